@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+// Fd and Mapping: sole owners of a file descriptor and of an mmap()ed range.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/result.h"
+
+namespace base {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    reset(std::exchange(other.fd_, -1));
+    return *this;
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd() { reset(); }
+
+  static Result<Fd> open(const char* path, int flags, mode_t mode = 0) {
+    return openat(AT_FDCWD, path, flags, mode);
+  }
+  static Result<Fd> openat(int dir, const char* path, int flags, mode_t mode = 0) {
+    Fd fd(::openat(dir, path, flags | O_CLOEXEC, mode));
+    if (!fd.valid()) return Error::system("cannot open {}", path);
+    return fd;
+  }
+  Result<Fd> duplicate() const {
+    Fd copy(fcntl(fd_, F_DUPFD_CLOEXEC, 0));
+    if (!copy.valid()) return Error::system("cannot duplicate descriptor {}", fd_);
+    return copy;
+  }
+
+  bool valid() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  // The caller closes it from now on.
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+  // Closes what is held. Not retried on EINTR: Linux has closed it by then.
+  void reset(int fd = -1) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept
+      : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    unmap();
+    address_ = std::exchange(other.address_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { unmap(); }
+
+  // fd -1 with MAP_ANONYMOUS in flags maps fresh memory.
+  static Result<Mapping> map(size_t size, int protection, int flags, int fd = -1,
+                             off_t offset = 0, void* hint = nullptr) {
+    void* address = mmap(hint, size, protection, flags, fd, offset);
+    if (address == MAP_FAILED) return Error::system("cannot map {} bytes", size);
+    Mapping mapping;
+    mapping.address_ = static_cast<std::byte*>(address);
+    mapping.size_ = size;
+    return mapping;
+  }
+
+  std::byte* data() const { return address_; }
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {address_, size_}; }
+
+ private:
+  void unmap() {
+    if (address_) munmap(address_, size_);
+  }
+
+  std::byte* address_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace base

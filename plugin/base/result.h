@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+// Result<T>: a value or an Error, and TRY() to hand an Error to the caller.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <format>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace base {
+
+// An errno (never 0) and one sentence that says what failed and, where known, what to do.
+class [[nodiscard]] Error {
+ public:
+  Error(int code, std::string message) : code_(code ? code : EIO), message_(std::move(message)) {}
+
+  template <typename... Args>
+  static Error of(int code, std::format_string<Args...> text, Args&&... args) {
+    return Error(code, std::format(text, std::forward<Args>(args)...));
+  }
+
+  // "TEXT: strerror(errno)". Reads errno first, so it may be called right after a failed call.
+  template <typename... Args>
+  static Error system(std::format_string<Args...> text, Args&&... args) {
+    const int code = errno;
+    return Error(code, std::format(text, std::forward<Args>(args)...) + ": " + strerror(code));
+  }
+
+  int code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+  // Puts what the caller was doing in front: "restoring kfd-3.img: checksum mismatch".
+  Error within(const std::string& what) && { return Error(code_, what + ": " + message_); }
+
+ private:
+  int code_;
+  std::string message_;
+};
+
+struct Unit {};
+
+template <typename T = Unit>
+class [[nodiscard]] Result {
+ public:
+  using Value = T;
+
+  Result()
+    requires std::is_same_v<T, Unit>
+      : state_(std::in_place_index<0>) {}
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // The value; only when ok().
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+  T&& operator*() && { return std::get<0>(std::move(state_)); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+
+  // The error; only when !ok().
+  const Error& error() const& { return std::get<1>(state_); }
+  Error&& error() && { return std::get<1>(std::move(state_)); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+using Status = Result<Unit>;
+
+}  // namespace base
+
+// Evaluates to the value of a Result; on error returns it from the enclosing function.
+// A GNU statement expression, as gcc and clang both have.
+#define TRY(expression)                                                     \
+  ({                                                                        \
+    auto try_result_ = (expression);                                        \
+    if (!try_result_.ok()) return std::move(try_result_).error();           \
+    std::move(*try_result_);                                                \
+  })

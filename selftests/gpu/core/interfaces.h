@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the blocks of the software GPU know of one another. Nothing here knows of PCI or vfio-user.
+//
+// Threads: registers and doorbells are accessed from the transport thread, which must never wait
+// for work of an engine. Engines run in threads of their own. Memory and InterruptSink may be used
+// from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace gpu {
+
+// The two translation hubs: GC for the command processor, MM for SDMA (MMHUB).
+enum class Hub : uint8_t { kGfx, kMm };
+
+// A virtual address space: VMID 0 is the driver's (frame buffer and GART apertures), 1..15 page tables.
+struct Space {
+  Hub hub;
+  unsigned vmid;
+};
+
+// GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
+// the fault as the hardware does (status registers, interrupt); bytes before it may have been moved.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual base::Status read(Space space, uint64_t address, std::span<std::byte> out) = 0;
+  virtual base::Status write(Space space, uint64_t address, std::span<const std::byte> data) = 0;
+  // The longest prefix of [address, address + size) that is contiguous in host memory, for bulk
+  // work; never empty. Valid until the next map or unmap, so: use at once, in bounded pieces.
+  virtual base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
+                                                    bool for_write) = 0;
+  // Compare-and-swap, add and the like want this: the host address of an aligned 4- or 8-byte cell.
+  base::Result<std::byte*> cell(Space space, uint64_t address, size_t size) {
+    auto span = TRY(window(space, address, size, true));
+    if (span.size() < size) return base::Error::of(EFAULT, "cell at {:#x} crosses a page", address);
+    return span.data();
+  }
+
+  template <typename T>
+  base::Result<T> load(Space space, uint64_t address) {
+    T value;
+    TRY(read(space, address, std::as_writable_bytes(std::span(&value, 1))));
+    return value;
+  }
+  template <typename T>
+  base::Status store(Space space, uint64_t address, T value) {
+    return write(space, address, std::as_bytes(std::span(&value, 1)));
+  }
+
+  // MAP_PROCESS: what a VMID stands for from now on, on both hubs.
+  // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM.
+  virtual void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) = 0;
+  virtual uint32_t pasid_of(unsigned vmid) const = 0;
+};
+
+// One entry of the interrupt ring (IH), before the ring adds time and vmid source.
+struct Interrupt {
+  uint8_t client;
+  uint8_t source;
+  uint8_t ring = 0;
+  uint8_t vmid = 0;
+  bool from_mmhub = false;
+  uint32_t pasid = 0;
+  std::array<uint32_t, 4> data = {};
+};
+
+class InterruptSink {
+ public:
+  virtual ~InterruptSink() = default;
+  virtual void raise(const Interrupt& interrupt) = 0;
+};
+
+// An IP block's registers. Offsets are absolute dword offsets (SOC15: base + register).
+class RegisterBlock {
+ public:
+  virtual ~RegisterBlock() = default;
+  virtual std::string_view name() const = 0;
+  virtual uint32_t read(uint32_t dword) = 0;
+  virtual void write(uint32_t dword, uint32_t value) = 0;
+};
+
+// All registers: what packets that read or write registers go through.
+class Registers {
+ public:
+  virtual ~Registers() = default;
+  virtual uint32_t read(uint32_t dword) = 0;
+  virtual void write(uint32_t dword, uint32_t value) = 0;
+  // Gives [first, last] to a block; overlapping claims are an error that names both.
+  virtual base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) = 0;
+};
+
+class DoorbellSink {
+ public:
+  virtual ~DoorbellSink() = default;
+  // offset: bytes into BAR2; size: 4 or 8.
+  virtual void ring(uint32_t offset, uint64_t value, unsigned size) = 0;
+};
+
+}  // namespace gpu

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -27,16 +28,25 @@ struct Space {
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
 // the fault as the hardware does (status registers, interrupt); bytes before it may have been moved.
+// Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the guest's CPUs
+// only after everything written before it.
 class Memory {
  public:
+  // Keeps guest memory mapped here although the guest may unmap it meanwhile. Never waits, and
+  // never makes an unmap wait; what it keeps alive is let go with the last Hold that saw it.
+  using Hold = std::shared_ptr<const void>;
+
   virtual ~Memory() = default;
+  virtual Hold hold() = 0;
   virtual base::Status read(Space space, uint64_t address, std::span<std::byte> out) = 0;
   virtual base::Status write(Space space, uint64_t address, std::span<const std::byte> data) = 0;
   // The longest prefix of [address, address + size) that is contiguous in host memory, for bulk
-  // work; never empty. Valid until the next map or unmap, so: use at once, in bounded pieces.
+  // work; never empty. Valid while a Hold taken before the call lives, so: hold, window, use, let
+  // go, in bounded pieces (a few MiB).
   virtual base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                     bool for_write) = 0;
-  // Compare-and-swap, add and the like want this: the host address of an aligned 4- or 8-byte cell.
+  // Compare-and-swap, add and the like want this: the host address of an aligned 4- or 8-byte cell
+  // (valid as a window is).
   base::Result<std::byte*> cell(Space space, uint64_t address, size_t size) {
     auto span = TRY(window(space, address, size, true));
     if (span.size() < size) return base::Error::of(EFAULT, "cell at {:#x} crosses a page", address);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What both kinds of node of amdgpu share in checkpoint and restore: the
+ * operations QUERY, SESSION and DMABUF, and the rows of their tables.
+ */
+#ifndef _AMDGPU_CRIU_NODE_H_
+#define _AMDGPU_CRIU_NODE_H_
+
+#include <drm/amdgpu_criu.h>
+#include "criu_blob.h"
+#include "criu_ioctl.h"
+#include "criu_session.h"
+
+struct drm_device;
+struct drm_file;
+
+/* criu_blob_schema.driver, and its node numbers. */
+#define AMDGPU_CRIU_DRIVER "amdgpu"
+#define AMDGPU_CRIU_NODE_KFD 1
+#define AMDGPU_CRIU_NODE_RENDER 2
+
+/* First record type of each kind of node: one number space for both. */
+#define AMDGPU_CRIU_RECORD_KFD 0x100
+#define AMDGPU_CRIU_RECORD_RENDER 0x200
+
+/* Rows of these are the same in every table. */
+int amdgpu_criu_query(struct criu_call *call, void *args);
+int amdgpu_criu_session(struct criu_call *call, void *args);
+int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
+
+/**
+ * AMDGPU_CRIU_OP() - row of an operation table
+ * @_op: as in enum amdgpu_criu_op, without its prefix
+ * @_fn: criu_op.fn
+ * @_struct: structure of the operation
+ * @_last_v1: last field that its first released version had
+ */
+#define AMDGPU_CRIU_OP(_op, _fn, _struct, _last_v1) \
+	CRIU_OP(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
+
+int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
+
+#endif /* _AMDGPU_CRIU_NODE_H_ */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Dispatcher of the checkpoint/restore ioctl: one table of operations for each
+ * kind of node. Knows no driver type.
+ */
+#ifndef _CRIU_IOCTL_H_
+#define _CRIU_IOCTL_H_
+
+#include <linux/build_bug.h>
+#include <linux/compiler_attributes.h>
+#include <linux/stddef.h>
+#include <linux/types.h>
+
+struct criu_blob_fault;
+struct criu_blob_schema;
+struct file;
+struct task_struct;
+
+/* No structure of an operation is larger in this kernel. */
+#define CRIU_ARGS_MAX 128
+
+/**
+ * struct criu_call - one call of an operation
+ * @node: the kind of node
+ * @client: the driver's object behind the file (KFD: &struct kfd_process, render
+ *	node: &struct drm_file)
+ * @filp: the file that the ioctl was called on
+ * @task: leader of the process that the file belongs to
+ * @op: row of the operation
+ * @new_file: set by criu_call_new_fd()
+ * @new_fd: descriptor reserved for @new_file
+ */
+struct criu_call {
+	const struct criu_node *node;
+	void *client;
+	struct file *filp;
+	struct task_struct *task;
+	const struct criu_op *op;
+	struct file *new_file;
+	int new_fd;
+};
+
+/**
+ * struct criu_op - row of an operation table
+ * @fn: does it. @args is the kernel's copy of the operation's structure, filled
+ *	with zeros where the caller's is shorter, and goes back to the caller if
+ *	the result is 0 or -ENOSPC. Checks flags and pads itself. NULL: not here
+ * @name: for logs
+ * @size_v1: bytes of the structure in its first released version
+ * @size_now: bytes of the structure in this kernel
+ */
+struct criu_op {
+	int (*fn)(struct criu_call *call, void *args);
+	const char *name;
+	u32 size_v1;
+	u32 size_now;
+};
+
+/**
+ * CRIU_OP() - row of an operation table
+ * @_op: number of the operation
+ * @_fn: criu_op.fn
+ * @_name: for logs
+ * @_struct: structure of the operation
+ * @_last_v1: last field that its first released version had
+ */
+#define CRIU_OP(_op, _fn, _name, _struct, _last_v1) \
+	[_op] = { \
+		.fn = (_fn), .name = (_name), \
+		.size_v1 = offsetofend(_struct, _last_v1), \
+		.size_now = sizeof(_struct) + \
+			    BUILD_BUG_ON_ZERO(sizeof(_struct) > CRIU_ARGS_MAX) + \
+			    BUILD_BUG_ON_ZERO(sizeof(_struct) % 8), \
+	}
+
+/**
+ * struct criu_node - a kind of device node
+ * @name: for logs
+ * @ops: operations by number; holes have no fn
+ * @num_ops: rows of @ops
+ * @schema: record types of its blobs, NULL if it has none
+ */
+struct criu_node {
+	const char *name;
+	const struct criu_op *ops;
+	u32 num_ops;
+	const struct criu_blob_schema *schema;
+};
+
+int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);
+int criu_check_capable(struct task_struct *task);
+int criu_call_new_fd(struct criu_call *call, struct file *file);
+
+__printf(2, 3) void criu_refuse(const struct criu_call *call, const char *fmt, ...);
+void criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault,
+		      int error);
+void *criu_blob_from_user(u64 uptr, u64 size);
+
+#endif /* _CRIU_IOCTL_H_ */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A session: the scope of object ids of one checkpoint or one restore, over any
+ * number of processes and nodes. Knows no driver type.
+ *
+ * A reference to a session is a reference to its file: it ends with the last
+ * close of the last descriptor, when no call is using it any more.
+ *
+ * Lock order:
+ *   the client's own lock (KFD: kfd_process.mutex)
+ *     -> hold lock (one for all sessions)
+ *     -> session lock -> whatever criu_object_ops.get takes
+ * Callbacks get(), put(), export() and release() of a client or an object run
+ * with no lock of this file held, but get(), which must not sleep.
+ */
+#ifndef _CRIU_SESSION_H_
+#define _CRIU_SESSION_H_
+
+#include <linux/sizes.h>
+#include <linux/types.h>
+
+struct dma_buf;
+struct file;
+struct criu_session;
+
+/* Same numbers as in the uapi header. */
+enum criu_session_kind {
+	CRIU_SESSION_ANY = 0,
+	CRIU_SESSION_CHECKPOINT = 1,
+	CRIU_SESSION_RESTORE = 2,
+};
+
+/* Objects in one session; far above what real processes have. */
+#define CRIU_SESSION_OBJECTS_MAX SZ_1M
+
+struct file *criu_session_create(enum criu_session_kind kind);
+struct criu_session *criu_session_get(int fd, enum criu_session_kind kind);
+void criu_session_put(struct criu_session *session);
+
+/**
+ * struct criu_object_ops - what a session needs to know of an object
+ * @get: take a reference to the object; must not sleep
+ * @put: drop one
+ * @export: a dma-buf of the object with a reference for the caller, or ERR_PTR().
+ *	Called at most once for each object that succeeds: the session keeps the
+ *	result, so that all descriptors of an object are of one dma-buf. May be
+ *	called in any process that holds the session
+ *
+ * The object is an opaque pointer; its identity is the identity of the object.
+ * The session holds a reference as long as it knows the object, so that the
+ * address cannot come to mean another one.
+ */
+struct criu_object_ops {
+	void (*get)(void *object);
+	void (*put)(void *object);
+	struct dma_buf *(*export)(void *object);
+};
+
+int criu_session_object_id(struct criu_session *session, void *object,
+			   const struct criu_object_ops *ops, u64 *id);
+int criu_session_claim(struct criu_session *session, u64 id,
+		       const struct criu_object_ops *ops, void **object);
+int criu_session_bind(struct criu_session *session, u64 id, void *object);
+void criu_session_forget(struct criu_session *session, u64 id);
+struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id);
+
+/**
+ * struct criu_client_ops - what a session needs to know of a client it holds
+ * @get: take a reference to the client; must not sleep
+ * @put: drop one
+ * @let_go: the session is closing and still holds the client: take the client's
+ *	own lock, call criu_session_release(), and if that says 0 set the client
+ *	right (CHECKPOINT: let it run on; RESTORE: it was never resumed). Cannot
+ *	fail
+ *
+ * A client is an opaque pointer too (KFD: &struct kfd_process). A session of kind
+ * CHECKPOINT holds the clients it has paused, one of kind RESTORE those that were
+ * restored in it and not yet resumed.
+ */
+struct criu_client_ops {
+	void (*get)(void *client);
+	void (*put)(void *client);
+	void (*let_go)(struct criu_session *session, void *client);
+};
+
+int criu_session_hold(struct criu_session *session, void *client,
+		      const struct criu_client_ops *ops);
+int criu_session_release(struct criu_session *session, void *client);
+int criu_session_held(struct criu_session *session, void *client);
+
+#endif /* _CRIU_SESSION_H_ */

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Whether KVM really runs our kernel: found out by booting it, once per boot of the host.
+
+KVM can be present and still not work, for example where it is nested in a hypervisor that does
+not emulate all instructions. So /dev/kvm alone says nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from .lab import Failure
+
+PROBE_SECONDS = 10
+MARK = "kvm-probe-reached-user-space"
+KVM = Path("/dev/kvm")
+
+
+def newc(files: dict[str, tuple[int, bytes]]) -> bytes:
+    """A cpio archive in the form that the kernel takes as initramfs: name -> (mode, contents)."""
+    archive = bytearray()
+
+    def add(name: str, mode: int, data: bytes, inode: int) -> None:
+        encoded = name.encode() + b"\0"
+        fields = (inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+        archive.extend(b"070701" + b"".join(b"%08x" % field for field in fields) + encoded)
+        archive.extend(b"\0" * (-len(archive) % 4))
+        archive.extend(data + b"\0" * (-len(data) % 4))
+
+    for inode, (name, (mode, data)) in enumerate(files.items(), 1):
+        add(name, mode, data, inode)
+    add("TRAILER!!!", 0, b"", 0)
+    return bytes(archive)
+
+
+def probe_initrd(busybox: Path) -> bytes:
+    init = (f"#!/bin/busybox sh\n/bin/busybox mount -t devtmpfs dev /dev\n"
+            f"echo {MARK} >/dev/hvc0\n/bin/busybox poweroff -f\n")
+    return gzip.compress(newc({
+        "dev": (0o040755, b""), "bin": (0o040755, b""),
+        "bin/busybox": (0o100755, busybox.read_bytes()),
+        "init": (0o100755, init.encode()),
+    }), 1)
+
+
+def _boots(kernel: Path, seconds: float) -> bool:
+    busybox = shutil.which("busybox")
+    if not busybox:
+        raise Failure("busybox (static) is missing in the lab: KVM cannot be tried")
+    with tempfile.TemporaryDirectory(prefix="kvm-probe-") as work:
+        initrd, console = Path(work) / "initrd", Path(work) / "console"
+        initrd.write_bytes(probe_initrd(Path(busybox)))
+        command = [
+            "setpriv", "--pdeathsig", "KILL", "--", "qemu-system-x86_64", "-M", "q35", "-accel",
+            "kvm", "-cpu", "max,-hypervisor", "-smp", "2", "-m", "512M", "-nodefaults",
+            "-no-user-config", "-display", "none", "-no-reboot", "-kernel", str(kernel),
+            "-initrd", str(initrd), "-append", "console=hvc0 quiet panic=-1",
+            "-device", "virtio-serial-pci", "-chardev", f"file,id=c,path={console}",
+            "-device", "virtconsole,chardev=c",
+        ]
+        try:
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
+                           timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        return console.exists() and MARK in console.read_text(errors="replace")
+
+
+def _host_boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def kvm_works(kernel: Path, cache: Path) -> tuple[bool, str]:
+    """Whether KVM boots this kernel, and a sentence that says how we know."""
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return False, "no access to /dev/kvm" if KVM.exists() else "no /dev/kvm"
+    key = f"{_host_boot()} {kernel.resolve()} {kernel.stat().st_mtime_ns}"
+    file = cache / "kvm.json"
+    try:
+        known = json.loads(file.read_text())
+        if known["key"] == key:
+            return bool(known["works"]), str(known["why"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not probed yet, or the file is damaged: probe
+    start = time.monotonic()
+    works = _boots(kernel, PROBE_SECONDS)
+    took = time.monotonic() - start
+    why = (f"KVM booted the kernel in {took:.1f} s" if works else
+           f"KVM is there but did not boot the kernel in {PROBE_SECONDS} s")
+    cache.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"key": key, "works": works, "why": why}))
+    return works, why
+
+
+def choose(mode: str, kernel: Path, cache: Path) -> tuple[str, str]:
+    """(accelerator, why) for --kvm auto|on|off."""
+    if mode == "off":
+        return "tcg", "--kvm off"
+    if mode == "on":
+        return "kvm", "--kvm on"
+    works, why = kvm_works(kernel, cache)
+    return ("kvm" if works else "tcg"), why

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where things are in the repository and in the lab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+VM = ROOT / "selftests" / "vm"
+
+# What the runner calls; all of it is in the lab.
+PROGRAMS = ("qemu-system-x86_64", "mke2fs", "setpriv")
+
+
+class Failure(Exception):
+    """The guest cannot be run or did not end as it should; the text is for the user."""
+
+
+def path_from_env(variable: str, default: Path) -> Path:
+    return Path(os.environ.get(variable) or default).resolve()
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What the lab makes for us: a kernel, an initrd and a root file system image."""
+
+    kernel: Path
+    initrd: Path
+    root_disk: Path
+
+    @staticmethod
+    def find() -> Boot:
+        lab = path_from_env("VM_LAB", ROOT / "build" / "lab")
+        boot = Boot(lab / "boot" / "vmlinuz", lab / "boot" / "initrd", lab / "guest.ext4")
+        for file in (boot.kernel, boot.initrd, boot.root_disk):
+            if not file.exists():
+                raise Failure(f"{file} is missing: `make lab` makes it")
+        return boot
+
+
+def log_root() -> Path:
+    return path_from_env("VM_LOG", ROOT / "build" / "log" / "vm")
+
+
+def results_root() -> Path:
+    return path_from_env("VM_RESULTS", ROOT / "build" / "results")
+
+
+def cache_root() -> Path:
+    return path_from_env("VM_CACHE", ROOT / "build" / "cache" / "vm")
+
+
+def enter(program: str, arguments: list[str]) -> None:
+    """Starts the program again inside the lab, unless it already runs there."""
+    missing = [name for name in PROGRAMS if not shutil.which(name, path=search_path())]
+    if not missing:
+        os.environ["PATH"] = search_path()
+        return
+    wrapper = ROOT / "scripts" / "in-lab"
+    if os.environ.get("VM_ENTERED") or not wrapper.exists():
+        sys.exit(f"vm: not found: {', '.join(missing)}; `make lab` makes the lab that has them")
+    os.environ["VM_ENTERED"] = "1"
+    os.execv(wrapper, [str(wrapper), str(Path(program).resolve()), *arguments])
+
+
+def search_path() -> str:
+    """PATH, and the directories of system programs that a user's PATH may lack."""
+    return os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"

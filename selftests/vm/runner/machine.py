@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a guest is made of, and the QEMU command line for it. The one file that knows QEMU."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .lab import Boot, Failure
+
+MAX_GPUS = 8
+DEFAULT_VRAM_MIB = 256
+
+# TCG on a busy host is slow enough to trip limits that are meant for hardware.
+KERNEL_OPTIONS = (
+    "console=hvc0", "panic=-1", "oops=panic", "ignore_loglevel", "log_buf_len=4M",
+    "printk.devkmsg=on", "net.ifnames=0", "tsc=reliable", "no_timer_check",
+    "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60",
+)
+
+
+def parse_size_mib(text: str) -> int:
+    """A size such as 512, 512M or 2G, in MiB."""
+    match = re.fullmatch(r"(\d+)([MmGg]?)(?:i?[Bb])?", text)
+    if not match or int(match[1]) == 0:
+        raise ValueError(f"'{text}' is not a size such as 512M or 2G")
+    return int(match[1]) * (1024 if match[2] in ("G", "g") else 1)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The guest's hardware: two guests with equal hardware can be one guest."""
+
+    gpus: int = 0
+    vram_mib: tuple[int, ...] = (DEFAULT_VRAM_MIB,)  # the last one is for all further GPUs
+    order: tuple[int, ...] = ()                      # which GPU sits in the 1st, 2nd ... slot
+    empty_slots: int = 0                             # root ports before the first GPU
+    smp: int = 2
+    memory_mib: int = 3072
+    sockets: tuple[str, ...] = ()                    # external GPU models instead of softgpu
+    module: str = ""
+    module_parameters: tuple[str, ...] = ()
+    append: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gpus <= MAX_GPUS:
+            raise Failure(f"{self.gpus} GPUs: want 0 to {MAX_GPUS}")
+        if self.order and sorted(self.order) != list(range(self.gpus)):
+            raise Failure(f"order {','.join(map(str, self.order))}: want each of the numbers "
+                          f"0 to {self.gpus - 1} once")
+        if len(self.vram_mib) > max(1, self.gpus):
+            raise Failure(f"{len(self.vram_mib)} VRAM sizes for {self.gpus} GPUs")
+
+    def vram_of(self, gpu: int) -> int:
+        return self.vram_mib[min(gpu, len(self.vram_mib) - 1)]
+
+    def slots(self) -> Sequence[int]:
+        return self.order or range(self.gpus)
+
+
+@dataclass
+class Channels:
+    """File descriptors of connected sockets: what QEMU's side of each guest port talks to."""
+
+    fds: Mapping[str, int] = field(default_factory=dict)  # kernel, control, output, shell
+
+
+def command_line(hardware: Hardware, boot: Boot, accelerator: str, payload: Path,
+                 scratch: Path | None, gpu_sockets: Sequence[Path], channels: Channels) -> list[str]:
+    memory = f"{hardware.memory_mib}M"
+    cpu_threads = "tcg,thread=multi" if accelerator == "tcg" else accelerator
+    command = [
+        "qemu-system-x86_64", "-name", "amdgpu-vm", "-M", "q35,memory-backend=mem",
+        "-accel", cpu_threads, "-cpu", "max,-hypervisor", "-smp", str(hardware.smp), "-m", memory,
+        # Shared, so that the GPU models can map the guest's memory.
+        "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-kernel", str(boot.kernel), "-initrd", str(boot.initrd),
+        "-append", " ".join([*KERNEL_OPTIONS, hardware.append]).strip(),
+    ]
+    command += _disk("root", boot.root_disk, "snapshot=on,cache.no-flush=on")
+    command += _disk("payload", payload, "readonly=on")
+    if scratch:
+        command += _disk("scratch", scratch, "cache.no-flush=on")
+    command += _ports(channels)
+    command += _gpus(hardware, gpu_sockets)
+    return command
+
+
+def _disk(name: str, image: Path, options: str) -> list[str]:
+    file = str(image).replace(",", ",,")
+    return ["-drive", f"if=none,id={name},format=raw,file={file},{options}",
+            "-device", f"virtio-blk-pci,drive={name}"]
+
+
+def _ports(channels: Channels) -> list[str]:
+    command = ["-device", "virtio-serial-pci,id=serial"]
+    for name, fd in channels.fds.items():
+        command += ["-chardev", f"socket,id={name},fd={fd}"]
+    # The kernel's console comes first: it is hvc0. The interactive one is hvc1.
+    command += ["-device", "virtconsole,bus=serial.0,chardev=kernel"]
+    if "shell" in channels.fds:
+        command += ["-device", "virtconsole,bus=serial.0,chardev=shell"]
+    for name in ("control", "output"):
+        command += ["-device", f"virtserialport,bus=serial.0,chardev={name},name={name}"]
+    return command
+
+
+def _gpus(hardware: Hardware, sockets: Sequence[Path]) -> list[str]:
+    command = []
+    for number in range(hardware.empty_slots):
+        command += ["-device", f"pcie-root-port,id=empty{number},chassis={number + 1},"
+                               f"slot={number + 1}"]
+    for number, gpu in enumerate(hardware.slots(), hardware.empty_slots + 1):
+        command += ["-device", f"pcie-root-port,id=port{number},chassis={number},slot={number}"]
+        device = {"driver": "vfio-user-pci", "id": f"gpu{gpu}", "bus": f"port{number}",
+                  "socket": {"path": str(sockets[gpu]), "type": "unix"}}
+        command += ["-device", json.dumps(device)]
+    return command

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line of `run`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from .lab import ROOT, Failure
+from .machine import DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib
+
+# What a GPU without PSP, SMU, VCN and JPEG needs; see the driver's ip_block_mask.
+MODULE_PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(parse_size_mib(part) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def size(text: str) -> int:
+    values = sizes(text)
+    if len(values) != 1:
+        raise argparse.ArgumentTypeError("one size is wanted")
+    return values[0]
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers") from None
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return value
+
+
+def _add_hardware(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("hardware")
+    group.add_argument("--gpus", type=int, default=None, metavar="N",
+                       help=f"software GPUs, 0 to {MAX_GPUS} (default 0)")
+    group.add_argument("--gpu-socket", action="append", default=[], metavar="PATH",
+                       help="attach this vfio-user GPU model instead; may be repeated")
+    group.add_argument("--vram", type=sizes, default=(DEFAULT_VRAM_MIB,), metavar="SIZE[,SIZE]",
+                       help="video memory of each GPU, 512M or 2G; the last is for all others "
+                            f"(default {DEFAULT_VRAM_MIB}M)")
+    group.add_argument("--order", type=numbers, default=(), metavar="1,0",
+                       help="which GPU sits in the first, second ... slot")
+    group.add_argument("--empty-slots", type=int, default=0, metavar="N",
+                       help="leave N slots empty before the first GPU: other PCI addresses, "
+                            "so other KFD gpu_ids")
+    group.add_argument("--smp", type=int, default=2, metavar="N", help="CPUs (default 2)")
+    group.add_argument("--memory", type=size, default=3072, metavar="SIZE",
+                       help="memory (default 3G)")
+    group.add_argument("--scratch", type=Path, metavar="DIR|FILE",
+                       help="a disk at /scratch that keeps its contents; made when it is missing")
+    group.add_argument("--scratch-size", type=size, default=2048, metavar="SIZE",
+                       help="its size when it is made (default 2G)")
+    group.add_argument("--kvm", choices=("auto", "on", "off"), default="auto",
+                       help="auto: use KVM if a trial boot works (default)")
+
+
+def _add_software(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("software")
+    group.add_argument("--module", metavar="PATH|stock|none", default="build/module/7.2/amdgpu.ko",
+                       help="amdgpu.ko to load; stock: the kernel package's (default %(default)s)")
+    group.add_argument("--param", action="append", default=[], metavar="NAME=VALUE",
+                       help="a further module parameter; may be repeated")
+    group.add_argument("--append", default="", metavar="OPTIONS",
+                       help="further options for the kernel's command line")
+    group.add_argument("--payload", action="append", default=[], type=Path, metavar="DIR",
+                       help="files that appear in /payload as well; may be repeated")
+    group.add_argument("--build", type=Path, default=Path("build/release"), metavar="DIR",
+                       help="build directory with softgpu and the plugin (default %(default)s)")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("run")
+    group.add_argument("--timeout", type=seconds, metavar="SECONDS",
+                       help="kill the guest when the command takes longer; exit status 124")
+    group.add_argument("--shell", action="store_true", help="an interactive shell in the guest")
+    group.add_argument("--ktap", metavar="SUITE",
+                       help="read KTAP from the output, add the results to "
+                            "build/results/SUITE.tap, fail unless all passed")
+    group.add_argument("--check-leaks", action="store_true",
+                       help="afterwards, device fds, BOs and memory use must be as before")
+    group.add_argument("--unload", action="store_true",
+                       help="afterwards, rmmod amdgpu, which must work; implies --check-leaks")
+    group.add_argument("--name", metavar="NAME", help="name of the log directory")
+    group.add_argument("--trace", action="store_true", help="let softgpu trace to the log directory")
+    group.add_argument("--keep", action="store_true", help="keep the run's temporary directory")
+    group.add_argument("--quiet", action="store_true", help="print the command's output only")
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="selftests/vm/run", usage="%(prog)s [options] -- COMMAND...",
+        description="Boots a guest with software GPUs, runs COMMAND in it and exits with its "
+                    "status. One argument is a shell command; several are taken as they are.",
+        epilog="Exit status: the command's; 1 when a check after it failed; 124 time limit; "
+               "125 the guest or a GPU model failed or something is missing.")
+    _add_hardware(result)
+    _add_software(result)
+    _add_run(result)
+    result.add_argument("command", nargs="*", metavar="COMMAND")
+    return result
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Options, checked as far as that is possible without the lab."""
+    p = parser()
+    options = p.parse_args(arguments)
+    if options.shell == bool(options.command):
+        p.error("want either --shell or a command")
+    if options.gpu_socket and options.gpus is not None:
+        p.error("--gpus and --gpu-socket exclude each other")
+    if options.shell and options.ktap:
+        p.error("--shell and --ktap exclude each other")
+    if options.smp < 1 or options.empty_slots < 0:
+        p.error("--smp and --empty-slots want a positive number")
+    return options
+
+
+def command_text(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def hardware(options: argparse.Namespace) -> Hardware:
+    gpus = len(options.gpu_socket) if options.gpu_socket else options.gpus or 0
+    return Hardware(
+        gpus=gpus, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
+        smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
+        module=module_in_guest(options.module),
+        module_parameters=MODULE_PARAMETERS + tuple(options.param), append=options.append)
+
+
+def module_in_guest(choice: str) -> str:
+    return choice if choice in ("stock", "none") else "/payload/module/amdgpu.ko"
+
+
+def module_file(choice: str) -> Path | None:
+    """The module file on the host, or None when none is to be brought along."""
+    if choice in ("stock", "none"):
+        return None
+    path = Path(choice) if Path(choice).is_absolute() else ROOT / choice
+    if not path.exists():
+        raise Failure(f"{path} is missing: `make module` makes it "
+                      "(or --module stock, or --module none)")
+    return path

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Gathers what a guest needs: payload disk, firmware, directories."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import payload, softgpu
+from .lab import ROOT, VM, Failure, cache_root
+from .options import module_file
+
+
+def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[Path],
+                  run: Path, quiet: bool) -> Path:
+    entries = payload.manifest_entries(VM / "payload.txt", build)
+    file = module_file(module)
+    if file:
+        entries.append(payload.Entry(file, "module/amdgpu.ko", True, "make module"))
+    if with_softgpu:
+        firmware = run / "firmware"
+        softgpu.write_firmware(build, firmware)
+        entries.append(payload.Entry(firmware / "*", "firmware/amdgpu", True, "make build"))
+    for directory in extra:
+        if not directory.is_dir():
+            raise Failure(f"--payload {directory}: not a directory")
+        entries.append(payload.Entry(directory.resolve() / "*", ".", True, "-"))
+    plan = payload.Plan.make(entries)
+    if plan.missing and not quiet:
+        names = ", ".join(str(entry.destination) for entry in plan.missing)
+        print(f"vm: not in the payload, not built yet: {names}", file=sys.stderr)
+    return payload.build_image(plan, cache_root())
+
+
+def build_directory(path: Path) -> Path:
+    return path if path.is_absolute() else ROOT / path

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+// Copies by an SDMA queue of its own: how memory that the CPU cannot see is filled and checked,
+// and how all memory is seen as the GPU sees it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "workload/events.h"
+#include "workload/pattern.h"
+#include "workload/queue_sdma.h"
+
+namespace e2e {
+
+class Copier {
+ public:
+  static base::Result<Copier> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
+                                     EventPage& events, unsigned timeout_ms);
+  base::Status fill(const Bo& bo, const Pattern& pattern);
+  base::Result<std::optional<Damage>> check(const Bo& bo, const Pattern& pattern);
+
+  unsigned bo_count() const { return queue_.queue().bo_count() + 1; }
+  uint64_t bytes() const { return queue_.queue().bytes() + staging_.size(); }
+
+ private:
+  Copier(const Kfd& kfd, SdmaQueue queue, Bo staging, Event event, unsigned timeout_ms)
+      : kfd_(&kfd),
+        queue_(std::move(queue)),
+        staging_(std::move(staging)),
+        event_(std::move(event)),
+        timeout_ms_(timeout_ms) {}
+  base::Status copy(uint64_t to, uint64_t from, uint64_t bytes);
+
+  const Kfd* kfd_;
+  SdmaQueue queue_;
+  Bo staging_;
+  Event event_;
+  unsigned timeout_ms_;
+};
+
+}  // namespace e2e

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+// /dev/kfd by raw ioctls. Only kfd.cc knows linux/kfd_ioctl.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "workload/topology.h"
+
+namespace e2e {
+
+enum class Domain { kVram, kGtt, kUserptr, kDoorbell, kMmio };
+const char* name_of(Domain domain);
+
+struct AllocRequest {
+  uint32_t gpu_id;
+  Domain domain;
+  uint64_t va;
+  uint64_t size;
+  bool cpu_visible = true;  // of VRAM
+  bool coherent = false;    // not cached by the GPU, for cells that queues and CPU share
+};
+
+struct Allocation {
+  uint64_t handle;
+  uint64_t mmap_offset;
+};
+
+enum class QueueType { kPm4, kAql, kSdma };
+
+struct QueueRequest {
+  uint32_t gpu_id;
+  QueueType type;
+  uint64_t ring;
+  uint32_t ring_size;
+  uint64_t read_pointer;
+  uint64_t write_pointer;
+  uint64_t eop = 0;  // compute queues only, as the three below
+  uint32_t eop_size = 0;
+  uint64_t context_save = 0;
+  const GpuNode* node = nullptr;
+};
+
+struct QueueHandle {
+  uint32_t queue_id;
+  uint64_t doorbell_offset;  // of the mmap of the process's doorbells, plus the place therein
+};
+
+enum class WaitResult { kComplete, kTimeout };
+
+class Kfd {
+ public:
+  // ENOENT, ENXIO: there is no driver.
+  static base::Result<Kfd> open();
+
+  int fd() const { return fd_.get(); }
+  std::string version() const;
+
+  base::Status acquire_vm(uint32_t gpu_id, int drm_fd) const;
+  base::Result<Allocation> allocate(const AllocRequest& request) const;
+  base::Status free(uint64_t handle) const;
+  base::Status map(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
+  base::Status unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
+  base::Result<QueueHandle> create_queue(const QueueRequest& request) const;
+  base::Status destroy_queue(uint32_t queue_id) const;
+  // An auto-reset signal event. page_handle: the BO that becomes the process's signal page; only
+  // the first call of a process takes it, later ones give 0.
+  base::Result<uint32_t> create_event(uint64_t page_handle) const;
+  base::Status destroy_event(uint32_t event_id) const;
+  // For all of them. Signals do not end the wait, and time under a checkpoint does not count.
+  base::Result<WaitResult> wait_events(std::span<const uint32_t> event_ids,
+                                       unsigned timeout_ms) const;
+
+  static constexpr uint64_t kSignalPageSize = 4096 * 8;
+  static constexpr uint64_t kDoorbellSlice = 8192;
+
+ private:
+  explicit Kfd(base::Fd fd) : fd_(std::move(fd)) {}
+  base::Fd fd_;
+};
+
+}  // namespace e2e

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+// gpu_chain: a process with GPU memory and busy queues, to be checkpointed and restored.
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "workload/chain.h"
+#include "workload/chain_math.h"
+#include "workload/data.h"
+#include "workload/options.h"
+
+namespace e2e {
+namespace {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+constexpr int kDamaged = 1, kSetupFailed = 3, kSkipped = 4;
+
+volatile sig_atomic_t verify_requested = 0;
+volatile sig_atomic_t stop_requested = 0;
+
+// Whole lines by one write each: a checkpoint never splits one, and none waits in a buffer.
+void say(std::string line) {
+  line += '\n';
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t count = write(STDOUT_FILENO, line.data() + done, line.size() - done);
+    if (count < 0 && errno != EINTR) return;
+    if (count > 0) done += static_cast<size_t>(count);
+  }
+}
+
+Status handle_signals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) {
+    (number == SIGUSR1 ? verify_requested : stop_requested) = 1;
+  };
+  for (int number : {SIGUSR1, SIGTERM})
+    if (sigaction(number, &action, nullptr) != 0)
+      return Error::system("cannot handle signal {}", number);
+  return {};
+}
+
+// All that the process has; members in the order in which they need one another.
+struct Process {
+  std::unique_ptr<Kfd> kfd;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::vector<std::unique_ptr<Doorbells>> doorbells;
+  std::unique_ptr<EventPage> events;
+  std::vector<std::unique_ptr<Copier>> copiers;
+  std::unique_ptr<DataSet> data;
+  std::unique_ptr<Bo> hdp_flush;
+  std::unique_ptr<Chain> chain;
+};
+
+template <typename T>
+std::vector<T*> pointers(const std::vector<std::unique_ptr<T>>& owners) {
+  std::vector<T*> out;
+  for (const auto& owner : owners) out.push_back(owner.get());
+  return out;
+}
+
+template <typename T>
+std::unique_ptr<T> on_heap(T value) {
+  return std::make_unique<T>(std::move(value));
+}
+
+// The page that user-mode drivers use to flush HDP; not every GPU has one.
+std::unique_ptr<Bo> make_hdp_flush(const Kfd& kfd, const Gpu& gpu) {
+  Result<Bo> bo = Bo::create_special(kfd, gpu, Domain::kMmio, 4096, 0);
+  if (bo.ok()) return on_heap(*std::move(bo));
+  say("note: no HDP flush page: " + bo.error().message());
+  return nullptr;
+}
+
+Result<Process> set_up(Kfd opened, std::span<const GpuNode> nodes, const Options& options) {
+  const unsigned timeout_ms = options.timeout_s * 1000;
+  Process process;
+  process.kfd = on_heap(std::move(opened));
+  const Kfd& kfd = *process.kfd;
+  for (const GpuNode& node : nodes) {
+    process.gpus.push_back(on_heap(TRY(Gpu::open(kfd, node))));
+    process.doorbells.push_back(std::make_unique<Doorbells>());
+  }
+  const std::vector<Gpu*> mutable_gpus = pointers(process.gpus);
+  const std::vector<const Gpu*> gpus(mutable_gpus.begin(), mutable_gpus.end());
+  process.events = on_heap(TRY(EventPage::create(kfd, *gpus[0], gpus)));
+  for (size_t i = 0; i < gpus.size(); ++i)
+    process.copiers.push_back(on_heap(TRY(Copier::create(kfd, *gpus[i], *process.doorbells[i],
+                                                         *process.events, timeout_ms))));
+  process.data = on_heap(TRY(DataSet::create(kfd, gpus, options)));
+  TRY(process.data->fill(pointers(process.copiers)));
+  process.hdp_flush = make_hdp_flush(kfd, *gpus[0]);
+  process.chain = on_heap(
+      TRY(Chain::create(kfd, gpus, pointers(process.doorbells), *process.events, timeout_ms)));
+  return process;
+}
+
+void announce(const Process& process) {
+  unsigned bos = process.data->bo_count() + process.chain->bo_count() + 1;
+  uint64_t bytes = process.data->bytes() + process.chain->bytes() + Kfd::kSignalPageSize;
+  for (const auto& doorbells : process.doorbells) bos += doorbells->bo_count();
+  for (const auto& copier : process.copiers) {
+    bos += copier->bo_count();
+    bytes += copier->bytes();
+  }
+  bos += process.hdp_flush ? 1 : 0;
+  say(std::format("ready: pid {} kfd {} gpus {} bos {} bytes {} queues {} events {}", getpid(),
+                  process.kfd->version(), process.gpus.size(), bos, bytes,
+                  process.chain->queue_count() + process.copiers.size(),
+                  process.chain->event_count() + process.copiers.size()));
+}
+
+// True when nothing is wrong.
+bool verify(const Process& process, const char* word) {
+  std::vector<std::string> problems;
+  const Status status = process.data->check(pointers(process.copiers), problems);
+  if (!status.ok()) problems.push_back(status.error().message());
+  process.chain->check(problems);
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < problems.size() && i < kShown; ++i) say("damage: " + problems[i]);
+  if (problems.empty())
+    say(std::format("{} ok: step {} bos {} bytes {}", word, process.chain->done(),
+                    process.data->bo_count(), process.data->bytes()));
+  else
+    say(std::format("{} FAILED: step {} problems {}", word, process.chain->done(),
+                    problems.size()));
+  return problems.empty();
+}
+
+// Steps until told to stop; true when all was right.
+bool run(Process& process, const Options& options) {
+  bool good = true;
+  while (!stop_requested && (!options.steps || process.chain->done() < options.steps)) {
+    if (verify_requested) {
+      verify_requested = 0;
+      good &= verify(process, "verify");
+    }
+    const Status status = process.chain->step();
+    if (!status.ok()) {
+      say("stopped: " + status.error().message());
+      verify(process, "final");
+      return false;
+    }
+    say(std::format("step {} value {:#018x}", process.chain->done(),
+                    value_at(process.chain->done())));
+    poll(nullptr, 0, static_cast<int>(options.interval_ms));
+  }
+  return verify(process, "final") && good;
+}
+
+int skip(const std::string& why) {
+  say("skip: " + why);
+  return kSkipped;
+}
+
+int main_with(const Options& options) {
+  Result<Kfd> kfd = Kfd::open();
+  if (!kfd.ok()) return skip(kfd.error().message());
+  const Result<std::vector<GpuNode>> nodes = list_gpus();
+  if (!nodes.ok()) return skip(nodes.error().message());
+  if (nodes->size() < options.gpus)
+    return skip(std::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
+  Status status = handle_signals();
+  Result<Process> process =
+      status.ok() ? set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options)
+                  : Result<Process>(std::move(status).error());
+  if (!process.ok()) {
+    say("setup failed: " + process.error().message());
+    return kSetupFailed;
+  }
+  announce(*process);
+  return run(*process, options) ? 0 : kDamaged;
+}
+
+}  // namespace
+}  // namespace e2e
+
+int main(int argc, char** argv) {
+  const e2e::ParsedOptions parsed = e2e::parse_options(argc, argv);
+  if (parsed.exit_code) return *parsed.exit_code;
+  return e2e::main_with(parsed.options);
+}

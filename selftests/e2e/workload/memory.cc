@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "workload/memory.h"
+
+#include <cstdio>
+
+namespace e2e {
+
+using base::Error;
+using base::Fd;
+using base::Mapping;
+using base::Result;
+using base::Status;
+
+namespace {
+
+// A destructor has nobody to give an error to; the log is where a person will look.
+void report(const Status& status) {
+  if (!status.ok()) fprintf(stderr, "gpu_chain: %s\n", status.error().message().c_str());
+}
+
+}  // namespace
+
+Result<Gpu> Gpu::open(const Kfd& kfd, const GpuNode& node) {
+  const std::string path = std::format("/dev/dri/renderD{}", node.render_minor);
+  Fd render = TRY(Fd::open(path.c_str(), O_RDWR));
+  TRY(kfd.acquire_vm(node.gpu_id, render.get()));
+  return Gpu(node, std::move(render));
+}
+
+Bo::Bo(Bo&& other) noexcept
+    : kfd_(other.kfd_),
+      range_(std::move(other.range_)),
+      spec_(other.spec_),
+      handle_(std::exchange(other.handle_, 0)),
+      mmap_offset_(other.mmap_offset_),
+      keep_(other.keep_),
+      mapped_on_(std::move(other.mapped_on_)) {}
+
+Bo::~Bo() {
+  if (!handle_ || keep_) return;
+  if (!mapped_on_.empty()) report(kfd_->unmap(handle_, mapped_on_));
+  report(kfd_->free(handle_));
+}
+
+Status Bo::allocate(const Gpu& owner, std::span<const Gpu* const> peers) {
+  const Allocation allocation = TRY(kfd_->allocate({owner.id(), spec_.domain, va(), size(),
+                                                    spec_.cpu_visible, spec_.coherent}));
+  handle_ = allocation.handle;
+  mmap_offset_ = allocation.mmap_offset;
+  std::vector<uint32_t> gpu_ids = {owner.id()};
+  for (const Gpu* peer : peers)
+    if (peer->id() != owner.id()) gpu_ids.push_back(peer->id());
+  TRY(kfd_->map(handle_, gpu_ids));
+  mapped_on_ = std::move(gpu_ids);
+  return {};
+}
+
+Status Bo::map_for_cpu(int fd, uint64_t offset) {
+  if (mmap(range_.data(), size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+           static_cast<off_t>(offset)) == MAP_FAILED)
+    return Error::system("cannot map {} bytes of {} for the CPU", size(), name_of(spec_.domain));
+  return {};
+}
+
+Result<Bo> Bo::create(const Kfd& kfd, const Gpu& owner, std::span<const Gpu* const> peers,
+                      const BoSpec& spec) {
+  const bool userptr = spec.domain == Domain::kUserptr;
+  Bo bo(kfd,
+        TRY(Mapping::map(spec.size, userptr ? PROT_READ | PROT_WRITE : PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)),
+        spec);
+  TRY(bo.allocate(owner, peers));
+  if (!userptr && spec.cpu_visible) TRY(bo.map_for_cpu(owner.render_fd(), bo.mmap_offset_));
+  return bo;
+}
+
+Result<Bo> Bo::create_special(const Kfd& kfd, const Gpu& owner, Domain domain, uint64_t size,
+                              uint64_t mmap_offset) {
+  Bo bo(kfd, TRY(Mapping::map(size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)),
+        {domain, size});
+  TRY(bo.allocate(owner, {}));
+  TRY(bo.map_for_cpu(kfd.fd(), domain == Domain::kMmio ? bo.mmap_offset_ : mmap_offset));
+  return bo;
+}
+
+}  // namespace e2e

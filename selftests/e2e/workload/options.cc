@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "workload/options.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace e2e {
+namespace {
+
+constexpr int kUsageError = 2;
+
+struct Setting {
+  std::string_view name;
+  const char* help;
+  uint64_t min, max;
+  void (*set)(Options&, uint64_t);
+};
+
+constexpr uint64_t kManyMib = 1 << 20;
+
+constexpr Setting kSettings[] = {
+    {"--gpus", "GPUs to use; 2 or more share memory", 1, 8,
+     [](Options& o, uint64_t v) { o.gpus = static_cast<unsigned>(v); }},
+    {"--vram", "MiB of VRAM that the CPU sees, a GPU", 0, kManyMib,
+     [](Options& o, uint64_t v) { o.vram_mib = v; }},
+    {"--hidden", "MiB of VRAM that the CPU does not see, a GPU", 0, kManyMib,
+     [](Options& o, uint64_t v) { o.hidden_mib = v; }},
+    {"--gtt", "MiB of GTT, a GPU", 0, kManyMib, [](Options& o, uint64_t v) { o.gtt_mib = v; }},
+    {"--userptr", "MiB of userptr memory, a GPU", 0, kManyMib,
+     [](Options& o, uint64_t v) { o.userptr_mib = v; }},
+    {"--small", "BOs of one page, a GPU", 0, 100000,
+     [](Options& o, uint64_t v) { o.small = static_cast<unsigned>(v); }},
+    {"--steps", "steps to do; 0: until SIGTERM", 0, UINT32_MAX,
+     [](Options& o, uint64_t v) { o.steps = v; }},
+    {"--interval", "milliseconds between steps", 0, 60000,
+     [](Options& o, uint64_t v) { o.interval_ms = static_cast<unsigned>(v); }},
+    {"--timeout", "seconds that a step or a copy may take", 1, 86400,
+     [](Options& o, uint64_t v) { o.timeout_s = static_cast<unsigned>(v); }},
+};
+
+void print_help() {
+  puts(
+      "usage: gpu_chain [OPTION VALUE]...\n"
+      "Keeps PM4, AQL and SDMA queues busy with a chain of dependent steps and fills GPU memory\n"
+      "with a pattern, by raw KFD ioctls. Prints each step. SIGUSR1: compare all memory and print\n"
+      "a verdict. SIGTERM: the same, and end.\n"
+      "Exit code: 0 all was right, 1 damage or a stalled step, 2 usage, 3 setup failed,\n"
+      "4 no GPU or no driver.");
+  for (const Setting& setting : kSettings)
+    printf("  %-12s %s\n", setting.name.data(), setting.help);
+}
+
+const Setting* find(std::string_view name) {
+  for (const Setting& setting : kSettings)
+    if (setting.name == name) return &setting;
+  return nullptr;
+}
+
+std::optional<uint64_t> number(std::string_view text, const Setting& setting) {
+  uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (value < setting.min || value > setting.max) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+ParsedOptions parse_options(int argc, char** argv) {
+  ParsedOptions parsed;
+  const std::span<char*> args(argv + 1, static_cast<size_t>(argc > 0 ? argc - 1 : 0));
+  for (size_t i = 0; i < args.size(); i += 2) {
+    if (std::string_view(args[i]) == "--help") {
+      print_help();
+      return {parsed.options, 0};
+    }
+    const Setting* setting = find(args[i]);
+    const auto value =
+        setting && i + 1 < args.size() ? number(args[i + 1], *setting) : std::nullopt;
+    if (!value) {
+      fprintf(stderr, "gpu_chain: %s: unknown option, or no number in its range; see --help\n",
+              args[i]);
+      return {parsed.options, kUsageError};
+    }
+    setting->set(parsed.options, *value);
+  }
+  return parsed;
+}
+
+}  // namespace e2e

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace e2e {
+
+struct Options {
+  unsigned gpus = 1;
+  uint64_t vram_mib = 32;     // visible to the CPU, a GPU
+  uint64_t hidden_mib = 8;    // not visible to the CPU, a GPU
+  uint64_t gtt_mib = 8;       // a GPU
+  uint64_t userptr_mib = 8;   // a GPU
+  unsigned small = 16;        // BOs of one page, a GPU
+  uint64_t steps = 0;         // 0: until SIGTERM
+  unsigned interval_ms = 2;   // pause between steps
+  unsigned timeout_s = 120;   // for one step or one copy
+};
+
+// Prints help or what is wrong; the exit code then.
+struct ParsedOptions {
+  Options options;
+  std::optional<int> exit_code;
+};
+ParsedOptions parse_options(int argc, char** argv);
+
+}  // namespace e2e

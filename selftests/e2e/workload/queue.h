@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+// What queues of all types have in common: ring, pointers, doorbell, and for compute queues the
+// EOP buffer and the context save area.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "workload/memory.h"
+
+namespace e2e {
+
+// The doorbells of this process on one GPU; where they are is known with the first queue.
+class Doorbells {
+ public:
+  base::Result<volatile uint64_t*> at(const Kfd& kfd, const Gpu& gpu, uint64_t doorbell_offset);
+  unsigned bo_count() const { return page_ ? 1 : 0; }
+  uint64_t bytes() const { return page_ ? page_->size() : 0; }
+
+ private:
+  std::optional<Bo> page_;
+};
+
+struct QueueSpec {
+  QueueType type;
+  uint32_t ring_bytes;  // a power of two, at least a page
+  Domain ring_domain = Domain::kGtt;
+};
+
+class Queue {
+ public:
+  static base::Result<Queue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
+                                    const QueueSpec& spec);
+  Queue(Queue&& other) noexcept;
+  Queue& operator=(Queue&&) = delete;
+  ~Queue();
+
+  std::span<std::byte> ring() const { return ring_.bytes(); }
+  // As last written back by the GPU, and as last rung; units are those of the queue's type.
+  uint64_t read_pointer() const;
+  uint64_t write_pointer() const { return write_pointer_; }
+  // All before the new write pointer is in the ring: tell the GPU.
+  void ring_doorbell(uint64_t write_pointer, uint64_t doorbell_value);
+
+  unsigned bo_count() const { return 2 + (eop_ ? 1 : 0) + (context_save_ ? 1 : 0); }
+  uint64_t bytes() const;
+
+ private:
+  Queue(const Kfd& kfd, Bo ring, Bo pointers)
+      : kfd_(&kfd), ring_(std::move(ring)), pointers_(std::move(pointers)) {}
+
+  const Kfd* kfd_;
+  Bo ring_;
+  Bo pointers_;
+  std::optional<Bo> eop_;
+  std::optional<Bo> context_save_;
+  std::optional<uint32_t> id_;
+  volatile uint64_t* doorbell_ = nullptr;
+  uint64_t write_pointer_ = 0;
+};
+
+}  // namespace e2e

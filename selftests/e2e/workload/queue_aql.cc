@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "workload/queue_aql.h"
+
+#include <atomic>
+
+namespace e2e {
+
+using base::Error;
+
+namespace {
+constexpr uint64_t kPackets = 64;
+constexpr uint32_t kRingBytes = kPackets * sizeof(AqlBarrierPacket);
+}  // namespace
+
+base::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
+  AqlQueue aql(TRY(
+      Queue::create(kfd, gpu, doorbells, {QueueType::kAql, kRingBytes, Domain::kUserptr})));
+  auto* ring = reinterpret_cast<AqlBarrierPacket*>(aql.queue_.ring().data());
+  for (uint64_t i = 0; i < kPackets; ++i) ring[i].header = kAqlInvalidHeader;
+  return aql;
+}
+
+// AQL counts packets; the header goes last, it is what makes a packet valid.
+base::Status AqlQueue::submit(const AqlBarrierPacket& packet) {
+  const uint64_t index = queue_.write_pointer();
+  if (index - queue_.read_pointer() >= kPackets) return Error::of(ENOBUFS, "the AQL ring is full");
+  auto* slot = reinterpret_cast<AqlBarrierPacket*>(queue_.ring().data()) + index % kPackets;
+  AqlBarrierPacket body = packet;
+  body.header = kAqlInvalidHeader;
+  *slot = body;
+  std::atomic_ref(slot->header).store(packet.header, std::memory_order_release);
+  queue_.ring_doorbell(index + 1, index);
+  return {};
+}
+
+}  // namespace e2e

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+// The GPUs of this machine as /sys/class/kfd tells of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+
+namespace e2e {
+
+// A GPU as the topology in sysfs tells it.
+struct GpuNode {
+  uint32_t gpu_id = 0;
+  unsigned render_minor = 0;
+  uint64_t cwsr_size = 0;
+  uint64_t ctl_stack_size = 0;
+  uint64_t debug_memory_size = 0;
+
+  // What KFD wants a queue's context save area to be mapped as, to the byte (kfd_queue.c, 7.2).
+  uint64_t cwsr_area() const { return (cwsr_size + debug_memory_size + 4095) & ~4095ull; }
+};
+
+// The GPUs of this machine, in the order of their topology nodes. None is not an error.
+base::Result<std::vector<GpuNode>> list_gpus();
+
+}  // namespace e2e

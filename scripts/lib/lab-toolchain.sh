@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# The tool chain root: Debian trixie, with kernel and QEMU from trixie-backports. Never anything
+# of a later release: its libraries would replace trixie's.
+
+TOOLCHAIN=$LAB/root
+KERNEL_BASE=7.2
+
+in_toolchain() { IN_LAB='' "$TOP/scripts/in-lab" "$@"; }
+apt_in_toolchain() {
+  retry 3 in_toolchain env DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends "$@"
+}
+
+# bootstrap ROOT: a minimal trixie with apt, replacing what was there.
+bootstrap() {
+  local root=$1 option options=()
+  while read -r option; do
+    options+=(--aptopt="$option")
+  done < <(apt_network_options)
+  rm -rf --one-file-system "$root" "$root.new"
+  retry 3 mmdebstrap --mode=root --variant=apt --include=ca-certificates \
+    --aptopt='Apt::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' \
+    "${options[@]}" trixie "$root.new" "deb $MIRROR trixie main"
+  cp -L /etc/resolv.conf "$root.new/etc/resolv.conf"
+  # A mirror or proxy may have a certificate that only this machine's administrator vouches for.
+  if [[ -f /etc/ssl/certs/ca-certificates.crt ]]; then
+    cp /etc/ssl/certs/ca-certificates.crt "$root.new/etc/ssl/certs/ca-certificates.crt"
+  fi
+  mv "$root.new" "$root"
+}
+
+step_toolchain_base() {
+  bootstrap "$TOOLCHAIN"
+  echo "deb $MIRROR trixie-backports main" >"$TOOLCHAIN/etc/apt/sources.list.d/backports.list"
+  apt_in_toolchain update
+}
+
+# The kernel package wants an initramfs generator; this package stands in for it, because the
+# lab boots with an initramfs of its own.
+install_initramfs_stand_in() {
+  local dir=$TOOLCHAIN/var/tmp/no-initramfs
+  mkdir -p "$dir/DEBIAN"
+  cat >"$dir/DEBIAN/control" <<-END
+	Package: lab-no-initramfs
+	Version: 1
+	Architecture: all
+	Maintainer: amdgpu-criu lab <root@localhost>
+	Provides: linux-initramfs-tool
+	Description: stands in for an initramfs generator
+	END
+  in_toolchain dpkg-deb --root-owner-group --build /var/tmp/no-initramfs /var/tmp/no-initramfs.deb
+  in_toolchain dpkg -i /var/tmp/no-initramfs.deb
+}
+
+# Newest kernel of which image, headers and source are all there, as "release version".
+newest_kernel() {
+  local releases version release
+  releases=$(in_toolchain apt-cache --names-only search \
+    "^linux-headers-${KERNEL_BASE//./\\.}\.[0-9]+\+deb13-amd64\$" |
+    sed 's/^linux-headers-//; s/ .*//' | sort -rV)
+  while read -r version; do
+    for release in $releases; do
+      if has_version "linux-headers-$release" "$version" &&
+        has_version "linux-image-$release" "$version"; then
+        echo "$release $version"
+        return
+      fi
+    done
+  done < <(in_toolchain apt-cache madison "linux-source-$KERNEL_BASE" | awk '{ print $3 }')
+  echo "trixie-backports has no complete kernel $KERNEL_BASE (image, headers and source)" >&2
+  return 1
+}
+
+has_version() { in_toolchain apt-cache madison "$1" | grep -qF "| $2 |"; }
+
+step_toolchain_kernel() {
+  local kernel release version
+  in_toolchain dpkg --configure -a
+  install_initramfs_stand_in
+  kernel=$(newest_kernel)
+  read -r release version <<<"$kernel"
+  echo "kernel: $release $version"
+  apt_in_toolchain install -t trixie-backports qemu-system-x86 \
+    "linux-image-$release=$version" "linux-headers-$release=$version" \
+    "linux-source-$KERNEL_BASE=$version"
+  echo "$release" >"$LAB/kernel-release"
+}
+
+step_toolchain_tools() {
+  local compilers=(gcc g++ clang clang-tools clang-tidy clang-format lld llvm libclang-rt-dev sparse)
+  local builders=(make cmake ninja-build ccache pkgconf bc flex bison patch git rsync perl python3
+    protobuf-c-compiler)
+  local libraries=(libgtest-dev libgmock-dev libdrm-dev libdrm-amdgpu1 libprotobuf-c-dev liburing-dev
+    libzstd-dev liblz4-dev libxxhash-dev libcli11-dev libfmt-dev libbenchmark-dev libssl-dev
+    nlohmann-json3-dev libhsa-runtime-dev libhsa-runtime64-1)
+  local images=(busybox-static e2fsprogs cpio xz-utils zstd kmod)
+  local rest=(shellcheck mandoc strace file diffutils procps iproute2)
+  in_toolchain dpkg --configure -a
+  apt_in_toolchain install "${compilers[@]}" "${builders[@]}" "${libraries[@]}" "${images[@]}" \
+    "${rest[@]}"
+  in_toolchain apt-get clean
+}
+
+# The parts of the kernel source that the driver build, checkpatch and the selftests need.
+step_kernel_source() {
+  local source=$TOOLCHAIN/usr/src/linux-source-$KERNEL_BASE
+  rm -rf --one-file-system "$source" "$source.new"
+  mkdir -p "$source.new"
+  in_toolchain tar --use-compress-program='xz -T0' --strip-components=1 \
+    -C "/usr/src/linux-source-$KERNEL_BASE.new" -xf "/usr/src/linux-source-$KERNEL_BASE.tar.xz" \
+    --exclude='linux-source-*/arch/[!x]*' --exclude='linux-source-*/arch/xtensa' \
+    --exclude='linux-source-*/sound' --exclude='linux-source-*/drivers/net' \
+    --exclude='linux-source-*/drivers/media' --exclude='linux-source-*/drivers/staging' \
+    --exclude='linux-source-*/drivers/scsi'
+  mv "$source.new" "$source"
+}

@@ -34,6 +34,7 @@
 /* "CRIUBLOB" as the bytes stand in memory. */
 #define CRIU_BLOB_MAGIC 0x424f4c4255495243ULL
 #define CRIU_BLOB_FORMAT 1
+#define CRIU_BLOB_ALIGN 8
 
 /* Limits against a hostile writer, far above what a real process needs. */
 #define CRIU_BLOB_SIZE_MAX SZ_256M
@@ -85,14 +86,17 @@ struct criu_record_header {
 #define CRIU_RECORD_DRIVER 0x10
 #define CRIU_RECORD_END 0xffff
 
+/* Bytes of a driver's name in a blob, zero-padded. */
+#define CRIU_DRIVER_NAME_SIZE 8
+
 /**
  * struct criu_record_identity - whose state this is; always the first record
- * @driver: name of the driver, 8 bytes, zero-padded
+ * @driver: name of the driver, zero-padded, not terminated if it fills the field
  * @node: kind of device node, a number of the driver's
  * @page_size: the writer's page size: sizes and offsets are multiples of it
  */
 struct criu_record_identity {
-	__u8 driver[8];
+	__u8 driver[CRIU_DRIVER_NAME_SIZE];
 	__u32 node;
 	__u32 page_size;
 };
@@ -101,7 +105,7 @@ struct criu_record_identity {
  * struct criu_record_end - always the last record
  * @num_records: records in the blob, this one included
  * @pad: 0
- * @crc: CRC-32C (seed ~0, not inverted) of every byte before this field
+ * @crc: CRC-32C (seed ~0, not inverted at the end) of every byte before this field
  */
 struct criu_record_end {
 	__u64 num_records;
@@ -167,8 +171,9 @@ struct criu_record_desc {
 
 /**
  * struct criu_blob_schema - the record types of one kind of node
- * @driver: name of the driver, at most 8 characters
+ * @driver: name of the driver, at most %CRIU_DRIVER_NAME_SIZE characters
  * @node: kind of device node
+ * @page_size: of this kernel
  * @num_records: rows of @records, at most %CRIU_BLOB_TYPES_MAX
  * @records: the table; begins with %CRIU_RECORD_IDENTITY_ROW and
  *	%CRIU_RECORD_END_ROW
@@ -176,6 +181,7 @@ struct criu_record_desc {
 struct criu_blob_schema {
 	const char *driver;
 	__u32 node;
+	__u32 page_size;
 	__u32 num_records;
 	const struct criu_record_desc *records;
 };
@@ -189,9 +195,11 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
  * @buf: where to write; NULL: only count
  * @room: bytes at @buf
  * @pos: bytes written, or that would have been if there were room
- * @record: offset of the header of the record that tail pieces go to; 0: none
+ * @record: offset of the header of the last record: tail pieces belong to it
+ * @desc: row of the last record
  * @num_records: records so far
- * @error: first programming or size error; sticky, told by criu_writer_finish()
+ * @error: first error; sticky, told by criu_writer_finish()
+ * @counts: records of each row of the schema's table
  *
  * The size pass and the write pass are the same calls. Errors are sticky, so a
  * caller checks once, at criu_writer_finish().
@@ -202,12 +210,14 @@ struct criu_blob_writer {
 	size_t room;
 	size_t pos;
 	size_t record;
+	const struct criu_record_desc *desc;
 	__u64 num_records;
 	int error;
+	__u32 counts[CRIU_BLOB_TYPES_MAX];
 };
 
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
-		      void *buf, size_t room, __u32 page_size);
+		      void *buf, size_t room);
 void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed);
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size);
 void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size);
@@ -232,14 +242,14 @@ struct criu_blob_fault {
  * @schema: record types
  * @buf: the blob; owned by the caller, must not change while in use
  * @size: bytes at @buf
- * @page_size: of the writer
+ * @begin: offset of the first record
  * @counts: records of each row of the schema's table
  */
 struct criu_blob {
 	const struct criu_blob_schema *schema;
 	const __u8 *buf;
 	size_t size;
-	__u32 page_size;
+	size_t begin;
 	__u32 counts[CRIU_BLOB_TYPES_MAX];
 };
 
@@ -274,45 +284,6 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 const void *criu_record_tail(struct criu_record *record, __u64 size);
 int criu_record_tail_end(const struct criu_record *record);
 
-/**
- * struct criu_id - an id and what it stands for in the caller's plan
- * @id: unique in its set
- * @index: the caller's
- */
-struct criu_id {
-	__u64 id;
-	__u32 index;
-};
-
-/**
- * struct criu_id_set - ids of one kind, to find duplicates and dangling references
- * @ids: room for @room ids, allocated by the caller (see criu_blob_count())
- * @num: ids in it
- * @room: room at @ids
- */
-struct criu_id_set {
-	struct criu_id *ids;
-	__u32 num;
-	__u32 room;
-};
-
-int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index);
-int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate);
-const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id);
-
-/**
- * struct criu_range - part of an address space
- * @start: first byte
- * @size: bytes, not 0
- * @index: the caller's
- */
-struct criu_range {
-	__u64 start;
-	__u64 size;
-	__u32 index;
-};
-
-int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit);
 bool criu_all_zero(const void *data, size_t size);
 
 #endif /* _CRIU_BLOB_H_ */

@@ -92,8 +92,7 @@ int criu_check_capable(struct task_struct *task);
 int criu_call_new_fd(struct criu_call *call, struct file *file);
 
 __printf(2, 3) void criu_refuse(const struct criu_call *call, const char *fmt, ...);
-void criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault,
-		      int error);
+int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 void *criu_blob_from_user(u64 uptr, u64 size);
 
 #endif /* _CRIU_IOCTL_H_ */

@@ -7,11 +7,13 @@
  * close of the last descriptor, when no call is using it any more.
  *
  * Lock order:
- *   the client's own lock (KFD: kfd_process.mutex)
- *     -> hold lock (one for all sessions)
- *     -> session lock -> whatever criu_object_ops.get takes
- * Callbacks get(), put(), export() and release() of a client or an object run
- * with no lock of this file held, but get(), which must not sleep.
+ *   client's own lock (KFD: kfd_process.mutex) -> session lock
+ *   client's own lock -> hold lock (a spinlock, one for all sessions)
+ *   export lock of the session -> what criu_object_ops.export takes
+ * get() of objects and clients is called with one of these locks held and must
+ * not sleep; put(), export() and let_go() are called without, but for put() of a
+ * client, which criu_session_release() calls under the lock that its caller has.
+ * criu_session_dmabuf() must not be called under a client's own lock.
  */
 #ifndef _CRIU_SESSION_H_
 #define _CRIU_SESSION_H_

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <drm/drm_file.h>
+#include <drm/drm_ioctl.h>
+#include <linux/dma-buf.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/sched/signal.h>
+#include <linux/sizes.h>
+#include <linux/uaccess.h>
+
+#include "amdgpu_criu_node.h"
+
+/* Checks the array arguments of QUERY. */
+static int amdgpu_criu_query_check(const struct amdgpu_criu_query *args)
+{
+	if (args->pad)
+		return -EINVAL;
+	if (!args->records)
+		return args->num_records || args->record_stride ? -EINVAL : 0;
+	if (args->record_stride < sizeof(struct amdgpu_criu_record_info) ||
+	    args->record_stride > SZ_4K || args->record_stride % 8)
+		return -EINVAL;
+	return args->records != (uintptr_t)args->records ? -EFAULT : 0;
+}
+
+static int amdgpu_criu_put_record_info(const struct criu_record_desc *desc, void __user *to,
+				       u32 stride)
+{
+	struct amdgpu_criu_record_info info = {
+		.type = desc->type,
+		.version_min = desc->version_min,
+		.version_max = desc->version_max,
+	};
+
+	if (copy_to_user(to, &info, sizeof(info)) ||
+	    clear_user(to + sizeof(info), stride - sizeof(info)))
+		return -EFAULT;
+	return 0;
+}
+
+/**
+ * amdgpu_criu_query() - QUERY, the same on both kinds of node
+ * @call: the call
+ * @data: &struct amdgpu_criu_query
+ *
+ * Return: 0 or an error as in the uapi header.
+ */
+int amdgpu_criu_query(struct criu_call *call, void *data)
+{
+	const struct criu_blob_schema *schema = call->node->schema;
+	struct amdgpu_criu_query *args = data;
+	u32 room = args->num_records;
+	u32 i;
+	int ret;
+
+	ret = amdgpu_criu_query_check(args);
+	if (ret)
+		return ret;
+	args->abi_min = AMDGPU_CRIU_ABI;
+	args->abi_max = AMDGPU_CRIU_ABI;
+	args->features = IS_ENABLED(CONFIG_HSA_AMD) ? AMDGPU_CRIU_FEATURE_KFD : 0;
+	args->blob_format = CRIU_BLOB_FORMAT;
+	args->num_records = schema->num_records;
+	if (!room)
+		return 0;
+	if (room < schema->num_records)
+		return -ENOSPC;
+	for (i = 0; i < schema->num_records; i++) {
+		ret = amdgpu_criu_put_record_info(&schema->records[i],
+						  u64_to_user_ptr(args->records) +
+						  (u64)i * args->record_stride,
+						  args->record_stride);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_session() - SESSION, the same on both kinds of node
+ * @call: the call
+ * @data: &struct amdgpu_criu_session
+ *
+ * Return: 0 or an error as in the uapi header.
+ */
+int amdgpu_criu_session(struct criu_call *call, void *data)
+{
+	struct amdgpu_criu_session *args = data;
+	struct file *file;
+
+	BUILD_BUG_ON(AMDGPU_CRIU_SESSION_CHECKPOINT != CRIU_SESSION_CHECKPOINT);
+	BUILD_BUG_ON(AMDGPU_CRIU_SESSION_RESTORE != CRIU_SESSION_RESTORE);
+
+	if (args->flags || args->pad)
+		return -EINVAL;
+	if (args->kind != AMDGPU_CRIU_SESSION_CHECKPOINT &&
+	    args->kind != AMDGPU_CRIU_SESSION_RESTORE)
+		return -EINVAL;
+	file = criu_session_create(args->kind);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	args->fd = criu_call_new_fd(call, file);
+	return args->fd < 0 ? args->fd : 0;
+}
+
+/**
+ * amdgpu_criu_dmabuf() - DMABUF, the same on both kinds of node
+ * @call: the call
+ * @data: &struct amdgpu_criu_dmabuf
+ *
+ * Return: 0 or an error as in the uapi header.
+ */
+int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
+{
+	struct amdgpu_criu_dmabuf *args = data;
+	struct criu_session *session;
+	struct dma_buf *dmabuf;
+
+	if (args->flags || args->pad)
+		return -EINVAL;
+	session = criu_session_get(args->session_fd, CRIU_SESSION_ANY);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	dmabuf = criu_session_dmabuf(session, args->object_id);
+	criu_session_put(session);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	/* A reference to the dma-buf is one to its file. */
+	args->fd = criu_call_new_fd(call, dmabuf->file);
+	return args->fd < 0 ? args->fd : 0;
+}
+
+/**
+ * amdgpu_criu_call_user() - the ioctl, where no dispatcher has copied the envelope
+ * @call: as for criu_ioctl()
+ * @arg: user pointer to &struct amdgpu_criu_ioctl
+ *
+ * Return: as criu_ioctl().
+ */
+int amdgpu_criu_call_user(struct criu_call *call, const void __user *arg)
+{
+	struct amdgpu_criu_ioctl envelope;
+
+	if (copy_from_user(&envelope, arg, sizeof(envelope)))
+		return -EFAULT;
+	return criu_ioctl(call, envelope.op, envelope.size, envelope.arg);
+}
+
+static int amdgpu_criu_not_carried(struct criu_call *call, void *data)
+{
+	criu_refuse(call, "state of render nodes is not carried by this kernel");
+	return -EOPNOTSUPP;
+}
+
+static const struct criu_op amdgpu_criu_render_ops[] = {
+	AMDGPU_CRIU_OP(QUERY, amdgpu_criu_query, struct amdgpu_criu_query, pad),
+	AMDGPU_CRIU_OP(SESSION, amdgpu_criu_session, struct amdgpu_criu_session, pad),
+	AMDGPU_CRIU_OP(PROCESS_INFO, amdgpu_criu_not_carried,
+		       struct amdgpu_criu_process_info, blob_size),
+	AMDGPU_CRIU_OP(CHECKPOINT, amdgpu_criu_not_carried, struct amdgpu_criu_state, bo_stride),
+	AMDGPU_CRIU_OP(UNPAUSE, amdgpu_criu_not_carried, struct amdgpu_criu_unpause, flags),
+	AMDGPU_CRIU_OP(RESTORE, amdgpu_criu_not_carried, struct amdgpu_criu_state, bo_stride),
+	AMDGPU_CRIU_OP(RESUME, amdgpu_criu_not_carried, struct amdgpu_criu_resume, pad),
+	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
+};
+
+static const struct criu_record_desc amdgpu_criu_render_records[] = {
+	CRIU_RECORD_IDENTITY_ROW,
+	CRIU_RECORD_END_ROW,
+};
+
+static const struct criu_blob_schema amdgpu_criu_render_schema = {
+	.driver = AMDGPU_CRIU_DRIVER,
+	.node = AMDGPU_CRIU_NODE_RENDER,
+	.page_size = PAGE_SIZE,
+	.num_records = ARRAY_SIZE(amdgpu_criu_render_records),
+	.records = amdgpu_criu_render_records,
+};
+
+static const struct criu_node amdgpu_criu_render_node = {
+	.name = "render node",
+	.ops = amdgpu_criu_render_ops,
+	.num_ops = ARRAY_SIZE(amdgpu_criu_render_ops),
+	.schema = &amdgpu_criu_render_schema,
+};
+
+/**
+ * amdgpu_criu_ioctl() - the ioctl on a render node
+ * @dev: DRM device
+ * @data: &struct amdgpu_criu_ioctl
+ * @file_priv: open file
+ *
+ * The DRM core has made the caller the owner of the file by now (see
+ * drm_file_update_pid()), so there is no other process to check for.
+ *
+ * Return: 0 or an error as in the uapi header.
+ */
+int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv)
+{
+	const struct amdgpu_criu_ioctl *envelope = data;
+	struct criu_call call = {
+		.node = &amdgpu_criu_render_node,
+		.client = file_priv,
+		.filp = file_priv->filp,
+		.task = current->group_leader,
+	};
+
+	return criu_ioctl(&call, envelope->op, envelope->size, envelope->arg);
+}

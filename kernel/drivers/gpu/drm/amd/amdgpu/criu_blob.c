@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/align.h>
+#include <linux/crc32.h>
+#include <linux/errno.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/swab.h>
+
+#include "criu_blob.h"
+
+/**
+ * criu_all_zero() - is there nothing but zeros?
+ * @data: where
+ * @size: bytes
+ *
+ * Return: true if every byte is 0.
+ */
+bool criu_all_zero(const void *data, size_t size)
+{
+	return !memchr_inv(data, 0, size);
+}
+
+/**
+ * criu_schema_find() - row of a record type
+ * @schema: the table
+ * @type: type number
+ *
+ * Return: the row, or NULL if this kernel does not know the type.
+ */
+const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
+						__u16 type)
+{
+	__u32 i;
+
+	for (i = 0; i < schema->num_records; i++)
+		if (schema->records[i].type == type)
+			return &schema->records[i];
+	return NULL;
+}
+
+/*
+ * Reading. Damage is looked for first, over the whole blob and by sizes and
+ * checksum alone, so that -EOPNOTSUPP always means a blob that somebody wrote so.
+ */
+
+static int criu_fault(struct criu_blob_fault *fault, int error, size_t offset,
+		      const char *reason)
+{
+	fault->offset = offset;
+	fault->reason = reason;
+	return error;
+}
+
+static int criu_record_fault(struct criu_blob_fault *fault, int error, size_t offset,
+			     const struct criu_record_header *header, const char *reason)
+{
+	fault->type = header->type;
+	fault->version = header->version;
+	return criu_fault(fault, error, offset, reason);
+}
+
+static int criu_check_header(const struct criu_blob *blob, struct criu_blob_header *header,
+			     struct criu_blob_fault *fault)
+{
+	if (blob->size < sizeof(*header) || blob->size > CRIU_BLOB_SIZE_MAX)
+		return criu_fault(fault, -EBADMSG, 0, "size of blob out of bounds");
+	memcpy(header, blob->buf, sizeof(*header));
+	if (header->magic == swab64(CRIU_BLOB_MAGIC))
+		return criu_fault(fault, -EOPNOTSUPP, 0, "other byte order");
+	if (header->magic != CRIU_BLOB_MAGIC)
+		return criu_fault(fault, -EBADMSG, 0, "bad magic");
+	if (header->format > CRIU_BLOB_FORMAT)
+		return criu_fault(fault, -EOPNOTSUPP, 0, "newer format");
+	if (!header->format)
+		return criu_fault(fault, -EBADMSG, 0, "bad format");
+	if (header->total_size != blob->size || blob->size % CRIU_BLOB_ALIGN)
+		return criu_fault(fault, -EBADMSG, 0, "not the size in the header");
+	if (header->header_size < sizeof(*header) || header->header_size > blob->size ||
+	    header->header_size % CRIU_BLOB_ALIGN)
+		return criu_fault(fault, -EBADMSG, 0, "bad size of header");
+	return 0;
+}
+
+/* Reads the header of the record at @at, which must be whole. */
+static int criu_record_at(const struct criu_blob *blob, size_t at,
+			  struct criu_record_header *header, struct criu_blob_fault *fault)
+{
+	size_t left = blob->size - at;
+
+	if (left < sizeof(*header))
+		return criu_fault(fault, -EBADMSG, at, "cut off in the header of a record");
+	memcpy(header, blob->buf + at, sizeof(*header));
+	if (header->size > left - sizeof(*header))
+		return criu_record_fault(fault, -EBADMSG, at, header, "cut off in a record");
+	if (header->fixed_size > header->size || header->size % CRIU_BLOB_ALIGN ||
+	    header->fixed_size % CRIU_BLOB_ALIGN)
+		return criu_record_fault(fault, -EBADMSG, at, header, "bad size of record");
+	return 0;
+}
+
+/* First walk: sizes only. Finds END and checks what it says of the rest. */
+static int criu_check_frame(const struct criu_blob *blob, struct criu_blob_fault *fault)
+{
+	size_t crc_at = sizeof(struct criu_record_header) + offsetof(struct criu_record_end, crc);
+	struct criu_record_header header = {};
+	struct criu_record_end end;
+	size_t at = blob->begin;
+	size_t begin = at;
+	__u64 num = 0;
+	int ret;
+
+	while (header.type != CRIU_RECORD_END) {
+		if (at == blob->size)
+			return criu_fault(fault, -EBADMSG, at, "no end record");
+		begin = at;
+		ret = criu_record_at(blob, at, &header, fault);
+		if (ret)
+			return ret;
+		if (!num && header.type != CRIU_RECORD_IDENTITY)
+			return criu_record_fault(fault, -EBADMSG, at, &header,
+						 "identity is not the first record");
+		if (++num > CRIU_BLOB_RECORDS_MAX)
+			return criu_fault(fault, -EBADMSG, at, "too many records");
+		at += sizeof(header) + header.size;
+	}
+	if (at != blob->size)
+		return criu_fault(fault, -EBADMSG, at, "bytes after the end record");
+	if (header.fixed_size < sizeof(end))
+		return criu_record_fault(fault, -EBADMSG, begin, &header, "record too short");
+	memcpy(&end, blob->buf + begin + sizeof(header), sizeof(end));
+	if (end.crc != crc32c(~0U, blob->buf, begin + crc_at))
+		return criu_record_fault(fault, -EBADMSG, begin, &header, "wrong checksum");
+	if (end.num_records != num || end.pad)
+		return criu_record_fault(fault, -EBADMSG, begin, &header,
+					 "wrong number of records");
+	return 0;
+}
+
+/* NULL if the record can be read; else why not. */
+static const char *criu_record_unreadable(const struct criu_record_desc *desc,
+					  const struct criu_record_header *header,
+					  const __u8 *fixed)
+{
+	if (!desc)
+		return "unknown type of record";
+	if (header->version < desc->version_min)
+		return "version of record no longer known";
+	if (header->version > desc->version_max)
+		return "newer version of record";
+	if (header->fixed_size > desc->size_now &&
+	    !criu_all_zero(fixed + desc->size_now, header->fixed_size - desc->size_now))
+		return "record has a field that is not known";
+	return NULL;
+}
+
+static int criu_check_record(struct criu_blob *blob, size_t at,
+			     const struct criu_record_header *header,
+			     struct criu_blob_fault *fault)
+{
+	const struct criu_record_desc *desc = criu_schema_find(blob->schema, header->type);
+	const __u8 *fixed = blob->buf + at + sizeof(*header);
+	bool codec = header->type < CRIU_RECORD_DRIVER || header->type == CRIU_RECORD_END;
+	const char *reason;
+	__u32 *count;
+
+	if (!header->version)
+		return criu_record_fault(fault, -EBADMSG, at, header, "version 0");
+	if (header->flags & ~CRIU_RECORD_MAY_SKIP)
+		return criu_record_fault(fault, -EOPNOTSUPP, at, header, "unknown flag of record");
+	if (codec && header->flags)
+		return criu_record_fault(fault, -EBADMSG, at, header, "must not be skipped");
+	reason = criu_record_unreadable(desc, header, fixed);
+	if (reason && header->flags & CRIU_RECORD_MAY_SKIP)
+		return 0;
+	if (reason)
+		return criu_record_fault(fault, -EOPNOTSUPP, at, header, reason);
+	if (header->fixed_size < desc->size_v1)
+		return criu_record_fault(fault, -EBADMSG, at, header, "record too short");
+	if (header->size > header->fixed_size && !(desc->flags & CRIU_DESC_TAIL))
+		return criu_record_fault(fault, -EBADMSG, at, header, "record has a tail");
+	count = &blob->counts[desc - blob->schema->records];
+	if (desc->count_max && *count == desc->count_max)
+		return criu_record_fault(fault, -EBADMSG, at, header, "too many of the type");
+	(*count)++;
+	return 0;
+}
+
+static int criu_check_counts(const struct criu_blob *blob, struct criu_blob_fault *fault)
+{
+	const struct criu_record_desc *desc;
+	__u32 i;
+
+	for (i = 0; i < blob->schema->num_records; i++) {
+		desc = &blob->schema->records[i];
+		if (blob->counts[i] >= desc->count_min)
+			continue;
+		fault->type = desc->type;
+		return criu_fault(fault, -EBADMSG, blob->size, "too few of the type");
+	}
+	return 0;
+}
+
+static int criu_check_identity(const struct criu_blob *blob, struct criu_blob_fault *fault)
+{
+	const struct criu_blob_schema *schema = blob->schema;
+	struct criu_record record = {};
+	struct criu_record_identity identity, mine = {};
+
+	criu_blob_next(blob, &record);
+	criu_record_get(&record, &identity, sizeof(identity));
+	memcpy(mine.driver, schema->driver, min(strlen(schema->driver), sizeof(mine.driver)));
+	fault->type = CRIU_RECORD_IDENTITY;
+	if (memcmp(identity.driver, mine.driver, sizeof(mine.driver)))
+		return criu_fault(fault, -EOPNOTSUPP, record.offset, "of another driver");
+	if (identity.node != schema->node)
+		return criu_fault(fault, -EOPNOTSUPP, record.offset, "of another kind of node");
+	if (identity.page_size != schema->page_size)
+		return criu_fault(fault, -EOPNOTSUPP, record.offset, "of another page size");
+	fault->type = 0;
+	return 0;
+}
+
+/**
+ * criu_blob_open() - check a blob from user space
+ * @blob: to be filled
+ * @schema: record types
+ * @buf: the blob in kernel memory, aligned to 8 bytes; stays the caller's
+ * @size: bytes at @buf
+ * @fault: in case of an error: where and why
+ *
+ * After success every record that criu_blob_next() yields is of a known type and
+ * version, whole, and within the limits of its row. What the fields mean is for
+ * the caller to check.
+ *
+ * Return: 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for one that is whole and
+ * cannot be read here.
+ */
+int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema,
+		   const void *buf, size_t size, struct criu_blob_fault *fault)
+{
+	struct criu_record_header record;
+	struct criu_blob_header header;
+	size_t at;
+	int ret;
+
+	memset(blob, 0, sizeof(*blob));
+	memset(fault, 0, sizeof(*fault));
+	blob->schema = schema;
+	blob->buf = buf;
+	blob->size = size;
+	ret = criu_check_header(blob, &header, fault);
+	if (ret)
+		return ret;
+	blob->begin = header.header_size;
+	ret = criu_check_frame(blob, fault);
+	if (ret)
+		return ret;
+	if (header.flags || header.pad ||
+	    !criu_all_zero(blob->buf + sizeof(header), header.header_size - sizeof(header)))
+		return criu_fault(fault, -EOPNOTSUPP, 0, "unknown flag or field in the header");
+
+	for (at = blob->begin; at < size; at += sizeof(record) + record.size) {
+		memcpy(&record, blob->buf + at, sizeof(record));
+		ret = criu_check_record(blob, at, &record, fault);
+		if (ret)
+			return ret;
+	}
+	ret = criu_check_counts(blob, fault);
+	if (ret)
+		return ret;
+	return criu_check_identity(blob, fault);
+}
+
+/**
+ * criu_blob_count() - how many records of a type?
+ * @blob: an open blob
+ * @type: type number, one of the schema's
+ *
+ * Return: number of records that criu_blob_next_of() yields.
+ */
+__u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
+{
+	const struct criu_record_desc *desc = criu_schema_find(blob->schema, type);
+
+	return desc ? blob->counts[desc - blob->schema->records] : 0;
+}
+
+/**
+ * criu_blob_next() - go to the next record that this kernel can read
+ * @blob: an open blob
+ * @record: where to go on from: all zero for the first record
+ *
+ * Return: false if there is none.
+ */
+bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
+{
+	struct criu_record_header header;
+	const __u8 *fixed;
+	size_t at;
+
+	for (at = record->next ?: blob->begin; at < blob->size;
+	     at += sizeof(header) + header.size) {
+		memcpy(&header, blob->buf + at, sizeof(header));
+		fixed = blob->buf + at + sizeof(header);
+		record->desc = criu_schema_find(blob->schema, header.type);
+		if (criu_record_unreadable(record->desc, &header, fixed))
+			continue;
+		record->version = header.version;
+		record->fixed = fixed;
+		record->fixed_size = header.fixed_size;
+		record->tail = fixed + header.fixed_size;
+		record->tail_size = header.size - header.fixed_size;
+		record->offset = at;
+		record->next = at + sizeof(header) + header.size;
+		return true;
+	}
+	return false;
+}
+
+/**
+ * criu_blob_next_of() - go to the next record of one type
+ * @blob: an open blob
+ * @type: type number
+ * @record: where to go on from: all zero for the first record
+ *
+ * Return: false if there is none.
+ */
+bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record)
+{
+	while (criu_blob_next(blob, record))
+		if (record->desc->type == type)
+			return true;
+	return false;
+}
+
+/**
+ * criu_record_get() - read the fixed structure of a record
+ * @record: of an open blob
+ * @fixed: out, the structure as this kernel knows it; what the writer did not
+ *	know is zero
+ * @size: bytes at @fixed, criu_record_desc.size_now
+ */
+void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
+{
+	size_t known = min_t(size_t, size, record->fixed_size);
+
+	memcpy(fixed, record->fixed, known);
+	memset(fixed + known, 0, size - known);
+}
+
+/**
+ * criu_record_tail() - take the next piece of the tail
+ * @record: of an open blob
+ * @size: bytes, as a field of the record says; may be hostile
+ *
+ * Return: the piece, aligned to 8 bytes; NULL if the tail is shorter or the
+ * padding of the piece is not zero: damage (-EBADMSG).
+ */
+const void *criu_record_tail(struct criu_record *record, __u64 size)
+{
+	const __u8 *piece = record->tail;
+	__u32 padded;
+
+	if (size > record->tail_size)
+		return NULL;
+	/* Cannot exceed tail_size, which is a multiple of the alignment. */
+	padded = ALIGN(size, CRIU_BLOB_ALIGN);
+	if (!criu_all_zero(piece + size, padded - size))
+		return NULL;
+	record->tail += padded;
+	record->tail_size -= padded;
+	return piece;
+}
+
+/**
+ * criu_record_tail_end() - was that all?
+ * @record: of an open blob
+ *
+ * Return: 0, or -EBADMSG if a part of the tail was not taken.
+ */
+int criu_record_tail_end(const struct criu_record *record)
+{
+	return record->tail_size ? -EBADMSG : 0;
+}

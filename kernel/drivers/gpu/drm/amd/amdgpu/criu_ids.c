@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/errno.h>
+#include <linux/overflow.h>
+#include <linux/sort.h>
+
+#include "criu_ids.h"
+
+static int criu_id_cmp(const void *a, const void *b)
+{
+	const struct criu_id *x = a;
+	const struct criu_id *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/**
+ * criu_id_set_add() - put an id into a set that is not sealed yet
+ * @set: the set
+ * @id: the id
+ * @index: what it stands for
+ *
+ * Return: 0, or -EBADMSG if the set is full.
+ */
+int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index)
+{
+	if (set->num >= set->room)
+		return -EBADMSG;
+	set->ids[set->num].id = id;
+	set->ids[set->num].index = index;
+	set->num++;
+	return 0;
+}
+
+/**
+ * criu_id_set_seal() - sort a set, and look for duplicates
+ * @set: the set; from now on only to be searched
+ * @duplicate: in case of an error: an id that is in it twice
+ *
+ * Return: 0, or -EBADMSG.
+ */
+int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
+{
+	__u32 i;
+
+	sort(set->ids, set->num, sizeof(*set->ids), criu_id_cmp, NULL);
+	for (i = 1; i < set->num; i++) {
+		if (set->ids[i].id != set->ids[i - 1].id)
+			continue;
+		*duplicate = set->ids[i].id;
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/**
+ * criu_id_set_find() - look up an id
+ * @set: a sealed set
+ * @id: the id
+ *
+ * Return: its entry, or NULL: a dangling reference.
+ */
+const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id)
+{
+	__u32 low = 0, high = set->num;
+	__u32 middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (set->ids[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < set->num && set->ids[low].id == id ? &set->ids[low] : NULL;
+}
+
+static int criu_range_cmp(const void *a, const void *b)
+{
+	const struct criu_range *x = a;
+	const struct criu_range *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/**
+ * criu_ranges_check() - sort ranges of one address space, and refuse overlaps
+ * @ranges: the ranges; sorted afterwards
+ * @num: entries at @ranges
+ * @culprit: in case of an error: a range that is empty, wraps around, or begins
+ *	in the one before it
+ *
+ * Return: 0, or -EBADMSG.
+ */
+int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit)
+{
+	__u64 last, last_before = 0;
+	__u32 i;
+
+	sort(ranges, num, sizeof(*ranges), criu_range_cmp, NULL);
+	for (i = 0; i < num; i++) {
+		*culprit = &ranges[i];
+		if (!ranges[i].size ||
+		    check_add_overflow(ranges[i].start, ranges[i].size - 1, &last))
+			return -EBADMSG;
+		if (i && ranges[i].start <= last_before)
+			return -EBADMSG;
+		last_before = last;
+	}
+	*culprit = NULL;
+	return 0;
+}

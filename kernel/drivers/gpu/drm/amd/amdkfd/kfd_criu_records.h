@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Records of a KFD process in a checkpoint blob. They hold what the process gave
+ * to ioctls, and the state that no ioctl can set; never an address of the kernel
+ * and never a structure of the driver.
+ *
+ * These are stored for years: a field's meaning never changes, fields are added
+ * at the end only, zero means "as before". See criu_blob.h for the rules.
+ */
+#ifndef KFD_CRIU_RECORDS_H_
+#define KFD_CRIU_RECORDS_H_
+
+#include <linux/bits.h>
+#include <linux/types.h>
+
+#include "amdgpu_criu_node.h"
+
+enum kfd_criu_record_type {
+	KFD_CRIU_PROCESS = AMDGPU_CRIU_RECORD_KFD,
+	KFD_CRIU_DEVICE,
+	KFD_CRIU_BO,
+	KFD_CRIU_EVENT_PAGE,
+	KFD_CRIU_EVENT,
+	KFD_CRIU_QUEUE,
+	KFD_CRIU_SVM_RANGE,
+};
+
+/* kfd_criu_process_record.flags */
+#define KFD_CRIU_PROCESS_XNACK BIT(0)
+#define KFD_CRIU_PROCESS_RUNTIME BIT(1) /* AMDKFD_IOC_RUNTIME_ENABLE was called ... */
+#define KFD_CRIU_PROCESS_TTMP BIT(2) /* ... with KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK */
+
+/**
+ * struct kfd_criu_process_record - what belongs to the whole process; exactly one
+ * @flags: KFD_CRIU_PROCESS_*
+ * @pad: 0
+ * @r_debug: address that the process gave to AMDKFD_IOC_RUNTIME_ENABLE
+ */
+struct kfd_criu_process_record {
+	__u32 flags;
+	__u32 pad;
+	__u64 r_debug;
+};
+
+/* kfd_criu_device_record.flags */
+#define KFD_CRIU_DEVICE_VM BIT(0) /* AMDKFD_IOC_ACQUIRE_VM was called */
+#define KFD_CRIU_DEVICE_DOORBELLS BIT(1) /* doorbells of the process are allocated */
+#define KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION BIT(2) /* AMDKFD_IOC_SET_MEMORY_POLICY */
+
+/**
+ * struct kfd_criu_device_record - a GPU as the process sees it
+ * @gpu_id: the process's name for it
+ * @flags: KFD_CRIU_DEVICE_*
+ * @gc_version: IP version of the graphics core
+ * @sdma_version: IP version of the SDMA engines
+ * @mec_fw_version: firmware that wrote the saved wave state
+ * @mec2_fw_version: same
+ * @sdma_fw_version: same
+ * @num_xcc: graphics cores behind this GPU
+ * @simd_count: SIMDs in use
+ * @array_count: shader arrays
+ * @cwsr_size: bytes of wave-save area per queue and graphics core
+ * @ctl_stack_size: bytes of control stack in it
+ * @debug_memory_size: bytes that the debugger has behind it
+ * @num_sdma_engines: engines for system memory
+ * @num_xgmi_engines: engines for other GPUs
+ * @num_sdma_queues: queues per engine
+ * @lds_base: aperture that the process was told
+ * @lds_limit: same
+ * @scratch_base: same
+ * @scratch_limit: same
+ * @gpuvm_base: same
+ * @gpuvm_limit: same
+ * @tba_addr: second-level trap handler of AMDKFD_IOC_SET_TRAP_HANDLER
+ * @tma_addr: its memory
+ * @scratch_va: of AMDKFD_IOC_SET_SCRATCH_BACKING_VA
+ */
+struct kfd_criu_device_record {
+	__u32 gpu_id;
+	__u32 flags;
+	__u32 gc_version;
+	__u32 sdma_version;
+	__u32 mec_fw_version;
+	__u32 mec2_fw_version;
+	__u32 sdma_fw_version;
+	__u32 num_xcc;
+	__u32 simd_count;
+	__u32 array_count;
+	__u32 cwsr_size;
+	__u32 ctl_stack_size;
+	__u32 debug_memory_size;
+	__u32 num_sdma_engines;
+	__u32 num_xgmi_engines;
+	__u32 num_sdma_queues;
+	__u64 lds_base;
+	__u64 lds_limit;
+	__u64 scratch_base;
+	__u64 scratch_limit;
+	__u64 gpuvm_base;
+	__u64 gpuvm_limit;
+	__u64 tba_addr;
+	__u64 tma_addr;
+	__u64 scratch_va;
+};
+
+/**
+ * struct kfd_criu_bo_record - a BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU
+ * @object_id: id in the session
+ * @size: bytes of the BO
+ * @va: GPU virtual address, 0 if it has none
+ * @user_addr: userptr: where in the process
+ * @mmap_offset: offset for mmap(), ~0 if it cannot be mapped
+ * @gpu_id: GPU that it was allocated on
+ * @handle: low half of its handle
+ * @alloc_flags: KFD_IOC_ALLOC_MEM_FLAGS_*
+ * @table_flags: AMDGPU_CRIU_BO_* as in the BO table
+ * @domain: AMDGPU_CRIU_DOMAIN_*
+ * @num_mapped: GPUs that it is mapped on
+ *
+ * Tail: __u32 gpu_id[num_mapped].
+ */
+struct kfd_criu_bo_record {
+	__u64 object_id;
+	__u64 size;
+	__u64 va;
+	__u64 user_addr;
+	__u64 mmap_offset;
+	__u32 gpu_id;
+	__u32 handle;
+	__u32 alloc_flags;
+	__u32 table_flags;
+	__u32 domain;
+	__u32 num_mapped;
+};
+
+/**
+ * struct kfd_criu_event_page_record - the page of signal slots; at most one
+ * @handle: BO that user mode gave for it; 0: a page of the kernel's
+ * @mapped_size: bytes of it that user mode can see
+ * @num_slots: slots in the tail: 0 if a BO holds them
+ * @pad: 0
+ *
+ * Tail: __u64 slot[num_slots].
+ */
+struct kfd_criu_event_page_record {
+	__u64 handle;
+	__u64 mapped_size;
+	__u32 num_slots;
+	__u32 pad;
+};
+
+/* kfd_criu_event_record.flags */
+#define KFD_CRIU_EVENT_AUTO_RESET BIT(0)
+#define KFD_CRIU_EVENT_SIGNALED BIT(1)
+
+/**
+ * struct kfd_criu_event_record - an event of AMDKFD_IOC_CREATE_EVENT
+ * @event_id: its id, and its slot if it has one
+ * @type: KFD_IOC_EVENT_*
+ * @flags: KFD_CRIU_EVENT_*
+ * @gpu_id: of the exception
+ * @age: how often it was signaled, as waiters know it
+ * @fault_va: memory exception: where
+ * @fault_not_present: memory exception
+ * @fault_read_only: memory exception
+ * @fault_no_execute: memory exception
+ * @fault_imprecise: memory exception
+ * @fault_error_type: memory exception
+ * @reset_type: hardware exception
+ * @reset_cause: hardware exception
+ * @memory_lost: hardware exception
+ */
+struct kfd_criu_event_record {
+	__u32 event_id;
+	__u32 type;
+	__u32 flags;
+	__u32 gpu_id;
+	__u64 age;
+	__u64 fault_va;
+	__u32 fault_not_present;
+	__u32 fault_read_only;
+	__u32 fault_no_execute;
+	__u32 fault_imprecise;
+	__u32 fault_error_type;
+	__u32 reset_type;
+	__u32 reset_cause;
+	__u32 memory_lost;
+};
+
+/* kfd_criu_queue_record.flags */
+#define KFD_CRIU_QUEUE_GWS BIT(0)
+#define KFD_CRIU_QUEUE_CU_MASK BIT(1) /* the MQD has a CU mask of the process's */
+#define KFD_CRIU_QUEUE_CWSR_IN_SVM BIT(2) /* the wave-save area is an SVM range */
+
+/**
+ * struct kfd_criu_queue_record - a queue of AMDKFD_IOC_CREATE_QUEUE
+ * @gpu_id: GPU that it is on
+ * @queue_id: its id
+ * @type: KFD_IOC_QUEUE_TYPE_*; a queue made by engine has the type of its engine
+ * @flags: KFD_CRIU_QUEUE_*
+ * @ring_base: address of the ring
+ * @ring_size: bytes
+ * @metadata_size: bytes of AQL metadata behind the ring
+ * @read_ptr: address of the read pointer
+ * @write_ptr: address of the write pointer
+ * @eop_addr: address of the end-of-pipe buffer
+ * @ctx_addr: address of the wave-save area
+ * @eop_size: bytes at @eop_addr
+ * @ctx_size: bytes at @ctx_addr per graphics core
+ * @ctl_stack_size: bytes of control stack per graphics core
+ * @percent: 0 to 100; 0: stopped by the process
+ * @priority: 0 to 15
+ * @pm4_target_xcc: graphics core for PM4
+ * @doorbell_id: number of its doorbell
+ * @doorbell_offset: byte offset of its doorbell in the process's doorbells
+ * @sdma_id: SDMA: engine and queue in one number
+ * @mqd_size: bytes of all MQDs
+ * @mqd_stack_size: bytes of all control stacks that the kernel keeps
+ * @pad: 0
+ *
+ * Tail: MQDs, one after the other, with every word that the kernel itself sets
+ * being 0; then the control stacks.
+ */
+struct kfd_criu_queue_record {
+	__u32 gpu_id;
+	__u32 queue_id;
+	__u32 type;
+	__u32 flags;
+	__u64 ring_base;
+	__u64 ring_size;
+	__u64 metadata_size;
+	__u64 read_ptr;
+	__u64 write_ptr;
+	__u64 eop_addr;
+	__u64 ctx_addr;
+	__u32 eop_size;
+	__u32 ctx_size;
+	__u32 ctl_stack_size;
+	__u32 percent;
+	__u32 priority;
+	__u32 pm4_target_xcc;
+	__u32 doorbell_id;
+	__u32 doorbell_offset;
+	__u32 sdma_id;
+	__u32 mqd_size;
+	__u32 mqd_stack_size;
+	__u32 pad;
+};
+
+/**
+ * struct kfd_criu_svm_record - a range of AMDKFD_IOC_SVM
+ * @start: address
+ * @size: bytes
+ * @num_attrs: attributes in the tail
+ * @pad: 0
+ *
+ * Tail: struct kfd_criu_svm_attr[num_attrs].
+ */
+struct kfd_criu_svm_record {
+	__u64 start;
+	__u64 size;
+	__u32 num_attrs;
+	__u32 pad;
+};
+
+/**
+ * struct kfd_criu_svm_attr - an attribute of an SVM range
+ * @type: enum kfd_ioctl_svm_attr_type
+ * @value: its value
+ */
+struct kfd_criu_svm_attr {
+	__u32 type;
+	__u32 value;
+};
+
+#endif /* KFD_CRIU_RECORDS_H_ */

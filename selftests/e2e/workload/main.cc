@@ -1,48 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 // gpu_chain: a process with GPU memory and busy queues, to be checkpointed and restored.
-#include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <memory>
 
 #include "workload/chain.h"
 #include "workload/chain_math.h"
+#include "workload/control.h"
 #include "workload/data.h"
 #include "workload/options.h"
 
 namespace e2e {
 namespace {
 
-using base::Error;
 using base::Result;
 using base::Status;
-
-constexpr int kDamaged = 1, kSetupFailed = 3, kSkipped = 4;
-
-volatile sig_atomic_t verify_requested = 0;
-volatile sig_atomic_t stop_requested = 0;
-
-// Whole lines by one write each: a checkpoint never splits one, and none waits in a buffer.
-void say(std::string line) {
-  line += '\n';
-  for (size_t done = 0; done < line.size();) {
-    const ssize_t count = write(STDOUT_FILENO, line.data() + done, line.size() - done);
-    if (count < 0 && errno != EINTR) return;
-    if (count > 0) done += static_cast<size_t>(count);
-  }
-}
-
-Status handle_signals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int number) {
-    (number == SIGUSR1 ? verify_requested : stop_requested) = 1;
-  };
-  for (int number : {SIGUSR1, SIGTERM})
-    if (sigaction(number, &action, nullptr) != 0)
-      return Error::system("cannot handle signal {}", number);
-  return {};
-}
 
 // All that the process has; members in the order in which they need one another.
 struct Process {
@@ -134,11 +106,8 @@ bool verify(const Process& process, const char* word) {
 // Steps until told to stop; true when all was right.
 bool run(Process& process, const Options& options) {
   bool good = true;
-  while (!stop_requested && (!options.steps || process.chain->done() < options.steps)) {
-    if (verify_requested) {
-      verify_requested = 0;
-      good &= verify(process, "verify");
-    }
+  while (!stop_requested() && (!options.steps || process.chain->done() < options.steps)) {
+    if (take_verify_request()) good &= verify(process, "verify");
     const Status status = process.chain->step();
     if (!status.ok()) {
       say("stopped: " + status.error().message());
@@ -147,7 +116,7 @@ bool run(Process& process, const Options& options) {
     }
     say(std::format("step {} value {:#018x}", process.chain->done(),
                     value_at(process.chain->done())));
-    poll(nullptr, 0, static_cast<int>(options.interval_ms));
+    pause_ms(options.interval_ms);
   }
   return verify(process, "final") && good;
 }
@@ -173,14 +142,19 @@ int main_with(const Options& options) {
     return kSetupFailed;
   }
   announce(*process);
-  return run(*process, options) ? 0 : kDamaged;
+  return run(*process, options) ? kGood : kDamaged;
 }
 
 }  // namespace
 }  // namespace e2e
 
 int main(int argc, char** argv) {
-  const e2e::ParsedOptions parsed = e2e::parse_options(argc, argv);
+  const e2e::ParsedOptions parsed = e2e::parse_options(
+      {"gpu_chain",
+       "Keeps PM4, AQL and SDMA queues busy with a chain of dependent steps and fills GPU memory\n"
+       "with a pattern, by raw KFD ioctls.",
+       "--gpus --vram --hidden --gtt --userptr --small --steps --interval --timeout"},
+      argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);
 }

@@ -7,10 +7,10 @@
 #include <span>
 #include <string_view>
 
+#include "workload/control.h"
+
 namespace e2e {
 namespace {
-
-constexpr int kUsageError = 2;
 
 struct Setting {
   std::string_view name;
@@ -41,21 +41,24 @@ constexpr Setting kSettings[] = {
      [](Options& o, uint64_t v) { o.timeout_s = static_cast<unsigned>(v); }},
 };
 
-void print_help() {
-  puts(
-      "usage: gpu_chain [OPTION VALUE]...\n"
-      "Keeps PM4, AQL and SDMA queues busy with a chain of dependent steps and fills GPU memory\n"
-      "with a pattern, by raw KFD ioctls. Prints each step. SIGUSR1: compare all memory and print\n"
-      "a verdict. SIGTERM: the same, and end.\n"
-      "Exit code: 0 all was right, 1 damage or a stalled step, 2 usage, 3 setup failed,\n"
-      "4 no GPU or no driver.");
-  for (const Setting& setting : kSettings)
-    printf("  %-12s %s\n", setting.name.data(), setting.help);
+bool has(const Program& program, const Setting& setting) {
+  return program.settings.find(setting.name) != std::string_view::npos;
 }
 
-const Setting* find(std::string_view name) {
+void print_help(const Program& program) {
+  printf(
+      "usage: %s [OPTION VALUE]...\n%s\n"
+      "Prints each step. SIGUSR1: compare all memory and print a verdict. SIGTERM: the same, and\n"
+      "end. Exit code: 0 all was right, 1 damage or a stalled step, 2 usage, 3 setup failed,\n"
+      "4 no GPU or no driver.\n",
+      program.name, program.description);
   for (const Setting& setting : kSettings)
-    if (setting.name == name) return &setting;
+    if (has(program, setting)) printf("  %-12s %s\n", setting.name.data(), setting.help);
+}
+
+const Setting* find(const Program& program, std::string_view name) {
+  for (const Setting& setting : kSettings)
+    if (setting.name == name && has(program, setting)) return &setting;
   return nullptr;
 }
 
@@ -69,20 +72,20 @@ std::optional<uint64_t> number(std::string_view text, const Setting& setting) {
 
 }  // namespace
 
-ParsedOptions parse_options(int argc, char** argv) {
+ParsedOptions parse_options(const Program& program, int argc, char** argv) {
   ParsedOptions parsed;
   const std::span<char*> args(argv + 1, static_cast<size_t>(argc > 0 ? argc - 1 : 0));
   for (size_t i = 0; i < args.size(); i += 2) {
     if (std::string_view(args[i]) == "--help") {
-      print_help();
+      print_help(program);
       return {parsed.options, 0};
     }
-    const Setting* setting = find(args[i]);
+    const Setting* setting = find(program, args[i]);
     const auto value =
         setting && i + 1 < args.size() ? number(args[i + 1], *setting) : std::nullopt;
     if (!value) {
-      fprintf(stderr, "gpu_chain: %s: unknown option, or no number in its range; see --help\n",
-              args[i]);
+      fprintf(stderr, "%s: %s: unknown option, or no number in its range; see --help\n",
+              program.name, args[i]);
       return {parsed.options, kUsageError};
     }
     setting->set(parsed.options, *value);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace e2e {
 
@@ -18,11 +19,17 @@ struct Options {
   unsigned timeout_s = 120;   // for one step or one copy
 };
 
+struct Program {
+  const char* name;
+  const char* description;
+  std::string_view settings;  // the options that it has
+};
+
 // Prints help or what is wrong; the exit code then.
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_code;
 };
-ParsedOptions parse_options(int argc, char** argv);
+ParsedOptions parse_options(const Program& program, int argc, char** argv);
 
 }  // namespace e2e

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "rocr/hsa.h"
+
+#include <hsa/hsa_ext_amd.h>
+
+#include <cstring>
+
+namespace e2e {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr uint32_t kQueuePackets = 256;
+
+Status check(hsa_status_t status, const char* what) {
+  if (status == HSA_STATUS_SUCCESS) return {};
+  const char* text = nullptr;
+  hsa_status_string(status, &text);
+  return Error::of(EIO, "{}: {}", what, text ? text : "unknown HSA status");
+}
+
+struct Agents {
+  hsa_agent_t cpu = {}, gpu = {};
+};
+
+hsa_status_t note_agent(hsa_agent_t agent, void* out) {
+  auto& agents = *static_cast<Agents*>(out);
+  hsa_device_type_t type;
+  if (const auto status = hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type)) return status;
+  hsa_agent_t& slot = type == HSA_DEVICE_TYPE_GPU ? agents.gpu : agents.cpu;
+  if (!slot.handle) slot = agent;
+  return HSA_STATUS_SUCCESS;
+}
+
+struct PoolWanted {
+  uint32_t flag;  // HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_*
+  uint64_t found = 0;
+};
+
+hsa_status_t note_pool(hsa_amd_memory_pool_t pool, void* out) {
+  auto& wanted = *static_cast<PoolWanted*>(out);
+  hsa_amd_segment_t segment;
+  uint32_t flags = 0;
+  bool allowed = false;
+  hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
+  if (segment != HSA_AMD_SEGMENT_GLOBAL) return HSA_STATUS_SUCCESS;
+  hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
+  hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALLOWED, &allowed);
+  if (allowed && (flags & wanted.flag) && !wanted.found) wanted.found = pool.handle;
+  return HSA_STATUS_SUCCESS;
+}
+
+Result<uint64_t> find_pool(hsa_agent_t agent, uint32_t flag, const char* what) {
+  PoolWanted wanted = {flag};
+  TRY(check(hsa_amd_agent_iterate_memory_pools(agent, note_pool, &wanted), what));
+  if (!wanted.found) return Error::of(ENOTSUP, "no {}", what);
+  return wanted.found;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> Runtime::create() {
+  if (!check(hsa_init(), "hsa_init").ok())
+    return Error::of(ENODEV, "the HSA runtime finds no driver");
+  std::unique_ptr<Runtime> runtime(new Runtime());
+  Agents agents;
+  TRY(check(hsa_iterate_agents(note_agent, &agents), "listing agents"));
+  if (!agents.gpu.handle) return Error::of(ENODEV, "the HSA runtime finds no GPU");
+  runtime->gpu_ = agents.gpu;
+  runtime->cpu_ = agents.cpu;
+  runtime->device_pool_ = TRY(find_pool(
+      agents.gpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, "pool of device memory"));
+  runtime->host_pool_ = TRY(find_pool(
+      agents.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, "pool of host memory"));
+  return runtime;
+}
+
+Runtime::~Runtime() { hsa_shut_down(); }
+
+Result<Buffer> Buffer::create(const Runtime& runtime, Place place, size_t size) {
+  const bool device = place == Place::kDevice;
+  void* data = nullptr;
+  TRY(check(hsa_amd_memory_pool_allocate({device ? runtime.device_pool_ : runtime.host_pool_}, size,
+                                         0, &data),
+            "allocating memory"));
+  Buffer buffer(static_cast<std::byte*>(data), size, device ? runtime.gpu_ : runtime.cpu_);
+  const hsa_agent_t agents[] = {runtime.gpu_};
+  if (!device)
+    TRY(check(hsa_amd_agents_allow_access(1, agents, nullptr, data), "mapping memory on the GPU"));
+  return buffer;
+}
+
+Buffer::~Buffer() {
+  if (data_) hsa_amd_memory_pool_free(data_);
+}
+
+Result<Signal> Signal::create(int64_t value) {
+  hsa_signal_t signal = {};
+  TRY(check(hsa_signal_create(value, 0, nullptr, &signal), "creating a signal"));
+  return Signal(signal);
+}
+
+Signal::~Signal() {
+  if (signal_.handle) hsa_signal_destroy(signal_);
+}
+
+void Signal::store(int64_t value) const { hsa_signal_store_screlease(signal_, value); }
+int64_t Signal::load() const { return hsa_signal_load_scacquire(signal_); }
+
+// The runtime counts the timeout in system clock ticks.
+bool Signal::wait_for(int64_t value, unsigned timeout_ms) const {
+  uint64_t frequency = 0;
+  hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY, &frequency);
+  return hsa_signal_wait_scacquire(signal_, HSA_SIGNAL_CONDITION_EQ, value,
+                                   frequency / 1000 * timeout_ms,
+                                   HSA_WAIT_STATE_BLOCKED) == value;
+}
+
+Status Signal::when_zero(void (*call)(void*), void* argument) const {
+  struct Once {
+    void (*call)(void*);
+    void* argument;
+  };
+  auto once = std::make_unique<Once>(Once{call, argument});
+  const auto handler = [](hsa_signal_value_t, void* opaque) {
+    const std::unique_ptr<Once> owned(static_cast<Once*>(opaque));
+    owned->call(owned->argument);
+    return false;  // not again
+  };
+  TRY(check(hsa_amd_signal_async_handler(signal_, HSA_SIGNAL_CONDITION_EQ, 0, handler, once.get()),
+            "registering a signal handler"));
+  (void)once.release();  // the handler's from now on
+  return {};
+}
+
+Status async_copy(const Buffer& to, size_t to_offset, const Buffer& from, size_t from_offset,
+                  size_t size, const Signal* after, const Signal& completion) {
+  const hsa_signal_t dependency = after ? after->get() : hsa_signal_t{0};
+  return check(hsa_amd_memory_async_copy(to.data() + to_offset, to.agent(),
+                                         from.data() + from_offset, from.agent(), size,
+                                         after ? 1 : 0, after ? &dependency : nullptr,
+                                         completion.get()),
+               "submitting a copy");
+}
+
+Result<AqlUserQueue> AqlUserQueue::create(const Runtime& runtime) {
+  hsa_queue_t* queue = nullptr;
+  TRY(check(hsa_queue_create(runtime.gpu(), kQueuePackets, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr,
+                             UINT32_MAX, UINT32_MAX, &queue),
+            "creating a queue"));
+  return AqlUserQueue(queue);
+}
+
+AqlUserQueue::~AqlUserQueue() {
+  if (queue_) hsa_queue_destroy(queue_);
+}
+
+Status AqlUserQueue::barrier(const Signal& after, const Signal& completion) const {
+  const uint64_t index = hsa_queue_load_write_index_relaxed(queue_);
+  if (index - hsa_queue_load_read_index_scacquire(queue_) >= queue_->size)
+    return Error::of(ENOBUFS, "the HSA queue is full");
+  hsa_barrier_and_packet_t packet = {};
+  packet.header = HSA_PACKET_TYPE_INVALID;
+  packet.dep_signal[0] = after.get();
+  packet.completion_signal = completion.get();
+  auto* slot = static_cast<hsa_barrier_and_packet_t*>(queue_->base_address) + index % queue_->size;
+  *slot = packet;
+  constexpr uint16_t kHeader =
+      HSA_PACKET_TYPE_BARRIER_AND << HSA_PACKET_HEADER_TYPE |
+      HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+      HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
+  __atomic_store_n(&slot->header, kHeader, __ATOMIC_RELEASE);
+  hsa_queue_store_write_index_screlease(queue_, index + 1);
+  hsa_signal_store_screlease(queue_->doorbell_signal, static_cast<int64_t>(index));
+  return {};
+}
+
+}  // namespace e2e

@@ -9,9 +9,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -112,5 +114,20 @@ class DoorbellSink {
   // offset: bytes into BAR2; size: 4 or 8.
   virtual void ring(uint32_t offset, uint64_t value, unsigned size) = 0;
 };
+
+// A set of engines as the device holds it. ring() and reset() come from the transport thread and
+// must not wait for work.
+class Engine : public DoorbellSink {
+ public:
+  // As after power-on, and idle: no access to memory once it has returned.
+  virtual void reset() = 0;
+  // Ends its threads, for good.
+  virtual void stop() = 0;
+};
+
+// How the device gets its engines; they claim their registers here.
+// engines/engines.h offers it as create_engines().
+using EngineFactory = std::function<base::Result<std::vector<std::unique_ptr<Engine>>>(
+    Memory&, Registers&, InterruptSink&)>;
 
 }  // namespace gpu

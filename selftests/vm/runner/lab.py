@@ -55,18 +55,18 @@ def cache_root() -> Path:
 
 
 def enter(program: str, arguments: list[str]) -> None:
-    """Starts the program again inside the lab, unless it already runs there."""
-    missing = [name for name in PROGRAMS if not shutil.which(name, path=search_path())]
-    if not missing:
-        os.environ["PATH"] = search_path()
+    """Starts the program again inside the lab, unless it already runs there.
+
+    scripts/in-lab says by IN_LAB which repository's lab it is. VM_NO_LAB=1 is for a host that has
+    everything itself.
+    """
+    if os.environ.get("IN_LAB") == str(ROOT) or os.environ.get("VM_NO_LAB"):
+        os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+        missing = [name for name in PROGRAMS if not shutil.which(name)]
+        if missing:
+            sys.exit(f"vm: not found: {', '.join(missing)}; `make lab` makes the lab that has them")
         return
     wrapper = ROOT / "scripts" / "in-lab"
-    if os.environ.get("VM_ENTERED") or not wrapper.exists():
-        sys.exit(f"vm: not found: {', '.join(missing)}; `make lab` makes the lab that has them")
-    os.environ["VM_ENTERED"] = "1"
+    if not wrapper.exists():
+        sys.exit(f"vm: {wrapper} is missing")
     os.execv(wrapper, [str(wrapper), str(Path(program).resolve()), *arguments])
-
-
-def search_path() -> str:
-    """PATH, and the directories of system programs that a user's PATH may lack."""
-    return os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import re
 import signal
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from . import lab, options, prepare, terminal
 from .deadline import Deadline
 from .guest import Guest, GuestLost, Setup, TimedOut
+from .kernel_image import uncompressed
 from .ktap import Parser, summary
 from .leaks import differences
 from .payload import scratch_image
@@ -83,6 +85,7 @@ def run(opts: argparse.Namespace) -> int:
     hardware = options.hardware(opts)
     build = prepare.build_directory(opts.build)
     boot = lab.Boot.find()
+    boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(LockedDirectory(short_parent(), opts.keep))
         hive = stack.enter_context(LockedDirectory(memory_parent(), opts.keep))

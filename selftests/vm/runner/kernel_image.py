@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The uncompressed kernel: an emulated CPU needs seconds to decompress one itself.
+
+QEMU starts an ELF vmlinux through its PVH entry point (CONFIG_PVH).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+ELF = b"\x7fELF"
+# Magic number at the start of the payload in a bzImage, and what decompresses it.
+DECOMPRESSORS = (
+    (b"\x28\xb5\x2f\xfd", ("zstd", "-dcq")),
+    (b"\xfd7zXZ\x00", ("xz", "-dcq")),
+    (b"\x1f\x8b\x08", ("gzip", "-dcq")),
+)
+
+
+def extract(image: bytes) -> bytes | None:
+    """The ELF kernel inside a bzImage, or None if it is not compressed in a way that we know."""
+    for magic, command in DECOMPRESSORS:
+        position = image.find(magic)
+        while position >= 0:
+            # Whatever follows the payload makes the tool complain after it wrote everything.
+            result = subprocess.run(command, input=image[position:], capture_output=True,
+                                    check=False)
+            if result.stdout.startswith(ELF):
+                return result.stdout
+            position = image.find(magic, position + 1)
+    return None
+
+
+def uncompressed(kernel: Path, cache: Path) -> Path:
+    """A cached uncompressed copy of the kernel, or the kernel itself if there is no way."""
+    image = kernel.read_bytes()
+    if image.startswith(ELF):
+        return kernel
+    copy = cache / f"vmlinux-{hashlib.sha256(image).hexdigest()[:32]}"
+    if copy.exists():
+        return copy
+    elf = extract(image)
+    if elf is None:
+        return kernel
+    cache.mkdir(parents=True, exist_ok=True)
+    for old in cache.glob("vmlinux-*"):
+        old.unlink()
+    unfinished = copy.with_suffix(".new")
+    unfinished.write_bytes(elf)
+    unfinished.rename(copy)
+    return copy

@@ -81,7 +81,7 @@ run_step() {
     return 0
   fi
   mkdir -p "$STAMPS"
-  rm -f "$STAMPS/$name"
+  rm -f "$STAMPS/$name" "$LAB/.ready"
   start=$SECONDS
   say "[$number/$STEPS_TOTAL] $title ..."
   run_logged "lab-$name" "$TOP/scripts/lab" --step "$name" || return 1

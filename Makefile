@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+# Everything is built and run in a Debian root of its own (the lab, in build/lab), so this machine
+# needs no more than make, a package manager and some 8 GB of disk. `make help` says what there is.
+
+MAKEFLAGS += --no-print-directory
+DESTDIR ?=
+
+.PHONY: help
+help:
+	@echo 'make demo      see a GPU process being saved, killed and restored, on a software GPU'
+	@echo 'make check     run every test; the last line says how many passed and failed'
+	@echo 'make vm        a shell in the guest with software GPUs'
+	@echo
+	@echo 'make lab       tool chain, guest image and kernel (the others make it when it is missing)'
+	@echo 'make module    amdgpu.ko with checkpoint/restore: build/module/7.2/amdgpu.ko'
+	@echo '               WITH_DISPLAY=1: the whole driver, for a machine with a screen'
+	@echo 'make host      CRIU plugin, software GPU, tools: build/release'
+	@echo 'make unit      unit tests, with sanitizers      (ARGS=-R NAME: some of them)'
+	@echo 'make static    checkpatch, sparse, clang-tidy …  (ARGS=NAME: one of them)'
+	@echo 'make check-X   one rung of the ladder: lab module host unit static guest'
+	@echo 'make install   plugin, command, man pages and module under DESTDIR'
+	@echo 'make clean     removes what was built, keeps the lab; make distclean: the lab too'
+
+.PHONY: demo vm
+demo vm: lab module host
+demo:
+	@scripts/demo $(ARGS)
+vm:
+	@selftests/vm/run $(or $(ARGS),--gpus 1)
+
+.PHONY: lab module host unit static
+lab:
+	@scripts/lab
+module: lab
+	@scripts/module $(if $(filter 1,$(WITH_DISPLAY)),--with-display)
+host: lab
+	@scripts/host release
+unit: lab
+	@scripts/unit $(ARGS)
+static: lab
+	@scripts/static $(ARGS)
+
+.PHONY: check check-lab check-module check-host check-unit check-static check-guest
+check:
+	@scripts/check
+check-lab check-module check-host check-unit check-static: check-%:
+	@scripts/check $(if $(filter-out lab,$*),lab) $*
+check-guest:
+	@scripts/check lab module host guest
+
+.PHONY: install
+install: module host
+	@scripts/install '$(DESTDIR)' $(if $(filter 1,$(WITH_DISPLAY)),7.2-display,7.2)
+
+.PHONY: clean distclean
+clean:
+	rm -rf build/release build/test build/module build/kbuild build/stage build/install build/results
+distclean: clean
+	@scripts/lab --remove
+	rm -rf build

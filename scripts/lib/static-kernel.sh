@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Static checks of what goes into the kernel, and of the header that goes with it.
+
+KERNEL_SOURCE=/usr/src/linux-source-7.2
+KERNEL_OBJECTS=$TOP/build/kbuild/static
+HEADER=uapi/drm/amdgpu_criu.h
+I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
+
+kernel_files() { files 'kernel/drivers/*.c' 'kernel/drivers/*.h'; }
+
+checkpatch() { perl "$KERNEL_SOURCE/scripts/checkpatch.pl" --root="$KERNEL_SOURCE" --strict "$@"; }
+
+# Our files are not in a patch here, so there is no MAINTAINERS to update with it.
+check_checkpatch_files() {
+  local list
+  mapfile -t list < <(kernel_files; echo "$HEADER")
+  checkpatch --no-summary --file --ignore=FILE_PATH_CHANGES "${list[@]}"
+}
+
+# Hook patches get their author and sign-off when they become commits of a series.
+check_checkpatch_hooks() {
+  local list
+  mapfile -t list < <(files 'kernel/base/*/hooks/*.patch')
+  ((${#list[@]} > 0)) || return 0
+  checkpatch --no-summary --no-signoff --ignore=COMMIT_MESSAGE,FILE_PATH_CHANGES "${list[@]}"
+}
+
+# Every base's hook patches apply, with no fuzz.
+check_hooks() {
+  local base
+  for base in kernel/base/*/source.sh; do
+    base=${base%/source.sh}
+    "$TOP/scripts/stage" "${base##*/}"
+  done
+}
+
+# kbuild_ours ARGUMENT...: compiles our files alone, in a build tree of its own.
+kbuild_ours() {
+  local source objects=()
+  "$TOP/scripts/stage"
+  while read -r source; do
+    source=${source#kernel/drivers/gpu/drm/amd/}
+    [[ $source == *.c && $source != *_test.c ]] || continue
+    # All of the driver is built by the makefile in amdgpu/.
+    [[ $source == amdgpu/* ]] && source=${source#amdgpu/} || source=../$source
+    objects+=("build/stage/7.2/drivers/gpu/drm/amd/amdgpu/${source%.c}.o")
+  done < <(kernel_files)
+  ((${#objects[@]} > 0)) || return 0
+  mkdir -p "$KERNEL_OBJECTS"
+  make -C "/usr/src/linux-headers-$(<"$LAB/kernel-release")" M="$TOP" MO="$KERNEL_OBJECTS" \
+    --no-print-directory -j"$(nproc)" "$@" "${objects[@]}"
+}
+
+# Neither a warning nor a message of sparse about a file of ours; other files' headers may have some.
+complaints() { grep -E "^[^ ]*(criu)[^ ]*:[0-9]+:([0-9]+:)? (warning|error)" "$1"; }
+
+quiet_build() {
+  local output=$KERNEL_OBJECTS/$1.output
+  shift
+  mkdir -p "$KERNEL_OBJECTS"
+  kbuild_ours "$@" 2>&1 | tee "$output"
+  ! complaints "$output" >/dev/null
+}
+
+check_kernel_w1() { quiet_build w1 W=1; }
+check_kernel_sparse() { quiet_build sparse W=1 C=2; }
+
+check_header_c() { gcc -x c -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$HEADER"; }
+
+# A pragma-free main file, because g++ warns of `#pragma once`-like use of a header alone.
+check_header_cxx() {
+  echo "#include \"$TOP/$HEADER\"" |
+    g++ -x c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -
+}
+
+check_header_m32() {
+  gcc "${I386[@]}" -x c -std=c99 -Wall -Wextra -Werror -fsyntax-only "$HEADER"
+}
+
+# Every structure has the same layout for 32-bit and 64-bit programs, and no hole that the compiler
+# made (which would be a byte that nobody clears).
+check_header_layout() {
+  local flags=(-x c -fsyntax-only -Wpadded -Werror -Xclang -fdump-record-layouts-complete)
+  local layouts=$TOP/build/static-layout
+  clang "${flags[@]}" "$HEADER" >"$layouts.64"
+  clang "${I386[@]}" "${flags[@]}" "$HEADER" >"$layouts.32"
+  grep -q 'struct amdgpu_criu_state' "$layouts.64"
+  diff "$layouts.32" "$layouts.64"
+}

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# What every scenario has: a directory, an end, and ways to say what is wrong.
+
+PAYLOAD=${PAYLOAD:-/payload}
+SCRATCH=${SCRATCH:-/scratch}
+CRIU=${CRIU:-criu}
+SKIP=4
+
+# DIR holds logs and images of this scenario; what crosses a boot is in KEPT.
+prepare() {
+  DIR=$SCRATCH/e2e/$NAME
+  KEPT=$SCRATCH/kept
+  clean_mounts
+  rm -rf "$DIR"
+  mkdir -p "$DIR" "$KEPT"
+  PIDS=()
+}
+
+skip_reason_file() { echo "$SCRATCH/e2e/$1.skip"; }
+
+skip() {
+  echo "$*" >"$(skip_reason_file "$NAME")"
+  exit $SKIP
+}
+
+fail() {
+  echo "FAILED: $*"
+  show_logs
+  exit 1
+}
+
+show_logs() {
+  local log
+  for log in "$DIR"/*.log; do
+    [ -s "$log" ] || continue
+    echo "--- end of ${log##*/}"
+    case $log in
+      */criu-*) grep -E 'Error|Warn|amdgpu' "$log" | tail -n 25 ;;
+      *) tail -n 12 "$log" ;;
+    esac
+  done
+}
+
+clean_mounts() {
+  local mount
+  for mount in "$DIR"/*/; do
+    mountpoint -q "$mount" && umount "$mount"
+  done
+  return 0
+}
+
+# Images are large; logs are kept for a person.
+clean_up() {
+  local status=$? pid
+  trap - EXIT TERM
+  for pid in "${PIDS[@]}"; do
+    alive "$pid" && kill -KILL "$pid"
+  done
+  for pid in "${PIDS[@]}"; do
+    wait_gone "$pid" 10 || echo "process $pid does not go away"
+  done
+  clean_mounts
+  find "$DIR" -name '*.img' -delete
+  exit $status
+}
+
+limit_of() {
+  case $1 in
+    flipped_byte) echo 600 ;;
+    *) echo 300 ;;
+  esac
+}
+
+# Those that are one half of a scenario over two boots are run by name.
+single_boot_scenarios() { list_scenarios | grep -v -e '^fresh_driver' -e '^swapped_gpus'; }
+
+now() { echo "${EPOCHREALTIME/./}"; } # microseconds
+
+seconds_since() { # seconds_since MICROSECONDS: with two decimals
+  local us=$(($(now) - $1))
+  printf '%d.%02d' $((us / 1000000)) $((us % 1000000 / 10000))
+}
+
+mebibytes() { echo $((($1 + 524288) / 1048576)); }
+
+# wait_until SECONDS COMMAND...: until it is true
+wait_until() {
+  local deadline=$(($(now) + $1 * 1000000))
+  shift
+  until "$@"; do
+    [ "$(now)" -lt $deadline ] || return 1
+    sleep 0.05
+  done
+}

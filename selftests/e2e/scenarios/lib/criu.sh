@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# CRIU's command line. Its logs are DIR/criu-WHAT.log.
+
+PLUGIN_DIR=$PAYLOAD/plugin
+
+need_plugin() {
+  [ -e "$PLUGIN_DIR/amdgpu_plugin.so" ] || fail "$PLUGIN_DIR/amdgpu_plugin.so is missing"
+  command -v "$CRIU" >/dev/null || fail "there is no $CRIU"
+}
+
+# criu_dump WHAT IMAGES OPTIONS...: sets DUMP_SECONDS
+criu_dump() {
+  local what=$1 images=$2 start status
+  shift 2
+  mkdir -p "$images"
+  start=$(now)
+  "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
+    -L "$PLUGIN_DIR" "$@"
+  status=$?
+  DUMP_SECONDS=$(seconds_since "$start")
+  return $status
+}
+
+# criu_restore WHAT IMAGES OPTIONS...: detached; sets RESTORE_SECONDS
+criu_restore() {
+  local what=$1 images=$2 start status
+  shift 2
+  start=$(now)
+  "$CRIU" restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
+    -L "$PLUGIN_DIR" "$@" </dev/null
+  status=$?
+  RESTORE_SECONDS=$(seconds_since "$start")
+  return $status
+}
+
+image_bytes() { du -sb "$1" | cut -f1; }
+
+# dump_and_kill WHAT IMAGES: sets STEP_BEFORE
+dump_and_kill() {
+  criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
+  gone "$PID" || fail "$1: the dumped process is still there"
+  STEP_BEFORE=$(last_step)
+  echo "$1 $DUMP_SECONDS s, images $(mebibytes "$(image_bytes "$2")") MiB, step $STEP_BEFORE"
+}
+
+# restore_and_check WHAT IMAGES: at its pid, goes on from STEP_BEFORE, all memory right
+restore_and_check() {
+  criu_restore "$1" "$2" || fail "$1: criu restore ended with status $?"
+  alive "$PID" || fail "$1: there is no process $PID after the restore"
+  goes_on "$STEP_BEFORE" "$1"
+  all_memory_is_right "$1"
+  echo "$1 $RESTORE_SECONDS s, step $STEP_BEFORE -> $(last_step), all memory right"
+}
+
+# Nothing of a failed restore may be left.
+nothing_runs() {
+  gone "$PID" || fail "$1: process $PID runs after a failed restore"
+  local left
+  left=$(gpu_holders)
+  [ -z "$left" ] || fail "$1: GPU files are still open in: $left"
+}
+
+gpu_holders() {
+  local fd pid
+  for fd in /proc/[0-9]*/fd/*; do
+    case $(readlink "$fd" 2>/dev/null) in
+      /dev/kfd | /dev/dri/*)
+        pid=${fd#/proc/}
+        echo "${pid%%/*}"
+        ;;
+    esac
+  done | sort -u | tr '\n' ' '
+}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# The workload process: gpu_chain or rocr_chain. Its log tells everything about it.
+
+STEPS_WANTED=100
+STEP_SECONDS=120
+
+# False for a zombie too: CRIU leaves its children to whoever waits for them.
+alive() {
+  local state
+  state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
+  [ -n "$state" ] && [ "$state" != Z ]
+}
+
+gone() { ! alive "$1"; }
+wait_gone() { wait_until "$2" gone "$1"; }
+
+need_gpus() {
+  local count
+  count=$(cat /sys/class/kfd/kfd/topology/nodes/*/gpu_id 2>/dev/null | grep -cv '^0$')
+  [ "$count" -ge "$1" ] || skip "$1 GPUs wanted, this machine has $count"
+}
+
+# start PROGRAM OPTIONS...: sets PID and LOG. Pids of different scenarios are far apart and high:
+# a process must get its own back, also after a reboot.
+start() {
+  local program=$PAYLOAD/bin/$1 status
+  shift
+  LOG=$DIR/workload.log
+  [ -x "$program" ] || fail "$program is missing"
+  local base=$((20000 + $(cksum <<<"$NAME" | cut -d' ' -f1) % 10000))
+  echo $base >/proc/sys/kernel/ns_last_pid
+  setsid "$program" "$@" </dev/null >>"$LOG" 2>&1 &
+  PID=$!
+  PIDS+=("$PID")
+  wait_until 120 started || fail "the workload is not ready after 120 s"
+  if gone "$PID"; then
+    wait "$PID"
+    status=$?
+    [ $status -eq $SKIP ] && skip "$(sed -n 's/^skip: //p' "$LOG")"
+    fail "the workload ended with status $status"
+  fi
+  disown "$PID"
+  READY=$(grep -m1 '^ready: ' "$LOG")
+}
+
+started() { grep -q '^ready: ' "$LOG" || gone "$PID"; }
+
+fact() { # fact WORD: the number after it in the ready line
+  sed -n "s/.* $1 \([0-9]*\).*/\1/p" <<<"$READY"
+}
+
+last_step() {
+  local step
+  step=$(tail -c 4096 "$LOG" | grep '^step ' | tail -n 1 | cut -d' ' -f2)
+  echo "${step:-0}"
+}
+
+reached_or_gone() { [ "$(last_step)" -ge "$1" ] || gone "$PID"; }
+
+# goes_on FROM WHAT: it lives and does STEPS_WANTED steps after FROM
+goes_on() {
+  local target=$(($1 + STEPS_WANTED))
+  wait_until $STEP_SECONDS reached_or_gone $target ||
+    fail "$2: stuck at step $(last_step), $target wanted; state $(sed -n 's/^State:\t//p' /proc/"$PID"/status)"
+  alive "$PID" || fail "$2: the process is gone at step $(last_step)"
+}
+
+verdicts() { grep -c '^verify ' "$LOG"; }
+more_verdicts_or_gone() { [ "$(verdicts)" -gt "$1" ] || gone "$PID"; }
+
+# all_memory_is_right WHAT: asks the process to compare all of it
+all_memory_is_right() {
+  local before
+  before=$(verdicts)
+  kill -USR1 "$PID" || fail "$1: the process is gone"
+  wait_until $STEP_SECONDS more_verdicts_or_gone "$before" || fail "$1: no verdict"
+  grep '^verify ' "$LOG" | tail -n 1 | grep -q '^verify ok' ||
+    fail "$1: $(grep -E '^(verify|damage|stopped)' "$LOG" | tail -n 8)"
+}
+
+# ends_well WHAT: SIGTERM, last comparison, exit
+ends_well() {
+  kill -TERM "$PID" || fail "$1: the process is gone"
+  wait_gone "$PID" $STEP_SECONDS || fail "$1: it does not end"
+  grep -q '^final ok' "$LOG" || fail "$1: $(tail -n 5 "$LOG")"
+}
+
+describe_workload() {
+  echo "$(fact bos) BOs, $(fact bytes) bytes ($(mebibytes "$(fact bytes)") MiB)," \
+    "$(fact queues) queues, $(fact events) events, $(fact gpus) GPUs"
+}

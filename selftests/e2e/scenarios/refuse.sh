@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# What must fail, and fail well.
+
+SMALL=(--vram 4 --hidden 2 --gtt 2 --userptr 2 --small 4)
+
+# A dump that failed: the process goes on, and can be dumped by somebody who does it right.
+survives() {
+  local step
+  step=$(last_step)
+  goes_on "$step" "$1"
+  all_memory_is_right "$1"
+  echo "$1: step $step -> $(last_step) in the same process, all memory right"
+}
+
+scenario_no_plugin() {
+  need_gpus 1
+  start gpu_chain "${SMALL[@]}"
+  mkdir "$DIR/no-plugins"
+  PLUGIN_DIR=$DIR/no-plugins
+  ! criu_dump dump "$DIR/images" || fail "CRIU dumped a GPU process without a plugin"
+  echo "refused: $(grep -m1 Error "$DIR/criu-dump.log")"
+  survives "after the refused dump"
+  ends_well "after the refused dump"
+}
+
+scenario_contents_skipped() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain "${SMALL[@]}" --timeout 10
+  wait_until $STEP_SECONDS reached_or_gone 20 || fail "no 20 steps"
+  dump_and_kill dump "$DIR/images"
+  AMDGPU_CRIU_TEST_SKIP_CONTENTS=1 criu_restore restore "$DIR/images" ||
+    fail "criu restore ended with status $?"
+  kill -USR1 "$PID"
+  wait_until 60 damage_reported || fail "the workload has not noticed that its memory is empty"
+  echo "noticed: $(grep -m1 '^damage: BO' "$LOG")"
+}
+
+damage_reported() { grep -q '^damage: BO' "$LOG"; }
+
+flip_byte() { # flip_byte FILE OFFSET
+  local old
+  old=$(od -An -tu1 -j "$2" -N 1 "$1")
+  # shellcheck disable=SC2059  # the format is the byte
+  printf "\\x$(printf %02x $((old ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# restore_is_refused FILE OFFSET
+restore_is_refused() {
+  local file=$1 offset=$2 what
+  what=flipped-${file##*/}-$offset
+  flip_byte "$file" "$offset"
+  ! criu_restore "$what" "$DIR/images" || fail "restored with byte $offset of $file flipped"
+  flip_byte "$file" "$offset"
+  grep -q "${file##*/}" "$DIR/criu-$what.log" || fail "$what: the log does not name the file"
+  nothing_runs "$what"
+  rm "$DIR/criu-$what.log"
+}
+
+scenario_flipped_byte() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain "${SMALL[@]}"
+  wait_until $STEP_SECONDS reached_or_gone 20 || fail "no 20 steps"
+  dump_and_kill dump "$DIR/images"
+  local file size offset count=0
+  for file in "$DIR"/images/amdgpu-*.img; do
+    [ -s "$file" ] || fail "no image files of the plugin"
+    size=$(stat -c %s "$file")
+    for offset in 0 9 $((size / 2)) $((size - 1)); do
+      restore_is_refused "$file" "$offset"
+      count=$((count + 1))
+    done
+    echo "${file##*/} ($size bytes): refused with any of 4 bytes flipped"
+  done
+  restore_and_check "restore of the repaired images" "$DIR/images"
+  ends_well "after $count refused restores"
+}
+
+scenario_disk_full() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain
+  local percent total
+  total=$(mebibytes "$(fact bytes)")
+  mkdir "$DIR/tiny"
+  for percent in 10 60; do
+    mount -t tmpfs -o size=$((total * percent / 100))m tmpfs "$DIR/tiny" || fail "no tmpfs"
+    ! criu_dump "dump-$percent" "$DIR/tiny/images" || fail "a dump of $total MiB fitted in $percent %"
+    grep -qiE 'No space left|ENOSPC' "$DIR/criu-dump-$percent.log" ||
+      fail "dump-$percent failed for another reason than a full disk"
+    umount "$DIR/tiny"
+    survives "disk full at $percent %"
+  done
+  ends_well "after full disks"
+}
+
+contents_are_being_written() {
+  local bytes
+  bytes=$(cat "$DIR"/images-*/amdgpu-*.img 2>/dev/null | wc -c)
+  [ "$bytes" -ge "$1" ] || ! alive "$CRIU_PID"
+}
+
+# kill_dump SIGNAL: in the middle of the contents
+kill_dump() {
+  local signal=$1 images=$DIR/images-$1
+  mkdir "$images"
+  "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-dump-$signal.log" -v4 --shell-job \
+    -L "$PLUGIN_DIR" &
+  CRIU_PID=$!
+  wait_until 60 contents_are_being_written $((1 << 20)) || fail "the dump writes no contents"
+  kill -"$signal" $CRIU_PID 2>/dev/null || fail "the dump was over before it could be killed"
+  wait $CRIU_PID
+  [ $? -gt 128 ] || fail "the dump was not killed by SIG$signal"
+  ! grep -q 'Dumping finished successfully' "$DIR/criu-dump-$signal.log" ||
+    fail "the dump was complete before it was killed"
+  alive "$PID" || fail "SIG$signal: the process died with CRIU"
+  rm -r "$images"
+}
+
+scenario_dump_killed() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain --vram 96
+  local signal
+  for signal in TERM KILL; do
+    kill_dump $signal
+    survives "CRIU killed by SIG$signal"
+  done
+  dump_and_kill "dump of the survivor" "$DIR/images"
+  restore_and_check "restore of the survivor" "$DIR/images"
+  ends_well "after killed dumps"
+}
+
+scenario_stock_ioctl() {
+  local program=$PAYLOAD/kselftests/stock_criu_op
+  [ -x "$program" ] || fail "$program is missing"
+  "$program" || fail "stock_criu_op ended with status $?"
+}

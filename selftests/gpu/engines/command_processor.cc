@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/command_processor.h"
+
+#include "engines/sdma_engine.h"
+
+namespace gpu {
+namespace {
+
+constexpr unsigned kPipesPerMe = 4;
+constexpr unsigned kQueuesPerPipe = 8;
+// MAP_QUEUES engine_sel without an extended one.
+enum EngineSelect : uint32_t { kCompute = 0, kHiq = 1, kSdma0 = 2, kSdma1 = 3 };
+
+std::string queue_name(std::string_view kind, HqdSlot slot) {
+  return std::format("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
+}
+
+}  // namespace
+
+base::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body, Queue::Owner issuer) {
+  struct Entry {
+    uint8_t opcode;
+    size_t least;
+    base::Result<Step> (CommandProcessor::*handler)(Words, Queue::Owner);
+  };
+  static constexpr Entry kEntries[] = {
+      {pm4::kSetResources, 3, &CommandProcessor::set_resources},
+      {pm4::kMapProcess, 10, &CommandProcessor::map_process},
+      {pm4::kMapQueues, 6, &CommandProcessor::map_queues},
+      {pm4::kUnmapQueues, 2, &CommandProcessor::unmap_queues},
+      {pm4::kQueryStatus, 6, &CommandProcessor::query_status},
+  };
+  for (const Entry& entry : kEntries) {
+    if (entry.opcode != opcode) continue;
+    if (body.size() < entry.least) break;
+    return (this->*entry.handler)(body, issuer);
+  }
+  return base::Error::of(EINVAL, "scheduler packet {:#x} with {} doublewords", opcode, body.size());
+}
+
+void CommandProcessor::activate(HqdSlot slot) {
+  const HqdState state = bank_.state(slot);
+  Queue::Spec spec = {.name = queue_name("KIQ", slot), .owner = Queue::Owner::kRegisters};
+  spec.doorbell = state.at(mqd::kDoorbell) & kDoorbellMask;
+  spec.vmid = bits(state.at(mqd::kVmid), 3, 0);
+  spec.mqd = state.pair(mqd::kBase) & ~uint64_t{3};
+  spec.slot = slot;
+  const Pm4::Setup setup = {.slot = slot, .vmid = spec.vmid, .doorbell = spec.doorbell,
+                            .scheduler = this, .manages = Queue::Owner::kKiq};
+  auto queue = make_compute_queue(context_, spec, setup, state);
+  if (!queue.ok()) {
+    context_.report(spec.name + ": " + queue.error().message());
+    return;
+  }
+  if (Queue* old = table_.find(slot)) old->retire();
+  table_.add(std::move(*queue));
+}
+
+void CommandProcessor::dequeue(HqdSlot slot) {
+  if (Queue* queue = table_.find(slot)) queue->retire();
+  bank_.deactivate(slot);
+}
+
+void CommandProcessor::reset_pipe(unsigned me, unsigned pipe) {
+  for (unsigned queue = 0; queue < kQueuesPerPipe; ++queue) {
+    dequeue({.me = me, .pipe = pipe, .queue = queue});
+  }
+}
+
+void CommandProcessor::reset() {
+  vmid_mask_ = 0;
+  queue_mask_ = 0;
+  vmids_.clear();
+  current_pasid_ = 0;
+  current_vmid_ = 0;
+}
+
+base::Result<Step> CommandProcessor::set_resources(Words body, Queue::Owner issuer) {
+  if (issuer != Queue::Owner::kRunList) return Step::kDone;
+  vmid_mask_ = bits(body[0], 15, 0) & ~1u;
+  queue_mask_ = join(body[1], body[2]);
+  return Step::kDone;
+}
+
+base::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner issuer) {
+  if (issuer != Queue::Owner::kRunList) {
+    return base::Error::of(EINVAL, "a process is mapped outside of a run list");
+  }
+  current_pasid_ = bits(body[0], 15, 0);
+  const auto vmid = vmid_for(current_pasid_);
+  current_vmid_ = vmid.value_or(0);
+  if (!vmid) {
+    context_.report(std::format("no VMID is left for the process with pasid {:#x}: "
+                                "its queues do not run", current_pasid_));
+    return Step::kDone;
+  }
+  context_.memory.bind_vmid(*vmid, current_pasid_, join(body[1], body[2]));
+  return Step::kDone;
+}
+
+std::optional<unsigned> CommandProcessor::vmid_for(uint32_t pasid) {
+  if (const auto known = vmids_.find(pasid); known != vmids_.end()) return known->second;
+  uint32_t free = vmid_mask_;
+  for (const auto& [other, vmid] : vmids_) free &= ~(1u << vmid);
+  if (!free) return std::nullopt;
+  const auto vmid = static_cast<unsigned>(std::countr_zero(free));
+  vmids_.emplace(pasid, vmid);
+  return vmid;
+}
+
+// A VMID stays with its process as long as a queue of it is mapped.
+void CommandProcessor::release_vmids() {
+  std::erase_if(vmids_, [&](const auto& entry) {
+    bool used = false;
+    table_.for_each([&](Queue& queue) {
+      used |= queue.spec().owner == Queue::Owner::kRunList && queue.spec().vmid == entry.second;
+    });
+    return !used;
+  });
+}
+
+base::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
+  constexpr size_t kPerQueue = 5;
+  for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
+    map_one({.issuer = issuer,
+             .control = body[0],
+             .doorbell = body[at] & kDoorbellMask,
+             .mqd = join(body[at + 1], body[at + 2]),
+             .wptr_poll = join(body[at + 3], body[at + 4])});
+  }
+  return Step::kDone;
+}
+
+// A queue that cannot be mapped is no reason not to map the others.
+void CommandProcessor::map_one(const Target& target) {
+  const bool from_run_list = target.issuer == Queue::Owner::kRunList;
+  Queue::Spec spec = {.owner = target.issuer,
+                      .doorbell = target.doorbell,
+                      .vmid = from_run_list ? current_vmid_ : bits(target.control, 11, 8),
+                      .pasid = from_run_list ? current_pasid_ : 0,
+                      .mqd = target.mqd,
+                      .wptr_poll = target.wptr_poll,
+                      .is_static = bits(target.control, 23, 21) >= 2};
+  if (from_run_list && !spec.vmid) return;
+  const uint32_t engine = bits(target.control, 28, 26);
+  const uint32_t extended = bits(target.control, 3, 2);
+  base::Status mapped;
+  if (extended) {
+    mapped = map_sdma(target, std::move(spec), engine + 8 * (extended - 1));
+  } else if (engine == kSdma0 || engine == kSdma1) {
+    mapped = map_sdma(target, std::move(spec), engine - kSdma0);
+  } else if (engine == kCompute || engine == kHiq) {
+    mapped = map_compute(target, std::move(spec));
+  } else {
+    mapped = base::Error::of(EINVAL, "engine {} does not exist", engine);
+  }
+  if (!mapped.ok()) {
+    context_.report(std::format("a queue with doorbell {:#x} cannot be mapped: {}",
+                                target.doorbell, mapped.error().message()));
+  }
+}
+
+base::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigned engine) {
+  if (engine >= SdmaEngine::kCount) {
+    return base::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
+  }
+  spec.name = std::format("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
+  auto queue = TRY(SdmaQueue::map(context_, std::move(spec), engine));
+  table_.add(std::move(queue)).catch_up();
+  return {};
+}
+
+base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spec) {
+  const bool chosen_here = bits(target.control, 5, 4) == 1;
+  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd));
+  if (chosen_here) {
+    spec.slot = free_slot();
+  } else {
+    spec.slot = HqdSlot{.me = bits(target.control, 19, 18) + 1,
+                        .pipe = bits(target.control, 17, 16),
+                        .queue = bits(target.control, 15, 13)};
+    if (spec.slot->me > 2) return base::Error::of(EINVAL, "micro engine {}", spec.slot->me);
+    if (Queue* old = table_.find(*spec.slot)) unmap(*old, false);
+  }
+  const HqdSlot slot = spec.slot.value_or(HqdSlot{});
+  const bool is_hiq =
+      target.issuer == Queue::Owner::kKiq && bits(target.control, 28, 26) == kHiq;
+  const bool is_user = target.issuer == Queue::Owner::kRunList;
+  spec.name = queue_name(is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ", slot);
+  state.at(mqd::kVmid) = spec.vmid;
+  state.at(mqd::kActive) = 1;
+  const Pm4::Setup setup = {.slot = slot, .vmid = spec.vmid, .pasid = spec.pasid,
+                            .doorbell = spec.doorbell, .scheduler = is_hiq ? this : nullptr,
+                            .manages = Queue::Owner::kRunList};
+  const auto visible = spec.slot;
+  auto queue = TRY(make_compute_queue(context_, std::move(spec), setup, state));
+  if (visible) bank_.show(*visible, state);
+  table_.add(std::move(queue)).catch_up();
+  return {};
+}
+
+// One that SET_RESOURCES gave to the HIQ. The bits count pipes of 8 queues. When all are taken the
+// queue runs all the same: it only has no descriptor that registers show.
+std::optional<HqdSlot> CommandProcessor::free_slot() {
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    if (!(queue_mask_ >> bit & 1)) continue;
+    const unsigned pipe = bit / kQueuesPerPipe;
+    const HqdSlot slot = {.me = 1 + pipe / kPipesPerMe,
+                          .pipe = pipe % kPipesPerMe,
+                          .queue = bit % kQueuesPerPipe};
+    if (!table_.find(slot)) return slot;
+  }
+  return std::nullopt;
+}
+
+void CommandProcessor::unmap(Queue& queue, bool save) {
+  if (save) queue.save();
+  queue.retire();
+  if (queue.spec().slot) bank_.deactivate(*queue.spec().slot);
+}
+
+base::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issuer) {
+  enum Select : uint32_t { kByDoorbell = 0, kByPasid = 1, kAll = 2, kAllNonStatic = 3 };
+  enum Action : uint32_t { kPreempt = 0, kReset = 1, kDisableProcess = 2, kPreemptKeep = 3 };
+  const uint32_t action = bits(body[0], 1, 0);
+  const uint32_t select = bits(body[0], 5, 4);
+  if (issuer == Queue::Owner::kRunList && hang_preemption_) return Step::kWait;
+  if (action == kPreemptKeep) return Step::kDone;  // of gfx rings, which do not exist here
+  const bool save = action != kReset;
+  if (select == kByDoorbell) {
+    const size_t count = std::min<size_t>(bits(body[0], 31, 29), body.size() - 1);
+    for (size_t i = 0; i < count; ++i) {
+      Queue* queue = table_.find(body[1 + i] & kDoorbellMask);
+      if (queue && queue->spec().owner == issuer) unmap(*queue, save);
+    }
+  } else {
+    table_.for_each([&](Queue& queue) {
+      if (queue.spec().owner != issuer) return;
+      if (select == kByPasid && queue.spec().pasid != bits(body[1], 15, 0)) return;
+      if (select == kAllNonStatic && queue.spec().is_static) return;
+      unmap(queue, save);
+    });
+  }
+  if (issuer == Queue::Owner::kRunList) release_vmids();
+  return Step::kDone;
+}
+
+// Everything before has been done by now, so every way to ask for the fence means the same.
+base::Result<Step> CommandProcessor::query_status(Words body, Queue::Owner) {
+  constexpr uint32_t kInterruptOnly = 0;
+  if (bits(body[0], 31, 30) == kInterruptOnly) return Step::kDone;
+  const base::Status stored = context_.memory.store<uint64_t>(
+      {Hub::kGfx, 0}, join(body[2] & ~3u, body[3]), join(body[4], body[5]));
+  if (!stored.ok() && stored.error().code() != EFAULT) return stored.error();
+  return Step::kDone;
+}
+
+}  // namespace gpu

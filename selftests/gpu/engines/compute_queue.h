@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+// Queues of the command processor: rings of PM4 packets and rings of AQL packets.
+#pragma once
+
+#include <memory>
+
+#include "engines/hqd.h"
+#include "engines/pm4.h"
+#include "engines/queue.h"
+
+namespace gpu {
+
+// From a descriptor's words; PM4 or AQL, as CP_HQD_AQL_CONTROL says.
+base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, Queue::Spec spec,
+                                                        Pm4::Setup setup, const HqdState& state);
+
+class Pm4Queue : public PacketQueue {
+ public:
+  Pm4Queue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
+           const HqdState& state);
+
+  base::Status start();
+  void doorbell(uint64_t value, unsigned size) override;
+  void save() override;
+  void catch_up() override;
+
+ protected:
+  base::Result<Step> execute(Budget& budget) override { return pm4_.execute(stream_, budget); }
+  void report_rptr() override;
+
+ private:
+  void set_wptr(uint64_t dwords);
+
+  Pm4 pm4_;
+  HqdState hqd_;
+};
+
+class AqlQueue : public Queue {
+ public:
+  AqlQueue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
+           const HqdState& state);
+
+  void start();
+  bool run(Budget& budget) override;
+  void doorbell(uint64_t value, unsigned size) override;
+  void save() override;
+  void catch_up() override;
+
+ protected:
+  uint64_t packet_address() const override;
+
+ private:
+  using Packet = std::array<uint32_t, aql::kPacketDwords>;
+
+  uint64_t& read_index() { return stream_.place().ring_next; }
+  uint64_t slots() const { return ring_.dwords / aql::kPacketDwords; }
+  uint64_t slot_address() const;
+  base::Result<Step> step(Budget& budget);
+  base::Result<Step> next_packet();
+  base::Result<Step> run_packet(const Packet& packet);
+  base::Result<Step> barrier(const Packet& packet, bool all);
+  base::Result<Step> vendor(const Packet& packet);
+  base::Result<Step> barrier_value(const Packet& packet);
+  base::Result<Step> complete(const Packet& packet);
+  base::Status signal(uint64_t handle, uint64_t start);
+  base::Error refuse(QueueException code, uint64_t error, std::string what);
+  void signal_error(uint64_t error);
+
+  Pm4 pm4_;
+  HqdState hqd_;
+  const Stream::Ring ring_;  // stream_ has only the indirect buffers
+};
+
+}  // namespace gpu

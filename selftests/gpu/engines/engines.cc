@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/engines.h"
+
+#include "core/log.h"
+
+namespace gpu {
+
+Engines::Engines(Memory& memory, Registers& registers, InterruptSink& interrupts, Report report)
+    : context_{memory, registers, interrupts, std::move(report)},
+      bank_(registers, {.activate =
+                            [this](HqdSlot slot) {
+                              worker_->post([this, slot] { command_processor_.activate(slot); });
+                            },
+                        .dequeue =
+                            [this](HqdSlot slot) {
+                              worker_->post([this, slot] { command_processor_.dequeue(slot); });
+                            }}),
+      command_processor_(context_, table_, bank_),
+      mec_control_("CP_MEC_CNTL", [this](uint32_t value) { mec_control(value); }),
+      queue_reset_("SPI_COMPUTE_QUEUE_RESET", [this](uint32_t value) {
+        if (!value) return;
+        worker_->post([this, slot = bank_.selected()] { command_processor_.dequeue(slot); });
+      }) {
+  for (unsigned i = 0; i < sdma_.size(); ++i) {
+    sdma_[i] = std::make_unique<SdmaEngine>(
+        context_, i, [this, i] { worker_->post([this, i] { sdma_[i]->update(table_); }); });
+  }
+  worker_ = std::make_unique<Worker>([this] { return table_.round(); });
+}
+
+base::Result<std::unique_ptr<Engines>> Engines::create(Memory& memory, Registers& registers,
+                                                       InterruptSink& interrupts, Report report) {
+  std::unique_ptr<Engines> engines(
+      new Engines(memory, registers, interrupts, std::move(report)));
+  TRY(engines->claim());
+  return engines;
+}
+
+base::Status Engines::claim() {
+  Registers& registers = context_.registers;
+  TRY(registers.claim(bank_, reg::kHqdFirst, reg::kHqdLast));
+  TRY(registers.claim(mec_control_, reg::kCpMecCntl, reg::kCpMecCntl));
+  TRY(registers.claim(queue_reset_, reg::kSpiComputeQueueReset, reg::kSpiComputeQueueReset));
+  for (const auto& engine : sdma_) TRY(registers.claim(*engine, engine->first(), engine->last()));
+  return {};
+}
+
+void Engines::ring(uint32_t offset, uint64_t value, unsigned size) {
+  worker_->post([this, offset, value, size] {
+    for (const auto& engine : sdma_) engine->doorbell(offset, value);
+    table_.doorbell(offset, value, size);
+  });
+}
+
+void Engines::mec_control(uint32_t value) {
+  constexpr unsigned kFirstPipeReset = 16;  // MEC_ME1_PIPE0_RESET; those of ME2 follow
+  worker_->post([this, value] {
+    for (unsigned pipe = 0; pipe < 8; ++pipe) {
+      if (value >> (kFirstPipeReset + pipe) & 1) {
+        command_processor_.reset_pipe(1 + pipe / 4, pipe % 4);
+      }
+    }
+  });
+}
+
+void Engines::reset() {
+  worker_->post_and_wait([this] {
+    table_.clear();
+    bank_.reset();
+    command_processor_.reset();
+    command_processor_.hang_preemption(false);
+    for (const auto& engine : sdma_) engine->reset();
+    mec_control_.reset();
+    queue_reset_.reset();
+  });
+}
+
+base::Result<std::vector<std::unique_ptr<Engine>>> create_engines(Memory& memory,
+                                                                  Registers& registers,
+                                                                  InterruptSink& interrupts) {
+  const Report report = [](const std::string& text) { model_fault("{}", text); };
+  std::vector<std::unique_ptr<Engine>> engines;
+  engines.push_back(TRY(Engines::create(memory, registers, interrupts, report)));
+  return engines;
+}
+
+}  // namespace gpu

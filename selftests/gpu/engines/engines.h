@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+// The engines of the GPU: five SDMA engines and the command processor, in a thread of their own.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "core/interfaces.h"
+#include "engines/command_processor.h"
+#include "engines/sdma_engine.h"
+#include "engines/worker.h"
+
+namespace gpu {
+
+// Claims its registers in create(). Memory, Registers and InterruptSink outlive it, and no register
+// is accessed through Registers once it is gone.
+class Engines final : public Engine {
+ public:
+  // report: messages about packets that are malformed or not modelled; from the engines' thread.
+  static base::Result<std::unique_ptr<Engines>> create(Memory& memory, Registers& registers,
+                                                       InterruptSink& interrupts, Report report);
+  ~Engines() override { stop(); }
+
+  // Any thread; never waits for an engine.
+  void ring(uint32_t offset, uint64_t value, unsigned size) override;
+
+  // Back to power-on: no queue is mapped any more. Waits for the current slice of work.
+  void reset();
+  // Ends the thread. What is mapped stays unfinished. Idempotent.
+  void stop() { worker_->stop(); }
+
+  // Makes every preemption hang, for tests of the driver's recovery; a reset ends it.
+  void hang_preemption() { command_processor_.hang_preemption(true); }
+
+ private:
+  // CP_MEC_CNTL or SPI_COMPUTE_QUEUE_RESET: a register that acts on queues when it is written.
+  class Trigger : public RegisterBlock {
+   public:
+    Trigger(std::string name, std::function<void(uint32_t)> written)
+        : name_(std::move(name)), written_(std::move(written)) {}
+    std::string_view name() const override { return name_; }
+    uint32_t read(uint32_t) override { return value_; }
+    void write(uint32_t, uint32_t value) override {
+      value_ = value;
+      written_(value);
+    }
+    void reset() { value_ = 0; }
+
+   private:
+    const std::string name_;
+    const std::function<void(uint32_t)> written_;
+    std::atomic<uint32_t> value_ = 0;
+  };
+
+  Engines(Memory& memory, Registers& registers, InterruptSink& interrupts, Report report);
+  base::Status claim();
+  void mec_control(uint32_t value);
+
+  Context context_;
+  QueueTable table_;
+  HqdBank bank_;
+  CommandProcessor command_processor_;
+  std::array<std::unique_ptr<SdmaEngine>, SdmaEngine::kCount> sdma_;
+  Trigger mec_control_;
+  Trigger queue_reset_;
+  std::unique_ptr<Worker> worker_;  // last: its thread uses the rest
+};
+
+// An EngineFactory whose engines report as model faults.
+base::Result<std::vector<std::unique_ptr<Engine>>> create_engines(Memory& memory,
+                                                                  Registers& registers,
+                                                                  InterruptSink& interrupts);
+
+}  // namespace gpu

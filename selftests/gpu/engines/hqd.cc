@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/hqd.h"
+
+namespace gpu {
+namespace {
+
+constexpr Space kKernel = {Hub::kGfx, 0};
+
+}  // namespace
+
+base::Result<Stream::Ring> HqdState::ring() const {
+  const unsigned size = bits(at(mqd::kPqControl), 5, 0);
+  if (size < 3 || size > 27) {
+    return base::Error::of(EINVAL, "CP_HQD_PQ_CONTROL {:#x}: ring of 2^{} doublewords",
+                           at(mqd::kPqControl), size + 1);
+  }
+  return Stream::Ring{.base = pair(mqd::kPqBase) << 8, .dwords = uint64_t{2} << size};
+}
+
+base::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
+  std::array<uint32_t, mqd::kDwords> all;
+  TRY(memory.read(kKernel, mqd, std::as_writable_bytes(std::span(all))));
+  HqdState state;
+  std::copy_n(all.begin() + mqd::kHqdFirst, state.words.size(), state.words.begin());
+  SavedPlace::Words place;
+  std::copy_n(all.begin() + mqd::kPlace, place.size(), place.begin());
+  state.has_place = state.place.unpack(place);
+  return state;
+}
+
+base::Status HqdState::save(Memory& memory, uint64_t mqd) const {
+  const auto put = [&](unsigned index, std::span<const uint32_t> values) {
+    return memory.write(kKernel, mqd + index * 4, std::as_bytes(values));
+  };
+  const uint32_t inactive = 0;
+  TRY(put(mqd::kActive, std::span(&inactive, 1)));
+  TRY(put(mqd::kPqRptr, std::span(words).subspan(mqd::kPqRptr - mqd::kHqdFirst, 1)));
+  TRY(put(mqd::kPqWptr, std::span(words).subspan(mqd::kPqWptr - mqd::kHqdFirst, 2)));
+  return put(mqd::kPlace, place.pack());
+}
+
+HqdSlot HqdBank::selected() const {
+  const uint32_t select = registers_.read(reg::kGrbmGfxCntl);
+  return {.me = bits(select, 3, 2), .pipe = bits(select, 1, 0), .queue = bits(select, 10, 8)};
+}
+
+uint32_t HqdBank::read(uint32_t dword) {
+  const HqdSlot slot = selected();
+  const std::lock_guard lock(mutex_);
+  return slots_[index(slot)][dword - reg::kHqdFirst];
+}
+
+void HqdBank::write(uint32_t dword, uint32_t value) {
+  const HqdSlot slot = selected();
+  const unsigned word = dword - reg::kHqdFirst;
+  bool was_active;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& words = slots_[index(slot)];
+    was_active = words[mqd::kActive - mqd::kHqdFirst] & 1;
+    words[word] = value;
+  }
+  if (word == mqd::kActive - mqd::kHqdFirst && was_active != (value & 1)) {
+    value & 1 ? events_.activate(slot) : events_.dequeue(slot);
+  }
+  if (word == mqd::kDequeueRequest - mqd::kHqdFirst && value && was_active) events_.dequeue(slot);
+}
+
+HqdState HqdBank::state(HqdSlot slot) const {
+  const std::lock_guard lock(mutex_);
+  HqdState state;
+  state.words = slots_[index(slot)];
+  return state;
+}
+
+void HqdBank::show(HqdSlot slot, const HqdState& state) {
+  const std::lock_guard lock(mutex_);
+  slots_[index(slot)] = state.words;
+}
+
+void HqdBank::deactivate(HqdSlot slot) {
+  const std::lock_guard lock(mutex_);
+  slots_[index(slot)][mqd::kActive - mqd::kHqdFirst] = 0;
+  slots_[index(slot)][mqd::kDequeueRequest - mqd::kHqdFirst] = 0;
+}
+
+void HqdBank::reset() {
+  const std::lock_guard lock(mutex_);
+  slots_ = {};
+}
+
+}  // namespace gpu

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+// Hardware queue descriptors: the banked registers CP_MQD_BASE_ADDR..CP_HQD_PQ_WPTR_HI.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+
+#include "core/interfaces.h"
+#include "engines/mqd.h"
+#include "engines/pm4.h"
+
+namespace gpu {
+
+// The words of one descriptor, addressed as in an MQD.
+struct HqdState {
+  std::array<uint32_t, mqd::kHqdWords> words = {};
+  SavedPlace place;
+  bool has_place = false;
+
+  uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
+  uint32_t at(unsigned index) const { return words[index - mqd::kHqdFirst]; }
+  uint64_t pair(unsigned index) const { return join(at(index), at(index + 1)); }
+  void set_pair(unsigned index, uint64_t value) {
+    at(index) = low32(value);
+    at(index + 1) = high32(value);
+  }
+
+  // The ring as CP_HQD_PQ_CONTROL says; EINVAL when no ring is that long.
+  base::Result<Stream::Ring> ring() const;
+
+  static base::Result<HqdState> load(Memory& memory, uint64_t mqd);
+  // What preemption writes: pointers, place, not active.
+  base::Status save(Memory& memory, uint64_t mqd) const;
+};
+
+// Any thread. GRBM_GFX_CNTL selects the descriptor that is accessed.
+class HqdBank : public RegisterBlock {
+ public:
+  // Events of a descriptor, raised without the bank's lock.
+  struct Events {
+    std::function<void(HqdSlot)> activate;  // ACTIVE was set
+    std::function<void(HqdSlot)> dequeue;   // DEQUEUE_REQUEST, or ACTIVE was cleared
+  };
+
+  HqdBank(Registers& registers, Events events)
+      : registers_(registers), events_(std::move(events)) {}
+
+  std::string_view name() const override { return "CP_HQD"; }
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+
+  HqdState state(HqdSlot slot) const;
+  void show(HqdSlot slot, const HqdState& state);
+  void deactivate(HqdSlot slot);
+  HqdSlot selected() const;
+  void reset();
+
+ private:
+  static constexpr size_t kSlots = 4 * 4 * 8;
+  static size_t index(HqdSlot slot) { return slot.me << 5 | slot.pipe << 3 | slot.queue; }
+
+  Registers& registers_;
+  const Events events_;
+  mutable std::mutex mutex_;
+  std::array<std::array<uint32_t, mqd::kHqdWords>, kSlots> slots_ = {};
+};
+
+}  // namespace gpu

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+// Memory queue descriptors: what a queue is started from and saved to, as doubleword indices of
+// v9_mqd and v9_sdma_mqd. CP_MQD_BASE_ADDR..CP_HQD_PQ_WPTR_HI are the same words as the registers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "engines/packets.h"
+
+namespace gpu {
+
+namespace mqd {
+constexpr unsigned kDwords = 512;
+constexpr unsigned kHqdFirst = 128;  // stands for register kHqdFirst
+constexpr unsigned kHqdWords = reg::kHqdLast - reg::kHqdFirst + 1;
+constexpr unsigned kBase = 128;
+constexpr unsigned kActive = 130;
+constexpr unsigned kVmid = 131;
+constexpr unsigned kPqBase = 136;
+constexpr unsigned kPqRptr = 138;
+constexpr unsigned kRptrReport = 139;
+constexpr unsigned kWptrPoll = 141;
+constexpr unsigned kDoorbell = 143;
+constexpr unsigned kPqControl = 145;
+constexpr unsigned kDequeueRequest = 152;
+constexpr unsigned kAqlControl = 181;
+constexpr unsigned kPqWptr = 182;
+// Reserved words, zeroed when a queue is created and carried in a checkpoint: where the model keeps
+// its place inside of a packet and an indirect buffer (SavedPlace).
+constexpr unsigned kPlace = 256;
+}  // namespace mqd
+
+namespace sdma_mqd {
+constexpr unsigned kDwords = 128;
+constexpr unsigned kRbCntl = 0;
+constexpr unsigned kRbBase = 1;
+constexpr unsigned kRbRptr = 3;
+constexpr unsigned kRbWptr = 5;
+constexpr unsigned kRptrAddrHi = 8;
+constexpr unsigned kRptrAddrLo = 9;
+constexpr unsigned kDoorbellOffset = 22;
+// The hardware keeps its place in IB_* and MIDCMD_*, whose contents nobody else interprets. The
+// model's place is longer, so it has reserved words of its own.
+constexpr unsigned kPlace = 64;
+}  // namespace sdma_mqd
+
+// Where a stream of packets stands. Everything that a queue knows and guest memory does not.
+struct SavedPlace {
+  static constexpr uint32_t kMagic = 0x504c4331;
+  static constexpr unsigned kMaxIbs = 2;
+
+  struct Ib {
+    uint64_t base = 0;
+    uint32_t size = 0;  // doublewords
+    uint32_t next = 0;
+  };
+
+  uint64_t ring_next = 0;  // doublewords, or packets of an AQL queue; never wrapped
+  uint64_t progress = 0;   // inside of the current packet; its unit is the packet's
+  uint32_t skip = 0;       // doublewords left to skip after a condition that was false
+  uint32_t depth = 0;
+  uint64_t started = 0;  // when the current AQL packet began
+  uint32_t called = 0;   // 1: the buffer of the current AQL packet was called
+  std::array<Ib, kMaxIbs> ibs = {};
+
+  static constexpr unsigned kWords = 10 + 4 * kMaxIbs;
+  using Words = std::array<uint32_t, kWords>;
+
+  Words pack() const;
+  // False when the words were not written by pack(), or make no sense.
+  bool unpack(const Words& words);
+};
+
+}  // namespace gpu

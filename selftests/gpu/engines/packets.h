@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+// Packet opcodes and doubleword positions, as the gfx90a command processor and SDMA 4.4 read them.
+// Facts: amdgpu's soc15d.h and vega10_sdma_pkt_open.h, amdkfd's kfd_pm4_headers_*.h, v9_structs.h.
+#pragma once
+
+#include <cstdint>
+
+namespace gpu {
+
+constexpr uint32_t bits(uint32_t value, unsigned high, unsigned low) {
+  return (value >> low) & (0xffffffffu >> (31 - (high - low)));
+}
+constexpr uint64_t join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
+constexpr uint32_t low32(uint64_t value) { return static_cast<uint32_t>(value); }
+constexpr uint32_t high32(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+
+// Type-3 packets: [31:30] = 3, [29:16] = body doublewords - 1, [15:8] = opcode.
+namespace pm4 {
+enum Opcode : uint8_t {
+  kNop = 0x10,
+  kSetBase = 0x11,
+  kClearState = 0x12,
+  kDispatchDirect = 0x15,
+  kDispatchIndirect = 0x16,
+  kAtomicMem = 0x1e,
+  kCondExec = 0x22,
+  kPredExec = 0x23,
+  kContextControl = 0x28,
+  kWriteData = 0x37,
+  kWaitRegMem = 0x3c,
+  kIndirectBuffer = 0x3f,
+  kCopyData = 0x40,
+  kPfpSyncMe = 0x42,
+  kCondWrite = 0x45,
+  kEventWrite = 0x46,
+  kReleaseMem = 0x49,
+  kPreambleControl = 0x4a,
+  kDmaData = 0x50,
+  kAcquireMem = 0x58,
+  kRewind = 0x59,
+  kSetConfigReg = 0x68,
+  kSetContextReg = 0x69,
+  kSetShReg = 0x76,
+  kSetUconfigReg = 0x79,
+  kSwitchBuffer = 0x8b,
+  kFrameControl = 0x90,
+  kWaitRegMem64 = 0x93,
+  kInvalidateTlbs = 0x98,
+  kSetResources = 0xa0,
+  kMapProcess = 0xa1,
+  kMapQueues = 0xa2,
+  kUnmapQueues = 0xa3,
+  kQueryStatus = 0xa4,
+  kRunList = 0xa5,
+  kRunCleanerShader = 0xd7,
+};
+
+// First register (absolute doubleword) that the offset of a SET_*_REG packet counts from.
+constexpr uint32_t kConfigRegs = 0x2000;
+constexpr uint32_t kShRegs = 0x2c00;
+constexpr uint32_t kContextRegs = 0xa000;
+constexpr uint32_t kUconfigRegs = 0xc000;
+
+constexpr uint32_t kFillerCount = 0x3fff;  // NOP with this count is a header without a body
+}  // namespace pm4
+
+namespace sdma {
+enum Opcode : uint8_t {
+  kNop = 0,
+  kCopy = 1,
+  kWrite = 2,
+  kIndirect = 4,
+  kFence = 5,
+  kTrap = 6,
+  kPollRegMem = 8,
+  kCondExe = 9,
+  kAtomic = 10,
+  kConstFill = 11,
+  kPtePde = 12,
+  kTimestamp = 13,
+  kSrbmWrite = 14,
+  kPreExe = 15,
+  kDummyTrap = 16,
+};
+enum CopySubop : uint8_t { kCopyLinear = 0, kCopyLinearSubWindow = 4 };
+enum PollSubop : uint8_t { kPoll = 0, kPollRegWriteMem = 1 };
+enum TimestampSubop : uint8_t { kTimestampSet = 0, kTimestampGet = 1, kTimestampGetGlobal = 2 };
+}  // namespace sdma
+
+// A 64-byte packet of an AQL queue; the low byte of the header is its type.
+namespace aql {
+enum Type : uint8_t {
+  kVendor = 0,
+  kInvalid = 1,
+  kKernelDispatch = 2,
+  kBarrierAnd = 3,
+  kAgentDispatch = 4,
+  kBarrierOr = 5,
+};
+enum VendorFormat : uint8_t { kPm4Ib = 1, kBarrierValue = 2 };
+constexpr uint32_t kPacketBytes = 64;
+constexpr uint32_t kPacketDwords = 16;
+constexpr uint32_t kCompletionSignalDword = 14;
+constexpr unsigned kDependencies = 5;
+
+// amd_signal_t, in bytes.
+constexpr uint64_t kSignalValue = 8;
+constexpr uint64_t kSignalMailbox = 16;
+constexpr uint64_t kSignalEventId = 24;
+constexpr uint64_t kSignalStart = 32;
+constexpr uint64_t kSignalEnd = 40;
+
+// amd_queue_t, from its read_dispatch_id, which is what CP_HQD_PQ_RPTR_REPORT_ADDR points to.
+constexpr uint64_t kReadIdOffsetField = 8;  // holds kReadIdOffset in a queue of ROCr
+constexpr uint32_t kReadIdOffset = 128;
+constexpr uint64_t kInactiveSignal = 64;
+
+// What the trap handler and the CP leave in queue_inactive_signal.
+constexpr uint64_t kErrorInvalidPacket = 0x20;
+constexpr uint64_t kErrorIllegalInstruction = 0x40000000;
+}  // namespace aql
+
+// Exception codes of CP_BAD_OPCODE interrupts (EC_QUEUE_PACKET_* in kfd_ioctl.h).
+enum class QueueException : uint32_t {
+  kDispatchCodeInvalid = 18,
+  kReserved = 19,
+  kUnsupported = 20,
+  kVendorUnsupported = 23,
+};
+
+namespace ih {
+constexpr uint8_t kClientGrbmCp = 0x14;
+constexpr uint8_t kSourceEndOfPipe = 181;
+constexpr uint8_t kSourceBadOpcode = 183;
+constexpr uint8_t kSourceIb2OrGeneric = 178;  // what a write to CPC_INT_STATUS raises
+constexpr uint8_t kSourceSdmaTrap = 224;
+constexpr uint8_t kSdmaClients[] = {0x08, 0x09, 0x01, 0x04, 0x05};
+constexpr uint8_t kSdmaRingGfx = 0;
+constexpr uint8_t kSdmaRingUser = 2;
+}  // namespace ih
+
+namespace reg {
+constexpr uint32_t kGrbmGfxCntl = 0x2022;
+constexpr uint32_t kCpMecCntl = 0x208d;
+constexpr uint32_t kMecPipeResets = 0x00ff0000;  // MEC_ME2_PIPE0_RESET.., MEC_ME1_PIPE0_RESET..
+constexpr uint32_t kMecMe2Halt = 1u << 28;
+constexpr uint32_t kMecMe1Halt = 1u << 30;
+constexpr uint32_t kSpiComputeQueueReset = 0x31db;
+constexpr uint32_t kHqdFirst = 0x3245;  // CP_MQD_BASE_ADDR
+constexpr uint32_t kHqdLast = 0x327c;   // CP_HQD_PQ_WPTR_HI
+constexpr uint32_t kCpcIntStatus = 0x30b5;
+
+constexpr uint32_t kSdmaBases[] = {0x1260, 0x1860, 0x1e000, 0x1e400, 0x1e800};
+constexpr uint32_t kSdmaStatus = 0x25;
+constexpr uint32_t kSdmaF32Cntl = 0x2a;
+constexpr uint32_t kSdmaRbCntl = 0x80;
+constexpr uint32_t kSdmaRbBase = 0x81;
+constexpr uint32_t kSdmaRbRptr = 0x83;
+constexpr uint32_t kSdmaRbWptr = 0x85;
+constexpr uint32_t kSdmaRbRptrAddrHi = 0x88;
+constexpr uint32_t kSdmaRbRptrAddrLo = 0x89;
+constexpr uint32_t kSdmaDoorbell = 0x92;
+constexpr uint32_t kSdmaDoorbellOffset = 0xab;
+constexpr uint32_t kSdmaGfxLast = 0xdf;
+}  // namespace reg
+
+constexpr uint32_t kDoorbellMask = 0x0ffffffc;  // the field is a byte offset into BAR 2
+
+}  // namespace gpu

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/pm4.h"
+
+namespace gpu {
+namespace {
+
+constexpr uint32_t kType2Filler = 0x80000000;
+
+bool for_scheduler(uint8_t opcode) {
+  return opcode >= pm4::kSetResources && opcode <= pm4::kQueryStatus;
+}
+
+}  // namespace
+
+const Pm4::Packet* Pm4::find(uint8_t opcode) {
+  using namespace pm4;
+  static constexpr Packet kPackets[] = {
+      {kNop, 0, &Pm4::ignore, true},
+      {kSetBase, 0, &Pm4::ignore, true},
+      {kClearState, 0, &Pm4::ignore, true},
+      {kDispatchDirect, 4, &Pm4::dispatch, false},
+      {kDispatchIndirect, 2, &Pm4::dispatch, false},
+      {kAtomicMem, 8, &Pm4::atomic_mem, true},
+      {kCondExec, 4, &Pm4::cond_exec, false},
+      {kPredExec, 1, &Pm4::ignore, true},
+      {kContextControl, 0, &Pm4::ignore, true},
+      {kWriteData, 4, &Pm4::write_data, true},
+      {kWaitRegMem, 6, &Pm4::wait_reg_mem, false},
+      {kWaitRegMem64, 8, &Pm4::wait_reg_mem64, false},
+      {kIndirectBuffer, 3, &Pm4::indirect_buffer, false},
+      {kCopyData, 5, &Pm4::copy_data, true},
+      {kPfpSyncMe, 0, &Pm4::ignore, true},
+      {kCondWrite, 8, &Pm4::cond_write, true},
+      {kEventWrite, 0, &Pm4::ignore, true},
+      {kReleaseMem, 6, &Pm4::release_mem, true},
+      {kPreambleControl, 0, &Pm4::ignore, true},
+      {kDmaData, 6, &Pm4::dma_data, true},
+      {kAcquireMem, 0, &Pm4::ignore, true},
+      {kRewind, 0, &Pm4::ignore, true},
+      {kSetConfigReg, 2, &Pm4::set_config_reg, true},
+      {kSetContextReg, 2, &Pm4::set_context_reg, true},
+      {kSetShReg, 2, &Pm4::set_sh_reg, true},
+      {kSetUconfigReg, 2, &Pm4::set_uconfig_reg, true},
+      {kSwitchBuffer, 0, &Pm4::ignore, true},
+      {kFrameControl, 0, &Pm4::ignore, true},
+      {kInvalidateTlbs, 0, &Pm4::ignore, true},  // nothing is cached that could be stale
+      {kRunCleanerShader, 0, &Pm4::ignore, true},
+      {kRunList, 3, &Pm4::run_list, false},
+  };
+  for (const Packet& packet : kPackets) {
+    if (packet.opcode == opcode) return &packet;
+  }
+  return nullptr;
+}
+
+base::Result<Step> Pm4::execute(Stream& stream, Budget& budget) {
+  Words words = TRY(stream.peek(1));
+  const uint32_t header = words[0];
+  if (header == kType2Filler) {
+    stream.advance(1);
+    return Step::kDone;
+  }
+  if (header >> 30 != 3) {
+    return base::Error::of(EINVAL, "not a type-3 packet");
+  }
+  const uint32_t count = bits(header, 29, 16);
+  const size_t length = count == pm4::kFillerCount ? 1 : count + 2;
+  words = TRY(stream.peek(length));
+  if (words.size() < length) return Step::kStarved;
+  return run_packet(header, words.subspan(1, length - 1), stream, budget);
+}
+
+// A transfer that faults is dropped and the queue runs on; see SdmaQueue::run_handler.
+base::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& stream, Budget& budget) {
+  const uint8_t opcode = static_cast<uint8_t>(bits(header, 15, 8));
+  const size_t length = body.size() + 1;
+  if (setup_.scheduler && stream.privileged() && for_scheduler(opcode)) {
+    const Step step = TRY(setup_.scheduler->manage(opcode, body, setup_.manages));
+    if (step == Step::kDone) stream.advance(length);
+    return step;
+  }
+  const Packet* packet = find(opcode);
+  if (!packet) return base::Error::of(EINVAL, "PM4 opcode {:#x} is not modelled", opcode);
+  if (body.size() < packet->least) {
+    return base::Error::of(EINVAL, "PM4 opcode {:#x} with {} doublewords of body instead of {}",
+                           opcode, body.size(), packet->least);
+  }
+  auto step = (this->*packet->handler)(body, stream, budget);
+  if (!step.ok()) {
+    if (step.error().code() != EFAULT || !packet->drop_on_fault) return step;
+    step = Step::kDone;
+  }
+  const bool jumps = opcode == pm4::kIndirectBuffer || opcode == pm4::kRunList;
+  if (*step == Step::kDone && !jumps) stream.advance(length);
+  return step;
+}
+
+void Pm4::interrupt(uint32_t context_id, uint8_t source) const {
+  context_.interrupts.raise({
+      .client = ih::kClientGrbmCp,
+      .source = source,
+      .ring = setup_.slot.ring_id(),
+      .vmid = static_cast<uint8_t>(setup_.vmid),
+      .from_mmhub = false,
+      .pasid = setup_.pasid,
+      .data = {context_id, 0, 0, 0},
+  });
+}
+
+void Pm4::exception(QueueException code) const {
+  // Doorbells are 8 bytes each, and KFD numbers them from the start of the process's 8 KiB.
+  const uint32_t doorbell_id = setup_.doorbell >> 3 & 0x3ff;
+  interrupt(static_cast<uint32_t>(code) << 10 | doorbell_id, ih::kSourceBadOpcode);
+}
+
+base::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budget&) {
+  const unsigned own = stream.space().vmid;
+  const unsigned vmid = own ? own : bits(words[2], 27, 24);
+  const uint64_t base = join(words[0] & ~3u, words[1]);
+  const uint32_t dwords = bits(words[2], 19, 0);
+  const bool chains = bits(words[2], 20, 20);
+  TRY(chains ? stream.chain(base, dwords, vmid, words.size() + 1)
+             : stream.call(base, dwords, vmid, words.size() + 1));
+  return Step::kDone;
+}
+
+// A run list ends with a run list of itself when there is more than the hardware takes at once.
+// The model takes all of it, so that one has nothing to add.
+base::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
+  if (!setup_.scheduler || !stream.privileged()) {
+    return base::Error::of(EINVAL, "a run list on a queue that schedules nothing");
+  }
+  if (stream.depth()) {
+    stream.advance(words.size() + 1);
+    return Step::kDone;
+  }
+  TRY(stream.call(join(words[0] & ~3u, words[1]), bits(words[2], 19, 0), 0, words.size() + 1));
+  return Step::kDone;
+}
+
+base::Result<Step> Pm4::ignore(Words, Stream&, Budget&) { return Step::kDone; }
+
+// There are no shader cores. Going on would look like success, so the queue hangs, which the
+// driver's job timeout turns into an error for whoever submitted it.
+base::Result<Step> Pm4::dispatch(Words, Stream&, Budget&) {
+  exception(QueueException::kDispatchCodeInvalid);
+  return base::Error::of(ENOSYS, "dispatches cannot run: the model has no shader cores");
+}
+
+}  // namespace gpu

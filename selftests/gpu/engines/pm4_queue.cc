@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/compute_queue.h"
+
+namespace gpu {
+
+base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, Queue::Spec spec,
+                                                        Pm4::Setup setup, const HqdState& state) {
+  const Stream::Ring ring = TRY(state.ring());
+  if (state.at(mqd::kAqlControl)) {
+    auto queue = std::make_unique<AqlQueue>(context, std::move(spec), setup, ring, state);
+    queue->start();
+    return std::unique_ptr<Queue>(std::move(queue));
+  }
+  auto queue = std::make_unique<Pm4Queue>(context, std::move(spec), setup, ring, state);
+  TRY(queue->start());
+  return std::unique_ptr<Queue>(std::move(queue));
+}
+
+Pm4Queue::Pm4Queue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
+                   const HqdState& state)
+    : PacketQueue(context, spec, Space{Hub::kGfx, spec.vmid}, ring),
+      pm4_(context, setup),
+      hqd_(state) {}
+
+// CP_HQD_PQ_RPTR wraps at the end of the ring, the write pointer does not.
+base::Status Pm4Queue::start() {
+  const uint64_t wptr = hqd_.pair(mqd::kPqWptr);
+  const uint64_t mask = stream_.ring_dwords() - 1;
+  const uint64_t behind = (wptr - hqd_.at(mqd::kPqRptr)) & mask;
+  const SavedPlace& saved = hqd_.place;
+  // A place that was saved for other pointers is a leftover.
+  if (hqd_.has_place && ((saved.ring_next ^ hqd_.at(mqd::kPqRptr)) & mask) == 0 &&
+      wptr - saved.ring_next <= stream_.ring_dwords()) {
+    stream_.restore(saved);
+  } else {
+    stream_.place().ring_next = wptr - behind;
+  }
+  TRY(stream_.set_wptr(wptr));
+  state_ = State::kRunnable;
+  return {};
+}
+
+void Pm4Queue::set_wptr(uint64_t dwords) {
+  if (const auto status = stream_.set_wptr(dwords); !status.ok()) {
+    stop(status.error());
+    return;
+  }
+  if (state_ == State::kIdle) state_ = State::kRunnable;
+}
+
+void Pm4Queue::doorbell(uint64_t value, unsigned size) {
+  if (state_ != State::kStopped) set_wptr(widen(value, size, stream_.wptr()));
+}
+
+void Pm4Queue::catch_up() {
+  if (!spec_.wptr_poll) return;
+  const auto value = context_.memory.load<uint64_t>(space(), spec_.wptr_poll);
+  if (!value.ok()) return;
+  // Only a pointer ahead of what is known, and in reach, can be work.
+  if (*value > stream_.wptr() && *value - stream_.rptr() <= stream_.ring_dwords()) {
+    set_wptr(*value);
+  }
+}
+
+void Pm4Queue::report_rptr() {
+  const uint64_t address = hqd_.pair(mqd::kRptrReport) & ~uint64_t{3};
+  if (!address) return;
+  const auto rptr = static_cast<uint32_t>(stream_.rptr() & (stream_.ring_dwords() - 1));
+  if (!context_.memory.store<uint32_t>(space(), address, rptr).ok()) {
+    hqd_.set_pair(mqd::kRptrReport, 0);
+  }
+}
+
+void Pm4Queue::save() {
+  if (!spec_.mqd) return;
+  hqd_.at(mqd::kPqRptr) = static_cast<uint32_t>(stream_.rptr() & (stream_.ring_dwords() - 1));
+  hqd_.set_pair(mqd::kPqWptr, stream_.wptr());
+  hqd_.place = stream_.place();
+  if (!hqd_.save(context_.memory, spec_.mqd).ok()) {
+    context_.report(spec_.name + ": its MQD cannot be written");
+  }
+}
+
+}  // namespace gpu

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+// A mapped queue: what the worker gives turns to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engines/context.h"
+#include "engines/stream.h"
+
+namespace gpu {
+
+// A hardware queue descriptor's place: micro engine 1 or 2, its pipe, its queue.
+struct HqdSlot {
+  unsigned me = 1;
+  unsigned pipe = 0;
+  unsigned queue = 0;
+
+  uint8_t ring_id() const { return static_cast<uint8_t>(pipe | me << 2 | queue << 4); }
+  bool operator==(const HqdSlot&) const = default;
+};
+
+class Queue {
+ public:
+  enum class State : uint8_t {
+    kIdle,      // until a doorbell
+    kRunnable,  // has work
+    kWaiting,   // for memory or a register to change
+    kStopped,   // until it is unmapped
+  };
+
+  // How a queue got here, and so who may take it away.
+  enum class Owner : uint8_t { kRegisters, kKiq, kRunList };
+
+  struct Spec {
+    std::string name = {};
+    Owner owner = Owner::kKiq;
+    uint32_t doorbell = 0;  // bytes into BAR 2
+    unsigned vmid = 0;
+    uint32_t pasid = 0;
+    uint64_t mqd = 0;        // VMID 0 address; 0: none
+    uint64_t wptr_poll = 0;  // address in the queue's VMID; 0: none
+    bool is_static = false;
+    std::optional<HqdSlot> slot = {};  // of the command processor
+  };
+
+  Queue(Context& context, Spec spec, Space space, Stream::Ring ring)
+      : context_(context), spec_(std::move(spec)), stream_(context.memory, space, ring) {}
+  virtual ~Queue() = default;
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  const Spec& spec() const { return spec_; }
+  State state() const { return state_; }
+  bool has_turn() const { return state_ == State::kRunnable || state_ == State::kWaiting; }
+  // Out of service; removed after the round. Its state was saved, or is not wanted.
+  bool retired() const { return retired_; }
+  void retire() { retired_ = true; }
+
+  // Works until the budget is spent or there is nothing to do. True when anything was done.
+  virtual bool run(Budget& budget) = 0;
+  virtual void doorbell(uint64_t value, unsigned size) = 0;
+  // Writes everything that map needs to go on into the MQD.
+  virtual void save() = 0;
+  // Looks for work that was queued while the queue was not mapped.
+  virtual void catch_up() = 0;
+
+ protected:
+  // The queue does not run on. What the driver sees is a queue that makes no progress; unless it
+  // is a fault that Memory has reported.
+  void stop(const base::Error& error);
+  virtual uint64_t packet_address() const { return stream_.next_address(); }
+  // A write pointer, as 64 or as the low 32 bits.
+  uint64_t widen(uint64_t value, unsigned size, uint64_t current) const;
+  Space space() const { return stream_.ring_space(); }
+
+  Context& context_;
+  const Spec spec_;
+  Stream stream_;
+  State state_ = State::kIdle;
+
+ private:
+  bool retired_ = false;
+};
+
+// One that runs packets from its stream one after another: SDMA and PM4.
+class PacketQueue : public Queue {
+ public:
+  using Queue::Queue;
+  bool run(Budget& budget) override;
+
+ protected:
+  // Executes the packet that is next and moves the stream on. EFAULT: the guest was told.
+  virtual base::Result<Step> execute(Budget& budget) = 0;
+  virtual void report_rptr() = 0;
+};
+
+}  // namespace gpu

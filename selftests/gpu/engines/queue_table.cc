@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/queue_table.h"
+
+#include <algorithm>
+
+namespace gpu {
+
+Queue& QueueTable::add(std::unique_ptr<Queue> queue) {
+  if (Queue* old = find(queue->spec().doorbell)) old->retire();
+  return *queues_.emplace_back(std::move(queue));
+}
+
+Queue* QueueTable::find(uint32_t doorbell) {
+  Queue* found = nullptr;
+  for_each([&](Queue& queue) {
+    if (queue.spec().doorbell == doorbell) found = &queue;
+  });
+  return found;
+}
+
+Queue* QueueTable::find(const HqdSlot& slot) {
+  Queue* found = nullptr;
+  for_each([&](Queue& queue) {
+    if (queue.spec().slot == slot) found = &queue;
+  });
+  return found;
+}
+
+void QueueTable::doorbell(uint32_t offset, uint64_t value, unsigned size) {
+  if (Queue* queue = find(offset)) queue->doorbell(value, size);
+}
+
+QueueTable::Activity QueueTable::round() {
+  Activity activity = Activity::kIdle;
+  for_each([&](Queue& queue) {
+    if (!queue.has_turn()) return;
+    Budget budget;
+    const bool worked = queue.run(budget);
+    if (worked || queue.state() == Queue::State::kRunnable) activity = Activity::kBusy;
+    if (queue.state() == Queue::State::kWaiting) activity = std::max(activity, Activity::kWaiting);
+  });
+  std::erase_if(queues_, [](const auto& queue) { return queue->retired(); });
+  return activity;
+}
+
+size_t QueueTable::size() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(queues_, [](const auto& queue) { return !queue->retired(); }));
+}
+
+}  // namespace gpu

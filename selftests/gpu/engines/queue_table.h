@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+// The queues that are mapped, and whose turn it is. Worker thread only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engines/queue.h"
+
+namespace gpu {
+
+class QueueTable {
+ public:
+  enum class Activity { kIdle, kWaiting, kBusy };
+
+  // A queue that already has the doorbell is out of service from now on.
+  Queue& add(std::unique_ptr<Queue> queue);
+  Queue* find(uint32_t doorbell);
+  Queue* find(const HqdSlot& slot);
+  void doorbell(uint32_t offset, uint64_t value, unsigned size);
+  // One turn for each queue. Also those that wait for a condition look at it once.
+  Activity round();
+  void clear() { queues_.clear(); }
+  size_t size() const;
+
+  // Calls visit(Queue&) for each queue that is in service.
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (size_t i = 0; i < queues_.size(); ++i) {
+      if (!queues_[i]->retired()) visit(*queues_[i]);
+    }
+  }
+
+ private:
+  // Grows within a round, by packets that map queues; shrinks only between rounds.
+  std::vector<std::unique_ptr<Queue>> queues_;
+};
+
+}  // namespace gpu

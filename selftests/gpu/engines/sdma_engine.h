@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+// The registers of an SDMA engine and its kernel ring.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "engines/queue_table.h"
+#include "engines/sdma_queue.h"
+
+namespace gpu {
+
+class SdmaEngine : public RegisterBlock {
+ public:
+  static constexpr unsigned kCount = std::size(reg::kSdmaBases);
+
+  // changed: the ring may have to start or stop; called without locks, from any thread.
+  SdmaEngine(Context& context, unsigned index, std::function<void()> changed);
+
+  std::string_view name() const override { return name_; }
+  uint32_t first() const { return base_; }
+  uint32_t last() const { return base_ + reg::kSdmaGfxLast; }
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+
+  // Worker thread. Makes the kernel ring what the registers say.
+  void update(QueueTable& table);
+  void doorbell(uint32_t offset, uint64_t value);
+  void reset();
+
+ private:
+  using Words = std::array<uint32_t, reg::kSdmaGfxLast + 1>;
+
+  struct Change {
+    Words words;
+    bool moved;    // the write pointer was written
+    bool stopped;  // the ring was disabled, although it may be enabled again
+  };
+
+  Change take_change();
+  void show(uint64_t rptr, uint64_t wptr);
+  base::Result<std::unique_ptr<SdmaQueue>> start(const Words& words);
+  void power_on();
+
+  Context& context_;
+  const unsigned index_;
+  const uint32_t base_;
+  const std::string name_;
+  const std::function<void()> changed_;
+  std::mutex mutex_;  // words_, wptr_written_, stopped_
+  Words words_ = {};
+  bool stopped_ = false;
+  bool wptr_written_ = false;
+  uint32_t running_doorbell_ = 0;  // worker thread
+  bool running_ = false;           // worker thread
+};
+
+}  // namespace gpu

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+// An SDMA ring: the kernel's gfx ring of an engine, or a user queue (RLC) with an MQD.
+#pragma once
+
+#include <functional>
+
+#include "engines/queue.h"
+
+namespace gpu {
+
+class SdmaQueue : public PacketQueue {
+ public:
+  struct Setup {
+    unsigned engine = 0;
+    Stream::Ring ring;
+    uint64_t rptr = 0;  // bytes, as wptr
+    uint64_t wptr = 0;
+    uint64_t rptr_report = 0;  // in the queue's VMID; 0: none
+    // The kernel's ring has registers that show its pointers.
+    std::function<void(uint64_t rptr, uint64_t wptr)> show;
+    bool user = false;
+  };
+
+  static base::Result<std::unique_ptr<SdmaQueue>> create(Context& context, Spec spec, Setup setup);
+  // From an MQD at spec.mqd.
+  static base::Result<std::unique_ptr<SdmaQueue>> map(Context& context, Spec spec,
+                                                      unsigned engine);
+
+  void doorbell(uint64_t value, unsigned size) override;
+  void save() override;
+  void catch_up() override;
+
+ protected:
+  base::Result<Step> execute(Budget& budget) override;
+  void report_rptr() override;
+
+ private:
+  using Words = std::span<const uint32_t>;
+  using Handler = base::Result<Step> (SdmaQueue::*)(Words, Budget&);
+  struct Packet {
+    uint8_t opcode;
+    uint8_t subop;
+    // Doublewords that tell the length; and the length, from these.
+    size_t head;
+    uint64_t (*length)(Words head);
+    Handler handler;
+    // A faulting transfer is dropped, a faulting condition can never be met.
+    bool drop_on_fault;
+  };
+
+  SdmaQueue(Context& context, Spec spec, Setup setup);
+  static const Packet* find(uint32_t header);
+  base::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
+  void set_wptr(uint64_t bytes);
+
+  base::Result<Step> nop(Words words, Budget& budget);
+  base::Result<Step> copy_linear(Words words, Budget& budget);
+  base::Result<Step> copy_sub_window(Words words, Budget& budget);
+  base::Result<Step> write(Words words, Budget& budget);
+  base::Result<Step> indirect(Words words, Budget& budget);
+  base::Result<Step> fence(Words words, Budget& budget);
+  base::Result<Step> trap(Words words, Budget& budget);
+  base::Result<Step> poll(Words words, Budget& budget);
+  base::Result<Step> poll_reg_write_mem(Words words, Budget& budget);
+  base::Result<Step> cond_exe(Words words, Budget& budget);
+  base::Result<Step> atomic_op(Words words, Budget& budget);
+  base::Result<Step> const_fill(Words words, Budget& budget);
+  base::Result<Step> gen_pte(Words words, Budget& budget);
+  base::Result<Step> timestamp(Words words, Budget& budget);
+  base::Result<Step> srbm_write(Words words, Budget& budget);
+  base::Result<Step> pre_exe(Words words, Budget& budget);
+
+  Setup setup_;
+};
+
+}  // namespace gpu

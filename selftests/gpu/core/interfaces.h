@@ -126,7 +126,6 @@ class Engine : public DoorbellSink {
 };
 
 // How the device gets its engines; they claim their registers here.
-// engines/engines.h offers it as create_engines().
 using EngineFactory = std::function<base::Result<std::vector<std::unique_ptr<Engine>>>(
     Memory&, Registers&, InterruptSink&)>;
 

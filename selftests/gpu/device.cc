@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "device.h"
+
+#include <bit>
+#include <cstring>
+#include <format>
+
+#include "core/log.h"
+#include "firmware/vbios.h"
+
+namespace gpu {
+namespace {
+
+constexpr unsigned kVramBar = 0;
+constexpr unsigned kDoorbellBar = 2;
+constexpr unsigned kMmioBar = 5;
+constexpr uint64_t kDoorbellBytes = 2 << 20;
+constexpr uint64_t kMmioBytes = RegisterBus::kWords * sizeof(uint32_t);
+constexpr uint64_t kRomBytes = 64 << 10;
+constexpr uint64_t kFbBase = 0x8000000000;  // where a BIOS of this generation puts it
+
+HubRegisters::Spec hub_spec(Hub hub, const Vram& vram) {
+  return {.hub = hub,
+          .fb_base = kFbBase,
+          .segment = vram.segment(),
+          .node = vram.node(),
+          .nodes = vram.nodes()};
+}
+
+// Where the driver waits for a constant, or finds out what the chip is.
+std::vector<FixedRegisters> make_fixed() {
+  constexpr uint32_t kReady = 1u << 31;
+  std::vector<FixedRegisters> blocks;
+  // C2PMSG_33: the boot loader is done; _81: no secure OS runs.
+  blocks.push_back({"MP0", {{0x16061, kReady}, {0x16091, 0}}});
+  blocks.push_back({"SMUIO", {{0x16824, 0}, {0x16a00, 0}}});  // MCM_CONFIG: die 0, on PCIe
+  // ATC_VMID_PASID_MAPPING_UPDATE_STATUS: every update is done at once.
+  blocks.push_back({"ATHUB", {{0xc2b, ~0u}}});
+  // CU arrays: none fused off. RLC_SERDES_*_BUSY: idle.
+  blocks.push_back({"GC configuration", {{0x226f, 0}, {0x2270, 0}}});
+  blocks.push_back({"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}});
+  return blocks;
+}
+
+}  // namespace
+
+void MessageInterrupt::set(std::optional<base::Fd> event) {
+  const std::lock_guard lock(mutex_);
+  event_ = std::move(event);
+}
+
+void MessageInterrupt::signal() {
+  const uint64_t one = 1;
+  const std::lock_guard lock(mutex_);
+  if (!event_) return;
+  // An eventfd that nobody reads may be full: then it is signalled already.
+  const ssize_t written = ::write(event_->get(), &one, sizeof(one));
+  (void)written;
+}
+
+base::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
+                                                     const EngineFactory& engines) {
+  if (!std::has_single_bit(spec.vram_size) || spec.vram_size < kMinVram ||
+      spec.vram_size > kMaxVram)
+    return base::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
+                           kMinVram >> 20, kMaxVram >> 20);
+  ConfigSpace config = TRY(ConfigSpace::create({.vram_size = spec.vram_size,
+                                                .doorbell_size = kDoorbellBytes,
+                                                .mmio_size = kMmioBytes,
+                                                .rom_size = kRomBytes}));
+  auto vram = TRY(Vram::create({.size = spec.vram_size,
+                                .hive_dir = spec.hive_dir,
+                                .node = spec.node,
+                                .nodes = spec.nodes}));
+  auto bus = TRY(RegisterBus::create({.trace = spec.trace}));
+  std::unique_ptr<Device> device(
+      new Device(std::move(config), std::move(vram), std::move(bus)));
+  TRY(device->put_together(engines));
+  return device;
+}
+
+Device::Device(ConfigSpace config, std::unique_ptr<Vram> vram, std::unique_ptr<RegisterBus> bus)
+    : config_(std::move(config)),
+      rom_(make_vbios({.vendor = kPciVendor, .device = kPciDevice})),
+      vram_(std::move(vram)),
+      physical_(dma_, *vram_),
+      bus_(std::move(bus)),
+      interrupts_(physical_, clock_, [this] { message_.signal(); }),
+      gfx_hub_(hub_spec(Hub::kGfx, *vram_)),
+      mm_hub_(hub_spec(Hub::kMm, *vram_)),
+      nbio_(*bus_, vram_->own()),
+      rlc_(clock_),
+      fixed_(make_fixed()) {
+  rom_.resize(kRomBytes, std::byte{0xff});
+}
+
+base::Status Device::put_together(const EngineFactory& engines) {
+  TRY(interrupts_.claim(*bus_));
+  TRY(gfx_hub_.claim(*bus_));
+  TRY(mm_hub_.claim(*bus_));
+  TRY(nbio_.claim());
+  TRY(rlc_.claim(*bus_));
+  for (FixedRegisters& block : fixed_) TRY(block.claim(*bus_));
+  memory_ = TRY(GpuMemory::create(physical_, gfx_hub_, mm_hub_, interrupts_, interrupts_));
+  engines_ = TRY(engines(*memory_, *bus_, interrupts_));
+  return {};
+}
+
+// Engines work in threads of their own, on what is destroyed after this.
+Device::~Device() {
+  for (auto& engine : engines_) engine->stop();
+}
+
+PciDevice::Region Device::region(unsigned index) const {
+  switch (index) {
+    case kVramBar: return {vram_->size(), true, &vram_->fd()};
+    case kDoorbellBar: return {kDoorbellBytes, true};
+    case kMmioBar: return {kMmioBytes, true};
+    case kRomRegion: return {kRomBytes, false};
+    case kConfigRegion: return {ConfigSpace::kSize, true};
+    default: return {};
+  }
+}
+
+base::Status Device::read(unsigned index, uint64_t offset, std::span<std::byte> out) {
+  switch (index) {
+    case kVramBar: memcpy(out.data(), vram_->own().data() + offset, out.size()); return {};
+    case kDoorbellBar: memset(out.data(), 0, out.size()); return {};  // write-only
+    case kMmioBar: read_mmio(offset, out); return {};
+    case kRomRegion: memcpy(out.data(), rom_.data() + offset, out.size()); return {};
+    case kConfigRegion: config_.read(offset, out); return {};
+    default: return base::Error::of(EINVAL, "region {} cannot be read", index);
+  }
+}
+
+base::Status Device::write(unsigned index, uint64_t offset, std::span<const std::byte> data) {
+  switch (index) {
+    case kVramBar: memcpy(vram_->own().data() + offset, data.data(), data.size()); return {};
+    case kDoorbellBar: ring_doorbell(offset, data); return {};
+    case kMmioBar: write_mmio(offset, data); return {};
+    case kConfigRegion: write_config(offset, data); return {};
+    default: return base::Error::of(EINVAL, "region {} cannot be written", index);
+  }
+}
+
+// Registers are 32 bits wide; the driver uses nothing else. Odd pieces read as the bytes they
+// cover, and are not written.
+void Device::read_mmio(uint64_t offset, std::span<std::byte> out) {
+  while (!out.empty()) {
+    const uint32_t value = bus_->driver_read(static_cast<uint32_t>(offset / 4));
+    const size_t skip = offset % 4;
+    const size_t count = std::min(out.size(), 4 - skip);
+    memcpy(out.data(), reinterpret_cast<const std::byte*>(&value) + skip, count);
+    out = out.subspan(count);
+    offset += count;
+  }
+}
+
+void Device::write_mmio(uint64_t offset, std::span<const std::byte> data) {
+  if (offset % 4 || data.size() % 4)
+    return model_fault("a write of {} bytes to MMIO {:#x}: not whole registers", data.size(),
+                       offset);
+  for (; !data.empty(); data = data.subspan(4), offset += 4) {
+    uint32_t value;
+    memcpy(&value, data.data(), sizeof(value));
+    bus_->driver_write(static_cast<uint32_t>(offset / 4), value);
+  }
+}
+
+void Device::ring_doorbell(uint64_t offset, std::span<const std::byte> data) {
+  const size_t size = data.size();
+  if ((size != 4 && size != 8) || offset % size)
+    return model_fault("a write of {} bytes to doorbell {:#x}", size, offset);
+  uint64_t value = 0;
+  memcpy(&value, data.data(), size);
+  const auto at = static_cast<uint32_t>(offset);
+  if (interrupts_.ring_doorbell(at, value)) return;
+  for (auto& engine : engines_) engine->ring(at, value, static_cast<unsigned>(size));
+}
+
+void Device::set_interrupt(std::optional<base::Fd> event) {
+  message_.set(std::move(event));
+  interrupts_.resignal();
+}
+
+// Without PSP and SMU nobody tells the chip to reset: what the driver does (mode 1) is to mark the
+// engine as hung and to switch bus mastering off, and then it expects a chip after reset.
+void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
+  const bool before = config_.bus_master();
+  config_.write(offset, data);
+  if (!before || config_.bus_master() || !nbio_.engine_hung()) return;
+  log_info("chip reset (mode 1)");
+  ++chip_resets_;
+  reset_chip();
+}
+
+// VRAM keeps its contents, as the driver need not rely on that, but peers may be reading it.
+void Device::reset_chip() {
+  for (auto& engine : engines_) engine->reset();
+  interrupts_.reset();
+  gfx_hub_.reset();
+  mm_hub_.reset();
+  nbio_.reset();
+  rlc_.reset();
+  bus_->reset();
+}
+
+void Device::reset() {
+  reset_chip();
+  config_.reset();
+}
+
+void Device::disconnect() {
+  reset();
+  message_.set(std::nullopt);
+  dma_.clear();
+}
+
+std::string Device::report() const {
+  return std::format("{} VM faults, {} chip resets, {} model faults\n", memory_->faults(),
+                     chip_resets_, model_faults()) +
+         bus_->report();
+}
+
+}  // namespace gpu

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+// One GPU put together: blocks, memory and engines behind a PCI device.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/interfaces.h"
+#include "mem/gpu_memory.h"
+#include "pci/config_space.h"
+#include "pci/pci_device.h"
+#include "regs/fixed.h"
+#include "regs/interrupt_ring.h"
+#include "regs/nbio.h"
+#include "regs/register_bus.h"
+#include "regs/rlc.h"
+
+namespace gpu {
+
+// The message-signalled interrupt: an eventfd while the driver has it enabled.
+class MessageInterrupt {
+ public:
+  void set(std::optional<base::Fd> event);
+  void signal();
+
+ private:
+  std::mutex mutex_;
+  std::optional<base::Fd> event_;
+};
+
+class Device final : public PciDevice {
+ public:
+  static constexpr uint64_t kMinVram = 256ull << 20;
+  static constexpr uint64_t kMaxVram = 64ull << 30;
+
+  struct Spec {
+    uint64_t vram_size = 1ull << 30;
+    std::string hive_dir;
+    unsigned node = 0;
+    unsigned nodes = 1;
+    std::string trace;
+  };
+
+  static base::Result<std::unique_ptr<Device>> create(const Spec& spec,
+                                                      const EngineFactory& engines);
+  ~Device() override;
+
+  Region region(unsigned index) const override;
+  base::Status read(unsigned index, uint64_t offset, std::span<std::byte> out) override;
+  base::Status write(unsigned index, uint64_t offset, std::span<const std::byte> data) override;
+  base::Status map_dma(const DmaTable::Range& range, std::optional<base::Fd> memory,
+                       uint64_t offset) override {
+    return dma_.map(range, std::move(memory), offset);
+  }
+  base::Status unmap_dma(uint64_t iova, uint64_t size) override { return dma_.unmap(iova, size); }
+  void set_interrupt(std::optional<base::Fd> event) override;
+  void reset() override;
+  void disconnect() override;
+
+  // What a run has shown: registers nobody models, faults.
+  std::string report() const;
+
+ private:
+  Device(ConfigSpace config, std::unique_ptr<Vram> vram, std::unique_ptr<RegisterBus> bus);
+  base::Status put_together(const EngineFactory& engines);
+
+  void read_mmio(uint64_t offset, std::span<std::byte> out);
+  void write_mmio(uint64_t offset, std::span<const std::byte> data);
+  void ring_doorbell(uint64_t offset, std::span<const std::byte> data);
+  void write_config(uint64_t offset, std::span<const std::byte> data);
+  void reset_chip();
+
+  ConfigSpace config_;
+  std::vector<std::byte> rom_;
+  std::unique_ptr<Vram> vram_;
+  DmaTable dma_;
+  PhysicalMemory physical_;
+  MessageInterrupt message_;
+  GpuClock clock_;
+  std::unique_ptr<RegisterBus> bus_;
+  InterruptRing interrupts_;
+  HubRegisters gfx_hub_;
+  HubRegisters mm_hub_;
+  Nbio nbio_;
+  Rlc rlc_;
+  std::vector<FixedRegisters> fixed_;
+  std::unique_ptr<GpuMemory> memory_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  unsigned chip_resets_ = 0;
+};
+
+}  // namespace gpu

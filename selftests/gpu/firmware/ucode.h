@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+// Firmware files for the driver to load: headers around a few zeros, since the model runs none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gpu {
+
+struct FirmwareFile {
+  std::string name;  // below /lib/firmware/amdgpu
+  std::vector<std::byte> bytes;
+};
+
+std::vector<FirmwareFile> make_firmware();
+// Writes them into an existing directory.
+base::Status write_firmware(const std::string& dir);
+
+}  // namespace gpu

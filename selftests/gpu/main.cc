@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+// softgpu: a software GPU for the real amdgpu driver in a virtual machine.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "core/log.h"
+#include "device.h"
+#include "engines/engines.h"
+#include "firmware/ucode.h"
+#include "stop_signals.h"
+#include "transport/server.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr char kVersion[] = "softgpu 1.0 (gfx90a, PCI 1002:740f, vfio-user 0.0)";
+
+struct Options {
+  std::string socket;
+  uint64_t vram_mib = 1024;
+  std::string hive_dir;
+  unsigned node = 0;
+  unsigned nodes = 1;
+  std::string trace;
+  std::string report;
+  std::string firmware_dir;
+};
+
+void describe(CLI::App& app, Options& options) {
+  app.set_version_flag("--version", kVersion);
+  app.add_option("--socket", options.socket, "UNIX socket where the virtual machine connects")
+      ->type_name("PATH");
+  app.add_option("--vram", options.vram_mib, "Video memory, a power of two from 256 to 65536")
+      ->type_name("MiB")
+      ->capture_default_str();
+  app.add_option("--hive-dir", options.hive_dir,
+                 "Directory of all GPUs of one XGMI hive; holds their video memory")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--node", options.node, "Which GPU of the hive this is, from 0")
+      ->type_name("I")
+      ->capture_default_str();
+  app.add_option("--nodes", options.nodes, "How many GPUs the hive has, at most 8")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--trace", options.trace, "Write one line for every register access")
+      ->type_name("FILE");
+  app.add_option("--report", options.report, "Write at exit which registers no model answers for")
+      ->type_name("FILE");
+  app.add_option("--write-firmware", options.firmware_dir,
+                 "Write the firmware files for the guest's /lib/firmware/amdgpu and exit")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory);
+  app.footer("Serves one client and exits when it closes, or on SIGTERM or SIGINT.\n"
+             "Exit status: 0 served, 1 could not serve, 2 wrong usage.");
+}
+
+// The one set of engines there is, as the device wants to see it.
+class EngineSet final : public gpu::Engine {
+ public:
+  explicit EngineSet(std::unique_ptr<gpu::Engines> engines) : engines_(std::move(engines)) {}
+  void ring(uint32_t offset, uint64_t value, unsigned size) override {
+    engines_->ring(offset, value, size);
+  }
+  void reset() override { engines_->reset(); }
+  void stop() override { engines_->stop(); }
+
+ private:
+  std::unique_ptr<gpu::Engines> engines_;
+};
+
+base::Result<std::vector<std::unique_ptr<gpu::Engine>>> make_engines(
+    gpu::Memory& memory, gpu::Registers& registers, gpu::InterruptSink& interrupts) {
+  std::vector<std::unique_ptr<gpu::Engine>> engines;
+  engines.push_back(std::make_unique<EngineSet>(TRY(gpu::Engines::create(
+      memory, registers, interrupts,
+      [](const std::string& text) { gpu::model_fault("{}", text); }))));
+  return engines;
+}
+
+base::Status write_report(const std::string& path, const gpu::Device& device) {
+  if (path.empty()) return {};
+  std::ofstream file(path);
+  file << device.report();
+  file.close();
+  if (!file) return base::Error::system("cannot write the report {}", path);
+  return {};
+}
+
+base::Status serve(const Options& options) {
+  const auto signals = TRY(gpu::StopSignals::create());
+  const auto device = TRY(gpu::Device::create({.vram_size = options.vram_mib << 20,
+                                               .hive_dir = options.hive_dir,
+                                               .node = options.node,
+                                               .nodes = options.nodes,
+                                               .trace = options.trace},
+                                              make_engines));
+  const auto server = TRY(gpu::vfio::Server::create(options.socket));
+  signals->on_signal([&server] { server->stop(); });
+  const auto status = server->serve(*device);
+  TRY(write_report(options.report, *device));
+  return status;
+}
+
+base::Status run(const Options& options) {
+  if (!options.firmware_dir.empty()) return gpu::write_firmware(options.firmware_dir);
+  return serve(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("A software GPU (vfio-user server) for the real amdgpu driver in a virtual machine");
+  Options options;
+  describe(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  if (options.socket.empty() == options.firmware_dir.empty()) {
+    std::cerr << "softgpu: give either --socket or --write-firmware; see --help\n";
+    return kUsage;
+  }
+  if (options.vram_mib > gpu::Device::kMaxVram >> 20) {
+    std::cerr << "softgpu: --vram is at most " << (gpu::Device::kMaxVram >> 20) << " MiB\n";
+    return kUsage;
+  }
+  if (options.nodes > 1) gpu::set_log_prefix("softgpu" + std::to_string(options.node));
+  const auto status = run(options);
+  if (status.ok()) return 0;
+  gpu::log_info("{}", status.error().message());
+  return kFailed;
+}

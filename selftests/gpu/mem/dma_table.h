@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+// The guest's RAM, as its pieces are announced: guest-physical ranges backed by shared memory.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace gpu {
+
+// Any thread. Lookups share a lock that map and unmap take exclusively for a moment only:
+// an unmap does not wait for those who still copy, see hold().
+class DmaTable {
+ public:
+  static constexpr size_t kMaxRegions = 65535;
+
+  struct Range {
+    uint64_t iova;
+    uint64_t size;
+    bool readable = true;
+    bool writable = true;
+  };
+
+  DmaTable() : epoch_(std::make_shared<Epoch>()) {}
+
+  // Without a descriptor the range is known but has no memory here (another device's BAR).
+  base::Status map(const Range& range, std::optional<base::Fd> memory, uint64_t offset);
+  // Takes away every range inside [iova, iova + size). A range cut in two is refused.
+  base::Status unmap(uint64_t iova, uint64_t size);
+  void clear();
+
+  // The longest prefix of the range that is contiguous here; empty when nothing allows it.
+  std::span<std::byte> find(uint64_t iova, size_t size, bool for_write) const;
+  // What find() returns from now on stays mapped until the last holder lets go.
+  std::shared_ptr<const void> hold() const;
+  size_t regions() const;
+
+ private:
+  struct Region {
+    uint64_t size = 0;
+    bool readable = false;
+    bool writable = false;
+    base::Mapping memory;
+  };
+  // Mappings go to the grave of the epoch they were removed in. An epoch keeps its successors
+  // alive, so a hold outlives every removal after it.
+  struct Epoch {
+    std::vector<base::Mapping> retired;
+    std::shared_ptr<Epoch> next;
+  };
+  using Regions = std::map<uint64_t, Region>;
+
+  base::Status check_free(const Range& range) const;
+  std::shared_ptr<Epoch> retire(Regions::iterator first, Regions::iterator last);
+
+  mutable std::shared_mutex mutex_;
+  Regions regions_;
+  std::shared_ptr<Epoch> epoch_;
+};
+
+}  // namespace gpu

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "mem/gpu_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpu {
+namespace {
+
+constexpr size_t kUnbackedWindow = 2 << 20;
+constexpr uint64_t kVirtualMask = (1ull << 48) - 1;  // addresses may come sign-extended
+
+constexpr uint8_t kClientUtcl2 = 0x1b;
+constexpr uint8_t kClientVmc = 0x12;
+
+std::string_view describe(FaultCause cause) {
+  switch (cause) {
+    case FaultCause::kNone: return "no fault";
+    case FaultCause::kOutOfRange: return "outside of the address space";
+    case FaultCause::kBadTable: return "its page table lies where no memory is";
+    case FaultCause::kNotPresent: return "not mapped";
+    case FaultCause::kNotReadable: return "not readable";
+    case FaultCause::kNotWritable: return "not writable";
+    case FaultCause::kNoMemory: return "mapped to where no memory is";
+  }
+  return "unknown";
+}
+
+// The ring field of a fault's entry carries what was wrong: 3 page not valid, 4 read, 5 write
+// (kfd_int_process_v9.c: prot_valid, prot_read, prot_write).
+uint8_t protection_bits(bool for_write, FaultCause cause) {
+  const bool permission = cause == FaultCause::kNotReadable || cause == FaultCause::kNotWritable;
+  return static_cast<uint8_t>((permission ? 0 : 0x08) | (for_write ? 0x20 : 0x10));
+}
+
+Interrupt fault_interrupt(Space space, uint32_t pasid, uint64_t address, bool for_write,
+                          FaultCause cause) {
+  Interrupt interrupt{.client = space.hub == Hub::kGfx ? kClientUtcl2 : kClientVmc, .source = 0};
+  interrupt.ring = protection_bits(for_write, cause);
+  interrupt.vmid = static_cast<uint8_t>(space.vmid);
+  interrupt.from_mmhub = space.hub == Hub::kMm;
+  interrupt.pasid = pasid;
+  interrupt.data[0] = static_cast<uint32_t>(address >> 12);
+  interrupt.data[1] = static_cast<uint32_t>(address >> 44 & 0xf) | (for_write ? 0x20 : 0x40);
+  return interrupt;
+}
+
+template <typename T>
+void copy_cell(std::byte* to, const std::byte* from) {
+  // The two ends may be shared with the guest: one access each.
+  auto* source = const_cast<T*>(reinterpret_cast<const T*>(from));
+  const T value = std::atomic_ref(*source).load(std::memory_order_acquire);
+  std::atomic_ref(*reinterpret_cast<T*>(to)).store(value, std::memory_order_release);
+}
+
+bool is_aligned(const void* a, const void* b, size_t size) {
+  return (reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) % size == 0;
+}
+
+void move_bytes(std::byte* to, const std::byte* from, size_t size) {
+  if (size == 4 && is_aligned(to, from, 4)) return copy_cell<uint32_t>(to, from);
+  if (size == 8 && is_aligned(to, from, 8)) return copy_cell<uint64_t>(to, from);
+  std::atomic_thread_fence(std::memory_order_acq_rel);
+  std::memcpy(to, from, size);
+  std::atomic_thread_fence(std::memory_order_acq_rel);
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physical,
+                                                           HubRegisters& gfx, HubRegisters& mm,
+                                                           PasidTable& pasids,
+                                                           InterruptSink& interrupts) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  auto zeros = TRY(base::Mapping::map(kUnbackedWindow, PROT_READ, kFlags));
+  auto sink = TRY(base::Mapping::map(kUnbackedWindow, PROT_READ | PROT_WRITE, kFlags));
+  return std::unique_ptr<GpuMemory>(new GpuMemory(physical, gfx, mm, pasids, interrupts,
+                                                  std::move(zeros), std::move(sink)));
+}
+
+Run GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_write) {
+  if (space.vmid > 15) return {.cause = FaultCause::kOutOfRange};
+  address &= kVirtualMask;
+  const HubRegisters& registers = hub(space.hub);
+  if (space.vmid == 0 && address >= registers.fb_base() && address <= registers.fb_end())
+    return {.physical = {false, address - registers.fb_base()},
+            .size = std::min(size, registers.fb_end() - address + 1)};
+  return walker_.walk(registers.context(space.vmid), address, size, for_write);
+}
+
+std::span<std::byte> GpuMemory::host(const Run& run, bool for_write) {
+  if (!run.unbacked) return physical_.find(run.physical, run.size, for_write);
+  const auto pages = for_write ? sink_.bytes() : zeros_.bytes();
+  const uint64_t offset = run.physical.address & 0xfff;
+  return pages.subspan(offset, std::min<uint64_t>(run.size, pages.size() - offset));
+}
+
+base::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_t address, size_t size,
+                                                     bool for_write) {
+  if (size == 0) return base::Error::of(EINVAL, "empty window at {:#x}", address);
+  const Run run = translate(space, address, size, for_write);
+  if (run.cause != FaultCause::kNone) return report(space, address, for_write, run.cause);
+  const auto bytes = host(run, for_write);
+  if (bytes.empty()) return report(space, address, for_write, FaultCause::kNoMemory);
+  return bytes;
+}
+
+base::Status GpuMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
+  const auto held = hold();
+  while (!out.empty()) {
+    const auto piece = TRY(window(space, address, out.size(), false));
+    move_bytes(out.data(), piece.data(), piece.size());
+    address += piece.size();
+    out = out.subspan(piece.size());
+  }
+  return {};
+}
+
+base::Status GpuMemory::write(Space space, uint64_t address, std::span<const std::byte> data) {
+  const auto held = hold();
+  while (!data.empty()) {
+    const auto piece = TRY(window(space, address, data.size(), true));
+    move_bytes(piece.data(), data.data(), piece.size());
+    address += piece.size();
+    data = data.subspan(piece.size());
+  }
+  return {};
+}
+
+void GpuMemory::bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) {
+  if (vmid == 0 || vmid > 15) return;
+  gfx_.set_page_table_base(vmid, page_table_base);
+  mm_.set_page_table_base(vmid, page_table_base);
+  pasids_.set_pasid(vmid, pasid);
+}
+
+base::Error GpuMemory::report(Space space, uint64_t address, bool for_write, FaultCause cause) {
+  address &= kVirtualMask;
+  ++faults_;
+  const uint32_t pasid = pasids_.pasid(space.hub, space.vmid);
+  hub(space.hub).latch_fault(space.vmid, address, for_write, cause);
+  interrupts_.raise(fault_interrupt(space, pasid, address, for_write, cause));
+  return base::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
+                         for_write ? "write" : "read", address, describe(cause));
+}
+
+}  // namespace gpu

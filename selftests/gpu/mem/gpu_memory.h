@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+// The Memory that engines see: VMID 0 apertures and page tables on both hubs, fault reports.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "core/interfaces.h"
+#include "mem/hub.h"
+#include "mem/page_walker.h"
+#include "mem/physical.h"
+
+namespace gpu {
+
+// Which process a VMID belongs to, as the interrupt handler's look-up tables say.
+class PasidTable {
+ public:
+  virtual ~PasidTable() = default;
+  virtual uint32_t pasid(Hub hub, unsigned vmid) const = 0;
+  virtual void set_pasid(unsigned vmid, uint32_t pasid) = 0;
+};
+
+class GpuMemory final : public Memory {
+ public:
+  static base::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical,
+                                                         HubRegisters& gfx, HubRegisters& mm,
+                                                         PasidTable& pasids,
+                                                         InterruptSink& interrupts);
+
+  Hold hold() override { return physical_.hold(); }
+  base::Status read(Space space, uint64_t address, std::span<std::byte> out) override;
+  base::Status write(Space space, uint64_t address, std::span<const std::byte> data) override;
+  base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
+                                            bool for_write) override;
+  void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
+  uint32_t pasid_of(unsigned vmid) const override { return pasids_.pasid(Hub::kGfx, vmid); }
+
+  // Where an address leads, without reporting a fault.
+  Run translate(Space space, uint64_t address, uint64_t size, bool for_write);
+  uint64_t faults() const { return faults_; }
+
+ private:
+  GpuMemory(PhysicalMemory& physical, HubRegisters& gfx, HubRegisters& mm, PasidTable& pasids,
+            InterruptSink& interrupts, base::Mapping zeros, base::Mapping sink)
+      : physical_(physical), gfx_(gfx), mm_(mm), pasids_(pasids), interrupts_(interrupts),
+        walker_(physical), zeros_(std::move(zeros)), sink_(std::move(sink)) {}
+
+  HubRegisters& hub(Hub which) { return which == Hub::kGfx ? gfx_ : mm_; }
+  std::span<std::byte> host(const Run& run, bool for_write);
+  base::Error report(Space space, uint64_t address, bool for_write, FaultCause cause);
+
+  PhysicalMemory& physical_;
+  HubRegisters& gfx_;
+  HubRegisters& mm_;
+  PasidTable& pasids_;
+  InterruptSink& interrupts_;
+  PageWalker walker_;
+  // What unbacked (PRT) pages read from, and where writes to them go.
+  base::Mapping zeros_;
+  base::Mapping sink_;
+  std::atomic<uint64_t> faults_ = 0;
+};
+
+}  // namespace gpu

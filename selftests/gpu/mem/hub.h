@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+// One translation hub's registers: VM contexts, invalidation, apertures, fault status.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "core/interfaces.h"
+#include "mem/page_walker.h"
+
+namespace gpu {
+
+// Registers are single words that hardware and driver change at any time: atomics, no lock.
+class HubRegisters final : public RegisterBlock {
+ public:
+  struct Spec {
+    Hub hub;
+    uint64_t fb_base;     // where the driver finds the hive's VRAM in VMID 0
+    uint64_t segment;     // bytes of VRAM of each GPU
+    unsigned node = 0;
+    unsigned nodes = 1;
+  };
+
+  explicit HubRegisters(const Spec& spec) : spec_(spec) { reset(); }
+
+  base::Status claim(Registers& registers);
+  void reset();
+
+  std::string_view name() const override {
+    return spec_.hub == Hub::kGfx ? "GC VM hub" : "MM VM hub";
+  }
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+
+  AddressSpace context(unsigned vmid) const;
+  void set_page_table_base(unsigned vmid, uint64_t base);
+  // The frame buffer aperture of VMID 0: first and last byte.
+  uint64_t fb_base() const;
+  uint64_t fb_end() const;
+
+  // The first fault is kept until the driver clears it; those after it only set MORE_FAULTS.
+  void latch_fault(unsigned vmid, uint64_t address, bool for_write, FaultCause cause);
+
+ private:
+  static constexpr uint32_t kGfxBase = 0x2840;
+  static constexpr uint32_t kMmBase = 0x1ab80;
+  static constexpr uint32_t kWords = 0x148;  // VM_L2_CNTL .. MC_VM_MX_L1_TLB_CNTL
+
+  uint32_t base() const { return spec_.hub == Hub::kGfx ? kGfxBase : kMmBase; }
+  uint64_t pair(uint32_t word) const;
+
+  Spec spec_;
+  std::array<std::atomic<uint32_t>, kWords> words_;
+};
+
+}  // namespace gpu

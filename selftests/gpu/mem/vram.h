@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+// Video memory: one shared file per GPU, so that the guest maps it and the GPUs of a hive reach
+// one another's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace gpu {
+
+class Vram {
+ public:
+  static constexpr unsigned kMaxNodes = 8;
+
+  struct Spec {
+    uint64_t size;
+    std::string hive_dir;  // empty: anonymous memory, no peers
+    unsigned node = 0;
+    unsigned nodes = 1;
+  };
+
+  static base::Result<std::unique_ptr<Vram>> create(const Spec& spec);
+
+  uint64_t size() const { return own_.size(); }
+  // Address space between two nodes of the hive.
+  uint64_t segment() const { return own_.size(); }
+  unsigned node() const { return spec_.node; }
+  unsigned nodes() const { return spec_.nodes; }
+  const base::Fd& fd() const { return fd_; }
+  std::span<std::byte> own() const { return own_.bytes(); }
+
+  // address counts from the memory of node 0. The longest prefix that lies in one GPU's memory;
+  // empty outside of the hive, or where a peer does not run.
+  std::span<std::byte> find(uint64_t address, size_t size);
+
+ private:
+  Vram(Spec spec, base::Fd fd, base::Mapping own)
+      : spec_(std::move(spec)), fd_(std::move(fd)), own_(std::move(own)) {}
+  std::span<std::byte> peer(unsigned node);
+
+  Spec spec_;
+  base::Fd fd_;
+  base::Mapping own_;
+  std::mutex mutex_;  // peers_: filled at first use, never taken away
+  std::array<base::Mapping, kMaxNodes> peers_;
+};
+
+}  // namespace gpu

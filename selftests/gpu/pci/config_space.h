@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+// PCI configuration space of the GPU: header, BARs, power management, PCI Express, MSI.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gpu {
+
+inline constexpr uint16_t kPciVendor = 0x1002;
+inline constexpr uint16_t kPciDevice = 0x740f;  // Aldebaran, as sold as MI210
+
+class ConfigSpace {
+ public:
+  static constexpr size_t kSize = 4096;
+
+  struct Spec {
+    uint64_t vram_size;      // BAR 0, 64-bit prefetchable
+    uint64_t doorbell_size;  // BAR 2, 64-bit prefetchable
+    uint64_t mmio_size;      // BAR 5, 32-bit
+    uint64_t rom_size;       // all powers of two
+  };
+
+  // Sizes must be powers of two, as a BAR can only say those.
+  static base::Result<ConfigSpace> create(const Spec& spec);
+
+  void reset();
+  // The range must lie inside of the space.
+  void read(size_t offset, std::span<std::byte> out) const;
+  // Changes writable bits only.
+  void write(size_t offset, std::span<const std::byte> data);
+
+  bool bus_master() const;
+
+ private:
+  ConfigSpace() : reset_(kSize), mask_(kSize) {}
+
+  template <typename T>
+  void put(size_t offset, T value, T writable = 0);
+  void put_header();
+  void put_bars(const Spec& spec);
+  void put_capabilities();
+
+  std::vector<std::byte> reset_;  // values after a reset
+  std::vector<std::byte> mask_;   // writable bits
+  std::vector<std::byte> now_;
+};
+
+}  // namespace gpu

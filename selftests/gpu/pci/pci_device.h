@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+// A PCI device as a bus sees it: regions, DMA ranges, one interrupt line, reset. The transport
+// calls it, from one thread; it knows nothing of the transport.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "mem/dma_table.h"
+
+namespace gpu {
+
+class PciDevice {
+ public:
+  // BARs 0..5, then these; a region of size 0 is not there.
+  static constexpr unsigned kRomRegion = 6;
+  static constexpr unsigned kConfigRegion = 7;
+  static constexpr unsigned kRegions = 9;
+
+  struct Region {
+    uint64_t size = 0;
+    bool writable = false;
+    const base::Fd* memory = nullptr;  // if the bus may map it directly
+  };
+
+  virtual ~PciDevice() = default;
+  virtual Region region(unsigned index) const = 0;
+  // The bus has checked that the range lies in the region.
+  virtual base::Status read(unsigned index, uint64_t offset, std::span<std::byte> out) = 0;
+  virtual base::Status write(unsigned index, uint64_t offset, std::span<const std::byte> data) = 0;
+
+  virtual base::Status map_dma(const DmaTable::Range& range, std::optional<base::Fd> memory,
+                               uint64_t offset) = 0;
+  virtual base::Status unmap_dma(uint64_t iova, uint64_t size) = 0;
+  // Messages are signalled by adding 1 to this eventfd; nothing: they are lost.
+  virtual void set_interrupt(std::optional<base::Fd> event) = 0;
+  virtual void reset() = 0;
+  // The bus is gone: no DMA and no interrupt from now on.
+  virtual void disconnect() = 0;
+};
+
+}  // namespace gpu

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+// Blocks whose registers answer with a constant: a ready bit, an identity.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/interfaces.h"
+
+namespace gpu {
+
+class FixedRegisters final : public RegisterBlock {
+ public:
+  struct Register {
+    uint32_t dword;
+    uint32_t value;
+  };
+
+  FixedRegisters(std::string name, std::vector<Register> registers)
+      : name_(std::move(name)), registers_(std::move(registers)) {}
+
+  base::Status claim(Registers& registers) {
+    for (const Register& one : registers_) TRY(registers.claim(*this, one.dword, one.dword));
+    return {};
+  }
+
+  std::string_view name() const override { return name_; }
+  uint32_t read(uint32_t dword) override {
+    for (const Register& one : registers_)
+      if (one.dword == dword) return one.value;
+    return 0;
+  }
+  void write(uint32_t, uint32_t) override {}
+
+ private:
+  std::string name_;
+  std::vector<Register> registers_;
+};
+
+}  // namespace gpu

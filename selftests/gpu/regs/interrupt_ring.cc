@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "regs/interrupt_ring.h"
+
+#include <algorithm>
+
+#include "core/log.h"
+
+namespace gpu {
+namespace {
+
+// Words from IH_RB_CNTL on.
+constexpr uint32_t kControl = 0;
+constexpr uint32_t kBase = 1;  // bits 39:8 of the address; kBaseHigh: 63:40
+constexpr uint32_t kBaseHigh = 2;
+constexpr uint32_t kReadPointer = 3;
+constexpr uint32_t kWritePointer = 4;
+constexpr uint32_t kWriteBackHigh = 5;
+constexpr uint32_t kWriteBackLow = 6;
+constexpr uint32_t kDoorbell = 7;
+
+constexpr uint32_t kEnable = 1u << 0;
+constexpr uint32_t kWriteBackEnable = 1u << 8;
+constexpr uint32_t kOverflowEnable = 1u << 16;
+constexpr uint32_t kInterruptEnable = 1u << 17;
+constexpr uint32_t kOverflowClear = 1u << 31;
+constexpr uint32_t kSpaceShift = 28;
+constexpr uint32_t kSpaceGuestPhysical = 1;
+
+constexpr uint32_t kOverflowed = 1;  // in the write pointer
+constexpr uint32_t kPointerMask = 0x3fffc;
+
+constexpr uint32_t kDoorbellEnable = 1u << 28;
+constexpr uint32_t kDoorbellMask = 0x03ffffff;  // a dword index
+
+}  // namespace
+
+base::Status InterruptRing::claim(Registers& registers) {
+  TRY(registers.claim(*this, kLutBase, kLutBase + kLutWords - 1));
+  return registers.claim(*this, kRingBase, kRingBase + kRingWords - 1);
+}
+
+void InterruptRing::reset() {
+  const std::lock_guard lock(mutex_);
+  lut_.fill(0);
+  ring_.fill(0);
+  reported_ = false;
+}
+
+uint32_t InterruptRing::read(uint32_t dword) {
+  const std::lock_guard lock(mutex_);
+  if (dword - kLutBase < kLutWords) return lut_[dword - kLutBase];
+  return ring_[dword - kRingBase];
+}
+
+void InterruptRing::write(uint32_t dword, uint32_t value) {
+  const std::lock_guard lock(mutex_);
+  if (dword - kLutBase < kLutWords) {
+    lut_[dword - kLutBase] = value;
+    return;
+  }
+  const uint32_t word = dword - kRingBase;
+  if (word == kControl) return set_control(value);
+  if (word == kReadPointer) return acknowledge(value);
+  ring_[word] = value;
+}
+
+void InterruptRing::set_control(uint32_t value) {
+  ring_[kControl] = value;
+  if (value & kOverflowClear) ring_[kWritePointer] &= ~kOverflowed;
+  if (signals() && ring_[kReadPointer] != (ring_[kWritePointer] & kPointerMask)) signal_();
+}
+
+uint32_t InterruptRing::pasid(Hub hub, unsigned vmid) const {
+  if (vmid > 15) return 0;
+  const std::lock_guard lock(mutex_);
+  return lut_[vmid + (hub == Hub::kMm ? 16 : 0)] & 0xffff;
+}
+
+void InterruptRing::set_pasid(unsigned vmid, uint32_t pasid) {
+  if (vmid > 15) return;
+  const std::lock_guard lock(mutex_);
+  lut_[vmid] = lut_[vmid + 16] = pasid & 0xffff;
+}
+
+uint32_t InterruptRing::ring_bytes() const {
+  const uint32_t log2_dwords = ring_[kControl] >> 1 & 31;
+  return log2_dwords <= 16 ? 4u << log2_dwords : 0;
+}
+
+bool InterruptRing::signals() const {
+  return (ring_[kControl] & kEnable) && (ring_[kControl] & kInterruptEnable);
+}
+
+void InterruptRing::raise(const Interrupt& from) {
+  const uint64_t time = clock_.ticks();
+  const std::array<uint32_t, 8> entry = {
+      from.client | uint32_t{from.source} << 8 | uint32_t{from.ring} << 16 |
+          uint32_t{from.vmid & 15u} << 24 | uint32_t{from.from_mmhub} << 31,
+      static_cast<uint32_t>(time),
+      static_cast<uint32_t>(time >> 32) & 0xffff,
+      from.pasid & 0xffff,
+      from.data[0],
+      from.data[1],
+      from.data[2],
+      from.data[3]};
+  const std::lock_guard lock(mutex_);
+  if (!(ring_[kControl] & kEnable)) return;
+  push(entry);
+}
+
+void InterruptRing::push(const std::array<uint32_t, 8>& entry) {
+  const uint32_t bytes = ring_bytes();
+  const uint32_t space = ring_[kControl] >> kSpaceShift & 7;
+  const uint64_t base = uint64_t{ring_[kBase]} << 8 | uint64_t{ring_[kBaseHigh] & 0xff} << 40;
+  const uint32_t at = ring_[kWritePointer] & kPointerMask;
+  const auto held = memory_.hold();
+  const auto cells = memory_.find({true, base + at}, kEntryBytes, true);
+  if (bytes < 2 * kEntryBytes || at >= bytes || at % kEntryBytes || cells.size() < kEntryBytes ||
+      space != kSpaceGuestPhysical) {
+    if (!std::exchange(reported_, true))
+      model_fault("interrupt lost: IH ring at {:#x}, {} bytes, space {}, wptr {:#x}", base, bytes,
+                  space, at);
+    return;
+  }
+  std::ranges::copy(std::as_bytes(std::span(entry)), cells.begin());
+  const uint32_t next = (at + kEntryBytes) % bytes;
+  uint32_t overflow = ring_[kWritePointer] & kOverflowed;
+  if (next == ring_[kReadPointer] && (ring_[kControl] & kOverflowEnable)) overflow = kOverflowed;
+  ring_[kWritePointer] = next | overflow;
+  write_back();
+  if (signals()) signal_();
+}
+
+void InterruptRing::write_back() {
+  if (!(ring_[kControl] & kWriteBackEnable)) return;
+  const uint64_t address =
+      (uint64_t{ring_[kWriteBackHigh] & 0xffff} << 32 | ring_[kWriteBackLow]) & ~uint64_t{3};
+  if (!memory_.store<uint32_t>({true, address}, ring_[kWritePointer]) &&
+      !std::exchange(reported_, true))
+    model_fault("IH write pointer cannot be written back to {:#x}", address);
+}
+
+void InterruptRing::acknowledge(uint32_t rptr) {
+  ring_[kReadPointer] = rptr & kPointerMask;
+  if (signals() && ring_[kReadPointer] != (ring_[kWritePointer] & kPointerMask)) signal_();
+}
+
+bool InterruptRing::ring_doorbell(uint32_t offset, uint64_t value) {
+  const std::lock_guard lock(mutex_);
+  const uint32_t doorbell = ring_[kDoorbell];
+  if (!(doorbell & kDoorbellEnable) || offset != (doorbell & kDoorbellMask) * 4) return false;
+  acknowledge(static_cast<uint32_t>(value));
+  return true;
+}
+
+void InterruptRing::resignal() {
+  const std::lock_guard lock(mutex_);
+  if (signals() && ring_[kReadPointer] != (ring_[kWritePointer] & kPointerMask)) signal_();
+}
+
+}  // namespace gpu

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+// OSSSYS 4.x interrupt handler: ring 0, its write-back and doorbell, the PASID look-up tables.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "core/interfaces.h"
+#include "mem/gpu_memory.h"
+#include "mem/physical.h"
+#include "regs/rlc.h"
+
+namespace gpu {
+
+// Any thread. The interrupt is signalled with the lock held, so that none is lost between an
+// entry and the driver's acknowledgement; signal must not call back.
+class InterruptRing final : public RegisterBlock, public InterruptSink, public PasidTable {
+ public:
+  InterruptRing(PhysicalMemory& memory, const GpuClock& clock, std::function<void()> signal)
+      : memory_(memory), clock_(clock), signal_(std::move(signal)) {}
+
+  base::Status claim(Registers& registers);
+  void reset();
+  // Signals again if the driver has entries to read: after it got an interrupt line.
+  void resignal();
+  // True if the doorbell is this block's.
+  bool ring_doorbell(uint32_t offset, uint64_t value);
+
+  void raise(const Interrupt& interrupt) override;
+  uint32_t pasid(Hub hub, unsigned vmid) const override;
+  void set_pasid(unsigned vmid, uint32_t pasid) override;
+
+  std::string_view name() const override { return "IH"; }
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+
+  static constexpr uint32_t kEntryBytes = 32;
+
+ private:
+  static constexpr uint32_t kLutBase = 0x10a0;   // GC VMIDs 0..15, then MMHUB's
+  static constexpr uint32_t kLutWords = 32;
+  static constexpr uint32_t kRingBase = 0x1120;  // IH_RB_CNTL .. IH_DOORBELL_RPTR
+  static constexpr uint32_t kRingWords = 8;
+
+  // All below: with mutex_ held.
+  uint32_t ring_bytes() const;
+  bool signals() const;
+  void push(const std::array<uint32_t, 8>& entry);
+  void write_back();
+  void acknowledge(uint32_t rptr);
+  void set_control(uint32_t value);
+
+  PhysicalMemory& memory_;
+  const GpuClock& clock_;
+  std::function<void()> signal_;
+  mutable std::mutex mutex_;
+  std::array<uint32_t, kLutWords> lut_ = {};
+  std::array<uint32_t, kRingWords> ring_ = {};
+  bool reported_ = false;  // an impossible ring set-up, once
+};
+
+}  // namespace gpu

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+// Register names, for messages only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace gpu {
+
+// "NAME (0x12345)", or the offset alone where no name is known.
+std::string register_name(uint32_t dword);
+
+}  // namespace gpu

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "regs/nbio.h"
+
+#include <cstring>
+
+namespace gpu {
+namespace {
+
+constexpr uint32_t kMmIndex = 0x0;
+constexpr uint32_t kMmData = 0x1;
+constexpr uint32_t kMmIndexHigh = 0x6;
+constexpr uint32_t kPcieIndex2 = 0xe;  // system management network, byte addresses
+constexpr uint32_t kPcieData2 = 0xf;
+constexpr uint32_t kBiosScratch = 0x4c;
+constexpr uint32_t kConfigMemSize = 0xde3;  // MiB
+constexpr uint32_t kIovFunction = 0xde5;    // 0: a physical function
+constexpr uint32_t kHdpFlushRequest = 0xe26;
+constexpr uint32_t kHdpFlushDone = 0xe27;
+
+constexpr uint32_t kIndexVram = 1u << 31;
+constexpr uint32_t kScratch3 = 3;
+constexpr uint32_t kScratch3EngineHung = 0x20000000;  // ATOM_S3_ASIC_GUI_ENGINE_HUNG
+constexpr uint32_t kScratch7 = 7;
+constexpr uint32_t kScratch7InitComplete = 0x200;  // ATOM_S7_ASIC_INIT_COMPLETE
+
+}  // namespace
+
+base::Status Nbio::claim() {
+  for (const uint32_t one : {kMmIndex, kMmData, kMmIndexHigh, kPcieIndex2, kPcieData2,
+                             kConfigMemSize, kIovFunction, kHdpFlushRequest, kHdpFlushDone})
+    TRY(registers_.claim(*this, one, one));
+  return registers_.claim(*this, kBiosScratch, kBiosScratch + kScratchWords - 1);
+}
+
+void Nbio::reset() {
+  for (auto& word : scratch_) word = 0;
+  // A board comes out of reset with its BIOS run: the driver need not post it.
+  scratch_[kScratch7] = kScratch7InitComplete;
+  index_ = index_high_ = smn_index_ = 0;
+  const std::lock_guard lock(mutex_);
+  smn_.clear();
+}
+
+bool Nbio::engine_hung() const { return scratch_[kScratch3] & kScratch3EngineHung; }
+
+std::span<std::byte> Nbio::indirect_vram() {
+  const uint64_t offset = (index_ & ~kIndexVram) | uint64_t{index_high_} << 31;
+  if (offset % 4 || offset >= vram_.size()) return {};
+  return vram_.subspan(offset, 4);
+}
+
+uint32_t Nbio::read_indirect() {
+  if (!(index_ & kIndexVram)) {
+    const uint32_t dword = index_ / 4;
+    return dword == kMmData ? 0 : registers_.read(dword);
+  }
+  uint32_t value = 0;
+  if (const auto bytes = indirect_vram(); !bytes.empty()) memcpy(&value, bytes.data(), 4);
+  return value;
+}
+
+void Nbio::write_indirect(uint32_t value) {
+  if (!(index_ & kIndexVram)) {
+    const uint32_t dword = index_ / 4;
+    if (dword != kMmData) registers_.write(dword, value);
+    return;
+  }
+  if (const auto bytes = indirect_vram(); !bytes.empty()) memcpy(bytes.data(), &value, 4);
+}
+
+uint32_t Nbio::read(uint32_t dword) {
+  switch (dword) {
+    case kMmIndex: return index_;
+    case kMmData: return read_indirect();
+    case kMmIndexHigh: return index_high_;
+    case kPcieIndex2: return smn_index_;
+    case kPcieData2: {
+      const std::lock_guard lock(mutex_);
+      const auto it = smn_.find(smn_index_);
+      return it == smn_.end() ? 0 : it->second;
+    }
+    case kConfigMemSize: return static_cast<uint32_t>(vram_.size() >> 20);
+    case kHdpFlushDone: return ~0u;  // there is no cache to flush: always done
+    case kIovFunction:
+    case kHdpFlushRequest: return 0;
+    default: return scratch_[dword - kBiosScratch];
+  }
+}
+
+void Nbio::write(uint32_t dword, uint32_t value) {
+  constexpr size_t kMaxSmnRegisters = 4096;
+  switch (dword) {
+    case kMmIndex: index_ = value; return;
+    case kMmData: return write_indirect(value);
+    case kMmIndexHigh: index_high_ = value; return;
+    case kPcieIndex2: smn_index_ = value; return;
+    case kPcieData2: {
+      const std::lock_guard lock(mutex_);
+      if (smn_.size() < kMaxSmnRegisters || smn_.contains(smn_index_)) smn_[smn_index_] = value;
+      return;
+    }
+    case kConfigMemSize:
+    case kIovFunction:
+    case kHdpFlushRequest:
+    case kHdpFlushDone: return;
+    default: scratch_[dword - kBiosScratch] = value;
+  }
+}
+
+}  // namespace gpu

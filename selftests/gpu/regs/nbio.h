@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+// NBIO 7.4: the way from PCI to the chip. Indirect access, memory size, BIOS scratch, HDP flush.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+
+#include "core/interfaces.h"
+
+namespace gpu {
+
+class Nbio final : public RegisterBlock {
+ public:
+  Nbio(Registers& registers, std::span<std::byte> vram) : registers_(registers), vram_(vram) {
+    reset();
+  }
+
+  base::Status claim();
+  void reset();
+  // The driver marks a hung engine in the BIOS scratch area before it resets the chip.
+  bool engine_hung() const;
+
+  std::string_view name() const override { return "NBIO"; }
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+
+ private:
+  static constexpr uint32_t kScratchWords = 16;
+
+  std::span<std::byte> indirect_vram();
+  uint32_t read_indirect();
+  void write_indirect(uint32_t value);
+
+  Registers& registers_;
+  const std::span<std::byte> vram_;
+  std::array<std::atomic<uint32_t>, kScratchWords> scratch_;
+  std::atomic<uint32_t> index_ = 0;
+  std::atomic<uint32_t> index_high_ = 0;
+  std::atomic<uint32_t> smn_index_ = 0;
+  std::mutex mutex_;  // smn_
+  std::map<uint32_t, uint32_t> smn_;
+};
+
+}  // namespace gpu

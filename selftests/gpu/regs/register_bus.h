@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+// All registers of the MMIO BAR: what a block claims goes to the block, the rest is storage.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/interfaces.h"
+
+namespace gpu {
+
+class RegisterBus final : public Registers {
+ public:
+  static constexpr uint32_t kWords = 0x20000;  // 512 KiB of MMIO
+  static constexpr uint32_t kSpinLimit = 5000;
+
+  struct Spec {
+    std::string trace;  // file that gets one line an access; empty: none
+  };
+  static base::Result<std::unique_ptr<RegisterBus>> create(const Spec& spec);
+
+  // For engines, from any thread. An offset outside of the BAR reads as ~0.
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+  // Only while the device is put together, before anything is read or written.
+  base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) override;
+
+  // The same for the driver's accesses: they are watched for a driver that waits in vain.
+  uint32_t driver_read(uint32_t dword);
+  void driver_write(uint32_t dword, uint32_t value);
+
+  // Reset values of what nobody claims.
+  void reset();
+  // Reads that found no block, most frequent first; those of registers never written before those
+  // that are plain storage.
+  std::string report() const;
+
+ private:
+  using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+  struct Plain {
+    std::atomic<uint32_t> value = 0;
+    std::atomic<uint32_t> reads = 0;
+    std::atomic<bool> written = false;
+  };
+
+  explicit RegisterBus(File trace) : trace_(std::move(trace)), plain_(kWords), claims_(kWords) {}
+  void trace(char what, uint32_t dword, uint32_t value);
+  void watch(uint32_t dword, uint32_t value);
+
+  File trace_;
+  std::mutex trace_mutex_;
+  std::vector<Plain> plain_;
+  std::vector<RegisterBlock*> claims_;
+  // The driver's last read, and how often it was repeated; transport thread only.
+  uint32_t last_dword_ = kWords;
+  uint32_t last_value_ = 0;
+  uint32_t repeats_ = 0;
+};
+
+}  // namespace gpu

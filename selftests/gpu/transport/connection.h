@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+// Whole vfio-user messages over a connected UNIX stream socket, with the descriptors they carry.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "transport/protocol.h"
+
+namespace gpu::vfio {
+
+struct Message {
+  Header header = {};
+  std::vector<std::byte> payload;
+  std::vector<base::Fd> fds;
+  bool too_many_fds = false;  // the surplus has been closed
+};
+
+class Connection {
+ public:
+  explicit Connection(base::Fd socket) : socket_(std::move(socket)) {}
+
+  // The next message, or nothing when the peer has closed. An error is final: where the next
+  // message would start is not known.
+  base::Result<std::optional<Message>> receive();
+  base::Status send(const Header& header, std::span<const std::byte> payload, int fd = -1);
+
+  // Makes receive() end, from any thread.
+  void shut_down();
+
+ private:
+  // False at the end of the stream before the first byte.
+  base::Result<bool> receive_all(std::span<std::byte> into, Message& message);
+
+  base::Fd socket_;
+};
+
+}  // namespace gpu::vfio

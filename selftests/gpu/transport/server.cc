@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "transport/server.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "transport/session.h"
+
+namespace gpu::vfio {
+namespace {
+
+base::Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path))
+    return base::Error::of(ENAMETOOLONG, "socket path {}: 1 to {} characters", path,
+                           sizeof(address.sun_path) - 1);
+  path.copy(address.sun_path, path.size());
+  return address;
+}
+
+base::Result<base::Fd> make_socket() {
+  base::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return base::Error::system("cannot make a socket");
+  return fd;
+}
+
+const sockaddr* generic(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+// What a server that was killed left behind. Anything else than a dead socket stays.
+base::Status remove_stale(const std::string& path, const sockaddr_un& address) {
+  const base::Fd probe = TRY(make_socket());
+  if (::connect(probe.get(), generic(address), sizeof(address)) == 0)
+    return base::Error::of(EADDRINUSE, "somebody listens at {} already", path);
+  if (errno == ENOENT) return {};
+  if (errno != ECONNREFUSED) return base::Error::system("cannot use {}", path);
+  if (::unlink(path.c_str()) != 0) return base::Error::system("cannot remove {}", path);
+  return {};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Server>> Server::create(std::string path) {
+  const sockaddr_un address = TRY(address_of(path));
+  TRY(remove_stale(path, address));
+  base::Fd fd = TRY(make_socket());
+  if (::bind(fd.get(), generic(address), sizeof(address)) != 0)
+    return base::Error::system("cannot bind {}", path);
+  std::unique_ptr<Server> server(new Server(std::move(path), std::move(fd)));
+  if (::listen(server->socket_.get(), 1) != 0)
+    return base::Error::system("cannot listen at {}", server->path_);
+  return server;
+}
+
+Server::~Server() { ::unlink(path_.c_str()); }
+
+base::Result<bool> Server::accept() {
+  base::Fd client;
+  do {
+    client.reset(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  } while (!client.valid() && errno == EINTR);
+  const int error = errno;
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return false;
+  if (!client.valid())
+    return base::Error::of(error, "cannot accept at {}: {}", path_, strerror(error));
+  connection_.emplace(std::move(client));
+  return true;
+}
+
+base::Status Server::serve(PciDevice& device) {
+  if (!TRY(accept())) return {};
+  const auto status = Session(device, *connection_).run();
+  device.disconnect();
+  const std::lock_guard lock(mutex_);
+  connection_.reset();
+  if (stopped_) return {};
+  return status;
+}
+
+void Server::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  ::shutdown(socket_.get(), SHUT_RDWR);  // accept() ends
+  if (connection_) connection_->shut_down();
+}
+
+}  // namespace gpu::vfio

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+// The socket a virtual machine connects to. One client a life: when it closes, serving is over.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "pci/pci_device.h"
+#include "transport/connection.h"
+
+namespace gpu::vfio {
+
+class Server {
+ public:
+  // Binds and listens, so that a client may connect from now on. A stale socket file nobody
+  // listens at is replaced; one in use is an error.
+  static base::Result<std::unique_ptr<Server>> create(std::string path);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Waits for a client and serves it until it closes or stop() is called.
+  base::Status serve(PciDevice& device);
+  // From any thread.
+  void stop();
+
+ private:
+  Server(std::string path, base::Fd socket) : path_(std::move(path)), socket_(std::move(socket)) {}
+  base::Result<bool> accept();
+
+  std::string path_;
+  base::Fd socket_;
+  std::mutex mutex_;  // connection_ coming and going, stopped_
+  std::optional<Connection> connection_;
+  bool stopped_ = false;
+};
+
+}  // namespace gpu::vfio

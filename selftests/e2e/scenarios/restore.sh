@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2034,SC2153  # CRIU, LOG and PID are those of lib/
 # What must work.
 
 BEFORE_DUMP=50
@@ -9,7 +10,7 @@ round_trip() {
   need_plugin
   start "$@"
   describe_workload
-  wait_until $STEP_SECONDS reached_or_gone $BEFORE_DUMP || fail "no $BEFORE_DUMP steps"
+  first_steps $BEFORE_DUMP
   dump_and_kill dump "$DIR/images"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
@@ -84,7 +85,7 @@ scenario_reloaded_driver() {
   need_plugin
   start gpu_chain
   describe_workload
-  wait_until $STEP_SECONDS reached_or_gone $BEFORE_DUMP || fail "no $BEFORE_DUMP steps"
+  first_steps $BEFORE_DUMP
   dump_and_kill dump "$DIR/images"
   reload_driver
   echo "driver removed and loaded again"
@@ -111,7 +112,7 @@ dump_for_next_boot() {
   mkdir -p "$KEPT/$name"
   start "$@"
   describe_workload
-  wait_until $STEP_SECONDS reached_or_gone $BEFORE_DUMP || fail "no $BEFORE_DUMP steps"
+  first_steps $BEFORE_DUMP
   dump_and_kill dump "$KEPT/$name/images"
   keep_for_next_boot "$name"
 }

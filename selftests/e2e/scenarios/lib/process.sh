@@ -37,7 +37,7 @@ start() {
   if gone "$PID"; then
     wait "$PID"
     status=$?
-    [ $status -eq $SKIP ] && skip "$(sed -n 's/^skip: //p' "$LOG")"
+    [ $status -eq "$SKIP" ] && skip "$(sed -n 's/^skip: //p' "$LOG")"
     fail "the workload ended with status $status"
   fi
   disown "$PID"
@@ -57,6 +57,10 @@ last_step() {
 }
 
 reached_or_gone() { [ "$(last_step)" -ge "$1" ] || gone "$PID"; }
+
+first_steps() { # first_steps STEP: is alive and has done that many
+  wait_until $STEP_SECONDS reached_or_gone "$1" && alive "$PID" || fail "no $1 steps"
+}
 
 # goes_on FROM WHAT: it lives and does STEPS_WANTED steps after FROM
 goes_on() {

@@ -329,7 +329,7 @@ class Guest:
         end = self._sockets.get("kernel")
         if not end:
             return
-        for key in b"wl":
+        for key in b"lw":
             try:
                 end.send(bytes((0x0F, key)))
             except OSError:

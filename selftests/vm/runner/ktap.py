@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _RESULT = re.compile(r"(?P<indent>\s*)(?P<not>not )?ok\b\s*(?P<number>\d+)?\s*(?:- )?\s*(?P<rest>.*)$")
 _PLAN = re.compile(r"(?P<indent>\s*)1\.\.(?P<count>\d+)\s*(?:#\s*(?P<reason>.*))?$")
 _BAIL = re.compile(r"\s*Bail out!\s*(?P<reason>.*)$")
 _SKIP = re.compile(r"^SKIP\b:?\s*(?P<reason>.*)$", re.IGNORECASE)
-# kselftest_harness prints a test of the child process with "# " before each line of output.
 _COMMENT = re.compile(r"\s*#")
+_SUBTEST = re.compile(r"(?P<indent>\s*)# Subtest: (?P<name>.+)$")
 
 PASS, FAIL, SKIP = "pass", "fail", "skip"
 
@@ -50,6 +50,7 @@ class Parser:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self._levels: list[_Level] = []
+        self._subtests: dict[int, str] = {}  # by indentation: whose tests come now
         self._finished: list[TestResult] = []
 
     def feed(self, lines: Iterable[str]) -> None:
@@ -57,10 +58,13 @@ class Parser:
             self.line(line)
 
     def line(self, line: str) -> TestResult | None:
-        """Takes one line; returns the result if it was a leaf's."""
+        """Takes one line; returns the result if it was a leaf's, with its path as far as known."""
         line = line.rstrip("\r\n")
         if bail := _BAIL.match(line):
             self.problems.append(f"bailed out: {bail['reason'] or 'no reason given'}")
+            return None
+        if subtest := _SUBTEST.match(line):
+            self._subtests[len(subtest["indent"].expandtabs())] = subtest["name"].strip()
             return None
         if _COMMENT.match(line):
             return None
@@ -127,6 +131,7 @@ class Parser:
         if skip and outcome == PASS:
             outcome, directive = SKIP, skip["reason"] or "no reason given"
         children = self._close_deeper(indent)
+        self._subtests = {d: name for d, name in self._subtests.items() if d <= indent}
         level = self._level(indent)
         level.seen += 1
         if match["number"] and int(match["number"]) != level.seen:
@@ -135,7 +140,8 @@ class Parser:
         own = TestResult(name or f"test-{level.seen}", outcome, directive)
         if not children:
             level.pending.append(own)
-            return own
+            path = [name for depth, name in sorted(self._subtests.items()) if 0 < depth <= indent]
+            return replace(own, name="/".join([*path, own.name]))
         named = [TestResult(f"{own.name}/{c.name}" if c.name else own.name, c.outcome, c.reason)
                  for c in children]
         level.pending.extend(named)

@@ -12,7 +12,7 @@ from pathlib import Path
 from .lab import Boot, Failure
 
 MAX_GPUS = 8
-DEFAULT_VRAM_MIB = 256
+DEFAULT_VRAM_MIB = 1024
 
 KERNEL_OPTIONS = (
     "console=hvc0", "panic=-1", "oops=panic", "ignore_loglevel", "log_buf_len=4M",

@@ -89,7 +89,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     group.add_argument("--timeout", type=seconds, metavar="SECONDS",
                        help="kill the guest when the command takes longer; exit status 124")
-    group.add_argument("--shell", action="store_true", help="an interactive shell in the guest")
+    group.add_argument("--shell", action="store_true",
+                       help="an interactive shell in the guest; also without a COMMAND")
     group.add_argument("--ktap", metavar="SUITE",
                        help="read KTAP from the output, add the results to "
                             "build/results/SUITE.tap, fail unless all passed")
@@ -105,7 +106,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
-        prog="selftests/vm/run", usage="%(prog)s [options] -- COMMAND...",
+        prog="selftests/vm/run", usage="%(prog)s [options] [-- COMMAND...]",
         description="Boots a guest with software GPUs, runs COMMAND in it and exits with its "
                     "status. One argument is a shell command; several are taken as they are.",
         epilog="Exit status: the command's; 1 when a check after it failed; 124 time limit; "
@@ -121,8 +122,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """Options, checked as far as that is possible without the lab."""
     p = parser()
     options = p.parse_args(arguments)
-    if options.shell == bool(options.command):
-        p.error("want either --shell or a command")
+    if options.shell and options.command:
+        p.error("--shell and a command exclude each other")
+    options.shell = not options.command
     if options.gpu_socket and options.gpus is not None:
         p.error("--gpus and --gpu-socket exclude each other")
     if options.shell and options.ktap:

@@ -92,6 +92,17 @@ class Plan:
             raise Failure("missing for the guest:\n" + "\n".join(lines))
         return Plan(files, missing)
 
+    def has(self, path: str) -> bool:
+        """Whether a file or directory of this name is on the disk."""
+        return path in self.files or any(file.startswith(path + "/") for file in self.files)
+
+    def made_by(self, path: str) -> str:
+        """What makes a missing path, as the end of a sentence."""
+        for entry in self.missing:
+            if path == entry.destination or path.startswith(entry.destination + "/"):
+                return "" if entry.made_by == "-" else f": `{entry.made_by}` makes it"
+        return " from the payload manifest"
+
     def digest(self) -> str:
         digest = hashlib.sha256()
         for destination, source in sorted(self.files.items()):

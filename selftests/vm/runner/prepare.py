@@ -13,7 +13,8 @@ from .options import module_file
 
 
 def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[Path],
-                  run: Path, quiet: bool) -> Path:
+                  run: Path, quiet: bool) -> tuple[Path, payload.Plan]:
+    """The payload disk, and what is on it."""
     entries = payload.manifest_entries(VM / "payload.txt", build)
     file = module_file(module)
     if file:
@@ -21,7 +22,7 @@ def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[
     if with_softgpu:
         firmware = run / "firmware"
         softgpu.write_firmware(build, firmware)
-        entries.append(payload.Entry(firmware / "*", "firmware/amdgpu", True, "make build"))
+        entries.append(payload.Entry(firmware / "*", "firmware/amdgpu", True, "make host"))
     for directory in extra:
         if not directory.is_dir():
             raise Failure(f"--payload {directory}: not a directory")
@@ -30,7 +31,7 @@ def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[
     if plan.missing and not quiet:
         names = ", ".join(str(entry.destination) for entry in plan.missing)
         print(f"vm: not in the payload, not built yet: {names}", file=sys.stderr)
-    return payload.build_image(plan, cache_root())
+    return payload.build_image(plan, cache_root()), plan
 
 
 def build_directory(path: Path) -> Path:

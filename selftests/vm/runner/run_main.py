@@ -15,7 +15,7 @@ from . import lab, options, prepare, terminal
 from .deadline import Deadline
 from .guest import Guest, GuestLost, Setup, TimedOut
 from .kernel_image import uncompressed
-from .ktap import Parser, summary
+from .ktap import FAIL, Parser, TestResult, summary
 from .leaks import differences
 from .payload import scratch_image
 from .results import append_results
@@ -92,7 +92,7 @@ def run(opts: argparse.Namespace) -> int:
         log = stack.enter_context(LogDirectory(lab.log_root(), opts.name or default_name(opts)))
         if opts.keep:
             say(f"run directory {work.path}, shared files {hive.path}")
-        image = prepare.payload_image(build, opts.module, bool(opts.gpus), opts.payload,
+        image, _ = prepare.payload_image(build, opts.module, bool(opts.gpus), opts.payload,
                                       work.path, opts.quiet)
         scratch = scratch_image(opts.scratch.absolute(), opts.scratch_size) if opts.scratch else None
         setup = Setup(name=log.path.name, boot=boot, build=build, payload=image, run=work.path,
@@ -125,7 +125,8 @@ def command(guest: Guest, opts: argparse.Namespace, log: Path) -> int:
     except GuestLost as error:
         output.close()
         if output.parser:
-            append_results(opts.ktap, output.parser.finish(), [str(error).splitlines()[0]])
+            lost = TestResult("run", FAIL, str(error).splitlines()[0])
+            append_results(opts.ktap, opts.ktap, output.parser.finish() + [lost])
         raise
     output.close()
     problems += [f"kernel: {text}" for _, text in guest.kernel.complaints]
@@ -140,8 +141,9 @@ def leaks(guest: Guest, before: dict[str, str]) -> list[str]:
 
 def ktap(suite: str, parser: Parser) -> list[str]:
     results = parser.finish()
-    failed = [f"{result.name} failed" for result in results if result.outcome == "fail"]
-    append_results(suite, results, parser.problems)
+    results += [TestResult("run", FAIL, problem) for problem in parser.problems]
+    failed = [f"{result.name} failed" for result in results if result.outcome == FAIL]
+    append_results(suite, suite, results)
     say(f"{suite}: {summary(results)}")
     return failed + parser.problems
 

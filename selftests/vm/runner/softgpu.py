@@ -18,7 +18,7 @@ STOP_SECONDS = 10
 def binary(build: Path) -> Path:
     path = build / "selftests" / "gpu" / "softgpu"
     if not path.exists():
-        raise Failure(f"{path} is missing: `make build` makes it")
+        raise Failure(f"{path} is missing: `make host` makes it")
     return path
 
 

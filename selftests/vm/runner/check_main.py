@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`check`: all suites, in as few guests as possible."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import signal
+import sys
+import time
+from pathlib import Path
+
+from . import lab, options, payload, prepare, suite
+from .deadline import Deadline
+from .guest import Guest, GuestLost, Setup
+from .kernel_image import uncompressed
+from .ktap import FAIL, PASS, TestResult, summary
+from .leaks import differences
+from .record import Record, show
+from .results import append_results
+from .rundir import LockedDirectory, LogDirectory, memory_parent, short_parent
+from .run_main import BROKEN, on_signal
+
+SCRATCH_MIB = 4096
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="selftests/vm/check", description="Runs the suites of selftests/vm/suites, each in a "
+        "guest with the hardware that it names, and writes build/results/guest-*.tap.")
+    result.add_argument("suites", nargs="*", metavar="SUITE", help="only these")
+    result.add_argument("--list", action="store_true", help="list the suites and their guests")
+    result.add_argument("--module", default="build/module/7.2/amdgpu.ko", metavar="PATH|stock|none",
+                        help="amdgpu.ko to load (default %(default)s)")
+    result.add_argument("--build", type=Path, default=Path("build/release"), metavar="DIR",
+                        help="build directory with softgpu and the plugin (default %(default)s)")
+    result.add_argument("--directory", type=Path, default=lab.VM / "suites", metavar="DIR",
+                        help="where the suites are")
+    result.add_argument("--kvm", choices=("auto", "on", "off"), default="auto")
+    result.add_argument("--patience", type=options.seconds, default=1, metavar="FACTOR",
+                        help="multiplies all time limits, for a slow or busy machine")
+    result.add_argument("--trace", action="store_true", help="let softgpu trace")
+    result.add_argument("--verbose", action="store_true", help="all output of the tests")
+    return result
+
+
+def main(arguments: list[str]) -> int:
+    opts = parser().parse_args(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, on_signal)
+    try:
+        suites = suite.load(opts.directory, opts.suites, opts.module)
+        if not suites:
+            raise lab.Failure(f"no suites in {opts.directory}")
+        guests = suite.plan(suites)
+        if opts.list:
+            list_guests(guests)
+            return 0
+        return check(opts, suites, guests)
+    except lab.Failure as error:
+        print(f"vm: {error}", file=sys.stderr)
+        return BROKEN
+    except KeyboardInterrupt:
+        print("vm: interrupted", file=sys.stderr)
+        return 130
+
+
+def list_guests(guests: list[suite.PlannedGuest]) -> None:
+    for number, guest in enumerate(guests, 1):
+        hardware = guest.hardware
+        order = f", order {','.join(map(str, hardware.order))}" if hardware.order else ""
+        print(f"guest {number}: {hardware.gpus} GPUs{order}, {hardware.memory_mib} MiB")
+        for step in guest.steps:
+            print(f"  {step.title}: {step.command}")
+
+
+def check(opts: argparse.Namespace, suites: list[suite.Suite],
+          guests: list[suite.PlannedGuest]) -> int:
+    start = time.monotonic()
+    for old in lab.results_root().glob("guest-*.tap"):
+        old.unlink()
+    with contextlib.ExitStack() as stack:
+        checker = Checker(opts, stack)
+        missing = checker.refuse_incomplete(suites)
+        for number, planned in enumerate(guests, 1):
+            steps = [step for step in planned.steps if step.suite not in missing]
+            if steps:
+                checker.run_guest(f"check-{number}", planned.hardware, steps)
+    print(f"guest suites: {summary(checker.results)} in {time.monotonic() - start:.0f} s")
+    return 1 if not checker.results or any(r.outcome == FAIL for r in checker.results) else 0
+
+
+class Checker:
+    """Keeps what all guests of a check share: payload, scratch disk, results."""
+
+    def __init__(self, opts: argparse.Namespace, stack: contextlib.ExitStack) -> None:
+        self.opts = opts
+        self.results: list[TestResult] = []
+        self.build = prepare.build_directory(opts.build)
+        boot = lab.Boot.find()
+        self.boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
+        self.run = stack.enter_context(LockedDirectory(short_parent())).path
+        self.payload, self.contents = prepare.payload_image(
+            self.build, opts.module, opts.module != "none", [], self.run, False)
+        self.scratch = payload.scratch_image(self.run, SCRATCH_MIB)
+
+    def record(self, suite_name: str, title: str, results: list[TestResult]) -> None:
+        self.results += results
+        append_results(f"guest-{suite_name}", title, results)
+
+    def refuse_incomplete(self, suites: list[suite.Suite]) -> set[str]:
+        """Suites whose programs are not in the payload fail by name, with what makes them."""
+        refused = set()
+        for one in suites:
+            for path in one.needs:
+                if self.contents.has(path):
+                    continue
+                result = TestResult("needs", FAIL, f"/payload/{path} is missing"
+                                    f"{self.contents.made_by(path)}")
+                show(one.name, result)
+                self.record(one.name, one.name, [result])
+                refused.add(one.name)
+        return refused
+
+    def run_guest(self, name: str, hardware: suite.Hardware, steps: list[suite.Step]) -> None:
+        """Runs the steps; after a lost guest the rest goes on in a fresh one."""
+        while steps:
+            print(f"guest {name}: {hardware.gpus} GPUs, {len(steps)} suites", flush=True)
+            steps = self._one_boot(name, hardware, steps)
+
+    def _one_boot(self, name: str, hardware: suite.Hardware,
+                  steps: list[suite.Step]) -> list[suite.Step]:
+        """One guest; returns the steps that are left when it was lost."""
+        done = 0
+        try:
+            with (LogDirectory(lab.log_root(), name) as log,
+                  LockedDirectory(memory_parent()) as hive, LockedDirectory(short_parent()) as run,
+                  Guest(hardware, self._setup(run.path, hive.path, log.path)) as guest):
+                for number, step in enumerate(steps, 1):
+                    done = number
+                    self._step(guest, number, step, log.path)
+                self._leave(guest, name)
+            return []
+        except lab.Failure as error:
+            if done == 0:  # it never came up: no step can run
+                for step in steps:
+                    self._fail(step.suite, step.title, f"no guest: {error}")
+                return []
+            if not isinstance(error, GuestLost):
+                raise
+            if done == len(steps):
+                return []
+            return steps[done:]
+
+    def _setup(self, run: Path, hive: Path, log: Path) -> Setup:
+        return Setup(name=log.name, boot=self.boot, build=self.build, payload=self.payload, run=run,
+                     hive=hive, log=log, scratch=self.scratch, kvm=self.opts.kvm,
+                     trace=self.opts.trace)
+
+    def _step(self, guest: Guest, number: int, step: suite.Step, log: Path) -> None:
+        print(f"suite {step.title}", flush=True)
+        file = log / f"{step.title.replace('/', '-')}.log"
+        record = Record(step.title, step.protocol == "ktap", file, self.opts.verbose)
+        guest.sink = record
+        before = guest.usage()
+        try:
+            status = guest.run(number, step.command, Deadline(step.timeout * self.opts.patience),
+                               environment="export SCRATCH=/scratch/" + step.suite)
+        except GuestLost as error:
+            self.record(step.suite, step.title, record.finish(None, [str(error)]))
+            raise
+        problems = [f"left behind: {text}" for text in differences(guest.usage, before)]
+        problems += [f"kernel: {text}" for text in guest.kernel.of(number)]
+        self.record(step.suite, step.title, record.finish(status, problems))
+
+    def _leave(self, guest: Guest, name: str) -> None:
+        """The end of a guest is a test, too: rmmod works, and nothing was complained about."""
+        problems = []
+        if guest.hardware.module != "none":
+            problems += [f"rmmod amdgpu: {text}" for text in [guest.unload()] if text]
+        problems += [text for text in [guest.halt()] if text]
+        problems += [f"kernel: {text}" for text in guest.kernel.of(None)]
+        for problem in problems:
+            self._fail("unload", f"unload/{name}", problem)
+        if not problems:
+            result = TestResult(name, PASS)
+            show("unload", result)
+            self.record("unload", "unload", [result])
+
+    def _fail(self, suite_name: str, title: str, problem: str) -> None:
+        first, *rest = problem.splitlines()
+        result = TestResult("", FAIL, first)
+        show(title, result)
+        for line in rest:
+            print(f"        {line}", flush=True)
+        self.record(suite_name, title, [result])

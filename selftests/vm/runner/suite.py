@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Suites: small files that say what to run in which guest, and the plan of guests for them.
+
+    [suite]
+    name = e2e-reboot              name in the results
+    protocol = ktap                ktap: results are read from the output; status: one test
+    needs = bin/gpu_chain          paths below /payload that must be there
+
+    [boot first]                   one section for each guest, in order; without any, one guest
+    gpus = 2                       vram, order, empty-slots, memory, smp, param, append: as in `run`
+    command = /payload/e2e/reboot dump
+    timeout = 120
+
+Keys of [suite] are defaults for all its boots. Suites with the same hardware share a guest. All
+guests of one check have the same scratch disk.
+"""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .lab import Failure
+from .machine import DEFAULT_VRAM_MIB, Hardware, parse_size_mib
+from .options import MODULE_PARAMETERS, module_in_guest
+
+SUITE_KEYS = {"name", "protocol", "needs"}
+BOOT_KEYS = {"gpus", "vram", "order", "empty-slots", "memory", "smp", "param", "append", "command",
+             "timeout"}
+PROTOCOLS = ("ktap", "status")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a suite in one guest."""
+
+    suite: str
+    boot: str
+    hardware: Hardware
+    command: str
+    timeout: float
+    protocol: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.suite}/{self.boot}" if self.boot else self.suite
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    needs: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass
+class PlannedGuest:
+    hardware: Hardware
+    steps: list[Step] = field(default_factory=list)
+
+
+def parse(text: str, origin: str, module: str = "") -> Suite:
+    config = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=None)
+    try:
+        config.read_string(text)
+        return _suite(config, module)
+    except (configparser.Error, ValueError, KeyError, Failure) as error:
+        raise Failure(f"{origin}: {error}") from None
+
+
+def _suite(config: configparser.ConfigParser, module: str) -> Suite:
+    if "suite" not in config:
+        raise ValueError("no [suite] section")
+    common = dict(config["suite"])
+    sections = [(name.removeprefix("boot ").strip(), dict(config[name]))
+                for name in config.sections() if name != "suite"]
+    for name in config.sections():
+        if name != "suite" and not name.startswith("boot "):
+            raise ValueError(f"a section [{name}]; want [suite] and [boot NAME]")
+    _refuse_unknown(common, SUITE_KEYS | BOOT_KEYS)
+    for _, keys in sections:
+        _refuse_unknown(keys, BOOT_KEYS)
+    if not common.get("name"):
+        raise ValueError("the suite has no name")
+    steps = tuple(_step(boot, {**common, **keys}, module) for boot, keys in sections or [("", {})])
+    return Suite(common["name"], tuple(common.get("needs", "").split()), steps)
+
+
+def _refuse_unknown(keys: dict[str, str], known: set[str]) -> None:
+    unknown = sorted(keys.keys() - known)
+    if unknown:
+        raise ValueError(f"unknown key {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",")) if text.strip() else ()
+
+
+def _step(boot: str, keys: dict[str, str], module: str) -> Step:
+    for needed in ("command", "timeout"):
+        if not keys.get(needed):
+            raise ValueError(f"no {needed}" + (f" for boot {boot}" if boot else ""))
+    protocol = keys.get("protocol", "ktap")
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol {protocol}; there are {', '.join(PROTOCOLS)}")
+    vram = keys.get("vram", "")
+    hardware = Hardware(
+        gpus=int(keys.get("gpus", "0")),
+        vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
+        order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
+        smp=int(keys.get("smp", "2")), memory_mib=parse_size_mib(keys.get("memory", "3G")),
+        module=module_in_guest(module or "amdgpu.ko"),
+        module_parameters=MODULE_PARAMETERS + tuple(keys.get("param", "").split()),
+        append=keys.get("append", ""))
+    timeout = float(keys["timeout"])
+    if not timeout > 0:
+        raise ValueError(f"timeout {timeout}: want seconds above 0")
+    return Step(keys["name"], boot, hardware, keys["command"].strip(), timeout, protocol)
+
+
+def load(directory: Path, wanted: Sequence[str], module: str = "") -> list[Suite]:
+    """All suites of a directory, or those of these names."""
+    suites = [parse(file.read_text(), str(file), module)
+              for file in sorted(directory.glob("*.suite"))]
+    names = [suite.name for suite in suites]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise Failure(f"two suites are called {name}")
+    for name in wanted:
+        if name not in names:
+            raise Failure(f"no suite {name}; there are: {', '.join(names)}")
+    return [suite for suite in suites if not wanted or suite.name in wanted]
+
+
+def plan(suites: Iterable[Suite]) -> list[PlannedGuest]:
+    """As few guests as the order of each suite's boots allows."""
+    guests: list[PlannedGuest] = []
+    for suite in suites:
+        after = -1  # a later boot of a suite needs a guest after that of the boot before
+        for step in suite.steps:
+            for index in range(after + 1, len(guests)):
+                if guests[index].hardware == step.hardware:
+                    break
+            else:
+                index = len(guests)
+                guests.append(PlannedGuest(step.hardware))
+            guests[index].steps.append(step)
+            after = index
+    return guests

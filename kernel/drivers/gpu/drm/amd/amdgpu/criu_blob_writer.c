@@ -123,7 +123,7 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
  * @size: bytes
  *
  * Return: where the caller fills in @size bytes, now zero; NULL if nothing is to
- * be filled in (size pass, no room, or an error before).
+ * be filled in (size pass, no room, @size 0, or an error before).
  */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
@@ -138,7 +138,7 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 		return NULL;
 	}
 	piece = criu_writer_take(writer, size);
-	if (!piece)
+	if (!piece || !size)
 		return NULL;
 	memcpy(&header, writer->buf + writer->record, sizeof(header));
 	header.size += writer->pos - before;

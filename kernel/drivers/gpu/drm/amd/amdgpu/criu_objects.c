@@ -95,7 +95,7 @@ static struct criu_object *criu_object_add(struct criu_session *session, u64 id,
 	lockdep_assert_held(&session->lock);
 	if (session->num_objects >= CRIU_SESSION_OBJECTS_MAX)
 		return ERR_PTR(-ENOMEM);
-	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
+	entry = kzalloc_obj(*entry, GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return ERR_PTR(-ENOMEM);
 	entry->id = id;

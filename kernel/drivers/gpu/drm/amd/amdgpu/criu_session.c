@@ -60,7 +60,7 @@ int criu_session_hold(struct criu_session *session, void *client,
 {
 	struct criu_hold *hold, *old;
 
-	hold = kzalloc(sizeof(*hold), GFP_KERNEL_ACCOUNT);
+	hold = kzalloc_obj(*hold, GFP_KERNEL_ACCOUNT);
 	if (!hold)
 		return -ENOMEM;
 	hold->session = session;
@@ -192,7 +192,7 @@ static struct criu_session *criu_session_alloc(enum criu_session_kind kind)
 	struct criu_session *session;
 	int ret;
 
-	session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
+	session = kzalloc_obj(*session, GFP_KERNEL_ACCOUNT);
 	if (!session)
 		return ERR_PTR(-ENOMEM);
 	ret = criu_objects_init(session);

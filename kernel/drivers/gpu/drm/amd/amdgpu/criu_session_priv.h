@@ -21,13 +21,13 @@
  * @last_id: last id given out, in a session of kind CHECKPOINT
  * @claims_ended: counts claims that came to an end; waiters look at it
  * @claim_wait: where they wait
- * @export_lock: held over export(), so that each object is exported once.
- *	Taken before @lock
+ * @export_lock: held over export(), so that each object is exported once
  * @holds: clients held, under the hold lock
  */
 struct criu_session {
 	struct file *file;
 	enum criu_session_kind kind;
+	/* Innermost but for get(). */
 	struct mutex lock;
 	struct rhashtable by_id;
 	struct rhashtable by_object;
@@ -35,6 +35,7 @@ struct criu_session {
 	u64 last_id;
 	unsigned long claims_ended;
 	wait_queue_head_t claim_wait;
+	/* Outermost: taken before @lock and before what export() takes. */
 	struct mutex export_lock;
 	struct list_head holds;
 };

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Kernel headers that the codec includes, for a host program: this one and its neighbours. */
+#ifndef SHIM_LINUX_TYPES_H_
+#define SHIM_LINUX_TYPES_H_
+
+#include_next <linux/types.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define SHIM_C_BEGIN extern "C" {
+#define SHIM_C_END }
+#else
+#define SHIM_C_BEGIN
+#define SHIM_C_END
+#endif
+
+#endif /* SHIM_LINUX_TYPES_H_ */

@@ -110,7 +110,7 @@ base::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
   const uint32_t function = bits(words[0], 2, 0);
   const bool in_memory = bits(words[0], 5, 4) == 1;
   const bool writes_first = bits(words[0], 7, 6) == 1;
-  const uint32_t reference = words[3];
+  uint32_t reference = words[3];
   const uint32_t mask = words[4];
   uint32_t value;
   if (writes_first) {
@@ -118,6 +118,8 @@ base::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
     if (!stream.progress()) write_register(stream, register_of(words[1]), reference);
     stream.progress() = 1;
     value = context_.registers.read(register_of(words[2]));
+    // The driver's TLB flush writes a whole request and waits for its VMID's bit alone.
+    reference &= mask;
   } else if (in_memory) {
     value = TRY(context_.memory.load<uint32_t>(stream.space(), address_of(words, 1)));
   } else {

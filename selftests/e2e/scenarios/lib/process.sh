@@ -59,7 +59,8 @@ last_step() {
 reached_or_gone() { [ "$(last_step)" -ge "$1" ] || gone "$PID"; }
 
 first_steps() { # first_steps STEP: is alive and has done that many
-  wait_until $STEP_SECONDS reached_or_gone "$1" && alive "$PID" || fail "no $1 steps"
+  wait_until $STEP_SECONDS reached_or_gone "$1" || fail "no $1 steps after $STEP_SECONDS s"
+  alive "$PID" || fail "the process is gone before step $1"
 }
 
 # goes_on FROM WHAT: it lives and does STEPS_WANTED steps after FROM

@@ -172,6 +172,7 @@ class Checker:
             raise
         problems = [f"left behind: {text}" for text in differences(guest.usage, before)]
         problems += [f"kernel: {text}" for text in guest.kernel.of(number)]
+        problems += guest.model_faults()
         self.record(step.suite, step.title, record.finish(status, problems))
 
     def _leave(self, guest: Guest, name: str) -> None:
@@ -179,6 +180,7 @@ class Checker:
         problems = []
         if guest.hardware.module != "none":
             problems += [f"rmmod amdgpu: {text}" for text in [guest.unload()] if text]
+        problems += guest.model_faults()
         problems += [text for text in [guest.halt()] if text]
         problems += [f"kernel: {text}" for text in guest.kernel.of(None)]
         for problem in problems:

@@ -198,6 +198,10 @@ class Guest:
         verb, text = self._expect(("unloaded", "fail"), Deadline(120), "rmmod amdgpu")
         return decode(text) if verb == "fail" else ""
 
+    def model_faults(self) -> list[str]:
+        """Complaints of the GPU models since the last call."""
+        return self._gpus.new_faults() if self._gpus else []
+
     def halt(self) -> str:
         """Powers the guest off in order; empty, or what went wrong in doing so."""
         assert self._qemu

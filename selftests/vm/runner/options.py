@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import lzma
 import shlex
 from pathlib import Path
 
-from .lab import ROOT, Failure, cache_root
 from .machine import DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib
 
 # What a GPU without PSP, SMU, VCN and JPEG needs; see the driver's ip_block_mask.
@@ -75,6 +73,8 @@ def _add_software(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("software")
     group.add_argument("--module", metavar="PATH|stock|none", default="build/module/7.2/amdgpu.ko",
                        help="amdgpu.ko to load; stock: the kernel package's (default %(default)s)")
+    group.add_argument("--function-trace", action="store_true",
+                       help="load the module as it is, with ftrace: takes 5 s longer")
     group.add_argument("--param", action="append", default=[], metavar="NAME=VALUE",
                        help="a further module parameter; may be repeated")
     group.add_argument("--append", default="", metavar="OPTIONS",
@@ -149,30 +149,3 @@ def hardware(options: argparse.Namespace) -> Hardware:
 
 def module_in_guest(choice: str) -> str:
     return "none" if choice == "none" else "/payload/module/amdgpu.ko"
-
-
-def stock_module() -> Path:
-    """The kernel package's own amdgpu.ko, which is in the lab's tool chain root."""
-    found = sorted(Path("/lib/modules").glob("*/kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko*"))
-    if not found:
-        raise Failure("the kernel package's amdgpu.ko is not in the lab: `make lab`")
-    if found[-1].suffix != ".xz":
-        return found[-1]
-    plain = cache_root() / "amdgpu-stock.ko"
-    if not plain.exists() or plain.stat().st_mtime < found[-1].stat().st_mtime:
-        plain.parent.mkdir(parents=True, exist_ok=True)
-        plain.write_bytes(lzma.decompress(found[-1].read_bytes()))
-    return plain
-
-
-def module_file(choice: str) -> Path | None:
-    """The module file on the host, or None when none is to be brought along."""
-    if choice == "none":
-        return None
-    if choice == "stock":
-        return stock_module()
-    path = Path(choice) if Path(choice).is_absolute() else ROOT / choice
-    if not path.exists():
-        raise Failure(f"{path} is missing: `make module` makes it "
-                      "(or --module stock, or --module none)")
-    return path

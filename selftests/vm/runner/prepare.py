@@ -9,15 +9,16 @@ from pathlib import Path
 
 from . import payload, softgpu
 from .lab import ROOT, VM, Failure, cache_root
-from .options import module_file
+from .module import module_file, quick_to_load
 
 
 def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[Path],
-                  run: Path, quiet: bool) -> tuple[Path, payload.Plan]:
+                  run: Path, quiet: bool, function_trace: bool = False) -> tuple[Path, payload.Plan]:
     """The payload disk, and what is on it."""
     entries = payload.manifest_entries(VM / "payload.txt", build)
     file = module_file(module)
     if file:
+        file = file if function_trace else quick_to_load(file, cache_root())
         entries.append(payload.Entry(file, "module/amdgpu.ko", True, "make module"))
     if with_softgpu:
         firmware = run / "firmware"

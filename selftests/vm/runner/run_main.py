@@ -93,7 +93,7 @@ def run(opts: argparse.Namespace) -> int:
         if opts.keep:
             say(f"run directory {work.path}, shared files {hive.path}")
         image, _ = prepare.payload_image(build, opts.module, bool(opts.gpus), opts.payload,
-                                      work.path, opts.quiet)
+                                      work.path, opts.quiet, opts.function_trace)
         scratch = scratch_image(opts.scratch.absolute(), opts.scratch_size) if opts.scratch else None
         setup = Setup(name=log.path.name, boot=boot, build=build, payload=image, run=work.path,
                       hive=hive.path, log=log.path, scratch=scratch, kvm=opts.kvm,
@@ -121,6 +121,7 @@ def command(guest: Guest, opts: argparse.Namespace, log: Path) -> int:
         problems = leaks(guest, before) if before else []
         if opts.unload:
             problems += [f"rmmod: {text}" for text in [guest.unload()] if text]
+        problems += guest.model_faults()
         problems += [text for text in [guest.halt()] if text]
     except GuestLost as error:
         output.close()

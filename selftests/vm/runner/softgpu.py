@@ -13,6 +13,8 @@ from .process import Child
 
 SOCKET_SECONDS = 10
 STOP_SECONDS = 10
+# How softgpu marks lines about requests that it cannot answer as the hardware would.
+FAULT = "model fault: "
 
 
 def binary(build: Path) -> Path:
@@ -39,6 +41,7 @@ class SoftGpus:
     def __init__(self) -> None:
         self.children: list[Child] = []
         self.sockets: list[Path] = []
+        self._read: dict[str, int] = {}
 
     @staticmethod
     def start(hardware: Hardware, build: Path, run: Path, hive: Path, log: Path,
@@ -75,6 +78,18 @@ class SoftGpus:
             if not child.alive() and (connected or child.how_it_ended() != "ended with status 0"):
                 return f"{child.name} {child.how_it_ended()}; its last lines:\n{child.last_lines()}"
         return ""
+
+    def new_faults(self) -> list[str]:
+        """What the models said since the last call about things that they do not model."""
+        found = []
+        for child in self.children:
+            with child.log.open(errors="replace") as log:
+                log.seek(self._read.get(child.name, 0))
+                while line := log.readline():
+                    if FAULT in line:
+                        found.append(f"{child.name}: {line.strip()}")
+                self._read[child.name] = log.tell()
+        return found
 
     def stop(self) -> str:
         """Ends all; empty, or what went wrong: a model that crashes or hangs when it should end."""

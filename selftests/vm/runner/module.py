@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which amdgpu.ko the guest gets."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import subprocess
+from pathlib import Path
+
+from .lab import ROOT, Failure, cache_root
+
+
+def module_file(choice: str) -> Path | None:
+    """The module file on the host, or None when none is to be brought along."""
+    if choice == "none":
+        return None
+    if choice == "stock":
+        return _stock()
+    path = Path(choice) if Path(choice).is_absolute() else ROOT / choice
+    if not path.exists():
+        raise Failure(f"{path} is missing: `make module` makes it "
+                      "(or --module stock, or --module none)")
+    return path
+
+
+def _stock() -> Path:
+    """The kernel package's own amdgpu.ko, which is in the lab's tool chain root."""
+    found = sorted(Path("/lib/modules").glob("*/kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko*"))
+    if not found:
+        raise Failure("the kernel package's amdgpu.ko is not in the lab: `make lab`")
+    if found[-1].suffix != ".xz":
+        return found[-1]
+    plain = cache_root() / "amdgpu-stock.ko"
+    if not plain.exists() or plain.stat().st_mtime < found[-1].stat().st_mtime:
+        plain.parent.mkdir(parents=True, exist_ok=True)
+        plain.write_bytes(lzma.decompress(found[-1].read_bytes()))
+    return plain
+
+
+def quick_to_load(module: Path, cache: Path) -> Path:
+    """The module without its list of places where functions can be traced.
+
+    For each of these places the kernel searches the module's whole symbol table (ftrace,
+    test_for_valid_rec), which is most of the time that insmod takes in an emulated machine. The
+    calls to __fentry__ stay and return at once; symbols and unwinding data stay, too.
+    """
+    with module.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+    copy = cache / f"amdgpu-{digest}.ko"
+    if copy.exists():
+        return copy
+    cache.mkdir(parents=True, exist_ok=True)
+    unfinished = copy.with_suffix(".new")
+    result = subprocess.run(
+        ["objcopy", "-R", "__mcount_loc", "-R", ".rela__mcount_loc", module, unfinished],
+        capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise Failure(f"objcopy cannot read {module}:\n{result.stderr}")
+    for old in sorted(cache.glob("amdgpu-*.ko"), key=lambda p: p.stat().st_mtime)[:-3]:
+        old.unlink(missing_ok=True)
+    unfinished.rename(copy)
+    return copy

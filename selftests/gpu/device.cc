@@ -22,7 +22,7 @@ constexpr uint64_t kFbBase = 0x8000000000;  // where a BIOS of this generation p
 HubRegisters::Spec hub_spec(Hub hub, const Vram& vram) {
   return {.hub = hub,
           .fb_base = kFbBase,
-          .segment = vram.segment(),
+          .segment = Vram::kSegment,
           .node = vram.node(),
           .nodes = vram.nodes()};
 }

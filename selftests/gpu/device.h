@@ -34,7 +34,7 @@ class MessageInterrupt {
 class Device final : public PciDevice {
  public:
   static constexpr uint64_t kMinVram = 256ull << 20;
-  static constexpr uint64_t kMaxVram = 64ull << 30;
+  static constexpr uint64_t kMaxVram = Vram::kMaxSize;
 
   struct Spec {
     uint64_t vram_size = 1ull << 30;

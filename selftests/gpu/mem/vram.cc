@@ -48,6 +48,8 @@ base::Result<std::unique_ptr<Vram>> Vram::create(const Spec& spec) {
   if (spec.nodes == 0 || spec.nodes > kMaxNodes || spec.node >= spec.nodes)
     return base::Error::of(EINVAL, "node {} of {}: at most {} GPUs, counted from 0", spec.node,
                            spec.nodes, kMaxNodes);
+  if (spec.size == 0 || spec.size > kMaxSize)
+    return base::Error::of(EINVAL, "VRAM of {} bytes", spec.size);
   if (spec.nodes > 1 && spec.hive_dir.empty())
     return base::Error::of(EINVAL, "GPUs of a hive need a common directory");
   base::Fd fd = TRY(spec.hive_dir.empty() ? open_anonymous(spec.size) : open_shared(spec));
@@ -64,8 +66,9 @@ std::span<std::byte> Vram::peer(unsigned node) {
   auto fd = base::Fd::open(path_of(spec_.hive_dir, node).c_str(), O_RDWR);
   struct stat info;
   if (!fd.ok() || fstat(fd->get(), &info) != 0) return {};
-  if (static_cast<uint64_t>(info.st_size) != spec_.size) return {};
-  auto mapped = base::Mapping::map(spec_.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (size == 0 || size > kMaxSize) return {};
+  auto mapped = base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                                    fd->get());
   if (!mapped.ok()) return {};
   mapping = std::move(*mapped);
@@ -73,10 +76,10 @@ std::span<std::byte> Vram::peer(unsigned node) {
 }
 
 std::span<std::byte> Vram::find(uint64_t address, size_t size) {
-  const uint64_t node = address / segment();
+  const uint64_t node = address / kSegment;
   if (node >= spec_.nodes) return {};
   const auto memory = peer(static_cast<unsigned>(node));
-  const uint64_t offset = address % segment();
+  const uint64_t offset = address % kSegment;
   if (offset >= memory.size()) return {};
   return memory.subspan(offset, std::min<uint64_t>(size, memory.size() - offset));
 }

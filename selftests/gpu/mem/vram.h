@@ -18,6 +18,9 @@ namespace gpu {
 class Vram {
  public:
   static constexpr unsigned kMaxNodes = 8;
+  static constexpr uint64_t kMaxSize = 64ull << 30;
+  // Distance of two nodes in the hive's address space; the GPUs may differ in size.
+  static constexpr uint64_t kSegment = kMaxSize;
 
   struct Spec {
     uint64_t size;
@@ -29,8 +32,6 @@ class Vram {
   static base::Result<std::unique_ptr<Vram>> create(const Spec& spec);
 
   uint64_t size() const { return own_.size(); }
-  // Address space between two nodes of the hive.
-  uint64_t segment() const { return own_.size(); }
   unsigned node() const { return spec_.node; }
   unsigned nodes() const { return spec_.nodes; }
   const base::Fd& fd() const { return fd_; }

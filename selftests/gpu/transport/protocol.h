@@ -87,6 +87,7 @@ struct RegionInfo {
 static_assert(sizeof(RegionInfo) == 32);
 
 inline constexpr uint32_t kIrqMsi = 1;
+inline constexpr uint32_t kIrqError = 3;
 inline constexpr uint32_t kIrqs = 5;
 inline constexpr uint32_t kIrqEventfd = 1;
 inline constexpr uint32_t kIrqNoResize = 8;

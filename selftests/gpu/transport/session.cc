@@ -156,7 +156,8 @@ base::Result<Session::Reply> Session::get_region_info(Message& message) {
 base::Result<Session::Reply> Session::get_irq_info(Message& message) {
   const auto asked = front<IrqInfo>(message);
   TRY(check_argsz(asked.argsz, sizeof(asked)));
-  if (asked.index >= kIrqs) return invalid("no such interrupt");
+  // A device that has no error interrupt says so by refusing, as vfio-pci does.
+  if (asked.index >= kIrqs || asked.index == kIrqError) return invalid("no such interrupt");
   IrqInfo info{.argsz = sizeof(info), .flags = 0, .index = asked.index, .count = 0};
   if (asked.index == kIrqMsi) {
     info.flags = kIrqEventfd | kIrqNoResize;

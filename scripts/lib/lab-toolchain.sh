@@ -11,7 +11,8 @@ apt_in_toolchain() {
   retry 3 in_toolchain env DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends "$@"
 }
 
-# bootstrap ROOT: a minimal trixie with apt, replacing what was there.
+# bootstrap ROOT: a minimal trixie with apt, replacing what was there. No fsync for each file: what
+# a power failure spoils is made again.
 bootstrap() {
   local root=$1 option options=()
   while read -r option; do
@@ -19,7 +20,7 @@ bootstrap() {
   done < <(apt_network_options)
   rm -rf --one-file-system "$root" "$root.new"
   retry 3 mmdebstrap --mode=root --variant=apt --include=ca-certificates \
-    --aptopt='Apt::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' \
+    --dpkgopt=force-unsafe-io --aptopt='Apt::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' \
     "${options[@]}" trixie "$root.new" "deb $MIRROR trixie main"
   cp -L /etc/resolv.conf "$root.new/etc/resolv.conf"
   # A mirror or proxy may have a certificate that only this machine's administrator vouches for.
@@ -94,7 +95,7 @@ step_toolchain_tools() {
     libzstd-dev liblz4-dev libxxhash-dev libcli11-dev libfmt-dev libbenchmark-dev libssl-dev
     nlohmann-json3-dev libhsa-runtime-dev libhsa-runtime64-1)
   local images=(busybox-static e2fsprogs cpio xz-utils zstd kmod)
-  local rest=(shellcheck pyflakes3 mandoc strace file diffutils procps iproute2)
+  local rest=(shellcheck pyflakes3 python3-ply mandoc strace file diffutils procps iproute2)
   in_toolchain dpkg --configure -a
   apt_in_toolchain install "${compilers[@]}" "${builders[@]}" "${libraries[@]}" "${images[@]}" \
     "${rest[@]}"

@@ -2,10 +2,14 @@
 # shellcheck shell=bash
 # Static checks of everything that does not go into the kernel.
 
-shell_scripts() {
-  files | while read -r path; do
-    case $path in *.sh) echo "$path" ;; *) head -n 1 "$path" | grep -qE '^#!.*\b(ba|da)?sh$' && echo "$path" ;; esac
-  done || true
+# with_interpreter SUFFIX PATTERN: files with that suffix, or with that interpreter in line one.
+with_interpreter() {
+  local path first
+  while read -r path; do
+    first=
+    IFS= read -r first <"$path" || true
+    if [[ $path == *"$1" || $first =~ ^\#!.*$2$ ]]; then printf '%s\n' "$path"; fi
+  done < <(files)
 }
 
 check_spdx() {
@@ -21,13 +25,9 @@ check_spdx() {
   return "$bad"
 }
 
-check_shellcheck() { shell_scripts | xargs shellcheck -x; }
+check_shellcheck() { with_interpreter .sh '[/ ](ba|da)?sh' | xargs shellcheck -x -S warning; }
 
-check_python() {
-  files | while read -r path; do
-    case $path in *.py) echo "$path" ;; *) head -n 1 "$path" | grep -qE '^#!.*python3' && echo "$path" ;; esac
-  done | xargs -r pyflakes3
-}
+check_python() { with_interpreter .py python3 | xargs -r pyflakes3; }
 
 check_man() {
   local list

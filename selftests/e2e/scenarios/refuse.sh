@@ -137,7 +137,7 @@ scenario_dump_killed() {
 }
 
 scenario_stock_ioctl() {
-  local program=$PAYLOAD/kselftests/stock_criu_op
+  local program=$PAYLOAD/amdgpu_criu/stock_criu_op
   [ -x "$program" ] || fail "$program is missing"
   "$program" || fail "stock_criu_op ended with status $?"
 }

@@ -96,7 +96,7 @@ scenario_reloaded_driver() {
 # Over two boots with the same scratch disk: the first half leaves images, log and these facts.
 keep_for_next_boot() { # keep_for_next_boot NAME
   {
-    declare -p PID STEP_BEFORE READY
+    declare -p PID STEP_BEFORE READY USAGE
     echo "OLD_GPU_IDS='$(gpu_ids | tr '\n' ' ')'"
     echo "OLD_BOOT=$(cat /proc/sys/kernel/random/boot_id)"
   } >"$KEPT/$1.facts"
@@ -127,7 +127,7 @@ restore_from_boot_before() {
   [ "$OLD_BOOT" != "$(cat /proc/sys/kernel/random/boot_id)" ] || fail "this is the same boot"
   LOG=$SCRATCH/e2e/${name}_dump/workload.log
   PIDS+=("$PID")
-  echo "process of the boot before: $(describe_workload); GPUs then $OLD_GPU_IDS now $(gpu_ids | tr '\n' ' ')"
+  echo "process of the boot before: $USAGE; GPUs then $OLD_GPU_IDS now $(gpu_ids | tr '\n' ' ')"
   restore_and_check restore "$KEPT/$name/images"
   ends_well "after the restore"
   rm -rf "${KEPT:?}/$name" "$KEPT/$name.facts"

@@ -5,7 +5,7 @@
 PLUGIN_DIR=$PAYLOAD/plugin
 
 need_plugin() {
-  [ -e "$PLUGIN_DIR/amdgpu_plugin.so" ] || fail "$PLUGIN_DIR/amdgpu_plugin.so is missing"
+  compgen -G "$PLUGIN_DIR/*.so" >/dev/null || fail "there is no plugin in $PLUGIN_DIR"
   command -v "$CRIU" >/dev/null || fail "there is no $CRIU"
 }
 
@@ -38,6 +38,7 @@ image_bytes() { du -sb "$1" | cut -f1; }
 
 # dump_and_kill WHAT IMAGES: sets STEP_BEFORE
 dump_and_kill() {
+  USAGE=$(gpu_usage)
   criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
   gone "$PID" || fail "$1: the dumped process is still there"
   STEP_BEFORE=$(last_step)
@@ -50,6 +51,7 @@ restore_and_check() {
   alive "$PID" || fail "$1: there is no process $PID after the restore"
   goes_on "$STEP_BEFORE" "$1"
   all_memory_is_right "$1"
+  [ "$(gpu_usage)" = "$USAGE" ] || fail "$1: KFD counts $(gpu_usage), before the dump $USAGE"
   echo "$1 $RESTORE_SECONDS s, step $STEP_BEFORE -> $(last_step), all memory right"
 }
 

@@ -91,7 +91,20 @@ ends_well() {
   grep -q '^final ok' "$LOG" || fail "$1: $(tail -n 5 "$LOG")"
 }
 
+# gpu_usage: what KFD counts for the process: its queues, and its VRAM on all GPUs
+gpu_usage() {
+  local proc=/sys/class/kfd/kfd/proc/$PID file bytes=0 queues=("/sys/class/kfd/kfd/proc/$PID/queues/"*)
+  for file in "$proc"/vram_*; do
+    [ -e "$file" ] && bytes=$((bytes + $(cat "$file")))
+  done
+  echo "${#queues[@]} queues, $(mebibytes $bytes) MiB VRAM ($bytes bytes)"
+}
+
 describe_workload() {
-  echo "$(fact bos) BOs, $(fact bytes) bytes ($(mebibytes "$(fact bytes)") MiB)," \
-    "$(fact queues) queues, $(fact events) events, $(fact gpus) GPUs"
+  USAGE=$(gpu_usage)
+  case $READY in
+    *" bos "*) echo "$(fact bos) BOs, $(mebibytes "$(fact bytes)") MiB, $(fact events) events," \
+      "$(fact gpus) GPUs; KFD counts $USAGE" ;;
+    *) echo "KFD counts $USAGE" ;;
+  esac
 }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+// The functions that CRIU calls: they turn Results into its return values, log each error once,
+// and let no exception out.
+#include <signal.h>
+
+#include <exception>
+
+#include "base/log.h"
+#include "criu/abi.h"
+#include "criu/plugin.h"
+#include "criu/program.h"
+
+namespace criu {
+namespace {
+
+using base::Error;
+using base::Result;
+
+// CRIU's word for "not mine: ask the next plugin".
+constexpr int kNotMine = -ENOTSUP;
+// No GPU node maps this offset: mmap() fails, and the restore with it.
+constexpr uint64_t kUnmappable = ~0xfffull;
+
+std::unique_ptr<Plugin> plugin;
+std::unique_ptr<Parts> test_parts;
+
+// Runs `body`, a Result, and logs its error. on_value turns the value into CRIU's answer.
+template <typename Body, typename OnValue>
+int guarded(const char* what, Body body, OnValue on_value) {
+  if (!plugin) return kNotMine;
+  try {
+    auto result = body();
+    if (result.ok()) return on_value(*result);
+    base::log_error("{}: {}", what, result.error().message());
+    // ENOTSUP would be taken for "not mine".
+    return result.error().code() == ENOTSUP ? -EINVAL : -result.error().code();
+  } catch (const std::exception& exception) {
+    base::log_error("{}: {}", what, exception.what());
+    return -ENOMEM;
+  }
+}
+
+int zero_if_mine(bool mine) { return mine ? 0 : kNotMine; }
+
+int checkpoint_devices(int pid) {
+  return guarded("pausing GPU work", [&] { return plugin->checkpoint_devices(pid); }, zero_if_mine);
+}
+
+int dump_ext_file(int fd, int id) {
+  return guarded("dumping a GPU file", [&] { return plugin->dump_file(fd, id); }, zero_if_mine);
+}
+
+int handle_device_vma(int, const struct stat* status) {
+  return guarded("examining a mapping", [&] { return plugin->handle_vma(*status); }, zero_if_mine);
+}
+
+int dump_finish(int) {
+  if (plugin) plugin->finish_dump();
+  return 0;
+}
+
+int restore_ext_file(int id, bool* retry) {
+  return guarded(
+      "restoring a GPU file", [&] { return plugin->restore_file(id); },
+      [&](std::optional<base::Fd>& fd) {
+        if (!fd) return kNotMine;
+        if (is_43()) *retry = false;
+        return fd->release();
+      });
+}
+
+// CRIU goes on after an error here, with the old offset: an offset that cannot be mapped stops it.
+int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_offset, int* fd) {
+  const int result = guarded(
+      "finding a GPU mapping", [&] { return plugin->map(address); },
+      [&](std::optional<restore::NewMapping>& mapping) {
+        if (!mapping) return kNotMine;
+        *new_offset = mapping->offset;
+        *fd = mapping->file.release();
+        return 1;
+      });
+  if (result >= 0 || result == kNotMine) return result;
+  base::log_error("the mapping of {} at {:#x} cannot be restored", path, address);
+  *new_offset = kUnmappable;
+  *fd = -1;
+  return 1;
+}
+
+int resume_devices_late(int pid) {
+  const int result =
+      guarded("resuming GPU work", [&] { return plugin->resume(pid); }, zero_if_mine);
+  if (result < 0 && result != kNotMine && !is_43()) {
+    base::log_error(
+        "process {} cannot go on without its GPU and is killed; this CRIU (before 4.3) "
+        "will call the restore a success all the same",
+        pid);
+    kill(pid, SIGKILL);
+  }
+  return result;
+}
+
+int init(int stage) {
+  send_log_to_criu();
+  try {
+    auto created = Plugin::create(stage, test_parts ? std::move(*test_parts) : real_parts());
+    test_parts.reset();
+    if (!created.ok()) {
+      base::log_error("{}", created.error().message());
+      return -created.error().code();
+    }
+    plugin = std::move(*created);
+    return 0;
+  } catch (const std::exception& exception) {
+    base::log_error("cannot start: {}", exception.what());
+    return -ENOMEM;
+  }
+}
+
+// Before 4.3 nothing else tells the end of a dump, failed ones included.
+void fini(int, int) { plugin.reset(); }
+
+template <typename Type>
+void* hook(Type* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+void set_parts_for_test(Parts parts) { test_parts = std::make_unique<Parts>(std::move(parts)); }
+
+}  // namespace criu
+
+extern "C" {
+extern criu::Descriptor CR_PLUGIN_DESC;
+[[gnu::visibility("default")]] criu::Descriptor CR_PLUGIN_DESC = {
+    .name = "amdgpu_criu_plugin",
+    .init = criu::init,
+    .exit = criu::fini,
+    .version = criu::kVersion41,
+    .max_hooks = criu::kHookCount41,
+    .hooks = {},
+};
+}
+
+namespace criu {
+namespace {
+
+[[gnu::constructor]] void complete_descriptor() {
+  CR_PLUGIN_DESC.hooks[kDumpExtFile] = hook<DumpExtFile>(dump_ext_file);
+  CR_PLUGIN_DESC.hooks[kRestoreExtFile] = hook<RestoreExtFile>(restore_ext_file);
+  CR_PLUGIN_DESC.hooks[kHandleDeviceVma] = hook<HandleDeviceVma>(handle_device_vma);
+  CR_PLUGIN_DESC.hooks[kUpdateVmaMap] = hook<UpdateVmaMap>(update_vma_map);
+  CR_PLUGIN_DESC.hooks[kResumeDevicesLate] = hook<ResumeDevicesLate>(resume_devices_late);
+  CR_PLUGIN_DESC.hooks[kCheckpointDevices] = hook<CheckpointDevices>(checkpoint_devices);
+  CR_PLUGIN_DESC.hooks[kDumpFinish] = hook<DumpFinish>(dump_finish);
+  if (!is_43()) return;
+  CR_PLUGIN_DESC.version = kVersion43;
+  CR_PLUGIN_DESC.max_hooks = kHookCount43;
+}
+
+}  // namespace
+}  // namespace criu

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "criu/plugin.h"
+
+#include "criu/abi.h"
+#include "criu/program.h"
+
+namespace criu {
+
+using base::Error;
+using base::Fd;
+using base::Result;
+using base::Status;
+
+Parts real_parts() { return {kernel::make_ioctl_api(), {}, gpu::make_sdma_engine}; }
+
+Plugin::Plugin(int stage, Parts parts)
+    : stage_(stage),
+      parts_(std::move(parts)),
+      host_(host::Host::create(parts_.host)),
+      store_(make_fd_store()) {}
+
+Result<std::unique_ptr<Plugin>> Plugin::create(int stage, Parts parts) {
+  std::unique_ptr<Plugin> plugin(new Plugin(stage, std::move(parts)));
+  TRY(plugin->prepare());
+  return plugin;
+}
+
+Status Plugin::prepare() {
+  options_ = TRY(options::parse(plugin_options()));
+  if (stage_ == kStageRestore && required_by_images()) {
+    auto images = TRY(image::Set::load(TRY(image_directory())));
+    restore_.emplace(TRY(restore::Restore::create(
+        {*parts_.api, host_, *store_, parts_.make_engine, options_}, std::move(images))));
+  }
+  return {};
+}
+
+Result<bool> Plugin::checkpoint_devices(pid_t pid) {
+  // Not every pid is one of a process: -1 is announced as a marker.
+  if (stage_ != kStageDump || !host_.has_kfd() || pid <= 0) return false;
+  if (!dump_)
+    dump_ = std::make_unique<dump::Dump>(dump::Environment{*parts_.api, host_, parts_.make_engine,
+                                                           options_, TRY(image_directory())});
+  TRY(dump_->pause(pid));
+  return dump_->has_paused();
+}
+
+Result<bool> Plugin::dump_file(int fd, int id) {
+  const auto node = host_.classify(fd);
+  if (stage_ != kStageDump || !node) return false;
+  if (!dump_) return Error(EOPNOTSUPP, "a GPU node is open, but this machine has no /dev/kfd");
+  const bool ours = TRY(dump_->dump_file(fd, id));
+  if (dump_->has_written()) TRY(require_at_restore());
+  return ours;
+}
+
+Result<bool> Plugin::handle_vma(const struct stat& status) {
+  if (!host_.classify(status)) return false;
+  // Which process the mapping is of is not told here; Dump::pause() has seen them all.
+  return stage_ == kStagePreDump || (dump_ && dump_->has_paused());
+}
+
+Result<std::optional<Fd>> Plugin::restore_file(int id) {
+  if (!restore_) return std::optional<Fd>();
+  return restore_->open_file(id);
+}
+
+Result<std::optional<restore::NewMapping>> Plugin::map(uint64_t start) {
+  if (!restore_) return std::optional<restore::NewMapping>();
+  return restore_->map(start);
+}
+
+Result<bool> Plugin::resume(pid_t pid) {
+  if (!restore_) return false;
+  return restore_->resume(pid);
+}
+
+}  // namespace criu

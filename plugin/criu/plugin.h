@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+// The state behind the hooks.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "dump/dump.h"
+#include "gpu/engine.h"
+#include "host/host.h"
+#include "kernel/api.h"
+#include "restore/restore.h"
+
+namespace criu {
+
+// What the plugin works on; a test puts its own in place before init().
+struct Parts {
+  std::unique_ptr<kernel::Api> api;
+  host::Config host;
+  gpu::EngineFactory make_engine;
+};
+Parts real_parts();
+
+class Plugin {
+ public:
+  static base::Result<std::unique_ptr<Plugin>> create(int stage, Parts parts);
+
+  base::Result<bool> checkpoint_devices(pid_t pid);
+  base::Result<bool> dump_file(int fd, int id);
+  base::Result<bool> handle_vma(const struct stat& status);
+  void finish_dump() { dump_.reset(); }
+
+  base::Result<std::optional<base::Fd>> restore_file(int id);
+  base::Result<std::optional<restore::NewMapping>> map(uint64_t start);
+  base::Result<bool> resume(pid_t pid);
+
+ private:
+  Plugin(int stage, Parts parts);
+  base::Status prepare();
+
+  int stage_;
+  Parts parts_;
+  host::Host host_;
+  std::unique_ptr<restore::FdStore> store_;
+  options::Options options_;
+  // At most one of them; they refer to what is above.
+  std::unique_ptr<dump::Dump> dump_;
+  std::optional<restore::Restore> restore_;
+};
+
+// For tests: what the next init() works on.
+void set_parts_for_test(Parts parts);
+
+}  // namespace criu

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "criu/program.h"
+
+#include <cstring>
+
+#include "base/log.h"
+#include "criu/abi.h"
+
+namespace criu {
+namespace {
+
+using base::Error;
+using base::Fd;
+using base::Result;
+
+constexpr char kInventoryName[] = "amdgpu_criu_plugin";
+
+void log_to_criu(base::LogLevel level, const std::string& line) {
+  const char* mark = level == base::LogLevel::kError     ? "Error "
+                     : level == base::LogLevel::kWarning ? "Warn  "
+                                                         : "";
+  print_on_level(static_cast<unsigned>(level), "%s(amdgpu): %s\n", mark, line.c_str());
+}
+
+class CriuFdStore : public restore::FdStore {
+ public:
+  Result<int> add(const Fd& fd) override {
+    if (!fdstore_add) return Error(ENOSYS, "this CRIU has no descriptor store");
+    const int id = fdstore_add(fd.get());
+    if (id < 0) return Error(EIO, "CRIU could not store a descriptor");
+    return id;
+  }
+  Result<Fd> get(int id) override {
+    if (!fdstore_get) return Error(ENOSYS, "this CRIU has no descriptor store");
+    Fd fd(fdstore_get(id));
+    if (!fd.valid()) return Error(EIO, "CRIU could not return a stored descriptor");
+    return fd;
+  }
+};
+
+}  // namespace
+
+bool is_43() { return criu_plugin_get_options != nullptr; }
+
+Result<int> image_directory() {
+  const int fd = criu_get_image_dir ? criu_get_image_dir() : -1;
+  if (fd < 0) return Error(ENOENT, "CRIU has no image directory");
+  return fd;
+}
+
+std::vector<std::string> plugin_options() {
+  int argc = 0;
+  char** argv = nullptr;
+  if (!is_43() || criu_plugin_get_options(&argc, &argv) != 0) return {};
+  std::vector<std::string> result;
+  for (int i = 1; i < argc; i++) result.emplace_back(argv[i]);
+  return result;
+}
+
+void send_log_to_criu() {
+  if (print_on_level) base::set_log_sink(log_to_criu);
+}
+
+base::Status require_at_restore() {
+  // CRIU counts every call: a second one would make restore look for a second plugin.
+  static bool required = false;
+  if (required) return {};
+  if (add_inventory_plugin && add_inventory_plugin(kInventoryName) != 0)
+    return Error(ENOMEM, "cannot put the plugin into CRIU's inventory");
+  required = true;
+  return {};
+}
+
+bool required_by_images() {
+  return !check_and_remove_inventory_plugin ||
+         check_and_remove_inventory_plugin(kInventoryName, strlen(kInventoryName));
+}
+
+std::unique_ptr<restore::FdStore> make_fd_store() { return std::make_unique<CriuFdStore>(); }
+
+}  // namespace criu

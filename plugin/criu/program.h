@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+// The criu program that has loaded us, in our terms. Only this folder knows its ABI.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "restore/fd_store.h"
+
+namespace criu {
+
+// CRIU 4.3 or later: more hooks, options, and errors of RESUME_DEVICES_LATE are heeded.
+bool is_43();
+base::Result<int> image_directory();
+std::vector<std::string> plugin_options();
+void send_log_to_criu();
+
+// Makes the plugin mandatory at restore. Only the first call does something.
+base::Status require_at_restore();
+// Whether the images being restored ask for this plugin.
+bool required_by_images();
+
+std::unique_ptr<restore::FdStore> make_fd_store();
+
+}  // namespace criu

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "host/host.h"
+
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace host {
+namespace {
+
+using base::Error;
+namespace fs = std::filesystem;
+
+constexpr char kKfdDeviceNumber[] = "/sys/class/kfd/kfd/dev";
+
+std::optional<dev_t> find_kfd(const Config& config) {
+  std::ifstream in(kKfdDeviceNumber);
+  unsigned major = 0, minor = 0;
+  char colon = 0;
+  if (in >> major >> colon >> minor && colon == ':') return makedev(major, minor);
+  struct stat status;
+  if (stat(config.kfd_path.c_str(), &status) == 0 && S_ISCHR(status.st_mode)) return status.st_rdev;
+  return std::nullopt;
+}
+
+Result<Fd> take_file(pid_t pid, int number) {
+  Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd.valid()) return Error::system("cannot open process {}", pid);
+  Fd file(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd.get(), number, 0)));
+  if (!file.valid()) return Error::system("cannot get descriptor {} of process {}", number, pid);
+  return file;
+}
+
+// One line of /proc/PID/maps.
+struct MapsLine {
+  uint64_t start = 0, end = 0, offset = 0, inode = 0;
+};
+
+std::optional<MapsLine> parse_maps_line(const std::string& line) {
+  MapsLine result;
+  char permissions[8], device[32];
+  const int fields = sscanf(line.c_str(), "%lx-%lx %7s %lx %31s %lu", &result.start, &result.end,
+                            permissions, &result.offset, device, &result.inode);
+  if (fields != 6) return std::nullopt;
+  return result;
+}
+
+}  // namespace
+
+Host Host::create(Config config) {
+  const auto kfd = config.kfd_device ? config.kfd_device : find_kfd(config);
+  return Host(std::move(config), kfd);
+}
+
+std::optional<NodeId> Host::classify(const struct stat& status) const {
+  if (!S_ISCHR(status.st_mode)) return std::nullopt;
+  const unsigned minor = gnu_dev_minor(status.st_rdev);
+  if (kfd_device_ && status.st_rdev == *kfd_device_) return NodeId{NodeKind::kKfd, minor};
+  if (gnu_dev_major(status.st_rdev) == config_.render_major && minor >= config_.first_render_minor)
+    return NodeId{NodeKind::kRender, minor};
+  return std::nullopt;
+}
+
+std::optional<NodeId> Host::classify(int fd) const {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return std::nullopt;
+  return classify(status);
+}
+
+Result<Fd> Host::open_kfd() const { return Fd::open(config_.kfd_path.c_str(), O_RDWR); }
+
+Result<Fd> Host::open_render(unsigned minor) const {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_.dri_directory, error)) {
+    struct stat status;
+    if (stat(entry.path().c_str(), &status) != 0) continue;
+    const auto node = classify(status);
+    if (!node || node->kind != NodeKind::kRender || node->minor != minor) continue;
+    Fd fd = TRY(Fd::open(entry.path().c_str(), O_RDWR));
+    const auto opened = classify(fd.get());
+    if (opened && opened->kind == NodeKind::kRender && opened->minor == minor) return fd;
+  }
+  return Error::of(ENOENT, "there is no device node for render minor {} in {}", minor,
+                   config_.dri_directory);
+}
+
+Result<std::vector<topology::Gpu>> Host::gpus() const {
+  return topology::read_gpus(config_.topology_nodes);
+}
+
+Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
+  std::vector<ProcessFile> result;
+  std::error_code error;
+  const fs::path directory = std::format("/proc/{}/fd", pid);
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    struct stat status;
+    if (stat(entry.path().c_str(), &status) != 0) continue;
+    const auto node = classify(status);
+    if (!node) continue;
+    const std::string name = entry.path().filename();
+    int number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    result.push_back({number, *node, TRY(take_file(pid, number))});
+  }
+  if (error)
+    return Error::of(error.value(), "cannot list the files of process {}: {}", pid,
+                     error.message());
+  return result;
+}
+
+Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
+  std::ifstream maps(std::format("/proc/{}/maps", pid));
+  if (!maps) return Error::of(errno, "cannot read the mappings of process {}", pid);
+  std::vector<ProcessVma> result;
+  dev_t previous = 0;  // device of the file-backed mapping before; 0: not a device
+  for (std::string line; std::getline(maps, line);) {
+    const auto map = parse_maps_line(line);
+    if (!map || map->inode == 0) continue;
+    struct stat status;
+    const std::string link = std::format("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
+    const bool device = stat(link.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
+    const dev_t before = std::exchange(previous, device ? status.st_rdev : 0);
+    if (!device) continue;
+    if (const auto node = classify(status))
+      result.push_back({map->start, map->end, map->offset, *node, before == status.st_rdev});
+  }
+  return result;
+}
+
+Result<bool> same_file(int a, int b) {
+  const pid_t self = getpid();
+  const long result = syscall(SYS_kcmp, self, self, KCMP_FILE, a, b);
+  if (result < 0) return Error::system("cannot compare open files");
+  return result == 0;
+}
+
+Result<pid_t> namespace_pid(pid_t pid) {
+  std::ifstream status(std::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("NSpid:")) continue;
+    std::istringstream numbers(line.substr(6));
+    pid_t last = 0;
+    for (pid_t number; numbers >> number;) last = number;
+    if (last > 0) return last;
+  }
+  return Error::of(ESRCH, "cannot read the status of process {}", pid);
+}
+
+std::string comm_of(pid_t pid) {
+  std::ifstream in(std::format("/proc/{}/comm", pid));
+  std::string comm;
+  std::getline(in, comm);
+  return comm;
+}
+
+}  // namespace host

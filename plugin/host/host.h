@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the plugin asks this machine: which device nodes are GPUs, and which of them a process has
+// open or mapped.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "topology/topology.h"
+
+namespace host {
+
+using base::Fd;
+using base::Result;
+
+enum class NodeKind { kKfd, kRender };
+
+struct NodeId {
+  NodeKind kind;
+  unsigned minor;
+};
+
+// Defaults are those of a real machine; tests put other devices in the place of GPUs.
+struct Config {
+  std::string kfd_path = "/dev/kfd";
+  std::string dri_directory = "/dev/dri";
+  std::string topology_nodes = topology::kNodes;
+  std::optional<dev_t> kfd_device;  // unset: as sysfs says, or else the node at kfd_path
+  unsigned render_major = 226;
+  unsigned first_render_minor = 128;
+};
+
+// An open GPU node of a process, held by us too.
+struct ProcessFile {
+  int number;
+  NodeId node;
+  Fd file;
+};
+
+struct ProcessVma {
+  uint64_t start;
+  uint64_t end;
+  uint64_t offset;
+  NodeId node;
+  bool continues;  // see image::Vma
+};
+
+class Host {
+ public:
+  static Host create(Config config = {});
+
+  bool has_kfd() const { return kfd_device_.has_value(); }
+  std::optional<NodeId> classify(const struct stat& status) const;
+  std::optional<NodeId> classify(int fd) const;
+
+  Result<Fd> open_kfd() const;
+  // Looked up by device number: in a container the name may differ.
+  Result<Fd> open_render(unsigned minor) const;
+  Result<std::vector<topology::Gpu>> gpus() const;
+
+  // pid must be traced by the caller.
+  Result<std::vector<ProcessFile>> files_of(pid_t pid) const;
+  Result<std::vector<ProcessVma>> vmas_of(pid_t pid) const;
+
+ private:
+  Host(Config config, std::optional<dev_t> kfd) : config_(std::move(config)), kfd_device_(kfd) {}
+
+  Config config_;
+  std::optional<dev_t> kfd_device_;
+};
+
+// Whether two of our descriptors are of one open file.
+Result<bool> same_file(int a, int b);
+// Number of a process in its own (innermost) pid namespace.
+Result<pid_t> namespace_pid(pid_t pid);
+std::string comm_of(pid_t pid);
+
+}  // namespace host

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace image {
+
+// XXH3-128 in its canonical (big-endian) form.
+using Sum = std::array<std::byte, 16>;
+Sum checksum(std::span<const std::byte> bytes);
+uint64_t short_checksum(std::span<const std::byte> bytes);
+
+}  // namespace image

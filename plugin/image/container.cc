@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "image/container.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+namespace image {
+namespace {
+
+using base::Error;
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr char kMagic[8] = {'A', 'M', 'D', 'G', 'C', 'R', 'I', 'U'};
+// Bounds what a damaged or hostile header can make us allocate.
+constexpr uint64_t kMaxMetadata = 1ull << 30;
+
+Bytes bytes_of(const Header& header) { return std::as_bytes(std::span(&header, 1)); }
+uint64_t sum_of(const Header& header) {
+  return short_checksum(bytes_of(header).first(offsetof(Header, sum)));
+}
+
+Header make_header(Kind kind, uint64_t offset, Bytes metadata) {
+  Header header{};
+  memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.format = kFormat;
+  header.kind = static_cast<uint32_t>(kind);
+  header.metadata_offset = offset;
+  header.metadata_size = metadata.size();
+  header.metadata_sum = checksum(metadata);
+  header.sum = sum_of(header);
+  return header;
+}
+
+Status write_at(const Fd& file, const std::string& name, uint64_t offset, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(file.get(), bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return Error::system("cannot write image {}", name);
+    if (written == 0) return Error::of(EIO, "cannot write image {}: nothing was written", name);
+    bytes = bytes.subspan(written);
+    offset += written;
+  }
+  return {};
+}
+
+// Some file systems report a failed write only here.
+Status sync_and_close(Fd& file, const std::string& name) {
+  if (fdatasync(file.get()) != 0) return Error::system("cannot write image {} to disk", name);
+  if (close(file.release()) != 0) return Error::system("cannot close image {}", name);
+  return {};
+}
+
+Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to) {
+  while (!to.empty()) {
+    const ssize_t got = pread(file.get(), to.data(), to.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Error::system("cannot read image {}", name);
+    if (got == 0) return Error::of(EBADMSG, "image {} is truncated", name);
+    to = to.subspan(got);
+    offset += got;
+  }
+  return {};
+}
+
+Status check_header(const Header& header, const std::string& name, Kind kind, uint64_t size) {
+  auto bad = [&](const char* why) { return Error::of(EBADMSG, "image {}: {}", name, why); };
+  if (memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
+    return bad("is not an image of this plugin, or is damaged");
+  if (header.sum != sum_of(header)) return bad("its header is damaged (checksum does not match)");
+  if (header.format != kFormat)
+    return Error::of(EOPNOTSUPP, "image {} is of format {}; this plugin reads format {}", name,
+                     header.format, kFormat);
+  if (header.kind != static_cast<uint32_t>(kind))
+    return bad("holds something else than its name says");
+  if (header.reserved != 0) return bad("has an unknown header field set");
+  if (header.metadata_size > kMaxMetadata || header.metadata_offset > size ||
+      header.metadata_size > size - header.metadata_offset)
+    return bad("is truncated");
+  if (header.metadata_offset + header.metadata_size != size)
+    return bad("has extra bytes at its end");
+  if (header.metadata_offset < (kind == Kind::kContents ? kDataStart : sizeof(Header)))
+    return bad("its header is inconsistent");
+  if (kind != Kind::kContents && header.metadata_offset != sizeof(Header))
+    return bad("its header is inconsistent");
+  return {};
+}
+
+Status check_padding(const Fd& file, const std::string& name) {
+  std::vector<std::byte> padding(kDataStart - sizeof(Header));
+  TRY(read_at(file, name, sizeof(Header), padding));
+  if (std::ranges::any_of(padding, [](std::byte b) { return b != std::byte{0}; }))
+    return Error::of(EBADMSG, "image {}: bytes after its header are damaged", name);
+  return {};
+}
+
+Result<Fd> create_file(int directory, const std::string& name) {
+  Fd file(
+      ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) return Error::system("cannot create image {}", name);
+  return file;
+}
+
+}  // namespace
+
+Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata) {
+  Fd file = TRY(create_file(directory, name));
+  const Header header = make_header(kind, sizeof(Header), metadata);
+  auto write_all = [&]() -> Status {
+    TRY(write_at(file, name, sizeof(Header), metadata));
+    TRY(write_at(file, name, 0, bytes_of(header)));
+    return sync_and_close(file, name);
+  };
+  Status status = write_all();
+  if (!status.ok()) unlinkat(directory, name.c_str(), 0);
+  return status;
+}
+
+Result<ContentsWriter> ContentsWriter::create(int directory, const std::string& name) {
+  Fd file = TRY(create_file(directory, name));
+  return ContentsWriter(directory, name, std::move(file));
+}
+
+ContentsWriter::ContentsWriter(ContentsWriter&& other) noexcept
+    : directory_(other.directory_),
+      name_(std::move(other.name_)),
+      file_(std::move(other.file_)),
+      end_(other.end_),
+      finished_(std::exchange(other.finished_, true)) {}
+
+ContentsWriter::~ContentsWriter() {
+  if (!finished_) unlinkat(directory_, name_.c_str(), 0);
+}
+
+Result<uint64_t> ContentsWriter::append(Bytes bytes) {
+  TRY(write_at(file_, name_, end_, bytes));
+  return std::exchange(end_, end_ + bytes.size());
+}
+
+Status ContentsWriter::finish(Bytes metadata) {
+  const Header header = make_header(Kind::kContents, end_, metadata);
+  std::vector<std::byte> first_block(kDataStart);
+  memcpy(first_block.data(), &header, sizeof(header));
+  TRY(write_at(file_, name_, end_, metadata));
+  TRY(write_at(file_, name_, 0, first_block));
+  TRY(sync_and_close(file_, name_));
+  finished_ = true;
+  return {};
+}
+
+Status Opened::read(uint64_t offset, std::span<std::byte> to) const {
+  return read_at(file, name, offset, to);
+}
+
+Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
+  Fd file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return Error::system("cannot open image {}", name);
+  struct stat status;
+  if (fstat(file.get(), &status) != 0) return Error::system("cannot examine image {}", name);
+  if (!S_ISREG(status.st_mode)) return Error::of(EBADMSG, "image {} is not a regular file", name);
+  const uint64_t size = status.st_size;
+  Header header;
+  if (size < sizeof(header)) return Error::of(EBADMSG, "image {} is truncated", name);
+  TRY(read_at(file, name, 0, std::as_writable_bytes(std::span(&header, 1))));
+  TRY(check_header(header, name, kind, size));
+  if (kind == Kind::kContents) TRY(check_padding(file, name));
+  std::vector<std::byte> metadata(header.metadata_size);
+  TRY(read_at(file, name, header.metadata_offset, metadata));
+  if (checksum(metadata) != header.metadata_sum)
+    return Error::of(EBADMSG, "image {}: its metadata is damaged (checksum does not match)", name);
+  return Opened{name, std::move(file), header.metadata_offset, std::move(metadata)};
+}
+
+}  // namespace image

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <cstring>
+#include <memory>
+#include <set>
+
+#include "amdgpu_criu.pb-c.h"
+#include "image/records.h"
+
+namespace image {
+namespace {
+
+using base::Error;
+
+constexpr uint64_t kPageMask = 4095;
+
+template <typename T, void (*Free)(T*, ProtobufCAllocator*)>
+struct Freer {
+  void operator()(T* message) const { Free(message, nullptr); }
+};
+using ProcessMessage =
+    std::unique_ptr<AmdgpuCriu__Pb__Process,
+                    Freer<AmdgpuCriu__Pb__Process, amdgpu_criu__pb__process__free_unpacked>>;
+using FileMessage =
+    std::unique_ptr<AmdgpuCriu__Pb__File,
+                    Freer<AmdgpuCriu__Pb__File, amdgpu_criu__pb__file__free_unpacked>>;
+using ContentsMessage =
+    std::unique_ptr<AmdgpuCriu__Pb__Contents,
+                    Freer<AmdgpuCriu__Pb__Contents, amdgpu_criu__pb__contents__free_unpacked>>;
+
+template <typename Pointer, typename Unpack>
+Pointer unpack(const Opened& from, Unpack function) {
+  return Pointer(function(nullptr, from.metadata.size(),
+                          reinterpret_cast<const uint8_t*>(from.metadata.data())));
+}
+
+Error bad(const Opened& from, const std::string& why) {
+  return Error::of(EBADMSG, "image {}: {}", from.name, why);
+}
+
+Bytes bytes_of(const ProtobufCBinaryData& data) {
+  return std::as_bytes(std::span(data.data, data.len));
+}
+
+template <typename Message>
+Result<DumpId> dump_id_of(const Message& message, const Opened& from) {
+  DumpId id;
+  if (!message.has_dump_id || message.dump_id.len != id.size()) return bad(from, "has no dump id");
+  memcpy(id.data(), message.dump_id.data, id.size());
+  return id;
+}
+
+// A field that was never set comes as 0 from protobuf-c, and is refused where 0 makes no sense.
+Result<Device> decode(const AmdgpuCriu__Pb__Device& message, const Opened& from) {
+  Device device;
+  if (!message.has_gpu_id || !message.has_actual_gpu_id || !message.gpu)
+    return bad(from, "a device is incomplete");
+  device.gpu_id = message.gpu_id;
+  device.actual_gpu_id = message.actual_gpu_id;
+  device.has_vm = message.has_vm;
+  const auto& gpu = *message.gpu;
+  device.gpu.gpu_id = gpu.gpu_id;
+  device.gpu.render_minor = gpu.render_minor;
+  device.gpu.unique_id = gpu.unique_id;
+  device.gpu.pci_address = gpu.pci_address ? gpu.pci_address : "";
+  if (device.gpu.gpu_id != device.actual_gpu_id)
+    return bad(from, "a device's description is of another GPU");
+  for (size_t i = 0; i < gpu.n_property; i++)
+    if (gpu.property[i]->name)
+      device.gpu.properties[gpu.property[i]->name] = gpu.property[i]->value;
+  return device;
+}
+
+kernel::Bo decode(const AmdgpuCriu__Pb__Bo& message) {
+  kernel::Bo bo{};
+  bo.object_id = message.object_id;
+  bo.size = message.size;
+  bo.va = message.va;
+  bo.mmap_offset = message.mmap_offset;
+  bo.gpu_id = message.gpu_id;
+  bo.handle = message.handle;
+  bo.domain = message.domain;
+  bo.flags = message.flags;
+  return bo;
+}
+
+Vma decode(const AmdgpuCriu__Pb__Vma& message) {
+  return {message.start, message.end,    message.offset,
+          !!message.kfd, message.gpu_id, !!message.continues};
+}
+
+Status check(const Process& process, const Opened& from) {
+  std::set<uint32_t> gpus;
+  for (const Device& device : process.devices)
+    if (!gpus.insert(device.gpu_id).second) return bad(from, "names a GPU twice");
+  for (const kernel::Bo& bo : process.bos) {
+    if (bo.object_id == 0 || bo.size == 0 || bo.size & kPageMask)
+      return bad(from, "a BO is incomplete");
+    if (!gpus.contains(bo.gpu_id)) return bad(from, "a BO is on a GPU that is not described");
+  }
+  for (const Vma& vma : process.vmas) {
+    if (vma.start >= vma.end || (vma.start | vma.end | vma.offset) & kPageMask)
+      return bad(from, "a mapping is inconsistent");
+    if (!vma.kfd && !gpus.contains(vma.gpu_id))
+      return bad(from, "a mapping is of a GPU that is not described");
+  }
+  return {};
+}
+
+// Chunks must cover the object without gap. `next` is where the next chunk's data must begin in
+// the file: with no gap there either, every byte of the file is covered by a checksum.
+Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from, uint64_t& next) {
+  Object object{message.object_id, message.size, {}};
+  const size_t count = message.n_offset;
+  if (object.object_id == 0 || object.size == 0 || message.n_chunk_size != count ||
+      !message.has_sums || message.sums.len / sizeof(Sum) != count ||
+      message.sums.len % sizeof(Sum) != 0)
+    return bad(from, "an object's chunk index is incomplete");
+  uint64_t covered = 0;
+  for (size_t i = 0; i < count; i++) {
+    Chunk chunk{message.offset[i], message.chunk_size[i], {}};
+    memcpy(chunk.sum.data(), message.sums.data + i * sizeof(Sum), sizeof(Sum));
+    if (chunk.offset != next || chunk.size == 0 || chunk.size > kMaxChunk ||
+        chunk.size > from.data_end - next)
+      return bad(from, "a chunk is not where it should be");
+    next += chunk.size;
+    covered += chunk.size;
+    object.chunks.push_back(chunk);
+  }
+  if (covered != object.size) return bad(from, "an object's chunks do not cover it");
+  return object;
+}
+
+}  // namespace
+
+Result<Process> decode_process(const Opened& from) {
+  auto message = unpack<ProcessMessage>(from, amdgpu_criu__pb__process__unpack);
+  if (!message) return bad(from, "cannot be decoded");
+  Process process;
+  process.dump_id = TRY(dump_id_of(*message, from));
+  if (!message->has_index || !message->has_pid || !message->has_blob)
+    return bad(from, "is incomplete");
+  process.index = message->index;
+  process.pid = message->pid;
+  process.comm = message->comm ? message->comm : "";
+  process.num_queues = message->num_queues;
+  process.num_events = message->num_events;
+  process.num_svm_ranges = message->num_svm_ranges;
+  const Bytes blob = bytes_of(message->blob);
+  process.blob.assign(blob.begin(), blob.end());
+  for (size_t i = 0; i < message->n_device; i++)
+    process.devices.push_back(TRY(decode(*message->device[i], from)));
+  for (size_t i = 0; i < message->n_bo; i++) process.bos.push_back(decode(*message->bo[i]));
+  for (size_t i = 0; i < message->n_vma; i++) process.vmas.push_back(decode(*message->vma[i]));
+  TRY(check(process, from));
+  return process;
+}
+
+Result<File> decode_file(const Opened& from) {
+  auto message = unpack<FileMessage>(from, amdgpu_criu__pb__file__unpack);
+  if (!message) return bad(from, "cannot be decoded");
+  File file;
+  file.dump_id = TRY(dump_id_of(*message, from));
+  if (!message->has_id || !message->has_process || !message->has_kfd)
+    return bad(from, "is incomplete");
+  file.id = message->id;
+  file.process = message->process;
+  file.kfd = message->kfd;
+  file.gpu_id = message->gpu_id;
+  file.status_flags = message->status_flags;
+  return file;
+}
+
+Result<Contents> decode_contents(const Opened& from) {
+  auto message = unpack<ContentsMessage>(from, amdgpu_criu__pb__contents__unpack);
+  if (!message) return bad(from, "cannot be decoded");
+  Contents contents;
+  contents.dump_id = TRY(dump_id_of(*message, from));
+  if (!message->has_process || !message->has_gpu_id) return bad(from, "is incomplete");
+  contents.process = message->process;
+  contents.gpu_id = message->gpu_id;
+  uint64_t next = kDataStart;
+  for (size_t i = 0; i < message->n_object; i++)
+    contents.objects.push_back(TRY(decode(*message->object[i], from, next)));
+  if (next != from.data_end) return bad(from, "holds data that its index does not know");
+  return contents;
+}
+
+}  // namespace image

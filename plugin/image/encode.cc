@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <sys/random.h>
+
+#include <cstring>
+#include <deque>
+
+#include "amdgpu_criu.pb-c.h"
+#include "image/records.h"
+
+namespace image {
+namespace {
+
+// Messages of one type that a repeated field points to. protobuf-c only reads them, but its
+// structures have no const.
+template <typename Message>
+class List {
+ public:
+  Message& add(const Message& initial) {
+    storage_.push_back(initial);
+    return storage_.back();
+  }
+  void put_into(size_t& count, Message**& first) {
+    pointers_.clear();
+    for (Message& message : storage_) pointers_.push_back(&message);
+    count = pointers_.size();
+    first = pointers_.data();
+  }
+
+ private:
+  std::deque<Message> storage_;  // elements do not move
+  std::vector<Message*> pointers_;
+};
+
+ProtobufCBinaryData binary(Bytes bytes) {
+  auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  return {bytes.size(), const_cast<uint8_t*>(data)};
+}
+char* text(const std::string& string) { return const_cast<char*>(string.c_str()); }
+
+template <typename T, typename Size, typename Pack>
+std::vector<std::byte> packed(const T& message, Size size, Pack pack) {
+  std::vector<std::byte> result(size(&message));
+  pack(&message, reinterpret_cast<uint8_t*>(result.data()));
+  return result;
+}
+
+#define SET(message, field, value) \
+  do {                             \
+    (message).has_##field = 1;     \
+    (message).field = (value);     \
+  } while (0)
+
+// Owns the messages that one encoded Process points to.
+struct ProcessMessages {
+  List<AmdgpuCriu__Pb__Device> devices;
+  List<AmdgpuCriu__Pb__Gpu> gpus;
+  std::deque<List<AmdgpuCriu__Pb__Property>> properties;
+  List<AmdgpuCriu__Pb__Bo> bos;
+  List<AmdgpuCriu__Pb__Vma> vmas;
+};
+
+void add_device(ProcessMessages& all, const Device& device) {
+  auto& gpu = all.gpus.add(AMDGPU_CRIU__PB__GPU__INIT);
+  SET(gpu, gpu_id, device.gpu.gpu_id);
+  SET(gpu, render_minor, device.gpu.render_minor);
+  SET(gpu, unique_id, device.gpu.unique_id);
+  gpu.pci_address = text(device.gpu.pci_address);
+  auto& properties = all.properties.emplace_back();
+  for (const auto& [name, value] : device.gpu.properties) {
+    auto& property = properties.add(AMDGPU_CRIU__PB__PROPERTY__INIT);
+    property.name = text(name);
+    SET(property, value, value);
+  }
+  properties.put_into(gpu.n_property, gpu.property);
+  auto& message = all.devices.add(AMDGPU_CRIU__PB__DEVICE__INIT);
+  SET(message, gpu_id, device.gpu_id);
+  SET(message, actual_gpu_id, device.actual_gpu_id);
+  SET(message, has_vm, device.has_vm);
+  message.gpu = &gpu;
+}
+
+void add_bo(ProcessMessages& all, const kernel::Bo& bo) {
+  auto& message = all.bos.add(AMDGPU_CRIU__PB__BO__INIT);
+  SET(message, object_id, bo.object_id);
+  SET(message, size, bo.size);
+  SET(message, va, bo.va);
+  SET(message, mmap_offset, bo.mmap_offset);
+  SET(message, gpu_id, bo.gpu_id);
+  SET(message, handle, bo.handle);
+  SET(message, domain, bo.domain);
+  SET(message, flags, bo.flags);
+}
+
+void add_vma(ProcessMessages& all, const Vma& vma) {
+  auto& message = all.vmas.add(AMDGPU_CRIU__PB__VMA__INIT);
+  SET(message, start, vma.start);
+  SET(message, end, vma.end);
+  SET(message, offset, vma.offset);
+  SET(message, kfd, vma.kfd);
+  SET(message, gpu_id, vma.gpu_id);
+  SET(message, continues, vma.continues);
+}
+
+// What one encoded object's repeated fields point to.
+struct ObjectColumns {
+  std::vector<uint64_t> offsets;
+  std::vector<uint32_t> sizes;
+  std::vector<std::byte> sums;
+};
+
+}  // namespace
+
+DumpId new_dump_id() {
+  DumpId id{};
+  // Cannot fail for so few bytes once the kernel's pool is ready; zeros would only weaken the
+  // check that files belong together.
+  if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) id.fill(std::byte{0});
+  return id;
+}
+
+std::string process_file_name(uint32_t index) {
+  return std::format("amdgpu-process-{}.img", index);
+}
+std::string file_file_name(uint32_t id) { return std::format("amdgpu-file-{:x}.img", id); }
+std::string contents_file_name(uint32_t process, uint32_t gpu_id) {
+  return std::format("amdgpu-contents-{}-{:x}.img", process, gpu_id);
+}
+
+std::vector<std::byte> encode(const Process& process) {
+  ProcessMessages all;
+  for (const Device& device : process.devices) add_device(all, device);
+  for (const kernel::Bo& bo : process.bos) add_bo(all, bo);
+  for (const Vma& vma : process.vmas) add_vma(all, vma);
+  AmdgpuCriu__Pb__Process message = AMDGPU_CRIU__PB__PROCESS__INIT;
+  SET(message, dump_id, binary(process.dump_id));
+  SET(message, index, process.index);
+  SET(message, pid, process.pid);
+  message.comm = text(process.comm);
+  all.devices.put_into(message.n_device, message.device);
+  all.bos.put_into(message.n_bo, message.bo);
+  all.vmas.put_into(message.n_vma, message.vma);
+  SET(message, blob, binary(process.blob));
+  SET(message, num_queues, process.num_queues);
+  SET(message, num_events, process.num_events);
+  SET(message, num_svm_ranges, process.num_svm_ranges);
+  return packed(message, amdgpu_criu__pb__process__get_packed_size, amdgpu_criu__pb__process__pack);
+}
+
+std::vector<std::byte> encode(const File& file) {
+  AmdgpuCriu__Pb__File message = AMDGPU_CRIU__PB__FILE__INIT;
+  SET(message, dump_id, binary(file.dump_id));
+  SET(message, id, file.id);
+  SET(message, process, file.process);
+  SET(message, kfd, file.kfd);
+  SET(message, gpu_id, file.gpu_id);
+  SET(message, status_flags, file.status_flags);
+  return packed(message, amdgpu_criu__pb__file__get_packed_size, amdgpu_criu__pb__file__pack);
+}
+
+std::vector<std::byte> encode(const Contents& contents) {
+  std::deque<ObjectColumns> columns;
+  List<AmdgpuCriu__Pb__Object> objects;
+  for (const Object& object : contents.objects) {
+    ObjectColumns& column = columns.emplace_back();
+    for (const Chunk& chunk : object.chunks) {
+      column.offsets.push_back(chunk.offset);
+      column.sizes.push_back(chunk.size);
+      column.sums.insert(column.sums.end(), chunk.sum.begin(), chunk.sum.end());
+    }
+    auto& message = objects.add(AMDGPU_CRIU__PB__OBJECT__INIT);
+    SET(message, object_id, object.object_id);
+    SET(message, size, object.size);
+    message.n_offset = column.offsets.size();
+    message.offset = column.offsets.data();
+    message.n_chunk_size = column.sizes.size();
+    message.chunk_size = column.sizes.data();
+    SET(message, sums, binary(column.sums));
+  }
+  AmdgpuCriu__Pb__Contents message = AMDGPU_CRIU__PB__CONTENTS__INIT;
+  SET(message, dump_id, binary(contents.dump_id));
+  SET(message, process, contents.process);
+  SET(message, gpu_id, contents.gpu_id);
+  objects.put_into(message.n_object, message.object);
+  return packed(message, amdgpu_criu__pb__contents__get_packed_size,
+                amdgpu_criu__pb__contents__pack);
+}
+
+}  // namespace image

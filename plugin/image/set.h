@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+// All image files of one dump, read and cross-checked before anything is done with them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "image/records.h"
+
+namespace image {
+
+// Names in the directory that this plugin's images have.
+Result<std::vector<std::string>> list_files(int directory);
+
+class Set {
+ public:
+  // Verifies header and metadata of every file and that they fit together; not the data in
+  // contents files, whose chunks are verified when they are read.
+  static Result<Set> load(int directory);
+
+  struct ContentsFile {
+    Contents contents;
+    Opened file;
+  };
+
+  bool empty() const { return processes_.empty() && files_.empty() && contents_.empty(); }
+  const std::map<uint32_t, Process>& processes() const { return processes_; }
+  const std::map<uint32_t, File>& files() const { return files_; }
+  const std::vector<ContentsFile>& contents() const { return contents_; }
+
+ private:
+  Status add(int directory, const std::string& name);
+  Status check() const;
+  Status check_contents() const;
+
+  std::map<uint32_t, Process> processes_;  // by index
+  std::map<uint32_t, File> files_;         // by CRIU's id
+  std::vector<ContentsFile> contents_;
+};
+
+// Reads every chunk and compares it with its checksum; the first bad one is the error.
+Status verify_data(const Set::ContentsFile& file);
+
+}  // namespace image

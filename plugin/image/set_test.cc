@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "image/set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/temp_dir.h"
+
+namespace image {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::TempDir;
+
+constexpr uint64_t kObject = 7;
+
+Process sample_process(const DumpId& id) {
+  Process process;
+  process.dump_id = id;
+  process.pid = 41;
+  process.comm = "job";
+  process.blob = {std::byte{1}, std::byte{2}, std::byte{3}};
+  Device device{0x11, 0x22, true, {}};
+  device.gpu.gpu_id = 0x22;
+  device.gpu.render_minor = 128;
+  device.gpu.pci_address = "0000:03:00.0";
+  device.gpu.properties = {{"simd_count", 32}};
+  process.devices = {device};
+  kernel::Bo bo{};
+  bo.object_id = kObject;
+  bo.size = 8192;
+  bo.va = 0x7f0000000000;
+  bo.mmap_offset = 0x100000000;
+  bo.gpu_id = 0x11;
+  bo.handle = 3;
+  bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+  bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+  process.bos = {bo};
+  process.vmas = {{0x1000, 0x3000, 0x100000000, false, 0x11, true}};
+  process.num_queues = 2;
+  return process;
+}
+
+class ImageSet : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_process(sample_process(id_));
+    write_file({id_, 0xa, 0, true, 0, 0});
+    write_file({id_, 0xb, 0, false, 0x11, O_NONBLOCK});
+    write_contents(id_);
+  }
+  void write_process(const Process& process) {
+    ASSERT_TRUE(write_metadata_file(dir_.fd(), process_file_name(process.index), Kind::kProcess,
+                                    encode(process))
+                    .ok());
+  }
+  void write_file(const File& file) {
+    ASSERT_TRUE(
+        write_metadata_file(dir_.fd(), file_file_name(file.id), Kind::kFile, encode(file)).ok());
+  }
+  void write_contents(const DumpId& id) {
+    auto writer = std::move(*ContentsWriter::create(dir_.fd(), contents_file_name(0, 0x11)));
+    Object object{kObject, 8192, {}};
+    for (int i = 0; i < 2; i++) {
+      const std::vector<std::byte> bytes(4096, static_cast<std::byte>(i + 1));
+      object.chunks.push_back({*writer.append(bytes), 4096, checksum(bytes)});
+    }
+    ASSERT_TRUE(writer.finish(encode(Contents{id, 0, 0x11, {object}})).ok());
+  }
+  // All that restore and `verify` check, in one; the error's text, or "".
+  std::string problem() {
+    auto set = Set::load(dir_.fd());
+    if (!set.ok()) return set.error().message();
+    for (const auto& file : set->contents()) {
+      const Status status = verify_data(file);
+      if (!status.ok()) return status.error().message();
+    }
+    return "";
+  }
+
+  TempDir dir_;
+  DumpId id_ = new_dump_id();
+};
+
+TEST_F(ImageSet, ReadsBackWhatWasWritten) {
+  auto set = Set::load(dir_.fd());
+  ASSERT_TRUE(set.ok()) << set.error().message();
+  const Process& process = set->processes().at(0);
+  const Process expected = sample_process(id_);
+  EXPECT_EQ(process.pid, 41u);
+  EXPECT_EQ(process.comm, "job");
+  EXPECT_EQ(process.blob, expected.blob);
+  EXPECT_EQ(process.num_queues, 2u);
+  ASSERT_EQ(process.devices.size(), 1u);
+  EXPECT_EQ(process.devices[0].actual_gpu_id, 0x22u);
+  EXPECT_TRUE(process.devices[0].has_vm);
+  EXPECT_EQ(process.devices[0].gpu.properties, expected.devices[0].gpu.properties);
+  EXPECT_EQ(process.devices[0].gpu.pci_address, "0000:03:00.0");
+  ASSERT_EQ(process.bos.size(), 1u);
+  EXPECT_EQ(memcmp(&process.bos[0], &expected.bos[0], sizeof(kernel::Bo)), 0);
+  ASSERT_EQ(process.vmas.size(), 1u);
+  EXPECT_EQ(process.vmas[0].end, 0x3000u);
+  EXPECT_TRUE(process.vmas[0].continues);
+  EXPECT_TRUE(set->files().at(0xa).kfd);
+  EXPECT_EQ(set->files().at(0xb).status_flags, static_cast<uint32_t>(O_NONBLOCK));
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ImageSet, EveryFlippedByteIsRefusedWithTheFilesName) {
+  for (const std::string& name : dir_.names()) {
+    const std::string whole = dir_.read(name);
+    const Fd file = std::move(*Fd::open(dir_.file(name).c_str(), O_RDWR));
+    for (size_t at = 0; at < whole.size(); at++) {
+      const char flipped = whole[at] ^ (at % 2 ? 0x01 : 0xff);
+      ASSERT_EQ(pwrite(file.get(), &flipped, 1, at), 1);
+      ASSERT_THAT(problem(), HasSubstr(name)) << "byte " << at << " of " << whole.size();
+      ASSERT_EQ(pwrite(file.get(), &whole[at], 1, at), 1);
+    }
+  }
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ImageSet, EveryTruncationIsRefusedWithTheFilesName) {
+  for (const std::string& name : dir_.names()) {
+    const std::string whole = dir_.read(name);
+    dir_.write(name, whole + '\0');
+    ASSERT_THAT(problem(), HasSubstr(name)) << "one byte too many";
+    for (size_t length = whole.size(); length-- > 0;) {
+      std::filesystem::resize_file(dir_.file(name), length);
+      ASSERT_THAT(problem(), HasSubstr(name)) << length << " of " << whole.size();
+    }
+    dir_.write(name, whole);
+  }
+}
+
+TEST_F(ImageSet, MissingFilesAreNamed) {
+  for (const std::string& name : {process_file_name(0), contents_file_name(0, 0x11)}) {
+    const std::string whole = dir_.read(name);
+    std::filesystem::remove(dir_.file(name));
+    EXPECT_THAT(problem(), HasSubstr(name + " is missing"));
+    dir_.write(name, whole);
+  }
+}
+
+TEST_F(ImageSet, AFileOfAnotherDumpIsRefused) {
+  write_contents(new_dump_id());
+  EXPECT_THAT(problem(), HasSubstr("another dump"));
+}
+
+TEST_F(ImageSet, AnUnknownFormatIsRefusedByNumber) {
+  const std::string name = file_file_name(0xa);
+  std::string bytes = dir_.read(name);
+  Header header;
+  memcpy(&header, bytes.data(), sizeof(header));
+  header.format = 2;
+  header.sum = short_checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, sum)));
+  memcpy(bytes.data(), &header, sizeof(header));
+  dir_.write(name, bytes);
+  EXPECT_THAT(problem(), HasSubstr("is of format 2; this plugin reads format 1"));
+}
+
+TEST_F(ImageSet, ARenamedFileIsRefused) {
+  std::filesystem::rename(dir_.file(file_file_name(0xa)), dir_.file(file_file_name(0xc)));
+  EXPECT_THAT(problem(), HasSubstr("should be called"));
+}
+
+TEST_F(ImageSet, ABoOnAnUndescribedGpuIsRefused) {
+  Process process = sample_process(id_);
+  process.bos[0].gpu_id = 0x99;
+  write_process(process);
+  EXPECT_THAT(problem(), HasSubstr("GPU that is not described"));
+}
+
+TEST_F(ImageSet, ASizeThatTheContentsDoNotHaveIsRefused) {
+  Process process = sample_process(id_);
+  process.bos[0].size = 4096;
+  write_process(process);
+  EXPECT_THAT(problem(), HasSubstr("size is not that of its contents"));
+}
+
+TEST_F(ImageSet, OtherFilesInTheDirectoryAreNotOurs) {
+  dir_.write("amdgpu-kfd-1.img", "of CRIU's own plugin");
+  dir_.write("core-41.img", "of CRIU");
+  EXPECT_EQ(problem(), "");
+}
+
+TEST(ContentsWriter, LeavesNothingUnlessFinished) {
+  TempDir dir;
+  {
+    auto writer = std::move(*ContentsWriter::create(dir.fd(), "amdgpu-contents-0-1.img"));
+    ASSERT_TRUE(writer.append(std::vector<std::byte>(4096)).ok());
+  }
+  EXPECT_TRUE(dir.names().empty());
+}
+
+TEST(ContentsWriter, ErrorsNameTheFile) {
+  EXPECT_THAT(ContentsWriter::create(-1, "amdgpu-contents-0-1.img").error().message(),
+              HasSubstr("amdgpu-contents-0-1.img"));
+}
+
+}  // namespace
+}  // namespace image

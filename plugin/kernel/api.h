@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+// The kernel interface of uapi/drm/amdgpu_criu.h, one method an operation.
+#pragma once
+
+#include <drm/amdgpu_criu.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace kernel {
+
+using base::Fd;
+using base::Result;
+using base::Status;
+using Bo = amdgpu_criu_bo;
+
+// An open file of a GPU node: the two kinds have different ioctl numbers.
+struct Node {
+  enum class Kind { kKfd, kRender };
+  int fd;
+  Kind kind;
+};
+inline Node kfd_node(const Fd& file) { return {file.get(), Node::Kind::kKfd}; }
+
+enum class SessionKind : uint32_t {
+  kCheckpoint = AMDGPU_CRIU_SESSION_CHECKPOINT,
+  kRestore = AMDGPU_CRIU_SESSION_RESTORE,
+};
+
+struct Query {
+  uint32_t abi_min = 0;
+  uint32_t abi_max = 0;
+  uint64_t features = 0;
+  uint32_t blob_format = 0;
+  std::vector<amdgpu_criu_record_info> records;
+};
+
+struct ProcessInfo {
+  pid_t pid = 0;
+  uint32_t num_devices = 0;
+  uint32_t num_bos = 0;
+  uint32_t num_queues = 0;
+  uint32_t num_events = 0;
+  uint32_t num_svm_ranges = 0;
+  uint64_t blob_size = 0;
+};
+
+struct CheckpointDevice {
+  uint32_t gpu_id = 0;
+  uint32_t actual_gpu_id = 0;
+  Fd drm_file;  // not valid: no VM on this GPU
+};
+
+struct Checkpoint {
+  std::vector<CheckpointDevice> devices;
+  std::vector<Bo> bos;
+  std::vector<std::byte> blob;
+};
+
+struct RestoreDevice {
+  uint32_t gpu_id = 0;
+  uint32_t actual_gpu_id = 0;
+  int drm_fd = -1;
+};
+
+class Api {
+ public:
+  virtual ~Api() = default;
+
+  virtual Result<Query> query(Node node) = 0;
+  virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
+  virtual Result<ProcessInfo> process_info(Node node, int session) = 0;
+  virtual Result<Checkpoint> checkpoint(Node node, int session, const ProcessInfo& sizes) = 0;
+  virtual Status unpause(Node node, int session) = 0;
+  // Fills new_mmap_offset of every BO.
+  virtual Status restore(Node node, int session, std::span<const RestoreDevice> devices,
+                         std::span<Bo> bos, std::span<const std::byte> blob) = 0;
+  virtual Status resume(Node node, int session, pid_t pid) = 0;
+  virtual Result<Fd> dmabuf(Node node, int session, uint64_t object_id) = 0;
+};
+
+std::unique_ptr<Api> make_ioctl_api();
+
+}  // namespace kernel

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+// The only file that issues the ioctl.
+#include <sys/ioctl.h>
+
+#include <cstring>
+
+#include "kernel/api.h"
+
+namespace kernel {
+namespace {
+
+using base::Error;
+
+constexpr int kMaxSizeRetries = 8;
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+const char* name_of(amdgpu_criu_op op) {
+  switch (op) {
+    case AMDGPU_CRIU_OP_QUERY:
+      return "QUERY";
+    case AMDGPU_CRIU_OP_SESSION:
+      return "SESSION";
+    case AMDGPU_CRIU_OP_PROCESS_INFO:
+      return "PROCESS_INFO";
+    case AMDGPU_CRIU_OP_CHECKPOINT:
+      return "CHECKPOINT";
+    case AMDGPU_CRIU_OP_UNPAUSE:
+      return "UNPAUSE";
+    case AMDGPU_CRIU_OP_RESTORE:
+      return "RESTORE";
+    case AMDGPU_CRIU_OP_RESUME:
+      return "RESUME";
+    case AMDGPU_CRIU_OP_DMABUF:
+      return "DMABUF";
+  }
+  return "?";
+}
+
+// What an operator can do about it; empty where the errno says it all.
+const char* advice_for(int code) {
+  switch (code) {
+    case ENOTTY:
+      return " (this kernel's amdgpu has no checkpoint/restore interface)";
+    case EPERM:
+      return " (CAP_CHECKPOINT_RESTORE is needed)";
+    case EOPNOTSUPP:
+      return " (the kernel log names the state that cannot be carried)";
+    case EBADMSG:
+      return " (the kernel found its saved state damaged)";
+    case ENODEV:
+      return " (a GPU does not exist or does not fit what was saved on it)";
+    case EBUSY:
+      return " (another checkpoint of this process is under way)";
+    default:
+      return "";
+  }
+}
+
+template <typename T>
+Status call(Node node, amdgpu_criu_op op, T& argument) {
+  amdgpu_criu_ioctl envelope{.op = op, .size = sizeof(T), .arg = address_of(&argument)};
+  const unsigned long number =
+      node.kind == Node::Kind::kKfd ? AMDKFD_IOC_AMDGPU_CRIU : DRM_IOCTL_AMDGPU_CRIU;
+  int result;
+  do {
+    result = ioctl(node.fd, number, &envelope);
+  } while (result < 0 && errno == EINTR);
+  if (result == 0) return {};
+  const int code = errno;
+  return Error::of(code, "kernel operation {} failed: {}{}", name_of(op), strerror(code),
+                   advice_for(code));
+}
+
+// One attempt at CHECKPOINT. Its tables are only kept on success; on ENOSPC the kernel has
+// written the sizes it needs into `sizes`.
+Result<Checkpoint> checkpoint_once(Node node, int session, ProcessInfo& sizes) {
+  std::vector<amdgpu_criu_device> devices(sizes.num_devices);
+  Checkpoint result;
+  result.bos.resize(sizes.num_bos);
+  result.blob.resize(sizes.blob_size);
+  amdgpu_criu_state state{};
+  state.session_fd = session;
+  state.devices = address_of(devices.data());
+  state.bos = address_of(result.bos.data());
+  state.blob = address_of(result.blob.data());
+  state.blob_size = result.blob.size();
+  state.num_devices = devices.size();
+  state.num_bos = result.bos.size();
+  state.device_stride = sizeof(amdgpu_criu_device);
+  state.bo_stride = sizeof(amdgpu_criu_bo);
+  Status status = call(node, AMDGPU_CRIU_OP_CHECKPOINT, state);
+  if (!status.ok()) {
+    sizes.num_devices = state.num_devices;
+    sizes.num_bos = state.num_bos;
+    sizes.blob_size = state.blob_size;
+    return std::move(status).error();
+  }
+  // The kernel made these descriptors: they are ours whatever else is found wrong.
+  for (const amdgpu_criu_device& device :
+       std::span(devices).first(std::min<size_t>(state.num_devices, devices.size())))
+    result.devices.push_back({device.gpu_id, device.actual_gpu_id, Fd(device.drm_fd)});
+  if (state.num_devices > devices.size() || state.num_bos > result.bos.size() ||
+      state.blob_size > result.blob.size())
+    return Error(EPROTO, "kernel operation CHECKPOINT says it wrote more than there was room for");
+  result.bos.resize(state.num_bos);
+  result.blob.resize(state.blob_size);
+  return result;
+}
+
+class IoctlApi : public Api {
+ public:
+  Result<Query> query(Node node) override {
+    amdgpu_criu_query argument{};
+    TRY(call(node, AMDGPU_CRIU_OP_QUERY, argument));
+    Query result;
+    result.records.resize(argument.num_records);
+    argument.records = address_of(result.records.data());
+    argument.record_stride = sizeof(amdgpu_criu_record_info);
+    if (!result.records.empty()) TRY(call(node, AMDGPU_CRIU_OP_QUERY, argument));
+    result.abi_min = argument.abi_min;
+    result.abi_max = argument.abi_max;
+    result.features = argument.features;
+    result.blob_format = argument.blob_format;
+    return result;
+  }
+
+  Result<Fd> create_session(Node node, SessionKind kind) override {
+    amdgpu_criu_session argument{};
+    argument.kind = static_cast<uint32_t>(kind);
+    TRY(call(node, AMDGPU_CRIU_OP_SESSION, argument));
+    return Fd(argument.fd);
+  }
+
+  Result<ProcessInfo> process_info(Node node, int session) override {
+    amdgpu_criu_process_info argument{};
+    argument.session_fd = session;
+    TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument));
+    return ProcessInfo{.pid = argument.pid,
+                       .num_devices = argument.num_devices,
+                       .num_bos = argument.num_bos,
+                       .num_queues = argument.num_queues,
+                       .num_events = argument.num_events,
+                       .num_svm_ranges = argument.num_svm_ranges,
+                       .blob_size = argument.blob_size};
+  }
+
+  Result<Checkpoint> checkpoint(Node node, int session, const ProcessInfo& sizes) override {
+    ProcessInfo room = sizes;
+    for (int attempt = 0;; attempt++) {
+      Result<Checkpoint> result = checkpoint_once(node, session, room);
+      if (result.ok() || result.error().code() != ENOSPC || attempt == kMaxSizeRetries)
+        return result;
+    }
+  }
+
+  Status unpause(Node node, int session) override {
+    amdgpu_criu_unpause argument{};
+    argument.session_fd = session;
+    return call(node, AMDGPU_CRIU_OP_UNPAUSE, argument);
+  }
+
+  Status restore(Node node, int session, std::span<const RestoreDevice> devices, std::span<Bo> bos,
+                 std::span<const std::byte> blob) override {
+    std::vector<amdgpu_criu_device> table;
+    for (const RestoreDevice& device : devices)
+      table.push_back({device.gpu_id, device.actual_gpu_id, device.drm_fd, 0});
+    amdgpu_criu_state state{};
+    state.session_fd = session;
+    state.devices = address_of(table.data());
+    state.bos = address_of(bos.data());
+    state.blob = address_of(blob.data());
+    state.blob_size = blob.size();
+    state.num_devices = table.size();
+    state.num_bos = bos.size();
+    state.device_stride = sizeof(amdgpu_criu_device);
+    state.bo_stride = sizeof(amdgpu_criu_bo);
+    return call(node, AMDGPU_CRIU_OP_RESTORE, state);
+  }
+
+  Status resume(Node node, int session, pid_t pid) override {
+    amdgpu_criu_resume argument{};
+    argument.session_fd = session;
+    argument.pid = pid;
+    return call(node, AMDGPU_CRIU_OP_RESUME, argument);
+  }
+
+  Result<Fd> dmabuf(Node node, int session, uint64_t object_id) override {
+    amdgpu_criu_dmabuf argument{};
+    argument.session_fd = session;
+    argument.object_id = object_id;
+    argument.fd = -1;
+    TRY(call(node, AMDGPU_CRIU_OP_DMABUF, argument));
+    return Fd(argument.fd);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Api> make_ioctl_api() { return std::make_unique<IoctlApi>(); }
+
+}  // namespace kernel

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+// Settings of one CRIU run: the environment's AMDGPU_CRIU_NAME, overridden by what CRIU 4.3 hands
+// over as "--amdgpu.name=value".
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/engine.h"
+#include "topology/planner.h"
+
+namespace options {
+
+struct Options {
+  std::vector<topology::Wish> map;
+  gpu::StagingSize staging;
+  // For tests that must see the damage: restore leaves BOs unfilled.
+  bool test_skip_contents = false;
+};
+
+// arguments: as CRIU gives them, those of other plugins included.
+base::Result<Options> parse(std::span<const std::string> arguments);
+
+}  // namespace options

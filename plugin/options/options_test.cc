@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "options/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace options {
+namespace {
+
+using testing::HasSubstr;
+
+base::Result<Options> parse_list(std::vector<std::string> arguments) { return parse(arguments); }
+
+TEST(Options, DefaultsAreFourSlotsOfEightMebibytes) {
+  auto options = parse({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->staging.slots, 4u);
+  EXPECT_EQ(options->staging.bytes, 8u << 20);
+  EXPECT_FALSE(options->test_skip_contents);
+}
+
+TEST(Options, CriusOptionsOverrideTheEnvironment) {
+  setenv("AMDGPU_CRIU_STAGING_SLOTS", "2", 1);
+  setenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS", "1", 1);
+  auto options = parse_list({"--amdgpu.staging-slots=3", "--cuda.backend=x"});
+  unsetenv("AMDGPU_CRIU_STAGING_SLOTS");
+  unsetenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS");
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->staging.slots, 3u);
+  EXPECT_TRUE(options->test_skip_contents);
+}
+
+TEST(Options, ReadsTheGpuMap) {
+  auto options = parse_list({"--amdgpu.map=1=2,3=4"});
+  ASSERT_TRUE(options.ok());
+  ASSERT_EQ(options->map.size(), 2u);
+  EXPECT_EQ(options->map[1].target, "4");
+}
+
+TEST(Options, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_THAT(parse_list({"--amdgpu.mpa=1=2"}).error().message(), HasSubstr("amdgpu.mpa"));
+  EXPECT_THAT(parse_list({"--amdgpu.map"}).error().message(), HasSubstr("needs a value"));
+  EXPECT_FALSE(parse_list({"--amdgpu.staging-slots=0"}).ok());
+  EXPECT_FALSE(parse_list({"--amdgpu.staging-slots=4x"}).ok());
+}
+
+}  // namespace
+}  // namespace options

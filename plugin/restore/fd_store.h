@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+// A place for descriptors that all processes of one restore reach. What is in it needs no number
+// in the restored task, where every number may be wanted by a file of its own.
+#pragma once
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace restore {
+
+class FdStore {
+ public:
+  virtual ~FdStore() = default;
+  virtual base::Result<int> add(const base::Fd& fd) = 0;
+  // A new descriptor of the same open file.
+  virtual base::Result<base::Fd> get(int id) = 0;
+};
+
+}  // namespace restore

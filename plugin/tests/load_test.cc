@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+// Loads the plugin as CRIU does and looks at its descriptor. Built twice: with and without the
+// function by which the plugin knows CRIU 4.3.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "criu/abi.h"
+
+#ifdef PRETEND_43
+extern "C" int criu_plugin_get_options(int* argc, char*** argv) {
+  static char name[] = "criu-plugin";
+  static char* options[] = {name, nullptr};
+  *argc = 1;
+  *argv = options;
+  return 0;
+}
+#endif
+
+namespace {
+
+class Load : public testing::Test {
+ protected:
+  void SetUp() override {
+    handle_ = dlopen(PLUGIN_PATH, RTLD_LAZY);
+    ASSERT_NE(handle_, nullptr) << dlerror();
+    descriptor_ = static_cast<criu::Descriptor*>(dlsym(handle_, "CR_PLUGIN_DESC"));
+    ASSERT_NE(descriptor_, nullptr) << dlerror();
+  }
+  void TearDown() override {
+    if (handle_) dlclose(handle_);
+  }
+  void* handle_ = nullptr;
+  criu::Descriptor* descriptor_ = nullptr;
+};
+
+TEST_F(Load, DescriptorIsOneThatThisCriuAccepts) {
+#ifdef PRETEND_43
+  EXPECT_EQ(descriptor_->version, 0x000300u);
+  EXPECT_EQ(descriptor_->max_hooks, 17u);
+#else
+  EXPECT_EQ(descriptor_->version, 0x000200u);
+  EXPECT_EQ(descriptor_->max_hooks, 12u);
+#endif
+  EXPECT_STREQ(descriptor_->name, "amdgpu_criu_plugin");
+}
+
+TEST_F(Load, HooksAreAtTheirNumbers) {
+  for (unsigned hook : {2, 3, 7, 8, 9, 11, 16})
+    EXPECT_NE(descriptor_->hooks[hook], nullptr) << hook;
+  for (unsigned hook : {0, 1, 4, 5, 6, 10, 12, 13, 14, 15})
+    EXPECT_EQ(descriptor_->hooks[hook], nullptr) << hook;
+}
+
+TEST_F(Load, StartsAndEndsWithoutAGpu) {
+  for (int stage : {criu::kStageDump, criu::kStagePreDump}) {
+    EXPECT_EQ(descriptor_->init(stage), 0);
+    auto dump = reinterpret_cast<criu::DumpExtFile*>(descriptor_->hooks[criu::kDumpExtFile]);
+    EXPECT_EQ(dump(0, 1), -ENOTSUP);
+    descriptor_->exit(stage, 0);
+  }
+}
+
+TEST_F(Load, CanBeLoadedAgainAfterUnloading) {
+  dlclose(handle_);
+  handle_ = dlopen(PLUGIN_PATH, RTLD_LAZY);
+  ASSERT_NE(handle_, nullptr);
+  descriptor_ = static_cast<criu::Descriptor*>(dlsym(handle_, "CR_PLUGIN_DESC"));
+  EXPECT_EQ(descriptor_->init(criu::kStageDump), 0);
+  descriptor_->exit(criu::kStageDump, 0);
+}
+
+}  // namespace

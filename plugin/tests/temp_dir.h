@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace testing_support {
+
+// A directory that is removed with all that is in it.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = std::filesystem::temp_directory_path() / "amdgpu-criu-test-XXXXXX";
+    path_ = mkdtemp(name.data());
+    fd_ = std::move(*base::Fd::open(path_.c_str(), O_RDONLY | O_DIRECTORY));
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_.get(); }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      result.push_back(entry.path().filename());
+    return result;
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(file(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(file(name), std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+ private:
+  std::string path_;
+  base::Fd fd_;
+};
+
+inline size_t count_open_files() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    count++;
+  return count;
+}
+
+}  // namespace testing_support

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "topology/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace topology {
+namespace {
+
+using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+Gpu gpu(uint32_t id, uint32_t minor, uint64_t hive = 0) {
+  Gpu result;
+  result.gpu_id = id;
+  result.render_minor = minor;
+  result.pci_address = std::format("0000:{:02x}:00.0", minor - 125);
+  result.properties = {{"gfx_target_version", 90010}, {"simd_count", 32},
+                       {"vram_size", 1ull << 30},     {"fw_version", 70},
+                       {"num_sdma_engines", 2},       {"hive_id", hive}};
+  return result;
+}
+
+std::string refusal(std::vector<Gpu> sources, std::vector<Gpu> targets,
+                    std::vector<Wish> wishes = {}) {
+  auto result = plan(sources, targets, wishes);
+  return result.ok() ? "accepted" : result.error().message();
+}
+
+TEST(Planner, PrefersTheSameGpuId) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(2, 128), gpu(1, 129)};
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 1), Pair(2, 2)));
+}
+
+TEST(Planner, FallsBackToPciAddressThenToAnyThatFits) {
+  std::vector sources{gpu(1, 129)};
+  std::vector targets{gpu(8, 128), gpu(9, 129)};
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 9)));
+  EXPECT_THAT(*plan(sources, std::vector{gpu(8, 140)}), UnorderedElementsAre(Pair(1, 8)));
+}
+
+TEST(Planner, NoSourcesNeedNoTargets) { EXPECT_TRUE(plan({}, {})->empty()); }
+
+TEST(Planner, BacktracksWhenTheFirstChoiceStarvesALaterGpu) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(8, 130), gpu(9, 131)};
+  sources[1].properties["vram_size"] = 2ull << 30;
+  targets[0].properties["vram_size"] = 2ull << 30;
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 9), Pair(2, 8)));
+}
+
+TEST(Planner, RefusalNamesPropertyAndBothValues) {
+  std::vector targets{gpu(8, 128)};
+  targets[0].properties["simd_count"] = 64;
+  const std::string text = refusal({gpu(1, 128)}, targets);
+  EXPECT_THAT(text, HasSubstr("simd_count was 0x20, is 0x40"));
+  EXPECT_THAT(text, HasSubstr("GPU 0x1"));
+  EXPECT_THAT(text, HasSubstr("GPU 0x8"));
+}
+
+TEST(Planner, AcceptsNewerFirmwareAndRefusesOlder) {
+  std::vector targets{gpu(8, 128)};
+  targets[0].properties["fw_version"] = 71;
+  EXPECT_EQ(refusal({gpu(1, 128)}, targets), "accepted");
+  targets[0].properties["fw_version"] = 69;
+  EXPECT_THAT(refusal({gpu(1, 128)}, targets), HasSubstr("fw_version was 0x46, is only 0x45"));
+}
+
+TEST(Planner, RefusesTooFewGpus) {
+  EXPECT_THAT(refusal({gpu(1, 128), gpu(2, 129)}, {gpu(1, 128)}),
+              HasSubstr("need 2 GPUs, this machine has 1"));
+}
+
+TEST(Planner, RefusesWhenTwoNeedTheSameOne) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(8, 130), gpu(9, 131)};
+  targets[1].properties["vram_size"] = 1;
+  EXPECT_THAT(refusal(sources, targets), HasSubstr("not all at once"));
+}
+
+TEST(Planner, KeepsAHiveOfFourTogetherAmongTwoHives) {
+  std::vector<Gpu> sources, targets;
+  for (uint32_t i = 0; i < 4; i++) sources.push_back(gpu(1 + i, 128 + i, 7));
+  for (uint32_t i = 0; i < 8; i++) targets.push_back(gpu(21 + i, 140 + i, i % 2 ? 5 : 6));
+  // One GPU of hive 6 is unfit, so only hive 5 has four.
+  targets[0].properties["vram_size"] = 1;
+  auto result = plan(sources, targets);
+  ASSERT_TRUE(result.ok());
+  for (const auto& [source, target] : *result) EXPECT_EQ((target - 21) % 2, 1u);
+}
+
+TEST(Planner, RefusesToTearAHiveApart) {
+  std::vector sources{gpu(1, 128, 7), gpu(2, 129, 7)};
+  std::vector targets{gpu(8, 130, 5), gpu(9, 131, 6)};
+  EXPECT_THAT(refusal(sources, targets), HasSubstr("hive_id"));
+}
+
+TEST(Planner, FollowsTheUsersMapByAnyName) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(1, 128), gpu(2, 129)};
+  auto wishes = *parse_map("0x1=0000:04:00.0,renderD129=1");
+  EXPECT_THAT(*plan(sources, targets, wishes), UnorderedElementsAre(Pair(1, 2), Pair(2, 1)));
+}
+
+TEST(Planner, LeavesAWishedTargetToItsSource) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(1, 128), gpu(9, 131)};
+  auto wishes = *parse_map("2=1");
+  EXPECT_THAT(*plan(sources, targets, wishes), UnorderedElementsAre(Pair(1, 9), Pair(2, 1)));
+}
+
+TEST(Planner, RefusesWishesThatCannotBe) {
+  std::vector one{gpu(1, 128)};
+  EXPECT_THAT(refusal(one, one, {{"5", "1"}}), HasSubstr("5, which is not in the images"));
+  EXPECT_THAT(refusal(one, one, {{"1", "5"}}), HasSubstr("5, which is not on this machine"));
+  EXPECT_THAT(refusal(one, one, {{"1", "1"}, {"1", "1"}}), HasSubstr("twice"));
+  std::vector unfit{gpu(1, 128)};
+  unfit[0].properties["simd_count"] = 1;
+  EXPECT_THAT(refusal(one, unfit, {{"1", "1"}}), HasSubstr("simd_count was 0x20, is 0x1"));
+}
+
+TEST(Planner, RefusesMapsThatAreNotPairs) {
+  for (const char* text : {"1", "=1", "1=", "1=2,,3=4"}) EXPECT_FALSE(parse_map(text).ok()) << text;
+  EXPECT_TRUE(parse_map("")->empty());
+}
+
+}  // namespace
+}  // namespace topology

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+// The GPUs of this machine, as KFD's topology in sysfs describes them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace topology {
+
+using base::Result;
+
+struct Gpu {
+  uint32_t gpu_id = 0;
+  uint32_t render_minor = 0;
+  std::string pci_address;  // "0000:03:00.0"
+  uint64_t unique_id = 0;
+  std::map<std::string, uint64_t> properties;  // by KFD's names: "simd_count", ...
+
+  // 0 for a property that this kernel does not have.
+  uint64_t property(const std::string& name) const;
+  // "GPU 0x1234 (0000:03:00.0, renderD128)"
+  std::string describe() const;
+};
+
+// nodes: normally kNodes. A directory that does not exist is a machine without GPUs.
+inline constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes";
+Result<std::vector<Gpu>> read_gpus(const std::string& nodes = kNodes);
+
+}  // namespace topology

@@ -12,6 +12,7 @@
 
 #include <linux/bits.h>
 #include <linux/types.h>
+#include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu_criu_node.h"
 
@@ -158,33 +159,19 @@ struct kfd_criu_event_page_record {
  * @event_id: its id, and its slot if it has one
  * @type: KFD_IOC_EVENT_*
  * @flags: KFD_CRIU_EVENT_*
- * @gpu_id: of the exception
+ * @pad: 0
  * @age: how often it was signaled, as waiters know it
- * @fault_va: memory exception: where
- * @fault_not_present: memory exception
- * @fault_read_only: memory exception
- * @fault_no_execute: memory exception
- * @fault_imprecise: memory exception
- * @fault_error_type: memory exception
- * @reset_type: hardware exception
- * @reset_cause: hardware exception
- * @memory_lost: hardware exception
+ * @memory: what waiters of a memory exception get
+ * @hw: what waiters of a hardware exception get
  */
 struct kfd_criu_event_record {
 	__u32 event_id;
 	__u32 type;
 	__u32 flags;
-	__u32 gpu_id;
+	__u32 pad;
 	__u64 age;
-	__u64 fault_va;
-	__u32 fault_not_present;
-	__u32 fault_read_only;
-	__u32 fault_no_execute;
-	__u32 fault_imprecise;
-	__u32 fault_error_type;
-	__u32 reset_type;
-	__u32 reset_cause;
-	__u32 memory_lost;
+	struct kfd_hsa_memory_exception_data memory;
+	struct kfd_hsa_hw_exception_data hw;
 };
 
 /* kfd_criu_queue_record.flags */

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Checkpoint and restore of a KFD process: what its files share.
+ *
+ *   kfd_criu.c          the ioctl: operations and who is paused
+ *   kfd_criu_dump.c     CHECKPOINT: walks the nouns, writes the blob
+ *   kfd_criu_plan.c     RESTORE, first pass: the blob becomes a checked plan
+ *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all
+ *   kfd_criu_<noun>.c   one kind of object each: dump, parse, check, apply, undo
+ *   kfd_criu_mqd.c      which words of an MQD are state
+ *   kfd_criu_table.c    arrays of the caller, with their strides
+ *
+ * Lock order: kfd_process.mutex, then what criu_session.h says.
+ */
+#ifndef KFD_CRIU_H_
+#define KFD_CRIU_H_
+
+#include <linux/types.h>
+
+#include "criu_ids.h"
+#include "kfd_criu_records.h"
+#include "kfd_priv.h"
+
+struct kgd_mem;
+
+extern const struct criu_blob_schema kfd_criu_schema;
+
+long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg);
+
+/**
+ * struct kfd_criu_dump - one walk over a paused process
+ * @call: for logs
+ * @p: the process; its mutex is held
+ * @session: who gives object ids; NULL in the size pass
+ * @writer: of the blob; without a buffer in the size pass
+ * @devices: table for the caller, NULL in the size pass
+ * @bos: table for the caller, NULL in the size pass
+ * @num_devices: entries so far
+ * @num_bos: entries so far
+ * @num_queues: records so far
+ * @num_events: records so far
+ * @num_svm_ranges: records so far
+ *
+ * The mutex is held from the size pass to the write pass, but events come and go
+ * under a lock of their own: the write pass may find more than there is room for.
+ */
+struct kfd_criu_dump {
+	struct criu_call *call;
+	struct kfd_process *p;
+	struct criu_session *session;
+	struct criu_blob_writer writer;
+	struct amdgpu_criu_device *devices;
+	struct amdgpu_criu_bo *bos;
+	u32 num_devices;
+	u32 num_bos;
+	u32 num_queues;
+	u32 num_events;
+	u32 num_svm_ranges;
+};
+
+int kfd_criu_dump_sizes(struct kfd_criu_dump *dump, size_t *blob_size);
+int kfd_criu_checkpoint(struct criu_call *call, void *args);
+
+int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
+int kfd_criu_dump_process(struct kfd_criu_dump *dump);
+int kfd_criu_dump_devices(struct kfd_criu_dump *dump);
+int kfd_criu_dump_bos(struct kfd_criu_dump *dump);
+int kfd_criu_dump_events(struct kfd_criu_dump *dump);
+int kfd_criu_dump_queues(struct kfd_criu_dump *dump);
+int kfd_criu_dump_svm(struct kfd_criu_dump *dump);
+
+/**
+ * struct kfd_criu_plan_device - a GPU to be restored
+ * @record: from the blob
+ * @pdd: where it goes; NULL: it was not in use, and is not here
+ * @drm_file: file whose VM it takes; the reference goes to @pdd
+ * @vm_done: @pdd has the VM
+ */
+struct kfd_criu_plan_device {
+	struct kfd_criu_device_record record;
+	struct kfd_process_device *pdd;
+	struct file *drm_file;
+	bool vm_done;
+};
+
+/**
+ * struct kfd_criu_plan_bo - a BO to be restored
+ * @record: from the blob
+ * @mapped: tail of the record
+ * @device: that it is allocated on
+ * @mem: the BO, once it is there
+ * @new_mmap_offset: for the caller
+ */
+struct kfd_criu_plan_bo {
+	struct kfd_criu_bo_record record;
+	const __u32 *mapped;
+	struct kfd_criu_plan_device *device;
+	struct kgd_mem *mem;
+	u64 new_mmap_offset;
+};
+
+/**
+ * struct kfd_criu_plan_queue - a queue to be restored
+ * @record: from the blob
+ * @mqd: first piece of its tail
+ * @stack: second piece
+ * @device: that it is on
+ */
+struct kfd_criu_plan_queue {
+	struct kfd_criu_queue_record record;
+	const void *mqd;
+	const void *stack;
+	struct kfd_criu_plan_device *device;
+};
+
+/**
+ * struct kfd_criu_plan_svm - an SVM range to be restored
+ * @record: from the blob
+ * @attrs: tail of the record
+ */
+struct kfd_criu_plan_svm {
+	struct kfd_criu_svm_record record;
+	const struct kfd_criu_svm_attr *attrs;
+};
+
+/**
+ * struct kfd_criu_plan - a blob that was found good, and how far it was applied
+ * @call: for logs
+ * @p: process to be restored
+ * @session: of kind RESTORE
+ * @blob: points of the plan lead into it
+ * @privileged: the caller may set words of an MQD whose meaning is the firmware's
+ * @process: record
+ * @devices: GPUs
+ * @bos: BOs
+ * @queues: queues
+ * @page: record of the event page
+ * @page_slots: tail of it
+ * @events: events
+ * @svms: SVM ranges
+ * @num_devices: GPUs in the plan
+ * @num_bos: BOs in the plan
+ * @num_queues: queues in the plan
+ * @num_events: events in the plan
+ * @num_svms: SVM ranges in the plan
+ * @has_page: there is an event page
+ * @evicted: done: queues of the process are stopped
+ * @devices_done: GPUs that have been begun
+ * @bos_done: BOs that are there, with their ids in @session
+ * @page_done: done: event page
+ * @events_done: events that are there
+ * @runtime_done: done: AMDKFD_IOC_RUNTIME_ENABLE
+ * @queues_done: queues that are there, counted from the last
+ */
+struct kfd_criu_plan {
+	struct criu_call *call;
+	struct kfd_process *p;
+	struct criu_session *session;
+	const struct criu_blob *blob;
+	bool privileged;
+
+	struct kfd_criu_process_record process;
+	struct kfd_criu_plan_device *devices;
+	struct kfd_criu_plan_bo *bos;
+	struct kfd_criu_plan_queue *queues;
+	struct kfd_criu_event_page_record page;
+	const __u64 *page_slots;
+	struct kfd_criu_event_record *events;
+	struct kfd_criu_plan_svm *svms;
+	u32 num_devices;
+	u32 num_bos;
+	u32 num_queues;
+	u32 num_events;
+	u32 num_svms;
+	bool has_page;
+
+	bool evicted;
+	u32 devices_done;
+	u32 bos_done;
+	bool page_done;
+	u32 events_done;
+	bool runtime_done;
+	u32 queues_done;
+};
+
+/* First pass. Nothing is created; an error has been logged. */
+int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
+void kfd_criu_plan_free(struct kfd_criu_plan *plan);
+struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
+int kfd_criu_plan_check_unique(struct kfd_criu_plan *plan, const char *what, const u64 *ids,
+			       u32 num);
+
+int kfd_criu_check_process(struct kfd_criu_plan *plan);
+int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
+int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
+		      struct criu_record *record);
+int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
+int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *record);
+int kfd_criu_check_events(struct kfd_criu_plan *plan);
+int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
+			 struct criu_record *record);
+int kfd_criu_check_queues(struct kfd_criu_plan *plan);
+int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm,
+		       struct criu_record *record);
+int kfd_criu_check_svm(struct kfd_criu_plan *plan);
+
+/* Second pass, under the mutex of the process. What it began, undo takes back. */
+int kfd_criu_restore(struct criu_call *call, void *args);
+
+int kfd_criu_apply_devices(struct kfd_criu_plan *plan);
+void kfd_criu_undo_devices(struct kfd_criu_plan *plan);
+int kfd_criu_apply_process(struct kfd_criu_plan *plan);
+void kfd_criu_undo_process(struct kfd_criu_plan *plan);
+int kfd_criu_apply_bos(struct kfd_criu_plan *plan);
+void kfd_criu_undo_bos(struct kfd_criu_plan *plan);
+int kfd_criu_put_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
+int kfd_criu_apply_events(struct kfd_criu_plan *plan);
+void kfd_criu_undo_events(struct kfd_criu_plan *plan);
+int kfd_criu_apply_queues(struct kfd_criu_plan *plan);
+void kfd_criu_undo_queues(struct kfd_criu_plan *plan);
+int kfd_criu_apply_svm(struct kfd_criu_plan *plan);
+void kfd_criu_forget_svm(struct kfd_process *p);
+
+/* RESUME, under the mutex of the process. */
+int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
+int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
+
+extern const struct criu_client_ops kfd_criu_restored_ops;
+
+u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);
+u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
+int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
+			      struct queue_properties *properties);
+
+struct kfd_criu_mqd_layout;
+const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
+						      enum kfd_queue_type type);
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+		       bool privileged);
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
+			const void *saved, u32 num);
+u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+			      u32 num, u32 ctl_stack_size, u32 ctx_size);
+
+int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1);
+int kfd_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
+int kfd_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
+
+#endif /* KFD_CRIU_H_ */

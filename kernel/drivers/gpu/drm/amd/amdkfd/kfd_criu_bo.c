@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BOs that the process allocated by AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and where they
+ * are mapped. The contents are not in the blob: user space copies them through the
+ * dma-buf of each.
+ */
+#include <linux/dma-buf.h>
+#include <drm/drm_prime.h>
+
+#include "amdgpu_amdkfd.h"
+#include "amdgpu_object.h"
+#include "kfd_criu_bo.h"
+
+#define KFD_CRIU_NO_OFFSET (~0ULL)
+
+/*
+ * A session knows a BO by its GEM object, so that a handle of a render node to the
+ * same BO has the same id.
+ */
+static void kfd_criu_gem_get(void *object)
+{
+	drm_gem_object_get(object);
+}
+
+static void kfd_criu_gem_put(void *object)
+{
+	drm_gem_object_put(object);
+}
+
+/*
+ * The process may have freed its handle since, and its number may stand for another
+ * BO by now: what comes out must be the object that was asked for.
+ */
+static struct dma_buf *kfd_criu_gem_export(void *object)
+{
+	struct drm_gem_object *gem = object;
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
+	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
+	const struct kgd_mem *mem = bo->kfd_bo;
+	struct dma_buf *dmabuf;
+
+	if (!mem)
+		return ERR_PTR(-ENOENT);
+	dmabuf = drm_gem_prime_handle_to_dmabuf(&adev->ddev, adev->kfd.client.file,
+						mem->gem_handle,
+						mem->alloc_flags &
+						KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE ? DRM_RDWR : 0);
+	if (!IS_ERR(dmabuf) && dmabuf->priv != gem) {
+		dma_buf_put(dmabuf);
+		return ERR_PTR(-ENOENT);
+	}
+	return dmabuf;
+}
+
+const struct criu_object_ops kfd_criu_gem_ops = {
+	.get = kfd_criu_gem_get,
+	.put = kfd_criu_gem_put,
+	.export = kfd_criu_gem_export,
+};
+
+static bool kfd_criu_has_contents(u32 alloc_flags)
+{
+	return alloc_flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT);
+}
+
+/**
+ * kfd_criu_bo_domain() - domain of the BO table
+ * @alloc_flags: as the BO was allocated
+ *
+ * Return: AMDGPU_CRIU_DOMAIN_*.
+ */
+u32 kfd_criu_bo_domain(u32 alloc_flags)
+{
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
+		return AMDGPU_CRIU_DOMAIN_VRAM;
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_GTT)
+		return AMDGPU_CRIU_DOMAIN_GTT;
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+		return AMDGPU_CRIU_DOMAIN_CPU;
+	return AMDGPU_CRIU_DOMAIN_NONE;
+}
+
+/**
+ * kfd_criu_bo_table_flags() - flags of the BO table, but for AMDGPU_CRIU_BO_SHARED
+ * @alloc_flags: as the BO was allocated
+ *
+ * Return: AMDGPU_CRIU_BO_*.
+ */
+u32 kfd_criu_bo_table_flags(u32 alloc_flags)
+{
+	u32 flags = 0;
+
+	if (kfd_criu_has_contents(alloc_flags))
+		flags |= AMDGPU_CRIU_BO_CONTENTS;
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+		flags |= AMDGPU_CRIU_BO_USERPTR;
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)
+		flags |= AMDGPU_CRIU_BO_DOORBELL;
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
+		flags |= AMDGPU_CRIU_BO_MMIO;
+	return flags;
+}
+
+/**
+ * kfd_criu_bo_offset() - offset for mmap() of a BO
+ * @alloc_flags: as the BO was allocated
+ * @gpu_id: GPU that it is on, as the process knows it
+ * @mem: the BO
+ *
+ * Return: offset in /dev/kfd for doorbells and the MMIO page, in the render node for
+ * others; ~0 if it cannot be mapped.
+ */
+u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
+{
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)
+		return KFD_MMAP_TYPE_DOORBELL | KFD_MMAP_GPU_ID(gpu_id);
+	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
+		return KFD_MMAP_TYPE_MMIO | KFD_MMAP_GPU_ID(gpu_id);
+	if (kfd_criu_has_contents(alloc_flags))
+		return amdgpu_bo_mmap_offset(mem->bo);
+	return KFD_CRIU_NO_OFFSET;
+}
+
+/**
+ * kfd_criu_bo_entry() - the BO table's entry for a record
+ * @record: the record
+ * @entry: to be filled, but for @new_mmap_offset, which is 0
+ */
+void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
+{
+	*entry = (struct amdgpu_criu_bo) {
+		.object_id = record->object_id,
+		.size = record->size,
+		.va = record->va,
+		.mmap_offset = record->mmap_offset,
+		.gpu_id = record->gpu_id,
+		.handle = record->handle,
+		.domain = record->domain,
+		.flags = record->table_flags,
+	};
+}
+
+/**
+ * kfd_criu_bo_va_size() - bytes of address space that a BO takes when it is mapped
+ * @record: of the BO
+ *
+ * Return: bytes.
+ */
+u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record)
+{
+	/* AQL rings of old GPUs are mapped twice, see kfd_mem_attach(). */
+	return record->size << !!(record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM);
+}
+
+static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int handle,
+				 const struct kgd_mem *mem)
+{
+	const char *why = NULL;
+
+	if (mem->is_imported || mem->bo->kfd_bo != mem)
+		why = "an imported BO";
+	else if (hweight32(mem->alloc_flags & KFD_CRIU_BO_KINDS) != 1 ||
+		 (mem->alloc_flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)))
+		why = "a BO with unknown flags";
+	if (!why)
+		return 0;
+	criu_refuse(dump->call, "cannot carry: %s (GPU %u, handle %d, flags %#x)", why, gpu_id,
+		    handle, mem->alloc_flags);
+	return -EOPNOTSUPP;
+}
+
+static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
+				int handle, struct kgd_mem *mem,
+				struct kfd_criu_bo_record *record)
+{
+	struct drm_gem_object *gem = &mem->bo->tbo.base;
+	int ret;
+
+	*record = (struct kfd_criu_bo_record) {
+		.size = amdgpu_bo_size(mem->bo),
+		.va = mem->va,
+		.mmap_offset = kfd_criu_bo_offset(mem->alloc_flags, pdd->user_gpu_id, mem),
+		.gpu_id = pdd->user_gpu_id,
+		.handle = handle,
+		.alloc_flags = mem->alloc_flags,
+		.table_flags = kfd_criu_bo_table_flags(mem->alloc_flags),
+		.domain = kfd_criu_bo_domain(mem->alloc_flags),
+	};
+	/* KFD itself has one handle of every BO. */
+	if (READ_ONCE(gem->handle_count) > 1)
+		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
+	if (mem->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
+		ret = amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &record->user_addr);
+		if (ret)
+			return ret;
+	}
+	if (!dump->session)
+		return 0;
+	return criu_session_object_id(dump->session, gem, &kfd_criu_gem_ops,
+				      &record->object_id);
+}
+
+static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
+			    int handle, struct kgd_mem *mem)
+{
+	struct kfd_process *p = dump->p;
+	struct kfd_criu_bo_record record;
+	u32 mapped[MAX_GPU_INSTANCE];
+	u32 i;
+	int ret;
+
+	ret = kfd_criu_bo_carriable(dump, pdd->user_gpu_id, handle, mem);
+	if (ret)
+		return ret;
+	ret = kfd_criu_describe_bo(dump, pdd, handle, mem, &record);
+	if (ret)
+		return ret;
+	mutex_lock(&mem->lock);
+	for (i = 0; i < p->n_pdds; i++)
+		if (p->pdds[i]->drm_priv &&
+		    amdgpu_amdkfd_bo_mapped_to_dev(p->pdds[i]->drm_priv, mem))
+			mapped[record.num_mapped++] = p->pdds[i]->user_gpu_id;
+	mutex_unlock(&mem->lock);
+	criu_writer_record(&dump->writer, KFD_CRIU_BO, &record);
+	criu_writer_tail_copy(&dump->writer, mapped, record.num_mapped * sizeof(mapped[0]));
+	if (dump->bos)
+		kfd_criu_bo_entry(&record, &dump->bos[dump->num_bos]);
+	dump->num_bos++;
+	return 0;
+}
+
+/**
+ * kfd_criu_dump_bos() - write the BOs of the process
+ * @dump: where to
+ *
+ * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM.
+ */
+int kfd_criu_dump_bos(struct kfd_criu_dump *dump)
+{
+	struct kfd_process *p = dump->p;
+	struct kgd_mem *mem;
+	int handle;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < p->n_pdds; i++) {
+		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
+			ret = kfd_criu_dump_bo(dump, p->pdds[i], handle, mem);
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}

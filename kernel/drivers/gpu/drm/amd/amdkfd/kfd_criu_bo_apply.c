@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BOs of a plan: allocated and mapped again, or freed.
+ */
+#include <linux/idr.h>
+
+#include "amdgpu_amdkfd.h"
+#include "amdgpu_object.h"
+#include "kfd_criu_bo.h"
+
+static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
+{
+	const struct kfd_criu_bo_record *record = &bo->record;
+	struct kfd_process_device *pdd = bo->device->pdd;
+	struct amdgpu_device *adev = pdd->dev->adev;
+	u64 offset = record->user_addr;
+	int handle;
+	int ret;
+
+	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) {
+		offset = kfd_get_process_doorbells(pdd);
+		if (!offset)
+			return -ENOMEM;
+	} else if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) {
+		offset = adev->rmmio_remap.bus_addr;
+	}
+	ret = amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu(adev, record->va,
+						      kfd_criu_bo_va_size(record), pdd->drm_priv,
+						      &bo->mem, &offset, record->alloc_flags, true);
+	if (ret)
+		return ret;
+	handle = idr_alloc(&pdd->alloc_idr, bo->mem, record->handle, record->handle + 1,
+			   GFP_KERNEL);
+	if (handle < 0) {
+		amdgpu_amdkfd_gpuvm_free_memory_of_gpu(adev, bo->mem, pdd->drm_priv, NULL);
+		return handle;
+	}
+	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
+		atomic64_add(record->size, &pdd->vram_usage);
+	bo->new_mmap_offset = kfd_criu_bo_offset(record->alloc_flags, record->gpu_id, bo->mem);
+	return 0;
+}
+
+static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+{
+	struct kfd_process_device *pdd = bo->device->pdd;
+	u64 vram_size = 0;
+	u32 i;
+
+	for (i = 0; i < bo->record.num_mapped; i++) {
+		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
+
+		if (amdgpu_amdkfd_bo_mapped_to_dev(peer->drm_priv, bo->mem))
+			amdgpu_amdkfd_gpuvm_unmap_memory_from_gpu(peer->dev->adev, bo->mem,
+								  peer->drm_priv);
+	}
+	/* Interrupted by a signal: the handle stays, and the BO goes with the process. */
+	if (amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, bo->mem, pdd->drm_priv,
+						   &vram_size))
+		return;
+	idr_remove(&pdd->alloc_idr, bo->record.handle);
+	atomic64_sub(vram_size, &pdd->vram_usage);
+	bo->mem = NULL;
+}
+
+static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < bo->record.num_mapped; i++) {
+		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
+
+		ret = amdgpu_amdkfd_gpuvm_map_memory_to_gpu(peer->dev->adev, bo->mem,
+							    peer->drm_priv);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Takes the paths of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
+static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+{
+	void *object;
+	int ret;
+
+	ret = criu_session_claim(plan->session, bo->record.object_id, &kfd_criu_gem_ops, &object);
+	if (ret)
+		return ret;
+	if (object) {
+		kfd_criu_gem_ops.put(object);
+		criu_refuse(plan->call, "BO %u:%u was restored before, by another file",
+			    bo->record.gpu_id, bo->record.handle);
+		return -EOPNOTSUPP;
+	}
+	ret = kfd_criu_alloc_bo(bo);
+	if (ret)
+		goto err_forget;
+	ret = kfd_criu_map_bo(plan, bo);
+	if (ret)
+		goto err_free;
+	ret = criu_session_bind(plan->session, bo->record.object_id, &bo->mem->bo->tbo.base);
+	if (ret)
+		goto err_free;
+	return 0;
+
+err_free:
+	kfd_criu_free_bo(plan, bo);
+err_forget:
+	criu_session_forget(plan->session, bo->record.object_id);
+	return ret;
+}
+
+/* Page tables are written, and no TLB has an older entry. */
+static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
+
+		ret = amdgpu_amdkfd_gpuvm_sync_memory(bo->device->pdd->dev->adev, bo->mem, true);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].vm_done)
+			kfd_flush_tlb(plan->devices[i].pdd);
+	return 0;
+}
+
+/**
+ * kfd_criu_apply_bos() - allocate and map the BOs
+ * @plan: the plan; its GPUs are restored
+ *
+ * Return: 0 or what the two ioctls return.
+ */
+int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		ret = kfd_criu_apply_bo(plan, &plan->bos[i]);
+		if (ret) {
+			criu_refuse(plan->call, "BO %u:%u (%llu bytes): cannot restore: %d",
+				    plan->bos[i].record.gpu_id, plan->bos[i].record.handle,
+				    plan->bos[i].record.size, ret);
+			return ret;
+		}
+		plan->bos_done = i + 1;
+	}
+	return kfd_criu_sync_bos(plan);
+}
+
+/**
+ * kfd_criu_undo_bos() - undo kfd_criu_apply_bos()
+ * @plan: the plan
+ */
+void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
+{
+	for (; plan->bos_done; plan->bos_done--) {
+		struct kfd_criu_plan_bo *bo = &plan->bos[plan->bos_done - 1];
+
+		criu_session_forget(plan->session, bo->record.object_id);
+		kfd_criu_free_bo(plan, bo);
+	}
+}
+
+/**
+ * kfd_criu_put_bos() - tell the caller the new mmap offsets
+ * @plan: the plan; its BOs are restored
+ * @args: the caller's table
+ *
+ * Return: 0 or -EFAULT.
+ */
+int kfd_criu_put_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_bo entry;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		kfd_criu_bo_entry(&plan->bos[i].record, &entry);
+		entry.new_mmap_offset = plan->bos[i].new_mmap_offset;
+		ret = kfd_criu_table_put(args->bos, i, args->bo_stride, &entry, sizeof(entry));
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BOs of a blob: are they right, and right here?
+ */
+#include <linux/slab.h>
+
+#include "kfd_criu_bo.h"
+
+/**
+ * kfd_criu_parse_bo() - take a record apart
+ * @plan: for the log
+ * @bo: to be filled
+ * @record: the record
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
+		      struct criu_record *record)
+{
+	criu_record_get(record, &bo->record, sizeof(bo->record));
+	bo->mapped = criu_record_tail(record, (u64)bo->record.num_mapped * sizeof(*bo->mapped));
+	if (bo->record.num_mapped <= plan->num_devices && bo->mapped &&
+	    !criu_record_tail_end(record))
+		return 0;
+	criu_refuse(plan->call, "BO %u:%u: tail does not fit", bo->record.gpu_id,
+		    bo->record.handle);
+	return -EBADMSG;
+}
+
+/* What AMDKFD_IOC_ALLOC_MEMORY_OF_GPU checks, and that the fields agree. */
+static const char *kfd_criu_bo_fault(const struct kfd_criu_plan_bo *bo)
+{
+	const struct kfd_criu_bo_record *record = &bo->record;
+	const u32 flags = record->alloc_flags;
+	struct kfd_node *node = bo->device->pdd->dev;
+
+	if (!record->object_id || record->handle > INT_MAX)
+		return "bad id or handle";
+	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
+		return "flags of several kinds of BO";
+	if (record->domain != kfd_criu_bo_domain(flags) ||
+	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) != kfd_criu_bo_table_flags(flags))
+		return "domain or flags do not fit its kind";
+	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48) ||
+	    !PAGE_ALIGNED(record->va) || record->va > BIT_ULL(57))
+		return "bad size or address";
+	if (!record->va && record->num_mapped)
+		return "mapped, but has no address";
+	if (!(flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) != !record->user_addr)
+		return "bad user address";
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) &&
+	    record->size != kfd_doorbell_process_slice(node->kfd))
+		return "doorbells of another size";
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) && record->size != PAGE_SIZE)
+		return "MMIO page of another size";
+	return NULL;
+}
+
+static int kfd_criu_check_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+{
+	const struct kfd_criu_bo_record *record = &bo->record;
+	const char *fault;
+	u32 i, j;
+
+	bo->device = kfd_criu_plan_device(plan, record->gpu_id);
+	if (!bo->device || !(bo->device->record.flags & KFD_CRIU_DEVICE_VM))
+		fault = "on a GPU without a VM";
+	else
+		fault = kfd_criu_bo_fault(bo);
+	for (i = 0; !fault && i < record->num_mapped; i++) {
+		const struct kfd_criu_plan_device *on = kfd_criu_plan_device(plan,
+									     bo->mapped[i]);
+
+		if (!on || !(on->record.flags & KFD_CRIU_DEVICE_VM))
+			fault = "mapped on a GPU without a VM";
+		for (j = 0; j < i; j++)
+			if (bo->mapped[j] == bo->mapped[i])
+				fault = "mapped twice on one GPU";
+	}
+	if (!fault)
+		return 0;
+	criu_refuse(plan->call, "BO %u:%u: %s", record->gpu_id, record->handle, fault);
+	return -EBADMSG;
+}
+
+/* Things that are right in themselves, but not here. */
+static int kfd_criu_check_bo_here(struct kfd_criu_plan *plan, const struct kfd_criu_plan_bo *bo)
+{
+	const struct kfd_criu_bo_record *record = &bo->record;
+	const u32 flags = record->alloc_flags;
+	struct kfd_node *node = bo->device->pdd->dev;
+
+	if (flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) {
+		criu_refuse(plan->call, "BO %u:%u: unknown flags %#x", record->gpu_id,
+			    record->handle, flags);
+		return -EOPNOTSUPP;
+	}
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) && (flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) &&
+	    !kfd_dev_is_large_bar(node)) {
+		criu_refuse(plan->call, "BO %u:%u: the CPU had access, GPU %u has a small BAR",
+			    record->gpu_id, record->handle, node->id);
+		return -ENODEV;
+	}
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) &&
+	    (!node->adev->rmmio_remap.bus_addr || PAGE_SIZE > 4096)) {
+		criu_refuse(plan->call, "BO %u:%u: GPU %u has no MMIO page", record->gpu_id,
+			    record->handle, node->id);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+/* No two BOs at one address of a GPU: amdgpu_vm_bo_map() would refuse the second. */
+static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id,
+				     struct criu_range *ranges)
+{
+	const struct criu_range *culprit;
+	u32 num = 0;
+	u32 i, j;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
+
+		for (j = 0; j < bo->record.num_mapped; j++) {
+			if (bo->mapped[j] != gpu_id)
+				continue;
+			ranges[num++] = (struct criu_range) {
+				.start = bo->record.va,
+				.size = kfd_criu_bo_va_size(&bo->record),
+				.index = i,
+			};
+		}
+	}
+	if (!criu_ranges_check(ranges, num, &culprit))
+		return 0;
+	criu_refuse(plan->call, "BO %u:%u overlaps another on GPU %u",
+		    plan->bos[culprit->index].record.gpu_id,
+		    plan->bos[culprit->index].record.handle, gpu_id);
+	return -EBADMSG;
+}
+
+static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
+{
+	struct criu_range *ranges;
+	u32 i;
+	int ret = 0;
+
+	ranges = kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
+	if (plan->num_bos && !ranges)
+		return -ENOMEM;
+	for (i = 0; !ret && i < plan->num_devices; i++)
+		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id, ranges);
+	kvfree(ranges);
+	return ret;
+}
+
+static int kfd_criu_check_bo_ids(struct kfd_criu_plan *plan)
+{
+	u64 *ids;
+	u32 i;
+	int ret;
+
+	ids = kvcalloc(plan->num_bos, sizeof(*ids), GFP_KERNEL_ACCOUNT);
+	if (plan->num_bos && !ids)
+		return -ENOMEM;
+	for (i = 0; i < plan->num_bos; i++)
+		ids[i] = MAKE_HANDLE(plan->bos[i].record.gpu_id, plan->bos[i].record.handle);
+	ret = kfd_criu_plan_check_unique(plan, "BO handle", ids, plan->num_bos);
+	for (i = 0; !ret && i < plan->num_bos; i++)
+		ids[i] = plan->bos[i].record.object_id;
+	if (!ret)
+		ret = kfd_criu_plan_check_unique(plan, "BO object", ids, plan->num_bos);
+	kvfree(ids);
+	return ret;
+}
+
+/* The table that user space has worked with must be the one of this blob. */
+static int kfd_criu_check_bo_table(struct kfd_criu_plan *plan,
+				   const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_bo entry, expected;
+	u32 i;
+	int ret;
+
+	if (args->num_bos != plan->num_bos) {
+		criu_refuse(plan->call, "table of %u BOs for a blob of %u", args->num_bos,
+			    plan->num_bos);
+		return -EBADMSG;
+	}
+	for (i = 0; i < plan->num_bos; i++) {
+		ret = kfd_criu_table_get(args->bos, i, args->bo_stride, &entry, sizeof(entry));
+		if (ret)
+			return ret;
+		kfd_criu_bo_entry(&plan->bos[i].record, &expected);
+		expected.new_mmap_offset = entry.new_mmap_offset;
+		if (!memcmp(&entry, &expected, sizeof(entry)))
+			continue;
+		criu_refuse(plan->call, "BO %u: table and record do not agree", i);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/**
+ * kfd_criu_check_bos() - are the BOs right, and the table the caller's?
+ * @plan: with the records; its devices are checked
+ * @args: the caller's table
+ *
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM; -EFAULT, -E2BIG for the
+ * table.
+ */
+int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		ret = kfd_criu_check_bo(plan, &plan->bos[i]);
+		if (!ret)
+			ret = kfd_criu_check_bo_here(plan, &plan->bos[i]);
+		if (ret)
+			return ret;
+	}
+	ret = kfd_criu_check_bo_ids(plan);
+	if (!ret)
+		ret = kfd_criu_check_bo_overlaps(plan);
+	if (!ret)
+		ret = kfd_criu_check_bo_table(plan, args);
+	return ret;
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * GPUs of a process: what it was told of them, and the VMs that it acquired.
+ */
+#include <linux/file.h>
+
+#include "amdgpu_amdkfd.h"
+#include "kfd_criu.h"
+#include "kfd_topology.h"
+#include "gc/gc_9_4_3_sh_mask.h"
+
+/* Only the GPU of this IP version has the mode (set_cache_memory_policy_v9()). */
+static bool kfd_criu_has_mfma_mode(struct kfd_node *node)
+{
+	return KFD_GC_VERSION(node) == IP_VERSION(9, 5, 0);
+}
+
+static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
+{
+	u32 flags = 0;
+
+	if (pdd->drm_file)
+		flags |= KFD_CRIU_DEVICE_VM;
+	if (pdd->qpd.proc_doorbells)
+		flags |= KFD_CRIU_DEVICE_DOORBELLS;
+	if (kfd_criu_has_mfma_mode(pdd->dev) &&
+	    (pdd->qpd.sh_mem_config & SH_MEM_CONFIG__PRECISION_MODE_MASK))
+		flags |= KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION;
+	return flags;
+}
+
+/* Properties of the hardware: what must be the same where the process goes on. */
+static void kfd_criu_describe_node(struct kfd_node *node, struct kfd_criu_device_record *record)
+{
+	struct kfd_topology_device *topology = kfd_topology_device_by_id(node->id);
+
+	record->gc_version = KFD_GC_VERSION(node);
+	record->sdma_version = amdgpu_ip_version(node->adev, SDMA0_HWIP, 0);
+	record->mec_fw_version = node->kfd->mec_fw_version;
+	record->mec2_fw_version = node->kfd->mec2_fw_version;
+	record->sdma_fw_version = node->kfd->sdma_fw_version;
+	record->num_xcc = NUM_XCC(node->xcc_mask);
+	record->num_sdma_engines = kfd_get_num_sdma_engines(node);
+	record->num_xgmi_engines = kfd_get_num_xgmi_sdma_engines(node);
+	record->num_sdma_queues = node->kfd->device_info.num_sdma_queues_per_engine;
+	if (!topology)
+		return;
+	record->simd_count = topology->node_props.simd_count;
+	record->array_count = topology->node_props.array_count;
+	record->cwsr_size = topology->node_props.cwsr_size;
+	record->ctl_stack_size = topology->node_props.ctl_stack_size;
+	record->debug_memory_size = topology->node_props.debug_memory_size;
+}
+
+/* What the process was told at AMDKFD_IOC_GET_PROCESS_APERTURES_NEW. */
+static void kfd_criu_describe_apertures(const struct kfd_process_device *pdd,
+					struct kfd_criu_device_record *record)
+{
+	record->lds_base = pdd->lds_base;
+	record->lds_limit = pdd->lds_limit;
+	record->scratch_base = pdd->scratch_base;
+	record->scratch_limit = pdd->scratch_limit;
+	record->gpuvm_base = pdd->gpuvm_base;
+	record->gpuvm_limit = pdd->gpuvm_limit;
+}
+
+static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
+				      struct kfd_criu_device_record *record)
+{
+	const u64 *tma;
+
+	if (qpd->cwsr_kaddr) {
+		/* Where kfd_process_set_trap_handler() puts it. */
+		tma = qpd->cwsr_kaddr + KFD_CWSR_TMA_OFFSET;
+		record->tba_addr = tma[0];
+		record->tma_addr = tma[1];
+	} else {
+		record->tba_addr = qpd->tba_addr;
+		record->tma_addr = qpd->tma_addr;
+	}
+}
+
+/**
+ * kfd_criu_dump_devices() - write the GPUs of the process
+ * @dump: where to
+ *
+ * Return: 0.
+ */
+int kfd_criu_dump_devices(struct kfd_criu_dump *dump)
+{
+	struct kfd_process *p = dump->p;
+	u32 i;
+
+	for (i = 0; i < p->n_pdds; i++) {
+		const struct kfd_process_device *pdd = p->pdds[i];
+		struct kfd_criu_device_record record = {
+			.gpu_id = pdd->user_gpu_id,
+			.flags = kfd_criu_device_flags(pdd),
+			.scratch_va = pdd->qpd.sh_hidden_private_base,
+		};
+
+		kfd_criu_describe_node(pdd->dev, &record);
+		kfd_criu_describe_apertures(pdd, &record);
+		kfd_criu_get_trap_handler(&pdd->qpd, &record);
+		criu_writer_record(&dump->writer, KFD_CRIU_DEVICE, &record);
+		if (dump->devices) {
+			dump->devices[i].gpu_id = pdd->user_gpu_id;
+			dump->devices[i].actual_gpu_id = pdd->dev->id;
+			dump->devices[i].drm_fd = -1;
+		}
+		dump->num_devices++;
+	}
+	return 0;
+}
+
+static bool kfd_criu_same(const struct kfd_criu_plan *plan, u32 actual_gpu_id, u32 gpu_id,
+			  const char *what, u64 is, u64 was)
+{
+	if (is == was)
+		return true;
+	criu_refuse(plan->call, "GPU %u does not fit for %u: %s is %#llx, was %#llx",
+		    actual_gpu_id, gpu_id, what, is, was);
+	return false;
+}
+
+static bool kfd_criu_same_cores(const struct kfd_criu_plan *plan, u32 id,
+				const struct kfd_criu_device_record *old,
+				const struct kfd_criu_device_record *now)
+{
+	const u32 gpu_id = old->gpu_id;
+
+	return kfd_criu_same(plan, id, gpu_id, "graphics IP version", now->gc_version,
+			     old->gc_version) &&
+	       kfd_criu_same(plan, id, gpu_id, "SDMA IP version", now->sdma_version,
+			     old->sdma_version) &&
+	       kfd_criu_same(plan, id, gpu_id, "number of XCCs", now->num_xcc, old->num_xcc) &&
+	       kfd_criu_same(plan, id, gpu_id, "number of SIMDs", now->simd_count,
+			     old->simd_count) &&
+	       kfd_criu_same(plan, id, gpu_id, "number of arrays", now->array_count,
+			     old->array_count) &&
+	       kfd_criu_same(plan, id, gpu_id, "wave-save size", now->cwsr_size,
+			     old->cwsr_size) &&
+	       kfd_criu_same(plan, id, gpu_id, "control stack size", now->ctl_stack_size,
+			     old->ctl_stack_size) &&
+	       kfd_criu_same(plan, id, gpu_id, "debug memory size", now->debug_memory_size,
+			     old->debug_memory_size) &&
+	       kfd_criu_same(plan, id, gpu_id, "number of SDMA engines", now->num_sdma_engines,
+			     old->num_sdma_engines) &&
+	       kfd_criu_same(plan, id, gpu_id, "number of XGMI engines", now->num_xgmi_engines,
+			     old->num_xgmi_engines) &&
+	       kfd_criu_same(plan, id, gpu_id, "number of SDMA queues", now->num_sdma_queues,
+			     old->num_sdma_queues);
+}
+
+static bool kfd_criu_same_apertures(const struct kfd_criu_plan *plan, u32 id,
+				    const struct kfd_criu_device_record *old,
+				    const struct kfd_criu_device_record *now)
+{
+	const u32 gpu_id = old->gpu_id;
+
+	return kfd_criu_same(plan, id, gpu_id, "LDS base", now->lds_base, old->lds_base) &&
+	       kfd_criu_same(plan, id, gpu_id, "LDS limit", now->lds_limit, old->lds_limit) &&
+	       kfd_criu_same(plan, id, gpu_id, "scratch base", now->scratch_base,
+			     old->scratch_base) &&
+	       kfd_criu_same(plan, id, gpu_id, "scratch limit", now->scratch_limit,
+			     old->scratch_limit) &&
+	       kfd_criu_same(plan, id, gpu_id, "GPUVM base", now->gpuvm_base,
+			     old->gpuvm_base) &&
+	       kfd_criu_same(plan, id, gpu_id, "GPUVM limit", now->gpuvm_limit,
+			     old->gpuvm_limit);
+}
+
+/* Saved waves are in a form that newer firmware still reads; older may not. */
+static bool kfd_criu_firmware_fits(const struct kfd_criu_plan *plan,
+				   const struct kfd_criu_device_record *old,
+				   const struct kfd_criu_device_record *now, u32 actual_gpu_id)
+{
+	if (now->mec_fw_version >= old->mec_fw_version &&
+	    now->mec2_fw_version >= old->mec2_fw_version &&
+	    now->sdma_fw_version >= old->sdma_fw_version)
+		return true;
+	criu_refuse(plan->call, "GPU %u has firmware MEC %u/%u, SDMA %u; %u had %u/%u, %u",
+		    actual_gpu_id, now->mec_fw_version, now->mec2_fw_version,
+		    now->sdma_fw_version, old->gpu_id, old->mec_fw_version,
+		    old->mec2_fw_version, old->sdma_fw_version);
+	return false;
+}
+
+static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
+				 u32 actual_gpu_id)
+{
+	struct kfd_criu_device_record now = {};
+	u32 i;
+
+	for (i = 0; i < plan->p->n_pdds; i++)
+		if (plan->p->pdds[i]->dev->id == actual_gpu_id)
+			device->pdd = plan->p->pdds[i];
+	if (!device->pdd) {
+		criu_refuse(plan->call, "no GPU %u for %u", actual_gpu_id,
+			    device->record.gpu_id);
+		return -ENODEV;
+	}
+	kfd_criu_describe_node(device->pdd->dev, &now);
+	kfd_criu_describe_apertures(device->pdd, &now);
+	if (!kfd_criu_same_cores(plan, actual_gpu_id, &device->record, &now) ||
+	    !kfd_criu_same_apertures(plan, actual_gpu_id, &device->record, &now) ||
+	    !kfd_criu_firmware_fits(plan, &device->record, &now, actual_gpu_id))
+		return -ENODEV;
+	return 0;
+}
+
+static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
+				 const struct amdgpu_criu_device *entry)
+{
+	const struct kfd_criu_device_record *record = &device->record;
+	bool has_vm = record->flags & KFD_CRIU_DEVICE_VM;
+	bool has_file = entry->drm_fd >= 0;
+
+	if (entry->flags)
+		return -EINVAL;
+	if (record->flags & ~(KFD_CRIU_DEVICE_VM | KFD_CRIU_DEVICE_DOORBELLS |
+			      KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION)) {
+		criu_refuse(plan->call, "GPU %u: unknown flags %#x", record->gpu_id,
+			    record->flags);
+		return -EOPNOTSUPP;
+	}
+	if (!record->gpu_id || record->gpu_id >= BIT(KFD_GPU_ID_HASH_WIDTH) ||
+	    entry->gpu_id != record->gpu_id || has_vm != has_file ||
+	    (!has_vm && record->flags)) {
+		criu_refuse(plan->call, "GPU %u: table and record do not agree", record->gpu_id);
+		return -EBADMSG;
+	}
+	/* A GPU that the process never used may be missing. */
+	if (!entry->actual_gpu_id && !has_vm)
+		return 0;
+	if (has_vm) {
+		device->drm_file = fget(entry->drm_fd);
+		if (!device->drm_file)
+			return -EBADF;
+	}
+	return kfd_criu_check_target(plan, device, entry->actual_gpu_id);
+}
+
+static int kfd_criu_check_device_ids(struct kfd_criu_plan *plan)
+{
+	u32 i, j;
+
+	for (i = 0; i < plan->num_devices; i++) {
+		const struct kfd_criu_plan_device *one = &plan->devices[i];
+
+		for (j = 0; j < i; j++) {
+			const struct kfd_criu_plan_device *two = &plan->devices[j];
+
+			if (one->record.gpu_id == two->record.gpu_id) {
+				criu_refuse(plan->call, "GPU %u is there twice",
+					    one->record.gpu_id);
+				return -EBADMSG;
+			}
+			if (one->pdd && one->pdd == two->pdd) {
+				criu_refuse(plan->call, "GPU %u stands for both %u and %u",
+					    one->pdd->dev->id, one->record.gpu_id,
+					    two->record.gpu_id);
+				return -ENODEV;
+			}
+		}
+	}
+	return 0;
+}
+
+/**
+ * kfd_criu_check_devices() - are the targets there, and do they fit?
+ * @plan: with the records and the process; its mutex is held
+ * @args: the caller's table
+ *
+ * Return: 0; -EINVAL, -EFAULT, -E2BIG for the table; -EBADMSG; -ENODEV; -EBADF for
+ * a bad drm_fd.
+ */
+int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_device entry;
+	u32 i;
+	int ret;
+
+	if (args->num_devices != plan->num_devices) {
+		criu_refuse(plan->call, "table of %u GPUs for a blob of %u", args->num_devices,
+			    plan->num_devices);
+		return -EBADMSG;
+	}
+	if (plan->num_devices > MAX_GPU_INSTANCE) {
+		criu_refuse(plan->call, "%u GPUs", plan->num_devices);
+		return -EBADMSG;
+	}
+	for (i = 0; i < plan->num_devices; i++) {
+		ret = kfd_criu_table_get(args->devices, i, args->device_stride, &entry,
+					 sizeof(entry));
+		if (ret)
+			return ret;
+		ret = kfd_criu_check_device(plan, &plan->devices[i], &entry);
+		if (ret)
+			return ret;
+	}
+	return kfd_criu_check_device_ids(plan);
+}

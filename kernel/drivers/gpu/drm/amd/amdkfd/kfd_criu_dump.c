@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * CHECKPOINT: the state of a paused process into tables and a blob.
+ */
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "kfd_criu.h"
+
+/* One walk: the size pass and the write pass are the same calls. */
+static int kfd_criu_dump_walk(struct kfd_criu_dump *dump, void *buf, size_t room, size_t *size)
+{
+	static int (* const nouns[])(struct kfd_criu_dump *dump) = {
+		kfd_criu_dump_process,
+		kfd_criu_dump_devices,
+		kfd_criu_dump_bos,
+		kfd_criu_dump_events,
+		kfd_criu_dump_svm,
+		kfd_criu_dump_queues,
+	};
+	u32 i;
+	int ret;
+
+	dump->num_devices = 0;
+	dump->num_bos = 0;
+	dump->num_queues = 0;
+	dump->num_events = 0;
+	dump->num_svm_ranges = 0;
+	criu_writer_init(&dump->writer, &kfd_criu_schema, buf, room);
+	for (i = 0; i < ARRAY_SIZE(nouns); i++) {
+		ret = nouns[i](dump);
+		if (ret)
+			return ret;
+	}
+	return criu_writer_finish(&dump->writer, size);
+}
+
+/**
+ * kfd_criu_dump_sizes() - size pass
+ * @dump: with call and process; its mutex is held
+ * @blob_size: out
+ *
+ * Return: 0, and the counts are in @dump; or the error of the first object that
+ * cannot be carried.
+ */
+int kfd_criu_dump_sizes(struct kfd_criu_dump *dump, size_t *blob_size)
+{
+	return kfd_criu_dump_walk(dump, NULL, 0, blob_size);
+}
+
+/* Is there room for all that the size pass found? The counts go to the caller in any case. */
+static int kfd_criu_dump_fits(const struct kfd_criu_dump *dump, size_t blob_size,
+			      struct amdgpu_criu_state *args)
+{
+	bool fits = args->num_devices >= dump->num_devices && args->num_bos >= dump->num_bos &&
+		    args->blob_size >= blob_size;
+
+	args->num_devices = dump->num_devices;
+	args->num_bos = dump->num_bos;
+	args->blob_size = blob_size;
+	return fits ? 0 : -ENOSPC;
+}
+
+static int kfd_criu_dump_alloc(struct kfd_criu_dump *dump, size_t blob_size, void **blob)
+{
+	dump->devices = kvcalloc(dump->num_devices, sizeof(*dump->devices), GFP_KERNEL_ACCOUNT);
+	dump->bos = kvcalloc(dump->num_bos, sizeof(*dump->bos), GFP_KERNEL_ACCOUNT);
+	*blob = kvmalloc(blob_size, GFP_KERNEL_ACCOUNT);
+	if ((dump->num_devices && !dump->devices) || (dump->num_bos && !dump->bos) || !*blob)
+		return -ENOMEM;
+	return 0;
+}
+
+/* Both passes under one hold of the mutex. What was found waits in kernel buffers. */
+static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct criu_session *session,
+				struct amdgpu_criu_state *args, void **blob)
+{
+	size_t blob_size;
+	int ret;
+
+	ret = criu_session_held(session, dump->p);
+	if (ret)
+		return ret;
+	if (!dump->p->mm)
+		return -ESRCH;
+	ret = kfd_criu_process_carriable(dump->call, dump->p);
+	if (!ret)
+		ret = kfd_criu_dump_sizes(dump, &blob_size);
+	if (!ret)
+		ret = kfd_criu_dump_fits(dump, blob_size, args);
+	if (!ret)
+		ret = kfd_criu_dump_alloc(dump, blob_size, blob);
+	if (ret)
+		return ret;
+	dump->session = session;
+	ret = kfd_criu_dump_walk(dump, *blob, blob_size, &blob_size);
+	/* Events are not under the mutex: there may be more now than a moment ago. */
+	if (ret == -ENOSPC || !ret)
+		args->blob_size = blob_size;
+	return ret;
+}
+
+/* Files of the VMs, with references; @num of them. */
+static void kfd_criu_dump_files(const struct kfd_process *p, struct file **files, u32 num)
+{
+	u32 i;
+
+	for (i = 0; i < num; i++) {
+		files[i] = p->pdds[i]->drm_file;
+		if (files[i])
+			get_file(files[i]);
+	}
+}
+
+/* Descriptors are installed when nothing can fail any more. */
+static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_criu_state *args,
+				struct file **files)
+{
+	u32 i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < dump->num_devices; i++) {
+		if (files[i]) {
+			dump->devices[i].drm_fd = get_unused_fd_flags(O_CLOEXEC);
+			if (dump->devices[i].drm_fd < 0)
+				ret = dump->devices[i].drm_fd;
+		}
+		if (!ret)
+			ret = kfd_criu_table_put(args->devices, i, args->device_stride,
+						 &dump->devices[i], sizeof(dump->devices[i]));
+	}
+	for (i = 0; i < dump->num_devices; i++) {
+		if (dump->devices[i].drm_fd < 0)
+			continue;
+		if (ret) {
+			put_unused_fd(dump->devices[i].drm_fd);
+		} else {
+			fd_install(dump->devices[i].drm_fd, files[i]);
+			files[i] = NULL;
+		}
+	}
+	return ret;
+}
+
+static int kfd_criu_dump_put(struct kfd_criu_dump *dump, const struct amdgpu_criu_state *args,
+			     const void *blob, struct file **files)
+{
+	u32 i;
+	int ret;
+
+	if (copy_to_user(u64_to_user_ptr(args->blob), blob, args->blob_size))
+		return -EFAULT;
+	for (i = 0; i < dump->num_bos; i++) {
+		ret = kfd_criu_table_put(args->bos, i, args->bo_stride, &dump->bos[i],
+					 sizeof(dump->bos[i]));
+		if (ret)
+			return ret;
+	}
+	return kfd_criu_put_devices(dump, args, files);
+}
+
+static int kfd_criu_dump_process_state(struct kfd_criu_dump *dump, struct criu_session *session,
+				       struct amdgpu_criu_state *args)
+{
+	struct file *files[MAX_GPU_INSTANCE] = {};
+	void *blob = NULL;
+	u32 i;
+	int ret;
+
+	mutex_lock(&dump->p->mutex);
+	ret = kfd_criu_dump_locked(dump, session, args, &blob);
+	if (!ret)
+		kfd_criu_dump_files(dump->p, files, dump->num_devices);
+	mutex_unlock(&dump->p->mutex);
+	if (!ret)
+		ret = kfd_criu_dump_put(dump, args, blob, files);
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		if (files[i])
+			fput(files[i]);
+	kvfree(dump->devices);
+	kvfree(dump->bos);
+	kvfree(blob);
+	return ret;
+}
+
+/**
+ * kfd_criu_checkpoint() - CHECKPOINT
+ * @call: the call
+ * @args: &struct amdgpu_criu_state
+ *
+ * Return: 0; -ENOSPC, with what is needed in @args; other errors as in the uapi
+ * header.
+ */
+int kfd_criu_checkpoint(struct criu_call *call, void *args)
+{
+	struct amdgpu_criu_state *state = args;
+	struct kfd_criu_dump dump = { .call = call, .p = call->client };
+	struct criu_session *session;
+	int ret;
+
+	if (state->flags)
+		return -EINVAL;
+	ret = kfd_criu_table_check(state->devices, state->num_devices, state->device_stride,
+				   sizeof(struct amdgpu_criu_device));
+	if (!ret)
+		ret = kfd_criu_table_check(state->bos, state->num_bos, state->bo_stride,
+					   sizeof(struct amdgpu_criu_bo));
+	if (ret)
+		return ret;
+	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	ret = kfd_criu_dump_process_state(&dump, session, state);
+	criu_session_put(session);
+	return ret;
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Events and the page of their signal slots.
+ */
+#include <linux/idr.h>
+#include <linux/slab.h>
+
+#include "amdgpu_amdkfd.h"
+#include "kfd_criu.h"
+#include "kfd_events.h"
+
+static bool kfd_criu_event_has_slot(u32 type)
+{
+	return type == KFD_EVENT_TYPE_SIGNAL || type == KFD_EVENT_TYPE_DEBUG;
+}
+
+static void kfd_criu_describe_event(const struct kfd_event *ev,
+				    struct kfd_criu_event_record *record)
+{
+	*record = (struct kfd_criu_event_record) {
+		.event_id = ev->event_id,
+		.type = ev->type,
+		.flags = (ev->auto_reset ? KFD_CRIU_EVENT_AUTO_RESET : 0) |
+			 (ev->signaled ? KFD_CRIU_EVENT_SIGNALED : 0),
+		.age = ev->event_age,
+	};
+	if (ev->type == KFD_EVENT_TYPE_MEMORY)
+		record->memory = ev->memory_exception_data;
+	else if (ev->type == KFD_EVENT_TYPE_HW_EXCEPTION)
+		record->hw = ev->hw_exception_data;
+}
+
+static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
+{
+	const struct kfd_process *p = dump->p;
+	struct kfd_criu_event_page_record record = {
+		.handle = p->signal_handle,
+		.mapped_size = p->signal_mapped_size,
+	};
+
+	if (p->signal_page->need_to_free_pages)
+		record.num_slots = KFD_SIGNAL_EVENT_LIMIT;
+	criu_writer_record(&dump->writer, KFD_CRIU_EVENT_PAGE, &record);
+	criu_writer_tail_copy(&dump->writer, p->signal_page->kernel_address,
+			      record.num_slots * sizeof(u64));
+}
+
+/**
+ * kfd_criu_dump_events() - write the events of the process
+ * @dump: where to
+ *
+ * Return: 0.
+ */
+int kfd_criu_dump_events(struct kfd_criu_dump *dump)
+{
+	struct kfd_process *p = dump->p;
+	struct kfd_criu_event_record record;
+	struct kfd_event *ev;
+	u32 id;
+
+	/* Events come and go without kfd_process.mutex. */
+	mutex_lock(&p->event_mutex);
+	if (p->signal_page)
+		kfd_criu_dump_event_page(dump);
+	idr_for_each_entry(&p->event_idr, ev, id) {
+		spin_lock(&ev->lock);
+		kfd_criu_describe_event(ev, &record);
+		spin_unlock(&ev->lock);
+		criu_writer_record(&dump->writer, KFD_CRIU_EVENT, &record);
+		dump->num_events++;
+	}
+	mutex_unlock(&p->event_mutex);
+	return 0;
+}
+
+/**
+ * kfd_criu_parse_event_page() - take a record apart
+ * @plan: to be filled
+ * @record: the record
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *record)
+{
+	criu_record_get(record, &plan->page, sizeof(plan->page));
+	plan->page_slots = criu_record_tail(record,
+					    (u64)plan->page.num_slots * sizeof(*plan->page_slots));
+	plan->has_page = true;
+	if (plan->page_slots && !criu_record_tail_end(record))
+		return 0;
+	criu_refuse(plan->call, "event page: tail does not fit");
+	return -EBADMSG;
+}
+
+static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_plan *plan,
+						       u64 handle)
+{
+	u32 i;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		const struct kfd_criu_bo_record *record = &plan->bos[i].record;
+
+		if (MAKE_HANDLE(record->gpu_id, record->handle) == handle)
+			return &plan->bos[i];
+	}
+	return NULL;
+}
+
+/* What kfd_kmap_event_page() and kfd_event_page_set() check. */
+static const char *kfd_criu_event_page_fault(const struct kfd_criu_plan *plan)
+{
+	const u64 limit = KFD_SIGNAL_EVENT_LIMIT * sizeof(u64);
+	const struct kfd_criu_event_page_record *page = &plan->page;
+	const struct kfd_criu_plan_bo *bo;
+
+	if (page->pad)
+		return "pad is not zero";
+	if (!page->handle) {
+		if (page->num_slots != KFD_SIGNAL_EVENT_LIMIT)
+			return "number of slots";
+		if (!page->mapped_size || page->mapped_size > limit ||
+		    page->mapped_size % sizeof(u64))
+			return "mapped size";
+		return NULL;
+	}
+	bo = kfd_criu_find_bo(plan, page->handle);
+	if (!bo || !(bo->record.alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_GTT))
+		return "not in a GTT BO";
+	if (page->num_slots || bo->record.size < limit || page->mapped_size != bo->record.size)
+		return "does not fit its BO";
+	return NULL;
+}
+
+static const char *kfd_criu_event_fault(const struct kfd_criu_plan *plan,
+					const struct kfd_criu_event_record *record)
+{
+	if (record->flags & ~(KFD_CRIU_EVENT_AUTO_RESET | KFD_CRIU_EVENT_SIGNALED))
+		return "unknown flags";
+	if (record->pad)
+		return "pad is not zero";
+	if (!record->age)
+		return "age";
+	if (!kfd_criu_event_has_slot(record->type))
+		return record->event_id < KFD_FIRST_NONSIGNAL_EVENT_ID ||
+		       record->event_id > KFD_LAST_NONSIGNAL_EVENT_ID ? "id" : NULL;
+	if (!plan->has_page)
+		return "has no page for its slot";
+	if (!record->event_id || record->event_id >= plan->page.mapped_size / sizeof(u64) ||
+	    record->event_id >= KFD_SIGNAL_EVENT_LIMIT)
+		return "id";
+	return NULL;
+}
+
+/**
+ * kfd_criu_check_events() - are events and their page right?
+ * @plan: with the records; its BOs are checked
+ *
+ * Return: 0, -EBADMSG, or -ENOMEM.
+ */
+int kfd_criu_check_events(struct kfd_criu_plan *plan)
+{
+	const char *fault;
+	u64 *ids;
+	u32 i;
+	int ret;
+
+	fault = plan->has_page ? kfd_criu_event_page_fault(plan) : NULL;
+	if (fault) {
+		criu_refuse(plan->call, "event page: %s", fault);
+		return -EBADMSG;
+	}
+	ids = kvcalloc(plan->num_events, sizeof(*ids), GFP_KERNEL_ACCOUNT);
+	if (plan->num_events && !ids)
+		return -ENOMEM;
+	for (i = 0; i < plan->num_events; i++) {
+		fault = kfd_criu_event_fault(plan, &plan->events[i]);
+		if (fault) {
+			criu_refuse(plan->call, "event %u: %s", plan->events[i].event_id, fault);
+			kvfree(ids);
+			return -EBADMSG;
+		}
+		ids[i] = plan->events[i].event_id;
+	}
+	ret = kfd_criu_plan_check_unique(plan, "event", ids, plan->num_events);
+	kvfree(ids);
+	return ret;
+}
+
+/* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
+static int kfd_criu_apply_event_page(struct kfd_criu_plan *plan)
+{
+	const struct kfd_criu_event_page_record *page = &plan->page;
+	struct kfd_process *p = plan->p;
+	int ret = 0;
+
+	if (page->handle)
+		return kfd_kmap_event_page(p, page->handle);
+	/* Another thread may create an event meanwhile, and the page with it. */
+	mutex_lock(&p->event_mutex);
+	if (p->signal_page) {
+		ret = -EBUSY;
+	} else {
+		p->signal_page = kfd_signal_page_alloc(p);
+		if (p->signal_page)
+			p->signal_mapped_size = page->mapped_size;
+		else
+			ret = -ENOMEM;
+	}
+	mutex_unlock(&p->event_mutex);
+	return ret;
+}
+
+static int kfd_criu_apply_event(struct kfd_criu_plan *plan,
+				const struct kfd_criu_event_record *record)
+{
+	struct kfd_criu_event_priv_data data = {
+		.event_id = record->event_id,
+		.auto_reset = !!(record->flags & KFD_CRIU_EVENT_AUTO_RESET),
+		.type = record->type,
+		.signaled = !!(record->flags & KFD_CRIU_EVENT_SIGNALED),
+	};
+
+	if (record->type == KFD_EVENT_TYPE_MEMORY)
+		data.memory_exception_data = record->memory;
+	else if (record->type == KFD_EVENT_TYPE_HW_EXCEPTION)
+		data.hw_exception_data = record->hw;
+	return kfd_event_restore(plan->call->filp, plan->p, &data, record->age);
+}
+
+/**
+ * kfd_criu_apply_events() - create the events and their page
+ * @plan: the plan; its BOs are restored
+ *
+ * Takes the path of AMDKFD_IOC_CREATE_EVENT, with the ids that the events had.
+ *
+ * Return: 0 or what AMDKFD_IOC_CREATE_EVENT returns.
+ */
+int kfd_criu_apply_events(struct kfd_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	if (plan->has_page) {
+		ret = kfd_criu_apply_event_page(plan);
+		if (ret) {
+			criu_refuse(plan->call, "event page: cannot restore: %d", ret);
+			return ret;
+		}
+		plan->page_done = true;
+	}
+	for (i = 0; i < plan->num_events; i++) {
+		ret = kfd_criu_apply_event(plan, &plan->events[i]);
+		if (ret) {
+			criu_refuse(plan->call, "event %u: cannot restore: %d",
+				    plan->events[i].event_id, ret);
+			return ret;
+		}
+		plan->events_done = i + 1;
+	}
+	/* Creating an event clears its slot, so this comes last. */
+	if (plan->has_page && !plan->page.handle && plan->p->signal_page)
+		memcpy(plan->p->signal_page->kernel_address, plan->page_slots,
+		       plan->page.num_slots * sizeof(u64));
+	return 0;
+}
+
+/**
+ * kfd_criu_undo_events() - undo kfd_criu_apply_events()
+ * @plan: the plan; its BOs are still there
+ */
+void kfd_criu_undo_events(struct kfd_criu_plan *plan)
+{
+	const struct kfd_criu_plan_bo *bo;
+	struct kfd_process *p = plan->p;
+	struct kfd_signal_page *page;
+
+	for (; plan->events_done; plan->events_done--)
+		kfd_event_destroy(p, plan->events[plan->events_done - 1].event_id);
+	if (!plan->page_done)
+		return;
+	mutex_lock(&p->event_mutex);
+	page = p->signal_page;
+	WRITE_ONCE(p->signal_page, NULL);
+	p->signal_mapped_size = 0;
+	p->signal_handle = 0;
+	mutex_unlock(&p->event_mutex);
+	/* The interrupt worker reads the page under RCU. */
+	synchronize_rcu();
+	bo = plan->page.handle ? kfd_criu_find_bo(plan, plan->page.handle) : NULL;
+	if (bo)
+		amdgpu_amdkfd_gpuvm_unmap_gtt_bo_from_kernel(bo->mem);
+	kfd_signal_page_free(page);
+	plan->page_done = false;
+}

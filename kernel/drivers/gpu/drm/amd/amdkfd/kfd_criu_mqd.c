@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Which words of a memory queue descriptor are state of the queue.
+ *
+ * The caller of RESTORE needs no more than a capability in a user namespace, and an
+ * MQD says with which privilege, in which address space and through which kernel
+ * buffers the queue runs. So a saved MQD is never put in place as it is: the queue
+ * is created with a new one as any queue is, and then single words are taken over:
+ *
+ *   owned   set by the driver from the queue's properties, or filled in by the
+ *           firmware when it maps the queue: never saved, never taken
+ *   state   progress of the queue, and what packets of the process can set too:
+ *           saved and taken
+ *   opaque  all the rest: scratch of the firmware whose meaning is not public.
+ *           Saved; taken only from a caller who could load any firmware anyway
+ *
+ * Meaning of the words: v9_structs.h, init_mqd() and update_mqd() in
+ * kfd_mqd_manager_v9.c, and the register headers gc_9_4_3, sdma0_4_2.
+ */
+#include <linux/string.h>
+
+#include "kfd_criu.h"
+#include "v9_structs.h"
+#include "gc/gc_9_4_3_sh_mask.h"
+#include "sdma0/sdma0_4_2_sh_mask.h"
+
+/**
+ * struct kfd_criu_mqd_span - words of one kind
+ * @first: first word
+ * @last: last word
+ * @mask: bits that are state; 0: owned
+ */
+struct kfd_criu_mqd_span {
+	u16 first;
+	u16 last;
+	u32 mask;
+};
+
+/* Owned and state words; what is in no span of an MQD is opaque. */
+struct kfd_criu_mqd_part {
+	const struct kfd_criu_mqd_span *spans;
+	u32 num;
+};
+
+/**
+ * struct kfd_criu_mqd_layout - an MQD
+ * @parts: its spans, in up to two tables
+ * @size: bytes of the MQD
+ * @stack_offset: word that holds the fill of the control stack, 0 if it has none
+ * @wave_offset: word that holds the fill of the wave-save area
+ */
+struct kfd_criu_mqd_layout {
+	struct kfd_criu_mqd_part parts[2];
+	u32 size;
+	u16 stack_offset;
+	u16 wave_offset;
+};
+
+#define WORD(type, field) (offsetof(struct type, field) / sizeof(u32))
+#define SPAN(type, from, to, bits) \
+	{ .first = WORD(type, from), .last = WORD(type, to), .mask = (bits) }
+
+#define CP_OWNED(from, to) SPAN(v9_mqd, from, to, 0)
+#define CP_STATE(from, to) SPAN(v9_mqd, from, to, ~0u)
+
+static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
+	CP_OWNED(header, header),
+	CP_STATE(compute_dispatch_initiator, compute_num_thread_z),
+	CP_OWNED(compute_pipelinestat_enable, compute_perfcount_enable),
+	CP_STATE(compute_pgm_lo, compute_pgm_hi),
+	CP_OWNED(compute_tba_lo, compute_tma_hi),
+	SPAN(v9_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1,
+	     ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
+	SPAN(v9_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2,
+	     ~(u32)COMPUTE_PGM_RSRC2__TRAP_PRESENT_MASK),
+	CP_OWNED(compute_vmid, compute_vmid),
+	CP_STATE(compute_resource_limits, compute_restart_z),
+	CP_OWNED(compute_thread_trace_enable, compute_misc_reserved),
+	CP_STATE(compute_dispatch_id, compute_wave_restore_control),
+	CP_STATE(compute_user_data_0, cp_compute_csinvoc_count_hi),
+	CP_STATE(cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
+	CP_OWNED(disable_queue, disable_queue),
+	CP_STATE(gds_cs_ctxsw_cnt0, gds_cs_ctxsw_cnt3),
+	CP_STATE(cp_pq_exe_status_lo, cp_packet_exe_status_hi),
+	CP_OWNED(gds_save_base_addr_lo, cp_hqd_pq_base_hi),
+	CP_STATE(cp_hqd_pq_rptr, cp_hqd_pq_rptr),
+	CP_OWNED(cp_hqd_pq_rptr_report_addr_lo, cp_hqd_pq_control),
+	CP_STATE(cp_hqd_ib_base_addr_lo, cp_hqd_ib_rptr),
+	CP_OWNED(cp_hqd_ib_control, cp_hqd_dma_offload),
+	CP_STATE(cp_hqd_sema_cmd, cp_hqd_sema_cmd),
+	CP_OWNED(cp_hqd_msg_type, cp_hqd_msg_type),
+	CP_STATE(cp_hqd_atomic0_preop_lo, cp_hqd_atomic1_preop_hi),
+	CP_OWNED(cp_hqd_hq_status0, cp_hqd_eop_control),
+	CP_STATE(cp_hqd_eop_rptr, cp_hqd_eop_done_events),
+	CP_OWNED(cp_hqd_ctx_save_base_addr_lo, cp_hqd_ctx_save_control),
+	CP_STATE(cp_hqd_cntl_stack_offset, cp_hqd_cntl_stack_offset),
+	CP_OWNED(cp_hqd_cntl_stack_size, cp_hqd_cntl_stack_size),
+	CP_STATE(cp_hqd_wg_state_offset, cp_hqd_wg_state_offset),
+	CP_OWNED(cp_hqd_ctx_save_size, cp_hqd_ctx_save_size),
+	CP_STATE(cp_hqd_gds_resource_state, cp_hqd_eop_wptr_mem),
+	CP_OWNED(cp_hqd_aql_control, cp_hqd_aql_control),
+	CP_STATE(cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
+	CP_OWNED(iqtimer_pkt_header, iqtimer_pkt_dw31),
+	CP_OWNED(pm4_target_xcc_in_xcp, cp_mqd_stride_size),
+	CP_OWNED(set_resources_header, set_resources_dw7),
+	CP_OWNED(queue_doorbell_id0, queue_doorbell_id15),
+};
+
+/* Where graphics cores in partitions have other words. */
+static const struct kfd_criu_mqd_span kfd_criu_cp_v9_one[] = {
+	CP_STATE(compute_static_thread_mgmt_se4, compute_static_thread_mgmt_se7),
+};
+
+static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
+	CP_OWNED(compute_current_logic_xcc_id, compute_current_logic_xcc_id),
+	CP_STATE(compute_restart_cg_tg_id, compute_restart_cg_tg_id),
+	CP_OWNED(compute_tg_chunk_size, compute_tg_chunk_size),
+	CP_STATE(compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
+};
+
+#define SDMA_OWNED(from, to) SPAN(v9_sdma_mqd, from, to, 0)
+#define SDMA_STATE(from, to) SPAN(v9_sdma_mqd, from, to, ~0u)
+
+static const struct kfd_criu_mqd_span kfd_criu_sdma_v9[] = {
+	SDMA_OWNED(sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
+	SDMA_STATE(sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
+	SDMA_OWNED(sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
+	/* The engine runs IBs with the VMID and the privilege that are here too. */
+	SPAN(v9_sdma_mqd, sdmax_rlcx_ib_cntl, sdmax_rlcx_ib_cntl,
+	     SDMA0_RLC0_IB_CNTL__IB_ENABLE_MASK),
+	SDMA_STATE(sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
+	SDMA_OWNED(sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
+	SDMA_STATE(sdmax_rlcx_status, sdmax_rlcx_watermark),
+	SDMA_OWNED(sdmax_rlcx_doorbell_offset, sdmax_rlcx_csa_addr_hi),
+	SDMA_STATE(sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
+	SDMA_OWNED(sdmax_rlcx_preempt, sdmax_rlcx_minor_ptr_update),
+	SDMA_STATE(sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
+	SDMA_OWNED(sdma_engine_id, sdma_queue_id),
+};
+
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9 = {
+	.parts = {
+		{ .spans = kfd_criu_cp_v9, .num = ARRAY_SIZE(kfd_criu_cp_v9) },
+		{ .spans = kfd_criu_cp_v9_one, .num = ARRAY_SIZE(kfd_criu_cp_v9_one) },
+	},
+	.size = sizeof(struct v9_mqd),
+	.stack_offset = WORD(v9_mqd, cp_hqd_cntl_stack_offset),
+	.wave_offset = WORD(v9_mqd, cp_hqd_wg_state_offset),
+};
+
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9_4_3 = {
+	.parts = {
+		{ .spans = kfd_criu_cp_v9, .num = ARRAY_SIZE(kfd_criu_cp_v9) },
+		{ .spans = kfd_criu_cp_v9_4_3, .num = ARRAY_SIZE(kfd_criu_cp_v9_4_3) },
+	},
+	.size = sizeof(struct v9_mqd),
+	.stack_offset = WORD(v9_mqd, cp_hqd_cntl_stack_offset),
+	.wave_offset = WORD(v9_mqd, cp_hqd_wg_state_offset),
+};
+
+static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 = {
+	.parts = {
+		{ .spans = kfd_criu_sdma_v9, .num = ARRAY_SIZE(kfd_criu_sdma_v9) },
+	},
+	.size = sizeof(struct v9_sdma_mqd),
+};
+
+/**
+ * kfd_criu_mqd_layout() - layout of the MQDs of a GPU
+ * @node: the GPU
+ * @type: of the queue
+ *
+ * Return: the layout, or NULL if this code does not know the MQDs of the GPU.
+ */
+const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
+						      enum kfd_queue_type type)
+{
+	u32 version = KFD_GC_VERSION(node);
+
+	if (version < IP_VERSION(9, 0, 1) || version >= IP_VERSION(10, 0, 0))
+		return NULL;
+	if (type != KFD_QUEUE_TYPE_COMPUTE)
+		return &kfd_criu_layout_sdma_v9;
+	if (version == IP_VERSION(9, 4, 3) || version == IP_VERSION(9, 4, 4) ||
+	    version == IP_VERSION(9, 5, 0))
+		return &kfd_criu_layout_cp_v9_4_3;
+	return &kfd_criu_layout_cp_v9;
+}
+
+/**
+ * kfd_criu_mqd_size() - bytes of one MQD
+ * @layout: of the MQD
+ *
+ * Return: bytes.
+ */
+u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
+{
+	return layout->size;
+}
+
+/* Bits of a word that may go through a blob; @opaque: nobody knows their meaning. */
+static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque)
+{
+	u32 i, j;
+
+	*opaque = false;
+	for (i = 0; i < ARRAY_SIZE(layout->parts); i++) {
+		const struct kfd_criu_mqd_span *spans = layout->parts[i].spans;
+
+		for (j = 0; j < layout->parts[i].num; j++)
+			if (word >= spans[j].first && word <= spans[j].last)
+				return spans[j].mask;
+	}
+	*opaque = true;
+	return ~0u;
+}
+
+/**
+ * kfd_criu_mqd_strip() - clear what is not to be saved
+ * @layout: of the MQDs
+ * @mqds: MQDs, one after the other
+ * @num: how many
+ */
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num)
+{
+	const u32 words = layout->size / sizeof(u32);
+	u32 *mqd = mqds;
+	bool opaque;
+	u32 i, word;
+
+	for (i = 0; i < num; i++, mqd += words)
+		for (word = 0; word < words; word++)
+			mqd[word] &= kfd_criu_mqd_mask(layout, word, &opaque);
+}
+
+/**
+ * kfd_criu_mqd_check() - is there only in saved MQDs what may be?
+ * @layout: of the MQDs
+ * @mqds: MQDs, one after the other
+ * @num: how many
+ * @privileged: opaque words may be set
+ *
+ * Return: 0; -EOPNOTSUPP for a word that this kernel sets itself; -EPERM for an
+ * opaque word.
+ */
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+		       bool privileged)
+{
+	const u32 words = layout->size / sizeof(u32);
+	const u32 *mqd = mqds;
+	bool opaque;
+	u32 i, word;
+
+	for (i = 0; i < num; i++, mqd += words) {
+		for (word = 0; word < words; word++) {
+			if (mqd[word] & ~kfd_criu_mqd_mask(layout, word, &opaque))
+				return -EOPNOTSUPP;
+			if (mqd[word] && opaque && !privileged)
+				return -EPERM;
+		}
+	}
+	return 0;
+}
+
+/**
+ * kfd_criu_mqd_check_bounds() - do saved waves lie within their area?
+ * @layout: of the MQDs
+ * @mqds: MQDs, one after the other
+ * @num: how many
+ * @ctl_stack_size: bytes of control stack
+ * @ctx_size: bytes of wave-save area
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+			      u32 num, u32 ctl_stack_size, u32 ctx_size)
+{
+	const u32 words = layout->size / sizeof(u32);
+	const u32 *mqd = mqds;
+	u32 i;
+
+	if (!layout->stack_offset)
+		return 0;
+	for (i = 0; i < num; i++, mqd += words)
+		if (mqd[layout->stack_offset] > ctl_stack_size ||
+		    mqd[layout->wave_offset] > ctx_size)
+			return -EBADMSG;
+	return 0;
+}
+
+/**
+ * kfd_criu_mqd_merge() - take over state
+ * @layout: of the MQDs
+ * @fresh: MQDs as the driver makes them
+ * @saved: MQDs that passed kfd_criu_mqd_check()
+ * @num: how many
+ */
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
+			const void *saved, u32 num)
+{
+	const u32 words = layout->size / sizeof(u32);
+	const u32 *from = saved;
+	u32 *to = fresh;
+	bool opaque;
+	u32 i, word;
+
+	for (i = 0; i < num; i++, to += words, from += words) {
+		for (word = 0; word < words; word++) {
+			u32 mask = kfd_criu_mqd_mask(layout, word, &opaque);
+
+			to[word] = (to[word] & ~mask) | (from[word] & mask);
+		}
+	}
+}

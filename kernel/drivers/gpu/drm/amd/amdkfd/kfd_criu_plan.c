@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * First pass of a restore: the blob becomes a plan in which every reference leads
+ * somewhere, nothing is there twice, and what the ordinary ioctls would refuse is
+ * refused. Creates nothing.
+ */
+#include <linux/capability.h>
+#include <linux/file.h>
+#include <linux/slab.h>
+
+#include "kfd_criu.h"
+
+static const struct criu_record_desc kfd_criu_records[] = {
+	CRIU_RECORD_IDENTITY_ROW,
+	CRIU_RECORD_END_ROW,
+	CRIU_RECORD(KFD_CRIU_PROCESS, "process", struct kfd_criu_process_record, r_debug, 1,
+		    1, 1, 0),
+	CRIU_RECORD(KFD_CRIU_DEVICE, "device", struct kfd_criu_device_record, scratch_va, 1,
+		    0, MAX_GPU_INSTANCE, 0),
+	CRIU_RECORD(KFD_CRIU_BO, "bo", struct kfd_criu_bo_record, num_mapped, 1,
+		    0, 0, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_EVENT_PAGE, "event page", struct kfd_criu_event_page_record, pad, 1,
+		    0, 1, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_EVENT, "event", struct kfd_criu_event_record, hw, 1,
+		    0, 0, 0),
+	CRIU_RECORD(KFD_CRIU_QUEUE, "queue", struct kfd_criu_queue_record, pad, 1,
+		    0, KFD_MAX_NUM_OF_QUEUES_PER_PROCESS, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_SVM_RANGE, "svm range", struct kfd_criu_svm_record, pad, 1,
+		    0, 0, CRIU_DESC_TAIL),
+};
+
+const struct criu_blob_schema kfd_criu_schema = {
+	.driver = AMDGPU_CRIU_DRIVER,
+	.node = AMDGPU_CRIU_NODE_KFD,
+	.page_size = PAGE_SIZE,
+	.num_records = ARRAY_SIZE(kfd_criu_records),
+	.records = kfd_criu_records,
+};
+
+/**
+ * kfd_criu_plan_device() - GPU of the plan by the id that the process knows
+ * @plan: the plan
+ * @gpu_id: the id
+ *
+ * Return: the GPU, or NULL.
+ */
+struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
+{
+	u32 i;
+
+	for (i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].record.gpu_id == gpu_id)
+			return &plan->devices[i];
+	return NULL;
+}
+
+/**
+ * kfd_criu_plan_check_unique() - is nothing there twice?
+ * @plan: for the log
+ * @what: of what, for the log
+ * @ids: their ids
+ * @num: how many
+ *
+ * Return: 0, -EBADMSG, or -ENOMEM.
+ */
+int kfd_criu_plan_check_unique(struct kfd_criu_plan *plan, const char *what, const u64 *ids,
+			       u32 num)
+{
+	struct criu_id_set set = { .room = num };
+	u64 duplicate;
+	u32 i;
+	int ret = 0;
+
+	if (!num)
+		return 0;
+	set.ids = kvcalloc(num, sizeof(*set.ids), GFP_KERNEL_ACCOUNT);
+	if (!set.ids)
+		return -ENOMEM;
+	for (i = 0; !ret && i < num; i++)
+		ret = criu_id_set_add(&set, ids[i], i);
+	if (!ret && criu_id_set_seal(&set, &duplicate)) {
+		criu_refuse(plan->call, "%s %#llx is there twice", what, duplicate);
+		ret = -EBADMSG;
+	}
+	kvfree(set.ids);
+	return ret;
+}
+
+/* Room for all records of a type; none is no error. */
+static void *kfd_criu_plan_room(const struct kfd_criu_plan *plan, u16 type, size_t size, u32 *num,
+				int *ret)
+{
+	void *room;
+
+	*num = criu_blob_count(plan->blob, type);
+	if (!*num)
+		return NULL;
+	room = kvcalloc(*num, size, GFP_KERNEL_ACCOUNT);
+	if (!room) {
+		*num = 0;
+		*ret = -ENOMEM;
+	}
+	return room;
+}
+
+static int kfd_criu_plan_alloc(struct kfd_criu_plan *plan)
+{
+	int ret = 0;
+
+	plan->devices = kfd_criu_plan_room(plan, KFD_CRIU_DEVICE, sizeof(*plan->devices),
+					   &plan->num_devices, &ret);
+	plan->bos = kfd_criu_plan_room(plan, KFD_CRIU_BO, sizeof(*plan->bos), &plan->num_bos,
+				       &ret);
+	plan->events = kfd_criu_plan_room(plan, KFD_CRIU_EVENT, sizeof(*plan->events),
+					  &plan->num_events, &ret);
+	plan->queues = kfd_criu_plan_room(plan, KFD_CRIU_QUEUE, sizeof(*plan->queues),
+					  &plan->num_queues, &ret);
+	plan->svms = kfd_criu_plan_room(plan, KFD_CRIU_SVM_RANGE, sizeof(*plan->svms),
+					&plan->num_svms, &ret);
+	return ret;
+}
+
+/* Records with nothing but a fixed structure. */
+static void kfd_criu_parse_simple(struct kfd_criu_plan *plan)
+{
+	struct criu_record record = {};
+	u32 i = 0;
+
+	while (criu_blob_next_of(plan->blob, KFD_CRIU_PROCESS, &record))
+		criu_record_get(&record, &plan->process, sizeof(plan->process));
+	record = (struct criu_record) {};
+	while (criu_blob_next_of(plan->blob, KFD_CRIU_DEVICE, &record))
+		criu_record_get(&record, &plan->devices[i++].record,
+				sizeof(plan->devices[i].record));
+	record = (struct criu_record) {};
+	for (i = 0; criu_blob_next_of(plan->blob, KFD_CRIU_EVENT, &record); i++)
+		criu_record_get(&record, &plan->events[i], sizeof(plan->events[i]));
+}
+
+static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)
+{
+	struct criu_record record = {};
+	u32 bo = 0, queue = 0, svm = 0;
+	int ret = 0;
+
+	while (!ret && criu_blob_next(plan->blob, &record)) {
+		switch (record.desc->type) {
+		case KFD_CRIU_BO:
+			ret = kfd_criu_parse_bo(plan, &plan->bos[bo++], &record);
+			break;
+		case KFD_CRIU_EVENT_PAGE:
+			ret = kfd_criu_parse_event_page(plan, &record);
+			break;
+		case KFD_CRIU_QUEUE:
+			ret = kfd_criu_parse_queue(plan, &plan->queues[queue++], &record);
+			break;
+		case KFD_CRIU_SVM_RANGE:
+			ret = kfd_criu_parse_svm(plan, &plan->svms[svm++], &record);
+			break;
+		}
+	}
+	return ret;
+}
+
+/**
+ * kfd_criu_plan_make() - first pass
+ * @plan: with call, process, session and blob; the mutex of the process is held
+ * @args: of RESTORE, for the tables
+ *
+ * Return: 0, and the plan can fail only for want of resources; or an error, which
+ * has been logged where it is the blob's. To be freed in either case.
+ */
+int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
+{
+	int ret;
+
+	plan->privileged = capable(CAP_CHECKPOINT_RESTORE) || capable(CAP_SYS_ADMIN);
+	ret = kfd_criu_plan_alloc(plan);
+	if (ret)
+		return ret;
+	kfd_criu_parse_simple(plan);
+	ret = kfd_criu_parse_tailed(plan);
+	if (!ret)
+		ret = kfd_criu_check_process(plan);
+	if (!ret)
+		ret = kfd_criu_check_devices(plan, args);
+	if (!ret)
+		ret = kfd_criu_check_bos(plan, args);
+	if (!ret)
+		ret = kfd_criu_check_events(plan);
+	if (!ret)
+		ret = kfd_criu_check_svm(plan);
+	if (!ret)
+		ret = kfd_criu_check_queues(plan);
+	return ret;
+}
+
+/**
+ * kfd_criu_plan_free() - free a plan
+ * @plan: applied, undone, or never applied
+ */
+void kfd_criu_plan_free(struct kfd_criu_plan *plan)
+{
+	u32 i;
+
+	for (i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].drm_file)
+			fput(plan->devices[i].drm_file);
+	kvfree(plan->devices);
+	kvfree(plan->bos);
+	kvfree(plan->events);
+	kvfree(plan->queues);
+	kvfree(plan->svms);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * What belongs to the process as a whole, and what of it cannot be carried.
+ */
+#include <linux/fdtable.h>
+#include <linux/idr.h>
+#include <linux/sched/task.h>
+
+#include "kfd_criu.h"
+#include "kfd_device_queue_manager.h"
+#include "kfd_smi_events.h"
+#include "kfd_svm.h"
+
+static int kfd_criu_refuse_state(struct criu_call *call, const char *what)
+{
+	criu_refuse(call, "cannot carry: %s", what);
+	return -EOPNOTSUPP;
+}
+
+static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned int fd)
+{
+	return kfd_smi_event_is_file(file);
+}
+
+/* Files of SMI events are found in the table of the process's leader. */
+static bool kfd_criu_has_smi_file(struct task_struct *task)
+{
+	bool found = false;
+
+	task_lock(task);
+	if (task->files)
+		found = iterate_fd(task->files, 0, kfd_criu_is_smi_file, NULL);
+	task_unlock(task);
+	return found;
+}
+
+static int kfd_criu_debugger_carriable(struct criu_call *call, struct kfd_process *p)
+{
+	if (p->debug_trap_enabled || p->debugger_process)
+		return kfd_criu_refuse_state(call, "a debugger is attached");
+	if (atomic_read(&p->debugged_process_count))
+		return kfd_criu_refuse_state(call, "it debugs another process");
+	if (p->is_runtime_retry ||
+	    p->runtime_info.runtime_state > DEBUG_RUNTIME_STATE_ENABLED)
+		return kfd_criu_refuse_state(call, "runtime-enable is under way");
+	return 0;
+}
+
+static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_device *pdd)
+{
+	struct kfd_node *node = pdd->dev;
+	bool profiled;
+
+	mutex_lock(&node->kfd->profiler_lock);
+	profiled = node->kfd->profiler_process == pdd->process;
+	mutex_unlock(&node->kfd->profiler_lock);
+	if (profiled || pdd->ptl_disable_req)
+		return kfd_criu_refuse_state(call, "the profiler is locked");
+	if (pdd->alloc_watch_ids)
+		return kfd_criu_refuse_state(call, "address watch points");
+	if (pdd->has_reset_queue)
+		return kfd_criu_refuse_state(call, "a queue that was reset");
+	if (!list_empty(&pdd->qpd.priv_queue_list))
+		return kfd_criu_refuse_state(call, "a queue of the debugger");
+	return 0;
+}
+
+/**
+ * kfd_criu_process_carriable() - is there anything that a blob cannot hold?
+ * @call: for the log
+ * @p: the process; its mutex is held
+ *
+ * Single BOs and queues are looked at when they are dumped.
+ *
+ * Return: 0, or -EOPNOTSUPP and a line in the log.
+ */
+int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
+{
+	u32 i;
+	int ret;
+
+	if (p->context_id != KFD_CONTEXT_ID_PRIMARY || !ida_is_empty(&p->id_table))
+		return kfd_criu_refuse_state(call, "secondary contexts");
+	ret = kfd_criu_debugger_carriable(call, p);
+	if (ret)
+		return ret;
+	for (i = 0; i < p->n_pdds; i++) {
+		ret = kfd_criu_device_carriable(call, p->pdds[i]);
+		if (ret)
+			return ret;
+	}
+	if (kfd_criu_has_smi_file(p->lead_thread))
+		return kfd_criu_refuse_state(call, "an open file of SMI events");
+	return 0;
+}
+
+/**
+ * kfd_criu_dump_process() - write the record of the process
+ * @dump: where to
+ *
+ * Return: 0.
+ */
+int kfd_criu_dump_process(struct kfd_criu_dump *dump)
+{
+	const struct kfd_process *p = dump->p;
+	struct kfd_criu_process_record record = {
+		.flags = p->xnack_enabled ? KFD_CRIU_PROCESS_XNACK : 0,
+	};
+
+	if (p->runtime_info.runtime_state == DEBUG_RUNTIME_STATE_ENABLED) {
+		record.flags |= KFD_CRIU_PROCESS_RUNTIME;
+		record.flags |= p->runtime_info.ttmp_setup ? KFD_CRIU_PROCESS_TTMP : 0;
+		record.r_debug = p->runtime_info.r_debug;
+	}
+	criu_writer_record(&dump->writer, KFD_CRIU_PROCESS, &record);
+	return 0;
+}
+
+/**
+ * kfd_criu_check_process() - can the process be as its record says?
+ * @plan: with the record and the process; its mutex is held
+ *
+ * Return: 0; -EBADMSG; -ENODEV if the GPUs here do not have the XNACK mode.
+ */
+int kfd_criu_check_process(struct kfd_criu_plan *plan)
+{
+	const struct kfd_criu_process_record *record = &plan->process;
+	const u32 known = KFD_CRIU_PROCESS_XNACK | KFD_CRIU_PROCESS_RUNTIME |
+			  KFD_CRIU_PROCESS_TTMP;
+
+	if ((record->flags & ~known) || record->pad) {
+		criu_refuse(plan->call, "process: unknown flags %#x", record->flags);
+		return -EOPNOTSUPP;
+	}
+	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME) &&
+	    (record->r_debug || (record->flags & KFD_CRIU_PROCESS_TTMP))) {
+		criu_refuse(plan->call, "process: debug state without runtime-enable");
+		return -EBADMSG;
+	}
+	if ((record->flags & KFD_CRIU_PROCESS_XNACK) && !kfd_process_xnack_mode(plan->p, true)) {
+		criu_refuse(plan->call, "process: XNACK mode was on, GPUs here cannot do it");
+		return -ENODEV;
+	}
+	return 0;
+}
+
+/**
+ * kfd_criu_apply_process() - set the modes of the process
+ * @plan: the plan; its GPUs are restored, its queues are not
+ *
+ * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. That of AMDKFD_IOC_SET_XNACK_MODE
+ * moves reservations of SVM ranges, which there are none of yet.
+ *
+ * Return: 0 or what AMDKFD_IOC_RUNTIME_ENABLE returns.
+ */
+int kfd_criu_apply_process(struct kfd_criu_plan *plan)
+{
+	const struct kfd_criu_process_record *record = &plan->process;
+	struct kfd_process *p = plan->p;
+	int ret;
+
+	p->xnack_enabled = record->flags & KFD_CRIU_PROCESS_XNACK;
+	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME))
+		return 0;
+	ret = kfd_runtime_enable(p, record->r_debug, record->flags & KFD_CRIU_PROCESS_TTMP);
+	if (ret)
+		return ret;
+	plan->runtime_done = true;
+	return 0;
+}
+
+/**
+ * kfd_criu_undo_process() - undo kfd_criu_apply_process()
+ * @plan: the plan
+ */
+void kfd_criu_undo_process(struct kfd_criu_plan *plan)
+{
+	plan->p->xnack_enabled = kfd_process_xnack_mode(plan->p, false);
+	if (plan->runtime_done)
+		kfd_runtime_disable(plan->p);
+	plan->runtime_done = false;
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * User queues: compute (PM4, AQL) and SDMA.
+ */
+#include <linux/list.h>
+#include <linux/slab.h>
+
+#include "amdgpu_amdkfd.h"
+#include "kfd_criu.h"
+#include "kfd_device_queue_manager.h"
+#include "kfd_mqd_manager.h"
+
+/**
+ * kfd_criu_num_mqds() - MQDs that a queue has
+ * @node: GPU that it is on
+ * @type: of the queue
+ *
+ * Return: how many.
+ */
+u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
+{
+	return type == KFD_QUEUE_TYPE_COMPUTE ? NUM_XCC(node->xcc_mask) : 1;
+}
+
+static struct mqd_manager *kfd_criu_mqd_mgr(const struct kfd_node *node, enum kfd_queue_type type)
+{
+	return node->dqm->mqd_mgrs[type == KFD_QUEUE_TYPE_COMPUTE ? KFD_MQD_TYPE_CP :
+								    KFD_MQD_TYPE_SDMA];
+}
+
+static u32 kfd_criu_queue_type(const struct queue_properties *properties)
+{
+	if (properties->type == KFD_QUEUE_TYPE_SDMA)
+		return KFD_IOC_QUEUE_TYPE_SDMA;
+	if (properties->type == KFD_QUEUE_TYPE_SDMA_XGMI)
+		return KFD_IOC_QUEUE_TYPE_SDMA_XGMI;
+	if (properties->format == KFD_QUEUE_FORMAT_AQL)
+		return KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
+	return KFD_IOC_QUEUE_TYPE_COMPUTE;
+}
+
+static const char *kfd_criu_queue_uncarriable(const struct queue *q)
+{
+	const struct queue_properties *properties = &q->properties;
+	const struct kfd_criu_mqd_layout *layout;
+
+	if (properties->type != KFD_QUEUE_TYPE_COMPUTE &&
+	    properties->type != KFD_QUEUE_TYPE_SDMA &&
+	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
+		return "a queue of unknown type";
+	layout = kfd_criu_mqd_layout(q->device, properties->type);
+	if (!layout || kfd_criu_mqd_size(layout) !=
+		       kfd_criu_mqd_mgr(q->device, properties->type)->mqd_size)
+		return "a queue of a GPU generation that is not known yet";
+	if (!q->device->kfd->cwsr_enabled)
+		return "a queue of a GPU without compute wave save/restore";
+	if (properties->is_reset)
+		return "a queue that was reset";
+	if (properties->is_suspended)
+		return "a queue suspended by a debugger";
+	if (!properties->queue_address)
+		return "a queue whose ring was taken away";
+	return NULL;
+}
+
+static u32 kfd_criu_queue_flags(const struct queue *q)
+{
+	const struct queue_properties *properties = &q->properties;
+	u32 flags = 0;
+
+	if (q->gws)
+		flags |= KFD_CRIU_QUEUE_GWS;
+	if (properties->is_user_cu_masked)
+		flags |= KFD_CRIU_QUEUE_CU_MASK;
+	if (properties->type == KFD_QUEUE_TYPE_COMPUTE &&
+	    properties->ctx_save_restore_area_address && properties->ring_bo &&
+	    !properties->cwsr_bo)
+		flags |= KFD_CRIU_QUEUE_CWSR_IN_SVM;
+	return flags;
+}
+
+/* As pqm_create_queue() reports it. */
+static u32 kfd_criu_doorbell_offset(const struct kfd_process_device *pdd, const struct queue *q)
+{
+	struct kfd_node *node = pdd->dev;
+	u32 first = amdgpu_doorbell_index_on_bar(node->adev, pdd->qpd.proc_doorbells, 0,
+						 node->kfd->device_info.doorbell_size);
+
+	return (q->properties.doorbell_off - first) * sizeof(u32);
+}
+
+static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const struct queue *q,
+				    struct kfd_criu_queue_record *record)
+{
+	const struct queue_properties *properties = &q->properties;
+
+	*record = (struct kfd_criu_queue_record) {
+		.gpu_id = pdd->user_gpu_id,
+		.queue_id = properties->queue_id,
+		.type = kfd_criu_queue_type(properties),
+		.flags = kfd_criu_queue_flags(q),
+		.ring_base = properties->queue_address,
+		.ring_size = properties->queue_size,
+		.metadata_size = properties->metadata_queue_size,
+		.read_ptr = (uintptr_t)properties->read_ptr,
+		.write_ptr = (uintptr_t)properties->write_ptr,
+		.eop_addr = properties->eop_ring_buffer_address,
+		.ctx_addr = properties->ctx_save_restore_area_address,
+		.eop_size = properties->eop_ring_buffer_size,
+		.ctx_size = properties->ctx_save_restore_area_size,
+		.ctl_stack_size = properties->ctl_stack_size,
+		.percent = properties->queue_percent,
+		.priority = properties->priority,
+		.pm4_target_xcc = properties->pm4_target_xcc,
+		.doorbell_id = q->doorbell_id,
+		.doorbell_offset = kfd_criu_doorbell_offset(pdd, q),
+		.sdma_id = properties->type == KFD_QUEUE_TYPE_COMPUTE ? 0 : q->sdma_id,
+	};
+}
+
+static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
+			       struct queue *q)
+{
+	struct device_queue_manager *dqm = q->device->dqm;
+	const enum kfd_queue_type type = q->properties.type;
+	const u32 num_mqds = kfd_criu_num_mqds(q->device, type);
+	const struct kfd_criu_mqd_layout *layout;
+	struct kfd_criu_queue_record record;
+	const char *why = kfd_criu_queue_uncarriable(q);
+	void *mqd, *stack;
+	u32 unused;
+	int ret;
+
+	if (why) {
+		criu_refuse(dump->call, "cannot carry: %s (GPU %u, queue %u)", why,
+			    pdd->user_gpu_id, q->properties.queue_id);
+		return -EOPNOTSUPP;
+	}
+	layout = kfd_criu_mqd_layout(q->device, type);
+	kfd_criu_describe_queue(pdd, q, &record);
+	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
+	ret = pqm_get_queue_checkpoint_info(&dump->p->pqm, record.queue_id, &unused,
+					    &record.mqd_stack_size);
+	if (ret)
+		return ret;
+	criu_writer_record(&dump->writer, KFD_CRIU_QUEUE, &record);
+	mqd = criu_writer_tail(&dump->writer, record.mqd_size);
+	stack = criu_writer_tail(&dump->writer, record.mqd_stack_size);
+	dump->num_queues++;
+	if (!mqd || !stack)
+		return 0;
+	ret = dqm->ops.checkpoint_mqd(dqm, q, mqd, stack);
+	if (!ret)
+		kfd_criu_mqd_strip(layout, mqd, num_mqds);
+	return ret;
+}
+
+/**
+ * kfd_criu_dump_queues() - write the queues of the process
+ * @dump: where to; the queues are evicted
+ *
+ * Return: 0; -EOPNOTSUPP and a line in the log; -EINVAL if a queue is running.
+ */
+int kfd_criu_dump_queues(struct kfd_criu_dump *dump)
+{
+	struct kfd_process *p = dump->p;
+	struct queue *q;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < p->n_pdds; i++) {
+		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list) {
+			ret = kfd_criu_dump_queue(dump, p->pdds[i], q);
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+/*
+ * The queue has a new MQD like any new queue; now it gets the state of the old one.
+ * It is evicted, so nobody reads the MQD meanwhile.
+ */
+static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct queue *q,
+			      void *scratch)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	const enum kfd_queue_type type = q->properties.type;
+	struct mqd_manager *mm = kfd_criu_mqd_mgr(q->device, type);
+	struct device_queue_manager *dqm = q->device->dqm;
+
+	dqm_lock(dqm);
+	mm->init_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties);
+	mm->checkpoint_mqd(mm, q->mqd, scratch, scratch + record->mqd_size);
+	kfd_criu_mqd_merge(kfd_criu_mqd_layout(q->device, type), scratch, queue->mqd,
+			   kfd_criu_num_mqds(q->device, type));
+	mm->restore_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties, scratch,
+			queue->stack, record->mqd_stack_size);
+	/* restore_mqd() knows only a part of what makes a doorbell. */
+	mm->update_mqd(mm, q->mqd, &q->properties, NULL);
+	dqm_unlock(dqm);
+}
+
+static int kfd_criu_create_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
+				 struct queue_properties *properties, void *scratch)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_queue_priv_data ids = {
+		.q_id = record->queue_id,
+		.doorbell_id = record->doorbell_id,
+		.sdma_id = record->sdma_id,
+		.ctl_stack_size = record->mqd_stack_size,
+	};
+	struct kfd_process_device *pdd = queue->device->pdd;
+	u32 doorbell_offset, queue_id;
+	int ret;
+
+	ret = kfd_queue_acquire_buffers(pdd, properties);
+	if (ret)
+		return ret;
+	ret = pqm_create_queue(&plan->p->pqm, pdd->dev, properties, &queue_id, &ids, scratch,
+			       queue->stack, &doorbell_offset);
+	if (ret) {
+		kfd_queue_unref_bo_vas(pdd, properties);
+		kfd_queue_release_buffers(pdd, properties);
+		return ret;
+	}
+	if (doorbell_offset == record->doorbell_offset)
+		return 0;
+	criu_refuse(plan->call, "queue %u: doorbell at %#x, was at %#x", record->queue_id,
+		    doorbell_offset, record->doorbell_offset);
+	pqm_destroy_queue(&plan->p->pqm, record->queue_id);
+	return -ENODEV;
+}
+
+/* Takes the paths of AMDKFD_IOC_CREATE_QUEUE and AMDKFD_IOC_ALLOC_QUEUE_GWS. */
+static int kfd_criu_apply_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	struct queue_properties properties;
+	void *scratch;
+	int ret;
+
+	ret = kfd_criu_queue_properties(record, &properties);
+	if (ret)
+		return ret;
+	scratch = kvzalloc((size_t)record->mqd_size + record->mqd_stack_size,
+			   GFP_KERNEL_ACCOUNT);
+	if (!scratch)
+		return -ENOMEM;
+	ret = kfd_criu_create_queue(plan, queue, &properties, scratch);
+	if (ret)
+		goto out;
+	kfd_criu_load_mqd(queue, pqm_get_user_queue(&plan->p->pqm, record->queue_id), scratch);
+	if (record->flags & KFD_CRIU_QUEUE_GWS)
+		ret = pqm_set_gws(&plan->p->pqm, record->queue_id, queue->device->pdd->dev->gws);
+	if (ret)
+		pqm_destroy_queue(&plan->p->pqm, record->queue_id);
+out:
+	kvfree(scratch);
+	return ret;
+}
+
+/**
+ * kfd_criu_apply_queues() - create the queues
+ * @plan: the plan; its BOs are restored, the process is evicted
+ *
+ * From the last to the first, since a new queue goes to the head of its list, and
+ * so they stand in it as before.
+ *
+ * Return: 0 or what AMDKFD_IOC_CREATE_QUEUE returns.
+ */
+int kfd_criu_apply_queues(struct kfd_criu_plan *plan)
+{
+	int ret;
+
+	while (plan->queues_done < plan->num_queues) {
+		struct kfd_criu_plan_queue *queue =
+			&plan->queues[plan->num_queues - 1 - plan->queues_done];
+
+		ret = kfd_criu_apply_queue(plan, queue);
+		if (ret) {
+			criu_refuse(plan->call, "queue %u:%u (type %u, SDMA %u): no restore: %d",
+				    queue->record.gpu_id, queue->record.queue_id,
+				    queue->record.type, queue->record.sdma_id, ret);
+			return ret;
+		}
+		plan->queues_done++;
+	}
+	return 0;
+}
+
+/**
+ * kfd_criu_undo_queues() - undo kfd_criu_apply_queues()
+ * @plan: the plan
+ */
+void kfd_criu_undo_queues(struct kfd_criu_plan *plan)
+{
+	for (; plan->queues_done; plan->queues_done--)
+		pqm_destroy_queue(&plan->p->pqm,
+				  plan->queues[plan->num_queues - plan->queues_done]
+				  .record.queue_id);
+}
+
+static int kfd_criu_queue_resume(struct kfd_process_device *pdd,
+				 struct queue_properties *properties)
+{
+	u64 size = kfd_criu_ctx_total(pdd, properties->ctx_save_restore_area_size);
+	int ret;
+
+	if (!properties->cwsr_in_svm)
+		return 0;
+	ret = kfd_queue_buffer_svm_get(pdd, properties->ctx_save_restore_area_address, size);
+	if (!ret)
+		properties->cwsr_in_svm = false;
+	return ret;
+}
+
+/**
+ * kfd_criu_queues_resume() - SVM ranges are back: take the references of queues
+ * @p: the process; its mutex is held
+ * @call: for the log
+ *
+ * Return: 0 or -EINVAL.
+ */
+int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call)
+{
+	struct queue *q;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < p->n_pdds; i++) {
+		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list) {
+			ret = kfd_criu_queue_resume(p->pdds[i], &q->properties);
+			if (ret) {
+				criu_refuse(call, "queue %u: its wave-save area is not mapped",
+					    q->properties.queue_id);
+				return ret;
+			}
+		}
+	}
+	return 0;
+}

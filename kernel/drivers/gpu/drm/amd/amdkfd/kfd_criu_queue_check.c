@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Queues of a blob: are they right, and right here?
+ */
+#include <linux/slab.h>
+
+#include "kfd_criu.h"
+#include "kfd_topology.h"
+
+/**
+ * kfd_criu_parse_queue() - take a record apart
+ * @plan: for the log
+ * @queue: to be filled
+ * @record: the record
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
+			 struct criu_record *record)
+{
+	criu_record_get(record, &queue->record, sizeof(queue->record));
+	queue->mqd = criu_record_tail(record, queue->record.mqd_size);
+	queue->stack = queue->mqd ? criu_record_tail(record, queue->record.mqd_stack_size) : NULL;
+	if (queue->mqd && queue->stack && !criu_record_tail_end(record))
+		return 0;
+	criu_refuse(plan->call, "queue %u: tail does not fit", queue->record.queue_id);
+	return -EBADMSG;
+}
+
+/**
+ * kfd_criu_queue_properties() - properties of a queue, checked
+ * @record: of the queue
+ * @properties: to be filled
+ *
+ * Takes the path of AMDKFD_IOC_CREATE_QUEUE.
+ *
+ * Return: 0 or an error.
+ */
+int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
+			      struct queue_properties *properties)
+{
+	struct kfd_ioctl_create_queue_args args = {
+		.ring_base_address = record->ring_base,
+		.write_pointer_address = record->write_ptr,
+		.read_pointer_address = record->read_ptr,
+		.ring_size = record->ring_size,
+		.gpu_id = record->gpu_id,
+		.queue_type = record->type,
+		.queue_percentage = record->percent | record->pm4_target_xcc << 8,
+		.queue_priority = record->priority,
+		.eop_buffer_address = record->eop_addr,
+		.eop_buffer_size = record->eop_size,
+		.ctx_save_restore_address = record->ctx_addr,
+		.ctx_save_restore_size = record->ctx_size,
+		.ctl_stack_size = record->ctl_stack_size,
+		.metadata_ring_size = record->metadata_size,
+	};
+	int ret;
+
+	if (record->ring_size > U32_MAX || record->metadata_size > U32_MAX ||
+	    record->percent > U8_MAX || record->pm4_target_xcc > U8_MAX)
+		return -EINVAL;
+	*properties = (struct queue_properties) {};
+	ret = kfd_set_queue_properties_from_user(properties, &args);
+	if (ret)
+		return ret;
+	properties->is_user_cu_masked = record->flags & KFD_CRIU_QUEUE_CU_MASK;
+	properties->cwsr_in_svm = record->flags & KFD_CRIU_QUEUE_CWSR_IN_SVM;
+	return 0;
+}
+
+/**
+ * kfd_criu_ctx_total() - bytes of a wave-save area, of all graphics cores together
+ * @pdd: GPU that the queue is on
+ * @ctx_size: bytes for one graphics core, without those of the debugger
+ *
+ * Return: bytes, as kfd_queue_acquire_buffers() counts them.
+ */
+u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
+{
+	struct kfd_topology_device *topology = kfd_topology_device_by_id(pdd->dev->id);
+	u64 debug_size = topology ? topology->node_props.debug_memory_size : 0;
+
+	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
+}
+
+/* Is the wave-save area in the SVM ranges of the plan? */
+static bool kfd_criu_ctx_in_svm(const struct kfd_criu_plan *plan,
+				const struct kfd_criu_plan_queue *queue)
+{
+	u64 at = queue->record.ctx_addr;
+	u64 end = at + kfd_criu_ctx_total(queue->device->pdd, queue->record.ctx_size);
+	u32 i = 0;
+
+	while (at < end && i < plan->num_svms) {
+		const struct kfd_criu_svm_record *svm = &plan->svms[i++].record;
+
+		if (at < svm->start || at - svm->start >= svm->size)
+			continue;
+		at = svm->start + svm->size;
+		i = 0;
+	}
+	return at >= end;
+}
+
+static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
+					const struct kfd_criu_plan_queue *queue)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_mqd_layout *layout;
+	struct queue_properties properties;
+	struct kfd_node *node;
+	u32 num_mqds;
+
+	if (!queue->device || !(queue->device->record.flags & KFD_CRIU_DEVICE_DOORBELLS))
+		return "on a GPU without doorbells";
+	node = queue->device->pdd->dev;
+	if (record->queue_id >= KFD_MAX_NUM_OF_QUEUES_PER_PROCESS || record->pad ||
+	    !record->ring_base)
+		return "id, ring or pad";
+	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
+	    kfd_criu_queue_properties(record, &properties))
+		return "what AMDKFD_IOC_CREATE_QUEUE would refuse";
+	layout = kfd_criu_mqd_layout(node, properties.type);
+	num_mqds = kfd_criu_num_mqds(node, properties.type);
+	if (!layout || record->mqd_size != num_mqds * kfd_criu_mqd_size(layout))
+		return "MQD size";
+	if (properties.type == KFD_QUEUE_TYPE_COMPUTE) {
+		if (record->ctl_stack_size != queue->device->record.ctl_stack_size ||
+		    record->mqd_stack_size != num_mqds * record->ctl_stack_size ||
+		    kfd_criu_mqd_check_bounds(layout, queue->mqd, num_mqds,
+					      record->ctl_stack_size, record->ctx_size))
+			return "control stack";
+		if (properties.cwsr_in_svm && !kfd_criu_ctx_in_svm(plan, queue))
+			return "its wave-save area is in no SVM range";
+	} else if (record->mqd_stack_size ||
+		   (record->flags & (KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_GWS))) {
+		return "things of a compute queue";
+	}
+	return NULL;
+}
+
+/* Things that are right in themselves, but not here. */
+static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
+				     const struct kfd_criu_plan_queue *queue)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	struct kfd_node *node = queue->device->pdd->dev;
+	enum kfd_queue_type type = record->type == KFD_IOC_QUEUE_TYPE_COMPUTE ||
+				   record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL ?
+				   KFD_QUEUE_TYPE_COMPUTE : KFD_QUEUE_TYPE_SDMA;
+	int ret;
+
+	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
+			      KFD_CRIU_QUEUE_CWSR_IN_SVM)) {
+		criu_refuse(plan->call, "queue %u: unknown flags %#x", record->queue_id,
+			    record->flags);
+		return -EOPNOTSUPP;
+	}
+	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws) {
+		criu_refuse(plan->call, "queue %u: GPU %u has no GWS", record->queue_id,
+			    node->id);
+		return -ENODEV;
+	}
+	ret = kfd_criu_mqd_check(kfd_criu_mqd_layout(node, type), queue->mqd,
+				 kfd_criu_num_mqds(node, type), plan->privileged);
+	if (ret)
+		criu_refuse(plan->call, "queue %u: MQD has words that %s", record->queue_id,
+			    ret == -EPERM ? "only a privileged caller may restore" :
+					    "this kernel sets itself");
+	return ret;
+}
+
+/**
+ * kfd_criu_check_queues() - are the queues right?
+ * @plan: with the records; GPUs and SVM ranges are checked
+ *
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -EPERM; -ENODEV; -ENOMEM.
+ */
+int kfd_criu_check_queues(struct kfd_criu_plan *plan)
+{
+	u64 ids[2] = {};
+	const char *fault;
+	u64 *all;
+	u32 i;
+	int ret = 0;
+
+	all = kvcalloc(plan->num_queues, sizeof(ids[0]), GFP_KERNEL_ACCOUNT);
+	if (plan->num_queues && !all)
+		return -ENOMEM;
+	for (i = 0; !ret && i < plan->num_queues; i++) {
+		struct kfd_criu_plan_queue *queue = &plan->queues[i];
+
+		queue->device = kfd_criu_plan_device(plan, queue->record.gpu_id);
+		fault = kfd_criu_queue_fault(plan, queue);
+		if (fault) {
+			criu_refuse(plan->call, "queue %u: %s", queue->record.queue_id, fault);
+			ret = -EBADMSG;
+		} else {
+			ret = kfd_criu_check_queue_here(plan, queue);
+		}
+		all[i] = queue->record.queue_id;
+	}
+	if (!ret)
+		ret = kfd_criu_plan_check_unique(plan, "queue", all, plan->num_queues);
+	/* A doorbell is one queue's alone; its number is one per GPU. */
+	for (i = 0; !ret && i < plan->num_queues; i++)
+		all[i] = MAKE_HANDLE(plan->queues[i].record.gpu_id,
+				     plan->queues[i].record.doorbell_offset);
+	if (!ret)
+		ret = kfd_criu_plan_check_unique(plan, "doorbell", all, plan->num_queues);
+	kvfree(all);
+	return ret;
+}

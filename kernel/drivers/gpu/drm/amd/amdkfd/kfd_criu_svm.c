@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * SVM ranges: attributes only. The pages are the process's own memory, which CRIU
+ * brings back; pages that were in VRAM migrate to system memory when they are read.
+ */
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "kfd_criu.h"
+#include "kfd_svm.h"
+
+/* Beside access by each GPU: where it shall be, where it was sent, flags, granularity. */
+#define KFD_CRIU_SVM_COMMON 4
+
+static_assert(sizeof(struct kfd_criu_svm_attr) == sizeof(struct kfd_ioctl_svm_attribute));
+
+/**
+ * struct kfd_criu_pending_svm - a range that waits for its VMA
+ * @start: address
+ * @size: bytes
+ * @num_attrs: its attributes
+ * @first_attr: in kfd_criu_pending.attrs
+ */
+struct kfd_criu_pending_svm {
+	u64 start;
+	u64 size;
+	u32 num_attrs;
+	u32 first_attr;
+};
+
+/**
+ * struct kfd_criu_pending - what RESUME still has to do
+ * @attrs: attributes of all ranges, each with one spare place
+ * @num_svms: ranges
+ * @svms: ranges
+ *
+ * Lives as long as the session holds the restored process.
+ */
+struct kfd_criu_pending {
+	struct kfd_ioctl_svm_attribute *attrs;
+	u32 num_svms;
+	struct kfd_criu_pending_svm svms[] __counted_by(num_svms);
+};
+
+#if IS_ENABLED(CONFIG_HSA_AMD_SVM)
+
+/**
+ * struct kfd_criu_extent - a range of the process, copied out from under its lock
+ * @start: first page
+ * @npages: pages
+ */
+struct kfd_criu_extent {
+	u64 start;
+	u64 npages;
+};
+
+/* Return: number of ranges, at most @room of them copied. */
+static u32 kfd_criu_list_svm(struct kfd_process *p, struct kfd_criu_extent *extents, u32 room)
+{
+	struct svm_range *range;
+	u32 num = 0;
+
+	mutex_lock(&p->svms.lock);
+	list_for_each_entry(range, &p->svms.list, list) {
+		if (num < room) {
+			extents[num].start = range->start;
+			extents[num].npages = range->npages;
+		}
+		num++;
+	}
+	mutex_unlock(&p->svms.lock);
+	return num;
+}
+
+/* Asks for what can be asked: the same as AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR. */
+static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm,
+				const struct kfd_criu_extent *extent,
+				struct kfd_ioctl_svm_attribute *attrs)
+{
+	struct kfd_process *p = dump->p;
+	const u32 num = KFD_CRIU_SVM_COMMON + p->n_pdds;
+	struct kfd_criu_svm_record record = {
+		.start = extent->start << PAGE_SHIFT,
+		.size = extent->npages << PAGE_SHIFT,
+		.num_attrs = num,
+	};
+	u32 i;
+	int ret;
+
+	memset(attrs, 0, num * sizeof(*attrs));
+	attrs[0].type = KFD_IOCTL_SVM_ATTR_PREFERRED_LOC;
+	attrs[1].type = KFD_IOCTL_SVM_ATTR_PREFETCH_LOC;
+	attrs[2].type = KFD_IOCTL_SVM_ATTR_SET_FLAGS;
+	attrs[3].type = KFD_IOCTL_SVM_ATTR_GRANULARITY;
+	for (i = 0; i < p->n_pdds; i++) {
+		attrs[KFD_CRIU_SVM_COMMON + i].type = KFD_IOCTL_SVM_ATTR_ACCESS;
+		attrs[KFD_CRIU_SVM_COMMON + i].value = p->pdds[i]->user_gpu_id;
+	}
+	ret = svm_range_get_attr(p, mm, extent->start, extent->npages, num, attrs);
+	if (ret)
+		return ret;
+	criu_writer_record(&dump->writer, KFD_CRIU_SVM_RANGE, &record);
+	criu_writer_tail_copy(&dump->writer, attrs, num * sizeof(*attrs));
+	dump->num_svm_ranges++;
+	return 0;
+}
+
+static int kfd_criu_dump_extents(struct kfd_criu_dump *dump, struct mm_struct *mm,
+				 const struct kfd_criu_extent *extents, u32 num)
+{
+	struct kfd_ioctl_svm_attribute *attrs;
+	u32 i;
+	int ret = 0;
+
+	attrs = kcalloc(KFD_CRIU_SVM_COMMON + dump->p->n_pdds, sizeof(*attrs), GFP_KERNEL);
+	if (!attrs)
+		return -ENOMEM;
+	for (i = 0; !ret && i < num; i++)
+		ret = kfd_criu_dump_extent(dump, mm, &extents[i], attrs);
+	kfree(attrs);
+	return ret;
+}
+
+/**
+ * kfd_criu_dump_svm() - write the SVM ranges of the process
+ * @dump: where to
+ *
+ * Return: 0; -ESRCH if the process is gone; -ENOMEM; what AMDKFD_IOC_SVM returns.
+ */
+int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
+{
+	struct kfd_process *p = dump->p;
+	struct kfd_criu_extent *extents;
+	struct mm_struct *mm;
+	u32 num, room;
+	int ret;
+
+	/* Ranges split and merge in a worker, after the VMAs did. */
+	flush_work(&p->svms.deferred_list_work);
+	room = kfd_criu_list_svm(p, NULL, 0);
+	if (!room)
+		return 0;
+	extents = kvcalloc(room, sizeof(*extents), GFP_KERNEL);
+	if (!extents)
+		return -ENOMEM;
+	num = min(kfd_criu_list_svm(p, extents, room), room);
+	mm = get_task_mm(p->lead_thread);
+	if (mm) {
+		ret = kfd_criu_dump_extents(dump, mm, extents, num);
+		mmput(mm);
+	} else {
+		ret = -ESRCH;
+	}
+	kvfree(extents);
+	return ret;
+}
+
+/* CLR_FLAGS cannot be asked for, and UNDEFINED cannot be set. */
+static u32 kfd_criu_complete_attrs(struct kfd_ioctl_svm_attribute *attrs, u32 num)
+{
+	u32 set_flags = 0;
+	u32 i, to = 0;
+
+	for (i = 0; i < num; i++) {
+		if (attrs[i].type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
+		    attrs[i].value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
+			continue;
+		if (attrs[i].type == KFD_IOCTL_SVM_ATTR_SET_FLAGS)
+			set_flags |= attrs[i].value;
+		attrs[to++] = attrs[i];
+	}
+	attrs[to].type = KFD_IOCTL_SVM_ATTR_CLR_FLAGS;
+	attrs[to++].value = ~set_flags;
+	return to;
+}
+
+static int kfd_criu_svm_resume_all(struct kfd_process *p, struct mm_struct *mm,
+				   const struct criu_call *call)
+{
+	struct kfd_criu_pending *pending = p->criu_pending;
+	u32 i, num;
+	int ret;
+
+	for (i = 0; i < pending->num_svms; i++) {
+		const struct kfd_criu_pending_svm *svm = &pending->svms[i];
+		struct kfd_ioctl_svm_attribute *attrs = &pending->attrs[svm->first_attr];
+
+		num = kfd_criu_complete_attrs(attrs, svm->num_attrs);
+		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT,
+					 svm->size >> PAGE_SHIFT, num, attrs);
+		if (ret) {
+			criu_refuse(call, "SVM range %#llx+%#llx: cannot restore: %d",
+				    svm->start, svm->size, ret);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+/**
+ * kfd_criu_svm_resume() - VMAs are in place: register the SVM ranges
+ * @p: the process; its mutex is held
+ * @call: for the log
+ *
+ * Takes the path of AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_SET_ATTR.
+ *
+ * Return: 0; -ESRCH if the process is gone; what AMDKFD_IOC_SVM returns.
+ */
+int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
+{
+	struct mm_struct *mm;
+	int ret;
+
+	if (!p->criu_pending)
+		return 0;
+	mm = get_task_mm(p->lead_thread);
+	if (!mm)
+		return -ESRCH;
+	ret = kfd_criu_svm_resume_all(p, mm, call);
+	mmput(mm);
+	if (!ret)
+		kfd_criu_forget_svm(p);
+	return ret;
+}
+
+static const char *kfd_criu_svm_cannot(void)
+{
+	return NULL;
+}
+
+#else
+
+int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
+{
+	return 0;
+}
+
+int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
+{
+	return 0;
+}
+
+static const char *kfd_criu_svm_cannot(void)
+{
+	return "this kernel is built without CONFIG_HSA_AMD_SVM";
+}
+
+#endif
+
+/**
+ * kfd_criu_parse_svm() - take a record apart
+ * @plan: for the log
+ * @svm: to be filled
+ * @record: the record
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm,
+		       struct criu_record *record)
+{
+	criu_record_get(record, &svm->record, sizeof(svm->record));
+	svm->attrs = criu_record_tail(record, (u64)svm->record.num_attrs * sizeof(*svm->attrs));
+	if (svm->attrs && !criu_record_tail_end(record))
+		return 0;
+	criu_refuse(plan->call, "SVM range %#llx: tail does not fit", svm->record.start);
+	return -EBADMSG;
+}
+
+/* GPUs that attributes name must be among those that are restored. */
+static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_criu_svm_attr *attr)
+{
+	const struct kfd_criu_plan_device *device = kfd_criu_plan_device(plan, attr->value);
+
+	switch (attr->type) {
+	case KFD_IOCTL_SVM_ATTR_PREFERRED_LOC:
+	case KFD_IOCTL_SVM_ATTR_PREFETCH_LOC:
+		if (attr->value == KFD_IOCTL_SVM_LOCATION_SYSMEM ||
+		    attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
+			return true;
+		fallthrough;
+	case KFD_IOCTL_SVM_ATTR_ACCESS:
+	case KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE:
+		return device && device->pdd;
+	case KFD_IOCTL_SVM_ATTR_NO_ACCESS:
+		return device;
+	case KFD_IOCTL_SVM_ATTR_SET_FLAGS:
+	case KFD_IOCTL_SVM_ATTR_GRANULARITY:
+		return true;
+	}
+	return false;
+}
+
+static const char *kfd_criu_svm_fault(struct kfd_criu_plan *plan,
+				      const struct kfd_criu_plan_svm *svm)
+{
+	const struct kfd_criu_svm_record *record = &svm->record;
+	u32 i;
+
+	if (record->pad || !record->start || !record->size || !PAGE_ALIGNED(record->start) ||
+	    !PAGE_ALIGNED(record->size))
+		return "address, size or pad";
+	for (i = 0; i < record->num_attrs; i++)
+		if (!kfd_criu_svm_attr_ok(plan, &svm->attrs[i]))
+			return "attributes";
+	return NULL;
+}
+
+/**
+ * kfd_criu_check_svm() - are the SVM ranges right?
+ * @plan: with the records; GPUs and BOs are checked
+ *
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENOMEM.
+ */
+int kfd_criu_check_svm(struct kfd_criu_plan *plan)
+{
+	const char *fault = plan->num_svms ? kfd_criu_svm_cannot() : NULL;
+	const struct criu_range *culprit;
+	struct criu_range *ranges;
+	u32 i;
+	int ret = 0;
+
+	if (fault) {
+		criu_refuse(plan->call, "SVM ranges: %s", fault);
+		return -EOPNOTSUPP;
+	}
+	ranges = kvcalloc(plan->num_svms, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
+	if (plan->num_svms && !ranges)
+		return -ENOMEM;
+	for (i = 0; !fault && i < plan->num_svms; i++) {
+		fault = kfd_criu_svm_fault(plan, &plan->svms[i]);
+		ranges[i] = (struct criu_range) {
+			.start = plan->svms[i].record.start,
+			.size = plan->svms[i].record.size,
+			.index = i,
+		};
+	}
+	if (fault) {
+		criu_refuse(plan->call, "SVM range %#llx: %s", plan->svms[i - 1].record.start,
+			    fault);
+		ret = -EBADMSG;
+	} else if (criu_ranges_check(ranges, plan->num_svms, &culprit)) {
+		criu_refuse(plan->call, "SVM range %#llx overlaps another",
+			    plan->svms[culprit->index].record.start);
+		ret = -EBADMSG;
+	}
+	kvfree(ranges);
+	return ret;
+}
+
+/* A GPU that is not here needs no telling that it has no access. */
+static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu_plan_svm *svm,
+			       struct kfd_ioctl_svm_attribute *to)
+{
+	u32 i, num = 0;
+
+	for (i = 0; i < svm->record.num_attrs; i++) {
+		const struct kfd_criu_svm_attr *attr = &svm->attrs[i];
+
+		if (attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
+		    !kfd_criu_plan_device(plan, attr->value)->pdd)
+			continue;
+		to[num].type = attr->type;
+		to[num++].value = attr->value;
+	}
+	return num;
+}
+
+/**
+ * kfd_criu_apply_svm() - keep the SVM ranges for RESUME
+ * @plan: the plan
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
+{
+	struct kfd_criu_pending *pending;
+	size_t num_attrs = 0;
+	u32 i;
+
+	if (!plan->num_svms)
+		return 0;
+	pending = kvzalloc_flex(*pending, svms, plan->num_svms, GFP_KERNEL_ACCOUNT);
+	if (!pending)
+		return -ENOMEM;
+	pending->num_svms = plan->num_svms;
+	for (i = 0; i < plan->num_svms; i++) {
+		pending->svms[i] = (struct kfd_criu_pending_svm) {
+			.start = plan->svms[i].record.start,
+			.size = plan->svms[i].record.size,
+			.first_attr = num_attrs,
+		};
+		num_attrs += plan->svms[i].record.num_attrs + 1;
+	}
+	pending->attrs = kvcalloc(num_attrs, sizeof(*pending->attrs), GFP_KERNEL_ACCOUNT);
+	if (!pending->attrs) {
+		kvfree(pending);
+		return -ENOMEM;
+	}
+	for (i = 0; i < plan->num_svms; i++)
+		pending->svms[i].num_attrs =
+			kfd_criu_copy_attrs(plan, &plan->svms[i],
+					    &pending->attrs[pending->svms[i].first_attr]);
+	plan->p->criu_pending = pending;
+	return 0;
+}
+
+/**
+ * kfd_criu_forget_svm() - SVM ranges need not be kept any more
+ * @p: the process; its mutex is held
+ */
+void kfd_criu_forget_svm(struct kfd_process *p)
+{
+	if (!p->criu_pending)
+		return;
+	kvfree(p->criu_pending->attrs);
+	kvfree(p->criu_pending);
+	p->criu_pending = NULL;
+}

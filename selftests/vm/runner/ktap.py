@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-_RESULT = re.compile(r"(?P<indent>\s*)(?P<not>not )?ok\b\s*(?P<number>\d+)?\s*(?:- )?\s*(?P<rest>.*)$")
+_RESULT = re.compile(r"(?P<indent>\s*)(?P<not>not )?ok +(?P<number>\d+)\b\s*(?:- )?\s*(?P<rest>.*)$")
 _PLAN = re.compile(r"(?P<indent>\s*)1\.\.(?P<count>\d+)\s*(?:#\s*(?P<reason>.*))?$")
 _BAIL = re.compile(r"\s*Bail out!\s*(?P<reason>.*)$")
 _SKIP = re.compile(r"^SKIP\b:?\s*(?P<reason>.*)$", re.IGNORECASE)
@@ -134,7 +134,7 @@ class Parser:
         self._subtests = {d: name for d, name in self._subtests.items() if d <= indent}
         level = self._level(indent)
         level.seen += 1
-        if match["number"] and int(match["number"]) != level.seen:
+        if int(match["number"]) != level.seen:
             self.problems.append(f"test {name or '?'} has number {match['number']}, "
                                  f"expected {level.seen}")
         own = TestResult(name or f"test-{level.seen}", outcome, directive)

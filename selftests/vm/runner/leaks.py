@@ -13,7 +13,11 @@ def compare(before: dict[str, str], after: dict[str, str]) -> list[str]:
     lines = []
     for name in sorted(before.keys() | after.keys()):
         was, now = before.get(name, "nothing"), after.get(name, "nothing")
-        if was != now:
+        if was.isdigit() and now.isdigit():
+            changed = int(now) > int(was)  # less than before is not a leak
+        else:
+            changed = was != now
+        if changed:
             lines.append(f"{name}: {was.strip()} before, {now.strip()} after")
     return lines
 

@@ -117,7 +117,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
     timeout = float(keys["timeout"])
     if not timeout > 0:
         raise ValueError(f"timeout {timeout}: want seconds above 0")
-    return Step(keys["name"], boot, hardware, keys["command"].strip(), timeout, protocol)
+    return Step(keys["name"], boot, hardware, " ".join(keys["command"].split()), timeout, protocol)
 
 
 def load(directory: Path, wanted: Sequence[str], module: str = "") -> list[Suite]:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+import unittest
+
+from .lab import Failure
+from .suite import Suite, parse, plan
+
+
+def suite(name: str, *boots: str, common: str = "") -> Suite:
+    sections = "".join(f"[boot b{number}]\n{text}\n" for number, text in enumerate(boots))
+    return parse(f"[suite]\nname = {name}\ncommand = c\ntimeout = 9\n{common}\n{sections}", name)
+
+
+class ParseTest(unittest.TestCase):
+    def test_a_suite_without_boots_has_one_step(self) -> None:
+        one = suite("s", common="gpus = 2\nvram = 512M,1G\norder = 1,0\nneeds = a b/c")
+        self.assertEqual(one.needs, ("a", "b/c"))
+        step, = one.steps
+        self.assertEqual((step.title, step.command, step.timeout, step.protocol),
+                         ("s", "c", 9.0, "ktap"))
+        self.assertEqual(step.hardware.vram_mib, (512, 1024))
+        self.assertEqual(list(step.hardware.slots()), [1, 0])
+
+    def test_boots_inherit_and_override(self) -> None:
+        two = suite("s", "gpus = 1", "command = other\ntimeout = 5")
+        self.assertEqual([(s.title, s.hardware.gpus, s.command, s.timeout) for s in two.steps],
+                         [("s/b0", 1, "c", 9.0), ("s/b1", 0, "other", 5.0)])
+
+    def test_joins_a_command_of_several_lines(self) -> None:
+        one = parse("[suite]\nname = s\ntimeout = 1\ncommand = a\n\tb  c\n", "s")
+        self.assertEqual(one.steps[0].command, "a b c")
+
+    def test_refuses_what_it_does_not_know(self) -> None:
+        for text in ("name = s\ncommand = c\ntimeout = 1\ncolour = red", "command = c\ntimeout = 1",
+                     "name = s\ntimeout = 1", "name = s\ncommand = c",
+                     "name = s\ncommand = c\ntimeout = 0", "name = s\ncommand = c\ntimeout = soon",
+                     "name = s\ncommand = c\ntimeout = 1\nprotocol = morse",
+                     "name = s\ncommand = c\ntimeout = 1\ngpus = 9",
+                     "name = s\ncommand = c\ntimeout = 1\ngpus = 2\norder = 1,1",
+                     "name = s\ncommand = c\ntimeout = 1\nvram = much"):
+            with self.assertRaisesRegex(Failure, "^here: ", msg=text):
+                parse("[suite]\n" + text, "here")
+        with self.assertRaisesRegex(Failure, "section"):
+            parse("[suite]\nname = s\ncommand = c\ntimeout = 1\n[reboot]\n", "here")
+
+
+class PlanTest(unittest.TestCase):
+    def test_equal_hardware_shares_a_guest(self) -> None:
+        guests = plan([suite("a", common="gpus = 1"), suite("b", common="gpus = 2"),
+                       suite("c", common="gpus = 1")])
+        self.assertEqual([[s.suite for s in g.steps] for g in guests], [["a", "c"], ["b"]])
+
+    def test_a_later_boot_gets_a_later_guest(self) -> None:
+        guests = plan([suite("a", "", ""), suite("b", "", "gpus = 1", "")])
+        self.assertEqual([[s.title for s in g.steps] for g in guests],
+                         [["a/b0", "b/b0"], ["a/b1"], ["b/b1"], ["b/b2"]])
+
+
+if __name__ == "__main__":
+    unittest.main()

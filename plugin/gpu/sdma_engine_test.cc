@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+// On the first render node of the machine, real or software; skipped where there is none.
+#include <amdgpu.h>
+#include <amdgpu_drm.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "gpu/engine.h"
+
+namespace gpu {
+namespace {
+
+constexpr uint64_t kSize = 5 << 20;
+
+class SdmaEngine : public testing::TestWithParam<uint32_t> {
+ protected:
+  void SetUp() override {
+    auto node = Fd::open("/dev/dri/renderD128", O_RDWR);
+    if (!node.ok()) GTEST_SKIP() << "needs an AMD GPU: " << node.error().message();
+    node_ = std::move(*node);
+    uint32_t major, minor;
+    ASSERT_EQ(amdgpu_device_initialize(node_.get(), &major, &minor, &device_), 0);
+    amdgpu_bo_alloc_request request{};
+    request.alloc_size = kSize;
+    request.phys_alignment = 4096;
+    request.preferred_heap = GetParam();
+    ASSERT_EQ(amdgpu_bo_alloc(device_, &request, &bo_), 0);
+    uint32_t fd;
+    ASSERT_EQ(amdgpu_bo_export(bo_, amdgpu_bo_handle_type_dma_buf_fd, &fd), 0);
+    dmabuf_ = Fd(static_cast<int>(fd));
+  }
+  void TearDown() override {
+    if (bo_) amdgpu_bo_free(bo_);
+    if (device_) amdgpu_device_deinitialize(device_);
+  }
+
+  Fd node_;
+  Fd dmabuf_;
+  amdgpu_device_handle device_ = nullptr;
+  amdgpu_bo_handle bo_ = nullptr;
+};
+
+std::byte pattern(uint64_t at) { return static_cast<std::byte>(at * 13 + at / 4096 * 5); }
+
+TEST_P(SdmaEngine, ReadsBackWhatItWroteThroughAllSlots) {
+  constexpr StagingSize kStaging{3, 1 << 20};
+  auto engine = make_sdma_engine(*node_.duplicate(), kStaging);
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  auto bo = (*engine)->import(dmabuf_, kSize);
+  ASSERT_TRUE(bo.ok()) << bo.error().message();
+  for (unsigned i = 0; i < kSize / kStaging.bytes; i++) {
+    const unsigned slot = i % kStaging.slots;
+    ASSERT_TRUE((*engine)->wait(slot).ok());
+    const auto bytes = (*engine)->staging(slot);
+    for (size_t at = 0; at < bytes.size(); at++) bytes[at] = pattern(i * kStaging.bytes + at);
+    ASSERT_TRUE((*engine)->start_write(slot, **bo, i * kStaging.bytes, kStaging.bytes).ok());
+  }
+  for (unsigned slot = 0; slot < kStaging.slots; slot++) ASSERT_TRUE((*engine)->wait(slot).ok());
+  for (unsigned i = 0; i < kSize / kStaging.bytes; i++) {
+    const unsigned slot = i % kStaging.slots;
+    const auto bytes = (*engine)->staging(slot);
+    std::ranges::fill(bytes, std::byte{0});
+    ASSERT_TRUE((*engine)->start_read(slot, **bo, i * kStaging.bytes, kStaging.bytes).ok());
+    ASSERT_TRUE((*engine)->wait(slot).ok());
+    for (size_t at = 0; at < bytes.size(); at++)
+      ASSERT_EQ(bytes[at], pattern(i * kStaging.bytes + at)) << i << " " << at;
+  }
+}
+
+TEST_P(SdmaEngine, RefusesADmabufThatIsTooSmall) {
+  auto engine = make_sdma_engine(*node_.duplicate(), {1, 4096});
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  EXPECT_FALSE((*engine)->import(dmabuf_, kSize * 2).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Heaps, SdmaEngine,
+                         testing::Values(AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_DOMAIN_GTT));
+
+}  // namespace
+}  // namespace gpu

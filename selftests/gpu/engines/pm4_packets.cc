@@ -117,6 +117,7 @@ base::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
     // Writes the reference to one register, once, then waits for the other.
     if (!stream.progress()) write_register(stream, register_of(words[1]), reference);
     stream.progress() = 1;
+    reference &= mask;
     value = context_.registers.read(register_of(words[2]));
     // The driver's TLB flush writes a whole request and waits for its VMID's bit alone.
     reference &= mask;

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/fake_gpu.h"
+
+#include <algorithm>
+
+namespace gpu::test {
+
+base::Result<std::span<std::byte>> FakeMemory::window(Space space, uint64_t address, size_t size,
+                                                      bool) {
+  const uint64_t base = space.vmid ? bases_[space.vmid].load() : 0;
+  const bool bound = space.vmid < 16 && (!space.vmid || base);
+  if (!bound || address >= kSize || holes_.contains({base, address / kPage})) {
+    ++faults_;
+    return base::Error::of(EFAULT, "fake fault at {:#x}", address);
+  }
+  const size_t in_page = kPage - address % kPage;
+  return std::span(this->space(base)).subspan(address, std::min(size, in_page));
+}
+
+base::Status FakeMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
+  while (!out.empty()) {
+    const auto piece = TRY(window(space, address, out.size(), false));
+    std::memcpy(out.data(), piece.data(), piece.size());
+    address += piece.size();
+    out = out.subspan(piece.size());
+  }
+  return {};
+}
+
+base::Status FakeMemory::write(Space space, uint64_t address, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const auto piece = TRY(window(space, address, data.size(), true));
+    std::memcpy(piece.data(), data.data(), piece.size());
+    address += piece.size();
+    data = data.subspan(piece.size());
+  }
+  return {};
+}
+
+void FakeMemory::bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) {
+  bases_[vmid] = page_table_base;
+  pasids_[vmid] = pasid;
+}
+
+std::vector<std::byte>& FakeMemory::space(uint64_t page_table_base) {
+  const std::lock_guard lock(mutex_);
+  auto& space = spaces_[page_table_base];
+  if (space.empty()) space.resize(kSize);
+  return space;
+}
+
+uint32_t FakeRegisters::read(uint32_t dword) {
+  RegisterBlock* block = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto claim = claims_.find(dword); claim != claims_.end()) block = claim->second;
+    if (!block) return plain_[dword];
+  }
+  return block->read(dword);
+}
+
+void FakeRegisters::write(uint32_t dword, uint32_t value) {
+  RegisterBlock* block = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto claim = claims_.find(dword); claim != claims_.end()) block = claim->second;
+    if (!block) plain_[dword] = value;
+  }
+  if (block) block->write(dword, value);
+}
+
+base::Status FakeRegisters::claim(RegisterBlock& block, uint32_t first, uint32_t last) {
+  for (uint32_t dword = first; dword <= last; ++dword) {
+    if (!claims_.emplace(dword, &block).second) {
+      return base::Error::of(EEXIST, "register {:#x} is claimed twice", dword);
+    }
+  }
+  return {};
+}
+
+void FakeInterrupts::raise(const Interrupt& interrupt) {
+  if (watch) watch(interrupt);
+  const std::lock_guard lock(mutex_);
+  interrupts_.push_back(interrupt);
+}
+
+std::vector<Interrupt> FakeInterrupts::all() const {
+  const std::lock_guard lock(mutex_);
+  return interrupts_;
+}
+
+size_t FakeInterrupts::count(uint8_t source) const {
+  const auto interrupts = all();
+  return static_cast<size_t>(
+      std::ranges::count_if(interrupts, [&](const auto& one) { return one.source == source; }));
+}
+
+FakeGpu::FakeGpu() {
+  auto created = Engines::create(memory, registers, interrupts, [this](const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    reports_.push_back(text);
+  });
+  if (!created.ok()) throw std::runtime_error(created.error().message());
+  engines = std::move(*created);
+}
+
+std::vector<std::string> FakeGpu::reports() const {
+  const std::lock_guard lock(mutex_);
+  return reports_;
+}
+
+bool FakeGpu::eventually(const std::function<bool()>& done, unsigned seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+// As gfx_v9_0_kiq_init_register does it: me 2, pipe 1, queue 0.
+void FakeGpu::start_kiq() {
+  const auto hqd = [&](unsigned word, uint32_t value) {
+    registers.write(reg::kHqdFirst + word - mqd::kHqdFirst, value);
+  };
+  registers.write(reg::kGrbmGfxCntl, 2 << 2 | 1);
+  hqd(mqd::kPqBase, static_cast<uint32_t>(kiq_.ring >> 8));
+  hqd(mqd::kPqControl, 13);  // 2^14 doublewords: kRingBytes
+  hqd(mqd::kRptrReport, static_cast<uint32_t>(rptr_report(kiq_)));
+  hqd(mqd::kDoorbell, 1u << 30 | kiq_.doorbell);
+  hqd(mqd::kPqRptr, 0);
+  hqd(mqd::kPqWptr, 0);
+  hqd(mqd::kActive, 1);
+  registers.write(reg::kGrbmGfxCntl, 0);
+}
+
+void FakeGpu::start_hiq() {
+  start_kiq();
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqBase * 4, static_cast<uint32_t>(hiq_.ring >> 8));
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqControl * 4, 13);
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kRptrReport * 4,
+                       static_cast<uint32_t>(rptr_report(hiq_)));
+  kiq(pm4_packet(pm4::kMapQueues, {1u << 29 | 1 << 26 | 1 << 18, hiq_.doorbell,
+                                   static_cast<uint32_t>(hiq_.mqd), 0, 0, 0}));
+  hiq(pm4_packet(pm4::kSetResources, {1u << 29 | 0xfff8, 0xff, 0, 0, 0, 0, 0}));
+}
+
+void FakeGpu::push_kernel(KernelQueue& queue, const std::vector<uint32_t>& words) {
+  for (const uint32_t word : words) {
+    memory.put<uint32_t>(0, queue.ring + queue.wptr++ * 4 % kRingBytes, word);
+  }
+  engines->ring(queue.doorbell, queue.wptr, 8);
+}
+
+void FakeGpu::submit_kernel(KernelQueue& queue, std::vector<uint32_t> words) {
+  push_kernel(queue, words);
+  const auto expected = static_cast<uint32_t>(queue.wptr % (kRingBytes / 4));
+  eventually([&] { return memory.get<uint32_t>(0, rptr_report(queue)) == expected; });
+}
+
+void FakeGpu::start_sdma_ring(unsigned engine) {
+  const uint32_t base = reg::kSdmaBases[engine];
+  const uint64_t ring = 0x200000 + engine * kRingBytes;
+  registers.write(base + reg::kSdmaRbBase, static_cast<uint32_t>(ring >> 8));
+  registers.write(base + reg::kSdmaRbRptrAddrLo, static_cast<uint32_t>(0x180000 + engine * 8));
+  registers.write(base + reg::kSdmaDoorbell, 1u << 28);
+  registers.write(base + reg::kSdmaDoorbellOffset, 0x800 + engine * 0x50);
+  registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1 | 1);
+  registers.write(base + reg::kSdmaF32Cntl, 0);
+}
+
+void FakeGpu::sdma_ring(unsigned engine, const std::vector<uint32_t>& words) {
+  const uint64_t ring = 0x200000 + engine * kRingBytes;
+  for (const uint32_t word : words) {
+    memory.put<uint32_t>(0, ring + sdma_wptrs_[engine] % kRingBytes, word);
+    sdma_wptrs_[engine] += 4;
+  }
+  engines->ring(0x800 + engine * 0x50, sdma_wptrs_[engine], 8);
+}
+
+TestQueue FakeGpu::make(TestQueue::Kind kind, uint32_t process, unsigned index, unsigned engine) {
+  TestQueue queue = {.kind = kind,
+                     .engine = engine,
+                     .doorbell = 0x4000 + process * 0x2000 + index * 8,
+                     .base = process * 0x10000000ull | 1,
+                     .pasid = 0x8000 + process,
+                     .mqd = 0x400000 + process * 0x20000 + index * 0x1000,
+                     .ring = 0x100000 + index * kRingBytes,
+                     .rptr = 0x1000 + index * 0x40};
+  const auto word = [&](unsigned at, uint64_t value) {
+    memory.put<uint32_t>(0, queue.mqd + at * 4, low32(value));
+  };
+  if (kind == TestQueue::kSdma) {
+    word(sdma_mqd::kRbCntl, 1u << 12 | 14 << 1);
+    word(sdma_mqd::kRbBase, queue.ring >> 8);
+    word(sdma_mqd::kRptrAddrLo, queue.rptr);
+    return queue;
+  }
+  word(mqd::kPqBase, queue.ring >> 8);
+  word(mqd::kPqControl, 13);
+  word(mqd::kRptrReport, queue.rptr);
+  word(mqd::kWptrPoll, queue.wptr());
+  if (kind == TestQueue::kAql) {
+    word(mqd::kAqlControl, 1);
+    for (uint64_t at = 0; at < kRingBytes; at += aql::kPacketBytes) {
+      memory.put<uint32_t>(queue.base, queue.ring + at, aql::kInvalid);
+    }
+  }
+  return queue;
+}
+
+// The indirect buffer that pm_create_runlist_ib builds: each process, then its queues.
+void FakeGpu::run(const std::vector<TestQueue*>& queues) {
+  std::vector<uint32_t> ib;
+  uint64_t base = 0;
+  for (const TestQueue* queue : queues) {
+    if (queue->base != base) {
+      base = queue->base;
+      std::vector<uint32_t> body(19);
+      body[0] = queue->pasid;
+      body[1] = low32(base);
+      body[2] = high32(base);
+      ib = ib + pm4_packet(pm4::kMapProcess, body);
+    }
+    const bool extended = queue->kind == TestQueue::kSdma && queue->engine >= 2;
+    const uint32_t engine = queue->kind != TestQueue::kSdma ? 0
+                            : extended                      ? queue->engine
+                                                            : 2 + queue->engine;
+    const uint32_t control = 1u << 29 | engine << 26 | 1 << 4 | (extended ? 1 << 2 : 0);
+    ib = ib + pm4_packet(pm4::kMapQueues,
+                         {control, queue->doorbell, low32(queue->mqd), high32(queue->mqd),
+                          low32(queue->wptr()), high32(queue->wptr())});
+  }
+  memory.put_words(0, 0x1c0000, ib);
+  hiq(pm4_packet(pm4::kRunList, {0x1c0000, 0, 1u << 23 | static_cast<uint32_t>(ib.size())}));
+}
+
+bool FakeGpu::query_fence() {
+  ++fence_;
+  hiq_async(pm4_packet(pm4::kQueryStatus,
+                       {2u << 30, 0, 0x1e0000, 0, low32(fence_), high32(fence_)}));
+  return eventually([&] { return memory.get<uint64_t>(0, 0x1e0000) == fence_; });
+}
+
+bool FakeGpu::preempt() {
+  hiq_async(pm4_packet(pm4::kUnmapQueues, {3 << 4, 0, 0, 0, 0}));
+  return query_fence();
+}
+
+void FakeGpu::append(TestQueue& queue, const std::vector<uint32_t>& words) {
+  const uint64_t dwords = queue.kind == TestQueue::kSdma  ? queue.wptr_value / 4
+                          : queue.kind == TestQueue::kPm4 ? queue.wptr_value
+                                                          : queue.wptr_value * 16;
+  // The header of an AQL packet is what makes it valid, so the first word goes last.
+  for (size_t i = words.size(); i-- > 0;) {
+    memory.put<uint32_t>(queue.base, queue.ring + (dwords + i) * 4 % kRingBytes, words[i]);
+  }
+  queue.wptr_value += queue.kind == TestQueue::kSdma  ? words.size() * 4
+                      : queue.kind == TestQueue::kPm4 ? words.size()
+                                                      : words.size() / 16;
+  memory.put<uint64_t>(queue.base, queue.wptr(), queue.wptr_value);
+}
+
+void FakeGpu::ring(const TestQueue& queue) { engines->ring(queue.doorbell, queue.wptr_value, 8); }
+
+std::vector<uint32_t> operator+(std::vector<uint32_t> a, const std::vector<uint32_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::vector<uint32_t> pm4_packet(uint8_t opcode, std::vector<uint32_t> body) {
+  const uint32_t header = 3u << 30 | static_cast<uint32_t>(body.size() - 1) << 16 | opcode << 8;
+  return std::vector<uint32_t>{header} + body;
+}
+
+std::vector<uint32_t> pm4_write(uint64_t address, std::vector<uint32_t> data) {
+  return pm4_packet(pm4::kWriteData,
+                    std::vector<uint32_t>{5 << 8, low32(address), high32(address)} + data);
+}
+
+std::vector<uint32_t> sdma_copy(uint64_t from, uint64_t to, uint64_t bytes) {
+  return {sdma::kCopy, low32(bytes - 1), 0, low32(from), high32(from), low32(to), high32(to)};
+}
+
+std::vector<uint32_t> sdma_fill(uint64_t to, uint32_t value, uint64_t bytes, unsigned size) {
+  return {size << 30 | sdma::kConstFill, low32(to), high32(to), value, low32(bytes - 1)};
+}
+
+std::vector<uint32_t> sdma_write(uint64_t to, std::vector<uint32_t> data) {
+  return std::vector<uint32_t>{sdma::kWrite, low32(to), high32(to),
+                               static_cast<uint32_t>(data.size() - 1)} + data;
+}
+
+std::vector<uint32_t> sdma_fence(uint64_t to, uint32_t value) {
+  return {sdma::kFence, low32(to), high32(to), value};
+}
+
+std::vector<uint32_t> sdma_poll(uint64_t address, uint32_t reference, uint32_t mask,
+                                unsigned function) {
+  return {1u << 31 | function << 28 | sdma::kPollRegMem, low32(address), high32(address),
+          reference, mask, 0xfff << 16 | 10};
+}
+
+}  // namespace gpu::test

@@ -130,22 +130,6 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
 	return args->fd < 0 ? args->fd : 0;
 }
 
-/**
- * amdgpu_criu_call_user() - the ioctl, where no dispatcher has copied the envelope
- * @call: as for criu_ioctl()
- * @arg: user pointer to &struct amdgpu_criu_ioctl
- *
- * Return: as criu_ioctl().
- */
-int amdgpu_criu_call_user(struct criu_call *call, const void __user *arg)
-{
-	struct amdgpu_criu_ioctl envelope;
-
-	if (copy_from_user(&envelope, arg, sizeof(envelope)))
-		return -EFAULT;
-	return criu_ioctl(call, envelope.op, envelope.size, envelope.arg);
-}
-
 static int amdgpu_criu_not_carried(struct criu_call *call, void *data)
 {
 	criu_refuse(call, "state of render nodes is not carried by this kernel");

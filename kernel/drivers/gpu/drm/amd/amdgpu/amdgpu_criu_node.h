@@ -38,7 +38,6 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 #define AMDGPU_CRIU_OP(_op, _fn, _struct, _last_v1) \
 	CRIU_OP(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
 
-int amdgpu_criu_call_user(struct criu_call *call, const void __user *arg);
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 
 #endif /* _AMDGPU_CRIU_NODE_H_ */

@@ -88,6 +88,8 @@ static int criu_check_owner(struct task_struct *task)
 
 	if (same_thread_group(task, current))
 		return 0;
+	if (!atomic_read(&task->signal->live))
+		return -ESRCH;
 	rcu_read_lock();
 	tracer = ptrace_parent(task);
 	if (tracer && same_thread_group(tracer, current))

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The ioctl under test, for the tests: everything returns 0 (or a descriptor) or
+ * a negative errno, so that a test compares with exactly the one it expects.
+ */
+#ifndef AMDGPU_CRIU_TEST_H
+#define AMDGPU_CRIU_TEST_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+#include <drm/amdgpu_criu.h>
+
+#ifndef EBADFD
+#error "no EBADFD"
+#endif
+
+enum criu_node_kind {
+	CRIU_NODE_KFD,
+	CRIU_NODE_RENDER,
+};
+
+struct criu_node {
+	int fd;
+	enum criu_node_kind kind;
+};
+
+/* -ENOENT: there is none, which is a reason to skip. */
+int criu_node_open(struct criu_node *node, enum criu_node_kind kind);
+void criu_node_close(struct criu_node *node);
+
+/* The plain ioctl: with any size and any pointer. */
+int criu_call(const struct criu_node *node, __u32 op, __u32 size, const void *arg);
+
+#define criu_op(node, op, args) criu_call(node, AMDGPU_CRIU_OP_##op, sizeof(*(args)), args)
+
+/* A descriptor of a new session. */
+int criu_session(const struct criu_node *node, __u32 kind);
+int criu_pause(const struct criu_node *node, int session, struct amdgpu_criu_process_info *info);
+int criu_unpause(const struct criu_node *node, int session);
+int criu_resume(const struct criu_node *node, int session, int pid);
+/* A descriptor of a dma-buf. */
+int criu_dmabuf(const struct criu_node *node, int session, __u64 object_id);
+
+/* What CHECKPOINT gives and RESTORE takes. */
+struct criu_image {
+	struct amdgpu_criu_device *devices;
+	struct amdgpu_criu_bo *bos;
+	unsigned char *blob;
+	size_t blob_size;
+	__u32 num_devices;
+	__u32 num_bos;
+};
+
+/* Pauses (and leaves it so), makes room as PROCESS_INFO says, and checkpoints. */
+int criu_checkpoint(const struct criu_node *node, int session, struct criu_image *image);
+int criu_restore(const struct criu_node *node, int session, const struct criu_image *image);
+struct amdgpu_criu_state criu_image_args(int session, const struct criu_image *image);
+void criu_image_free(struct criu_image *image);
+
+/* A page that cannot be read or written, and one that can just before it. */
+struct criu_hole {
+	char *page;
+	char *hole;
+};
+
+int criu_hole_make(struct criu_hole *hole);
+
+#endif /* AMDGPU_CRIU_TEST_H */

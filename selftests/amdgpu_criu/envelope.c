@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What is the same for all operations: number, size, pointer, and fields that must be zero. */
+#include "kselftest_harness.h"
+
+#include "criu.h"
+#include "ops.h"
+
+#define PAGE 4096
+
+FIXTURE(envelope) {
+	struct op_context context;
+	struct criu_hole hole;
+	const struct op *op;
+	int answer;
+};
+
+FIXTURE_VARIANT(envelope) {
+	enum criu_node_kind kind;
+	size_t op;
+};
+
+/* Rows of ops[], in its order. */
+#define ON_BOTH_NODES(name, row) \
+	FIXTURE_VARIANT_ADD(envelope, kfd_##name) { .kind = CRIU_NODE_KFD, .op = row }; \
+	FIXTURE_VARIANT_ADD(envelope, render_##name) { .kind = CRIU_NODE_RENDER, .op = row }
+
+ON_BOTH_NODES(query, 0);
+ON_BOTH_NODES(session, 1);
+ON_BOTH_NODES(process_info, 2);
+ON_BOTH_NODES(checkpoint, 3);
+ON_BOTH_NODES(unpause, 4);
+ON_BOTH_NODES(restore, 5);
+ON_BOTH_NODES(resume, 6);
+ON_BOTH_NODES(dmabuf, 7);
+
+FIXTURE_SETUP(envelope)
+{
+	int ret = op_context_open(&self->context, variant->kind);
+
+	if (ret == -ENOENT)
+		SKIP(return, "no such node");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, criu_hole_make(&self->hole));
+	self->op = &ops[variant->op];
+	self->answer = op_answer(self->op, variant->kind);
+}
+
+FIXTURE_TEARDOWN(envelope)
+{
+	op_context_close(&self->context);
+}
+
+/*
+ * Calls with an argument of @size bytes that ends at the end of a page, with what
+ * comes after the structure zero, or not: its last byte or the one after.
+ */
+static int call_sized(struct op_context *context, struct criu_hole *hole, const struct op *op,
+		      __u32 size, long dirty_at)
+{
+	union op_args args;
+	unsigned char *at = (unsigned char *)hole->hole - size;
+	int ret;
+
+	op_fill(context, op, &args);
+	memset(hole->page, 0, PAGE);
+	memcpy(at, &args, size < op->size_now ? size : op->size_now);
+	if (dirty_at >= 0)
+		at[dirty_at] = 0x80;
+	ret = criu_call(&context->node, op->nr, size, at);
+	if (ret)
+		return ret;
+	memcpy(&args, at, op->size_now);
+	return op_undo(context, op, &args);
+}
+
+TEST_F(envelope, takes_its_own_size)
+{
+	EXPECT_EQ(self->answer, call_sized(&self->context, &self->hole, self->op,
+					   self->op->size_now, -1));
+}
+
+TEST_F(envelope, first_version_is_as_long_as_it_was)
+{
+	ASSERT_LE(self->op->size_v1, self->op->size_now);
+	EXPECT_EQ(self->answer, call_sized(&self->context, &self->hole, self->op,
+					   self->op->size_v1, -1));
+}
+
+TEST_F(envelope, refuses_every_shorter_size)
+{
+	__u32 size;
+
+	for (size = 0; size < self->op->size_v1; size++) {
+		EXPECT_EQ(-EINVAL, call_sized(&self->context, &self->hole, self->op, size, -1)) {
+			TH_LOG("size %u", size);
+		}
+	}
+}
+
+TEST_F(envelope, takes_a_longer_one_of_zeros)
+{
+	const __u32 sizes[] = { self->op->size_now + 1, self->op->size_now + 8, 1024, PAGE };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		EXPECT_EQ(self->answer, call_sized(&self->context, &self->hole, self->op,
+						   sizes[i], -1)) {
+			TH_LOG("size %u", sizes[i]);
+		}
+	}
+}
+
+TEST_F(envelope, a_longer_one_that_is_not_zero_is_E2BIG)
+{
+	const __u32 now = self->op->size_now;
+	const __u32 sizes[] = { now + 1, now + 8, 1024, PAGE };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		EXPECT_EQ(-E2BIG, call_sized(&self->context, &self->hole, self->op, sizes[i],
+					     now));
+		EXPECT_EQ(-E2BIG, call_sized(&self->context, &self->hole, self->op, sizes[i],
+					     sizes[i] - 1));
+	}
+}
+
+TEST_F(envelope, sizes_that_no_structure_has_are_E2BIG)
+{
+	static const __u32 sizes[] = { PAGE + 1, PAGE + 8, 0x80000000, 0xffffffff };
+	union op_args args;
+	size_t i;
+
+	op_fill(&self->context, self->op, &args);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		EXPECT_EQ(-E2BIG, criu_call(&self->context.node, self->op->nr, sizes[i], &args));
+	}
+}
+
+TEST_F(envelope, a_structure_that_cannot_be_read_is_EFAULT)
+{
+	const struct criu_node *node = &self->context.node;
+	const struct op *op = self->op;
+	char *hole = self->hole.hole;
+
+	EXPECT_EQ(-EFAULT, criu_call(node, op->nr, op->size_now, NULL));
+	EXPECT_EQ(-EFAULT, criu_call(node, op->nr, op->size_now, hole));
+	EXPECT_EQ(-EFAULT, criu_call(node, op->nr, op->size_now, hole - op->size_now + 1));
+	EXPECT_EQ(-EFAULT, criu_call(node, op->nr, op->size_now + 8, hole - op->size_now));
+	EXPECT_EQ(-EFAULT, criu_call(node, op->nr, op->size_now,
+				     (void *)0xffff800000000000UL));
+}
+
+TEST_F(envelope, refuses_every_bit_of_a_field_that_must_be_zero)
+{
+	const struct op_field *field;
+	union op_args args;
+	unsigned int bit;
+
+	if (self->answer == -EOPNOTSUPP)
+		SKIP(return, "the operation is not carried by this node");
+	for (field = self->op->zeros; field->name; field++)
+		for (bit = 0; bit < 8 * field->size; bit++) {
+			op_fill(&self->context, self->op, &args);
+			args.bytes[field->offset + bit / 8] = 1 << bit % 8;
+			EXPECT_EQ(-EINVAL, criu_call(&self->context.node, self->op->nr,
+						     self->op->size_now, &args)) {
+				TH_LOG("%s: bit %u", field->name, bit);
+			}
+		}
+}
+
+TEST_F(envelope, what_is_no_session_is_EBADF)
+{
+	union op_args args;
+	int closed;
+
+	if (!self->op->session_kind)
+		SKIP(return, "the operation has no session");
+	if (self->answer == -EOPNOTSUPP)
+		SKIP(return, "the operation is not carried by this node");
+	closed = criu_session(&self->context.node, self->op->session_kind);
+	ASSERT_LE(0, closed);
+	close(closed);
+	op_fill(&self->context, self->op, &args);
+	/* The first field of all that have one. */
+	args.unpause.session_fd = closed;
+	EXPECT_EQ(-EBADF, criu_call(&self->context.node, self->op->nr, self->op->size_now, &args));
+	args.unpause.session_fd = -1;
+	EXPECT_EQ(-EBADF, criu_call(&self->context.node, self->op->nr, self->op->size_now, &args));
+	args.unpause.session_fd = self->context.node.fd;
+	EXPECT_EQ(-EBADF, criu_call(&self->context.node, self->op->nr, self->op->size_now, &args));
+}
+
+TEST_F(envelope, a_session_of_the_other_kind_is_EBADFD)
+{
+	union op_args args;
+
+	if (!self->op->session_kind || self->op->nr == AMDGPU_CRIU_OP_DMABUF)
+		SKIP(return, "the operation takes any kind of session, or none");
+	if (self->answer == -EOPNOTSUPP)
+		SKIP(return, "the operation is not carried by this node");
+	op_fill(&self->context, self->op, &args);
+	args.unpause.session_fd = self->context.sessions[3 - self->op->session_kind];
+	EXPECT_EQ(-EBADFD, criu_call(&self->context.node, self->op->nr, self->op->size_now,
+				     &args));
+}
+
+FIXTURE(number) {
+	struct criu_node node;
+};
+
+FIXTURE_VARIANT(number) {
+	enum criu_node_kind kind;
+};
+
+FIXTURE_VARIANT_ADD(number, kfd) {
+	.kind = CRIU_NODE_KFD,
+};
+
+FIXTURE_VARIANT_ADD(number, render) {
+	.kind = CRIU_NODE_RENDER,
+};
+
+FIXTURE_SETUP(number)
+{
+	int ret = criu_node_open(&self->node, variant->kind);
+
+	if (ret == -ENOENT)
+		SKIP(return, "no such node");
+	ASSERT_EQ(0, ret);
+}
+
+FIXTURE_TEARDOWN(number)
+{
+	criu_node_close(&self->node);
+}
+
+TEST_F(number, operations_that_are_not_are_ENOTTY)
+{
+	static const __u32 numbers[] = {
+		0, AMDGPU_CRIU_OP_DMABUF + 1, 0x7fffffff, 0x80000001, 0xffffffff,
+	};
+	union op_args args = {};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		EXPECT_EQ(-ENOTTY, criu_call(&self->node, numbers[i], sizeof(args), &args)) {
+			TH_LOG("operation %u", numbers[i]);
+		}
+	}
+}
+
+TEST_F(number, an_envelope_that_cannot_be_read_is_EFAULT)
+{
+	unsigned long cmd = variant->kind == CRIU_NODE_KFD ? AMDKFD_IOC_AMDGPU_CRIU :
+							     DRM_IOCTL_AMDGPU_CRIU;
+	struct criu_hole hole;
+
+	ASSERT_EQ(0, criu_hole_make(&hole));
+	EXPECT_EQ(-1, ioctl(self->node.fd, cmd, NULL));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, ioctl(self->node.fd, cmd, hole.hole));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(-1, ioctl(self->node.fd, cmd, hole.hole - 8));
+	EXPECT_EQ(EFAULT, errno);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "kfd.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TOPOLOGY "/sys/class/kfd/kfd/topology/nodes"
+#define PAGE 4096
+#define RING_SIZE 0x10000
+#define EOP_SIZE 0x1000
+/* Doorbells of one process, on GFX9. */
+#define DOORBELL_SLICE 0x2000
+/* Places of the pointers in amd_queue_t, which AQL queues depend on. */
+#define WRITE_POINTER 56
+#define READ_POINTER 128
+/* sdma_v4 packets.h: write one word to memory, as an engine does for a fence. */
+#define SDMA_OP_FENCE 5
+
+static int kfd_ioctl(const struct kfd *kfd, unsigned long cmd, void *args)
+{
+	return ioctl(kfd->node.fd, cmd, args) ? -errno : 0;
+}
+
+static int read_u32(const char *path, __u32 *value)
+{
+	FILE *file = fopen(path, "r");
+	int fields;
+
+	if (!file)
+		return -errno;
+	fields = fscanf(file, "%u", value);
+	fclose(file);
+	return fields == 1 ? 0 : -EINVAL;
+}
+
+static int read_properties(const char *path, struct kfd_gpu *gpu)
+{
+	unsigned long long value, simds = 0, per_cu = 1, arrays = 0, per_engine = 1;
+	__u32 cus, waves;
+	char name[64];
+	FILE *file = fopen(path, "r");
+
+	if (!file)
+		return -errno;
+	while (fscanf(file, "%63s %llu", name, &value) == 2) {
+		if (!strcmp(name, "drm_render_minor"))
+			gpu->render_minor = value;
+		else if (!strcmp(name, "gfx_target_version"))
+			gpu->gfx_version = value;
+		else if (!strcmp(name, "ctl_stack_size"))
+			gpu->ctl_stack_size = value;
+		else if (!strcmp(name, "cwsr_size"))
+			gpu->cwsr_size = value;
+		else if (!strcmp(name, "simd_count"))
+			simds = value;
+		else if (!strcmp(name, "simd_per_cu"))
+			per_cu = value;
+		else if (!strcmp(name, "array_count"))
+			arrays = value;
+		else if (!strcmp(name, "simd_arrays_per_engine"))
+			per_engine = value;
+	}
+	fclose(file);
+	/* kfd_queue.c: get_num_waves() and what the debugger needs for each. */
+	cus = per_cu ? simds / per_cu : 0;
+	waves = cus * 40;
+	if (gpu->gfx_version >= 100000)
+		waves = cus * 32;
+	else if (per_engine && waves > arrays / per_engine * 512)
+		waves = arrays / per_engine * 512;
+	gpu->cwsr_area = (gpu->cwsr_size + ((waves * 32 + 63) & ~63) + PAGE - 1) & ~(PAGE - 1);
+	return 0;
+}
+
+int kfd_find_gpu(struct kfd_gpu *gpu)
+{
+	char path[128];
+	int node;
+
+	memset(gpu, 0, sizeof(*gpu));
+	for (node = 0; node < 64; node++) {
+		snprintf(path, sizeof(path), TOPOLOGY "/%d/gpu_id", node);
+		if (read_u32(path, &gpu->gpu_id))
+			break;
+		if (!gpu->gpu_id)
+			continue;
+		snprintf(path, sizeof(path), TOPOLOGY "/%d/properties", node);
+		return read_properties(path, gpu);
+	}
+	return -ENOENT;
+}
+
+int kfd_open(struct kfd *kfd)
+{
+	struct kfd_ioctl_acquire_vm_args args;
+	char path[32];
+	int ret;
+
+	kfd->node.fd = -1;
+	kfd->drm_fd = -1;
+	ret = kfd_find_gpu(&kfd->gpu);
+	if (ret)
+		return ret;
+	ret = criu_node_open(&kfd->node, CRIU_NODE_KFD);
+	if (ret)
+		return ret;
+	snprintf(path, sizeof(path), "/dev/dri/renderD%d", kfd->gpu.render_minor);
+	kfd->drm_fd = open(path, O_RDWR | O_CLOEXEC);
+	if (kfd->drm_fd < 0)
+		return -errno;
+	args.drm_fd = kfd->drm_fd;
+	args.gpu_id = kfd->gpu.gpu_id;
+	return kfd_ioctl(kfd, AMDKFD_IOC_ACQUIRE_VM, &args);
+}
+
+void kfd_close(struct kfd *kfd)
+{
+	if (kfd->drm_fd >= 0)
+		close(kfd->drm_fd);
+	criu_node_close(&kfd->node);
+}
+
+static int map_on_gpu(struct kfd *kfd, const struct kfd_bo *bo)
+{
+	struct kfd_ioctl_map_memory_to_gpu_args args = {
+		.handle = bo->handle,
+		.device_ids_array_ptr = (uintptr_t)&kfd->gpu.gpu_id,
+		.n_devices = 1,
+	};
+
+	return kfd_ioctl(kfd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &args);
+}
+
+/* Address space, or for a userptr memory. */
+static int take_addresses(struct kfd_bo *bo, bool memory, void *at)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED_NOREPLACE : 0);
+
+	bo->at = mmap(at, bo->size, memory ? PROT_READ | PROT_WRITE : PROT_NONE,
+		      flags | (memory ? MAP_POPULATE : MAP_NORESERVE), -1, 0);
+	return bo->at == MAP_FAILED ? -errno : 0;
+}
+
+int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size, void *at)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.size = size,
+		.gpu_id = kfd->gpu.gpu_id,
+		.flags = flags | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+			 KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
+			 KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE,
+	};
+	bool userptr = flags & KFD_USERPTR;
+	int ret;
+
+	bo->size = size;
+	ret = take_addresses(bo, userptr, at);
+	if (ret)
+		return ret;
+	args.va_addr = (uintptr_t)bo->at;
+	args.mmap_offset = userptr ? (uintptr_t)bo->at : 0;
+	ret = kfd_ioctl(kfd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+	if (ret)
+		return ret;
+	bo->handle = args.handle;
+	if (!userptr && mmap(bo->at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			     kfd->drm_fd, args.mmap_offset) == MAP_FAILED)
+		return -errno;
+	return map_on_gpu(kfd, bo);
+}
+
+int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo)
+{
+	struct kfd_ioctl_unmap_memory_from_gpu_args unmap = {
+		.handle = bo->handle,
+		.device_ids_array_ptr = (uintptr_t)&kfd->gpu.gpu_id,
+		.n_devices = 1,
+	};
+	struct kfd_ioctl_free_memory_of_gpu_args args = { .handle = bo->handle };
+	int ret = kfd_ioctl(kfd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &unmap);
+
+	if (!ret)
+		ret = kfd_ioctl(kfd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &args);
+	munmap(bo->at, bo->size);
+	return ret;
+}
+
+int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id)
+{
+	struct kfd_ioctl_create_event_args args = {
+		.event_type = KFD_IOC_EVENT_SIGNAL,
+		.auto_reset = auto_reset,
+	};
+	int ret = kfd_ioctl(kfd, AMDKFD_IOC_CREATE_EVENT, &args);
+
+	*id = args.event_id;
+	return ret;
+}
+
+int kfd_event_set(struct kfd *kfd, __u32 id)
+{
+	struct kfd_ioctl_set_event_args args = { .event_id = id };
+
+	return kfd_ioctl(kfd, AMDKFD_IOC_SET_EVENT, &args);
+}
+
+int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds)
+{
+	struct kfd_event_data data = { .event_id = id };
+	struct kfd_ioctl_wait_events_args args = {
+		.events_ptr = (uintptr_t)&data,
+		.num_events = 1,
+		.wait_for_all = 1,
+		.timeout = milliseconds,
+	};
+	int ret = kfd_ioctl(kfd, AMDKFD_IOC_WAIT_EVENTS, &args);
+
+	if (ret)
+		return ret;
+	return args.wait_result == KFD_IOC_WAIT_RESULT_COMPLETE ? 0 : -ETIME;
+}
+
+static int create_queue(struct kfd *kfd, struct kfd_queue *queue,
+			struct kfd_ioctl_create_queue_args *args)
+{
+	int ret = kfd_bo_alloc(kfd, &queue->ring, KFD_GTT, RING_SIZE, NULL);
+
+	if (!ret)
+		ret = kfd_bo_alloc(kfd, &queue->pointers, KFD_GTT, PAGE, NULL);
+	if (ret)
+		return ret;
+	args->ring_base_address = (uintptr_t)queue->ring.at;
+	args->ring_size = RING_SIZE;
+	args->write_pointer_address = (uintptr_t)queue->pointers.at + WRITE_POINTER;
+	args->read_pointer_address = (uintptr_t)queue->pointers.at + READ_POINTER;
+	args->gpu_id = kfd->gpu.gpu_id;
+	args->queue_percentage = KFD_MAX_QUEUE_PERCENTAGE;
+	args->queue_priority = 7;
+	ret = kfd_ioctl(kfd, AMDKFD_IOC_CREATE_QUEUE, args);
+	queue->id = args->queue_id;
+	return ret;
+}
+
+int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue)
+{
+	struct kfd_ioctl_create_queue_args args = { .queue_type = KFD_IOC_QUEUE_TYPE_SDMA };
+	__u64 in_slice;
+	char *slice;
+	int ret;
+
+	memset(queue, 0, sizeof(*queue));
+	ret = create_queue(kfd, queue, &args);
+	if (ret)
+		return ret;
+	in_slice = args.doorbell_offset % DOORBELL_SLICE;
+	slice = mmap(NULL, DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, kfd->node.fd,
+		     args.doorbell_offset - in_slice);
+	if (slice == MAP_FAILED)
+		return -errno;
+	queue->doorbell = (__u64 *)(slice + in_slice);
+	return 0;
+}
+
+void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value)
+{
+	__u32 *packet = (void *)((char *)queue->ring.at + queue->written % RING_SIZE);
+	__u64 *write_pointer = (void *)((char *)queue->pointers.at + WRITE_POINTER);
+
+	packet[0] = SDMA_OP_FENCE;
+	packet[1] = (uintptr_t)to;
+	packet[2] = (uintptr_t)to >> 32;
+	packet[3] = value;
+	queue->written += 4 * sizeof(*packet);
+	__atomic_store_n(write_pointer, queue->written, __ATOMIC_SEQ_CST);
+	__atomic_store_n(queue->doorbell, queue->written, __ATOMIC_SEQ_CST);
+}
+
+int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)
+{
+	struct kfd_ioctl_create_queue_args args = { .queue_type = type };
+	struct kfd_bo eop, cwsr;
+	struct kfd_queue queue;
+	int ret = kfd_bo_alloc(kfd, &eop, KFD_VRAM, EOP_SIZE, NULL);
+
+	if (!ret)
+		ret = kfd_bo_alloc(kfd, &cwsr, KFD_GTT, kfd->gpu.cwsr_area, NULL);
+	if (ret)
+		return ret;
+	args.eop_buffer_address = (uintptr_t)eop.at;
+	args.eop_buffer_size = EOP_SIZE;
+	args.ctx_save_restore_address = (uintptr_t)cwsr.at;
+	args.ctx_save_restore_size = kfd->gpu.cwsr_size;
+	args.ctl_stack_size = kfd->gpu.ctl_stack_size;
+	ret = create_queue(kfd, &queue, &args);
+	*id = queue.id;
+	return ret;
+}
+
+bool kfd_becomes(const __u32 *at, __u32 value, int milliseconds)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (; milliseconds > 0; milliseconds--) {
+		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) == value)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE) == value;
+}

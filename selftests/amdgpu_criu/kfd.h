@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Raw ioctls of KFD, as much as gives a process state to be checkpointed. */
+#ifndef AMDGPU_CRIU_TEST_KFD_H
+#define AMDGPU_CRIU_TEST_KFD_H
+
+#include <linux/kfd_ioctl.h>
+#include <stdbool.h>
+
+#include "criu.h"
+
+#define KFD_VRAM (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC)
+#define KFD_GTT KFD_IOC_ALLOC_MEM_FLAGS_GTT
+#define KFD_USERPTR KFD_IOC_ALLOC_MEM_FLAGS_USERPTR
+
+struct kfd_gpu {
+	__u32 gpu_id;
+	int render_minor;
+	__u32 gfx_version;
+	__u32 ctl_stack_size;
+	__u32 cwsr_size;
+	/* Of the whole BO, with the debugger's part. */
+	__u32 cwsr_area;
+};
+
+/* A process's /dev/kfd, with the VM of its first GPU acquired. */
+struct kfd {
+	struct criu_node node;
+	int drm_fd;
+	struct kfd_gpu gpu;
+};
+
+/* First GPU in the topology, -ENOENT if there is none. */
+int kfd_find_gpu(struct kfd_gpu *gpu);
+int kfd_open(struct kfd *kfd);
+void kfd_close(struct kfd *kfd);
+
+/* Mapped on the GPU and, at the same address, on the CPU. */
+struct kfd_bo {
+	__u64 handle;
+	size_t size;
+	void *at;
+};
+
+/* @at: where; NULL: anywhere. */
+int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size, void *at);
+int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo);
+
+/* Number of a new signal event. */
+int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id);
+int kfd_event_set(struct kfd *kfd, __u32 id);
+/* 0, or -ETIME if it did not fire. */
+int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds);
+
+/* An SDMA queue; its doorbell needs the process that made it. */
+struct kfd_queue {
+	__u32 id;
+	struct kfd_bo ring;
+	struct kfd_bo pointers;
+	__u64 *doorbell;
+	__u64 written;
+};
+
+int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue);
+/* The engine writes @value to @to, which is in a BO. */
+void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
+/* A compute queue, never used; its buffers stay allocated. */
+int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id);
+
+/* Is *at == value within that time? */
+bool kfd_becomes(const __u32 *at, __u32 value, int milliseconds);
+
+#endif /* AMDGPU_CRIU_TEST_KFD_H */

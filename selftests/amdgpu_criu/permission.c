@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who may call: capability, its user namespace, and whose file it is. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "criu.h"
+#include "ops.h"
+
+#define PROBE "--probe"
+
+static int set_capabilities(__u64 capabilities)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = {
+		{ .effective = capabilities, .permitted = capabilities },
+		{ .effective = capabilities >> 32, .permitted = capabilities >> 32 },
+	};
+
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
+
+static int query(const struct criu_node *node)
+{
+	struct amdgpu_criu_query args = {};
+
+	return criu_op(node, QUERY, &args);
+}
+
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+FIXTURE(permission) {
+	struct op_context context;
+};
+
+FIXTURE_VARIANT(permission) {
+	enum criu_node_kind kind;
+};
+
+FIXTURE_VARIANT_ADD(permission, kfd) {
+	.kind = CRIU_NODE_KFD,
+};
+
+FIXTURE_VARIANT_ADD(permission, render) {
+	.kind = CRIU_NODE_RENDER,
+};
+
+FIXTURE_SETUP(permission)
+{
+	int ret;
+
+	if (geteuid())
+		SKIP(return, "needs root, to give capabilities up");
+	ret = op_context_open(&self->context, variant->kind);
+	if (ret == -ENOENT)
+		SKIP(return, "no such node");
+	ASSERT_EQ(0, ret);
+}
+
+FIXTURE_TEARDOWN(permission)
+{
+	op_context_close(&self->context);
+}
+
+TEST_F(permission, every_operation_without_capability_is_EPERM)
+{
+	union op_args args;
+	size_t i;
+
+	ASSERT_EQ(0, set_capabilities(~(1ULL << CAP_SYS_ADMIN |
+					1ULL << CAP_CHECKPOINT_RESTORE) &
+				      ((1ULL << (CAP_LAST_CAP + 1)) - 1)));
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		op_fill(&self->context, &ops[i], &args);
+		EXPECT_EQ(-EPERM, criu_call(&self->context.node, ops[i].nr, ops[i].size_now,
+					    &args)) {
+			TH_LOG("%s", ops[i].name);
+		}
+	}
+}
+
+/* Nothing of the argument is looked at before. */
+TEST_F(permission, no_capability_is_EPERM_whatever_the_argument)
+{
+	ASSERT_EQ(0, set_capabilities(0));
+	EXPECT_EQ(-EPERM, criu_call(&self->context.node, AMDGPU_CRIU_OP_QUERY, 0, NULL));
+	EXPECT_EQ(-ENOTTY, criu_call(&self->context.node, 0, 0, NULL));
+}
+
+TEST_F(permission, either_capability_alone_is_enough)
+{
+	static const int enough[] = { CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN };
+	union op_args args;
+	size_t i, j;
+	int ret;
+
+	for (i = 0; i < ARRAY_SIZE(enough); i++) {
+		pid_t child = fork();
+
+		ASSERT_LE(0, child);
+		if (child) {
+			int status;
+
+			ASSERT_EQ(child, waitpid(child, &status, 0));
+			EXPECT_EQ(0, status);
+			continue;
+		}
+		/* A file of its own: that of the parent is not for it. */
+		op_context_close(&self->context);
+		if (op_context_open(&self->context, variant->kind) ||
+		    set_capabilities(1ULL << enough[i]))
+			_exit(1);
+		for (j = 0; j < ARRAY_SIZE(ops); j++) {
+			op_fill(&self->context, &ops[j], &args);
+			ret = criu_call(&self->context.node, ops[j].nr, ops[j].size_now, &args);
+			if (ret != op_answer(&ops[j], variant->kind))
+				_exit(10 + j);
+			if (!ret && op_undo(&self->context, &ops[j], &args))
+				_exit(2);
+		}
+		_exit(0);
+	}
+}
+
+/* Capabilities in a namespace that a process made for itself say nothing of its memory. */
+TEST_F(permission, capability_in_a_new_user_namespace_is_EPERM)
+{
+	if (unshare(CLONE_NEWUSER))
+		SKIP(return, "no user namespaces");
+	EXPECT_EQ(-EPERM, query(&self->context.node));
+}
+
+TEST_F(permission, capability_in_the_namespace_of_exec_is_enough)
+{
+	pid_t child = fork();
+	int status;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (unshare(CLONE_NEWUSER) || write_file("/proc/self/setgroups", "deny") ||
+		    write_file("/proc/self/uid_map", "0 0 1") ||
+		    write_file("/proc/self/gid_map", "0 0 1"))
+			_exit(100);
+		execl("/proc/self/exe", "permission", PROBE,
+		      variant->kind == CRIU_NODE_KFD ? "kfd" : "render", NULL);
+		_exit(101);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_TRUE(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 100)
+		SKIP(return, "no user namespaces");
+	EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
+/* What the new program of the test above does: exit code is the errno. */
+static int probe(const char *kind)
+{
+	struct criu_node node;
+	int ret = criu_node_open(&node, strcmp(kind, "kfd") ? CRIU_NODE_RENDER : CRIU_NODE_KFD);
+
+	return ret ? 102 : -query(&node);
+}
+
+/* A process with a /dev/kfd of its own, and this process with a descriptor of it. */
+FIXTURE(other) {
+	pid_t pid;
+	struct criu_node node;
+	int quit;
+};
+
+FIXTURE_SETUP(other)
+{
+	int ready[2], quit[2], theirs = -1, pidfd;
+	struct criu_node probe_node;
+	char byte;
+
+	if (geteuid())
+		SKIP(return, "needs root");
+	if (criu_node_open(&probe_node, CRIU_NODE_KFD))
+		SKIP(return, "no /dev/kfd");
+	criu_node_close(&probe_node);
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(quit, O_CLOEXEC));
+	self->pid = fork();
+	ASSERT_LE(0, self->pid);
+	if (!self->pid) {
+		close(quit[1]);
+		if (!criu_node_open(&self->node, CRIU_NODE_KFD) &&
+		    write(ready[1], &self->node.fd, sizeof(int)) == sizeof(int))
+			while (read(quit[0], &byte, 1) < 0)
+				;
+		_exit(0);
+	}
+	close(ready[1]);
+	close(quit[0]);
+	self->quit = quit[1];
+	ASSERT_EQ(sizeof(int), read(ready[0], &theirs, sizeof(theirs)));
+	close(ready[0]);
+	pidfd = syscall(SYS_pidfd_open, self->pid, 0);
+	ASSERT_LE(0, pidfd);
+	self->node.kind = CRIU_NODE_KFD;
+	self->node.fd = syscall(SYS_pidfd_getfd, pidfd, theirs, 0);
+	ASSERT_LE(0, self->node.fd);
+	close(pidfd);
+}
+
+FIXTURE_TEARDOWN(other)
+{
+	close(self->quit);
+	if (self->pid > 0) {
+		kill(self->pid, SIGKILL);
+		waitpid(self->pid, NULL, __WALL);
+	}
+	criu_node_close(&self->node);
+}
+
+TEST_F(other, file_of_another_process_is_EBADF)
+{
+	union op_args args = {};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		EXPECT_EQ(-EBADF, criu_call(&self->node, ops[i].nr, ops[i].size_now, &args)) {
+			TH_LOG("%s", ops[i].name);
+		}
+	}
+}
+
+TEST_F(other, file_of_the_parent_is_EBADF_in_a_child)
+{
+	struct criu_node node;
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, criu_node_open(&node, CRIU_NODE_KFD));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(-query(&node));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(EBADF, WEXITSTATUS(status));
+	EXPECT_EQ(0, query(&node));
+	criu_node_close(&node);
+}
+
+TEST_F(other, is_for_its_tracer_as_long_as_it_traces)
+{
+	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));
+	EXPECT_EQ(0, query(&self->node));
+	ASSERT_EQ(0, ptrace(PTRACE_INTERRUPT, self->pid, 0, 0));
+	ASSERT_EQ(self->pid, waitpid(self->pid, NULL, __WALL));
+	EXPECT_EQ(0, query(&self->node));
+	ASSERT_EQ(0, ptrace(PTRACE_DETACH, self->pid, 0, 0));
+	EXPECT_EQ(-EBADF, query(&self->node));
+}
+
+static void *query_in_thread(void *node)
+{
+	return (void *)(intptr_t)query(node);
+}
+
+TEST_F(other, is_for_every_thread_of_its_tracer)
+{
+	pthread_t thread;
+	void *result;
+
+	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, query_in_thread, &self->node));
+	ASSERT_EQ(0, pthread_join(thread, &result));
+	EXPECT_EQ(0, (int)(intptr_t)result);
+}
+
+TEST_F(other, is_not_for_a_child_of_its_tracer)
+{
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(-query(&self->node));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(EBADF, WEXITSTATUS(status));
+}
+
+TEST_F(other, tracer_without_capability_is_EPERM)
+{
+	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));
+	ASSERT_EQ(0, query(&self->node));
+	ASSERT_EQ(0, set_capabilities(1ULL << CAP_SYS_PTRACE | 1ULL << CAP_KILL));
+	EXPECT_EQ(-EPERM, query(&self->node));
+}
+
+TEST_F(other, a_process_that_is_gone_is_ESRCH)
+{
+	siginfo_t info;
+
+	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));
+	ASSERT_EQ(0, kill(self->pid, SIGKILL));
+	ASSERT_EQ(0, waitid(P_PID, self->pid, &info, WEXITED | WNOWAIT | __WALL));
+	EXPECT_EQ(-ESRCH, query(&self->node));
+	ASSERT_EQ(self->pid, waitpid(self->pid, NULL, __WALL));
+	self->pid = 0;
+	EXPECT_EQ(-ESRCH, query(&self->node));
+}
+
+static void __attribute__((constructor)) run_probe(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], PROBE))
+		_exit(probe(argv[2]));
+}
+
+TEST_HARNESS_MAIN

@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         say(str(error))
         return BROKEN
     except KeyboardInterrupt as error:
-        say(f"ended by {error or 'SIGINT'}")
+        say(f"ended by {str(error) or 'SIGINT'}")
         return 128 + (signal.Signals[str(error)] if str(error) else signal.SIGINT)
 
 

@@ -14,9 +14,10 @@ from types import TracebackType
 def size() -> tuple[int, int]:
     """(columns, rows)"""
     try:
-        return os.get_terminal_size(sys.stdout.fileno())
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
-        return 80, 24
+        columns = rows = 0
+    return columns or 80, rows or 24
 
 
 class RawTerminal:

@@ -28,8 +28,9 @@ check_checkpatch_files() {
 check_checkpatch_hooks() {
   local patch bad=0
   while read -r patch; do
-    { echo ---; sed -n '/^--- a/,$p' "$patch"; } |
-      checkpatch --no-signoff --ignore=COMMIT_MESSAGE,FILE_PATH_CHANGES - || bad=1
+    sed -n '/^--- a/,$p' "$patch" | sed 's,^--- a/\(.*\),diff --git a/\1 b/\1\n&,' |
+      checkpatch --no-signoff --ignore=COMMIT_MESSAGE,FILE_PATH_CHANGES - |
+      sed "s,^-:,diff in $patch:," || bad=1
   done < <(files 'kernel/base/*/hooks/*.patch')
   return "$bad"
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""tidy.py BUILD-TREE CACHE: runs clang-tidy over our C++ (but not over its unit tests).
+"""tidy.py BUILD-TREE CACHE [CHECKS]: runs clang-tidy over our C++, except its unit tests.
 
-A file is looked at again only when it, a header of ours that it includes, its compiler options,
-or the configuration has changed: the cache holds a mark for each combination found clean.
+CHECKS takes the place of the list in .clang-tidy. A file is looked at again only when it, a header
+of ours that it includes, its compiler options, the list of checks or the configuration changed:
+the cache holds a mark for each combination that was found clean.
 """
 
 import hashlib
@@ -18,6 +19,9 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 
+# Options of the project's compiler, g++, that clang does not know.
+GCC_ONLY = {"-fno-gnu-unique"}
+
 
 def is_ours(path):
     return (
@@ -30,7 +34,7 @@ def is_ours(path):
 
 def included_files(entry):
     """Files of ours that a compilation reads, by the compiler's own account."""
-    command = [word for word in shlex.split(entry["command"]) if word != "ccache"]
+    command = [word for word in shlex.split(entry["command"]) if not word.endswith("ccache")]
     output = command.index("-o")
     del command[output : output + 2]
     listed = subprocess.run(
@@ -45,44 +49,53 @@ def included_files(entry):
     return sorted(path for path in resolved if path.is_relative_to(TOP))
 
 
-def key(entry):
-    digest = hashlib.sha256(entry["command"].encode())
-    for path in [TOP / ".clang-tidy", *included_files(entry)]:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+class Tidy:
+    def __init__(self, tree, cache, checks):
+        self.cache = cache
+        self.options = [f"--checks={checks}"] if checks else []
+        entries = json.loads((tree / "compile_commands.json").read_text())
+        ours = {e["file"]: e for e in entries if is_ours(Path(e["file"]))}
+        self.entries = sorted(ours.values(), key=lambda entry: entry["file"])
+        for entry in self.entries:
+            words = [w for w in shlex.split(entry["command"]) if w not in GCC_ONLY]
+            entry["command"] = shlex.join(words)
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / "compile_commands.json").write_text(json.dumps(self.entries))
 
+    def _mark(self, entry):
+        digest = hashlib.sha256("\0".join([entry["command"], *self.options]).encode())
+        for path in [TOP / ".clang-tidy", *included_files(entry)]:
+            digest.update(path.read_bytes())
+        return self.cache / digest.hexdigest()
 
-def look_at(entry, tree, cache):
-    """Returns what clang-tidy complains about, or an empty string."""
-    try:
-        mark = cache / key(entry)
-    except subprocess.CalledProcessError as error:
-        return f"{entry['file']}: does not preprocess\n{error.stderr}"
-    if mark.exists():
-        return ""
-    done = subprocess.run(
-        ["clang-tidy", "--quiet", "-p", str(tree), entry["file"]],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 0:
-        mark.touch()
-        return ""
-    return done.stdout or done.stderr
+    def complaint(self, entry):
+        """What clang-tidy says about a file; an empty string when it is clean."""
+        try:
+            mark = self._mark(entry)
+        except subprocess.CalledProcessError as error:
+            return f"{entry['file']}: does not preprocess\n{error.stderr}"
+        if mark.exists():
+            return ""
+        done = subprocess.run(
+            ["clang-tidy", "--quiet", "-p", str(self.cache), *self.options, entry["file"]],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            mark.touch()
+            return ""
+        return done.stdout or done.stderr
 
 
 def main():
-    tree, cache = Path(sys.argv[1]), Path(sys.argv[2])
-    cache.mkdir(parents=True, exist_ok=True)
-    entries = json.loads((tree / "compile_commands.json").read_text())
-    ours = {e["file"]: e for e in entries if is_ours(Path(e["file"]))}
+    checks = sys.argv[3] if len(sys.argv) > 3 else ""
+    tidy = Tidy(Path(sys.argv[1]), Path(sys.argv[2]), checks)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = pool.map(lambda e: look_at(e, tree, cache), ours.values())
-        bad = [text for text in complaints if text]
+        bad = [text for text in pool.map(tidy.complaint, tidy.entries) if text]
     print("\n".join(bad))
-    print(f"{len(ours)} files, {len(bad)} with complaints")
-    return 1 if bad or not ours else 0
+    print(f"{len(tidy.entries)} files, {len(bad)} with complaints")
+    return 1 if bad or not tidy.entries else 0
 
 
 if __name__ == "__main__":

@@ -140,18 +140,22 @@ Status Set::check_contents() const {
   return {};
 }
 
-Status verify_data(const Set::ContentsFile& file) {
+Status verify_object(const Opened& file, const Object& object) {
   std::vector<std::byte> buffer;
-  for (const Object& object : file.contents.objects)
-    for (const Chunk& chunk : object.chunks) {
-      buffer.resize(chunk.size);
-      TRY(file.file.read(chunk.offset, buffer));
-      if (checksum(buffer) != chunk.sum)
-        return bad(file.file.name,
-                   std::format("contents of object {} are damaged (chunk at {:#x}, {:#x} bytes: "
-                               "checksum does not match)",
-                               object.object_id, chunk.offset, chunk.size));
-    }
+  for (const Chunk& chunk : object.chunks) {
+    buffer.resize(chunk.size);
+    TRY(file.read(chunk.offset, buffer));
+    if (checksum(buffer) != chunk.sum)
+      return bad(file.name,
+                 std::format("contents of object {} are damaged (chunk at {:#x}, {:#x} bytes: "
+                             "checksum does not match)",
+                             object.object_id, chunk.offset, chunk.size));
+  }
+  return {};
+}
+
+Status verify_data(const Set::ContentsFile& file) {
+  for (const Object& object : file.contents.objects) TRY(verify_object(file.file, object));
   return {};
 }
 

@@ -40,6 +40,7 @@ class Set {
 };
 
 // Reads every chunk and compares it with its checksum; the first bad one is the error.
+Status verify_object(const Opened& file, const Object& object);
 Status verify_data(const Set::ContentsFile& file);
 
 }  // namespace image

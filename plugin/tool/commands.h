@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+// The subcommands of amdgpu-criu. Each returns the program's exit status: 0 all is well, 1 a
+// finding, 2 it could not be done.
+#pragma once
+
+#include <string>
+
+namespace tool {
+
+enum class Format { kText, kJson };
+
+int show(const std::string& directory, Format format);
+int verify(const std::string& directory, Format format);
+int check(Format format);
+
+}  // namespace tool

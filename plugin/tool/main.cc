@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+// amdgpu-criu: looks at this machine and at images.
+#include <CLI/CLI.hpp>
+
+#include "tool/commands.h"
+
+int main(int argc, char** argv) try {
+  CLI::App app(
+      "Checkpoint and restore of processes that use AMD GPUs: looks at this machine and at "
+      "images.");
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "Print the help of all commands");
+  bool json = false;
+  std::string directory;
+  CLI::App* check = app.add_subcommand(
+      "check", "Tell what will work on this machine, what will not, why, and the remedy");
+  CLI::App* show = app.add_subcommand("show", "Print what the GPU images in a directory hold");
+  CLI::App* verify =
+      app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
+  for (CLI::App* command : {check, show, verify}) command->add_flag("--json", json, "Print JSON");
+  for (CLI::App* command : {show, verify})
+    command->add_option("DIR", directory, "CRIU's image directory")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const auto format = json ? tool::Format::kJson : tool::Format::kText;
+  if (*show) return tool::show(directory, format);
+  if (*verify) return tool::verify(directory, format);
+  return tool::check(format);
+} catch (const std::exception& exception) {
+  fprintf(stderr, "amdgpu-criu: %s\n", exception.what());
+  return 2;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <cstdio>
+
+#include "image/set.h"
+#include "tool/commands.h"
+#include "tool/json.h"
+
+namespace tool {
+namespace {
+
+using image::Device;
+using image::Process;
+using kernel::Bo;
+
+struct Name {
+  uint32_t value;
+  const char* name;
+};
+constexpr Name kDomains[] = {{AMDGPU_CRIU_DOMAIN_NONE, "none"},
+                             {AMDGPU_CRIU_DOMAIN_VRAM, "VRAM"},
+                             {AMDGPU_CRIU_DOMAIN_GTT, "GTT"},
+                             {AMDGPU_CRIU_DOMAIN_CPU, "CPU"}};
+constexpr Name kFlags[] = {{AMDGPU_CRIU_BO_CONTENTS, "contents"},
+                           {AMDGPU_CRIU_BO_USERPTR, "userptr"},
+                           {AMDGPU_CRIU_BO_DOORBELL, "doorbell"},
+                           {AMDGPU_CRIU_BO_MMIO, "mmio"},
+                           {AMDGPU_CRIU_BO_SHARED, "shared"}};
+
+std::string domain_of(const Bo& bo) {
+  for (const Name& domain : kDomains)
+    if (domain.value == bo.domain) return domain.name;
+  return std::format("domain {}", bo.domain);
+}
+
+std::vector<std::string> flags_of(const Bo& bo) {
+  std::vector<std::string> result;
+  for (const Name& flag : kFlags)
+    if (bo.flags & flag.value) result.emplace_back(flag.name);
+  return result;
+}
+
+std::string dump_id_of(const image::Set& set) {
+  std::string result;
+  if (!set.processes().empty())
+    for (const std::byte b : set.processes().begin()->second.dump_id)
+      result += std::format("{:02x}", static_cast<unsigned>(b));
+  return result;
+}
+
+Json device_json(const Device& device) {
+  Json::Object properties;
+  for (const auto& [name, value] : device.gpu.properties) properties.emplace_back(name, value);
+  return Json::Object{{"gpu_id", device.gpu_id},
+                      {"actual_gpu_id", device.actual_gpu_id},
+                      {"pci_address", device.gpu.pci_address},
+                      {"render_minor", device.gpu.render_minor},
+                      {"has_vm", device.has_vm},
+                      {"properties", std::move(properties)}};
+}
+
+Json bo_json(const Bo& bo) {
+  Json::Array flags;
+  for (std::string& flag : flags_of(bo)) flags.emplace_back(std::move(flag));
+  return Json::Object{{"object_id", static_cast<uint64_t>(bo.object_id)},
+                      {"size", static_cast<uint64_t>(bo.size)},
+                      {"va", static_cast<uint64_t>(bo.va)},
+                      {"mmap_offset", static_cast<uint64_t>(bo.mmap_offset)},
+                      {"gpu_id", bo.gpu_id},
+                      {"handle", bo.handle},
+                      {"domain", domain_of(bo)},
+                      {"flags", std::move(flags)}};
+}
+
+Json process_json(const Process& process) {
+  Json::Array devices, bos, vmas;
+  for (const Device& device : process.devices) devices.push_back(device_json(device));
+  for (const Bo& bo : process.bos) bos.push_back(bo_json(bo));
+  for (const image::Vma& vma : process.vmas)
+    vmas.push_back(Json::Object{{"start", vma.start},
+                                {"end", vma.end},
+                                {"offset", vma.offset},
+                                {"node", vma.kfd ? "kfd" : "render"},
+                                {"gpu_id", vma.gpu_id}});
+  return Json::Object{{"index", process.index},
+                      {"pid", process.pid},
+                      {"comm", process.comm},
+                      {"queues", process.num_queues},
+                      {"events", process.num_events},
+                      {"svm_ranges", process.num_svm_ranges},
+                      {"kernel_state_bytes", static_cast<uint64_t>(process.blob.size())},
+                      {"gpus", std::move(devices)},
+                      {"bos", std::move(bos)},
+                      {"mappings", std::move(vmas)}};
+}
+
+Json set_json(const image::Set& set) {
+  Json::Array processes, files, contents;
+  for (const auto& [index, process] : set.processes()) processes.push_back(process_json(process));
+  for (const auto& [id, file] : set.files())
+    files.push_back(Json::Object{{"id", id},
+                                 {"node", file.kfd ? "kfd" : "render"},
+                                 {"process", file.process},
+                                 {"gpu_id", file.gpu_id}});
+  for (const auto& file : set.contents()) {
+    uint64_t chunks = 0;
+    for (const auto& object : file.contents.objects) chunks += object.chunks.size();
+    contents.push_back(
+        Json::Object{{"name", file.file.name},
+                     {"process", file.contents.process},
+                     {"gpu_id", file.contents.gpu_id},
+                     {"objects", static_cast<uint64_t>(file.contents.objects.size())},
+                     {"chunks", chunks},
+                     {"bytes", file.file.data_end - image::kDataStart}});
+  }
+  return Json::Object{{"format", image::kFormat},
+                      {"dump_id", dump_id_of(set)},
+                      {"processes", std::move(processes)},
+                      {"files", std::move(files)},
+                      {"contents", std::move(contents)}};
+}
+
+void print_process(const Process& process) {
+  printf(
+      "process %u: pid %u (%s), %zu BOs, %u queues, %u events, %u SVM ranges, %zu mappings, "
+      "%zu bytes of kernel state\n",
+      process.index, process.pid, process.comm.c_str(), process.bos.size(), process.num_queues,
+      process.num_events, process.num_svm_ranges, process.vmas.size(), process.blob.size());
+  for (const Device& device : process.devices)
+    printf("  %s, known to the process as %#x%s\n", device.gpu.describe().c_str(), device.gpu_id,
+           device.has_vm ? "" : ", no VM");
+  for (const Bo& bo : process.bos) {
+    std::string flags;
+    for (const std::string& flag : flags_of(bo)) flags += ", " + flag;
+    printf("  object %llu: %s, %llu bytes at %#llx on GPU %#x%s\n",
+           static_cast<unsigned long long>(bo.object_id), domain_of(bo).c_str(),
+           static_cast<unsigned long long>(bo.size), static_cast<unsigned long long>(bo.va),
+           bo.gpu_id, flags.c_str());
+  }
+}
+
+void print(const image::Set& set) {
+  printf("format %u, dump %s\n", image::kFormat, dump_id_of(set).c_str());
+  for (const auto& [index, process] : set.processes()) print_process(process);
+  for (const auto& [id, file] : set.files())
+    printf("open file %#x: %s of process %u\n", id,
+           file.kfd ? "/dev/kfd" : std::format("render node of GPU {:#x}", file.gpu_id).c_str(),
+           file.process);
+  for (const auto& file : set.contents())
+    printf("%s: %zu objects, %llu bytes\n", file.file.name.c_str(), file.contents.objects.size(),
+           static_cast<unsigned long long>(file.file.data_end - image::kDataStart));
+}
+
+}  // namespace
+
+int show(const std::string& directory, Format format) {
+  const auto dir = base::Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
+  if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
+  const auto set = image::Set::load(dir->get());
+  if (!set.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", set.error().message().c_str()), 1;
+  if (set->empty())
+    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
+  if (format == Format::kJson)
+    printf("%s\n", set_json(*set).text().c_str());
+  else
+    print(*set);
+  return 0;
+}
+
+}  // namespace tool

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <cstdio>
+
+#include "image/set.h"
+#include "tool/commands.h"
+#include "tool/json.h"
+
+namespace tool {
+namespace {
+
+using base::Fd;
+using base::Status;
+
+struct Finding {
+  std::string file;
+  std::string problem;
+};
+
+struct Verdict {
+  size_t files = 0;
+  uint64_t bytes = 0;
+  std::vector<Finding> findings;
+};
+
+// "object 5: VRAM of process 0, pid 184 (job), at 0x7f…": who is hurt by a damaged object.
+std::string victims_of(const image::Set& set, uint64_t object_id) {
+  std::string result;
+  for (const auto& [index, process] : set.processes())
+    for (const kernel::Bo& bo : process.bos)
+      if (bo.object_id == object_id)
+        result += std::format("; it is the BO at {:#x} of pid {} ({})",
+                              static_cast<uint64_t>(bo.va), process.pid, process.comm);
+  return result;
+}
+
+Status check_metadata(int directory, const std::string& name) {
+  for (const image::Kind kind :
+       {image::Kind::kProcess, image::Kind::kFile, image::Kind::kContents}) {
+    const char* prefix = kind == image::Kind::kProcess ? "amdgpu-process-"
+                         : kind == image::Kind::kFile  ? "amdgpu-file-"
+                                                       : "amdgpu-contents-";
+    if (!name.starts_with(prefix)) continue;
+    const image::Opened opened = TRY(image::open_file(directory, name, kind));
+    if (kind == image::Kind::kProcess) TRY(image::decode_process(opened));
+    if (kind == image::Kind::kFile) TRY(image::decode_file(opened));
+    if (kind == image::Kind::kContents) TRY(image::decode_contents(opened));
+  }
+  return {};
+}
+
+base::Result<Verdict> verify_all(int directory) {
+  Verdict verdict;
+  const auto names = TRY(image::list_files(directory));
+  verdict.files = names.size();
+  for (const std::string& name : names)
+    if (const Status status = check_metadata(directory, name); !status.ok())
+      verdict.findings.push_back({name, status.error().message()});
+  const auto set = image::Set::load(directory);
+  if (!set.ok()) {
+    // Every file is whole, but they do not fit together.
+    if (verdict.findings.empty()) verdict.findings.push_back({"", set.error().message()});
+    return verdict;
+  }
+  for (const auto& file : set->contents())
+    for (const auto& object : file.contents.objects) {
+      const Status status = image::verify_object(file.file, object);
+      if (!status.ok())
+        verdict.findings.push_back(
+            {file.file.name, status.error().message() + victims_of(*set, object.object_id)});
+      verdict.bytes += object.size;
+    }
+  return verdict;
+}
+
+Json verdict_json(const Verdict& verdict) {
+  Json::Array findings;
+  for (const Finding& finding : verdict.findings)
+    findings.push_back(Json::Object{{"file", finding.file}, {"problem", finding.problem}});
+  return Json::Object{{"ok", verdict.findings.empty()},
+                      {"files", static_cast<uint64_t>(verdict.files)},
+                      {"contents_bytes", verdict.bytes},
+                      {"findings", std::move(findings)}};
+}
+
+}  // namespace
+
+int verify(const std::string& directory, Format format) {
+  const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
+  if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
+  const auto verdict = verify_all(dir->get());
+  if (!verdict.ok())
+    return fprintf(stderr, "amdgpu-criu: %s\n", verdict.error().message().c_str()), 2;
+  if (verdict->files == 0)
+    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
+  if (format == Format::kJson) {
+    printf("%s\n", verdict_json(*verdict).text().c_str());
+  } else {
+    for (const Finding& finding : verdict->findings) printf("%s\n", finding.problem.c_str());
+    if (verdict->findings.empty())
+      printf("%zu files, %llu bytes of contents: every checksum is right\n", verdict->files,
+             static_cast<unsigned long long>(verdict->bytes));
+  }
+  return verdict->findings.empty() ? 0 : 1;
+}
+
+}  // namespace tool

@@ -71,10 +71,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create() {
   if (!agents.gpu.handle) return Error::of(ENODEV, "the HSA runtime finds no GPU");
   runtime->gpu_ = agents.gpu;
   runtime->cpu_ = agents.cpu;
-  runtime->device_pool_ = TRY(find_pool(
-      agents.gpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, "pool of device memory"));
-  runtime->host_pool_ = TRY(find_pool(
-      agents.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, "pool of host memory"));
+  runtime->device_pool_ = TRY(find_pool(agents.gpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED,
+                                        "pool of device memory"));
+  runtime->host_pool_ = TRY(
+      find_pool(agents.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, "pool of host memory"));
   return runtime;
 }
 
@@ -115,8 +115,7 @@ bool Signal::wait_for(int64_t value, unsigned timeout_ms) const {
   uint64_t frequency = 0;
   hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY, &frequency);
   return hsa_signal_wait_scacquire(signal_, HSA_SIGNAL_CONDITION_EQ, value,
-                                   frequency / 1000 * timeout_ms,
-                                   HSA_WAIT_STATE_BLOCKED) == value;
+                                   frequency / 1000 * timeout_ms, HSA_WAIT_STATE_BLOCKED) == value;
 }
 
 Status Signal::when_zero(void (*call)(void*), void* argument) const {
@@ -139,10 +138,9 @@ Status Signal::when_zero(void (*call)(void*), void* argument) const {
 Status async_copy(const Buffer& to, size_t to_offset, const Buffer& from, size_t from_offset,
                   size_t size, const Signal* after, const Signal& completion) {
   const hsa_signal_t dependency = after ? after->get() : hsa_signal_t{0};
-  return check(hsa_amd_memory_async_copy(to.data() + to_offset, to.agent(),
-                                         from.data() + from_offset, from.agent(), size,
-                                         after ? 1 : 0, after ? &dependency : nullptr,
-                                         completion.get()),
+  return check(hsa_amd_memory_async_copy(
+                   to.data() + to_offset, to.agent(), from.data() + from_offset, from.agent(), size,
+                   after ? 1 : 0, after ? &dependency : nullptr, completion.get()),
                "submitting a copy");
 }
 
@@ -168,10 +166,9 @@ Status AqlUserQueue::barrier(const Signal& after, const Signal& completion) cons
   packet.completion_signal = completion.get();
   auto* slot = static_cast<hsa_barrier_and_packet_t*>(queue_->base_address) + index % queue_->size;
   *slot = packet;
-  constexpr uint16_t kHeader =
-      HSA_PACKET_TYPE_BARRIER_AND << HSA_PACKET_HEADER_TYPE |
-      HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
-      HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
+  constexpr uint16_t kHeader = HSA_PACKET_TYPE_BARRIER_AND << HSA_PACKET_HEADER_TYPE |
+                               HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+                               HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
   __atomic_store_n(&slot->header, kHeader, __ATOMIC_RELEASE);
   hsa_queue_store_write_index_screlease(queue_, index + 1);
   hsa_signal_store_screlease(queue_->doorbell_signal, static_cast<int64_t>(index));

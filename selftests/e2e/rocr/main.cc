@@ -39,8 +39,8 @@ Result<Slot> make_slot() {
 
 struct Workload {
   std::unique_ptr<Runtime> runtime;
-  Buffer device, host, staging;        // the data that is kept, and what it is checked through
-  Buffer block_in, block, block_out;   // host, device, host
+  Buffer device, host, staging;       // the data that is kept, and what it is checked through
+  Buffer block_in, block, block_out;  // host, device, host
   AqlUserQueue queue;
   Signal copied;
   std::vector<Slot> slots;
@@ -84,10 +84,17 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Signal copied = TRY(Signal::create(1));
   std::vector<Slot> slots;
   for (unsigned i = 0; i < kSlots; ++i) slots.push_back(TRY(make_slot()));
-  return Workload{std::move(runtime),  std::move(device),   std::move(host),
-                  std::move(staging),  std::move(block_in), std::move(block),
-                  std::move(block_out), std::move(queue),   std::move(copied),
-                  std::move(slots),    std::make_unique<std::atomic<uint64_t>>(0),
+  return Workload{std::move(runtime),
+                  std::move(device),
+                  std::move(host),
+                  std::move(staging),
+                  std::move(block_in),
+                  std::move(block),
+                  std::move(block_out),
+                  std::move(queue),
+                  std::move(copied),
+                  std::move(slots),
+                  std::make_unique<std::atomic<uint64_t>>(0),
                   options.timeout_s * 1000};
 }
 
@@ -150,8 +157,8 @@ Status check_device(const Workload& w, std::vector<std::string>& problems) {
     memset(part.data(), 0xee, part.size());
     TRY(copy_now(w, w.staging, 0, w.device, at, part.size()));
     if (const auto damage = Pattern(kDeviceSeed).check(part, at))
-      problems.push_back(std::format("device memory: {} bytes wrong, first at {:#x}",
-                                     damage->bytes, damage->first_offset));
+      problems.push_back(std::format("device memory: {} bytes wrong, first at {:#x}", damage->bytes,
+                                     damage->first_offset));
   }
   return {};
 }

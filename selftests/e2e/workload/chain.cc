@@ -55,14 +55,13 @@ void check_block(const Bo& block, const char* name, uint64_t value,
     problems.push_back(describe(std::format("block {}", name), kBlockSize, *damage));
   const auto found = load<uint64_t>(block, kValue);
   if (found != value)
-    problems.push_back(std::format("block {}: value {:#018x}, expected {:#018x}", name, found,
-                                   value));
+    problems.push_back(
+        std::format("block {}: value {:#018x}, expected {:#018x}", name, found, value));
 }
 
 }  // namespace
 
-Result<Lane> Lane::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
-                          EventPage& events) {
+Result<Lane> Lane::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells, EventPage& events) {
   return Lane{TRY(SdmaQueue::create(kfd, gpu, doorbells)),
               TRY(Pm4Queue::create(kfd, gpu, doorbells)),
               TRY(AqlQueue::create(kfd, gpu, doorbells)),
@@ -139,8 +138,8 @@ Status Chain::submit(uint64_t step) {
       .write64(cells + dependency_of(step) + offsetof(AqlSignal, value), 0);
   TRY(lane.pm4.submit(std::move(pm4)));
 
-  return lane.aql.submit(barrier_and(cells + dependency_of(step),
-                                     signals + lane_of(step) * sizeof(AqlSignal)));
+  return lane.aql.submit(
+      barrier_and(cells + dependency_of(step), signals + lane_of(step) * sizeof(AqlSignal)));
 }
 
 Status Chain::step() {
@@ -171,8 +170,7 @@ Status Chain::check_step(uint64_t step) const {
 std::string Chain::progress(uint64_t step) const {
   const Lane& lane = lanes_[lane_of(step)];
   const auto signal = load<int64_t>(
-      memory_.cells,
-      kLaneSignals + lane_of(step) * sizeof(AqlSignal) + offsetof(AqlSignal, value));
+      memory_.cells, kLaneSignals + lane_of(step) * sizeof(AqlSignal) + offsetof(AqlSignal, value));
   return std::format(
       "SDMA fence {}, PM4 fence {}, AQL signal {} (expected {}); read/write pointers: SDMA {}/{} "
       "PM4 {}/{} AQL {}/{}",
@@ -190,8 +188,8 @@ void Chain::check(std::vector<std::string>& problems) const {
     const uint64_t expected = step ? value_at(step) : 0;
     const auto found = load<uint64_t>(memory_.history, slot * 8);
     if (found == expected) continue;
-    problems.push_back(std::format("history of step {}: {:#x}, expected {:#x}", step, found,
-                                   expected));
+    problems.push_back(
+        std::format("history of step {}: {:#x}, expected {:#x}", step, found, expected));
     return;
   }
 }
@@ -199,8 +197,8 @@ void Chain::check(std::vector<std::string>& problems) const {
 unsigned Chain::bo_count() const {
   unsigned count = 4;
   for (const Lane& lane : lanes_)
-    count += lane.sdma.queue().bo_count() + lane.pm4.queue().bo_count() +
-             lane.aql.queue().bo_count();
+    count +=
+        lane.sdma.queue().bo_count() + lane.pm4.queue().bo_count() + lane.aql.queue().bo_count();
   return count;
 }
 

@@ -15,8 +15,7 @@ Event::~Event() {
 
 Result<EventPage> EventPage::create(const Kfd& kfd, const Gpu& owner,
                                     std::span<const Gpu* const> peers) {
-  Bo page = TRY(
-      Bo::create(kfd, owner, peers, {Domain::kGtt, Kfd::kSignalPageSize, true, true}));
+  Bo page = TRY(Bo::create(kfd, owner, peers, {Domain::kGtt, Kfd::kSignalPageSize, true, true}));
   page.keep_until_exit();
   return EventPage(kfd, std::make_unique<Bo>(std::move(page)));
 }

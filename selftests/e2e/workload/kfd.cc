@@ -119,8 +119,8 @@ Status Kfd::map(uint64_t handle, std::span<const uint32_t> gpu_ids) const {
 }
 
 Status Kfd::unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const {
-  return map_call<kfd_ioctl_unmap_memory_from_gpu_args>(
-      fd_.get(), AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, handle, gpu_ids, "cannot unmap");
+  return map_call<kfd_ioctl_unmap_memory_from_gpu_args>(fd_.get(), AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU,
+                                                        handle, gpu_ids, "cannot unmap");
 }
 
 Result<QueueHandle> Kfd::create_queue(const QueueRequest& request) const {

@@ -61,8 +61,8 @@ Result<Process> set_up(Kfd opened, std::span<const GpuNode> nodes, const Options
   const std::vector<const Gpu*> gpus(mutable_gpus.begin(), mutable_gpus.end());
   process.events = on_heap(TRY(EventPage::create(kfd, *gpus[0], gpus)));
   for (size_t i = 0; i < gpus.size(); ++i)
-    process.copiers.push_back(on_heap(TRY(Copier::create(kfd, *gpus[i], *process.doorbells[i],
-                                                         *process.events, timeout_ms))));
+    process.copiers.push_back(on_heap(
+        TRY(Copier::create(kfd, *gpus[i], *process.doorbells[i], *process.events, timeout_ms))));
   process.data = on_heap(TRY(DataSet::create(kfd, gpus, options)));
   TRY(process.data->fill(pointers(process.copiers)));
   process.hdp_flush = make_hdp_flush(kfd, *gpus[0]);

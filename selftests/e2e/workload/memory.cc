@@ -43,8 +43,8 @@ Bo::~Bo() {
 }
 
 Status Bo::allocate(const Gpu& owner, std::span<const Gpu* const> peers) {
-  const Allocation allocation = TRY(kfd_->allocate({owner.id(), spec_.domain, va(), size(),
-                                                    spec_.cpu_visible, spec_.coherent}));
+  const Allocation allocation = TRY(
+      kfd_->allocate({owner.id(), spec_.domain, va(), size(), spec_.cpu_visible, spec_.coherent}));
   handle_ = allocation.handle;
   mmap_offset_ = allocation.mmap_offset;
   std::vector<uint32_t> gpu_ids = {owner.id()};

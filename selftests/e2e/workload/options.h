@@ -9,14 +9,14 @@ namespace e2e {
 
 struct Options {
   unsigned gpus = 1;
-  uint64_t vram_mib = 32;     // visible to the CPU, a GPU
-  uint64_t hidden_mib = 8;    // not visible to the CPU, a GPU
-  uint64_t gtt_mib = 8;       // a GPU
-  uint64_t userptr_mib = 8;   // a GPU
-  unsigned small = 16;        // BOs of one page, a GPU
-  uint64_t steps = 0;         // 0: until SIGTERM
-  unsigned interval_ms = 2;   // pause between steps
-  unsigned timeout_s = 120;   // for one step or one copy
+  uint64_t vram_mib = 32;    // visible to the CPU, a GPU
+  uint64_t hidden_mib = 8;   // not visible to the CPU, a GPU
+  uint64_t gtt_mib = 8;      // a GPU
+  uint64_t userptr_mib = 8;  // a GPU
+  unsigned small = 16;       // BOs of one page, a GPU
+  uint64_t steps = 0;        // 0: until SIGTERM
+  unsigned interval_ms = 2;  // pause between steps
+  unsigned timeout_s = 120;  // for one step or one copy
 };
 
 struct Program {

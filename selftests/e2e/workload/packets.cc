@@ -49,8 +49,8 @@ Pm4Stream& Pm4Stream::wait(uint64_t address, Compare compare, uint32_t reference
 
 Pm4Stream& Pm4Stream::copy64(uint64_t to, uint64_t from) {
   constexpr uint32_t kFromMemory = 1, kCount64 = 1 << 16;
-  put(kCopyData, {kFromMemory | kToMemory | kCount64 | kWriteConfirm, lo(from), hi(from), lo(to),
-                  hi(to)});
+  put(kCopyData,
+      {kFromMemory | kToMemory | kCount64 | kWriteConfirm, lo(from), hi(from), lo(to), hi(to)});
   return *this;
 }
 
@@ -69,8 +69,8 @@ void Pm4Stream::release_mem(uint64_t address, uint32_t value, uint32_t interrupt
   // CACHE_FLUSH_AND_INV_TS_EVENT with write-back and invalidation of L2 and L1.
   constexpr uint32_t kEvent = 0x14 | 5 << 8 | 1 << 15 | 1 << 16 | 1 << 17;
   constexpr uint32_t kData32 = 1u << 29;
-  put(kReleaseMem, {kEvent, kData32 | interrupt << 24, lo(address), hi(address), value, 0,
-                    context_id});
+  put(kReleaseMem,
+      {kEvent, kData32 | interrupt << 24, lo(address), hi(address), value, 0, context_id});
 }
 
 Pm4Stream& Pm4Stream::release(uint64_t address, uint32_t value) {
@@ -78,8 +78,7 @@ Pm4Stream& Pm4Stream::release(uint64_t address, uint32_t value) {
   return *this;
 }
 
-Pm4Stream& Pm4Stream::release_and_interrupt(uint64_t address, uint32_t value,
-                                            uint32_t context_id) {
+Pm4Stream& Pm4Stream::release_and_interrupt(uint64_t address, uint32_t value, uint32_t context_id) {
   constexpr uint32_t kAfterWriteConfirm = 2;
   release_mem(address, value, kAfterWriteConfirm, context_id);
   return *this;
@@ -96,9 +95,9 @@ Pm4Stream& Pm4Stream::pad(size_t size) {
 
 SdmaStream& SdmaStream::poll(uint64_t address, Compare compare, uint32_t reference) {
   constexpr uint32_t kMemory = 1u << 31, kForever = 0xfffu << 16, kInterval = 10;
-  dwords_.insert(dwords_.end(), {kSdmaPollRegmem | static_cast<uint32_t>(compare) << 28 | kMemory,
-                                 lo(address), hi(address), reference, 0xffffffff,
-                                 kForever | kInterval});
+  dwords_.insert(dwords_.end(),
+                 {kSdmaPollRegmem | static_cast<uint32_t>(compare) << 28 | kMemory, lo(address),
+                  hi(address), reference, 0xffffffff, kForever | kInterval});
   return *this;
 }
 

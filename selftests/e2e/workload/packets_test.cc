@@ -22,9 +22,8 @@ TEST(Pm4Stream, Copy64MovesMemoryToMemory) {
 }
 
 TEST(Pm4Stream, Add64IsAnAtomicWithBothHalvesOfTheAddend) {
-  EXPECT_THAT(
-      Pm4Stream().add64(kAddress, 0x1122334455667788).dwords(),
-      ElementsAre(0xc0071e00, 0x2f, 0x34567800, 0x7f12, 0x55667788, 0x11223344, 0, 0, 0));
+  EXPECT_THAT(Pm4Stream().add64(kAddress, 0x1122334455667788).dwords(),
+              ElementsAre(0xc0071e00, 0x2f, 0x34567800, 0x7f12, 0x55667788, 0x11223344, 0, 0, 0));
 }
 
 TEST(Pm4Stream, Write64ConfirmsTheWrite) {

@@ -32,8 +32,12 @@ Result<Queue> Queue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells
                             const QueueSpec& spec) {
   Queue queue(kfd, TRY(Bo::create(kfd, gpu, {}, {spec.ring_domain, spec.ring_bytes, true, true})),
               TRY(Bo::create(kfd, gpu, {}, {Domain::kGtt, kPage, true, true})));
-  QueueRequest request = {gpu.id(), spec.type, queue.ring_.va(), spec.ring_bytes,
-                          queue.pointers_.va() + kReadPointer, queue.pointers_.va() + kWritePointer};
+  QueueRequest request = {gpu.id(),
+                          spec.type,
+                          queue.ring_.va(),
+                          spec.ring_bytes,
+                          queue.pointers_.va() + kReadPointer,
+                          queue.pointers_.va() + kWritePointer};
   if (spec.type != QueueType::kSdma) {
     queue.eop_.emplace(TRY(Bo::create(kfd, gpu, {}, {Domain::kVram, kEopSize})));
     queue.context_save_.emplace(

@@ -13,8 +13,8 @@ constexpr uint32_t kRingBytes = kPackets * sizeof(AqlBarrierPacket);
 }  // namespace
 
 base::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
-  AqlQueue aql(TRY(
-      Queue::create(kfd, gpu, doorbells, {QueueType::kAql, kRingBytes, Domain::kUserptr})));
+  AqlQueue aql(
+      TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kAql, kRingBytes, Domain::kUserptr})));
   auto* ring = reinterpret_cast<AqlBarrierPacket*>(aql.queue_.ring().data());
   for (uint64_t i = 0; i < kPackets; ++i) ring[i].header = kAqlInvalidHeader;
   return aql;

@@ -11,12 +11,13 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+from .deadline import Deadline
 from .lab import Failure
+from .process import Child
 
 PROBE_SECONDS = 10
 MARK = "kvm-probe-reached-user-space"
@@ -58,19 +59,27 @@ def _boots(kernel: Path, seconds: float) -> bool:
         initrd, console = Path(work) / "initrd", Path(work) / "console"
         initrd.write_bytes(probe_initrd(Path(busybox)))
         command = [
-            "setpriv", "--pdeathsig", "KILL", "--", "qemu-system-x86_64", "-M", "q35", "-accel",
-            "kvm", "-cpu", "max,-hypervisor", "-smp", "2", "-m", "512M", "-nodefaults",
-            "-no-user-config", "-display", "none", "-no-reboot", "-kernel", str(kernel),
+            "qemu-system-x86_64", "-M", "q35", "-accel", "kvm", "-cpu", "max,-hypervisor",
+            "-smp", "2", "-m", "512M", "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", "-kernel", str(kernel),
             "-initrd", str(initrd), "-append", "console=hvc0 quiet panic=-1",
             "-device", "virtio-serial-pci", "-chardev", f"file,id=c,path={console}",
             "-device", "virtconsole,chardev=c",
         ]
+        child = Child("KVM probe", command, Path(work) / "log")
         try:
-            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
-                           timeout=seconds, check=False)
-        except subprocess.TimeoutExpired:
-            return False
+            _wait(child, seconds)
+        finally:
+            child.close()
         return console.exists() and MARK in console.read_text(errors="replace")
+
+
+def _wait(child: Child, seconds: float) -> None:
+    """Until it ends, or its time is over, or KVM gives up (QEMU then stands still)."""
+    limit = Deadline(seconds)
+    while child.wait(0.1) is None and not limit.passed():
+        if "KVM internal error" in child.log.read_text(errors="replace"):
+            return
 
 
 def _host_boot() -> str:
@@ -93,7 +102,7 @@ def kvm_works(kernel: Path, cache: Path) -> tuple[bool, str]:
     works = _boots(kernel, PROBE_SECONDS)
     took = time.monotonic() - start
     why = (f"KVM booted the kernel in {took:.1f} s" if works else
-           f"KVM is there but did not boot the kernel in {PROBE_SECONDS} s")
+           f"KVM is there but did not boot the kernel, tried for {took:.1f} s")
     cache.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"key": key, "works": works, "why": why}))
     return works, why

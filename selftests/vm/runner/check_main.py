@@ -125,33 +125,38 @@ class Checker:
 
     def run_guest(self, name: str, hardware: suite.Hardware, steps: list[suite.Step]) -> None:
         """Runs the steps; after a lost guest the rest goes on in a fresh one."""
+        attempt = 0
         while steps:
-            print(f"guest {name}: {hardware.gpus} GPUs, {len(steps)} suites", flush=True)
-            steps = self._one_boot(name, hardware, steps)
+            attempt += 1
+            this = name if attempt == 1 else f"{name}-{attempt}"
+            print(f"guest {this}: {hardware.gpus} GPUs, {len(steps)} suites", flush=True)
+            steps = self._one_boot(this, hardware, steps)
 
     def _one_boot(self, name: str, hardware: suite.Hardware,
                   steps: list[suite.Step]) -> list[suite.Step]:
-        """One guest; returns the steps that are left when it was lost."""
-        done = 0
+        """One guest; returns the steps that are left when a step has lost it."""
+        left = list(steps)
+        doing = "boot"
         try:
             with (LogDirectory(lab.log_root(), name) as log,
                   LockedDirectory(memory_parent()) as hive, LockedDirectory(short_parent()) as run,
                   Guest(hardware, self._setup(run.path, hive.path, log.path)) as guest):
-                for number, step in enumerate(steps, 1):
-                    done = number
-                    self._step(guest, number, step, log.path)
+                while left:
+                    step = left.pop(0)
+                    doing = "step"
+                    self._step(guest, len(steps) - len(left), step, log.path)
+                doing = "unload"
                 self._leave(guest, name)
-            return []
+        except GuestLost as error:
+            if doing != "step":
+                self._fail(doing, f"{doing}/{name}", str(error))
         except lab.Failure as error:
-            if done == 0:  # it never came up: no step can run
-                for step in steps:
-                    self._fail(step.suite, step.title, f"no guest: {error}")
-                return []
-            if not isinstance(error, GuestLost):
-                raise
-            if done == len(steps):
-                return []
-            return steps[done:]
+            self._fail(doing, f"{doing}/{name}", str(error))
+        if doing == "boot":  # it never came up: no step can run
+            for step in left:
+                self._fail(step.suite, step.title, f"not run: guest {name} did not come up")
+            return []
+        return left
 
     def _setup(self, run: Path, hive: Path, log: Path) -> Setup:
         return Setup(name=log.name, boot=self.boot, build=self.build, payload=self.payload, run=run,
@@ -171,7 +176,7 @@ class Checker:
             self.record(step.suite, step.title, record.finish(None, [str(error)]))
             raise
         problems = [f"left behind: {text}" for text in differences(guest.usage, before)]
-        problems += [f"kernel: {text}" for text in guest.kernel.of(number)]
+        problems += [str(complaint) for complaint in guest.kernel.of(number)]
         problems += guest.model_faults()
         self.record(step.suite, step.title, record.finish(status, problems))
 
@@ -179,10 +184,10 @@ class Checker:
         """The end of a guest is a test, too: rmmod works, and nothing was complained about."""
         problems = []
         if guest.hardware.module != "none":
-            problems += [f"rmmod amdgpu: {text}" for text in [guest.unload()] if text]
+            problems += [text for text in [guest.unload()] if text]
         problems += guest.model_faults()
         problems += [text for text in [guest.halt()] if text]
-        problems += [f"kernel: {text}" for text in guest.kernel.of(None)]
+        problems += [str(complaint) for complaint in guest.kernel.of(None)]
         for problem in problems:
             self._fail("unload", f"unload/{name}", problem)
         if not problems:

@@ -22,7 +22,7 @@ from .process import Child, tail
 
 BOOT_SECONDS = 180
 GPU_SECONDS = 30
-HALT_SECONDS = 30
+HALT_SECONDS = 60
 # Modules that CRIU and the tests use; the guest only names those that it does not have.
 MODULES = ("tun", "unix_diag", "inet_diag", "tcp_diag", "udp_diag", "raw_diag", "netlink_diag",
            "af_packet_diag", "veth", "overlay", "loop")
@@ -32,8 +32,12 @@ class GuestLost(lab.Failure):
     """The guest or a GPU model died or hung: nothing more can be run in this guest."""
 
 
-class TimedOut(GuestLost):
-    """A time limit passed and the guest was killed."""
+class TooSlow(GuestLost):
+    """A time limit passed."""
+
+
+class TimedOut(TooSlow):
+    """The time limit of a command passed."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,10 @@ class Guest:
         if shell_size:
             values["columns"], values["rows"] = map(str, shell_size)
         self._send(f"run {number} {encode(values)}")
-        _, text = self._expect(("exit",), limit, f"running: {command}")
+        try:
+            _, text = self._expect(("exit",), limit, f"running: {command}")
+        except TooSlow as error:
+            raise TimedOut(str(error)) from None
         done, status = text.split()
         if int(done) != number:
             raise GuestLost(f"the guest answered for command {done} instead of {number}")
@@ -208,7 +215,7 @@ class Guest:
         self._send("halt")
         self._expect(("halted",), Deadline(HALT_SECONDS), "powering off")
         if self._qemu.wait(HALT_SECONDS) is None:
-            raise TimedOut(f"the guest did not power off in {HALT_SECONDS} s")
+            raise TooSlow(f"the guest did not power off in {HALT_SECONDS} s")
         self._drain("kernel")
         problem = ""
         if self._qemu.how_it_ended() != "ended with status 0":
@@ -325,7 +332,7 @@ class Guest:
 
     def _on_timeout(self, limit: Deadline, doing: str) -> None:
         self._ask_for_blocked_tasks()
-        raise TimedOut(f"time limit of {limit.seconds:.0f} s reached while {doing}\n"
+        raise TooSlow(f"time limit of {limit.seconds:.0f} s reached while {doing}\n"
                        f"{self.last_words(40)}")
 
     def _ask_for_blocked_tasks(self) -> None:

@@ -8,6 +8,7 @@ says so beforehand, on /dev/kmsg: "vm: allow REGULAR-EXPRESSION", valid until it
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 _TIME = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s?(?:\[\s*[TC]\d+\]\s?)?")
 _MARK = re.compile(r"^vm: (?P<verb>begin|end|allow) (?P<argument>.*)$")
@@ -32,6 +33,20 @@ HARMLESS = re.compile("|".join((
 )))
 
 
+# How much of what follows a complaint (registers, call trace) is kept with it.
+LINES_KEPT = 30
+
+
+@dataclass
+class Complaint:
+    command: int | None  # which was running
+    text: str
+    context: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join([f"kernel: {self.text}", *self.context])
+
+
 def message(line: str) -> str:
     """A line without its time stamp."""
     return _TIME.sub("", line.rstrip("\r\n"))
@@ -44,7 +59,7 @@ class Watcher:
         self.panicked = False
         self.current: int | None = None
         self.finished: set[int] = set()
-        self.complaints: list[tuple[int | None, str]] = []
+        self.complaints: list[Complaint] = []
         self._allowed: list[re.Pattern[str]] = []
 
     def line(self, raw: str) -> None:
@@ -55,20 +70,21 @@ class Watcher:
             return
         if PANIC.search(text):
             self.panicked = True
-        if not COMPLAINTS.search(text) or HARMLESS.search(text):
-            return
-        if not any(pattern.search(text) for pattern in self._allowed):
-            self.complaints.append((self.current, text))
+        complaint = COMPLAINTS.search(text) and not HARMLESS.search(text)
+        if complaint and not any(pattern.search(text) for pattern in self._allowed):
+            self.complaints.append(Complaint(self.current, text))
+        elif self.complaints and len(self.complaints[-1].context) < LINES_KEPT:
+            self.complaints[-1].context.append(text)
 
-    def of(self, command: int | None) -> list[str]:
-        return [text for number, text in self.complaints if number == command]
+    def of(self, command: int | None) -> list[Complaint]:
+        return [complaint for complaint in self.complaints if complaint.command == command]
 
     def _mark(self, verb: str, argument: str) -> None:
         if verb == "allow":
             try:
                 self._allowed.append(re.compile(argument))
             except re.error as error:
-                self.complaints.append((self.current, f"vm: allow {argument}: {error}"))
+                self.complaints.append(Complaint(self.current, f"vm: allow {argument}: {error}"))
         elif argument.isdigit() and verb == "begin":
             self.current = int(argument)
         elif argument.isdigit():

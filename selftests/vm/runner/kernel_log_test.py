@@ -11,6 +11,10 @@ def watch(*lines: str) -> Watcher:
     return watcher
 
 
+def texts(watcher: Watcher, command: int | None) -> list[str]:
+    return [complaint.text for complaint in watcher.of(command)]
+
+
 class WatcherTest(unittest.TestCase):
     def test_finds_complaints(self) -> None:
         for line in ("WARNING: CPU: 0 PID: 1 at drivers/gpu/drm/amd/amdgpu/x.c:1 f+0x1/0x2 [amdgpu]",
@@ -34,16 +38,22 @@ class WatcherTest(unittest.TestCase):
     def test_assigns_complaints_to_commands(self) -> None:
         watcher = watch("WARNING: early", "vm: begin 1", "vm: end 1", "vm: begin 2", "BUG: x y",
                         "vm: end 2", "WARNING: late")
-        self.assertEqual(watcher.of(1), [])
-        self.assertEqual(watcher.of(2), ["BUG: x y"])
-        self.assertEqual(watcher.of(None), ["WARNING: early", "WARNING: late"])
+        self.assertEqual(texts(watcher, 1), [])
+        self.assertEqual(texts(watcher, 2), ["BUG: x y"])
+        self.assertEqual(texts(watcher, None), ["WARNING: early", "WARNING: late"])
         self.assertEqual(watcher.finished, {1, 2})
 
     def test_a_command_may_allow_what_it_provokes_until_its_end(self) -> None:
         watcher = watch("vm: begin 1", "vm: allow in f_one", "WARNING: in f_one", "WARNING: in g",
                         "vm: end 1", "WARNING: in f_one")
-        self.assertEqual(watcher.of(1), ["WARNING: in g"])
-        self.assertEqual(watcher.of(None), ["WARNING: in f_one"])
+        self.assertEqual(texts(watcher, 1), ["WARNING: in g"])
+        self.assertEqual(texts(watcher, None), ["WARNING: in f_one"])
+
+    def test_keeps_the_trace_with_a_complaint(self) -> None:
+        watcher = watch("BUG: x", *[f"line {number}" for number in range(100)])
+        complaint, = watcher.of(None)
+        self.assertTrue(str(complaint).startswith("kernel: BUG: x\nline 0\nline 1\n"))
+        self.assertEqual(len(complaint.context), 30)
 
     def test_a_bad_pattern_is_a_complaint(self) -> None:
         self.assertEqual(len(watch("vm: begin 1", "vm: allow (").of(1)), 1)

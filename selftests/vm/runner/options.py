@@ -62,9 +62,10 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--memory", type=size, default=3072, metavar="SIZE",
                        help="memory (default 3G)")
     group.add_argument("--scratch", type=Path, metavar="DIR|FILE",
-                       help="a disk at /scratch that keeps its contents; made when it is missing")
+                       help="keep the contents of /scratch in this disk image; made when it "
+                            "is missing (default: a new disk, removed afterwards)")
     group.add_argument("--scratch-size", type=size, default=2048, metavar="SIZE",
-                       help="its size when it is made (default 2G)")
+                       help="size of /scratch when it is made (default 2G)")
     group.add_argument("--kvm", choices=("auto", "on", "off"), default="auto",
                        help="auto: use KVM if a trial boot works (default)")
 
@@ -129,6 +130,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         p.error("--gpus and --gpu-socket exclude each other")
     if options.shell and options.ktap:
         p.error("--shell and --ktap exclude each other")
+    if options.unload and options.module == "none":
+        p.error("--unload wants a module")
     if options.smp < 1 or options.empty_slots < 0:
         p.error("--smp and --empty-slots want a positive number")
     return options

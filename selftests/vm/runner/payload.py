@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import shutil
@@ -17,6 +18,8 @@ from .lab import ROOT, Failure
 
 LABEL = "lab-payload"
 IMAGES_KEPT = 6
+# What CMake leaves beside programs.
+BUILD_ONLY = ("CMakeFiles", "cmake_install.cmake", "CTestTestfile.cmake", "*.a", "*.o")
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,16 @@ def _files(entry: Entry) -> Iterator[tuple[Path, Path]]:
         source = source.parent
     if source.is_dir():
         for directory, subdirectories, names in os.walk(source):
-            subdirectories.sort()
+            subdirectories[:] = sorted(name for name in subdirectories if not _build_only(name))
             below = Path(directory).relative_to(source)
-            for name in sorted(names):
+            for name in sorted(name for name in names if not _build_only(name)):
                 yield Path(directory) / name, destination / below / name
     else:
         yield source, destination
+
+
+def _build_only(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in BUILD_ONLY)
 
 
 def _exists(entry: Entry) -> bool:

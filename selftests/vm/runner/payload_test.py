@@ -37,6 +37,12 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(plan.has("x/one") and plan.has("x/e") and plan.has("x"))
         self.assertFalse(plan.has("x/on"))
 
+    def test_leaves_out_what_only_a_build_needs(self) -> None:
+        (self.top / "d" / "CMakeFiles").mkdir()
+        for name in ("CMakeFiles/rules", "x.a", "cmake_install.cmake"):
+            (self.top / "d" / name).write_text("")
+        self.assertEqual(sorted(Plan.make([self.entry("d", "x")]).files), ["x/e/two", "x/one"])
+
     def test_contents_of_a_directory(self) -> None:
         self.assertEqual(sorted(Plan.make([self.entry("d/*", ".")]).files), ["e/two", "one"])
 

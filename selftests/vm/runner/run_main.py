@@ -94,7 +94,8 @@ def run(opts: argparse.Namespace) -> int:
             say(f"run directory {work.path}, shared files {hive.path}")
         image, _ = prepare.payload_image(build, opts.module, bool(opts.gpus), opts.payload,
                                       work.path, opts.quiet, opts.function_trace)
-        scratch = scratch_image(opts.scratch.absolute(), opts.scratch_size) if opts.scratch else None
+        scratch = scratch_image(opts.scratch.absolute() if opts.scratch else work.path,
+                                opts.scratch_size)
         setup = Setup(name=log.path.name, boot=boot, build=build, payload=image, run=work.path,
                       hive=hive.path, log=log.path, scratch=scratch, kvm=opts.kvm,
                       trace=opts.trace, shell=opts.shell, quiet=opts.quiet)
@@ -130,7 +131,7 @@ def command(guest: Guest, opts: argparse.Namespace, log: Path) -> int:
             append_results(opts.ktap, opts.ktap, output.parser.finish() + [lost])
         raise
     output.close()
-    problems += [f"kernel: {text}" for _, text in guest.kernel.complaints]
+    problems += [str(complaint) for complaint in guest.kernel.complaints]
     if output.parser:
         problems += ktap(opts.ktap, output.parser)
     return verdict(guest, status, problems, opts.quiet)

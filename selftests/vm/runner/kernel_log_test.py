@@ -17,7 +17,7 @@ def texts(watcher: Watcher, command: int | None) -> list[str]:
 
 class WatcherTest(unittest.TestCase):
     def test_finds_complaints(self) -> None:
-        for line in ("WARNING: CPU: 0 PID: 1 at drivers/gpu/drm/amd/amdgpu/x.c:1 f+0x1/0x2 [amdgpu]",
+        for line in ("WARNING: CPU: 0 PID: 1 at amdgpu/x.c:1 f+0x1/0x2 [amdgpu]",
                      "BUG: kernel NULL pointer dereference, address: 0000000000000000",
                      "Oops: Oops: 0000 [#1] SMP NOPTI",
                      "WARNING: possible circular locking dependency detected",

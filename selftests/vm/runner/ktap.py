@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-_RESULT = re.compile(r"(?P<indent>\s*)(?P<not>not )?ok +(?P<number>\d+)\b\s*(?:- )?\s*(?P<rest>.*)$")
+_RESULT = re.compile(
+    r"(?P<indent>\s*)(?P<not>not )?ok +(?P<number>\d+)\b\s*(?:- )?\s*(?P<rest>.*)$")
 _PLAN = re.compile(r"(?P<indent>\s*)1\.\.(?P<count>\d+)\s*(?:#\s*(?P<reason>.*))?$")
 _BAIL = re.compile(r"\s*Bail out!\s*(?P<reason>.*)$")
 _SKIP = re.compile(r"^SKIP\b:?\s*(?P<reason>.*)$", re.IGNORECASE)

@@ -73,7 +73,8 @@ class Channels:
 
 
 def command_line(hardware: Hardware, boot: Boot, accelerator: str, payload: Path,
-                 scratch: Path | None, gpu_sockets: Sequence[Path], channels: Channels) -> list[str]:
+                 scratch: Path | None, gpu_sockets: Sequence[Path],
+                 channels: Channels) -> list[str]:
     memory = f"{hardware.memory_mib}M"
     cpu_threads = "tcg,thread=multi" if accelerator == "tcg" else accelerator
     command = [

@@ -100,7 +100,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--unload", action="store_true",
                        help="afterwards, rmmod amdgpu, which must work; implies --check-leaks")
     group.add_argument("--name", metavar="NAME", help="name of the log directory")
-    group.add_argument("--trace", action="store_true", help="let softgpu trace to the log directory")
+    group.add_argument("--trace", action="store_true", help="let softgpu trace to the logs")
     group.add_argument("--keep", action="store_true", help="keep the run's temporary directory")
     group.add_argument("--quiet", action="store_true", help="print the command's output only")
 

@@ -13,7 +13,8 @@ from .module import module_file, quick_to_load
 
 
 def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[Path],
-                  run: Path, quiet: bool, function_trace: bool = False) -> tuple[Path, payload.Plan]:
+                  run: Path, quiet: bool,
+                  function_trace: bool = False) -> tuple[Path, payload.Plan]:
     """The payload disk, and what is on it."""
     entries = payload.manifest_entries(VM / "payload.txt", build)
     file = module_file(module)

@@ -61,19 +61,18 @@ kbuild_ours() {
     --no-print-directory -j"$(nproc)" "$@" "${objects[@]}"
 }
 
-# Neither a warning nor a message of sparse about a file of ours; other files' headers may have some.
-complaints() { grep -E "^[^ ]*(criu)[^ ]*:[0-9]+:([0-9]+:)? (warning|error)" "$1"; }
+# W=1e: a warning is an error, so that a file with one is never taken for built.
+check_kernel_w1() { kbuild_ours W=1e; }
 
-quiet_build() {
-  local output=$KERNEL_OBJECTS/$1.output
-  shift
+# sparse warns and goes on, so its output decides; other files' headers may have warnings. The
+# packaged headers lack the script that C=2 asks whether sparse works; and trixie's sparse does not
+# know __typeof_unqual__, which differs in qualifiers only.
+check_kernel_sparse() {
+  local output=$KERNEL_OBJECTS/sparse.output
   mkdir -p "$KERNEL_OBJECTS"
-  kbuild_ours "$@" 2>&1 | tee "$output"
-  ! complaints "$output" >/dev/null
+  kbuild_ours W=1e KBUILD_CHECKSRC=2 CF=-D__typeof_unqual__=__typeof__ 2>&1 | tee "$output"
+  ! grep -qE '^[^ ]*/[a-z_]*criu[a-z_]*\.[ch]:[0-9]+:([0-9]+:)? (warning|error)' "$output"
 }
-
-check_kernel_w1() { quiet_build w1 W=1; }
-check_kernel_sparse() { quiet_build sparse W=1 C=2; }
 
 check_header_c() { gcc -x c -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$HEADER"; }
 

@@ -7,6 +7,7 @@
 
 #define PAGE 4096
 
+/* Every operation on each kind of node: rows of ops[]. */
 FIXTURE(envelope) {
 	struct op_context context;
 	struct criu_hole hole;
@@ -16,22 +17,30 @@ FIXTURE(envelope) {
 
 FIXTURE_VARIANT(envelope) {
 	enum criu_node_kind kind;
-	size_t op;
+	__u32 op;
 };
 
-/* Rows of ops[], in its order. */
-#define ON_BOTH_NODES(name, row) \
-	FIXTURE_VARIANT_ADD(envelope, kfd_##name) { .kind = CRIU_NODE_KFD, .op = row }; \
-	FIXTURE_VARIANT_ADD(envelope, render_##name) { .kind = CRIU_NODE_RENDER, .op = row }
+#define ADD(fixture, name, node, number) \
+	FIXTURE_VARIANT_ADD(fixture, name) { \
+		.kind = CRIU_NODE_##node, .op = AMDGPU_CRIU_OP_##number, \
+	}
 
-ON_BOTH_NODES(query, 0);
-ON_BOTH_NODES(session, 1);
-ON_BOTH_NODES(process_info, 2);
-ON_BOTH_NODES(checkpoint, 3);
-ON_BOTH_NODES(unpause, 4);
-ON_BOTH_NODES(restore, 5);
-ON_BOTH_NODES(resume, 6);
-ON_BOTH_NODES(dmabuf, 7);
+ADD(envelope, kfd_query, KFD, QUERY);
+ADD(envelope, kfd_session, KFD, SESSION);
+ADD(envelope, kfd_process_info, KFD, PROCESS_INFO);
+ADD(envelope, kfd_checkpoint, KFD, CHECKPOINT);
+ADD(envelope, kfd_unpause, KFD, UNPAUSE);
+ADD(envelope, kfd_restore, KFD, RESTORE);
+ADD(envelope, kfd_resume, KFD, RESUME);
+ADD(envelope, kfd_dmabuf, KFD, DMABUF);
+ADD(envelope, render_query, RENDER, QUERY);
+ADD(envelope, render_session, RENDER, SESSION);
+ADD(envelope, render_process_info, RENDER, PROCESS_INFO);
+ADD(envelope, render_checkpoint, RENDER, CHECKPOINT);
+ADD(envelope, render_unpause, RENDER, UNPAUSE);
+ADD(envelope, render_restore, RENDER, RESTORE);
+ADD(envelope, render_resume, RENDER, RESUME);
+ADD(envelope, render_dmabuf, RENDER, DMABUF);
 
 FIXTURE_SETUP(envelope)
 {
@@ -41,7 +50,8 @@ FIXTURE_SETUP(envelope)
 		SKIP(return, "no such node");
 	ASSERT_EQ(0, ret);
 	ASSERT_EQ(0, criu_hole_make(&self->hole));
-	self->op = &ops[variant->op];
+	self->op = op_find(variant->op);
+	ASSERT_NE(NULL, self->op);
 	self->answer = op_answer(self->op, variant->kind);
 }
 
@@ -150,59 +160,130 @@ TEST_F(envelope, a_structure_that_cannot_be_read_is_EFAULT)
 				     (void *)0xffff800000000000UL));
 }
 
-TEST_F(envelope, refuses_every_bit_of_a_field_that_must_be_zero)
+static int call(const struct op_context *context, const struct op *op, const union op_args *args)
+{
+	return criu_call(&context->node, op->nr, op->size_now, args);
+}
+
+/* Operations that the node carries: they look at their argument. */
+FIXTURE(carried) {
+	struct op_context context;
+	const struct op *op;
+	union op_args args;
+};
+
+FIXTURE_VARIANT(carried) {
+	enum criu_node_kind kind;
+	__u32 op;
+};
+
+ADD(carried, kfd_query, KFD, QUERY);
+ADD(carried, kfd_session, KFD, SESSION);
+ADD(carried, kfd_process_info, KFD, PROCESS_INFO);
+ADD(carried, kfd_checkpoint, KFD, CHECKPOINT);
+ADD(carried, kfd_unpause, KFD, UNPAUSE);
+ADD(carried, kfd_restore, KFD, RESTORE);
+ADD(carried, kfd_resume, KFD, RESUME);
+ADD(carried, kfd_dmabuf, KFD, DMABUF);
+ADD(carried, render_query, RENDER, QUERY);
+ADD(carried, render_session, RENDER, SESSION);
+ADD(carried, render_dmabuf, RENDER, DMABUF);
+
+FIXTURE_SETUP(carried)
+{
+	int ret = op_context_open(&self->context, variant->kind);
+
+	if (ret == -ENOENT)
+		SKIP(return, "no such node");
+	ASSERT_EQ(0, ret);
+	self->op = op_find(variant->op);
+	ASSERT_NE(NULL, self->op);
+	op_fill(&self->context, self->op, &self->args);
+}
+
+FIXTURE_TEARDOWN(carried)
+{
+	op_context_close(&self->context);
+}
+
+TEST_F(carried, refuses_every_bit_of_a_field_that_must_be_zero)
 {
 	const struct op_field *field;
-	union op_args args;
 	unsigned int bit;
 
-	if (self->answer == -EOPNOTSUPP)
-		SKIP(return, "the operation is not carried by this node");
-	for (field = self->op->zeros; field->name; field++)
+	for (field = self->op->zeros; field->name; field++) {
 		for (bit = 0; bit < 8 * field->size; bit++) {
-			op_fill(&self->context, self->op, &args);
-			args.bytes[field->offset + bit / 8] = 1 << bit % 8;
-			EXPECT_EQ(-EINVAL, criu_call(&self->context.node, self->op->nr,
-						     self->op->size_now, &args)) {
+			op_fill(&self->context, self->op, &self->args);
+			self->args.bytes[field->offset + bit / 8] = 1 << bit % 8;
+			EXPECT_EQ(-EINVAL, call(&self->context, self->op, &self->args)) {
 				TH_LOG("%s: bit %u", field->name, bit);
 			}
 		}
+	}
 }
 
-TEST_F(envelope, what_is_no_session_is_EBADF)
-{
+/* Operations that have a session: its descriptor is their first field. */
+FIXTURE(scoped) {
+	struct op_context context;
+	const struct op *op;
 	union op_args args;
-	int closed;
+};
 
-	if (!self->op->session_kind)
-		SKIP(return, "the operation has no session");
-	if (self->answer == -EOPNOTSUPP)
-		SKIP(return, "the operation is not carried by this node");
-	closed = criu_session(&self->context.node, self->op->session_kind);
+FIXTURE_VARIANT(scoped) {
+	enum criu_node_kind kind;
+	__u32 op;
+	/* What a session of the other kind gives. */
+	int other_kind;
+};
+
+#define ADD_SCOPED(name, node, number, error) \
+	FIXTURE_VARIANT_ADD(scoped, name) { \
+		.kind = CRIU_NODE_##node, .op = AMDGPU_CRIU_OP_##number, .other_kind = (error), \
+	}
+
+ADD_SCOPED(kfd_process_info, KFD, PROCESS_INFO, -EBADFD);
+ADD_SCOPED(kfd_checkpoint, KFD, CHECKPOINT, -EBADFD);
+ADD_SCOPED(kfd_unpause, KFD, UNPAUSE, -EBADFD);
+ADD_SCOPED(kfd_restore, KFD, RESTORE, -EBADFD);
+ADD_SCOPED(kfd_resume, KFD, RESUME, -EBADFD);
+ADD_SCOPED(kfd_dmabuf, KFD, DMABUF, -ENOENT);
+ADD_SCOPED(render_dmabuf, RENDER, DMABUF, -ENOENT);
+
+FIXTURE_SETUP(scoped)
+{
+	int ret = op_context_open(&self->context, variant->kind);
+
+	if (ret == -ENOENT)
+		SKIP(return, "no such node");
+	ASSERT_EQ(0, ret);
+	self->op = op_find(variant->op);
+	ASSERT_NE(NULL, self->op);
+	op_fill(&self->context, self->op, &self->args);
+}
+
+FIXTURE_TEARDOWN(scoped)
+{
+	op_context_close(&self->context);
+}
+
+TEST_F(scoped, what_is_no_session_is_EBADF)
+{
+	int closed = criu_session(&self->context.node, self->op->session_kind);
+
 	ASSERT_LE(0, closed);
 	close(closed);
-	op_fill(&self->context, self->op, &args);
-	/* The first field of all that have one. */
-	args.unpause.session_fd = closed;
-	EXPECT_EQ(-EBADF, criu_call(&self->context.node, self->op->nr, self->op->size_now, &args));
-	args.unpause.session_fd = -1;
-	EXPECT_EQ(-EBADF, criu_call(&self->context.node, self->op->nr, self->op->size_now, &args));
-	args.unpause.session_fd = self->context.node.fd;
-	EXPECT_EQ(-EBADF, criu_call(&self->context.node, self->op->nr, self->op->size_now, &args));
+	self->args.session_fd = closed;
+	EXPECT_EQ(-EBADF, call(&self->context, self->op, &self->args));
+	self->args.session_fd = -1;
+	EXPECT_EQ(-EBADF, call(&self->context, self->op, &self->args));
+	self->args.session_fd = self->context.node.fd;
+	EXPECT_EQ(-EBADF, call(&self->context, self->op, &self->args));
 }
 
-TEST_F(envelope, a_session_of_the_other_kind_is_EBADFD)
+TEST_F(scoped, a_session_of_the_other_kind_is_EBADFD_where_it_matters)
 {
-	union op_args args;
-
-	if (!self->op->session_kind || self->op->nr == AMDGPU_CRIU_OP_DMABUF)
-		SKIP(return, "the operation takes any kind of session, or none");
-	if (self->answer == -EOPNOTSUPP)
-		SKIP(return, "the operation is not carried by this node");
-	op_fill(&self->context, self->op, &args);
-	args.unpause.session_fd = self->context.sessions[3 - self->op->session_kind];
-	EXPECT_EQ(-EBADFD, criu_call(&self->context.node, self->op->nr, self->op->size_now,
-				     &args));
+	self->args.session_fd = self->context.sessions[3 - self->op->session_kind];
+	EXPECT_EQ(variant->other_kind, call(&self->context, self->op, &self->args));
 }
 
 FIXTURE(number) {

@@ -13,6 +13,7 @@
 
 #define TOPOLOGY "/sys/class/kfd/kfd/topology/nodes"
 #define PAGE 4096
+#define ADDRESS_ALIGN 0x200000UL
 #define RING_SIZE 0x10000
 #define EOP_SIZE 0x1000
 /* Doorbells of one process, on GFX9. */
@@ -103,6 +104,7 @@ int kfd_open(struct kfd *kfd)
 	char path[32];
 	int ret;
 
+	memset(kfd, 0, sizeof(*kfd));
 	kfd->node.fd = -1;
 	kfd->drm_fd = -1;
 	ret = kfd_find_gpu(&kfd->gpu);
@@ -148,7 +150,7 @@ static int take_addresses(struct kfd_bo *bo, bool memory, void *at)
 	return bo->at == MAP_FAILED ? -errno : 0;
 }
 
-int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size, void *at)
+int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
 		.size = size,
@@ -161,9 +163,11 @@ int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size, v
 	int ret;
 
 	bo->size = size;
-	ret = take_addresses(bo, userptr, at);
+	ret = take_addresses(bo, userptr, kfd->next_address);
 	if (ret)
 		return ret;
+	if (kfd->next_address)
+		kfd->next_address += (size + ADDRESS_ALIGN - 1) & ~(ADDRESS_ALIGN - 1);
 	args.va_addr = (uintptr_t)bo->at;
 	args.mmap_offset = userptr ? (uintptr_t)bo->at : 0;
 	ret = kfd_ioctl(kfd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
@@ -230,10 +234,10 @@ int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds)
 static int create_queue(struct kfd *kfd, struct kfd_queue *queue,
 			struct kfd_ioctl_create_queue_args *args)
 {
-	int ret = kfd_bo_alloc(kfd, &queue->ring, KFD_GTT, RING_SIZE, NULL);
+	int ret = kfd_bo_alloc(kfd, &queue->ring, KFD_GTT, RING_SIZE);
 
 	if (!ret)
-		ret = kfd_bo_alloc(kfd, &queue->pointers, KFD_GTT, PAGE, NULL);
+		ret = kfd_bo_alloc(kfd, &queue->pointers, KFD_GTT, PAGE);
 	if (ret)
 		return ret;
 	args->ring_base_address = (uintptr_t)queue->ring.at;
@@ -248,24 +252,36 @@ static int create_queue(struct kfd *kfd, struct kfd_queue *queue,
 	return ret;
 }
 
+int kfd_doorbell_map(struct kfd *kfd, struct kfd_queue *queue)
+{
+	__u64 in_slice = queue->doorbell_offset % DOORBELL_SLICE;
+	char *slice = mmap(NULL, DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   kfd->node.fd, queue->doorbell_offset - in_slice);
+
+	if (slice == MAP_FAILED)
+		return -errno;
+	queue->doorbell = (__u64 *)(slice + in_slice);
+	return 0;
+}
+
 int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue)
 {
 	struct kfd_ioctl_create_queue_args args = { .queue_type = KFD_IOC_QUEUE_TYPE_SDMA };
-	__u64 in_slice;
-	char *slice;
 	int ret;
 
 	memset(queue, 0, sizeof(*queue));
 	ret = create_queue(kfd, queue, &args);
 	if (ret)
 		return ret;
-	in_slice = args.doorbell_offset % DOORBELL_SLICE;
-	slice = mmap(NULL, DOORBELL_SLICE, PROT_READ | PROT_WRITE, MAP_SHARED, kfd->node.fd,
-		     args.doorbell_offset - in_slice);
-	if (slice == MAP_FAILED)
-		return -errno;
-	queue->doorbell = (__u64 *)(slice + in_slice);
-	return 0;
+	queue->doorbell_offset = args.doorbell_offset;
+	return kfd_doorbell_map(kfd, queue);
+}
+
+int kfd_queue_destroy(struct kfd *kfd, __u32 id)
+{
+	struct kfd_ioctl_destroy_queue_args args = { .queue_id = id };
+
+	return kfd_ioctl(kfd, AMDKFD_IOC_DESTROY_QUEUE, &args);
 }
 
 void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value)
@@ -287,10 +303,10 @@ int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)
 	struct kfd_ioctl_create_queue_args args = { .queue_type = type };
 	struct kfd_bo eop, cwsr;
 	struct kfd_queue queue;
-	int ret = kfd_bo_alloc(kfd, &eop, KFD_VRAM, EOP_SIZE, NULL);
+	int ret = kfd_bo_alloc(kfd, &eop, KFD_VRAM, EOP_SIZE);
 
 	if (!ret)
-		ret = kfd_bo_alloc(kfd, &cwsr, KFD_GTT, kfd->gpu.cwsr_area, NULL);
+		ret = kfd_bo_alloc(kfd, &cwsr, KFD_GTT, kfd->gpu.cwsr_area);
 	if (ret)
 		return ret;
 	args.eop_buffer_address = (uintptr_t)eop.at;

@@ -27,6 +27,8 @@ struct kfd {
 	struct criu_node node;
 	int drm_fd;
 	struct kfd_gpu gpu;
+	/* Where the next BO goes; NULL: anywhere. */
+	char *next_address;
 };
 
 /* First GPU in the topology, -ENOENT if there is none. */
@@ -41,8 +43,7 @@ struct kfd_bo {
 	void *at;
 };
 
-/* @at: where; NULL: anywhere. */
-int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size, void *at);
+int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size);
 int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo);
 
 /* Number of a new signal event. */
@@ -51,16 +52,19 @@ int kfd_event_set(struct kfd *kfd, __u32 id);
 /* 0, or -ETIME if it did not fire. */
 int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds);
 
-/* An SDMA queue; its doorbell needs the process that made it. */
 struct kfd_queue {
 	__u32 id;
 	struct kfd_bo ring;
 	struct kfd_bo pointers;
+	/* What mmap() of /dev/kfd takes, and what comes of it. */
+	__u64 doorbell_offset;
 	__u64 *doorbell;
 	__u64 written;
 };
 
 int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue);
+int kfd_doorbell_map(struct kfd *kfd, struct kfd_queue *queue);
+int kfd_queue_destroy(struct kfd *kfd, __u32 id);
 /* The engine writes @value to @to, which is in a BO. */
 void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
 /* A compute queue, never used; its buffers stay allocated. */

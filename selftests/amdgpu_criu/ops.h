@@ -15,6 +15,8 @@
 #define OP_ARGS_MAX 256
 
 union op_args {
+	/* First field of every operation that has a session. */
+	__s32 session_fd;
 	struct amdgpu_criu_query query;
 	struct amdgpu_criu_session session;
 	struct amdgpu_criu_process_info process_info;
@@ -178,6 +180,14 @@ static inline int op_undo(struct op_context *context, const struct op *op,
 		return criu_unpause(&context->node,
 				    context->sessions[AMDGPU_CRIU_SESSION_CHECKPOINT]);
 	return 0;
+}
+
+static inline const struct op *op_find(__u32 nr)
+{
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (ops[i].nr == nr)
+			return &ops[i];
+	return NULL;
 }
 
 static inline int op_answer(const struct op *op, enum criu_node_kind kind)

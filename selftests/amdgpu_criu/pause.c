@@ -30,7 +30,7 @@ FIXTURE_SETUP(pause)
 	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, ret);
-	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &self->memory, KFD_GTT, 4096, NULL));
+	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &self->memory, KFD_GTT, 4096));
 	ASSERT_EQ(0, kfd_sdma_create(&self->kfd, &self->queue));
 	self->word = self->memory.at;
 	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CHECKPOINT and DMABUF of a process that has some of everything. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "criu.h"
+#include "state.h"
+
+#define UNTOUCHED 0xee
+
+FIXTURE(checkpoint) {
+	struct kfd kfd;
+	struct state state;
+	int session;
+	struct criu_image image;
+	struct amdgpu_criu_state args;
+};
+
+FIXTURE_SETUP(checkpoint)
+{
+	struct criu_node node;
+	int ret = criu_node_open(&node, CRIU_NODE_KFD);
+
+	if (!ret) {
+		criu_node_close(&node);
+		ret = kfd_open(&self->kfd);
+	}
+	if (ret == -ENOENT)
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, state_make(&self->kfd, &self->state));
+	state_fill(&self->state, 1);
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->session);
+	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &self->image));
+	self->args = criu_image_args(self->session, &self->image);
+}
+
+FIXTURE_TEARDOWN(checkpoint)
+{
+	criu_image_free(&self->image);
+	close(self->session);
+	kfd_close(&self->kfd);
+}
+
+static int again(FIXTURE_DATA(checkpoint) *self)
+{
+	return criu_op(&self->kfd.node, CHECKPOINT, &self->args);
+}
+
+static void close_drm_fds(FIXTURE_DATA(checkpoint) *self)
+{
+	__u32 i;
+
+	for (i = 0; i < self->image.num_devices; i++) {
+		if (self->image.devices[i].drm_fd >= 0)
+			close(self->image.devices[i].drm_fd);
+		self->image.devices[i].drm_fd = -1;
+	}
+}
+
+static int lowest_free_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+static bool untouched(const void *data, size_t size)
+{
+	const unsigned char *byte = data;
+
+	for (; size; byte++, size--)
+		if (*byte != UNTOUCHED)
+			return false;
+	return true;
+}
+
+static const struct amdgpu_criu_bo *find(const struct criu_image *image, const struct kfd_bo *bo)
+{
+	__u32 i;
+
+	for (i = 0; i < image->num_bos; i++)
+		if (image->bos[i].va == (uintptr_t)bo->at)
+			return &image->bos[i];
+	return NULL;
+}
+
+TEST_F(checkpoint, counts_what_the_process_has)
+{
+	struct amdgpu_criu_process_info info;
+
+	ASSERT_EQ(0, criu_pause(&self->kfd.node, self->session, &info));
+	EXPECT_EQ(getpid(), info.pid);
+	EXPECT_LE(1, info.num_devices);
+	EXPECT_EQ(STATE_BOS, info.num_bos);
+	EXPECT_EQ(STATE_QUEUES, info.num_queues);
+	EXPECT_EQ(STATE_EVENTS, info.num_events);
+	EXPECT_EQ(info.num_devices, self->image.num_devices);
+	EXPECT_EQ(info.num_bos, self->image.num_bos);
+	EXPECT_EQ(info.blob_size, self->image.blob_size);
+}
+
+TEST_F(checkpoint, tells_every_bo_as_it_is)
+{
+	const struct {
+		const struct kfd_bo *bo;
+		__u32 domain;
+		__u32 flags;
+	} expected[] = {
+		{ &self->state.vram, AMDGPU_CRIU_DOMAIN_VRAM, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->state.gtt, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->state.userptr, AMDGPU_CRIU_DOMAIN_CPU, AMDGPU_CRIU_BO_USERPTR },
+		{ &self->state.sdma.ring, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->state.sdma.pointers, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+	};
+	const struct amdgpu_criu_bo *bo;
+	__u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(expected); i++) {
+		bo = find(&self->image, expected[i].bo);
+		ASSERT_NE(NULL, bo);
+		EXPECT_NE(0, bo->object_id);
+		EXPECT_EQ(expected[i].bo->size, bo->size);
+		EXPECT_EQ(expected[i].domain, bo->domain);
+		EXPECT_EQ(expected[i].flags, bo->flags);
+		EXPECT_EQ(self->kfd.gpu.gpu_id, bo->gpu_id);
+		EXPECT_EQ((__u32)expected[i].bo->handle, bo->handle);
+		EXPECT_EQ(0, bo->new_mmap_offset);
+		if (bo->flags & AMDGPU_CRIU_BO_USERPTR) {
+			EXPECT_EQ(~0ULL, bo->mmap_offset);
+		} else {
+			EXPECT_NE(~0ULL, bo->mmap_offset);
+		}
+	}
+	for (i = 0; i < self->image.num_bos; i++) {
+		for (j = 0; j < i; j++) {
+			EXPECT_NE(self->image.bos[i].object_id, self->image.bos[j].object_id);
+		}
+	}
+}
+
+TEST_F(checkpoint, gives_the_file_whose_vm_is_used)
+{
+	struct amdgpu_criu_device *device;
+	pid_t pid = getpid();
+	__u32 i, found = 0;
+
+	for (i = 0; i < self->image.num_devices; i++) {
+		device = &self->image.devices[i];
+		EXPECT_EQ(0, device->flags);
+		if (device->gpu_id != self->kfd.gpu.gpu_id) {
+			EXPECT_EQ(-1, device->drm_fd);
+			continue;
+		}
+		found++;
+		EXPECT_EQ(device->gpu_id, device->actual_gpu_id);
+		EXPECT_EQ(FD_CLOEXEC, fcntl(device->drm_fd, F_GETFD));
+		EXPECT_EQ(0, syscall(SYS_kcmp, pid, pid, KCMP_FILE, device->drm_fd,
+				     self->kfd.drm_fd));
+	}
+	EXPECT_EQ(1, found);
+}
+
+TEST_F(checkpoint, twice_is_the_same)
+{
+	struct criu_image second;
+
+	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &second));
+	ASSERT_EQ(self->image.blob_size, second.blob_size);
+	EXPECT_EQ(0, memcmp(self->image.blob, second.blob, second.blob_size));
+	ASSERT_EQ(self->image.num_bos, second.num_bos);
+	EXPECT_EQ(0, memcmp(self->image.bos, second.bos, second.num_bos * sizeof(*second.bos)));
+	criu_image_free(&second);
+}
+
+TEST_F(checkpoint, of_another_session_after_running_is_the_same)
+{
+	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	struct criu_image second;
+
+	ASSERT_LE(0, other);
+	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, other, &second));
+	ASSERT_EQ(self->image.blob_size, second.blob_size);
+	EXPECT_EQ(0, memcmp(self->image.blob, second.blob, second.blob_size));
+	criu_image_free(&second);
+	close(other);
+}
+
+TEST_F(checkpoint, changes_nothing)
+{
+	__u32 *word = self->state.gtt.at;
+
+	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+	EXPECT_TRUE(state_is_filled(&self->state, 1));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, self->state.event_set, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, self->state.event_manual, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, self->state.event_auto, 0));
+	kfd_sdma_write(&self->state.sdma, word, 0x12345678);
+	EXPECT_TRUE(kfd_becomes(word, 0x12345678, 5000));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->state.compute));
+}
+
+TEST_F(checkpoint, blob_has_no_address_of_the_kernel)
+{
+	__u64 word;
+	size_t at;
+
+	/* Fields of 64 bits are aligned; two of 32 bits may look like anything. */
+	for (at = 0; at + 8 <= self->image.blob_size; at += 8) {
+		memcpy(&word, self->image.blob + at, sizeof(word));
+		EXPECT_FALSE(word >= 0xffff800000000000ULL && word < 0xffffffffffff0000ULL) {
+			TH_LOG("byte %zu: %#llx", at, (unsigned long long)word);
+		}
+	}
+}
+
+/* Every byte of a blob is written by the kernel: what is in the buffer does not matter. */
+TEST_F(checkpoint, leaves_no_byte_of_the_buffers_as_it_was)
+{
+	struct criu_image *image = &self->image;
+	unsigned char *blob = malloc(image->blob_size);
+
+	memcpy(blob, image->blob, image->blob_size);
+	close_drm_fds(self);
+	memset(image->blob, UNTOUCHED, image->blob_size);
+	memset(image->bos, UNTOUCHED, image->num_bos * sizeof(*image->bos));
+	memset(image->devices, UNTOUCHED, image->num_devices * sizeof(*image->devices));
+	ASSERT_EQ(0, again(self));
+	EXPECT_EQ(0, memcmp(blob, image->blob, image->blob_size));
+	EXPECT_EQ(0, image->bos[0].new_mmap_offset);
+	EXPECT_EQ(0, image->devices[0].flags);
+	free(blob);
+}
+
+TEST_F(checkpoint, too_little_room_is_ENOSPC_with_what_is_needed)
+{
+	const struct amdgpu_criu_state right = self->args;
+	struct criu_image *image = &self->image;
+	int free_fd, i;
+
+	close_drm_fds(self);
+	free_fd = lowest_free_fd();
+	memset(image->blob, UNTOUCHED, image->blob_size);
+	memset(image->bos, UNTOUCHED, image->num_bos * sizeof(*image->bos));
+	for (i = 0; i < 6; i++) {
+		self->args = right;
+		if (i == 0)
+			self->args.num_devices--;
+		else if (i == 1)
+			self->args.num_bos--;
+		else if (i == 2)
+			self->args.blob_size--;
+		else if (i == 3)
+			self->args.num_devices = 0;
+		else if (i == 4)
+			self->args.num_bos = 0;
+		else
+			self->args.blob_size = 0;
+		ASSERT_EQ(-ENOSPC, again(self)) {
+			TH_LOG("case %d", i);
+		}
+		EXPECT_EQ(right.num_devices, self->args.num_devices);
+		EXPECT_EQ(right.num_bos, self->args.num_bos);
+		EXPECT_EQ(right.blob_size, self->args.blob_size);
+		EXPECT_TRUE(untouched(image->blob, image->blob_size));
+		EXPECT_TRUE(untouched(image->bos, image->num_bos * sizeof(*image->bos)));
+		EXPECT_EQ(free_fd, lowest_free_fd());
+	}
+	self->args = right;
+	EXPECT_EQ(0, again(self));
+}
+
+TEST_F(checkpoint, no_room_at_all_needs_no_arrays)
+{
+	struct amdgpu_criu_state args = { .session_fd = self->session };
+
+	ASSERT_EQ(-ENOSPC, criu_op(&self->kfd.node, CHECKPOINT, &args));
+	EXPECT_EQ(self->args.num_devices, args.num_devices);
+	EXPECT_EQ(self->args.num_bos, args.num_bos);
+	EXPECT_EQ(self->args.blob_size, args.blob_size);
+}
+
+TEST_F(checkpoint, more_room_than_needed_is_left_alone)
+{
+	struct criu_image *image = &self->image;
+	size_t bos = image->num_bos * sizeof(*image->bos);
+	unsigned char *blob = malloc(image->blob_size + 64);
+	unsigned char *table = malloc(bos + 4 * sizeof(*image->bos));
+
+	memset(blob, UNTOUCHED, image->blob_size + 64);
+	memset(table, UNTOUCHED, bos + 4 * sizeof(*image->bos));
+	self->args.blob = (uintptr_t)blob;
+	self->args.blob_size += 64;
+	self->args.bos = (uintptr_t)table;
+	self->args.num_bos += 4;
+	ASSERT_EQ(0, again(self));
+	EXPECT_EQ(image->blob_size, self->args.blob_size);
+	EXPECT_EQ(image->num_bos, self->args.num_bos);
+	EXPECT_EQ(0, memcmp(blob, image->blob, image->blob_size));
+	EXPECT_EQ(0, memcmp(table, image->bos, bos));
+	EXPECT_TRUE(untouched(blob + image->blob_size, 64));
+	EXPECT_TRUE(untouched(table + bos, 4 * sizeof(*image->bos)));
+	free(table);
+	free(blob);
+}
+
+TEST_F(checkpoint, keeps_to_the_stride_and_clears_what_it_does_not_know)
+{
+	struct {
+		struct amdgpu_criu_bo bo;
+		__u64 newer;
+	} wide[STATE_BOS];
+	__u32 i;
+
+	memset(wide, UNTOUCHED, sizeof(wide));
+	self->args.bos = (uintptr_t)wide;
+	self->args.bo_stride = sizeof(wide[0]);
+	ASSERT_EQ(0, again(self));
+	for (i = 0; i < STATE_BOS; i++) {
+		EXPECT_EQ(0, memcmp(&wide[i].bo, &self->image.bos[i], sizeof(wide[i].bo)));
+		EXPECT_EQ(0, wide[i].newer);
+	}
+}
+
+TEST_F(checkpoint, refuses_strides_that_are_too_small_odd_or_huge)
+{
+	static const __u32 strides[] = { 0, 1, 8, 12, 4096 + 8, 0x80000000, 0xfffffff8 };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(strides); i++) {
+		self->args.bo_stride = strides[i];
+		EXPECT_EQ(-EINVAL, again(self));
+		self->args.bo_stride = sizeof(self->image.bos[0]);
+		self->args.device_stride = strides[i];
+		EXPECT_EQ(-EINVAL, again(self));
+		self->args.device_stride = sizeof(self->image.devices[0]);
+	}
+	self->args.bo_stride = sizeof(self->image.bos[0]) + 4;
+	EXPECT_EQ(-EINVAL, again(self));
+	self->args.bo_stride = sizeof(self->image.bos[0]);
+	self->args.device_stride = sizeof(self->image.devices[0]) + 1;
+	EXPECT_EQ(-EINVAL, again(self));
+}
+
+TEST_F(checkpoint, arrays_that_cannot_be_written_are_EFAULT_and_leave_no_descriptor)
+{
+	const struct amdgpu_criu_state right = self->args;
+	struct criu_hole hole;
+	int free_fd;
+
+	ASSERT_EQ(0, criu_hole_make(&hole));
+	close_drm_fds(self);
+	free_fd = lowest_free_fd();
+	self->args.blob = (uintptr_t)hole.hole - 8;
+	EXPECT_EQ(-EFAULT, again(self));
+	self->args = right;
+	self->args.bos = (uintptr_t)hole.hole - sizeof(self->image.bos[0]);
+	EXPECT_EQ(-EFAULT, again(self));
+	self->args = right;
+	self->args.devices = (uintptr_t)hole.hole;
+	EXPECT_EQ(-EFAULT, again(self));
+	EXPECT_EQ(free_fd, lowest_free_fd());
+	self->args = right;
+	EXPECT_EQ(0, again(self));
+}
+
+TEST_F(checkpoint, no_descriptor_left_is_EMFILE)
+{
+	struct rlimit limit;
+
+	close_drm_fds(self);
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = lowest_free_fd();
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	EXPECT_EQ(-EMFILE, again(self));
+	limit.rlim_cur = limit.rlim_max;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	EXPECT_EQ(0, again(self));
+}
+
+TEST_F(checkpoint, when_not_paused_is_EBADFD)
+{
+	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+	EXPECT_EQ(-EBADFD, again(self));
+}
+
+TEST_F(checkpoint, by_a_session_that_has_not_paused_is_EBADFD)
+{
+	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+
+	ASSERT_LE(0, other);
+	self->args.session_fd = other;
+	EXPECT_EQ(-EBADFD, again(self));
+	close(other);
+}
+
+TEST_F(checkpoint, dmabuf_is_of_the_bo_and_always_the_same)
+{
+	struct stat first, second;
+	__u32 i;
+	int fd;
+
+	for (i = 0; i < self->image.num_bos; i++) {
+		const struct amdgpu_criu_bo *bo = &self->image.bos[i];
+
+		if (!(bo->flags & AMDGPU_CRIU_BO_CONTENTS))
+			continue;
+		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(bo->size, (__u64)lseek(fd, 0, SEEK_END));
+		EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
+		EXPECT_EQ(O_RDWR, fcntl(fd, F_GETFL) & O_ACCMODE);
+		ASSERT_EQ(0, fstat(fd, &first));
+		close(fd);
+		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, fstat(fd, &second));
+		EXPECT_EQ(first.st_ino, second.st_ino);
+		close(fd);
+	}
+}
+
+TEST_F(checkpoint, dmabuf_has_the_contents)
+{
+	const struct amdgpu_criu_bo *bo = find(&self->image, &self->state.gtt);
+	void *at;
+	int fd;
+
+	ASSERT_NE(NULL, bo);
+	fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+	ASSERT_LE(0, fd);
+	at = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, at);
+	EXPECT_EQ(0, memcmp(at, self->state.gtt.at, bo->size));
+	munmap(at, bo->size);
+	close(fd);
+}
+
+TEST_F(checkpoint, dmabuf_works_in_any_process_with_the_session)
+{
+	int status;
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct criu_node node;
+		int fd;
+
+		if (criu_node_open(&node, CRIU_NODE_KFD))
+			_exit(1);
+		fd = criu_dmabuf(&node, self->session, self->image.bos[0].object_id);
+		if (fd < 0)
+			_exit(-fd);
+		_exit(lseek(fd, 0, SEEK_END) != (off_t)self->image.bos[0].size);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+TEST_F(checkpoint, dmabuf_of_an_unknown_object_is_ENOENT)
+{
+	__u64 last = 0;
+	__u32 i;
+
+	for (i = 0; i < self->image.num_bos; i++) {
+		if (self->image.bos[i].object_id > last)
+			last = self->image.bos[i].object_id;
+	}
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->kfd.node, self->session, 0));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->kfd.node, self->session, last + 1));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->kfd.node, self->session, ~0ULL));
+}
+
+/* The session keeps the object as long as it lives, and the object keeps its number. */
+TEST_F(checkpoint, a_bo_freed_since_keeps_its_id)
+{
+	__u64 id = find(&self->image, &self->state.gtt)->object_id;
+	struct criu_image second;
+	struct kfd_bo fresh;
+	__u32 i;
+
+	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+	ASSERT_EQ(0, kfd_bo_free(&self->kfd, &self->state.gtt));
+	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &fresh, KFD_GTT, STATE_GTT_SIZE));
+	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &second));
+	ASSERT_EQ(STATE_BOS, second.num_bos);
+	for (i = 0; i < second.num_bos; i++) {
+		EXPECT_NE(id, second.bos[i].object_id);
+	}
+	criu_image_free(&second);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+/* RESTORE and RESUME: what was made in one process goes on in another. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "criu.h"
+#include "state.h"
+
+#define SOON 5000
+#define NEVER 300
+
+FIXTURE(restore) {
+	struct state_image saved;
+	struct kfd kfd;
+	int session;
+};
+
+FIXTURE_SETUP(restore)
+{
+	struct kfd_gpu gpu;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, state_image_make(&self->saved));
+	ASSERT_EQ(0, state_target_open(&self->kfd, &self->saved));
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+}
+
+FIXTURE_TEARDOWN(restore)
+{
+	close(self->session);
+	kfd_close(&self->kfd);
+	state_image_free(&self->saved);
+}
+
+static int restore(FIXTURE_DATA(restore) *self)
+{
+	return criu_restore(&self->kfd.node, self->session, &self->saved.image);
+}
+
+static int resume(FIXTURE_DATA(restore) *self)
+{
+	return criu_resume(&self->kfd.node, self->session, 0);
+}
+
+/* What CRIU does between RESTORE and RESUME: memory and mappings, and what is in them. */
+static int map_and_fill(FIXTURE_DATA(restore) *self)
+{
+	struct criu_image *image = &self->saved.image;
+	__u32 i;
+
+	for (i = 0; i < image->num_bos; i++) {
+		const struct amdgpu_criu_bo *bo = &image->bos[i];
+		bool userptr = bo->flags & AMDGPU_CRIU_BO_USERPTR;
+		void *want = (void *)(uintptr_t)bo->va;
+		void *at = mmap(want, bo->size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE |
+				(userptr ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED),
+				userptr ? -1 : self->kfd.drm_fd,
+				userptr ? 0 : bo->new_mmap_offset);
+
+		if (at == MAP_FAILED)
+			return -errno;
+		memcpy(at, self->saved.contents[i], bo->size);
+	}
+	return kfd_doorbell_map(&self->kfd, &self->saved.state.sdma);
+}
+
+static int restore_all(FIXTURE_DATA(restore) *self)
+{
+	int ret = restore(self);
+
+	if (!ret)
+		ret = map_and_fill(self);
+	return ret ? ret : resume(self);
+}
+
+static bool runs(FIXTURE_DATA(restore) *self, __u32 value, int milliseconds)
+{
+	__u32 *word = self->saved.state.gtt.at;
+
+	kfd_sdma_write(&self->saved.state.sdma, word, value);
+	return kfd_becomes(word, value, milliseconds);
+}
+
+TEST_F(restore, memory_is_as_it_was)
+{
+	ASSERT_EQ(0, restore_all(self));
+	EXPECT_TRUE(state_is_filled(&self->saved.state, 1));
+}
+
+TEST_F(restore, queues_go_on_where_they_were)
+{
+	__u32 i;
+
+	ASSERT_EQ(0, restore_all(self));
+	for (i = 1; i <= 100; i++) {
+		ASSERT_TRUE(runs(self, i, SOON));
+	}
+	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->saved.state.sdma.id));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->saved.state.compute));
+	EXPECT_EQ(-EINVAL, kfd_queue_destroy(&self->kfd, self->saved.state.compute));
+}
+
+TEST_F(restore, nothing_runs_before_resume)
+{
+	ASSERT_EQ(0, restore(self));
+	ASSERT_EQ(0, map_and_fill(self));
+	EXPECT_FALSE(runs(self, 77, NEVER));
+	ASSERT_EQ(0, resume(self));
+	EXPECT_TRUE(kfd_becomes(self->saved.state.gtt.at, 77, SOON));
+}
+
+TEST_F(restore, a_userptr_is_the_memory_of_the_new_process)
+{
+	__u32 *word = self->saved.state.userptr.at;
+
+	ASSERT_EQ(0, restore_all(self));
+	kfd_sdma_write(&self->saved.state.sdma, word, 0xabcd);
+	EXPECT_TRUE(kfd_becomes(word, 0xabcd, SOON));
+}
+
+TEST_F(restore, events_are_as_they_were)
+{
+	const struct state *state = &self->saved.state;
+
+	ASSERT_EQ(0, restore_all(self));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_set, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, state->event_manual, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, state->event_auto, 0));
+	ASSERT_EQ(0, kfd_event_set(&self->kfd, state->event_auto));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_auto, SOON));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, state->event_auto, 0));
+	ASSERT_EQ(0, kfd_event_set(&self->kfd, state->event_manual));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_manual, SOON));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_manual, 0));
+}
+
+TEST_F(restore, handles_are_as_they_were)
+{
+	struct state *state = &self->saved.state;
+	struct kfd_bo fresh;
+
+	ASSERT_EQ(0, restore_all(self));
+	/* A number that is taken is not given again. */
+	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &fresh, KFD_GTT, 4096));
+	EXPECT_NE(state->vram.handle, fresh.handle);
+	EXPECT_NE(state->gtt.handle, fresh.handle);
+	EXPECT_NE(state->userptr.handle, fresh.handle);
+	EXPECT_EQ(0, kfd_bo_free(&self->kfd, &state->vram));
+	EXPECT_EQ(0, kfd_bo_free(&self->kfd, &state->gtt));
+	EXPECT_EQ(0, kfd_bo_free(&self->kfd, &state->userptr));
+}
+
+TEST_F(restore, a_checkpoint_of_the_restored_is_a_checkpoint_of_the_same)
+{
+	const struct criu_image *first = &self->saved.image;
+	struct criu_image second;
+	int session;
+	__u32 i;
+
+	ASSERT_EQ(0, restore_all(self));
+	session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, session, &second));
+	ASSERT_EQ(first->num_bos, second.num_bos);
+	for (i = 0; i < second.num_bos; i++) {
+		EXPECT_EQ(first->bos[i].object_id, second.bos[i].object_id);
+		EXPECT_EQ(first->bos[i].handle, second.bos[i].handle);
+		EXPECT_EQ(first->bos[i].va, second.bos[i].va);
+		EXPECT_EQ(first->bos[i].size, second.bos[i].size);
+		EXPECT_EQ(first->bos[i].flags, second.bos[i].flags);
+		EXPECT_EQ(first->bos[i].new_mmap_offset, second.bos[i].mmap_offset);
+	}
+	EXPECT_EQ(first->blob_size, second.blob_size);
+	criu_image_free(&second);
+	close(session);
+}
+
+TEST_F(restore, dmabuf_of_the_new_bo_is_under_the_old_id)
+{
+	const struct amdgpu_criu_bo *bo;
+	void *at;
+	__u32 i;
+	int fd;
+
+	ASSERT_EQ(0, restore_all(self));
+	for (i = 0; i < self->saved.image.num_bos; i++) {
+		bo = &self->saved.image.bos[i];
+		if (bo->domain != AMDGPU_CRIU_DOMAIN_GTT)
+			continue;
+		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+		ASSERT_LE(0, fd);
+		at = mmap(NULL, bo->size, PROT_READ, MAP_SHARED, fd, 0);
+		ASSERT_NE(MAP_FAILED, at);
+		EXPECT_EQ(0, memcmp(at, (void *)(uintptr_t)bo->va, bo->size));
+		munmap(at, bo->size);
+		close(fd);
+	}
+}
+
+TEST_F(restore, what_is_restored_outlives_the_session)
+{
+	ASSERT_EQ(0, restore_all(self));
+	close(self->session);
+	self->session = -1;
+	EXPECT_TRUE(runs(self, 5, SOON));
+}
+
+TEST_F(restore, twice_is_EBADFD)
+{
+	ASSERT_EQ(0, restore(self));
+	EXPECT_EQ(-EBADFD, restore(self));
+	ASSERT_EQ(0, map_and_fill(self));
+	ASSERT_EQ(0, resume(self));
+	EXPECT_EQ(-EBADFD, restore(self));
+	EXPECT_TRUE(runs(self, 5, SOON));
+}
+
+TEST_F(restore, into_a_process_with_state_is_EBADFD)
+{
+	__u32 event;
+
+	ASSERT_EQ(0, kfd_event_create(&self->kfd, false, &event));
+	EXPECT_EQ(-EBADFD, restore(self));
+}
+
+TEST_F(restore, resume_comes_once_and_by_the_same_session)
+{
+	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+
+	ASSERT_LE(0, other);
+	EXPECT_EQ(-EBADFD, resume(self));
+	ASSERT_EQ(0, restore(self));
+	ASSERT_EQ(0, map_and_fill(self));
+	EXPECT_EQ(-EBADFD, criu_resume(&self->kfd.node, other, 0));
+	EXPECT_EQ(0, resume(self));
+	EXPECT_EQ(-EBADFD, resume(self));
+	EXPECT_TRUE(runs(self, 5, SOON));
+	close(other);
+}
+
+TEST_F(restore, resume_of_a_pid_that_is_not_is_ESRCH)
+{
+	ASSERT_EQ(0, restore(self));
+	EXPECT_EQ(-ESRCH, criu_resume(&self->kfd.node, self->session, 0x3fffff));
+	EXPECT_EQ(-EINVAL, criu_resume(&self->kfd.node, self->session, -1));
+}
+
+/* CRIU's main process resumes what it never restored. */
+TEST_F(restore, resume_may_come_from_another_process)
+{
+	pid_t us = getpid(), child;
+	int status;
+
+	ASSERT_EQ(0, restore(self));
+	ASSERT_EQ(0, map_and_fill(self));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		struct criu_node node;
+
+		if (criu_node_open(&node, CRIU_NODE_KFD))
+			_exit(100);
+		if (criu_resume(&node, self->session, 0) != -EBADFD)
+			_exit(101);
+		_exit(-criu_resume(&node, self->session, us));
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TRUE(runs(self, 5, SOON));
+}
+
+TEST_F(restore, pausing_before_resume_is_EBUSY)
+{
+	int session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	struct amdgpu_criu_process_info info;
+
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, restore(self));
+	EXPECT_EQ(-EBUSY, criu_pause(&self->kfd.node, session, &info));
+	ASSERT_EQ(0, map_and_fill(self));
+	ASSERT_EQ(0, resume(self));
+	EXPECT_EQ(0, criu_pause(&self->kfd.node, session, &info));
+	close(session);
+}
+
+TEST_HARNESS_MAIN

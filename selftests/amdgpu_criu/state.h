@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A process with some of everything, made in one process and restored in another. */
+#ifndef AMDGPU_CRIU_TEST_STATE_H
+#define AMDGPU_CRIU_TEST_STATE_H
+
+#include "kfd.h"
+
+#define STATE_VRAM_SIZE 0x20000
+#define STATE_GTT_SIZE 0x8000
+#define STATE_USERPTR_SIZE 0x10000
+/* The three above, and 2 of the SDMA queue, and 4 of the compute queue. */
+#define STATE_BOS 9
+#define STATE_QUEUES 2
+#define STATE_EVENTS 3
+/* Where BOs are, in whatever process: nobody else maps anything there. */
+#define STATE_ADDRESS ((char *)0x200000000000)
+
+/* Plain data with no pointer of its process: what is at an address is there again after. */
+struct state {
+	struct kfd_bo vram;
+	struct kfd_bo gtt;
+	struct kfd_bo userptr;
+	struct kfd_queue sdma;
+	__u32 compute;
+	__u32 event_auto;
+	__u32 event_manual;
+	__u32 event_set;
+};
+
+int state_make(struct kfd *kfd, struct state *state);
+/* Fills the BOs with a pattern, or looks whether it is there. */
+void state_fill(const struct state *state, __u32 seed);
+bool state_is_filled(const struct state *state, __u32 seed);
+
+/*
+ * Makes the state in a child process, checkpoints it there, and ends the child.
+ * The result is for this process to restore; free it by state_image_free().
+ */
+struct state_image {
+	struct state state;
+	struct criu_image image;
+	/* Copies of what is in the BOs, by index in the BO table; NULL if not in one. */
+	unsigned char *contents[STATE_BOS];
+};
+
+int state_image_make(struct state_image *saved);
+void state_image_free(struct state_image *saved);
+
+/* An open /dev/kfd and render node with nothing on them, and the image's devices led to them. */
+int state_target_open(struct kfd *kfd, struct state_image *saved);
+
+#endif /* AMDGPU_CRIU_TEST_STATE_H */

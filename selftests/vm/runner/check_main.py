@@ -11,25 +11,27 @@ import sys
 import time
 from pathlib import Path
 
-from . import lab, options, payload, prepare, suite
+from . import lab, options, payload, prepare, self_check, suite
 from .deadline import Deadline
 from .guest import Guest, GuestLost, Setup
 from .kernel_image import uncompressed
 from .ktap import FAIL, PASS, TestResult, summary
 from .leaks import differences
-from .record import Record, show
+from .record import Record, show, show_at_length
 from .results import append_results
 from .rundir import LockedDirectory, LogDirectory, memory_parent, short_parent
 from .run_main import BROKEN, on_signal
 
 SCRATCH_MIB = 4096
+# The suite that tests the runner itself; it starts guests of its own.
+RUNNER = "runner"
 
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="selftests/vm/check", description="Runs the suites of selftests/vm/suites, each in a "
         "guest with the hardware that it names, and writes build/results/guest-*.tap.")
-    result.add_argument("suites", nargs="*", metavar="SUITE", help="only these")
+    result.add_argument("suites", nargs="*", metavar="SUITE", help=f"only these; '{RUNNER}' is the test of the runner")
     result.add_argument("--list", action="store_true", help="list the suites and their guests")
     result.add_argument("--module", default="build/module/7.2/amdgpu.ko", metavar="PATH|stock|none",
                         help="amdgpu.ko to load (default %(default)s)")
@@ -50,8 +52,11 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, on_signal)
     try:
-        suites = suite.load(opts.directory, opts.suites, opts.module)
-        if not suites:
+        names = [name for name in opts.suites if name != RUNNER]
+        suites = []
+        if names or not opts.suites:
+            suites = suite.load(opts.directory, names, opts.module)
+        if not suites and RUNNER not in opts.suites:
             raise lab.Failure(f"no suites in {opts.directory}")
         guests = suite.plan(suites)
         if opts.list:
@@ -83,6 +88,8 @@ def check(opts: argparse.Namespace, suites: list[suite.Suite],
     with contextlib.ExitStack() as stack:
         checker = Checker(opts, stack)
         missing = checker.refuse_incomplete(suites)
+        if RUNNER in opts.suites or not opts.suites:
+            checker.check_runner()
         for number, planned in enumerate(guests, 1):
             steps = [step for step in planned.steps if step.suite not in missing]
             if steps:
@@ -108,6 +115,14 @@ class Checker:
     def record(self, suite_name: str, title: str, results: list[TestResult]) -> None:
         self.results += results
         append_results(f"guest-{suite_name}", title, results)
+
+    def check_runner(self) -> None:
+        print(f"suite {RUNNER}", flush=True)
+        module = self.opts.module if self.opts.module != "none" else "stock"
+        options_for_gpus = ["--module", module, "--build", str(self.build), "--kvm", self.opts.kvm]
+        for result, seconds in self_check.run_all(options_for_gpus):
+            show_at_length(RUNNER, result, seconds)
+            self.record(RUNNER, RUNNER, [result])
 
     def refuse_incomplete(self, suites: list[suite.Suite]) -> set[str]:
         """Suites whose programs are not in the payload fail by name, with what makes them."""
@@ -196,9 +211,6 @@ class Checker:
             self.record("unload", "unload", [result])
 
     def _fail(self, suite_name: str, title: str, problem: str) -> None:
-        first, *rest = problem.splitlines()
-        result = TestResult("", FAIL, first)
-        show(title, result)
-        for line in rest:
-            print(f"        {line}", flush=True)
+        result = TestResult("", FAIL, problem)
+        show_at_length(title, result)
         self.record(suite_name, title, [result])

@@ -120,7 +120,7 @@ class Guest:
             self._sockets[name].setblocking(False)
             self._selector.register(self._sockets[name], selectors.EVENT_READ, name)
         channels = Channels({name: end.fileno() for name, end in theirs.items()})
-        command = command_line(hardware, setup.boot, accelerator, setup.payload, setup.scratch,
+        command = command_line(setup.name, hardware, setup.boot, accelerator, setup.payload, setup.scratch,
                                sockets, channels)
         (setup.log / "qemu-command.txt").write_text(shlex.join(command) + "\n")
         self._qemu = Child("QEMU", command, setup.log / "qemu.log",

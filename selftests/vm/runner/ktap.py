@@ -32,7 +32,8 @@ class TestResult:
     def line(self, suite: str) -> str:
         word = {PASS: "ok", FAIL: "not ok", SKIP: "skip"}[self.outcome]
         name = f"{suite}/{self.name}" if self.name else suite
-        return f"{word} {name}" + (f" # {self.reason}" if self.reason else "")
+        reason = self.reason.splitlines()[0] if self.reason else ""
+        return f"{word} {name}" + (f" # {reason}" if reason else "")
 
 
 @dataclass

@@ -72,13 +72,13 @@ class Channels:
     fds: Mapping[str, int] = field(default_factory=dict)  # kernel, control, output, shell
 
 
-def command_line(hardware: Hardware, boot: Boot, accelerator: str, payload: Path,
+def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, payload: Path,
                  scratch: Path | None, gpu_sockets: Sequence[Path],
                  channels: Channels) -> list[str]:
     memory = f"{hardware.memory_mib}M"
     cpu_threads = "tcg,thread=multi" if accelerator == "tcg" else accelerator
     command = [
-        "qemu-system-x86_64", "-name", "amdgpu-vm", "-M", "q35,memory-backend=mem",
+        "qemu-system-x86_64", "-name", name, "-M", "q35,memory-backend=mem",
         "-accel", cpu_threads, "-cpu", "max,-hypervisor", "-smp", str(hardware.smp), "-m", memory,
         # Shared, so that the GPU models can map the guest's memory.
         "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",

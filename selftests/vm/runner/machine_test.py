@@ -40,7 +40,7 @@ class HardwareTest(unittest.TestCase):
 class CommandLineTest(unittest.TestCase):
     def gpu_sockets(self, hardware: Hardware) -> list[tuple[str, str]]:
         sockets = [Path(f"/s{gpu}") for gpu in range(hardware.gpus)]
-        command = command_line(hardware, BOOT, "tcg", Path("/p"), None, sockets, Channels())
+        command = command_line("n", hardware, BOOT, "tcg", Path("/p"), None, sockets, Channels())
         devices = [json.loads(word) for word in command if word.startswith("{")]
         return [(device["bus"], device["socket"]["path"]) for device in devices]
 
@@ -53,7 +53,7 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(self.gpu_sockets(Hardware(gpus=1, empty_slots=2)), [("port3", "/s0")])
 
     def test_the_kernel_console_is_the_first(self) -> None:
-        command = command_line(Hardware(), BOOT, "kvm", Path("/p"), None, [],
+        command = command_line("n", Hardware(), BOOT, "kvm", Path("/p"), None, [],
                                Channels({"kernel": 3, "control": 4, "output": 5, "shell": 6}))
         consoles = [word for word in command if word.startswith("virtconsole")]
         self.assertEqual(consoles, ["virtconsole,bus=serial.0,chardev=kernel",

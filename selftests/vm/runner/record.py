@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 from .ktap import FAIL, PASS, SKIP, Parser, TestResult
@@ -19,6 +20,14 @@ def show(title: str, result: TestResult, seconds: float | None = None) -> None:
     took = "" if seconds is None else f"  ({seconds:.1f} s)"
     reason = f"  # {result.reason}" if result.reason else ""
     print(f"  {WORDS[result.outcome]}  {name}{took}{reason}", flush=True)
+
+
+def show_at_length(title: str, result: TestResult, seconds: float | None = None) -> None:
+    """Shows a result whose reason has several lines."""
+    first, *rest = result.reason.splitlines() or [""]
+    show(title, replace(result, reason=first), seconds)
+    for line in rest:
+        print(f"        {line}", flush=True)
 
 
 class Record:
@@ -76,9 +85,7 @@ class Record:
             reason = "" if status == 0 else f"exit status {status}" if status else "did not end"
             self._add(TestResult("", outcome, reason), took)
         for problem in problems:
-            self._add(TestResult("run", FAIL, problem.splitlines()[0]))
-            for line in problem.splitlines()[1:]:
-                print(f"        {line}", flush=True)
+            self._add(TestResult("run", FAIL, problem))
         if problems or status:
             self._show_recent()
         sys.stdout.flush()
@@ -86,4 +93,4 @@ class Record:
 
     def _add(self, result: TestResult, seconds: float | None = None) -> None:
         self.results.append(result)
-        show(self.title, result, seconds)
+        show_at_length(self.title, result, seconds)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests the runner with real guests: what it must notice, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .lab import VM
+from .ktap import FAIL, PASS, TestResult
+
+BOOT_SECONDS = 240
+
+
+@dataclass
+class Outcome:
+    status: int
+    output: str
+    messages: str
+
+    def must(self, status: int, output: str = "", message: str = "") -> str:
+        """Empty, or what is not as it must be."""
+        if self.status != status:
+            return f"exit status {self.status} instead of {status}: {self.messages[-2000:]}"
+        if output not in self.output:
+            return f"no '{output}' in the output: {self.output[-500:]}"
+        if message not in self.messages:
+            return f"no '{message}' in the messages: {self.messages[-2000:]}"
+        return ""
+
+
+class Run:
+    """`run` as a user starts it, with results and names of its own."""
+
+    def __init__(self, name: str, arguments: list[str]) -> None:
+        self.name = f"self-{name}"
+        self._results = tempfile.TemporaryDirectory(prefix="vm-self-")
+        self._errors = Path(self._results.name) / "messages"
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [str(VM / "run"), "--name", self.name, *arguments], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=errors, process_group=0,
+                env={**os.environ, "VM_RESULTS": self._results.name})
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.communicate()
+        self._results.cleanup()
+
+    def finish(self) -> Outcome:
+        output, _ = self._process.communicate(timeout=BOOT_SECONDS)
+        return Outcome(self._process.returncode, output.decode(errors="replace"),
+                       self._errors.read_text(errors="replace"))
+
+    def wait_for_output(self) -> bool:
+        """Until the command has printed its first line."""
+        assert self._process.stdout
+        return bool(self._process.stdout.readline())
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def children(self) -> Iterator[tuple[int, str]]:
+        """QEMU and the GPU models of this run: (pid, command line)."""
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            except OSError:
+                continue  # it has just ended
+            program = Path(words[0]).name
+            mine = any(word == self.name or f"/{self.name}/" in word for word in words)
+            if program in ("qemu-system-x86_64", "softgpu") and mine:
+                yield int(directory.name), program
+
+    def left_behind(self, seconds: float = 10) -> str:
+        end = time.monotonic() + seconds
+        while left := list(self.children()):
+            if time.monotonic() > end:
+                return f"still running: {left}"
+            time.sleep(0.1)
+        return ""
+
+
+def _simple(name: str, arguments: list[str], **expected: int | str) -> str:
+    with Run(name, arguments) as run:
+        problem = run.finish().must(**expected)  # type: ignore[arg-type]
+        return problem or run.left_behind()
+
+
+def _without_driver(command: str, *options: str) -> list[str]:
+    return ["--module", "none", "--smp", "1", *options, "--", command]
+
+
+def returns_output_and_status(_: list[str]) -> str:
+    return _simple("status", _without_driver("echo out; exit 7"), status=7, output="out\n")
+
+
+def fails_for_a_kernel_warning(_: list[str]) -> str:
+    return _simple("warning", _without_driver("echo WARNING: a made-up one >/dev/kmsg"), status=1,
+                   message="WARNING: a made-up one")
+
+
+def fails_when_no_test_ran(_: list[str]) -> str:
+    return _simple("no-test", _without_driver("echo hello", "--ktap", "none"), status=1,
+                   message="no test ran")
+
+
+def kills_the_guest_at_the_time_limit(_: list[str]) -> str:
+    return _simple("limit", _without_driver("sleep 1000", "--timeout", "2"), status=124,
+                   message="time limit of 2 s")
+
+
+def reports_a_panic(_: list[str]) -> str:
+    return _simple("panic", _without_driver("echo c >/proc/sysrq-trigger"), status=125,
+                   message="the kernel panicked")
+
+
+def _interrupted(name: str, number: int, status: int, arguments: list[str]) -> str:
+    with Run(name, arguments) as run:
+        if not run.wait_for_output():
+            return f"the command did not start: {run.finish().messages}"
+        if not list(run.children()):
+            return "found no process of a run that goes on: the test is wrong"
+        run.signal(number)
+        left = run.left_behind()
+        return left or run.finish().must(status)
+
+
+def leaves_nothing_behind_on_interrupt(gpu: list[str]) -> str:
+    return _interrupted("interrupt", signal.SIGINT, 130, [*gpu, "--", "echo up; sleep 1000"])
+
+
+def leaves_nothing_behind_when_killed(gpu: list[str]) -> str:
+    return _interrupted("killed", signal.SIGKILL, -9, [*gpu, "--", "echo up; sleep 1000"])
+
+
+def reports_a_dead_gpu_model(gpu: list[str]) -> str:
+    with Run("model", [*gpu, "--", "echo up; sleep 1000"]) as run:
+        if not run.wait_for_output():
+            return f"the command did not start: {run.finish().messages}"
+        for pid, program in run.children():
+            if program == "softgpu":
+                os.kill(pid, signal.SIGABRT)
+        return run.finish().must(125, message="GPU 0 (softgpu) died of SIGABRT")
+
+
+TESTS: tuple[Callable[[list[str]], str], ...] = (
+    returns_output_and_status, fails_for_a_kernel_warning, fails_when_no_test_ran,
+    kills_the_guest_at_the_time_limit, reports_a_panic, leaves_nothing_behind_on_interrupt,
+    leaves_nothing_behind_when_killed, reports_a_dead_gpu_model,
+)
+
+
+def run_all(options: list[str]) -> Iterator[tuple[TestResult, float]]:
+    """Runs each test; `options` are for guests that have a GPU."""
+    for test in TESTS:
+        start = time.monotonic()
+        try:
+            problem = test(["--gpus", "1", *options])
+        except subprocess.TimeoutExpired:
+            problem = f"did not end within {BOOT_SECONDS} s"
+        name = test.__name__.replace("_", "-")
+        yield (TestResult(name, FAIL if problem else PASS, problem),
+               time.monotonic() - start)

@@ -60,7 +60,7 @@ class Parser:
             self.line(line)
 
     def line(self, line: str) -> TestResult | None:
-        """Takes one line; returns the result if it was a leaf's, with its path as far as known."""
+        """Takes one line; returns the result if it counts, with its path as far as known."""
         line = line.rstrip("\r\n")
         if bail := _BAIL.match(line):
             self.problems.append(f"bailed out: {bail['reason'] or 'no reason given'}")
@@ -140,15 +140,17 @@ class Parser:
             self.problems.append(f"test {name or '?'} has number {match['number']}, "
                                  f"expected {level.seen}")
         own = TestResult(name or f"test-{level.seen}", outcome, directive)
+        path = [name for depth, name in sorted(self._subtests.items()) if 0 < depth <= indent]
+        with_path = replace(own, name="/".join([*path, own.name]))
         if not children:
             level.pending.append(own)
-            path = [name for depth, name in sorted(self._subtests.items()) if 0 < depth <= indent]
-            return replace(own, name="/".join([*path, own.name]))
+            return with_path
         named = [TestResult(f"{own.name}/{c.name}" if c.name else own.name, c.outcome, c.reason)
                  for c in children]
         level.pending.extend(named)
         if outcome == FAIL and all(c.outcome != FAIL for c in children):
             level.pending.append(own)
+            return with_path
         return None
 
 

@@ -6,9 +6,10 @@ QEMU starts an ELF vmlinux through its PVH entry point (CONFIG_PVH).
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from pathlib import Path
+
+from .cache import digest, produce
 
 ELF = b"\x7fELF"
 # Magic number at the start of the payload in a bzImage, and what decompresses it.
@@ -35,19 +36,9 @@ def extract(image: bytes) -> bytes | None:
 
 def uncompressed(kernel: Path, cache: Path) -> Path:
     """A cached uncompressed copy of the kernel, or the kernel itself if there is no way."""
-    image = kernel.read_bytes()
-    if image.startswith(ELF):
-        return kernel
-    copy = cache / f"vmlinux-{hashlib.sha256(image).hexdigest()[:32]}"
-    if copy.exists():
-        return copy
-    elf = extract(image)
-    if elf is None:
-        return kernel
-    cache.mkdir(parents=True, exist_ok=True)
-    for old in cache.glob("vmlinux-*"):
-        old.unlink()
-    unfinished = copy.with_suffix(".new")
-    unfinished.write_bytes(elf)
-    unfinished.rename(copy)
-    return copy
+
+    def make(copy: Path) -> None:
+        image = kernel.read_bytes()
+        copy.write_bytes(extract(image) or image)
+
+    return produce(cache / f"vmlinux-{digest(kernel)}", make)

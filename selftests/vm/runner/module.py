@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import subprocess
 from pathlib import Path
 
+from .cache import digest, produce
 from .lab import ROOT, Failure, cache_root
 
 
@@ -31,11 +31,12 @@ def _stock() -> Path:
         raise Failure("the kernel package's amdgpu.ko is not in the lab: `make lab`")
     if found[-1].suffix != ".xz":
         return found[-1]
-    plain = cache_root() / "amdgpu-stock.ko"
-    if not plain.exists() or plain.stat().st_mtime < found[-1].stat().st_mtime:
-        plain.parent.mkdir(parents=True, exist_ok=True)
-        plain.write_bytes(lzma.decompress(found[-1].read_bytes()))
-    return plain
+    packed = found[-1]
+
+    def make(plain: Path) -> None:
+        plain.write_bytes(lzma.decompress(packed.read_bytes()))
+
+    return produce(cache_root() / f"stock-{digest(packed)}.ko", make)
 
 
 def quick_to_load(module: Path, cache: Path) -> Path:
@@ -45,19 +46,12 @@ def quick_to_load(module: Path, cache: Path) -> Path:
     test_for_valid_rec), which is most of the time that insmod takes in an emulated machine. The
     calls to __fentry__ stay and return at once; symbols and unwinding data stay, too.
     """
-    with module.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-    copy = cache / f"amdgpu-{digest}.ko"
-    if copy.exists():
-        return copy
-    cache.mkdir(parents=True, exist_ok=True)
-    unfinished = copy.with_suffix(".new")
-    result = subprocess.run(
-        ["objcopy", "-R", "__mcount_loc", "-R", ".rela__mcount_loc", module, unfinished],
-        capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise Failure(f"objcopy cannot read {module}:\n{result.stderr}")
-    for old in sorted(cache.glob("amdgpu-*.ko"), key=lambda p: p.stat().st_mtime)[:-3]:
-        old.unlink(missing_ok=True)
-    unfinished.rename(copy)
-    return copy
+
+    def make(copy: Path) -> None:
+        result = subprocess.run(
+            ["objcopy", "-R", "__mcount_loc", "-R", ".rela__mcount_loc", module, copy],
+            capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise Failure(f"objcopy cannot read {module}:\n{result.stderr}")
+
+    return produce(cache / f"amdgpu-{digest(module)}.ko", make)

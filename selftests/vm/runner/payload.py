@@ -9,15 +9,14 @@ import os
 import shutil
 import stat
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .cache import digest, produce
 from .lab import ROOT, Failure
 
 LABEL = "lab-payload"
-IMAGES_KEPT = 6
 # What CMake leaves beside programs.
 BUILD_ONLY = ("CMakeFiles", "cmake_install.cmake", "CTestTestfile.cmake", "*.a", "*.o")
 
@@ -111,29 +110,20 @@ class Plan:
         return " from the payload manifest"
 
     def digest(self) -> str:
-        digest = hashlib.sha256()
-        for destination, source in sorted(self.files.items()):
-            mode = stat.S_IMODE(source.stat().st_mode)
-            digest.update(f"{destination}\0{mode:o}\0".encode())
-            with source.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()[:32]
+        lines = [f"{destination}\0{stat.S_IMODE(source.stat().st_mode):o}\0{digest(source)}\n"
+                 for destination, source in sorted(self.files.items())]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()[:32]
 
 
 def build_image(plan: Plan, cache: Path) -> Path:
     """The image for this plan; made only if the cache does not have it."""
-    cache.mkdir(parents=True, exist_ok=True)
-    image = cache / f"payload-{plan.digest()}.ext4"
-    if image.exists():
-        os.utime(image)
-        return image
-    with tempfile.TemporaryDirectory(dir=cache) as work:
-        tree, unfinished = Path(work) / "tree", Path(work) / "image"
+
+    def make(image: Path) -> None:
+        tree = image.parent / "tree"
         total = _copy(plan, tree)
-        _mke2fs(unfinished, LABEL, total + total // 8 + (8 << 20), tree)
-        unfinished.rename(image)
-    _prune(cache)
-    return image
+        _mke2fs(image, LABEL, total + total // 8 + (8 << 20), tree)
+
+    return produce(cache / f"payload-{plan.digest()}.ext4", make)
 
 
 def _copy(plan: Plan, tree: Path) -> int:
@@ -156,12 +146,6 @@ def _mke2fs(image: Path, label: str, size: int, tree: Path | None) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise Failure(f"mke2fs cannot make {image}:\n{result.stderr}")
-
-
-def _prune(cache: Path) -> None:
-    images = sorted(cache.glob("payload-*.ext4"), key=lambda p: p.stat().st_mtime, reverse=True)
-    for image in images[IMAGES_KEPT:]:
-        image.unlink(missing_ok=True)  # a guest that still uses it keeps its open file
 
 
 def scratch_image(place: Path, size_mib: int) -> Path:

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/log.h"
+#include "base/no_destroy.h"
 #include "criu/abi.h"
 #include "criu/plugin.h"
 #include "criu/program.h"
@@ -21,13 +22,15 @@ constexpr int kNotMine = -ENOTSUP;
 // No GPU node maps this offset: mmap() fails, and the restore with it.
 constexpr uint64_t kUnmappable = ~0xfffull;
 
-std::unique_ptr<Plugin> plugin;
+// CRIU forks while there is one, and some of its children end with exit(). Where fini() is not
+// called either, the end of the process lets go of everything.
+base::NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
 
 // Runs `body`, a Result, and logs its error. on_value turns the value into CRIU's answer.
 template <typename Body, typename OnValue>
 int guarded(const char* what, Body body, OnValue on_value) {
-  if (!plugin) return kNotMine;
+  if (!*holder) return kNotMine;
   try {
     auto result = body();
     if (result.ok()) return on_value(*result);
@@ -43,25 +46,27 @@ int guarded(const char* what, Body body, OnValue on_value) {
 int zero_if_mine(bool mine) { return mine ? 0 : kNotMine; }
 
 int checkpoint_devices(int pid) {
-  return guarded("pausing GPU work", [&] { return plugin->checkpoint_devices(pid); }, zero_if_mine);
+  return guarded(
+      "pausing GPU work", [&] { return (*holder)->checkpoint_devices(pid); }, zero_if_mine);
 }
 
 int dump_ext_file(int fd, int id) {
-  return guarded("dumping a GPU file", [&] { return plugin->dump_file(fd, id); }, zero_if_mine);
+  return guarded("dumping a GPU file", [&] { return (*holder)->dump_file(fd, id); }, zero_if_mine);
 }
 
 int handle_device_vma(int, const struct stat* status) {
-  return guarded("examining a mapping", [&] { return plugin->handle_vma(*status); }, zero_if_mine);
+  return guarded(
+      "examining a mapping", [&] { return (*holder)->handle_vma(*status); }, zero_if_mine);
 }
 
 int dump_finish(int) {
-  if (plugin) plugin->finish_dump();
+  if (*holder) (*holder)->finish_dump();
   return 0;
 }
 
 int restore_ext_file(int id, bool* retry) {
   return guarded(
-      "restoring a GPU file", [&] { return plugin->restore_file(id); },
+      "restoring a GPU file", [&] { return (*holder)->restore_file(id); },
       [&](std::optional<base::Fd>& fd) {
         if (!fd) return kNotMine;
         if (is_43()) *retry = false;
@@ -72,7 +77,7 @@ int restore_ext_file(int id, bool* retry) {
 // CRIU goes on after an error here, with the old offset: an offset that cannot be mapped stops it.
 int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_offset, int* fd) {
   const int result = guarded(
-      "finding a GPU mapping", [&] { return plugin->map(address); },
+      "finding a GPU mapping", [&] { return (*holder)->map(address); },
       [&](std::optional<restore::NewMapping>& mapping) {
         if (!mapping) return kNotMine;
         *new_offset = mapping->offset;
@@ -88,7 +93,7 @@ int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_o
 
 int resume_devices_late(int pid) {
   const int result =
-      guarded("resuming GPU work", [&] { return plugin->resume(pid); }, zero_if_mine);
+      guarded("resuming GPU work", [&] { return (*holder)->resume(pid); }, zero_if_mine);
   if (result < 0 && result != kNotMine && !is_43()) {
     base::log_error(
         "process {} cannot go on without its GPU and is killed; this CRIU (before 4.3) "
@@ -108,7 +113,7 @@ int init(int stage) {
       base::log_error("{}", created.error().message());
       return -created.error().code();
     }
-    plugin = std::move(*created);
+    *holder = std::move(*created);
     return 0;
   } catch (const std::exception& exception) {
     base::log_error("cannot start: {}", exception.what());
@@ -117,7 +122,7 @@ int init(int stage) {
 }
 
 // Before 4.3 nothing else tells the end of a dump, failed ones included.
-void fini(int, int) { plugin.reset(); }
+void fini(int, int) { holder->reset(); }
 
 template <typename Type>
 void* hook(Type* function) {

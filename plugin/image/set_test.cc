@@ -28,7 +28,7 @@ Process sample_process(const DumpId& id) {
   process.devices = {device};
   kernel::Bo bo{};
   bo.object_id = kObject;
-  bo.size = 8192;
+  bo.size = 4096;
   bo.va = 0x7f0000000000;
   bo.mmap_offset = 0x100000000;
   bo.gpu_id = 0x11;
@@ -60,10 +60,10 @@ class ImageSet : public testing::Test {
   }
   void write_contents(const DumpId& id) {
     auto writer = std::move(*ContentsWriter::create(dir_.fd(), contents_file_name(0, 0x11)));
-    Object object{kObject, 8192, {}};
+    Object object{kObject, 4096, {}};
     for (int i = 0; i < 2; i++) {
-      const std::vector<std::byte> bytes(4096, static_cast<std::byte>(i + 1));
-      object.chunks.push_back({*writer.append(bytes), 4096, checksum(bytes)});
+      const std::vector<std::byte> bytes(2048, static_cast<std::byte>(i + 1));
+      object.chunks.push_back({*writer.append(bytes), 2048, checksum(bytes)});
     }
     ASSERT_TRUE(writer.finish(encode(Contents{id, 0, 0x11, {object}})).ok());
   }
@@ -173,7 +173,7 @@ TEST_F(ImageSet, ABoOnAnUndescribedGpuIsRefused) {
 
 TEST_F(ImageSet, ASizeThatTheContentsDoNotHaveIsRefused) {
   Process process = sample_process(id_);
-  process.bos[0].size = 4096;
+  process.bos[0].size = 8192;
   write_process(process);
   EXPECT_THAT(problem(), HasSubstr("size is not that of its contents"));
 }

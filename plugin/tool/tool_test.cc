@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+// Runs the command as a user does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "image/set.h"
+#include "tests/temp_dir.h"
+#include "tool/json.h"
+
+namespace tool {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::TempDir;
+
+struct Outcome {
+  int status;
+  std::string output;
+};
+
+Outcome run(const std::string& arguments) {
+  FILE* pipe = popen((std::string(TOOL_PATH " ") + arguments + " 2>&1").c_str(), "r");
+  Outcome outcome;
+  char buffer[4096];
+  while (const size_t got = fread(buffer, 1, sizeof(buffer), pipe))
+    outcome.output.append(buffer, got);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class Tool : public testing::Test {
+ protected:
+  void SetUp() override {
+    const image::DumpId id = image::new_dump_id();
+    image::Process process;
+    process.dump_id = id;
+    process.pid = 41;
+    process.comm = "a \"job\"";
+    image::Device device{0x11, 0x22, true, {}};
+    device.gpu.gpu_id = 0x22;
+    device.gpu.pci_address = "0000:03:00.0";
+    process.devices = {device};
+    kernel::Bo bo{};
+    bo.object_id = 7;
+    bo.size = 4096;
+    bo.va = 0xabc000;
+    bo.gpu_id = 0x11;
+    bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+    bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+    process.bos = {bo};
+    const auto encoded = image::encode(process);
+    ASSERT_TRUE(image::write_metadata_file(dir_.fd(), image::process_file_name(0),
+                                           image::Kind::kProcess, encoded)
+                    .ok());
+    auto writer = std::move(*image::ContentsWriter::create(dir_.fd(), contents_));
+    const std::vector<std::byte> bytes(4096, std::byte{5});
+    const image::Chunk chunk{*writer.append(bytes), 4096, image::checksum(bytes)};
+    ASSERT_TRUE(
+        writer.finish(image::encode(image::Contents{id, 0, 0x11, {{7, 4096, {chunk}}}})).ok());
+  }
+
+  TempDir dir_;
+  const std::string contents_ = image::contents_file_name(0, 0x11);
+};
+
+TEST_F(Tool, ShowsProcessesGpusAndBos) {
+  const Outcome outcome = run("show " + dir_.path());
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("pid 41 (a \"job\")"));
+  EXPECT_THAT(outcome.output, HasSubstr("0000:03:00.0"));
+  EXPECT_THAT(outcome.output, HasSubstr("object 7: VRAM, 4096 bytes at 0xabc000"));
+}
+
+TEST_F(Tool, ShowsJson) {
+  const Outcome outcome = run("show --json " + dir_.path());
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("\"comm\": \"a \\\"job\\\"\""));
+  EXPECT_THAT(outcome.output, HasSubstr("\"flags\": [\n"));
+}
+
+TEST_F(Tool, VerifiesWholeImages) {
+  const Outcome outcome = run("verify " + dir_.path());
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("2 files, 4096 bytes of contents: every checksum is right"));
+}
+
+TEST_F(Tool, VerifyTellsWhoseMemoryIsHurt) {
+  std::string bytes = dir_.read(contents_);
+  bytes[image::kDataStart + 100] ^= 1;
+  dir_.write(contents_, bytes);
+  const Outcome outcome = run("verify " + dir_.path());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr(contents_));
+  EXPECT_THAT(outcome.output, HasSubstr("the BO at 0xabc000 of pid 41"));
+  EXPECT_EQ(run("verify --json " + dir_.path()).status, 1);
+}
+
+TEST_F(Tool, VerifyNamesEveryDamagedFile) {
+  for (const std::string& name : dir_.names()) dir_.write(name, dir_.read(name).substr(1));
+  const Outcome outcome = run("verify " + dir_.path());
+  EXPECT_EQ(outcome.status, 1);
+  for (const std::string& name : dir_.names()) EXPECT_THAT(outcome.output, HasSubstr(name));
+}
+
+TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
+  TempDir empty;
+  EXPECT_EQ(run("").status, 2);
+  EXPECT_EQ(run("show").status, 2);
+  EXPECT_EQ(run("frobnicate").status, 2);
+  EXPECT_EQ(run("show " + empty.path()).status, 2);
+  EXPECT_EQ(run("verify /no/such/directory").status, 2);
+  EXPECT_EQ(run("--help").status, 0);
+}
+
+TEST_F(Tool, CheckSaysConsequenceAndRemedyWithoutAGpu) {
+  if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
+  const Outcome outcome = run("check");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("GPU driver: no /dev/kfd"));
+  EXPECT_THAT(outcome.output, HasSubstr("remedy: load amdgpu"));
+}
+
+TEST(Json, EscapesControlCharacters) {
+  EXPECT_EQ(Json(std::string("a\n\"\\")).text(), "\"a\\u000a\\\"\\\\\"");
+}
+
+}  // namespace
+}  // namespace tool

@@ -38,10 +38,10 @@ class Device final : public PciDevice {
 
   struct Spec {
     uint64_t vram_size = 1ull << 30;
-    std::string hive_dir;
+    std::string hive_dir = {};
     unsigned node = 0;
     unsigned nodes = 1;
-    std::string trace;
+    std::string trace = {};
   };
 
   static base::Result<std::unique_ptr<Device>> create(const Spec& spec,

@@ -78,7 +78,7 @@ base::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physi
                                                   std::move(zeros), std::move(sink)));
 }
 
-Run GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_write) {
   if (space.vmid > 15) return {.cause = FaultCause::kOutOfRange};
   address &= kVirtualMask;
   const HubRegisters& registers = hub(space.hub);
@@ -88,7 +88,7 @@ Run GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_
   return walker_.walk(registers.context(space.vmid), address, size, for_write);
 }
 
-std::span<std::byte> GpuMemory::host(const Run& run, bool for_write) {
+std::span<std::byte> GpuMemory::host(const PhysicalRun& run, bool for_write) {
   if (!run.unbacked) return physical_.find(run.physical, run.size, for_write);
   const auto pages = for_write ? sink_.bytes() : zeros_.bytes();
   const uint64_t offset = run.physical.address & 0xfff;
@@ -98,7 +98,7 @@ std::span<std::byte> GpuMemory::host(const Run& run, bool for_write) {
 base::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_t address, size_t size,
                                                      bool for_write) {
   if (size == 0) return base::Error::of(EINVAL, "empty window at {:#x}", address);
-  const Run run = translate(space, address, size, for_write);
+  const PhysicalRun run = translate(space, address, size, for_write);
   if (run.cause != FaultCause::kNone) return report(space, address, for_write, run.cause);
   const auto bytes = host(run, for_write);
   if (bytes.empty()) return report(space, address, for_write, FaultCause::kNoMemory);

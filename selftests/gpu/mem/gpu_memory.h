@@ -36,7 +36,7 @@ class GpuMemory final : public Memory {
   uint32_t pasid_of(unsigned vmid) const override { return pasids_.pasid(Hub::kGfx, vmid); }
 
   // Where an address leads, without reporting a fault.
-  Run translate(Space space, uint64_t address, uint64_t size, bool for_write);
+  PhysicalRun translate(Space space, uint64_t address, uint64_t size, bool for_write);
   uint64_t faults() const { return faults_; }
 
  private:
@@ -46,7 +46,7 @@ class GpuMemory final : public Memory {
         walker_(physical), zeros_(std::move(zeros)), sink_(std::move(sink)) {}
 
   HubRegisters& hub(Hub which) { return which == Hub::kGfx ? gfx_ : mm_; }
-  std::span<std::byte> host(const Run& run, bool for_write);
+  std::span<std::byte> host(const PhysicalRun& run, bool for_write);
   base::Error report(Space space, uint64_t address, bool for_write, FaultCause cause);
 
   PhysicalMemory& physical_;

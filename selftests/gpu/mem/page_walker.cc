@@ -24,7 +24,7 @@ bool is_supported(const AddressSpace& space) {
   return translates_further(space) || (space.depth == 3 && space.block_size == 0);
 }
 
-Run fault(FaultCause cause) { return {.cause = cause}; }
+PhysicalRun fault(FaultCause cause) { return {.cause = cause}; }
 
 bool is_leaf(const AddressSpace& space, size_t level, uint64_t entry) {
   if (level == kPtb) return true;
@@ -65,7 +65,7 @@ struct PageWalker::Entries {
   }
 };
 
-Run PageWalker::walk(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun PageWalker::walk(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
   if (!space.enabled || size == 0) return fault(FaultCause::kNotPresent);
   if (address < space.start || address > space.end || address >= kAddressLimit)
     return fault(FaultCause::kOutOfRange);
@@ -75,7 +75,7 @@ Run PageWalker::walk(const AddressSpace& space, uint64_t address, uint64_t size,
                           : tree(space, address, size, for_write);
 }
 
-Run PageWalker::flat(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun PageWalker::flat(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
   if (!(space.base & pte::kValid)) return fault(FaultCause::kBadTable);
   const PhysicalAddress table{(space.base & pte::kSystem) != 0, space.base & pte::kTableMask};
   const uint64_t index = (address - space.start) >> kPageShift;
@@ -83,7 +83,7 @@ Run PageWalker::flat(const AddressSpace& space, uint64_t address, uint64_t size,
   return leaf(entries, kPageShift, address, size, for_write);
 }
 
-Run PageWalker::tree(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun PageWalker::tree(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
   if (!is_supported(space)) return fault(FaultCause::kBadTable);
   uint64_t table = space.base;
   for (size_t level = 0; level < kShifts.size(); ++level) {
@@ -100,7 +100,7 @@ Run PageWalker::tree(const AddressSpace& space, uint64_t address, uint64_t size,
   return fault(FaultCause::kBadTable);
 }
 
-Run PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size,
+PhysicalRun PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size,
                      bool for_write) {
   if (!entries.has(0)) return fault(FaultCause::kBadTable);
   uint64_t entry = entries.get(0);
@@ -108,7 +108,7 @@ Run PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t address, u
 
   const uint64_t page = 1ull << shift;
   const uint64_t offset = address & (page - 1);
-  Run run{.unbacked = !(entry & pte::kValid),
+  PhysicalRun run{.unbacked = !(entry & pte::kValid),
           .physical = {(entry & pte::kSystem) != 0, (entry & pte::kPageMask) + offset},
           .size = page - offset};
   // Only 4 KiB pages are joined: what is larger is long enough.

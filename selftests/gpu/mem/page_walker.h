@@ -43,7 +43,7 @@ enum class FaultCause : uint8_t {
 };
 
 // A physically contiguous run at the start of the range asked for.
-struct Run {
+struct PhysicalRun {
   FaultCause cause = FaultCause::kNone;
   bool unbacked = false;  // PRT: reads give 0, writes are dropped
   PhysicalAddress physical = {};
@@ -56,14 +56,14 @@ class PageWalker {
  public:
   explicit PageWalker(PhysicalMemory& memory) : memory_(memory) {}
 
-  Run walk(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
+  PhysicalRun walk(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
 
  private:
   struct Entries;  // a table's entries from one index on
 
-  Run leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size, bool for_write);
-  Run flat(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
-  Run tree(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
+  PhysicalRun leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size, bool for_write);
+  PhysicalRun flat(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
+  PhysicalRun tree(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
 
   PhysicalMemory& memory_;
 };

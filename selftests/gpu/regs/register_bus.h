@@ -20,7 +20,7 @@ class RegisterBus final : public Registers {
   static constexpr uint32_t kSpinLimit = 5000;
 
   struct Spec {
-    std::string trace;  // file that gets one line an access; empty: none
+    std::string trace = {};  // file that gets one line an access; empty: none
   };
   static base::Result<std::unique_ptr<RegisterBus>> create(const Spec& spec);
 

@@ -2,6 +2,7 @@
 #include "transport/server.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -32,10 +33,15 @@ const sockaddr* generic(const sockaddr_un& address) {
 
 // What a server that was killed left behind. Anything else than a dead socket stays.
 base::Status remove_stale(const std::string& path, const sockaddr_un& address) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return {};
+    return base::Error::system("cannot use {}", path);
+  }
+  if (!S_ISSOCK(info.st_mode)) return base::Error::of(EEXIST, "{} exists, and is no socket", path);
   const base::Fd probe = TRY(make_socket());
   if (::connect(probe.get(), generic(address), sizeof(address)) == 0)
     return base::Error::of(EADDRINUSE, "somebody listens at {} already", path);
-  if (errno == ENOENT) return {};
   if (errno != ECONNREFUSED) return base::Error::system("cannot use {}", path);
   if (::unlink(path.c_str()) != 0) return base::Error::system("cannot remove {}", path);
   return {};

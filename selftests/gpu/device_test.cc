@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "device.h"
+
+#include <linux/pci_regs.h>
+#include <sys/eventfd.h>
+
+#include "core/log.h"
+#include "test_support/guest_ram.h"
+
+namespace gpu {
+namespace {
+
+using test::code_of;
+using test::expect;
+using test::GuestRam;
+
+constexpr unsigned kConfig = PciDevice::kConfigRegion;
+
+// What a device does with its engines.
+struct EngineLog {
+  std::vector<std::pair<uint32_t, uint64_t>> rings;
+  int resets = 0;
+  int stops = 0;
+  InterruptSink* interrupts = nullptr;
+};
+
+class FakeEngine : public Engine {
+ public:
+  explicit FakeEngine(EngineLog& log) : log_(log) {}
+  void ring(uint32_t offset, uint64_t value, unsigned) override {
+    log_.rings.emplace_back(offset, value);
+  }
+  void reset() override { ++log_.resets; }
+  void stop() override { ++log_.stops; }
+
+ private:
+  EngineLog& log_;
+};
+
+EngineFactory factory(EngineLog& log) {
+  return [&log](Memory&, Registers&, InterruptSink& interrupts)
+             -> base::Result<std::vector<std::unique_ptr<Engine>>> {
+    log.interrupts = &interrupts;
+    std::vector<std::unique_ptr<Engine>> engines;
+    engines.push_back(std::make_unique<FakeEngine>(log));
+    return engines;
+  };
+}
+
+class DeviceTest : public testing::Test {
+ protected:
+  template <typename T>
+  void put(unsigned region, uint64_t offset, T value) {
+    EXPECT_TRUE(device_->write(region, offset, std::as_bytes(std::span(&value, 1))).ok());
+  }
+  template <typename T>
+  T get(unsigned region, uint64_t offset) {
+    T value;
+    EXPECT_TRUE(device_->read(region, offset, std::as_writable_bytes(std::span(&value, 1))).ok());
+    return value;
+  }
+  void put_register(uint32_t dword, uint32_t value) { put<uint32_t>(5, 4 * dword, value); }
+  uint32_t get_register(uint32_t dword) { return get<uint32_t>(5, 4 * dword); }
+
+  EngineLog log_;
+  std::unique_ptr<Device> device_ =
+      expect(Device::create({.vram_size = 256 << 20}, factory(log_)));
+};
+
+TEST_F(DeviceTest, RegionsAreThoseOfTheGpu) {
+  EXPECT_EQ(device_->region(0).size, 256u << 20);
+  EXPECT_NE(device_->region(0).memory, nullptr);
+  EXPECT_EQ(device_->region(2).size, 2u << 20);
+  EXPECT_EQ(device_->region(5).size, 512u << 10);
+  EXPECT_EQ(device_->region(PciDevice::kRomRegion).size, 64u << 10);
+  EXPECT_FALSE(device_->region(PciDevice::kRomRegion).writable);
+  for (const unsigned none : {1u, 3u, 4u, 8u, 9u, ~0u}) EXPECT_EQ(device_->region(none).size, 0u);
+}
+
+TEST_F(DeviceTest, DoorbellsGoToTheEngines) {
+  put<uint64_t>(2, 0x800, 0x123456789);
+  put<uint32_t>(2, 0x18, 7);
+  ASSERT_EQ(log_.rings.size(), 2u);
+  EXPECT_EQ(log_.rings[0], std::pair(0x800u, 0x123456789ul));
+  EXPECT_EQ(log_.rings[1], std::pair(0x18u, 7ul));
+  EXPECT_EQ(get<uint64_t>(2, 0x800), 0u);
+}
+
+TEST_F(DeviceTest, DoorbellOfTheInterruptRingDoesNot) {
+  put_register(0x1127, 1u << 28 | 0xbc0 / 4);
+  put<uint32_t>(2, 0xbc0, 64);
+  EXPECT_TRUE(log_.rings.empty());
+  EXPECT_EQ(get_register(0x1123), 64u);
+}
+
+TEST_F(DeviceTest, OddAccessesAreToldAndHarmNothing) {
+  const auto before = model_faults();
+  testing::internal::CaptureStderr();
+  put<uint16_t>(2, 0x800, 1);
+  put<uint32_t>(2, 0x802, 1);
+  put<uint8_t>(5, 0x4000, 1);
+  put<uint32_t>(5, 0x4002, 1);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(model_faults(), before + 4);
+  EXPECT_TRUE(log_.rings.empty());
+  put_register(0x3000, 0x11223344);
+  EXPECT_EQ(get<uint8_t>(5, 0xc001), 0x33);
+  EXPECT_EQ(get<uint64_t>(5, 0xc000), 0x11223344u);
+  EXPECT_EQ(get<uint32_t>(5, 0xbffe), 0x33440000u);
+}
+
+// soc15 mode 1 reset without PSP: mark the engine as hung, switch bus mastering off.
+TEST_F(DeviceTest, DriverResetsTheChip) {
+  put<uint16_t>(kConfig, PCI_COMMAND, PCI_COMMAND_MASTER | PCI_COMMAND_MEMORY);
+  put_register(0x3000, 1);
+  put_register(0x2880, 1);
+  put<uint32_t>(0, 0x1000, 77);
+  put_register(0x4f, 0x20000000);
+  put<uint16_t>(kConfig, PCI_COMMAND, PCI_COMMAND_MEMORY);
+  EXPECT_EQ(log_.resets, 1);
+  EXPECT_EQ(get_register(0x3000), 0u);
+  EXPECT_EQ(get_register(0x2880), 0u);
+  EXPECT_EQ(get_register(0x53), 0x200u) << "the BIOS has run";
+  EXPECT_EQ(get_register(0xde3), 256u);
+  EXPECT_EQ(get<uint16_t>(kConfig, PCI_COMMAND), PCI_COMMAND_MEMORY) << "only the chip was reset";
+  EXPECT_EQ(get<uint32_t>(0, 0x1000), 77u);
+}
+
+TEST_F(DeviceTest, LeavingBusMasteringAloneResetsNothing) {
+  put<uint16_t>(kConfig, PCI_COMMAND, PCI_COMMAND_MASTER);
+  put<uint16_t>(kConfig, PCI_COMMAND, 0);
+  EXPECT_EQ(log_.resets, 0);
+}
+
+TEST_F(DeviceTest, InterruptIsSignalledByEventfd) {
+  const GuestRam ram(1 << 16);
+  ASSERT_TRUE(device_->map_dma({.iova = 0, .size = 1 << 16}, ram.fd(), 0).ok());
+  base::Fd event(eventfd(0, EFD_NONBLOCK));
+  put_register(0x1121, 0x10);
+  put_register(0x1126, 0x8000);
+  put_register(0x1120, 1 | 6 << 1 | 1 << 8 | 1 << 17 | 1 << 28);
+  log_.interrupts->raise({.client = 0x14, .source = 181});
+  EXPECT_EQ(ram.get<uint32_t>(0x8000), 32u);
+  // The driver has the line only now: it must hear of what waits.
+  device_->set_interrupt(expect(event.duplicate()));
+  uint64_t count = 0;
+  EXPECT_EQ(::read(event.get(), &count, 8), 8);
+  EXPECT_EQ(count, 1u);
+  device_->set_interrupt(std::nullopt);
+  log_.interrupts->raise({.client = 0x14, .source = 181});
+  EXPECT_EQ(::read(event.get(), &count, 8), -1);
+}
+
+TEST_F(DeviceTest, DisconnectEndsAllAccessToTheGuest) {
+  const GuestRam ram(1 << 16);
+  ASSERT_TRUE(device_->map_dma({.iova = 0, .size = 1 << 16}, ram.fd(), 0).ok());
+  put_register(0x1121, 0x10);
+  put_register(0x1120, 1 | 6 << 1 | 1 << 17 | 1 << 28);
+  device_->disconnect();
+  log_.interrupts->raise({.client = 0x14, .source = 181});
+  EXPECT_EQ(ram.get<uint32_t>(0x1000), 0u);
+  EXPECT_GE(log_.resets, 1);
+}
+
+TEST_F(DeviceTest, RomHoldsTheVbios) {
+  EXPECT_EQ(get<uint16_t>(PciDevice::kRomRegion, 0), 0xaa55);
+  const uint32_t value = 1;
+  EXPECT_EQ(code_of(device_->write(PciDevice::kRomRegion, 0,
+                                   std::as_bytes(std::span(&value, 1)))), EINVAL);
+}
+
+TEST_F(DeviceTest, EnginesAreStoppedBeforeTheMemoryGoes) {
+  device_.reset();
+  EXPECT_EQ(log_.stops, 1);
+}
+
+TEST(Device, RefusesWhatCannotBe) {
+  EngineLog log;
+  for (const uint64_t size : {0ull, 3ull << 28, 128ull << 20, 128ull << 30})
+    EXPECT_EQ(code_of(Device::create({.vram_size = size}, factory(log))), EINVAL) << size;
+  EXPECT_EQ(code_of(Device::create({.trace = "/none/x"}, factory(log))), ENOENT);
+  EXPECT_EQ(code_of(Device::create({.nodes = 2}, factory(log))), EINVAL);
+}
+
+TEST(Device, ErrorOfAnEngineIsTheDevices) {
+  const auto result = Device::create(
+      {}, [](Memory&, Registers&, InterruptSink&)
+              -> base::Result<std::vector<std::unique_ptr<Engine>>> {
+        return base::Error::of(EEXIST, "overlap");
+      });
+  EXPECT_EQ(code_of(result), EEXIST);
+}
+
+}  // namespace
+}  // namespace gpu

@@ -192,7 +192,7 @@ class Checker:
             raise
         problems = [f"left behind: {text}" for text in differences(guest.usage, before)]
         problems += [str(complaint) for complaint in guest.kernel.of(number)]
-        problems += guest.model_faults()
+        problems += guest.model_faults(number)
         self.record(step.suite, step.title, record.finish(status, problems))
 
     def _leave(self, guest: Guest, name: str) -> None:

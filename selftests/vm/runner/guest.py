@@ -205,9 +205,10 @@ class Guest:
         verb, text = self._expect(("unloaded", "fail"), Deadline(120), "rmmod amdgpu")
         return decode(text) if verb == "fail" else ""
 
-    def model_faults(self) -> list[str]:
-        """Complaints of the GPU models since the last call."""
-        return self._gpus.new_faults() if self._gpus else []
+    def model_faults(self, command: int | None = None) -> list[str]:
+        """Complaints of the GPU models since the last call, but for those that it allowed."""
+        faults = self._gpus.new_faults() if self._gpus else []
+        return [text for text in faults if not self.kernel.allows(command, text)]
 
     def halt(self) -> str:
         """Powers the guest off in order; empty, or what went wrong in doing so."""

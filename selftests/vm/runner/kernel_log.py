@@ -2,7 +2,8 @@
 """Finds complaints of the kernel in its log.
 
 init writes "vm: begin N" and "vm: end N" round each command. A command that provokes complaints
-says so beforehand, on /dev/kmsg: "vm: allow REGULAR-EXPRESSION", valid until its end.
+says so beforehand, on /dev/kmsg: "vm: allow REGULAR-EXPRESSION", valid until its end. That also
+goes for what the GPU models complain about.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Watcher:
         self.current: int | None = None
         self.finished: set[int] = set()
         self.complaints: list[Complaint] = []
-        self._allowed: list[re.Pattern[str]] = []
+        self._allowed: list[tuple[int | None, re.Pattern[str]]] = []
 
     def line(self, raw: str) -> None:
         text = message(raw)
@@ -71,10 +72,13 @@ class Watcher:
         if PANIC.search(text):
             self.panicked = True
         complaint = COMPLAINTS.search(text) and not HARMLESS.search(text)
-        if complaint and not any(pattern.search(text) for pattern in self._allowed):
+        if complaint and not self.allows(self.current, text):
             self.complaints.append(Complaint(self.current, text))
         elif self.complaints and len(self.complaints[-1].context) < LINES_KEPT:
             self.complaints[-1].context.append(text)
+
+    def allows(self, command: int | None, text: str) -> bool:
+        return any(number == command and pattern.search(text) for number, pattern in self._allowed)
 
     def of(self, command: int | None) -> list[Complaint]:
         return [complaint for complaint in self.complaints if complaint.command == command]
@@ -82,7 +86,7 @@ class Watcher:
     def _mark(self, verb: str, argument: str) -> None:
         if verb == "allow":
             try:
-                self._allowed.append(re.compile(argument))
+                self._allowed.append((self.current, re.compile(argument)))
             except re.error as error:
                 self.complaints.append(Complaint(self.current, f"vm: allow {argument}: {error}"))
         elif argument.isdigit() and verb == "begin":
@@ -90,4 +94,3 @@ class Watcher:
         elif argument.isdigit():
             self.finished.add(int(argument))
             self.current = None
-            self._allowed.clear()

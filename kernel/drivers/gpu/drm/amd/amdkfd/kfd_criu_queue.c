@@ -147,7 +147,8 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	mqd = criu_writer_tail(&dump->writer, record.mqd_size);
 	stack = criu_writer_tail(&dump->writer, record.mqd_stack_size);
 	dump->num_queues++;
-	if (!mqd || !stack)
+	/* A piece of nothing may be at no address. */
+	if (!mqd || (!stack && record.mqd_stack_size))
 		return 0;
 	ret = dqm->ops.checkpoint_mqd(dqm, q, mqd, stack);
 	if (!ret)

@@ -104,9 +104,12 @@ base::Result<Step> AqlQueue::next_packet() {
 
 base::Result<Step> AqlQueue::run_packet(const Packet& packet) {
   switch (bits(packet[0], 7, 0)) {
-    case aql::kBarrierAnd: return barrier(packet, true);
-    case aql::kBarrierOr: return barrier(packet, false);
-    case aql::kVendor: return vendor(packet);
+    case aql::kBarrierAnd:
+      return barrier(packet, true);
+    case aql::kBarrierOr:
+      return barrier(packet, false);
+    case aql::kVendor:
+      return vendor(packet);
     case aql::kKernelDispatch:
       return refuse(QueueException::kDispatchCodeInvalid, aql::kErrorIllegalInstruction,
                     "a kernel dispatch cannot run: the model has no shader cores");
@@ -126,8 +129,7 @@ base::Result<Step> AqlQueue::barrier(const Packet& packet, bool all) {
     const uint64_t handle = word_pair(packet, 2 + 2 * i);
     if (!handle) continue;
     any_signal = true;
-    const auto value =
-        TRY(context_.memory.load<uint64_t>(space(), handle + aql::kSignalValue));
+    const auto value = TRY(context_.memory.load<uint64_t>(space(), handle + aql::kSignalValue));
     if (value == 0) any_done = true;
     if (value != 0 && all) return Step::kWait;
   }
@@ -152,17 +154,25 @@ base::Result<Step> AqlQueue::vendor(const Packet& packet) {
 base::Result<Step> AqlQueue::barrier_value(const Packet& packet) {
   const uint64_t handle = word_pair(packet, 2);
   if (handle) {
-    const auto value =
-        TRY(context_.memory.load<uint64_t>(space(), handle + aql::kSignalValue));
+    const auto value = TRY(context_.memory.load<uint64_t>(space(), handle + aql::kSignalValue));
     const auto masked = static_cast<int64_t>(value & word_pair(packet, 6));
     const auto wanted = static_cast<int64_t>(word_pair(packet, 4));
     bool met = false;
     switch (packet[8]) {
-      case 0: met = masked == wanted; break;
-      case 1: met = masked != wanted; break;
-      case 2: met = masked < wanted; break;
-      case 3: met = masked >= wanted; break;
-      default: break;
+      case 0:
+        met = masked == wanted;
+        break;
+      case 1:
+        met = masked != wanted;
+        break;
+      case 2:
+        met = masked < wanted;
+        break;
+      case 3:
+        met = masked >= wanted;
+        break;
+      default:
+        break;
     }
     if (!met) return Step::kWait;
   }

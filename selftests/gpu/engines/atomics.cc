@@ -14,20 +14,34 @@ std::optional<T> apply(uint32_t operation, T old, T source, T compare) {
   using Signed = std::make_signed_t<T>;
   const auto less = static_cast<Signed>(source) < static_cast<Signed>(old);
   switch (operation) {
-    case 0x07: return source;
-    case 0x08: return old == compare ? source : old;
-    case 0x0f: return old + source;
-    case 0x10: return old - source;
-    case 0x11: return less ? source : old;
-    case 0x12: return std::min(old, source);
-    case 0x13: return less ? old : source;
-    case 0x14: return std::max(old, source);
-    case 0x15: return old & source;
-    case 0x16: return old | source;
-    case 0x17: return old ^ source;
-    case 0x18: return old >= source ? 0 : old + 1;
-    case 0x19: return old == 0 || old > source ? source : old - 1;
-    default: return std::nullopt;
+    case 0x07:
+      return source;
+    case 0x08:
+      return old == compare ? source : old;
+    case 0x0f:
+      return old + source;
+    case 0x10:
+      return old - source;
+    case 0x11:
+      return less ? source : old;
+    case 0x12:
+      return std::min(old, source);
+    case 0x13:
+      return less ? old : source;
+    case 0x14:
+      return std::max(old, source);
+    case 0x15:
+      return old & source;
+    case 0x16:
+      return old | source;
+    case 0x17:
+      return old ^ source;
+    case 0x18:
+      return old >= source ? 0 : old + 1;
+    case 0x19:
+      return old == 0 || old > source ? source : old - 1;
+    default:
+      return std::nullopt;
   }
 }
 

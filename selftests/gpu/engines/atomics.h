@@ -25,13 +25,20 @@ constexpr bool atomic_is_compare_swap(uint32_t operation) { return (operation & 
 template <typename T>
 constexpr bool poll_matches(unsigned function, T value, T reference) {
   switch (function) {
-    case 1: return value < reference;
-    case 2: return value <= reference;
-    case 3: return value == reference;
-    case 4: return value != reference;
-    case 5: return value >= reference;
-    case 6: return value > reference;
-    default: return true;
+    case 1:
+      return value < reference;
+    case 2:
+      return value <= reference;
+    case 3:
+      return value == reference;
+    case 4:
+      return value != reference;
+    case 5:
+      return value >= reference;
+    case 6:
+      return value > reference;
+    default:
+      return true;
   }
 }
 

@@ -7,9 +7,6 @@
 namespace gpu {
 namespace {
 
-// One hold of guest memory never lasts longer than this many bytes.
-constexpr uint64_t kPiece = 1 << 20;
-
 // pattern, repeated, so that the first byte written is byte `phase` of an element.
 void fill_span(std::span<std::byte> span, uint32_t pattern, unsigned element, uint64_t phase) {
   if (element == 1 || pattern == 0) {
@@ -31,10 +28,11 @@ void fill_span(std::span<std::byte> span, uint32_t pattern, unsigned element, ui
 
 base::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t target,
                         uint64_t size, uint64_t& progress, Budget& budget) {
+  // The budget bounds how long guest memory is held.
+  const Memory::Hold hold = memory.hold();
   while (progress < size) {
     if (budget.bytes == 0) return Step::kMore;
-    const Memory::Hold hold = memory.hold();
-    const uint64_t want = std::min({size - progress, budget.bytes, kPiece});
+    const uint64_t want = std::min(size - progress, budget.bytes);
     const auto from = TRY(memory.window(space, source + progress, want, false));
     const auto to = TRY(memory.window(space, target + progress, from.size(), true));
     memmove(to.data(), from.data(), to.size());
@@ -46,10 +44,11 @@ base::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t t
 
 base::Result<Step> fill(Memory& memory, Space space, uint64_t target, uint64_t size,
                         uint32_t pattern, unsigned element, uint64_t& progress, Budget& budget) {
+  // The budget bounds how long guest memory is held.
+  const Memory::Hold hold = memory.hold();
   while (progress < size) {
     if (budget.bytes == 0) return Step::kMore;
-    const Memory::Hold hold = memory.hold();
-    const uint64_t want = std::min({size - progress, budget.bytes, kPiece});
+    const uint64_t want = std::min(size - progress, budget.bytes);
     const auto to = TRY(memory.window(space, target + progress, want, true));
     fill_span(to, pattern, element, progress);
     progress += to.size();

@@ -45,8 +45,11 @@ void CommandProcessor::activate(HqdSlot slot) {
   spec.vmid = bits(state.at(mqd::kVmid), 3, 0);
   spec.mqd = state.pair(mqd::kBase) & ~uint64_t{3};
   spec.slot = slot;
-  const Pm4::Setup setup = {.slot = slot, .vmid = spec.vmid, .doorbell = spec.doorbell,
-                            .scheduler = this, .manages = Queue::Owner::kKiq};
+  const Pm4::Setup setup = {.slot = slot,
+                            .vmid = spec.vmid,
+                            .doorbell = spec.doorbell,
+                            .scheduler = this,
+                            .manages = Queue::Owner::kKiq};
   auto queue = make_compute_queue(context_, spec, setup, state);
   if (!queue.ok()) {
     context_.report(spec.name + ": " + queue.error().message());
@@ -90,8 +93,10 @@ base::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner issuer
   const auto vmid = vmid_for(current_pasid_);
   current_vmid_ = vmid.value_or(0);
   if (!vmid) {
-    context_.report(std::format("no VMID is left for the process with pasid {:#x}: "
-                                "its queues do not run", current_pasid_));
+    context_.report(
+        std::format("no VMID is left for the process with pasid {:#x}: "
+                    "its queues do not run",
+                    current_pasid_));
     return Step::kDone;
   }
   context_.memory.bind_vmid(*vmid, current_pasid_, join(body[1], body[2]));
@@ -142,6 +147,8 @@ void CommandProcessor::map_one(const Target& target) {
                       .wptr_poll = target.wptr_poll,
                       .is_static = bits(target.control, 23, 21) >= 2};
   if (from_run_list && !spec.vmid) return;
+  // A run list replaces the one before it, also without an unmap in between.
+  if (Queue* old = table_.find(target.doorbell)) unmap(*old, true);
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
   base::Status mapped;
@@ -155,8 +162,8 @@ void CommandProcessor::map_one(const Target& target) {
     mapped = base::Error::of(EINVAL, "engine {} does not exist", engine);
   }
   if (!mapped.ok()) {
-    context_.report(std::format("a queue with doorbell {:#x} cannot be mapped: {}",
-                                target.doorbell, mapped.error().message()));
+    context_.report(std::format("a queue with doorbell {:#x} cannot be mapped: {}", target.doorbell,
+                                mapped.error().message()));
   }
 }
 
@@ -183,14 +190,16 @@ base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spe
     if (Queue* old = table_.find(*spec.slot)) unmap(*old, false);
   }
   const HqdSlot slot = spec.slot.value_or(HqdSlot{});
-  const bool is_hiq =
-      target.issuer == Queue::Owner::kKiq && bits(target.control, 28, 26) == kHiq;
+  const bool is_hiq = target.issuer == Queue::Owner::kKiq && bits(target.control, 28, 26) == kHiq;
   const bool is_user = target.issuer == Queue::Owner::kRunList;
   spec.name = queue_name(is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ", slot);
   state.at(mqd::kVmid) = spec.vmid;
   state.at(mqd::kActive) = 1;
-  const Pm4::Setup setup = {.slot = slot, .vmid = spec.vmid, .pasid = spec.pasid,
-                            .doorbell = spec.doorbell, .scheduler = is_hiq ? this : nullptr,
+  const Pm4::Setup setup = {.slot = slot,
+                            .vmid = spec.vmid,
+                            .pasid = spec.pasid,
+                            .doorbell = spec.doorbell,
+                            .scheduler = is_hiq ? this : nullptr,
                             .manages = Queue::Owner::kRunList};
   const auto visible = spec.slot;
   auto queue = TRY(make_compute_queue(context_, std::move(spec), setup, state));
@@ -205,9 +214,8 @@ std::optional<HqdSlot> CommandProcessor::free_slot() {
   for (unsigned bit = 0; bit < 64; ++bit) {
     if (!(queue_mask_ >> bit & 1)) continue;
     const unsigned pipe = bit / kQueuesPerPipe;
-    const HqdSlot slot = {.me = 1 + pipe / kPipesPerMe,
-                          .pipe = pipe % kPipesPerMe,
-                          .queue = bit % kQueuesPerPipe};
+    const HqdSlot slot = {
+        .me = 1 + pipe / kPipesPerMe, .pipe = pipe % kPipesPerMe, .queue = bit % kQueuesPerPipe};
     if (!table_.find(slot)) return slot;
   }
   return std::nullopt;

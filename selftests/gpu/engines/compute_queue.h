@@ -16,8 +16,7 @@ base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, Queue:
 
 class Pm4Queue : public PacketQueue {
  public:
-  Pm4Queue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
-           const HqdState& state);
+  Pm4Queue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring, const HqdState& state);
 
   base::Status start();
   void doorbell(uint64_t value, unsigned size) override;
@@ -37,8 +36,7 @@ class Pm4Queue : public PacketQueue {
 
 class AqlQueue : public Queue {
  public:
-  AqlQueue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
-           const HqdState& state);
+  AqlQueue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring, const HqdState& state);
 
   void start();
   bool run(Budget& budget) override;

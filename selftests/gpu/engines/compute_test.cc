@@ -39,10 +39,11 @@ TEST_F(Pm4Test, WritesData) {
 
 TEST_F(Pm4Test, CopiesDataFromMemoryImmediateAndClock) {
   gpu_.memory.put<uint64_t>(queue_.base, kTarget, 0x1122334455667788);
-  ASSERT_TRUE(run(
-      pm4_packet(pm4::kCopyData, {1u << 16 | 5 << 8 | 1, low32(kTarget), 0, low32(kTarget + 8), 0}) +
-      pm4_packet(pm4::kCopyData, {5 << 8 | 5, 77, 0, low32(kTarget + 16), 0}) +
-      pm4_packet(pm4::kCopyData, {1u << 16 | 5 << 8 | 9, 0, 0, low32(kTarget + 24), 0})));
+  ASSERT_TRUE(
+      run(pm4_packet(pm4::kCopyData,
+                     {1u << 16 | 5 << 8 | 1, low32(kTarget), 0, low32(kTarget + 8), 0}) +
+          pm4_packet(pm4::kCopyData, {5 << 8 | 5, 77, 0, low32(kTarget + 16), 0}) +
+          pm4_packet(pm4::kCopyData, {1u << 16 | 5 << 8 | 9, 0, 0, low32(kTarget + 24), 0})));
   EXPECT_EQ(get<uint64_t>(kTarget + 8), 0x1122334455667788u);
   EXPECT_EQ(get<uint64_t>(kTarget + 16), 77u);
   EXPECT_NE(get<uint64_t>(kTarget + 24), 0u);
@@ -50,10 +51,9 @@ TEST_F(Pm4Test, CopiesDataFromMemoryImmediateAndClock) {
 
 TEST_F(Pm4Test, DmaDataCopiesAndFills) {
   for (uint32_t i = 0; i < 2000; ++i) gpu_.memory.put<uint32_t>(queue_.base, kTarget + 4 * i, i);
-  ASSERT_TRUE(run(pm4_packet(pm4::kDmaData, {0, low32(kTarget), 0, low32(kTarget + 0x10000), 0,
-                                             8000}) +
-                  pm4_packet(pm4::kDmaData, {2u << 29, 0xabcd1234, 0, low32(kTarget + 0x20000), 0,
-                                             8000})));
+  ASSERT_TRUE(
+      run(pm4_packet(pm4::kDmaData, {0, low32(kTarget), 0, low32(kTarget + 0x10000), 0, 8000}) +
+          pm4_packet(pm4::kDmaData, {2u << 29, 0xabcd1234, 0, low32(kTarget + 0x20000), 0, 8000})));
   EXPECT_EQ(get<uint32_t>(kTarget + 0x10000 + 4 * 1999), 1999u);
   EXPECT_EQ(get<uint32_t>(kTarget + 0x10000 + 8000), 0u);
   EXPECT_EQ(get<uint32_t>(kTarget + 0x20000 + 7996), 0xabcd1234u);
@@ -67,9 +67,11 @@ TEST_F(Pm4Test, AtomicAddsInMemory) {
 }
 
 TEST_F(Pm4Test, WaitsForMemoryWithEveryFunction) {
-  struct Case { uint32_t function, not_yet, now; };
-  for (const Case& one : {Case{1, 10, 9}, {2, 11, 10}, {3, 9, 10}, {4, 10, 9}, {5, 9, 10},
-                          {6, 10, 11}}) {
+  struct Case {
+    uint32_t function, not_yet, now;
+  };
+  for (const Case& one :
+       {Case{1, 10, 9}, {2, 11, 10}, {3, 9, 10}, {4, 10, 9}, {5, 9, 10}, {6, 10, 11}}) {
     gpu_.memory.put<uint32_t>(queue_.base, kTarget, one.not_yet);
     gpu_.submit(queue_, pm4_packet(pm4::kWaitRegMem,
                                    {1u << 4 | one.function, low32(kTarget), 0, 10, ~0u, 4}) +
@@ -83,8 +85,9 @@ TEST_F(Pm4Test, WaitsForMemoryWithEveryFunction) {
 
 TEST_F(Pm4Test, Waits64BitsWide) {
   gpu_.memory.put<uint64_t>(queue_.base, kTarget, 1);
-  gpu_.submit(queue_, pm4_packet(pm4::kWaitRegMem64, {1u << 4 | 3, low32(kTarget), 0, 1, 1, ~0u,
-                                                      ~0u, 4}) + pm4_write(kFence, {1}));
+  gpu_.submit(queue_,
+              pm4_packet(pm4::kWaitRegMem64, {1u << 4 | 3, low32(kTarget), 0, 1, 1, ~0u, ~0u, 4}) +
+                  pm4_write(kFence, {1}));
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(get<uint32_t>(kFence), 0u);
   gpu_.memory.put<uint64_t>(queue_.base, kTarget, 0x100000001);
@@ -116,8 +119,8 @@ TEST_F(Pm4Test, ConditionalExecutionSkips) {
 TEST_F(Pm4Test, ReleaseMemWritesThenInterrupts) {
   uint32_t seen = 0;
   gpu_.interrupts.watch = [&](const Interrupt&) { seen = get<uint32_t>(kTarget); };
-  ASSERT_TRUE(run(pm4_packet(pm4::kReleaseMem, {5 << 8 | 0x14, 2u << 29 | 2 << 24, low32(kTarget),
-                                                0, 17, 18, 99})));
+  ASSERT_TRUE(run(pm4_packet(pm4::kReleaseMem,
+                             {5 << 8 | 0x14, 2u << 29 | 2 << 24, low32(kTarget), 0, 17, 18, 99})));
   EXPECT_EQ(get<uint64_t>(kTarget), 18ull << 32 | 17);
   const auto interrupts = gpu_.interrupts.all();
   ASSERT_EQ(interrupts.size(), 1u);
@@ -182,8 +185,8 @@ TEST_F(KernelQueueTest, MapsAComputeRingWhoseInterruptsNameIt) {
   gpu_.memory.put<uint32_t>(0, mqd + mqd::kPqBase * 4, 0x310000 >> 8);
   gpu_.memory.put<uint32_t>(0, mqd + mqd::kPqControl * 4, 9);
   gpu_.kiq(pm4_packet(pm4::kMapQueues, {1u << 29 | 2 << 16 | 1 << 13, 0x18, low32(mqd), 0, 0, 0}));
-  gpu_.memory.put_words(0, 0x310000, pm4_packet(pm4::kReleaseMem, {0, 1u << 29 | 2 << 24, kFence,
-                                                                   0, 5, 0, 0}));
+  gpu_.memory.put_words(0, 0x310000,
+                        pm4_packet(pm4::kReleaseMem, {0, 1u << 29 | 2 << 24, kFence, 0, 5, 0, 0}));
   gpu_.engines->ring(0x18, 8, 8);
   ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.interrupts.count(181) == 1; }));
   EXPECT_EQ(gpu_.interrupts.all()[0].ring, 2 | 1 << 2 | 1 << 4);
@@ -281,8 +284,7 @@ TEST_F(AqlTest, AnEventsMailboxIsWrittenBeforeItsInterrupt) {
 
 TEST_F(AqlTest, BarrierAndWaitsForAllBarrierOrForOne) {
   const uint64_t a = signal(0, 1), b = signal(1, 1), all = signal(2, 1), any = signal(3, 1);
-  gpu_.submit(queue_, packet(aql::kBarrierOr, any, {a, b}) +
-                          packet(aql::kBarrierAnd, all, {a, b}));
+  gpu_.submit(queue_, packet(aql::kBarrierOr, any, {a, b}) + packet(aql::kBarrierAnd, all, {a, b}));
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(value(any), 1u);
   put<uint64_t>(b + aql::kSignalValue, 0);

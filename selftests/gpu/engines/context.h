@@ -39,8 +39,8 @@ struct Budget {
 // What became of a packet.
 enum class Step {
   kDone,
-  kMore,  // the budget is spent; the stream remembers how far it came
-  kWait,  // a condition is not met; look again later
+  kMore,     // the budget is spent; the stream remembers how far it came
+  kWait,     // a condition is not met; look again later
   kStarved,  // the packet is not whole yet; the next doorbell brings the rest
 };
 

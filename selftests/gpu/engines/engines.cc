@@ -30,8 +30,7 @@ Engines::Engines(Memory& memory, Registers& registers, InterruptSink& interrupts
 
 base::Result<std::unique_ptr<Engines>> Engines::create(Memory& memory, Registers& registers,
                                                        InterruptSink& interrupts, Report report) {
-  std::unique_ptr<Engines> engines(
-      new Engines(memory, registers, interrupts, std::move(report)));
+  std::unique_ptr<Engines> engines(new Engines(memory, registers, interrupts, std::move(report)));
   TRY(engines->claim());
   return engines;
 }

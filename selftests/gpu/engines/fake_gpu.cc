@@ -237,8 +237,8 @@ void FakeGpu::run(const std::vector<TestQueue*>& queues) {
 
 bool FakeGpu::query_fence() {
   ++fence_;
-  hiq_async(pm4_packet(pm4::kQueryStatus,
-                       {2u << 30, 0, 0x1e0000, 0, low32(fence_), high32(fence_)}));
+  hiq_async(
+      pm4_packet(pm4::kQueryStatus, {2u << 30, 0, 0x1e0000, 0, low32(fence_), high32(fence_)}));
   return eventually([&] { return memory.get<uint64_t>(0, 0x1e0000) == fence_; });
 }
 
@@ -288,7 +288,8 @@ std::vector<uint32_t> sdma_fill(uint64_t to, uint32_t value, uint64_t bytes, uns
 
 std::vector<uint32_t> sdma_write(uint64_t to, std::vector<uint32_t> data) {
   return std::vector<uint32_t>{sdma::kWrite, low32(to), high32(to),
-                               static_cast<uint32_t>(data.size() - 1)} + data;
+                               static_cast<uint32_t>(data.size() - 1)} +
+         data;
 }
 
 std::vector<uint32_t> sdma_fence(uint64_t to, uint32_t value) {
@@ -297,8 +298,12 @@ std::vector<uint32_t> sdma_fence(uint64_t to, uint32_t value) {
 
 std::vector<uint32_t> sdma_poll(uint64_t address, uint32_t reference, uint32_t mask,
                                 unsigned function) {
-  return {1u << 31 | function << 28 | sdma::kPollRegMem, low32(address), high32(address),
-          reference, mask, 0xfff << 16 | 10};
+  return {1u << 31 | function << 28 | sdma::kPollRegMem,
+          low32(address),
+          high32(address),
+          reference,
+          mask,
+          0xfff << 16 | 10};
 }
 
 }  // namespace gpu::test

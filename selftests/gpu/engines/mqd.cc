@@ -4,9 +4,9 @@
 namespace gpu {
 
 SavedPlace::Words SavedPlace::pack() const {
-  Words words = {kMagic,         low32(ring_next), high32(ring_next), low32(progress),
-                 high32(progress), skip,           depth,             low32(started),
-                 high32(started), called};
+  Words words = {
+      kMagic, low32(ring_next), high32(ring_next), low32(progress), high32(progress), skip,
+      depth,  low32(started),   high32(started),   called};
   size_t at = 10;
   for (const Ib& ib : ibs) {
     words[at++] = low32(ib.base);

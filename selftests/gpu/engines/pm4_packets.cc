@@ -114,13 +114,12 @@ base::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
   const uint32_t mask = words[4];
   uint32_t value;
   if (writes_first) {
-    // Writes the reference to one register, once, then waits for the other.
+    // Writes the reference to one register, once, then waits for the masked bits of it in the
+    // other: a TLB invalidation request, and its acknowledgement of the VMID.
     if (!stream.progress()) write_register(stream, register_of(words[1]), reference);
     stream.progress() = 1;
     reference &= mask;
     value = context_.registers.read(register_of(words[2]));
-    // The driver's TLB flush writes a whole request and waits for its VMID's bit alone.
-    reference &= mask;
   } else if (in_memory) {
     value = TRY(context_.memory.load<uint32_t>(stream.space(), address_of(words, 1)));
   } else {
@@ -182,9 +181,14 @@ base::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
   const uint64_t data = join(words[4], words[5]);
   base::Status stored;
   switch (data_select) {
-    case 0: break;
-    case 1: stored = context_.memory.store<uint32_t>(stream.space(), address, low32(data)); break;
-    case 2: stored = context_.memory.store<uint64_t>(stream.space(), address, data); break;
+    case 0:
+      break;
+    case 1:
+      stored = context_.memory.store<uint32_t>(stream.space(), address, low32(data));
+      break;
+    case 2:
+      stored = context_.memory.store<uint64_t>(stream.space(), address, data);
+      break;
     case 3:
     case 4:
       stored = context_.memory.store<uint64_t>(stream.space(), address, Context::clock());
@@ -208,8 +212,7 @@ base::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& budget) {
   const bool fixed_address = bits(command, 28, 28) || bits(command, 29, 29);
   const bool from_memory = source_select == 0 || source_select == kFromL2;
   const bool to_memory = target_select == 0 || target_select == kToL2;
-  if (!to_memory || (!from_memory && source_select != kFromData) || in_registers ||
-      fixed_address) {
+  if (!to_memory || (!from_memory && source_select != kFromData) || in_registers || fixed_address) {
     return base::Error::of(EINVAL, "DMA_DATA {:#x} with command {:#x} is not modelled", words[0],
                            command);
   }

@@ -2,6 +2,7 @@
 // Preemption in the middle of everything, and what the MQD must carry.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include "engines/fake_gpu.h"
 
@@ -70,8 +71,8 @@ TEST_F(PreemptionTest, CopiesGoOnAtTheVeryByte) {
 TEST_F(PreemptionTest, AQueueGoesOnOnAnotherGpu) {
   TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0, 3);
   // A poll inside of an indirect buffer, between two halves of the work.
-  const auto ib = sdma_write(kTarget, {1}) + sdma_poll(kTarget + 64, 7) +
-                  sdma_write(kTarget + 4, {2});
+  const auto ib =
+      sdma_write(kTarget, {1}) + sdma_poll(kTarget + 64, 7) + sdma_write(kTarget + 4, {2});
   gpu_.memory.put_words(queue.base, 0x20000, ib);
   gpu_.append(queue, std::vector<uint32_t>{sdma::kIndirect, 0x20000, 0,
                                            static_cast<uint32_t>(ib.size()), 0, 0} +
@@ -92,8 +93,8 @@ TEST_F(PreemptionTest, AQueueGoesOnOnAnotherGpu) {
               other.memory.space(0).begin() + restored.mqd);
   other.run({&restored});
   other.memory.put<uint32_t>(queue.base, kTarget + 64, 7);
-  ASSERT_TRUE(FakeGpu::eventually(
-      [&] { return other.memory.get<uint32_t>(queue.base, kFence) == 1; }));
+  ASSERT_TRUE(
+      FakeGpu::eventually([&] { return other.memory.get<uint32_t>(queue.base, kFence) == 1; }));
   EXPECT_EQ(other.memory.get<uint64_t>(queue.base, kTarget), 0x200000000u);
 }
 
@@ -146,8 +147,8 @@ TEST_F(PreemptionTest, AVendorBufferIsNotStartedTwice) {
   gpu_.append(aql, words);
   for (int i = 0; i < 3; ++i) {
     gpu_.run({&aql});
-    ASSERT_TRUE(FakeGpu::eventually(
-        [&] { return gpu_.memory.get<uint64_t>(aql.base, kTarget) == 1; }));
+    ASSERT_TRUE(
+        FakeGpu::eventually([&] { return gpu_.memory.get<uint64_t>(aql.base, kTarget) == 1; }));
     ASSERT_TRUE(gpu_.preempt());
   }
   gpu_.memory.put<uint32_t>(aql.base, kTarget + 8, 1);
@@ -193,13 +194,26 @@ TEST_F(PreemptionTest, ProcessesKeepTheirMemoryWhenTheirVmidChanges) {
 TEST_F(PreemptionTest, MoreQueuesThanDescriptorsAllRun) {
   std::vector<TestQueue> queues;
   std::vector<TestQueue*> list;
-  for (unsigned i = 0; i < 30; ++i) queues.push_back(gpu_.make(TestQueue::kPm4, 1 + i / 15, i % 15));
+  for (unsigned i = 0; i < 30; ++i)
+    queues.push_back(gpu_.make(TestQueue::kPm4, 1 + i / 15, i % 15));
   for (TestQueue& queue : queues) list.push_back(&queue);
   gpu_.run(list);
   for (unsigned i = 0; i < 30; ++i) gpu_.submit(queues[i], pm4_write(kFence + 8 * i, {i + 1}));
   for (unsigned i = 0; i < 30; ++i) EXPECT_TRUE(fenced(queues[i], i + 1, kFence + 8 * i)) << i;
   EXPECT_TRUE(gpu_.preempt());
   EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(PreemptionTest, ARunListReplacesTheOneBeforeWithoutALoss) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  std::vector<uint32_t> words;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    words = words + pm4_packet(pm4::kAtomicMem, {0x2f, low32(kTarget), 0, 1, 0, 0, 0, 0});
+  }
+  gpu_.append(queue, words + pm4_write(kFence, {1}));
+  for (int i = 0; i < 20; ++i) gpu_.run({&queue});
+  ASSERT_TRUE(fenced(queue, 1));
+  EXPECT_EQ(gpu_.memory.get<uint64_t>(queue.base, kTarget), 1000u);
 }
 
 TEST_F(PreemptionTest, OnlyTheProcessNamedIsTakenAway) {
@@ -237,8 +251,7 @@ TEST_F(PreemptionTest, DependentWorkCrossesEnginesInOrder) {
     on_a = on_a + sdma_poll(tokens, i - 1) + sdma_write(data, {i}) + sdma_fence(tokens + 8, i);
     on_b = on_b + sdma_poll(tokens + 8, i) + sdma_copy(data, data + 4 * i, 4) +
            sdma_fence(tokens + 16, i);
-    on_c = on_c + pm4_packet(pm4::kWaitRegMem,
-                             {1u << 4 | 3, low32(tokens + 16), 0, i, ~0u, 4}) +
+    on_c = on_c + pm4_packet(pm4::kWaitRegMem, {1u << 4 | 3, low32(tokens + 16), 0, i, ~0u, 4}) +
            pm4_write(tokens, {i});
   }
   gpu_.submit(b, on_b);
@@ -287,6 +300,24 @@ TEST_F(PreemptionTest, WithoutAVmidAProcessDoesNotRunAndIsNamed) {
   gpu_.submit(queues[12], pm4_write(kFence, {1}));
   EXPECT_TRUE(fenced(queues[12], 1));
   EXPECT_TRUE(gpu_.preempt());
+}
+
+double cpu_seconds() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+TEST_F(PreemptionTest, IdleQueuesCostNothingAndWaitingOnesLittle) {
+  TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0);
+  gpu_.run({&queue});
+  double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(cpu_seconds() - before, 0.003);
+  gpu_.submit(queue, sdma_poll(kTarget, 1));
+  before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(cpu_seconds() - before, 0.1);
 }
 
 TEST(SavedPlaceTest, SurvivesPackingAndRefusesNonsense) {

@@ -86,9 +86,9 @@ base::Result<std::unique_ptr<SdmaQueue>> SdmaEngine::start(const Words& words) {
       .ring = {.base = pair(words, reg::kSdmaRbBase) << 8, .dwords = uint64_t{1} << log2_dwords},
       .rptr = pair(words, reg::kSdmaRbRptr),
       .wptr = pair(words, reg::kSdmaRbWptr),
-      .rptr_report = control & kRptrWriteback ? join(words[reg::kSdmaRbRptrAddrLo] & ~3u,
-                                                     words[reg::kSdmaRbRptrAddrHi])
-                                              : 0,
+      .rptr_report = control & kRptrWriteback
+                         ? join(words[reg::kSdmaRbRptrAddrLo] & ~3u, words[reg::kSdmaRbRptrAddrHi])
+                         : 0,
       .show = [this](uint64_t rptr, uint64_t wptr) { show(rptr, wptr); },
       .user = false,
   };

@@ -56,8 +56,8 @@ base::Result<Step> SdmaQueue::execute(Budget& budget) {
   Words words = TRY(stream_.peek(1));
   const Packet* packet = find(words[0]);
   if (!packet) {
-    return base::Error::of(EINVAL, "SDMA opcode {:#x}.{:#x} is not modelled",
-                           bits(words[0], 7, 0), bits(words[0], 15, 8));
+    return base::Error::of(EINVAL, "SDMA opcode {:#x}.{:#x} is not modelled", bits(words[0], 7, 0),
+                           bits(words[0], 15, 8));
   }
   words = TRY(stream_.peek(packet->head));
   if (words.size() < packet->head) return Step::kStarved;
@@ -205,8 +205,8 @@ base::Result<Step> SdmaQueue::atomic_op(Words words, Budget&) {
   const uint32_t operation = bits(words[0], 31, 25);
   const AtomicOperands operands = {.source = join(words[3], words[4]),
                                    .compare = join(words[5], words[6])};
-  const uint64_t old = TRY(atomic(context_.memory, stream_.space(), join(words[1], words[2]),
-                                  operation, operands));
+  const uint64_t old =
+      TRY(atomic(context_.memory, stream_.space(), join(words[1], words[2]), operation, operands));
   const bool loop = bits(words[0], 16, 16) && atomic_is_compare_swap(operation);
   const uint64_t mask = atomic_is_64(operation) ? ~uint64_t{0} : 0xffffffff;
   return loop && (old & mask) != (operands.compare & mask) ? Step::kWait : Step::kDone;

@@ -23,8 +23,7 @@ class SdmaQueue : public PacketQueue {
 
   static base::Result<std::unique_ptr<SdmaQueue>> create(Context& context, Spec spec, Setup setup);
   // From an MQD at spec.mqd.
-  static base::Result<std::unique_ptr<SdmaQueue>> map(Context& context, Spec spec,
-                                                      unsigned engine);
+  static base::Result<std::unique_ptr<SdmaQueue>> map(Context& context, Spec spec, unsigned engine);
 
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;

@@ -65,8 +65,8 @@ TEST_F(SdmaTest, BroadcastCopiesToBothTargets) {
 TEST_F(SdmaTest, SubWindowCopiesARectangleBetweenDifferentPitches) {
   fill_source(1 << 16);
   // 4-byte elements; 5 x 3 x 2 from (1, 2, 0), pitch 64, slice 1024, to (3, 1, 0), pitch 100.
-  ASSERT_TRUE(run({2u << 29 | 4 << 8 | sdma::kCopy, low32(kSource), 0, 2 << 16 | 1, 63 << 13,
-                   1023, low32(kTarget), 0, 1 << 16 | 3, 99 << 13, 1999, 2 << 16 | 4, 1}));
+  ASSERT_TRUE(run({2u << 29 | 4 << 8 | sdma::kCopy, low32(kSource), 0, 2 << 16 | 1, 63 << 13, 1023,
+                   low32(kTarget), 0, 1 << 16 | 3, 99 << 13, 1999, 2 << 16 | 4, 1}));
   for (uint64_t z = 0; z < 2; ++z) {
     for (uint64_t y = 0; y < 3; ++y) {
       const uint64_t from = kSource + 4 * (z * 1024 + (2 + y) * 64 + 1);
@@ -105,8 +105,8 @@ TEST_F(SdmaTest, WritesAnyNumberOfDoublewords) {
 
 TEST_F(SdmaTest, GeneratesPageTableEntries) {
   const uint32_t count = 1000;
-  ASSERT_TRUE(run({sdma::kPtePde, low32(kTarget), 0, 0x73, 0x80000000, 0x1000, 0x5, 0x2000, 0,
-                   count - 1}));
+  ASSERT_TRUE(
+      run({sdma::kPtePde, low32(kTarget), 0, 0x73, 0x80000000, 0x1000, 0x5, 0x2000, 0, count - 1}));
   for (uint64_t i : {0u, 1u, 511u, 512u, 999u}) {
     EXPECT_EQ(get<uint64_t>(kTarget + i * 8), (0x500001000ull + i * 0x2000) | 0x8000000000000073)
         << i;
@@ -115,9 +115,10 @@ TEST_F(SdmaTest, GeneratesPageTableEntries) {
 }
 
 TEST_F(SdmaTest, RunsIndirectBuffersAndNestedOnes) {
-  gpu_.memory.put_words(queue_.base, 0x20000, sdma_write(kTarget, {1}) +
-                        std::vector<uint32_t>{sdma::kIndirect, 0x21000, 0, 5, 0, 0} +
-                        sdma_write(kTarget + 8, {3}));
+  gpu_.memory.put_words(queue_.base, 0x20000,
+                        sdma_write(kTarget, {1}) +
+                            std::vector<uint32_t>{sdma::kIndirect, 0x21000, 0, 5, 0, 0} +
+                            sdma_write(kTarget + 8, {3}));
   gpu_.memory.put_words(queue_.base, 0x21000, sdma_write(kTarget + 4, {2}));
   ASSERT_TRUE(run({sdma::kIndirect, 0x20000, 0, 16, 0, 0}));
   EXPECT_EQ(get<uint64_t>(kTarget), 0x200000001u);
@@ -127,8 +128,8 @@ TEST_F(SdmaTest, RunsIndirectBuffersAndNestedOnes) {
 TEST_F(SdmaTest, AtomicsAddAndCompareSwap) {
   gpu_.memory.put<uint64_t>(queue_.base, kTarget, 0xffffffff);
   gpu_.memory.put<uint32_t>(queue_.base, kTarget + 8, 5);
-  ASSERT_TRUE(run({0x2fu << 25 | sdma::kAtomic, low32(kTarget), 0, 2, 0, 0, 0, 0,
-                   0x08u << 25 | sdma::kAtomic, low32(kTarget + 8), 0, 9, 0, 5, 0, 0,
+  ASSERT_TRUE(run({0x2fu << 25 | sdma::kAtomic, low32(kTarget),     0, 2,  0, 0, 0, 0,
+                   0x08u << 25 | sdma::kAtomic, low32(kTarget + 8), 0, 9,  0, 5, 0, 0,
                    0x08u << 25 | sdma::kAtomic, low32(kTarget + 8), 0, 11, 0, 5, 0, 0}));
   EXPECT_EQ(get<uint64_t>(kTarget), 0x100000001u);
   EXPECT_EQ(get<uint32_t>(kTarget + 8), 9u);
@@ -137,7 +138,8 @@ TEST_F(SdmaTest, AtomicsAddAndCompareSwap) {
 TEST_F(SdmaTest, LoopedCompareSwapTakesALock) {
   gpu_.memory.put<uint32_t>(queue_.base, kTarget, 1);
   gpu_.submit(queue_, std::vector<uint32_t>{0x08u << 25 | 1 << 16 | sdma::kAtomic, low32(kTarget),
-                                            0, 7, 0, 0, 0, 10} + sdma_fence(kFence, 99));
+                                            0, 7, 0, 0, 0, 10} +
+                          sdma_fence(kFence, 99));
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(get<uint32_t>(kFence), 0u);
   gpu_.memory.put<uint32_t>(queue_.base, kTarget, 0);
@@ -218,9 +220,9 @@ TEST_F(SdmaTest, AnUnknownPacketStopsTheQueueWithOneMessage) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(get<uint32_t>(kFence), 0u);
   EXPECT_EQ(gpu_.reports().size(), 1u);
-  EXPECT_THAT(gpu_.reports()[0], ::testing::AllOf(::testing::HasSubstr("SDMA3"),
-                                                  ::testing::HasSubstr("0x00000033"),
-                                                  ::testing::HasSubstr("opcode 0x33")));
+  EXPECT_THAT(gpu_.reports()[0],
+              ::testing::AllOf(::testing::HasSubstr("SDMA3"), ::testing::HasSubstr("0x00000033"),
+                               ::testing::HasSubstr("opcode 0x33")));
   EXPECT_TRUE(gpu_.preempt());
 }
 
@@ -260,8 +262,7 @@ TEST_F(SdmaRingTest, ShowsItsPointersInRegistersAndMemory) {
   ASSERT_TRUE(fence(1, 1));
   const uint32_t rptr = reg::kSdmaBases[1] + reg::kSdmaRbRptr;
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(rptr) == 16; }));
-  EXPECT_TRUE(
-      FakeGpu::eventually([&] { return gpu_.memory.get<uint64_t>(0, 0x180008) == 16; }));
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.get<uint64_t>(0, 0x180008) == 16; }));
 }
 
 TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndStartsAnew) {

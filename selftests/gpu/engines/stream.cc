@@ -17,8 +17,10 @@ Space Stream::space() const {
 
 base::Status Stream::set_wptr(uint64_t wptr) {
   if (wptr - place_.ring_next > ring_.dwords) {
-    return base::Error::of(EINVAL, "write pointer {:#x} does not fit read pointer {:#x} and {:#x} "
-                           "doublewords of ring", wptr, place_.ring_next, ring_.dwords);
+    return base::Error::of(EINVAL,
+                           "write pointer {:#x} does not fit read pointer {:#x} and {:#x} "
+                           "doublewords of ring",
+                           wptr, place_.ring_next, ring_.dwords);
   }
   wptr_ = wptr;
   return {};
@@ -56,8 +58,10 @@ base::Result<std::span<const uint32_t>> Stream::peek(size_t count) {
   if (place_.depth) {
     const SavedPlace::Ib& ib = place_.ibs[place_.depth - 1];
     if (count > ib.size - ib.next) {
-      return base::Error::of(EINVAL, "a packet of {} doublewords does not fit the {} left of its "
-                             "indirect buffer", count, ib.size - ib.next);
+      return base::Error::of(EINVAL,
+                             "a packet of {} doublewords does not fit the {} left of its "
+                             "indirect buffer",
+                             count, ib.size - ib.next);
     }
     words_.resize(std::min<size_t>(wanted, ib.size - ib.next));
     TRY(load(next_address(), words_));

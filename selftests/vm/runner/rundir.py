@@ -7,10 +7,12 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 
 PREFIX = "amdgpu-vm-"
+YOUNG_SECONDS = 60
 
 
 def _try_lock(directory: Path) -> int | None:
@@ -30,7 +32,12 @@ def _try_lock(directory: Path) -> int | None:
 def remove_stale(parent: Path) -> None:
     """Removes directories of runs that died without cleaning up: nobody holds their lock."""
     for directory in parent.glob(PREFIX + "*"):
-        if directory.stat().st_uid != os.getuid() or (directory / "keep").exists():
+        try:
+            status = directory.stat()
+        except FileNotFoundError:
+            continue  # its run has just removed it
+        young = status.st_mtime > time.time() - YOUNG_SECONDS  # perhaps not locked yet
+        if young or status.st_uid != os.getuid() or (directory / "keep").exists():
             continue
         fd = _try_lock(directory)
         if fd is not None:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+import os
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from .rundir import PREFIX, YOUNG_SECONDS, LockedDirectory, LogDirectory, remove_stale
+
+
+def make_old(path: Path) -> None:
+    long_ago = time.time() - YOUNG_SECONDS - 10
+    os.utime(path, (long_ago, long_ago))
+
+
+class RunDirectoryTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self._directory.cleanup)
+        self.top = Path(self._directory.name)
+
+    def test_is_gone_afterwards(self) -> None:
+        with LockedDirectory(self.top) as run:
+            (run.path / "file").touch()
+        self.assertEqual(list(self.top.iterdir()), [])
+
+    def test_stays_if_asked_to(self) -> None:
+        with LockedDirectory(self.top, keep=True) as run:
+            pass
+        make_old(run.path)
+        remove_stale(self.top)
+        self.assertTrue(run.path.exists())
+
+    def test_what_a_killed_run_left_is_removed(self) -> None:
+        left = self.top / (PREFIX + "left")
+        left.mkdir()
+        remove_stale(self.top)
+        self.assertTrue(left.exists(), "its run may not have locked it yet")
+        make_old(left)
+        remove_stale(self.top)
+        self.assertFalse(left.exists())
+
+    def test_that_of_a_run_at_work_is_not_removed(self) -> None:
+        with LockedDirectory(self.top) as run:
+            make_old(run.path)
+            remove_stale(self.top)
+            self.assertTrue(run.path.exists())
+
+
+class LogDirectoryTest(unittest.TestCase):
+    def test_is_emptied_and_never_shared(self) -> None:
+        with tempfile.TemporaryDirectory() as top:
+            with LogDirectory(Path(top), "a") as first:
+                (first.path / "old").touch()
+                with LogDirectory(Path(top), "a") as second:
+                    self.assertEqual(second.path.name, "a-2")
+                self.assertTrue((first.path / "old").exists())
+            with LogDirectory(Path(top), "a") as again:
+                self.assertEqual(list(again.path.iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

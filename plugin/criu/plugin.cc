@@ -30,7 +30,8 @@ Status Plugin::prepare() {
   if (stage_ == kStageRestore && required_by_images()) {
     auto images = TRY(image::Set::load(TRY(image_directory())));
     restore_.emplace(TRY(restore::Restore::create(
-        {*parts_.api, host_, *store_, parts_.make_engine, options_}, std::move(images))));
+        {*parts_.api, host_, *store_, parts_.make_engine, options_, image_directory},
+        std::move(images))));
   }
   return {};
 }

@@ -117,8 +117,7 @@ Status Dump::checkpoint(Member& member, const std::vector<topology::Gpu>& gpus) 
 Status Dump::add_vmas(Member& member) {
   image::Process& image = member.image;
   for (const host::ProcessVma& vma : member.vmas) {
-    image::Vma record{vma.start, vma.end,      vma.offset, vma.node.kind == NodeKind::kKfd,
-                      0,         vma.continues};
+    image::Vma record{vma.start, vma.end, vma.offset, vma.node.kind == NodeKind::kKfd, 0};
     if (!record.kfd) {
       auto device = std::ranges::find_if(image.devices, [&](const image::Device& d) {
         return d.gpu.render_minor == vma.node.minor;

@@ -117,17 +117,14 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
   std::ifstream maps(std::format("/proc/{}/maps", pid));
   if (!maps) return Error::of(errno, "cannot read the mappings of process {}", pid);
   std::vector<ProcessVma> result;
-  dev_t previous = 0;  // device of the file-backed mapping before; 0: not a device
   for (std::string line; std::getline(maps, line);) {
     const auto map = parse_maps_line(line);
     if (!map || map->inode == 0) continue;
     struct stat status;
     const std::string link = std::format("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
-    const bool device = stat(link.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
-    const dev_t before = std::exchange(previous, device ? status.st_rdev : 0);
-    if (!device) continue;
+    if (stat(link.c_str(), &status) != 0) continue;
     if (const auto node = classify(status))
-      result.push_back({map->start, map->end, map->offset, *node, before == status.st_rdev});
+      result.push_back({map->start, map->end, map->offset, *node});
   }
   return result;
 }

@@ -49,7 +49,6 @@ struct ProcessVma {
   uint64_t end;
   uint64_t offset;
   NodeId node;
-  bool continues;  // see image::Vma
 };
 
 class Host {

@@ -172,7 +172,8 @@ Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
   TRY(read_at(file, name, header.metadata_offset, metadata));
   if (checksum(metadata) != header.metadata_sum)
     return Error::of(EBADMSG, "image {}: its metadata is damaged (checksum does not match)", name);
-  return Opened{name, std::move(file), header.metadata_offset, std::move(metadata)};
+  return Opened{name, std::move(file), header.metadata_offset, header.metadata_sum,
+                std::move(metadata)};
 }
 
 }  // namespace image

@@ -75,6 +75,7 @@ struct Opened {
   std::string name;
   Fd file;
   uint64_t data_end = 0;
+  Sum metadata_sum{};
   std::vector<std::byte> metadata;
 
   // Errors name the file.

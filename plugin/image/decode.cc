@@ -84,8 +84,7 @@ kernel::Bo decode(const AmdgpuCriu__Pb__Bo& message) {
 }
 
 Vma decode(const AmdgpuCriu__Pb__Vma& message) {
-  return {message.start, message.end,    message.offset,
-          !!message.kfd, message.gpu_id, !!message.continues};
+  return {message.start, message.end, message.offset, !!message.kfd, message.gpu_id};
 }
 
 Status check(const Process& process, const Opened& from) {

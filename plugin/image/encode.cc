@@ -98,7 +98,6 @@ void add_vma(ProcessMessages& all, const Vma& vma) {
   SET(message, offset, vma.offset);
   SET(message, kfd, vma.kfd);
   SET(message, gpu_id, vma.gpu_id);
-  SET(message, continues, vma.continues);
 }
 
 // What one encoded object's repeated fields point to.

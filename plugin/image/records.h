@@ -31,8 +31,6 @@ struct Vma {
   uint64_t offset = 0;
   bool kfd = false;
   uint32_t gpu_id = 0;  // of Device, when !kfd
-  // The file-backed mapping before it in the address space is of the same node.
-  bool continues = false;
 };
 
 struct Process {

@@ -77,8 +77,7 @@ Status Set::add(int directory, const std::string& name) {
     case Kind::kContents: {
       Contents contents = TRY(decode_contents(opened));
       TRY(check_name(name, contents_file_name(contents.process, contents.gpu_id)));
-      opened.metadata.clear();
-      contents_.push_back({std::move(contents), std::move(opened)});
+      contents_.push_back({name, std::move(contents), opened.data_end, opened.metadata_sum});
       return {};
     }
   }
@@ -112,7 +111,7 @@ Status Set::check() const {
     if (!file.kfd && (!device || !device->has_vm))
       return bad(name, "is of a GPU that its process does not use");
   }
-  for (const ContentsFile& file : contents_) TRY(same_dump(file.contents.dump_id, file.file.name));
+  for (const ContentsFile& file : contents_) TRY(same_dump(file.contents.dump_id, file.name));
   return check_contents();
 }
 
@@ -121,10 +120,10 @@ Status Set::check_contents() const {
   for (const ContentsFile& file : contents_) {
     if (!processes_.contains(file.contents.process))
       return Error::of(ENOENT, "image {} is missing; {} needs it",
-                       process_file_name(file.contents.process), file.file.name);
+                       process_file_name(file.contents.process), file.name);
     for (const Object& object : file.contents.objects)
       if (!saved.emplace(object.object_id, object.size).second)
-        return bad(file.file.name, "an object's contents are there twice");
+        return bad(file.name, "an object's contents are there twice");
   }
   for (const auto& [index, process] : processes_)
     for (const kernel::Bo& bo : process.bos) {
@@ -154,9 +153,11 @@ Status verify_object(const Opened& file, const Object& object) {
   return {};
 }
 
-Status verify_data(const Set::ContentsFile& file) {
-  for (const Object& object : file.contents.objects) TRY(verify_object(file.file, object));
-  return {};
+Result<Opened> Set::ContentsFile::open(int directory) const {
+  Opened opened = TRY(open_file(directory, name, Kind::kContents));
+  if (opened.metadata_sum != metadata_sum || opened.data_end != data_end)
+    return bad(name, "was changed during the restore");
+  return opened;
 }
 
 }  // namespace image

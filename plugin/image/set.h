@@ -19,9 +19,16 @@ class Set {
   // contents files, whose chunks are verified when they are read.
   static Result<Set> load(int directory);
 
+  // Not kept open: CRIU closes in a restored task what its main process had opened.
   struct ContentsFile {
+    std::string name;
     Contents contents;
-    Opened file;
+    uint64_t data_end = 0;
+    Sum metadata_sum{};
+
+    uint64_t bytes() const { return data_end - kDataStart; }
+    // Refuses a file that is not the one that was verified.
+    Result<Opened> open(int directory) const;
   };
 
   bool empty() const { return processes_.empty() && files_.empty() && contents_.empty(); }
@@ -41,6 +48,5 @@ class Set {
 
 // Reads every chunk and compares it with its checksum; the first bad one is the error.
 Status verify_object(const Opened& file, const Object& object);
-Status verify_data(const Set::ContentsFile& file);
 
 }  // namespace image

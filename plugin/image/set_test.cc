@@ -36,7 +36,7 @@ Process sample_process(const DumpId& id) {
   bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
   bo.flags = AMDGPU_CRIU_BO_CONTENTS;
   process.bos = {bo};
-  process.vmas = {{0x1000, 0x3000, 0x100000000, false, 0x11, true}};
+  process.vmas = {{0x1000, 0x3000, 0x100000000, false, 0x11}};
   process.num_queues = 2;
   return process;
 }
@@ -72,8 +72,11 @@ class ImageSet : public testing::Test {
     auto set = Set::load(dir_.fd());
     if (!set.ok()) return set.error().message();
     for (const auto& file : set->contents()) {
-      const Status status = verify_data(file);
-      if (!status.ok()) return status.error().message();
+      const auto opened = file.open(dir_.fd());
+      if (!opened.ok()) return opened.error().message();
+      for (const Object& object : file.contents.objects)
+        if (const Status status = verify_object(*opened, object); !status.ok())
+          return status.error().message();
     }
     return "";
   }
@@ -100,7 +103,6 @@ TEST_F(ImageSet, ReadsBackWhatWasWritten) {
   EXPECT_EQ(memcmp(&process.bos[0], &expected.bos[0], sizeof(kernel::Bo)), 0);
   ASSERT_EQ(process.vmas.size(), 1u);
   EXPECT_EQ(process.vmas[0].end, 0x3000u);
-  EXPECT_TRUE(process.vmas[0].continues);
   EXPECT_TRUE(set->files().at(0xa).kfd);
   EXPECT_EQ(set->files().at(0xb).status_flags, static_cast<uint32_t>(O_NONBLOCK));
   EXPECT_EQ(problem(), "");
@@ -157,6 +159,14 @@ TEST_F(ImageSet, AnUnknownFormatIsRefusedByNumber) {
   memcpy(bytes.data(), &header, sizeof(header));
   dir_.write(name, bytes);
   EXPECT_THAT(problem(), HasSubstr("is of format 2; this plugin reads format 1"));
+}
+
+TEST_F(ImageSet, AFileExchangedAfterItWasVerifiedIsRefused) {
+  auto set = std::move(*Set::load(dir_.fd()));
+  EXPECT_TRUE(set.contents()[0].open(dir_.fd()).ok());
+  write_contents(new_dump_id());
+  EXPECT_THAT(set.contents()[0].open(dir_.fd()).error().message(),
+              HasSubstr("changed during the restore"));
 }
 
 TEST_F(ImageSet, ARenamedFileIsRefused) {

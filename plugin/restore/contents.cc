@@ -66,10 +66,10 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
   return wanted;
 }
 
-Status fill_contents(gpu::Engine& engine, const image::Set::ContentsFile& from,
-                     const DmabufSource& dmabuf) {
-  Filler filler(engine, from.file);
-  for (const image::Object& object : from.contents.objects) {
+Status fill_contents(gpu::Engine& engine, const image::Opened& file,
+                     std::span<const image::Object> objects, const DmabufSource& dmabuf) {
+  Filler filler(engine, file);
+  for (const image::Object& object : objects) {
     const base::Fd fd = TRY(dmabuf(object.object_id));
     TRY(filler.add(object, TRY(engine.import(fd, object.size))));
   }

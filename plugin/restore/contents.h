@@ -16,7 +16,7 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
 
 // No chunk reaches the GPU before its checksum was found right. While one chunk is read and
 // checked, the copies of those before it are under way.
-base::Status fill_contents(gpu::Engine& engine, const image::Set::ContentsFile& from,
-                           const DmabufSource& dmabuf);
+base::Status fill_contents(gpu::Engine& engine, const image::Opened& file,
+                           std::span<const image::Object> objects, const DmabufSource& dmabuf);
 
 }  // namespace restore

@@ -128,7 +128,7 @@ Status Restore::fill(const image::Process& process, const Fd& kfd, const Fd& ses
   for (const auto& file : images_.contents()) {
     if (file.contents.process != process.index) continue;
     if (env_.options.test_skip_contents)
-      base::log_warning("TEST SWITCH: {} is NOT restored", file.file.name);
+      base::log_warning("TEST SWITCH: {} is NOT restored", file.name);
     else
       TRY(fill_from(file, process, kfd, session));
   }
@@ -139,7 +139,7 @@ Status Restore::fill_from(const image::Set::ContentsFile& file, const image::Pro
                           const Fd& kfd, const Fd& session) {
   const image::Device* device = find_device(process, file.contents.gpu_id);
   if (!device)
-    return Error::of(EBADMSG, "image {} is of a GPU that its process does not use", file.file.name);
+    return Error::of(EBADMSG, "image {} is of a GPU that its process does not use", file.name);
   const auto start = std::chrono::steady_clock::now();
   const unsigned minor = minors_.at(targets_.at(device->actual_gpu_id));
   auto engine = TRY(env_.make_engine(TRY(env_.host.open_render(minor)),
@@ -147,11 +147,11 @@ Status Restore::fill_from(const image::Set::ContentsFile& file, const image::Pro
   auto dmabuf = [&](uint64_t id) {
     return env_.api.dmabuf(kernel::kfd_node(kfd), session.get(), id);
   };
-  Status status = fill_contents(*engine, file, dmabuf);
-  if (!status.ok()) return std::move(status).error().within("restoring " + file.file.name);
+  const image::Opened opened = TRY(file.open(TRY(env_.image_directory())));
+  Status status = fill_contents(*engine, opened, file.contents.objects, dmabuf);
+  if (!status.ok()) return std::move(status).error().within("restoring " + file.name);
   const auto spent = std::chrono::steady_clock::now() - start;
-  base::log_info("filled {} BOs, {} bytes in {} ms", file.contents.objects.size(),
-                 file.file.data_end - image::kDataStart,
+  base::log_info("filled {} BOs, {} bytes in {} ms", file.contents.objects.size(), file.bytes(),
                  std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
   return {};
 }
@@ -170,9 +170,7 @@ Result<std::optional<NewMapping>> Restore::map(uint64_t start) {
   if (vma == vmas.end()) return std::optional<NewMapping>();
   NewMapping mapping;
   mapping.offset = TRY(image::restored_offset(task_->image, *vma, targets_));
-  if (!vma->continues)
-    mapping.file =
-        TRY(env_.store.get(vma->kfd ? task_->kfd_id : task_->render_ids.at(vma->gpu_id)));
+  mapping.file = TRY(env_.store.get(vma->kfd ? task_->kfd_id : task_->render_ids.at(vma->gpu_id)));
   return std::optional(std::move(mapping));
 }
 

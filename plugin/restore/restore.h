@@ -26,11 +26,14 @@ struct Environment {
   FdStore& store;
   gpu::EngineFactory make_engine;
   options::Options options;
+  Result<int> (*image_directory)();  // another descriptor in each process
 };
 
 struct NewMapping {
   uint64_t offset;
-  Fd file;  // not valid: CRIU maps with the file it already has for the mapping before
+  // Of each mapping a descriptor of its own: CRIU knows every mapping of a device as another file,
+  // takes the descriptor it is given, and closes it when it has mapped.
+  Fd file;
 };
 
 class Restore {

@@ -105,12 +105,12 @@ Json set_json(const image::Set& set) {
     uint64_t chunks = 0;
     for (const auto& object : file.contents.objects) chunks += object.chunks.size();
     contents.push_back(
-        Json::Object{{"name", file.file.name},
+        Json::Object{{"name", file.name},
                      {"process", file.contents.process},
                      {"gpu_id", file.contents.gpu_id},
                      {"objects", static_cast<uint64_t>(file.contents.objects.size())},
                      {"chunks", chunks},
-                     {"bytes", file.file.data_end - image::kDataStart}});
+                     {"bytes", file.bytes()}});
   }
   return Json::Object{{"format", image::kFormat},
                       {"dump_id", dump_id_of(set)},
@@ -146,8 +146,8 @@ void print(const image::Set& set) {
            file.kfd ? "/dev/kfd" : std::format("render node of GPU {:#x}", file.gpu_id).c_str(),
            file.process);
   for (const auto& file : set.contents())
-    printf("%s: %zu objects, %llu bytes\n", file.file.name.c_str(), file.contents.objects.size(),
-           static_cast<unsigned long long>(file.file.data_end - image::kDataStart));
+    printf("%s: %zu objects, %llu bytes\n", file.name.c_str(), file.contents.objects.size(),
+           static_cast<unsigned long long>(file.bytes()));
 }
 
 }  // namespace

@@ -61,14 +61,16 @@ base::Result<Verdict> verify_all(int directory) {
     if (verdict.findings.empty()) verdict.findings.push_back({"", set.error().message()});
     return verdict;
   }
-  for (const auto& file : set->contents())
+  for (const auto& file : set->contents()) {
+    const image::Opened opened = TRY(file.open(directory));
     for (const auto& object : file.contents.objects) {
-      const Status status = image::verify_object(file.file, object);
+      const Status status = image::verify_object(opened, object);
       if (!status.ok())
         verdict.findings.push_back(
-            {file.file.name, status.error().message() + victims_of(*set, object.object_id)});
+            {file.name, status.error().message() + victims_of(*set, object.object_id)});
       verdict.bytes += object.size;
     }
+  }
   return verdict;
 }
 

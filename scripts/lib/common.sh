@@ -39,6 +39,15 @@ with_lock() {
   flock "$fd"
 }
 
+stage_lock() { printf '%s\n' "$TOP/build/stage/.lock-$1"; }
+
+# hold_stage NAME: build/stage/NAME stays as it is until the calling shell ends.
+hold_stage() {
+  local fd
+  exec {fd}>"$(stage_lock "$1")"
+  flock -s "$fd"
+}
+
 # run_logged NAME COMMAND...: output to build/log/NAME.log; on failure its tail and path.
 run_logged() {
   local log=$LOGS/$1.log rc=0

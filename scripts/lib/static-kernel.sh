@@ -48,6 +48,7 @@ check_hooks() {
 kbuild_ours() {
   local source objects=()
   "$TOP/scripts/stage"
+  hold_stage 7.2
   while read -r source; do
     source=${source#kernel/drivers/gpu/drm/amd/}
     [[ $source == *.c && $source != *_test.c ]] || continue
@@ -58,7 +59,7 @@ kbuild_ours() {
   ((${#objects[@]} > 0)) || return 0
   mkdir -p "$KERNEL_OBJECTS"
   make -C "/usr/src/linux-headers-$(<"$LAB/kernel-release")" M="$TOP" MO="$KERNEL_OBJECTS" \
-    --no-print-directory -j"$(nproc)" "$@" "${objects[@]}"
+    STAGED=1 --no-print-directory -j"$(nproc)" "$@" "${objects[@]}"
 }
 
 # W=1e: a warning is an error, so that a file with one is never taken for built.

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RESTORE and blobs, as a hostile or careless caller gives them. Every refusal is followed by the
+ * right blob, in the same process: it was refused for that one reason, and nothing was left behind.
+ */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+
+#include "blob_edit.h"
+#include "criu.h"
+#include "state.h"
+
+FIXTURE(blob) {
+	struct state_image saved;
+	struct blob blob;
+	struct kfd kfd;
+	int session;
+};
+
+FIXTURE_SETUP(blob)
+{
+	struct kfd_gpu gpu;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, state_image_make(&self->saved));
+	ASSERT_EQ(0, state_target_open(&self->kfd, &self->saved));
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	ASSERT_TRUE(blob_copy(&self->blob, self->saved.image.blob, self->saved.image.blob_size));
+}
+
+/* The right one, which the edits never touch. */
+static int restore_right(FIXTURE_DATA(blob) *self)
+{
+	return criu_restore(&self->kfd.node, self->session, &self->saved.image);
+}
+
+FIXTURE_TEARDOWN(blob)
+{
+	EXPECT_EQ(0, restore_right(self));
+	blob_free(&self->blob);
+	close(self->session);
+	kfd_close(&self->kfd);
+	state_image_free(&self->saved);
+}
+
+static int restore_blob(FIXTURE_DATA(blob) *self, const void *blob, __u64 size)
+{
+	struct amdgpu_criu_state args = criu_image_args(self->session, &self->saved.image);
+
+	args.blob = (uintptr_t)blob;
+	args.blob_size = size;
+	return criu_op(&self->kfd.node, RESTORE, &args);
+}
+
+/* The edited blob; afterwards it is the right one again. */
+static int restore_edited(FIXTURE_DATA(blob) *self)
+{
+	int ret;
+
+	blob_repair(&self->blob);
+	ret = restore_blob(self, self->blob.data, self->blob.size);
+	blob_free(&self->blob);
+	return blob_copy(&self->blob, self->saved.image.blob, self->saved.image.blob_size) ?
+	       ret : -ENOMEM;
+}
+
+/*
+ * For a child: a target and a session of its own, because an object of a session
+ * is restored once.
+ */
+static int become_target(FIXTURE_DATA(blob) *self)
+{
+	int ret = state_target_open(&self->kfd, &self->saved);
+
+	if (ret)
+		return ret;
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	return self->session < 0 ? self->session : 0;
+}
+
+TEST_F(blob, truncated_is_EBADMSG)
+{
+	size_t size;
+
+	for (size = 0; size < self->blob.size; size += size % 8 ? 89 : 1) {
+		EXPECT_EQ(-EBADMSG, restore_blob(self, self->blob.data, size)) {
+			TH_LOG("%zu of %zu bytes", size, self->blob.size);
+		}
+	}
+}
+
+TEST_F(blob, sizes_that_no_blob_has_are_EBADMSG)
+{
+	static const __u64 sizes[] = {
+		0, 8, 31, (256 << 20) + 8, 0x100000000ULL, 1ULL << 63, ~0ULL,
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		EXPECT_EQ(-EBADMSG, restore_blob(self, self->blob.data, sizes[i]));
+	}
+}
+
+TEST_F(blob, that_cannot_be_read_is_EFAULT)
+{
+	struct criu_hole hole;
+
+	ASSERT_EQ(0, criu_hole_make(&hole));
+	EXPECT_EQ(-EFAULT, restore_blob(self, NULL, self->blob.size));
+	EXPECT_EQ(-EFAULT, restore_blob(self, hole.hole - 64, self->blob.size));
+	EXPECT_EQ(-EFAULT, restore_blob(self, (void *)0xffff800000000000UL, self->blob.size));
+}
+
+TEST_F(blob, with_a_flipped_bit_is_EBADMSG)
+{
+	size_t at;
+
+	for (at = 0; at < self->blob.size; at += at < 512 ? 1 : 61) {
+		int ret;
+
+		self->blob.data[at] ^= 1 << at % 8;
+		ret = restore_blob(self, self->blob.data, self->blob.size);
+		self->blob.data[at] ^= 1 << at % 8;
+		/* A higher format number cannot be told from a newer format. */
+		EXPECT_TRUE(ret == -EBADMSG || (at >= 8 && at < 12 && ret == -EOPNOTSUPP)) {
+			TH_LOG("byte %zu: %d", at, ret);
+		}
+	}
+}
+
+TEST_F(blob, of_a_newer_format_is_EOPNOTSUPP)
+{
+	blob_header(&self->blob)->format++;
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	blob_header(&self->blob)->flags = 1;
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+}
+
+TEST_F(blob, of_something_else_is_EOPNOTSUPP)
+{
+	size_t at = blob_find(&self->blob, BLOB_IDENTITY, 0);
+	struct blob_identity *identity = blob_payload(&self->blob, at);
+
+	identity->driver[0] = 'x';
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	identity = blob_payload(&self->blob, at);
+	identity->node = 2;
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	identity = blob_payload(&self->blob, at);
+	identity->page_size *= 2;
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+}
+
+static void add_unknown(struct blob *blob, __u32 flags)
+{
+	struct {
+		struct blob_record record;
+		__u64 payload;
+	} unknown = {
+		.record = {
+			.type = 0x1ff, .version = 1, .flags = flags, .fixed_size = 8, .size = 8,
+		},
+		.payload = 42,
+	};
+
+	blob_insert(blob, blob_find(blob, BLOB_END, 0), &unknown, sizeof(unknown));
+}
+
+TEST_F(blob, with_an_unknown_record_is_EOPNOTSUPP)
+{
+	add_unknown(&self->blob, 0);
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+	/* One that may be skipped, with a flag that is not known. */
+	add_unknown(&self->blob, BLOB_MAY_SKIP | 2);
+	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+}
+
+/* What makes the tests above worth something: the same, and it is taken. */
+TEST_F(blob, with_an_unknown_record_that_may_be_skipped_is_taken)
+{
+	int status;
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (become_target(self))
+			_exit(1);
+		add_unknown(&self->blob, BLOB_MAY_SKIP);
+		_exit(-restore_edited(self));
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+static const __u16 kfd_types[] = {
+	BLOB_KFD_PROCESS, BLOB_KFD_DEVICE, BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE, BLOB_KFD_EVENT,
+	BLOB_KFD_QUEUE,
+};
+
+TEST_F(blob, with_a_newer_version_of_any_record_is_EOPNOTSUPP)
+{
+	size_t i, at;
+
+	for (i = 0; i < ARRAY_SIZE(kfd_types); i++) {
+		at = blob_find(&self->blob, kfd_types[i], 0);
+		ASSERT_NE(0, at);
+		blob_record(&self->blob, at)->version = 0x7fff;
+		EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
+		blob_record(&self->blob, at)->version = 0;
+		EXPECT_EQ(-EBADMSG, restore_edited(self));
+	}
+}
+
+TEST_F(blob, with_a_field_of_the_future_in_any_record_is_EOPNOTSUPP)
+{
+	const __u64 field = 1;
+	size_t i, at;
+
+	for (i = 0; i < ARRAY_SIZE(kfd_types); i++) {
+		struct blob_record *record;
+
+		at = blob_find(&self->blob, kfd_types[i], 0);
+		record = blob_record(&self->blob, at);
+		at += sizeof(*record) + record->fixed_size;
+		record->fixed_size += 8;
+		record->size += 8;
+		blob_insert(&self->blob, at, &field, sizeof(field));
+		EXPECT_EQ(-EOPNOTSUPP, restore_edited(self)) {
+			TH_LOG("type %#x", kfd_types[i]);
+		}
+	}
+}
+
+TEST_F(blob, with_any_record_twice_is_EBADMSG)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kfd_types); i++) {
+		blob_double(&self->blob, blob_find(&self->blob, kfd_types[i], 0));
+		EXPECT_EQ(-EBADMSG, restore_edited(self)) {
+			TH_LOG("type %#x", kfd_types[i]);
+		}
+	}
+}
+
+TEST_F(blob, with_any_record_cut_short_is_EBADMSG)
+{
+	size_t i, at;
+
+	for (i = 0; i < ARRAY_SIZE(kfd_types); i++) {
+		struct blob_record *record;
+		__u32 size;
+
+		at = blob_find(&self->blob, kfd_types[i], 0);
+		record = blob_record(&self->blob, at);
+		size = record->size;
+		record->size = 0;
+		record->fixed_size = 0;
+		blob_erase(&self->blob, at + sizeof(*record), size);
+		EXPECT_EQ(-EBADMSG, restore_edited(self)) {
+			TH_LOG("type %#x", kfd_types[i]);
+		}
+	}
+}
+
+/* Something else leads to each of these. */
+TEST_F(blob, without_a_record_that_others_need_is_EBADMSG)
+{
+	static const __u16 needed[] = {
+		BLOB_IDENTITY, BLOB_KFD_PROCESS, BLOB_KFD_DEVICE, BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE,
+	};
+	size_t i, at;
+
+	for (i = 0; i < ARRAY_SIZE(needed); i++) {
+		at = blob_find(&self->blob, needed[i], 0);
+		ASSERT_NE(0, at);
+		blob_erase(&self->blob, at, sizeof(struct blob_record) +
+			   blob_record(&self->blob, at)->size);
+		EXPECT_EQ(-EBADMSG, restore_edited(self)) {
+			TH_LOG("type %#x", needed[i]);
+		}
+	}
+}
+
+TEST_F(blob, with_a_tail_longer_or_shorter_than_told_is_EBADMSG)
+{
+	static const __u16 tailed[] = { BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE, BLOB_KFD_QUEUE };
+	const __u64 zero = 0;
+	size_t i, at;
+
+	for (i = 0; i < ARRAY_SIZE(tailed); i++) {
+		struct blob_record *record;
+
+		at = blob_find(&self->blob, tailed[i], 0);
+		record = blob_record(&self->blob, at);
+		ASSERT_LT(record->fixed_size, record->size);
+		at += sizeof(*record) + record->size;
+		record->size += 8;
+		blob_insert(&self->blob, at, &zero, sizeof(zero));
+		EXPECT_EQ(-EBADMSG, restore_edited(self));
+		record = blob_record(&self->blob, blob_find(&self->blob, tailed[i], 0));
+		record->size -= 8;
+		blob_erase(&self->blob, at - 8, 8);
+		EXPECT_EQ(-EBADMSG, restore_edited(self));
+	}
+}
+
+/*
+ * Any words changed, and the checksum right: whatever comes of it, the kernel lives, and another
+ * process can still be restored. What is taken may be taken, so each has a process of its own.
+ */
+TEST_F_TIMEOUT(blob, with_random_words_and_a_right_checksum_does_no_harm, 240)
+{
+	static const __u32 words[] = { 0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffff000 };
+	int taken = 0, refused = 0;
+	unsigned int seed = 1;
+	int round;
+
+	for (round = 0; round < 150; round++) {
+		int edits, status;
+		pid_t child = fork();
+
+		ASSERT_LE(0, child);
+		if (!child) {
+			srand(seed + round);
+			if (become_target(self))
+				_exit(EFAULT);
+			for (edits = 1 + rand() % 3; edits; edits--)
+				blob_set_word(&self->blob, rand(),
+					      rand() % 2 ? words[rand() % ARRAY_SIZE(words)] :
+							   (__u32)rand());
+			status = -restore_edited(self);
+			_exit(status ? status : 255);
+		}
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_TRUE(WIFEXITED(status));
+		EXPECT_NE(EFAULT, WEXITSTATUS(status));
+		taken += WEXITSTATUS(status) == 255;
+		refused += WEXITSTATUS(status) != 255;
+	}
+	TH_LOG("taken %d, refused %d", taken, refused);
+	EXPECT_LT(15, refused);
+	EXPECT_LT(15, taken);
+}
+
+TEST_HARNESS_MAIN

@@ -62,19 +62,16 @@ base::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
                                                      const EngineFactory& engines) {
   if (!std::has_single_bit(spec.vram_size) || spec.vram_size < kMinVram ||
       spec.vram_size > kMaxVram)
-    return base::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
-                           kMinVram >> 20, kMaxVram >> 20);
+    return base::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB", kMinVram >> 20,
+                           kMaxVram >> 20);
   ConfigSpace config = TRY(ConfigSpace::create({.vram_size = spec.vram_size,
                                                 .doorbell_size = kDoorbellBytes,
                                                 .mmio_size = kMmioBytes,
                                                 .rom_size = kRomBytes}));
-  auto vram = TRY(Vram::create({.size = spec.vram_size,
-                                .hive_dir = spec.hive_dir,
-                                .node = spec.node,
-                                .nodes = spec.nodes}));
+  auto vram = TRY(Vram::create(
+      {.size = spec.vram_size, .hive_dir = spec.hive_dir, .node = spec.node, .nodes = spec.nodes}));
   auto bus = TRY(RegisterBus::create({.trace = spec.trace}));
-  std::unique_ptr<Device> device(
-      new Device(std::move(config), std::move(vram), std::move(bus)));
+  std::unique_ptr<Device> device(new Device(std::move(config), std::move(vram), std::move(bus)));
   TRY(device->put_together(engines));
   return device;
 }
@@ -113,33 +110,59 @@ Device::~Device() {
 
 PciDevice::Region Device::region(unsigned index) const {
   switch (index) {
-    case kVramBar: return {vram_->size(), true, &vram_->fd()};
-    case kDoorbellBar: return {kDoorbellBytes, true};
-    case kMmioBar: return {kMmioBytes, true};
-    case kRomRegion: return {kRomBytes, false};
-    case kConfigRegion: return {ConfigSpace::kSize, true};
-    default: return {};
+    case kVramBar:
+      return {vram_->size(), true, &vram_->fd()};
+    case kDoorbellBar:
+      return {kDoorbellBytes, true};
+    case kMmioBar:
+      return {kMmioBytes, true};
+    case kRomRegion:
+      return {kRomBytes, false};
+    case kConfigRegion:
+      return {ConfigSpace::kSize, true};
+    default:
+      return {};
   }
 }
 
 base::Status Device::read(unsigned index, uint64_t offset, std::span<std::byte> out) {
   switch (index) {
-    case kVramBar: memcpy(out.data(), vram_->own().data() + offset, out.size()); return {};
-    case kDoorbellBar: memset(out.data(), 0, out.size()); return {};  // write-only
-    case kMmioBar: read_mmio(offset, out); return {};
-    case kRomRegion: memcpy(out.data(), rom_.data() + offset, out.size()); return {};
-    case kConfigRegion: config_.read(offset, out); return {};
-    default: return base::Error::of(EINVAL, "region {} cannot be read", index);
+    case kVramBar:
+      memcpy(out.data(), vram_->own().data() + offset, out.size());
+      return {};
+    case kDoorbellBar:
+      memset(out.data(), 0, out.size());
+      return {};  // write-only
+    case kMmioBar:
+      read_mmio(offset, out);
+      return {};
+    case kRomRegion:
+      memcpy(out.data(), rom_.data() + offset, out.size());
+      return {};
+    case kConfigRegion:
+      config_.read(offset, out);
+      return {};
+    default:
+      return base::Error::of(EINVAL, "region {} cannot be read", index);
   }
 }
 
 base::Status Device::write(unsigned index, uint64_t offset, std::span<const std::byte> data) {
   switch (index) {
-    case kVramBar: memcpy(vram_->own().data() + offset, data.data(), data.size()); return {};
-    case kDoorbellBar: ring_doorbell(offset, data); return {};
-    case kMmioBar: write_mmio(offset, data); return {};
-    case kConfigRegion: write_config(offset, data); return {};
-    default: return base::Error::of(EINVAL, "region {} cannot be written", index);
+    case kVramBar:
+      memcpy(vram_->own().data() + offset, data.data(), data.size());
+      return {};
+    case kDoorbellBar:
+      ring_doorbell(offset, data);
+      return {};
+    case kMmioBar:
+      write_mmio(offset, data);
+      return {};
+    case kConfigRegion:
+      write_config(offset, data);
+      return {};
+    default:
+      return base::Error::of(EINVAL, "region {} cannot be written", index);
   }
 }
 

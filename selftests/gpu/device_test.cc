@@ -38,8 +38,8 @@ class FakeEngine : public Engine {
 };
 
 EngineFactory factory(EngineLog& log) {
-  return [&log](Memory&, Registers&, InterruptSink& interrupts)
-             -> base::Result<std::vector<std::unique_ptr<Engine>>> {
+  return [&log](Memory&, Registers&,
+                InterruptSink& interrupts) -> base::Result<std::vector<std::unique_ptr<Engine>>> {
     log.interrupts = &interrupts;
     std::vector<std::unique_ptr<Engine>> engines;
     engines.push_back(std::make_unique<FakeEngine>(log));
@@ -63,8 +63,7 @@ class DeviceTest : public testing::Test {
   uint32_t get_register(uint32_t dword) { return get<uint32_t>(5, 4 * dword); }
 
   EngineLog log_;
-  std::unique_ptr<Device> device_ =
-      expect(Device::create({.vram_size = 256 << 20}, factory(log_)));
+  std::unique_ptr<Device> device_ = expect(Device::create({.vram_size = 256 << 20}, factory(log_)));
 };
 
 TEST_F(DeviceTest, RegionsAreThoseOfTheGpu) {
@@ -165,8 +164,8 @@ TEST_F(DeviceTest, DisconnectEndsAllAccessToTheGuest) {
 TEST_F(DeviceTest, RomHoldsTheVbios) {
   EXPECT_EQ(get<uint16_t>(PciDevice::kRomRegion, 0), 0xaa55);
   const uint32_t value = 1;
-  EXPECT_EQ(code_of(device_->write(PciDevice::kRomRegion, 0,
-                                   std::as_bytes(std::span(&value, 1)))), EINVAL);
+  EXPECT_EQ(code_of(device_->write(PciDevice::kRomRegion, 0, std::as_bytes(std::span(&value, 1)))),
+            EINVAL);
 }
 
 TEST_F(DeviceTest, EnginesAreStoppedBeforeTheMemoryGoes) {
@@ -183,11 +182,12 @@ TEST(Device, RefusesWhatCannotBe) {
 }
 
 TEST(Device, ErrorOfAnEngineIsTheDevices) {
-  const auto result = Device::create(
-      {}, [](Memory&, Registers&, InterruptSink&)
-              -> base::Result<std::vector<std::unique_ptr<Engine>>> {
-        return base::Error::of(EEXIST, "overlap");
-      });
+  const auto result =
+      Device::create({},
+                     [](Memory&, Registers&,
+                        InterruptSink&) -> base::Result<std::vector<std::unique_ptr<Engine>>> {
+                       return base::Error::of(EEXIST, "overlap");
+                     });
   EXPECT_EQ(code_of(result), EEXIST);
 }
 

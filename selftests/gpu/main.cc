@@ -54,8 +54,9 @@ void describe(CLI::App& app, Options& options) {
                  "Write the firmware files for the guest's /lib/firmware/amdgpu and exit")
       ->type_name("DIR")
       ->check(CLI::ExistingDirectory);
-  app.footer("Serves one client and exits when it closes, or on SIGTERM or SIGINT.\n"
-             "Exit status: 0 served, 1 could not serve, 2 wrong usage.");
+  app.footer(
+      "Serves one client and exits when it closes, or on SIGTERM or SIGINT.\n"
+      "Exit status: 0 served, 1 could not serve, 2 wrong usage.");
 }
 
 // The one set of engines there is, as the device wants to see it.
@@ -75,9 +76,9 @@ class EngineSet final : public gpu::Engine {
 base::Result<std::vector<std::unique_ptr<gpu::Engine>>> make_engines(
     gpu::Memory& memory, gpu::Registers& registers, gpu::InterruptSink& interrupts) {
   std::vector<std::unique_ptr<gpu::Engine>> engines;
-  engines.push_back(std::make_unique<EngineSet>(TRY(gpu::Engines::create(
-      memory, registers, interrupts,
-      [](const std::string& text) { gpu::model_fault("{}", text); }))));
+  engines.push_back(std::make_unique<EngineSet>(
+      TRY(gpu::Engines::create(memory, registers, interrupts,
+                               [](const std::string& text) { gpu::model_fault("{}", text); }))));
   return engines;
 }
 

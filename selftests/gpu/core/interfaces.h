@@ -22,16 +22,17 @@ namespace gpu {
 // The two translation hubs: GC for the command processor, MM for SDMA (MMHUB).
 enum class Hub : uint8_t { kGfx, kMm };
 
-// A virtual address space: VMID 0 is the driver's (frame buffer and GART apertures), 1..15 page tables.
+// A virtual address space: VMID 0 is the driver's (frame buffer and GART apertures), 1..15 page
+// tables.
 struct Space {
   Hub hub;
   unsigned vmid;
 };
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
-// the fault as the hardware does (status registers, interrupt); bytes before it may have been moved.
-// Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the guest's CPUs
-// only after everything written before it.
+// the fault as the hardware does (status registers, interrupt); bytes before it may have been
+// moved. Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the guest's
+// CPUs only after everything written before it.
 class Memory {
  public:
   // Keeps guest memory mapped here although the guest may unmap it meanwhile. Never waits, and

@@ -100,8 +100,8 @@ TEST_F(VbiosTest, FirmwareInfoAllowsAReset) {
 
 TEST_F(VbiosTest, TablesDescribeTheGpu) {
   const size_t gfx = data_table(14, 2, 4);
-  EXPECT_EQ(rom_.get<uint8_t>(gfx + 6) * rom_.get<uint8_t>(gfx + 9) * rom_.get<uint8_t>(gfx + 8),
-            8) << "compute units";
+  EXPECT_EQ(rom_.get<uint8_t>(gfx + 6) * rom_.get<uint8_t>(gfx + 9) * rom_.get<uint8_t>(gfx + 8), 8)
+      << "compute units";
   EXPECT_EQ(rom_.get<uint16_t>(gfx + 0x36), 64) << "wave size";
   EXPECT_EQ(rom_.get<uint32_t>(data_table(8, 3, 1) + 0x10), kReferenceClock10kHz);
   const size_t vram = data_table(28, 2, 3);

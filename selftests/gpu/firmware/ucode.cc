@@ -8,8 +8,8 @@
 namespace gpu {
 namespace {
 
-constexpr size_t kHeader = 256;      // more than any header; payload follows
-constexpr size_t kPayload = 64;      // each dword costs the guest one register write
+constexpr size_t kHeader = 256;  // more than any header; payload follows
+constexpr size_t kPayload = 64;  // each dword costs the guest one register write
 constexpr uint32_t kUcodeVersion = 1;
 constexpr size_t kCommonHeader = 32;
 
@@ -49,8 +49,7 @@ std::vector<std::byte> make_sdma() {
 }
 
 base::Status write_file(const std::string& path, const std::vector<std::byte>& bytes) {
-  const auto file =
-      TRY(base::Fd::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
+  const auto file = TRY(base::Fd::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
   const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
   if (written < 0) return base::Error::system("cannot write {}", path);
   if (static_cast<size_t>(written) != bytes.size())

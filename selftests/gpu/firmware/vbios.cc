@@ -64,7 +64,9 @@ void put_strings(Image& rom) {
   rom.put<uint16_t>(0x6e, kStrings);
   rom.text(kStrings, "113-SOFTGPU-001\0\r\nsoftgpu gfx90a\0"sv);
   rom.text(kVersion, "ATOMBIOSBK-AMD VER000.000.000.001.000000\0"sv);
-  rom.text(kConfigText, "softgpu\0none\0" "1\0"sv);
+  rom.text(kConfigText,
+           "softgpu\0none\0"
+           "1\0"sv);
 }
 
 void put_masters(Image& rom) {
@@ -94,9 +96,9 @@ void put_asic_init(Image& rom) {
 void put_firmware_info(Image& rom) {
   table_header(rom, kFirmwareInfo, 0x48, 3, 1);
   rom.put<uint32_t>(kFirmwareInfo + 4, 1);
-  rom.put<uint32_t>(kFirmwareInfo + 8, 80000);      // shader clock; zero would refuse asic_init
-  rom.put<uint32_t>(kFirmwareInfo + 0xc, 160000);   // memory clock
-  rom.put<uint32_t>(kFirmwareInfo + 0x18, 0x4c);    // first BIOS scratch register
+  rom.put<uint32_t>(kFirmwareInfo + 8, 80000);     // shader clock; zero would refuse asic_init
+  rom.put<uint32_t>(kFirmwareInfo + 0xc, 160000);  // memory clock
+  rom.put<uint32_t>(kFirmwareInfo + 0x18, 0x4c);   // first BIOS scratch register
 }
 
 void put_smu_info(Image& rom) {
@@ -109,8 +111,8 @@ void put_gfx_info(Image& rom, const VbiosSpec& spec) {
   rom.put<uint8_t>(kGfxInfo + 6, spec.shader_engines);
   rom.put<uint8_t>(kGfxInfo + 8, spec.units_per_array);
   rom.put<uint8_t>(kGfxInfo + 9, spec.arrays_per_engine);
-  rom.put<uint8_t>(kGfxInfo + 0xa, 1);    // render back-ends
-  rom.put<uint8_t>(kGfxInfo + 0xb, 16);   // texture channel caches
+  rom.put<uint8_t>(kGfxInfo + 0xa, 1);   // render back-ends
+  rom.put<uint8_t>(kGfxInfo + 0xb, 16);  // texture channel caches
   rom.put<uint8_t>(kGfxInfo + 0x2c, spec.units_per_array);
   rom.put<uint16_t>(kGfxInfo + 0x30, 256);  // GPRs
   rom.put<uint16_t>(kGfxInfo + 0x36, 64);   // wave size

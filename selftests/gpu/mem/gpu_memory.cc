@@ -15,13 +15,20 @@ constexpr uint8_t kClientVmc = 0x12;
 
 std::string_view describe(FaultCause cause) {
   switch (cause) {
-    case FaultCause::kNone: return "no fault";
-    case FaultCause::kOutOfRange: return "outside of the address space";
-    case FaultCause::kBadTable: return "its page table lies where no memory is";
-    case FaultCause::kNotPresent: return "not mapped";
-    case FaultCause::kNotReadable: return "not readable";
-    case FaultCause::kNotWritable: return "not writable";
-    case FaultCause::kNoMemory: return "mapped to where no memory is";
+    case FaultCause::kNone:
+      return "no fault";
+    case FaultCause::kOutOfRange:
+      return "outside of the address space";
+    case FaultCause::kBadTable:
+      return "its page table lies where no memory is";
+    case FaultCause::kNotPresent:
+      return "not mapped";
+    case FaultCause::kNotReadable:
+      return "not readable";
+    case FaultCause::kNotWritable:
+      return "not writable";
+    case FaultCause::kNoMemory:
+      return "mapped to where no memory is";
   }
   return "unknown";
 }
@@ -74,8 +81,8 @@ base::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physi
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   auto zeros = TRY(base::Mapping::map(kUnbackedWindow, PROT_READ, kFlags));
   auto sink = TRY(base::Mapping::map(kUnbackedWindow, PROT_READ | PROT_WRITE, kFlags));
-  return std::unique_ptr<GpuMemory>(new GpuMemory(physical, gfx, mm, pasids, interrupts,
-                                                  std::move(zeros), std::move(sink)));
+  return std::unique_ptr<GpuMemory>(
+      new GpuMemory(physical, gfx, mm, pasids, interrupts, std::move(zeros), std::move(sink)));
 }
 
 PhysicalRun GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_write) {

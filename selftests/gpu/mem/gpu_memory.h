@@ -42,8 +42,14 @@ class GpuMemory final : public Memory {
  private:
   GpuMemory(PhysicalMemory& physical, HubRegisters& gfx, HubRegisters& mm, PasidTable& pasids,
             InterruptSink& interrupts, base::Mapping zeros, base::Mapping sink)
-      : physical_(physical), gfx_(gfx), mm_(mm), pasids_(pasids), interrupts_(interrupts),
-        walker_(physical), zeros_(std::move(zeros)), sink_(std::move(sink)) {}
+      : physical_(physical),
+        gfx_(gfx),
+        mm_(mm),
+        pasids_(pasids),
+        interrupts_(interrupts),
+        walker_(physical),
+        zeros_(std::move(zeros)),
+        sink_(std::move(sink)) {}
 
   HubRegisters& hub(Hub which) { return which == Hub::kGfx ? gfx_ : mm_; }
   std::span<std::byte> host(const PhysicalRun& run, bool for_write);

@@ -47,8 +47,7 @@ base::Status HubRegisters::claim(Registers& registers) {
 void HubRegisters::reset() {
   for (auto& word : words_) word = 0;
   words_[kFbBase] = static_cast<uint32_t>(spec_.fb_base >> 24);
-  words_[kFbTop] =
-      static_cast<uint32_t>((spec_.fb_base + spec_.segment * spec_.nodes - 1) >> 24);
+  words_[kFbTop] = static_cast<uint32_t>((spec_.fb_base + spec_.segment * spec_.nodes - 1) >> 24);
   if (spec_.nodes < 2 || spec_.hub != Hub::kGfx) return;
   words_[kXgmiControl] = spec_.node | (spec_.nodes - 1) << 4;
   words_[kXgmiSize] = static_cast<uint32_t>(spec_.segment >> 24);

@@ -65,7 +65,8 @@ struct PageWalker::Entries {
   }
 };
 
-PhysicalRun PageWalker::walk(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun PageWalker::walk(const AddressSpace& space, uint64_t address, uint64_t size,
+                             bool for_write) {
   if (!space.enabled || size == 0) return fault(FaultCause::kNotPresent);
   if (address < space.start || address > space.end || address >= kAddressLimit)
     return fault(FaultCause::kOutOfRange);
@@ -75,7 +76,8 @@ PhysicalRun PageWalker::walk(const AddressSpace& space, uint64_t address, uint64
                           : tree(space, address, size, for_write);
 }
 
-PhysicalRun PageWalker::flat(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun PageWalker::flat(const AddressSpace& space, uint64_t address, uint64_t size,
+                             bool for_write) {
   if (!(space.base & pte::kValid)) return fault(FaultCause::kBadTable);
   const PhysicalAddress table{(space.base & pte::kSystem) != 0, space.base & pte::kTableMask};
   const uint64_t index = (address - space.start) >> kPageShift;
@@ -83,7 +85,8 @@ PhysicalRun PageWalker::flat(const AddressSpace& space, uint64_t address, uint64
   return leaf(entries, kPageShift, address, size, for_write);
 }
 
-PhysicalRun PageWalker::tree(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write) {
+PhysicalRun PageWalker::tree(const AddressSpace& space, uint64_t address, uint64_t size,
+                             bool for_write) {
   if (!is_supported(space)) return fault(FaultCause::kBadTable);
   uint64_t table = space.base;
   for (size_t level = 0; level < kShifts.size(); ++level) {
@@ -100,8 +103,8 @@ PhysicalRun PageWalker::tree(const AddressSpace& space, uint64_t address, uint64
   return fault(FaultCause::kBadTable);
 }
 
-PhysicalRun PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size,
-                     bool for_write) {
+PhysicalRun PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t address,
+                             uint64_t size, bool for_write) {
   if (!entries.has(0)) return fault(FaultCause::kBadTable);
   uint64_t entry = entries.get(0);
   if (const auto cause = check(entry, for_write); cause != FaultCause::kNone) return fault(cause);
@@ -109,8 +112,8 @@ PhysicalRun PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t ad
   const uint64_t page = 1ull << shift;
   const uint64_t offset = address & (page - 1);
   PhysicalRun run{.unbacked = !(entry & pte::kValid),
-          .physical = {(entry & pte::kSystem) != 0, (entry & pte::kPageMask) + offset},
-          .size = page - offset};
+                  .physical = {(entry & pte::kSystem) != 0, (entry & pte::kPageMask) + offset},
+                  .size = page - offset};
   // Only 4 KiB pages are joined: what is larger is long enough.
   for (uint64_t i = 1; shift == kPageShift && run.size < size && entries.has(i); ++i) {
     const uint64_t next = entries.get(i);

@@ -34,12 +34,12 @@ struct AddressSpace {
 
 enum class FaultCause : uint8_t {
   kNone,
-  kOutOfRange,     // outside of the apertures
-  kBadTable,       // a table lies where no memory is, or the set-up is not one of GFX9's
-  kNotPresent,     // no valid entry
+  kOutOfRange,  // outside of the apertures
+  kBadTable,    // a table lies where no memory is, or the set-up is not one of GFX9's
+  kNotPresent,  // no valid entry
   kNotReadable,
   kNotWritable,
-  kNoMemory,       // a valid entry that points to no memory
+  kNoMemory,  // a valid entry that points to no memory
 };
 
 // A physically contiguous run at the start of the range asked for.
@@ -61,7 +61,8 @@ class PageWalker {
  private:
   struct Entries;  // a table's entries from one index on
 
-  PhysicalRun leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size, bool for_write);
+  PhysicalRun leaf(const Entries& entries, unsigned shift, uint64_t address, uint64_t size,
+                   bool for_write);
   PhysicalRun flat(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
   PhysicalRun tree(const AddressSpace& space, uint64_t address, uint64_t size, bool for_write);
 

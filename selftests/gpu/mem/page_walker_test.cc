@@ -165,8 +165,12 @@ TEST_F(WalkerTest, RangeOfTheContextIsObeyed) {
 }
 
 TEST_F(WalkerTest, FlatTableStartsAtItsRange) {
-  space_ = {.enabled = true, .depth = 0, .block_size = 0, .base = 0x8000 | pte::kValid,
-            .start = 0x40000000, .end = 0x40003fff};
+  space_ = {.enabled = true,
+            .depth = 0,
+            .block_size = 0,
+            .base = 0x8000 | pte::kValid,
+            .start = 0x40000000,
+            .end = 0x40003fff};
   link(0x8000, 2, (kRamBase + kPage) | kRw | pte::kSystem);
   const PhysicalRun run = walk(0x40002008, 100);
   EXPECT_EQ(run.cause, FaultCause::kNone);

@@ -53,8 +53,8 @@ base::Result<std::unique_ptr<Vram>> Vram::create(const Spec& spec) {
   if (spec.nodes > 1 && spec.hive_dir.empty())
     return base::Error::of(EINVAL, "GPUs of a hive need a common directory");
   base::Fd fd = TRY(spec.hive_dir.empty() ? open_anonymous(spec.size) : open_shared(spec));
-  base::Mapping own = TRY(base::Mapping::map(spec.size, PROT_READ | PROT_WRITE,
-                                             MAP_SHARED | MAP_NORESERVE, fd.get()));
+  base::Mapping own = TRY(
+      base::Mapping::map(spec.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get()));
   return std::unique_ptr<Vram>(new Vram(spec, std::move(fd), std::move(own)));
 }
 
@@ -68,8 +68,8 @@ std::span<std::byte> Vram::peer(unsigned node) {
   if (!fd.ok() || fstat(fd->get(), &info) != 0) return {};
   const auto size = static_cast<uint64_t>(info.st_size);
   if (size == 0 || size > kMaxSize) return {};
-  auto mapped = base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                                   fd->get());
+  auto mapped =
+      base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd->get());
   if (!mapped.ok()) return {};
   mapping = std::move(*mapped);
   return mapping.bytes();

@@ -14,8 +14,7 @@ using test::expect;
 
 class NbioTest : public testing::Test {
  protected:
-  NbioTest()
-      : vram_(64 << 20), bus_(expect(RegisterBus::create({}))), nbio_(*bus_, vram_) {
+  NbioTest() : vram_(64 << 20), bus_(expect(RegisterBus::create({}))), nbio_(*bus_, vram_) {
     EXPECT_TRUE(nbio_.claim().ok());
   }
   std::vector<std::byte> vram_;
@@ -106,8 +105,7 @@ TEST(Rlc, ClockCountsAndHoldsWhatWasCaptured) {
 }
 
 HubRegisters::Spec spec_of(Hub hub, unsigned node, unsigned nodes) {
-  return {.hub = hub, .fb_base = 0x8000000000, .segment = 1ull << 36, .node = node,
-          .nodes = nodes};
+  return {.hub = hub, .fb_base = 0x8000000000, .segment = 1ull << 36, .node = node, .nodes = nodes};
 }
 
 TEST(HubRegisters, InvalidationIsAcknowledgedForTheVmidsAsked) {

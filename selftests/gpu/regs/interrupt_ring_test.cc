@@ -12,9 +12,9 @@ using test::expect;
 using test::GuestRam;
 
 constexpr uint64_t kRamBase = 0x100000000;
-constexpr uint64_t kRing = 0x1000;       // in guest memory
+constexpr uint64_t kRing = 0x1000;  // in guest memory
 constexpr uint64_t kWriteBack = 0x8000;
-constexpr uint32_t kRingBytes = 256;     // 8 entries
+constexpr uint32_t kRingBytes = 256;  // 8 entries
 constexpr uint32_t kDoorbell = 0xbc0;
 
 constexpr uint32_t kControl = 0x1120, kBase = 0x1121, kRptr = 0x1123, kWptr = 0x1124;

@@ -70,30 +70,45 @@ void Nbio::write_indirect(uint32_t value) {
 
 uint32_t Nbio::read(uint32_t dword) {
   switch (dword) {
-    case kMmIndex: return index_;
-    case kMmData: return read_indirect();
-    case kMmIndexHigh: return index_high_;
-    case kPcieIndex2: return smn_index_;
+    case kMmIndex:
+      return index_;
+    case kMmData:
+      return read_indirect();
+    case kMmIndexHigh:
+      return index_high_;
+    case kPcieIndex2:
+      return smn_index_;
     case kPcieData2: {
       const std::lock_guard lock(mutex_);
       const auto it = smn_.find(smn_index_);
       return it == smn_.end() ? 0 : it->second;
     }
-    case kConfigMemSize: return static_cast<uint32_t>(vram_.size() >> 20);
-    case kHdpFlushDone: return ~0u;  // there is no cache to flush: always done
+    case kConfigMemSize:
+      return static_cast<uint32_t>(vram_.size() >> 20);
+    case kHdpFlushDone:
+      return ~0u;  // there is no cache to flush: always done
     case kIovFunction:
-    case kHdpFlushRequest: return 0;
-    default: return scratch_[dword - kBiosScratch];
+    case kHdpFlushRequest:
+      return 0;
+    default:
+      return scratch_[dword - kBiosScratch];
   }
 }
 
 void Nbio::write(uint32_t dword, uint32_t value) {
   constexpr size_t kMaxSmnRegisters = 4096;
   switch (dword) {
-    case kMmIndex: index_ = value; return;
-    case kMmData: return write_indirect(value);
-    case kMmIndexHigh: index_high_ = value; return;
-    case kPcieIndex2: smn_index_ = value; return;
+    case kMmIndex:
+      index_ = value;
+      return;
+    case kMmData:
+      return write_indirect(value);
+    case kMmIndexHigh:
+      index_high_ = value;
+      return;
+    case kPcieIndex2:
+      smn_index_ = value;
+      return;
     case kPcieData2: {
       const std::lock_guard lock(mutex_);
       if (smn_.size() < kMaxSmnRegisters || smn_.contains(smn_index_)) smn_[smn_index_] = value;
@@ -102,8 +117,10 @@ void Nbio::write(uint32_t dword, uint32_t value) {
     case kConfigMemSize:
     case kIovFunction:
     case kHdpFlushRequest:
-    case kHdpFlushDone: return;
-    default: scratch_[dword - kBiosScratch] = value;
+    case kHdpFlushDone:
+      return;
+    default:
+      scratch_[dword - kBiosScratch] = value;
   }
 }
 

@@ -72,9 +72,10 @@ void RegisterBus::watch(uint32_t dword, uint32_t value) {
     return;
   }
   if (++repeats_ != kSpinLimit) return;
-  model_fault("the driver has read register {} {} times in a row and got {:#x} each time: it waits "
-              "for something this model does not do",
-              register_name(dword), kSpinLimit, value);
+  model_fault(
+      "the driver has read register {} {} times in a row and got {:#x} each time: it waits "
+      "for something this model does not do",
+      register_name(dword), kSpinLimit, value);
 }
 
 void RegisterBus::trace(char what, uint32_t dword, uint32_t value) {

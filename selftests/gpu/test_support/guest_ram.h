@@ -31,8 +31,7 @@ class GuestRam {
  public:
   explicit GuestRam(size_t size) : fd_(memfd_create("guest-ram", MFD_CLOEXEC)) {
     EXPECT_EQ(ftruncate(fd_.get(), static_cast<off_t>(size)), 0);
-    mapping_ = expect(
-        base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get()));
+    mapping_ = expect(base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get()));
   }
 
   base::Fd fd() const { return expect(fd_.duplicate()); }

@@ -71,9 +71,8 @@ base::Result<std::optional<Message>> Connection::receive() {
 }
 
 base::Status Connection::send(const Header& header, std::span<const std::byte> payload, int fd) {
-  std::array<iovec, 2> vectors = {
-      iovec{const_cast<Header*>(&header), sizeof(header)},
-      iovec{const_cast<std::byte*>(payload.data()), payload.size()}};
+  std::array<iovec, 2> vectors = {iovec{const_cast<Header*>(&header), sizeof(header)},
+                                  iovec{const_cast<std::byte*>(payload.data()), payload.size()}};
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control = {};
   msghdr message{};
   message.msg_iov = vectors.data();

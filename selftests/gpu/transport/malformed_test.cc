@@ -59,10 +59,9 @@ std::vector<std::byte> good(Command command) {
 }
 
 constexpr Command kCommands[] = {
-    Command::kDmaMap,     Command::kDmaUnmap,    Command::kGetInfo,
-    Command::kGetRegionInfo, Command::kGetIrqInfo, Command::kSetIrqs,
-    Command::kRegionRead, Command::kRegionWrite, Command::kReset,
-    Command::kRegionWriteMulti};
+    Command::kDmaMap,     Command::kDmaUnmap,        Command::kGetInfo,    Command::kGetRegionInfo,
+    Command::kGetIrqInfo, Command::kSetIrqs,         Command::kRegionRead, Command::kRegionWrite,
+    Command::kReset,      Command::kRegionWriteMulti};
 
 class MalformedTest : public testing::Test {
  protected:
@@ -148,10 +147,10 @@ TEST_F(MalformedTest, VersionComesFirstAndIsChecked) {
 
 TEST_F(MalformedTest, AccessesOutsideOfARegionAreRefused) {
   const vfio::RegionAccess bad[] = {
-      {0, 9, 4},  {0, ~0u, 4},          {0, 1, 4},           {0, 8, 4},
-      {0, 5, 0},  {0, 5, 0x80001},      {0x80000, 5, 4},     {0x7fffe, 5, 4},
-      {~0ull, 5, 4}, {~0ull - 3, 5, 4}, {0x80000, 5, ~0u},   {4096, 7, 1},
-      {4095, 7, 2},  {1ull << 63, 0, 4}, {256 << 20, 0, 1},  {0, 0, (1 << 20) + 1},
+      {0, 9, 4},      {0, ~0u, 4},        {0, 1, 4},         {0, 8, 4},
+      {0, 5, 0},      {0, 5, 0x80001},    {0x80000, 5, 4},   {0x7fffe, 5, 4},
+      {~0ull, 5, 4},  {~0ull - 3, 5, 4},  {0x80000, 5, ~0u}, {4096, 7, 1},
+      {4095, 7, 2},   {1ull << 63, 0, 4}, {256 << 20, 0, 1}, {0, 0, (1 << 20) + 1},
       {0x10000, 6, 1}};
   for (const auto& access : bad)
     EXPECT_EQ(error_of(Command::kRegionRead, bytes_of(access)), static_cast<uint32_t>(EINVAL))
@@ -166,15 +165,15 @@ TEST_F(MalformedTest, AccessesOutsideOfARegionAreRefused) {
 }
 
 TEST_F(MalformedTest, RomIsNotWritable) {
-  EXPECT_EQ(error_of(Command::kRegionWrite, join(bytes_of(vfio::RegionAccess{0, 6, 4}),
-                                                 bytes_of(uint32_t{0}))),
+  EXPECT_EQ(error_of(Command::kRegionWrite,
+                     join(bytes_of(vfio::RegionAccess{0, 6, 4}), bytes_of(uint32_t{0}))),
             static_cast<uint32_t>(EPERM));
 }
 
 TEST_F(MalformedTest, WriteLengthAndDataMustAgree) {
   for (const uint32_t count : {0u, 3u, 5u, 8u, ~0u})
-    EXPECT_EQ(error_of(Command::kRegionWrite, join(bytes_of(vfio::RegionAccess{0, 5, count}),
-                                                   bytes_of(uint32_t{0}))),
+    EXPECT_EQ(error_of(Command::kRegionWrite,
+                       join(bytes_of(vfio::RegionAccess{0, 5, count}), bytes_of(uint32_t{0}))),
               static_cast<uint32_t>(EINVAL));
   for (const uint64_t count : {0ull, 2ull, ~0ull, 1ull << 61, (1ull << 61) + 1}) {
     auto payload = good(Command::kRegionWriteMulti);
@@ -187,19 +186,25 @@ TEST_F(MalformedTest, WriteLengthAndDataMustAgree) {
 
 TEST_F(MalformedTest, LargestTransferWorks) {
   const vfio::RegionAccess access{0, 0, 1 << 20};
-  EXPECT_EQ(error_of(Command::kRegionWrite, join(bytes_of(access),
-                                                 std::vector<std::byte>(1 << 20))), 0u);
+  EXPECT_EQ(
+      error_of(Command::kRegionWrite, join(bytes_of(access), std::vector<std::byte>(1 << 20))), 0u);
   EXPECT_EQ(error_of(Command::kRegionRead, bytes_of(access)), 0u);
 }
 
 TEST_F(MalformedTest, DmaRangesAreChecked) {
   const GuestRam ram(16 * kPage);
   const int fd[] = {ram.number()};
-  const vfio::DmaMap bad[] = {
-      {32, 3, 0, 0, 0},          {32, 3, 0, 1, kPage},       {32, 3, 0, 0, kPage - 1},
-      {32, 3, 1, 0, kPage},      {32, 3, 16 * kPage, 0, kPage}, {32, 3, 0, 0, 17 * kPage},
-      {32, 3, 0, ~0ull << 12, 2 * kPage}, {32, 3, ~0ull << 12, 0, kPage},
-      {32, 4, 0, 0, kPage},      {32, ~0u, 0, 0, kPage},     {32, 3, 0, 0, ~0ull << 12}};
+  const vfio::DmaMap bad[] = {{32, 3, 0, 0, 0},
+                              {32, 3, 0, 1, kPage},
+                              {32, 3, 0, 0, kPage - 1},
+                              {32, 3, 1, 0, kPage},
+                              {32, 3, 16 * kPage, 0, kPage},
+                              {32, 3, 0, 0, 17 * kPage},
+                              {32, 3, 0, ~0ull << 12, 2 * kPage},
+                              {32, 3, ~0ull << 12, 0, kPage},
+                              {32, 4, 0, 0, kPage},
+                              {32, ~0u, 0, 0, kPage},
+                              {32, 3, 0, 0, ~0ull << 12}};
   for (const auto& map : bad)
     EXPECT_EQ(error_of(Command::kDmaMap, bytes_of(map), fd), static_cast<uint32_t>(EINVAL))
         << map.iova << " " << map.size;
@@ -217,10 +222,10 @@ TEST_F(MalformedTest, DmaRangesAreChecked) {
 TEST_F(MalformedTest, InterruptsAreChecked) {
   const base::Fd event(eventfd(0, EFD_CLOEXEC));
   const int one[] = {event.get()};
-  const vfio::SetIrqs bad[] = {{20, 0x24, 0, 0, 1}, {20, 0x24, 3, 0, 1},  {20, 0x24, 9, 0, 1},
-                               {20, 0x24, 1, 1, 1}, {20, 0x24, 1, 0, 2},  {20, 0x24, 1, 0, ~0u},
-                               {20, 0x24, 1, 0, 0}, {20, 0x22, 1, 0, 1},  {20, 0x14, 1, 0, 1},
-                               {20, 0x0c, 1, 0, 1}, {20, 0, 1, 0, 1},     {20, ~0u, 1, 0, 1},
+  const vfio::SetIrqs bad[] = {{20, 0x24, 0, 0, 1}, {20, 0x24, 3, 0, 1}, {20, 0x24, 9, 0, 1},
+                               {20, 0x24, 1, 1, 1}, {20, 0x24, 1, 0, 2}, {20, 0x24, 1, 0, ~0u},
+                               {20, 0x24, 1, 0, 0}, {20, 0x22, 1, 0, 1}, {20, 0x14, 1, 0, 1},
+                               {20, 0x0c, 1, 0, 1}, {20, 0, 1, 0, 1},    {20, ~0u, 1, 0, 1},
                                {20, 0x21, 1, 0, 0}};
   for (const auto& set : bad)
     EXPECT_EQ(error_of(Command::kSetIrqs, bytes_of(set), one), static_cast<uint32_t>(EINVAL))
@@ -258,7 +263,8 @@ TEST_F(MalformedTest, NothingLeaksOverMapAndUnmap) {
 
 TEST_F(MalformedTest, SizeBelowTheHeaderIsRefused) {
   for (const uint32_t size : {0u, 1u, 15u}) {
-    client_->send_raw({.id = client_->id(), .command = 4, .size = size, .flags = 0, .error = 0}, {});
+    client_->send_raw({.id = client_->id(), .command = 4, .size = size, .flags = 0, .error = 0},
+                      {});
     const auto reply = client_->receive();
     ASSERT_TRUE(reply.has_value());
     EXPECT_EQ(reply->error, static_cast<uint32_t>(EINVAL));

@@ -145,8 +145,12 @@ base::Result<Session::Reply> Session::get_region_info(Message& message) {
   TRY(check_argsz(asked.argsz, sizeof(asked)));
   if (asked.index >= PciDevice::kRegions) return invalid("no such region");
   const auto region = device_.region(asked.index);
-  RegionInfo info{.argsz = sizeof(info), .flags = 0, .index = asked.index, .cap_offset = 0,
-                  .size = region.size, .offset = 0};
+  RegionInfo info{.argsz = sizeof(info),
+                  .flags = 0,
+                  .index = asked.index,
+                  .cap_offset = 0,
+                  .size = region.size,
+                  .offset = 0};
   if (region.size) info.flags |= kRegionReadable;
   if (region.writable) info.flags |= kRegionWritable;
   if (region.memory) info.flags |= kRegionMappable;
@@ -198,8 +202,7 @@ base::Result<Session::Reply> Session::region_read(Message& message) {
   TRY(check_access(access, false));
   Reply reply{bytes_of(access)};
   reply.payload.resize(sizeof(access) + access.count);
-  TRY(device_.read(access.region, access.offset,
-                   std::span(reply.payload).subspan(sizeof(access))));
+  TRY(device_.read(access.region, access.offset, std::span(reply.payload).subspan(sizeof(access))));
   return reply;
 }
 
@@ -215,8 +218,7 @@ base::Result<Session::Reply> Session::region_write(Message& message) {
 base::Result<Session::Reply> Session::region_write_multi(Message& message) {
   const auto multi = front<WriteMulti>(message);
   const size_t room = message.payload.size() - sizeof(multi);
-  if (multi.count > room / sizeof(WriteMultiEntry) ||
-      multi.count * sizeof(WriteMultiEntry) != room)
+  if (multi.count > room / sizeof(WriteMultiEntry) || multi.count * sizeof(WriteMultiEntry) != room)
     return invalid("count and length differ");
   for (uint64_t i = 0; i < multi.count; ++i) {
     WriteMultiEntry entry;

@@ -26,8 +26,8 @@ class SessionTest : public testing::Test {
  protected:
   Client::Reply map(uint64_t iova, uint64_t size, uint64_t offset = 0, int fd = -1,
                     uint32_t flags = 3) {
-    const vfio::DmaMap request{.argsz = 32, .flags = flags, .offset = offset, .iova = iova,
-                               .size = size};
+    const vfio::DmaMap request{
+        .argsz = 32, .flags = flags, .offset = offset, .iova = iova, .size = size};
     if (fd < 0) return client_.call(Command::kDmaMap, bytes_of(request));
     return client_.call(Command::kDmaMap, bytes_of(request), {{fd}});
   }
@@ -37,8 +37,8 @@ class SessionTest : public testing::Test {
   }
   template <typename T>
   T read(uint32_t index, uint64_t offset) {
-    const auto reply = client_.call(
-        Command::kRegionRead, bytes_of(vfio::RegionAccess{offset, index, sizeof(T)}));
+    const auto reply =
+        client_.call(Command::kRegionRead, bytes_of(vfio::RegionAccess{offset, index, sizeof(T)}));
     EXPECT_FALSE(reply.is_error);
     T value{};
     EXPECT_EQ(reply.payload.size(), sizeof(vfio::RegionAccess) + sizeof(T));
@@ -71,8 +71,8 @@ TEST_F(SessionTest, OpeningSequenceOfQemu) {
   EXPECT_FALSE(map(0xc0000, 0x20000, 0xc0000, ram_.number(), 1).is_error) << "a ROM";
   EXPECT_FALSE(map(0xe0000, 0x10000).is_error) << "without memory";
 
-  const auto info =
-      client_.call(Command::kGetInfo, bytes_of(vfio::DeviceInfo{16, 0, 0, 0})).as<vfio::DeviceInfo>();
+  const auto info = client_.call(Command::kGetInfo, bytes_of(vfio::DeviceInfo{16, 0, 0, 0}))
+                        .as<vfio::DeviceInfo>();
   EXPECT_EQ(info.flags, vfio::kDevicePci | vfio::kDeviceReset);
   EXPECT_EQ(info.regions, 9u);
   EXPECT_EQ(info.irqs, 5u);
@@ -99,11 +99,10 @@ TEST_F(SessionTest, OpeningSequenceOfQemu) {
 
 TEST_F(SessionTest, VideoMemoryCanBeMappedByTheClient) {
   client_.negotiate();
-  auto reply = client_.call(Command::kGetRegionInfo,
-                            bytes_of(vfio::RegionInfo{32, 0, 0, 0, 0, 0}));
+  auto reply = client_.call(Command::kGetRegionInfo, bytes_of(vfio::RegionInfo{32, 0, 0, 0, 0, 0}));
   ASSERT_EQ(reply.fds.size(), 1u);
-  const auto mapping = test::expect(base::Mapping::map(1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                                       reply.fds[0].get()));
+  const auto mapping = test::expect(
+      base::Mapping::map(1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, reply.fds[0].get()));
   write<uint32_t>(0, 0x1000, 0xfeed);
   uint32_t value;
   memcpy(&value, mapping.data() + 0x1000, 4);
@@ -199,9 +198,13 @@ TEST_F(ServerTest, StaleSocketIsReplacedAndOtherFilesAreNot) {
   path_.copy(address.sun_path, path_.size());
   ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   close(dead);
-  { EXPECT_TRUE(vfio::Server::create(path_).ok()); }
+  {
+    EXPECT_TRUE(vfio::Server::create(path_).ok());
+  }
   EXPECT_NE(access(path_.c_str(), F_OK), 0) << "removed with the server";
-  { const auto file = test::expect(base::Fd::open(path_.c_str(), O_CREAT | O_WRONLY, 0600)); }
+  {
+    const auto file = test::expect(base::Fd::open(path_.c_str(), O_CREAT | O_WRONLY, 0600));
+  }
   EXPECT_FALSE(vfio::Server::create(path_).ok());
   EXPECT_EQ(access(path_.c_str(), F_OK), 0);
   unlink(path_.c_str());

@@ -84,9 +84,11 @@ class Client {
   }
   void send(vfio::Command command, std::span<const std::byte> payload,
             std::span<const int> fds = {}, uint32_t flags = 0) {
-    send_raw({.id = ++id_, .command = static_cast<uint16_t>(command),
+    send_raw({.id = ++id_,
+              .command = static_cast<uint16_t>(command),
               .size = static_cast<uint32_t>(sizeof(vfio::Header) + payload.size()),
-              .flags = flags, .error = 0},
+              .flags = flags,
+              .error = 0},
              payload, fds);
   }
 

@@ -80,7 +80,7 @@ static int read_properties(const char *path, struct kfd_gpu *gpu)
 	return 0;
 }
 
-int kfd_find_gpu(struct kfd_gpu *gpu)
+int kfd_gpu_at(unsigned int index, struct kfd_gpu *gpu)
 {
 	char path[128];
 	int node;
@@ -90,7 +90,7 @@ int kfd_find_gpu(struct kfd_gpu *gpu)
 		snprintf(path, sizeof(path), TOPOLOGY "/%d/gpu_id", node);
 		if (read_u32(path, &gpu->gpu_id))
 			break;
-		if (!gpu->gpu_id)
+		if (!gpu->gpu_id || index--)
 			continue;
 		snprintf(path, sizeof(path), TOPOLOGY "/%d/properties", node);
 		return read_properties(path, gpu);
@@ -98,10 +98,30 @@ int kfd_find_gpu(struct kfd_gpu *gpu)
 	return -ENOENT;
 }
 
+int kfd_find_gpu(struct kfd_gpu *gpu)
+{
+	return kfd_gpu_at(0, gpu);
+}
+
+int kfd_render_open(const struct kfd_gpu *gpu)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/dri/renderD%d", gpu->render_minor);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int acquire_vm(const struct kfd *kfd, int drm_fd, __u32 gpu_id)
+{
+	struct kfd_ioctl_acquire_vm_args args = { .drm_fd = drm_fd, .gpu_id = gpu_id };
+
+	return kfd_ioctl(kfd, AMDKFD_IOC_ACQUIRE_VM, &args);
+}
+
 int kfd_open(struct kfd *kfd)
 {
-	struct kfd_ioctl_acquire_vm_args args;
-	char path[32];
 	int ret;
 
 	memset(kfd, 0, sizeof(*kfd));
@@ -113,13 +133,29 @@ int kfd_open(struct kfd *kfd)
 	ret = criu_node_open(&kfd->node, CRIU_NODE_KFD);
 	if (ret)
 		return ret;
-	snprintf(path, sizeof(path), "/dev/dri/renderD%d", kfd->gpu.render_minor);
-	kfd->drm_fd = open(path, O_RDWR | O_CLOEXEC);
+	kfd->drm_fd = kfd_render_open(&kfd->gpu);
 	if (kfd->drm_fd < 0)
-		return -errno;
-	args.drm_fd = kfd->drm_fd;
-	args.gpu_id = kfd->gpu.gpu_id;
-	return kfd_ioctl(kfd, AMDKFD_IOC_ACQUIRE_VM, &args);
+		return kfd->drm_fd;
+	return acquire_vm(kfd, kfd->drm_fd, kfd->gpu.gpu_id);
+}
+
+int kfd_acquire_others(struct kfd *kfd)
+{
+	struct kfd_gpu gpu;
+	unsigned int index;
+	int fd, ret;
+
+	for (index = 1; !kfd_gpu_at(index, &gpu); index++) {
+		fd = kfd_render_open(&gpu);
+		if (fd < 0)
+			return fd;
+		/* KFD keeps the file. */
+		ret = acquire_vm(kfd, fd, gpu.gpu_id);
+		close(fd);
+		if (ret)
+			return ret;
+	}
+	return 0;
 }
 
 void kfd_close(struct kfd *kfd)

@@ -31,9 +31,15 @@ struct kfd {
 	char *next_address;
 };
 
-/* First GPU in the topology, -ENOENT if there is none. */
+/* GPU number @index in the topology, -ENOENT if there are not as many. */
+int kfd_gpu_at(unsigned int index, struct kfd_gpu *gpu);
+/* The first. */
 int kfd_find_gpu(struct kfd_gpu *gpu);
+/* A descriptor of the GPU's render node. */
+int kfd_render_open(const struct kfd_gpu *gpu);
 int kfd_open(struct kfd *kfd);
+/* Acquires the VMs of all other GPUs too. */
+int kfd_acquire_others(struct kfd *kfd);
 void kfd_close(struct kfd *kfd);
 
 /* Mapped on the GPU and, at the same address, on the CPU. */

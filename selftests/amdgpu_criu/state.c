@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "state.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -203,7 +201,6 @@ void state_image_free(struct state_image *saved)
 int state_target_open(struct kfd *kfd, struct state_image *saved)
 {
 	struct amdgpu_criu_device *device;
-	char path[32];
 	__u32 i;
 	int ret;
 
@@ -215,10 +212,9 @@ int state_target_open(struct kfd *kfd, struct state_image *saved)
 		ret = criu_node_open(&kfd->node, CRIU_NODE_KFD);
 	if (ret)
 		return ret;
-	snprintf(path, sizeof(path), "/dev/dri/renderD%d", kfd->gpu.render_minor);
-	kfd->drm_fd = open(path, O_RDWR | O_CLOEXEC);
+	kfd->drm_fd = kfd_render_open(&kfd->gpu);
 	if (kfd->drm_fd < 0)
-		return -errno;
+		return kfd->drm_fd;
 	for (i = 0; i < saved->image.num_devices; i++) {
 		device = &saved->image.devices[i];
 		if (device->actual_gpu_id != kfd->gpu.gpu_id)

@@ -4,7 +4,6 @@
  */
 #include "kselftest_harness.h"
 
-#include <fcntl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
@@ -57,11 +56,14 @@ static int stock_op(const struct kfd *kfd, __u32 op, struct kfd_ioctl_criu_args 
 	return ioctl(kfd->node.fd, AMDKFD_IOC_CRIU_OP, args) ? -errno : 0;
 }
 
-static int make_state(struct kfd *kfd, struct stock_image *image)
+static int make_state(struct kfd *kfd, struct stock_image *image, bool all_gpus)
 {
 	int ret = kfd_open(kfd);
 
 	kfd->next_address = ADDRESS;
+	/* As user mode of ROCm does: restore wants a file for every GPU. */
+	if (!ret && all_gpus)
+		ret = kfd_acquire_others(kfd);
 	if (!ret)
 		ret = kfd_bo_alloc(kfd, &image->memory, KFD_GTT, SIZE);
 	if (!ret)
@@ -100,18 +102,25 @@ static int checkpoint(struct kfd *kfd, struct stock_image *image)
 
 static int open_target(struct kfd *kfd, struct stock_image *image)
 {
-	char path[32];
+	struct kfd_gpu gpu;
+	__u32 i, index;
 	int ret = kfd_find_gpu(&kfd->gpu);
 
 	if (!ret)
 		ret = criu_node_open(&kfd->node, CRIU_NODE_KFD);
 	if (ret)
 		return ret;
-	snprintf(path, sizeof(path), "/dev/dri/renderD%d", kfd->gpu.render_minor);
-	kfd->drm_fd = open(path, O_RDWR | O_CLOEXEC);
-	if (kfd->drm_fd < 0)
-		return -errno;
-	image->devices[0].drm_fd = kfd->drm_fd;
+	for (index = 0; !kfd_gpu_at(index, &gpu); index++) {
+		int fd = kfd_render_open(&gpu);
+
+		if (fd < 0)
+			return fd;
+		if (!index)
+			kfd->drm_fd = fd;
+		for (i = 0; i < image->args.num_devices; i++)
+			if (image->devices[i].actual_gpu_id == gpu.gpu_id)
+				image->devices[i].drm_fd = fd;
+	}
 	return 0;
 }
 
@@ -149,7 +158,7 @@ static int checkpoint_in_child(struct stock_image *image)
 
 	if (!child) {
 		struct kfd kfd;
-		int ret = make_state(&kfd, image);
+		int ret = make_state(&kfd, image, true);
 
 		_exit(ret ? -ret : -checkpoint(&kfd, image));
 	}
@@ -163,7 +172,7 @@ TEST_F(stock, pauses_and_unpauses)
 	struct stock_image *image = self->image;
 	struct kfd_ioctl_criu_args args = {};
 
-	ASSERT_EQ(0, make_state(&self->kfd, image));
+	ASSERT_EQ(0, make_state(&self->kfd, image, true));
 	ASSERT_EQ(0, stock_op(&self->kfd, KFD_CRIU_OP_PROCESS_INFO, &args));
 	EXPECT_EQ(getpid(), args.pid);
 	EXPECT_EQ(3, args.num_bos);
@@ -180,7 +189,6 @@ TEST_F(stock, checkpoints_and_restores)
 
 	ASSERT_EQ(0, checkpoint_in_child(image));
 	ASSERT_EQ(3, args->num_bos);
-	ASSERT_EQ(1, args->num_devices);
 	ASSERT_EQ(0, open_target(&self->kfd, image));
 	ASSERT_EQ(0, stock_op(&self->kfd, KFD_CRIU_OP_RESTORE, args));
 	ASSERT_EQ(0, put_back(&self->kfd, image));
@@ -191,6 +199,17 @@ TEST_F(stock, checkpoints_and_restores)
 	EXPECT_EQ(0, kfd_event_wait(&self->kfd, image->event, 0));
 }
 
+/* The other GPUs are not even looked at. */
+TEST_F(stock, checkpoints_a_process_that_uses_one_gpu)
+{
+	struct stock_image *image = self->image;
+
+	ASSERT_EQ(0, make_state(&self->kfd, image, false));
+	ASSERT_EQ(0, checkpoint(&self->kfd, image));
+	EXPECT_EQ(3, image->args.num_bos);
+	EXPECT_EQ(0, stock_op(&self->kfd, KFD_CRIU_OP_UNPAUSE, &image->args));
+}
+
 /* Each knows of the other: a process is not paused twice. */
 TEST_F(stock, and_the_new_one_exclude_each_other)
 {
@@ -198,7 +217,7 @@ TEST_F(stock, and_the_new_one_exclude_each_other)
 	struct kfd_ioctl_criu_args args = {};
 	int session;
 
-	ASSERT_EQ(0, make_state(&self->kfd, self->image));
+	ASSERT_EQ(0, make_state(&self->kfd, self->image, true));
 	session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, session);
 	ASSERT_EQ(0, stock_op(&self->kfd, KFD_CRIU_OP_PROCESS_INFO, &args));

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""series-known.py KNOWN PATCHES SAID: prints what checkpatch said, but for what KNOWN explains.
+
+KNOWN has lines "TYPE PATCH why", PATCH being a name of the series or *; PATCHES the names in
+order; SAID the output of checkpatch --terse --show-types. Exits with 1 if anything is left, or if
+an entry of KNOWN explains nothing.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+LINE = re.compile(r"(?:.*/)?(\d{4})-[^:]*\.patch:\d+: (?:ERROR|WARNING|CHECK):(\w+):")
+
+
+def read_known(path, names):
+    known = {}
+    for line in path.read_text().splitlines():
+        words = line.split("#")[0].split(maxsplit=2)
+        if not words:
+            continue
+        if len(words) < 3 or (words[1] != "*" and words[1] not in names):
+            sys.exit(f"{path}: want TYPE, a patch or *, and why: {line}")
+        known[tuple(words[:2])] = 0
+    return known
+
+
+def main():
+    known_path, names_path, said_path = (Path(word) for word in sys.argv[1:])
+    names = names_path.read_text().split()
+    known = read_known(known_path, names)
+    bad = False
+    for line in said_path.read_text().splitlines():
+        match = LINE.match(line)
+        if not match:
+            print(line)
+            bad = True
+            continue
+        name, kind = names[int(match[1]) - 1], match[2]
+        entry = next((key for key in ((kind, name), (kind, "*")) if key in known), None)
+        if entry:
+            known[entry] += 1
+        else:
+            print(line)
+            bad = True
+    for (kind, name), used in known.items():
+        print(f"known: {kind} {name}: {used}")
+        bad = bad or not used
+    sys.exit(bad)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""series-make.py TOP BASE KERNEL-SOURCE TREE OUT: writes the series of a base as mails into OUT.
+
+TREE becomes a git tree of the files that the series changes, with a commit for each patch. What a
+patch is made of is in kernel/base/BASE/series/order; the same input gives the same bytes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from series_input import Fault, Hook, Message, read_hooks, read_new_files
+
+OBJECT = re.compile(r"([A-Za-z0-9_]+)\.o\b")
+
+
+@dataclass
+class Patch:
+    """A patch of the series: whole new files, and hooks (or their parts of single files)."""
+
+    name: str
+    files: list = field(default_factory=list)
+    hooks: list = field(default_factory=list)  # (hook, path)
+    whole_hook: Hook = None
+
+
+class Order:
+    """The file `order`: lines "patch NAME", "hook NAME [PATH]" and "file PATTERN"."""
+
+    def __init__(self, path, hooks, new_files):
+        self.path = path
+        self.hooks = hooks
+        self.new_files = new_files
+        self.patches = []
+        self.claimed = {}  # (hook name, path) or path -> name of the patch
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            words = line.split("#")[0].split()
+            if words:
+                self.line(f"{path.name}:{number}", words)
+        self.check_complete()
+
+    def line(self, where, words):
+        rules = {"patch": self.patch, "hook": self.hook, "file": self.file}
+        if words[0] not in rules or (words[0] != "patch" and not self.patches):
+            raise Fault(f"{where}: want patch NAME, hook NAME [PATH] or file PATTERN")
+        rules[words[0]](where, *words[1:])
+
+    def patch(self, where, name):
+        if any(patch.name == name for patch in self.patches):
+            raise Fault(f"{where}: two patches {name}")
+        self.patches.append(Patch(name))
+
+    def claim(self, where, key):
+        if key in self.claimed:
+            raise Fault(f"{where}: {key} is in patch {self.claimed[key]} already")
+        self.claimed[key] = self.patches[-1].name
+
+    def hook(self, where, name, path=None):
+        hook = self.hooks.get(name)
+        if not hook:
+            raise Fault(f"{where}: there is no hook patch {name}")
+        if path and path not in hook.sections:
+            raise Fault(f"{where}: {name} does not change {path}")
+        if not path:
+            self.patches[-1].whole_hook = hook
+        for section in [path] if path else hook.sections:
+            self.claim(where, (name, section))
+            self.patches[-1].hooks.append((hook, section))
+
+    def file(self, where, pattern):
+        found = sorted(path for path in self.new_files if Path(path).match(pattern))
+        if not found:
+            raise Fault(f"{where}: no file {pattern}")
+        for path in found:
+            self.claim(where, path)
+            self.patches[-1].files.append(path)
+
+    def spread(self):
+        """Makefile parts that nobody claims: each line goes where its objects' sources are."""
+        return [
+            (hook, path)
+            for hook in self.hooks.values()
+            for path in hook.sections
+            if (hook.name, path) not in self.claimed and Path(path).name == "Makefile"
+        ]
+
+    def check_complete(self):
+        spread = {(hook.name, path) for hook, path in self.spread()}
+        left = [path for path in self.new_files if path not in self.claimed]
+        left += [
+            f"{path} of hook {hook.name}"
+            for hook in self.hooks.values()
+            for path in hook.sections
+            if (hook.name, path) not in self.claimed and (hook.name, path) not in spread
+        ]
+        if left:
+            raise Fault("\n  ".join([f"{self.path}: in no patch:"] + sorted(left)))
+
+
+class Tree:
+    """The git tree that the series is made in."""
+
+    def __init__(self, root, source):
+        self.root = root
+        self.source = source
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        self.git("init", "-q", "-b", "series")
+
+    def git(self, *words, text=None, env=None):
+        settings = ["core.abbrev=12", "core.safecrlf=false", "gc.auto=0", "diff.renames=false"]
+        command = ["git"] + [part for one in settings for part in ("-c", one)] + list(words)
+        clean = {key: val for key, val in os.environ.items() if not key.startswith("GIT_")}
+        clean.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1", TZ="UTC", **(env or {}))
+        done = subprocess.run(command, cwd=self.root, env=clean, input=text, text=True,
+                              capture_output=True, check=False)
+        if done.returncode:
+            raise Fault(f"git {words[0]}: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def add_base(self, paths):
+        for path in paths:
+            if not (self.source / path).is_file():
+                raise Fault(f"a hook patch changes {path}, which the kernel source has not")
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.source / path, self.root / path)
+            (self.root / path).chmod(0o644)
+
+    def commit(self, message, stamp):
+        env = {}
+        for who in ("AUTHOR", "COMMITTER"):
+            env[f"GIT_{who}_NAME"], env[f"GIT_{who}_EMAIL"], env[f"GIT_{who}_DATE"] = stamp
+        self.git("add", "-A", "-f")
+        self.git("commit", "-q", "-s", "--cleanup=verbatim", "-F", "-", text=message, env=env)
+
+
+class Series:
+    def __init__(self, top, base, source, tree):
+        self.top = top
+        self.series = top / "kernel/base" / base / "series"
+        self.new_files = read_new_files(top)
+        self.hooks = read_hooks([self.series.parent / "hooks", self.series / "hooks"])
+        self.order = Order(self.series / "order", self.hooks, self.new_files)
+        self.tree = Tree(tree, source)
+        self.base_paths = sorted({path for hook in self.hooks.values() for path in hook.sections})
+        self.stamps = []
+
+    def stamp(self, sources):
+        """Author and date of the newest commit that touched any of the sources."""
+        command = ["git", "-c", f"safe.directory={self.top}", "log", "-1",
+                   "--format=%an%n%ae%n@%at +0000"]
+        for what in (["--"] + [str(path) for path in sources], []):
+            found = subprocess.run(command + what, cwd=self.top, text=True, capture_output=True,
+                                   check=True).stdout.split("\n")
+            if len(found) >= 3:
+                self.stamps.append(tuple(found[:3]))
+                return self.stamps[-1]
+        raise Fault("this is no git checkout with a commit: authors and dates come from there")
+
+    def message_path(self, patch):
+        text = self.series / f"{patch.name}.txt"
+        if text.is_file():
+            return text
+        if patch.whole_hook:
+            return patch.whole_hook.path
+        raise Fault(f"{text}: missing, and patch {patch.name} is not a hook patch alone")
+
+    def present_objects(self):
+        return {path.stem for path in self.tree.root.rglob("*.c")}
+
+    def spread_makefile(self, hook, path):
+        """The Makefile with those added lines whose objects have their sources by now."""
+        present = self.present_objects()
+        ours = {Path(name).stem for name in self.new_files if name.endswith(".c")}
+        section, added = hook.sections[path], []
+        for line in section.splitlines():
+            if line.startswith("-") and not line.startswith("---"):
+                raise Fault(f"{hook.name}: removes a line of {path}; claim this part in `order`")
+            if line.startswith("+") and not line.startswith("+++"):
+                added.append(line[1:])
+        missing = set()
+        for line in added:
+            objects = {name for name in OBJECT.findall(line) if name in ours}
+            if line.endswith("\\"):
+                raise Fault(f"{hook.name}: {path}: a line of our objects goes on in the next one")
+            if objects & present and objects - present:
+                raise Fault(f"{hook.name}: {path}: objects of two patches in a line: {line.strip()}")
+            if not objects & present and objects:
+                missing.add(line)
+        if not any(name in present for line in added for name in OBJECT.findall(line)):
+            return
+        shutil.copy(self.tree.source / path, self.tree.root / path)
+        self.tree.git("apply", "--whitespace=error", "-", text=section)
+        target = self.tree.root / path
+        lines = [line for line in target.read_text().split("\n") if line not in missing]
+        target.write_text("\n".join(lines))
+
+    def add_patch(self, patch):
+        sources = [self.message_path(patch)]
+        for path in patch.files:
+            target = self.tree.root / path
+            if (self.tree.source / path).exists():
+                raise Fault(f"{path}: the kernel source has a file of this name")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.new_files[path], target)
+            target.chmod(0o644)
+            sources.append(self.new_files[path])
+        for hook, path in patch.hooks:
+            try:
+                self.tree.git("apply", "--whitespace=error", "-", text=hook.sections[path])
+            except Fault as fault:
+                raise Fault(f"patch {patch.name}, hook {hook.name}: {fault}") from None
+            sources.append(hook.path)
+        for hook, path in self.order.spread():
+            self.spread_makefile(hook, path)
+        message = Message(self.message_path(patch))
+        self.tree.commit(f"{message.subject}\n\n{message.body}", self.stamp(sources))
+
+    def write(self, out):
+        self.tree.add_base(self.base_paths)
+        self.tree.commit("base\n", ("base", "base", "@86400 +0000"))
+        self.tree.git("tag", "base")
+        for patch in self.order.patches:
+            self.add_patch(patch)
+        cover = self.series / "cover-letter.txt"
+        self.stamp([cover])
+        name, mail, date = max(self.stamps, key=lambda stamp: int(stamp[2].split()[0][1:]))
+        env = {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": mail, "GIT_COMMITTER_DATE": date}
+        self.tree.git("format-patch", "-q", "--cover-letter", "--zero-commit", "--no-signature",
+                      "--stat=76", "--summary", "-o", str(out), "base..series", env=env)
+        self.fill_cover(out / "0000-cover-letter.patch", Message(cover))
+
+    def fill_cover(self, path, message):
+        """In the text, @NAME@ is the number of that patch."""
+        numbers = {patch.name: str(at) for at, patch in enumerate(self.order.patches, 1)}
+
+        def number(match):
+            if match[1] not in numbers:
+                raise Fault(f"cover-letter.txt: no patch {match[1]}")
+            return numbers[match[1]]
+
+        body = re.sub(r"@([a-z-]+)@", number, message.body.strip())
+        text = path.read_text()
+        text = text.replace("*** SUBJECT HERE ***", message.subject)
+        path.write_text(text.replace("*** BLURB HERE ***", body))
+
+
+def main():
+    top, base, source, tree, out = sys.argv[1:]
+    out = Path(out)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    try:
+        series = Series(Path(top), base, Path(source), Path(tree))
+        series.write(out)
+        names = "".join(f"{path}\n" for path in series.base_paths)
+        (Path(tree).parent / "changed-files").write_text(names)
+        names = "".join(f"{path}\t{src}\n" for path, src in sorted(series.new_files.items()))
+        (Path(tree).parent / "new-files").write_text(names)
+        names = "".join(f"{patch.name}\n" for patch in series.order.patches)
+        (Path(tree).parent / "patches").write_text(names)
+    except Fault as fault:
+        sys.exit(f"series: {fault}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the series is made of: whole files, hook patches and messages, as they are in the tree."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Fault(Exception):
+    """Something that whoever runs this has to put right."""
+
+
+class Message:
+    """SPDX line, "Subject: ..." lines, blank, body; of a hook patch as well."""
+
+    def __init__(self, path):
+        lines = path.read_text().splitlines()
+        if len(lines) < 4 or "SPDX-License-Identifier:" not in lines[0]:
+            raise Fault(f"{path}: want an SPDX line, a subject and a message")
+        if not lines[1].startswith("Subject: ") or lines[2]:
+            raise Fault(f"{path}: want `Subject: ...` and an empty line after the SPDX line")
+        self.subject = lines[1].removeprefix("Subject: ").strip()
+        body = []
+        for line in lines[3:]:
+            if line.startswith("--- a/"):
+                break
+            body.append(line.rstrip())
+        self.body = "\n".join(body).strip() + "\n"
+
+
+@dataclass
+class Hook:
+    name: str
+    path: Path
+    sections: dict  # path in the kernel tree -> text of the patch to that file
+
+
+def read_hook(path):
+    name = path.stem.split("-", 1)[1] if path.stem[0].isdigit() else path.stem
+    sections, current = {}, None
+    for line in path.read_text().splitlines(keepends=True):
+        if line.startswith("--- a/"):
+            current = line.split()[1].removeprefix("a/")
+            if current in sections:
+                raise Fault(f"{path}: two parts for {current}")
+            sections[current] = ""
+        if current:
+            sections[current] += line
+    if not sections:
+        raise Fault(f"{path}: changes nothing")
+    return Hook(name, path, sections)
+
+
+def read_hooks(directories):
+    hooks = {}
+    for directory in directories:
+        for path in sorted(directory.glob("*.patch")):
+            hook = read_hook(path)
+            if hook.name in hooks:
+                raise Fault(f"{path}: there is another hook patch of this name")
+            hooks[hook.name] = hook
+    return hooks
+
+
+def git_files(top, directory):
+    """Files that git has and those about to be, as scripts/static sees them."""
+    command = ["git", "-c", f"safe.directory={top}", "ls-files", "--cached", "--others",
+               "--exclude-standard", "-z", "--", directory]
+    names = subprocess.run(command, cwd=top, text=True, capture_output=True, check=True).stdout
+    return [name for name in sorted(set(names.split("\0"))) if name and (top / name).is_file()]
+
+
+def read_new_files(top):
+    """Path in the kernel tree -> our file."""
+    new = {"include/uapi/drm/amdgpu_criu.h": top / "uapi/drm/amdgpu_criu.h"}
+    # As scripts/stage takes them.
+    for path in sorted((top / "kernel/drivers").rglob("*.[ch]")):
+        if "_test." not in path.name:
+            new[str(path.relative_to(top / "kernel"))] = path
+    for name in git_files(top, "kernel/Documentation"):
+        new[name.removeprefix("kernel/")] = top / name
+    for name in git_files(top, "selftests/amdgpu_criu"):
+        if Path(name).name != "CMakeLists.txt":
+            new[f"tools/testing/{name}"] = top / name
+    return new

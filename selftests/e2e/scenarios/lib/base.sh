@@ -36,10 +36,12 @@ show_logs() {
     [ -s "$log" ] || continue
     echo "--- end of ${log##*/}"
     case $log in
-      */criu-*) grep -E 'Error|Warn|amdgpu' "$log" | tail -n 25 ;;
+      */criu-*) grep -E 'Error|Warn|\(amdgpu\)' "$log" | tail -n 25 ;;
       *) tail -n 12 "$log" ;;
     esac
   done
+  echo "--- the kernel on checkpoint and restore"
+  dmesg | grep -E 'criu: |kfd: |amdgpu.*(fault|timeout|reset)' | tail -n 8
 }
 
 clean_mounts() {
@@ -72,8 +74,11 @@ limit_of() {
   esac
 }
 
-# Those that are one half of a scenario over two boots are run by name.
-single_boot_scenarios() { list_scenarios | grep -v -e '^fresh_driver' -e '^swapped_gpus'; }
+# In the order in which a person wants to read of them.
+SINGLE_BOOT=(workload_alone one_gpu leave_running three_rounds two_gpus rocr criu_4_1_1 criu_4_3
+  no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl reloaded_driver)
+# Each is one half of a scenario over two boots, and is run by name.
+TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus)
 
 now() { echo "${EPOCHREALTIME/./}"; } # microseconds
 

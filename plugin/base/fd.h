@@ -71,8 +71,8 @@ class Mapping {
   ~Mapping() { unmap(); }
 
   // fd -1 with MAP_ANONYMOUS in flags maps fresh memory.
-  static Result<Mapping> map(size_t size, int protection, int flags, int fd = -1,
-                             off_t offset = 0, void* hint = nullptr) {
+  static Result<Mapping> map(size_t size, int protection, int flags, int fd = -1, off_t offset = 0,
+                             void* hint = nullptr) {
     void* address = mmap(hint, size, protection, flags, fd, offset);
     if (address == MAP_FAILED) return Error::system("cannot map {} bytes", size);
     Mapping mapping;

@@ -76,9 +76,9 @@ using Status = Result<Unit>;
 
 // Evaluates to the value of a Result; on error returns it from the enclosing function.
 // A GNU statement expression, as gcc and clang both have.
-#define TRY(expression)                                                     \
-  ({                                                                        \
-    auto try_result_ = (expression);                                        \
-    if (!try_result_.ok()) return std::move(try_result_).error();           \
-    std::move(*try_result_);                                                \
+#define TRY(expression)                                           \
+  ({                                                              \
+    auto try_result_ = (expression);                              \
+    if (!try_result_.ok()) return std::move(try_result_).error(); \
+    std::move(*try_result_);                                      \
   })

@@ -84,7 +84,7 @@ Status Dump::pause_owner(const host::ProcessFile& file, pid_t found_in) {
 Status Dump::prepare() {
   if (prepared_) return {};
   prepared_ = true;
-  TRY(remove_old_images(env_.image_directory));
+  TRY(remove_old_images(TRY(env_.image_directory())));
   const auto gpus = TRY(env_.host.gpus());
   for (Member& member : members_) TRY(checkpoint(member, gpus));
   return {};
@@ -110,8 +110,9 @@ Status Dump::checkpoint(Member& member, const std::vector<topology::Gpu>& gpus) 
   TRY(add_vmas(member));
   for (const image::Device& device : image.devices) TRY(write_contents(member, device));
   has_written_ = true;
-  return image::write_metadata_file(env_.image_directory, image::process_file_name(image.index),
-                                    image::Kind::kProcess, image::encode(image));
+  return image::write_metadata_file(TRY(env_.image_directory()),
+                                    image::process_file_name(image.index), image::Kind::kProcess,
+                                    image::encode(image));
 }
 
 Status Dump::add_vmas(Member& member) {
@@ -149,7 +150,7 @@ Status Dump::write_contents(Member& member, const image::Device& device) {
   const std::string name = image::contents_file_name(member.image.index, device.gpu_id);
   auto engine = TRY(
       env_.make_engine(TRY(env_.host.open_render(device.gpu.render_minor)), env_.options.staging));
-  auto writer = TRY(image::ContentsWriter::create(env_.image_directory, name));
+  auto writer = TRY(image::ContentsWriter::create(TRY(env_.image_directory()), name));
   auto dmabuf = [&](uint64_t id) {
     return env_.api.dmabuf(member.paused.node(), session_.get(), id);
   };
@@ -198,7 +199,7 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
   file.dump_id = id_;
   file.id = id;
   file.status_flags = flags & (O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME);
-  TRY(image::write_metadata_file(env_.image_directory, image::file_file_name(id),
+  TRY(image::write_metadata_file(TRY(env_.image_directory()), image::file_file_name(id),
                                  image::Kind::kFile, image::encode(file)));
   return true;
 }

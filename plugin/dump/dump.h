@@ -22,7 +22,7 @@ struct Environment {
   const host::Host& host;
   gpu::EngineFactory make_engine;
   options::Options options;
-  int image_directory;
+  Result<int> (*image_directory)();
 };
 
 class Dump {

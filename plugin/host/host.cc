@@ -122,7 +122,11 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
     if (!map || map->inode == 0) continue;
     struct stat status;
     const std::string link = std::format("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
-    if (stat(link.c_str(), &status) != 0) continue;
+    // Not every file-backed mapping has a link; one that cannot be looked at might be a GPU's.
+    if (stat(link.c_str(), &status) != 0) {
+      if (errno == ENOENT) continue;
+      return Error::system("cannot examine a mapping of process {}", pid);
+    }
     if (const auto node = classify(status))
       result.push_back({map->start, map->end, map->offset, *node});
   }

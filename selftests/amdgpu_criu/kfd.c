@@ -120,8 +120,22 @@ static int acquire_vm(const struct kfd *kfd, int drm_fd, __u32 gpu_id)
 	return kfd_ioctl(kfd, AMDKFD_IOC_ACQUIRE_VM, &args);
 }
 
+int kfd_open_with(struct kfd *kfd, int drm_fd)
+{
+	int ret;
+
+	memset(kfd, 0, sizeof(*kfd));
+	kfd->node.fd = -1;
+	kfd->drm_fd = drm_fd;
+	ret = kfd_find_gpu(&kfd->gpu);
+	if (!ret)
+		ret = criu_node_open(&kfd->node, CRIU_NODE_KFD);
+	return ret ? ret : acquire_vm(kfd, drm_fd, kfd->gpu.gpu_id);
+}
+
 int kfd_open(struct kfd *kfd)
 {
+	int drm_fd;
 	int ret;
 
 	memset(kfd, 0, sizeof(*kfd));
@@ -130,13 +144,8 @@ int kfd_open(struct kfd *kfd)
 	ret = kfd_find_gpu(&kfd->gpu);
 	if (ret)
 		return ret;
-	ret = criu_node_open(&kfd->node, CRIU_NODE_KFD);
-	if (ret)
-		return ret;
-	kfd->drm_fd = kfd_render_open(&kfd->gpu);
-	if (kfd->drm_fd < 0)
-		return kfd->drm_fd;
-	return acquire_vm(kfd, kfd->drm_fd, kfd->gpu.gpu_id);
+	drm_fd = kfd_render_open(&kfd->gpu);
+	return drm_fd < 0 ? drm_fd : kfd_open_with(kfd, drm_fd);
 }
 
 int kfd_acquire_others(struct kfd *kfd)

@@ -38,6 +38,8 @@ int kfd_find_gpu(struct kfd_gpu *gpu);
 /* A descriptor of the GPU's render node. */
 int kfd_render_open(const struct kfd_gpu *gpu);
 int kfd_open(struct kfd *kfd);
+/* With a render node that is open already: kfd_close() closes it. */
+int kfd_open_with(struct kfd *kfd, int drm_fd);
 /* Acquires the VMs of all other GPUs too. */
 int kfd_acquire_others(struct kfd *kfd);
 void kfd_close(struct kfd *kfd);

@@ -287,4 +287,41 @@ TEST_F(restore, pausing_before_resume_is_EBUSY)
 	close(session);
 }
 
+/* Exactly one of those who want an object in a session creates it. */
+TEST_F(restore, an_object_is_restored_once_in_a_session)
+{
+	int done = 0, refused = 0, round, status;
+	int go[2];
+	char byte;
+
+	ASSERT_EQ(0, pipe(go));
+	for (round = 0; round < 4; round++) {
+		pid_t child = fork();
+
+		ASSERT_LE(0, child);
+		if (!child) {
+			close(go[1]);
+			if (state_target_open(&self->kfd, &self->saved))
+				_exit(255);
+			if (read(go[0], &byte, 1))
+				_exit(255);
+			_exit(-restore(self));
+		}
+	}
+	/* All at once. */
+	close(go[0]);
+	close(go[1]);
+	for (round = 0; round < 4; round++) {
+		ASSERT_LE(0, wait(&status));
+		done += status == 0;
+		refused += WIFEXITED(status) && WEXITSTATUS(status) == EOPNOTSUPP;
+	}
+	EXPECT_EQ(1, done);
+	EXPECT_EQ(3, refused);
+	/* Another session knows nothing of that. */
+	close(self->session);
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	EXPECT_EQ(0, restore_all(self));
+}
+
 TEST_HARNESS_MAIN

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RESTORE and its tables: what does not belong to the blob, or is not there. Every refusal is
+ * followed by the right tables, in the same process.
+ */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+
+#include "criu.h"
+#include "state.h"
+
+#define ROOM 16
+
+FIXTURE(table) {
+	struct state_image saved;
+	struct kfd kfd;
+	int session;
+	/* Copies to be spoiled. */
+	struct amdgpu_criu_state args;
+	struct amdgpu_criu_device devices[ROOM];
+	struct amdgpu_criu_bo bos[ROOM];
+	struct amdgpu_criu_device *used;
+};
+
+FIXTURE_SETUP(table)
+{
+	struct kfd_gpu gpu;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, state_image_make(&self->saved));
+	ASSERT_EQ(0, state_target_open(&self->kfd, &self->saved));
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	ASSERT_GT(ROOM, self->saved.image.num_devices);
+	ASSERT_GT(ROOM, self->saved.image.num_bos);
+}
+
+static int restore_right(FIXTURE_DATA(table) *self)
+{
+	return criu_restore(&self->kfd.node, self->session, &self->saved.image);
+}
+
+FIXTURE_TEARDOWN(table)
+{
+	EXPECT_EQ(0, restore_right(self));
+	close(self->session);
+	kfd_close(&self->kfd);
+	state_image_free(&self->saved);
+}
+
+/* Makes the copies right again. */
+static void reset(FIXTURE_DATA(table) *self)
+{
+	const struct criu_image *image = &self->saved.image;
+	__u32 i;
+
+	self->args = criu_image_args(self->session, image);
+	memcpy(self->devices, image->devices, image->num_devices * sizeof(self->devices[0]));
+	memcpy(self->bos, image->bos, image->num_bos * sizeof(self->bos[0]));
+	self->args.devices = (uintptr_t)self->devices;
+	self->args.bos = (uintptr_t)self->bos;
+	for (i = 0; i < image->num_devices; i++) {
+		if (self->devices[i].drm_fd >= 0)
+			self->used = &self->devices[i];
+	}
+}
+
+static int restore(FIXTURE_DATA(table) *self)
+{
+	return criu_op(&self->kfd.node, RESTORE, &self->args);
+}
+
+TEST_F(table, bo_that_differs_from_the_blob_is_EBADMSG)
+{
+	static const struct {
+		size_t offset, size;
+	} fields[] = {
+#define FIELD(field) { offsetof(struct amdgpu_criu_bo, field), \
+	sizeof(((struct amdgpu_criu_bo *)0)->field) }
+		FIELD(object_id), FIELD(size), FIELD(va), FIELD(mmap_offset), FIELD(gpu_id),
+		FIELD(handle), FIELD(domain), FIELD(flags),
+	};
+	size_t i, byte;
+
+	for (i = 0; i < ARRAY_SIZE(fields); i++) {
+		for (byte = 0; byte < fields[i].size; byte++) {
+			reset(self);
+			((char *)&self->bos[1])[fields[i].offset + byte] ^= 0x10;
+			EXPECT_EQ(-EBADMSG, restore(self)) {
+				TH_LOG("field %zu, byte %zu", i, byte);
+			}
+		}
+	}
+}
+
+TEST_F(table, bos_in_another_order_are_EBADMSG)
+{
+	reset(self);
+	self->bos[0] = self->saved.image.bos[1];
+	self->bos[1] = self->saved.image.bos[0];
+	EXPECT_EQ(-EBADMSG, restore(self));
+}
+
+TEST_F(table, more_or_fewer_entries_than_in_the_blob_are_EBADMSG)
+{
+	reset(self);
+	self->args.num_bos--;
+	EXPECT_EQ(-EBADMSG, restore(self));
+	reset(self);
+	self->args.num_bos++;
+	EXPECT_EQ(-EBADMSG, restore(self));
+	reset(self);
+	self->args.num_bos = 0xffffffff;
+	EXPECT_NE(0, restore(self));
+	reset(self);
+	self->args.num_devices--;
+	EXPECT_EQ(-EBADMSG, restore(self));
+	reset(self);
+	self->args.num_devices++;
+	EXPECT_EQ(-EBADMSG, restore(self));
+}
+
+TEST_F(table, strides_that_are_too_small_odd_or_huge_are_EINVAL)
+{
+	static const __u32 strides[] = { 0, 1, 8, 12, 4096 + 8, 0x80000000, 0xfffffff8 };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(strides); i++) {
+		reset(self);
+		self->args.bo_stride = strides[i];
+		EXPECT_EQ(-EINVAL, restore(self));
+		reset(self);
+		self->args.device_stride = strides[i];
+		EXPECT_EQ(-EINVAL, restore(self));
+	}
+}
+
+TEST_F(table, entries_with_a_field_of_the_future_are_E2BIG)
+{
+	struct {
+		struct amdgpu_criu_bo bo;
+		__u64 newer;
+	} wide[ROOM] = {};
+	__u32 i;
+
+	reset(self);
+	for (i = 0; i < self->args.num_bos; i++)
+		wide[i].bo = self->bos[i];
+	self->args.bos = (uintptr_t)wide;
+	self->args.bo_stride = sizeof(wide[0]);
+	wide[1].newer = 1ULL << 63;
+	EXPECT_EQ(-E2BIG, restore(self));
+}
+
+TEST_F(table, arrays_that_cannot_be_read_are_EFAULT)
+{
+	struct criu_hole hole;
+
+	ASSERT_EQ(0, criu_hole_make(&hole));
+	reset(self);
+	self->args.bos = (uintptr_t)hole.hole;
+	EXPECT_EQ(-EFAULT, restore(self));
+	reset(self);
+	self->args.devices = (uintptr_t)hole.hole;
+	EXPECT_EQ(-EFAULT, restore(self));
+	/* From the second entry on. */
+	reset(self);
+	memcpy(hole.hole - sizeof(self->bos[0]), &self->bos[0], sizeof(self->bos[0]));
+	self->args.bos = (uintptr_t)hole.hole - sizeof(self->bos[0]);
+	EXPECT_EQ(-EFAULT, restore(self));
+}
+
+/* Where results go is found out last: by then everything has been created. */
+TEST_F(table, results_that_cannot_be_written_are_EFAULT_and_leave_nothing)
+{
+	size_t size = sizeof(self->bos);
+	void *only_read;
+
+	reset(self);
+	only_read = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, only_read);
+	memcpy(only_read, self->bos, size);
+	ASSERT_EQ(0, mprotect(only_read, size, PROT_READ));
+	self->args.bos = (uintptr_t)only_read;
+	EXPECT_EQ(-EFAULT, restore(self));
+	EXPECT_EQ(-EFAULT, restore(self));
+	munmap(only_read, size);
+}
+
+TEST_F(table, device_flags_are_EINVAL)
+{
+	reset(self);
+	self->used->flags = 1;
+	EXPECT_EQ(-EINVAL, restore(self));
+	self->used->flags = 0x80000000;
+	EXPECT_EQ(-EINVAL, restore(self));
+}
+
+TEST_F(table, device_that_differs_from_the_blob_is_EBADMSG)
+{
+	reset(self);
+	self->used->gpu_id ^= 1;
+	EXPECT_EQ(-EBADMSG, restore(self));
+	reset(self);
+	self->used->drm_fd = -1;
+	EXPECT_EQ(-EBADMSG, restore(self));
+}
+
+TEST_F(table, device_that_is_not_there_is_ENODEV)
+{
+	reset(self);
+	self->used->actual_gpu_id = 0xfffe;
+	EXPECT_EQ(-ENODEV, restore(self));
+	reset(self);
+	self->used->actual_gpu_id = 0;
+	EXPECT_EQ(-ENODEV, restore(self));
+}
+
+TEST_F(table, file_that_is_not_open_is_EBADF)
+{
+	int closed = dup(0);
+
+	close(closed);
+	reset(self);
+	self->used->drm_fd = closed;
+	EXPECT_EQ(-EBADF, restore(self));
+}
+
+/* As AMDKFD_IOC_ACQUIRE_VM has it. */
+TEST_F(table, file_that_is_no_render_node_is_EINVAL)
+{
+	int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	ASSERT_LE(0, file);
+	reset(self);
+	self->used->drm_fd = file;
+	EXPECT_EQ(-EINVAL, restore(self));
+	self->used->drm_fd = self->kfd.node.fd;
+	EXPECT_EQ(-EINVAL, restore(self));
+	close(file);
+}
+
+/* Its VM is one of the process that has it already. */
+TEST_F(table, file_whose_vm_is_in_use_is_refused)
+{
+	struct kfd taken;
+	int to_us[2], quit[2], status;
+	pid_t child;
+	char byte;
+
+	ASSERT_EQ(0, pipe(to_us));
+	ASSERT_EQ(0, pipe(quit));
+	taken.drm_fd = kfd_render_open(&self->kfd.gpu);
+	ASSERT_LE(0, taken.drm_fd);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(quit[1]);
+		if (kfd_open_with(&taken, taken.drm_fd) || write(to_us[1], "x", 1) != 1)
+			_exit(1);
+		_exit(read(quit[0], &byte, 1));
+	}
+	close(quit[0]);
+	ASSERT_EQ(1, read(to_us[0], &byte, 1));
+	reset(self);
+	self->used->drm_fd = taken.drm_fd;
+	EXPECT_GT(0, restore(self));
+	close(quit[1]);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	close(taken.drm_fd);
+}
+
+TEST_HARNESS_MAIN

@@ -18,8 +18,9 @@
  * ---------------------------
  * - A structure of an operation only ever gets fields at its end. The kernel
  *   reads it by the rules of copy_struct_from_user(): shorter than the kernel's
- *   own is filled with zeros, longer is E2BIG unless what is beyond is zero,
- *   shorter than the first released version is EINVAL. Zero means "as before".
+ *   own is filled with zeros, longer is E2BIG unless what is beyond is zero (and
+ *   beyond 4096 bytes in any case), shorter than the first released version is
+ *   EINVAL. Zero means "as before".
  * - The tables (devices, BOs) carry their stride, so an entry may grow as well.
  * - Everything else is in the blob, which only the kernel reads and writes: a
  *   sequence of records with a type, a version and a length each.
@@ -35,7 +36,8 @@
  * Errors common to all operations
  * -------------------------------
  *   EINVAL      malformed: short structure, unknown flag, pad not zero, bad stride
- *   E2BIG       the structure is longer than the kernel's and its tail not zero
+ *   E2BIG       the structure, or an entry of a table, is longer than the kernel's
+ *               and its tail not zero
  *   EFAULT      a pointer of the caller cannot be read or written
  *   ENOTTY      this kernel has no such operation
  *   EPERM       no capability (see above)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Checks of a series that scripts/series has written: MAILS, made in $WORK/tree.
-
-check_series() { "series_$1"; }
+# Checks of a series that scripts/series has written: $MAILS, made in $WORK/tree.
 
 # Whoever makes the series again gets the same mails.
 series_same_bytes() {
@@ -55,15 +53,16 @@ series_staged() {
   done <"$WORK/new-files"
   staged_paths | LC_ALL=C sort >"$WORK/staged-files"
   while read -r path; do
-    cmp "$TOP/build/stage/$BASE/$path" "$WORK/fresh/$path" || bad=1
+    cmp "$OURS/build/stage/$BASE/$path" "$WORK/fresh/$path" || bad=1
   done <"$WORK/staged-files"
-  (cd "$WORK/fresh" && find drivers include -type f | LC_ALL=C sort) | diff "$WORK/staged-files" - || bad=1
+  (cd "$WORK/fresh" && find drivers include -type f | LC_ALL=C sort) |
+    diff "$WORK/staged-files" - || bad=1
   return "$bad"
 }
 
 # Files of the stage that the base has not, or has otherwise.
 staged_paths() {
-  local stage=$TOP/build/stage/$BASE path
+  local stage=$OURS/build/stage/$BASE path
   diff -rq "$BASE_SOURCE/drivers/gpu/drm/amd" "$stage/drivers/gpu/drm/amd" |
     sed -n "s,^Files .* and $stage/\(.*\) differ\$,\1,p; s,^Only in $stage/\(.*\): ,\1/,p
       s,^Only in $BASE_SOURCE/.*,missing in the stage: &,p"
@@ -74,12 +73,17 @@ staged_paths() {
 
 # checkpatch --strict of each mail; what it says and is no fault is in checkpatch.known.
 series_checkpatch() {
-  local mail said=$WORK/checkpatch
+  local mail rc said=$WORK/checkpatch
   : >"$said"
   for mail in "$MAILS"/*.patch; do
     [[ $mail != */0000-* ]] || continue
+    rc=0
     perl "$BASE_SOURCE/scripts/checkpatch.pl" --root="$BASE_SOURCE" --strict --terse --no-summary \
-      --show-types "$mail" >>"$said" || true
+      --show-types "$mail" >>"$said" 2>"$said.errors" || rc=$?
+    ((rc <= 1)) || {
+      cat "$said.errors"
+      return 1
+    }
   done
   "$TOP/scripts/lib/series-known.py" "$SERIES/checkpatch.known" "$WORK/patches" "$said"
 }
@@ -89,5 +93,14 @@ series_kernel_doc() {
   local list
   mapfile -t list < <(cut -f1 "$WORK/new-files" | grep '^\(drivers\|include\)/')
   cd "$WORK/fresh" || return
-  KERNEL_DOC_PATH=$BASE_SOURCE python3 "$BASE_SOURCE/scripts/kernel-doc" -none -Wall -Werror "${list[@]}"
+  python3 "$BASE_SOURCE/scripts/kernel-doc" -none -Wall -Werror "${list[@]}"
+}
+
+# The selftests build in a kernel tree, with lib.mk, as ordinary ones do.
+series_selftests() {
+  local tests=tools/testing/selftests
+  cp -r "$BASE_SOURCE/$tests"/{lib.mk,kselftest.h,kselftest_harness.h,kselftest} "$WORK/fresh/$tests/"
+  mkdir -p "$WORK/fresh/usr/include/drm" "$WORK/selftests"
+  cp "$WORK/fresh/include/uapi/drm/amdgpu_criu.h" "$WORK/fresh/usr/include/drm/"
+  make -C "$WORK/fresh/$tests/amdgpu_criu" -j"$(nproc)" OUTPUT="$WORK/selftests" USERCFLAGS=-Werror
 }

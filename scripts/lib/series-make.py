@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""series-make.py TOP BASE KERNEL-SOURCE TREE OUT: writes the series of a base as mails into OUT.
+"""series-make.py TOP REPOSITORY COMMIT BASE KERNEL-SOURCE TREE OUT: writes a series as mails into OUT.
 
-TREE becomes a git tree of the files that the series changes, with a commit for each patch. What a
-patch is made of is in kernel/base/BASE/series/order; the same input gives the same bytes.
+TOP has our files; authors and dates are those of REPOSITORY, up to COMMIT. TREE becomes a git tree
+of the files that the series changes, with a commit for each patch. What a patch is made of is in
+kernel/base/BASE/series/order. The same input gives the same bytes.
 """
 
 import os
@@ -81,16 +82,16 @@ class Order:
             self.patches[-1].files.append(path)
 
     def spread(self):
-        """Makefile parts that nobody claims: each line goes where its objects' sources are."""
-        return [
-            (hook, path)
-            for hook in self.hooks.values()
-            for path in hook.sections
-            if (hook.name, path) not in self.claimed and Path(path).name == "Makefile"
-        ]
+        """Makefiles whose parts nobody claims: a line goes where its objects' sources are."""
+        hooks = {}
+        for hook in self.hooks.values():
+            for path in hook.sections:
+                if Path(path).name == "Makefile" and (hook.name, path) not in self.claimed:
+                    hooks.setdefault(path, []).append(hook)
+        return hooks
 
     def check_complete(self):
-        spread = {(hook.name, path) for hook, path in self.spread()}
+        spread = {(hook.name, path) for path, hooks in self.spread().items() for hook in hooks}
         left = [path for path in self.new_files if path not in self.claimed]
         left += [
             f"{path} of hook {hook.name}"
@@ -116,7 +117,8 @@ class Tree:
         settings = ["core.abbrev=12", "core.safecrlf=false", "gc.auto=0", "diff.renames=false"]
         command = ["git"] + [part for one in settings for part in ("-c", one)] + list(words)
         clean = {key: val for key, val in os.environ.items() if not key.startswith("GIT_")}
-        clean.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1", TZ="UTC", **(env or {}))
+        clean.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1", TZ="UTC")
+        clean.update(env or {})
         done = subprocess.run(command, cwd=self.root, env=clean, input=text, text=True,
                               capture_output=True, check=False)
         if done.returncode:
@@ -139,9 +141,22 @@ class Tree:
         self.git("commit", "-q", "-s", "--cleanup=verbatim", "-F", "-", text=message, env=env)
 
 
+def added_lines(path, hooks):
+    """(hook, line) of every line that the hooks add to a Makefile that is spread."""
+    for hook in hooks:
+        for line in hook.sections[path].splitlines()[2:]:
+            if line.startswith("-"):
+                raise Fault(f"{hook.name}: removes a line of {path}; claim this part in `order`")
+            if line.startswith("+"):
+                if line.endswith("\\"):
+                    raise Fault(f"{hook.name}: {path}: a line goes on in the next one: {line}")
+                yield hook, line[1:]
+
+
 class Series:
-    def __init__(self, top, base, source, tree):
+    def __init__(self, top, history, base, source, tree):
         self.top = top
+        self.repository, self.commit = history
         self.series = top / "kernel/base" / base / "series"
         self.new_files = read_new_files(top)
         self.hooks = read_hooks([self.series.parent / "hooks", self.series / "hooks"])
@@ -152,15 +167,15 @@ class Series:
 
     def stamp(self, sources):
         """Author and date of the newest commit that touched any of the sources."""
-        command = ["git", "-c", f"safe.directory={self.top}", "log", "-1",
-                   "--format=%an%n%ae%n@%at +0000"]
-        for what in (["--"] + [str(path) for path in sources], []):
-            found = subprocess.run(command + what, cwd=self.top, text=True, capture_output=True,
-                                   check=True).stdout.split("\n")
+        command = ["git", "-c", f"safe.directory={self.repository}", "log", "-1",
+                   "--format=%an%n%ae%n@%at +0000", self.commit, "--"]
+        for paths in ([str(path.relative_to(self.top)) for path in sources], []):
+            found = subprocess.run(command + paths, cwd=self.repository, text=True, check=True,
+                                   capture_output=True).stdout.split("\n")
             if len(found) >= 3:
                 self.stamps.append(tuple(found[:3]))
                 return self.stamps[-1]
-        raise Fault("this is no git checkout with a commit: authors and dates come from there")
+        raise Fault("authors and dates come from git, but here is no commit")
 
     def message_path(self, patch):
         text = self.series / f"{patch.name}.txt"
@@ -173,32 +188,31 @@ class Series:
     def present_objects(self):
         return {path.stem for path in self.tree.root.rglob("*.c")}
 
-    def spread_makefile(self, hook, path):
-        """The Makefile with those added lines whose objects have their sources by now."""
+    def lines_to_come(self, path, hooks):
+        """Added lines whose objects have no source yet; None if this is so for all objects."""
         present = self.present_objects()
         ours = {Path(name).stem for name in self.new_files if name.endswith(".c")}
-        section, added = hook.sections[path], []
-        for line in section.splitlines():
-            if line.startswith("-") and not line.startswith("---"):
-                raise Fault(f"{hook.name}: removes a line of {path}; claim this part in `order`")
-            if line.startswith("+") and not line.startswith("+++"):
-                added.append(line[1:])
-        missing = set()
-        for line in added:
+        missing, found = set(), False
+        for hook, line in added_lines(path, hooks):
             objects = {name for name in OBJECT.findall(line) if name in ours}
-            if line.endswith("\\"):
-                raise Fault(f"{hook.name}: {path}: a line of our objects goes on in the next one")
             if objects & present and objects - present:
-                raise Fault(f"{hook.name}: {path}: objects of two patches in a line: {line.strip()}")
-            if not objects & present and objects:
+                raise Fault(f"{hook.name}: {path}: objects of two patches in a line: {line}")
+            if objects - present:
                 missing.add(line)
-        if not any(name in present for line in added for name in OBJECT.findall(line)):
+            found = found or bool(objects & present)
+        return missing if found else None
+
+    def spread_makefile(self, path, hooks):
+        """Brings a Makefile to where the sources are."""
+        missing = self.lines_to_come(path, hooks)
+        if missing is None:
             return
-        shutil.copy(self.tree.source / path, self.tree.root / path)
-        self.tree.git("apply", "--whitespace=error", "-", text=section)
         target = self.tree.root / path
-        lines = [line for line in target.read_text().split("\n") if line not in missing]
-        target.write_text("\n".join(lines))
+        shutil.copy(self.tree.source / path, target)
+        for hook in hooks:
+            self.tree.git("apply", "--whitespace=error", "-", text=hook.sections[path])
+        lines = target.read_text().split("\n")
+        target.write_text("\n".join(line for line in lines if line not in missing))
 
     def add_patch(self, patch):
         sources = [self.message_path(patch)]
@@ -216,8 +230,8 @@ class Series:
             except Fault as fault:
                 raise Fault(f"patch {patch.name}, hook {hook.name}: {fault}") from None
             sources.append(hook.path)
-        for hook, path in self.order.spread():
-            self.spread_makefile(hook, path)
+        for path, hooks in self.order.spread().items():
+            self.spread_makefile(path, hooks)
         message = Message(self.message_path(patch))
         self.tree.commit(f"{message.subject}\n\n{message.body}", self.stamp(sources))
 
@@ -251,12 +265,12 @@ class Series:
 
 
 def main():
-    top, base, source, tree, out = sys.argv[1:]
+    top, repository, commit, base, source, tree, out = sys.argv[1:]
     out = Path(out)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     try:
-        series = Series(Path(top), base, Path(source), Path(tree))
+        series = Series(Path(top), (repository, commit), base, Path(source), Path(tree))
         series.write(out)
         names = "".join(f"{path}\n" for path in series.base_paths)
         (Path(tree).parent / "changed-files").write_text(names)

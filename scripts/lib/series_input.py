@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the series is made of: whole files, hook patches and messages, as they are in the tree."""
+"""What the series is made of: whole files, hook patches and messages."""
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,24 +61,20 @@ def read_hooks(directories):
     return hooks
 
 
-def git_files(top, directory):
-    """Files that git has and those about to be, as scripts/static sees them."""
-    command = ["git", "-c", f"safe.directory={top}", "ls-files", "--cached", "--others",
-               "--exclude-standard", "-z", "--", directory]
-    names = subprocess.run(command, cwd=top, text=True, capture_output=True, check=True).stdout
-    return [name for name in sorted(set(names.split("\0"))) if name and (top / name).is_file()]
+def files_below(directory):
+    return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
 def read_new_files(top):
     """Path in the kernel tree -> our file."""
     new = {"include/uapi/drm/amdgpu_criu.h": top / "uapi/drm/amdgpu_criu.h"}
     # As scripts/stage takes them.
-    for path in sorted((top / "kernel/drivers").rglob("*.[ch]")):
-        if "_test." not in path.name:
+    for path in files_below(top / "kernel/drivers"):
+        if path.suffix in (".c", ".h") and "_test." not in path.name:
             new[str(path.relative_to(top / "kernel"))] = path
-    for name in git_files(top, "kernel/Documentation"):
-        new[name.removeprefix("kernel/")] = top / name
-    for name in git_files(top, "selftests/amdgpu_criu"):
-        if Path(name).name != "CMakeLists.txt":
-            new[f"tools/testing/{name}"] = top / name
+    for path in files_below(top / "kernel/Documentation"):
+        new[str(path.relative_to(top / "kernel"))] = path
+    for path in files_below(top / "selftests/amdgpu_criu"):
+        if path.name != "CMakeLists.txt":
+            new[f"tools/testing/{path.relative_to(top)}"] = path
     return new

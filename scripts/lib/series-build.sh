@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Builds the driver after each patch of a series: it compiles and links, and files that the patch
+# touches have no warning with W=1 that the base has not. One stage and two build trees, so that
+# each patch compiles only what it changes.
+
+# kbuild_series BUILD-TREE MAKE-ARGUMENT...
+kbuild_series() {
+  local objects=$TOP/build/kbuild/series-$BASE-$1
+  shift
+  mkdir -p "$objects"
+  # The variable given here takes the place of Kbuild's own.
+  make -C "/usr/src/linux-headers-$(<"$LAB/kernel-release")" M="$TOP" MO="$objects" STAGED=1 \
+    "criu-stage=${BUILD_STAGE#"$TOP/"}" --no-print-directory -j"$(nproc)" "$@"
+}
+
+# What is neither changed by a patch nor compiled here is not copied.
+make_build_stage() {
+  local amd=drivers/gpu/drm/amd part
+  if [[ ! -f $BUILD_STAGE/.complete ]]; then
+    rm -rf "$BUILD_STAGE"
+    mkdir -p "$BUILD_STAGE/$amd" "$BUILD_STAGE/include/drm" "$BUILD_STAGE/include/uapi/drm"
+    for part in "$BASE_SOURCE/$amd"/*; do
+      case ${part##*/} in
+      include | display) ln -s "$part" "$BUILD_STAGE/$amd/" ;;
+      *) cp -a "$part" "$BUILD_STAGE/$amd/" ;;
+      esac
+    done
+    touch "$BUILD_STAGE/.complete"
+  fi
+  bring_to base "$(cut -f1 "$WORK/new-files") $(<"$WORK/changed-files")"
+}
+
+series_git() { git -C "$WORK/tree" -c safe.directory="$WORK/tree" "$@"; }
+
+# bring_to COMMIT PATHS: those paths in the stage become as they are in the commit.
+bring_to() {
+  local path
+  for path in $2; do
+    [[ $path == drivers/* || $path == include/* ]] || continue
+    if ! series_git cat-file -e "$1:$path" 2>/dev/null; then
+      rm -f "$BUILD_STAGE/$path"
+      continue
+    fi
+    series_git show "$1:$path" >"$WORK/one-file"
+    cmp -s "$WORK/one-file" "$BUILD_STAGE/$path" ||
+      install -D -m 644 "$WORK/one-file" "$BUILD_STAGE/$path"
+  done
+}
+
+# object_targets PATHS: of those that are sources.
+object_targets() {
+  local path
+  for path in $1; do
+    [[ $path == drivers/gpu/drm/amd/*.c ]] || continue
+    path=${path#drivers/gpu/drm/amd/}
+    # All of the driver is built by the makefile in amdgpu/.
+    [[ $path == amdgpu/* ]] && path=${path#amdgpu/} || path=../$path
+    printf '%s\n' "${BUILD_STAGE#"$TOP/"}/drivers/gpu/drm/amd/amdgpu/${path%.c}.o"
+  done
+}
+
+# w1_warnings PATHS: without line numbers, each once.
+w1_warnings() {
+  local targets
+  mapfile -t targets < <(object_targets "$1")
+  ((${#targets[@]} > 0)) || return 0
+  kbuild_series w1 W=1 "${targets[@]}" >"$WORK/w1.log" 2>&1 || {
+    cat "$WORK/w1.log" >&2
+    return 1
+  }
+  sed -n 's/^\([^ ]*\.[ch]\):[0-9:]* warning: /\1: /p' "$WORK/w1.log" | sort -u
+}
+
+build_patch() {
+  local commit=$1 paths
+  paths=$(series_git diff-tree -r --name-only --no-commit-id "$commit")
+  bring_to "$commit" "$paths"
+  kbuild_series link >"$WORK/link.log" 2>&1 || {
+    cat "$WORK/link.log"
+    return 1
+  }
+  w1_warnings "$paths" >"$WORK/warnings" || return 1
+  ! comm -23 "$WORK/warnings" "$WORK/warnings.base" | grep .
+}
+
+series_build() {
+  local commit bad=0
+  BUILD_STAGE=$WORK/stage
+  make_build_stage
+  kbuild_series link
+  w1_warnings "$(<"$WORK/changed-files")" >"$WORK/warnings.base" || return 1
+  echo "base: $(wc -l <"$WORK/warnings.base") warnings in the files that are changed"
+  while read -r commit; do
+    if build_patch "$commit"; then
+      echo "ok: $(series_git log -1 --format=%s "$commit")"
+    else
+      echo "not ok: $(series_git log -1 --format=%s "$commit")"
+      bad=1
+    fi
+  done < <(series_git rev-list --reverse base..series)
+  return "$bad"
+}

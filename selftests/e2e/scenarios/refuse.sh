@@ -30,6 +30,8 @@ scenario_contents_skipped() {
   start gpu_chain "${SMALL[@]}" --timeout 10
   first_steps 20
   dump_and_kill dump "$DIR/images"
+  # Rings are memory too: the queues find zeros in them.
+  allow_complaint 'stops at packet 0x00000000 .*not a type-3 packet'
   AMDGPU_CRIU_TEST_SKIP_CONTENTS=1 criu_restore restore "$DIR/images" ||
     fail "criu restore ended with status $?"
   kill -USR1 "$PID"

@@ -129,6 +129,7 @@ restore_from_boot_before() {
   PIDS+=("$PID")
   echo "process of the boot before: $USAGE; GPUs then $OLD_GPU_IDS now $(gpu_ids | tr '\n' ' ')"
   restore_and_check restore "$KEPT/$name/images"
+  gpu_map restore
   ends_well "after the restore"
   rm -rf "${KEPT:?}/$name" "$KEPT/$name.facts"
 }

@@ -45,6 +45,9 @@ dump_and_kill() {
   echo "$1 $DUMP_SECONDS s, images $(mebibytes "$(image_bytes "$2")") MiB, step $STEP_BEFORE"
 }
 
+# Which GPU stands for which, as the plugin says.
+gpu_map() { sed -n 's/.*(amdgpu): \(GPU [^ ]*\) of the images is restored on/\1 ->/p' "$DIR/criu-$1.log" | tr '\n' ' '; }
+
 # restore_and_check WHAT IMAGES: at its pid, goes on from STEP_BEFORE, all memory right
 restore_and_check() {
   criu_restore "$1" "$2" || fail "$1: criu restore ended with status $?"

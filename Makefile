@@ -18,6 +18,7 @@ help:
 	@echo 'make unit      unit tests, with sanitizers      (ARGS=-R NAME: some of them)'
 	@echo 'make static    checkpatch, sparse, clang-tidy …  (ARGS=NAME: one of them)'
 	@echo 'make check-X   one rung of the ladder: lab module host unit static guest'
+	@echo 'make series    the kernel patches as mails: outgoing/7.2    (BUILD=1: builds after each)'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
 	@echo 'make clean     removes what was built, keeps the lab; make distclean: the lab too'
 
@@ -47,6 +48,10 @@ check-lab check-module check-host check-unit check-static: check-%:
 	@scripts/check $(if $(filter-out lab,$*),lab) $*
 check-guest:
 	@scripts/check lab module host guest
+
+.PHONY: series
+series: lab
+	@scripts/series $(if $(filter 1,$(BUILD)),--build) $(ARGS)
 
 .PHONY: install
 install: module host

@@ -63,7 +63,7 @@ series_staged() {
 # Files of the stage that the base has not, or has otherwise.
 staged_paths() {
   local stage=$OURS/build/stage/$BASE path
-  diff -rq "$BASE_SOURCE/drivers/gpu/drm/amd" "$stage/drivers/gpu/drm/amd" |
+  { diff -rq "$BASE_SOURCE/drivers/gpu/drm/amd" "$stage/drivers/gpu/drm/amd" || true; } |
     sed -n "s,^Files .* and $stage/\(.*\) differ\$,\1,p; s,^Only in $stage/\(.*\): ,\1/,p
       s,^Only in $BASE_SOURCE/.*,missing in the stage: &,p"
   (cd "$stage" && find include -type f) | while read -r path; do

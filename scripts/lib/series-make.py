@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""series-make.py TOP REPOSITORY COMMIT BASE KERNEL-SOURCE TREE OUT: writes a series as mails into OUT.
+"""series-make.py TOP REPOSITORY COMMIT BASE KERNEL-SOURCE TREE OUT: writes a series as mails to OUT.
 
 TOP has our files; authors and dates are those of REPOSITORY, up to COMMIT. TREE becomes a git tree
 of the files that the series changes, with a commit for each patch. What a patch is made of is in

@@ -133,6 +133,28 @@ TEST(BlobWriter, ManyTailsTogetherBeyondTheLimitAreRefused) {
   EXPECT_EQ(writer.Finish(), -EOPNOTSUPP);
 }
 
+TEST(BlobWriter, TellsTheFirstErrorAndWritesNothingAfterIt) {
+  const Queue queue = {.device_id = 100, .mqd_size = 0, .stack_size = 0, .cu_mask = 0};
+  const uint64_t nothing[8] = {};
+  for (bool by_record : {true, false}) {
+    Bytes bytes(4096, 0xa5);
+    Writer writer(&bytes);
+    writer.Device(1);
+    criu_writer_record(writer.get(), kQueue, &queue);
+    const size_t end = writer.get()->pos;
+    criu_writer_tail(writer.get(), size_t{CRIU_BLOB_SIZE_MAX} + 1);
+    if (by_record) {
+      criu_writer_record(writer.get(), 0x7777, nothing);
+      writer.Device(2);
+      EXPECT_EQ(criu_writer_tail(writer.get(), 8), nullptr);
+    } else {
+      EXPECT_EQ(criu_writer_tail(writer.get(), 8), nullptr);
+    }
+    EXPECT_EQ(writer.Finish(), -EOPNOTSUPP);
+    EXPECT_EQ(Bytes(bytes.begin() + end, bytes.end()), Bytes(4096 - end, 0xa5));
+  }
+}
+
 TEST(BlobWriter, RefusesADriverNameThatDoesNotFit) {
   criu_blob_schema schema = kSchema;
   schema.driver = "ninechars";

@@ -13,8 +13,6 @@ static void *criu_writer_take(struct criu_blob_writer *writer, size_t size)
 	size_t at = writer->pos;
 	size_t padded, end;
 
-	if (writer->error)
-		return NULL;
 	if (size > CRIU_BLOB_SIZE_MAX) {
 		writer->error = -EOPNOTSUPP;
 		return NULL;

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from series_input import Fault, Hook, Message, read_hooks, read_new_files
 
-OBJECT = re.compile(r"([A-Za-z0-9_]+)\.o\b")
-
 
 @dataclass
 class Patch:
@@ -141,16 +139,22 @@ class Tree:
         self.git("commit", "-q", "-s", "--cleanup=verbatim", "-F", "-", text=message, env=env)
 
 
-def added_lines(path, hooks):
-    """(hook, line) of every line that the hooks add to a Makefile that is spread."""
-    for hook in hooks:
-        for line in hook.sections[path].splitlines()[2:]:
-            if line.startswith("-"):
-                raise Fault(f"{hook.name}: removes a line of {path}; claim this part in `order`")
-            if line.startswith("+"):
-                if line.endswith("\\"):
-                    raise Fault(f"{hook.name}: {path}: a line goes on in the next one: {line}")
-                yield hook, line[1:]
+def without_objects(lines, missing):
+    """Lines of a Makefile without those objects; a list that loses its last line still ends."""
+    kept = []
+    for line in lines:
+        words = line.split()
+        left = [word for word in words if not (word.endswith(".o") and Path(word).stem in missing)]
+        goes_on = line.endswith("\\")
+        if len(left) == len(words):
+            kept.append(line)
+        elif any(word.endswith(".o") for word in left) or (goes_on and left[-2:-1] == ["+="]):
+            kept.append(line[: len(line) - len(line.lstrip())] + " ".join(left))
+        elif not goes_on and kept and kept[-1].endswith("\\"):
+            kept[-1] = kept[-1][:-1].rstrip()
+            if kept[-1].endswith("="):
+                kept.pop()
+    return kept
 
 
 class Series:
@@ -188,31 +192,20 @@ class Series:
     def present_objects(self):
         return {path.stem for path in self.tree.root.rglob("*.c")}
 
-    def lines_to_come(self, path, hooks):
-        """Added lines whose objects have no source yet; None if this is so for all objects."""
-        present = self.present_objects()
-        ours = {Path(name).stem for name in self.new_files if name.endswith(".c")}
-        missing, found = set(), False
-        for hook, line in added_lines(path, hooks):
-            objects = {name for name in OBJECT.findall(line) if name in ours}
-            if objects & present and objects - present:
-                raise Fault(f"{hook.name}: {path}: objects of two patches in a line: {line}")
-            if objects - present:
-                missing.add(line)
-            found = found or bool(objects & present)
-        return missing if found else None
-
     def spread_makefile(self, path, hooks):
         """Brings a Makefile to where the sources are."""
-        missing = self.lines_to_come(path, hooks)
-        if missing is None:
-            return
+        present = self.present_objects()
+        ours = {Path(name).stem for name in self.new_files if name.endswith(".c")}
         target = self.tree.root / path
         shutil.copy(self.tree.source / path, target)
         for hook in hooks:
             self.tree.git("apply", "--whitespace=error", "-", text=hook.sections[path])
         lines = target.read_text().split("\n")
-        target.write_text("\n".join(line for line in lines if line not in missing))
+        if any(Path(word).stem in ours & present for line in lines for word in line.split()
+               if word.endswith(".o")):
+            target.write_text("\n".join(without_objects(lines, ours - present)))
+        else:
+            shutil.copy(self.tree.source / path, target)
 
     def add_patch(self, patch):
         sources = [self.message_path(patch)]

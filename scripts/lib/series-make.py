@@ -243,8 +243,12 @@ class Series:
         self.fill_cover(out / "0000-cover-letter.patch", Message(cover))
 
     def fill_cover(self, path, message):
-        """In the text, @NAME@ is the number of that patch."""
+        """In the text, @NAME@ is the number of that patch, @version@ that of the kernel."""
         numbers = {patch.name: str(at) for at, patch in enumerate(self.order.patches, 1)}
+        makefile = (self.tree.source / "Makefile").read_text()
+        numbers["version"] = ".".join(
+            re.search(rf"^{part} = (\d+)$", makefile, re.M)[1]
+            for part in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
 
         def number(match):
             if match[1] not in numbers:

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A process with all that KFD has goes through CHECKPOINT and RESTORE: another process
+ * takes its place, and its queues go on where they were.
+ */
+#include "kselftest_harness.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "crc32c.h"
+#include "target.h"
+
+#define STEPS 3
+
+FIXTURE(roundtrip) {
+	struct target_state *state;
+	struct target target;
+	struct criu_node own;
+	struct criu_node node;
+	int save, load;
+	struct criu_image image;
+	/* Sizes of what share_image() has moved, 0 if it has not. */
+	size_t shared_bos, shared_blob;
+	/* Of the BOs with contents, by their place in the image. */
+	char **contents;
+};
+
+FIXTURE_SETUP(roundtrip)
+{
+	int ret = criu_node_open(&self->own, CRIU_NODE_KFD);
+
+	if (ret == -ENOENT)
+		SKIP(return, "no /dev/kfd");
+	ASSERT_EQ(0, ret);
+	self->state = target_state_make();
+	ASSERT_NE(NULL, self->state);
+	ASSERT_EQ(0, target_start(&self->target, self->state));
+	for (int i = 0; i < STEPS; i++) {
+		ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
+	}
+	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->save);
+	self->load = criu_session(&self->own, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->load);
+	ASSERT_EQ(0, target_seize(&self->target, &self->node));
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
+}
+
+static void *make_shared(void *private, size_t size)
+{
+	void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared == MAP_FAILED)
+		abort();
+	memcpy(shared, private, size);
+	free(private);
+	return shared;
+}
+
+/* RESTORE in the other process reads what the test writes, and the other way round. */
+static void share_image(FIXTURE_DATA(roundtrip) *self)
+{
+	self->shared_bos = self->image.num_bos * sizeof(*self->image.bos);
+	self->shared_blob = self->image.blob_size;
+	self->image.bos = make_shared(self->image.bos, self->shared_bos);
+	self->image.blob = make_shared(self->image.blob, self->shared_blob);
+}
+
+static void unshare_image(FIXTURE_DATA(roundtrip) *self)
+{
+	if (!self->shared_bos)
+		return;
+	munmap(self->image.bos, self->shared_bos);
+	munmap(self->image.blob, self->shared_blob);
+	self->image.bos = NULL;
+	self->image.blob = NULL;
+	self->shared_bos = 0;
+}
+
+FIXTURE_TEARDOWN(roundtrip)
+{
+	for (__u32 i = 0; self->contents && i < self->image.num_bos; i++)
+		free(self->contents[i]);
+	free(self->contents);
+	unshare_image(self);
+	criu_image_free(&self->image);
+	target_kill(&self->target);
+	close(self->save);
+	close(self->load);
+	criu_node_close(&self->node);
+	criu_node_close(&self->own);
+}
+
+static int copy_contents(FIXTURE_DATA(roundtrip) *self, int session, __u32 index, bool out)
+{
+	const struct amdgpu_criu_bo *bo = &self->image.bos[index];
+	int fd = criu_dmabuf(&self->own, session, bo->object_id);
+	void *at;
+
+	if (fd < 0)
+		return fd;
+	at = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (at == MAP_FAILED)
+		return -errno;
+	if (out)
+		memcpy(self->contents[index], at, bo->size);
+	else
+		memcpy(at, self->contents[index], bo->size);
+	munmap(at, bo->size);
+	return 0;
+}
+
+static int save_contents(FIXTURE_DATA(roundtrip) *self)
+{
+	int ret = 0;
+
+	self->contents = calloc(self->image.num_bos, sizeof(*self->contents));
+	for (__u32 i = 0; !ret && i < self->image.num_bos; i++) {
+		if (!(self->image.bos[i].flags & AMDGPU_CRIU_BO_CONTENTS))
+			continue;
+		self->contents[i] = malloc(self->image.bos[i].size);
+		ret = copy_contents(self, self->save, i, true);
+	}
+	return ret;
+}
+
+static int load_contents(FIXTURE_DATA(roundtrip) *self)
+{
+	int ret = 0;
+
+	for (__u32 i = 0; !ret && i < self->image.num_bos; i++)
+		if (self->contents[i])
+			ret = copy_contents(self, self->load, i, false);
+	return ret;
+}
+
+/* Another process in the place of the first one, with nothing but open nodes. */
+static int replace(FIXTURE_DATA(roundtrip) *self)
+{
+	int ret = save_contents(self);
+
+	if (ret)
+		return ret;
+	for (__u32 i = 0; i < self->image.num_devices; i++)
+		close(self->image.devices[i].drm_fd);
+	target_kill(&self->target);
+	criu_node_close(&self->node);
+	close(self->save);
+	self->save = -1;
+	return target_start_empty(&self->target, self->state, self->load, &self->image);
+}
+
+static int renew_sessions(FIXTURE_DATA(roundtrip) *self)
+{
+	if (self->save >= 0)
+		close(self->save);
+	close(self->load);
+	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	self->load = criu_session(&self->own, AMDGPU_CRIU_SESSION_RESTORE);
+	return self->save < 0 || self->load < 0 ? -EMFILE : 0;
+}
+
+static void recompute_crc(struct criu_image *image)
+{
+	__u32 crc = crc32c(image->blob, image->blob_size - sizeof(crc));
+
+	memcpy(image->blob + image->blob_size - sizeof(crc), &crc, sizeof(crc));
+}
+
+static void resume_and_check(struct __test_metadata *_metadata, FIXTURE_DATA(roundtrip) *self)
+{
+	ASSERT_EQ(0, target_do(&self->target, TARGET_RESTORE));
+	ASSERT_EQ(0, load_contents(self));
+	ASSERT_EQ(0, criu_resume(&self->own, self->load, self->target.pid));
+	EXPECT_EQ(0, target_do(&self->target, TARGET_VERIFY));
+	EXPECT_EQ(0, target_do(&self->target, TARGET_STEP));
+}
+
+TEST_F(roundtrip, every_kind_of_queue_runs_on_after_unpause)
+{
+	ASSERT_EQ(0, criu_unpause(&self->node, self->save));
+	target_continue(&self->target);
+	for (int i = 0; i < STEPS; i++) {
+		ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
+	}
+	ASSERT_EQ(0, target_do(&self->target, TARGET_VERIFY));
+}
+
+TEST_F(roundtrip, a_checkpoint_repeated_is_the_same)
+{
+	struct criu_image again;
+
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &again));
+	EXPECT_EQ(self->image.blob_size, again.blob_size);
+	EXPECT_EQ(0, memcmp(self->image.blob, again.blob, again.blob_size));
+	EXPECT_EQ(0, memcmp(self->image.bos, again.bos, again.num_bos * sizeof(*again.bos)));
+	criu_image_free(&again);
+}
+
+/* The session has references to what the process had. */
+TEST_F(roundtrip, a_process_may_die_while_it_is_paused)
+{
+	ASSERT_EQ(0, save_contents(self));
+	target_kill(&self->target);
+	EXPECT_EQ(0, copy_contents(self, self->save, 0, true));
+	close(self->save);
+	self->save = -1;
+	ASSERT_EQ(0, target_start(&self->target, self->state));
+	EXPECT_EQ(0, target_do(&self->target, TARGET_STEP));
+}
+
+TEST_F_TIMEOUT(roundtrip, every_kind_of_queue_goes_on_after_each_restore, 120)
+{
+	share_image(self);
+	for (int round = 0; round < 3; round++) {
+		ASSERT_EQ(0, replace(self));
+		resume_and_check(_metadata, self);
+		for (int i = 0; i < 100; i++) {
+			ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
+		}
+		ASSERT_EQ(0, target_do(&self->target, TARGET_VERIFY));
+		ASSERT_EQ(0, renew_sessions(self));
+		ASSERT_EQ(0, target_seize(&self->target, &self->node));
+		unshare_image(self);
+		ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
+		share_image(self);
+	}
+}
+
+/*
+ * An SDMA queue belongs to one process of the machine: while the first one lives, restore
+ * fails at the queues, when all the rest is there already.
+ */
+TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
+{
+	struct target first;
+
+	share_image(self);
+	ASSERT_EQ(0, save_contents(self));
+	first = self->target;
+	ASSERT_EQ(0, target_start_empty(&self->target, self->state, self->load, &self->image));
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(-EBUSY, target_do(&self->target, TARGET_RESTORE));
+	}
+	target_kill(&first);
+	resume_and_check(_metadata, self);
+}
+
+/* With a right checksum: a forged blob may work, but does not crash or leave things. */
+TEST_F_TIMEOUT(roundtrip, forged_blobs_are_refused_or_work_and_leave_nothing, 240)
+{
+	size_t refused = 0, tried = 0;
+
+	share_image(self);
+	ASSERT_EQ(0, replace(self));
+	for (size_t at = 24; at + 8 < self->image.blob_size; at += at < 4096 ? 12 : 1021) {
+		int ret;
+
+		self->image.blob[at] ^= 0x81;
+		recompute_crc(&self->image);
+		ret = target_do(&self->target, TARGET_RESTORE);
+		self->image.blob[at] ^= 0x81;
+		ASSERT_NE(-EPIPE, ret);
+		tried++;
+		refused += ret != 0;
+		if (ret)
+			continue;
+		/* That process is taken; go on with another. */
+		target_kill(&self->target);
+		ASSERT_EQ(0, renew_sessions(self));
+		ASSERT_EQ(0, target_start_empty(&self->target, self->state, self->load,
+						&self->image));
+	}
+	TH_LOG("%zu of %zu forged blobs refused", refused, tried);
+	EXPECT_LT(tried / 4, refused);
+	recompute_crc(&self->image);
+	resume_and_check(_metadata, self);
+}
+
+TEST_HARNESS_MAIN

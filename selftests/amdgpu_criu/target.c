@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "target.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "target_queues.h"
+
+#define PAGE 4096
+#define BASE ((char *)0x100000000000)
+#define AREA_SPACE 0x10000000
+
+static int kfd_call(int fd, unsigned long cmd, void *args)
+{
+	return ioctl(fd, cmd, args) ? -errno : 0;
+}
+
+static bool is_userptr(const struct target_bo *bo)
+{
+	return bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR;
+}
+
+static void describe(struct target_state *state, enum target_area area, __u32 flags, size_t size)
+{
+	struct target_bo *bo = &state->bos[area];
+
+	bo->at = BASE + (size_t)area * AREA_SPACE;
+	bo->size = size;
+	bo->flags = flags | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+		    KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
+		    KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
+}
+
+static void describe_all(struct target_state *state)
+{
+	describe(state, TARGET_VRAM, KFD_VRAM, 0x100000);
+	describe(state, TARGET_GTT, KFD_GTT, 0x40000);
+	describe(state, TARGET_USERPTR, KFD_USERPTR, 0x10000);
+	describe(state, TARGET_HIDDEN, KFD_VRAM, 0x3000);
+	describe(state, TARGET_WORDS, KFD_GTT, PAGE);
+	describe(state, TARGET_EVENT_PAGE, KFD_GTT, 0x8000);
+	describe(state, TARGET_PM4_RING, KFD_GTT, TARGET_RING_SIZE);
+	describe(state, TARGET_PM4_POINTERS, KFD_GTT, PAGE);
+	describe(state, TARGET_PM4_EOP, KFD_VRAM, PAGE);
+	describe(state, TARGET_PM4_CWSR, KFD_GTT, state->gpu.cwsr_area);
+	describe(state, TARGET_AQL_RING, KFD_USERPTR, TARGET_RING_SIZE);
+	describe(state, TARGET_AQL_POINTERS, KFD_GTT, PAGE);
+	describe(state, TARGET_AQL_EOP, KFD_VRAM, PAGE);
+	describe(state, TARGET_AQL_CWSR, KFD_GTT, state->gpu.cwsr_area);
+	describe(state, TARGET_SDMA_RING, KFD_GTT, TARGET_RING_SIZE);
+	describe(state, TARGET_SDMA_POINTERS, KFD_GTT, PAGE);
+	describe(state, TARGET_DOORBELL, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, TARGET_DOORBELL_SIZE);
+}
+
+struct target_state *target_state_make(void)
+{
+	struct target_state *state;
+	unsigned int i;
+
+	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	if (state == MAP_FAILED)
+		return NULL;
+	if (kfd_find_gpu(&state->gpu))
+		return NULL;
+	describe_all(state);
+	/* The process's own memory, which is not what these tests restore. */
+	for (i = 0; i < TARGET_AREAS; i++)
+		if (is_userptr(&state->bos[i]) &&
+		    mmap(state->bos[i].at, state->bos[i].size, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+			return NULL;
+	return state;
+}
+
+static int open_nodes(struct target_state *state)
+{
+	char path[32];
+
+	state->kfd_fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	if (state->kfd_fd < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/dev/dri/renderD%d", state->gpu.render_minor);
+	state->drm_fd = open(path, O_RDWR | O_CLOEXEC);
+	return state->drm_fd < 0 ? -errno : 0;
+}
+
+static int map_area(struct target_state *state, struct target_bo *bo, __u64 offset)
+{
+	bool doorbell = bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL;
+
+	if (is_userptr(bo))
+		return 0;
+	return mmap(bo->at, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		    doorbell ? state->kfd_fd : state->drm_fd, offset) == MAP_FAILED ? -errno : 0;
+}
+
+static int alloc_area(struct target_state *state, enum target_area area)
+{
+	struct target_bo *bo = &state->bos[area];
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = (uintptr_t)bo->at,
+		.size = bo->size,
+		.gpu_id = state->gpu.gpu_id,
+		.flags = bo->flags,
+		.mmap_offset = is_userptr(bo) ? (uintptr_t)bo->at : 0,
+	};
+	struct kfd_ioctl_map_memory_to_gpu_args map = {
+		.device_ids_array_ptr = (uintptr_t)&state->gpu.gpu_id,
+		.n_devices = 1,
+	};
+	int ret = kfd_call(state->kfd_fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+
+	if (ret)
+		return ret;
+	bo->handle = args.handle;
+	map.handle = args.handle;
+	/* The offset of doorbells comes with the first queue. */
+	if (area != TARGET_DOORBELL)
+		ret = map_area(state, bo, args.mmap_offset);
+	if (!ret && area != TARGET_HIDDEN)
+		ret = kfd_call(state->kfd_fd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map);
+	return ret;
+}
+
+/* A handle that is free again: the numbers of the others are not in a row. */
+static int leave_hole(struct target_state *state)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.va_addr = (uintptr_t)BASE + (size_t)TARGET_AREAS * AREA_SPACE,
+		.size = PAGE,
+		.gpu_id = state->gpu.gpu_id,
+		.flags = KFD_GTT | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE,
+	};
+	struct kfd_ioctl_free_memory_of_gpu_args give = {};
+	int ret = kfd_call(state->kfd_fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+
+	give.handle = args.handle;
+	for (enum target_area area = 0; !ret && area < TARGET_AREAS; area++)
+		ret = alloc_area(state, area);
+	return ret ? ret : kfd_call(state->kfd_fd, AMDKFD_IOC_FREE_MEMORY_OF_GPU, &give);
+}
+
+static __u32 pattern(enum target_area area, size_t word)
+{
+	return (__u32)(word * 2654435761u) ^ (area + 1) * 0x01010101u;
+}
+
+static size_t data_words(const struct target_state *state, enum target_area area)
+{
+	return area <= TARGET_HIDDEN ? state->bos[area].size / sizeof(__u32) : 0;
+}
+
+static void fill_data(struct target_state *state)
+{
+	for (enum target_area area = 0; area <= TARGET_HIDDEN; area++)
+		for (size_t i = 0; i < data_words(state, area); i++)
+			((__u32 *)state->bos[area].at)[i] = pattern(area, i);
+}
+
+static int verify_data(const struct target_state *state)
+{
+	for (enum target_area area = 0; area <= TARGET_HIDDEN; area++)
+		for (size_t i = 0; i < data_words(state, area); i++)
+			if (((__u32 *)state->bos[area].at)[i] != pattern(area, i)) {
+				fprintf(stderr, "# area %d: word %zu is %#x\n", area, i,
+					((__u32 *)state->bos[area].at)[i]);
+				return -EILSEQ;
+			}
+	return 0;
+}
+
+static int create(struct target_state *state)
+{
+	struct kfd_ioctl_acquire_vm_args acquire = { .gpu_id = state->gpu.gpu_id };
+	struct kfd_ioctl_runtime_enable_args runtime = {
+		.r_debug = (uintptr_t)state,
+		.mode_mask = KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK |
+			     KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK,
+	};
+	int ret = open_nodes(state);
+
+	acquire.drm_fd = state->drm_fd;
+	if (!ret)
+		ret = kfd_call(state->kfd_fd, AMDKFD_IOC_ACQUIRE_VM, &acquire);
+	if (!ret)
+		ret = leave_hole(state);
+	if (!ret)
+		ret = kfd_call(state->kfd_fd, AMDKFD_IOC_RUNTIME_ENABLE, &runtime);
+	if (!ret)
+		ret = target_queues_create(state);
+	fill_data(state);
+	return ret;
+}
+
+static const struct amdgpu_criu_bo *bo_at(const struct criu_image *image, const char *at)
+{
+	for (__u32 i = 0; i < image->num_bos; i++)
+		if (image->bos[i].va == (uintptr_t)at)
+			return &image->bos[i];
+	return NULL;
+}
+
+static int map_all(struct target_state *state, const struct criu_image *image)
+{
+	int ret = 0;
+
+	for (enum target_area area = 0; !ret && area < TARGET_AREAS; area++) {
+		const struct amdgpu_criu_bo *bo = bo_at(image, state->bos[area].at);
+
+		ret = bo ? map_area(state, &state->bos[area], bo->new_mmap_offset) : -ENOENT;
+	}
+	return ret;
+}
+
+/* What CRIU's plugin does in the restored process. */
+static int restore(struct target_state *state, int session, const struct criu_image *image)
+{
+	const struct criu_node node = { .fd = state->kfd_fd, .kind = CRIU_NODE_KFD };
+	__u32 i;
+
+	for (i = 0; i < image->num_devices; i++)
+		if (image->devices[i].gpu_id == state->gpu.gpu_id)
+			image->devices[i].drm_fd = state->drm_fd;
+	return criu_restore(&node, session, image);
+}
+
+static int obey(struct target_state *state, char command, int session,
+		const struct criu_image *image)
+{
+	int ret;
+
+	switch (command) {
+	case TARGET_STEP:
+		return target_queues_step(state);
+	case TARGET_VERIFY:
+		ret = verify_data(state);
+		return ret ? ret : target_events_verify(state);
+	case TARGET_RESTORE:
+		ret = restore(state, session, image);
+		return ret ? ret : map_all(state, image);
+	case TARGET_MAP:
+		return map_all(state, image);
+	}
+	return -ENOSYS;
+}
+
+static void serve(struct target_state *state, int from, int to, int session,
+		  const struct criu_image *image)
+{
+	char command;
+
+	while (read(from, &command, 1) == 1 && command != TARGET_QUIT) {
+		state->result = obey(state, command, session, image);
+		if (write(to, &command, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static int start(struct target *target, struct target_state *state, int session,
+		 const struct criu_image *image)
+{
+	int to[2], from[2];
+	char ready = 0;
+
+	if (pipe(to) || pipe(from))
+		return -errno;
+	target->state = state;
+	target->pid = fork();
+	if (target->pid < 0)
+		return -errno;
+	if (!target->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(to[1]);
+		close(from[0]);
+		state->result = image ? open_nodes(state) : create(state);
+		if (write(from[1], &ready, 1) == 1)
+			serve(state, to[0], from[1], session, image);
+		_exit(1);
+	}
+	close(to[0]);
+	close(from[1]);
+	target->to = to[1];
+	target->from = from[0];
+	return read(target->from, &ready, 1) == 1 ? state->result : -EPIPE;
+}
+
+int target_start(struct target *target, struct target_state *state)
+{
+	state->steps = 0;
+	return start(target, state, -1, NULL);
+}
+
+int target_start_empty(struct target *target, struct target_state *state, int session,
+		       const struct criu_image *image)
+{
+	return start(target, state, session, image);
+}
+
+int target_do(struct target *target, enum target_command command)
+{
+	char byte = command;
+
+	if (write(target->to, &byte, 1) != 1 || read(target->from, &byte, 1) != 1)
+		return -EPIPE;
+	return target->state->result;
+}
+
+void target_kill(struct target *target)
+{
+	kill(target->pid, SIGKILL);
+	waitpid(target->pid, NULL, __WALL);
+	close(target->to);
+	close(target->from);
+}
+
+int target_seize(struct target *target, struct criu_node *node)
+{
+	int status, pidfd;
+
+	if (ptrace(PTRACE_SEIZE, target->pid, 0, 0) ||
+	    ptrace(PTRACE_INTERRUPT, target->pid, 0, 0) ||
+	    waitpid(target->pid, &status, __WALL) != target->pid)
+		return -errno;
+	pidfd = syscall(SYS_pidfd_open, target->pid, 0);
+	if (pidfd < 0)
+		return -errno;
+	node->kind = CRIU_NODE_KFD;
+	node->fd = syscall(SYS_pidfd_getfd, pidfd, target->state->kfd_fd, 0);
+	close(pidfd);
+	return node->fd < 0 ? -errno : 0;
+}
+
+void target_continue(struct target *target)
+{
+	ptrace(PTRACE_DETACH, target->pid, 0, 0);
+}

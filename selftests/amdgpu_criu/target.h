@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A process that uses KFD with all its might, for tests of checkpoint and restore.
+ *
+ * Its memory is at fixed addresses and what the CPU has of it is shared with the test,
+ * so that another process can take its place: only the GPU's part must be brought back.
+ */
+#ifndef AMDGPU_CRIU_TEST_TARGET_H
+#define AMDGPU_CRIU_TEST_TARGET_H
+
+#include <sys/types.h>
+
+#include "criu.h"
+#include "kfd.h"
+
+enum target_area {
+	/* Data: every word is a known pattern. */
+	TARGET_VRAM,
+	TARGET_GTT,
+	TARGET_USERPTR,
+	TARGET_HIDDEN, /* VRAM that the GPU has not mapped */
+	/* Words that the queues work on. */
+	TARGET_WORDS,
+	TARGET_EVENT_PAGE,
+	TARGET_PM4_RING,
+	TARGET_PM4_POINTERS,
+	TARGET_PM4_EOP,
+	TARGET_PM4_CWSR,
+	TARGET_AQL_RING, /* a userptr */
+	TARGET_AQL_POINTERS,
+	TARGET_AQL_EOP,
+	TARGET_AQL_CWSR,
+	TARGET_SDMA_RING,
+	TARGET_SDMA_POINTERS,
+	TARGET_DOORBELL,
+	TARGET_AREAS,
+};
+
+struct target_bo {
+	char *at;
+	size_t size;
+	__u32 flags;
+	__u64 handle;
+};
+
+struct target_ring {
+	__u32 id;
+	__u64 doorbell;
+	__u64 written;
+};
+
+/* All that a process in its place needs to know: in memory shared with the test. */
+struct target_state {
+	struct kfd_gpu gpu;
+	struct target_bo bos[TARGET_AREAS];
+	struct target_ring pm4, aql, sdma;
+	__u32 pm4_event, aql_event, set_event;
+	__u64 steps;
+	/* By the process: numbers of its descriptors, and its last result. */
+	int kfd_fd, drm_fd;
+	int result;
+};
+
+struct target {
+	struct target_state *state;
+	pid_t pid;
+	int to, from;
+};
+
+/* Commands, each answered with a result in target_state.result. */
+enum target_command {
+	TARGET_STEP = 's', /* each queue does one thing that depends on all before */
+	TARGET_VERIFY = 'v', /* all data, and all events */
+	TARGET_RESTORE = 'r', /* RESTORE, then put the VMAs at their places */
+	TARGET_MAP = 'm', /* VMAs only */
+	TARGET_QUIT = 'q',
+};
+
+/* Memory of the state, to be used for any number of processes one after the other. */
+struct target_state *target_state_make(void);
+/* A process that creates everything. */
+int target_start(struct target *target, struct target_state *state);
+/* A process that has opened the nodes and waits for TARGET_RESTORE of this image. */
+int target_start_empty(struct target *target, struct target_state *state, int session,
+		       const struct criu_image *image);
+int target_do(struct target *target, enum target_command command);
+/* Kills and reaps it. */
+void target_kill(struct target *target);
+/* Becomes its tracer and stops it; gives its /dev/kfd. */
+int target_seize(struct target *target, struct criu_node *node);
+void target_continue(struct target *target);
+
+#endif /* AMDGPU_CRIU_TEST_TARGET_H */

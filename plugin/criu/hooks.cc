@@ -14,9 +14,6 @@
 namespace criu {
 namespace {
 
-using base::Error;
-using base::Result;
-
 // CRIU's word for "not mine: ask the next plugin".
 constexpr int kNotMine = -ENOTSUP;
 // No GPU node maps this offset: mmap() fails, and the restore with it.

@@ -40,8 +40,8 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
   // Not every pid is one of a process: -1 is announced as a marker.
   if (stage_ != kStageDump || !host_.has_kfd() || pid <= 0) return false;
   if (!dump_)
-    dump_ = std::make_unique<dump::Dump>(dump::Environment{*parts_.api, host_, parts_.make_engine,
-                                                           options_, image_directory});
+    dump_ = std::make_unique<dump::Dump>(
+        dump::Environment{*parts_.api, host_, parts_.make_engine, options_, image_directory});
   TRY(dump_->pause(pid));
   return dump_->has_paused();
 }

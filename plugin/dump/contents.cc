@@ -20,7 +20,7 @@ class Saver {
     for (unsigned slot = 0; slot < ring_.size(); slot++) (void)engine_.wait(slot);
   }
 
-  Status add(const kernel::Bo& bo, std::shared_ptr<gpu::Imported> imported) {
+  Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& imported) {
     const size_t object = objects_.size();
     objects_.push_back({bo.object_id, bo.size, {}});
     for (uint64_t offset = 0; offset < bo.size;) {

@@ -15,7 +15,6 @@ namespace dump {
 namespace {
 
 using base::Error;
-using base::Fd;
 using host::NodeKind;
 
 std::string path_of(int fd) {

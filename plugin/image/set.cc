@@ -59,9 +59,10 @@ Result<std::vector<std::string>> list_files(int directory) {
 }
 
 Status Set::add(int directory, const std::string& name) {
-  const Kind kind = *kind_of(name);
-  Opened opened = TRY(open_file(directory, name, kind));
-  switch (kind) {
+  const auto kind = kind_of(name);
+  if (!kind) return bad(name, "is of an unknown kind");
+  Opened opened = TRY(open_file(directory, name, *kind));
+  switch (*kind) {
     case Kind::kProcess: {
       Process process = TRY(decode_process(opened));
       TRY(check_name(name, process_file_name(process.index)));

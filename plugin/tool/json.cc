@@ -22,7 +22,9 @@ std::string quoted(const std::string& text) {
 struct Printer {
   int indent;
 
-  std::string line(int depth) const { return "\n" + std::string(2 * depth, ' '); }
+  std::string line(int depth) const {
+    return "\n" + std::string(static_cast<size_t>(depth) * 2, ' ');
+  }
 
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(uint64_t value) const { return std::to_string(value); }

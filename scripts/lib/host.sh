@@ -51,6 +51,9 @@ require_host() {
   ((${#missing[@]} == 0)) || install_on_host "${missing[@]}"
   has_trixie_keys || die "the keys of Debian trixie (debian-archive-trixie-*.gpg) are not on this" \
     "machine: it needs a newer package debian-archive-keyring"
+  # apt verifies signatures as a user of its own, and blames gpgv when it cannot.
+  [[ $(stat -c %a /dev/null) == 666 ]] ||
+    die "/dev/null is not writable by everybody; as root: chmod 666 /dev/null"
   ((EUID == 0)) || require_user_namespace
 }
 

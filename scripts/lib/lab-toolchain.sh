@@ -11,6 +11,16 @@ apt_in_toolchain() {
   retry 3 in_toolchain env DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends "$@"
 }
 
+# bootstrap_once ROOT OPTIONS...: from an empty directory, whatever an attempt before has left.
+bootstrap_once() {
+  local root=$1
+  shift
+  rm -rf --one-file-system "$root"
+  mmdebstrap --mode=root --variant=apt --include=ca-certificates --dpkgopt=force-unsafe-io \
+    --aptopt='Apt::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' \
+    "$@" trixie "$root" "deb $MIRROR trixie main"
+}
+
 # bootstrap ROOT: a minimal trixie with apt, replacing what was there. No fsync for each file: what
 # a power failure spoils is made again.
 bootstrap() {
@@ -18,10 +28,8 @@ bootstrap() {
   while read -r option; do
     options+=(--aptopt="$option")
   done < <(apt_network_options)
-  rm -rf --one-file-system "$root" "$root.new"
-  retry 3 mmdebstrap --mode=root --variant=apt --include=ca-certificates \
-    --dpkgopt=force-unsafe-io --aptopt='Apt::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' \
-    "${options[@]}" trixie "$root.new" "deb $MIRROR trixie main"
+  rm -rf --one-file-system "$root"
+  retry 3 bootstrap_once "$root.new" "${options[@]}"
   cp -L /etc/resolv.conf "$root.new/etc/resolv.conf"
   # A mirror or proxy may have a certificate that only this machine's administrator vouches for.
   if [[ -f /etc/ssl/certs/ca-certificates.crt ]]; then

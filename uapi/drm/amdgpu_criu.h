@@ -44,7 +44,8 @@
  *   EBADF       file of another process, or session_fd is not a session
  *   EBADFD      out of order: not paused by this session, nothing to resume, a
  *               session of the other kind
- *   EBUSY       somebody else's session has this process paused
+ *   EBUSY       somebody else's session has this process paused; RESTORE: another
+ *               process uses a queue of SDMA that must have its old number
  *   ESRCH       the process is gone
  *   ENOSPC      a table or the blob is too small; the needed counts and sizes are
  *               written back, nothing else was done
@@ -206,7 +207,8 @@ struct amdgpu_criu_process_info {
  * @gpu_id: the GPU as the process knows it (a process that was restored before
  *	may know it by another number than this machine does)
  * @actual_gpu_id: the GPU as this machine knows it: in the topology in sysfs.
- *	CHECKPOINT: out, where it ran. RESTORE: in, where it shall run
+ *	CHECKPOINT: out, where it ran. RESTORE: in, where it shall run; 0 if @drm_fd is
+ *	-1 and this machine has no such GPU
  * @drm_fd: CHECKPOINT: out, a new close-on-exec descriptor of the render-node file
  *	whose VM the process acquired for this GPU; -1 if none yet. Compare it with
  *	kcmp(KCMP_FILE), then close it. RESTORE: in, a file of the render node of
@@ -327,7 +329,8 @@ struct amdgpu_criu_resume {
  * @session_fd: the session that CHECKPOINT or RESTORE put the object into
  * @flags: 0
  * @object_id: as in &struct amdgpu_criu_bo; an unknown one is ENOENT
- * @fd: out, close-on-exec, readable and writable
+ * @fd: out, close-on-exec; to be imported, and readable by mmap(); writable by mmap()
+ *	if the process allocated the BO as writable
  * @pad: 0
  *
  * Descriptors are made one at a time, so that a process with ten thousand BOs

@@ -189,6 +189,17 @@ TEST_F(roundtrip, every_kind_of_queue_runs_on_after_unpause)
 	ASSERT_EQ(0, target_do(&self->target, TARGET_VERIFY));
 }
 
+TEST_F(roundtrip, svm_ranges_are_counted)
+{
+	struct amdgpu_criu_process_info info;
+
+	ASSERT_EQ(0, criu_pause(&self->node, self->save, &info));
+	EXPECT_LE(1, info.num_svm_ranges);
+	EXPECT_EQ(TARGET_AREAS - 1, info.num_bos);
+	EXPECT_EQ(3, info.num_queues);
+	EXPECT_EQ(3, info.num_events);
+}
+
 TEST_F(roundtrip, a_checkpoint_repeated_is_the_same)
 {
 	struct criu_image again;

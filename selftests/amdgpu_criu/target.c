@@ -29,15 +29,27 @@ static bool is_userptr(const struct target_bo *bo)
 	return bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR;
 }
 
+static bool is_svm(const struct target_bo *bo)
+{
+	return !bo->flags;
+}
+
+/* The process's own memory, which is not what these tests restore. */
+static bool is_memory(const struct target_bo *bo)
+{
+	return is_userptr(bo) || is_svm(bo);
+}
+
 static void describe(struct target_state *state, enum target_area area, __u32 flags, size_t size)
 {
 	struct target_bo *bo = &state->bos[area];
 
 	bo->at = BASE + (size_t)area * AREA_SPACE;
 	bo->size = size;
-	bo->flags = flags | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
-		    KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
-		    KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
+	if (flags)
+		bo->flags = flags | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+			    KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
+			    KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
 }
 
 static void describe_all(struct target_state *state)
@@ -55,7 +67,7 @@ static void describe_all(struct target_state *state)
 	describe(state, TARGET_AQL_RING, KFD_USERPTR, TARGET_RING_SIZE);
 	describe(state, TARGET_AQL_POINTERS, KFD_GTT, PAGE);
 	describe(state, TARGET_AQL_EOP, KFD_VRAM, PAGE);
-	describe(state, TARGET_AQL_CWSR, KFD_GTT, state->gpu.cwsr_area);
+	describe(state, TARGET_AQL_CWSR, 0, state->gpu.cwsr_area);
 	describe(state, TARGET_SDMA_RING, KFD_GTT, TARGET_RING_SIZE);
 	describe(state, TARGET_SDMA_POINTERS, KFD_GTT, PAGE);
 	describe(state, TARGET_DOORBELL, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, TARGET_DOORBELL_SIZE);
@@ -73,9 +85,8 @@ struct target_state *target_state_make(void)
 	if (kfd_find_gpu(&state->gpu))
 		return NULL;
 	describe_all(state);
-	/* The process's own memory, which is not what these tests restore. */
 	for (i = 0; i < TARGET_AREAS; i++)
-		if (is_userptr(&state->bos[i]) &&
+		if (is_memory(&state->bos[i]) &&
 		    mmap(state->bos[i].at, state->bos[i].size, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return NULL;
@@ -98,10 +109,34 @@ static int map_area(struct target_state *state, struct target_bo *bo, __u64 offs
 {
 	bool doorbell = bo->flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL;
 
-	if (is_userptr(bo))
+	if (is_memory(bo))
 		return 0;
 	return mmap(bo->at, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		    doorbell ? state->kfd_fd : state->drm_fd, offset) == MAP_FAILED ? -errno : 0;
+}
+
+static int register_svm(struct target_state *state, struct target_bo *bo)
+{
+	struct {
+		struct kfd_ioctl_svm_args args;
+		struct kfd_ioctl_svm_attribute attrs[3];
+	} svm = {
+		.args = {
+			.start_addr = (uintptr_t)bo->at,
+			.size = bo->size,
+			.op = KFD_IOCTL_SVM_OP_SET_ATTR,
+			.nattr = 3,
+		},
+		.attrs = {
+			{ KFD_IOCTL_SVM_ATTR_SET_FLAGS,
+			  KFD_IOCTL_SVM_FLAG_HOST_ACCESS | KFD_IOCTL_SVM_FLAG_GPU_EXEC |
+			  KFD_IOCTL_SVM_FLAG_GPU_ALWAYS_MAPPED },
+			{ KFD_IOCTL_SVM_ATTR_ACCESS, state->gpu.gpu_id },
+			{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 },
+		},
+	};
+
+	return kfd_call(state->kfd_fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm);
 }
 
 static int alloc_area(struct target_state *state, enum target_area area)
@@ -118,8 +153,11 @@ static int alloc_area(struct target_state *state, enum target_area area)
 		.device_ids_array_ptr = (uintptr_t)&state->gpu.gpu_id,
 		.n_devices = 1,
 	};
-	int ret = kfd_call(state->kfd_fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+	int ret;
 
+	if (is_svm(bo))
+		return register_svm(state, bo);
+	ret = kfd_call(state->kfd_fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
 	if (ret)
 		return ret;
 	bo->handle = args.handle;
@@ -217,6 +255,8 @@ static int map_all(struct target_state *state, const struct criu_image *image)
 	for (enum target_area area = 0; !ret && area < TARGET_AREAS; area++) {
 		const struct amdgpu_criu_bo *bo = bo_at(image, state->bos[area].at);
 
+		if (is_svm(&state->bos[area]))
+			continue;
 		ret = bo ? map_area(state, &state->bos[area], bo->new_mmap_offset) : -ENOENT;
 	}
 	return ret;

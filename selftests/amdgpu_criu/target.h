@@ -29,13 +29,14 @@ enum target_area {
 	TARGET_AQL_RING, /* a userptr */
 	TARGET_AQL_POINTERS,
 	TARGET_AQL_EOP,
-	TARGET_AQL_CWSR,
+	TARGET_AQL_CWSR, /* an SVM range, as ROCr has it */
 	TARGET_SDMA_RING,
 	TARGET_SDMA_POINTERS,
 	TARGET_DOORBELL,
 	TARGET_AREAS,
 };
 
+/* @flags: of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU; 0: an SVM range */
 struct target_bo {
 	char *at;
 	size_t size;

@@ -91,6 +91,8 @@ base::Result<Step> AqlQueue::step(Budget& budget) {
 }
 
 base::Result<Step> AqlQueue::next_packet() {
+  // Also over preemption: who was told once is not told again.
+  if (stream_.place().stage == SavedPlace::kRefused) return Step::kStarved;
   if (spec_.wptr_poll) {
     const auto write_index = TRY(context_.memory.load<uint64_t>(space(), spec_.wptr_poll));
     if (write_index == read_index()) return Step::kStarved;
@@ -144,10 +146,10 @@ base::Result<Step> AqlQueue::vendor(const Packet& packet) {
     return refuse(QueueException::kVendorUnsupported, aql::kErrorInvalidPacket,
                   "a vendor packet that is not a PM4 indirect buffer");
   }
-  if (stream_.place().called) return complete(packet);
+  if (stream_.place().stage == SavedPlace::kCalled) return complete(packet);
   // Words 1 to 4 are the PM4 packet that calls the buffer.
   TRY(stream_.call(word_pair(packet, 2), bits(packet[4], 19, 0), space().vmid, 0));
-  stream_.place().called = 1;
+  stream_.place().stage = SavedPlace::kCalled;
   return Step::kMore;
 }
 
@@ -186,7 +188,7 @@ base::Result<Step> AqlQueue::complete(const Packet& packet) {
   TRY(context_.memory.store<uint32_t>(space(), slot_address(), free));
   ++read_index();
   stream_.place().started = 0;
-  stream_.place().called = 0;
+  stream_.place().stage = SavedPlace::kNew;
   if (const uint64_t report = hqd_.pair(mqd::kRptrReport) & ~uint64_t{7}) {
     TRY(context_.memory.store<uint64_t>(space(), report, read_index()));
   }
@@ -213,6 +215,7 @@ base::Status AqlQueue::signal(uint64_t handle, uint64_t start) {
 // Success must not be pretended. Who has an exception handler or a runtime is told, as for a
 // packet that the firmware or a wave stumbles over, and the queue goes no further.
 base::Error AqlQueue::refuse(QueueException code, uint64_t error, std::string what) {
+  stream_.place().stage = SavedPlace::kRefused;
   signal_error(error);
   pm4_.exception(code);
   return base::Error(ENOSYS, std::move(what));

@@ -147,7 +147,7 @@ void clear_mqd(FakeGpu& gpu, const TestQueue& queue) {
 }
 
 void fuzz(TestQueue::Kind kind, uint32_t seed, unsigned least_percent) {
-  constexpr unsigned kRounds = 2000, kPackets = 50;
+  constexpr unsigned kRounds = 1000, kPackets = 50;
   uint64_t submitted = 0, read = 0;
   Garbage garbage(seed);
   FakeGpu gpu;

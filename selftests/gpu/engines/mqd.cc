@@ -4,9 +4,16 @@
 namespace gpu {
 
 SavedPlace::Words SavedPlace::pack() const {
-  Words words = {
-      kMagic, low32(ring_next), high32(ring_next), low32(progress), high32(progress), skip,
-      depth,  low32(started),   high32(started),   called};
+  Words words = {kMagic,
+                 low32(ring_next),
+                 high32(ring_next),
+                 low32(progress),
+                 high32(progress),
+                 skip,
+                 depth,
+                 low32(started),
+                 high32(started),
+                 stage};
   size_t at = 10;
   for (const Ib& ib : ibs) {
     words[at++] = low32(ib.base);
@@ -25,7 +32,7 @@ bool SavedPlace::unpack(const Words& words) {
   place.skip = words[5];
   place.depth = words[6];
   place.started = join(words[7], words[8]);
-  place.called = words[9];
+  place.stage = words[9];
   size_t at = 10;
   for (Ib& ib : place.ibs) {
     ib = {.base = join(words[at], words[at + 1]), .size = words[at + 2], .next = words[at + 3]};

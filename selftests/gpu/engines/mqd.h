@@ -62,7 +62,9 @@ struct SavedPlace {
   uint32_t skip = 0;       // doublewords left to skip after a condition that was false
   uint32_t depth = 0;
   uint64_t started = 0;  // when the current AQL packet began
-  uint32_t called = 0;   // 1: the buffer of the current AQL packet was called
+  // Of the current AQL packet: its buffer was called, or it was refused.
+  enum Stage : uint32_t { kNew = 0, kCalled = 1, kRefused = 2 };
+  uint32_t stage = kNew;
   std::array<Ib, kMaxIbs> ibs = {};
 
   static constexpr unsigned kWords = 10 + 4 * kMaxIbs;

@@ -158,6 +158,21 @@ TEST_F(PreemptionTest, AVendorBufferIsNotStartedTwice) {
   EXPECT_EQ(gpu_.memory.get<uint64_t>(aql.base, kTarget), 2u);
 }
 
+TEST_F(PreemptionTest, ARefusedPacketIsReportedOnce) {
+  TestQueue aql = gpu_.make(TestQueue::kAql, 1, 0);
+  std::vector<uint32_t> dispatch(16);
+  dispatch[0] = aql::kKernelDispatch;
+  gpu_.append(aql, dispatch);
+  for (int i = 0; i < 3; ++i) {
+    gpu_.run({&aql});
+    ASSERT_TRUE(gpu_.query_fence());
+    ASSERT_TRUE(gpu_.preempt());
+  }
+  EXPECT_EQ(gpu_.reports().size(), 1u);
+  EXPECT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 1u);
+  EXPECT_EQ(gpu_.rptr(aql), 0u);
+}
+
 TEST_F(PreemptionTest, WorkQueuedWhileUnmappedIsFound) {
   TestQueue sdma = gpu_.make(TestQueue::kSdma, 1, 0, 4);
   TestQueue pm4 = gpu_.make(TestQueue::kPm4, 2, 1);
@@ -327,7 +342,7 @@ TEST(SavedPlaceTest, SurvivesPackingAndRefusesNonsense) {
   place.skip = 3;
   place.depth = 2;
   place.started = 77;
-  place.called = 1;
+  place.stage = SavedPlace::kCalled;
   place.ibs = {{{.base = 0x1000, .size = 10, .next = 4}, {.base = 0x2000, .size = 5, .next = 5}}};
   SavedPlace copy;
   ASSERT_TRUE(copy.unpack(place.pack()));

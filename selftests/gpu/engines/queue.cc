@@ -5,8 +5,9 @@ namespace gpu {
 
 void Queue::stop(const base::Error& error) {
   state_ = State::kStopped;
+  // What a user queue cannot reach is its process's affair, and the driver has been told.
+  if (error.code() == EFAULT && spec_.vmid) return;
   uint32_t header = 0;
-  // Not after a fault: the same access would be reported again.
   if (error.code() != EFAULT) {
     const auto word = context_.memory.load<uint32_t>(stream_.space(), packet_address());
     if (word.ok()) header = *word;

@@ -241,6 +241,29 @@ TEST_F_TIMEOUT(roundtrip, every_kind_of_queue_goes_on_after_each_restore, 120)
 	}
 }
 
+/* Each takes the other's place, and keeps the name that the process knows. */
+TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
+{
+	struct target_place places[2];
+
+	if (target_find_places(places))
+		SKIP(return, "needs two GPUs");
+	share_image(self);
+	for (int round = 0; round < 4; round++) {
+		self->state->left = self->state->place;
+		self->state->place = places[(round + 1) % 2];
+		ASSERT_EQ(0, replace(self));
+		resume_and_check(_metadata, self);
+		for (int i = 0; i < STEPS; i++)
+			ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
+		ASSERT_EQ(0, renew_sessions(self));
+		ASSERT_EQ(0, target_seize(&self->target, &self->node));
+		unshare_image(self);
+		ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
+		share_image(self);
+	}
+}
+
 /*
  * An SDMA queue belongs to one process of the machine: while the first one lives, restore
  * fails at the queues, when all the rest is there already.

@@ -52,6 +52,50 @@ static void describe(struct target_state *state, enum target_area area, __u32 fl
 			    KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
 }
 
+static bool read_property(int node, const char *name, unsigned long *value)
+{
+	char path[96], word[64];
+	FILE *file;
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%d/properties", node);
+	file = fopen(path, "r");
+	while (file && !found && fscanf(file, "%63s %lu", word, value) == 2)
+		found = !strcmp(word, name);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static __u32 read_gpu_id(int node)
+{
+	char path[96];
+	unsigned int id = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%d/gpu_id", node);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%u", &id) != 1)
+		id = 0;
+	if (file)
+		fclose(file);
+	return id;
+}
+
+int target_find_places(struct target_place places[2])
+{
+	unsigned long minor;
+	int node, found = 0;
+
+	for (node = 0; node < 64 && found < 2; node++) {
+		places[found].gpu_id = read_gpu_id(node);
+		if (!places[found].gpu_id || !read_property(node, "drm_render_minor", &minor))
+			continue;
+		places[found++].render_minor = minor;
+	}
+	return found == 2 ? 0 : -ENODEV;
+}
+
 static void describe_all(struct target_state *state)
 {
 	describe(state, TARGET_VRAM, KFD_VRAM, 0x100000);
@@ -84,6 +128,8 @@ struct target_state *target_state_make(void)
 		return NULL;
 	if (kfd_find_gpu(&state->gpu))
 		return NULL;
+	state->place.gpu_id = state->gpu.gpu_id;
+	state->place.render_minor = state->gpu.render_minor;
 	describe_all(state);
 	for (i = 0; i < TARGET_AREAS; i++)
 		if (is_memory(&state->bos[i]) &&
@@ -100,7 +146,7 @@ static int open_nodes(struct target_state *state)
 	state->kfd_fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
 	if (state->kfd_fd < 0)
 		return -errno;
-	snprintf(path, sizeof(path), "/dev/dri/renderD%d", state->gpu.render_minor);
+	snprintf(path, sizeof(path), "/dev/dri/renderD%d", state->place.render_minor);
 	state->drm_fd = open(path, O_RDWR | O_CLOEXEC);
 	return state->drm_fd < 0 ? -errno : 0;
 }
@@ -268,9 +314,19 @@ static int restore(struct target_state *state, int session, const struct criu_im
 	const struct criu_node node = { .fd = state->kfd_fd, .kind = CRIU_NODE_KFD };
 	__u32 i;
 
-	for (i = 0; i < image->num_devices; i++)
-		if (image->devices[i].gpu_id == state->gpu.gpu_id)
-			image->devices[i].drm_fd = state->drm_fd;
+	/* With two GPUs, they change places. */
+	for (i = 0; i < image->num_devices; i++) {
+		struct amdgpu_criu_device *device = &image->devices[i];
+		__u32 was = device->actual_gpu_id;
+
+		device->drm_fd = -1;
+		if (device->gpu_id == state->gpu.gpu_id) {
+			device->drm_fd = state->drm_fd;
+			device->actual_gpu_id = state->place.gpu_id;
+		} else if (was == state->place.gpu_id) {
+			device->actual_gpu_id = state->left.gpu_id;
+		}
+	}
 	return criu_restore(&node, session, image);
 }
 

@@ -50,9 +50,18 @@ struct target_ring {
 	__u64 written;
 };
 
+/* Where a process runs: what it calls its GPU is told by target_state.gpu. */
+struct target_place {
+	__u32 gpu_id;
+	int render_minor;
+};
+
 /* All that a process in its place needs to know: in memory shared with the test. */
 struct target_state {
 	struct kfd_gpu gpu;
+	struct target_place place;
+	/* Where it was before, if that is elsewhere. */
+	struct target_place left;
 	struct target_bo bos[TARGET_AREAS];
 	struct target_ring pm4, aql, sdma;
 	__u32 pm4_event, aql_event, set_event;
@@ -77,6 +86,8 @@ enum target_command {
 	TARGET_QUIT = 'q',
 };
 
+/* The two GPUs of the machine, -ENODEV if there are fewer. */
+int target_find_places(struct target_place places[2]);
 /* Memory of the state, to be used for any number of processes one after the other. */
 struct target_state *target_state_make(void);
 /* A process that creates everything. */

@@ -2,8 +2,6 @@
 # shellcheck shell=bash
 # What must fail, and fail well.
 
-SMALL=(--vram 4 --hidden 2 --gtt 2 --userptr 2 --small 4)
-
 # A dump that failed: the process goes on, and can be dumped by somebody who does it right.
 survives() {
   local step

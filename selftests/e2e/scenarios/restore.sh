@@ -4,6 +4,8 @@
 # What must work.
 
 BEFORE_DUMP=50
+# Workload options where the amount of memory does not matter.
+SMALL=(--vram 4 --hidden 2 --gtt 2 --userptr 2 --small 4)
 
 # round_trip PROGRAM OPTIONS...: dump, restore, end
 round_trip() {
@@ -93,18 +95,20 @@ scenario_reloaded_driver() {
   ends_well "after the restore"
 }
 
-# Over two boots with the same scratch disk: the first half leaves images, log and these facts.
-keep_for_next_boot() { # keep_for_next_boot NAME
+# Dumped by one scenario, restored by a later one, perhaps in another boot with the same scratch
+# disk: the first half leaves images, log and these facts.
+keep_facts() { # keep_facts NAME
   {
-    declare -p PID STEP_BEFORE READY USAGE
-    echo "OLD_GPU_IDS='$(gpu_ids | tr '\n' ' ')'"
+    printf '%s=%q\n' PID "$PID" STEP_BEFORE "$STEP_BEFORE" READY "$READY" USAGE "$USAGE" \
+      LOG "$LOG" OLD_GPU_IDS "$(gpu_ids | tr '\n' ' ')"
     echo "OLD_BOOT=$(cat /proc/sys/kernel/random/boot_id)"
+    echo "OLD_UPTIME=$(cut -d. -f1 /proc/uptime)"
   } >"$KEPT/$1.facts"
   sync
 }
 
-# dump_for_next_boot NAME PROGRAM OPTIONS...
-dump_for_next_boot() {
+# dump_and_keep NAME PROGRAM OPTIONS...
+dump_and_keep() {
   local name=$1
   shift
   need_plugin
@@ -114,41 +118,69 @@ dump_for_next_boot() {
   describe_workload
   first_steps $BEFORE_DUMP
   dump_and_kill dump "$KEPT/$name/images"
-  keep_for_next_boot "$name"
+  keep_facts "$name"
 }
 
-# restore_from_boot_before NAME: the log is where the process had it
-restore_from_boot_before() {
-  local name=$1
-  need_plugin
-  [ -e "$KEPT/$name.facts" ] || fail "no images of the boot before: run ${name}_dump first"
+read_facts() { # read_facts NAME: what keep_facts wrote
+  [ -e "$KEPT/$1.facts" ] || fail "there are no images: the scenario that dumps has not passed"
   # shellcheck source=/dev/null
-  . "$KEPT/$name.facts"
-  [ "$OLD_BOOT" != "$(cat /proc/sys/kernel/random/boot_id)" ] || fail "this is the same boot"
-  LOG=$SCRATCH/e2e/${name}_dump/workload.log
-  PIDS+=("$PID")
-  echo "process of the boot before: $USAGE; GPUs then $OLD_GPU_IDS now $(gpu_ids | tr '\n' ' ')"
-  restore_and_check restore "$KEPT/$name/images"
-  gpu_map restore
+  . "$KEPT/$1.facts"
+}
+
+restore_kept() { # restore_kept NAME, after read_facts
+  need_plugin
+  echo "the process had $USAGE; GPUs then $OLD_GPU_IDS now $(gpu_ids | tr '\n' ' ')"
+  restore_and_check restore "$KEPT/$1/images"
+  echo "GPUs: $(gpu_map restore)"
   ends_well "after the restore"
-  rm -rf "${KEPT:?}/$name" "$KEPT/$name.facts"
+  rm -rf "${KEPT:?}/$1" "$KEPT/$1.facts"
+}
+
+another_boot() {
+  [ "$OLD_BOOT" != "$(cat /proc/sys/kernel/random/boot_id)" ] || fail "this is the same boot"
+}
+
+# CRIU lets a restored process's clocks go on from the dump, by a time namespace: what counts on
+# the machine's clock is wrong by the time between. So that time must be longer than any timeout.
+LATE_SECONDS=150
+
+scenario_early_dump() {
+  need_gpus 1
+  dump_and_keep late gpu_chain "${SMALL[@]}"
+}
+
+scenario_late_restore() {
+  need_gpus 1
+  local uptime
+  read_facts late
+  uptime=$(cut -d. -f1 /proc/uptime)
+  [ $((OLD_UPTIME + LATE_SECONDS)) -le "$uptime" ] || sleep $((OLD_UPTIME + LATE_SECONDS - uptime))
+  echo "dumped $(($(cut -d. -f1 /proc/uptime) - OLD_UPTIME)) s ago"
+  restore_kept late
 }
 
 scenario_fresh_driver_dump() {
   need_gpus 1
-  dump_for_next_boot fresh_driver gpu_chain
+  dump_and_keep fresh_driver gpu_chain
 }
-scenario_fresh_driver() { restore_from_boot_before fresh_driver; }
+
+scenario_fresh_driver() {
+  need_gpus 1
+  read_facts fresh_driver
+  another_boot
+  restore_kept fresh_driver
+}
 
 scenario_swapped_gpus_dump() {
   need_gpus 2
-  dump_for_next_boot swapped_gpus gpu_chain --gpus 2 --vram 16
+  dump_and_keep swapped_gpus gpu_chain --gpus 2 --vram 16
 }
 
 scenario_swapped_gpus() {
   need_gpus 2
-  # shellcheck source=/dev/null
-  [ "$(. "$KEPT/swapped_gpus.facts" && echo "$OLD_GPU_IDS")" != "$(gpu_ids | tr '\n' ' ')" ] ||
+  read_facts swapped_gpus
+  another_boot
+  [ "$OLD_GPU_IDS" != "$(gpu_ids | tr '\n' ' ')" ] ||
     fail "the GPUs have the same gpu_ids in the same order as at the dump"
-  restore_from_boot_before swapped_gpus
+  restore_kept swapped_gpus
 }

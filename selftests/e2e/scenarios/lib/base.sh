@@ -78,8 +78,9 @@ limit_of() {
 }
 
 # In the order in which a person wants to read of them.
-SINGLE_BOOT=(workload_alone one_gpu leave_running three_rounds two_gpus rocr criu_4_1_1 criu_4_3
-  no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl reloaded_driver)
+SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running three_rounds two_gpus rocr criu_4_1_1
+  criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl late_restore
+  reloaded_driver)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus)
 

@@ -26,6 +26,8 @@ criu_dump() {
 criu_restore() {
   local what=$1 images=$2 start status
   shift 2
+  # The pid that the process had must be free; new ones of ours are to be far below.
+  echo 1000 >/proc/sys/kernel/ns_last_pid
   start=$(now)
   "$CRIU" restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
     -L "$PLUGIN_DIR" "$@" </dev/null
@@ -46,11 +48,15 @@ dump_and_kill() {
 }
 
 # Which GPU stands for which, as the plugin says.
-gpu_map() { sed -n 's/.*(amdgpu): \(GPU [^ ]*\) of the images is restored on/\1 ->/p' "$DIR/criu-$1.log" | tr '\n' ' '; }
+gpu_map() { # gpu_map WHAT
+  sed -n 's/.*(amdgpu): GPU \([^ ]*\) of the images is restored on GPU/\1 ->/p' \
+    "$DIR/criu-$1.log" | paste -sd, -
+}
 
 # restore_and_check WHAT IMAGES: at its pid, goes on from STEP_BEFORE, all memory right
 restore_and_check() {
   criu_restore "$1" "$2" || fail "$1: criu restore ended with status $?"
+  PIDS+=("$PID")  # not before: until now the number may have been another process's
   alive "$PID" || fail "$1: there is no process $PID after the restore"
   goes_on "$STEP_BEFORE" "$1"
   all_memory_is_right "$1"

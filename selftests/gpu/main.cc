@@ -59,29 +59,6 @@ void describe(CLI::App& app, Options& options) {
       "Exit status: 0 served, 1 could not serve, 2 wrong usage.");
 }
 
-// The one set of engines there is, as the device wants to see it.
-class EngineSet final : public gpu::Engine {
- public:
-  explicit EngineSet(std::unique_ptr<gpu::Engines> engines) : engines_(std::move(engines)) {}
-  void ring(uint32_t offset, uint64_t value, unsigned size) override {
-    engines_->ring(offset, value, size);
-  }
-  void reset() override { engines_->reset(); }
-  void stop() override { engines_->stop(); }
-
- private:
-  std::unique_ptr<gpu::Engines> engines_;
-};
-
-base::Result<std::vector<std::unique_ptr<gpu::Engine>>> make_engines(
-    gpu::Memory& memory, gpu::Registers& registers, gpu::InterruptSink& interrupts) {
-  std::vector<std::unique_ptr<gpu::Engine>> engines;
-  engines.push_back(std::make_unique<EngineSet>(
-      TRY(gpu::Engines::create(memory, registers, interrupts,
-                               [](const std::string& text) { gpu::model_fault("{}", text); }))));
-  return engines;
-}
-
 base::Status write_report(const std::string& path, const gpu::Device& device) {
   if (path.empty()) return {};
   std::ofstream file(path);
@@ -98,7 +75,7 @@ base::Status serve(const Options& options) {
                                                .node = options.node,
                                                .nodes = options.nodes,
                                                .trace = options.trace},
-                                              make_engines));
+                                              gpu::create_engines));
   const auto server = TRY(gpu::vfio::Server::create(options.socket));
   signals->on_signal([&server] { server->stop(); });
   const auto status = server->serve(*device);

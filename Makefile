@@ -59,7 +59,8 @@ install: module host
 
 .PHONY: clean distclean
 clean:
-	rm -rf build/release build/test build/module build/kbuild build/stage build/install build/results
+	rm -rf build/release build/test build/fuzz build/module build/kbuild build/stage build/install \
+	  build/series build/results outgoing
 distclean: clean
 	@scripts/lab --remove
 	rm -rf build

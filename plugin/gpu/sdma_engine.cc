@@ -4,7 +4,10 @@
 #include <amdgpu_drm.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "gpu/engine.h"
@@ -17,12 +20,33 @@ using base::Error;
 
 constexpr uint64_t kGpuPage = 4096;
 // Generous: the slowest copies are on a software GPU.
-constexpr uint64_t kFenceTimeoutNs = 120ull * 1000 * 1000 * 1000;
+constexpr std::chrono::seconds kFenceTimeout{120};
+constexpr std::chrono::microseconds kShortestPoll{20};
+constexpr std::chrono::microseconds kLongestPoll{500};
 
 // libdrm returns negated errno values.
 Status checked(int result, const char* what) {
   if (result == 0) return {};
   return Error::of(-result, "{}: {}", what, strerror(-result));
+}
+
+// Waits for a fence by looking at it. A wait in the kernel has an absolute end on the host's
+// CLOCK_MONOTONIC, and a restored task lives in a time namespace, whose clock goes on from the
+// dump: the end that libdrm works out there may have passed already, or be days away.
+Status wait_for(amdgpu_cs_fence& fence) {
+  const auto end = std::chrono::steady_clock::now() + kFenceTimeout;
+  auto pause = kShortestPoll;
+  for (;;) {
+    uint32_t signaled = 0;
+    TRY(checked(
+        amdgpu_cs_query_fence_status(&fence, 0, AMDGPU_QUERY_FENCE_TIMEOUT_IS_ABSOLUTE, &signaled),
+        "waiting for an SDMA copy"));
+    if (signaled) return {};
+    if (std::chrono::steady_clock::now() >= end)
+      return Error::of(ETIMEDOUT, "an SDMA copy did not finish within {} s", kFenceTimeout.count());
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPoll);
+  }
 }
 
 struct DeviceCloser {
@@ -162,10 +186,7 @@ class SdmaEngine : public Engine {
     fence.context = context_.get();
     fence.ip_type = AMDGPU_HW_IP_DMA;
     fence.fence = std::exchange(slot.fence, 0);
-    uint32_t expired = 0;
-    TRY(checked(amdgpu_cs_query_fence_status(&fence, kFenceTimeoutNs, 0, &expired),
-                "waiting for an SDMA copy"));
-    if (!expired) return Error(ETIMEDOUT, "an SDMA copy did not finish in time");
+    TRY(wait_for(fence));
     return check_context();
   }
 

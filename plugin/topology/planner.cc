@@ -111,7 +111,7 @@ class Search {
 
  private:
   std::vector<size_t> candidates(size_t source) const {
-    if (wished_[source]) return {*wished_[source]};
+    if (const auto& wished = wished_[source]) return {*wished};
     std::vector<size_t> order(targets_.size());
     for (size_t i = 0; i < order.size(); i++) order[i] = i;
     auto rank = [&](size_t i) {

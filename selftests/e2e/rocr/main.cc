@@ -208,7 +208,7 @@ int main_with(const Options& options) {
     return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
   }
   Result<Workload> workload = set_up(*std::move(runtime), options);
-  Status status = workload.ok() ? handle_signals() : Status(std::move(workload).error());
+  Status status = workload.ok() ? handle_signals() : Status(workload.error());
   if (status.ok()) status = start(*workload);
   if (!status.ok()) {
     say("setup failed: " + status.error().message());

@@ -20,7 +20,8 @@ class Event {
   Event& operator=(Event&&) = delete;
   ~Event();
 
-  uint32_t id() const { return *id_; }
+  // 0, which is no event's, once moved from.
+  uint32_t id() const { return id_.value_or(0); }
   // Where the GPU writes the id before it raises the interrupt.
   uint64_t mailbox() const { return mailbox_; }
 

@@ -75,7 +75,7 @@ class Kfd {
   base::Result<WaitResult> wait_events(std::span<const uint32_t> event_ids,
                                        unsigned timeout_ms) const;
 
-  static constexpr uint64_t kSignalPageSize = 4096 * 8;
+  static constexpr uint64_t kSignalPageSize = uint64_t{4096} * 8;
   static constexpr uint64_t kDoorbellSlice = 8192;
 
  private:

@@ -53,7 +53,9 @@ void print_help(const Program& program) {
       "4 no GPU or no driver.\n",
       program.name, program.description);
   for (const Setting& setting : kSettings)
-    if (has(program, setting)) printf("  %-12s %s\n", setting.name.data(), setting.help);
+    if (has(program, setting))
+      printf("  %-12.*s %s\n", static_cast<int>(setting.name.size()), setting.name.data(),
+             setting.help);
 }
 
 const Setting* find(const Program& program, std::string_view name) {

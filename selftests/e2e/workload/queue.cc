@@ -6,7 +6,6 @@
 
 namespace e2e {
 
-using base::Error;
 using base::Result;
 
 namespace {

@@ -15,7 +15,7 @@ uint64_t word_pair(std::span<const uint32_t> words, size_t at) {
 
 }  // namespace
 
-AqlQueue::AqlQueue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
+AqlQueue::AqlQueue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
                    const HqdState& state)
     : Queue(context, spec, Space{Hub::kGfx, spec.vmid}, {}),
       pm4_(context, setup),

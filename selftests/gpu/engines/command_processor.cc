@@ -172,7 +172,7 @@ base::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigne
     return base::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
   }
   spec.name = std::format("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
-  auto queue = TRY(SdmaQueue::map(context_, std::move(spec), engine));
+  auto queue = TRY(SdmaQueue::map(context_, spec, engine));
   table_.add(std::move(queue)).catch_up();
   return {};
 }
@@ -202,7 +202,7 @@ base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spe
                             .scheduler = is_hiq ? this : nullptr,
                             .manages = Queue::Owner::kRunList};
   const auto visible = spec.slot;
-  auto queue = TRY(make_compute_queue(context_, std::move(spec), setup, state));
+  auto queue = TRY(make_compute_queue(context_, spec, setup, state));
   if (visible) bank_.show(*visible, state);
   table_.add(std::move(queue)).catch_up();
   return {};
@@ -224,7 +224,7 @@ std::optional<HqdSlot> CommandProcessor::free_slot() {
 void CommandProcessor::unmap(Queue& queue, bool save) {
   if (save) queue.save();
   queue.retire();
-  if (queue.spec().slot) bank_.deactivate(*queue.spec().slot);
+  if (const auto& slot = queue.spec().slot) bank_.deactivate(*slot);
 }
 
 base::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issuer) {

@@ -11,12 +11,13 @@
 namespace gpu {
 
 // From a descriptor's words; PM4 or AQL, as CP_HQD_AQL_CONTROL says.
-base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, Queue::Spec spec,
+base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, const Queue::Spec& spec,
                                                         Pm4::Setup setup, const HqdState& state);
 
 class Pm4Queue : public PacketQueue {
  public:
-  Pm4Queue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring, const HqdState& state);
+  Pm4Queue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
+           const HqdState& state);
 
   base::Status start();
   void doorbell(uint64_t value, unsigned size) override;
@@ -36,7 +37,8 @@ class Pm4Queue : public PacketQueue {
 
 class AqlQueue : public Queue {
  public:
-  AqlQueue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring, const HqdState& state);
+  AqlQueue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
+           const HqdState& state);
 
   void start();
   bool run(Budget& budget) override;

@@ -25,9 +25,9 @@ class Engines final : public Engine {
   void ring(uint32_t offset, uint64_t value, unsigned size) override;
 
   // Back to power-on: no queue is mapped any more. Waits for the current slice of work.
-  void reset();
+  void reset() override;
   // Ends the thread. What is mapped stays unfinished. Idempotent.
-  void stop() { worker_->stop(); }
+  void stop() override { worker_->stop(); }
 
   // Makes every preemption hang, for tests of the driver's recovery; a reset ends it.
   void hang_preemption() { command_processor_.hang_preemption(true); }

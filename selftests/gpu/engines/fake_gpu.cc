@@ -136,9 +136,10 @@ void FakeGpu::start_kiq() {
 
 void FakeGpu::start_hiq() {
   start_kiq();
-  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqBase * 4, static_cast<uint32_t>(hiq_.ring >> 8));
-  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqControl * 4, 13);
-  memory.put<uint32_t>(0, hiq_.mqd + mqd::kRptrReport * 4,
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqBase * uint64_t{4},
+                       static_cast<uint32_t>(hiq_.ring >> 8));
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqControl * uint64_t{4}, 13);
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kRptrReport * uint64_t{4},
                        static_cast<uint32_t>(rptr_report(hiq_)));
   kiq(pm4_packet(pm4::kMapQueues, {1u << 29 | 1 << 26 | 1 << 18, hiq_.doorbell,
                                    static_cast<uint32_t>(hiq_.mqd), 0, 0, 0}));
@@ -152,7 +153,7 @@ void FakeGpu::push_kernel(KernelQueue& queue, const std::vector<uint32_t>& words
   engines->ring(queue.doorbell, queue.wptr, 8);
 }
 
-void FakeGpu::submit_kernel(KernelQueue& queue, std::vector<uint32_t> words) {
+void FakeGpu::submit_kernel(KernelQueue& queue, const std::vector<uint32_t>& words) {
   push_kernel(queue, words);
   const auto expected = static_cast<uint32_t>(queue.wptr % (kRingBytes / 4));
   eventually([&] { return memory.get<uint32_t>(0, rptr_report(queue)) == expected; });
@@ -188,7 +189,7 @@ TestQueue FakeGpu::make(TestQueue::Kind kind, uint32_t process, unsigned index, 
                      .ring = 0x100000 + index * kRingBytes,
                      .rptr = 0x1000 + index * 0x40};
   const auto word = [&](unsigned at, uint64_t value) {
-    memory.put<uint32_t>(0, queue.mqd + at * 4, low32(value));
+    memory.put<uint32_t>(0, queue.mqd + at * uint64_t{4}, low32(value));
   };
   if (kind == TestQueue::kSdma) {
     word(sdma_mqd::kRbCntl, 1u << 12 | 14 << 1);
@@ -268,12 +269,12 @@ std::vector<uint32_t> operator+(std::vector<uint32_t> a, const std::vector<uint3
   return a;
 }
 
-std::vector<uint32_t> pm4_packet(uint8_t opcode, std::vector<uint32_t> body) {
+std::vector<uint32_t> pm4_packet(uint8_t opcode, const std::vector<uint32_t>& body) {
   const uint32_t header = 3u << 30 | static_cast<uint32_t>(body.size() - 1) << 16 | opcode << 8;
   return std::vector<uint32_t>{header} + body;
 }
 
-std::vector<uint32_t> pm4_write(uint64_t address, std::vector<uint32_t> data) {
+std::vector<uint32_t> pm4_write(uint64_t address, const std::vector<uint32_t>& data) {
   return pm4_packet(pm4::kWriteData,
                     std::vector<uint32_t>{5 << 8, low32(address), high32(address)} + data);
 }
@@ -286,7 +287,7 @@ std::vector<uint32_t> sdma_fill(uint64_t to, uint32_t value, uint64_t bytes, uns
   return {size << 30 | sdma::kConstFill, low32(to), high32(to), value, low32(bytes - 1)};
 }
 
-std::vector<uint32_t> sdma_write(uint64_t to, std::vector<uint32_t> data) {
+std::vector<uint32_t> sdma_write(uint64_t to, const std::vector<uint32_t>& data) {
   return std::vector<uint32_t>{sdma::kWrite, low32(to), high32(to),
                                static_cast<uint32_t>(data.size() - 1)} +
          data;

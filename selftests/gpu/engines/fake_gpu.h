@@ -121,10 +121,10 @@ class FakeGpu {
   // Kernel rings. Each packet is submitted and its end awaited.
   void start_kiq();
   void start_hiq();
-  void kiq(std::vector<uint32_t> words) { submit_kernel(kiq_, std::move(words)); }
-  void hiq(std::vector<uint32_t> words) { submit_kernel(hiq_, std::move(words)); }
+  void kiq(const std::vector<uint32_t>& words) { submit_kernel(kiq_, words); }
+  void hiq(const std::vector<uint32_t>& words) { submit_kernel(hiq_, words); }
   // Submits to the HIQ and does not wait.
-  void hiq_async(std::vector<uint32_t> words) { push_kernel(hiq_, words); }
+  void hiq_async(const std::vector<uint32_t>& words) { push_kernel(hiq_, words); }
   void start_sdma_ring(unsigned engine);
   void sdma_ring(unsigned engine, const std::vector<uint32_t>& words);
   uint64_t sdma_ring_wptr(unsigned engine) const { return sdma_wptrs_[engine]; }
@@ -158,7 +158,7 @@ class FakeGpu {
     uint64_t wptr = 0;
   };
   void push_kernel(KernelQueue& queue, const std::vector<uint32_t>& words);
-  void submit_kernel(KernelQueue& queue, std::vector<uint32_t> words);
+  void submit_kernel(KernelQueue& queue, const std::vector<uint32_t>& words);
   uint64_t rptr_report(const KernelQueue& queue) const { return queue.mqd + 0x1000; }
 
   KernelQueue kiq_ = {.ring = 0x100000, .mqd = 0x120000, .doorbell = 0};
@@ -170,11 +170,11 @@ class FakeGpu {
 };
 
 // Packet builders.
-std::vector<uint32_t> pm4_packet(uint8_t opcode, std::vector<uint32_t> body);
-std::vector<uint32_t> pm4_write(uint64_t address, std::vector<uint32_t> data);
+std::vector<uint32_t> pm4_packet(uint8_t opcode, const std::vector<uint32_t>& body);
+std::vector<uint32_t> pm4_write(uint64_t address, const std::vector<uint32_t>& data);
 std::vector<uint32_t> sdma_copy(uint64_t from, uint64_t to, uint64_t bytes);
 std::vector<uint32_t> sdma_fill(uint64_t to, uint32_t value, uint64_t bytes, unsigned size = 2);
-std::vector<uint32_t> sdma_write(uint64_t to, std::vector<uint32_t> data);
+std::vector<uint32_t> sdma_write(uint64_t to, const std::vector<uint32_t>& data);
 std::vector<uint32_t> sdma_fence(uint64_t to, uint32_t value);
 std::vector<uint32_t> sdma_poll(uint64_t address, uint32_t reference, uint32_t mask = ~0u,
                                 unsigned function = 3);

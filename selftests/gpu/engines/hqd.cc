@@ -30,7 +30,7 @@ base::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
 
 base::Status HqdState::save(Memory& memory, uint64_t mqd) const {
   const auto put = [&](unsigned index, std::span<const uint32_t> values) {
-    return memory.write(kKernel, mqd + index * 4, std::as_bytes(values));
+    return memory.write(kKernel, mqd + index * uint64_t{4}, std::as_bytes(values));
   };
   const uint32_t inactive = 0;
   TRY(put(mqd::kActive, std::span(&inactive, 1)));

@@ -59,7 +59,7 @@ class HqdBank : public RegisterBlock {
   void reset();
 
  private:
-  static constexpr size_t kSlots = 4 * 4 * 8;
+  static constexpr size_t kSlots = size_t{4} * 4 * 8;
   static size_t index(HqdSlot slot) { return slot.me << 5 | slot.pipe << 3 | slot.queue; }
 
   Registers& registers_;

@@ -3,20 +3,20 @@
 
 namespace gpu {
 
-base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, Queue::Spec spec,
+base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, const Queue::Spec& spec,
                                                         Pm4::Setup setup, const HqdState& state) {
   const Stream::Ring ring = TRY(state.ring());
   if (state.at(mqd::kAqlControl)) {
-    auto queue = std::make_unique<AqlQueue>(context, std::move(spec), setup, ring, state);
+    auto queue = std::make_unique<AqlQueue>(context, spec, setup, ring, state);
     queue->start();
     return std::unique_ptr<Queue>(std::move(queue));
   }
-  auto queue = std::make_unique<Pm4Queue>(context, std::move(spec), setup, ring, state);
+  auto queue = std::make_unique<Pm4Queue>(context, spec, setup, ring, state);
   TRY(queue->start());
   return std::unique_ptr<Queue>(std::move(queue));
 }
 
-Pm4Queue::Pm4Queue(Context& context, Spec spec, Pm4::Setup setup, Stream::Ring ring,
+Pm4Queue::Pm4Queue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
                    const HqdState& state)
     : PacketQueue(context, spec, Space{Hub::kGfx, spec.vmid}, ring),
       pm4_(context, setup),

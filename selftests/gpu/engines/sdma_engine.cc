@@ -92,7 +92,7 @@ base::Result<std::unique_ptr<SdmaQueue>> SdmaEngine::start(const Words& words) {
       .show = [this](uint64_t rptr, uint64_t wptr) { show(rptr, wptr); },
       .user = false,
   };
-  return SdmaQueue::create(context_, std::move(spec), std::move(setup));
+  return SdmaQueue::create(context_, spec, std::move(setup));
 }
 
 void SdmaEngine::update(QueueTable& table) {

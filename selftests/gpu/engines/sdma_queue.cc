@@ -8,20 +8,20 @@ Space sdma_space(const Queue::Spec& spec) { return {Hub::kMm, spec.vmid}; }
 
 }  // namespace
 
-SdmaQueue::SdmaQueue(Context& context, Spec spec, Setup setup)
+SdmaQueue::SdmaQueue(Context& context, const Spec& spec, Setup setup)
     : PacketQueue(context, spec, sdma_space(spec), setup.ring), setup_(std::move(setup)) {
   stream_.place().ring_next = setup_.rptr / 4;
 }
 
-base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::create(Context& context, Spec spec,
+base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::create(Context& context, const Spec& spec,
                                                            Setup setup) {
-  std::unique_ptr<SdmaQueue> queue(new SdmaQueue(context, std::move(spec), std::move(setup)));
+  std::unique_ptr<SdmaQueue> queue(new SdmaQueue(context, spec, std::move(setup)));
   TRY(queue->stream_.set_wptr(queue->setup_.wptr / 4));
   queue->state_ = State::kRunnable;
   return queue;
 }
 
-base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, Spec spec,
+base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, const Spec& spec,
                                                         unsigned engine) {
   std::array<uint32_t, sdma_mqd::kDwords> words;
   TRY(context.memory.read({Hub::kGfx, 0}, spec.mqd, std::as_writable_bytes(std::span(words))));
@@ -40,7 +40,7 @@ base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, Spec s
       .show = {},
       .user = true,
   };
-  auto queue = TRY(create(context, std::move(spec), std::move(setup)));
+  auto queue = TRY(create(context, spec, std::move(setup)));
   SavedPlace::Words saved;
   std::copy_n(words.begin() + sdma_mqd::kPlace, saved.size(), saved.begin());
   SavedPlace place;
@@ -60,7 +60,8 @@ void SdmaQueue::save() {
   const SavedPlace::Words place = stream_.place().pack();
   const Space kernel = {Hub::kGfx, 0};
   const auto put = [&](unsigned at, auto& words) {
-    return context_.memory.write(kernel, spec_.mqd + at * 4, std::as_bytes(std::span(words)));
+    return context_.memory.write(kernel, spec_.mqd + at * uint64_t{4},
+                                 std::as_bytes(std::span(words)));
   };
   if (!put(sdma_mqd::kRbRptr, pointers).ok() || !put(sdma_mqd::kPlace, place).ok()) {
     context_.report(spec_.name + ": its MQD cannot be written");

@@ -21,9 +21,11 @@ class SdmaQueue : public PacketQueue {
     bool user = false;
   };
 
-  static base::Result<std::unique_ptr<SdmaQueue>> create(Context& context, Spec spec, Setup setup);
+  static base::Result<std::unique_ptr<SdmaQueue>> create(Context& context, const Spec& spec,
+                                                         Setup setup);
   // From an MQD at spec.mqd.
-  static base::Result<std::unique_ptr<SdmaQueue>> map(Context& context, Spec spec, unsigned engine);
+  static base::Result<std::unique_ptr<SdmaQueue>> map(Context& context, const Spec& spec,
+                                                      unsigned engine);
 
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
@@ -47,7 +49,7 @@ class SdmaQueue : public PacketQueue {
     bool drop_on_fault;
   };
 
-  SdmaQueue(Context& context, Spec spec, Setup setup);
+  SdmaQueue(Context& context, const Spec& spec, Setup setup);
   static const Packet* find(uint32_t header);
   base::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
   void set_wptr(uint64_t bytes);

@@ -78,7 +78,7 @@ base::Result<bool> Server::accept() {
 }
 
 base::Status Server::serve(PciDevice& device) {
-  if (!TRY(accept())) return {};
+  if (!TRY(accept()) || !connection_) return {};
   const auto status = Session(device, *connection_).run();
   device.disconnect();
   const std::lock_guard lock(mutex_);

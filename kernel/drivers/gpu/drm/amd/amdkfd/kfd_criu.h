@@ -244,7 +244,7 @@ u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);
 
-int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1);
+int kfd_criu_state_check(const struct amdgpu_criu_state *state);
 int kfd_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
 int kfd_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 

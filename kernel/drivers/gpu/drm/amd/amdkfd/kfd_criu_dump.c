@@ -199,13 +199,7 @@ int kfd_criu_checkpoint(struct criu_call *call, void *args)
 	struct criu_session *session;
 	int ret;
 
-	if (state->flags)
-		return -EINVAL;
-	ret = kfd_criu_table_check(state->devices, state->num_devices, state->device_stride,
-				   sizeof(struct amdgpu_criu_device));
-	if (!ret)
-		ret = kfd_criu_table_check(state->bos, state->num_bos, state->bo_stride,
-					   sizeof(struct amdgpu_criu_bo));
+	ret = kfd_criu_state_check(state);
 	if (ret)
 		return ret;
 	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);

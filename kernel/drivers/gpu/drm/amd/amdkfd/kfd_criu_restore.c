@@ -158,13 +158,7 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	void *buf;
 	int ret;
 
-	if (state->flags)
-		return -EINVAL;
-	ret = kfd_criu_table_check(state->devices, state->num_devices, state->device_stride,
-				   sizeof(struct amdgpu_criu_device));
-	if (!ret)
-		ret = kfd_criu_table_check(state->bos, state->num_bos, state->bo_stride,
-					   sizeof(struct amdgpu_criu_bo));
+	ret = kfd_criu_state_check(state);
 	if (ret)
 		return ret;
 	/* BOs, userptrs and VMAs of a process are made in its own context only. */

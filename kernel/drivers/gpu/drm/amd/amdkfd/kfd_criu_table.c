@@ -8,16 +8,8 @@
 
 #include "kfd_criu.h"
 
-/**
- * kfd_criu_table_check() - is this an array that can be read and written?
- * @uptr: user pointer to the array
- * @num: entries
- * @stride: bytes from one entry to the next
- * @size_v1: bytes of an entry in its first released version
- *
- * Return: 0 or -EINVAL.
- */
-int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
+/* Is this an array that can be read and written? An entry had @size_v1 bytes at first. */
+static int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
 {
 	u64 end;
 
@@ -31,10 +23,30 @@ int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
 }
 
 /**
+ * kfd_criu_state_check() - check what CHECKPOINT and RESTORE are given
+ * @state: flags, and both tables: can they be read and written?
+ *
+ * Return: 0 or -EINVAL.
+ */
+int kfd_criu_state_check(const struct amdgpu_criu_state *state)
+{
+	int ret;
+
+	if (state->flags)
+		return -EINVAL;
+	ret = kfd_criu_table_check(state->devices, state->num_devices, state->device_stride,
+				   sizeof(struct amdgpu_criu_device));
+	if (ret)
+		return ret;
+	return kfd_criu_table_check(state->bos, state->num_bos, state->bo_stride,
+				    sizeof(struct amdgpu_criu_bo));
+}
+
+/**
  * kfd_criu_table_get() - read an entry
  * @uptr: user pointer to the array
  * @index: of the entry
- * @stride: checked by kfd_criu_table_check()
+ * @stride: checked by kfd_criu_state_check()
  * @entry: to be filled
  * @size: bytes of it in this kernel
  *
@@ -50,7 +62,7 @@ int kfd_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size
  * kfd_criu_table_put() - write an entry
  * @uptr: user pointer to the array
  * @index: of the entry
- * @stride: checked by kfd_criu_table_check()
+ * @stride: checked by kfd_criu_state_check()
  * @entry: what to write
  * @size: bytes of it in this kernel; what the caller has beyond becomes 0
  *

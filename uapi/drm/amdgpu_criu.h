@@ -95,6 +95,7 @@ struct amdgpu_criu_ioctl {
  * @AMDGPU_CRIU_OP_RESTORE: &struct amdgpu_criu_state
  * @AMDGPU_CRIU_OP_RESUME: &struct amdgpu_criu_resume
  * @AMDGPU_CRIU_OP_DMABUF: &struct amdgpu_criu_dmabuf
+ * @AMDGPU_CRIU_OP_EXPORTED: &struct amdgpu_criu_exported; render nodes only
  */
 enum amdgpu_criu_op {
 	AMDGPU_CRIU_OP_QUERY = 1,
@@ -105,6 +106,7 @@ enum amdgpu_criu_op {
 	AMDGPU_CRIU_OP_RESTORE = 6,
 	AMDGPU_CRIU_OP_RESUME = 7,
 	AMDGPU_CRIU_OP_DMABUF = 8,
+	AMDGPU_CRIU_OP_EXPORTED = 9,
 };
 
 /* This header's version of the interface. */
@@ -179,16 +181,23 @@ struct amdgpu_criu_session {
  * struct amdgpu_criu_process_info - pause, and ask for sizes
  * @session_fd: a session of kind CHECKPOINT
  * @flags: 0
- * @pid: out, process (thread group) of the file, in the caller's pid namespace
- * @num_devices: out, entries that CHECKPOINT writes to the device table
+ * @pid: process (thread group) of the file, in the caller's pid namespace. Out on
+ *	/dev/kfd, where the file tells. In and out on a render node, whose file may
+ *	have passed from process to process: one that has the file open, in whose
+ *	memory its userptrs are, and whose user namespace the caller must have the
+ *	capability in; 0 is the caller itself
+ * @num_devices: out, entries that CHECKPOINT writes to the device table; 0 on a
+ *	render node
  * @num_bos: out, entries that CHECKPOINT writes to the BO table
  * @num_queues: out, for display only
  * @num_events: out, for display only
  * @num_svm_ranges: out, for display only
  * @blob_size: out, bytes that CHECKPOINT writes to the blob
  *
- * Evicts the process's queues and keeps them evicted. Idempotent within a
- * session. On error the process runs as before.
+ * /dev/kfd: evicts the process's queues and keeps them evicted. Render node: lets no
+ * other call on the file begin, and waits until what was submitted through it is
+ * done: ETIME if that takes more than some seconds. Idempotent within a session. On
+ * error the process runs as before.
  */
 struct amdgpu_criu_process_info {
 	__s32 session_fd;
@@ -229,6 +238,7 @@ struct amdgpu_criu_device {
 #define AMDGPU_CRIU_BO_DOORBELL (1U << 2)
 #define AMDGPU_CRIU_BO_MMIO (1U << 3) /* HDP flush page (mmio-remap) */
 #define AMDGPU_CRIU_BO_SHARED (1U << 4) /* known to more than one file or process */
+#define AMDGPU_CRIU_BO_IMPORTED (1U << 5) /* allocated on another device than the file's */
 
 /* amdgpu_criu_bo.domain */
 #define AMDGPU_CRIU_DOMAIN_NONE 0 /* doorbell, mmio-remap */
@@ -244,7 +254,8 @@ struct amdgpu_criu_device {
  * @va: GPU virtual address at which the process has it, for display only
  * @mmap_offset: offset for mmap() of the node at checkpoint; ~0: cannot be mapped
  * @new_mmap_offset: RESTORE: out, the offset that takes its place
- * @gpu_id: GPU that it was allocated on, as in &struct amdgpu_criu_device.gpu_id
+ * @gpu_id: GPU that it was allocated on, as in &struct amdgpu_criu_device.gpu_id;
+ *	render node: as the topology in sysfs knows it, 0 if KFD does not drive it
  * @handle: KFD: low 32 bits of the handle; render node: GEM handle. For display
  * @domain: AMDGPU_CRIU_DOMAIN_*
  * @flags: AMDGPU_CRIU_BO_*
@@ -343,6 +354,36 @@ struct amdgpu_criu_dmabuf {
 	__u64 object_id;
 	__s32 fd;
 	__u32 pad;
+};
+
+/**
+ * struct amdgpu_criu_exported - a dma-buf descriptor that the process has open
+ * @session_fd: a session of kind CHECKPOINT (dump) or RESTORE
+ * @flags: 0
+ * @fd: CHECKPOINT: in, the descriptor, open in the calling process as well. RESTORE:
+ *	out, close-on-exec, to the dma-buf that takes its place
+ * @bo_stride: bytes at @bo
+ * @bo: user pointer to one &struct amdgpu_criu_bo; CHECKPOINT: out, RESTORE: in, as
+ *	in the BO table of CHECKPOINT and RESTORE
+ * @blob: user pointer to a blob that describes this one object
+ * @blob_size: bytes at @blob. CHECKPOINT: in: room, out: written
+ *
+ * The object may be known to files of the session as well, or to nothing but the
+ * descriptor: RESTORE finds it in the session or creates it, on the GPU of the render
+ * node that it is called on. CHECKPOINT may be called on any render node: a dma-buf
+ * that was not exported by this driver is EOPNOTSUPP.
+ *
+ * Descriptors of one dma-buf become descriptors of one dma-buf again, and the one
+ * that PRIME_HANDLE_TO_FD gives for the object's handles is that one.
+ */
+struct amdgpu_criu_exported {
+	__s32 session_fd;
+	__u32 flags;
+	__s32 fd;
+	__u32 bo_stride;
+	__u64 bo;
+	__u64 blob;
+	__u64 blob_size;
 };
 
 #if defined(__cplusplus)

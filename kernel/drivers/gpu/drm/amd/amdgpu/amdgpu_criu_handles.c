@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <drm/drm_file.h>
+#include <linux/bitmap.h>
+#include <linux/errno.h>
+#include <linux/gfp.h>
+#include <linux/idr.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+#include "amdgpu_criu_handles.h"
+
+/**
+ * amdgpu_criu_handles_begin() - begin to steer the handles of a file
+ * @handles: to be set up
+ * @file: the file; nobody else makes or closes handles of it until the end
+ * @last: greatest handle that will be sought; 0: none
+ *
+ * Return: 0, to be followed by amdgpu_criu_handles_end(); -EINVAL if @last is beyond
+ * %AMDGPU_CRIU_HANDLE_MAX; -ENOMEM.
+ */
+int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,
+			      u32 last)
+{
+	if (last > AMDGPU_CRIU_HANDLE_MAX)
+		return -EINVAL;
+	*handles = (struct amdgpu_criu_handles) { .file = file, .last = last, .next = 1 };
+	handles->fillers = kvcalloc(BITS_TO_LONGS(last + 1), sizeof(*handles->fillers),
+				    GFP_KERNEL_ACCOUNT);
+	return handles->fillers ? 0 : -ENOMEM;
+}
+
+/*
+ * Puts an empty entry at the lowest free number of [@from, @end). An empty entry is
+ * what a handle is to all lookups while drm_gem_handle_create() is making it.
+ */
+static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
+{
+	int number;
+
+	idr_preload(GFP_KERNEL);
+	spin_lock(&file->table_lock);
+	number = idr_alloc(&file->object_idr, NULL, from, end, GFP_NOWAIT | __GFP_ACCOUNT);
+	spin_unlock(&file->table_lock);
+	idr_preload_end();
+	return number;
+}
+
+/**
+ * amdgpu_criu_handles_seek() - let the next handle of the file be a certain one
+ * @handles: begun
+ * @handle: the number: not below the one sought before, and free
+ *
+ * Return: 0; -EINVAL for a number below the one sought before, or beyond the last;
+ * -EINTR if the caller is being killed; -ENOMEM.
+ */
+int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle)
+{
+	int number;
+
+	if (handle < handles->next || handle > handles->last)
+		return -EINVAL;
+	while (handles->next < handle) {
+		number = amdgpu_criu_handles_fill(handles->file, handles->next, handle);
+		if (number == -ENOSPC)
+			break;
+		if (number < 0)
+			return number;
+		__set_bit(number, handles->fillers);
+		handles->next = number + 1;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	handles->next = handle;
+	return 0;
+}
+
+/**
+ * amdgpu_criu_handles_end() - take the empty entries out again
+ * @handles: begun; or ended, or all zero: then nothing is done
+ *
+ * From now on the numbers that no handle has are given to new ones, as before the
+ * checkpoint.
+ */
+void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles)
+{
+	struct drm_file *file = handles->file;
+	unsigned long number;
+
+	if (!handles->fillers)
+		return;
+	for_each_set_bit(number, handles->fillers, (unsigned long)handles->last + 1) {
+		spin_lock(&file->table_lock);
+		idr_remove(&file->object_idr, number);
+		spin_unlock(&file->table_lock);
+		cond_resched();
+	}
+	kvfree(handles->fillers);
+	handles->fillers = NULL;
+}

@@ -8,7 +8,7 @@
 #include <linux/sizes.h>
 #include <linux/uaccess.h>
 
-#include "amdgpu_criu_node.h"
+#include "amdgpu_criu_render.h"
 
 /* Checks the array arguments of QUERY. */
 static int amdgpu_criu_query_check(const struct amdgpu_criu_query *args)
@@ -153,7 +153,7 @@ static const struct criu_record_desc amdgpu_criu_render_records[] = {
 	CRIU_RECORD_END_ROW,
 };
 
-static const struct criu_blob_schema amdgpu_criu_render_schema = {
+const struct criu_blob_schema amdgpu_criu_render_schema = {
 	.driver = AMDGPU_CRIU_DRIVER,
 	.node = AMDGPU_CRIU_NODE_RENDER,
 	.page_size = PAGE_SIZE,

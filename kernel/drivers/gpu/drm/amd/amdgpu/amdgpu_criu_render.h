@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Checkpoint and restore of an open render-node file: what its files share.
+ *
+ *   amdgpu_criu_node.c     the ioctl: operations
+ *   amdgpu_criu_gate.c     lets no other call on a file begin
+ *   amdgpu_criu_file.c     PROCESS_INFO, UNPAUSE: who is paused, what is refused
+ *   amdgpu_criu_dump.c     CHECKPOINT: walks the nouns, writes the blob
+ *   amdgpu_criu_plan.c     RESTORE, first pass: the blob becomes a checked plan
+ *   amdgpu_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all;
+ *                          RESUME
+ *   amdgpu_criu_<noun>.c   one kind of object each: drain, dump, parse, check,
+ *                          apply, undo
+ *   amdgpu_criu_object.c   one BO known to several files: who creates it
+ *   amdgpu_criu_handles.c  numbers of handles
+ *   amdgpu_criu_table.c    arrays of the caller, with their strides
+ *
+ * Lock order: amdgpu_criu_gate.lock, then what criu_session.h says, then locks of
+ * GEM and reservations.
+ */
+#ifndef _AMDGPU_CRIU_RENDER_H_
+#define _AMDGPU_CRIU_RENDER_H_
+
+#include <linux/jiffies.h>
+#include <linux/types.h>
+
+#include "amdgpu_criu_node.h"
+#include "amdgpu_criu_records.h"
+#include "criu_ids.h"
+
+struct amdgpu_bo;
+struct amdgpu_device;
+struct amdgpu_fpriv;
+struct drm_file;
+struct drm_gem_object;
+struct task_struct;
+
+extern const struct criu_blob_schema amdgpu_criu_render_schema;
+
+/* A BO in a session, whatever node it came through: &struct drm_gem_object. */
+extern const struct criu_object_ops amdgpu_criu_bo_ops;
+
+/**
+ * struct amdgpu_criu_dump - one walk over a paused file
+ * @call: for logs
+ * @adev: device of the file
+ * @file: the file; its gate is closed and the gate's lock held
+ * @fpriv: the driver's side of @file
+ * @task: leader of the process in whose memory its userptrs are
+ * @session: who gives object ids; NULL in the size pass
+ * @writer: of the blob; without a buffer in the size pass
+ * @bos: table for the caller, NULL in the size pass
+ * @num_bos: entries so far
+ * @room: entries at @bos
+ */
+struct amdgpu_criu_dump {
+	struct criu_call *call;
+	struct amdgpu_device *adev;
+	struct drm_file *file;
+	struct amdgpu_fpriv *fpriv;
+	struct task_struct *task;
+	struct criu_session *session;
+	struct criu_blob_writer writer;
+	struct amdgpu_criu_bo *bos;
+	u32 num_bos;
+	u32 room;
+};
+
+/*
+ * Pause. Drains wait until @deadline (jiffies): 0; -ETIME, and the line in the log
+ * names what hangs; -ERESTARTSYS. What cannot be carried is found by the dumps of
+ * the size pass, or by the functions named *_carriable: -EOPNOTSUPP and a line in
+ * the log.
+ */
+int amdgpu_criu_process_info(struct criu_call *call, void *args);
+int amdgpu_criu_unpause(struct criu_call *call, void *args);
+int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
+
+/* Checkpoint. The size pass and the write pass are the same calls. */
+int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size);
+int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
+
+int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump);
+
+/* Id of a BO of the file in the session; 0 in the size pass. */
+int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
+
+/**
+ * struct amdgpu_criu_plan_object - a BO to be restored
+ * @record: from the blob
+ * @metadata: tail of the record
+ * @gem: GEM object of the file's device for it, with a reference, once it is there
+ * @bound: it was created for this plan, and its id bound in the session
+ * @new_mmap_offset: for the caller
+ */
+struct amdgpu_criu_plan_object {
+	struct amdgpu_criu_object_record record;
+	const void *metadata;
+	struct drm_gem_object *gem;
+	bool bound;
+	u64 new_mmap_offset;
+};
+
+/**
+ * struct amdgpu_criu_plan_handle - a GEM handle to be restored
+ * @record: from the blob
+ * @object: what it stands for
+ */
+struct amdgpu_criu_plan_handle {
+	struct amdgpu_criu_handle_record record;
+	struct amdgpu_criu_plan_object *object;
+};
+
+/**
+ * struct amdgpu_criu_plan_mapping - a mapping to be restored
+ * @record: from the blob
+ * @object: the BO, NULL if it has none
+ */
+struct amdgpu_criu_plan_mapping {
+	struct amdgpu_criu_mapping_record record;
+	struct amdgpu_criu_plan_object *object;
+};
+
+/**
+ * struct amdgpu_criu_plan - a blob that was found good, and how far it was applied
+ * @call: for logs
+ * @adev: device of the file
+ * @file: file to be restored; its gate is closed and the gate's lock held
+ * @fpriv: the driver's side of @file
+ * @session: of kind RESTORE
+ * @blob: pointers of the plan lead into it
+ * @file_record: record
+ * @objects: BOs, in the order of the blob and of the BO table
+ * @handles: GEM handles, in ascending order once they are checked
+ * @mappings: GPU mappings
+ * @object_ids: ids of @objects, once they are checked
+ * @num_objects: BOs in the plan
+ * @num_handles: GEM handles in the plan
+ * @num_mappings: mappings in the plan
+ * @vmid_done: done: the reserved VMID
+ * @handles_done: handles that are there
+ */
+struct amdgpu_criu_plan {
+	struct criu_call *call;
+	struct amdgpu_device *adev;
+	struct drm_file *file;
+	struct amdgpu_fpriv *fpriv;
+	struct criu_session *session;
+	const struct criu_blob *blob;
+
+	struct amdgpu_criu_file_record file_record;
+	struct amdgpu_criu_plan_object *objects;
+	struct amdgpu_criu_plan_handle *handles;
+	struct amdgpu_criu_plan_mapping *mappings;
+	struct criu_id_set object_ids;
+	u32 num_objects;
+	u32 num_handles;
+	u32 num_mappings;
+
+	bool vmid_done;
+	u32 handles_done;
+};
+
+/* First pass. Nothing is created; an error has been logged. */
+int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args);
+void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
+struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
+							u64 object_id);
+
+int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
+			     struct amdgpu_criu_plan_object *object,
+			     struct criu_record *record);
+int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
+			      const struct amdgpu_criu_state *args);
+int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan);
+
+/*
+ * Second pass, under the gate's lock. What an apply began, its undo takes back, also
+ * when the apply has failed, and passes over what was not begun.
+ */
+int amdgpu_criu_restore(struct criu_call *call, void *args);
+int amdgpu_criu_resume(struct criu_call *call, void *args);
+
+int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan);
+
+/*
+ * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c), and what makes one object of
+ * a BO that several files know (amdgpu_criu_object.c).
+ *
+ * amdgpu_criu_object_home() follows imports to the GEM object that the session knows
+ * the BO by; NULL if another driver exported it. amdgpu_criu_object_get() finds the
+ * BO of a plan in the session or has amdgpu_criu_create_bo() create it, and sets gem
+ * and bound.
+ */
+struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem);
+int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
+void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
+u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
+int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
+			  const struct amdgpu_criu_plan_object *object,
+			  struct drm_gem_object **gem);
+
+#endif /* _AMDGPU_CRIU_RENDER_H_ */

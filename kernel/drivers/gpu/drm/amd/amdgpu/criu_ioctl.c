@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-#include <linux/capability.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
@@ -8,7 +7,6 @@
 #include <linux/printk.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
-#include <linux/sched/exec_state.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -56,28 +54,6 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 	else
 		criu_refuse(call, "blob: byte %zu: %s", fault->offset, fault->reason);
 	return error;
-}
-
-/**
- * criu_check_capable() - may the caller checkpoint or restore this process?
- * @task: leader of the process
- *
- * The namespace is the one that owns the process's memory: it is fixed by exec,
- * while a process may enter another by itself.
- *
- * Return: 0; -EPERM without CAP_CHECKPOINT_RESTORE and CAP_SYS_ADMIN in that user
- * namespace; -ESRCH if all threads of the process are gone.
- */
-int criu_check_capable(struct task_struct *task)
-{
-	bool capable;
-
-	if (!atomic_read(&task->signal->live))
-		return -ESRCH;
-	rcu_read_lock();
-	capable = checkpoint_restore_ns_capable(rcu_dereference(task->exec_state)->user_ns);
-	rcu_read_unlock();
-	return capable ? 0 : -EPERM;
 }
 
 /* The file of another process is only for its tracer. */

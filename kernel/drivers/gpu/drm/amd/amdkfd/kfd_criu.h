@@ -9,6 +9,7 @@
  *   kfd_criu_<noun>.c   one kind of object each: dump, parse, check, apply, undo
  *   kfd_criu_mqd.c      which words of an MQD are state
  *   kfd_criu_table.c    arrays of the caller, with their strides
+ *   kfd_criu_driver.h   what of KFD is not the same in every release
  *
  * Lock order: kfd_process.mutex, then what criu_session.h says.
  */
@@ -18,6 +19,7 @@
 #include <linux/types.h>
 
 #include "criu_ids.h"
+#include "kfd_criu_driver.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 

@@ -7,13 +7,6 @@
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_topology.h"
-#include "gc/gc_9_4_3_sh_mask.h"
-
-/* Only the GPU of this IP version has the mode (set_cache_memory_policy_v9()). */
-static bool kfd_criu_has_mfma_mode(struct kfd_node *node)
-{
-	return KFD_GC_VERSION(node) == IP_VERSION(9, 5, 0);
-}
 
 static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
 {
@@ -23,8 +16,7 @@ static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
 		flags |= KFD_CRIU_DEVICE_VM;
 	if (pdd->qpd.proc_doorbells)
 		flags |= KFD_CRIU_DEVICE_DOORBELLS;
-	if (kfd_criu_has_mfma_mode(pdd->dev) &&
-	    (pdd->qpd.sh_mem_config & SH_MEM_CONFIG__PRECISION_MODE_MASK))
+	if (kfd_criu_is_mfma_high_precision(pdd))
 		flags |= KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION;
 	return flags;
 }

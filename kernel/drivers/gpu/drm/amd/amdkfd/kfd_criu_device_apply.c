@@ -36,16 +36,12 @@ static int kfd_criu_apply_device_modes(const struct kfd_criu_plan_device *device
 {
 	const struct kfd_criu_device_record *record = &device->record;
 	struct kfd_process_device *pdd = device->pdd;
-	struct device_queue_manager *dqm = pdd->dev->dqm;
 
 	if (record->tba_addr || record->tma_addr)
 		kfd_process_set_trap_handler(&pdd->qpd, record->tba_addr, record->tma_addr);
 	pdd->qpd.sh_hidden_private_base = record->scratch_va;
-	if (!(record->flags & KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION))
-		return 0;
-	if (!dqm->ops.set_cache_memory_policy(dqm, &pdd->qpd, cache_policy_coherent,
-					      cache_policy_coherent, NULL, 0,
-					      KFD_PROC_FLAG_MFMA_HIGH_PRECISION))
+	if ((record->flags & KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION) &&
+	    !kfd_criu_set_mfma_high_precision(pdd))
 		return -EINVAL;
 	return 0;
 }

@@ -48,13 +48,7 @@ static int kfd_criu_debugger_carriable(struct criu_call *call, struct kfd_proces
 
 static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_device *pdd)
 {
-	struct kfd_node *node = pdd->dev;
-	bool profiled;
-
-	mutex_lock(&node->kfd->profiler_lock);
-	profiled = node->kfd->profiler_process == pdd->process;
-	mutex_unlock(&node->kfd->profiler_lock);
-	if (profiled || pdd->ptl_disable_req)
+	if (kfd_criu_has_profiler(pdd))
 		return kfd_criu_refuse_state(call, "the profiler is locked");
 	if (pdd->alloc_watch_ids)
 		return kfd_criu_refuse_state(call, "address watch points");
@@ -79,7 +73,7 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 	u32 i;
 	int ret;
 
-	if (p->context_id != KFD_CONTEXT_ID_PRIMARY || !ida_is_empty(&p->id_table))
+	if (kfd_criu_has_contexts(p))
 		return kfd_criu_refuse_state(call, "secondary contexts");
 	ret = kfd_criu_debugger_carriable(call, p);
 	if (ret)

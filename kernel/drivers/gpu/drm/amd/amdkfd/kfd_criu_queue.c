@@ -54,7 +54,9 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";
-	if (properties->is_reset)
+	if (!kfd_criu_saves_all_mqds(q->device))
+		return "a queue on several graphics cores, which this kernel cannot save";
+	if (kfd_criu_queue_was_reset(properties))
 		return "a queue that was reset";
 	if (properties->is_suspended)
 		return "a queue suspended by a debugger";
@@ -101,7 +103,7 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 		.flags = kfd_criu_queue_flags(q),
 		.ring_base = properties->queue_address,
 		.ring_size = properties->queue_size,
-		.metadata_size = properties->metadata_queue_size,
+		.metadata_size = kfd_criu_metadata_size(properties),
 		.read_ptr = (uintptr_t)properties->read_ptr,
 		.write_ptr = (uintptr_t)properties->write_ptr,
 		.eop_addr = properties->eop_ring_buffer_address,

@@ -53,12 +53,12 @@ int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 		.ctx_save_restore_address = record->ctx_addr,
 		.ctx_save_restore_size = record->ctx_size,
 		.ctl_stack_size = record->ctl_stack_size,
-		.metadata_ring_size = record->metadata_size,
 	};
 	int ret;
 
 	if (record->ring_size > U32_MAX || record->metadata_size > U32_MAX ||
-	    record->percent > U8_MAX || record->pm4_target_xcc > U8_MAX)
+	    record->percent > U8_MAX || record->pm4_target_xcc > U8_MAX ||
+	    !kfd_criu_set_metadata_size(&args, record->metadata_size))
 		return -EINVAL;
 	*properties = (struct queue_properties) {};
 	ret = kfd_set_queue_properties_from_user(properties, &args);

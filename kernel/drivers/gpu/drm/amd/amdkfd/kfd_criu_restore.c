@@ -37,7 +37,7 @@ static bool kfd_criu_is_fresh(struct kfd_process *p)
 	mutex_unlock(&p->event_mutex);
 	return fresh && !p->queues_paused && !p->criu_pending && !p->debug_trap_enabled &&
 	       p->runtime_info.runtime_state == DEBUG_RUNTIME_STATE_DISABLED &&
-	       p->context_id == KFD_CONTEXT_ID_PRIMARY && !kfd_criu_has_svm(p);
+	       !kfd_criu_has_contexts(p) && !kfd_criu_has_svm(p);
 }
 
 /* Takes back what was applied, in reverse. Whatever was not begun is passed over. */

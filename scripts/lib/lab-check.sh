@@ -28,14 +28,18 @@ check_toolchain() {
   check_qemu
 }
 
+release_of() { cat "$LAB/kernel-release-$1" 2>/dev/null || echo "not-installed-$1"; }
+
 check_sources() {
-  local path
-  for path in usr/src/linux-source-$KERNEL_BASE/drivers/gpu/drm/amd/amdgpu/Makefile \
-    usr/src/linux-source-$KERNEL_BASE/scripts/checkpatch.pl \
-    usr/src/linux-source-$KERNEL_BASE/tools/testing/selftests/kselftest_harness.h \
-    "usr/src/linux-headers-$KERNEL_RELEASE/Makefile" "boot/vmlinuz-$KERNEL_RELEASE" \
-    "usr/lib/modules/$KERNEL_RELEASE/modules.dep"; do
-    [[ -e $TOOLCHAIN/$path ]] || missing "$path (tool chain)"
+  local base release path
+  for base in "$KERNEL_BASE" "$LTS_BASE"; do
+    release=$(release_of "$base")
+    for path in "usr/src/linux-source-$base"/{drivers/gpu/drm/amd/amdgpu/Makefile,scripts/checkpatch.pl} \
+      "usr/src/linux-source-$base/tools/testing/selftests/kselftest_harness.h" \
+      "usr/src/linux-headers-$release/Makefile" "boot/vmlinuz-$release" \
+      "usr/lib/modules/$release/modules.dep"; do
+      [[ -e $TOOLCHAIN/$path ]] || missing "$path (tool chain)"
+    done
   done
 }
 
@@ -66,23 +70,27 @@ check_guest() {
   for name in "$GUEST"/opt/criu-*; do
     in_guest_root "/opt/${name##*/}/criu" --version >/dev/null || missing "a working ${name##*/}"
   done
-  for name in virtio_net 9p overlay fuse veth unix_diag amdxcp ttm gpu-sched drm_exec; do
-    grep -q "/$name\.ko" "$GUEST/usr/lib/modules/$KERNEL_RELEASE"/modules.{dep,builtin} ||
-      missing "module $name (guest)"
+  for version in "$KERNEL_BASE" "$LTS_BASE"; do
+    for name in virtio_net 9p overlay fuse veth unix_diag amdxcp ttm gpu-sched drm_exec; do
+      grep -qs "/$name\.ko" "$GUEST/usr/lib/modules/$(release_of "$version")"/modules.{dep,builtin} ||
+        missing "module $name of kernel $version (guest)"
+    done
   done
 }
 
 check_images() {
-  local label name
-  for name in guest.ext4 boot/vmlinuz boot/initrd VERSIONS; do
+  local label name boot
+  for name in guest.ext4 {boot,"boot-$LTS_BASE"}/{vmlinuz,initrd} VERSIONS; do
     [[ -s $LAB/$name ]] || missing "build/lab/$name"
   done
-  [[ -s $LAB/guest.ext4 && -s $LAB/boot/initrd ]] || return 0
-  label=$(in_toolchain e2label "$LAB/guest.ext4")
-  [[ $label == lab-root ]] || missing "the label lab-root on build/lab/guest.ext4"
-  for name in init bin/busybox virtio_blk.ko ext4.ko modules.builtin; do
-    in_toolchain cpio --quiet -t <"$LAB/boot/initrd" | grep -q "$name$" ||
-      missing "$name in build/lab/boot/initrd"
+  [[ ! -s $LAB/guest.ext4 ]] || label=$(in_toolchain e2label "$LAB/guest.ext4")
+  [[ ${label-} == lab-root ]] || missing "the label lab-root on build/lab/guest.ext4"
+  for boot in boot "boot-$LTS_BASE"; do
+    [[ -s $LAB/$boot/initrd ]] || continue
+    for name in init bin/busybox virtio_blk.ko ext4.ko modules.builtin; do
+      in_toolchain cpio --quiet -t <"$LAB/$boot/initrd" | grep -q "$name$" ||
+        missing "$name in build/lab/$boot/initrd"
+    done
   done
 }
 

@@ -97,6 +97,12 @@ copy_modules() {
   in_toolchain depmod -b "$root" "$KERNEL_RELEASE"
 }
 
+# Modules of the second base, beside those of the first.
+step_guest_modules_lts() {
+  KERNEL_RELEASE=$(<"$LAB/kernel-release-$LTS_BASE")
+  guest_modules | copy_modules "$GUEST"
+}
+
 # Room for what tests write: the root disk is a snapshot that each boot starts from anew.
 readonly GUEST_FREE_MB=512
 
@@ -116,9 +122,10 @@ step_guest_image() {
   mv "$LAB/guest.ext4.new" "$LAB/guest.ext4"
 }
 
-step_guest_boot() {
-  local tree=$LAB/boot/initrd.d module
-  rm -rf "${LAB:?}/boot"
+# make_boot DIRECTORY: kernel and initramfs of $KERNEL_RELEASE, in place of what was there.
+make_boot() {
+  local boot=$1 tree=$1.new/initrd.d module
+  rm -rf "$boot.new" "$boot.old"
   install -d "$tree"/{bin,dev,proc,sys,new,usr/lib}
   ln -s usr/lib "$tree/lib"
   cp "$TOOLCHAIN/usr/bin/busybox" "$tree/bin/busybox"
@@ -129,6 +136,16 @@ step_guest_boot() {
       "$TOOLCHAIN/usr/lib/modules/$KERNEL_RELEASE/modules.dep"
   done | sort -u | copy_modules "$tree"
   in_toolchain sh -euc 'cd "$1"; find . | cpio --quiet -o -H newc -R 0:0 >../initrd' - "$tree"
-  cp "$TOOLCHAIN/boot/vmlinuz-$KERNEL_RELEASE" "$LAB/boot/vmlinuz"
+  cp "$TOOLCHAIN/boot/vmlinuz-$KERNEL_RELEASE" "$boot.new/vmlinuz"
   rm -rf "$tree"
+  [[ ! -d $boot ]] || mv "$boot" "$boot.old"
+  mv "$boot.new" "$boot"
+  rm -rf "$boot.old"
+}
+
+step_guest_boot() { make_boot "$LAB/boot"; }
+
+step_guest_boot_lts() {
+  KERNEL_RELEASE=$(<"$LAB/kernel-release-$LTS_BASE")
+  make_boot "$LAB/boot-$LTS_BASE"
 }

@@ -5,6 +5,7 @@
 
 TOOLCHAIN=$LAB/root
 KERNEL_BASE=7.2
+LTS_BASE=6.12
 
 in_toolchain() { IN_LAB='' "$TOP/scripts/in-lab" "$@"; }
 apt_in_toolchain() {
@@ -61,11 +62,11 @@ install_initramfs_stand_in() {
   in_toolchain dpkg -i /var/tmp/no-initramfs.deb
 }
 
-# Newest kernel of which image, headers and source are all there, as "release version".
+# Newest kernel of a base of which image, headers and source are all there, as "release version".
 newest_kernel() {
-  local releases version release
+  local base=${1-$KERNEL_BASE} releases version release
   releases=$(in_toolchain apt-cache --names-only search \
-    "^linux-headers-${KERNEL_BASE//./\\.}\.[0-9]+\+deb13-amd64\$" |
+    "^linux-headers-${base//./\\.}\.[0-9]+\+deb13-amd64\$" |
     sed 's/^linux-headers-//; s/ .*//' | sort -rV)
   while read -r version; do
     for release in $releases; do
@@ -75,8 +76,8 @@ newest_kernel() {
         return
       fi
     done
-  done < <(in_toolchain apt-cache madison "linux-source-$KERNEL_BASE" | awk '{ print $3 }')
-  echo "trixie-backports has no complete kernel $KERNEL_BASE (image, headers and source)" >&2
+  done < <(in_toolchain apt-cache madison "linux-source-$base" | awk '{ print $3 }')
+  echo "the archive has no complete kernel $base (image, headers and source)" >&2
   return 1
 }
 
@@ -123,3 +124,19 @@ step_kernel_source() {
     --exclude='linux-source-*/drivers/scsi'
   mv "$source.new" "$source"
 }
+
+# The second base comes beside the first. Every base has its release in a file of its own.
+step_toolchain_lts() {
+  local kernel release version
+  in_toolchain dpkg --configure -a
+  kernel=$(newest_kernel "$LTS_BASE")
+  read -r release version <<<"$kernel"
+  echo "kernel: $release $version"
+  apt_in_toolchain install "linux-image-$release=$version" "linux-headers-$release=$version" \
+    "linux-source-$LTS_BASE=$version"
+  in_toolchain apt-get clean
+  echo "$release" >"$LAB/kernel-release-$LTS_BASE"
+  cp "$LAB/kernel-release" "$LAB/kernel-release-$KERNEL_BASE"
+}
+
+step_kernel_source_lts() { KERNEL_BASE=$LTS_BASE step_kernel_source; }

@@ -67,6 +67,7 @@ Result<Device> decode(const AmdgpuCriu__Pb__Device& message, const Opened& from)
   for (size_t i = 0; i < gpu.n_property; i++)
     if (gpu.property[i]->name)
       device.gpu.properties[gpu.property[i]->name] = gpu.property[i]->value;
+  for (size_t i = 0; i < gpu.n_link; i++) device.gpu.links[gpu.link[i]->gpu_id] = gpu.link[i]->type;
   return device;
 }
 

@@ -55,6 +55,7 @@ struct ProcessMessages {
   List<AmdgpuCriu__Pb__Device> devices;
   List<AmdgpuCriu__Pb__Gpu> gpus;
   std::deque<List<AmdgpuCriu__Pb__Property>> properties;
+  std::deque<List<AmdgpuCriu__Pb__Link>> links;
   List<AmdgpuCriu__Pb__Bo> bos;
   List<AmdgpuCriu__Pb__Vma> vmas;
 };
@@ -72,6 +73,13 @@ void add_device(ProcessMessages& all, const Device& device) {
     SET(property, value, value);
   }
   properties.put_into(gpu.n_property, gpu.property);
+  auto& links = all.links.emplace_back();
+  for (const auto& [gpu_id, type] : device.gpu.links) {
+    auto& link = links.add(AMDGPU_CRIU__PB__LINK__INIT);
+    SET(link, gpu_id, gpu_id);
+    SET(link, type, type);
+  }
+  links.put_into(gpu.n_link, gpu.link);
   auto& message = all.devices.add(AMDGPU_CRIU__PB__DEVICE__INIT);
   SET(message, gpu_id, device.gpu_id);
   SET(message, actual_gpu_id, device.actual_gpu_id);

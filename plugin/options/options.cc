@@ -28,6 +28,10 @@ Status set_map(Options& options, const std::string& value) {
   options.map = TRY(topology::parse_map(value));
   return {};
 }
+Status set_ignore(Options& options, const std::string& value) {
+  options.ignore = TRY(topology::parse_ignored(value));
+  return {};
+}
 Status set_slots(Options& options, const std::string& value) {
   options.staging.slots = TRY(number("staging-slots", value, 1, 64));
   return {};
@@ -47,6 +51,7 @@ struct Setting {
 };
 constexpr Setting kSettings[] = {
     {"map", set_map},
+    {"ignore", set_ignore},
     {"staging-slots", set_slots},
     {"staging-kib", set_slot_size},
     {"test-skip-contents", set_skip_contents},
@@ -72,6 +77,8 @@ Status set_argument(Options& options, std::string_view argument) {
 
 Result<Options> parse(std::span<const std::string> arguments) {
   Options options;
+  options.ignore = topology::ignored_by_environment(
+      [](const char* name) -> const char* { return getenv(name); });
   for (const Setting& setting : kSettings)
     if (const char* value = getenv(environment_name(setting.name).c_str()))
       TRY(setting.set(options, value));

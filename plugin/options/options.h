@@ -15,6 +15,7 @@ namespace options {
 
 struct Options {
   std::vector<topology::Wish> map;
+  topology::Ignored ignore;
   gpu::StagingSize staging;
   // For tests that must see the damage: restore leaves BOs unfilled.
   bool test_skip_contents = false;

@@ -37,6 +37,21 @@ TEST(Options, ReadsTheGpuMap) {
   EXPECT_EQ(options->map[1].target, "4");
 }
 
+TEST(Options, ReadsWhatToIgnoreFromOursAndFromCriusSwitches) {
+  auto options = parse_list({"--amdgpu.ignore=vram_size,links"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->ignore, (topology::Ignored{"links", "vram_size"}));
+  setenv("KFD_NUMA_CHECK", "0", 1);
+  setenv("KFD_FW_VER_CHECK", "1", 1);
+  options = parse_list({});
+  unsetenv("KFD_NUMA_CHECK");
+  unsetenv("KFD_FW_VER_CHECK");
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->ignore, topology::Ignored{"numa_node"});
+  EXPECT_THAT(parse_list({"--amdgpu.ignore=simd_count"}).error().message(),
+              HasSubstr("'simd_count' is not a property that can be ignored; those are:"));
+}
+
 TEST(Options, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(parse_list({"--amdgpu.mpa=1=2"}).error().message(), HasSubstr("amdgpu.mpa"));
   EXPECT_THAT(parse_list({"--amdgpu.map"}).error().message(), HasSubstr("needs a value"));

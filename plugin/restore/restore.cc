@@ -40,7 +40,8 @@ Result<Restore> Restore::create(Environment environment, image::Set images) {
     if (!environment.host.has_kfd())
       return Error(ENODEV, "the images hold GPU state, but this machine has no /dev/kfd");
     const auto here = TRY(environment.host.gpus());
-    targets = TRY(topology::plan(gpus_used(images), here, environment.options.map));
+    targets = TRY(topology::plan(gpus_used(images), here, environment.options.map,
+                                 environment.options.ignore));
     for (const topology::Gpu& gpu : here) minors[gpu.gpu_id] = gpu.render_minor;
   }
   for (const auto& [source, target] : targets)

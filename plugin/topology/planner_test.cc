@@ -7,7 +7,9 @@
 namespace topology {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
@@ -77,7 +79,7 @@ TEST(Planner, RefusesWhenTwoNeedTheSameOne) {
   std::vector sources{gpu(1, 128), gpu(2, 129)};
   std::vector targets{gpu(8, 130), gpu(9, 131)};
   targets[1].properties["vram_size"] = 1;
-  EXPECT_THAT(refusal(sources, targets), HasSubstr("not all at once"));
+  EXPECT_THAT(refusal(sources, targets), HasSubstr("two need the same one"));
 }
 
 TEST(Planner, KeepsAHiveOfFourTogetherAmongTwoHives) {
@@ -94,7 +96,89 @@ TEST(Planner, KeepsAHiveOfFourTogetherAmongTwoHives) {
 TEST(Planner, RefusesToTearAHiveApart) {
   std::vector sources{gpu(1, 128, 7), gpu(2, 129, 7)};
   std::vector targets{gpu(8, 130, 5), gpu(9, 131, 6)};
-  EXPECT_THAT(refusal(sources, targets), HasSubstr("hive_id"));
+  EXPECT_THAT(refusal(sources, targets),
+              AllOf(HasSubstr("had hive_id 0x7 in common"), HasSubstr("has 0x5"),
+                    HasSubstr("has 0x6"), HasSubstr("amdgpu.ignore=hive_id allows it")));
+  EXPECT_TRUE(plan(sources, targets, {}, Ignored{"hive_id"}).ok());
+}
+
+TEST(Planner, GpusOutsideOfHivesAreFree) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  EXPECT_EQ(refusal(sources, {gpu(8, 130, 5), gpu(9, 131, 6)}), "accepted");
+}
+
+TEST(Planner, KeepsNumaNeighboursTogether) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(8, 130), gpu(9, 131), gpu(10, 132)};
+  for (Gpu& one : sources) one.properties["numa_node"] = 0;
+  for (size_t i = 0; i < targets.size(); i++) targets[i].properties["numa_node"] = i != 0;
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 9), Pair(2, 10)));
+  targets.pop_back();
+  EXPECT_THAT(refusal(sources, targets), HasSubstr("amdgpu.ignore=numa_node allows it"));
+  EXPECT_TRUE(plan(sources, targets, {}, Ignored{"numa_node"}).ok());
+}
+
+TEST(Planner, KeepsDirectLinks) {
+  std::vector sources{gpu(1, 128), gpu(2, 129)};
+  std::vector targets{gpu(8, 130), gpu(9, 131), gpu(10, 132)};
+  sources[0].links = {{2, 2}};
+  sources[1].links = {{1, 2}};
+  targets[0].links = {{10, 2}};
+  targets[2].links = {{8, 2}};
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 8), Pair(2, 10)));
+  targets.pop_back();
+  targets[0].links.clear();
+  EXPECT_THAT(refusal(sources, targets), HasSubstr("had a link"));
+  EXPECT_TRUE(plan(sources, targets, {}, Ignored{"links"}).ok());
+}
+
+TEST(Planner, RefusalsNameTheOptionThatAllowsThem) {
+  std::vector targets{gpu(8, 128)};
+  targets[0].properties["vram_size"] = 1;
+  EXPECT_THAT(refusal({gpu(1, 128)}, targets), HasSubstr("amdgpu.ignore=vram_size allows it"));
+  EXPECT_TRUE(plan(std::vector{gpu(1, 128)}, targets, {}, Ignored{"vram_size"}).ok());
+  targets[0].properties["simd_count"] = 64;
+  EXPECT_THAT(refusal({gpu(1, 128)}, targets), Not(HasSubstr("amdgpu.ignore")));
+}
+
+// Every GPU of a hive linked to every other.
+std::vector<Gpu> hive_of(uint32_t size, uint32_t first_id, uint64_t hive) {
+  std::vector<Gpu> result;
+  for (uint32_t i = 0; i < size; i++) {
+    result.push_back(gpu(first_id + i, 128 + (first_id + i) % 64, hive));
+    result.back().properties["numa_node"] = i / (size / 2);
+    for (uint32_t other = 0; other < size; other++)
+      if (other != i) result.back().links[first_id + other] = 11;
+  }
+  return result;
+}
+
+TEST(Planner, PlacesAHiveOfEightOnTheOneOfTwoThatIsWhole) {
+  const auto sources = hive_of(8, 1, 7);
+  auto targets = hive_of(8, 101, 5);
+  targets[7].properties["fw_version"] = 1;
+  for (Gpu& one : hive_of(8, 201, 6)) targets.push_back(one);
+  auto result = plan(sources, targets);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  for (const auto& [source, target] : *result) EXPECT_GE(target, 201u);
+}
+
+TEST(Planner, PlacesFourOfAHiveOfEight) {
+  auto sources = hive_of(8, 1, 7);
+  sources.resize(4);
+  EXPECT_TRUE(plan(sources, hive_of(8, 101, 5)).ok());
+}
+
+TEST(Planner, RefusesAHiveOfEightWhereOnlySevenFitAtOnce) {
+  auto targets = hive_of(8, 101, 5);
+  targets[3].properties["simd_count"] = 1;
+  targets.push_back(gpu(300, 150, 6));
+  EXPECT_THAT(refusal(hive_of(8, 1, 7), targets), HasSubstr("not together"));
+}
+
+// 8 GPUs in partition mode CPX are 64 to KFD.
+TEST(Planner, PlacesSixtyFourPartitions) {
+  EXPECT_TRUE(plan(hive_of(64, 1, 7), hive_of(64, 1001, 5)).ok());
 }
 
 TEST(Planner, FollowsTheUsersMapByAnyName) {
@@ -102,6 +186,17 @@ TEST(Planner, FollowsTheUsersMapByAnyName) {
   std::vector targets{gpu(1, 128), gpu(2, 129)};
   auto wishes = *parse_map("0x1=0000:04:00.0,renderD129=1");
   EXPECT_THAT(*plan(sources, targets, wishes), UnorderedElementsAre(Pair(1, 2), Pair(2, 1)));
+}
+
+TEST(Planner, FollowsTheUsersMapByUuidAndByIndex) {
+  std::vector sources{gpu(1, 129), gpu(2, 128)};
+  std::vector targets{gpu(8, 128), gpu(9, 129)};
+  targets[1].unique_id = 0xabcdef0123456789;
+  // Number 0 in the order of render nodes is the second of the list.
+  EXPECT_THAT(*plan(sources, targets, *parse_map("#0=GPU-abcdef0123456789")),
+              UnorderedElementsAre(Pair(2, 9), Pair(1, 8)));
+  EXPECT_THAT(refusal(sources, targets, {{"#2", "8"}}), HasSubstr("not in the images; there: GPU"));
+  EXPECT_THAT(refusal(sources, targets, {{"1", "GPU-0"}}), HasSubstr("not on this machine"));
 }
 
 TEST(Planner, LeavesAWishedTargetToItsSource) {

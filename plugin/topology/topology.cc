@@ -46,6 +46,24 @@ uint64_t vram_size(const fs::path& node) {
   return total;
 }
 
+struct Link {
+  uint64_t node = 0;
+  uint64_t type = 0;
+};
+
+// KFD tells links that leave a node in two folders: by CPU or XGMI, and directly by PCIe.
+std::vector<Link> read_links(const fs::path& node) {
+  std::vector<Link> result;
+  std::error_code ignored;
+  for (const char* folder : {"io_links", "p2p_links"})
+    for (const auto& link : fs::directory_iterator(node / folder, ignored)) {
+      auto properties = read_properties(link.path() / "properties");
+      if (properties.contains("node_to"))
+        result.push_back({properties["node_to"], properties["type"]});
+    }
+  return result;
+}
+
 std::string pci_address(const std::map<std::string, uint64_t>& properties) {
   auto value = [&](const char* name) -> uint64_t {
     auto found = properties.find(name);
@@ -54,6 +72,39 @@ std::string pci_address(const std::map<std::string, uint64_t>& properties) {
   const uint64_t location = value("location_id");
   return std::format("{:04x}:{:02x}:{:02x}.{:x}", value("domain"), location >> 8 & 0xff,
                      location >> 3 & 0x1f, location & 7);
+}
+
+// 0 for a node that has CPUs only; nullopt: hidden by the device cgroup.
+std::optional<uint32_t> read_gpu_id(const fs::path& node) {
+  std::ifstream in(node / "gpu_id");
+  uint32_t gpu_id = 0;
+  return in >> gpu_id ? std::optional(gpu_id) : std::nullopt;
+}
+
+std::optional<Gpu> read_gpu(const fs::path& node, uint32_t gpu_id) {
+  Gpu gpu;
+  gpu.gpu_id = gpu_id;
+  gpu.properties = read_properties(node / "properties");
+  if (gpu.properties.empty()) return std::nullopt;
+  gpu.properties["vram_size"] = vram_size(node);
+  gpu.render_minor = gpu.property("drm_render_minor");
+  gpu.unique_id = gpu.property("unique_id");
+  gpu.pci_address = pci_address(gpu.properties);
+  return gpu;
+}
+
+// `ids`: gpu_id by node number. Where a GPU has links to several CPU nodes the least one counts.
+void connect(Gpu& gpu, const std::vector<Link>& links, const std::map<uint64_t, uint32_t>& ids) {
+  for (const Link& link : links) {
+    auto end = ids.find(link.node);
+    if (end == ids.end()) continue;
+    if (end->second) {
+      gpu.links[end->second] = link.type;
+      continue;
+    }
+    auto [numa, added] = gpu.properties.emplace("numa_node", link.node);
+    if (!added) numa->second = std::min(numa->second, link.node);
+  }
 }
 
 }  // namespace
@@ -69,24 +120,23 @@ std::string Gpu::describe() const {
 
 Result<std::vector<Gpu>> read_gpus(const std::string& nodes) {
   std::vector<Gpu> result;
+  std::map<uint64_t, uint32_t> ids;
+  std::vector<std::vector<Link>> links;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(nodes, error)) {
-    std::ifstream id_file(entry.path() / "gpu_id");
-    uint32_t gpu_id = 0;
-    // CPU nodes have gpu_id 0; a node hidden by the device cgroup cannot be read.
-    if (!(id_file >> gpu_id) || gpu_id == 0) continue;
-    Gpu gpu;
-    gpu.gpu_id = gpu_id;
-    gpu.properties = read_properties(entry.path() / "properties");
-    if (gpu.properties.empty()) continue;
-    gpu.properties["vram_size"] = vram_size(entry.path());
-    gpu.render_minor = gpu.property("drm_render_minor");
-    gpu.unique_id = gpu.property("unique_id");
-    gpu.pci_address = pci_address(gpu.properties);
-    result.push_back(std::move(gpu));
+    const auto gpu_id = read_gpu_id(entry.path());
+    if (!gpu_id) continue;
+    const auto number = strtoull(entry.path().filename().c_str(), nullptr, 10);
+    ids[number] = *gpu_id;
+    if (*gpu_id == 0) continue;
+    if (auto gpu = read_gpu(entry.path(), *gpu_id)) {
+      result.push_back(std::move(*gpu));
+      links.push_back(read_links(entry.path()));
+    }
   }
   if (error && error != std::errc::no_such_file_or_directory)
     return Error::of(error.value(), "cannot read {}: {}", nodes, error.message());
+  for (size_t i = 0; i < result.size(); i++) connect(result[i], links[i], ids);
   std::ranges::sort(result, {}, &Gpu::render_minor);
   return result;
 }

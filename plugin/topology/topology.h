@@ -18,7 +18,11 @@ struct Gpu {
   uint32_t render_minor = 0;
   std::string pci_address;  // "0000:03:00.0"
   uint64_t unique_id = 0;
-  std::map<std::string, uint64_t> properties;  // by KFD's names: "simd_count", ...
+  // By KFD's names: "simd_count", ...; and vram_size and numa_node (the CPU node that it hangs on,
+  // by KFD's number), which KFD tells elsewhere than among its properties.
+  std::map<std::string, uint64_t> properties;
+  // GPUs that it has a direct link to (XGMI or PCIe), by gpu_id, with KFD's type of the link.
+  std::map<uint32_t, uint64_t> links;
 
   // 0 for a property that this kernel does not have.
   uint64_t property(const std::string& name) const;

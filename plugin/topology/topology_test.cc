@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -45,6 +46,28 @@ TEST_F(TopologyTest, ReadsGpusAndSkipsCpuNodes) {
   EXPECT_EQ(gpu.unique_id, UINT64_MAX);
   EXPECT_EQ(gpu.property("vram_size"), 1073741824u);
   EXPECT_EQ(gpu.property("no_such_property"), 0u);
+}
+
+TEST_F(TopologyTest, ReadsLinksToGpusAndTheNumaNode) {
+  write("0/gpu_id", "0\n");
+  write("1/gpu_id", "0\n");
+  for (const char* node : {"2", "3"}) write(std::string(node) + "/properties", "simd_count 32\n");
+  write("2/gpu_id", "22\n");
+  write("3/gpu_id", "33\n");
+  write("2/io_links/0/properties", "type 2\nnode_from 2\nnode_to 1\n");
+  write("2/io_links/1/properties", "type 11\nnode_from 2\nnode_to 3\n");
+  write("3/io_links/0/properties", "type 2\nnode_from 3\nnode_to 0\n");
+  write("3/p2p_links/0/properties", "type 2\nnode_from 3\nnode_to 2\n");
+  write("3/p2p_links/1/properties", "type 2\nnode_from 3\nnode_to 9\n");
+  auto gpus = read_gpus(root_);
+  ASSERT_TRUE(gpus.ok());
+  ASSERT_EQ(gpus->size(), 2u);
+  std::ranges::sort(*gpus, {}, &Gpu::gpu_id);
+  EXPECT_EQ(gpus->at(0).property("numa_node"), 1u);
+  EXPECT_EQ(gpus->at(0).links, (std::map<uint32_t, uint64_t>{{33, 11}}));
+  EXPECT_TRUE(gpus->at(1).properties.contains("numa_node"));
+  EXPECT_EQ(gpus->at(1).property("numa_node"), 0u);
+  EXPECT_EQ(gpus->at(1).links, (std::map<uint32_t, uint64_t>{{22, 2}}));
 }
 
 TEST_F(TopologyTest, AMachineWithoutKfdHasNoGpus) {

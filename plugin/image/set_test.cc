@@ -25,6 +25,7 @@ Process sample_process(const DumpId& id) {
   device.gpu.render_minor = 128;
   device.gpu.pci_address = "0000:03:00.0";
   device.gpu.properties = {{"simd_count", 32}};
+  device.gpu.links = {{0x99, 11}};
   process.devices = {device};
   kernel::Bo bo{};
   bo.object_id = kObject;
@@ -98,6 +99,7 @@ TEST_F(ImageSet, ReadsBackWhatWasWritten) {
   EXPECT_EQ(process.devices[0].actual_gpu_id, 0x22u);
   EXPECT_TRUE(process.devices[0].has_vm);
   EXPECT_EQ(process.devices[0].gpu.properties, expected.devices[0].gpu.properties);
+  EXPECT_EQ(process.devices[0].gpu.links, expected.devices[0].gpu.links);
   EXPECT_EQ(process.devices[0].gpu.pci_address, "0000:03:00.0");
   ASSERT_EQ(process.bos.size(), 1u);
   EXPECT_EQ(memcmp(&process.bos[0], &expected.bos[0], sizeof(kernel::Bo)), 0);

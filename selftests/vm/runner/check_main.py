@@ -23,6 +23,7 @@ from .rundir import LockedDirectory, LogDirectory, memory_parent, short_parent
 from .run_main import BROKEN, on_signal
 
 SCRATCH_MIB = 4096
+EPILOGUE_SECONDS = 300
 # The suite that tests the runner itself; it starts guests of its own.
 RUNNER = "runner"
 
@@ -35,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--list", action="store_true", help="list the suites and their guests")
     result.add_argument("--module", default="build/module/7.2/amdgpu.ko", metavar="PATH|stock|none",
                         help="amdgpu.ko to load (default %(default)s)")
+    result.add_argument("--kernel", type=Path, metavar="DIR", help="boot this kernel, as in `run`")
+    result.add_argument("--epilogue", metavar="COMMAND",
+                        help="run this in each guest after its suites, as a suite of its own")
     result.add_argument("--build", type=Path, default=Path("build/release"), metavar="DIR",
                         help="build directory with softgpu and the plugin (default %(default)s)")
     result.add_argument("--directory", type=Path, default=lab.VM / "suites", metavar="DIR",
@@ -59,6 +63,8 @@ def main(arguments: list[str]) -> int:
         if not suites and RUNNER not in opts.suites:
             raise lab.Failure(f"no suites in {opts.directory}")
         guests = suite.plan(suites)
+        if opts.epilogue:
+            suite.add_epilogue(guests, opts.epilogue, EPILOGUE_SECONDS)
         if opts.list:
             list_guests(guests)
             return 0
@@ -105,11 +111,11 @@ class Checker:
         self.opts = opts
         self.results: list[TestResult] = []
         self.build = prepare.build_directory(opts.build)
-        boot = lab.Boot.find()
+        boot = lab.Boot.find(opts.kernel)
         self.boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
         self.run = stack.enter_context(LockedDirectory(short_parent())).path
         self.payload, self.contents = prepare.payload_image(
-            self.build, opts.module, opts.module != "none", [], self.run, False)
+            self.build, opts.module, opts.module != "none", boot.payload, self.run, False)
         self.scratch = payload.scratch_image(self.run, SCRATCH_MIB)
 
     def record(self, suite_name: str, title: str, results: list[TestResult]) -> None:
@@ -176,7 +182,7 @@ class Checker:
     def _setup(self, run: Path, hive: Path, log: Path) -> Setup:
         return Setup(name=log.name, boot=self.boot, build=self.build, payload=self.payload, run=run,
                      hive=hive, log=log, scratch=self.scratch, kvm=self.opts.kvm,
-                     trace=self.opts.trace)
+                     trace=self.opts.trace, patience=self.opts.patience)
 
     def _step(self, guest: Guest, number: int, step: suite.Step, log: Path) -> None:
         print(f"suite {step.title}", flush=True)

@@ -56,6 +56,7 @@ class Setup:
     trace: bool = False
     shell: bool = False
     quiet: bool = False
+    patience: float = 1  # multiplies time limits
 
 
 def encode(values: Mapping[str, str]) -> str:
@@ -128,7 +129,7 @@ class Guest:
         for end in theirs.values():
             end.close()
         self._watch_children()
-        limit = Deadline(BOOT_SECONDS)
+        limit = self._limit(BOOT_SECONDS)
         self._expect(("hello",), limit, "booting")
         self._note(f"kernel and init up after {self.elapsed():.1f} s")
         self._configure(limit)
@@ -141,7 +142,8 @@ class Guest:
     def _configure(self, limit: Deadline) -> None:
         hardware = self.hardware
         self._send("config " + encode({
-            "hostname": "guest", "gpus": str(hardware.gpus), "gpu_seconds": str(GPU_SECONDS),
+            "hostname": "guest", "gpus": str(hardware.gpus),
+            "gpu_seconds": str(round(GPU_SECONDS * self.setup.patience)),
             "module": hardware.module, "modules": " ".join(MODULES),
             "module_parameters": " ".join(hardware.module_parameters)}))
         verb, text = self._expect(("ready", "fail"), limit, "loading the driver")
@@ -165,6 +167,9 @@ class Guest:
             self._kernel_file = None
 
     # --- what one does with it
+
+    def _limit(self, seconds: float) -> Deadline:
+        return Deadline(seconds * self.setup.patience)
 
     def elapsed(self) -> float:
         return time.monotonic() - self._start
@@ -196,13 +201,13 @@ class Guest:
 
     def usage(self) -> dict[str, str]:
         self._send("usage")
-        _, text = self._expect(("usage",), Deadline(60), "counting what is in use")
+        _, text = self._expect(("usage",), self._limit(60), "counting what is in use")
         return dict(line.partition(" ")[::2] for line in decode(text).splitlines())
 
     def unload(self) -> str:
         """rmmod; empty, or why it failed."""
         self._send("unload")
-        verb, text = self._expect(("unloaded", "fail"), Deadline(120), "rmmod amdgpu")
+        verb, text = self._expect(("unloaded", "fail"), self._limit(120), "rmmod amdgpu")
         return decode(text) if verb == "fail" else ""
 
     def model_faults(self, command: int | None = None) -> list[str]:
@@ -214,8 +219,8 @@ class Guest:
         """Powers the guest off in order; empty, or what went wrong in doing so."""
         assert self._qemu
         self._send("halt")
-        self._expect(("halted",), Deadline(HALT_SECONDS), "powering off")
-        if self._qemu.wait(HALT_SECONDS) is None:
+        self._expect(("halted",), self._limit(HALT_SECONDS), "powering off")
+        if self._qemu.wait(HALT_SECONDS * self.setup.patience) is None:
             raise TooSlow(f"the guest did not power off in {HALT_SECONDS} s")
         self._drain("kernel")
         problem = ""

@@ -22,6 +22,8 @@ DECOMPRESSORS = (
 
 def extract(image: bytes) -> bytes | None:
     """The ELF kernel inside a bzImage, or None if it is not compressed in a way that we know."""
+    if image.startswith(ELF):
+        return image
     for magic, command in DECOMPRESSORS:
         position = image.find(magic)
         while position >= 0:

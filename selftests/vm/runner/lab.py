@@ -26,19 +26,30 @@ def path_from_env(variable: str, default: Path) -> Path:
 
 @dataclass(frozen=True)
 class Boot:
-    """What the lab makes for us: a kernel, an initrd and a root file system image."""
+    """What the lab makes for us: a kernel, an initrd and a root file system image.
+
+    A directory of another kernel may have, besides vmlinuz and initrd, a file `cmdline` with
+    options for it, and a directory `payload` with what the guest needs under /payload.
+    """
 
     kernel: Path
     initrd: Path
     root_disk: Path
+    options: str = ""
+    payload: tuple[Path, ...] = ()
 
     @staticmethod
-    def find() -> Boot:
+    def find(directory: Path | None = None) -> Boot:
         lab = path_from_env("VM_LAB", ROOT / "build" / "lab")
-        boot = Boot(lab / "boot" / "vmlinuz", lab / "boot" / "initrd", lab / "guest.ext4")
+        place = ROOT / directory if directory else lab / "boot"
+        options = place / "cmdline"
+        boot = Boot(place / "vmlinuz", place / "initrd", lab / "guest.ext4",
+                    options.read_text().strip() if options.exists() else "",
+                    tuple(path for path in [place / "payload"] if path.is_dir()))
         for file in (boot.kernel, boot.initrd, boot.root_disk):
             if not file.exists():
-                raise Failure(f"{file} is missing: `make lab` makes it")
+                made_by = "" if directory else ": `make lab` makes it"
+                raise Failure(f"{file} is missing{made_by}")
         return boot
 
 

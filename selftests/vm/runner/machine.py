@@ -84,7 +84,7 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
         "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-kernel", str(boot.kernel), "-initrd", str(boot.initrd),
-        "-append", " ".join([*KERNEL_OPTIONS, hardware.append]).strip(),
+        "-append", " ".join(filter(None, [*KERNEL_OPTIONS, boot.options, hardware.append])),
     ]
     command += _disk("root", boot.root_disk, "snapshot=on,cache.no-flush=on")
     command += _disk("payload", payload, "readonly=on")

@@ -72,6 +72,11 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
 
 def _add_software(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("software")
+    group.add_argument("--kernel", type=Path, metavar="DIR",
+                       help="boot vmlinuz and initrd of this directory, with the options in "
+                            "its cmdline and the files in its payload/ (default build/lab/boot)")
+    group.add_argument("--patience", type=seconds, default=1, metavar="FACTOR",
+                       help="multiplies the time limits of the guest itself")
     group.add_argument("--module", metavar="PATH|stock|none", default="build/module/7.2/amdgpu.ko",
                        help="amdgpu.ko to load; stock: the kernel package's (default %(default)s)")
     group.add_argument("--function-trace", action="store_true",

@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 def run(opts: argparse.Namespace) -> int:
     hardware = options.hardware(opts)
     build = prepare.build_directory(opts.build)
-    boot = lab.Boot.find()
+    boot = lab.Boot.find(opts.kernel)
     boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(LockedDirectory(short_parent(), opts.keep))
@@ -92,13 +92,15 @@ def run(opts: argparse.Namespace) -> int:
         log = stack.enter_context(LogDirectory(lab.log_root(), opts.name or default_name(opts)))
         if opts.keep:
             say(f"run directory {work.path}, shared files {hive.path}")
-        image, _ = prepare.payload_image(build, opts.module, bool(opts.gpus), opts.payload,
-                                      work.path, opts.quiet, opts.function_trace)
+        image, _ = prepare.payload_image(build, opts.module, bool(opts.gpus),
+                                         [*boot.payload, *opts.payload], work.path, opts.quiet,
+                                         opts.function_trace)
         scratch = scratch_image(opts.scratch.absolute() if opts.scratch else work.path,
                                 opts.scratch_size)
         setup = Setup(name=log.path.name, boot=boot, build=build, payload=image, run=work.path,
                       hive=hive.path, log=log.path, scratch=scratch, kvm=opts.kvm,
-                      trace=opts.trace, shell=opts.shell, quiet=opts.quiet)
+                      trace=opts.trace, shell=opts.shell, quiet=opts.quiet,
+                      patience=opts.patience)
         guest = stack.enter_context(Guest(hardware, setup))
         return shell(guest) if opts.shell else command(guest, opts, log.path)
 

@@ -120,6 +120,13 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
     return Step(keys["name"], boot, hardware, " ".join(keys["command"].split()), timeout, protocol)
 
 
+def add_epilogue(guests: Iterable[PlannedGuest], command: str, timeout: float) -> None:
+    """Lets every guest end with this command, which prints KTAP."""
+    name = Path(command.split()[0]).name
+    for number, guest in enumerate(guests, 1):
+        guest.steps.append(Step(name, f"guest-{number}", guest.hardware, command, timeout, "ktap"))
+
+
 def load(directory: Path, wanted: Sequence[str], module: str = "") -> list[Suite]:
     """All suites of a directory, or those of these names."""
     suites = [parse(file.read_text(), str(file), module)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * What both kinds of node of amdgpu share in checkpoint and restore: the
- * operations QUERY, SESSION and DMABUF, and the rows of their tables.
+ * operations QUERY, SESSION and DMABUF, the rows of their tables, and how they read
+ * and write the caller's arrays.
  */
 #ifndef _AMDGPU_CRIU_NODE_H_
 #define _AMDGPU_CRIU_NODE_H_
@@ -37,6 +38,11 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
  */
 #define AMDGPU_CRIU_OP(_op, _fn, _struct, _last_v1) \
 	CRIU_OP(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
+
+/* Arrays of the caller, with their strides. */
+int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
+int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
+int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 

@@ -8,7 +8,6 @@
  *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all
  *   kfd_criu_<noun>.c   one kind of object each: dump, parse, check, apply, undo
  *   kfd_criu_mqd.c      which words of an MQD are state
- *   kfd_criu_table.c    arrays of the caller, with their strides
  *   kfd_criu_driver.h   what of KFD is not the same in every release
  *
  * Lock order: kfd_process.mutex, then what criu_session.h says.
@@ -245,9 +244,5 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);
-
-int kfd_criu_state_check(const struct amdgpu_criu_state *state);
-int kfd_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
-int kfd_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 #endif /* KFD_CRIU_H_ */

@@ -185,7 +185,7 @@ int kfd_criu_put_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state 
 	for (i = 0; i < plan->num_bos; i++) {
 		kfd_criu_bo_entry(&plan->bos[i].record, &entry);
 		entry.new_mmap_offset = plan->bos[i].new_mmap_offset;
-		ret = kfd_criu_table_put(args->bos, i, args->bo_stride, &entry, sizeof(entry));
+		ret = amdgpu_criu_table_put(args->bos, i, args->bo_stride, &entry, sizeof(entry));
 		if (ret)
 			return ret;
 	}

@@ -188,7 +188,7 @@ static int kfd_criu_check_bo_table(struct kfd_criu_plan *plan,
 		return -EBADMSG;
 	}
 	for (i = 0; i < plan->num_bos; i++) {
-		ret = kfd_criu_table_get(args->bos, i, args->bo_stride, &entry, sizeof(entry));
+		ret = amdgpu_criu_table_get(args->bos, i, args->bo_stride, &entry, sizeof(entry));
 		if (ret)
 			return ret;
 		kfd_criu_bo_entry(&plan->bos[i].record, &expected);

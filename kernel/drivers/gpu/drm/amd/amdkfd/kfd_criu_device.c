@@ -283,8 +283,8 @@ int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_
 		return -EBADMSG;
 	}
 	for (i = 0; i < plan->num_devices; i++) {
-		ret = kfd_criu_table_get(args->devices, i, args->device_stride, &entry,
-					 sizeof(entry));
+		ret = amdgpu_criu_table_get(args->devices, i, args->device_stride, &entry,
+					    sizeof(entry));
 		if (ret)
 			return ret;
 		ret = kfd_criu_check_device(plan, &plan->devices[i], &entry);

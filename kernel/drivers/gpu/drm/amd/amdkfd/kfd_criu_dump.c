@@ -127,8 +127,8 @@ static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_
 				ret = dump->devices[i].drm_fd;
 		}
 		if (!ret)
-			ret = kfd_criu_table_put(args->devices, i, args->device_stride,
-						 &dump->devices[i], sizeof(dump->devices[i]));
+			ret = amdgpu_criu_table_put(args->devices, i, args->device_stride,
+						    &dump->devices[i], sizeof(dump->devices[i]));
 	}
 	for (i = 0; i < dump->num_devices; i++) {
 		if (dump->devices[i].drm_fd < 0)
@@ -152,8 +152,8 @@ static int kfd_criu_dump_put(struct kfd_criu_dump *dump, const struct amdgpu_cri
 	if (copy_to_user(u64_to_user_ptr(args->blob), blob, args->blob_size))
 		return -EFAULT;
 	for (i = 0; i < dump->num_bos; i++) {
-		ret = kfd_criu_table_put(args->bos, i, args->bo_stride, &dump->bos[i],
-					 sizeof(dump->bos[i]));
+		ret = amdgpu_criu_table_put(args->bos, i, args->bo_stride, &dump->bos[i],
+					    sizeof(dump->bos[i]));
 		if (ret)
 			return ret;
 	}
@@ -199,7 +199,7 @@ int kfd_criu_checkpoint(struct criu_call *call, void *args)
 	struct criu_session *session;
 	int ret;
 
-	ret = kfd_criu_state_check(state);
+	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
 	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);

@@ -158,7 +158,7 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	void *buf;
 	int ret;
 
-	ret = kfd_criu_state_check(state);
+	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
 	/* BOs, userptrs and VMAs of a process are made in its own context only. */

@@ -6,10 +6,10 @@
 #include <linux/mm.h>
 #include <linux/uaccess.h>
 
-#include "kfd_criu.h"
+#include "amdgpu_criu_node.h"
 
 /* Is this an array that can be read and written? An entry had @size_v1 bytes at first. */
-static int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
+static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
 {
 	u64 end;
 
@@ -23,52 +23,52 @@ static int kfd_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
 }
 
 /**
- * kfd_criu_state_check() - check what CHECKPOINT and RESTORE are given
+ * amdgpu_criu_state_check() - check what CHECKPOINT and RESTORE are given
  * @state: flags, and both tables: can they be read and written?
  *
  * Return: 0 or -EINVAL.
  */
-int kfd_criu_state_check(const struct amdgpu_criu_state *state)
+int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 {
 	int ret;
 
 	if (state->flags)
 		return -EINVAL;
-	ret = kfd_criu_table_check(state->devices, state->num_devices, state->device_stride,
+	ret = amdgpu_criu_table_check(state->devices, state->num_devices, state->device_stride,
 				   sizeof(struct amdgpu_criu_device));
 	if (ret)
 		return ret;
-	return kfd_criu_table_check(state->bos, state->num_bos, state->bo_stride,
+	return amdgpu_criu_table_check(state->bos, state->num_bos, state->bo_stride,
 				    sizeof(struct amdgpu_criu_bo));
 }
 
 /**
- * kfd_criu_table_get() - read an entry
+ * amdgpu_criu_table_get() - read an entry
  * @uptr: user pointer to the array
  * @index: of the entry
- * @stride: checked by kfd_criu_state_check()
+ * @stride: checked by amdgpu_criu_state_check()
  * @entry: to be filled
  * @size: bytes of it in this kernel
  *
  * Return: 0, -EFAULT, or -E2BIG if the entry says more than this kernel knows.
  */
-int kfd_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size)
+int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size)
 {
 	return copy_struct_from_user(entry, size, u64_to_user_ptr(uptr + (u64)index * stride),
 				     stride);
 }
 
 /**
- * kfd_criu_table_put() - write an entry
+ * amdgpu_criu_table_put() - write an entry
  * @uptr: user pointer to the array
  * @index: of the entry
- * @stride: checked by kfd_criu_state_check()
+ * @stride: checked by amdgpu_criu_state_check()
  * @entry: what to write
  * @size: bytes of it in this kernel; what the caller has beyond becomes 0
  *
  * Return: 0 or -EFAULT.
  */
-int kfd_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size)
+int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size)
 {
 	u8 __user *to = u64_to_user_ptr(uptr + (u64)index * stride);
 	size_t both = min_t(size_t, size, stride);

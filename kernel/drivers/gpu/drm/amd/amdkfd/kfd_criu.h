@@ -18,7 +18,6 @@
 #include <linux/types.h>
 
 #include "criu_ids.h"
-#include "kfd_criu_driver.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 

@@ -6,6 +6,7 @@
 
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
+#include "kfd_criu_driver.h"
 #include "kfd_topology.h"
 
 static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)

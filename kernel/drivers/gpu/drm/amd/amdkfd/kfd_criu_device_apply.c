@@ -7,6 +7,7 @@
 
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
+#include "kfd_criu_driver.h"
 #include "kfd_device_queue_manager.h"
 
 /* Takes the paths of AMDKFD_IOC_ACQUIRE_VM and what the first use of a GPU does. */

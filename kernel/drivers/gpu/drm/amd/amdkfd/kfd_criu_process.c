@@ -7,6 +7,7 @@
 #include <linux/sched/task.h>
 
 #include "kfd_criu.h"
+#include "kfd_criu_driver.h"
 #include "kfd_device_queue_manager.h"
 #include "kfd_smi_events.h"
 #include "kfd_svm.h"

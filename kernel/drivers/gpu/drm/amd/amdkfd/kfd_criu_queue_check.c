@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 
 #include "kfd_criu.h"
+#include "kfd_criu_driver.h"
 #include "kfd_topology.h"
 
 /**

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "kfd_criu.h"
+#include "kfd_criu_driver.h"
 #include "kfd_svm.h"
 
 static bool kfd_criu_has_svm(struct kfd_process *p)

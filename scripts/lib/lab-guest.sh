@@ -130,7 +130,7 @@ make_boot() {
   ln -s usr/lib "$tree/lib"
   cp "$TOOLCHAIN/usr/bin/busybox" "$tree/bin/busybox"
   install -m 755 "$TOP/scripts/lib/guest-initrd" "$tree/init"
-  for module in virtio_pci virtio_blk virtio_console ext4; do
+  for module in virtio_pci virtio_blk virtio_console ext4 crc32c_generic; do
     awk -v want="/$module.ko" '{ sub(/:/, "", $1) }
       index($1, want) { for (i = 1; i <= NF; i++) print $i }' \
       "$TOOLCHAIN/usr/lib/modules/$KERNEL_RELEASE/modules.dep"

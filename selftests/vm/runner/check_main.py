@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from . import lab, options, payload, prepare, self_check, suite
+from .base import BASES, DEFAULT
 from .deadline import Deadline
 from .guest import Guest, GuestLost, Setup
 from .kernel_image import uncompressed
@@ -34,8 +35,10 @@ def parser() -> argparse.ArgumentParser:
         "guest with the hardware that it names, and writes build/results/guest-*.tap.")
     result.add_argument("suites", nargs="*", metavar="SUITE", help=f"only these; '{RUNNER}' is the test of the runner")
     result.add_argument("--list", action="store_true", help="list the suites and their guests")
-    result.add_argument("--module", default="build/module/7.2/amdgpu.ko", metavar="PATH|stock|none",
-                        help="amdgpu.ko to load (default %(default)s)")
+    result.add_argument("--base", choices=tuple(BASES), default=DEFAULT,
+                        help="the kernel to boot, and so which suites (default %(default)s)")
+    result.add_argument("--module", metavar="PATH|stock|none",
+                        help="amdgpu.ko to load (default build/module/BASE/amdgpu.ko)")
     result.add_argument("--kernel", type=Path, metavar="DIR", help="boot this kernel, as in `run`")
     result.add_argument("--epilogue", metavar="COMMAND",
                         help="run this in each guest after its suites, as a suite of its own")
@@ -58,8 +61,9 @@ def main(arguments: list[str]) -> int:
     try:
         names = [name for name in opts.suites if name != RUNNER]
         suites = []
+        opts.module = opts.module or BASES[opts.base].module
         if names or not opts.suites:
-            suites = suite.load(opts.directory, names, opts.module)
+            suites = suite.load(opts.directory, names, opts.module, opts.base)
         if not suites and RUNNER not in opts.suites:
             raise lab.Failure(f"no suites in {opts.directory}")
         guests = suite.plan(suites)
@@ -81,7 +85,8 @@ def list_guests(guests: list[suite.PlannedGuest]) -> None:
     for number, guest in enumerate(guests, 1):
         hardware = guest.hardware
         order = f", order {','.join(map(str, hardware.order))}" if hardware.order else ""
-        print(f"guest {number}: {hardware.gpus} GPUs{order}, {hardware.memory_mib} MiB")
+        print(f"guest {number}: kernel {hardware.base}, {hardware.gpus} GPUs{order}, "
+              f"{hardware.memory_mib} MiB")
         for step in guest.steps:
             print(f"  {step.title}: {step.command}")
 
@@ -89,38 +94,69 @@ def list_guests(guests: list[suite.PlannedGuest]) -> None:
 def check(opts: argparse.Namespace, suites: list[suite.Suite],
           guests: list[suite.PlannedGuest]) -> int:
     start = time.monotonic()
-    for old in lab.results_root().glob("guest-*.tap"):
-        old.unlink()
     with contextlib.ExitStack() as stack:
         checker = Checker(opts, stack)
+        checker.remove_old_results()
         missing = checker.refuse_incomplete(suites)
-        if RUNNER in opts.suites or not opts.suites:
+        if RUNNER in opts.suites or (not opts.suites and opts.base == DEFAULT):
             checker.check_runner()
         for number, planned in enumerate(guests, 1):
             steps = [step for step in planned.steps if step.suite not in missing]
             if steps:
-                checker.run_guest(f"check-{number}", planned.hardware, steps)
+                checker.run_guest(f"{checker.prefix.replace('guest', 'check')}{number}",
+                                  planned.hardware, steps)
     print(f"guest suites: {summary(checker.results)} in {time.monotonic() - start:.0f} s")
     return 1 if not checker.results or any(r.outcome == FAIL for r in checker.results) else 0
 
 
+@dataclasses.dataclass(frozen=True)
+class Equipment:
+    """What the guests of one base have in common."""
+
+    boot: lab.Boot
+    payload: Path
+    contents: payload.Plan
+
+
+def results_prefix(base: str) -> str:
+    return "guest-" if base == DEFAULT else f"guest-{base}-"
+
+
 class Checker:
-    """Keeps what all guests of a check share: payload, scratch disk, results."""
+    """Keeps what all guests of a check share: payloads, scratch disk, results."""
 
     def __init__(self, opts: argparse.Namespace, stack: contextlib.ExitStack) -> None:
         self.opts = opts
         self.results: list[TestResult] = []
         self.build = prepare.build_directory(opts.build)
-        boot = lab.Boot.find(opts.kernel)
-        self.boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
+        self.prefix = results_prefix(opts.base)
         self.run = stack.enter_context(LockedDirectory(short_parent())).path
-        self.payload, self.contents = prepare.payload_image(
-            self.build, opts.module, opts.module != "none", boot.payload, self.run, False)
+        self._equipment: dict[str, Equipment] = {}
+        self.contents = self.equipment(opts.base).contents
         self.scratch = payload.scratch_image(self.run, SCRATCH_MIB)
+
+    def equipment(self, base: str) -> Equipment:
+        """The kernel and the payload for a base; made when the first guest wants them."""
+        if base not in self._equipment:
+            own = base == self.opts.base
+            boot = lab.Boot.find(base, self.opts.kernel if own else None)
+            boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
+            module = self.opts.module if own else BASES[base].module
+            image, contents = prepare.payload_image(self.build, module, base, module != "none",
+                                                    boot.payload, self.run, not own)
+            self._equipment[base] = Equipment(boot, image, contents)
+        return self._equipment[base]
+
+    def remove_old_results(self) -> None:
+        others = tuple(results_prefix(base) for base in BASES
+                       if results_prefix(base).startswith(self.prefix) and base != self.opts.base)
+        for old in lab.results_root().glob(f"{self.prefix}*.tap"):
+            if not old.name.startswith(others):
+                old.unlink()
 
     def record(self, suite_name: str, title: str, results: list[TestResult]) -> None:
         self.results += results
-        append_results(f"guest-{suite_name}", title, results)
+        append_results(f"{self.prefix}{suite_name}", title, results)
 
     def check_runner(self) -> None:
         print(f"suite {RUNNER}", flush=True)
@@ -150,7 +186,8 @@ class Checker:
         while steps:
             attempt += 1
             this = name if attempt == 1 else f"{name}-{attempt}"
-            print(f"guest {this}: {hardware.gpus} GPUs, {len(steps)} suites", flush=True)
+            print(f"guest {this}: kernel {hardware.base}, {hardware.gpus} GPUs, "
+                  f"{len(steps)} suites", flush=True)
             steps = self._one_boot(this, hardware, steps)
 
     def _one_boot(self, name: str, hardware: suite.Hardware,
@@ -161,7 +198,8 @@ class Checker:
         try:
             with (LogDirectory(lab.log_root(), name) as log,
                   LockedDirectory(memory_parent()) as hive, LockedDirectory(short_parent()) as run,
-                  Guest(hardware, self._setup(run.path, hive.path, log.path)) as guest):
+                  Guest(hardware,
+                        self._setup(hardware.base, run.path, hive.path, log.path)) as guest):
                 while left:
                     step = left.pop(0)
                     doing = "step"
@@ -179,9 +217,10 @@ class Checker:
             return []
         return left
 
-    def _setup(self, run: Path, hive: Path, log: Path) -> Setup:
-        return Setup(name=log.name, boot=self.boot, build=self.build, payload=self.payload, run=run,
-                     hive=hive, log=log, scratch=self.scratch, kvm=self.opts.kvm,
+    def _setup(self, base: str, run: Path, hive: Path, log: Path) -> Setup:
+        equipment = self.equipment(base)
+        return Setup(name=log.name, boot=equipment.boot, build=self.build, payload=equipment.payload,
+                     run=run, hive=hive, log=log, scratch=self.scratch, kvm=self.opts.kvm,
                      trace=self.opts.trace, patience=self.opts.patience)
 
     def _step(self, guest: Guest, number: int, step: suite.Step, log: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from .base import DEFAULT
+
 ROOT = Path(__file__).resolve().parents[3]
 VM = ROOT / "selftests" / "vm"
 
@@ -39,9 +41,10 @@ class Boot:
     payload: tuple[Path, ...] = ()
 
     @staticmethod
-    def find(directory: Path | None = None) -> Boot:
-        lab = path_from_env("VM_LAB", ROOT / "build" / "lab")
-        place = ROOT / directory if directory else lab / "boot"
+    def find(base: str = DEFAULT, directory: Path | None = None) -> Boot:
+        lab = lab_root()
+        place = lab / ("boot" if base == DEFAULT else f"boot-{base}")
+        place = ROOT / directory if directory else place
         options = place / "cmdline"
         boot = Boot(place / "vmlinuz", place / "initrd", lab / "guest.ext4",
                     options.read_text().strip() if options.exists() else "",
@@ -51,6 +54,10 @@ class Boot:
                 made_by = "" if directory else ": `make lab` makes it"
                 raise Failure(f"{file} is missing{made_by}")
         return boot
+
+
+def lab_root() -> Path:
+    return path_from_env("VM_LAB", ROOT / "build" / "lab")
 
 
 def log_root() -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .base import DEFAULT
 from .lab import Boot, Failure
 
 MAX_GPUS = 8
@@ -45,6 +46,7 @@ class Hardware:
     smp: int = 2
     memory_mib: int = 3072
     sockets: tuple[str, ...] = ()                    # external GPU models instead of softgpu
+    base: str = DEFAULT                              # the kernel that it boots
     module: str = ""
     module_parameters: tuple[str, ...] = ()
     append: str = ""

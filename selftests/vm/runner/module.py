@@ -8,30 +8,35 @@ import subprocess
 from pathlib import Path
 
 from .cache import digest, produce
-from .lab import ROOT, Failure, cache_root
+from .lab import ROOT, Failure, cache_root, lab_root
 
 
-def module_file(choice: str) -> Path | None:
+def module_file(choice: str, base: str) -> Path | None:
     """The module file on the host, or None when none is to be brought along."""
     if choice == "none":
         return None
     if choice == "stock":
-        return _stock()
+        return _stock(base)
     path = Path(choice) if Path(choice).is_absolute() else ROOT / choice
     if not path.exists():
-        raise Failure(f"{path} is missing: `make module` makes it "
+        raise Failure(f"{path} is missing: `make module BASE={base}` makes it "
                       "(or --module stock, or --module none)")
     return path
 
 
-def _stock() -> Path:
+def _stock(base: str) -> Path:
     """The kernel package's own amdgpu.ko, which is in the lab's tool chain root."""
-    found = sorted(Path("/lib/modules").glob("*/kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko*"))
+    try:
+        release = (lab_root() / f"kernel-release-{base}").read_text().strip()
+    except FileNotFoundError:
+        raise Failure(f"there is no kernel {base} in the lab: `make lab`") from None
+    directory = Path("/lib/modules", release, "kernel/drivers/gpu/drm/amd/amdgpu")
+    found = sorted(directory.glob("amdgpu.ko*"))
     if not found:
-        raise Failure("the kernel package's amdgpu.ko is not in the lab: `make lab`")
-    if found[-1].suffix != ".xz":
-        return found[-1]
+        raise Failure(f"{directory} has no amdgpu.ko: `make lab`")
     packed = found[-1]
+    if packed.suffix != ".xz":
+        return packed
 
     def make(plain: Path) -> None:
         plain.write_bytes(lzma.decompress(packed.read_bytes()))

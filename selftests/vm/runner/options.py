@@ -7,10 +7,8 @@ import argparse
 import shlex
 from pathlib import Path
 
+from .base import BASES, DEFAULT
 from .machine import DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib
-
-# What a GPU without PSP, SMU, VCN and JPEG needs; see the driver's ip_block_mask.
-MODULE_PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -72,13 +70,16 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
 
 def _add_software(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("software")
+    group.add_argument("--base", choices=tuple(BASES), default=DEFAULT,
+                       help="the kernel to boot (default %(default)s)")
     group.add_argument("--kernel", type=Path, metavar="DIR",
                        help="boot vmlinuz and initrd of this directory, with the options in "
                             "its cmdline and the files in its payload/ (default build/lab/boot)")
     group.add_argument("--patience", type=seconds, default=1, metavar="FACTOR",
                        help="multiplies the time limits of the guest itself")
-    group.add_argument("--module", metavar="PATH|stock|none", default="build/module/7.2/amdgpu.ko",
-                       help="amdgpu.ko to load; stock: the kernel package's (default %(default)s)")
+    group.add_argument("--module", metavar="PATH|stock|none",
+                       help="amdgpu.ko to load; stock: the kernel package's "
+                            "(default build/module/BASE/amdgpu.ko)")
     group.add_argument("--function-trace", action="store_true",
                        help="load the module as it is, with ftrace: takes 5 s longer")
     group.add_argument("--param", action="append", default=[], metavar="NAME=VALUE",
@@ -131,6 +132,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.shell and options.command:
         p.error("--shell and a command exclude each other")
     options.shell = not options.command
+    options.module = options.module or BASES[options.base].module
     if options.gpu_socket and options.gpus is not None:
         p.error("--gpus and --gpu-socket exclude each other")
     if options.shell and options.ktap:
@@ -151,8 +153,9 @@ def hardware(options: argparse.Namespace) -> Hardware:
     return Hardware(
         gpus=gpus, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
         smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
-        module=module_in_guest(options.module),
-        module_parameters=MODULE_PARAMETERS + tuple(options.param), append=options.append)
+        base=options.base, module=module_in_guest(options.module),
+        module_parameters=BASES[options.base].parameters + tuple(options.param),
+        append=options.append)
 
 
 def module_in_guest(choice: str) -> str:

@@ -12,12 +12,12 @@ from .lab import ROOT, VM, Failure, cache_root
 from .module import module_file, quick_to_load
 
 
-def payload_image(build: Path, module: str, with_softgpu: bool, extra: Sequence[Path],
+def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra: Sequence[Path],
                   run: Path, quiet: bool,
                   function_trace: bool = False) -> tuple[Path, payload.Plan]:
     """The payload disk, and what is on it."""
     entries = payload.manifest_entries(VM / "payload.txt", build)
-    file = module_file(module)
+    file = module_file(module, base)
     if file:
         file = file if function_trace else quick_to_load(file, cache_root())
         entries.append(payload.Entry(file, "module/amdgpu.ko", True, "make module"))

@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 def run(opts: argparse.Namespace) -> int:
     hardware = options.hardware(opts)
     build = prepare.build_directory(opts.build)
-    boot = lab.Boot.find(opts.kernel)
+    boot = lab.Boot.find(opts.base, opts.kernel)
     boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(LockedDirectory(short_parent(), opts.keep))
@@ -92,7 +92,7 @@ def run(opts: argparse.Namespace) -> int:
         log = stack.enter_context(LogDirectory(lab.log_root(), opts.name or default_name(opts)))
         if opts.keep:
             say(f"run directory {work.path}, shared files {hive.path}")
-        image, _ = prepare.payload_image(build, opts.module, bool(opts.gpus),
+        image, _ = prepare.payload_image(build, opts.module, opts.base, bool(opts.gpus),
                                          [*boot.payload, *opts.payload], work.path, opts.quiet,
                                          opts.function_trace)
         scratch = scratch_image(opts.scratch.absolute() if opts.scratch else work.path,

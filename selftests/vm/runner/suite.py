@@ -5,9 +5,11 @@
     name = e2e-reboot              name in the results
     protocol = ktap                ktap: results are read from the output; status: one test
     needs = bin/gpu_chain          paths below /payload that must be there
+    bases = 7.2 6.12               kernels that it is run with (default: 7.2 alone)
 
     [boot first]                   one section for each guest, in order; without any, one guest
-    gpus = 2                       vram, order, empty-slots, memory, smp, param, append: as in `run`
+    gpus = 2                       base, vram, order, empty-slots, memory, smp, param, append: as
+                                   in `run`; the base is otherwise that of `check`
     command = /payload/e2e/reboot dump
     timeout = 120
 
@@ -24,10 +26,11 @@ from pathlib import Path
 
 from .lab import Failure
 from .machine import DEFAULT_VRAM_MIB, Hardware, parse_size_mib
-from .options import MODULE_PARAMETERS, module_in_guest
+from .base import BASES, DEFAULT
+from .options import module_in_guest
 
-SUITE_KEYS = {"name", "protocol", "needs"}
-BOOT_KEYS = {"gpus", "vram", "order", "empty-slots", "memory", "smp", "param", "append", "command",
+SUITE_KEYS = {"name", "protocol", "needs", "bases"}
+BOOT_KEYS = {"base", "gpus", "vram", "order", "empty-slots", "memory", "smp", "param", "append", "command",
              "timeout"}
 PROTOCOLS = ("ktap", "status")
 
@@ -52,6 +55,7 @@ class Step:
 class Suite:
     name: str
     needs: tuple[str, ...]
+    bases: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
@@ -61,16 +65,17 @@ class PlannedGuest:
     steps: list[Step] = field(default_factory=list)
 
 
-def parse(text: str, origin: str, module: str = "") -> Suite:
+def parse(text: str, origin: str, module: str = "", base: str = DEFAULT) -> Suite:
+    """A suite as it is run with that kernel."""
     config = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=None)
     try:
         config.read_string(text)
-        return _suite(config, module)
+        return _suite(config, module, base)
     except (configparser.Error, ValueError, KeyError, Failure) as error:
         raise Failure(f"{origin}: {error}") from None
 
 
-def _suite(config: configparser.ConfigParser, module: str) -> Suite:
+def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:
     if "suite" not in config:
         raise ValueError("no [suite] section")
     common = dict(config["suite"])
@@ -84,8 +89,16 @@ def _suite(config: configparser.ConfigParser, module: str) -> Suite:
         _refuse_unknown(keys, BOOT_KEYS)
     if not common.get("name"):
         raise ValueError("the suite has no name")
-    steps = tuple(_step(boot, {**common, **keys}, module) for boot, keys in sections or [("", {})])
-    return Suite(common["name"], tuple(common.get("needs", "").split()), steps)
+    bases = tuple(_base(name) for name in common.get("bases", DEFAULT).split())
+    steps = tuple(_step(boot, {"base": base, **common, **keys}, module)
+                  for boot, keys in sections or [("", {})])
+    return Suite(common["name"], tuple(common.get("needs", "").split()), bases, steps)
+
+
+def _base(name: str) -> str:
+    if name not in BASES:
+        raise ValueError(f"base {name}; there are {', '.join(BASES)}")
+    return name
 
 
 def _refuse_unknown(keys: dict[str, str], known: set[str]) -> None:
@@ -111,8 +124,8 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         smp=int(keys.get("smp", "2")), memory_mib=parse_size_mib(keys.get("memory", "3G")),
-        module=module_in_guest(module or "amdgpu.ko"),
-        module_parameters=MODULE_PARAMETERS + tuple(keys.get("param", "").split()),
+        base=_base(keys["base"]), module=module_in_guest(module or "amdgpu.ko"),
+        module_parameters=BASES[keys["base"]].parameters + tuple(keys.get("param", "").split()),
         append=keys.get("append", ""))
     timeout = float(keys["timeout"])
     if not timeout > 0:
@@ -127,9 +140,10 @@ def add_epilogue(guests: Iterable[PlannedGuest], command: str, timeout: float) -
         guest.steps.append(Step(name, f"guest-{number}", guest.hardware, command, timeout, "ktap"))
 
 
-def load(directory: Path, wanted: Sequence[str], module: str = "") -> list[Suite]:
-    """All suites of a directory, or those of these names."""
-    suites = [parse(file.read_text(), str(file), module)
+def load(directory: Path, wanted: Sequence[str], module: str = "",
+         base: str = DEFAULT) -> list[Suite]:
+    """All suites of a directory that are run with a kernel, or those of these names."""
+    suites = [parse(file.read_text(), str(file), module, base)
               for file in sorted(directory.glob("*.suite"))]
     names = [suite.name for suite in suites]
     for name in {name for name in names if names.count(name) > 1}:
@@ -137,7 +151,8 @@ def load(directory: Path, wanted: Sequence[str], module: str = "") -> list[Suite
     for name in wanted:
         if name not in names:
             raise Failure(f"no suite {name}; there are: {', '.join(names)}")
-    return [suite for suite in suites if not wanted or suite.name in wanted]
+    return [suite for suite in suites
+            if (suite.name in wanted if wanted else base in suite.bases)]
 
 
 def plan(suites: Iterable[Suite]) -> list[PlannedGuest]:

@@ -29,6 +29,17 @@ class ParseTest(unittest.TestCase):
         one = parse("[suite]\nname = s\ntimeout = 1\ncommand = a\n\tb  c\n", "s")
         self.assertEqual(one.steps[0].command, "a b c")
 
+    def test_a_base_has_its_kernel_and_its_parameters(self) -> None:
+        text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.2 6.12\n"
+                "[boot old]\n[boot new]\nbase = 7.2\n")
+        one = parse(text, "s", base="6.12")
+        self.assertEqual(one.bases, ("7.2", "6.12"))
+        old, new = (step.hardware for step in one.steps)
+        self.assertEqual((old.base, new.base), ("6.12", "7.2"))
+        self.assertIn("discovery=0", old.module_parameters)
+        self.assertNotIn("discovery=0", new.module_parameters)
+        self.assertEqual(len(plan([one])), 2)
+
     def test_refuses_what_it_does_not_know(self) -> None:
         for text in ("name = s\ncommand = c\ntimeout = 1\ncolour = red", "command = c\ntimeout = 1",
                      "name = s\ntimeout = 1", "name = s\ncommand = c",
@@ -36,7 +47,9 @@ class ParseTest(unittest.TestCase):
                      "name = s\ncommand = c\ntimeout = 1\nprotocol = morse",
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 9",
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 2\norder = 1,1",
-                     "name = s\ncommand = c\ntimeout = 1\nvram = much"):
+                     "name = s\ncommand = c\ntimeout = 1\nvram = much",
+                     "name = s\ncommand = c\ntimeout = 1\nbase = 5.18",
+                     "name = s\ncommand = c\ntimeout = 1\nbases = 5.18"):
             with self.assertRaisesRegex(Failure, "^here: ", msg=text):
                 parse("[suite]\n" + text, "here")
         with self.assertRaisesRegex(Failure, "section"):

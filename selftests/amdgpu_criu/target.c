@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fail_nth.h"
 #include "target_queues.h"
 
 #define PAGE 4096
@@ -312,6 +313,7 @@ static int map_all(struct target_state *state, const struct criu_image *image)
 static int restore(struct target_state *state, int session, const struct criu_image *image)
 {
 	const struct criu_node node = { .fd = state->kfd_fd, .kind = CRIU_NODE_KFD };
+	int ret, fault = -1;
 	__u32 i;
 
 	/* With two GPUs, they change places. */
@@ -327,7 +329,11 @@ static int restore(struct target_state *state, int session, const struct criu_im
 			device->actual_gpu_id = state->left.gpu_id;
 		}
 	}
-	return criu_restore(&node, session, image);
+	if (state->fail_nth)
+		fault = fail_nth_arm(state->fail_nth);
+	ret = criu_restore(&node, session, image);
+	state->failed = fault >= 0 && fail_nth_disarm(fault);
+	return ret;
 }
 
 static int obey(struct target_state *state, char command, int session,

@@ -69,6 +69,9 @@ struct target_state {
 	/* By the process: numbers of its descriptors, and its last result. */
 	int kfd_fd, drm_fd;
 	int result;
+	/* Which thing of RESTORE fails (see fail_nth.h), 0: none. By the process: did it? */
+	unsigned int fail_nth;
+	bool failed;
 };
 
 struct target {

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every operation with every thing in it failing in turn: each allocation, and each copy from
+ * or to the caller. It then says so, leaves nothing, and works when it is called again.
+ */
+#include "kselftest_harness.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+
+#include "fail_nth.h"
+#include "target.h"
+
+#define FAULTS_MAX 100000
+
+FIXTURE(fail_nth) {
+	struct target_state *state;
+	struct target target;
+	/* /dev/kfd of the test, and that of the target, which it traces. */
+	struct criu_node own, node;
+	int save, load;
+	struct criu_image image;
+	/* What the target knew of its queues at checkpoint. */
+	struct target_state then;
+	/* Is there a target that is not resumed yet, and has it been restored? */
+	bool fresh, waiting;
+	/* What a call gave, for sweep_row.done. */
+	int fd;
+	__u64 object_id;
+	struct amdgpu_criu_state args;
+};
+
+FIXTURE_SETUP(fail_nth)
+{
+	int ret = criu_node_open(&self->own, CRIU_NODE_KFD);
+
+	self->save = -1;
+	self->load = -1;
+	self->node.fd = -1;
+	if (ret == -ENOENT)
+		SKIP(return, "no /dev/kfd");
+	ASSERT_EQ(0, ret);
+	ret = fail_nth_prepare();
+	if (ret == -ENOENT || ret == -EACCES || ret == -EPERM)
+		SKIP(return, "needs root, and a kernel with FAULT_INJECTION_DEBUG_FS, FAILSLAB and FAIL_PAGE_ALLOC");
+	ASSERT_EQ(0, ret);
+	self->state = target_state_make();
+	ASSERT_NE(NULL, self->state);
+	ASSERT_EQ(0, target_start(&self->target, self->state));
+	ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
+	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->save);
+	ASSERT_EQ(0, target_seize(&self->target, &self->node));
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
+	self->then = *self->state;
+}
+
+static void close_drm_fds(FIXTURE_DATA(fail_nth) *self)
+{
+	__u32 i;
+
+	for (i = 0; i < self->image.num_devices; i++) {
+		if (self->image.devices[i].drm_fd >= 0)
+			close(self->image.devices[i].drm_fd);
+		self->image.devices[i].drm_fd = -1;
+	}
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void end_target(FIXTURE_DATA(fail_nth) *self)
+{
+	if (self->target.pid > 0)
+		target_kill(&self->target);
+	self->target.pid = 0;
+	self->fresh = false;
+	self->waiting = false;
+	criu_node_close(&self->node);
+}
+
+FIXTURE_TEARDOWN(fail_nth)
+{
+	criu_image_free(&self->image);
+	end_target(self);
+	close_fd(&self->save);
+	close_fd(&self->load);
+	criu_node_close(&self->own);
+}
+
+/*
+ * One operation, in the state in which it works.
+ * @before: before each call
+ * @call: with the fault; its error, or 0
+ * @failed: after a call that failed: nothing has changed
+ * @done: after a call that succeeded, with or without a fault
+ * @in_target: it is called in the target, which arms the fault itself
+ * @allocates: so one call at least has to fail, whatever else can
+ */
+struct sweep_row {
+	int (*before)(FIXTURE_DATA(fail_nth) *self);
+	int (*call)(FIXTURE_DATA(fail_nth) *self);
+	int (*failed)(FIXTURE_DATA(fail_nth) *self);
+	int (*done)(FIXTURE_DATA(fail_nth) *self);
+	bool in_target;
+	bool allocates;
+};
+
+static int count_fds(pid_t pid)
+{
+	char path[32];
+	int num = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && readdir(dir))
+		num++;
+	if (dir)
+		closedir(dir);
+	return num;
+}
+
+/* Bytes of all GPUs in use, of VRAM and of system memory. */
+static unsigned long long memory_in_use(void)
+{
+	static const char *const files[] = { "mem_info_vram_used", "mem_info_gtt_used" };
+	unsigned long long sum = 0, value;
+	char path[96];
+	FILE *file;
+	int minor;
+	size_t i;
+
+	for (minor = 128; minor < 192; minor++) {
+		for (i = 0; i < ARRAY_SIZE(files); i++) {
+			snprintf(path, sizeof(path), "/sys/class/drm/renderD%d/device/%s", minor,
+				 files[i]);
+			file = fopen(path, "r");
+			if (!file)
+				continue;
+			if (fscanf(file, "%llu", &value) == 1)
+				sum += value;
+			fclose(file);
+		}
+	}
+	return sum;
+}
+
+/* The driver frees in the background. */
+static bool memory_comes_down_to(unsigned long long bytes)
+{
+	int tries;
+
+	for (tries = 0; tries < 100; tries++) {
+		if (memory_in_use() <= bytes)
+			return true;
+		usleep(100000);
+	}
+	return false;
+}
+
+/* One call whose @nth thing fails. Returns whether it had as many. */
+static bool call_with_fault(FIXTURE_DATA(fail_nth) *self, const struct sweep_row *row,
+			    unsigned int nth, int *ret)
+{
+	int fault;
+
+	if (row->in_target) {
+		self->state->fail_nth = nth;
+		*ret = row->call(self);
+		self->state->fail_nth = 0;
+		return self->state->failed;
+	}
+	fault = fail_nth_arm(nth);
+	if (fault < 0) {
+		*ret = fault;
+		return false;
+	}
+	*ret = row->call(self);
+	return fail_nth_disarm(fault);
+}
+
+static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
+		  const struct sweep_row *row)
+{
+	unsigned int nth, refused = 0;
+	bool hit = true;
+	int ret = -1;
+
+	for (nth = 1; hit && nth < FAULTS_MAX; nth++) {
+		int fds, target_fds;
+
+		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
+			TH_LOG("before fault %u", nth);
+		}
+		fds = count_fds(getpid());
+		target_fds = count_fds(self->target.pid);
+		hit = call_with_fault(self, row, nth, &ret);
+		if (!ret) {
+			ASSERT_EQ(0, row->done ? row->done(self) : 0) {
+				TH_LOG("after success with fault %u", nth);
+			}
+			continue;
+		}
+		refused++;
+		/* Without memory; or a pointer of the caller that cannot be used. */
+		ASSERT_TRUE(hit && (ret == -ENOMEM || ret == -EFAULT)) {
+			TH_LOG("fault %u: %d", nth, ret);
+		}
+		EXPECT_EQ(fds, count_fds(getpid())) {
+			TH_LOG("descriptors after fault %u", nth);
+		}
+		EXPECT_EQ(target_fds, count_fds(self->target.pid)) {
+			TH_LOG("descriptors of the target after fault %u", nth);
+		}
+		ASSERT_EQ(0, row->failed ? row->failed(self) : 0) {
+			TH_LOG("after fault %u", nth);
+		}
+	}
+	TH_LOG("%u faults, %u calls failed", nth - 2, refused);
+	EXPECT_EQ(0, ret);
+	if (row->allocates)
+		EXPECT_LT(0, refused);
+}
+
+/* The target runs, and its queues do what they are told. */
+static int target_runs(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret;
+
+	target_continue(&self->target);
+	ret = target_do(&self->target, TARGET_STEP);
+	criu_node_close(&self->node);
+	return ret ? ret : target_seize(&self->target, &self->node);
+}
+
+static int unpause(FIXTURE_DATA(fail_nth) *self)
+{
+	return criu_unpause(&self->node, self->save);
+}
+
+static int unpause_and_run(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = unpause(self);
+
+	return ret ? ret : target_runs(self);
+}
+
+static int query(FIXTURE_DATA(fail_nth) *self)
+{
+	struct amdgpu_criu_record_info records[64];
+	struct amdgpu_criu_query args = {
+		.records = (uintptr_t)records,
+		.num_records = ARRAY_SIZE(records),
+		.record_stride = sizeof(records[0]),
+	};
+
+	return criu_op(&self->own, QUERY, &args);
+}
+
+static const struct sweep_row query_row = { .call = query };
+
+TEST_F_TIMEOUT(fail_nth, QUERY, 600)
+{
+	sweep(_metadata, self, &query_row);
+}
+
+static int session(FIXTURE_DATA(fail_nth) *self)
+{
+	self->fd = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	return self->fd < 0 ? self->fd : 0;
+}
+
+static int session_done(FIXTURE_DATA(fail_nth) *self)
+{
+	return close(self->fd) ? -errno : 0;
+}
+
+static const struct sweep_row session_row = { .call = session, .done = session_done,
+					     .allocates = true };
+
+TEST_F_TIMEOUT(fail_nth, SESSION, 600)
+{
+	sweep(_metadata, self, &session_row);
+}
+
+static int process_info(FIXTURE_DATA(fail_nth) *self)
+{
+	struct amdgpu_criu_process_info info;
+
+	return criu_pause(&self->node, self->save, &info);
+}
+
+/* On error the process runs as before: nobody has it paused. */
+static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = unpause(self);
+
+	return ret == -EBADFD ? target_runs(self) : -EEXIST;
+}
+
+static const struct sweep_row process_info_row = {
+	.call = process_info,
+	.failed = process_info_failed,
+	.done = unpause_and_run,
+	.allocates = true,
+};
+
+TEST_F_TIMEOUT(fail_nth, PROCESS_INFO, 1200)
+{
+	ASSERT_EQ(0, unpause_and_run(self));
+	sweep(_metadata, self, &process_info_row);
+}
+
+static int checkpoint(FIXTURE_DATA(fail_nth) *self)
+{
+	self->args = criu_image_args(self->save, &self->image);
+	return criu_op(&self->node, CHECKPOINT, &self->args);
+}
+
+static int checkpoint_before(FIXTURE_DATA(fail_nth) *self)
+{
+	close_drm_fds(self);
+	return 0;
+}
+
+/* A refused call may have written numbers of descriptors that there are not. */
+static int checkpoint_failed(FIXTURE_DATA(fail_nth) *self)
+{
+	__u32 i;
+
+	for (i = 0; i < self->image.num_devices; i++)
+		self->image.devices[i].drm_fd = -1;
+	return 0;
+}
+
+static const struct sweep_row checkpoint_row = {
+	.before = checkpoint_before,
+	.call = checkpoint,
+	.failed = checkpoint_failed,
+	.allocates = true,
+};
+
+TEST_F_TIMEOUT(fail_nth, CHECKPOINT, 1200)
+{
+	sweep(_metadata, self, &checkpoint_row);
+	/* With a new session, in which every object is new. */
+	close_fd(&self->save);
+	ASSERT_EQ(0, target_runs(self));
+	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->save);
+	ASSERT_EQ(0, process_info(self));
+	sweep(_metadata, self, &checkpoint_row);
+	ASSERT_EQ(0, unpause_and_run(self));
+}
+
+static const struct sweep_row unpause_row = {
+	.before = process_info,
+	.call = unpause,
+	.failed = unpause_and_run,
+	.done = target_runs,
+};
+
+TEST_F_TIMEOUT(fail_nth, UNPAUSE, 1200)
+{
+	sweep(_metadata, self, &unpause_row);
+}
+
+/* An object that has been exported is not exported again: take a session in which none is. */
+static int dmabuf_before(FIXTURE_DATA(fail_nth) *self)
+{
+	__u32 i;
+	int ret;
+
+	if (self->object_id)
+		return 0;
+	close_fd(&self->save);
+	close_drm_fds(self);
+	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	if (self->save < 0)
+		return self->save;
+	ret = process_info(self);
+	if (!ret)
+		ret = checkpoint(self);
+	for (i = 0; !ret && i < self->image.num_bos; i++)
+		if (self->image.bos[i].flags & AMDGPU_CRIU_BO_CONTENTS)
+			self->object_id = self->image.bos[i].object_id;
+	return ret;
+}
+
+static int dmabuf(FIXTURE_DATA(fail_nth) *self)
+{
+	self->fd = criu_dmabuf(&self->own, self->save, self->object_id);
+	return self->fd < 0 ? self->fd : 0;
+}
+
+static int dmabuf_done(FIXTURE_DATA(fail_nth) *self)
+{
+	self->object_id = 0;
+	return close(self->fd) ? -errno : 0;
+}
+
+static const struct sweep_row dmabuf_row = {
+	.before = dmabuf_before,
+	.call = dmabuf,
+	.done = dmabuf_done,
+	.allocates = true,
+};
+
+TEST_F_TIMEOUT(fail_nth, DMABUF, 1200)
+{
+	sweep(_metadata, self, &dmabuf_row);
+}
+
+/* From the BOs of the process that was, which the first session still has. */
+static int copy_contents(FIXTURE_DATA(fail_nth) *self, const struct amdgpu_criu_bo *bo)
+{
+	int from_fd = criu_dmabuf(&self->own, self->save, bo->object_id);
+	int to_fd = criu_dmabuf(&self->own, self->load, bo->object_id);
+	void *from = MAP_FAILED, *to = MAP_FAILED;
+
+	if (from_fd >= 0 && to_fd >= 0) {
+		from = mmap(NULL, bo->size, PROT_READ, MAP_SHARED, from_fd, 0);
+		to = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, to_fd, 0);
+	}
+	if (from != MAP_FAILED && to != MAP_FAILED)
+		memcpy(to, from, bo->size);
+	if (from != MAP_FAILED)
+		munmap(from, bo->size);
+	if (to != MAP_FAILED)
+		munmap(to, bo->size);
+	close_fd(&from_fd);
+	close_fd(&to_fd);
+	return from == MAP_FAILED || to == MAP_FAILED ? -ENXIO : 0;
+}
+
+static int copy_all_contents(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = 0;
+	__u32 i;
+
+	for (i = 0; !ret && i < self->image.num_bos; i++)
+		if (self->image.bos[i].flags & AMDGPU_CRIU_BO_CONTENTS)
+			ret = copy_contents(self, &self->image.bos[i]);
+	return ret;
+}
+
+/* A process with nothing but open nodes, in place of the one that was. */
+static int fresh_target(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret;
+
+	if (self->fresh)
+		return 0;
+	end_target(self);
+	close_fd(&self->load);
+	*self->state = self->then;
+	self->load = criu_session(&self->own, AMDGPU_CRIU_SESSION_RESTORE);
+	if (self->load < 0)
+		return self->load;
+	ret = target_start_empty(&self->target, self->state, self->load, &self->image);
+	self->fresh = !ret;
+	return ret;
+}
+
+static int restore(FIXTURE_DATA(fail_nth) *self)
+{
+	return target_do(&self->target, TARGET_RESTORE);
+}
+
+static int resume(FIXTURE_DATA(fail_nth) *self)
+{
+	return criu_resume(&self->own, self->load, self->target.pid);
+}
+
+static int resumed(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = target_do(&self->target, TARGET_VERIFY);
+
+	self->fresh = false;
+	return ret ? ret : target_do(&self->target, TARGET_STEP);
+}
+
+static int restored(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = copy_all_contents(self);
+
+	if (!ret)
+		ret = resume(self);
+	return ret ? ret : resumed(self);
+}
+
+static const struct sweep_row restore_row = {
+	.before = fresh_target,
+	.call = restore,
+	.done = restored,
+	.in_target = true,
+	.allocates = true,
+};
+
+TEST_F_TIMEOUT(fail_nth, RESTORE, 3600)
+{
+	unsigned long long before;
+
+	close_drm_fds(self);
+	end_target(self);
+	/* What the first process had lives on in its session. */
+	before = memory_in_use();
+	sweep(_metadata, self, &restore_row);
+	end_target(self);
+	close_fd(&self->load);
+	EXPECT_TRUE(memory_comes_down_to(before));
+}
+
+static int resume_before(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = fresh_target(self);
+
+	if (ret || self->waiting)
+		return ret;
+	ret = restore(self);
+	if (!ret)
+		ret = copy_all_contents(self);
+	self->waiting = !ret;
+	return ret;
+}
+
+static const struct sweep_row resume_row = {
+	.before = resume_before,
+	.call = resume,
+	.done = resumed,
+};
+
+TEST_F_TIMEOUT(fail_nth, RESUME, 3600)
+{
+	close_drm_fds(self);
+	end_target(self);
+	sweep(_metadata, self, &resume_row);
+}
+
+TEST_HARNESS_MAIN

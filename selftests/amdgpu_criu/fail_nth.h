@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Fault injection by /proc/thread-self/fail-nth: the n-th thing of the calling thread that
+ * can fail for want of memory, or for a bad pointer, does. Needs CONFIG_FAULT_INJECTION and,
+ * for allocations to be among these, CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC.
+ */
+#ifndef AMDGPU_CRIU_TEST_FAIL_NTH_H
+#define AMDGPU_CRIU_TEST_FAIL_NTH_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FAIL_NTH_DEBUGFS "/sys/kernel/debug/"
+
+static inline int fail_nth_write(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, strlen(value)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* Lets every allocation be one that may fail. -ENOENT: this kernel cannot do that. */
+static inline int fail_nth_prepare(void)
+{
+	static const struct {
+		const char *path;
+		const char *value;
+	} settings[] = {
+		{ FAIL_NTH_DEBUGFS "failslab/ignore-gfp-wait", "N" },
+		{ FAIL_NTH_DEBUGFS "failslab/verbose", "0" },
+		{ FAIL_NTH_DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N" },
+		{ FAIL_NTH_DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N" },
+		{ FAIL_NTH_DEBUGFS "fail_page_alloc/min-order", "0" },
+		{ FAIL_NTH_DEBUGFS "fail_page_alloc/verbose", "0" },
+		/* Not in every kernel: faults of copies from and to user memory. */
+		{ FAIL_NTH_DEBUGFS "fail_usercopy/verbose", "0" },
+	};
+	const size_t num = sizeof(settings) / sizeof(settings[0]);
+	size_t i;
+	int ret;
+
+	if (access("/proc/thread-self/fail-nth", F_OK))
+		return -ENOENT;
+	for (i = 0; i < num; i++) {
+		ret = fail_nth_write(settings[i].path, settings[i].value);
+		if (ret && i < num - 1)
+			return ret;
+	}
+	return 0;
+}
+
+/* A descriptor for fail_nth_disarm(), or an error. */
+static inline int fail_nth_arm(unsigned int n)
+{
+	int fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	char text[16];
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = snprintf(text, sizeof(text), "%u", n);
+	if (write(fd, text, ret) != ret) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+/* Has something failed since fail_nth_arm()? */
+static inline bool fail_nth_disarm(int fd)
+{
+	char text[16] = "";
+	bool left;
+
+	/* What is left may hit this very call, which then was the next thing to fail. */
+	left = pread(fd, text, sizeof(text) - 1, 0) < 0 || atoi(text);
+	while (write(fd, "0", 1) != 1)
+		continue;
+	close(fd);
+	return !left;
+}
+
+#endif /* AMDGPU_CRIU_TEST_FAIL_NTH_H */

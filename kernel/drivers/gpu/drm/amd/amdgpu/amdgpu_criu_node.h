@@ -39,6 +39,10 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 #define AMDGPU_CRIU_OP(_op, _fn, _struct, _last_v1) \
 	CRIU_OP(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
 
+/* AMDGPU_CRIU_OP_IN(): as AMDGPU_CRIU_OP(), of a structure with nothing that is an answer */
+#define AMDGPU_CRIU_OP_IN(_op, _fn, _struct, _last_v1) \
+	CRIU_OP_IN(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
+
 /* Arrays of the caller, with their strides. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);

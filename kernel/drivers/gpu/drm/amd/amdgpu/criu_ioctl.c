@@ -86,6 +86,25 @@ static int criu_read_args(const struct criu_op *op, void *args, u32 size, u64 ar
 	return copy_struct_from_user(args, op->size_now, u64_to_user_ptr(arg), size);
 }
 
+/**
+ * criu_call_put_args() - give the caller its structure back, with the answers
+ * @call: the call
+ *
+ * Done for every operation once it has succeeded. An operation that must take back
+ * what it did if the caller's structure cannot be written calls this itself.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int criu_call_put_args(struct criu_call *call)
+{
+	if (call->args_put || call->op->in_only)
+		return 0;
+	if (copy_to_user(u64_to_user_ptr(call->uargs), call->args, call->uargs_size))
+		return -EFAULT;
+	call->args_put = true;
+	return 0;
+}
+
 /* Nothing can fail any more: the descriptor becomes visible, or is given back. */
 static void criu_end_new_fd(struct criu_call *call, int ret)
 {
@@ -129,9 +148,11 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 	if (ret)
 		return ret;
 
+	call->args = args;
+	call->uargs = arg;
+	call->uargs_size = min(size, call->op->size_now);
 	ret = call->op->fn(call, args);
-	if ((!ret || ret == -ENOSPC) &&
-	    copy_to_user(u64_to_user_ptr(arg), args, min(size, call->op->size_now)))
+	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
 		ret = -EFAULT;
 	criu_end_new_fd(call, ret);
 	return ret;

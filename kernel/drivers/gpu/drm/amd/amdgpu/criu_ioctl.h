@@ -27,6 +27,10 @@ struct task_struct;
  * @filp: the file that the ioctl was called on
  * @task: leader of the process that the file belongs to
  * @op: row of the operation
+ * @args: the kernel's copy of its structure
+ * @uargs: the caller's
+ * @uargs_size: bytes that the caller has of it
+ * @args_put: set by criu_call_put_args()
  * @new_file: set by criu_call_new_fd()
  * @new_fd: descriptor reserved for @new_file
  */
@@ -36,6 +40,10 @@ struct criu_call {
 	struct file *filp;
 	struct task_struct *task;
 	const struct criu_op *op;
+	void *args;
+	u64 uargs;
+	u32 uargs_size;
+	bool args_put;
 	struct file *new_file;
 	int new_fd;
 };
@@ -44,16 +52,18 @@ struct criu_call {
  * struct criu_op - row of an operation table
  * @fn: does it. @args is the kernel's copy of the operation's structure, filled
  *	with zeros where the caller's is shorter, and goes back to the caller if
- *	the result is 0 or -ENOSPC. Checks flags and pads itself. NULL: not here
+ *	the result is 0 or -ENOSPC, unless @in_only. Checks flags and pads itself. NULL: not here
  * @name: for logs
  * @size_v1: bytes of the structure in its first released version
  * @size_now: bytes of the structure in this kernel
+ * @in_only: nothing of the structure is an answer
  */
 struct criu_op {
 	int (*fn)(struct criu_call *call, void *args);
 	const char *name;
 	u32 size_v1;
 	u32 size_now;
+	bool in_only;
 };
 
 /**
@@ -65,8 +75,15 @@ struct criu_op {
  * @_last_v1: last field that its first released version had
  */
 #define CRIU_OP(_op, _fn, _name, _struct, _last_v1) \
+	CRIU_OP_ROW(_op, _fn, _name, _struct, _last_v1, false)
+
+/* CRIU_OP_IN(): as CRIU_OP(), of a structure with nothing that is an answer */
+#define CRIU_OP_IN(_op, _fn, _name, _struct, _last_v1) \
+	CRIU_OP_ROW(_op, _fn, _name, _struct, _last_v1, true)
+
+#define CRIU_OP_ROW(_op, _fn, _name, _struct, _last_v1, _in_only) \
 	[_op] = { \
-		.fn = (_fn), .name = (_name), \
+		.fn = (_fn), .name = (_name), .in_only = (_in_only), \
 		.size_v1 = offsetofend(_struct, _last_v1), \
 		.size_now = sizeof(_struct) + \
 			    BUILD_BUG_ON_ZERO(sizeof(_struct) > CRIU_ARGS_MAX) + \
@@ -89,6 +106,7 @@ struct criu_node {
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);
 int criu_check_capable(struct task_struct *task);
+int criu_call_put_args(struct criu_call *call);
 int criu_call_new_fd(struct criu_call *call, struct file *file);
 
 __printf(2, 3) void criu_refuse(const struct criu_call *call, const char *fmt, ...);

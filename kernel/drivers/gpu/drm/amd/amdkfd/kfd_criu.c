@@ -140,6 +140,10 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 	mutex_lock(&dump.p->mutex);
 	ret = kfd_criu_process_info_locked(&dump, session, info);
 	mutex_unlock(&dump.p->mutex);
+	if (!ret && criu_call_put_args(call)) {
+		kfd_criu_paused_let_go(session, dump.p);
+		ret = -EFAULT;
+	}
 	criu_session_put(session);
 	return ret;
 }
@@ -250,9 +254,9 @@ static const struct criu_op kfd_criu_ops[] = {
 	AMDGPU_CRIU_OP(PROCESS_INFO, kfd_criu_process_info, struct amdgpu_criu_process_info,
 		       blob_size),
 	AMDGPU_CRIU_OP(CHECKPOINT, kfd_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP(UNPAUSE, kfd_criu_unpause, struct amdgpu_criu_unpause, flags),
-	AMDGPU_CRIU_OP(RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP(RESUME, kfd_criu_resume, struct amdgpu_criu_resume, pad),
+	AMDGPU_CRIU_OP_IN(UNPAUSE, kfd_criu_unpause, struct amdgpu_criu_unpause, flags),
+	AMDGPU_CRIU_OP_IN(RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
+	AMDGPU_CRIU_OP_IN(RESUME, kfd_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
 };
 

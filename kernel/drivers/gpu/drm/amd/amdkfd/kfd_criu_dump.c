@@ -157,7 +157,8 @@ static int kfd_criu_dump_put(struct kfd_criu_dump *dump, const struct amdgpu_cri
 		if (ret)
 			return ret;
 	}
-	return kfd_criu_put_devices(dump, args, files);
+	ret = criu_call_put_args(dump->call);
+	return ret ? ret : kfd_criu_put_devices(dump, args, files);
 }
 
 static int kfd_criu_dump_process_state(struct kfd_criu_dump *dump, struct criu_session *session,

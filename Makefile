@@ -18,6 +18,7 @@ help:
 	@echo 'make unit      unit tests, with sanitizers      (ARGS=-R NAME: some of them)'
 	@echo 'make static    checkpatch, sparse, clang-tidy …  (ARGS=NAME: one of them)'
 	@echo 'make check-X   one rung of the ladder: lab module host unit static guest'
+	@echo 'make check-debug  the guest rung in a kernel with KASAN, lockdep, kmemleak and more'
 	@echo 'make series    the kernel patches as mails: outgoing/7.2    (BUILD=1: builds after each)'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
 	@echo 'make clean     removes what was built, keeps the lab; make distclean: the lab too'
@@ -41,13 +42,15 @@ unit: lab
 static: lab
 	@scripts/static $(ARGS)
 
-.PHONY: check check-lab check-module check-host check-unit check-static check-guest
+.PHONY: check check-lab check-module check-host check-unit check-static check-guest check-debug
 check:
 	@scripts/check
 check-lab check-module check-host check-unit check-static: check-%:
 	@scripts/check $(if $(filter-out lab,$*),lab) $*
 check-guest:
 	@scripts/check lab module host guest
+check-debug:
+	@scripts/check lab host debug
 
 .PHONY: series
 series: lab

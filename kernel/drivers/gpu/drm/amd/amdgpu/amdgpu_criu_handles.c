@@ -8,9 +8,11 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
 #include <linux/spinlock.h>
 
 #include "amdgpu_criu_handles.h"
+#include "criu_ioctl.h"
 
 /**
  * amdgpu_criu_handles_begin() - begin to steer the handles of a file
@@ -100,4 +102,39 @@ void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles)
 	}
 	kvfree(handles->fillers);
 	handles->fillers = NULL;
+}
+
+static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
+{
+	const u32 *x = a;
+	const u32 *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/**
+ * amdgpu_criu_sort_numbers() - sort what has a number, and look for duplicates
+ * @call: for the log
+ * @what: what the entries are, for the log
+ * @entries: the array; an entry begins with its number, a u32
+ * @num: entries
+ * @size: bytes of an entry
+ *
+ * Return: 0, or -EBADMSG.
+ */
+int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
+			     u32 num, size_t size)
+{
+	u32 i;
+
+	sort(entries, num, size, amdgpu_criu_cmp_numbers, NULL);
+	for (i = 1; i < num; i++) {
+		const u32 *number = entries + i * size;
+
+		if (amdgpu_criu_cmp_numbers(number, entries + (i - 1) * size))
+			continue;
+		criu_refuse(call, "%s %u is there twice", what, *number);
+		return -EBADMSG;
+	}
+	return 0;
 }

@@ -8,6 +8,8 @@
  *
  * Nobody else may make or close handles of the file meanwhile; if somebody does,
  * create gives another number than the one wanted, and no object is lost.
+ *
+ * Contexts, BO lists and syncobjs need none of it: their numbers can be asked for.
  */
 #ifndef _AMDGPU_CRIU_HANDLES_H_
 #define _AMDGPU_CRIU_HANDLES_H_
@@ -15,6 +17,7 @@
 #include <linux/sizes.h>
 #include <linux/types.h>
 
+struct criu_call;
 struct drm_file;
 
 /*
@@ -42,5 +45,8 @@ int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_fi
 			      u32 last);
 int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle);
 void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles);
+
+int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
+			     u32 num, size_t size);
 
 #endif /* _AMDGPU_CRIU_HANDLES_H_ */

@@ -59,11 +59,12 @@ struct amdgpu_criu_file_record {
 #define AMDGPU_CRIU_OBJECT_EXPORTED BIT(2) /* has a dma-buf ... */
 #define AMDGPU_CRIU_OBJECT_EXPORTED_RDWR BIT(3) /* ... made with DRM_RDWR */
 #define AMDGPU_CRIU_OBJECT_PINNED BIT(4) /* pinned by an importer */
+#define AMDGPU_CRIU_OBJECT_FLAGS GENMASK(4, 0)
 
 /**
  * struct amdgpu_criu_object_record - a BO that the file has, once for each
  * @object_id: id in the session
- * @size: bytes; GDS, GWS, OA: in units of the resource
+ * @size: bytes; GDS, GWS, OA: a page for each unit
  * @device: GPU that it was allocated on, as in amdgpu_criu_file_record.device: not
  *	the file's own if the file imported it
  * @create_flags: AMDGPU_GEM_CREATE_*
@@ -73,7 +74,7 @@ struct amdgpu_criu_file_record {
  * @mmap_offset: offset for mmap() of the file, ~0 if it cannot be mapped
  * @kfd_va: KFD: address of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU
  * @flags: AMDGPU_CRIU_OBJECT_*
- * @alignment: bytes
+ * @alignment: bytes; GDS, GWS, OA: units
  * @preferred_domains: AMDGPU_GEM_DOMAIN_*, of DRM_AMDGPU_GEM_CREATE or
  *	AMDGPU_GEM_OP_SET_PLACEMENT
  * @allowed_domains: same
@@ -114,14 +115,14 @@ struct amdgpu_criu_object_record {
 
 /**
  * struct amdgpu_criu_handle_record - a GEM handle
- * @object_id: what it stands for
  * @handle: its number
  * @pad: 0
+ * @object_id: what it stands for
  */
 struct amdgpu_criu_handle_record {
-	__u64 object_id;
 	__u32 handle;
 	__u32 pad;
+	__u64 object_id;
 };
 
 /**
@@ -140,6 +141,96 @@ struct amdgpu_criu_mapping_record {
 	__u64 size;
 	__u64 offset;
 	__u32 flags;
+	__u32 pad;
+};
+
+/* amdgpu_criu_ctx_record.flags: what it would tell of the time before the checkpoint */
+#define AMDGPU_CRIU_CTX_PSTATE BIT(0) /* it owns the stable power state of the GPU */
+#define AMDGPU_CRIU_CTX_RESET BIT(1) /* a GPU reset since it was created ... */
+#define AMDGPU_CRIU_CTX_RESET_UNREAD BIT(2) /* ... since AMDGPU_CTX_OP_QUERY_STATE */
+#define AMDGPU_CRIU_CTX_LOST BIT(3) /* VRAM or page tables were lost: no submission */
+#define AMDGPU_CRIU_CTX_RAS_CE_UNREAD BIT(4) /* memory errors that ... */
+#define AMDGPU_CRIU_CTX_RAS_UE_UNREAD BIT(5) /* ... AMDGPU_CTX_OP_QUERY_STATE2 will tell */
+
+/**
+ * struct amdgpu_criu_ctx_record - a context
+ * @id: its number
+ * @flags: AMDGPU_CRIU_CTX_*
+ * @init_priority: AMDGPU_CTX_PRIORITY_*, of AMDGPU_CTX_OP_ALLOC_CTX
+ * @override_priority: of DRM_AMDGPU_SCHED, or AMDGPU_CTX_PRIORITY_UNSET
+ * @stable_pstate: %AMDGPU_CRIU_CTX_PSTATE: AMDGPU_CTX_STABLE_PSTATE_*
+ * @num_entities: entries of the tail
+ *
+ * Tail: &struct amdgpu_criu_ctx_entity.
+ */
+struct amdgpu_criu_ctx_record {
+	__u32 id;
+	__u32 flags;
+	__s32 init_priority;
+	__s32 override_priority;
+	__u32 stable_pstate;
+	__u32 num_entities;
+};
+
+/**
+ * struct amdgpu_criu_ctx_entity - where a context submits to
+ * @hw_ip: AMDGPU_HW_IP_*
+ * @ring: as in struct drm_amdgpu_cs_chunk_ib
+ * @sequence: what the next submission gets as drm_amdgpu_cs_out.handle
+ * @error: 0, or a negative errno: the last job failed, and nothing can be submitted
+ * @pad: 0
+ */
+struct amdgpu_criu_ctx_entity {
+	__u32 hw_ip;
+	__u32 ring;
+	__u64 sequence;
+	__s32 error;
+	__u32 pad;
+};
+
+/**
+ * struct amdgpu_criu_bo_list_record - a BO list
+ * @id: its number
+ * @num_entries: entries of the tail
+ *
+ * Tail: &struct amdgpu_criu_bo_list_item.
+ */
+struct amdgpu_criu_bo_list_record {
+	__u32 id;
+	__u32 num_entries;
+};
+
+/**
+ * struct amdgpu_criu_bo_list_item - entry of a BO list
+ * @object_id: the BO; it need not have a handle any more
+ * @priority: of struct drm_amdgpu_bo_list_entry, as far as the kernel tells it apart
+ * @pad: 0
+ */
+struct amdgpu_criu_bo_list_item {
+	__u64 object_id;
+	__u32 priority;
+	__u32 pad;
+};
+
+/* amdgpu_criu_syncobj_record.flags */
+#define AMDGPU_CRIU_SYNCOBJ_SIGNALED BIT(0) /* has a fence, which is signaled ... */
+#define AMDGPU_CRIU_SYNCOBJ_TIMELINE BIT(1) /* ... and a point of a timeline */
+
+/**
+ * struct amdgpu_criu_syncobj_record - a handle of a syncobj
+ * @handle: its number
+ * @flags: AMDGPU_CRIU_SYNCOBJ_*
+ * @object_id: id in the session: of the syncobj, which may have more handles
+ * @point: last point of the timeline
+ * @error: 0, or a negative errno: that of the fence
+ * @pad: 0
+ */
+struct amdgpu_criu_syncobj_record {
+	__u32 handle;
+	__u32 flags;
+	__u64 object_id;
+	__u64 point;
+	__s32 error;
 	__u32 pad;
 };
 

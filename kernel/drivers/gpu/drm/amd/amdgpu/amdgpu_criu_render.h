@@ -31,6 +31,7 @@
 struct amdgpu_bo;
 struct amdgpu_device;
 struct amdgpu_fpriv;
+struct dma_fence;
 struct drm_file;
 struct drm_gem_object;
 struct task_struct;
@@ -79,6 +80,7 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 
 /* Checkpoint. The size pass and the write pass are the same calls. */
 int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size);
@@ -92,6 +94,10 @@ int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump);
 
+/* BOs that BO lists hold, with a handle or without: calls @see until it is not 0. */
+typedef int amdgpu_criu_see_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
+int amdgpu_criu_see_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_see_fn *see);
+
 /* Id of a BO of the file in the session; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
 
@@ -101,6 +107,7 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
  * @metadata: tail of the record
  * @gem: GEM object of the file's device for it, with a reference, once it is there
  * @bound: it was created for this plan, and its id bound in the session
+ * @lent_handle: a handle that it has only until the BO lists are there, or 0
  * @new_mmap_offset: for the caller
  */
 struct amdgpu_criu_plan_object {
@@ -108,6 +115,7 @@ struct amdgpu_criu_plan_object {
 	const void *metadata;
 	struct drm_gem_object *gem;
 	bool bound;
+	u32 lent_handle;
 	u64 new_mmap_offset;
 };
 
@@ -132,6 +140,36 @@ struct amdgpu_criu_plan_mapping {
 };
 
 /**
+ * struct amdgpu_criu_plan_ctx - a context to be restored
+ * @record: from the blob
+ * @entities: tail of the record
+ */
+struct amdgpu_criu_plan_ctx {
+	struct amdgpu_criu_ctx_record record;
+	const struct amdgpu_criu_ctx_entity *entities;
+};
+
+/**
+ * struct amdgpu_criu_plan_bo_list - a BO list to be restored
+ * @record: from the blob
+ * @items: tail of the record
+ */
+struct amdgpu_criu_plan_bo_list {
+	struct amdgpu_criu_bo_list_record record;
+	const struct amdgpu_criu_bo_list_item *items;
+};
+
+/**
+ * struct amdgpu_criu_plan_syncobj - a handle of a syncobj to be restored
+ * @record: from the blob
+ * @bound: the syncobj was created for this plan, and its id bound in the session
+ */
+struct amdgpu_criu_plan_syncobj {
+	struct amdgpu_criu_syncobj_record record;
+	bool bound;
+};
+
+/**
  * struct amdgpu_criu_plan - a blob that was found good, and how far it was applied
  * @call: for logs
  * @adev: device of the file
@@ -143,12 +181,21 @@ struct amdgpu_criu_plan_mapping {
  * @objects: BOs, in the order of the blob and of the BO table
  * @handles: GEM handles, in ascending order once they are checked
  * @mappings: GPU mappings
+ * @ctxs: contexts
+ * @bo_lists: BO lists
+ * @syncobjs: handles of syncobjs
  * @object_ids: ids of @objects, once they are checked
  * @num_objects: BOs in the plan
  * @num_handles: GEM handles in the plan
  * @num_mappings: mappings in the plan
+ * @num_ctxs: contexts in the plan
+ * @num_bo_lists: BO lists in the plan
+ * @num_syncobjs: handles of syncobjs in the plan
  * @vmid_done: done: the reserved VMID
  * @handles_done: handles that are there
+ * @ctxs_done: contexts that are there
+ * @bo_lists_done: BO lists that are there
+ * @syncobjs_done: handles of syncobjs that are there
  */
 struct amdgpu_criu_plan {
 	struct criu_call *call;
@@ -162,13 +209,22 @@ struct amdgpu_criu_plan {
 	struct amdgpu_criu_plan_object *objects;
 	struct amdgpu_criu_plan_handle *handles;
 	struct amdgpu_criu_plan_mapping *mappings;
+	struct amdgpu_criu_plan_ctx *ctxs;
+	struct amdgpu_criu_plan_bo_list *bo_lists;
+	struct amdgpu_criu_plan_syncobj *syncobjs;
 	struct criu_id_set object_ids;
 	u32 num_objects;
 	u32 num_handles;
 	u32 num_mappings;
+	u32 num_ctxs;
+	u32 num_bo_lists;
+	u32 num_syncobjs;
 
 	bool vmid_done;
 	u32 handles_done;
+	u32 ctxs_done;
+	u32 bo_lists_done;
+	u32 syncobjs_done;
 };
 
 /* First pass. Nothing is created; an error has been logged. */
@@ -185,6 +241,13 @@ int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
 			      const struct amdgpu_criu_state *args);
 int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_parse_ctx(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_ctx *ctx,
+			  struct criu_record *record);
+int amdgpu_criu_check_ctxs(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_bo_list *list,
+			      struct criu_record *record);
+int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan);
 
 /*
  * Second pass, under the gate's lock. What an apply began, its undo takes back, also
@@ -201,6 +264,12 @@ int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_ctxs(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_bo_lists(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan);
+void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan);
 
 /*
  * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c), and what makes one object of

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BO lists. A list holds its BOs by itself: their handles may be closed since.
+ */
+#include <drm/drm_file.h>
+#include <drm/drm_gem.h>
+#include <linux/idr.h>
+#include <linux/slab.h>
+
+#include "amdgpu.h"
+#include "amdgpu_bo_list.h"
+#include "amdgpu_criu_handles.h"
+#include "amdgpu_criu_render.h"
+
+/* What amdgpu_bo_list_create() and amdgpu_bo_create_list_entry_array() bound. */
+#define AMDGPU_CRIU_BO_LIST_PRIORITY_MAX 32
+#define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
+
+/**
+ * amdgpu_criu_see_listed_bos() - see all BOs that BO lists of a file hold
+ * @dump: with the file; its gate is closed
+ * @see: called for each entry of each list; anything but 0 ends it
+ *
+ * Return: 0, or what @see returned.
+ */
+int amdgpu_criu_see_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_see_fn *see)
+{
+	struct amdgpu_bo_list_entry *entry;
+	struct amdgpu_bo_list *list;
+	int ret = 0;
+	u32 id;
+
+	mutex_lock(&dump->fpriv->bo_list_lock);
+	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
+		amdgpu_bo_list_for_each_entry(entry, list) {
+			ret = see(dump, &entry->bo->tbo.base);
+			if (ret)
+				break;
+		}
+		if (ret)
+			break;
+	}
+	mutex_unlock(&dump->fpriv->bo_list_lock);
+	return ret;
+}
+
+static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu_bo_list *list,
+				    u32 id)
+{
+	struct amdgpu_criu_bo_list_record record = { .id = id, .num_entries = list->num_entries };
+	struct amdgpu_bo_list_entry *entry;
+	int ret;
+
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_BO_LIST, &record);
+	amdgpu_bo_list_for_each_entry(entry, list) {
+		struct amdgpu_criu_bo_list_item item = { .priority = entry->priority };
+
+		ret = amdgpu_criu_dump_object_id(dump, &entry->bo->tbo.base, &item.object_id);
+		if (ret)
+			return ret;
+		criu_writer_tail_copy(&dump->writer, &item, sizeof(item));
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_dump_bo_lists() - write the BO lists of the file
+ * @dump: where to; its BOs are written
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
+{
+	struct amdgpu_bo_list *list;
+	int ret = 0;
+	u32 id;
+
+	mutex_lock(&dump->fpriv->bo_list_lock);
+	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
+		ret = amdgpu_criu_dump_bo_list(dump, list, id);
+		if (ret)
+			break;
+	}
+	mutex_unlock(&dump->fpriv->bo_list_lock);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_parse_bo_list() - take a record apart
+ * @plan: for the log
+ * @list: to be filled
+ * @record: the record
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_bo_list *list,
+			      struct criu_record *record)
+{
+	criu_record_get(record, &list->record, sizeof(list->record));
+	list->items = criu_record_tail(record,
+				       (u64)list->record.num_entries * sizeof(*list->items));
+	if (list->items && !criu_record_tail_end(record))
+		return 0;
+	criu_refuse(plan->call, "BO list %u: tail does not fit", list->record.id);
+	return -EBADMSG;
+}
+
+static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan,
+					     const struct amdgpu_criu_plan_bo_list *list)
+{
+	u32 i;
+
+	if (!list->record.id || list->record.id > INT_MAX)
+		return "id";
+	if (list->record.num_entries > AMDGPU_CRIU_BO_LIST_ENTRIES_MAX)
+		return "number of entries";
+	for (i = 0; i < list->record.num_entries; i++) {
+		const struct amdgpu_criu_bo_list_item *item = &list->items[i];
+
+		if (!amdgpu_criu_plan_object(plan, item->object_id))
+			return "no such BO";
+		if (item->priority > AMDGPU_CRIU_BO_LIST_PRIORITY_MAX)
+			return "priority of an entry";
+		if (item->pad)
+			return "pad is not zero";
+	}
+	return NULL;
+}
+
+/**
+ * amdgpu_criu_check_bo_lists() - are the BO lists right?
+ * @plan: with the records; its BOs and handles are checked
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
+{
+	const char *fault;
+	u32 i;
+
+	for (i = 0; i < plan->num_bo_lists; i++) {
+		fault = amdgpu_criu_bo_list_fault(plan, &plan->bo_lists[i]);
+		if (fault) {
+			criu_refuse(plan->call, "BO list %u: %s", plan->bo_lists[i].record.id,
+				    fault);
+			return -EBADMSG;
+		}
+	}
+	return amdgpu_criu_sort_numbers(plan->call, "BO list", plan->bo_lists, plan->num_bo_lists,
+					sizeof(*plan->bo_lists));
+}
+
+/* A list is made of handles: a BO that has none gets one until all lists are there. */
+static int amdgpu_criu_lend_handles(struct amdgpu_criu_plan *plan,
+				    const struct amdgpu_criu_plan_bo_list *list,
+				    struct drm_amdgpu_bo_list_entry *entries)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < list->record.num_entries; i++) {
+		const struct amdgpu_criu_bo_list_item *item = &list->items[i];
+		struct amdgpu_criu_plan_object *object;
+
+		object = amdgpu_criu_plan_object(plan, item->object_id);
+		entries[i].bo_handle = object->record.handle ?: object->lent_handle;
+		if (!entries[i].bo_handle) {
+			ret = drm_gem_handle_create(plan->file, object->gem, &object->lent_handle);
+			if (ret)
+				return ret;
+			entries[i].bo_handle = object->lent_handle;
+		}
+		entries[i].bo_priority = item->priority;
+	}
+	return 0;
+}
+
+static void amdgpu_criu_take_handles_back(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+
+	for (i = 0; i < plan->num_objects; i++) {
+		struct amdgpu_criu_plan_object *object = &plan->objects[i];
+
+		if (object->lent_handle)
+			drm_gem_handle_delete(plan->file, object->lent_handle);
+		object->lent_handle = 0;
+	}
+}
+
+/* Takes the path of AMDGPU_BO_LIST_OP_CREATE, with the id that the list had. */
+static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
+				     const struct amdgpu_criu_plan_bo_list *plan_list)
+{
+	const u32 num = plan_list->record.num_entries;
+	struct amdgpu_fpriv *fpriv = plan->fpriv;
+	struct drm_amdgpu_bo_list_entry *entries;
+	struct amdgpu_bo_list *list;
+	u32 id = plan_list->record.id;
+	int ret;
+
+	entries = kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
+	if (num && !entries)
+		return -ENOMEM;
+	ret = amdgpu_criu_lend_handles(plan, plan_list, entries);
+	if (!ret)
+		ret = amdgpu_bo_list_create(plan->adev, plan->file, entries, num, &list);
+	kvfree(entries);
+	if (ret)
+		return ret;
+	mutex_lock(&fpriv->bo_list_lock);
+	ret = idr_alloc_u32(&fpriv->bo_list_handles, list, &id, id, GFP_KERNEL);
+	mutex_unlock(&fpriv->bo_list_lock);
+	if (ret)
+		amdgpu_bo_list_put(list);
+	return ret == -ENOSPC ? -EBUSY : ret;
+}
+
+/**
+ * amdgpu_criu_apply_bo_lists() - create the BO lists
+ * @plan: the plan; its BOs and handles are restored
+ *
+ * Return: 0, or what AMDGPU_BO_LIST_OP_CREATE returns.
+ */
+int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < plan->num_bo_lists; i++) {
+		ret = amdgpu_criu_apply_bo_list(plan, &plan->bo_lists[i]);
+		if (ret)
+			criu_refuse(plan->call, "BO list %u: cannot restore: %d",
+				    plan->bo_lists[i].record.id, ret);
+		else
+			plan->bo_lists_done++;
+	}
+	amdgpu_criu_take_handles_back(plan);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_undo_bo_lists() - undo amdgpu_criu_apply_bo_lists()
+ * @plan: the plan
+ */
+void amdgpu_criu_undo_bo_lists(struct amdgpu_criu_plan *plan)
+{
+	struct amdgpu_fpriv *fpriv = plan->fpriv;
+	struct amdgpu_bo_list *list;
+
+	for (; plan->bo_lists_done; plan->bo_lists_done--) {
+		mutex_lock(&fpriv->bo_list_lock);
+		list = idr_remove(&fpriv->bo_list_handles,
+				  plan->bo_lists[plan->bo_lists_done - 1].record.id);
+		mutex_unlock(&fpriv->bo_list_lock);
+		if (list)
+			amdgpu_bo_list_put(list);
+	}
+}

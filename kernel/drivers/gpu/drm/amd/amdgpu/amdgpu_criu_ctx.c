@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Contexts. Their jobs are done when they are saved, and the fences of done jobs are
+ * no state: to amdgpu_ctx_get_fence() a number below the next one, whose fence is
+ * not there, is that of a job that is done.
+ */
+#include <linux/dma-fence.h>
+#include <linux/idr.h>
+#include <linux/jiffies.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_render.h"
+#include "amdgpu_ctx.h"
+#include "amdgpu_ras.h"
+
+/**
+ * amdgpu_criu_wait_fence() - wait for a fence, but not for ever
+ * @fence: the fence
+ * @deadline: jiffies
+ *
+ * Return: 0, -ETIME, or -ERESTARTSYS.
+ */
+int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
+{
+	unsigned long now = jiffies;
+	long ret;
+
+	ret = dma_fence_wait_timeout(fence, true, time_before(now, deadline) ? deadline - now : 0);
+	if (ret < 0)
+		return ret;
+	return ret ? 0 : -ETIME;
+}
+
+/* A reference to the context of the least id from @id on, which goes to @id; or NULL. */
+static struct amdgpu_ctx *amdgpu_criu_next_ctx(struct amdgpu_ctx_mgr *mgr, int *id)
+{
+	struct amdgpu_ctx *ctx;
+
+	mutex_lock(&mgr->lock);
+	ctx = idr_get_next(&mgr->ctx_handles, id);
+	if (ctx)
+		kref_get(&ctx->refcount);
+	mutex_unlock(&mgr->lock);
+	return ctx;
+}
+
+static int amdgpu_criu_drain_entity(struct amdgpu_ctx *ctx, const struct amdgpu_ctx_entity *entity,
+				    unsigned long deadline)
+{
+	struct dma_fence *fence;
+	int i, ret = 0;
+
+	for (i = 0; !ret && i < amdgpu_sched_jobs; i++) {
+		spin_lock(&ctx->ring_lock);
+		fence = dma_fence_get(entity->fences[i]);
+		spin_unlock(&ctx->ring_lock);
+		if (!fence)
+			continue;
+		ret = amdgpu_criu_wait_fence(fence, deadline);
+		dma_fence_put(fence);
+	}
+	return ret;
+}
+
+static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, int id,
+				 unsigned long deadline)
+{
+	u32 hw_ip, ring;
+	int ret;
+
+	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++) {
+		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++) {
+			if (!ctx->entities[hw_ip][ring])
+				continue;
+			ret = amdgpu_criu_drain_entity(ctx, ctx->entities[hw_ip][ring], deadline);
+			if (ret == -ETIME)
+				criu_refuse(dump->call, "context %d: a job of engine %u:%u hangs",
+					    id, hw_ip, ring);
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_drain_ctxs() - wait for the jobs of all contexts
+ * @dump: with the file; its gate is closed
+ * @deadline: jiffies
+ *
+ * Return: 0; -ETIME; -ERESTARTSYS.
+ */
+int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
+	struct amdgpu_ctx *ctx;
+	int id = 1, ret = 0;
+
+	while (!ret) {
+		ctx = amdgpu_criu_next_ctx(mgr, &id);
+		if (!ctx)
+			break;
+		ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
+		amdgpu_ctx_put(ctx);
+		id++;
+	}
+	return ret;
+}
+
+static u32 amdgpu_criu_ctx_flags(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,
+				 const struct amdgpu_ctx *ctx)
+{
+	struct amdgpu_ras *ras = amdgpu_ras_get_context(adev);
+	unsigned int resets = atomic_read(&adev->gpu_reset_counter);
+	u32 flags = 0;
+
+	if (ctx->reset_counter != resets)
+		flags |= AMDGPU_CRIU_CTX_RESET;
+	if (ctx->reset_counter_query != resets)
+		flags |= AMDGPU_CRIU_CTX_RESET_UNREAD;
+	if (ctx->generation != amdgpu_vm_generation(adev, &fpriv->vm))
+		flags |= AMDGPU_CRIU_CTX_LOST;
+	if (!ras)
+		return flags;
+	if (ctx->ras_counter_ce != atomic_read(&ras->ras_ce_count))
+		flags |= AMDGPU_CRIU_CTX_RAS_CE_UNREAD;
+	if (ctx->ras_counter_ue != atomic_read(&ras->ras_ue_count))
+		flags |= AMDGPU_CRIU_CTX_RAS_UE_UNREAD;
+	return flags;
+}
+
+static void amdgpu_criu_dump_entities(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx)
+{
+	struct amdgpu_criu_ctx_entity entry;
+	u32 hw_ip, ring;
+
+	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++) {
+		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++) {
+			struct amdgpu_ctx_entity *entity = ctx->entities[hw_ip][ring];
+
+			if (!entity)
+				continue;
+			entry = (struct amdgpu_criu_ctx_entity) {
+				.hw_ip = hw_ip,
+				.ring = ring,
+				.sequence = entity->sequence,
+				.error = amdgpu_ctx_entity_error(entity),
+			};
+			criu_writer_tail_copy(&dump->writer, &entry, sizeof(entry));
+		}
+	}
+}
+
+static void amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
+{
+	struct amdgpu_criu_ctx_record record = {
+		.id = id,
+		.flags = amdgpu_criu_ctx_flags(dump->adev, dump->fpriv, ctx),
+		.init_priority = ctx->init_priority,
+		.override_priority = ctx->override_priority,
+	};
+	u32 hw_ip, ring;
+
+	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);
+	if (dump->adev->pm.stable_pstate_ctx == ctx) {
+		record.flags |= AMDGPU_CRIU_CTX_PSTATE;
+		amdgpu_ctx_get_stable_pstate(ctx, &record.stable_pstate);
+	}
+	mutex_unlock(&dump->adev->pm.stable_pstate_ctx_lock);
+	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++)
+		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++)
+			record.num_entities += !!ctx->entities[hw_ip][ring];
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CTX, &record);
+	amdgpu_criu_dump_entities(dump, ctx);
+}
+
+/**
+ * amdgpu_criu_dump_ctxs() - write the contexts of the file
+ * @dump: where to; the jobs of the file are done
+ *
+ * Return: 0.
+ */
+int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump)
+{
+	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
+	struct amdgpu_ctx *ctx;
+	u32 id;
+
+	mutex_lock(&mgr->lock);
+	idr_for_each_entry(&mgr->ctx_handles, ctx, id)
+		amdgpu_criu_dump_ctx(dump, ctx, id);
+	mutex_unlock(&mgr->lock);
+	return 0;
+}

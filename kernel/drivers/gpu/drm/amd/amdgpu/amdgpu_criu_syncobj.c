@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Syncobjs. What a paused file submitted is done, so a syncobj has either no fence
+ * or one that is signaled; of a timeline the last point is left.
+ */
+#include <drm/drm_file.h>
+#include <drm/drm_syncobj.h>
+#include <linux/dma-fence.h>
+#include <linux/dma-fence-chain.h>
+#include <linux/err.h>
+#include <linux/ktime.h>
+#include <linux/limits.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_handles.h"
+#include "amdgpu_criu_render.h"
+
+static void amdgpu_criu_syncobj_get(void *object)
+{
+	drm_syncobj_get(object);
+}
+
+static void amdgpu_criu_syncobj_put(void *object)
+{
+	drm_syncobj_put(object);
+}
+
+static struct dma_buf *amdgpu_criu_syncobj_export(void *object)
+{
+	return ERR_PTR(-ENOENT);
+}
+
+/* A syncobj in a session, whatever file it came through: &struct drm_syncobj. */
+static const struct criu_object_ops amdgpu_criu_syncobj_ops = {
+	.get = amdgpu_criu_syncobj_get,
+	.put = amdgpu_criu_syncobj_put,
+	.export = amdgpu_criu_syncobj_export,
+};
+
+/**
+ * amdgpu_criu_drain_syncobjs() - wait for the fences of all syncobjs
+ * @dump: with the file; its gate is closed
+ * @deadline: jiffies
+ *
+ * They may be fences of other files, other processes, or other drivers.
+ *
+ * Return: 0; -ETIME; -ERESTARTSYS.
+ */
+int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	struct drm_syncobj *syncobj;
+	struct dma_fence *fence;
+	unsigned long handle;
+	int ret;
+
+	xa_for_each(&dump->file->syncobj_xa, handle, syncobj) {
+		fence = drm_syncobj_fence_get(syncobj);
+		if (!fence)
+			continue;
+		ret = amdgpu_criu_wait_fence(fence, deadline);
+		dma_fence_put(fence);
+		if (ret == -ETIME)
+			criu_refuse(dump->call, "syncobj %lu: what it stands for hangs", handle);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int amdgpu_criu_describe_fence(struct dma_fence *fence,
+				      struct amdgpu_criu_syncobj_record *record)
+{
+	struct dma_fence_chain *chain = to_dma_fence_chain(fence);
+
+	if (!dma_fence_is_signaled(fence))
+		return -ETIME;
+	record->flags = AMDGPU_CRIU_SYNCOBJ_SIGNALED;
+	record->error = dma_fence_chain_contained(fence)->error;
+	if (chain) {
+		record->flags |= AMDGPU_CRIU_SYNCOBJ_TIMELINE;
+		record->point = chain->base.seqno;
+	}
+	return 0;
+}
+
+static bool amdgpu_criu_has_eventfd(struct drm_syncobj *syncobj)
+{
+	bool has;
+
+	spin_lock(&syncobj->lock);
+	has = !list_empty(&syncobj->ev_fd_list);
+	spin_unlock(&syncobj->lock);
+	return has;
+}
+
+static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_syncobj *syncobj,
+				    u32 handle)
+{
+	struct amdgpu_criu_syncobj_record record = { .handle = handle };
+	struct dma_fence *fence;
+	int ret = 0;
+
+	if (amdgpu_criu_has_eventfd(syncobj)) {
+		criu_refuse(dump->call, "cannot carry: an eventfd waits for syncobj %u", handle);
+		return -EOPNOTSUPP;
+	}
+	fence = drm_syncobj_fence_get(syncobj);
+	if (fence) {
+		ret = amdgpu_criu_describe_fence(fence, &record);
+		dma_fence_put(fence);
+	}
+	if (ret) {
+		criu_refuse(dump->call, "syncobj %u: another process has work on its way", handle);
+		return ret;
+	}
+	if (dump->session)
+		ret = criu_session_object_id(dump->session, syncobj, &amdgpu_criu_syncobj_ops,
+					     &record.object_id);
+	if (!ret)
+		criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_SYNCOBJ, &record);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_dump_syncobjs() - write the syncobjs of the file
+ * @dump: where to; the fences of the file are signaled
+ *
+ * Return: 0; -EOPNOTSUPP; -ENOMEM; -ETIME if somebody who is not paused gave one a
+ * new fence.
+ */
+int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
+{
+	struct drm_syncobj *syncobj;
+	unsigned long handle;
+	int ret;
+
+	xa_for_each(&dump->file->syncobj_xa, handle, syncobj) {
+		ret = amdgpu_criu_dump_syncobj(dump, syncobj, handle);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static const char *amdgpu_criu_syncobj_fault(const struct amdgpu_criu_syncobj_record *record)
+{
+	if (!record->handle)
+		return "handle";
+	if (!record->object_id)
+		return "object id";
+	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_SIGNALED) &&
+	    (record->flags || record->error))
+		return "state of a fence that it has not";
+	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) && record->point)
+		return "point";
+	if (record->error > 0 || record->error < -MAX_ERRNO)
+		return "error";
+	return record->pad ? "pad is not zero" : NULL;
+}
+
+/**
+ * amdgpu_criu_check_syncobjs() - are the syncobjs right?
+ * @plan: with the records
+ *
+ * Return: 0; -EBADMSG; -EOPNOTSUPP.
+ */
+int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan)
+{
+	const u32 known = AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE;
+	const char *fault;
+	u32 i;
+
+	for (i = 0; i < plan->num_syncobjs; i++) {
+		const struct amdgpu_criu_syncobj_record *record = &plan->syncobjs[i].record;
+
+		if (record->flags & ~known) {
+			criu_refuse(plan->call, "syncobj %u: unknown flags %#x", record->handle,
+				    record->flags);
+			return -EOPNOTSUPP;
+		}
+		fault = amdgpu_criu_syncobj_fault(record);
+		if (fault) {
+			criu_refuse(plan->call, "syncobj %u: %s", record->handle, fault);
+			return -EBADMSG;
+		}
+	}
+	return amdgpu_criu_sort_numbers(plan->call, "syncobj", plan->syncobjs, plan->num_syncobjs,
+					sizeof(*plan->syncobjs));
+}
+
+static const char *amdgpu_criu_fence_name(struct dma_fence *fence)
+{
+	return "amdgpu_criu";
+}
+
+static const struct dma_fence_ops amdgpu_criu_fence_ops = {
+	.get_driver_name = amdgpu_criu_fence_name,
+	.get_timeline_name = amdgpu_criu_fence_name,
+};
+
+struct amdgpu_criu_fence {
+	struct dma_fence base;
+	/* for dma_fence_init() */
+	spinlock_t lock;
+};
+
+/* What is left of a fence that is signaled. */
+static struct dma_fence *amdgpu_criu_signaled_fence(int error)
+{
+	struct amdgpu_criu_fence *fence;
+
+	if (!error)
+		return dma_fence_allocate_private_stub(ktime_get());
+	fence = kzalloc_obj(*fence);
+	if (!fence)
+		return NULL;
+	spin_lock_init(&fence->lock);
+	dma_fence_init(&fence->base, &amdgpu_criu_fence_ops, &fence->lock,
+		       dma_fence_context_alloc(1), 1);
+	dma_fence_set_error(&fence->base, error);
+	dma_fence_signal(&fence->base);
+	return &fence->base;
+}
+
+/* Takes the path of DRM_IOCTL_SYNCOBJ_SIGNAL or DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL. */
+static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *record,
+				      struct drm_syncobj *syncobj)
+{
+	struct dma_fence_chain *chain;
+	struct dma_fence *fence;
+
+	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_SIGNALED))
+		return 0;
+	fence = amdgpu_criu_signaled_fence(record->error);
+	if (!fence)
+		return -ENOMEM;
+	if (record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) {
+		chain = dma_fence_chain_alloc();
+		if (!chain) {
+			dma_fence_put(fence);
+			return -ENOMEM;
+		}
+		drm_syncobj_add_point(syncobj, chain, fence, record->point);
+	} else {
+		drm_syncobj_replace_fence(syncobj, fence);
+	}
+	dma_fence_put(fence);
+	return 0;
+}
+
+/* Takes the path of DRM_IOCTL_SYNCOBJ_CREATE. */
+static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
+				      struct amdgpu_criu_plan_syncobj *plan_syncobj,
+				      struct drm_syncobj **syncobj)
+{
+	const struct amdgpu_criu_syncobj_record *record = &plan_syncobj->record;
+	int ret;
+
+	ret = drm_syncobj_create(syncobj, 0, NULL);
+	if (ret)
+		return ret;
+	ret = amdgpu_criu_signal_syncobj(record, *syncobj);
+	if (!ret)
+		ret = criu_session_bind(plan->session, record->object_id, *syncobj);
+	if (ret) {
+		drm_syncobj_put(*syncobj);
+		return ret;
+	}
+	plan_syncobj->bound = true;
+	return 0;
+}
+
+/* As drm_syncobj_get_handle(), which takes the first number that is free. */
+static int amdgpu_criu_put_syncobj_handle(struct drm_file *file, struct drm_syncobj *syncobj,
+					  u32 handle)
+{
+	u32 number;
+	int ret;
+
+	drm_syncobj_get(syncobj);
+	ret = xa_alloc(&file->syncobj_xa, &number, syncobj, XA_LIMIT(handle, handle), GFP_KERNEL);
+	if (ret)
+		drm_syncobj_put(syncobj);
+	return ret;
+}
+
+static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
+				     struct amdgpu_criu_plan_syncobj *plan_syncobj)
+{
+	const struct amdgpu_criu_syncobj_record *record = &plan_syncobj->record;
+	struct drm_syncobj *syncobj;
+	void *object;
+	int ret;
+
+	ret = criu_session_claim(plan->session, record->object_id, &amdgpu_criu_syncobj_ops,
+				 &object);
+	if (ret)
+		return ret;
+	syncobj = object;
+	if (!syncobj) {
+		ret = amdgpu_criu_create_syncobj(plan, plan_syncobj, &syncobj);
+		if (ret) {
+			criu_session_forget(plan->session, record->object_id);
+			return ret;
+		}
+	}
+	ret = amdgpu_criu_put_syncobj_handle(plan->file, syncobj, record->handle);
+	drm_syncobj_put(syncobj);
+	if (ret && plan_syncobj->bound) {
+		criu_session_forget(plan->session, record->object_id);
+		plan_syncobj->bound = false;
+	}
+	return ret;
+}
+
+/**
+ * amdgpu_criu_apply_syncobjs() - create the syncobjs, or find them in the session
+ * @plan: the plan
+ *
+ * Return: 0, or what DRM_IOCTL_SYNCOBJ_CREATE returns; -EBADMSG if an id is of another kind
+ * of object; -EINTR if killed while another process creates one.
+ */
+int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_syncobjs; i++) {
+		ret = amdgpu_criu_apply_syncobj(plan, &plan->syncobjs[i]);
+		if (ret) {
+			criu_refuse(plan->call, "syncobj %u: cannot restore: %d",
+				    plan->syncobjs[i].record.handle, ret);
+			return ret;
+		}
+		plan->syncobjs_done = i + 1;
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_undo_syncobjs() - undo amdgpu_criu_apply_syncobjs()
+ * @plan: the plan
+ */
+void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan)
+{
+	struct amdgpu_criu_plan_syncobj *plan_syncobj;
+	struct drm_syncobj *syncobj;
+
+	for (; plan->syncobjs_done; plan->syncobjs_done--) {
+		plan_syncobj = &plan->syncobjs[plan->syncobjs_done - 1];
+		syncobj = xa_erase(&plan->file->syncobj_xa, plan_syncobj->record.handle);
+		if (syncobj)
+			drm_syncobj_put(syncobj);
+		if (plan_syncobj->bound)
+			criu_session_forget(plan->session, plan_syncobj->record.object_id);
+		plan_syncobj->bound = false;
+	}
+}

@@ -17,6 +17,8 @@ struct criu_object {
 	void *object;
 	const struct criu_object_ops *ops;
 	struct dma_buf *dmabuf;
+	/* Somebody else than its creator has it: its creator cannot undo it any more. */
+	bool found;
 };
 
 static const struct rhashtable_params criu_by_id = {
@@ -37,8 +39,11 @@ static void criu_free_object(void *ptr, void *unused)
 {
 	struct criu_object *entry = ptr;
 
-	if (entry->dmabuf)
+	if (entry->dmabuf) {
+		if (entry->object && entry->ops->unexport)
+			entry->ops->unexport(entry->object, entry->dmabuf);
 		dma_buf_put(entry->dmabuf);
+	}
 	if (entry->object)
 		entry->ops->put(entry->object);
 	kfree(entry);
@@ -175,24 +180,62 @@ int criu_session_object_id(struct criu_session *session, void *object,
 	return 0;
 }
 
-/* What is there under an id: 0 and an answer in @object, or -EAGAIN: wait for its claim to end. */
-static int criu_try_claim(struct criu_session *session, u64 id,
-			  const struct criu_object_ops *ops, void **object)
+/*
+ * What is there under an id: 0 and the object with a reference; -ENOENT; -EAGAIN: wait
+ * for its claim to end.
+ */
+static int criu_try_find(struct criu_session *session, u64 id,
+			 const struct criu_object_ops *ops, void **object)
 {
 	struct criu_object *entry = criu_object_by_id(session, id);
 
-	if (!entry) {
-		entry = criu_object_add(session, id, ops);
-		*object = NULL;
-		return PTR_ERR_OR_ZERO(entry);
-	}
+	if (!entry)
+		return -ENOENT;
 	if (entry->ops != ops)
 		return -EBADMSG;
 	if (!entry->object)
 		return -EAGAIN;
 	ops->get(entry->object);
+	entry->found = true;
 	*object = entry->object;
 	return 0;
+}
+
+static int criu_try_claim(struct criu_session *session, u64 id,
+			  const struct criu_object_ops *ops, void **object)
+{
+	int ret = criu_try_find(session, id, ops, object);
+
+	if (ret != -ENOENT)
+		return ret;
+	*object = NULL;
+	return PTR_ERR_OR_ZERO(criu_object_add(session, id, ops));
+}
+
+/* Calls @try until no claim of somebody else is in the way. */
+static int criu_wait_claims(struct criu_session *session, u64 id,
+			    const struct criu_object_ops *ops, void **object,
+			    int (*try)(struct criu_session *session, u64 id,
+				       const struct criu_object_ops *ops, void **object))
+{
+	unsigned long seen;
+	int ret;
+
+	if (session->kind != CRIU_SESSION_RESTORE)
+		return -EBADFD;
+	if (!id)
+		return -EBADMSG;
+	for (;;) {
+		mutex_lock(&session->lock);
+		ret = try(session, id, ops, object);
+		seen = session->claims_ended;
+		mutex_unlock(&session->lock);
+		if (ret != -EAGAIN)
+			return ret;
+		if (wait_event_killable(session->claim_wait,
+					READ_ONCE(session->claims_ended) != seen))
+			return -EINTR;
+	}
 }
 
 /**
@@ -212,24 +255,23 @@ static int criu_try_claim(struct criu_session *session, u64 id,
 int criu_session_claim(struct criu_session *session, u64 id,
 		       const struct criu_object_ops *ops, void **object)
 {
-	unsigned long seen;
-	int ret;
+	return criu_wait_claims(session, id, ops, object, criu_try_claim);
+}
 
-	if (session->kind != CRIU_SESSION_RESTORE)
-		return -EBADFD;
-	if (!id)
-		return -EBADMSG;
-	for (;;) {
-		mutex_lock(&session->lock);
-		ret = criu_try_claim(session, id, ops, object);
-		seen = session->claims_ended;
-		mutex_unlock(&session->lock);
-		if (ret != -EAGAIN)
-			return ret;
-		if (wait_event_killable(session->claim_wait,
-					READ_ONCE(session->claims_ended) != seen))
-			return -EINTR;
-	}
+/**
+ * criu_session_find() - look up an object of a restore that others create
+ * @session: of kind RESTORE
+ * @id: id in the blob, not 0
+ * @ops: how to treat it
+ * @object: out: the object, with a reference for the caller
+ *
+ * Return: 0; -ENOENT if nobody has created it, or is about to; else as
+ * criu_session_claim().
+ */
+int criu_session_find(struct criu_session *session, u64 id,
+		      const struct criu_object_ops *ops, void **object)
+{
+	return criu_wait_claims(session, id, ops, object, criu_try_find);
 }
 
 static void criu_claim_ended(struct criu_session *session)
@@ -272,7 +314,8 @@ int criu_session_bind(struct criu_session *session, u64 id, void *object)
  * @session: the session
  * @id: id that the caller has claimed
  *
- * The next one who claims the id creates the object anew.
+ * The next one who claims the id creates the object anew, unless somebody has found
+ * it meanwhile: then all go on with what there is.
  */
 void criu_session_forget(struct criu_session *session, u64 id)
 {
@@ -280,6 +323,8 @@ void criu_session_forget(struct criu_session *session, u64 id)
 
 	mutex_lock(&session->lock);
 	entry = criu_object_by_id(session, id);
+	if (entry && entry->found)
+		entry = NULL;
 	if (entry) {
 		criu_object_unlink(session, entry);
 		criu_claim_ended(session);
@@ -325,6 +370,29 @@ static void criu_object_keep(struct criu_session *session, u64 id, void *object,
 		entry->dmabuf = dmabuf;
 	}
 	mutex_unlock(&session->lock);
+}
+
+/**
+ * criu_session_exported() - tell of a dma-buf that an object has already
+ * @session: of either kind
+ * @id: id of the object, or one that the caller has claimed
+ * @dmabuf: its dma-buf; the session takes a reference
+ *
+ * What criu_session_dmabuf() gives from now on, unless it has given another before.
+ */
+void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf)
+{
+	struct criu_object *entry;
+
+	mutex_lock(&session->export_lock);
+	mutex_lock(&session->lock);
+	entry = criu_object_by_id(session, id);
+	if (entry && !entry->dmabuf) {
+		get_dma_buf(dmabuf);
+		entry->dmabuf = dmabuf;
+	}
+	mutex_unlock(&session->lock);
+	mutex_unlock(&session->export_lock);
 }
 
 /**

@@ -9,11 +9,12 @@
  * Lock order:
  *   client's own lock (KFD: kfd_process.mutex) -> session lock
  *   client's own lock -> hold lock (a spinlock, one for all sessions)
- *   export lock of the session -> what criu_object_ops.export takes
+ *   client's own lock -> export lock of the session -> what
+ *	criu_object_ops.export takes, and the session lock
  * get() of objects and clients is called with one of these locks held and must
- * not sleep; put(), export() and let_go() are called without, but for put() of a
- * client, which criu_session_release() calls under the lock that its caller has.
- * criu_session_dmabuf() must not be called under a client's own lock.
+ * not sleep; put(), export(), unexport() and let_go() are called without, but for
+ * put() of a client, which criu_session_release() calls under the lock that its
+ * caller has. put(), export() and unexport() of an object take no client's own lock.
  */
 #ifndef _CRIU_SESSION_H_
 #define _CRIU_SESSION_H_
@@ -47,6 +48,7 @@ void criu_session_put(struct criu_session *session);
  *	Called at most once for each object that succeeds: the session keeps the
  *	result, so that all descriptors of an object are of one dma-buf. May be
  *	called in any process that holds the session
+ * @unexport: the session is about to drop a dma-buf that it kept; may be NULL
  *
  * The object is an opaque pointer; its identity is the identity of the object.
  * The session holds a reference as long as it knows the object, so that the
@@ -56,14 +58,18 @@ struct criu_object_ops {
 	void (*get)(void *object);
 	void (*put)(void *object);
 	struct dma_buf *(*export)(void *object);
+	void (*unexport)(void *object, struct dma_buf *dmabuf);
 };
 
 int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id);
 int criu_session_claim(struct criu_session *session, u64 id,
 		       const struct criu_object_ops *ops, void **object);
+int criu_session_find(struct criu_session *session, u64 id,
+		      const struct criu_object_ops *ops, void **object);
 int criu_session_bind(struct criu_session *session, u64 id, void *object);
 void criu_session_forget(struct criu_session *session, u64 id);
+void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf);
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id);
 
 /**

@@ -21,7 +21,8 @@
  * @last_id: last id given out, in a session of kind CHECKPOINT
  * @claims_ended: counts claims that came to an end; waiters look at it
  * @claim_wait: where they wait
- * @export_lock: held over export(), so that each object is exported once
+ * @export_lock: held over export(), so that each object is exported once; whoever
+ *	sets criu_object.dmabuf holds it
  * @holds: clients held, under the hold lock
  */
 struct criu_session {

@@ -89,6 +89,8 @@ struct kfd_criu_plan_device {
  * @mapped: tail of the record
  * @device: that it is allocated on
  * @mem: the BO, once it is there
+ * @owned: @mem was imported, and made an allocation
+ * @bound: it was created for this plan, and its id bound in the session
  * @new_mmap_offset: for the caller
  */
 struct kfd_criu_plan_bo {
@@ -96,6 +98,8 @@ struct kfd_criu_plan_bo {
 	const __u32 *mapped;
 	struct kfd_criu_plan_device *device;
 	struct kgd_mem *mem;
+	bool owned;
+	bool bound;
 	u64 new_mmap_offset;
 };
 
@@ -146,7 +150,6 @@ struct kfd_criu_plan_svm {
  * @has_page: there is an event page
  * @evicted: done: queues of the process are stopped
  * @devices_done: GPUs that have been begun
- * @bos_done: BOs that are there, with their ids in @session
  * @page_done: done: event page
  * @events_done: events that are there
  * @runtime_done: done: AMDKFD_IOC_RUNTIME_ENABLE
@@ -176,7 +179,6 @@ struct kfd_criu_plan {
 
 	bool evicted;
 	u32 devices_done;
-	u32 bos_done;
 	bool page_done;
 	u32 events_done;
 	bool runtime_done;

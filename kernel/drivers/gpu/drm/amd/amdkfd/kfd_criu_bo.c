@@ -1,62 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs that the process allocated by AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and where they
- * are mapped. The contents are not in the blob: user space copies them through the
- * dma-buf of each.
+ * BOs that the process allocated by AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or got by
+ * AMDKFD_IOC_IMPORT_DMABUF, and where they are mapped. The contents are not in the
+ * blob: user space copies them through the dma-buf of each.
  */
-#include <linux/dma-buf.h>
-#include <drm/drm_prime.h>
-
 #include "amdgpu_amdkfd.h"
 #include "amdgpu_object.h"
 #include "kfd_criu_bo.h"
 
 #define KFD_CRIU_NO_OFFSET (~0ULL)
-
-/*
- * A session knows a BO by its GEM object, so that a handle of a render node to the
- * same BO has the same id.
- */
-static void kfd_criu_gem_get(void *object)
-{
-	drm_gem_object_get(object);
-}
-
-static void kfd_criu_gem_put(void *object)
-{
-	drm_gem_object_put(object);
-}
-
-/*
- * The process may have freed its handle since, and its number may stand for another
- * BO by now: what comes out must be the object that was asked for.
- */
-static struct dma_buf *kfd_criu_gem_export(void *object)
-{
-	struct drm_gem_object *gem = object;
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
-	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
-	const struct kgd_mem *mem = bo->kfd_bo;
-	struct dma_buf *dmabuf;
-
-	if (!mem)
-		return ERR_PTR(-ENOENT);
-	dmabuf = drm_gem_prime_handle_to_dmabuf(&adev->ddev, adev->kfd.client.file,
-						mem->gem_handle,
-						mem->alloc_flags &
-						KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE ? DRM_RDWR : 0);
-	if (!IS_ERR(dmabuf) && dmabuf->priv != gem) {
-		dma_buf_put(dmabuf);
-		return ERR_PTR(-ENOENT);
-	}
-	return dmabuf;
-}
-
-const struct criu_object_ops kfd_criu_gem_ops = {
-	.get = kfd_criu_gem_get,
-	.put = kfd_criu_gem_put,
-	.export = kfd_criu_gem_export,
-};
 
 static bool kfd_criu_has_contents(u32 alloc_flags)
 {
@@ -157,8 +109,10 @@ static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int han
 {
 	const char *why = NULL;
 
-	if (mem->is_imported || mem->bo->kfd_bo != mem)
-		why = "an imported BO";
+	if (!amdgpu_criu_object_home(&mem->bo->tbo.base))
+		why = "a BO of another driver";
+	else if (!mem->is_imported && mem->bo->kfd_bo != mem)
+		why = "a BO that belongs to another process";
 	else if (hweight32(mem->alloc_flags & KFD_CRIU_BO_KINDS) != 1 ||
 		 (mem->alloc_flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)))
 		why = "a BO with unknown flags";
@@ -186,8 +140,12 @@ static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_pro
 		.table_flags = kfd_criu_bo_table_flags(mem->alloc_flags),
 		.domain = kfd_criu_bo_domain(mem->alloc_flags),
 	};
+	if (mem->is_imported) {
+		record->flags |= KFD_CRIU_BO_IMPORTED;
+		record->table_flags |= AMDGPU_CRIU_BO_IMPORTED;
+	}
 	/* KFD itself has one handle of every BO. */
-	if (READ_ONCE(gem->handle_count) > 1)
+	if (mem->is_imported || READ_ONCE(gem->handle_count) > 1)
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
 	if (mem->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
 		ret = amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &record->user_addr);
@@ -196,8 +154,7 @@ static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_pro
 	}
 	if (!dump->session)
 		return 0;
-	return criu_session_object_id(dump->session, gem, &kfd_criu_gem_ops,
-				      &record->object_id);
+	return amdgpu_criu_object_id(dump->session, gem, &record->object_id);
 }
 
 static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,

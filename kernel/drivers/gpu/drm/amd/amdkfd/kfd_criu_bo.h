@@ -5,6 +5,7 @@
 #ifndef KFD_CRIU_BO_H_
 #define KFD_CRIU_BO_H_
 
+#include "amdgpu_criu_object.h"
 #include "kfd_criu.h"
 
 /* Every BO is of one kind, and has any of the attributes. */
@@ -21,7 +22,13 @@
 			   KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT | \
 			   KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 
-extern const struct criu_object_ops kfd_criu_gem_ops;
+struct drm_gem_object;
+
+int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_criu_plan_bo *bo,
+			 struct drm_gem_object **gem);
+int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
+		     struct drm_gem_object *gem);
+void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo);
 
 u32 kfd_criu_bo_domain(u32 alloc_flags);
 u32 kfd_criu_bo_table_flags(u32 alloc_flags);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs of a plan: allocated and mapped again, or freed.
+ * BOs of a plan: allocated or imported, mapped again, or freed.
  */
 #include <linux/idr.h>
+#include <drm/drm_gem.h>
 
 #include "amdgpu_amdkfd.h"
 #include "amdgpu_object.h"
@@ -14,7 +15,6 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	struct kfd_process_device *pdd = bo->device->pdd;
 	struct amdgpu_device *adev = pdd->dev->adev;
 	u64 offset = record->user_addr;
-	int handle;
 	int ret;
 
 	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) {
@@ -27,16 +27,24 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	ret = amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu(adev, record->va,
 						      kfd_criu_bo_va_size(record), pdd->drm_priv,
 						      &bo->mem, &offset, record->alloc_flags, true);
-	if (ret)
+	if (ret) {
+		bo->mem = NULL;
 		return ret;
-	handle = idr_alloc(&pdd->alloc_idr, bo->mem, record->handle, record->handle + 1,
-			   GFP_KERNEL);
-	if (handle < 0) {
-		amdgpu_amdkfd_gpuvm_free_memory_of_gpu(adev, bo->mem, pdd->drm_priv, NULL);
-		return handle;
 	}
 	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
 		atomic64_add(record->size, &pdd->vram_usage);
+	return 0;
+}
+
+static int kfd_criu_name_bo(struct kfd_criu_plan_bo *bo)
+{
+	const struct kfd_criu_bo_record *record = &bo->record;
+	int handle;
+
+	handle = idr_alloc(&bo->device->pdd->alloc_idr, bo->mem, record->handle,
+			   record->handle + 1, GFP_KERNEL);
+	if (handle < 0)
+		return handle;
 	bo->new_mmap_offset = kfd_criu_bo_offset(record->alloc_flags, record->gpu_id, bo->mem);
 	return 0;
 }
@@ -47,6 +55,9 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	u64 vram_size = 0;
 	u32 i;
 
+	if (!bo->mem)
+		return;
+	kfd_criu_disown_bo(bo);
 	for (i = 0; i < bo->record.num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
 
@@ -58,7 +69,8 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	if (amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, bo->mem, pdd->drm_priv,
 						   &vram_size))
 		return;
-	idr_remove(&pdd->alloc_idr, bo->record.handle);
+	if (idr_find(&pdd->alloc_idr, bo->record.handle) == bo->mem)
+		idr_remove(&pdd->alloc_idr, bo->record.handle);
 	atomic64_sub(vram_size, &pdd->vram_usage);
 	bo->mem = NULL;
 }
@@ -79,36 +91,42 @@ static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *
 	return 0;
 }
 
-/* Takes the paths of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
+/* What was created is bound when it is complete: others import what they find. */
+static int kfd_criu_bind_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+{
+	int ret = criu_session_bind(plan->session, bo->record.object_id,
+				    &bo->mem->bo->tbo.base);
+
+	bo->bound = !ret;
+	return ret;
+}
+
+/*
+ * Takes the paths of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or AMDKFD_IOC_IMPORT_DMABUF, and
+ * AMDKFD_IOC_MAP_MEMORY_TO_GPU.
+ */
 static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
-	void *object;
+	struct drm_gem_object *found;
 	int ret;
 
-	ret = criu_session_claim(plan->session, bo->record.object_id, &kfd_criu_gem_ops, &object);
+	ret = kfd_criu_find_object(plan, bo, &found);
 	if (ret)
 		return ret;
-	if (object) {
-		kfd_criu_gem_ops.put(object);
-		criu_refuse(plan->call, "BO %u:%u was restored before, by another file",
-			    bo->record.gpu_id, bo->record.handle);
-		return -EOPNOTSUPP;
+	if (found) {
+		ret = kfd_criu_take_bo(plan, bo, found);
+		drm_gem_object_put(found);
+	} else {
+		ret = kfd_criu_alloc_bo(bo);
+		if (!ret)
+			ret = kfd_criu_bind_bo(plan, bo);
+		if (ret)
+			criu_session_forget(plan->session, bo->record.object_id);
 	}
-	ret = kfd_criu_alloc_bo(bo);
-	if (ret)
-		goto err_forget;
-	ret = kfd_criu_map_bo(plan, bo);
-	if (ret)
-		goto err_free;
-	ret = criu_session_bind(plan->session, bo->record.object_id, &bo->mem->bo->tbo.base);
-	if (ret)
-		goto err_free;
-	return 0;
-
-err_free:
-	kfd_criu_free_bo(plan, bo);
-err_forget:
-	criu_session_forget(plan->session, bo->record.object_id);
+	if (!ret)
+		ret = kfd_criu_name_bo(bo);
+	if (!ret)
+		ret = kfd_criu_map_bo(plan, bo);
 	return ret;
 }
 
@@ -131,28 +149,41 @@ static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-/**
- * kfd_criu_apply_bos() - allocate and map the BOs
- * @plan: the plan; its GPUs are restored
- *
- * Return: 0 or what the two ioctls return.
- */
-int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
+/* Allocations, or imports, which may be of what is allocated here. */
+static int kfd_criu_apply_bos_of(struct kfd_criu_plan *plan, u32 flags)
 {
 	u32 i;
 	int ret;
 
 	for (i = 0; i < plan->num_bos; i++) {
-		ret = kfd_criu_apply_bo(plan, &plan->bos[i]);
+		struct kfd_criu_plan_bo *bo = &plan->bos[i];
+
+		if ((bo->record.flags & KFD_CRIU_BO_IMPORTED) != flags)
+			continue;
+		ret = kfd_criu_apply_bo(plan, bo);
 		if (ret) {
 			criu_refuse(plan->call, "BO %u:%u (%llu bytes): cannot restore: %d",
-				    plan->bos[i].record.gpu_id, plan->bos[i].record.handle,
-				    plan->bos[i].record.size, ret);
+				    bo->record.gpu_id, bo->record.handle, bo->record.size, ret);
 			return ret;
 		}
-		plan->bos_done = i + 1;
 	}
-	return kfd_criu_sync_bos(plan);
+	return 0;
+}
+
+/**
+ * kfd_criu_apply_bos() - allocate or import the BOs, and map them
+ * @plan: the plan; its GPUs are restored
+ *
+ * Return: 0 or what the ioctls return; -EBADMSG, -ENODEV, -EBADFD if the session has
+ * something else for a BO, or lacks it.
+ */
+int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
+{
+	int ret = kfd_criu_apply_bos_of(plan, 0);
+
+	if (!ret)
+		ret = kfd_criu_apply_bos_of(plan, KFD_CRIU_BO_IMPORTED);
+	return ret ? ret : kfd_criu_sync_bos(plan);
 }
 
 /**
@@ -161,10 +192,14 @@ int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
  */
 void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
 {
-	for (; plan->bos_done; plan->bos_done--) {
-		struct kfd_criu_plan_bo *bo = &plan->bos[plan->bos_done - 1];
+	u32 i;
 
-		criu_session_forget(plan->session, bo->record.object_id);
+	for (i = plan->num_bos; i--;) {
+		struct kfd_criu_plan_bo *bo = &plan->bos[i];
+
+		if (bo->bound)
+			criu_session_forget(plan->session, bo->record.object_id);
+		bo->bound = false;
 		kfd_criu_free_bo(plan, bo);
 	}
 }

@@ -31,6 +31,7 @@ int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 static const char *kfd_criu_bo_fault(const struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
+	const bool imported = record->flags & KFD_CRIU_BO_IMPORTED;
 	const u32 flags = record->alloc_flags;
 	struct kfd_node *node = bo->device->pdd->dev;
 
@@ -38,8 +39,11 @@ static const char *kfd_criu_bo_fault(const struct kfd_criu_plan_bo *bo)
 		return "bad id or handle";
 	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
 		return "flags of several kinds of BO";
+	if (imported && !(flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT)))
+		return "imported, but of a kind that cannot be";
 	if (record->domain != kfd_criu_bo_domain(flags) ||
-	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) != kfd_criu_bo_table_flags(flags))
+	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) !=
+	    (kfd_criu_bo_table_flags(flags) | (imported ? AMDGPU_CRIU_BO_IMPORTED : 0)))
 		return "domain or flags do not fit its kind";
 	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48) ||
 	    !PAGE_ALIGNED(record->va) || record->va > BIT_ULL(57))
@@ -90,9 +94,10 @@ static int kfd_criu_check_bo_here(struct kfd_criu_plan *plan, const struct kfd_c
 	const u32 flags = record->alloc_flags;
 	struct kfd_node *node = bo->device->pdd->dev;
 
-	if (flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) {
-		criu_refuse(plan->call, "BO %u:%u: unknown flags %#x", record->gpu_id,
-			    record->handle, flags);
+	if ((flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) ||
+	    (record->flags & ~KFD_CRIU_BO_IMPORTED) || record->pad) {
+		criu_refuse(plan->call, "BO %u:%u: unknown flags %#x, %#x", record->gpu_id,
+			    record->handle, flags, record->flags);
 		return -EOPNOTSUPP;
 	}
 	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) && (flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) &&
@@ -154,8 +159,10 @@ static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
 	return ret;
 }
 
+/* A process may import what it allocated, and the same thing twice. */
 static int kfd_criu_check_bo_ids(struct kfd_criu_plan *plan)
 {
+	u32 num_allocated = 0;
 	u64 *ids;
 	u32 i;
 	int ret;
@@ -167,9 +174,10 @@ static int kfd_criu_check_bo_ids(struct kfd_criu_plan *plan)
 		ids[i] = MAKE_HANDLE(plan->bos[i].record.gpu_id, plan->bos[i].record.handle);
 	ret = kfd_criu_plan_check_unique(plan, "BO handle", ids, plan->num_bos);
 	for (i = 0; !ret && i < plan->num_bos; i++)
-		ids[i] = plan->bos[i].record.object_id;
+		if (!(plan->bos[i].record.flags & KFD_CRIU_BO_IMPORTED))
+			ids[num_allocated++] = plan->bos[i].record.object_id;
 	if (!ret)
-		ret = kfd_criu_plan_check_unique(plan, "BO object", ids, plan->num_bos);
+		ret = kfd_criu_plan_check_unique(plan, "BO object", ids, num_allocated);
 	kvfree(ids);
 	return ret;
 }

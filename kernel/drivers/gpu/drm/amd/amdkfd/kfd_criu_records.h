@@ -104,19 +104,25 @@ struct kfd_criu_device_record {
 	__u64 scratch_va;
 };
 
+/* kfd_criu_bo_record.flags */
+#define KFD_CRIU_BO_IMPORTED BIT(0) /* of AMDKFD_IOC_IMPORT_DMABUF */
+
 /**
- * struct kfd_criu_bo_record - a BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU
- * @object_id: id in the session
+ * struct kfd_criu_bo_record - a BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, or imported
+ * @object_id: id in the session; several BOs have the same if all but one of them
+ *	are imports
  * @size: bytes of the BO
  * @va: GPU virtual address, 0 if it has none
  * @user_addr: userptr: where in the process
  * @mmap_offset: offset for mmap(), ~0 if it cannot be mapped
- * @gpu_id: GPU that it was allocated on
+ * @gpu_id: GPU that it was allocated on, or imported for
  * @handle: low half of its handle
  * @alloc_flags: KFD_IOC_ALLOC_MEM_FLAGS_*
  * @table_flags: AMDGPU_CRIU_BO_* as in the BO table
  * @domain: AMDGPU_CRIU_DOMAIN_*
  * @num_mapped: GPUs that it is mapped on
+ * @flags: KFD_CRIU_BO_*
+ * @pad: 0
  *
  * Tail: __u32 gpu_id[num_mapped].
  */
@@ -132,6 +138,8 @@ struct kfd_criu_bo_record {
 	__u32 table_flags;
 	__u32 domain;
 	__u32 num_mapped;
+	__u32 flags;
+	__u32 pad;
 };
 
 /**

@@ -21,6 +21,7 @@ help:
 	@echo 'make check-debug  the guest rung in a kernel with KASAN, lockdep, kmemleak and more'
 	@echo 'make series    the kernel patches as mails: outgoing/7.2    (BUILD=1: builds after each)'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
+	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'
 	@echo 'make clean     removes what was built, keeps the lab; make distclean: the lab too'
 
 .PHONY: demo vm
@@ -60,10 +61,14 @@ series: lab
 install: module host
 	@scripts/install '$(DESTDIR)' $(if $(filter 1,$(WITH_DISPLAY)),7.2-display,7.2)
 
+.PHONY: deb
+deb: lab
+	@scripts/deb
+
 .PHONY: clean distclean
 clean:
 	rm -rf build/release build/test build/fuzz build/module build/kbuild build/stage build/install \
-	  build/series build/results outgoing
+	  build/series build/results build/deb outgoing
 distclean: clean
 	@scripts/lab --remove
 	rm -rf build

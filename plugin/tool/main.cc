@@ -10,6 +10,7 @@ int main(int argc, char** argv) try {
       "images.");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Print the help of all commands");
+  app.set_version_flag("--version", "amdgpu-criu " AMDGPU_CRIU_VERSION);
   bool json = false;
   std::string directory;
   CLI::App* check = app.add_subcommand(

@@ -9,9 +9,7 @@ kbuild_series() {
   local objects=$TOP/build/kbuild/series-$BASE-$1
   shift
   mkdir -p "$objects"
-  # The variable given here takes the place of Kbuild's own.
-  make -C "/usr/src/linux-headers-$(<"$LAB/kernel-release")" M="$TOP" MO="$objects" STAGED=1 \
-    "criu-stage=${BUILD_STAGE#"$TOP/"}" --no-print-directory -j"$(nproc)" "$@"
+  kbuild "$BASE" "${BUILD_STAGE#"$TOP/"}" "$objects" "$@"
 }
 
 # What is neither changed by a patch nor compiled here is not copied.

@@ -73,7 +73,7 @@ staged_paths() {
 
 # checkpatch --strict of each mail; what it says and is no fault is in checkpatch.known.
 series_checkpatch() {
-  local mail rc said=$WORK/checkpatch
+  local mail rc said=$WORK/checkpatch like known
   : >"$said"
   for mail in "$MAILS"/*.patch; do
     [[ $mail != */0000-* ]] || continue
@@ -85,15 +85,18 @@ series_checkpatch() {
       return 1
     }
   done
-  "$TOP/scripts/lib/series-known.py" "$SERIES/checkpatch.known" "$WORK/patches" "$said"
+  like=$(awk '$1 == "like" { print $2 }' "$SERIES/order")
+  known=$OURS/kernel/base/${like:-$BASE}/series/checkpatch.known
+  "$TOP/scripts/lib/series-known.py" "$known" "$WORK/patches" "$said"
 }
 
 # kernel-doc of every file of ours, warnings being errors.
 series_kernel_doc() {
-  local list
+  local list script=$BASE_SOURCE/scripts/kernel-doc language=python3
   mapfile -t list < <(cut -f1 "$WORK/new-files" | grep '^\(drivers\|include\)/')
+  ! head -n 1 "$script" | grep -q perl || language=perl
   cd "$WORK/fresh" || return
-  python3 "$BASE_SOURCE/scripts/kernel-doc" -none -Wall -Werror "${list[@]}"
+  "$language" "$script" -none -Wall -Werror "${list[@]}"
 }
 
 # The selftests build in a kernel tree, with lib.mk, as ordinary ones do.

@@ -28,8 +28,56 @@ class Patch:
     whole_hook: Hook = None
 
 
+class Outline:
+    """Lines of the file `order`, by patch: "patch NAME [before NAME]" begins one. "like BASE" begins
+    with those of another base; then "also NAME" goes on with one, "without NAME" takes one away."""
+
+    def __init__(self, path):
+        self.like = None  # directory of the other base's series
+        self.patches = {}  # name -> [(where, words)]
+        current = None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            where, words = f"{path.parts[-3]}/{path.name}:{number}", line.split("#")[0].split()
+            if not words:
+                continue
+            if words[0] in ("like", "patch", "also", "without"):
+                current = getattr(self, f"on_{words[0]}")(where, path, *words[1:])
+            elif current is None:
+                raise Fault(f"{where}: {words[0]} belongs to no patch")
+            else:
+                current.append((where, words))
+
+    def on_like(self, where, path, base):
+        if self.patches:
+            raise Fault(f"{where}: like comes first")
+        self.like = path.parents[2] / base / "series"
+        self.patches = Outline(self.like / "order").patches
+
+    def on_patch(self, where, _path, name, *place):
+        if name in self.patches:
+            raise Fault(f"{where}: two patches {name}")
+        later = {}
+        if place:
+            if place[0] != "before" or place[1:2] != (place[-1],) or place[1] not in self.patches:
+                raise Fault(f"{where}: want patch NAME [before NAME]")
+            names = list(self.patches)
+            later = {after: self.patches.pop(after) for after in names[names.index(place[1]):]}
+        self.patches[name] = []
+        self.patches.update(later)
+        return self.patches[name]
+
+    def on_also(self, where, _path, name):
+        if name not in self.patches:
+            raise Fault(f"{where}: there is no patch {name}")
+        return self.patches[name]
+
+    def on_without(self, where, _path, name):
+        if not self.patches.pop(name, None):
+            raise Fault(f"{where}: there is no patch {name}")
+
+
 class Order:
-    """The file `order`: lines "patch NAME", "hook NAME [PATH]" and "file PATTERN"."""
+    """The patches of an outline: their lines are "hook NAME [PATH]" and "file PATTERN"."""
 
     def __init__(self, path, hooks, new_files):
         self.path = path
@@ -37,22 +85,19 @@ class Order:
         self.new_files = new_files
         self.patches = []
         self.claimed = {}  # (hook name, path) or path -> name of the patch
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            words = line.split("#")[0].split()
-            if words:
-                self.line(f"{path.name}:{number}", words)
+        outline = Outline(path)
+        self.like = outline.like
+        for name, lines in outline.patches.items():
+            self.patches.append(Patch(name))
+            for where, words in lines:
+                self.line(where, words)
         self.check_complete()
 
     def line(self, where, words):
-        rules = {"patch": self.patch, "hook": self.hook, "file": self.file}
-        if words[0] not in rules or (words[0] != "patch" and not self.patches):
-            raise Fault(f"{where}: want patch NAME, hook NAME [PATH] or file PATTERN")
+        rules = {"hook": self.hook, "file": self.file}
+        if words[0] not in rules:
+            raise Fault(f"{where}: want hook NAME [PATH] or file PATTERN")
         rules[words[0]](where, *words[1:])
-
-    def patch(self, where, name):
-        if any(patch.name == name for patch in self.patches):
-            raise Fault(f"{where}: two patches {name}")
-        self.patches.append(Patch(name))
 
     def claim(self, where, key):
         if key in self.claimed:
@@ -162,7 +207,7 @@ class Series:
         self.top = top
         self.repository, self.commit = history
         self.series = top / "kernel/base" / base / "series"
-        self.new_files = read_new_files(top)
+        self.new_files = read_new_files(top, base)
         self.hooks = read_hooks([self.series.parent / "hooks", self.series / "hooks"])
         self.order = Order(self.series / "order", self.hooks, self.new_files)
         self.tree = Tree(tree, source)
@@ -182,12 +227,17 @@ class Series:
         raise Fault("authors and dates come from git, but here is no commit")
 
     def message_path(self, patch):
-        text = self.series / f"{patch.name}.txt"
+        text = self.text(f"{patch.name}.txt")
         if text.is_file():
             return text
         if patch.whole_hook:
             return patch.whole_hook.path
         raise Fault(f"{text}: missing, and patch {patch.name} is not a hook patch alone")
+
+    def text(self, name):
+        """A file of this base, or of the one that it is like."""
+        own = self.series / name
+        return self.order.like / name if self.order.like and not own.is_file() else own
 
     def present_objects(self):
         return {path.stem for path in self.tree.root.rglob("*.c")}

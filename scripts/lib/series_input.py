@@ -65,13 +65,14 @@ def files_below(directory):
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
-def read_new_files(top):
+def read_new_files(top, base):
     """Path in the kernel tree -> our file."""
     new = {"include/uapi/drm/amdgpu_criu.h": top / "uapi/drm/amdgpu_criu.h"}
-    # As scripts/stage takes them.
-    for path in files_below(top / "kernel/drivers"):
-        if path.suffix in (".c", ".h") and "_test." not in path.name:
-            new[str(path.relative_to(top / "kernel"))] = path
+    # As scripts/stage takes them: those of the base last.
+    for root in (top / "kernel", top / "kernel/base" / base):
+        for path in files_below(root / "drivers"):
+            if path.suffix in (".c", ".h") and "_test." not in path.name:
+                new[str(path.relative_to(root))] = path
     for path in files_below(top / "kernel/Documentation"):
         new[str(path.relative_to(top / "kernel"))] = path
     for path in files_below(top / "selftests/amdgpu_criu"):

@@ -238,7 +238,7 @@ struct amdgpu_criu_device {
 #define AMDGPU_CRIU_BO_DOORBELL (1U << 2)
 #define AMDGPU_CRIU_BO_MMIO (1U << 3) /* HDP flush page (mmio-remap) */
 #define AMDGPU_CRIU_BO_SHARED (1U << 4) /* known to more than one file or process */
-#define AMDGPU_CRIU_BO_IMPORTED (1U << 5) /* allocated on another device than the file's */
+#define AMDGPU_CRIU_BO_IMPORTED (1U << 5) /* RESTORE only finds it: see EXPORTED */
 
 /* amdgpu_criu_bo.domain */
 #define AMDGPU_CRIU_DOMAIN_NONE 0 /* doorbell, mmio-remap */
@@ -347,6 +347,10 @@ struct amdgpu_criu_resume {
  * Descriptors are made one at a time, so that a process with ten thousand BOs
  * needs ten thousand descriptors neither at dump nor at restore. Works from any
  * process that holds the session.
+ *
+ * A BO with AMDGPU_GEM_CREATE_VM_ALWAYS_VALID can be imported, too, but only by a
+ * render-node file that DMABUF was called on (by another: EPERM), and while the session
+ * is open.
  */
 struct amdgpu_criu_dmabuf {
 	__s32 session_fd;
@@ -375,6 +379,14 @@ struct amdgpu_criu_dmabuf {
  *
  * Descriptors of one dma-buf become descriptors of one dma-buf again, and the one
  * that PRIME_HANDLE_TO_FD gives for the object's handles is that one.
+ *
+ * A BO with AMDGPU_CRIU_BO_IMPORTED in a table is one that the file did not allocate on
+ * its own GPU: on a render node a BO of another GPU, on /dev/kfd one that came by
+ * AMDKFD_IOC_IMPORT_DMABUF. RESTORE of that file finds it in the session, or says
+ * EBADFD. To have it there whoever is restored first, describe such a BO at dump by
+ * EXPORTED of what DMABUF gives; and at restore, before RESTORE of the file, call
+ * EXPORTED on a render node of the GPU that takes the place of @bo's gpu_id. The
+ * descriptor that comes out may be closed: the session holds the object.
  */
 struct amdgpu_criu_exported {
 	__s32 session_fd;

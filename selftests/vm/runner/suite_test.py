@@ -2,7 +2,7 @@
 import unittest
 
 from .lab import Failure
-from .suite import Suite, parse, plan
+from .suite import add_epilogue, parse, plan, Suite
 
 
 def suite(name: str, *boots: str, common: str = "") -> Suite:
@@ -66,6 +66,14 @@ class PlanTest(unittest.TestCase):
         guests = plan([suite("a", "", ""), suite("b", "", "gpus = 1", "")])
         self.assertEqual([[s.title for s in g.steps] for g in guests],
                          [["a/b0", "b/b0"], ["a/b1"], ["b/b1"], ["b/b2"]])
+
+    def test_an_epilogue_ends_every_guest(self) -> None:
+        guests = plan([suite("a", "gpus = 1", "gpus = 2")])
+        add_epilogue(guests, "/payload/last word", 7)
+        for number, guest in enumerate(guests, 1):
+            last = guest.steps[-1]
+            self.assertEqual((last.title, last.command, last.timeout, last.hardware),
+                             (f"last/guest-{number}", "/payload/last word", 7, guest.hardware))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 import unittest
 
 from .lab import Failure
-from .suite import add_epilogue, parse, plan, Suite
+from .suite import Suite, add_epilogue, parse, plan
 
 
 def suite(name: str, *boots: str, common: str = "") -> Suite:

@@ -58,7 +58,9 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 		return ret;
 	args->abi_min = AMDGPU_CRIU_ABI;
 	args->abi_max = AMDGPU_CRIU_ABI;
-	args->features = IS_ENABLED(CONFIG_HSA_AMD) ? AMDGPU_CRIU_FEATURE_KFD : 0;
+	args->features = AMDGPU_CRIU_FEATURE_RENDER;
+	if (IS_ENABLED(CONFIG_HSA_AMD))
+		args->features |= AMDGPU_CRIU_FEATURE_KFD;
 	args->blob_format = CRIU_BLOB_FORMAT;
 	args->num_records = schema->num_records;
 	if (!room)
@@ -130,35 +132,16 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
 	return args->fd < 0 ? args->fd : 0;
 }
 
-static int amdgpu_criu_not_carried(struct criu_call *call, void *data)
-{
-	criu_refuse(call, "state of render nodes is not carried by this kernel");
-	return -EOPNOTSUPP;
-}
-
 static const struct criu_op amdgpu_criu_render_ops[] = {
 	AMDGPU_CRIU_OP(QUERY, amdgpu_criu_query, struct amdgpu_criu_query, pad),
 	AMDGPU_CRIU_OP(SESSION, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, amdgpu_criu_not_carried,
-		       struct amdgpu_criu_process_info, blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, amdgpu_criu_not_carried, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP(UNPAUSE, amdgpu_criu_not_carried, struct amdgpu_criu_unpause, flags),
-	AMDGPU_CRIU_OP(RESTORE, amdgpu_criu_not_carried, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP(RESUME, amdgpu_criu_not_carried, struct amdgpu_criu_resume, pad),
+	AMDGPU_CRIU_OP(PROCESS_INFO, amdgpu_criu_process_info, struct amdgpu_criu_process_info,
+		       blob_size),
+	AMDGPU_CRIU_OP(CHECKPOINT, amdgpu_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
+	AMDGPU_CRIU_OP(UNPAUSE, amdgpu_criu_unpause, struct amdgpu_criu_unpause, flags),
+	AMDGPU_CRIU_OP(RESTORE, amdgpu_criu_restore, struct amdgpu_criu_state, bo_stride),
+	AMDGPU_CRIU_OP(RESUME, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
-};
-
-static const struct criu_record_desc amdgpu_criu_render_records[] = {
-	CRIU_RECORD_IDENTITY_ROW,
-	CRIU_RECORD_END_ROW,
-};
-
-const struct criu_blob_schema amdgpu_criu_render_schema = {
-	.driver = AMDGPU_CRIU_DRIVER,
-	.node = AMDGPU_CRIU_NODE_RENDER,
-	.page_size = PAGE_SIZE,
-	.num_records = ARRAY_SIZE(amdgpu_criu_render_records),
-	.records = amdgpu_criu_render_records,
 };
 
 static const struct criu_node amdgpu_criu_render_node = {

@@ -12,6 +12,7 @@
 #include "criu_ioctl.h"
 #include "criu_session.h"
 
+struct amdgpu_device;
 struct drm_device;
 struct drm_file;
 
@@ -47,6 +48,8 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
+
+u32 kfd_criu_gpu_id(struct amdgpu_device *adev);
 
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 

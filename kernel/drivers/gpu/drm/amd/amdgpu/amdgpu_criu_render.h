@@ -4,13 +4,13 @@
  *
  *   amdgpu_criu_node.c     the ioctl: operations
  *   amdgpu_criu_gate.c     lets no other call on a file begin
- *   amdgpu_criu_file.c     PROCESS_INFO, UNPAUSE: who is paused, what is refused
+ *   amdgpu_criu_pause.c    PROCESS_INFO, UNPAUSE: whose file it is, who has it paused
  *   amdgpu_criu_dump.c     CHECKPOINT: walks the nouns, writes the blob
  *   amdgpu_criu_plan.c     RESTORE, first pass: the blob becomes a checked plan
  *   amdgpu_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all;
  *                          RESUME
  *   amdgpu_criu_<noun>.c   one kind of object each: drain, dump, parse, check,
- *                          apply, undo
+ *                          apply, undo; the noun "file" is what is there once
  *   amdgpu_criu_object.c   one BO known to several files: who creates it
  *   amdgpu_criu_handles.c  numbers of handles
  *   amdgpu_criu_table.c    arrays of the caller, with their strides
@@ -34,12 +34,25 @@ struct amdgpu_fpriv;
 struct dma_fence;
 struct drm_file;
 struct drm_gem_object;
+struct mm_struct;
 struct task_struct;
 
 extern const struct criu_blob_schema amdgpu_criu_render_schema;
 
-/* A BO in a session, whatever node it came through: &struct drm_gem_object. */
-extern const struct criu_object_ops amdgpu_criu_bo_ops;
+/* A file that a session holds: &struct drm_file. */
+extern const struct criu_client_ops amdgpu_criu_file_ops;
+
+/**
+ * struct amdgpu_criu_dump_object - a BO that the file has
+ * @gem: GEM object of the file's device, with a reference
+ * @id: in the session, once it was asked for
+ * @handle: its lowest handle, 0 if it has none
+ */
+struct amdgpu_criu_dump_object {
+	struct drm_gem_object *gem;
+	u64 id;
+	u32 handle;
+};
 
 /**
  * struct amdgpu_criu_dump - one walk over a paused file
@@ -48,11 +61,15 @@ extern const struct criu_object_ops amdgpu_criu_bo_ops;
  * @file: the file; its gate is closed and the gate's lock held
  * @fpriv: the driver's side of @file
  * @task: leader of the process in whose memory its userptrs are
+ * @mm: that memory, with a reference to its users
+ * @objects: BOs of the file, in the order of their addresses
+ * @in_order: the same in the order of their handles
+ * @num_objects: entries at @objects
+ * @objects_room: room at @objects
  * @session: who gives object ids; NULL in the size pass
  * @writer: of the blob; without a buffer in the size pass
  * @bos: table for the caller, NULL in the size pass
  * @num_bos: entries so far
- * @room: entries at @bos
  */
 struct amdgpu_criu_dump {
 	struct criu_call *call;
@@ -60,12 +77,24 @@ struct amdgpu_criu_dump {
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
 	struct task_struct *task;
+	struct mm_struct *mm;
+	struct amdgpu_criu_dump_object *objects;
+	struct amdgpu_criu_dump_object **in_order;
+	u32 num_objects;
+	u32 objects_room;
 	struct criu_session *session;
 	struct criu_blob_writer writer;
 	struct amdgpu_criu_bo *bos;
 	u32 num_bos;
-	u32 room;
 };
+
+int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
+			  struct task_struct *task);
+void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump);
+int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump);
+void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump);
+struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
+							const struct drm_gem_object *gem);
 
 /*
  * Pause. Drains wait until @deadline (jiffies): 0; -ETIME, and the line in the log
@@ -75,10 +104,10 @@ struct amdgpu_criu_dump {
  */
 int amdgpu_criu_process_info(struct criu_call *call, void *args);
 int amdgpu_criu_unpause(struct criu_call *call, void *args);
+struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
-int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 
@@ -86,6 +115,9 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size);
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 
+int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *home,
+			     struct amdgpu_criu_object_record *record,
+			     struct amdgpu_criu_bo *entry);
 int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump);
@@ -193,6 +225,7 @@ struct amdgpu_criu_plan_syncobj {
  * @num_syncobjs: handles of syncobjs in the plan
  * @vmid_done: done: the reserved VMID
  * @handles_done: handles that are there
+ * @mappings_done: mappings that are there
  * @ctxs_done: contexts that are there
  * @bo_lists_done: BO lists that are there
  * @syncobjs_done: handles of syncobjs that are there
@@ -222,6 +255,7 @@ struct amdgpu_criu_plan {
 
 	bool vmid_done;
 	u32 handles_done;
+	u32 mappings_done;
 	u32 ctxs_done;
 	u32 bo_lists_done;
 	u32 syncobjs_done;
@@ -262,6 +296,7 @@ int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan);
+int amdgpu_criu_put_objects(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args);
 int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan);
@@ -272,20 +307,21 @@ int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan);
 
 /*
- * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c), and what makes one object of
- * a BO that several files know (amdgpu_criu_object.c).
+ * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c, _userptr.c), and what makes one
+ * object of a BO that several files know (amdgpu_criu_object.c, _object_apply.c).
  *
- * amdgpu_criu_object_home() follows imports to the GEM object that the session knows
- * the BO by; NULL if another driver exported it. amdgpu_criu_object_get() finds the
- * BO of a plan in the session or has amdgpu_criu_create_bo() create it, and sets gem
- * and bound.
+ * amdgpu_criu_object_get() finds the BO of a plan in the session or has
+ * amdgpu_criu_create_bo() create it; amdgpu_criu_object_handle() makes a GEM handle.
  */
-struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem);
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
 void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
+int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
+			      struct amdgpu_criu_plan_object *object, u32 *handle);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
+u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev);
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
 			  struct drm_gem_object **gem);
+int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

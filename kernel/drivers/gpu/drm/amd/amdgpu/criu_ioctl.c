@@ -56,8 +56,13 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 	return error;
 }
 
-/* The file of another process is only for its tracer. */
-static int criu_check_owner(struct task_struct *task)
+/**
+ * criu_check_owner() - is it the caller's own process, or one that it traces?
+ * @task: leader of the process
+ *
+ * Return: 0; -EBADF; -ESRCH if all threads of the process are gone.
+ */
+int criu_check_owner(struct task_struct *task)
 {
 	struct task_struct *tracer;
 	int ret = -EBADF;

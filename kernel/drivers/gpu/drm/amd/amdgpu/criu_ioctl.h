@@ -105,6 +105,7 @@ struct criu_node {
 };
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);
+int criu_check_owner(struct task_struct *task);
 int criu_check_capable(struct task_struct *task);
 int criu_call_put_args(struct criu_call *call);
 int criu_call_new_fd(struct criu_call *call, struct file *file);

@@ -9,6 +9,19 @@
 #include "kfd_criu_driver.h"
 #include "kfd_topology.h"
 
+/**
+ * kfd_criu_gpu_id() - number of a GPU, for the render node
+ * @adev: the GPU
+ *
+ * Return: id of its first node, 0 if KFD does not drive it.
+ */
+u32 kfd_criu_gpu_id(struct amdgpu_device *adev)
+{
+	const struct kfd_dev *kfd = adev->kfd.dev;
+
+	return adev->kfd.init_complete && kfd->num_nodes ? kfd->nodes[0]->id : 0;
+}
+
 static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
 {
 	u32 flags = 0;

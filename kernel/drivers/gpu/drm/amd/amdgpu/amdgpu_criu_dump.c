@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * CHECKPOINT: the state of a paused file into a table and a blob.
+ */
+#include <drm/drm_file.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_gate.h"
+#include "amdgpu_criu_render.h"
+
+/* One walk: the size pass and the write pass are the same calls. */
+static int amdgpu_criu_dump_walk(struct amdgpu_criu_dump *dump, void *buf, size_t room,
+				 size_t *size)
+{
+	static int (* const nouns[])(struct amdgpu_criu_dump *dump) = {
+		amdgpu_criu_dump_file,
+		amdgpu_criu_dump_objects,
+		amdgpu_criu_dump_handles,
+		amdgpu_criu_dump_mappings,
+		amdgpu_criu_dump_ctxs,
+		amdgpu_criu_dump_bo_lists,
+		amdgpu_criu_dump_syncobjs,
+	};
+	u32 i;
+	int ret;
+
+	dump->num_bos = 0;
+	criu_writer_init(&dump->writer, &amdgpu_criu_render_schema, buf, room);
+	for (i = 0; i < ARRAY_SIZE(nouns); i++) {
+		ret = nouns[i](dump);
+		if (ret)
+			return ret;
+	}
+	return criu_writer_finish(&dump->writer, size);
+}
+
+/**
+ * amdgpu_criu_dump_sizes() - find the objects, and size pass
+ * @dump: of a paused file
+ * @blob_size: out
+ *
+ * Return: 0, and the counts are in @dump; or the error of the first object that
+ * cannot be carried.
+ */
+int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size)
+{
+	int ret = amdgpu_criu_find_objects(dump);
+
+	return ret ? ret : amdgpu_criu_dump_walk(dump, NULL, 0, blob_size);
+}
+
+/* Is there room for all that the size pass found? The counts go to the caller in any case. */
+static int amdgpu_criu_dump_fits(const struct amdgpu_criu_dump *dump, size_t blob_size,
+				 struct amdgpu_criu_state *args)
+{
+	bool fits = args->num_bos >= dump->num_bos && args->blob_size >= blob_size;
+
+	args->num_devices = 0;
+	args->num_bos = dump->num_bos;
+	args->blob_size = blob_size;
+	return fits ? 0 : -ENOSPC;
+}
+
+static int amdgpu_criu_dump_alloc(struct amdgpu_criu_dump *dump, size_t blob_size, void **blob)
+{
+	dump->bos = kvcalloc(dump->num_bos, sizeof(*dump->bos), GFP_KERNEL_ACCOUNT);
+	*blob = kvmalloc(blob_size, GFP_KERNEL_ACCOUNT);
+	return (dump->num_bos && !dump->bos) || !*blob ? -ENOMEM : 0;
+}
+
+/* Both passes under one hold of the lock. What was found waits in kernel buffers. */
+static int amdgpu_criu_dump_locked(struct amdgpu_criu_dump *dump, struct criu_session *session,
+				   struct amdgpu_criu_state *args, void **blob)
+{
+	size_t blob_size;
+	int ret;
+
+	ret = amdgpu_criu_dump_sizes(dump, &blob_size);
+	if (!ret)
+		ret = amdgpu_criu_dump_fits(dump, blob_size, args);
+	if (!ret)
+		ret = amdgpu_criu_dump_alloc(dump, blob_size, blob);
+	if (ret)
+		return ret;
+	dump->session = session;
+	return amdgpu_criu_dump_walk(dump, *blob, blob_size, &blob_size);
+}
+
+static int amdgpu_criu_dump_put(struct amdgpu_criu_dump *dump,
+				const struct amdgpu_criu_state *args, const void *blob)
+{
+	u32 i;
+	int ret;
+
+	if (copy_to_user(u64_to_user_ptr(args->blob), blob, args->blob_size))
+		return -EFAULT;
+	for (i = 0; i < dump->num_bos; i++) {
+		ret = amdgpu_criu_table_put(args->bos, i, args->bo_stride, &dump->bos[i],
+					    sizeof(dump->bos[i]));
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* The process that PROCESS_INFO named, with a reference. */
+static struct task_struct *amdgpu_criu_paused_task(struct criu_session *session,
+						   struct drm_file *file)
+{
+	struct amdgpu_fpriv *fpriv = file->driver_priv;
+	struct task_struct *task;
+
+	if (criu_session_held(session, file))
+		return ERR_PTR(-EBADFD);
+	task = fpriv->criu_gate->task;
+	return get_task_struct(task);
+}
+
+static int amdgpu_criu_dump_task(struct criu_call *call, struct criu_session *session,
+				 struct amdgpu_criu_state *args, struct task_struct *task)
+{
+	struct amdgpu_criu_dump dump;
+	void *blob = NULL;
+	int ret;
+
+	ret = amdgpu_criu_dump_init(&dump, call, task);
+	if (ret)
+		return ret;
+	ret = mutex_lock_interruptible(&dump.fpriv->criu_gate->lock);
+	if (!ret) {
+		ret = criu_session_held(session, dump.file);
+		if (!ret)
+			ret = amdgpu_criu_dump_locked(&dump, session, args, &blob);
+		mutex_unlock(&dump.fpriv->criu_gate->lock);
+	}
+	if (!ret)
+		ret = amdgpu_criu_dump_put(&dump, args, blob);
+	kvfree(dump.bos);
+	kvfree(blob);
+	amdgpu_criu_dump_fini(&dump);
+	return ret == -EINTR ? -ERESTARTSYS : ret;
+}
+
+static int amdgpu_criu_checkpoint_in(struct criu_call *call, struct criu_session *session,
+				     struct amdgpu_criu_state *args)
+{
+	struct drm_file *file = call->client;
+	struct amdgpu_fpriv *fpriv = file->driver_priv;
+	struct task_struct *leader = call->task;
+	struct task_struct *task;
+	int ret;
+
+	mutex_lock(&fpriv->criu_gate->lock);
+	task = amdgpu_criu_paused_task(session, file);
+	mutex_unlock(&fpriv->criu_gate->lock);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	ret = amdgpu_criu_dump_task(call, session, args, task);
+	call->task = leader;
+	put_task_struct(task);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_checkpoint() - CHECKPOINT
+ * @call: the call
+ * @args: &struct amdgpu_criu_state
+ *
+ * Return: 0; -ENOSPC, with what is needed in @args; other errors as in the uapi
+ * header.
+ */
+int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
+{
+	struct amdgpu_criu_state *state = args;
+	struct criu_session *session;
+	int ret;
+
+	ret = amdgpu_criu_state_check(state);
+	if (ret)
+		return ret;
+	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	ret = amdgpu_criu_checkpoint_in(call, session, state);
+	criu_session_put(session);
+	return ret;
+}

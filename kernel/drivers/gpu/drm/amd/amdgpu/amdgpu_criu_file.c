@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The file as a whole: its GPU, what belongs to its VM, and what of it cannot be
+ * carried.
+ */
+#include <drm/drm_file.h>
+#include <linux/dma-resv.h>
+#include <linux/xarray.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_render.h"
+#include "amdgpu_ids.h"
+#include "amdgpu_vm.h"
+
+static int amdgpu_criu_refuse_state(struct criu_call *call, const char *what)
+{
+	criu_refuse(call, "cannot carry: %s", what);
+	return -EOPNOTSUPP;
+}
+
+/* Sessions of video engines before VCN: their firmware keeps what no ioctl can set. */
+static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
+{
+	const struct amdgpu_device *adev = dump->adev;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
+		if (adev->uvd.filp[i] == dump->file)
+			return true;
+	for (i = 0; i < ARRAY_SIZE(adev->vce.filp); i++)
+		if (adev->vce.filp[i] == dump->file)
+			return true;
+	return false;
+}
+
+/**
+ * amdgpu_criu_file_carriable() - is there anything that a blob cannot hold?
+ * @dump: with the file
+ *
+ * Single objects are looked at when they are dumped.
+ *
+ * Return: 0, or -EOPNOTSUPP and a line in the log.
+ */
+int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
+{
+	if (!drm_is_render_client(dump->file))
+		return amdgpu_criu_refuse_state(dump->call, "a file of a card node");
+	if (!xa_empty(&dump->fpriv->userq_mgr.userq_xa))
+		return amdgpu_criu_refuse_state(dump->call, "user queues");
+	if (amdgpu_criu_has_video(dump))
+		return amdgpu_criu_refuse_state(dump->call, "sessions of UVD or VCE");
+	return 0;
+}
+
+/**
+ * amdgpu_criu_drain_vm() - wait for what was submitted in the file's VM
+ * @dump: with the file
+ * @deadline: jiffies
+ *
+ * Every submission leaves its fence with the page directory, also one whose context
+ * was freed since.
+ *
+ * Return: 0; -ETIME and a line in the log; -ERESTARTSYS.
+ */
+int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	long ret;
+
+	ret = dma_resv_wait_timeout(dump->fpriv->vm.root.bo->tbo.base.resv, DMA_RESV_USAGE_READ,
+				    true, max(1L, (long)(deadline - jiffies)));
+	if (ret > 0)
+		return 0;
+	if (ret)
+		return ret;
+	criu_refuse(dump->call, "the GPU does not come to the end of what was submitted");
+	return -ETIME;
+}
+
+/**
+ * amdgpu_criu_device_of() - number that records of the session know a GPU by
+ * @adev: the GPU
+ *
+ * Return: its PCI location, as in amdgpu_criu_file_record.device.
+ */
+u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
+{
+	return (u64)pci_domain_nr(adev->pdev->bus) << 16 | pci_dev_id(adev->pdev);
+}
+
+/**
+ * amdgpu_criu_gpu_id() - number that KFD, and the topology in sysfs, know a GPU by
+ * @adev: the GPU; of one with partitions: the first
+ *
+ * Return: the number, 0 if KFD does not drive the GPU.
+ */
+u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev)
+{
+	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_gpu_id(adev) : 0;
+}
+
+/* The part of the address space that is the process's: see amdgpu_gem_va_ioctl(). */
+static u64 amdgpu_criu_va_end(const struct amdgpu_device *adev)
+{
+	return adev->vm_manager.max_pfn * AMDGPU_GPU_PAGE_SIZE - AMDGPU_VA_RESERVED_TOP;
+}
+
+static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,
+				      struct amdgpu_criu_file_record *record)
+{
+	*record = (struct amdgpu_criu_file_record) {
+		.gpu_id = amdgpu_criu_gpu_id(adev),
+		.device = amdgpu_criu_device_of(adev),
+		.gc_version = amdgpu_ip_version(adev, GC_HWIP, 0),
+		.sdma_version = amdgpu_ip_version(adev, SDMA0_HWIP, 0),
+		.vcn_version = amdgpu_ip_version(adev, VCN_HWIP, 0),
+		.gb_addr_config = adev->gfx.config.gb_addr_config,
+		.va_end = amdgpu_criu_va_end(adev),
+	};
+	if (fpriv->vm.is_compute_context)
+		record->flags |= AMDGPU_CRIU_FILE_VM_COMPUTE;
+	if (fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)])
+		record->flags |= AMDGPU_CRIU_FILE_RESERVED_VMID;
+}
+
+/**
+ * amdgpu_criu_dump_file() - write the record of the file
+ * @dump: where to
+ *
+ * Return: 0.
+ */
+int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump)
+{
+	struct amdgpu_criu_file_record record;
+
+	amdgpu_criu_describe_file(dump->adev, dump->fpriv, &record);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_FILE, &record);
+	return 0;
+}
+
+static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *what, u64 is,
+			     u64 was)
+{
+	if (is == was)
+		return true;
+	criu_refuse(plan->call, "this GPU does not fit: %s is %#llx, was %#llx", what, is, was);
+	return false;
+}
+
+/**
+ * amdgpu_criu_check_file() - does the GPU fit, and is its VM as it must be?
+ * @plan: with the record and the file
+ *
+ * Return: 0; -EOPNOTSUPP; -ENODEV; -EBADFD if KFD has to restore its part first, or
+ * had none.
+ */
+int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
+{
+	const struct amdgpu_criu_file_record *was = &plan->file_record;
+	struct amdgpu_criu_file_record now;
+
+	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID)) {
+		criu_refuse(plan->call, "file: unknown flags %#x", was->flags);
+		return -EOPNOTSUPP;
+	}
+	amdgpu_criu_describe_file(plan->adev, plan->fpriv, &now);
+	if (!amdgpu_criu_same(plan, "graphics IP version", now.gc_version, was->gc_version) ||
+	    !amdgpu_criu_same(plan, "SDMA IP version", now.sdma_version, was->sdma_version) ||
+	    !amdgpu_criu_same(plan, "video IP version", now.vcn_version, was->vcn_version) ||
+	    !amdgpu_criu_same(plan, "tiling configuration", now.gb_addr_config,
+			      was->gb_addr_config) ||
+	    !amdgpu_criu_same(plan, "end of the address space", now.va_end, was->va_end))
+		return -ENODEV;
+	if (!((now.flags ^ was->flags) & AMDGPU_CRIU_FILE_VM_COMPUTE))
+		return 0;
+	criu_refuse(plan->call, was->flags & AMDGPU_CRIU_FILE_VM_COMPUTE ?
+		    "its VM was KFD's: restore the process's /dev/kfd first, with this file" :
+		    "its VM is KFD's, and was not");
+	return -EBADFD;
+}
+
+/**
+ * amdgpu_criu_apply_file() - restore what belongs to the VM as a whole
+ * @plan: the plan
+ *
+ * Takes the path of DRM_AMDGPU_VM.
+ *
+ * Return: 0 or what the ioctl returns.
+ */
+int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
+{
+	int ret;
+
+	if (!(plan->file_record.flags & AMDGPU_CRIU_FILE_RESERVED_VMID))
+		return 0;
+	ret = amdgpu_vmid_alloc_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
+	if (ret) {
+		criu_refuse(plan->call, "another file has the reserved VMID: %d", ret);
+		return ret;
+	}
+	plan->vmid_done = true;
+	return 0;
+}
+
+/**
+ * amdgpu_criu_undo_file() - undo amdgpu_criu_apply_file()
+ * @plan: the plan
+ */
+void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan)
+{
+	if (plan->vmid_done)
+		amdgpu_vmid_free_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
+	plan->vmid_done = false;
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BOs that the file has, and its GEM handles. The contents are not in the blob: user
+ * space copies them through the dma-buf of each.
+ */
+#include <drm/drm_device.h>
+#include <drm/drm_file.h>
+#include <linux/bsearch.h>
+#include <linux/dma-buf.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "amdgpu.h"
+#include "amdgpu_amdkfd.h"
+#include "amdgpu_criu_gem.h"
+#include "amdgpu_criu_object.h"
+#include "amdgpu_object.h"
+
+#define AMDGPU_CRIU_NO_OFFSET (~0ULL)
+
+/* The next handle from *@handle on, with a reference to its object. */
+static struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
+{
+	struct drm_gem_object *gem;
+
+	spin_lock(&file->table_lock);
+	gem = idr_get_next(&file->object_idr, handle);
+	if (gem)
+		drm_gem_object_get(gem);
+	spin_unlock(&file->table_lock);
+	return gem;
+}
+
+/* The reference to @gem is taken over. */
+static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem,
+				  u32 handle)
+{
+	struct amdgpu_criu_dump_object *objects = dump->objects;
+	u32 room = dump->objects_room;
+
+	if (dump->num_objects == room) {
+		room = room ? room * 2 : 64;
+		objects = kvrealloc(objects, room * sizeof(*objects), GFP_KERNEL_ACCOUNT);
+		if (!objects) {
+			drm_gem_object_put(gem);
+			return -ENOMEM;
+		}
+		dump->objects = objects;
+		dump->objects_room = room;
+	}
+	objects[dump->num_objects++] = (struct amdgpu_criu_dump_object) {
+		.gem = gem,
+		.handle = handle,
+	};
+	return 0;
+}
+
+static int amdgpu_criu_see_listed(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem)
+{
+	drm_gem_object_get(gem);
+	return amdgpu_criu_add_object(dump, gem, 0);
+}
+
+/* By object, and for each the one with the lowest handle first, those without last. */
+static int amdgpu_criu_cmp_gem(const void *a, const void *b)
+{
+	const struct amdgpu_criu_dump_object *x = a, *y = b;
+
+	if (x->gem != y->gem)
+		return x->gem < y->gem ? -1 : 1;
+	return x->handle - 1 < y->handle - 1 ? -1 : x->handle - 1 > y->handle - 1;
+}
+
+static int amdgpu_criu_cmp_handle(const void *a, const void *b)
+{
+	const struct amdgpu_criu_dump_object *const *x = a, *const *y = b;
+
+	if ((*x)->handle != (*y)->handle)
+		return (*x)->handle - 1 < (*y)->handle - 1 ? -1 : 1;
+	return (*x)->gem < (*y)->gem ? -1 : (*x)->gem > (*y)->gem;
+}
+
+/* Each object once; and in the order of their handles, so that dumps are alike. */
+static int amdgpu_criu_sort_objects(struct amdgpu_criu_dump *dump)
+{
+	struct amdgpu_criu_dump_object *objects = dump->objects;
+	u32 i, num = 0;
+
+	sort(objects, dump->num_objects, sizeof(*objects), amdgpu_criu_cmp_gem, NULL);
+	for (i = 0; i < dump->num_objects; i++) {
+		if (num && objects[num - 1].gem == objects[i].gem)
+			drm_gem_object_put(objects[i].gem);
+		else
+			objects[num++] = objects[i];
+	}
+	dump->num_objects = num;
+	dump->in_order = kvcalloc(num, sizeof(*dump->in_order), GFP_KERNEL_ACCOUNT);
+	if (num && !dump->in_order)
+		return -ENOMEM;
+	for (i = 0; i < num; i++)
+		dump->in_order[i] = &objects[i];
+	sort(dump->in_order, num, sizeof(*dump->in_order), amdgpu_criu_cmp_handle, NULL);
+	return 0;
+}
+
+/**
+ * amdgpu_criu_find_objects() - find the BOs of a file, for what follows
+ * @dump: with the file; its objects are dropped by amdgpu_criu_drop_objects()
+ *
+ * A BO has a handle, or a BO list holds it. Mappings go with the last handle.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
+{
+	struct drm_gem_object *gem;
+	int handle, ret = 0;
+
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++)
+		ret = amdgpu_criu_add_object(dump, gem, handle);
+	if (!ret)
+		ret = amdgpu_criu_see_listed_bos(dump, amdgpu_criu_see_listed);
+	if (!ret)
+		ret = amdgpu_criu_sort_objects(dump);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_drop_objects() - drop what amdgpu_criu_find_objects() found
+ * @dump: the walk
+ */
+void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
+{
+	u32 i;
+
+	for (i = 0; i < dump->num_objects; i++)
+		drm_gem_object_put(dump->objects[i].gem);
+	kvfree(dump->objects);
+	kvfree(dump->in_order);
+	dump->objects = NULL;
+	dump->in_order = NULL;
+	dump->num_objects = 0;
+	dump->objects_room = 0;
+}
+
+static int amdgpu_criu_cmp_key(const void *key, const void *b)
+{
+	const struct amdgpu_criu_dump_object *object = b;
+
+	return key < (const void *)object->gem ? -1 : key > (const void *)object->gem;
+}
+
+/**
+ * amdgpu_criu_dump_object() - one of the BOs of a file
+ * @dump: with its objects
+ * @gem: GEM object of the file's device
+ *
+ * Return: the BO, or NULL if the file does not have it.
+ */
+struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
+							const struct drm_gem_object *gem)
+{
+	if (!dump->num_objects)
+		return NULL;
+	return bsearch(gem, dump->objects, dump->num_objects, sizeof(*dump->objects),
+		       amdgpu_criu_cmp_key);
+}
+
+/**
+ * amdgpu_criu_dump_object_id() - id of a BO of the file in the session
+ * @dump: with its objects
+ * @gem: GEM object of the file's device
+ * @id: out; 0 in the size pass
+ *
+ * Return: 0; -ENOMEM; -EOPNOTSUPP for a BO that the file does not have.
+ */
+int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id)
+{
+	struct amdgpu_criu_dump_object *object = amdgpu_criu_dump_object(dump, gem);
+
+	*id = 0;
+	if (!object)
+		return -EOPNOTSUPP;
+	if (dump->session && !object->id) {
+		int ret = amdgpu_criu_object_id(dump->session, gem, &object->id);
+
+		if (ret)
+			return ret;
+	}
+	*id = object->id;
+	return 0;
+}
+
+/**
+ * amdgpu_criu_object_domain() - domain of the BO table
+ * @record: of the BO
+ *
+ * Return: AMDGPU_CRIU_DOMAIN_*.
+ */
+u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
+{
+	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		return AMDGPU_CRIU_DOMAIN_CPU;
+	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS)
+		return AMDGPU_CRIU_DOMAIN_NONE;
+	if (record->preferred_domains & AMDGPU_GEM_DOMAIN_VRAM)
+		return AMDGPU_CRIU_DOMAIN_VRAM;
+	return AMDGPU_CRIU_DOMAIN_GTT;
+}
+
+/**
+ * amdgpu_criu_object_table_flags() - flags of the BO table, but for those that tell of
+ *	other files
+ * @record: of the BO
+ *
+ * Return: AMDGPU_CRIU_BO_*.
+ */
+u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record)
+{
+	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		return AMDGPU_CRIU_BO_USERPTR;
+	if (record->preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL)
+		return AMDGPU_CRIU_BO_DOORBELL;
+	/* GDS, GWS and OA are given out anew for each submission. */
+	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS)
+		return 0;
+	return AMDGPU_CRIU_BO_CONTENTS;
+}
+
+/**
+ * amdgpu_criu_object_entry() - the BO table's entry for a record
+ * @record: the record
+ * @entry: to be filled, but for @new_mmap_offset, which is 0
+ */
+void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
+			      struct amdgpu_criu_bo *entry)
+{
+	*entry = (struct amdgpu_criu_bo) {
+		.object_id = record->object_id,
+		.size = record->size,
+		.mmap_offset = record->mmap_offset,
+		.gpu_id = record->gpu_id,
+		.handle = record->handle,
+		.domain = record->domain,
+		.flags = record->table_flags,
+	};
+}
+
+/**
+ * amdgpu_criu_object_offset() - offset for mmap() of a BO
+ * @gem: GEM object of the file's device
+ *
+ * Return: as AMDGPU_GEM_MMAP tells it; ~0 if the BO cannot be mapped.
+ */
+u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
+{
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
+
+	if ((bo->flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS) ||
+	    amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
+		return AMDGPU_CRIU_NO_OFFSET;
+	return amdgpu_bo_mmap_offset(bo);
+}
+
+static const char *amdgpu_criu_userptr_fault(const struct amdgpu_criu_dump *dump,
+					     struct amdgpu_bo *bo)
+{
+	if (!amdgpu_ttm_tt_get_usermm(bo->tbo.ttm) && !amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
+		return NULL;
+	if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
+		return "a userptr at address 0";
+	if (!amdgpu_criu_userptr_mm(bo))
+		return "a userptr that was never attached";
+	return amdgpu_criu_userptr_mm(bo) == dump->mm ? NULL : "a userptr of another process";
+}
+
+static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,
+					struct amdgpu_bo *bo)
+{
+	if (bo->flags & AMDGPU_GEM_CREATE_ENCRYPTED)
+		return "an encrypted BO";
+	if (bo->tbo.type == ttm_bo_type_kernel)
+		return "a BO of the kernel";
+	return amdgpu_criu_userptr_fault(dump, bo);
+}
+
+static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
+				    const struct amdgpu_criu_dump_object *object,
+				    struct drm_gem_object *home)
+{
+	const char *fault = "a BO of another driver";
+
+	if (home)
+		fault = amdgpu_criu_bo_fault(dump, gem_to_amdgpu_bo(home));
+	if (!fault)
+		return 0;
+	if (object->handle)
+		criu_refuse(dump->call, "cannot carry: %s (handle %u)", fault, object->handle);
+	else
+		criu_refuse(dump->call, "cannot carry: %s (in a BO list)", fault);
+	return -EOPNOTSUPP;
+}
+
+/* In the units in which DRM_AMDGPU_GEM_CREATE takes it. */
+static u32 amdgpu_criu_alignment(const struct amdgpu_bo *bo)
+{
+	const u32 alignment = bo->tbo.page_alignment;
+
+	return bo->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS ? alignment :
+	       alignment << PAGE_SHIFT;
+}
+
+static void amdgpu_criu_describe_userptr(struct amdgpu_bo *bo,
+					 struct amdgpu_criu_object_record *record)
+{
+	if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
+		return;
+	amdgpu_ttm_tt_get_userptr(&bo->tbo, &record->user_addr);
+	record->user_flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
+	record->flags |= AMDGPU_CRIU_OBJECT_USERPTR;
+}
+
+/* How the BO is known outside of the file. */
+static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
+					 struct amdgpu_criu_object_record *record)
+{
+	struct drm_gem_object *gem = &bo->tbo.base;
+
+	if (bo->kfd_bo) {
+		record->flags |= AMDGPU_CRIU_OBJECT_KFD;
+		record->kfd_flags = bo->kfd_bo->alloc_flags;
+		record->kfd_va = bo->kfd_bo->va;
+	}
+	if (bo->tbo.pin_count)
+		record->flags |= AMDGPU_CRIU_OBJECT_PINNED;
+	mutex_lock(&gem->dev->object_name_lock);
+	if (gem->dma_buf) {
+		record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
+		if (gem->dma_buf->file->f_mode & FMODE_WRITE)
+			record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
+	}
+	if (gem->handle_count > 1)
+		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
+	mutex_unlock(&gem->dev->object_name_lock);
+}
+
+/* With the BO reserved. */
+static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
+				    struct amdgpu_criu_object_record *record)
+{
+	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
+
+	record->size = amdgpu_bo_size(bo);
+	record->device = amdgpu_criu_device_of(adev);
+	record->gpu_id = amdgpu_criu_gpu_id(adev);
+	/* Others are the driver's own marks, which it sets again when it needs them. */
+	record->create_flags = bo->flags & AMDGPU_GEM_CREATE_SETTABLE_MASK;
+	record->alignment = amdgpu_criu_alignment(bo);
+	record->preferred_domains = bo->preferred_domains;
+	record->allowed_domains = bo->allowed_domains;
+	if (bo->tbo.resource)
+		record->placement = amdgpu_mem_type_to_domain(bo->tbo.resource->mem_type);
+	amdgpu_bo_get_tiling_flags(bo, &record->tiling_flags);
+	amdgpu_bo_get_metadata(bo, NULL, 0, &record->metadata_size, &record->metadata_flags);
+	amdgpu_criu_describe_userptr(bo, record);
+	record->domain = amdgpu_criu_object_domain(record);
+	record->table_flags |= amdgpu_criu_object_table_flags(record);
+}
+
+/**
+ * amdgpu_criu_write_object() - write the record of a BO, and its entry of the table
+ * @writer: where to
+ * @home: GEM object that the session knows the BO by
+ * @record: with the fields that depend on the file, and the id
+ * @entry: to be filled, or NULL
+ *
+ * Return: 0 or -ERESTARTSYS.
+ */
+int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *home,
+			     struct amdgpu_criu_object_record *record,
+			     struct amdgpu_criu_bo *entry)
+{
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(home);
+	void *tail;
+	int ret;
+
+	amdgpu_criu_describe_sharing(bo, record);
+	ret = amdgpu_bo_reserve(bo, false);
+	if (ret)
+		return ret;
+	amdgpu_criu_describe_bo(bo, record);
+	criu_writer_record(writer, AMDGPU_CRIU_RECORD_OBJECT, record);
+	tail = criu_writer_tail(writer, record->metadata_size);
+	if (tail)
+		amdgpu_bo_get_metadata(bo, tail, record->metadata_size, NULL, NULL);
+	amdgpu_bo_unreserve(bo);
+	if (entry)
+		amdgpu_criu_object_entry(record, entry);
+	return 0;
+}
+
+static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
+				struct amdgpu_criu_dump_object *object)
+{
+	struct drm_gem_object *home = amdgpu_criu_object_home(object->gem);
+	struct amdgpu_criu_object_record record = { .handle = object->handle };
+	int ret;
+
+	ret = amdgpu_criu_bo_carriable(dump, object, home);
+	if (!ret)
+		ret = amdgpu_criu_dump_object_id(dump, object->gem, &record.object_id);
+	if (ret)
+		return ret;
+	if (home != object->gem)
+		record.table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
+	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
+	ret = amdgpu_criu_write_object(&dump->writer, home, &record,
+				       dump->bos ? &dump->bos[dump->num_bos] : NULL);
+	dump->num_bos++;
+	return ret;
+}
+
+/**
+ * amdgpu_criu_dump_objects() - write the BOs of the file
+ * @dump: where to, with its objects
+ *
+ * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM; -ERESTARTSYS.
+ */
+int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
+{
+	u32 i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < dump->num_objects; i++)
+		ret = amdgpu_criu_dump_one(dump, dump->in_order[i]);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_dump_handles() - write the GEM handles of the file
+ * @dump: where to, with its objects
+ *
+ * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM.
+ */
+int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump)
+{
+	struct amdgpu_criu_handle_record record = {};
+	struct drm_gem_object *gem;
+	int handle, ret = 0;
+
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
+		if (handle > AMDGPU_CRIU_HANDLE_MAX) {
+			criu_refuse(dump->call, "cannot carry: GEM handle %d", handle);
+			ret = -EOPNOTSUPP;
+		} else {
+			ret = amdgpu_criu_dump_object_id(dump, gem, &record.object_id);
+		}
+		drm_gem_object_put(gem);
+		record.handle = handle;
+		if (!ret)
+			criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
+	}
+	return ret;
+}

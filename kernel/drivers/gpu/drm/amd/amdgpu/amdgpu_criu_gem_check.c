@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BOs and GEM handles of a blob: are they right, and right here?
+ */
+#include <linux/slab.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_gem.h"
+#include "amdgpu_object.h"
+
+/* What DRM_AMDGPU_GEM_METADATA takes. */
+#define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
+
+/**
+ * amdgpu_criu_parse_object() - take a record apart
+ * @plan: for the log
+ * @object: to be filled
+ * @record: the record
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
+			     struct amdgpu_criu_plan_object *object,
+			     struct criu_record *record)
+{
+	criu_record_get(record, &object->record, sizeof(object->record));
+	object->metadata = criu_record_tail(record, object->record.metadata_size);
+	if (object->record.metadata_size <= AMDGPU_CRIU_METADATA_MAX && object->metadata &&
+	    !criu_record_tail_end(record))
+		return 0;
+	criu_refuse(plan->call, "BO %llu: tail does not fit", object->record.object_id);
+	return -EBADMSG;
+}
+
+/* What DRM_AMDGPU_GEM_USERPTR checks. */
+static const char *amdgpu_criu_user_fault(const struct amdgpu_criu_object_record *record)
+{
+	const u32 known = AMDGPU_GEM_USERPTR_READONLY | AMDGPU_GEM_USERPTR_ANONONLY |
+			  AMDGPU_GEM_USERPTR_VALIDATE | AMDGPU_GEM_USERPTR_REGISTER;
+	const u32 flags = record->user_flags;
+
+	if (!(record->flags & AMDGPU_CRIU_OBJECT_USERPTR))
+		return record->user_addr || flags ? "user address, but no userptr" : NULL;
+	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		return "userptr with flags of another kind of BO";
+	if (!record->user_addr || !PAGE_ALIGNED(record->user_addr) ||
+	    record->user_addr >= TASK_SIZE || record->size > TASK_SIZE - record->user_addr)
+		return "bad user address";
+	if (flags & ~known || !(flags & (AMDGPU_GEM_USERPTR_READONLY |
+					 AMDGPU_GEM_USERPTR_REGISTER)))
+		return "bad flags of a userptr";
+	if (record->preferred_domains != AMDGPU_GEM_DOMAIN_GTT ||
+	    record->allowed_domains != AMDGPU_GEM_DOMAIN_GTT)
+		return "userptr in another domain";
+	return NULL;
+}
+
+/* Special domains stand alone; others follow one from the other as the driver sets them. */
+static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_record *record)
+{
+	const u32 preferred = record->preferred_domains;
+	const u32 special = preferred & AMDGPU_CRIU_SPECIAL_DOMAINS;
+	u32 allowed = preferred;
+
+	if (preferred & ~(AMDGPU_CRIU_SPECIAL_DOMAINS | AMDGPU_CRIU_NORMAL_DOMAINS) ||
+	    (special && preferred != special) || hweight32(special) > 1)
+		return "bad domains";
+	if (special && record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		return "always valid, and not memory";
+	if (preferred == AMDGPU_GEM_DOMAIN_VRAM)
+		allowed |= record->allowed_domains & AMDGPU_GEM_DOMAIN_GTT;
+	if (record->allowed_domains != allowed)
+		return "allowed domains that do not follow from the preferred ones";
+	if (hweight32(record->placement) > 1 ||
+	    record->placement & ~(special | AMDGPU_CRIU_NORMAL_DOMAINS))
+		return "bad placement";
+	return NULL;
+}
+
+static const char *amdgpu_criu_table_fault(const struct amdgpu_criu_object_record *record)
+{
+	const u32 sharing = AMDGPU_CRIU_BO_SHARED | AMDGPU_CRIU_BO_IMPORTED;
+
+	if (record->domain != amdgpu_criu_object_domain(record) ||
+	    (record->table_flags & ~sharing) != amdgpu_criu_object_table_flags(record))
+		return "entry of the BO table does not fit its kind";
+	return NULL;
+}
+
+/* What DRM_AMDGPU_GEM_CREATE checks, and that the fields agree. */
+static const char *amdgpu_criu_object_fault(const struct amdgpu_criu_object_record *record)
+{
+	const char *fault;
+
+	if (!record->object_id)
+		return "no id";
+	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48))
+		return "bad size";
+	fault = amdgpu_criu_domain_fault(record);
+	if (!fault)
+		fault = amdgpu_criu_user_fault(record);
+	if (!fault)
+		fault = amdgpu_criu_table_fault(record);
+	return fault;
+}
+
+/* Things that are right in themselves, but not here. */
+static int amdgpu_criu_check_object_here(struct amdgpu_criu_plan *plan,
+					 const struct amdgpu_criu_object_record *record)
+{
+	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
+
+	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS) {
+		criu_refuse(plan->call, "BO %llu: unknown flags %#x, %#llx", record->object_id,
+			    record->flags, record->create_flags);
+		return -EOPNOTSUPP;
+	}
+	if (record->flags & AMDGPU_CRIU_OBJECT_KFD) {
+		criu_refuse(plan->call, "BO %llu: was allocated by KFD", record->object_id);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+static int amdgpu_criu_check_object(struct amdgpu_criu_plan *plan,
+				    const struct amdgpu_criu_object_record *record)
+{
+	const char *fault = amdgpu_criu_object_fault(record);
+
+	if (!fault)
+		return amdgpu_criu_check_object_here(plan, record);
+	criu_refuse(plan->call, "BO %llu: %s", record->object_id, fault);
+	return -EBADMSG;
+}
+
+/* Makes it possible to look them up. */
+static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
+{
+	struct criu_id_set *set = &plan->object_ids;
+	u64 duplicate;
+	u32 i;
+
+	set->room = plan->num_objects;
+	set->ids = kvcalloc(plan->num_objects, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
+	if (plan->num_objects && !set->ids)
+		return -ENOMEM;
+	for (i = 0; i < plan->num_objects; i++)
+		criu_id_set_add(set, plan->objects[i].record.object_id, i);
+	if (!criu_id_set_seal(set, &duplicate))
+		return 0;
+	criu_refuse(plan->call, "BO %llu is there twice", duplicate);
+	return -EBADMSG;
+}
+
+/**
+ * amdgpu_criu_plan_object() - BO of the plan by its id
+ * @plan: its BOs are checked
+ * @object_id: the id
+ *
+ * Return: the BO, or NULL.
+ */
+struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
+							u64 object_id)
+{
+	const struct criu_id *id = criu_id_set_find(&plan->object_ids, object_id);
+
+	return id ? &plan->objects[id->index] : NULL;
+}
+
+/* The table that user space has worked with must be the one of this blob. */
+static int amdgpu_criu_check_object_table(struct amdgpu_criu_plan *plan,
+					  const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_bo entry, expected;
+	u32 i;
+	int ret;
+
+	if (args->num_bos != plan->num_objects) {
+		criu_refuse(plan->call, "table of %u BOs for a blob of %u", args->num_bos,
+			    plan->num_objects);
+		return -EBADMSG;
+	}
+	for (i = 0; i < plan->num_objects; i++) {
+		ret = amdgpu_criu_table_get(args->bos, i, args->bo_stride, &entry, sizeof(entry));
+		if (ret)
+			return ret;
+		amdgpu_criu_object_entry(&plan->objects[i].record, &expected);
+		expected.new_mmap_offset = entry.new_mmap_offset;
+		if (!memcmp(&entry, &expected, sizeof(entry)))
+			continue;
+		criu_refuse(plan->call, "BO %u: table and record do not agree", i);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_check_objects() - are the BOs right, and the table the caller's?
+ * @plan: with the records; its file is checked
+ * @args: the caller's table
+ *
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM; -EFAULT, -E2BIG for the table.
+ */
+int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
+			      const struct amdgpu_criu_state *args)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_objects; i++) {
+		ret = amdgpu_criu_check_object(plan, &plan->objects[i].record);
+		if (ret)
+			return ret;
+	}
+	ret = amdgpu_criu_check_object_ids(plan);
+	if (!ret)
+		ret = amdgpu_criu_check_object_table(plan, args);
+	return ret;
+}
+
+static int amdgpu_criu_check_handle(struct amdgpu_criu_plan *plan,
+				    struct amdgpu_criu_plan_handle *handle)
+{
+	const struct amdgpu_criu_handle_record *record = &handle->record;
+	const char *fault = NULL;
+
+	handle->object = amdgpu_criu_plan_object(plan, record->object_id);
+	if (!record->handle || record->handle > AMDGPU_CRIU_HANDLE_MAX || record->pad)
+		fault = "bad number";
+	else if (!handle->object)
+		fault = "of no BO";
+	else if (!handle->object->record.handle || handle->object->record.handle > record->handle)
+		fault = "not the one that the record of its BO names";
+	if (!fault)
+		return 0;
+	criu_refuse(plan->call, "GEM handle %u: %s", record->handle, fault);
+	return -EBADMSG;
+}
+
+/* The one that the record of a BO names must be among them. */
+static int amdgpu_criu_check_named_handles(struct amdgpu_criu_plan *plan)
+{
+	u32 i, named = 0, found = 0;
+
+	for (i = 0; i < plan->num_objects; i++)
+		named += !!plan->objects[i].record.handle;
+	for (i = 0; i < plan->num_handles; i++)
+		found += plan->handles[i].object->record.handle == plan->handles[i].record.handle;
+	if (named == found)
+		return 0;
+	criu_refuse(plan->call, "a BO names a GEM handle that is not there");
+	return -EBADMSG;
+}
+
+/**
+ * amdgpu_criu_check_handles() - are the GEM handles right?
+ * @plan: with the records; its BOs are checked
+ *
+ * Return: 0; -EBADMSG.
+ */
+int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_handles; i++) {
+		ret = amdgpu_criu_check_handle(plan, &plan->handles[i]);
+		if (ret)
+			return ret;
+	}
+	ret = amdgpu_criu_sort_numbers(plan->call, "GEM handle", plan->handles, plan->num_handles,
+				       sizeof(*plan->handles));
+	if (!ret)
+		ret = amdgpu_criu_check_named_handles(plan);
+	return ret;
+}

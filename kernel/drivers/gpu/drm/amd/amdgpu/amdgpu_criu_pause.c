@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * PROCESS_INFO and UNPAUSE: whose file it is, and who has it paused.
+ */
+#include <drm/drm_file.h>
+#include <linux/fdtable.h>
+#include <linux/file.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_gate.h"
+#include "amdgpu_criu_render.h"
+
+/* For calls under way and for what was submitted; a hung job is reset before. */
+#define AMDGPU_CRIU_PAUSE_TIME (20 * HZ)
+
+/* A client of a session is a &struct drm_file, and lives as its struct file does. */
+static void amdgpu_criu_file_get(void *client)
+{
+	struct drm_file *file = client;
+
+	get_file(file->filp);
+}
+
+static void amdgpu_criu_file_put(void *client)
+{
+	struct drm_file *file = client;
+
+	fput(file->filp);
+}
+
+static void amdgpu_criu_file_let_go(struct criu_session *session, void *client)
+{
+	struct drm_file *file = client;
+	struct amdgpu_fpriv *fpriv = file->driver_priv;
+	struct amdgpu_criu_gate *gate = fpriv->criu_gate;
+
+	mutex_lock(&gate->lock);
+	if (!criu_session_release(session, file))
+		amdgpu_criu_gate_open(gate);
+	mutex_unlock(&gate->lock);
+}
+
+/*
+ * A file that a session holds has its gate closed: by a session of kind CHECKPOINT
+ * from PROCESS_INFO to UNPAUSE, of kind RESTORE from RESTORE to RESUME.
+ */
+const struct criu_client_ops amdgpu_criu_file_ops = {
+	.get = amdgpu_criu_file_get,
+	.put = amdgpu_criu_file_put,
+	.let_go = amdgpu_criu_file_let_go,
+};
+
+static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int fd)
+{
+	return file == filp;
+}
+
+static bool amdgpu_criu_has_open(struct task_struct *task, struct file *filp)
+{
+	bool found = false;
+
+	task_lock(task);
+	if (task->files)
+		found = iterate_fd(task->files, 0, amdgpu_criu_is_file, filp);
+	task_unlock(task);
+	return found;
+}
+
+/**
+ * amdgpu_criu_process() - process that an operation on a file is about
+ * @call: the call; logs name the process from now on
+ * @nr: its number in the caller's pid namespace, 0: the caller
+ *
+ * A file may be open in several processes: the DRM core knows only who used it last.
+ *
+ * Return: leader of the process, with a reference; ERR_PTR(-EINVAL); ERR_PTR(-ESRCH);
+ * ERR_PTR(-EBADF) if the caller does not trace it, or it does not have the file open;
+ * ERR_PTR(-EPERM).
+ */
+struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
+{
+	struct task_struct *task;
+	struct pid *pid;
+	int ret;
+
+	if (nr < 0)
+		return ERR_PTR(-EINVAL);
+	if (!nr)
+		return get_task_struct(current->group_leader);
+	pid = find_get_pid(nr);
+	task = get_pid_task(pid, PIDTYPE_TGID);
+	put_pid(pid);
+	if (!task)
+		return ERR_PTR(-ESRCH);
+	ret = criu_check_owner(task);
+	if (!ret)
+		ret = criu_check_capable(task);
+	if (!ret && !amdgpu_criu_has_open(task, call->filp))
+		ret = -EBADF;
+	if (!ret)
+		return task;
+	put_task_struct(task);
+	return ERR_PTR(ret);
+}
+
+static int amdgpu_criu_drain(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	static int (* const drains[])(struct amdgpu_criu_dump *dump, unsigned long deadline) = {
+		amdgpu_criu_drain_vm,
+		amdgpu_criu_drain_ctxs,
+		amdgpu_criu_drain_syncobjs,
+	};
+	u32 i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < ARRAY_SIZE(drains); i++)
+		ret = drains[i](dump, deadline);
+	return ret;
+}
+
+static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_session *session,
+				    unsigned long deadline)
+{
+	struct amdgpu_criu_gate *gate = dump->fpriv->criu_gate;
+	int ret;
+
+	ret = criu_session_hold(session, dump->file, &amdgpu_criu_file_ops);
+	if (ret == -EALREADY)
+		return 0;
+	if (ret)
+		return ret;
+	ret = amdgpu_criu_gate_close(gate, deadline);
+	if (!ret)
+		return 0;
+	if (ret == -ETIME)
+		criu_refuse(dump->call, "a call on the file does not come to its end");
+	criu_session_release(session, dump->file);
+	return ret;
+}
+
+static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
+					   struct criu_session *session,
+					   struct amdgpu_criu_process_info *info)
+{
+	const unsigned long deadline = jiffies + AMDGPU_CRIU_PAUSE_TIME;
+	struct amdgpu_criu_gate *gate = dump->fpriv->criu_gate;
+	size_t blob_size;
+	int ret;
+
+	ret = amdgpu_criu_pause_locked(dump, session, deadline);
+	if (ret)
+		return ret;
+	ret = amdgpu_criu_file_carriable(dump);
+	if (!ret)
+		ret = amdgpu_criu_drain(dump, deadline);
+	if (!ret)
+		ret = amdgpu_criu_dump_sizes(dump, &blob_size);
+	if (ret) {
+		amdgpu_criu_gate_open(gate);
+		criu_session_release(session, dump->file);
+		return ret;
+	}
+	if (gate->task)
+		put_task_struct(gate->task);
+	gate->task = get_task_struct(dump->task);
+	info->pid = task_tgid_vnr(dump->task);
+	info->num_devices = 0;
+	info->num_bos = dump->num_bos;
+	info->num_queues = 0;
+	info->num_events = 0;
+	info->num_svm_ranges = 0;
+	info->blob_size = blob_size;
+	return 0;
+}
+
+/**
+ * amdgpu_criu_dump_init() - set up a walk over a file
+ * @dump: to be set up
+ * @call: the call
+ * @task: process in whose memory its userptrs are; logs name it from now on
+ *
+ * Return: 0, to be followed by amdgpu_criu_dump_fini(); -ESRCH if its memory is gone.
+ */
+int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
+			  struct task_struct *task)
+{
+	struct drm_file *file = call->client;
+
+	*dump = (struct amdgpu_criu_dump) {
+		.call = call,
+		.adev = drm_to_adev(file->minor->dev),
+		.file = file,
+		.fpriv = file->driver_priv,
+		.task = task,
+		.mm = get_task_mm(task),
+	};
+	call->task = task;
+	return dump->mm ? 0 : -ESRCH;
+}
+
+/**
+ * amdgpu_criu_dump_fini() - end a walk
+ * @dump: set up; the gate's lock is not held any more
+ */
+void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
+{
+	amdgpu_criu_drop_objects(dump);
+	mmput(dump->mm);
+}
+
+static int amdgpu_criu_process_info_of(struct criu_call *call, struct criu_session *session,
+				       struct amdgpu_criu_process_info *info,
+				       struct task_struct *task)
+{
+	struct amdgpu_criu_dump dump;
+	int ret;
+
+	ret = amdgpu_criu_dump_init(&dump, call, task);
+	if (ret)
+		return ret;
+	ret = mutex_lock_interruptible(&dump.fpriv->criu_gate->lock);
+	if (!ret) {
+		ret = amdgpu_criu_process_info_locked(&dump, session, info);
+		mutex_unlock(&dump.fpriv->criu_gate->lock);
+	}
+	amdgpu_criu_dump_fini(&dump);
+	return ret == -EINTR ? -ERESTARTSYS : ret;
+}
+
+/**
+ * amdgpu_criu_process_info() - PROCESS_INFO
+ * @call: the call
+ * @args: &struct amdgpu_criu_process_info
+ *
+ * Return: 0; errors as in the uapi header.
+ */
+int amdgpu_criu_process_info(struct criu_call *call, void *args)
+{
+	struct amdgpu_criu_process_info *info = args;
+	struct task_struct *leader = call->task;
+	struct criu_session *session;
+	struct task_struct *task;
+	int ret;
+
+	if (info->flags)
+		return -EINVAL;
+	session = criu_session_get(info->session_fd, CRIU_SESSION_CHECKPOINT);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	task = amdgpu_criu_process(call, info->pid);
+	if (IS_ERR(task)) {
+		criu_session_put(session);
+		return PTR_ERR(task);
+	}
+	ret = amdgpu_criu_process_info_of(call, session, info, task);
+	call->task = leader;
+	put_task_struct(task);
+	criu_session_put(session);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_unpause() - UNPAUSE
+ * @call: the call
+ * @args: &struct amdgpu_criu_unpause
+ *
+ * Return: 0; errors as in the uapi header.
+ */
+int amdgpu_criu_unpause(struct criu_call *call, void *args)
+{
+	const struct amdgpu_criu_unpause *unpause = args;
+	struct drm_file *file = call->client;
+	struct amdgpu_fpriv *fpriv = file->driver_priv;
+	struct criu_session *session;
+	int ret;
+
+	if (unpause->flags)
+		return -EINVAL;
+	session = criu_session_get(unpause->session_fd, CRIU_SESSION_CHECKPOINT);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	mutex_lock(&fpriv->criu_gate->lock);
+	ret = criu_session_release(session, file);
+	if (!ret)
+		amdgpu_criu_gate_open(fpriv->criu_gate);
+	mutex_unlock(&fpriv->criu_gate->lock);
+	criu_session_put(session);
+	return ret;
+}

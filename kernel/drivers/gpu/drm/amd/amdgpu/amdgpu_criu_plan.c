@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * First pass of a restore: the blob becomes a plan in which every reference leads
+ * somewhere, nothing is there twice, and what the ordinary ioctls would refuse is
+ * refused. Creates nothing.
+ */
+#include <drm/drm_gem.h>
+#include <linux/slab.h>
+
+#include "amdgpu_criu_render.h"
+
+static const struct criu_record_desc amdgpu_criu_render_records[] = {
+	CRIU_RECORD_IDENTITY_ROW,
+	CRIU_RECORD_END_ROW,
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_FILE, "file", struct amdgpu_criu_file_record, va_end, 1,
+		    1, 1, 0),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_OBJECT, "bo", struct amdgpu_criu_object_record,
+		    metadata_size, 1, 0, 0, CRIU_DESC_TAIL),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_HANDLE, "gem handle", struct amdgpu_criu_handle_record,
+		    object_id, 1, 0, 0, 0),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_MAPPING, "mapping", struct amdgpu_criu_mapping_record, pad,
+		    1, 0, 0, 0),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_CTX, "context", struct amdgpu_criu_ctx_record,
+		    num_entities, 1, 0, 0, CRIU_DESC_TAIL),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_BO_LIST, "bo list", struct amdgpu_criu_bo_list_record,
+		    num_entries, 1, 0, 0, CRIU_DESC_TAIL),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_SYNCOBJ, "syncobj", struct amdgpu_criu_syncobj_record, pad,
+		    1, 0, 0, 0),
+};
+
+const struct criu_blob_schema amdgpu_criu_render_schema = {
+	.driver = AMDGPU_CRIU_DRIVER,
+	.node = AMDGPU_CRIU_NODE_RENDER,
+	.page_size = PAGE_SIZE,
+	.num_records = ARRAY_SIZE(amdgpu_criu_render_records),
+	.records = amdgpu_criu_render_records,
+};
+
+/* Room for all records of a type; none is no error. */
+static void *amdgpu_criu_plan_room(const struct amdgpu_criu_plan *plan, u16 type, size_t size,
+				   u32 *num, int *ret)
+{
+	void *room;
+
+	*num = criu_blob_count(plan->blob, type);
+	if (!*num)
+		return NULL;
+	room = kvcalloc(*num, size, GFP_KERNEL_ACCOUNT);
+	if (!room) {
+		*num = 0;
+		*ret = -ENOMEM;
+	}
+	return room;
+}
+
+static int amdgpu_criu_plan_alloc(struct amdgpu_criu_plan *plan)
+{
+	int ret = 0;
+
+	plan->objects = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_OBJECT,
+					      sizeof(*plan->objects), &plan->num_objects, &ret);
+	plan->handles = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_HANDLE,
+					      sizeof(*plan->handles), &plan->num_handles, &ret);
+	plan->mappings = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_MAPPING,
+					       sizeof(*plan->mappings), &plan->num_mappings, &ret);
+	plan->ctxs = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_CTX, sizeof(*plan->ctxs),
+					   &plan->num_ctxs, &ret);
+	plan->bo_lists = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_BO_LIST,
+					       sizeof(*plan->bo_lists), &plan->num_bo_lists, &ret);
+	plan->syncobjs = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_SYNCOBJ,
+					       sizeof(*plan->syncobjs), &plan->num_syncobjs, &ret);
+	return ret;
+}
+
+/* Records with nothing but a fixed structure, which the plan's begins with. */
+static void amdgpu_criu_parse_simple(struct amdgpu_criu_plan *plan, u16 type, void *entries,
+				     size_t stride, size_t size)
+{
+	struct criu_record record = {};
+	u8 *entry = entries;
+
+	for (; criu_blob_next_of(plan->blob, type, &record); entry += stride)
+		criu_record_get(&record, entry, size);
+}
+
+static void amdgpu_criu_parse_all_simple(struct amdgpu_criu_plan *plan)
+{
+	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_FILE, &plan->file_record, 0,
+				 sizeof(plan->file_record));
+	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_HANDLE, plan->handles,
+				 sizeof(*plan->handles), sizeof(plan->handles->record));
+	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_MAPPING, plan->mappings,
+				 sizeof(*plan->mappings), sizeof(plan->mappings->record));
+	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_SYNCOBJ, plan->syncobjs,
+				 sizeof(*plan->syncobjs), sizeof(plan->syncobjs->record));
+}
+
+static int amdgpu_criu_parse_tailed(struct amdgpu_criu_plan *plan)
+{
+	struct criu_record record = {};
+	u32 object = 0, ctx = 0, list = 0;
+	int ret = 0;
+
+	while (!ret && criu_blob_next(plan->blob, &record)) {
+		switch (record.desc->type) {
+		case AMDGPU_CRIU_RECORD_OBJECT:
+			ret = amdgpu_criu_parse_object(plan, &plan->objects[object++], &record);
+			break;
+		case AMDGPU_CRIU_RECORD_CTX:
+			ret = amdgpu_criu_parse_ctx(plan, &plan->ctxs[ctx++], &record);
+			break;
+		case AMDGPU_CRIU_RECORD_BO_LIST:
+			ret = amdgpu_criu_parse_bo_list(plan, &plan->bo_lists[list++], &record);
+			break;
+		}
+	}
+	return ret;
+}
+
+static int amdgpu_criu_check_all(struct amdgpu_criu_plan *plan,
+				 const struct amdgpu_criu_state *args)
+{
+	static int (* const checks[])(struct amdgpu_criu_plan *plan) = {
+		amdgpu_criu_check_handles,
+		amdgpu_criu_check_mappings,
+		amdgpu_criu_check_ctxs,
+		amdgpu_criu_check_bo_lists,
+		amdgpu_criu_check_syncobjs,
+	};
+	u32 i;
+	int ret;
+
+	ret = amdgpu_criu_check_file(plan);
+	if (!ret)
+		ret = amdgpu_criu_check_objects(plan, args);
+	for (i = 0; !ret && i < ARRAY_SIZE(checks); i++)
+		ret = checks[i](plan);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_plan_make() - first pass
+ * @plan: with call, file, session and blob; the gate of the file is closed
+ * @args: of RESTORE, for the table
+ *
+ * Return: 0, and the plan can fail only for want of resources; or an error, which
+ * has been logged where it is the blob's. To be freed in either case.
+ */
+int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args)
+{
+	int ret;
+
+	if (args->num_devices) {
+		criu_refuse(plan->call, "table of %u GPUs for a render node", args->num_devices);
+		return -EBADMSG;
+	}
+	ret = amdgpu_criu_plan_alloc(plan);
+	if (ret)
+		return ret;
+	amdgpu_criu_parse_all_simple(plan);
+	ret = amdgpu_criu_parse_tailed(plan);
+	if (!ret)
+		ret = amdgpu_criu_check_all(plan, args);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_plan_free() - free a plan
+ * @plan: applied, undone, or never applied
+ */
+void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+
+	/* What was applied belongs to the handles and the session now. */
+	for (i = 0; i < plan->num_objects; i++)
+		if (plan->objects[i].gem)
+			drm_gem_object_put(plan->objects[i].gem);
+	kvfree(plan->object_ids.ids);
+	kvfree(plan->objects);
+	kvfree(plan->handles);
+	kvfree(plan->mappings);
+	kvfree(plan->ctxs);
+	kvfree(plan->bo_lists);
+	kvfree(plan->syncobjs);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * RESTORE: a plan is made of the blob, then applied, or all of it taken back. RESUME:
+ * the file is the process's again.
+ */
+#include <drm/drm_file.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_gate.h"
+#include "amdgpu_criu_render.h"
+
+/* For calls of the process that are under way. */
+#define AMDGPU_CRIU_CLOSE_TIME (5 * HZ)
+
+static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
+{
+	struct amdgpu_bo *root = fpriv->vm.root.bo;
+	bool has;
+
+	if (amdgpu_bo_reserve(root, true))
+		return true;
+	has = !list_empty(&fpriv->prt_va->valids) || !list_empty(&fpriv->prt_va->invalids);
+	amdgpu_bo_unreserve(root);
+	return has;
+}
+
+/* Nothing but the open file, and perhaps what KFD has in its VM? */
+static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
+{
+	struct amdgpu_fpriv *fpriv = plan->fpriv;
+
+	return idr_is_empty(&plan->file->object_idr) && xa_empty(&plan->file->syncobj_xa) &&
+	       idr_is_empty(&fpriv->ctx_mgr.ctx_handles) &&
+	       idr_is_empty(&fpriv->bo_list_handles) &&
+	       xa_empty(&fpriv->userq_mgr.userq_xa) &&
+	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
+}
+
+/* Takes back what was applied, in reverse. Whatever was not begun is passed over. */
+static void amdgpu_criu_undo(struct amdgpu_criu_plan *plan)
+{
+	amdgpu_criu_undo_syncobjs(plan);
+	amdgpu_criu_undo_bo_lists(plan);
+	amdgpu_criu_undo_ctxs(plan);
+	amdgpu_criu_undo_mappings(plan);
+	amdgpu_criu_undo_handles(plan);
+	amdgpu_criu_undo_objects(plan);
+	amdgpu_criu_undo_file(plan);
+}
+
+static int amdgpu_criu_apply_all(struct amdgpu_criu_plan *plan)
+{
+	static int (* const steps[])(struct amdgpu_criu_plan *plan) = {
+		amdgpu_criu_apply_file,
+		amdgpu_criu_apply_objects,
+		amdgpu_criu_apply_handles,
+		amdgpu_criu_apply_mappings,
+		amdgpu_criu_apply_ctxs,
+		amdgpu_criu_apply_bo_lists,
+		amdgpu_criu_apply_syncobjs,
+	};
+	u32 i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < ARRAY_SIZE(steps); i++)
+		ret = steps[i](plan);
+	return ret;
+}
+
+static int amdgpu_criu_restore_closed(struct amdgpu_criu_plan *plan,
+				      const struct amdgpu_criu_state *args)
+{
+	int ret;
+
+	if (!drm_is_render_client(plan->file)) {
+		criu_refuse(plan->call, "a file of a card node");
+		return -EOPNOTSUPP;
+	}
+	if (!amdgpu_criu_is_fresh(plan)) {
+		criu_refuse(plan->call, "the file has been used already");
+		return -EBADFD;
+	}
+	ret = amdgpu_criu_plan_make(plan, args);
+	if (!ret)
+		ret = amdgpu_criu_apply_all(plan);
+	if (!ret)
+		ret = amdgpu_criu_put_objects(plan, args);
+	if (ret)
+		amdgpu_criu_undo(plan);
+	return ret;
+}
+
+/* The gate stays closed until RESUME: userptrs have no memory behind them before. */
+static int amdgpu_criu_restore_locked(struct amdgpu_criu_plan *plan,
+				      const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_gate *gate = plan->fpriv->criu_gate;
+	int ret;
+
+	ret = criu_session_hold(plan->session, plan->file, &amdgpu_criu_file_ops);
+	if (ret)
+		return ret == -EALREADY ? -EBADFD : ret;
+	ret = amdgpu_criu_gate_close(gate, jiffies + AMDGPU_CRIU_CLOSE_TIME);
+	if (!ret) {
+		ret = amdgpu_criu_restore_closed(plan, args);
+		if (ret)
+			amdgpu_criu_gate_open(gate);
+	}
+	if (ret)
+		criu_session_release(plan->session, plan->file);
+	return ret;
+}
+
+static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session *session,
+				    const struct amdgpu_criu_state *args, const void *buf)
+{
+	struct drm_file *file = call->client;
+	struct criu_blob_fault fault;
+	struct criu_blob blob;
+	struct amdgpu_criu_plan plan = {
+		.call = call,
+		.adev = drm_to_adev(file->minor->dev),
+		.file = file,
+		.fpriv = file->driver_priv,
+		.session = session,
+		.blob = &blob,
+	};
+	int ret;
+
+	ret = criu_blob_open(&blob, &amdgpu_criu_render_schema, buf, args->blob_size, &fault);
+	if (ret) {
+		criu_refuse_blob(call, &fault, ret);
+		return ret;
+	}
+	ret = mutex_lock_interruptible(&plan.fpriv->criu_gate->lock);
+	if (ret)
+		return -ERESTARTSYS;
+	ret = amdgpu_criu_restore_locked(&plan, args);
+	mutex_unlock(&plan.fpriv->criu_gate->lock);
+	amdgpu_criu_plan_free(&plan);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_restore() - RESTORE
+ * @call: the call
+ * @args: &struct amdgpu_criu_state
+ *
+ * Return: 0; errors as in the uapi header, and what the ioctls return whose paths
+ * it takes.
+ */
+int amdgpu_criu_restore(struct criu_call *call, void *args)
+{
+	const struct amdgpu_criu_state *state = args;
+	struct criu_session *session;
+	void *buf;
+	int ret;
+
+	ret = amdgpu_criu_state_check(state);
+	if (ret)
+		return ret;
+	session = criu_session_get(state->session_fd, CRIU_SESSION_RESTORE);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	buf = criu_blob_from_user(state->blob, state->blob_size);
+	if (IS_ERR(buf)) {
+		criu_session_put(session);
+		return PTR_ERR(buf);
+	}
+	ret = amdgpu_criu_restore_blob(call, session, state, buf);
+	kvfree(buf);
+	criu_session_put(session);
+	return ret;
+}
+
+static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_session *session)
+{
+	int ret;
+
+	ret = criu_session_held(session, dump->file);
+	if (!ret)
+		ret = amdgpu_criu_find_objects(dump);
+	if (!ret)
+		ret = amdgpu_criu_attach_userptrs(dump);
+	if (ret)
+		return ret;
+	amdgpu_criu_gate_open(dump->fpriv->criu_gate);
+	return criu_session_release(session, dump->file);
+}
+
+static int amdgpu_criu_resume_task(struct criu_call *call, struct criu_session *session,
+				   struct task_struct *task)
+{
+	struct amdgpu_criu_dump dump;
+	int ret;
+
+	ret = amdgpu_criu_dump_init(&dump, call, task);
+	if (ret)
+		return ret;
+	mutex_lock(&dump.fpriv->criu_gate->lock);
+	ret = amdgpu_criu_resume_locked(&dump, session);
+	mutex_unlock(&dump.fpriv->criu_gate->lock);
+	amdgpu_criu_dump_fini(&dump);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_resume() - RESUME
+ * @call: the call
+ * @args: &struct amdgpu_criu_resume
+ *
+ * Return: 0; errors as in the uapi header.
+ */
+int amdgpu_criu_resume(struct criu_call *call, void *args)
+{
+	const struct amdgpu_criu_resume *resume = args;
+	struct task_struct *leader = call->task;
+	struct criu_session *session;
+	struct task_struct *task;
+	int ret;
+
+	if (resume->flags || resume->pad)
+		return -EINVAL;
+	session = criu_session_get(resume->session_fd, CRIU_SESSION_RESTORE);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	task = amdgpu_criu_process(call, resume->pid);
+	if (IS_ERR(task)) {
+		criu_session_put(session);
+		return PTR_ERR(task);
+	}
+	ret = amdgpu_criu_resume_task(call, session, task);
+	call->task = leader;
+	put_task_struct(task);
+	criu_session_put(session);
+	return ret;
+}

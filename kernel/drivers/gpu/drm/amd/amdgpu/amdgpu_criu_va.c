@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * GPU mappings of the file's VM. Those that the driver itself made, and those of KFD,
+ * are left to them.
+ */
+#include <drm/drm_exec.h>
+#include <drm/drm_file.h>
+#include <linux/slab.h>
+
+#include "amdgpu.h"
+#include "amdgpu_amdkfd.h"
+#include "amdgpu_criu_render.h"
+#include "amdgpu_object.h"
+#include "amdgpu_vm.h"
+
+/* What DRM_AMDGPU_GEM_VA takes for mappings with and without a BO. */
+#define AMDGPU_CRIU_VA_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_READABLE | \
+			      AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE | \
+			      AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC)
+#define AMDGPU_CRIU_PRT_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_PRT)
+
+/**
+ * struct amdgpu_criu_walk - a walk over the mappings of a VM
+ * @dump: with the file
+ * @kfds: addresses of mappings that are KFD's
+ * @found: the others; NULL: only count
+ * @num: how many
+ */
+struct amdgpu_criu_walk {
+	struct amdgpu_criu_dump *dump;
+	struct criu_id_set kfds;
+	struct amdgpu_criu_found {
+		struct amdgpu_criu_mapping_record record;
+		struct drm_gem_object *gem;
+	} *found;
+	u32 num;
+};
+
+static int amdgpu_criu_add_kfds(struct amdgpu_criu_walk *walk, u64 va)
+{
+	struct criu_id_set *set = &walk->kfds;
+	u32 room = set->room ? set->room * 2 : 64;
+	struct criu_id *ids = set->ids;
+
+	if (set->num == set->room) {
+		ids = kvrealloc(ids, room * sizeof(*ids), GFP_KERNEL_ACCOUNT);
+		if (!ids)
+			return -ENOMEM;
+		set->ids = ids;
+		set->room = room;
+	}
+	return criu_id_set_add(set, va, 0);
+}
+
+static int amdgpu_criu_see_kfds(struct amdgpu_criu_walk *walk, struct list_head *mems)
+{
+	const struct kfd_mem_attachment *attachment;
+	struct kgd_mem *mem;
+	int ret = 0;
+
+	list_for_each_entry(mem, mems, validate_list) {
+		mutex_lock(&mem->lock);
+		list_for_each_entry(attachment, &mem->attachments, list) {
+			if (!ret && attachment->is_mapped &&
+			    attachment->bo_va->base.vm == &walk->dump->fpriv->vm)
+				ret = amdgpu_criu_add_kfds(walk, attachment->va);
+		}
+		mutex_unlock(&mem->lock);
+	}
+	return ret;
+}
+
+/* What AMDKFD_IOC_MAP_MEMORY_TO_GPU has mapped, and KFD for itself. */
+static int amdgpu_criu_find_kfds(struct amdgpu_criu_walk *walk)
+{
+	struct amdkfd_process_info *info = walk->dump->fpriv->vm.process_info;
+	u64 duplicate;
+	int ret;
+
+	if (!info)
+		return 0;
+	mutex_lock(&info->lock);
+	ret = amdgpu_criu_see_kfds(walk, &info->kfd_bo_list);
+	if (!ret)
+		ret = amdgpu_criu_see_kfds(walk, &info->userptr_valid_list);
+	if (!ret)
+		ret = amdgpu_criu_see_kfds(walk, &info->userptr_inval_list);
+	mutex_unlock(&info->lock);
+	return ret ? ret : criu_id_set_seal(&walk->kfds, &duplicate);
+}
+
+static bool amdgpu_criu_is_carried(const struct amdgpu_criu_walk *walk,
+				   const struct amdgpu_bo_va_mapping *mapping)
+{
+	const struct amdgpu_fpriv *fpriv = walk->dump->fpriv;
+
+	if (mapping->bo_va == fpriv->csa_va || mapping->bo_va == fpriv->seq64_va)
+		return false;
+	return !criu_id_set_find(&walk->kfds, mapping->start * AMDGPU_GPU_PAGE_SIZE);
+}
+
+static void amdgpu_criu_see_mapping(struct amdgpu_criu_walk *walk,
+				    const struct amdgpu_bo_va_mapping *mapping)
+{
+	struct amdgpu_bo *bo = mapping->bo_va->base.bo;
+
+	if (walk->found)
+		walk->found[walk->num] = (struct amdgpu_criu_found) {
+			.gem = bo ? &bo->tbo.base : NULL,
+			.record.va = mapping->start * AMDGPU_GPU_PAGE_SIZE,
+			.record.size = (mapping->last - mapping->start + 1) *
+				       AMDGPU_GPU_PAGE_SIZE,
+			.record.offset = mapping->offset,
+			.record.flags = mapping->flags,
+		};
+	walk->num++;
+}
+
+/* In the order of addresses; with the page directory reserved. */
+static void amdgpu_criu_see_mappings(struct amdgpu_criu_walk *walk)
+{
+	const struct amdgpu_bo_va_mapping *mapping;
+	struct rb_node *node;
+
+	walk->num = 0;
+	for (node = rb_first_cached(&walk->dump->fpriv->vm.va); node; node = rb_next(node)) {
+		mapping = rb_entry(node, struct amdgpu_bo_va_mapping, rb);
+		if (amdgpu_criu_is_carried(walk, mapping))
+			amdgpu_criu_see_mapping(walk, mapping);
+	}
+}
+
+/* Nothing maps while the gate is closed, so what was counted is what is found. */
+static int amdgpu_criu_find_mappings(struct amdgpu_criu_walk *walk)
+{
+	struct amdgpu_bo *root = walk->dump->fpriv->vm.root.bo;
+	int ret;
+
+	ret = amdgpu_criu_find_kfds(walk);
+	if (!ret)
+		ret = amdgpu_bo_reserve(root, false);
+	if (ret)
+		return ret;
+	amdgpu_criu_see_mappings(walk);
+	walk->found = kvcalloc(walk->num, sizeof(*walk->found), GFP_KERNEL_ACCOUNT);
+	if (!walk->found)
+		ret = walk->num ? -ENOMEM : 0;
+	else
+		amdgpu_criu_see_mappings(walk);
+	amdgpu_bo_unreserve(root);
+	return ret;
+}
+
+static int amdgpu_criu_write_mapping(struct amdgpu_criu_dump *dump,
+				     struct amdgpu_criu_found *found)
+{
+	int ret = 0;
+
+	if (found->gem)
+		ret = amdgpu_criu_dump_object_id(dump, found->gem, &found->record.object_id);
+	if (ret == -EOPNOTSUPP)
+		criu_refuse(dump->call, "cannot carry: a mapping of a BO without handle, at %#llx",
+			    found->record.va);
+	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_MAPPING, &found->record);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_dump_mappings() - write the mappings of the file's VM
+ * @dump: where to, with its objects
+ *
+ * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM; -ERESTARTSYS.
+ */
+int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
+{
+	struct amdgpu_criu_walk walk = { .dump = dump };
+	u32 i;
+	int ret;
+
+	ret = amdgpu_criu_find_mappings(&walk);
+	for (i = 0; !ret && i < walk.num; i++)
+		ret = amdgpu_criu_write_mapping(dump, &walk.found[i]);
+	kvfree(walk.found);
+	kvfree(walk.kfds.ids);
+	return ret;
+}
+
+/* What DRM_AMDGPU_GEM_VA checks. */
+static const char *amdgpu_criu_mapping_fault(struct amdgpu_criu_plan *plan,
+					     const struct amdgpu_criu_plan_mapping *mapping)
+{
+	const struct amdgpu_criu_mapping_record *record = &mapping->record;
+	const u64 mask = AMDGPU_GPU_PAGE_SIZE - 1;
+	u64 end;
+
+	if (record->pad || (record->va | record->size | record->offset) & mask || !record->size)
+		return "bad address, size or offset";
+	if (record->va < AMDGPU_VA_RESERVED_BOTTOM ||
+	    check_add_overflow(record->va, record->size, &end) ||
+	    end > plan->file_record.va_end)
+		return "not in the address space";
+	if (!record->object_id)
+		return record->flags & ~AMDGPU_CRIU_PRT_FLAGS ||
+		       !(record->flags & AMDGPU_VM_PAGE_PRT) ? "without BO, and not PRT" : NULL;
+	if (!mapping->object || !mapping->object->record.handle)
+		return "of a BO without handle";
+	if (record->flags & ~AMDGPU_CRIU_VA_FLAGS)
+		return "unknown flags";
+	if (check_add_overflow(record->offset, record->size, &end) ||
+	    end > mapping->object->record.size)
+		return "beyond the end of its BO";
+	return NULL;
+}
+
+static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
+{
+	const struct criu_range *culprit;
+	struct criu_range *ranges;
+	u32 i;
+	int ret;
+
+	ranges = kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
+	if (plan->num_mappings && !ranges)
+		return -ENOMEM;
+	for (i = 0; i < plan->num_mappings; i++) {
+		ranges[i].start = plan->mappings[i].record.va;
+		ranges[i].size = plan->mappings[i].record.size;
+	}
+	ret = criu_ranges_check(ranges, plan->num_mappings, &culprit);
+	if (ret)
+		criu_refuse(plan->call, "mapping at %#llx overlaps another", culprit->start);
+	kvfree(ranges);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_check_mappings() - are the mappings right?
+ * @plan: with the records; its file and its BOs are checked
+ *
+ * Return: 0; -EBADMSG; -ENOMEM.
+ */
+int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan)
+{
+	const char *fault;
+	u32 i;
+
+	for (i = 0; i < plan->num_mappings; i++) {
+		struct amdgpu_criu_plan_mapping *mapping = &plan->mappings[i];
+
+		mapping->object = amdgpu_criu_plan_object(plan, mapping->record.object_id);
+		fault = amdgpu_criu_mapping_fault(plan, mapping);
+		if (fault) {
+			criu_refuse(plan->call, "mapping at %#llx: %s", mapping->record.va, fault);
+			return -EBADMSG;
+		}
+	}
+	return amdgpu_criu_check_overlaps(plan);
+}
+
+/* Reserves the page directory, and the BO if there is one. */
+static int amdgpu_criu_lock_vm(struct amdgpu_criu_plan *plan, struct drm_gem_object *gem,
+			       struct drm_exec *exec)
+{
+	int ret = 0;
+
+	drm_exec_init(exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
+	drm_exec_until_all_locked(exec) {
+		if (gem) {
+			ret = drm_exec_prepare_obj(exec, gem, 1);
+			drm_exec_retry_on_contention(exec);
+			if (ret)
+				break;
+		}
+		ret = amdgpu_vm_lock_pd(&plan->fpriv->vm, exec, 2);
+		drm_exec_retry_on_contention(exec);
+		if (ret)
+			break;
+	}
+	if (ret)
+		drm_exec_fini(exec);
+	return ret;
+}
+
+/* With the page directory and the BO reserved. */
+static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct amdgpu_criu_plan *plan,
+					      struct drm_gem_object *gem)
+{
+	return gem ? amdgpu_vm_bo_find(&plan->fpriv->vm, gem_to_amdgpu_bo(gem)) :
+		     plan->fpriv->prt_va;
+}
+
+static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
+			   const struct amdgpu_criu_plan_mapping *mapping)
+{
+	const struct amdgpu_criu_mapping_record *record = &mapping->record;
+	struct drm_gem_object *gem = mapping->object ? mapping->object->gem : NULL;
+	struct amdgpu_bo_va *bo_va;
+	struct drm_exec exec;
+	int ret;
+
+	ret = amdgpu_criu_lock_vm(plan, gem, &exec);
+	if (ret)
+		return ret;
+	bo_va = amdgpu_criu_bo_va(plan, gem);
+	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset,
+				       record->size, record->flags) : -ENOENT;
+	drm_exec_fini(&exec);
+	return ret;
+}
+
+/* As amdgpu_gem_va_update_vm(). A VM that is evicted is updated at the next submission. */
+static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_object *gem)
+{
+	struct amdgpu_vm *vm = &plan->fpriv->vm;
+	struct amdgpu_bo_va *bo_va;
+	struct drm_exec exec;
+	int ret;
+
+	ret = amdgpu_criu_lock_vm(plan, gem, &exec);
+	if (ret)
+		return ret;
+	bo_va = amdgpu_criu_bo_va(plan, gem);
+	if (bo_va && amdgpu_vm_ready(vm)) {
+		ret = amdgpu_vm_clear_freed(plan->adev, vm, &vm->last_update);
+		if (!ret)
+			ret = amdgpu_vm_bo_update(plan->adev, bo_va, false);
+		if (!ret)
+			ret = amdgpu_vm_update_pdes(plan->adev, vm, false);
+	}
+	drm_exec_fini(&exec);
+	return ret;
+}
+
+static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	/* Each BO once, however many mappings it has, and those without BO. */
+	ret = amdgpu_criu_update(plan, NULL);
+	for (i = 0; !ret && i < plan->num_objects; i++)
+		if (plan->objects[i].gem && plan->objects[i].record.handle)
+			ret = amdgpu_criu_update(plan, plan->objects[i].gem);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_apply_mappings() - map
+ * @plan: the plan; its handles are restored
+ *
+ * Takes the path of DRM_AMDGPU_GEM_VA.
+ *
+ * Return: 0 or what the ioctl returns.
+ */
+int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < plan->num_mappings; i++) {
+		ret = amdgpu_criu_map(plan, &plan->mappings[i]);
+		if (ret) {
+			criu_refuse(plan->call, "mapping at %#llx (%llu bytes): cannot restore: %d",
+				    plan->mappings[i].record.va, plan->mappings[i].record.size,
+				    ret);
+			return ret;
+		}
+		plan->mappings_done = i + 1;
+	}
+	return plan->num_mappings ? amdgpu_criu_update_all(plan) : 0;
+}
+
+/**
+ * amdgpu_criu_undo_mappings() - undo amdgpu_criu_apply_mappings()
+ * @plan: the plan
+ *
+ * Those of BOs go with the handles, which are of this plan alone.
+ */
+void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan)
+{
+	struct amdgpu_vm *vm = &plan->fpriv->vm;
+	u32 i;
+
+	if (!plan->mappings_done || amdgpu_bo_reserve(vm->root.bo, true))
+		return;
+	for (i = 0; i < plan->mappings_done; i++)
+		if (!plan->mappings[i].object)
+			amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va,
+					   plan->mappings[i].record.va);
+	if (amdgpu_vm_ready(vm))
+		amdgpu_vm_clear_freed(plan->adev, vm, NULL);
+	amdgpu_bo_unreserve(vm->root.bo);
+	plan->mappings_done = 0;
+}

@@ -4,6 +4,8 @@
 
 MAKEFLAGS += --no-print-directory
 DESTDIR ?=
+# The kernel: 7.2 or 6.12.
+BASE ?= 7.2
 
 .PHONY: help
 help:
@@ -14,12 +16,15 @@ help:
 	@echo 'make lab       tool chain, guest image and kernel (the others make it when it is missing)'
 	@echo 'make module    amdgpu.ko with checkpoint/restore: build/module/7.2/amdgpu.ko'
 	@echo '               WITH_DISPLAY=1: the whole driver, for a machine with a screen'
+	@echo '               BASE=6.12: for the other kernel, as in make vm and make install'
 	@echo 'make host      CRIU plugin, software GPU, tools: build/release'
 	@echo 'make unit      unit tests, with sanitizers      (ARGS=-R NAME: some of them)'
 	@echo 'make static    checkpatch, sparse, clang-tidy …  (ARGS=NAME: one of them)'
-	@echo 'make check-X   one rung of the ladder: lab module host unit static guest'
+	@echo 'make check-X   one rung of the ladder: lab module host unit static guest; 6.12: those two'
+	@echo '               with that kernel'
 	@echo 'make check-debug  the guest rung in a kernel with KASAN, lockdep, kmemleak and more'
-	@echo 'make series    the kernel patches as mails: outgoing/7.2    (BUILD=1: builds after each)'
+	@echo 'make series    the kernel patches as mails: outgoing/7.2, outgoing/6.12'
+	@echo '               BUILD=1: builds after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
 	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'
 	@echo 'make clean     removes what was built, keeps the lab; make distclean: the lab too'
@@ -29,13 +34,13 @@ demo vm: lab module host
 demo:
 	@scripts/demo $(ARGS)
 vm:
-	@selftests/vm/run $(or $(ARGS),--gpus 1)
+	@selftests/vm/run --base $(BASE) $(or $(ARGS),--gpus 1)
 
 .PHONY: lab module host unit static
 lab:
 	@scripts/lab
 module: lab
-	@scripts/module $(if $(filter 1,$(WITH_DISPLAY)),--with-display)
+	@scripts/module $(BASE) $(if $(filter 1,$(WITH_DISPLAY)),--with-display)
 host: lab
 	@scripts/host release
 unit: lab
@@ -43,13 +48,16 @@ unit: lab
 static: lab
 	@scripts/static $(ARGS)
 
-.PHONY: check check-lab check-module check-host check-unit check-static check-guest check-debug
+.PHONY: check check-lab check-module check-host check-unit check-static check-guest check-6.12
+.PHONY: check-debug
 check:
 	@scripts/check
 check-lab check-module check-host check-unit check-static: check-%:
 	@scripts/check $(if $(filter-out lab,$*),lab) $*
 check-guest:
 	@scripts/check lab module host guest
+check-6.12:
+	@scripts/check lab module module-6.12 host guest-6.12
 check-debug:
 	@scripts/check lab host debug
 
@@ -59,7 +67,7 @@ series: lab
 
 .PHONY: install
 install: module host
-	@scripts/install '$(DESTDIR)' $(if $(filter 1,$(WITH_DISPLAY)),7.2-display,7.2)
+	@scripts/install '$(DESTDIR)' $(BASE)$(if $(filter 1,$(WITH_DISPLAY)),-display)
 
 .PHONY: deb
 deb: lab

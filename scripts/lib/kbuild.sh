@@ -5,16 +5,20 @@
 # kernel_release BASE: release of the lab's kernel of that base.
 kernel_release() { cat "$LAB/kernel-release-$1"; }
 
+sources_below() { (cd "$1" && find . -name '*.[ch]' ! -name '*.mod.c' | LC_ALL=C sort); }
+
 # Kernels before 6.13 do not know MO=: objects are made beside their sources, so these are copied.
 # Times stay, and only what is newer is copied: make sees what it would see in the stage itself.
 copy_stage() {
   local stage=$1 objects=$2
   mkdir -p "$objects/$stage"
-  if ! cmp -s "$TOP/$stage/.base" "$objects/$stage/.base"; then
+  if [[ -f $TOP/$stage/.base ]] && ! cmp -s "$TOP/$stage/.base" "$objects/$stage/.base"; then
     rm -rf "${objects:?}/$stage"
     mkdir -p "$objects/$stage"
   fi
   cp -au "$TOP/$stage/." "$objects/$stage/"
+  LC_ALL=C comm -13 <(sources_below "$TOP/$stage") <(sources_below "$objects/$stage") |
+    (cd "$objects/$stage" && xargs -r rm)
   ln -sfn "$TOP/Kbuild" "$objects/Kbuild"
 }
 

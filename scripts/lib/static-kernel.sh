@@ -7,7 +7,13 @@ KERNEL_OBJECTS=$TOP/build/kbuild/static
 HEADER=uapi/drm/amdgpu_criu.h
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
 
-kernel_files() { files 'kernel/drivers/*.c' 'kernel/drivers/*.h'; }
+bases() { (cd kernel/base && printf '%s\n' */source.sh) | sed 's,/.*,,'; }
+
+# kernel_files BASE: our files in its tree, whether they are the same for all bases or its own.
+kernel_files() {
+  files 'kernel/drivers/*.[ch]' "kernel/base/$1/drivers/*.[ch]" |
+    sed 's,^kernel/\(base/[^/]*/\)\?,,' | grep -v _test | sort -u
+}
 
 checkpatch() {
   perl "$KERNEL_SOURCE/scripts/checkpatch.pl" --root="$KERNEL_SOURCE" --strict --terse --no-summary \
@@ -16,11 +22,19 @@ checkpatch() {
 
 # In the stage, where every file is at the place in the kernel tree that it is judged by.
 check_checkpatch_files() {
-  local list
-  "$TOP/scripts/stage"
-  mapfile -t list < <(kernel_files | sed 's,^kernel/,,'; echo "include/$HEADER")
-  cd "$TOP/build/stage/7.2" || return
-  checkpatch --file "${list[@]}"
+  local base list bad=0
+  while read -r base; do
+    "$TOP/scripts/stage" "$base"
+    # What is the same was looked at with the first of them.
+    mapfile -t list < <(if [[ $base == 7.2 ]]; then
+      kernel_files "$base"
+      echo "include/$HEADER"
+    else
+      files "kernel/base/$base/drivers/*.[ch]" | sed "s,^kernel/base/$base/,,"
+    fi)
+    (cd "$TOP/build/stage/$base" && checkpatch --file "${list[@]}") || bad=1
+  done < <(bases)
+  return "$bad"
 }
 
 # Hook patches get author, message and sign-off when they become commits of a series. They are
@@ -38,32 +52,37 @@ check_checkpatch_hooks() {
 # Every base's hook patches apply, with no fuzz.
 check_hooks() {
   local base
-  for base in kernel/base/*/source.sh; do
-    base=${base%/source.sh}
-    "$TOP/scripts/stage" "${base##*/}"
-  done
+  while read -r base; do
+    "$TOP/scripts/stage" "$base"
+  done < <(bases)
 }
 
-# kbuild_ours ARGUMENT...: compiles our files alone, in a build tree of its own.
+# kbuild_ours BASE ARGUMENT...: compiles our files alone, in a build tree of its own.
 kbuild_ours() {
-  local source objects=()
-  "$TOP/scripts/stage"
-  hold_stage 7.2
+  local base=$1 source objects=() directory=build/stage/$1/drivers/gpu/drm/amd/amdgpu
+  shift
+  "$TOP/scripts/stage" "$base"
+  hold_stage "$base"
   while read -r source; do
-    source=${source#kernel/drivers/gpu/drm/amd/}
-    [[ $source == *.c && $source != *_test.c ]] || continue
+    [[ $source == *.c ]] || continue
     # All of the driver is built by the makefile in amdgpu/.
+    source=${source#drivers/gpu/drm/amd/}
     [[ $source == amdgpu/* ]] && source=${source#amdgpu/} || source=../$source
-    objects+=("build/stage/7.2/drivers/gpu/drm/amd/amdgpu/${source%.c}.o")
-  done < <(kernel_files)
-  ((${#objects[@]} > 0)) || return 0
-  mkdir -p "$KERNEL_OBJECTS"
-  make -C "/usr/src/linux-headers-$(<"$LAB/kernel-release")" M="$TOP" MO="$KERNEL_OBJECTS" \
-    STAGED=1 --no-print-directory -j"$(nproc)" "$@" "${objects[@]}"
+    objects+=("$directory/${source%.c}.o")
+  done < <(kernel_files "$base")
+  mkdir -p "$KERNEL_OBJECTS/$base"
+  kbuild "$base" "build/stage/$base" "$KERNEL_OBJECTS/$base" "$@" "${objects[@]}"
+}
+
+kbuild_ours_for_all() {
+  local base
+  while read -r base; do
+    kbuild_ours "$base" "$@" || return
+  done < <(bases)
 }
 
 # W=1e: a warning is an error, so that a file with one is never taken for built.
-check_kernel_w1() { kbuild_ours W=1e; }
+check_kernel_w1() { kbuild_ours_for_all W=1e; }
 
 # sparse warns and goes on, so its output decides; other files' headers may have warnings. The
 # packaged headers lack the script that C=2 asks whether sparse works; and trixie's sparse does not
@@ -71,7 +90,8 @@ check_kernel_w1() { kbuild_ours W=1e; }
 check_kernel_sparse() {
   local output=$KERNEL_OBJECTS/sparse.output
   mkdir -p "$KERNEL_OBJECTS"
-  kbuild_ours W=1e KBUILD_CHECKSRC=2 CF=-D__typeof_unqual__=__typeof__ 2>&1 | tee "$output"
+  kbuild_ours_for_all W=1e KBUILD_CHECKSRC=2 CF=-D__typeof_unqual__=__typeof__ 2>&1 |
+    tee "$output"
   ! grep -qE '^[^ ]*/[a-z_]*criu[a-z_]*\.[ch]:[0-9]+:([0-9]+:)? (warning|error)' "$output"
 }
 

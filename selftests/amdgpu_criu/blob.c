@@ -131,6 +131,22 @@ TEST_F(blob, with_a_flipped_bit_is_EBADMSG)
 	}
 }
 
+/* At no address, which is damage; but who does not know SVM says so before he looks at it. */
+TEST_F(blob, with_an_svm_range_is_EOPNOTSUPP_without_svm)
+{
+	const struct {
+		struct blob_record record;
+		__u64 start, size;
+		__u32 num_attrs, pad;
+	} range = {
+		.record = { .type = BLOB_KFD_SVM_RANGE, .version = 1, .fixed_size = 24, .size = 24 },
+		.size = 4096,
+	};
+
+	blob_insert(&self->blob, blob_find(&self->blob, BLOB_END, 0), &range, sizeof(range));
+	EXPECT_EQ(self->kfd.gpu.svm ? -EBADMSG : -EOPNOTSUPP, restore_edited(self));
+}
+
 TEST_F(blob, of_a_newer_format_is_EOPNOTSUPP)
 {
 	blob_header(&self->blob)->format++;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/kfd_sysfs.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,8 @@ static int read_properties(const char *path, struct kfd_gpu *gpu)
 			gpu->render_minor = value;
 		else if (!strcmp(name, "gfx_target_version"))
 			gpu->gfx_version = value;
+		else if (!strcmp(name, "capability"))
+			gpu->svm = value & HSA_CAP_SVMAPI_SUPPORTED;
 		else if (!strcmp(name, "ctl_stack_size"))
 			gpu->ctl_stack_size = value;
 		else if (!strcmp(name, "cwsr_size"))

@@ -20,6 +20,8 @@ struct kfd_gpu {
 	__u32 cwsr_size;
 	/* Of the whole BO, with the debugger's part. */
 	__u32 cwsr_area;
+	/* Is there AMDKFD_IOC_SVM? Not without CONFIG_HSA_AMD_SVM. */
+	bool svm;
 };
 
 /* A process's /dev/kfd, with the VM of its first GPU acquired. */

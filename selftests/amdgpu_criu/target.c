@@ -112,7 +112,7 @@ static void describe_all(struct target_state *state)
 	describe(state, TARGET_AQL_RING, KFD_USERPTR, TARGET_RING_SIZE);
 	describe(state, TARGET_AQL_POINTERS, KFD_GTT, PAGE);
 	describe(state, TARGET_AQL_EOP, KFD_VRAM, PAGE);
-	describe(state, TARGET_AQL_CWSR, 0, state->gpu.cwsr_area);
+	describe(state, TARGET_AQL_CWSR, state->gpu.svm ? 0 : KFD_GTT, state->gpu.cwsr_area);
 	describe(state, TARGET_SDMA_RING, KFD_GTT, TARGET_RING_SIZE);
 	describe(state, TARGET_SDMA_POINTERS, KFD_GTT, PAGE);
 	describe(state, TARGET_DOORBELL, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, TARGET_DOORBELL_SIZE);

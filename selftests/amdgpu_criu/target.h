@@ -29,7 +29,7 @@ enum target_area {
 	TARGET_AQL_RING, /* a userptr */
 	TARGET_AQL_POINTERS,
 	TARGET_AQL_EOP,
-	TARGET_AQL_CWSR, /* an SVM range, as ROCr has it */
+	TARGET_AQL_CWSR, /* an SVM range if there can be one, as ROCr has it */
 	TARGET_SDMA_RING,
 	TARGET_SDMA_POINTERS,
 	TARGET_DOORBELL,

@@ -11,7 +11,17 @@ using base::Error;
 
 namespace {
 volatile sig_atomic_t verify_flag = 0;
+volatile sig_atomic_t let_go_flag = 0;
 volatile sig_atomic_t stop_flag = 0;
+
+void take_note(int number) {
+  if (number == SIGUSR1)
+    verify_flag = 1;
+  else if (number == SIGUSR2)
+    let_go_flag = 1;
+  else
+    stop_flag = 1;
+}
 }  // namespace
 
 void say(std::string line) {
@@ -25,8 +35,8 @@ void say(std::string line) {
 
 base::Status handle_signals() {
   struct sigaction action = {};
-  action.sa_handler = [](int number) { (number == SIGUSR1 ? verify_flag : stop_flag) = 1; };
-  for (int number : {SIGUSR1, SIGTERM})
+  action.sa_handler = take_note;
+  for (int number : {SIGUSR1, SIGUSR2, SIGTERM})
     if (sigaction(number, &action, nullptr) != 0)
       return Error::system("cannot handle signal {}", number);
   return {};
@@ -38,8 +48,29 @@ bool take_verify_request() {
   return true;
 }
 
+bool take_let_go_request() {
+  if (!let_go_flag) return false;
+  let_go_flag = 0;
+  return true;
+}
+
 bool stop_requested() { return stop_flag != 0; }
 
 void pause_ms(unsigned ms) { poll(nullptr, 0, static_cast<int>(ms)); }
+
+bool give_verdict(const char* word, uint64_t step, const std::vector<std::string>& problems) {
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < problems.size() && i < kShown; ++i) say("damage: " + problems[i]);
+  if (problems.empty())
+    say(std::format("{} ok: step {}", word, step));
+  else
+    say(std::format("{} FAILED: step {} problems {}", word, step, problems.size()));
+  return problems.empty();
+}
+
+int skip(const std::string& why) {
+  say("skip: " + why);
+  return kSkipped;
+}
 
 }  // namespace e2e

@@ -10,6 +10,7 @@ namespace e2e {
 namespace {
 
 using base::Error;
+using base::Fd;
 using base::Result;
 using base::Status;
 
@@ -121,6 +122,25 @@ Status Kfd::map(uint64_t handle, std::span<const uint32_t> gpu_ids) const {
 Status Kfd::unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const {
   return map_call<kfd_ioctl_unmap_memory_from_gpu_args>(fd_.get(), AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU,
                                                         handle, gpu_ids, "cannot unmap");
+}
+
+Result<Fd> Kfd::export_dmabuf(uint64_t handle) const {
+  kfd_ioctl_export_dmabuf_args args = {};
+  args.handle = handle;
+  args.flags = O_CLOEXEC;
+  if (ioctl(fd_.get(), AMDKFD_IOC_EXPORT_DMABUF, &args) != 0)
+    return Error::system("cannot export BO {:#x}", handle);
+  return Fd(static_cast<int>(args.dmabuf_fd));
+}
+
+Result<uint64_t> Kfd::import_dmabuf(const Fd& dmabuf, uint32_t gpu_id, uint64_t va) const {
+  kfd_ioctl_import_dmabuf_args args = {};
+  args.va_addr = va;
+  args.gpu_id = gpu_id;
+  args.dmabuf_fd = static_cast<uint32_t>(dmabuf.get());
+  if (ioctl(fd_.get(), AMDKFD_IOC_IMPORT_DMABUF, &args) != 0)
+    return Error::system("cannot import a dma-buf on gpu_id {:#x}", gpu_id);
+  return args.handle;
 }
 
 Result<QueueHandle> Kfd::create_queue(const QueueRequest& request) const {

@@ -65,6 +65,9 @@ class Kfd {
   base::Status free(uint64_t handle) const;
   base::Status map(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
   base::Status unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
+  base::Result<base::Fd> export_dmabuf(uint64_t handle) const;
+  // Gives the handle of a BO at this address, not mapped yet.
+  base::Result<uint64_t> import_dmabuf(const base::Fd& dmabuf, uint32_t gpu_id, uint64_t va) const;
   base::Result<QueueHandle> create_queue(const QueueRequest& request) const;
   base::Status destroy_queue(uint32_t queue_id) const;
   // An auto-reset signal event. page_handle: the BO that becomes the process's signal page; only

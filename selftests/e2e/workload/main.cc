@@ -5,10 +5,8 @@
 #include <memory>
 
 #include "workload/chain.h"
-#include "workload/chain_math.h"
-#include "workload/control.h"
 #include "workload/data.h"
-#include "workload/options.h"
+#include "workload/run.h"
 
 namespace e2e {
 namespace {
@@ -18,6 +16,10 @@ using base::Status;
 
 // All that the process has; members in the order in which they need one another.
 struct Process {
+  base::Status step() const { return chain->step(); }
+  uint64_t done() const { return chain->done(); }
+  bool verify(const char* word) const;
+
   std::unique_ptr<Kfd> kfd;
   std::vector<std::unique_ptr<Gpu>> gpus;
   std::vector<std::unique_ptr<Doorbells>> doorbells;
@@ -87,43 +89,12 @@ void announce(const Process& process) {
 }
 
 // True when nothing is wrong.
-bool verify(const Process& process, const char* word) {
+bool Process::verify(const char* word) const {
   std::vector<std::string> problems;
-  const Status status = process.data->check(pointers(process.copiers), problems);
+  const Status status = data->check(pointers(copiers), problems);
   if (!status.ok()) problems.push_back(status.error().message());
-  process.chain->check(problems);
-  constexpr size_t kShown = 8;
-  for (size_t i = 0; i < problems.size() && i < kShown; ++i) say("damage: " + problems[i]);
-  if (problems.empty())
-    say(std::format("{} ok: step {} bos {} bytes {}", word, process.chain->done(),
-                    process.data->bo_count(), process.data->bytes()));
-  else
-    say(std::format("{} FAILED: step {} problems {}", word, process.chain->done(),
-                    problems.size()));
-  return problems.empty();
-}
-
-// Steps until told to stop; true when all was right.
-bool run(Process& process, const Options& options) {
-  bool good = true;
-  while (!stop_requested() && (!options.steps || process.chain->done() < options.steps)) {
-    if (take_verify_request()) good &= verify(process, "verify");
-    const Status status = process.chain->step();
-    if (!status.ok()) {
-      say("stopped: " + status.error().message());
-      verify(process, "final");
-      return false;
-    }
-    say(std::format("step {} value {:#018x}", process.chain->done(),
-                    value_at(process.chain->done())));
-    pause_ms(options.interval_ms);
-  }
-  return verify(process, "final") && good;
-}
-
-int skip(const std::string& why) {
-  say("skip: " + why);
-  return kSkipped;
+  chain->check(problems);
+  return give_verdict(word, chain->done(), problems);
 }
 
 int main_with(const Options& options) {
@@ -142,7 +113,7 @@ int main_with(const Options& options) {
     return kSetupFailed;
   }
   announce(*process);
-  return run(*process, options) ? kGood : kDamaged;
+  return run_steps(*process, options) ? kGood : kDamaged;
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ struct Options {
   uint64_t gtt_mib = 8;      // a GPU
   uint64_t userptr_mib = 8;  // a GPU
   unsigned small = 16;       // BOs of one page, a GPU
+  unsigned many = 0;         // more BOs of one page, render nodes
+  bool peer_vram = false;    // GPUs share VRAM
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps
   unsigned timeout_s = 120;  // for one step or one copy

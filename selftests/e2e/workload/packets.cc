@@ -16,6 +16,7 @@ constexpr uint32_t kWriteData = 0x37;
 constexpr uint32_t kWaitRegMem = 0x3c;
 constexpr uint32_t kCopyData = 0x40;
 constexpr uint32_t kReleaseMem = 0x49;
+constexpr uint32_t kDmaData = 0x50;
 // A NOP of one dword has a count of its own.
 constexpr uint32_t kSingleNop = 0xffff1000;
 
@@ -61,6 +62,12 @@ Pm4Stream& Pm4Stream::add64(uint64_t address, uint64_t addend) {
 
 Pm4Stream& Pm4Stream::write64(uint64_t address, uint64_t value) {
   put(kWriteData, {kToMemory | kWriteConfirm, lo(address), hi(address), lo(value), hi(value)});
+  return *this;
+}
+
+Pm4Stream& Pm4Stream::dma(uint64_t to, uint64_t from, uint32_t bytes) {
+  constexpr uint32_t kFromMemory = 0u << 29, kToMemoryDma = 0u << 20, kSync = 1u << 31;
+  put(kDmaData, {kFromMemory | kToMemoryDma | kSync, lo(from), hi(from), lo(to), hi(to), bytes});
   return *this;
 }
 

@@ -31,6 +31,11 @@ TEST(Pm4Stream, Write64ConfirmsTheWrite) {
               ElementsAre(0xc0043700, 0x100500, 0x34567800, 0x7f12, 5, 0));
 }
 
+TEST(Pm4Stream, DmaCopiesMemoryAndTheCpWaitsForIt) {
+  EXPECT_THAT(Pm4Stream().dma(kAddress + 0x1000, kAddress, 0x800).dwords(),
+              ElementsAre(0xc0055000, 1u << 31, 0x34567800, 0x7f12, 0x34568800, 0x7f12, 0x800));
+}
+
 TEST(Pm4Stream, ReleaseRaisesNoInterrupt) {
   const Dwords dwords = Pm4Stream().release(kAddress, 9).dwords();
   ASSERT_EQ(dwords.size(), 8u);

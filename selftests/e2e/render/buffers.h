@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+// BOs of every kind that a file can have, each full of its pattern, and the windows through which
+// the GPU sees them: several, of parts, over unbacked (PRT) ranges, replaced and cleared.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "render/stepper.h"
+#include "workload/pattern.h"
+
+namespace e2e {
+
+// A range of GPU addresses and what it shows.
+struct Window {
+  uint64_t va;
+  uint64_t size;
+  size_t bo;        // index, or kUnbacked: reads as zeros
+  uint64_t offset;  // of the BO
+};
+constexpr size_t kUnbacked = ~size_t{0};
+
+class BufferSet {
+ public:
+  // many: that many more BOs of one page, in one range of addresses.
+  static base::Result<std::unique_ptr<BufferSet>> create(const RenderDevice& device, unsigned many);
+  base::Status fill(RenderCopier& copier);
+  // Appends a line for everything that is wrong.
+  base::Status check(RenderCopier& copier, std::vector<std::string>& problems);
+
+  unsigned count() const { return static_cast<unsigned>(buffers_.size() + special_.size()); }
+  uint64_t bytes() const;
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  struct Buffer {
+    RenderBo bo;
+    Pattern pattern;
+    std::string label;
+    bool always_valid;
+  };
+
+  explicit BufferSet(const RenderDevice& device) : device_(&device) {}
+  base::Status add_kinds();
+  base::Status add(const RenderBoSpec& spec, bool cpu);
+  base::Status add_userptrs();
+  base::Status add_special();
+  base::Status add_many(unsigned many);
+  base::Status make_holes();
+  base::Status add_windows();
+  base::Status add_unbacked();
+  base::Status set_metadata();
+  base::Status check_metadata(std::vector<std::string>& problems) const;
+  base::Status check_window(const Window& window, RenderCopier& copier,
+                            std::vector<std::string>& problems);
+  base::Status check_row(std::span<const Window> row, RenderCopier& copier,
+                         std::vector<std::string>& problems);
+  size_t row_of_pages(size_t first) const;
+  base::Status check_aliases(RenderCopier& copier, std::vector<std::string>& problems);
+  size_t find(const char* label) const;
+  // What a submission must name to use these windows.
+  std::vector<uint32_t> handles(std::span<const Window> windows) const;
+  base::Status map(size_t bo, uint64_t va, uint64_t offset, uint64_t size,
+                   uint64_t flags = kReadWrite);
+
+  const RenderDevice* device_;
+  std::vector<VaRange> ranges_;  // goes after the BOs that are mapped there
+  std::vector<Buffer> buffers_;
+  std::vector<RenderBo> special_;  // GWS, OA, doorbells: nothing to read
+  std::vector<Window> windows_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace e2e

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+// How the processes of one workload talk: a connected UNIX stream socket.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace e2e {
+
+// What the leader asks of a follower.
+enum class Ask : uint32_t { kStep, kVerify, kExport, kClose, kStop };
+
+struct Request {
+  Ask what;
+  uint32_t access;  // through which of the follower's files
+  uint64_t number;  // kStep: the step; kVerify: steps done; kExport: which BO; kClose: descriptor
+};
+
+struct Reply {
+  uint64_t problems;  // lines that the follower printed
+  int64_t value;      // kExport: the descriptor
+};
+
+class Channel {
+ public:
+  static base::Result<std::pair<Channel, Channel>> pair();
+  // One connection; the socket in the file system is gone afterwards.
+  static base::Result<Channel> serve(const std::string& path);
+  static base::Result<Channel> join(const std::string& path, unsigned timeout_ms);
+
+  base::Result<Reply> ask(const Request& request) const;
+  // The one that a follower sends unasked, when it is ready.
+  base::Result<Reply> wait_for_answer() const;
+  // ESHUTDOWN when the leader is gone.
+  base::Result<Request> next() const;
+  base::Status answer(const Reply& reply) const;
+  base::Status send_fds(const std::vector<base::Fd>& fds) const;
+  base::Result<std::vector<base::Fd>> receive_fds(size_t count) const;
+  int fd() const { return fd_.get(); }
+
+ private:
+  explicit Channel(base::Fd fd) : fd_(std::move(fd)) {}
+  base::Status send_all(const void* data, size_t size) const;
+  base::Status receive_all(void* data, size_t size) const;
+  base::Fd fd_;
+};
+
+}  // namespace e2e

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+// render_chain: a process that uses render nodes only, to be checkpointed and restored.
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "render/buffers.h"
+#include "render/numbers.h"
+#include "render/stepper.h"
+#include "render/syncobjs.h"
+#include "workload/run.h"
+
+namespace e2e {
+namespace {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+// One open file. Lane 0 owns the shared BOs and the timeline, the others import them.
+struct Lane {
+  std::string path;
+  std::unique_ptr<RenderDevice> device;
+  std::unique_ptr<SharedBlocks> blocks;
+  std::unique_ptr<Stepper> stepper;
+  std::unique_ptr<RenderCopier> copier;
+  std::optional<SyncObject> timeline;
+  std::string census, numbers;  // as they were at the start
+};
+
+class Process {
+ public:
+  static Result<std::unique_ptr<Process>> create(std::span<const std::string> paths,
+                                                 const Options& options);
+  Status step();
+  uint64_t done() const { return done_; }
+  // True when nothing is wrong.
+  bool verify(const char* word);
+  void announce(size_t gpus) const;
+
+ private:
+  static constexpr uint64_t kBurst = 6;
+
+  Process(unsigned timeout_ms, uint32_t domain) : timeout_ms_(timeout_ms), domain_(domain) {}
+  Status add_lane(const std::string& path);
+  Status take_stock();
+  Status submit_burst();
+  Status check(std::vector<std::string>& problems);
+  Status check_lane(Lane& lane, std::vector<std::string>& problems);
+
+  unsigned timeout_ms_;
+  uint32_t domain_;  // of what the GPUs share
+  std::vector<Lane> lanes_;
+  std::unique_ptr<BufferSet> buffers_;
+  std::unique_ptr<SyncSet> syncobjs_;
+  std::vector<Stepper::Fences> under_way_;
+  uint64_t done_ = 0, submitted_ = 0;
+};
+
+Status Process::add_lane(const std::string& path) {
+  Lane lane;
+  lane.path = path;
+  lane.device = std::make_unique<RenderDevice>(TRY(RenderDevice::open(path)));
+  if (lanes_.empty()) {
+    lane.blocks = std::make_unique<SharedBlocks>(TRY(SharedBlocks::create(*lane.device, domain_)));
+    lane.blocks->prepare();
+    lane.timeline.emplace(TRY(SyncObject::create(*lane.device)));
+  } else {
+    const auto dmabufs = TRY(lanes_[0].blocks->export_all());
+    const SharedBlocks* cpu = path == lanes_[0].path ? nullptr : lanes_[0].blocks.get();
+    lane.blocks =
+        std::make_unique<SharedBlocks>(TRY(SharedBlocks::import(*lane.device, dmabufs, cpu)));
+    const base::Fd timeline = TRY(lanes_[0].timeline->export_fd());
+    lane.timeline.emplace(TRY(SyncObject::import(*lane.device, timeline)));
+  }
+  const auto number = static_cast<unsigned>(lanes_.size());
+  lane.stepper =
+      std::make_unique<Stepper>(TRY(Stepper::create(*lane.device, *lane.blocks, number, number)));
+  lane.copier =
+      std::make_unique<RenderCopier>(TRY(RenderCopier::create(*lane.device, timeout_ms_)));
+  lanes_.push_back(std::move(lane));
+  return {};
+}
+
+Result<std::unique_ptr<Process>> Process::create(std::span<const std::string> paths,
+                                                 const Options& options) {
+  // Linux 7.2 cannot submit with VRAM of an XGMI peer (amdgpu_dma_buf_map() warns and refuses).
+  const uint32_t domain =
+      paths.size() > 1 && !options.peer_vram ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM;
+  std::unique_ptr<Process> process(new Process(options.timeout_s * 1000, domain));
+  TRY(process->add_lane(paths[0]));
+  TRY(process->add_lane(paths[0]));  // a second file of the same GPU
+  for (const std::string& path : paths.subspan(1)) TRY(process->add_lane(path));
+  Lane& first = process->lanes_[0];
+  process->buffers_ = TRY(BufferSet::create(*first.device, options.many));
+  TRY(process->buffers_->fill(*first.copier));
+  process->syncobjs_ = TRY(SyncSet::create(*first.device));
+  TRY(process->take_stock());
+  return process;
+}
+
+Status Process::take_stock() {
+  for (Lane& lane : lanes_) {
+    lane.census = TRY(census(*lane.device));
+    lane.numbers = TRY(next_numbers(*lane.device));
+  }
+  return {};
+}
+
+// Several steps are submitted before the first is waited for: a checkpoint finds work under way.
+Status Process::submit_burst() {
+  under_way_.clear();
+  for (uint64_t i = 0; i < kBurst; ++i) {
+    const uint64_t step = submitted_ + 1;
+    Lane& lane = lanes_[step % lanes_.size()];
+    std::vector<SyncPoint> after;
+    if (step > 1) after.push_back({lane.timeline->handle(), step - 1});
+    under_way_.push_back(
+        TRY(lane.stepper->submit(step, std::move(after), {{lane.timeline->handle(), step}})));
+    submitted_ = step;
+  }
+  return {};
+}
+
+Status Process::step() {
+  if (done_ == submitted_) TRY(submit_burst());
+  const uint64_t step = done_ + 1;
+  const Lane& lane = lanes_[step % lanes_.size()];
+  const Stepper::Fences& fences = under_way_[under_way_.size() - (submitted_ - done_)];
+  TRY(lane.stepper->wait(fences, timeout_ms_));
+  for (const Lane& seen : lanes_)
+    if (!TRY(seen.timeline->is_signaled(step)))
+      return Error::of(EBADMSG, "the fence of step {} is signaled, its point is not", step);
+  done_ = step;
+  return done_ == submitted_ ? lane.blocks->check_step(step) : Status();
+}
+
+Status Process::check_lane(Lane& lane, std::vector<std::string>& problems) {
+  lane.blocks->check(done_, "the CPU", problems);
+  const RenderBo& x = lane.blocks->x();
+  const auto seen = TRY(lane.copier->read(x.va(), x.size(), lane.blocks->handles()));
+  if (memcmp(seen.data(), lane.blocks->cpu().x().bytes().data(), x.size()) != 0)
+    problems.push_back("block X: the GPU sees something else than the CPU");
+  TRY(lane.stepper->check_history());
+  const uint64_t point = TRY(lane.timeline->last_point());
+  if (point != done_)
+    problems.push_back(std::format("the timeline is at {}, expected {}", point, done_));
+  if (done_ > 1 && !TRY(lane.timeline->is_signaled(done_ / 2)))
+    problems.push_back(std::format("point {} of {} is not signaled", done_ / 2, done_));
+  if (const auto line = first_difference(lane.census, TRY(census(*lane.device))); !line.empty())
+    problems.push_back("what the driver lists: " + line);
+  if (const auto line = first_difference(lane.numbers, TRY(next_numbers(*lane.device)));
+      !line.empty())
+    problems.push_back("new numbers: " + line);
+  return {};
+}
+
+Status Process::check(std::vector<std::string>& problems) {
+  while (done_ != submitted_) TRY(step());
+  for (Lane& lane : lanes_) {
+    std::vector<std::string> found;
+    const Status status = check_lane(lane, found);
+    if (!status.ok()) found.push_back(status.error().message());
+    for (const std::string& problem : found)
+      problems.push_back(
+          std::format("file {} ({}): {}", &lane - lanes_.data(), lane.path, problem));
+  }
+  TRY(buffers_->check(*lanes_[0].copier, problems));
+  return syncobjs_->check(problems);
+}
+
+bool Process::verify(const char* word) {
+  std::vector<std::string> problems;
+  const Status status = check(problems);
+  if (!status.ok()) problems.push_back(status.error().message());
+  return give_verdict(word, done_, problems);
+}
+
+void Process::announce(size_t gpus) const {
+  for (const std::string& note : buffers_->notes()) say("note: " + note);
+  if (lanes_[0].census.empty()) say("note: this kernel does not list GEM handles");
+  say("note: new numbers: " + lanes_[0].numbers);
+  say(std::format("ready: pid {} gpus {} files {} bos {} bytes {}", getpid(), gpus, lanes_.size(),
+                  buffers_->count(), buffers_->bytes()));
+}
+
+int main_with(const Options& options) {
+  const auto paths = list_render_nodes();
+  if (!paths.ok()) return skip(paths.error().message());
+  if (paths->size() < options.gpus)
+    return skip(std::format("{} GPUs wanted, {} found", options.gpus, paths->size()));
+  Status status = handle_signals();
+  auto process = status.ok() ? Process::create(std::span(*paths).first(options.gpus), options)
+                             : Result<std::unique_ptr<Process>>(std::move(status).error());
+  if (!process.ok()) {
+    say("setup failed: " + process.error().message());
+    return kSetupFailed;
+  }
+  (*process)->announce(options.gpus);
+  return run_steps(**process, options) ? kGood : kDamaged;
+}
+
+}  // namespace
+}  // namespace e2e
+
+int main(int argc, char** argv) {
+  const e2e::ParsedOptions parsed = e2e::parse_options(
+      {"render_chain",
+       "Keeps the kernel's SDMA and compute rings busy with a chain of dependent steps through\n"
+       "several files of render nodes, and has BOs, mappings, contexts, BO lists and syncobjs of\n"
+       "every kind, by libdrm. Uses no /dev/kfd.",
+       "--gpus --many --peer-vram --steps --interval --timeout"},
+      argc, argv);
+  if (parsed.exit_code) return *parsed.exit_code;
+  return e2e::main_with(parsed.options);
+}

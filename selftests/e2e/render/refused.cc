@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "render/refused.h"
+
+#include <linux/udmabuf.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include <memory>
+
+#include "render/channel.h"
+
+namespace e2e {
+namespace {
+
+using base::Error;
+using base::Fd;
+using base::Mapping;
+using base::Result;
+using base::Status;
+
+using LetGo = std::function<Status()>;
+
+// Keeps a value until it is let go of.
+template <typename T>
+LetGo until_let_go(T value) {
+  return [kept = std::make_shared<std::optional<T>>(std::move(value))]() -> Status {
+    kept->reset();
+    return {};
+  };
+}
+
+// A dma-buf that is under way between two sockets of the process.
+Result<LetGo> in_a_socket(const RenderDevice&, const SharedBlocks& blocks) {
+  auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
+  std::vector<Fd> fds;
+  fds.push_back(TRY(blocks.x().export_dmabuf()));
+  TRY(sockets->first.send_fds(fds));
+  return LetGo([sockets]() -> Status {
+    TRY(sockets->second.receive_fds(1));
+    return {};
+  });
+}
+
+Result<Fd> make_udmabuf() {
+  constexpr uint64_t kSize = 64 << 10;
+  const Fd memory(memfd_create("udmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.valid() || ftruncate(memory.get(), kSize) != 0 ||
+      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+    return Error::system("cannot make memory for a udmabuf");
+  const Fd device = TRY(Fd::open("/dev/udmabuf", O_RDWR));
+  udmabuf_create args = {static_cast<uint32_t>(memory.get()), UDMABUF_FLAGS_CLOEXEC, 0, kSize};
+  Fd fd(ioctl(device.get(), UDMABUF_CREATE, &args));
+  if (!fd.valid()) return Error::system("cannot make a udmabuf");
+  return fd;
+}
+
+Result<LetGo> foreign_import(const RenderDevice& device, const SharedBlocks&) {
+  const Fd fd = TRY(make_udmabuf());
+  return until_let_go(TRY(RenderBo::import(device, fd)));
+}
+
+Result<LetGo> foreign_descriptor(const RenderDevice&, const SharedBlocks&) {
+  return until_let_go(TRY(make_udmabuf()));
+}
+
+Result<LetGo> syncobj_descriptor(const RenderDevice& device, const SharedBlocks&) {
+  const SyncObject object = TRY(SyncObject::create(device));
+  return until_let_go(TRY(object.export_fd()));
+}
+
+Result<LetGo> fence_descriptor(const RenderDevice& device, const SharedBlocks&) {
+  const SyncObject object = TRY(SyncObject::create(device, true));
+  int fd = -1;
+  TRY(checked(amdgpu_cs_syncobj_export_sync_file(device.get(), object.handle(), &fd),
+              "cannot export a fence"));
+  return until_let_go(Fd(fd));
+}
+
+// Whoever signals the syncobj would have to tell an eventfd.
+Result<LetGo> waiting_eventfd(const RenderDevice& device, const SharedBlocks&) {
+  auto object = std::make_shared<SyncObject>(TRY(SyncObject::create(device)));
+  const Fd event(eventfd(0, EFD_CLOEXEC));
+  drm_syncobj_eventfd args = {};
+  args.handle = object->handle();
+  args.fd = event.get();
+  TRY(device.call(DRM_IOCTL_SYNCOBJ_EVENTFD, &args, "cannot tie an eventfd to a syncobj"));
+  return LetGo([object]() -> Status { return object->signal(); });
+}
+
+Result<LetGo> card_node(const RenderDevice&, const SharedBlocks&) {
+  for (int minor = 0; minor < 64; ++minor) {
+    Result<Fd> fd = Fd::open(std::format("/dev/dri/card{}", minor).c_str(), O_RDWR);
+    if (fd.ok()) return until_let_go(*std::move(fd));
+  }
+  return Error(ENODEV, "there is no card node");
+}
+
+// A userptr BO over the memory of another process that has the file open, too.
+Result<LetGo> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&) {
+  auto [here, there] = TRY(Channel::pair());
+  const pid_t child = fork();
+  if (child < 0) return Error::system("cannot fork");
+  if (child == 0) {
+    here = std::move(there);
+    Result<RenderBo> bo = RenderBo::create_userptr(device, 64 << 10, AMDGPU_GEM_USERPTR_REGISTER);
+    if (!here.answer({bo.ok() ? 0u : 1u, 0}).ok() || !bo.ok()) _exit(1);
+    (void)here.next();  // until the parent lets go, or is gone
+    std::optional<RenderBo>(*std::move(bo)).reset();
+    _exit(0);
+  }
+  if (TRY(here.wait_for_answer()).problems) return Error(EPROTO, "the child has no userptr BO");
+  auto channel = std::make_shared<std::optional<Channel>>(std::move(here));
+  return LetGo([channel, child]() -> Status {
+    channel->reset();
+    while (waitpid(child, nullptr, 0) < 0)
+      if (errno != EINTR) return Error::system("cannot wait for the child");
+    return {};
+  });
+}
+
+Result<LetGo> mapped_dmabuf(const RenderDevice&, const SharedBlocks& blocks) {
+  const Fd fd = TRY(blocks.x().export_dmabuf());
+  return until_let_go(
+      TRY(Mapping::map(blocks.x().size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get())));
+}
+
+// A CPU mapping is all that keeps the BO.
+Result<LetGo> only_mapped(const RenderDevice& device, const SharedBlocks&) {
+  const RenderBo bo =
+      TRY(RenderBo::create(device, {"mapped only", AMDGPU_GEM_DOMAIN_GTT, 0, 64 << 10}));
+  drm_amdgpu_gem_mmap args = {};
+  args.in.handle = bo.handle();
+  TRY(device.command(DRM_AMDGPU_GEM_MMAP, &args, sizeof(args), "cannot map a BO for the CPU"));
+  return until_let_go(TRY(Mapping::map(bo.size(), PROT_READ | PROT_WRITE, MAP_SHARED, device.fd(),
+                                       static_cast<off_t>(args.out.addr_ptr))));
+}
+
+constexpr Uncarried kAll[] = {
+    {"socket", "a dma-buf descriptor in a socket", in_a_socket},
+    {"udmabuf", "a BO imported from another driver", foreign_import},
+    {"udmabuf_fd", "a dma-buf descriptor of another driver", foreign_descriptor},
+    {"syncobj_fd", "a descriptor of a syncobj", syncobj_descriptor},
+    {"fence_fd", "a descriptor of a fence", fence_descriptor},
+    {"eventfd", "an eventfd that waits for a syncobj", waiting_eventfd},
+    {"card_node", "an open card node", card_node},
+    {"foreign_userptr", "a userptr BO over another process's memory", userptr_of_a_child},
+    {"mapped_dmabuf", "a mapping of a dma-buf itself", mapped_dmabuf},
+    {"only_mapped", "a BO that is mapped, but has no handle", only_mapped},
+};
+
+}  // namespace
+
+std::span<const Uncarried> all_uncarried() { return kAll; }
+
+}  // namespace e2e

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+// One step of the chain through one open file, in two submissions:
+//
+//   SDMA     copies block X to Y, adds to Y's value
+//   compute  (PM4) waits for it; copies Y's value to X, adds to X, writes the history, and copies
+//            one page of X by the CP's own DMA
+//
+// The numbers are those of workload/chain_math.h, so whoever knows the step knows all values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "render/device.h"
+
+namespace e2e {
+
+// BOs that every stepper of a chain knows, through one file. All are visible to the CPU.
+class SharedBlocks {
+ public:
+  // domain: of X and Y.
+  static base::Result<SharedBlocks> create(const RenderDevice& device, uint32_t domain);
+  // Those of another file; descriptors in the order of export_all(). What another GPU has cannot
+  // be mapped for the CPU: `cpu` is where to look instead.
+  static base::Result<SharedBlocks> import(const RenderDevice& device,
+                                           std::span<const base::Fd> dmabufs,
+                                           const SharedBlocks* cpu);
+  base::Result<std::vector<base::Fd>> export_all() const;
+
+  // What X and Y are when the chain begins.
+  void prepare() const;
+  // The values after a step.
+  base::Status check_step(uint64_t step) const;
+  // Every byte, as the CPU sees it. Between steps nothing writes them.
+  void check(uint64_t done, const std::string& seen_by, std::vector<std::string>& problems) const;
+
+  static constexpr uint64_t kBlockSize = 64 << 10;
+  static constexpr uint64_t kValue = 36 << 10;
+  static constexpr uint64_t kHistorySlots = 512;
+  static constexpr unsigned kCount = 4;
+
+  std::vector<uint32_t> handles() const;
+  const RenderBo& x() const { return bos_[0]; }
+  const RenderBo& y() const { return bos_[1]; }
+  const RenderBo& history() const { return bos_[2]; }
+  const RenderBo& page() const { return bos_[3]; }
+  const std::vector<RenderBo>& all() const { return bos_; }
+  // The same BOs, with CPU mappings.
+  const SharedBlocks& cpu() const { return cpu_ ? *cpu_ : *this; }
+
+ private:
+  SharedBlocks() = default;
+  std::vector<RenderBo> bos_;
+  const SharedBlocks* cpu_ = nullptr;
+};
+
+class Stepper {
+ public:
+  // compute_ring, sdma_ring: which of the GPU's kernel rings; taken modulo what there is.
+  static base::Result<Stepper> create(const RenderDevice& device, const SharedBlocks& blocks,
+                                      unsigned sdma_ring = 0, unsigned compute_ring = 0);
+
+  struct Fences {
+    RenderFence sdma, compute;
+  };
+  // `after` must be reached before, `signal` is when it is done.
+  base::Result<Fences> submit(uint64_t step, std::vector<SyncPoint> after,
+                              std::vector<SyncPoint> signal);
+  base::Status wait(const Fences& fences, unsigned timeout_ms) const;
+  // Fences of long ago, which a wait must not wait for; contexts that were not reset.
+  base::Status check_history() const;
+
+  const RenderContext& sdma() const { return sdma_; }
+  const RenderContext& compute() const { return compute_; }
+  uint64_t submitted() const { return submitted_; }
+
+ private:
+  static constexpr uint64_t kIbSlot = 1024;
+  static constexpr uint64_t kIbSlots = 32;  // more than steps can be under way
+  static constexpr size_t kRemembered = 48;
+
+  Stepper(const SharedBlocks& blocks, RenderContext sdma, RenderContext compute, RenderBo ibs,
+          SyncObject between, BoList list)
+      : blocks_(&blocks),
+        sdma_(std::move(sdma)),
+        compute_(std::move(compute)),
+        ibs_(std::move(ibs)),
+        between_(std::move(between)),
+        list_(std::move(list)) {}
+  template <typename Stream>
+  void put(Stream& stream, unsigned half, Submission& submission);
+  base::Status follows(const RenderFence& fence, uint64_t& last, const char* engine) const;
+  void remember(const Fences& fences);
+
+  const SharedBlocks* blocks_;
+  RenderContext sdma_, compute_;
+  RenderBo ibs_;
+  SyncObject between_;  // binary
+  BoList list_;
+  unsigned sdma_ring_ = 0, compute_ring_ = 0;
+  uint64_t submitted_ = 0;
+  uint64_t last_sdma_ = 0, last_compute_ = 0;
+  std::vector<Fences> oldest_, latest_;
+};
+
+// Copies through one open file, for memory that the CPU does not see, and to see all memory as the
+// GPU does.
+class RenderCopier {
+ public:
+  static base::Result<RenderCopier> create(const RenderDevice& device, unsigned timeout_ms);
+  // handles: every BO behind the addresses that is not always valid.
+  base::Status write(uint64_t va, std::span<const std::byte> bytes,
+                     std::span<const uint32_t> handles);
+  base::Result<std::span<const std::byte>> read(uint64_t va, uint64_t bytes,
+                                                std::span<const uint32_t> handles);
+  static constexpr uint64_t kMost = 1 << 20;
+
+ private:
+  RenderCopier(RenderContext context, RenderBo staging, RenderBo ib, unsigned timeout_ms)
+      : context_(std::move(context)),
+        staging_(std::move(staging)),
+        ib_(std::move(ib)),
+        timeout_ms_(timeout_ms) {}
+  base::Status copy(uint64_t to, uint64_t from, uint64_t bytes, std::span<const uint32_t> handles);
+
+  RenderContext context_;
+  RenderBo staging_, ib_;
+  unsigned timeout_ms_;
+};
+
+}  // namespace e2e

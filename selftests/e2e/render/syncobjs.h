@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+// Syncobjs in every state, and a thread that waits for one all the time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "render/device.h"
+
+namespace e2e {
+
+class SyncSet {
+ public:
+  static base::Result<std::unique_ptr<SyncSet>> create(const RenderDevice& device);
+  SyncSet(const SyncSet&) = delete;
+  SyncSet& operator=(const SyncSet&) = delete;
+  // Ends the thread.
+  ~SyncSet();
+  // Also lets the waiting thread pass, once.
+  base::Status check(std::vector<std::string>& problems);
+
+ private:
+  SyncSet(SyncObject signaled, SyncObject unsignaled, SyncObject timeline, SyncObject gate)
+      : signaled_(std::move(signaled)),
+        unsignaled_(std::move(unsignaled)),
+        timeline_(std::move(timeline)),
+        gate_(std::move(gate)) {}
+  void wait_at_gate();
+
+  SyncObject signaled_, unsignaled_, timeline_, gate_;
+  uint64_t last_point_ = 0;
+  uint64_t passes_wanted_ = 0;
+  std::atomic<uint64_t> passes_ = 0;
+  std::atomic<bool> stop_ = false, failed_ = false;
+  std::atomic<bool> armed_ = false;  // the gate was reset, the thread may wait again
+  std::thread thread_;
+};
+
+}  // namespace e2e

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-#include <drm/drm_file.h>
-#include <drm/drm_ioctl.h>
 #include <linux/dma-buf.h>
 #include <linux/err.h>
 #include <linux/file.h>
-#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/uaccess.h>
 
-#include "amdgpu_criu_render.h"
+#include "amdgpu_criu_node.h"
 
 /* Checks the array arguments of QUERY. */
 static int amdgpu_criu_query_check(const struct amdgpu_criu_query *args)
@@ -130,47 +127,4 @@ int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
 	/* A reference to the dma-buf is one to its file. */
 	args->fd = criu_call_new_fd(call, dmabuf->file);
 	return args->fd < 0 ? args->fd : 0;
-}
-
-static const struct criu_op amdgpu_criu_render_ops[] = {
-	AMDGPU_CRIU_OP(QUERY, amdgpu_criu_query, struct amdgpu_criu_query, pad),
-	AMDGPU_CRIU_OP(SESSION, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, amdgpu_criu_process_info, struct amdgpu_criu_process_info,
-		       blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, amdgpu_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP(UNPAUSE, amdgpu_criu_unpause, struct amdgpu_criu_unpause, flags),
-	AMDGPU_CRIU_OP(RESTORE, amdgpu_criu_restore, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP(RESUME, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
-	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
-};
-
-static const struct criu_node amdgpu_criu_render_node = {
-	.name = "render node",
-	.ops = amdgpu_criu_render_ops,
-	.num_ops = ARRAY_SIZE(amdgpu_criu_render_ops),
-	.schema = &amdgpu_criu_render_schema,
-};
-
-/**
- * amdgpu_criu_ioctl() - the ioctl on a render node
- * @dev: DRM device
- * @data: &struct amdgpu_criu_ioctl
- * @file_priv: open file
- *
- * The DRM core has made the caller the owner of the file by now (see
- * drm_file_update_pid()), so there is no other process to check for.
- *
- * Return: 0 or an error as in the uapi header.
- */
-int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv)
-{
-	const struct amdgpu_criu_ioctl *envelope = data;
-	struct criu_call call = {
-		.node = &amdgpu_criu_render_node,
-		.client = file_priv,
-		.filp = file_priv->filp,
-		.task = current->group_leader,
-	};
-
-	return criu_ioctl(&call, envelope->op, envelope->size, envelope->arg);
 }

@@ -257,6 +257,10 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 		return PTR_ERR(task);
 	}
 	ret = amdgpu_criu_process_info_of(call, session, info, task);
+	if (!ret && criu_call_put_args(call)) {
+		amdgpu_criu_file_let_go(session, call->client);
+		ret = -EFAULT;
+	}
 	call->task = leader;
 	put_task_struct(task);
 	criu_session_put(session);

@@ -2,7 +2,7 @@
 /*
  * Checkpoint and restore of an open render-node file: what its files share.
  *
- *   amdgpu_criu_node.c     the ioctl: operations
+ *   amdgpu_criu_render.c   the ioctl: operations
  *   amdgpu_criu_gate.c     lets no other call on a file begin
  *   amdgpu_criu_pause.c    PROCESS_INFO, UNPAUSE: whose file it is, who has it paused
  *   amdgpu_criu_dump.c     CHECKPOINT: walks the nouns, writes the blob

@@ -4,6 +4,7 @@
  */
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
+#include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu.h"
 #include "amdgpu_criu_gem.h"
@@ -26,13 +27,15 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 				struct dma_resv *resv, struct drm_gem_object **gem)
 {
 	/* A dirty page of somebody else's must not be seen if nobody fills the BO. */
-	const u64 flags = record->create_flags | AMDGPU_GEM_CREATE_VRAM_CLEARED;
+	u64 flags = record->create_flags | AMDGPU_GEM_CREATE_VRAM_CLEARED;
 	u32 domain = amdgpu_criu_first_domain(record);
 	u64 size = record->size;
 	int ret;
 
 	if (record->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS)
 		size >>= PAGE_SHIFT;
+	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
+		flags |= AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
 	ret = amdgpu_gem_object_create(plan->adev, size, record->alignment, domain, flags,
 				       ttm_bo_type_device, resv, gem, plan->fpriv->xcp_id + 1);
 	/* The same second try as in the ioctl: VRAM is full. */

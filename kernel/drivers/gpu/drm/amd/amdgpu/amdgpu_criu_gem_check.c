@@ -115,18 +115,17 @@ static int amdgpu_criu_check_object_here(struct amdgpu_criu_plan *plan,
 			    record->flags, record->create_flags);
 		return -EOPNOTSUPP;
 	}
-	if (record->flags & AMDGPU_CRIU_OBJECT_KFD) {
-		criu_refuse(plan->call, "BO %llu: was allocated by KFD", record->object_id);
-		return -EOPNOTSUPP;
-	}
 	return 0;
 }
 
 static int amdgpu_criu_check_object(struct amdgpu_criu_plan *plan,
 				    const struct amdgpu_criu_object_record *record)
 {
+	const bool imported = record->table_flags & AMDGPU_CRIU_BO_IMPORTED;
 	const char *fault = amdgpu_criu_object_fault(record);
 
+	if (!fault && imported != (record->device != plan->file_record.device))
+		fault = "of the file's GPU and of another";
 	if (!fault)
 		return amdgpu_criu_check_object_here(plan, record);
 	criu_refuse(plan->call, "BO %llu: %s", record->object_id, fault);

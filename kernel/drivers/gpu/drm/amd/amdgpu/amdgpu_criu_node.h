@@ -20,6 +20,7 @@ struct drm_file;
 #define AMDGPU_CRIU_DRIVER "amdgpu"
 #define AMDGPU_CRIU_NODE_KFD 1
 #define AMDGPU_CRIU_NODE_RENDER 2
+#define AMDGPU_CRIU_NODE_EXPORTED 3 /* not a node: one BO of EXPORTED */
 
 /* First record type of each kind of node: one number space for both. */
 #define AMDGPU_CRIU_RECORD_KFD 0x100

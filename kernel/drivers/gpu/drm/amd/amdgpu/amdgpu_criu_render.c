@@ -28,6 +28,7 @@ static const struct criu_op amdgpu_criu_render_ops[] = {
 	AMDGPU_CRIU_OP_IN(RESTORE, amdgpu_criu_restore, struct amdgpu_criu_state, bo_stride),
 	AMDGPU_CRIU_OP_IN(RESUME, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
+	AMDGPU_CRIU_OP(EXPORTED, amdgpu_criu_exported, struct amdgpu_criu_exported, blob_size),
 };
 
 static const struct criu_node amdgpu_criu_render_node = {

@@ -12,6 +12,7 @@
  *   amdgpu_criu_<noun>.c   one kind of object each: drain, dump, parse, check,
  *                          apply, undo; the noun "file" is what is there once
  *   amdgpu_criu_object.c   one BO known to several files: who creates it
+ *   amdgpu_criu_exported.c EXPORTED: one BO by itself
  *   amdgpu_criu_handles.c  numbers of handles
  *   amdgpu_criu_table.c    arrays of the caller, with their strides
  *
@@ -322,6 +323,7 @@ u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev);
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
 			  struct drm_gem_object **gem);
+int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

@@ -265,3 +265,14 @@ void criu_session_put(struct criu_session *session)
 {
 	fput(session->file);
 }
+
+/**
+ * criu_session_kind() - kind of a session
+ * @session: the session
+ *
+ * Return: %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE.
+ */
+enum criu_session_kind criu_session_kind(const struct criu_session *session)
+{
+	return session->kind;
+}

@@ -39,6 +39,7 @@ enum criu_session_kind {
 struct file *criu_session_create(enum criu_session_kind kind);
 struct criu_session *criu_session_get(int fd, enum criu_session_kind kind);
 void criu_session_put(struct criu_session *session);
+enum criu_session_kind criu_session_kind(const struct criu_session *session);
 
 /**
  * struct criu_object_ops - what a session needs to know of an object

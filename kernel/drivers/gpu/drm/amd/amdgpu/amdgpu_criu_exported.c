@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * EXPORTED: a dma-buf descriptor of a process, or a BO that no file of its own GPU may
+ * have, in a blob by itself.
+ */
+#include <linux/dma-buf.h>
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <drm/drm_file.h>
+#include <drm/drm_gem.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_gem.h"
+#include "amdgpu_criu_object.h"
+#include "amdgpu_dma_buf.h"
+#include "amdgpu_object.h"
+
+static const struct criu_record_desc amdgpu_criu_exported_records[] = {
+	CRIU_RECORD_IDENTITY_ROW,
+	CRIU_RECORD_END_ROW,
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_OBJECT, "bo", struct amdgpu_criu_object_record,
+		    metadata_size, 1, 1, 1, CRIU_DESC_TAIL),
+};
+
+static const struct criu_blob_schema amdgpu_criu_exported_schema = {
+	.driver = AMDGPU_CRIU_DRIVER,
+	.node = AMDGPU_CRIU_NODE_EXPORTED,
+	.page_size = PAGE_SIZE,
+	.num_records = ARRAY_SIZE(amdgpu_criu_exported_records),
+	.records = amdgpu_criu_exported_records,
+};
+
+/* The entry, as CHECKPOINT and RESTORE take a table of them. */
+static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_criu_exported *args)
+{
+	return (struct amdgpu_criu_state) {
+		.flags = args->flags,
+		.bos = args->bo,
+		.num_bos = 1,
+		.bo_stride = args->bo_stride,
+	};
+}
+
+static int amdgpu_criu_write_exported(struct dma_buf *dmabuf, u64 id, void *buf, size_t room,
+				      size_t *size, struct amdgpu_criu_bo *entry)
+{
+	struct drm_gem_object *home = dmabuf->priv;
+	struct amdgpu_criu_object_record record = {
+		.object_id = id,
+		.mmap_offset = amdgpu_criu_object_offset(home),
+		.flags = AMDGPU_CRIU_OBJECT_EXPORTED,
+		.table_flags = AMDGPU_CRIU_BO_SHARED,
+	};
+	struct criu_blob_writer *writer;
+	int ret;
+
+	if (dmabuf->file->f_mode & FMODE_WRITE)
+		record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
+	writer = kmalloc_obj(*writer);
+	if (!writer)
+		return -ENOMEM;
+	criu_writer_init(writer, &amdgpu_criu_exported_schema, buf, room);
+	ret = amdgpu_criu_write_object(writer, home, &record, entry);
+	if (!ret)
+		ret = criu_writer_finish(writer, size);
+	kfree(writer);
+	return ret;
+}
+
+/* Metadata may grow between the two passes: nobody stops other users of the BO. */
+static int amdgpu_criu_save_exported(struct dma_buf *dmabuf, u64 id,
+				     struct amdgpu_criu_exported *args)
+{
+	struct amdgpu_criu_bo entry;
+	size_t size;
+	void *buf;
+	int ret;
+
+	ret = amdgpu_criu_write_exported(dmabuf, id, NULL, 0, &size, NULL);
+	if (ret)
+		return ret;
+	if (args->blob_size < size) {
+		args->blob_size = size;
+		return -ENOSPC;
+	}
+	buf = kvmalloc(size, GFP_KERNEL_ACCOUNT);
+	if (!buf)
+		return -ENOMEM;
+	ret = amdgpu_criu_write_exported(dmabuf, id, buf, size, &size, &entry);
+	if (!ret || ret == -ENOSPC)
+		args->blob_size = size;
+	if (!ret && copy_to_user(u64_to_user_ptr(args->blob), buf, size))
+		ret = -EFAULT;
+	if (!ret)
+		ret = amdgpu_criu_table_put(args->bo, 0, args->bo_stride, &entry, sizeof(entry));
+	kvfree(buf);
+	return ret;
+}
+
+static int amdgpu_criu_exported_fault(const struct criu_call *call, const struct dma_buf *dmabuf)
+{
+	const char *fault = NULL;
+
+	if (dmabuf->ops != &amdgpu_dmabuf_ops)
+		fault = "a dma-buf of another driver";
+	else if (gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv)->flags &
+		 AMDGPU_GEM_CREATE_ENCRYPTED)
+		fault = "an encrypted BO";
+	if (!fault)
+		return 0;
+	criu_refuse(call, "cannot carry: %s", fault);
+	return -EOPNOTSUPP;
+}
+
+static int amdgpu_criu_dump_exported(struct criu_call *call, struct criu_session *session,
+				     struct amdgpu_criu_exported *args)
+{
+	struct dma_buf *dmabuf = dma_buf_get(args->fd);
+	u64 id;
+	int ret;
+
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	ret = amdgpu_criu_exported_fault(call, dmabuf);
+	if (!ret)
+		ret = criu_session_object_id(session, dmabuf->priv, &amdgpu_criu_bo_ops, &id);
+	if (!ret) {
+		criu_session_exported(session, id, dmabuf);
+		ret = amdgpu_criu_save_exported(dmabuf, id, args);
+	}
+	dma_buf_put(dmabuf);
+	return ret;
+}
+
+/* What has no dma-buf of its own cannot have come from here. */
+static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
+				      const struct amdgpu_criu_exported *args)
+{
+	const struct amdgpu_criu_state table = amdgpu_criu_exported_table(args);
+	struct amdgpu_criu_plan_object *object = plan->objects;
+	const struct amdgpu_criu_object_record *record = &object->record;
+	struct criu_record from = {};
+	int ret;
+
+	criu_blob_next_of(plan->blob, AMDGPU_CRIU_RECORD_OBJECT, &from);
+	ret = amdgpu_criu_parse_object(plan, object, &from);
+	if (ret)
+		return ret;
+	plan->file_record.device = record->device;
+	ret = amdgpu_criu_check_objects(plan, &table);
+	if (ret)
+		return ret;
+	if ((record->flags & (AMDGPU_CRIU_OBJECT_USERPTR | AMDGPU_CRIU_OBJECT_EXPORTED)) ==
+	    AMDGPU_CRIU_OBJECT_EXPORTED &&
+	    !(record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID) && !record->handle &&
+	    !(record->table_flags & AMDGPU_CRIU_BO_IMPORTED))
+		return 0;
+	criu_refuse(plan->call, "BO %llu: of a kind that has no dma-buf", record->object_id);
+	return -EBADMSG;
+}
+
+/* Takes the paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. */
+static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
+				      struct amdgpu_criu_exported *args)
+{
+	struct amdgpu_criu_plan_object *object = plan->objects;
+	struct amdgpu_criu_bo entry;
+	struct dma_buf *dmabuf;
+	int ret;
+
+	ret = amdgpu_criu_object_get(plan, object);
+	if (ret)
+		return ret;
+	amdgpu_criu_object_entry(&object->record, &entry);
+	entry.new_mmap_offset = amdgpu_criu_object_offset(object->gem);
+	ret = amdgpu_criu_table_put(args->bo, 0, args->bo_stride, &entry, sizeof(entry));
+	if (ret)
+		goto out_put;
+	dmabuf = criu_session_dmabuf(plan->session, object->record.object_id);
+	if (IS_ERR(dmabuf)) {
+		ret = PTR_ERR(dmabuf);
+		goto out_put;
+	}
+	/* A reference to the dma-buf is one to its file. */
+	ret = criu_call_new_fd(plan->call, dmabuf->file);
+	if (ret < 0)
+		goto out_put;
+	args->fd = ret;
+	/* From here on it is the session's, until somebody has a handle. */
+	object->bound = false;
+	ret = 0;
+
+out_put:
+	amdgpu_criu_object_put(plan, object);
+	return ret;
+}
+
+static int amdgpu_criu_restore_exported(struct criu_call *call, struct criu_session *session,
+					struct amdgpu_criu_exported *args, const void *buf)
+{
+	struct drm_file *file = call->client;
+	struct amdgpu_criu_plan_object object = {};
+	struct criu_blob blob;
+	struct amdgpu_criu_plan plan = {
+		.call = call,
+		.adev = drm_to_adev(file->minor->dev),
+		.file = file,
+		.fpriv = file->driver_priv,
+		.session = session,
+		.blob = &blob,
+		.objects = &object,
+		.num_objects = 1,
+	};
+	struct criu_blob_fault fault;
+	int ret;
+
+	ret = criu_blob_open(&blob, &amdgpu_criu_exported_schema, buf, args->blob_size, &fault);
+	if (ret)
+		return criu_refuse_blob(call, &fault, ret);
+	ret = amdgpu_criu_check_exported(&plan, args);
+	if (!ret)
+		ret = amdgpu_criu_apply_exported(&plan, args);
+	kvfree(plan.object_ids.ids);
+	return ret;
+}
+
+static int amdgpu_criu_load_exported(struct criu_call *call, struct criu_session *session,
+				     struct amdgpu_criu_exported *args)
+{
+	void *buf;
+	int ret;
+
+	buf = criu_blob_from_user(args->blob, args->blob_size);
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	ret = amdgpu_criu_restore_exported(call, session, args, buf);
+	kvfree(buf);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_exported() - EXPORTED
+ * @call: the call
+ * @args: &struct amdgpu_criu_exported
+ *
+ * Return: 0; -ENOSPC, with what is needed in @args; other errors as in the uapi
+ * header.
+ */
+int amdgpu_criu_exported(struct criu_call *call, void *args)
+{
+	struct amdgpu_criu_exported *exported = args;
+	const struct amdgpu_criu_state table = amdgpu_criu_exported_table(exported);
+	struct criu_session *session;
+	int ret;
+
+	ret = amdgpu_criu_state_check(&table);
+	if (ret)
+		return ret;
+	session = criu_session_get(exported->session_fd, CRIU_SESSION_ANY);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	ret = criu_session_kind(session) == CRIU_SESSION_CHECKPOINT ?
+	      amdgpu_criu_dump_exported(call, session, exported) :
+	      amdgpu_criu_load_exported(call, session, exported);
+	criu_session_put(session);
+	return ret;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Raw ioctls of a render node, as much as gives an open file state to be checkpointed. A file has
+ * all its state by itself: what one file had is restored to another of the same process.
+ *
+ * Everything returns 0 or a negative errno, if nothing else is said.
+ */
+#ifndef AMDGPU_CRIU_TEST_RENDER_H
+#define AMDGPU_CRIU_TEST_RENDER_H
+
+#include <drm/amdgpu_drm.h>
+#include <drm/drm.h>
+
+#include "criu.h"
+
+/* The file of GPU number @index; -ENOENT if there are not as many. */
+int render_open(struct criu_node *node, unsigned int index);
+int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args);
+
+int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,
+		     __u32 *handle);
+int render_bo_close(const struct criu_node *node, __u32 handle);
+/* Maps all of it at @va, for everything. */
+int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size);
+/* NULL if that does not work. */
+void *render_bo_mmap(const struct criu_node *node, __u32 handle, size_t size);
+
+int render_ctx_create(const struct criu_node *node, __s32 priority, __u32 *ctx);
+int render_ctx_free(const struct criu_node *node, __u32 ctx);
+/* AMDGPU_CTX_QUERY2_FLAGS_* */
+int render_ctx_state(const struct criu_node *node, __u32 ctx, __u64 *flags);
+int render_ctx_pstate(const struct criu_node *node, __u32 ctx, __u32 pstate);
+
+int render_list_create(const struct criu_node *node, const struct drm_amdgpu_bo_list_entry *entries,
+		       __u32 num, __u32 *list);
+int render_list_destroy(const struct criu_node *node, __u32 list);
+
+int render_syncobj_create(const struct criu_node *node, __u32 flags, __u32 *handle);
+int render_syncobj_destroy(const struct criu_node *node, __u32 handle);
+/* -EINVAL: no fence; -ETIME: not signaled */
+int render_syncobj_wait(const struct criu_node *node, __u32 handle, __s64 nanoseconds);
+int render_syncobj_signal_point(const struct criu_node *node, __u32 handle, __u64 point);
+int render_syncobj_wait_point(const struct criu_node *node, __u32 handle, __u64 point,
+			      __s64 nanoseconds);
+int render_syncobj_point(const struct criu_node *node, __u32 handle, __u64 *point);
+/* A descriptor, or a handle of one. */
+int render_syncobj_export(const struct criu_node *node, __u32 handle);
+int render_syncobj_import(const struct criu_node *node, int fd, __u32 *handle);
+
+/* A GTT BO that commands are in, and what they write to; at the same address in every file. */
+#define RENDER_WORK_SIZE 0x10000
+#define RENDER_WORK_VA 0x400000
+
+struct render_work {
+	__u32 handle;
+	__u32 *words;
+	/* Words of it that commands may use next. */
+	__u32 next;
+};
+
+/* Words that commands write to, or wait for. */
+#define RENDER_WORK_WORDS 1024
+
+int render_work_make(const struct criu_node *node, struct render_work *work);
+/* The file that was restored from one that had it. */
+int render_work_again(const struct criu_node *node, const struct render_work *from,
+		      struct render_work *work);
+void render_work_unmap(struct render_work *work);
+
+/* What a submission may have. */
+struct render_job {
+	__u32 ctx;
+	/* AMDGPU_HW_IP_DMA or AMDGPU_HW_IP_COMPUTE */
+	__u32 hw_ip;
+	__u32 ring;
+	/* 0: the work BO alone */
+	__u32 list;
+	/* Before anything else, wait until this word is not 0; 0: do not. */
+	__u32 wait_word;
+	/* Then write to it. */
+	__u32 word;
+	__u32 value;
+	/* Signaled when done, 0: none; with a point of a timeline, or 0: binary */
+	__u32 syncobj;
+	__u64 point;
+	/* Depends on this one of the same context and engine; 0: none */
+	__u64 after;
+};
+
+int render_submit(const struct criu_node *node, struct render_work *work,
+		  const struct render_job *job, __u64 *sequence);
+/* -ETIME, or the error of the job */
+int render_wait(const struct criu_node *node, const struct render_job *job, __u64 sequence,
+		__u64 nanoseconds);
+/* AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ of a submission */
+int render_fence_syncobj(const struct criu_node *node, const struct render_job *job,
+			 __u64 sequence, __u32 *handle);
+
+#define RENDER_SECOND 1000000000LL
+
+/* Checkpoints, and lets it run on. */
+int render_save(const struct criu_node *node, struct criu_image *image);
+/* Restores to a new file of GPU number @index, and resumes it. @session: -1: a new one */
+int render_restore_to(struct criu_node *node, unsigned int index, int session,
+		      const struct criu_image *image);
+/* Both: the state of @from in a new file. */
+int render_move(const struct criu_node *from, struct criu_node *to);
+
+#endif /* AMDGPU_CRIU_TEST_RENDER_H */

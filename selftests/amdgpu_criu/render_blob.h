@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Records of a render node's blob, to break them: written from their description, as in blob_edit.h.
+ */
+#ifndef AMDGPU_CRIU_TEST_RENDER_BLOB_H
+#define AMDGPU_CRIU_TEST_RENDER_BLOB_H
+
+#include "blob_edit.h"
+#include "render.h"
+
+#define BLOB_RENDER_FILE 0x200
+#define BLOB_RENDER_OBJECT 0x201
+#define BLOB_RENDER_HANDLE 0x202
+#define BLOB_RENDER_MAPPING 0x203
+#define BLOB_RENDER_CTX 0x204
+#define BLOB_RENDER_BO_LIST 0x205
+#define BLOB_RENDER_SYNCOBJ 0x206
+
+#define BLOB_CTX_PSTATE 1
+
+struct blob_ctx {
+	__u32 id;
+	__u32 flags;
+	__s32 init_priority;
+	__s32 override_priority;
+	__u32 stable_pstate;
+	__u32 num_entities;
+};
+
+struct blob_entity {
+	__u32 hw_ip;
+	__u32 ring;
+	__u64 sequence;
+	__s32 error;
+	__u32 pad;
+};
+
+struct blob_list {
+	__u32 id;
+	__u32 num_entries;
+};
+
+struct blob_item {
+	__u64 object_id;
+	__u32 priority;
+	__u32 pad;
+};
+
+#define BLOB_SYNCOBJ_SIGNALED 1
+#define BLOB_SYNCOBJ_TIMELINE 2
+
+struct blob_syncobj {
+	__u32 handle;
+	__u32 flags;
+	__u64 object_id;
+	__u64 point;
+	__s32 error;
+	__u32 pad;
+};
+
+/* Field of a record or of an entry of its tail, and what is wrong in it. */
+struct blob_fault {
+	const char *what;
+	size_t offset;
+	size_t size;
+	__u64 value;
+	int error;
+};
+
+#define BLOB_FAULT(_what, _type, _field, _value, _error) { \
+	.what = _what, .offset = offsetof(struct _type, _field), \
+	.size = sizeof(((struct _type *)0)->_field), .value = (__u64)(_value), .error = _error }
+
+static inline int blob_restore(const struct criu_node *node, int session,
+			       const struct criu_image *image, struct blob *blob)
+{
+	struct criu_image spoiled = *image;
+
+	blob_repair(blob);
+	spoiled.blob = blob->data;
+	spoiled.blob_size = blob->size;
+	return criu_restore(node, session, &spoiled);
+}
+
+/* RESTORE of a copy of the image with a field of that many bytes, after the payload's begin, set. */
+static inline int blob_restore_fault(const struct criu_node *node, int session,
+				     const struct criu_image *image, __u16 type,
+				     unsigned int index, size_t at, const struct blob_fault *fault)
+{
+	struct blob blob;
+	size_t record;
+	int ret;
+
+	if (!blob_copy(&blob, image->blob, image->blob_size))
+		return -ENOMEM;
+	record = blob_find(&blob, type, index);
+	if (!record)
+		return -ENOENT;
+	memcpy((char *)blob_payload(&blob, record) + at + fault->offset, &fault->value,
+	       fault->size);
+	ret = blob_restore(node, session, image, &blob);
+	blob_free(&blob);
+	return ret;
+}
+
+/* Is the record number @index of a type the same in both? Both must have it. */
+static inline bool blob_same(const struct criu_image *a, const struct criu_image *b, __u16 type,
+			     unsigned int index)
+{
+	struct blob x = { .data = a->blob, .size = a->blob_size };
+	struct blob y = { .data = b->blob, .size = b->blob_size };
+	size_t at = blob_find(&x, type, index), to = blob_find(&y, type, index);
+
+	return at && to && blob_record(&x, at)->size == blob_record(&y, to)->size &&
+	       !memcmp(blob_payload(&x, at), blob_payload(&y, to), blob_record(&x, at)->size);
+}
+
+static inline unsigned int blob_count(const struct criu_image *image, __u16 type)
+{
+	struct blob blob = { .data = image->blob, .size = image->blob_size };
+	unsigned int num = 0;
+
+	while (blob_find(&blob, type, num))
+		num++;
+	return num;
+}
+
+#endif /* AMDGPU_CRIU_TEST_RENDER_BLOB_H */

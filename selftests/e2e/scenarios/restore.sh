@@ -56,8 +56,12 @@ scenario_criu_4_3() {
 
 scenario_leave_running() {
   need_gpus 1
+  leave_running gpu_chain
+}
+
+leave_running() { # leave_running PROGRAM OPTIONS...
   need_plugin
-  start gpu_chain
+  start "$@"
   describe_workload
   criu_dump dump "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   local step
@@ -70,8 +74,12 @@ scenario_leave_running() {
 
 scenario_three_rounds() {
   need_gpus 1
+  three_rounds gpu_chain
+}
+
+three_rounds() { # three_rounds PROGRAM OPTIONS...
   need_plugin
-  start gpu_chain
+  start "$@"
   describe_workload
   local round
   for round in 1 2 3; do
@@ -169,6 +177,19 @@ scenario_fresh_driver() {
   read_facts fresh_driver
   another_boot
   restore_kept fresh_driver
+}
+
+# Render nodes have other minors then, and other GPUs behind them.
+scenario_swapped_nodes_dump() {
+  need_gpus 2
+  dump_and_keep swapped_nodes render_chain --gpus 2
+}
+
+scenario_swapped_nodes() {
+  need_gpus 2
+  read_facts swapped_nodes
+  another_boot
+  restore_kept swapped_nodes
 }
 
 scenario_swapped_gpus_dump() {

@@ -72,7 +72,8 @@ clean_up() {
 
 limit_of() {
   case $1 in
-    flipped_byte) echo 600 ;;
+    flipped_byte | render_many) echo 600 ;;
+    soak) echo $((120 + ${ROUNDS:-3} * 60)) ;;
     *) echo 300 ;;
   esac
 }
@@ -81,8 +82,16 @@ limit_of() {
 SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running three_rounds two_gpus rocr criu_4_1_1
   criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl late_restore
   reloaded_driver)
+# `run @render` and `run @trees` run these.
+RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_criu_4_3
+  render_leave_running render_three_rounds render_many render_vmm render_fork render_unrelated
+  render_family render_family_criu_4_1_1 render_family_criu_4_3 render_refused render_let_go
+  render_busy)
+TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
+  soak)
 # Each is one half of a scenario over two boots, and is run by name.
-TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus)
+TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
+  swapped_nodes)
 
 now() { echo "${EPOCHREALTIME/./}"; } # microseconds
 

@@ -15,6 +15,7 @@ criu_dump() {
   shift 2
   mkdir -p "$images"
   start=$(now)
+  # shellcheck disable=SC2153  # of lib/process.sh
   "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
     -L "$PLUGIN_DIR" "$@"
   status=$?

@@ -21,15 +21,20 @@ need_gpus() {
   [ "$count" -ge "$1" ] || skip "$1 GPUs wanted, this machine has $count"
 }
 
-# start PROGRAM OPTIONS...: sets PID and LOG. Pids of different scenarios are far apart and high:
-# a process must get its own back, also after a reboot.
+# Pids of different scenarios are far apart and high: a process must get its own back, also after
+# a reboot.
+first_pid_of_scenario() {
+  local base=$((20000 + $(cksum <<<"$NAME" | cut -d' ' -f1) % 10000))
+  echo $base >/proc/sys/kernel/ns_last_pid
+}
+
+# start PROGRAM OPTIONS...: sets PID and LOG
 start() {
   local program=$PAYLOAD/bin/$1 status
   shift
-  LOG=$DIR/workload.log
+  LOG=$DIR/${LOG_NAME:-workload}.log
   [ -x "$program" ] || fail "$program is missing"
-  local base=$((20000 + $(cksum <<<"$NAME" | cut -d' ' -f1) % 10000))
-  echo $base >/proc/sys/kernel/ns_last_pid
+  first_pid_of_scenario
   setsid "$program" "$@" </dev/null >>"$LOG" 2>&1 &
   PID=$!
   PIDS+=("$PID")
@@ -89,22 +94,38 @@ ends_well() {
   kill -TERM "$PID" || fail "$1: the process is gone"
   wait_gone "$PID" $STEP_SECONDS || fail "$1: it does not end"
   grep -q '^final ok' "$LOG" || fail "$1: $(tail -n 5 "$LOG")"
+  ! grep -qE '^[a-z]+ FAILED' "$LOG" || fail "$1: $(grep -E '^(damage|[a-z]+ FAILED)' "$LOG")"
 }
 
-# gpu_usage: what KFD counts for the process: its queues, and its VRAM on all GPUs
-gpu_usage() {
+# gpu_usage: what KFD counts for the process, its queues and its VRAM on all GPUs; and the memory of
+# each of its render-node files
+gpu_usage() { echo "$(kfd_usage)$(render_usage)"; }
+
+kfd_usage() {
   local proc=/sys/class/kfd/kfd/proc/$PID file bytes=0 queues=("/sys/class/kfd/kfd/proc/$PID/queues/"*)
+  [ -d "$proc" ] || return
   for file in "$proc"/vram_*; do
     [ -e "$file" ] && bytes=$((bytes + $(cat "$file")))
   done
   echo "${#queues[@]} queues, $(mebibytes $bytes) MiB VRAM ($bytes bytes)"
 }
 
+# Of each open file once, however many descriptors it has; what KFD has in its VM counts as well.
+render_usage() {
+  cat /proc/"$PID"/fdinfo/* 2>/dev/null | awk '
+    /^drm-client-id:/ { known = seen[$2]++ }
+    /^drm-total-(vram|gtt):/ && !known { sum[$1] += $2; files[$1]++ }
+    END {
+      for (name in sum) text[name] = sum[name] " KiB in " files[name] " files"
+      if (length(sum))
+        printf " render nodes: VRAM %s, GTT %s", text["drm-total-vram:"], text["drm-total-gtt:"]
+    }'
+}
+
 describe_workload() {
   USAGE=$(gpu_usage)
   case $READY in
-    *" bos "*) echo "$(fact bos) BOs, $(mebibytes "$(fact bytes)") MiB, $(fact events) events," \
-      "$(fact gpus) GPUs; KFD counts $USAGE" ;;
-    *) echo "KFD counts $USAGE" ;;
+    *" bos "*) echo "$(fact bos) BOs, $(mebibytes "$(fact bytes)") MiB; the driver counts $USAGE" ;;
+    *) echo "the driver counts $USAGE" ;;
   esac
 }

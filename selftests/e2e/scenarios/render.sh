@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034  # CRIU is that of lib/
+# Processes that use render nodes: alone, in groups that share, and beside KFD.
+
+scenario_render_alone() {
+  need_gpus 1
+  start render_chain
+  describe_workload
+  goes_on 0 "without a checkpoint"
+  all_memory_is_right "without a checkpoint"
+  ends_well "without a checkpoint"
+}
+
+scenario_render_one_gpu() {
+  need_gpus 1
+  round_trip render_chain
+}
+
+scenario_render_two_gpus() {
+  need_gpus 2
+  round_trip render_chain --gpus 2
+}
+
+scenario_render_criu_4_1_1() {
+  CRIU=/opt/criu-4.1.1/criu
+  need_gpus 1
+  round_trip render_chain
+}
+
+scenario_render_criu_4_3() {
+  CRIU=/opt/criu-4.3/criu
+  need_gpus 1
+  round_trip render_chain
+}
+
+scenario_render_leave_running() {
+  need_gpus 1
+  leave_running render_chain
+}
+
+scenario_render_three_rounds() {
+  need_gpus 2
+  three_rounds render_chain --gpus 2
+}
+
+scenario_render_many() {
+  need_gpus 1
+  round_trip render_chain --many 10000
+}
+
+# Memory as ROCm's virtual-memory API makes it: KFD and a render node on one VM.
+scenario_render_vmm() {
+  need_gpus 1
+  round_trip render_vmm
+}
+
+scenario_render_fork() {
+  need_gpus 1
+  round_trip_group render_group fork
+}
+
+scenario_render_family() {
+  need_gpus 2
+  round_trip_group render_group family
+}
+
+scenario_render_family_criu_4_1_1() {
+  CRIU=/opt/criu-4.1.1/criu
+  need_gpus 2
+  round_trip_group render_group family
+}
+
+scenario_render_family_criu_4_3() {
+  CRIU=/opt/criu-4.3/criu
+  need_gpus 2
+  round_trip_group render_group family
+}
+
+# A group's leader tells for all of them; USAGE is of the leader.
+round_trip_group() { round_trip "$@"; }
+
+# Two programs that found each other by a socket in the file system.
+scenario_render_unrelated() {
+  need_gpus 1
+  need_plugin
+  start_tree "render_group join $DIR/socket" "render_group serve $DIR/socket"
+  # The one that joins has no steps of its own to tell of.
+  TREE=("${TREE[1]}") TREE_LOGS=("${TREE_LOGS[1]}")
+  round_trip_tree
+}
+
+# From start_tree to the end.
+round_trip_tree() {
+  for_each first_steps "$BEFORE_DUMP"
+  dump_and_kill_tree dump "$DIR/images"
+  restore_and_check_tree restore "$DIR/images"
+  tree_ends_well "after the restore"
+}
+
+# --- several processes with /dev/kfd
+
+scenario_tree_of_two() {
+  need_gpus 1
+  need_plugin
+  start_tree "gpu_chain ${SMALL[*]}" "gpu_chain ${SMALL[*]}"
+  round_trip_tree
+}
+
+scenario_tree_two_gpus() {
+  need_gpus 2
+  need_plugin
+  start_tree "gpu_chain --gpus 2 ${SMALL[*]}" "render_chain --gpus 2" "render_vmm" \
+    "gpu_chain ${SMALL[*]}"
+  round_trip_tree
+}
+
+scenario_tree_criu_4_1_1() {
+  CRIU=/opt/criu-4.1.1/criu
+  scenario_tree_of_two
+}
+
+scenario_tree_criu_4_3() {
+  CRIU=/opt/criu-4.3/criu
+  scenario_tree_of_two
+}
+
+scenario_tree_leave_running() {
+  need_gpus 2
+  need_plugin
+  start_tree "render_chain" "gpu_chain ${SMALL[*]}" "gpu_chain --gpus 2 ${SMALL[*]}"
+  PID=$ROOT
+  criu_dump dump "$DIR/images" --leave-running || fail "criu dump ended with status $?"
+  for_each member_survives "after the dump"
+  tree_ends_well "after the dump"
+}
+
+# The second of two processes cannot be saved: both go on.
+scenario_tree_disk_full() {
+  need_gpus 1
+  need_plugin
+  start_tree "gpu_chain --vram 24" "render_chain" "gpu_chain --vram 24"
+  mkdir "$DIR/tiny"
+  mount -t tmpfs -o size=40m tmpfs "$DIR/tiny" || fail "no tmpfs"
+  PID=$ROOT
+  ! criu_dump dump "$DIR/tiny/images" || fail "a dump of three workloads fitted in 40 MiB"
+  grep -qiE 'No space left|ENOSPC' "$DIR/criu-dump.log" ||
+    fail "the dump failed for another reason than a full disk"
+  umount "$DIR/tiny"
+  for_each member_survives "disk full"
+  echo "all three go on"
+  tree_ends_well "after a full disk"
+}
+
+# --- again and again
+
+# Everything that shares anything, in one tree, dumped and restored ROUNDS times. Who is whose parent,
+# and who comes first at restore, is different in each round and each run; SEED repeats a run.
+scenario_soak() {
+  need_gpus 2
+  need_plugin
+  local round rounds=${ROUNDS:-3} seed=${SEED:-$(($(now) % 1000000))}
+  echo "$rounds rounds, SEED=$seed"
+  RANDOM=$seed
+  local workloads=("gpu_chain --gpus 2 ${SMALL[*]}" "render_chain --gpus 2" "render_vmm"
+    "render_group fork" "render_group family" "gpu_chain ${SMALL[*]}")
+  shuffle_workloads
+  printf '%s\n' "${workloads[@]}"
+  start_tree "${workloads[@]}"
+  STEPS_WANTED=20
+  for ((round = 1; round <= rounds; round++)); do
+    for_each first_steps "$BEFORE_DUMP"
+    dump_and_kill_tree "dump-$round" "$DIR/images"
+    export AMDGPU_CRIU_TEST_RESTORE_DELAY=$RANDOM
+    restore_and_check_tree "restore-$round" "$DIR/images"
+    rm -rf "$DIR/images" "$DIR"/criu-*.log
+  done
+  tree_ends_well "after $rounds rounds"
+}
+
+shuffle_workloads() { # the array of its caller; the same for the same RANDOM
+  local i other kept
+  for ((i = ${#workloads[@]} - 1; i > 0; i--)); do
+    other=$((RANDOM % (i + 1)))
+    kept=${workloads[i]}
+    workloads[i]=${workloads[other]}
+    workloads[other]=$kept
+  done
+}
+
+# --- what is refused by its name
+
+# CASE and what the logs must say of it.
+refused_states() {
+  cat <<'END'
+socket          socket
+udmabuf         another driver|foreign|not .*exported by
+udmabuf_fd      another driver|foreign|not .*exported by|udmabuf|dmabuf
+syncobj_fd      syncobj
+fence_fd        sync_file|fence
+eventfd         eventfd|syncobj
+card_node       card
+foreign_userptr userptr
+mapped_dmabuf   dmabuf|dma-buf
+only_mapped     handle|VMA|map
+END
+}
+
+let_go() { grep -q '^let go' "$LOG" || gone "$PID"; }
+
+# refuse_state CASE PATTERN
+refuse_state() {
+  local state=$1 pattern=$2 mark said
+  LOG_NAME=workload-$state
+  start render_refused "$state"
+  mark=$(dmesg | wc -l)
+  ! criu_dump "$state" "$DIR/images-$state" || fail "$state: CRIU dumped it"
+  said=$({ grep -E 'Error|\(amdgpu\)' "$DIR/criu-$state.log"; dmesg | tail -n +$((mark + 1)); } |
+    grep -iE "$pattern" | grep -iE 'error|cannot|can.t|refuse|unsupp|criu' | tail -n 1)
+  [ -n "$said" ] || fail "$state: refused, but not by its name"
+  echo "$state: $said"
+  survives "$state"
+  kill -USR2 "$PID"
+  wait_until 30 let_go || fail "$state: the workload does not let go"
+  ends_well "$state"
+}
+
+scenario_render_refused() {
+  need_gpus 1
+  need_plugin
+  local state pattern
+  while read -r state pattern; do
+    refuse_state "$state" "$pattern"
+  done < <(refused_states)
+}
+
+# What was refused is carried when it is no more.
+scenario_render_let_go() {
+  need_gpus 1
+  need_plugin
+  start render_refused socket
+  ! criu_dump refused "$DIR/images" || fail "CRIU dumped a dma-buf in a socket"
+  kill -USR2 "$PID"
+  wait_until 30 let_go || fail "the workload does not let go"
+  first_steps 20
+  dump_and_kill dump "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# More work is under way than a dump waits for.
+scenario_render_busy() {
+  need_gpus 1
+  need_plugin
+  start render_refused busy
+  PID=$(fact pid)
+  PIDS+=("$PID")
+  ! criu_dump busy "$DIR/images" || fail "CRIU dumped a process whose GPU was busy for half a minute"
+  echo "refused after $DUMP_SECONDS s: $(dmesg | grep 'criu: ' | tail -n 1)"
+  dmesg | grep 'criu: ' | tail -n 2 | grep -q 'does not come to the end' ||
+    fail "refused, but not by its name"
+  survives "after the refused dump"
+  ends_well "after the refused dump"
+}

@@ -67,6 +67,24 @@ bool is_zero(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+// The commands are in a BO that needs no list.
+Result<ListedOnly> ListedOnly::create(const RenderDevice& device) {
+  RenderContext context = TRY(RenderContext::create(device));
+  RenderBo nops = TRY(RenderBo::create(device, {"nops", kGtt, kAlwaysValid, kGpuPage}));
+  TRY(nops.map_for_cpu());
+  TRY(nops.map_for_gpu());
+  const RenderBo listed = TRY(RenderBo::create(device, {"listed only", kVram, 0, 80 * kKib}));
+  const uint32_t handle = listed.handle();
+  BoList list = TRY(BoList::create(device, {&handle, 1}, 3));
+  return ListedOnly(std::move(context), std::move(nops), std::move(list));
+}
+
+Status ListedOnly::use(unsigned timeout_ms) const {
+  const Submission submission = {
+      .ib = nops_.va(), .ib_bytes = 64, .bo_list = list_.handle(), .handles = {}};
+  return context_.wait(TRY(context_.submit(submission)), timeout_ms);
+}
+
 Result<std::unique_ptr<BufferSet>> BufferSet::create(const RenderDevice& device, unsigned many) {
   std::unique_ptr<BufferSet> set(new BufferSet(device));
   TRY(set->add_kinds());
@@ -76,6 +94,7 @@ Result<std::unique_ptr<BufferSet>> BufferSet::create(const RenderDevice& device,
   TRY(set->add_windows());
   TRY(set->add_unbacked());
   TRY(set->set_metadata());
+  set->listed_only_.emplace(TRY(ListedOnly::create(device)));
   TRY(set->add_many(many));
   return set;
 }
@@ -339,6 +358,7 @@ Status BufferSet::check(RenderCopier& copier, std::vector<std::string>& problems
     i += std::max<size_t>(row, 1);
   }
   TRY(check_aliases(copier, problems));
+  TRY(listed_only_->use(copier.timeout_ms()));
   return check_metadata(problems);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,21 @@
 #include "workload/pattern.h"
 
 namespace e2e {
+
+// A BO list that names a BO which has no handle any more; the list alone keeps it.
+class ListedOnly {
+ public:
+  static base::Result<ListedOnly> create(const RenderDevice& device);
+  // A submission that names the list.
+  base::Status use(unsigned timeout_ms) const;
+
+ private:
+  ListedOnly(RenderContext context, RenderBo nops, BoList list)
+      : context_(std::move(context)), nops_(std::move(nops)), list_(std::move(list)) {}
+  RenderContext context_;
+  RenderBo nops_;
+  BoList list_;
+};
 
 // A range of GPU addresses and what it shows.
 struct Window {
@@ -71,6 +87,7 @@ class BufferSet {
   std::vector<Buffer> buffers_;
   std::vector<RenderBo> special_;  // GWS, OA, doorbells: nothing to read
   std::vector<Window> windows_;
+  std::optional<ListedOnly> listed_only_;
   std::vector<std::string> notes_;
 };
 

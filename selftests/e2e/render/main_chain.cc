@@ -48,11 +48,14 @@ class Process {
   Status take_stock();
   Status submit_burst();
   Status check(std::vector<std::string>& problems);
+  Status reserve_vmid() const;
+  Status check_vmid(std::vector<std::string>& problems) const;
   Status check_lane(Lane& lane, std::vector<std::string>& problems);
 
   unsigned timeout_ms_;
   uint32_t domain_;  // of what the GPUs share
   std::vector<Lane> lanes_;
+  bool has_vmid_ = false;
   std::unique_ptr<BufferSet> buffers_;
   std::unique_ptr<SyncSet> syncobjs_;
   std::vector<Stepper::Fences> under_way_;
@@ -97,8 +100,29 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const std::string> pa
   process->buffers_ = TRY(BufferSet::create(*first.device, options.many));
   TRY(process->buffers_->fill(*first.copier));
   process->syncobjs_ = TRY(SyncSet::create(*first.device));
+  if (options.vmid) TRY(process->reserve_vmid());
+  process->has_vmid_ = options.vmid;
   TRY(process->take_stock());
   return process;
+}
+
+// One file of a GPU can have a VMID of its own.
+Status Process::reserve_vmid() const {
+  drm_amdgpu_vm args = {};
+  args.in.op = AMDGPU_VM_OP_RESERVE_VMID;
+  return lanes_[0].device->command(DRM_AMDGPU_VM, &args, sizeof(args), "cannot reserve a VMID");
+}
+
+Status Process::check_vmid(std::vector<std::string>& problems) const {
+  if (!has_vmid_) return {};
+  drm_amdgpu_vm args = {};
+  args.in.op = AMDGPU_VM_OP_RESERVE_VMID;
+  const Status status =
+      lanes_[1].device->command(DRM_AMDGPU_VM, &args, sizeof(args), "cannot reserve a VMID");
+  if (!status.ok()) return {};
+  problems.push_back("the reserved VMID was free");
+  args.in.op = AMDGPU_VM_OP_UNRESERVE_VMID;
+  return lanes_[1].device->command(DRM_AMDGPU_VM, &args, sizeof(args), "cannot free a VMID");
 }
 
 Status Process::take_stock() {
@@ -167,6 +191,7 @@ Status Process::check(std::vector<std::string>& problems) {
       problems.push_back(
           std::format("file {} ({}): {}", &lane - lanes_.data(), lane.path, problem));
   }
+  TRY(check_vmid(problems));
   TRY(buffers_->check(*lanes_[0].copier, problems));
   return syncobjs_->check(problems);
 }
@@ -211,7 +236,7 @@ int main(int argc, char** argv) {
        "Keeps the kernel's SDMA and compute rings busy with a chain of dependent steps through\n"
        "several files of render nodes, and has BOs, mappings, contexts, BO lists and syncobjs of\n"
        "every kind, by libdrm. Uses no /dev/kfd.",
-       "--gpus --many --peer-vram --steps --interval --timeout"},
+       "--gpus --many --peer-vram --vmid --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);

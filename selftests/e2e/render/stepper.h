@@ -115,6 +115,7 @@ class RenderCopier {
                      std::span<const uint32_t> handles);
   base::Result<std::span<const std::byte>> read(uint64_t va, uint64_t bytes,
                                                 std::span<const uint32_t> handles);
+  unsigned timeout_ms() const { return timeout_ms_; }
   static constexpr uint64_t kMost = 1 << 20;
 
  private:

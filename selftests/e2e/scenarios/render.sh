@@ -14,7 +14,7 @@ scenario_render_alone() {
 
 scenario_render_one_gpu() {
   need_gpus 1
-  round_trip render_chain
+  round_trip render_chain --vmid 1
 }
 
 scenario_render_two_gpus() {

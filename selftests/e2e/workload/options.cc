@@ -37,6 +37,8 @@ constexpr Setting kSettings[] = {
      [](Options& o, uint64_t v) { o.many = static_cast<unsigned>(v); }},
     {"--peer-vram", "1: what GPUs share is in VRAM", 0, 1,
      [](Options& o, uint64_t v) { o.peer_vram = v != 0; }},
+    {"--vmid", "1: reserve a VMID, which one file of a GPU can do", 0, 1,
+     [](Options& o, uint64_t v) { o.vmid = v != 0; }},
     {"--steps", "steps to do; 0: until SIGTERM", 0, UINT32_MAX,
      [](Options& o, uint64_t v) { o.steps = v; }},
     {"--interval", "milliseconds between steps", 0, 60000,

@@ -16,6 +16,7 @@ struct Options {
   unsigned small = 16;       // BOs of one page, a GPU
   unsigned many = 0;         // more BOs of one page, render nodes
   bool peer_vram = false;    // GPUs share VRAM
+  bool vmid = false;         // reserve a VMID
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps
   unsigned timeout_s = 120;  // for one step or one copy

@@ -26,6 +26,7 @@ struct task_struct;
  *	reference, while the gate is closed; else NULL
  */
 struct amdgpu_criu_gate {
+	/* Outermost of checkpoint/restore of the file. */
 	struct mutex lock;
 	atomic_t inside;
 	bool closed;

@@ -135,7 +135,7 @@ int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 
 		ret = amdgpu_criu_object_get(plan, &plan->objects[i]);
 		if (ret) {
-			criu_refuse(plan->call, "BO %llu (handle %u, %llu bytes): cannot restore: %d",
+			criu_refuse(plan->call, "BO %llu, handle %u: cannot restore %llu bytes: %d",
 				    record->object_id, record->handle, record->size, ret);
 			return ret;
 		}

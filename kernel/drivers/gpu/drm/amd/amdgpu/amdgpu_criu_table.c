@@ -35,11 +35,11 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 	if (state->flags)
 		return -EINVAL;
 	ret = amdgpu_criu_table_check(state->devices, state->num_devices, state->device_stride,
-				   sizeof(struct amdgpu_criu_device));
+				      sizeof(struct amdgpu_criu_device));
 	if (ret)
 		return ret;
 	return amdgpu_criu_table_check(state->bos, state->num_bos, state->bo_stride,
-				    sizeof(struct amdgpu_criu_bo));
+				       sizeof(struct amdgpu_criu_bo));
 }
 
 /**

@@ -36,15 +36,20 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 		size >>= PAGE_SHIFT;
 	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 		flags |= AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
-	ret = amdgpu_gem_object_create(plan->adev, size, record->alignment, domain, flags,
-				       ttm_bo_type_device, resv, gem, plan->fpriv->xcp_id + 1);
-	/* The same second try as in the ioctl: VRAM is full. */
-	if (ret && ret != -ERESTARTSYS && domain == AMDGPU_GEM_DOMAIN_VRAM)
-		ret = amdgpu_gem_object_create(plan->adev, size, record->alignment,
-					       domain | AMDGPU_GEM_DOMAIN_GTT, flags,
+	for (;;) {
+		ret = amdgpu_gem_object_create(plan->adev, size, record->alignment, domain, flags,
 					       ttm_bo_type_device, resv, gem,
 					       plan->fpriv->xcp_id + 1);
-	return ret;
+		/* VRAM is full: the same tries as in the ioctl. */
+		if (!ret || ret == -ERESTARTSYS)
+			return ret;
+		if (flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)
+			flags &= ~AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+		else if (domain == AMDGPU_GEM_DOMAIN_VRAM)
+			domain |= AMDGPU_GEM_DOMAIN_GTT;
+		else
+			return ret;
+	}
 }
 
 /* A BO of the VM shares the reservation of the page directory. */
@@ -67,6 +72,23 @@ static int amdgpu_criu_alloc_in_vm(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
+/* Flags of metadata stay when the metadata goes. */
+static int amdgpu_criu_set_metadata(const struct amdgpu_criu_plan_object *object,
+				    struct amdgpu_bo *bo)
+{
+	const struct amdgpu_criu_object_record *record = &object->record;
+	u32 none = 0;
+	int ret;
+
+	if (!record->metadata_size && record->metadata_flags) {
+		ret = amdgpu_bo_set_metadata(bo, &none, sizeof(none), record->metadata_flags);
+		if (ret)
+			return ret;
+	}
+	return amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
+				      record->metadata_flags);
+}
+
 /* As AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA set them. */
 static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *object,
 				      struct amdgpu_bo *bo)
@@ -81,8 +103,7 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 	bo->allowed_domains = record->allowed_domains;
 	ret = amdgpu_bo_set_tiling_flags(bo, record->tiling_flags);
 	if (!ret)
-		ret = amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
-					     record->metadata_flags);
+		ret = amdgpu_criu_set_metadata(object, bo);
 	amdgpu_bo_unreserve(bo);
 	return ret;
 }

@@ -187,6 +187,11 @@ ADD(carried, kfd_resume, KFD, RESUME);
 ADD(carried, kfd_dmabuf, KFD, DMABUF);
 ADD(carried, render_query, RENDER, QUERY);
 ADD(carried, render_session, RENDER, SESSION);
+ADD(carried, render_process_info, RENDER, PROCESS_INFO);
+ADD(carried, render_checkpoint, RENDER, CHECKPOINT);
+ADD(carried, render_unpause, RENDER, UNPAUSE);
+ADD(carried, render_restore, RENDER, RESTORE);
+ADD(carried, render_resume, RENDER, RESUME);
 ADD(carried, render_dmabuf, RENDER, DMABUF);
 
 FIXTURE_SETUP(carried)
@@ -247,6 +252,11 @@ ADD_SCOPED(kfd_unpause, KFD, UNPAUSE, -EBADFD);
 ADD_SCOPED(kfd_restore, KFD, RESTORE, -EBADFD);
 ADD_SCOPED(kfd_resume, KFD, RESUME, -EBADFD);
 ADD_SCOPED(kfd_dmabuf, KFD, DMABUF, -ENOENT);
+ADD_SCOPED(render_process_info, RENDER, PROCESS_INFO, -EBADFD);
+ADD_SCOPED(render_checkpoint, RENDER, CHECKPOINT, -EBADFD);
+ADD_SCOPED(render_unpause, RENDER, UNPAUSE, -EBADFD);
+ADD_SCOPED(render_restore, RENDER, RESTORE, -EBADFD);
+ADD_SCOPED(render_resume, RENDER, RESUME, -EBADFD);
 ADD_SCOPED(render_dmabuf, RENDER, DMABUF, -ENOENT);
 
 FIXTURE_SETUP(scoped)

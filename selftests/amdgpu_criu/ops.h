@@ -64,32 +64,31 @@ static const struct op ops[] = {
 		.name = "PROCESS_INFO", .nr = AMDGPU_CRIU_OP_PROCESS_INFO, .size_v1 = 40,
 		.size_now = sizeof(struct amdgpu_criu_process_info),
 		.session_kind = AMDGPU_CRIU_SESSION_CHECKPOINT,
-		.render_answer = -EOPNOTSUPP,
 		.zeros = { OP_FIELD(amdgpu_criu_process_info, flags) },
 	}, {
 		.name = "CHECKPOINT", .nr = AMDGPU_CRIU_OP_CHECKPOINT, .size_v1 = 56,
 		.size_now = sizeof(struct amdgpu_criu_state),
 		.session_kind = AMDGPU_CRIU_SESSION_CHECKPOINT,
-		.kfd_answer = -EBADFD, .render_answer = -EOPNOTSUPP,
+		.kfd_answer = -EBADFD, .render_answer = -EBADFD,
 		.zeros = { OP_FIELD(amdgpu_criu_state, flags) },
 	}, {
 		.name = "UNPAUSE", .nr = AMDGPU_CRIU_OP_UNPAUSE, .size_v1 = 8,
 		.size_now = sizeof(struct amdgpu_criu_unpause),
 		.session_kind = AMDGPU_CRIU_SESSION_CHECKPOINT,
-		.kfd_answer = -EBADFD, .render_answer = -EOPNOTSUPP,
+		.kfd_answer = -EBADFD, .render_answer = -EBADFD,
 		.zeros = { OP_FIELD(amdgpu_criu_unpause, flags) },
 	}, {
 		/* Refused for its blob, which is all zeros. */
 		.name = "RESTORE", .nr = AMDGPU_CRIU_OP_RESTORE, .size_v1 = 56,
 		.size_now = sizeof(struct amdgpu_criu_state),
 		.session_kind = AMDGPU_CRIU_SESSION_RESTORE,
-		.kfd_answer = -EBADMSG, .render_answer = -EOPNOTSUPP,
+		.kfd_answer = -EBADMSG, .render_answer = -EBADMSG,
 		.zeros = { OP_FIELD(amdgpu_criu_state, flags) },
 	}, {
 		.name = "RESUME", .nr = AMDGPU_CRIU_OP_RESUME, .size_v1 = 16,
 		.size_now = sizeof(struct amdgpu_criu_resume),
 		.session_kind = AMDGPU_CRIU_SESSION_RESTORE,
-		.kfd_answer = -EBADFD, .render_answer = -EOPNOTSUPP,
+		.kfd_answer = -EBADFD, .render_answer = -EBADFD,
 		.zeros = { OP_FIELD(amdgpu_criu_resume, flags),
 			   OP_FIELD(amdgpu_criu_resume, pad) },
 	}, {

@@ -26,14 +26,16 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 				const struct amdgpu_criu_object_record *record,
 				struct dma_resv *resv, struct drm_gem_object **gem)
 {
-	/* A dirty page of somebody else's must not be seen if nobody fills the BO. */
-	u64 flags = record->create_flags | AMDGPU_GEM_CREATE_VRAM_CLEARED;
 	u32 domain = amdgpu_criu_first_domain(record);
+	u64 flags = record->create_flags;
 	u64 size = record->size;
 	int ret;
 
 	if (record->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS)
 		size >>= PAGE_SHIFT;
+	/* What was somebody else's must not be seen if nobody fills the BO. */
+	if (!(record->flags & AMDGPU_CRIU_OBJECT_USERPTR))
+		flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
 	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 		flags |= AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
 	for (;;) {

@@ -1,0 +1,697 @@
+// SPDX-License-Identifier: GPL-2.0
+/* BOs and GEM handles of a render node: what comes back, and what is refused. */
+#include "kselftest_harness.h"
+
+#include <sys/mman.h>
+
+#include "render.h"
+#include "render_blob.h"
+
+#define BO_SIZE 0x4000
+
+struct blob_object {
+	__u64 object_id;
+	__u64 size;
+	__u64 device;
+	__u64 create_flags;
+	__u64 user_addr;
+	__u64 tiling_flags;
+	__u64 metadata_flags;
+	__u64 mmap_offset;
+	__u64 kfd_va;
+	__u32 flags;
+	__u32 alignment;
+	__u32 preferred_domains;
+	__u32 allowed_domains;
+	__u32 placement;
+	__u32 user_flags;
+	__u32 kfd_flags;
+	__u32 gpu_id;
+	__u32 handle;
+	__u32 domain;
+	__u32 table_flags;
+	__u32 metadata_size;
+};
+
+struct blob_handle {
+	__u32 handle;
+	__u32 pad;
+	__u64 object_id;
+};
+
+FIXTURE(gem) {
+	struct criu_node node;
+	struct criu_node to;
+	struct criu_image image;
+	struct criu_image again;
+	int session;
+};
+
+FIXTURE_SETUP(gem)
+{
+	self->to.fd = -1;
+	self->session = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+}
+
+FIXTURE_TEARDOWN(gem)
+{
+	if (self->session >= 0)
+		close(self->session);
+	criu_image_free(&self->image);
+	criu_image_free(&self->again);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+}
+
+/* Saves, and restores to a new file in a session that stays. */
+static void move(struct __test_metadata *_metadata, FIXTURE_DATA(gem) *self)
+{
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	ASSERT_EQ(0, render_restore_to(&self->to, 0, self->session, &self->image));
+}
+
+static struct blob_object *object_of(const struct criu_image *image, unsigned int index)
+{
+	struct blob blob = { .data = image->blob, .size = image->blob_size };
+	size_t at = blob_find(&blob, BLOB_RENDER_OBJECT, index);
+
+	return at ? blob_payload(&blob, at) : NULL;
+}
+
+/* What came back says the same of itself, but where user space maps it. */
+static void expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(gem) *self)
+{
+	struct blob_object *was, *now;
+	unsigned int i;
+
+	ASSERT_EQ(0, render_save(&self->to, &self->again));
+	ASSERT_EQ(self->image.num_bos, self->again.num_bos);
+	for (i = 0; i < self->image.num_bos; i++) {
+		was = object_of(&self->image, i);
+		now = object_of(&self->again, i);
+		ASSERT_NE(NULL, was);
+		ASSERT_NE(NULL, now);
+		if (was->mmap_offset != ~0ULL && now->mmap_offset != ~0ULL)
+			now->mmap_offset = was->mmap_offset;
+		EXPECT_TRUE(blob_same(&self->image, &self->again, BLOB_RENDER_OBJECT, i)) {
+			TH_LOG("BO of handle %u", was->handle);
+		}
+	}
+	EXPECT_EQ(blob_count(&self->image, BLOB_RENDER_HANDLE),
+		  blob_count(&self->again, BLOB_RENDER_HANDLE));
+	for (i = 0; i < blob_count(&self->image, BLOB_RENDER_HANDLE); i++)
+		EXPECT_TRUE(blob_same(&self->image, &self->again, BLOB_RENDER_HANDLE, i));
+}
+
+static int create(const struct criu_node *node, __u32 *handle)
+{
+	return render_bo_create(node, BO_SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, handle);
+}
+
+TEST_F(gem, nothing_comes_back_as_nothing)
+{
+	move(_metadata, self);
+	expect_same(_metadata, self);
+	EXPECT_EQ(0, self->again.num_bos);
+}
+
+TEST_F(gem, handles_come_back_with_their_holes)
+{
+	__u32 handles[7], handle, i;
+
+	for (i = 0; i < ARRAY_SIZE(handles); i++)
+		ASSERT_EQ(0, create(&self->node, &handles[i]));
+	ASSERT_EQ(0, render_bo_close(&self->node, handles[0]));
+	ASSERT_EQ(0, render_bo_close(&self->node, handles[3]));
+	ASSERT_EQ(0, render_bo_close(&self->node, handles[4]));
+	move(_metadata, self);
+	expect_same(_metadata, self);
+	EXPECT_EQ(-EINVAL, render_bo_close(&self->to, handles[0]));
+	EXPECT_EQ(-EINVAL, render_bo_close(&self->to, handles[3]));
+	/* Numbers that were freed are given out again, lowest first, and then new ones. */
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, create(&self->to, &handle));
+		EXPECT_EQ(handles[i ? i + 2 : 0], handle);
+	}
+	EXPECT_EQ(0, create(&self->to, &handle));
+	EXPECT_EQ(handles[6] + 1, handle);
+	for (i = 0; i < ARRAY_SIZE(handles); i++)
+		EXPECT_EQ(0, render_bo_close(&self->to, handles[i]));
+}
+
+static const struct {
+	__u32 domains;
+	__u64 flags;
+} kinds[] = {
+	{ AMDGPU_GEM_DOMAIN_VRAM, 0 },
+	{ AMDGPU_GEM_DOMAIN_GTT, 0 },
+	{ AMDGPU_GEM_DOMAIN_CPU, 0 },
+	{ AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_GTT, 0 },
+	{ AMDGPU_GEM_DOMAIN_GTT | AMDGPU_GEM_DOMAIN_CPU, 0 },
+	{ 0, 0 },
+	{ AMDGPU_GEM_DOMAIN_GDS, 0 },
+	{ AMDGPU_GEM_DOMAIN_GWS, 0 },
+	{ AMDGPU_GEM_DOMAIN_OA, 0 },
+	{ AMDGPU_GEM_DOMAIN_DOORBELL, 0 },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_NO_CPU_ACCESS },
+	{ AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_CREATE_CPU_GTT_USWC },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_VRAM_CLEARED },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID },
+	{ AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID |
+				 AMDGPU_GEM_CREATE_CPU_GTT_USWC },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_EXPLICIT_SYNC },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE },
+	{ AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_DISCARDABLE },
+	{ AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_CREATE_COHERENT },
+	{ AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_CREATE_UNCACHED },
+	{ AMDGPU_GEM_DOMAIN_GTT, AMDGPU_GEM_CREATE_EXT_COHERENT },
+};
+
+static __u64 kind_size(__u32 domains)
+{
+	return domains & (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | AMDGPU_GEM_DOMAIN_OA) ?
+	       4 : BO_SIZE;
+}
+
+static int create_info(const struct criu_node *node, __u32 handle,
+		       struct drm_amdgpu_gem_create_in *info)
+{
+	struct drm_amdgpu_gem_op args = {
+		.handle = handle,
+		.op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO,
+		.value = (uintptr_t)info,
+	};
+
+	return render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_OP, &args);
+}
+
+TEST_F(gem, all_domains_and_flags_come_back)
+{
+	struct drm_amdgpu_gem_create_in was, now;
+	__u32 handles[ARRAY_SIZE(kinds)], i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		ASSERT_EQ(0, render_bo_create(&self->node, kind_size(kinds[i].domains),
+					      kinds[i].domains, kinds[i].flags, &handles[i])) {
+			TH_LOG("domains %#x flags %#llx", kinds[i].domains, kinds[i].flags);
+		}
+	move(_metadata, self);
+	expect_same(_metadata, self);
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		ASSERT_EQ(0, create_info(&self->node, handles[i], &was));
+		ASSERT_EQ(0, create_info(&self->to, handles[i], &now));
+		EXPECT_EQ(0, memcmp(&was, &now, sizeof(was))) {
+			TH_LOG("domains %#x flags %#llx", kinds[i].domains, kinds[i].flags);
+		}
+	}
+}
+
+/* What user space may do with each: copy it, map it, or neither. */
+TEST_F(gem, the_table_tells_the_kind)
+{
+	__u32 handle;
+
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT_EQ(0, create(&self->node, &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, 4, AMDGPU_GEM_DOMAIN_GDS, 0, &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_DOORBELL, 0,
+				      &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM,
+				      AMDGPU_GEM_CREATE_NO_CPU_ACCESS, &handle));
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(5, self->image.num_bos);
+	EXPECT_EQ(AMDGPU_CRIU_DOMAIN_VRAM, self->image.bos[0].domain);
+	EXPECT_EQ(AMDGPU_CRIU_BO_CONTENTS, self->image.bos[0].flags);
+	EXPECT_EQ(BO_SIZE, self->image.bos[0].size);
+	EXPECT_EQ(AMDGPU_CRIU_DOMAIN_GTT, self->image.bos[1].domain);
+	EXPECT_EQ(AMDGPU_CRIU_BO_CONTENTS, self->image.bos[1].flags);
+	EXPECT_EQ(AMDGPU_CRIU_DOMAIN_NONE, self->image.bos[2].domain);
+	EXPECT_EQ(0, self->image.bos[2].flags);
+	EXPECT_EQ(~0ULL, self->image.bos[2].mmap_offset);
+	EXPECT_EQ(AMDGPU_CRIU_DOMAIN_NONE, self->image.bos[3].domain);
+	EXPECT_EQ(AMDGPU_CRIU_BO_DOORBELL, self->image.bos[3].flags);
+	EXPECT_NE(~0ULL, self->image.bos[3].mmap_offset);
+	EXPECT_EQ(AMDGPU_CRIU_BO_CONTENTS, self->image.bos[4].flags);
+	EXPECT_EQ(~0ULL, self->image.bos[4].mmap_offset);
+	for (handle = 0; handle < 5; handle++)
+		EXPECT_EQ(handle + 1, self->image.bos[handle].handle);
+}
+
+/* As CRIU does: contents through dma-bufs, mappings by the offsets of the table. */
+static void copy_contents(struct __test_metadata *_metadata, FIXTURE_DATA(gem) *self, int from)
+{
+	__u32 i;
+
+	for (i = 0; i < self->image.num_bos; i++) {
+		const struct amdgpu_criu_bo *bo = &self->image.bos[i];
+		int src = criu_dmabuf(&self->node, from, bo->object_id);
+		int dst = criu_dmabuf(&self->node, self->session, bo->object_id);
+		void *in, *out;
+
+		ASSERT_LE(0, src);
+		ASSERT_LE(0, dst);
+		in = mmap(NULL, bo->size, PROT_READ, MAP_SHARED, src, 0);
+		out = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, dst, 0);
+		ASSERT_NE(MAP_FAILED, in);
+		ASSERT_NE(MAP_FAILED, out);
+		memcpy(out, in, bo->size);
+		munmap(in, bo->size);
+		munmap(out, bo->size);
+		close(src);
+		close(dst);
+	}
+}
+
+TEST_F(gem, contents_and_mmap_offsets_belong_together)
+{
+	__u32 handles[3], i, *at;
+	int from;
+
+	for (i = 0; i < ARRAY_SIZE(handles); i++) {
+		ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, i ? AMDGPU_GEM_DOMAIN_VRAM :
+					      AMDGPU_GEM_DOMAIN_GTT, 0, &handles[i]));
+		at = render_bo_mmap(&self->node, handles[i], BO_SIZE);
+		ASSERT_NE(NULL, at);
+		memset(at, 0x10 + i, BO_SIZE);
+		munmap(at, BO_SIZE);
+	}
+	from = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, from);
+	ASSERT_EQ(0, criu_checkpoint(&self->node, from, &self->image));
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	ASSERT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+	copy_contents(_metadata, self, from);
+	close(from);
+	for (i = 0; i < ARRAY_SIZE(handles); i++) {
+		at = mmap(NULL, BO_SIZE, PROT_READ, MAP_SHARED, self->to.fd,
+			  self->image.bos[i].new_mmap_offset);
+		ASSERT_NE(MAP_FAILED, at);
+		EXPECT_EQ(0x01010101 * (0x10 + i), at[0]);
+		EXPECT_EQ(0x01010101 * (0x10 + i), at[BO_SIZE / 4 - 1]);
+		munmap(at, BO_SIZE);
+	}
+	ASSERT_EQ(0, criu_resume(&self->to, self->session, 0));
+	at = render_bo_mmap(&self->to, handles[2], BO_SIZE);
+	ASSERT_NE(NULL, at);
+	EXPECT_EQ(0x12121212, at[1]);
+	munmap(at, BO_SIZE);
+}
+
+TEST_F(gem, metadata_and_tiling_come_back)
+{
+	struct drm_amdgpu_gem_metadata was = { .op = AMDGPU_GEM_METADATA_OP_SET_METADATA };
+	struct drm_amdgpu_gem_metadata now = { .op = AMDGPU_GEM_METADATA_OP_GET_METADATA };
+	__u32 i;
+
+	ASSERT_EQ(0, create(&self->node, &was.handle));
+	was.data.flags = 0x123456789;
+	was.data.tiling_info = AMDGPU_TILING_SET(SWIZZLE_MODE, 9);
+	was.data.data_size_bytes = sizeof(was.data.data);
+	for (i = 0; i < ARRAY_SIZE(was.data.data); i++)
+		was.data.data[i] = i * 0x9e3779b1;
+	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_METADATA, &was));
+	move(_metadata, self);
+	expect_same(_metadata, self);
+	now.handle = was.handle;
+	ASSERT_EQ(0, render_ioctl(&self->to, DRM_IOCTL_AMDGPU_GEM_METADATA, &now));
+	EXPECT_EQ(0, memcmp(&was.data, &now.data, sizeof(was.data)));
+}
+
+TEST_F(gem, placement_that_was_changed_comes_back)
+{
+	struct drm_amdgpu_gem_op args = { .op = AMDGPU_GEM_OP_SET_PLACEMENT };
+	struct drm_amdgpu_gem_create_in info;
+
+	ASSERT_EQ(0, create(&self->node, &args.handle));
+	args.value = AMDGPU_GEM_DOMAIN_VRAM;
+	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_OP, &args));
+	move(_metadata, self);
+	/* It prefers VRAM, and is still in GTT. */
+	EXPECT_EQ(AMDGPU_GEM_DOMAIN_GTT, object_of(&self->image, 0)->placement);
+	expect_same(_metadata, self);
+	ASSERT_EQ(0, create_info(&self->to, args.handle, &info));
+	EXPECT_EQ(AMDGPU_GEM_DOMAIN_VRAM, info.domains);
+}
+
+static int userptr(const struct criu_node *node, void *at, __u32 flags, __u32 *handle)
+{
+	struct drm_amdgpu_gem_userptr args = {
+		.addr = (uintptr_t)at, .size = BO_SIZE, .flags = flags,
+	};
+	int ret = render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_USERPTR, &args);
+
+	*handle = args.handle;
+	return ret;
+}
+
+static void *pages(void)
+{
+	return mmap(NULL, BO_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static const __u32 userptr_flags[] = {
+	AMDGPU_GEM_USERPTR_REGISTER,
+	AMDGPU_GEM_USERPTR_READONLY,
+	AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_ANONONLY,
+	AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE,
+	AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_READONLY | AMDGPU_GEM_USERPTR_VALIDATE,
+};
+
+TEST_F(gem, userptrs_come_back_with_all_flags)
+{
+	__u32 handle, i;
+
+	for (i = 0; i < ARRAY_SIZE(userptr_flags); i++)
+		ASSERT_EQ(0, userptr(&self->node, pages(), userptr_flags[i], &handle));
+	move(_metadata, self);
+	for (i = 0; i < ARRAY_SIZE(userptr_flags); i++) {
+		EXPECT_EQ(AMDGPU_CRIU_BO_USERPTR, self->image.bos[i].flags);
+		EXPECT_EQ(AMDGPU_CRIU_DOMAIN_CPU, self->image.bos[i].domain);
+		EXPECT_EQ(~0ULL, self->image.bos[i].mmap_offset);
+		EXPECT_EQ(userptr_flags[i], object_of(&self->image, i)->user_flags);
+	}
+	/* A save refuses userptrs that are attached to nothing, so these are. */
+	expect_same(_metadata, self);
+}
+
+#define USERPTR_VA 0x10000000
+/* As the jobs of render.h count words. */
+#define WORD_AT(va) (((va) - RENDER_WORK_VA) / 4)
+
+TEST_F(gem, a_restored_userptr_reaches_the_memory)
+{
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = WORD_AT(USERPTR_VA + 8),
+				  .value = 0xfeed };
+	struct drm_amdgpu_bo_list_entry entries[2] = {};
+	struct render_work work, work_to;
+	__u32 *at = pages();
+	__u64 sequence;
+
+	ASSERT_NE(MAP_FAILED, (void *)at);
+	ASSERT_EQ(0, render_work_make(&self->node, &work));
+	ASSERT_EQ(0, userptr(&self->node, at, AMDGPU_GEM_USERPTR_REGISTER,
+			     &entries[1].bo_handle));
+	ASSERT_EQ(0, render_va_map(&self->node, entries[1].bo_handle, USERPTR_VA, BO_SIZE));
+	move(_metadata, self);
+	ASSERT_EQ(0, render_work_again(&self->to, &work, &work_to));
+	entries[0].bo_handle = work.handle;
+	ASSERT_EQ(0, render_list_create(&self->to, entries, 2, &job.list));
+	ASSERT_EQ(0, render_ctx_create(&self->to, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx));
+	ASSERT_EQ(0, render_submit(&self->to, &work_to, &job, &sequence));
+	ASSERT_EQ(0, render_wait(&self->to, &job, sequence, 10 * RENDER_SECOND));
+	EXPECT_EQ(0xfeed, at[2]);
+	/* The notifier works as well: what is there next is found. */
+	ASSERT_NE(MAP_FAILED, mmap(at, BO_SIZE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	ASSERT_EQ(0, at[2]);
+	ASSERT_EQ(0, render_submit(&self->to, &work_to, &job, &sequence));
+	ASSERT_EQ(0, render_wait(&self->to, &job, sequence, 10 * RENDER_SECOND));
+	EXPECT_EQ(0xfeed, at[2]);
+	render_work_unmap(&work);
+	render_work_unmap(&work_to);
+}
+
+TEST_F(gem, a_userptr_of_another_process_is_EOPNOTSUPP)
+{
+	__u32 handle;
+	int status;
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		int ret = userptr(&self->node, pages(), AMDGPU_GEM_USERPTR_REGISTER, &handle);
+
+		_exit(-ret);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	EXPECT_EQ(-EOPNOTSUPP, render_save(&self->node, &self->image));
+	ASSERT_EQ(0, create(&self->node, &handle));
+}
+
+TEST_F(gem, two_files_of_one_gpu_are_apart)
+{
+	struct criu_node second, second_to;
+	struct criu_image image;
+	__u32 handle;
+
+	ASSERT_EQ(0, render_open(&second, 0));
+	ASSERT_EQ(0, create(&self->node, &handle));
+	ASSERT_EQ(0, render_bo_create(&second, 2 * BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT_EQ(0, render_bo_create(&second, 3 * BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->session);
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->session, &self->image));
+	ASSERT_EQ(0, criu_checkpoint(&second, self->session, &image));
+	ASSERT_EQ(1, self->image.num_bos);
+	ASSERT_EQ(2, image.num_bos);
+	EXPECT_NE(self->image.bos[0].object_id, image.bos[0].object_id);
+	EXPECT_NE(self->image.bos[0].object_id, image.bos[1].object_id);
+	close(self->session);
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	EXPECT_EQ(0, render_restore_to(&second_to, 0, self->session, &image));
+	EXPECT_EQ(0, render_restore_to(&self->to, 0, self->session, &self->image));
+	EXPECT_EQ(0, render_bo_close(&second_to, 2));
+	EXPECT_EQ(-EINVAL, render_bo_close(&self->to, 2));
+	criu_image_free(&image);
+	criu_node_close(&second_to);
+	criu_node_close(&second);
+}
+
+#define MANY 300
+
+TEST_F(gem, many_come_back)
+{
+	__u32 handle, i;
+
+	for (i = 1; i <= MANY; i++)
+		ASSERT_EQ(0, render_bo_create(&self->node, 0x1000, i % 2 ? AMDGPU_GEM_DOMAIN_GTT :
+					      AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	for (i = 2; i <= MANY; i += 3)
+		ASSERT_EQ(0, render_bo_close(&self->node, i));
+	move(_metadata, self);
+	expect_same(_metadata, self);
+	for (i = 1; i <= MANY; i++)
+		ASSERT_EQ(i % 3 == 2 ? -EINVAL : 0, render_bo_close(&self->to, i));
+}
+
+FIXTURE(gem_fault) {
+	struct criu_node node;
+	struct criu_node to;
+	struct criu_image image;
+	int session;
+};
+
+/* BO 0: VRAM with metadata; 1: userptr; 2: GDS; 3: always valid; handles 1 to 4. */
+FIXTURE_SETUP(gem_fault)
+{
+	struct drm_amdgpu_gem_metadata metadata = { .op = AMDGPU_GEM_METADATA_OP_SET_METADATA };
+	__u32 handle;
+
+	self->to.fd = -1;
+	self->session = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	metadata.handle = handle;
+	metadata.data.data_size_bytes = 8;
+	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_METADATA, &metadata));
+	ASSERT_EQ(0, userptr(&self->node, pages(), AMDGPU_GEM_USERPTR_REGISTER, &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, 4, AMDGPU_GEM_DOMAIN_GDS, 0, &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM,
+				      AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &handle));
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(4, self->image.num_bos);
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	self->session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+}
+
+FIXTURE_TEARDOWN(gem_fault)
+{
+	if (self->session >= 0)
+		close(self->session);
+	criu_image_free(&self->image);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+}
+
+static const struct {
+	unsigned int index;
+	struct blob_fault fault;
+} object_faults[] = {
+	{ 0, BLOB_FAULT("no id", blob_object, object_id, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("no size", blob_object, size, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("odd size", blob_object, size, BO_SIZE + 1, -EBADMSG) },
+	{ 0, BLOB_FAULT("huge size", blob_object, size, 1ULL << 49, -EBADMSG) },
+	{ 0, BLOB_FAULT("encrypted", blob_object, create_flags, AMDGPU_GEM_CREATE_ENCRYPTED,
+			-EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("flag of the kernel's", blob_object, create_flags,
+			AMDGPU_GEM_CREATE_CP_MQD_GFX9, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("flag of the future", blob_object, create_flags, 1ULL << 63, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("record flag of the future", blob_object, flags, 1u << 31, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("user address", blob_object, user_addr, 0x1000, -EBADMSG) },
+	{ 0, BLOB_FAULT("user flags", blob_object, user_flags, AMDGPU_GEM_USERPTR_REGISTER,
+			-EBADMSG) },
+	{ 0, BLOB_FAULT("unknown domain", blob_object, preferred_domains, 1 << 7, -EBADMSG) },
+	{ 0, BLOB_FAULT("two kinds of domain", blob_object, preferred_domains,
+			AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_OA, -EBADMSG) },
+	{ 0, BLOB_FAULT("two special domains", blob_object, preferred_domains,
+			AMDGPU_GEM_DOMAIN_GWS | AMDGPU_GEM_DOMAIN_OA, -EBADMSG) },
+	{ 0, BLOB_FAULT("allows less", blob_object, allowed_domains, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("allows more", blob_object, allowed_domains,
+			AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_CPU, -EBADMSG) },
+	{ 0, BLOB_FAULT("in two places", blob_object, placement, AMDGPU_GEM_DOMAIN_VRAM |
+			AMDGPU_GEM_DOMAIN_GTT, -EBADMSG) },
+	{ 0, BLOB_FAULT("in a place of another kind", blob_object, placement,
+			AMDGPU_GEM_DOMAIN_GDS, -EBADMSG) },
+	{ 0, BLOB_FAULT("in no place there is", blob_object, placement, 1u << 30, -EBADMSG) },
+	{ 0, BLOB_FAULT("table domain", blob_object, domain, AMDGPU_CRIU_DOMAIN_GTT, -EBADMSG) },
+	{ 0, BLOB_FAULT("table flags", blob_object, table_flags, AMDGPU_CRIU_BO_USERPTR,
+			-EBADMSG) },
+	{ 0, BLOB_FAULT("table flag of the future", blob_object, table_flags,
+			AMDGPU_CRIU_BO_CONTENTS | 1u << 31, -EBADMSG) },
+	{ 0, BLOB_FAULT("another handle", blob_object, handle, 77, -EBADMSG) },
+	{ 0, BLOB_FAULT("another mmap offset", blob_object, mmap_offset, 0x1000, -EBADMSG) },
+	{ 0, BLOB_FAULT("another GPU id", blob_object, gpu_id, 1, -EBADMSG) },
+	{ 0, BLOB_FAULT("more metadata than there is", blob_object, metadata_size, 256, -EBADMSG) },
+	{ 0, BLOB_FAULT("less metadata than there is", blob_object, metadata_size, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("endless metadata", blob_object, metadata_size, ~0u, -EBADMSG) },
+	{ 0, BLOB_FAULT("the id of another BO", blob_object, object_id, 2, -EBADMSG) },
+	{ 1, BLOB_FAULT("no user address", blob_object, user_addr, 0, -EBADMSG) },
+	{ 1, BLOB_FAULT("odd user address", blob_object, user_addr, 0x1001, -EBADMSG) },
+	{ 1, BLOB_FAULT("address of the kernel", blob_object, user_addr, 0xffff888000000000,
+			-EBADMSG) },
+	{ 1, BLOB_FAULT("beyond the last address", blob_object, user_addr, 0x7fffffffe000,
+			-EBADMSG) },
+	{ 1, BLOB_FAULT("user flag of the future", blob_object, user_flags, 0x80000008, -EBADMSG) },
+	{ 1, BLOB_FAULT("to be written, without notifier", blob_object, user_flags, 0, -EBADMSG) },
+	{ 1, BLOB_FAULT("userptr in VRAM", blob_object, preferred_domains, AMDGPU_GEM_DOMAIN_VRAM,
+			-EBADMSG) },
+	{ 1, BLOB_FAULT("always valid userptr", blob_object, create_flags,
+			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
+	{ 2, BLOB_FAULT("always valid GDS", blob_object, create_flags,
+			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
+};
+
+TEST_F(gem_fault, in_the_record_of_a_bo)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(object_faults); i++)
+		EXPECT_EQ(object_faults[i].fault.error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_OBJECT, object_faults[i].index, 0,
+					     &object_faults[i].fault)) {
+			TH_LOG("fault number %u", i);
+		}
+	/* None of them left anything behind. */
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+static const struct blob_fault handle_faults[] = {
+	BLOB_FAULT("number 0", blob_handle, handle, 0, -EBADMSG),
+	BLOB_FAULT("a number that is there", blob_handle, handle, 3, -EBADMSG),
+	BLOB_FAULT("a number that its BO does not know", blob_handle, handle, 9, -EBADMSG),
+	BLOB_FAULT("a number that nobody has reached", blob_handle, handle, 1 << 21, -EBADMSG),
+	BLOB_FAULT("pad", blob_handle, pad, 1, -EBADMSG),
+	BLOB_FAULT("no BO", blob_handle, object_id, 0, -EBADMSG),
+	BLOB_FAULT("a BO that is not there", blob_handle, object_id, 99, -EBADMSG),
+	BLOB_FAULT("another BO", blob_handle, object_id, 3, -EBADMSG),
+};
+
+TEST_F(gem_fault, in_the_record_of_a_handle)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(handle_faults); i++)
+		EXPECT_EQ(handle_faults[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_HANDLE, 1, 0, &handle_faults[i])) {
+			TH_LOG("fault number %u", i);
+		}
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+static int erase(FIXTURE_DATA(gem_fault) *self, __u16 type)
+{
+	struct blob blob;
+	size_t at;
+	int ret;
+
+	if (!blob_copy(&blob, self->image.blob, self->image.blob_size))
+		return -ENOMEM;
+	at = blob_find(&blob, type, 0);
+	blob_erase(&blob, at, sizeof(struct blob_record) + blob_record(&blob, at)->size);
+	ret = blob_restore(&self->to, self->session, &self->image, &blob);
+	blob_free(&blob);
+	return ret;
+}
+
+TEST_F(gem_fault, records_that_miss_another)
+{
+	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_HANDLE));
+	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_OBJECT));
+	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_FILE));
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+TEST_F(gem_fault, a_table_that_is_not_the_blobs)
+{
+	struct criu_image spoiled = self->image;
+	struct amdgpu_criu_bo was = self->image.bos[1];
+	struct amdgpu_criu_device device = {};
+
+	spoiled.num_bos--;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	spoiled = self->image;
+	spoiled.bos[1].size += 0x1000;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	spoiled.bos[1] = was;
+	spoiled.bos[1].flags ^= AMDGPU_CRIU_BO_SHARED;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	spoiled.bos[1] = was;
+	spoiled.devices = &device;
+	spoiled.num_devices = 1;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+/* Found while applying: everything that was made by then is taken back. */
+TEST_F(gem_fault, one_that_cannot_be_had_leaves_nothing)
+{
+	struct blob_fault huge = BLOB_FAULT("1 TiB", blob_object, size, 1ULL << 40, -ENOMEM);
+	__u64 was = self->image.bos[3].size;
+	char fdinfo[256], path[64];
+	__u32 handle;
+	FILE *file;
+
+	self->image.bos[3].size = huge.value;
+	EXPECT_EQ(-ENOMEM, blob_restore_fault(&self->to, self->session, &self->image,
+					      BLOB_RENDER_OBJECT, 3, 0, &huge));
+	self->image.bos[3].size = was;
+	ASSERT_EQ(0, create(&self->to, &handle));
+	EXPECT_EQ(1, handle);
+	ASSERT_EQ(0, render_bo_close(&self->to, handle));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->session);
+	file = fopen(path, "r");
+	ASSERT_NE(NULL, file);
+	while (fgets(fdinfo, sizeof(fdinfo), file)) {
+		if (!strncmp(fdinfo, "criu-session-objects:", 21))
+			EXPECT_EQ(0, atoi(fdinfo + 21));
+		if (!strncmp(fdinfo, "criu-session-clients:", 21))
+			EXPECT_EQ(0, atoi(fdinfo + 21));
+	}
+	fclose(file);
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+TEST_HARNESS_MAIN

@@ -192,8 +192,15 @@ TEST_F(pause, a_wait_under_way_holds_up_nobody)
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child) {
+		struct drm_syncobj_wait args = {
+			.handles = (uintptr_t)&syncobj,
+			.count_handles = 1,
+			.flags = DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT,
+			.timeout_nsec = INT64_MAX,
+		};
+
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(-render_syncobj_wait_point(&self->node, syncobj, 1, 20 * RENDER_SECOND));
+		_exit(-render_ioctl(&self->node, DRM_IOCTL_SYNCOBJ_WAIT, &args));
 	}
 	EXPECT_TRUE(is_running(child));
 	EXPECT_EQ(0, criu_pause(&self->node, self->session, &self->info));

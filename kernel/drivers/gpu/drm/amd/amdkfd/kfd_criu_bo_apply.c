@@ -51,12 +51,14 @@ static int kfd_criu_name_bo(struct kfd_criu_plan_bo *bo)
 
 static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
-	struct kfd_process_device *pdd = bo->device->pdd;
+	struct kfd_process_device *pdd;
 	u64 vram_size = 0;
 	u32 i;
 
+	/* Never begun: a blob that was found bad may not have led it to a GPU yet. */
 	if (!bo->mem)
 		return;
+	pdd = bo->device->pdd;
 	kfd_criu_disown_bo(bo);
 	for (i = 0; i < bo->record.num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;

@@ -91,12 +91,13 @@ int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_o
 int resume_devices_late(int pid) {
   const int result =
       guarded("resuming GPU work", [&] { return (*holder)->resume(pid); }, zero_if_mine);
-  if (result < 0 && result != kNotMine && !is_43()) {
+  if (is_43() || !*holder) return result;
+  for (const pid_t doomed : (*holder)->doomed(pid, result < 0 && result != kNotMine)) {
     base::log_error(
-        "process {} cannot go on without its GPU and is killed; this CRIU (before 4.3) "
-        "will call the restore a success all the same",
-        pid);
-    kill(pid, SIGKILL);
+        "process {} is killed, for it or another one cannot go on without its GPU; this CRIU "
+        "(before 4.3) will call the restore a success all the same",
+        doomed);
+    kill(doomed, SIGKILL);
   }
   return result;
 }

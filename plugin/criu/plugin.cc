@@ -29,36 +29,49 @@ Status Plugin::prepare() {
   options_ = TRY(options::parse(plugin_options()));
   if (stage_ == kStageRestore && required_by_images()) {
     auto images = TRY(image::Set::load(TRY(image_directory())));
-    restore_.emplace(TRY(restore::Restore::create(
+    restore_ = TRY(restore::Restore::create(
         {*parts_.api, host_, *store_, parts_.make_engine, options_, image_directory},
-        std::move(images))));
+        std::move(images)));
   }
+  return {};
+}
+
+dump::Dump& Plugin::dump() {
+  if (!dump_)
+    dump_ = std::make_unique<dump::Dump>(
+        dump::Environment{*parts_.api, host_, parts_.make_engine, options_, image_directory});
+  return *dump_;
+}
+
+Status Plugin::note_written() {
+  if (required_ || !dump_->has_written()) return {};
+  TRY(require_at_restore());
+  required_ = true;
   return {};
 }
 
 Result<bool> Plugin::checkpoint_devices(pid_t pid) {
   // Not every pid is one of a process: -1 is announced as a marker.
-  if (stage_ != kStageDump || !host_.has_kfd() || pid <= 0) return false;
-  if (!dump_)
-    dump_ = std::make_unique<dump::Dump>(
-        dump::Environment{*parts_.api, host_, parts_.make_engine, options_, image_directory});
-  TRY(dump_->pause(pid));
+  if (stage_ != kStageDump || pid <= 0) return false;
+  TRY(dump().pause(pid));
   return dump_->has_paused();
 }
 
 Result<bool> Plugin::dump_file(int fd, int id) {
-  const auto node = host_.classify(fd);
-  if (stage_ != kStageDump || !node) return false;
-  if (!dump_) return Error(EOPNOTSUPP, "a GPU node is open, but this machine has no /dev/kfd");
-  const bool ours = TRY(dump_->dump_file(fd, id));
-  if (dump_->has_written()) TRY(require_at_restore());
+  if (stage_ != kStageDump) return false;
+  const bool ours = TRY(dump().dump_file(fd, id));
+  TRY(note_written());
   return ours;
 }
 
+// Which process the mapping is of is not told here, but pause() has seen those of all.
 Result<bool> Plugin::handle_vma(const struct stat& status) {
   if (!host_.classify(status)) return false;
-  // Which process the mapping is of is not told here; Dump::pause() has seen them all.
-  return stage_ == kStagePreDump || (dump_ && dump_->has_paused());
+  if (stage_ == kStagePreDump) return true;
+  if (stage_ != kStageDump || !dump_ || !dump_->has_paused()) return false;
+  TRY(dump_->prepare());
+  TRY(note_written());
+  return true;
 }
 
 Result<std::optional<Fd>> Plugin::restore_file(int id) {
@@ -74,6 +87,12 @@ Result<std::optional<restore::NewMapping>> Plugin::map(uint64_t start) {
 Result<bool> Plugin::resume(pid_t pid) {
   if (!restore_) return false;
   return restore_->resume(pid);
+}
+
+std::vector<pid_t> Plugin::doomed(pid_t pid, bool failed) {
+  resumed_.push_back(pid);
+  resume_failed_ = resume_failed_ || failed;
+  return resume_failed_ ? std::exchange(resumed_, {}) : std::vector<pid_t>();
 }
 
 }  // namespace criu

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "dump/dump.h"
 #include "gpu/engine.h"
@@ -33,10 +34,15 @@ class Plugin {
   base::Result<std::optional<base::Fd>> restore_file(int id);
   base::Result<std::optional<restore::NewMapping>> map(uint64_t start);
   base::Result<bool> resume(pid_t pid);
+  // To be called after each resume(): the processes that must not go on, for a restore that has
+  // failed in one of them. Each is told of once.
+  std::vector<pid_t> doomed(pid_t pid, bool failed);
 
  private:
   Plugin(int stage, Parts parts);
   base::Status prepare();
+  dump::Dump& dump();
+  base::Status note_written();
 
   int stage_;
   Parts parts_;
@@ -45,7 +51,10 @@ class Plugin {
   options::Options options_;
   // At most one of them; they refer to what is above.
   std::unique_ptr<dump::Dump> dump_;
-  std::optional<restore::Restore> restore_;
+  bool required_ = false;  // CRIU knows that restore needs us
+  std::unique_ptr<restore::Restore> restore_;
+  std::vector<pid_t> resumed_;
+  bool resume_failed_ = false;
 };
 
 // For tests: what the next init() works on.

@@ -62,12 +62,8 @@ void send_log_to_criu() {
 }
 
 base::Status require_at_restore() {
-  // CRIU counts every call: a second one would make restore look for a second plugin.
-  static bool required = false;
-  if (required) return {};
   if (add_inventory_plugin && add_inventory_plugin(kInventoryName) != 0)
     return Error(ENOMEM, "cannot put the plugin into CRIU's inventory");
-  required = true;
   return {};
 }
 

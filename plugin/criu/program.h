@@ -17,7 +17,8 @@ base::Result<int> image_directory();
 std::vector<std::string> plugin_options();
 void send_log_to_criu();
 
-// Makes the plugin mandatory at restore. Only the first call does something.
+// Makes the plugin mandatory at restore. To be called once: CRIU counts every call, and a second
+// one would make restore look for a second plugin.
 base::Status require_at_restore();
 // Whether the images being restored ask for this plugin.
 bool required_by_images();

@@ -4,11 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/log.h"
-#include "dump/contents.h"
-#include "image/mappings.h"
 #include "image/set.h"
 
 namespace dump {
@@ -16,6 +13,7 @@ namespace {
 
 using base::Error;
 using host::NodeKind;
+using image::FileKind;
 
 std::string path_of(int fd) {
   char path[256];
@@ -33,174 +31,257 @@ Status remove_old_images(int directory) {
 
 }  // namespace
 
-Dump::Member* Dump::find_member(pid_t pid) {
-  auto found =
-      std::ranges::find_if(members_, [&](Member& m) { return m.paused.info().pid == pid; });
-  return found == members_.end() ? nullptr : &*found;
-}
-
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
-  const auto files = TRY(env_.host.files_of(pid));
-  for (const host::ProcessFile& file : files)
-    if (file.node.kind == NodeKind::kKfd) TRY(pause_owner(file, pid));
-  const auto vmas = TRY(env_.host.vmas_of(pid));
-  if (vmas.empty() || find_member(pid)) return {};
-  return Error::of(
-      EOPNOTSUPP,
-      "process {} ({}) has GPU memory mapped at {:#x} but no open /dev/kfd of its own; "
-      "render-node state alone cannot be carried yet",
-      pid, host::comm_of(pid), vmas.front().start);
+  return tree_.add(pid);
 }
 
-Status Dump::pause_owner(const host::ProcessFile& file, pid_t found_in) {
-  if (!session_.valid())
-    session_ =
-        TRY(env_.api.create_session(kernel::kfd_node(file.file), kernel::SessionKind::kCheckpoint));
-  auto paused = PausedProcess::pause(env_.api, session_.get(), TRY(file.file.duplicate()));
-  if (!paused.ok())
-    return std::move(paused).error().within(
-        std::format("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",
-                    found_in, host::comm_of(found_in), file.number));
-  const pid_t owner = paused->info().pid;
-  if (find_member(owner)) {
-    // PROCESS_INFO is idempotent, but a second PausedProcess would unpause too early.
-    paused->keep();
-    return {};
-  }
-  auto vmas = TRY(env_.host.vmas_of(owner));
-  const uint32_t index = members_.size();
-  members_.push_back({std::move(*paused), std::move(vmas), {}, {}});
-  Member& member = members_.back();
-  member.image.dump_id = id_;
-  member.image.index = index;
-  member.image.pid = TRY(host::namespace_pid(owner));
-  member.image.comm = host::comm_of(owner);
-  base::log_info("paused the GPU queues of process {} ({})", owner, member.image.comm);
-  return {};
+Result<const topology::Gpu*> Dump::gpu_of_id(uint32_t gpu_id) const {
+  const auto gpu = std::ranges::find(gpus_, gpu_id, &topology::Gpu::gpu_id);
+  if (gpu == gpus_.end())
+    return Error::of(ENODEV, "GPU {:#x} is not in the topology in sysfs", gpu_id);
+  return &*gpu;
+}
+
+Result<const topology::Gpu*> Dump::gpu_of_minor(unsigned minor) const {
+  const auto gpu = std::ranges::find(gpus_, minor, &topology::Gpu::render_minor);
+  if (gpu == gpus_.end())
+    return Error::of(EOPNOTSUPP,
+                     "the GPU of renderD{} is not in the topology that KFD has in sysfs; its "
+                     "state cannot be carried",
+                     minor);
+  return &*gpu;
 }
 
 Status Dump::prepare() {
   if (prepared_) return {};
   prepared_ = true;
+  TRY(tree_.complete());
+  gpus_ = TRY(env_.host.gpus());
+  for (const Member& member : tree_.members()) {
+    if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
+    image::Process process = describe(member);
+    if (const PausedClient* kfd = tree_.kfd_of(member.pid)) TRY(checkpoint(*kfd, process));
+    TRY(add_vmas(member, process));
+    processes_.push_back(std::move(process));
+  }
+  if (tree_.carries_render())
+    for (const OpenRender& render : tree_.renders()) renders_.push_back(TRY(checkpoint(render)));
+  TRY(check_mappings());
   TRY(remove_old_images(TRY(env_.image_directory())));
-  const auto gpus = TRY(env_.host.gpus());
-  for (Member& member : members_) TRY(checkpoint(member, gpus));
-  return {};
+  TRY(save_objects());
+  return write_metadata();
 }
 
-Status Dump::checkpoint(Member& member, const std::vector<topology::Gpu>& gpus) {
-  const auto& info = member.paused.info();
-  auto state = TRY(env_.api.checkpoint(member.paused.node(), session_.get(), info));
-  image::Process& image = member.image;
-  image.num_queues = info.num_queues;
-  image.num_events = info.num_events;
-  image.num_svm_ranges = info.num_svm_ranges;
-  image.blob = std::move(state.blob);
-  image.bos = std::move(state.bos);
+image::Process Dump::describe(const Member& member) const {
+  image::Process process;
+  process.dump_id = id_;
+  process.index = processes_.size();
+  process.pid = member.number;
+  process.comm = member.comm;
+  return process;
+}
+
+Status Dump::checkpoint(const PausedClient& kfd, image::Process& process) {
+  const auto& info = kfd.info();
+  auto state = TRY(env_.api.checkpoint(kfd.node(), tree_.session(), info));
+  process.num_queues = info.num_queues;
+  process.num_events = info.num_events;
+  process.num_svm_ranges = info.num_svm_ranges;
+  process.blob = std::move(state.blob);
+  process.bos = std::move(state.bos);
   for (auto& device : state.devices) {
-    auto gpu = std::ranges::find(gpus, device.actual_gpu_id, &topology::Gpu::gpu_id);
-    if (gpu == gpus.end())
-      return Error::of(ENODEV, "GPU {:#x} of process {} is not in the topology in sysfs",
-                       device.actual_gpu_id, info.pid);
-    image.devices.push_back({device.gpu_id, device.actual_gpu_id, device.drm_file.valid(), *gpu});
-    member.drm_files.push_back(std::move(device.drm_file));
+    const auto* gpu = TRY(gpu_of_id(device.actual_gpu_id));
+    process.devices.push_back({device.gpu_id, device.actual_gpu_id, device.drm_file.valid(), *gpu});
+    if (device.drm_file.valid())
+      vms_.push_back({{process.index, device.gpu_id}, std::move(device.drm_file)});
   }
-  TRY(add_vmas(member));
-  for (const image::Device& device : image.devices) TRY(write_contents(member, device));
-  has_written_ = true;
-  return image::write_metadata_file(TRY(env_.image_directory()),
-                                    image::process_file_name(image.index), image::Kind::kProcess,
-                                    image::encode(image));
+  process.imports = TRY(find_imports(process.bos));
+  return {};
 }
 
-Status Dump::add_vmas(Member& member) {
-  image::Process& image = member.image;
+Status Dump::add_vmas(const Member& member, image::Process& process) {
   for (const host::ProcessVma& vma : member.vmas) {
+    if (vma.node.kind == NodeKind::kCard)
+      return Error::of(EOPNOTSUPP,
+                       "process {} ({}) has memory of a card node (minor {}) mapped at {:#x}; what "
+                       "is done through card nodes cannot be carried, only through render nodes",
+                       member.pid, member.comm, vma.node.minor, vma.start);
     image::Vma record{vma.start, vma.end, vma.offset, vma.node.kind == NodeKind::kKfd, 0};
-    if (!record.kfd) {
-      auto device = std::ranges::find_if(image.devices, [&](const image::Device& d) {
-        return d.gpu.render_minor == vma.node.minor;
-      });
-      if (device == image.devices.end())
-        return Error::of(EOPNOTSUPP,
-                         "process {} ({}) maps memory of render minor {} at {:#x}, a GPU that it "
-                         "does not use through /dev/kfd; this cannot be carried yet",
-                         image.pid, image.comm, vma.node.minor, vma.start);
-      record.gpu_id = device->gpu_id;
-    }
-    TRY(image::check_mapping(image, record));
-    image.vmas.push_back(record);
+    if (!record.kfd) record.gpu_id = TRY(gpu_of_minor(vma.node.minor))->gpu_id;
+    process.vmas.push_back(record);
   }
   return {};
 }
 
-Status Dump::write_contents(Member& member, const image::Device& device) {
-  std::vector<kernel::Bo> bos;
-  uint64_t bytes = 0;
-  for (const kernel::Bo& bo : member.image.bos) {
-    if (!(bo.flags & AMDGPU_CRIU_BO_CONTENTS) || bo.gpu_id != device.gpu_id) continue;
-    if (!saved_objects_.insert(bo.object_id).second) continue;
-    bos.push_back(bo);
-    bytes += bo.size;
+Result<image::Render> Dump::checkpoint(const OpenRender& open) {
+  auto state = TRY(env_.api.checkpoint(open.paused->node(), tree_.session(), open.paused->info()));
+  image::Render render;
+  render.dump_id = id_;
+  render.index = renders_.size();
+  render.pid = open.number;
+  render.comm = open.comm;
+  render.holders = open.holders;
+  render.gpu = *TRY(gpu_of_minor(open.minor));
+  render.blob = std::move(state.blob);
+  render.bos = std::move(state.bos);
+  render.imports = TRY(find_imports(render.bos));
+  for (const Vm& vm : vms_)
+    if (TRY(host::same_file(vm.file.get(), open.file.get()))) render.vm = vm.id;
+  return render;
+}
+
+Status Dump::check_mappings() const {
+  image::MappingIndex index;
+  for (const image::Process& process : processes_) index.add(process);
+  for (const image::Render& render : renders_) index.add(render);
+  for (const image::Process& process : processes_)
+    for (const image::Vma& vma : process.vmas) TRY(image::check_mapping(index, process, vma));
+  return {};
+}
+
+Status Dump::need_any_render() {
+  if (gpus_.empty()) gpus_ = TRY(env_.host.gpus());
+  if (gpus_.empty()) return Error(ENODEV, "there is no GPU in the topology that KFD has in sysfs");
+  if (!any_render_.valid()) any_render_ = TRY(env_.host.open_render(gpus_.front().render_minor));
+  return {};
+}
+
+// RESTORE only finds those: somebody must have made them before, on their own GPU.
+Result<std::vector<image::Exported>> Dump::find_imports(std::span<const kernel::Bo> bos) {
+  std::vector<image::Exported> result;
+  for (const kernel::Bo& bo : bos) {
+    if (!(bo.flags & AMDGPU_CRIU_BO_IMPORTED)) continue;
+    TRY(need_any_render());
+    const Fd dmabuf =
+        TRY(env_.api.dmabuf(kernel::render_node(any_render_), tree_.session(), bo.object_id));
+    result.push_back(TRY(save_exported(dmabuf.get())));
   }
-  if (bos.empty()) return {};
-  const auto start = std::chrono::steady_clock::now();
-  const std::string name = image::contents_file_name(member.image.index, device.gpu_id);
-  auto engine = TRY(
-      env_.make_engine(TRY(env_.host.open_render(device.gpu.render_minor)), env_.options.staging));
-  auto writer = TRY(image::ContentsWriter::create(TRY(env_.image_directory()), name));
-  auto dmabuf = [&](uint64_t id) {
-    return env_.api.dmabuf(member.paused.node(), session_.get(), id);
+  return result;
+}
+
+// Through any render node: the kernel finds the GPU.
+Result<image::Exported> Dump::save_exported(int dmabuf) {
+  TRY(need_any_render());
+  image::Exported exported;
+  exported.state =
+      TRY(env_.api.save_exported(kernel::render_node(any_render_), tree_.session(), dmabuf));
+  exported.gpu = *TRY(gpu_of_id(exported.state.bo.gpu_id));
+  return exported;
+}
+
+Status Dump::save_objects() {
+  auto add_imports = [&](const auto& record) {
+    for (const image::Exported& exported : record.imports)
+      saver_.add(exported.state.bo, exported.gpu);
   };
-  auto objects = save_contents(*engine, bos, dmabuf, writer);
-  if (!objects.ok()) return std::move(objects).error().within("writing " + name);
-  TRY(writer.finish(
-      image::encode(image::Contents{id_, member.image.index, device.gpu_id, std::move(*objects)})));
-  const auto spent = std::chrono::steady_clock::now() - start;
-  base::log_info("saved {} BOs, {} bytes of {} in {} ms", bos.size(), bytes, device.gpu.describe(),
-                 std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+  for (const image::Process& process : processes_) {
+    add_imports(process);
+    for (const kernel::Bo& bo : process.bos)
+      if (const image::Device* device = image::find_device(process, bo.gpu_id))
+        saver_.add(bo, device->gpu);
+  }
+  for (const image::Render& render : renders_) {
+    add_imports(render);
+    for (const kernel::Bo& bo : render.bos)
+      saver_.add(bo, *TRY(gpu_of_id(image::actual_gpu(render, bo))));
+  }
+  return saver_.save();
+}
+
+Status Dump::write_metadata() {
+  const int directory = TRY(env_.image_directory());
+  has_written_ = !processes_.empty() || !renders_.empty();
+  for (const image::Process& process : processes_)
+    TRY(image::write_metadata_file(directory, image::process_file_name(process.index),
+                                   image::Kind::kProcess, image::encode(process)));
+  for (const image::Render& render : renders_)
+    TRY(image::write_metadata_file(directory, image::render_file_name(render.index),
+                                   image::Kind::kRender, image::encode(render)));
   return {};
 }
 
-Result<image::File> Dump::describe_kfd_file(int fd) {
-  const auto info = TRY(env_.api.process_info({fd, kernel::Node::Kind::kKfd}, session_.get()));
-  const Member* member = find_member(info.pid);
-  if (!member)
+Result<FileKind> Dump::describe_kfd_file(int fd) {
+  if (!tree_.has_session())
+    return Error(EOPNOTSUPP, "/dev/kfd is open in a process that was not paused");
+  const auto info = TRY(env_.api.process_info({fd, kernel::Node::Kind::kKfd}, tree_.session(), 0));
+  const Member* member = tree_.member_of(info.pid);
+  if (!member || !tree_.kfd_of(info.pid))
     return Error::of(EOPNOTSUPP, "process {} has /dev/kfd open but was not paused", info.pid);
-  return image::File{.process = member->image.index, .kfd = true};
+  for (const image::Process& process : processes_)
+    if (process.pid == member->number) return FileKind(image::KfdFile{process.index});
+  return Error::of(EOPNOTSUPP, "process {} was not saved", info.pid);
 }
 
-Result<image::File> Dump::describe_render_file(int fd, unsigned minor) {
-  for (const Member& member : members_)
-    for (size_t i = 0; i < member.drm_files.size(); i++) {
-      if (!member.drm_files[i].valid()) continue;
-      if (TRY(host::same_file(fd, member.drm_files[i].get())))
-        return image::File{.process = member.image.index, .gpu_id = member.image.devices[i].gpu_id};
-    }
+Result<FileKind> Dump::describe_render_file(int fd, unsigned minor) {
+  const OpenRender* render = TRY(tree_.find_render(fd, minor));
+  if (!render)
+    return Error::of(EOPNOTSUPP,
+                     "{} is open in no process that was paused (is the descriptor in flight in a "
+                     "UNIX socket?); it cannot be carried",
+                     path_of(fd));
+  for (size_t i = 0; i < renders_.size(); i++)
+    if (&tree_.renders()[i] == render) return FileKind(image::RenderFile{renders_[i].index});
+  for (const Vm& vm : vms_)
+    if (TRY(host::same_file(fd, vm.file.get()))) return FileKind(image::VmFile{vm.id});
   return Error::of(EOPNOTSUPP,
-                   "{} (render minor {}) is open in a file that KFD does not use: what was done "
-                   "through it (BOs, contexts, syncobjs of graphics or media) cannot be carried "
-                   "yet, so the dump is refused",
-                   path_of(fd), minor);
+                   "{} is open in a file that KFD does not use, and the amdgpu module of this "
+                   "kernel does not carry what was done through it (BOs, contexts, syncobjs)",
+                   path_of(fd));
 }
 
 Result<bool> Dump::dump_file(int fd, uint32_t id) {
   const auto node = env_.host.classify(fd);
-  if (!node) return false;
-  if (node->kind == NodeKind::kKfd && !session_.valid())
-    return Error(EOPNOTSUPP, "/dev/kfd is open in a process that was not paused");
+  if (!node && env_.host.is_dmabuf(fd)) return dump_dmabuf(fd, id);
+  if (!node) {
+    // CRIU refuses them, but not by this name.
+    const std::string path = path_of(fd);
+    if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
+      base::log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id,
+                        path);
+    return false;
+  }
+  if (node->kind == NodeKind::kCard)
+    return Error::of(EOPNOTSUPP,
+                     "{} is a card node; what is done through card nodes (screens, leases) cannot "
+                     "be carried, only through render nodes",
+                     path_of(fd));
   TRY(prepare());
-  image::File file = node->kind == NodeKind::kKfd ? TRY(describe_kfd_file(fd))
-                                                  : TRY(describe_render_file(fd, node->minor));
+  TRY(write_file(fd, id,
+                 node->kind == NodeKind::kKfd ? TRY(describe_kfd_file(fd))
+                                              : TRY(describe_render_file(fd, node->minor))));
+  return true;
+}
+
+// One of another driver is left to that driver's plugin.
+Result<bool> Dump::dump_dmabuf(int fd, uint32_t id) {
+  auto leave = [&](const Error& error) {
+    base::log_warning("descriptor of a dma-buf (file {:#x}): {}", id, error.message());
+    return false;
+  };
+  if (const Status status = need_any_render(); !status.ok()) return leave(status.error());
+  const Status session = tree_.need_session(kernel::render_node(any_render_));
+  if (!session.ok()) return leave(session.error());
+  TRY(prepare());
+  auto exported = save_exported(fd);
+  if (!exported.ok()) {
+    if (exported.error().code() == EOPNOTSUPP) return leave(exported.error());
+    return std::move(exported).error();
+  }
+  saver_.add(exported->state.bo, exported->gpu);
+  TRY(saver_.save());
+  TRY(write_file(fd, id, std::move(*exported)));
+  return true;
+}
+
+Status Dump::write_file(int fd, uint32_t id, FileKind what) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) return Error::system("cannot read the flags of {}", path_of(fd));
-  file.dump_id = id_;
-  file.id = id;
-  file.status_flags = flags & (O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME);
-  TRY(image::write_metadata_file(TRY(env_.image_directory()), image::file_file_name(id),
-                                 image::Kind::kFile, image::encode(file)));
-  return true;
+  const uint32_t kept = flags & (O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME);
+  has_written_ = true;
+  return image::write_metadata_file(TRY(env_.image_directory()), image::file_file_name(id),
+                                    image::Kind::kFile,
+                                    image::encode(image::File{id_, id, kept, std::move(what)}));
 }
 
 }  // namespace dump

@@ -2,70 +2,72 @@
 // One dump: pauses processes, writes the images, and lets the processes run on when destroyed.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "dump/paused_process.h"
-#include "gpu/engine.h"
-#include "host/host.h"
-#include "image/records.h"
-#include "options/options.h"
+#include "dump/object_saver.h"
+#include "dump/tree.h"
+#include "image/mappings.h"
 
 namespace dump {
 
-using base::Result;
-using base::Status;
-
-struct Environment {
-  kernel::Api& api;
-  const host::Host& host;
-  gpu::EngineFactory make_engine;
-  options::Options options;
-  Result<int> (*image_directory)();
-};
-
 class Dump {
  public:
-  explicit Dump(Environment environment) : env_(std::move(environment)) {}
+  explicit Dump(Environment environment)
+      : env_(std::move(environment)), tree_(env_.api, env_.host), saver_(env_, tree_, id_) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
-  // To be called for every process of the tree before the first dump_file(). pid must be frozen
-  // and traced by the caller. Refuses by name what cannot be carried.
+  // To be called for every process of the tree before anything else. pid must be frozen and
+  // traced by the caller. Refuses by name what cannot be carried.
   Status pause(pid_t pid);
 
-  // Writes the image of one open file, and at the first one those of all paused processes. False
-  // if the file is not of a GPU.
+  // Writes the images of all paused processes, the first time; refuses mappings that cannot be
+  // carried.
+  Status prepare();
+
+  // Writes the image of one open file. False if it is not ours.
   Result<bool> dump_file(int fd, uint32_t id);
 
-  bool has_paused() const { return !members_.empty(); }
+  bool has_paused() const { return !tree_.empty(); }
   // There are images that restore needs.
   bool has_written() const { return has_written_; }
 
  private:
-  struct Member {
-    PausedProcess paused;
-    std::vector<host::ProcessVma> vmas;
-    std::vector<base::Fd> drm_files;  // as devices in `image`
-    image::Process image;
+  // A VM that KFD uses, and its file.
+  struct Vm {
+    image::VmId id;
+    Fd file;
   };
 
-  Status pause_owner(const host::ProcessFile& file, pid_t found_in);
-  Member* find_member(pid_t pid);
-  Status prepare();
-  Status checkpoint(Member& member, const std::vector<topology::Gpu>& gpus);
-  Status add_vmas(Member& member);
-  Status write_contents(Member& member, const image::Device& device);
-  Result<image::File> describe_kfd_file(int fd);
-  Result<image::File> describe_render_file(int fd, unsigned minor);
+  Result<const topology::Gpu*> gpu_of_id(uint32_t gpu_id) const;
+  Result<const topology::Gpu*> gpu_of_minor(unsigned minor) const;
+  image::Process describe(const Member& member) const;
+  Status checkpoint(const PausedClient& kfd, image::Process& process);
+  Status add_vmas(const Member& member, image::Process& process);
+  Result<image::Render> checkpoint(const OpenRender& render);
+  Result<std::vector<image::Exported>> find_imports(std::span<const kernel::Bo> bos);
+  Result<image::Exported> save_exported(int dmabuf);
+  Status need_any_render();
+  Status check_mappings() const;
+  Status save_objects();
+  Status write_metadata();
+
+  Result<image::FileKind> describe_kfd_file(int fd);
+  Result<image::FileKind> describe_render_file(int fd, unsigned minor);
+  Result<bool> dump_dmabuf(int fd, uint32_t id);
+  Status write_file(int fd, uint32_t id, image::FileKind what);
 
   Environment env_;
   image::DumpId id_ = image::new_dump_id();
-  // Before members_, so that it is closed after they are unpaused.
-  base::Fd session_;
-  std::vector<Member> members_;
-  std::set<uint64_t> saved_objects_;
+  Tree tree_;
+  ObjectSaver saver_;
+  std::vector<topology::Gpu> gpus_;
+  Fd any_render_;  // a file of our own, for what any node does
+  std::vector<Vm> vms_;
+  std::vector<image::Process> processes_;
+  std::vector<image::Render> renders_;  // as tree_.renders(), if this kernel carries those
   bool prepared_ = false;
   bool has_written_ = false;
 };

@@ -31,6 +31,9 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
+  // The render-node file that it imports with. A BO that belongs to one VM (VM_ALWAYS_VALID) can be
+  // imported only by a file on which operation DMABUF was called.
+  virtual int file() const = 0;
   virtual unsigned slots() const = 0;
   virtual std::span<std::byte> staging(unsigned slot) = 0;
   virtual Result<std::unique_ptr<Imported>> import(const Fd& dmabuf, uint64_t size) = 0;

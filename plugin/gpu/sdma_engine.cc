@@ -153,6 +153,7 @@ class SdmaEngine : public Engine {
     for (unsigned slot = 0; slot < slots_.size(); slot++) (void)wait(slot);
   }
 
+  int file() const override { return amdgpu_device_get_fd(device_.get()); }
   unsigned slots() const override { return slots_.size(); }
   std::span<std::byte> staging(unsigned slot) override { return slots_[slot].bytes; }
 

@@ -57,13 +57,24 @@ Host Host::create(Config config) {
   return Host(std::move(config), kfd);
 }
 
+bool Host::is_of_amdgpu(dev_t device) const {
+  char target[256];
+  const std::string link = std::format("{}/{}:{}/device/driver", config_.sys_devices,
+                                       gnu_dev_major(device), gnu_dev_minor(device));
+  const ssize_t length = readlink(link.c_str(), target, sizeof(target));
+  if (length <= 0) return false;
+  return std::string_view(target, length).ends_with("/amdgpu");
+}
+
 std::optional<NodeId> Host::classify(const struct stat& status) const {
   if (!S_ISCHR(status.st_mode)) return std::nullopt;
   const unsigned minor = gnu_dev_minor(status.st_rdev);
   if (kfd_device_ && status.st_rdev == *kfd_device_) return NodeId{NodeKind::kKfd, minor};
-  if (gnu_dev_major(status.st_rdev) == config_.render_major && minor >= config_.first_render_minor)
-    return NodeId{NodeKind::kRender, minor};
-  return std::nullopt;
+  if (gnu_dev_major(status.st_rdev) != config_.drm_major) return std::nullopt;
+  const bool render = minor >= config_.first_render_minor;
+  if ((!render && minor >= config_.card_minors) || !is_of_amdgpu(status.st_rdev))
+    return std::nullopt;
+  return NodeId{render ? NodeKind::kRender : NodeKind::kCard, minor};
 }
 
 std::optional<NodeId> Host::classify(int fd) const {
@@ -72,18 +83,27 @@ std::optional<NodeId> Host::classify(int fd) const {
   return classify(status);
 }
 
+bool Host::is_dmabuf(int fd) const {
+  char target[64];
+  const ssize_t length =
+      readlink(std::format("/proc/self/fd/{}", fd).c_str(), target, sizeof(target));
+  return length > 0 && std::string_view(target, length).starts_with(config_.dmabuf_link);
+}
+
 Result<Fd> Host::open_kfd() const { return Fd::open(config_.kfd_path.c_str(), O_RDWR); }
 
+// Only by number: where a restored task is, sysfs may not be.
 Result<Fd> Host::open_render(unsigned minor) const {
+  const dev_t wanted = makedev(config_.drm_major, minor);
+  auto is_wanted = [&](const struct stat& status) {
+    return S_ISCHR(status.st_mode) && status.st_rdev == wanted;
+  };
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(config_.dri_directory, error)) {
     struct stat status;
-    if (stat(entry.path().c_str(), &status) != 0) continue;
-    const auto node = classify(status);
-    if (!node || node->kind != NodeKind::kRender || node->minor != minor) continue;
+    if (stat(entry.path().c_str(), &status) != 0 || !is_wanted(status)) continue;
     Fd fd = TRY(Fd::open(entry.path().c_str(), O_RDWR));
-    const auto opened = classify(fd.get());
-    if (opened && opened->kind == NodeKind::kRender && opened->minor == minor) return fd;
+    if (fstat(fd.get(), &status) == 0 && is_wanted(status)) return fd;
   }
   return Error::of(ENOENT, "there is no device node for render minor {} in {}", minor,
                    config_.dri_directory);

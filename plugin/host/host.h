@@ -20,7 +20,8 @@ namespace host {
 using base::Fd;
 using base::Result;
 
-enum class NodeKind { kKfd, kRender };
+// kCard: the node of the same GPU for who draws on screens.
+enum class NodeKind { kKfd, kRender, kCard };
 
 struct NodeId {
   NodeKind kind;
@@ -32,9 +33,12 @@ struct Config {
   std::string kfd_path = "/dev/kfd";
   std::string dri_directory = "/dev/dri";
   std::string topology_nodes = topology::kNodes;
+  std::string sys_devices = "/sys/dev/char";
   std::optional<dev_t> kfd_device;  // unset: as sysfs says, or else the node at kfd_path
-  unsigned render_major = 226;
+  unsigned drm_major = 226;
   unsigned first_render_minor = 128;
+  unsigned card_minors = 64;             // 0 to 63
+  std::string dmabuf_link = "/dmabuf:";  // how descriptors of dma-bufs look in /proc
 };
 
 // An open GPU node of a process, held by us too.
@@ -56,8 +60,11 @@ class Host {
   static Host create(Config config = {});
 
   bool has_kfd() const { return kfd_device_.has_value(); }
+  // Nodes of other drivers' GPUs are not ours.
   std::optional<NodeId> classify(const struct stat& status) const;
   std::optional<NodeId> classify(int fd) const;
+  // Whether this descriptor of ours is of a dma-buf, whoever exported it.
+  bool is_dmabuf(int fd) const;
 
   Result<Fd> open_kfd() const;
   // Looked up by device number: in a container the name may differ.
@@ -70,6 +77,7 @@ class Host {
 
  private:
   Host(Config config, std::optional<dev_t> kfd) : config_(std::move(config)), kfd_device_(kfd) {}
+  bool is_of_amdgpu(dev_t device) const;
 
   Config config_;
   std::optional<dev_t> kfd_device_;

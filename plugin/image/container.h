@@ -21,7 +21,7 @@ using base::Result;
 using base::Status;
 using Bytes = std::span<const std::byte>;
 
-enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3 };
+enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3, kRender = 4 };
 
 inline constexpr uint32_t kFormat = 1;
 // Data starts aligned for direct I/O.

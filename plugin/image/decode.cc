@@ -20,6 +20,9 @@ struct Freer {
 using ProcessMessage =
     std::unique_ptr<AmdgpuCriu__Pb__Process,
                     Freer<AmdgpuCriu__Pb__Process, amdgpu_criu__pb__process__free_unpacked>>;
+using RenderMessage =
+    std::unique_ptr<AmdgpuCriu__Pb__Render,
+                    Freer<AmdgpuCriu__Pb__Render, amdgpu_criu__pb__render__free_unpacked>>;
 using FileMessage =
     std::unique_ptr<AmdgpuCriu__Pb__File,
                     Freer<AmdgpuCriu__Pb__File, amdgpu_criu__pb__file__free_unpacked>>;
@@ -41,6 +44,11 @@ Bytes bytes_of(const ProtobufCBinaryData& data) {
   return std::as_bytes(std::span(data.data, data.len));
 }
 
+std::vector<std::byte> copy_of(const ProtobufCBinaryData& data) {
+  const Bytes bytes = bytes_of(data);
+  return {bytes.begin(), bytes.end()};
+}
+
 template <typename Message>
 Result<DumpId> dump_id_of(const Message& message, const Opened& from) {
   DumpId id;
@@ -50,6 +58,21 @@ Result<DumpId> dump_id_of(const Message& message, const Opened& from) {
 }
 
 // A field that was never set comes as 0 from protobuf-c, and is refused where 0 makes no sense.
+Result<topology::Gpu> decode(const AmdgpuCriu__Pb__Gpu* message, const Opened& from) {
+  topology::Gpu gpu;
+  if (!message || message->gpu_id == 0) return bad(from, "a GPU is not described");
+  gpu.gpu_id = message->gpu_id;
+  gpu.render_minor = message->render_minor;
+  gpu.unique_id = message->unique_id;
+  gpu.pci_address = message->pci_address ? message->pci_address : "";
+  for (size_t i = 0; i < message->n_property; i++)
+    if (message->property[i]->name)
+      gpu.properties[message->property[i]->name] = message->property[i]->value;
+  for (size_t i = 0; i < message->n_link; i++)
+    gpu.links[message->link[i]->gpu_id] = message->link[i]->type;
+  return gpu;
+}
+
 Result<Device> decode(const AmdgpuCriu__Pb__Device& message, const Opened& from) {
   Device device;
   if (!message.has_gpu_id || !message.has_actual_gpu_id || !message.gpu)
@@ -57,21 +80,13 @@ Result<Device> decode(const AmdgpuCriu__Pb__Device& message, const Opened& from)
   device.gpu_id = message.gpu_id;
   device.actual_gpu_id = message.actual_gpu_id;
   device.has_vm = message.has_vm;
-  const auto& gpu = *message.gpu;
-  device.gpu.gpu_id = gpu.gpu_id;
-  device.gpu.render_minor = gpu.render_minor;
-  device.gpu.unique_id = gpu.unique_id;
-  device.gpu.pci_address = gpu.pci_address ? gpu.pci_address : "";
+  device.gpu = TRY(decode(message.gpu, from));
   if (device.gpu.gpu_id != device.actual_gpu_id)
     return bad(from, "a device's description is of another GPU");
-  for (size_t i = 0; i < gpu.n_property; i++)
-    if (gpu.property[i]->name)
-      device.gpu.properties[gpu.property[i]->name] = gpu.property[i]->value;
-  for (size_t i = 0; i < gpu.n_link; i++) device.gpu.links[gpu.link[i]->gpu_id] = gpu.link[i]->type;
   return device;
 }
 
-kernel::Bo decode(const AmdgpuCriu__Pb__Bo& message) {
+Result<kernel::Bo> decode(const AmdgpuCriu__Pb__Bo& message, const Opened& from) {
   kernel::Bo bo{};
   bo.object_id = message.object_id;
   bo.size = message.size;
@@ -81,7 +96,22 @@ kernel::Bo decode(const AmdgpuCriu__Pb__Bo& message) {
   bo.handle = message.handle;
   bo.domain = message.domain;
   bo.flags = message.flags;
+  // GDS, GWS and OA have other units, but nothing that is copied or mapped.
+  const bool pages = bo.flags & AMDGPU_CRIU_BO_CONTENTS || bo.mmap_offset != ~0ull;
+  if (bo.object_id == 0 || bo.size == 0 || (pages && bo.size & kPageMask))
+    return bad(from, "a BO is incomplete");
   return bo;
+}
+
+Result<Exported> decode(const AmdgpuCriu__Pb__Exported& message, const Opened& from) {
+  if (!message.bo || !message.has_blob) return bad(from, "an exported object is incomplete");
+  Exported exported;
+  exported.state.bo = TRY(decode(*message.bo, from));
+  exported.state.blob = copy_of(message.blob);
+  exported.gpu = TRY(decode(message.gpu, from));
+  if (exported.state.bo.gpu_id != 0 && exported.state.bo.gpu_id != exported.gpu.gpu_id)
+    return bad(from, "an exported object's GPU is another one than described");
+  return exported;
 }
 
 Vma decode(const AmdgpuCriu__Pb__Vma& message) {
@@ -92,16 +122,13 @@ Status check(const Process& process, const Opened& from) {
   std::set<uint32_t> gpus;
   for (const Device& device : process.devices)
     if (!gpus.insert(device.gpu_id).second) return bad(from, "names a GPU twice");
-  for (const kernel::Bo& bo : process.bos) {
-    if (bo.object_id == 0 || bo.size == 0 || bo.size & kPageMask)
-      return bad(from, "a BO is incomplete");
+  for (const kernel::Bo& bo : process.bos)
     if (!gpus.contains(bo.gpu_id)) return bad(from, "a BO is on a GPU that is not described");
-  }
+  if (!process.blob && !(process.devices.empty() && process.bos.empty()))
+    return bad(from, "has no state of /dev/kfd, but GPUs of it");
   for (const Vma& vma : process.vmas) {
     if (vma.start >= vma.end || (vma.start | vma.end | vma.offset) & kPageMask)
       return bad(from, "a mapping is inconsistent");
-    if (!vma.kfd && !gpus.contains(vma.gpu_id))
-      return bad(from, "a mapping is of a GPU that is not described");
   }
   return {};
 }
@@ -130,6 +157,23 @@ Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from,
   return object;
 }
 
+template <typename Message, typename Record>
+Status decode_tables(const Message& message, const Opened& from, Record& record) {
+  for (size_t i = 0; i < message.n_bo; i++) record.bos.push_back(TRY(decode(*message.bo[i], from)));
+  for (size_t i = 0; i < message.n_import; i++)
+    record.imports.push_back(TRY(decode(*message.import[i], from)));
+  return {};
+}
+
+Result<FileKind> decode_what(const AmdgpuCriu__Pb__File& message, const Opened& from) {
+  if (message.has_process + message.has_render + (message.exported != nullptr) != 1)
+    return bad(from, "does not tell what the file is");
+  if (message.has_render) return FileKind(RenderFile{message.render});
+  if (message.exported) return FileKind(TRY(decode(*message.exported, from)));
+  if (message.kfd) return FileKind(KfdFile{message.process});
+  return FileKind(VmFile{{message.process, message.gpu_id}});
+}
+
 }  // namespace
 
 Result<Process> decode_process(const Opened& from) {
@@ -137,22 +181,38 @@ Result<Process> decode_process(const Opened& from) {
   if (!message) return bad(from, "cannot be decoded");
   Process process;
   process.dump_id = TRY(dump_id_of(*message, from));
-  if (!message->has_index || !message->has_pid || !message->has_blob)
-    return bad(from, "is incomplete");
+  if (!message->has_index || !message->has_pid) return bad(from, "is incomplete");
   process.index = message->index;
   process.pid = message->pid;
   process.comm = message->comm ? message->comm : "";
   process.num_queues = message->num_queues;
   process.num_events = message->num_events;
   process.num_svm_ranges = message->num_svm_ranges;
-  const Bytes blob = bytes_of(message->blob);
-  process.blob.assign(blob.begin(), blob.end());
+  if (message->has_blob) process.blob = copy_of(message->blob);
   for (size_t i = 0; i < message->n_device; i++)
     process.devices.push_back(TRY(decode(*message->device[i], from)));
-  for (size_t i = 0; i < message->n_bo; i++) process.bos.push_back(decode(*message->bo[i]));
+  TRY(decode_tables(*message, from, process));
   for (size_t i = 0; i < message->n_vma; i++) process.vmas.push_back(decode(*message->vma[i]));
   TRY(check(process, from));
   return process;
+}
+
+Result<Render> decode_render(const Opened& from) {
+  auto message = unpack<RenderMessage>(from, amdgpu_criu__pb__render__unpack);
+  if (!message) return bad(from, "cannot be decoded");
+  Render render;
+  render.dump_id = TRY(dump_id_of(*message, from));
+  if (!message->has_index || !message->has_pid || !message->has_blob)
+    return bad(from, "is incomplete");
+  render.index = message->index;
+  render.pid = message->pid;
+  render.comm = message->comm ? message->comm : "";
+  render.holders.assign(message->holder, message->holder + message->n_holder);
+  render.gpu = TRY(decode(message->gpu, from));
+  render.blob = copy_of(message->blob);
+  if (message->has_vm_process) render.vm = VmId{message->vm_process, message->vm_gpu_id};
+  TRY(decode_tables(*message, from, render));
+  return render;
 }
 
 Result<File> decode_file(const Opened& from) {
@@ -160,13 +220,10 @@ Result<File> decode_file(const Opened& from) {
   if (!message) return bad(from, "cannot be decoded");
   File file;
   file.dump_id = TRY(dump_id_of(*message, from));
-  if (!message->has_id || !message->has_process || !message->has_kfd)
-    return bad(from, "is incomplete");
+  if (!message->has_id) return bad(from, "is incomplete");
   file.id = message->id;
-  file.process = message->process;
-  file.kfd = message->kfd;
-  file.gpu_id = message->gpu_id;
   file.status_flags = message->status_flags;
+  file.what = TRY(decode_what(*message, from));
   return file;
 }
 
@@ -175,9 +232,9 @@ Result<Contents> decode_contents(const Opened& from) {
   if (!message) return bad(from, "cannot be decoded");
   Contents contents;
   contents.dump_id = TRY(dump_id_of(*message, from));
-  if (!message->has_process || !message->has_gpu_id) return bad(from, "is incomplete");
-  contents.process = message->process;
-  contents.gpu_id = message->gpu_id;
+  if (!message->has_part) return bad(from, "is incomplete");
+  contents.part = message->part;
+  contents.gpu = TRY(decode(message->gpu, from));
   uint64_t next = kDataStart;
   for (size_t i = 0; i < message->n_object; i++)
     contents.objects.push_back(TRY(decode(*message->object[i], from, next)));

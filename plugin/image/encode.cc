@@ -50,45 +50,50 @@ std::vector<std::byte> packed(const T& message, Size size, Pack pack) {
     (message).field = (value);     \
   } while (0)
 
-// Owns the messages that one encoded Process points to.
-struct ProcessMessages {
+// Owns the messages that one encoded message points to.
+struct Messages {
   List<AmdgpuCriu__Pb__Device> devices;
-  List<AmdgpuCriu__Pb__Gpu> gpus;
+  std::deque<AmdgpuCriu__Pb__Gpu> gpus;
   std::deque<List<AmdgpuCriu__Pb__Property>> properties;
   std::deque<List<AmdgpuCriu__Pb__Link>> links;
   List<AmdgpuCriu__Pb__Bo> bos;
+  std::deque<AmdgpuCriu__Pb__Bo> single_bos;
   List<AmdgpuCriu__Pb__Vma> vmas;
+  List<AmdgpuCriu__Pb__Exported> imports;
 };
 
-void add_device(ProcessMessages& all, const Device& device) {
-  auto& gpu = all.gpus.add(AMDGPU_CRIU__PB__GPU__INIT);
-  SET(gpu, gpu_id, device.gpu.gpu_id);
-  SET(gpu, render_minor, device.gpu.render_minor);
-  SET(gpu, unique_id, device.gpu.unique_id);
-  gpu.pci_address = text(device.gpu.pci_address);
+AmdgpuCriu__Pb__Gpu* add_gpu(Messages& all, const topology::Gpu& gpu) {
+  auto& message = all.gpus.emplace_back() = AMDGPU_CRIU__PB__GPU__INIT;
+  SET(message, gpu_id, gpu.gpu_id);
+  SET(message, render_minor, gpu.render_minor);
+  SET(message, unique_id, gpu.unique_id);
+  message.pci_address = text(gpu.pci_address);
   auto& properties = all.properties.emplace_back();
-  for (const auto& [name, value] : device.gpu.properties) {
+  for (const auto& [name, value] : gpu.properties) {
     auto& property = properties.add(AMDGPU_CRIU__PB__PROPERTY__INIT);
     property.name = text(name);
     SET(property, value, value);
   }
-  properties.put_into(gpu.n_property, gpu.property);
+  properties.put_into(message.n_property, message.property);
   auto& links = all.links.emplace_back();
-  for (const auto& [gpu_id, type] : device.gpu.links) {
+  for (const auto& [gpu_id, type] : gpu.links) {
     auto& link = links.add(AMDGPU_CRIU__PB__LINK__INIT);
     SET(link, gpu_id, gpu_id);
     SET(link, type, type);
   }
-  links.put_into(gpu.n_link, gpu.link);
+  links.put_into(message.n_link, message.link);
+  return &message;
+}
+
+void add_device(Messages& all, const Device& device) {
   auto& message = all.devices.add(AMDGPU_CRIU__PB__DEVICE__INIT);
   SET(message, gpu_id, device.gpu_id);
   SET(message, actual_gpu_id, device.actual_gpu_id);
   SET(message, has_vm, device.has_vm);
-  message.gpu = &gpu;
+  message.gpu = add_gpu(all, device.gpu);
 }
 
-void add_bo(ProcessMessages& all, const kernel::Bo& bo) {
-  auto& message = all.bos.add(AMDGPU_CRIU__PB__BO__INIT);
+void fill(AmdgpuCriu__Pb__Bo& message, const kernel::Bo& bo) {
   SET(message, object_id, bo.object_id);
   SET(message, size, bo.size);
   SET(message, va, bo.va);
@@ -99,7 +104,21 @@ void add_bo(ProcessMessages& all, const kernel::Bo& bo) {
   SET(message, flags, bo.flags);
 }
 
-void add_vma(ProcessMessages& all, const Vma& vma) {
+void fill(AmdgpuCriu__Pb__Exported& message, Messages& all, const Exported& exported) {
+  message.bo = &(all.single_bos.emplace_back() = AMDGPU_CRIU__PB__BO__INIT);
+  fill(*message.bo, exported.state.bo);
+  SET(message, blob, binary(exported.state.blob));
+  message.gpu = add_gpu(all, exported.gpu);
+}
+
+void add_tables(Messages& all, const std::vector<kernel::Bo>& bos,
+                const std::vector<Exported>& imports) {
+  for (const kernel::Bo& bo : bos) fill(all.bos.add(AMDGPU_CRIU__PB__BO__INIT), bo);
+  for (const Exported& exported : imports)
+    fill(all.imports.add(AMDGPU_CRIU__PB__EXPORTED__INIT), all, exported);
+}
+
+void add_vma(Messages& all, const Vma& vma) {
   auto& message = all.vmas.add(AMDGPU_CRIU__PB__VMA__INIT);
   SET(message, start, vma.start);
   SET(message, end, vma.end);
@@ -129,14 +148,15 @@ std::string process_file_name(uint32_t index) {
   return std::format("amdgpu-process-{}.img", index);
 }
 std::string file_file_name(uint32_t id) { return std::format("amdgpu-file-{:x}.img", id); }
-std::string contents_file_name(uint32_t process, uint32_t gpu_id) {
-  return std::format("amdgpu-contents-{}-{:x}.img", process, gpu_id);
+std::string render_file_name(uint32_t index) { return std::format("amdgpu-render-{}.img", index); }
+std::string contents_file_name(uint32_t part, uint32_t gpu_id) {
+  return std::format("amdgpu-contents-{}-{:x}.img", part, gpu_id);
 }
 
 std::vector<std::byte> encode(const Process& process) {
-  ProcessMessages all;
+  Messages all;
   for (const Device& device : process.devices) add_device(all, device);
-  for (const kernel::Bo& bo : process.bos) add_bo(all, bo);
+  add_tables(all, process.bos, process.imports);
   for (const Vma& vma : process.vmas) add_vma(all, vma);
   AmdgpuCriu__Pb__Process message = AMDGPU_CRIU__PB__PROCESS__INIT;
   SET(message, dump_id, binary(process.dump_id));
@@ -146,25 +166,61 @@ std::vector<std::byte> encode(const Process& process) {
   all.devices.put_into(message.n_device, message.device);
   all.bos.put_into(message.n_bo, message.bo);
   all.vmas.put_into(message.n_vma, message.vma);
-  SET(message, blob, binary(process.blob));
+  all.imports.put_into(message.n_import, message.import);
+  if (process.blob) SET(message, blob, binary(*process.blob));
   SET(message, num_queues, process.num_queues);
   SET(message, num_events, process.num_events);
   SET(message, num_svm_ranges, process.num_svm_ranges);
   return packed(message, amdgpu_criu__pb__process__get_packed_size, amdgpu_criu__pb__process__pack);
 }
 
+std::vector<std::byte> encode(const Render& render) {
+  Messages all;
+  add_tables(all, render.bos, render.imports);
+  std::vector<uint32_t> holders = render.holders;
+  AmdgpuCriu__Pb__Render message = AMDGPU_CRIU__PB__RENDER__INIT;
+  SET(message, dump_id, binary(render.dump_id));
+  SET(message, index, render.index);
+  SET(message, pid, render.pid);
+  message.comm = text(render.comm);
+  message.n_holder = holders.size();
+  message.holder = holders.data();
+  message.gpu = add_gpu(all, render.gpu);
+  all.bos.put_into(message.n_bo, message.bo);
+  all.imports.put_into(message.n_import, message.import);
+  SET(message, blob, binary(render.blob));
+  if (render.vm) {
+    SET(message, vm_process, render.vm->process);
+    SET(message, vm_gpu_id, render.vm->gpu_id);
+  }
+  return packed(message, amdgpu_criu__pb__render__get_packed_size, amdgpu_criu__pb__render__pack);
+}
+
 std::vector<std::byte> encode(const File& file) {
+  Messages all;
+  AmdgpuCriu__Pb__Exported exported = AMDGPU_CRIU__PB__EXPORTED__INIT;
   AmdgpuCriu__Pb__File message = AMDGPU_CRIU__PB__FILE__INIT;
   SET(message, dump_id, binary(file.dump_id));
   SET(message, id, file.id);
-  SET(message, process, file.process);
-  SET(message, kfd, file.kfd);
-  SET(message, gpu_id, file.gpu_id);
   SET(message, status_flags, file.status_flags);
+  if (const auto* kfd = std::get_if<KfdFile>(&file.what)) {
+    SET(message, process, kfd->process);
+    SET(message, kfd, true);
+  } else if (const auto* vm = std::get_if<VmFile>(&file.what)) {
+    SET(message, process, vm->vm.process);
+    SET(message, kfd, false);
+    SET(message, gpu_id, vm->vm.gpu_id);
+  } else if (const auto* render = std::get_if<RenderFile>(&file.what)) {
+    SET(message, render, render->render);
+  } else {
+    fill(exported, all, std::get<Exported>(file.what));
+    message.exported = &exported;
+  }
   return packed(message, amdgpu_criu__pb__file__get_packed_size, amdgpu_criu__pb__file__pack);
 }
 
 std::vector<std::byte> encode(const Contents& contents) {
+  Messages all;
   std::deque<ObjectColumns> columns;
   List<AmdgpuCriu__Pb__Object> objects;
   for (const Object& object : contents.objects) {
@@ -185,8 +241,8 @@ std::vector<std::byte> encode(const Contents& contents) {
   }
   AmdgpuCriu__Pb__Contents message = AMDGPU_CRIU__PB__CONTENTS__INIT;
   SET(message, dump_id, binary(contents.dump_id));
-  SET(message, process, contents.process);
-  SET(message, gpu_id, contents.gpu_id);
+  SET(message, part, contents.part);
+  message.gpu = add_gpu(all, contents.gpu);
   objects.put_into(message.n_object, message.object);
   return packed(message, amdgpu_criu__pb__contents__get_packed_size,
                 amdgpu_criu__pb__contents__pack);

@@ -1,20 +1,71 @@
 // SPDX-License-Identifier: GPL-2.0
-// What a mapping of a GPU node maps, and at which offset it is found after restore.
+// Which BO a mapping of a GPU node shows. A mapping does not tell through which open file it was
+// made, but offsets are those of the device: the same for all files of it.
 #pragma once
+
+#include <compare>
+#include <map>
+#include <vector>
 
 #include "image/records.h"
 #include "topology/planner.h"
 
 namespace image {
 
-// The BO that the mapping shows (a part of), or nullptr.
-const kernel::Bo* find_bo(const Process& process, const Vma& vma);
+// The BO table of a process's /dev/kfd, or of an open render-node file.
+struct TableId {
+  bool render = false;
+  uint32_t index = 0;
+  auto operator<=>(const TableId&) const = default;
+};
+
+// A BO of some table.
+struct Place {
+  TableId table;
+  size_t bo = 0;
+};
+
+class MappingIndex {
+ public:
+  void add(const Process& process);
+  void add(const Render& render);
+
+  // The places of the BO that the mapping shows a part of, in no order; none: unknown. /dev/kfd:
+  // only those of `process`, whose mapping it is.
+  std::vector<Place> find(const Process& process, const Vma& vma) const;
+  // How far into the BO the mapping begins.
+  static uint64_t offset_in_bo(const Vma& vma, const kernel::Bo& bo) {
+    return vma.offset - bo.mmap_offset;
+  }
+
+ private:
+  struct Space {
+    bool kfd;
+    uint32_t owner;  // actual gpu_id, or with kfd Process::index
+    auto operator<=>(const Space&) const = default;
+  };
+  struct Entry {
+    uint64_t size;
+    Place place;
+  };
+  void add(Space space, const kernel::Bo& bo, Place place);
+
+  std::map<Space, std::multimap<uint64_t, Entry>> spaces_;  // by mmap_offset
+};
+
+// Of /dev/kfd, the event page and doorbells may be mapped without there being a BO.
+bool is_known_without_bo(const Process& process, const Vma& vma);
+// Where such a mapping is after restore; targets: actual gpu_id then to now.
+Result<uint64_t> restored_kfd_offset(const Vma& vma, const topology::Assignment& targets);
 
 // Refuses a mapping that restore would not know how to make again.
-Status check_mapping(const Process& process, const Vma& vma);
+Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma);
 
-// process.bos as RESTORE left them; targets: source gpu_id to target gpu_id, both actual.
-Result<uint64_t> restored_offset(const Process& process, const Vma& vma,
-                                 const topology::Assignment& targets);
+// A process may know a GPU by another number than the machine does.
+const Device* find_device(const Process& process, uint32_t gpu_id);
+// A render node's table names no GPU where KFD does not drive it: it is the file's own.
+inline uint32_t actual_gpu(const Render& render, const kernel::Bo& bo) {
+  return bo.gpu_id ? bo.gpu_id : render.gpu.gpu_id;
+}
 
 }  // namespace image

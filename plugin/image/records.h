@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "image/checksum.h"
@@ -19,7 +21,7 @@ using DumpId = std::array<std::byte, 16>;
 DumpId new_dump_id();
 
 struct Device {
-  uint32_t gpu_id = 0;
+  uint32_t gpu_id = 0;  // as the process knows it
   uint32_t actual_gpu_id = 0;
   bool has_vm = false;
   topology::Gpu gpu;
@@ -30,30 +32,71 @@ struct Vma {
   uint64_t end = 0;
   uint64_t offset = 0;
   bool kfd = false;
-  uint32_t gpu_id = 0;  // of Device, when !kfd
+  uint32_t gpu_id = 0;  // actual, when !kfd
 };
 
+// One object as operation EXPORTED tells of it. bo.gpu_id is the actual one, that of `gpu`.
+struct Exported {
+  kernel::Exported state;
+  topology::Gpu gpu;
+};
+
+// A process that has /dev/kfd open, or a GPU node mapped.
 struct Process {
   DumpId dump_id{};
   uint32_t index = 0;
   uint32_t pid = 0;  // in the process's own pid namespace
   std::string comm;
   std::vector<Device> devices;
-  std::vector<kernel::Bo> bos;
+  std::vector<kernel::Bo> bos;  // gpu_id as in Device::gpu_id
   std::vector<Vma> vmas;
-  std::vector<std::byte> blob;
+  std::optional<std::vector<std::byte>> blob;  // none: it has no /dev/kfd
+  std::vector<Exported> imports;               // must be there before it is restored
   uint32_t num_queues = 0;
   uint32_t num_events = 0;
   uint32_t num_svm_ranges = 0;
 };
 
+// The VM of a process on a GPU that it uses through /dev/kfd.
+struct VmId {
+  uint32_t process = 0;
+  uint32_t gpu_id = 0;  // of Device
+  auto operator<=>(const VmId&) const = default;
+};
+
+// An open file of a render node.
+struct Render {
+  DumpId dump_id{};
+  uint32_t index = 0;
+  uint32_t pid = 0;  // as in Process: in whose memory its userptrs are
+  std::string comm;
+  std::vector<uint32_t> holders;  // pids
+  topology::Gpu gpu;
+  std::vector<kernel::Bo> bos;  // gpu_id: actual
+  std::vector<std::byte> blob;
+  std::vector<Exported> imports;
+  std::optional<VmId> vm;  // KFD uses its VM
+};
+
+// What CRIU knows as an open file: exactly one of these.
+struct KfdFile {
+  uint32_t process = 0;
+};
+// Of a render node for whose own state this kernel had no interface: KFD opens it again.
+struct VmFile {
+  VmId vm;
+};
+struct RenderFile {
+  uint32_t render = 0;
+};
+
+using FileKind = std::variant<KfdFile, VmFile, RenderFile, Exported>;
+
 struct File {
   DumpId dump_id{};
   uint32_t id = 0;
-  uint32_t process = 0;
-  bool kfd = false;
-  uint32_t gpu_id = 0;
   uint32_t status_flags = 0;
+  FileKind what;
 };
 
 struct Chunk {
@@ -70,21 +113,24 @@ struct Object {
 
 struct Contents {
   DumpId dump_id{};
-  uint32_t process = 0;
-  uint32_t gpu_id = 0;
+  uint32_t part = 0;
+  topology::Gpu gpu;
   std::vector<Object> objects;
 };
 
 std::string process_file_name(uint32_t index);
+std::string render_file_name(uint32_t index);
 std::string file_file_name(uint32_t id);
-std::string contents_file_name(uint32_t process, uint32_t gpu_id);
+std::string contents_file_name(uint32_t part, uint32_t gpu_id);
 
 std::vector<std::byte> encode(const Process& process);
+std::vector<std::byte> encode(const Render& render);
 std::vector<std::byte> encode(const File& file);
 std::vector<std::byte> encode(const Contents& contents);
 
 // Refuse missing fields and inconsistencies within the one file; errors name it.
 Result<Process> decode_process(const Opened& from);
+Result<Render> decode_render(const Opened& from);
 Result<File> decode_file(const Opened& from);
 Result<Contents> decode_contents(const Opened& from);
 

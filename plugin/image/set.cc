@@ -16,14 +16,6 @@ struct DirCloser {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
-std::optional<Kind> kind_of(std::string_view name) {
-  if (!name.ends_with(".img")) return std::nullopt;
-  if (name.starts_with("amdgpu-process-")) return Kind::kProcess;
-  if (name.starts_with("amdgpu-file-")) return Kind::kFile;
-  if (name.starts_with("amdgpu-contents-")) return Kind::kContents;
-  return std::nullopt;
-}
-
 Error bad(const std::string& name, const std::string& why) {
   return Error::of(EBADMSG, "image {}: {}", name, why);
 }
@@ -33,12 +25,18 @@ Status check_name(const std::string& name, const std::string& expected) {
   return bad(name, "is the file that should be called " + expected);
 }
 
-const Device* find_device(const Process& process, uint32_t gpu_id) {
-  auto found = std::ranges::find(process.devices, gpu_id, &Device::gpu_id);
-  return found == process.devices.end() ? nullptr : &*found;
+}  // namespace
+
+std::optional<Kind> kind_of(std::string_view name) {
+  if (!name.ends_with(".img")) return std::nullopt;
+  if (name.starts_with("amdgpu-process-")) return Kind::kProcess;
+  if (name.starts_with("amdgpu-render-")) return Kind::kRender;
+  if (name.starts_with("amdgpu-file-")) return Kind::kFile;
+  if (name.starts_with("amdgpu-contents-")) return Kind::kContents;
+  return std::nullopt;
 }
 
-}  // namespace
+Status check_file(int directory, const std::string& name) { return Set().add(directory, name); }
 
 Result<std::vector<std::string>> list_files(int directory) {
   // A descriptor of its own: reading a directory moves the file position.
@@ -69,15 +67,21 @@ Status Set::add(int directory, const std::string& name) {
       processes_.emplace(process.index, std::move(process));
       return {};
     }
+    case Kind::kRender: {
+      Render render = TRY(decode_render(opened));
+      TRY(check_name(name, render_file_name(render.index)));
+      renders_.emplace(render.index, std::move(render));
+      return {};
+    }
     case Kind::kFile: {
       File file = TRY(decode_file(opened));
       TRY(check_name(name, file_file_name(file.id)));
-      files_.emplace(file.id, file);
+      files_.emplace(file.id, std::move(file));
       return {};
     }
     case Kind::kContents: {
       Contents contents = TRY(decode_contents(opened));
-      TRY(check_name(name, contents_file_name(contents.process, contents.gpu_id)));
+      TRY(check_name(name, contents_file_name(contents.part, contents.gpu.gpu_id)));
       contents_.push_back({name, std::move(contents), opened.data_end, opened.metadata_sum});
       return {};
     }
@@ -88,56 +92,27 @@ Status Set::add(int directory, const std::string& name) {
 Result<Set> Set::load(int directory) {
   Set set;
   for (const std::string& name : TRY(list_files(directory))) TRY(set.add(directory, name));
+  set.collect_gpus();
   TRY(set.check());
   return set;
 }
 
-Status Set::check() const {
-  std::optional<DumpId> id;
-  auto same_dump = [&](const DumpId& other, const std::string& name) -> Status {
-    if (!id) id = other;
-    if (*id != other) return bad(name, "belongs to another dump than the files beside it");
-    return {};
+void Set::collect_gpus() {
+  auto add = [&](const topology::Gpu& gpu) { gpus_.emplace(gpu.gpu_id, gpu); };
+  auto add_imports = [&](const auto& record) {
+    for (const Exported& exported : record.imports) add(exported.gpu);
   };
-  for (const auto& [index, process] : processes_)
-    TRY(same_dump(process.dump_id, process_file_name(index)));
-  for (const auto& [file_id, file] : files_) {
-    const std::string name = file_file_name(file_id);
-    TRY(same_dump(file.dump_id, name));
-    auto process = processes_.find(file.process);
-    if (process == processes_.end())
-      return Error::of(ENOENT, "image {} is missing; {} needs it", process_file_name(file.process),
-                       name);
-    const Device* device = find_device(process->second, file.gpu_id);
-    if (!file.kfd && (!device || !device->has_vm))
-      return bad(name, "is of a GPU that its process does not use");
+  for (const auto& [index, process] : processes_) {
+    for (const Device& device : process.devices) add(device.gpu);
+    add_imports(process);
   }
-  for (const ContentsFile& file : contents_) TRY(same_dump(file.contents.dump_id, file.name));
-  return check_contents();
-}
-
-Status Set::check_contents() const {
-  std::map<uint64_t, uint64_t> saved;  // object id to size
-  for (const ContentsFile& file : contents_) {
-    if (!processes_.contains(file.contents.process))
-      return Error::of(ENOENT, "image {} is missing; {} needs it",
-                       process_file_name(file.contents.process), file.name);
-    for (const Object& object : file.contents.objects)
-      if (!saved.emplace(object.object_id, object.size).second)
-        return bad(file.name, "an object's contents are there twice");
+  for (const auto& [index, render] : renders_) {
+    add(render.gpu);
+    add_imports(render);
   }
-  for (const auto& [index, process] : processes_)
-    for (const kernel::Bo& bo : process.bos) {
-      if (!(bo.flags & AMDGPU_CRIU_BO_CONTENTS)) continue;
-      auto object = saved.find(bo.object_id);
-      if (object == saved.end())
-        return Error::of(
-            ENOENT, "image {} is missing, or lacks the contents of object {}, which {} needs",
-            contents_file_name(index, bo.gpu_id), bo.object_id, process_file_name(index));
-      if (object->second != bo.size)
-        return bad(process_file_name(index), "a BO's size is not that of its contents");
-    }
-  return {};
+  for (const auto& [id, file] : files_)
+    if (const auto* exported = std::get_if<Exported>(&file.what)) add(exported->gpu);
+  for (const ContentsFile& file : contents_) add(file.contents.gpu);
 }
 
 Status verify_object(const Opened& file, const Object& object) {

@@ -3,13 +3,19 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "image/records.h"
 
 namespace image {
 
+// What a file of this name holds; nullopt: it is not one of ours.
+std::optional<Kind> kind_of(std::string_view name);
+// Reads one file, to see whether it is whole.
+Status check_file(int directory, const std::string& name);
 // Names in the directory that this plugin's images have.
 Result<std::vector<std::string>> list_files(int directory);
 
@@ -31,19 +37,34 @@ class Set {
     Result<Opened> open(int directory) const;
   };
 
-  bool empty() const { return processes_.empty() && files_.empty() && contents_.empty(); }
+  bool empty() const {
+    return processes_.empty() && renders_.empty() && files_.empty() && contents_.empty();
+  }
   const std::map<uint32_t, Process>& processes() const { return processes_; }
+  const std::map<uint32_t, Render>& renders() const { return renders_; }
   const std::map<uint32_t, File>& files() const { return files_; }
   const std::vector<ContentsFile>& contents() const { return contents_; }
+  // Every GPU that any file names, by the gpu_id that the machine knew it by.
+  const std::map<uint32_t, topology::Gpu>& gpus() const { return gpus_; }
 
  private:
+  friend Status check_file(int directory, const std::string& name);
+
   Status add(int directory, const std::string& name);
+  void collect_gpus();
+  // set_check.cc
   Status check() const;
-  Status check_contents() const;
+  Status check_dump_ids() const;
+  Status check_files() const;
+  Status check_renders() const;
+  Status check_mappings() const;
+  Status check_objects() const;
 
   std::map<uint32_t, Process> processes_;  // by index
+  std::map<uint32_t, Render> renders_;     // by index
   std::map<uint32_t, File> files_;         // by CRIU's id
   std::vector<ContentsFile> contents_;
+  std::map<uint32_t, topology::Gpu> gpus_;
 };
 
 // Reads every chunk and compares it with its checksum; the first bad one is the error.

@@ -14,41 +14,71 @@ using testing_support::TempDir;
 
 constexpr uint64_t kObject = 7;
 
-Process sample_process(const DumpId& id) {
-  Process process;
-  process.dump_id = id;
-  process.pid = 41;
-  process.comm = "job";
-  process.blob = {std::byte{1}, std::byte{2}, std::byte{3}};
-  Device device{0x11, 0x22, true, {}};
-  device.gpu.gpu_id = 0x22;
-  device.gpu.render_minor = 128;
-  device.gpu.pci_address = "0000:03:00.0";
-  device.gpu.properties = {{"simd_count", 32}};
-  device.gpu.links = {{0x99, 11}};
-  process.devices = {device};
+topology::Gpu gpu_22() {
+  topology::Gpu gpu;
+  gpu.gpu_id = 0x22;
+  gpu.render_minor = 128;
+  gpu.pci_address = "0000:03:00.0";
+  gpu.properties = {{"simd_count", 32}};
+  gpu.links = {{0x99, 11}};
+  return gpu;
+}
+
+kernel::Bo bo_of(uint32_t gpu_id) {
   kernel::Bo bo{};
   bo.object_id = kObject;
   bo.size = 4096;
   bo.va = 0x7f0000000000;
   bo.mmap_offset = 0x100000000;
-  bo.gpu_id = 0x11;
+  bo.gpu_id = gpu_id;
   bo.handle = 3;
   bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
   bo.flags = AMDGPU_CRIU_BO_CONTENTS;
-  process.bos = {bo};
-  process.vmas = {{0x1000, 0x3000, 0x100000000, false, 0x11}};
+  return bo;
+}
+
+Process sample_process(const DumpId& id) {
+  Process process;
+  process.dump_id = id;
+  process.pid = 41;
+  process.comm = "job";
+  process.blob = {{std::byte{1}, std::byte{2}, std::byte{3}}};
+  process.devices = {{0x11, 0x22, true, gpu_22()}};
+  process.bos = {bo_of(0x11)};
+  process.vmas = {{0x1000, 0x2000, 0x100000000, false, 0x22}};
   process.num_queues = 2;
   return process;
+}
+
+// The file that the process's VM is of.
+Render sample_render(const DumpId& id) {
+  Render render;
+  render.dump_id = id;
+  render.pid = 41;
+  render.comm = "job";
+  render.holders = {41, 42};
+  render.gpu = gpu_22();
+  render.bos = {bo_of(0x22)};
+  render.blob = {std::byte{9}};
+  render.imports = {{{bo_of(0x22), {std::byte{4}}}, gpu_22()}};
+  render.vm = VmId{0, 0x11};
+  return render;
 }
 
 class ImageSet : public testing::Test {
  protected:
   void SetUp() override {
     write_process(sample_process(id_));
-    write_file({id_, 0xa, 0, true, 0, 0});
-    write_file({id_, 0xb, 0, false, 0x11, O_NONBLOCK});
+    write_render(sample_render(id_));
+    write_file({id_, 0xa, 0, KfdFile{0}});
+    write_file({id_, 0xb, O_NONBLOCK, RenderFile{0}});
+    write_file({id_, 0xc, 0, Exported{{bo_of(0x22), {std::byte{4}}}, gpu_22()}});
     write_contents(id_);
+  }
+  void write_render(const Render& render) {
+    ASSERT_TRUE(write_metadata_file(dir_.fd(), render_file_name(render.index), Kind::kRender,
+                                    encode(render))
+                    .ok());
   }
   void write_process(const Process& process) {
     ASSERT_TRUE(write_metadata_file(dir_.fd(), process_file_name(process.index), Kind::kProcess,
@@ -60,13 +90,13 @@ class ImageSet : public testing::Test {
         write_metadata_file(dir_.fd(), file_file_name(file.id), Kind::kFile, encode(file)).ok());
   }
   void write_contents(const DumpId& id) {
-    auto writer = std::move(*ContentsWriter::create(dir_.fd(), contents_file_name(0, 0x11)));
+    auto writer = std::move(*ContentsWriter::create(dir_.fd(), contents_file_name(0, 0x22)));
     Object object{kObject, 4096, {}};
     for (int i = 0; i < 2; i++) {
       const std::vector<std::byte> bytes(2048, static_cast<std::byte>(i + 1));
       object.chunks.push_back({*writer.append(bytes), 2048, checksum(bytes)});
     }
-    ASSERT_TRUE(writer.finish(encode(Contents{id, 0, 0x11, {object}})).ok());
+    ASSERT_TRUE(writer.finish(encode(Contents{id, 0, gpu_22(), {object}})).ok());
   }
   // All that restore and `verify` check, in one; the error's text, or "".
   std::string problem() {
@@ -104,9 +134,22 @@ TEST_F(ImageSet, ReadsBackWhatWasWritten) {
   ASSERT_EQ(process.bos.size(), 1u);
   EXPECT_EQ(memcmp(&process.bos[0], &expected.bos[0], sizeof(kernel::Bo)), 0);
   ASSERT_EQ(process.vmas.size(), 1u);
-  EXPECT_EQ(process.vmas[0].end, 0x3000u);
-  EXPECT_TRUE(set->files().at(0xa).kfd);
+  EXPECT_EQ(process.vmas[0].end, 0x2000u);
+  EXPECT_EQ(std::get<KfdFile>(set->files().at(0xa).what).process, 0u);
+  EXPECT_EQ(std::get<RenderFile>(set->files().at(0xb).what).render, 0u);
   EXPECT_EQ(set->files().at(0xb).status_flags, static_cast<uint32_t>(O_NONBLOCK));
+  const Render& render = set->renders().at(0);
+  EXPECT_EQ(render.holders, (std::vector<uint32_t>{41, 42}));
+  EXPECT_EQ(render.vm, (VmId{0, 0x11}));
+  EXPECT_EQ(render.blob, sample_render(id_).blob);
+  EXPECT_EQ(render.gpu.properties, gpu_22().properties);
+  ASSERT_EQ(render.bos.size(), 1u);
+  EXPECT_EQ(render.bos[0].object_id, kObject);
+  ASSERT_EQ(render.imports.size(), 1u);
+  const Exported& exported = std::get<Exported>(set->files().at(0xc).what);
+  EXPECT_EQ(exported.state.blob, std::vector<std::byte>{std::byte{4}});
+  const kernel::Bo bo = bo_of(0x22);
+  EXPECT_EQ(memcmp(&exported.state.bo, &bo, sizeof(bo)), 0);
   EXPECT_EQ(problem(), "");
 }
 
@@ -138,7 +181,8 @@ TEST_F(ImageSet, EveryTruncationIsRefusedWithTheFilesName) {
 }
 
 TEST_F(ImageSet, MissingFilesAreNamed) {
-  for (const std::string& name : {process_file_name(0), contents_file_name(0, 0x11)}) {
+  for (const std::string& name :
+       {process_file_name(0), render_file_name(0), contents_file_name(0, 0x22)}) {
     const std::string whole = dir_.read(name);
     std::filesystem::remove(dir_.file(name));
     EXPECT_THAT(problem(), HasSubstr(name + " is missing"));
@@ -185,9 +229,34 @@ TEST_F(ImageSet, ABoOnAnUndescribedGpuIsRefused) {
 
 TEST_F(ImageSet, ASizeThatTheContentsDoNotHaveIsRefused) {
   Process process = sample_process(id_);
+  process.bos[0].object_id = 8;
+  write_process(process);
+  EXPECT_THAT(problem(), HasSubstr("lacks the contents of object 8"));
+  process.bos[0].object_id = kObject;
   process.bos[0].size = 8192;
   write_process(process);
-  EXPECT_THAT(problem(), HasSubstr("size is not that of its contents"));
+  EXPECT_THAT(problem(), HasSubstr("size is not that of object 7 elsewhere"));
+}
+
+TEST_F(ImageSet, AMappingOfNoBoIsRefused) {
+  Process process = sample_process(id_);
+  process.vmas[0].offset += 0x1000;
+  write_process(process);
+  EXPECT_THAT(problem(), HasSubstr("not memory of a BO"));
+}
+
+TEST_F(ImageSet, AFileThatTwoFilesClaimIsRefused) {
+  Render second = sample_render(id_);
+  second.index = 1;
+  write_render(second);
+  EXPECT_THAT(problem(), HasSubstr("second file of one VM"));
+}
+
+TEST_F(ImageSet, AVmThatItsProcessHasNotIsRefused) {
+  Render render = sample_render(id_);
+  render.vm = VmId{0, 0x99};
+  write_render(render);
+  EXPECT_THAT(problem(), HasSubstr("GPU that its process does not use"));
 }
 
 TEST_F(ImageSet, OtherFilesInTheDirectoryAreNotOurs) {

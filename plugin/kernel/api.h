@@ -28,6 +28,7 @@ struct Node {
   Kind kind;
 };
 inline Node kfd_node(const Fd& file) { return {file.get(), Node::Kind::kKfd}; }
+inline Node render_node(const Fd& file) { return {file.get(), Node::Kind::kRender}; }
 
 enum class SessionKind : uint32_t {
   kCheckpoint = AMDGPU_CRIU_SESSION_CHECKPOINT,
@@ -64,6 +65,12 @@ struct Checkpoint {
   std::vector<std::byte> blob;
 };
 
+// One object of which the process has a dma-buf descriptor.
+struct Exported {
+  Bo bo{};
+  std::vector<std::byte> blob;
+};
+
 struct RestoreDevice {
   uint32_t gpu_id = 0;
   uint32_t actual_gpu_id = 0;
@@ -76,7 +83,8 @@ class Api {
 
   virtual Result<Query> query(Node node) = 0;
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
-  virtual Result<ProcessInfo> process_info(Node node, int session) = 0;
+  // process: one that has the file open, when it is of a render node; /dev/kfd knows its own.
+  virtual Result<ProcessInfo> process_info(Node node, int session, pid_t process) = 0;
   virtual Result<Checkpoint> checkpoint(Node node, int session, const ProcessInfo& sizes) = 0;
   virtual Status unpause(Node node, int session) = 0;
   // Fills new_mmap_offset of every BO.
@@ -84,6 +92,9 @@ class Api {
                          std::span<Bo> bos, std::span<const std::byte> blob) = 0;
   virtual Status resume(Node node, int session, pid_t pid) = 0;
   virtual Result<Fd> dmabuf(Node node, int session, uint64_t object_id) = 0;
+  // EXPORTED in a session of either kind; render nodes only.
+  virtual Result<Exported> save_exported(Node node, int session, int dmabuf) = 0;
+  virtual Result<Fd> restore_exported(Node node, int session, const Exported& exported) = 0;
 };
 
 std::unique_ptr<Api> make_ioctl_api();

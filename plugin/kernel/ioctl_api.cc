@@ -12,6 +12,9 @@ namespace {
 using base::Error;
 
 constexpr int kMaxSizeRetries = 8;
+// Metadata of a BO is the only part of one object's state that varies, and is small.
+constexpr size_t kFirstExportedBlob = 4096;
+constexpr uint64_t kMaxExportedBlob = 16u << 20;
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
@@ -33,6 +36,8 @@ const char* name_of(amdgpu_criu_op op) {
       return "RESUME";
     case AMDGPU_CRIU_OP_DMABUF:
       return "DMABUF";
+    case AMDGPU_CRIU_OP_EXPORTED:
+      return "EXPORTED";
   }
   return "?";
 }
@@ -52,6 +57,8 @@ const char* advice_for(int code) {
       return " (a GPU does not exist or does not fit what was saved on it)";
     case EBUSY:
       return " (another checkpoint of this process is under way)";
+    case ETIME:
+      return " (what was submitted to the GPU does not come to its end)";
     default:
       return "";
   }
@@ -108,6 +115,16 @@ Result<Checkpoint> checkpoint_once(Node node, int session, ProcessInfo& sizes) {
   return result;
 }
 
+amdgpu_criu_exported exported_argument(int session, const Exported& exported) {
+  amdgpu_criu_exported argument{};
+  argument.session_fd = session;
+  argument.bo_stride = sizeof(Bo);
+  argument.bo = address_of(&exported.bo);
+  argument.blob = address_of(exported.blob.data());
+  argument.blob_size = exported.blob.size();
+  return argument;
+}
+
 class IoctlApi : public Api {
  public:
   Result<Query> query(Node node) override {
@@ -132,9 +149,10 @@ class IoctlApi : public Api {
     return Fd(argument.fd);
   }
 
-  Result<ProcessInfo> process_info(Node node, int session) override {
+  Result<ProcessInfo> process_info(Node node, int session, pid_t process) override {
     amdgpu_criu_process_info argument{};
     argument.session_fd = session;
+    argument.pid = process;
     TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument));
     return ProcessInfo{.pid = argument.pid,
                        .num_devices = argument.num_devices,
@@ -191,6 +209,33 @@ class IoctlApi : public Api {
     argument.object_id = object_id;
     argument.fd = -1;
     TRY(call(node, AMDGPU_CRIU_OP_DMABUF, argument));
+    return Fd(argument.fd);
+  }
+
+  Result<Exported> save_exported(Node node, int session, int dmabuf) override {
+    Exported result;
+    result.blob.resize(kFirstExportedBlob);
+    amdgpu_criu_exported argument{};
+    for (int attempt = 0;; attempt++) {
+      argument = exported_argument(session, result);
+      argument.fd = dmabuf;
+      const Status status = call(node, AMDGPU_CRIU_OP_EXPORTED, argument);
+      if (status.ok()) break;
+      if (status.error().code() != ENOSPC || attempt == kMaxSizeRetries ||
+          argument.blob_size > kMaxExportedBlob)
+        return status.error();
+      result.blob.resize(argument.blob_size);
+    }
+    if (argument.blob_size > result.blob.size())
+      return Error(EPROTO, "kernel operation EXPORTED says it wrote more than there was room for");
+    result.blob.resize(argument.blob_size);
+    return result;
+  }
+
+  Result<Fd> restore_exported(Node node, int session, const Exported& exported) override {
+    amdgpu_criu_exported argument = exported_argument(session, exported);
+    argument.fd = -1;
+    TRY(call(node, AMDGPU_CRIU_OP_EXPORTED, argument));
     return Fd(argument.fd);
   }
 };

@@ -4,188 +4,297 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/log.h"
-#include "image/mappings.h"
-#include "restore/contents.h"
 
 namespace restore {
-namespace {
 
 using base::Error;
+using image::TableId;
 
-// The GPUs that any process of the dump used, each once.
-std::vector<topology::Gpu> gpus_used(const image::Set& images) {
-  std::map<uint32_t, topology::Gpu> used;
-  for (const auto& [index, process] : images.processes())
-    for (const image::Device& device : process.devices)
-      used.emplace(device.actual_gpu_id, device.gpu);
-  std::vector<topology::Gpu> result;
-  for (auto& [id, gpu] : used) result.push_back(std::move(gpu));
+namespace {
+
+std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
+  std::set<uint64_t> result;
+  for (const kernel::Bo& bo : bos) result.insert(bo.object_id);
   return result;
-}
-
-const image::Device* find_device(const image::Process& process, uint32_t gpu_id) {
-  auto found = std::ranges::find(process.devices, gpu_id, &image::Device::gpu_id);
-  return found == process.devices.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-Result<Restore> Restore::create(Environment environment, image::Set images) {
-  topology::Assignment targets;
-  std::map<uint32_t, unsigned> minors;
-  if (!images.empty()) {
-    if (!environment.host.has_kfd())
-      return Error(ENODEV, "the images hold GPU state, but this machine has no /dev/kfd");
-    const auto here = TRY(environment.host.gpus());
-    targets = TRY(topology::plan(gpus_used(images), here, environment.options.map,
-                                 environment.options.ignore));
-    for (const topology::Gpu& gpu : here) minors[gpu.gpu_id] = gpu.render_minor;
-  }
-  for (const auto& [source, target] : targets)
-    base::log_info("GPU {:#x} of the images is restored on GPU {:#x}", source, target);
-  size_t processes = 0;
-  for (const auto& [index, process] : images.processes())
-    processes = std::max<size_t>(processes, index + 1);
-  auto shared = TRY(SharedState::create(processes));
-  return Restore(std::move(environment), std::move(images), std::move(targets), std::move(minors),
-                 std::move(shared));
+Restore::Restore(Environment environment, image::Set images, Machine machine, Layout layout,
+                 SharedState shared)
+    : env_(std::move(environment)),
+      images_(std::move(images)),
+      machine_(std::move(machine)),
+      layout_(std::move(layout)),
+      shared_(std::move(shared)),
+      filler_(env_, images_, machine_, layout_, shared_) {
+  for (const auto& [index, process] : images_.processes()) mappings_.add(process);
+  for (const auto& [index, render] : images_.renders()) mappings_.add(render);
+}
+
+Result<std::unique_ptr<Restore>> Restore::create(Environment environment, image::Set images) {
+  Machine machine = TRY(Machine::create(environment, images));
+  Layout layout(images);
+  SharedState shared = TRY(SharedState::create(layout));
+  return std::unique_ptr<Restore>(new Restore(std::move(environment), std::move(images),
+                                              std::move(machine), std::move(layout),
+                                              std::move(shared)));
+}
+
+// Sessions and files
+
+Result<Fd> Restore::session(kernel::Node node) {
+  auto make = [&]() -> Result<int> {
+    return env_.store.add(TRY(env_.api.create_session(node, kernel::SessionKind::kRestore)));
+  };
+  return env_.store.get(TRY(shared_.session_id(make)));
+}
+
+Result<Fd> Restore::shared_render(size_t file, uint32_t gpu_id) {
+  auto make = [&]() -> Result<int> {
+    return env_.store.add(TRY(machine_.open_render(env_.host, gpu_id)));
+  };
+  return env_.store.get(TRY(shared_.file_id(file, make)));
+}
+
+Result<Fd> Restore::shared_file(size_t file) {
+  const int id = shared_.file_id(file);
+  if (id < 0) return Error(EPROTO, "a GPU file that is needed was opened by no process");
+  return env_.store.get(id);
 }
 
 Result<std::optional<Fd>> Restore::open_file(uint32_t id) {
   const auto file = images_.files().find(id);
   if (file == images_.files().end()) return std::optional<Fd>();
-  Task* task = TRY(task_for(images_.processes().at(file->second.process)));
-  Fd fd = TRY(take_file(*task, file->second));
+  Fd fd = TRY(std::visit([&](const auto& what) { return open(what); }, file->second.what));
   if (fcntl(fd.get(), F_SETFL, file->second.status_flags) != 0)
     return Error::system("cannot set the flags of a GPU node");
   return std::optional(std::move(fd));
 }
 
-Result<Restore::Task*> Restore::task_for(const image::Process& process) {
-  // A task forked from one that was restored already has a copy of its parent's.
-  if (task_ && task_->pid != getpid()) task_.reset();
-  if (task_ && task_->process == process.index) return &*task_;
-  if (task_)
+Result<Fd> Restore::open(const image::KfdFile& file) {
+  const image::Process& process = images_.processes().at(file.process);
+  TRY(need(process));
+  // Further opens of /dev/kfd in one process all mean the same.
+  if (std::exchange(kfd_given_, true)) return env_.host.open_kfd();
+  return shared_file(layout_.file_of_kfd(file.process));
+}
+
+// Of a file that KFD takes a VM from only the open file is wanted here. Whose VM it is may be
+// another task: it restores the rest, perhaps later.
+Result<Fd> Restore::open(const image::VmFile& file) {
+  const image::Process& process = images_.processes().at(file.vm.process);
+  if (&process == own_process()) TRY(need(process));
+  return shared_render(layout_.file_of_vm(file.vm),
+                       image::find_device(process, file.vm.gpu_id)->actual_gpu_id);
+}
+
+Result<Fd> Restore::open(const image::RenderFile& file) {
+  const image::Render& render = images_.renders().at(file.render);
+  if (render.vm) return open(image::VmFile{*render.vm});
+  TRY(need(render));
+  return shared_file(layout_.file_of_render(file.render));
+}
+
+Result<Fd> Restore::open(const image::Exported& file) {
+  Fd fd = TRY(restore_exported(file));
+  const Fd session = TRY(env_.store.get(shared_.session_id()));
+  TRY(filler_.fill(session, {file.state.bo.object_id}));
+  return fd;
+}
+
+// State
+
+const image::Process* Restore::own_process() const {
+  for (const auto& [index, process] : images_.processes())
+    if (process.pid == static_cast<uint32_t>(getpid())) return &process;
+  return nullptr;
+}
+
+Status Restore::need(const image::Process& process) {
+  if (&process != own_process())
     return Error::of(EOPNOTSUPP,
-                     "process {} shares an open GPU file with process {} ({}), whose it is; CRIU "
-                     "opens it in the wrong one of the two",
-                     getpid(), process.pid, process.comm);
-  if (static_cast<uint32_t>(getpid()) != process.pid)
-    return Error::of(EOPNOTSUPP,
-                     "a GPU file of process {} ({}) is opened in process {}: files shared this way "
-                     "cannot be carried yet",
+                     "/dev/kfd of process {} ({}) is to be opened in process {}, where it does not "
+                     "work",
                      process.pid, process.comm, getpid());
-  task_ = TRY(restore_process(process));
-  return &*task_;
+  const size_t number = layout_.job_of({false, process.index});
+  if (!TRY(shared_.begin(number))) return {};
+  Job job(shared_, number);
+  Status status = restore(process);
+  if (!status.ok())
+    return std::move(status).error().within("image " + image::process_file_name(process.index));
+  job.done();
+  for (const auto& [index, render] : images_.renders())
+    if (render.vm && render.vm->process == process.index) TRY(need(render));
+  return {};
 }
 
-Result<Fd> Restore::join_session(const Fd& kfd) {
-  auto make = [&]() -> Result<int> {
-    const Fd session =
-        TRY(env_.api.create_session(kernel::kfd_node(kfd), kernel::SessionKind::kRestore));
-    return env_.store.add(session);
-  };
-  return env_.store.get(TRY(shared_.session_id(make)));
+Status Restore::need(const image::Render& render) {
+  const size_t number = layout_.job_of({true, render.index});
+  if (render.vm && !shared_.is_done(layout_.job_of({false, render.vm->process}))) {
+    const image::Process& process = images_.processes().at(render.vm->process);
+    return &process == own_process() ? need(process) : shared_.wait(number);
+  }
+  if (!TRY(shared_.begin(number))) return {};
+  Job job(shared_, number);
+  Status status = restore(render);
+  if (!status.ok())
+    return std::move(status).error().within("image " + image::render_file_name(render.index));
+  job.done();
+  return {};
 }
 
-Result<std::map<uint32_t, Fd>> Restore::open_render_nodes(const image::Process& process) {
-  std::map<uint32_t, Fd> result;
-  for (const image::Device& device : process.devices)
+Result<std::vector<kernel::RestoreDevice>> Restore::devices_of(const image::Process& process,
+                                                               std::vector<Fd>& files) {
+  std::vector<kernel::RestoreDevice> result;
+  for (const image::Device& device : process.devices) {
+    int fd = -1;
     if (device.has_vm)
-      result[device.gpu_id] =
-          TRY(env_.host.open_render(minors_.at(targets_.at(device.actual_gpu_id))));
+      fd = files
+               .emplace_back(TRY(shared_render(layout_.file_of_vm({process.index, device.gpu_id}),
+                                               device.actual_gpu_id)))
+               .get();
+    result.push_back({device.gpu_id, machine_.target(device.actual_gpu_id), fd});
+  }
   return result;
 }
 
-Result<Restore::Task> Restore::restore_process(const image::Process& process) {
-  Task task;
-  task.pid = getpid();
-  task.process = process.index;
-  task.image = process;
+Status Restore::restore(const image::Process& process) {
   const Fd kfd = TRY(env_.host.open_kfd());
-  const Fd session = TRY(join_session(kfd));
-  const auto render = TRY(open_render_nodes(process));
-  std::vector<kernel::RestoreDevice> devices;
-  for (const image::Device& device : process.devices) {
-    const auto file = render.find(device.gpu_id);
-    devices.push_back({device.gpu_id, targets_.at(device.actual_gpu_id),
-                       file == render.end() ? -1 : file->second.get()});
-  }
-  Status restored =
-      env_.api.restore(kernel::kfd_node(kfd), session.get(), devices, task.image.bos, process.blob);
-  if (!restored.ok())
-    return std::move(restored).error().within("image " + image::process_file_name(process.index));
-  TRY(fill(process, kfd, session));
-  task.kfd_id = TRY(env_.store.add(kfd));
-  for (const auto& [gpu_id, file] : render) task.render_ids[gpu_id] = TRY(env_.store.add(file));
-  shared_.set_restored(process.index);
-  return task;
-}
-
-Status Restore::fill(const image::Process& process, const Fd& kfd, const Fd& session) {
-  for (const auto& file : images_.contents()) {
-    if (file.contents.process != process.index) continue;
-    if (env_.options.test_skip_contents)
-      base::log_warning("TEST SWITCH: {} is NOT restored", file.name);
-    else
-      TRY(fill_from(file, process, kfd, session));
-  }
+  const Fd session = TRY(this->session(kernel::kfd_node(kfd)));
+  std::vector<Fd> files;
+  const auto devices = TRY(devices_of(process, files));
+  TRY(make_imports(process.imports));
+  std::vector<kernel::Bo> bos = process.bos;
+  TRY(env_.api.restore(kernel::kfd_node(kfd), session.get(), devices, bos, *process.blob));
+  keep_offsets({false, process.index}, bos);
+  TRY(filler_.fill(session, objects_of(bos)));
+  auto keep = [&] { return env_.store.add(kfd); };
+  TRY(shared_.file_id(layout_.file_of_kfd(process.index), keep));
   return {};
 }
 
-Status Restore::fill_from(const image::Set::ContentsFile& file, const image::Process& process,
-                          const Fd& kfd, const Fd& session) {
-  const image::Device* device = find_device(process, file.contents.gpu_id);
-  if (!device)
-    return Error::of(EBADMSG, "image {} is of a GPU that its process does not use", file.name);
-  const auto start = std::chrono::steady_clock::now();
-  const unsigned minor = minors_.at(targets_.at(device->actual_gpu_id));
-  auto engine = TRY(env_.make_engine(TRY(env_.host.open_render(minor)),
-                                     staging_for(file.contents, env_.options.staging)));
-  auto dmabuf = [&](uint64_t id) {
-    return env_.api.dmabuf(kernel::kfd_node(kfd), session.get(), id);
-  };
-  const image::Opened opened = TRY(file.open(TRY(env_.image_directory())));
-  Status status = fill_contents(*engine, opened, file.contents.objects, dmabuf);
-  if (!status.ok()) return std::move(status).error().within("restoring " + file.name);
-  const auto spent = std::chrono::steady_clock::now() - start;
-  base::log_info("filled {} BOs, {} bytes in {} ms", file.contents.objects.size(), file.bytes(),
-                 std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+Status Restore::restore(const image::Render& render) {
+  const Fd file = TRY(shared_render(layout_.file_of_render(render.index), render.gpu.gpu_id));
+  const Fd session = TRY(this->session(kernel::render_node(file)));
+  TRY(make_imports(render.imports));
+  std::vector<kernel::Bo> bos = render.bos;
+  TRY(env_.api.restore(kernel::render_node(file), session.get(), {}, bos, render.blob));
+  keep_offsets({true, render.index}, bos);
+  return filler_.fill(session, objects_of(bos));
+}
+
+// The session holds the objects from then on.
+Status Restore::make_imports(std::span<const image::Exported> imports) {
+  for (const image::Exported& exported : imports) TRY(restore_exported(exported));
   return {};
 }
 
-Result<Fd> Restore::take_file(Task& task, const image::File& file) {
-  if (!file.kfd) return env_.store.get(task.render_ids.at(file.gpu_id));
-  // Further opens of /dev/kfd in one process all mean the same.
-  if (std::exchange(task.kfd_given, true)) return env_.host.open_kfd();
-  return env_.store.get(task.kfd_id);
+Result<Fd> Restore::restore_exported(const image::Exported& exported) {
+  const Fd file = TRY(machine_.open_render(env_.host, exported.gpu.gpu_id));
+  const kernel::Node node = kernel::render_node(file);
+  const Fd session = TRY(this->session(node));
+  return env_.api.restore_exported(node, session.get(), exported.state);
+}
+
+void Restore::keep_offsets(TableId table, std::span<const kernel::Bo> bos) {
+  for (size_t i = 0; i < bos.size(); i++)
+    shared_.set_offset(layout_.offset_of(table, i), bos[i].new_mmap_offset);
+}
+
+// Mappings
+
+const std::vector<kernel::Bo>& Restore::bos_of(TableId table) const {
+  return table.render ? images_.renders().at(table.index).bos
+                      : images_.processes().at(table.index).bos;
 }
 
 Result<std::optional<NewMapping>> Restore::map(uint64_t start) {
-  if (!task_ || task_->pid != getpid()) return std::optional<NewMapping>();
-  const auto& vmas = task_->image.vmas;
-  auto vma = std::ranges::find(vmas, start, &image::Vma::start);
-  if (vma == vmas.end()) return std::optional<NewMapping>();
-  NewMapping mapping;
-  mapping.offset = TRY(image::restored_offset(task_->image, *vma, targets_));
-  mapping.file = TRY(env_.store.get(vma->kfd ? task_->kfd_id : task_->render_ids.at(vma->gpu_id)));
-  return std::optional(std::move(mapping));
+  const image::Process* process = own_process();
+  if (!process) return std::optional<NewMapping>();
+  const auto vma = std::ranges::find(process->vmas, start, &image::Vma::start);
+  if (vma == process->vmas.end()) return std::optional<NewMapping>();
+  return std::optional(TRY(map(*process, *vma)));
+}
+
+Result<NewMapping> Restore::map(const image::Process& process, const image::Vma& vma) {
+  if (vma.kfd) TRY(need(process));
+  const auto places = mappings_.find(process, vma);
+  if (places.empty()) {
+    const uint64_t offset = TRY(image::restored_kfd_offset(vma, machine_.targets()));
+    return NewMapping{offset, TRY(shared_file(layout_.file_of_kfd(process.index)))};
+  }
+  const image::Place place = best_place(process, places);
+  Fd file = TRY(vma.kfd ? shared_file(layout_.file_of_kfd(process.index)) : file_for(place));
+  const kernel::Bo& bo = bos_of(place.table)[place.bo];
+  const uint64_t offset = shared_.offset(layout_.offset_of(place.table, place.bo)) +
+                          image::MappingIndex::offset_in_bo(vma, bo);
+  return NewMapping{offset, std::move(file)};
+}
+
+// Any file that knows the BO may map it. One of the process's own is most like what was there.
+image::Place Restore::best_place(const image::Process& process,
+                                 std::span<const image::Place> places) const {
+  auto rank = [&](const image::Place& place) {
+    if (!place.table.render) return place.table.index == process.index ? 0 : 3;
+    const auto& holders = images_.renders().at(place.table.index).holders;
+    return std::ranges::count(holders, process.pid) > 0 ? 1 : 2;
+  };
+  return *std::ranges::min_element(places, {}, rank);
+}
+
+// A file that may map the BO, which is restored by then.
+Result<Fd> Restore::file_for(image::Place place) {
+  if (place.table.render) {
+    TRY(need(images_.renders().at(place.table.index)));
+    return shared_file(layout_.file_of_render(place.table.index));
+  }
+  const image::Process& process = images_.processes().at(place.table.index);
+  if (&process == own_process())
+    TRY(need(process));
+  else
+    TRY(shared_.wait(layout_.job_of(place.table)));
+  return shared_file(layout_.file_of_vm({process.index, process.bos[place.bo].gpu_id}));
+}
+
+// Resume
+
+Status Restore::check_complete() const {
+  for (const auto& [index, process] : images_.processes())
+    if (process.blob && !shared_.is_done(layout_.job_of({false, index})))
+      return Error::of(EPROTO, "/dev/kfd of process {} ({}) was not restored", process.pid,
+                       process.comm);
+  for (const auto& [index, render] : images_.renders())
+    if (!shared_.is_done(layout_.job_of({true, index})))
+      return Error::of(EPROTO, "an open renderD{} of process {} ({}) was not restored",
+                       render.gpu.render_minor, render.pid, render.comm);
+  return filler_.check_all_filled();
 }
 
 Result<bool> Restore::resume(pid_t pid) {
   if (empty()) return false;
-  const pid_t number = TRY(host::namespace_pid(pid));
-  bool restored = false;
-  for (const auto& [index, process] : images_.processes())
-    if (process.pid == static_cast<uint32_t>(number) && shared_.is_restored(index)) restored = true;
-  if (!restored) return false;
-  const Fd kfd = TRY(env_.host.open_kfd());
-  const Fd session = TRY(env_.store.get(shared_.session_id()));
-  TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
-  return true;
+  if (!complete_) TRY(check_complete());
+  complete_ = true;
+  const uint32_t number = TRY(host::namespace_pid(pid));
+  bool mine = false;
+  // Files before queues, which run at once.
+  for (const auto& [index, render] : images_.renders()) {
+    if (render.pid != number) continue;
+    const Fd file = TRY(shared_file(layout_.file_of_render(index)));
+    const Fd session = TRY(env_.store.get(shared_.session_id()));
+    TRY(env_.api.resume(kernel::render_node(file), session.get(), pid));
+    mine = true;
+  }
+  for (const auto& [index, process] : images_.processes()) {
+    if (process.pid != number || !process.blob) continue;
+    const Fd kfd = TRY(env_.host.open_kfd());
+    const Fd session = TRY(env_.store.get(shared_.session_id()));
+    TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
+    mine = true;
+  }
+  return mine;
 }
 
 }  // namespace restore

@@ -3,31 +3,12 @@
 // of this object, and they share only SharedState and the FdStore.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <optional>
 
-#include "gpu/engine.h"
-#include "host/host.h"
-#include "image/set.h"
-#include "options/options.h"
-#include "restore/fd_store.h"
-#include "restore/shared_state.h"
-#include "topology/planner.h"
+#include "restore/object_filler.h"
 
 namespace restore {
-
-using base::Fd;
-using base::Result;
-using base::Status;
-
-struct Environment {
-  kernel::Api& api;
-  const host::Host& host;
-  FdStore& store;
-  gpu::EngineFactory make_engine;
-  options::Options options;
-  Result<int> (*image_directory)();  // another descriptor in each process
-};
 
 struct NewMapping {
   uint64_t offset;
@@ -38,55 +19,67 @@ struct NewMapping {
 
 class Restore {
  public:
-  // Verifies all images and finds a GPU for each that was in use, before anything is created.
-  static Result<Restore> create(Environment environment, image::Set images);
+  // Finds a GPU for each that was in use, before anything is created. The images are verified.
+  static Result<std::unique_ptr<Restore>> create(Environment environment, image::Set images);
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
 
   bool empty() const { return images_.empty(); }
 
-  // In the restored task: the open file that had this id; nullopt: not one of ours. The first call
-  // in a process restores all of the process's GPU state.
+  // In a restored task: the open file that had this id; nullopt: not one of ours. CRIU asks in one
+  // of the tasks that have it. What the file needs is restored first, if nobody has done so.
   Result<std::optional<Fd>> open_file(uint32_t id);
 
-  // In the restored task, when its files are open; nullopt: no GPU mapping was saved at `start`.
+  // In a restored task, when its files are open; nullopt: no GPU mapping was saved at `start`.
   Result<std::optional<NewMapping>> map(uint64_t start);
 
-  // In CRIU's main process, VMAs being in place. False: that process has no GPU state.
+  // In CRIU's main process, all VMAs of all tasks being in place. False: that process has no GPU
+  // state.
   Result<bool> resume(pid_t pid);
 
  private:
-  // What the calling task has restored. `bos` of the image have their new offsets.
-  struct Task {
-    pid_t pid = 0;
-    uint32_t process = 0;
-    int kfd_id = -1;                     // in the FdStore
-    std::map<uint32_t, int> render_ids;  // by Device::gpu_id
-    bool kfd_given = false;
-    image::Process image;
-  };
+  Restore(Environment environment, image::Set images, Machine machine, Layout layout,
+          SharedState shared);
 
-  Restore(Environment environment, image::Set images, topology::Assignment targets,
-          std::map<uint32_t, unsigned> minors, SharedState shared)
-      : env_(std::move(environment)),
-        images_(std::move(images)),
-        targets_(std::move(targets)),
-        minors_(std::move(minors)),
-        shared_(std::move(shared)) {}
+  // Of CRIU's file that is one of these.
+  Result<Fd> open(const image::KfdFile& file);
+  Result<Fd> open(const image::VmFile& file);
+  Result<Fd> open(const image::RenderFile& file);
+  Result<Fd> open(const image::Exported& file);
 
-  Result<Task*> task_for(const image::Process& process);
-  Result<Task> restore_process(const image::Process& process);
-  Result<Fd> join_session(const Fd& kfd);
-  Result<std::map<uint32_t, Fd>> open_render_nodes(const image::Process& process);
-  Status fill(const image::Process& process, const Fd& kfd, const Fd& session);
-  Status fill_from(const image::Set::ContentsFile& file, const image::Process& process,
-                   const Fd& kfd, const Fd& session);
-  Result<Fd> take_file(Task& task, const image::File& file);
+  // Restore it unless that was done.
+  Status need(const image::Process& process);
+  Status need(const image::Render& render);
+  Status restore(const image::Process& process);
+  Status restore(const image::Render& render);
+  Status make_imports(std::span<const image::Exported> imports);
+  Result<Fd> restore_exported(const image::Exported& exported);
+
+  Result<Fd> session(kernel::Node node);
+  // An open file of the render node of that source GPU, the same in all tasks.
+  Result<Fd> shared_render(size_t file, uint32_t gpu_id);
+  Result<Fd> shared_file(size_t file);
+  Result<std::vector<kernel::RestoreDevice>> devices_of(const image::Process& process,
+                                                        std::vector<Fd>& files);
+  void keep_offsets(image::TableId table, std::span<const kernel::Bo> bos);
+
+  const image::Process* own_process() const;
+  const std::vector<kernel::Bo>& bos_of(image::TableId table) const;
+  Result<NewMapping> map(const image::Process& process, const image::Vma& vma);
+  image::Place best_place(const image::Process& process,
+                          std::span<const image::Place> places) const;
+  Result<Fd> file_for(image::Place place);
+  Status check_complete() const;
 
   Environment env_;
   image::Set images_;
-  topology::Assignment targets_;         // actual gpu_id then to actual gpu_id now
-  std::map<uint32_t, unsigned> minors_;  // render minor by actual gpu_id now
+  Machine machine_;
+  Layout layout_;
   SharedState shared_;
-  std::optional<Task> task_;
+  image::MappingIndex mappings_;
+  ObjectFiller filler_;
+  bool kfd_given_ = false;  // of the calling task, to CRIU
+  bool complete_ = false;
 };
 
 }  // namespace restore

@@ -3,23 +3,22 @@
 
 #include <pthread.h>
 
-#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <thread>
 
 namespace restore {
 
 using base::Error;
 using base::Result;
-
-// Lives in memory shared over fork; never destroyed, as other processes may still use it.
-struct SharedState::Page {
-  pthread_mutex_t lock;  // robust: a task may die with it
-  std::atomic<int> session_id;
-  std::atomic<bool> restored[];
-};
+using base::Status;
 
 namespace {
+
+// A job is begun by a task that CRIU restores at the same time: it is not long in coming.
+constexpr std::chrono::minutes kLongestDelay{5};
+constexpr std::chrono::milliseconds kPoll{1};
 
 class Lock {
  public:
@@ -43,18 +42,45 @@ class Lock {
 
 }  // namespace
 
+// Lives in memory shared over fork, with the arrays behind it; never destroyed, as other processes
+// may still use it.
+struct alignas(std::atomic<uint64_t>) SharedState::Page {
+  pthread_mutex_t lock;  // robust: a task may die with it
+  std::atomic<int> session_id;
+};
+
+SharedState::SharedState(base::Mapping mapping, const Layout& layout)
+    : mapping_(std::move(mapping)),
+      num_offsets_(layout.offsets()),
+      num_files_(layout.files()),
+      num_jobs_(layout.jobs()) {}
+
 SharedState::Page& SharedState::page() const {
   return *std::launder(reinterpret_cast<Page*>(mapping_.data()));
 }
 
-Result<SharedState> SharedState::create(size_t processes) {
-  static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
-  auto mapping = TRY(base::Mapping::map(sizeof(Page) + processes * sizeof(std::atomic<bool>),
-                                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
-  SharedState state(std::move(mapping));
+std::span<std::atomic<uint64_t>> SharedState::offsets() const {
+  return {reinterpret_cast<std::atomic<uint64_t>*>(mapping_.data() + sizeof(Page)), num_offsets_};
+}
+std::span<std::atomic<int>> SharedState::files() const {
+  return {reinterpret_cast<std::atomic<int>*>(offsets().data() + num_offsets_), num_files_};
+}
+std::span<std::atomic<int>> SharedState::jobs() const {
+  return {files().data() + num_files_, num_jobs_};
+}
+
+Result<SharedState> SharedState::create(const Layout& layout) {
+  static_assert(std::atomic<int>::is_always_lock_free &&
+                std::atomic<uint64_t>::is_always_lock_free);
+  const size_t size = sizeof(Page) + layout.offsets() * sizeof(std::atomic<uint64_t>) +
+                      (layout.files() + layout.jobs()) * sizeof(std::atomic<int>);
+  SharedState state(
+      TRY(base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS)), layout);
   Page& page = *new (state.mapping_.data()) Page;
   page.session_id = -1;
-  for (size_t i = 0; i < processes; i++) new (&page.restored[i]) std::atomic<bool>(false);
+  for (auto& offset : state.offsets()) new (&offset) std::atomic<uint64_t>(0);
+  for (auto& file : state.files()) new (&file) std::atomic<int>(-1);
+  for (auto& job : state.jobs()) new (&job) std::atomic<int>(kNotBegun);
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -64,14 +90,50 @@ Result<SharedState> SharedState::create(size_t processes) {
   return state;
 }
 
-Result<int> SharedState::session_id(const std::function<Result<int>()>& make) {
+Result<int> SharedState::made_once(std::atomic<int>& id, const Make& make) {
   const Lock lock = TRY(Lock::take(page().lock));
-  if (page().session_id < 0) page().session_id = TRY(make());
-  return page().session_id.load();
+  if (id < 0) id = TRY(make());
+  return id.load();
 }
 
+Result<int> SharedState::session_id(const Make& make) { return made_once(page().session_id, make); }
+Result<int> SharedState::file_id(size_t file, const Make& make) {
+  return made_once(files()[file], make);
+}
 int SharedState::session_id() const { return page().session_id; }
-void SharedState::set_restored(size_t process) { page().restored[process] = true; }
-bool SharedState::is_restored(size_t process) const { return page().restored[process]; }
+int SharedState::file_id(size_t file) const { return files()[file]; }
+
+bool SharedState::try_begin(size_t job) {
+  int expected = kNotBegun;
+  return jobs()[job].compare_exchange_strong(expected, kBegun);
+}
+
+Result<bool> SharedState::begin(size_t job) {
+  if (try_begin(job)) return true;
+  TRY(wait(job));
+  return false;
+}
+
+Status SharedState::wait(size_t job) {
+  const auto end = std::chrono::steady_clock::now() + kLongestDelay;
+  while (true) {
+    switch (jobs()[job].load()) {
+      case kDone:
+        return {};
+      case kFailed:
+        return Error(ECANCELED, "what it depends on could not be restored: see the errors above");
+      case kNotBegun:
+        if (std::chrono::steady_clock::now() > end)
+          return Error(ETIMEDOUT, "what it depends on is restored by no other process");
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+void SharedState::end(size_t job, bool success) { jobs()[job] = success ? kDone : kFailed; }
+bool SharedState::is_done(size_t job) const { return jobs()[job] == kDone; }
+
+void SharedState::set_offset(size_t number, uint64_t offset) { offsets()[number] = offset; }
+uint64_t SharedState::offset(size_t number) const { return offsets()[number]; }
 
 }  // namespace restore

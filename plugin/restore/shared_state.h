@@ -2,31 +2,72 @@
 // What CRIU's main process and the restored tasks, forked from it, know of one another.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <span>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "restore/layout.h"
 
 namespace restore {
 
 class SharedState {
  public:
-  static base::Result<SharedState> create(size_t processes);
+  static base::Result<SharedState> create(const Layout& layout);
 
-  // The store's id of the one session; `make` is called by whoever comes first.
-  base::Result<int> session_id(const std::function<base::Result<int>()>& make);
+  using Make = std::function<base::Result<int>()>;
+  // The store's id of the one session, and of a shared file; `make` is called by whoever comes
+  // first.
+  base::Result<int> session_id(const Make& make);
+  base::Result<int> file_id(size_t file, const Make& make);
   // -1 if nobody made it.
   int session_id() const;
+  int file_id(size_t file) const;
 
-  void set_restored(size_t process);
-  bool is_restored(size_t process) const;
+  // True: the job is the caller's, who must end() it. False: it was done. Waits while somebody
+  // is at it; an error if it failed there.
+  base::Result<bool> begin(size_t job);
+  // As begin(), but false also while somebody is at it.
+  bool try_begin(size_t job);
+  void end(size_t job, bool success);
+  // Until somebody else has done it.
+  base::Status wait(size_t job);
+  bool is_done(size_t job) const;
+
+  void set_offset(size_t number, uint64_t offset);
+  uint64_t offset(size_t number) const;
 
  private:
+  enum State : int { kNotBegun, kBegun, kDone, kFailed };
   struct Page;
-  explicit SharedState(base::Mapping mapping) : mapping_(std::move(mapping)) {}
+  SharedState(base::Mapping mapping, const Layout& layout);
   Page& page() const;
+  base::Result<int> made_once(std::atomic<int>& id, const Make& make);
+  std::span<std::atomic<uint64_t>> offsets() const;
+  std::span<std::atomic<int>> files() const;
+  std::span<std::atomic<int>> jobs() const;
 
   base::Mapping mapping_;
+  size_t num_offsets_ = 0;
+  size_t num_files_ = 0;
+  size_t num_jobs_ = 0;
+};
+
+// A job that was begun: it has failed unless done() is called.
+class Job {
+ public:
+  Job(SharedState& shared, size_t number) : shared_(&shared), number_(number) {}
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job() {
+    if (shared_) shared_->end(number_, false);
+  }
+  void done() { std::exchange(shared_, nullptr)->end(number_, true); }
+
+ private:
+  SharedState* shared_;
+  size_t number_;
 };
 
 }  // namespace restore

@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <new>
+
+#include "host/host.h"
 
 namespace testing_support {
 namespace {
@@ -15,13 +18,37 @@ using base::Result;
 using base::Status;
 using kernel::Node;
 
+FakeState* current_state = nullptr;  // of the last fake kernel
+
+bool is_same(int a, int b) { return *host::same_file(a, b); }
+
+// The object whose memory this is; 0: none.
+uint64_t object_of(const FakeState& state, int memory) {
+  struct stat wanted, status;
+  fstat(memory, &wanted);
+  for (const auto& [id, object] : state.objects)
+    if (fstat(object.get(), &status) == 0 && status.st_ino == wanted.st_ino) return id;
+  return 0;
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+size_t slot_of(const std::string& blob) { return std::hash<std::string>()(blob) % 64; }
+
 class FakeApi : public kernel::Api {
  public:
   explicit FakeApi(FakeState& state) : state_(state) {}
 
   Result<kernel::Query> query(Node) override {
     TRY(called("QUERY"));
-    return kernel::Query{};
+    kernel::Query result;
+    result.features = state_.features;
+    return result;
   }
 
   Result<Fd> create_session(Node, kernel::SessionKind) override {
@@ -29,11 +56,21 @@ class FakeApi : public kernel::Api {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return Error::system("pipe");
     state_.session_ends.emplace_back(ends[0]);
+    state_.shared().sessions++;
     return Fd(ends[1]);
   }
 
-  Result<kernel::ProcessInfo> process_info(Node, int) override {
+  Result<kernel::ProcessInfo> process_info(Node node, int, pid_t process) override {
     TRY(called("PROCESS_INFO"));
+    if (node.kind == Node::Kind::kRender) {
+      FakeRender* render = TRY(find(node));
+      if (render->userptrs_of != 0 && render->userptrs_of != process)
+        return Error(EOPNOTSUPP, "userptrs of another process");
+      render->paused = true;
+      return kernel::ProcessInfo{.pid = process,
+                                 .num_bos = static_cast<uint32_t>(render->bos.size()),
+                                 .blob_size = render->blob.size()};
+    }
     state_.paused = true;
     return kernel::ProcessInfo{.pid = state_.pid,
                                .num_devices = static_cast<uint32_t>(state_.devices.size()),
@@ -42,10 +79,17 @@ class FakeApi : public kernel::Api {
                                .blob_size = state_.blob.size()};
   }
 
-  Result<kernel::Checkpoint> checkpoint(Node, int, const kernel::ProcessInfo&) override {
+  Result<kernel::Checkpoint> checkpoint(Node node, int, const kernel::ProcessInfo&) override {
     TRY(called("CHECKPOINT"));
-    if (!state_.paused) return Error(EBADFD, "not paused");
     kernel::Checkpoint result;
+    if (node.kind == Node::Kind::kRender) {
+      const FakeRender* render = TRY(find(node));
+      if (!render->paused) return Error(EBADFD, "not paused");
+      result.bos = render->bos;
+      result.blob = bytes_of(render->blob);
+      return result;
+    }
+    if (!state_.paused) return Error(EBADFD, "not paused");
     for (const auto& device : state_.devices)
       result.devices.push_back(
           {device.gpu_id, device.actual_gpu_id, Fd(fcntl(device.drm_fd, F_DUPFD_CLOEXEC, 0))});
@@ -54,32 +98,69 @@ class FakeApi : public kernel::Api {
     return result;
   }
 
-  Status unpause(Node, int) override {
-    state_.paused = false;
+  Status unpause(Node node, int) override {
+    if (node.kind == Node::Kind::kRender)
+      TRY(find(node))->paused = false;
+    else
+      state_.paused = false;
     return called("UNPAUSE");
   }
 
-  Status restore(Node, int, std::span<const kernel::RestoreDevice> devices,
+  Status restore(Node node, int, std::span<const kernel::RestoreDevice> devices,
                  std::span<kernel::Bo> bos, std::span<const std::byte> blob) override {
     TRY(called("RESTORE"));
-    if (!std::ranges::equal(blob, state_.blob) || bos.size() != state_.bos.size())
+    for (const kernel::Bo& bo : bos)
+      if (bo.flags & AMDGPU_CRIU_BO_IMPORTED && !state_.present.contains(bo.object_id))
+        return Error(EBADFD, "nobody made an object that was imported");
+    if (node.kind == Node::Kind::kRender)
+      TRY(restore_render(node, text_of(blob)));
+    else if (!std::ranges::equal(blob, state_.blob) || bos.size() != state_.bos.size())
       return Error(EBADMSG, "not what was saved");
-    state_.restored_devices.assign(devices.begin(), devices.end());
-    for (kernel::Bo& bo : bos) bo.new_mmap_offset = bo.mmap_offset + 0x500000000;
+    else
+      state_.restored_devices.assign(devices.begin(), devices.end());
+    for (kernel::Bo& bo : bos) {
+      state_.present.insert(bo.object_id);
+      if (bo.mmap_offset != ~0ull) bo.new_mmap_offset = bo.mmap_offset + 0x500000000;
+    }
     return {};
   }
 
-  Status resume(Node, int, pid_t pid) override {
+  Status resume(Node node, int, pid_t pid) override {
     TRY(called("RESUME"));
-    state_.resumed = pid;
-    return {};
+    if (node.kind == Node::Kind::kKfd) {
+      state_.resumed = pid;
+      return {};
+    }
+    for (FakeRestored& restored : state_.restored)
+      if (is_same(restored.file.get(), node.fd)) return restored.resumed = pid, Status();
+    return Error(EBADFD, "was not restored");
   }
 
-  Result<Fd> dmabuf(Node, int, uint64_t object_id) override {
+  Result<Fd> dmabuf(Node node, int, uint64_t object_id) override {
     TRY(called("DMABUF"));
-    auto found = state_.objects.find(object_id);
+    const auto found = state_.objects.find(object_id);
     if (found == state_.objects.end()) return Error(ENOENT, "no such object");
+    if (node.kind == Node::Kind::kRender)
+      state_.marked.emplace_back(fcntl(node.fd, F_DUPFD_CLOEXEC, 0));
     return found->second.duplicate();
+  }
+
+  Result<kernel::Exported> save_exported(Node node, int, int dmabuf) override {
+    TRY(called("EXPORTED"));
+    const auto found = state_.exported.find(object_of(state_, dmabuf));
+    if (node.kind != Node::Kind::kRender || found == state_.exported.end())
+      return Error(EINVAL, "not a dma-buf");
+    if (state_.foreign.contains(found->first)) return Error(EOPNOTSUPP, "of another driver");
+    return kernel::Exported{found->second, bytes_of(std::to_string(found->first))};
+  }
+
+  Result<Fd> restore_exported(Node node, int, const kernel::Exported& exported) override {
+    TRY(called("EXPORTED"));
+    const uint64_t id = exported.bo.object_id;
+    if (node.kind != Node::Kind::kRender || text_of(exported.blob) != std::to_string(id))
+      return Error(EBADMSG, "not what was saved");
+    state_.present.insert(id);
+    return state_.objects.at(id).duplicate();
   }
 
  private:
@@ -88,6 +169,22 @@ class FakeApi : public kernel::Api {
     auto failure = state_.failures.find(operation);
     if (failure == state_.failures.end()) return {};
     return Error(failure->second, "injected failure of " + operation);
+  }
+
+  Result<FakeRender*> find(Node node) {
+    for (FakeRender& render : state_.renders)
+      if (is_same(render.file.get(), node.fd)) return &render;
+    return Error(EBADF, "not a file of this process");
+  }
+
+  Status restore_render(Node node, const std::string& blob) {
+    if (std::ranges::count(state_.renders, blob, &FakeRender::blob) != 1)
+      return Error(EBADMSG, "not what was saved");
+    for (const FakeRestored& restored : state_.restored)
+      if (is_same(restored.file.get(), node.fd)) return Error(EBADFD, "is in use");
+    state_.restored.push_back({blob, Fd(fcntl(node.fd, F_DUPFD_CLOEXEC, 0)), 0});
+    state_.shared().restored[slot_of(blob)]++;
+    return {};
   }
 
   FakeState& state_;
@@ -100,9 +197,12 @@ struct FakeImported : gpu::Imported {
 
 class FakeEngine : public gpu::Engine {
  public:
-  explicit FakeEngine(gpu::StagingSize staging)
-      : slots_(staging.slots), bytes_(staging.slots, std::vector<std::byte>(staging.bytes)) {}
+  FakeEngine(Fd render, gpu::StagingSize staging)
+      : render_(std::move(render)),
+        slots_(staging.slots),
+        bytes_(staging.slots, std::vector<std::byte>(staging.bytes)) {}
 
+  int file() const override { return render_.get(); }
   unsigned slots() const override { return slots_.size(); }
   std::span<std::byte> staging(unsigned slot) override { return bytes_[slot]; }
 
@@ -110,12 +210,19 @@ class FakeEngine : public gpu::Engine {
     struct stat status;
     if (fstat(dmabuf.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < size)
       return Error(EINVAL, "dma-buf is too small");
+    const FakeState& state = *current_state;
+    auto is_ours = [&](const Fd& file) { return is_same(file.get(), render_.get()); };
+    if (state.always_valid.contains(object_of(state, dmabuf.get())) &&
+        std::ranges::none_of(state.marked, is_ours))
+      return Error(EPERM, "the BO belongs to another VM");
     return std::unique_ptr<gpu::Imported>(new FakeImported(TRY(dmabuf.duplicate())));
   }
   Status start_read(unsigned slot, gpu::Imported& bo, uint64_t offset, size_t size) override {
     return start(slot, bo, offset, size, false);
   }
   Status start_write(unsigned slot, gpu::Imported& bo, uint64_t offset, size_t size) override {
+    const uint64_t object = object_of(*current_state, static_cast<FakeImported&>(bo).file.get());
+    current_state->shared().filled[object] += size;
     return start(slot, bo, offset, size, true);
   }
   Status wait(unsigned index) override {
@@ -141,6 +248,7 @@ class FakeEngine : public gpu::Engine {
     return {};
   }
 
+  Fd render_;
   std::vector<Slot> slots_;
   std::vector<std::vector<std::byte>> bytes_;
 };
@@ -148,6 +256,25 @@ class FakeEngine : public gpu::Engine {
 }  // namespace
 
 int fail_copies_after = -1;
+
+FakeState::FakeState()
+    : shared_memory(std::move(*base::Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE,
+                                                  MAP_SHARED | MAP_ANONYMOUS))) {
+  new (shared_memory.data()) Shared{};
+}
+
+FakeState::Shared& FakeState::shared() const {
+  return *std::launder(reinterpret_cast<Shared*>(shared_memory.data()));
+}
+
+uint64_t FakeState::bytes_filled(uint64_t object_id) const { return shared().filled[object_id]; }
+int FakeState::times_restored(const std::string& blob) const {
+  return shared().restored[slot_of(blob)];
+}
+
+bool FakeState::anything_paused() const {
+  return paused || std::ranges::any_of(renders, &FakeRender::paused);
+}
 
 int FakeState::open_sessions() const {
   int open = 0;
@@ -160,6 +287,7 @@ int FakeState::open_sessions() const {
 }
 
 std::unique_ptr<kernel::Api> make_fake_api(FakeState& state) {
+  current_state = &state;
   return std::make_unique<FakeApi>(state);
 }
 
@@ -170,6 +298,10 @@ void add_object(FakeState& state, kernel::Bo bo, unsigned seed) {
   if (pwrite(memory.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     abort();
   state.objects[bo.object_id] = std::move(memory);
+}
+
+void add_kfd_object(FakeState& state, kernel::Bo bo, unsigned seed) {
+  add_object(state, bo, seed);
   state.bos.push_back(bo);
 }
 
@@ -188,11 +320,13 @@ void clear_objects(FakeState& state) {
     fstat(memory.get(), &status);
     if (ftruncate(memory.get(), 0) != 0 || ftruncate(memory.get(), status.st_size) != 0) abort();
   }
+  new (state.shared_memory.data()) FakeState::Shared{};
+  state.marked.clear();
 }
 
 base::Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd render, gpu::StagingSize staging) {
   if (!render.valid()) return Error(EBADF, "no render node");
-  return std::unique_ptr<gpu::Engine>(new FakeEngine(staging));
+  return std::unique_ptr<gpu::Engine>(new FakeEngine(std::move(render), staging));
 }
 
 }  // namespace testing_support

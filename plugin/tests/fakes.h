@@ -2,6 +2,7 @@
 // A kernel and a GPU made of memfds, for tests of the plugin without either.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <set>
 #include <string>
@@ -12,30 +13,75 @@
 
 namespace testing_support {
 
+// An open render-node file and its state.
+struct FakeRender {
+  base::Fd file;  // of the same struct file as the process's
+  std::vector<kernel::Bo> bos;
+  std::string blob;
+  pid_t userptrs_of = 0;  // PROCESS_INFO of another process is EOPNOTSUPP; 0: of none
+  bool paused = false;
+};
+
+// What RESTORE and RESUME were called for.
+struct FakeRestored {
+  std::string blob;
+  base::Fd file;
+  pid_t resumed = 0;
+};
+
 // What the fake kernel holds, apart from it, so that a test can look after the plugin is gone.
 struct FakeState {
-  // A process's GPU state, as CHECKPOINT gives it.
+  FakeState();
+
+  uint64_t features = AMDGPU_CRIU_FEATURE_KFD | AMDGPU_CRIU_FEATURE_RENDER;
+  // A process's state of /dev/kfd, as CHECKPOINT gives it.
   pid_t pid = 0;
   std::vector<kernel::RestoreDevice> devices;  // drm_fd: the test's own descriptor
   std::vector<kernel::Bo> bos;
   std::vector<std::byte> blob;
-  std::map<uint64_t, base::Fd> objects;  // contents by object id
+  bool paused = false;
+
+  std::vector<FakeRender> renders;
+  std::map<uint64_t, base::Fd> objects;     // contents by object id
+  std::map<uint64_t, kernel::Bo> exported;  // what EXPORTED tells, by object id
+  std::set<uint64_t> always_valid;          // DMABUF must be called on the importing file
+  std::set<uint64_t> foreign;               // exported by another driver
 
   std::map<std::string, int> failures;  // operation to errno
   std::vector<std::string> calls;
-  bool paused = false;
+  bool anything_paused() const;
   int open_sessions() const;
+  // How many bytes were ever written into the object, by any process forked from this one.
+  uint64_t bytes_filled(uint64_t object_id) const;
+  // How often the blob was restored, by any process.
+  int times_restored(const std::string& blob) const;
 
   std::vector<base::Fd> session_ends;  // sees the session's last close
   std::vector<kernel::RestoreDevice> restored_devices;
+  std::vector<FakeRestored> restored;  // render nodes
+  std::set<uint64_t> present;          // objects that RESTORE or EXPORTED made
+  std::vector<base::Fd> marked;        // files on which DMABUF was called
   pid_t resumed = 0;
+
+  // Shared by processes that are forked from this one.
+  struct Shared {
+    std::atomic<uint64_t> filled[64];
+    std::atomic<int> restored[64];
+    std::atomic<int> sessions;
+  };
+  base::Mapping shared_memory;
+  Shared& shared() const;
 };
 
+// The last one made is the one that fake engines copy for.
 std::unique_ptr<kernel::Api> make_fake_api(FakeState& state);
 
-// A BO of `size` with contents that depend on every byte's place.
+// A BO whose contents depend on every byte's place.
 void add_object(FakeState& state, kernel::Bo bo, unsigned seed);
+// Adds the object to the table of /dev/kfd, too.
+void add_kfd_object(FakeState& state, kernel::Bo bo, unsigned seed);
 std::string contents_of(const FakeState& state, uint64_t object_id);
+// Forgets all contents, and what was restored.
 void clear_objects(FakeState& state);
 
 // Copies are only done at wait(), and out of order use of a slot is an error. `fail_copies_after`

@@ -54,6 +54,11 @@ Item check_interface(const base::Fd& kfd) {
   if (query->abi_min > AMDGPU_CRIU_ABI)
     return {"kernel interface", false, found, "the kernel no longer speaks this plugin's ABI",
             "install a newer plugin"};
+  if (!(query->features & AMDGPU_CRIU_FEATURE_RENDER))
+    return {"kernel interface", false, found,
+            "what a process does through render nodes itself (BOs, contexts, shared buffers) is "
+            "refused at dump; processes that use them through /dev/kfd only are carried",
+            "install a newer amdgpu module with the checkpoint/restore series (amdgpu-criu-dkms)"};
   return {"kernel interface", true, found, "", ""};
 }
 

@@ -20,11 +20,10 @@ constexpr Name kDomains[] = {{AMDGPU_CRIU_DOMAIN_NONE, "none"},
                              {AMDGPU_CRIU_DOMAIN_VRAM, "VRAM"},
                              {AMDGPU_CRIU_DOMAIN_GTT, "GTT"},
                              {AMDGPU_CRIU_DOMAIN_CPU, "CPU"}};
-constexpr Name kFlags[] = {{AMDGPU_CRIU_BO_CONTENTS, "contents"},
-                           {AMDGPU_CRIU_BO_USERPTR, "userptr"},
-                           {AMDGPU_CRIU_BO_DOORBELL, "doorbell"},
-                           {AMDGPU_CRIU_BO_MMIO, "mmio"},
-                           {AMDGPU_CRIU_BO_SHARED, "shared"}};
+constexpr Name kFlags[] = {
+    {AMDGPU_CRIU_BO_CONTENTS, "contents"}, {AMDGPU_CRIU_BO_USERPTR, "userptr"},
+    {AMDGPU_CRIU_BO_DOORBELL, "doorbell"}, {AMDGPU_CRIU_BO_MMIO, "mmio"},
+    {AMDGPU_CRIU_BO_SHARED, "shared"},     {AMDGPU_CRIU_BO_IMPORTED, "imported"}};
 
 std::string domain_of(const Bo& bo) {
   for (const Name& domain : kDomains)
@@ -40,10 +39,15 @@ std::vector<std::string> flags_of(const Bo& bo) {
 }
 
 std::string dump_id_of(const image::Set& set) {
-  std::string result;
+  image::DumpId id{};
   if (!set.processes().empty())
-    for (const std::byte b : set.processes().begin()->second.dump_id)
-      result += std::format("{:02x}", static_cast<unsigned>(b));
+    id = set.processes().begin()->second.dump_id;
+  else if (!set.renders().empty())
+    id = set.renders().begin()->second.dump_id;
+  else if (!set.files().empty())
+    id = set.files().begin()->second.dump_id;
+  std::string result;
+  for (const std::byte b : id) result += std::format("{:02x}", static_cast<unsigned>(b));
   return result;
 }
 
@@ -71,10 +75,70 @@ Json bo_json(const Bo& bo) {
                       {"flags", std::move(flags)}};
 }
 
+Json bos_json(const std::vector<Bo>& bos) {
+  Json::Array result;
+  for (const Bo& bo : bos) result.push_back(bo_json(bo));
+  return result;
+}
+
+Json imports_json(const std::vector<image::Exported>& imports) {
+  Json::Array result;
+  for (const image::Exported& exported : imports) result.push_back(bo_json(exported.state.bo));
+  return result;
+}
+
+Json render_json(const image::Render& render) {
+  Json::Array holders;
+  for (const uint32_t pid : render.holders) holders.emplace_back(pid);
+  Json::Object members{{"index", render.index},
+                       {"pid", render.pid},
+                       {"comm", render.comm},
+                       {"open_in", std::move(holders)},
+                       {"gpu_id", render.gpu.gpu_id},
+                       {"render_minor", render.gpu.render_minor},
+                       {"kernel_state_bytes", static_cast<uint64_t>(render.blob.size())},
+                       {"bos", bos_json(render.bos)},
+                       {"imports", imports_json(render.imports)}};
+  if (render.vm) members.emplace_back("vm_of_process", render.vm->process);
+  return members;
+}
+
+Json file_json(const image::File& file) {
+  Json::Object members{{"id", file.id}};
+  if (const auto* kfd = std::get_if<image::KfdFile>(&file.what)) {
+    members.emplace_back("node", "kfd");
+    members.emplace_back("process", kfd->process);
+  } else if (const auto* vm = std::get_if<image::VmFile>(&file.what)) {
+    members.emplace_back("node", "render");
+    members.emplace_back("process", vm->vm.process);
+    members.emplace_back("gpu_id", vm->vm.gpu_id);
+  } else if (const auto* render = std::get_if<image::RenderFile>(&file.what)) {
+    members.emplace_back("node", "render");
+    members.emplace_back("render", render->render);
+  } else {
+    members.emplace_back("node", "dma-buf");
+    members.emplace_back("bo", bo_json(std::get<image::Exported>(file.what).state.bo));
+  }
+  return members;
+}
+
+std::string describe(const image::File& file) {
+  if (const auto* kfd = std::get_if<image::KfdFile>(&file.what))
+    return std::format("/dev/kfd of process {}", kfd->process);
+  if (const auto* vm = std::get_if<image::VmFile>(&file.what))
+    return std::format("render node of GPU {:#x} of process {}", vm->vm.gpu_id, vm->vm.process);
+  if (const auto* render = std::get_if<image::RenderFile>(&file.what))
+    return std::format("render file {}", render->render);
+  return std::format(
+      "dma-buf of object {}",
+      static_cast<uint64_t>(std::get<image::Exported>(file.what).state.bo.object_id));
+}
+
+uint64_t state_bytes(const Process& process) { return process.blob ? process.blob->size() : 0; }
+
 Json process_json(const Process& process) {
-  Json::Array devices, bos, vmas;
+  Json::Array devices, vmas;
   for (const Device& device : process.devices) devices.push_back(device_json(device));
-  for (const Bo& bo : process.bos) bos.push_back(bo_json(bo));
   for (const image::Vma& vma : process.vmas)
     vmas.push_back(Json::Object{{"start", vma.start},
                                 {"end", vma.end},
@@ -87,36 +151,41 @@ Json process_json(const Process& process) {
                       {"queues", process.num_queues},
                       {"events", process.num_events},
                       {"svm_ranges", process.num_svm_ranges},
-                      {"kernel_state_bytes", static_cast<uint64_t>(process.blob.size())},
+                      {"kernel_state_bytes", state_bytes(process)},
                       {"gpus", std::move(devices)},
-                      {"bos", std::move(bos)},
+                      {"bos", bos_json(process.bos)},
+                      {"imports", imports_json(process.imports)},
                       {"mappings", std::move(vmas)}};
 }
 
 Json set_json(const image::Set& set) {
-  Json::Array processes, files, contents;
+  Json::Array processes, renders, files, contents;
   for (const auto& [index, process] : set.processes()) processes.push_back(process_json(process));
-  for (const auto& [id, file] : set.files())
-    files.push_back(Json::Object{{"id", id},
-                                 {"node", file.kfd ? "kfd" : "render"},
-                                 {"process", file.process},
-                                 {"gpu_id", file.gpu_id}});
+  for (const auto& [index, render] : set.renders()) renders.push_back(render_json(render));
+  for (const auto& [id, file] : set.files()) files.push_back(file_json(file));
   for (const auto& file : set.contents()) {
     uint64_t chunks = 0;
     for (const auto& object : file.contents.objects) chunks += object.chunks.size();
     contents.push_back(
         Json::Object{{"name", file.name},
-                     {"process", file.contents.process},
-                     {"gpu_id", file.contents.gpu_id},
+                     {"part", file.contents.part},
+                     {"gpu_id", file.contents.gpu.gpu_id},
                      {"objects", static_cast<uint64_t>(file.contents.objects.size())},
                      {"chunks", chunks},
                      {"bytes", file.bytes()}});
   }
-  return Json::Object{{"format", image::kFormat},
-                      {"dump_id", dump_id_of(set)},
-                      {"processes", std::move(processes)},
-                      {"files", std::move(files)},
-                      {"contents", std::move(contents)}};
+  return Json::Object{{"format", image::kFormat},          {"dump_id", dump_id_of(set)},
+                      {"processes", std::move(processes)}, {"render_files", std::move(renders)},
+                      {"files", std::move(files)},         {"contents", std::move(contents)}};
+}
+
+void print_bo(const Bo& bo) {
+  std::string flags;
+  for (const std::string& flag : flags_of(bo)) flags += ", " + flag;
+  printf("  object %llu: %s, %llu bytes at %#llx on GPU %#x%s\n",
+         static_cast<unsigned long long>(bo.object_id), domain_of(bo).c_str(),
+         static_cast<unsigned long long>(bo.size), static_cast<unsigned long long>(bo.va),
+         bo.gpu_id, flags.c_str());
 }
 
 void print_process(const Process& process) {
@@ -124,27 +193,32 @@ void print_process(const Process& process) {
       "process %u: pid %u (%s), %zu BOs, %u queues, %u events, %u SVM ranges, %zu mappings, "
       "%zu bytes of kernel state\n",
       process.index, process.pid, process.comm.c_str(), process.bos.size(), process.num_queues,
-      process.num_events, process.num_svm_ranges, process.vmas.size(), process.blob.size());
+      process.num_events, process.num_svm_ranges, process.vmas.size(),
+      static_cast<size_t>(state_bytes(process)));
   for (const Device& device : process.devices)
     printf("  %s, known to the process as %#x%s\n", device.gpu.describe().c_str(), device.gpu_id,
            device.has_vm ? "" : ", no VM");
-  for (const Bo& bo : process.bos) {
-    std::string flags;
-    for (const std::string& flag : flags_of(bo)) flags += ", " + flag;
-    printf("  object %llu: %s, %llu bytes at %#llx on GPU %#x%s\n",
-           static_cast<unsigned long long>(bo.object_id), domain_of(bo).c_str(),
-           static_cast<unsigned long long>(bo.size), static_cast<unsigned long long>(bo.va),
-           bo.gpu_id, flags.c_str());
-  }
+  for (const Bo& bo : process.bos) print_bo(bo);
+}
+
+void print_render(const image::Render& render) {
+  std::string holders;
+  for (const uint32_t pid : render.holders) holders += std::format(" {}", pid);
+  printf(
+      "render file %u: %s, open in%s, userptrs of pid %u (%s), %zu BOs, %zu bytes of kernel "
+      "state%s\n",
+      render.index, render.gpu.describe().c_str(), holders.c_str(), render.pid, render.comm.c_str(),
+      render.bos.size(), render.blob.size(),
+      render.vm ? std::format(", VM of process {}", render.vm->process).c_str() : "");
+  for (const Bo& bo : render.bos) print_bo(bo);
 }
 
 void print(const image::Set& set) {
   printf("format %u, dump %s\n", image::kFormat, dump_id_of(set).c_str());
   for (const auto& [index, process] : set.processes()) print_process(process);
+  for (const auto& [index, render] : set.renders()) print_render(render);
   for (const auto& [id, file] : set.files())
-    printf("open file %#x: %s of process %u\n", id,
-           file.kfd ? "/dev/kfd" : std::format("render node of GPU {:#x}", file.gpu_id).c_str(),
-           file.process);
+    printf("open file %#x: %s\n", id, describe(file).c_str());
   for (const auto& file : set.contents())
     printf("%s: %zu objects, %llu bytes\n", file.name.c_str(), file.contents.objects.size(),
            static_cast<unsigned long long>(file.bytes()));

@@ -48,6 +48,7 @@ class Tool : public testing::Test {
     bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
     bo.flags = AMDGPU_CRIU_BO_CONTENTS;
     process.bos = {bo};
+    process.blob.emplace();
     const auto encoded = image::encode(process);
     ASSERT_TRUE(image::write_metadata_file(dir_.fd(), image::process_file_name(0),
                                            image::Kind::kProcess, encoded)
@@ -56,11 +57,12 @@ class Tool : public testing::Test {
     const std::vector<std::byte> bytes(4096, std::byte{5});
     const image::Chunk chunk{*writer.append(bytes), 4096, image::checksum(bytes)};
     ASSERT_TRUE(
-        writer.finish(image::encode(image::Contents{id, 0, 0x11, {{7, 4096, {chunk}}}})).ok());
+        writer.finish(image::encode(image::Contents{id, 0, device.gpu, {{7, 4096, {chunk}}}}))
+            .ok());
   }
 
   TempDir dir_;
-  const std::string contents_ = image::contents_file_name(0, 0x11);
+  const std::string contents_ = image::contents_file_name(0, 0x22);
 };
 
 TEST_F(Tool, ShowsProcessesGpusAndBos) {

@@ -22,30 +22,23 @@ struct Verdict {
   std::vector<Finding> findings;
 };
 
-// "object 5: VRAM of process 0, pid 184 (job), at 0x7f…": who is hurt by a damaged object.
+// "; it is the BO at 0x7f… of pid 184 (job)": who is hurt by a damaged object.
 std::string victims_of(const image::Set& set, uint64_t object_id) {
   std::string result;
-  for (const auto& [index, process] : set.processes())
-    for (const kernel::Bo& bo : process.bos)
+  auto look = [&](const auto& owner) {
+    for (const kernel::Bo& bo : owner.bos)
       if (bo.object_id == object_id)
         result += std::format("; it is the BO at {:#x} of pid {} ({})",
-                              static_cast<uint64_t>(bo.va), process.pid, process.comm);
-  return result;
-}
-
-Status check_metadata(int directory, const std::string& name) {
-  for (const image::Kind kind :
-       {image::Kind::kProcess, image::Kind::kFile, image::Kind::kContents}) {
-    const char* prefix = kind == image::Kind::kProcess ? "amdgpu-process-"
-                         : kind == image::Kind::kFile  ? "amdgpu-file-"
-                                                       : "amdgpu-contents-";
-    if (!name.starts_with(prefix)) continue;
-    const image::Opened opened = TRY(image::open_file(directory, name, kind));
-    if (kind == image::Kind::kProcess) TRY(image::decode_process(opened));
-    if (kind == image::Kind::kFile) TRY(image::decode_file(opened));
-    if (kind == image::Kind::kContents) TRY(image::decode_contents(opened));
+                              static_cast<uint64_t>(bo.va), owner.pid, owner.comm);
+  };
+  for (const auto& [index, process] : set.processes()) look(process);
+  for (const auto& [index, render] : set.renders()) look(render);
+  for (const auto& [id, file] : set.files()) {
+    const auto* exported = std::get_if<image::Exported>(&file.what);
+    if (exported && exported->state.bo.object_id == object_id)
+      result += std::format("; there is a dma-buf of it (file {:#x})", id);
   }
-  return {};
+  return result;
 }
 
 base::Result<Verdict> verify_all(int directory) {
@@ -53,7 +46,7 @@ base::Result<Verdict> verify_all(int directory) {
   const auto names = TRY(image::list_files(directory));
   verdict.files = names.size();
   for (const std::string& name : names)
-    if (const Status status = check_metadata(directory, name); !status.ok())
+    if (const Status status = image::check_file(directory, name); !status.ok())
       verdict.findings.push_back({name, status.error().message()});
   const auto set = image::Set::load(directory);
   if (!set.ok()) {

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+// Drives the plugin as CRIU does, for trees of processes that share files and objects.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "image/set.h"
+#include "tests/criu_program.h"
+
+namespace criu {
+namespace {
+
+using base::Fd;
+using testing::HasSubstr;
+using testing_support::FakeRender;
+using testing_support::kGpu;
+using testing_support::kKfdPath;
+using testing_support::kRenderPath;
+using testing_support::program;
+
+kernel::Bo make_bo(uint64_t id) {
+  kernel::Bo bo{};
+  bo.object_id = id;
+  bo.size = 0x8000;
+  bo.mmap_offset = id * 0x100000;
+  bo.gpu_id = kGpu;
+  bo.domain = AMDGPU_CRIU_DOMAIN_GTT;
+  bo.flags = AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_SHARED;
+  return bo;
+}
+
+// A child with copies of all our descriptors, that does nothing.
+class Child {
+ public:
+  Child() : pid_(fork()) {
+    if (pid_ == 0) ::pause(), _exit(0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    syscall(SYS_kill, pid_, SIGKILL);  // kill() is not libc's here
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+class Trees : public testing_support::HooksTest {
+ protected:
+  void add_render(const Fd& file, const std::string& blob) {
+    FakeRender& render = state_.renders.emplace_back();
+    render.file = std::move(*file.duplicate());
+    render.blob = blob;
+    for (uint64_t id = 1; id <= 8; id++) {
+      if (!state_.objects.contains(id)) add_object(state_, make_bo(id), id);
+      render.bos.push_back(make_bo(id));
+    }
+  }
+};
+
+TEST_F(Trees, AFileThatAChildInheritedIsPausedAndSavedOnce) {
+  const Fd render = open(kRenderPath);
+  add_render(render, "shared");
+  const Child child;
+  state_.renders[0].userptrs_of = child.pid();
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  EXPECT_FALSE(state_.renders[0].paused);
+  ASSERT_EQ(pause(child.pid()), 0) << log();
+  EXPECT_TRUE(state_.renders[0].paused);
+  ASSERT_EQ(dump_file(render, 1), 0) << log();
+  end(kStageDump, 0);
+  const auto set = image::Set::load(images_.fd());
+  ASSERT_TRUE(set.ok()) << set.error().message();
+  ASSERT_EQ(set->renders().size(), 1u);
+  EXPECT_EQ(set->renders().at(0).pid, static_cast<uint32_t>(child.pid()));
+  EXPECT_EQ(set->renders().at(0).holders.size(), 2u);
+
+  // Opened in the parent, resumed for the child, in whose memory the userptrs are.
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const Fd again(restore_file(1));
+  ASSERT_TRUE(again.valid()) << log();
+  EXPECT_EQ(resume(getpid()), -ENOTSUP) << log();
+  EXPECT_EQ(resume(child.pid()), 0) << log();
+  EXPECT_EQ(state_.restored.at(0).resumed, child.pid());
+  end(kStageRestore, 0);
+}
+
+TEST_F(Trees, AFileThatNoHolderCanBePausedForIsRefusedAndAllRunOn) {
+  const Fd refused = open(kRenderPath), other = open(kRenderPath);
+  add_render(refused, "refused");
+  add_render(other, "other");
+  const Child child;
+  state_.renders[0].userptrs_of = 1;
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  ASSERT_EQ(pause(child.pid()), 0) << log();
+  EXPECT_EQ(dump_file(other, 1), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("userptrs of another process"));
+  end(kStageDump, -1);
+  EXPECT_FALSE(state_.anything_paused());
+}
+
+// CRIU would open it in us, who have the lower number.
+TEST_F(Trees, AKfdFileInTheWrongProcessIsRefused) {
+  const Fd kfd = open(kKfdPath);
+  const Child child;
+  state_.pid = child.pid();
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  ASSERT_EQ(pause(child.pid()), 0) << log();
+  EXPECT_EQ(dump_file(kfd, 1), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("works only in the process that opened it"));
+  end(kStageDump, -1);
+  EXPECT_FALSE(state_.anything_paused());
+}
+
+TEST_F(Trees, AKfdFileThatAChildInheritedBelongsToTheParent) {
+  const Fd kfd = open(kKfdPath);
+  state_.blob = {std::byte{1}};
+  const Child child;
+  state_.pid = getpid();
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  ASSERT_EQ(pause(child.pid()), 0) << log();
+  EXPECT_EQ(dump_file(kfd, 1), 0) << log();
+  end(kStageDump, 0);
+  EXPECT_FALSE(state_.anything_paused());
+  const auto set = image::Set::load(images_.fd());
+  ASSERT_TRUE(set.ok()) << set.error().message();
+  EXPECT_EQ(set->processes().size(), 1u);
+}
+
+// All tasks at once restore files that share all objects, and two of them the same file.
+TEST_F(Trees, ConcurrentTasksRestoreEachFileAndFillEachObjectOnce) {
+  constexpr int kFiles = 6;
+  std::vector<Fd> files;
+  for (int i = 0; i < kFiles; i++) {
+    files.push_back(open(kRenderPath));
+    add_render(files.back(), std::format("file {}", i));
+  }
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  for (int i = 0; i < kFiles; i++) ASSERT_EQ(dump_file(files[i], i + 1), 0) << log();
+  end(kStageDump, 0);
+  std::map<uint64_t, std::string> before;
+  for (const auto& [id, memory] : state_.objects) before[id] = contents_of(state_, id);
+
+  clear_objects(state_);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  std::vector<pid_t> tasks;
+  for (int i = 0; i < 2 * kFiles; i++) {
+    tasks.push_back(fork());
+    if (tasks.back() == 0) _exit(restore_file(i / 2 + 1) >= 0 ? 0 : 1);
+  }
+  for (const pid_t task : tasks) {
+    int status = -1;
+    waitpid(task, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int i = 0; i < kFiles; i++)
+    EXPECT_EQ(state_.times_restored(std::format("file {}", i)), 1) << i;
+  for (const auto& [id, bytes] : before) {
+    EXPECT_EQ(state_.bytes_filled(id), bytes.size()) << id;
+    EXPECT_EQ(contents_of(state_, id), bytes) << id;
+  }
+  EXPECT_EQ(state_.shared().sessions, 1);
+  end(kStageRestore, 0);
+}
+
+}  // namespace
+}  // namespace criu

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/paused_client.h"
+
+#include "base/log.h"
+
+namespace dump {
+
+base::Result<PausedClient> PausedClient::pause(kernel::Api& api, int session,
+                                               kernel::Node::Kind kind, base::Fd file,
+                                               pid_t process) {
+  const auto info = TRY(api.process_info({file.get(), kind}, session, process));
+  return PausedClient(api, session, kind, std::move(file), info);
+}
+
+PausedClient::~PausedClient() {
+  if (!api_) return;
+  const base::Status status = api_->unpause(node(), session_);
+  // The session is closed right after this, which unpauses as well.
+  if (!status.ok() && status.error().code() != ESRCH)
+    base::log_warning("process {}: {}", info_.pid, status.error().message());
+}
+
+}  // namespace dump

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/tree.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace dump {
+
+using base::Error;
+using host::NodeKind;
+
+namespace {
+
+Result<bool> is_same(const Fd& a, const Fd& b) { return host::same_file(a.get(), b.get()); }
+
+void note(std::vector<uint32_t>& holders, uint32_t number) {
+  if (std::ranges::find(holders, number) == holders.end()) holders.push_back(number);
+}
+
+}  // namespace
+
+const Member* Tree::member_of(pid_t pid) const {
+  const auto found = std::ranges::find(members_, pid, &Member::pid);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+const PausedClient* Tree::kfd_of(pid_t pid) const {
+  const auto found = std::ranges::find_if(
+      kfd_clients_, [&](const PausedClient& client) { return client.info().pid == pid; });
+  return found == kfd_clients_.end() ? nullptr : &*found;
+}
+
+Result<OpenRender*> Tree::find_render(int fd, unsigned minor) {
+  for (OpenRender& render : renders_)
+    if (render.minor == minor && TRY(host::same_file(fd, render.file.get()))) return &render;
+  return static_cast<OpenRender*>(nullptr);
+}
+
+Status Tree::need_session(kernel::Node node) {
+  if (session_.valid()) return {};
+  session_ = TRY(api_.create_session(node, kernel::SessionKind::kCheckpoint));
+  const auto query = api_.query(node);
+  carries_render_ = query.ok() && query->features & AMDGPU_CRIU_FEATURE_RENDER;
+  return {};
+}
+
+Status Tree::add(pid_t pid) {
+  if (member_of(pid)) return {};
+  auto files = TRY(host_.files_of(pid));
+  auto vmas = TRY(host_.vmas_of(pid));
+  if (files.empty() && vmas.empty()) return {};
+  const uint32_t number = TRY(host::namespace_pid(pid));
+  if (std::ranges::count(members_, number, &Member::number) > 0)
+    return Error::of(EOPNOTSUPP,
+                     "two processes that use a GPU have the number {} in their pid namespaces; "
+                     "restore could not tell them apart",
+                     number);
+  const Member& member = members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas));
+  // Queues of the process first: what they do may be what the render node's work waits for.
+  for (const host::ProcessFile& file : files)
+    if (file.node.kind == NodeKind::kKfd) TRY(add_kfd(member, file));
+  for (const host::ProcessFile& file : files)
+    if (file.node.kind == NodeKind::kRender) TRY(add_render(member, file));
+  return {};
+}
+
+Status Tree::add_kfd(const Member& member, const host::ProcessFile& file) {
+  TRY(need_session(kernel::kfd_node(file.file)));
+  for (OpenKfd& known : kfd_files_)
+    if (TRY(is_same(known.file, file.file))) {
+      note(known.holders, member.number);
+      return {};
+    }
+  auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kKfd,
+                                    TRY(file.file.duplicate()), 0);
+  if (!paused.ok())
+    return std::move(paused).error().within(
+        std::format("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",
+                    member.pid, member.comm, file.number));
+  const pid_t owner = paused->info().pid;
+  kfd_files_.push_back({TRY(file.file.duplicate()), owner, {member.number}});
+  if (kfd_of(owner)) {
+    // PROCESS_INFO is idempotent, but a second PausedClient would unpause too early.
+    paused->keep();
+    return {};
+  }
+  kfd_clients_.push_back(std::move(*paused));
+  base::log_info("paused the GPU queues of process {} ({})", owner, host::comm_of(owner));
+  return {};
+}
+
+Status Tree::add_render(const Member& member, const host::ProcessFile& file) {
+  TRY(need_session(kernel::render_node(file.file)));
+  OpenRender* render = TRY(find_render(file.file.get(), file.node.minor));
+  if (!render) {
+    render = &renders_.emplace_back();
+    render->file = TRY(file.file.duplicate());
+    render->minor = file.node.minor;
+  }
+  note(render->holders, member.number);
+  return render->paused || !carries_render_ ? Status() : pause(*render, member);
+}
+
+// Userptrs of the file may be in the memory of another process that has it: that one's turn comes.
+Status Tree::pause(OpenRender& render, const Member& member) {
+  auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kRender,
+                                    TRY(render.file.duplicate()), member.pid);
+  if (!paused.ok()) {
+    const bool wait = paused.error().code() == EOPNOTSUPP;
+    auto error = std::move(paused).error().within(
+        std::format("pausing what process {} ({}) does through an open renderD{}", member.pid,
+                    member.comm, render.minor));
+    if (!wait) return error;
+    render.refusal = std::move(error);
+    return {};
+  }
+  render.paused.emplace(std::move(*paused));
+  render.refusal.reset();
+  render.number = member.number;
+  render.comm = member.comm;
+  base::log_info("paused an open renderD{} of process {} ({})", render.minor, member.pid,
+                 member.comm);
+  return {};
+}
+
+Status Tree::complete() {
+  for (const OpenRender& render : renders_)
+    if (render.refusal) return *render.refusal;
+  for (const OpenKfd& kfd : kfd_files_) TRY(check_kfd_file(kfd));
+  return {};
+}
+
+// CRIU restores an open file in the one of its holders that has the lowest number, and /dev/kfd
+// belongs to who opens it.
+Status Tree::check_kfd_file(const OpenKfd& kfd) const {
+  const Member* owner = member_of(kfd.owner);
+  if (owner && std::ranges::min(kfd.holders) == owner->number) return {};
+  return Error::of(EOPNOTSUPP,
+                   "an open /dev/kfd of process {} ({}) is in process {}, which CRIU would restore "
+                   "it in, but it works only in the process that opened it; this cannot be carried",
+                   kfd.owner, host::comm_of(kfd.owner), std::ranges::min(kfd.holders));
+}
+
+}  // namespace dump

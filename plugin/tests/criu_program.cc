@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "tests/criu_program.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <cstdarg>
+
+namespace testing_support {
+
+CriuProgram program;
+
+namespace {
+
+using base::Fd;
+
+// As CRIU's: a datagram socket connected to itself, which all processes forked from here reach.
+struct FdStore {
+  Fd socket;
+  base::Mapping shared;
+  struct Shared {
+    std::atomic_flag locked;
+    int count;
+  };
+  Shared& state() { return *reinterpret_cast<Shared*>(shared.data()); }
+};
+FdStore store;
+
+class StoreLock {
+ public:
+  StoreLock() {
+    while (store.state().locked.test_and_set()) sched_yield();
+  }
+  StoreLock(const StoreLock&) = delete;
+  StoreLock& operator=(const StoreLock&) = delete;
+  ~StoreLock() { store.state().locked.clear(); }
+};
+
+struct Message {
+  char byte = 0;
+  iovec vector{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{.msg_name = nullptr,
+                .msg_namelen = 0,
+                .msg_iov = &vector,
+                .msg_iovlen = 1,
+                .msg_control = control,
+                .msg_controllen = sizeof(control),
+                .msg_flags = 0};
+};
+
+}  // namespace
+
+void clear_fd_store() { store = {}; }
+
+void make_fd_store() {
+  clear_fd_store();
+  store.shared =
+      std::move(*base::Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  store.socket = Fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  socklen_t size = sizeof(address.sun_family);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  if (bind(store.socket.get(), generic, size) != 0) abort();
+  size = sizeof(address);
+  getsockname(store.socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  if (connect(store.socket.get(), generic, size) != 0) abort();
+}
+
+void HooksTest::SetUp() {
+  program = {};
+  program.image_directory = images_.fd();
+  make_fd_store();
+  fail_copies_after = -1;
+  write_topology(kGpu, 32);
+}
+
+void HooksTest::write_topology(uint32_t gpu_id, int simds, unsigned minor) {
+  const std::string node = topology_.file(std::to_string(minor));
+  std::filesystem::create_directories(node);
+  std::ofstream(node + "/gpu_id") << gpu_id;
+  std::ofstream(node + "/properties")
+      << "simd_count " << simds << "\ndrm_render_minor " << minor << "\n";
+  const std::string device = sysfs_.file(std::format("1:{}/device", minor));
+  if (std::filesystem::create_directories(device))
+    std::filesystem::create_symlink("/sys/bus/pci/drivers/amdgpu", device + "/driver");
+}
+
+int HooksTest::start(int stage) {
+  setenv("AMDGPU_CRIU_STAGING_KIB", "8", 1);
+  host::Config host;
+  host.kfd_path = machine_has_kfd_ ? kKfdPath : "/dev/no-kfd";
+  if (machine_has_kfd_) host.kfd_device = makedev(1, 7);
+  host.dri_directory = "/dev";
+  host.topology_nodes = topology_.path();
+  host.sys_devices = sysfs_.path();
+  host.drm_major = 1;
+  host.first_render_minor = kRenderMinor;
+  host.dmabuf_link = "/memfd:object";
+  criu::set_parts_for_test({make_fake_api(state_), host, make_fake_engine});
+  return CR_PLUGIN_DESC.init(stage);
+}
+
+HooksTest::Mapped HooksTest::update_vma(const void* address) {
+  uint64_t offset = 0;
+  int fd = -1;
+  const int result =
+      call<criu::UpdateVmaMap>(criu::kUpdateVmaMap, "/dev/dri/renderD128",
+                               reinterpret_cast<uintptr_t>(address), 0ul, &offset, &fd);
+  return {result, offset, Fd(fd)};
+}
+
+}  // namespace testing_support
+
+using testing_support::program;
+
+extern "C" {
+// In the place of libc's: only the plugin calls it here.
+int kill(pid_t pid, int) noexcept { return program.killed.push_back(pid), 0; }
+int criu_get_image_dir(void) { return program.image_directory; }
+int add_inventory_plugin(const char*) { return program.inventory_calls++, 0; }
+bool check_and_remove_inventory_plugin(const char*, size_t) { return program.in_inventory; }
+int fdstore_add(int fd) {
+  using namespace testing_support;
+  if (!store.socket.valid()) return -1;
+  Message message;
+  cmsghdr* control = CMSG_FIRSTHDR(&message.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(control), &fd, sizeof(fd));
+  const StoreLock lock;
+  if (sendmsg(store.socket.get(), &message.header, MSG_DONTWAIT) != 1) return -1;
+  return store.state().count++;
+}
+int fdstore_get(int id) {
+  using namespace testing_support;
+  if (!store.socket.valid()) return -1;
+  const StoreLock lock;
+  if (setsockopt(store.socket.get(), SOL_SOCKET, SO_PEEK_OFF, &id, sizeof(id)) != 0) return -1;
+  Message message;
+  if (recvmsg(store.socket.get(), &message.header, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+    return -1;
+  int fd = -1;
+  memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message.header)), sizeof(fd));
+  return fd;
+}
+void print_on_level(unsigned, const char* format, ...) {
+  char line[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  program.log += line;
+}
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+// The criu program as tests of the hooks play it: what the plugin calls in it, and how it calls
+// the plugin.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "criu/abi.h"
+#include "criu/plugin.h"
+#include "tests/fakes.h"
+#include "tests/temp_dir.h"
+
+extern "C" criu::Descriptor CR_PLUGIN_DESC;
+
+namespace testing_support {
+
+struct CriuProgram {
+  int image_directory = -1;
+  int inventory_calls = 0;
+  bool in_inventory = true;
+  std::string log;
+  std::vector<pid_t> killed;
+};
+extern CriuProgram program;
+// Forgets every stored descriptor.
+void clear_fd_store();
+// Makes an empty one.
+void make_fd_store();
+
+template <typename Type, typename... Args>
+int call(criu::Hook hook, Args... args) {
+  return reinterpret_cast<Type*>(CR_PLUGIN_DESC.hooks[hook])(args...);
+}
+
+// /dev/full plays /dev/kfd, /dev/zero and /dev/urandom play render nodes: what matters is their
+// numbers.
+inline constexpr uint32_t kGpu = 0x11;
+inline constexpr uint32_t kOtherGpu = 0x12;
+inline constexpr unsigned kRenderMinor = 5;
+inline constexpr unsigned kOtherMinor = 9;
+inline constexpr char kKfdPath[] = "/dev/full";
+inline constexpr char kRenderPath[] = "/dev/zero";
+inline constexpr char kOtherPath[] = "/dev/urandom";
+
+// A test of the hooks: an image directory, a topology with one GPU, a kernel.
+class HooksTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override { clear_fd_store(); }
+
+  // Makes GPU `gpu_id` the one with that render minor.
+  void write_topology(uint32_t gpu_id, int simds, unsigned minor = kRenderMinor);
+  int start(int stage);
+  void end(int stage, int result) { CR_PLUGIN_DESC.exit(stage, result); }
+  const std::string& log() const { return program.log; }
+
+  static base::Fd open(const char* path) { return std::move(*base::Fd::open(path, O_RDWR)); }
+  static int restore_file(int id) {
+    return call<criu::RestoreExtFile>(criu::kRestoreExtFile, id, nullptr);
+  }
+  static int dump_file(const base::Fd& fd, int id) {
+    return call<criu::DumpExtFile>(criu::kDumpExtFile, fd.get(), id);
+  }
+  static int pause(pid_t pid) {
+    return call<criu::CheckpointDevices>(criu::kCheckpointDevices, pid);
+  }
+  static int resume(pid_t pid) {
+    return call<criu::ResumeDevicesLate>(criu::kResumeDevicesLate, pid);
+  }
+  // The answer for the mapping that was at `address`; `offset` is unchanged if it is not ours.
+  struct Mapped {
+    int result;
+    uint64_t offset;
+    base::Fd file;
+  };
+  static Mapped update_vma(const void* address);
+
+  TempDir images_;
+  TempDir topology_;
+  TempDir sysfs_;
+  FakeState state_;
+  bool machine_has_kfd_ = true;
+};
+
+}  // namespace testing_support

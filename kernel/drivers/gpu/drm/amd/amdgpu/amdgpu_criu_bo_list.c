@@ -110,7 +110,8 @@ static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan
 {
 	u32 i;
 
-	if (!list->record.id || list->record.id > INT_MAX)
+	/* idr_for_each_entry() does not get past INT_MAX. */
+	if (!list->record.id || list->record.id >= INT_MAX)
 		return "id";
 	if (list->record.num_entries > AMDGPU_CRIU_BO_LIST_ENTRIES_MAX)
 		return "number of entries";
@@ -165,7 +166,7 @@ static int amdgpu_criu_lend_handles(struct amdgpu_criu_plan *plan,
 		object = amdgpu_criu_plan_object(plan, item->object_id);
 		entries[i].bo_handle = object->record.handle ?: object->lent_handle;
 		if (!entries[i].bo_handle) {
-			ret = drm_gem_handle_create(plan->file, object->gem, &object->lent_handle);
+			ret = amdgpu_criu_object_handle(plan, object, &object->lent_handle);
 			if (ret)
 				return ret;
 			entries[i].bo_handle = object->lent_handle;

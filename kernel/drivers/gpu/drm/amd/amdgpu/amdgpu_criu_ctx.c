@@ -4,6 +4,7 @@
  * no state: to amdgpu_ctx_get_fence() a number below the next one, whose fence is
  * not there, is that of a job that is done.
  */
+#include <linux/delay.h>
 #include <linux/dma-fence.h>
 #include <linux/idr.h>
 #include <linux/jiffies.h>
@@ -12,6 +13,10 @@
 #include "amdgpu_criu_render.h"
 #include "amdgpu_ctx.h"
 #include "amdgpu_ras.h"
+#include "amdgpu_reset.h"
+
+/* Milliseconds; a reset takes a second or so. */
+#define AMDGPU_CRIU_RESET_POLL 20
 
 /**
  * amdgpu_criu_wait_fence() - wait for a fence, but not for ever
@@ -83,8 +88,22 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 	return 0;
 }
 
+/* Fences of jobs that a reset has ended are signaled before it is known what it lost. */
+static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	while (amdgpu_in_reset(dump->adev)) {
+		if (time_after(jiffies, deadline)) {
+			criu_refuse(dump->call, "a reset of the GPU does not come to its end");
+			return -ETIME;
+		}
+		if (msleep_interruptible(AMDGPU_CRIU_RESET_POLL))
+			return -ERESTARTSYS;
+	}
+	return 0;
+}
+
 /**
- * amdgpu_criu_drain_ctxs() - wait for the jobs of all contexts
+ * amdgpu_criu_drain_ctxs() - wait for the jobs of all contexts, and for a reset
  * @dump: with the file; its gate is closed
  * @deadline: jiffies
  *
@@ -104,7 +123,7 @@ int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline
 		amdgpu_ctx_put(ctx);
 		id++;
 	}
-	return ret;
+	return ret ? ret : amdgpu_criu_drain_reset(dump, deadline);
 }
 
 static u32 amdgpu_criu_ctx_flags(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,

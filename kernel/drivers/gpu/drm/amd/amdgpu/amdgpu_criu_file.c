@@ -5,9 +5,9 @@
  */
 #include <drm/drm_file.h>
 #include <linux/dma-resv.h>
-#include <linux/xarray.h>
 
 #include "amdgpu.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_render.h"
 #include "amdgpu_ids.h"
 #include "amdgpu_vm.h"
@@ -45,7 +45,7 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 {
 	if (!drm_is_render_client(dump->file))
 		return amdgpu_criu_refuse_state(dump->call, "a file of a card node");
-	if (!xa_empty(&dump->fpriv->userq_mgr.userq_xa))
+	if (amdgpu_criu_has_user_queues(dump->fpriv))
 		return amdgpu_criu_refuse_state(dump->call, "user queues");
 	if (amdgpu_criu_has_video(dump))
 		return amdgpu_criu_refuse_state(dump->call, "sessions of UVD or VCE");
@@ -192,7 +192,7 @@ int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 
 	if (!(plan->file_record.flags & AMDGPU_CRIU_FILE_RESERVED_VMID))
 		return 0;
-	ret = amdgpu_vmid_alloc_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
+	ret = amdgpu_criu_reserve_vmid(plan->adev, &plan->fpriv->vm);
 	if (ret) {
 		criu_refuse(plan->call, "another file has the reserved VMID: %d", ret);
 		return ret;
@@ -208,6 +208,6 @@ int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan)
 {
 	if (plan->vmid_done)
-		amdgpu_vmid_free_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
+		amdgpu_criu_unreserve_vmid(plan->adev, &plan->fpriv->vm);
 	plan->vmid_done = false;
 }

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "amdgpu.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
@@ -31,10 +32,10 @@ static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
 {
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
 
-	return idr_is_empty(&plan->file->object_idr) && xa_empty(&plan->file->syncobj_xa) &&
+	return idr_is_empty(&plan->file->object_idr) && !amdgpu_criu_has_syncobjs(plan->file) &&
 	       idr_is_empty(&fpriv->ctx_mgr.ctx_handles) &&
 	       idr_is_empty(&fpriv->bo_list_handles) &&
-	       xa_empty(&fpriv->userq_mgr.userq_xa) &&
+	       !amdgpu_criu_has_user_queues(fpriv) &&
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
 }
 

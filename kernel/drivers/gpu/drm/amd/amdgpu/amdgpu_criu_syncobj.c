@@ -11,9 +11,9 @@
 #include <linux/ktime.h>
 #include <linux/limits.h>
 #include <linux/slab.h>
-#include <linux/xarray.h>
 
 #include "amdgpu.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_handles.h"
 #include "amdgpu_criu_render.h"
 
@@ -52,10 +52,10 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 {
 	struct drm_syncobj *syncobj;
 	struct dma_fence *fence;
-	unsigned long handle;
+	unsigned long handle = 0;
 	int ret;
 
-	xa_for_each(&dump->file->syncobj_xa, handle, syncobj) {
+	while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
 		fence = drm_syncobj_fence_get(syncobj);
 		if (!fence)
 			continue;
@@ -133,10 +133,10 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
 {
 	struct drm_syncobj *syncobj;
-	unsigned long handle;
+	unsigned long handle = 0;
 	int ret;
 
-	xa_for_each(&dump->file->syncobj_xa, handle, syncobj) {
+	while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
 		ret = amdgpu_criu_dump_syncobj(dump, syncobj, handle);
 		if (ret)
 			return ret;
@@ -276,11 +276,10 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 static int amdgpu_criu_put_syncobj_handle(struct drm_file *file, struct drm_syncobj *syncobj,
 					  u32 handle)
 {
-	u32 number;
 	int ret;
 
 	drm_syncobj_get(syncobj);
-	ret = xa_alloc(&file->syncobj_xa, &number, syncobj, XA_LIMIT(handle, handle), GFP_KERNEL);
+	ret = amdgpu_criu_insert_syncobj(file, syncobj, handle);
 	if (ret)
 		drm_syncobj_put(syncobj);
 	return ret;
@@ -350,7 +349,7 @@ void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan)
 
 	for (; plan->syncobjs_done; plan->syncobjs_done--) {
 		plan_syncobj = &plan->syncobjs[plan->syncobjs_done - 1];
-		syncobj = xa_erase(&plan->file->syncobj_xa, plan_syncobj->record.handle);
+		syncobj = amdgpu_criu_remove_syncobj(plan->file, plan_syncobj->record.handle);
 		if (syncobj)
 			drm_syncobj_put(syncobj);
 		if (plan_syncobj->bound)

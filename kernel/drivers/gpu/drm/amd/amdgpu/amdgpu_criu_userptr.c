@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 
 #include "amdgpu.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_gem.h"
 #include "amdgpu_hmm.h"
 #include "amdgpu_object.h"

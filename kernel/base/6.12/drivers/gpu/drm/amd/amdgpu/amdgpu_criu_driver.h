@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Questions to amdgpu and DRM whose answers change from release to release.
+ */
+#ifndef _AMDGPU_CRIU_DRIVER_H_
+#define _AMDGPU_CRIU_DRIVER_H_
+
+#include <drm/drm_file.h>
+#include <drm/drm_syncobj.h>
+#include <drm/ttm/ttm_tt.h>
+#include <linux/idr.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+#include "amdgpu.h"
+#include "amdgpu_hmm.h"
+#include "amdgpu_ids.h"
+#include "amdgpu_ttm.h"
+
+static inline bool amdgpu_criu_has_user_queues(struct amdgpu_fpriv *fpriv)
+{
+	return false;
+}
+
+/* As AMDGPU_VM_OP_RESERVE_VMID. */
+static inline int amdgpu_criu_reserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
+{
+	int ret = amdgpu_vmid_alloc_reserved(adev, AMDGPU_GFXHUB(0));
+
+	vm->reserved_vmid[AMDGPU_GFXHUB(0)] = !ret;
+	return ret;
+}
+
+static inline void amdgpu_criu_unreserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
+{
+	amdgpu_vmid_free_reserved(adev, AMDGPU_GFXHUB(0));
+	vm->reserved_vmid[AMDGPU_GFXHUB(0)] = false;
+}
+
+static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)
+{
+	return !idr_is_empty(&file->syncobj_idr);
+}
+
+/*
+ * Nobody adds or removes one meanwhile: the gate of the file is closed.
+ *
+ * Return: the one with the next higher handle, or NULL.
+ */
+static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file,
+							   unsigned long *handle)
+{
+	++*handle;
+	return idr_get_next_ul(&file->syncobj_idr, handle);
+}
+
+/* Return: 0, and the reference is the handle's; -EBUSY; -ENOMEM. */
+static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
+					     u32 handle)
+{
+	u32 number = handle;
+	int ret;
+
+	idr_preload(GFP_KERNEL);
+	spin_lock(&file->syncobj_table_lock);
+	ret = idr_alloc_u32(&file->syncobj_idr, syncobj, &number, handle, GFP_NOWAIT);
+	spin_unlock(&file->syncobj_table_lock);
+	idr_preload_end();
+	return ret == -ENOSPC ? -EBUSY : ret;
+}
+
+/* Return: with the reference that was the handle's, or NULL. */
+static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *file, u32 handle)
+{
+	struct drm_syncobj *syncobj;
+
+	spin_lock(&file->syncobj_table_lock);
+	syncobj = idr_remove(&file->syncobj_idr, handle);
+	spin_unlock(&file->syncobj_table_lock);
+	return syncobj;
+}
+
+/* Pages of a userptr: amdgpu_ttm_tt_get_user_pages() puts them into the BO itself. */
+struct amdgpu_hmm_range {
+	struct hmm_range *range;
+};
+
+static inline struct amdgpu_hmm_range *amdgpu_hmm_range_alloc(struct amdgpu_bo *bo)
+{
+	return kzalloc(sizeof(struct amdgpu_hmm_range), GFP_KERNEL);
+}
+
+static inline void amdgpu_hmm_range_free(struct amdgpu_hmm_range *range)
+{
+	if (range->range)
+		amdgpu_hmm_range_get_pages_done(range->range);
+	kfree(range);
+}
+
+static inline int amdgpu_criu_get_user_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range *range)
+{
+	return amdgpu_ttm_tt_get_user_pages(bo, bo->tbo.ttm->pages, &range->range);
+}
+
+static inline void amdgpu_criu_set_user_pages(struct ttm_tt *ttm, struct amdgpu_hmm_range *range)
+{
+}
+
+#define amdgpu_ttm_tt_get_user_pages amdgpu_criu_get_user_pages
+#define amdgpu_ttm_tt_set_user_pages amdgpu_criu_set_user_pages
+
+#endif /* _AMDGPU_CRIU_DRIVER_H_ */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Questions to amdgpu and DRM whose answers change from release to release.
+ */
+#ifndef _AMDGPU_CRIU_DRIVER_H_
+#define _AMDGPU_CRIU_DRIVER_H_
+
+#include <drm/drm_file.h>
+#include <drm/drm_syncobj.h>
+#include <linux/xarray.h>
+
+#include "amdgpu.h"
+#include "amdgpu_hmm.h"
+#include "amdgpu_ids.h"
+#include "amdgpu_ttm.h"
+
+static inline bool amdgpu_criu_has_user_queues(struct amdgpu_fpriv *fpriv)
+{
+	return !xa_empty(&fpriv->userq_mgr.userq_xa);
+}
+
+/* As AMDGPU_VM_OP_RESERVE_VMID. */
+static inline int amdgpu_criu_reserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
+{
+	return amdgpu_vmid_alloc_reserved(adev, vm, AMDGPU_GFXHUB(0));
+}
+
+static inline void amdgpu_criu_unreserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
+{
+	amdgpu_vmid_free_reserved(adev, vm, AMDGPU_GFXHUB(0));
+}
+
+static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)
+{
+	return !xa_empty(&file->syncobj_xa);
+}
+
+/* Return: the one with the next higher handle, or NULL. */
+static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file,
+							   unsigned long *handle)
+{
+	return xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
+}
+
+/* Return: 0, and the reference is the handle's; -EBUSY; -ENOMEM. */
+static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
+					     u32 handle)
+{
+	u32 number;
+
+	return xa_alloc(&file->syncobj_xa, &number, syncobj, XA_LIMIT(handle, handle),
+			GFP_KERNEL);
+}
+
+/* Return: with the reference that was the handle's, or NULL. */
+static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *file, u32 handle)
+{
+	return xa_erase(&file->syncobj_xa, handle);
+}
+
+#endif /* _AMDGPU_CRIU_DRIVER_H_ */

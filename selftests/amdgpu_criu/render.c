@@ -10,8 +10,8 @@
 
 #define SDMA_WRITE 2
 #define SDMA_POLL 8
-#define SDMA_POLL_MEMORY (1u << 31)
-#define SDMA_POLL_NOT_EQUAL (4u << 28)
+#define SDMA_POLL_MEMORY 0x80000000
+#define SDMA_POLL_NOT_EQUAL 0x40000000
 #define PM4_WRITE_DATA 0x37
 #define PM4_WAIT_REG_MEM 0x3c
 #define PM4_NOP 0xffff1000

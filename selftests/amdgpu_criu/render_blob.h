@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Records of a render node's blob, to break them: written from their description, as in blob_edit.h.
+ * Records of a render node's blob, to break them: written from their description, as in
+ * blob_edit.h.
  */
 #ifndef AMDGPU_CRIU_TEST_RENDER_BLOB_H
 #define AMDGPU_CRIU_TEST_RENDER_BLOB_H
@@ -82,7 +83,7 @@ static inline int blob_restore(const struct criu_node *node, int session,
 	return criu_restore(node, session, &spoiled);
 }
 
-/* RESTORE of a copy of the image with a field of that many bytes, after the payload's begin, set. */
+/* RESTORE of a copy of the image with a field set, @at bytes after the payload's begin. */
 static inline int blob_restore_fault(const struct criu_node *node, int session,
 				     const struct criu_image *image, __u16 type,
 				     unsigned int index, size_t at, const struct blob_fault *fault)

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+/* BO lists of a render node: what comes back, and what is refused. */
+#include "kselftest_harness.h"
+
+#include "render.h"
+#include "render_blob.h"
+
+#define MAX_PRIORITY 32
+
+FIXTURE(list) {
+	struct criu_node node;
+	struct criu_node to;
+	struct render_work work;
+	struct render_work work_to;
+	struct criu_image image;
+	struct criu_image again;
+	int session;
+	/* Another BO. */
+	__u32 other;
+};
+
+FIXTURE_SETUP(list)
+{
+	self->to.fd = -1;
+	self->session = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, render_work_make(&self->node, &self->work));
+	ASSERT_EQ(0, render_bo_create(&self->node, 8192, AMDGPU_GEM_DOMAIN_VRAM, 0, &self->other));
+}
+
+FIXTURE_TEARDOWN(list)
+{
+	render_work_unmap(&self->work);
+	render_work_unmap(&self->work_to);
+	criu_image_free(&self->image);
+	criu_image_free(&self->again);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+	if (self->session >= 0)
+		close(self->session);
+}
+
+static void save(struct __test_metadata *_metadata, FIXTURE_DATA(list) *self)
+{
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	self->session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+}
+
+static void restore(struct __test_metadata *_metadata, FIXTURE_DATA(list) *self)
+{
+	unsigned int i, num = blob_count(&self->image, BLOB_RENDER_BO_LIST);
+
+	ASSERT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+	ASSERT_EQ(0, criu_resume(&self->to, self->session, 0));
+	ASSERT_EQ(0, render_work_again(&self->to, &self->work, &self->work_to));
+	/* The order of objects, and so their ids, is the same; of entries, if priorities differ. */
+	ASSERT_EQ(0, render_save(&self->to, &self->again));
+	EXPECT_EQ(num, blob_count(&self->again, BLOB_RENDER_BO_LIST));
+	for (i = 0; i < num; i++) {
+		EXPECT_TRUE(blob_same(&self->image, &self->again, BLOB_RENDER_BO_LIST, i)) {
+			TH_LOG("list number %u", i);
+		}
+	}
+}
+
+/* A submission can use it. */
+static void expect_usable(struct __test_metadata *_metadata, FIXTURE_DATA(list) *self, __u32 list)
+{
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .list = list, .word = list,
+				  .value = 0x600d0000 + list };
+	__u64 sequence;
+
+	ASSERT_EQ(0, render_ctx_create(&self->to, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx));
+	ASSERT_EQ(0, render_submit(&self->to, &self->work_to, &job, &sequence)) {
+		TH_LOG("list %u", list);
+	}
+	EXPECT_EQ(0, render_wait(&self->to, &job, sequence, 10 * RENDER_SECOND));
+	EXPECT_EQ(job.value, self->work_to.words[list]);
+}
+
+TEST_F(list, ids_come_back_with_their_holes)
+{
+	struct drm_amdgpu_bo_list_entry entries[] = {
+		{ .bo_handle = self->work.handle, .bo_priority = 3 },
+		{ .bo_handle = self->other, .bo_priority = 1 },
+	};
+	__u32 ids[5], id, i;
+
+	for (i = 0; i < ARRAY_SIZE(ids); i++) {
+		ASSERT_EQ(0, render_list_create(&self->node, entries, ARRAY_SIZE(entries),
+						&ids[i]));
+	}
+	ASSERT_EQ(0, render_list_destroy(&self->node, ids[0]));
+	ASSERT_EQ(0, render_list_destroy(&self->node, ids[3]));
+	save(_metadata, self);
+	EXPECT_EQ(3, blob_count(&self->image, BLOB_RENDER_BO_LIST));
+	restore(_metadata, self);
+	expect_usable(_metadata, self, ids[1]);
+	expect_usable(_metadata, self, ids[2]);
+	expect_usable(_metadata, self, ids[4]);
+	EXPECT_EQ(0, render_list_create(&self->to, entries, 1, &id));
+	EXPECT_EQ(ids[0], id);
+	EXPECT_EQ(0, render_list_create(&self->to, entries, 1, &id));
+	EXPECT_EQ(ids[3], id);
+	EXPECT_EQ(0, render_list_create(&self->to, entries, 1, &id));
+	EXPECT_EQ(ids[4] + 1, id);
+}
+
+TEST_F(list, priorities_and_an_empty_list_come_back)
+{
+	struct drm_amdgpu_bo_list_entry entries[] = {
+		{ .bo_handle = self->work.handle, .bo_priority = 1000 },
+		{ .bo_handle = self->other, .bo_priority = 7 },
+		{ .bo_handle = self->other, .bo_priority = 0 },
+	};
+	const struct blob_item *items;
+	struct blob blob;
+	__u32 id;
+
+	ASSERT_EQ(0, render_list_create(&self->node, entries, ARRAY_SIZE(entries), &id));
+	ASSERT_EQ(0, render_list_create(&self->node, entries, 0, &id));
+	save(_metadata, self);
+	restore(_metadata, self);
+	blob = (struct blob) { .data = self->again.blob, .size = self->again.blob_size };
+	items = blob_payload(&blob, blob_find(&blob, BLOB_RENDER_BO_LIST, 0)) +
+		sizeof(struct blob_list);
+	EXPECT_EQ(0, items[0].priority);
+	EXPECT_EQ(7, items[1].priority);
+	EXPECT_EQ(MAX_PRIORITY, items[2].priority);
+	EXPECT_EQ(items[0].object_id, items[1].object_id);
+	EXPECT_NE(items[0].object_id, items[2].object_id);
+}
+
+/* The list keeps the BO, and the number of the handle is free for others. */
+TEST_F(list, entry_whose_handle_was_closed_comes_back)
+{
+	struct drm_amdgpu_bo_list_entry entries[2] = {
+		{ .bo_handle = self->work.handle }, { .bo_priority = 1 },
+	};
+	__u32 list, handle;
+
+	ASSERT_EQ(0, render_bo_create(&self->node, 4096, AMDGPU_GEM_DOMAIN_GTT, 0,
+				      &entries[1].bo_handle));
+	ASSERT_EQ(0, render_list_create(&self->node, entries, 2, &list));
+	ASSERT_EQ(0, render_bo_close(&self->node, entries[1].bo_handle));
+	save(_metadata, self);
+	EXPECT_EQ(3, self->image.num_bos);
+	EXPECT_EQ(2, blob_count(&self->image, BLOB_RENDER_HANDLE));
+	restore(_metadata, self);
+	EXPECT_EQ(-EINVAL, render_bo_close(&self->to, entries[1].bo_handle));
+	expect_usable(_metadata, self, list);
+	EXPECT_EQ(0, render_bo_create(&self->to, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	EXPECT_EQ(entries[1].bo_handle, handle);
+	/* Nor does the list's end take the others away. */
+	EXPECT_EQ(0, render_list_destroy(&self->to, list));
+	self->work_to.words[1] = 1;
+}
+
+TEST_F(list, what_is_wrong_is_refused)
+{
+	static const struct blob_fault of_list[] = {
+		BLOB_FAULT("id 0", blob_list, id, 0, -EBADMSG),
+		BLOB_FAULT("id beyond the last", blob_list, id, 0x7fffffff, -EBADMSG),
+		BLOB_FAULT("id of the next", blob_list, id, 2, -EBADMSG),
+		BLOB_FAULT("fewer entries", blob_list, num_entries, 1, -EBADMSG),
+		BLOB_FAULT("more entries", blob_list, num_entries, 3, -EBADMSG),
+		BLOB_FAULT("huge number of entries", blob_list, num_entries, 0x10000001, -EBADMSG),
+	};
+	static const struct blob_fault of_item[] = {
+		BLOB_FAULT("no BO", blob_item, object_id, 0, -EBADMSG),
+		BLOB_FAULT("unknown BO", blob_item, object_id, 0x1234, -EBADMSG),
+		BLOB_FAULT("priority", blob_item, priority, MAX_PRIORITY + 1, -EBADMSG),
+		BLOB_FAULT("pad", blob_item, pad, 1, -EBADMSG),
+	};
+	struct drm_amdgpu_bo_list_entry entries[] = {
+		{ .bo_handle = self->work.handle },
+		{ .bo_handle = self->other, .bo_priority = 1 },
+	};
+	__u32 id;
+	size_t i;
+
+	ASSERT_EQ(0, render_list_create(&self->node, entries, 2, &id));
+	ASSERT_EQ(0, render_list_create(&self->node, entries, 2, &id));
+	save(_metadata, self);
+	for (i = 0; i < ARRAY_SIZE(of_list); i++) {
+		EXPECT_EQ(of_list[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_BO_LIST, 0, 0, &of_list[i])) {
+			TH_LOG("%s", of_list[i].what);
+		}
+	}
+	for (i = 0; i < ARRAY_SIZE(of_item); i++) {
+		EXPECT_EQ(of_item[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_BO_LIST, 1,
+					     sizeof(struct blob_list) + sizeof(struct blob_item),
+					     &of_item[i])) {
+			TH_LOG("%s", of_item[i].what);
+		}
+	}
+	restore(_metadata, self);
+}
+
+/* Nothing prevents a process from having had two milliards of lists at once. */
+TEST_F(list, greatest_id_there_is_comes_back)
+{
+	const struct blob_fault far = BLOB_FAULT("", blob_list, id, 0x7ffffffe, 0);
+	struct drm_amdgpu_bo_list_entry entry = { .bo_handle = self->work.handle };
+	__u32 id;
+
+	ASSERT_EQ(0, render_list_create(&self->node, &entry, 1, &id));
+	save(_metadata, self);
+	EXPECT_EQ(far.error, blob_restore_fault(&self->to, self->session, &self->image,
+						BLOB_RENDER_BO_LIST, 0, 0, &far));
+	ASSERT_EQ(0, criu_resume(&self->to, self->session, 0));
+	EXPECT_EQ(0, render_list_create(&self->to, &entry, 1, &id));
+	EXPECT_EQ(1, id);
+	EXPECT_EQ(0, render_list_destroy(&self->to, far.value));
+}
+
+TEST_HARNESS_MAIN

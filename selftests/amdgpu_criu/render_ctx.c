@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Contexts of a render node: what comes back, and what is refused. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+
+#include "render.h"
+#include "render_blob.h"
+
+FIXTURE(ctx) {
+	struct criu_node node;
+	struct criu_node to;
+	struct render_work work;
+	struct render_work work_to;
+	struct criu_image image;
+	struct criu_image again;
+};
+
+FIXTURE_SETUP(ctx)
+{
+	self->to.fd = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, render_work_make(&self->node, &self->work));
+}
+
+FIXTURE_TEARDOWN(ctx)
+{
+	render_work_unmap(&self->work);
+	render_work_unmap(&self->work_to);
+	criu_image_free(&self->image);
+	criu_image_free(&self->again);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+}
+
+/* What came back says the same of itself: also what no ioctl tells. */
+static void expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self)
+{
+	unsigned int i, num = blob_count(&self->image, BLOB_RENDER_CTX);
+
+	ASSERT_EQ(0, render_save(&self->to, &self->again));
+	EXPECT_EQ(num, blob_count(&self->again, BLOB_RENDER_CTX));
+	for (i = 0; i < num; i++) {
+		EXPECT_TRUE(blob_same(&self->image, &self->again, BLOB_RENDER_CTX, i)) {
+			TH_LOG("context number %u", i);
+		}
+	}
+}
+
+static void move(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self)
+{
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(0, render_restore_to(&self->to, 0, -1, &self->image));
+	ASSERT_EQ(0, render_work_again(&self->to, &self->work, &self->work_to));
+	expect_same(_metadata, self);
+}
+
+TEST_F(ctx, ids_come_back_with_their_holes)
+{
+	__u32 ids[6], id, i;
+
+	for (i = 0; i < ARRAY_SIZE(ids); i++)
+		ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &ids[i]));
+	ASSERT_EQ(0, render_ctx_free(&self->node, ids[1]));
+	ASSERT_EQ(0, render_ctx_free(&self->node, ids[4]));
+	move(_metadata, self);
+	EXPECT_EQ(-EINVAL, render_ctx_free(&self->to, ids[1]));
+	EXPECT_EQ(-EINVAL, render_ctx_free(&self->to, ids[4]));
+	EXPECT_EQ(0, render_ctx_create(&self->to, AMDGPU_CTX_PRIORITY_NORMAL, &id));
+	EXPECT_EQ(ids[1], id);
+	EXPECT_EQ(0, render_ctx_create(&self->to, AMDGPU_CTX_PRIORITY_NORMAL, &id));
+	EXPECT_EQ(ids[4], id);
+	EXPECT_EQ(0, render_ctx_create(&self->to, AMDGPU_CTX_PRIORITY_NORMAL, &id));
+	EXPECT_EQ(ids[5] + 1, id);
+	for (i = 0; i < ARRAY_SIZE(ids); i++)
+		EXPECT_EQ(0, render_ctx_free(&self->to, ids[i]));
+}
+
+/* More than the kernel keeps fences of. */
+#define JOBS 40
+
+static void submit_some(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self,
+			struct render_job *job, __u32 num)
+{
+	__u64 sequence;
+	__u32 i;
+
+	for (i = 1; i <= num; i++) {
+		job->word = job->hw_ip;
+		job->value = i;
+		ASSERT_EQ(0, render_submit(&self->node, &self->work, job, &sequence));
+		ASSERT_EQ(i, sequence);
+	}
+}
+
+static void check_sequence(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self,
+			   struct render_job *job, __u32 num)
+{
+	__u64 sequence;
+	__u32 i;
+
+	for (i = 1; i <= num; i++) {
+		EXPECT_EQ(0, render_wait(&self->to, job, i, 0));
+	}
+	EXPECT_EQ(0, render_wait(&self->to, job, ~0ull, 0));
+	EXPECT_EQ(-EINVAL, render_wait(&self->to, job, num + 1, 0));
+	job->word = 100 + job->hw_ip;
+	job->value = 0x600d;
+	job->after = num - 1;
+	ASSERT_EQ(0, render_submit(&self->to, &self->work_to, job, &sequence));
+	EXPECT_EQ(num + 1, sequence);
+	EXPECT_EQ(0, render_wait(&self->to, job, sequence, 10 * RENDER_SECOND));
+	EXPECT_EQ(0x600d, self->work_to.words[job->word]);
+}
+
+TEST_F(ctx, old_fences_are_done_and_new_numbers_follow_on)
+{
+	struct render_job dma = { .hw_ip = AMDGPU_HW_IP_DMA };
+	struct render_job second = { .hw_ip = AMDGPU_HW_IP_DMA, .ring = 1 };
+	struct render_job compute = { .hw_ip = AMDGPU_HW_IP_COMPUTE, .ring = 2 };
+	__u32 syncobj;
+
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &dma.ctx));
+	second.ctx = dma.ctx;
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &compute.ctx));
+	submit_some(_metadata, self, &dma, JOBS);
+	submit_some(_metadata, self, &second, 3);
+	submit_some(_metadata, self, &compute, 5);
+	move(_metadata, self);
+	check_sequence(_metadata, self, &dma, JOBS);
+	check_sequence(_metadata, self, &second, 3);
+	check_sequence(_metadata, self, &compute, 5);
+
+	dma.after = 0;
+	EXPECT_EQ(0, render_fence_syncobj(&self->to, &dma, JOBS - 1, &syncobj));
+	EXPECT_EQ(0, render_syncobj_wait(&self->to, syncobj, 0));
+	/* And the file that was checkpointed goes on by itself. */
+	EXPECT_EQ(-EINVAL, render_wait(&self->node, &dma, JOBS + 1, 0));
+	EXPECT_EQ(0, render_wait(&self->node, &dma, JOBS, 0));
+}
+
+static int override_priority(const struct criu_node *node, __u32 ctx, __s32 priority)
+{
+	union drm_amdgpu_sched args = {
+		.in = { .op = AMDGPU_SCHED_OP_CONTEXT_PRIORITY_OVERRIDE, .fd = node->fd,
+			.priority = priority, .ctx_id = ctx },
+	};
+	struct criu_node card = { .kind = CRIU_NODE_RENDER };
+	char path[32];
+	int i, ret = -ENOENT;
+
+	for (i = 0; i < 16 && ret; i++) {
+		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
+		card.fd = open(path, O_RDWR | O_CLOEXEC);
+		if (card.fd < 0)
+			continue;
+		ret = render_ioctl(&card, DRM_IOCTL_SET_MASTER, NULL);
+		if (!ret)
+			ret = render_ioctl(&card, DRM_IOCTL_AMDGPU_SCHED, &args);
+		close(card.fd);
+	}
+	return ret;
+}
+
+static const struct blob_ctx *saved_ctx(const struct criu_image *image, unsigned int index)
+{
+	struct blob blob = { .data = image->blob, .size = image->blob_size };
+
+	return blob_payload(&blob, blob_find(&blob, BLOB_RENDER_CTX, index));
+}
+
+TEST_F(ctx, priorities_come_back)
+{
+	static const __s32 priorities[] = {
+		AMDGPU_CTX_PRIORITY_VERY_LOW, AMDGPU_CTX_PRIORITY_LOW, AMDGPU_CTX_PRIORITY_NORMAL,
+		AMDGPU_CTX_PRIORITY_HIGH, AMDGPU_CTX_PRIORITY_VERY_HIGH,
+	};
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_COMPUTE, .word = 1, .value = 1 };
+	__u64 sequence;
+	__u32 i;
+	int ret;
+
+	for (i = 0; i < ARRAY_SIZE(priorities); i++) {
+		ASSERT_EQ(0, render_ctx_create(&self->node, priorities[i], &job.ctx));
+		ASSERT_EQ(0, render_submit(&self->node, &self->work, &job, &sequence));
+	}
+	ret = override_priority(&self->node, job.ctx, AMDGPU_CTX_PRIORITY_LOW);
+	move(_metadata, self);
+	for (i = 0; i < ARRAY_SIZE(priorities); i++) {
+		EXPECT_EQ(priorities[i], saved_ctx(&self->again, i)->init_priority);
+		EXPECT_EQ(1, saved_ctx(&self->again, i)->num_entities);
+	}
+	EXPECT_EQ(ret ? AMDGPU_CTX_PRIORITY_UNSET : AMDGPU_CTX_PRIORITY_LOW,
+		  saved_ctx(&self->again, i - 1)->override_priority);
+	if (ret)
+		SKIP(return, "no card node to override a priority with: %d", ret);
+}
+
+TEST_F(ctx, power_state_has_one_owner)
+{
+	__u32 owner, other;
+
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &owner));
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &other));
+	if (render_ctx_pstate(&self->node, owner, AMDGPU_CTX_STABLE_PSTATE_STANDARD))
+		SKIP(return, "the GPU has no stable power state");
+	ASSERT_EQ(-EBUSY, render_ctx_pstate(&self->node, other, AMDGPU_CTX_STABLE_PSTATE_PEAK));
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	EXPECT_EQ(BLOB_CTX_PSTATE, saved_ctx(&self->image, 0)->flags);
+	EXPECT_EQ(0, saved_ctx(&self->image, 1)->flags);
+	/* The one that was checkpointed still has it. */
+	EXPECT_EQ(-EBUSY, render_restore_to(&self->to, 0, -1, &self->image));
+	ASSERT_EQ(0, render_ctx_free(&self->node, owner));
+	ASSERT_EQ(0, render_restore_to(&self->to, 0, -1, &self->image));
+	EXPECT_EQ(-EBUSY, render_ctx_pstate(&self->to, other, AMDGPU_CTX_STABLE_PSTATE_PEAK));
+	EXPECT_EQ(-EBUSY, render_ctx_pstate(&self->node, other, AMDGPU_CTX_STABLE_PSTATE_PEAK));
+	expect_same(_metadata, self);
+	EXPECT_EQ(0, render_ctx_free(&self->to, owner));
+	EXPECT_EQ(0, render_ctx_pstate(&self->to, other, AMDGPU_CTX_STABLE_PSTATE_PEAK));
+}
+
+/* A context with two engines, and a target with nothing on it. */
+FIXTURE(bad_ctx) {
+	struct criu_node node;
+	struct criu_node to;
+	struct render_work work;
+	struct criu_image image;
+	int session;
+};
+
+FIXTURE_SETUP(bad_ctx)
+{
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = 1, .value = 1 };
+	__u64 sequence;
+
+	self->to.fd = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, render_work_make(&self->node, &self->work));
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx));
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &job, &sequence));
+	job.ring = 1;
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &job, &sequence));
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	self->session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+}
+
+/* Whatever was refused before, nothing is left of it. */
+FIXTURE_TEARDOWN(bad_ctx)
+{
+	if (self->to.fd >= 0)
+		EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+	render_work_unmap(&self->work);
+	close(self->session);
+	criu_image_free(&self->image);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+}
+
+TEST_F(bad_ctx, fields_out_of_range)
+{
+	static const struct blob_fault faults[] = {
+		BLOB_FAULT("id 0", blob_ctx, id, 0, -EBADMSG),
+		BLOB_FAULT("id beyond the last", blob_ctx, id, 4096, -EBADMSG),
+		BLOB_FAULT("id that wraps", blob_ctx, id, 0xffffffff, -EBADMSG),
+		BLOB_FAULT("unknown flag", blob_ctx, flags, 1 << 6, -EOPNOTSUPP),
+		BLOB_FAULT("priority", blob_ctx, init_priority, 17, -EBADMSG),
+		BLOB_FAULT("priority unset", blob_ctx, init_priority, AMDGPU_CTX_PRIORITY_UNSET,
+			   -EBADMSG),
+		BLOB_FAULT("override", blob_ctx, override_priority, 1, -EBADMSG),
+		BLOB_FAULT("power state without owner", blob_ctx, stable_pstate, 1, -EBADMSG),
+		BLOB_FAULT("power state", blob_ctx, stable_pstate, 5, -EBADMSG),
+		BLOB_FAULT("fewer entities", blob_ctx, num_entities, 1, -EBADMSG),
+		BLOB_FAULT("more entities", blob_ctx, num_entities, 3, -EBADMSG),
+		BLOB_FAULT("huge number of entities", blob_ctx, num_entities, 0x0aaaaaab, -EBADMSG),
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		EXPECT_EQ(faults[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_CTX, 0, 0, &faults[i])) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+}
+
+TEST_F(bad_ctx, entity_out_of_range)
+{
+	static const struct blob_fault faults[] = {
+		BLOB_FAULT("engine type", blob_entity, hw_ip, AMDGPU_HW_IP_NUM, -EBADMSG),
+		BLOB_FAULT("huge engine type", blob_entity, hw_ip, 0xffffffff, -EBADMSG),
+		BLOB_FAULT("ring", blob_entity, ring, 2, -EBADMSG),
+		BLOB_FAULT("huge ring", blob_entity, ring, 0xffffffff, -EBADMSG),
+		BLOB_FAULT("there twice", blob_entity, ring, 0, -EBADMSG),
+		BLOB_FAULT("sequence 0", blob_entity, sequence, 0, -EBADMSG),
+		BLOB_FAULT("sequence that would wrap", blob_entity, sequence, 1ull << 63, -EBADMSG),
+		BLOB_FAULT("error that is none", blob_entity, error, 1, -EBADMSG),
+		BLOB_FAULT("error beyond the last", blob_entity, error, -4096, -EBADMSG),
+		BLOB_FAULT("pad", blob_entity, pad, 1, -EBADMSG),
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		EXPECT_EQ(faults[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx) +
+					     sizeof(struct blob_entity), &faults[i])) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+}
+
+TEST_F(bad_ctx, context_that_is_there_twice_is_EBADMSG)
+{
+	struct blob blob;
+
+	ASSERT_TRUE(blob_copy(&blob, self->image.blob, self->image.blob_size));
+	blob_double(&blob, blob_find(&blob, BLOB_RENDER_CTX, 0));
+	EXPECT_EQ(-EBADMSG, blob_restore(&self->to, self->session, &self->image, &blob));
+	blob_free(&blob);
+}
+
+/* A type of engine that the GPU has none of, -1 if it has all. */
+static int missing_engine(const struct criu_node *node)
+{
+	int i;
+
+	for (i = 0; i < AMDGPU_HW_IP_NUM; i++) {
+		struct drm_amdgpu_info_hw_ip info = {};
+		struct drm_amdgpu_info args = {
+			.return_pointer = (uintptr_t)&info,
+			.return_size = sizeof(info),
+			.query = AMDGPU_INFO_HW_IP_INFO,
+			.query_hw_ip.type = i,
+		};
+
+		if (render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) || !info.available_rings)
+			return i;
+	}
+	return -1;
+}
+
+TEST_F(bad_ctx, engine_that_the_GPU_does_not_have_is_ENODEV)
+{
+	int missing = missing_engine(&self->to);
+	const struct blob_fault fault =
+		BLOB_FAULT("", blob_entity, hw_ip, missing, -ENODEV);
+
+	if (missing < 0)
+		SKIP(return, "the GPU has engines of all types");
+	EXPECT_EQ(fault.error, blob_restore_fault(&self->to, self->session, &self->image,
+						  BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx),
+						  &fault));
+}
+
+static int drop_sys_nice(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data))
+		return -errno;
+	data[0].effective &= ~(1u << CAP_SYS_NICE);
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
+
+static int raise_all(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data))
+		return -errno;
+	data[0].effective = data[0].permitted;
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
+
+TEST_F(bad_ctx, high_priority_without_CAP_SYS_NICE_is_EACCES)
+{
+	static const struct blob_fault own = BLOB_FAULT("", blob_ctx, init_priority,
+							AMDGPU_CTX_PRIORITY_HIGH, -EACCES);
+	static const struct blob_fault override = BLOB_FAULT("", blob_ctx, override_priority,
+							     AMDGPU_CTX_PRIORITY_HIGH, -EACCES);
+
+	ASSERT_EQ(0, drop_sys_nice());
+	EXPECT_EQ(own.error, blob_restore_fault(&self->to, self->session, &self->image,
+						BLOB_RENDER_CTX, 0, 0, &own));
+	EXPECT_EQ(override.error, blob_restore_fault(&self->to, self->session, &self->image,
+						     BLOB_RENDER_CTX, 0, 0, &override));
+	EXPECT_EQ(0, raise_all());
+}
+
+TEST_HARNESS_MAIN

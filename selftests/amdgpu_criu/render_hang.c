@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Jobs that hang, in both ways that may end: the driver gives the job up, or we do, because the
+ * driver is told to have more patience (its parameter lockup_timeout) than PROCESS_INFO has.
+ */
+#include "kselftest_harness.h"
+
+#include "render.h"
+#include "render_blob.h"
+
+/* What PROCESS_INFO waits for at most. */
+#define PAUSE_MILLISECONDS 20000
+/* Word that the engine waits for. */
+#define GATE 7
+
+FIXTURE(hang) {
+	struct criu_node node;
+	struct render_work work;
+	struct render_job hung;
+	/* The driver gives a job up before PROCESS_INFO does. */
+	bool is_reset;
+};
+
+static unsigned int lockup_milliseconds(void)
+{
+	unsigned int value = 0;
+	FILE *file = fopen("/sys/module/amdgpu/parameters/lockup_timeout", "re");
+
+	if (file) {
+		if (fscanf(file, "%u", &value) != 1)
+			value = 0;
+		fclose(file);
+	}
+	return value ? value : 2000;
+}
+
+FIXTURE_SETUP(hang)
+{
+	struct criu_node second;
+
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	if (!render_open(&second, 1)) {
+		criu_node_close(&second);
+		SKIP(return, "resets its GPU: does so only where it is the only one");
+	}
+	self->is_reset = lockup_milliseconds() < PAUSE_MILLISECONDS;
+	self->hung = (struct render_job) {
+		.hw_ip = AMDGPU_HW_IP_DMA, .wait_word = GATE, .word = GATE + 1, .value = 1,
+	};
+	ASSERT_EQ(0, render_work_make(&self->node, &self->work));
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &self->hung.ctx));
+}
+
+FIXTURE_TEARDOWN(hang)
+{
+	render_work_unmap(&self->work);
+	criu_node_close(&self->node);
+}
+
+/* A new context can do work; the first time after a reset it finds that page tables were lost. */
+static void expect_work(struct __test_metadata *_metadata, const struct criu_node *node,
+			struct render_work *work)
+{
+	struct render_job job = {
+		.hw_ip = AMDGPU_HW_IP_COMPUTE, .word = GATE + 2, .value = 0x600d,
+	};
+	int i, ret = -ECANCELED;
+	__u64 sequence;
+
+	for (i = 0; i < 3 && ret == -ECANCELED; i++) {
+		ASSERT_EQ(0, render_ctx_create(node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx));
+		ret = render_submit(node, work, &job, &sequence);
+		if (!ret)
+			ret = render_wait(node, &job, sequence, 10 * RENDER_SECOND);
+	}
+	EXPECT_EQ(0, ret);
+	EXPECT_EQ(job.value, work->words[job.word]);
+}
+
+TEST_F_TIMEOUT(hang, guilty_context_stays_so, 180)
+{
+	__u64 sequence, before, after;
+	struct criu_image image, again;
+	struct render_work work;
+	struct criu_node to;
+	int error;
+
+	if (!self->is_reset)
+		SKIP(return, "lockup_timeout is too long");
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
+	EXPECT_NE(0, render_wait(&self->node, &self->hung, sequence, 60 * RENDER_SECOND));
+	/* Which waits until the reset is over. */
+	ASSERT_EQ(0, render_save(&self->node, &image));
+	ASSERT_EQ(0, render_ctx_state(&self->node, self->hung.ctx, &before));
+	EXPECT_NE(0, before & AMDGPU_CTX_QUERY2_FLAGS_GUILTY);
+	EXPECT_NE(0, before & AMDGPU_CTX_QUERY2_FLAGS_RESET);
+	EXPECT_EQ(0, before & AMDGPU_CTX_QUERY2_FLAGS_RESET_IN_PROGRESS);
+	error = render_submit(&self->node, &self->work, &self->hung, &sequence);
+	ASSERT_NE(0, error);
+
+	ASSERT_EQ(0, render_restore_to(&to, 0, -1, &image));
+	ASSERT_EQ(0, render_work_again(&to, &self->work, &work));
+	EXPECT_EQ(error, render_submit(&to, &work, &self->hung, &sequence));
+	ASSERT_EQ(0, render_ctx_state(&to, self->hung.ctx, &after));
+	EXPECT_EQ(before, after);
+	/* As what it was restored from, and as a new one. */
+	ASSERT_EQ(0, render_save(&to, &again));
+	EXPECT_TRUE(blob_same(&image, &again, BLOB_RENDER_CTX, 0));
+	expect_work(_metadata, &to, &work);
+	render_work_unmap(&work);
+	criu_node_close(&to);
+	criu_image_free(&image);
+	criu_image_free(&again);
+}
+
+static int pause_now(FIXTURE_DATA(hang) *self, int session)
+{
+	struct amdgpu_criu_process_info info;
+
+	return criu_pause(&self->node, session, &info);
+}
+
+TEST_F_TIMEOUT(hang, pause_outlasts_a_reset, 180)
+{
+	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	__u64 sequence;
+
+	if (!self->is_reset)
+		SKIP(return, "lockup_timeout is too long");
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
+	EXPECT_EQ(0, pause_now(self, session));
+	EXPECT_EQ(0, criu_unpause(&self->node, session));
+	EXPECT_NE(0, render_wait(&self->node, &self->hung, sequence, RENDER_SECOND));
+	expect_work(_metadata, &self->node, &self->work);
+	close(session);
+}
+
+TEST_F_TIMEOUT(hang, job_that_nobody_ends_is_ETIME_and_the_process_runs_on, 180)
+{
+	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	__u64 sequence;
+
+	if (self->is_reset)
+		SKIP(return, "needs a lockup_timeout of more than %d", PAUSE_MILLISECONDS);
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
+	EXPECT_EQ(-ETIME, pause_now(self, session));
+	EXPECT_EQ(-EBADFD, criu_unpause(&self->node, session));
+	expect_work(_metadata, &self->node, &self->work);
+	EXPECT_EQ(-ETIME, render_wait(&self->node, &self->hung, sequence, 1));
+	__atomic_store_n(&self->work.words[GATE], 1, __ATOMIC_SEQ_CST);
+	EXPECT_EQ(0, render_wait(&self->node, &self->hung, sequence, 10 * RENDER_SECOND));
+	EXPECT_EQ(1, self->work.words[GATE + 1]);
+	EXPECT_EQ(0, pause_now(self, session));
+	close(session);
+}
+
+TEST_HARNESS_MAIN

@@ -333,11 +333,14 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 	}
 	if (bo->tbo.pin_count)
 		record->flags |= AMDGPU_CRIU_OBJECT_PINNED;
+	/* A look without the reservation: other GPUs may come and go all the same. */
 	mutex_lock(&gem->dev->object_name_lock);
 	if (gem->dma_buf) {
 		record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
 		if (gem->dma_buf->file->f_mode & FMODE_WRITE)
 			record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
+		if (!list_empty_careful(&gem->dma_buf->attachments))
+			record->table_flags |= AMDGPU_CRIU_BO_SHARED;
 	}
 	if (gem->handle_count > 1)
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;

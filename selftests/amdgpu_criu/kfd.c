@@ -244,6 +244,36 @@ int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo)
 	return ret;
 }
 
+int kfd_bo_export(struct kfd *kfd, const struct kfd_bo *bo)
+{
+	struct kfd_ioctl_export_dmabuf_args args = { .handle = bo->handle, .flags = O_CLOEXEC };
+	int ret = kfd_ioctl(kfd, AMDKFD_IOC_EXPORT_DMABUF, &args);
+
+	return ret ? ret : (int)args.dmabuf_fd;
+}
+
+int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size)
+{
+	struct kfd_ioctl_import_dmabuf_args args = {
+		.gpu_id = kfd->gpu.gpu_id,
+		.dmabuf_fd = dmabuf,
+	};
+	int ret;
+
+	bo->size = size;
+	ret = take_addresses(bo, false, kfd->next_address);
+	if (ret)
+		return ret;
+	if (kfd->next_address)
+		kfd->next_address += (size + ADDRESS_ALIGN - 1) & ~(ADDRESS_ALIGN - 1);
+	args.va_addr = (uintptr_t)bo->at;
+	ret = kfd_ioctl(kfd, AMDKFD_IOC_IMPORT_DMABUF, &args);
+	if (ret)
+		return ret;
+	bo->handle = args.handle;
+	return map_on_gpu(kfd, bo);
+}
+
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id)
 {
 	struct kfd_ioctl_create_event_args args = {

@@ -55,6 +55,10 @@ struct kfd_bo {
 
 int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size);
 int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo);
+/* A dma-buf descriptor. */
+int kfd_bo_export(struct kfd *kfd, const struct kfd_bo *bo);
+/* Mapped on the GPU at an address of its own; @at is for the GPU alone. */
+int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size);
 
 /* Number of a new signal event. */
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id);

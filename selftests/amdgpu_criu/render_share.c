@@ -1,0 +1,781 @@
+// SPDX-License-Identifier: GPL-2.0
+/* BOs that render-node files share, of one GPU or two: what one writes the others see, after as before. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <sys/mman.h>
+
+#include "render.h"
+#include "render_blob.h"
+#include "share.h"
+
+#define SIZE 0x10000
+#define SHARED_VA 0x10000000
+#define FILES 3
+
+/* First fields of the record of a BO. */
+struct blob_object {
+	__u64 object_id;
+	__u64 size;
+	__u64 device;
+	__u64 create_flags;
+};
+
+/* A file, and the one that takes its place. */
+struct member {
+	struct criu_node node;
+	unsigned int gpu;
+	bool unlisted;
+	__u32 handle;
+	__u32 *words;
+	struct render_work work;
+	struct criu_image image;
+};
+
+FIXTURE(share) {
+	struct member members[FILES];
+	struct share_exported exported;
+	int dmabuf;
+	int save, restore;
+};
+
+FIXTURE_VARIANT(share) {
+	__u32 domain;
+	/* The others import on the second GPU. */
+	bool two_gpus;
+};
+
+FIXTURE_VARIANT_ADD(share, vram) {
+	.domain = AMDGPU_GEM_DOMAIN_VRAM,
+};
+
+FIXTURE_VARIANT_ADD(share, gtt) {
+	.domain = AMDGPU_GEM_DOMAIN_GTT,
+};
+
+FIXTURE_VARIANT_ADD(share, vram_of_another_gpu) {
+	.domain = AMDGPU_GEM_DOMAIN_VRAM, .two_gpus = true,
+};
+
+FIXTURE_VARIANT_ADD(share, gtt_of_another_gpu) {
+	.domain = AMDGPU_GEM_DOMAIN_GTT, .two_gpus = true,
+};
+
+static int export_bo(const struct criu_node *node, __u32 handle)
+{
+	struct drm_prime_handle args = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
+	int ret = render_ioctl(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+
+	return ret ? ret : args.fd;
+}
+
+static int import_bo(const struct criu_node *node, int fd, __u32 *handle)
+{
+	struct drm_prime_handle args = { .fd = fd };
+	int ret = render_ioctl(node, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
+
+	*handle = args.handle;
+	return ret;
+}
+
+FIXTURE_SETUP(share)
+{
+	int i, ret;
+
+	self->save = -1;
+	self->restore = -1;
+	self->dmabuf = -1;
+	for (i = 0; i < FILES; i++)
+		self->members[i].node.fd = -1;
+	for (i = 0; i < FILES; i++) {
+		self->members[i].gpu = i && variant->two_gpus;
+		self->members[i].unlisted = self->members[i].gpu &&
+					    variant->domain == AMDGPU_GEM_DOMAIN_VRAM;
+		ret = render_open(&self->members[i].node, self->members[i].gpu);
+		if (ret == -ENOENT)
+			SKIP(return, "not as many amdgpu render nodes");
+		ASSERT_EQ(0, ret);
+	}
+	self->save = criu_session(&self->members[0].node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	self->restore = criu_session(&self->members[0].node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->save);
+	ASSERT_LE(0, self->restore);
+}
+
+static void unmap(struct member *member)
+{
+	if (member->words)
+		munmap(member->words, SIZE);
+	member->words = NULL;
+	render_work_unmap(&member->work);
+}
+
+FIXTURE_TEARDOWN(share)
+{
+	int i;
+
+	for (i = 0; i < FILES; i++) {
+		unmap(&self->members[i]);
+		criu_image_free(&self->members[i].image);
+		criu_node_close(&self->members[i].node);
+	}
+	if (self->dmabuf >= 0)
+		close(self->dmabuf);
+	close(self->save);
+	close(self->restore);
+}
+
+/* File 0 creates, the others import, all map it. */
+static int make(FIXTURE_DATA(share) *self, __u32 domain)
+{
+	struct member *first = &self->members[0];
+	int i, ret;
+
+	ret = render_bo_create(&first->node, SIZE, domain, 0, &first->handle);
+	if (ret)
+		return ret;
+	self->dmabuf = export_bo(&first->node, first->handle);
+	if (self->dmabuf < 0)
+		return self->dmabuf;
+	for (i = 0; !ret && i < FILES; i++) {
+		struct member *member = &self->members[i];
+
+		ret = render_work_make(&member->node, &member->work);
+		if (!ret && i)
+			ret = import_bo(&member->node, self->dmabuf, &member->handle);
+		if (!ret)
+			ret = render_va_map(&member->node, member->handle, SHARED_VA, SIZE);
+	}
+	return ret ? ret : share_export_save(&first->node, self->save, self->dmabuf,
+					     &self->exported);
+}
+
+static int save(FIXTURE_DATA(share) *self)
+{
+	int i, ret = 0;
+
+	for (i = 0; !ret && i < FILES; i++) {
+		struct member *member = &self->members[i];
+
+		unmap(member);
+		ret = criu_checkpoint(&member->node, self->save, &member->image);
+	}
+	for (i = 0; i < FILES; i++)
+		criu_node_close(&self->members[i].node);
+	close(self->dmabuf);
+	self->dmabuf = -1;
+	return ret;
+}
+
+static int restore(FIXTURE_DATA(share) *self, int which)
+{
+	struct member *member = &self->members[which];
+	int ret = render_restore_to(&member->node, member->gpu, self->restore, &member->image);
+
+	if (ret)
+		return ret;
+	ret = render_work_again(&member->node, &member->work, &member->work);
+	/* A BO of another GPU can be mapped by the CPU through that GPU's file alone. */
+	if (!ret && !member->gpu) {
+		member->words = render_bo_mmap(&member->node, member->handle, SIZE);
+		ret = member->words ? 0 : -ENOMEM;
+	}
+	return ret;
+}
+
+/* On the first GPU, as user space is told to do before a file of another. */
+static int create_first(FIXTURE_DATA(share) *self)
+{
+	struct criu_node node;
+	int fd, ret;
+
+	ret = render_open(&node, 0);
+	if (ret)
+		return ret;
+	fd = share_export_restore(&node, self->restore, &self->exported);
+	criu_node_close(&node);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/*
+ * VRAM of another GPU is not listed: amdgpu cannot validate what XGMI reaches, and what the page
+ * tables say of it is enough.
+ */
+static int gpu_write(struct member *member, __u32 value)
+{
+	const __u32 num_listed = member->unlisted ? 1 : 2;
+	struct drm_amdgpu_bo_list_entry entries[] = {
+		{ .bo_handle = member->work.handle }, { .bo_handle = member->handle },
+	};
+	struct render_job job = {
+		.hw_ip = AMDGPU_HW_IP_DMA,
+		.word = (SHARED_VA - RENDER_WORK_VA) / sizeof(__u32),
+		.value = value,
+	};
+	__u64 sequence;
+	int ret;
+
+	ret = render_ctx_create(&member->node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx);
+	if (!ret)
+		ret = render_list_create(&member->node, entries, num_listed, &job.list);
+	if (!ret)
+		ret = render_submit(&member->node, &member->work, &job, &sequence);
+	if (!ret)
+		ret = render_wait(&member->node, &job, sequence, 10 * RENDER_SECOND);
+	render_list_destroy(&member->node, job.list);
+	render_ctx_free(&member->node, job.ctx);
+	return ret;
+}
+
+/* What each GPU writes all CPUs see, and dma-buf and handles are as they were. */
+static void expect_shared(struct __test_metadata *_metadata, FIXTURE_DATA(share) *self)
+{
+	int fds[FILES], i, j;
+	__u32 handle;
+
+	for (i = 0; i < FILES; i++) {
+		ASSERT_EQ(0, gpu_write(&self->members[i], 100 + i)) {
+			TH_LOG("file %d", i);
+		}
+		for (j = 0; j < FILES; j++)
+			if (self->members[j].words)
+				EXPECT_EQ(100 + i, *(volatile __u32 *)self->members[j].words);
+	}
+	for (i = 0; i < FILES; i++) {
+		fds[i] = export_bo(&self->members[i].node, self->members[i].handle);
+		ASSERT_LE(0, fds[i]);
+		EXPECT_TRUE(share_same_file(fds[0], fds[i]));
+		ASSERT_EQ(0, import_bo(&self->members[i].node, fds[0], &handle));
+		EXPECT_EQ(self->members[i].handle, handle);
+	}
+	for (i = 0; i < FILES; i++)
+		close(fds[i]);
+}
+
+static const struct amdgpu_criu_bo *shared_row(const struct member *member)
+{
+	__u32 i;
+
+	for (i = 0; i < member->image.num_bos; i++)
+		if (member->image.bos[i].handle == member->handle)
+			return &member->image.bos[i];
+	return NULL;
+}
+
+TEST_F(share, one_object_has_one_id)
+{
+	const struct amdgpu_criu_bo *row;
+	int i;
+
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	for (i = 0; i < FILES; i++) {
+		row = shared_row(&self->members[i]);
+		ASSERT_NE(NULL, row);
+		EXPECT_EQ(self->exported.bo.object_id, row->object_id);
+		EXPECT_EQ(self->exported.bo.gpu_id, row->gpu_id);
+		EXPECT_EQ(SIZE, row->size);
+		EXPECT_EQ(AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_SHARED |
+			  (self->members[i].gpu ? AMDGPU_CRIU_BO_IMPORTED : 0), row->flags);
+	}
+}
+
+TEST_F(share, the_creator_comes_first)
+{
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, restore(self, 0));
+	ASSERT_EQ(0, restore(self, 1));
+	ASSERT_EQ(0, restore(self, 2));
+	expect_shared(_metadata, self);
+}
+
+TEST_F(share, the_creator_comes_last)
+{
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	if (variant->two_gpus) {
+		EXPECT_EQ(-EBADFD, restore(self, 2));
+		ASSERT_EQ(0, create_first(self));
+	}
+	ASSERT_EQ(0, restore(self, 2));
+	ASSERT_EQ(0, restore(self, 1));
+	ASSERT_EQ(0, restore(self, 0));
+	expect_shared(_metadata, self);
+}
+
+TEST_F(share, closing_one_does_not_free_the_rest)
+{
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, create_first(self));
+	ASSERT_EQ(0, restore(self, 1));
+	ASSERT_EQ(0, restore(self, 0));
+	ASSERT_EQ(0, restore(self, 2));
+	close(self->restore);
+	self->restore = -1;
+	ASSERT_EQ(0, render_bo_close(&self->members[0].node, self->members[0].handle));
+	ASSERT_EQ(0, gpu_write(&self->members[1], 7));
+	EXPECT_EQ(7, *self->members[0].words);
+	unmap(&self->members[1]);
+	criu_node_close(&self->members[1].node);
+	ASSERT_EQ(0, gpu_write(&self->members[2], 8));
+	EXPECT_EQ(8, *self->members[0].words);
+}
+
+/* Nothing but the descriptor knows it, and then a file that imports it. */
+TEST_F(share, a_descriptor_without_handles)
+{
+	struct member *first = &self->members[0];
+	struct amdgpu_criu_bo row;
+	int again, other;
+
+	ASSERT_EQ(0, render_bo_create(&first->node, SIZE, variant->domain, 0, &first->handle));
+	self->dmabuf = export_bo(&first->node, first->handle);
+	ASSERT_LE(0, self->dmabuf);
+	ASSERT_EQ(0, render_bo_close(&first->node, first->handle));
+	ASSERT_EQ(0, share_export_save(&first->node, self->save, self->dmabuf, &self->exported));
+	row = self->exported.bo;
+	EXPECT_EQ(SIZE, row.size);
+	EXPECT_EQ(0, row.handle);
+	EXPECT_EQ(AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_SHARED, row.flags);
+	/* The same descriptor comes from DMABUF. */
+	other = criu_dmabuf(&first->node, self->save, row.object_id);
+	ASSERT_LE(0, other);
+	EXPECT_TRUE(share_same_file(self->dmabuf, other));
+	close(other);
+	close(self->dmabuf);
+
+	self->dmabuf = share_export_restore(&first->node, self->restore, &self->exported);
+	ASSERT_LE(0, self->dmabuf);
+	again = share_export_restore(&first->node, self->restore, &self->exported);
+	ASSERT_LE(0, again);
+	EXPECT_TRUE(share_same_file(self->dmabuf, again));
+	EXPECT_EQ(SIZE, lseek(again, 0, SEEK_END));
+	close(again);
+	close(self->restore);
+	self->restore = -1;
+	ASSERT_EQ(0, import_bo(&first->node, self->dmabuf, &first->handle));
+	other = export_bo(&first->node, first->handle);
+	ASSERT_LE(0, other);
+	EXPECT_TRUE(share_same_file(self->dmabuf, other));
+	close(other);
+}
+
+/* A descriptor that others find as a handle, and the other way round. */
+TEST_F(share, a_descriptor_beside_handles)
+{
+	struct criu_node node;
+	int before, after, fd;
+
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, render_open(&node, 0));
+	before = share_export_restore(&node, self->restore, &self->exported);
+	ASSERT_LE(0, before);
+	ASSERT_EQ(0, restore(self, 1));
+	ASSERT_EQ(0, restore(self, 0));
+	after = share_export_restore(&node, self->restore, &self->exported);
+	ASSERT_LE(0, after);
+	ASSERT_EQ(0, restore(self, 2));
+	fd = export_bo(&self->members[2].node, self->members[2].handle);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(share_same_file(before, after));
+	EXPECT_TRUE(share_same_file(before, fd));
+	close(before);
+	close(after);
+	close(fd);
+	criu_node_close(&node);
+	expect_shared(_metadata, self);
+}
+
+/* A member of the session whose blob says something else of an object than its creator's. */
+TEST_F(share, another_size_of_a_shared_object_is_EBADMSG)
+{
+	struct member *second = &self->members[1];
+	struct criu_image spoiled;
+	struct blob_object *object;
+	struct blob blob;
+	size_t at;
+	__u32 i;
+
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, restore(self, 0));
+	spoiled = second->image;
+	ASSERT_TRUE(blob_copy(&blob, spoiled.blob, spoiled.blob_size));
+	for (i = 0; i < spoiled.num_bos; i++) {
+		at = blob_find(&blob, BLOB_RENDER_OBJECT, i);
+		object = blob_payload(&blob, at);
+		if (object->object_id != self->exported.bo.object_id)
+			continue;
+		object->size *= 2;
+		spoiled.bos[i].size *= 2;
+	}
+	blob_repair(&blob);
+	spoiled.blob = blob.data;
+	EXPECT_EQ(-EBADMSG, render_restore_to(&second->node, second->gpu, self->restore,
+					      &spoiled));
+	blob_free(&blob);
+	for (i = 0; i < spoiled.num_bos; i++)
+		if (spoiled.bos[i].object_id == self->exported.bo.object_id)
+			spoiled.bos[i].size /= 2;
+	EXPECT_EQ(0, restore(self, 1));
+	EXPECT_EQ(0, restore(self, 2));
+	expect_shared(_metadata, self);
+}
+
+/* A BO for the id of a sync object, and the other way round. */
+TEST_F(share, another_kind_of_object_is_EBADMSG)
+{
+	struct member *second = &self->members[1];
+	struct blob_syncobj *syncobj;
+	struct criu_image spoiled;
+	struct blob blob;
+	__u32 handle;
+	size_t at;
+
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, render_syncobj_create(&second->node, 0, &handle));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, restore(self, 0));
+	spoiled = second->image;
+	ASSERT_TRUE(blob_copy(&blob, spoiled.blob, spoiled.blob_size));
+	at = blob_find(&blob, BLOB_RENDER_SYNCOBJ, 0);
+	ASSERT_NE(0, at);
+	syncobj = blob_payload(&blob, at);
+	syncobj->object_id = self->exported.bo.object_id;
+	blob_repair(&blob);
+	spoiled.blob = blob.data;
+	EXPECT_EQ(-EBADMSG, render_restore_to(&second->node, second->gpu, self->restore,
+					      &spoiled));
+	blob_free(&blob);
+	EXPECT_EQ(0, restore(self, 1));
+	EXPECT_EQ(0, restore(self, 2));
+	expect_shared(_metadata, self);
+}
+
+/* BOs that only one VM has: only to the file on which their dma-buf was asked for. */
+FIXTURE(one_vm) {
+	struct criu_node node;
+	struct criu_node copier;
+	struct criu_node other;
+	struct criu_image image;
+	__u32 handle;
+	int save;
+};
+
+FIXTURE_SETUP(one_vm)
+{
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, render_open(&self->copier, 0));
+	ASSERT_EQ(0, render_open(&self->other, 0));
+	ASSERT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_VRAM,
+				      AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &self->handle));
+	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->save);
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
+	ASSERT_EQ(1, self->image.num_bos);
+}
+
+FIXTURE_TEARDOWN(one_vm)
+{
+	criu_image_free(&self->image);
+	if (self->save >= 0)
+		close(self->save);
+	criu_node_close(&self->node);
+	criu_node_close(&self->copier);
+	criu_node_close(&self->other);
+}
+
+TEST_F(one_vm, is_opened_by_the_file_that_copies_it)
+{
+	__u32 handle, none, *words, *copied;
+	int fd;
+
+	fd = criu_dmabuf(&self->copier, self->save, self->image.bos[0].object_id);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, import_bo(&self->copier, fd, &handle));
+	EXPECT_EQ(-EPERM, import_bo(&self->other, fd, &none));
+	ASSERT_EQ(0, criu_unpause(&self->node, self->save));
+	words = render_bo_mmap(&self->node, self->handle, SIZE);
+	copied = render_bo_mmap(&self->copier, handle, SIZE);
+	ASSERT_NE(NULL, words);
+	ASSERT_NE(NULL, copied);
+	*words = 0x12345678;
+	EXPECT_EQ(0x12345678, *copied);
+	munmap(words, SIZE);
+	munmap(copied, SIZE);
+	EXPECT_EQ(0, render_bo_close(&self->copier, handle));
+	close(fd);
+}
+
+TEST_F(one_vm, cannot_be_exported_by_its_process_afterwards)
+{
+	__u32 handle;
+	int fd;
+
+	fd = criu_dmabuf(&self->copier, self->save, self->image.bos[0].object_id);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, import_bo(&self->copier, fd, &handle));
+	EXPECT_EQ(0, render_bo_close(&self->copier, handle));
+	close(fd);
+	close(self->save);
+	self->save = -1;
+	EXPECT_EQ(-EPERM, export_bo(&self->node, self->handle));
+}
+
+TEST_F(one_vm, is_filled_after_restore)
+{
+	int session = criu_session(&self->copier, AMDGPU_CRIU_SESSION_RESTORE);
+	__u32 handle, *words, *copied;
+	struct criu_node to;
+	int fd;
+
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_restore_to(&to, 0, session, &self->image));
+	fd = criu_dmabuf(&self->copier, session, self->image.bos[0].object_id);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, import_bo(&self->copier, fd, &handle));
+	words = render_bo_mmap(&to, self->handle, SIZE);
+	copied = render_bo_mmap(&self->copier, handle, SIZE);
+	ASSERT_NE(NULL, words);
+	ASSERT_NE(NULL, copied);
+	copied[1] = 0x9abcdef0;
+	EXPECT_EQ(0x9abcdef0, words[1]);
+	munmap(words, SIZE);
+	munmap(copied, SIZE);
+	close(fd);
+	close(session);
+	criu_node_close(&to);
+}
+
+/* What is refused. */
+FIXTURE(exported) {
+	struct criu_node node;
+	struct share_exported exported;
+	__u32 handle;
+	int dmabuf, save, restore;
+};
+
+FIXTURE_SETUP(exported)
+{
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	self->restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0,
+				      &self->handle));
+	self->dmabuf = export_bo(&self->node, self->handle);
+	ASSERT_LE(0, self->dmabuf);
+	ASSERT_EQ(0, share_export_save(&self->node, self->save, self->dmabuf, &self->exported));
+}
+
+FIXTURE_TEARDOWN(exported)
+{
+	close(self->dmabuf);
+	close(self->save);
+	close(self->restore);
+	criu_node_close(&self->node);
+}
+
+TEST_F(exported, tells_the_size_of_its_blob)
+{
+	struct amdgpu_criu_exported args = {
+		.session_fd = self->save,
+		.fd = self->dmabuf,
+		.bo_stride = sizeof(self->exported.bo),
+		.bo = (uintptr_t)&self->exported.bo,
+	};
+	size_t size = self->exported.blob_size;
+
+	EXPECT_EQ(-ENOSPC, criu_op(&self->node, EXPORTED, &args));
+	EXPECT_EQ(size, args.blob_size);
+	args.blob = (uintptr_t)self->exported.blob;
+	args.blob_size = size - 1;
+	EXPECT_EQ(-ENOSPC, criu_op(&self->node, EXPORTED, &args));
+	EXPECT_EQ(size, args.blob_size);
+	EXPECT_EQ(0, criu_op(&self->node, EXPORTED, &args));
+	args.blob_size = sizeof(self->exported.blob);
+	EXPECT_EQ(0, criu_op(&self->node, EXPORTED, &args));
+	EXPECT_EQ(size, args.blob_size);
+}
+
+TEST_F(exported, wants_a_descriptor_of_this_driver)
+{
+	struct udmabuf_create create = { .size = SIZE };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int udmabuf = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	struct share_exported *exported = &self->exported;
+	int foreign;
+
+	EXPECT_EQ(-EBADF, share_export_save(&self->node, self->save, -1, exported));
+	EXPECT_EQ(-EINVAL, share_export_save(&self->node, self->save, null, exported));
+	EXPECT_EQ(-EINVAL, share_export_save(&self->node, self->save, self->save, exported));
+	close(null);
+	if (udmabuf < 0)
+		SKIP(return, "no /dev/udmabuf for a dma-buf of another driver");
+	create.memfd = memfd_create("foreign", MFD_ALLOW_SEALING);
+	ASSERT_LE(0, (int)create.memfd);
+	ASSERT_EQ(0, ftruncate(create.memfd, SIZE));
+	ASSERT_EQ(0, fcntl(create.memfd, F_ADD_SEALS, F_SEAL_SHRINK));
+	foreign = ioctl(udmabuf, UDMABUF_CREATE, &create);
+	ASSERT_LE(0, foreign);
+	EXPECT_EQ(-EOPNOTSUPP, share_export_save(&self->node, self->save, foreign, exported));
+	close(foreign);
+	close(create.memfd);
+	close(udmabuf);
+}
+
+TEST_F(exported, refuses_bad_strides_and_flags)
+{
+	struct amdgpu_criu_exported args = {
+		.session_fd = self->save,
+		.fd = self->dmabuf,
+		.bo_stride = sizeof(self->exported.bo) - 8,
+		.bo = (uintptr_t)&self->exported.bo,
+		.blob = (uintptr_t)self->exported.blob,
+		.blob_size = sizeof(self->exported.blob),
+	};
+
+	EXPECT_EQ(-EINVAL, criu_op(&self->node, EXPORTED, &args));
+	args.bo_stride = sizeof(self->exported.bo) + 4;
+	EXPECT_EQ(-EINVAL, criu_op(&self->node, EXPORTED, &args));
+	args.bo_stride = sizeof(self->exported.bo);
+	args.flags = 1;
+	EXPECT_EQ(-EINVAL, criu_op(&self->node, EXPORTED, &args));
+	args.flags = 0;
+	args.session_fd = self->dmabuf;
+	EXPECT_EQ(-EBADF, criu_op(&self->node, EXPORTED, &args));
+	args.session_fd = self->save;
+	args.bo = 8;
+	EXPECT_EQ(-EFAULT, criu_op(&self->node, EXPORTED, &args));
+}
+
+TEST_F(exported, is_not_on_dev_kfd)
+{
+	struct criu_node kfd;
+
+	if (criu_node_open(&kfd, CRIU_NODE_KFD))
+		SKIP(return, "no /dev/kfd");
+	EXPECT_EQ(-ENOTTY, share_export_save(&kfd, self->save, self->dmabuf, &self->exported));
+	criu_node_close(&kfd);
+}
+
+static int objects_of(int session)
+{
+	char path[64], line[128];
+	int num = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", session);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "criu-session-objects: %d", &num);
+	if (file)
+		fclose(file);
+	return num;
+}
+
+/* Each object once, as long as the session is open: also what nobody else has any more. */
+TEST_F(exported, a_session_holds_what_it_knows)
+{
+	__u64 id = self->exported.bo.object_id;
+	int fd, again;
+
+	EXPECT_EQ(1, objects_of(self->save));
+	ASSERT_EQ(0, share_export_save(&self->node, self->save, self->dmabuf, &self->exported));
+	EXPECT_EQ(1, objects_of(self->save));
+	EXPECT_EQ(id, self->exported.bo.object_id);
+	EXPECT_EQ(0, objects_of(self->restore));
+	fd = share_export_restore(&self->node, self->restore, &self->exported);
+	ASSERT_LE(0, fd);
+	close(fd);
+	EXPECT_EQ(1, objects_of(self->restore));
+	fd = criu_dmabuf(&self->node, self->restore, id);
+	again = share_export_restore(&self->node, self->restore, &self->exported);
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, again);
+	EXPECT_TRUE(share_same_file(fd, again));
+	EXPECT_EQ(1, objects_of(self->restore));
+	close(fd);
+	close(again);
+	/* In a session of its own it is another object. */
+	again = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, again);
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, again, id));
+	close(again);
+}
+
+/* Field of the record, a value that it cannot have here, and what that is answered with. */
+static const struct blob_fault faults[] = {
+	BLOB_FAULT("id 0", blob_object, object_id, 0, -EBADMSG),
+	BLOB_FAULT("no size", blob_object, size, 0, -EBADMSG),
+	BLOB_FAULT("size of no page", blob_object, size, SIZE + 1, -EBADMSG),
+	BLOB_FAULT("size beyond anything", blob_object, size, 1ULL << 50, -EBADMSG),
+	BLOB_FAULT("of one VM", blob_object, create_flags, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID,
+		   -EBADMSG),
+	BLOB_FAULT("encrypted", blob_object, create_flags, AMDGPU_GEM_CREATE_ENCRYPTED,
+		   -EOPNOTSUPP),
+	BLOB_FAULT("unknown flag", blob_object, create_flags, 1ULL << 60, -EOPNOTSUPP),
+};
+
+TEST_F(exported, a_spoiled_record_is_refused)
+{
+	struct share_exported spoiled;
+	struct blob_object *object;
+	struct blob blob;
+	size_t i, at;
+
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		spoiled = self->exported;
+		blob.data = spoiled.blob;
+		blob.size = spoiled.blob_size;
+		at = blob_find(&blob, BLOB_RENDER_OBJECT, 0);
+		ASSERT_NE(0, at);
+		object = blob_payload(&blob, at);
+		memcpy((char *)object + faults[i].offset, &faults[i].value, faults[i].size);
+		spoiled.bo.object_id = object->object_id;
+		spoiled.bo.size = object->size;
+		blob_repair(&blob);
+		EXPECT_EQ(faults[i].error, share_export_restore(&self->node, self->restore,
+								&spoiled)) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+	/* None of them was created. */
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, self->restore, self->exported.bo.object_id));
+}
+
+TEST_F(exported, an_entry_of_another_bo_is_EBADMSG)
+{
+	self->exported.bo.size *= 2;
+	EXPECT_EQ(-EBADMSG, share_export_restore(&self->node, self->restore, &self->exported));
+	self->exported.bo.size /= 2;
+	self->exported.bo.object_id++;
+	EXPECT_EQ(-EBADMSG, share_export_restore(&self->node, self->restore, &self->exported));
+}
+
+/* It has records that are of no use here. */
+TEST_F(exported, a_blob_of_a_file_is_EOPNOTSUPP)
+{
+	struct criu_image image;
+
+	close(self->dmabuf);
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &image));
+	ASSERT_LE(image.blob_size, sizeof(self->exported.blob));
+	memcpy(self->exported.blob, image.blob, image.blob_size);
+	self->exported.blob_size = image.blob_size;
+	self->exported.bo = image.bos[0];
+	EXPECT_EQ(-EOPNOTSUPP, share_export_restore(&self->node, self->restore, &self->exported));
+	criu_image_free(&image);
+	ASSERT_EQ(0, criu_unpause(&self->node, self->save));
+	self->dmabuf = export_bo(&self->node, self->handle);
+}
+
+TEST_HARNESS_MAIN

@@ -303,6 +303,12 @@ Status BufferSet::fill(RenderCopier& copier) {
                        std::span(content).subspan(at, std::min(size - at, RenderCopier::kMost)),
                        handles(row)));
   }
+  // A BO goes to another placement when a submission names it; from now on nothing moves.
+  std::vector<std::string> problems;
+  for (const Window& window : windows_)
+    if (window.bo == find("vram, placed in gtt later"))
+      TRY(check_window(window, copier, problems));
+  if (!problems.empty()) return Error(EBADMSG, problems[0]);
   return {};
 }
 

@@ -432,6 +432,7 @@ int join(std::span<const std::string> paths, const std::string& socket, const Op
     shared.clear();
     TRY(member.take_stock());
     TRY(channel.answer({0, getpid()}));
+    say(std::format("ready: pid {} joined", getpid()));
     follow(member, channel);
   };
   say("setup failed: " + run().error().message());

@@ -102,9 +102,8 @@ static void check_sequence(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) 
 	__u64 sequence;
 	__u32 i;
 
-	for (i = 1; i <= num; i++) {
+	for (i = 1; i <= num; i++)
 		EXPECT_EQ(0, render_wait(&self->to, job, i, 0));
-	}
 	EXPECT_EQ(0, render_wait(&self->to, job, ~0ull, 0));
 	EXPECT_EQ(-EINVAL, render_wait(&self->to, job, num + 1, 0));
 	job->word = 100 + job->hw_ip;

@@ -220,7 +220,7 @@ static void use(const struct criu_node *to, int session)
 
 TEST_F_TIMEOUT(mutate, blobs_that_are_not_quite_right, 3600)
 {
-	unsigned long i, num = number_of(MUTATIONS, 2000), taken = 0;
+	unsigned long i, num = number_of(MUTATIONS, 1000), taken = 0;
 	struct criu_node to = { .fd = -1 };
 	struct blob blob;
 	int ret, session = -1;

@@ -98,6 +98,9 @@ int render_fence_syncobj(const struct criu_node *node, const struct render_job *
 
 #define RENDER_SECOND 1000000000LL
 
+/* Makes the work BO, and some of everything: all of it can be restored. */
+int render_fill(const struct criu_node *node, struct render_work *work);
+
 /* Checkpoints, and lets it run on. */
 int render_save(const struct criu_node *node, struct criu_image *image);
 /* Restores to a new file of GPU number @index, and resumes it. @session: -1: a new one */

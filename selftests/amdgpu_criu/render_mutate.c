@@ -36,51 +36,12 @@ FIXTURE(mutate) {
 	int session;
 };
 
-/* Some of everything. */
-static int fill(FIXTURE_DATA(mutate) *self)
-{
-	struct drm_amdgpu_bo_list_entry entries[2] = {};
-	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = 1, .value = 1 };
-	__u32 handle, list;
-	__u64 sequence;
-	int i, fd, ret = render_work_make(&self->node, &self->work);
-
-	for (i = 0; !ret && i < 3; i++) {
-		ret = render_bo_create(&self->node, 0x1000 << i,
-				       i ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM, 0,
-				       &handle);
-		if (!ret)
-			ret = render_va_map(&self->node, handle, 0x1000000 + i * 0x100000,
-					    0x1000 << i);
-	}
-	entries[0].bo_handle = self->work.handle;
-	entries[1].bo_handle = handle;
-	for (i = 0; !ret && i < 2; i++)
-		ret = render_list_create(&self->node, entries, 1 + i, &list);
-	for (i = 0; !ret && i < 3; i++) {
-		ret = render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx);
-		job.ring = i % 2;
-		if (!ret)
-			ret = render_submit(&self->node, &self->work, &job, &sequence);
-	}
-	for (i = 0; !ret && i < 3; i++)
-		ret = render_syncobj_create(&self->node, i & 1, &handle);
-	if (!ret)
-		ret = render_syncobj_signal_point(&self->node, handle, 7);
-	fd = ret ? -1 : render_syncobj_export(&self->node, handle);
-	if (fd >= 0)
-		ret = render_syncobj_import(&self->node, fd, &handle);
-	if (fd >= 0)
-		close(fd);
-	return ret;
-}
-
 FIXTURE_SETUP(mutate)
 {
 	self->session = -1;
 	if (render_open(&self->node, 0))
 		SKIP(return, "no amdgpu render node");
-	ASSERT_EQ(0, fill(self));
+	ASSERT_EQ(0, render_fill(&self->node, &self->work));
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
 	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Operations of a render node with every thing in them failing in turn: they say so, leave nothing,
+ * and work when they are called again.
+ */
+#include "kselftest_harness.h"
+
+#include <dirent.h>
+
+#include "fail_nth.h"
+#include "render.h"
+#include "render_blob.h"
+
+#define FAULTS_MAX 100000
+
+FIXTURE(fail_nth) {
+	struct criu_node node, to;
+	struct render_work work;
+	struct criu_image image;
+	int save, load;
+	struct amdgpu_criu_state args;
+};
+
+FIXTURE_SETUP(fail_nth)
+{
+	int ret;
+
+	self->save = -1;
+	self->load = -1;
+	self->to.fd = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ret = fail_nth_prepare();
+	if (ret == -ENOENT || ret == -EACCES || ret == -EPERM)
+		SKIP(return, "needs root, and a kernel with FAULT_INJECTION_DEBUG_FS, FAILSLAB and FAIL_PAGE_ALLOC");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, render_fill(&self->node, &self->work));
+	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->save);
+	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
+}
+
+FIXTURE_TEARDOWN(fail_nth)
+{
+	criu_image_free(&self->image);
+	render_work_unmap(&self->work);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+	if (self->save >= 0)
+		close(self->save);
+	if (self->load >= 0)
+		close(self->load);
+}
+
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int num = 0;
+
+	while (dir && readdir(dir))
+		num++;
+	if (dir)
+		closedir(dir);
+	return num;
+}
+
+/* @before brings the state about in which @call works; what it succeeded in is for @done. */
+struct sweep_row {
+	int (*before)(FIXTURE_DATA(fail_nth) *self);
+	int (*call)(FIXTURE_DATA(fail_nth) *self);
+	int (*failed)(FIXTURE_DATA(fail_nth) *self);
+	int (*done)(FIXTURE_DATA(fail_nth) *self);
+};
+
+static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
+		  const struct sweep_row *row)
+{
+	unsigned int nth, refused = 0;
+	bool hit = true;
+	int fds, fault, ret = -1;
+
+	for (nth = 1; hit && nth < FAULTS_MAX; nth++) {
+		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
+			TH_LOG("before fault %u", nth);
+		}
+		fds = count_fds();
+		fault = fail_nth_arm(nth);
+		ASSERT_LE(0, fault);
+		ret = row->call(self);
+		hit = fail_nth_disarm(fault);
+		EXPECT_EQ(fds, count_fds()) {
+			TH_LOG("descriptors after fault %u", nth);
+		}
+		if (!ret) {
+			ASSERT_EQ(0, row->done ? row->done(self) : 0) {
+				TH_LOG("after success with fault %u", nth);
+			}
+			continue;
+		}
+		refused++;
+		ASSERT_TRUE(hit && (ret == -ENOMEM || ret == -EFAULT)) {
+			TH_LOG("fault %u: %d", nth, ret);
+		}
+		ASSERT_EQ(0, row->failed ? row->failed(self) : 0) {
+			TH_LOG("after fault %u", nth);
+		}
+	}
+	TH_LOG("%u faults, %u calls failed", nth - 2, refused);
+	EXPECT_EQ(0, ret);
+	EXPECT_LT(0, refused);
+}
+
+/* The file can be used. */
+static int runs(const struct criu_node *node)
+{
+	__u32 handle;
+	int ret = render_bo_create(node, 0x1000, AMDGPU_GEM_DOMAIN_GTT, 0, &handle);
+
+	return ret ? ret : render_bo_close(node, handle);
+}
+
+static int unpause(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = criu_unpause(&self->node, self->save);
+
+	return ret ? ret : runs(&self->node);
+}
+
+static int process_info(FIXTURE_DATA(fail_nth) *self)
+{
+	struct amdgpu_criu_process_info info;
+
+	return criu_pause(&self->node, self->save, &info);
+}
+
+static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = criu_unpause(&self->node, self->save);
+
+	return ret == -EBADFD ? runs(&self->node) : -EEXIST;
+}
+
+static const struct sweep_row process_info_row = {
+	.call = process_info,
+	.failed = process_info_failed,
+	.done = unpause,
+};
+
+TEST_F_TIMEOUT(fail_nth, PROCESS_INFO, 1200)
+{
+	ASSERT_EQ(0, unpause(self));
+	sweep(_metadata, self, &process_info_row);
+}
+
+static int checkpoint(FIXTURE_DATA(fail_nth) *self)
+{
+	self->args = criu_image_args(self->save, &self->image);
+	return criu_op(&self->node, CHECKPOINT, &self->args);
+}
+
+static const struct sweep_row checkpoint_row = { .call = checkpoint };
+
+TEST_F_TIMEOUT(fail_nth, CHECKPOINT, 1200)
+{
+	sweep(_metadata, self, &checkpoint_row);
+	/* With a new session, in which every object is new. */
+	close(self->save);
+	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->save);
+	ASSERT_EQ(0, process_info(self));
+	sweep(_metadata, self, &checkpoint_row);
+	EXPECT_EQ(0, unpause(self));
+}
+
+/* The same file is for the next call, if the last has failed. */
+static int restore_before(FIXTURE_DATA(fail_nth) *self)
+{
+	if (self->to.fd >= 0)
+		return 0;
+	if (self->load >= 0)
+		close(self->load);
+	self->load = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	return self->load < 0 ? self->load : render_open(&self->to, 0);
+}
+
+static int restore(FIXTURE_DATA(fail_nth) *self)
+{
+	return criu_restore(&self->to, self->load, &self->image);
+}
+
+/* All of it is there. */
+static int restored(FIXTURE_DATA(fail_nth) *self)
+{
+	static const __u16 types[] = {
+		BLOB_RENDER_HANDLE, BLOB_RENDER_MAPPING, BLOB_RENDER_CTX, BLOB_RENDER_BO_LIST,
+		BLOB_RENDER_SYNCOBJ,
+	};
+	struct criu_image again;
+	size_t i;
+	int ret = criu_resume(&self->to, self->load, 0);
+
+	if (!ret)
+		ret = render_save(&self->to, &again);
+	if (ret)
+		return ret;
+	for (i = 0; i < ARRAY_SIZE(types); i++)
+		if (blob_count(&again, types[i]) != blob_count(&self->image, types[i]))
+			ret = -ENODATA;
+	criu_image_free(&again);
+	criu_node_close(&self->to);
+	return ret;
+}
+
+static const struct sweep_row restore_row = {
+	.before = restore_before,
+	.call = restore,
+	.done = restored,
+};
+
+TEST_F_TIMEOUT(fail_nth, RESTORE, 3600)
+{
+	sweep(_metadata, self, &restore_row);
+}
+
+TEST_HARNESS_MAIN

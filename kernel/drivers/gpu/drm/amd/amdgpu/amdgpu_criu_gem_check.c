@@ -121,10 +121,10 @@ static int amdgpu_criu_check_object_here(struct amdgpu_criu_plan *plan,
 static int amdgpu_criu_check_object(struct amdgpu_criu_plan *plan,
 				    const struct amdgpu_criu_object_record *record)
 {
-	const bool imported = record->table_flags & AMDGPU_CRIU_BO_IMPORTED;
+	const bool own = !(record->table_flags & AMDGPU_CRIU_BO_IMPORTED);
 	const char *fault = amdgpu_criu_object_fault(record);
 
-	if (!fault && imported != (record->device != plan->file_record.device))
+	if (!fault && (record->device == plan->file_record.device) != own)
 		fault = "of the file's GPU and of another";
 	if (!fault)
 		return amdgpu_criu_check_object_here(plan, record);

@@ -45,6 +45,12 @@ Status set_skip_contents(Options& options, const std::string& value) {
   return {};
 }
 
+Status set_restore_delay(Options& options, const std::string& value) {
+  options.test_restore_delay =
+      static_cast<unsigned>(TRY(number("test-restore-delay", value, 0, 65535)));
+  return {};
+}
+
 struct Setting {
   const char* name;
   Status (*set)(Options& options, const std::string& value);
@@ -55,6 +61,7 @@ constexpr Setting kSettings[] = {
     {"staging-slots", set_slots},
     {"staging-kib", set_slot_size},
     {"test-skip-contents", set_skip_contents},
+    {"test-restore-delay", set_restore_delay},
 };
 
 // "staging-kib" is AMDGPU_CRIU_STAGING_KIB.

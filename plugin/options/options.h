@@ -19,6 +19,8 @@ struct Options {
   gpu::StagingSize staging;
   // For tests that must see the damage: restore leaves BOs unfilled.
   bool test_skip_contents = false;
+  // For tests, not 0: every file waits for a moment, which differs with this number.
+  unsigned test_restore_delay = 0;
 };
 
 // arguments: as CRIU gives them, those of other plugins included.

@@ -17,6 +17,8 @@ TEST(Options, DefaultsAreFourSlotsOfEightMebibytes) {
   EXPECT_EQ(options->staging.slots, 4u);
   EXPECT_EQ(options->staging.bytes, 8u << 20);
   EXPECT_FALSE(options->test_skip_contents);
+  EXPECT_EQ(options->test_restore_delay, 0u);
+  EXPECT_EQ(parse_list({"--amdgpu.test-restore-delay=7"})->test_restore_delay, 7u);
 }
 
 TEST(Options, CriusOptionsOverrideTheEnvironment) {

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <random>
+#include <thread>
 
 #include "base/log.h"
 
@@ -65,9 +68,19 @@ Result<Fd> Restore::shared_file(size_t file) {
   return env_.store.get(id);
 }
 
+// Tasks restore their files at the same time; what must not matter is who comes first.
+void Restore::wait_for_test(uint32_t id) const {
+  if (!env_.options.test_restore_delay) return;
+  constexpr unsigned kMostMs = 200;
+  std::seed_seq seed{env_.options.test_restore_delay, static_cast<unsigned>(getpid()), id};
+  std::mt19937 random(seed);
+  std::this_thread::sleep_for(std::chrono::milliseconds(random() % kMostMs));
+}
+
 Result<std::optional<Fd>> Restore::open_file(uint32_t id) {
   const auto file = images_.files().find(id);
   if (file == images_.files().end()) return std::optional<Fd>();
+  wait_for_test(id);
   Fd fd = TRY(std::visit([&](const auto& what) { return open(what); }, file->second.what));
   if (fcntl(fd.get(), F_SETFL, file->second.status_flags) != 0)
     return Error::system("cannot set the flags of a GPU node");

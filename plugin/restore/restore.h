@@ -42,6 +42,7 @@ class Restore {
           SharedState shared);
 
   // Of CRIU's file that is one of these.
+  void wait_for_test(uint32_t id) const;
   Result<Fd> open(const image::KfdFile& file);
   Result<Fd> open(const image::VmFile& file);
   Result<Fd> open(const image::RenderFile& file);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "sample.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -9,12 +10,18 @@
 namespace sample {
 namespace {
 
+// Version 1 of a queue had no cu_mask.
+const criu_record_older kQueueOlder[] = {
+    {.size_min = 16, .size = offsetof(Queue, cu_mask), .raise = nullptr, .lower = nullptr},
+};
+static_assert(kQueueVersion == 1 + std::size(kQueueOlder));
+
 const criu_record_desc kRecords[] = {
     CRIU_RECORD_IDENTITY_ROW,
     CRIU_RECORD_END_ROW,
     CRIU_RECORD(kDevice, "device", Device, flags, 1, 1, kDevicesMax, 0),
     CRIU_RECORD(kBo, "bo", Bo, device_id, 1, 0, 0, 0),
-    CRIU_RECORD(kQueue, "queue", Queue, stack_size, kQueueVersion, 0, 0, CRIU_DESC_TAIL),
+    CRIU_RECORD_VERSIONS(kQueue, "queue", Queue, cu_mask, kQueueOlder, 0, 0, CRIU_DESC_TAIL),
     CRIU_RECORD(kHint, "hint", Hint, priority, 1, 0, 0, CRIU_DESC_MAY_SKIP),
 };
 

@@ -38,6 +38,25 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 	return NULL;
 }
 
+/**
+ * criu_target_find() - what a target knows of a record type
+ * @targets: types that it knows
+ * @num: entries at @targets
+ * @type: type number
+ *
+ * Return: the entry, or NULL if the target does not know the type.
+ */
+const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
+						  __u32 num, __u16 type)
+{
+	__u32 i;
+
+	for (i = 0; i < num; i++)
+		if (targets[i].type == type)
+			return &targets[i];
+	return NULL;
+}
+
 /*
  * Reading. Damage is looked for first, over the whole blob and by sizes and
  * checksum alone, so that -EOPNOTSUPP always means a blob that somebody wrote so.
@@ -136,19 +155,30 @@ static int criu_check_frame(const struct criu_blob *blob, struct criu_blob_fault
 	return 0;
 }
 
+/* A version between the row's bounds; NULL for the newest, which the row itself describes. */
+static const struct criu_record_older *criu_older(const struct criu_record_desc *desc,
+						  __u16 version)
+{
+	return version < desc->version_max ? &desc->older[version - desc->version_min] : NULL;
+}
+
 /* NULL if the record can be read; else why not. */
 static const char *criu_record_unreadable(const struct criu_record_desc *desc,
 					  const struct criu_record_header *header,
 					  const __u8 *fixed)
 {
+	__u32 known;
+
 	if (!desc)
 		return "unknown type of record";
 	if (header->version < desc->version_min)
 		return "version of record no longer known";
 	if (header->version > desc->version_max)
 		return "newer version of record";
-	if (header->fixed_size > desc->size_now &&
-	    !criu_all_zero(fixed + desc->size_now, header->fixed_size - desc->size_now))
+	known = criu_older(desc, header->version) ? criu_older(desc, header->version)->size :
+						    desc->size_now;
+	if (header->fixed_size > known &&
+	    !criu_all_zero(fixed + known, header->fixed_size - known))
 		return "record has a field that is not known";
 	return NULL;
 }
@@ -160,6 +190,7 @@ static int criu_check_record(struct criu_blob *blob, size_t at,
 	const struct criu_record_desc *desc = criu_schema_find(blob->schema, header->type);
 	const __u8 *fixed = blob->buf + at + sizeof(*header);
 	bool codec = header->type < CRIU_RECORD_DRIVER || header->type == CRIU_RECORD_END;
+	const struct criu_record_older *older;
 	const char *reason;
 	__u32 *count;
 
@@ -174,7 +205,8 @@ static int criu_check_record(struct criu_blob *blob, size_t at,
 		return 0;
 	if (reason)
 		return criu_record_fault(fault, -EOPNOTSUPP, at, header, reason);
-	if (header->fixed_size < desc->size_v1)
+	older = criu_older(desc, header->version);
+	if (header->fixed_size < (older ? older->size_min : desc->size_min))
 		return criu_record_fault(fault, -EBADMSG, at, header, "record too short");
 	if (header->size > header->fixed_size && !(desc->flags & CRIU_DESC_TAIL))
 		return criu_record_fault(fault, -EBADMSG, at, header, "record has a tail");
@@ -336,16 +368,21 @@ bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_rec
 /**
  * criu_record_get() - read the fixed structure of a record
  * @record: of an open blob
- * @fixed: out, the structure as this kernel knows it; what the writer did not
- *	know is zero
+ * @fixed: out, the structure in its newest version, as this kernel knows it; what
+ *	the writer did not know is zero
  * @size: bytes at @fixed, criu_record_desc.size_now
  */
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 {
-	size_t known = min_t(size_t, size, record->fixed_size);
+	const struct criu_record_older *older = criu_older(record->desc, record->version);
+	size_t known = min_t(size_t, older ? older->size : size, record->fixed_size);
+	__u16 version = record->version;
 
 	memcpy(fixed, record->fixed, known);
 	memset(fixed + known, 0, size - known);
+	for (; older; older = criu_older(record->desc, ++version))
+		if (older->raise)
+			older->raise(fixed);
 }
 
 /**

@@ -14,7 +14,9 @@
  * Growth: a fixed structure gets fields at its end only, and zero in them means
  * "as before". A reader fills what an older writer did not know with zeros, and
  * refuses what a newer writer set beyond its own knowledge. What an older reader
- * must not ignore, and yet cannot be told by a field, gets a new version.
+ * must not ignore, and yet cannot be told by a field, gets a new version. A type's
+ * row has a table of the versions before: a reader raises a record to the newest
+ * one, and a writer lowers it to the one that its target reads.
  *
  * Numbers are in the byte order of the CPU, which is little-endian wherever this
  * driver runs; a blob of the other order is recognised by its magic.
@@ -40,6 +42,9 @@
 #define CRIU_BLOB_SIZE_MAX SZ_256M
 #define CRIU_BLOB_RECORDS_MAX SZ_4M
 #define CRIU_BLOB_TYPES_MAX 64
+
+/* Bytes that a fixed structure may have; it is lowered on the stack. */
+#define CRIU_RECORD_FIXED_MAX 512
 
 /**
  * struct criu_blob_header - first bytes of a blob
@@ -119,15 +124,34 @@ struct criu_record_end {
 #define CRIU_DESC_MAY_SKIP BIT(1)
 
 /**
+ * struct criu_record_older - a version of a record type that has a successor
+ * @size_min: bytes of the fixed structure when the version was released
+ * @size: bytes that this kernel knows of it
+ * @raise: makes the next version of it. Beyond @size there are zeros, up to
+ *	criu_record_desc.size_now. NULL: the next one only has more fields
+ * @lower: makes this version of the next one; false if this one cannot tell what
+ *	the next one says. NULL: this one only has fewer fields. What is then beyond
+ *	@size must be zero, or it could not be told either
+ */
+struct criu_record_older {
+	__u32 size_min;
+	__u32 size;
+	void (*raise)(void *fixed);
+	bool (*lower)(void *fixed);
+};
+
+/**
  * struct criu_record_desc - what this kernel knows of one record type
  * @type: type number
- * @version_min: oldest version read
+ * @version_min: oldest version read, and written for a target that wants it
  * @version_max: newest version read, and the one written
  * @flags: CRIU_DESC_*
- * @size_v1: bytes of the fixed structure in @version_min: less is damage
- * @size_now: bytes of the fixed structure in this kernel
+ * @size_min: bytes of the fixed structure when @version_max was released: less is
+ *	damage
+ * @size_now: bytes of the fixed structure of @version_max in this kernel
  * @count_min: a blob with fewer records of the type is damaged
  * @count_max: a blob with more is damaged; 0: no limit but the blob's own
+ * @older: versions from @version_min on, without @version_max
  * @name: for logs
  */
 struct criu_record_desc {
@@ -135,31 +159,55 @@ struct criu_record_desc {
 	__u16 version_min;
 	__u16 version_max;
 	__u16 flags;
-	__u32 size_v1;
+	__u32 size_min;
 	__u32 size_now;
 	__u32 count_min;
 	__u32 count_max;
+	const struct criu_record_older *older;
 	const char *name;
 };
 
+#define CRIU_RECORD_FIXED_FIELDS(_struct, _last) \
+	.size_min = (offsetofend(_struct, _last) + 7) / 8 * 8, \
+	.size_now = sizeof(_struct) + BUILD_BUG_ON_ZERO(sizeof(_struct) % 8) + \
+		    BUILD_BUG_ON_ZERO(sizeof(_struct) > CRIU_RECORD_FIXED_MAX)
+
 /**
- * CRIU_RECORD() - initializer of a &struct criu_record_desc
+ * CRIU_RECORD() - initializer of a &struct criu_record_desc with one version
  * @_type: type number
  * @_name: for logs
  * @_struct: the fixed structure
  * @_last_v1: last field that its first released version had
- * @_version: version written; the oldest one read is 1
+ * @_version: 1
  * @_min: least number of such records
  * @_max: greatest number, or 0
  * @_flags: CRIU_DESC_*
  */
 #define CRIU_RECORD(_type, _name, _struct, _last_v1, _version, _min, _max, _flags) \
 	{ \
-		.type = (_type), .version_min = 1, .version_max = (_version), \
-		.flags = (_flags), \
-		.size_v1 = (offsetofend(_struct, _last_v1) + 7) / 8 * 8, \
-		.size_now = sizeof(_struct) + BUILD_BUG_ON_ZERO(sizeof(_struct) % 8), \
-		.count_min = (_min), .count_max = (_max), .name = (_name), \
+		.type = (_type), .version_min = 1, \
+		.version_max = 1 + BUILD_BUG_ON_ZERO((_version) != 1), .flags = (_flags), \
+		CRIU_RECORD_FIXED_FIELDS(_struct, _last_v1), \
+		.count_min = (_min), .count_max = (_max), .older = NULL, .name = (_name), \
+	}
+
+/**
+ * CRIU_RECORD_VERSIONS() - initializer of a &struct criu_record_desc with several
+ * @_type: type number
+ * @_name: for logs
+ * @_struct: the fixed structure of the newest version
+ * @_last: last field that it had when that version was released
+ * @_older: array of &struct criu_record_older, from version 1 on
+ * @_min: least number of such records
+ * @_max: greatest number, or 0
+ * @_flags: CRIU_DESC_*
+ */
+#define CRIU_RECORD_VERSIONS(_type, _name, _struct, _last, _older, _min, _max, _flags) \
+	{ \
+		.type = (_type), .version_min = 1, \
+		.version_max = 1 + sizeof(_older) / sizeof((_older)[0]), .flags = (_flags), \
+		CRIU_RECORD_FIXED_FIELDS(_struct, _last), \
+		.count_min = (_min), .count_max = (_max), .older = (_older), .name = (_name), \
 	}
 
 /* The first two rows of every table. */
@@ -188,40 +236,22 @@ struct criu_blob_schema {
 
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type);
+const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
+						  __u32 num, __u16 type);
 
 /**
- * struct criu_blob_writer - writes a blob, or only adds up its size
- * @schema: record types
- * @buf: where to write; NULL: only count
- * @room: bytes at @buf
- * @pos: bytes written, or that would have been if there were room
- * @record: offset of the header of the last record: tail pieces belong to it
- * @desc: row of the last record
- * @num_records: records so far
- * @error: first error; sticky, told by criu_writer_finish()
- * @counts: records of each row of the schema's table
- *
- * The size pass and the write pass are the same calls. Errors are sticky, so a
- * caller checks once, at criu_writer_finish().
+ * struct criu_record_target - what the kernel that will read a blob knows of one type
+ * @type: type number
+ * @version_min: oldest version that it reads
+ * @version_max: newest version that it reads
+ * @size: bytes of the fixed structure of @version_max that it knows
  */
-struct criu_blob_writer {
-	const struct criu_blob_schema *schema;
-	__u8 *buf;
-	size_t room;
-	size_t pos;
-	size_t record;
-	const struct criu_record_desc *desc;
-	__u64 num_records;
-	int error;
-	__u32 counts[CRIU_BLOB_TYPES_MAX];
+struct criu_record_target {
+	__u16 type;
+	__u16 version_min;
+	__u16 version_max;
+	__u16 size;
 };
-
-void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
-		      void *buf, size_t room);
-void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed);
-void *criu_writer_tail(struct criu_blob_writer *writer, size_t size);
-void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size);
-int criu_writer_finish(struct criu_blob_writer *writer, size_t *size);
 
 /**
  * struct criu_blob_fault - why a blob was refused, for the log
@@ -236,6 +266,52 @@ struct criu_blob_fault {
 	__u16 version;
 	const char *reason;
 };
+
+/**
+ * struct criu_blob_writer - writes a blob, or only adds up its size
+ * @schema: record types
+ * @targets: what the reader knows; NULL: as much as this kernel
+ * @num_targets: entries at @targets
+ * @buf: where to write; NULL: only count
+ * @room: bytes at @buf
+ * @pos: bytes written, or that would have been if there were room
+ * @record: offset of the header of the last record: tail pieces belong to it
+ * @desc: row of the last record
+ * @left_out: the last record is one that the target does not know and need not
+ * @num_records: records so far
+ * @error: first error; sticky, told by criu_writer_finish()
+ * @fault: in case of a record that the target cannot read: which, and why
+ * @counts: records of each row of the schema's table
+ *
+ * The size pass and the write pass are the same calls. Errors are sticky, so a
+ * caller checks once, at criu_writer_finish().
+ */
+struct criu_blob_writer {
+	const struct criu_blob_schema *schema;
+	const struct criu_record_target *targets;
+	__u32 num_targets;
+	__u8 *buf;
+	size_t room;
+	size_t pos;
+	size_t record;
+	const struct criu_record_desc *desc;
+	bool left_out;
+	__u64 num_records;
+	int error;
+	struct criu_blob_fault fault;
+	__u32 counts[CRIU_BLOB_TYPES_MAX];
+};
+
+void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
+		      void *buf, size_t room);
+void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
+			  const struct criu_record_target *targets, __u32 num_targets,
+			  void *buf, size_t room);
+__u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type);
+void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed);
+void *criu_writer_tail(struct criu_blob_writer *writer, size_t size);
+void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size);
+int criu_writer_finish(struct criu_blob_writer *writer, size_t *size);
 
 /**
  * struct criu_blob - a blob that passed criu_blob_open()

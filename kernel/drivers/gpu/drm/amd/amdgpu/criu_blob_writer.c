@@ -2,6 +2,7 @@
 #include <linux/align.h>
 #include <linux/crc32.h>
 #include <linux/errno.h>
+#include <linux/minmax.h>
 #include <linux/overflow.h>
 #include <linux/string.h>
 
@@ -37,10 +38,91 @@ static void criu_writer_put(struct criu_blob_writer *writer, const void *data, s
 		memcpy(to, data, size);
 }
 
+/* Version to write, 0 if the target reads none that this kernel can write. */
+static __u16 criu_writer_choose(const struct criu_blob_writer *writer,
+				const struct criu_record_desc *desc)
+{
+	const struct criu_record_target *target;
+	__u16 version;
+
+	if (!writer->targets)
+		return desc->version_max;
+	target = criu_target_find(writer->targets, writer->num_targets, desc->type);
+	if (!target)
+		return 0;
+	version = min(desc->version_max, target->version_max);
+	return version < desc->version_min || version < target->version_min ? 0 : version;
+}
+
+static void criu_writer_refuse(struct criu_blob_writer *writer, __u16 type, __u16 version,
+			       const char *reason)
+{
+	writer->error = -EOPNOTSUPP;
+	writer->fault = (struct criu_blob_fault) {
+		.offset = writer->pos, .type = type, .version = version, .reason = reason,
+	};
+}
+
+/* Bytes of the structure in @version, made of the newest one; 0 if it cannot tell all of it. */
+static __u32 criu_writer_lower(const struct criu_record_desc *desc, __u16 version, __u8 *fixed)
+{
+	__u32 size = desc->size_now;
+	__u16 now;
+
+	for (now = desc->version_max; now > version; now--) {
+		const struct criu_record_older *older =
+			&desc->older[now - 1 - desc->version_min];
+
+		if (older->lower && !older->lower(fixed))
+			return 0;
+		if (size > older->size && !criu_all_zero(fixed + older->size, size - older->size))
+			return 0;
+		size = older->size;
+	}
+	return size;
+}
+
+/* Whether the target would find a field set that it does not know. */
+static bool criu_writer_beyond(const struct criu_blob_writer *writer, __u16 type, __u16 version,
+			       const __u8 *fixed, __u32 size)
+{
+	const struct criu_record_target *target;
+
+	if (!writer->targets)
+		return false;
+	target = criu_target_find(writer->targets, writer->num_targets, type);
+	return target->version_max == version && size > target->size &&
+	       !criu_all_zero(fixed + target->size, size - target->size);
+}
+
+static void criu_writer_put_record(struct criu_blob_writer *writer,
+				   const struct criu_record_desc *desc, __u16 version,
+				   const void *newest)
+{
+	struct criu_record_header header = {
+		.type = desc->type,
+		.version = version,
+		.flags = desc->flags & CRIU_DESC_MAY_SKIP ? CRIU_RECORD_MAY_SKIP : 0,
+	};
+	__u64 fixed[CRIU_RECORD_FIXED_MAX / sizeof(__u64)];
+
+	memcpy(fixed, newest, desc->size_now);
+	header.fixed_size = criu_writer_lower(desc, version, (__u8 *)fixed);
+	header.size = header.fixed_size;
+	if (!header.fixed_size ||
+	    criu_writer_beyond(writer, desc->type, version, (__u8 *)fixed, header.fixed_size)) {
+		criu_writer_refuse(writer, desc->type, version,
+				   "what it says cannot be told to the target");
+		return;
+	}
+	criu_writer_put(writer, &header, sizeof(header));
+	criu_writer_put(writer, fixed, header.fixed_size);
+}
+
 static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const void *fixed)
 {
 	const struct criu_record_desc *desc = criu_schema_find(writer->schema, type);
-	struct criu_record_header header = {};
+	__u16 version;
 	__u32 row;
 
 	if (writer->error)
@@ -55,28 +137,39 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
 		writer->error = -EOPNOTSUPP;
 		return;
 	}
-	header.type = type;
-	header.version = desc->version_max;
-	header.flags = desc->flags & CRIU_DESC_MAY_SKIP ? CRIU_RECORD_MAY_SKIP : 0;
-	header.fixed_size = desc->size_now;
-	header.size = desc->size_now;
+	version = criu_writer_choose(writer, desc);
 	writer->record = writer->pos;
 	writer->desc = desc;
-	criu_writer_put(writer, &header, sizeof(header));
-	criu_writer_put(writer, fixed, desc->size_now);
+	writer->left_out = !version && desc->flags & CRIU_DESC_MAY_SKIP;
 	writer->counts[row]++;
+	if (writer->left_out)
+		return;
+	if (!version) {
+		criu_writer_refuse(writer, type, desc->version_max,
+				   "the target reads no version of it");
+		return;
+	}
 	writer->num_records++;
+	criu_writer_put_record(writer, desc, version, fixed);
 }
 
 /**
- * criu_writer_init() - begin a blob
+ * criu_writer_init_for() - begin a blob for a reader that may know less
  * @writer: to be filled
  * @schema: record types
+ * @targets: the types that the reader knows, each once; must outlive the writer.
+ *	NULL: as many as this kernel
+ * @num_targets: entries at @targets
  * @buf: where to write, aligned to 8 bytes; NULL: only count
  * @room: bytes at @buf
+ *
+ * Records are written in the newest version that both know. A record that the
+ * reader does not know and may pass over is left out. What cannot be told to it
+ * is -EOPNOTSUPP at criu_writer_finish(), and criu_blob_writer.fault says what.
  */
-void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
-		      void *buf, size_t room)
+void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
+			  const struct criu_record_target *targets, __u32 num_targets,
+			  void *buf, size_t room)
 {
 	struct criu_blob_header header = {
 		.magic = CRIU_BLOB_MAGIC,
@@ -90,6 +183,8 @@ void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_sc
 
 	memset(writer, 0, sizeof(*writer));
 	writer->schema = schema;
+	writer->targets = targets;
+	writer->num_targets = num_targets;
 	writer->buf = buf;
 	writer->room = room;
 	if (schema->num_records > CRIU_BLOB_TYPES_MAX ||
@@ -99,6 +194,35 @@ void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_sc
 		memcpy(identity.driver, schema->driver, strlen(schema->driver));
 	criu_writer_put(writer, &header, sizeof(header));
 	criu_writer_emit(writer, CRIU_RECORD_IDENTITY, &identity);
+}
+
+/**
+ * criu_writer_init() - begin a blob
+ * @writer: to be filled
+ * @schema: record types
+ * @buf: where to write, aligned to 8 bytes; NULL: only count
+ * @room: bytes at @buf
+ */
+void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
+		      void *buf, size_t room)
+{
+	criu_writer_init_for(writer, schema, NULL, 0, buf, room);
+}
+
+/**
+ * criu_writer_version() - version that records of a type are written in
+ * @writer: of the blob
+ * @type: type number
+ *
+ * For a type whose tail is not the same in all versions.
+ *
+ * Return: the version; 0 if this kernel or the target does not know the type.
+ */
+__u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
+{
+	const struct criu_record_desc *desc = criu_schema_find(writer->schema, type);
+
+	return desc ? criu_writer_choose(writer, desc) : 0;
 }
 
 /**
@@ -121,7 +245,7 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
  * @size: bytes
  *
  * Return: where the caller fills in @size bytes, now zero; NULL if nothing is to
- * be filled in (size pass, no room, @size 0, or an error before).
+ * be filled in (size pass, no room, @size 0, a record left out, or an error before).
  */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
@@ -135,6 +259,8 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 		writer->error = -EINVAL;
 		return NULL;
 	}
+	if (writer->left_out)
+		return NULL;
 	piece = criu_writer_take(writer, size);
 	if (!piece || !size)
 		return NULL;
@@ -174,7 +300,7 @@ static int criu_writer_check_counts(const struct criu_blob_writer *writer)
  * @size: out, bytes of the blob; in case of -ENOSPC, bytes that it needs
  *
  * Return: 0; -ENOSPC if there was too little room; -EOPNOTSUPP if the blob is
- * beyond a limit; -EINVAL for a record that does not fit the schema.
+ * beyond a limit, or cannot be told to the target; -EINVAL for a record that does not fit the schema.
  */
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 {

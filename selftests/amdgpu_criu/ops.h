@@ -44,7 +44,7 @@ struct op {
 	int kfd_answer;
 	int render_answer;
 	/* Fields that must be zero. */
-	struct op_field zeros[3];
+	struct op_field zeros[5];
 };
 
 #define OP_FIELD(type, field) { #field, offsetof(struct type, field), \
@@ -83,7 +83,10 @@ static const struct op ops[] = {
 		.size_now = sizeof(struct amdgpu_criu_state),
 		.session_kind = AMDGPU_CRIU_SESSION_RESTORE,
 		.kfd_answer = -EBADMSG, .render_answer = -EBADMSG,
-		.zeros = { OP_FIELD(amdgpu_criu_state, flags) },
+		.zeros = { OP_FIELD(amdgpu_criu_state, flags),
+			   OP_FIELD(amdgpu_criu_state, records),
+			   OP_FIELD(amdgpu_criu_state, num_records),
+			   OP_FIELD(amdgpu_criu_state, record_stride) },
 	}, {
 		.name = "RESUME", .nr = AMDGPU_CRIU_OP_RESUME, .size_v1 = 16,
 		.size_now = sizeof(struct amdgpu_criu_resume),

@@ -117,13 +117,16 @@ enum amdgpu_criu_op {
  * @type: type number as it stands in the blob
  * @version_min: oldest version this kernel reads
  * @version_max: newest version this kernel reads, and the one it writes
- * @pad: 0
+ * @size: bytes of the fixed part of @version_max that it knows
+ *
+ * QUERY gives an array of these. CHECKPOINT takes such an array of another kernel,
+ * to write what that one can read: see &struct amdgpu_criu_state.
  */
 struct amdgpu_criu_record_info {
 	__u16 type;
 	__u16 version_min;
 	__u16 version_max;
-	__u16 pad;
+	__u16 size;
 };
 
 /* Features of amdgpu_criu_query.features: which nodes of this kernel carry state. */
@@ -287,6 +290,16 @@ struct amdgpu_criu_bo {
  * @num_bos: entries at @bos. CHECKPOINT: in: room, out: written
  * @device_stride: bytes from one entry of @devices to the next
  * @bo_stride: bytes from one entry of @bos to the next
+ * @records: CHECKPOINT: user pointer to an array of &struct amdgpu_criu_record_info,
+ *	as QUERY of the kernel that shall restore gave it; 0: as this kernel.
+ *	RESTORE: 0
+ * @num_records: entries at @records; 0 if it is 0
+ * @record_stride: bytes from one entry of @records to the next; 0 if it is 0
+ *
+ * With @records every record is written in the newest version that both kernels
+ * know. A record that the other one does not know and may skip is left out. State
+ * that it could not be told is EOPNOTSUPP: found while the process still lives.
+ * How long the blob gets that way CHECKPOINT tells (ENOSPC), not PROCESS_INFO.
  *
  * CHECKPOINT wants the process paused by the same session (EBADFD). It changes
  * nothing and may be repeated.
@@ -306,6 +319,9 @@ struct amdgpu_criu_state {
 	__u32 num_bos;
 	__u32 device_stride;
 	__u32 bo_stride;
+	__u64 records;
+	__u32 num_records;
+	__u32 record_stride;
 };
 
 /**

@@ -28,13 +28,16 @@ static int amdgpu_criu_dump_walk(struct amdgpu_criu_dump *dump, void *buf, size_
 	int ret;
 
 	dump->num_bos = 0;
-	criu_writer_init(&dump->writer, &amdgpu_criu_render_schema, buf, room);
+	criu_writer_init_for(&dump->writer, &amdgpu_criu_render_schema, dump->targets,
+			     dump->num_targets, buf, room);
 	for (i = 0; i < ARRAY_SIZE(nouns); i++) {
 		ret = nouns[i](dump);
 		if (ret)
 			return ret;
 	}
-	return criu_writer_finish(&dump->writer, size);
+	ret = criu_writer_finish(&dump->writer, size);
+	return dump->writer.fault.reason ?
+	       criu_refuse_blob(dump->call, &dump->writer.fault, ret) : ret;
 }
 
 /**
@@ -120,7 +123,9 @@ static struct task_struct *amdgpu_criu_paused_task(struct criu_session *session,
 }
 
 static int amdgpu_criu_dump_task(struct criu_call *call, struct criu_session *session,
-				 struct amdgpu_criu_state *args, struct task_struct *task)
+				 struct amdgpu_criu_state *args,
+				 const struct criu_record_target *targets,
+				 struct task_struct *task)
 {
 	struct amdgpu_criu_dump dump;
 	void *blob = NULL;
@@ -129,6 +134,8 @@ static int amdgpu_criu_dump_task(struct criu_call *call, struct criu_session *se
 	ret = amdgpu_criu_dump_init(&dump, call, task);
 	if (ret)
 		return ret;
+	dump.targets = targets;
+	dump.num_targets = args->num_records;
 	ret = mutex_lock_interruptible(&dump.fpriv->criu_gate->lock);
 	if (!ret) {
 		ret = criu_session_held(session, dump.file);
@@ -145,7 +152,8 @@ static int amdgpu_criu_dump_task(struct criu_call *call, struct criu_session *se
 }
 
 static int amdgpu_criu_checkpoint_in(struct criu_call *call, struct criu_session *session,
-				     struct amdgpu_criu_state *args)
+				     struct amdgpu_criu_state *args,
+				     const struct criu_record_target *targets)
 {
 	struct drm_file *file = call->client;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
@@ -158,7 +166,7 @@ static int amdgpu_criu_checkpoint_in(struct criu_call *call, struct criu_session
 	mutex_unlock(&fpriv->criu_gate->lock);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	ret = amdgpu_criu_dump_task(call, session, args, task);
+	ret = amdgpu_criu_dump_task(call, session, args, targets, task);
 	call->task = leader;
 	put_task_struct(task);
 	return ret;
@@ -175,16 +183,23 @@ static int amdgpu_criu_checkpoint_in(struct criu_call *call, struct criu_session
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_state *state = args;
+	struct criu_record_target *targets;
 	struct criu_session *session;
 	int ret;
 
 	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
+	targets = amdgpu_criu_targets_get(state);
+	if (IS_ERR(targets))
+		return PTR_ERR(targets);
 	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session))
+	if (IS_ERR(session)) {
+		kfree(targets);
 		return PTR_ERR(session);
-	ret = amdgpu_criu_checkpoint_in(call, session, state);
+	}
+	ret = amdgpu_criu_checkpoint_in(call, session, state, targets);
 	criu_session_put(session);
+	kfree(targets);
 	return ret;
 }

@@ -3,6 +3,7 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "amdgpu_criu_node.h"
@@ -27,6 +28,7 @@ static int amdgpu_criu_put_record_info(const struct criu_record_desc *desc, void
 		.type = desc->type,
 		.version_min = desc->version_min,
 		.version_max = desc->version_max,
+		.size = desc->size_now,
 	};
 
 	if (copy_to_user(to, &info, sizeof(info)) ||
@@ -73,6 +75,76 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 			return ret;
 	}
 	return 0;
+}
+
+/**
+ * amdgpu_criu_has_targets() - does the caller name what another kernel knows?
+ * @args: of CHECKPOINT, or of RESTORE, where it must not
+ *
+ * Return: true if any of the fields is set.
+ */
+bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args)
+{
+	return args->records || args->num_records || args->record_stride;
+}
+
+static int amdgpu_criu_target_get(const struct amdgpu_criu_state *args,
+				  struct criu_record_target *targets, u32 index)
+{
+	struct amdgpu_criu_record_info info;
+	int ret;
+
+	ret = copy_struct_from_user(&info, sizeof(info),
+				    u64_to_user_ptr(args->records +
+						    (u64)index * args->record_stride),
+				    args->record_stride);
+	if (ret)
+		return ret;
+	if (!info.version_min || info.version_min > info.version_max ||
+	    criu_target_find(targets, index, info.type))
+		return -EINVAL;
+	targets[index] = (struct criu_record_target) {
+		.type = info.type,
+		.version_min = info.version_min,
+		.version_max = info.version_max,
+		.size = info.size,
+	};
+	return 0;
+}
+
+/**
+ * amdgpu_criu_targets_get() - for which kernel CHECKPOINT shall write
+ * @args: of CHECKPOINT
+ *
+ * Return: amdgpu_criu_state.num_records entries, to be freed by kfree(); NULL: for
+ * this one; ERR_PTR(-EINVAL), ERR_PTR(-E2BIG), ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
+ */
+struct criu_record_target *amdgpu_criu_targets_get(const struct amdgpu_criu_state *args)
+{
+	struct criu_record_target *targets;
+	u32 i;
+	int ret;
+
+	if (!amdgpu_criu_has_targets(args))
+		return NULL;
+	if (!args->records || !args->num_records ||
+	    args->num_records > AMDGPU_CRIU_TARGETS_MAX ||
+	    args->record_stride < sizeof(struct amdgpu_criu_record_info) ||
+	    args->record_stride > SZ_4K || args->record_stride % 8)
+		return ERR_PTR(-EINVAL);
+	if (args->records != (uintptr_t)args->records)
+		return ERR_PTR(-EFAULT);
+	targets = kcalloc(args->num_records, sizeof(*targets), GFP_KERNEL_ACCOUNT);
+	if (!targets)
+		return ERR_PTR(-ENOMEM);
+	for (i = 0; i < args->num_records; i++) {
+		ret = amdgpu_criu_target_get(args, targets, i);
+		if (ret) {
+			kfree(targets);
+			return ERR_PTR(ret);
+		}
+	}
+	return targets;
 }
 
 /**

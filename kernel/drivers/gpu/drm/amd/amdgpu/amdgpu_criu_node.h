@@ -26,6 +26,12 @@ struct drm_file;
 #define AMDGPU_CRIU_RECORD_KFD 0x100
 #define AMDGPU_CRIU_RECORD_RENDER 0x200
 
+/* Record types that another kernel may have told it knows. */
+#define AMDGPU_CRIU_TARGETS_MAX 1024
+
+struct criu_record_target *amdgpu_criu_targets_get(const struct amdgpu_criu_state *args);
+bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args);
+
 /* Rows of these are the same in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);
 int amdgpu_criu_session(struct criu_call *call, void *args);

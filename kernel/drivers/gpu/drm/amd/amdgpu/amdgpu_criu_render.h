@@ -68,6 +68,8 @@ struct amdgpu_criu_dump_object {
  * @num_objects: entries at @objects
  * @objects_room: room at @objects
  * @session: who gives object ids; NULL in the size pass
+ * @targets: what the kernel knows that shall read the blob; NULL: as much as this one
+ * @num_targets: entries at @targets
  * @writer: of the blob; without a buffer in the size pass
  * @bos: table for the caller, NULL in the size pass
  * @num_bos: entries so far
@@ -84,6 +86,8 @@ struct amdgpu_criu_dump {
 	u32 num_objects;
 	u32 objects_room;
 	struct criu_session *session;
+	const struct criu_record_target *targets;
+	u32 num_targets;
 	struct criu_blob_writer writer;
 	struct amdgpu_criu_bo *bos;
 	u32 num_bos;

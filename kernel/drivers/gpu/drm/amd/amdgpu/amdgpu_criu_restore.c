@@ -162,6 +162,8 @@ int amdgpu_criu_restore(struct criu_call *call, void *args)
 	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
+	if (amdgpu_criu_has_targets(state))
+		return -EINVAL;
 	session = criu_session_get(state->session_fd, CRIU_SESSION_RESTORE);
 	if (IS_ERR(session))
 		return PTR_ERR(session);

@@ -8,6 +8,7 @@
  *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all
  *   kfd_criu_<noun>.c   one kind of object each: dump, parse, check, apply, undo
  *   kfd_criu_mqd.c      which words of an MQD are state
+ *   kfd_criu_schema.c   record types of the blob, and their versions
  *   kfd_criu_driver.h   what of KFD is not the same in every release
  *
  * Lock order: kfd_process.mutex, then what criu_session.h says.
@@ -23,8 +24,6 @@
 
 struct kgd_mem;
 
-extern const struct criu_blob_schema kfd_criu_schema;
-
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg);
 
 /**
@@ -32,6 +31,8 @@ long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg);
  * @call: for logs
  * @p: the process; its mutex is held
  * @session: who gives object ids; NULL in the size pass
+ * @targets: what the kernel knows that shall read the blob; NULL: as much as this one
+ * @num_targets: entries at @targets
  * @writer: of the blob; without a buffer in the size pass
  * @devices: table for the caller, NULL in the size pass
  * @bos: table for the caller, NULL in the size pass
@@ -48,6 +49,8 @@ struct kfd_criu_dump {
 	struct criu_call *call;
 	struct kfd_process *p;
 	struct criu_session *session;
+	const struct criu_record_target *targets;
+	u32 num_targets;
 	struct criu_blob_writer writer;
 	struct amdgpu_criu_device *devices;
 	struct amdgpu_criu_bo *bos;

@@ -27,13 +27,16 @@ static int kfd_criu_dump_walk(struct kfd_criu_dump *dump, void *buf, size_t room
 	dump->num_queues = 0;
 	dump->num_events = 0;
 	dump->num_svm_ranges = 0;
-	criu_writer_init(&dump->writer, &kfd_criu_schema, buf, room);
+	criu_writer_init_for(&dump->writer, &kfd_criu_schema, dump->targets, dump->num_targets,
+			     buf, room);
 	for (i = 0; i < ARRAY_SIZE(nouns); i++) {
 		ret = nouns[i](dump);
 		if (ret)
 			return ret;
 	}
-	return criu_writer_finish(&dump->writer, size);
+	ret = criu_writer_finish(&dump->writer, size);
+	return dump->writer.fault.reason ?
+	       criu_refuse_blob(dump->call, &dump->writer.fault, ret) : ret;
 }
 
 /**
@@ -197,16 +200,25 @@ int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_state *state = args;
 	struct kfd_criu_dump dump = { .call = call, .p = call->client };
+	struct criu_record_target *targets;
 	struct criu_session *session;
 	int ret;
 
 	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
+	targets = amdgpu_criu_targets_get(state);
+	if (IS_ERR(targets))
+		return PTR_ERR(targets);
+	dump.targets = targets;
+	dump.num_targets = state->num_records;
 	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session))
+	if (IS_ERR(session)) {
+		kfree(targets);
 		return PTR_ERR(session);
+	}
 	ret = kfd_criu_dump_process_state(&dump, session, state);
 	criu_session_put(session);
+	kfree(targets);
 	return ret;
 }

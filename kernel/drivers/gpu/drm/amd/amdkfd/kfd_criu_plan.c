@@ -10,32 +10,8 @@
 
 #include "kfd_criu.h"
 
-static const struct criu_record_desc kfd_criu_records[] = {
-	CRIU_RECORD_IDENTITY_ROW,
-	CRIU_RECORD_END_ROW,
-	CRIU_RECORD(KFD_CRIU_PROCESS, "process", struct kfd_criu_process_record, r_debug, 1,
-		    1, 1, 0),
-	CRIU_RECORD(KFD_CRIU_DEVICE, "device", struct kfd_criu_device_record, scratch_va, 1,
-		    0, MAX_GPU_INSTANCE, 0),
-	CRIU_RECORD(KFD_CRIU_BO, "bo", struct kfd_criu_bo_record, num_mapped, 1,
-		    0, 0, CRIU_DESC_TAIL),
-	CRIU_RECORD(KFD_CRIU_EVENT_PAGE, "event page", struct kfd_criu_event_page_record, pad, 1,
-		    0, 1, CRIU_DESC_TAIL),
-	CRIU_RECORD(KFD_CRIU_EVENT, "event", struct kfd_criu_event_record, hw, 1,
-		    0, 0, 0),
-	CRIU_RECORD(KFD_CRIU_QUEUE, "queue", struct kfd_criu_queue_record, pad, 1,
-		    0, KFD_MAX_NUM_OF_QUEUES_PER_PROCESS, CRIU_DESC_TAIL),
-	CRIU_RECORD(KFD_CRIU_SVM_RANGE, "svm range", struct kfd_criu_svm_record, pad, 1,
-		    0, 0, CRIU_DESC_TAIL),
-};
-
-const struct criu_blob_schema kfd_criu_schema = {
-	.driver = AMDGPU_CRIU_DRIVER,
-	.node = AMDGPU_CRIU_NODE_KFD,
-	.page_size = PAGE_SIZE,
-	.num_records = ARRAY_SIZE(kfd_criu_records),
-	.records = kfd_criu_records,
-};
+static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
+static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
 /**
  * kfd_criu_plan_device() - GPU of the plan by the id that the process knows

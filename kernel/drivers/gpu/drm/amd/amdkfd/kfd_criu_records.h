@@ -16,6 +16,12 @@
 
 #include "amdgpu_criu_node.h"
 
+/* As many as the driver has room for. */
+#define KFD_CRIU_DEVICES_MAX 64
+#define KFD_CRIU_QUEUES_MAX 1024
+
+extern const struct criu_blob_schema kfd_criu_schema;
+
 enum kfd_criu_record_type {
 	KFD_CRIU_PROCESS = AMDGPU_CRIU_RECORD_KFD,
 	KFD_CRIU_DEVICE,

@@ -162,6 +162,8 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
+	if (amdgpu_criu_has_targets(state))
+		return -EINVAL;
 	/* BOs, userptrs and VMAs of a process are made in its own context only. */
 	if (call->task != current->group_leader)
 		return -EBADF;

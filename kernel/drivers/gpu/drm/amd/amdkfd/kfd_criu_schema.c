@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The record types of a KFD process, and their versions. Knows no type of the
+ * driver: golden blobs are read with this table on the host, too.
+ *
+ * To change a record, see "How the interface may grow" in criu.rst. A type that
+ * gets a second version gets an array of struct criu_record_older here, and its row
+ * becomes a CRIU_RECORD_VERSIONS().
+ */
+#include <linux/array_size.h>
+#include <asm/page.h>
+
+#include "kfd_criu_records.h"
+
+static const struct criu_record_desc kfd_criu_records[] = {
+	CRIU_RECORD_IDENTITY_ROW,
+	CRIU_RECORD_END_ROW,
+	CRIU_RECORD(KFD_CRIU_PROCESS, "process", struct kfd_criu_process_record, r_debug, 1,
+		    1, 1, 0),
+	CRIU_RECORD(KFD_CRIU_DEVICE, "device", struct kfd_criu_device_record, scratch_va, 1,
+		    0, KFD_CRIU_DEVICES_MAX, 0),
+	CRIU_RECORD(KFD_CRIU_BO, "bo", struct kfd_criu_bo_record, num_mapped, 1,
+		    0, 0, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_EVENT_PAGE, "event page", struct kfd_criu_event_page_record, pad, 1,
+		    0, 1, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_EVENT, "event", struct kfd_criu_event_record, hw, 1,
+		    0, 0, 0),
+	CRIU_RECORD(KFD_CRIU_QUEUE, "queue", struct kfd_criu_queue_record, pad, 1,
+		    0, KFD_CRIU_QUEUES_MAX, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_SVM_RANGE, "svm range", struct kfd_criu_svm_record, pad, 1,
+		    0, 0, CRIU_DESC_TAIL),
+};
+
+const struct criu_blob_schema kfd_criu_schema = {
+	.driver = AMDGPU_CRIU_DRIVER,
+	.node = AMDGPU_CRIU_NODE_KFD,
+	.page_size = PAGE_SIZE,
+	.num_records = ARRAY_SIZE(kfd_criu_records),
+	.records = kfd_criu_records,
+};

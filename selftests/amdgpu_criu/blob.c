@@ -25,16 +25,16 @@ FIXTURE_SETUP(blob)
 	if (kfd_find_gpu(&gpu))
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, state_image_make(&self->saved));
-	ASSERT_EQ(0, state_target_open(&self->kfd, &self->saved));
+	ASSERT_EQ(0, carry_open(&self->saved.carry, &self->kfd));
 	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);
-	ASSERT_TRUE(blob_copy(&self->blob, self->saved.image.blob, self->saved.image.blob_size));
+	ASSERT_TRUE(blob_copy(&self->blob, self->saved.carry.image.blob, self->saved.carry.image.blob_size));
 }
 
 /* The right one, which the edits never touch. */
 static int restore_right(FIXTURE_DATA(blob) *self)
 {
-	return criu_restore(&self->kfd.node, self->session, &self->saved.image);
+	return criu_restore(&self->kfd.node, self->session, &self->saved.carry.image);
 }
 
 FIXTURE_TEARDOWN(blob)
@@ -42,13 +42,13 @@ FIXTURE_TEARDOWN(blob)
 	EXPECT_EQ(0, restore_right(self));
 	blob_free(&self->blob);
 	close(self->session);
-	kfd_close(&self->kfd);
+	carry_close(&self->saved.carry, &self->kfd);
 	state_image_free(&self->saved);
 }
 
 static int restore_blob(FIXTURE_DATA(blob) *self, const void *blob, __u64 size)
 {
-	struct amdgpu_criu_state args = criu_image_args(self->session, &self->saved.image);
+	struct amdgpu_criu_state args = criu_image_args(self->session, &self->saved.carry.image);
 
 	args.blob = (uintptr_t)blob;
 	args.blob_size = size;
@@ -63,7 +63,7 @@ static int restore_edited(FIXTURE_DATA(blob) *self)
 	blob_repair(&self->blob);
 	ret = restore_blob(self, self->blob.data, self->blob.size);
 	blob_free(&self->blob);
-	return blob_copy(&self->blob, self->saved.image.blob, self->saved.image.blob_size) ?
+	return blob_copy(&self->blob, self->saved.carry.image.blob, self->saved.carry.image.blob_size) ?
 	       ret : -ENOMEM;
 }
 
@@ -73,7 +73,7 @@ static int restore_edited(FIXTURE_DATA(blob) *self)
  */
 static int become_target(FIXTURE_DATA(blob) *self)
 {
-	int ret = state_target_open(&self->kfd, &self->saved);
+	int ret = carry_open(&self->saved.carry, &self->kfd);
 
 	if (ret)
 		return ret;

@@ -120,7 +120,25 @@ struct amdgpu_criu_state criu_image_args(int session, const struct criu_image *i
 	};
 }
 
-int criu_checkpoint(const struct criu_node *node, int session, struct criu_image *image)
+static int checkpoint_into(const struct criu_node *node, struct amdgpu_criu_state *args,
+			   struct criu_image *image)
+{
+	int ret;
+
+	image->blob = calloc(1, image->blob_size + 1);
+	if (!image->blob)
+		return -ENOMEM;
+	args->blob = (uintptr_t)image->blob;
+	args->blob_size = image->blob_size;
+	ret = criu_op(node, CHECKPOINT, args);
+	image->num_devices = args->num_devices;
+	image->num_bos = args->num_bos;
+	image->blob_size = args->blob_size;
+	return ret;
+}
+
+int criu_checkpoint_for(const struct criu_node *node, int session, struct criu_image *image,
+			const struct amdgpu_criu_record_info *records, __u32 num_records)
 {
 	struct amdgpu_criu_process_info info;
 	struct amdgpu_criu_state args;
@@ -136,17 +154,24 @@ int criu_checkpoint(const struct criu_node *node, int session, struct criu_image
 	/* One more than needed: an allocation of nothing may be a null pointer. */
 	image->devices = calloc(info.num_devices + 1, sizeof(*image->devices));
 	image->bos = calloc(info.num_bos + 1, sizeof(*image->bos));
-	image->blob = calloc(1, info.blob_size + 1);
-	if (!image->devices || !image->bos || !image->blob)
+	if (!image->devices || !image->bos)
 		return -ENOMEM;
 	args = criu_image_args(session, image);
-	ret = criu_op(node, CHECKPOINT, &args);
-	if (ret)
-		return ret;
-	image->num_devices = args.num_devices;
-	image->num_bos = args.num_bos;
-	image->blob_size = args.blob_size;
-	return 0;
+	args.records = (uintptr_t)records;
+	args.num_records = num_records;
+	args.record_stride = records ? sizeof(*records) : 0;
+	ret = checkpoint_into(node, &args, image);
+	/* For another kernel it may take more than PROCESS_INFO knew. */
+	if (ret == -ENOSPC && records) {
+		free(image->blob);
+		ret = checkpoint_into(node, &args, image);
+	}
+	return ret;
+}
+
+int criu_checkpoint(const struct criu_node *node, int session, struct criu_image *image)
+{
+	return criu_checkpoint_for(node, session, image, NULL, 0);
 }
 
 int criu_restore(const struct criu_node *node, int session, const struct criu_image *image)

@@ -57,6 +57,9 @@ struct criu_image {
 
 /* Pauses (and leaves it so), makes room as PROCESS_INFO says, and checkpoints. */
 int criu_checkpoint(const struct criu_node *node, int session, struct criu_image *image);
+/* For another kernel, which knows these records. */
+int criu_checkpoint_for(const struct criu_node *node, int session, struct criu_image *image,
+			const struct amdgpu_criu_record_info *records, __u32 num_records);
 int criu_restore(const struct criu_node *node, int session, const struct criu_image *image);
 struct amdgpu_criu_state criu_image_args(int session, const struct criu_image *image);
 void criu_image_free(struct criu_image *image);

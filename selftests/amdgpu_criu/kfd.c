@@ -170,6 +170,20 @@ int kfd_acquire_others(struct kfd *kfd)
 	return 0;
 }
 
+int kfd_open_other(const struct kfd *kfd, unsigned int index, struct kfd *other)
+{
+	int ret;
+
+	*other = *kfd;
+	ret = kfd_gpu_at(index, &other->gpu);
+	if (ret)
+		return ret;
+	other->drm_fd = kfd_render_open(&other->gpu);
+	if (other->drm_fd < 0)
+		return other->drm_fd;
+	return acquire_vm(kfd, other->drm_fd, other->gpu.gpu_id);
+}
+
 void kfd_close(struct kfd *kfd)
 {
 	if (kfd->drm_fd >= 0)
@@ -177,7 +191,7 @@ void kfd_close(struct kfd *kfd)
 	criu_node_close(&kfd->node);
 }
 
-static int map_on_gpu(struct kfd *kfd, const struct kfd_bo *bo)
+int kfd_bo_map(const struct kfd *kfd, const struct kfd_bo *bo)
 {
 	struct kfd_ioctl_map_memory_to_gpu_args args = {
 		.handle = bo->handle,
@@ -225,7 +239,7 @@ int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size)
 	if (!userptr && mmap(bo->at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 			     kfd->drm_fd, args.mmap_offset) == MAP_FAILED)
 		return -errno;
-	return map_on_gpu(kfd, bo);
+	return kfd_bo_map(kfd, bo);
 }
 
 int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo)
@@ -271,7 +285,7 @@ int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size)
 	if (ret)
 		return ret;
 	bo->handle = args.handle;
-	return map_on_gpu(kfd, bo);
+	return kfd_bo_map(kfd, bo);
 }
 
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id)
@@ -342,9 +356,12 @@ int kfd_doorbell_map(struct kfd *kfd, struct kfd_queue *queue)
 	return 0;
 }
 
-int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue)
+int kfd_sdma_create_as(struct kfd *kfd, struct kfd_queue *queue, __u32 type, __u32 engine)
 {
-	struct kfd_ioctl_create_queue_args args = { .queue_type = KFD_IOC_QUEUE_TYPE_SDMA };
+	struct kfd_ioctl_create_queue_args args = {
+		.queue_type = type,
+		.sdma_engine_id = engine,
+	};
 	int ret;
 
 	memset(queue, 0, sizeof(*queue));
@@ -353,6 +370,24 @@ int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue)
 		return ret;
 	queue->doorbell_offset = args.doorbell_offset;
 	return kfd_doorbell_map(kfd, queue);
+}
+
+int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue)
+{
+	return kfd_sdma_create_as(kfd, queue, KFD_IOC_QUEUE_TYPE_SDMA, 0);
+}
+
+int kfd_queue_update(struct kfd *kfd, const struct kfd_queue *queue, __u32 percent, __u32 priority)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = (uintptr_t)queue->ring.at,
+		.queue_id = queue->id,
+		.ring_size = RING_SIZE,
+		.queue_percentage = percent,
+		.queue_priority = priority,
+	};
+
+	return kfd_ioctl(kfd, AMDKFD_IOC_UPDATE_QUEUE, &args);
 }
 
 int kfd_queue_destroy(struct kfd *kfd, __u32 id)
@@ -376,13 +411,13 @@ void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value)
 	__atomic_store_n(queue->doorbell, queue->written, __ATOMIC_SEQ_CST);
 }
 
-int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)
+int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue)
 {
 	struct kfd_ioctl_create_queue_args args = { .queue_type = type };
 	struct kfd_bo eop, cwsr;
-	struct kfd_queue queue;
 	int ret = kfd_bo_alloc(kfd, &eop, KFD_VRAM, EOP_SIZE);
 
+	memset(queue, 0, sizeof(*queue));
 	if (!ret)
 		ret = kfd_bo_alloc(kfd, &cwsr, KFD_GTT, kfd->gpu.cwsr_area);
 	if (ret)
@@ -392,7 +427,18 @@ int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)
 	args.ctx_save_restore_address = (uintptr_t)cwsr.at;
 	args.ctx_save_restore_size = kfd->gpu.cwsr_size;
 	args.ctl_stack_size = kfd->gpu.ctl_stack_size;
-	ret = create_queue(kfd, &queue, &args);
+	ret = create_queue(kfd, queue, &args);
+	if (ret)
+		return ret;
+	queue->doorbell_offset = args.doorbell_offset;
+	return kfd_doorbell_map(kfd, queue);
+}
+
+int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)
+{
+	struct kfd_queue queue;
+	int ret = kfd_compute_make(kfd, type, &queue);
+
 	*id = queue.id;
 	return ret;
 }

@@ -44,6 +44,11 @@ int kfd_open(struct kfd *kfd);
 int kfd_open_with(struct kfd *kfd, int drm_fd);
 /* Acquires the VMs of all other GPUs too. */
 int kfd_acquire_others(struct kfd *kfd);
+/*
+ * The same process on GPU number @index, whose VM it acquires; -ENOENT if there is none. Only
+ * @other->drm_fd is to be closed.
+ */
+int kfd_open_other(const struct kfd *kfd, unsigned int index, struct kfd *other);
 void kfd_close(struct kfd *kfd);
 
 /* Mapped on the GPU and, at the same address, on the CPU. */
@@ -54,6 +59,8 @@ struct kfd_bo {
 };
 
 int kfd_bo_alloc(struct kfd *kfd, struct kfd_bo *bo, __u32 flags, size_t size);
+/* On another GPU, too. */
+int kfd_bo_map(const struct kfd *other, const struct kfd_bo *bo);
 int kfd_bo_free(struct kfd *kfd, struct kfd_bo *bo);
 /* A dma-buf descriptor. */
 int kfd_bo_export(struct kfd *kfd, const struct kfd_bo *bo);
@@ -76,12 +83,18 @@ struct kfd_queue {
 	__u64 written;
 };
 
+/* KFD_IOC_QUEUE_TYPE_SDMA_XGMI, and KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID with an @engine. */
+int kfd_sdma_create_as(struct kfd *kfd, struct kfd_queue *queue, __u32 type, __u32 engine);
 int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue);
 int kfd_doorbell_map(struct kfd *kfd, struct kfd_queue *queue);
 int kfd_queue_destroy(struct kfd *kfd, __u32 id);
+int kfd_queue_update(struct kfd *kfd, const struct kfd_queue *queue, __u32 percent,
+		     __u32 priority);
 /* The engine writes @value to @to, which is in a BO. */
 void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
-/* A compute queue, never used; its buffers stay allocated. */
+/* A compute queue, with its doorbell mapped; its buffers stay allocated. */
+int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue);
+/* One that is never used. */
 int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id);
 
 /* Is *at == value within that time? */

@@ -24,7 +24,7 @@ FIXTURE_SETUP(restore)
 	if (kfd_find_gpu(&gpu))
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, state_image_make(&self->saved));
-	ASSERT_EQ(0, state_target_open(&self->kfd, &self->saved));
+	ASSERT_EQ(0, carry_open(&self->saved.carry, &self->kfd));
 	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);
 }
@@ -32,13 +32,13 @@ FIXTURE_SETUP(restore)
 FIXTURE_TEARDOWN(restore)
 {
 	close(self->session);
-	kfd_close(&self->kfd);
+	carry_close(&self->saved.carry, &self->kfd);
 	state_image_free(&self->saved);
 }
 
 static int restore(FIXTURE_DATA(restore) *self)
 {
-	return criu_restore(&self->kfd.node, self->session, &self->saved.image);
+	return criu_restore(&self->kfd.node, self->session, &self->saved.carry.image);
 }
 
 static int resume(FIXTURE_DATA(restore) *self)
@@ -46,26 +46,12 @@ static int resume(FIXTURE_DATA(restore) *self)
 	return criu_resume(&self->kfd.node, self->session, 0);
 }
 
-/* What CRIU does between RESTORE and RESUME: memory and mappings, and what is in them. */
+/* What CRIU does between RESTORE and RESUME, and the doorbell. */
 static int map_and_fill(FIXTURE_DATA(restore) *self)
 {
-	struct criu_image *image = &self->saved.image;
-	__u32 i;
+	int ret = carry_fill(&self->saved.carry);
 
-	for (i = 0; i < image->num_bos; i++) {
-		const struct amdgpu_criu_bo *bo = &image->bos[i];
-		bool userptr = bo->flags & AMDGPU_CRIU_BO_USERPTR;
-		void *want = (void *)(uintptr_t)bo->va;
-		void *at = mmap(want, bo->size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE |
-				(userptr ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED),
-				userptr ? -1 : self->kfd.drm_fd,
-				userptr ? 0 : bo->new_mmap_offset);
-
-		if (at == MAP_FAILED)
-			return -errno;
-		memcpy(at, self->saved.contents[i], bo->size);
-	}
-	return kfd_doorbell_map(&self->kfd, &self->saved.state.sdma);
+	return ret ? ret : kfd_doorbell_map(&self->kfd, &self->saved.state.sdma);
 }
 
 static int restore_all(FIXTURE_DATA(restore) *self)
@@ -156,7 +142,7 @@ TEST_F(restore, handles_are_as_they_were)
 
 TEST_F(restore, a_checkpoint_of_the_restored_is_a_checkpoint_of_the_same)
 {
-	const struct criu_image *first = &self->saved.image;
+	const struct criu_image *first = &self->saved.carry.image;
 	struct criu_image second;
 	int session;
 	__u32 i;
@@ -187,8 +173,8 @@ TEST_F(restore, dmabuf_of_the_new_bo_is_under_the_old_id)
 	int fd;
 
 	ASSERT_EQ(0, restore_all(self));
-	for (i = 0; i < self->saved.image.num_bos; i++) {
-		bo = &self->saved.image.bos[i];
+	for (i = 0; i < self->saved.carry.image.num_bos; i++) {
+		bo = &self->saved.carry.image.bos[i];
 		if (bo->domain != AMDGPU_CRIU_DOMAIN_GTT)
 			continue;
 		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
@@ -301,7 +287,7 @@ TEST_F(restore, an_object_is_restored_once_in_a_session)
 		ASSERT_LE(0, child);
 		if (!child) {
 			close(go[1]);
-			if (state_target_open(&self->kfd, &self->saved))
+			if (carry_open(&self->saved.carry, &self->kfd))
 				_exit(255);
 			if (read(go[0], &byte, 1))
 				_exit(255);

@@ -3,7 +3,7 @@
 #ifndef AMDGPU_CRIU_TEST_STATE_H
 #define AMDGPU_CRIU_TEST_STATE_H
 
-#include "kfd.h"
+#include "carry.h"
 
 #define STATE_VRAM_SIZE 0x20000
 #define STATE_GTT_SIZE 0x8000
@@ -12,8 +12,7 @@
 #define STATE_BOS 9
 #define STATE_QUEUES 2
 #define STATE_EVENTS 3
-/* Where BOs are, in whatever process: nobody else maps anything there. */
-#define STATE_ADDRESS ((char *)0x200000000000)
+#define STATE_ADDRESS CARRY_ADDRESS
 
 /* Plain data with no pointer of its process: what is at an address is there again after. */
 struct state {
@@ -38,15 +37,10 @@ bool state_is_filled(const struct state *state, __u32 seed);
  */
 struct state_image {
 	struct state state;
-	struct criu_image image;
-	/* Copies of what is in the BOs, by index in the BO table; NULL if not in one. */
-	unsigned char *contents[STATE_BOS];
+	struct carry carry;
 };
 
 int state_image_make(struct state_image *saved);
 void state_image_free(struct state_image *saved);
-
-/* An open /dev/kfd and render node with nothing on them, and the image's devices led to them. */
-int state_target_open(struct kfd *kfd, struct state_image *saved);
 
 #endif /* AMDGPU_CRIU_TEST_STATE_H */

@@ -30,30 +30,30 @@ FIXTURE_SETUP(table)
 	if (kfd_find_gpu(&gpu))
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, state_image_make(&self->saved));
-	ASSERT_EQ(0, state_target_open(&self->kfd, &self->saved));
+	ASSERT_EQ(0, carry_open(&self->saved.carry, &self->kfd));
 	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);
-	ASSERT_GT(ROOM, self->saved.image.num_devices);
-	ASSERT_GT(ROOM, self->saved.image.num_bos);
+	ASSERT_GT(ROOM, self->saved.carry.image.num_devices);
+	ASSERT_GT(ROOM, self->saved.carry.image.num_bos);
 }
 
 static int restore_right(FIXTURE_DATA(table) *self)
 {
-	return criu_restore(&self->kfd.node, self->session, &self->saved.image);
+	return criu_restore(&self->kfd.node, self->session, &self->saved.carry.image);
 }
 
 FIXTURE_TEARDOWN(table)
 {
 	EXPECT_EQ(0, restore_right(self));
 	close(self->session);
-	kfd_close(&self->kfd);
+	carry_close(&self->saved.carry, &self->kfd);
 	state_image_free(&self->saved);
 }
 
 /* Makes the copies right again. */
 static void reset(FIXTURE_DATA(table) *self)
 {
-	const struct criu_image *image = &self->saved.image;
+	const struct criu_image *image = &self->saved.carry.image;
 	__u32 i;
 
 	self->args = criu_image_args(self->session, image);
@@ -98,8 +98,8 @@ TEST_F(table, bo_that_differs_from_the_blob_is_EBADMSG)
 TEST_F(table, bos_in_another_order_are_EBADMSG)
 {
 	reset(self);
-	self->bos[0] = self->saved.image.bos[1];
-	self->bos[1] = self->saved.image.bos[0];
+	self->bos[0] = self->saved.carry.image.bos[1];
+	self->bos[1] = self->saved.carry.image.bos[0];
 	EXPECT_EQ(-EBADMSG, restore(self));
 }
 

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef uint32_t u32;
+typedef uint64_t u64;
+
 #ifdef __cplusplus
 #define SHIM_C_BEGIN extern "C" {
 #define SHIM_C_END }

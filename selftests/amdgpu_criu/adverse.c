@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Callers that die, that come all at once, and that do other things meanwhile. */
+#include "kselftest_harness.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "state.h"
+
+#define SOON 5000
+#define KILLS 60
+#define THREADS 4
+
+FIXTURE(adverse) {
+	struct state_image saved;
+	struct kfd kfd;
+	int session;
+	/* Microseconds of a child's RESTORE, in memory that it shares. */
+	long long *lasted;
+};
+
+FIXTURE_SETUP(adverse)
+{
+	struct kfd_gpu gpu;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	self->kfd.node.fd = -1;
+	self->kfd.drm_fd = -1;
+	self->session = -1;
+	self->lasted = mmap(NULL, sizeof(*self->lasted), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->lasted);
+	ASSERT_EQ(0, state_image_make(&self->saved));
+}
+
+FIXTURE_TEARDOWN(adverse)
+{
+	close(self->session);
+	carry_close(&self->saved.carry, &self->kfd);
+	state_image_free(&self->saved);
+}
+
+static int open_target(FIXTURE_DATA(adverse) *self)
+{
+	int ret = carry_open(&self->saved.carry, &self->kfd);
+
+	if (ret)
+		return ret;
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	return self->session < 0 ? self->session : 0;
+}
+
+static bool runs(FIXTURE_DATA(adverse) *self, __u32 value)
+{
+	__u32 *word = self->saved.state.gtt.at;
+
+	kfd_sdma_write(&self->saved.state.sdma, word, value);
+	return kfd_becomes(word, value, SOON);
+}
+
+static int restore_and_run(FIXTURE_DATA(adverse) *self)
+{
+	int ret = open_target(self);
+
+	if (!ret)
+		ret = carry_restore(&self->saved.carry, &self->kfd, self->session);
+	if (!ret)
+		ret = kfd_doorbell_map(&self->kfd, &self->saved.state.sdma);
+	return ret ? ret : runs(self, 1) ? 0 : -ETIME;
+}
+
+/* Bytes of all GPUs' VRAM that are in use, as KFD accounts for them, and its processes. */
+static unsigned long in_use(void)
+{
+	unsigned long used = 0, all = 0;
+	char line[128];
+	FILE *file = popen("cat /sys/class/drm/renderD*/device/mem_info_vram_used; "
+			   "ls /sys/class/kfd/kfd/proc | wc -l", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%lu", &used) == 1)
+			all += used;
+	if (file)
+		pclose(file);
+	return all;
+}
+
+/* KFD ends a process in a worker, after it is gone. */
+static bool becomes_unused(unsigned long before)
+{
+	for (int i = 0; i < 50; i++) {
+		if (in_use() <= before)
+			return true;
+		usleep(100000);
+	}
+	return false;
+}
+
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000LL + time.tv_nsec / 1000;
+}
+
+/* A child that restores as soon as it has said so, in a session of its own or the one given. */
+static pid_t start_restoring(FIXTURE_DATA(adverse) *self, int session, int *ready)
+{
+	long long start;
+	int pipes[2];
+	pid_t child;
+	char byte = 0;
+	int ret;
+
+	if (pipe(pipes))
+		return -1;
+	child = fork();
+	if (!child) {
+		if (open_target(self) || write(pipes[1], &byte, 1) != 1)
+			_exit(255);
+		start = now();
+		ret = criu_restore(&self->kfd.node, session < 0 ? self->session : session,
+				   &self->saved.carry.image);
+		*self->lasted = now() - start;
+		_exit(-ret);
+	}
+	close(pipes[1]);
+	*ready = read(pipes[0], &byte, 1);
+	close(pipes[0]);
+	return child;
+}
+
+/* At whatever point it is: before, in the middle, after. */
+TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing, 400)
+{
+	unsigned long before = in_use();
+	int status, ready, killed = 0, done = 0;
+	long long whole;
+	pid_t child;
+
+	/* How long it takes: the second time, when all code is in memory. */
+	for (int round = 0; round < 2; round++) {
+		child = start_restoring(self, -1, &ready);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_EQ(0, status);
+	}
+	whole = *self->lasted;
+	srand(1);
+	for (int round = 0; round < KILLS; round++) {
+		child = start_restoring(self, -1, &ready);
+		ASSERT_EQ(1, ready);
+		usleep(rand() % whole);
+		ASSERT_EQ(0, kill(child, SIGKILL));
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		killed += WIFSIGNALED(status);
+		done += WIFEXITED(status) && !WEXITSTATUS(status);
+	}
+	TH_LOG("%lld us; %d killed, %d were done before", whole, killed, done);
+	EXPECT_EQ(KILLS, killed + done);
+	EXPECT_LT(KILLS / 6, killed);
+	EXPECT_TRUE(becomes_unused(before)) {
+		TH_LOG("in use %lu, before %lu", in_use(), before);
+	}
+	EXPECT_EQ(0, restore_and_run(self));
+}
+
+/* Objects that a killed caller had claimed must not be waited for. */
+TEST_F_TIMEOUT(adverse, a_session_outlives_callers_killed_in_it, 300)
+{
+	struct criu_node node;
+	int session, ready, status;
+	pid_t child;
+
+	srand(2);
+	ASSERT_EQ(0, criu_node_open(&node, CRIU_NODE_KFD));
+	for (int round = 0; round < 10; round++) {
+		session = criu_session(&node, AMDGPU_CRIU_SESSION_RESTORE);
+		ASSERT_LE(0, session);
+		child = start_restoring(self, session, &ready);
+		ASSERT_EQ(1, ready);
+		usleep(rand() % 30000);
+		kill(child, SIGKILL);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		/* Done by the first, and then not its own any more; or not done, and then done. */
+		child = start_restoring(self, session, &ready);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_TRUE(WIFEXITED(status));
+		EXPECT_TRUE(!WEXITSTATUS(status) || WEXITSTATUS(status) == EOPNOTSUPP ||
+			    WEXITSTATUS(status) == EBADMSG) {
+			TH_LOG("%s", strerror(WEXITSTATUS(status)));
+		}
+		close(session);
+	}
+	criu_node_close(&node);
+}
+
+/* Many threads of one process. */
+struct thread {
+	pthread_t id;
+	FIXTURE_DATA(adverse) *self;
+	const struct criu_image *image;
+	unsigned int seed;
+	int ret;
+};
+
+static atomic_bool go, stop;
+
+static void *restore_thread(void *data)
+{
+	struct thread *thread = data;
+
+	while (!go)
+		;
+	thread->ret = criu_restore(&thread->self->kfd.node, thread->self->session, thread->image);
+	return NULL;
+}
+
+TEST_F(adverse, of_threads_that_restore_at_once_one_does)
+{
+	struct thread threads[THREADS];
+	int done = 0, i;
+
+	ASSERT_EQ(0, open_target(self));
+	go = false;
+	for (i = 0; i < THREADS; i++) {
+		threads[i] = (struct thread) {
+			.self = self, .image = &self->saved.carry.image,
+		};
+		ASSERT_EQ(0, pthread_create(&threads[i].id, NULL, restore_thread, &threads[i]));
+	}
+	go = true;
+	for (i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(threads[i].id, NULL));
+		done += !threads[i].ret;
+		EXPECT_TRUE(!threads[i].ret || threads[i].ret == -EBADFD) {
+			TH_LOG("%s", strerror(-threads[i].ret));
+		}
+	}
+	EXPECT_EQ(1, done);
+	ASSERT_EQ(0, carry_fill(&self->saved.carry));
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->saved.state.sdma));
+	ASSERT_EQ(0, criu_resume(&self->kfd.node, self->session, 0));
+	EXPECT_TRUE(runs(self, 3));
+}
+
+/* One that changes what is restored into, all the while. */
+static void *meddle_thread(void *data)
+{
+	struct thread *thread = data;
+	__u32 event;
+
+	/* The first event makes the page of events, and with that the process is no new one. */
+	usleep(thread->seed * 1000);
+	while (!stop) {
+		struct kfd_ioctl_destroy_event_args destroy = {};
+		void *at;
+
+		if (!kfd_event_create(&thread->self->kfd, false, &event)) {
+			destroy.event_id = event;
+			ioctl(thread->self->kfd.node.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy);
+		}
+		/* The page of events: it may be there, or not. */
+		at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+			  thread->self->kfd.node.fd, 2ULL << 62);
+		if (at != MAP_FAILED)
+			munmap(at, 4096);
+	}
+	return NULL;
+}
+
+/* Each in a process of its own; nothing is asked of them but that the kernel lives. */
+TEST_F_TIMEOUT(adverse, a_restore_while_other_threads_meddle_does_no_harm, 300)
+{
+	int restored = 0, refused = 0, status;
+
+	for (int round = 0; round < 20; round++) {
+		pid_t child = fork();
+
+		ASSERT_LE(0, child);
+		if (!child) {
+			struct thread thread = { .self = self, .seed = round };
+			int ret;
+
+			if (open_target(self))
+				_exit(255);
+			stop = false;
+			pthread_create(&thread.id, NULL, meddle_thread, &thread);
+			ret = criu_restore(&self->kfd.node, self->session,
+					   &self->saved.carry.image);
+			stop = true;
+			pthread_join(thread.id, NULL);
+			_exit(-ret);
+		}
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_TRUE(WIFEXITED(status));
+		EXPECT_NE(255, WEXITSTATUS(status));
+		restored += !WEXITSTATUS(status);
+		refused += !!WEXITSTATUS(status);
+	}
+	TH_LOG("%d restored, %d refused", restored, refused);
+	EXPECT_EQ(0, restore_and_run(self));
+}
+
+/* Threads that pause, checkpoint and unpause one process, each in a session of its own. */
+static void *checkpoint_thread(void *data)
+{
+	struct thread *thread = data;
+	const struct criu_node *node = &thread->self->kfd.node;
+	int session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	struct criu_image image;
+	int ret;
+
+	thread->ret = session < 0 ? session : 0;
+	for (int i = 0; !thread->ret && i < 30; i++) {
+		ret = criu_checkpoint(node, session, &image);
+		if (ret && ret != -EBUSY)
+			thread->ret = ret;
+		criu_image_free(&image);
+		ret = criu_unpause(node, session);
+		if (ret && ret != -EBADFD)
+			thread->ret = ret;
+	}
+	close(session);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(adverse, threads_that_checkpoint_at_once_get_in_nobodys_way, 300)
+{
+	struct thread threads[THREADS];
+
+	ASSERT_EQ(0, restore_and_run(self));
+	for (int i = 0; i < THREADS; i++) {
+		threads[i] = (struct thread) { .self = self };
+		ASSERT_EQ(0, pthread_create(&threads[i].id, NULL, checkpoint_thread, &threads[i]));
+	}
+	for (int i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(threads[i].id, NULL));
+		EXPECT_EQ(0, threads[i].ret) {
+			TH_LOG("%s", strerror(-threads[i].ret));
+		}
+	}
+	EXPECT_TRUE(runs(self, 9));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * 100,000 changes to blobs of real processes, with a right checksum. What becomes of each is up to
+ * the kernel; that it does no harm is not: it is refused and nothing is left, or it is taken and
+ * goes with its process.
+ *
+ * So that each costs one ioctl, the GPU's file is one whose VM another process has. A blob that is
+ * found good then fails in the first step of applying it, with an errno that no check gives. Some of
+ * those are applied for good afterwards.
+ */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+
+#include "mutations.h"
+#include "state.h"
+
+#define TOTAL 100000
+/* How many of the ones found good are applied, each in a process of its own. */
+#define APPLIED 150
+#define WORKERS 2
+/* Errno of AMDKFD_IOC_ACQUIRE_VM for a VM that is in use: the blob was found good. */
+#define FOUND_GOOD EINVAL
+
+/* In memory that all processes share. */
+struct tally {
+	unsigned long refused, good;
+	int by_errno[256];
+	/* Of the ones found good. */
+	unsigned long good_at[8192];
+	unsigned long failed_at;
+	const char *failed;
+};
+
+FIXTURE(mutation) {
+	struct carry carry;
+	struct kfd kfd;
+	struct kfd_bo fence;
+	struct mutations all;
+	struct blob blob;
+	struct tally *tallies;
+	/* Keeps a VM of its own, that of taken_fd. */
+	pid_t owner;
+	int owner_quit, taken_fd;
+};
+
+FIXTURE_VARIANT(mutation) {
+	int (*make)(struct kfd *kfd, struct carry *carry);
+	unsigned long first, num;
+};
+
+/* Their page is a BO: 4096 slots would be most of the blob. */
+static int make_events(struct kfd *kfd, struct state *state)
+{
+	static const __u32 types[] = { KFD_IOC_EVENT_SIGNAL, KFD_IOC_EVENT_MEMORY };
+	int ret = kfd_bo_alloc(kfd, &state->gtt, KFD_GTT, STATE_GTT_SIZE);
+
+	for (int i = 0; !ret && i < 2; i++) {
+		struct kfd_ioctl_create_event_args args = {
+			.event_type = types[i],
+			.event_page_offset = i ? 0 : state->gtt.handle,
+		};
+
+		ret = ioctl(kfd->node.fd, AMDKFD_IOC_CREATE_EVENT, &args) ? -errno : 0;
+	}
+	return ret;
+}
+
+/* Small, so that most of them are of this one: no control stack. */
+static int make_small(struct kfd *kfd, struct carry *carry)
+{
+	struct state *state = (struct state *)carry->notes;
+	int ret = kfd_bo_alloc(kfd, &state->vram, KFD_VRAM, STATE_VRAM_SIZE);
+
+	if (!ret)
+		ret = kfd_bo_alloc(kfd, &state->userptr, KFD_USERPTR, STATE_USERPTR_SIZE);
+	if (!ret)
+		ret = make_events(kfd, state);
+	return ret ? ret : kfd_sdma_create(kfd, &state->sdma);
+}
+
+#define SVM_SIZE 0x10000
+
+/* Not an error if this kernel has none. */
+static int make_svm(struct kfd *kfd, struct carry *carry)
+{
+	struct {
+		struct kfd_ioctl_svm_args args;
+		struct kfd_ioctl_svm_attribute attrs[1];
+	} svm = {
+		.args = { .size = SVM_SIZE, .op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = 1 },
+		.attrs = { { KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id } },
+	};
+	void *at = mmap(CARRY_ADDRESS + 0x80000000, SVM_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	svm.args.start_addr = (uintptr_t)at;
+	if (!ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm))
+		carry->areas[0] = (struct carry_area) { .at = at, .size = SVM_SIZE };
+	return 0;
+}
+
+static int make_all(struct kfd *kfd, struct carry *carry)
+{
+	struct state *state = (struct state *)carry->notes;
+	int ret = make_small(kfd, carry);
+
+	if (!ret)
+		ret = kfd_compute_create(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, &state->compute);
+	return ret ? ret : make_svm(kfd, carry);
+}
+
+FIXTURE_VARIANT_ADD(mutation, small) {
+	.make = make_small, .num = TOTAL - 20000,
+};
+
+FIXTURE_VARIANT_ADD(mutation, all) {
+	.make = make_all, .num = 20000,
+};
+
+/* A process that has the VM of a file, for as long as the test runs. */
+static int own_vm(FIXTURE_DATA(mutation) *self, const struct kfd_gpu *gpu)
+{
+	int ready[2], quit[2];
+	struct kfd kfd;
+	char byte;
+
+	self->taken_fd = kfd_render_open(gpu);
+	if (self->taken_fd < 0 || pipe2(ready, O_CLOEXEC) || pipe2(quit, O_CLOEXEC))
+		return -errno;
+	self->owner = fork();
+	if (!self->owner) {
+		close(quit[1]);
+		if (!kfd_open_with(&kfd, self->taken_fd) && write(ready[1], "x", 1) == 1)
+			while (read(quit[0], &byte, 1) < 0)
+				;
+		_exit(0);
+	}
+	close(ready[1]);
+	close(quit[0]);
+	self->owner_quit = quit[1];
+	if (self->owner < 0 || read(ready[0], &byte, 1) != 1)
+		return -ECHILD;
+	close(ready[0]);
+	return 0;
+}
+
+FIXTURE_SETUP(mutation)
+{
+	const struct carry_maker maker = { .make = variant->make };
+	struct kfd_gpu gpu;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, carry_make(&self->carry, &maker));
+	ASSERT_EQ(0, own_vm(self, &gpu));
+	ASSERT_TRUE(mutations_init(&self->all, self->carry.image.blob,
+				   self->carry.image.blob_size));
+	/* Any record may be there twice. */
+	self->blob.data = malloc(2 * self->carry.image.blob_size + BLOB_SPARE);
+	ASSERT_NE(NULL, self->blob.data);
+	self->tallies = mmap(NULL, WORKERS * sizeof(*self->tallies), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->tallies);
+}
+
+FIXTURE_TEARDOWN(mutation)
+{
+	close(self->owner_quit);
+	waitpid(self->owner, NULL, 0);
+	close(self->taken_fd);
+	blob_free(&self->blob);
+	mutations_free(&self->all);
+	carry_free(&self->carry);
+}
+
+static int restore_mutation(FIXTURE_DATA(mutation) *self, int session, unsigned long number)
+{
+	struct amdgpu_criu_state args = criu_image_args(session, &self->carry.image);
+
+	mutations_make(&self->all, &self->blob, number);
+	args.blob = (uintptr_t)self->blob.data;
+	args.blob_size = self->blob.size;
+	return criu_op(&self->kfd.node, RESTORE, &args);
+}
+
+/* How many objects and clients a session has: must be none. */
+static bool session_is_empty(int session)
+{
+	char path[64], text[512];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", session);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length < 0)
+		return false;
+	text[length] = 0;
+	return strstr(text, "criu-session-objects:\t0\n") &&
+	       strstr(text, "criu-session-clients:\t0\n");
+}
+
+static int lowest_free_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+/* One more answer: NULL, or why it is none that may be given. */
+static const char *count(struct tally *tally, int ret, unsigned long number)
+{
+	if (!ret)
+		return "restored onto a VM of another process";
+	tally->by_errno[-ret & 0xff]++;
+	switch (-ret) {
+	case FOUND_GOOD:
+		if (tally->good < ARRAY_SIZE(tally->good_at))
+			tally->good_at[tally->good] = number;
+		tally->good++;
+		return NULL;
+	case EBADMSG:
+	case EOPNOTSUPP:
+	case ENODEV:
+		tally->refused++;
+		return NULL;
+	case EBADFD:
+		return "the one before has left something";
+	}
+	return strerror(-ret);
+}
+
+/* Every WORKERS-th number, in this process and one session. */
+static void work(FIXTURE_DATA(mutation) *self, unsigned long first, unsigned long num)
+{
+	struct tally *tally = &self->tallies[first];
+	const char *failed = NULL;
+	unsigned long number = 0;
+	int session, free_fd;
+
+	if (carry_open(&self->carry, &self->kfd)) {
+		tally->failed = "cannot open the nodes";
+		return;
+	}
+	for (__u32 i = 0; i < self->carry.image.num_devices; i++)
+		if (self->carry.has_vm[i])
+			dup2(self->taken_fd, self->carry.image.devices[i].drm_fd);
+	session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	free_fd = lowest_free_fd();
+	for (number = first; !failed && number < num; number += WORKERS) {
+		failed = count(tally, restore_mutation(self, session, number), number);
+		if (!failed && number % 1024 < WORKERS && !session_is_empty(session))
+			failed = "the session has something";
+	}
+	if (!failed && free_fd != lowest_free_fd())
+		failed = "a descriptor is left";
+	tally->failed = failed;
+	tally->failed_at = number - WORKERS;
+}
+
+/* After all of them the process is as new: the right blob is restored there, and runs. */
+static int restore_right(FIXTURE_DATA(mutation) *self)
+{
+	struct state *state = (struct state *)self->carry.notes;
+	int session;
+	int ret = carry_open(&self->carry, &self->kfd);
+
+	if (ret)
+		return ret;
+	session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ret = carry_restore(&self->carry, &self->kfd, session);
+	if (!ret)
+		ret = kfd_doorbell_map(&self->kfd, &state->sdma);
+	if (ret)
+		return ret;
+	kfd_sdma_write(&state->sdma, state->vram.at, 0x5a5a);
+	return kfd_becomes(state->vram.at, 0x5a5a, 10000) ? 0 : -ETIME;
+}
+
+/* 0 to 254: what RESTORE gave, 0 for success. */
+static int apply(FIXTURE_DATA(mutation) *self, unsigned long number)
+{
+	int status, session;
+	pid_t child = fork();
+
+	if (!child) {
+		if (carry_open(&self->carry, &self->kfd))
+			_exit(255);
+		session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+		_exit(-restore_mutation(self, session, number));
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return 255;
+	return WEXITSTATUS(status);
+}
+
+TEST_F_TIMEOUT(mutation, of_a_real_blob_does_no_harm, 900)
+{
+	unsigned long refused = 0, good = 0, taken = 0, failed = 0;
+	int status, i, j;
+	pid_t pids[WORKERS];
+
+	ASSERT_LT(self->all.in_order, variant->num);
+	for (i = 0; i < WORKERS; i++) {
+		pids[i] = fork();
+		ASSERT_LE(0, pids[i]);
+		if (!pids[i]) {
+			work(self, i, variant->num);
+			/* In the process that has taken them all. */
+			if (!self->tallies[i].failed && i == 0) {
+				carry_close(&self->carry, &self->kfd);
+				self->tallies[i].failed = restore_right(self) ?
+							  "the right blob is refused" : NULL;
+			}
+			_exit(0);
+		}
+	}
+	for (i = 0; i < WORKERS; i++) {
+		const struct tally *tally = &self->tallies[i];
+
+		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+		EXPECT_TRUE(WIFEXITED(status));
+		EXPECT_EQ(NULL, tally->failed) {
+			TH_LOG("mutation %lu: %s", tally->failed_at, tally->failed);
+		}
+		refused += tally->refused;
+		good += tally->good;
+		for (j = 0; j < 256; j++)
+			if (i && (tally->by_errno[j] + self->tallies[0].by_errno[j]))
+				TH_LOG("%s: %d", strerror(j),
+				       tally->by_errno[j] + self->tallies[0].by_errno[j]);
+	}
+	EXPECT_EQ(variant->num, refused + good);
+	/* Both kinds, or nothing has been tested. */
+	EXPECT_LT(variant->num / 4, refused);
+	EXPECT_LT(variant->num / 100, good);
+	/* From all over them, but none of the right blob's own copies. */
+	for (i = 0; i < APPLIED / 2; i++) {
+		const struct tally *tally = &self->tallies[i % WORKERS];
+		unsigned long many = tally->good < ARRAY_SIZE(tally->good_at) ?
+				     tally->good : ARRAY_SIZE(tally->good_at);
+		int ret = apply(self, tally->good_at[i * many / (APPLIED / 2)]);
+
+		EXPECT_NE(255, ret);
+		EXPECT_NE(EBADFD, ret);
+		taken += !ret;
+		failed += !!ret;
+	}
+	TH_LOG("%lu refused, %lu found good; of %d applied %lu were taken, %lu failed and undone",
+	       refused, good, APPLIED / 2, taken, failed);
+	EXPECT_LT(0, taken);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RESTORE and the fields of records: each row makes one field wrong in a blob that is right in every
+ * other, and says which errno that gives. The right blob is taken afterwards, in the same process.
+ */
+#include "kselftest_harness.h"
+
+#include "blob_edit.h"
+#include "carry.h"
+#include "state.h"
+
+#define SVM_SIZE 0x20000
+
+/* Offsets of fields, as kfd_criu_records.h has them; bytes. */
+enum process { PROCESS_FLAGS = 0, PROCESS_PAD = 4, PROCESS_R_DEBUG = 8 };
+
+enum device {
+	DEVICE_GPU_ID = 0, DEVICE_FLAGS = 4, DEVICE_GC_VERSION = 8, DEVICE_SDMA_VERSION = 12,
+	DEVICE_MEC_FW = 16, DEVICE_MEC2_FW = 20, DEVICE_SDMA_FW = 24, DEVICE_NUM_XCC = 28,
+	DEVICE_SIMDS = 32, DEVICE_ARRAYS = 36, DEVICE_CWSR = 40, DEVICE_CTL_STACK = 44,
+	DEVICE_DEBUG_MEMORY = 48, DEVICE_SDMA_ENGINES = 52, DEVICE_XGMI_ENGINES = 56,
+	DEVICE_SDMA_QUEUES = 60, DEVICE_LDS_BASE = 64, DEVICE_LDS_LIMIT = 72,
+	DEVICE_SCRATCH_BASE = 80, DEVICE_SCRATCH_LIMIT = 88, DEVICE_GPUVM_BASE = 96,
+	DEVICE_GPUVM_LIMIT = 104,
+};
+
+enum bo {
+	BO_OBJECT_ID = 0, BO_SIZE = 8, BO_VA = 16, BO_USER_ADDR = 24, BO_GPU_ID = 40,
+	BO_HANDLE = 44, BO_ALLOC_FLAGS = 48, BO_TABLE_FLAGS = 52, BO_DOMAIN = 56,
+	BO_NUM_MAPPED = 60, BO_MAPPED = 64,
+};
+
+enum page { PAGE_HANDLE = 0, PAGE_MAPPED = 8, PAGE_SLOTS = 16, PAGE_PAD = 20 };
+enum event { EVENT_ID = 0, EVENT_TYPE = 4, EVENT_FLAGS = 8, EVENT_PAD = 12, EVENT_AGE = 16 };
+
+enum queue {
+	QUEUE_GPU_ID = 0, QUEUE_ID = 4, QUEUE_TYPE = 8, QUEUE_FLAGS = 12, QUEUE_RING = 16,
+	QUEUE_RING_SIZE = 24, QUEUE_METADATA = 32, QUEUE_READ = 40, QUEUE_WRITE = 48,
+	QUEUE_EOP = 56, QUEUE_CTX = 64, QUEUE_EOP_SIZE = 72, QUEUE_CTX_SIZE = 76,
+	QUEUE_CTL_STACK = 80, QUEUE_PERCENT = 84, QUEUE_PRIORITY = 88, QUEUE_XCC = 92,
+	QUEUE_DOORBELL_ID = 96, QUEUE_DOORBELL = 100, QUEUE_SDMA_ID = 104, QUEUE_MQD_SIZE = 108,
+	QUEUE_STACK_SIZE = 112, QUEUE_PAD = 116, QUEUE_MQD = 120,
+};
+
+enum svm { SVM_START = 0, SVM_SIZE_FIELD = 8, SVM_NUM = 16, SVM_PAD = 20, SVM_ATTR = 24 };
+
+enum how { SET, ADD, OR, COPY };
+
+struct row {
+	const char *name;
+	int offset, size;
+	enum how how;
+	/* COPY: number of the record of the same type that the value is of. */
+	__u64 value;
+	int errno_expected;
+};
+
+FIXTURE(records) {
+	struct carry carry;
+	struct blob blob;
+	struct kfd kfd;
+	int session;
+};
+
+static int make_with_svm(struct kfd *kfd, struct carry *carry)
+{
+	struct {
+		struct kfd_ioctl_svm_args args;
+		struct kfd_ioctl_svm_attribute attrs[2];
+	} svm = {
+		.args = { .size = SVM_SIZE, .op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = 2 },
+		.attrs = {
+			{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
+			{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 4 },
+		},
+	};
+	void *at = mmap(CARRY_ADDRESS + 0x80000000, 2 * SVM_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	int ret = state_make(kfd, (struct state *)carry->notes);
+
+	/* Two that are no neighbours; a kernel without SVM refuses them, and has no tests of them. */
+	svm.args.start_addr = (uintptr_t)at;
+	if (!ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm)) {
+		svm.args.start_addr += SVM_SIZE;
+		svm.attrs[1].value = 6;
+		ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm);
+		carry->areas[0] = (struct carry_area) { .at = at, .size = 2 * SVM_SIZE };
+	}
+	return ret;
+}
+
+FIXTURE_SETUP(records)
+{
+	const struct carry_maker maker = { .make = make_with_svm };
+	struct kfd_gpu gpu;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, carry_make(&self->carry, &maker));
+	ASSERT_EQ(0, carry_open(&self->carry, &self->kfd));
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	ASSERT_TRUE(blob_copy(&self->blob, self->carry.image.blob, self->carry.image.blob_size));
+}
+
+FIXTURE_TEARDOWN(records)
+{
+	EXPECT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
+	blob_free(&self->blob);
+	close(self->session);
+	carry_close(&self->carry, &self->kfd);
+	carry_free(&self->carry);
+}
+
+static __u64 value_of(struct blob *blob, __u16 type, const struct row *row, size_t at)
+{
+	unsigned char *field = (unsigned char *)blob_payload(blob, at) + row->offset;
+	__u64 value = 0;
+
+	memcpy(&value, field, row->size);
+	switch (row->how) {
+	case SET: return row->value;
+	case ADD: return value + row->value;
+	case OR: return value | row->value;
+	case COPY: break;
+	}
+	value = 0;
+	memcpy(&value, (unsigned char *)blob_payload(blob, blob_find(blob, type, row->value)) +
+	       row->offset, row->size);
+	return value;
+}
+
+/* One row on record @index of a type; then the blob is the right one again. */
+static int restore_with(FIXTURE_DATA(records) *self, __u16 type, unsigned int index,
+			const struct row *row)
+{
+	struct amdgpu_criu_state args = criu_image_args(self->session, &self->carry.image);
+	size_t at = blob_find(&self->blob, type, index);
+	__u64 value;
+	int ret;
+
+	if (!at)
+		return -ENOKEY;
+	value = value_of(&self->blob, type, row, at);
+	memcpy((unsigned char *)blob_payload(&self->blob, at) + row->offset, &value, row->size);
+	blob_repair(&self->blob);
+	args.blob = (uintptr_t)self->blob.data;
+	ret = criu_op(&self->kfd.node, RESTORE, &args);
+	memcpy(self->blob.data, self->carry.image.blob, self->blob.size);
+	return ret;
+}
+
+#define EXPECT_ROWS(type, index, rows) \
+	do { \
+		for (size_t row = 0; row < ARRAY_SIZE(rows); row++) { \
+			EXPECT_EQ(-(rows)[row].errno_expected, \
+				  restore_with(self, (type), (index), &(rows)[row])) { \
+				TH_LOG("%s", (rows)[row].name); \
+			} \
+		} \
+	} while (0)
+
+TEST_F(records, process)
+{
+	static const struct row rows[] = {
+		{ "unknown flag", PROCESS_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
+		{ "pad", PROCESS_PAD, 4, SET, 1, EOPNOTSUPP },
+		{ "debug state without runtime-enable", PROCESS_R_DEBUG, 8, SET, 0x1000, EBADMSG },
+		{ "TTMPs without runtime-enable", PROCESS_FLAGS, 4, OR, 4, EBADMSG },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
+}
+
+/* A GPU that is not as the one was; the log names the property, and both values. */
+TEST_F(records, device_that_does_not_fit_is_ENODEV)
+{
+	static const struct row rows[] = {
+		{ "graphics IP version", DEVICE_GC_VERSION, 4, ADD, 1, ENODEV },
+		{ "SDMA IP version", DEVICE_SDMA_VERSION, 4, ADD, 1, ENODEV },
+		{ "newer MEC firmware", DEVICE_MEC_FW, 4, ADD, 1, ENODEV },
+		{ "newer MEC2 firmware", DEVICE_MEC2_FW, 4, ADD, 1, ENODEV },
+		{ "newer SDMA firmware", DEVICE_SDMA_FW, 4, ADD, 1, ENODEV },
+		{ "number of XCCs", DEVICE_NUM_XCC, 4, ADD, 1, ENODEV },
+		{ "number of SIMDs", DEVICE_SIMDS, 4, ADD, 4, ENODEV },
+		{ "number of arrays", DEVICE_ARRAYS, 4, ADD, 1, ENODEV },
+		{ "wave-save size", DEVICE_CWSR, 4, ADD, 0x1000, ENODEV },
+		{ "control stack size", DEVICE_CTL_STACK, 4, ADD, 0x1000, ENODEV },
+		{ "debug memory size", DEVICE_DEBUG_MEMORY, 4, ADD, 64, ENODEV },
+		{ "number of SDMA engines", DEVICE_SDMA_ENGINES, 4, ADD, 1, ENODEV },
+		{ "number of XGMI engines", DEVICE_XGMI_ENGINES, 4, ADD, 1, ENODEV },
+		{ "number of SDMA queues", DEVICE_SDMA_QUEUES, 4, ADD, 1, ENODEV },
+		{ "LDS base", DEVICE_LDS_BASE, 8, ADD, 0x1000, ENODEV },
+		{ "LDS limit", DEVICE_LDS_LIMIT, 8, ADD, 0x1000, ENODEV },
+		{ "scratch base", DEVICE_SCRATCH_BASE, 8, ADD, 0x1000, ENODEV },
+		{ "scratch limit", DEVICE_SCRATCH_LIMIT, 8, ADD, 0x1000, ENODEV },
+		{ "GPUVM base", DEVICE_GPUVM_BASE, 8, ADD, 0x1000, ENODEV },
+		{ "GPUVM limit", DEVICE_GPUVM_LIMIT, 8, ADD, 0x1000, ENODEV },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_DEVICE, 0, rows);
+}
+
+TEST_F(records, device)
+{
+	static const struct row rows[] = {
+		{ "unknown flag", DEVICE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
+		{ "no id", DEVICE_GPU_ID, 4, SET, 0, EBADMSG },
+		{ "id that no GPU has", DEVICE_GPU_ID, 4, SET, 0x10000, EBADMSG },
+		{ "no VM, but a file", DEVICE_FLAGS, 4, SET, 0, EBADMSG },
+		{ "no doorbells, but queues", DEVICE_FLAGS, 4, SET, 1, EBADMSG },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_DEVICE, 0, rows);
+}
+
+TEST_F(records, bo)
+{
+	static const struct row rows[] = {
+		{ "no object", BO_OBJECT_ID, 8, SET, 0, EBADMSG },
+		{ "object twice", BO_OBJECT_ID, 8, COPY, 1, EBADMSG },
+		{ "handle twice", BO_HANDLE, 4, COPY, 1, EBADMSG },
+		{ "handle out of range", BO_HANDLE, 4, SET, 0x80000000, EBADMSG },
+		{ "GPU that is none", BO_GPU_ID, 4, SET, 1, EBADMSG },
+		{ "no size", BO_SIZE, 8, SET, 0, EBADMSG },
+		{ "size of half a page", BO_SIZE, 8, ADD, 0x800, EBADMSG },
+		{ "size of 2^63", BO_SIZE, 8, SET, 1ULL << 63, EBADMSG },
+		{ "address in a page", BO_VA, 8, ADD, 8, EBADMSG },
+		{ "address out of range", BO_VA, 8, SET, 1ULL << 58, EBADMSG },
+		{ "address of another", BO_VA, 8, COPY, 1, EBADMSG },
+		{ "mapped without an address", BO_VA, 8, SET, 0, EBADMSG },
+		{ "user address of no userptr", BO_USER_ADDR, 8, SET, 0x1000, EBADMSG },
+		{ "two kinds", BO_ALLOC_FLAGS, 4, OR, 3, EBADMSG },
+		{ "no kind", BO_ALLOC_FLAGS, 4, SET, 0, EBADMSG },
+		{ "unknown attribute", BO_ALLOC_FLAGS, 4, OR, 1 << 16, EOPNOTSUPP },
+		{ "domain of another kind", BO_DOMAIN, 4, ADD, 1, EBADMSG },
+		{ "table flags of another kind", BO_TABLE_FLAGS, 4, SET, 2, EBADMSG },
+		{ "number of GPUs beyond the tail", BO_NUM_MAPPED, 4, SET, 0xffffffff, EBADMSG },
+		{ "mapped on a GPU that is none", BO_MAPPED, 4, SET, 1, EBADMSG },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_BO, 0, rows);
+}
+
+TEST_F(records, event_page)
+{
+	static const struct row rows[] = {
+		{ "in a BO that is none", PAGE_HANDLE, 8, SET, 0x1234500000001, EBADMSG },
+		{ "nothing mapped", PAGE_MAPPED, 8, SET, 0, EBADMSG },
+		{ "more mapped than there is", PAGE_MAPPED, 8, SET, 1 << 20, EBADMSG },
+		{ "half a slot mapped", PAGE_MAPPED, 8, ADD, -4, EBADMSG },
+		{ "other number of slots", PAGE_SLOTS, 4, ADD, -1, EBADMSG },
+		{ "slots beyond the tail", PAGE_SLOTS, 4, SET, 0xffffffff, EBADMSG },
+		{ "pad", PAGE_PAD, 4, SET, 1, EBADMSG },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_EVENT_PAGE, 0, rows);
+}
+
+TEST_F(records, event)
+{
+	static const struct row rows[] = {
+		{ "id twice", EVENT_ID, 4, COPY, 1, EBADMSG },
+		{ "id beyond the slots", EVENT_ID, 4, SET, 4096, EBADMSG },
+		{ "id of events with a slot", EVENT_TYPE, 4, SET, KFD_IOC_EVENT_MEMORY, EBADMSG },
+		{ "unknown flag", EVENT_FLAGS, 4, OR, 4, EBADMSG },
+		{ "pad", EVENT_PAD, 4, SET, 1, EBADMSG },
+		{ "age 0", EVENT_AGE, 8, SET, 0, EBADMSG },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_EVENT, 0, rows);
+}
+
+/* The queues stand in the blob as in their list, the last one first: compute, then SDMA. */
+TEST_F(records, compute_queue)
+{
+	static const struct row rows[] = {
+		{ "GPU that is none", QUEUE_GPU_ID, 4, SET, 1, EBADMSG },
+		{ "id twice", QUEUE_ID, 4, COPY, 1, EBADMSG },
+		{ "id out of range", QUEUE_ID, 4, SET, 1024, EBADMSG },
+		{ "type out of range", QUEUE_TYPE, 4, SET, 4, EBADMSG },
+		{ "SDMA queue with things of a compute queue", QUEUE_TYPE, 4, SET, 1, EBADMSG },
+		{ "unknown flag", QUEUE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
+		{ "wave-save area in no SVM range", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
+		{ "no ring", QUEUE_RING, 8, SET, 0, EBADMSG },
+		{ "ring size that is no power of two", QUEUE_RING_SIZE, 8, SET, 0x3000, EBADMSG },
+		{ "ring of 2^32 bytes", QUEUE_RING_SIZE, 8, SET, 1ULL << 32, EBADMSG },
+		{ "metadata of 2^32 bytes", QUEUE_METADATA, 8, SET, 1ULL << 32, EBADMSG },
+		{ "read pointer in the kernel", QUEUE_READ, 8, SET, ~0xfULL, EBADMSG },
+		{ "write pointer in the kernel", QUEUE_WRITE, 8, SET, ~0xfULL, EBADMSG },
+		{ "EOP buffer in the kernel", QUEUE_EOP, 8, SET, ~0xfffULL, EBADMSG },
+		{ "wave-save area in the kernel", QUEUE_CTX, 8, SET, ~0xfffULL, EBADMSG },
+		{ "control stack of another size", QUEUE_CTL_STACK, 4, ADD, 0x1000, EBADMSG },
+		{ "percent", QUEUE_PERCENT, 4, SET, 101, EBADMSG },
+		{ "percent beyond a byte", QUEUE_PERCENT, 4, SET, 0x100, EBADMSG },
+		{ "priority", QUEUE_PRIORITY, 4, SET, 16, EBADMSG },
+		{ "graphics core beyond a byte", QUEUE_XCC, 4, SET, 0x100, EBADMSG },
+		{ "doorbell of another", QUEUE_DOORBELL, 4, COPY, 1, EBADMSG },
+		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, 8, EBADMSG },
+		{ "stacks beyond the tail", QUEUE_STACK_SIZE, 4, SET, 0xffffff00, EBADMSG },
+		{ "pad", QUEUE_PAD, 4, SET, 1, EBADMSG },
+		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_QUEUE, 0, rows);
+}
+
+TEST_F(records, sdma_queue)
+{
+	static const struct row rows[] = {
+		{ "GWS", QUEUE_FLAGS, 4, OR, 1, EBADMSG },
+		{ "wave-save area in SVM", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
+		{ "control stack", QUEUE_STACK_SIZE, 4, SET, 8, EBADMSG },
+		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, -8, EBADMSG },
+		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP },
+	};
+
+	EXPECT_ROWS(BLOB_KFD_QUEUE, 1, rows);
+}
+
+TEST_F(records, svm_range)
+{
+	static const struct row rows[] = {
+		{ "address in a page", SVM_START, 8, ADD, 8, EBADMSG },
+		{ "no address", SVM_START, 8, SET, 0, EBADMSG },
+		{ "address of another", SVM_START, 8, COPY, 1, EBADMSG },
+		{ "no size", SVM_SIZE_FIELD, 8, SET, 0, EBADMSG },
+		{ "half a page", SVM_SIZE_FIELD, 8, ADD, 0x800, EBADMSG },
+		{ "beyond the end", SVM_SIZE_FIELD, 8, SET, ~0xfffULL, EBADMSG },
+		{ "attributes beyond the tail", SVM_NUM, 4, SET, 0xffffffff, EBADMSG },
+		{ "pad", SVM_PAD, 4, SET, 1, EBADMSG },
+		{ "unknown attribute", SVM_ATTR, 4, SET, 0x77, EBADMSG },
+		{ "place on a GPU that is none", SVM_ATTR + 4, 4, SET, 1, EBADMSG },
+	};
+
+	if (!blob_find(&self->blob, BLOB_KFD_SVM_RANGE, 0))
+		SKIP(return, "this kernel has no SVM ranges");
+	EXPECT_ROWS(BLOB_KFD_SVM_RANGE, 0, rows);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * State that no blob can hold: PROCESS_INFO refuses it, the process runs on, and when it is gone the
+ * process can be paused.
+ */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+
+#include "kfd.h"
+
+#define SOON 5000
+/* As KFD of 7.2 has them; older headers do not. */
+#define IOC_CREATE_PROCESS _IO('K', 0x27)
+#define PROFILER_PMC 0
+
+struct profiler {
+	__u32 op;
+	__u32 gpu_id;
+	__u32 lock;
+	__u32 perfcount_enable;
+	__u32 room;
+};
+
+FIXTURE(uncarried) {
+	struct kfd kfd;
+	struct kfd_bo word;
+	struct kfd_queue queue;
+	int session;
+	struct amdgpu_criu_process_info info;
+};
+
+FIXTURE_SETUP(uncarried)
+{
+	int ret = kfd_open(&self->kfd);
+
+	if (ret == -ENOENT)
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &self->word, KFD_GTT, 4096));
+	ASSERT_EQ(0, kfd_sdma_create(&self->kfd, &self->queue));
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->session);
+}
+
+FIXTURE_TEARDOWN(uncarried)
+{
+	close(self->session);
+	kfd_close(&self->kfd);
+}
+
+static int call(FIXTURE_DATA(uncarried) *self, unsigned long cmd, void *args)
+{
+	return ioctl(self->kfd.node.fd, cmd, args) ? -errno : 0;
+}
+
+static void expect_refused(struct __test_metadata *_metadata, FIXTURE_DATA(uncarried) *self)
+{
+	for (__u32 i = 1; i <= 3; i++) {
+		EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->kfd.node, self->session, &self->info));
+		kfd_sdma_write(&self->queue, self->word.at, i);
+		EXPECT_TRUE(kfd_becomes(self->word.at, i, SOON));
+	}
+	EXPECT_EQ(-EBADFD, criu_unpause(&self->kfd.node, self->session));
+}
+
+static void expect_taken(struct __test_metadata *_metadata, FIXTURE_DATA(uncarried) *self)
+{
+	EXPECT_EQ(0, criu_pause(&self->kfd.node, self->session, &self->info));
+	EXPECT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+}
+
+TEST_F(uncarried, an_open_file_of_smi_events)
+{
+	struct kfd_ioctl_smi_events_args args = { .gpuid = self->kfd.gpu.gpu_id };
+
+	ASSERT_EQ(0, call(self, AMDKFD_IOC_SMI_EVENTS, &args));
+	expect_refused(_metadata, self);
+	close(args.anon_fd);
+	expect_taken(_metadata, self);
+}
+
+TEST_F(uncarried, an_attached_debugger)
+{
+	char name[] = "/tmp/criu-debug-XXXXXX";
+	struct kfd_runtime_info runtime;
+	struct kfd_ioctl_dbg_trap_args args = {
+		.pid = getpid(),
+		.op = KFD_IOC_DBG_TRAP_ENABLE,
+		.enable.rinfo_ptr = (uintptr_t)&runtime,
+		.enable.rinfo_size = sizeof(runtime),
+	};
+	int ret;
+
+	/* It wants a file that it can write to. */
+	args.enable.dbg_fd = mkstemp(name);
+	unlink(name);
+	ret = call(self, AMDKFD_IOC_DBG_TRAP, &args);
+	if (ret)
+		SKIP(return, "no debugger of GPUs here: %s", strerror(-ret));
+	expect_refused(_metadata, self);
+	args.op = KFD_IOC_DBG_TRAP_DISABLE;
+	ASSERT_EQ(0, call(self, AMDKFD_IOC_DBG_TRAP, &args));
+	expect_taken(_metadata, self);
+}
+
+/* Without a queue: with one, set_perfcount() of 7.2 waits for a lock that it has. */
+TEST_F(uncarried, a_locked_profiler)
+{
+	struct profiler args = {
+		.op = PROFILER_PMC, .gpu_id = self->kfd.gpu.gpu_id, .lock = 1,
+	};
+	unsigned long cmd = _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x28, sizeof(args));
+	int ret;
+
+	ASSERT_EQ(0, kfd_queue_destroy(&self->kfd, self->queue.id));
+	ret = call(self, cmd, &args);
+	if (ret)
+		SKIP(return, "no profiler here: %s", strerror(-ret));
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->kfd.node, self->session, &self->info));
+	EXPECT_EQ(-EBADFD, criu_unpause(&self->kfd.node, self->session));
+	args.lock = 0;
+	ASSERT_EQ(0, call(self, cmd, &args));
+	expect_taken(_metadata, self);
+}
+
+TEST_F(uncarried, a_secondary_context)
+{
+	struct amdgpu_criu_process_info info;
+	struct criu_node other;
+
+	ASSERT_EQ(0, criu_node_open(&other, CRIU_NODE_KFD));
+	if (ioctl(other.fd, IOC_CREATE_PROCESS))
+		SKIP(return, "no secondary contexts here: %s", strerror(errno));
+	expect_refused(_metadata, self);
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&other, self->session, &info));
+	criu_node_close(&other);
+}
+
+TEST_HARNESS_MAIN

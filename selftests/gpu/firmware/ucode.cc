@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kHeader = 256;  // more than any header; payload follows
 constexpr size_t kPayload = 64;  // each dword costs the guest one register write
 constexpr uint32_t kUcodeVersion = 1;
+// The driver gives queues GWS from 40 on.
+constexpr uint32_t kMecVersion = 72;
+constexpr size_t kVersionAt = 16;
 constexpr size_t kCommonHeader = 32;
 
 Image make_common(uint32_t header_size, uint16_t major, uint16_t ip_major, uint16_t ip_minor) {
@@ -20,7 +23,7 @@ Image make_common(uint32_t header_size, uint16_t major, uint16_t ip_major, uint1
   image.put<uint16_t>(8, major);
   image.put<uint16_t>(12, ip_major);
   image.put<uint16_t>(14, ip_minor);
-  image.put<uint32_t>(16, kUcodeVersion);
+  image.put<uint32_t>(kVersionAt, kUcodeVersion);
   image.put<uint32_t>(20, kPayload);
   image.put<uint32_t>(24, kHeader);
   return image;
@@ -29,6 +32,7 @@ Image make_common(uint32_t header_size, uint16_t major, uint16_t ip_major, uint1
 // gfx_firmware_header_v1_0: feature version, jump table offset and size in dwords.
 std::vector<std::byte> make_mec() {
   Image image = make_common(kCommonHeader + 12, 1, 9, 4);
+  image.put<uint32_t>(kVersionAt, kMecVersion);
   image.put<uint32_t>(kCommonHeader, 1);
   image.put<uint32_t>(kCommonHeader + 8, 4);
   return image.take();

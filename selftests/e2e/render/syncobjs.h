@@ -2,12 +2,15 @@
 // Syncobjs in every state, and a thread that waits for one all the time.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "render/device.h"
 
@@ -29,6 +32,7 @@ class SyncSet {
         unsignaled_(std::move(unsignaled)),
         timeline_(std::move(timeline)),
         gate_(std::move(gate)) {}
+  base::Status start();
   void wait_at_gate();
 
   SyncObject signaled_, unsignaled_, timeline_, gate_;
@@ -37,7 +41,8 @@ class SyncSet {
   std::atomic<uint64_t> passes_ = 0;
   std::atomic<bool> stop_ = false, failed_ = false;
   std::atomic<bool> armed_ = false;  // the gate was reset, the thread may wait again
-  std::thread thread_;
+  base::Mapping stack_;
+  std::optional<pthread_t> thread_;
 };
 
 }  // namespace e2e

@@ -4,7 +4,7 @@
  * process is at its place by RESUME, which another process may call.
  */
 #include <drm/ttm/ttm_tt.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 
 #include "amdgpu.h"
 #include "amdgpu_criu_driver.h"
@@ -62,10 +62,10 @@ static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range 
 }
 
 /*
- * As the process asked for by AMDGPU_GEM_USERPTR_VALIDATE. It may have unmapped the
- * memory since: then its next submission with the BO fails, as it would have before.
+ * It may have unmapped the memory since: then its next submission with the BO fails,
+ * as it would have before.
  */
-static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
+static int amdgpu_criu_try_validate(struct amdgpu_bo *bo)
 {
 	struct amdgpu_hmm_range *range = amdgpu_hmm_range_alloc(NULL);
 	int ret;
@@ -78,6 +78,20 @@ static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 	else if (ret == -EFAULT || ret == -EPERM)
 		ret = 0;
 	amdgpu_hmm_range_free(range);
+	return ret;
+}
+
+/*
+ * As the process asked for by AMDGPU_GEM_USERPTR_VALIDATE. The memory may change under
+ * a try, if only because it was copied for writing: user space repeats the ioctl then.
+ */
+static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
+{
+	int ret;
+
+	do {
+		ret = amdgpu_criu_try_validate(bo);
+	} while (ret == -EAGAIN && !fatal_signal_pending(current));
 	return ret;
 }
 

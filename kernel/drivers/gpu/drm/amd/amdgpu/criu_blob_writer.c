@@ -300,7 +300,8 @@ static int criu_writer_check_counts(const struct criu_blob_writer *writer)
  * @size: out, bytes of the blob; in case of -ENOSPC, bytes that it needs
  *
  * Return: 0; -ENOSPC if there was too little room; -EOPNOTSUPP if the blob is
- * beyond a limit, or cannot be told to the target; -EINVAL for a record that does not fit the schema.
+ * beyond a limit, or cannot be told to the target; -EINVAL for a record that does
+ * not fit the schema.
  */
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 {

@@ -74,14 +74,13 @@ static int restore_and_run(FIXTURE_DATA(adverse) *self)
 /* Bytes of all GPUs' VRAM that are in use, as KFD accounts for them, and its processes. */
 static unsigned long in_use(void)
 {
-	unsigned long used = 0, all = 0;
+	unsigned long all = 0;
 	char line[128];
 	FILE *file = popen("cat /sys/class/drm/renderD*/device/mem_info_vram_used; "
 			   "ls /sys/class/kfd/kfd/proc | wc -l", "r");
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "%lu", &used) == 1)
-			all += used;
+		all += strtoul(line, NULL, 10);
 	if (file)
 		pclose(file);
 	return all;
@@ -199,8 +198,8 @@ TEST_F_TIMEOUT(adverse, a_session_outlives_callers_killed_in_it, 300)
 
 /* Many threads of one process. */
 struct thread {
-	pthread_t id;
 	FIXTURE_DATA(adverse) *self;
+	pthread_t id;
 	const struct criu_image *image;
 	unsigned int seed;
 	int ret;
@@ -253,7 +252,7 @@ static void *meddle_thread(void *data)
 	__u32 event;
 
 	/* The first event makes the page of events, and with that the process is no new one. */
-	usleep(thread->seed * 1000);
+	usleep(thread->seed * 10000);
 	while (!stop) {
 		struct kfd_ioctl_destroy_event_args destroy = {};
 		void *at;

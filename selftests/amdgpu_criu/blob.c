@@ -8,51 +8,44 @@
 #include <fcntl.h>
 
 #include "blob_edit.h"
-#include "criu.h"
-#include "state.h"
+#include "fixtures.h"
 
 FIXTURE(blob) {
-	struct state_image saved;
+	struct restorer r;
 	struct blob blob;
-	struct kfd kfd;
-	int session;
 };
 
 FIXTURE_SETUP(blob)
 {
-	struct kfd_gpu gpu;
+	int ret = restorer_open(&self->r);
 
-	if (kfd_find_gpu(&gpu))
+	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
-	ASSERT_EQ(0, state_image_make(&self->saved));
-	ASSERT_EQ(0, carry_open(&self->saved.carry, &self->kfd));
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
-	ASSERT_LE(0, self->session);
-	ASSERT_TRUE(blob_copy(&self->blob, self->saved.carry.image.blob, self->saved.carry.image.blob_size));
+	ASSERT_EQ(0, ret);
+	ASSERT_TRUE(blob_copy(&self->blob, self->r.saved.carry.image.blob,
+			      self->r.saved.carry.image.blob_size));
 }
 
 /* The right one, which the edits never touch. */
 static int restore_right(FIXTURE_DATA(blob) *self)
 {
-	return criu_restore(&self->kfd.node, self->session, &self->saved.carry.image);
+	return criu_restore(&self->r.kfd.node, self->r.session, &self->r.saved.carry.image);
 }
 
 FIXTURE_TEARDOWN(blob)
 {
 	EXPECT_EQ(0, restore_right(self));
 	blob_free(&self->blob);
-	close(self->session);
-	carry_close(&self->saved.carry, &self->kfd);
-	state_image_free(&self->saved);
+	restorer_close(&self->r);
 }
 
 static int restore_blob(FIXTURE_DATA(blob) *self, const void *blob, __u64 size)
 {
-	struct amdgpu_criu_state args = criu_image_args(self->session, &self->saved.carry.image);
+	struct amdgpu_criu_state args = criu_image_args(self->r.session, &self->r.saved.carry.image);
 
 	args.blob = (uintptr_t)blob;
 	args.blob_size = size;
-	return criu_op(&self->kfd.node, RESTORE, &args);
+	return criu_op(&self->r.kfd.node, RESTORE, &args);
 }
 
 /* The edited blob; afterwards it is the right one again. */
@@ -63,22 +56,10 @@ static int restore_edited(FIXTURE_DATA(blob) *self)
 	blob_repair(&self->blob);
 	ret = restore_blob(self, self->blob.data, self->blob.size);
 	blob_free(&self->blob);
-	return blob_copy(&self->blob, self->saved.carry.image.blob, self->saved.carry.image.blob_size) ?
-	       ret : -ENOMEM;
-}
-
-/*
- * For a child: a target and a session of its own, because an object of a session
- * is restored once.
- */
-static int become_target(FIXTURE_DATA(blob) *self)
-{
-	int ret = carry_open(&self->saved.carry, &self->kfd);
-
-	if (ret)
-		return ret;
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
-	return self->session < 0 ? self->session : 0;
+	if (!blob_copy(&self->blob, self->r.saved.carry.image.blob,
+		       self->r.saved.carry.image.blob_size))
+		return -ENOMEM;
+	return ret;
 }
 
 TEST_F(blob, truncated_is_EBADMSG)
@@ -144,7 +125,7 @@ TEST_F(blob, with_an_svm_range_is_EOPNOTSUPP_without_svm)
 	};
 
 	blob_insert(&self->blob, blob_find(&self->blob, BLOB_END, 0), &range, sizeof(range));
-	EXPECT_EQ(self->kfd.gpu.svm ? -EBADMSG : -EOPNOTSUPP, restore_edited(self));
+	EXPECT_EQ(self->r.kfd.gpu.svm ? -EBADMSG : -EOPNOTSUPP, restore_edited(self));
 }
 
 TEST_F(blob, of_a_newer_format_is_EOPNOTSUPP)
@@ -202,7 +183,7 @@ TEST_F(blob, with_an_unknown_record_that_may_be_skipped_is_taken)
 
 	ASSERT_LE(0, child);
 	if (!child) {
-		if (become_target(self))
+		if (restorer_become(&self->r))
 			_exit(1);
 		add_unknown(&self->blob, BLOB_MAY_SKIP);
 		_exit(-restore_edited(self));
@@ -342,7 +323,7 @@ TEST_F_TIMEOUT(blob, with_random_words_and_a_right_checksum_does_no_harm, 240)
 		ASSERT_LE(0, child);
 		if (!child) {
 			srand(seed + round);
-			if (become_target(self))
+			if (restorer_become(&self->r))
 				_exit(EFAULT);
 			for (edits = 1 + rand() % 3; edits; edits--)
 				blob_set_word(&self->blob, rand(),

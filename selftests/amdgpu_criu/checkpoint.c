@@ -7,59 +7,43 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "criu.h"
-#include "state.h"
+#include "fixtures.h"
 
 #define UNTOUCHED 0xee
 
 FIXTURE(checkpoint) {
-	struct kfd kfd;
-	struct state state;
-	int session;
-	struct criu_image image;
+	struct paused p;
 	struct amdgpu_criu_state args;
 };
 
 FIXTURE_SETUP(checkpoint)
 {
-	struct criu_node node;
-	int ret = criu_node_open(&node, CRIU_NODE_KFD);
+	int ret = paused_open(&self->p);
 
-	if (!ret) {
-		criu_node_close(&node);
-		ret = kfd_open(&self->kfd);
-	}
 	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, ret);
-	ASSERT_EQ(0, state_make(&self->kfd, &self->state));
-	state_fill(&self->state, 1);
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	ASSERT_LE(0, self->session);
-	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &self->image));
-	self->args = criu_image_args(self->session, &self->image);
+	self->args = criu_image_args(self->p.session, &self->p.image);
 }
 
 FIXTURE_TEARDOWN(checkpoint)
 {
-	criu_image_free(&self->image);
-	close(self->session);
-	kfd_close(&self->kfd);
+	paused_close(&self->p);
 }
 
 static int again(FIXTURE_DATA(checkpoint) *self)
 {
-	return criu_op(&self->kfd.node, CHECKPOINT, &self->args);
+	return criu_op(&self->p.kfd.node, CHECKPOINT, &self->args);
 }
 
 static void close_drm_fds(FIXTURE_DATA(checkpoint) *self)
 {
 	__u32 i;
 
-	for (i = 0; i < self->image.num_devices; i++) {
-		if (self->image.devices[i].drm_fd >= 0)
-			close(self->image.devices[i].drm_fd);
-		self->image.devices[i].drm_fd = -1;
+	for (i = 0; i < self->p.image.num_devices; i++) {
+		if (self->p.image.devices[i].drm_fd >= 0)
+			close(self->p.image.devices[i].drm_fd);
+		self->p.image.devices[i].drm_fd = -1;
 	}
 }
 
@@ -81,29 +65,19 @@ static bool untouched(const void *data, size_t size)
 	return true;
 }
 
-static const struct amdgpu_criu_bo *find(const struct criu_image *image, const struct kfd_bo *bo)
-{
-	__u32 i;
-
-	for (i = 0; i < image->num_bos; i++)
-		if (image->bos[i].va == (uintptr_t)bo->at)
-			return &image->bos[i];
-	return NULL;
-}
-
 TEST_F(checkpoint, counts_what_the_process_has)
 {
 	struct amdgpu_criu_process_info info;
 
-	ASSERT_EQ(0, criu_pause(&self->kfd.node, self->session, &info));
+	ASSERT_EQ(0, criu_pause(&self->p.kfd.node, self->p.session, &info));
 	EXPECT_EQ(getpid(), info.pid);
 	EXPECT_LE(1, info.num_devices);
 	EXPECT_EQ(STATE_BOS, info.num_bos);
 	EXPECT_EQ(STATE_QUEUES, info.num_queues);
 	EXPECT_EQ(STATE_EVENTS, info.num_events);
-	EXPECT_EQ(info.num_devices, self->image.num_devices);
-	EXPECT_EQ(info.num_bos, self->image.num_bos);
-	EXPECT_EQ(info.blob_size, self->image.blob_size);
+	EXPECT_EQ(info.num_devices, self->p.image.num_devices);
+	EXPECT_EQ(info.num_bos, self->p.image.num_bos);
+	EXPECT_EQ(info.blob_size, self->p.image.blob_size);
 }
 
 TEST_F(checkpoint, tells_every_bo_as_it_is)
@@ -113,23 +87,23 @@ TEST_F(checkpoint, tells_every_bo_as_it_is)
 		__u32 domain;
 		__u32 flags;
 	} expected[] = {
-		{ &self->state.vram, AMDGPU_CRIU_DOMAIN_VRAM, AMDGPU_CRIU_BO_CONTENTS },
-		{ &self->state.gtt, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
-		{ &self->state.userptr, AMDGPU_CRIU_DOMAIN_CPU, AMDGPU_CRIU_BO_USERPTR },
-		{ &self->state.sdma.ring, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
-		{ &self->state.sdma.pointers, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->p.state.vram, AMDGPU_CRIU_DOMAIN_VRAM, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->p.state.gtt, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->p.state.userptr, AMDGPU_CRIU_DOMAIN_CPU, AMDGPU_CRIU_BO_USERPTR },
+		{ &self->p.state.sdma.ring, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
+		{ &self->p.state.sdma.pointers, AMDGPU_CRIU_DOMAIN_GTT, AMDGPU_CRIU_BO_CONTENTS },
 	};
 	const struct amdgpu_criu_bo *bo;
 	__u32 i, j;
 
 	for (i = 0; i < ARRAY_SIZE(expected); i++) {
-		bo = find(&self->image, expected[i].bo);
+		bo = paused_find(&self->p, expected[i].bo);
 		ASSERT_NE(NULL, bo);
 		EXPECT_NE(0, bo->object_id);
 		EXPECT_EQ(expected[i].bo->size, bo->size);
 		EXPECT_EQ(expected[i].domain, bo->domain);
 		EXPECT_EQ(expected[i].flags, bo->flags);
-		EXPECT_EQ(self->kfd.gpu.gpu_id, bo->gpu_id);
+		EXPECT_EQ(self->p.kfd.gpu.gpu_id, bo->gpu_id);
 		EXPECT_EQ((__u32)expected[i].bo->handle, bo->handle);
 		EXPECT_EQ(0, bo->new_mmap_offset);
 		if (bo->flags & AMDGPU_CRIU_BO_USERPTR) {
@@ -138,9 +112,9 @@ TEST_F(checkpoint, tells_every_bo_as_it_is)
 			EXPECT_NE(~0ULL, bo->mmap_offset);
 		}
 	}
-	for (i = 0; i < self->image.num_bos; i++) {
+	for (i = 0; i < self->p.image.num_bos; i++) {
 		for (j = 0; j < i; j++) {
-			EXPECT_NE(self->image.bos[i].object_id, self->image.bos[j].object_id);
+			EXPECT_NE(self->p.image.bos[i].object_id, self->p.image.bos[j].object_id);
 		}
 	}
 }
@@ -151,10 +125,10 @@ TEST_F(checkpoint, gives_the_file_whose_vm_is_used)
 	pid_t pid = getpid();
 	__u32 i, found = 0;
 
-	for (i = 0; i < self->image.num_devices; i++) {
-		device = &self->image.devices[i];
+	for (i = 0; i < self->p.image.num_devices; i++) {
+		device = &self->p.image.devices[i];
 		EXPECT_EQ(0, device->flags);
-		if (device->gpu_id != self->kfd.gpu.gpu_id) {
+		if (device->gpu_id != self->p.kfd.gpu.gpu_id) {
 			EXPECT_EQ(-1, device->drm_fd);
 			continue;
 		}
@@ -162,7 +136,7 @@ TEST_F(checkpoint, gives_the_file_whose_vm_is_used)
 		EXPECT_EQ(device->gpu_id, device->actual_gpu_id);
 		EXPECT_EQ(FD_CLOEXEC, fcntl(device->drm_fd, F_GETFD));
 		EXPECT_EQ(0, syscall(SYS_kcmp, pid, pid, KCMP_FILE, device->drm_fd,
-				     self->kfd.drm_fd));
+				     self->p.kfd.drm_fd));
 	}
 	EXPECT_EQ(1, found);
 }
@@ -171,40 +145,40 @@ TEST_F(checkpoint, twice_is_the_same)
 {
 	struct criu_image second;
 
-	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &second));
-	ASSERT_EQ(self->image.blob_size, second.blob_size);
-	EXPECT_EQ(0, memcmp(self->image.blob, second.blob, second.blob_size));
-	ASSERT_EQ(self->image.num_bos, second.num_bos);
-	EXPECT_EQ(0, memcmp(self->image.bos, second.bos, second.num_bos * sizeof(*second.bos)));
+	ASSERT_EQ(0, criu_checkpoint(&self->p.kfd.node, self->p.session, &second));
+	ASSERT_EQ(self->p.image.blob_size, second.blob_size);
+	EXPECT_EQ(0, memcmp(self->p.image.blob, second.blob, second.blob_size));
+	ASSERT_EQ(self->p.image.num_bos, second.num_bos);
+	EXPECT_EQ(0, memcmp(self->p.image.bos, second.bos, second.num_bos * sizeof(*second.bos)));
 	criu_image_free(&second);
 }
 
 TEST_F(checkpoint, of_another_session_after_running_is_the_same)
 {
-	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	int other = criu_session(&self->p.kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	struct criu_image second;
 
 	ASSERT_LE(0, other);
-	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
-	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, other, &second));
-	ASSERT_EQ(self->image.blob_size, second.blob_size);
-	EXPECT_EQ(0, memcmp(self->image.blob, second.blob, second.blob_size));
+	ASSERT_EQ(0, criu_unpause(&self->p.kfd.node, self->p.session));
+	ASSERT_EQ(0, criu_checkpoint(&self->p.kfd.node, other, &second));
+	ASSERT_EQ(self->p.image.blob_size, second.blob_size);
+	EXPECT_EQ(0, memcmp(self->p.image.blob, second.blob, second.blob_size));
 	criu_image_free(&second);
 	close(other);
 }
 
 TEST_F(checkpoint, changes_nothing)
 {
-	__u32 *word = self->state.gtt.at;
+	__u32 *word = self->p.state.gtt.at;
 
-	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
-	EXPECT_TRUE(state_is_filled(&self->state, 1));
-	EXPECT_EQ(0, kfd_event_wait(&self->kfd, self->state.event_set, 0));
-	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, self->state.event_manual, 0));
-	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, self->state.event_auto, 0));
-	kfd_sdma_write(&self->state.sdma, word, 0x12345678);
+	ASSERT_EQ(0, criu_unpause(&self->p.kfd.node, self->p.session));
+	EXPECT_TRUE(state_is_filled(&self->p.state, 1));
+	EXPECT_EQ(0, kfd_event_wait(&self->p.kfd, self->p.state.event_set, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->p.kfd, self->p.state.event_manual, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->p.kfd, self->p.state.event_auto, 0));
+	kfd_sdma_write(&self->p.state.sdma, word, 0x12345678);
 	EXPECT_TRUE(kfd_becomes(word, 0x12345678, 5000));
-	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->state.compute));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->p.kfd, self->p.state.compute));
 }
 
 /* Of its data, or with upper half all ones, of its text and modules; not a mask of ones. */
@@ -224,8 +198,8 @@ TEST_F(checkpoint, blob_has_no_address_of_the_kernel)
 
 	ASSERT_TRUE(is_kernel_address(0xffff888000123000));
 	/* Fields of 64 bits are aligned; two of 32 bits may look like anything. */
-	for (at = 0; at + 8 <= self->image.blob_size; at += 8) {
-		memcpy(&word, self->image.blob + at, sizeof(word));
+	for (at = 0; at + 8 <= self->p.image.blob_size; at += 8) {
+		memcpy(&word, self->p.image.blob + at, sizeof(word));
 		EXPECT_FALSE(is_kernel_address(word)) {
 			TH_LOG("byte %zu: %#llx", at, (unsigned long long)word);
 		}
@@ -235,7 +209,7 @@ TEST_F(checkpoint, blob_has_no_address_of_the_kernel)
 /* Every byte of a blob is written by the kernel: what is in the buffer does not matter. */
 TEST_F(checkpoint, leaves_no_byte_of_the_buffers_as_it_was)
 {
-	struct criu_image *image = &self->image;
+	struct criu_image *image = &self->p.image;
 	unsigned char *blob = malloc(image->blob_size);
 
 	memcpy(blob, image->blob, image->blob_size);
@@ -253,7 +227,7 @@ TEST_F(checkpoint, leaves_no_byte_of_the_buffers_as_it_was)
 TEST_F(checkpoint, too_little_room_is_ENOSPC_with_what_is_needed)
 {
 	const struct amdgpu_criu_state right = self->args;
-	struct criu_image *image = &self->image;
+	struct criu_image *image = &self->p.image;
 	int free_fd, i;
 
 	close_drm_fds(self);
@@ -290,9 +264,9 @@ TEST_F(checkpoint, too_little_room_is_ENOSPC_with_what_is_needed)
 
 TEST_F(checkpoint, no_room_at_all_needs_no_arrays)
 {
-	struct amdgpu_criu_state args = { .session_fd = self->session };
+	struct amdgpu_criu_state args = { .session_fd = self->p.session };
 
-	ASSERT_EQ(-ENOSPC, criu_op(&self->kfd.node, CHECKPOINT, &args));
+	ASSERT_EQ(-ENOSPC, criu_op(&self->p.kfd.node, CHECKPOINT, &args));
 	EXPECT_EQ(self->args.num_devices, args.num_devices);
 	EXPECT_EQ(self->args.num_bos, args.num_bos);
 	EXPECT_EQ(self->args.blob_size, args.blob_size);
@@ -300,7 +274,7 @@ TEST_F(checkpoint, no_room_at_all_needs_no_arrays)
 
 TEST_F(checkpoint, more_room_than_needed_is_left_alone)
 {
-	struct criu_image *image = &self->image;
+	struct criu_image *image = &self->p.image;
 	size_t bos = image->num_bos * sizeof(*image->bos);
 	unsigned char *blob = malloc(image->blob_size + 64);
 	unsigned char *table = malloc(bos + 4 * sizeof(*image->bos));
@@ -335,7 +309,7 @@ TEST_F(checkpoint, keeps_to_the_stride_and_clears_what_it_does_not_know)
 	self->args.bo_stride = sizeof(wide[0]);
 	ASSERT_EQ(0, again(self));
 	for (i = 0; i < STATE_BOS; i++) {
-		EXPECT_EQ(0, memcmp(&wide[i].bo, &self->image.bos[i], sizeof(wide[i].bo)));
+		EXPECT_EQ(0, memcmp(&wide[i].bo, &self->p.image.bos[i], sizeof(wide[i].bo)));
 		EXPECT_EQ(0, wide[i].newer);
 	}
 }
@@ -348,15 +322,15 @@ TEST_F(checkpoint, refuses_strides_that_are_too_small_odd_or_huge)
 	for (i = 0; i < ARRAY_SIZE(strides); i++) {
 		self->args.bo_stride = strides[i];
 		EXPECT_EQ(-EINVAL, again(self));
-		self->args.bo_stride = sizeof(self->image.bos[0]);
+		self->args.bo_stride = sizeof(self->p.image.bos[0]);
 		self->args.device_stride = strides[i];
 		EXPECT_EQ(-EINVAL, again(self));
-		self->args.device_stride = sizeof(self->image.devices[0]);
+		self->args.device_stride = sizeof(self->p.image.devices[0]);
 	}
-	self->args.bo_stride = sizeof(self->image.bos[0]) + 4;
+	self->args.bo_stride = sizeof(self->p.image.bos[0]) + 4;
 	EXPECT_EQ(-EINVAL, again(self));
-	self->args.bo_stride = sizeof(self->image.bos[0]);
-	self->args.device_stride = sizeof(self->image.devices[0]) + 1;
+	self->args.bo_stride = sizeof(self->p.image.bos[0]);
+	self->args.device_stride = sizeof(self->p.image.devices[0]) + 1;
 	EXPECT_EQ(-EINVAL, again(self));
 }
 
@@ -372,7 +346,7 @@ TEST_F(checkpoint, arrays_that_cannot_be_written_are_EFAULT_and_leave_no_descrip
 	self->args.blob = (uintptr_t)hole.hole - 8;
 	EXPECT_EQ(-EFAULT, again(self));
 	self->args = right;
-	self->args.bos = (uintptr_t)hole.hole - sizeof(self->image.bos[0]);
+	self->args.bos = (uintptr_t)hole.hole - sizeof(self->p.image.bos[0]);
 	EXPECT_EQ(-EFAULT, again(self));
 	self->args = right;
 	self->args.devices = (uintptr_t)hole.hole;
@@ -398,13 +372,13 @@ TEST_F(checkpoint, no_descriptor_left_is_EMFILE)
 
 TEST_F(checkpoint, when_not_paused_is_EBADFD)
 {
-	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
+	ASSERT_EQ(0, criu_unpause(&self->p.kfd.node, self->p.session));
 	EXPECT_EQ(-EBADFD, again(self));
 }
 
 TEST_F(checkpoint, by_a_session_that_has_not_paused_is_EBADFD)
 {
-	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	int other = criu_session(&self->p.kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 
 	ASSERT_LE(0, other);
 	self->args.session_fd = other;

@@ -5,50 +5,24 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "criu.h"
-#include "state.h"
+#include "fixtures.h"
 
 FIXTURE(dmabuf) {
-	struct kfd kfd;
-	struct state state;
-	int session;
-	struct criu_image image;
+	struct paused p;
 };
 
 FIXTURE_SETUP(dmabuf)
 {
-	struct criu_node node;
-	int ret = criu_node_open(&node, CRIU_NODE_KFD);
+	int ret = paused_open(&self->p);
 
-	if (!ret) {
-		criu_node_close(&node);
-		ret = kfd_open(&self->kfd);
-	}
 	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
 	ASSERT_EQ(0, ret);
-	ASSERT_EQ(0, state_make(&self->kfd, &self->state));
-	state_fill(&self->state, 1);
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	ASSERT_LE(0, self->session);
-	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &self->image));
 }
 
 FIXTURE_TEARDOWN(dmabuf)
 {
-	criu_image_free(&self->image);
-	close(self->session);
-	kfd_close(&self->kfd);
-}
-
-static const struct amdgpu_criu_bo *find(const struct criu_image *image, const struct kfd_bo *bo)
-{
-	__u32 i;
-
-	for (i = 0; i < image->num_bos; i++)
-		if (image->bos[i].va == (uintptr_t)bo->at)
-			return &image->bos[i];
-	return NULL;
+	paused_close(&self->p);
 }
 
 TEST_F(dmabuf, is_of_the_bo_and_always_the_same)
@@ -57,19 +31,19 @@ TEST_F(dmabuf, is_of_the_bo_and_always_the_same)
 	__u32 i;
 	int fd;
 
-	for (i = 0; i < self->image.num_bos; i++) {
-		const struct amdgpu_criu_bo *bo = &self->image.bos[i];
+	for (i = 0; i < self->p.image.num_bos; i++) {
+		const struct amdgpu_criu_bo *bo = &self->p.image.bos[i];
 
 		if (!(bo->flags & AMDGPU_CRIU_BO_CONTENTS))
 			continue;
-		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+		fd = criu_dmabuf(&self->p.kfd.node, self->p.session, bo->object_id);
 		ASSERT_LE(0, fd);
 		EXPECT_EQ(bo->size, (__u64)lseek(fd, 0, SEEK_END));
 		EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
 		EXPECT_EQ(O_RDWR, fcntl(fd, F_GETFL) & O_ACCMODE);
 		ASSERT_EQ(0, fstat(fd, &first));
 		close(fd);
-		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+		fd = criu_dmabuf(&self->p.kfd.node, self->p.session, bo->object_id);
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, fstat(fd, &second));
 		EXPECT_EQ(first.st_ino, second.st_ino);
@@ -79,16 +53,16 @@ TEST_F(dmabuf, is_of_the_bo_and_always_the_same)
 
 TEST_F(dmabuf, has_the_contents)
 {
-	const struct amdgpu_criu_bo *bo = find(&self->image, &self->state.gtt);
+	const struct amdgpu_criu_bo *bo = paused_find(&self->p, &self->p.state.gtt);
 	void *at;
 	int fd;
 
 	ASSERT_NE(NULL, bo);
-	fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+	fd = criu_dmabuf(&self->p.kfd.node, self->p.session, bo->object_id);
 	ASSERT_LE(0, fd);
 	at = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ASSERT_NE(MAP_FAILED, at);
-	EXPECT_EQ(0, memcmp(at, self->state.gtt.at, bo->size));
+	EXPECT_EQ(0, memcmp(at, self->p.state.gtt.at, bo->size));
 	munmap(at, bo->size);
 	close(fd);
 }
@@ -105,10 +79,10 @@ TEST_F(dmabuf, works_in_any_process_with_the_session)
 
 		if (criu_node_open(&node, CRIU_NODE_KFD))
 			_exit(1);
-		fd = criu_dmabuf(&node, self->session, self->image.bos[0].object_id);
+		fd = criu_dmabuf(&node, self->p.session, self->p.image.bos[0].object_id);
 		if (fd < 0)
 			_exit(-fd);
-		_exit(lseek(fd, 0, SEEK_END) != (off_t)self->image.bos[0].size);
+		_exit(lseek(fd, 0, SEEK_END) != (off_t)self->p.image.bos[0].size);
 	}
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
@@ -119,27 +93,27 @@ TEST_F(dmabuf, of_an_unknown_object_is_ENOENT)
 	__u64 last = 0;
 	__u32 i;
 
-	for (i = 0; i < self->image.num_bos; i++) {
-		if (self->image.bos[i].object_id > last)
-			last = self->image.bos[i].object_id;
+	for (i = 0; i < self->p.image.num_bos; i++) {
+		if (self->p.image.bos[i].object_id > last)
+			last = self->p.image.bos[i].object_id;
 	}
-	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->kfd.node, self->session, 0));
-	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->kfd.node, self->session, last + 1));
-	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->kfd.node, self->session, ~0ULL));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->p.kfd.node, self->p.session, 0));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->p.kfd.node, self->p.session, last + 1));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->p.kfd.node, self->p.session, ~0ULL));
 }
 
 /* The session keeps the object as long as it lives, and the object keeps its number. */
 TEST_F(dmabuf, a_bo_freed_since_keeps_its_id)
 {
-	__u64 id = find(&self->image, &self->state.gtt)->object_id;
+	__u64 id = paused_find(&self->p, &self->p.state.gtt)->object_id;
 	struct criu_image second;
 	struct kfd_bo fresh;
 	__u32 i;
 
-	ASSERT_EQ(0, criu_unpause(&self->kfd.node, self->session));
-	ASSERT_EQ(0, kfd_bo_free(&self->kfd, &self->state.gtt));
-	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &fresh, KFD_GTT, STATE_GTT_SIZE));
-	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, self->session, &second));
+	ASSERT_EQ(0, criu_unpause(&self->p.kfd.node, self->p.session));
+	ASSERT_EQ(0, kfd_bo_free(&self->p.kfd, &self->p.state.gtt));
+	ASSERT_EQ(0, kfd_bo_alloc(&self->p.kfd, &fresh, KFD_GTT, STATE_GTT_SIZE));
+	ASSERT_EQ(0, criu_checkpoint(&self->p.kfd.node, self->p.session, &second));
 	ASSERT_EQ(STATE_BOS, second.num_bos);
 	for (i = 0; i < second.num_bos; i++) {
 		EXPECT_NE(id, second.bos[i].object_id);

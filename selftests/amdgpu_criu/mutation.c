@@ -5,8 +5,8 @@
  * goes with its process.
  *
  * So that each costs one ioctl, the GPU's file is one whose VM another process has. A blob that is
- * found good then fails in the first step of applying it, with an errno that no check gives. Some of
- * those are applied for good afterwards.
+ * found good then fails in the first step of applying it, with an errno that no check gives. Some
+ * of those are applied for good afterwards.
  */
 #include "kselftest_harness.h"
 

@@ -4,8 +4,9 @@
  *
  *   next_version THIS.ko NEXT.ko [PARAMETERS]
  *
- * THIS.ko is loaded now, with these parameters of the module; NEXT.ko is what scripts/module --next makes of it. The later kernel has a
- * field more in a record, a second version of another, a new record and one that may be skipped.
+ * THIS.ko is loaded now, with these parameters; NEXT.ko is what scripts/module --next makes of it.
+ * The later kernel has a field more in a record, a second version of another, a new record and one
+ * that may be skipped.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ static void expect(int expected, int is, const char *name)
 }
 
 /* Until all GPUs have their nodes in the topology again. */
-static void load(const char *module, const char *parameters, unsigned int gpus)
+static void load_driver(const char *module, const char *parameters, unsigned int gpus)
 {
 	const struct timespec pause = { .tv_nsec = 100000000 };
 	struct kfd_gpu gpu;
@@ -73,13 +74,13 @@ static void load(const char *module, const char *parameters, unsigned int gpus)
 	snprintf(command, sizeof(command), "rmmod amdgpu && insmod '%s' %s", module,
 		 parameters);
 	if (system(command))
-		die("cannot load %s", module);
+		die("%s does not load", module);
 	for (i = 0; i < 600; i++) {
 		if (!access("/dev/kfd", R_OK | W_OK) && !kfd_gpu_at(gpus - 1, &gpu))
 			return;
 		nanosleep(&pause, NULL);
 	}
-	die("%s: no GPU after a minute", module);
+	die("%s makes no GPU in a minute", module);
 }
 
 static void set_parameter(const char *name, unsigned int value)
@@ -325,14 +326,14 @@ int main(int argc, char **argv)
 	ksft_set_plan(TESTS);
 	ask(&this_kernel);
 	expect(0, save(&blobs.old, NULL, 0), "this kernel writes");
-	load(argv[2], parameters, gpus);
+	load_driver(argv[2], parameters, gpus);
 	ask(&next_kernel);
 	query_tells_what_is_new();
 	old_to_next();
 	next_to_next();
 	next_for_this();
 	next_for_this_but();
-	load(argv[1], parameters, gpus);
+	load_driver(argv[1], parameters, gpus);
 	next_to_this();
 	ksft_finished();
 }

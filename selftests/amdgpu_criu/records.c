@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RESTORE and the fields of records: each row makes one field wrong in a blob that is right in every
- * other, and says which errno that gives. The right blob is taken afterwards, in the same process.
+ * RESTORE and the fields of records: each row makes one field wrong in a blob that is right in
+ * every other, and says which errno that gives. The right blob is taken afterwards, in the same
+ * process.
  */
 #include "kselftest_harness.h"
 
@@ -27,7 +28,7 @@ enum device {
 enum bo {
 	BO_OBJECT_ID = 0, BO_SIZE = 8, BO_VA = 16, BO_USER_ADDR = 24, BO_GPU_ID = 40,
 	BO_HANDLE = 44, BO_ALLOC_FLAGS = 48, BO_TABLE_FLAGS = 52, BO_DOMAIN = 56,
-	BO_NUM_MAPPED = 60, BO_MAPPED = 64,
+	BO_NUM_MAPPED = 60, BO_FLAGS = 64, BO_PAD = 68, BO_MAPPED = 72,
 };
 
 enum page { PAGE_HANDLE = 0, PAGE_MAPPED = 8, PAGE_SLOTS = 16, PAGE_PAD = 20 };
@@ -78,7 +79,7 @@ static int make_with_svm(struct kfd *kfd, struct carry *carry)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	int ret = state_make(kfd, (struct state *)carry->notes);
 
-	/* Two that are no neighbours; a kernel without SVM refuses them, and has no tests of them. */
+	/* Two of unlike attributes; a kernel without SVM refuses them, and has no tests of them. */
 	svm.args.start_addr = (uintptr_t)at;
 	if (!ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm)) {
 		svm.args.start_addr += SVM_SIZE;
@@ -118,12 +119,12 @@ static __u64 value_of(struct blob *blob, __u16 type, const struct row *row, size
 	__u64 value = 0;
 
 	memcpy(&value, field, row->size);
-	switch (row->how) {
-	case SET: return row->value;
-	case ADD: return value + row->value;
-	case OR: return value | row->value;
-	case COPY: break;
-	}
+	if (row->how == SET)
+		return row->value;
+	if (row->how == ADD)
+		return value + row->value;
+	if (row->how == OR)
+		return value | row->value;
 	value = 0;
 	memcpy(&value, (unsigned char *)blob_payload(blob, blob_find(blob, type, row->value)) +
 	       row->offset, row->size);
@@ -236,6 +237,8 @@ TEST_F(records, bo)
 		{ "domain of another kind", BO_DOMAIN, 4, ADD, 1, EBADMSG },
 		{ "table flags of another kind", BO_TABLE_FLAGS, 4, SET, 2, EBADMSG },
 		{ "number of GPUs beyond the tail", BO_NUM_MAPPED, 4, SET, 0xffffffff, EBADMSG },
+		{ "unknown flag", BO_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
+		{ "pad", BO_PAD, 4, SET, 1, EOPNOTSUPP },
 		{ "mapped on a GPU that is none", BO_MAPPED, 4, SET, 1, EBADMSG },
 	};
 

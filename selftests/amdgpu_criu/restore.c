@@ -5,53 +5,45 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-#include "criu.h"
-#include "state.h"
+#include "fixtures.h"
 
 #define SOON 5000
 #define NEVER 300
 
 FIXTURE(restore) {
-	struct state_image saved;
-	struct kfd kfd;
-	int session;
+	struct restorer r;
 };
 
 FIXTURE_SETUP(restore)
 {
-	struct kfd_gpu gpu;
+	int ret = restorer_open(&self->r);
 
-	if (kfd_find_gpu(&gpu))
+	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
-	ASSERT_EQ(0, state_image_make(&self->saved));
-	ASSERT_EQ(0, carry_open(&self->saved.carry, &self->kfd));
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
-	ASSERT_LE(0, self->session);
+	ASSERT_EQ(0, ret);
 }
 
 FIXTURE_TEARDOWN(restore)
 {
-	close(self->session);
-	carry_close(&self->saved.carry, &self->kfd);
-	state_image_free(&self->saved);
+	restorer_close(&self->r);
 }
 
 static int restore(FIXTURE_DATA(restore) *self)
 {
-	return criu_restore(&self->kfd.node, self->session, &self->saved.carry.image);
+	return criu_restore(&self->r.kfd.node, self->r.session, &self->r.saved.carry.image);
 }
 
 static int resume(FIXTURE_DATA(restore) *self)
 {
-	return criu_resume(&self->kfd.node, self->session, 0);
+	return criu_resume(&self->r.kfd.node, self->r.session, 0);
 }
 
 /* What CRIU does between RESTORE and RESUME, and the doorbell. */
 static int map_and_fill(FIXTURE_DATA(restore) *self)
 {
-	int ret = carry_fill(&self->saved.carry);
+	int ret = carry_fill(&self->r.saved.carry);
 
-	return ret ? ret : kfd_doorbell_map(&self->kfd, &self->saved.state.sdma);
+	return ret ? ret : kfd_doorbell_map(&self->r.kfd, &self->r.saved.state.sdma);
 }
 
 static int restore_all(FIXTURE_DATA(restore) *self)
@@ -65,16 +57,16 @@ static int restore_all(FIXTURE_DATA(restore) *self)
 
 static bool runs(FIXTURE_DATA(restore) *self, __u32 value, int milliseconds)
 {
-	__u32 *word = self->saved.state.gtt.at;
+	__u32 *word = self->r.saved.state.gtt.at;
 
-	kfd_sdma_write(&self->saved.state.sdma, word, value);
+	kfd_sdma_write(&self->r.saved.state.sdma, word, value);
 	return kfd_becomes(word, value, milliseconds);
 }
 
 TEST_F(restore, memory_is_as_it_was)
 {
 	ASSERT_EQ(0, restore_all(self));
-	EXPECT_TRUE(state_is_filled(&self->saved.state, 1));
+	EXPECT_TRUE(state_is_filled(&self->r.saved.state, 1));
 }
 
 TEST_F(restore, queues_go_on_where_they_were)
@@ -85,9 +77,9 @@ TEST_F(restore, queues_go_on_where_they_were)
 	for (i = 1; i <= 100; i++) {
 		ASSERT_TRUE(runs(self, i, SOON));
 	}
-	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->saved.state.sdma.id));
-	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->saved.state.compute));
-	EXPECT_EQ(-EINVAL, kfd_queue_destroy(&self->kfd, self->saved.state.compute));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->r.kfd, self->r.saved.state.sdma.id));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->r.kfd, self->r.saved.state.compute));
+	EXPECT_EQ(-EINVAL, kfd_queue_destroy(&self->r.kfd, self->r.saved.state.compute));
 }
 
 TEST_F(restore, nothing_runs_before_resume)
@@ -96,61 +88,61 @@ TEST_F(restore, nothing_runs_before_resume)
 	ASSERT_EQ(0, map_and_fill(self));
 	EXPECT_FALSE(runs(self, 77, NEVER));
 	ASSERT_EQ(0, resume(self));
-	EXPECT_TRUE(kfd_becomes(self->saved.state.gtt.at, 77, SOON));
+	EXPECT_TRUE(kfd_becomes(self->r.saved.state.gtt.at, 77, SOON));
 }
 
 TEST_F(restore, a_userptr_is_the_memory_of_the_new_process)
 {
-	__u32 *word = self->saved.state.userptr.at;
+	__u32 *word = self->r.saved.state.userptr.at;
 
 	ASSERT_EQ(0, restore_all(self));
-	kfd_sdma_write(&self->saved.state.sdma, word, 0xabcd);
+	kfd_sdma_write(&self->r.saved.state.sdma, word, 0xabcd);
 	EXPECT_TRUE(kfd_becomes(word, 0xabcd, SOON));
 }
 
 TEST_F(restore, events_are_as_they_were)
 {
-	const struct state *state = &self->saved.state;
+	const struct state *state = &self->r.saved.state;
 
 	ASSERT_EQ(0, restore_all(self));
-	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_set, 0));
-	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, state->event_manual, 0));
-	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, state->event_auto, 0));
-	ASSERT_EQ(0, kfd_event_set(&self->kfd, state->event_auto));
-	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_auto, SOON));
-	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, state->event_auto, 0));
-	ASSERT_EQ(0, kfd_event_set(&self->kfd, state->event_manual));
-	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_manual, SOON));
-	EXPECT_EQ(0, kfd_event_wait(&self->kfd, state->event_manual, 0));
+	EXPECT_EQ(0, kfd_event_wait(&self->r.kfd, state->event_set, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->r.kfd, state->event_manual, 0));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->r.kfd, state->event_auto, 0));
+	ASSERT_EQ(0, kfd_event_set(&self->r.kfd, state->event_auto));
+	EXPECT_EQ(0, kfd_event_wait(&self->r.kfd, state->event_auto, SOON));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->r.kfd, state->event_auto, 0));
+	ASSERT_EQ(0, kfd_event_set(&self->r.kfd, state->event_manual));
+	EXPECT_EQ(0, kfd_event_wait(&self->r.kfd, state->event_manual, SOON));
+	EXPECT_EQ(0, kfd_event_wait(&self->r.kfd, state->event_manual, 0));
 }
 
 TEST_F(restore, handles_are_as_they_were)
 {
-	struct state *state = &self->saved.state;
+	struct state *state = &self->r.saved.state;
 	struct kfd_bo fresh;
 
 	ASSERT_EQ(0, restore_all(self));
 	/* A number that is taken is not given again. */
-	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &fresh, KFD_GTT, 4096));
+	ASSERT_EQ(0, kfd_bo_alloc(&self->r.kfd, &fresh, KFD_GTT, 4096));
 	EXPECT_NE(state->vram.handle, fresh.handle);
 	EXPECT_NE(state->gtt.handle, fresh.handle);
 	EXPECT_NE(state->userptr.handle, fresh.handle);
-	EXPECT_EQ(0, kfd_bo_free(&self->kfd, &state->vram));
-	EXPECT_EQ(0, kfd_bo_free(&self->kfd, &state->gtt));
-	EXPECT_EQ(0, kfd_bo_free(&self->kfd, &state->userptr));
+	EXPECT_EQ(0, kfd_bo_free(&self->r.kfd, &state->vram));
+	EXPECT_EQ(0, kfd_bo_free(&self->r.kfd, &state->gtt));
+	EXPECT_EQ(0, kfd_bo_free(&self->r.kfd, &state->userptr));
 }
 
 TEST_F(restore, a_checkpoint_of_the_restored_is_a_checkpoint_of_the_same)
 {
-	const struct criu_image *first = &self->saved.carry.image;
+	const struct criu_image *first = &self->r.saved.carry.image;
 	struct criu_image second;
 	int session;
 	__u32 i;
 
 	ASSERT_EQ(0, restore_all(self));
-	session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, session);
-	ASSERT_EQ(0, criu_checkpoint(&self->kfd.node, session, &second));
+	ASSERT_EQ(0, criu_checkpoint(&self->r.kfd.node, session, &second));
 	ASSERT_EQ(first->num_bos, second.num_bos);
 	for (i = 0; i < second.num_bos; i++) {
 		EXPECT_EQ(first->bos[i].object_id, second.bos[i].object_id);
@@ -173,11 +165,11 @@ TEST_F(restore, dmabuf_of_the_new_bo_is_under_the_old_id)
 	int fd;
 
 	ASSERT_EQ(0, restore_all(self));
-	for (i = 0; i < self->saved.carry.image.num_bos; i++) {
-		bo = &self->saved.carry.image.bos[i];
+	for (i = 0; i < self->r.saved.carry.image.num_bos; i++) {
+		bo = &self->r.saved.carry.image.bos[i];
 		if (bo->domain != AMDGPU_CRIU_DOMAIN_GTT)
 			continue;
-		fd = criu_dmabuf(&self->kfd.node, self->session, bo->object_id);
+		fd = criu_dmabuf(&self->r.kfd.node, self->r.session, bo->object_id);
 		ASSERT_LE(0, fd);
 		at = mmap(NULL, bo->size, PROT_READ, MAP_SHARED, fd, 0);
 		ASSERT_NE(MAP_FAILED, at);
@@ -190,8 +182,8 @@ TEST_F(restore, dmabuf_of_the_new_bo_is_under_the_old_id)
 TEST_F(restore, what_is_restored_outlives_the_session)
 {
 	ASSERT_EQ(0, restore_all(self));
-	close(self->session);
-	self->session = -1;
+	close(self->r.session);
+	self->r.session = -1;
 	EXPECT_TRUE(runs(self, 5, SOON));
 }
 
@@ -209,19 +201,19 @@ TEST_F(restore, into_a_process_with_state_is_EBADFD)
 {
 	__u32 event;
 
-	ASSERT_EQ(0, kfd_event_create(&self->kfd, false, &event));
+	ASSERT_EQ(0, kfd_event_create(&self->r.kfd, false, &event));
 	EXPECT_EQ(-EBADFD, restore(self));
 }
 
 TEST_F(restore, resume_comes_once_and_by_the_same_session)
 {
-	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	int other = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 
 	ASSERT_LE(0, other);
 	EXPECT_EQ(-EBADFD, resume(self));
 	ASSERT_EQ(0, restore(self));
 	ASSERT_EQ(0, map_and_fill(self));
-	EXPECT_EQ(-EBADFD, criu_resume(&self->kfd.node, other, 0));
+	EXPECT_EQ(-EBADFD, criu_resume(&self->r.kfd.node, other, 0));
 	EXPECT_EQ(0, resume(self));
 	EXPECT_EQ(-EBADFD, resume(self));
 	EXPECT_TRUE(runs(self, 5, SOON));
@@ -231,8 +223,8 @@ TEST_F(restore, resume_comes_once_and_by_the_same_session)
 TEST_F(restore, resume_of_a_pid_that_is_not_is_ESRCH)
 {
 	ASSERT_EQ(0, restore(self));
-	EXPECT_EQ(-ESRCH, criu_resume(&self->kfd.node, self->session, 0x3fffff));
-	EXPECT_EQ(-EINVAL, criu_resume(&self->kfd.node, self->session, -1));
+	EXPECT_EQ(-ESRCH, criu_resume(&self->r.kfd.node, self->r.session, 0x3fffff));
+	EXPECT_EQ(-EINVAL, criu_resume(&self->r.kfd.node, self->r.session, -1));
 }
 
 /* CRIU's main process resumes what it never restored. */
@@ -250,9 +242,9 @@ TEST_F(restore, resume_may_come_from_another_process)
 
 		if (criu_node_open(&node, CRIU_NODE_KFD))
 			_exit(100);
-		if (criu_resume(&node, self->session, 0) != -EBADFD)
+		if (criu_resume(&node, self->r.session, 0) != -EBADFD)
 			_exit(101);
-		_exit(-criu_resume(&node, self->session, us));
+		_exit(-criu_resume(&node, self->r.session, us));
 	}
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
@@ -261,15 +253,15 @@ TEST_F(restore, resume_may_come_from_another_process)
 
 TEST_F(restore, pausing_before_resume_is_EBUSY)
 {
-	int session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	int session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	struct amdgpu_criu_process_info info;
 
 	ASSERT_LE(0, session);
 	ASSERT_EQ(0, restore(self));
-	EXPECT_EQ(-EBUSY, criu_pause(&self->kfd.node, session, &info));
+	EXPECT_EQ(-EBUSY, criu_pause(&self->r.kfd.node, session, &info));
 	ASSERT_EQ(0, map_and_fill(self));
 	ASSERT_EQ(0, resume(self));
-	EXPECT_EQ(0, criu_pause(&self->kfd.node, session, &info));
+	EXPECT_EQ(0, criu_pause(&self->r.kfd.node, session, &info));
 	close(session);
 }
 
@@ -287,7 +279,7 @@ TEST_F(restore, an_object_is_restored_once_in_a_session)
 		ASSERT_LE(0, child);
 		if (!child) {
 			close(go[1]);
-			if (carry_open(&self->saved.carry, &self->kfd))
+			if (carry_open(&self->r.saved.carry, &self->r.kfd))
 				_exit(255);
 			if (read(go[0], &byte, 1))
 				_exit(255);
@@ -305,8 +297,8 @@ TEST_F(restore, an_object_is_restored_once_in_a_session)
 	EXPECT_EQ(1, done);
 	EXPECT_EQ(3, refused);
 	/* Another session knows nothing of that. */
-	close(self->session);
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	close(self->r.session);
+	self->r.session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	EXPECT_EQ(0, restore_all(self));
 }
 

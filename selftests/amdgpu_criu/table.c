@@ -7,15 +7,12 @@
 
 #include <fcntl.h>
 
-#include "criu.h"
-#include "state.h"
+#include "fixtures.h"
 
 #define ROOM 16
 
 FIXTURE(table) {
-	struct state_image saved;
-	struct kfd kfd;
-	int session;
+	struct restorer r;
 	/* Copies to be spoiled. */
 	struct amdgpu_criu_state args;
 	struct amdgpu_criu_device devices[ROOM];
@@ -25,38 +22,33 @@ FIXTURE(table) {
 
 FIXTURE_SETUP(table)
 {
-	struct kfd_gpu gpu;
+	int ret = restorer_open(&self->r);
 
-	if (kfd_find_gpu(&gpu))
+	if (ret == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
-	ASSERT_EQ(0, state_image_make(&self->saved));
-	ASSERT_EQ(0, carry_open(&self->saved.carry, &self->kfd));
-	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
-	ASSERT_LE(0, self->session);
-	ASSERT_GT(ROOM, self->saved.carry.image.num_devices);
-	ASSERT_GT(ROOM, self->saved.carry.image.num_bos);
+	ASSERT_EQ(0, ret);
+	ASSERT_GT(ROOM, self->r.saved.carry.image.num_devices);
+	ASSERT_GT(ROOM, self->r.saved.carry.image.num_bos);
 }
 
 static int restore_right(FIXTURE_DATA(table) *self)
 {
-	return criu_restore(&self->kfd.node, self->session, &self->saved.carry.image);
+	return criu_restore(&self->r.kfd.node, self->r.session, &self->r.saved.carry.image);
 }
 
 FIXTURE_TEARDOWN(table)
 {
 	EXPECT_EQ(0, restore_right(self));
-	close(self->session);
-	carry_close(&self->saved.carry, &self->kfd);
-	state_image_free(&self->saved);
+	restorer_close(&self->r);
 }
 
 /* Makes the copies right again. */
 static void reset(FIXTURE_DATA(table) *self)
 {
-	const struct criu_image *image = &self->saved.carry.image;
+	const struct criu_image *image = &self->r.saved.carry.image;
 	__u32 i;
 
-	self->args = criu_image_args(self->session, image);
+	self->args = criu_image_args(self->r.session, image);
 	memcpy(self->devices, image->devices, image->num_devices * sizeof(self->devices[0]));
 	memcpy(self->bos, image->bos, image->num_bos * sizeof(self->bos[0]));
 	self->args.devices = (uintptr_t)self->devices;
@@ -69,7 +61,7 @@ static void reset(FIXTURE_DATA(table) *self)
 
 static int restore(FIXTURE_DATA(table) *self)
 {
-	return criu_op(&self->kfd.node, RESTORE, &self->args);
+	return criu_op(&self->r.kfd.node, RESTORE, &self->args);
 }
 
 TEST_F(table, bo_that_differs_from_the_blob_is_EBADMSG)
@@ -98,8 +90,8 @@ TEST_F(table, bo_that_differs_from_the_blob_is_EBADMSG)
 TEST_F(table, bos_in_another_order_are_EBADMSG)
 {
 	reset(self);
-	self->bos[0] = self->saved.carry.image.bos[1];
-	self->bos[1] = self->saved.carry.image.bos[0];
+	self->bos[0] = self->r.saved.carry.image.bos[1];
+	self->bos[1] = self->r.saved.carry.image.bos[0];
 	EXPECT_EQ(-EBADMSG, restore(self));
 }
 
@@ -237,7 +229,7 @@ TEST_F(table, file_that_is_no_render_node_is_EINVAL)
 	reset(self);
 	self->used->drm_fd = file;
 	EXPECT_EQ(-EINVAL, restore(self));
-	self->used->drm_fd = self->kfd.node.fd;
+	self->used->drm_fd = self->r.kfd.node.fd;
 	EXPECT_EQ(-EINVAL, restore(self));
 	close(file);
 }
@@ -252,7 +244,7 @@ TEST_F(table, file_whose_vm_is_in_use_is_refused)
 
 	ASSERT_EQ(0, pipe(to_us));
 	ASSERT_EQ(0, pipe(quit));
-	taken.drm_fd = kfd_render_open(&self->kfd.gpu);
+	taken.drm_fd = kfd_render_open(&self->r.kfd.gpu);
 	ASSERT_LE(0, taken.drm_fd);
 	child = fork();
 	ASSERT_LE(0, child);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * State that no blob can hold: PROCESS_INFO refuses it, the process runs on, and when it is gone the
- * process can be paused.
+ * State that no blob can hold: PROCESS_INFO refuses it, the process runs on, and when it is gone
+ * the process can be paused.
  */
 #include "kselftest_harness.h"
 

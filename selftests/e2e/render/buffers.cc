@@ -306,8 +306,7 @@ Status BufferSet::fill(RenderCopier& copier) {
   // A BO goes to another placement when a submission names it; from now on nothing moves.
   std::vector<std::string> problems;
   for (const Window& window : windows_)
-    if (window.bo == find("vram, placed in gtt later"))
-      TRY(check_window(window, copier, problems));
+    if (window.bo == find("vram, placed in gtt later")) TRY(check_window(window, copier, problems));
   if (!problems.empty()) return Error(EBADMSG, problems[0]);
   return {};
 }

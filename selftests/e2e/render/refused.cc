@@ -30,11 +30,27 @@ LetGo until_let_go(T value) {
   };
 }
 
-// A dma-buf that is under way between two sockets of the process.
-Result<LetGo> in_a_socket(const RenderDevice&, const SharedBlocks& blocks) {
+// A dma-buf that is under way between two sockets of the process. CRIU carries it, so whoever lets
+// go of it looks at what comes out.
+Result<LetGo> in_a_socket(const RenderDevice& device, const SharedBlocks& blocks) {
   auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
   std::vector<Fd> fds;
   fds.push_back(TRY(blocks.x().export_dmabuf()));
+  TRY(sockets->first.send_fds(fds));
+  return LetGo([sockets, &device, &blocks]() -> Status {
+    const std::vector<Fd> received = TRY(sockets->second.receive_fds(1));
+    const RenderBo bo = TRY(RenderBo::import(device, received[0]));
+    if (bo.handle() == blocks.x().handle()) return {};
+    return Error::of(EBADMSG, "the dma-buf in the socket is GEM handle {}, block X is {}",
+                     bo.handle(), blocks.x().handle());
+  });
+}
+
+// A render-node file that is open nowhere but in a socket.
+Result<LetGo> node_in_a_socket(const RenderDevice& device, const SharedBlocks&) {
+  auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
+  std::vector<Fd> fds;
+  fds.push_back(TRY(Fd::open(std::format("/proc/self/fd/{}", device.fd()).c_str(), O_RDWR)));
   TRY(sockets->first.send_fds(fds));
   return LetGo([sockets]() -> Status {
     TRY(sockets->second.receive_fds(1));
@@ -138,6 +154,7 @@ Result<LetGo> only_mapped(const RenderDevice& device, const SharedBlocks&) {
 
 constexpr Uncarried kAll[] = {
     {"socket", "a dma-buf descriptor in a socket", in_a_socket},
+    {"node_in_socket", "a render-node descriptor in a socket", node_in_a_socket},
     {"udmabuf", "a BO imported from another driver", foreign_import},
     {"udmabuf_fd", "a dma-buf descriptor of another driver", foreign_descriptor},
     {"syncobj_fd", "a descriptor of a syncobj", syncobj_descriptor},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// State of a process that no checkpoint carries; each is to be refused by its name.
+// State of a process that a checkpoint does not carry; each is to be refused by its name, but for a
+// descriptor in a socket.
 #pragma once
 
 #include <functional>

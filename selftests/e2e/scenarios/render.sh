@@ -193,7 +193,7 @@ shuffle_workloads() { # the array of its caller; the same for the same RANDOM
 # CASE and what the logs must say of it.
 refused_states() {
   cat <<'END'
-socket          socket
+node_in_socket  in flight
 udmabuf         another driver|foreign|not .*exported by
 udmabuf_fd      another driver|foreign|not .*exported by|udmabuf|dmabuf
 syncobj_fd      syncobj
@@ -238,13 +238,28 @@ scenario_render_refused() {
 scenario_render_let_go() {
   need_gpus 1
   need_plugin
-  start render_refused socket
-  ! criu_dump refused "$DIR/images" || fail "CRIU dumped a dma-buf in a socket"
+  start render_refused udmabuf
+  ! criu_dump refused "$DIR/images" || fail "CRIU dumped a BO of another driver"
   kill -USR2 "$PID"
   wait_until 30 let_go || fail "the workload does not let go"
   first_steps 20
   dump_and_kill dump "$DIR/images"
   restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# A dma-buf descriptor that one process has sent, and nobody has received yet.
+scenario_render_in_flight() {
+  need_gpus 1
+  need_plugin
+  start render_refused socket
+  first_steps 20
+  dump_and_kill dump "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  kill -USR2 "$PID"
+  wait_until 30 let_go || fail "nobody receives the descriptor"
+  goes_on "$(last_step)" "after the descriptor was received"
+  echo "received after the restore, and it is the dma-buf that was sent"
   ends_well "after the restore"
 }
 

@@ -79,14 +79,15 @@ limit_of() {
 }
 
 # In the order in which a person wants to read of them.
-SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running three_rounds two_gpus rocr criu_4_1_1
+SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running leave_stopped pre_dump three_rounds
+  two_gpus rocr criu_4_1_1
   criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl late_restore
   reloaded_driver)
 # `run @render` and `run @trees` run these.
 RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_criu_4_3
   render_leave_running render_three_rounds render_many render_vmm render_fork render_unrelated
   render_family render_family_criu_4_1_1 render_family_criu_4_3 render_refused render_let_go
-  render_busy)
+  render_in_flight render_busy)
 TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
   soak)
 # Each is one half of a scenario over two boots, and is run by name.

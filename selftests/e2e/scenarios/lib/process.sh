@@ -114,11 +114,11 @@ kfd_usage() {
 render_usage() {
   cat /proc/"$PID"/fdinfo/* 2>/dev/null | awk '
     /^drm-client-id:/ { known = seen[$2]++ }
-    /^drm-total-(vram|gtt):/ && !known { sum[$1] += $2; files[$1]++ }
+    /^drm-resident-(vram|gtt):/ && !known { sum[$1] += $2; files[$1]++ }
     END {
       for (name in sum) text[name] = sum[name] " KiB in " files[name] " files"
       if (length(sum))
-        printf " render nodes: VRAM %s, GTT %s", text["drm-total-vram:"], text["drm-total-gtt:"]
+        printf " render nodes: VRAM %s, GTT %s", text["drm-resident-vram:"], text["drm-resident-gtt:"]
     }'
 }
 

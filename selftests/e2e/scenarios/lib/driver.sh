@@ -13,6 +13,9 @@ reload_driver() {
   local count parameters
   count=$(gpu_count)
   parameters="fw_load_type=$(cat $PARAMETERS/fw_load_type) ip_block_mask=$(cat $PARAMETERS/ip_block_mask)"
+  if [ -s $PARAMETERS/lockup_timeout ]; then
+    parameters+=" lockup_timeout=$(cat $PARAMETERS/lockup_timeout)"
+  fi
   rmmod amdgpu || fail "rmmod amdgpu"
   if [ -e "$MODULE" ]; then
     # shellcheck disable=SC2086  # two words

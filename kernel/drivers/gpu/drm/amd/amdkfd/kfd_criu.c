@@ -11,6 +11,9 @@
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 
+/* Each fails only for want of a few bytes. */
+#define KFD_CRIU_UNPAUSE_TRIES 3
+
 static void kfd_criu_process_get(void *client)
 {
 	struct kfd_process *p = client;
@@ -23,11 +26,21 @@ static void kfd_criu_process_put(void *client)
 	kfd_unref_process(client);
 }
 
-/* A process that has exited meanwhile has no queues, and no use for them. */
+/*
+ * A process that has exited meanwhile has no queues, and no use for them. When the new runlist
+ * finds no memory the queues count as restored, but the GPU does not know of them: to start them
+ * again they are stopped first.
+ */
 static void kfd_criu_unpause_locked(struct kfd_process *p)
 {
 	int ret = kfd_process_restore_queues(p);
+	int tries;
 
+	for (tries = 0; ret == -ENOMEM && tries < KFD_CRIU_UNPAUSE_TRIES; tries++) {
+		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
+		if (!ret)
+			ret = kfd_process_restore_queues(p);
+	}
 	if (ret && p->mm)
 		dev_err(kfd_device, "process %d: queues do not run on: %d\n",
 			task_tgid_nr(p->lead_thread), ret);

@@ -121,10 +121,11 @@ static int amdgpu_criu_check_object_here(struct amdgpu_criu_plan *plan,
 static int amdgpu_criu_check_object(struct amdgpu_criu_plan *plan,
 				    const struct amdgpu_criu_object_record *record)
 {
-	const bool own = !(record->table_flags & AMDGPU_CRIU_BO_IMPORTED);
+	const bool imported = record->table_flags & AMDGPU_CRIU_BO_IMPORTED;
+	const bool own = record->device == plan->file_record.device;
 	const char *fault = amdgpu_criu_object_fault(record);
 
-	if (!fault && (record->device == plan->file_record.device) != own)
+	if (!fault && imported == own)
 		fault = "of the file's GPU and of another";
 	if (!fault)
 		return amdgpu_criu_check_object_here(plan, record);

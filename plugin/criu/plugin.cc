@@ -6,7 +6,6 @@
 
 namespace criu {
 
-using base::Error;
 using base::Fd;
 using base::Result;
 using base::Status;

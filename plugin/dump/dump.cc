@@ -66,7 +66,8 @@ Status Dump::prepare() {
     processes_.push_back(std::move(process));
   }
   if (tree_.carries_render())
-    for (const OpenRender& render : tree_.renders()) renders_.push_back(TRY(checkpoint(render)));
+    for (const OpenRender& render : tree_.renders())
+      if (render.paused) renders_.push_back(TRY(checkpoint(render, *render.paused)));
   TRY(check_mappings());
   TRY(remove_old_images(TRY(env_.image_directory())));
   TRY(save_objects());
@@ -114,8 +115,8 @@ Status Dump::add_vmas(const Member& member, image::Process& process) {
   return {};
 }
 
-Result<image::Render> Dump::checkpoint(const OpenRender& open) {
-  auto state = TRY(env_.api.checkpoint(open.paused->node(), tree_.session(), open.paused->info()));
+Result<image::Render> Dump::checkpoint(const OpenRender& open, const PausedClient& paused) {
+  auto state = TRY(env_.api.checkpoint(paused.node(), tree_.session(), paused.info()));
   image::Render render;
   render.dump_id = id_;
   render.index = renders_.size();

@@ -46,7 +46,7 @@ class Dump {
   image::Process describe(const Member& member) const;
   Status checkpoint(const PausedClient& kfd, image::Process& process);
   Status add_vmas(const Member& member, image::Process& process);
-  Result<image::Render> checkpoint(const OpenRender& render);
+  Result<image::Render> checkpoint(const OpenRender& open, const PausedClient& paused);
   Result<std::vector<image::Exported>> find_imports(std::span<const kernel::Bo> bos);
   Result<image::Exported> save_exported(int dmabuf);
   Status need_any_render();

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/log.h"
+
 namespace host {
 namespace {
 
@@ -140,6 +142,13 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
   for (std::string line; std::getline(maps, line);) {
     const auto map = parse_maps_line(line);
     if (!map || map->inode == 0) continue;
+    // CRIU refuses it, but not by this name.
+    if (line.ends_with(" " + config_.dmabuf_link))
+      base::log_warning(
+          "process {} maps a dma-buf descriptor itself at {:#x}, which cannot be carried; a "
+          "mapping "
+          "of the render node can",
+          pid, map->start);
     struct stat status;
     const std::string link = std::format("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
     // Not every file-backed mapping has a link; one that cannot be looked at might be a GPU's.

@@ -27,10 +27,4 @@ Layout::Layout(const image::Set& images) {
       objects_.emplace(object.object_id, units_.size() + objects_.size());
 }
 
-std::optional<size_t> Layout::job_of_object(uint64_t object_id) const {
-  const auto found = objects_.find(object_id);
-  if (found == objects_.end()) return std::nullopt;
-  return found->second;
-}
-
 }  // namespace restore

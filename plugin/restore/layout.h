@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 
 #include "image/mappings.h"
 #include "image/set.h"
@@ -19,7 +18,7 @@ class Layout {
   // open render-node file, to fill an object. Objects come last.
   size_t jobs() const { return units_.size() + objects_.size(); }
   size_t job_of(image::TableId table) const { return units_.at(table); }
-  std::optional<size_t> job_of_object(uint64_t object_id) const;
+  size_t job_of_object(uint64_t object_id) const { return objects_.at(object_id); }
 
   // Open files that several tasks use.
   size_t files() const { return files_; }

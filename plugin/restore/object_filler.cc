@@ -15,7 +15,7 @@ Status ObjectFiller::fill(const Fd& session, const std::set<uint64_t>& object_id
     std::vector<image::Object> mine;
     for (const image::Object& object : file.contents.objects)
       if (object_ids.contains(object.object_id) &&
-          shared_.try_begin(*layout_.job_of_object(object.object_id)))
+          shared_.try_begin(layout_.job_of_object(object.object_id)))
         mine.push_back(object);
     if (mine.empty()) continue;
     Status status;
@@ -24,7 +24,7 @@ Status ObjectFiller::fill(const Fd& session, const std::set<uint64_t>& object_id
     else
       status = fill_from(session, file, mine);
     for (const image::Object& object : mine)
-      shared_.end(*layout_.job_of_object(object.object_id), status.ok());
+      shared_.end(layout_.job_of_object(object.object_id), status.ok());
     TRY(std::move(status));
   }
   return {};
@@ -51,7 +51,7 @@ Status ObjectFiller::fill_from(const Fd& session, const image::Set::ContentsFile
 Status ObjectFiller::check_all_filled() const {
   for (const auto& file : images_.contents())
     for (const image::Object& object : file.contents.objects)
-      if (!shared_.is_done(*layout_.job_of_object(object.object_id)))
+      if (!shared_.is_done(layout_.job_of_object(object.object_id)))
         return Error::of(EPROTO,
                          "contents of object {} in {} were not restored: no restored process "
                          "opened a file that knows it",

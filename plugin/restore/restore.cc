@@ -175,6 +175,7 @@ Result<std::vector<kernel::RestoreDevice>> Restore::devices_of(const image::Proc
 }
 
 Status Restore::restore(const image::Process& process) {
+  if (!process.blob) return Error(EBADMSG, "has no state of /dev/kfd");
   const Fd kfd = TRY(env_.host.open_kfd());
   const Fd session = TRY(this->session(kernel::kfd_node(kfd)));
   std::vector<Fd> files;

@@ -18,6 +18,9 @@ scenario_leave_stopped() {
 
 # The process runs on between the stages; only the last one pauses its GPU.
 scenario_pre_dump() {
+  # What the driver counts for the file has page tables in it, and how many a userptr takes depends
+  # on where its pages are: the first stage makes the process's next writes move them.
+  gpu_usage() { kfd_usage; }
   need_gpus 1
   need_plugin
   start gpu_chain "${SMALL[@]}"

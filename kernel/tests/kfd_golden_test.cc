@@ -81,8 +81,7 @@ TEST_P(KfdGolden, DamagedAtRandomIsReadOrRefused) {
     RepairFrame(&bytes);
     criu_blob blob;
     criu_blob_fault fault;
-    const int ret =
-        criu_blob_open(&blob, &kfd_criu_schema, bytes.data(), bytes.size(), &fault);
+    const int ret = criu_blob_open(&blob, &kfd_criu_schema, bytes.data(), bytes.size(), &fault);
     ASSERT_TRUE(ret == 0 || ret == -EBADMSG || ret == -EOPNOTSUPP) << ret;
     if (!ret)
       for (criu_record record = {}; criu_blob_next(&blob, &record);) ReadWhole(&record);
@@ -93,26 +92,25 @@ TEST_P(KfdGolden, DamagedAtRandomIsReadOrRefused) {
   EXPECT_GT(refused, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Format1, KfdGolden,
-    ::testing::Values(Fixture{.file = "kfd-1-one-gpu.blob",
-                              .counts = {{CRIU_RECORD_IDENTITY, 1},
-                                         {kProcess, 1},
-                                         {kGpu, 2},
-                                         {kKfdBo, 15},
-                                         {kEventPage, 1},
-                                         {kEvent, 4},
-                                         {kKfdQueue, 4},
-                                         {kSvmRange, 1},
-                                         {CRIU_RECORD_END, 1}}},
-                      Fixture{.file = "kfd-1-two-gpus.blob",
-                              .counts = {{CRIU_RECORD_IDENTITY, 1},
-                                         {kProcess, 1},
-                                         {kGpu, 2},
-                                         {kKfdBo, 6},
-                                         {kKfdQueue, 2},
-                                         {CRIU_RECORD_END, 1}}}),
-    [](const auto& info) { return info.index ? "TwoGpus" : "OneGpu"; });
+INSTANTIATE_TEST_SUITE_P(Format1, KfdGolden,
+                         ::testing::Values(Fixture{.file = "kfd-1-one-gpu.blob",
+                                                   .counts = {{CRIU_RECORD_IDENTITY, 1},
+                                                              {kProcess, 1},
+                                                              {kGpu, 2},
+                                                              {kKfdBo, 15},
+                                                              {kEventPage, 1},
+                                                              {kEvent, 4},
+                                                              {kKfdQueue, 4},
+                                                              {kSvmRange, 1},
+                                                              {CRIU_RECORD_END, 1}}},
+                                           Fixture{.file = "kfd-1-two-gpus.blob",
+                                                   .counts = {{CRIU_RECORD_IDENTITY, 1},
+                                                              {kProcess, 1},
+                                                              {kGpu, 2},
+                                                              {kKfdBo, 6},
+                                                              {kKfdQueue, 2},
+                                                              {CRIU_RECORD_END, 1}}}),
+                         [](const auto& info) { return info.index ? "TwoGpus" : "OneGpu"; });
 
 }  // namespace
 }  // namespace sample

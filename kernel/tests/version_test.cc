@@ -15,7 +15,7 @@ namespace {
 using ::testing::StrEq;
 
 constexpr uint16_t kClock = CRIU_RECORD_DRIVER;
-constexpr uint16_t kExtra = CRIU_RECORD_DRIVER + 1;  // from the second kernel on, needed
+constexpr uint16_t kExtra = CRIU_RECORD_DRIVER + 1;    // from the second kernel on, needed
 constexpr uint16_t kComment = CRIU_RECORD_DRIVER + 2;  // from the second kernel on, may be skipped
 
 // Version 1 counts microseconds, version 2 nanoseconds, version 3 has them in two fields.
@@ -105,8 +105,8 @@ constexpr criu_record_desc kRecords3[] = {
 
 template <size_t kNum>
 constexpr criu_blob_schema Schema(const criu_record_desc (&records)[kNum]) {
-  return {.driver = "sample", .node = 7, .page_size = 4096, .num_records = kNum,
-          .records = records};
+  return {
+      .driver = "sample", .node = 7, .page_size = 4096, .num_records = kNum, .records = records};
 }
 constexpr criu_blob_schema kKernel1 = Schema(kRecords1);
 constexpr criu_blob_schema kKernel2 = Schema(kRecords2);
@@ -238,8 +238,9 @@ TEST(Version, AFieldThatTheTargetsKernelHasNotGotMustBeZero) {
   const Written written = WriteClock(kKernel2, Clock2{.nanoseconds = 1, .drift = 2}, &targets);
   EXPECT_EQ(written.error, -EOPNOTSUPP);
   EXPECT_EQ(written.fault.type, kClock);
-  EXPECT_EQ(WriteClock(kKernel3, Clock3{.seconds = 1, .drift = 2, .nanoseconds = 0}, &targets).error,
-            -EOPNOTSUPP);
+  EXPECT_EQ(
+      WriteClock(kKernel3, Clock3{.seconds = 1, .drift = 2, .nanoseconds = 0}, &targets).error,
+      -EOPNOTSUPP);
 }
 
 TEST(Version, AFieldOfAnOlderVersionThatIsNotKnownIsRefused) {

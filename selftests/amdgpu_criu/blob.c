@@ -41,7 +41,8 @@ FIXTURE_TEARDOWN(blob)
 
 static int restore_blob(FIXTURE_DATA(blob) *self, const void *blob, __u64 size)
 {
-	struct amdgpu_criu_state args = criu_image_args(self->r.session, &self->r.saved.carry.image);
+	struct amdgpu_criu_state args = criu_image_args(self->r.session,
+							&self->r.saved.carry.image);
 
 	args.blob = (uintptr_t)blob;
 	args.blob_size = size;
@@ -120,7 +121,9 @@ TEST_F(blob, with_an_svm_range_is_EOPNOTSUPP_without_svm)
 		__u64 start, size;
 		__u32 num_attrs, pad;
 	} range = {
-		.record = { .type = BLOB_KFD_SVM_RANGE, .version = 1, .fixed_size = 24, .size = 24 },
+		.record = {
+			.type = BLOB_KFD_SVM_RANGE, .version = 1, .fixed_size = 24, .size = 24,
+		},
 		.size = 4096,
 	};
 

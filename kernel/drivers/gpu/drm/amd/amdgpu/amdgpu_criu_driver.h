@@ -58,4 +58,17 @@ static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *fi
 	return xa_erase(&file->syncobj_xa, handle);
 }
 
+/* Flags of a mapping, as DRM_AMDGPU_GEM_VA has them. */
+static inline u32 amdgpu_criu_mapping_flags(struct amdgpu_device *adev,
+					    const struct amdgpu_bo_va_mapping *mapping)
+{
+	return mapping->flags;
+}
+
+/* The other way round: what amdgpu_vm_bo_map() takes. */
+static inline u64 amdgpu_criu_map_flags(struct amdgpu_device *adev, u32 flags)
+{
+	return flags;
+}
+
 #endif /* _AMDGPU_CRIU_DRIVER_H_ */

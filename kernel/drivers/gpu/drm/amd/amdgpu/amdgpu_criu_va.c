@@ -9,6 +9,7 @@
 
 #include "amdgpu.h"
 #include "amdgpu_amdkfd.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_render.h"
 #include "amdgpu_object.h"
 #include "amdgpu_vm.h"
@@ -111,7 +112,7 @@ static void amdgpu_criu_see_mapping(struct amdgpu_criu_walk *walk,
 			.record.size = (mapping->last - mapping->start + 1) *
 				       AMDGPU_GPU_PAGE_SIZE,
 			.record.offset = mapping->offset,
-			.record.flags = mapping->flags,
+			.record.flags = amdgpu_criu_mapping_flags(walk->dump->adev, mapping),
 		};
 	walk->num++;
 }
@@ -302,8 +303,8 @@ static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
 	if (ret)
 		return ret;
 	bo_va = amdgpu_criu_bo_va(plan, gem);
-	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset,
-				       record->size, record->flags) : -ENOENT;
+	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset, record->size,
+				       amdgpu_criu_map_flags(plan->adev, record->flags)) : -ENOENT;
 	drm_exec_fini(&exec);
 	return ret;
 }

@@ -13,6 +13,7 @@
 #include <linux/spinlock.h>
 
 #include "amdgpu.h"
+#include "amdgpu_gem.h"
 #include "amdgpu_hmm.h"
 #include "amdgpu_ids.h"
 #include "amdgpu_ttm.h"
@@ -78,6 +79,35 @@ static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *fi
 	syncobj = idr_remove(&file->syncobj_idr, handle);
 	spin_unlock(&file->syncobj_table_lock);
 	return syncobj;
+}
+
+/* The other way round: what amdgpu_vm_bo_map() takes. */
+static inline u64 amdgpu_criu_map_flags(struct amdgpu_device *adev, u32 flags)
+{
+	return amdgpu_gem_va_map_flags(adev, flags);
+}
+
+/* Flags of a mapping, as DRM_AMDGPU_GEM_VA has them: those that give the bits that are there. */
+static inline u32 amdgpu_criu_mapping_flags(struct amdgpu_device *adev,
+					    const struct amdgpu_bo_va_mapping *mapping)
+{
+	u32 flags = 0, mtype;
+
+	if (mapping->flags & AMDGPU_PTE_EXECUTABLE)
+		flags |= AMDGPU_VM_PAGE_EXECUTABLE;
+	if (mapping->flags & AMDGPU_PTE_READABLE)
+		flags |= AMDGPU_VM_PAGE_READABLE;
+	if (mapping->flags & AMDGPU_PTE_WRITEABLE)
+		flags |= AMDGPU_VM_PAGE_WRITEABLE;
+	if (mapping->flags & AMDGPU_PTE_PRT_FLAG(adev))
+		flags |= AMDGPU_VM_PAGE_PRT;
+	if (mapping->flags & AMDGPU_PTE_NOALLOC)
+		flags |= AMDGPU_VM_PAGE_NOALLOC;
+	for (mtype = AMDGPU_VM_MTYPE_DEFAULT; mtype <= AMDGPU_VM_MTYPE_RW;
+	     mtype += AMDGPU_VM_MTYPE_NC)
+		if (amdgpu_gem_va_map_flags(adev, flags | mtype) == mapping->flags)
+			return flags | mtype;
+	return flags;
 }
 
 /* Pages of a userptr: amdgpu_ttm_tt_get_user_pages() puts them into the BO itself. */

@@ -108,6 +108,7 @@ scenario_reloaded_driver() {
 keep_facts() { # keep_facts NAME
   {
     printf '%s=%q\n' PID "$PID" STEP_BEFORE "$STEP_BEFORE" READY "$READY" USAGE "$USAGE" \
+      OLD_KERNEL "$(uname -r)" \
       LOG "$LOG" OLD_GPU_IDS "$(gpu_ids | tr '\n' ' ')"
     echo "OLD_BOOT=$(cat /proc/sys/kernel/random/boot_id)"
     echo "OLD_UPTIME=$(cut -d. -f1 /proc/uptime)"

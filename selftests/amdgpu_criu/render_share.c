@@ -752,6 +752,47 @@ TEST_F(exported, a_spoiled_record_is_refused)
 	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, self->restore, self->exported.bo.object_id));
 }
 
+/* Whatever it says then, it is taken or refused. */
+TEST_F(exported, random_words_do_no_harm)
+{
+	int round, session, ret, taken = 0, refused = 0;
+	struct share_exported spoiled;
+	struct blob_object *object;
+	struct blob blob;
+	__u32 *words;
+	size_t at;
+
+	srand(1);
+	for (round = 0; round < 500; round++) {
+		session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+		ASSERT_LE(0, session);
+		spoiled = self->exported;
+		blob.data = spoiled.blob;
+		blob.size = spoiled.blob_size;
+		at = blob_find(&blob, BLOB_RENDER_OBJECT, 0);
+		words = blob_payload(&blob, at);
+		words[rand() % (blob_record(&blob, at)->size / sizeof(*words))] ^=
+			rand() % 2 ? 1u << rand() % 32 : (__u32)rand();
+		object = blob_payload(&blob, at);
+		spoiled.bo.object_id = object->object_id;
+		/* A size that would be right, but not here. */
+		if (object->size > 64 * SIZE)
+			object->size = SIZE;
+		spoiled.bo.size = object->size;
+		blob_repair(&blob);
+		ret = share_export_restore(&self->node, session, &spoiled);
+		taken += ret >= 0;
+		refused += ret < 0;
+		if (ret >= 0)
+			close(ret);
+		close(session);
+	}
+	TH_LOG("taken %d, refused %d", taken, refused);
+	EXPECT_LT(0, taken);
+	EXPECT_LT(0, refused);
+	EXPECT_EQ(1, objects_of(self->save));
+}
+
 TEST_F(exported, an_entry_of_another_bo_is_EBADMSG)
 {
 	self->exported.bo.size *= 2;

@@ -303,10 +303,11 @@ Status BufferSet::fill(RenderCopier& copier) {
                        std::span(content).subspan(at, std::min(size - at, RenderCopier::kMost)),
                        handles(row)));
   }
-  // A BO goes to another placement when a submission names it; from now on nothing moves.
+  // A BO gets its placement, and a userptr its pages, when a submission names it; from now on
+  // nothing moves.
   std::vector<std::string> problems;
-  for (const Window& window : windows_)
-    if (window.bo == find("vram, placed in gtt later")) TRY(check_window(window, copier, problems));
+  for (size_t i = 0; i < windows_.size(); ++i)
+    if (row_of_pages(i) <= 1) TRY(check_window(windows_[i], copier, problems));
   if (!problems.empty()) return Error(EBADMSG, problems[0]);
   return {};
 }

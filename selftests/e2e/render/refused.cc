@@ -112,8 +112,10 @@ Result<LetGo> card_node(const RenderDevice&, const SharedBlocks&) {
   return Error(ENODEV, "there is no card node");
 }
 
-// A userptr BO over the memory of another process that has the file open, too.
+// One file with userptr BOs over the memory of two processes.
 Result<LetGo> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&) {
+  auto own = std::make_shared<RenderBo>(
+      TRY(RenderBo::create_userptr(device, 64 << 10, AMDGPU_GEM_USERPTR_REGISTER)));
   auto [here, there] = TRY(Channel::pair());
   const pid_t child = fork();
   if (child < 0) return Error::system("cannot fork");
@@ -127,7 +129,7 @@ Result<LetGo> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&
   }
   if (TRY(here.wait_for_answer()).problems) return Error(EPROTO, "the child has no userptr BO");
   auto channel = std::make_shared<std::optional<Channel>>(std::move(here));
-  return LetGo([channel, child]() -> Status {
+  return LetGo([own, channel, child]() -> Status {
     channel->reset();
     while (waitpid(child, nullptr, 0) < 0)
       if (errno != EINTR) return Error::system("cannot wait for the child");
@@ -161,7 +163,7 @@ constexpr Uncarried kAll[] = {
     {"fence_fd", "a descriptor of a fence", fence_descriptor},
     {"eventfd", "an eventfd that waits for a syncobj", waiting_eventfd},
     {"card_node", "an open card node", card_node},
-    {"foreign_userptr", "a userptr BO over another process's memory", userptr_of_a_child},
+    {"foreign_userptr", "userptr BOs over the memory of two processes", userptr_of_a_child},
     {"mapped_dmabuf", "a mapping of a dma-buf itself", mapped_dmabuf},
     {"only_mapped", "a BO that is mapped, but has no handle", only_mapped},
 };

@@ -133,7 +133,8 @@ class Search {
     for (size_t target : candidates_[source]) {
       if (taken_[target] || seen[target]) continue;
       seen[target] = true;
-      if (owner[target] && !augment(*owner[target], owner, seen)) continue;
+      const std::optional<size_t> before = owner[target];
+      if (before && !augment(*before, owner, seen)) continue;
       owner[target] = source;
       return true;
     }

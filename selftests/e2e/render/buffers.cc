@@ -94,7 +94,7 @@ Result<std::unique_ptr<BufferSet>> BufferSet::create(const RenderDevice& device,
   TRY(set->add_windows());
   TRY(set->add_unbacked());
   TRY(set->set_metadata());
-  set->listed_only_.emplace(TRY(ListedOnly::create(device)));
+  set->listed_only_ = std::make_unique<ListedOnly>(TRY(ListedOnly::create(device)));
   TRY(set->add_many(many));
   return set;
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,7 +86,7 @@ class BufferSet {
   std::vector<Buffer> buffers_;
   std::vector<RenderBo> special_;  // GWS, OA, doorbells: nothing to read
   std::vector<Window> windows_;
-  std::optional<ListedOnly> listed_only_;
+  std::unique_ptr<ListedOnly> listed_only_;
   std::vector<std::string> notes_;
 };
 

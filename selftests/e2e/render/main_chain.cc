@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include "render/buffers.h"
 #include "render/numbers.h"
@@ -26,7 +25,7 @@ struct Lane {
   std::unique_ptr<SharedBlocks> blocks;
   std::unique_ptr<Stepper> stepper;
   std::unique_ptr<RenderCopier> copier;
-  std::optional<SyncObject> timeline;
+  std::unique_ptr<SyncObject> timeline;
   std::string census, numbers;  // as they were at the start
 };
 
@@ -69,14 +68,14 @@ Status Process::add_lane(const std::string& path) {
   if (lanes_.empty()) {
     lane.blocks = std::make_unique<SharedBlocks>(TRY(SharedBlocks::create(*lane.device, domain_)));
     lane.blocks->prepare();
-    lane.timeline.emplace(TRY(SyncObject::create(*lane.device)));
+    lane.timeline = std::make_unique<SyncObject>(TRY(SyncObject::create(*lane.device)));
   } else {
     const auto dmabufs = TRY(lanes_[0].blocks->export_all());
     const SharedBlocks* cpu = path == lanes_[0].path ? nullptr : lanes_[0].blocks.get();
     lane.blocks =
         std::make_unique<SharedBlocks>(TRY(SharedBlocks::import(*lane.device, dmabufs, cpu)));
     const base::Fd timeline = TRY(lanes_[0].timeline->export_fd());
-    lane.timeline.emplace(TRY(SyncObject::import(*lane.device, timeline)));
+    lane.timeline = std::make_unique<SyncObject>(TRY(SyncObject::import(*lane.device, timeline)));
   }
   const auto number = static_cast<unsigned>(lanes_.size());
   lane.stepper =

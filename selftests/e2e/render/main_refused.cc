@@ -2,7 +2,7 @@
 // render_refused: a small render_chain with something that cannot be carried, until SIGUSR2.
 //
 //   render_refused WHAT     one of all_uncarried()
-//   render_refused busy     work for half a minute is under way; a second process, which is not
+//   render_refused busy     work for most of a minute is under way; a second process, which is not
 //                           to be dumped, feeds the GPU with it
 #include <signal.h>
 #include <sys/prctl.h>
@@ -22,7 +22,6 @@ namespace e2e {
 namespace {
 
 using base::Error;
-using base::Fd;
 using base::Mapping;
 using base::Result;
 using base::Status;
@@ -84,8 +83,8 @@ bool Process::verify(const char* word) {
 
 // Jobs of SDMA, each waiting for a number that the other process counts up to: no single one
 // takes as long as the driver lets a job take, all of them longer than a checkpoint waits.
-constexpr uint32_t kJobs = 150;
-constexpr unsigned kJobMs = 200;
+constexpr uint32_t kJobs = 100;
+constexpr unsigned kJobMs = 500;
 
 class Busy {
  public:

@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include "render/device.h"
 #include "render/numbers.h"
@@ -89,15 +88,15 @@ class Process {
 
   Kfd kfd_;
   unsigned timeout_ms_;
-  std::optional<Gpu> gpu_;
+  std::unique_ptr<Gpu> gpu_;
   std::unique_ptr<RenderDevice> device_;
   Block x_, y_, both_;
   Doorbells doorbells_;
-  std::optional<EventPage> events_;
-  std::optional<Bo> cells_;
-  std::optional<SdmaQueue> sdma_;
-  std::optional<Pm4Queue> pm4_;
-  std::optional<Event> sdma_event_, pm4_event_;
+  std::unique_ptr<EventPage> events_;
+  std::unique_ptr<Bo> cells_;
+  std::unique_ptr<SdmaQueue> sdma_;
+  std::unique_ptr<Pm4Queue> pm4_;
+  std::unique_ptr<Event> sdma_event_, pm4_event_;
   std::string census_, numbers_;
   uint64_t done_ = 0;
 };
@@ -135,20 +134,20 @@ Result<Block> Process::from_render_node() {
 }
 
 Status Process::set_up(const GpuNode& node) {
-  gpu_.emplace(TRY(Gpu::open(kfd_, node)));
+  gpu_ = std::make_unique<Gpu>(TRY(Gpu::open(kfd_, node)));
   Fd same_file(fcntl(gpu_->render_fd(), F_DUPFD_CLOEXEC, 0));
   device_ = std::make_unique<RenderDevice>(
       TRY(RenderDevice::adopt(std::move(same_file), "the file that KFD took the VM of")));
-  const Gpu* gpu = &*gpu_;
-  events_.emplace(TRY(EventPage::create(kfd_, *gpu, {&gpu, 1})));
-  cells_.emplace(TRY(Bo::create(kfd_, *gpu, {}, {Domain::kGtt, 4096, true, true})));
+  const Gpu* gpu = gpu_.get();
+  events_ = std::make_unique<EventPage>(TRY(EventPage::create(kfd_, *gpu, {&gpu, 1})));
+  cells_ = std::make_unique<Bo>(TRY(Bo::create(kfd_, *gpu, {}, {Domain::kGtt, 4096, true, true})));
   x_ = TRY(from_kfd(false));
   y_ = TRY(from_render_node());
   both_ = TRY(from_kfd(true));
-  sdma_.emplace(TRY(SdmaQueue::create(kfd_, *gpu, doorbells_)));
-  pm4_.emplace(TRY(Pm4Queue::create(kfd_, *gpu, doorbells_)));
-  sdma_event_.emplace(TRY(events_->create_event()));
-  pm4_event_.emplace(TRY(events_->create_event()));
+  sdma_ = std::make_unique<SdmaQueue>(TRY(SdmaQueue::create(kfd_, *gpu, doorbells_)));
+  pm4_ = std::make_unique<Pm4Queue>(TRY(Pm4Queue::create(kfd_, *gpu, doorbells_)));
+  sdma_event_ = std::make_unique<Event>(TRY(events_->create_event()));
+  pm4_event_ = std::make_unique<Event>(TRY(events_->create_event()));
 
   memset(cells_->bytes().data(), 0, cells_->size());
   for (const Block* block : {&x_, &y_, &both_}) Pattern(kSeed).fill(block->bo->bytes());

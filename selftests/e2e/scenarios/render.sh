@@ -270,7 +270,7 @@ scenario_render_busy() {
   start render_refused busy
   PID=$(fact pid)
   PIDS+=("$PID")
-  ! criu_dump busy "$DIR/images" || fail "CRIU dumped a process whose GPU was busy for half a minute"
+  ! criu_dump busy "$DIR/images" || fail "CRIU dumped a process whose GPU was busy for most of a minute"
   echo "refused after $DUMP_SECONDS s: $(dmesg | grep 'criu: ' | tail -n 1)"
   dmesg | grep 'criu: ' | tail -n 2 | grep -q 'does not come to the end' ||
     fail "refused, but not by its name"

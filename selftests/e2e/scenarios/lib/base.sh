@@ -73,7 +73,7 @@ clean_up() {
 limit_of() {
   case $1 in
     flipped_byte | render_many) echo 600 ;;
-    soak) echo $((120 + ${ROUNDS:-3} * 60)) ;;
+    soak) echo $((240 + ${ROUNDS:-2} * 90)) ;;
     *) echo 300 ;;
   esac
 }

@@ -36,8 +36,9 @@ std::vector<FixedRegisters> make_fixed() {
   blocks.push_back({"SMUIO", {{0x16824, 0}, {0x16a00, 0}}});  // MCM_CONFIG: die 0, on PCIe
   // ATC_VMID_PASID_MAPPING_UPDATE_STATUS: every update is done at once.
   blocks.push_back({"ATHUB", {{0xc2b, ~0u}}});
-  // CU arrays: none fused off. RLC_SERDES_*_BUSY: idle.
-  blocks.push_back({"GC configuration", {{0x226f, 0}, {0x2270, 0}}});
+  // CU arrays: none fused off. GB_ADDR_CONFIG: as the VBIOS leaves it, and as it stays when the
+  // driver adds its own bits. RLC_SERDES_*_BUSY: idle.
+  blocks.push_back({"GC configuration", {{0x226f, 0}, {0x2270, 0}, {0x263e, 0x2a114042}}});
   blocks.push_back({"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}});
   return blocks;
 }

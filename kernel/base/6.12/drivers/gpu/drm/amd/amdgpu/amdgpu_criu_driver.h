@@ -62,6 +62,9 @@ static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_s
 	u32 number = handle;
 	int ret;
 
+	/* The walk at close warns of such a number. */
+	if (handle > INT_MAX)
+		return -EINVAL;
 	idr_preload(GFP_KERNEL);
 	spin_lock(&file->syncobj_table_lock);
 	ret = idr_alloc_u32(&file->syncobj_idr, syncobj, &number, handle, GFP_NOWAIT);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* BOs that render-node files share, of one GPU or two: what one writes the others see, after as before. */
+/*
+ * BOs that render-node files share, of one GPU or two: what one writes the others see, after as
+ * before.
+ */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>

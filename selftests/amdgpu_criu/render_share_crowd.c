@@ -209,7 +209,8 @@ TEST_F(crowd, is_restored_in_any_order_at_once)
 		for (i = 0; i < CROWD; i++)
 			ASSERT_EQ(0, share_do(&self->processes[i], WRITE, round * 100 + 1));
 		for (i = 0; i < CROWD; i++)
-			EXPECT_EQ(BOS * CROWD, share_do(&self->processes[i], READ, round * 100 + 1));
+			EXPECT_EQ(BOS * CROWD,
+				  share_do(&self->processes[i], READ, round * 100 + 1));
 		end_round(self);
 	}
 }

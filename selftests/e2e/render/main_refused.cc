@@ -83,8 +83,8 @@ bool Process::verify(const char* word) {
 
 // Jobs of SDMA, each waiting for a number that the other process counts up to: no single one
 // takes as long as the driver lets a job take, all of them longer than a checkpoint waits.
-constexpr uint32_t kJobs = 100;
-constexpr unsigned kJobMs = 500;
+constexpr uint32_t kJobs = 32;  // as many as a context takes before a submission waits
+constexpr unsigned kJobMs = 1500;
 
 class Busy {
  public:

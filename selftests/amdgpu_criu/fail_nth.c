@@ -42,7 +42,7 @@ FIXTURE_SETUP(fail_nth)
 	ASSERT_EQ(0, ret);
 	ret = fail_nth_prepare();
 	if (ret == -ENOENT || ret == -EACCES || ret == -EPERM)
-		SKIP(return, "needs root, and a kernel with FAULT_INJECTION_DEBUG_FS, FAILSLAB and FAIL_PAGE_ALLOC");
+		SKIP(return, "needs root and FAULT_INJECTION_DEBUG_FS, FAILSLAB, FAIL_PAGE_ALLOC");
 	ASSERT_EQ(0, ret);
 	self->state = target_state_make();
 	ASSERT_NE(NULL, self->state);

@@ -32,7 +32,7 @@ FIXTURE_SETUP(fail_nth)
 		SKIP(return, "no amdgpu render node");
 	ret = fail_nth_prepare();
 	if (ret == -ENOENT || ret == -EACCES || ret == -EPERM)
-		SKIP(return, "needs root, and a kernel with FAULT_INJECTION_DEBUG_FS, FAILSLAB and FAIL_PAGE_ALLOC");
+		SKIP(return, "needs root and FAULT_INJECTION_DEBUG_FS, FAILSLAB, FAIL_PAGE_ALLOC");
 	ASSERT_EQ(0, ret);
 	ASSERT_EQ(0, render_fill(&self->node, &self->work));
 	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);

@@ -11,7 +11,7 @@ check_toolchain() {
   local name
   local tools=(gcc g++ clang clang++ clang-tidy clang-format lld sparse make cmake ninja ccache
     pkg-config bc flex bison patch git rsync perl python3 protoc-c xz zstd cpio mke2fs depmod
-    shellcheck pyflakes3 mandoc strace qemu-system-x86_64)
+    shellcheck pyflakes3 mandoc strace gnuplot qemu-system-x86_64)
   local libraries=(libdrm libdrm_amdgpu libprotobuf-c liburing libzstd liblz4 libxxhash CLI11 fmt
     benchmark gtest gmock libssl nlohmann_json)
   [[ -d $TOOLCHAIN/usr ]] || {
@@ -57,7 +57,7 @@ check_guest() {
     missing "the guest's root"
     return
   }
-  for name in criu ip iptables ps kmod strace rocminfo mount busybox mke2fs; do
+  for name in criu ip iptables ps kmod strace rocminfo mount busybox mke2fs podman runc crun; do
     in_guest_root sh -c 'command -v "$1" >/dev/null' - "$name" || missing "$name (guest)"
   done
   for name in "${IGT_TESTS[@]}"; do

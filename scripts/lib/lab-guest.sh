@@ -40,6 +40,9 @@ step_guest_packages() {
   apt_in_guest install -t forky criu igt-gpu-tools-tests
 }
 
+# crun loads libcriu2 when it is to checkpoint.
+step_guest_containers() { apt_in_guest install podman runc crun libcriu2 netavark; }
+
 # Every CRIU that the plugin is to be loaded into, side by side: /opt/criu-VERSION/criu.
 step_guest_criu() {
   local suite version

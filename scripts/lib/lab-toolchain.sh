@@ -104,7 +104,8 @@ step_toolchain_tools() {
     libzstd-dev liblz4-dev libxxhash-dev libcli11-dev libfmt-dev libbenchmark-dev libssl-dev
     nlohmann-json3-dev libhsa-runtime-dev libhsa-runtime64-1)
   local images=(busybox-static e2fsprogs cpio xz-utils zstd kmod)
-  local rest=(shellcheck pyflakes3 python3-ply mandoc strace file diffutils procps iproute2)
+  local rest=(shellcheck pyflakes3 python3-ply mandoc strace file diffutils procps iproute2
+    gnuplot-nox)
   in_toolchain dpkg --configure -a
   apt_in_toolchain install "${compilers[@]}" "${builders[@]}" "${libraries[@]}" "${images[@]}" \
     "${rest[@]}"

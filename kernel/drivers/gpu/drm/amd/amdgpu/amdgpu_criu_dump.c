@@ -182,24 +182,5 @@ static int amdgpu_criu_checkpoint_in(struct criu_call *call, struct criu_session
  */
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
-	struct amdgpu_criu_state *state = args;
-	struct criu_record_target *targets;
-	struct criu_session *session;
-	int ret;
-
-	ret = amdgpu_criu_state_check(state);
-	if (ret)
-		return ret;
-	targets = amdgpu_criu_targets_get(state);
-	if (IS_ERR(targets))
-		return PTR_ERR(targets);
-	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session)) {
-		kfree(targets);
-		return PTR_ERR(session);
-	}
-	ret = amdgpu_criu_checkpoint_in(call, session, state, targets);
-	criu_session_put(session);
-	kfree(targets);
-	return ret;
+	return amdgpu_criu_checkpoint_with(call, args, amdgpu_criu_checkpoint_in);
 }

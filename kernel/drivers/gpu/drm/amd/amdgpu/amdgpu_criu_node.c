@@ -8,17 +8,21 @@
 
 #include "amdgpu_criu_node.h"
 
-/* Checks the array arguments of QUERY. */
+/* Is this an array of &struct amdgpu_criu_record_info? */
+static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
+{
+	if (stride < sizeof(struct amdgpu_criu_record_info) || stride > SZ_4K || stride % 8)
+		return -EINVAL;
+	return uptr != (uintptr_t)uptr ? -EFAULT : 0;
+}
+
 static int amdgpu_criu_query_check(const struct amdgpu_criu_query *args)
 {
 	if (args->pad)
 		return -EINVAL;
 	if (!args->records)
 		return args->num_records || args->record_stride ? -EINVAL : 0;
-	if (args->record_stride < sizeof(struct amdgpu_criu_record_info) ||
-	    args->record_stride > SZ_4K || args->record_stride % 8)
-		return -EINVAL;
-	return args->records != (uintptr_t)args->records ? -EFAULT : 0;
+	return amdgpu_criu_record_infos_check(args->records, args->record_stride);
 }
 
 static int amdgpu_criu_put_record_info(const struct criu_record_desc *desc, void __user *to,
@@ -77,13 +81,8 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 	return 0;
 }
 
-/**
- * amdgpu_criu_has_targets() - does the caller name what another kernel knows?
- * @args: of CHECKPOINT, or of RESTORE, where it must not
- *
- * Return: true if any of the fields is set.
- */
-bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args)
+/* Does the caller name what another kernel knows? */
+static bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args)
 {
 	return args->records || args->num_records || args->record_stride;
 }
@@ -112,14 +111,9 @@ static int amdgpu_criu_target_get(const struct amdgpu_criu_state *args,
 	return 0;
 }
 
-/**
- * amdgpu_criu_targets_get() - for which kernel CHECKPOINT shall write
- * @args: of CHECKPOINT
- *
- * Return: amdgpu_criu_state.num_records entries, to be freed by kfree(); NULL: for
- * this one; ERR_PTR(-EINVAL), ERR_PTR(-E2BIG), ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
- */
-struct criu_record_target *amdgpu_criu_targets_get(const struct amdgpu_criu_state *args)
+/* amdgpu_criu_state.num_records entries, to be freed by kfree(); NULL: write for this kernel. */
+static struct criu_record_target *
+amdgpu_criu_targets_get(const struct amdgpu_criu_state *args)
 {
 	struct criu_record_target *targets;
 	u32 i;
@@ -127,13 +121,11 @@ struct criu_record_target *amdgpu_criu_targets_get(const struct amdgpu_criu_stat
 
 	if (!amdgpu_criu_has_targets(args))
 		return NULL;
-	if (!args->records || !args->num_records ||
-	    args->num_records > AMDGPU_CRIU_TARGETS_MAX ||
-	    args->record_stride < sizeof(struct amdgpu_criu_record_info) ||
-	    args->record_stride > SZ_4K || args->record_stride % 8)
+	if (!args->records || !args->num_records || args->num_records > AMDGPU_CRIU_TARGETS_MAX)
 		return ERR_PTR(-EINVAL);
-	if (args->records != (uintptr_t)args->records)
-		return ERR_PTR(-EFAULT);
+	ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
+	if (ret)
+		return ERR_PTR(ret);
 	targets = kcalloc(args->num_records, sizeof(*targets), GFP_KERNEL_ACCOUNT);
 	if (!targets)
 		return ERR_PTR(-ENOMEM);
@@ -145,6 +137,96 @@ struct criu_record_target *amdgpu_criu_targets_get(const struct amdgpu_criu_stat
 		}
 	}
 	return targets;
+}
+
+/**
+ * amdgpu_criu_checkpoint_with() - CHECKPOINT, what both kinds of node do alike
+ * @call: the call
+ * @state: of the caller
+ * @checkpoint: the rest; @targets are @state->num_records, NULL: this kernel
+ *
+ * Return: what @checkpoint returns; errors as in the uapi header.
+ */
+int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state *state,
+				amdgpu_criu_checkpoint_fn checkpoint)
+{
+	struct criu_record_target *targets;
+	struct criu_session *session;
+	int ret;
+
+	ret = amdgpu_criu_state_check(state);
+	if (ret)
+		return ret;
+	targets = amdgpu_criu_targets_get(state);
+	if (IS_ERR(targets))
+		return PTR_ERR(targets);
+	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
+	if (IS_ERR(session)) {
+		kfree(targets);
+		return PTR_ERR(session);
+	}
+	ret = checkpoint(call, session, state, targets);
+	criu_session_put(session);
+	kfree(targets);
+	return ret;
+}
+
+/**
+ * amdgpu_criu_restore_check() - check what RESTORE is given
+ * @state: of the caller
+ *
+ * Return: 0 or -EINVAL.
+ */
+int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
+{
+	int ret = amdgpu_criu_state_check(state);
+
+	if (ret)
+		return ret;
+	return amdgpu_criu_has_targets(state) ? -EINVAL : 0;
+}
+
+static int amdgpu_criu_restore_open(struct criu_call *call, struct criu_session *session,
+				    const struct amdgpu_criu_state *state, const void *buf,
+				    amdgpu_criu_restore_fn restore)
+{
+	struct criu_blob_fault fault;
+	struct criu_blob blob;
+	int ret;
+
+	ret = criu_blob_open(&blob, call->node->schema, buf, state->blob_size, &fault);
+	if (ret)
+		return criu_refuse_blob(call, &fault, ret);
+	return restore(call, session, state, &blob);
+}
+
+/**
+ * amdgpu_criu_restore_with() - RESTORE, what both kinds of node do alike
+ * @call: the call
+ * @state: passed amdgpu_criu_restore_check()
+ * @restore: the rest, with the open blob
+ *
+ * Return: what @restore returns; errors as in the uapi header.
+ */
+int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
+			     amdgpu_criu_restore_fn restore)
+{
+	struct criu_session *session;
+	void *buf;
+	int ret;
+
+	session = criu_session_get(state->session_fd, CRIU_SESSION_RESTORE);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	buf = criu_blob_from_user(state->blob, state->blob_size);
+	if (IS_ERR(buf)) {
+		criu_session_put(session);
+		return PTR_ERR(buf);
+	}
+	ret = amdgpu_criu_restore_open(call, session, state, buf, restore);
+	kvfree(buf);
+	criu_session_put(session);
+	return ret;
 }
 
 /**

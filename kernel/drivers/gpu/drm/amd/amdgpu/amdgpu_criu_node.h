@@ -29,8 +29,19 @@ struct drm_file;
 /* Record types that another kernel may have told it knows. */
 #define AMDGPU_CRIU_TARGETS_MAX 1024
 
-struct criu_record_target *amdgpu_criu_targets_get(const struct amdgpu_criu_state *args);
-bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args);
+typedef int (*amdgpu_criu_checkpoint_fn)(struct criu_call *call, struct criu_session *session,
+					 struct amdgpu_criu_state *state,
+					 const struct criu_record_target *targets);
+typedef int (*amdgpu_criu_restore_fn)(struct criu_call *call, struct criu_session *session,
+				      const struct amdgpu_criu_state *state,
+				      const struct criu_blob *blob);
+
+/* CHECKPOINT and RESTORE begin alike. */
+int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state *state,
+				amdgpu_criu_checkpoint_fn checkpoint);
+int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state);
+int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
+			     amdgpu_criu_restore_fn restore);
 
 /* Rows of these are the same in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);

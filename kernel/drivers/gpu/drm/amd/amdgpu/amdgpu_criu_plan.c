@@ -36,63 +36,36 @@ const struct criu_blob_schema amdgpu_criu_render_schema = {
 	.records = amdgpu_criu_render_records,
 };
 
-/* Room for all records of a type; none is no error. */
-static void *amdgpu_criu_plan_room(const struct amdgpu_criu_plan *plan, u16 type, size_t size,
-				   u32 *num, int *ret)
-{
-	void *room;
-
-	*num = criu_blob_count(plan->blob, type);
-	if (!*num)
-		return NULL;
-	room = kvcalloc(*num, size, GFP_KERNEL_ACCOUNT);
-	if (!room) {
-		*num = 0;
-		*ret = -ENOMEM;
-	}
-	return room;
-}
-
 static int amdgpu_criu_plan_alloc(struct amdgpu_criu_plan *plan)
 {
 	int ret = 0;
 
-	plan->objects = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_OBJECT,
-					      sizeof(*plan->objects), &plan->num_objects, &ret);
-	plan->handles = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_HANDLE,
-					      sizeof(*plan->handles), &plan->num_handles, &ret);
-	plan->mappings = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_MAPPING,
-					       sizeof(*plan->mappings), &plan->num_mappings, &ret);
-	plan->ctxs = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_CTX, sizeof(*plan->ctxs),
-					   &plan->num_ctxs, &ret);
-	plan->bo_lists = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_BO_LIST,
-					       sizeof(*plan->bo_lists), &plan->num_bo_lists, &ret);
-	plan->syncobjs = amdgpu_criu_plan_room(plan, AMDGPU_CRIU_RECORD_SYNCOBJ,
-					       sizeof(*plan->syncobjs), &plan->num_syncobjs, &ret);
+	plan->objects = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_OBJECT,
+				       sizeof(*plan->objects), &plan->num_objects, &ret);
+	plan->handles = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_HANDLE,
+				       sizeof(*plan->handles), &plan->num_handles, &ret);
+	plan->mappings = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_MAPPING,
+					sizeof(*plan->mappings), &plan->num_mappings, &ret);
+	plan->ctxs = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_CTX,
+				    sizeof(*plan->ctxs), &plan->num_ctxs, &ret);
+	plan->bo_lists = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_BO_LIST,
+					sizeof(*plan->bo_lists), &plan->num_bo_lists, &ret);
+	plan->syncobjs = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_SYNCOBJ,
+					sizeof(*plan->syncobjs), &plan->num_syncobjs, &ret);
 	return ret;
 }
 
 /* Records with nothing but a fixed structure, which the plan's begins with. */
-static void amdgpu_criu_parse_simple(struct amdgpu_criu_plan *plan, u16 type, void *entries,
-				     size_t stride, size_t size)
+static void amdgpu_criu_parse_simple(struct amdgpu_criu_plan *plan)
 {
-	struct criu_record record = {};
-	u8 *entry = entries;
-
-	for (; criu_blob_next_of(plan->blob, type, &record); entry += stride)
-		criu_record_get(&record, entry, size);
-}
-
-static void amdgpu_criu_parse_all_simple(struct amdgpu_criu_plan *plan)
-{
-	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_FILE, &plan->file_record, 0,
-				 sizeof(plan->file_record));
-	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_HANDLE, plan->handles,
-				 sizeof(*plan->handles), sizeof(plan->handles->record));
-	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_MAPPING, plan->mappings,
-				 sizeof(*plan->mappings), sizeof(plan->mappings->record));
-	amdgpu_criu_parse_simple(plan, AMDGPU_CRIU_RECORD_SYNCOBJ, plan->syncobjs,
-				 sizeof(*plan->syncobjs), sizeof(plan->syncobjs->record));
+	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_FILE, &plan->file_record, 0,
+			  sizeof(plan->file_record));
+	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_HANDLE, plan->handles,
+			  sizeof(*plan->handles), sizeof(plan->handles->record));
+	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_MAPPING, plan->mappings,
+			  sizeof(*plan->mappings), sizeof(plan->mappings->record));
+	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_SYNCOBJ, plan->syncobjs,
+			  sizeof(*plan->syncobjs), sizeof(plan->syncobjs->record));
 }
 
 static int amdgpu_criu_parse_tailed(struct amdgpu_criu_plan *plan)
@@ -157,7 +130,7 @@ int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_cri
 	ret = amdgpu_criu_plan_alloc(plan);
 	if (ret)
 		return ret;
-	amdgpu_criu_parse_all_simple(plan);
+	amdgpu_criu_parse_simple(plan);
 	ret = amdgpu_criu_parse_tailed(plan);
 	if (!ret)
 		ret = amdgpu_criu_check_all(plan, args);

@@ -115,26 +115,20 @@ static int amdgpu_criu_restore_locked(struct amdgpu_criu_plan *plan,
 }
 
 static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session *session,
-				    const struct amdgpu_criu_state *args, const void *buf)
+				    const struct amdgpu_criu_state *args,
+				    const struct criu_blob *blob)
 {
 	struct drm_file *file = call->client;
-	struct criu_blob_fault fault;
-	struct criu_blob blob;
 	struct amdgpu_criu_plan plan = {
 		.call = call,
 		.adev = drm_to_adev(file->minor->dev),
 		.file = file,
 		.fpriv = file->driver_priv,
 		.session = session,
-		.blob = &blob,
+		.blob = blob,
 	};
 	int ret;
 
-	ret = criu_blob_open(&blob, &amdgpu_criu_render_schema, buf, args->blob_size, &fault);
-	if (ret) {
-		criu_refuse_blob(call, &fault, ret);
-		return ret;
-	}
 	ret = mutex_lock_interruptible(&plan.fpriv->criu_gate->lock);
 	if (ret)
 		return -ERESTARTSYS;
@@ -154,28 +148,9 @@ static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session 
  */
 int amdgpu_criu_restore(struct criu_call *call, void *args)
 {
-	const struct amdgpu_criu_state *state = args;
-	struct criu_session *session;
-	void *buf;
-	int ret;
+	int ret = amdgpu_criu_restore_check(args);
 
-	ret = amdgpu_criu_state_check(state);
-	if (ret)
-		return ret;
-	if (amdgpu_criu_has_targets(state))
-		return -EINVAL;
-	session = criu_session_get(state->session_fd, CRIU_SESSION_RESTORE);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
-	buf = criu_blob_from_user(state->blob, state->blob_size);
-	if (IS_ERR(buf)) {
-		criu_session_put(session);
-		return PTR_ERR(buf);
-	}
-	ret = amdgpu_criu_restore_blob(call, session, state, buf);
-	kvfree(buf);
-	criu_session_put(session);
-	return ret;
+	return ret ? ret : amdgpu_criu_restore_with(call, args, amdgpu_criu_restore_blob);
 }
 
 static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_session *session)

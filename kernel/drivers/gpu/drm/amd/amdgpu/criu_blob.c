@@ -386,6 +386,24 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 }
 
 /**
+ * criu_blob_get_all() - read the fixed structures of all records of a type
+ * @blob: an open blob
+ * @type: type number
+ * @entries: out, room for criu_blob_count() entries, each beginning with the structure
+ * @stride: bytes from one entry to the next
+ * @size: bytes of the structure, criu_record_desc.size_now
+ */
+void criu_blob_get_all(const struct criu_blob *blob, __u16 type, void *entries, size_t stride,
+		       size_t size)
+{
+	struct criu_record record = {};
+	__u8 *entry = entries;
+
+	for (; criu_blob_next_of(blob, type, &record); entry += stride)
+		criu_record_get(&record, entry, size);
+}
+
+/**
  * criu_record_tail() - take the next piece of the tail
  * @record: of an open blob
  * @size: bytes, as a field of the record says; may be hostile

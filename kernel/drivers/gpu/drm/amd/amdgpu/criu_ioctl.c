@@ -211,3 +211,28 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 	}
 	return blob;
 }
+
+/**
+ * criu_blob_room() - room for all records of a type
+ * @blob: an open blob
+ * @type: type number
+ * @size: bytes for each record
+ * @num: out, how many there are, 0 in case of an error
+ * @ret: set to -ENOMEM in case of an error, else left alone
+ *
+ * Return: zeroed room, to be freed by kvfree(); NULL if there are none.
+ */
+void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *num, int *ret)
+{
+	void *room;
+
+	*num = criu_blob_count(blob, type);
+	if (!*num)
+		return NULL;
+	room = kvcalloc(*num, size, GFP_KERNEL_ACCOUNT);
+	if (!room) {
+		*num = 0;
+		*ret = -ENOMEM;
+	}
+	return room;
+}

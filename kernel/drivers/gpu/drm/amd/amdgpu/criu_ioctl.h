@@ -11,6 +11,7 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
+struct criu_blob;
 struct criu_blob_fault;
 struct criu_blob_schema;
 struct file;
@@ -113,5 +114,6 @@ int criu_call_new_fd(struct criu_call *call, struct file *file);
 __printf(2, 3) void criu_refuse(const struct criu_call *call, const char *fmt, ...);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 void *criu_blob_from_user(u64 uptr, u64 size);
+void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *num, int *ret);
 
 #endif /* _CRIU_IOCTL_H_ */

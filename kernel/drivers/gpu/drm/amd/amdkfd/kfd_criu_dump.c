@@ -164,26 +164,33 @@ static int kfd_criu_dump_put(struct kfd_criu_dump *dump, const struct amdgpu_cri
 	return ret ? ret : kfd_criu_put_devices(dump, args, files);
 }
 
-static int kfd_criu_dump_process_state(struct kfd_criu_dump *dump, struct criu_session *session,
-				       struct amdgpu_criu_state *args)
+static int kfd_criu_checkpoint_in(struct criu_call *call, struct criu_session *session,
+				  struct amdgpu_criu_state *args,
+				  const struct criu_record_target *targets)
 {
+	struct kfd_criu_dump dump = {
+		.call = call,
+		.p = call->client,
+		.targets = targets,
+		.num_targets = args->num_records,
+	};
 	struct file *files[MAX_GPU_INSTANCE] = {};
 	void *blob = NULL;
 	u32 i;
 	int ret;
 
-	mutex_lock(&dump->p->mutex);
-	ret = kfd_criu_dump_locked(dump, session, args, &blob);
+	mutex_lock(&dump.p->mutex);
+	ret = kfd_criu_dump_locked(&dump, session, args, &blob);
 	if (!ret)
-		kfd_criu_dump_files(dump->p, files, dump->num_devices);
-	mutex_unlock(&dump->p->mutex);
+		kfd_criu_dump_files(dump.p, files, dump.num_devices);
+	mutex_unlock(&dump.p->mutex);
 	if (!ret)
-		ret = kfd_criu_dump_put(dump, args, blob, files);
+		ret = kfd_criu_dump_put(&dump, args, blob, files);
 	for (i = 0; i < ARRAY_SIZE(files); i++)
 		if (files[i])
 			fput(files[i]);
-	kvfree(dump->devices);
-	kvfree(dump->bos);
+	kvfree(dump.devices);
+	kvfree(dump.bos);
 	kvfree(blob);
 	return ret;
 }
@@ -198,27 +205,5 @@ static int kfd_criu_dump_process_state(struct kfd_criu_dump *dump, struct criu_s
  */
 int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
-	struct amdgpu_criu_state *state = args;
-	struct kfd_criu_dump dump = { .call = call, .p = call->client };
-	struct criu_record_target *targets;
-	struct criu_session *session;
-	int ret;
-
-	ret = amdgpu_criu_state_check(state);
-	if (ret)
-		return ret;
-	targets = amdgpu_criu_targets_get(state);
-	if (IS_ERR(targets))
-		return PTR_ERR(targets);
-	dump.targets = targets;
-	dump.num_targets = state->num_records;
-	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session)) {
-		kfree(targets);
-		return PTR_ERR(session);
-	}
-	ret = kfd_criu_dump_process_state(&dump, session, state);
-	criu_session_put(session);
-	kfree(targets);
-	return ret;
+	return amdgpu_criu_checkpoint_with(call, args, kfd_criu_checkpoint_in);
 }

@@ -62,55 +62,31 @@ int kfd_criu_plan_check_unique(struct kfd_criu_plan *plan, const char *what, con
 	return ret;
 }
 
-/* Room for all records of a type; none is no error. */
-static void *kfd_criu_plan_room(const struct kfd_criu_plan *plan, u16 type, size_t size, u32 *num,
-				int *ret)
-{
-	void *room;
-
-	*num = criu_blob_count(plan->blob, type);
-	if (!*num)
-		return NULL;
-	room = kvcalloc(*num, size, GFP_KERNEL_ACCOUNT);
-	if (!room) {
-		*num = 0;
-		*ret = -ENOMEM;
-	}
-	return room;
-}
-
 static int kfd_criu_plan_alloc(struct kfd_criu_plan *plan)
 {
 	int ret = 0;
 
-	plan->devices = kfd_criu_plan_room(plan, KFD_CRIU_DEVICE, sizeof(*plan->devices),
-					   &plan->num_devices, &ret);
-	plan->bos = kfd_criu_plan_room(plan, KFD_CRIU_BO, sizeof(*plan->bos), &plan->num_bos,
-				       &ret);
-	plan->events = kfd_criu_plan_room(plan, KFD_CRIU_EVENT, sizeof(*plan->events),
-					  &plan->num_events, &ret);
-	plan->queues = kfd_criu_plan_room(plan, KFD_CRIU_QUEUE, sizeof(*plan->queues),
-					  &plan->num_queues, &ret);
-	plan->svms = kfd_criu_plan_room(plan, KFD_CRIU_SVM_RANGE, sizeof(*plan->svms),
-					&plan->num_svms, &ret);
+	plan->devices = criu_blob_room(plan->blob, KFD_CRIU_DEVICE, sizeof(*plan->devices),
+				       &plan->num_devices, &ret);
+	plan->bos = criu_blob_room(plan->blob, KFD_CRIU_BO, sizeof(*plan->bos), &plan->num_bos,
+				   &ret);
+	plan->events = criu_blob_room(plan->blob, KFD_CRIU_EVENT, sizeof(*plan->events),
+				      &plan->num_events, &ret);
+	plan->queues = criu_blob_room(plan->blob, KFD_CRIU_QUEUE, sizeof(*plan->queues),
+				      &plan->num_queues, &ret);
+	plan->svms = criu_blob_room(plan->blob, KFD_CRIU_SVM_RANGE, sizeof(*plan->svms),
+				    &plan->num_svms, &ret);
 	return ret;
 }
 
-/* Records with nothing but a fixed structure. */
+/* Records with nothing but a fixed structure, which the plan's begins with. */
 static void kfd_criu_parse_simple(struct kfd_criu_plan *plan)
 {
-	struct criu_record record = {};
-	u32 i = 0;
-
-	while (criu_blob_next_of(plan->blob, KFD_CRIU_PROCESS, &record))
-		criu_record_get(&record, &plan->process, sizeof(plan->process));
-	record = (struct criu_record) {};
-	while (criu_blob_next_of(plan->blob, KFD_CRIU_DEVICE, &record))
-		criu_record_get(&record, &plan->devices[i++].record,
-				sizeof(plan->devices[i].record));
-	record = (struct criu_record) {};
-	for (i = 0; criu_blob_next_of(plan->blob, KFD_CRIU_EVENT, &record); i++)
-		criu_record_get(&record, &plan->events[i], sizeof(plan->events[i]));
+	criu_blob_get_all(plan->blob, KFD_CRIU_PROCESS, &plan->process, 0, sizeof(plan->process));
+	criu_blob_get_all(plan->blob, KFD_CRIU_DEVICE, plan->devices, sizeof(*plan->devices),
+			  sizeof(plan->devices->record));
+	criu_blob_get_all(plan->blob, KFD_CRIU_EVENT, plan->events, sizeof(*plan->events),
+			  sizeof(*plan->events));
 }
 
 static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)

@@ -122,23 +122,17 @@ static int kfd_criu_restore_closed(struct kfd_criu_plan *plan,
 }
 
 static int kfd_criu_restore_blob(struct criu_call *call, struct criu_session *session,
-				 const struct amdgpu_criu_state *args, const void *buf)
+				 const struct amdgpu_criu_state *args,
+				 const struct criu_blob *blob)
 {
-	struct criu_blob_fault fault;
-	struct criu_blob blob;
 	struct kfd_criu_plan plan = {
 		.call = call,
 		.p = call->client,
 		.session = session,
-		.blob = &blob,
+		.blob = blob,
 	};
 	int ret;
 
-	ret = criu_blob_open(&blob, &kfd_criu_schema, buf, args->blob_size, &fault);
-	if (ret) {
-		criu_refuse_blob(call, &fault, ret);
-		return ret;
-	}
 	ret = kfd_criu_restore_closed(&plan, args);
 	kfd_criu_plan_free(&plan);
 	return ret;
@@ -154,29 +148,12 @@ static int kfd_criu_restore_blob(struct criu_call *call, struct criu_session *se
  */
 int kfd_criu_restore(struct criu_call *call, void *args)
 {
-	const struct amdgpu_criu_state *state = args;
-	struct criu_session *session;
-	void *buf;
-	int ret;
+	int ret = amdgpu_criu_restore_check(args);
 
-	ret = amdgpu_criu_state_check(state);
 	if (ret)
 		return ret;
-	if (amdgpu_criu_has_targets(state))
-		return -EINVAL;
 	/* BOs, userptrs and VMAs of a process are made in its own context only. */
 	if (call->task != current->group_leader)
 		return -EBADF;
-	session = criu_session_get(state->session_fd, CRIU_SESSION_RESTORE);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
-	buf = criu_blob_from_user(state->blob, state->blob_size);
-	if (IS_ERR(buf)) {
-		criu_session_put(session);
-		return PTR_ERR(buf);
-	}
-	ret = kfd_criu_restore_blob(call, session, state, buf);
-	kvfree(buf);
-	criu_session_put(session);
-	return ret;
+	return amdgpu_criu_restore_with(call, args, kfd_criu_restore_blob);
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import shlex
 import signal
 import sys
 import time
@@ -42,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--kernel", type=Path, metavar="DIR", help="boot this kernel, as in `run`")
     result.add_argument("--epilogue", metavar="COMMAND",
                         help="run this in each guest after its suites, as a suite of its own")
+    result.add_argument("--environment", action="append", default=[], type=options.assignment,
+                        metavar="NAME=VALUE", help="for the suites' commands; may be repeated")
     result.add_argument("--build", type=Path, default=Path("build/release"), metavar="DIR",
                         help="build directory with softgpu and the plugin (default %(default)s)")
     result.add_argument("--directory", type=Path, default=lab.VM / "suites", metavar="DIR",
@@ -223,6 +226,12 @@ class Checker:
                      run=run, hive=hive, log=log, scratch=self.scratch, kvm=self.opts.kvm,
                      trace=self.opts.trace, patience=self.opts.patience)
 
+    def _environment(self, step: suite.Step) -> str:
+        """What every command finds: its own place on the scratch disk, and how slow the guest is."""
+        values = [("SCRATCH", f"/scratch/{step.suite}"), ("PATIENCE", f"{self.opts.patience:g}"),
+                  *self.opts.environment]
+        return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in values)
+
     def _step(self, guest: Guest, number: int, step: suite.Step, log: Path) -> None:
         print(f"suite {step.title}", flush=True)
         file = log / f"{step.title.replace('/', '-')}.log"
@@ -231,7 +240,7 @@ class Checker:
         before = guest.usage()
         try:
             status = guest.run(number, step.command, Deadline(step.timeout * self.opts.patience),
-                               environment="export SCRATCH=/scratch/" + step.suite)
+                               environment=self._environment(step))
         except GuestLost as error:
             self.record(step.suite, step.title, record.finish(None, [str(error)]))
             raise

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+import argparse
 import contextlib
 import io
 import json
@@ -23,6 +24,14 @@ class SizeTest(unittest.TestCase):
         for text in ("", "0", "-1", "1T", "big", "1.5G"):
             with self.assertRaises(ValueError, msg=text):
                 parse_size_mib(text)
+
+
+class AssignmentTest(unittest.TestCase):
+    def test_is_a_name_and_a_value(self) -> None:
+        self.assertEqual(options.assignment("A_1=b=c d"), ("A_1", "b=c d"))
+        for text in ("", "A", "=b", "a b=c", "1=c"):
+            with self.assertRaises(argparse.ArgumentTypeError, msg=text):
+                options.assignment(text)
 
 
 class HardwareTest(unittest.TestCase):

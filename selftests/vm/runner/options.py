@@ -42,6 +42,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    return name, value
+
+
 def _add_hardware(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hardware")
     group.add_argument("--gpus", type=int, default=None, metavar="N",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .lab import Failure
 from .payload import Entry, Plan, parse_manifest
+from .prepare import later_driver
 
 
 class ManifestTest(unittest.TestCase):
@@ -17,6 +18,14 @@ class ManifestTest(unittest.TestCase):
         for line in ("a b required", "a b needed -", "a /b required -", "a ../b required -"):
             with self.assertRaises(Failure, msg=line):
                 parse_manifest(line, Path("/"), Path("/"))
+
+
+class LaterDriverTest(unittest.TestCase):
+    def test_is_beside_the_driver_that_it_is_made_of(self) -> None:
+        for module, beside in (("stock", "7.2-next"), ("build/module/7.2/amdgpu.ko", "7.2-next"),
+                               ("/m/7.2-debug-kernel/amdgpu.ko", "7.2-debug-kernel-next")):
+            driver = later_driver(module)
+            self.assertEqual((driver.parent.name, driver.name), (beside, "amdgpu.ko"))
 
 
 class PlanTest(unittest.TestCase):

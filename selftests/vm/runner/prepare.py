@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import payload, softgpu
+from .base import BASES, DEFAULT
 from .lab import ROOT, VM, Failure, cache_root
 from .module import module_file, quick_to_load
 
@@ -21,6 +22,9 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
     if file:
         file = file if function_trace else quick_to_load(file, cache_root())
         entries.append(payload.Entry(file, "module/amdgpu.ko", True, "make module"))
+    if file and base == DEFAULT:
+        entries.append(payload.Entry(later_driver(module), "module/next/amdgpu.ko", False,
+                                     "make module"))
     if with_softgpu:
         firmware = run / "firmware"
         softgpu.write_firmware(build, firmware)
@@ -34,6 +38,12 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
         names = ", ".join(str(entry.destination) for entry in plan.missing)
         print(f"vm: not in the payload, not built yet: {names}", file=sys.stderr)
     return payload.build_image(plan, cache_root()), plan
+
+
+def later_driver(module: str) -> Path:
+    """What `scripts/module --next` makes of a module of ours; it is beside that."""
+    ours = ROOT / (BASES[DEFAULT].module if module == "stock" else module)
+    return ours.parent.with_name(f"{ours.parent.name}-next") / ours.name
 
 
 def build_directory(path: Path) -> Path:

@@ -4,11 +4,9 @@
 # kernel/tests/next. It is made of copies, sources by links and objects with their times, so that
 # only what the patches change is compiled.
 
-# What the copies depend on: all that the base's module is made of, and the patches.
-next_key() {
-  local base=$1
-  cat "$TOP/build/stage/$base/drivers/gpu/drm/amd/amd"{gpu,kfd}/*criu* "$TOP/kernel/tests/next"/*.patch \
-    "$TOP/build/kbuild/$base/build/stage/$base/drivers/gpu/drm/amd/amdgpu/amdgpu.ko" |
+# What the stage depends on: what of the base's the patches may change, and the patches.
+next_stage_key() {
+  cat "$TOP/build/stage/$1/drivers/gpu/drm/amd/amd"{gpu,kfd}/*criu* "$TOP/kernel/tests/next"/*.patch |
     sha256sum | cut -d' ' -f1
 }
 
@@ -24,22 +22,35 @@ next_stage() {
 
 # Commands and dependencies are by path, and the stage has another one.
 next_objects() {
-  local base=$1 next=$TOP/build/kbuild/$1-next
+  local base=$1 original=$2 next=$TOP/build/kbuild/$2-next
   rm -rf "$next"
-  cp -a "$TOP/build/kbuild/$base" "$next"
+  cp -a "$TOP/build/kbuild/$original" "$next"
   mv "$next/build/stage/$base" "$next/build/stage/$base-next"
   find "$next" -type f \( -name '.*.cmd' -o -name '*.mod' -o -name '*.order' \) -print0 |
     xargs -0 sed -i "s,build/stage/$base/,build/stage/$base-next/,g"
-  sed -i "s,build/kbuild/$base\\b,build/kbuild/$base-next,g" "$next/Makefile"
+  sed -i "s,build/kbuild/$original\\b,build/kbuild/$original-next,g" "$next/Makefile"
 }
 
-# make_next BASE: stage and objects of BASE-next, as old as those of BASE.
-make_next() {
-  local base=$1 key stamp=$TOP/build/kbuild/$1-next/.made-from
-  key=$(next_key "$base")
+# make_anew STAMP KEY COMMAND...: unless the stamp has that key.
+make_anew() {
+  local stamp=$1 key=$2
+  shift 2
   [[ ! -f $stamp || $(<"$stamp") != "$key" ]] || return 0
   rm -f "$stamp"
-  next_stage "$base"
-  next_objects "$base"
+  "$@"
   printf '%s\n' "$key" >"$stamp"
+}
+
+# make_next BASE ORIGINAL: stage BASE-next as old as that of the base, and objects ORIGINAL-next, as
+# old as those of a module that was made from the base's stage.
+make_next() {
+  local base=$1 original=$2 key built
+  built=$TOP/build/kbuild/$original/build/stage/$base/drivers/gpu/drm/amd/amdgpu/amdgpu.ko
+  key=$(next_stage_key "$base")
+  (
+    with_lock "$(stage_lock "$base-next")" "a build of base $base-next is at work; waiting for it"
+    make_anew "$TOP/build/stage/$base-next.made-from" "$key" next_stage "$base"
+  )
+  key+=$(sha256sum <"$built")
+  make_anew "$TOP/build/kbuild/$original-next/.made-from" "$key" next_objects "$base" "$original"
 }

@@ -10,6 +10,24 @@ namespace restore {
 
 using base::Error;
 
+Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
+                                int image_directory, const image::Set::ContentsFile& file,
+                                std::span<const image::Object> objects) {
+  const auto start = std::chrono::steady_clock::now();
+  auto engine =
+      TRY(tools.make_engine(std::move(render_node), staging_for(file.contents, tools.staging)));
+  const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
+  auto dmabuf = [&](uint64_t id) { return tools.api.dmabuf(node, session.get(), id); };
+  const image::Opened opened = TRY(file.open(image_directory));
+  Status status = fill_contents(*engine, opened, objects, dmabuf);
+  if (!status.ok()) return std::move(status).error().within("restoring " + file.name);
+  FillReport report{objects.size(), 0, 0};
+  for (const image::Object& object : objects) report.bytes += object.size;
+  const auto spent = std::chrono::steady_clock::now() - start;
+  report.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
+  return report;
+}
+
 Status ObjectFiller::fill(const Fd& session, const std::set<uint64_t>& object_ids) {
   for (const auto& file : images_.contents()) {
     std::vector<image::Object> mine;
@@ -32,19 +50,12 @@ Status ObjectFiller::fill(const Fd& session, const std::set<uint64_t>& object_id
 
 Status ObjectFiller::fill_from(const Fd& session, const image::Set::ContentsFile& file,
                                std::span<const image::Object> objects) {
-  const auto start = std::chrono::steady_clock::now();
-  auto engine = TRY(env_.make_engine(TRY(machine_.open_render(env_.host, file.contents.gpu.gpu_id)),
-                                     staging_for(file.contents, env_.options.staging)));
-  const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
-  auto dmabuf = [&](uint64_t id) { return env_.api.dmabuf(node, session.get(), id); };
-  const image::Opened opened = TRY(file.open(TRY(env_.image_directory())));
-  Status status = fill_contents(*engine, opened, objects, dmabuf);
-  if (!status.ok()) return std::move(status).error().within("restoring " + file.name);
-  uint64_t bytes = 0;
-  for (const image::Object& object : objects) bytes += object.size;
-  const auto spent = std::chrono::steady_clock::now() - start;
-  base::log_info("filled {} BOs, {} bytes in {} ms", objects.size(), bytes,
-                 std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+  const FillTools tools{env_.api, env_.make_engine, env_.options.staging};
+  const FillReport report = TRY(
+      fill_objects(tools, session, TRY(machine_.open_render(env_.host, file.contents.gpu.gpu_id)),
+                   TRY(env_.image_directory()), file, objects));
+  base::log_info("filled {} BOs, {} bytes in {} ms", report.objects, report.bytes,
+                 report.milliseconds);
   return {};
 }
 

@@ -3,12 +3,33 @@
 #pragma once
 
 #include <set>
+#include <span>
 
 #include "restore/layout.h"
 #include "restore/machine.h"
 #include "restore/shared_state.h"
 
 namespace restore {
+
+// What filling works with. Holds no state: any process and any thread may have one.
+struct FillTools {
+  kernel::Api& api;
+  gpu::EngineFactory make_engine;
+  gpu::StagingSize staging;
+};
+
+struct FillReport {
+  size_t objects = 0;
+  uint64_t bytes = 0;
+  uint64_t milliseconds = 0;
+};
+
+// Fills these objects of one contents file, all of which the session has by now, through a file of
+// its own of the GPU that they are on. Logs nothing. Objects are independent of one another, as are
+// calls: any number may run at the same time.
+Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
+                                int image_directory, const image::Set::ContentsFile& file,
+                                std::span<const image::Object> objects);
 
 class ObjectFiller {
  public:

@@ -11,6 +11,7 @@ enum class Format { kText, kJson };
 
 int show(const std::string& directory, Format format);
 int verify(const std::string& directory, Format format);
-int check(Format format);
+// Directories may be empty: CRIU's own, and none.
+int check(const std::string& plugin_directory, const std::string& image_directory, Format format);
 
 }  // namespace tool

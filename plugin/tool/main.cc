@@ -12,9 +12,14 @@ int main(int argc, char** argv) try {
   app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.set_version_flag("--version", "amdgpu-criu " AMDGPU_CRIU_VERSION);
   bool json = false;
-  std::string directory;
+  std::string directory, libdir;
   CLI::App* check = app.add_subcommand(
       "check", "Tell what will work on this machine, what will not, why, and the remedy");
+  check->add_option("--libdir", libdir, "Where CRIU finds its plugins (its own option)")
+      ->type_name("DIR")
+      ->envname("CRIU_LIBS_DIR");
+  check->add_option("--directory", directory, "Look at this place for images, too")
+      ->type_name("DIR");
   CLI::App* show = app.add_subcommand("show", "Print what the GPU images in a directory hold");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
@@ -29,7 +34,7 @@ int main(int argc, char** argv) try {
   const auto format = json ? tool::Format::kJson : tool::Format::kText;
   if (*show) return tool::show(directory, format);
   if (*verify) return tool::verify(directory, format);
-  return tool::check(format);
+  return tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {
   fprintf(stderr, "amdgpu-criu: %s\n", exception.what());
   return 2;

@@ -123,6 +123,34 @@ TEST_F(Tool, CheckSaysConsequenceAndRemedyWithoutAGpu) {
   EXPECT_THAT(outcome.output, HasSubstr("remedy: load amdgpu"));
 }
 
+TEST_F(Tool, CheckLooksWhereItIsTold) {
+  const std::string arguments = "check --libdir " + dir_.path() + " --directory " + dir_.path();
+  EXPECT_THAT(run(arguments).output, HasSubstr("no amdgpu_criu_plugin.so in " + dir_.path()));
+  const Outcome json = run(arguments + " --json");
+  EXPECT_THAT(json.output, HasSubstr("\"what\": \"image directory " + dir_.path() + "\""));
+  EXPECT_THAT(json.output, HasSubstr("\"status\": \"bad\""));
+}
+
+// Bash's completion of "amdgpu-criu WORDS".
+std::string complete(const std::string& words) {
+  const std::string script = std::format(
+      "source {} && COMP_WORDS=({} {}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && "
+      "_amdgpu_criu 2>/dev/null; echo ${{COMPREPLY[*]}}",
+      COMPLETION_PATH, TOOL_PATH, words);
+  FILE* pipe = popen(("bash -c '" + script + "'").c_str(), "r");
+  char buffer[4096];
+  std::string output(buffer, fread(buffer, 1, sizeof(buffer), pipe));
+  pclose(pipe);
+  return output;
+}
+
+TEST_F(Tool, CompletionKnowsCommandsOptionsAndDirectories) {
+  EXPECT_EQ(complete("ver"), "verify\n");
+  EXPECT_EQ(complete("verify --js"), "--json\n");
+  EXPECT_EQ(complete("check --lib"), "--libdir\n");
+  EXPECT_EQ(complete("show " + dir_.path()), dir_.path() + "\n");
+}
+
 TEST(Json, EscapesControlCharacters) {
   EXPECT_EQ(Json(std::string("a\n\"\\")).text(), "\"a\\u000a\\\"\\\\\"");
 }

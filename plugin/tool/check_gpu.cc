@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+// Driver, its checkpoint/restore interface, GPUs.
+#include "kernel/api.h"
+#include "tool/check.h"
+
+namespace tool {
+namespace {
+
+// KFD's number for GFX9: 9, two digits of the minor version, two of the stepping.
+constexpr uint64_t kGfx9 = 90000, kGfx10 = 100000;
+constexpr char kInterface[] = "kernel interface";
+constexpr char kNewModule[] =
+    "install an amdgpu module with the checkpoint/restore series (package amdgpu-criu-dkms)";
+
+Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
+  const uint64_t target = gpu.property("gfx_target_version");
+  const std::string found = std::format("gfx target {}, {} MiB of VRAM, {} links to other GPUs",
+                                        target, gpu.property("vram_size") >> 20, gpu.links.size());
+  const auto node = host.open_render(gpu.render_minor);
+  if (!node.ok())
+    return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
+            "make its render node accessible: as root, in its group, in the container's devices"};
+  if (target < kGfx9 || target >= kGfx10)
+    return {gpu.describe(), Grade::kLimited, found,
+            "processes that have KFD queues on it are refused at dump: only GFX9 is known",
+            "use a GPU of generation GFX9, such as gfx90a or gfx942, for these"};
+  return Item::good(gpu.describe(), found);
+}
+
+}  // namespace
+
+Item check_driver(const host::Host& host, base::Fd& kfd) {
+  constexpr char kWhat[] = "GPU driver";
+  if (!host.has_kfd())
+    return {kWhat, Grade::kBad, "no /dev/kfd", "nothing can be dumped or restored here",
+            "load amdgpu, or pass /dev/kfd into the container"};
+  auto opened = host.open_kfd();
+  if (!opened.ok())
+    return {kWhat, Grade::kBad, opened.error().message(), "GPU processes cannot be dumped",
+            "run as root, or join the group of /dev/kfd (usually render)"};
+  kfd = std::move(*opened);
+  return Item::good(kWhat, "/dev/kfd");
+}
+
+Item check_interface(const base::Fd& kfd) {
+  if (!kfd.valid())
+    return {kInterface, Grade::kBad, "not asked: /dev/kfd is not open", "", "see above"};
+  const auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(kfd));
+  if (!query.ok())
+    return {kInterface, Grade::kBad, query.error().message(), "GPU processes are refused at dump",
+            kNewModule};
+  const bool render = query->features & AMDGPU_CRIU_FEATURE_RENDER;
+  const std::string found =
+      std::format("ABI {} to {}, state format {}, {} record types, KFD {}, render nodes {}",
+                  query->abi_min, query->abi_max, query->blob_format, query->records.size(),
+                  query->features & AMDGPU_CRIU_FEATURE_KFD ? "yes" : "no", render ? "yes" : "no");
+  if (query->abi_min > AMDGPU_CRIU_ABI)
+    return {kInterface, Grade::kBad, found, "the kernel no longer speaks this plugin's ABI",
+            "install a newer plugin"};
+  if (!render)
+    return {kInterface, Grade::kBad, found,
+            "what a process does through render nodes itself (BOs, contexts, shared buffers) is "
+            "refused at dump; processes that use them through /dev/kfd only are carried",
+            kNewModule};
+  return Item::good(kInterface, found);
+}
+
+std::vector<Item> check_gpus(const host::Host& host) {
+  const auto gpus = host.gpus();
+  if (!gpus.ok())
+    return {{"GPUs", Grade::kBad, gpus.error().message(), "GPUs cannot be matched at restore",
+             "make sysfs readable here: mount it, or pass it into the container"}};
+  if (gpus->empty())
+    return {{"GPUs", Grade::kBad, "none in KFD's topology", "nothing to dump or restore",
+             "see in the kernel log why amdgpu has found none"}};
+  std::vector<Item> items;
+  for (const topology::Gpu& gpu : *gpus) items.push_back(check_gpu(host, gpu));
+  return items;
+}
+
+}  // namespace tool

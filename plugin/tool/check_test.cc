@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+// The lines of `amdgpu-criu check`, on machines that are made up.
+#include "tool/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/progress.h"
+#include "tests/temp_dir.h"
+
+namespace tool {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing_support::TempDir;
+
+// Good lines have nothing more to say; all others say what it means, and what to do.
+void expect_whole(const Item& item) {
+  EXPECT_FALSE(item.found.empty()) << item.what;
+  EXPECT_EQ(item.grade == Grade::kGood, item.remedy.empty()) << item.what << ": " << item.remedy;
+}
+
+class Check : public testing::Test {
+ protected:
+  Check() {
+    machine_.proc = dir_.file("proc");
+    machine_.cgroups = dir_.file("cgroup");
+    machine_.plugin_directory = dir_.path();
+    machine_.criu = dir_.file("criu");
+    machine_.host.kfd_path = dir_.file("kfd");
+    machine_.host.topology_nodes = dir_.file("nodes");
+    std::filesystem::create_directories(machine_.proc + "/self");
+  }
+
+  void capabilities(uint64_t effective) {
+    dir_.write("proc/self/status", std::format("Name:\tx\nCapEff:\t{:016x}\n", effective));
+  }
+  void criu(const std::string& script) {
+    dir_.write("criu", "#!/bin/sh\n" + script);
+    std::filesystem::permissions(machine_.criu, std::filesystem::perms::owner_all);
+  }
+  void group(const std::string& path, const std::string& limit, const std::string& used) {
+    std::filesystem::create_directories(machine_.cgroups + path);
+    dir_.write("cgroup" + path + "/memory.max", limit + "\n");
+    dir_.write("cgroup" + path + "/memory.current", used + "\n");
+  }
+
+  TempDir dir_;
+  Machine machine_;
+};
+
+TEST_F(Check, EveryLineThatIsNotGoodSaysWhatToDo) {
+  capabilities(0);
+  for (const Item& item : check_all(machine_)) expect_whole(item);
+}
+
+TEST_F(Check, PermissionIsEitherOfTwoCapabilities) {
+  for (const unsigned enough : {CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE}) {
+    capabilities(uint64_t{1} << enough);
+    EXPECT_EQ(check_capability(machine_).grade, Grade::kGood) << enough;
+  }
+  capabilities(~(uint64_t{1} << CAP_SYS_ADMIN | uint64_t{1} << CAP_CHECKPOINT_RESTORE));
+  EXPECT_EQ(check_capability(machine_).grade, Grade::kBad);
+}
+
+TEST_F(Check, CriuMustBeThereAndNewEnough) {
+  EXPECT_EQ(check_criu_version(machine_).grade, Grade::kBad);
+  criu("echo 'Version: 4.0'\n");
+  EXPECT_THAT(check_criu_version(machine_).remedy, HasSubstr("4.1 or later"));
+  criu("echo 'Version: 4.1.1'\n");
+  EXPECT_EQ(check_criu_version(machine_).grade, Grade::kGood);
+  criu("echo 'Version: 5.0'\n");
+  EXPECT_EQ(check_criu_version(machine_).grade, Grade::kGood);
+}
+
+TEST_F(Check, WhatCriuSaysOfTheKernelIsHandedOn) {
+  if (geteuid() != 0) GTEST_SKIP() << "criu check is asked by root only";
+  criu("echo 'Warn  no such thing'; echo 'Error (criu/x.c:1): no pagemap'; exit 1\n");
+  const Item item = check_criu_kernel(machine_);
+  EXPECT_EQ(item.grade, Grade::kBad);
+  EXPECT_THAT(item.found, HasSubstr("no pagemap"));
+  criu("echo 'Looks good.'\n");
+  EXPECT_EQ(check_criu_kernel(machine_).grade, Grade::kGood);
+}
+
+TEST_F(Check, ThePluginMustBeThereAloneAndLoad) {
+  EXPECT_EQ(check_plugin(machine_).grade, Grade::kBad);
+  dir_.write("amdgpu_criu_plugin.so", "not a library");
+  EXPECT_THAT(check_plugin(machine_).found, HasSubstr("amdgpu_criu_plugin.so"));
+  std::filesystem::remove(dir_.file("amdgpu_criu_plugin.so"));
+  std::filesystem::create_symlink(PLUGIN_PATH, dir_.file("amdgpu_criu_plugin.so"));
+  EXPECT_EQ(check_plugin(machine_).grade, Grade::kGood) << check_plugin(machine_).found;
+  dir_.write("amdgpu_plugin.so", "CRIU's own");
+  EXPECT_THAT(check_plugin(machine_).consequence, HasSubstr("claim the same files"));
+}
+
+TEST_F(Check, TheTightestMemoryLimitOfAllGroupsAboveCounts) {
+  EXPECT_EQ(check_memory_cgroup(machine_, 1).found, "none");
+  dir_.write("proc/self/cgroup", "1:name=x:/old\n0::/a/b\n");
+  group("/a/b", "max", "1");
+  group("/a", std::to_string(1u << 30), std::to_string(1000u << 20));
+  EXPECT_THAT(check_memory_cgroup(machine_, 1).found, HasSubstr("24 MiB of 1024 MiB free in /a"));
+  EXPECT_EQ(check_memory_cgroup(machine_, 1).grade, Grade::kLimited);
+  group("/a", std::to_string(1u << 30), std::to_string(2u << 30));  // over its limit
+  EXPECT_THAT(check_memory_cgroup(machine_, 1).found, StartsWith("0 MiB"));
+  group("/a", std::to_string(1u << 30), "0");
+  EXPECT_EQ(check_memory_cgroup(machine_, 1).grade, Grade::kGood);
+}
+
+// Lowers a soft limit for as long as it lives.
+class LowLimit {
+ public:
+  LowLimit(__rlimit_resource what, rlim_t value) : what_(what) {
+    getrlimit(what_, &old_);
+    const rlimit low{value, old_.rlim_max};
+    setrlimit(what_, &low);
+  }
+  LowLimit(const LowLimit&) = delete;
+  LowLimit& operator=(const LowLimit&) = delete;
+  ~LowLimit() { setrlimit(what_, &old_); }
+
+ private:
+  __rlimit_resource what_;
+  rlimit old_{};
+};
+
+TEST_F(Check, LimitsThatAreTooLowAreNotes) {
+  capabilities(0);
+  {
+    const LowLimit limit(RLIMIT_FSIZE, 5 << 20);
+    EXPECT_EQ(check_file_size().found, "5 MiB");
+    EXPECT_EQ(check_file_size().grade, Grade::kLimited);
+  }
+  const LowLimit limit(RLIMIT_MEMLOCK, 64 << 10);
+  EXPECT_EQ(check_locked_memory(machine_, 1).found, "64 KiB");
+  EXPECT_EQ(check_locked_memory(machine_, 1).grade, Grade::kLimited);
+  capabilities(uint64_t{1} << CAP_IPC_LOCK);
+  EXPECT_EQ(check_locked_memory(machine_, 1).grade, Grade::kGood);
+}
+
+TEST_F(Check, ImageDirectoryMustBeWritableAndLargeEnough) {
+  const host::Host host = host::Host::create(machine_.host);
+  machine_.image_directory = dir_.file("none");
+  EXPECT_EQ(check_images(machine_, host).grade, Grade::kBad);
+  machine_.image_directory = dir_.path();
+  EXPECT_THAT(check_images(machine_, host).found, HasSubstr("MiB free, direct I/O"));
+}
+
+TEST(Progress, TellsAtMostOnceInAnInterval) {
+  using std::chrono::seconds;
+  const base::Progress::Clock::time_point start{};
+  base::Progress progress(100 << 20, seconds(1), start);
+  EXPECT_EQ(progress.add(10 << 20, start), std::nullopt);
+  EXPECT_EQ(progress.add(10 << 20, start + seconds(2)), "20 %, 20 of 100 MiB, 2.0 s, 10 MiB/s");
+  EXPECT_EQ(progress.add(10 << 20, start + seconds(2)), std::nullopt);
+  EXPECT_EQ(progress.add(70 << 20, start + seconds(4)), std::nullopt) << "it is over";
+  EXPECT_EQ(progress.text(start + seconds(4)), "100 %, 100 of 100 MiB, 4.0 s, 25 MiB/s");
+}
+
+TEST(Progress, OfNothingIsAll) {
+  const base::Progress::Clock::time_point start{};
+  EXPECT_EQ(base::Progress(0, std::chrono::seconds(1), start).text(start),
+            "100 %, 0 of 0 MiB, 0.0 s, 0 MiB/s");
+}
+
+}  // namespace
+}  // namespace tool

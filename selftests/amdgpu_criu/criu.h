@@ -14,6 +14,8 @@
 
 #include <drm/amdgpu_criu.h>
 
+#include "patience.h"
+
 #ifndef EBADFD
 #error "no EBADFD"
 #endif

@@ -187,11 +187,12 @@ static bool call_with_fault(FIXTURE_DATA(fail_nth) *self, const struct sweep_row
 static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
 		  const struct sweep_row *row)
 {
-	unsigned int nth, refused = 0;
+	struct sample sample = sample_start();
+	unsigned int nth, last = 0, calls = 0, refused = 0;
 	bool hit = true;
 	int ret = -1;
 
-	for (nth = 1; hit && nth < FAULTS_MAX; nth++) {
+	for (nth = 1; hit && nth < FAULTS_MAX; nth = fail_nth_next(&sample, nth)) {
 		int fds, target_fds;
 
 		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
@@ -200,6 +201,8 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 		fds = count_fds(getpid());
 		target_fds = count_fds(self->target.pid);
 		hit = call_with_fault(self, row, nth, &ret);
+		calls++;
+		last = hit ? nth : last;
 		if (!ret) {
 			ASSERT_EQ(0, row->done ? row->done(self) : 0) {
 				TH_LOG("after success with fault %u", nth);
@@ -221,7 +224,8 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 			TH_LOG("after fault %u", nth);
 		}
 	}
-	TH_LOG("%u faults, %u calls failed", nth - 2, refused);
+	TH_LOG("%u faults of %u, one in %lu after %u, seed %#lx: %u calls failed", calls - 1, last,
+	       sample.one_in, FAIL_NTH_ALL, sample.seed, refused);
 	EXPECT_EQ(0, ret);
 	if (row->allocates)
 		EXPECT_LT(0, refused);

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sample.h"
+
 #define FAIL_NTH_DEBUGFS "/sys/kernel/debug/"
 
 static inline int fail_nth_write(const char *path, const char *value)
@@ -90,6 +92,15 @@ static inline bool fail_nth_disarm(int fd)
 		continue;
 	close(fd);
 	return !left;
+}
+
+/* In a sample the first ones, which are all that short operations have, are all taken. */
+#define FAIL_NTH_ALL 40
+
+/* The fault that comes after @n. */
+static inline unsigned int fail_nth_next(struct sample *sample, unsigned int n)
+{
+	return n + (n < FAIL_NTH_ALL ? 1 : sample_step(sample));
 }
 
 #endif /* AMDGPU_CRIU_TEST_FAIL_NTH_H */

@@ -447,7 +447,7 @@ bool kfd_becomes(const __u32 *at, __u32 value, int milliseconds)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
-	for (; milliseconds > 0; milliseconds--) {
+	for (milliseconds *= patience(); milliseconds > 0; milliseconds--) {
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) == value)
 			return true;
 		nanosleep(&pause, NULL);

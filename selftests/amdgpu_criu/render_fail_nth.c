@@ -75,11 +75,12 @@ struct sweep_row {
 static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
 		  const struct sweep_row *row)
 {
-	unsigned int nth, refused = 0;
+	struct sample sample = sample_start();
+	unsigned int nth, last = 0, calls = 0, refused = 0;
 	bool hit = true;
 	int fds, fault, ret = -1;
 
-	for (nth = 1; hit && nth < FAULTS_MAX; nth++) {
+	for (nth = 1; hit && nth < FAULTS_MAX; nth = fail_nth_next(&sample, nth)) {
 		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
 			TH_LOG("before fault %u", nth);
 		}
@@ -88,6 +89,8 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 		ASSERT_LE(0, fault);
 		ret = row->call(self);
 		hit = fail_nth_disarm(fault);
+		calls++;
+		last = hit ? nth : last;
 		EXPECT_EQ(fds, count_fds()) {
 			TH_LOG("descriptors after fault %u", nth);
 		}
@@ -105,7 +108,8 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 			TH_LOG("after fault %u", nth);
 		}
 	}
-	TH_LOG("%u faults, %u calls failed", nth - 2, refused);
+	TH_LOG("%u faults of %u, one in %lu after %u, seed %#lx: %u calls failed", calls - 1, last,
+	       sample.one_in, FAIL_NTH_ALL, sample.seed, refused);
 	EXPECT_EQ(0, ret);
 	EXPECT_LT(0, refused);
 }

@@ -7,17 +7,10 @@
 
 #include "render.h"
 #include "render_blob.h"
+#include "sample.h"
 
-/* Environment: how many, and with which seed; by default few enough for every day. */
+/* Environment: how many; by default few enough for every day. */
 #define MUTATIONS "AMDGPU_CRIU_MUTATIONS"
-#define SEED "AMDGPU_CRIU_SEED"
-
-static unsigned long number_of(const char *name, unsigned long otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoul(text, NULL, 0) : otherwise;
-}
 
 static __u64 random_state;
 
@@ -45,7 +38,7 @@ FIXTURE_SETUP(mutate)
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
 	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);
-	random_state = number_of(SEED, 0x9e3779b9) * 2 + 1;
+	random_state = sample_start().random;
 }
 
 FIXTURE_TEARDOWN(mutate)
@@ -181,7 +174,7 @@ static void use(const struct criu_node *to, int session)
 
 TEST_F_TIMEOUT(mutate, blobs_that_are_not_quite_right, 3600)
 {
-	unsigned long i, num = number_of(MUTATIONS, 1000), taken = 0;
+	unsigned long i, num = sample_number(MUTATIONS, 1000) / sample_start().one_in, taken = 0;
 	struct criu_node to = { .fd = -1 };
 	struct blob blob;
 	int ret, session = -1;

@@ -175,7 +175,7 @@ static int wait_word(const __u64 *at, __u64 value, const char *what)
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	int tries;
 
-	for (tries = 0; tries < SECONDS * 1000; tries++) {
+	for (tries = 0; tries < SECONDS * 1000 * patience(); tries++) {
 		if (__atomic_load_n(at, __ATOMIC_ACQUIRE) == value)
 			return 0;
 		nanosleep(&pause, NULL);

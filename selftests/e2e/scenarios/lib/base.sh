@@ -5,6 +5,7 @@
 PAYLOAD=${PAYLOAD:-/payload}
 SCRATCH=${SCRATCH:-/scratch}
 CRIU=${CRIU:-criu}
+PATIENCE=${PATIENCE:-1} # multiplies time limits
 SKIP=4
 
 # DIR holds logs and images of this scenario; what crosses a boot is in KEPT.
@@ -71,11 +72,12 @@ clean_up() {
 }
 
 limit_of() {
+  local seconds=300
   case $1 in
-    flipped_byte | render_many) echo 600 ;;
-    soak) echo $((240 + ${ROUNDS:-2} * 90)) ;;
-    *) echo 300 ;;
+    flipped_byte | render_many) seconds=600 ;;
+    soak) seconds=$((240 + ${ROUNDS:-2} * 90)) ;;
   esac
+  echo $((seconds * PATIENCE))
 }
 
 # In the order in which a person wants to read of them.
@@ -105,7 +107,7 @@ mebibytes() { echo $((($1 + 524288) / 1048576)); }
 
 # wait_until SECONDS COMMAND...: until it is true
 wait_until() {
-  local deadline=$(($(now) + $1 * 1000000))
+  local deadline=$(($(now) + $1 * PATIENCE * 1000000))
   shift
   until "$@"; do
     [ "$(now)" -lt $deadline ] || return 1

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Time limits on a machine that is slow, or whose kernel is: PATIENCE=FACTOR in the environment
+ * multiplies them. To be included after kselftest_harness.h.
+ */
+#ifndef AMDGPU_CRIU_TEST_PATIENCE_H
+#define AMDGPU_CRIU_TEST_PATIENCE_H
+
+#include <stdlib.h>
+
+static inline int patience(void)
+{
+	const char *text = getenv("PATIENCE");
+	int factor = text ? atoi(text) : 1;
+
+	return factor > 1 ? factor : 1;
+}
+
+#ifdef TEST_HARNESS_MAIN
+static inline int patient_harness_run(int argc, char **argv)
+{
+	struct __fixture_metadata *fixture;
+	struct __test_metadata *test;
+
+	for (fixture = __fixture_list; fixture; fixture = fixture->next)
+		for (test = fixture->tests; test; test = test->next)
+			test->timeout *= patience();
+	return test_harness_run(argc, argv);
+}
+
+#undef TEST_HARNESS_MAIN
+#define TEST_HARNESS_MAIN \
+	int main(int argc, char **argv) \
+	{ \
+		return patient_harness_run(argc, argv); \
+	}
+#endif
+
+#endif /* AMDGPU_CRIU_TEST_PATIENCE_H */

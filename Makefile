@@ -23,6 +23,7 @@ help:
 	@echo 'make check-X   one rung of the ladder: lab module host unit static guest; 6.12: those two'
 	@echo '               with that kernel'
 	@echo 'make check-debug  the guest rung in a kernel with KASAN, lockdep, kmemleak and more'
+	@echo 'make campaign  what takes hours, whole          (ARGS=NAME; without: which there are)'
 	@echo 'make soak      processes that share everything, dumped and restored 100 times'
 	@echo 'make series    the kernel patches as mails: outgoing/7.2, outgoing/6.12'
 	@echo '               BUILD=1: builds after each patch'
@@ -61,6 +62,10 @@ check-6.12:
 	@scripts/check lab module module-6.12 host guest-6.12
 check-debug:
 	@scripts/check lab host debug
+
+.PHONY: campaign
+campaign: $(if $(ARGS),lab host)
+	@scripts/campaign $(ARGS)
 
 .PHONY: soak
 soak: lab module host

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import math
 import shlex
 import signal
 import sys
@@ -228,7 +229,8 @@ class Checker:
 
     def _environment(self, step: suite.Step) -> str:
         """What every command finds: its own place on the scratch disk, and how slow the guest is."""
-        values = [("SCRATCH", f"/scratch/{step.suite}"), ("PATIENCE", f"{self.opts.patience:g}"),
+        values = [("SCRATCH", f"/scratch/{step.suite}"),
+                  ("PATIENCE", str(math.ceil(self.opts.patience))),
                   *self.opts.environment]
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in values)
 

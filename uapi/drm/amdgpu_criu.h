@@ -65,7 +65,7 @@ extern "C" {
 #endif
 
 /**
- * struct amdgpu_criu_ioctl - argument of the ioctl on both kinds of node
+ * struct amdgpu_criu_ioctl - argument of the ioctl on both kinds of node; it is only read
  * @op: one of enum amdgpu_criu_op
  * @size: size in bytes of the structure at @arg, as the caller was compiled
  * @arg: user pointer to the operation's structure
@@ -81,9 +81,9 @@ struct amdgpu_criu_ioctl {
  * upstream's last are 0x28 (KFD) and 0x19 (amdgpu, relative to DRM_COMMAND_BASE).
  */
 #define AMDGPU_CRIU_NR 0x58
-#define AMDKFD_IOC_AMDGPU_CRIU _IOWR('K', AMDGPU_CRIU_NR, struct amdgpu_criu_ioctl)
+#define AMDKFD_IOC_AMDGPU_CRIU _IOW('K', AMDGPU_CRIU_NR, struct amdgpu_criu_ioctl)
 /* 0x40 is DRM_COMMAND_BASE of drm.h, which this header does not need otherwise. */
-#define DRM_IOCTL_AMDGPU_CRIU _IOWR('d', 0x40 + AMDGPU_CRIU_NR, struct amdgpu_criu_ioctl)
+#define DRM_IOCTL_AMDGPU_CRIU _IOW('d', 0x40 + AMDGPU_CRIU_NR, struct amdgpu_criu_ioctl)
 
 /**
  * enum amdgpu_criu_op - operations

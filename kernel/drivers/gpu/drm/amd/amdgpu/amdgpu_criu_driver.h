@@ -42,6 +42,12 @@ static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file
 	return xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
 }
 
+/* Can a syncobj have this handle? */
+static inline bool amdgpu_criu_has_syncobj_handle(u32 handle)
+{
+	return true;
+}
+
 /* Return: 0, and the reference is the handle's; -EBUSY; -ENOMEM. */
 static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
 					     u32 handle)

@@ -180,6 +180,11 @@ int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan)
 				    record->flags);
 			return -EOPNOTSUPP;
 		}
+		if (!amdgpu_criu_has_syncobj_handle(record->handle)) {
+			criu_refuse(plan->call, "syncobj %u: a handle beyond those of this kernel",
+				    record->handle);
+			return -EOPNOTSUPP;
+		}
 		fault = amdgpu_criu_syncobj_fault(record);
 		if (fault) {
 			criu_refuse(plan->call, "syncobj %u: %s", record->handle, fault);

@@ -55,6 +55,12 @@ static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file
 	return idr_get_next_ul(&file->syncobj_idr, handle);
 }
 
+/* The walk at close warns of a greater one. */
+static inline bool amdgpu_criu_has_syncobj_handle(u32 handle)
+{
+	return handle <= INT_MAX;
+}
+
 /* Return: 0, and the reference is the handle's; -EBUSY; -ENOMEM. */
 static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
 					     u32 handle)
@@ -62,9 +68,6 @@ static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_s
 	u32 number = handle;
 	int ret;
 
-	/* The walk at close warns of such a number. */
-	if (handle > INT_MAX)
-		return -EINVAL;
 	idr_preload(GFP_KERNEL);
 	spin_lock(&file->syncobj_table_lock);
 	ret = idr_alloc_u32(&file->syncobj_idr, syncobj, &number, handle, GFP_NOWAIT);

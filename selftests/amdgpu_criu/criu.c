@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <drm/drm.h>
@@ -204,4 +205,26 @@ int criu_hole_make(struct criu_hole *hole)
 		return -errno;
 	hole->hole = hole->page + page;
 	return mprotect(hole->hole, page, PROT_NONE) ? -errno : 0;
+}
+
+struct amdgpu_criu_process_info *criu_readonly_info(int session)
+{
+	struct amdgpu_criu_process_info *info = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+						     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (info == MAP_FAILED)
+		return NULL;
+	info->session_fd = session;
+	mprotect(info, 4096, PROT_READ);
+	return info;
+}
+
+bool kernel_is_at_least(unsigned int major, unsigned int minor)
+{
+	unsigned int x, y;
+	struct utsname name;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &x, &y) != 2)
+		abort();
+	return x > major || (x == major && y >= minor);
 }

@@ -66,6 +66,12 @@ int criu_restore(const struct criu_node *node, int session, const struct criu_im
 struct amdgpu_criu_state criu_image_args(int session, const struct criu_image *image);
 void criu_image_free(struct criu_image *image);
 
+/* Of PROCESS_INFO, in a page that can only be read; NULL: no memory. */
+struct amdgpu_criu_process_info *criu_readonly_info(int session);
+
+/* What cannot be asked otherwise. */
+bool kernel_is_at_least(unsigned int major, unsigned int minor);
+
 /* A page that cannot be read or written, and one that can just before it. */
 struct criu_hole {
 	char *page;

@@ -329,7 +329,7 @@ FIXTURE_TEARDOWN(number)
 TEST_F(number, operations_that_are_not_are_ENOTTY)
 {
 	static const __u32 numbers[] = {
-		0, AMDGPU_CRIU_OP_EXPORTED + 1, 0x7fffffff, 0x80000001, 0xffffffff,
+		0, AMDGPU_CRIU_OP_OUTSIDE + 1, 0x7fffffff, 0x80000001, 0xffffffff,
 	};
 	union op_args args = {};
 	size_t i;
@@ -339,9 +339,10 @@ TEST_F(number, operations_that_are_not_are_ENOTTY)
 			TH_LOG("operation %u", numbers[i]);
 		}
 	}
-	if (variant->kind == CRIU_NODE_KFD)
-		EXPECT_EQ(-ENOTTY, criu_call(&self->node, AMDGPU_CRIU_OP_EXPORTED, sizeof(args),
-					     &args));
+	if (variant->kind != CRIU_NODE_KFD)
+		return;
+	EXPECT_EQ(-ENOTTY, criu_call(&self->node, AMDGPU_CRIU_OP_EXPORTED, sizeof(args), &args));
+	EXPECT_EQ(-ENOTTY, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, sizeof(args), &args));
 }
 
 TEST_F(number, an_envelope_that_cannot_be_read_is_EFAULT)

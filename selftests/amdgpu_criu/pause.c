@@ -98,6 +98,21 @@ TEST_F(pause, is_idempotent_in_a_session)
 	EXPECT_TRUE(runs(self, SOON));
 }
 
+/* And it pauses nothing. */
+TEST_F(pause, a_repeated_process_info_that_fails_ends_nothing)
+{
+	struct amdgpu_criu_process_info *fixed = criu_readonly_info(self->session);
+
+	ASSERT_NE(NULL, fixed);
+	EXPECT_EQ(-EFAULT, criu_op(&self->kfd.node, PROCESS_INFO, fixed));
+	EXPECT_EQ(-EBADFD, unpause_by(self, self->session));
+	ASSERT_EQ(0, pause_by(self, self->session));
+	EXPECT_EQ(-EFAULT, criu_op(&self->kfd.node, PROCESS_INFO, fixed));
+	EXPECT_FALSE(runs(self, NEVER));
+	ASSERT_EQ(0, unpause_by(self, self->session));
+	EXPECT_TRUE(kfd_becomes(self->word, self->value, SOON));
+}
+
 TEST_F(pause, of_another_session_is_EBUSY)
 {
 	int other = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);

@@ -102,6 +102,23 @@ TEST_F(pause, is_idempotent_and_undone_once)
 	EXPECT_EQ(0, create(&self->node));
 }
 
+TEST_F(pause, a_repeated_process_info_that_fails_ends_nothing)
+{
+	struct amdgpu_criu_process_info *fixed = criu_readonly_info(self->session);
+	pid_t child;
+
+	ASSERT_NE(NULL, fixed);
+	EXPECT_EQ(-EFAULT, criu_op(&self->node, PROCESS_INFO, fixed));
+	EXPECT_EQ(-EBADFD, criu_unpause(&self->node, self->session));
+	ASSERT_EQ(0, criu_pause(&self->node, self->session, &self->info));
+	EXPECT_EQ(-EFAULT, criu_op(&self->node, PROCESS_INFO, fixed));
+	child = start_create(&self->node);
+	ASSERT_LT(0, child);
+	EXPECT_TRUE(is_running(child));
+	EXPECT_EQ(0, criu_unpause(&self->node, self->session));
+	EXPECT_EQ(0, end_of(child));
+}
+
 TEST_F(pause, belongs_to_one_session)
 {
 	int other = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);

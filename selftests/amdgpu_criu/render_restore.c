@@ -217,6 +217,9 @@ TEST_F(restore, the_process_that_is_named_decides_about_userptrs)
 	EXPECT_EQ(0, criu_op(&self->to, PROCESS_INFO, &info));
 	EXPECT_EQ(self->child, info.pid);
 	EXPECT_EQ(1, info.num_bos);
+	/* The other name is refused again; the pause is still there. */
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->to, session, &info));
+	EXPECT_EQ(0, criu_unpause(&self->to, session));
 	close(session);
 }
 

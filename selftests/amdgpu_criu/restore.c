@@ -3,6 +3,7 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 
 #include "fixtures.h"
@@ -233,6 +234,8 @@ TEST_F(restore, resume_may_come_from_another_process)
 	pid_t us = getpid(), child;
 	int status;
 
+	if (geteuid())
+		SKIP(return, "needs root, to be traced by a child");
 	ASSERT_EQ(0, restore(self));
 	ASSERT_EQ(0, map_and_fill(self));
 	child = fork();
@@ -244,6 +247,11 @@ TEST_F(restore, resume_may_come_from_another_process)
 			_exit(100);
 		if (criu_resume(&node, self->r.session, 0) != -EBADFD)
 			_exit(101);
+		/* Only a tracer may. */
+		if (criu_resume(&node, self->r.session, us) != -EBADF)
+			_exit(102);
+		if (ptrace(PTRACE_SEIZE, us, 0, 0))
+			_exit(103);
 		_exit(-criu_resume(&node, self->r.session, us));
 	}
 	ASSERT_EQ(child, waitpid(child, &status, 0));

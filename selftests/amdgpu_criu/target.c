@@ -378,6 +378,7 @@ static int start(struct target *target, struct target_state *state, int session,
 	if (pipe(to) || pipe(from))
 		return -errno;
 	target->state = state;
+	target->traced = false;
 	target->pid = fork();
 	if (target->pid < 0)
 		return -errno;
@@ -406,7 +407,12 @@ int target_start(struct target *target, struct target_state *state)
 int target_start_empty(struct target *target, struct target_state *state, int session,
 		       const struct criu_image *image)
 {
-	return start(target, state, session, image);
+	int ret = start(target, state, session, image);
+
+	if (!ret && ptrace(PTRACE_SEIZE, target->pid, 0, 0))
+		return -errno;
+	target->traced = !ret;
+	return ret;
 }
 
 int target_do(struct target *target, enum target_command command)
@@ -430,10 +436,11 @@ int target_seize(struct target *target, struct criu_node *node)
 {
 	int status, pidfd;
 
-	if (ptrace(PTRACE_SEIZE, target->pid, 0, 0) ||
+	if ((!target->traced && ptrace(PTRACE_SEIZE, target->pid, 0, 0)) ||
 	    ptrace(PTRACE_INTERRUPT, target->pid, 0, 0) ||
 	    waitpid(target->pid, &status, __WALL) != target->pid)
 		return -errno;
+	target->traced = true;
 	pidfd = syscall(SYS_pidfd_open, target->pid, 0);
 	if (pidfd < 0)
 		return -errno;
@@ -446,4 +453,5 @@ int target_seize(struct target *target, struct criu_node *node)
 void target_continue(struct target *target)
 {
 	ptrace(PTRACE_DETACH, target->pid, 0, 0);
+	target->traced = false;
 }

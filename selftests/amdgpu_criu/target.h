@@ -78,6 +78,7 @@ struct target {
 	struct target_state *state;
 	pid_t pid;
 	int to, from;
+	bool traced;
 };
 
 /* Commands, each answered with a result in target_state.result. */
@@ -95,7 +96,10 @@ int target_find_places(struct target_place places[2]);
 struct target_state *target_state_make(void);
 /* A process that creates everything. */
 int target_start(struct target *target, struct target_state *state);
-/* A process that has opened the nodes and waits for TARGET_RESTORE of this image. */
+/*
+ * A process that has opened the nodes and waits for TARGET_RESTORE of this image. It is traced,
+ * but not stopped, so that it can be resumed from here.
+ */
 int target_start_empty(struct target *target, struct target_state *state, int session,
 		       const struct criu_image *image);
 int target_do(struct target *target, enum target_command command);

@@ -10,6 +10,7 @@
  *   ----                              -------
  *   SESSION (kind CHECKPOINT)         SESSION (kind RESTORE)
  *   PROCESS_INFO   pauses the GPU     RESTORE    creates all, starts nothing
+ *   OUTSIDE        all there? (opt.)
  *   CHECKPOINT     tables and blob    DMABUF     one BO: fill its contents
  *   DMABUF         one BO: save it    (VMAs are put at their place)
  *   UNPAUSE        or close session   RESUME     userptrs, then queues
@@ -96,6 +97,7 @@ struct amdgpu_criu_ioctl {
  * @AMDGPU_CRIU_OP_RESUME: &struct amdgpu_criu_resume
  * @AMDGPU_CRIU_OP_DMABUF: &struct amdgpu_criu_dmabuf
  * @AMDGPU_CRIU_OP_EXPORTED: &struct amdgpu_criu_exported; render nodes only
+ * @AMDGPU_CRIU_OP_OUTSIDE: &struct amdgpu_criu_outside; render nodes only
  */
 enum amdgpu_criu_op {
 	AMDGPU_CRIU_OP_QUERY = 1,
@@ -107,6 +109,7 @@ enum amdgpu_criu_op {
 	AMDGPU_CRIU_OP_RESUME = 7,
 	AMDGPU_CRIU_OP_DMABUF = 8,
 	AMDGPU_CRIU_OP_EXPORTED = 9,
+	AMDGPU_CRIU_OP_OUTSIDE = 10,
 };
 
 /* This header's version of the interface. */
@@ -197,10 +200,16 @@ struct amdgpu_criu_session {
  * @num_svm_ranges: out, for display only
  * @blob_size: out, bytes that CHECKPOINT writes to the blob
  *
- * /dev/kfd: evicts the process's queues and keeps them evicted. Render node: lets no
- * other call on the file begin, and waits until what was submitted through it is
- * done: ETIME if that takes more than some seconds. Idempotent within a session. On
- * error the process runs as before.
+ * /dev/kfd: evicts the process's queues and keeps them evicted. Render node: closes
+ * the file, and waits until what was submitted through it is done: ETIME if that takes
+ * more than some seconds.
+ *
+ * While a file is closed every ioctl on it but this one waits, whoever calls it: from
+ * PROCESS_INFO to UNPAUSE, from RESTORE to RESUME, or to the end of the session. A
+ * signal interrupts the wait. So contents are copied through another file of the node.
+ *
+ * May be repeated within a session. On error everything is as it was: a process that
+ * ran runs on, and one that the session has paused already stays paused.
  */
 struct amdgpu_criu_process_info {
 	__s32 session_fd;
@@ -306,7 +315,8 @@ struct amdgpu_criu_bo {
  *
  * RESTORE acts on the calling process, which must have nothing on this node but
  * the open file (EBADFD). It validates all of its input before it creates
- * anything; on error nothing is left behind. Queues stay stopped until RESUME.
+ * anything; on error nothing is left behind. Queues stay stopped until RESUME, and
+ * so long the file of a render node is closed, as after PROCESS_INFO.
  */
 struct amdgpu_criu_state {
 	__s32 session_fd;
@@ -339,7 +349,8 @@ struct amdgpu_criu_unpause {
  * @session_fd: the session of kind RESTORE in which it was restored
  * @flags: 0
  * @pid: the restored process in the caller's pid namespace, when the file is not
- *	its own (CRIU's main process resumes its children); 0: the file's process
+ *	its own (CRIU's main process resumes its children, and must trace them: else
+ *	EBADF); 0: the file's process
  * @pad: 0
  *
  * Attaches userptr notifiers and starts the queues. A second call is EBADFD.
@@ -412,6 +423,36 @@ struct amdgpu_criu_exported {
 	__u64 bo;
 	__u64 blob;
 	__u64 blob_size;
+};
+
+/**
+ * struct amdgpu_criu_outside - what do the paused clients share with others?
+ * @session_fd: a session of kind CHECKPOINT, and clients are what it has paused by
+ *	PROCESS_INFO: processes of /dev/kfd and files of render nodes
+ * @flags: 0
+ * @num_bos: out, how many of their BOs are known to clients that it has not paused, too
+ *	(processes of /dev/kfd, open files of render nodes and card nodes, of any GPU). 0:
+ *	none, and so is the rest
+ * @pid: out, a process that has one of them and is not paused; 0 if it is not in the
+ *	caller's pid namespace
+ * @paused_pid: out, a process that is paused and has the same BO
+ * @handle: out, low 32 bits of the handle that the latter has of it
+ * @size: out, bytes of that BO
+ *
+ * A checkpoint holds the state of the clients that are paused, and no more: a BO that
+ * others have as well comes back as a BO of its own, and what one side writes the other
+ * does not see any more. Nobody but the caller knows whether that matters: it asks when
+ * all clients that belong together are paused. Dma-buf descriptors that others have
+ * open are not counted: /proc tells of them.
+ */
+struct amdgpu_criu_outside {
+	__s32 session_fd;
+	__u32 flags;
+	__u32 num_bos;
+	__s32 pid;
+	__s32 paused_pid;
+	__u32 handle;
+	__u64 size;
 };
 
 #if defined(__cplusplus)

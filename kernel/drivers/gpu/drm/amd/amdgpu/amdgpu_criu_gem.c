@@ -18,8 +18,14 @@
 
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
-/* The next handle from *@handle on, with a reference to its object. */
-static struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
+/**
+ * amdgpu_criu_next_handle() - walk over the GEM handles of a file
+ * @file: the file
+ * @handle: where to begin, at least 1; out: the first handle from there on
+ *
+ * Return: its object, with a reference, or NULL.
+ */
+struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
 {
 	struct drm_gem_object *gem;
 

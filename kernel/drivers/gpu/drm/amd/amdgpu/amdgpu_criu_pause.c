@@ -122,6 +122,7 @@ static int amdgpu_criu_drain(struct amdgpu_criu_dump *dump, unsigned long deadli
 	return ret;
 }
 
+/* Return: 1: paused now; 0: was paused by this session already; or an error. */
 static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_session *session,
 				    unsigned long deadline)
 {
@@ -135,7 +136,7 @@ static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_s
 		return ret;
 	ret = amdgpu_criu_gate_close(gate, deadline);
 	if (!ret)
-		return 0;
+		return 1;
 	if (ret == -ETIME)
 		criu_refuse(dump->call, "a call on the file does not come to its end");
 	criu_session_release(session, dump->file);
@@ -149,21 +150,25 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 	const unsigned long deadline = jiffies + AMDGPU_CRIU_PAUSE_TIME;
 	struct amdgpu_criu_gate *gate = dump->fpriv->criu_gate;
 	size_t blob_size;
-	int ret;
+	int paused, ret;
 
-	ret = amdgpu_criu_pause_locked(dump, session, deadline);
-	if (ret)
-		return ret;
+	paused = amdgpu_criu_pause_locked(dump, session, deadline);
+	if (paused < 0)
+		return paused;
 	ret = amdgpu_criu_file_carriable(dump);
 	if (!ret)
 		ret = amdgpu_criu_drain(dump, deadline);
 	if (!ret)
 		ret = amdgpu_criu_dump_sizes(dump, &blob_size);
 	if (ret) {
-		amdgpu_criu_gate_open(gate);
-		criu_session_release(session, dump->file);
+		/* Paused by an earlier call, it stays so. */
+		if (paused) {
+			amdgpu_criu_gate_open(gate);
+			criu_session_release(session, dump->file);
+		}
 		return ret;
 	}
+	dump->paused = paused;
 	if (gate->task)
 		put_task_struct(gate->task);
 	gate->task = get_task_struct(dump->task);
@@ -228,6 +233,11 @@ static int amdgpu_criu_process_info_of(struct criu_call *call, struct criu_sessi
 		mutex_unlock(&dump.fpriv->criu_gate->lock);
 	}
 	amdgpu_criu_dump_fini(&dump);
+	if (!ret && criu_call_put_args(call)) {
+		if (dump.paused)
+			amdgpu_criu_file_let_go(session, call->client);
+		ret = -EFAULT;
+	}
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
@@ -257,10 +267,6 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 		return PTR_ERR(task);
 	}
 	ret = amdgpu_criu_process_info_of(call, session, info, task);
-	if (!ret && criu_call_put_args(call)) {
-		amdgpu_criu_file_let_go(session, call->client);
-		ret = -EFAULT;
-	}
 	call->task = leader;
 	put_task_struct(task);
 	criu_session_put(session);

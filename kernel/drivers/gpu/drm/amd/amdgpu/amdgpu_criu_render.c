@@ -29,6 +29,7 @@ static const struct criu_op amdgpu_criu_render_ops[] = {
 	AMDGPU_CRIU_OP_IN(RESUME, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
 	AMDGPU_CRIU_OP(EXPORTED, amdgpu_criu_exported, struct amdgpu_criu_exported, blob_size),
+	AMDGPU_CRIU_OP(OUTSIDE, amdgpu_criu_outside, struct amdgpu_criu_outside, size),
 };
 
 static const struct criu_node amdgpu_criu_render_node = {

@@ -13,6 +13,7 @@
  *                          apply, undo; the noun "file" is what is there once
  *   amdgpu_criu_object.c   one BO known to several files: who creates it
  *   amdgpu_criu_exported.c EXPORTED: one BO by itself
+ *   amdgpu_criu_outside.c  OUTSIDE: BOs that others have, too
  *   amdgpu_criu_handles.c  numbers of handles
  *   amdgpu_criu_table.c    arrays of the caller, with their strides
  *
@@ -73,6 +74,7 @@ struct amdgpu_criu_dump_object {
  * @writer: of the blob; without a buffer in the size pass
  * @bos: table for the caller, NULL in the size pass
  * @num_bos: entries so far
+ * @paused: PROCESS_INFO: the file was not paused before
  */
 struct amdgpu_criu_dump {
 	struct criu_call *call;
@@ -91,6 +93,7 @@ struct amdgpu_criu_dump {
 	struct criu_blob_writer writer;
 	struct amdgpu_criu_bo *bos;
 	u32 num_bos;
+	bool paused;
 };
 
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
@@ -328,6 +331,7 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
 			  struct drm_gem_object **gem);
 int amdgpu_criu_exported(struct criu_call *call, void *args);
+int amdgpu_criu_outside(struct criu_call *call, void *args);
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

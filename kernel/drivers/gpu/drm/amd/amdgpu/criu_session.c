@@ -129,6 +129,69 @@ int criu_session_held(struct criu_session *session, void *client)
 	return ret;
 }
 
+/* Those that there is room for; @num of them. All: the number of all. */
+static u32 criu_list_clients(struct criu_session *session, const struct criu_client_ops *ops,
+			     void **clients, u32 room, u32 *num)
+{
+	struct criu_hold *hold;
+	u32 all = 0;
+
+	*num = 0;
+	spin_lock(&criu_hold_lock);
+	list_for_each_entry(hold, &session->holds, of_session) {
+		if (hold->ops != ops || all++ >= room)
+			continue;
+		ops->get(hold->client);
+		clients[(*num)++] = hold->client;
+	}
+	spin_unlock(&criu_hold_lock);
+	return all;
+}
+
+/**
+ * criu_session_clients() - the clients of one kind that a session holds
+ * @session: the session
+ * @ops: the kind
+ * @num: out, how many there are
+ *
+ * Return: the clients, with a reference to each, to be given to
+ * criu_session_clients_put(); ERR_PTR(-ENOMEM).
+ */
+void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
+			    u32 *num)
+{
+	u32 room = criu_list_clients(session, ops, NULL, 0, num);
+	void **clients;
+	u32 all;
+
+	for (;;) {
+		clients = kvcalloc(room + 1, sizeof(*clients), GFP_KERNEL_ACCOUNT);
+		if (!clients)
+			return ERR_PTR(-ENOMEM);
+		all = criu_list_clients(session, ops, clients, room, num);
+		if (all <= room)
+			return clients;
+		/* More have come meanwhile. */
+		criu_session_clients_put(ops, clients, *num);
+		room = all;
+	}
+}
+
+/**
+ * criu_session_clients_put() - give back what criu_session_clients() gave
+ * @ops: the kind
+ * @clients: the clients
+ * @num: how many
+ */
+void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
+{
+	u32 i;
+
+	for (i = 0; i < num; i++)
+		ops->put(clients[i]);
+	kvfree(clients);
+}
+
 static void criu_let_go_all(struct criu_session *session)
 {
 	const struct criu_client_ops *ops;

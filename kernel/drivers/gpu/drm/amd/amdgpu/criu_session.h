@@ -96,5 +96,8 @@ int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops);
 int criu_session_release(struct criu_session *session, void *client);
 int criu_session_held(struct criu_session *session, void *client);
+void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
+			    u32 *num);
+void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num);
 
 #endif /* _CRIU_SESSION_H_ */

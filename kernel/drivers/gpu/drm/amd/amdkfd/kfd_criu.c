@@ -4,6 +4,7 @@
  */
 #include <linux/pid.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
@@ -60,7 +61,7 @@ static void kfd_criu_paused_let_go(struct criu_session *session, void *client)
  * A process that a session of kind CHECKPOINT holds has one eviction of its queues
  * on its account. TTM, userptrs and SVM count their own.
  */
-static const struct criu_client_ops kfd_criu_paused_ops = {
+const struct criu_client_ops kfd_criu_paused_ops = {
 	.get = kfd_criu_process_get,
 	.put = kfd_criu_process_put,
 	.let_go = kfd_criu_paused_let_go,
@@ -124,10 +125,12 @@ static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump, struct criu_
 	if (!ret)
 		ret = kfd_criu_dump_sizes(dump, &blob_size);
 	if (ret) {
-		if (!criu_session_release(session, p))
+		/* Paused by an earlier call, it stays so. */
+		if (paused && !criu_session_release(session, p))
 			kfd_criu_unpause_locked(p);
 		return ret;
 	}
+	dump->paused = paused;
 	info->pid = task_tgid_vnr(p->lead_thread);
 	info->num_devices = dump->num_devices;
 	info->num_bos = dump->num_bos;
@@ -154,7 +157,8 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 	ret = kfd_criu_process_info_locked(&dump, session, info);
 	mutex_unlock(&dump.p->mutex);
 	if (!ret && criu_call_put_args(call)) {
-		kfd_criu_paused_let_go(session, dump.p);
+		if (dump.paused)
+			kfd_criu_paused_let_go(session, dump.p);
 		ret = -EFAULT;
 	}
 	criu_session_put(session);
@@ -182,6 +186,22 @@ static int kfd_criu_unpause(struct criu_call *call, void *args)
 	return ret;
 }
 
+/*
+ * Memory of the process, with a reference. The queues go with it, and nobody asks for the
+ * process's mutex then: whoever looks at them must not let it go.
+ */
+static struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
+{
+	struct task_struct *task = same_thread_group(p->lead_thread, current) ? current :
+				   p->lead_thread;
+	struct mm_struct *mm = get_task_mm(task);
+
+	if (!mm || mm == p->mm)
+		return mm;
+	mmput(mm);
+	return NULL;
+}
+
 /* With a reference. */
 static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t nr)
 {
@@ -198,7 +218,9 @@ static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t 
 	put_pid(pid);
 	if (!p)
 		return ERR_PTR(-ESRCH);
-	ret = criu_check_capable(p->lead_thread);
+	ret = criu_check_owner(p->lead_thread);
+	if (!ret)
+		ret = criu_check_capable(p->lead_thread);
 	if (ret) {
 		kfd_unref_process(p);
 		return ERR_PTR(ret);
@@ -231,10 +253,29 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct criu_session *s
 	return ret;
 }
 
+static int kfd_criu_resume_process(struct criu_call *call, struct criu_session *session,
+				   struct kfd_process *p)
+{
+	struct amdkfd_process_info *process_info;
+	struct mm_struct *mm = kfd_criu_get_mm(p);
+	int ret;
+
+	if (!mm)
+		return -ESRCH;
+	mutex_lock(&p->mutex);
+	ret = kfd_criu_resume_locked(call, session, p);
+	mutex_unlock(&p->mutex);
+	process_info = p->kgd_process_info;
+	/* So that queues run when the call returns, unless userptrs take a second try. */
+	if (!ret && process_info)
+		flush_delayed_work(&process_info->restore_userptr_work);
+	mmput(mm);
+	return ret;
+}
+
 static int kfd_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
-	struct amdkfd_process_info *process_info;
 	struct criu_session *session;
 	struct kfd_process *p;
 	int ret;
@@ -249,13 +290,7 @@ static int kfd_criu_resume(struct criu_call *call, void *args)
 		criu_session_put(session);
 		return PTR_ERR(p);
 	}
-	mutex_lock(&p->mutex);
-	ret = kfd_criu_resume_locked(call, session, p);
-	mutex_unlock(&p->mutex);
-	process_info = p->kgd_process_info;
-	/* So that queues run when the call returns, unless userptrs take a second try. */
-	if (!ret && process_info)
-		flush_delayed_work(&process_info->restore_userptr_work);
+	ret = kfd_criu_resume_process(call, session, p);
 	kfd_unref_process(p);
 	criu_session_put(session);
 	return ret;
@@ -298,10 +333,17 @@ long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg)
 		.filp = filep,
 		.task = p->lead_thread,
 	};
+	struct mm_struct *mm;
+	long ret;
 
 	if (cmd != AMDKFD_IOC_AMDGPU_CRIU)
 		return -ENOTTY;
 	if (copy_from_user(&envelope, (void __user *)arg, sizeof(envelope)))
 		return -EFAULT;
-	return criu_ioctl(&call, envelope.op, envelope.size, envelope.arg);
+	mm = kfd_criu_get_mm(p);
+	if (!mm)
+		return -ESRCH;
+	ret = criu_ioctl(&call, envelope.op, envelope.size, envelope.arg);
+	mmput(mm);
+	return ret;
 }

@@ -7,6 +7,7 @@
  *   kfd_criu_plan.c     RESTORE, first pass: the blob becomes a checked plan
  *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all
  *   kfd_criu_<noun>.c   one kind of object each: dump, parse, check, apply, undo
+ *   kfd_criu_outside.c  OUTSIDE: BOs that others have, too
  *   kfd_criu_mqd.c      which words of an MQD are state
  *   kfd_criu_schema.c   record types of the blob, and their versions
  *   kfd_criu_driver.h   what of KFD is not the same in every release
@@ -41,6 +42,7 @@ long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg);
  * @num_queues: records so far
  * @num_events: records so far
  * @num_svm_ranges: records so far
+ * @paused: PROCESS_INFO: the process was not paused before
  *
  * The mutex is held from the size pass to the write pass, but events come and go
  * under a lock of their own: the write pass may find more than there is room for.
@@ -59,6 +61,7 @@ struct kfd_criu_dump {
 	u32 num_queues;
 	u32 num_events;
 	u32 num_svm_ranges;
+	bool paused;
 };
 
 int kfd_criu_dump_sizes(struct kfd_criu_dump *dump, size_t *blob_size);
@@ -230,6 +233,7 @@ void kfd_criu_forget_svm(struct kfd_process *p);
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
 
+extern const struct criu_client_ops kfd_criu_paused_ops;
 extern const struct criu_client_ops kfd_criu_restored_ops;
 
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+/* OUTSIDE: BOs that paused clients share with others, however these came by them. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+
+#include "kfd.h"
+#include "render.h"
+#include "share.h"
+#include "state.h"
+
+#define SIZE 0x20000
+
+FIXTURE(outside) {
+	struct criu_node node, other;
+	int session;
+	__u32 handle;
+	struct amdgpu_criu_outside args;
+};
+
+FIXTURE_SETUP(outside)
+{
+	struct amdgpu_criu_process_info info;
+	int ret = render_open(&self->node, 0);
+	__u32 lower;
+
+	if (ret == -ENOENT)
+		SKIP(return, "no render node of amdgpu");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, render_open(&self->other, 0));
+	ASSERT_EQ(0, render_bo_create(&self->node, 0x1000, AMDGPU_GEM_DOMAIN_GTT, 0, &lower));
+	ASSERT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0,
+				      &self->handle));
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->session);
+	self->args.session_fd = self->session;
+	ASSERT_EQ(0, criu_pause(&self->node, self->session, &info));
+	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
+}
+
+FIXTURE_TEARDOWN(outside)
+{
+	close(self->session);
+	criu_node_close(&self->node);
+	criu_node_close(&self->other);
+}
+
+static int export_to(const struct criu_node *from, __u32 handle, const struct criu_node *to,
+		     __u32 *imported)
+{
+	struct drm_prime_handle args = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
+	int ret = render_ioctl(from, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+
+	if (ret)
+		return ret;
+	ret = render_ioctl(to, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
+	*imported = args.handle;
+	close(args.fd);
+	return ret;
+}
+
+static int pause_file(FIXTURE_DATA(outside) *self, const struct criu_node *node)
+{
+	struct amdgpu_criu_process_info info;
+
+	return criu_pause(node, self->session, &info);
+}
+
+static void expect_found(struct __test_metadata *_metadata, FIXTURE_DATA(outside) *self,
+			 pid_t pid)
+{
+	ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &self->args));
+	EXPECT_EQ(1, self->args.num_bos);
+	EXPECT_EQ(pid, self->args.pid);
+	EXPECT_EQ(getpid(), self->args.paused_pid);
+	EXPECT_EQ(SIZE, self->args.size);
+}
+
+static void expect_nothing(struct __test_metadata *_metadata, FIXTURE_DATA(outside) *self)
+{
+	const struct amdgpu_criu_outside none = { .session_fd = self->session };
+
+	memset(&self->args, 0xff, sizeof(self->args));
+	self->args.session_fd = self->session;
+	self->args.flags = 0;
+	ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &self->args));
+	EXPECT_EQ(0, memcmp(&none, &self->args, sizeof(none)));
+}
+
+TEST_F(outside, what_nobody_else_has_is_not_told)
+{
+	__u32 own;
+
+	expect_nothing(_metadata, self);
+	/* Others have others, and this file one BO twice. */
+	ASSERT_EQ(0, render_bo_create(&self->other, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &own));
+	ASSERT_EQ(0, export_to(&self->node, self->handle, &self->node, &own));
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	expect_nothing(_metadata, self);
+}
+
+TEST_F(outside, a_handle_of_another_file_is_told_until_it_is_paused_or_closed)
+{
+	__u32 imported, second;
+
+	ASSERT_EQ(0, export_to(&self->node, self->handle, &self->other, &imported));
+	/* Not paused, it is nobody's affair. */
+	expect_nothing(_metadata, self);
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	expect_found(_metadata, self, getpid());
+	EXPECT_EQ(self->handle, self->args.handle);
+	ASSERT_EQ(0, pause_file(self, &self->other));
+	expect_nothing(_metadata, self);
+	/* The other way round: the one that has imported it is paused alone. */
+	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
+	expect_found(_metadata, self, getpid());
+	EXPECT_EQ(imported, self->args.handle);
+	ASSERT_EQ(0, criu_unpause(&self->other, self->session));
+	ASSERT_EQ(0, export_to(&self->node, 1, &self->other, &second));
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &self->args));
+	EXPECT_EQ(2, self->args.num_bos);
+	ASSERT_EQ(0, render_bo_close(&self->other, second));
+	expect_found(_metadata, self, getpid());
+	ASSERT_EQ(0, render_bo_close(&self->other, imported));
+	expect_nothing(_metadata, self);
+}
+
+TEST_F(outside, a_handle_on_another_GPU_is_told)
+{
+	struct criu_node far, farther;
+	__u32 imported, again;
+
+	if (render_open(&far, 1) == -ENOENT)
+		SKIP(return, "needs two GPUs");
+	ASSERT_EQ(0, render_open(&farther, 1));
+	ASSERT_EQ(0, export_to(&self->node, self->handle, &far, &imported));
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	expect_found(_metadata, self, getpid());
+	/* Two imports, of a GPU that is not the BO's. */
+	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
+	ASSERT_EQ(0, export_to(&far, imported, &farther, &again));
+	ASSERT_EQ(0, render_bo_close(&self->node, self->handle));
+	ASSERT_EQ(0, pause_file(self, &far));
+	expect_found(_metadata, self, getpid());
+	EXPECT_EQ(imported, self->args.handle);
+	ASSERT_EQ(0, pause_file(self, &farther));
+	expect_nothing(_metadata, self);
+	criu_node_close(&far);
+	criu_node_close(&farther);
+}
+
+/* One process of KFD; what it exports, the test has. */
+struct board {
+	struct kfd kfd;
+	struct kfd_bo bo, import;
+	pid_t test;
+};
+
+enum command {
+	ALLOC, /* a descriptor */
+	IMPORT, /* @argument: a descriptor of the test's */
+};
+
+static int act(void *data, int command, int argument)
+{
+	struct board *board = data;
+	struct share_process test = { .pid = board->test };
+	int ret;
+
+	if (command == ALLOC) {
+		ret = kfd_bo_alloc(&board->kfd, &board->bo, KFD_GTT, SIZE);
+		return ret ? ret : kfd_bo_export(&board->kfd, &board->bo);
+	}
+	ret = kfd_open(&board->kfd);
+	board->kfd.next_address = STATE_ADDRESS;
+	if (ret || argument < 0)
+		return ret;
+	return kfd_bo_import(&board->kfd, &board->import, share_fd(&test, argument), SIZE);
+}
+
+static void start(struct __test_metadata *_metadata, struct share_process *process,
+		  struct board *board, int dmabuf)
+{
+	board->test = getpid();
+	ASSERT_EQ(0, share_start(process, act, board));
+	ASSERT_EQ(0, share_do(process, IMPORT, dmabuf));
+}
+
+/* Of a process that allocates it and one that imports it: each without the other. */
+TEST_F(outside, what_KFD_processes_share_is_told)
+{
+	struct board *boards = share_board(2 * sizeof(*boards));
+	struct share_process owner, taker;
+	struct kfd_gpu gpu;
+	struct kfd kfd;
+	int dmabuf;
+
+	if (kfd_find_gpu(&gpu) == -ENOENT)
+		SKIP(return, "no GPU in the topology of KFD");
+	start(_metadata, &owner, &boards[0], -1);
+	dmabuf = share_fd(&owner, share_do(&owner, ALLOC, 0));
+	ASSERT_LE(0, dmabuf);
+	ASSERT_EQ(0, kfd_open(&kfd));
+	kfd.next_address = STATE_ADDRESS;
+	ASSERT_EQ(0, kfd_bo_import(&kfd, &boards[0].import, dmabuf, SIZE));
+	ASSERT_EQ(0, pause_file(self, &kfd.node));
+	expect_found(_metadata, self, owner.pid);
+	share_kill(&owner);
+	usleep(100 * 1000);
+	/* What only a descriptor leads to is for the caller to find. */
+	expect_nothing(_metadata, self);
+	start(_metadata, &taker, &boards[1], dmabuf);
+	expect_found(_metadata, self, taker.pid);
+	share_kill(&taker);
+	close(dmabuf);
+	kfd_close(&kfd);
+}
+
+/* KFD allocates, a render node maps: virtual memory of ROCm. */
+TEST_F(outside, what_a_KFD_process_and_a_file_share_is_told)
+{
+	struct drm_prime_handle prime = {};
+	struct kfd_gpu gpu;
+	struct kfd_bo bo;
+	struct kfd kfd;
+
+	if (kfd_find_gpu(&gpu) == -ENOENT)
+		SKIP(return, "no GPU in the topology of KFD");
+	ASSERT_EQ(0, kfd_open(&kfd));
+	kfd.next_address = STATE_ADDRESS;
+	ASSERT_EQ(0, kfd_bo_alloc(&kfd, &bo, KFD_GTT, SIZE));
+	prime.fd = kfd_bo_export(&kfd, &bo);
+	ASSERT_LE(0, prime.fd);
+	ASSERT_EQ(0, render_ioctl(&self->other, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	close(prime.fd);
+	ASSERT_EQ(0, pause_file(self, &kfd.node));
+	expect_found(_metadata, self, getpid());
+	EXPECT_EQ((__u32)bo.handle, self->args.handle);
+	ASSERT_EQ(0, pause_file(self, &self->other));
+	expect_nothing(_metadata, self);
+	ASSERT_EQ(0, criu_unpause(&kfd.node, self->session));
+	expect_found(_metadata, self, getpid());
+	EXPECT_EQ(prime.handle, self->args.handle);
+	kfd_close(&kfd);
+}
+
+TEST_F(outside, what_is_wrong_is_refused)
+{
+	struct {
+		struct amdgpu_criu_outside args;
+		__u64 tail;
+	} longer = { .args.session_fd = self->session };
+	const __u32 size = sizeof(longer.args);
+	struct criu_hole hole;
+	int restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+
+	ASSERT_EQ(32, size);
+	ASSERT_EQ(0, criu_hole_make(&hole));
+	EXPECT_EQ(-EINVAL, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, size - 1, &longer));
+	EXPECT_EQ(-EINVAL, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, 0, &longer));
+	EXPECT_EQ(0, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, sizeof(longer), &longer));
+	longer.tail = 1;
+	EXPECT_EQ(-E2BIG, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, sizeof(longer), &longer));
+	EXPECT_EQ(-EFAULT, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, size, hole.hole));
+	self->args.flags = 1;
+	EXPECT_EQ(-EINVAL, criu_op(&self->node, OUTSIDE, &self->args));
+	self->args.flags = 0;
+	self->args.session_fd = -1;
+	EXPECT_EQ(-EBADF, criu_op(&self->node, OUTSIDE, &self->args));
+	self->args.session_fd = restore;
+	EXPECT_EQ(-EBADFD, criu_op(&self->node, OUTSIDE, &self->args));
+	close(restore);
+}
+
+TEST_HARNESS_MAIN

@@ -13,7 +13,8 @@
     command = /payload/e2e/reboot dump
     timeout = 120
 
-Keys of [suite] are defaults for all its boots. Suites with the same hardware share a guest. All
+Keys of [suite] are defaults for all its boots; those of a section [base NAME] take their place
+when the suite is run with that kernel. Suites with the same hardware share a guest. All
 guests of one check have the same scratch disk.
 """
 
@@ -79,20 +80,28 @@ def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:
     if "suite" not in config:
         raise ValueError("no [suite] section")
     common = dict(config["suite"])
-    sections = [(name.removeprefix("boot ").strip(), dict(config[name]))
-                for name in config.sections() if name != "suite"]
+    sections = _sections(config, "boot")
+    of_bases = {_base(name): keys for name, keys in _sections(config, "base")}
     for name in config.sections():
-        if name != "suite" and not name.startswith("boot "):
-            raise ValueError(f"a section [{name}]; want [suite] and [boot NAME]")
+        if name != "suite" and not name.startswith(("boot ", "base ")):
+            raise ValueError(f"a section [{name}]; want [suite], [base NAME] and [boot NAME]")
     _refuse_unknown(common, SUITE_KEYS | BOOT_KEYS)
     for _, keys in sections:
         _refuse_unknown(keys, BOOT_KEYS)
+    for keys in of_bases.values():
+        _refuse_unknown(keys, BOOT_KEYS - {"base"})
+    common |= of_bases.get(base, {})
     if not common.get("name"):
         raise ValueError("the suite has no name")
     bases = tuple(_base(name) for name in common.get("bases", DEFAULT).split())
     steps = tuple(_step(boot, {"base": base, **common, **keys}, module)
                   for boot, keys in sections or [("", {})])
     return Suite(common["name"], tuple(common.get("needs", "").split()), bases, steps)
+
+
+def _sections(config: configparser.ConfigParser, kind: str) -> list[tuple[str, dict[str, str]]]:
+    return [(name.removeprefix(f"{kind} ").strip(), dict(config[name]))
+            for name in config.sections() if name.startswith(f"{kind} ")]
 
 
 def _base(name: str) -> str:

@@ -40,6 +40,16 @@ class ParseTest(unittest.TestCase):
         self.assertNotIn("discovery=0", new.module_parameters)
         self.assertEqual(len(plan([one])), 2)
 
+    def test_a_base_overrides_what_the_suite_says(self) -> None:
+        text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.2 6.12\n"
+                "[base 6.12]\ncommand = less\ntimeout = 2\n")
+        self.assertEqual([(one.steps[0].command, one.steps[0].timeout)
+                          for one in (parse(text, "s", base=base) for base in ("7.2", "6.12"))],
+                         [("c", 1.0), ("less", 2.0)])
+        for wrong in ("[base 5.18]\n", "[base 6.12]\nbase = 7.2\n", "[base 6.12]\nname = t\n"):
+            with self.assertRaisesRegex(Failure, "^here: ", msg=wrong):
+                parse("[suite]\nname = s\ncommand = c\ntimeout = 1\n" + wrong, "here")
+
     def test_refuses_what_it_does_not_know(self) -> None:
         for text in ("name = s\ncommand = c\ntimeout = 1\ncolour = red", "command = c\ntimeout = 1",
                      "name = s\ntimeout = 1", "name = s\ncommand = c",

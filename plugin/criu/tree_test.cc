@@ -104,6 +104,27 @@ TEST_F(Trees, AFileThatNoHolderCanBePausedForIsRefusedAndAllRunOn) {
   EXPECT_FALSE(state_.anything_paused());
 }
 
+TEST_F(Trees, WhatOthersShareIsRefusedUnlessItMayBeCut) {
+  const Fd render = open(kRenderPath);
+  add_render(render, "shared");
+  state_.outside = {.num_bos = 2, .pid = 1, .paused_pid = getpid(), .handle = 7, .size = 4096};
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  EXPECT_EQ(dump_file(render, 1), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("process 1 ("));
+  EXPECT_THAT(log(), HasSubstr("2 BOs, one of them of 4096 bytes with handle 7 in process"));
+  EXPECT_THAT(log(), HasSubstr("amdgpu.cut-sharing=1"));
+  end(kStageDump, -1);
+  EXPECT_FALSE(state_.anything_paused());
+
+  setenv("AMDGPU_CRIU_CUT_SHARING", "1", 1);
+  ASSERT_EQ(start(kStageDump), 0);
+  unsetenv("AMDGPU_CRIU_CUT_SHARING");
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  EXPECT_EQ(dump_file(render, 1), 0) << log();
+  end(kStageDump, 0);
+}
+
 // CRIU would open it in us, who have the lower number.
 TEST_F(Trees, AKfdFileInTheWrongProcessIsRefused) {
   const Fd kfd = open(kKfdPath);

@@ -58,6 +58,7 @@ Status Dump::prepare() {
   prepared_ = true;
   TRY(tree_.complete());
   gpus_ = TRY(env_.host.gpus());
+  if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside());
   for (const Member& member : tree_.members()) {
     if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
     image::Process process = describe(member);
@@ -138,6 +139,33 @@ Status Dump::check_mappings() const {
   for (const image::Render& render : renders_) index.add(render);
   for (const image::Process& process : processes_)
     for (const image::Vma& vma : process.vmas) TRY(image::check_mapping(index, process, vma));
+  return {};
+}
+
+// What processes outside of the tree have as well would be cut in two.
+Status Dump::check_outside() {
+  TRY(need_any_render());
+  const auto outside = env_.api.outside(kernel::render_node(any_render_), tree_.session());
+  if (!outside.ok()) {
+    if (outside.error().code() != ENOTTY) return outside.error();
+    base::log_info("the amdgpu module of this kernel cannot tell what is shared with others");
+    return {};
+  }
+  if (outside->num_bos == 0) return {};
+  const std::string who =
+      outside->pid != 0
+          ? std::format("process {} ({})", outside->pid, host::comm_of(outside->pid))
+          : std::string("a process that cannot be seen from here");
+  const std::string what = std::format(
+      "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of them of {} "
+      "bytes with handle {} in process {}",
+      who, outside->num_bos, outside->size, outside->handle, outside->paused_pid);
+  if (!env_.options.cut_sharing)
+    return Error::of(EOPNOTSUPP,
+                     "{}. After a restore neither would see what the other one writes: dump them "
+                     "together, or allow that by amdgpu.cut-sharing=1",
+                     what);
+  base::log_warning("{}; amdgpu.cut-sharing allows that they are apart after a restore", what);
   return {};
 }
 

@@ -51,6 +51,7 @@ class Dump {
   Result<image::Exported> save_exported(int dmabuf);
   Status need_any_render();
   Status check_mappings() const;
+  Status check_outside();
   Status save_objects();
   Status write_metadata();
 

@@ -71,6 +71,15 @@ struct Exported {
   std::vector<std::byte> blob;
 };
 
+// What the paused clients of a session share with others, by one example.
+struct Outside {
+  uint32_t num_bos = 0;
+  pid_t pid = 0;         // not paused; 0: none that we can see
+  pid_t paused_pid = 0;  // has it as well
+  uint32_t handle = 0;   // of the latter
+  uint64_t size = 0;
+};
+
 struct RestoreDevice {
   uint32_t gpu_id = 0;
   uint32_t actual_gpu_id = 0;
@@ -95,6 +104,8 @@ class Api {
   // EXPORTED in a session of either kind; render nodes only.
   virtual Result<Exported> save_exported(Node node, int session, int dmabuf) = 0;
   virtual Result<Fd> restore_exported(Node node, int session, const Exported& exported) = 0;
+  // Render nodes only; ENOTTY: this kernel cannot tell.
+  virtual Result<Outside> outside(Node node, int session) = 0;
 };
 
 std::unique_ptr<Api> make_ioctl_api();

@@ -38,6 +38,8 @@ const char* name_of(amdgpu_criu_op op) {
       return "DMABUF";
     case AMDGPU_CRIU_OP_EXPORTED:
       return "EXPORTED";
+    case AMDGPU_CRIU_OP_OUTSIDE:
+      return "OUTSIDE";
   }
   return "?";
 }
@@ -237,6 +239,14 @@ class IoctlApi : public Api {
     argument.fd = -1;
     TRY(call(node, AMDGPU_CRIU_OP_EXPORTED, argument));
     return Fd(argument.fd);
+  }
+
+  Result<Outside> outside(Node node, int session) override {
+    amdgpu_criu_outside argument{};
+    argument.session_fd = session;
+    TRY(call(node, AMDGPU_CRIU_OP_OUTSIDE, argument));
+    return Outside{argument.num_bos, argument.pid, argument.paused_pid, argument.handle,
+                   argument.size};
   }
 };
 

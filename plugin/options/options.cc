@@ -40,6 +40,10 @@ Status set_slot_size(Options& options, const std::string& value) {
   options.staging.bytes = TRY(number("staging-kib", value, 4, 64 << 10)) << 10;
   return {};
 }
+Status set_cut_sharing(Options& options, const std::string& value) {
+  options.cut_sharing = TRY(number("cut-sharing", value, 0, 1)) == 1;
+  return {};
+}
 Status set_skip_contents(Options& options, const std::string& value) {
   options.test_skip_contents = TRY(number("test-skip-contents", value, 0, 1)) == 1;
   return {};
@@ -60,6 +64,7 @@ constexpr Setting kSettings[] = {
     {"ignore", set_ignore},
     {"staging-slots", set_slots},
     {"staging-kib", set_slot_size},
+    {"cut-sharing", set_cut_sharing},
     {"test-skip-contents", set_skip_contents},
     {"test-restore-delay", set_restore_delay},
 };

@@ -17,6 +17,8 @@ struct Options {
   std::vector<topology::Wish> map;
   topology::Ignored ignore;
   gpu::StagingSize staging;
+  // BOs that others have as well may come back as BOs of their own.
+  bool cut_sharing = false;
   // For tests that must see the damage: restore leaves BOs unfilled.
   bool test_skip_contents = false;
   // For tests, not 0: every file waits for a moment, which differs with this number.

@@ -154,6 +154,12 @@ class FakeApi : public kernel::Api {
     return kernel::Exported{found->second, bytes_of(std::to_string(found->first))};
   }
 
+  Result<kernel::Outside> outside(Node node, int) override {
+    TRY(called("OUTSIDE"));
+    if (node.kind != Node::Kind::kRender) return Error(ENOTTY, "not on /dev/kfd");
+    return state_.outside;
+  }
+
   Result<Fd> restore_exported(Node node, int, const kernel::Exported& exported) override {
     TRY(called("EXPORTED"));
     const uint64_t id = exported.bo.object_id;

@@ -46,6 +46,7 @@ struct FakeState {
   std::map<uint64_t, kernel::Bo> exported;  // what EXPORTED tells, by object id
   std::set<uint64_t> always_valid;          // DMABUF must be called on the importing file
   std::set<uint64_t> foreign;               // exported by another driver
+  kernel::Outside outside;                  // what OUTSIDE tells
 
   std::map<std::string, int> failures;  // operation to errno
   std::vector<std::string> calls;

@@ -122,10 +122,11 @@ kill_dump() {
   rm -r "$images"
 }
 
-scenario_dump_killed() {
+# killed_dumps WORKLOAD...
+killed_dumps() {
   need_gpus 1
   need_plugin
-  start gpu_chain --vram 96
+  start "$@"
   local signal
   for signal in TERM KILL; do
     kill_dump $signal
@@ -135,6 +136,11 @@ scenario_dump_killed() {
   restore_and_check "restore of the survivor" "$DIR/images"
   ends_well "after killed dumps"
 }
+
+scenario_dump_killed() { killed_dumps gpu_chain --vram 96; }
+
+# While its calls wait: the end of the session lets them go on.
+scenario_render_killed() { killed_dumps render_chain --many 3000; }
 
 scenario_stock_ioctl() {
   local program=$PAYLOAD/amdgpu_criu/stock_criu_op

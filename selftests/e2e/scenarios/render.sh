@@ -46,7 +46,9 @@ scenario_render_three_rounds() {
 
 scenario_render_many() {
   need_gpus 1
-  round_trip render_chain --many 10000
+  local many=$((10000 / ${AMDGPU_CRIU_SAMPLE:-1}))
+  echo "$many BOs"
+  round_trip render_chain --many $many
 }
 
 # Memory as ROCm's virtual-memory API makes it: KFD and a render node on one VM.

@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 # Builds the driver after each patch of a series: it compiles and links, and files that the patch
 # touches have no warning with W=1 that the base has not. One stage and two build trees, so that
-# each patch compiles only what it changes.
+# each patch compiles only what it changes. Files that merely include a header which it changes (all
+# of the driver, when that is amdgpu.h) are compiled when all patches are there.
 
 # kbuild_series BUILD-TREE MAKE-ARGUMENT...
 kbuild_series() {
@@ -41,9 +42,22 @@ bring_to() {
       continue
     fi
     series_git show "$1:$path" >"$WORK/one-file"
-    cmp -s "$WORK/one-file" "$BUILD_STAGE/$path" ||
-      install -D -m 644 "$WORK/one-file" "$BUILD_STAGE/$path"
+    ! cmp -s "$WORK/one-file" "$BUILD_STAGE/$path" || continue
+    install -D -m 644 "$WORK/one-file" "$BUILD_STAGE/$path"
+    [[ $path != *.h ]] || touch -d @0 "$BUILD_STAGE/$path"
   done
+}
+
+# What includes a changed header has not been compiled since.
+build_users_of_headers() {
+  local path
+  while read -r path; do
+    [[ $path != *.h || ! -f $BUILD_STAGE/$path ]] || touch "$BUILD_STAGE/$path"
+  done < <(tr ' ' '\n' <"$WORK/changed-files")
+  kbuild_series link >"$WORK/link.log" 2>&1 || {
+    cat "$WORK/link.log"
+    return 1
+  }
 }
 
 # object_targets PATHS: of those that are sources.
@@ -97,5 +111,11 @@ series_build() {
       bad=1
     fi
   done < <(series_git rev-list --reverse base..series)
+  if build_users_of_headers; then
+    echo "ok: all that includes a changed header"
+  else
+    echo "not ok: all that includes a changed header"
+    bad=1
+  fi
   return "$bad"
 }

@@ -25,6 +25,8 @@ help:
 	@echo 'make check-debug  the guest rung in a kernel with KASAN, lockdep, kmemleak and more'
 	@echo 'make campaign  what takes hours, whole          (ARGS=NAME; without: which there are)'
 	@echo 'make soak      processes that share everything, dumped and restored 100 times'
+	@echo 'make bench     how fast, beside the limits and another plugin: build/bench  (OTHER_PLUGIN=FILE;'
+	@echo '               SCALE=1: full sizes; ARGS=--here: on this machine and its GPU)'
 	@echo 'make series    the kernel patches as mails: outgoing/7.2, outgoing/6.12'
 	@echo '               BUILD=1: builds after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
@@ -70,6 +72,10 @@ campaign: $(if $(ARGS),lab host)
 .PHONY: soak
 soak: lab module host
 	@selftests/vm/check --directory selftests/vm/soak $(ARGS)
+
+.PHONY: bench
+bench: lab module host
+	@OTHER_PLUGIN='$(OTHER_PLUGIN)' SCALE='$(SCALE)' scripts/bench $(ARGS)
 
 .PHONY: series
 series: lab

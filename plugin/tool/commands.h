@@ -3,7 +3,9 @@
 // finding, 2 it could not be done.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tool {
 
@@ -13,5 +15,13 @@ int show(const std::string& directory, Format format);
 int verify(const std::string& directory, Format format);
 // Directories may be empty: CRIU's own, and none.
 int check(const std::string& plugin_directory, const std::string& image_directory, Format format);
+
+struct BenchOptions {
+  std::vector<std::string> gpus;  // empty: all
+  std::string directory = ".";
+  uint64_t mebibytes = 256;
+  unsigned rounds = 5;
+};
+int bench(const BenchOptions& options, Format format);
 
 }  // namespace tool

@@ -28,6 +28,7 @@ struct Printer {
 
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return std::format("{:.6g}", value); }
   std::string operator()(const std::string& value) const { return quoted(value); }
   std::string operator()(const Json::Array& values) const {
     std::string result;

@@ -17,6 +17,7 @@ class Json {
 
   Json(bool value) : value_(value) {}                             // NOLINT: implicit
   Json(uint64_t value) : value_(value) {}                         // NOLINT: implicit
+  Json(double value) : value_(value) {}                           // NOLINT: implicit
   Json(uint32_t value) : value_(static_cast<uint64_t>(value)) {}  // NOLINT: implicit
   Json(std::string value) : value_(std::move(value)) {}           // NOLINT: implicit
   Json(const char* value) : value_(std::string(value)) {}         // NOLINT: implicit
@@ -26,7 +27,7 @@ class Json {
   std::string text(int indent = 0) const;
 
  private:
-  std::variant<bool, uint64_t, std::string, Array, Object> value_;
+  std::variant<bool, uint64_t, double, std::string, Array, Object> value_;
 };
 
 }  // namespace tool

@@ -23,7 +23,24 @@ int main(int argc, char** argv) try {
   CLI::App* show = app.add_subcommand("show", "Print what the GPU images in a directory hold");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
-  for (CLI::App* command : {check, show, verify}) command->add_flag("--json", json, "Print JSON");
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure how fast GPU memory is copied, summed, written and read here");
+  tool::BenchOptions benched;
+  bench->add_option("--gpu", benched.gpus, "This GPU only: index, 0xGPU_ID or PCI address")
+      ->type_name("GPU");
+  bench->add_option("--directory", benched.directory, "Where images would be written")
+      ->type_name("DIR")
+      ->capture_default_str();
+  bench->add_option("--size", benched.mebibytes, "MiB of VRAM and of files")
+      ->type_name("MIB")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  bench->add_option("--rounds", benched.rounds, "Measure that often")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  for (CLI::App* command : {check, show, verify, bench})
+    command->add_flag("--json", json, "Print JSON");
   for (CLI::App* command : {show, verify})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
   try {
@@ -34,6 +51,7 @@ int main(int argc, char** argv) try {
   const auto format = json ? tool::Format::kJson : tool::Format::kText;
   if (*show) return tool::show(directory, format);
   if (*verify) return tool::verify(directory, format);
+  if (*bench) return tool::bench(benched, format);
   return tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {
   fprintf(stderr, "amdgpu-criu: %s\n", exception.what());

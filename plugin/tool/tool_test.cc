@@ -123,6 +123,14 @@ TEST_F(Tool, CheckSaysConsequenceAndRemedyWithoutAGpu) {
   EXPECT_THAT(outcome.output, HasSubstr("remedy: load amdgpu"));
 }
 
+TEST_F(Tool, BenchSaysThatThereIsNoGpu) {
+  if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
+  const Outcome outcome = run("bench --size 1 --directory " + dir_.path());
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("no GPU here"));
+  EXPECT_EQ(run("bench --rounds 0").status, 2);
+}
+
 TEST_F(Tool, CheckLooksWhereItIsTold) {
   const std::string arguments = "check --libdir " + dir_.path() + " --directory " + dir_.path();
   EXPECT_THAT(run(arguments).output, HasSubstr("no amdgpu_criu_plugin.so in " + dir_.path()));

@@ -12,7 +12,11 @@ using base::Status;
 
 namespace {
 constexpr uint64_t kStagingSize = 4 << 20;
+
+uint64_t end_of(const Bo& bo, const Part& part) {
+  return part.offset + std::min(part.bytes, bo.size() - part.offset);
 }
+}  // namespace
 
 Result<Copier> Copier::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
                               EventPage& events, unsigned timeout_ms) {
@@ -33,24 +37,25 @@ Status Copier::copy(uint64_t to, uint64_t from, uint64_t bytes) {
   return {};
 }
 
-Status Copier::fill(const Bo& bo, const Pattern& pattern) {
-  for (uint64_t at = 0; at < bo.size(); at += kStagingSize) {
-    const uint64_t part = std::min(bo.size() - at, kStagingSize);
-    pattern.fill(staging_.bytes().first(part), at);
-    TRY(copy(bo.va() + at, staging_.va(), part));
+Status Copier::fill(const Bo& bo, const Pattern& pattern, Part part) {
+  const uint64_t end = end_of(bo, part);
+  for (uint64_t at = part.offset; at < end; at += kStagingSize) {
+    const uint64_t size = std::min(end - at, kStagingSize);
+    pattern.fill(staging_.bytes().first(size), at);
+    TRY(copy(bo.va() + at, staging_.va(), size));
   }
   return {};
 }
 
-Result<std::optional<Damage>> Copier::check(const Bo& bo, const Pattern& pattern) {
+Result<std::optional<Damage>> Copier::check(const Bo& bo, const Pattern& pattern, Part part) {
   std::optional<Damage> damage;
-  for (uint64_t at = 0; at < bo.size(); at += kStagingSize) {
-    const std::span<std::byte> part =
-        staging_.bytes().first(std::min(bo.size() - at, kStagingSize));
+  const uint64_t end = end_of(bo, part);
+  for (uint64_t at = part.offset; at < end; at += kStagingSize) {
+    const std::span<std::byte> bytes = staging_.bytes().first(std::min(end - at, kStagingSize));
     // A copy that does nothing must not find what an earlier one left.
-    memset(part.data(), 0xee, part.size());
-    TRY(copy(staging_.va(), bo.va() + at, part.size()));
-    const std::optional<Damage> found = pattern.check(part, at);
+    memset(bytes.data(), 0xee, bytes.size());
+    TRY(copy(staging_.va(), bo.va() + at, bytes.size()));
+    const std::optional<Damage> found = pattern.check(bytes, at);
     if (found && damage) damage->add(*found);
     if (found && !damage) damage = found;
   }

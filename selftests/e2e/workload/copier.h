@@ -13,12 +13,18 @@
 
 namespace e2e {
 
+// Of a BO; ends where the BO does.
+struct Part {
+  uint64_t offset = 0;
+  uint64_t bytes = UINT64_MAX;
+};
+
 class Copier {
  public:
   static base::Result<Copier> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
                                      EventPage& events, unsigned timeout_ms);
-  base::Status fill(const Bo& bo, const Pattern& pattern);
-  base::Result<std::optional<Damage>> check(const Bo& bo, const Pattern& pattern);
+  base::Status fill(const Bo& bo, const Pattern& pattern, Part part = {});
+  base::Result<std::optional<Damage>> check(const Bo& bo, const Pattern& pattern, Part part = {});
 
   unsigned bo_count() const { return queue_.queue().bo_count() + 1; }
   uint64_t bytes() const { return queue_.queue().bytes() + staging_.size(); }

@@ -17,6 +17,9 @@ struct Options {
   unsigned many = 0;         // more BOs of one page, render nodes
   bool peer_vram = false;    // GPUs share VRAM
   bool vmid = false;         // reserve a VMID
+  unsigned count = 16;       // BOs of one size, a GPU
+  uint64_t kib = 1024;       // their size
+  uint64_t heap_mib = 0;     // ordinary memory
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps
   unsigned timeout_s = 120;  // for one step or one copy

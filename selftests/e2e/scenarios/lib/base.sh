@@ -83,8 +83,8 @@ limit_of() {
 # In the order in which a person wants to read of them.
 SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running leave_stopped pre_dump three_rounds
   two_gpus rocr criu_4_1_1
-  criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl late_restore
-  reloaded_driver)
+  criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl tool_check
+  late_restore reloaded_driver)
 # `run @render` and `run @trees` run these.
 RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_criu_4_3
   render_leave_running render_three_rounds render_many render_vmm render_fork render_unrelated

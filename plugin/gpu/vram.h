@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0
+// VRAM of our own, to measure with.
+#pragma once
+
+#include <cstdint>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace gpu {
+
+// As a dma-buf, which keeps it until it is closed.
+base::Result<base::Fd> allocate_vram(const base::Fd& render_node, uint64_t bytes);
+
+}  // namespace gpu

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <chrono>
+
+#include "dump/contents.h"
+#include "gpu/vram.h"
+#include "image/set.h"
+#include "restore/contents.h"
+#include "tool/bench.h"
+
+namespace tool {
+namespace {
+
+using base::Error;
+using base::Fd;
+using base::Result;
+using base::Status;
+
+constexpr uint64_t kObject = 1;
+
+double since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The name of the contents file that save() writes and fill() reads.
+std::string file_name(const topology::Gpu& gpu) { return image::contents_file_name(0, gpu.gpu_id); }
+
+Result<Fd> open_directory(const std::string& path) {
+  return Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY);
+}
+
+}  // namespace
+
+Result<BenchGpu> BenchGpu::create(const Fd& render_node, const topology::Gpu& gpu, uint64_t bytes) {
+  Fd memory = TRY(gpu::allocate_vram(render_node, bytes));
+  BenchGpu result(TRY(render_node.duplicate()), gpu, std::move(memory), bytes);
+  TRY(result.randomize());
+  return result;
+}
+
+Result<std::unique_ptr<gpu::Engine>> BenchGpu::make_engine() const {
+  return gpu::make_sdma_engine(TRY(render_.duplicate()), {});
+}
+
+Status BenchGpu::randomize() {
+  auto engine = TRY(make_engine());
+  const std::shared_ptr<gpu::Imported> vram = TRY(engine->import(memory_, bytes_));
+  for (uint64_t at = 0; at < bytes_; at += engine->staging(0).size()) {
+    const auto part = engine->staging(0).first(std::min(bytes_ - at, engine->staging(0).size()));
+    fill_random(part, at + 1);
+    TRY(engine->start_write(0, *vram, at, part.size()));
+    TRY(engine->wait(0));
+  }
+  return {};
+}
+
+Result<Seconds> BenchGpu::pass(bool write) {
+  auto engine = TRY(make_engine());
+  const std::shared_ptr<gpu::Imported> vram = TRY(engine->import(memory_, bytes_));
+  if (write)
+    for (unsigned slot = 0; slot < engine->slots(); slot++)
+      fill_random(engine->staging(slot), slot);
+  const auto start = std::chrono::steady_clock::now();
+  unsigned slot = 0;
+  for (uint64_t at = 0; at < bytes_; slot = (slot + 1) % engine->slots()) {
+    const size_t size = std::min(bytes_ - at, engine->staging(slot).size());
+    TRY(engine->wait(slot));
+    TRY(write ? engine->start_write(slot, *vram, at, size)
+              : engine->start_read(slot, *vram, at, size));
+    at += size;
+  }
+  for (slot = 0; slot < engine->slots(); slot++) TRY(engine->wait(slot));
+  return since(start);
+}
+
+Result<Seconds> BenchGpu::copy_out() { return pass(false); }
+Result<Seconds> BenchGpu::copy_in() { return pass(true); }
+
+Result<Seconds> BenchGpu::save(const std::string& directory) {
+  const Fd to = TRY(open_directory(directory));
+  kernel::Bo bo{};
+  bo.object_id = kObject;
+  bo.size = bytes_;
+  bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+  const auto start = std::chrono::steady_clock::now();
+  auto engine = TRY(make_engine());
+  auto writer = TRY(image::ContentsWriter::create(to.get(), file_name(gpu_)));
+  auto objects = TRY(dump::save_contents(
+      *engine, {&bo, 1}, [&](uint64_t) { return memory_.duplicate(); }, writer));
+  TRY(writer.finish(
+      image::encode(image::Contents{image::new_dump_id(), 0, gpu_, std::move(objects)})));
+  return since(start);
+}
+
+Result<Seconds> BenchGpu::fill(const std::string& directory) {
+  const Fd from = TRY(open_directory(directory));
+  const auto start = std::chrono::steady_clock::now();
+  const image::Opened opened =
+      TRY(image::open_file(from.get(), file_name(gpu_), image::Kind::kContents));
+  const image::Contents contents = TRY(image::decode_contents(opened));
+  auto engine =
+      TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
+  TRY(restore::fill_contents(*engine, opened, contents.objects,
+                             [&](uint64_t) { return memory_.duplicate(); }));
+  return since(start);
+}
+
+}  // namespace tool

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of the arithmetic and the files of report.py."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import report  # noqa: E402
+
+MIB = 1 << 20
+
+
+def run(seconds: float, contents: float | None = None, **facts: object) -> dict:
+    return {"seconds": seconds, "contents": contents, "said": ["saved all"], **facts}
+
+
+def samples(other: bool = True) -> list[dict]:
+    """Three rounds with a BO of 128 MiB: the file is the limit, at 100 MiB/s."""
+    found: list[dict] = [{"machine": {"divisor": 16, "kernel": "7.2", "rounds": 3}}]
+    for name, kib in (("empty", 4), ("1 x 2 GiB", 128 << 10)):
+        found.append({"shape": name, "count": 1, "kib": kib, "gpus": 1, "heap_mib": 0,
+                      "bytes": kib << 10})
+        base = 0.0 if name == "empty" else 1.0
+        for number, noise in enumerate((0.0, 0.5, 0.1)):
+            key = {"of": name, "round": number}
+            found.append({"sample": "raw", "rates": {"copy_out": 400, "write": 100, "copy_in": 400,
+                                                     "read": 200}, **key})
+            found.append(run(1 + base + noise, 1.28, sample="dump", plugin="ours", image_bytes=1,
+                             **key))
+            for parallel in (True, False):
+                found.append(run(1 if parallel else 4, 6.4, sample="restore", plugin="ours",
+                                 parallel=parallel, cold=False, **key))
+            if other:
+                found.append(run(1 + 5 * base, sample="dump", plugin="other", **key))
+        found.append({"sample": "memory", "plugin": "ours", "of": name, "dump_peak": 32 * MIB,
+                      "restore_peak": 65 * MIB})
+    found.append({"shape": "incremental", "count": 1, "kib": 4, "gpus": 1, "heap_mib": 0,
+                  "bytes": 4096})
+    for number, size in ((1, 1000), (2, 60)):
+        found.append(run(1, sample="incremental", number=number, of="incremental", dirty=0.05,
+                         image_bytes=size))
+    found.append({"done": True, "failures": 0})
+    return found
+
+
+def report_of(found: list[dict]) -> report.Report:
+    return report.Report(report.Samples(["noise", *map(json.dumps, found)]))
+
+
+class Numbers(unittest.TestCase):
+    def setUp(self) -> None:
+        self.report = report_of(samples())
+        self.shape = self.report.shapes[1]
+
+    def goal(self, name: str, shape: str = "1 x 2 GiB") -> report.Goal:
+        return next(one for one in self.report.goals if (one.name, one.shape) == (name, shape))
+
+    def test_ratio_is_to_the_slower_limit(self) -> None:
+        self.assertAlmostEqual(self.shape.median("dump / limit"), 1.0)
+        self.assertAlmostEqual(self.shape.median("restore / limit"), 0.1)
+        self.assertTrue(self.goal("dump / limit").met)
+        self.assertFalse(self.goal("restore / limit").met)
+
+    def test_median_and_spread(self) -> None:
+        self.assertEqual(self.shape.series["ours dump s"].text(), "2.10 (2.00..2.50)")
+        self.assertEqual(report.Series().text(), "-")
+
+    def test_other_plugin_is_compared_as_a_whole_and_without_criu(self) -> None:
+        self.assertAlmostEqual(self.shape.median("speed-up dump"), 6 / 2.1)
+        ours = report.without_criu(self.shape, self.report.empty, "ours", "dump")
+        other = report.without_criu(self.shape, self.report.empty, "other", "dump")
+        self.assertAlmostEqual(other / ours, 5.0)
+
+    def test_parallel_restore_saves(self) -> None:
+        self.assertAlmostEqual(self.shape.median("saved warm"), 0.75)
+        self.assertTrue(self.goal("parallel").met)
+        self.assertIsNone(self.shape.median("saved cold"))
+
+    def test_staging_must_be_at_most(self) -> None:
+        self.assertTrue(self.goal("staging", "1 x 2 GiB, dump").met)
+        self.assertFalse(self.goal("staging", "1 x 2 GiB, restore").met)
+
+    def test_incremental_saves_bytes(self) -> None:
+        self.assertAlmostEqual(self.report.incremental["saved"], 0.94)
+        self.assertTrue(self.goal("incremental", "16 x 128 MiB").met)
+
+    def test_small_bos_have_no_goals_of_large_ones(self) -> None:
+        self.assertNotIn("empty", {goal.shape for goal in self.report.goals})
+
+    def test_a_missed_goal_comes_with_a_profile(self) -> None:
+        text = self.report.text()
+        self.assertIn("MISSED", text)
+        self.assertIn("of these contents 6.40 s", text)
+        self.assertIn("saved all", text)
+
+
+class Gaps(unittest.TestCase):
+    def test_without_another_plugin_nothing_is_claimed(self) -> None:
+        goals = report_of(samples(other=False)).goals
+        self.assertEqual({goal.met for goal in goals if goal.name == "speed-up"}, {None})
+
+    def test_what_did_not_work_is_told(self) -> None:
+        failed = {"sample": "dump", "plugin": "other", "of": "empty", "round": 0, "failed": "no way"}
+        self.assertIn("empty: other dump: no way", report_of([*samples(), failed]).text())
+
+    def test_a_run_that_was_cut_short_says_so(self) -> None:
+        self.assertIn("NOT COME TO ITS END", report_of(samples()[:-1]).text())
+
+    def test_files(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            made = report_of(samples())
+            (directory / "curves.dat").write_text(made.curves())
+            json.dumps(made.json())
+            problem = report.plot(directory, "it's a title")
+            if shutil.which("gnuplot"):
+                self.assertEqual(problem, "")
+                self.assertEqual((directory / "curves.png").read_bytes()[:4], b"\x89PNG")
+            else:
+                self.assertIn("no gnuplot", problem)
+
+
+if __name__ == "__main__":
+    unittest.main()

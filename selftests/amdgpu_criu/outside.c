@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* OUTSIDE: BOs that paused clients share with others, however these came by them. */
+/*
+ * BOs that a process shares with others that are not checkpointed: OUTSIDE tells of those that
+ * have them by this driver, and what another driver has imported is refused.
+ */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -202,7 +205,8 @@ TEST_F(outside, what_KFD_processes_share_is_told)
 	dmabuf = share_fd(&owner, share_do(&owner, ALLOC, 0));
 	ASSERT_LE(0, dmabuf);
 	ASSERT_EQ(0, kfd_open(&kfd));
-	kfd.next_address = STATE_ADDRESS;
+	/* Not where a child, which has our mappings, puts its own. */
+	kfd.next_address = STATE_ADDRESS + 0x40000000;
 	ASSERT_EQ(0, kfd_bo_import(&kfd, &boards[0].import, dmabuf, SIZE));
 	ASSERT_EQ(0, pause_file(self, &kfd.node));
 	expect_found(_metadata, self, owner.pid);
@@ -243,6 +247,59 @@ TEST_F(outside, what_a_KFD_process_and_a_file_share_is_told)
 	expect_found(_metadata, self, getpid());
 	EXPECT_EQ(prime.handle, self->args.handle);
 	kfd_close(&kfd);
+}
+
+/* A render node of vgem, which imports; -1: there is none. */
+static int open_importer(void)
+{
+	char path[32], name[16];
+	int fd, minor;
+
+	for (minor = 128; minor < 192; minor++) {
+		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
+
+		snprintf(path, sizeof(path), "/dev/dri/renderD%d", minor);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		memset(name, 0, sizeof(name));
+		if (fd >= 0 && !ioctl(fd, DRM_IOCTL_VERSION, &version) && !strcmp(name, "vgem"))
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+TEST_F(outside, what_another_driver_has_imported_is_EOPNOTSUPP)
+{
+	const struct criu_node importer = { .fd = open_importer(), .kind = CRIU_NODE_RENDER };
+	struct share_exported *exported = share_board(sizeof(*exported));
+	struct drm_prime_handle prime = { .handle = self->handle, .flags = DRM_CLOEXEC };
+	struct kfd_gpu gpu;
+	struct kfd_bo bo;
+	struct kfd kfd;
+
+	if (importer.fd < 0)
+		SKIP(return, "no render node of vgem, as a driver that imports: modprobe vgem");
+	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
+	ASSERT_EQ(0, render_ioctl(&importer, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	EXPECT_EQ(-EOPNOTSUPP, pause_file(self, &self->node));
+	EXPECT_EQ(-EOPNOTSUPP, share_export_save(&self->other, self->session, prime.fd, exported));
+	ASSERT_EQ(0, render_bo_close(&importer, prime.handle));
+	EXPECT_EQ(0, share_export_save(&self->other, self->session, prime.fd, exported));
+	EXPECT_EQ(0, pause_file(self, &self->node));
+	close(prime.fd);
+
+	if (!kfd_find_gpu(&gpu)) {
+		ASSERT_EQ(0, kfd_open(&kfd));
+		ASSERT_EQ(0, kfd_bo_alloc(&kfd, &bo, KFD_GTT, SIZE));
+		prime.fd = kfd_bo_export(&kfd, &bo);
+		ASSERT_EQ(0, render_ioctl(&importer, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+		EXPECT_EQ(-EOPNOTSUPP, pause_file(self, &kfd.node));
+		ASSERT_EQ(0, render_bo_close(&importer, prime.handle));
+		EXPECT_EQ(0, pause_file(self, &kfd.node));
+		close(prime.fd);
+		kfd_close(&kfd);
+	}
+	close(importer.fd);
 }
 
 TEST_F(outside, what_is_wrong_is_refused)

@@ -16,6 +16,7 @@
 #define BLOB_RENDER_CTX 0x204
 #define BLOB_RENDER_BO_LIST 0x205
 #define BLOB_RENDER_SYNCOBJ 0x206
+#define BLOB_RENDER_CLIENT_NAME 0x207
 
 #define BLOB_CTX_PSTATE 1
 
@@ -57,6 +58,10 @@ struct blob_syncobj {
 	__u64 point;
 	__s32 error;
 	__u32 pad;
+};
+
+struct blob_client_name {
+	__u8 name[64];
 };
 
 /* Field of a record or of an entry of its tail, and what is wrong in it. */

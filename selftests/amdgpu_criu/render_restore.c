@@ -223,6 +223,63 @@ TEST_F(restore, the_process_that_is_named_decides_about_userptrs)
 	close(session);
 }
 
+/* Of kernels and headers since 6.13. */
+struct client_name {
+	__u64 length, name;
+};
+
+#define SET_CLIENT_NAME DRM_IOWR(0xd1, struct client_name)
+
+/* Of a file, as its fdinfo tells; empty: none. */
+static void client_name(const struct criu_node *node, char name[80])
+{
+	char path[64], line[128];
+	FILE *file;
+
+	name[0] = 0;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", node->fd);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "drm-client-name: %79s", name);
+	if (file)
+		fclose(file);
+}
+
+TEST_F(restore, the_client_name_comes_back)
+{
+	static const struct blob_fault faults[] = {
+		BLOB_FAULT("none", blob_client_name, name[0], 0, -EBADMSG),
+		BLOB_FAULT("a space", blob_client_name, name[1], ' ', -EBADMSG),
+		BLOB_FAULT("beyond ASCII", blob_client_name, name[1], 0xe4, -EBADMSG),
+		BLOB_FAULT("something after its end", blob_client_name, name[8], 0, -EBADMSG),
+	};
+	/* As long as it may be. */
+	static const char name[65] = "kselftest-0123456789-0123456789-0123456789-0123456789-0123456789";
+	struct client_name set = { .length = 64, .name = (uintptr_t)name };
+	char found[80];
+	size_t i;
+	int ret = render_ioctl(&self->node, SET_CLIENT_NAME, &set);
+
+	if (ret && !kernel_is_at_least(7, 2))
+		SKIP(return, "files of this kernel have no names");
+	ASSERT_EQ(0, ret);
+	criu_image_free(&self->image);
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		EXPECT_EQ(faults[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_CLIENT_NAME, 0, 0, &faults[i])) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+	client_name(&self->to, found);
+	EXPECT_STREQ("", found);
+	ASSERT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+	ASSERT_EQ(0, criu_resume(&self->to, self->session, 0));
+	client_name(&self->to, found);
+	EXPECT_STREQ(name, found);
+}
+
 TEST_F(restore, tables_that_are_too_small_are_ENOSPC)
 {
 	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);

@@ -7,6 +7,9 @@
 
 #include <drm/drm_file.h>
 #include <drm/drm_syncobj.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/xarray.h>
 
 #include "amdgpu.h"
@@ -28,6 +31,34 @@ static inline int amdgpu_criu_reserve_vmid(struct amdgpu_device *adev, struct am
 static inline void amdgpu_criu_unreserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
 {
 	amdgpu_vmid_free_reserved(adev, vm, AMDGPU_GFXHUB(0));
+}
+
+static inline bool amdgpu_criu_has_client_name(struct drm_file *file)
+{
+	return READ_ONCE(file->client_name);
+}
+
+/* Into @size bytes of zeros; no terminator if all of them are needed. */
+static inline void amdgpu_criu_get_client_name(struct drm_file *file, u8 *name, size_t size)
+{
+	mutex_lock(&file->client_name_lock);
+	if (file->client_name)
+		memcpy(name, file->client_name, strnlen(file->client_name, size));
+	mutex_unlock(&file->client_name_lock);
+}
+
+/* As DRM_IOCTL_SET_CLIENT_NAME. @name: NULL: none */
+static inline int amdgpu_criu_set_client_name(struct drm_file *file, const u8 *name, size_t size)
+{
+	char *copy = name ? kmemdup_nul(name, strnlen(name, size), GFP_KERNEL) : NULL;
+
+	if (name && !copy)
+		return -ENOMEM;
+	mutex_lock(&file->client_name_lock);
+	kfree(file->client_name);
+	file->client_name = copy;
+	mutex_unlock(&file->client_name_lock);
+	return 0;
 }
 
 static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)

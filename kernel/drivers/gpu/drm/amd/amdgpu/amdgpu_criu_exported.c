@@ -98,7 +98,7 @@ static int amdgpu_criu_save_exported(struct dma_buf *dmabuf, u64 id,
 	return ret;
 }
 
-static int amdgpu_criu_exported_fault(const struct criu_call *call, const struct dma_buf *dmabuf)
+static int amdgpu_criu_exported_fault(const struct criu_call *call, struct dma_buf *dmabuf)
 {
 	const char *fault = NULL;
 
@@ -107,6 +107,8 @@ static int amdgpu_criu_exported_fault(const struct criu_call *call, const struct
 	else if (gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv)->flags &
 		 AMDGPU_GEM_CREATE_ENCRYPTED)
 		fault = "an encrypted BO";
+	else if (amdgpu_criu_is_lent(dmabuf))
+		fault = "a BO that another driver has imported";
 	if (!fault)
 		return 0;
 	criu_refuse(call, "cannot carry: %s", fault);

@@ -4,6 +4,7 @@
  * carried.
  */
 #include <drm/drm_file.h>
+#include <linux/ctype.h>
 #include <linux/dma-resv.h>
 
 #include "amdgpu.h"
@@ -123,18 +124,33 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 }
 
 /**
- * amdgpu_criu_dump_file() - write the record of the file
+ * amdgpu_criu_dump_file() - write the records of the file and of its name
  * @dump: where to
  *
  * Return: 0.
  */
 int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump)
 {
+	struct amdgpu_criu_client_name_record client = {};
 	struct amdgpu_criu_file_record record;
 
 	amdgpu_criu_describe_file(dump->adev, dump->fpriv, &record);
 	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_FILE, &record);
+	amdgpu_criu_get_client_name(dump->file, client.name, sizeof(client.name));
+	if (client.name[0])
+		criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
 	return 0;
+}
+
+/* As DRM_IOCTL_SET_CLIENT_NAME takes it: what can be seen, and nothing after its end. */
+static bool amdgpu_criu_is_client_name(const struct amdgpu_criu_client_name_record *client)
+{
+	const u32 size = sizeof(client->name);
+	u32 i = 0;
+
+	while (i < size && isascii(client->name[i]) && isgraph(client->name[i]))
+		i++;
+	return i && criu_all_zero(&client->name[i], size - i);
 }
 
 static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *what, u64 is,
@@ -150,7 +166,7 @@ static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *wh
  * amdgpu_criu_check_file() - does the GPU fit, and is its VM as it must be?
  * @plan: with the record and the file
  *
- * Return: 0; -EOPNOTSUPP; -ENODEV; -EBADFD if KFD has to restore its part first, or
+ * Return: 0; -EOPNOTSUPP; -EBADMSG; -ENODEV; -EBADFD if KFD has to restore its part first, or
  * had none.
  */
 int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
@@ -161,6 +177,10 @@ int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
 	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID)) {
 		criu_refuse(plan->call, "file: unknown flags %#x", was->flags);
 		return -EOPNOTSUPP;
+	}
+	if (plan->has_client_name && !amdgpu_criu_is_client_name(&plan->client_name)) {
+		criu_refuse(plan->call, "client name: characters that none has");
+		return -EBADMSG;
 	}
 	amdgpu_criu_describe_file(plan->adev, plan->fpriv, &now);
 	if (!amdgpu_criu_same(plan, "graphics IP version", now.gc_version, was->gc_version) ||
@@ -178,18 +198,33 @@ int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
 	return -EBADFD;
 }
 
+static int amdgpu_criu_apply_client_name(struct amdgpu_criu_plan *plan)
+{
+	int ret;
+
+	if (!plan->has_client_name)
+		return 0;
+	ret = amdgpu_criu_set_client_name(plan->file, plan->client_name.name,
+					  sizeof(plan->client_name.name));
+	plan->name_done = !ret;
+	return ret;
+}
+
 /**
- * amdgpu_criu_apply_file() - restore what belongs to the VM as a whole
+ * amdgpu_criu_apply_file() - restore the name, and what belongs to the VM as a whole
  * @plan: the plan
  *
- * Takes the path of DRM_AMDGPU_VM.
+ * Takes the paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM.
  *
- * Return: 0 or what the ioctl returns.
+ * Return: 0 or what the ioctls return.
  */
 int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 {
 	int ret;
 
+	ret = amdgpu_criu_apply_client_name(plan);
+	if (ret)
+		return ret;
 	if (!(plan->file_record.flags & AMDGPU_CRIU_FILE_RESERVED_VMID))
 		return 0;
 	ret = amdgpu_criu_reserve_vmid(plan->adev, &plan->fpriv->vm);
@@ -210,4 +245,7 @@ void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan)
 	if (plan->vmid_done)
 		amdgpu_criu_unreserve_vmid(plan->adev, &plan->fpriv->vm);
 	plan->vmid_done = false;
+	if (plan->name_done)
+		amdgpu_criu_set_client_name(plan->file, NULL, 0);
+	plan->name_done = false;
 }

@@ -298,6 +298,8 @@ static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
 
 	if (home)
 		fault = amdgpu_criu_bo_fault(dump, gem_to_amdgpu_bo(home));
+	if (!fault && amdgpu_criu_object_is_lent(object->gem))
+		fault = "a BO that another driver has imported";
 	if (!fault)
 		return 0;
 	if (object->handle)

@@ -5,7 +5,9 @@
  * A session knows a BO by the GEM object that was allocated; a GEM object that a GPU
  * has for the BO of another stands for it. Files of one GPU share the GEM object.
  */
+#include <linux/device.h>
 #include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
@@ -137,6 +139,47 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 		get_dma_buf(dmabuf);
 	mutex_unlock(&gem->dev->object_name_lock);
 	return dmabuf;
+}
+
+/**
+ * amdgpu_criu_is_lent() - has another driver imported a BO?
+ * @dmabuf: of the BO, which is ours
+ *
+ * Nothing tells what that driver does with it, and for whom; and nobody could import it
+ * there again.
+ *
+ * Return: true if there is an attachment of a device that is not amdgpu's.
+ */
+bool amdgpu_criu_is_lent(struct dma_buf *dmabuf)
+{
+	const struct drm_gem_object *home = dmabuf->priv;
+	const struct device_driver *driver = home->dev->dev->driver;
+	struct dma_buf_attachment *attach;
+	bool lent = false;
+
+	dma_resv_lock(dmabuf->resv, NULL);
+	list_for_each_entry(attach, &dmabuf->attachments, node)
+		lent |= attach->dev->driver != driver;
+	dma_resv_unlock(dmabuf->resv);
+	return lent;
+}
+
+/**
+ * amdgpu_criu_object_is_lent() - has another driver imported a BO?
+ * @gem: a GEM object of any GPU; not one that another driver exported
+ *
+ * Return: as amdgpu_criu_is_lent(); false if the BO has no dma-buf.
+ */
+bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem)
+{
+	struct dma_buf *dmabuf = amdgpu_criu_object_dmabuf(gem);
+	bool lent;
+
+	if (!dmabuf)
+		return false;
+	lent = amdgpu_criu_is_lent(dmabuf);
+	dma_buf_put(dmabuf);
+	return lent;
 }
 
 /**

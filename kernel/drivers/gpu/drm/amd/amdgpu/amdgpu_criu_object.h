@@ -18,6 +18,8 @@ extern const struct criu_object_ops amdgpu_criu_bo_ops;
 
 struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem);
 struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem);
+bool amdgpu_criu_is_lent(struct dma_buf *dmabuf);
+bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
 
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv);

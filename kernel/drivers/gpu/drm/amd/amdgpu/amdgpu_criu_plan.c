@@ -26,6 +26,8 @@ static const struct criu_record_desc amdgpu_criu_render_records[] = {
 		    num_entries, 1, 0, 0, CRIU_DESC_TAIL),
 	CRIU_RECORD(AMDGPU_CRIU_RECORD_SYNCOBJ, "syncobj", struct amdgpu_criu_syncobj_record, pad,
 		    1, 0, 0, 0),
+	CRIU_RECORD(AMDGPU_CRIU_RECORD_CLIENT_NAME, "client name",
+		    struct amdgpu_criu_client_name_record, name, 1, 0, 1, CRIU_DESC_MAY_SKIP),
 };
 
 const struct criu_blob_schema amdgpu_criu_render_schema = {
@@ -60,6 +62,9 @@ static void amdgpu_criu_parse_simple(struct amdgpu_criu_plan *plan)
 {
 	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_FILE, &plan->file_record, 0,
 			  sizeof(plan->file_record));
+	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_CLIENT_NAME, &plan->client_name, 0,
+			  sizeof(plan->client_name));
+	plan->has_client_name = criu_blob_count(plan->blob, AMDGPU_CRIU_RECORD_CLIENT_NAME);
 	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_HANDLE, plan->handles,
 			  sizeof(*plan->handles), sizeof(plan->handles->record));
 	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_MAPPING, plan->mappings,

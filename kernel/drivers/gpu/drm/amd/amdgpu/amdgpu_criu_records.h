@@ -24,6 +24,7 @@ enum amdgpu_criu_record_type {
 	AMDGPU_CRIU_RECORD_CTX,
 	AMDGPU_CRIU_RECORD_BO_LIST,
 	AMDGPU_CRIU_RECORD_SYNCOBJ,
+	AMDGPU_CRIU_RECORD_CLIENT_NAME,
 };
 
 /* amdgpu_criu_file_record.flags */
@@ -51,6 +52,19 @@ struct amdgpu_criu_file_record {
 	__u32 vcn_version;
 	__u32 gb_addr_config;
 	__u64 va_end;
+};
+
+/* DRM_CLIENT_NAME_MAX_LEN */
+#define AMDGPU_CRIU_CLIENT_NAME_SIZE 64
+
+/**
+ * struct amdgpu_criu_client_name_record - name of the file for people; at most one
+ * @name: of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field
+ *
+ * A reader may skip it.
+ */
+struct amdgpu_criu_client_name_record {
+	__u8 name[AMDGPU_CRIU_CLIENT_NAME_SIZE];
 };
 
 /* amdgpu_criu_object_record.flags */

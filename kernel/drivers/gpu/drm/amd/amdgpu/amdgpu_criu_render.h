@@ -218,6 +218,7 @@ struct amdgpu_criu_plan_syncobj {
  * @session: of kind RESTORE
  * @blob: pointers of the plan lead into it
  * @file_record: record
+ * @client_name: record, if there is one
  * @objects: BOs, in the order of the blob and of the BO table
  * @handles: GEM handles, in ascending order once they are checked
  * @mappings: GPU mappings
@@ -231,6 +232,8 @@ struct amdgpu_criu_plan_syncobj {
  * @num_ctxs: contexts in the plan
  * @num_bo_lists: BO lists in the plan
  * @num_syncobjs: handles of syncobjs in the plan
+ * @has_client_name: there is a @client_name
+ * @name_done: done: the name of the file
  * @vmid_done: done: the reserved VMID
  * @handles_done: handles that are there
  * @mappings_done: mappings that are there
@@ -247,6 +250,7 @@ struct amdgpu_criu_plan {
 	const struct criu_blob *blob;
 
 	struct amdgpu_criu_file_record file_record;
+	struct amdgpu_criu_client_name_record client_name;
 	struct amdgpu_criu_plan_object *objects;
 	struct amdgpu_criu_plan_handle *handles;
 	struct amdgpu_criu_plan_mapping *mappings;
@@ -260,7 +264,9 @@ struct amdgpu_criu_plan {
 	u32 num_ctxs;
 	u32 num_bo_lists;
 	u32 num_syncobjs;
+	bool has_client_name;
 
+	bool name_done;
 	bool vmid_done;
 	u32 handles_done;
 	u32 mappings_done;

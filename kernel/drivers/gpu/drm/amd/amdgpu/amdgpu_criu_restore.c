@@ -35,7 +35,7 @@ static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
 	return idr_is_empty(&plan->file->object_idr) && !amdgpu_criu_has_syncobjs(plan->file) &&
 	       idr_is_empty(&fpriv->ctx_mgr.ctx_handles) &&
 	       idr_is_empty(&fpriv->bo_list_handles) &&
-	       !amdgpu_criu_has_user_queues(fpriv) &&
+	       !amdgpu_criu_has_user_queues(fpriv) && !amdgpu_criu_has_client_name(plan->file) &&
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
 }
 

@@ -111,6 +111,8 @@ static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int han
 
 	if (!amdgpu_criu_object_home(&mem->bo->tbo.base))
 		why = "a BO of another driver";
+	else if (amdgpu_criu_object_is_lent(&mem->bo->tbo.base))
+		why = "a BO that another driver has imported";
 	else if (!mem->is_imported && mem->bo->kfd_bo != mem)
 		why = "a BO that belongs to another process";
 	else if (hweight32(mem->alloc_flags & KFD_CRIU_BO_KINDS) != 1 ||

@@ -60,6 +60,13 @@ def lab_root() -> Path:
     return path_from_env("VM_LAB", ROOT / "build" / "lab")
 
 
+def modules(base: str) -> Path:
+    """Modules of the packaged kernel; all of them, while the guest has what it needs."""
+    release = lab_root() / f"kernel-release-{base}"
+    name = release.read_text().strip() if release.exists() else "none"
+    return lab_root() / "root" / "usr" / "lib" / "modules" / name
+
+
 def log_root() -> Path:
     return path_from_env("VM_LOG", ROOT / "build" / "log" / "vm")
 

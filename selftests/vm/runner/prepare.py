@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import lzma
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import payload, softgpu
 from .base import BASES, DEFAULT
-from .lab import ROOT, VM, Failure, cache_root
+from .lab import ROOT, VM, Failure, cache_root, modules
 from .module import module_file, quick_to_load
 
 
@@ -25,6 +26,7 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
     if file and base == DEFAULT:
         entries.append(payload.Entry(later_driver(module), "module/next/amdgpu.ko", False,
                                      "make module"))
+    entries += importer(base, run)
     if with_softgpu:
         firmware = run / "firmware"
         softgpu.write_firmware(build, firmware)
@@ -38,6 +40,17 @@ def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra
         names = ", ".join(str(entry.destination) for entry in plan.missing)
         print(f"vm: not in the payload, not built yet: {names}", file=sys.stderr)
     return payload.build_image(plan, cache_root()), plan
+
+
+def importer(base: str, run: Path) -> list[payload.Entry]:
+    """vgem, a driver that imports what others export, with what it needs: for /payload/kselftest."""
+    drm = modules(base) / "kernel/drivers/gpu/drm"
+    place = run / "importer"
+    place.mkdir(exist_ok=True)
+    for file in (drm / "drm_shmem_helper.ko.xz", drm / "vgem/vgem.ko.xz"):
+        if file.exists():
+            (place / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
+    return [payload.Entry(place / "*", "importer", False, "make lab")]
 
 
 def later_driver(module: str) -> Path:

@@ -26,10 +26,13 @@ std::unique_ptr<Parts> test_parts;
 
 // Runs `body`, a Result, and logs its error. on_value turns the value into CRIU's answer.
 template <typename Body, typename OnValue>
-int guarded(const char* what, Body body, OnValue on_value) {
+int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
   if (!*holder) return kNotMine;
   try {
-    auto result = body();
+    auto result = [&]() -> decltype(body()) {
+      TRY((*holder)->note_hook(hook));
+      return body();
+    }();
     if (result.ok()) return on_value(*result);
     base::log_error("{}: {}", what, result.error().message());
     // ENOTSUP would be taken for "not mine".
@@ -44,26 +47,31 @@ int zero_if_mine(bool mine) { return mine ? 0 : kNotMine; }
 
 int checkpoint_devices(int pid) {
   return guarded(
-      "pausing GPU work", [&] { return (*holder)->checkpoint_devices(pid); }, zero_if_mine);
+      "CHECKPOINT_DEVICES", "pausing GPU work", [&] { return (*holder)->checkpoint_devices(pid); },
+      zero_if_mine);
 }
 
 int dump_ext_file(int fd, int id) {
-  return guarded("dumping a GPU file", [&] { return (*holder)->dump_file(fd, id); }, zero_if_mine);
+  return guarded(
+      "DUMP_EXT_FILE", "dumping a GPU file", [&] { return (*holder)->dump_file(fd, id); },
+      zero_if_mine);
 }
 
 int handle_device_vma(int, const struct stat* status) {
   return guarded(
-      "examining a mapping", [&] { return (*holder)->handle_vma(*status); }, zero_if_mine);
+      "HANDLE_DEVICE_VMA", "examining a mapping", [&] { return (*holder)->handle_vma(*status); },
+      zero_if_mine);
 }
 
 int dump_finish(int) {
   if (*holder) (*holder)->finish_dump();
-  return 0;
+  return guarded(
+      "DUMP_FINISH", "finishing the dump", [] { return base::Result<bool>(true); }, zero_if_mine);
 }
 
 int restore_ext_file(int id, bool* retry) {
   return guarded(
-      "restoring a GPU file", [&] { return (*holder)->restore_file(id); },
+      "RESTORE_EXT_FILE", "restoring a GPU file", [&] { return (*holder)->restore_file(id); },
       [&](std::optional<base::Fd>& fd) {
         if (!fd) return kNotMine;
         if (is_43()) *retry = false;
@@ -74,7 +82,7 @@ int restore_ext_file(int id, bool* retry) {
 // CRIU goes on after an error here, with the old offset: an offset that cannot be mapped stops it.
 int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_offset, int* fd) {
   const int result = guarded(
-      "finding a GPU mapping", [&] { return (*holder)->map(address); },
+      "UPDATE_VMA_MAP", "finding a GPU mapping", [&] { return (*holder)->map(address); },
       [&](std::optional<restore::NewMapping>& mapping) {
         if (!mapping) return kNotMine;
         *new_offset = mapping->offset;
@@ -89,8 +97,9 @@ int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_o
 }
 
 int resume_devices_late(int pid) {
-  const int result =
-      guarded("resuming GPU work", [&] { return (*holder)->resume(pid); }, zero_if_mine);
+  const int result = guarded(
+      "RESUME_DEVICES_LATE", "resuming GPU work", [&] { return (*holder)->resume(pid); },
+      zero_if_mine);
   if (is_43() || !*holder) return result;
   for (const pid_t doomed : (*holder)->doomed(pid, result < 0 && result != kNotMine)) {
     base::log_error(
@@ -120,7 +129,10 @@ int init(int stage) {
 }
 
 // Before 4.3 nothing else tells the end of a dump, failed ones included.
-void fini(int, int) { holder->reset(); }
+void fini(int, int) {
+  if (*holder) (void)(*holder)->note_hook("FINI");
+  holder->reset();
+}
 
 template <typename Type>
 void* hook(Type* function) {

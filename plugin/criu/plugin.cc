@@ -12,6 +12,8 @@ using base::Status;
 
 Parts real_parts() { return {kernel::make_ioctl_api(), {}, gpu::make_sdma_engine}; }
 
+Plugin::~Plugin() { kernel::set_call_filter({}); }
+
 Plugin::Plugin(int stage, Parts parts)
     : stage_(stage),
       parts_(std::move(parts)),
@@ -26,11 +28,18 @@ Result<std::unique_ptr<Plugin>> Plugin::create(int stage, Parts parts) {
 
 Status Plugin::prepare() {
   options_ = TRY(options::parse(plugin_options()));
+  if (!options_.test_fail.empty()) {
+    faults_ = TRY(options::Faults::create(options_.test_fail));
+    kernel::set_call_filter(
+        [this](const char* operation) { return faults_.at("ioctl", operation); });
+    TRY(note_hook("INIT"));
+  }
   if (stage_ == kStageRestore && required_by_images()) {
     auto images = TRY(image::Set::load(TRY(image_directory())));
     restore_ = TRY(restore::Restore::create(
-        {*parts_.api, host_, *store_, parts_.make_engine, options_, image_directory},
+        {*parts_.api, host_, *store_, parts_.make_engine, options_, faults_, image_directory},
         std::move(images)));
+    if (!restore_->empty()) TRY(restore_->start_background());
   }
   return {};
 }

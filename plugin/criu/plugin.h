@@ -25,6 +25,12 @@ Parts real_parts();
 class Plugin {
  public:
   static base::Result<std::unique_ptr<Plugin>> create(int stage, Parts parts);
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+  ~Plugin();
+
+  // To be called first in each hook.
+  base::Status note_hook(const char* name) const { return faults_.at("hook", name); }
 
   base::Result<bool> checkpoint_devices(pid_t pid);
   base::Result<bool> dump_file(int fd, int id);
@@ -49,6 +55,7 @@ class Plugin {
   host::Host host_;
   std::unique_ptr<restore::FdStore> store_;
   options::Options options_;
+  options::Faults faults_;
   // At most one of them; they refer to what is above.
   std::unique_ptr<dump::Dump> dump_;
   bool required_ = false;  // CRIU knows that restore needs us

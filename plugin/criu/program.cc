@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "criu/program.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <cstring>
+#include <filesystem>
+#include <mutex>
 
 #include "base/log.h"
 #include "criu/abi.h"
@@ -19,11 +24,33 @@ void log_to_criu(base::LogLevel level, const std::string& line) {
   const char* mark = level == base::LogLevel::kError     ? "Error "
                      : level == base::LogLevel::kWarning ? "Warn  "
                                                          : "";
+  // CRIU's log is for one thread.
+  static std::mutex lock;
+  const std::lock_guard guard(lock);
   print_on_level(static_cast<unsigned>(level), "%s(amdgpu): %s\n", mark, line.c_str());
+}
+
+// The descriptor store is a socket connected to itself. CRIU 4.1 makes it after it has loaded the
+// plugins, and would crash if it was used before.
+bool is_fd_store(int fd) {
+  constexpr std::string_view kName = "criu-fdstore-";
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      address.sun_family != AF_UNIX)
+    return false;
+  const std::string_view name(address.sun_path, size - offsetof(sockaddr_un, sun_path));
+  return name.find(kName) != name.npos;
 }
 
 class CriuFdStore : public restore::FdStore {
  public:
+  bool is_ready() const override {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
+      if (is_fd_store(atoi(entry.path().filename().c_str()))) return true;
+    return false;
+  }
   Result<int> add(const Fd& fd) override {
     if (!fdstore_add) return Error(ENOSYS, "this CRIU has no descriptor store");
     const int id = fdstore_add(fd.get());

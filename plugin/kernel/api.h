@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -108,6 +109,9 @@ class Api {
   virtual Result<Outside> outside(Node node, int session) = 0;
 };
 
+// For tests: asked before each operation; its error is returned in the place of the kernel's.
+using CallFilter = std::function<Status(const char* operation)>;
 std::unique_ptr<Api> make_ioctl_api();
+void set_call_filter(CallFilter filter);
 
 }  // namespace kernel

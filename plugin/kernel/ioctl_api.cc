@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/no_destroy.h"
 #include "kernel/api.h"
 
 namespace kernel {
@@ -66,8 +67,12 @@ const char* advice_for(int code) {
   }
 }
 
+// No destructor: some of CRIU's children end with exit().
+base::NoDestroy<CallFilter> call_filter;
+
 template <typename T>
 Status call(Node node, amdgpu_criu_op op, T& argument) {
+  if (*call_filter) TRY((*call_filter)(name_of(op)));
   amdgpu_criu_ioctl envelope{.op = op, .size = sizeof(T), .arg = address_of(&argument)};
   const unsigned long number =
       node.kind == Node::Kind::kKfd ? AMDKFD_IOC_AMDGPU_CRIU : DRM_IOCTL_AMDGPU_CRIU;
@@ -252,6 +257,7 @@ class IoctlApi : public Api {
 
 }  // namespace
 
+void set_call_filter(CallFilter filter) { *call_filter = std::move(filter); }
 std::unique_ptr<Api> make_ioctl_api() { return std::make_unique<IoctlApi>(); }
 
 }  // namespace kernel

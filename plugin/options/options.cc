@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "options/faults.h"
+
 namespace options {
 namespace {
 
@@ -44,8 +46,20 @@ Status set_cut_sharing(Options& options, const std::string& value) {
   options.cut_sharing = TRY(number("cut-sharing", value, 0, 1)) == 1;
   return {};
 }
+Status set_parallel(Options& options, const std::string& value) {
+  if (value != "on" && value != "off")
+    return Error::of(EINVAL, "option parallel: '{}' is neither on nor off", value);
+  options.parallel = value == "on";
+  return {};
+}
 Status set_skip_contents(Options& options, const std::string& value) {
   options.test_skip_contents = TRY(number("test-skip-contents", value, 0, 1)) == 1;
+  return {};
+}
+
+Status set_fail(Options& options, const std::string& value) {
+  TRY(Faults::create(value));
+  options.test_fail = value;
   return {};
 }
 
@@ -65,7 +79,9 @@ constexpr Setting kSettings[] = {
     {"staging-slots", set_slots},
     {"staging-kib", set_slot_size},
     {"cut-sharing", set_cut_sharing},
+    {"parallel", set_parallel},
     {"test-skip-contents", set_skip_contents},
+    {"test-fail", set_fail},
     {"test-restore-delay", set_restore_delay},
 };
 

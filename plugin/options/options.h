@@ -19,8 +19,12 @@ struct Options {
   gpu::StagingSize staging;
   // BOs that others have as well may come back as BOs of their own.
   bool cut_sharing = false;
+  // Contents are filled while the tasks go on with their restore, where CRIU allows it.
+  bool parallel = true;
   // For tests that must see the damage: restore leaves BOs unfilled.
   bool test_skip_contents = false;
+  // For tests: what goes wrong; empty: nothing.
+  std::string test_fail;
   // For tests, not 0: every file waits for a moment, which differs with this number.
   unsigned test_restore_delay = 0;
 };

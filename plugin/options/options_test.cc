@@ -32,6 +32,20 @@ TEST(Options, CriusOptionsOverrideTheEnvironment) {
   EXPECT_TRUE(options->test_skip_contents);
 }
 
+TEST(Options, ParallelIsOnUnlessItIsTurnedOff) {
+  EXPECT_TRUE(parse({})->parallel);
+  EXPECT_FALSE(parse_list({"--amdgpu.parallel=off"})->parallel);
+  EXPECT_TRUE(parse_list({"--amdgpu.parallel=on"})->parallel);
+  EXPECT_THAT(parse_list({"--amdgpu.parallel=maybe"}).error().message(),
+              HasSubstr("neither on nor off"));
+}
+
+TEST(Options, RefusesAFaultThatIsNone) {
+  EXPECT_EQ(parse_list({"--amdgpu.test-fail=RESTORE:2:EIO"})->test_fail, "RESTORE:2:EIO");
+  EXPECT_THAT(parse_list({"--amdgpu.test-fail=RESTORE"}).error().message(),
+              HasSubstr("is not EVENT:NUMBER:ACTION"));
+}
+
 TEST(Options, ReadsTheGpuMap) {
   auto options = parse_list({"--amdgpu.map=1=2,3=4"});
   ASSERT_TRUE(options.ok());

@@ -7,6 +7,7 @@
 #include "gpu/engine.h"
 #include "host/host.h"
 #include "image/set.h"
+#include "options/faults.h"
 #include "options/options.h"
 #include "restore/fd_store.h"
 #include "topology/planner.h"
@@ -23,6 +24,7 @@ struct Environment {
   FdStore& store;
   gpu::EngineFactory make_engine;
   options::Options options;
+  const options::Faults& faults;
   Result<int> (*image_directory)();  // another descriptor in each process
 };
 

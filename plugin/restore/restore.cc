@@ -32,9 +32,15 @@ Restore::Restore(Environment environment, image::Set images, Machine machine, La
       machine_(std::move(machine)),
       layout_(std::move(layout)),
       shared_(std::move(shared)),
-      filler_(env_, images_, machine_, layout_, shared_) {
-  for (const auto& [index, process] : images_.processes()) mappings_.add(process);
-  for (const auto& [index, render] : images_.renders()) mappings_.add(render);
+      filling_(env_, images_, machine_, layout_, shared_) {
+  for (const auto& [index, process] : images_.processes()) {
+    mappings_.add(process);
+    if (process.blob) not_resumed_.insert(process.pid);
+  }
+  for (const auto& [index, render] : images_.renders()) {
+    mappings_.add(render);
+    not_resumed_.insert(render.pid);
+  }
 }
 
 Result<std::unique_ptr<Restore>> Restore::create(Environment environment, image::Set images) {
@@ -44,6 +50,15 @@ Result<std::unique_ptr<Restore>> Restore::create(Environment environment, image:
   return std::unique_ptr<Restore>(new Restore(std::move(environment), std::move(images),
                                               std::move(machine), std::move(layout),
                                               std::move(shared)));
+}
+
+Status Restore::start_background() {
+  const bool fill = env_.options.parallel && env_.store.is_ready() && !images_.contents().empty();
+  if (fill) filling_.leave_to_background();
+  background_ = TRY(Background::start([&](const Background::Fail& fail_with) {
+    if (fill) filling_.fill_added(fail_with);
+  }));
+  return {};
 }
 
 // Sessions and files
@@ -113,8 +128,7 @@ Result<Fd> Restore::open(const image::RenderFile& file) {
 
 Result<Fd> Restore::open(const image::Exported& file) {
   Fd fd = TRY(restore_exported(file));
-  const Fd session = TRY(env_.store.get(shared_.session_id()));
-  TRY(filler_.fill(session, {file.state.bo.object_id}));
+  TRY(filling_.added({file.state.bo.object_id}));
   return fd;
 }
 
@@ -184,7 +198,7 @@ Status Restore::restore(const image::Process& process) {
   std::vector<kernel::Bo> bos = process.bos;
   TRY(env_.api.restore(kernel::kfd_node(kfd), session.get(), devices, bos, *process.blob));
   keep_offsets({false, process.index}, bos);
-  TRY(filler_.fill(session, objects_of(bos)));
+  TRY(filling_.added(objects_of(bos)));
   auto keep = [&] { return env_.store.add(kfd); };
   TRY(shared_.file_id(layout_.file_of_kfd(process.index), keep));
   return {};
@@ -197,7 +211,7 @@ Status Restore::restore(const image::Render& render) {
   std::vector<kernel::Bo> bos = render.bos;
   TRY(env_.api.restore(kernel::render_node(file), session.get(), {}, bos, render.blob));
   keep_offsets({true, render.index}, bos);
-  return filler_.fill(session, objects_of(bos));
+  return filling_.added(objects_of(bos));
 }
 
 // The session holds the objects from then on.
@@ -284,12 +298,19 @@ Status Restore::check_complete() const {
     if (!shared_.is_done(layout_.job_of({true, index})))
       return Error::of(EPROTO, "an open renderD{} of process {} ({}) was not restored",
                        render.gpu.render_minor, render.pid, render.comm);
-  return filler_.check_all_filled();
+  return filling_.check_all_filled();
+}
+
+// All tasks have done what they do themselves.
+Status Restore::complete() {
+  shared_.close();
+  if (background_) TRY(background_->finish());
+  return check_complete();
 }
 
 Result<bool> Restore::resume(pid_t pid) {
   if (empty()) return false;
-  if (!complete_) TRY(check_complete());
+  if (!complete_) TRY(complete());
   complete_ = true;
   const uint32_t number = TRY(host::namespace_pid(pid));
   bool mine = false;
@@ -308,6 +329,8 @@ Result<bool> Restore::resume(pid_t pid) {
     TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
     mine = true;
   }
+  not_resumed_.erase(number);
+  if (background_ && not_resumed_.empty()) background_->release();
   return mine;
 }
 

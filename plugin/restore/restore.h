@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "restore/object_filler.h"
+#include "image/mappings.h"
+#include "restore/background.h"
+#include "restore/filling.h"
 
 namespace restore {
 
@@ -25,6 +27,8 @@ class Restore {
   Restore& operator=(const Restore&) = delete;
 
   bool empty() const { return images_.empty(); }
+  // Before any task is forked. Later it is of no use.
+  Status start_background();
 
   // In a restored task: the open file that had this id; nullopt: not one of ours. CRIU asks in one
   // of the tasks that have it. What the file needs is restored first, if nobody has done so.
@@ -70,6 +74,7 @@ class Restore {
   image::Place best_place(const image::Process& process,
                           std::span<const image::Place> places) const;
   Result<Fd> file_for(image::Place place);
+  Status complete();
   Status check_complete() const;
 
   Environment env_;
@@ -78,8 +83,10 @@ class Restore {
   Layout layout_;
   SharedState shared_;
   image::MappingIndex mappings_;
-  ObjectFiller filler_;
-  bool kfd_given_ = false;  // of the calling task, to CRIU
+  Filling filling_;
+  std::unique_ptr<Background> background_;  // of CRIU's main process
+  std::set<uint32_t> not_resumed_;          // pids
+  bool kfd_given_ = false;                  // of the calling task, to CRIU
   bool complete_ = false;
 };
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "restore/shared_state.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <cstring>
 #include <new>
-#include <thread>
 
 namespace restore {
 
@@ -18,7 +21,8 @@ namespace {
 
 // A job is begun by a task that CRIU restores at the same time: it is not long in coming.
 constexpr std::chrono::minutes kLongestDelay{5};
-constexpr std::chrono::milliseconds kPoll{1};
+// How long a waiter sleeps at most: somebody who died may not have woken it.
+constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000'000};
 
 class Lock {
  public:
@@ -47,6 +51,8 @@ class Lock {
 struct alignas(std::atomic<uint64_t>) SharedState::Page {
   pthread_mutex_t lock;  // robust: a task may die with it
   std::atomic<int> session_id;
+  std::atomic<uint32_t> changes;  // a futex
+  std::atomic<bool> closed;
 };
 
 SharedState::SharedState(base::Mapping mapping, const Layout& layout)
@@ -78,6 +84,8 @@ Result<SharedState> SharedState::create(const Layout& layout) {
       TRY(base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS)), layout);
   Page& page = *new (state.mapping_.data()) Page;
   page.session_id = -1;
+  page.changes = 0;
+  page.closed = false;
   for (auto& offset : state.offsets()) new (&offset) std::atomic<uint64_t>(0);
   for (auto& file : state.files()) new (&file) std::atomic<int>(-1);
   for (auto& job : state.jobs()) new (&job) std::atomic<int>(kNotBegun);
@@ -103,13 +111,21 @@ Result<int> SharedState::file_id(size_t file, const Make& make) {
 int SharedState::session_id() const { return page().session_id; }
 int SharedState::file_id(size_t file) const { return files()[file]; }
 
-bool SharedState::try_begin(size_t job) {
-  int expected = kNotBegun;
-  return jobs()[job].compare_exchange_strong(expected, kBegun);
+uint32_t SharedState::changes() const { return page().changes; }
+
+void SharedState::changed() {
+  page().changes++;
+  syscall(SYS_futex, &page().changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Not std::atomic's: that one is for the threads of one process.
+void SharedState::wait_for_change(uint32_t seen) const {
+  syscall(SYS_futex, &page().changes, FUTEX_WAIT, seen, &kNap, nullptr, 0);
 }
 
 Result<bool> SharedState::begin(size_t job) {
-  if (try_begin(job)) return true;
+  int expected = kNotBegun;
+  if (jobs()[job].compare_exchange_strong(expected, kBegun)) return true;
   TRY(wait(job));
   return false;
 }
@@ -117,6 +133,7 @@ Result<bool> SharedState::begin(size_t job) {
 Status SharedState::wait(size_t job) {
   const auto end = std::chrono::steady_clock::now() + kLongestDelay;
   while (true) {
+    const uint32_t seen = changes();
     switch (jobs()[job].load()) {
       case kDone:
         return {};
@@ -126,12 +143,31 @@ Status SharedState::wait(size_t job) {
         if (std::chrono::steady_clock::now() > end)
           return Error(ETIMEDOUT, "what it depends on is restored by no other process");
     }
-    std::this_thread::sleep_for(kPoll);
+    wait_for_change(seen);
   }
 }
 
-void SharedState::end(size_t job, bool success) { jobs()[job] = success ? kDone : kFailed; }
+void SharedState::end(size_t job, bool success) {
+  jobs()[job] = success ? kDone : kFailed;
+  changed();
+}
 bool SharedState::is_done(size_t job) const { return jobs()[job] == kDone; }
+
+void SharedState::give(size_t job) {
+  int expected = kNotBegun;
+  if (jobs()[job].compare_exchange_strong(expected, kGiven)) changed();
+}
+
+bool SharedState::take(size_t job) {
+  int expected = kGiven;
+  return jobs()[job].compare_exchange_strong(expected, kBegun);
+}
+
+void SharedState::close() {
+  page().closed = true;
+  changed();
+}
+bool SharedState::is_closed() const { return page().closed; }
 
 void SharedState::set_offset(size_t number, uint64_t offset) { offsets()[number] = offset; }
 uint64_t SharedState::offset(size_t number) const { return offsets()[number]; }

@@ -28,22 +28,34 @@ class SharedState {
   // True: the job is the caller's, who must end() it. False: it was done. Waits while somebody
   // is at it; an error if it failed there.
   base::Result<bool> begin(size_t job);
-  // As begin(), but false also while somebody is at it.
-  bool try_begin(size_t job);
   void end(size_t job, bool success);
   // Until somebody else has done it.
   base::Status wait(size_t job);
   bool is_done(size_t job) const;
 
+  // Of a job that is given by one and taken by another: true for one of those who call take() after
+  // give(). To give it again is no harm.
+  void give(size_t job);
+  bool take(size_t job);
+  // Nobody gives anything any more.
+  void close();
+  bool is_closed() const;
+
+  // Changes with everything that others may wait for. wait_for_change() returns at once if it is
+  // not `seen` any more, and may return too early.
+  uint32_t changes() const;
+  void wait_for_change(uint32_t seen) const;
+
   void set_offset(size_t number, uint64_t offset);
   uint64_t offset(size_t number) const;
 
  private:
-  enum State : int { kNotBegun, kBegun, kDone, kFailed };
+  enum State : int { kNotBegun, kGiven, kBegun, kDone, kFailed };
   struct Page;
   SharedState(base::Mapping mapping, const Layout& layout);
   Page& page() const;
   base::Result<int> made_once(std::atomic<int>& id, const Make& make);
+  void changed();
   std::span<std::atomic<uint64_t>> offsets() const;
   std::span<std::atomic<int>> files() const;
   std::span<std::atomic<int>> jobs() const;

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdarg>
+#include <format>
 
 namespace testing_support {
 
@@ -57,19 +58,30 @@ struct Message {
 
 void clear_fd_store() { store = {}; }
 
-void make_fd_store() {
+namespace {
+
+void make_fd_store(const std::string& abstract_name) {
   clear_fd_store();
   store.shared =
       std::move(*base::Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   store.socket = Fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   socklen_t size = sizeof(address.sun_family);
+  if (!abstract_name.empty()) {
+    abstract_name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+    size += 1 + abstract_name.size();
+  }
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (bind(store.socket.get(), generic, size) != 0) abort();
   size = sizeof(address);
   getsockname(store.socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
   if (connect(store.socket.get(), generic, size) != 0) abort();
 }
+
+}  // namespace
+
+void make_fd_store() { make_fd_store(""); }
+void make_fd_store_known() { make_fd_store(std::format("/criu-fdstore-test-{}", getpid())); }
 
 void HooksTest::SetUp() {
   program = {};

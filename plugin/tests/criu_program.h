@@ -29,6 +29,8 @@ extern CriuProgram program;
 void clear_fd_store();
 // Makes an empty one.
 void make_fd_store();
+// As from CRIU 4.2 on: it is there when the plugin starts.
+void make_fd_store_known();
 
 template <typename Type, typename... Args>
 int call(criu::Hook hook, Args... args) {

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+// Drives the plugin as CRIU 4.2 and later do, where contents are filled while the tasks go on.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "image/set.h"
+#include "tests/criu_program.h"
+
+namespace criu {
+namespace {
+
+using base::Fd;
+using testing::HasSubstr;
+using testing_support::FakeRender;
+using testing_support::kGpu;
+using testing_support::kOtherGpu;
+using testing_support::kOtherMinor;
+using testing_support::kOtherPath;
+using testing_support::kRenderPath;
+using testing_support::program;
+
+constexpr int kFiles = 4;
+
+kernel::Bo make_bo(uint64_t id) {
+  kernel::Bo bo{};
+  bo.object_id = id;
+  bo.size = 0x8000;
+  bo.mmap_offset = id * 0x100000;
+  bo.gpu_id = id % 2 ? kGpu : kOtherGpu;
+  bo.domain = AMDGPU_CRIU_DOMAIN_GTT;
+  bo.flags = AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_SHARED;
+  return bo;
+}
+
+// The one child of ours.
+pid_t child_of_ours() {
+  std::ifstream children(std::format("/proc/self/task/{}/children", getpid()));
+  pid_t child = -1;
+  children >> child;
+  return child;
+}
+
+class Parallel : public testing_support::HooksTest {
+ protected:
+  void SetUp() override {
+    HooksTest::SetUp();
+    machine_has_kfd_ = false;
+    write_topology(kOtherGpu, 16, kOtherMinor);
+  }
+
+  // Files on two GPUs, of which each knows all objects; dumped.
+  void prepare() {
+    std::vector<Fd> files;
+    for (int i = 0; i < kFiles; i++) {
+      files.push_back(open(i % 2 ? kOtherPath : kRenderPath));
+      FakeRender& render = state_.renders.emplace_back();
+      render.file = std::move(*files.back().duplicate());
+      render.blob = std::format("file {}", i);
+      for (uint64_t id = 1; id <= 8; id++) {
+        if (!state_.objects.contains(id)) add_object(state_, make_bo(id), id);
+        render.bos.push_back(make_bo(id));
+      }
+    }
+    ASSERT_EQ(start(kStageDump), 0);
+    ASSERT_EQ(pause(getpid()), 0) << log();
+    for (int i = 0; i < kFiles; i++) ASSERT_EQ(dump_file(files[i], i + 1), 0) << log();
+    end(kStageDump, 0);
+    before_ = contents();
+    clear_objects(state_);
+    testing_support::make_fd_store_known();
+  }
+
+  std::map<uint64_t, std::string> contents() const {
+    std::map<uint64_t, std::string> result;
+    for (const auto& [id, memory] : state_.objects) result[id] = contents_of(state_, id);
+    return result;
+  }
+
+  // Each file in a task of its own.
+  void restore_all() {
+    std::vector<pid_t> tasks;
+    for (int i = 0; i < kFiles; i++) {
+      tasks.push_back(fork());
+      if (tasks.back() == 0) _exit(restore_file(i + 1) >= 0 ? 0 : 1);
+    }
+    for (const pid_t task : tasks) {
+      int status = -1;
+      ASSERT_EQ(waitpid(task, &status, 0), task);
+      EXPECT_EQ(status, 0);
+    }
+  }
+
+  void damage(const std::string& name) {
+    std::string bytes = images_.read(name);
+    bytes[image::kDataStart] ^= 1;
+    images_.write(name, bytes);
+  }
+
+  std::map<uint64_t, std::string> before_;
+};
+
+TEST_F(Parallel, ContentsOfAllGpusAreThereWhenTasksAreResumed) {
+  prepare();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  restore_all();
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  EXPECT_EQ(contents(), before_);
+  for (const auto& [id, bytes] : before_) EXPECT_EQ(state_.bytes_filled(id), bytes.size()) << id;
+  EXPECT_EQ(state_.shared().sessions, 1);
+  end(kStageRestore, 0);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+// Tasks do not wait: with the process in the background stopped, they are restored all the same.
+TEST_F(Parallel, TasksDoNotWaitForContents) {
+  prepare();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const pid_t background = child_of_ours();
+  ASSERT_GT(background, 0);
+  syscall(SYS_kill, background, SIGSTOP);
+  restore_all();
+  EXPECT_NE(contents(), before_);
+  syscall(SYS_kill, background, SIGCONT);
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  EXPECT_EQ(contents(), before_);
+  end(kStageRestore, 0);
+}
+
+TEST_F(Parallel, CanBeTurnedOff) {
+  prepare();
+  setenv("AMDGPU_CRIU_PARALLEL", "off", 1);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  unsetenv("AMDGPU_CRIU_PARALLEL");
+  syscall(SYS_kill, child_of_ours(), SIGSTOP);
+  restore_all();
+  EXPECT_EQ(contents(), before_);
+  end(kStageRestore, 0);
+}
+
+TEST_F(Parallel, DamageFailsTheRestoreAndKillsTheTasks) {
+  prepare();
+  const std::string name = image::contents_file_name(0, kOtherGpu);
+  damage(name);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  restore_all();
+  EXPECT_EQ(resume(1), -EBADMSG);
+  EXPECT_THAT(log(), HasSubstr(name));
+  EXPECT_THAT(log(), HasSubstr("checksum"));
+  EXPECT_EQ(resume(2), -EBADMSG);
+  EXPECT_EQ(program.killed, (std::vector<pid_t>{1, 2}));
+  end(kStageRestore, -1);
+}
+
+TEST_F(Parallel, TheDeathOfTheBackgroundFailsTheRestore) {
+  prepare();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  syscall(SYS_kill, child_of_ours(), SIGKILL);
+  restore_all();
+  EXPECT_EQ(resume(1), -ECHILD);
+  EXPECT_THAT(log(), HasSubstr("in the background has died"));
+  end(kStageRestore, -1);
+}
+
+TEST_F(Parallel, WhatNobodyRestoredFailsTheRestore) {
+  prepare();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_EQ(resume(1), -EPROTO);
+  EXPECT_THAT(log(), HasSubstr("was not restored"));
+  end(kStageRestore, -1);
+}
+
+TEST_F(Parallel, AFailedRestoreLeavesNoProcess) {
+  prepare();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  end(kStageRestore, -1);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+}  // namespace
+}  // namespace criu

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "options/faults.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <new>
+#include <thread>
+
+#include "base/log.h"
+
+namespace options {
+namespace {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+struct Code {
+  const char* name;
+  int value;
+};
+constexpr Code kCodes[] = {{"EIO", EIO},       {"ENOMEM", ENOMEM}, {"ENOSPC", ENOSPC},
+                           {"EFAULT", EFAULT}, {"EINVAL", EINVAL}, {"ENODEV", ENODEV},
+                           {"EPERM", EPERM},   {"EBUSY", EBUSY},   {"ETIME", ETIME}};
+
+// Long enough for a person, or a script, to do something meanwhile.
+constexpr std::chrono::seconds kNap{5};
+
+// Not kill(): tests put their own in its place.
+void signal_process(pid_t pid, int number) { syscall(SYS_kill, pid, number); }
+
+}  // namespace
+
+Result<Faults> Faults::create(const std::string& text) {
+  const Error wrong = Error::of(
+      EINVAL, "option test-fail: '{}' is not EVENT:NUMBER:ACTION, as criu-amdgpu(1) describes it",
+      text);
+  const size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (first == text.npos || second == text.npos) return wrong;
+  Plan plan;
+  plan.event = text.substr(0, first);
+  auto [rest, error] = std::from_chars(text.data() + first + 1, text.data() + second, plan.number);
+  if (plan.event.empty() || error != std::errc{} || rest != text.data() + second) return wrong;
+  const std::string action = text.substr(second + 1);
+  const auto code = std::ranges::find(kCodes, action, &Code::name);
+  if (action == "kill")
+    plan.action = Action::kKill;
+  else if (action == "kill-criu")
+    plan.action = Action::kKillCriu;
+  else if (action == "sleep")
+    plan.action = Action::kSleep;
+  else if (code == std::end(kCodes))
+    return wrong;
+  else
+    plan.code = code->value;
+  plan.criu = getpid();
+  Faults faults;
+  faults.count_ = TRY(base::Mapping::map(sizeof(std::atomic<unsigned>), PROT_READ | PROT_WRITE,
+                                         MAP_SHARED | MAP_ANONYMOUS));
+  new (faults.count_.data()) std::atomic<unsigned>(0);
+  faults.plan_ = std::move(plan);
+  return faults;
+}
+
+Status Faults::at(std::string_view kind, std::string_view name) const {
+  if (!plan_) return {};
+  base::log_info("TEST SWITCH: event {} {}", kind, name);
+  if (plan_->event != kind && plan_->event != name) return {};
+  auto& count = *std::launder(reinterpret_cast<std::atomic<unsigned>*>(count_.data()));
+  return ++count == plan_->number ? act(name) : Status();
+}
+
+Status Faults::act(std::string_view name) const {
+  base::log_warning("TEST SWITCH: fault at {} number {}", plan_->event, plan_->number);
+  switch (plan_->action) {
+    case Action::kError:
+      return Error::of(plan_->code, "injected failure of {}: {}", name, strerror(plan_->code));
+    case Action::kKill:
+      signal_process(getpid(), SIGKILL);
+      break;
+    case Action::kKillCriu:
+      signal_process(plan_->criu, SIGKILL);
+      break;
+    case Action::kSleep:
+      std::this_thread::sleep_for(kNap);
+      break;
+  }
+  return {};
+}
+
+}  // namespace options

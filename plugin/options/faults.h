@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+// For tests: makes one of the things that happen while CRIU runs go wrong. Processes that are
+// forked from the one that made it count together.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace options {
+
+class Faults {
+ public:
+  // Nothing goes wrong.
+  Faults() = default;
+  // EVENT:NUMBER:ACTION, as criu-amdgpu(1) describes it.
+  static base::Result<Faults> create(const std::string& text);
+
+  // To be called where an event of that kind ("hook", "ioctl", "fill") and name happens. The error
+  // is to take the place of what would have been done.
+  base::Status at(std::string_view kind, std::string_view name) const;
+
+ private:
+  enum class Action { kError, kKill, kKillCriu, kSleep };
+  struct Plan {
+    std::string event;  // a kind or a name
+    unsigned number = 0;
+    Action action = Action::kError;
+    int code = 0;
+    pid_t criu = 0;
+  };
+  base::Status act(std::string_view name) const;
+
+  std::optional<Plan> plan_;
+  base::Mapping count_;  // of events, shared over fork
+};
+
+}  // namespace options

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/background.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <thread>
+
+#include "base/log.h"
+#include "restore/orphans.h"
+
+namespace restore {
+namespace {
+
+using base::Error;
+using base::Fd;
+using base::Result;
+using base::Status;
+
+constexpr int kLookMs = 50;
+
+struct Report {
+  int code;  // 0: done
+  std::array<char, 1024> text;
+};
+static_assert(sizeof(Report) <= PIPE_BUF);  // whole or not at all
+
+struct Pipe {
+  Fd read, write;
+  static Result<Pipe> create() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return Error::system("cannot make a pipe");
+    return Pipe{Fd(ends[0]), Fd(ends[1])};
+  }
+};
+
+Result<Fd> open_process(pid_t pid) {
+  Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) return Error::system("cannot watch process {}", pid);
+  return process;
+}
+
+void send(const Fd& to, int code, const std::string& text) {
+  Report report{code, {}};
+  text.copy(report.text.data(), report.text.size() - 1);
+  (void)!write(to.get(), &report, sizeof(report));
+}
+
+// What the child is from its first moment on.
+class Child {
+ public:
+  Child(pid_t main, Fd result, Fd stop)
+      : main_(main), result_(std::move(result)), stop_(std::move(stop)) {}
+
+  [[noreturn]] void run(const Background::Work& work) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    prctl(PR_SET_NAME, "amdgpu-criu");
+    auto process = open_process(main_);
+    if (!process.ok() || getppid() != main_) _exit(1);
+    std::jthread worker([&] {
+      work([&](const Error& error) { fail(error); });
+      send(result_, 0, "");
+    });
+    watch(*process);
+  }
+
+ private:
+  [[noreturn]] void fail(const Error& error) {
+    base::log_error("in the background: {}", error.message());
+    send(result_, error.code(), error.message());
+    _exit(1);
+  }
+
+  // Until main says that it is over, or dies.
+  [[noreturn]] void watch(const Fd& process) {
+    Orphans tasks(main_);
+    pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.get(), POLLIN, 0}};
+    while (poll(files, 2, kLookMs) <= 0) tasks.look();
+    if (files[0].revents & POLLIN) _exit(0);
+    tasks.kill();
+    _exit(1);
+  }
+
+  pid_t main_;
+  Fd result_;
+  Fd stop_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Background>> Background::start(const Work& work) {
+  Pipe result = TRY(Pipe::create()), stop = TRY(Pipe::create());
+  const pid_t main = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return Error::system("cannot make a process for the background");
+  if (pid == 0) Child(main, std::move(result.write), std::move(stop.read)).run(work);
+  // Its end is seen by there being no writer any more: the tasks, forked later, have none either.
+  result.write.reset();
+  Fd process = TRY(open_process(pid));
+  return std::unique_ptr<Background>(
+      new Background(pid, std::move(process), std::move(result.read), std::move(stop.write)));
+}
+
+Status Background::finish() {
+  if (!outcome_) outcome_ = receive();
+  return *outcome_;
+}
+
+void Background::release() {
+  if (std::exchange(released_, true)) return;
+  const char byte = 0;
+  (void)!write(stop_.get(), &byte, 1);
+  reap();
+}
+
+Status Background::receive() const {
+  Report report;
+  ssize_t size;
+  do {
+    size = read(result_.get(), &report, sizeof(report));
+  } while (size < 0 && errno == EINTR);
+  if (size != sizeof(report))
+    return Error(ECHILD, "the process that fills GPU memory in the background has died");
+  report.text.back() = 0;
+  if (report.code) return Error::of(report.code, "in the background: {}", report.text.data());
+  return {};
+}
+
+void Background::reap() const {
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+Background::~Background() {
+  if (released_) return;
+  // CRIU's handler would take this end for a task's.
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, &before);
+  syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+  reap();
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace restore

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+// A process that works while CRIU's main process and the restored tasks do what they have to.
+//
+// A process, not a thread: CRIU's main process forks until all tasks are there, changes namespaces,
+// which one with threads cannot, and its log is for one writer. It is in main's own namespaces and
+// has what main had open, whatever the tasks are in. If main dies in the middle of a restore it
+// kills the tasks, which nobody else would: they can never go on.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace restore {
+
+class Background {
+ public:
+  // Both are called in the new process. `fail` ends it and does not return; CRIU then gives up, for
+  // a child of it has ended.
+  using Fail = std::function<void(const base::Error&)>;
+  using Work = std::function<void(const Fail& fail)>;
+
+  // Main must not have threads.
+  static base::Result<std::unique_ptr<Background>> start(const Work& work);
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  // Ends it if it is still at work.
+  ~Background();
+
+  // Waits until it has done its work, and says how that ended, each time.
+  base::Status finish();
+  // Nobody needs it any more: the tasks can do without main.
+  void release();
+
+ private:
+  Background(pid_t pid, base::Fd process, base::Fd result, base::Fd stop)
+      : pid_(pid),
+        process_(std::move(process)),
+        result_(std::move(result)),
+        stop_(std::move(stop)) {}
+  base::Status receive() const;
+  void reap() const;
+
+  pid_t pid_;
+  base::Fd process_;
+  base::Fd result_;
+  base::Fd stop_;
+  std::optional<base::Status> outcome_;
+  bool released_ = false;
+};
+
+}  // namespace restore

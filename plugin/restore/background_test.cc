@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/background.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <thread>
+
+namespace restore {
+namespace {
+
+using base::Fd;
+using base::Mapping;
+using testing::HasSubstr;
+
+bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
+
+TEST(Background, SaysWhenItsWorkIsDone) {
+  const Mapping shared =
+      std::move(*Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  volatile auto* done = reinterpret_cast<volatile int*>(shared.data());
+  auto background = Background::start([&](const Background::Fail&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    *done = 1;
+  });
+  ASSERT_TRUE(background.ok()) << background.error().message();
+  EXPECT_TRUE((*background)->finish().ok());
+  EXPECT_EQ(*done, 1);
+  EXPECT_TRUE((*background)->finish().ok());
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), 0);
+  (*background)->release();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
+  auto background =
+      Background::start([](const Background::Fail& fail) { fail(base::Error(ENOSPC, "no room")); });
+  ASSERT_TRUE(background.ok());
+  for (int i = 0; i < 2; i++) {
+    const auto status = (*background)->finish();
+    EXPECT_EQ(status.error().code(), ENOSPC);
+    EXPECT_THAT(status.error().message(), HasSubstr("in the background: no room"));
+  }
+}
+
+// CRIU learns of it by the end of a child.
+TEST(Background, AnErrorIsTheEndOfAChildOfOurs) {
+  auto background =
+      Background::start([](const Background::Fail& fail) { fail(base::Error(EIO, "no data")); });
+  ASSERT_TRUE(background.ok());
+  int status = 0;
+  EXPECT_GT(waitpid(-1, &status, 0), 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  EXPECT_EQ((*background)->finish().error().code(), EIO);
+}
+
+TEST(Background, ItsDeathIsAnError) {
+  auto background = Background::start([](const Background::Fail&) { raise(SIGKILL); });
+  ASSERT_TRUE(background.ok());
+  EXPECT_THAT((*background)->finish().error().message(), HasSubstr("has died"));
+}
+
+TEST(Background, EndsWithItsOwner) {
+  auto background = Background::start([](const Background::Fail&) { pause(); });
+  ASSERT_TRUE(background.ok());
+  background->reset();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+// A main process that has a task with a child, and is killed.
+TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  Fd read_end(ends[0]), write_end(ends[1]);
+  const pid_t main = fork();
+  if (main == 0) {
+    auto background = Background::start([](const Background::Fail&) {});
+    if (fork() == 0) {
+      pid_t tasks[] = {getpid(), fork()};
+      if (tasks[1] != 0) (void)!write(write_end.get(), tasks, sizeof(tasks));
+      while (true) pause();
+    }
+    while (true) pause();
+  }
+  pid_t tasks[2];
+  ASSERT_EQ(read(read_end.get(), tasks, sizeof(tasks)), static_cast<ssize_t>(sizeof(tasks)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(is_there(tasks[0]) && is_there(tasks[1]));
+  syscall(SYS_kill, main, SIGKILL);
+  for (int left = 4; left > 0; left--) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, 0);
+    ASSERT_GT(pid, 0);
+    if (pid == tasks[0] || pid == tasks[1]) {
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace
+}  // namespace restore

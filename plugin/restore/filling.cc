@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/filling.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/log.h"
+
+namespace restore {
+
+using base::Error;
+
+Filling::Filling(const Environment& environment, const image::Set& images, const Machine& machine,
+                 const Layout& layout, SharedState& shared)
+    : env_(environment),
+      machine_(machine),
+      layout_(layout),
+      shared_(shared),
+      pid_namespace_(host::pid_namespace()) {
+  for (const File& file : images.contents()) files_[file.contents.gpu.gpu_id].push_back(&file);
+}
+
+// A thread takes the next number of the task's pid namespace. In a namespace that is being restored
+// that may be one that another task has still to get back.
+bool Filling::threads_do_no_harm() const {
+  return !pid_namespace_.empty() && host::pid_namespace() == pid_namespace_;
+}
+
+Status Filling::added(const std::set<uint64_t>& object_ids) {
+  std::vector<std::vector<Batch>> work;
+  for (const auto& [gpu_id, files] : files_) {
+    for (const File* file : files)
+      for (const image::Object& object : file->contents.objects)
+        if (object_ids.contains(object.object_id))
+          shared_.give(layout_.job_of_object(object.object_id));
+    if (in_background_) continue;
+    work.push_back(take(gpu_id));
+    if (work.back().empty()) work.pop_back();
+  }
+  std::vector<Status> results(work.size());
+  auto run = [&](size_t i) { results[i] = fill(work[i]); };
+  if (work.size() > 1 && threads_do_no_harm()) {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < work.size(); i++) threads.emplace_back(run, i);
+  } else {
+    for (size_t i = 0; i < work.size(); i++) run(i);
+  }
+  for (Status& result : results) TRY(std::move(result));
+  return {};
+}
+
+void Filling::fill_added(const OnError& on_error) {
+  std::vector<std::jthread> threads;
+  for (const auto& entry : files_)
+    threads.emplace_back([this, &on_error, gpu_id = entry.first] {
+      const Status status = fill_while_added(gpu_id);
+      if (!status.ok()) on_error(status.error());
+    });
+}
+
+Status Filling::fill_while_added(uint32_t gpu_id) {
+  while (true) {
+    const uint32_t seen = shared_.changes();
+    const bool last = shared_.is_closed();
+    const auto batches = take(gpu_id);
+    TRY(fill(batches));
+    if (!batches.empty()) continue;
+    if (last || is_filled(gpu_id)) return {};
+    shared_.wait_for_change(seen);
+  }
+}
+
+std::vector<Filling::Batch> Filling::take(uint32_t gpu_id) {
+  std::vector<Batch> result;
+  for (const File* file : files_.at(gpu_id)) {
+    Batch batch{file, {}};
+    for (const image::Object& object : file->contents.objects)
+      if (shared_.take(layout_.job_of_object(object.object_id))) batch.objects.push_back(object);
+    if (!batch.objects.empty()) result.push_back(std::move(batch));
+  }
+  return result;
+}
+
+bool Filling::is_filled(uint32_t gpu_id) const {
+  return std::ranges::all_of(files_.at(gpu_id), [&](const File* file) {
+    return std::ranges::all_of(file->contents.objects, [&](const image::Object& object) {
+      return shared_.is_done(layout_.job_of_object(object.object_id));
+    });
+  });
+}
+
+Status Filling::fill(const std::vector<Batch>& batches) {
+  for (const Batch& batch : batches) {
+    Status status = fill(batch);
+    for (const image::Object& object : batch.objects)
+      shared_.end(layout_.job_of_object(object.object_id), status.ok());
+    TRY(std::move(status));
+  }
+  return {};
+}
+
+Status Filling::fill(const Batch& batch) {
+  if (env_.options.test_skip_contents) {
+    base::log_warning("TEST SWITCH: {} is NOT restored", batch.file->name);
+    return {};
+  }
+  TRY(env_.faults.at("fill", batch.file->name));
+  const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
+  const FillTools tools{env_.api, env_.make_engine, env_.options.staging};
+  const Fd session = TRY(env_.store.get(shared_.session_id()));
+  const FillReport report =
+      TRY(fill_objects(tools, session, TRY(machine_.open_render(env_.host, gpu_id)),
+                       TRY(env_.image_directory()), *batch.file, batch.objects));
+  base::log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}", report.objects, report.bytes,
+                 gpu_id, report.milliseconds, in_background_ ? ", in the background" : "");
+  return {};
+}
+
+Status Filling::check_all_filled() const {
+  for (const auto& [gpu_id, files] : files_)
+    for (const File* file : files)
+      for (const image::Object& object : file->contents.objects)
+        if (!shared_.is_done(layout_.job_of_object(object.object_id)))
+          return Error::of(EPROTO,
+                           "contents of object {} in {} were not restored: no restored process "
+                           "opened a file that knows it",
+                           object.object_id, file->name);
+  return {};
+}
+
+}  // namespace restore

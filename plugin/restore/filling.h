@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+// Who fills which objects, and when: a process in the background while the tasks go on with their
+// restore, or the task that has made them.
+#pragma once
+
+#include <functional>
+#include <set>
+
+#include "restore/layout.h"
+#include "restore/machine.h"
+#include "restore/object_filler.h"
+#include "restore/shared_state.h"
+
+namespace restore {
+
+class Filling {
+ public:
+  // In CRIU's main process, before it forks.
+  Filling(const Environment& environment, const image::Set& images, const Machine& machine,
+          const Layout& layout, SharedState& shared);
+
+  // To be called before tasks are forked: somebody calls fill_added() in another process.
+  void leave_to_background() { in_background_ = true; }
+
+  // In a restored task: the session has these objects by now. They are filled when this returns,
+  // unless that is left to the background.
+  Status added(const std::set<uint64_t>& object_ids);
+
+  // In the background: fills what is added until that is everything, or SharedState is closed. Each
+  // GPU has a thread; `on_error` is called in it, and does not return.
+  using OnError = std::function<void(const base::Error&)>;
+  void fill_added(const OnError& on_error);
+
+  // All of all files were filled.
+  Status check_all_filled() const;
+
+ private:
+  using File = image::Set::ContentsFile;
+  struct Batch {
+    const File* file;
+    std::vector<image::Object> objects;
+  };
+  // Those of the GPU that were added and that nobody else fills: the caller must.
+  std::vector<Batch> take(uint32_t gpu_id);
+  bool is_filled(uint32_t gpu_id) const;
+  Status fill(const std::vector<Batch>& batches);
+  Status fill(const Batch& batch);
+  Status fill_while_added(uint32_t gpu_id);
+  bool threads_do_no_harm() const;
+
+  const Environment& env_;
+  const Machine& machine_;
+  const Layout& layout_;
+  SharedState& shared_;
+  std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images
+  std::string pid_namespace_;                           // of CRIU's main process
+  bool in_background_ = false;
+};
+
+}  // namespace restore

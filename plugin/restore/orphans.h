@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+// The processes that somebody has forked, in case that one dies before they are complete.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <set>
+
+#include "base/fd.h"
+
+namespace restore {
+
+class Orphans {
+ public:
+  explicit Orphans(pid_t parent) : parent_(parent) {}
+
+  // Notes the parent's children of this moment, but for the caller. To be called now and then while
+  // the parent lives: afterwards nothing tells whose they were.
+  void look();
+  // Kills them, and all that they have forked.
+  void kill();
+
+ private:
+  pid_t parent_;
+  std::map<pid_t, base::Fd> children_;  // pidfds: the numbers may be reused
+};
+
+}  // namespace restore

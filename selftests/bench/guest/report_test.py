@@ -20,7 +20,8 @@ MIB = 1 << 20
 
 
 def run(seconds: float, contents: float | None = None, **facts: object) -> dict:
-    return {"seconds": seconds, "contents": contents, "said": ["saved all"], **facts}
+    return {"seconds": seconds, "contents": contents, "contents_bytes": 128 * MIB,
+            "said": ["saved all"], **facts}
 
 
 def samples(other: bool = True) -> list[dict]:

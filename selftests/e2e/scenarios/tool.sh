@@ -35,3 +35,37 @@ scenario_tool_check() {
   json "$DIR/nobody.json" "all(one['remedy'] for one in it['checks'] if one['status'] != 'ok')"
   echo "for nobody: $(grep -c '"bad"' "$DIR/nobody.json") bad, each with a remedy"
 }
+
+scenario_tool_images() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain "${SMALL[@]}"
+  first_steps 20
+  dump_and_kill dump "$DIR/images"
+  "$TOOL" show --json "$DIR/images" >"$DIR/show.json" || fail "show: status $?"
+  json "$DIR/show.json" "it['processes'][0]['pid'] == $PID and it['processes'][0]['comm'] == 'gpu_chain'"
+  "$TOOL" verify "$DIR/images" || fail "verify: status $?"
+  local file size
+  file=$(find "$DIR/images" -name 'amdgpu-contents-*.img' -size +1M | head -n 1)
+  size=$(stat -c %s "$file")
+  flip_byte "$file" $((size / 2))
+  "$TOOL" verify --json "$DIR/images" >"$DIR/verify.json" && fail "verify finds nothing wrong"
+  json "$DIR/verify.json" "not it['ok'] and 'pid $PID' in it['findings'][0]['problem']"
+  echo "$(grep -m1 '"problem"' "$DIR/verify.json")"
+}
+
+scenario_tool_bench() {
+  need_gpus 1
+  [ "${PATIENCE:-1}" = 1 ] || skip "this kernel is not there to be measured"
+  "$TOOL" bench --json --size 8 --rounds 2 --gpu 0 --directory "$DIR" >"$DIR/bench.json" ||
+    fail "bench: status $?"
+  json "$DIR/bench.json" "len(it['gpus']) == 1 and it['gpus'][0]['dump']['median'] > 0"
+  json "$DIR/bench.json" "it['gpus'][0]['restore_to_limit']['most'] > 0"
+  "$TOOL" bench --size 1 --rounds 1 --gpu 99 --directory "$DIR" && fail "bench finds GPU 99"
+  [ -z "$(find "$DIR" -name 'amdgpu-criu-bench-*')" ] || fail "bench leaves files behind"
+  SCRATCH=$DIR "$PAYLOAD/bench/measure" --smoke --rounds 1 --divisor 1024 >"$DIR/samples" ||
+    fail "measure: status $?: $(tail -n 3 "$DIR/samples")"
+  python3 -B "$PAYLOAD/bench/report.py" "$DIR/samples" "$DIR/tables" || fail "report: status $?"
+  json "$DIR/tables/table.json" "it['complete'] and not it['failures'] and len(it['shapes']) == 2"
+  json "$DIR/tables/table.json" "it['shapes'][1]['series']['dump / limit']['n'] == 1"
+}

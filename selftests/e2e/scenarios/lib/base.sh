@@ -74,7 +74,7 @@ clean_up() {
 limit_of() {
   local seconds=300
   case $1 in
-    flipped_byte | render_many) seconds=600 ;;
+    flipped_byte | render_many | tool_bench) seconds=600 ;;
     soak) seconds=$((240 + ${ROUNDS:-2} * 90)) ;;
   esac
   echo $((seconds * PATIENCE))
@@ -84,12 +84,12 @@ limit_of() {
 SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running leave_stopped pre_dump three_rounds
   two_gpus rocr criu_4_1_1
   criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl tool_check
-  late_restore reloaded_driver)
+  tool_images tool_bench late_restore reloaded_driver)
 # `run @render` and `run @trees` run these.
 RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_criu_4_3
   render_leave_running render_three_rounds render_many render_vmm render_fork render_unrelated
   render_family render_family_criu_4_1_1 render_family_criu_4_3 render_refused render_let_go
-  render_in_flight render_busy)
+  render_in_flight render_busy render_killed)
 TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
   soak)
 # Each is one half of a scenario over two boots, and is run by name.

@@ -43,6 +43,7 @@ class Hardware:
     vram_mib: tuple[int, ...] = (DEFAULT_VRAM_MIB,)  # the last one is for all further GPUs
     order: tuple[int, ...] = ()                      # which GPU sits in the 1st, 2nd ... slot
     empty_slots: int = 0                             # root ports before the first GPU
+    hive: bool = True                                # XGMI between the GPUs
     smp: int = 2
     memory_mib: int = 3072
     sockets: tuple[str, ...] = ()                    # external GPU models instead of softgpu

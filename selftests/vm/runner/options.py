@@ -63,6 +63,8 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--empty-slots", type=int, default=0, metavar="N",
                        help="leave N slots empty before the first GPU: other PCI addresses, "
                             "so other KFD gpu_ids")
+    group.add_argument("--no-hive", dest="hive", action="store_false",
+                       help="no XGMI between the GPUs, which reach each other by PCI if at all")
     group.add_argument("--smp", type=int, default=2, metavar="N", help="CPUs (default 2)")
     group.add_argument("--memory", type=size, default=3072, metavar="SIZE",
                        help="memory (default 3G)")
@@ -159,7 +161,7 @@ def hardware(options: argparse.Namespace) -> Hardware:
     gpus = len(options.gpu_socket) if options.gpu_socket else options.gpus or 0
     return Hardware(
         gpus=gpus, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
-        smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
+        hive=options.hive, smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
         base=options.base, module=module_in_guest(options.module),
         module_parameters=BASES[options.base].parameters + tuple(options.param),
         append=options.append)

@@ -62,8 +62,9 @@ class SoftGpus:
         path = run / f"gpu{gpu}.sock"
         command = [str(binary(build)), "--socket", str(path),
                    "--vram", str(hardware.vram_of(gpu)),
-                   "--hive-dir", str(hive), "--node", str(gpu), "--nodes", str(hardware.gpus),
                    "--report", str(log / f"gpu{gpu}-registers.txt")]
+        if hardware.hive:
+            command += ["--hive-dir", str(hive), "--node", str(gpu), "--nodes", str(hardware.gpus)]
         if trace:
             command += ["--trace", str(log / f"gpu{gpu}-trace.txt")]
         self.children.append(Child(f"GPU {gpu} (softgpu)", command, log / f"gpu{gpu}.log"))

@@ -10,6 +10,7 @@
     [boot first]                   one section for each guest, in order; without any, one guest
     gpus = 2                       base, vram, order, empty-slots, memory, smp, param, append: as
                                    in `run`; the base is otherwise that of `check`
+    hive = no                      no XGMI between the GPUs
     command = /payload/e2e/reboot dump
     timeout = 120
 
@@ -31,8 +32,8 @@ from .base import BASES, DEFAULT
 from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases"}
-BOOT_KEYS = {"base", "gpus", "vram", "order", "empty-slots", "memory", "smp", "param", "append", "command",
-             "timeout"}
+BOOT_KEYS = {"base", "gpus", "vram", "order", "empty-slots", "hive", "memory", "smp", "param",
+             "append", "command", "timeout"}
 PROTOCOLS = ("ktap", "status")
 
 
@@ -120,6 +121,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(",")) if text.strip() else ()
 
 
+def _yes_or_no(key: str, text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(f"{key} {text}: want yes or no")
+    return text == "yes"
+
+
 def _step(boot: str, keys: dict[str, str], module: str) -> Step:
     for needed in ("command", "timeout"):
         if not keys.get(needed):
@@ -132,6 +139,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         gpus=int(keys.get("gpus", "0")),
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
+        hive=_yes_or_no("hive", keys.get("hive", "yes")),
         smp=int(keys.get("smp", "2")), memory_mib=parse_size_mib(keys.get("memory", "3G")),
         base=_base(keys["base"]), module=module_in_guest(module or "amdgpu.ko"),
         module_parameters=BASES[keys["base"]].parameters + tuple(keys.get("param", "").split()),

@@ -12,13 +12,14 @@ def suite(name: str, *boots: str, common: str = "") -> Suite:
 
 class ParseTest(unittest.TestCase):
     def test_a_suite_without_boots_has_one_step(self) -> None:
-        one = suite("s", common="gpus = 2\nvram = 512M,1G\norder = 1,0\nneeds = a b/c")
+        one = suite("s", common="gpus = 2\nvram = 512M,1G\norder = 1,0\nneeds = a b/c\nhive = no")
         self.assertEqual(one.needs, ("a", "b/c"))
         step, = one.steps
         self.assertEqual((step.title, step.command, step.timeout, step.protocol),
                          ("s", "c", 9.0, "ktap"))
         self.assertEqual(step.hardware.vram_mib, (512, 1024))
         self.assertEqual(list(step.hardware.slots()), [1, 0])
+        self.assertFalse(step.hardware.hive)
 
     def test_boots_inherit_and_override(self) -> None:
         two = suite("s", "gpus = 1", "command = other\ntimeout = 5")
@@ -58,6 +59,7 @@ class ParseTest(unittest.TestCase):
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 9",
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 2\norder = 1,1",
                      "name = s\ncommand = c\ntimeout = 1\nvram = much",
+                     "name = s\ncommand = c\ntimeout = 1\nhive = none",
                      "name = s\ncommand = c\ntimeout = 1\nbase = 5.18",
                      "name = s\ncommand = c\ntimeout = 1\nbases = 5.18"):
             with self.assertRaisesRegex(Failure, "^here: ", msg=text):

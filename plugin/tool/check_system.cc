@@ -98,7 +98,7 @@ Item check_io_uring(const Machine& machine) {
   return {kWhat, Grade::kLimited,
           disabled.value_or(0) ? std::format("{}; kernel.io_uring_disabled is {}", why, *disabled)
                                : why,
-          "contents are read and written by ordinary calls: dump and restore take longer",
+          "contents are read and written by threads: dump and restore take longer",
           "set the sysctl kernel.io_uring_disabled to 0, or allow io_uring_setup in the seccomp "
           "filter"};
 }
@@ -124,8 +124,7 @@ Item check_locked_memory(const Machine& machine, unsigned gpus) {
     return Item::good(kWhat, found + ", does not apply with CAP_IPC_LOCK");
   if (limit.rlim_cur >= gpus * kMemoryPerGpu) return Item::good(kWhat, found);
   return {kWhat, Grade::kLimited, found,
-          "staging memory may not be registered for file I/O, which then takes longer; processes "
-          "with locked memory are not restored",
+          "processes that have more memory than that locked are not restored",
           std::format("raise it (ulimit -l, LimitMEMLOCK=) to {}, or run as root",
                       mebibytes(gpus * kMemoryPerGpu))};
 }

@@ -60,6 +60,7 @@ clean_mounts() {
 clean_up() {
   local status=$? pid
   trap - EXIT TERM
+  remove_containers
   for pid in "${PIDS[@]}"; do
     alive "$pid" && kill -KILL "$pid"
   done
@@ -85,13 +86,14 @@ SINGLE_BOOT=(workload_alone early_dump one_gpu leave_running leave_stopped pre_d
   two_gpus rocr criu_4_1_1
   criu_4_3 no_plugin contents_skipped flipped_byte disk_full dump_killed stock_ioctl tool_check
   tool_images tool_bench late_restore reloaded_driver)
-# `run @render` and `run @trees` run these.
+# `run @render`, `run @trees` and `run @containers` run these.
 RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_criu_4_3
   render_leave_running render_three_rounds render_many render_vmm render_fork render_unrelated
   render_family render_family_criu_4_1_1 render_family_criu_4_3 render_refused render_let_go
   render_in_flight render_busy render_killed)
 TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
   soak)
+CONTAINERS=(container_runc)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
   swapped_nodes)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2153  # CRIU, LOG, NAME and PID are those of the other files
+# Containers that see one GPU. The workload is process 1 in there; PID is its number out here.
+#
+# BUNDLE: of runc. The root file system is empty but for mount points.
+
+CRIU_CONF=/etc/criu/default.conf
+BUNDLE_RUNTIME=${BUNDLE_RUNTIME:-runc}
+# As every container has its own pid 1, so may every scenario have the same names.
+CONTAINER=workload
+
+need_engine() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
+
+# Engines have no option for CRIU's plugins, nor for which CRIU.
+prepare_engines() {
+  local bin=$DIR/bin
+  mkdir -p "$bin" "${CRIU_CONF%/*}"
+  printf 'libdir %s\nverbosity 4\n' "$PLUGIN_DIR" >"$CRIU_CONF"
+  ln -sfn "$(command -v "$CRIU")" "$bin/criu"
+  case $PATH in "$bin":*) ;; *) PATH=$bin:$PATH ;; esac
+}
+
+make_root() {
+  local name
+  mkdir -p "$1"/{usr,proc,sys,dev,payload,logs,tmp,run,etc}
+  for name in bin sbin lib lib64; do ln -sfn usr/$name "$1/$name"; done
+}
+
+# One shell command: CRIU carries no descriptor of a file that is outside of the container.
+container_command() { echo "exec $PAYLOAD/bin/$* </dev/null >>/logs/workload.log 2>&1"; }
+
+device_json() { # device_json PATH: its numbers as OCI has them
+  printf '"type":"c","major":%d,"minor":%d' "$(stat -c %Hr "$1")" "$(stat -c %Lr "$1")"
+}
+
+# write_bundle RENDER-MINOR COMMAND: may be called again, before a restore
+write_bundle() {
+  local render=/dev/dri/renderD$1 kfd=/dev/kfd
+  mkdir -p "$BUNDLE"
+  make_root "$BUNDLE/rootfs"
+  cat >"$BUNDLE/config.json" <<END
+{ "ociVersion": "1.0.2", "hostname": "container", "root": {"path": "rootfs"},
+  "process": { "terminal": false, "user": {"uid": 0, "gid": 0}, "cwd": "/",
+    "env": ["PATH=/usr/bin"], "args": ["sh", "-c", "$2"], "noNewPrivileges": true },
+  "mounts": [
+    {"destination": "/proc", "type": "proc", "source": "proc"},
+    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+    {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
+    {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]},
+    {"destination": "$PAYLOAD", "type": "bind", "source": "$PAYLOAD", "options": ["rbind", "ro"]},
+    {"destination": "/logs", "type": "bind", "source": "$LOGS_OUTSIDE", "options": ["rbind", "rw"]}],
+  "linux": {
+    "namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
+      {"type": "network"}, {"type": "cgroup"}],
+    "devices": [{"path": "$kfd", $(device_json $kfd), "fileMode": 438},
+      {"path": "$render", $(device_json "$render"), "fileMode": 438}],
+    "resources": {"devices": [{"allow": false, "access": "rwm"},
+      {"allow": true, $(device_json $kfd), "access": "rw"},
+      {"allow": true, $(device_json "$render"), "access": "rw"}]}}}
+END
+}
+
+bundle_runtime() { "$BUNDLE_RUNTIME" --root /run/bundles "$@"; }
+
+bundle_pid() { # a restored process has another number out here
+  PID=$(bundle_runtime state "$CONTAINER" | sed -n 's/^ *"pid": \([0-9]*\).*/\1/p')
+  [ "${PID:-0}" -gt 0 ] || fail "$BUNDLE_RUNTIME knows no process of $CONTAINER"
+  PIDS+=("$PID")
+}
+
+# wait_for_workload STATUS-OF-ENGINE: until the process that the engine started is at work
+wait_for_workload() {
+  [ "$1" -eq 0 ] || fail "the container does not start: status $1"
+  "${ENGINE}_pid"
+  wait_until 120 started || fail "the workload is not ready after 120 s"
+  ! gone "$PID" || fail "the workload ended in its container"
+  READY=$(grep -m1 '^ready: ' "$LOG")
+}
+
+# start_bundle RENDER-MINOR PROGRAM OPTIONS...
+start_bundle() {
+  local minor=$1
+  shift
+  need_engine "$BUNDLE_RUNTIME"
+  prepare_engines
+  ENGINE=bundle BUNDLE=$DIR/bundle LOGS_OUTSIDE=$DIR LOG=$DIR/workload.log
+  COMMAND=$(container_command "$@")
+  write_bundle "$minor" "$COMMAND"
+  bundle_runtime run -d --bundle "$BUNDLE" "$CONTAINER" </dev/null >"$DIR/engine.log" 2>&1
+  wait_for_workload $?
+}
+
+in_bundle() { bundle_runtime exec "$CONTAINER" "$@"; }
+
+bundle_checkpoint() { # bundle_checkpoint WHAT IMAGES
+  local status
+  mkdir -p "$2"
+  bundle_runtime checkpoint --image-path "$2" --work-path "$DIR/work" "$CONTAINER"
+  status=$?
+  mv "$DIR/work/dump.log" "$DIR/criu-$1.log"
+  return $status
+}
+
+bundle_restore() { # bundle_restore WHAT IMAGES
+  local status
+  bundle_runtime restore -d --bundle "$BUNDLE" --image-path "$2" --work-path "$DIR/work" \
+    "$CONTAINER" </dev/null >"$DIR/engine.log" 2>&1
+  status=$?
+  mv "$DIR/work/restore.log" "$DIR/criu-$1.log"
+  return $status
+}
+
+# sees_one_gpu RENDER-MINOR: the other nodes, and the other half of KFD's topology, are hidden
+sees_one_gpu() {
+  local minors gpus
+  minors=$("in_$ENGINE" sh -c 'cat /sys/class/kfd/kfd/topology/nodes/*/properties 2>/dev/null' |
+    sed -n 's/^drm_render_minor \([1-9][0-9]*\)$/\1/p' | tr '\n' ' ')
+  [ "$minors" = "$1 " ] || fail "KFD shows the container the render minors $minors, not $1"
+  gpus=$("in_$ENGINE" sh -c 'ls /dev/dri' | tr '\n' ' ')
+  [ "$gpus" = "${2:-renderD$1} " ] || fail "the container has in /dev/dri: $gpus"
+}
+
+# dump_container WHAT IMAGES: sets STEP_BEFORE
+dump_container() {
+  local start
+  USAGE=$(gpu_usage)
+  start=$(now)
+  "${ENGINE}_checkpoint" "$1" "$2" || fail "$1: the checkpoint of the container failed"
+  gone "$PID" || fail "$1: the dumped process is still there"
+  STEP_BEFORE=$(last_step)
+  echo "$1 $(seconds_since "$start") s by $ENGINE, step $STEP_BEFORE"
+}
+
+# restore_container WHAT IMAGES: goes on from STEP_BEFORE, all memory right
+restore_container() {
+  local start
+  start=$(now)
+  "${ENGINE}_restore" "$1" "$2" || fail "$1: the restore of the container failed"
+  "${ENGINE}_pid"
+  goes_on "$STEP_BEFORE" "$1"
+  all_memory_is_right "$1"
+  [ "$(gpu_usage)" = "$USAGE" ] || fail "$1: KFD counts $(gpu_usage), before the dump $USAGE"
+  echo "$1 $(seconds_since "$start") s by $ENGINE, step $STEP_BEFORE -> $(last_step), all memory" \
+    "right, GPUs $(gpu_map "$1")"
+}
+
+remove_containers() {
+  case ${ENGINE-} in
+    bundle) bundle_runtime delete -f "$CONTAINER" ;;
+    *) return 0 ;;
+  esac >/dev/null 2>&1
+  rm -f $CRIU_CONF
+  rm -rf "$DIR/bundle"
+}

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "blob_edit.h"
 #include "fixtures.h"
 
 #define UNTOUCHED 0xee
@@ -191,17 +192,35 @@ static bool is_kernel_address(__u64 word)
 	return upper >= 0xffff8000;
 }
 
+/* Type of the record that a byte is in, and where in it. */
+static unsigned int record_at(const struct criu_image *image, size_t byte, size_t *within)
+{
+	struct blob blob = { .data = image->blob, .size = image->blob_size };
+	size_t at = sizeof(struct blob_head), next;
+
+	for (;; at = next) {
+		next = at + sizeof(struct blob_record) + blob_record(&blob, at)->size;
+		if (byte < next || next >= blob.size)
+			break;
+	}
+	*within = byte - at;
+	return blob_record(&blob, at)->type;
+}
+
 TEST_F(checkpoint, blob_has_no_address_of_the_kernel)
 {
+	unsigned int type;
+	size_t at, within;
 	__u64 word;
-	size_t at;
 
 	ASSERT_TRUE(is_kernel_address(0xffff888000123000));
 	/* Fields of 64 bits are aligned; two of 32 bits may look like anything. */
 	for (at = 0; at + 8 <= self->p.image.blob_size; at += 8) {
 		memcpy(&word, self->p.image.blob + at, sizeof(word));
 		EXPECT_FALSE(is_kernel_address(word)) {
-			TH_LOG("byte %zu: %#llx", at, (unsigned long long)word);
+			type = record_at(&self->p.image, at, &within);
+			TH_LOG("byte %zu, %zu of a record of type %u: %#llx", at, within, type,
+			       (unsigned long long)word);
 		}
 	}
 }

@@ -245,6 +245,8 @@ struct kfd_criu_mqd_layout;
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
+void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+			       void *stacks, u32 num, u32 size);
 int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 		       bool privileged);
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,

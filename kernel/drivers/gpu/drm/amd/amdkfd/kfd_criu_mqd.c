@@ -17,6 +17,7 @@
  * Meaning of the words: v9_structs.h, init_mqd() and update_mqd() in
  * kfd_mqd_manager_v9.c, and the register headers gc_9_4_3, sdma0_4_2.
  */
+#include <linux/minmax.h>
 #include <linux/string.h>
 
 #include "kfd_criu.h"
@@ -231,6 +232,29 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u3
 	for (i = 0; i < num; i++, mqd += words)
 		for (word = 0; word < words; word++)
 			mqd[word] &= kfd_criu_mqd_mask(layout, word, &opaque);
+}
+
+/**
+ * kfd_criu_mqd_strip_stacks() - clear what no wave has saved
+ * @layout: of the MQDs
+ * @mqds: MQDs, one after the other
+ * @stacks: their control stacks, one after the other
+ * @num: how many
+ * @size: bytes of one control stack
+ *
+ * CP fills a control stack from its end down to cp_hqd_cntl_stack_offset, as
+ * get_wave_state() of kfd_mqd_manager_v9.c reads it. What is below is whatever was in
+ * that memory before.
+ */
+void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+			       void *stacks, u32 num, u32 size)
+{
+	const u32 words = layout->size / sizeof(u32);
+	const u32 *mqd = mqds;
+	u32 i;
+
+	for (i = 0; i < num; i++, mqd += words, stacks += size)
+		memset(stacks, 0, min(mqd[layout->stack_offset], size));
 }
 
 /**

@@ -154,9 +154,13 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	if (!mqd || (!stack && record.mqd_stack_size))
 		return 0;
 	ret = dqm->ops.checkpoint_mqd(dqm, q, mqd, stack);
-	if (!ret)
-		kfd_criu_mqd_strip(layout, mqd, num_mqds);
-	return ret;
+	if (ret)
+		return ret;
+	kfd_criu_mqd_strip(layout, mqd, num_mqds);
+	if (record.mqd_stack_size)
+		kfd_criu_mqd_strip_stacks(layout, mqd, stack, num_mqds,
+					  record.mqd_stack_size / num_mqds);
+	return 0;
 }
 
 /**

@@ -102,10 +102,8 @@ int resume_devices_late(int pid) {
       zero_if_mine);
   if (is_43() || !*holder) return result;
   for (const pid_t doomed : (*holder)->doomed(pid, result < 0 && result != kNotMine)) {
-    base::log_error(
-        "process {} is killed, for it or another one cannot go on without its GPU; this CRIU "
-        "(before 4.3) will call the restore a success all the same",
-        doomed);
+    base::log_error("process {} is killed, for it or another one cannot go on without its GPU",
+                    doomed);
     kill(doomed, SIGKILL);
   }
   return result;

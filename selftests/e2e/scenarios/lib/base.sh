@@ -6,6 +6,7 @@ PAYLOAD=${PAYLOAD:-/payload}
 SCRATCH=${SCRATCH:-/scratch}
 CRIU=${CRIU:-criu}
 PATIENCE=${PATIENCE:-1} # multiplies time limits
+EVERY=${EVERY:-0}      # 1: whole campaigns, not samples
 SKIP=4
 
 # DIR holds logs and images of this scenario; what crosses a boot is in KEPT.
@@ -76,6 +77,7 @@ limit_of() {
   local seconds=300
   case $1 in
     flipped_byte | render_many | tool_bench) seconds=600 ;;
+    faults_*) seconds=$((EVERY ? 7200 : 900)) ;;
     soak) seconds=$((240 + ${ROUNDS:-2} * 90)) ;;
   esac
   echo $((seconds * PATIENCE))
@@ -94,6 +96,12 @@ RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_cri
 TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
   soak)
 CONTAINERS=(container_runc)
+# `run @parallel` and `run @faults`
+PARALLEL=(parallel parallel_criu_4_3 parallel_criu_4_1_1 parallel_off parallel_namespaces)
+FAULTS=(faults_dump faults_dump_criu_4_3 faults_restore faults_restore_criu_4_1_1
+  faults_restore_criu_4_3)
+# By name: it wants other hardware.
+SINGLE_GPU=(faults_reset)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
   swapped_nodes)

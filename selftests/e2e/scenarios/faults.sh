@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2153  # CRIU is that of lib/
+# Dump and restore, interrupted at the plugin's hooks, operations of the kernel, and fills. Each of
+# them once, and the operations with one CRIU only; with EVERY=1, as `make campaign` has it, all of
+# them each time that they happen.
+
+KINDS="hook ioctl fill"
+
+events_of() { sed -n 's/.*(amdgpu): TEST SWITCH: event //p' "$DIR/criu-$1.log"; }
+
+# faults_of WHAT: EVENT:NUMBER of what has happened in that run
+faults_of() {
+  events_of "$1" | awk -v every="$EVERY" -v kinds="$KINDS" '
+    every || index(kinds, $1) {
+      name = $1 == "fill" ? "fill" : $2
+      if (++number[name] == 1 || every) print name ":" number[name] }'
+}
+
+# with_fault EVENT:NUMBER:ACTION COMMAND...
+with_fault() {
+  local fault=$1 status
+  shift
+  export AMDGPU_CRIU_TEST_FAIL=$fault
+  "$@"
+  status=$?
+  unset AMDGPU_CRIU_TEST_FAIL
+  return $status
+}
+
+# had_its_fault WHAT
+had_its_fault() {
+  grep -q 'TEST SWITCH: fault at' "$DIR/criu-$1.log" || fail "$1: nothing was made to fail"
+}
+
+start_fault_tree() {
+  need_gpus 2
+  need_plugin
+  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  start_tree "gpu_chain --gpus 2 ${SMALL[*]}" "render_group family"
+  for_each first_steps 20
+}
+
+# --- dump: the processes go on
+
+member_goes_on_after() { goes_on "$(last_step)" "$1"; }
+
+# What is undone anyway when the session is closed, and what comes after everything is done.
+is_no_failure() {
+  case $1 in
+    UNPAUSE:* | FINI:*) return 0 ;;
+  esac
+  return 1
+}
+
+fail_dump() { # fail_dump EVENT:NUMBER ACTION
+  local what=$1:$2
+  PID=$ROOT
+  if with_fault "$what" criu_dump "$what" "$DIR/images" --leave-running; then
+    is_no_failure "$1" || fail "$what: the dump succeeded"
+  fi
+  had_its_fault "$what"
+  for_each member_goes_on_after "$what"
+  rm -rf "$DIR/images" "$DIR/criu-$what.log"
+}
+
+faults_at_dump() {
+  start_fault_tree
+  local fault faults count=0
+  PID=$ROOT
+  with_fault ioctl:0:EIO criu_dump events "$DIR/images" --leave-running ||
+    fail "criu dump ended with status $?"
+  mapfile -t faults < <(faults_of events)
+  [ ${#faults[@]} -ge 4 ] || fail "only ${#faults[@]} events in a dump: ${faults[*]}"
+  for fault in "${faults[@]}"; do
+    fail_dump "$fault" EIO
+    count=$((count + 1))
+    # CRIU leaves behind what it has in a process when it is killed later than that.
+    case $fault in
+      CHECKPOINT_DEVICES:* | HANDLE_DEVICE_VMA:* | CHECKPOINT:*)
+        fail_dump "$fault" kill
+        count=$((count + 1))
+        ;;
+    esac
+  done
+  echo "interrupted $count times, at ${faults[*]}: the processes did $STEPS_WANTED steps each time"
+  for_each all_memory_is_right "after $count failed dumps"
+  dump_and_kill_tree dump "$DIR/images"
+  restore_and_check_tree restore "$DIR/images"
+  tree_ends_well "after $count failed dumps"
+}
+
+scenario_faults_dump() { faults_at_dump; }
+scenario_faults_dump_criu_4_3() {
+  KINDS=hook
+  CRIU=/opt/criu-4.3/criu
+  faults_at_dump
+}
+
+# --- restore: nothing is left
+
+# Whoever has a GPU in use, and what of sessions and dma-bufs is open.
+gpu_traces() {
+  find /sys/class/kfd/kfd/proc -mindepth 1 -maxdepth 1 -printf 'KFD process %f\n' 2>/dev/null
+  grep -hs '^pid' /sys/kernel/debug/dri/*/amdgpu_gem_info | sort -u
+  find /proc/[0-9]*/fd \( -lname '*gpu-criu-session*' -o -lname '/dmabuf:*' -o -lname /dev/kfd \
+    -o -lname '/dev/dri/*' \) -printf '%p: %l\n' 2>/dev/null
+  pgrep -x 'criu|amdgpu-criu' | sed 's/^/process /'
+}
+no_gpu_traces() { [ -z "$(gpu_traces)" ]; }
+
+vram_used() { cat /sys/class/drm/card*/device/mem_info_vram_used | awk '{ sum += $1 } END { print sum }'; }
+vram_is_free() { [ "$(vram_used)" -le "$VRAM_FREE" ]; }
+
+is_dead() { gone "$PID"; }
+
+nothing_is_left() { # nothing_is_left WHAT
+  wait_until 15 for_each is_dead || fail "$1: process $PID runs"
+  wait_until 15 no_gpu_traces || fail "$1: left: $(gpu_traces | head -n 6)"
+  wait_until 15 vram_is_free || fail "$1: $(vram_used) bytes of VRAM in use, before $VRAM_FREE"
+}
+
+remember_log_size() { LOG_SIZE[MEMBER]=$(stat -c %s "$LOG"); }
+cut_log() { truncate -s "${LOG_SIZE[MEMBER]}" "$LOG"; }  # CRIU compares sizes
+
+kill_member() { kill -KILL "$PID" 2>/dev/null; }
+kill_tree() {
+  for_each kill_member || true
+  wait_until 20 for_each is_dead || fail "$1: the processes do not end"
+  for_each cut_log
+}
+
+fail_restore() { # fail_restore EVENT:NUMBER ACTION
+  local what=$1:$2
+  PID=$ROOT
+  if with_fault "$what" criu_restore "$what" "$DIR/images"; then
+    [ "$1" = FINI:1 ] || fail "$what: the restore succeeded"
+    kill_tree "$what"
+  fi
+  had_its_fault "$what"
+  nothing_is_left "$what"
+  for_each cut_log
+  if [ "$EVERY" -ne 0 ]; then
+    criu_restore again "$DIR/images" || fail "$what: the next restore ended with status $?"
+    kill_tree "$what"
+  fi
+  rm -f "$DIR/criu-$what.log"
+}
+
+is_of_restore() { # is_of_restore EVENT:NUMBER ACTION
+  case $1:$2 in
+    FINI:*) return 1 ;; # all is done
+    *:EIO) return 0 ;;
+    INIT:*) return 1 ;; # nothing is there yet
+    RESUME_DEVICES_LATE:[!1]*) return 1 ;; # tasks that are complete run on when CRIU dies
+    RESTORE_EXT_FILE:* | UPDATE_VMA_MAP:* | RESUME_DEVICES_LATE:* | fill:*) return 0 ;;
+  esac
+  [ "$EVERY" -ne 0 ]
+}
+
+faults_at_restore() {
+  VRAM_FREE=$(vram_used)
+  LOG_SIZE=()
+  start_fault_tree
+  local fault faults count=0 action
+  dump_and_kill_tree dump "$DIR/images"
+  for_each remember_log_size
+  nothing_is_left dump
+  PID=$ROOT
+  with_fault ioctl:0:EIO criu_restore events "$DIR/images" ||
+    fail "criu restore ended with status $?"
+  PIDS+=("$ROOT" "${TREE[@]}")
+  kill_tree "the first restore"
+  mapfile -t faults < <(faults_of events)
+  [ ${#faults[@]} -ge 4 ] || fail "only ${#faults[@]} events in a restore: ${faults[*]}"
+  for fault in "${faults[@]}"; do
+    for action in EIO kill kill-criu; do
+      is_of_restore "$fault" $action || continue
+      fail_restore "$fault" $action
+      count=$((count + 1))
+    done
+  done
+  echo "interrupted $count times, at ${faults[*]}: nothing was left"
+  restore_and_check_tree restore "$DIR/images"
+  tree_ends_well "after $count failed restores"
+}
+
+scenario_faults_restore() { faults_at_restore; }
+scenario_faults_restore_criu_4_1_1() {
+  KINDS="hook fill"
+  CRIU=/opt/criu-4.1.1/criu
+  faults_at_restore
+}
+scenario_faults_restore_criu_4_3() {
+  KINDS="hook fill"
+  CRIU=/opt/criu-4.3/criu
+  faults_at_restore
+}
+
+# --- the GPU is reset in the middle: what was on it may be lost, but nothing more
+
+reset_gpu() {
+  local file
+  for file in /sys/kernel/debug/dri/*/amdgpu_gpu_recover; do
+    cat "$file" >/dev/null && return
+  done
+  fail "the GPU cannot be reset"
+}
+
+fault_or_end() { # fault_or_end WHAT PROCESS
+  grep -qs 'TEST SWITCH: fault at' "$DIR/criu-$1.log" || ! kill -0 "$2" 2>/dev/null
+}
+
+# reset_at EVENT COMMAND WHAT...: the command takes a nap there, in which the GPU is reset. Its status
+reset_at() {
+  local event=$1 what=$3 command
+  shift
+  with_fault "$event:1:sleep" "$@" &
+  command=$!
+  wait_until 120 fault_or_end "$what" $command || fail "$what: it does not come to $event"
+  reset_gpu
+  wait $command
+}
+
+start_reset_tree() {
+  start_tree "render_chain"
+  for_each first_steps 20
+  PID=$ROOT
+}
+
+scenario_faults_reset() {
+  need_gpus 1
+  need_plugin
+  # In a hive without a PSP the driver does not survive it.
+  [ "$(gpu_count)" -eq 1 ] || skip "a single GPU wanted, this machine has $(gpu_count)"
+  mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+  LOG_SIZE=()
+  local event status
+  VRAM_FREE=$(vram_used)
+  for event in PROCESS_INFO CHECKPOINT DMABUF; do
+    start_reset_tree
+    reset_at $event criu_dump "dump-$event" "$DIR/images" --leave-running
+    status=$?
+    had_its_fault "dump-$event"
+    for_each kill_member || true
+    wait_until 20 for_each is_dead || fail "$event: the process does not end"
+    nothing_is_left "dump with a reset at $event"
+    echo "dump with a reset at $event: status $status, nothing left"
+    rm -rf "$DIR/images" "$DIR"/workload*.log
+  done
+  start_reset_tree
+  dump_and_kill_tree dump "$DIR/images"
+  for_each remember_log_size
+  for event in RESTORE DMABUF RESUME; do
+    PID=$ROOT
+    reset_at $event criu_restore "restore-$event" "$DIR/images"
+    status=$?
+    had_its_fault "restore-$event"
+    [ $status -ne 0 ] || kill_tree "$event"
+    nothing_is_left "restore with a reset at $event"
+    for_each cut_log
+    echo "restore with a reset at $event: status $status, nothing left"
+  done
+  restore_and_check_tree restore "$DIR/images"
+  tree_ends_well "after resets"
+}

@@ -44,7 +44,10 @@ bring_to() {
     series_git show "$1:$path" >"$WORK/one-file"
     ! cmp -s "$WORK/one-file" "$BUILD_STAGE/$path" || continue
     install -D -m 644 "$WORK/one-file" "$BUILD_STAGE/$path"
-    [[ $path != *.h ]] || touch -d @0 "$BUILD_STAGE/$path"
+    [[ $path == *.h ]] || continue
+    touch -d @0 "$BUILD_STAGE/$path"
+    # Where the build has a copy of the stage, only what is newer is copied.
+    rm -f "$TOP/build/kbuild/series-$BASE-"{link,w1}"/${BUILD_STAGE#"$TOP/"}/$path"
   done
 }
 

@@ -3,6 +3,7 @@
 
 #include "criu/abi.h"
 #include "criu/program.h"
+#include "criu/source.h"
 
 namespace criu {
 
@@ -34,20 +35,33 @@ Status Plugin::prepare() {
         [this](const char* operation) { return faults_.at("ioctl", operation); });
     TRY(note_hook("INIT"));
   }
-  if (stage_ == kStageRestore && required_by_images()) {
-    auto images = TRY(image::Set::load(TRY(image_directory())));
-    restore_ = TRY(restore::Restore::create(
-        {*parts_.api, host_, *store_, parts_.make_engine, options_, faults_, image_directory},
-        std::move(images)));
-    if (!restore_->empty()) TRY(restore_->start_background());
-  }
+  if (stage_ != kStageRestore) return {};
+  auto source = TRY(find_source(parts_, host_, options_));
+  if (!source) return {};
+  stock_ = std::move(source->api);
+  // What it restores, only the task that has restored it can fill.
+  if (stock_) options_.parallel = false;
+  restore_ = TRY(restore::Restore::create(
+      {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory},
+      std::move(source->images)));
+  if (!restore_->empty()) TRY(restore_->start_background());
   return {};
+}
+
+// The first process that uses a GPU makes us look which interface the kernel has: for others
+// /dev/kfd is not even opened.
+Result<bool> Plugin::need_interface(pid_t pid) {
+  if (chosen_) return true;
+  if (TRY(host_.files_of(pid)).empty() && TRY(host_.vmas_of(pid)).empty()) return false;
+  chosen_ = true;
+  stock_ = stock_api_if_needed(parts_, host_);
+  return true;
 }
 
 dump::Dump& Plugin::dump() {
   if (!dump_)
     dump_ = std::make_unique<dump::Dump>(
-        dump::Environment{*parts_.api, host_, parts_.make_engine, options_, image_directory});
+        dump::Environment{api(), host_, parts_.make_engine, options_, image_directory});
   return *dump_;
 }
 
@@ -61,6 +75,7 @@ Status Plugin::note_written() {
 Result<bool> Plugin::checkpoint_devices(pid_t pid) {
   // Not every pid is one of a process: -1 is announced as a marker.
   if (stage_ != kStageDump || pid <= 0) return false;
+  if (!TRY(need_interface(pid))) return false;
   TRY(dump().pause(pid));
   return dump_->has_paused();
 }

@@ -11,6 +11,7 @@
 #include "host/host.h"
 #include "kernel/api.h"
 #include "restore/restore.h"
+#include "stock/api.h"
 
 namespace criu {
 
@@ -19,6 +20,9 @@ struct Parts {
   std::unique_ptr<kernel::Api> api;
   host::Config host;
   gpu::EngineFactory make_engine;
+  // For a kernel without our series, and for images that were made without.
+  std::unique_ptr<stock::Ioctl> (*make_stock)() = stock::make_ioctl;
+  std::string kfd_processes = stock::kKfdProcesses;
 };
 Parts real_parts();
 
@@ -47,6 +51,9 @@ class Plugin {
  private:
   Plugin(int stage, Parts parts);
   base::Status prepare();
+  // False: the process uses no GPU.
+  base::Result<bool> need_interface(pid_t pid);
+  kernel::Api& api() { return stock_ ? *stock_ : *parts_.api; }
   dump::Dump& dump();
   base::Status note_written();
 
@@ -56,6 +63,8 @@ class Plugin {
   std::unique_ptr<restore::FdStore> store_;
   options::Options options_;
   options::Faults faults_;
+  std::unique_ptr<kernel::Api> stock_;  // instead of that in parts_
+  bool chosen_ = false;
   // At most one of them; they refer to what is above.
   std::unique_ptr<dump::Dump> dump_;
   bool required_ = false;  // CRIU knows that restore needs us

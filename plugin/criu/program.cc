@@ -19,6 +19,7 @@ using base::Fd;
 using base::Result;
 
 constexpr char kInventoryName[] = "amdgpu_criu_plugin";
+constexpr char kForeignName[] = "amdgpu_plugin";
 
 void log_to_criu(base::LogLevel level, const std::string& line) {
   const char* mark = level == base::LogLevel::kError     ? "Error "
@@ -97,6 +98,11 @@ base::Status require_at_restore() {
 bool required_by_images() {
   return !check_and_remove_inventory_plugin ||
          check_and_remove_inventory_plugin(kInventoryName, strlen(kInventoryName));
+}
+
+bool foreign_required_by_images() {
+  return !check_and_remove_inventory_plugin ||
+         check_and_remove_inventory_plugin(kForeignName, strlen(kForeignName));
 }
 
 std::unique_ptr<restore::FdStore> make_fd_store() { return std::make_unique<CriuFdStore>(); }

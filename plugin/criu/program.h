@@ -22,6 +22,9 @@ void send_log_to_criu();
 base::Status require_at_restore();
 // Whether the images being restored ask for this plugin.
 bool required_by_images();
+// Whether they ask for CRIU's own amdgpu plugin. It is not asked for any more then: its images are
+// for us to restore.
+bool foreign_required_by_images();
 
 std::unique_ptr<restore::FdStore> make_fd_store();
 

@@ -21,6 +21,13 @@ std::string path_of(int fd) {
   return length > 0 ? std::string(path, length) : "a GPU node";
 }
 
+Error not_carried(int render) {
+  return Error::of(EOPNOTSUPP,
+                   "{} is open in a file that KFD does not use, and the amdgpu module of this "
+                   "kernel does not carry what was done through it (BOs, contexts, syncobjs)",
+                   path_of(render));
+}
+
 // What an earlier dump into the same directory left would be taken for ours.
 Status remove_old_images(int directory) {
   for (const std::string& name : TRY(image::list_files(directory)))
@@ -69,7 +76,11 @@ Status Dump::prepare() {
   if (tree_.carries_render())
     for (const OpenRender& render : tree_.renders())
       if (render.paused) renders_.push_back(TRY(checkpoint(render, *render.paused)));
-  TRY(check_mappings());
+  if (Status status = check_mappings(); !status.ok()) {
+    // A file that is not carried is a better reason than what is mapped of it.
+    if (!tree_.carries_render()) TRY(check_renders());
+    return status;
+  }
   TRY(remove_old_images(TRY(env_.image_directory())));
   TRY(save_objects());
   return write_metadata();
@@ -142,6 +153,16 @@ Status Dump::check_mappings() const {
   return {};
 }
 
+// On a kernel that carries nothing of them but KFD's VMs.
+Status Dump::check_renders() {
+  for (const OpenRender& render : tree_.renders()) {
+    bool used = false;
+    for (const Vm& vm : vms_) used = used || TRY(host::same_file(render.file.get(), vm.file.get()));
+    if (!used) return not_carried(render.file.get());
+  }
+  return {};
+}
+
 // What processes outside of the tree have as well would be cut in two.
 Status Dump::check_outside() {
   TRY(need_any_render());
@@ -153,9 +174,8 @@ Status Dump::check_outside() {
   }
   if (outside->num_bos == 0) return {};
   const std::string who =
-      outside->pid != 0
-          ? std::format("process {} ({})", outside->pid, host::comm_of(outside->pid))
-          : std::string("a process that cannot be seen from here");
+      outside->pid != 0 ? std::format("process {} ({})", outside->pid, host::comm_of(outside->pid))
+                        : std::string("a process that cannot be seen from here");
   const std::string what = std::format(
       "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of them of {} "
       "bytes with handle {} in process {}",
@@ -253,10 +273,7 @@ Result<FileKind> Dump::describe_render_file(int fd, unsigned minor) {
     if (&tree_.renders()[i] == render) return FileKind(image::RenderFile{renders_[i].index});
   for (const Vm& vm : vms_)
     if (TRY(host::same_file(fd, vm.file.get()))) return FileKind(image::VmFile{vm.id});
-  return Error::of(EOPNOTSUPP,
-                   "{} is open in a file that KFD does not use, and the amdgpu module of this "
-                   "kernel does not carry what was done through it (BOs, contexts, syncobjs)",
-                   path_of(fd));
+  return not_carried(fd);
 }
 
 Result<bool> Dump::dump_file(int fd, uint32_t id) {

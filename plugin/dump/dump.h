@@ -50,6 +50,7 @@ class Dump {
   Result<std::vector<image::Exported>> find_imports(std::span<const kernel::Bo> bos);
   Result<image::Exported> save_exported(int dmabuf);
   Status need_any_render();
+  Status check_renders();
   Status check_mappings() const;
   Status check_outside();
   Status save_objects();

@@ -73,7 +73,7 @@ Status Tree::add_kfd(const Member& member, const host::ProcessFile& file) {
       return {};
     }
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kKfd,
-                                    TRY(file.file.duplicate()), 0);
+                                    TRY(file.file.duplicate()), member.pid);
   if (!paused.ok())
     return std::move(paused).error().within(
         std::format("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",

@@ -97,6 +97,15 @@ Result<Set> Set::load(int directory) {
   return set;
 }
 
+Result<Set> Set::of(std::map<uint32_t, Process> processes, std::map<uint32_t, File> files) {
+  Set set;
+  set.processes_ = std::move(processes);
+  set.files_ = std::move(files);
+  set.collect_gpus();
+  TRY(set.check());
+  return set;
+}
+
 void Set::collect_gpus() {
   auto add = [&](const topology::Gpu& gpu) { gpus_.emplace(gpu.gpu_id, gpu); };
   auto add_imports = [&](const auto& record) {

@@ -24,6 +24,8 @@ class Set {
   // Verifies header and metadata of every file and that they fit together; not the data in
   // contents files, whose chunks are verified when they are read.
   static Result<Set> load(int directory);
+  // Of records that were not read from files of ours, with the same checks.
+  static Result<Set> of(std::map<uint32_t, Process> processes, std::map<uint32_t, File> files);
 
   // Not kept open: CRIU closes in a restored task what its main process had opened.
   struct ContentsFile {

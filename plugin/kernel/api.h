@@ -93,7 +93,7 @@ class Api {
 
   virtual Result<Query> query(Node node) = 0;
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
-  // process: one that has the file open, when it is of a render node; /dev/kfd knows its own.
+  // process: one that has the file open.
   virtual Result<ProcessInfo> process_info(Node node, int session, pid_t process) = 0;
   virtual Result<Checkpoint> checkpoint(Node node, int session, const ProcessInfo& sizes) = 0;
   virtual Status unpause(Node node, int session) = 0;

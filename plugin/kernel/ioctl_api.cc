@@ -159,7 +159,7 @@ class IoctlApi : public Api {
   Result<ProcessInfo> process_info(Node node, int session, pid_t process) override {
     amdgpu_criu_process_info argument{};
     argument.session_fd = session;
-    argument.pid = process;
+    argument.pid = node.kind == Node::Kind::kRender ? process : 0;
     TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument));
     return ProcessInfo{.pid = argument.pid,
                        .num_devices = argument.num_devices,

@@ -113,7 +113,8 @@ int HooksTest::start(int stage) {
   host.drm_major = 1;
   host.first_render_minor = kRenderMinor;
   host.dmabuf_link = "/memfd:object";
-  criu::set_parts_for_test({make_fake_api(state_), host, make_fake_engine});
+  criu::set_parts_for_test(
+      {make_fake_api(state_), host, make_fake_engine, make_stock_, kfd_processes_.path()});
   return CR_PLUGIN_DESC.init(stage);
 }
 
@@ -135,7 +136,10 @@ extern "C" {
 int kill(pid_t pid, int) noexcept { return program.killed.push_back(pid), 0; }
 int criu_get_image_dir(void) { return program.image_directory; }
 int add_inventory_plugin(const char*) { return program.inventory_calls++, 0; }
-bool check_and_remove_inventory_plugin(const char*, size_t) { return program.in_inventory; }
+bool check_and_remove_inventory_plugin(const char* name, size_t length) {
+  const bool ours = std::string_view(name, length) == "amdgpu_criu_plugin";
+  return ours ? program.in_inventory : program.foreign_in_inventory;
+}
 int fdstore_add(int fd) {
   using namespace testing_support;
   if (!store.socket.valid()) return -1;

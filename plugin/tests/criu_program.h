@@ -21,6 +21,7 @@ struct CriuProgram {
   int image_directory = -1;
   int inventory_calls = 0;
   bool in_inventory = true;
+  bool foreign_in_inventory = false;
   std::string log;
   std::vector<pid_t> killed;
 };
@@ -85,6 +86,9 @@ class HooksTest : public testing::Test {
   TempDir sysfs_;
   FakeState state_;
   bool machine_has_kfd_ = true;
+  // Of the stock kernel interface; null: the real one.
+  std::unique_ptr<stock::Ioctl> (*make_stock_)() = stock::make_ioctl;
+  TempDir kfd_processes_;
 };
 
 }  // namespace testing_support

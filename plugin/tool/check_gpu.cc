@@ -46,6 +46,13 @@ Item check_interface(const base::Fd& kfd) {
   if (!kfd.valid())
     return {kInterface, Grade::kBad, "not asked: /dev/kfd is not open", "", "see above"};
   const auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(kfd));
+  if (!query.ok() && query.error().code() == ENOTTY)
+    return {kInterface, Grade::kLimited, "the stock one, AMDKFD_IOC_CRIU_OP",
+            "carried is what a process has through /dev/kfd, if it uses all GPUs; restored on as "
+            "many; trap handlers are lost; CRIU must not be killed in a dump, or queues stay "
+            "stopped; refused are render nodes' own BOs, shared BOs, dma-bufs, compute work that "
+            "was interrupted",
+            kNewModule};
   if (!query.ok())
     return {kInterface, Grade::kBad, query.error().message(), "GPU processes are refused at dump",
             kNewModule};

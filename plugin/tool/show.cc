@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <cstdio>
 
+#include "foreign/images.h"
 #include "image/set.h"
+#include "stock/record.h"
 #include "tool/commands.h"
 #include "tool/json.h"
 
@@ -134,6 +136,7 @@ std::string describe(const image::File& file) {
       static_cast<uint64_t>(std::get<image::Exported>(file.what).state.bo.object_id));
 }
 
+bool is_stock(const Process& process) { return process.blob && stock::is_record(*process.blob); }
 uint64_t state_bytes(const Process& process) { return process.blob ? process.blob->size() : 0; }
 
 Json process_json(const Process& process) {
@@ -152,13 +155,14 @@ Json process_json(const Process& process) {
                       {"events", process.num_events},
                       {"svm_ranges", process.num_svm_ranges},
                       {"kernel_state_bytes", state_bytes(process)},
+                      {"stock_kernel_interface", is_stock(process)},
                       {"gpus", std::move(devices)},
                       {"bos", bos_json(process.bos)},
                       {"imports", imports_json(process.imports)},
                       {"mappings", std::move(vmas)}};
 }
 
-Json set_json(const image::Set& set) {
+Json set_json(const image::Set& set, bool foreign) {
   Json::Array processes, renders, files, contents;
   for (const auto& [index, process] : set.processes()) processes.push_back(process_json(process));
   for (const auto& [index, render] : set.renders()) renders.push_back(render_json(render));
@@ -174,9 +178,10 @@ Json set_json(const image::Set& set) {
                      {"chunks", chunks},
                      {"bytes", file.bytes()}});
   }
-  return Json::Object{{"format", image::kFormat},          {"dump_id", dump_id_of(set)},
-                      {"processes", std::move(processes)}, {"render_files", std::move(renders)},
-                      {"files", std::move(files)},         {"contents", std::move(contents)}};
+  return Json::Object{{"format", image::kFormat},           {"dump_id", dump_id_of(set)},
+                      {"of_criu_plugin", foreign},          {"processes", std::move(processes)},
+                      {"render_files", std::move(renders)}, {"files", std::move(files)},
+                      {"contents", std::move(contents)}};
 }
 
 void print_bo(const Bo& bo) {
@@ -191,10 +196,11 @@ void print_bo(const Bo& bo) {
 void print_process(const Process& process) {
   printf(
       "process %u: pid %u (%s), %zu BOs, %u queues, %u events, %u SVM ranges, %zu mappings, "
-      "%zu bytes of kernel state\n",
+      "%zu bytes of kernel state%s\n",
       process.index, process.pid, process.comm.c_str(), process.bos.size(), process.num_queues,
       process.num_events, process.num_svm_ranges, process.vmas.size(),
-      static_cast<size_t>(state_bytes(process)));
+      static_cast<size_t>(state_bytes(process)),
+      is_stock(process) ? " of the stock kernel interface" : "");
   for (const Device& device : process.devices)
     printf("  %s, known to the process as %#x%s\n", device.gpu.describe().c_str(), device.gpu_id,
            device.has_vm ? "" : ", no VM");
@@ -213,8 +219,11 @@ void print_render(const image::Render& render) {
   for (const Bo& bo : render.bos) print_bo(bo);
 }
 
-void print(const image::Set& set) {
-  printf("format %u, dump %s\n", image::kFormat, dump_id_of(set).c_str());
+void print(const image::Set& set, bool foreign) {
+  if (foreign)
+    printf("of CRIU's own amdgpu plugin, without checksums\n");
+  else
+    printf("format %u, dump %s\n", image::kFormat, dump_id_of(set).c_str());
   for (const auto& [index, process] : set.processes()) print_process(process);
   for (const auto& [index, render] : set.renders()) print_render(render);
   for (const auto& [id, file] : set.files())
@@ -226,17 +235,30 @@ void print(const image::Set& set) {
 
 }  // namespace
 
+namespace {
+
+// Of CRIU's own plugin, if there are none of ours.
+base::Result<image::Set> load_any(int directory, bool& foreign) {
+  auto set = TRY(image::Set::load(directory));
+  if (!set.empty() || TRY(foreign::list_files(directory)).empty()) return set;
+  foreign = true;
+  return foreign::make_set(TRY(foreign::read(directory)));
+}
+
+}  // namespace
+
 int show(const std::string& directory, Format format) {
   const auto dir = base::Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
-  const auto set = image::Set::load(dir->get());
+  bool foreign = false;
+  const auto set = load_any(dir->get(), foreign);
   if (!set.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", set.error().message().c_str()), 1;
   if (set->empty())
     return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
   if (format == Format::kJson)
-    printf("%s\n", set_json(*set).text().c_str());
+    printf("%s\n", set_json(*set, foreign).text().c_str());
   else
-    print(*set);
+    print(*set, foreign);
   return 0;
 }
 

@@ -111,7 +111,8 @@ std::string remedy(std::string_view property) {
 
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored) {
   for (const Check& check : kChecks) {
-    if (ignored.contains(check.property)) continue;
+    // What the images do not tell cannot be compared.
+    if (ignored.contains(check.property) || !source.properties.contains(check.property)) continue;
     const uint64_t had = source.property(check.property);
     const uint64_t has = target.property(check.property);
     if (check.rule == Rule::kEqual && had != has)

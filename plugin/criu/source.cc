@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "criu/source.h"
+
+#include "base/log.h"
+#include "criu/program.h"
+#include "foreign/api.h"
+#include "stock/record.h"
+
+namespace criu {
+namespace {
+
+using base::Result;
+
+stock::Parts stock_parts(const Parts& parts, const host::Host& host) {
+  return {parts.make_stock(), host, parts.kfd_processes};
+}
+
+Result<std::optional<Source>> find_ours(const Parts& parts, const host::Host& host) {
+  Source source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
+  if (stock::is_stock(source.images)) {
+    base::log_info("the images were made through the stock kernel interface, which restores them");
+    source.api = std::make_unique<stock::Api>(stock_parts(parts, host), TRY(host.gpus()));
+  }
+  return std::optional(std::move(source));
+}
+
+Result<std::optional<Source>> find_foreign(const Parts& parts, const host::Host& host,
+                                           const options::Options& options) {
+  foreign::Images images = TRY(foreign::read(TRY(image_directory())));
+  if (images.kfds.empty() && images.renders.empty()) return std::optional<Source>();
+  base::log_warning(
+      "the images are of CRIU's own amdgpu plugin: nothing in them tells whether they are whole");
+  Source source{TRY(foreign::make_set(images)), nullptr};
+  const foreign::Tools tools{parts.make_engine, options.staging, image_directory};
+  source.api = std::make_unique<foreign::Api>(stock_parts(parts, host), TRY(host.gpus()), tools,
+                                              std::move(images));
+  return std::optional(std::move(source));
+}
+
+}  // namespace
+
+std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host) {
+  if (!host.has_kfd()) return nullptr;
+  const auto kfd = host.open_kfd();
+  if (!kfd.ok()) return nullptr;
+  const auto query = parts.api->query(kernel::kfd_node(*kfd));
+  if (query.ok() || query.error().code() != ENOTTY) return nullptr;
+  auto gpus = host.gpus();
+  if (!gpus.ok()) return nullptr;
+  base::log_warning(
+      "the amdgpu module of this kernel lacks the amdgpu-criu series: only what processes have "
+      "through /dev/kfd is carried, by the stock kernel interface; no render nodes' own state, no "
+      "shared buffers, no dma-buf descriptors");
+  return std::make_unique<stock::Api>(stock_parts(parts, host), std::move(*gpus));
+}
+
+Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,
+                                          const options::Options& options) {
+  if (required_by_images()) return find_ours(parts, host);
+  if (foreign_required_by_images()) return find_foreign(parts, host, options);
+  return std::optional<Source>();
+}
+
+}  // namespace criu

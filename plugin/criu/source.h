@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+// Which kernel interface a dump goes through, and what kind of images a restore has: ours, of the
+// kernel series or of the stock ioctl, or those of CRIU's own amdgpu plugin.
+#pragma once
+
+#include <memory>
+
+#include "criu/plugin.h"
+
+namespace criu {
+
+// For a dump; null: that of our kernel series, or nothing that could tell.
+std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host);
+
+struct Source {
+  image::Set images;
+  // Null: that of our kernel series. Its objects are known only to the task that restored them.
+  std::unique_ptr<kernel::Api> api;
+};
+// The images that CRIU's inventory asks a plugin for; nullopt: it asks none of ours.
+base::Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,
+                                                const options::Options& options);
+
+}  // namespace criu

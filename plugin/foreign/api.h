@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+// Restores a process of CRIU's own plugin's images, contents included: those come from its files,
+// which have no sums, and so not by the way of ours.
+#pragma once
+
+#include "foreign/images.h"
+#include "gpu/engine.h"
+#include "stock/api.h"
+
+namespace foreign {
+
+struct Tools {
+  gpu::EngineFactory make_engine;
+  gpu::StagingSize staging;
+  Result<int> (*image_directory)();  // another descriptor in each process
+};
+
+class Api : public stock::Api {
+ public:
+  Api(stock::Parts parts, std::vector<topology::Gpu> gpus, Tools tools, Images images)
+      : stock::Api(std::move(parts), std::move(gpus)), tools_(tools), images_(std::move(images)) {}
+
+  Status restore(kernel::Node node, int session, std::span<const kernel::RestoreDevice> devices,
+                 std::span<kernel::Bo> bos, std::span<const std::byte> blob) override;
+
+ private:
+  Status fill(const kernel::RestoreDevice& device, std::span<const kernel::Bo> bos,
+              stock::State& state) const;
+
+  Tools tools_;
+  Images images_;
+};
+
+}  // namespace foreign

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+// The image files of CRIU's own amdgpu plugin, 4.1 to 4.3. Each begins with a size of 8 bytes, of
+// what follows: a protobuf message, or in amdgpu-pages-ID-GPUID.img the contents of the BOs in VRAM
+// and GTT of one GPU, in the order of the table. There is no magic, version or checksum: what can
+// be checked is that lengths and numbers fit together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "image/set.h"
+
+namespace foreign {
+
+using base::Fd;
+using base::Result;
+using base::Status;
+
+// Contents of one BO: part of a file.
+struct Contents {
+  std::string file;
+  uint64_t offset = 0;
+};
+
+struct Bo {
+  uint64_t va = 0;
+  uint64_t size = 0;
+  uint64_t mmap_offset = 0;
+  uint32_t alloc_flags = 0;
+  uint32_t gpu_id = 0;
+  std::optional<Contents> contents;
+};
+
+// One open /dev/kfd, and the process that it belongs to. The images know a GPU only by the number
+// that the process knew it by.
+struct Kfd {
+  std::string name;
+  uint32_t file_id = 0;  // CRIU's
+  uint32_t pid = 0;      // in the process's own pid namespace
+  std::vector<topology::Gpu> gpus;
+  std::vector<Bo> bos;
+  uint32_t num_objects = 0;
+  std::vector<std::byte> private_data;
+};
+
+// An open render node.
+struct Render {
+  std::string name;
+  uint32_t file_id = 0;
+  uint32_t gpu_id = 0;
+};
+
+struct Images {
+  std::vector<Kfd> kfds;
+  std::vector<Render> renders;
+  uint64_t contents_bytes = 0;
+};
+
+// Names in the directory that such images have; empty: there are none.
+Result<std::vector<std::string>> list_files(int directory);
+// Reads and checks all of them, and names the file that does not fit.
+Result<Images> read(int directory);
+
+// As the set of images that a restore takes: contents are not in it.
+Result<image::Set> make_set(const Images& images);
+// Objects of the set are numbered over all BOs, beginning with 1.
+const Bo* find_object(const Images& images, uint64_t object_id);
+
+}  // namespace foreign

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "stock/api.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/log.h"
+#include "stock/private_data.h"
+#include "stock/record.h"
+
+namespace stock {
+
+using base::Error;
+using kernel::Node;
+
+namespace {
+
+constexpr char kOnlyKfd[] =
+    "this kernel's amdgpu module carries the state of /dev/kfd only, not that of render nodes";
+
+uint32_t domain_of(uint32_t alloc_flags) {
+  if (alloc_flags & kVram) return AMDGPU_CRIU_DOMAIN_VRAM;
+  if (alloc_flags & kGtt) return AMDGPU_CRIU_DOMAIN_GTT;
+  return alloc_flags & kUserptr ? AMDGPU_CRIU_DOMAIN_CPU : AMDGPU_CRIU_DOMAIN_NONE;
+}
+
+uint32_t flags_of(uint32_t alloc_flags) {
+  if (alloc_flags & (kVram | kGtt)) return AMDGPU_CRIU_BO_CONTENTS;
+  if (alloc_flags & kUserptr) return AMDGPU_CRIU_BO_USERPTR;
+  if (alloc_flags & kDoorbell) return AMDGPU_CRIU_BO_DOORBELL;
+  return alloc_flags & kMmio ? AMDGPU_CRIU_BO_MMIO : 0;
+}
+
+// The open file has sent work to the GPU through a context. Time is all that the kernel tells.
+bool has_sent_work(int file) {
+  std::ifstream in(std::format("/proc/self/fdinfo/{}", file));
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("drm-engine-") || line.starts_with("drm-engine-capacity")) continue;
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && strtoull(line.c_str() + colon + 1, nullptr, 10) != 0)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Api::~Api() {
+  for (const Paused& process : paused_)
+    if (const Status status = parts_.ioctl->unpause(process.files.front().get()); !status.ok())
+      base::log_error("process {} stays paused on the GPU: {}", process.pid,
+                      status.error().message());
+}
+
+Result<kernel::Query> Api::query(Node) {
+  kernel::Query query;
+  query.features = AMDGPU_CRIU_FEATURE_KFD;
+  return query;
+}
+
+Result<Fd> Api::create_session(Node, kernel::SessionKind) {
+  Fd session(memfd_create("amdgpu-criu-stock", MFD_CLOEXEC));
+  if (!session.valid()) return Error::system("cannot make a session");
+  return session;
+}
+
+// Pause
+
+Result<Api::Paused*> Api::find(int kfd) {
+  for (Paused& process : paused_)
+    for (const Fd& file : process.files)
+      if (TRY(host::same_file(file.get(), kfd))) return &process;
+  return static_cast<Paused*>(nullptr);
+}
+
+Api::Paused* Api::find_process(pid_t pid) {
+  const auto found = std::ranges::find(paused_, pid, &Paused::pid);
+  return found == paused_.end() ? nullptr : &*found;
+}
+
+// PROCESS_INFO would tell whose the file is, but only once: it is known here before.
+Result<kernel::ProcessInfo> Api::process_info(Node node, int, pid_t pid) {
+  if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
+  if (const Paused* known = TRY(find(node.fd))) return known->info;
+  Fd file(fcntl(node.fd, F_DUPFD_CLOEXEC, 0));
+  if (!file.valid()) return Error::system("cannot duplicate a descriptor of /dev/kfd");
+  if (Paused* known = find_process(pid)) {
+    known->files.push_back(std::move(file));
+    return known->info;
+  }
+  std::error_code error;
+  if (pid <= 0 || !std::filesystem::exists(std::format("{}/{}", parts_.kfd_processes, pid), error))
+    return Error::of(EOPNOTSUPP,
+                     "process {} has a /dev/kfd open that another process opened; without the "
+                     "amdgpu-criu kernel series nothing tells which one, and it cannot be carried",
+                     pid);
+  Paused process{pid, {}, {}, {}, {}, {}, {}};
+  process.files.push_back(std::move(file));
+  TRY(pause(process));
+  return paused_.emplace_back(std::move(process)).info;
+}
+
+Status Api::pause(Paused& process) {
+  const int kfd = process.files.front().get();
+  const Sizes sizes = TRY(parts_.ioctl->process_info(kfd));
+  Status status = check_pid(process, sizes);
+  if (status.ok()) status = find_vms(process, sizes.devices);
+  if (status.ok()) status = save(process, sizes);
+  if (status.ok()) return {};
+  if (const Status unpaused = parts_.ioctl->unpause(kfd); !unpaused.ok())
+    base::log_error("process {} stays paused on the GPU: {}", process.pid,
+                    unpaused.error().message());
+  return status;
+}
+
+Status Api::check_pid(const Paused& process, const Sizes& sizes) const {
+  if (TRY(host::namespace_pid(process.pid)) == sizes.pid) return {};
+  return Error::of(EOPNOTSUPP,
+                   "process {} has a /dev/kfd open that belongs to process {}; it cannot be "
+                   "carried without the amdgpu-criu kernel series",
+                   process.pid, sizes.pid);
+}
+
+// CHECKPOINT of a process that has no VM on one of the GPUs ends in an oops, and restore wants a
+// file for each.
+Status Api::find_vms(Paused& process, uint32_t num_devices) const {
+  if (num_devices != gpus_.size())
+    return Error::of(EOPNOTSUPP,
+                     "process {} knows {} GPUs, this machine has {}; the stock kernel interface "
+                     "carries only processes that use all",
+                     process.pid, num_devices, gpus_.size());
+  const auto files = TRY(parts_.host.files_of(process.pid));
+  for (const topology::Gpu& gpu : gpus_) {
+    Fd& vm = process.vms[gpu.gpu_id];
+    for (const host::ProcessFile& file : files) {
+      if (file.node.kind != host::NodeKind::kRender || file.node.minor != gpu.render_minor)
+        continue;
+      if (vm.valid() && TRY(host::same_file(vm.get(), file.file.get()))) continue;
+      if (vm.valid())
+        return Error::of(EOPNOTSUPP,
+                         "process {} has opened renderD{} more than once; without the amdgpu-criu "
+                         "kernel series nothing tells which of the files /dev/kfd uses",
+                         process.pid, gpu.render_minor);
+      TRY(check_render(process, file));
+      vm = TRY(file.file.duplicate());
+    }
+    if (!vm.valid())
+      return Error::of(EOPNOTSUPP,
+                       "process {} uses /dev/kfd, but {} through no open file; the stock kernel "
+                       "interface crashes at a process that does not use all GPUs",
+                       process.pid, gpu.describe());
+  }
+  return {};
+}
+
+Status Api::check_render(const Paused& process, const host::ProcessFile& file) const {
+  const uint32_t handles = TRY(parts_.ioctl->count_gem_handles(file.file.get()));
+  if (handles != 0)
+    return Error::of(EOPNOTSUPP, "process {} has {} buffer objects of its own on renderD{}; {}",
+                     process.pid, handles, file.node.minor, kOnlyKfd);
+  if (has_sent_work(file.file.get()))
+    return Error::of(EOPNOTSUPP, "process {} has sent work to the GPU through renderD{}; {}",
+                     process.pid, file.node.minor, kOnlyKfd);
+  return {};
+}
+
+Status Api::save(Paused& process, const Sizes& sizes) {
+  State state = TRY(parts_.ioctl->checkpoint(process.files.front().get(), sizes));
+  Described described = TRY(describe(
+      state.private_data, {sizes.devices, static_cast<uint32_t>(state.bos.size()), state.objects}));
+  Record record{{}, state.objects, std::move(described.data)};
+  for (Bo& bo : state.bos) {
+    record.alloc_flags.push_back(bo.alloc_flags);
+    process.bos.push_back(TRY(add_object(process, std::move(bo))));
+  }
+  process.devices = std::move(state.devices);
+  process.blob = encode(record);
+  process.info = {.pid = process.pid,
+                  .num_devices = sizes.devices,
+                  .num_bos = sizes.bos,
+                  .num_queues = described.queues,
+                  .num_events = described.events,
+                  .num_svm_ranges = described.svm_ranges,
+                  .blob_size = process.blob.size()};
+  base::log_warning(
+      "process {}: this kernel has no amdgpu-criu series, and does not save trap handlers, the "
+      "state of the ROCm debugger's interface, and who shares a BO with processes outside of the "
+      "dump; amdgpu-criu check tells more",
+      process.pid);
+  return {};
+}
+
+// There is one dma-buf of an object, whoever asks.
+Result<kernel::Bo> Api::add_object(const Paused& process, Bo bo) {
+  kernel::Bo result{};
+  result.object_id = next_object_++;
+  result.size = bo.size;
+  result.va = bo.va;
+  result.gpu_id = bo.gpu_id;
+  result.handle = ~0u;
+  result.domain = domain_of(bo.alloc_flags);
+  result.flags = flags_of(bo.alloc_flags);
+  result.mmap_offset = bo.alloc_flags & kUserptr ? ~0ull : bo.mmap_offset;
+  if (!(result.flags & AMDGPU_CRIU_BO_CONTENTS)) return result;
+  struct stat status;
+  if (!bo.dmabuf.valid() || fstat(bo.dmabuf.get(), &status) != 0)
+    return Error::of(EPROTO, "the stock kernel gave no dma-buf of the BO at {:#x}", bo.va);
+  if (!inodes_.insert(status.st_ino).second)
+    return Error::of(EOPNOTSUPP,
+                     "process {} has a BO at {:#x} ({:#x} bytes) that is shared, with another "
+                     "process or with itself; the stock kernel interface would make copies of it",
+                     process.pid, bo.va, bo.size);
+  objects_[result.object_id] = std::move(bo.dmabuf);
+  return result;
+}
+
+// Save
+
+Result<kernel::Checkpoint> Api::checkpoint(Node node, int, const kernel::ProcessInfo&) {
+  const Paused* process = TRY(find(node.fd));
+  if (!process) return Error(EBADFD, "a /dev/kfd that was not paused is to be saved");
+  kernel::Checkpoint result;
+  for (const Device& device : process->devices) {
+    const auto vm = process->vms.find(device.actual_gpu_id);
+    if (vm == process->vms.end())
+      return Error::of(ENODEV, "GPU {:#x} is not in the topology in sysfs", device.actual_gpu_id);
+    result.devices.push_back({device.gpu_id, device.actual_gpu_id, TRY(vm->second.duplicate())});
+  }
+  result.bos = process->bos;
+  result.blob = process->blob;
+  return result;
+}
+
+Status Api::unpause(Node node, int) {
+  Paused* process = TRY(find(node.fd));
+  if (!process) return Error(ESRCH, "a /dev/kfd that was not paused is to be unpaused");
+  const Status status = parts_.ioctl->unpause(process->files.front().get());
+  std::erase_if(paused_, [&](const Paused& one) { return &one == process; });
+  return status;
+}
+
+Result<Fd> Api::dmabuf(Node, int, uint64_t object_id) {
+  const auto object = objects_.find(object_id);
+  if (object == objects_.end())
+    return Error::of(ENOENT, "object {} is not one of this process's, or was asked for before",
+                     object_id);
+  Fd dmabuf = std::move(object->second);
+  objects_.erase(object);
+  return dmabuf;
+}
+
+// Restore
+
+Result<State> Api::restore_state(int kfd, std::span<const kernel::RestoreDevice> devices,
+                                 std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
+  Record record = TRY(decode(blob));
+  if (record.alloc_flags.size() != bos.size())
+    return Error::of(EBADMSG, "the stock kernel's state is of {} BOs, and there are {}",
+                     record.alloc_flags.size(), bos.size());
+  if (devices.size() != gpus_.size())
+    return Error::of(ENODEV,
+                     "{} GPUs were in use, this machine has {}; the stock kernel interface "
+                     "restores only where there are as many",
+                     devices.size(), gpus_.size());
+  State state;
+  state.objects = record.num_objects;
+  const Counts counts{static_cast<uint32_t>(devices.size()), static_cast<uint32_t>(bos.size()),
+                      record.num_objects};
+  state.private_data = TRY(describe(record.private_data, counts)).data;
+  for (const kernel::RestoreDevice& device : devices)
+    if (device.gpu_id != device.actual_gpu_id)
+      base::log_warning(
+          "GPU {:#x} takes the place of {:#x}: on a kernel without the amdgpu-criu series the "
+          "process cannot make new queues there",
+          device.actual_gpu_id, device.gpu_id);
+  for (size_t i = 0; i < bos.size(); i++)
+    state.bos.push_back({bos[i].va, bos[i].size, bos[i].mmap_offset, bos[i].gpu_id,
+                         record.alloc_flags[i], 0, Fd()});
+  TRY(parts_.ioctl->restore(kfd, devices, state));
+  for (size_t i = 0; i < bos.size(); i++) bos[i].new_mmap_offset = state.bos[i].new_mmap_offset;
+  return state;
+}
+
+Status Api::restore(Node node, int, std::span<const kernel::RestoreDevice> devices,
+                    std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
+  if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
+  State state = TRY(restore_state(node.fd, devices, bos, blob));
+  for (size_t i = 0; i < bos.size(); i++)
+    if (bos[i].flags & AMDGPU_CRIU_BO_CONTENTS)
+      objects_[bos[i].object_id] = std::move(state.bos[i].dmabuf);
+  return {};
+}
+
+Status Api::resume(Node node, int, pid_t pid) {
+  if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
+  return parts_.ioctl->resume(node.fd, pid);
+}
+
+Result<kernel::Exported> Api::save_exported(Node, int, int) {
+  return Error(EOPNOTSUPP,
+               "descriptors of dma-bufs cannot be carried without the amdgpu-criu kernel series");
+}
+
+Result<Fd> Api::restore_exported(Node, int, const kernel::Exported&) {
+  return Error(EOPNOTSUPP,
+               "descriptors of dma-bufs cannot be carried without the amdgpu-criu kernel series");
+}
+
+Result<kernel::Outside> Api::outside(Node, int) {
+  return Error(ENOTTY, "the stock kernel interface does not tell who shares a BO");
+}
+
+}  // namespace stock

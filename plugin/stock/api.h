@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+// The interface that the plugin works with, made of the stock ioctl: dump and restore go the same
+// way on a kernel without our series, and what that kernel would lose or crash at is refused here.
+//
+// A session is only a descriptor: what it would hold is in this object. Objects restored by a task
+// are known to that task alone, which has to fill them, each once.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+
+#include "host/host.h"
+#include "stock/ioctl.h"
+
+namespace stock {
+
+// A directory for every process that KFD knows, named by its pid.
+inline constexpr char kKfdProcesses[] = "/sys/class/kfd/kfd/proc";
+
+struct Parts {
+  std::unique_ptr<Ioctl> ioctl;
+  const host::Host& host;
+  std::string kfd_processes = kKfdProcesses;
+};
+
+class Api : public kernel::Api {
+ public:
+  // gpus: those of this machine.
+  Api(Parts parts, std::vector<topology::Gpu> gpus)
+      : parts_(std::move(parts)), gpus_(std::move(gpus)) {}
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+  // Unpauses what is still paused: no kernel would.
+  ~Api() override;
+
+  Result<kernel::Query> query(kernel::Node node) override;
+  Result<Fd> create_session(kernel::Node node, kernel::SessionKind kind) override;
+  // Saves the state at once: whatever cannot be carried is refused here, and the process goes on.
+  Result<kernel::ProcessInfo> process_info(kernel::Node node, int session, pid_t process) override;
+  Result<kernel::Checkpoint> checkpoint(kernel::Node node, int session,
+                                        const kernel::ProcessInfo& sizes) override;
+  Status unpause(kernel::Node node, int session) override;
+  Status restore(kernel::Node node, int session, std::span<const kernel::RestoreDevice> devices,
+                 std::span<kernel::Bo> bos, std::span<const std::byte> blob) override;
+  Status resume(kernel::Node node, int session, pid_t pid) override;
+  Result<Fd> dmabuf(kernel::Node node, int session, uint64_t object_id) override;
+  Result<kernel::Exported> save_exported(kernel::Node node, int session, int dmabuf) override;
+  Result<Fd> restore_exported(kernel::Node node, int session,
+                              const kernel::Exported& exported) override;
+  Result<kernel::Outside> outside(kernel::Node node, int session) override;
+
+ protected:
+  // As restore(), but hands out the state with its dma-bufs.
+  Result<State> restore_state(int kfd, std::span<const kernel::RestoreDevice> devices,
+                              std::span<kernel::Bo> bos, std::span<const std::byte> blob);
+  const host::Host& host() const { return parts_.host; }
+  std::span<const topology::Gpu> gpus() const { return gpus_; }
+
+ private:
+  struct Paused {
+    pid_t pid;
+    std::vector<Fd> files;  // of its /dev/kfd; the first one was paused through
+    kernel::ProcessInfo info;
+    std::map<uint32_t, Fd> vms;  // render files by actual gpu_id
+    std::vector<Device> devices;
+    std::vector<kernel::Bo> bos;
+    std::vector<std::byte> blob;
+  };
+  Result<Paused*> find(int kfd);
+  Paused* find_process(pid_t pid);
+  Status pause(Paused& process);
+  Status check_pid(const Paused& process, const Sizes& sizes) const;
+  Status find_vms(Paused& process, uint32_t num_devices) const;
+  Status check_render(const Paused& process, const host::ProcessFile& file) const;
+  Status save(Paused& process, const Sizes& sizes);
+  Result<kernel::Bo> add_object(const Paused& process, Bo bo);
+
+  Parts parts_;
+  std::vector<topology::Gpu> gpus_;
+  std::deque<Paused> paused_;
+  std::map<uint64_t, Fd> objects_;  // dma-bufs by object id
+  std::set<uint64_t> inodes_;       // of all dma-bufs of the dump
+  uint64_t next_object_ = 1;
+};
+
+}  // namespace stock

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+// AMDKFD_IOC_CRIU_OP, which KFD has since Linux 5.18: what there is on a kernel without our series,
+// and what images of CRIU's own plugin are for. It has no session: dma-bufs come by descriptor, one
+// for each BO at once, and a process that was paused stays so until somebody says UNPAUSE.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernel/api.h"
+
+namespace stock {
+
+using base::Fd;
+using base::Result;
+using base::Status;
+
+// KFD's flags of a BO that tell what kind of memory it is.
+inline constexpr uint32_t kVram = 1u << 0;
+inline constexpr uint32_t kGtt = 1u << 1;
+inline constexpr uint32_t kUserptr = 1u << 2;
+inline constexpr uint32_t kDoorbell = 1u << 3;
+inline constexpr uint32_t kMmio = 1u << 4;
+
+// What PROCESS_INFO tells, and CHECKPOINT wants to be told again.
+struct Sizes {
+  pid_t pid = 0;  // in the process's own pid namespace
+  uint32_t devices = 0;
+  uint32_t bos = 0;
+  uint32_t objects = 0;
+  uint64_t private_data = 0;
+};
+
+struct Device {
+  uint32_t gpu_id = 0;  // as the process knows it
+  uint32_t actual_gpu_id = 0;
+};
+
+struct Bo {
+  uint64_t va = 0;
+  uint64_t size = 0;
+  uint64_t mmap_offset = 0;
+  uint32_t gpu_id = 0;  // as Device::gpu_id
+  uint32_t alloc_flags = 0;
+  // From the kernel: for VRAM and GTT; the offset at restore.
+  uint64_t new_mmap_offset = 0;
+  Fd dmabuf;
+};
+
+struct State {
+  std::vector<Device> devices;
+  std::vector<Bo> bos;
+  uint32_t objects = 0;
+  std::vector<std::byte> private_data;
+};
+
+class Ioctl {
+ public:
+  virtual ~Ioctl() = default;
+
+  // Not idempotent: a process that was paused twice can never be unpaused.
+  virtual Result<Sizes> process_info(int kfd) = 0;
+  virtual Result<State> checkpoint(int kfd, const Sizes& sizes) = 0;
+  virtual Status unpause(int kfd) = 0;
+  virtual Status restore(int kfd, std::span<const kernel::RestoreDevice> devices, State& state) = 0;
+  virtual Status resume(int kfd, pid_t pid) = 0;
+
+  // GEM handles that the file has; 0 also where the kernel cannot tell (before 6.18).
+  virtual Result<uint32_t> count_gem_handles(int render) = 0;
+};
+
+std::unique_ptr<Ioctl> make_ioctl();
+
+}  // namespace stock

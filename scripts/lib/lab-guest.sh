@@ -109,6 +109,18 @@ step_guest_modules_lts() {
 # Room for what tests write: the root disk is a snapshot that each boot starts from anew.
 readonly GUEST_FREE_MB=512
 
+# The driver with nothing of ours, for tests of what works there: without what only a debugger and
+# the function tracer need, which takes long to load in an emulated machine.
+step_stock_module() {
+  local module=$LAB/stock/amdgpu.ko
+  install -d "$LAB/stock"
+  in_toolchain xz -dc "/usr/lib/modules/$KERNEL_RELEASE/kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko.xz" \
+    >"$module.new"
+  in_toolchain strip --strip-debug "$module.new"
+  in_toolchain objcopy -R __mcount_loc -R .rela__mcount_loc "$module.new"
+  mv "$module.new" "$module"
+}
+
 step_guest_image() {
   guest_modules | copy_modules "$GUEST"
   install -d "$GUEST/payload" "$GUEST/scratch"

@@ -102,6 +102,8 @@ FAULTS=(faults_dump faults_dump_criu_4_3 faults_restore faults_restore_criu_4_1_
   faults_restore_criu_4_3)
 # By name: it wants other hardware.
 SINGLE_GPU=(faults_reset)
+# `run @stock` runs these; the last one ends with our driver.
+STOCK=(stock_round_trip stock_refused foreign_criu_4_1_1 foreign_criu_4_2_1)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
   swapped_nodes)

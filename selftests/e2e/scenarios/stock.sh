@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2153  # CRIU, LOG and PID are those of lib/
+# The driver as the distribution builds it, with nothing of ours: what our plugin does there, and
+# images that CRIU's own amdgpu plugin makes there.
+
+STOCK_MODULE=$PAYLOAD/stock/amdgpu.ko
+DRIVER_FILE=$SCRATCH/driver
+
+# use_driver ours|stock: makes it the one that is loaded, if it is not
+use_driver() {
+  local count module=$MODULE parameters
+  [ "$(cat "$DRIVER_FILE" 2>/dev/null || echo ours)" != "$1" ] || return 0
+  count=$(gpu_count)
+  parameters="fw_load_type=$(cat $PARAMETERS/fw_load_type) ip_block_mask=$(cat $PARAMETERS/ip_block_mask)"
+  # The clear of a page directory that the CPU writes may come after what was written there: the
+  # stock driver lacks the mending of it.
+  [ "$1" = ours ] || { module=$STOCK_MODULE parameters+=" vm_update_mode=0"; }
+  rmmod amdgpu || fail "rmmod amdgpu"
+  # shellcheck disable=SC2046  # words
+  modprobe -a $(modinfo -F depends "$module" | tr , ' ') || fail "modprobe for $module"
+  # shellcheck disable=SC2086  # words
+  insmod "$module" $parameters || fail "insmod $module $parameters"
+  wait_until 120 gpus_are_back "$count" || fail "$count GPUs before, $(gpu_count) with the $1 driver"
+  echo "$1" >"$DRIVER_FILE"
+}
+
+need_stock_driver() {
+  [ -e "$STOCK_MODULE" ] || fail "$STOCK_MODULE is missing: 'make lab' makes it"
+  need_gpus 2
+  need_plugin
+  use_driver stock
+}
+
+scenario_stock_round_trip() {
+  need_stock_driver
+  start gpu_chain --gpus 2 --vram 16
+  describe_workload
+  first_steps $BEFORE_DUMP
+  criu_dump running "$DIR/running" --leave-running || fail "criu dump ended with status $?"
+  survives "after the dump"
+  dump_and_kill dump "$DIR/images"
+  grep -q 'lacks the amdgpu-criu series' "$DIR/criu-dump.log" || fail "nothing says what is lacking"
+  amdgpu-criu verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
+  amdgpu-criu show "$DIR/images" >"$DIR/show.log" || fail "amdgpu-criu show ended with status $?"
+  grep -q 'stock kernel interface' "$DIR/show.log" || fail "show does not tell how it was saved"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# refused_by_name TEXT: a dump fails for that reason, and the process goes on
+refused_by_name() {
+  ! criu_dump "${1%% *}" "$DIR/images-${1%% *}" || fail "dumped, but: $1"
+  grep -q "Error.*$1" "$DIR/criu-${1%% *}.log" || fail "not refused by name: $1"
+  echo "refused: $(grep -m1 -o "(amdgpu): .*$1.*" "$DIR/criu-${1%% *}.log")"
+}
+
+scenario_stock_refused() {
+  need_stock_driver
+  start gpu_chain "${SMALL[@]}"
+  refused_by_name "crashes at a process that does not use all GPUs"
+  survives "a GPU that is not used"
+  ends_well "a GPU that is not used"
+  LOG_NAME=render start render_chain
+  refused_by_name "does not carry what was done through it"
+  survives "a render node alone"
+  ends_well "a render node alone"
+}
+
+# foreign_dump VERSION IMAGES: by that CRIU and its own plugin
+foreign_dump() {
+  CRIU=/opt/criu-$1/criu
+  local ours=$PLUGIN_DIR
+  PLUGIN_DIR=$PAYLOAD/criu-plugin/$1
+  [ -e "$PLUGIN_DIR/amdgpu_plugin.so" ] ||
+    skip "the lab has no amdgpu plugin of CRIU $1: its mirror has no source of that"
+  start gpu_chain --gpus 2 --vram 16
+  describe_workload
+  first_steps $BEFORE_DUMP
+  dump_and_kill dump "$2"
+  PLUGIN_DIR=$ours
+  compgen -G "$2/amdgpu-kfd-*.img" >/dev/null || fail "CRIU's own plugin has written no images"
+}
+
+scenario_foreign_criu_4_1_1() {
+  need_stock_driver
+  foreign_dump 4.1.1 "$DIR/images"
+  amdgpu-criu verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# Made on the stock driver, restored on ours, which has the stock ioctl too.
+scenario_foreign_criu_4_2_1() {
+  need_stock_driver
+  foreign_dump 4.2.1 "$DIR/images"
+  use_driver ours
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}

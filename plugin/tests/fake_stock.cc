@@ -30,7 +30,7 @@ void append(std::vector<std::byte>& to, uint32_t number, const FakeQueue& queue)
   constexpr uint32_t kMqdBytes = 2048;
   append<uint32_t>(to, 0);
   append<uint32_t>(to, 0);
-  for (int i = 0; i < 7; i++) append<uint64_t>(to, 0x1000 * (i + 1));
+  for (int i = 0; i < 7; i++) append<uint64_t>(to, uint64_t{0x1000} * (i + 1));
   append<uint32_t>(to, 0x11);
   append<uint32_t>(to, queue.type);
   append<uint32_t>(to, 0);
@@ -133,7 +133,7 @@ std::vector<std::byte> make_private_data(uint32_t devices, uint32_t bos,
   std::vector<std::byte> data;
   append<uint32_t>(data, version);
   append<uint32_t>(data, 0);
-  pad(data, devices * 8);
+  pad(data, devices * size_t{8});
   pad(data, bos * size_t{272}, 0xb0);
   for (uint32_t i = 0; i < queues.size(); i++) append(data, i, queues[i]);
   for (uint32_t i = 0; i < events; i++) {

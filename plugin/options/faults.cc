@@ -73,19 +73,19 @@ Status Faults::at(std::string_view kind, std::string_view name) const {
   base::log_info("TEST SWITCH: event {} {}", kind, name);
   if (plan_->event != kind && plan_->event != name) return {};
   auto& count = *std::launder(reinterpret_cast<std::atomic<unsigned>*>(count_.data()));
-  return ++count == plan_->number ? act(name) : Status();
+  return ++count == plan_->number ? act(*plan_, name) : Status();
 }
 
-Status Faults::act(std::string_view name) const {
-  base::log_warning("TEST SWITCH: fault at {} number {}", plan_->event, plan_->number);
-  switch (plan_->action) {
+Status Faults::act(const Plan& plan, std::string_view name) {
+  base::log_warning("TEST SWITCH: fault at {} number {}", plan.event, plan.number);
+  switch (plan.action) {
     case Action::kError:
-      return Error::of(plan_->code, "injected failure of {}: {}", name, strerror(plan_->code));
+      return Error::of(plan.code, "injected failure of {}: {}", name, strerror(plan.code));
     case Action::kKill:
       signal_process(getpid(), SIGKILL);
       break;
     case Action::kKillCriu:
-      signal_process(plan_->criu, SIGKILL);
+      signal_process(plan.criu, SIGKILL);
       break;
     case Action::kSleep:
       std::this_thread::sleep_for(kNap);

@@ -32,7 +32,7 @@ class Faults {
     int code = 0;
     pid_t criu = 0;
   };
-  base::Status act(std::string_view name) const;
+  static base::Status act(const Plan& plan, std::string_view name);
 
   std::optional<Plan> plan_;
   base::Mapping count_;  // of events, shared over fork

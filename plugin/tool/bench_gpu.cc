@@ -10,7 +10,6 @@
 namespace tool {
 namespace {
 
-using base::Error;
 using base::Fd;
 using base::Result;
 using base::Status;

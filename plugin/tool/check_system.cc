@@ -94,10 +94,9 @@ Item check_io_uring(const Machine& machine) {
   const Fd ring(static_cast<int>(syscall(SYS_io_uring_setup, 1, &parameters)));
   if (ring.valid()) return Item::good(kWhat, "works");
   const std::string why = strerror(errno);
-  const auto disabled = read_number(machine.proc + "/sys/kernel/io_uring_disabled");
+  const auto disabled = read_number(machine.proc + "/sys/kernel/io_uring_disabled").value_or(0);
   return {kWhat, Grade::kLimited,
-          disabled.value_or(0) ? std::format("{}; kernel.io_uring_disabled is {}", why, *disabled)
-                               : why,
+          disabled ? std::format("{}; kernel.io_uring_disabled is {}", why, disabled) : why,
           "contents are read and written by threads: dump and restore take longer",
           "set the sysctl kernel.io_uring_disabled to 0, or allow io_uring_setup in the seccomp "
           "filter"};

@@ -325,8 +325,8 @@ TEST_F_TIMEOUT(roundtrip, forged_blobs_are_refused_or_work_and_leave_nothing, 24
 		ASSERT_EQ(0, target_start_empty(&self->target, self->state, self->load,
 						&self->image));
 	}
-	TH_LOG("%zu of %zu forged blobs refused, one in %lu, seed %#lx", refused, tried, sample.one_in,
-	       sample.seed);
+	TH_LOG("%zu of %zu forged blobs refused, one in %lu, seed %#lx", refused, tried,
+	       sample.one_in, sample.seed);
 	if (sample.one_in == 1)
 		EXPECT_LT(tried / 4, refused);
 	recompute_crc(&self->image);

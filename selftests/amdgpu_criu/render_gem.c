@@ -193,8 +193,10 @@ static int create_info(const struct criu_node *node, __u32 handle,
 /* Kernels before 7.2 do not take it from user space. */
 static bool is_newer(const struct kind *kind)
 {
-	return kind->domains == AMDGPU_GEM_DOMAIN_DOORBELL ||
-	       kind->flags & AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE;
+	const __u64 newer = AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE | AMDGPU_GEM_CREATE_COHERENT |
+			    AMDGPU_GEM_CREATE_UNCACHED | AMDGPU_GEM_CREATE_EXT_COHERENT;
+
+	return kind->domains == AMDGPU_GEM_DOMAIN_DOORBELL || kind->flags & newer;
 }
 
 /* Handle 0: this kernel does not give such. */

@@ -254,7 +254,8 @@ TEST_F(restore, the_client_name_comes_back)
 		BLOB_FAULT("something after its end", blob_client_name, name[8], 0, -EBADMSG),
 	};
 	/* As long as it may be. */
-	static const char name[65] = "kselftest-0123456789-0123456789-0123456789-0123456789-0123456789";
+	static const char name[65] = "kselftest-0123456789-0123456789-"
+				     "0123456789-0123456789-0123456789";
 	struct client_name set = { .length = 64, .name = (uintptr_t)name };
 	char found[80];
 	size_t i;

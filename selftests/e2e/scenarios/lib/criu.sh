@@ -63,7 +63,8 @@ restore_and_check() {
   all_memory_is_right "$1"
   local now was=$USAGE
   now=$(gpu_usage)
-  # Another kernel counts what render nodes have in another way, or not at all.
+  # Another kernel, or driver, counts what render nodes have (their page tables are among it) in
+  # another way, or not at all.
   if [ "${OLD_KERNEL-$(uname -r)}" != "$(uname -r)" ]; then
     now=${now%% render nodes*} was=${was%% render nodes*}
   fi

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Restore of images that CRIU's own amdgpu plugin wrote, whole and hostile, through the hooks.
 #include <gmock/gmock.h>
+#include <array>
 
 #include <deque>
 
@@ -184,20 +185,21 @@ TEST_F(Foreign, EveryTruncationIsRefusedWithTheFilesName) {
 }
 
 // There are no sums: what must hold is that nothing crashes and no file is read beyond its end.
-TEST_F(Foreign, EveryFlippedByteOfMetadataIsRefusedOrHarmless) {
+// A restore for each, so not every byte: the step meets tags, lengths and values alike.
+TEST_F(Foreign, FlippedBytesOfMetadataAreRefusedOrHarmless) {
+  constexpr std::array<unsigned char, 3> kFlips = {0x01, 0x80, 0xff};
   const std::string whole = images_.read(kKfdName);
-  for (size_t at = 0; at < whole.size(); at++)
-    for (const unsigned char flip : {0x01, 0x80, 0xff}) {
-      std::string flipped = whole;
-      flipped[at] ^= flip;
-      images_.write(kKfdName, flipped);
-      if (start(criu::kStageRestore) == 0) {
-        const base::Fd kfd(restore_file(kKfdId));
-        end(criu::kStageRestore, 0);
-      }
-      testing_support::make_fd_store();
-      program.log.clear();
+  for (size_t at = 0; at < whole.size(); at += 7) {
+    std::string flipped = whole;
+    flipped[at] ^= kFlips[at % kFlips.size()];
+    images_.write(kKfdName, flipped);
+    if (start(criu::kStageRestore) == 0) {
+      const base::Fd kfd(restore_file(kKfdId));
+      end(criu::kStageRestore, 0);
     }
+    testing_support::make_fd_store();
+    program.log.clear();
+  }
 }
 
 TEST_F(Foreign, LeftoversOfAnOlderDumpAreIgnored) {

@@ -254,7 +254,7 @@ TEST_F(restore, the_client_name_comes_back)
 		BLOB_FAULT("something after its end", blob_client_name, name[8], 0, -EBADMSG),
 	};
 	/* As long as it may be. */
-	const char name[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	const char *name = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 	struct client_name set = { .length = 64, .name = (uintptr_t)name };
 	char found[80];
 	size_t i;

@@ -6,9 +6,10 @@
 namespace dump {
 
 base::Result<PausedClient> PausedClient::pause(kernel::Api& api, int session,
-                                               kernel::Node::Kind kind, base::Fd file,
+                                               kernel::Node::Kind kind, host::TakenFile file,
                                                pid_t process) {
   const auto info = TRY(api.process_info({file.get(), kind}, session, process));
+  file.set_idle();
   return PausedClient(api, session, kind, std::move(file), info);
 }
 

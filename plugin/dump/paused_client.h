@@ -5,15 +5,16 @@
 
 #include <memory>
 
+#include "host/host.h"
 #include "kernel/api.h"
 
 namespace dump {
 
 class PausedClient {
  public:
-  // file: ours, of the client's struct file. process: one that has it open.
+  // process: one that has the file open.
   static base::Result<PausedClient> pause(kernel::Api& api, int session, kernel::Node::Kind kind,
-                                          base::Fd file, pid_t process);
+                                          host::TakenFile file, pid_t process);
 
   PausedClient(PausedClient&& other) noexcept
       : api_(std::exchange(other.api_, nullptr)),
@@ -31,14 +32,14 @@ class PausedClient {
   kernel::Node node() const { return {file_.get(), kind_}; }
 
  private:
-  PausedClient(kernel::Api& api, int session, kernel::Node::Kind kind, base::Fd file,
+  PausedClient(kernel::Api& api, int session, kernel::Node::Kind kind, host::TakenFile file,
                const kernel::ProcessInfo& info)
       : api_(&api), session_(session), kind_(kind), file_(std::move(file)), info_(info) {}
 
   kernel::Api* api_;  // null: not ours to unpause
   int session_;       // owned by Tree, which outlives this
   kernel::Node::Kind kind_;
-  base::Fd file_;
+  host::TakenFile file_;
   kernel::ProcessInfo info_;
 };
 

@@ -9,10 +9,13 @@ namespace dump {
 
 using base::Error;
 using host::NodeKind;
+using host::TakenFile;
 
 namespace {
 
-Result<bool> is_same(const Fd& a, const Fd& b) { return host::same_file(a.get(), b.get()); }
+Result<bool> is_same(const TakenFile& a, const TakenFile& b) {
+  return host::same_file(a.get(), b.get());
+}
 
 void note(std::vector<uint32_t>& holders, uint32_t number) {
   if (std::ranges::find(holders, number) == holders.end()) holders.push_back(number);
@@ -58,28 +61,31 @@ Status Tree::add(pid_t pid) {
                      number);
   const Member& member = members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas));
   // Queues of the process first: what they do may be what the render node's work waits for.
-  for (const host::ProcessFile& file : files)
-    if (file.node.kind == NodeKind::kKfd) TRY(add_kfd(member, file));
-  for (const host::ProcessFile& file : files)
-    if (file.node.kind == NodeKind::kRender) TRY(add_render(member, file));
+  for (const NodeKind kind : {NodeKind::kKfd, NodeKind::kRender})
+    for (const host::ProcessFile& file : files) {
+      if (file.node.kind != kind) continue;
+      TakenFile taken = TRY(host_.take(pid, file));
+      TRY(kind == NodeKind::kKfd ? add_kfd(member, file.number, std::move(taken))
+                                 : add_render(member, file.node.minor, std::move(taken)));
+    }
   return {};
 }
 
-Status Tree::add_kfd(const Member& member, const host::ProcessFile& file) {
-  TRY(need_session(kernel::kfd_node(file.file)));
+Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
+  TRY(need_session({file.get(), kernel::Node::Kind::kKfd}));
   for (OpenKfd& known : kfd_files_)
-    if (TRY(is_same(known.file, file.file))) {
+    if (TRY(is_same(known.file, file))) {
       note(known.holders, member.number);
       return {};
     }
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kKfd,
-                                    TRY(file.file.duplicate()), member.pid);
+                                    TRY(file.duplicate()), member.pid);
   if (!paused.ok())
     return std::move(paused).error().within(
         std::format("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",
-                    member.pid, member.comm, file.number));
+                    member.pid, member.comm, descriptor));
   const pid_t owner = paused->info().pid;
-  kfd_files_.push_back({TRY(file.file.duplicate()), owner, {member.number}});
+  kfd_files_.push_back({std::move(file), owner, {member.number}});
   if (kfd_of(owner)) {
     // PROCESS_INFO is idempotent, but a second PausedClient would unpause too early.
     paused->keep();
@@ -90,14 +96,10 @@ Status Tree::add_kfd(const Member& member, const host::ProcessFile& file) {
   return {};
 }
 
-Status Tree::add_render(const Member& member, const host::ProcessFile& file) {
-  TRY(need_session(kernel::render_node(file.file)));
-  OpenRender* render = TRY(find_render(file.file.get(), file.node.minor));
-  if (!render) {
-    render = &renders_.emplace_back();
-    render->file = TRY(file.file.duplicate());
-    render->minor = file.node.minor;
-  }
+Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
+  TRY(need_session({file.get(), kernel::Node::Kind::kRender}));
+  OpenRender* render = TRY(find_render(file.get(), minor));
+  if (!render) render = &renders_.emplace_back(std::move(file), minor);
   note(render->holders, member.number);
   return render->paused || !carries_render_ ? Status() : pause(*render, member);
 }
@@ -115,6 +117,7 @@ Status Tree::pause(OpenRender& render, const Member& member) {
     render.refusal = std::move(error);
     return {};
   }
+  render.file.set_idle();
   render.paused.emplace(std::move(*paused));
   render.refusal.reset();
   render.number = member.number;

@@ -26,13 +26,16 @@ struct Member {
 
 // An open /dev/kfd, which belongs to one process whoever else has it.
 struct OpenKfd {
-  Fd file;
+  host::TakenFile file;
   pid_t owner;
   std::vector<uint32_t> holders;  // numbers
 };
 
 struct OpenRender {
-  Fd file;
+  OpenRender(host::TakenFile taken, unsigned node_minor)
+      : file(std::move(taken)), minor(node_minor) {}
+
+  host::TakenFile file;
   unsigned minor;
   std::vector<uint32_t> holders;
   // The process that the kernel was told of, when paused.
@@ -71,8 +74,8 @@ class Tree {
   Result<OpenRender*> find_render(int fd, unsigned minor);
 
  private:
-  Status add_kfd(const Member& member, const host::ProcessFile& file);
-  Status add_render(const Member& member, const host::ProcessFile& file);
+  Status add_kfd(const Member& member, int descriptor, host::TakenFile file);
+  Status add_render(const Member& member, unsigned minor, host::TakenFile file);
   Status pause(OpenRender& render, const Member& member);
   Status check_kfd_file(const OpenKfd& kfd) const;
 

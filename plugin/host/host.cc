@@ -30,14 +30,6 @@ std::optional<dev_t> find_kfd(const Config& config) {
   return std::nullopt;
 }
 
-Result<Fd> take_file(pid_t pid, int number) {
-  Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd.valid()) return Error::system("cannot open process {}", pid);
-  Fd file(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd.get(), number, 0)));
-  if (!file.valid()) return Error::system("cannot get descriptor {} of process {}", number, pid);
-  return file;
-}
-
 // One line of /proc/PID/maps.
 struct MapsLine {
   uint64_t start = 0, end = 0, offset = 0, inode = 0;
@@ -127,12 +119,21 @@ Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
     const std::string name = entry.path().filename();
     int number = -1;
     std::from_chars(name.data(), name.data() + name.size(), number);
-    result.push_back({number, *node, TRY(take_file(pid, number))});
+    result.push_back({number, *node});
   }
   if (error)
     return Error::of(error.value(), "cannot list the files of process {}: {}", pid,
                      error.message());
   return result;
+}
+
+Result<TakenFile> Host::take(pid_t pid, const ProcessFile& file) const {
+  const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd.valid()) return Error::system("cannot open process {}", pid);
+  Fd taken(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd.get(), file.number, 0)));
+  if (!taken.valid())
+    return Error::system("cannot get descriptor {} of process {}", file.number, pid);
+  return TakenFile(std::move(taken), file.node.kind);
 }
 
 Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {

@@ -41,11 +41,34 @@ struct Config {
   std::string dmabuf_link = "/dmabuf:";  // how descriptors of dma-bufs look in /proc
 };
 
-// An open GPU node of a process, held by us too.
+// An open GPU node of a process.
 struct ProcessFile {
   int number;
   NodeId node;
-  Fd file;
+};
+
+// An open file of another process, held by us too. close() of a render node waits until the kernel
+// has taken up all that was submitted through it, however long that lasts; exit waits for a second.
+// So what is not known to be idle is left to the exit of this process.
+class TakenFile {
+ public:
+  TakenFile(Fd file, NodeKind kind) : file_(std::move(file)), idle_(kind != NodeKind::kRender) {}
+  TakenFile(TakenFile&&) = default;
+  TakenFile& operator=(TakenFile&&) = delete;
+  ~TakenFile() {
+    if (!idle_) (void)file_.release();
+  }
+
+  Result<TakenFile> duplicate() const { return TakenFile(TRY(file_.duplicate()), idle_); }
+  // Nothing that was submitted through it is pending.
+  void set_idle() { idle_ = true; }
+  Fd idle() && { return std::move(file_); }
+  int get() const { return file_.get(); }
+
+ private:
+  TakenFile(Fd file, bool idle) : file_(std::move(file)), idle_(idle) {}
+  Fd file_;
+  bool idle_;
 };
 
 struct ProcessVma {
@@ -73,6 +96,7 @@ class Host {
 
   // pid must be traced by the caller.
   Result<std::vector<ProcessFile>> files_of(pid_t pid) const;
+  Result<TakenFile> take(pid_t pid, const ProcessFile& file) const;
   Result<std::vector<ProcessVma>> vmas_of(pid_t pid) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/log.h"
+#include "image/files.h"
 
 namespace foreign {
 namespace {
@@ -29,7 +30,7 @@ class Filler {
       TRY(retire(next_));
       const auto bytes = engine_.staging(next_).first(
           std::min<uint64_t>(size - done, engine_.staging(next_).size()));
-      TRY(read(file, contents, done, bytes));
+      TRY(image::read_at(file, contents.file, contents.offset + done, bytes));
       TRY(engine_.start_write(next_, *to, done, bytes.size()));
       ring_[next_] = to;
       next_ = (next_ + 1) % ring_.size();
@@ -49,20 +50,6 @@ class Filler {
     if (file == files_.end())
       file = files_.emplace(name, TRY(Fd::openat(directory_, name.c_str(), O_RDONLY))).first;
     return &file->second;
-  }
-
-  static Status read(const Fd& file, const Contents& contents, uint64_t done,
-                     std::span<std::byte> to) {
-    uint64_t offset = contents.offset + done;
-    while (!to.empty()) {
-      const ssize_t got = pread(file.get(), to.data(), to.size(), offset);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return Error::system("cannot read image {}", contents.file);
-      if (got == 0) return Error::of(EBADMSG, "image {} is truncated", contents.file);
-      to = to.subspan(got);
-      offset += got;
-    }
-    return {};
   }
 
   Status retire(unsigned slot) {

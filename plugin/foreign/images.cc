@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "foreign/images.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/log.h"
 #include "criu_amdgpu.pb-c.h"
+#include "image/files.h"
 #include "stock/ioctl.h"
 #include "stock/private_data.h"
 
@@ -56,26 +56,12 @@ bool is_one(std::string_view name) {
           (name.starts_with(kPages) || name.starts_with(kDrmPages) || name.starts_with(kDmabuf)));
 }
 
-Status read_at(const Fd& file, const std::string& name, uint64_t offset, void* to, size_t size) {
-  auto* bytes = static_cast<std::byte*>(to);
-  while (size > 0) {
-    const ssize_t got = pread(file.get(), bytes, size, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error::system("cannot read image {}", name);
-    if (got == 0) return bad(name, "is truncated");
-    bytes += got;
-    offset += got;
-    size -= got;
-  }
-  return {};
-}
-
 // A file that its writer did not truncate may be longer than what is in it.
 Result<uint64_t> content_size(const Fd& file, const std::string& name) {
   struct stat status;
   if (fstat(file.get(), &status) != 0) return Error::system("cannot examine image {}", name);
   uint64_t size = 0;
-  TRY(read_at(file, name, 0, &size, sizeof(size)));
+  TRY(image::read_at(file, name, 0, std::as_writable_bytes(std::span(&size, 1))));
   const uint64_t there = static_cast<uint64_t>(status.st_size) - kHeader;
   if (size > there) return bad(name, std::format("is truncated: {} bytes of {}", there, size));
   if (size < there)
@@ -88,7 +74,7 @@ Result<std::vector<std::byte>> read_message(int directory, const std::string& na
   const uint64_t size = TRY(content_size(file, name));
   if (size > kMaxMessage) return bad(name, "is too long");
   std::vector<std::byte> bytes(size);
-  TRY(read_at(file, name, kHeader, bytes.data(), size));
+  TRY(image::read_at(file, name, kHeader, bytes));
   return bytes;
 }
 
@@ -273,15 +259,7 @@ Result<Render> read_render(int directory, const std::string& name, uint32_t id) 
 }  // namespace
 
 Result<std::vector<std::string>> list_files(int directory) {
-  Fd fd = TRY(Fd::openat(directory, ".", O_RDONLY | O_DIRECTORY));
-  std::vector<std::string> result;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(fd.get()), closedir);
-  if (!stream) return Error::system("cannot list the image directory");
-  (void)fd.release();
-  while (const dirent* entry = readdir(stream.get()))
-    if (is_one(entry->d_name)) result.emplace_back(entry->d_name);
-  std::ranges::sort(result);
-  return result;
+  return image::list_names(directory, is_one);
 }
 
 Result<Images> read(int directory) {

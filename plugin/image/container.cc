@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "image/files.h"
+
 namespace image {
 namespace {
 
@@ -52,18 +54,6 @@ Status write_at(const Fd& file, const std::string& name, uint64_t offset, Bytes 
 Status sync_and_close(Fd& file, const std::string& name) {
   if (fdatasync(file.get()) != 0) return Error::system("cannot write image {} to disk", name);
   if (close(file.release()) != 0) return Error::system("cannot close image {}", name);
-  return {};
-}
-
-Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to) {
-  while (!to.empty()) {
-    const ssize_t got = pread(file.get(), to.data(), to.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error::system("cannot read image {}", name);
-    if (got == 0) return Error::of(EBADMSG, "image {} is truncated", name);
-    to = to.subspan(got);
-    offset += got;
-  }
   return {};
 }
 

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "image/set.h"
 
-#include <dirent.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
+
+#include "image/files.h"
 
 namespace image {
 namespace {
 
 using base::Error;
-
-struct DirCloser {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
 
 Error bad(const std::string& name, const std::string& why) {
   return Error::of(EBADMSG, "image {}: {}", name, why);
@@ -39,21 +35,7 @@ std::optional<Kind> kind_of(std::string_view name) {
 Status check_file(int directory, const std::string& name) { return Set().add(directory, name); }
 
 Result<std::vector<std::string>> list_files(int directory) {
-  // A descriptor of its own: reading a directory moves the file position.
-  Fd fd = TRY(Fd::openat(directory, ".", O_RDONLY | O_DIRECTORY));
-  std::unique_ptr<DIR, DirCloser> stream(fdopendir(fd.get()));
-  if (!stream) return Error::system("cannot list the image directory");
-  (void)fd.release();
-  std::vector<std::string> result;
-  while (true) {
-    errno = 0;
-    const dirent* entry = readdir(stream.get());
-    if (!entry) break;
-    if (kind_of(entry->d_name)) result.emplace_back(entry->d_name);
-  }
-  if (errno) return Error::system("cannot list the image directory");
-  std::ranges::sort(result);
-  return result;
+  return list_names(directory, [](std::string_view name) { return kind_of(name).has_value(); });
 }
 
 Status Set::add(int directory, const std::string& name) {

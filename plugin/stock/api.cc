@@ -21,6 +21,9 @@ namespace {
 constexpr char kOnlyKfd[] =
     "this kernel's amdgpu module carries the state of /dev/kfd only, not that of render nodes";
 
+constexpr char kNoDmabufs[] =
+    "descriptors of dma-bufs cannot be carried without the amdgpu-criu kernel series";
+
 uint32_t domain_of(uint32_t alloc_flags) {
   if (alloc_flags & kVram) return AMDGPU_CRIU_DOMAIN_VRAM;
   if (alloc_flags & kGtt) return AMDGPU_CRIU_DOMAIN_GTT;
@@ -49,10 +52,13 @@ bool has_sent_work(int file) {
 }  // namespace
 
 Api::~Api() {
-  for (const Paused& process : paused_)
-    if (const Status status = parts_.ioctl->unpause(process.files.front().get()); !status.ok())
-      base::log_error("process {} stays paused on the GPU: {}", process.pid,
-                      status.error().message());
+  for (const Paused& process : paused_) unpause_or_tell(process);
+}
+
+void Api::unpause_or_tell(const Paused& process) {
+  if (const Status status = parts_.ioctl->unpause(process.files.front().get()); !status.ok())
+    base::log_error("process {} stays paused on the GPU: {}", process.pid,
+                    status.error().message());
 }
 
 Result<kernel::Query> Api::query(Node) {
@@ -104,15 +110,12 @@ Result<kernel::ProcessInfo> Api::process_info(Node node, int, pid_t pid) {
 }
 
 Status Api::pause(Paused& process) {
-  const int kfd = process.files.front().get();
-  const Sizes sizes = TRY(parts_.ioctl->process_info(kfd));
+  const Sizes sizes = TRY(parts_.ioctl->process_info(process.files.front().get()));
   Status status = check_pid(process, sizes);
   if (status.ok()) status = find_vms(process, sizes.devices);
   if (status.ok()) status = save(process, sizes);
   if (status.ok()) return {};
-  if (const Status unpaused = parts_.ioctl->unpause(kfd); !unpaused.ok())
-    base::log_error("process {} stays paused on the GPU: {}", process.pid,
-                    unpaused.error().message());
+  unpause_or_tell(process);
   return status;
 }
 
@@ -138,14 +141,15 @@ Status Api::find_vms(Paused& process, uint32_t num_devices) const {
     for (const host::ProcessFile& file : files) {
       if (file.node.kind != host::NodeKind::kRender || file.node.minor != gpu.render_minor)
         continue;
-      if (vm.valid() && TRY(host::same_file(vm.get(), file.file.get()))) continue;
+      host::TakenFile taken = TRY(parts_.host.take(process.pid, file));
+      if (vm.valid() && TRY(host::same_file(vm.get(), taken.get()))) continue;
       if (vm.valid())
         return Error::of(EOPNOTSUPP,
                          "process {} has opened renderD{} more than once; without the amdgpu-criu "
                          "kernel series nothing tells which of the files /dev/kfd uses",
                          process.pid, gpu.render_minor);
-      TRY(check_render(process, file));
-      vm = TRY(file.file.duplicate());
+      TRY(check_render(process, taken.get(), file.node.minor));
+      vm = std::move(taken).idle();
     }
     if (!vm.valid())
       return Error::of(EOPNOTSUPP,
@@ -156,14 +160,14 @@ Status Api::find_vms(Paused& process, uint32_t num_devices) const {
   return {};
 }
 
-Status Api::check_render(const Paused& process, const host::ProcessFile& file) const {
-  const uint32_t handles = TRY(parts_.ioctl->count_gem_handles(file.file.get()));
+Status Api::check_render(const Paused& process, int file, unsigned minor) const {
+  const uint32_t handles = TRY(parts_.ioctl->count_gem_handles(file));
   if (handles != 0)
     return Error::of(EOPNOTSUPP, "process {} has {} buffer objects of its own on renderD{}; {}",
-                     process.pid, handles, file.node.minor, kOnlyKfd);
-  if (has_sent_work(file.file.get()))
+                     process.pid, handles, minor, kOnlyKfd);
+  if (has_sent_work(file))
     return Error::of(EOPNOTSUPP, "process {} has sent work to the GPU through renderD{}; {}",
-                     process.pid, file.node.minor, kOnlyKfd);
+                     process.pid, minor, kOnlyKfd);
   return {};
 }
 
@@ -300,13 +304,11 @@ Status Api::resume(Node node, int, pid_t pid) {
 }
 
 Result<kernel::Exported> Api::save_exported(Node, int, int) {
-  return Error(EOPNOTSUPP,
-               "descriptors of dma-bufs cannot be carried without the amdgpu-criu kernel series");
+  return Error(EOPNOTSUPP, kNoDmabufs);
 }
 
 Result<Fd> Api::restore_exported(Node, int, const kernel::Exported&) {
-  return Error(EOPNOTSUPP,
-               "descriptors of dma-bufs cannot be carried without the amdgpu-criu kernel series");
+  return Error(EOPNOTSUPP, kNoDmabufs);
 }
 
 Result<kernel::Outside> Api::outside(Node, int) {

@@ -71,9 +71,10 @@ class Api : public kernel::Api {
   Result<Paused*> find(int kfd);
   Paused* find_process(pid_t pid);
   Status pause(Paused& process);
+  void unpause_or_tell(const Paused& process);
   Status check_pid(const Paused& process, const Sizes& sizes) const;
   Status find_vms(Paused& process, uint32_t num_devices) const;
-  Status check_render(const Paused& process, const host::ProcessFile& file) const;
+  Status check_render(const Paused& process, int file, unsigned minor) const;
   Status save(Paused& process, const Sizes& sizes);
   Result<kernel::Bo> add_object(const Paused& process, Bo bo);
 

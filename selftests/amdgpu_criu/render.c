@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +54,18 @@ int render_open(struct criu_node *node, unsigned int index)
 	}
 	node->fd = -1;
 	return -ENOENT;
+}
+
+bool render_in_hive(const struct criu_node *node)
+{
+	struct stat status;
+	char path[64];
+
+	if (fstat(node->fd, &status))
+		return false;
+	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/device/xgmi_device_id",
+		 major(status.st_rdev), minor(status.st_rdev));
+	return !access(path, F_OK);
 }
 
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,

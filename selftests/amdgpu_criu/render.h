@@ -15,6 +15,9 @@
 
 /* The file of GPU number @index; -ENOENT if there are not as many. */
 int render_open(struct criu_node *node, unsigned int index);
+
+/* Whether XGMI links the GPU with others. */
+bool render_in_hive(const struct criu_node *node);
 int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args);
 
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,

@@ -93,12 +93,13 @@ FIXTURE_SETUP(share)
 		self->members[i].node.fd = -1;
 	for (i = 0; i < FILES; i++) {
 		self->members[i].gpu = i && variant->two_gpus;
-		self->members[i].unlisted = self->members[i].gpu &&
-					    variant->domain == AMDGPU_GEM_DOMAIN_VRAM;
 		ret = render_open(&self->members[i].node, self->members[i].gpu);
 		if (ret == -ENOENT)
 			SKIP(return, "not as many amdgpu render nodes");
 		ASSERT_EQ(0, ret);
+		self->members[i].unlisted = self->members[i].gpu &&
+					    variant->domain == AMDGPU_GEM_DOMAIN_VRAM &&
+					    render_in_hive(&self->members[i].node);
 	}
 	self->save = criu_session(&self->members[0].node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	self->restore = criu_session(&self->members[0].node, AMDGPU_CRIU_SESSION_RESTORE);
@@ -205,8 +206,9 @@ static int create_first(FIXTURE_DATA(share) *self)
 }
 
 /*
- * VRAM of another GPU is not listed: amdgpu cannot validate what XGMI reaches, and what the page
- * tables say of it is enough.
+ * VRAM of another GPU of a hive is not listed: amdgpu cannot validate what XGMI reaches, and what
+ * the page tables say of it is enough. Without a link, validation is what moves it to where both
+ * reach it.
  */
 static int gpu_write(struct member *member, __u32 value)
 {

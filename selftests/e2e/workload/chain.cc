@@ -73,7 +73,7 @@ Result<Lane> Lane::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells, 
 Result<Chain> Chain::create(const Kfd& kfd, std::span<const Gpu* const> gpus,
                             std::span<Doorbells* const> doorbells, EventPage& events,
                             unsigned timeout_ms) {
-  const BoSpec block = {Domain::kVram, kBlockSize, true, true};
+  const BoSpec block = {shared_vram(gpus), kBlockSize, true, true};
   Memory memory = {
       TRY(Bo::create(kfd, *gpus[0], gpus, {Domain::kGtt, kCellsSize, true, true})),
       TRY(Bo::create(kfd, *gpus[0], gpus, block)),

@@ -55,7 +55,7 @@ Result<DataSet> DataSet::create(const Kfd& kfd, std::span<const Gpu* const> gpus
   for (size_t owner = 0; owner < gpus.size(); ++owner) {
     TRY(set.add_own(kfd, gpus, owner, options));
     if (gpus.size() < 2) continue;
-    for (Domain domain : {Domain::kVram, Domain::kGtt, Domain::kUserptr})
+    for (Domain domain : {shared_vram(gpus), Domain::kGtt, Domain::kUserptr})
       TRY(set.add(kfd, gpus, owner, true, {domain, 1 * kMiB + 4 * kKiB}));
   }
   return set;

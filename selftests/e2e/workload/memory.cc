@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "workload/memory.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace e2e {
@@ -19,6 +20,14 @@ void report(const Status& status) {
 }
 
 }  // namespace
+
+Domain shared_vram(std::span<const Gpu* const> gpus) {
+  const uint64_t hive = gpus[0]->node().hive_id;
+  const bool reached = gpus.size() == 1 || (hive && std::ranges::all_of(gpus, [&](const Gpu* gpu) {
+                                              return gpu->node().hive_id == hive;
+                                            }));
+  return reached ? Domain::kVram : Domain::kGtt;
+}
 
 Result<Gpu> Gpu::open(const Kfd& kfd, const GpuNode& node) {
   const std::string path = std::format("/dev/dri/renderD{}", node.render_minor);

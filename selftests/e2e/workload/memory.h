@@ -29,6 +29,9 @@ class Gpu {
   base::Fd render_;
 };
 
+// Where a BO can be that all of them use: VRAM, or GTT if one does not reach the others' VRAM.
+Domain shared_vram(std::span<const Gpu* const> gpus);
+
 struct BoSpec {
   Domain domain;
   uint64_t size;

@@ -42,6 +42,7 @@ Result<GpuNode> read_gpu(const std::filesystem::path& node, uint32_t gpu_id) {
   GpuNode gpu;
   gpu.gpu_id = gpu_id;
   gpu.render_minor = static_cast<unsigned>(properties["drm_render_minor"]);
+  gpu.hive_id = properties["hive_id"];
   gpu.cwsr_size = properties["cwsr_size"];
   gpu.ctl_stack_size = properties["ctl_stack_size"];
   if (!gpu.cwsr_size || !gpu.ctl_stack_size)

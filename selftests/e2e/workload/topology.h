@@ -13,6 +13,7 @@ namespace e2e {
 struct GpuNode {
   uint32_t gpu_id = 0;
   unsigned render_minor = 0;
+  uint64_t hive_id = 0;  // 0: no link to another GPU
   uint64_t cwsr_size = 0;
   uint64_t ctl_stack_size = 0;
   uint64_t debug_memory_size = 0;

@@ -2,7 +2,7 @@
 // render_refused: a small render_chain with something that cannot be carried, until SIGUSR2.
 //
 //   render_refused WHAT     one of all_uncarried()
-//   render_refused busy     work for most of a minute is under way; a second process, which is not
+//   render_refused busy     work for minutes is under way; a second process, which is not
 //                           to be dumped, feeds the GPU with it
 #include <signal.h>
 #include <sys/prctl.h>
@@ -83,7 +83,9 @@ bool Process::verify(const char* word) {
 
 // Jobs of SDMA, each waiting for a number that the other process counts up to: no single one
 // takes as long as the driver lets a job take, all of them longer than a checkpoint waits.
-constexpr uint32_t kJobs = 32;  // as many as a context takes before a submission waits
+constexpr uint32_t kJobsOfContext = 32;  // as many as one takes before a submission waits
+constexpr uint32_t kContexts = 4;
+constexpr uint32_t kJobs = kContexts * kJobsOfContext;
 constexpr unsigned kJobMs = 1500;
 
 class Busy {
@@ -91,16 +93,18 @@ class Busy {
   static Result<std::unique_ptr<Busy>> create(const RenderDevice& device, const Mapping& cell);
 
  private:
-  Busy(RenderContext context, RenderBo ib, VaRange range)
-      : context_(std::move(context)), ib_(std::move(ib)), range_(std::move(range)) {}
-  RenderContext context_;
+  Busy(std::vector<RenderContext> contexts, RenderBo ib, VaRange range)
+      : contexts_(std::move(contexts)), ib_(std::move(ib)), range_(std::move(range)) {}
+  std::vector<RenderContext> contexts_;
   RenderBo ib_;
   VaRange range_;
 };
 
 Result<std::unique_ptr<Busy>> Busy::create(const RenderDevice& device, const Mapping& cell) {
   constexpr uint64_t kSlot = 64;
-  RenderContext context = TRY(RenderContext::create(device));
+  std::vector<RenderContext> contexts;
+  contexts.reserve(kContexts);
+  std::vector<Dependency> before;  // jobs of one context take turns with those of others
   RenderBo ib =
       TRY(RenderBo::create(device, {"jobs", AMDGPU_GEM_DOMAIN_GTT, 0, kJobs * kSlot + kGpuPage}));
   TRY(ib.map_for_cpu());
@@ -117,16 +121,24 @@ Result<std::unique_ptr<Busy>> Busy::create(const RenderDevice& device, const Map
     SdmaStream stream;
     stream.poll(range.start(), Compare::kGreaterOrEqual, job).pad(16);
     memcpy(ib.at<std::byte>(job * kSlot), stream.dwords().data(), kSlot);
-    TRY(context.submit(
-        {.ring = 1, .ib = ib.va() + job * kSlot, .ib_bytes = kSlot, .handles = handles}));
+    if (job % kJobsOfContext == 1) contexts.push_back(TRY(RenderContext::create(device)));
+    const RenderFence fence = TRY(contexts.back().submit({.ring = 1,
+                                                          .ib = ib.va() + job * kSlot,
+                                                          .ib_bytes = kSlot,
+                                                          .handles = handles,
+                                                          .after = std::move(before)}));
+    before = {{&contexts.back(), fence}};
   }
-  return std::unique_ptr<Busy>(new Busy(std::move(context), std::move(ib), std::move(range)));
+  return std::unique_ptr<Busy>(new Busy(std::move(contexts), std::move(ib), std::move(range)));
 }
 
-// Counts for the GPU while the other one lives.
+// Counts for the GPU while the other one lives, to the end at once when asked to let go.
 int feed(const Mapping& cell, pid_t worker) {
+  const Status status = handle_signals();
+  if (!status.ok()) return kSetupFailed;
   for (uint32_t count = 1; count <= kJobs; ++count) {
     pause_ms(kJobMs);
+    if (take_let_go_request()) count = kJobs;
     std::atomic_ref(*reinterpret_cast<uint32_t*>(cell.data())).store(count);
   }
   while (kill(worker, 0) == 0) pause_ms(kJobMs);

@@ -8,7 +8,7 @@
 
 #include "workload/control.h"
 #include "workload/copier.h"
-#include "workload/options.h"
+#include "workload/start.h"
 
 namespace e2e {
 namespace {
@@ -108,11 +108,6 @@ struct Process {
   }
 };
 
-template <typename T>
-std::unique_ptr<T> on_heap(T value) {
-  return std::make_unique<T>(std::move(value));
-}
-
 Result<Process> set_up(Kfd opened, std::span<const GpuNode> nodes, const Options& options) {
   Process process;
   process.kfd = on_heap(std::move(opened));
@@ -159,24 +154,10 @@ bool wait_for_orders(Process& process, const Options& options) {
   return process.verify("final") && good;
 }
 
-int main_with(const Options& options) {
-  Result<Kfd> kfd = Kfd::open();
-  if (!kfd.ok()) return skip(kfd.error().message());
-  const Result<std::vector<GpuNode>> nodes = list_gpus();
-  if (!nodes.ok()) return skip(nodes.error().message());
-  if (nodes->size() < options.gpus)
-    return skip(std::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
-  Status status = handle_signals();
-  Result<Process> process =
-      status.ok() ? set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options)
-                  : Result<Process>(std::move(status).error());
-  if (!process.ok()) {
-    say("setup failed: " + process.error().message());
-    return kSetupFailed;
-  }
-  say(std::format("ready: pid {} gpus {} bos {} bytes {}", getpid(), process->gpus.size(),
-                  process->shapes[0].bo_count() * process->shapes.size(), process->bytes()));
-  return wait_for_orders(*process, options) ? kGood : kDamaged;
+bool run(Process& process, const Options& options) {
+  say(std::format("ready: pid {} gpus {} bos {} bytes {}", getpid(), process.gpus.size(),
+                  process.shapes[0].bo_count() * process.shapes.size(), process.bytes()));
+  return wait_for_orders(process, options);
 }
 
 }  // namespace
@@ -189,5 +170,5 @@ int main(int argc, char** argv) {
        "--gpus --count --kib --heap --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
-  return e2e::main_with(parsed.options);
+  return e2e::main_on_gpus(parsed.options, e2e::set_up, e2e::run);
 }

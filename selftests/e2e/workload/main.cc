@@ -7,6 +7,7 @@
 #include "workload/chain.h"
 #include "workload/data.h"
 #include "workload/run.h"
+#include "workload/start.h"
 
 namespace e2e {
 namespace {
@@ -35,11 +36,6 @@ std::vector<T*> pointers(const std::vector<std::unique_ptr<T>>& owners) {
   std::vector<T*> out;
   for (const auto& owner : owners) out.push_back(owner.get());
   return out;
-}
-
-template <typename T>
-std::unique_ptr<T> on_heap(T value) {
-  return std::make_unique<T>(std::move(value));
 }
 
 // The page that user-mode drivers use to flush HDP; not every GPU has one.
@@ -97,23 +93,9 @@ bool Process::verify(const char* word) const {
   return give_verdict(word, chain->done(), problems);
 }
 
-int main_with(const Options& options) {
-  Result<Kfd> kfd = Kfd::open();
-  if (!kfd.ok()) return skip(kfd.error().message());
-  const Result<std::vector<GpuNode>> nodes = list_gpus();
-  if (!nodes.ok()) return skip(nodes.error().message());
-  if (nodes->size() < options.gpus)
-    return skip(std::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
-  Status status = handle_signals();
-  Result<Process> process =
-      status.ok() ? set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options)
-                  : Result<Process>(std::move(status).error());
-  if (!process.ok()) {
-    say("setup failed: " + process.error().message());
-    return kSetupFailed;
-  }
-  announce(*process);
-  return run_steps(*process, options) ? kGood : kDamaged;
+bool run(Process& process, const Options& options) {
+  announce(process);
+  return run_steps(process, options);
 }
 
 }  // namespace
@@ -127,5 +109,5 @@ int main(int argc, char** argv) {
        "--gpus --vram --hidden --gtt --userptr --small --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
-  return e2e::main_with(parsed.options);
+  return e2e::main_on_gpus(parsed.options, e2e::set_up, e2e::run);
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+// How a workload that uses /dev/kfd by itself begins.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "workload/control.h"
+#include "workload/kfd.h"
+#include "workload/options.h"
+#include "workload/topology.h"
+
+namespace e2e {
+
+template <typename T>
+std::unique_ptr<T> on_heap(T value) {
+  return std::make_unique<T>(std::move(value));
+}
+
+// Finds the GPUs, and makes all that the process has on them: set_up(Kfd, GPUs, options) gives it,
+// or why not. run(it, options) tells whether all was right. Returns the exit code.
+template <typename SetUp, typename Run>
+int main_on_gpus(const Options& options, SetUp set_up, Run run) {
+  base::Result<Kfd> kfd = Kfd::open();
+  if (!kfd.ok()) return skip(kfd.error().message());
+  const base::Result<std::vector<GpuNode>> nodes = list_gpus();
+  if (!nodes.ok()) return skip(nodes.error().message());
+  if (nodes->size() < options.gpus)
+    return skip(std::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
+  using Process = decltype(set_up(*std::move(kfd), std::span(*nodes), options));
+  base::Status status = handle_signals();
+  Process process = status.ok()
+                        ? set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options)
+                        : Process(std::move(status).error());
+  if (!process.ok()) {
+    say("setup failed: " + process.error().message());
+    return kSetupFailed;
+  }
+  return run(*process, options) ? kGood : kDamaged;
+}
+
+}  // namespace e2e

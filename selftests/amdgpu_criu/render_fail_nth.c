@@ -10,6 +10,7 @@
 #include "fail_nth.h"
 #include "render.h"
 #include "render_blob.h"
+#include "share.h"
 
 #define FAULTS_MAX 100000
 
@@ -17,8 +18,9 @@ FIXTURE(fail_nth) {
 	struct criu_node node, to;
 	struct render_work work;
 	struct criu_image image;
-	int save, load;
+	int save, load, dmabuf;
 	struct amdgpu_criu_state args;
+	struct share_exported exported;
 };
 
 FIXTURE_SETUP(fail_nth)
@@ -27,6 +29,7 @@ FIXTURE_SETUP(fail_nth)
 
 	self->save = -1;
 	self->load = -1;
+	self->dmabuf = -1;
 	self->to.fd = -1;
 	if (render_open(&self->node, 0))
 		SKIP(return, "no amdgpu render node");
@@ -50,6 +53,8 @@ FIXTURE_TEARDOWN(fail_nth)
 		close(self->save);
 	if (self->load >= 0)
 		close(self->load);
+	if (self->dmabuf >= 0)
+		close(self->dmabuf);
 }
 
 static int count_fds(void)
@@ -224,6 +229,69 @@ static const struct sweep_row restore_row = {
 TEST_F_TIMEOUT(fail_nth, RESTORE, 3600)
 {
 	sweep(_metadata, self, &restore_row);
+}
+
+static int outside(FIXTURE_DATA(fail_nth) *self)
+{
+	struct amdgpu_criu_outside args = { .session_fd = self->save };
+
+	return criu_op(&self->node, OUTSIDE, &args);
+}
+
+static const struct sweep_row outside_row = { .call = outside };
+
+TEST_F_TIMEOUT(fail_nth, OUTSIDE, 600)
+{
+	sweep(_metadata, self, &outside_row);
+}
+
+/* Of a file that is not paused. */
+static int export_bo(FIXTURE_DATA(fail_nth) *self)
+{
+	struct drm_prime_handle args = { .flags = DRM_CLOEXEC | DRM_RDWR };
+	int ret = render_open(&self->to, 0);
+
+	if (!ret)
+		ret = render_bo_create(&self->to, 0x1000, AMDGPU_GEM_DOMAIN_VRAM, 0, &args.handle);
+	if (!ret)
+		ret = render_ioctl(&self->to, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+	if (!ret)
+		self->dmabuf = args.fd;
+	return ret;
+}
+
+static int export_save(FIXTURE_DATA(fail_nth) *self)
+{
+	return share_export_save(&self->to, self->save, self->dmabuf, &self->exported);
+}
+
+static const struct sweep_row export_save_row = { .call = export_save };
+
+static int export_restore_before(FIXTURE_DATA(fail_nth) *self)
+{
+	if (self->load >= 0)
+		close(self->load);
+	self->load = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	return self->load < 0 ? self->load : 0;
+}
+
+static int export_restore(FIXTURE_DATA(fail_nth) *self)
+{
+	int fd = share_export_restore(&self->to, self->load, &self->exported);
+
+	return fd < 0 ? fd : close(fd);
+}
+
+static const struct sweep_row export_restore_row = {
+	.before = export_restore_before,
+	.call = export_restore,
+};
+
+TEST_F_TIMEOUT(fail_nth, EXPORTED, 1200)
+{
+	ASSERT_EQ(0, export_bo(self));
+	sweep(_metadata, self, &export_save_row);
+	sweep(_metadata, self, &export_restore_row);
 }
 
 TEST_HARNESS_MAIN

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "host/host.h"
 
+#include <dirent.h>
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "base/log.h"
@@ -28,6 +30,33 @@ std::optional<dev_t> find_kfd(const Config& config) {
   struct stat status;
   if (stat(config.kfd_path.c_str(), &status) == 0 && S_ISCHR(status.st_mode)) return status.st_rdev;
   return std::nullopt;
+}
+
+bool is_node(const struct stat& status, dev_t wanted) {
+  return S_ISCHR(status.st_mode) && status.st_rdev == wanted;
+}
+
+bool is_node(const Fd& directory, const char* name, dev_t wanted) {
+  struct stat status;
+  return fstatat(directory.get(), name, &status, 0) == 0 && is_node(status, wanted);
+}
+
+// Only by number: where a restored task is, sysfs may not be, nor /proc.
+std::optional<std::string> find_node(const Fd& directory, dev_t wanted) {
+  const int fd = openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(fd < 0 ? nullptr : fdopendir(fd), closedir);
+  if (!open) return std::nullopt;
+  while (const dirent* entry = readdir(open.get()))
+    if (is_node(directory, entry->d_name, wanted)) return entry->d_name;
+  return std::nullopt;
+}
+
+Result<Fd> open_node(const Fd& directory, const std::string& name, dev_t wanted) {
+  Fd fd = TRY(Fd::openat(directory.get(), name.c_str(), O_RDWR));
+  struct stat status;
+  if (fstat(fd.get(), &status) != 0 || !is_node(status, wanted))
+    return Error::of(ESTALE, "{} has become another device node", name);
+  return fd;
 }
 
 // One line of /proc/PID/maps.
@@ -84,23 +113,33 @@ bool Host::is_dmabuf(int fd) const {
   return length > 0 && std::string_view(target, length).starts_with(config_.dmabuf_link);
 }
 
-Result<Fd> Host::open_kfd() const { return Fd::open(config_.kfd_path.c_str(), O_RDWR); }
+Result<Fd> Host::kfd_directory() const {
+  return Fd::open(fs::path(config_.kfd_path).parent_path().c_str(), O_PATH | O_DIRECTORY);
+}
 
-// Only by number: where a restored task is, sysfs may not be.
-Result<Fd> Host::open_render(unsigned minor) const {
+Result<Fd> Host::render_directory() const {
+  return Fd::open(config_.dri_directory.c_str(), O_PATH | O_DIRECTORY);
+}
+
+Result<Fd> Host::open_kfd(const Fd& directory) const {
+  if (!kfd_device_) return Error(ENODEV, "this machine has no /dev/kfd");
+  const std::string name = fs::path(config_.kfd_path).filename();
+  if (is_node(directory, name.c_str(), *kfd_device_))
+    return open_node(directory, name, *kfd_device_);
+  return Error::of(ENOENT, "there is no device node {} with the number {}:{}", config_.kfd_path,
+                   gnu_dev_major(*kfd_device_), gnu_dev_minor(*kfd_device_));
+}
+
+Result<Fd> Host::open_render(unsigned minor, const Fd& directory) const {
   const dev_t wanted = makedev(config_.drm_major, minor);
-  auto is_wanted = [&](const struct stat& status) {
-    return S_ISCHR(status.st_mode) && status.st_rdev == wanted;
-  };
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(config_.dri_directory, error)) {
-    struct stat status;
-    if (stat(entry.path().c_str(), &status) != 0 || !is_wanted(status)) continue;
-    Fd fd = TRY(Fd::open(entry.path().c_str(), O_RDWR));
-    if (fstat(fd.get(), &status) == 0 && is_wanted(status)) return fd;
-  }
+  if (const auto name = find_node(directory, wanted)) return open_node(directory, *name, wanted);
   return Error::of(ENOENT, "there is no device node for render minor {} in {}", minor,
                    config_.dri_directory);
+}
+
+bool Host::may_open_render(unsigned minor, const Fd& directory) const {
+  const auto name = find_node(directory, makedev(config_.drm_major, minor));
+  return name && faccessat(directory.get(), name->c_str(), R_OK | W_OK, AT_EACCESS) == 0;
 }
 
 Result<std::vector<topology::Gpu>> Host::gpus() const {

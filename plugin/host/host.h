@@ -89,9 +89,18 @@ class Host {
   // Whether this descriptor of ours is of a dma-buf, whoever exported it.
   bool is_dmabuf(int fd) const;
 
-  Result<Fd> open_kfd() const;
-  // Looked up by device number: in a container the name may differ.
-  Result<Fd> open_render(unsigned minor) const;
+  // Nodes are known by their numbers: a container may have them under other names, and other nodes
+  // under their names. The directory is by default the one that the caller sees.
+  Result<Fd> kfd_directory() const;
+  Result<Fd> render_directory() const;
+  Result<Fd> open_kfd() const { return open_kfd(TRY(kfd_directory())); }
+  Result<Fd> open_kfd(const Fd& directory) const;
+  Result<Fd> open_render(unsigned minor) const {
+    return open_render(minor, TRY(render_directory()));
+  }
+  Result<Fd> open_render(unsigned minor, const Fd& directory) const;
+  // Whether permissions and the device cgroup of the caller allow it.
+  bool may_open_render(unsigned minor, const Fd& directory) const;
   Result<std::vector<topology::Gpu>> gpus() const;
 
   // pid must be traced by the caller.

@@ -109,7 +109,7 @@ Status Filling::fill(const Batch& batch) {
   const FillTools tools{env_.api, env_.make_engine, env_.options.staging};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report =
-      TRY(fill_objects(tools, session, TRY(machine_.open_render(env_.host, gpu_id)),
+      TRY(fill_objects(tools, session, TRY(machine_.open_render(gpu_id)),
                        TRY(env_.image_directory()), *batch.file, batch.objects));
   base::log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}", report.objects, report.bytes,
                  gpu_id, report.milliseconds, in_background_ ? ", in the background" : "");

@@ -2,27 +2,148 @@
 #include "restore/machine.h"
 
 #include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
 
 #include "base/log.h"
 
 namespace restore {
 
+using base::Error;
+using topology::Assignment;
+using topology::Gpu;
+
+// Lives in memory shared over fork, with the targets behind it, in the order of the sources.
+struct Machine::Choice {
+  enum State : uint32_t { kFirst, kChanging, kSettled };
+  std::atomic<uint32_t> state;
+};
+
+namespace {
+
+// Between two stores to memory.
+constexpr std::chrono::seconds kLongestChange{30};
+constexpr std::chrono::milliseconds kPoll{1};
+
+template <typename Predicate>
+std::vector<Gpu> only(const std::vector<Gpu>& gpus, const Predicate& predicate) {
+  std::vector<Gpu> result;
+  std::ranges::copy_if(gpus, std::back_inserter(result), predicate);
+  return result;
+}
+
+const Gpu& find(const std::vector<Gpu>& gpus, uint32_t gpu_id) {
+  return *std::ranges::find(gpus, gpu_id, &Gpu::gpu_id);
+}
+
+}  // namespace
+
+Machine::Machine(const Environment& environment, Nodes nodes, Gpus sources, Gpus here)
+    : env_(environment), nodes_(nodes), sources_(std::move(sources)), here_(std::move(here)) {}
+
 Result<Machine> Machine::create(const Environment& environment, const image::Set& images) {
-  Machine machine;
   const bool needs_kfd = std::ranges::any_of(
       images.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
   if (needs_kfd && !environment.host.has_kfd())
-    return base::Error(ENODEV, "the images hold state of /dev/kfd, which this machine has not");
-  if (images.gpus().empty()) return machine;
-  std::vector<topology::Gpu> sources;
+    return Error(ENODEV, "the images hold state of /dev/kfd, which this machine has not");
+  Gpus sources;
   for (const auto& [gpu_id, gpu] : images.gpus()) sources.push_back(gpu);
-  const auto here = TRY(environment.host.gpus());
-  machine.targets_ =
-      TRY(topology::plan(sources, here, environment.options.map, environment.options.ignore));
-  for (const topology::Gpu& gpu : here) machine.minors_[gpu.gpu_id] = gpu.render_minor;
-  for (const auto& [source, target] : machine.targets_)
-    base::log_info("GPU {:#x} of the images is restored on GPU {:#x}", source, target);
+  const Nodes nodes = TRY(Nodes::create(environment.host, environment.store));
+  Gpus here;
+  if (!sources.empty()) here = TRY(environment.host.gpus());
+  Machine machine(environment, nodes, std::move(sources), std::move(here));
+  TRY(machine.make_first_choice());
   return machine;
+}
+
+Status Machine::make_first_choice() {
+  static_assert(std::atomic<uint32_t>::is_always_lock_free);
+  shared_ = TRY(base::Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
+                                   PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  new (shared_.data()) Choice{Choice::kFirst};
+  for (auto& target : chosen()) new (&target) std::atomic<uint32_t>(0);
+  if (!sources_.empty()) choose(TRY(plan(here_)));
+  return {};
+}
+
+Machine::Choice& Machine::choice() const {
+  return *std::launder(reinterpret_cast<Choice*>(shared_.data()));
+}
+
+std::span<std::atomic<uint32_t>> Machine::chosen() const {
+  return {reinterpret_cast<std::atomic<uint32_t>*>(shared_.data() + sizeof(Choice)),
+          sources_.size()};
+}
+
+void Machine::choose(const Assignment& targets) const {
+  for (size_t i = 0; i < sources_.size(); i++) {
+    const uint32_t target = targets.at(sources_[i].gpu_id);
+    chosen()[i] = target;
+    base::log_info("GPU {:#x} of the images is restored on GPU {:#x}", sources_[i].gpu_id, target);
+  }
+}
+
+Result<Assignment> Machine::plan(const Gpus& among) const {
+  return topology::plan(sources_, among, env_.options.map, env_.options.ignore);
+}
+
+// GPUs that have a node in the task's /dev before others that it may open.
+Result<Assignment> Machine::plan_in_task() const {
+  const Gpus own =
+      only(here_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
+  if (auto result = plan(own); result.ok()) return result;
+  const Gpus all =
+      only(here_, [&](const Gpu& gpu) { return nodes_.may_open_render(gpu.render_minor); });
+  auto result = plan(all);
+  if (result.ok()) return result;
+  std::string names;
+  for (const Gpu& gpu : all) names += (names.empty() ? "" : ", ") + gpu.describe();
+  return std::move(result).error().within(std::format(
+      "where the processes are restored they may open {}", names.empty() ? "no GPU" : names));
+}
+
+bool Machine::suits_task() const {
+  const Assignment now = targets();
+  return std::ranges::all_of(now, [&](const auto& pair) {
+    return nodes_.has_render(find(here_, pair.second).render_minor);
+  });
+}
+
+Status Machine::settle() const {
+  std::atomic<uint32_t>& state = choice().state;
+  uint32_t seen = Choice::kFirst;
+  if (state == Choice::kSettled || sources_.empty()) return {};
+  const bool suits = suits_task();
+  Assignment other;
+  if (!suits) other = TRY(plan_in_task());
+  if (state.compare_exchange_strong(seen, Choice::kChanging)) {
+    if (!suits && other != targets()) {
+      base::log_info("the container has other GPUs than were chosen");
+      choose(other);
+    }
+    state = Choice::kSettled;
+    return {};
+  }
+  const auto end = std::chrono::steady_clock::now() + kLongestChange;
+  while (state != Choice::kSettled) {
+    if (std::chrono::steady_clock::now() > end)
+      return Error(ETIMEDOUT, "the task that was to choose the GPUs is gone");
+    std::this_thread::sleep_for(kPoll);
+  }
+  return {};
+}
+
+Assignment Machine::targets() const {
+  Assignment result;
+  for (size_t i = 0; i < sources_.size(); i++) result[sources_[i].gpu_id] = chosen()[i];
+  return result;
+}
+
+uint32_t Machine::target(uint32_t source) const { return targets().at(source); }
+
+Result<Fd> Machine::open_render(uint32_t source) const {
+  return nodes_.open_render(find(here_, target(source)).render_minor);
 }
 
 }  // namespace restore

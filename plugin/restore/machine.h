@@ -2,7 +2,9 @@
 // What a restore works with, and which GPU of this machine stands for which of the images.
 #pragma once
 
-#include <map>
+#include <atomic>
+#include <span>
+#include <vector>
 
 #include "gpu/engine.h"
 #include "host/host.h"
@@ -10,6 +12,7 @@
 #include "options/faults.h"
 #include "options/options.h"
 #include "restore/fd_store.h"
+#include "restore/nodes.h"
 #include "topology/planner.h"
 
 namespace restore {
@@ -30,19 +33,37 @@ struct Environment {
 
 class Machine {
  public:
-  // Finds a GPU for each of the images.
+  // In CRIU's main process, before tasks are forked: finds a GPU for each of the images.
   static Result<Machine> create(const Environment& environment, const image::Set& images);
 
-  const topology::Assignment& targets() const { return targets_; }
+  // In a restored task, before it asks for anything else: chooses again where its container has not
+  // the GPUs that were chosen. What the first task finds is the choice of all.
+  Status settle() const;
+
+  topology::Assignment targets() const;
   // source: actual gpu_id of the images
-  uint32_t target(uint32_t source) const { return targets_.at(source); }
-  Result<Fd> open_render(const host::Host& host, uint32_t source) const {
-    return host.open_render(minors_.at(target(source)));
-  }
+  uint32_t target(uint32_t source) const;
+  Result<Fd> open_render(uint32_t source) const;
+  Result<Fd> open_kfd() const { return nodes_.open_kfd(); }
 
  private:
-  topology::Assignment targets_;
-  std::map<uint32_t, unsigned> minors_;  // render minor by gpu_id now
+  struct Choice;
+  using Gpus = std::vector<topology::Gpu>;
+
+  Machine(const Environment& environment, Nodes nodes, Gpus sources, Gpus here);
+  Status make_first_choice();
+  Choice& choice() const;
+  std::span<std::atomic<uint32_t>> chosen() const;
+  void choose(const topology::Assignment& targets) const;
+  bool suits_task() const;
+  Result<topology::Assignment> plan(const Gpus& among) const;
+  Result<topology::Assignment> plan_in_task() const;
+
+  Environment env_;
+  Nodes nodes_;
+  Gpus sources_;
+  Gpus here_;
+  base::Mapping shared_;  // by all tasks
 };
 
 }  // namespace restore

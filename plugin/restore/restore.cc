@@ -72,7 +72,7 @@ Result<Fd> Restore::session(kernel::Node node) {
 
 Result<Fd> Restore::shared_render(size_t file, uint32_t gpu_id) {
   auto make = [&]() -> Result<int> {
-    return env_.store.add(TRY(machine_.open_render(env_.host, gpu_id)));
+    return env_.store.add(TRY(machine_.open_render(gpu_id)));
   };
   return env_.store.get(TRY(shared_.file_id(file, make)));
 }
@@ -96,6 +96,7 @@ Result<std::optional<Fd>> Restore::open_file(uint32_t id) {
   const auto file = images_.files().find(id);
   if (file == images_.files().end()) return std::optional<Fd>();
   wait_for_test(id);
+  TRY(machine_.settle());
   Fd fd = TRY(std::visit([&](const auto& what) { return open(what); }, file->second.what));
   if (fcntl(fd.get(), F_SETFL, file->second.status_flags) != 0)
     return Error::system("cannot set the flags of a GPU node");
@@ -106,7 +107,7 @@ Result<Fd> Restore::open(const image::KfdFile& file) {
   const image::Process& process = images_.processes().at(file.process);
   TRY(need(process));
   // Further opens of /dev/kfd in one process all mean the same.
-  if (std::exchange(kfd_given_, true)) return env_.host.open_kfd();
+  if (std::exchange(kfd_given_, true)) return machine_.open_kfd();
   return shared_file(layout_.file_of_kfd(file.process));
 }
 
@@ -190,7 +191,7 @@ Result<std::vector<kernel::RestoreDevice>> Restore::devices_of(const image::Proc
 
 Status Restore::restore(const image::Process& process) {
   if (!process.blob) return Error(EBADMSG, "has no state of /dev/kfd");
-  const Fd kfd = TRY(env_.host.open_kfd());
+  const Fd kfd = TRY(machine_.open_kfd());
   const Fd session = TRY(this->session(kernel::kfd_node(kfd)));
   std::vector<Fd> files;
   const auto devices = TRY(devices_of(process, files));
@@ -221,7 +222,7 @@ Status Restore::make_imports(std::span<const image::Exported> imports) {
 }
 
 Result<Fd> Restore::restore_exported(const image::Exported& exported) {
-  const Fd file = TRY(machine_.open_render(env_.host, exported.gpu.gpu_id));
+  const Fd file = TRY(machine_.open_render(exported.gpu.gpu_id));
   const kernel::Node node = kernel::render_node(file);
   const Fd session = TRY(this->session(node));
   return env_.api.restore_exported(node, session.get(), exported.state);
@@ -244,6 +245,7 @@ Result<std::optional<NewMapping>> Restore::map(uint64_t start) {
   if (!process) return std::optional<NewMapping>();
   const auto vma = std::ranges::find(process->vmas, start, &image::Vma::start);
   if (vma == process->vmas.end()) return std::optional<NewMapping>();
+  TRY(machine_.settle());
   return std::optional(TRY(map(*process, *vma)));
 }
 

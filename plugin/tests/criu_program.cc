@@ -107,7 +107,7 @@ int HooksTest::start(int stage) {
   host::Config host;
   host.kfd_path = machine_has_kfd_ ? kKfdPath : "/dev/no-kfd";
   if (machine_has_kfd_) host.kfd_device = makedev(1, 7);
-  host.dri_directory = "/dev";
+  host.dri_directory = dri_directory_;
   host.topology_nodes = topology_.path();
   host.sys_devices = sysfs_.path();
   host.drm_major = 1;

@@ -89,6 +89,7 @@ class HooksTest : public testing::Test {
   // Of the stock kernel interface; null: the real one.
   std::unique_ptr<stock::Ioctl> (*make_stock_)() = stock::make_ioctl;
   TempDir kfd_processes_;
+  std::string dri_directory_ = "/dev";
 };
 
 }  // namespace testing_support

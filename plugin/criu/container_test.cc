@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+// Drives the plugin as CRIU does, for a process whose /dev is not that of CRIU's main process.
+#include <gmock/gmock.h>
+
+#include "tests/criu_program.h"
+
+namespace criu {
+namespace {
+
+using base::Fd;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::FakeRender;
+using testing_support::kGpu;
+using testing_support::kOtherGpu;
+using testing_support::kOtherMinor;
+using testing_support::kOtherPath;
+using testing_support::kRenderPath;
+
+class Containers : public testing_support::HooksTest {
+ protected:
+  void SetUp() override {
+    HooksTest::SetUp();
+    machine_has_kfd_ = false;
+    dri_directory_ = nodes_.file("dri");
+    show({{"renderD128", kRenderPath}});
+    FakeRender& render = state_.renders.emplace_back();
+    render.file = open(kRenderPath);
+    render.blob = "state";
+    kernel::Bo bo{};
+    bo.object_id = 1;
+    bo.size = 0x3000;
+    bo.mmap_offset = 0x100000;
+    bo.gpu_id = kGpu;
+    bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+    bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+    add_object(state_, bo, 1);
+    render.bos.push_back(bo);
+    ASSERT_EQ(start(kStageDump), 0);
+    ASSERT_EQ(pause(getpid()), 0) << log();
+    ASSERT_EQ(dump_file(state_.renders[0].file, 1), 0) << log();
+    end(kStageDump, 0);
+    testing_support::clear_objects(state_);
+    testing_support::make_fd_store_known();
+  }
+
+  // From now on these are the nodes of GPUs. Who has the directory open keeps what was there.
+  void show(const std::map<std::string, std::string>& nodes) {
+    const std::string path = nodes_.file("dri");
+    if (std::filesystem::exists(path))
+      std::filesystem::rename(path, nodes_.file("before-" + std::to_string(changes_++)));
+    std::filesystem::create_directory(path);
+    for (const auto& [name, device] : nodes)
+      std::filesystem::create_symlink(device, path + "/" + name);
+  }
+  // Device number of what the task got.
+  std::optional<dev_t> restored() {
+    const Fd file(restore_file(1));
+    struct stat status;
+    if (!file.valid() || fstat(file.get(), &status) != 0) return std::nullopt;
+    return status.st_rdev;
+  }
+  static dev_t number_of(const char* path) {
+    struct stat status;
+    return stat(path, &status) == 0 ? status.st_rdev : 0;
+  }
+
+  testing_support::TempDir nodes_;
+  int changes_ = 0;
+};
+
+TEST_F(Containers, ANodeHasAnotherNameInTheContainer) {
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  show({{"renderD200", kRenderPath}, {"renderD128", "/dev/null"}});
+  EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
+  EXPECT_THAT(log(), Not(HasSubstr("outside of the container")));
+  end(kStageRestore, 0);
+}
+
+TEST_F(Containers, ANodeThatTheContainerLacksIsOpenedAsItIsOutside) {
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  show({{"renderD128", "/dev/null"}});
+  EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
+  EXPECT_THAT(log(), HasSubstr("no device node for render minor 5"));
+  EXPECT_THAT(log(), HasSubstr("opened as it is outside of the container"));
+  end(kStageRestore, 0);
+}
+
+TEST_F(Containers, TheGpuOfTheContainerIsTakenAlsoWhenAnotherWasPreferred) {
+  write_topology(kOtherGpu, 32, kOtherMinor);
+  show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("GPU 0x11 of the images is restored on GPU 0x11"));
+  show({{"renderD128", kOtherPath}});
+  EXPECT_EQ(restored(), number_of(kOtherPath)) << log();
+  EXPECT_THAT(log(), HasSubstr("GPU 0x11 of the images is restored on GPU 0x12"));
+  end(kStageRestore, 0);
+}
+
+TEST_F(Containers, AGpuOfTheContainerThatDoesNotFitIsLeftForOneOutside) {
+  write_topology(kOtherGpu, 64, kOtherMinor);
+  show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  show({{"renderD129", kOtherPath}});
+  EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
+  end(kStageRestore, 0);
+}
+
+TEST_F(Containers, NoGpuThatMayBeOpenedIsSaid) {
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  std::filesystem::remove(nodes_.file("dri/renderD128"));
+  EXPECT_EQ(restored(), std::nullopt);
+  EXPECT_THAT(log(), HasSubstr("where the processes are restored they may open no GPU"));
+  EXPECT_TRUE(state_.restored.empty());
+  end(kStageRestore, -1);
+}
+
+// CRIU 4.1 has no store yet when the plugin starts.
+TEST_F(Containers, WithoutAStoreTheNodeMustBeInTheContainer) {
+  testing_support::make_fd_store();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  show({{"renderD128", "/dev/null"}});
+  EXPECT_EQ(restored(), std::nullopt);
+  EXPECT_THAT(log(), HasSubstr("they may open no GPU"));
+  end(kStageRestore, -1);
+}
+
+}  // namespace
+}  // namespace criu

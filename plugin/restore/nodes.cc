@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/nodes.h"
+
+#include "base/log.h"
+
+namespace restore {
+
+using base::Error;
+
+Result<Nodes> Nodes::create(const host::Host& host, FdStore& store) {
+  Nodes nodes(host, store);
+  if (!store.is_ready()) return nodes;
+  if (const auto directory = host.kfd_directory(); directory.ok())
+    nodes.kfd_directory_ = TRY(store.add(*directory));
+  if (const auto directory = host.render_directory(); directory.ok())
+    nodes.render_directory_ = TRY(store.add(*directory));
+  return nodes;
+}
+
+template <typename Open>
+Result<Fd> Nodes::open(Result<Fd> own_directory, const std::optional<int>& this_machine,
+                       const Open& open) const {
+  auto own = own_directory.ok() ? open(*own_directory) : std::move(own_directory);
+  if (own.ok() || !this_machine) return own;
+  auto other = open(TRY(store_->get(*this_machine)));
+  if (!other.ok())
+    return Error::of(other.error().code(), "{}; outside of the container: {}",
+                     own.error().message(), other.error().message());
+  base::log_warning("{}: opened as it is outside of the container; inside, it has no name",
+                    own.error().message());
+  return other;
+}
+
+Result<Fd> Nodes::open_kfd() const {
+  return open(host_->kfd_directory(), kfd_directory_,
+              [&](const Fd& directory) { return host_->open_kfd(directory); });
+}
+
+Result<Fd> Nodes::open_render(unsigned minor) const {
+  return open(host_->render_directory(), render_directory_,
+              [&](const Fd& directory) { return host_->open_render(minor, directory); });
+}
+
+bool Nodes::has_render(unsigned minor) const {
+  const auto directory = host_->render_directory();
+  return directory.ok() && host_->may_open_render(minor, *directory);
+}
+
+bool Nodes::may_open_render(unsigned minor) const {
+  if (has_render(minor)) return true;
+  if (!render_directory_) return false;
+  const auto directory = store_->get(*render_directory_);
+  return directory.ok() && host_->may_open_render(minor, *directory);
+}
+
+}  // namespace restore

@@ -3,6 +3,7 @@
 # shellcheck disable=SC2034,SC2153  # BUNDLE_RUNTIME, CRIU and the like are those of lib/
 # Containers that see one of two GPUs: the second one unless something else is said.
 
+FIRST_MINOR=128
 SECOND_MINOR=129
 
 need_two_nodes() {
@@ -24,3 +25,64 @@ bundle_round_trip() {
 }
 
 scenario_container_runc() { bundle_round_trip gpu_chain "${SMALL[@]}"; }
+
+scenario_container_criu_4_3() {
+  CRIU=/opt/criu-4.3/criu
+  bundle_round_trip render_chain
+}
+
+scenario_container_podman() {
+  need_two_nodes
+  start_podman $SECOND_MINOR gpu_chain "${SMALL[@]}"
+  sees_one_gpu $SECOND_MINOR
+  first_steps "$BEFORE_DUMP"
+  dump_container dump "$DIR/container.tar"
+  restore_container restore "$DIR/container.tar"
+  sees_one_gpu $SECOND_MINOR
+  ends_well "after the restore"
+}
+
+# bundle_moves PROGRAM OPTIONS...: restored where the container has the other GPU. Its /dev comes back
+# as it was, with the node of the first one.
+bundle_moves() {
+  need_two_nodes
+  start_bundle $FIRST_MINOR "$@"
+  sees_one_gpu $FIRST_MINOR
+  first_steps "$BEFORE_DUMP"
+  dump_container dump "$DIR/images"
+  write_bundle $SECOND_MINOR "$COMMAND"
+  restore_container restore "$DIR/images"
+  sees_one_gpu $SECOND_MINOR renderD$FIRST_MINOR
+  has_open_only $SECOND_MINOR
+  ends_well "after the restore"
+}
+
+scenario_container_moved_runc() { bundle_moves gpu_chain "${SMALL[@]}"; }
+
+# In the next boot the second GPU has another minor: its node is the other's.
+scenario_container_swapped_dump() {
+  need_two_nodes
+  rm -rf "$KEPT/container_swapped"
+  mkdir -p "$KEPT/container_swapped"
+  start_bundle $SECOND_MINOR gpu_chain "${SMALL[@]}"
+  first_steps "$BEFORE_DUMP"
+  dump_container dump "$KEPT/container_swapped/images"
+  cp "$LOG" "$KEPT/container_swapped/"
+  keep_facts container_swapped
+}
+
+scenario_container_swapped() {
+  need_two_nodes
+  read_facts container_swapped
+  another_boot
+  need_engine "$BUNDLE_RUNTIME"
+  prepare_engines
+  ENGINE=bundle BUNDLE=$DIR/bundle LOGS_OUTSIDE=$DIR LOG=$DIR/workload.log
+  cp "$KEPT/container_swapped/workload.log" "$LOG"
+  write_bundle $FIRST_MINOR "$(container_command gpu_chain "${SMALL[@]}")"
+  restore_container restore "$KEPT/container_swapped/images"
+  sees_one_gpu $FIRST_MINOR renderD$SECOND_MINOR
+  has_open_only $FIRST_MINOR
+  ends_well "after the restore"
+  rm -rf "$KEPT/container_swapped" "$KEPT/container_swapped.facts"
+}

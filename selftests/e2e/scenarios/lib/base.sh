@@ -62,6 +62,7 @@ clean_up() {
   local status=$? pid
   trap - EXIT TERM
   remove_containers
+  remove_packages
   for pid in "${PIDS[@]}"; do
     alive "$pid" && kill -KILL "$pid"
   done
@@ -95,7 +96,9 @@ RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_cri
   render_in_flight render_busy render_killed)
 TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
   soak)
-CONTAINERS=(container_runc)
+CONTAINERS=(container_runc container_criu_4_3 container_podman container_moved_runc)
+# `run packages`, with what `make deb` has built.
+PACKAGED=(packages)
 # `run @parallel` and `run @faults`
 PARALLEL=(parallel parallel_criu_4_3 parallel_criu_4_1_1 parallel_off parallel_namespaces)
 FAULTS=(faults_dump faults_dump_criu_4_3 faults_restore faults_restore_criu_4_1_1
@@ -106,7 +109,7 @@ SINGLE_GPU=(faults_reset)
 STOCK=(stock_round_trip stock_refused foreign_criu_4_1_1 foreign_criu_4_2_1)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
-  swapped_nodes)
+  swapped_nodes container_swapped_dump container_swapped)
 
 now() { echo "${EPOCHREALTIME/./}"; } # microseconds
 

@@ -3,12 +3,15 @@
 # shellcheck disable=SC2034,SC2153  # CRIU, LOG, NAME and PID are those of the other files
 # Containers that see one GPU. The workload is process 1 in there; PID is its number out here.
 #
-# BUNDLE: of runc. The root file system is empty but for mount points.
+# BUNDLE: of runc and crun; their command line is the same. PODMAN_RUNTIME: what podman runs. The
+# root file system is empty but for mount points.
 
 CRIU_CONF=/etc/criu/default.conf
 BUNDLE_RUNTIME=${BUNDLE_RUNTIME:-runc}
+PODMAN_RUNTIME=${PODMAN_RUNTIME:-crun}
 # As every container has its own pid 1, so may every scenario have the same names.
 CONTAINER=workload
+PODMAN_IMAGE=localhost/empty:1
 
 need_engine() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
 
@@ -95,7 +98,7 @@ in_bundle() { bundle_runtime exec "$CONTAINER" "$@"; }
 
 bundle_checkpoint() { # bundle_checkpoint WHAT IMAGES
   local status
-  mkdir -p "$2"
+  mkdir -p "$2" "$DIR/work" # runc makes them, crun does not
   bundle_runtime checkpoint --image-path "$2" --work-path "$DIR/work" "$CONTAINER"
   status=$?
   mv "$DIR/work/dump.log" "$DIR/criu-$1.log"
@@ -104,10 +107,73 @@ bundle_checkpoint() { # bundle_checkpoint WHAT IMAGES
 
 bundle_restore() { # bundle_restore WHAT IMAGES
   local status
+  mkdir -p "$DIR/work"
   bundle_runtime restore -d --bundle "$BUNDLE" --image-path "$2" --work-path "$DIR/work" \
     "$CONTAINER" </dev/null >"$DIR/engine.log" 2>&1
   status=$?
   mv "$DIR/work/restore.log" "$DIR/criu-$1.log"
+  return $status
+}
+
+podman_command() {
+  podman --root "$SCRATCH/containers" --runroot /run/containers --cgroup-manager cgroupfs \
+    --events-backend file --storage-driver overlay --runtime "$PODMAN_RUNTIME" "$@"
+}
+
+podman_pid() {
+  PID=$(podman_command inspect -f '{{.State.Pid}}' "$CONTAINER")
+  [ "${PID:-0}" -gt 0 ] || fail "podman knows no process of $CONTAINER"
+  PIDS+=("$PID")
+}
+
+in_podman() { podman_command exec "$CONTAINER" "$@"; }
+
+prepare_podman() {
+  need_engine podman
+  need_engine "$PODMAN_RUNTIME"
+  prepare_engines
+  export TMPDIR=$SCRATCH/tmp
+  mkdir -p "$TMPDIR"
+  podman_command image exists $PODMAN_IMAGE 2>/dev/null && return
+  make_root "$DIR/empty"
+  tar -C "$DIR/empty" -c . | podman_command import --quiet - $PODMAN_IMAGE >/dev/null ||
+    fail "podman does not import an image"
+}
+
+# start_podman RENDER-MINOR PROGRAM OPTIONS...
+start_podman() {
+  local minor=$1
+  shift
+  prepare_podman
+  ENGINE=podman LOGS_OUTSIDE=${LOGS_OUTSIDE:-$DIR}
+  LOG=$LOGS_OUTSIDE/workload.log
+  podman_command run -d --name "$CONTAINER" --network none --device /dev/kfd \
+    --device "/dev/dri/renderD$minor" -v /usr:/usr:ro -v "$PAYLOAD:$PAYLOAD:ro" \
+    -v "$LOGS_OUTSIDE:/logs" $PODMAN_IMAGE sh -c "$(container_command "$@")" >"$DIR/engine.log" 2>&1
+  wait_for_workload $?
+}
+
+# What CRIU had to say is in the directory of the container.
+keep_podman_log() { # keep_podman_log dump|restore WHAT
+  find "$SCRATCH/containers/overlay-containers" -name "$1.log" -exec cp {} "$DIR/criu-$2.log" \;
+}
+
+podman_checkpoint() { # podman_checkpoint WHAT FILE
+  local status
+  podman_command container checkpoint --keep --compress none --export "$2" "$CONTAINER" \
+    >>"$DIR/engine.log" 2>&1
+  status=$?
+  keep_podman_log dump "$1"
+  podman_command rm -f "$CONTAINER" >/dev/null 2>&1
+  return $status
+}
+
+podman_restore() { # podman_restore WHAT FILE
+  local status
+  podman_command container restore --keep --import "$2" --name "$CONTAINER" \
+    >>"$DIR/engine.log" 2>&1
+  status=$?
+  keep_podman_log restore "$1"
   return $status
 }
 
@@ -119,6 +185,13 @@ sees_one_gpu() {
   [ "$minors" = "$1 " ] || fail "KFD shows the container the render minors $minors, not $1"
   gpus=$("in_$ENGINE" sh -c 'ls /dev/dri' | tr '\n' ' ')
   [ "$gpus" = "${2:-renderD$1} " ] || fail "the container has in /dev/dri: $gpus"
+}
+
+# has_open_only RENDER-MINOR: the workload has, of the render nodes
+has_open_only() {
+  local minors
+  minors=$(stat -L -c '%t %T' "/proc/$PID/fd"/* | sed -n 's/^e2 /0x/p' | sort -u | xargs printf '%d ')
+  [ "$minors" = "$1 " ] || fail "the workload has the render minors $minors open, not $1"
 }
 
 # dump_container WHAT IMAGES: sets STEP_BEFORE
@@ -148,8 +221,9 @@ restore_container() {
 remove_containers() {
   case ${ENGINE-} in
     bundle) bundle_runtime delete -f "$CONTAINER" ;;
+    podman) podman_command rm -f -t 0 "$CONTAINER" ;;
     *) return 0 ;;
   esac >/dev/null 2>&1
   rm -f $CRIU_CONF
-  rm -rf "$DIR/bundle"
+  rm -rf "$DIR/bundle" "$DIR/empty"
 }

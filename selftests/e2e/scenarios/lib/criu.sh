@@ -9,15 +9,19 @@ need_plugin() {
   command -v "$CRIU" >/dev/null || fail "there is no $CRIU"
 }
 
+# Where CRIU looks for plugins; DEFAULT_LIBDIR=yes: where it does so itself.
+libdir_options() { [ -n "${DEFAULT_LIBDIR-}" ] || printf '%s\n' -L "$PLUGIN_DIR"; }
+
 # criu_dump WHAT IMAGES OPTIONS...: sets DUMP_SECONDS
 criu_dump() {
-  local what=$1 images=$2 start status
+  local what=$1 images=$2 start status libdir
   shift 2
+  mapfile -t libdir < <(libdir_options)
   mkdir -p "$images"
   start=$(now)
   # shellcheck disable=SC2153  # of lib/process.sh
   "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
-    -L "$PLUGIN_DIR" "$@"
+    "${libdir[@]}" "$@"
   status=$?
   DUMP_SECONDS=$(seconds_since "$start")
   return $status
@@ -25,13 +29,14 @@ criu_dump() {
 
 # criu_restore WHAT IMAGES OPTIONS...: detached; sets RESTORE_SECONDS
 criu_restore() {
-  local what=$1 images=$2 start status
+  local what=$1 images=$2 start status libdir
   shift 2
+  mapfile -t libdir < <(libdir_options)
   # The pid that the process had must be free; new ones of ours are to be far below.
   echo 1000 >/proc/sys/kernel/ns_last_pid
   start=$(now)
   "$CRIU" restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
-    -L "$PLUGIN_DIR" "$@" </dev/null
+    "${libdir[@]}" "$@" </dev/null
   status=$?
   RESTORE_SECONDS=$(seconds_since "$start")
   return $status

@@ -98,6 +98,8 @@ Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
 
 Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
   TRY(need_session({file.get(), kernel::Node::Kind::kRender}));
+  // Where its state is not carried, a file that is in use is refused.
+  if (!carries_render_) file.set_idle();
   OpenRender* render = TRY(find_render(file.get(), minor));
   if (!render) render = &renders_.emplace_back(std::move(file), minor);
   note(render->holders, member.number);

@@ -142,7 +142,10 @@ Status Api::find_vms(Paused& process, uint32_t num_devices) const {
       if (file.node.kind != host::NodeKind::kRender || file.node.minor != gpu.render_minor)
         continue;
       host::TakenFile taken = TRY(parts_.host.take(process.pid, file));
-      if (vm.valid() && TRY(host::same_file(vm.get(), taken.get()))) continue;
+      if (vm.valid() && TRY(host::same_file(vm.get(), taken.get()))) {
+        taken.set_idle();
+        continue;
+      }
       if (vm.valid())
         return Error::of(EOPNOTSUPP,
                          "process {} has opened renderD{} more than once; without the amdgpu-criu "

@@ -2,80 +2,226 @@
 #include "dump/contents.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dump {
 namespace {
 
 using base::Result;
 using base::Status;
+using pipeline::Encoding;
 
 class Saver {
  public:
-  Saver(gpu::Engine& engine, image::ContentsWriter& to)
-      : engine_(engine), to_(to), ring_(engine.slots()) {}
+  Saver(gpu::Engine& engine, pipeline::IoQueue& queue, const SaveOptions& options,
+        image::ContentsWriter& to)
+      : engine_(engine),
+        queue_(queue),
+        options_(options),
+        to_(to),
+        slots_(engine.slots()),
+        chunk_bytes_(std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size())) {}
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
-  // BOs must not be unmapped while copies from them are under way.
+  // BOs must not be unmapped while copies from them are under way, nor slots reused by others.
   ~Saver() {
-    for (unsigned slot = 0; slot < ring_.size(); slot++) (void)engine_.wait(slot);
+    for (unsigned slot = 0; slot < slots_.size(); slot++) {
+      (void)engine_.wait(slot);
+      (void)queue_.finish(slot);
+    }
   }
 
-  Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& imported) {
-    const size_t object = objects_.size();
-    objects_.push_back({bo.object_id, bo.size, {}});
+  // A chunk is never in two slots, and begins in its object where it would in any other dump.
+  Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& from) {
+    const size_t object = saved_.objects.size();
+    saved_.objects.push_back({bo.object_id, bo.size, {}, {}});
     for (uint64_t offset = 0; offset < bo.size;) {
-      const size_t size = std::min<uint64_t>(bo.size - offset, engine_.staging(next_).size());
-      TRY(retire(next_));
-      TRY(engine_.start_read(next_, *imported, offset, size));
-      ring_[next_] = {imported, object, size};
-      next_ = (next_ + 1) % ring_.size();
+      const uint64_t size = std::min<uint64_t>(bo.size - offset, chunk_bytes_);
+      if (!has_room(size)) TRY(launch());
+      if (slots_[current_].state != State::kFilling) TRY(empty(current_));
+      append(from, object, offset, size);
       offset += size;
     }
     return {};
   }
 
-  Result<std::vector<image::Object>> finish() {
-    // Oldest first: chunks of an object must be in order.
-    for (size_t i = 0; i < ring_.size(); i++) TRY(retire((next_ + i) % ring_.size()));
-    return std::move(objects_);
+  Result<Saved> finish() {
+    TRY(launch());
+    // Oldest first: chunks are written in the order of the index.
+    for (size_t i = 0; i < slots_.size(); i++) TRY(empty((current_ + i) % slots_.size()));
+    return std::move(saved_);
   }
 
  private:
-  struct Pending {
-    std::shared_ptr<gpu::Imported> from;  // null: the slot is idle
-    size_t object = 0;
-    size_t size = 0;
+  enum class State { kIdle, kFilling, kCopying, kWriting };
+  struct Part {
+    size_t object;
+    size_t at;  // in the slot
+    uint32_t size;
+  };
+  struct Slot {
+    State state = State::kIdle;
+    std::vector<std::shared_ptr<gpu::Imported>> from;
+    std::vector<gpu::Piece> pieces;
+    std::vector<Part> chunks;
+    size_t used = 0;
+    uint64_t packets = 0;
+    std::vector<std::byte> compressed;
   };
 
-  Status retire(unsigned slot) {
-    if (!ring_[slot].from) return {};
-    TRY(engine_.wait(slot));
-    const Pending done = std::exchange(ring_[slot], {});
-    const auto bytes = engine_.staging(slot).first(done.size);
-    const image::Sum sum = image::checksum(bytes);
-    const uint64_t offset = TRY(to_.append(bytes));
-    objects_[done.object].chunks.push_back({offset, static_cast<uint32_t>(done.size), sum});
+  bool has_room(uint64_t size) const {
+    const Slot& slot = slots_[current_];
+    if (slot.state != State::kFilling) return true;
+    // The last piece may grow by less than a packet, or by one more.
+    return slot.used + size <= engine_.staging(current_).size() &&
+           slot.packets + gpu::packets_for(size) < gpu::kMaxPackets;
+  }
+
+  void append(const std::shared_ptr<gpu::Imported>& from, size_t object, uint64_t offset,
+              uint64_t size) {
+    Slot& slot = slots_[current_];
+    slot.state = State::kFilling;
+    if (slot.from.empty() || slot.from.back() != from) slot.from.push_back(from);
+    slot.packets += gpu::packets_for(size);
+    const bool goes_on = !slot.pieces.empty() && slot.pieces.back().bo == from.get() &&
+                         slot.pieces.back().offset + slot.pieces.back().size == offset;
+    if (goes_on)
+      slot.pieces.back().size += size;
+    else
+      slot.pieces.push_back({from.get(), offset, size, slot.used});
+    slot.chunks.push_back({object, slot.used, static_cast<uint32_t>(size)});
+    slot.used += size;
+  }
+
+  // While the slot is copied, the one before it is summed and written.
+  Status launch() {
+    Slot& slot = slots_[current_];
+    if (slot.state != State::kFilling) return {};
+    TRY(engine_.start_read(current_, slot.pieces));
+    slot.state = State::kCopying;
+    saved_.counts.submissions++;
+    const unsigned before = (current_ + slots_.size() - 1) % slots_.size();
+    current_ = (current_ + 1) % slots_.size();
+    if (slots_.size() > 1 && slots_[before].state == State::kCopying) TRY(write(before));
     return {};
   }
 
+  Status empty(unsigned index) {
+    Slot& slot = slots_[index];
+    if (slot.state == State::kCopying) TRY(write(index));
+    if (slot.state == State::kWriting) TRY(queue_.finish(index));
+    slot.state = State::kIdle;
+    return {};
+  }
+
+  Status write(unsigned index) {
+    Slot& slot = slots_[index];
+    TRY(engine_.wait(index));
+    slot.from.clear();
+    slot.pieces.clear();
+    pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
+    size_t compressed = 0;
+    for (const Part& part : slot.chunks) store(index, part, request, compressed);
+    if (!request.parts.empty()) queue_.submit(index, std::move(request));
+    slot.chunks.clear();
+    slot.used = 0;
+    slot.packets = 0;
+    slot.state = State::kWriting;
+    return {};
+  }
+
+  // Puts the chunk into the index, and what must be written of it into the request.
+  void store(unsigned index, const Part& part, pipeline::IoRequest& request, size_t& compressed) {
+    const auto bytes = engine_.staging(index).subspan(part.at, part.size);
+    image::Object& object = saved_.objects[part.object];
+    image::Chunk chunk{0, part.size};
+    saved_.counts.bytes += part.size;
+    image::Hash hash{};
+    if (pipeline::is_zero(bytes)) {
+      chunk.encoding = Encoding::kZeros;
+      saved_.counts.zero_bytes += part.size;
+    } else {
+      if (options_.hashes) hash = image::strong_hash(bytes);
+      const image::Chunk* earlier =
+          options_.earlier ? options_.earlier->find(hash, part.size) : nullptr;
+      if (earlier) {
+        chunk = *earlier;
+        chunk.source = number_of(chunk.source);
+        saved_.counts.earlier_bytes += part.size;
+      } else {
+        chunk.sum = image::checksum(bytes);
+        put_into_file(index, bytes, chunk, request, compressed);
+      }
+    }
+    object.chunks.push_back(chunk);
+    if (options_.hashes) object.hashes.push_back(hash);
+  }
+
+  // Files are named that are needed, and no others.
+  uint32_t number_of(uint32_t source) {
+    uint32_t& number = source_numbers_[source];
+    if (number == 0) {
+      saved_.sources.push_back(options_.earlier->sources()[source - 1]);
+      number = static_cast<uint32_t>(saved_.sources.size());
+    }
+    return number;
+  }
+
+  void put_into_file(unsigned index, std::span<std::byte> bytes, image::Chunk& chunk,
+                     pipeline::IoRequest& request, size_t& compressed) {
+    Slot& slot = slots_[index];
+    std::span<std::byte> stored = bytes;
+    if (options_.compression.encoding != Encoding::kPlain) {
+      const auto room = room_for_compressed(slot, index).subspan(compressed);
+      if (const auto size = codec_.compress(options_.compression, bytes, room)) {
+        stored = room.first(*size);
+        compressed += *size;
+        chunk.encoding = options_.compression.encoding;
+        chunk.compressed = static_cast<uint32_t>(*size);
+      }
+    }
+    chunk.offset = to_.reserve(stored.size());
+    saved_.counts.stored_bytes += stored.size();
+    if (request.parts.empty()) request.offset = chunk.offset;
+    if (!request.parts.empty()) {
+      iovec& last = request.parts.back();
+      if (static_cast<std::byte*>(last.iov_base) + last.iov_len == stored.data()) {
+        last.iov_len += stored.size();
+        return;
+      }
+    }
+    request.parts.push_back({stored.data(), stored.size()});
+  }
+
+  // As large as the slot, and as aligned.
+  std::span<std::byte> room_for_compressed(Slot& slot, unsigned index) const {
+    const size_t size = engine_.staging(index).size();
+    if (slot.compressed.empty()) slot.compressed.resize(size + pipeline::kStoredUnit);
+    void* start = slot.compressed.data();
+    size_t space = slot.compressed.size();
+    std::align(pipeline::kStoredUnit, size, start, space);
+    return {static_cast<std::byte*>(start), size};
+  }
+
   gpu::Engine& engine_;
+  pipeline::IoQueue& queue_;
+  const SaveOptions& options_;
   image::ContentsWriter& to_;
-  std::vector<Pending> ring_;
-  unsigned next_ = 0;
-  std::vector<image::Object> objects_;
+  std::vector<Slot> slots_;
+  uint64_t chunk_bytes_;
+  unsigned current_ = 0;
+  pipeline::Codec codec_;
+  std::map<uint32_t, uint32_t> source_numbers_;  // in the file, by that in Earlier
+  Saved saved_;
 };
 
 }  // namespace
 
-Result<std::vector<image::Object>> save_contents(gpu::Engine& engine,
-                                                 std::span<const kernel::Bo> bos,
-                                                 const DmabufSource& dmabuf,
-                                                 image::ContentsWriter& to) {
-  Saver saver(engine, to);
-  for (const kernel::Bo& bo : bos) {
-    const base::Fd fd = TRY(dmabuf(bo.object_id));
-    TRY(saver.add(bo, TRY(engine.import(fd, bo.size))));
-  }
+Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+                            std::span<const kernel::Bo> bos, const ImportObject& import,
+                            const SaveOptions& options, image::ContentsWriter& to) {
+  Saver saver(engine, queue, options, to);
+  for (const kernel::Bo& bo : bos) TRY(saver.add(bo, TRY(import(bo.object_id, bo.size))));
   return saver.finish();
 }
 

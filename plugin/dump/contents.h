@@ -3,20 +3,47 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "dump/earlier.h"
 #include "gpu/engine.h"
 #include "image/records.h"
+#include "pipeline/codec.h"
+#include "pipeline/io_queue.h"
 
 namespace dump {
 
-using DmabufSource = std::function<base::Result<base::Fd>(uint64_t object_id)>;
+// Makes an object known to the engine.
+using ImportObject =
+    std::function<base::Result<std::shared_ptr<gpu::Imported>>(uint64_t object_id, uint64_t size)>;
 
-// While one slot's bytes are summed and written, the copies into the other slots are under way.
-base::Result<std::vector<image::Object>> save_contents(gpu::Engine& engine,
-                                                       std::span<const kernel::Bo> bos,
-                                                       const DmabufSource& dmabuf,
-                                                       image::ContentsWriter& to);
+struct SaveOptions {
+  uint32_t chunk_bytes = 256u << 10;
+  pipeline::Compression compression{};
+  bool hashes = false;               // for a later dump
+  const Earlier* earlier = nullptr;  // chunks that are there need not be written again
+};
+
+struct SaveCounts {
+  uint64_t bytes = 0;          // of objects
+  uint64_t zero_bytes = 0;     // of these, not stored
+  uint64_t earlier_bytes = 0;  // of these, in earlier dumps
+  uint64_t stored_bytes = 0;   // in the file
+  uint64_t submissions = 0;    // to the GPU
+};
+
+struct Saved {
+  std::vector<image::Object> objects;
+  std::vector<image::Source> sources;
+  SaveCounts counts;
+};
+
+// Copies on the GPU, sums, and writes of different slots are under way at the same time. Many small
+// objects share a slot, a submission and a write.
+base::Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+                                  std::span<const kernel::Bo> bos, const ImportObject& import,
+                                  const SaveOptions& options, image::ContentsWriter& to);
 
 }  // namespace dump

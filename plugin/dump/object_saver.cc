@@ -2,11 +2,14 @@
 #include "dump/object_saver.h"
 
 #include <chrono>
+#include <exception>
+#include <thread>
 
 #include "base/log.h"
-#include "dump/contents.h"
 
 namespace dump {
+
+using base::Error;
 
 void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   if (!(bo.flags & AMDGPU_CRIU_BO_CONTENTS) || !known_.insert(bo.object_id).second) return;
@@ -15,31 +18,107 @@ void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   batch.bos.push_back(bo);
 }
 
+// An earlier dump that is of no use costs space, not the dump.
+void ObjectSaver::need_earlier(int directory) {
+  if (earlier_) return;
+  auto loaded = Earlier::load(directory);
+  if (!loaded.ok()) {
+    base::log_warning("{}: all GPU memory is written", loaded.error().message());
+    earlier_.emplace();
+    return;
+  }
+  earlier_ = std::move(*loaded);
+  if (!earlier_->has_contents()) return;
+  if (!earlier_->has_hashes())
+    base::log_warning(
+        "the earlier dump has no hashes of GPU memory (it was made without option incremental=on): "
+        "all of it is written");
+  else
+    base::log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
+}
+
 Status ObjectSaver::save() {
   if (pending_.empty()) return {};
-  for (const auto& [gpu_id, batch] : std::exchange(pending_, {})) TRY(save(batch));
+  const int directory = TRY(env_.image_directory());
+  need_earlier(directory);
+  const auto batches = std::exchange(pending_, {});
+  std::vector<Outcome> outcomes(batches.size());
+  save_all(directory, batches, outcomes);
   part_++;
+  size_t number = 0;
+  for (const auto& [gpu_id, batch] : batches) {
+    Outcome& outcome = outcomes[number++];
+    TRY(std::move(outcome.status));
+    const SaveCounts& counts = outcome.counts;
+    base::log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
+                   batch.gpu.describe(), outcome.milliseconds);
+    base::log_info(
+        "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} submissions, {} KiB of "
+        "staging memory, files by {}",
+        batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
+        counts.submissions, outcome.staging.total() >> 10, outcome.io);
+  }
   return {};
 }
 
-Status ObjectSaver::save(const Batch& batch) {
+void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batches,
+                           std::vector<Outcome>& outcomes) {
+  auto save_one = [&](const Batch& batch, Outcome& outcome) {
+    try {
+      outcome.status = save(directory, batch, outcome);
+    } catch (const std::exception& exception) {
+      outcome.status = Error(ENOMEM, exception.what());
+    }
+  };
+  std::vector<std::jthread> threads;
+  size_t number = 0;
+  for (const auto& [gpu_id, batch] : batches) {
+    Outcome& outcome = outcomes[number++];
+    if (number == batches.size())
+      save_one(batch, outcome);
+    else
+      threads.emplace_back(save_one, std::cref(batch), std::ref(outcome));
+  }
+}
+
+// What is compressed has room of its own, as large as that of what it is made from.
+gpu::StagingSize ObjectSaver::staging() const {
+  const bool compress = env_.options.compression.encoding != pipeline::Encoding::kPlain;
+  return env_.options.staging.within(compress ? gpu::kMaxStaging / 2 : gpu::kMaxStaging);
+}
+
+Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   const auto start = std::chrono::steady_clock::now();
   const std::string name = image::contents_file_name(part_, batch.gpu.gpu_id);
-  auto engine = TRY(
-      env_.make_engine(TRY(env_.host.open_render(batch.gpu.render_minor)), env_.options.staging));
-  auto writer = TRY(image::ContentsWriter::create(TRY(env_.image_directory()), name));
-  const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
-  auto dmabuf = [&](uint64_t id) { return env_.api.dmabuf(node, tree_.session(), id); };
-  auto objects = save_contents(*engine, batch.bos, dmabuf, writer);
-  if (!objects.ok()) return std::move(objects).error().within("writing " + name);
-  uint64_t bytes = 0;
-  for (const image::Object& object : *objects) bytes += object.size;
-  TRY(writer.finish(image::encode(image::Contents{id_, part_, batch.gpu, std::move(*objects)})));
+  auto writer = TRY(image::ContentsWriter::create(directory, name));
+  if (env_.options.direct) (void)pipeline::set_direct(writer.fd(), true);
+  auto saved = save_contents_of(batch, writer, outcome);
+  if (!saved.ok()) return std::move(saved).error().within("writing " + name);
+  outcome.counts = saved->counts;
+  TRY(writer.finish(image::encode(image::Contents{id_, part_, batch.gpu, std::move(saved->objects),
+                                                  std::move(saved->sources)})));
   const auto spent = std::chrono::steady_clock::now() - start;
-  base::log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), bytes,
-                 batch.gpu.describe(),
-                 std::chrono::duration_cast<std::chrono::milliseconds>(spent).count());
+  outcome.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
   return {};
+}
+
+Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsWriter& writer,
+                                            Outcome& outcome) {
+  outcome.staging = staging();
+  auto engine =
+      TRY(env_.make_engine(TRY(env_.host.open_render(batch.gpu.render_minor)), outcome.staging));
+  const auto queue = pipeline::make_io_queue(env_.options.io, engine->slots());
+  outcome.io = queue->name();
+  const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
+  auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
+    const std::lock_guard guard(kernel_);
+    const Fd dmabuf = TRY(env_.api.dmabuf(node, tree_.session(), id));
+    return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
+  };
+  SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
+                      env_.options.incremental || earlier_->has_hashes(), nullptr};
+  if (earlier_->has_hashes()) options.earlier = &*earlier_;
+  return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 
 }  // namespace dump

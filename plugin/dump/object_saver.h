@@ -3,9 +3,12 @@
 #pragma once
 
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "dump/contents.h"
 #include "dump/tree.h"
 #include "gpu/engine.h"
 #include "image/records.h"
@@ -28,7 +31,7 @@ class ObjectSaver {
 
   // bo, of some table, is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
-  // Saves what was added since the last call: a contents file for each GPU.
+  // Saves what was added since the last call: a contents file for each GPU, all GPUs at a time.
   Status save();
 
  private:
@@ -36,7 +39,21 @@ class ObjectSaver {
     topology::Gpu gpu;
     std::vector<kernel::Bo> bos;
   };
-  Status save(const Batch& batch);
+  // What is to be told of a batch: threads do not log.
+  struct Outcome {
+    Status status;
+    SaveCounts counts;
+    gpu::StagingSize staging;
+    const char* io = "";
+    uint64_t milliseconds = 0;
+  };
+  void need_earlier(int directory);
+  void save_all(int directory, const std::map<uint32_t, Batch>& batches,
+                std::vector<Outcome>& outcomes);
+  Status save(int directory, const Batch& batch, Outcome& outcome);
+  Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
+                                 Outcome& outcome);
+  gpu::StagingSize staging() const;
 
   const Environment& env_;
   const Tree& tree_;
@@ -44,6 +61,8 @@ class ObjectSaver {
   std::set<uint64_t> known_;
   std::map<uint32_t, Batch> pending_;  // by actual gpu_id
   uint32_t part_ = 0;                  // number of the next call that saves
+  std::optional<Earlier> earlier_;
+  std::mutex kernel_;  // of env_.api, while there are several threads
 };
 
 }  // namespace dump

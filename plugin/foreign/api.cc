@@ -31,7 +31,8 @@ class Filler {
       const auto bytes = engine_.staging(next_).first(
           std::min<uint64_t>(size - done, engine_.staging(next_).size()));
       TRY(image::read_at(file, contents.file, contents.offset + done, bytes));
-      TRY(engine_.start_write(next_, *to, done, bytes.size()));
+      const gpu::Piece piece{to.get(), done, bytes.size()};
+      TRY(engine_.start_write(next_, {&piece, 1}));
       ring_[next_] = to;
       next_ = (next_ + 1) % ring_.size();
       done += bytes.size();

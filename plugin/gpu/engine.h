@@ -2,6 +2,7 @@
 // Asynchronous copies between BOs of one GPU and a bounded ring of pinned staging buffers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "gpu/sdma_packets.h"
 
 namespace gpu {
 
@@ -19,12 +21,29 @@ using base::Status;
 struct StagingSize {
   unsigned slots = 4;
   size_t bytes = 8u << 20;  // of each slot
+
+  size_t total() const { return slots * bytes; }
+  // With fewer slots, if they were too much together.
+  StagingSize within(size_t limit) const {
+    return {std::clamp<unsigned>(limit / bytes, 1, slots), bytes};
+  }
 };
+// Whatever is copied, a GPU has no more staging memory than this.
+inline constexpr size_t kMaxStaging = 64u << 20;
 
 // A dma-buf made known to the engine. Must outlive the copies that were started on it.
 class Imported {
  public:
   virtual ~Imported() = default;
+};
+
+// Part of a BO and its place in a slot.
+struct Piece {
+  Imported* bo = nullptr;
+  uint64_t offset = 0;  // in the BO
+  uint64_t size = 0;
+  size_t at = 0;      // in the slot
+  bool zero = false;  // of start_write(): zeros, and no bytes of the slot
 };
 
 class Engine {
@@ -35,12 +54,14 @@ class Engine {
   // imported only by a file on which operation DMABUF was called.
   virtual int file() const = 0;
   virtual unsigned slots() const = 0;
+  // Pages of its own: files can be read and written without a copy.
   virtual std::span<std::byte> staging(unsigned slot) = 0;
   virtual Result<std::unique_ptr<Imported>> import(const Fd& dmabuf, uint64_t size) = 0;
 
-  // BO to the start of the slot, or the other way. The slot must be idle; it is busy until wait().
-  virtual Status start_read(unsigned slot, Imported& from, uint64_t offset, size_t size) = 0;
-  virtual Status start_write(unsigned slot, Imported& to, uint64_t offset, size_t size) = 0;
+  // From BOs to the slot, or the other way, all in one submission of at most kMaxPackets packets.
+  // The slot must be idle; it is busy until wait().
+  virtual Status start_read(unsigned slot, std::span<const Piece> pieces) = 0;
+  virtual Status start_write(unsigned slot, std::span<const Piece> pieces) = 0;
   // Returns at once for an idle slot. After an error the slot's contents are undefined.
   virtual Status wait(unsigned slot) = 0;
 };

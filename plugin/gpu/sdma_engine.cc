@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "gpu/engine.h"
-#include "gpu/sdma_packets.h"
 
 namespace gpu {
 namespace {
@@ -64,17 +63,19 @@ struct ListCloser {
 };
 using BoList = std::unique_ptr<amdgpu_bo_list, ListCloser>;
 
+constexpr uint64_t kAccess =
+    AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE;
+
 // A BO handle and the GPU address it is mapped at; undone in reverse.
 class MappedBo : public Imported {
  public:
   static Result<std::unique_ptr<MappedBo>> create(amdgpu_device* device, amdgpu_bo_handle handle,
                                                   uint64_t size) {
-    std::unique_ptr<MappedBo> bo(new MappedBo(handle, size));
+    std::unique_ptr<MappedBo> bo(new MappedBo(device, handle, size));
     TRY(checked(amdgpu_va_range_alloc(device, amdgpu_gpu_va_range_general, size, kGpuPage, 0,
                                       &bo->address_, &bo->range_, 0),
                 "cannot reserve GPU addresses"));
-    TRY(checked(amdgpu_bo_va_op(handle, 0, size, bo->address_, 0, AMDGPU_VA_OP_MAP),
-                "cannot map a BO on the GPU"));
+    TRY(bo->change_mapping(kAccess, AMDGPU_VA_OP_MAP));
     bo->mapped_ = true;
     return bo;
   }
@@ -82,9 +83,9 @@ class MappedBo : public Imported {
   MappedBo& operator=(const MappedBo&) = delete;
   ~MappedBo() override {
     if (cpu_) amdgpu_bo_cpu_unmap(handle_);
-    if (mapped_) amdgpu_bo_va_op(handle_, 0, size_, address_, 0, AMDGPU_VA_OP_UNMAP);
-    if (range_) amdgpu_va_range_free(range_);
+    if (mapped_) (void)change_mapping(0, AMDGPU_VA_OP_UNMAP);
     amdgpu_bo_free(handle_);
+    if (range_) amdgpu_va_range_free(range_);
   }
 
   Result<std::span<std::byte>> map_for_cpu() {
@@ -96,8 +97,18 @@ class MappedBo : public Imported {
   uint64_t size() const { return size_; }
 
  private:
-  MappedBo(amdgpu_bo_handle handle, uint64_t size) : handle_(handle), size_(size) {}
+  MappedBo(amdgpu_device* device, amdgpu_bo_handle handle, uint64_t size)
+      : device_(device), handle_(handle), size_(size) {}
 
+  // Page tables are written by the next submission, for all BOs together, and cleared when the
+  // handle is closed.
+  Status change_mapping(uint64_t access, uint32_t operation) {
+    return checked(amdgpu_bo_va_op_raw(device_, handle_, 0, size_, address_,
+                                       access | AMDGPU_VM_DELAY_UPDATE, operation),
+                   "cannot map a BO on the GPU");
+  }
+
+  amdgpu_device* device_;
   amdgpu_bo_handle handle_;
   uint64_t size_;
   uint64_t address_ = 0;
@@ -120,14 +131,37 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// The staging buffer of one slot with, behind it, the slot's command buffer.
+// Staging memory is ours and lent to the GPU, not the GPU's and mapped here: files can be read into
+// it and written from it directly only so.
+struct Staging {
+  base::Mapping memory;
+  std::unique_ptr<MappedBo> bo;  // destroyed first
+
+  static Result<Staging> create(amdgpu_device* device, size_t bytes) {
+    Staging staging;
+    staging.memory = TRY(base::Mapping::map(round_up(bytes, kGpuPage), PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS));
+    const auto all = staging.memory.bytes();
+    // Both only help: few large pages are found sooner, and a child would have copies made of all.
+    (void)madvise(all.data(), all.size(), MADV_HUGEPAGE);
+    (void)madvise(all.data(), all.size(), MADV_DONTFORK);
+    amdgpu_bo_handle handle = nullptr;
+    TRY(checked(amdgpu_create_bo_from_user_mem(device, all.data(), all.size(), &handle),
+                "cannot make staging memory known to the GPU"));
+    staging.bo = TRY(MappedBo::create(device, handle, all.size()));
+    return staging;
+  }
+};
+
 struct Slot {
-  std::unique_ptr<MappedBo> bo;
+  Staging staging;
   std::span<std::byte> bytes;
   std::span<uint32_t> ib;
   uint64_t ib_address = 0;
   uint64_t fence = 0;  // 0: idle
 };
+
+constexpr size_t kIbBytes = round_up(kIbDwords * sizeof(uint32_t), kGpuPage);
 
 class SdmaEngine : public Engine {
  public:
@@ -144,6 +178,7 @@ class SdmaEngine : public Engine {
     amdgpu_context_handle context = nullptr;
     TRY(checked(amdgpu_cs_ctx_create(device, &context), "cannot create a GPU context"));
     engine->context_.reset(context);
+    TRY(engine->allocate_ibs(staging.slots));
     for (unsigned i = 0; i < staging.slots; i++) TRY(engine->add_slot(staging.bytes));
     return std::unique_ptr<Engine>(std::move(engine));
   }
@@ -171,13 +206,23 @@ class SdmaEngine : public Engine {
     return std::unique_ptr<Imported>(std::move(bo));
   }
 
-  Status start_read(unsigned slot, Imported& from, uint64_t offset, size_t size) override {
-    auto& bo = static_cast<MappedBo&>(from);
-    return start(slots_[slot], bo, bo.address() + offset, slots_[slot].bo->address(), size);
+  Status start_read(unsigned slot, std::span<const Piece> pieces) override {
+    IbBuilder ib(slots_[slot].ib, count_is_minus_one_);
+    const uint64_t staging = slots_[slot].staging.bo->address();
+    TRY(check(slots_[slot], pieces));
+    for (const Piece& piece : pieces) ib.copy(address_of(piece), staging + piece.at, piece.size);
+    return submit(slots_[slot], pieces, ib.finish());
   }
-  Status start_write(unsigned slot, Imported& to, uint64_t offset, size_t size) override {
-    auto& bo = static_cast<MappedBo&>(to);
-    return start(slots_[slot], bo, slots_[slot].bo->address(), bo.address() + offset, size);
+  Status start_write(unsigned slot, std::span<const Piece> pieces) override {
+    IbBuilder ib(slots_[slot].ib, count_is_minus_one_);
+    const uint64_t staging = slots_[slot].staging.bo->address();
+    TRY(check(slots_[slot], pieces));
+    for (const Piece& piece : pieces)
+      if (piece.zero)
+        ib.fill_with_zeros(address_of(piece), piece.size);
+      else
+        ib.copy(staging + piece.at, address_of(piece), piece.size);
+    return submit(slots_[slot], pieces, ib.finish());
   }
 
   Status wait(unsigned index) override {
@@ -194,29 +239,56 @@ class SdmaEngine : public Engine {
  private:
   SdmaEngine() = default;
 
+  Status allocate_ibs(unsigned slots) {
+    ibs_ = TRY(allocate_gtt(device_.get(), slots * kIbBytes));
+    ib_bytes_ = TRY(ibs_->map_for_cpu());
+    return {};
+  }
+
   Status add_slot(size_t bytes) {
-    const uint64_t data = round_up(bytes, kGpuPage);
-    const uint64_t ib = round_up(copy_ib_dwords(bytes) * sizeof(uint32_t), kGpuPage);
+    const size_t ib = slots_.size() * kIbBytes;
     Slot slot;
-    slot.bo = TRY(allocate_gtt(device_.get(), data + ib));
-    const auto mapped = TRY(slot.bo->map_for_cpu());
-    slot.bytes = mapped.first(bytes);
-    slot.ib = {reinterpret_cast<uint32_t*>(mapped.data() + data), ib / sizeof(uint32_t)};
-    slot.ib_address = slot.bo->address() + data;
+    slot.staging = TRY(Staging::create(device_.get(), bytes));
+    slot.bytes = slot.staging.memory.bytes().first(bytes);
+    slot.ib = {reinterpret_cast<uint32_t*>(ib_bytes_.data() + ib), kIbDwords};
+    slot.ib_address = ibs_->address() + ib;
     slots_.push_back(std::move(slot));
     return {};
   }
 
-  Status start(Slot& slot, MappedBo& bo, uint64_t from, uint64_t to, size_t size) {
-    if (size == 0 || size > slot.bytes.size()) return Error(EINVAL, "copy does not fit its slot");
-    amdgpu_bo_handle handles[] = {slot.bo->handle(), bo.handle()};
+  static uint64_t address_of(const Piece& piece) {
+    return static_cast<MappedBo*>(piece.bo)->address() + piece.offset;
+  }
+
+  static Status check(const Slot& slot, std::span<const Piece> pieces) {
+    uint64_t packets = 0;
+    for (const Piece& piece : pieces) {
+      const uint64_t bo = static_cast<MappedBo*>(piece.bo)->size();
+      const size_t room = slot.bytes.size();
+      if (piece.size == 0 || piece.offset > bo || piece.size > bo - piece.offset ||
+          (!piece.zero && (piece.at > room || piece.size > room - piece.at)))
+        return Error(EINVAL, "a copy does not fit its slot or its BO");
+      packets += packets_for(piece.size);
+    }
+    if (pieces.empty() || packets > kMaxPackets)
+      return Error::of(EINVAL, "a submission of {} SDMA packets", packets);
+    return {};
+  }
+
+  Status submit(Slot& slot, std::span<const Piece> pieces, uint32_t dwords) {
+    std::vector<amdgpu_bo_handle> handles = {ibs_->handle(), slot.staging.bo->handle()};
+    for (const Piece& piece : pieces) handles.push_back(static_cast<MappedBo*>(piece.bo)->handle());
+    // One BO may have several pieces, and be listed once only.
+    std::sort(handles.begin() + 2, handles.end());
+    handles.erase(std::unique(handles.begin() + 2, handles.end()), handles.end());
     amdgpu_bo_list_handle list = nullptr;
-    TRY(checked(amdgpu_bo_list_create(device_.get(), 2, handles, nullptr, &list),
-                "cannot make a BO list"));
+    TRY(checked(
+        amdgpu_bo_list_create(device_.get(), handles.size(), handles.data(), nullptr, &list),
+        "cannot make a BO list"));
     const BoList list_owner(list);
     amdgpu_cs_ib_info ib{};
     ib.ib_mc_address = slot.ib_address;
-    ib.size = build_copy_ib(slot.ib, from, to, size, count_is_minus_one_);
+    ib.size = dwords;
     amdgpu_cs_request request{};
     request.ip_type = AMDGPU_HW_IP_DMA;
     request.resources = list;
@@ -239,6 +311,8 @@ class SdmaEngine : public Engine {
   // Destroyed in reverse: slots before the context, the device last.
   Device device_;
   Context context_;
+  std::unique_ptr<MappedBo> ibs_;  // the command buffers of all slots
+  std::span<std::byte> ib_bytes_;
   std::vector<Slot> slots_;
   bool count_is_minus_one_ = true;
 };

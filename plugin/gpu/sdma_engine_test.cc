@@ -54,18 +54,67 @@ TEST_P(SdmaEngine, ReadsBackWhatItWroteThroughAllSlots) {
     ASSERT_TRUE((*engine)->wait(slot).ok());
     const auto bytes = (*engine)->staging(slot);
     for (size_t at = 0; at < bytes.size(); at++) bytes[at] = pattern(i * kStaging.bytes + at);
-    ASSERT_TRUE((*engine)->start_write(slot, **bo, i * kStaging.bytes, kStaging.bytes).ok());
+    const Piece piece{bo->get(), i * kStaging.bytes, kStaging.bytes};
+    ASSERT_TRUE((*engine)->start_write(slot, {&piece, 1}).ok());
   }
   for (unsigned slot = 0; slot < kStaging.slots; slot++) ASSERT_TRUE((*engine)->wait(slot).ok());
   for (unsigned i = 0; i < kSize / kStaging.bytes; i++) {
     const unsigned slot = i % kStaging.slots;
     const auto bytes = (*engine)->staging(slot);
     std::ranges::fill(bytes, std::byte{0});
-    ASSERT_TRUE((*engine)->start_read(slot, **bo, i * kStaging.bytes, kStaging.bytes).ok());
+    const Piece piece{bo->get(), i * kStaging.bytes, kStaging.bytes};
+    ASSERT_TRUE((*engine)->start_read(slot, {&piece, 1}).ok());
     ASSERT_TRUE((*engine)->wait(slot).ok());
     for (size_t at = 0; at < bytes.size(); at++)
       ASSERT_EQ(bytes[at], pattern(i * kStaging.bytes + at)) << i << " " << at;
   }
+}
+
+// Pieces out of order, some of zeros, in one submission; what is between them stays.
+TEST_P(SdmaEngine, ManyPiecesAreOneSubmission) {
+  auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  auto bo = (*engine)->import(dmabuf_, kSize);
+  ASSERT_TRUE(bo.ok()) << bo.error().message();
+  const auto bytes = (*engine)->staging(0);
+  std::ranges::fill(bytes, std::byte{0x5a});
+  std::vector<Piece> pieces;
+  for (uint64_t at = 0; at < kSize; at += 1 << 20) pieces.push_back({bo->get(), at, 1 << 20});
+  ASSERT_TRUE((*engine)->start_write(0, pieces).ok());
+  ASSERT_TRUE((*engine)->wait(0).ok());
+  constexpr size_t kPieces = 100;
+  for (size_t at = 0; at < bytes.size(); at++) bytes[at] = pattern(at);
+  pieces.clear();
+  for (size_t i = 0; i < kPieces; i++) {
+    const size_t place = (kPieces - 1 - i) * 4096;
+    pieces.push_back({bo->get(), 2 * i * 4096, 4096, place, i % 3 == 0});
+  }
+  ASSERT_TRUE((*engine)->start_write(0, pieces).ok());
+  ASSERT_TRUE((*engine)->wait(0).ok());
+  const Piece all{bo->get(), 0, 2 * kPieces * 4096};
+  ASSERT_TRUE((*engine)->start_read(0, {&all, 1}).ok());
+  ASSERT_TRUE((*engine)->wait(0).ok());
+  for (size_t at = 0; at < all.size; at++) {
+    const size_t page = at / 4096, i = page / 2;
+    std::byte expected = pattern((kPieces - 1 - i) * 4096 + at % 4096);
+    if (i % 3 == 0) expected = std::byte{0};
+    if (page % 2 == 1) expected = std::byte{0x5a};
+    ASSERT_EQ(bytes[at], expected) << at;
+  }
+}
+
+TEST_P(SdmaEngine, RefusesWhatDoesNotFit) {
+  auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
+  ASSERT_TRUE(engine.ok()) << engine.error().message();
+  auto bo = (*engine)->import(dmabuf_, kSize);
+  ASSERT_TRUE(bo.ok()) << bo.error().message();
+  for (const Piece& piece :
+       {Piece{bo->get(), 0, 0}, Piece{bo->get(), 0, 2 << 20}, Piece{bo->get(), kSize, 4096},
+        Piece{bo->get(), 0, 4096, 1 << 20}, Piece{bo->get(), 4096, kSize, 0, true}})
+    EXPECT_FALSE((*engine)->start_write(0, {&piece, 1}).ok());
+  const std::vector<Piece> many(kMaxPackets + 1, Piece{bo->get(), 0, 4096});
+  EXPECT_FALSE((*engine)->start_read(0, many).ok());
+  EXPECT_FALSE((*engine)->start_read(0, {}).ok());
 }
 
 TEST_P(SdmaEngine, RefusesADmabufThatIsTooSmall) {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "image/files.h"
+#include "pipeline/io_queue.h"
 
 namespace image {
 namespace {
@@ -62,9 +63,9 @@ Status check_header(const Header& header, const std::string& name, Kind kind, ui
   if (memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
     return bad("is not an image of this plugin, or is damaged");
   if (header.sum != sum_of(header)) return bad("its header is damaged (checksum does not match)");
-  if (header.format != kFormat)
-    return Error::of(EOPNOTSUPP, "image {} is of format {}; this plugin reads format {}", name,
-                     header.format, kFormat);
+  if (header.format < kOldestFormat || header.format > kFormat)
+    return Error::of(EOPNOTSUPP, "image {} is of format {}; this plugin reads formats {} to {}",
+                     name, header.format, kOldestFormat, kFormat);
   if (header.kind != static_cast<uint32_t>(kind))
     return bad("holds something else than its name says");
   if (header.reserved != 0) return bad("has an unknown header field set");
@@ -135,6 +136,8 @@ Status ContentsWriter::finish(Bytes metadata) {
   const Header header = make_header(Kind::kContents, end_, metadata);
   std::vector<std::byte> first_block(kDataStart);
   memcpy(first_block.data(), &header, sizeof(header));
+  // Metadata end anywhere.
+  (void)pipeline::set_direct(file_.get(), false);
   TRY(write_at(file_, name_, end_, metadata));
   TRY(write_at(file_, name_, 0, first_block));
   TRY(sync_and_close(file_, name_));
@@ -162,8 +165,12 @@ Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
   TRY(read_at(file, name, header.metadata_offset, metadata));
   if (checksum(metadata) != header.metadata_sum)
     return Error::of(EBADMSG, "image {}: its metadata is damaged (checksum does not match)", name);
-  return Opened{name, std::move(file), header.metadata_offset, header.metadata_sum,
-                std::move(metadata)};
+  return Opened{name,
+                std::move(file),
+                header.metadata_offset,
+                header.metadata_sum,
+                std::move(metadata),
+                header.format};
 }
 
 }  // namespace image

@@ -23,7 +23,9 @@ using Bytes = std::span<const std::byte>;
 
 enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3, kRender = 4 };
 
-inline constexpr uint32_t kFormat = 1;
+// Of what is written; and the oldest that is read.
+inline constexpr uint32_t kFormat = 2;
+inline constexpr uint32_t kOldestFormat = 1;
 // Data starts aligned for direct I/O.
 inline constexpr uint64_t kDataStart = 4096;
 // A reader needs staging memory for whole chunks.
@@ -56,6 +58,9 @@ class ContentsWriter {
 
   // Returns where in the file the bytes went.
   Result<uint64_t> append(Bytes bytes);
+  // As append(), but the caller writes them, until finish(), through fd(), which may have O_DIRECT.
+  uint64_t reserve(uint64_t bytes) { return std::exchange(end_, end_ + bytes); }
+  int fd() const { return file_.get(); }
   Status finish(Bytes metadata);
   const std::string& name() const { return name_; }
 
@@ -77,6 +82,8 @@ struct Opened {
   uint64_t data_end = 0;
   Sum metadata_sum{};
   std::vector<std::byte> metadata;
+
+  uint32_t format = 0;
 
   // Errors name the file.
   Status read(uint64_t offset, std::span<std::byte> to) const;

@@ -5,6 +5,7 @@
 
 #include "amdgpu_criu.pb-c.h"
 #include "image/records.h"
+#include "image/set.h"
 
 namespace image {
 namespace {
@@ -133,28 +134,74 @@ Status check(const Process& process, const Opened& from) {
   return {};
 }
 
+// Columns that not every file has.
+bool has_columns(const AmdgpuCriu__Pb__Object& message) {
+  const size_t count = message.n_offset;
+  auto fits = [&](size_t column) { return column == count || column == 0; };
+  const size_t hashes = message.has_hashes ? message.hashes.len : 0;
+  return count <= SIZE_MAX / sizeof(Hash) && message.n_chunk_size == count && message.has_sums &&
+         message.sums.len == count * sizeof(Sum) && fits(message.n_encoding) &&
+         fits(message.n_stored) && fits(message.n_source) &&
+         (hashes == 0 || hashes == count * sizeof(Hash));
+}
+
+Result<Chunk> decode_chunk(const AmdgpuCriu__Pb__Object& message, size_t i, const Opened& from) {
+  Chunk chunk{message.offset[i], message.chunk_size[i]};
+  memcpy(chunk.sum.data(), message.sums.data + i * sizeof(Sum), sizeof(Sum));
+  const uint32_t encoding = message.n_encoding ? message.encoding[i] : 0;
+  if (encoding > pipeline::kLastEncoding)
+    return Error::of(EOPNOTSUPP, "image {}: has a chunk of encoding {}, which is newer than this",
+                     from.name, encoding);
+  chunk.encoding = static_cast<pipeline::Encoding>(encoding);
+  chunk.compressed = message.n_stored ? message.stored[i] : 0;
+  chunk.source = message.n_source ? message.source[i] : 0;
+  if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from, "a chunk has a bad size");
+  const bool zeros = chunk.encoding == pipeline::Encoding::kZeros;
+  if (zeros && (chunk.offset != 0 || chunk.source != 0))
+    return bad(from, "a chunk of zeros is somewhere");
+  if (!zeros && (chunk.stored() == 0 || chunk.stored() > chunk.size))
+    return bad(from, "a chunk is not what it should be in the file");
+  return chunk;
+}
+
 // Chunks must cover the object without gap. `next` is where the next chunk's data must begin in
 // the file: with no gap there either, every byte of the file is covered by a checksum.
-Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from, uint64_t& next) {
-  Object object{message.object_id, message.size, {}};
-  const size_t count = message.n_offset;
-  if (object.object_id == 0 || object.size == 0 || message.n_chunk_size != count ||
-      !message.has_sums || message.sums.len / sizeof(Sum) != count ||
-      message.sums.len % sizeof(Sum) != 0)
+Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from, size_t sources,
+                      uint64_t& next) {
+  Object object{message.object_id, message.size, {}, {}};
+  if (object.object_id == 0 || object.size == 0 || !has_columns(message))
     return bad(from, "an object's chunk index is incomplete");
   uint64_t covered = 0;
-  for (size_t i = 0; i < count; i++) {
-    Chunk chunk{message.offset[i], message.chunk_size[i], {}};
-    memcpy(chunk.sum.data(), message.sums.data + i * sizeof(Sum), sizeof(Sum));
-    if (chunk.offset != next || chunk.size == 0 || chunk.size > kMaxChunk ||
-        chunk.size > from.data_end - next)
-      return bad(from, "a chunk is not where it should be");
-    next += chunk.size;
+  for (size_t i = 0; i < message.n_offset; i++) {
+    const Chunk chunk = TRY(decode_chunk(message, i, from));
     covered += chunk.size;
+    if (chunk.source > sources) return bad(from, "a chunk is in a file that is not named");
+    if (chunk.source == 0 && chunk.stored() > 0) {
+      if (chunk.offset != next || chunk.stored() > from.data_end - next)
+        return bad(from, "a chunk is not where it should be");
+      next += chunk.stored();
+    }
     object.chunks.push_back(chunk);
   }
   if (covered != object.size) return bad(from, "an object's chunks do not cover it");
+  if (message.has_hashes && message.hashes.len > 0) {
+    object.hashes.resize(object.chunks.size());
+    memcpy(object.hashes.data(), message.hashes.data, message.hashes.len);
+  }
   return object;
+}
+
+// A name from a file must not lead out of its directory.
+Result<Source> decode(const AmdgpuCriu__Pb__Source& message, const Opened& from) {
+  Source source;
+  source.depth = message.depth;
+  source.name = message.name ? message.name : "";
+  if (source.depth == 0 || source.depth > kMaxSourceDepth ||
+      kind_of(source.name) != Kind::kContents || source.name.find('/') != std::string::npos ||
+      message.metadata_sum.len != sizeof(source.metadata_sum))
+    return bad(from, "a file of an earlier dump is not named properly");
+  memcpy(source.metadata_sum.data(), message.metadata_sum.data, sizeof(source.metadata_sum));
+  return source;
 }
 
 template <typename Message, typename Record>
@@ -235,9 +282,12 @@ Result<Contents> decode_contents(const Opened& from) {
   if (!message->has_part) return bad(from, "is incomplete");
   contents.part = message->part;
   contents.gpu = TRY(decode(message->gpu, from));
+  for (size_t i = 0; i < message->n_source; i++)
+    contents.sources.push_back(TRY(decode(*message->source[i], from)));
   uint64_t next = kDataStart;
   for (size_t i = 0; i < message->n_object; i++)
-    contents.objects.push_back(TRY(decode(*message->object[i], from, next)));
+    contents.objects.push_back(
+        TRY(decode(*message->object[i], from, contents.sources.size(), next)));
   if (next != from.data_end) return bad(from, "holds data that its index does not know");
   return contents;
 }

@@ -130,9 +130,48 @@ void add_vma(Messages& all, const Vma& vma) {
 // What one encoded object's repeated fields point to.
 struct ObjectColumns {
   std::vector<uint64_t> offsets;
-  std::vector<uint32_t> sizes;
+  std::vector<uint32_t> sizes, encodings, stored, sources;
   std::vector<std::byte> sums;
 };
+
+ObjectColumns columns_of(const Object& object) {
+  ObjectColumns columns;
+  bool all_zero = true;
+  for (const Chunk& chunk : object.chunks) {
+    columns.offsets.push_back(chunk.offset);
+    columns.sizes.push_back(chunk.size);
+    columns.encodings.push_back(static_cast<uint32_t>(chunk.encoding));
+    columns.stored.push_back(chunk.compressed);
+    columns.sources.push_back(chunk.source);
+    columns.sums.insert(columns.sums.end(), chunk.sum.begin(), chunk.sum.end());
+    if (chunk.encoding != pipeline::Encoding::kPlain || chunk.source != 0) all_zero = false;
+  }
+  if (all_zero) {
+    columns.encodings.clear();
+    columns.stored.clear();
+    columns.sources.clear();
+  }
+  return columns;
+}
+
+void add_object(List<AmdgpuCriu__Pb__Object>& objects, const Object& object,
+                ObjectColumns& columns) {
+  auto& message = objects.add(AMDGPU_CRIU__PB__OBJECT__INIT);
+  SET(message, object_id, object.object_id);
+  SET(message, size, object.size);
+  message.n_offset = columns.offsets.size();
+  message.offset = columns.offsets.data();
+  message.n_chunk_size = columns.sizes.size();
+  message.chunk_size = columns.sizes.data();
+  message.n_encoding = columns.encodings.size();
+  message.encoding = columns.encodings.data();
+  message.n_stored = columns.stored.size();
+  message.stored = columns.stored.data();
+  message.n_source = columns.sources.size();
+  message.source = columns.sources.data();
+  SET(message, sums, binary(columns.sums));
+  if (!object.hashes.empty()) SET(message, hashes, binary(std::as_bytes(std::span(object.hashes))));
+}
 
 }  // namespace
 
@@ -151,6 +190,16 @@ std::string file_file_name(uint32_t id) { return std::format("amdgpu-file-{:x}.i
 std::string render_file_name(uint32_t index) { return std::format("amdgpu-render-{}.img", index); }
 std::string contents_file_name(uint32_t part, uint32_t gpu_id) {
   return std::format("amdgpu-contents-{}-{:x}.img", part, gpu_id);
+}
+
+std::string path_of(const Source& source) {
+  std::string path;
+  for (uint32_t i = 0; i < source.depth; i++) path += "parent/";
+  return path + source.name;
+}
+uint32_t Chunk::stored() const {
+  if (encoding == pipeline::Encoding::kZeros) return 0;
+  return encoding == pipeline::Encoding::kPlain ? size : compressed;
 }
 
 std::vector<std::byte> encode(const Process& process) {
@@ -223,27 +272,21 @@ std::vector<std::byte> encode(const Contents& contents) {
   Messages all;
   std::deque<ObjectColumns> columns;
   List<AmdgpuCriu__Pb__Object> objects;
-  for (const Object& object : contents.objects) {
-    ObjectColumns& column = columns.emplace_back();
-    for (const Chunk& chunk : object.chunks) {
-      column.offsets.push_back(chunk.offset);
-      column.sizes.push_back(chunk.size);
-      column.sums.insert(column.sums.end(), chunk.sum.begin(), chunk.sum.end());
-    }
-    auto& message = objects.add(AMDGPU_CRIU__PB__OBJECT__INIT);
-    SET(message, object_id, object.object_id);
-    SET(message, size, object.size);
-    message.n_offset = column.offsets.size();
-    message.offset = column.offsets.data();
-    message.n_chunk_size = column.sizes.size();
-    message.chunk_size = column.sizes.data();
-    SET(message, sums, binary(column.sums));
+  for (const Object& object : contents.objects)
+    add_object(objects, object, columns.emplace_back(columns_of(object)));
+  List<AmdgpuCriu__Pb__Source> sources;
+  for (const Source& source : contents.sources) {
+    auto& message = sources.add(AMDGPU_CRIU__PB__SOURCE__INIT);
+    SET(message, depth, source.depth);
+    message.name = text(source.name);
+    SET(message, metadata_sum, binary(source.metadata_sum));
   }
   AmdgpuCriu__Pb__Contents message = AMDGPU_CRIU__PB__CONTENTS__INIT;
   SET(message, dump_id, binary(contents.dump_id));
   SET(message, part, contents.part);
   message.gpu = add_gpu(all, contents.gpu);
   objects.put_into(message.n_object, message.object);
+  sources.put_into(message.n_source, message.source);
   return packed(message, amdgpu_criu__pb__contents__get_packed_size,
                 amdgpu_criu__pb__contents__pack);
 }

@@ -12,6 +12,7 @@
 #include "image/checksum.h"
 #include "image/container.h"
 #include "kernel/api.h"
+#include "pipeline/codec.h"
 #include "topology/topology.h"
 
 namespace image {
@@ -100,28 +101,47 @@ struct File {
 };
 
 struct Chunk {
-  uint64_t offset = 0;
+  uint64_t offset = 0;  // in the file that it is in
   uint32_t size = 0;
-  Sum sum{};
+  Sum sum{};  // of the plain bytes
+  pipeline::Encoding encoding = pipeline::Encoding::kPlain;
+  uint32_t source = 0;      // 0: this contents file; else Contents::sources[source - 1]
+  uint32_t compressed = 0;  // bytes in the file, padding included, if compressed
+
+  // Bytes in the file.
+  uint32_t stored() const;
 };
 
 struct Object {
   uint64_t object_id = 0;
   uint64_t size = 0;
   std::vector<Chunk> chunks;
+  std::vector<Hash> hashes;  // of each chunk, or none
 };
+
+// A contents file of an earlier dump that chunks are in.
+struct Source {
+  uint32_t depth = 0;  // of "parent" directories
+  std::string name;
+  Sum metadata_sum{};
+  bool operator==(const Source&) const = default;
+};
+inline constexpr uint32_t kMaxSourceDepth = 64;
 
 struct Contents {
   DumpId dump_id{};
   uint32_t part = 0;
   topology::Gpu gpu;
   std::vector<Object> objects;
+  std::vector<Source> sources;
 };
 
 std::string process_file_name(uint32_t index);
 std::string render_file_name(uint32_t index);
 std::string file_file_name(uint32_t id);
 std::string contents_file_name(uint32_t part, uint32_t gpu_id);
+// Relative to the image directory.
+std::string path_of(const Source& source);
 
 std::vector<std::byte> encode(const Process& process);
 std::vector<std::byte> encode(const Render& render);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "image/chunk_files.h"
 #include "image/files.h"
 
 namespace image {
@@ -19,6 +20,12 @@ Error bad(const std::string& name, const std::string& why) {
 Status check_name(const std::string& name, const std::string& expected) {
   if (name == expected) return {};
   return bad(name, "is the file that should be called " + expected);
+}
+
+Result<Set::ContentsFile> contents_file(const Opened& opened) {
+  Contents contents = TRY(decode_contents(opened));
+  TRY(check_name(opened.name, contents_file_name(contents.part, contents.gpu.gpu_id)));
+  return Set::ContentsFile{opened.name, std::move(contents), opened.data_end, opened.metadata_sum};
 }
 
 }  // namespace
@@ -41,7 +48,8 @@ Result<std::vector<std::string>> list_files(int directory) {
 Status Set::add(int directory, const std::string& name) {
   const auto kind = kind_of(name);
   if (!kind) return bad(name, "is of an unknown kind");
-  Opened opened = TRY(open_file(directory, name, *kind));
+  const Opened opened = TRY(open_file(directory, name, *kind));
+  format_ = std::max(format_, opened.format);
   switch (*kind) {
     case Kind::kProcess: {
       Process process = TRY(decode_process(opened));
@@ -61,12 +69,9 @@ Status Set::add(int directory, const std::string& name) {
       files_.emplace(file.id, std::move(file));
       return {};
     }
-    case Kind::kContents: {
-      Contents contents = TRY(decode_contents(opened));
-      TRY(check_name(name, contents_file_name(contents.part, contents.gpu.gpu_id)));
-      contents_.push_back({name, std::move(contents), opened.data_end, opened.metadata_sum});
+    case Kind::kContents:
+      contents_.push_back(TRY(contents_file(opened)));
       return {};
-    }
   }
   return bad(name, "is of an unknown kind");
 }
@@ -76,6 +81,7 @@ Result<Set> Set::load(int directory) {
   for (const std::string& name : TRY(list_files(directory))) TRY(set.add(directory, name));
   set.collect_gpus();
   TRY(set.check());
+  TRY(set.check_sources(directory));
   return set;
 }
 
@@ -106,17 +112,18 @@ void Set::collect_gpus() {
   for (const ContentsFile& file : contents_) add(file.contents.gpu);
 }
 
-Status verify_object(const Opened& file, const Object& object) {
-  std::vector<std::byte> buffer;
-  for (const Chunk& chunk : object.chunks) {
-    buffer.resize(chunk.size);
-    TRY(file.read(chunk.offset, buffer));
-    if (checksum(buffer) != chunk.sum)
-      return bad(file.name,
-                 std::format("contents of object {} are damaged (chunk at {:#x}, {:#x} bytes: "
-                             "checksum does not match)",
-                             object.object_id, chunk.offset, chunk.size));
-  }
+Result<std::vector<Set::ContentsFile>> load_contents(int directory) {
+  std::vector<Set::ContentsFile> result;
+  for (const std::string& name : TRY(list_files(directory)))
+    if (kind_of(name) == Kind::kContents)
+      result.push_back(TRY(contents_file(TRY(open_file(directory, name, Kind::kContents)))));
+  return result;
+}
+
+// Each of these is opened again when it is needed.
+Status Set::check_sources(int directory) const {
+  for (const ContentsFile& file : contents_)
+    if (!file.contents.sources.empty()) TRY(ChunkFiles::open(directory, file));
   return {};
 }
 

@@ -42,6 +42,8 @@ class Set {
   bool empty() const {
     return processes_.empty() && renders_.empty() && files_.empty() && contents_.empty();
   }
+  // The newest of all files.
+  uint32_t format() const { return format_; }
   const std::map<uint32_t, Process>& processes() const { return processes_; }
   const std::map<uint32_t, Render>& renders() const { return renders_; }
   const std::map<uint32_t, File>& files() const { return files_; }
@@ -61,7 +63,9 @@ class Set {
   Status check_renders() const;
   Status check_mappings() const;
   Status check_objects() const;
+  Status check_sources(int directory) const;
 
+  uint32_t format_ = 0;
   std::map<uint32_t, Process> processes_;  // by index
   std::map<uint32_t, Render> renders_;     // by index
   std::map<uint32_t, File> files_;         // by CRIU's id
@@ -69,7 +73,7 @@ class Set {
   std::map<uint32_t, topology::Gpu> gpus_;
 };
 
-// Reads every chunk and compares it with its checksum; the first bad one is the error.
-Status verify_object(const Opened& file, const Object& object);
+// The contents files alone, of an earlier dump.
+Result<std::vector<Set::ContentsFile>> load_contents(int directory);
 
 }  // namespace image

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "image/set.h"
+#include "image/chunk_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -91,22 +91,22 @@ class ImageSet : public testing::Test {
   }
   void write_contents(const DumpId& id) {
     auto writer = std::move(*ContentsWriter::create(dir_.fd(), contents_file_name(0, 0x22)));
-    Object object{kObject, 4096, {}};
+    Object object{kObject, 4096, {}, {}};
     for (int i = 0; i < 2; i++) {
       const std::vector<std::byte> bytes(2048, static_cast<std::byte>(i + 1));
       object.chunks.push_back({*writer.append(bytes), 2048, checksum(bytes)});
     }
-    ASSERT_TRUE(writer.finish(encode(Contents{id, 0, gpu_22(), {object}})).ok());
+    ASSERT_TRUE(writer.finish(encode(Contents{id, 0, gpu_22(), {object}, {}})).ok());
   }
   // All that restore and `verify` check, in one; the error's text, or "".
   std::string problem() {
     auto set = Set::load(dir_.fd());
     if (!set.ok()) return set.error().message();
     for (const auto& file : set->contents()) {
-      const auto opened = file.open(dir_.fd());
-      if (!opened.ok()) return opened.error().message();
+      const auto files = ChunkFiles::open(dir_.fd(), file);
+      if (!files.ok()) return files.error().message();
       for (const Object& object : file.contents.objects)
-        if (const Status status = verify_object(*opened, object); !status.ok())
+        if (const Status status = files->verify(object); !status.ok())
           return status.error().message();
     }
     return "";
@@ -200,11 +200,26 @@ TEST_F(ImageSet, AnUnknownFormatIsRefusedByNumber) {
   std::string bytes = dir_.read(name);
   Header header;
   memcpy(&header, bytes.data(), sizeof(header));
-  header.format = 2;
+  header.format = kFormat + 1;
   header.sum = short_checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, sum)));
   memcpy(bytes.data(), &header, sizeof(header));
   dir_.write(name, bytes);
-  EXPECT_THAT(problem(), HasSubstr("is of format 2; this plugin reads format 1"));
+  EXPECT_THAT(problem(), HasSubstr("is of format 3; this plugin reads formats 1 to 2"));
+}
+
+// What was written before there were encodings.
+TEST_F(ImageSet, TheFirstFormatIsRead) {
+  for (const std::string& name : dir_.names()) {
+    std::string bytes = dir_.read(name);
+    Header header;
+    memcpy(&header, bytes.data(), sizeof(header));
+    header.format = 1;
+    header.sum = short_checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, sum)));
+    memcpy(bytes.data(), &header, sizeof(header));
+    dir_.write(name, bytes);
+  }
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(Set::load(dir_.fd())->format(), 1u);
 }
 
 TEST_F(ImageSet, AFileExchangedAfterItWasVerifiedIsRefused) {

@@ -26,6 +26,19 @@ Result<uint64_t> number(const std::string& name, const std::string& text, uint64
   return value;
 }
 
+Result<uint64_t> whole_pages(const std::string& name, const std::string& text, uint64_t most_kib) {
+  const uint64_t kib = TRY(number(name, text, 4, most_kib));
+  if (kib % 4 != 0) return Error::of(EINVAL, "option {}: {} is not a multiple of 4", name, kib);
+  return kib;
+}
+
+Result<bool> on_or_off(const std::string& name, const std::string& text) {
+  const bool on = text == "on" || text == "1";
+  if (!on && text != "off" && text != "0")
+    return Error::of(EINVAL, "option {}: '{}' is neither on nor off", name, text);
+  return on;
+}
+
 Status set_map(Options& options, const std::string& value) {
   options.map = TRY(topology::parse_map(value));
   return {};
@@ -39,7 +52,48 @@ Status set_slots(Options& options, const std::string& value) {
   return {};
 }
 Status set_slot_size(Options& options, const std::string& value) {
-  options.staging.bytes = TRY(number("staging-kib", value, 4, 64 << 10)) << 10;
+  options.staging.bytes = TRY(whole_pages("staging-kib", value, 64 << 10)) << 10;
+  return {};
+}
+Status set_chunk_size(Options& options, const std::string& value) {
+  options.chunk_bytes = static_cast<uint32_t>(TRY(whole_pages("chunk-kib", value, 64 << 10)) << 10);
+  return {};
+}
+
+struct Method {
+  std::string_view name;
+  pipeline::Encoding encoding;
+};
+constexpr Method kMethods[] = {{"none", pipeline::Encoding::kPlain},
+                               {"zstd", pipeline::Encoding::kZstd},
+                               {"lz4", pipeline::Encoding::kLz4}};
+
+// "zstd:LEVEL" is zstd, too.
+Status set_compression(Options& options, const std::string& value) {
+  const size_t colon = value.find(':');
+  const auto method = std::ranges::find(kMethods, value.substr(0, colon), &Method::name);
+  const bool has_level = colon != std::string::npos;
+  if (method == std::end(kMethods) || (has_level && method->encoding != pipeline::Encoding::kZstd))
+    return Error::of(EINVAL, "option compress: '{}' is none of none, lz4, zstd and zstd:LEVEL",
+                     value);
+  options.compression = {method->encoding, 0};
+  if (has_level)
+    options.compression.level =
+        static_cast<int>(TRY(number("compress", value.substr(colon + 1), 1, 19)));
+  return {};
+}
+Status set_incremental(Options& options, const std::string& value) {
+  options.incremental = TRY(on_or_off("incremental", value));
+  return {};
+}
+Status set_direct(Options& options, const std::string& value) {
+  options.direct = TRY(on_or_off("direct-io", value));
+  return {};
+}
+Status set_io(Options& options, const std::string& value) {
+  if (value != "io_uring" && value != "threads")
+    return Error::of(EINVAL, "option io: '{}' is neither io_uring nor threads", value);
+  options.io = value == "threads" ? pipeline::IoKind::kThreads : pipeline::IoKind::kUring;
   return {};
 }
 Status set_cut_sharing(Options& options, const std::string& value) {
@@ -80,6 +134,11 @@ constexpr Setting kSettings[] = {
     {"staging-kib", set_slot_size},
     {"cut-sharing", set_cut_sharing},
     {"parallel", set_parallel},
+    {"chunk-kib", set_chunk_size},
+    {"compress", set_compression},
+    {"incremental", set_incremental},
+    {"io", set_io},
+    {"direct-io", set_direct},
     {"test-skip-contents", set_skip_contents},
     {"test-fail", set_fail},
     {"test-restore-delay", set_restore_delay},
@@ -101,6 +160,17 @@ Status set_argument(Options& options, std::string_view argument) {
   return setting->set(options, std::string(argument.substr(name.size() + 1)));
 }
 
+// What options say together.
+Status check(const Options& options) {
+  if (options.staging.total() > gpu::kMaxStaging)
+    return Error::of(
+        EINVAL,
+        "options staging-slots and staging-kib: {} buffers of {} KiB are more than the "
+        "{} KiB that a GPU may have",
+        options.staging.slots, options.staging.bytes >> 10, gpu::kMaxStaging >> 10);
+  return {};
+}
+
 }  // namespace
 
 Result<Options> parse(std::span<const std::string> arguments) {
@@ -113,6 +183,7 @@ Result<Options> parse(std::span<const std::string> arguments) {
   for (const std::string& argument : arguments)
     if (argument.starts_with(kPrefix))
       TRY(set_argument(options, std::string_view(argument).substr(kPrefix.size())));
+  TRY(check(options));
   return options;
 }
 

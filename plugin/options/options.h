@@ -9,6 +9,8 @@
 
 #include "base/result.h"
 #include "gpu/engine.h"
+#include "pipeline/codec.h"
+#include "pipeline/io_queue.h"
 #include "topology/planner.h"
 
 namespace options {
@@ -21,6 +23,11 @@ struct Options {
   bool cut_sharing = false;
   // Contents are filled while the tasks go on with their restore, where CRIU allows it.
   bool parallel = true;
+  uint32_t chunk_bytes = 256u << 10;
+  pipeline::Compression compression;
+  bool incremental = false;  // a later dump will refer to this one
+  pipeline::IoKind io = pipeline::IoKind::kUring;
+  bool direct = true;
   // For tests that must see the damage: restore leaves BOs unfilled.
   bool test_skip_contents = false;
   // For tests: what goes wrong; empty: nothing.

@@ -68,7 +68,39 @@ TEST(Options, ReadsWhatToIgnoreFromOursAndFromCriusSwitches) {
               HasSubstr("'simd_count' is not a property that can be ignored; those are:"));
 }
 
+TEST(Options, TellsHowContentsAreStored) {
+  auto options = parse({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->chunk_bytes, 256u << 10);
+  EXPECT_EQ(options->compression.encoding, pipeline::Encoding::kPlain);
+  EXPECT_FALSE(options->incremental);
+  EXPECT_EQ(options->io, pipeline::IoKind::kUring);
+  EXPECT_TRUE(options->direct);
+  options = parse_list({"--amdgpu.chunk-kib=64", "--amdgpu.compress=zstd:7", "--amdgpu.io=threads",
+                        "--amdgpu.incremental=on", "--amdgpu.direct-io=off"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->chunk_bytes, 64u << 10);
+  EXPECT_EQ(options->compression.encoding, pipeline::Encoding::kZstd);
+  EXPECT_EQ(options->compression.level, 7);
+  EXPECT_TRUE(options->incremental);
+  EXPECT_EQ(options->io, pipeline::IoKind::kThreads);
+  EXPECT_FALSE(options->direct);
+  EXPECT_EQ(parse_list({"--amdgpu.compress=lz4"})->compression.encoding, pipeline::Encoding::kLz4);
+}
+
+TEST(Options, RefusesMoreStagingMemoryThanAGpuMayHave) {
+  EXPECT_TRUE(parse_list({"--amdgpu.staging-slots=8"}).ok());
+  EXPECT_THAT(parse_list({"--amdgpu.staging-slots=9"}).error().message(),
+              HasSubstr("more than the 65536 KiB"));
+}
+
 TEST(Options, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_THAT(parse_list({"--amdgpu.compress=gzip"}).error().message(), HasSubstr("'gzip'"));
+  EXPECT_FALSE(parse_list({"--amdgpu.compress=lz4:3"}).ok());
+  EXPECT_FALSE(parse_list({"--amdgpu.compress=zstd:20"}).ok());
+  EXPECT_FALSE(parse_list({"--amdgpu.chunk-kib=6"}).ok());
+  EXPECT_FALSE(parse_list({"--amdgpu.incremental=yes"}).ok());
+  EXPECT_FALSE(parse_list({"--amdgpu.io=aio"}).ok());
   EXPECT_THAT(parse_list({"--amdgpu.mpa=1=2"}).error().message(), HasSubstr("amdgpu.mpa"));
   EXPECT_THAT(parse_list({"--amdgpu.map"}).error().message(), HasSubstr("needs a value"));
   EXPECT_FALSE(parse_list({"--amdgpu.staging-slots=0"}).ok());

@@ -7,72 +7,220 @@ namespace restore {
 namespace {
 
 using base::Error;
+using base::Result;
 using base::Status;
+using pipeline::Encoding;
+
+// Zeros need no staging memory, only packets.
+constexpr uint64_t kMaxZeroPiece = 256ull << 20;
 
 class Filler {
  public:
-  Filler(gpu::Engine& engine, const image::Opened& file)
-      : engine_(engine), file_(file), ring_(engine.slots()) {}
+  Filler(gpu::Engine& engine, pipeline::IoQueue& queue, const image::ChunkFiles& files)
+      : engine_(engine), queue_(queue), files_(files), slots_(engine.slots()) {}
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
-  // BOs must not be unmapped while copies to them are under way.
+  // BOs must not be unmapped while copies to them are under way, nor slots reused by others.
   ~Filler() {
-    for (unsigned slot = 0; slot < ring_.size(); slot++) (void)engine_.wait(slot);
+    for (unsigned slot = 0; slot < slots_.size(); slot++) {
+      (void)queue_.finish(slot);
+      (void)engine_.wait(slot);
+    }
   }
 
   Status add(const image::Object& object, const std::shared_ptr<gpu::Imported>& to) {
     uint64_t offset = 0;
     for (const image::Chunk& chunk : object.chunks) {
-      TRY(retire(next_));
-      const auto bytes = engine_.staging(next_).first(chunk.size);
-      TRY(file_.read(chunk.offset, bytes));
-      if (image::checksum(bytes) != chunk.sum)
-        return Error::of(
-            EBADMSG,
-            "image {}: contents of object {} are damaged (chunk at {:#x}, {:#x} bytes: "
-            "checksum does not match)",
-            file_.name, object.object_id, chunk.offset, chunk.size);
-      TRY(engine_.start_write(next_, *to, offset, chunk.size));
-      ring_[next_] = to;
-      next_ = (next_ + 1) % ring_.size();
+      if (!has_room(chunk)) TRY(launch());
+      if (slots_[current_].state != State::kFilling) TRY(empty(current_));
+      append(object, chunk, to, offset);
       offset += chunk.size;
     }
+    counts_.bytes += object.size;
     return {};
   }
 
-  Status finish() {
-    for (unsigned slot = 0; slot < ring_.size(); slot++) TRY(retire(slot));
-    return {};
+  Result<FillCounts> finish() {
+    TRY(launch());
+    for (size_t i = 0; i < slots_.size(); i++) TRY(empty((current_ + i) % slots_.size()));
+    return counts_;
   }
 
  private:
-  Status retire(unsigned slot) {
-    const auto done = std::exchange(ring_[slot], nullptr);
-    return done ? engine_.wait(slot) : Status();
+  enum class State { kIdle, kFilling, kReading, kCopying };
+  struct Part {
+    const image::Object* object;
+    const image::Chunk* chunk;
+    size_t at;         // in the slot
+    size_t stored_at;  // compressed: in Slot::compressed
+  };
+  struct Slot {
+    State state = State::kIdle;
+    std::vector<std::shared_ptr<gpu::Imported>> to;
+    std::vector<gpu::Piece> pieces;
+    std::vector<Part> parts;
+    std::vector<pipeline::IoRequest> reads;
+    size_t used = 0;
+    size_t compressed_used = 0;
+    uint64_t packets = 0;
+    std::vector<std::byte> compressed;
+  };
+
+  bool has_room(const image::Chunk& chunk) const {
+    const Slot& slot = slots_[current_];
+    if (slot.state != State::kFilling) return true;
+    const size_t bytes = engine_.staging(current_).size();
+    if (slot.packets + gpu::packets_for(chunk.size) >= gpu::kMaxPackets) return false;
+    return chunk.encoding == Encoding::kZeros ||
+           (slot.used + chunk.size <= bytes && slot.compressed_used + chunk.stored() <= bytes);
+  }
+
+  void append(const image::Object& object, const image::Chunk& chunk,
+              const std::shared_ptr<gpu::Imported>& to, uint64_t offset) {
+    Slot& slot = slots_[current_];
+    slot.state = State::kFilling;
+    if (slot.to.empty() || slot.to.back() != to) slot.to.push_back(to);
+    slot.packets += gpu::packets_for(chunk.size);
+    const bool zeros = chunk.encoding == Encoding::kZeros;
+    add_piece(slot, {to.get(), offset, chunk.size, slot.used, zeros});
+    if (zeros) {
+      counts_.zero_bytes += chunk.size;
+      return;
+    }
+    slot.parts.push_back({&object, &chunk, slot.used, slot.compressed_used});
+    if (chunk.encoding == Encoding::kPlain) {
+      add_read(slot, chunk, engine_.staging(current_).data() + slot.used);
+    } else {
+      add_read(slot, chunk, room_for_compressed(slot).data() + slot.compressed_used);
+      slot.compressed_used += chunk.stored();
+    }
+    slot.used += chunk.size;
+  }
+
+  static void add_piece(Slot& slot, const gpu::Piece& piece) {
+    if (!slot.pieces.empty()) {
+      gpu::Piece& last = slot.pieces.back();
+      const bool follows =
+          last.bo == piece.bo && last.offset + last.size == piece.offset && last.zero == piece.zero;
+      const bool fits =
+          piece.zero ? last.size + piece.size <= kMaxZeroPiece : last.at + last.size == piece.at;
+      if (follows && fits) {
+        last.size += piece.size;
+        return;
+      }
+    }
+    slot.pieces.push_back(piece);
+  }
+
+  // What stands together in a file is read together.
+  void add_read(Slot& slot, const image::Chunk& chunk, std::byte* to) {
+    const image::Opened& file = files_.of(chunk);
+    if (!slot.reads.empty()) {
+      pipeline::IoRequest& last = slot.reads.back();
+      uint64_t end = last.offset;
+      for (const iovec& part : last.parts) end += part.iov_len;
+      if (last.fd == file.file.get() && end == chunk.offset) {
+        iovec& part = last.parts.back();
+        if (static_cast<std::byte*>(part.iov_base) + part.iov_len == to)
+          part.iov_len += chunk.stored();
+        else
+          last.parts.push_back({to, chunk.stored()});
+        return;
+      }
+    }
+    slot.reads.push_back(
+        {file.file.get(), false, chunk.offset, {{to, chunk.stored()}}, &file.name});
+  }
+
+  // While the slot's chunks are read, those of the slot before it are checked and copied.
+  Status launch() {
+    Slot& slot = slots_[current_];
+    if (slot.state != State::kFilling) return {};
+    for (pipeline::IoRequest& read : slot.reads) queue_.submit(current_, std::move(read));
+    slot.reads.clear();
+    slot.state = State::kReading;
+    const unsigned before = (current_ + slots_.size() - 1) % slots_.size();
+    current_ = (current_ + 1) % slots_.size();
+    if (slots_.size() > 1 && slots_[before].state == State::kReading) TRY(copy(before));
+    return {};
+  }
+
+  Status empty(unsigned index) {
+    Slot& slot = slots_[index];
+    if (slot.state == State::kReading) TRY(copy(index));
+    if (slot.state == State::kCopying) TRY(engine_.wait(index));
+    slot.to.clear();
+    slot.state = State::kIdle;
+    return {};
+  }
+
+  Status copy(unsigned index) {
+    Slot& slot = slots_[index];
+    TRY(queue_.finish(index));
+    for (const Part& part : slot.parts) TRY(check(index, part));
+    TRY(engine_.start_write(index, slot.pieces));
+    counts_.submissions++;
+    slot.pieces.clear();
+    slot.parts.clear();
+    slot.used = 0;
+    slot.compressed_used = 0;
+    slot.packets = 0;
+    slot.state = State::kCopying;
+    return {};
+  }
+
+  Status check(unsigned index, const Part& part) {
+    const image::Chunk& chunk = *part.chunk;
+    const auto bytes = engine_.staging(index).subspan(part.at, chunk.size);
+    if (chunk.encoding != Encoding::kPlain) {
+      const auto stored =
+          room_for_compressed(slots_[index]).subspan(part.stored_at, chunk.stored());
+      if (const Status status = codec_.decompress(chunk.encoding, stored, bytes); !status.ok())
+        return files_.damaged(*part.object, chunk, status.error().message());
+    }
+    if (image::checksum(bytes) == chunk.sum) return {};
+    return files_.damaged(*part.object, chunk, "checksum does not match");
+  }
+
+  std::span<std::byte> room_for_compressed(Slot& slot) const {
+    const size_t size = engine_.staging(0).size();
+    if (slot.compressed.empty()) slot.compressed.resize(size + pipeline::kStoredUnit);
+    void* start = slot.compressed.data();
+    size_t space = slot.compressed.size();
+    std::align(pipeline::kStoredUnit, size, start, space);
+    return {static_cast<std::byte*>(start), size};
   }
 
   gpu::Engine& engine_;
-  const image::Opened& file_;
-  std::vector<std::shared_ptr<gpu::Imported>> ring_;  // null: the slot is idle
-  unsigned next_ = 0;
+  pipeline::IoQueue& queue_;
+  const image::ChunkFiles& files_;
+  std::vector<Slot> slots_;
+  unsigned current_ = 0;
+  pipeline::Codec codec_;
+  FillCounts counts_;
 };
 
 }  // namespace
 
 gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize wanted) {
+  bool compressed = false;
   for (const image::Object& object : contents.objects)
-    for (const image::Chunk& chunk : object.chunks)
+    for (const image::Chunk& chunk : object.chunks) {
+      if (chunk.encoding == Encoding::kZeros) continue;
+      compressed |= chunk.encoding != Encoding::kPlain;
       wanted.bytes = std::max<size_t>(wanted.bytes, chunk.size);
-  return wanted;
+    }
+  static_assert(image::kMaxChunk <= gpu::kMaxStaging);
+  return wanted.within(compressed ? gpu::kMaxStaging / 2 : gpu::kMaxStaging);
 }
 
-Status fill_contents(gpu::Engine& engine, const image::Opened& file,
-                     std::span<const image::Object> objects, const DmabufSource& dmabuf) {
-  Filler filler(engine, file);
-  for (const image::Object& object : objects) {
-    const base::Fd fd = TRY(dmabuf(object.object_id));
-    TRY(filler.add(object, TRY(engine.import(fd, object.size))));
-  }
+Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+                                 const image::ChunkFiles& files,
+                                 std::span<const image::Object> objects,
+                                 const ImportObject& import) {
+  Filler filler(engine, queue, files);
+  for (const image::Object& object : objects)
+    TRY(filler.add(object, TRY(import(object.object_id, object.size))));
   return filler.finish();
 }
 

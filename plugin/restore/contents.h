@@ -3,20 +3,33 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <span>
 
 #include "gpu/engine.h"
-#include "image/set.h"
+#include "image/chunk_files.h"
+#include "pipeline/io_queue.h"
 
 namespace restore {
 
-using DmabufSource = std::function<base::Result<base::Fd>(uint64_t object_id)>;
+// Makes an object known to the engine.
+using ImportObject =
+    std::function<base::Result<std::shared_ptr<gpu::Imported>>(uint64_t object_id, uint64_t size)>;
 
-// Staging of the options, but no slot smaller than the largest chunk.
+// Staging of the options, but no slot smaller than the largest chunk, and no more than kMaxStaging.
 gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize wanted);
 
-// No chunk reaches the GPU before its checksum was found right. While one chunk is read and
-// checked, the copies of those before it are under way.
-base::Status fill_contents(gpu::Engine& engine, const image::Opened& file,
-                           std::span<const image::Object> objects, const DmabufSource& dmabuf);
+struct FillCounts {
+  uint64_t bytes = 0;        // of objects
+  uint64_t zero_bytes = 0;   // of these, not stored
+  uint64_t submissions = 0;  // to the GPU
+};
+
+// No chunk reaches the GPU before its checksum was found right. Reads, sums and copies on the GPU
+// of different slots are under way at the same time. Many small objects share a slot.
+base::Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+                                       const image::ChunkFiles& files,
+                                       std::span<const image::Object> objects,
+                                       const ImportObject& import);
 
 }  // namespace restore

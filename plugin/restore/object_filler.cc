@@ -13,15 +13,24 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
                                 int image_directory, const image::Set::ContentsFile& file,
                                 std::span<const image::Object> objects) {
   const auto start = std::chrono::steady_clock::now();
-  auto engine =
-      TRY(tools.make_engine(std::move(render_node), staging_for(file.contents, tools.staging)));
+  FillReport report;
+  report.staging = staging_for(file.contents, tools.staging);
+  auto engine = TRY(tools.make_engine(std::move(render_node), report.staging));
+  const auto queue = pipeline::make_io_queue(tools.io, engine->slots());
+  report.io = queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
-  auto dmabuf = [&](uint64_t id) { return tools.api.dmabuf(node, session.get(), id); };
-  const image::Opened opened = TRY(file.open(image_directory));
-  Status status = fill_contents(*engine, opened, objects, dmabuf);
-  if (!status.ok()) return std::move(status).error().within("restoring " + file.name);
-  FillReport report{objects.size(), 0, 0};
-  for (const image::Object& object : objects) report.bytes += object.size;
+  auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
+    const Fd dmabuf = TRY(tools.api.dmabuf(node, session.get(), id));
+    return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
+  };
+  const auto files = TRY(image::ChunkFiles::open(image_directory, file));
+  if (tools.direct) files.use_direct();
+  auto filled = fill_contents(*engine, *queue, files, objects, import);
+  if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
+  report.objects = objects.size();
+  report.bytes = filled->bytes;
+  report.zero_bytes = filled->zero_bytes;
+  report.submissions = filled->submissions;
   const auto spent = std::chrono::steady_clock::now() - start;
   report.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
   return report;

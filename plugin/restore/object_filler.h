@@ -7,6 +7,7 @@
 #include "gpu/engine.h"
 #include "image/set.h"
 #include "kernel/api.h"
+#include "pipeline/io_queue.h"
 
 namespace restore {
 
@@ -18,12 +19,19 @@ struct FillTools {
   kernel::Api& api;
   gpu::EngineFactory make_engine;
   gpu::StagingSize staging;
+  // Restored tasks take kInline: threads, also the kernel's, have numbers that the task may need.
+  pipeline::IoKind io = pipeline::IoKind::kUring;
+  bool direct = true;
 };
 
 struct FillReport {
   size_t objects = 0;
   uint64_t bytes = 0;
   uint64_t milliseconds = 0;
+  uint64_t zero_bytes = 0;   // of these
+  uint64_t submissions = 0;  // to the GPU
+  gpu::StagingSize staging;
+  const char* io = "";  // how files are read
 };
 
 // Fills these objects of one contents file, all of which the session has by now, through a file of

@@ -197,20 +197,30 @@ class FakeApi : public kernel::Api {
 };
 
 struct FakeImported : gpu::Imported {
-  explicit FakeImported(Fd file) : file(std::move(file)) {}
+  FakeImported(Fd file, uint64_t object, uint64_t size)
+      : file(std::move(file)), object(object), size(size) {}
   Fd file;
+  uint64_t object;
+  uint64_t size;
 };
 
 class FakeEngine : public gpu::Engine {
  public:
-  FakeEngine(Fd render, gpu::StagingSize staging)
-      : render_(std::move(render)),
-        slots_(staging.slots),
-        bytes_(staging.slots, std::vector<std::byte>(staging.bytes)) {}
+  static Result<std::unique_ptr<gpu::Engine>> create(Fd render, gpu::StagingSize staging) {
+    std::unique_ptr<FakeEngine> engine(new FakeEngine(std::move(render), staging));
+    // Pages, as the real one has: direct I/O wants them.
+    for (FakeSlot& slot : engine->slots_)
+      slot.memory = TRY(
+          base::Mapping::map(staging.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+    std::atomic<uint64_t>& most = current_state->shared().most_staging;
+    for (uint64_t seen = most; seen < staging.total(); seen = most)
+      most.compare_exchange_strong(seen, staging.total());
+    return std::unique_ptr<gpu::Engine>(std::move(engine));
+  }
 
   int file() const override { return render_.get(); }
   unsigned slots() const override { return slots_.size(); }
-  std::span<std::byte> staging(unsigned slot) override { return bytes_[slot]; }
+  std::span<std::byte> staging(unsigned slot) override { return slots_[slot].memory.bytes(); }
 
   Result<std::unique_ptr<gpu::Imported>> import(const Fd& dmabuf, uint64_t size) override {
     struct stat status;
@@ -218,50 +228,74 @@ class FakeEngine : public gpu::Engine {
       return Error(EINVAL, "dma-buf is too small");
     const FakeState& state = *current_state;
     auto is_ours = [&](const Fd& file) { return is_same(file.get(), render_.get()); };
-    if (state.always_valid.contains(object_of(state, dmabuf.get())) &&
-        std::ranges::none_of(state.marked, is_ours))
+    const uint64_t object = object_of(state, dmabuf.get());
+    if (state.always_valid.contains(object) && std::ranges::none_of(state.marked, is_ours))
       return Error(EPERM, "the BO belongs to another VM");
-    return std::unique_ptr<gpu::Imported>(new FakeImported(TRY(dmabuf.duplicate())));
+    return std::unique_ptr<gpu::Imported>(
+        new FakeImported(TRY(dmabuf.duplicate()), object, status.st_size));
   }
-  Status start_read(unsigned slot, gpu::Imported& bo, uint64_t offset, size_t size) override {
-    return start(slot, bo, offset, size, false);
+  Status start_read(unsigned slot, std::span<const gpu::Piece> pieces) override {
+    return start(slot, pieces, false);
   }
-  Status start_write(unsigned slot, gpu::Imported& bo, uint64_t offset, size_t size) override {
-    const uint64_t object = object_of(*current_state, static_cast<FakeImported&>(bo).file.get());
-    current_state->shared().filled[object] += size;
-    return start(slot, bo, offset, size, true);
+  Status start_write(unsigned slot, std::span<const gpu::Piece> pieces) override {
+    for (const gpu::Piece& piece : pieces) {
+      const uint64_t object = static_cast<FakeImported*>(piece.bo)->object;
+      current_state->shared().filled[object] += piece.size;
+    }
+    return start(slot, pieces, true);
   }
   Status wait(unsigned index) override {
-    const Slot slot = std::exchange(slots_[index], Slot());
-    if (slot.fd < 0) return {};
-    if (fail_copies_after-- == 0) return Error(EIO, "injected failure of a copy");
-    const ssize_t done = slot.write ? pwrite(slot.fd, bytes_[index].data(), slot.size, slot.offset)
-                                    : pread(slot.fd, bytes_[index].data(), slot.size, slot.offset);
-    if (done != static_cast<ssize_t>(slot.size)) return Error(EIO, "short copy");
+    FakeSlot& slot = slots_[index];
+    for (const gpu::Piece& piece : std::exchange(slot.pieces, {})) TRY(copy(slot, piece));
     return {};
   }
 
  private:
-  struct Slot {
-    int fd = -1;
-    uint64_t offset = 0;
-    size_t size = 0;
+  struct FakeSlot {
+    base::Mapping memory;
+    std::vector<gpu::Piece> pieces;  // none: idle
     bool write = false;
   };
-  Status start(unsigned index, gpu::Imported& bo, uint64_t offset, size_t size, bool write) {
-    if (slots_[index].fd >= 0) return Error(EBUSY, "slot is still busy");
-    slots_[index] = {static_cast<FakeImported&>(bo).file.get(), offset, size, write};
+  FakeEngine(Fd render, gpu::StagingSize staging)
+      : render_(std::move(render)), slots_(staging.slots) {}
+
+  Status start(unsigned index, std::span<const gpu::Piece> pieces, bool write) {
+    FakeSlot& slot = slots_[index];
+    if (!slot.pieces.empty()) return Error(EBUSY, "slot is still busy");
+    uint64_t packets = 0;
+    for (const gpu::Piece& piece : pieces) {
+      const uint64_t size = static_cast<FakeImported*>(piece.bo)->size;
+      packets += gpu::packets_for(piece.size);
+      if (piece.size == 0 || piece.offset + piece.size > size ||
+          (!piece.zero && piece.at + piece.size > slot.memory.size()))
+        return Error(EINVAL, "a copy does not fit");
+    }
+    if (pieces.empty() || packets > gpu::kMaxPackets) return Error(EINVAL, "too much at once");
+    slot.pieces.assign(pieces.begin(), pieces.end());
+    slot.write = write;
+    return {};
+  }
+
+  static Status copy(const FakeSlot& slot, const gpu::Piece& piece) {
+    if (fail_copies_after-- == 0) return Error(EIO, "injected failure of a copy");
+    const int fd = static_cast<FakeImported*>(piece.bo)->file.get();
+    const std::string zeros(piece.zero ? piece.size : 0, 0);
+    const void* from =
+        piece.zero ? zeros.data() : reinterpret_cast<char*>(&slot.memory.data()[piece.at]);
+    const ssize_t done = slot.write
+                             ? pwrite(fd, from, piece.size, piece.offset)
+                             : pread(fd, &slot.memory.data()[piece.at], piece.size, piece.offset);
+    if (done != static_cast<ssize_t>(piece.size)) return Error(EIO, "short copy");
     return {};
   }
 
   Fd render_;
-  std::vector<Slot> slots_;
-  std::vector<std::vector<std::byte>> bytes_;
+  std::vector<FakeSlot> slots_;
 };
 
 }  // namespace
 
-int fail_copies_after = -1;
+std::atomic<int> fail_copies_after = -1;
 
 FakeState::FakeState()
     : shared_memory(std::move(*base::Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE,
@@ -332,7 +366,7 @@ void clear_objects(FakeState& state) {
 
 base::Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd render, gpu::StagingSize staging) {
   if (!render.valid()) return Error(EBADF, "no render node");
-  return std::unique_ptr<gpu::Engine>(new FakeEngine(std::move(render), staging));
+  return FakeEngine::create(std::move(render), staging);
 }
 
 }  // namespace testing_support

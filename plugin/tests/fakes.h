@@ -66,9 +66,10 @@ struct FakeState {
 
   // Shared by processes that are forked from this one.
   struct Shared {
-    std::atomic<uint64_t> filled[64];
+    std::atomic<uint64_t> filled[512];  // by object id
     std::atomic<int> restored[64];
     std::atomic<int> sessions;
+    std::atomic<uint64_t> most_staging;  // bytes that an engine was made with
   };
   base::Mapping shared_memory;
   Shared& shared() const;
@@ -86,8 +87,8 @@ std::string contents_of(const FakeState& state, uint64_t object_id);
 void clear_objects(FakeState& state);
 
 // Copies are only done at wait(), and out of order use of a slot is an error. `fail_copies_after`
-// counts down over all engines; at 0 waits fail with EIO.
-extern int fail_copies_after;
+// counts pieces down over all engines; at 0 waits fail with EIO.
+extern std::atomic<int> fail_copies_after;
 base::Result<std::unique_ptr<gpu::Engine>> make_fake_engine(base::Fd, gpu::StagingSize staging);
 
 }  // namespace testing_support

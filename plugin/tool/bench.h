@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "dump/contents.h"
 #include "gpu/engine.h"
 #include "topology/topology.h"
 
@@ -58,6 +59,7 @@ class BenchGpu {
         memory_(std::move(memory)),
         bytes_(bytes) {}
   base::Result<std::unique_ptr<gpu::Engine>> make_engine() const;
+  dump::ImportObject import_with(gpu::Engine& engine) const;
   base::Result<Seconds> pass(bool write);
   base::Status randomize();
 

@@ -46,7 +46,8 @@ Status BenchGpu::randomize() {
   for (uint64_t at = 0; at < bytes_; at += engine->staging(0).size()) {
     const auto part = engine->staging(0).first(std::min(bytes_ - at, engine->staging(0).size()));
     fill_random(part, at + 1);
-    TRY(engine->start_write(0, *vram, at, part.size()));
+    const gpu::Piece piece{vram.get(), at, part.size()};
+    TRY(engine->start_write(0, {&piece, 1}));
     TRY(engine->wait(0));
   }
   return {};
@@ -63,8 +64,8 @@ Result<Seconds> BenchGpu::pass(bool write) {
   for (uint64_t at = 0; at < bytes_; slot = (slot + 1) % engine->slots()) {
     const size_t size = std::min(bytes_ - at, engine->staging(slot).size());
     TRY(engine->wait(slot));
-    TRY(write ? engine->start_write(slot, *vram, at, size)
-              : engine->start_read(slot, *vram, at, size));
+    const gpu::Piece piece{vram.get(), at, size};
+    TRY(write ? engine->start_write(slot, {&piece, 1}) : engine->start_read(slot, {&piece, 1}));
     at += size;
   }
   for (slot = 0; slot < engine->slots(); slot++) TRY(engine->wait(slot));
@@ -74,6 +75,12 @@ Result<Seconds> BenchGpu::pass(bool write) {
 Result<Seconds> BenchGpu::copy_out() { return pass(false); }
 Result<Seconds> BenchGpu::copy_in() { return pass(true); }
 
+dump::ImportObject BenchGpu::import_with(gpu::Engine& engine) const {
+  return [&](uint64_t, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
+    return std::shared_ptr<gpu::Imported>(TRY(engine.import(memory_, size)));
+  };
+}
+
 Result<Seconds> BenchGpu::save(const std::string& directory) {
   const Fd to = TRY(open_directory(directory));
   kernel::Bo bo{};
@@ -82,24 +89,27 @@ Result<Seconds> BenchGpu::save(const std::string& directory) {
   bo.flags = AMDGPU_CRIU_BO_CONTENTS;
   const auto start = std::chrono::steady_clock::now();
   auto engine = TRY(make_engine());
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
   auto writer = TRY(image::ContentsWriter::create(to.get(), file_name(gpu_)));
-  auto objects = TRY(dump::save_contents(
-      *engine, {&bo, 1}, [&](uint64_t) { return memory_.duplicate(); }, writer));
+  (void)pipeline::set_direct(writer.fd(), true);
+  auto saved =
+      TRY(dump::save_contents(*engine, *queue, {&bo, 1}, import_with(*engine), {}, writer));
   TRY(writer.finish(
-      image::encode(image::Contents{image::new_dump_id(), 0, gpu_, std::move(objects)})));
+      image::encode(image::Contents{image::new_dump_id(), 0, gpu_, std::move(saved.objects), {}})));
   return since(start);
 }
 
 Result<Seconds> BenchGpu::fill(const std::string& directory) {
   const Fd from = TRY(open_directory(directory));
   const auto start = std::chrono::steady_clock::now();
-  const image::Opened opened =
-      TRY(image::open_file(from.get(), file_name(gpu_), image::Kind::kContents));
-  const image::Contents contents = TRY(image::decode_contents(opened));
+  const auto loaded = TRY(image::load_contents(from.get()));
+  const auto& contents = loaded.at(0).contents;
+  const auto files = TRY(image::ChunkFiles::open(from.get(), loaded.at(0)));
+  files.use_direct();
   auto engine =
       TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
-  TRY(restore::fill_contents(*engine, opened, contents.objects,
-                             [&](uint64_t) { return memory_.duplicate(); }));
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
+  TRY(restore::fill_contents(*engine, *queue, files, contents.objects, import_with(*engine)));
   return since(start);
 }
 

@@ -162,25 +162,58 @@ Json process_json(const Process& process) {
                       {"mappings", std::move(vmas)}};
 }
 
+// What became of the memory.
+struct Usage {
+  uint64_t chunks = 0;
+  uint64_t bytes = 0;
+  uint64_t zero_bytes = 0;
+  uint64_t earlier_bytes = 0;
+  uint64_t compressed = 0;
+};
+
+Usage usage_of(const image::Contents& contents) {
+  Usage usage;
+  for (const image::Object& object : contents.objects) {
+    usage.chunks += object.chunks.size();
+    usage.bytes += object.size;
+    for (const image::Chunk& chunk : object.chunks) {
+      if (chunk.encoding == pipeline::Encoding::kZeros) usage.zero_bytes += chunk.size;
+      if (chunk.compressed > 0) usage.compressed++;
+      if (chunk.source > 0) usage.earlier_bytes += chunk.size;
+    }
+  }
+  return usage;
+}
+
 Json set_json(const image::Set& set, bool foreign) {
   Json::Array processes, renders, files, contents;
   for (const auto& [index, process] : set.processes()) processes.push_back(process_json(process));
   for (const auto& [index, render] : set.renders()) renders.push_back(render_json(render));
   for (const auto& [id, file] : set.files()) files.push_back(file_json(file));
   for (const auto& file : set.contents()) {
-    uint64_t chunks = 0;
-    for (const auto& object : file.contents.objects) chunks += object.chunks.size();
+    const Usage usage = usage_of(file.contents);
+    Json::Array sources;
+    for (const image::Source& source : file.contents.sources)
+      sources.emplace_back(image::path_of(source));
     contents.push_back(
         Json::Object{{"name", file.name},
                      {"part", file.contents.part},
                      {"gpu_id", file.contents.gpu.gpu_id},
                      {"objects", static_cast<uint64_t>(file.contents.objects.size())},
-                     {"chunks", chunks},
+                     {"chunks", usage.chunks},
+                     {"memory_bytes", usage.bytes},
+                     {"zero_bytes", usage.zero_bytes},
+                     {"compressed_chunks", usage.compressed},
+                     {"earlier_bytes", usage.earlier_bytes},
+                     {"earlier_files", std::move(sources)},
                      {"bytes", file.bytes()}});
   }
-  return Json::Object{{"format", image::kFormat},           {"dump_id", dump_id_of(set)},
-                      {"of_criu_plugin", foreign},          {"processes", std::move(processes)},
-                      {"render_files", std::move(renders)}, {"files", std::move(files)},
+  return Json::Object{{"format", set.format()},
+                      {"dump_id", dump_id_of(set)},
+                      {"of_criu_plugin", foreign},
+                      {"processes", std::move(processes)},
+                      {"render_files", std::move(renders)},
+                      {"files", std::move(files)},
                       {"contents", std::move(contents)}};
 }
 
@@ -223,14 +256,22 @@ void print(const image::Set& set, bool foreign) {
   if (foreign)
     printf("of CRIU's own amdgpu plugin, without checksums\n");
   else
-    printf("format %u, dump %s\n", image::kFormat, dump_id_of(set).c_str());
+    printf("format %u, dump %s\n", set.format(), dump_id_of(set).c_str());
   for (const auto& [index, process] : set.processes()) print_process(process);
   for (const auto& [index, render] : set.renders()) print_render(render);
   for (const auto& [id, file] : set.files())
     printf("open file %#x: %s\n", id, describe(file).c_str());
-  for (const auto& file : set.contents())
-    printf("%s: %zu objects, %llu bytes\n", file.name.c_str(), file.contents.objects.size(),
-           static_cast<unsigned long long>(file.bytes()));
+  for (const auto& file : set.contents()) {
+    const Usage usage = usage_of(file.contents);
+    printf("%s: %s\n", file.name.c_str(),
+           std::format("{} objects, {} bytes of memory: {} stored here, {} of zeros, {} in earlier "
+                       "dumps, {} chunks of {} compressed",
+                       file.contents.objects.size(), usage.bytes, file.bytes(), usage.zero_bytes,
+                       usage.earlier_bytes, usage.compressed, usage.chunks)
+               .c_str());
+    for (const image::Source& source : file.contents.sources)
+      printf("  needs %s\n", image::path_of(source).c_str());
+  }
 }
 
 }  // namespace

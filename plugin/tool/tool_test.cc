@@ -57,7 +57,8 @@ class Tool : public testing::Test {
     const std::vector<std::byte> bytes(4096, std::byte{5});
     const image::Chunk chunk{*writer.append(bytes), 4096, image::checksum(bytes)};
     ASSERT_TRUE(
-        writer.finish(image::encode(image::Contents{id, 0, device.gpu, {{7, 4096, {chunk}}}}))
+        writer
+            .finish(image::encode(image::Contents{id, 0, device.gpu, {{7, 4096, {chunk}, {}}}, {}}))
             .ok());
   }
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "foreign/images.h"
-#include "image/set.h"
+#include "image/chunk_files.h"
 #include "tool/commands.h"
 #include "tool/json.h"
 
@@ -57,9 +57,9 @@ base::Result<Verdict> verify_all(int directory) {
     return verdict;
   }
   for (const auto& file : set->contents()) {
-    const image::Opened opened = TRY(file.open(directory));
+    const auto files = TRY(image::ChunkFiles::open(directory, file));
     for (const auto& object : file.contents.objects) {
-      const Status status = image::verify_object(opened, object);
+      const Status status = files.verify(object);
       if (!status.ok())
         verdict.findings.push_back(
             {file.name, status.error().message() + victims_of(*set, object.object_id)});

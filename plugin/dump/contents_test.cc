@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+// Contents out of a fake GPU into files and back.
+#include "dump/contents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "restore/contents.h"
+#include "tests/fakes.h"
+#include "tests/temp_dir.h"
+
+namespace dump {
+namespace {
+
+using base::Fd;
+using testing::HasSubstr;
+using testing_support::FakeState;
+using testing_support::TempDir;
+
+constexpr uint32_t kChunk = 64u << 10;
+constexpr gpu::StagingSize kStaging{4, 256u << 10};
+
+topology::Gpu gpu_22() {
+  topology::Gpu gpu;
+  gpu.gpu_id = 0x22;
+  return gpu;
+}
+
+class ContentsTest : public testing::Test {
+ protected:
+  void SetUp() override { api_ = testing_support::make_fake_api(state_); }
+  void TearDown() override { testing_support::fail_copies_after = -1; }
+
+  // pattern: 0 zeros, else another seed
+  void add(uint64_t id, uint64_t size, unsigned pattern) {
+    kernel::Bo bo{};
+    bo.object_id = id;
+    bo.size = size;
+    bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+    bos_.push_back(bo);
+    testing_support::add_object(state_, bo, pattern);
+    if (pattern == 0) write(id, 0, std::string(size, 0));
+  }
+  void write(uint64_t id, uint64_t offset, const std::string& bytes) {
+    ASSERT_EQ(pwrite(state_.objects.at(id).get(), bytes.data(), bytes.size(), offset),
+              static_cast<ssize_t>(bytes.size()));
+  }
+
+  static std::unique_ptr<gpu::Engine> engine(gpu::StagingSize staging = kStaging) {
+    return std::move(*testing_support::make_fake_engine(*Fd::open("/dev/null", O_RDWR), staging));
+  }
+  ImportObject import_with(gpu::Engine& engine) {
+    return [&](uint64_t id, uint64_t size) -> base::Result<std::shared_ptr<gpu::Imported>> {
+      imports_++;
+      return std::shared_ptr<gpu::Imported>(TRY(engine.import(state_.objects.at(id), size)));
+    };
+  }
+
+  base::Result<SaveCounts> save(int directory, const SaveOptions& options,
+                                pipeline::IoKind io = pipeline::IoKind::kThreads) {
+    auto engine = this->engine();
+    const auto queue = pipeline::make_io_queue(io, engine->slots());
+    auto writer = TRY(image::ContentsWriter::create(directory, name_));
+    (void)pipeline::set_direct(writer.fd(), true);
+    auto saved = TRY(save_contents(*engine, *queue, bos_, import_with(*engine), options, writer));
+    const SaveCounts counts = saved.counts;
+    TRY(writer.finish(image::encode(
+        image::Contents{id_, 0, gpu_22(), std::move(saved.objects), std::move(saved.sources)})));
+    return counts;
+  }
+
+  base::Result<restore::FillCounts> fill(int directory,
+                                         pipeline::IoKind io = pipeline::IoKind::kThreads) {
+    auto loaded = TRY(image::load_contents(directory));
+    const auto files = TRY(image::ChunkFiles::open(directory, loaded.at(0)));
+    files.use_direct();
+    auto engine = this->engine(restore::staging_for(loaded.at(0).contents, kStaging));
+    const auto queue = pipeline::make_io_queue(io, engine->slots());
+    return restore::fill_contents(*engine, *queue, files, loaded.at(0).contents.objects,
+                                  import_with(*engine));
+  }
+
+  std::map<uint64_t, std::string> all_contents() const {
+    std::map<uint64_t, std::string> result;
+    for (const kernel::Bo& bo : bos_) result[bo.object_id] = contents_of(state_, bo.object_id);
+    return result;
+  }
+  // Fresh BOs are not zero.
+  void spoil() {
+    for (const kernel::Bo& bo : bos_) write(bo.object_id, 0, std::string(bo.size, '\x77'));
+  }
+  void expect_round_trip(int directory, pipeline::IoKind io = pipeline::IoKind::kThreads) {
+    const auto before = all_contents();
+    spoil();
+    const auto filled = fill(directory, io);
+    ASSERT_TRUE(filled.ok()) << filled.error().message();
+    EXPECT_EQ(all_contents(), before);
+  }
+  // The error of loading, verifying and filling; they must agree.
+  std::string problem(int directory) {
+    auto verify = [&]() -> base::Status {
+      const auto loaded = TRY(image::load_contents(directory));
+      for (const auto& file : loaded) {
+        const auto files = TRY(image::ChunkFiles::open(directory, file));
+        for (const image::Object& object : file.contents.objects) TRY(files.verify(object));
+      }
+      return {};
+    };
+    const base::Status verified = verify();
+    const auto filled = fill(directory);
+    EXPECT_EQ(verified.ok(), filled.ok()) << (filled.ok() ? "" : filled.error().message());
+    return verified.ok() ? "" : verified.error().message();
+  }
+  uint64_t size_of(const TempDir& dir) const { return std::filesystem::file_size(dir.file(name_)); }
+
+  FakeState state_;
+  std::unique_ptr<kernel::Api> api_;
+  image::DumpId id_ = image::new_dump_id();
+  std::string name_ = image::contents_file_name(0, 0x22);
+  std::vector<kernel::Bo> bos_;
+  size_t imports_ = 0;
+};
+
+struct Way {
+  pipeline::Encoding encoding;
+  pipeline::IoKind io;
+};
+
+class ContentsRoundTrip : public ContentsTest, public testing::WithParamInterface<Way> {};
+
+TEST_P(ContentsRoundTrip, LargeSmallAndZero) {
+  TempDir dir;
+  add(1, 4096, 1);
+  add(2, 3 * kStaging.total() + 12288, 2);
+  add(3, 8 * kStaging.total(), 0);
+  for (uint64_t id = 10; id < 400; id++) add(id, 4096 + 4096 * (id % 3), id % 5);
+  write(2, 5 * kChunk, std::string(2 * kChunk, 0));
+  write(3, 7 * kChunk + 17, "not zero");
+  const auto counts = save(dir.fd(), {kChunk, {GetParam().encoding, 0}}, GetParam().io);
+  ASSERT_TRUE(counts.ok()) << counts.error().message();
+  EXPECT_EQ(counts->zero_bytes >= 8 * kStaging.total() + kChunk, true) << counts->zero_bytes;
+  if (GetParam().encoding == pipeline::Encoding::kPlain)
+    EXPECT_EQ(counts->stored_bytes + counts->zero_bytes, counts->bytes);
+  else
+    EXPECT_LT(counts->stored_bytes, (counts->bytes - counts->zero_bytes) / 2);
+  EXPECT_EQ(problem(dir.fd()), "");
+  expect_round_trip(dir.fd(), GetParam().io);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ContentsRoundTrip,
+                         testing::Values(Way{pipeline::Encoding::kPlain, pipeline::IoKind::kUring},
+                                         Way{pipeline::Encoding::kPlain,
+                                             pipeline::IoKind::kThreads},
+                                         Way{pipeline::Encoding::kPlain, pipeline::IoKind::kInline},
+                                         Way{pipeline::Encoding::kZstd, pipeline::IoKind::kUring},
+                                         Way{pipeline::Encoding::kLz4, pipeline::IoKind::kInline}));
+
+TEST_F(ContentsTest, SmallObjectsShareSubmissions) {
+  TempDir dir;
+  for (uint64_t id = 1; id <= 200; id++) add(id, 4096, id);
+  const auto counts = save(dir.fd(), {kChunk});
+  ASSERT_TRUE(counts.ok());
+  EXPECT_EQ(counts->submissions, (200 * 4096 + kStaging.bytes - 1) / kStaging.bytes);
+  const auto filled = fill(dir.fd());
+  ASSERT_TRUE(filled.ok());
+  EXPECT_EQ(filled->submissions, counts->submissions);
+}
+
+TEST_F(ContentsTest, ZerosTakeNoRoom) {
+  TempDir dir;
+  add(1, 1 << 20, 0);
+  ASSERT_TRUE(save(dir.fd(), {kChunk}).ok());
+  EXPECT_LT(size_of(dir), image::kDataStart + 4096);
+  expect_round_trip(dir.fd());
+}
+
+TEST_F(ContentsTest, OneSlotIsEnough) {
+  TempDir dir;
+  add(1, 1 << 20, 3);
+  auto engine = this->engine({1, 8192});
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
+  auto writer = std::move(*image::ContentsWriter::create(dir.fd(), name_));
+  auto saved = save_contents(*engine, *queue, bos_, import_with(*engine), {kChunk}, writer);
+  ASSERT_TRUE(saved.ok()) << saved.error().message();
+  EXPECT_EQ(saved->counts.submissions, (1u << 20) / 8192);
+  ASSERT_TRUE(
+      writer.finish(image::encode(image::Contents{id_, 0, gpu_22(), saved->objects, {}})).ok());
+  expect_round_trip(dir.fd());
+}
+
+TEST(Staging, IsBoundedWhateverTheChunks) {
+  image::Contents contents;
+  contents.objects = {{1, 1 << 20, {{4096, 4096}}, {}}};
+  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), 32u << 20);
+  contents.objects[0].chunks = {{4096, image::kMaxChunk}};
+  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), gpu::kMaxStaging);
+  contents.objects[0].chunks = {{4096, 16u << 20, {}, pipeline::Encoding::kZstd, 0, 4096}};
+  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), gpu::kMaxStaging / 2);
+  contents.objects[0].chunks = {{0, image::kMaxChunk, {}, pipeline::Encoding::kZeros}};
+  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), 32u << 20);
+}
+
+// Failures
+
+TEST_F(ContentsTest, ACopyThatFailsAnywhereLeavesNoFile) {
+  TempDir dir;
+  for (uint64_t id = 1; id <= 30; id++) add(id, 3 * kChunk, id);
+  for (const int copies : {0, 1, 7, 29}) {
+    testing_support::fail_copies_after = copies;
+    const auto counts = save(dir.fd(), {kChunk});
+    ASSERT_FALSE(counts.ok()) << copies;
+    EXPECT_EQ(counts.error().code(), EIO);
+    EXPECT_TRUE(dir.names().empty());
+  }
+  testing_support::fail_copies_after = -1;
+  ASSERT_TRUE(save(dir.fd(), {kChunk}).ok());
+  for (const int copies : {0, 1, 7, 29}) {
+    testing_support::fail_copies_after = copies;
+    EXPECT_EQ(fill(dir.fd()).error().code(), EIO) << copies;
+  }
+}
+
+TEST_F(ContentsTest, AFileThatMayNotGrowLeavesNone) {
+  TempDir dir;
+  add(1, 4 << 20, 1);
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1 << 20, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  for (const auto io : {pipeline::IoKind::kUring, pipeline::IoKind::kThreads}) {
+    const auto counts = save(dir.fd(), {kChunk}, io);
+    EXPECT_EQ(counts.error().code(), EFBIG);
+    EXPECT_THAT(counts.error().message(), HasSubstr("cannot write image " + name_));
+    EXPECT_TRUE(dir.names().empty());
+  }
+  setrlimit(RLIMIT_FSIZE, &old);
+  signal(SIGXFSZ, handler);
+}
+
+TEST_F(ContentsTest, AnObjectThatIsGoneFailsTheDump) {
+  TempDir dir;
+  add(1, 4 << 20, 1);
+  add(2, 4096, 1);
+  auto engine = this->engine();
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
+  auto writer = std::move(*image::ContentsWriter::create(dir.fd(), name_));
+  auto import = [&](uint64_t id, uint64_t size) -> base::Result<std::shared_ptr<gpu::Imported>> {
+    if (id == 2) return base::Error(ENODEV, "the GPU is gone");
+    return std::shared_ptr<gpu::Imported>(TRY(engine->import(state_.objects.at(id), size)));
+  };
+  EXPECT_EQ(save_contents(*engine, *queue, bos_, import, {kChunk}, writer).error().code(), ENODEV);
+}
+
+// Each page of what is stored, damaged: named, and nothing of that slot reaches the GPU.
+TEST_F(ContentsTest, DamagedChunksDoNotReachTheGpu) {
+  TempDir dir;
+  add(1, kStaging.bytes, 1);
+  add(2, kStaging.bytes, 2);
+  for (const auto encoding : {pipeline::Encoding::kPlain, pipeline::Encoding::kZstd}) {
+    ASSERT_TRUE(save(dir.fd(), {kChunk, {encoding, 0}}).ok());
+    std::string bytes = dir.read(name_);
+    const uint64_t end = image::load_contents(dir.fd())->at(0).data_end;
+    for (uint64_t at = image::kDataStart + 100; at < end; at += 4096) {
+      clear_objects(state_);
+      std::string damaged = bytes;
+      damaged[at] ^= 0x10;
+      dir.write(name_, damaged);
+      const auto filled = fill(dir.fd());
+      if (filled.ok() && encoding != pipeline::Encoding::kPlain)
+        continue;  // not a byte that counts
+      ASSERT_FALSE(filled.ok()) << at;
+      ASSERT_THAT(filled.error().message(), HasSubstr("image " + name_ + ": contents of object"));
+    }
+    dir.write(name_, bytes);
+  }
+}
+
+// Incremental dumps
+
+class IncrementalTest : public ContentsTest {
+ protected:
+  void SetUp() override {
+    ContentsTest::SetUp();
+    for (const TempDir* child : {&second_, &third_}) {
+      const TempDir& parent = child == &second_ ? first_ : second_;
+      ASSERT_EQ(symlink(parent.path().c_str(), child->file("parent").c_str()), 0);
+    }
+    add(1, 16 * kChunk, 1);
+    add(2, 2 * kChunk, 0);
+    ASSERT_TRUE(save(first_.fd(), {kChunk, {}, true}).ok());
+    write(1, 3 * kChunk + 5, "first change");
+    second_counts_ = save_after(second_);
+    write(1, 9 * kChunk, "second change");
+    third_counts_ = save_after(third_);
+  }
+  SaveCounts save_after(const TempDir& dir) {
+    const auto earlier = Earlier::load(dir.fd());
+    EXPECT_TRUE(earlier.ok() && earlier->has_contents() && earlier->has_hashes());
+    return *save(dir.fd(), {kChunk, {}, true, &*earlier});
+  }
+
+  TempDir first_, second_, third_;
+  SaveCounts second_counts_, third_counts_;
+};
+
+TEST_F(IncrementalTest, OnlyWhatChangedIsWritten) {
+  EXPECT_EQ(second_counts_.stored_bytes, kChunk);
+  EXPECT_EQ(second_counts_.earlier_bytes, 15 * kChunk);
+  EXPECT_EQ(third_counts_.stored_bytes, kChunk);
+  const auto third = std::move(image::load_contents(third_.fd())->at(0));
+  ASSERT_EQ(third.contents.sources.size(), 2u);
+  EXPECT_EQ(image::path_of(third.contents.sources[0]), "parent/parent/" + name_);
+  EXPECT_EQ(image::path_of(third.contents.sources[1]), "parent/" + name_);
+  EXPECT_EQ(problem(third_.fd()), "");
+  expect_round_trip(third_.fd());
+}
+
+// A BO that was moved, and one that has become the same as another.
+TEST_F(IncrementalTest, WhoseChunkItIsDoesNotMatter) {
+  TempDir dir;
+  ASSERT_EQ(symlink(third_.path().c_str(), dir.file("parent").c_str()), 0);
+  const std::string bytes = contents_of(state_, 1);
+  add(5, bytes.size(), 9);
+  write(5, 0, bytes);
+  const SaveCounts counts = save_after(dir);
+  EXPECT_EQ(counts.stored_bytes, 0u);
+  expect_round_trip(dir.fd());
+}
+
+TEST_F(IncrementalTest, AMissingEarlierFileIsNamed) {
+  std::filesystem::remove(first_.file(name_));
+  EXPECT_THAT(problem(third_.fd()), HasSubstr("parent/parent/" + name_));
+  EXPECT_THAT(problem(second_.fd()), HasSubstr("parent/" + name_));
+}
+
+TEST_F(IncrementalTest, AnEarlierFileThatWasReplacedIsNamed) {
+  write(1, 0, "another time");
+  ASSERT_TRUE(save(first_.fd(), {kChunk, {}, true}).ok());
+  EXPECT_THAT(problem(third_.fd()), HasSubstr("parent/parent/" + name_ + ": is not the file"));
+}
+
+TEST_F(IncrementalTest, DamageInAnEarlierFileIsNamed) {
+  const uint64_t at = image::kDataStart + 100;
+  const Fd file = std::move(*Fd::open(first_.file(name_).c_str(), O_RDWR));
+  ASSERT_EQ(pwrite(file.get(), "x", 1, at), 1);
+  EXPECT_THAT(problem(third_.fd()), HasSubstr("parent/parent/" + name_ + ": contents of object 1"));
+  std::filesystem::resize_file(first_.file(name_), 100);
+  EXPECT_THAT(problem(third_.fd()), HasSubstr("parent/parent/" + name_ + ": is truncated"));
+}
+
+TEST_F(IncrementalTest, ADamagedEarlierDumpIsNotReferredTo) {
+  std::filesystem::resize_file(second_.file(name_), 100);
+  EXPECT_FALSE(Earlier::load(third_.fd()).ok());
+}
+
+TEST_F(ContentsTest, WithoutAParentThereIsNothingEarlier) {
+  TempDir dir;
+  const auto earlier = Earlier::load(dir.fd());
+  ASSERT_TRUE(earlier.ok());
+  EXPECT_FALSE(earlier->has_contents());
+  ASSERT_EQ(symlink("nowhere", dir.file("parent").c_str()), 0);
+  EXPECT_FALSE(Earlier::load(dir.fd())->has_contents());
+  // Of criu pre-dump.
+  TempDir parent, child;
+  ASSERT_EQ(symlink(parent.path().c_str(), child.file("parent").c_str()), 0);
+  const auto of_pre_dump = Earlier::load(child.fd());
+  ASSERT_TRUE(of_pre_dump.ok());
+  EXPECT_FALSE(of_pre_dump->has_contents() || of_pre_dump->has_hashes());
+}
+
+TEST_F(ContentsTest, AnEarlierDumpWithoutHashesIsOfNoUse) {
+  TempDir first, second;
+  add(1, kChunk, 1);
+  ASSERT_TRUE(save(first.fd(), {kChunk}).ok());
+  ASSERT_EQ(symlink(first.path().c_str(), second.file("parent").c_str()), 0);
+  const auto earlier = Earlier::load(second.fd());
+  EXPECT_TRUE(earlier->has_contents());
+  EXPECT_FALSE(earlier->has_hashes());
+}
+
+}  // namespace
+}  // namespace dump

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/earlier.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dump {
+
+using base::Error;
+using base::Fd;
+using base::Result;
+
+namespace {
+
+constexpr char kParent[] = "parent";  // CRIU's name for it
+
+}  // namespace
+
+size_t Earlier::HashOfHash::operator()(const image::Hash& hash) const {
+  size_t result;
+  memcpy(&result, hash.data(), sizeof(result));
+  return result;
+}
+
+Result<Earlier> Earlier::load(int directory) {
+  Earlier earlier;
+  auto parent = Fd::openat(directory, kParent, O_RDONLY | O_DIRECTORY);
+  if (!parent.ok()) {
+    if (parent.error().code() == ENOENT) return earlier;
+    return std::move(parent).error().within("the earlier dump");
+  }
+  const auto files = image::load_contents(parent->get());
+  if (!files.ok()) return Error(files.error()).within("the earlier dump");
+  earlier.has_contents_ = !files->empty();
+  for (const auto& file : *files) earlier.add(file);
+  return earlier;
+}
+
+uint32_t Earlier::number_of(const image::Source& source) {
+  const auto number = static_cast<uint32_t>(std::ranges::find(sources_, source) - sources_.begin());
+  if (number == sources_.size()) sources_.push_back(source);
+  return number + 1;
+}
+
+// A chunk that the earlier dump has from one before it is referred to where it is.
+void Earlier::add(const image::Set::ContentsFile& file) {
+  const image::Source itself{1, file.name, file.metadata_sum};
+  for (const image::Object& object : file.contents.objects) {
+    has_hashes_ |= !object.hashes.empty();
+    for (size_t i = 0; i < object.hashes.size(); i++) {
+      image::Chunk chunk = object.chunks[i];
+      if (chunk.encoding == pipeline::Encoding::kZeros) continue;
+      image::Source source = itself;
+      if (chunk.source > 0) {
+        source = file.contents.sources[chunk.source - 1];
+        source.depth++;
+      }
+      if (source.depth > image::kMaxSourceDepth) continue;
+      chunk.source = number_of(source);
+      chunks_.emplace(object.hashes[i], chunk);
+    }
+  }
+}
+
+const image::Chunk* Earlier::find(const image::Hash& hash, uint32_t size) const {
+  const auto found = chunks_.find(hash);
+  return found == chunks_.end() || found->second.size != size ? nullptr : &found->second;
+}
+
+}  // namespace dump

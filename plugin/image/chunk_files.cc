@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "image/chunk_files.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pipeline/io_queue.h"
+
+namespace image {
+
+using base::Error;
+using pipeline::Encoding;
+
+Result<ChunkFiles> ChunkFiles::open(int directory, const Set::ContentsFile& file) {
+  ChunkFiles files;
+  files.files_.push_back(TRY(file.open(directory)));
+  TRY(files.open_sources(directory, file));
+  TRY(files.check_places(file));
+  return files;
+}
+
+Status ChunkFiles::open_sources(int directory, const Set::ContentsFile& file) {
+  for (const Source& source : file.contents.sources) {
+    const std::string path = path_of(source);
+    auto opened = open_file(directory, path, Kind::kContents);
+    const auto needed_by = std::format("{} is of an incremental dump and needs it", file.name);
+    if (!opened.ok()) return std::move(opened).error().within(needed_by);
+    if (opened->metadata_sum != source.metadata_sum)
+      return Error::of(
+          EBADMSG,
+          "image {}: is not the file that it was when {} was written: the earlier dump "
+          "was changed or replaced",
+          path, file.name);
+    files_.push_back(std::move(*opened));
+  }
+  return {};
+}
+
+Status ChunkFiles::check_places(const Set::ContentsFile& file) const {
+  for (const Object& object : file.contents.objects)
+    for (const Chunk& chunk : object.chunks) {
+      const uint64_t end = of(chunk).data_end;
+      if (chunk.source != 0 &&
+          (chunk.offset < kDataStart || chunk.offset > end || chunk.stored() > end - chunk.offset))
+        return Error::of(EBADMSG, "image {}: a chunk of object {} is not in {}", file.name,
+                         object.object_id, of(chunk).name);
+    }
+  return {};
+}
+
+// cachestat(2) is of Linux 6.5; without it nothing is taken to be cached.
+bool ChunkFiles::is_cached(const Opened& file) {
+  struct {
+    uint64_t offset = 0, length = 0;
+  } range;
+  struct {
+    uint64_t cached = 0, dirty = 0, writeback = 0, evicted = 0, recently_evicted = 0;
+  } found;
+  constexpr long kCachestat = 451;
+  const uint64_t pages = file.data_end / sysconf(_SC_PAGESIZE);
+  return syscall(kCachestat, file.file.get(), &range, &found, 0) == 0 && found.cached > pages / 2;
+}
+
+void ChunkFiles::use_direct() const {
+  for (const Opened& file : files_)
+    if (!is_cached(file)) (void)pipeline::set_direct(file.file.get(), true);
+}
+
+Error ChunkFiles::damaged(const Object& object, const Chunk& chunk, const std::string& why) const {
+  return Error::of(EBADMSG,
+                   "image {}: contents of object {} are damaged (chunk at {:#x}, {:#x} bytes: {})",
+                   of(chunk).name, object.object_id, chunk.offset, chunk.stored(), why);
+}
+
+Status ChunkFiles::verify(const Object& object) const {
+  pipeline::Codec codec;
+  std::vector<std::byte> stored, plain;
+  for (const Chunk& chunk : object.chunks) {
+    if (chunk.encoding == Encoding::kZeros) continue;
+    stored.resize(chunk.stored());
+    TRY(of(chunk).read(chunk.offset, stored));
+    if (chunk.encoding == Encoding::kPlain) {
+      plain.swap(stored);
+    } else {
+      plain.resize(chunk.size);
+      if (const Status status = codec.decompress(chunk.encoding, stored, plain); !status.ok())
+        return damaged(object, chunk, status.error().message());
+    }
+    if (checksum(plain) != chunk.sum) return damaged(object, chunk, "checksum does not match");
+  }
+  return {};
+}
+
+}  // namespace image

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+// The files that the chunks of one contents file are in: itself, and contents files of earlier
+// dumps.
+#pragma once
+
+#include <vector>
+
+#include "image/set.h"
+#include "pipeline/codec.h"
+
+namespace image {
+
+class ChunkFiles {
+ public:
+  // Refuses a file that is missing, or is not the one that was referred to.
+  static Result<ChunkFiles> open(int directory, const Set::ContentsFile& file);
+
+  // Reads go past the page cache, if they can, and if the files are not in it.
+  void use_direct() const;
+
+  const Opened& of(const Chunk& chunk) const { return files_[chunk.source]; }
+  // Names file, object and chunk.
+  base::Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
+
+  // Reads every chunk of the object and compares it with its checksum; the first bad one is the
+  // error.
+  Status verify(const Object& object) const;
+
+ private:
+  static bool is_cached(const Opened& file);
+  Status open_sources(int directory, const Set::ContentsFile& file);
+  Status check_places(const Set::ContentsFile& file) const;
+
+  std::vector<Opened> files_;  // by Chunk::source
+};
+
+}  // namespace image

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "pipeline/codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace pipeline {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes random_bytes(size_t size) {
+  std::mt19937_64 random(size);
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+Bytes text_bytes(size_t size) {
+  Bytes bytes(size);
+  for (size_t i = 0; i < size; i++) bytes[i] = static_cast<std::byte>(i / 64 % 32);
+  return bytes;
+}
+
+TEST(IsZero, SeesEveryByte) {
+  for (const size_t size : {1, 63, 64, 65, 200}) {
+    Bytes bytes(size);
+    EXPECT_TRUE(is_zero(bytes));
+    for (std::byte& byte : bytes) {
+      byte = std::byte{1};
+      EXPECT_FALSE(is_zero(bytes)) << size;
+      byte = std::byte{0};
+    }
+  }
+  EXPECT_TRUE(is_zero({}));
+}
+
+class Codecs : public testing::TestWithParam<Encoding> {
+ protected:
+  Codec codec_;
+};
+
+TEST_P(Codecs, WhatIsCompressedComesBack) {
+  for (const size_t size : {8192u, 65536u, 262144u, 262144u + 4096u}) {
+    const Bytes plain = text_bytes(size);
+    Bytes stored(size, std::byte{0xee}), back(size);
+    const auto used = codec_.compress({GetParam(), 0}, plain, stored);
+    ASSERT_TRUE(used);
+    EXPECT_LT(*used, size);
+    EXPECT_EQ(*used % kStoredUnit, 0u);
+    const auto status = codec_.decompress(GetParam(), std::span(stored).first(*used), back);
+    ASSERT_TRUE(status.ok()) << status.error().message();
+    EXPECT_EQ(back, plain);
+  }
+}
+
+TEST_P(Codecs, WhatDoesNotShrinkStaysAsItIs) {
+  const Bytes plain = random_bytes(65536);
+  Bytes stored(plain.size());
+  EXPECT_FALSE(codec_.compress({GetParam(), 0}, plain, stored));
+  EXPECT_FALSE(codec_.compress({GetParam(), 0}, text_bytes(4096), stored)) << "one unit";
+}
+
+// Every byte changed, every length: refused, or the same bytes come out.
+TEST_P(Codecs, DamageIsSeenOrHarmless) {
+  const Bytes plain = text_bytes(16384);
+  Bytes stored(plain.size()), back(plain.size());
+  const size_t used = *codec_.compress({GetParam(), 0}, plain, stored);
+  stored.resize(used);
+  for (size_t at = 0; at < used; at++) {
+    const std::byte whole = std::exchange(stored[at], stored[at] ^ std::byte{0x41});
+    (void)codec_.decompress(GetParam(), stored, back);  // must not touch memory of others
+    stored[at] = whole;
+  }
+  for (size_t length = 0; length < used; length++)
+    (void)codec_.decompress(GetParam(), std::span(stored).first(length), back);
+  stored.back() = std::byte{1};
+  EXPECT_THAT(codec_.decompress(GetParam(), stored, back).error().message(),
+              testing::HasSubstr("padding"));
+}
+
+TEST_P(Codecs, AnotherSizeIsRefused) {
+  const Bytes plain = text_bytes(16384);
+  Bytes stored(plain.size());
+  stored.resize(*codec_.compress({GetParam(), 0}, plain, stored));
+  for (const size_t size : {16384 - 1, 16384 + 1, 1}) {
+    Bytes back(size);
+    EXPECT_FALSE(codec_.decompress(GetParam(), stored, back).ok()) << size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Codecs, testing::Values(Encoding::kZstd, Encoding::kLz4));
+
+TEST(Codec, NothingIsCompressedUnlessAskedFor) {
+  Codec codec;
+  Bytes stored(65536);
+  EXPECT_FALSE(codec.compress({}, text_bytes(65536), stored));
+}
+
+}  // namespace
+}  // namespace pipeline

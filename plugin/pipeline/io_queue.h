@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+// Asynchronous file I/O between files and staging memory.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pipeline {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+// kUring falls back to kThreads where the system has no io_uring for us. kInline does everything at
+// once, in the caller: for a process in which no thread may be made, of the kernel's neither.
+enum class IoKind { kUring, kThreads, kInline };
+
+struct IoRequest {
+  int fd = -1;
+  bool write = false;
+  uint64_t offset = 0;
+  std::vector<iovec> parts;           // one after another in the file
+  const std::string* name = nullptr;  // of the file, for errors; must outlive the request
+};
+
+// For one thread. Descriptors may have O_DIRECT, which is taken off one that turns out not to be
+// able to; both must then be of an open file that nobody else uses.
+class IoQueue {
+ public:
+  IoQueue(const IoQueue&) = delete;
+  IoQueue& operator=(const IoQueue&) = delete;
+  virtual ~IoQueue() = default;
+
+  // Starts it as one of the group. The memory must stay until finish() of the group.
+  void submit(unsigned group, IoRequest request);
+  // Waits for all requests of the group; the first error of them.
+  Status finish(unsigned group);
+  virtual const char* name() const = 0;
+
+ protected:
+  struct Work {
+    unsigned group = 0;
+    IoRequest request;
+    size_t first = 0;  // part of the request that is next
+    bool direct = false;
+    size_t parts() const;
+    const iovec* next() const { return &request.parts[first]; }
+  };
+  struct Completion {
+    Work* work;
+    ssize_t result;  // bytes, or -errno
+  };
+
+  IoQueue() = default;
+  // To be called by destructors of what implements the rest: memory and files are the caller's.
+  void drain();
+
+  // Starts next() to the last; work stays in its place until it was completed.
+  virtual void start(Work& work) = 0;
+  virtual Completion wait_for_any() = 0;
+  // How many may be under way at a time.
+  virtual size_t depth() const = 0;
+
+ private:
+  struct Group {
+    size_t under_way = 0;
+    Status status;
+  };
+  void complete_one();
+  void start_again(Work& work);
+  static Result<bool> advance(Work& work, ssize_t result);
+  static Status without_direct(const Work& work, int error);
+
+  std::map<Work*, std::unique_ptr<Work>> works_;
+  std::map<unsigned, Group> groups_;
+};
+
+std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth);
+
+// Turns O_DIRECT on, if the file can do that.
+bool set_direct(int fd, bool on);
+
+}  // namespace pipeline

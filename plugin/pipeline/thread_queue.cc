@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+// File I/O by system calls: in threads, or in the caller.
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "pipeline/io_queues.h"
+
+namespace pipeline {
+namespace {
+
+ssize_t transfer(const IoRequest& request, const iovec* parts, size_t count) {
+  const auto number = static_cast<int>(count);
+  const auto offset = static_cast<off_t>(request.offset);
+  const ssize_t result = request.write ? pwritev(request.fd, parts, number, offset)
+                                       : preadv(request.fd, parts, number, offset);
+  return result < 0 ? -errno : result;
+}
+
+class InlineQueue : public IoQueue {
+ public:
+  InlineQueue() = default;
+  InlineQueue(const InlineQueue&) = delete;
+  InlineQueue& operator=(const InlineQueue&) = delete;
+  ~InlineQueue() override { drain(); }
+  const char* name() const override { return "system calls"; }
+
+ private:
+  void start(Work& work) override {
+    done_.push_back({&work, transfer(work.request, work.next(), work.parts())});
+  }
+  Completion wait_for_any() override {
+    const Completion done = done_.front();
+    done_.pop_front();
+    return done;
+  }
+  size_t depth() const override { return 1; }
+
+  std::deque<Completion> done_;
+};
+
+class ThreadQueue : public IoQueue {
+ public:
+  static Result<std::unique_ptr<IoQueue>> create(unsigned depth) {
+    std::unique_ptr<ThreadQueue> queue(new ThreadQueue);
+    try {
+      for (unsigned i = 0; i < depth; i++)
+        queue->threads_.emplace_back([q = &*queue] { q->run(); });
+    } catch (const std::system_error& error) {
+      return Error::of(error.code().value(), "no threads: {}", error.what());
+    }
+    return std::unique_ptr<IoQueue>(std::move(queue));
+  }
+  ThreadQueue(const ThreadQueue&) = delete;
+  ThreadQueue& operator=(const ThreadQueue&) = delete;
+  ~ThreadQueue() override {
+    drain();
+    {
+      const std::lock_guard guard(lock_);
+      stop_ = true;
+    }
+    started_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  const char* name() const override { return "threads"; }
+
+ private:
+  ThreadQueue() = default;
+
+  void start(Work& work) override {
+    {
+      const std::lock_guard guard(lock_);
+      to_do_.push_back(&work);
+    }
+    started_.notify_one();
+  }
+
+  Completion wait_for_any() override {
+    std::unique_lock guard(lock_);
+    completed_.wait(guard, [&] { return !done_.empty(); });
+    const Completion done = done_.front();
+    done_.pop_front();
+    return done;
+  }
+
+  size_t depth() const override { return 2 * threads_.size(); }
+
+  void run() {
+    std::unique_lock guard(lock_);
+    while (true) {
+      started_.wait(guard, [&] { return stop_ || !to_do_.empty(); });
+      if (to_do_.empty()) return;
+      Work* const work = to_do_.front();
+      to_do_.pop_front();
+      guard.unlock();
+      const ssize_t result = transfer(work->request, work->next(), work->parts());
+      guard.lock();
+      done_.push_back({work, result});
+      completed_.notify_one();
+    }
+  }
+
+  std::mutex lock_;  // of what follows, but for the threads
+  std::condition_variable started_;
+  std::condition_variable completed_;
+  std::deque<Work*> to_do_;
+  std::deque<Completion> done_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth) {
+  return ThreadQueue::create(depth);
+}
+std::unique_ptr<IoQueue> make_inline_queue() { return std::make_unique<InlineQueue>(); }
+
+std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth) {
+  if (wanted == IoKind::kUring)
+    if (auto queue = make_uring_queue(depth); queue.ok()) return std::move(*queue);
+  if (wanted != IoKind::kInline)
+    if (auto queue = make_thread_queue(depth); queue.ok()) return std::move(*queue);
+  return make_inline_queue();
+}
+
+}  // namespace pipeline

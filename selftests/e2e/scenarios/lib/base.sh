@@ -79,6 +79,7 @@ limit_of() {
   case $1 in
     flipped_byte | render_many | tool_bench) seconds=600 ;;
     faults_*) seconds=$((EVERY ? 7200 : 900)) ;;
+    contents_damaged) seconds=$((EVERY ? 36000 : 600)) ;;
     soak) seconds=$((240 + ${ROUNDS:-2} * 90)) ;;
   esac
   echo $((seconds * PATIENCE))
@@ -107,6 +108,9 @@ FAULTS=(faults_dump faults_dump_criu_4_3 faults_restore faults_restore_criu_4_1_
 SINGLE_GPU=(faults_reset)
 # `run @stock` runs these; the last one ends with our driver.
 STOCK=(stock_round_trip stock_refused foreign_criu_4_1_1 foreign_criu_4_2_1)
+# `run @contents` runs these.
+CONTENTS=(contents_bounded contents_elsewhere contents_compressed contents_incremental
+  contents_damaged)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
   swapped_nodes container_swapped_dump container_swapped)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2153  # DIR and PID are those of lib/
+# How the contents of GPU memory get into files and back.
+
+# contents_log WHAT: the plugin's words on how it saved, of the last CRIU run of that name
+contents_log() { grep -h '(amdgpu): GPU .* bytes stored' "$DIR/criu-$1.log"; }
+
+# contents_fact WHAT REGULAR-EXPRESSION: the sum, over GPUs, of the number that it captures there
+contents_fact() {
+  contents_log "$1" | sed -nE "s/.*$2.*/\1/p" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+contents_bytes() { # contents_bytes IMAGES: of files
+  stat -c %s "$1"/amdgpu-contents-*.img | awk '{ sum += $1 } END { print sum }'
+}
+
+verified() { # verified IMAGES
+  amdgpu-criu verify "$1" || fail "amdgpu-criu verify: status $?"
+}
+
+# Zeros are not stored, staging memory is bounded though a BO is larger, small BOs go together.
+scenario_contents_bounded() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain --vram 96 --hidden 2 --gtt 2 --userptr 2 --small 500
+  describe_workload
+  first_steps "$BEFORE_DUMP"
+  dump_and_kill dump "$DIR/images"
+  contents_log dump
+  local stored zeros staging submissions file
+  stored=$(contents_fact dump '\): GPU [^ ]+ ([0-9]+) bytes stored')
+  zeros=$(contents_fact dump ' ([0-9]+) of zeros')
+  submissions=$(contents_fact dump ' ([0-9]+) submissions')
+  staging=$(contents_fact dump ' ([0-9]+) KiB of staging')
+  file=$(contents_bytes "$DIR/images")
+  [ "$zeros" -gt 0 ] || fail "a workload with untouched memory has no zeros"
+  [ "$file" -ge "$stored" ] && [ "$file" -lt $((stored + stored / 50 + 65536)) ] ||
+    fail "$stored bytes are stored in files of $file"
+  [ "$staging" -gt 0 ] && [ "$staging" -le 65536 ] || fail "$staging KiB of staging memory"
+  [ "$submissions" -lt 100 ] || fail "$submissions submissions: BOs go one by one"
+  contents_log dump | grep -q 'files by io_uring' || fail "the files were not written by io_uring"
+  verified "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# File systems that have no direct I/O, or no disk; and no io_uring.
+scenario_contents_elsewhere() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain "${SMALL[@]}"
+  first_steps "$BEFORE_DUMP"
+  local kind
+  for kind in tmpfs ramfs; do
+    mkdir "$DIR/$kind"
+    mount -t "$kind" "$kind" "$DIR/$kind" || fail "no $kind"
+    dump_and_kill "$kind" "$DIR/$kind/images"
+    verified "$DIR/$kind/images"
+    restore_and_check "restore-$kind" "$DIR/$kind/images"
+    umount "$DIR/$kind"
+  done
+  without_io_uring dump_and_kill threads "$DIR/images"
+  contents_log threads | grep -q 'files by threads' || fail "not by threads: $(contents_log threads)"
+  without_io_uring restore_and_check restore-threads "$DIR/images"
+  ends_well "after the restores"
+}
+
+without_io_uring() {
+  local switch=/proc/sys/kernel/io_uring_disabled
+  echo 2 >$switch || fail "this kernel cannot turn io_uring off"
+  "$@"
+  echo 0 >$switch
+}
+
+scenario_contents_compressed() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain "${SMALL[@]}"
+  first_steps "$BEFORE_DUMP"
+  local how plain compressed
+  for how in lz4 zstd:3; do
+    # Of the same memory: the workload writes to what was zeros when it compares its own.
+    criu_dump "plain-${how%:*}" "$DIR/plain" --leave-running || fail "criu dump ended with status $?"
+    plain=$(contents_bytes "$DIR/plain")
+    rm -r "$DIR/plain"
+    export AMDGPU_CRIU_COMPRESS=$how
+    dump_and_kill "${how%:*}" "$DIR/${how%:*}"
+    unset AMDGPU_CRIU_COMPRESS
+    compressed=$(contents_bytes "$DIR/${how%:*}")
+    [ "$compressed" -lt "$plain" ] || fail "$how: $compressed bytes, $plain without compression"
+    echo "$how: $compressed bytes, $plain without compression"
+    verified "$DIR/${how%:*}"
+    restore_and_check "restore-${how%:*}" "$DIR/${how%:*}"
+  done
+  ends_well "after the restores"
+}
+
+# The second dump has only what has changed, and needs the first.
+scenario_contents_incremental() {
+  # As in pre_dump: page tables of userptrs differ, for --track-mem has made writes move their pages.
+  gpu_usage() { kfd_usage; }
+  need_gpus 1
+  need_plugin
+  start gpu_chain --vram 24 --hidden 2 --gtt 2 --userptr 2 --small 4
+  first_steps "$BEFORE_DUMP"
+  export AMDGPU_CRIU_INCREMENTAL=on
+  criu_dump first "$DIR/first" --leave-running --track-mem || fail "criu dump ended with status $?"
+  unset AMDGPU_CRIU_INCREMENTAL
+  goes_on "$(last_step)" "after the first dump"
+  USAGE=$(gpu_usage)
+  criu_dump second "$DIR/second" --track-mem --prev-images-dir ../first ||
+    fail "the second dump ended with status $?"
+  gone "$PID" || fail "the dumped process is still there"
+  STEP_BEFORE=$(last_step)
+  local first second
+  first=$(contents_fact first '\): GPU [^ ]+ ([0-9]+) bytes stored')
+  second=$(contents_fact second '\): GPU [^ ]+ ([0-9]+) bytes stored')
+  contents_log first
+  contents_log second
+  [ "$second" -lt $((first / 4)) ] || fail "the second dump stored $second bytes, the first $first"
+  verified "$DIR/second"
+  mv "$DIR/first" "$DIR/away"
+  ! criu_restore orphan "$DIR/second" || fail "restored without the first dump"
+  grep -q 'Error.*parent/amdgpu-contents-.*\.img' "$DIR/criu-orphan.log" ||
+    fail "refused, but not by the name of what is missing"
+  nothing_runs "without the first dump"
+  mv "$DIR/away" "$DIR/first"
+  restore_and_check restore "$DIR/second"
+  ends_well "after the restore"
+}
+
+# Every image file changed at many places and cut at some, read as verification and restore read it.
+scenario_contents_damaged() {
+  need_gpus 1
+  need_plugin
+  local flips=60 cuts=20
+  ((EVERY == 0)) || flips=5000 cuts=1000
+  start_tree "gpu_chain --vram 1 --hidden 1 --gtt 1 --userptr 1 --small 4" "render_group fork"
+  for_each first_steps 20
+  dump_and_kill_tree dump "$DIR/images"
+  image_damage "$DIR/images" "$flips" "$cuts" || fail "image_damage: status $?"
+  restore_and_check_tree "restore of the repaired images" "$DIR/images"
+  tree_ends_well "after the campaign"
+}

@@ -2,9 +2,11 @@
 // Drives the plugin as CRIU 4.2 and later do, where contents are filled while the tasks go on.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "image/set.h"
@@ -128,6 +130,58 @@ TEST_F(Parallel, TasksDoNotWaitForContents) {
   EXPECT_EQ(resume(1), -ENOTSUP) << log();
   EXPECT_EQ(contents(), before_);
   end(kStageRestore, 0);
+}
+
+// Offsets have 64 bits everywhere, and staging memory does not grow with the BO.
+TEST_F(Parallel, ABoOfFiveGibibytes) {
+  constexpr uint64_t kSize = 5ull << 30;
+  constexpr uint64_t kPlaces[] = {4096, (2ull << 30) - 4096, (4ull << 30) - 4096, 4ull << 30,
+                                  kSize - 4096};
+  ASSERT_LE(gpu::StagingSize().total(), gpu::kMaxStaging);
+  staging_kib_ = gpu::StagingSize().bytes >> 10;
+  kernel::Bo bo = make_bo(9);
+  bo.size = kSize;
+  Fd memory(memfd_create("large", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(memory.get(), kSize), 0);
+  auto write_at = [&](uint64_t place, char byte) {
+    const std::string page(4096, byte);
+    ASSERT_EQ(pwrite(memory.get(), page.data(), page.size(), place), 4096);
+  };
+  for (const uint64_t place : kPlaces) write_at(place, static_cast<char>(1 + place / 4096 % 101));
+  state_.objects[9] = std::move(*memory.duplicate());
+  const Fd file = open(kRenderPath);
+  state_.renders.resize(1);
+  state_.renders[0].file = std::move(*file.duplicate());
+  state_.renders[0].blob = "file 0";
+  state_.renders[0].bos = {bo};
+
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  ASSERT_EQ(dump_file(file, 1), 0) << log();
+  end(kStageDump, 0);
+  EXPECT_EQ(state_.shared().most_staging, gpu::StagingSize().total());
+  EXPECT_LT(std::filesystem::file_size(images_.file(image::contents_file_name(0, kGpu))),
+            16u << 20);
+
+  clear_objects(state_);
+  // What was zero is to be zero again.
+  for (const uint64_t place : {3ull << 30, (4ull << 30) + (300ull << 20)}) write_at(place, 'x');
+  testing_support::make_fd_store_known();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const Fd restored(restore_file(1));
+  ASSERT_TRUE(restored.valid()) << log();
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  end(kStageRestore, 0);
+  EXPECT_EQ(state_.bytes_filled(9), kSize);
+  EXPECT_EQ(state_.shared().most_staging, gpu::StagingSize().total());
+  std::map<uint64_t, char> expected, found;
+  for (const uint64_t place : kPlaces) expected[place] = static_cast<char>(1 + place / 4096 % 101);
+  std::string page(4096, 0);
+  for (off_t at = 0; (at = lseek(memory.get(), at, SEEK_DATA)) >= 0; at += 4096) {
+    ASSERT_EQ(pread(memory.get(), page.data(), page.size(), at), 4096);
+    if (page != std::string(4096, 0)) found[at] = page == std::string(4096, page[0]) ? page[0] : -1;
+  }
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(Parallel, CanBeTurnedOff) {

@@ -279,12 +279,16 @@ class FakeEngine : public gpu::Engine {
   static Status copy(const FakeSlot& slot, const gpu::Piece& piece) {
     if (fail_copies_after-- == 0) return Error(EIO, "injected failure of a copy");
     const int fd = static_cast<FakeImported*>(piece.bo)->file.get();
-    const std::string zeros(piece.zero ? piece.size : 0, 0);
-    const void* from =
-        piece.zero ? zeros.data() : reinterpret_cast<char*>(&slot.memory.data()[piece.at]);
-    const ssize_t done = slot.write
-                             ? pwrite(fd, from, piece.size, piece.offset)
-                             : pread(fd, &slot.memory.data()[piece.at], piece.size, piece.offset);
+    if (piece.zero) {
+      // No memory for zeros, of which there may be more than there is memory.
+      constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+      const bool done = fallocate(fd, kHole, static_cast<off_t>(piece.offset),
+                                  static_cast<off_t>(piece.size)) == 0;
+      return done ? Status() : Error(EIO, "cannot fill with zeros");
+    }
+    std::byte* const bytes = &slot.memory.data()[piece.at];
+    const ssize_t done = slot.write ? pwrite(fd, bytes, piece.size, piece.offset)
+                                    : pread(fd, bytes, piece.size, piece.offset);
     if (done != static_cast<ssize_t>(piece.size)) return Error(EIO, "short copy");
     return {};
   }

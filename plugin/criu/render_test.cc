@@ -275,8 +275,7 @@ TEST_F(RenderHooks, AFileThatWasNotPausedIsRefusedByName) {
   add_render(render, {make_bo(1)}, "file");
   ASSERT_EQ(start(kStageDump), 0);
   ASSERT_EQ(pause(getpid()), 0) << log();
-  const Fd in_flight = open(kRenderPath);
-  EXPECT_EQ(dump_file(in_flight, 1), -EINVAL);
+  EXPECT_EQ(dump_file(open(kRenderPath), 1), -EINVAL);
   EXPECT_THAT(log(), HasSubstr("in flight in a UNIX socket"));
   end(kStageDump, -1);
   EXPECT_FALSE(state_.anything_paused());

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdarg>
+#include <filesystem>
 #include <format>
 
 namespace testing_support {
@@ -102,8 +103,29 @@ void HooksTest::write_topology(uint32_t gpu_id, int simds, unsigned minor) {
     std::filesystem::create_symlink("/sys/bus/pci/drivers/amdgpu", device + "/driver");
 }
 
+std::set<int> HooksTest::open_nodes() {
+  std::set<int> result;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string path = std::filesystem::read_symlink(entry.path(), gone);
+    if (path == kRenderPath || path == kOtherPath)
+      result.insert(std::stoi(entry.path().filename()));
+  }
+  return result;
+}
+
+void HooksTest::end(int stage, int result) {
+  CR_PLUGIN_DESC.exit(stage, result);
+  if (stage != criu::kStageDump) return;
+  std::set<int> left = open_nodes();
+  for (const int node : nodes_before_) left.erase(node);
+  for (const Fd& of_kernel : state_.marked) left.erase(of_kernel.get());
+  for (const int node : left) close(node);
+}
+
 int HooksTest::start(int stage) {
-  setenv("AMDGPU_CRIU_STAGING_KIB", "8", 1);
+  nodes_before_ = open_nodes();
+  setenv("AMDGPU_CRIU_STAGING_KIB", std::to_string(staging_kib_).c_str(), 1);
   host::Config host;
   host.kfd_path = machine_has_kfd_ ? kKfdPath : "/dev/no-kfd";
   if (machine_has_kfd_) host.kfd_device = makedev(1, 7);

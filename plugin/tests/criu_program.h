@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,8 @@ class HooksTest : public testing::Test {
   // Makes GPU `gpu_id` the one with that render minor.
   void write_topology(uint32_t gpu_id, int simds, unsigned minor = kRenderMinor);
   int start(int stage);
-  void end(int stage, int result) { CR_PLUGIN_DESC.exit(stage, result); }
+  // As the exit of CRIU, also for descriptors of nodes that the plugin leaves to it.
+  void end(int stage, int result);
   const std::string& log() const { return program.log; }
 
   static base::Fd open(const char* path) { return std::move(*base::Fd::open(path, O_RDWR)); }
@@ -90,6 +92,11 @@ class HooksTest : public testing::Test {
   std::unique_ptr<stock::Ioctl> (*make_stock_)() = stock::make_ioctl;
   TempDir kfd_processes_;
   std::string dri_directory_ = "/dev";
+  unsigned staging_kib_ = 8;
+
+ private:
+  static std::set<int> open_nodes();
+  std::set<int> nodes_before_;  // open at start()
 };
 
 }  // namespace testing_support

@@ -17,7 +17,9 @@ namespace gpu {
 class RegisterBus final : public Registers {
  public:
   static constexpr uint32_t kWords = 0x20000;  // 512 KiB of MMIO
-  static constexpr uint32_t kSpinLimit = 5000;
+  // Half as often as the driver itself polls. On a busy machine an engine may get no processor for
+  // thousands of polls.
+  static constexpr uint32_t kSpinLimit = 50000;
 
   struct Spec {
     std::string trace = {};  // file that gets one line an access; empty: none

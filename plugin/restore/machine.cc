@@ -90,8 +90,7 @@ Result<Assignment> Machine::plan(const Gpus& among) const {
 
 // GPUs that have a node in the task's /dev before others that it may open.
 Result<Assignment> Machine::plan_in_task() const {
-  const Gpus own =
-      only(here_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
+  const Gpus own = only(here_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
   if (auto result = plan(own); result.ok()) return result;
   const Gpus all =
       only(here_, [&](const Gpu& gpu) { return nodes_.may_open_render(gpu.render_minor); });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // Device nodes of GPUs, as a restored task opens them.
 //
-// The task may be in a container, whose /dev comes out of the images: what was there is there again,
-// with the numbers of the machine of the dump. So where it lacks a node the one of this machine is
-// opened, by the task itself: its device cgroup is the container's, and decides.
+// The task may be in a container, whose /dev comes out of the images: what was there is there
+// again, with the numbers of the machine of the dump. So where it lacks a node the one of this
+// machine is opened, by the task itself: its device cgroup is the container's, and decides.
 #pragma once
 
 #include <memory>

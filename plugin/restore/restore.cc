@@ -71,9 +71,7 @@ Result<Fd> Restore::session(kernel::Node node) {
 }
 
 Result<Fd> Restore::shared_render(size_t file, uint32_t gpu_id) {
-  auto make = [&]() -> Result<int> {
-    return env_.store.add(TRY(machine_.open_render(gpu_id)));
-  };
+  auto make = [&]() -> Result<int> { return env_.store.add(TRY(machine_.open_render(gpu_id))); };
   return env_.store.get(TRY(shared_.file_id(file, make)));
 }
 

@@ -115,9 +115,9 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
     const Fd dmabuf = TRY(env_.api.dmabuf(node, tree_.session(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
-  SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
-                      env_.options.incremental || earlier_->has_hashes(), nullptr};
-  if (earlier_->has_hashes()) options.earlier = &*earlier_;
+  const Earlier* earlier = earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
+  const SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
+                            env_.options.incremental || earlier, earlier};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 

@@ -6,7 +6,6 @@
 namespace restore {
 namespace {
 
-using base::Error;
 using base::Result;
 using base::Status;
 using pipeline::Encoding;

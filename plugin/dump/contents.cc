@@ -66,7 +66,7 @@ class Saver {
     std::vector<Part> chunks;
     size_t used = 0;
     uint64_t packets = 0;
-    std::vector<std::byte> compressed;
+    pipeline::StoredRoom compressed;
   };
 
   bool has_room(uint64_t size) const {
@@ -172,7 +172,7 @@ class Saver {
     Slot& slot = slots_[index];
     std::span<std::byte> stored = bytes;
     if (options_.compression.encoding != Encoding::kPlain) {
-      const auto room = room_for_compressed(slot, index).subspan(compressed);
+      const auto room = slot.compressed.get(engine_.staging(index).size()).subspan(compressed);
       if (const auto size = codec_.compress(options_.compression, bytes, room)) {
         stored = room.first(*size);
         compressed += *size;
@@ -183,24 +183,7 @@ class Saver {
     chunk.offset = to_.reserve(stored.size());
     saved_.counts.stored_bytes += stored.size();
     if (request.parts.empty()) request.offset = chunk.offset;
-    if (!request.parts.empty()) {
-      iovec& last = request.parts.back();
-      if (static_cast<std::byte*>(last.iov_base) + last.iov_len == stored.data()) {
-        last.iov_len += stored.size();
-        return;
-      }
-    }
-    request.parts.push_back({stored.data(), stored.size()});
-  }
-
-  // As large as the slot, and as aligned.
-  std::span<std::byte> room_for_compressed(Slot& slot, unsigned index) const {
-    const size_t size = engine_.staging(index).size();
-    if (slot.compressed.empty()) slot.compressed.resize(size + pipeline::kStoredUnit);
-    void* start = slot.compressed.data();
-    size_t space = slot.compressed.size();
-    std::align(pipeline::kStoredUnit, size, start, space);
-    return {static_cast<std::byte*>(start), size};
+    request.add(stored);
   }
 
   gpu::Engine& engine_;
@@ -218,7 +201,7 @@ class Saver {
 }  // namespace
 
 Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
-                            std::span<const kernel::Bo> bos, const ImportObject& import,
+                            std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to) {
   Saver saver(engine, queue, options, to);
   for (const kernel::Bo& bo : bos) TRY(saver.add(bo, TRY(import(bo.object_id, bo.size))));

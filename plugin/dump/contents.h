@@ -2,8 +2,6 @@
 // Copies the contents of BOs into a contents file.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,10 +12,6 @@
 #include "pipeline/io_queue.h"
 
 namespace dump {
-
-// Makes an object known to the engine.
-using ImportObject =
-    std::function<base::Result<std::shared_ptr<gpu::Imported>>(uint64_t object_id, uint64_t size)>;
 
 struct SaveOptions {
   uint32_t chunk_bytes = 256u << 10;
@@ -43,7 +37,7 @@ struct Saved {
 // Copies on the GPU, sums, and writes of different slots are under way at the same time. Many small
 // objects share a slot, a submission and a write.
 base::Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
-                                  std::span<const kernel::Bo> bos, const ImportObject& import,
+                                  std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                                   const SaveOptions& options, image::ContentsWriter& to);
 
 }  // namespace dump

@@ -52,7 +52,7 @@ class ContentsTest : public testing::Test {
   static std::unique_ptr<gpu::Engine> engine(gpu::StagingSize staging = kStaging) {
     return std::move(*testing_support::make_fake_engine(*Fd::open("/dev/null", O_RDWR), staging));
   }
-  ImportObject import_with(gpu::Engine& engine) {
+  gpu::ImportObject import_with(gpu::Engine& engine) {
     return [&](uint64_t id, uint64_t size) -> base::Result<std::shared_ptr<gpu::Imported>> {
       imports_++;
       return std::shared_ptr<gpu::Imported>(TRY(engine.import(state_.objects.at(id), size)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -65,6 +66,10 @@ class Engine {
   // Returns at once for an idle slot. After an error the slot's contents are undefined.
   virtual Status wait(unsigned slot) = 0;
 };
+
+// Makes an object of a session known to an engine.
+using ImportObject =
+    std::function<Result<std::shared_ptr<Imported>>(uint64_t object_id, uint64_t size)>;
 
 using EngineFactory = Result<std::unique_ptr<Engine>> (*)(Fd render_node, StagingSize staging);
 

@@ -97,4 +97,12 @@ Status Codec::decompress(Encoding encoding, std::span<const std::byte> stored,
   return {};
 }
 
+std::span<std::byte> StoredRoom::get(size_t size) {
+  if (memory_.empty()) memory_.resize(size + kStoredUnit);
+  void* start = memory_.data();
+  size_t space = memory_.size();
+  std::align(kStoredUnit, size, start, space);
+  return {static_cast<std::byte*>(start), size};
+}
+
 }  // namespace pipeline

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -48,6 +49,16 @@ class Codec {
  private:
   struct Contexts;
   std::unique_ptr<Contexts> contexts_;
+};
+
+// Memory for what is stored compressed, aligned for direct I/O; there is none until it is needed.
+class StoredRoom {
+ public:
+  // Always called with the same size: where the bytes are stays.
+  std::span<std::byte> get(size_t size);
+
+ private:
+  std::vector<std::byte> memory_;
 };
 
 }  // namespace pipeline

@@ -15,6 +15,16 @@ bool set_direct(int fd, bool on) {
   return fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
+void IoRequest::add(std::span<std::byte> bytes) {
+  const bool goes_on =
+      !parts.empty() &&
+      static_cast<std::byte*>(parts.back().iov_base) + parts.back().iov_len == bytes.data();
+  if (goes_on)
+    parts.back().iov_len += bytes.size();
+  else
+    parts.push_back({bytes.data(), bytes.size()});
+}
+
 size_t IoQueue::Work::parts() const {
   return std::min<size_t>(request.parts.size() - first, IOV_MAX);
 }

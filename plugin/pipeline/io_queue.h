@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct IoRequest {
   uint64_t offset = 0;
   std::vector<iovec> parts;           // one after another in the file
   const std::string* name = nullptr;  // of the file, for errors; must outlive the request
+
+  // After what is there.
+  void add(std::span<std::byte> bytes);
 };
 
 // For one thread. Descriptors may have O_DIRECT, which is taken off one that turns out not to be

@@ -62,7 +62,7 @@ class Filler {
     size_t used = 0;
     size_t compressed_used = 0;
     uint64_t packets = 0;
-    std::vector<std::byte> compressed;
+    pipeline::StoredRoom compressed;
   };
 
   bool has_room(const image::Chunk& chunk) const {
@@ -88,9 +88,9 @@ class Filler {
     }
     slot.parts.push_back({&object, &chunk, slot.used, slot.compressed_used});
     if (chunk.encoding == Encoding::kPlain) {
-      add_read(slot, chunk, engine_.staging(current_).data() + slot.used);
+      add_read(slot, chunk, engine_.staging(current_).subspan(slot.used));
     } else {
-      add_read(slot, chunk, room_for_compressed(slot).data() + slot.compressed_used);
+      add_read(slot, chunk, room_of(slot).subspan(slot.compressed_used));
       slot.compressed_used += chunk.stored();
     }
     slot.used += chunk.size;
@@ -112,23 +112,20 @@ class Filler {
   }
 
   // What stands together in a file is read together.
-  void add_read(Slot& slot, const image::Chunk& chunk, std::byte* to) {
+  void add_read(Slot& slot, const image::Chunk& chunk, std::span<std::byte> room) {
     const image::Opened& file = files_.of(chunk);
+    const auto to = room.first(chunk.stored());
     if (!slot.reads.empty()) {
       pipeline::IoRequest& last = slot.reads.back();
       uint64_t end = last.offset;
       for (const iovec& part : last.parts) end += part.iov_len;
       if (last.fd == file.file.get() && end == chunk.offset) {
-        iovec& part = last.parts.back();
-        if (static_cast<std::byte*>(part.iov_base) + part.iov_len == to)
-          part.iov_len += chunk.stored();
-        else
-          last.parts.push_back({to, chunk.stored()});
+        last.add(to);
         return;
       }
     }
     slot.reads.push_back(
-        {file.file.get(), false, chunk.offset, {{to, chunk.stored()}}, &file.name});
+        {file.file.get(), false, chunk.offset, {{to.data(), to.size()}}, &file.name});
   }
 
   // While the slot's chunks are read, those of the slot before it are checked and copied.
@@ -172,8 +169,7 @@ class Filler {
     const image::Chunk& chunk = *part.chunk;
     const auto bytes = engine_.staging(index).subspan(part.at, chunk.size);
     if (chunk.encoding != Encoding::kPlain) {
-      const auto stored =
-          room_for_compressed(slots_[index]).subspan(part.stored_at, chunk.stored());
+      const auto stored = room_of(slots_[index]).subspan(part.stored_at, chunk.stored());
       if (const Status status = codec_.decompress(chunk.encoding, stored, bytes); !status.ok())
         return files_.damaged(*part.object, chunk, status.error().message());
     }
@@ -181,13 +177,8 @@ class Filler {
     return files_.damaged(*part.object, chunk, "checksum does not match");
   }
 
-  std::span<std::byte> room_for_compressed(Slot& slot) const {
-    const size_t size = engine_.staging(0).size();
-    if (slot.compressed.empty()) slot.compressed.resize(size + pipeline::kStoredUnit);
-    void* start = slot.compressed.data();
-    size_t space = slot.compressed.size();
-    std::align(pipeline::kStoredUnit, size, start, space);
-    return {static_cast<std::byte*>(start), size};
+  std::span<std::byte> room_of(Slot& slot) const {
+    return slot.compressed.get(engine_.staging(0).size());
   }
 
   gpu::Engine& engine_;
@@ -216,7 +207,7 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files,
                                  std::span<const image::Object> objects,
-                                 const ImportObject& import) {
+                                 const gpu::ImportObject& import) {
   Filler filler(engine, queue, files);
   for (const image::Object& object : objects)
     TRY(filler.add(object, TRY(import(object.object_id, object.size))));

@@ -2,8 +2,6 @@
 // Fills BOs from a contents file.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <span>
 
 #include "gpu/engine.h"
@@ -11,10 +9,6 @@
 #include "pipeline/io_queue.h"
 
 namespace restore {
-
-// Makes an object known to the engine.
-using ImportObject =
-    std::function<base::Result<std::shared_ptr<gpu::Imported>>(uint64_t object_id, uint64_t size)>;
 
 // Staging of the options, but no slot smaller than the largest chunk, and no more than kMaxStaging.
 gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize wanted);
@@ -30,6 +24,6 @@ struct FillCounts {
 base::Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                        const image::ChunkFiles& files,
                                        std::span<const image::Object> objects,
-                                       const ImportObject& import);
+                                       const gpu::ImportObject& import);
 
 }  // namespace restore

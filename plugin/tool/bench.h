@@ -59,7 +59,7 @@ class BenchGpu {
         memory_(std::move(memory)),
         bytes_(bytes) {}
   base::Result<std::unique_ptr<gpu::Engine>> make_engine() const;
-  dump::ImportObject import_with(gpu::Engine& engine) const;
+  gpu::ImportObject import_with(gpu::Engine& engine) const;
   base::Result<Seconds> pass(bool write);
   base::Status randomize();
 

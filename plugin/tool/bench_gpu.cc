@@ -75,7 +75,7 @@ Result<Seconds> BenchGpu::pass(bool write) {
 Result<Seconds> BenchGpu::copy_out() { return pass(false); }
 Result<Seconds> BenchGpu::copy_in() { return pass(true); }
 
-dump::ImportObject BenchGpu::import_with(gpu::Engine& engine) const {
+gpu::ImportObject BenchGpu::import_with(gpu::Engine& engine) const {
   return [&](uint64_t, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
     return std::shared_ptr<gpu::Imported>(TRY(engine.import(memory_, size)));
   };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/progress.h"
+
 namespace dump {
 namespace {
 
@@ -14,13 +16,14 @@ using pipeline::Encoding;
 class Saver {
  public:
   Saver(gpu::Engine& engine, pipeline::IoQueue& queue, const SaveOptions& options,
-        image::ContentsWriter& to)
+        image::ContentsWriter& to, uint64_t bytes)
       : engine_(engine),
         queue_(queue),
         options_(options),
         to_(to),
         slots_(engine.slots()),
-        chunk_bytes_(std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size())) {}
+        chunk_bytes_(std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size())),
+        progress_(bytes, std::chrono::seconds(1)) {}
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
   // BOs must not be unmapped while copies from them are under way, nor slots reused by others.
@@ -109,19 +112,30 @@ class Saver {
   Status empty(unsigned index) {
     Slot& slot = slots_[index];
     if (slot.state == State::kCopying) TRY(write(index));
-    if (slot.state == State::kWriting) TRY(queue_.finish(index));
+    if (slot.state == State::kWriting) {
+      const pipeline::Stopwatch watch(saved_.counts.times.files);
+      TRY(queue_.finish(index));
+    }
     slot.state = State::kIdle;
     return {};
   }
 
   Status write(unsigned index) {
     Slot& slot = slots_[index];
-    TRY(engine_.wait(index));
+    {
+      const pipeline::Stopwatch watch(saved_.counts.times.copies);
+      TRY(engine_.wait(index));
+    }
     slot.from.clear();
     slot.pieces.clear();
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
     size_t compressed = 0;
-    for (const Part& part : slot.chunks) store(index, part, request, compressed);
+    {
+      const pipeline::Stopwatch watch(saved_.counts.times.bytes);
+      for (const Part& part : slot.chunks) store(index, part, request, compressed);
+    }
+    const auto text = progress_.add(slot.used);
+    if (text && options_.progress) options_.progress(*text);
     if (!request.parts.empty()) queue_.submit(index, std::move(request));
     slot.chunks.clear();
     slot.used = 0;
@@ -192,6 +206,7 @@ class Saver {
   image::ContentsWriter& to_;
   std::vector<Slot> slots_;
   uint64_t chunk_bytes_;
+  base::Progress progress_;
   unsigned current_ = 0;
   pipeline::Codec codec_;
   std::map<uint32_t, uint32_t> source_numbers_;  // in the file, by that in Earlier
@@ -203,7 +218,9 @@ class Saver {
 Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to) {
-  Saver saver(engine, queue, options, to);
+  uint64_t bytes = 0;
+  for (const kernel::Bo& bo : bos) bytes += bo.size;
+  Saver saver(engine, queue, options, to, bytes);
   for (const kernel::Bo& bo : bos) TRY(saver.add(bo, TRY(import(bo.object_id, bo.size))));
   return saver.finish();
 }

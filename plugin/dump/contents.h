@@ -10,6 +10,7 @@
 #include "image/records.h"
 #include "pipeline/codec.h"
 #include "pipeline/io_queue.h"
+#include "pipeline/stage_times.h"
 
 namespace dump {
 
@@ -18,6 +19,8 @@ struct SaveOptions {
   pipeline::Compression compression{};
   bool hashes = false;               // for a later dump
   const Earlier* earlier = nullptr;  // chunks that are there need not be written again
+  // Told how far it is, at most once a second.
+  std::function<void(const std::string&)> progress{};
 };
 
 struct SaveCounts {
@@ -26,6 +29,7 @@ struct SaveCounts {
   uint64_t earlier_bytes = 0;  // of these, in earlier dumps
   uint64_t stored_bytes = 0;   // in the file
   uint64_t submissions = 0;    // to the GPU
+  pipeline::StageTimes times;
 };
 
 struct Saved {

@@ -54,9 +54,9 @@ Status ObjectSaver::save() {
                    batch.gpu.describe(), outcome.milliseconds);
     base::log_info(
         "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} submissions, {} KiB of "
-        "staging memory, files by {}",
+        "staging memory, files by {}; {}",
         batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
-        counts.submissions, outcome.staging.total() >> 10, outcome.io);
+        counts.submissions, outcome.staging.total() >> 10, outcome.io, counts.times.text());
   }
   return {};
 }
@@ -111,13 +111,17 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   outcome.io = queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
-    const std::lock_guard guard(kernel_);
+    const std::lock_guard guard(one_at_a_time_);
     const Fd dmabuf = TRY(env_.api.dmabuf(node, tree_.session(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
+  auto tell = [&](const std::string& text) {
+    const std::lock_guard guard(one_at_a_time_);
+    base::log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text);
+  };
   const Earlier* earlier = earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
   const SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
-                            env_.options.incremental || earlier, earlier};
+                            env_.options.incremental || earlier, earlier, tell};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 

@@ -39,7 +39,7 @@ class ObjectSaver {
     topology::Gpu gpu;
     std::vector<kernel::Bo> bos;
   };
-  // What is to be told of a batch: threads do not log.
+  // What is to be told of a batch when all are done.
   struct Outcome {
     Status status;
     SaveCounts counts;
@@ -62,7 +62,7 @@ class ObjectSaver {
   std::map<uint32_t, Batch> pending_;  // by actual gpu_id
   uint32_t part_ = 0;                  // number of the next call that saves
   std::optional<Earlier> earlier_;
-  std::mutex kernel_;  // of env_.api, while there are several threads
+  std::mutex one_at_a_time_;  // env_.api and the log, while there are several threads
 };
 
 }  // namespace dump

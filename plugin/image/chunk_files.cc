@@ -72,10 +72,11 @@ Error ChunkFiles::damaged(const Object& object, const Chunk& chunk, const std::s
                    of(chunk).name, object.object_id, chunk.offset, chunk.stored(), why);
 }
 
-Status ChunkFiles::verify(const Object& object) const {
+Status ChunkFiles::verify(const Object& object, const std::function<void(uint64_t)>& done) const {
   pipeline::Codec codec;
   std::vector<std::byte> stored, plain;
   for (const Chunk& chunk : object.chunks) {
+    done(chunk.size);
     if (chunk.encoding == Encoding::kZeros) continue;
     stored.resize(chunk.stored());
     TRY(of(chunk).read(chunk.offset, stored));

@@ -3,6 +3,7 @@
 // dumps.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "image/set.h"
@@ -23,8 +24,9 @@ class ChunkFiles {
   base::Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
 
   // Reads every chunk of the object and compares it with its checksum; the first bad one is the
-  // error.
-  Status verify(const Object& object) const;
+  // error. Tells of each chunk's bytes when they are done.
+  Status verify(
+      const Object& object, const std::function<void(uint64_t)>& done = [](uint64_t) {}) const;
 
  private:
   static bool is_cached(const Opened& file);

@@ -144,7 +144,10 @@ class Filler {
   Status empty(unsigned index) {
     Slot& slot = slots_[index];
     if (slot.state == State::kReading) TRY(copy(index));
-    if (slot.state == State::kCopying) TRY(engine_.wait(index));
+    if (slot.state == State::kCopying) {
+      const pipeline::Stopwatch watch(counts_.times.copies);
+      TRY(engine_.wait(index));
+    }
     slot.to.clear();
     slot.state = State::kIdle;
     return {};
@@ -152,8 +155,14 @@ class Filler {
 
   Status copy(unsigned index) {
     Slot& slot = slots_[index];
-    TRY(queue_.finish(index));
-    for (const Part& part : slot.parts) TRY(check(index, part));
+    {
+      const pipeline::Stopwatch watch(counts_.times.files);
+      TRY(queue_.finish(index));
+    }
+    {
+      const pipeline::Stopwatch watch(counts_.times.bytes);
+      for (const Part& part : slot.parts) TRY(check(index, part));
+    }
     TRY(engine_.start_write(index, slot.pieces));
     counts_.submissions++;
     slot.pieces.clear();

@@ -7,6 +7,7 @@
 #include "gpu/engine.h"
 #include "image/chunk_files.h"
 #include "pipeline/io_queue.h"
+#include "pipeline/stage_times.h"
 
 namespace restore {
 
@@ -17,6 +18,7 @@ struct FillCounts {
   uint64_t bytes = 0;        // of objects
   uint64_t zero_bytes = 0;   // of these, not stored
   uint64_t submissions = 0;  // to the GPU
+  pipeline::StageTimes times;
 };
 
 // No chunk reaches the GPU before its checksum was found right. Reads, sums and copies on the GPU

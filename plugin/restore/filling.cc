@@ -113,8 +113,9 @@ Status Filling::fill(const Batch& batch) {
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(machine_.open_render(gpu_id)),
                        TRY(env_.image_directory()), *batch.file, batch.objects));
-  base::log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}", report.objects, report.bytes,
-                 gpu_id, report.milliseconds, in_background_ ? ", in the background" : "");
+  base::log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {}", report.objects,
+                 report.bytes, gpu_id, report.milliseconds,
+                 in_background_ ? ", in the background" : "", report.times.text());
   return {};
 }
 

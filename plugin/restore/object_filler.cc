@@ -31,6 +31,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   report.bytes = filled->bytes;
   report.zero_bytes = filled->zero_bytes;
   report.submissions = filled->submissions;
+  report.times = filled->times;
   const auto spent = std::chrono::steady_clock::now() - start;
   report.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
   return report;

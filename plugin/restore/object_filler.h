@@ -8,6 +8,7 @@
 #include "image/set.h"
 #include "kernel/api.h"
 #include "pipeline/io_queue.h"
+#include "pipeline/stage_times.h"
 
 namespace restore {
 
@@ -32,6 +33,7 @@ struct FillReport {
   uint64_t submissions = 0;  // to the GPU
   gpu::StagingSize staging;
   const char* io = "";  // how files are read
+  pipeline::StageTimes times;
 };
 
 // Fills these objects of one contents file, all of which the session has by now, through a file of

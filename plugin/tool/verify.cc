@@ -5,6 +5,7 @@
 #include "image/chunk_files.h"
 #include "tool/commands.h"
 #include "tool/json.h"
+#include "tool/progress.h"
 
 namespace tool {
 namespace {
@@ -43,6 +44,13 @@ std::string victims_of(const image::Set& set, uint64_t object_id) {
   return result;
 }
 
+uint64_t bytes_of(const image::Set& set) {
+  uint64_t result = 0;
+  for (const auto& file : set.contents())
+    for (const image::Object& object : file.contents.objects) result += object.size;
+  return result;
+}
+
 base::Result<Verdict> verify_all(int directory) {
   Verdict verdict;
   const auto names = TRY(image::list_files(directory));
@@ -56,10 +64,12 @@ base::Result<Verdict> verify_all(int directory) {
     if (verdict.findings.empty()) verdict.findings.push_back({"", set.error().message()});
     return verdict;
   }
+  ProgressLine progress("verify", bytes_of(*set));
+  auto done = [&](uint64_t bytes) { progress.add(bytes); };
   for (const auto& file : set->contents()) {
     const auto files = TRY(image::ChunkFiles::open(directory, file));
     for (const auto& object : file.contents.objects) {
-      const Status status = files.verify(object);
+      const Status status = files.verify(object, done);
       if (!status.ok())
         verdict.findings.push_back(
             {file.name, status.error().message() + victims_of(*set, object.object_id)});

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+// Where the time of a thread that moves contents went. What is none of these is imports and
+// submissions.
+#pragma once
+
+#include <chrono>
+#include <format>
+#include <string>
+
+namespace pipeline {
+
+struct StageTimes {
+  using Clock = std::chrono::steady_clock;
+  Clock::duration copies{};  // waiting for the GPU
+  Clock::duration files{};   // waiting for file I/O
+  Clock::duration bytes{};   // looking for zeros, sums, compression
+
+  std::string text() const {
+    return std::format("waited {} ms for copies and {} ms for files, {} ms of sums", ms(copies),
+                       ms(files), ms(bytes));
+  }
+
+ private:
+  static long long ms(Clock::duration time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  }
+};
+
+// Adds the time that it lives.
+class Stopwatch {
+ public:
+  explicit Stopwatch(StageTimes::Clock::duration& sum) : sum_(sum) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { sum_ += StageTimes::Clock::now() - start_; }
+
+ private:
+  StageTimes::Clock::duration& sum_;
+  StageTimes::Clock::time_point start_ = StageTimes::Clock::now();
+};
+
+}  // namespace pipeline

@@ -51,14 +51,12 @@ FIXTURE_TEARDOWN(outside)
 static int export_to(const struct criu_node *from, __u32 handle, const struct criu_node *to,
 		     __u32 *imported)
 {
-	struct drm_prime_handle args = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
-	int ret = render_ioctl(from, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+	int ret, fd = render_bo_export(from, handle);
 
-	if (ret)
-		return ret;
-	ret = render_ioctl(to, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
-	*imported = args.handle;
-	close(args.fd);
+	if (fd < 0)
+		return fd;
+	ret = render_bo_import(to, fd, imported);
+	close(fd);
 	return ret;
 }
 

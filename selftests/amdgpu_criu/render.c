@@ -88,6 +88,23 @@ int render_bo_close(const struct criu_node *node, __u32 handle)
 	return render_ioctl(node, DRM_IOCTL_GEM_CLOSE, &args);
 }
 
+int render_bo_export(const struct criu_node *node, __u32 handle)
+{
+	struct drm_prime_handle args = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
+	int ret = render_ioctl(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+
+	return ret ? ret : args.fd;
+}
+
+int render_bo_import(const struct criu_node *node, int dmabuf, __u32 *handle)
+{
+	struct drm_prime_handle args = { .fd = dmabuf };
+	int ret = render_ioctl(node, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
+
+	*handle = args.handle;
+	return ret;
+}
+
 int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
 {
 	struct drm_amdgpu_gem_va args = {

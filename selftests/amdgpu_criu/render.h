@@ -23,6 +23,9 @@ int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args);
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,
 		     __u32 *handle);
 int render_bo_close(const struct criu_node *node, __u32 handle);
+/* A descriptor of a dma-buf. */
+int render_bo_export(const struct criu_node *node, __u32 handle);
+int render_bo_import(const struct criu_node *node, int dmabuf, __u32 *handle);
 /* Maps all of it at @va, for everything. */
 int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size);
 /* NULL if that does not work. */

@@ -20,6 +20,30 @@
 
 #define BLOB_CTX_PSTATE 1
 
+struct blob_object {
+	__u64 object_id;
+	__u64 size;
+	__u64 device;
+	__u64 create_flags;
+	__u64 user_addr;
+	__u64 tiling_flags;
+	__u64 metadata_flags;
+	__u64 mmap_offset;
+	__u64 kfd_va;
+	__u32 flags;
+	__u32 alignment;
+	__u32 preferred_domains;
+	__u32 allowed_domains;
+	__u32 placement;
+	__u32 user_flags;
+	__u32 kfd_flags;
+	__u32 gpu_id;
+	__u32 handle;
+	__u32 domain;
+	__u32 table_flags;
+	__u32 metadata_size;
+};
+
 struct blob_ctx {
 	__u32 id;
 	__u32 flags;

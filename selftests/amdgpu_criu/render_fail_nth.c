@@ -248,16 +248,15 @@ TEST_F_TIMEOUT(fail_nth, OUTSIDE, 600)
 /* Of a file that is not paused. */
 static int export_bo(FIXTURE_DATA(fail_nth) *self)
 {
-	struct drm_prime_handle args = { .flags = DRM_CLOEXEC | DRM_RDWR };
 	int ret = render_open(&self->to, 0);
+	__u32 handle;
 
 	if (!ret)
-		ret = render_bo_create(&self->to, 0x1000, AMDGPU_GEM_DOMAIN_VRAM, 0, &args.handle);
-	if (!ret)
-		ret = render_ioctl(&self->to, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
-	if (!ret)
-		self->dmabuf = args.fd;
-	return ret;
+		ret = render_bo_create(&self->to, 0x1000, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle);
+	if (ret)
+		return ret;
+	self->dmabuf = render_bo_export(&self->to, handle);
+	return self->dmabuf < 0 ? self->dmabuf : 0;
 }
 
 static int export_save(FIXTURE_DATA(fail_nth) *self)

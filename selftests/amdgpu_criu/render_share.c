@@ -5,8 +5,6 @@
  */
 #include "kselftest_harness.h"
 
-#include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <sys/mman.h>
 
 #include "render.h"
@@ -16,14 +14,6 @@
 #define SIZE 0x10000
 #define SHARED_VA 0x10000000
 #define FILES 3
-
-/* First fields of the record of a BO. */
-struct blob_object {
-	__u64 object_id;
-	__u64 size;
-	__u64 device;
-	__u64 create_flags;
-};
 
 /* A file, and the one that takes its place. */
 struct member {
@@ -64,23 +54,6 @@ FIXTURE_VARIANT_ADD(share, vram_of_another_gpu) {
 FIXTURE_VARIANT_ADD(share, gtt_of_another_gpu) {
 	.domain = AMDGPU_GEM_DOMAIN_GTT, .two_gpus = true,
 };
-
-static int export_bo(const struct criu_node *node, __u32 handle)
-{
-	struct drm_prime_handle args = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
-	int ret = render_ioctl(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
-
-	return ret ? ret : args.fd;
-}
-
-static int import_bo(const struct criu_node *node, int fd, __u32 *handle)
-{
-	struct drm_prime_handle args = { .fd = fd };
-	int ret = render_ioctl(node, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
-
-	*handle = args.handle;
-	return ret;
-}
 
 FIXTURE_SETUP(share)
 {
@@ -139,7 +112,7 @@ static int make(FIXTURE_DATA(share) *self, __u32 domain)
 	ret = render_bo_create(&first->node, SIZE, domain, 0, &first->handle);
 	if (ret)
 		return ret;
-	self->dmabuf = export_bo(&first->node, first->handle);
+	self->dmabuf = render_bo_export(&first->node, first->handle);
 	if (self->dmabuf < 0)
 		return self->dmabuf;
 	for (i = 0; !ret && i < FILES; i++) {
@@ -147,7 +120,7 @@ static int make(FIXTURE_DATA(share) *self, __u32 domain)
 
 		ret = render_work_make(&member->node, &member->work);
 		if (!ret && i)
-			ret = import_bo(&member->node, self->dmabuf, &member->handle);
+			ret = render_bo_import(&member->node, self->dmabuf, &member->handle);
 		if (!ret)
 			ret = render_va_map(&member->node, member->handle, SHARED_VA, SIZE);
 	}
@@ -251,10 +224,10 @@ static void expect_shared(struct __test_metadata *_metadata, FIXTURE_DATA(share)
 				EXPECT_EQ(100 + i, *(volatile __u32 *)self->members[j].words);
 	}
 	for (i = 0; i < FILES; i++) {
-		fds[i] = export_bo(&self->members[i].node, self->members[i].handle);
+		fds[i] = render_bo_export(&self->members[i].node, self->members[i].handle);
 		ASSERT_LE(0, fds[i]);
 		EXPECT_TRUE(share_same_file(fds[0], fds[i]));
-		ASSERT_EQ(0, import_bo(&self->members[i].node, fds[0], &handle));
+		ASSERT_EQ(0, render_bo_import(&self->members[i].node, fds[0], &handle));
 		EXPECT_EQ(self->members[i].handle, handle);
 	}
 	for (i = 0; i < FILES; i++)
@@ -340,7 +313,7 @@ TEST_F(share, a_descriptor_without_handles)
 	int again, other;
 
 	ASSERT_EQ(0, render_bo_create(&first->node, SIZE, variant->domain, 0, &first->handle));
-	self->dmabuf = export_bo(&first->node, first->handle);
+	self->dmabuf = render_bo_export(&first->node, first->handle);
 	ASSERT_LE(0, self->dmabuf);
 	ASSERT_EQ(0, render_bo_close(&first->node, first->handle));
 	ASSERT_EQ(0, share_export_save(&first->node, self->save, self->dmabuf, &self->exported));
@@ -364,8 +337,8 @@ TEST_F(share, a_descriptor_without_handles)
 	close(again);
 	close(self->restore);
 	self->restore = -1;
-	ASSERT_EQ(0, import_bo(&first->node, self->dmabuf, &first->handle));
-	other = export_bo(&first->node, first->handle);
+	ASSERT_EQ(0, render_bo_import(&first->node, self->dmabuf, &first->handle));
+	other = render_bo_export(&first->node, first->handle);
 	ASSERT_LE(0, other);
 	EXPECT_TRUE(share_same_file(self->dmabuf, other));
 	close(other);
@@ -387,7 +360,7 @@ TEST_F(share, a_descriptor_beside_handles)
 	after = share_export_restore(&node, self->restore, &self->exported);
 	ASSERT_LE(0, after);
 	ASSERT_EQ(0, restore(self, 2));
-	fd = export_bo(&self->members[2].node, self->members[2].handle);
+	fd = render_bo_export(&self->members[2].node, self->members[2].handle);
 	ASSERT_LE(0, fd);
 	EXPECT_TRUE(share_same_file(before, after));
 	EXPECT_TRUE(share_same_file(before, fd));
@@ -462,366 +435,6 @@ TEST_F(share, another_kind_of_object_is_EBADMSG)
 	EXPECT_EQ(0, restore(self, 1));
 	EXPECT_EQ(0, restore(self, 2));
 	expect_shared(_metadata, self);
-}
-
-/* BOs that only one VM has: only to the file on which their dma-buf was asked for. */
-FIXTURE(one_vm) {
-	struct criu_node node;
-	struct criu_node copier;
-	struct criu_node other;
-	struct criu_image image;
-	__u32 handle;
-	int save;
-};
-
-FIXTURE_SETUP(one_vm)
-{
-	if (render_open(&self->node, 0))
-		SKIP(return, "no amdgpu render node");
-	ASSERT_EQ(0, render_open(&self->copier, 0));
-	ASSERT_EQ(0, render_open(&self->other, 0));
-	ASSERT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_VRAM,
-				      AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &self->handle));
-	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	ASSERT_LE(0, self->save);
-	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
-	ASSERT_EQ(1, self->image.num_bos);
-}
-
-FIXTURE_TEARDOWN(one_vm)
-{
-	criu_image_free(&self->image);
-	if (self->save >= 0)
-		close(self->save);
-	criu_node_close(&self->node);
-	criu_node_close(&self->copier);
-	criu_node_close(&self->other);
-}
-
-TEST_F(one_vm, is_opened_by_the_file_that_copies_it)
-{
-	__u32 handle, none, *words, *copied;
-	int fd;
-
-	fd = criu_dmabuf(&self->copier, self->save, self->image.bos[0].object_id);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, import_bo(&self->copier, fd, &handle));
-	EXPECT_EQ(-EPERM, import_bo(&self->other, fd, &none));
-	ASSERT_EQ(0, criu_unpause(&self->node, self->save));
-	words = render_bo_mmap(&self->node, self->handle, SIZE);
-	copied = render_bo_mmap(&self->copier, handle, SIZE);
-	ASSERT_NE(NULL, words);
-	ASSERT_NE(NULL, copied);
-	*words = 0x12345678;
-	EXPECT_EQ(0x12345678, *copied);
-	munmap(words, SIZE);
-	munmap(copied, SIZE);
-	EXPECT_EQ(0, render_bo_close(&self->copier, handle));
-	close(fd);
-}
-
-TEST_F(one_vm, cannot_be_exported_by_its_process_afterwards)
-{
-	__u32 handle;
-	int fd;
-
-	fd = criu_dmabuf(&self->copier, self->save, self->image.bos[0].object_id);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, import_bo(&self->copier, fd, &handle));
-	EXPECT_EQ(0, render_bo_close(&self->copier, handle));
-	close(fd);
-	close(self->save);
-	self->save = -1;
-	EXPECT_EQ(-EPERM, export_bo(&self->node, self->handle));
-}
-
-TEST_F(one_vm, is_filled_after_restore)
-{
-	int session = criu_session(&self->copier, AMDGPU_CRIU_SESSION_RESTORE);
-	__u32 handle, *words, *copied;
-	struct criu_node to;
-	int fd;
-
-	ASSERT_LE(0, session);
-	ASSERT_EQ(0, render_restore_to(&to, 0, session, &self->image));
-	fd = criu_dmabuf(&self->copier, session, self->image.bos[0].object_id);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, import_bo(&self->copier, fd, &handle));
-	words = render_bo_mmap(&to, self->handle, SIZE);
-	copied = render_bo_mmap(&self->copier, handle, SIZE);
-	ASSERT_NE(NULL, words);
-	ASSERT_NE(NULL, copied);
-	copied[1] = 0x9abcdef0;
-	EXPECT_EQ(0x9abcdef0, words[1]);
-	munmap(words, SIZE);
-	munmap(copied, SIZE);
-	close(fd);
-	close(session);
-	criu_node_close(&to);
-}
-
-/* What is refused. */
-FIXTURE(exported) {
-	struct criu_node node;
-	struct share_exported exported;
-	__u32 handle;
-	int dmabuf, save, restore;
-};
-
-FIXTURE_SETUP(exported)
-{
-	if (render_open(&self->node, 0))
-		SKIP(return, "no amdgpu render node");
-	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	self->restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
-	ASSERT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0,
-				      &self->handle));
-	self->dmabuf = export_bo(&self->node, self->handle);
-	ASSERT_LE(0, self->dmabuf);
-	ASSERT_EQ(0, share_export_save(&self->node, self->save, self->dmabuf, &self->exported));
-}
-
-FIXTURE_TEARDOWN(exported)
-{
-	close(self->dmabuf);
-	close(self->save);
-	close(self->restore);
-	criu_node_close(&self->node);
-}
-
-TEST_F(exported, tells_the_size_of_its_blob)
-{
-	struct amdgpu_criu_exported args = {
-		.session_fd = self->save,
-		.fd = self->dmabuf,
-		.bo_stride = sizeof(self->exported.bo),
-		.bo = (uintptr_t)&self->exported.bo,
-	};
-	size_t size = self->exported.blob_size;
-
-	EXPECT_EQ(-ENOSPC, criu_op(&self->node, EXPORTED, &args));
-	EXPECT_EQ(size, args.blob_size);
-	args.blob = (uintptr_t)self->exported.blob;
-	args.blob_size = size - 1;
-	EXPECT_EQ(-ENOSPC, criu_op(&self->node, EXPORTED, &args));
-	EXPECT_EQ(size, args.blob_size);
-	EXPECT_EQ(0, criu_op(&self->node, EXPORTED, &args));
-	args.blob_size = sizeof(self->exported.blob);
-	EXPECT_EQ(0, criu_op(&self->node, EXPORTED, &args));
-	EXPECT_EQ(size, args.blob_size);
-}
-
-TEST_F(exported, wants_a_descriptor_of_this_driver)
-{
-	struct udmabuf_create create = { .size = SIZE };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int udmabuf = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	struct share_exported *exported = &self->exported;
-	int foreign;
-
-	EXPECT_EQ(-EBADF, share_export_save(&self->node, self->save, -1, exported));
-	EXPECT_EQ(-EINVAL, share_export_save(&self->node, self->save, null, exported));
-	EXPECT_EQ(-EINVAL, share_export_save(&self->node, self->save, self->save, exported));
-	close(null);
-	if (udmabuf < 0)
-		SKIP(return, "no /dev/udmabuf for a dma-buf of another driver");
-	create.memfd = memfd_create("foreign", MFD_ALLOW_SEALING);
-	ASSERT_LE(0, (int)create.memfd);
-	ASSERT_EQ(0, ftruncate(create.memfd, SIZE));
-	ASSERT_EQ(0, fcntl(create.memfd, F_ADD_SEALS, F_SEAL_SHRINK));
-	foreign = ioctl(udmabuf, UDMABUF_CREATE, &create);
-	ASSERT_LE(0, foreign);
-	EXPECT_EQ(-EOPNOTSUPP, share_export_save(&self->node, self->save, foreign, exported));
-	close(foreign);
-	close(create.memfd);
-	close(udmabuf);
-}
-
-TEST_F(exported, refuses_bad_strides_and_flags)
-{
-	struct amdgpu_criu_exported args = {
-		.session_fd = self->save,
-		.fd = self->dmabuf,
-		.bo_stride = sizeof(self->exported.bo) - 8,
-		.bo = (uintptr_t)&self->exported.bo,
-		.blob = (uintptr_t)self->exported.blob,
-		.blob_size = sizeof(self->exported.blob),
-	};
-
-	EXPECT_EQ(-EINVAL, criu_op(&self->node, EXPORTED, &args));
-	args.bo_stride = sizeof(self->exported.bo) + 4;
-	EXPECT_EQ(-EINVAL, criu_op(&self->node, EXPORTED, &args));
-	args.bo_stride = sizeof(self->exported.bo);
-	args.flags = 1;
-	EXPECT_EQ(-EINVAL, criu_op(&self->node, EXPORTED, &args));
-	args.flags = 0;
-	args.session_fd = self->dmabuf;
-	EXPECT_EQ(-EBADF, criu_op(&self->node, EXPORTED, &args));
-	args.session_fd = self->save;
-	args.bo = 8;
-	EXPECT_EQ(-EFAULT, criu_op(&self->node, EXPORTED, &args));
-}
-
-TEST_F(exported, is_not_on_dev_kfd)
-{
-	struct criu_node kfd;
-
-	if (criu_node_open(&kfd, CRIU_NODE_KFD))
-		SKIP(return, "no /dev/kfd");
-	EXPECT_EQ(-ENOTTY, share_export_save(&kfd, self->save, self->dmabuf, &self->exported));
-	criu_node_close(&kfd);
-}
-
-static int objects_of(int session)
-{
-	char path[64], line[128];
-	int num = -1;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", session);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file))
-		sscanf(line, "criu-session-objects: %d", &num);
-	if (file)
-		fclose(file);
-	return num;
-}
-
-/* Each object once, as long as the session is open: also what nobody else has any more. */
-TEST_F(exported, a_session_holds_what_it_knows)
-{
-	__u64 id = self->exported.bo.object_id;
-	int fd, again;
-
-	EXPECT_EQ(1, objects_of(self->save));
-	ASSERT_EQ(0, share_export_save(&self->node, self->save, self->dmabuf, &self->exported));
-	EXPECT_EQ(1, objects_of(self->save));
-	EXPECT_EQ(id, self->exported.bo.object_id);
-	EXPECT_EQ(0, objects_of(self->restore));
-	fd = share_export_restore(&self->node, self->restore, &self->exported);
-	ASSERT_LE(0, fd);
-	close(fd);
-	EXPECT_EQ(1, objects_of(self->restore));
-	fd = criu_dmabuf(&self->node, self->restore, id);
-	again = share_export_restore(&self->node, self->restore, &self->exported);
-	ASSERT_LE(0, fd);
-	ASSERT_LE(0, again);
-	EXPECT_TRUE(share_same_file(fd, again));
-	EXPECT_EQ(1, objects_of(self->restore));
-	close(fd);
-	close(again);
-	/* In a session of its own it is another object. */
-	again = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
-	ASSERT_LE(0, again);
-	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, again, id));
-	close(again);
-}
-
-/* Field of the record, a value that it cannot have here, and what that is answered with. */
-static const struct blob_fault faults[] = {
-	BLOB_FAULT("id 0", blob_object, object_id, 0, -EBADMSG),
-	BLOB_FAULT("no size", blob_object, size, 0, -EBADMSG),
-	BLOB_FAULT("size of no page", blob_object, size, SIZE + 1, -EBADMSG),
-	BLOB_FAULT("size beyond anything", blob_object, size, 1ULL << 50, -EBADMSG),
-	BLOB_FAULT("of one VM", blob_object, create_flags, AMDGPU_GEM_CREATE_VM_ALWAYS_VALID,
-		   -EBADMSG),
-	BLOB_FAULT("encrypted", blob_object, create_flags, AMDGPU_GEM_CREATE_ENCRYPTED,
-		   -EOPNOTSUPP),
-	BLOB_FAULT("unknown flag", blob_object, create_flags, 1ULL << 60, -EOPNOTSUPP),
-};
-
-TEST_F(exported, a_spoiled_record_is_refused)
-{
-	struct share_exported spoiled;
-	struct blob_object *object;
-	struct blob blob;
-	size_t i, at;
-
-	for (i = 0; i < ARRAY_SIZE(faults); i++) {
-		spoiled = self->exported;
-		blob.data = spoiled.blob;
-		blob.size = spoiled.blob_size;
-		at = blob_find(&blob, BLOB_RENDER_OBJECT, 0);
-		ASSERT_NE(0, at);
-		object = blob_payload(&blob, at);
-		memcpy((char *)object + faults[i].offset, &faults[i].value, faults[i].size);
-		spoiled.bo.object_id = object->object_id;
-		spoiled.bo.size = object->size;
-		blob_repair(&blob);
-		EXPECT_EQ(faults[i].error, share_export_restore(&self->node, self->restore,
-								&spoiled)) {
-			TH_LOG("%s", faults[i].what);
-		}
-	}
-	/* None of them was created. */
-	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, self->restore, self->exported.bo.object_id));
-}
-
-/* Whatever it says then, it is taken or refused. */
-TEST_F(exported, random_words_do_no_harm)
-{
-	int round, session, ret, taken = 0, refused = 0;
-	struct share_exported spoiled;
-	struct blob_object *object;
-	struct blob blob;
-	__u32 *words;
-	size_t at;
-
-	srand(1);
-	for (round = 0; round < 500; round++) {
-		session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
-		ASSERT_LE(0, session);
-		spoiled = self->exported;
-		blob.data = spoiled.blob;
-		blob.size = spoiled.blob_size;
-		at = blob_find(&blob, BLOB_RENDER_OBJECT, 0);
-		words = blob_payload(&blob, at);
-		words[rand() % (blob_record(&blob, at)->size / sizeof(*words))] ^=
-			rand() % 2 ? 1u << rand() % 32 : (__u32)rand();
-		object = blob_payload(&blob, at);
-		spoiled.bo.object_id = object->object_id;
-		/* A size that would be right, but not here. */
-		if (object->size > 64 * SIZE)
-			object->size = SIZE;
-		spoiled.bo.size = object->size;
-		blob_repair(&blob);
-		ret = share_export_restore(&self->node, session, &spoiled);
-		taken += ret >= 0;
-		refused += ret < 0;
-		if (ret >= 0)
-			close(ret);
-		close(session);
-	}
-	TH_LOG("taken %d, refused %d", taken, refused);
-	EXPECT_LT(0, taken);
-	EXPECT_LT(0, refused);
-	EXPECT_EQ(1, objects_of(self->save));
-}
-
-TEST_F(exported, an_entry_of_another_bo_is_EBADMSG)
-{
-	self->exported.bo.size *= 2;
-	EXPECT_EQ(-EBADMSG, share_export_restore(&self->node, self->restore, &self->exported));
-	self->exported.bo.size /= 2;
-	self->exported.bo.object_id++;
-	EXPECT_EQ(-EBADMSG, share_export_restore(&self->node, self->restore, &self->exported));
-}
-
-/* It has records that are of no use here. */
-TEST_F(exported, a_blob_of_a_file_is_EOPNOTSUPP)
-{
-	struct criu_image image;
-
-	close(self->dmabuf);
-	ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &image));
-	ASSERT_LE(image.blob_size, sizeof(self->exported.blob));
-	memcpy(self->exported.blob, image.blob, image.blob_size);
-	self->exported.blob_size = image.blob_size;
-	self->exported.bo = image.bos[0];
-	EXPECT_EQ(-EOPNOTSUPP, share_export_restore(&self->node, self->restore, &self->exported));
-	criu_image_free(&image);
-	ASSERT_EQ(0, criu_unpause(&self->node, self->save));
-	self->dmabuf = export_bo(&self->node, self->handle);
 }
 
 TEST_HARNESS_MAIN

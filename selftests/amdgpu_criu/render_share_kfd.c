@@ -63,34 +63,31 @@ static int describe(struct board *board, int dmabuf)
 
 static int from_kfd(struct board *board, __u32 flags)
 {
-	struct drm_prime_handle args = {};
 	struct criu_node node = render_node(board);
-	int ret = kfd_bo_alloc(&board->kfd, &board->bo, flags, SIZE);
+	int fd, ret = kfd_bo_alloc(&board->kfd, &board->bo, flags, SIZE);
 
 	if (ret)
 		return ret;
-	args.fd = kfd_bo_export(&board->kfd, &board->bo);
-	if (args.fd < 0)
-		return args.fd;
-	ret = render_ioctl(&node, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
-	board->handle = args.handle;
-	return ret ? ret : describe(board, args.fd);
+	fd = kfd_bo_export(&board->kfd, &board->bo);
+	if (fd < 0)
+		return fd;
+	ret = render_bo_import(&node, fd, &board->handle);
+	return ret ? ret : describe(board, fd);
 }
 
 static int from_render(struct board *board, __u32 flags)
 {
 	__u32 domain = flags == KFD_VRAM ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT;
-	struct drm_prime_handle args = { .flags = DRM_CLOEXEC | DRM_RDWR };
 	struct criu_node node = render_node(board);
-	int ret = render_bo_create(&node, SIZE, domain, 0, &board->handle);
+	int fd, ret = render_bo_create(&node, SIZE, domain, 0, &board->handle);
 
 	if (ret)
 		return ret;
-	args.handle = board->handle;
-	ret = render_ioctl(&node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
-	if (!ret)
-		ret = kfd_bo_import(&board->kfd, &board->bo, args.fd, SIZE);
-	return ret ? ret : describe(board, args.fd);
+	fd = render_bo_export(&node, board->handle);
+	if (fd < 0)
+		return fd;
+	ret = kfd_bo_import(&board->kfd, &board->bo, fd, SIZE);
+	return ret ? ret : describe(board, fd);
 }
 
 static int save_node(const struct criu_node *node, int session, struct share_image *to)

@@ -27,13 +27,20 @@ struct Object : gpu::Imported {
   uint64_t id = 0;
 };
 
-// Copies nothing, and compares what it is to write with what should be there.
+// Made once: there are thousands of readings.
+using Staging = std::vector<std::vector<std::byte>>;
+constexpr std::byte kPoison{0x5a};
+
+Staging make_staging() { return Staging(4, std::vector<std::byte>(8u << 20, kPoison)); }
+
+// Copies nothing, and compares what it is to write with what should be there. Staging memory keeps
+// nothing of that: what a reader passes on it must have read itself.
 class Witness : public gpu::Engine {
  public:
-  explicit Witness(const Memory& memory) : memory_(memory) {}
+  Witness(const Memory& memory, Staging& staging) : memory_(memory), staging_(staging) {}
 
   int file() const override { return -1; }
-  unsigned slots() const override { return kSlots; }
+  unsigned slots() const override { return static_cast<unsigned>(staging_.size()); }
   std::span<std::byte> staging(unsigned slot) override { return staging_[slot]; }
   Result<std::unique_ptr<gpu::Imported>> import(const Fd&, uint64_t) override {
     return Error(ENOTSUP, "by number");
@@ -51,28 +58,25 @@ class Witness : public gpu::Engine {
                              ? pipeline::is_zero(place)
                              : memcmp(place.data(), &staging_[slot][piece.at], place.size()) == 0;
       if (!right) wrong_ = true;
-      written_ += piece.size;
+      if (!piece.zero)
+        std::ranges::fill(std::span(staging_[slot]).subspan(piece.at, piece.size), kPoison);
     }
     return {};
   }
   Status wait(unsigned) override { return {}; }
 
   bool wrong() const { return wrong_; }
-  uint64_t written() const { return written_; }
 
  private:
-  static constexpr unsigned kSlots = 4;
   const Memory& memory_;
-  std::vector<std::vector<std::byte>> staging_ =
-      std::vector(kSlots, std::vector<std::byte>(8u << 20));
+  Staging& staging_;
   bool wrong_ = false;
-  uint64_t written_ = 0;
 };
 
 // Takes the contents out, once, while all is whole.
 class Reader : public Witness {
  public:
-  explicit Reader(Memory& memory) : Witness(memory), memory_(memory) {}
+  Reader(Memory& memory, Staging& staging) : Witness(memory, staging), memory_(memory) {}
   Status start_write(unsigned slot, std::span<const gpu::Piece> pieces) override {
     for (const gpu::Piece& piece : pieces)
       if (!piece.zero)
@@ -128,7 +132,7 @@ class Campaign {
         campaign.memory_[object.object_id].resize(object.size);
         bytes += object.size;
       }
-    Reader reader(campaign.memory_);
+    Reader reader(campaign.memory_, campaign.staging_);
     TRY(fill_all(campaign.directory_.get(), set, reader, true));
     printf("%llu bytes in %zu objects\n", static_cast<unsigned long long>(bytes),
            campaign.memory_.size());
@@ -189,7 +193,7 @@ class Campaign {
   }
 
   void look(const std::string& name, const std::string& what, Tally& tally) {
-    Witness witness(memory_);
+    Witness witness(memory_, staging_);
     std::string verified, restored;
     auto set = image::Set::load(directory_.get());
     if (!set.ok()) {
@@ -222,6 +226,7 @@ class Campaign {
 
   Fd directory_;
   Memory memory_;
+  Staging staging_ = make_staging();
   unsigned looks_ = 0;
 };
 

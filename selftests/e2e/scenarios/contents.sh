@@ -134,7 +134,7 @@ scenario_contents_incremental() {
 scenario_contents_damaged() {
   need_gpus 1
   need_plugin
-  local flips=60 cuts=20
+  local flips=200 cuts=50
   ((EVERY == 0)) || flips=5000 cuts=1000
   start_tree "gpu_chain --vram 1 --hidden 1 --gtt 1 --userptr 1 --small 4" "render_group fork"
   for_each first_steps 20

@@ -59,7 +59,7 @@ check:
 check-lab check-module check-host check-unit check-static: check-%:
 	@scripts/check $(if $(filter-out lab,$*),lab) $*
 check-guest:
-	@scripts/check lab module host guest
+	@scripts/check lab module host e2e guest
 check-6.12:
 	@scripts/check lab module module-6.12 host guest-6.12
 check-debug:

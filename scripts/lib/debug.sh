@@ -17,20 +17,13 @@ build_for_debug() { "$TOP/scripts/debug-kernel" && "$TOP/scripts/module" --debug
 
 # debug_guests NAME SECONDS SAMPLE SUITE...: results are in build/results/NAME-*.tap.
 debug_guests() {
-  local name=$1 seconds=$2 sample=$3 place=$RESULTS/$1 status=0 file
+  local name=$1 seconds=$2 sample=$3 status=0
   shift 3
-  rm -rf "$place"
-  mkdir -p "$place"
-  VM_RESULTS=$place VM_LOG=$LOGS/vm-$name \
-    timeout "$seconds" "$TOP/selftests/vm/check" --kernel build/debug-kernel/boot \
+  timeout "$seconds" "$TOP/selftests/vm/check" --name "$name" --kernel build/debug-kernel/boot \
     --module build/module/7.2-debug-kernel/amdgpu.ko --patience "$DEBUG_PATIENCE" \
     --environment "AMDGPU_CRIU_SAMPLE=$sample" \
     --epilogue '/payload/debug-kernel /payload/debug-known.txt' "$@" || status=1
-  compgen -G "$place/*.tap" >/dev/null || status=1
-  for file in "$place"/*.tap; do
-    [[ ! -f $file ]] || mv "$file" "$RESULTS/$name-${file##*/guest-}"
-  done
-  rm -rf "$place"
+  compgen -G "$RESULTS/$name-*.tap" >/dev/null || status=1
   return "$status"
 }
 

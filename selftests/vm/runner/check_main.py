@@ -34,8 +34,14 @@ RUNNER = "runner"
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="selftests/vm/check", description="Runs the suites of selftests/vm/suites, each in a "
-        "guest with the hardware that it names, and writes build/results/guest-*.tap.")
-    result.add_argument("suites", nargs="*", metavar="SUITE", help=f"only these; '{RUNNER}' is the test of the runner")
+        "guest with the hardware that it names, and writes build/results/NAME-*.tap.")
+    result.add_argument("suites", nargs="*", metavar="SUITE", help="only these (patterns as in a "
+                        f"shell, too); '{RUNNER}' is the test of the runner")
+    result.add_argument("--except", action="append", default=[], dest="unwanted", metavar="SUITE",
+                        help="not these; may be repeated, may be a pattern")
+    result.add_argument("--name", default="guest",
+                        help="for results and logs; checks at the same time need names of their own "
+                        "(default %(default)s)")
     result.add_argument("--list", action="store_true", help="list the suites and their guests")
     result.add_argument("--base", choices=tuple(BASES), default=DEFAULT,
                         help="the kernel to boot, and so which suites (default %(default)s)")
@@ -67,7 +73,7 @@ def main(arguments: list[str]) -> int:
         suites = []
         opts.module = opts.module or BASES[opts.base].module
         if names or not opts.suites:
-            suites = suite.load(opts.directory, names, opts.module, opts.base)
+            suites = suite.load(opts.directory, names, opts.module, opts.base, opts.unwanted)
         if not suites and RUNNER not in opts.suites:
             raise lab.Failure(f"no suites in {opts.directory}")
         guests = suite.plan(suites)
@@ -107,8 +113,7 @@ def check(opts: argparse.Namespace, suites: list[suite.Suite],
         for number, planned in enumerate(guests, 1):
             steps = [step for step in planned.steps if step.suite not in missing]
             if steps:
-                checker.run_guest(f"{checker.prefix.replace('guest', 'check')}{number}",
-                                  planned.hardware, steps)
+                checker.run_guest(f"check-{checker.prefix}{number}", planned.hardware, steps)
     print(f"guest suites: {summary(checker.results)} in {time.monotonic() - start:.0f} s")
     return 1 if not checker.results or any(r.outcome == FAIL for r in checker.results) else 0
 
@@ -122,8 +127,8 @@ class Equipment:
     contents: payload.Plan
 
 
-def results_prefix(base: str) -> str:
-    return "guest-" if base == DEFAULT else f"guest-{base}-"
+def results_prefix(name: str, base: str) -> str:
+    return f"{name}-" if base == DEFAULT else f"{name}-{base}-"
 
 
 class Checker:
@@ -133,7 +138,7 @@ class Checker:
         self.opts = opts
         self.results: list[TestResult] = []
         self.build = prepare.build_directory(opts.build)
-        self.prefix = results_prefix(opts.base)
+        self.prefix = results_prefix(opts.name, opts.base)
         self.run = stack.enter_context(LockedDirectory(short_parent())).path
         self._equipment: dict[str, Equipment] = {}
         self.contents = self.equipment(opts.base).contents
@@ -152,15 +157,16 @@ class Checker:
         return self._equipment[base]
 
     def remove_old_results(self) -> None:
-        others = tuple(results_prefix(base) for base in BASES
-                       if results_prefix(base).startswith(self.prefix) and base != self.opts.base)
+        prefixes = [results_prefix(self.opts.name, base) for base in BASES]
+        others = tuple(other for other in prefixes
+                       if other.startswith(self.prefix) and other != self.prefix)
         for old in lab.results_root().glob(f"{self.prefix}*.tap"):
             if not old.name.startswith(others):
                 old.unlink()
 
     def record(self, suite_name: str, title: str, results: list[TestResult]) -> None:
         self.results += results
-        append_results(f"{self.prefix}{suite_name}", title, results)
+        append_results(self.prefix + suite_name.removeprefix(self.prefix), title, results)
 
     def check_runner(self) -> None:
         print(f"suite {RUNNER}", flush=True)

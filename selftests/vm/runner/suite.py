@@ -22,6 +22,7 @@ guests of one check have the same scratch disk.
 from __future__ import annotations
 
 import configparser
+import fnmatch
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,19 +158,29 @@ def add_epilogue(guests: Iterable[PlannedGuest], command: str, timeout: float) -
         guest.steps.append(Step(name, f"guest-{number}", guest.hardware, command, timeout, "ktap"))
 
 
-def load(directory: Path, wanted: Sequence[str], module: str = "",
-         base: str = DEFAULT) -> list[Suite]:
-    """All suites of a directory that are run with a kernel, or those of these names."""
+def load(directory: Path, wanted: Sequence[str], module: str = "", base: str = DEFAULT,
+         unwanted: Sequence[str] = ()) -> list[Suite]:
+    """All suites of a directory that are run with a kernel, or those of these names, less those of
+    others. A name may be a pattern: it stands for such suites as are run with the kernel."""
     suites = [parse(file.read_text(), str(file), module, base)
               for file in sorted(directory.glob("*.suite"))]
     names = [suite.name for suite in suites]
     for name in {name for name in names if names.count(name) > 1}:
         raise Failure(f"two suites are called {name}")
-    for name in wanted:
-        if name not in names:
+    for name in (*wanted, *unwanted):
+        if not fnmatch.filter(names, name):
             raise Failure(f"no suite {name}; there are: {', '.join(names)}")
-    return [suite for suite in suites
-            if (suite.name in wanted if wanted else base in suite.bases)]
+
+    def is_wanted(suite: Suite) -> bool:
+        if _matches(suite.name, unwanted):
+            return False
+        return suite.name in wanted or base in suite.bases and _matches(suite.name, wanted or ["*"])
+
+    return [suite for suite in suites if is_wanted(suite)]
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def plan(suites: Iterable[Suite]) -> list[PlannedGuest]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
+import tempfile
 import unittest
+from pathlib import Path
 
 from .lab import Failure
-from .suite import Suite, add_epilogue, parse, plan
+from .suite import Suite, add_epilogue, load, parse, plan
 
 
 def suite(name: str, *boots: str, common: str = "") -> Suite:
@@ -66,6 +68,37 @@ class ParseTest(unittest.TestCase):
                 parse("[suite]\n" + text, "here")
         with self.assertRaisesRegex(Failure, "section"):
             parse("[suite]\nname = s\ncommand = c\ntimeout = 1\n[reboot]\n", "here")
+
+
+class LoadTest(unittest.TestCase):
+    def setUp(self) -> None:
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = Path(place.name)
+        for name, bases in (("a", "7.2"), ("b-1", "7.2 6.12"), ("b-2", ""), ("b-3", "6.12")):
+            (self.place / f"{name}.suite").write_text(
+                f"[suite]\nname = {name}\ncommand = c\ntimeout = 1\nbases = {bases}\n")
+
+    def names(self, *wanted: str, base: str = "7.2", unwanted: tuple[str, ...] = ()) -> list[str]:
+        return [one.name for one in load(self.place, wanted, "", base, unwanted)]
+
+    def test_all_are_those_of_the_base(self) -> None:
+        self.assertEqual(self.names(), ["a", "b-1"])
+        self.assertEqual(self.names(base="6.12"), ["b-1", "b-3"])
+
+    def test_a_name_is_enough_and_a_pattern_keeps_to_the_base(self) -> None:
+        self.assertEqual(self.names("b-2", "b-3"), ["b-2", "b-3"])
+        self.assertEqual(self.names("b*"), ["b-1"])
+        self.assertEqual(self.names("b*", "b-2"), ["b-1", "b-2"])
+
+    def test_those_of_a_pattern_and_the_others_are_all(self) -> None:
+        self.assertEqual(self.names("b*") + self.names(unwanted=("b*",)), ["b-1", "a"])
+        self.assertEqual(self.names("b-1", "a", unwanted=("b*",)), ["a"])
+
+    def test_refuses_names_and_patterns_of_nothing(self) -> None:
+        for wanted, unwanted in ((("c",), ()), (("c*",), ()), ((), ("c*",))):
+            with self.assertRaisesRegex(Failure, "^no suite c"):
+                self.names(*wanted, unwanted=unwanted)
 
 
 class PlanTest(unittest.TestCase):

@@ -76,7 +76,7 @@ static unsigned long in_use(void)
 {
 	unsigned long all = 0;
 	char line[128];
-	FILE *file = popen("cat /sys/class/drm/renderD*/device/mem_info_vram_used; "
+	FILE *file = popen("cat /sys/class/drm/renderD*/device/mem_info_vram_used 2>/dev/null; "
 			   "ls /sys/class/kfd/kfd/proc | wc -l", "r");
 
 	while (file && fgets(line, sizeof(line), file))

@@ -130,6 +130,60 @@ scenario_contents_incremental() {
   ends_well "after the restore"
 }
 
+# A file system of its own on DIR/disk.
+make_disk() {
+  truncate -s 96M "$DIR/disk.img"
+  mkfs.ext4 -q -O ^has_journal -N 256 "$DIR/disk.img" || fail "no file system"
+  mkdir -p "$DIR/disk"
+  mount_disk
+}
+mount_disk() { mount -o loop "$DIR/disk.img" "$DIR/disk" || fail "no loop device"; }
+
+# From there on the device gives errors.
+disk_ends_at() { # disk_ends_at MIB
+  truncate -s "$1M" "$DIR/disk.img"
+  losetup --set-capacity "$(findmnt -no SOURCE "$DIR/disk")" || fail "the disk does not shrink"
+}
+
+# failed_with_eio WHAT: and the plugin said so, of its file
+failed_with_eio() {
+  grep -q '(amdgpu).*amdgpu-contents-.*Input/output error' "$DIR/criu-$1.log" ||
+    fail "$1: failed, but the log does not say which file could not be used, and why"
+  echo "$1: $(grep -m1 -o 'amdgpu-contents-.*Input/output error' "$DIR/criu-$1.log")"
+}
+
+# A disk on which contents cannot be written, and one from which they cannot be read.
+scenario_contents_disk_fails() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain "${SMALL[@]}"
+  first_steps "$BEFORE_DUMP"
+  make_disk
+  disk_ends_at 6
+  ! criu_dump unwritable "$DIR/disk/images" || fail "dumped to a disk that takes nothing"
+  failed_with_eio unwritable
+  survives "after a dump to a disk that fails"
+  umount "$DIR/disk"
+
+  dump_and_kill dump "$DIR/images"
+  make_disk
+  local file
+  file=$(compgen -G "$DIR/images/amdgpu-contents-*.img")
+  mv "$file" "$DIR/disk/" && ln -s "$DIR/disk/${file##*/}" "$file"
+  umount "$DIR/disk" # what was read from now on is not in memory
+  cp --sparse=always "$DIR/disk.img" "$DIR/whole.img"
+  mount_disk
+  disk_ends_at 6
+  ! criu_restore unreadable "$DIR/images" || fail "restored from a disk that gives nothing"
+  failed_with_eio unreadable
+  nothing_runs unreadable
+  umount "$DIR/disk"
+  mv "$DIR/whole.img" "$DIR/disk.img"
+  mount_disk
+  restore_and_check restore "$DIR/images"
+  ends_well "after disks that fail"
+}
+
 # Every image file changed at many places and cut at some, read as verification and restore read it.
 scenario_contents_damaged() {
   need_gpus 1

@@ -55,27 +55,26 @@ restore_is_refused() {
   rm "$DIR/criu-$what.log"
 }
 
+# By CRIU; contents_damaged does it at many more places.
 scenario_flipped_byte() {
   need_gpus 1
   need_plugin
   start gpu_chain "${SMALL[@]}"
   first_steps 20
   dump_and_kill dump "$DIR/images"
-  local file size offset count=0
+  local file size count=0
   for file in "$DIR"/images/amdgpu-*.img; do
     [ -s "$file" ] || fail "no image files of the plugin"
     size=$(stat -c %s "$file")
-    for offset in 9 $((size / 2)) $((size - 1)); do
-      flip_byte "$file" "$offset"
-      restore_is_refused "flipped-${file##*/}-$offset" "$file"
-      flip_byte "$file" "$offset"
-    done
+    flip_byte "$file" $((size / 2))
+    restore_is_refused "flipped-${file##*/}" "$file"
+    flip_byte "$file" $((size / 2))
     cp "$file" "$DIR/whole"
     truncate -s $((size / 2)) "$file"
     restore_is_refused "cut-${file##*/}" "$file"
     mv "$DIR/whole" "$file"
-    count=$((count + 4))
-    echo "${file##*/} ($size bytes): refused with any of 3 bytes flipped, and with half of it"
+    count=$((count + 2))
+    echo "${file##*/} ($size bytes): refused with a byte flipped, and with half of it"
   done
   restore_and_check "restore of the repaired images" "$DIR/images"
   ends_well "after $count refused restores"

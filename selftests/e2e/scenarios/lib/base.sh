@@ -110,7 +110,7 @@ SINGLE_GPU=(faults_reset)
 STOCK=(stock_round_trip stock_refused foreign_criu_4_1_1 foreign_criu_4_2_1)
 # `run @contents` runs these.
 CONTENTS=(contents_bounded contents_elsewhere contents_compressed contents_incremental
-  contents_damaged)
+  contents_disk_fails contents_damaged)
 # Each is one half of a scenario over two boots, and is run by name.
 TWO_BOOTS=(fresh_driver_dump fresh_driver swapped_gpus_dump swapped_gpus swapped_nodes_dump
   swapped_nodes container_swapped_dump container_swapped)

@@ -5,7 +5,9 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <xf86drm.h>
 
+#include <cstdlib>
 #include <memory>
 
 #include "render/channel.h"
@@ -104,12 +106,11 @@ Result<LetGo> waiting_eventfd(const RenderDevice& device, const SharedBlocks&) {
   return LetGo([object]() -> Status { return object->signal(); });
 }
 
-Result<LetGo> card_node(const RenderDevice&, const SharedBlocks&) {
-  for (int minor = 0; minor < 64; ++minor) {
-    Result<Fd> fd = Fd::open(std::format("/dev/dri/card{}", minor).c_str(), O_RDWR);
-    if (fd.ok()) return until_let_go(*std::move(fd));
-  }
-  return Error(ENODEV, "there is no card node");
+Result<LetGo> card_node(const RenderDevice& device, const SharedBlocks&) {
+  const std::unique_ptr<char, void (*)(void*)> path(drmGetPrimaryDeviceNameFromFd(device.fd()),
+                                                    free);
+  if (!path) return Error(ENODEV, "the GPU has no card node");
+  return until_let_go(TRY(Fd::open(path.get(), O_RDWR)));
 }
 
 // One file with userptr BOs over the memory of two processes.

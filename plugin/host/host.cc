@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "base/pidfd.h"
 
 namespace host {
 namespace {
@@ -167,9 +168,9 @@ Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
 }
 
 Result<TakenFile> Host::take(pid_t pid, const ProcessFile& file) const {
-  const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd.valid()) return Error::system("cannot open process {}", pid);
-  Fd taken(static_cast<int>(syscall(SYS_pidfd_getfd, pidfd.get(), file.number, 0)));
+  const auto process = base::Pidfd::open(pid);
+  if (!process.valid()) return Error::system("cannot open process {}", pid);
+  Fd taken = process.take_descriptor(file.number);
   if (!taken.valid())
     return Error::system("cannot get descriptor {} of process {}", file.number, pid);
   return TakenFile(std::move(taken), file.node.kind);

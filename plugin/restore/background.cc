@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -18,6 +17,7 @@ namespace {
 
 using base::Error;
 using base::Fd;
+using base::Pidfd;
 using base::Result;
 using base::Status;
 
@@ -38,8 +38,8 @@ struct Pipe {
   }
 };
 
-Result<Fd> open_process(pid_t pid) {
-  Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+Result<Pidfd> open_process(pid_t pid) {
+  auto process = Pidfd::open(pid);
   if (!process.valid()) return Error::system("cannot watch process {}", pid);
   return process;
 }
@@ -78,9 +78,9 @@ class Child {
   }
 
   // Until main says that it is over, or dies.
-  [[noreturn]] void watch(const Fd& process) {
+  [[noreturn]] void watch(const Pidfd& process) {
     Orphans tasks(main_);
-    pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.get(), POLLIN, 0}};
+    pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.fd().get(), POLLIN, 0}};
     while (poll(files, 2, kLookMs) <= 0) tasks.look();
     if (files[0].revents & POLLIN) _exit(0);
     tasks.kill();
@@ -102,7 +102,7 @@ Result<std::unique_ptr<Background>> Background::start(const Work& work) {
   if (pid == 0) Child(main, std::move(result.write), std::move(stop.read)).run(work);
   // Its end is seen by there being no writer any more: the tasks, forked later, have none either.
   result.write.reset();
-  Fd process = TRY(open_process(pid));
+  Pidfd process = TRY(open_process(pid));
   return std::unique_ptr<Background>(
       new Background(pid, std::move(process), std::move(result.read), std::move(stop.write)));
 }
@@ -143,7 +143,7 @@ Background::~Background() {
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child, &before);
-  syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+  process_.signal(SIGKILL);
   reap();
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/fd.h"
+#include "base/pidfd.h"
 #include "base/result.h"
 
 namespace restore {
@@ -38,7 +39,7 @@ class Background {
   void release();
 
  private:
-  Background(pid_t pid, base::Fd process, base::Fd result, base::Fd stop)
+  Background(pid_t pid, base::Pidfd process, base::Fd result, base::Fd stop)
       : pid_(pid),
         process_(std::move(process)),
         result_(std::move(result)),
@@ -47,7 +48,7 @@ class Background {
   void reap() const;
 
   pid_t pid_;
-  base::Fd process_;
+  base::Pidfd process_;
   base::Fd result_;
   base::Fd stop_;
   std::optional<base::Status> outcome_;

@@ -2,7 +2,6 @@
 #include "restore/orphans.h"
 
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -26,38 +25,30 @@ std::set<pid_t> children_of(pid_t pid) {
   return result;
 }
 
-bool signal_process(const base::Fd& process, int number) {
-  return syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0) == 0;
-}
-
-base::Fd open_process(pid_t pid) {
-  return base::Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-}
-
 }  // namespace
 
 void Orphans::look() {
   for (const pid_t child : children_of(parent_))
-    if (child != getpid() && !children_.contains(child)) children_[child] = open_process(child);
+    if (child != getpid() && !children_.contains(child)) children_[child] = base::Pidfd::open(child);
 }
 
 void Orphans::kill() {
   // Stopped ones fork no more. Their children are known as such only as long as they live.
-  std::map<pid_t, base::Fd> doomed = std::move(children_);
-  std::erase_if(doomed, [](const auto& entry) { return !signal_process(entry.second, SIGSTOP); });
+  std::map<pid_t, base::Pidfd> doomed = std::move(children_);
+  std::erase_if(doomed, [](const auto& entry) { return !entry.second.signal(SIGSTOP); });
   for (bool more = true; more;) {
     more = false;
     std::set<pid_t> found;
     for (const auto& entry : doomed) found.merge(children_of(entry.first));
     for (const pid_t pid : found) {
       if (doomed.contains(pid)) continue;
-      base::Fd process = open_process(pid);
-      if (!signal_process(process, SIGSTOP)) continue;
+      auto process = base::Pidfd::open(pid);
+      if (!process.signal(SIGSTOP)) continue;
       doomed[pid] = std::move(process);
       more = true;
     }
   }
-  for (const auto& [pid, process] : doomed) signal_process(process, SIGKILL);
+  for (const auto& [pid, process] : doomed) process.signal(SIGKILL);
   base::log_error("CRIU has died in the middle of a restore: {} processes killed", doomed.size());
 }
 

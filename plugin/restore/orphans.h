@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "base/fd.h"
+#include "base/pidfd.h"
 
 namespace restore {
 
@@ -23,7 +23,7 @@ class Orphans {
 
  private:
   pid_t parent_;
-  std::map<pid_t, base::Fd> children_;  // pidfds: the numbers may be reused
+  std::map<pid_t, base::Pidfd> children_;  // the numbers may be reused
 };
 
 }  // namespace restore

@@ -4,10 +4,16 @@
 # kernel/tests/next. It is made of copies, sources by links and objects with their times, so that
 # only what the patches change is compiled.
 
-# What the stage depends on: what of the base's the patches may change, and the patches.
+# What the stage depends on: our files and hooks in that of the base, and the patches.
 next_stage_key() {
-  cat "$TOP/build/stage/$1/drivers/gpu/drm/amd/amd"{gpu,kfd}/*criu* "$TOP/kernel/tests/next"/*.patch |
+  cat "$TOP/build/stage/$1/drivers/gpu/drm/amd/amd"{gpu,kfd}/*criu* \
+    "$TOP/kernel/base/$1/hooks"/*.patch "$TOP/kernel/tests/next"/*.patch |
     sha256sum | cut -d' ' -f1
+}
+
+# For the rest of a subshell: nobody builds from it.
+with_stage_next() {
+  with_lock "$(stage_lock "$1-next")" "a build of base $1-next is at work; waiting for it"
 }
 
 next_stage() {
@@ -20,7 +26,8 @@ next_stage() {
   done
 }
 
-# Commands and dependencies are by path, and the stage has another one.
+# Commands and dependencies are by path, and the stage has another one. The objects may be younger
+# than the stage, and are of the sources that the patches have not changed yet.
 next_objects() {
   local base=$1 original=$2 next=$TOP/build/kbuild/$2-next
   rm -rf "$next"
@@ -29,6 +36,8 @@ next_objects() {
   find "$next" -type f \( -name '.*.cmd' -o -name '*.mod' -o -name '*.order' \) -print0 |
     xargs -0 sed -i "s,build/stage/$base/,build/stage/$base-next/,g"
   sed -i "s,build/kbuild/$original\\b,build/kbuild/$original-next,g" "$next/Makefile"
+  sed -n 's,^+++ b/\([^[:space:]]*\).*,\1,p' "$TOP/kernel/tests/next"/*.patch | sort -u |
+    (with_stage_next "$base" && cd "$TOP/build/stage/$base-next" && xargs touch)
 }
 
 # make_anew STAMP KEY COMMAND...: unless the stamp has that key.
@@ -48,7 +57,7 @@ make_next() {
   built=$TOP/build/kbuild/$original/build/stage/$base/drivers/gpu/drm/amd/amdgpu/amdgpu.ko
   key=$(next_stage_key "$base")
   (
-    with_lock "$(stage_lock "$base-next")" "a build of base $base-next is at work; waiting for it"
+    with_stage_next "$base"
     make_anew "$TOP/build/stage/$base-next.made-from" "$key" next_stage "$base"
   )
   key+=$(sha256sum <"$built")

@@ -302,9 +302,10 @@ static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
 	ret = amdgpu_criu_lock_vm(plan, gem, &exec);
 	if (ret)
 		return ret;
+	/* A handle may be made without one: when there is no memory for it. */
 	bo_va = amdgpu_criu_bo_va(plan, gem);
 	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset, record->size,
-				       amdgpu_criu_map_flags(plan->adev, record->flags)) : -ENOENT;
+				       amdgpu_criu_map_flags(plan->adev, record->flags)) : -ENOMEM;
 	drm_exec_fini(&exec);
 	return ret;
 }

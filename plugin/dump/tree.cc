@@ -43,8 +43,7 @@ Result<OpenRender*> Tree::find_render(int fd, unsigned minor) {
 Status Tree::need_session(kernel::Node node) {
   if (session_.valid()) return {};
   session_ = TRY(api_.create_session(node, kernel::SessionKind::kCheckpoint));
-  const auto query = api_.query(node);
-  carries_render_ = query.ok() && query->features & AMDGPU_CRIU_FEATURE_RENDER;
+  carries_render_ = TRY(api_.query(node)).features & AMDGPU_CRIU_FEATURE_RENDER;
   return {};
 }
 

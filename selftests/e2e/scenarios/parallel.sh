@@ -47,7 +47,7 @@ scenario_parallel_namespaces() {
   need_plugin
   LOG=$DIR/workload.log
   first_pid_of_scenario
-  unshare --pid --net --ipc --uts --fork --kill-child setsid "$PAYLOAD/bin/gpu_chain" "${SMALL[@]}" \
+  unshare --pid --net --ipc --uts --fork setsid "$PAYLOAD/bin/gpu_chain" "${SMALL[@]}" \
     </dev/null >>"$LOG" 2>&1 &
   local unshare=$!
   PIDS+=("$unshare")

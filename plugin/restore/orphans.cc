@@ -4,9 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <filesystem>
 #include <format>
 #include <fstream>
+#include <optional>
+#include <sstream>
+#include <vector>
 
 #include "base/log.h"
 
@@ -21,6 +25,42 @@ std::set<pid_t> children_of(pid_t pid) {
        std::filesystem::directory_iterator(std::format("/proc/{}/task", pid), error)) {
     std::ifstream children(thread.path() / "children");
     for (pid_t child; children >> child;) result.insert(child);
+  }
+  return result;
+}
+
+// What is mapped, as /proc/PID/maps says it.
+struct Backing {
+  std::string device;
+  uint64_t inode = 0;
+  bool operator==(const Backing&) const = default;
+};
+
+// Of the first mapping in the file for which `wanted` is true.
+template <typename Wanted>
+std::optional<Backing> find_backing(pid_t pid, const Wanted& wanted) {
+  std::ifstream maps(std::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream fields(line);
+    uint64_t start = 0, end = 0;
+    char dash;
+    std::string permissions, offset;
+    Backing backing;
+    fields >> std::hex >> start >> dash >> end >> permissions >> offset >> backing.device >>
+        std::dec >> backing.inode;
+    if (fields && backing.inode != 0 && wanted(start, end, backing)) return backing;
+  }
+  return std::nullopt;
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> result;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (code == std::errc() && *end == '\0') result.push_back(pid);
   }
   return result;
 }
@@ -50,6 +90,23 @@ void Orphans::kill() {
   }
   for (const auto& [pid, process] : doomed) process.signal(SIGKILL);
   base::log_error("CRIU has died in the middle of a restore: {} processes killed", doomed.size());
+}
+
+void kill_sharers(const void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const auto shared = find_backing(getpid(), [&](uint64_t start, uint64_t end, const Backing&) {
+    return start <= address && address < end;
+  });
+  if (!shared) return;
+  for (const pid_t pid : all_processes()) {
+    if (pid == getpid()) continue;
+    // Opened first: it is the process that is looked at then, whatever becomes of its number.
+    const auto process = base::Pidfd::open(pid);
+    if (!find_backing(pid, [&](uint64_t, uint64_t, const Backing& it) { return it == *shared; }))
+      continue;
+    if (process.signal(SIGKILL))
+      base::log_warning("process {} of a restore that failed was left: killed", pid);
+  }
 }
 
 }  // namespace restore

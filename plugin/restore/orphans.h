@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The processes that somebody has forked, in case that one dies before they are complete.
+// The processes that somebody has forked, in case that one dies before they are complete, or gives
+// up.
 #pragma once
 
 #include <sys/types.h>
@@ -25,5 +26,9 @@ class Orphans {
   pid_t parent_;
   std::map<pid_t, base::Pidfd> children_;  // the numbers may be reused
 };
+
+// Kills all other processes that have this memory: it is shared with those that the caller has
+// forked, and theirs, until they become something else.
+void kill_sharers(const void* memory);
 
 }  // namespace restore

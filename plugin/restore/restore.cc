@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "restore/orphans.h"
 
 namespace restore {
 
@@ -41,6 +42,14 @@ Restore::Restore(Environment environment, image::Set images, Machine machine, La
     mappings_.add(render);
     not_resumed_.insert(render.pid);
   }
+}
+
+// CRIU kills the tasks; but 4.3 leaves a helper that one of them has made for the cgroups of threads,
+// and with it the descriptor store: sessions, files of GPUs and all their memory.
+Restore::~Restore() {
+  if (not_resumed_.empty() || getpid() != main_) return;
+  background_.reset();
+  kill_sharers(shared_.address());
 }
 
 Result<std::unique_ptr<Restore>> Restore::create(Environment environment, image::Set images) {

@@ -25,6 +25,8 @@ class Restore {
   static Result<std::unique_ptr<Restore>> create(Environment environment, image::Set images);
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
+  // In CRIU's main process, if not all was resumed: nothing that it has forked is left.
+  ~Restore();
 
   bool empty() const { return images_.empty(); }
   // Before any task is forked. Later it is of no use.
@@ -82,6 +84,7 @@ class Restore {
   Machine machine_;
   Layout layout_;
   SharedState shared_;
+  pid_t main_ = getpid();
   image::MappingIndex mappings_;
   Filling filling_;
   std::unique_ptr<Background> background_;  // of CRIU's main process

@@ -15,6 +15,8 @@ namespace restore {
 class SharedState {
  public:
   static base::Result<SharedState> create(const Layout& layout);
+  // Those who have it were forked from CRIU's main process.
+  const void* address() const { return mapping_.data(); }
 
   using Make = std::function<base::Result<int>()>;
   // The store's id of the one session, and of a shared file; `make` is called by whoever comes

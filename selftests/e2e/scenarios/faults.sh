@@ -106,7 +106,7 @@ gpu_traces() {
   grep -hs '^pid' /sys/kernel/debug/dri/*/amdgpu_gem_info | sort -u
   find /proc/[0-9]*/fd \( -lname '*gpu-criu-session*' -o -lname '/dmabuf:*' -o -lname /dev/kfd \
     -o -lname '/dev/dri/*' \) -printf '%p: %l\n' 2>/dev/null
-  pgrep -x 'criu|amdgpu-criu' | sed 's/^/process /'
+  ps -C criu,amdgpu-criu -o pid=,ppid=,stat=,wchan:20=,args= | sed 's/^/process /'
 }
 no_gpu_traces() { [ -z "$(gpu_traces)" ]; }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/orphans.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+namespace restore {
+namespace {
+
+base::Mapping shared_page() {
+  auto page = base::Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+  EXPECT_TRUE(page.ok());
+  return *std::move(page);
+}
+
+// A child that waits for its end, after it has given up that memory.
+pid_t child_without(const base::Mapping* memory) {
+  int ready[2];
+  EXPECT_EQ(pipe(ready), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (memory) munmap(memory->data(), 4096);
+    (void)!write(ready[1], "", 1);
+    for (;;) pause();
+  }
+  char byte;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  return pid;
+}
+
+// Not kill(): other tests of this program put their own in its place.
+void end(pid_t pid) {
+  syscall(SYS_kill, pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
+TEST(KillSharers, EndsThoseThatStillHaveTheMemory) {
+  const base::Mapping memory = shared_page(), other = shared_page();
+  const pid_t with = child_without(&other), without = child_without(&memory);
+  kill_sharers(memory.data());
+  int status = 0;
+  EXPECT_EQ(waitpid(with, &status, 0), with);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_EQ(waitpid(without, &status, WNOHANG), 0);
+  end(without);
+}
+
+TEST(KillSharers, EndsNobodyForMemoryThatIsNotShared) {
+  int on_the_stack = 0;
+  const pid_t child = child_without(nullptr);
+  kill_sharers(&on_the_stack);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, WNOHANG), 0);
+  end(child);
+}
+
+}  // namespace
+}  // namespace restore

@@ -20,7 +20,7 @@ help:
 	@echo 'make host      CRIU plugin, software GPU, tools: build/release'
 	@echo 'make unit      unit tests, with sanitizers      (ARGS=-R NAME: some of them)'
 	@echo 'make static    checkpatch, sparse, clang-tidy …  (ARGS=NAME: one of them)'
-	@echo 'make check-X   one rung of the ladder: lab module host unit static guest; 6.12: those two'
+	@echo 'make check-X   one rung of the ladder: lab module host unit static guest deb; 6.12: those two'
 	@echo '               with that kernel'
 	@echo 'make check-debug  the guest rung in a kernel with KASAN, lockdep, kmemleak and more'
 	@echo 'make campaign  what takes hours, whole          (ARGS=NAME; without: which there are)'
@@ -52,7 +52,7 @@ unit: lab
 static: lab
 	@scripts/static $(ARGS)
 
-.PHONY: check check-lab check-module check-host check-unit check-static check-guest check-6.12
+.PHONY: check check-lab check-module check-host check-unit check-static check-guest check-deb check-6.12
 .PHONY: check-debug
 check:
 	@scripts/check
@@ -60,6 +60,8 @@ check-lab check-module check-host check-unit check-static: check-%:
 	@scripts/check $(if $(filter-out lab,$*),lab) $*
 check-guest:
 	@scripts/check lab module host e2e guest
+check-deb:
+	@scripts/check lab module host deb
 check-6.12:
 	@scripts/check lab module module-6.12 host guest-6.12
 check-debug:

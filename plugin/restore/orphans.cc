@@ -69,7 +69,8 @@ std::vector<pid_t> all_processes() {
 
 void Orphans::look() {
   for (const pid_t child : children_of(parent_))
-    if (child != getpid() && !children_.contains(child)) children_[child] = base::Pidfd::open(child);
+    if (child != getpid() && !children_.contains(child))
+      children_[child] = base::Pidfd::open(child);
 }
 
 void Orphans::kill() {

@@ -44,8 +44,8 @@ Restore::Restore(Environment environment, image::Set images, Machine machine, La
   }
 }
 
-// CRIU kills the tasks; but 4.3 leaves a helper that one of them has made for the cgroups of threads,
-// and with it the descriptor store: sessions, files of GPUs and all their memory.
+// CRIU kills the tasks; but 4.3 leaves a helper that one of them has made for the cgroups of
+// threads, and with it the descriptor store: sessions, files of GPUs and all their memory.
 Restore::~Restore() {
   if (not_resumed_.empty() || getpid() != main_) return;
   background_.reset();

@@ -213,7 +213,7 @@ restore_container() {
   "${ENGINE}_pid"
   goes_on "$STEP_BEFORE" "$1"
   all_memory_is_right "$1"
-  [ "$(gpu_usage)" = "$USAGE" ] || fail "$1: KFD counts $(gpu_usage), before the dump $USAGE"
+  same_usage "$(gpu_usage)" "$USAGE" || fail "$1: KFD counts $(gpu_usage), before the dump $USAGE"
   echo "$1 $(seconds_since "$start") s by $ENGINE, step $STEP_BEFORE -> $(last_step), all memory" \
     "right, GPUs $(gpu_map "$1")"
 }

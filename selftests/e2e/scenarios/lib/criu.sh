@@ -73,7 +73,7 @@ restore_and_check() {
   if [ "${OLD_KERNEL-$(uname -r)}" != "$(uname -r)" ]; then
     now=${now%% render nodes*} was=${was%% render nodes*}
   fi
-  [ "$now" = "$was" ] || fail "$1: KFD counts $now, before the dump $was"
+  same_usage "$now" "$was" || fail "$1: KFD counts $now, before the dump $was"
   echo "$1 $RESTORE_SECONDS s, step $STEP_BEFORE -> $(last_step), all memory right"
 }
 

@@ -122,6 +122,16 @@ render_usage() {
     }'
 }
 
+# same_usage NOW BEFORE: but for a few page tables, which are in the VRAM of a render node: how many
+# there are depends on where memory is.
+same_usage() {
+  local pattern='render nodes: VRAM ([0-9]+) KiB' now=0 before=0
+  [[ $1 =~ $pattern ]] && now=${BASH_REMATCH[1]}
+  [[ $2 =~ $pattern ]] && before=${BASH_REMATCH[1]}
+  [ $((now > before ? now - before : before - now)) -le 32 ] &&
+    [ "${1/VRAM $now KiB/}" = "${2/VRAM $before KiB/}" ]
+}
+
 describe_workload() {
   USAGE=$(gpu_usage)
   case $READY in

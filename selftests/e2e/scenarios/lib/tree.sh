@@ -74,7 +74,7 @@ member_goes_on() { # member_goes_on WHAT
   alive "$PID" || fail "$1: there is no process $PID after the restore"
   goes_on "${TREE_STEP[MEMBER]}" "$1"
   all_memory_is_right "$1"
-  [ "$(gpu_usage)" = "${TREE_USAGE[MEMBER]}" ] ||
+  same_usage "$(gpu_usage)" "${TREE_USAGE[MEMBER]}" ||
     fail "$1: process $PID has $(gpu_usage), before the dump ${TREE_USAGE[MEMBER]}"
 }
 

@@ -63,11 +63,16 @@ build_users_of_headers() {
   }
 }
 
-# object_targets PATHS: of those that are sources.
+# object_targets PATHS: of those that are sources, and that have just been built: what the kernel's
+# configuration leaves out (kfd_svm.c without HSA_AMD_SVM) need not even compile.
 object_targets() {
-  local path
+  local path built=$TOP/build/kbuild/series-$BASE-link/${BUILD_STAGE#"$TOP/"}
   for path in $1; do
     [[ $path == drivers/gpu/drm/amd/*.c ]] || continue
+    if [[ ! -f $built/${path%.c}.o ]]; then
+      echo "not in this configuration: $path" >&2
+      continue
+    fi
     path=${path#drivers/gpu/drm/amd/}
     # All of the driver is built by the makefile in amdgpu/.
     [[ $path == amdgpu/* ]] && path=${path#amdgpu/} || path=../$path

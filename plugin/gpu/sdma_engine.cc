@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-// The only file that talks to libdrm_amdgpu.
-#include <amdgpu.h>
-#include <amdgpu_drm.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <vector>
 
+#include "gpu/drm.h"
 #include "gpu/engine.h"
 
 namespace gpu {
@@ -17,17 +14,10 @@ namespace {
 
 using base::Error;
 
-constexpr uint64_t kGpuPage = 4096;
 // Generous: the slowest copies are on a software GPU.
 constexpr std::chrono::seconds kFenceTimeout{120};
 constexpr std::chrono::microseconds kShortestPoll{20};
 constexpr std::chrono::microseconds kLongestPoll{500};
-
-// libdrm returns negated errno values.
-Status checked(int result, const char* what) {
-  if (result == 0) return {};
-  return Error::of(-result, "{}: {}", what, strerror(-result));
-}
 
 // Waits for a fence by looking at it. A wait in the kernel has an absolute end on the host's
 // CLOCK_MONOTONIC, and a restored task lives in a time namespace, whose clock goes on from the
@@ -48,11 +38,6 @@ Status wait_for(amdgpu_cs_fence& fence) {
   }
 }
 
-struct DeviceCloser {
-  void operator()(amdgpu_device* device) const { amdgpu_device_deinitialize(device); }
-};
-using Device = std::unique_ptr<amdgpu_device, DeviceCloser>;
-
 struct ContextCloser {
   void operator()(amdgpu_context* context) const { amdgpu_cs_ctx_free(context); }
 };
@@ -66,12 +51,11 @@ using BoList = std::unique_ptr<amdgpu_bo_list, ListCloser>;
 constexpr uint64_t kAccess =
     AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE;
 
-// A BO handle and the GPU address it is mapped at; undone in reverse.
+// A BO and the GPU address it is mapped at; undone in reverse.
 class MappedBo : public Imported {
  public:
-  static Result<std::unique_ptr<MappedBo>> create(amdgpu_device* device, amdgpu_bo_handle handle,
-                                                  uint64_t size) {
-    std::unique_ptr<MappedBo> bo(new MappedBo(device, handle, size));
+  static Result<std::unique_ptr<MappedBo>> create(amdgpu_device* device, Bo handle, uint64_t size) {
+    std::unique_ptr<MappedBo> bo(new MappedBo(device, std::move(handle), size));
     TRY(checked(amdgpu_va_range_alloc(device, amdgpu_gpu_va_range_general, size, kGpuPage, 0,
                                       &bo->address_, &bo->range_, 0),
                 "cannot reserve GPU addresses"));
@@ -82,50 +66,40 @@ class MappedBo : public Imported {
   MappedBo(const MappedBo&) = delete;
   MappedBo& operator=(const MappedBo&) = delete;
   ~MappedBo() override {
-    if (cpu_) amdgpu_bo_cpu_unmap(handle_);
+    if (cpu_) amdgpu_bo_cpu_unmap(handle());
     if (mapped_) (void)change_mapping(0, AMDGPU_VA_OP_UNMAP);
-    amdgpu_bo_free(handle_);
+    handle_.reset();
     if (range_) amdgpu_va_range_free(range_);
   }
 
   Result<std::span<std::byte>> map_for_cpu() {
-    TRY(checked(amdgpu_bo_cpu_map(handle_, &cpu_), "cannot map staging memory"));
+    TRY(checked(amdgpu_bo_cpu_map(handle(), &cpu_), "cannot map staging memory"));
     return std::span(static_cast<std::byte*>(cpu_), size_);
   }
-  amdgpu_bo_handle handle() const { return handle_; }
+  amdgpu_bo_handle handle() const { return handle_.get(); }
   uint64_t address() const { return address_; }
   uint64_t size() const { return size_; }
 
  private:
-  MappedBo(amdgpu_device* device, amdgpu_bo_handle handle, uint64_t size)
-      : device_(device), handle_(handle), size_(size) {}
+  MappedBo(amdgpu_device* device, Bo handle, uint64_t size)
+      : device_(device), handle_(std::move(handle)), size_(size) {}
 
   // Page tables are written by the next submission, for all BOs together, and cleared when the
   // handle is closed.
   Status change_mapping(uint64_t access, uint32_t operation) {
-    return checked(amdgpu_bo_va_op_raw(device_, handle_, 0, size_, address_,
+    return checked(amdgpu_bo_va_op_raw(device_, handle(), 0, size_, address_,
                                        access | AMDGPU_VM_DELAY_UPDATE, operation),
                    "cannot map a BO on the GPU");
   }
 
   amdgpu_device* device_;
-  amdgpu_bo_handle handle_;
+  Bo handle_;
   uint64_t size_;
   uint64_t address_ = 0;
   amdgpu_va_handle range_ = nullptr;
   bool mapped_ = false;
   void* cpu_ = nullptr;
 };
-
-Result<std::unique_ptr<MappedBo>> allocate_gtt(amdgpu_device* device, uint64_t size) {
-  amdgpu_bo_alloc_request request{};
-  request.alloc_size = size;
-  request.phys_alignment = kGpuPage;
-  request.preferred_heap = AMDGPU_GEM_DOMAIN_GTT;
-  amdgpu_bo_handle handle = nullptr;
-  TRY(checked(amdgpu_bo_alloc(device, &request, &handle), "cannot allocate staging memory"));
-  return MappedBo::create(device, handle, size);
-}
 
 constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -148,7 +122,7 @@ struct Staging {
     amdgpu_bo_handle handle = nullptr;
     TRY(checked(amdgpu_create_bo_from_user_mem(device, all.data(), all.size(), &handle),
                 "cannot make staging memory known to the GPU"));
-    staging.bo = TRY(MappedBo::create(device, handle, all.size()));
+    staging.bo = TRY(MappedBo::create(device, Bo(handle), all.size()));
     return staging;
   }
 };
@@ -167,11 +141,8 @@ class SdmaEngine : public Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(Fd render_node, StagingSize staging) {
     std::unique_ptr<SdmaEngine> engine(new SdmaEngine);
-    uint32_t major = 0, minor = 0;
-    amdgpu_device_handle device = nullptr;
-    TRY(checked(amdgpu_device_initialize(render_node.get(), &major, &minor, &device),
-                "cannot initialize the GPU for copies"));
-    engine->device_.reset(device);
+    engine->device_ = TRY(open_device(render_node));
+    amdgpu_device* const device = engine->device_.get();
     amdgpu_gpu_info info{};
     TRY(checked(amdgpu_query_gpu_info(device, &info), "cannot query the GPU"));
     engine->count_is_minus_one_ = info.family_id >= AMDGPU_FAMILY_AI;
@@ -197,12 +168,11 @@ class SdmaEngine : public Engine {
     TRY(checked(
         amdgpu_bo_import(device_.get(), amdgpu_bo_handle_type_dma_buf_fd, dmabuf.get(), &imported),
         "cannot import a dma-buf"));
-    if (imported.alloc_size < size) {
-      amdgpu_bo_free(imported.buf_handle);
+    Bo handle(imported.buf_handle);
+    if (imported.alloc_size < size)
       return Error::of(EPROTO, "a dma-buf of {:#x} bytes stands for a BO of {:#x}",
                        imported.alloc_size, size);
-    }
-    auto bo = TRY(MappedBo::create(device_.get(), imported.buf_handle, size));
+    auto bo = TRY(MappedBo::create(device_.get(), std::move(handle), size));
     return std::unique_ptr<Imported>(std::move(bo));
   }
 
@@ -240,7 +210,9 @@ class SdmaEngine : public Engine {
   SdmaEngine() = default;
 
   Status allocate_ibs(unsigned slots) {
-    ibs_ = TRY(allocate_gtt(device_.get(), slots * kIbBytes));
+    const uint64_t bytes = slots * kIbBytes;
+    Bo handle = TRY(allocate_bo(device_.get(), AMDGPU_GEM_DOMAIN_GTT, 0, bytes));
+    ibs_ = TRY(MappedBo::create(device_.get(), std::move(handle), bytes));
     ib_bytes_ = TRY(ibs_->map_for_cpu());
     return {};
   }

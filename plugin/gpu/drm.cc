@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "gpu/drm.h"
+
+#include <cstring>
+
+namespace gpu {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+Status checked(int result, const char* what) {
+  if (result == 0) return {};
+  return Error::of(-result, "{}: {}", what, strerror(-result));
+}
+
+Result<Device> open_device(const base::Fd& render_node) {
+  uint32_t major = 0, minor = 0;
+  amdgpu_device_handle device = nullptr;
+  TRY(checked(amdgpu_device_initialize(render_node.get(), &major, &minor, &device),
+              "cannot initialize the GPU"));
+  return Device(device);
+}
+
+Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes) {
+  amdgpu_bo_alloc_request request{};
+  request.alloc_size = bytes;
+  request.phys_alignment = kGpuPage;
+  request.preferred_heap = heap;
+  request.flags = flags;
+  amdgpu_bo_handle bo = nullptr;
+  TRY(checked(amdgpu_bo_alloc(device, &request, &bo),
+              heap == AMDGPU_GEM_DOMAIN_VRAM ? "cannot allocate VRAM" : "cannot allocate GTT"));
+  return Bo(bo);
+}
+
+}  // namespace gpu

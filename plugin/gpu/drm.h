@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the files of this folder, and no others, have of libdrm_amdgpu: with owners, and with errors
+// that say what was wanted.
+#pragma once
+
+#include <amdgpu.h>
+#include <amdgpu_drm.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace gpu {
+
+inline constexpr uint64_t kGpuPage = 4096;
+
+// libdrm returns negated errno values.
+base::Status checked(int result, const char* what);
+
+struct DeviceCloser {
+  void operator()(amdgpu_device* device) const { amdgpu_device_deinitialize(device); }
+};
+using Device = std::unique_ptr<amdgpu_device, DeviceCloser>;
+
+// libdrm keeps a duplicate of the descriptor.
+base::Result<Device> open_device(const base::Fd& render_node);
+
+struct BoCloser {
+  void operator()(amdgpu_bo* bo) const { amdgpu_bo_free(bo); }
+};
+using Bo = std::unique_ptr<amdgpu_bo, BoCloser>;
+
+// heap: AMDGPU_GEM_DOMAIN_*; flags: AMDGPU_GEM_CREATE_*.
+base::Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes);
+
+}  // namespace gpu

@@ -22,6 +22,9 @@ int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args);
 
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,
 		     __u32 *handle);
+/* @at: NULL: fresh pages, which stay. @flags: AMDGPU_GEM_USERPTR_*. */
+int render_userptr_create(const struct criu_node *node, void *at, __u64 size, __u32 flags,
+			  __u32 *handle);
 int render_bo_close(const struct criu_node *node, __u32 handle);
 /* A descriptor of a dma-buf. */
 int render_bo_export(const struct criu_node *node, __u32 handle);

@@ -12,6 +12,7 @@
 
 #define BO_SIZE 0x4000
 #define USERPTR_VA 0x10000000
+#define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE)
 /* As the jobs of render.h count words. */
 #define WORD_AT(va) (((va) - RENDER_WORK_VA) / 4)
 #define VALUE 0xc0ffee
@@ -28,18 +29,6 @@ FIXTURE(restore) {
 	pid_t child;
 };
 
-static int make_userptr(const struct criu_node *node, void *at, __u32 *handle)
-{
-	struct drm_amdgpu_gem_userptr args = {
-		.addr = (uintptr_t)at, .size = BO_SIZE,
-		.flags = AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE,
-	};
-	int ret = render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_USERPTR, &args);
-
-	*handle = args.handle;
-	return ret;
-}
-
 FIXTURE_SETUP(restore)
 {
 	self->to.fd = -1;
@@ -50,7 +39,8 @@ FIXTURE_SETUP(restore)
 	self->memory = mmap(NULL, BO_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			    -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)self->memory);
-	ASSERT_EQ(0, make_userptr(&self->node, self->memory, &self->userptr));
+	ASSERT_EQ(0, render_userptr_create(&self->node, self->memory, BO_SIZE, USERPTR_FLAGS,
+					   &self->userptr));
 	ASSERT_EQ(0, render_va_map(&self->node, self->userptr, USERPTR_VA, BO_SIZE));
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
 	ASSERT_EQ(0, render_open(&self->to, 0));
@@ -205,7 +195,8 @@ TEST_F(restore, the_process_that_is_named_decides_about_userptrs)
 	if (!self->child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-		if (make_userptr(&self->to, self->memory, &handle))
+		if (render_userptr_create(&self->to, self->memory, BO_SIZE, USERPTR_FLAGS,
+					  &handle))
 			_exit(1);
 		raise(SIGSTOP);
 		_exit(0);

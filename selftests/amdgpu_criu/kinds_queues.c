@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Queues in every state that they can be in. */
+#include "kinds.h"
+
+#define NEVER 300
+
+static int make_inactive(struct kfd *kfd, struct carry *carry)
+{
+	int ret = make_sdma(kfd, carry, 2);
+
+	/* Without a share of the engine it stands still. */
+	return ret ? ret : kfd_queue_update(kfd, &notes_of(carry)->queues[1], 0, 3);
+}
+
+TEST_F(kinds, a_queue_that_was_inactive_is_inactive_until_updated)
+{
+	struct kfd_queue *queue = &self->notes->queues[1];
+	__u32 *word;
+
+	ASSERT_EQ(0, make(self, make_inactive, NULL));
+	carry_over(_metadata, self, 1);
+	word = (__u32 *)self->notes->words.at + 1;
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, queue));
+	kfd_sdma_write(queue, word, 9);
+	EXPECT_FALSE(kfd_becomes(word, 9, NEVER));
+	ASSERT_EQ(0, kfd_queue_update(&self->kfd, queue, KFD_MAX_QUEUE_PERCENTAGE, 3));
+	EXPECT_TRUE(kfd_becomes(word, 9, SOON));
+}
+
+static int make_recreated(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	struct kfd_queue gone;
+	int ret = make_words(kfd, carry);
+
+	/* Numbers, doorbells and engines of those that stay are not the first free ones. */
+	if (!ret)
+		ret = kfd_sdma_create(kfd, &gone);
+	for (int i = 0; !ret && i < 3; i++)
+		ret = kfd_sdma_create(kfd, &notes->queues[i]);
+	if (!ret)
+		ret = kfd_queue_destroy(kfd, gone.id);
+	if (!ret)
+		ret = kfd_queue_destroy(kfd, notes->queues[1].id);
+	/* Its number goes to a queue of another kind, its engine to none. */
+	return ret ? ret : kfd_compute_create(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &notes->ids[0]);
+}
+
+TEST_F(kinds, queues_keep_numbers_doorbells_and_engines_when_others_were_free)
+{
+	ASSERT_EQ(0, make(self, make_recreated, NULL));
+	self->notes->queues[1] = self->notes->queues[2];
+	carry_over(_metadata, self, 2);
+	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->notes->ids[0]));
+}
+
+static int make_by_engine(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	int ret = make_words(kfd, carry);
+
+	for (__u32 i = 0; !ret && i < 2; i++)
+		ret = kfd_sdma_create_as(kfd, &notes->queues[i],
+					 KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, 1);
+	return ret;
+}
+
+TEST_F(kinds, sdma_queues_by_engine_stay_on_their_engine)
+{
+	ASSERT_EQ(0, make(self, make_by_engine, NULL));
+	carry_over(_metadata, self, 2);
+}
+
+static int make_xgmi(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	int ret = make_words(kfd, carry);
+
+	if (ret)
+		return ret;
+	ret = kfd_sdma_create_as(kfd, &notes->queues[0], KFD_IOC_QUEUE_TYPE_SDMA_XGMI, 0);
+	return ret == -ENOMEM ? LACKS : ret;
+}
+
+TEST_F(kinds, sdma_queues_for_xgmi_go_on)
+{
+	MAKE(make_xgmi, "the GPU has no SDMA engines for XGMI");
+	carry_over(_metadata, self, 1);
+}
+
+static int make_cu_masks(struct kfd *kfd, struct carry *carry)
+{
+	static const __u32 types[] = {
+		KFD_IOC_QUEUE_TYPE_COMPUTE, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL,
+	};
+	struct notes *notes = notes_of(carry);
+	int ret = 0;
+
+	for (int i = 0; !ret && i < 2; i++) {
+		const __u32 mask[] = { 0x0f0f0f0f << i, 0x33333333 };
+		struct kfd_ioctl_set_cu_mask_args args = {
+			.num_cu_mask = 64, .cu_mask_ptr = (uintptr_t)mask,
+		};
+
+		ret = kfd_compute_create(kfd, types[i], &notes->ids[i]);
+		args.queue_id = notes->ids[i];
+		if (!ret)
+			ret = call(kfd, AMDKFD_IOC_SET_CU_MASK, &args);
+	}
+	return ret;
+}
+
+/* The mask is in the MQD, which is compared. */
+TEST_F(kinds, cu_masks_are_as_they_were)
+{
+	size_t at;
+
+	ASSERT_EQ(0, make(self, make_cu_masks, NULL));
+	for (unsigned int i = 0; i < 2; i++) {
+		struct blob blob = { self->carry.image.blob, self->carry.image.blob_size };
+		__u32 *payload;
+
+		at = blob_find(&blob, BLOB_KFD_QUEUE, i);
+		ASSERT_NE(0, at);
+		payload = blob_payload(&blob, at);
+		/* kfd_criu_queue_record.flags: KFD_CRIU_QUEUE_CU_MASK. */
+		EXPECT_EQ(2, payload[3] & 2);
+	}
+	carry_over(_metadata, self, 0);
+}
+
+static int make_priorities(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	int ret = make_words(kfd, carry);
+
+	for (__u32 i = 0; !ret && i < 4; i++) {
+		ret = kfd_compute_make(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &notes->queues[i]);
+		if (!ret)
+			ret = kfd_queue_update(kfd, &notes->queues[i], 25 * (i + 1), 5 * i);
+	}
+	return ret;
+}
+
+TEST_F(kinds, percents_and_priorities_are_as_they_were)
+{
+	ASSERT_EQ(0, make(self, make_priorities, NULL));
+	carry_over(_metadata, self, 0);
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->notes->queues[i].id));
+	}
+}
+
+static int make_gws(struct kfd *kfd, struct carry *carry)
+{
+	struct kfd_ioctl_alloc_queue_gws_args args = { .num_gws = 1 };
+	int ret = kfd_compute_create(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, &args.queue_id);
+
+	notes_of(carry)->ids[0] = args.queue_id;
+	if (!ret)
+		ret = call(kfd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &args);
+	return ret == -ENODEV || ret == -EPERM ? LACKS : ret;
+}
+
+TEST_F(kinds, a_queue_with_gws_has_it_again)
+{
+	struct kfd_ioctl_alloc_queue_gws_args args = { .num_gws = 1 };
+
+	MAKE(make_gws, "the GPU has no GWS for queues");
+	carry_over(_metadata, self, 0);
+	/* One queue at a time: it has it. */
+	args.queue_id = self->notes->ids[0];
+	EXPECT_EQ(-EBUSY, call(&self->kfd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &args));
+}
+
+static int make_one_sdma(struct kfd *kfd, struct carry *carry)
+{
+	return make_sdma(kfd, carry, 1);
+}
+
+/* The queue is stopped: what is written now waits in its ring, and the doorbell has been rung. */
+static int write_when_paused(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+
+	for (__u32 i = 0; i < 5; i++)
+		kfd_sdma_write(&notes->queues[0], (__u32 *)notes->words.at + i, 0x50 + i);
+	return kfd_becomes(notes->words.at, 0x50, NEVER) ? -EBUSY : 0;
+}
+
+TEST_F(kinds, packets_whose_doorbell_was_rung_are_done_after_restore)
+{
+	ASSERT_EQ(0, make(self, make_one_sdma, write_when_paused));
+	ASSERT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
+	for (__u32 i = 0; i < 5; i++) {
+		EXPECT_TRUE(kfd_becomes((__u32 *)self->notes->words.at + i, 0x50 + i, SOON));
+	}
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
+	kfd_sdma_write(&self->notes->queues[0], self->notes->words.at, 7);
+	EXPECT_TRUE(kfd_becomes(self->notes->words.at, 7, SOON));
+}
+
+/* AQL: a barrier-AND packet that waits for one signal and counts another down. */
+#define AQL_BARRIER_AND (3 | 1 << 8 | 2 << 9 | 2 << 11)
+#define AQL_INVALID 1
+#define AQL_PACKET 64
+#define CHAIN 6
+
+struct signal {
+	__s64 kind, value;
+	__u64 unused[6];
+};
+
+static struct signal *signals(struct notes *notes)
+{
+	return notes->words.at;
+}
+
+static void write_barrier(struct kfd_queue *queue, struct signal *dependency, struct signal *done)
+{
+	char *packet = (char *)queue->ring.at + queue->written * AQL_PACKET;
+
+	memset(packet + 2, 0, AQL_PACKET - 2);
+	*(__u64 *)(packet + 8) = (uintptr_t)dependency;
+	*(__u64 *)(packet + 56) = (uintptr_t)done;
+	__atomic_store_n((__u16 *)packet, AQL_BARRIER_AND, __ATOMIC_RELEASE);
+	queue->written++;
+	__atomic_store_n((__u64 *)((char *)queue->pointers.at + 56), queue->written,
+			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(queue->doorbell, queue->written - 1, __ATOMIC_SEQ_CST);
+}
+
+static int make_chain(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	struct kfd_queue *queue = &notes->queues[0];
+	int ret = make_words(kfd, carry);
+
+	for (int i = 0; i < CHAIN; i++)
+		signals(notes)[i] = (struct signal) { .kind = 1, .value = 1 };
+	if (!ret)
+		ret = kfd_compute_make(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, queue);
+	if (ret)
+		return ret;
+	for (size_t at = 0; at < queue->ring.size; at += AQL_PACKET)
+		*(__u16 *)((char *)queue->ring.at + at) = AQL_INVALID;
+	/* The first runs; the second waits for signal 1, which nobody counts down yet. */
+	write_barrier(queue, NULL, &signals(notes)[0]);
+	for (int i = 2; i < CHAIN; i++)
+		write_barrier(queue, &signals(notes)[i - 1], &signals(notes)[i]);
+	return kfd_becomes((__u32 *)&signals(notes)[0].value, 0, SOON) ? 0 : -ETIME;
+}
+
+TEST_F(kinds, an_aql_queue_stopped_inside_a_chain_of_barriers_goes_on_in_it)
+{
+	struct signal *all;
+
+	ASSERT_EQ(0, make(self, make_chain, NULL));
+	ASSERT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
+	all = signals(self->notes);
+	EXPECT_EQ(0, all[0].value);
+	EXPECT_FALSE(kfd_becomes((__u32 *)&all[2].value, 0, NEVER));
+	__atomic_store_n(&all[1].value, 0, __ATOMIC_SEQ_CST);
+	for (int i = 2; i < CHAIN; i++) {
+		EXPECT_TRUE(kfd_becomes((__u32 *)&all[i].value, 0, SOON)) {
+			TH_LOG("signal %d", i);
+		}
+	}
+	/* None was done twice. */
+	for (int i = 0; i < CHAIN; i++) {
+		EXPECT_EQ(0, all[i].value);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/* BOs and GEM handles of a render node: what RESTORE refuses. */
+#include "kselftest_harness.h"
+
+#include "render.h"
+#include "render_blob.h"
+
+#define BO_SIZE 0x4000
+
+struct blob_handle {
+	__u32 handle;
+	__u32 pad;
+	__u64 object_id;
+};
+
+FIXTURE(gem_fault) {
+	struct criu_node node;
+	struct criu_node to;
+	struct criu_image image;
+	int session;
+};
+
+/* BO 0: VRAM with metadata; 1: userptr; 2: GDS; 3: always valid; handles 1 to 4. */
+FIXTURE_SETUP(gem_fault)
+{
+	struct drm_amdgpu_gem_metadata metadata = { .op = AMDGPU_GEM_METADATA_OP_SET_METADATA };
+	__u32 handle;
+
+	self->to.fd = -1;
+	self->session = -1;
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	metadata.handle = handle;
+	metadata.data.data_size_bytes = 8;
+	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_METADATA, &metadata));
+	ASSERT_EQ(0, render_userptr_create(&self->node, NULL, BO_SIZE,
+					   AMDGPU_GEM_USERPTR_REGISTER, &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, 4, AMDGPU_GEM_DOMAIN_GDS, 0, &handle));
+	ASSERT_EQ(0, render_bo_create(&self->node, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM,
+				      AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &handle));
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(4, self->image.num_bos);
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	self->session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+}
+
+FIXTURE_TEARDOWN(gem_fault)
+{
+	if (self->session >= 0)
+		close(self->session);
+	criu_image_free(&self->image);
+	criu_node_close(&self->to);
+	criu_node_close(&self->node);
+}
+
+static const struct {
+	unsigned int index;
+	struct blob_fault fault;
+} object_faults[] = {
+	{ 0, BLOB_FAULT("no id", blob_object, object_id, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("no size", blob_object, size, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("odd size", blob_object, size, BO_SIZE + 1, -EBADMSG) },
+	{ 0, BLOB_FAULT("huge size", blob_object, size, 1ULL << 49, -EBADMSG) },
+	{ 0, BLOB_FAULT("encrypted", blob_object, create_flags, AMDGPU_GEM_CREATE_ENCRYPTED,
+			-EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("flag of the kernel's", blob_object, create_flags,
+			AMDGPU_GEM_CREATE_CP_MQD_GFX9, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("flag of the future", blob_object, create_flags, 1ULL << 63, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("record flag of the future", blob_object, flags, 1u << 31, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("user address", blob_object, user_addr, 0x1000, -EBADMSG) },
+	{ 0, BLOB_FAULT("user flags", blob_object, user_flags, AMDGPU_GEM_USERPTR_REGISTER,
+			-EBADMSG) },
+	{ 0, BLOB_FAULT("unknown domain", blob_object, preferred_domains, 1 << 7, -EBADMSG) },
+	{ 0, BLOB_FAULT("two kinds of domain", blob_object, preferred_domains,
+			AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_OA, -EBADMSG) },
+	{ 0, BLOB_FAULT("two special domains", blob_object, preferred_domains,
+			AMDGPU_GEM_DOMAIN_GWS | AMDGPU_GEM_DOMAIN_OA, -EBADMSG) },
+	{ 0, BLOB_FAULT("allows less", blob_object, allowed_domains, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("allows more", blob_object, allowed_domains,
+			AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_CPU, -EBADMSG) },
+	{ 0, BLOB_FAULT("in two places", blob_object, placement, AMDGPU_GEM_DOMAIN_VRAM |
+			AMDGPU_GEM_DOMAIN_GTT, -EBADMSG) },
+	{ 0, BLOB_FAULT("in a place of another kind", blob_object, placement,
+			AMDGPU_GEM_DOMAIN_GDS, -EBADMSG) },
+	{ 0, BLOB_FAULT("in no place there is", blob_object, placement, 1u << 30, -EBADMSG) },
+	{ 0, BLOB_FAULT("table domain", blob_object, domain, AMDGPU_CRIU_DOMAIN_GTT, -EBADMSG) },
+	{ 0, BLOB_FAULT("table flags", blob_object, table_flags, AMDGPU_CRIU_BO_USERPTR,
+			-EBADMSG) },
+	{ 0, BLOB_FAULT("table flag of the future", blob_object, table_flags,
+			AMDGPU_CRIU_BO_CONTENTS | 1u << 31, -EBADMSG) },
+	{ 0, BLOB_FAULT("another handle", blob_object, handle, 77, -EBADMSG) },
+	{ 0, BLOB_FAULT("another mmap offset", blob_object, mmap_offset, 0x1000, -EBADMSG) },
+	{ 0, BLOB_FAULT("another GPU id", blob_object, gpu_id, 1, -EBADMSG) },
+	{ 0, BLOB_FAULT("more metadata than there is", blob_object, metadata_size, 256, -EBADMSG) },
+	{ 0, BLOB_FAULT("less metadata than there is", blob_object, metadata_size, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("endless metadata", blob_object, metadata_size, ~0u, -EBADMSG) },
+	{ 0, BLOB_FAULT("the id of another BO", blob_object, object_id, 2, -EBADMSG) },
+	{ 1, BLOB_FAULT("no user address", blob_object, user_addr, 0, -EBADMSG) },
+	{ 1, BLOB_FAULT("odd user address", blob_object, user_addr, 0x1001, -EBADMSG) },
+	{ 1, BLOB_FAULT("address of the kernel", blob_object, user_addr, 0xffff888000000000,
+			-EBADMSG) },
+	{ 1, BLOB_FAULT("beyond the last address", blob_object, user_addr, 0x7fffffffe000,
+			-EBADMSG) },
+	{ 1, BLOB_FAULT("user flag of the future", blob_object, user_flags, 0x80000008, -EBADMSG) },
+	{ 1, BLOB_FAULT("to be written, without notifier", blob_object, user_flags, 0, -EBADMSG) },
+	{ 1, BLOB_FAULT("userptr in VRAM", blob_object, preferred_domains, AMDGPU_GEM_DOMAIN_VRAM,
+			-EBADMSG) },
+	{ 1, BLOB_FAULT("always valid userptr", blob_object, create_flags,
+			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
+	{ 2, BLOB_FAULT("always valid GDS", blob_object, create_flags,
+			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
+};
+
+TEST_F(gem_fault, in_the_record_of_a_bo)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(object_faults); i++)
+		EXPECT_EQ(object_faults[i].fault.error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_OBJECT, object_faults[i].index, 0,
+					     &object_faults[i].fault)) {
+			TH_LOG("fault number %u", i);
+		}
+	/* None of them left anything behind. */
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+static const struct blob_fault handle_faults[] = {
+	BLOB_FAULT("number 0", blob_handle, handle, 0, -EBADMSG),
+	BLOB_FAULT("a number that is there", blob_handle, handle, 3, -EBADMSG),
+	BLOB_FAULT("a number that its BO does not know", blob_handle, handle, 9, -EBADMSG),
+	BLOB_FAULT("a number that nobody has reached", blob_handle, handle, 1 << 21, -EBADMSG),
+	BLOB_FAULT("pad", blob_handle, pad, 1, -EBADMSG),
+	BLOB_FAULT("no BO", blob_handle, object_id, 0, -EBADMSG),
+	BLOB_FAULT("a BO that is not there", blob_handle, object_id, 99, -EBADMSG),
+	BLOB_FAULT("another BO", blob_handle, object_id, 3, -EBADMSG),
+};
+
+TEST_F(gem_fault, in_the_record_of_a_handle)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(handle_faults); i++)
+		EXPECT_EQ(handle_faults[i].error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_HANDLE, 1, 0, &handle_faults[i])) {
+			TH_LOG("fault number %u", i);
+		}
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+static int erase(FIXTURE_DATA(gem_fault) *self, __u16 type)
+{
+	struct blob blob;
+	size_t at;
+	int ret;
+
+	if (!blob_copy(&blob, self->image.blob, self->image.blob_size))
+		return -ENOMEM;
+	at = blob_find(&blob, type, 0);
+	blob_erase(&blob, at, sizeof(struct blob_record) + blob_record(&blob, at)->size);
+	ret = blob_restore(&self->to, self->session, &self->image, &blob);
+	blob_free(&blob);
+	return ret;
+}
+
+TEST_F(gem_fault, records_that_miss_another)
+{
+	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_HANDLE));
+	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_OBJECT));
+	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_FILE));
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+TEST_F(gem_fault, a_table_that_is_not_the_blobs)
+{
+	struct criu_image spoiled = self->image;
+	struct amdgpu_criu_bo was = self->image.bos[1];
+	struct amdgpu_criu_device device = {};
+
+	spoiled.num_bos--;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	spoiled = self->image;
+	spoiled.bos[1].size += 0x1000;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	spoiled.bos[1] = was;
+	spoiled.bos[1].flags ^= AMDGPU_CRIU_BO_SHARED;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	spoiled.bos[1] = was;
+	spoiled.devices = &device;
+	spoiled.num_devices = 1;
+	EXPECT_EQ(-EBADMSG, criu_restore(&self->to, self->session, &spoiled));
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+/* Found while applying: everything that was made by then is taken back. */
+TEST_F(gem_fault, one_that_cannot_be_had_leaves_nothing)
+{
+	struct blob_fault huge = BLOB_FAULT("1 TiB", blob_object, size, 1ULL << 40, -ENOMEM);
+	__u64 was = self->image.bos[3].size;
+	char fdinfo[256], path[64];
+	__u32 handle;
+	FILE *file;
+
+	self->image.bos[3].size = huge.value;
+	EXPECT_EQ(-ENOMEM, blob_restore_fault(&self->to, self->session, &self->image,
+					      BLOB_RENDER_OBJECT, 3, 0, &huge));
+	self->image.bos[3].size = was;
+	ASSERT_EQ(0, render_bo_create(&self->to, BO_SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	EXPECT_EQ(1, handle);
+	ASSERT_EQ(0, render_bo_close(&self->to, handle));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->session);
+	file = fopen(path, "r");
+	ASSERT_NE(NULL, file);
+	while (fgets(fdinfo, sizeof(fdinfo), file)) {
+		if (!strncmp(fdinfo, "criu-session-objects:", 21))
+			EXPECT_EQ(0, atoi(fdinfo + 21));
+		if (!strncmp(fdinfo, "criu-session-clients:", 21))
+			EXPECT_EQ(0, atoi(fdinfo + 21));
+	}
+	fclose(file);
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+TEST_HARNESS_MAIN

@@ -72,8 +72,8 @@ campaign: $(if $(ARGS),lab host)
 	@scripts/campaign $(ARGS)
 
 .PHONY: soak
-soak: lab module host
-	@selftests/vm/check --directory selftests/vm/soak $(ARGS)
+soak: lab host
+	@scripts/campaign soak
 
 .PHONY: bench
 bench: lab module host

@@ -31,3 +31,16 @@ tap_run() {
 tap_passed() {
   [[ -s $RESULTS/$1.tap ]] && ! grep -q '^not ok' "$RESULTS/$1.tap"
 }
+
+# tap_whole NAME FUNCTION: all that writes NAME.tap and NAME-*.tap. Whatever happens in it, its
+# failure is counted: also when it dies before its first result.
+tap_whole() {
+  local name=$1 start=$SECONDS outcome=passed
+  say "== $name"
+  if ! ("$2"); then
+    outcome=FAILED
+    grep -qs '^not ok' "$RESULTS/$name.tap" "$RESULTS/$name"-*.tap ||
+      echo "not ok $name # ended early" >>"$RESULTS/$name.tap"
+  fi
+  say "== $name: $outcome, $((SECONDS - start)) s"
+}

@@ -2,9 +2,10 @@
 // Log lines of the plugin. Where they go is set once by the program: CRIU's log, or stderr.
 #pragma once
 
-#include <format>
 #include <string>
 #include <utility>
+
+#include "base/format.h"
 
 namespace base {
 
@@ -19,15 +20,15 @@ void log_line(LogLevel level, const std::string& line);
 
 template <typename... Args>
 void log_error(std::format_string<Args...> text, Args&&... args) {
-  log_line(LogLevel::kError, std::format(text, std::forward<Args>(args)...));
+  log_line(LogLevel::kError, base::format(text, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_warning(std::format_string<Args...> text, Args&&... args) {
-  log_line(LogLevel::kWarning, std::format(text, std::forward<Args>(args)...));
+  log_line(LogLevel::kWarning, base::format(text, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_info(std::format_string<Args...> text, Args&&... args) {
-  log_line(LogLevel::kInfo, std::format(text, std::forward<Args>(args)...));
+  log_line(LogLevel::kInfo, base::format(text, std::forward<Args>(args)...));
 }
 
 }  // namespace base

@@ -4,9 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <format>
 #include <optional>
 #include <string>
+
+#include "base/format.h"
 
 namespace base {
 
@@ -32,9 +33,9 @@ class Progress {
   std::string text(Clock::time_point now = Clock::now()) const {
     const double seconds = std::chrono::duration<double>(now - start_).count();
     const double mebibytes = static_cast<double>(done_) / kMebibyte;
-    return std::format("{} %, {:.0f} of {:.0f} MiB, {:.1f} s, {:.0f} MiB/s", percent(), mebibytes,
-                       static_cast<double>(total_) / kMebibyte, seconds,
-                       seconds > 0 ? mebibytes / seconds : 0);
+    return base::format("{} %, {:.0f} of {:.0f} MiB, {:.1f} s, {:.0f} MiB/s", percent(), mebibytes,
+                        static_cast<double>(total_) / kMebibyte, seconds,
+                        seconds > 0 ? mebibytes / seconds : 0);
   }
 
  private:

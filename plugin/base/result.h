@@ -4,10 +4,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <format>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "base/format.h"
 
 namespace base {
 
@@ -18,14 +19,14 @@ class [[nodiscard]] Error {
 
   template <typename... Args>
   static Error of(int code, std::format_string<Args...> text, Args&&... args) {
-    return Error(code, std::format(text, std::forward<Args>(args)...));
+    return Error(code, base::format(text, std::forward<Args>(args)...));
   }
 
   // "TEXT: strerror(errno)". Reads errno first, so it may be called right after a failed call.
   template <typename... Args>
   static Error system(std::format_string<Args...> text, Args&&... args) {
     const int code = errno;
-    return Error(code, std::format(text, std::forward<Args>(args)...) + ": " + strerror(code));
+    return Error(code, base::format(text, std::forward<Args>(args)...) + ": " + strerror(code));
   }
 
   int code() const { return code_; }

@@ -161,7 +161,7 @@ TEST_F(Trees, ConcurrentTasksRestoreEachFileAndFillEachObjectOnce) {
   std::vector<Fd> files;
   for (int i = 0; i < kFiles; i++) {
     files.push_back(open(kRenderPath));
-    add_render(files.back(), std::format("file {}", i));
+    add_render(files.back(), base::format("file {}", i));
   }
   ASSERT_EQ(start(kStageDump), 0);
   ASSERT_EQ(pause(getpid()), 0) << log();
@@ -183,7 +183,7 @@ TEST_F(Trees, ConcurrentTasksRestoreEachFileAndFillEachObjectOnce) {
     EXPECT_EQ(status, 0);
   }
   for (int i = 0; i < kFiles; i++)
-    EXPECT_EQ(state_.times_restored(std::format("file {}", i)), 1) << i;
+    EXPECT_EQ(state_.times_restored(base::format("file {}", i)), 1) << i;
   for (const auto& [id, bytes] : before) {
     EXPECT_EQ(state_.bytes_filled(id), bytes.size()) << id;
     EXPECT_EQ(contents_of(state_, id), bytes) << id;

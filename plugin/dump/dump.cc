@@ -17,7 +17,7 @@ using image::FileKind;
 
 std::string path_of(int fd) {
   char path[256];
-  const ssize_t length = readlink(std::format("/proc/self/fd/{}", fd).c_str(), path, sizeof(path));
+  const ssize_t length = readlink(base::format("/proc/self/fd/{}", fd).c_str(), path, sizeof(path));
   return length > 0 ? std::string(path, length) : "a GPU node";
 }
 
@@ -174,9 +174,9 @@ Status Dump::check_outside() {
   }
   if (outside->num_bos == 0) return {};
   const std::string who =
-      outside->pid != 0 ? std::format("process {} ({})", outside->pid, host::comm_of(outside->pid))
+      outside->pid != 0 ? base::format("process {} ({})", outside->pid, host::comm_of(outside->pid))
                         : std::string("a process that cannot be seen from here");
-  const std::string what = std::format(
+  const std::string what = base::format(
       "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of them of {} "
       "bytes with handle {} in process {}",
       who, outside->num_bos, outside->size, outside->handle, outside->paused_pid);

@@ -80,9 +80,9 @@ Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kKfd,
                                     TRY(file.duplicate()), member.pid);
   if (!paused.ok())
-    return std::move(paused).error().within(
-        std::format("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",
-                    member.pid, member.comm, descriptor));
+    return std::move(paused).error().within(base::format(
+        "pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}", member.pid,
+        member.comm, descriptor));
   const pid_t owner = paused->info().pid;
   kfd_files_.push_back({std::move(file), owner, {member.number}});
   if (kfd_of(owner)) {
@@ -112,8 +112,8 @@ Status Tree::pause(OpenRender& render, const Member& member) {
   if (!paused.ok()) {
     const bool wait = paused.error().code() == EOPNOTSUPP;
     auto error = std::move(paused).error().within(
-        std::format("pausing what process {} ({}) does through an open renderD{}", member.pid,
-                    member.comm, render.minor));
+        base::format("pausing what process {} ({}) does through an open renderD{}", member.pid,
+                     member.comm, render.minor));
     if (!wait) return error;
     render.refusal = std::move(error);
     return {};

@@ -63,7 +63,7 @@ Result<uint64_t> content_size(const Fd& file, const std::string& name) {
   uint64_t size = 0;
   TRY(image::read_at(file, name, 0, std::as_writable_bytes(std::span(&size, 1))));
   const uint64_t there = static_cast<uint64_t>(status.st_size) - kHeader;
-  if (size > there) return bad(name, std::format("is truncated: {} bytes of {}", there, size));
+  if (size > there) return bad(name, base::format("is truncated: {} bytes of {}", there, size));
   if (size < there)
     base::log_warning("image {}: the last {} bytes are of an older dump", name, there - size);
   return size;
@@ -179,9 +179,9 @@ class KfdReader {
       const auto& bo = *message.bo[i];
       if (bo.size == 0 || bo.size & kPageMask || bo.size > kMaxBoSize || bo.va & kPageMask ||
           bo.mmap_offset & kPageMask || bo.va > UINT64_MAX - bo.size)
-        return broken(std::format("BO {} has no sensible size or address", i));
+        return broken(base::format("BO {} has no sensible size or address", i));
       if (std::ranges::count(kfd_.gpus, bo.gpu_id, &topology::Gpu::gpu_id) == 0)
-        return broken(std::format("BO {} is on a GPU that is not described", i));
+        return broken(base::format("BO {} is on a GPU that is not described", i));
       kfd_.bos.push_back({bo.va, bo.size, bo.mmap_offset, bo.alloc_flags, bo.gpu_id, {}});
     }
     return {};
@@ -191,7 +191,7 @@ class KfdReader {
   Status find_contents() {
     for (const topology::Gpu& gpu : kfd_.gpus) {
       const std::string name =
-          std::format("{}{}-{:04x}{}", kPages, kfd_.file_id, gpu.gpu_id, kSuffix);
+          base::format("{}{}-{:04x}{}", kPages, kfd_.file_id, gpu.gpu_id, kSuffix);
       uint64_t next = kHeader;
       for (Bo& bo : kfd_.bos) {
         if (bo.gpu_id != gpu.gpu_id || !(bo.alloc_flags & (stock::kVram | stock::kGtt))) continue;
@@ -206,8 +206,8 @@ class KfdReader {
                          kfd_.name);
       const uint64_t size = TRY(content_size(*file, name));
       if (size != next - kHeader)
-        return bad(name, std::format("holds {} bytes, but the BOs in {} have {}", size, kfd_.name,
-                                     next - kHeader));
+        return bad(name, base::format("holds {} bytes, but the BOs in {} have {}", size, kfd_.name,
+                                      next - kHeader));
     }
     return {};
   }

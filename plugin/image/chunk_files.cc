@@ -23,7 +23,7 @@ Status ChunkFiles::open_sources(int directory, const Set::ContentsFile& file) {
   for (const Source& source : file.contents.sources) {
     const std::string path = path_of(source);
     auto opened = open_file(directory, path, Kind::kContents);
-    const auto needed_by = std::format("{} is of an incremental dump and needs it", file.name);
+    const auto needed_by = base::format("{} is of an incremental dump and needs it", file.name);
     if (!opened.ok()) return std::move(opened).error().within(needed_by);
     if (opened->metadata_sum != source.metadata_sum)
       return Error::of(

@@ -184,12 +184,12 @@ DumpId new_dump_id() {
 }
 
 std::string process_file_name(uint32_t index) {
-  return std::format("amdgpu-process-{}.img", index);
+  return base::format("amdgpu-process-{}.img", index);
 }
-std::string file_file_name(uint32_t id) { return std::format("amdgpu-file-{:x}.img", id); }
-std::string render_file_name(uint32_t index) { return std::format("amdgpu-render-{}.img", index); }
+std::string file_file_name(uint32_t id) { return base::format("amdgpu-file-{:x}.img", id); }
+std::string render_file_name(uint32_t index) { return base::format("amdgpu-render-{}.img", index); }
 std::string contents_file_name(uint32_t part, uint32_t gpu_id) {
-  return std::format("amdgpu-contents-{}-{:x}.img", part, gpu_id);
+  return base::format("amdgpu-contents-{}-{:x}.img", part, gpu_id);
 }
 
 std::string path_of(const Source& source) {

@@ -80,7 +80,7 @@ Status check_mapping(const MappingIndex& index, const Process& process, const Vm
       "that any open file knows (was its handle closed after it was mapped?); such a "
       "mapping cannot be carried",
       process.pid, process.comm, vma.offset,
-      vma.kfd ? std::string("/dev/kfd") : std::format("the render node of GPU {:#x}", vma.gpu_id),
+      vma.kfd ? std::string("/dev/kfd") : base::format("the render node of GPU {:#x}", vma.gpu_id),
       vma.start);
 }
 

@@ -24,7 +24,8 @@ class Objects {
   Status add(const std::string& name, uint32_t gpu_id, const kernel::Bo& bo) {
     const auto [known, first] = sizes_.emplace(bo.object_id, bo.size);
     if (known->second != bo.size)
-      return bad(name, std::format("a BO's size is not that of object {} elsewhere", bo.object_id));
+      return bad(name,
+                 base::format("a BO's size is not that of object {} elsewhere", bo.object_id));
     if (bo.flags & AMDGPU_CRIU_BO_CONTENTS)
       needed_.emplace(bo.object_id, Needed{name, gpu_id, bo.size});
     return {};

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <chrono>
-#include <format>
 #include <string>
+
+#include "base/format.h"
 
 namespace pipeline {
 
@@ -16,8 +17,8 @@ struct StageTimes {
   Clock::duration bytes{};   // looking for zeros, sums, compression
 
   std::string text() const {
-    return std::format("waited {} ms for copies and {} ms for files, {} ms of sums", ms(copies),
-                       ms(files), ms(bytes));
+    return base::format("waited {} ms for copies and {} ms for files, {} ms of sums", ms(copies),
+                        ms(files), ms(bytes));
   }
 
  private:

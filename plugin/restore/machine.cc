@@ -98,7 +98,7 @@ Result<Assignment> Machine::plan_in_task() const {
   if (result.ok()) return result;
   std::string names;
   for (const Gpu& gpu : all) names += (names.empty() ? "" : ", ") + gpu.describe();
-  return std::move(result).error().within(std::format(
+  return std::move(result).error().within(base::format(
       "where the processes are restored they may open {}", names.empty() ? "no GPU" : names));
 }
 

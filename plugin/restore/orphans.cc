@@ -6,12 +6,12 @@
 
 #include <charconv>
 #include <filesystem>
-#include <format>
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <vector>
 
+#include "base/format.h"
 #include "base/log.h"
 
 namespace restore {
@@ -22,7 +22,7 @@ std::set<pid_t> children_of(pid_t pid) {
   std::set<pid_t> result;
   std::error_code error;
   for (const auto& thread :
-       std::filesystem::directory_iterator(std::format("/proc/{}/task", pid), error)) {
+       std::filesystem::directory_iterator(base::format("/proc/{}/task", pid), error)) {
     std::ifstream children(thread.path() / "children");
     for (pid_t child; children >> child;) result.insert(child);
   }
@@ -39,7 +39,7 @@ struct Backing {
 // Of the first mapping in the file for which `wanted` is true.
 template <typename Wanted>
 std::optional<Backing> find_backing(pid_t pid, const Wanted& wanted) {
-  std::ifstream maps(std::format("/proc/{}/maps", pid));
+  std::ifstream maps(base::format("/proc/{}/maps", pid));
   for (std::string line; std::getline(maps, line);) {
     std::istringstream fields(line);
     uint64_t start = 0, end = 0;

@@ -39,7 +39,7 @@ uint32_t flags_of(uint32_t alloc_flags) {
 
 // The open file has sent work to the GPU through a context. Time is all that the kernel tells.
 bool has_sent_work(int file) {
-  std::ifstream in(std::format("/proc/self/fdinfo/{}", file));
+  std::ifstream in(base::format("/proc/self/fdinfo/{}", file));
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("drm-engine-") || line.starts_with("drm-engine-capacity")) continue;
     const size_t colon = line.find(':');
@@ -98,7 +98,7 @@ Result<kernel::ProcessInfo> Api::process_info(Node node, int, pid_t pid) {
     return known->info;
   }
   std::error_code error;
-  if (pid <= 0 || !std::filesystem::exists(std::format("{}/{}", parts_.kfd_processes, pid), error))
+  if (pid <= 0 || !std::filesystem::exists(base::format("{}/{}", parts_.kfd_processes, pid), error))
     return Error::of(EOPNOTSUPP,
                      "process {} has a /dev/kfd open that another process opened; without the "
                      "amdgpu-criu kernel series nothing tells which one, and it cannot be carried",

@@ -10,7 +10,8 @@
 #include <atomic>
 #include <cstdarg>
 #include <filesystem>
-#include <format>
+
+#include "base/format.h"
 
 namespace testing_support {
 
@@ -82,7 +83,7 @@ void make_fd_store(const std::string& abstract_name) {
 }  // namespace
 
 void make_fd_store() { make_fd_store(""); }
-void make_fd_store_known() { make_fd_store(std::format("/criu-fdstore-test-{}", getpid())); }
+void make_fd_store_known() { make_fd_store(base::format("/criu-fdstore-test-{}", getpid())); }
 
 void HooksTest::SetUp() {
   program = {};
@@ -98,7 +99,7 @@ void HooksTest::write_topology(uint32_t gpu_id, int simds, unsigned minor) {
   std::ofstream(node + "/gpu_id") << gpu_id;
   std::ofstream(node + "/properties")
       << "simd_count " << simds << "\ndrm_render_minor " << minor << "\n";
-  const std::string device = sysfs_.file(std::format("1:{}/device", minor));
+  const std::string device = sysfs_.file(base::format("1:{}/device", minor));
   if (std::filesystem::create_directories(device))
     std::filesystem::create_symlink("/sys/bus/pci/drivers/amdgpu", device + "/driver");
 }

@@ -56,7 +56,7 @@ struct Measured {
 };
 
 bool is_named(const topology::Gpu& gpu, size_t index, const std::string& name) {
-  return name == std::to_string(index) || name == std::format("{:#x}", gpu.gpu_id) ||
+  return name == std::to_string(index) || name == base::format("{:#x}", gpu.gpu_id) ||
          name == gpu.pci_address;
 }
 

@@ -2,7 +2,8 @@
 #include "tool/bench_series.h"
 
 #include <algorithm>
-#include <format>
+
+#include "base/format.h"
 
 namespace tool {
 
@@ -18,8 +19,8 @@ double Series::most() const { return values_.empty() ? 0 : std::ranges::max(valu
 
 std::string Series::text(const char* unit) const {
   const int digits = median() < 10 ? 2 : 0;
-  return std::format("{:.{}f} {} ({:.{}f} to {:.{}f})", median(), digits, unit, least(), digits,
-                     most(), digits);
+  return base::format("{:.{}f} {} ({:.{}f} to {:.{}f})", median(), digits, unit, least(), digits,
+                      most(), digits);
 }
 
 Json Series::json() const {

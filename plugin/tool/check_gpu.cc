@@ -14,8 +14,8 @@ constexpr char kNewModule[] =
 
 Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   const uint64_t target = gpu.property("gfx_target_version");
-  const std::string found = std::format("gfx target {}, {} MiB of VRAM, {} links to other GPUs",
-                                        target, gpu.property("vram_size") >> 20, gpu.links.size());
+  const std::string found = base::format("gfx target {}, {} MiB of VRAM, {} links to other GPUs",
+                                         target, gpu.property("vram_size") >> 20, gpu.links.size());
   const auto node = host.open_render(gpu.render_minor);
   if (!node.ok())
     return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
@@ -58,9 +58,9 @@ Item check_interface(const base::Fd& kfd) {
             kNewModule};
   const bool render = query->features & AMDGPU_CRIU_FEATURE_RENDER;
   const std::string found =
-      std::format("ABI {} to {}, state format {}, {} record types, KFD {}, render nodes {}",
-                  query->abi_min, query->abi_max, query->blob_format, query->records.size(),
-                  query->features & AMDGPU_CRIU_FEATURE_KFD ? "yes" : "no", render ? "yes" : "no");
+      base::format("ABI {} to {}, state format {}, {} record types, KFD {}, render nodes {}",
+                   query->abi_min, query->abi_max, query->blob_format, query->records.size(),
+                   query->features & AMDGPU_CRIU_FEATURE_KFD ? "yes" : "no", render ? "yes" : "no");
   if (query->abi_min > AMDGPU_CRIU_ABI)
     return {kInterface, Grade::kBad, found, "the kernel no longer speaks this plugin's ABI",
             "install a newer plugin"};

@@ -37,7 +37,7 @@ class Check : public testing::Test {
   }
 
   void capabilities(uint64_t effective) {
-    dir_.write("proc/self/status", std::format("Name:\tx\nCapEff:\t{:016x}\n", effective));
+    dir_.write("proc/self/status", base::format("Name:\tx\nCapEff:\t{:016x}\n", effective));
   }
   void criu(const std::string& script) {
     dir_.write("criu", "#!/bin/sh\n" + script);

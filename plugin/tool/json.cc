@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tool/json.h"
-
-#include <format>
+#include "base/format.h"
 
 namespace tool {
 namespace {
@@ -10,9 +9,9 @@ std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
-      result += std::format("\\{}", c);
+      result += base::format("\\{}", c);
     else if (static_cast<unsigned char>(c) < 0x20)
-      result += std::format("\\u{:04x}", static_cast<unsigned>(c));
+      result += base::format("\\u{:04x}", static_cast<unsigned>(c));
     else
       result += c;
   }
@@ -28,7 +27,7 @@ struct Printer {
 
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return std::format("{:.6g}", value); }
+  std::string operator()(double value) const { return base::format("{:.6g}", value); }
   std::string operator()(const std::string& value) const { return quoted(value); }
   std::string operator()(const Json::Array& values) const {
     std::string result;

@@ -30,7 +30,7 @@ constexpr Name kFlags[] = {
 std::string domain_of(const Bo& bo) {
   for (const Name& domain : kDomains)
     if (domain.value == bo.domain) return domain.name;
-  return std::format("domain {}", bo.domain);
+  return base::format("domain {}", bo.domain);
 }
 
 std::vector<std::string> flags_of(const Bo& bo) {
@@ -49,7 +49,7 @@ std::string dump_id_of(const image::Set& set) {
   else if (!set.files().empty())
     id = set.files().begin()->second.dump_id;
   std::string result;
-  for (const std::byte b : id) result += std::format("{:02x}", static_cast<unsigned>(b));
+  for (const std::byte b : id) result += base::format("{:02x}", static_cast<unsigned>(b));
   return result;
 }
 
@@ -126,12 +126,12 @@ Json file_json(const image::File& file) {
 
 std::string describe(const image::File& file) {
   if (const auto* kfd = std::get_if<image::KfdFile>(&file.what))
-    return std::format("/dev/kfd of process {}", kfd->process);
+    return base::format("/dev/kfd of process {}", kfd->process);
   if (const auto* vm = std::get_if<image::VmFile>(&file.what))
-    return std::format("render node of GPU {:#x} of process {}", vm->vm.gpu_id, vm->vm.process);
+    return base::format("render node of GPU {:#x} of process {}", vm->vm.gpu_id, vm->vm.process);
   if (const auto* render = std::get_if<image::RenderFile>(&file.what))
-    return std::format("render file {}", render->render);
-  return std::format(
+    return base::format("render file {}", render->render);
+  return base::format(
       "dma-buf of object {}",
       static_cast<uint64_t>(std::get<image::Exported>(file.what).state.bo.object_id));
 }
@@ -242,13 +242,13 @@ void print_process(const Process& process) {
 
 void print_render(const image::Render& render) {
   std::string holders;
-  for (const uint32_t pid : render.holders) holders += std::format(" {}", pid);
+  for (const uint32_t pid : render.holders) holders += base::format(" {}", pid);
   printf(
       "render file %u: %s, open in%s, userptrs of pid %u (%s), %zu BOs, %zu bytes of kernel "
       "state%s\n",
       render.index, render.gpu.describe().c_str(), holders.c_str(), render.pid, render.comm.c_str(),
       render.bos.size(), render.blob.size(),
-      render.vm ? std::format(", VM of process {}", render.vm->process).c_str() : "");
+      render.vm ? base::format(", VM of process {}", render.vm->process).c_str() : "");
   for (const Bo& bo : render.bos) print_bo(bo);
 }
 
@@ -263,12 +263,13 @@ void print(const image::Set& set, bool foreign) {
     printf("open file %#x: %s\n", id, describe(file).c_str());
   for (const auto& file : set.contents()) {
     const Usage usage = usage_of(file.contents);
-    printf("%s: %s\n", file.name.c_str(),
-           std::format("{} objects, {} bytes of memory: {} stored here, {} of zeros, {} in earlier "
-                       "dumps, {} chunks of {} compressed",
-                       file.contents.objects.size(), usage.bytes, file.bytes(), usage.zero_bytes,
-                       usage.earlier_bytes, usage.compressed, usage.chunks)
-               .c_str());
+    printf(
+        "%s: %s\n", file.name.c_str(),
+        base::format("{} objects, {} bytes of memory: {} stored here, {} of zeros, {} in earlier "
+                     "dumps, {} chunks of {} compressed",
+                     file.contents.objects.size(), usage.bytes, file.bytes(), usage.zero_bytes,
+                     usage.earlier_bytes, usage.compressed, usage.chunks)
+            .c_str());
     for (const image::Source& source : file.contents.sources)
       printf("  needs %s\n", image::path_of(source).c_str());
   }

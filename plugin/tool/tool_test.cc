@@ -142,7 +142,7 @@ TEST_F(Tool, CheckLooksWhereItIsTold) {
 
 // Bash's completion of "amdgpu-criu WORDS".
 std::string complete(const std::string& words) {
-  const std::string script = std::format(
+  const std::string script = base::format(
       "source {} && COMP_WORDS=({} {}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && "
       "_amdgpu_criu 2>/dev/null; echo ${{COMPREPLY[*]}}",
       COMPLETION_PATH, TOOL_PATH, words);

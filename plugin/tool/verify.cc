@@ -31,15 +31,15 @@ std::string victims_of(const image::Set& set, uint64_t object_id) {
   auto look = [&](const auto& owner) {
     for (const kernel::Bo& bo : owner.bos)
       if (bo.object_id == object_id)
-        result += std::format("; it is the BO at {:#x} of pid {} ({})",
-                              static_cast<uint64_t>(bo.va), owner.pid, owner.comm);
+        result += base::format("; it is the BO at {:#x} of pid {} ({})",
+                               static_cast<uint64_t>(bo.va), owner.pid, owner.comm);
   };
   for (const auto& [index, process] : set.processes()) look(process);
   for (const auto& [index, render] : set.renders()) look(render);
   for (const auto& [id, file] : set.files()) {
     const auto* exported = std::get_if<image::Exported>(&file.what);
     if (exported && exported->state.bo.object_id == object_id)
-      result += std::format("; there is a dma-buf of it (file {:#x})", id);
+      result += base::format("; there is a dma-buf of it (file {:#x})", id);
   }
   return result;
 }

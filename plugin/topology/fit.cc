@@ -106,7 +106,7 @@ Ignored ignored_by_environment(const char* (*get)(const char* name)) {
 std::string remedy(std::string_view property) {
   const std::vector<std::string> allowed = ignorable();
   if (!std::ranges::binary_search(allowed, property)) return {};
-  return std::format("; amdgpu.ignore={} allows it", property);
+  return base::format("; amdgpu.ignore={} allows it", property);
 }
 
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored) {
@@ -116,11 +116,11 @@ std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignore
     const uint64_t had = source.property(check.property);
     const uint64_t has = target.property(check.property);
     if (check.rule == Rule::kEqual && had != has)
-      return std::format("{} was {:#x}, is {:#x}{}", check.property, had, has,
-                         remedy(check.property));
+      return base::format("{} was {:#x}, is {:#x}{}", check.property, had, has,
+                          remedy(check.property));
     if (check.rule == Rule::kAtLeast && had > has)
-      return std::format("{} was {:#x}, is only {:#x}{}", check.property, had, has,
-                         remedy(check.property));
+      return base::format("{} was {:#x}, is only {:#x}{}", check.property, had, has,
+                          remedy(check.property));
   }
   return {};
 }

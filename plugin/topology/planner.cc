@@ -105,16 +105,16 @@ class Search {
       if (ignored_.contains(property) || !group || group != group_of(second, property)) continue;
       const auto group_now = group_of(first_now, property);
       if (group_now && group_now == group_of(second_now, property)) continue;
-      return std::format("{} and {} had {} {:#x} in common, {} has {:#x} and {} has {:#x}{}",
-                         first.describe(), second.describe(), property, *group,
-                         first_now.describe(), first_now.property(property), second_now.describe(),
-                         second_now.property(property), remedy(property));
+      return base::format("{} and {} had {} {:#x} in common, {} has {:#x} and {} has {:#x}{}",
+                          first.describe(), second.describe(), property, *group,
+                          first_now.describe(), first_now.property(property), second_now.describe(),
+                          second_now.property(property), remedy(property));
     }
     if (!ignored_.contains(kLinks) && first.links.contains(second.gpu_id) &&
         !first_now.links.contains(second_now.gpu_id))
-      return std::format("{} and {} had a link, {} and {} have none{}", first.describe(),
-                         second.describe(), first_now.describe(), second_now.describe(),
-                         remedy(kLinks));
+      return base::format("{} and {} had a link, {} and {} have none{}", first.describe(),
+                          second.describe(), first_now.describe(), second_now.describe(),
+                          remedy(kLinks));
     return {};
   }
 
@@ -163,7 +163,7 @@ std::optional<Error> unfit(std::span<const Gpu> sources, std::span<const Gpu> ta
         reasons.clear();
         break;
       }
-      reasons += std::format("; {}: {}", target.describe(), why);
+      reasons += base::format("; {}: {}", target.describe(), why);
     }
     if (!reasons.empty())
       return Error::of(ENODEV, "no GPU of this machine fits the saved {}{}", source.describe(),

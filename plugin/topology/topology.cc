@@ -70,8 +70,8 @@ std::string pci_address(const std::map<std::string, uint64_t>& properties) {
     return found == properties.end() ? 0 : found->second;
   };
   const uint64_t location = value("location_id");
-  return std::format("{:04x}:{:02x}:{:02x}.{:x}", value("domain"), location >> 8 & 0xff,
-                     location >> 3 & 0x1f, location & 7);
+  return base::format("{:04x}:{:02x}:{:02x}.{:x}", value("domain"), location >> 8 & 0xff,
+                      location >> 3 & 0x1f, location & 7);
 }
 
 // 0 for a node that has CPUs only; nullopt: hidden by the device cgroup.
@@ -115,7 +115,7 @@ uint64_t Gpu::property(const std::string& name) const {
 }
 
 std::string Gpu::describe() const {
-  return std::format("GPU {:#x} ({}, renderD{})", gpu_id, pci_address, render_minor);
+  return base::format("GPU {:#x} ({}, renderD{})", gpu_id, pci_address, render_minor);
 }
 
 Result<std::vector<Gpu>> read_gpus(const std::string& nodes) {

@@ -23,7 +23,7 @@ std::optional<uint64_t> parse_gpu_id(std::string_view text) {
 }
 
 bool is_called(const Gpu& gpu, std::string_view name) {
-  if (name == gpu.pci_address || name == std::format("renderD{}", gpu.render_minor)) return true;
+  if (name == gpu.pci_address || name == base::format("renderD{}", gpu.render_minor)) return true;
   // GPUs without a UUID have unique_id 0.
   if (name.starts_with("GPU-"))
     return gpu.unique_id && parse_number(name.substr(4), 16) == gpu.unique_id;

@@ -3,8 +3,8 @@
 
 #include <bit>
 #include <cstring>
-#include <format>
 
+#include "base/format.h"
 #include "core/log.h"
 #include "firmware/vbios.h"
 
@@ -241,8 +241,8 @@ void Device::disconnect() {
 }
 
 std::string Device::report() const {
-  return std::format("{} VM faults, {} chip resets, {} model faults\n", memory_->faults(),
-                     chip_resets_, model_faults()) +
+  return base::format("{} VM faults, {} chip resets, {} model faults\n", memory_->faults(),
+                      chip_resets_, model_faults()) +
          bus_->report();
 }
 

@@ -150,7 +150,7 @@ class Campaign {
       if (pread(file.get(), &whole, 1, at) != 1) return Error::system("cannot read {}", name);
       const std::byte changed = whole ^ static_cast<std::byte>(at % 2 ? 0x01 : 0xff);
       if (pwrite(file.get(), &changed, 1, at) != 1) return Error::system("cannot write {}", name);
-      look(name, std::format("byte {} of {}", at, size), tally);
+      look(name, base::format("byte {} of {}", at, size), tally);
       if (pwrite(file.get(), &whole, 1, at) != 1) return Error::system("cannot repair {}", name);
     }
     TRY(cut(file, name, size, truncations, tally));
@@ -185,7 +185,7 @@ class Campaign {
     for (const uint64_t length : lengths) {
       if (ftruncate(file.get(), static_cast<off_t>(length)) != 0)
         return Error::system("cannot cut {}", name);
-      look(name, std::format("the first {} bytes of {}", length, size), tally);
+      look(name, base::format("the first {} bytes of {}", length, size), tally);
     }
     if (pwrite(file.get(), whole.data(), size, 0) != static_cast<ssize_t>(size))
       return Error::system("cannot repair {}", name);

@@ -169,9 +169,9 @@ Status Process::check_lane(Lane& lane, std::vector<std::string>& problems) {
   TRY(lane.stepper->check_history());
   const uint64_t point = TRY(lane.timeline->last_point());
   if (point != done_)
-    problems.push_back(std::format("the timeline is at {}, expected {}", point, done_));
+    problems.push_back(base::format("the timeline is at {}, expected {}", point, done_));
   if (done_ > 1 && !TRY(lane.timeline->is_signaled(done_ / 2)))
-    problems.push_back(std::format("point {} of {} is not signaled", done_ / 2, done_));
+    problems.push_back(base::format("point {} of {} is not signaled", done_ / 2, done_));
   if (const auto line = first_difference(lane.census, TRY(census(*lane.device))); !line.empty())
     problems.push_back("what the driver lists: " + line);
   if (const auto line = first_difference(lane.numbers, TRY(next_numbers(*lane.device)));
@@ -188,7 +188,7 @@ Status Process::check(std::vector<std::string>& problems) {
     if (!status.ok()) found.push_back(status.error().message());
     for (const std::string& problem : found)
       problems.push_back(
-          std::format("file {} ({}): {}", &lane - lanes_.data(), lane.path, problem));
+          base::format("file {} ({}): {}", &lane - lanes_.data(), lane.path, problem));
   }
   TRY(check_vmid(problems));
   TRY(buffers_->check(*lanes_[0].copier, problems));
@@ -206,15 +206,15 @@ void Process::announce(size_t gpus) const {
   for (const std::string& note : buffers_->notes()) say("note: " + note);
   if (lanes_[0].census.empty()) say("note: this kernel does not list GEM handles");
   say("note: new numbers: " + lanes_[0].numbers);
-  say(std::format("ready: pid {} gpus {} files {} bos {} bytes {}", getpid(), gpus, lanes_.size(),
-                  buffers_->count(), buffers_->bytes()));
+  say(base::format("ready: pid {} gpus {} files {} bos {} bytes {}", getpid(), gpus, lanes_.size(),
+                   buffers_->count(), buffers_->bytes()));
 }
 
 int main_with(const Options& options) {
   const auto paths = list_render_nodes();
   if (!paths.ok()) return skip(paths.error().message());
   if (paths->size() < options.gpus)
-    return skip(std::format("{} GPUs wanted, {} found", options.gpus, paths->size()));
+    return skip(base::format("{} GPUs wanted, {} found", options.gpus, paths->size()));
   Status status = handle_signals();
   auto process = status.ok() ? Process::create(std::span(*paths).first(options.gpus), options)
                              : Result<std::unique_ptr<Process>>(std::move(status).error());

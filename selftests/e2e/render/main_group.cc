@@ -146,7 +146,7 @@ Status Member::check_access(Access& access, uint64_t done, std::vector<std::stri
   TRY(access.stepper->check_history());
   const uint64_t point = TRY(access.timeline->last_point());
   if (point != done)
-    problems.push_back(std::format("the timeline is at {}, expected {}", point, done));
+    problems.push_back(base::format("the timeline is at {}, expected {}", point, done));
   if (const auto line = first_difference(access.census, TRY(census(*access.device))); !line.empty())
     problems.push_back("what the driver lists: " + line);
   if (const auto line = first_difference(access.numbers, TRY(next_numbers(*access.device)));
@@ -161,7 +161,7 @@ Status Member::check(uint64_t done, std::vector<std::string>& problems) {
     const Status status = check_access(access, done, found);
     if (!status.ok()) found.push_back(status.error().message());
     for (const std::string& problem : found)
-      problems.push_back(std::format("process {}, {}: {}", getpid(), access.name, problem));
+      problems.push_back(base::format("process {}, {}: {}", getpid(), access.name, problem));
   }
   return {};
 }
@@ -351,17 +351,17 @@ Status Group::check_bo_identity(size_t index, std::vector<std::string>& problems
   const Fd mine = TRY(own_.export_bo(index)), other = TRY(own_.export_bo(index + 1));
   const pid_t self = getpid();
   if (!kept_.empty() && !TRY(same_file(self, mine.get(), self, kept_[index].get())))
-    problems.push_back(std::format("BO {}: exported again it is another dma-buf", index));
+    problems.push_back(base::format("BO {}: exported again it is another dma-buf", index));
   for (const Follower& follower : followers_) {
     const Reply reply = TRY(follower.channel.ask({Ask::kExport, 0, index}));
     const int theirs = static_cast<int>(reply.value);
     if (!TRY(same_file(self, mine.get(), follower.pid, theirs)))
-      problems.push_back(std::format("BO {}: another dma-buf in process {}", index, follower.pid));
+      problems.push_back(base::format("BO {}: another dma-buf in process {}", index, follower.pid));
     if (TRY(same_file(self, other.get(), follower.pid, theirs)))
-      problems.push_back(std::format("BO {} and the next are one dma-buf", index));
+      problems.push_back(base::format("BO {} and the next are one dma-buf", index));
     if (!kept_.empty() && !TRY(same_file(self, mine.get(), follower.pid, kept_[index].get())))
       problems.push_back(
-          std::format("BO {}: the descriptor kept by process {} is another", index, follower.pid));
+          base::format("BO {}: the descriptor kept by process {} is another", index, follower.pid));
     TRY(follower.channel.ask({Ask::kClose, 0, static_cast<uint64_t>(theirs)}));
   }
   return {};
@@ -374,7 +374,7 @@ Status Group::check_identity(std::vector<std::string>& problems) {
     for (const Follower& follower : followers_)
       if (!TRY(same_file(getpid(), access.device->fd(), follower.pid, access.device->fd())))
         problems.push_back(
-            std::format("process {} does not share the file of {}", follower.pid, access.name));
+            base::format("process {} does not share the file of {}", follower.pid, access.name));
   return {};
 }
 
@@ -387,7 +387,7 @@ bool Group::verify(const char* word) {
     if (!reply.ok())
       status = Error(reply.error());
     else if (reply->problems)
-      problems.push_back(std::format("process {} found {}", follower.pid, reply->problems));
+      problems.push_back(base::format("process {} found {}", follower.pid, reply->problems));
   }
   if (status.ok()) status = check_identity(problems);
   if (!status.ok()) problems.push_back(status.error().message());
@@ -398,15 +398,15 @@ bool Group::finish(bool good) {
   for (const Follower& follower : followers_) {
     (void)follower.channel.ask({Ask::kStop, 0, 0});  // its answer is the end of the connection
     if (waitpid(follower.pid, nullptr, 0) < 0 && errno != ECHILD)
-      say(std::format("note: cannot wait for process {}", follower.pid));
+      say(base::format("note: cannot wait for process {}", follower.pid));
   }
   followers_.clear();
   return verify("alone") && good;
 }
 
 void Group::announce() const {
-  say(std::format("ready: pid {} members {} bos {} bytes {}", getpid(), followers_.size() + 1,
-                  SharedBlocks::kCount, 2 * SharedBlocks::kBlockSize));
+  say(base::format("ready: pid {} members {} bos {} bytes {}", getpid(), followers_.size() + 1,
+                   SharedBlocks::kCount, 2 * SharedBlocks::kBlockSize));
 }
 
 int lead(std::string_view shape, std::span<const std::string> paths, const std::string& socket,
@@ -432,7 +432,7 @@ int join(std::span<const std::string> paths, const std::string& socket, const Op
     shared.clear();
     TRY(member.take_stock());
     TRY(channel.answer({0, getpid()}));
-    say(std::format("ready: pid {} joined", getpid()));
+    say(base::format("ready: pid {} joined", getpid()));
     follow(member, channel);
   };
   say("setup failed: " + run().error().message());
@@ -444,7 +444,7 @@ int main_with(std::string_view shape, const std::string& socket, const Options& 
   if (!paths.ok()) return skip(paths.error().message());
   const size_t wanted = shape == "family" ? 2 : 1;
   if (paths->size() < wanted)
-    return skip(std::format("{} GPUs wanted, {} found", wanted, paths->size()));
+    return skip(base::format("{} GPUs wanted, {} found", wanted, paths->size()));
   return shape == "join" ? join(*paths, socket, options) : lead(shape, *paths, socket, options);
 }
 

@@ -161,7 +161,7 @@ int work(const std::string& what, const Options& options, const Mapping& cell) {
     (*process)->set_let_go(*std::move(let_go));
   }
   if (!status.ok()) return kSetupFailed;
-  say(std::format("ready: pid {} bos 4 bytes {}", getpid(), 2 * SharedBlocks::kBlockSize));
+  say(base::format("ready: pid {} bos 4 bytes {}", getpid(), 2 * SharedBlocks::kBlockSize));
   return run_steps(**process, options) ? kGood : kDamaged;
 }
 

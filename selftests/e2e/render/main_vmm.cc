@@ -223,11 +223,11 @@ void Process::check_block(const Block& block, const char* name, uint64_t value,
   auto damage = pattern.check(bytes.first(kValue));
   if (!damage) damage = pattern.check(bytes.subspan(kValue + 8), kValue + 8);
   if (damage)
-    problems.push_back(std::format("block {}: {} bytes wrong from {:#x}", name, damage->bytes,
-                                   damage->first_offset));
+    problems.push_back(base::format("block {}: {} bytes wrong from {:#x}", name, damage->bytes,
+                                    damage->first_offset));
   const auto found = load<uint64_t>(block.bo->at<uint64_t>(kValue));
   if (found != value)
-    problems.push_back(std::format("block {}: value {:#x}, expected {:#x}", name, found, value));
+    problems.push_back(base::format("block {}: value {:#x}, expected {:#x}", name, found, value));
 }
 
 Status Process::check(std::vector<std::string>& problems) {
@@ -251,7 +251,7 @@ bool Process::verify(const char* word) {
 }
 
 void Process::announce() const {
-  say(std::format("ready: pid {} bos 3 bytes {} queues 2", getpid(), 3 * kBlockSize));
+  say(base::format("ready: pid {} bos 3 bytes {} queues 2", getpid(), 3 * kBlockSize));
 }
 
 int main_with(const Options& options) {

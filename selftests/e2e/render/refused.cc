@@ -52,7 +52,7 @@ Result<LetGo> in_a_socket(const RenderDevice& device, const SharedBlocks& blocks
 Result<LetGo> node_in_a_socket(const RenderDevice& device, const SharedBlocks&) {
   auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
   std::vector<Fd> fds;
-  fds.push_back(TRY(Fd::open(std::format("/proc/self/fd/{}", device.fd()).c_str(), O_RDWR)));
+  fds.push_back(TRY(Fd::open(base::format("/proc/self/fd/{}", device.fd()).c_str(), O_RDWR)));
   TRY(sockets->first.send_fds(fds));
   return LetGo([sockets]() -> Status {
     TRY(sockets->second.receive_fds(1));

@@ -82,10 +82,10 @@ Status SyncSet::check(std::vector<std::string>& problems) {
   if (TRY(unsignaled_.is_signaled())) problems.push_back("an unsignaled syncobj is signaled");
   const uint64_t point = TRY(timeline_.last_point());
   if (point != last_point_)
-    problems.push_back(std::format("a timeline is at {}, expected {}", point, last_point_));
+    problems.push_back(base::format("a timeline is at {}, expected {}", point, last_point_));
   for (const uint64_t old : {uint64_t{1}, last_point_})
     if (!TRY(timeline_.is_signaled(old)))
-      problems.push_back(std::format("point {} of a timeline is not signaled", old));
+      problems.push_back(base::format("point {} of a timeline is not signaled", old));
   if (TRY(timeline_.is_signaled(last_point_ + 1)))
     problems.push_back("a timeline's next point is signaled");
   last_point_ += 3;
@@ -97,8 +97,8 @@ Status SyncSet::check(std::vector<std::string>& problems) {
   for (unsigned ms = 0; passes_ != passes_wanted_ && ms < kPatienceMs && !failed_; ++ms)
     pause_ms(1);
   if (passes_ != passes_wanted_)
-    problems.push_back(std::format("the waiting thread passed {} times, expected {}",
-                                   passes_.load(), passes_wanted_));
+    problems.push_back(base::format("the waiting thread passed {} times, expected {}",
+                                    passes_.load(), passes_wanted_));
   TRY(gate_.reset());
   armed_ = true;
   return {};

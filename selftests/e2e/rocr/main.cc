@@ -111,8 +111,8 @@ Status start(Workload& w) {
 }
 
 std::string progress(const Slot& slot) {
-  return std::format("signals: gate {} on device {} passed {} on host {}", slot.gate.load(),
-                     slot.on_device.load(), slot.passed.load(), slot.on_host.load());
+  return base::format("signals: gate {} on device {} passed {} on host {}", slot.gate.load(),
+                      slot.on_device.load(), slot.passed.load(), slot.on_host.load());
 }
 
 bool block_is_right(const Buffer& block, uint64_t value) {
@@ -142,7 +142,7 @@ Status run_step(Workload& w) {
     pause_ms(1);
   }
   w.done = step;
-  say(std::format("step {} value {:#018x}", w.done, value_at(w.done)));
+  say(base::format("step {} value {:#018x}", w.done, value_at(w.done)));
   return {};
 }
 
@@ -157,8 +157,8 @@ Status check_device(const Workload& w, std::vector<std::string>& problems) {
     memset(part.data(), 0xee, part.size());
     TRY(copy_now(w, w.staging, 0, w.device, at, part.size()));
     if (const auto damage = Pattern(kDeviceSeed).check(part, at))
-      problems.push_back(std::format("device memory: {} bytes wrong, first at {:#x}", damage->bytes,
-                                     damage->first_offset));
+      problems.push_back(base::format("device memory: {} bytes wrong, first at {:#x}",
+                                      damage->bytes, damage->first_offset));
   }
   return {};
 }
@@ -168,8 +168,8 @@ Status check_all(Workload& w, std::vector<std::string>& problems) {
   for (unsigned i = 0; i < kAhead; ++i) TRY(run_step(w));
   TRY(check_device(w, problems));
   if (const auto damage = Pattern(kHostSeed).check(w.host.bytes()))
-    problems.push_back(std::format("host memory: {} bytes wrong, first at {:#x}", damage->bytes,
-                                   damage->first_offset));
+    problems.push_back(base::format("host memory: {} bytes wrong, first at {:#x}", damage->bytes,
+                                    damage->first_offset));
   for (unsigned i = 1; i <= kAhead; ++i) TRY(submit(w, w.done + i));
   return {};
 }
@@ -180,10 +180,10 @@ bool verify(Workload& w, const char* word) {
   if (!status.ok()) problems.push_back(status.error().message());
   for (const std::string& problem : problems) say("damage: " + problem);
   if (problems.empty())
-    say(std::format("{} ok: step {} bos 2 bytes {}", word, w.done,
-                    w.device.size() + w.host.size()));
+    say(base::format("{} ok: step {} bos 2 bytes {}", word, w.done,
+                     w.device.size() + w.host.size()));
   else
-    say(std::format("{} FAILED: step {} problems {}", word, w.done, problems.size()));
+    say(base::format("{} FAILED: step {} problems {}", word, w.done, problems.size()));
   return problems.empty();
 }
 
@@ -214,8 +214,8 @@ int main_with(const Options& options) {
     say("setup failed: " + status.error().message());
     return kSetupFailed;
   }
-  say(std::format("ready: pid {} rocr gpus 1 bytes {}", getpid(),
-                  workload->device.size() + workload->host.size()));
+  say(base::format("ready: pid {} rocr gpus 1 bytes {}", getpid(),
+                   workload->device.size() + workload->host.size()));
   const bool good = run(*workload, options);
   // The runtime's own threads still hold submitted steps; ending the process is what ends them.
   _exit(good ? kGood : kDamaged);

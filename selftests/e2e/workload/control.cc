@@ -62,9 +62,9 @@ bool give_verdict(const char* word, uint64_t step, const std::vector<std::string
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < problems.size() && i < kShown; ++i) say("damage: " + problems[i]);
   if (problems.empty())
-    say(std::format("{} ok: step {}", word, step));
+    say(base::format("{} ok: step {}", word, step));
   else
-    say(std::format("{} FAILED: step {} problems {}", word, step, problems.size()));
+    say(base::format("{} FAILED: step {} problems {}", word, step, problems.size()));
   return problems.empty();
 }
 

@@ -12,8 +12,8 @@ constexpr uint64_t kMiB = 1 << 20;
 }  // namespace
 
 std::string describe(const std::string& what, uint64_t size, const Damage& damage) {
-  return std::format("{}: {} of {} bytes wrong, first at {:#x}: expected {:#018x} found {:#018x}",
-                     what, damage.bytes, size, damage.first_offset, damage.expected, damage.found);
+  return base::format("{}: {} of {} bytes wrong, first at {:#x}: expected {:#018x} found {:#018x}",
+                      what, damage.bytes, size, damage.first_offset, damage.expected, damage.found);
 }
 
 Status DataSet::add(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t owner, bool shared,
@@ -25,8 +25,8 @@ Status DataSet::add(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t own
   const std::span<const Gpu* const> peers = shared ? gpus : std::span<const Gpu* const>();
   Bo bo = TRY(Bo::create(kfd, *gpus[owner], peers, spec));
   std::string label =
-      std::format("BO {} ({}{}{}, {} bytes, GPU {})", bos_.size(), shared ? "shared " : "",
-                  spec.cpu_visible ? "" : "hidden ", name_of(spec.domain), spec.size, owner);
+      base::format("BO {} ({}{}{}, {} bytes, GPU {})", bos_.size(), shared ? "shared " : "",
+                   spec.cpu_visible ? "" : "hidden ", name_of(spec.domain), spec.size, owner);
   bos_.push_back({std::move(bo), Pattern(bos_.size() + 1), std::move(label), std::move(mapped)});
   return {};
 }
@@ -79,7 +79,7 @@ Status DataSet::check(std::span<Copier* const> copiers, std::vector<std::string>
     for (size_t gpu : data.gpus)
       if (const auto damage = TRY(copiers[gpu]->check(data.bo, data.pattern)))
         problems.push_back(
-            describe(std::format("{} by GPU {}", data.label, gpu), data.bo.size(), *damage));
+            describe(base::format("{} by GPU {}", data.label, gpu), data.bo.size(), *damage));
   }
   return {};
 }

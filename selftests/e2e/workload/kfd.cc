@@ -83,7 +83,7 @@ Result<Kfd> Kfd::open() { return Kfd(TRY(base::Fd::open("/dev/kfd", O_RDWR))); }
 std::string Kfd::version() const {
   kfd_ioctl_get_version_args args = {};
   if (ioctl(fd_.get(), AMDKFD_IOC_GET_VERSION, &args) != 0) return "unknown";
-  return std::format("{}.{}", args.major_version, args.minor_version);
+  return base::format("{}.{}", args.major_version, args.minor_version);
 }
 
 Status Kfd::acquire_vm(uint32_t gpu_id, int drm_fd) const {

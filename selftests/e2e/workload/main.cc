@@ -78,10 +78,10 @@ void announce(const Process& process) {
     bytes += copier->bytes();
   }
   bos += process.hdp_flush ? 1 : 0;
-  say(std::format("ready: pid {} kfd {} gpus {} bos {} bytes {} queues {} events {}", getpid(),
-                  process.kfd->version(), process.gpus.size(), bos, bytes,
-                  process.chain->queue_count() + process.copiers.size(),
-                  process.chain->event_count() + process.copiers.size()));
+  say(base::format("ready: pid {} kfd {} gpus {} bos {} bytes {} queues {} events {}", getpid(),
+                   process.kfd->version(), process.gpus.size(), bos, bytes,
+                   process.chain->queue_count() + process.copiers.size(),
+                   process.chain->event_count() + process.copiers.size()));
 }
 
 // True when nothing is wrong.

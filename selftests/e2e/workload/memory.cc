@@ -30,7 +30,7 @@ Domain shared_vram(std::span<const Gpu* const> gpus) {
 }
 
 Result<Gpu> Gpu::open(const Kfd& kfd, const GpuNode& node) {
-  const std::string path = std::format("/dev/dri/renderD{}", node.render_minor);
+  const std::string path = base::format("/dev/dri/renderD{}", node.render_minor);
   Fd render = TRY(Fd::open(path.c_str(), O_RDWR));
   TRY(kfd.acquire_vm(node.gpu_id, render.get()));
   return Gpu(node, std::move(render));

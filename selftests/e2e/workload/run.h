@@ -20,7 +20,7 @@ bool run_steps(Process& process, const Options& options) {
       process.verify("final");
       return false;
     }
-    say(std::format("step {} value {:#018x}", process.done(), value_at(process.done())));
+    say(base::format("step {} value {:#018x}", process.done(), value_at(process.done())));
     pause_ms(options.interval_ms);
   }
   return process.verify("final") && good;

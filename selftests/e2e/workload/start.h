@@ -26,7 +26,7 @@ int main_on_gpus(const Options& options, SetUp set_up, Run run) {
   const base::Result<std::vector<GpuNode>> nodes = list_gpus();
   if (!nodes.ok()) return skip(nodes.error().message());
   if (nodes->size() < options.gpus)
-    return skip(std::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
+    return skip(base::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
   using Process = decltype(set_up(*std::move(kfd), std::span(*nodes), options));
   base::Status status = handle_signals();
   Process process = status.ok()

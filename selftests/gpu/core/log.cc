@@ -27,7 +27,7 @@ void log_line(std::string_view kind, const std::string& text) {
     if (count > kMaxFaultLines) return;
     if (count == kMaxFaultLines) kind = "last message of this kind: model fault: ";
   }
-  const std::string line = std::format("{}: {}{}\n", prefix(), kind, text);
+  const std::string line = base::format("{}: {}{}\n", prefix(), kind, text);
   fwrite(line.data(), 1, line.size(), stderr);
 }
 

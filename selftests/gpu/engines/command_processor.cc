@@ -12,7 +12,7 @@ constexpr unsigned kQueuesPerPipe = 8;
 enum EngineSelect : uint32_t { kCompute = 0, kHiq = 1, kSdma0 = 2, kSdma1 = 3 };
 
 std::string queue_name(std::string_view kind, HqdSlot slot) {
-  return std::format("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
+  return base::format("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
 }
 
 }  // namespace
@@ -94,9 +94,9 @@ base::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner issuer
   current_vmid_ = vmid.value_or(0);
   if (!vmid) {
     context_.report(
-        std::format("no VMID is left for the process with pasid {:#x}: "
-                    "its queues do not run",
-                    current_pasid_));
+        base::format("no VMID is left for the process with pasid {:#x}: "
+                     "its queues do not run",
+                     current_pasid_));
     return Step::kDone;
   }
   context_.memory.bind_vmid(*vmid, current_pasid_, join(body[1], body[2]));
@@ -162,8 +162,8 @@ void CommandProcessor::map_one(const Target& target) {
     mapped = base::Error::of(EINVAL, "engine {} does not exist", engine);
   }
   if (!mapped.ok()) {
-    context_.report(std::format("a queue with doorbell {:#x} cannot be mapped: {}", target.doorbell,
-                                mapped.error().message()));
+    context_.report(base::format("a queue with doorbell {:#x} cannot be mapped: {}",
+                                 target.doorbell, mapped.error().message()));
   }
 }
 
@@ -171,7 +171,7 @@ base::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigne
   if (engine >= SdmaEngine::kCount) {
     return base::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
   }
-  spec.name = std::format("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
+  spec.name = base::format("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
   auto queue = TRY(SdmaQueue::map(context_, spec, engine));
   table_.add(std::move(queue)).catch_up();
   return {};

@@ -5,14 +5,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <format>
 #include <memory>
+
+#include "base/format.h"
 
 namespace gpu {
 namespace {
 
 std::string path_of(const std::string& dir, unsigned node) {
-  return std::format("{}/vram.{}", dir, node);
+  return base::format("{}/vram.{}", dir, node);
 }
 
 // Peers may have mapped the file already: it never gets shorter than they think it is.

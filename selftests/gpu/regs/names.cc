@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <format>
 #include <string_view>
+
+#include "base/format.h"
 
 namespace gpu {
 namespace {
@@ -258,8 +259,8 @@ std::string sdma_name(uint32_t dword) {
     const uint32_t offset = dword - kSdmaBases[engine];
     if (offset >= kSdmaWords) continue;
     const auto text = find(kSdmaNames, offset);
-    return text.empty() ? std::format("SDMA{}+{:#x}", engine, offset)
-                        : std::format("SDMA{}_{}", engine, text);
+    return text.empty() ? base::format("SDMA{}+{:#x}", engine, offset)
+                        : base::format("SDMA{}_{}", engine, text);
   }
   return {};
 }
@@ -287,7 +288,7 @@ std::string hub_name(uint32_t dword) {
     const uint32_t offset = word - family.first;
     if (offset >= family.count * family.stride) continue;
     const uint32_t index = offset / family.stride;
-    return (is_gfx ? "GC_" : "MMHUB_") + std::vformat(family.text, std::make_format_args(index));
+    return (is_gfx ? "GC_" : "MMHUB_") + base::vformat(family.text, std::make_format_args(index));
   }
   return {};
 }
@@ -298,7 +299,7 @@ std::string register_name(uint32_t dword) {
   std::string text(find(kNames, dword));
   if (text.empty()) text = hub_name(dword);
   if (text.empty()) text = sdma_name(dword);
-  return text.empty() ? std::format("{:#07x}", dword) : std::format("{} ({:#07x})", text, dword);
+  return text.empty() ? base::format("{:#07x}", dword) : base::format("{} ({:#07x})", text, dword);
 }
 
 }  // namespace gpu

@@ -2,9 +2,9 @@
 #include "regs/register_bus.h"
 
 #include <algorithm>
-#include <format>
 #include <iterator>
 
+#include "base/format.h"
 #include "core/log.h"
 #include "regs/names.h"
 
@@ -100,10 +100,10 @@ std::string RegisterBus::report() const {
   std::ranges::sort(rows, [](const Row& a, const Row& b) {
     return std::tuple(a.written, b.reads, a.dword) < std::tuple(b.written, a.reads, b.dword);
   });
-  std::string text = std::format("{} registers without a model were read\n", rows.size());
+  std::string text = base::format("{} registers without a model were read\n", rows.size());
   for (const Row& row : rows)
-    std::format_to(std::back_inserter(text), "{:8} reads  {:#07x} {}{}\n", row.reads, row.dword,
-                   register_name(row.dword), row.written ? " (storage)" : " (never written)");
+    text += base::format("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword,
+                         register_name(row.dword), row.written ? " (storage)" : " (never written)");
   return text;
 }
 

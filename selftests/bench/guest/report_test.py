@@ -102,6 +102,12 @@ class Numbers(unittest.TestCase):
         self.assertIn("MISSED", text)
         self.assertIn("of these contents 6.40 s", text)
         self.assertIn("saved all", text)
+        self.assertNotIn("emulated", text)
+
+    def test_a_missed_goal_on_emulated_cpus_says_so(self) -> None:
+        found = samples()
+        found[0]["machine"]["cpu"] = "QEMU TCG CPU version 2.5+"
+        self.assertIn("CPUs here are emulated", report_of(found).text())
 
 
 class Gaps(unittest.TestCase):

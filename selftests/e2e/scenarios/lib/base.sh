@@ -97,7 +97,7 @@ RENDER=(render_alone render_one_gpu render_two_gpus render_criu_4_1_1 render_cri
   render_in_flight render_busy render_killed)
 TREES=(tree_of_two tree_two_gpus tree_criu_4_1_1 tree_criu_4_3 tree_leave_running tree_disk_full
   soak)
-CONTAINERS=(container_runc container_criu_4_3 container_podman container_moved_runc)
+CONTAINERS=(container_runc container_criu_4_1_1 container_criu_4_3 container_podman container_moved_runc)
 # `run packages`, with what `make deb` has built.
 PACKAGED=(packages)
 # `run @parallel` and `run @faults`

@@ -86,6 +86,14 @@ class Numbers(unittest.TestCase):
         self.assertTrue(self.goal("parallel").met)
         self.assertIsNone(self.shape.median("saved cold"))
 
+    def test_overlap_saves_the_shorter_part_at_best(self) -> None:
+        """Of 8 s contents take 6.4."""
+        found = samples()
+        for one in found:
+            if one.get("sample") == "restore" and not one["parallel"]:
+                one["seconds"] = 8
+        self.assertAlmostEqual(report_of(found).shapes[1].median("can save warm"), 0.2)
+
     def test_staging_must_be_at_most(self) -> None:
         self.assertTrue(self.goal("staging", "1 x 2 GiB, dump").met)
         self.assertFalse(self.goal("staging", "1 x 2 GiB, restore").met)

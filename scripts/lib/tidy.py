@@ -19,8 +19,8 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 
-# Options of the project's compiler, g++, that clang does not know.
-GCC_ONLY = {"-fno-gnu-unique"}
+# Options of the project's compiler, g++, that clang does not know, or minds in macros of the kernel.
+GCC_ONLY = {"-fno-gnu-unique", "-Wzero-as-null-pointer-constant"}
 
 
 def is_ours(path):

@@ -39,7 +39,7 @@ TEST(Mutation, EveryFlippedBitIsRefused) {
     for (int bit = 0; bit < 8; bit++) {
       Bytes bytes = whole;
       bytes[at] ^= static_cast<uint8_t>(1 << bit);
-      // A format number that is higher cannot be told from a newer format.
+      // A higher format number looks like a newer format.
       const bool format =
           at >= offsetof(criu_blob_header, format) && at < offsetof(criu_blob_header, header_size);
       const int ret = ReadAll(bytes);

@@ -112,7 +112,7 @@ constexpr criu_blob_schema kKernel1 = Schema(kRecords1);
 constexpr criu_blob_schema kKernel2 = Schema(kRecords2);
 constexpr criu_blob_schema kKernel3 = Schema(kRecords3);
 
-// What QUERY of a kernel tells.
+// The result of QUERY of a kernel.
 std::vector<criu_record_target> Query(const criu_blob_schema& kernel) {
   std::vector<criu_record_target> targets;
   for (uint32_t i = 0; i < kernel.num_records; i++) {
@@ -225,11 +225,11 @@ TEST(Version, WhatAnOlderVersionCannotTellIsRefusedByNameInBothPasses) {
     EXPECT_EQ(written.error, -EOPNOTSUPP);
     EXPECT_EQ(written.fault.type, kClock);
     EXPECT_EQ(written.fault.version, 1);
-    EXPECT_THAT(written.fault.reason, StrEq("what it says cannot be told to the target"));
+    EXPECT_THAT(written.fault.reason, StrEq("the target kernel cannot represent it"));
   }
 }
 
-// The field was added without a new version: only the size tells that the target has not got it.
+// The field was added without a new version: only the size shows that the target lacks it.
 TEST(Version, AFieldThatTheTargetsKernelHasNotGotMustBeZero) {
   auto targets = Query(kKernel2);
   for (criu_record_target& target : targets)

@@ -10,29 +10,31 @@
  *   ----                              -------
  *   SESSION (kind CHECKPOINT)         SESSION (kind RESTORE)
  *   PROCESS_INFO   pauses the GPU     RESTORE    creates all, starts nothing
- *   OUTSIDE        all there? (opt.)
+ *   OUTSIDE        shared? (optional)
  *   CHECKPOINT     tables and blob    DMABUF     one BO: fill its contents
- *   DMABUF         one BO: save it    (VMAs are put at their place)
+ *   DMABUF         one BO: save it    (VMAs are mapped)
  *   UNPAUSE        or close session   RESUME     userptrs, then queues
  *
  * How this interface may grow
  * ---------------------------
  * - A structure of an operation only ever gets fields at its end. The kernel
- *   reads it by the rules of copy_struct_from_user(): shorter than the kernel's
- *   own is filled with zeros, longer is E2BIG unless what is beyond is zero (and
- *   beyond 4096 bytes in any case), shorter than the first released version is
- *   EINVAL. Zero means "as before".
+ *   reads it by the rules of copy_struct_from_user(): a shorter one is extended
+ *   with zeros, a longer one is E2BIG unless its tail is zero (and beyond 4096
+ *   bytes in any case), one shorter than the first released version is EINVAL.
+ *   Zero means "as before".
  * - The tables (devices, BOs) carry their stride, so an entry may grow as well.
  * - Everything else is in the blob, which only the kernel reads and writes: a
  *   sequence of records with a type, a version and a length each.
  * - A flag, pad or reserved field that is not zero is EINVAL.
- * - QUERY tells what this kernel knows.
+ * - QUERY returns what this kernel supports.
  *
  * Who may call
  * ------------
- * CAP_CHECKPOINT_RESTORE (or CAP_SYS_ADMIN) in the user namespace that owns the
- * memory of the process that the file belongs to, else EPERM. To act on the file
- * of another process the caller must also be that process's tracer, else EBADF.
+ * SESSION needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the initial user namespace,
+ * else EPERM. Every other operation but QUERY needs the descriptor of a session. Holding
+ * one is the right to use it, so a privileged process can make a session and hand it to
+ * tasks without capabilities, or in a user namespace of their own. To act on the file of
+ * another process the caller must also be that process's tracer, else EBADF.
  *
  * Errors common to all operations
  * -------------------------------
@@ -41,19 +43,19 @@
  *               and its tail not zero
  *   EFAULT      a pointer of the caller cannot be read or written
  *   ENOTTY      this kernel has no such operation
- *   EPERM       no capability (see above)
+ *   EPERM       no capability (see above): to make a session, or to be called without one
  *   EBADF       file of another process, or session_fd is not a session
  *   EBADFD      out of order: not paused by this session, nothing to resume, a
  *               session of the other kind
- *   EBUSY       somebody else's session has this process paused; RESTORE: another
- *               process uses a queue of SDMA that must have its old number
+ *   EBUSY       another session has this process paused; RESTORE: another process
+ *               uses an SDMA queue that must have its old number
  *   ESRCH       the process is gone
- *   ENOSPC      a table or the blob is too small; the needed counts and sizes are
- *               written back, nothing else was done
+ *   ENOSPC      a table or the blob is too small; the required counts and
+ *               sizes are written back, and nothing else is done
  *   EOPNOTSUPP  state that cannot be carried, or a record this kernel cannot read;
- *               the kernel log names it
+ *               amdgpu_criu_ioctl.reason and the kernel log name it
  *   EBADMSG     the blob is damaged: bad magic, length, reference or duplicate
- *   ENODEV      a target GPU does not exist or does not fit what was saved on it
+ *   ENODEV      a target GPU does not exist or does not match the saved GPU
  */
 #ifndef _UAPI_DRM_AMDGPU_CRIU_H_
 #define _UAPI_DRM_AMDGPU_CRIU_H_
@@ -70,11 +72,21 @@ extern "C" {
  * @op: one of enum amdgpu_criu_op
  * @size: size in bytes of the structure at @arg, as the caller was compiled
  * @arg: user pointer to the operation's structure
+ * @reason: user pointer to room for a text, or 0. When the ioctl fails, the text says why,
+ *	as far as the errno does not: what the kernel log has, which a container cannot
+ *	read. It is empty if the errno says all, ends with a null byte, and is cut to fit.
+ *	It is for people, and may change. When the ioctl succeeds nothing is written. That
+ *	@reason cannot be written is no error
+ * @reason_size: bytes at @reason; 0 if it is 0, and only then. No text is longer than 255
+ * @pad: 0
  */
 struct amdgpu_criu_ioctl {
 	__u32 op;
 	__u32 size;
 	__u64 arg;
+	__u64 reason;
+	__u32 reason_size;
+	__u32 pad;
 };
 
 /*
@@ -116,14 +128,14 @@ enum amdgpu_criu_op {
 #define AMDGPU_CRIU_ABI 1
 
 /**
- * struct amdgpu_criu_record_info - what a kernel knows of one record type
- * @type: type number as it stands in the blob
+ * struct amdgpu_criu_record_info - what a kernel supports of one record type
+ * @type: type number in the blob
  * @version_min: oldest version this kernel reads
  * @version_max: newest version this kernel reads, and the one it writes
  * @size: bytes of the fixed part of @version_max that it knows
  *
- * QUERY gives an array of these. CHECKPOINT takes such an array of another kernel,
- * to write what that one can read: see &struct amdgpu_criu_state.
+ * QUERY returns an array of these. CHECKPOINT accepts the array of another kernel,
+ * and writes what that kernel can read: see &struct amdgpu_criu_state.
  */
 struct amdgpu_criu_record_info {
 	__u16 type;
@@ -137,7 +149,7 @@ struct amdgpu_criu_record_info {
 #define AMDGPU_CRIU_FEATURE_RENDER (1ULL << 1)
 
 /**
- * struct amdgpu_criu_query - what does this kernel know?
+ * struct amdgpu_criu_query - what this kernel supports
  * @abi_min: out, oldest interface version that still works
  * @abi_max: out, newest interface version
  * @features: out, AMDGPU_CRIU_FEATURE_*
@@ -165,16 +177,16 @@ struct amdgpu_criu_query {
 #define AMDGPU_CRIU_SESSION_RESTORE 2
 
 /**
- * struct amdgpu_criu_session - make a session
+ * struct amdgpu_criu_session - create a session
  * @kind: AMDGPU_CRIU_SESSION_*
  * @flags: 0
  * @fd: out, close-on-exec
  * @pad: 0
  *
  * A session is the scope of object ids of one checkpoint or one restore, over any
- * number of processes and nodes. To hold its fd is the right to use it. With its
- * last close every process that it still has paused runs on, and every reference
- * it holds is dropped. What RESTORE created belongs to the restored process.
+ * number of processes and nodes. Holding its fd is the right to use it. Its last
+ * close resumes every process that it still has paused, and drops every reference
+ * that it holds. What RESTORE created belongs to the restored process.
  */
 struct amdgpu_criu_session {
 	__u32 kind;
@@ -184,14 +196,13 @@ struct amdgpu_criu_session {
 };
 
 /**
- * struct amdgpu_criu_process_info - pause, and ask for sizes
+ * struct amdgpu_criu_process_info - pause, and return sizes
  * @session_fd: a session of kind CHECKPOINT
  * @flags: 0
  * @pid: process (thread group) of the file, in the caller's pid namespace. Out on
- *	/dev/kfd, where the file tells. In and out on a render node, whose file may
- *	have passed from process to process: one that has the file open, in whose
- *	memory its userptrs are, and whose user namespace the caller must have the
- *	capability in; 0 is the caller itself
+ *	/dev/kfd, where the file identifies it. In and out on a render node, whose
+ *	file may have been passed on: a process that has the file open and in whose
+ *	memory its userptrs are; 0 is the caller itself
  * @num_devices: out, entries that CHECKPOINT writes to the device table; 0 on a
  *	render node
  * @num_bos: out, entries that CHECKPOINT writes to the BO table
@@ -200,16 +211,16 @@ struct amdgpu_criu_session {
  * @num_svm_ranges: out, for display only
  * @blob_size: out, bytes that CHECKPOINT writes to the blob
  *
- * /dev/kfd: evicts the process's queues and keeps them evicted. Render node: closes
- * the file, and waits until what was submitted through it is done: ETIME if that takes
- * more than some seconds.
+ * /dev/kfd: evicts the process's queues and keeps them evicted. Render node: blocks
+ * the file, and waits until the work submitted through it is complete: ETIME if that
+ * takes too long (about 20 s).
  *
- * While a file is closed every ioctl on it but this one waits, whoever calls it: from
+ * While a file is blocked, all other ioctls on it block, from any caller: from
  * PROCESS_INFO to UNPAUSE, from RESTORE to RESUME, or to the end of the session. A
  * signal interrupts the wait. So contents are copied through another file of the node.
  *
- * May be repeated within a session. On error everything is as it was: a process that
- * ran runs on, and one that the session has paused already stays paused.
+ * May be repeated within a session. On error nothing changes: a running process
+ * continues, and one that the session has already paused stays paused.
  */
 struct amdgpu_criu_process_info {
 	__s32 session_fd;
@@ -225,10 +236,10 @@ struct amdgpu_criu_process_info {
 
 /**
  * struct amdgpu_criu_device - one GPU that the process has open
- * @gpu_id: the GPU as the process knows it (a process that was restored before
- *	may know it by another number than this machine does)
- * @actual_gpu_id: the GPU as this machine knows it: in the topology in sysfs.
- *	CHECKPOINT: out, where it ran. RESTORE: in, where it shall run; 0 if @drm_fd is
+ * @gpu_id: the gpu_id that the process uses (after an earlier restore it may differ
+ *	from that of this machine)
+ * @actual_gpu_id: the gpu_id of this machine, from the topology in sysfs.
+ *	CHECKPOINT: out, the GPU in use. RESTORE: in, the GPU to use; 0 if @drm_fd is
  *	-1 and this machine has no such GPU
  * @drm_fd: CHECKPOINT: out, a new close-on-exec descriptor of the render-node file
  *	whose VM the process acquired for this GPU; -1 if none yet. Compare it with
@@ -249,8 +260,8 @@ struct amdgpu_criu_device {
 #define AMDGPU_CRIU_BO_USERPTR (1U << 1)
 #define AMDGPU_CRIU_BO_DOORBELL (1U << 2)
 #define AMDGPU_CRIU_BO_MMIO (1U << 3) /* HDP flush page (mmio-remap) */
-#define AMDGPU_CRIU_BO_SHARED (1U << 4) /* known to more than one file or process */
-#define AMDGPU_CRIU_BO_IMPORTED (1U << 5) /* RESTORE only finds it: see EXPORTED */
+#define AMDGPU_CRIU_BO_SHARED (1U << 4) /* shared by files or processes */
+#define AMDGPU_CRIU_BO_IMPORTED (1U << 5) /* not created by RESTORE: see EXPORTED */
 
 /* amdgpu_criu_bo.domain */
 #define AMDGPU_CRIU_DOMAIN_NONE 0 /* doorbell, mmio-remap */
@@ -260,20 +271,20 @@ struct amdgpu_criu_device {
 
 /**
  * struct amdgpu_criu_bo - one BO; the only part that user space interprets
- * @object_id: id of the object in the session, never 0. It is the same whatever
- *	process, node or handle the object was found through
+ * @object_id: id of the object in the session, never 0. It is the same for every
+ *	process, node and handle of the object
  * @size: bytes, a multiple of the page size
- * @va: GPU virtual address at which the process has it, for display only
+ * @va: GPU virtual address in the process, for display only
  * @mmap_offset: offset for mmap() of the node at checkpoint; ~0: cannot be mapped
- * @new_mmap_offset: RESTORE: out, the offset that takes its place
+ * @new_mmap_offset: RESTORE: out, the offset that replaces it
  * @gpu_id: GPU that it was allocated on, as in &struct amdgpu_criu_device.gpu_id;
- *	render node: as the topology in sysfs knows it, 0 if KFD does not drive it
+ *	render node: as in the topology in sysfs, 0 if KFD does not drive it
  * @handle: KFD: low 32 bits of the handle; render node: GEM handle. For display
  * @domain: AMDGPU_CRIU_DOMAIN_*
  * @flags: AMDGPU_CRIU_BO_*
  *
- * RESTORE compares all but @new_mmap_offset with the blob: a table that does not
- * belong to the blob is EBADMSG.
+ * RESTORE compares all fields except @new_mmap_offset with the blob: a table that
+ * does not belong to the blob is EBADMSG.
  */
 struct amdgpu_criu_bo {
 	__u64 object_id;
@@ -300,23 +311,25 @@ struct amdgpu_criu_bo {
  * @device_stride: bytes from one entry of @devices to the next
  * @bo_stride: bytes from one entry of @bos to the next
  * @records: CHECKPOINT: user pointer to an array of &struct amdgpu_criu_record_info,
- *	as QUERY of the kernel that shall restore gave it; 0: as this kernel.
+ *	as returned by QUERY of the kernel that will restore; 0: as this kernel.
  *	RESTORE: 0
  * @num_records: entries at @records; 0 if it is 0
  * @record_stride: bytes from one entry of @records to the next; 0 if it is 0
  *
  * With @records every record is written in the newest version that both kernels
  * know. A record that the other one does not know and may skip is left out. State
- * that it could not be told is EOPNOTSUPP: found while the process still lives.
- * How long the blob gets that way CHECKPOINT tells (ENOSPC), not PROCESS_INFO.
+ * that the other kernel cannot represent is EOPNOTSUPP, while the process still
+ * lives. CHECKPOINT returns the size of such a blob (ENOSPC); PROCESS_INFO does not.
  *
- * CHECKPOINT wants the process paused by the same session (EBADFD). It changes
- * nothing and may be repeated.
+ * CHECKPOINT requires that the same session has paused the process (EBADFD). It
+ * changes nothing and may be repeated.
  *
  * RESTORE acts on the calling process, which must have nothing on this node but
  * the open file (EBADFD). It validates all of its input before it creates
- * anything; on error nothing is left behind. Queues stay stopped until RESUME, and
- * so long the file of a render node is closed, as after PROCESS_INFO.
+ * anything; on error nothing is left behind. Queues stay stopped until RESUME. Until
+ * RESUME or the end of the session every other ioctl blocks, on /dev/kfd of the process
+ * as on the file of a render node. RESTORE waits for ioctls that are in progress: ETIME
+ * if that takes more than some seconds.
  */
 struct amdgpu_criu_state {
 	__s32 session_fd;
@@ -335,7 +348,7 @@ struct amdgpu_criu_state {
 };
 
 /**
- * struct amdgpu_criu_unpause - let a paused process run on
+ * struct amdgpu_criu_unpause - resume a paused process
  * @session_fd: the session that paused it
  * @flags: 0
  */
@@ -345,8 +358,9 @@ struct amdgpu_criu_unpause {
 };
 
 /**
- * struct amdgpu_criu_resume - a restored process's VMAs are in place: start it
- * @session_fd: the session of kind RESTORE in which it was restored
+ * struct amdgpu_criu_resume - start a restored process, whose VMAs are mapped
+ * @session_fd: the session of kind RESTORE in which it was restored. If it is closed
+ *	first, the process or file can be used again, but its queues never run
  * @flags: 0
  * @pid: the restored process in the caller's pid namespace, when the file is not
  *	its own (CRIU's main process resumes its children, and must trace them: else
@@ -364,20 +378,23 @@ struct amdgpu_criu_resume {
 
 /**
  * struct amdgpu_criu_dmabuf - a dma-buf descriptor of one object
- * @session_fd: the session that CHECKPOINT or RESTORE put the object into
+ * @session_fd: the session to which CHECKPOINT or RESTORE has added the object
  * @flags: 0
  * @object_id: as in &struct amdgpu_criu_bo; an unknown one is ENOENT
- * @fd: out, close-on-exec; to be imported, and readable by mmap(); writable by mmap()
- *	if the process allocated the BO as writable
+ * @fd: out, close-on-exec; to be imported by files of render nodes of the BO's GPU, and
+ *	readable by mmap(); writable by mmap() if the process allocated the BO as writable
  * @pad: 0
  *
- * Descriptors are made one at a time, so that a process with ten thousand BOs
- * needs ten thousand descriptors neither at dump nor at restore. Works from any
- * process that holds the session.
+ * Descriptors are created one at a time: a process with ten thousand BOs never
+ * needs ten thousand descriptors. Works in any process that holds the session.
+ *
+ * If the process has exported the BO, the descriptor is of that dma-buf. Otherwise it is
+ * of one that is only good for copying the contents: it does not export the BO, each
+ * import has its own handle, and other devices and drivers cannot import it (EPERM).
  *
  * A BO with AMDGPU_GEM_CREATE_VM_ALWAYS_VALID can be imported, too, but only by a
- * render-node file that DMABUF was called on (by another: EPERM), and while the session
- * is open.
+ * render-node file that DMABUF of this BO was called on (other files: EPERM), and only
+ * while the session is open. On a card node the operation is EOPNOTSUPP.
  */
 struct amdgpu_criu_dmabuf {
 	__s32 session_fd;
@@ -392,28 +409,28 @@ struct amdgpu_criu_dmabuf {
  * @session_fd: a session of kind CHECKPOINT (dump) or RESTORE
  * @flags: 0
  * @fd: CHECKPOINT: in, the descriptor, open in the calling process as well. RESTORE:
- *	out, close-on-exec, to the dma-buf that takes its place
+ *	out, close-on-exec, of the dma-buf that replaces it
  * @bo_stride: bytes at @bo
  * @bo: user pointer to one &struct amdgpu_criu_bo; CHECKPOINT: out, RESTORE: in, as
  *	in the BO table of CHECKPOINT and RESTORE
  * @blob: user pointer to a blob that describes this one object
  * @blob_size: bytes at @blob. CHECKPOINT: in: room, out: written
  *
- * The object may be known to files of the session as well, or to nothing but the
- * descriptor: RESTORE finds it in the session or creates it, on the GPU of the render
- * node that it is called on. CHECKPOINT may be called on any render node: a dma-buf
+ * Files of the session may share the object, or only the descriptor may refer to it:
+ * RESTORE finds it in the session or creates it, on the GPU of the render node that it
+ * is called on. CHECKPOINT may be called on any render node: a dma-buf
  * that was not exported by this driver is EOPNOTSUPP.
  *
- * Descriptors of one dma-buf become descriptors of one dma-buf again, and the one
- * that PRIME_HANDLE_TO_FD gives for the object's handles is that one.
+ * Descriptors of one dma-buf become descriptors of one dma-buf again, which is also
+ * the one that PRIME_HANDLE_TO_FD returns for the object's handles.
  *
  * A BO with AMDGPU_CRIU_BO_IMPORTED in a table is one that the file did not allocate on
- * its own GPU: on a render node a BO of another GPU, on /dev/kfd one that came by
- * AMDKFD_IOC_IMPORT_DMABUF. RESTORE of that file finds it in the session, or says
- * EBADFD. To have it there whoever is restored first, describe such a BO at dump by
- * EXPORTED of what DMABUF gives; and at restore, before RESTORE of the file, call
- * EXPORTED on a render node of the GPU that takes the place of @bo's gpu_id. The
- * descriptor that comes out may be closed: the session holds the object.
+ * its own GPU: on a render node a BO of another GPU, on /dev/kfd one from
+ * AMDKFD_IOC_IMPORT_DMABUF. RESTORE of that file finds it in the session, or fails with
+ * EBADFD. So, at dump, save such a BO by EXPORTED of the descriptor from DMABUF; and at
+ * restore, before RESTORE of the file, call EXPORTED on a render node of the GPU that
+ * replaces @bo's gpu_id. The returned descriptor may be closed: the session holds the
+ * object.
  */
 struct amdgpu_criu_exported {
 	__s32 session_fd;
@@ -426,24 +443,24 @@ struct amdgpu_criu_exported {
 };
 
 /**
- * struct amdgpu_criu_outside - what do the paused clients share with others?
+ * struct amdgpu_criu_outside - what the paused clients share with others
  * @session_fd: a session of kind CHECKPOINT, and clients are what it has paused by
  *	PROCESS_INFO: processes of /dev/kfd and files of render nodes
  * @flags: 0
- * @num_bos: out, how many of their BOs are known to clients that it has not paused, too
- *	(processes of /dev/kfd, open files of render nodes and card nodes, of any GPU). 0:
- *	none, and so is the rest
+ * @num_bos: out, how many of their BOs are shared with clients that it has not paused
+ *	(processes of /dev/kfd, open files of render nodes and card nodes, of any GPU).
+ *	If 0, the other fields are 0, too
  * @pid: out, a process that has one of them and is not paused; 0 if it is not in the
  *	caller's pid namespace
  * @paused_pid: out, a process that is paused and has the same BO
- * @handle: out, low 32 bits of the handle that the latter has of it
+ * @handle: out, low 32 bits of the BO's handle in the latter
  * @size: out, bytes of that BO
  *
- * A checkpoint holds the state of the clients that are paused, and no more: a BO that
- * others have as well comes back as a BO of its own, and what one side writes the other
- * does not see any more. Nobody but the caller knows whether that matters: it asks when
- * all clients that belong together are paused. Dma-buf descriptors that others have
- * open are not counted: /proc tells of them.
+ * A checkpoint holds the state of the paused clients only: a BO that is shared with
+ * others is restored as a separate BO, and neither side sees what the other one writes
+ * any longer. Only the caller can decide whether that matters: it calls OUTSIDE when all
+ * clients that belong together are paused. Dma-buf descriptors that others have open are
+ * not counted; they are visible in /proc.
  */
 struct amdgpu_criu_outside {
 	__s32 session_fd;

@@ -2,5 +2,7 @@
 # shellcheck shell=bash
 # Base 6.12: the source that Debian's package linux-source-6.12 unpacks or is asked to unpack.
 # KSRC names another tree of the same series, a git checkout of v6.12 for example.
+# shellcheck disable=SC2034 # whoever sources this file reads it
 BASE_SOURCE=${KSRC:-/usr/src/linux-source-6.12}
+# shellcheck disable=SC2034
 BASE_SOURCE_PACKAGE=linux-source-6.12

@@ -7,8 +7,8 @@
 typedef void (*swap_func_t)(void *a, void *b, int size);
 
 /* The kernel's accepts a null array of no entries, qsort() formally does not. */
-static inline void sort(void *base, size_t num, size_t size, int (*cmp)(const void *, const void *),
-			swap_func_t swap)
+static inline void sort_nonatomic(void *base, size_t num, size_t size,
+				  int (*cmp)(const void *, const void *), swap_func_t swap)
 {
 	(void)swap;
 	if (num > 1)

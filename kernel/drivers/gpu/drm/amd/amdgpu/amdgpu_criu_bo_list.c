@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BO lists. A list holds its BOs by itself: their handles may be closed since.
+ * BO lists. A list holds references to its BOs, so the handles of the BOs may be closed.
  */
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
@@ -12,14 +12,14 @@
 #include "amdgpu_criu_handles.h"
 #include "amdgpu_criu_render.h"
 
-/* What amdgpu_bo_list_create() and amdgpu_bo_create_list_entry_array() bound. */
+/* Limits of amdgpu_bo_list_create() and amdgpu_bo_create_list_entry_array(). */
 #define AMDGPU_CRIU_BO_LIST_PRIORITY_MAX 32
 #define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
 
 /**
- * amdgpu_criu_see_listed_bos() - see all BOs that BO lists of a file hold
- * @dump: with the file; its gate is closed
- * @see: called for each entry of each list; anything but 0 ends it
+ * amdgpu_criu_see_listed_bos() - visit all BOs in the BO lists of a file
+ * @dump: dump of a file whose gate is closed
+ * @see: called for each entry of each list; a nonzero result ends the walk
  *
  * Return: 0, or what @see returned.
  */
@@ -65,7 +65,7 @@ static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu
 
 /**
  * amdgpu_criu_dump_bo_lists() - write the BO lists of the file
- * @dump: where to; its BOs are written
+ * @dump: dump whose BOs are written
  *
  * Return: 0 or -ENOMEM.
  */
@@ -86,9 +86,9 @@ int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
 }
 
 /**
- * amdgpu_criu_parse_bo_list() - take a record apart
- * @plan: for the log
- * @list: to be filled
+ * amdgpu_criu_parse_bo_list() - parse a record
+ * @plan: the plan, for log messages
+ * @list: output
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -110,7 +110,7 @@ static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan
 {
 	u32 i;
 
-	/* idr_for_each_entry() does not get past INT_MAX. */
+	/* idr_for_each_entry() stops at INT_MAX. */
 	if (!list->record.id || list->record.id >= INT_MAX)
 		return "id";
 	if (list->record.num_entries > AMDGPU_CRIU_BO_LIST_ENTRIES_MAX)
@@ -129,8 +129,8 @@ static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan
 }
 
 /**
- * amdgpu_criu_check_bo_lists() - are the BO lists right?
- * @plan: with the records; its BOs and handles are checked
+ * amdgpu_criu_check_bo_lists() - check the BO lists
+ * @plan: parsed plan; its BOs and handles are checked
  *
  * Return: 0 or -EBADMSG.
  */
@@ -151,7 +151,7 @@ int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
 					sizeof(*plan->bo_lists));
 }
 
-/* A list is made of handles: a BO that has none gets one until all lists are there. */
+/* A list is created from handles. A BO without a handle gets one until all lists exist. */
 static int amdgpu_criu_lend_handles(struct amdgpu_criu_plan *plan,
 				    const struct amdgpu_criu_plan_bo_list *list,
 				    struct drm_amdgpu_bo_list_entry *entries)
@@ -189,7 +189,7 @@ static void amdgpu_criu_take_handles_back(struct amdgpu_criu_plan *plan)
 	}
 }
 
-/* Takes the path of AMDGPU_BO_LIST_OP_CREATE, with the id that the list had. */
+/* Follows the code path of AMDGPU_BO_LIST_OP_CREATE, with the saved id of the list. */
 static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
 				     const struct amdgpu_criu_plan_bo_list *plan_list)
 {

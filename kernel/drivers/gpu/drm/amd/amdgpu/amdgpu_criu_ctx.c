@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Contexts. Their jobs are done when they are saved, and the fences of done jobs are
- * no state: to amdgpu_ctx_get_fence() a number below the next one, whose fence is
- * not there, is that of a job that is done.
+ * Contexts. Their jobs are complete when they are saved, and the fences of complete jobs
+ * need not be saved: amdgpu_ctx_get_fence() treats a sequence number below the next one
+ * that has no fence as a complete job.
  */
 #include <linux/delay.h>
 #include <linux/dma-fence.h>
@@ -15,11 +15,11 @@
 #include "amdgpu_ras.h"
 #include "amdgpu_reset.h"
 
-/* Milliseconds; a reset takes a second or so. */
+/* Milliseconds; a reset takes about a second. */
 #define AMDGPU_CRIU_RESET_POLL 20
 
 /**
- * amdgpu_criu_wait_fence() - wait for a fence, but not for ever
+ * amdgpu_criu_wait_fence() - wait for a fence until a deadline
  * @fence: the fence
  * @deadline: jiffies
  *
@@ -36,7 +36,10 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 	return ret ? 0 : -ETIME;
 }
 
-/* A reference to the context of the least id from @id on, which goes to @id; or NULL. */
+/*
+ * Returns the context with the lowest id >= *@id, with a reference, and stores its id in *@id;
+ * or NULL.
+ */
 static struct amdgpu_ctx *amdgpu_criu_next_ctx(struct amdgpu_ctx_mgr *mgr, int *id)
 {
 	struct amdgpu_ctx *ctx;
@@ -88,7 +91,7 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 	return 0;
 }
 
-/* Fences of jobs that a reset has ended are signaled before it is known what it lost. */
+/* A reset signals the fences of the jobs it ended before it records what was lost. */
 static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	while (amdgpu_in_reset(dump->adev)) {
@@ -104,7 +107,7 @@ static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long 
 
 /**
  * amdgpu_criu_drain_ctxs() - wait for the jobs of all contexts, and for a reset
- * @dump: with the file; its gate is closed
+ * @dump: dump of a file whose gate is closed
  * @deadline: jiffies
  *
  * Return: 0; -ETIME; -ERESTARTSYS.
@@ -170,7 +173,58 @@ static void amdgpu_criu_dump_entities(struct amdgpu_criu_dump *dump, struct amdg
 	}
 }
 
-static void amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
+/**
+ * amdgpu_criu_stateful_engine() - check if an engine keeps state between jobs
+ * @hw_ip: AMDGPU_HW_IP_*
+ *
+ * The state of a video session persists between jobs, in the firmware and in memory that
+ * jobs refer to. No ioctl reads or sets it.
+ *
+ * Return: name of the engine, or NULL if it keeps no state.
+ */
+const char *amdgpu_criu_stateful_engine(u32 hw_ip)
+{
+	switch (hw_ip) {
+	case AMDGPU_HW_IP_UVD:
+		return "UVD";
+	case AMDGPU_HW_IP_VCE:
+		return "VCE";
+	case AMDGPU_HW_IP_UVD_ENC:
+		return "UVD encode";
+	case AMDGPU_HW_IP_VCN_DEC:
+		return "VCN decode";
+	case AMDGPU_HW_IP_VCN_ENC:
+		return "VCN encode";
+	case AMDGPU_HW_IP_VCN_JPEG:
+		return "VCN JPEG";
+	default:
+		return NULL;
+	}
+}
+
+static const char *amdgpu_criu_used_engine(const struct amdgpu_ctx *ctx)
+{
+	u32 hw_ip, ring;
+
+	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++)
+		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++)
+			if (ctx->entities[hw_ip][ring] && amdgpu_criu_stateful_engine(hw_ip))
+				return amdgpu_criu_stateful_engine(hw_ip);
+	return NULL;
+}
+
+static int amdgpu_criu_ctx_carriable(struct amdgpu_criu_dump *dump, const struct amdgpu_ctx *ctx,
+				     u32 id)
+{
+	const char *engine = amdgpu_criu_used_engine(ctx);
+
+	if (!engine)
+		return 0;
+	criu_refuse(dump->call, "cannot carry: context %u has used %s", id, engine);
+	return -EOPNOTSUPP;
+}
+
+static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
 {
 	struct amdgpu_criu_ctx_record record = {
 		.id = id,
@@ -179,7 +233,11 @@ static void amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 		.override_priority = ctx->override_priority,
 	};
 	u32 hw_ip, ring;
+	int ret;
 
+	ret = amdgpu_criu_ctx_carriable(dump, ctx, id);
+	if (ret)
+		return ret;
 	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);
 	if (dump->adev->pm.stable_pstate_ctx == ctx) {
 		record.flags |= AMDGPU_CRIU_CTX_PSTATE;
@@ -191,23 +249,28 @@ static void amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 			record.num_entities += !!ctx->entities[hw_ip][ring];
 	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CTX, &record);
 	amdgpu_criu_dump_entities(dump, ctx);
+	return 0;
 }
 
 /**
  * amdgpu_criu_dump_ctxs() - write the contexts of the file
- * @dump: where to; the jobs of the file are done
+ * @dump: destination; the jobs of the file are complete
  *
- * Return: 0.
+ * Return: 0; -EOPNOTSUPP and a log message.
  */
 int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
 	struct amdgpu_ctx *ctx;
+	int ret = 0;
 	u32 id;
 
 	mutex_lock(&mgr->lock);
-	idr_for_each_entry(&mgr->ctx_handles, ctx, id)
-		amdgpu_criu_dump_ctx(dump, ctx, id);
+	idr_for_each_entry(&mgr->ctx_handles, ctx, id) {
+		ret = amdgpu_criu_dump_ctx(dump, ctx, id);
+		if (ret)
+			break;
+	}
 	mutex_unlock(&mgr->lock);
-	return 0;
+	return ret;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Contexts of a plan: checked, created again, or freed.
+ * Contexts of a plan: check, create, and free.
  */
 #include <linux/bits.h>
 #include <linux/build_bug.h>
@@ -18,9 +18,9 @@
 	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
 /**
- * amdgpu_criu_parse_ctx() - take a record apart
- * @plan: for the log
- * @ctx: to be filled
+ * amdgpu_criu_parse_ctx() - parse a record
+ * @plan: the plan, for log messages
+ * @ctx: output
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -72,7 +72,7 @@ static const char *amdgpu_criu_entity_fault(const struct amdgpu_criu_ctx_entity 
 	return entity->pad ? "pad is not zero" : NULL;
 }
 
-/* amdgpu_ctx_get_entity() would find nothing to submit to. */
+/* Without a scheduler, amdgpu_ctx_get_entity() would fail. */
 static bool amdgpu_criu_has_engine(const struct amdgpu_criu_plan *plan, u32 hw_ip)
 {
 	const struct amdgpu_xcp_mgr *xcp_mgr = plan->adev->xcp_mgr;
@@ -98,6 +98,11 @@ static int amdgpu_criu_check_entities(struct amdgpu_criu_plan *plan,
 			criu_refuse(plan->call, "context %u: engine %u:%u: %s", ctx->record.id,
 				    entity->hw_ip, entity->ring, fault);
 			return -EBADMSG;
+		}
+		if (amdgpu_criu_stateful_engine(entity->hw_ip)) {
+			criu_refuse(plan->call, "context %u has used %s, which keeps state",
+				    ctx->record.id, amdgpu_criu_stateful_engine(entity->hw_ip));
+			return -EOPNOTSUPP;
 		}
 		if (!amdgpu_criu_has_engine(plan, entity->hw_ip)) {
 			criu_refuse(plan->call, "context %u: the GPU has no engine of type %u",
@@ -132,8 +137,8 @@ static int amdgpu_criu_check_ctx(struct amdgpu_criu_plan *plan,
 }
 
 /**
- * amdgpu_criu_check_ctxs() - are the contexts right, and may the caller have them?
- * @plan: with the records
+ * amdgpu_criu_check_ctxs() - check the contexts and the caller's permission
+ * @plan: parsed plan
  *
  * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -EACCES.
  */
@@ -159,7 +164,7 @@ static void amdgpu_criu_set_ctx(struct amdgpu_criu_plan *plan,
 
 	if (record->override_priority != AMDGPU_CTX_PRIORITY_UNSET)
 		amdgpu_ctx_priority_override(ctx, record->override_priority);
-	/* A number that differs is told as "changed"; which number is not. */
+	/* Ioctls report only whether a counter differs, not its value. */
 	ctx->reset_counter -= !!(record->flags & AMDGPU_CRIU_CTX_RESET);
 	ctx->reset_counter_query -= !!(record->flags & AMDGPU_CRIU_CTX_RESET_UNREAD);
 	if (record->flags & AMDGPU_CRIU_CTX_LOST)
@@ -193,7 +198,10 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 	return 0;
 }
 
-/* Takes the path of AMDGPU_CTX_OP_SET_STABLE_PSTATE, and owns the state in any case. */
+/*
+ * Follows the code path of AMDGPU_CTX_OP_SET_STABLE_PSTATE, and owns the state even if it did
+ * not change.
+ */
 static int amdgpu_criu_apply_pstate(struct amdgpu_criu_plan *plan, u32 pstate,
 				    struct amdgpu_ctx *ctx)
 {
@@ -210,7 +218,7 @@ static int amdgpu_criu_apply_pstate(struct amdgpu_criu_plan *plan, u32 pstate,
 	return ret;
 }
 
-/* Takes the path of AMDGPU_CTX_OP_ALLOC_CTX, with the id that the context had. */
+/* Follows the code path of AMDGPU_CTX_OP_ALLOC_CTX, with the saved id of the context. */
 static int amdgpu_criu_apply_ctx(struct amdgpu_criu_plan *plan,
 				 const struct amdgpu_criu_plan_ctx *plan_ctx)
 {
@@ -239,8 +247,8 @@ static int amdgpu_criu_apply_ctx(struct amdgpu_criu_plan *plan,
  * amdgpu_criu_apply_ctxs() - create the contexts
  * @plan: the plan
  *
- * Return: 0; -EBUSY if another context of the GPU has a stable power state; what
- * AMDGPU_CTX_OP_ALLOC_CTX and AMDGPU_CTX_OP_SET_STABLE_PSTATE return.
+ * Return: 0; -EBUSY if another context of the GPU owns the stable power state; an error of
+ * AMDGPU_CTX_OP_ALLOC_CTX or AMDGPU_CTX_OP_SET_STABLE_PSTATE.
  */
 int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Questions to amdgpu and DRM whose answers change from release to release.
+ * Interfaces of amdgpu and DRM that differ between kernel releases.
  */
 #ifndef _AMDGPU_CRIU_DRIVER_H_
 #define _AMDGPU_CRIU_DRIVER_H_
@@ -22,7 +22,7 @@ static inline bool amdgpu_criu_has_user_queues(struct amdgpu_fpriv *fpriv)
 	return !xa_empty(&fpriv->userq_mgr.userq_xa);
 }
 
-/* As AMDGPU_VM_OP_RESERVE_VMID. */
+/* Does what AMDGPU_VM_OP_RESERVE_VMID does. */
 static inline int amdgpu_criu_reserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
 {
 	return amdgpu_vmid_alloc_reserved(adev, vm, AMDGPU_GFXHUB(0));
@@ -38,7 +38,7 @@ static inline bool amdgpu_criu_has_client_name(struct drm_file *file)
 	return READ_ONCE(file->client_name);
 }
 
-/* Into @size bytes of zeros; no terminator if all of them are needed. */
+/* @name: @size zero bytes. The name is not terminated if it fills them. */
 static inline void amdgpu_criu_get_client_name(struct drm_file *file, u8 *name, size_t size)
 {
 	mutex_lock(&file->client_name_lock);
@@ -47,7 +47,7 @@ static inline void amdgpu_criu_get_client_name(struct drm_file *file, u8 *name, 
 	mutex_unlock(&file->client_name_lock);
 }
 
-/* As DRM_IOCTL_SET_CLIENT_NAME. @name: NULL: none */
+/* Does what DRM_IOCTL_SET_CLIENT_NAME does. @name: NULL removes the name. */
 static inline int amdgpu_criu_set_client_name(struct drm_file *file, const u8 *name, size_t size)
 {
 	char *copy = name ? kmemdup_nul(name, strnlen(name, size), GFP_KERNEL) : NULL;
@@ -66,20 +66,20 @@ static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)
 	return !xa_empty(&file->syncobj_xa);
 }
 
-/* Return: the one with the next higher handle, or NULL. */
+/* Returns the syncobj with the next higher handle, or NULL. */
 static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file,
 							   unsigned long *handle)
 {
 	return xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
 }
 
-/* Can a syncobj have this handle? */
+/* True if a syncobj can have this handle. */
 static inline bool amdgpu_criu_has_syncobj_handle(u32 handle)
 {
 	return true;
 }
 
-/* Return: 0, and the reference is the handle's; -EBUSY; -ENOMEM. */
+/* Returns 0, and the handle owns the reference; -EBUSY; -ENOMEM. */
 static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
 					     u32 handle)
 {
@@ -89,20 +89,26 @@ static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_s
 			GFP_KERNEL);
 }
 
-/* Return: with the reference that was the handle's, or NULL. */
+/* Returns the syncobj with the reference of the handle, or NULL. */
 static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *file, u32 handle)
 {
 	return xa_erase(&file->syncobj_xa, handle);
 }
 
-/* Flags of a mapping, as DRM_AMDGPU_GEM_VA has them. */
+/* Updates the shared statistics of the BO in fdinfo. The caller has reserved the BO. */
+static inline void amdgpu_criu_update_shared(struct amdgpu_bo *bo)
+{
+	amdgpu_vm_bo_update_shared(bo);
+}
+
+/* Converts the flags of a mapping to flags of DRM_AMDGPU_GEM_VA. */
 static inline u32 amdgpu_criu_mapping_flags(struct amdgpu_device *adev,
 					    const struct amdgpu_bo_va_mapping *mapping)
 {
 	return mapping->flags;
 }
 
-/* The other way round: what amdgpu_vm_bo_map() takes. */
+/* Converts flags of DRM_AMDGPU_GEM_VA to flags of amdgpu_vm_bo_map(). */
 static inline u64 amdgpu_criu_map_flags(struct amdgpu_device *adev, u32 flags)
 {
 	return flags;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * CHECKPOINT: the state of a paused file into a table and a blob.
+ * CHECKPOINT: writes the state of a paused file to a table and a blob.
  */
 #include <drm/drm_file.h>
 #include <linux/sched/task.h>
@@ -11,7 +11,7 @@
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
-/* One walk: the size pass and the write pass are the same calls. */
+/* Walks the file once. The size pass and the write pass make the same calls. */
 static int amdgpu_criu_dump_walk(struct amdgpu_criu_dump *dump, void *buf, size_t room,
 				 size_t *size)
 {
@@ -41,12 +41,12 @@ static int amdgpu_criu_dump_walk(struct amdgpu_criu_dump *dump, void *buf, size_
 }
 
 /**
- * amdgpu_criu_dump_sizes() - find the objects, and size pass
- * @dump: of a paused file
- * @blob_size: out
+ * amdgpu_criu_dump_sizes() - find the objects and run the size pass
+ * @dump: dump of a paused file
+ * @blob_size: output
  *
- * Return: 0, and the counts are in @dump; or the error of the first object that
- * cannot be carried.
+ * Return: 0, with the counts in @dump; or the error of the first object that cannot be
+ * carried.
  */
 int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size)
 {
@@ -55,7 +55,7 @@ int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size)
 	return ret ? ret : amdgpu_criu_dump_walk(dump, NULL, 0, blob_size);
 }
 
-/* Is there room for all that the size pass found? The counts go to the caller in any case. */
+/* Fails if the caller's buffers are too small for the size pass. Always returns the counts. */
 static int amdgpu_criu_dump_fits(const struct amdgpu_criu_dump *dump, size_t blob_size,
 				 struct amdgpu_criu_state *args)
 {
@@ -74,7 +74,7 @@ static int amdgpu_criu_dump_alloc(struct amdgpu_criu_dump *dump, size_t blob_siz
 	return (dump->num_bos && !dump->bos) || !*blob ? -ENOMEM : 0;
 }
 
-/* Both passes under one hold of the lock. What was found waits in kernel buffers. */
+/* Runs both passes under one hold of the lock. The results stay in kernel buffers. */
 static int amdgpu_criu_dump_locked(struct amdgpu_criu_dump *dump, struct criu_session *session,
 				   struct amdgpu_criu_state *args, void **blob)
 {
@@ -109,7 +109,7 @@ static int amdgpu_criu_dump_put(struct amdgpu_criu_dump *dump,
 	return 0;
 }
 
-/* The process that PROCESS_INFO named, with a reference. */
+/* Returns the process that was passed to PROCESS_INFO, with a reference. */
 static struct task_struct *amdgpu_criu_paused_task(struct criu_session *session,
 						   struct drm_file *file)
 {
@@ -177,7 +177,7 @@ static int amdgpu_criu_checkpoint_in(struct criu_call *call, struct criu_session
  * @call: the call
  * @args: &struct amdgpu_criu_state
  *
- * Return: 0; -ENOSPC, with what is needed in @args; other errors as in the uapi
+ * Return: 0; -ENOSPC, with the required sizes in @args; other errors as in the uapi
  * header.
  */
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args)

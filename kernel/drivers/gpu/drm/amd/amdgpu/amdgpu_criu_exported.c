@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * EXPORTED: a dma-buf descriptor of a process, or a BO that no file of its own GPU may
- * have, in a blob by itself.
+ * EXPORTED: saves or restores one BO in a separate blob: the BO of a dma-buf descriptor of
+ * a process, or a BO that no file of its own GPU may hold.
  */
 #include <linux/dma-buf.h>
 #include <linux/file.h>
@@ -11,6 +11,7 @@
 #include <drm/drm_gem.h>
 
 #include "amdgpu.h"
+#include "amdgpu_criu_copy.h"
 #include "amdgpu_criu_gem.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_dma_buf.h"
@@ -31,7 +32,7 @@ static const struct criu_blob_schema amdgpu_criu_exported_schema = {
 	.records = amdgpu_criu_exported_records,
 };
 
-/* The entry, as CHECKPOINT and RESTORE take a table of them. */
+/* Describes the entry as a table of one entry, as in CHECKPOINT and RESTORE. */
 static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_criu_exported *args)
 {
 	return (struct amdgpu_criu_state) {
@@ -68,7 +69,7 @@ static int amdgpu_criu_write_exported(struct dma_buf *dmabuf, u64 id, void *buf,
 	return ret;
 }
 
-/* Metadata may grow between the two passes: nobody stops other users of the BO. */
+/* Metadata may grow between the two passes, because other users of the BO are not stopped. */
 static int amdgpu_criu_save_exported(struct dma_buf *dmabuf, u64 id,
 				     struct amdgpu_criu_exported *args)
 {
@@ -98,15 +99,21 @@ static int amdgpu_criu_save_exported(struct dma_buf *dmabuf, u64 id,
 	return ret;
 }
 
+static u64 amdgpu_criu_exported_flags(const struct dma_buf *dmabuf)
+{
+	return gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv)->flags;
+}
+
 static int amdgpu_criu_exported_fault(const struct criu_call *call, struct dma_buf *dmabuf)
 {
 	const char *fault = NULL;
 
-	if (dmabuf->ops != &amdgpu_dmabuf_ops)
+	if (dmabuf->ops != &amdgpu_dmabuf_ops && !amdgpu_criu_is_copy(dmabuf))
 		fault = "a dma-buf of another driver";
-	else if (gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv)->flags &
-		 AMDGPU_GEM_CREATE_ENCRYPTED)
+	else if (amdgpu_criu_exported_flags(dmabuf) & AMDGPU_GEM_CREATE_ENCRYPTED)
 		fault = "an encrypted BO";
+	else if (amdgpu_criu_exported_flags(dmabuf) & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		fault = "a BO of one VM by itself";
 	else if (amdgpu_criu_is_lent(dmabuf))
 		fault = "a BO that another driver has imported";
 	if (!fault)
@@ -128,19 +135,21 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct criu_session
 	if (!ret)
 		ret = criu_session_object_id(session, dmabuf->priv, &amdgpu_criu_bo_ops, &id);
 	if (!ret) {
-		criu_session_exported(session, id, dmabuf);
+		if (!amdgpu_criu_is_copy(dmabuf))
+			criu_session_exported(session, id, dmabuf);
 		ret = amdgpu_criu_save_exported(dmabuf, id, args);
 	}
 	dma_buf_put(dmabuf);
 	return ret;
 }
 
-/* What has no dma-buf of its own cannot have come from here. */
+/* EXPORTED never writes a BO without a dma-buf of its own, so such a blob is damaged. */
 static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
 				      const struct amdgpu_criu_exported *args)
 {
-	const struct amdgpu_criu_state table = amdgpu_criu_exported_table(args);
+	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	struct amdgpu_criu_plan_object *object = plan->objects;
+	struct amdgpu_criu_tables tables;
 	const struct amdgpu_criu_object_record *record = &object->record;
 	struct criu_record from = {};
 	int ret;
@@ -150,7 +159,13 @@ static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
 	if (ret)
 		return ret;
 	plan->file_record.device = record->device;
-	ret = amdgpu_criu_check_objects(plan, &table);
+	ret = amdgpu_criu_tables_get(&tables, &state);
+	if (ret)
+		return ret;
+	plan->tables = &tables;
+	ret = amdgpu_criu_check_objects(plan, &state);
+	amdgpu_criu_tables_put(&tables);
+	plan->tables = NULL;
 	if (ret)
 		return ret;
 	if ((record->flags & (AMDGPU_CRIU_OBJECT_USERPTR | AMDGPU_CRIU_OBJECT_EXPORTED)) ==
@@ -162,7 +177,7 @@ static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
 	return -EBADMSG;
 }
 
-/* Takes the paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. */
+/* Follows the code paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. */
 static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 				      struct amdgpu_criu_exported *args)
 {
@@ -184,12 +199,12 @@ static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 		ret = PTR_ERR(dmabuf);
 		goto out_put;
 	}
-	/* A reference to the dma-buf is one to its file. */
+	/* A reference to the dma-buf is a reference to its file. */
 	ret = criu_call_new_fd(plan->call, dmabuf->file);
 	if (ret < 0)
 		goto out_put;
 	args->fd = ret;
-	/* From here on it is the session's, until somebody has a handle. */
+	/* The session owns the BO now, until a file opens a handle. */
 	object->bound = false;
 	ret = 0;
 
@@ -246,25 +261,18 @@ static int amdgpu_criu_load_exported(struct criu_call *call, struct criu_session
  * @call: the call
  * @args: &struct amdgpu_criu_exported
  *
- * Return: 0; -ENOSPC, with what is needed in @args; other errors as in the uapi
- * header.
+ * Return: 0; -ENOSPC, with the required size in @args; other errors as in the uapi header.
  */
 int amdgpu_criu_exported(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_exported *exported = args;
 	const struct amdgpu_criu_state table = amdgpu_criu_exported_table(exported);
-	struct criu_session *session;
 	int ret;
 
 	ret = amdgpu_criu_state_check(&table);
 	if (ret)
 		return ret;
-	session = criu_session_get(exported->session_fd, CRIU_SESSION_ANY);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
-	ret = criu_session_kind(session) == CRIU_SESSION_CHECKPOINT ?
-	      amdgpu_criu_dump_exported(call, session, exported) :
-	      amdgpu_criu_load_exported(call, session, exported);
-	criu_session_put(session);
-	return ret;
+	return criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT ?
+	       amdgpu_criu_dump_exported(call, call->session, exported) :
+	       amdgpu_criu_load_exported(call, call->session, exported);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The file as a whole: its GPU, what belongs to its VM, and what of it cannot be
+ * The file itself: its GPU, the state of its VM, and checks for state that cannot be
  * carried.
  */
 #include <drm/drm_file.h>
@@ -19,7 +19,10 @@ static int amdgpu_criu_refuse_state(struct criu_call *call, const char *what)
 	return -EOPNOTSUPP;
 }
 
-/* Sessions of video engines before VCN: their firmware keeps what no ioctl can set. */
+/*
+ * True if the file has a session of a video engine before VCN. No ioctl can set the state that
+ * the firmware of these engines keeps.
+ */
 static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 {
 	const struct amdgpu_device *adev = dump->adev;
@@ -35,17 +38,28 @@ static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 }
 
 /**
- * amdgpu_criu_file_carriable() - is there anything that a blob cannot hold?
- * @dump: with the file
+ * amdgpu_criu_check_render() - check that the call is on a render node
+ * @call: the call
  *
- * Single objects are looked at when they are dumped.
+ * Return: 0, or -EOPNOTSUPP and a log message.
+ */
+int amdgpu_criu_check_render(struct criu_call *call)
+{
+	if (drm_is_render_client(call->client))
+		return 0;
+	return amdgpu_criu_refuse_state(call, "a file of a card node");
+}
+
+/**
+ * amdgpu_criu_file_carriable() - check for state that a blob cannot hold
+ * @dump: dump of the file
  *
- * Return: 0, or -EOPNOTSUPP and a line in the log.
+ * The dump functions check single objects.
+ *
+ * Return: 0, or -EOPNOTSUPP and a log message.
  */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 {
-	if (!drm_is_render_client(dump->file))
-		return amdgpu_criu_refuse_state(dump->call, "a file of a card node");
 	if (amdgpu_criu_has_user_queues(dump->fpriv))
 		return amdgpu_criu_refuse_state(dump->call, "user queues");
 	if (amdgpu_criu_has_video(dump))
@@ -54,14 +68,14 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 }
 
 /**
- * amdgpu_criu_drain_vm() - wait for what was submitted in the file's VM
- * @dump: with the file
+ * amdgpu_criu_drain_vm() - wait for all submissions in the file's VM
+ * @dump: dump of the file
  * @deadline: jiffies
  *
- * Every submission leaves its fence with the page directory, also one whose context
- * was freed since.
+ * Every submission adds its fence to the page directory. The fence stays there when the
+ * context is freed.
  *
- * Return: 0; -ETIME and a line in the log; -ERESTARTSYS.
+ * Return: 0; -ETIME and a log message; -ERESTARTSYS.
  */
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
@@ -78,7 +92,7 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 }
 
 /**
- * amdgpu_criu_device_of() - number that records of the session know a GPU by
+ * amdgpu_criu_device_of() - get the number of a GPU in the records of a session
  * @adev: the GPU
  *
  * Return: its PCI location, as in amdgpu_criu_file_record.device.
@@ -89,17 +103,17 @@ u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
 }
 
 /**
- * amdgpu_criu_gpu_id() - number that KFD, and the topology in sysfs, know a GPU by
- * @adev: the GPU; of one with partitions: the first
+ * amdgpu_criu_gpu_id() - get the number of a GPU in KFD and in the sysfs topology
+ * @adev: the GPU; if it has partitions, the number is that of the first
  *
- * Return: the number, 0 if KFD does not drive the GPU.
+ * Return: the number, or 0 if KFD does not drive the GPU.
  */
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev)
 {
 	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_gpu_id(adev) : 0;
 }
 
-/* The part of the address space that is the process's: see amdgpu_gem_va_ioctl(). */
+/* End of the address space that the process may use; see amdgpu_gem_va_ioctl(). */
 static u64 amdgpu_criu_va_end(const struct amdgpu_device *adev)
 {
 	return adev->vm_manager.max_pfn * AMDGPU_GPU_PAGE_SIZE - AMDGPU_VA_RESERVED_TOP;
@@ -125,7 +139,7 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 
 /**
  * amdgpu_criu_dump_file() - write the records of the file and of its name
- * @dump: where to
+ * @dump: destination
  *
  * Return: 0.
  */
@@ -142,7 +156,7 @@ int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-/* As DRM_IOCTL_SET_CLIENT_NAME takes it: what can be seen, and nothing after its end. */
+/* True if DRM_IOCTL_SET_CLIENT_NAME accepts the name and only zeros follow it. */
 static bool amdgpu_criu_is_client_name(const struct amdgpu_criu_client_name_record *client)
 {
 	const u32 size = sizeof(client->name);
@@ -163,11 +177,11 @@ static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *wh
 }
 
 /**
- * amdgpu_criu_check_file() - does the GPU fit, and is its VM as it must be?
- * @plan: with the record and the file
+ * amdgpu_criu_check_file() - check that the GPU and the VM match the record
+ * @plan: plan with the record and the file
  *
- * Return: 0; -EOPNOTSUPP; -EBADMSG; -ENODEV; -EBADFD if KFD has to restore its part first, or
- * had none.
+ * Return: 0; -EOPNOTSUPP; -EBADMSG; -ENODEV; -EBADFD if KFD must restore its part first,
+ * or if KFD had no part at the checkpoint.
  */
 int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
 {
@@ -211,12 +225,12 @@ static int amdgpu_criu_apply_client_name(struct amdgpu_criu_plan *plan)
 }
 
 /**
- * amdgpu_criu_apply_file() - restore the name, and what belongs to the VM as a whole
+ * amdgpu_criu_apply_file() - restore the name and the reserved VMID
  * @plan: the plan
  *
- * Takes the paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM.
+ * Follows the code paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM.
  *
- * Return: 0 or what the ioctls return.
+ * Return: 0 or an error of these ioctls.
  */
 int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs that the file has, and its GEM handles. The contents are not in the blob: user
- * space copies them through the dma-buf of each.
+ * BOs and GEM handles of the file. The blob does not contain the contents of BOs: user
+ * space copies them through a dma-buf of each BO.
  */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
@@ -19,9 +19,9 @@
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
 /**
- * amdgpu_criu_next_handle() - walk over the GEM handles of a file
+ * amdgpu_criu_next_handle() - iterate over the GEM handles of a file
  * @file: the file
- * @handle: where to begin, at least 1; out: the first handle from there on
+ * @handle: where to begin, at least 1; output: the first handle from there on
  *
  * Return: its object, with a reference, or NULL.
  */
@@ -37,7 +37,7 @@ struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handl
 	return gem;
 }
 
-/* The reference to @gem is taken over. */
+/* Takes over the reference to @gem. */
 static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem,
 				  u32 handle)
 {
@@ -67,7 +67,7 @@ static int amdgpu_criu_see_listed(struct amdgpu_criu_dump *dump, struct drm_gem_
 	return amdgpu_criu_add_object(dump, gem, 0);
 }
 
-/* By object, and for each the one with the lowest handle first, those without last. */
+/* Sorts by object, then by handle, and entries without a handle last. */
 static int amdgpu_criu_cmp_gem(const void *a, const void *b)
 {
 	const struct amdgpu_criu_dump_object *x = a, *y = b;
@@ -86,7 +86,7 @@ static int amdgpu_criu_cmp_handle(const void *a, const void *b)
 	return (*x)->gem < (*y)->gem ? -1 : (*x)->gem > (*y)->gem;
 }
 
-/* Each object once; and in the order of their handles, so that dumps are alike. */
+/* Removes duplicates and sorts by handle, so that dumps are reproducible. */
 static int amdgpu_criu_sort_objects(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_criu_dump_object *objects = dump->objects;
@@ -110,10 +110,11 @@ static int amdgpu_criu_sort_objects(struct amdgpu_criu_dump *dump)
 }
 
 /**
- * amdgpu_criu_find_objects() - find the BOs of a file, for what follows
- * @dump: with the file; its objects are dropped by amdgpu_criu_drop_objects()
+ * amdgpu_criu_find_objects() - find the BOs of a file
+ * @dump: dump of the file; amdgpu_criu_drop_objects() drops its objects
  *
- * A BO has a handle, or a BO list holds it. Mappings go with the last handle.
+ * Each of these BOs has a handle or is in a BO list. Closing the last handle removes the
+ * mappings of a BO.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -132,8 +133,8 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 }
 
 /**
- * amdgpu_criu_drop_objects() - drop what amdgpu_criu_find_objects() found
- * @dump: the walk
+ * amdgpu_criu_drop_objects() - drop the BOs that amdgpu_criu_find_objects() found
+ * @dump: the dump
  */
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 {
@@ -157,11 +158,11 @@ static int amdgpu_criu_cmp_key(const void *key, const void *b)
 }
 
 /**
- * amdgpu_criu_dump_object() - one of the BOs of a file
- * @dump: with its objects
+ * amdgpu_criu_dump_object() - look up a BO of a file
+ * @dump: dump with its objects
  * @gem: GEM object of the file's device
  *
- * Return: the BO, or NULL if the file does not have it.
+ * Return: the BO, or NULL if it is not a BO of the file.
  */
 struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 							const struct drm_gem_object *gem)
@@ -173,12 +174,12 @@ struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump 
 }
 
 /**
- * amdgpu_criu_dump_object_id() - id of a BO of the file in the session
- * @dump: with its objects
+ * amdgpu_criu_dump_object_id() - get the id of a BO of the file in the session
+ * @dump: dump with its objects
  * @gem: GEM object of the file's device
- * @id: out; 0 in the size pass
+ * @id: output; 0 in the size pass
  *
- * Return: 0; -ENOMEM; -EOPNOTSUPP for a BO that the file does not have.
+ * Return: 0; -ENOMEM; -EOPNOTSUPP if @gem is not a BO of the file.
  */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id)
 {
@@ -198,8 +199,8 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
 }
 
 /**
- * amdgpu_criu_object_domain() - domain of the BO table
- * @record: of the BO
+ * amdgpu_criu_object_domain() - get the domain for the BO table
+ * @record: record of the BO
  *
  * Return: AMDGPU_CRIU_DOMAIN_*.
  */
@@ -215,9 +216,9 @@ u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
 }
 
 /**
- * amdgpu_criu_object_table_flags() - flags of the BO table, but for those that tell of
- *	other files
- * @record: of the BO
+ * amdgpu_criu_object_table_flags() - get the flags for the BO table, except those that
+ *	depend on other files
+ * @record: record of the BO
  *
  * Return: AMDGPU_CRIU_BO_*.
  */
@@ -227,16 +228,16 @@ u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *recor
 		return AMDGPU_CRIU_BO_USERPTR;
 	if (record->preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL)
 		return AMDGPU_CRIU_BO_DOORBELL;
-	/* GDS, GWS and OA are given out anew for each submission. */
+	/* GDS, GWS and OA are assigned for each submission. */
 	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS)
 		return 0;
 	return AMDGPU_CRIU_BO_CONTENTS;
 }
 
 /**
- * amdgpu_criu_object_entry() - the BO table's entry for a record
+ * amdgpu_criu_object_entry() - fill the BO table's entry for a record
  * @record: the record
- * @entry: to be filled, but for @new_mmap_offset, which is 0
+ * @entry: output; @new_mmap_offset is 0
  */
 void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 			      struct amdgpu_criu_bo *entry)
@@ -253,10 +254,10 @@ void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 }
 
 /**
- * amdgpu_criu_object_offset() - offset for mmap() of a BO
+ * amdgpu_criu_object_offset() - get the offset for mmap() of a BO
  * @gem: GEM object of the file's device
  *
- * Return: as AMDGPU_GEM_MMAP tells it; ~0 if the BO cannot be mapped.
+ * Return: the offset that AMDGPU_GEM_MMAP returns; ~0 if the BO cannot be mapped.
  */
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 {
@@ -309,7 +310,7 @@ static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
 	return -EOPNOTSUPP;
 }
 
-/* In the units in which DRM_AMDGPU_GEM_CREATE takes it. */
+/* Returns the alignment in the units of DRM_AMDGPU_GEM_CREATE. */
 static u32 amdgpu_criu_alignment(const struct amdgpu_bo *bo)
 {
 	const u32 alignment = bo->tbo.page_alignment;
@@ -328,7 +329,7 @@ static void amdgpu_criu_describe_userptr(struct amdgpu_bo *bo,
 	record->flags |= AMDGPU_CRIU_OBJECT_USERPTR;
 }
 
-/* How the BO is known outside of the file. */
+/* Records the state of the BO outside of the file: KFD, pins, and the dma-buf. */
 static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 					 struct amdgpu_criu_object_record *record)
 {
@@ -341,7 +342,7 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 	}
 	if (bo->tbo.pin_count)
 		record->flags |= AMDGPU_CRIU_OBJECT_PINNED;
-	/* A look without the reservation: other GPUs may come and go all the same. */
+	/* Read without the reservation: other GPUs may attach and detach at any time. */
 	mutex_lock(&gem->dev->object_name_lock);
 	if (gem->dma_buf) {
 		record->flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
@@ -355,7 +356,7 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 	mutex_unlock(&gem->dev->object_name_lock);
 }
 
-/* With the BO reserved. */
+/* The caller has reserved the BO. */
 static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 				    struct amdgpu_criu_object_record *record)
 {
@@ -364,7 +365,7 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 	record->size = amdgpu_bo_size(bo);
 	record->device = amdgpu_criu_device_of(adev);
 	record->gpu_id = amdgpu_criu_gpu_id(adev);
-	/* Others are the driver's own marks, which it sets again when it needs them. */
+	/* The driver uses the other flags internally, and sets them again when it needs them. */
 	record->create_flags = bo->flags & AMDGPU_GEM_CREATE_SETTABLE_MASK;
 	record->alignment = amdgpu_criu_alignment(bo);
 	record->preferred_domains = bo->preferred_domains;
@@ -379,11 +380,11 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 }
 
 /**
- * amdgpu_criu_write_object() - write the record of a BO, and its entry of the table
- * @writer: where to
- * @home: GEM object that the session knows the BO by
- * @record: with the fields that depend on the file, and the id
- * @entry: to be filled, or NULL
+ * amdgpu_criu_write_object() - write the record of a BO and its table entry
+ * @writer: destination
+ * @home: GEM object that identifies the BO in the session
+ * @record: record with the id and the fields that depend on the file
+ * @entry: output, or NULL
  *
  * Return: 0 or -ERESTARTSYS.
  */
@@ -432,10 +433,10 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 }
 
 /**
- * amdgpu_criu_dump_objects() - write the BOs of the file
- * @dump: where to, with its objects
+ * amdgpu_criu_dump_objects() - write the BOs of the file to the blob
+ * @dump: destination, with its objects
  *
- * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM; -ERESTARTSYS.
+ * Return: 0; -EOPNOTSUPP and a log message; -ENOMEM; -ERESTARTSYS.
  */
 int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
 {
@@ -448,10 +449,10 @@ int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
 }
 
 /**
- * amdgpu_criu_dump_handles() - write the GEM handles of the file
- * @dump: where to, with its objects
+ * amdgpu_criu_dump_handles() - write the GEM handles of the file to the blob
+ * @dump: destination, with its objects
  *
- * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM.
+ * Return: 0; -EOPNOTSUPP and a log message; -ENOMEM.
  */
 int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the files of BOs share.
+ * Declarations shared by the files that handle BOs.
  */
 #ifndef _AMDGPU_CRIU_GEM_H_
 #define _AMDGPU_CRIU_GEM_H_
@@ -8,12 +8,12 @@
 #include "amdgpu_criu_handles.h"
 #include "amdgpu_criu_render.h"
 
-/* A BO is of one of these, or may be in any of the others. */
+/* A BO is in one of these domains only, or may be in several of the others. */
 #define AMDGPU_CRIU_SPECIAL_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
 				     AMDGPU_GEM_DOMAIN_OA | AMDGPU_GEM_DOMAIN_DOORBELL)
 #define AMDGPU_CRIU_NORMAL_DOMAINS (AMDGPU_GEM_DOMAIN_CPU | AMDGPU_GEM_DOMAIN_GTT | \
 				    AMDGPU_GEM_DOMAIN_VRAM)
-/* Sizes of these are in units of the resource; the driver has a page for each. */
+/* Sizes in these domains are in units of the resource; the driver counts a page for each. */
 #define AMDGPU_CRIU_UNIT_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
 				  AMDGPU_GEM_DOMAIN_OA)
 

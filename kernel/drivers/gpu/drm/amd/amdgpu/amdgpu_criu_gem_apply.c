@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs and GEM handles of a plan: created again, or taken back.
+ * BOs and GEM handles of a plan: create and undo.
  */
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
@@ -12,7 +12,10 @@
 #include "amdgpu_gem.h"
 #include "amdgpu_object.h"
 
-/* Where it was; if it had no memory, where the process wants it. */
+/*
+ * Returns the domain to allocate in: the saved placement, or the preferred domains if the BO
+ * had no memory.
+ */
 static u32 amdgpu_criu_first_domain(const struct amdgpu_criu_object_record *record)
 {
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
@@ -33,7 +36,7 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 
 	if (record->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS)
 		size >>= PAGE_SHIFT;
-	/* What was somebody else's must not be seen if nobody fills the BO. */
+	/* Clear the BO: stale data of others must not leak if user space does not fill the BO. */
 	if (!(record->flags & AMDGPU_CRIU_OBJECT_USERPTR))
 		flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
 	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
@@ -42,7 +45,7 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 		ret = amdgpu_gem_object_create(plan->adev, size, record->alignment, domain, flags,
 					       ttm_bo_type_device, resv, gem,
 					       plan->fpriv->xcp_id + 1);
-		/* VRAM is full: the same tries as in the ioctl. */
+		/* VRAM is full: retry as the ioctl does. */
 		if (!ret || ret == -ERESTARTSYS)
 			return ret;
 		if (flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)
@@ -54,7 +57,7 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 	}
 }
 
-/* A BO of the VM shares the reservation of the page directory. */
+/* A BO that is always valid in the VM shares the reservation of the page directory. */
 static int amdgpu_criu_alloc_in_vm(struct amdgpu_criu_plan *plan,
 				   const struct amdgpu_criu_object_record *record,
 				   struct drm_gem_object **gem)
@@ -74,7 +77,7 @@ static int amdgpu_criu_alloc_in_vm(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/* Flags of metadata stay when the metadata goes. */
+/* Removing the metadata does not clear its flags. */
 static int amdgpu_criu_set_metadata(const struct amdgpu_criu_plan_object *object,
 				    struct amdgpu_bo *bo)
 {
@@ -91,7 +94,7 @@ static int amdgpu_criu_set_metadata(const struct amdgpu_criu_plan_object *object
 				      record->metadata_flags);
 }
 
-/* As AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA set them. */
+/* Does what AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA do. */
 static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *object,
 				      struct amdgpu_bo *bo)
 {
@@ -114,12 +117,12 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
  * amdgpu_criu_create_bo() - create a BO of a plan
  * @plan: the plan
  * @object: the BO
- * @gem: out, with a reference
+ * @gem: output, with a reference
  *
- * Takes the paths of DRM_AMDGPU_GEM_CREATE, DRM_AMDGPU_GEM_USERPTR, AMDGPU_GEM_OP_SET_PLACEMENT
- * and DRM_AMDGPU_GEM_METADATA.
+ * Follows the code paths of DRM_AMDGPU_GEM_CREATE, DRM_AMDGPU_GEM_USERPTR,
+ * AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA.
  *
- * Return: 0 or what these ioctls return.
+ * Return: 0 or an error of these ioctls.
  */
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
@@ -146,7 +149,7 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
  * amdgpu_criu_apply_objects() - find or create the BOs
  * @plan: the plan
  *
- * Return: 0 or what amdgpu_criu_object_get() returns.
+ * Return: 0 or an error of amdgpu_criu_object_get().
  */
 int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 {
@@ -168,7 +171,7 @@ int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 
 /**
  * amdgpu_criu_undo_objects() - undo amdgpu_criu_apply_objects()
- * @plan: the plan; its handles are gone
+ * @plan: the plan; its handles are closed
  */
 void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan)
 {
@@ -192,7 +195,7 @@ static int amdgpu_criu_apply_handle(struct amdgpu_criu_plan *plan,
 		return ret;
 	if (number == handle->record.handle)
 		return 0;
-	/* An import gives the handle that the file has for the dma-buf. */
+	/* An import returns the existing handle of the file for the dma-buf. */
 	criu_refuse(plan->call, "GEM handle %u came out as %u", handle->record.handle, number);
 	drm_gem_handle_delete(plan->file, number);
 	return -EBADMSG;
@@ -217,10 +220,10 @@ static int amdgpu_criu_apply_in_order(struct amdgpu_criu_plan *plan,
 }
 
 /**
- * amdgpu_criu_apply_handles() - make the GEM handles
+ * amdgpu_criu_apply_handles() - create the GEM handles
  * @plan: the plan; its BOs are restored
  *
- * Return: 0 or what DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_FD_TO_HANDLE return.
+ * Return: 0 or an error of DRM_AMDGPU_GEM_CREATE or DRM_IOCTL_PRIME_FD_TO_HANDLE.
  */
 int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan)
 {
@@ -244,7 +247,7 @@ int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan)
 
 /**
  * amdgpu_criu_undo_handles() - undo amdgpu_criu_apply_handles()
- * @plan: the plan; what hangs on the handles is gone
+ * @plan: the plan; everything that depends on the handles is undone
  */
 void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan)
 {
@@ -254,7 +257,7 @@ void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan)
 }
 
 /**
- * amdgpu_criu_put_objects() - tell the caller the new mmap offsets
+ * amdgpu_criu_put_objects() - write the new mmap offsets to the caller's table
  * @plan: the plan; its handles are restored
  * @args: the caller's table
  *

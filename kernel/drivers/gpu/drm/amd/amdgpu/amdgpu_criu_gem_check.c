@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs and GEM handles of a blob: are they right, and right here?
+ * Checks of the BOs and GEM handles of a blob, by themselves and against this GPU.
  */
 #include <linux/slab.h>
 
@@ -8,13 +8,13 @@
 #include "amdgpu_criu_gem.h"
 #include "amdgpu_object.h"
 
-/* What DRM_AMDGPU_GEM_METADATA takes. */
+/* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
 
 /**
- * amdgpu_criu_parse_object() - take a record apart
- * @plan: for the log
- * @object: to be filled
+ * amdgpu_criu_parse_object() - parse a record
+ * @plan: the plan, for log messages
+ * @object: output
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -32,7 +32,7 @@ int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
 	return -EBADMSG;
 }
 
-/* What DRM_AMDGPU_GEM_USERPTR checks. */
+/* Performs the checks of DRM_AMDGPU_GEM_USERPTR. */
 static const char *amdgpu_criu_user_fault(const struct amdgpu_criu_object_record *record)
 {
 	const u32 known = AMDGPU_GEM_USERPTR_READONLY | AMDGPU_GEM_USERPTR_ANONONLY |
@@ -55,7 +55,7 @@ static const char *amdgpu_criu_user_fault(const struct amdgpu_criu_object_record
 	return NULL;
 }
 
-/* Special domains stand alone; others follow one from the other as the driver sets them. */
+/* A special domain is the only one. For others, the fields must agree as the driver sets them. */
 static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_record *record)
 {
 	const u32 preferred = record->preferred_domains;
@@ -67,6 +67,9 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 		return "bad domains";
 	if (special && record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
 		return "always valid, and not memory";
+	if (special & AMDGPU_CRIU_UNIT_DOMAINS &&
+	    !(record->create_flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS))
+		return "not memory, and with access of the CPU";
 	if (preferred == AMDGPU_GEM_DOMAIN_VRAM)
 		allowed |= record->allowed_domains & AMDGPU_GEM_DOMAIN_GTT;
 	if (record->allowed_domains != allowed)
@@ -87,7 +90,7 @@ static const char *amdgpu_criu_table_fault(const struct amdgpu_criu_object_recor
 	return NULL;
 }
 
-/* What DRM_AMDGPU_GEM_CREATE checks, and that the fields agree. */
+/* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */
 static const char *amdgpu_criu_object_fault(const struct amdgpu_criu_object_record *record)
 {
 	const char *fault;
@@ -104,7 +107,7 @@ static const char *amdgpu_criu_object_fault(const struct amdgpu_criu_object_reco
 	return fault;
 }
 
-/* Things that are right in themselves, but not here. */
+/* Checks a valid record against this file and GPU. */
 static int amdgpu_criu_check_object_here(struct amdgpu_criu_plan *plan,
 					 const struct amdgpu_criu_object_record *record)
 {
@@ -133,7 +136,7 @@ static int amdgpu_criu_check_object(struct amdgpu_criu_plan *plan,
 	return -EBADMSG;
 }
 
-/* Makes it possible to look them up. */
+/* Builds the set of ids for lookups. */
 static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 {
 	struct criu_id_set *set = &plan->object_ids;
@@ -153,7 +156,7 @@ static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 }
 
 /**
- * amdgpu_criu_plan_object() - BO of the plan by its id
+ * amdgpu_criu_plan_object() - look up a BO of the plan by its id
  * @plan: its BOs are checked
  * @object_id: the id
  *
@@ -167,13 +170,12 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-/* The table that user space has worked with must be the one of this blob. */
+/* The table that user space used must match this blob. */
 static int amdgpu_criu_check_object_table(struct amdgpu_criu_plan *plan,
 					  const struct amdgpu_criu_state *args)
 {
-	struct amdgpu_criu_bo entry, expected;
+	struct amdgpu_criu_bo expected;
 	u32 i;
-	int ret;
 
 	if (args->num_bos != plan->num_objects) {
 		criu_refuse(plan->call, "table of %u BOs for a blob of %u", args->num_bos,
@@ -181,12 +183,11 @@ static int amdgpu_criu_check_object_table(struct amdgpu_criu_plan *plan,
 		return -EBADMSG;
 	}
 	for (i = 0; i < plan->num_objects; i++) {
-		ret = amdgpu_criu_table_get(args->bos, i, args->bo_stride, &entry, sizeof(entry));
-		if (ret)
-			return ret;
+		const struct amdgpu_criu_bo *entry = &plan->tables->bos[i];
+
 		amdgpu_criu_object_entry(&plan->objects[i].record, &expected);
-		expected.new_mmap_offset = entry.new_mmap_offset;
-		if (!memcmp(&entry, &expected, sizeof(entry)))
+		expected.new_mmap_offset = entry->new_mmap_offset;
+		if (!memcmp(entry, &expected, sizeof(expected)))
 			continue;
 		criu_refuse(plan->call, "BO %u: table and record do not agree", i);
 		return -EBADMSG;
@@ -195,11 +196,11 @@ static int amdgpu_criu_check_object_table(struct amdgpu_criu_plan *plan,
 }
 
 /**
- * amdgpu_criu_check_objects() - are the BOs right, and the table the caller's?
- * @plan: with the records; its file is checked
+ * amdgpu_criu_check_objects() - check the BOs and the caller's table
+ * @plan: parsed plan; its file is checked
  * @args: the caller's table
  *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM; -EFAULT, -E2BIG for the table.
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM.
  */
 int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
 			      const struct amdgpu_criu_state *args)
@@ -237,7 +238,7 @@ static int amdgpu_criu_check_handle(struct amdgpu_criu_plan *plan,
 	return -EBADMSG;
 }
 
-/* The one that the record of a BO names must be among them. */
+/* The handle in the record of a BO must exist. */
 static int amdgpu_criu_check_named_handles(struct amdgpu_criu_plan *plan)
 {
 	u32 i, named = 0, found = 0;
@@ -253,8 +254,8 @@ static int amdgpu_criu_check_named_handles(struct amdgpu_criu_plan *plan)
 }
 
 /**
- * amdgpu_criu_check_handles() - are the GEM handles right?
- * @plan: with the records; its BOs are checked
+ * amdgpu_criu_check_handles() - check the GEM handles
+ * @plan: parsed plan; its BOs are checked
  *
  * Return: 0; -EBADMSG.
  */

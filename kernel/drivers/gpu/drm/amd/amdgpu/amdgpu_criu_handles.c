@@ -15,12 +15,13 @@
 #include "criu_ioctl.h"
 
 /**
- * amdgpu_criu_handles_begin() - begin to steer the handles of a file
- * @handles: to be set up
- * @file: the file; nobody else makes or closes handles of it until the end
- * @last: greatest handle that will be sought; 0: none
+ * amdgpu_criu_handles_begin() - begin to create handles with chosen numbers
+ * @handles: output
+ * @file: the file; no one else opens or closes handles of it until
+ *	amdgpu_criu_handles_end()
+ * @last: greatest handle that will be requested; 0: none
  *
- * Return: 0, to be followed by amdgpu_criu_handles_end(); -EINVAL if @last is beyond
+ * Return: 0, and the caller must call amdgpu_criu_handles_end(); -EINVAL if @last exceeds
  * %AMDGPU_CRIU_HANDLE_MAX; -ENOMEM.
  */
 int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,
@@ -35,8 +36,8 @@ int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_fi
 }
 
 /*
- * Puts an empty entry at the lowest free number of [@from, @end). An empty entry is
- * what a handle is to all lookups while drm_gem_handle_create() is making it.
+ * Inserts an empty entry at the lowest free number in [@from, @end). Lookups see an empty
+ * entry as they see a handle that drm_gem_handle_create() has not finished creating.
  */
 static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 {
@@ -51,12 +52,12 @@ static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 }
 
 /**
- * amdgpu_criu_handles_seek() - let the next handle of the file be a certain one
- * @handles: begun
- * @handle: the number: not below the one sought before, and free
+ * amdgpu_criu_handles_seek() - choose the next handle of the file
+ * @handles: set up by amdgpu_criu_handles_begin()
+ * @handle: the number, which is free and not below the previous one
  *
- * Return: 0; -EINVAL for a number below the one sought before, or beyond the last;
- * -EINTR if the caller is being killed; -ENOMEM.
+ * Return: 0; -EINVAL for a number below the previous one, or beyond the last; -EINTR if
+ * the caller is being killed; -ENOMEM.
  */
 int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle)
 {
@@ -81,11 +82,11 @@ int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle)
 }
 
 /**
- * amdgpu_criu_handles_end() - take the empty entries out again
- * @handles: begun; or ended, or all zero: then nothing is done
+ * amdgpu_criu_handles_end() - remove the empty entries
+ * @handles: set up by amdgpu_criu_handles_begin(); if already ended or all zero, the
+ *	function does nothing
  *
- * From now on the numbers that no handle has are given to new ones, as before the
- * checkpoint.
+ * Afterwards, new handles get the free numbers, as before the checkpoint.
  */
 void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles)
 {
@@ -113,11 +114,11 @@ static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
 }
 
 /**
- * amdgpu_criu_sort_numbers() - sort what has a number, and look for duplicates
- * @call: for the log
- * @what: what the entries are, for the log
+ * amdgpu_criu_sort_numbers() - sort numbered entries and check for duplicates
+ * @call: the call, for log messages
+ * @what: name of the entries, for log messages
  * @entries: the array; an entry begins with its number, a u32
- * @num: entries
+ * @num: number of entries
  * @size: bytes of an entry
  *
  * Return: 0, or -EBADMSG.

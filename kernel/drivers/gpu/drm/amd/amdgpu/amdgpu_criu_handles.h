@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Steering of GEM handles: drm_gem_handle_create() and
- * drm_gem_prime_fd_to_handle() give the lowest number that is free. Restore wants
- * a certain one, so everything below it gets an empty entry until restore is done.
+ * Creation of GEM handles with chosen numbers. drm_gem_handle_create() and
+ * drm_gem_prime_fd_to_handle() allocate the lowest free number. Restore needs a specific
+ * number, so every free number below it gets an empty entry until the restore ends.
  *
  *   begin; for each handle, in ascending order { seek; create }; end
  *
- * Nobody else may make or close handles of the file meanwhile; if somebody does,
- * create gives another number than the one wanted, and no object is lost.
+ * No one else may open or close handles of the file in between. If this happens, create
+ * returns a different number, and no object is lost.
  *
- * Contexts, BO lists and syncobjs need none of it: their numbers can be asked for.
+ * Contexts, BO lists and syncobjs do not need this: their numbers can be requested.
  */
 #ifndef _AMDGPU_CRIU_HANDLES_H_
 #define _AMDGPU_CRIU_HANDLES_H_
@@ -21,18 +21,18 @@ struct criu_call;
 struct drm_file;
 
 /*
- * No greater handle is carried: each number below one that is costs an empty entry
- * for a moment. The kernel gives the lowest free number, so a file whose handles
- * reach it has, or had, that many at once.
+ * Greater handles are not carried, because each number below a handle takes a temporary
+ * empty entry. The kernel allocates the lowest free number, so a file with a handle above
+ * this limit has, or had, that many handles at once.
  */
 #define AMDGPU_CRIU_HANDLE_MAX SZ_1M
 
 /**
  * struct amdgpu_criu_handles - empty entries in a file's table of GEM handles
  * @file: the file
- * @fillers: numbers that an empty entry was put at; bit 0 is not used
- * @last: no greater number will be sought
- * @next: all numbers below have an entry
+ * @fillers: numbers with an empty entry; bit 0 is not used
+ * @last: greatest number that may be requested
+ * @next: all numbers below it have an entry
  */
 struct amdgpu_criu_handles {
 	struct drm_file *file;

@@ -6,9 +6,29 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "amdgpu_criu_copy.h"
 #include "amdgpu_criu_node.h"
 
-/* Is this an array of &struct amdgpu_criu_record_info? */
+/**
+ * amdgpu_criu_call() - run the operation that an envelope describes
+ * @call: the call, with @node, @client, @filp and @task set and all else zero
+ * @envelope: envelope of the caller
+ *
+ * Return: result of the operation; the errors common to all operations, as in the uapi
+ * header.
+ */
+int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope)
+{
+	if (envelope->pad || !envelope->reason != !envelope->reason_size)
+		return -EINVAL;
+	if (envelope->reason != (uintptr_t)envelope->reason)
+		return -EFAULT;
+	call->ureason = envelope->reason;
+	call->ureason_size = envelope->reason_size;
+	return criu_ioctl(call, envelope->op, envelope->size, envelope->arg);
+}
+
+/* Checks the address and the stride of an array of &struct amdgpu_criu_record_info. */
 static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
 {
 	if (stride < sizeof(struct amdgpu_criu_record_info) || stride > SZ_4K || stride % 8)
@@ -81,7 +101,7 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 	return 0;
 }
 
-/* Does the caller name what another kernel knows? */
+/* True if the caller passes the record types that another kernel supports. */
 static bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args)
 {
 	return args->records || args->num_records || args->record_stride;
@@ -111,7 +131,7 @@ static int amdgpu_criu_target_get(const struct amdgpu_criu_state *args,
 	return 0;
 }
 
-/* amdgpu_criu_state.num_records entries, to be freed by kfree(); NULL: write for this kernel. */
+/* Returns amdgpu_criu_state.num_records entries, to be freed with kfree(); NULL for this kernel. */
 static struct criu_record_target *
 amdgpu_criu_targets_get(const struct amdgpu_criu_state *args)
 {
@@ -140,18 +160,18 @@ amdgpu_criu_targets_get(const struct amdgpu_criu_state *args)
 }
 
 /**
- * amdgpu_criu_checkpoint_with() - CHECKPOINT, what both kinds of node do alike
+ * amdgpu_criu_checkpoint_with() - common part of CHECKPOINT on both kinds of node
  * @call: the call
- * @state: of the caller
- * @checkpoint: the rest; @targets are @state->num_records, NULL: this kernel
+ * @state: structure of the caller
+ * @checkpoint: the part that depends on the node; its @targets has @state->num_records
+ *	entries; NULL: this kernel
  *
- * Return: what @checkpoint returns; errors as in the uapi header.
+ * Return: result of @checkpoint; errors as in the uapi header.
  */
 int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state *state,
 				amdgpu_criu_checkpoint_fn checkpoint)
 {
 	struct criu_record_target *targets;
-	struct criu_session *session;
 	int ret;
 
 	ret = amdgpu_criu_state_check(state);
@@ -160,20 +180,14 @@ int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state
 	targets = amdgpu_criu_targets_get(state);
 	if (IS_ERR(targets))
 		return PTR_ERR(targets);
-	session = criu_session_get(state->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session)) {
-		kfree(targets);
-		return PTR_ERR(session);
-	}
-	ret = checkpoint(call, session, state, targets);
-	criu_session_put(session);
+	ret = checkpoint(call, call->session, state, targets);
 	kfree(targets);
 	return ret;
 }
 
 /**
- * amdgpu_criu_restore_check() - check what RESTORE is given
- * @state: of the caller
+ * amdgpu_criu_restore_check() - check the arguments of RESTORE
+ * @state: structure of the caller
  *
  * Return: 0 or -EINVAL.
  */
@@ -186,10 +200,11 @@ int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
 	return amdgpu_criu_has_targets(state) ? -EINVAL : 0;
 }
 
-static int amdgpu_criu_restore_open(struct criu_call *call, struct criu_session *session,
+static int amdgpu_criu_restore_open(struct criu_call *call,
 				    const struct amdgpu_criu_state *state, const void *buf,
 				    amdgpu_criu_restore_fn restore)
 {
+	struct amdgpu_criu_tables tables;
 	struct criu_blob_fault fault;
 	struct criu_blob blob;
 	int ret;
@@ -197,35 +212,38 @@ static int amdgpu_criu_restore_open(struct criu_call *call, struct criu_session 
 	ret = criu_blob_open(&blob, call->node->schema, buf, state->blob_size, &fault);
 	if (ret)
 		return criu_refuse_blob(call, &fault, ret);
-	return restore(call, session, state, &blob);
+	/* Each entry has a record, so the size of the blob limits the copies. */
+	if (max(state->num_devices, state->num_bos) > state->blob_size / CRIU_BLOB_ALIGN) {
+		criu_refuse(call, "the tables are longer than the blob");
+		return -EBADMSG;
+	}
+	ret = amdgpu_criu_tables_get(&tables, state);
+	if (ret)
+		return ret;
+	ret = restore(call, state, &tables, &blob);
+	amdgpu_criu_tables_put(&tables);
+	return ret;
 }
 
 /**
- * amdgpu_criu_restore_with() - RESTORE, what both kinds of node do alike
+ * amdgpu_criu_restore_with() - common part of RESTORE on both kinds of node
  * @call: the call
- * @state: passed amdgpu_criu_restore_check()
- * @restore: the rest, with the open blob
+ * @state: checked by amdgpu_criu_restore_check()
+ * @restore: the part that depends on the node, called with the open blob
  *
- * Return: what @restore returns; errors as in the uapi header.
+ * Return: result of @restore; errors as in the uapi header.
  */
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     amdgpu_criu_restore_fn restore)
 {
-	struct criu_session *session;
 	void *buf;
 	int ret;
 
-	session = criu_session_get(state->session_fd, CRIU_SESSION_RESTORE);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
 	buf = criu_blob_from_user(state->blob, state->blob_size);
-	if (IS_ERR(buf)) {
-		criu_session_put(session);
+	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	}
-	ret = amdgpu_criu_restore_open(call, session, state, buf, restore);
+	ret = amdgpu_criu_restore_open(call, state, buf, restore);
 	kvfree(buf);
-	criu_session_put(session);
 	return ret;
 }
 
@@ -256,8 +274,43 @@ int amdgpu_criu_session(struct criu_call *call, void *data)
 	return args->fd < 0 ? args->fd : 0;
 }
 
+/* Returns a descriptor of a dma-buf, and allows @copier, if not NULL, to import it. */
+static int amdgpu_criu_dmabuf_fd(struct criu_call *call, u64 id, const struct drm_file *copier)
+{
+	struct dma_buf *dmabuf = criu_session_copy(call->session, id);
+	int ret;
+
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	ret = copier ? amdgpu_criu_let_copy(copier, dmabuf) : 0;
+	if (ret) {
+		dma_buf_put(dmabuf);
+		return ret;
+	}
+	/* A reference to the dma-buf is a reference to its file. */
+	return criu_call_new_fd(call, dmabuf->file);
+}
+
 /**
- * amdgpu_criu_dmabuf() - DMABUF, the same on both kinds of node
+ * amdgpu_criu_dmabuf_for() - DMABUF, the same on both kinds of node
+ * @call: the call
+ * @data: &struct amdgpu_criu_dmabuf
+ * @copier: render-node file of the call, or NULL
+ *
+ * Return: 0 or an error as in the uapi header.
+ */
+int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_file *copier)
+{
+	struct amdgpu_criu_dmabuf *args = data;
+
+	if (args->flags || args->pad)
+		return -EINVAL;
+	args->fd = amdgpu_criu_dmabuf_fd(call, args->object_id, copier);
+	return args->fd < 0 ? args->fd : 0;
+}
+
+/**
+ * amdgpu_criu_dmabuf() - DMABUF on a node that cannot import dma-bufs
  * @call: the call
  * @data: &struct amdgpu_criu_dmabuf
  *
@@ -265,20 +318,5 @@ int amdgpu_criu_session(struct criu_call *call, void *data)
  */
 int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
 {
-	struct amdgpu_criu_dmabuf *args = data;
-	struct criu_session *session;
-	struct dma_buf *dmabuf;
-
-	if (args->flags || args->pad)
-		return -EINVAL;
-	session = criu_session_get(args->session_fd, CRIU_SESSION_ANY);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
-	dmabuf = criu_session_dmabuf(session, args->object_id);
-	criu_session_put(session);
-	if (IS_ERR(dmabuf))
-		return PTR_ERR(dmabuf);
-	/* A reference to the dma-buf is one to its file. */
-	args->fd = criu_call_new_fd(call, dmabuf->file);
-	return args->fd < 0 ? args->fd : 0;
+	return amdgpu_criu_dmabuf_for(call, data, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What both kinds of node of amdgpu share in checkpoint and restore: the
- * operations QUERY, SESSION and DMABUF, the rows of their tables, and how they read
- * and write the caller's arrays.
+ * The common part of checkpoint and restore on both kinds of amdgpu nodes: the operations
+ * QUERY, SESSION and DMABUF, the rows of operation tables, and access to the caller's
+ * arrays.
  */
 #ifndef _AMDGPU_CRIU_NODE_H_
 #define _AMDGPU_CRIU_NODE_H_
@@ -15,6 +15,8 @@
 struct amdgpu_device;
 struct drm_device;
 struct drm_file;
+struct file;
+struct vm_area_struct;
 
 /* criu_blob_schema.driver, and its node numbers. */
 #define AMDGPU_CRIU_DRIVER "amdgpu"
@@ -26,49 +28,68 @@ struct drm_file;
 #define AMDGPU_CRIU_RECORD_KFD 0x100
 #define AMDGPU_CRIU_RECORD_RENDER 0x200
 
-/* Record types that another kernel may have told it knows. */
+/* Maximum number of record types that a caller may list for another kernel. */
 #define AMDGPU_CRIU_TARGETS_MAX 1024
+
+/**
+ * struct amdgpu_criu_tables - copies of the tables that the caller passes to RESTORE
+ * @devices: amdgpu_criu_state.num_devices entries
+ * @bos: amdgpu_criu_state.num_bos entries
+ */
+struct amdgpu_criu_tables {
+	struct amdgpu_criu_device *devices;
+	struct amdgpu_criu_bo *bos;
+};
 
 typedef int (*amdgpu_criu_checkpoint_fn)(struct criu_call *call, struct criu_session *session,
 					 struct amdgpu_criu_state *state,
 					 const struct criu_record_target *targets);
-typedef int (*amdgpu_criu_restore_fn)(struct criu_call *call, struct criu_session *session,
+typedef int (*amdgpu_criu_restore_fn)(struct criu_call *call,
 				      const struct amdgpu_criu_state *state,
+				      const struct amdgpu_criu_tables *tables,
 				      const struct criu_blob *blob);
 
-/* CHECKPOINT and RESTORE begin alike. */
+/* Common parts of CHECKPOINT and RESTORE. */
 int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state *state,
 				amdgpu_criu_checkpoint_fn checkpoint);
 int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     amdgpu_criu_restore_fn restore);
 
-/* Rows of these are the same in every table. */
+int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
+
+/* These operations have the same rows in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);
 int amdgpu_criu_session(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
+int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_file *copier);
 
 /**
  * AMDGPU_CRIU_OP() - row of an operation table
  * @_op: as in enum amdgpu_criu_op, without its prefix
+ * @_session: criu_op.session, without its prefix
  * @_fn: criu_op.fn
  * @_struct: structure of the operation
- * @_last_v1: last field that its first released version had
+ * @_last_v1: last field of its first released version
  */
-#define AMDGPU_CRIU_OP(_op, _fn, _struct, _last_v1) \
-	CRIU_OP(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
+#define AMDGPU_CRIU_OP(_op, _session, _fn, _struct, _last_v1) \
+	CRIU_OP(AMDGPU_CRIU_OP_##_op, _session, _fn, #_op, _struct, _last_v1)
 
-/* AMDGPU_CRIU_OP_IN(): as AMDGPU_CRIU_OP(), of a structure with nothing that is an answer */
-#define AMDGPU_CRIU_OP_IN(_op, _fn, _struct, _last_v1) \
-	CRIU_OP_IN(AMDGPU_CRIU_OP_##_op, _fn, #_op, _struct, _last_v1)
+/* AMDGPU_CRIU_OP_IN(): as AMDGPU_CRIU_OP(), for a structure without output fields */
+#define AMDGPU_CRIU_OP_IN(_op, _session, _fn, _struct, _last_v1) \
+	CRIU_OP_IN(AMDGPU_CRIU_OP_##_op, _session, _fn, #_op, _struct, _last_v1)
 
-/* Arrays of the caller, with their strides. */
+/* Access to arrays of the caller with their strides. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
+int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
+			   const struct amdgpu_criu_state *state);
+void amdgpu_criu_tables_put(const struct amdgpu_criu_tables *tables);
 int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev);
 
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
+int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
 
 #endif /* _AMDGPU_CRIU_NODE_H_ */

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * One BO that several files know: on one GPU or several, render nodes and KFD.
+ * A BO that is shared by several files: on one GPU or several, by render nodes and KFD.
  *
- * A session knows a BO by the GEM object that was allocated; a GEM object that a GPU
- * has for the BO of another stands for it. Files of one GPU share the GEM object.
+ * The GEM object that was allocated identifies a BO in a session. A GPU that imports the
+ * BO of another GPU has a second GEM object, which represents the same BO. Files of one
+ * GPU share the GEM object.
  */
 #include <linux/device.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 #include <drm/drm_device.h>
-#include <drm/drm_file.h>
+#include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
 
@@ -17,21 +18,30 @@
 
 #include "amdgpu.h"
 #include "amdgpu_amdkfd.h"
+#include "amdgpu_criu_copy.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_dma_buf.h"
 #include "amdgpu_object.h"
 
+/* A session may outlive the files of an unbound device, so it holds the device as well. */
 static void amdgpu_criu_bo_get(void *object)
 {
-	drm_gem_object_get(object);
+	struct drm_gem_object *gem = object;
+
+	drm_dev_get(gem->dev);
+	drm_gem_object_get(gem);
 }
 
 static void amdgpu_criu_bo_put(void *object)
 {
-	drm_gem_object_put(object);
+	struct drm_gem_object *gem = object;
+	struct drm_device *dev = gem->dev;
+
+	drm_gem_object_put(gem);
+	drm_dev_put(dev);
 }
 
-/* As the process would get it; one that it has not asked for yet can be written. */
+/* A new dma-buf is writable, unless KFD allocated the BO without write access. */
 static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 {
 	if (bo->kfd_bo && !(bo->kfd_bo->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE))
@@ -40,25 +50,9 @@ static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 }
 
 /*
- * BOs of one VM are not exported, since nobody else may open them. A file that copies
- * contents may (amdgpu_criu_may_open()).
- */
-static struct dma_buf *amdgpu_criu_new_dmabuf(struct drm_gem_object *gem, int flags)
-{
-	struct dma_buf *dmabuf;
-
-	if (!(gem_to_amdgpu_bo(gem)->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID))
-		return amdgpu_gem_prime_export(gem, flags);
-	dmabuf = drm_gem_prime_export(gem, flags);
-	if (!IS_ERR(dmabuf))
-		dmabuf->ops = &amdgpu_dmabuf_ops;
-	return dmabuf;
-}
-
-/*
- * Takes the path of DRM_IOCTL_PRIME_HANDLE_TO_FD, but for the handle: it may have
- * been closed since. A GEM object without handles does not know its dma-buf: that
- * would be a circle of references.
+ * Follows the code path of DRM_IOCTL_PRIME_HANDLE_TO_FD, but needs no handle, because the
+ * handle may have been closed. A GEM object without handles has no pointer to its dma-buf,
+ * which would be a reference cycle.
  */
 static struct dma_buf *amdgpu_criu_bo_export(void *object)
 {
@@ -71,8 +65,8 @@ static struct dma_buf *amdgpu_criu_bo_export(void *object)
 		dmabuf = gem->dma_buf;
 		get_dma_buf(dmabuf);
 	} else {
-		dmabuf = amdgpu_criu_new_dmabuf(gem,
-						amdgpu_criu_export_flags(gem_to_amdgpu_bo(gem)));
+		dmabuf = amdgpu_gem_prime_export(gem,
+						 amdgpu_criu_export_flags(gem_to_amdgpu_bo(gem)));
 		if (!IS_ERR(dmabuf) && gem->handle_count) {
 			get_dma_buf(dmabuf);
 			gem->dma_buf = dmabuf;
@@ -82,36 +76,25 @@ static struct dma_buf *amdgpu_criu_bo_export(void *object)
 	return dmabuf;
 }
 
-/* Its process shall not be able to export a BO of its VM because it was checkpointed. */
-static void amdgpu_criu_bo_unexport(void *object, struct dma_buf *dmabuf)
+static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 {
-	struct drm_gem_object *gem = object;
-	bool known;
-
-	if (!(gem_to_amdgpu_bo(gem)->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID))
-		return;
-	mutex_lock(&gem->dev->object_name_lock);
-	known = gem->dma_buf == dmabuf;
-	if (known)
-		gem->dma_buf = NULL;
-	mutex_unlock(&gem->dev->object_name_lock);
-	if (known)
-		dma_buf_put(dmabuf);
+	return amdgpu_criu_new_copy(object, amdgpu_criu_export_flags(gem_to_amdgpu_bo(object)));
 }
 
 const struct criu_object_ops amdgpu_criu_bo_ops = {
 	.get = amdgpu_criu_bo_get,
 	.put = amdgpu_criu_bo_put,
 	.export = amdgpu_criu_bo_export,
-	.unexport = amdgpu_criu_bo_unexport,
+	.copy = amdgpu_criu_bo_copy,
+	.end_copy = amdgpu_criu_end_copy,
 };
 
 /**
- * amdgpu_criu_object_home() - the GEM object that a session knows a BO by
+ * amdgpu_criu_object_home() - get the GEM object that identifies a BO
  * @gem: a GEM object of any GPU
  *
- * Return: @gem, or if it stands for a BO of another GPU, that one, without a reference
- * of its own; NULL if another driver exported it.
+ * Return: @gem, or the GEM object of the other GPU if @gem represents a BO of another GPU,
+ * without a new reference; NULL if another driver exported it.
  */
 struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem)
 {
@@ -124,7 +107,7 @@ struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem)
 }
 
 /**
- * amdgpu_criu_object_dmabuf() - dma-buf that a BO has already
+ * amdgpu_criu_object_dmabuf() - get the existing dma-buf of a BO
  * @gem: a GEM object of any GPU
  *
  * Return: the dma-buf with a reference, or NULL.
@@ -142,13 +125,13 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 }
 
 /**
- * amdgpu_criu_is_lent() - has another driver imported a BO?
- * @dmabuf: of the BO, which is ours
+ * amdgpu_criu_is_lent() - check if another driver has imported a BO
+ * @dmabuf: dma-buf of the BO, exported by amdgpu
  *
- * Nothing tells what that driver does with it, and for whom; and nobody could import it
- * there again.
+ * The use that the other driver makes of the BO cannot be determined, and a restore could
+ * not import the BO there again.
  *
- * Return: true if there is an attachment of a device that is not amdgpu's.
+ * Return: true if a device of another driver is attached.
  */
 bool amdgpu_criu_is_lent(struct dma_buf *dmabuf)
 {
@@ -165,7 +148,7 @@ bool amdgpu_criu_is_lent(struct dma_buf *dmabuf)
 }
 
 /**
- * amdgpu_criu_object_is_lent() - has another driver imported a BO?
+ * amdgpu_criu_object_is_lent() - check if another driver has imported a BO
  * @gem: a GEM object of any GPU; not one that another driver exported
  *
  * Return: as amdgpu_criu_is_lent(); false if the BO has no dma-buf.
@@ -183,10 +166,10 @@ bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem)
 }
 
 /**
- * amdgpu_criu_object_id() - id of a BO in a checkpoint
- * @session: of kind CHECKPOINT
+ * amdgpu_criu_object_id() - get the id of a BO in a checkpoint
+ * @session: session of kind CHECKPOINT
  * @gem: a GEM object of any GPU; not one that another driver exported
- * @id: out
+ * @id: output
  *
  * Return: as criu_session_object_id().
  */
@@ -207,28 +190,4 @@ int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *g
 		dma_buf_put(dmabuf);
 	}
 	return 0;
-}
-
-/**
- * amdgpu_criu_may_open() - may a file have a handle of a BO of another file's VM?
- * @fpriv: the driver's side of the file
- *
- * Return: true after amdgpu_criu_let_open().
- */
-bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv)
-{
-	return READ_ONCE(fpriv->criu_copies);
-}
-
-/**
- * amdgpu_criu_let_open() - let a file have handles of BOs of other files' VMs
- * @file: file that DMABUF was called on, by somebody who holds the session
- *
- * A dma-buf of such a BO comes from there alone.
- */
-void amdgpu_criu_let_open(struct drm_file *file)
-{
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-
-	WRITE_ONCE(fpriv->criu_copies, true);
 }

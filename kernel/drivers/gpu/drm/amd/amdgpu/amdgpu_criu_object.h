@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * BOs in a session, for all that meet them: render nodes, KFD and the GEM code.
+ * BOs in a session: declarations for render nodes, KFD and the GEM code.
  */
 #ifndef _AMDGPU_CRIU_OBJECT_H_
 #define _AMDGPU_CRIU_OBJECT_H_
@@ -9,11 +9,10 @@
 
 #include "criu_session.h"
 
-struct amdgpu_fpriv;
-struct drm_file;
+struct dma_buf;
 struct drm_gem_object;
 
-/* A BO in a session, whatever node it came through: &struct drm_gem_object. */
+/* Operations of a BO in a session, a &struct drm_gem_object, for any node. */
 extern const struct criu_object_ops amdgpu_criu_bo_ops;
 
 struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem);
@@ -21,8 +20,5 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem);
 bool amdgpu_criu_is_lent(struct dma_buf *dmabuf);
 bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
-
-bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv);
-void amdgpu_criu_let_open(struct drm_file *file);
 
 #endif /* _AMDGPU_CRIU_OBJECT_H_ */

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs of a plan: found in the session or created, and their GEM handles.
+ * BOs of a plan: find them in the session or create them, and create their GEM handles.
  */
 #include <linux/dma-buf.h>
-#include <linux/fcntl.h>
-#include <linux/fdtable.h>
-#include <linux/file.h>
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
@@ -18,7 +15,7 @@
 #include "amdgpu_object.h"
 #include "amdgpu_ttm.h"
 
-/* An id that stands for something else in a blob than in the one it was created from? */
+/* Fails if the id refers to a different BO in this blob than in the blob it was created from. */
 static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
 				   const struct amdgpu_criu_object_record *record,
 				   struct drm_gem_object *home)
@@ -46,7 +43,7 @@ static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
 	return 0;
 }
 
-/* The claim is open; it is closed in case of an error, too. */
+/* The caller has an open claim. An error closes it. */
 static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
 				     struct amdgpu_criu_plan_object *object)
 {
@@ -57,7 +54,7 @@ static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
 	ret = amdgpu_criu_create_bo(plan, object, &object->gem);
 	if (ret)
 		goto err_forget;
-	/* With the flags that the process has asked for, before anybody else can ask. */
+	/* Export with the flags of the process, before another caller can export the BO. */
 	if (record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
 		dmabuf = amdgpu_gem_prime_export(object->gem, record->flags &
 						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
@@ -101,12 +98,12 @@ static int amdgpu_criu_object_find(struct amdgpu_criu_plan *plan,
 /**
  * amdgpu_criu_object_get() - find the BO of a plan in the session, or create it
  * @plan: the plan
- * @object: the BO; its @gem is set afterwards, unless it is of another GPU: then
- *	amdgpu_criu_object_handle() sets it
+ * @object: the BO; this function sets its @gem, or amdgpu_criu_object_handle() does for
+ *	a BO of another GPU
  *
- * Return: 0; -EBADMSG, -ENODEV if another file has restored something else under the
- * id; -EBADFD if it is of another GPU and not there; as criu_session_claim() and
- * amdgpu_criu_create_bo().
+ * Return: 0; -EBADMSG or -ENODEV if another file has restored a different BO with the id;
+ * -EBADFD if the BO belongs to another GPU and does not exist; errors of
+ * criu_session_claim() and amdgpu_criu_create_bo().
  */
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
@@ -119,17 +116,18 @@ int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_pla
 	if (!found)
 		return amdgpu_criu_object_create(plan, object);
 	ret = amdgpu_criu_object_fits(plan, &object->record, found);
-	if (!ret && ((struct drm_gem_object *)found)->dev == adev_to_drm(plan->adev))
+	if (!ret && ((struct drm_gem_object *)found)->dev == adev_to_drm(plan->adev)) {
 		object->gem = found;
-	else
-		drm_gem_object_put(found);
+		drm_gem_object_get(object->gem);
+	}
+	amdgpu_criu_bo_ops.put(found);
 	return ret;
 }
 
 /**
- * amdgpu_criu_object_put() - undo amdgpu_criu_object_get(), if it was done
+ * amdgpu_criu_object_put() - undo amdgpu_criu_object_get() if it succeeded
  * @plan: the plan
- * @object: the BO; its handles are gone
+ * @object: the BO; its handles are closed
  */
 void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
@@ -142,23 +140,29 @@ void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_pl
 }
 
 /*
- * PRIME imports from a descriptor. While it is there another thread may put another
- * dma-buf in its place: the caller looks at what comes out.
+ * Sets the state as after a PRIME import: the BO points to the dma-buf, and the file's table
+ * maps the dma-buf to its handle.
  */
-static int amdgpu_criu_import(struct drm_file *file, struct dma_buf *dmabuf, u32 *handle)
+static int amdgpu_criu_enter_import(struct drm_file *file, struct drm_gem_object *gem,
+				    struct dma_buf *dmabuf, u32 handle)
 {
-	int fd = get_unused_fd_flags(O_CLOEXEC);
-	int ret;
+	struct drm_device *dev = file->minor->dev;
+	struct dma_buf *entered;
 
-	if (fd < 0)
-		return fd;
-	get_dma_buf(dmabuf);
-	fd_install(fd, dmabuf->file);
-	ret = drm_gem_prime_fd_to_handle(file->minor->dev, file, fd, handle);
-	close_fd(fd);
-	return ret;
+	mutex_lock(&dev->object_name_lock);
+	if (!gem->dma_buf) {
+		get_dma_buf(dmabuf);
+		gem->dma_buf = dmabuf;
+	}
+	mutex_unlock(&dev->object_name_lock);
+	entered = drm_gem_prime_handle_to_dmabuf(dev, file, handle, 0);
+	if (IS_ERR(entered))
+		return PTR_ERR(entered);
+	dma_buf_put(entered);
+	return entered == dmabuf ? 0 : -EBUSY;
 }
 
+/* Imports without a descriptor, which the process could see and close. */
 static int amdgpu_criu_object_import(struct amdgpu_criu_plan *plan,
 				     struct amdgpu_criu_plan_object *object,
 				     struct dma_buf *dmabuf, u32 *handle)
@@ -166,34 +170,45 @@ static int amdgpu_criu_object_import(struct amdgpu_criu_plan *plan,
 	struct drm_gem_object *gem;
 	int ret;
 
-	ret = amdgpu_criu_import(plan->file, dmabuf, handle);
-	if (ret)
-		return ret;
-	gem = drm_gem_object_lookup(plan->file, *handle);
-	if (!gem)
-		return -EBADF;
-	if (amdgpu_criu_object_home(gem) != dmabuf->priv || (object->gem && object->gem != gem)) {
-		drm_gem_object_put(gem);
-		drm_gem_handle_delete(plan->file, *handle);
-		return -EBADF;
+	/* An import returns the existing handle of the file for the dma-buf. */
+	if (object->prime_handle) {
+		*handle = object->prime_handle;
+		return 0;
 	}
+	gem = amdgpu_gem_prime_import(plan->file->minor->dev, dmabuf);
+	if (IS_ERR(gem))
+		return PTR_ERR(gem);
+	ret = drm_gem_handle_create(plan->file, gem, handle);
+	if (ret)
+		goto err_put;
+	ret = amdgpu_criu_enter_import(plan->file, gem, dmabuf, *handle);
+	if (ret)
+		goto err_delete;
+	object->prime_handle = *handle;
 	if (object->gem)
 		drm_gem_object_put(gem);
 	else
 		object->gem = gem;
 	return 0;
+
+err_delete:
+	drm_gem_handle_delete(plan->file, *handle);
+err_put:
+	drm_gem_object_put(gem);
+	return ret;
 }
 
 /**
- * amdgpu_criu_object_handle() - make a GEM handle of a BO
+ * amdgpu_criu_object_handle() - create a GEM handle of a BO
  * @plan: the plan
- * @object: the BO, after amdgpu_criu_object_get(); its @gem is set afterwards
- * @handle: out: the lowest that is free, or the one that the file has for the dma-buf
+ * @object: the BO, after amdgpu_criu_object_get(); this function sets its @gem
+ * @handle: output: the lowest free handle, or the file's existing handle for the dma-buf
  *
- * Takes the path of DRM_IOCTL_PRIME_FD_TO_HANDLE for what was exported or found, so
- * that an import of the dma-buf gives the same handle as before the checkpoint.
+ * Follows the code path of DRM_IOCTL_PRIME_FD_TO_HANDLE for a BO that was exported or
+ * found, so that an import of the dma-buf returns the same handle as before the
+ * checkpoint.
  *
- * Return: 0 or what the ioctl returns.
+ * Return: 0 or an error of the ioctl.
  */
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * OUTSIDE: which BOs would be cut in two by a checkpoint of these clients alone?
+ * OUTSIDE: finds the BOs that the paused clients share with clients that are not paused.
  */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
@@ -20,7 +20,7 @@
 #include "amdgpu_criu_render.h"
 
 /**
- * amdgpu_criu_add_insider() - a client that is paused has a BO
+ * amdgpu_criu_add_insider() - add a BO of a paused client
  * @sharing: the search
  * @gem: the client's GEM object of it, with a reference
  * @pid: process of the client, in the caller's pid namespace
@@ -35,7 +35,7 @@ int amdgpu_criu_add_insider(struct amdgpu_criu_sharing *sharing, struct drm_gem_
 	struct amdgpu_criu_insider *bos = sharing->bos;
 	u32 room = sharing->room;
 
-	/* Another driver's: PROCESS_INFO has refused it. */
+	/* Exported by another driver: PROCESS_INFO has refused it. */
 	if (!home)
 		return 0;
 	if (sharing->num_bos == room) {
@@ -62,7 +62,7 @@ static int amdgpu_criu_cmp_insider(const void *a, const void *b)
 	return x->home < y->home ? -1 : x->home > y->home;
 }
 
-/* Each BO once, in an order to search in. */
+/* Sorts the BOs for lookups and removes duplicates. */
 static void amdgpu_criu_sort_insiders(struct amdgpu_criu_sharing *sharing)
 {
 	struct amdgpu_criu_insider *bos = sharing->bos;
@@ -79,7 +79,7 @@ static void amdgpu_criu_sort_insiders(struct amdgpu_criu_sharing *sharing)
 }
 
 /**
- * amdgpu_criu_see_outsider() - a client that is not paused has a BO
+ * amdgpu_criu_see_outsider() - mark a BO of a client that is not paused
  * @sharing: the search
  * @gem: the client's GEM object of it, with a reference
  * @pid: process of the client, in the caller's pid namespace, or 0
@@ -110,7 +110,8 @@ static int amdgpu_criu_add_file(struct amdgpu_criu_sharing *sharing, struct drm_
 	int handle, ret = 0;
 	pid_t pid;
 
-	mutex_lock(&gate->lock);
+	if (mutex_lock_killable(&gate->lock))
+		return -ERESTARTSYS;
 	pid = gate->task ? task_tgid_vnr(gate->task) : 0;
 	mutex_unlock(&gate->lock);
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(file, &handle)); handle++) {
@@ -150,7 +151,7 @@ static void amdgpu_criu_see_file(struct amdgpu_criu_sharing *sharing, struct drm
 	}
 }
 
-/* Files of user space alone: one that is paused stays so while its session is in use. */
+/* Checks user-space files only. A paused file stays paused while its session is in use. */
 static void amdgpu_criu_see_device(struct amdgpu_criu_sharing *sharing, struct drm_device *dev)
 {
 	struct drm_file *file;
@@ -162,7 +163,7 @@ static void amdgpu_criu_see_device(struct amdgpu_criu_sharing *sharing, struct d
 	mutex_unlock(&dev->filelist_mutex);
 }
 
-/* A BO may have been imported on any GPU. */
+/* Checks every GPU, because a BO may have been imported on any of them. */
 static void amdgpu_criu_see_devices(struct amdgpu_criu_sharing *sharing)
 {
 	u32 i;
@@ -184,9 +185,7 @@ static int amdgpu_criu_search_outside(struct amdgpu_criu_sharing *sharing)
 		return ret;
 	amdgpu_criu_sort_insiders(sharing);
 	amdgpu_criu_see_devices(sharing);
-	if (IS_ENABLED(CONFIG_HSA_AMD))
-		kfd_criu_see_outsiders(sharing);
-	return 0;
+	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_see_outsiders(sharing) : 0;
 }
 
 static void amdgpu_criu_tell_outside(const struct amdgpu_criu_sharing *sharing,
@@ -211,21 +210,17 @@ static void amdgpu_criu_tell_outside(const struct amdgpu_criu_sharing *sharing,
 int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
 	struct amdgpu_criu_outside *args = data;
-	struct amdgpu_criu_sharing sharing = {};
+	struct amdgpu_criu_sharing sharing = { .session = call->session };
 	u32 i;
 	int ret;
 
 	if (args->flags)
 		return -EINVAL;
-	sharing.session = criu_session_get(args->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(sharing.session))
-		return PTR_ERR(sharing.session);
 	ret = amdgpu_criu_search_outside(&sharing);
 	if (!ret)
 		amdgpu_criu_tell_outside(&sharing, args);
 	for (i = 0; i < sharing.num_bos; i++)
 		drm_gem_object_put(sharing.bos[i].home);
 	kvfree(sharing.bos);
-	criu_session_put(sharing.session);
 	return ret;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * BOs that clients paused by a session share with others: what render nodes and KFD
- * know of it.
+ * BOs that clients paused by a session share with other clients, of render nodes and KFD.
  */
 #ifndef _AMDGPU_CRIU_OUTSIDE_H_
 #define _AMDGPU_CRIU_OUTSIDE_H_
@@ -13,10 +12,10 @@ struct drm_gem_object;
 
 /**
  * struct amdgpu_criu_insider - a BO of a client that the session has paused
- * @home: GEM object on the GPU that it was allocated on; a reference of ours
+ * @home: GEM object on the GPU where it was allocated, with a reference
  * @pid: process of that client, in the caller's pid namespace
- * @handle: the client's handle of it
- * @outside: a client that is not paused has it as well
+ * @handle: the client's handle of the BO
+ * @outside: a client that is not paused has the BO as well
  */
 struct amdgpu_criu_insider {
 	struct drm_gem_object *home;
@@ -26,13 +25,13 @@ struct amdgpu_criu_insider {
 };
 
 /**
- * struct amdgpu_criu_sharing - one search for what is shared with others
- * @session: of kind CHECKPOINT
- * @bos: BOs of its clients; sorted before the others are looked at
+ * struct amdgpu_criu_sharing - a search for BOs that are shared with other clients
+ * @session: session of kind CHECKPOINT
+ * @bos: BOs of its clients; sorted before other clients are checked
  * @num_bos: entries at @bos
- * @room: room at @bos
- * @num_outside: entries that have @outside
- * @first: the first one found, or NULL
+ * @room: capacity of @bos in entries
+ * @num_outside: number of entries with @outside set
+ * @first: the first such entry, or NULL
  * @pid: process that has @first and is not paused, 0 if the caller cannot see it
  */
 struct amdgpu_criu_sharing {
@@ -50,8 +49,8 @@ int amdgpu_criu_add_insider(struct amdgpu_criu_sharing *sharing, struct drm_gem_
 void amdgpu_criu_see_outsider(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 			      pid_t pid);
 
-/* KFD's part. */
+/* The KFD part. */
 int kfd_criu_add_insiders(struct amdgpu_criu_sharing *sharing);
-void kfd_criu_see_outsiders(struct amdgpu_criu_sharing *sharing);
+int kfd_criu_see_outsiders(struct amdgpu_criu_sharing *sharing);
 
 #endif /* _AMDGPU_CRIU_OUTSIDE_H_ */

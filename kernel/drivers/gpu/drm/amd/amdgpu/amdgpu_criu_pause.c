@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * PROCESS_INFO and UNPAUSE: whose file it is, and who has it paused.
+ * PROCESS_INFO and UNPAUSE: the process of a file, and the session that pauses it.
  */
 #include <drm/drm_file.h>
 #include <linux/fdtable.h>
@@ -14,10 +14,10 @@
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
-/* For calls under way and for what was submitted; a hung job is reset before. */
+/* Limit for running calls and submitted jobs. A hung job is reset earlier. */
 #define AMDGPU_CRIU_PAUSE_TIME (20 * HZ)
 
-/* A client of a session is a &struct drm_file, and lives as its struct file does. */
+/* A client of a session is a &struct drm_file, which exists as long as its struct file. */
 static void amdgpu_criu_file_get(void *client)
 {
 	struct drm_file *file = client;
@@ -45,8 +45,8 @@ static void amdgpu_criu_file_let_go(struct criu_session *session, void *client)
 }
 
 /*
- * A file that a session holds has its gate closed: by a session of kind CHECKPOINT
- * from PROCESS_INFO to UNPAUSE, of kind RESTORE from RESTORE to RESUME.
+ * The gate of a file that a session holds is closed: from PROCESS_INFO to UNPAUSE in a
+ * session of kind CHECKPOINT, from RESTORE to RESUME in a session of kind RESTORE.
  */
 const struct criu_client_ops amdgpu_criu_file_ops = {
 	.get = amdgpu_criu_file_get,
@@ -71,15 +71,15 @@ static bool amdgpu_criu_has_open(struct task_struct *task, struct file *filp)
 }
 
 /**
- * amdgpu_criu_process() - process that an operation on a file is about
- * @call: the call; logs name the process from now on
- * @nr: its number in the caller's pid namespace, 0: the caller
+ * amdgpu_criu_process() - get the process that an operation on a file refers to
+ * @call: the call; log messages name the process from now on
+ * @nr: its pid in the caller's pid namespace; 0: the caller
  *
- * A file may be open in several processes: the DRM core knows only who used it last.
+ * A file may be open in several processes; the DRM core records only its last user.
  *
  * Return: leader of the process, with a reference; ERR_PTR(-EINVAL); ERR_PTR(-ESRCH);
- * ERR_PTR(-EBADF) if the caller does not trace it, or it does not have the file open;
- * ERR_PTR(-EPERM).
+ * ERR_PTR(-EBADF) if the caller does not trace the process, or the process does not have
+ * the file open.
  */
 struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 {
@@ -97,8 +97,6 @@ struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 	if (!task)
 		return ERR_PTR(-ESRCH);
 	ret = criu_check_owner(task);
-	if (!ret)
-		ret = criu_check_capable(task);
 	if (!ret && !amdgpu_criu_has_open(task, call->filp))
 		ret = -EBADF;
 	if (!ret)
@@ -122,7 +120,7 @@ static int amdgpu_criu_drain(struct amdgpu_criu_dump *dump, unsigned long deadli
 	return ret;
 }
 
-/* Return: 1: paused now; 0: was paused by this session already; or an error. */
+/* Returns 1 if the file is now paused, 0 if this session had already paused it, or an error. */
 static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_session *session,
 				    unsigned long deadline)
 {
@@ -161,7 +159,7 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 	if (!ret)
 		ret = amdgpu_criu_dump_sizes(dump, &blob_size);
 	if (ret) {
-		/* Paused by an earlier call, it stays so. */
+		/* A file that an earlier call paused stays paused. */
 		if (paused) {
 			amdgpu_criu_gate_open(gate);
 			criu_session_release(session, dump->file);
@@ -183,12 +181,13 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 }
 
 /**
- * amdgpu_criu_dump_init() - set up a walk over a file
- * @dump: to be set up
+ * amdgpu_criu_dump_init() - set up the dump of a file
+ * @dump: output
  * @call: the call
- * @task: process in whose memory its userptrs are; logs name it from now on
+ * @task: process whose memory its userptrs refer to; log messages name it from now on
  *
- * Return: 0, to be followed by amdgpu_criu_dump_fini(); -ESRCH if its memory is gone.
+ * Return: 0, and the caller must call amdgpu_criu_dump_fini(); -ESRCH if the process has
+ * released its memory.
  */
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 			  struct task_struct *task)
@@ -208,8 +207,8 @@ int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 }
 
 /**
- * amdgpu_criu_dump_fini() - end a walk
- * @dump: set up; the gate's lock is not held any more
+ * amdgpu_criu_dump_fini() - end the dump of a file
+ * @dump: the dump; the gate's lock is not held
  */
 void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
 {
@@ -252,24 +251,21 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
 	struct task_struct *leader = call->task;
-	struct criu_session *session;
 	struct task_struct *task;
 	int ret;
 
 	if (info->flags)
 		return -EINVAL;
-	session = criu_session_get(info->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
+	/* Check before the gate closes: a refused call must not block other calls. */
+	ret = amdgpu_criu_check_render(call);
+	if (ret)
+		return ret;
 	task = amdgpu_criu_process(call, info->pid);
-	if (IS_ERR(task)) {
-		criu_session_put(session);
+	if (IS_ERR(task))
 		return PTR_ERR(task);
-	}
-	ret = amdgpu_criu_process_info_of(call, session, info, task);
+	ret = amdgpu_criu_process_info_of(call, call->session, info, task);
 	call->task = leader;
 	put_task_struct(task);
-	criu_session_put(session);
 	return ret;
 }
 
@@ -285,19 +281,14 @@ int amdgpu_criu_unpause(struct criu_call *call, void *args)
 	const struct amdgpu_criu_unpause *unpause = args;
 	struct drm_file *file = call->client;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
-	struct criu_session *session;
 	int ret;
 
 	if (unpause->flags)
 		return -EINVAL;
-	session = criu_session_get(unpause->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
 	mutex_lock(&fpriv->criu_gate->lock);
-	ret = criu_session_release(session, file);
+	ret = criu_session_release(call->session, file);
 	if (!ret)
 		amdgpu_criu_gate_open(fpriv->criu_gate);
 	mutex_unlock(&fpriv->criu_gate->lock);
-	criu_session_put(session);
 	return ret;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * First pass of a restore: the blob becomes a plan in which every reference leads
- * somewhere, nothing is there twice, and what the ordinary ioctls would refuse is
- * refused. Creates nothing.
+ * First pass of a restore: parses the blob into a plan. Every reference in the plan is
+ * resolved and there are no duplicates. State that the ordinary ioctls would refuse is
+ * refused. This pass creates nothing.
  */
 #include <drm/drm_gem.h>
 #include <linux/slab.h>
@@ -57,7 +57,7 @@ static int amdgpu_criu_plan_alloc(struct amdgpu_criu_plan *plan)
 	return ret;
 }
 
-/* Records with nothing but a fixed structure, which the plan's begins with. */
+/* Parses the records that have no tail. An entry of the plan begins with the fixed structure. */
 static void amdgpu_criu_parse_simple(struct amdgpu_criu_plan *plan)
 {
 	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_FILE, &plan->file_record, 0,
@@ -117,12 +117,12 @@ static int amdgpu_criu_check_all(struct amdgpu_criu_plan *plan,
 }
 
 /**
- * amdgpu_criu_plan_make() - first pass
- * @plan: with call, file, session and blob; the gate of the file is closed
- * @args: of RESTORE, for the table
+ * amdgpu_criu_plan_make() - build a plan, the first pass of a restore
+ * @plan: the plan, with call, file, session and blob set; the gate of the file is closed
+ * @args: arguments of RESTORE, for the table
  *
- * Return: 0, and the plan can fail only for want of resources; or an error, which
- * has been logged where it is the blob's. To be freed in either case.
+ * Return: 0, and applying the plan can fail only if resources are missing; or an error,
+ * which has been logged if the blob causes it. The caller frees the plan in both cases.
  */
 int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
@@ -150,7 +150,7 @@ void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
 
-	/* What was applied belongs to the handles and the session now. */
+	/* The handles and the session now own what was applied. */
 	for (i = 0; i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Records of an open render-node file in a checkpoint blob. They hold what the
- * process gave to ioctls, and the state that no ioctl can set; never an address of
- * the kernel and never a structure of the driver.
+ * Records of an open render-node file in a checkpoint blob. They contain the arguments
+ * that the process passed to ioctls, and state that no ioctl can set. They never contain a
+ * kernel address or a structure of the driver.
  *
- * These are stored for years: a field's meaning never changes, fields are added
- * at the end only, zero means "as before". See criu_blob.h for the rules.
+ * Blobs are stored for years: the meaning of a field never changes, new fields are added
+ * at the end only, and zero in a new field means "as before". See criu_blob.h for the
+ * rules.
  */
 #ifndef _AMDGPU_CRIU_RECORDS_H_
 #define _AMDGPU_CRIU_RECORDS_H_
@@ -34,13 +35,13 @@ enum amdgpu_criu_record_type {
 /**
  * struct amdgpu_criu_file_record - the file itself; exactly one
  * @flags: AMDGPU_CRIU_FILE_*
- * @gpu_id: the GPU as KFD knows it, 0 if KFD does not drive it
- * @device: PCI location, domain << 16 | bus << 8 | devfn: other records refer to
- *	GPUs by it
+ * @gpu_id: number of the GPU in KFD, 0 if KFD does not drive it
+ * @device: PCI location, domain << 16 | bus << 8 | devfn; other records refer to GPUs by
+ *	this number
  * @gc_version: IP version of the graphics core
  * @sdma_version: IP version of the SDMA engines
  * @vcn_version: IP version of the video engines, 0 if there are none
- * @gb_addr_config: how tiled surfaces are laid out
+ * @gb_addr_config: layout of tiled surfaces
  * @va_end: end of the GPU address space that the process may use
  */
 struct amdgpu_criu_file_record {
@@ -58,7 +59,7 @@ struct amdgpu_criu_file_record {
 #define AMDGPU_CRIU_CLIENT_NAME_SIZE 64
 
 /**
- * struct amdgpu_criu_client_name_record - name of the file for people; at most one
+ * struct amdgpu_criu_client_name_record - human-readable name of the file; at most one
  * @name: of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field
  *
  * A reader may skip it.
@@ -76,15 +77,15 @@ struct amdgpu_criu_client_name_record {
 #define AMDGPU_CRIU_OBJECT_FLAGS GENMASK(4, 0)
 
 /**
- * struct amdgpu_criu_object_record - a BO that the file has, once for each
+ * struct amdgpu_criu_object_record - a BO of the file; one record for each BO
  * @object_id: id in the session
- * @size: bytes; GDS, GWS, OA: a page for each unit
- * @device: GPU that it was allocated on, as in amdgpu_criu_file_record.device: not
- *	the file's own if the file imported it
+ * @size: bytes; GDS, GWS, OA: one page for each unit
+ * @device: GPU where it was allocated, as in amdgpu_criu_file_record.device; another GPU
+ *	than the file's if the file imported the BO
  * @create_flags: AMDGPU_GEM_CREATE_*
- * @user_addr: userptr: where in the process
+ * @user_addr: userptr: address in the process
  * @tiling_flags: of DRM_AMDGPU_GEM_METADATA
- * @metadata_flags: same
+ * @metadata_flags: of DRM_AMDGPU_GEM_METADATA
  * @mmap_offset: offset for mmap() of the file, ~0 if it cannot be mapped
  * @kfd_va: KFD: address of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU
  * @flags: AMDGPU_CRIU_OBJECT_*
@@ -92,10 +93,10 @@ struct amdgpu_criu_client_name_record {
  * @preferred_domains: AMDGPU_GEM_DOMAIN_*, of DRM_AMDGPU_GEM_CREATE or
  *	AMDGPU_GEM_OP_SET_PLACEMENT
  * @allowed_domains: same
- * @placement: AMDGPU_GEM_DOMAIN_* where it is now, 0: it has no memory yet
+ * @placement: current AMDGPU_GEM_DOMAIN_*, 0 if it has no memory yet
  * @user_flags: userptr: AMDGPU_GEM_USERPTR_*
  * @kfd_flags: KFD: KFD_IOC_ALLOC_MEM_FLAGS_*
- * @gpu_id: BO table: GPU of @device as KFD knows it
+ * @gpu_id: BO table: number of the GPU of @device in KFD
  * @handle: BO table: lowest GEM handle, 0 if it has none
  * @domain: BO table: AMDGPU_CRIU_DOMAIN_*
  * @table_flags: BO table: AMDGPU_CRIU_BO_*
@@ -131,7 +132,7 @@ struct amdgpu_criu_object_record {
  * struct amdgpu_criu_handle_record - a GEM handle
  * @handle: its number
  * @pad: 0
- * @object_id: what it stands for
+ * @object_id: the BO of the handle
  */
 struct amdgpu_criu_handle_record {
 	__u32 handle;
@@ -140,8 +141,8 @@ struct amdgpu_criu_handle_record {
 };
 
 /**
- * struct amdgpu_criu_mapping_record - a mapping of DRM_AMDGPU_GEM_VA, or what later
- * calls left of it
+ * struct amdgpu_criu_mapping_record - a mapping of DRM_AMDGPU_GEM_VA, or the part that
+ * later calls did not unmap
  * @object_id: the BO, 0 if it has none (AMDGPU_VM_PAGE_PRT)
  * @va: GPU address
  * @size: bytes
@@ -158,13 +159,13 @@ struct amdgpu_criu_mapping_record {
 	__u32 pad;
 };
 
-/* amdgpu_criu_ctx_record.flags: what it would tell of the time before the checkpoint */
-#define AMDGPU_CRIU_CTX_PSTATE BIT(0) /* it owns the stable power state of the GPU */
-#define AMDGPU_CRIU_CTX_RESET BIT(1) /* a GPU reset since it was created ... */
+/* amdgpu_criu_ctx_record.flags: state that ioctls report about the time before the checkpoint */
+#define AMDGPU_CRIU_CTX_PSTATE BIT(0) /* owns the stable power state of the GPU */
+#define AMDGPU_CRIU_CTX_RESET BIT(1) /* GPU reset since its creation ... */
 #define AMDGPU_CRIU_CTX_RESET_UNREAD BIT(2) /* ... since AMDGPU_CTX_OP_QUERY_STATE */
-#define AMDGPU_CRIU_CTX_LOST BIT(3) /* VRAM or page tables were lost: no submission */
-#define AMDGPU_CRIU_CTX_RAS_CE_UNREAD BIT(4) /* memory errors that ... */
-#define AMDGPU_CRIU_CTX_RAS_UE_UNREAD BIT(5) /* ... AMDGPU_CTX_OP_QUERY_STATE2 will tell */
+#define AMDGPU_CRIU_CTX_LOST BIT(3) /* VRAM or page tables lost: submissions fail */
+#define AMDGPU_CRIU_CTX_RAS_CE_UNREAD BIT(4) /* correctable errors not read by QUERY_STATE2 */
+#define AMDGPU_CRIU_CTX_RAS_UE_UNREAD BIT(5) /* uncorrectable errors, same */
 
 /**
  * struct amdgpu_criu_ctx_record - a context
@@ -187,11 +188,11 @@ struct amdgpu_criu_ctx_record {
 };
 
 /**
- * struct amdgpu_criu_ctx_entity - where a context submits to
+ * struct amdgpu_criu_ctx_entity - an entity of a context
  * @hw_ip: AMDGPU_HW_IP_*
  * @ring: as in struct drm_amdgpu_cs_chunk_ib
- * @sequence: what the next submission gets as drm_amdgpu_cs_out.handle
- * @error: 0, or a negative errno: the last job failed, and nothing can be submitted
+ * @sequence: drm_amdgpu_cs_out.handle of the next submission
+ * @error: 0, or the negative errno of the last job; submissions fail if it is not 0
  * @pad: 0
  */
 struct amdgpu_criu_ctx_entity {
@@ -216,8 +217,9 @@ struct amdgpu_criu_bo_list_record {
 
 /**
  * struct amdgpu_criu_bo_list_item - entry of a BO list
- * @object_id: the BO; it need not have a handle any more
- * @priority: of struct drm_amdgpu_bo_list_entry, as far as the kernel tells it apart
+ * @object_id: the BO, which may have no handle
+ * @priority: of struct drm_amdgpu_bo_list_entry, limited to the values that the kernel
+ *	distinguishes
  * @pad: 0
  */
 struct amdgpu_criu_bo_list_item {
@@ -234,9 +236,9 @@ struct amdgpu_criu_bo_list_item {
  * struct amdgpu_criu_syncobj_record - a handle of a syncobj
  * @handle: its number
  * @flags: AMDGPU_CRIU_SYNCOBJ_*
- * @object_id: id in the session: of the syncobj, which may have more handles
+ * @object_id: id of the syncobj in the session; a syncobj may have several handles
  * @point: last point of the timeline
- * @error: 0, or a negative errno: that of the fence
+ * @error: 0, or the negative errno of the fence
  * @pad: 0
  */
 struct amdgpu_criu_syncobj_record {

@@ -5,31 +5,31 @@
 #include <drm/drm_file.h>
 #include <linux/sched.h>
 
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
 
-/* Whoever gets a dma-buf by its session may open it by this file, to copy the BO. */
+/* A file of a card node could create GEM names for BOs of other processes. */
 static int amdgpu_criu_render_dmabuf(struct criu_call *call, void *args)
 {
-	int ret = amdgpu_criu_dmabuf(call, args);
+	int ret = amdgpu_criu_check_render(call);
 
-	if (!ret)
-		amdgpu_criu_let_open(call->client);
-	return ret;
+	return ret ? ret : amdgpu_criu_dmabuf_for(call, args, call->client);
 }
 
 static const struct criu_op amdgpu_criu_render_ops[] = {
-	AMDGPU_CRIU_OP(QUERY, amdgpu_criu_query, struct amdgpu_criu_query, pad),
-	AMDGPU_CRIU_OP(SESSION, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, amdgpu_criu_process_info, struct amdgpu_criu_process_info,
-		       blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, amdgpu_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(UNPAUSE, amdgpu_criu_unpause, struct amdgpu_criu_unpause, flags),
-	AMDGPU_CRIU_OP_IN(RESTORE, amdgpu_criu_restore, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(RESUME, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
-	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
-	AMDGPU_CRIU_OP(EXPORTED, amdgpu_criu_exported, struct amdgpu_criu_exported, blob_size),
-	AMDGPU_CRIU_OP(OUTSIDE, amdgpu_criu_outside, struct amdgpu_criu_outside, size),
+	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, struct amdgpu_criu_query, pad),
+	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, struct amdgpu_criu_session, pad),
+	AMDGPU_CRIU_OP(PROCESS_INFO, CHECKPOINT, amdgpu_criu_process_info,
+		       struct amdgpu_criu_process_info, blob_size),
+	AMDGPU_CRIU_OP(CHECKPOINT, CHECKPOINT, amdgpu_criu_checkpoint, struct amdgpu_criu_state,
+		       bo_stride),
+	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, struct amdgpu_criu_unpause,
+			  flags),
+	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, amdgpu_criu_restore, struct amdgpu_criu_state,
+			  bo_stride),
+	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
+	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
+	AMDGPU_CRIU_OP(EXPORTED, ANY, amdgpu_criu_exported, struct amdgpu_criu_exported, blob_size),
+	AMDGPU_CRIU_OP(OUTSIDE, CHECKPOINT, amdgpu_criu_outside, struct amdgpu_criu_outside, size),
 };
 
 static const struct criu_node amdgpu_criu_render_node = {
@@ -45,14 +45,13 @@ static const struct criu_node amdgpu_criu_render_node = {
  * @data: &struct amdgpu_criu_ioctl
  * @file_priv: open file
  *
- * The DRM core has made the caller the owner of the file by now (see
- * drm_file_update_pid()), so there is no other process to check for.
+ * The DRM core has already made the caller the owner of the file (see
+ * drm_file_update_pid()), so no other process needs to be checked.
  *
  * Return: 0 or an error as in the uapi header.
  */
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv)
 {
-	const struct amdgpu_criu_ioctl *envelope = data;
 	struct criu_call call = {
 		.node = &amdgpu_criu_render_node,
 		.client = file_priv,
@@ -60,5 +59,5 @@ int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_
 		.task = current->group_leader,
 	};
 
-	return criu_ioctl(&call, envelope->op, envelope->size, envelope->arg);
+	return amdgpu_criu_call(&call, data);
 }

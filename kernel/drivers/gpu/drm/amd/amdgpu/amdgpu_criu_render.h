@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Checkpoint and restore of an open render-node file: what its files share.
+ * Checkpoint and restore of an open render-node file: shared declarations.
  *
  *   amdgpu_criu_render.c   the ioctl: operations
- *   amdgpu_criu_gate.c     lets no other call on a file begin
- *   amdgpu_criu_pause.c    PROCESS_INFO, UNPAUSE: whose file it is, who has it paused
- *   amdgpu_criu_dump.c     CHECKPOINT: walks the nouns, writes the blob
- *   amdgpu_criu_plan.c     RESTORE, first pass: the blob becomes a checked plan
- *   amdgpu_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all;
+ *   amdgpu_criu_gate.c     blocks other calls on a file
+ *   amdgpu_criu_pause.c    PROCESS_INFO, UNPAUSE: the process and the session
+ *   amdgpu_criu_dump.c     CHECKPOINT: dumps every kind of object to the blob
+ *   amdgpu_criu_plan.c     RESTORE, first pass: parses the blob into a checked plan
+ *   amdgpu_criu_restore.c  RESTORE, second pass: applies the plan, or undoes it;
  *                          RESUME
- *   amdgpu_criu_<noun>.c   one kind of object each: drain, dump, parse, check,
- *                          apply, undo; the noun "file" is what is there once
- *   amdgpu_criu_object.c   one BO known to several files: who creates it
- *   amdgpu_criu_exported.c EXPORTED: one BO by itself
- *   amdgpu_criu_outside.c  OUTSIDE: BOs that others have, too
+ *   amdgpu_criu_<kind>.c   one kind of object each: drain, dump, parse, check,
+ *                          apply, undo; "file" is the state of the file itself
+ *   amdgpu_criu_object.c   a BO shared by several files: which one creates it
+ *   amdgpu_criu_exported.c EXPORTED: a single BO
+ *   amdgpu_criu_outside.c  OUTSIDE: BOs shared with other clients
  *   amdgpu_criu_handles.c  numbers of handles
  *   amdgpu_criu_table.c    arrays of the caller, with their strides
  *
- * Lock order: amdgpu_criu_gate.lock, then what criu_session.h says, then locks of
+ * Lock order: amdgpu_criu_gate.lock, then the locks of criu_session.h, then the locks of
  * GEM and reservations.
  */
 #ifndef _AMDGPU_CRIU_RENDER_H_
@@ -41,13 +41,13 @@ struct task_struct;
 
 extern const struct criu_blob_schema amdgpu_criu_render_schema;
 
-/* A file that a session holds: &struct drm_file. */
+/* Operations of a file that a session holds, a &struct drm_file. */
 extern const struct criu_client_ops amdgpu_criu_file_ops;
 
 /**
- * struct amdgpu_criu_dump_object - a BO that the file has
+ * struct amdgpu_criu_dump_object - a BO of the file
  * @gem: GEM object of the file's device, with a reference
- * @id: in the session, once it was asked for
+ * @id: id in the session, once it is requested
  * @handle: its lowest handle, 0 if it has none
  */
 struct amdgpu_criu_dump_object {
@@ -57,21 +57,21 @@ struct amdgpu_criu_dump_object {
 };
 
 /**
- * struct amdgpu_criu_dump - one walk over a paused file
- * @call: for logs
+ * struct amdgpu_criu_dump - the dump of a paused file
+ * @call: the call, for log messages
  * @adev: device of the file
  * @file: the file; its gate is closed and the gate's lock held
- * @fpriv: the driver's side of @file
- * @task: leader of the process in whose memory its userptrs are
+ * @fpriv: driver-private part of @file
+ * @task: leader of the process whose memory its userptrs refer to
  * @mm: that memory, with a reference to its users
  * @objects: BOs of the file, in the order of their addresses
- * @in_order: the same in the order of their handles
+ * @in_order: the same BOs in the order of their handles
  * @num_objects: entries at @objects
- * @objects_room: room at @objects
- * @session: who gives object ids; NULL in the size pass
- * @targets: what the kernel knows that shall read the blob; NULL: as much as this one
+ * @objects_room: capacity of @objects in entries
+ * @session: session that allocates object ids; NULL in the size pass
+ * @targets: record types that the target kernel supports; NULL: as this kernel
  * @num_targets: entries at @targets
- * @writer: of the blob; without a buffer in the size pass
+ * @writer: writer of the blob; without a buffer in the size pass
  * @bos: table for the caller, NULL in the size pass
  * @num_bos: entries so far
  * @paused: PROCESS_INFO: the file was not paused before
@@ -105,21 +105,22 @@ struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump 
 							const struct drm_gem_object *gem);
 
 /*
- * Pause. Drains wait until @deadline (jiffies): 0; -ETIME, and the line in the log
- * names what hangs; -ERESTARTSYS. What cannot be carried is found by the dumps of
- * the size pass, or by the functions named *_carriable: -EOPNOTSUPP and a line in
- * the log.
+ * Pause. The drain functions wait until @deadline (jiffies) and return 0; -ETIME, with a
+ * log message that names the cause; -ERESTARTSYS. The dump functions in the size pass, and
+ * the functions named *_carriable, return -EOPNOTSUPP and log a message for state that
+ * cannot be carried.
  */
 int amdgpu_criu_process_info(struct criu_call *call, void *args);
 int amdgpu_criu_unpause(struct criu_call *call, void *args);
 struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
+int amdgpu_criu_check_render(struct criu_call *call);
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 
-/* Checkpoint. The size pass and the write pass are the same calls. */
+/* Checkpoint. The size pass and the write pass make the same calls. */
 int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size);
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 
@@ -131,30 +132,33 @@ int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump);
+const char *amdgpu_criu_stateful_engine(u32 hw_ip);
 int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump);
 
-/* BOs that BO lists hold, with a handle or without: calls @see until it is not 0. */
+/* Called for each BO in a BO list, with or without a handle, until it returns nonzero. */
 typedef int amdgpu_criu_see_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
 int amdgpu_criu_see_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_see_fn *see);
 
-/* Id of a BO of the file in the session; 0 in the size pass. */
+/* Gets the id of a BO of the file in the session; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
 
 /**
  * struct amdgpu_criu_plan_object - a BO to be restored
  * @record: from the blob
  * @metadata: tail of the record
- * @gem: GEM object of the file's device for it, with a reference, once it is there
- * @bound: it was created for this plan, and its id bound in the session
- * @lent_handle: a handle that it has only until the BO lists are there, or 0
- * @new_mmap_offset: for the caller
+ * @gem: GEM object of the file's device for it, with a reference, once it exists
+ * @bound: it was created for this plan, and its id is bound in the session
+ * @prime_handle: its handle in the file's table of imports, or 0
+ * @lent_handle: temporary handle until the BO lists are created, or 0
+ * @new_mmap_offset: new offset for mmap(), for the caller
  */
 struct amdgpu_criu_plan_object {
 	struct amdgpu_criu_object_record record;
 	const void *metadata;
 	struct drm_gem_object *gem;
 	bool bound;
+	u32 prime_handle;
 	u32 lent_handle;
 	u64 new_mmap_offset;
 };
@@ -162,7 +166,7 @@ struct amdgpu_criu_plan_object {
 /**
  * struct amdgpu_criu_plan_handle - a GEM handle to be restored
  * @record: from the blob
- * @object: what it stands for
+ * @object: the BO of the handle
  */
 struct amdgpu_criu_plan_handle {
 	struct amdgpu_criu_handle_record record;
@@ -202,7 +206,7 @@ struct amdgpu_criu_plan_bo_list {
 /**
  * struct amdgpu_criu_plan_syncobj - a handle of a syncobj to be restored
  * @record: from the blob
- * @bound: the syncobj was created for this plan, and its id bound in the session
+ * @bound: the syncobj was created for this plan, and its id is bound in the session
  */
 struct amdgpu_criu_plan_syncobj {
 	struct amdgpu_criu_syncobj_record record;
@@ -210,36 +214,37 @@ struct amdgpu_criu_plan_syncobj {
 };
 
 /**
- * struct amdgpu_criu_plan - a blob that was found good, and how far it was applied
- * @call: for logs
+ * struct amdgpu_criu_plan - a checked blob, and the progress of applying it
+ * @call: the call, for log messages
  * @adev: device of the file
  * @file: file to be restored; its gate is closed and the gate's lock held
- * @fpriv: the driver's side of @file
- * @session: of kind RESTORE
- * @blob: pointers of the plan lead into it
- * @file_record: record
- * @client_name: record, if there is one
+ * @fpriv: driver-private part of @file
+ * @session: session of kind RESTORE
+ * @tables: copies of the caller's tables
+ * @blob: the blob, into which the plan points
+ * @file_record: record of the file
+ * @client_name: record of the name, if there is one
  * @objects: BOs, in the order of the blob and of the BO table
- * @handles: GEM handles, in ascending order once they are checked
+ * @handles: GEM handles, sorted in ascending order when they are checked
  * @mappings: GPU mappings
  * @ctxs: contexts
  * @bo_lists: BO lists
  * @syncobjs: handles of syncobjs
- * @object_ids: ids of @objects, once they are checked
+ * @object_ids: ids of @objects, set when they are checked
  * @num_objects: BOs in the plan
  * @num_handles: GEM handles in the plan
  * @num_mappings: mappings in the plan
  * @num_ctxs: contexts in the plan
  * @num_bo_lists: BO lists in the plan
  * @num_syncobjs: handles of syncobjs in the plan
- * @has_client_name: there is a @client_name
- * @name_done: done: the name of the file
- * @vmid_done: done: the reserved VMID
- * @handles_done: handles that are there
- * @mappings_done: mappings that are there
- * @ctxs_done: contexts that are there
- * @bo_lists_done: BO lists that are there
- * @syncobjs_done: handles of syncobjs that are there
+ * @has_client_name: @client_name is valid
+ * @name_done: the name of the file is restored
+ * @vmid_done: the VMID is reserved
+ * @handles_done: number of restored handles
+ * @mappings_done: number of restored mappings
+ * @ctxs_done: number of restored contexts
+ * @bo_lists_done: number of restored BO lists
+ * @syncobjs_done: number of restored handles of syncobjs
  */
 struct amdgpu_criu_plan {
 	struct criu_call *call;
@@ -247,6 +252,7 @@ struct amdgpu_criu_plan {
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
 	struct criu_session *session;
+	const struct amdgpu_criu_tables *tables;
 	const struct criu_blob *blob;
 
 	struct amdgpu_criu_file_record file_record;
@@ -275,7 +281,7 @@ struct amdgpu_criu_plan {
 	u32 syncobjs_done;
 };
 
-/* First pass. Nothing is created; an error has been logged. */
+/* First pass. These functions create nothing and log their errors. */
 int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args);
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
@@ -298,8 +304,8 @@ int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan);
 
 /*
- * Second pass, under the gate's lock. What an apply began, its undo takes back, also
- * when the apply has failed, and passes over what was not begun.
+ * Second pass, under the gate's lock. An undo function reverts everything that its apply
+ * function did, even if the apply function failed, and skips what was not applied.
  */
 int amdgpu_criu_restore(struct criu_call *call, void *args);
 int amdgpu_criu_resume(struct criu_call *call, void *args);
@@ -321,11 +327,11 @@ int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan);
 
 /*
- * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c, _userptr.c), and what makes one
- * object of a BO that several files know (amdgpu_criu_object.c, _object_apply.c).
+ * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c, _userptr.c), and BOs that several
+ * files share (amdgpu_criu_object.c, _object_apply.c).
  *
- * amdgpu_criu_object_get() finds the BO of a plan in the session or has
- * amdgpu_criu_create_bo() create it; amdgpu_criu_object_handle() makes a GEM handle.
+ * amdgpu_criu_object_get() finds the BO of a plan in the session, or calls
+ * amdgpu_criu_create_bo() to create it. amdgpu_criu_object_handle() creates a GEM handle.
  */
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
 void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);

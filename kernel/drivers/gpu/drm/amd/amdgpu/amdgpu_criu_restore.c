@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * RESTORE: a plan is made of the blob, then applied, or all of it taken back. RESUME:
- * the file is the process's again.
+ * RESTORE: parses the blob into a plan, then applies the plan or undoes all of it. RESUME:
+ * allows the process to use the file.
  */
 #include <drm/drm_file.h>
 #include <linux/sched/task.h>
@@ -12,7 +12,7 @@
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
-/* For calls of the process that are under way. */
+/* Limit for running calls of the process. */
 #define AMDGPU_CRIU_CLOSE_TIME (5 * HZ)
 
 static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
@@ -27,7 +27,7 @@ static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
 	return has;
 }
 
-/* Nothing but the open file, and perhaps what KFD has in its VM? */
+/* True if the file has no state, except that KFD may use its VM. */
 static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
 {
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
@@ -39,7 +39,7 @@ static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
 }
 
-/* Takes back what was applied, in reverse. Whatever was not begun is passed over. */
+/* Undoes what was applied, in reverse order, and skips what was not applied. */
 static void amdgpu_criu_undo(struct amdgpu_criu_plan *plan)
 {
 	amdgpu_criu_undo_syncobjs(plan);
@@ -75,10 +75,6 @@ static int amdgpu_criu_restore_closed(struct amdgpu_criu_plan *plan,
 {
 	int ret;
 
-	if (!drm_is_render_client(plan->file)) {
-		criu_refuse(plan->call, "a file of a card node");
-		return -EOPNOTSUPP;
-	}
 	if (!amdgpu_criu_is_fresh(plan)) {
 		criu_refuse(plan->call, "the file has been used already");
 		return -EBADFD;
@@ -86,14 +82,12 @@ static int amdgpu_criu_restore_closed(struct amdgpu_criu_plan *plan,
 	ret = amdgpu_criu_plan_make(plan, args);
 	if (!ret)
 		ret = amdgpu_criu_apply_all(plan);
-	if (!ret)
-		ret = amdgpu_criu_put_objects(plan, args);
 	if (ret)
 		amdgpu_criu_undo(plan);
 	return ret;
 }
 
-/* The gate stays closed until RESUME: userptrs have no memory behind them before. */
+/* The gate stays closed until RESUME, because userptrs have no memory until then. */
 static int amdgpu_criu_restore_locked(struct amdgpu_criu_plan *plan,
 				      const struct amdgpu_criu_state *args)
 {
@@ -111,11 +105,35 @@ static int amdgpu_criu_restore_locked(struct amdgpu_criu_plan *plan,
 	}
 	if (ret)
 		criu_session_release(plan->session, plan->file);
+	gate->restoring = !ret;
 	return ret;
 }
 
-static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session *session,
+/*
+ * Writing the results may block indefinitely, so it is done without the lock. The gate is
+ * closed and the session holds the file, so that only RESUME could change the file, and
+ * RESUME checks @restoring.
+ */
+static int amdgpu_criu_restore_answer(struct amdgpu_criu_plan *plan,
+				      const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_gate *gate = plan->fpriv->criu_gate;
+	int ret = amdgpu_criu_put_objects(plan, args);
+
+	mutex_lock(&gate->lock);
+	gate->restoring = false;
+	if (ret) {
+		amdgpu_criu_undo(plan);
+		amdgpu_criu_gate_open(gate);
+		criu_session_release(plan->session, plan->file);
+	}
+	mutex_unlock(&gate->lock);
+	return ret;
+}
+
+static int amdgpu_criu_restore_blob(struct criu_call *call,
 				    const struct amdgpu_criu_state *args,
+				    const struct amdgpu_criu_tables *tables,
 				    const struct criu_blob *blob)
 {
 	struct drm_file *file = call->client;
@@ -124,7 +142,8 @@ static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session 
 		.adev = drm_to_adev(file->minor->dev),
 		.file = file,
 		.fpriv = file->driver_priv,
-		.session = session,
+		.session = call->session,
+		.tables = tables,
 		.blob = blob,
 	};
 	int ret;
@@ -134,6 +153,8 @@ static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session 
 		return -ERESTARTSYS;
 	ret = amdgpu_criu_restore_locked(&plan, args);
 	mutex_unlock(&plan.fpriv->criu_gate->lock);
+	if (!ret)
+		ret = amdgpu_criu_restore_answer(&plan, args);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
@@ -143,13 +164,15 @@ static int amdgpu_criu_restore_blob(struct criu_call *call, struct criu_session 
  * @call: the call
  * @args: &struct amdgpu_criu_state
  *
- * Return: 0; errors as in the uapi header, and what the ioctls return whose paths
- * it takes.
+ * Return: 0; errors as in the uapi header; errors of the ioctls whose code paths it
+ * follows.
  */
 int amdgpu_criu_restore(struct criu_call *call, void *args)
 {
 	int ret = amdgpu_criu_restore_check(args);
 
+	if (!ret)
+		ret = amdgpu_criu_check_render(call);
 	return ret ? ret : amdgpu_criu_restore_with(call, args, amdgpu_criu_restore_blob);
 }
 
@@ -158,6 +181,8 @@ static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_
 	int ret;
 
 	ret = criu_session_held(session, dump->file);
+	if (!ret && dump->fpriv->criu_gate->restoring)
+		ret = -EBADFD;
 	if (!ret)
 		ret = amdgpu_criu_find_objects(dump);
 	if (!ret)
@@ -195,23 +220,16 @@ int amdgpu_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
 	struct task_struct *leader = call->task;
-	struct criu_session *session;
 	struct task_struct *task;
 	int ret;
 
 	if (resume->flags || resume->pad)
 		return -EINVAL;
-	session = criu_session_get(resume->session_fd, CRIU_SESSION_RESTORE);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
 	task = amdgpu_criu_process(call, resume->pid);
-	if (IS_ERR(task)) {
-		criu_session_put(session);
+	if (IS_ERR(task))
 		return PTR_ERR(task);
-	}
-	ret = amdgpu_criu_resume_task(call, session, task);
+	ret = amdgpu_criu_resume_task(call, call->session, task);
 	call->task = leader;
 	put_task_struct(task);
-	criu_session_put(session);
 	return ret;
 }

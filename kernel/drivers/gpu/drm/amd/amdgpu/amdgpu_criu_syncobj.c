@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Syncobjs. What a paused file submitted is done, so a syncobj has either no fence
- * or one that is signaled; of a timeline the last point is left.
+ * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no
+ * fence or a signaled one. Only the last point of a timeline is saved.
  */
 #include <drm/drm_file.h>
 #include <drm/drm_syncobj.h>
@@ -32,19 +32,20 @@ static struct dma_buf *amdgpu_criu_syncobj_export(void *object)
 	return ERR_PTR(-ENOENT);
 }
 
-/* A syncobj in a session, whatever file it came through: &struct drm_syncobj. */
+/* Operations of a syncobj in a session, a &struct drm_syncobj, for any file. */
 static const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.get = amdgpu_criu_syncobj_get,
 	.put = amdgpu_criu_syncobj_put,
 	.export = amdgpu_criu_syncobj_export,
+	.copy = amdgpu_criu_syncobj_export,
 };
 
 /**
  * amdgpu_criu_drain_syncobjs() - wait for the fences of all syncobjs
- * @dump: with the file; its gate is closed
+ * @dump: dump of a file whose gate is closed
  * @deadline: jiffies
  *
- * They may be fences of other files, other processes, or other drivers.
+ * The fences may belong to other files, other processes, or other drivers.
  *
  * Return: 0; -ETIME; -ERESTARTSYS.
  */
@@ -125,10 +126,10 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 
 /**
  * amdgpu_criu_dump_syncobjs() - write the syncobjs of the file
- * @dump: where to; the fences of the file are signaled
+ * @dump: destination; the fences of the file are signaled
  *
- * Return: 0; -EOPNOTSUPP; -ENOMEM; -ETIME if somebody who is not paused gave one a
- * new fence.
+ * Return: 0; -EOPNOTSUPP; -ENOMEM; -ETIME if a process that is not paused has added a new
+ * fence.
  */
 int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
 {
@@ -161,8 +162,8 @@ static const char *amdgpu_criu_syncobj_fault(const struct amdgpu_criu_syncobj_re
 }
 
 /**
- * amdgpu_criu_check_syncobjs() - are the syncobjs right?
- * @plan: with the records
+ * amdgpu_criu_check_syncobjs() - check the syncobjs
+ * @plan: parsed plan
  *
  * Return: 0; -EBADMSG; -EOPNOTSUPP.
  */
@@ -211,7 +212,7 @@ struct amdgpu_criu_fence {
 	spinlock_t lock;
 };
 
-/* What is left of a fence that is signaled. */
+/* Returns a signaled fence with the saved error. */
 static struct dma_fence *amdgpu_criu_signaled_fence(int error)
 {
 	struct amdgpu_criu_fence *fence;
@@ -229,7 +230,7 @@ static struct dma_fence *amdgpu_criu_signaled_fence(int error)
 	return &fence->base;
 }
 
-/* Takes the path of DRM_IOCTL_SYNCOBJ_SIGNAL or DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL. */
+/* Follows the code path of DRM_IOCTL_SYNCOBJ_SIGNAL or DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL. */
 static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *record,
 				      struct drm_syncobj *syncobj)
 {
@@ -255,7 +256,7 @@ static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *r
 	return 0;
 }
 
-/* Takes the path of DRM_IOCTL_SYNCOBJ_CREATE. */
+/* Follows the code path of DRM_IOCTL_SYNCOBJ_CREATE. */
 static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 				      struct amdgpu_criu_plan_syncobj *plan_syncobj,
 				      struct drm_syncobj **syncobj)
@@ -277,7 +278,7 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 	return 0;
 }
 
-/* As drm_syncobj_get_handle(), which takes the first number that is free. */
+/* Does what drm_syncobj_get_handle() does, but with a given handle. */
 static int amdgpu_criu_put_syncobj_handle(struct drm_file *file, struct drm_syncobj *syncobj,
 					  u32 handle)
 {
@@ -323,8 +324,8 @@ static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
  * amdgpu_criu_apply_syncobjs() - create the syncobjs, or find them in the session
  * @plan: the plan
  *
- * Return: 0, or what DRM_IOCTL_SYNCOBJ_CREATE returns; -EBADMSG if an id is of another kind
- * of object; -EINTR if killed while another process creates one.
+ * Return: 0, or an error of DRM_IOCTL_SYNCOBJ_CREATE; -EBADMSG if an id refers to another
+ * kind of object; -EINTR if killed while another process creates a syncobj.
  */
 int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan)
 {

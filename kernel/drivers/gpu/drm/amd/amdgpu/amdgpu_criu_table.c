@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Arrays of the caller whose entries may be longer or shorter than the kernel's.
+ * Access to arrays of the caller, whose entries may be longer or shorter than the
+ * kernel's.
  */
+#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "amdgpu_criu_node.h"
 
-/* Is this an array that can be read and written? An entry had @size_v1 bytes at first. */
+/*
+ * Checks the address and the stride of an array. @size_v1: size of an entry in its first
+ * version.
+ */
 static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
 {
 	u64 end;
@@ -23,8 +29,8 @@ static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1
 }
 
 /**
- * amdgpu_criu_state_check() - check what CHECKPOINT and RESTORE are given
- * @state: flags, and both tables: can they be read and written?
+ * amdgpu_criu_state_check() - check the arguments of CHECKPOINT and RESTORE
+ * @state: the arguments; flags and both tables are checked
  *
  * Return: 0 or -EINVAL.
  */
@@ -45,12 +51,12 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 /**
  * amdgpu_criu_table_get() - read an entry
  * @uptr: user pointer to the array
- * @index: of the entry
+ * @index: index of the entry
  * @stride: checked by amdgpu_criu_state_check()
- * @entry: to be filled
- * @size: bytes of it in this kernel
+ * @entry: output
+ * @size: bytes of an entry in this kernel
  *
- * Return: 0, -EFAULT, or -E2BIG if the entry says more than this kernel knows.
+ * Return: 0, -EFAULT, or -E2BIG if a field that this kernel does not support is not zero.
  */
 int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size)
 {
@@ -58,13 +64,69 @@ int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t s
 				     stride);
 }
 
+static void *amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size)
+{
+	void *table;
+	u32 i;
+	int ret;
+
+	table = kvcalloc(num, size, GFP_KERNEL_ACCOUNT);
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+	for (i = 0; i < num; i++) {
+		ret = amdgpu_criu_table_get(uptr, i, stride, table + i * size, size);
+		if (ret) {
+			kvfree(table);
+			return ERR_PTR(ret);
+		}
+	}
+	return table;
+}
+
+/**
+ * amdgpu_criu_tables_get() - copy the tables of RESTORE
+ * @tables: output, to be freed with amdgpu_criu_tables_put()
+ * @state: checked by amdgpu_criu_restore_check()
+ *
+ * Reading the tables may block indefinitely if their memory belongs to a file system in
+ * user space or to userfaultfd, so the caller holds no lock.
+ *
+ * Return: 0, -ENOMEM, -EFAULT, or -E2BIG if an entry sets a field that this kernel does
+ * not support.
+ */
+int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
+			   const struct amdgpu_criu_state *state)
+{
+	tables->devices = amdgpu_criu_table_copy(state->devices, state->num_devices,
+						 state->device_stride, sizeof(*tables->devices));
+	if (IS_ERR(tables->devices))
+		return PTR_ERR(tables->devices);
+	tables->bos = amdgpu_criu_table_copy(state->bos, state->num_bos, state->bo_stride,
+					     sizeof(*tables->bos));
+	if (IS_ERR(tables->bos)) {
+		kvfree(tables->devices);
+		return PTR_ERR(tables->bos);
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_tables_put() - free the copies
+ * @tables: filled by amdgpu_criu_tables_get()
+ */
+void amdgpu_criu_tables_put(const struct amdgpu_criu_tables *tables)
+{
+	kvfree(tables->devices);
+	kvfree(tables->bos);
+}
+
 /**
  * amdgpu_criu_table_put() - write an entry
  * @uptr: user pointer to the array
- * @index: of the entry
+ * @index: index of the entry
  * @stride: checked by amdgpu_criu_state_check()
- * @entry: what to write
- * @size: bytes of it in this kernel; what the caller has beyond becomes 0
+ * @entry: entry to write
+ * @size: bytes of an entry in this kernel; the rest of the caller's entry is set to 0
  *
  * Return: 0 or -EFAULT.
  */

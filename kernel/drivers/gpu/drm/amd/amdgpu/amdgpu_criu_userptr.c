@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Userptr BOs. RESTORE creates them with nothing behind them; the memory of the
- * process is at its place by RESUME, which another process may call.
+ * Userptr BOs. RESTORE creates them without memory. The memory of the process is in place
+ * when RESUME is called, possibly by another process.
  */
 #include <drm/ttm/ttm_tt.h>
 #include <linux/sched/signal.h>
@@ -14,10 +14,10 @@
 #include "amdgpu_ttm.h"
 
 /**
- * amdgpu_criu_userptr_mm() - memory that a userptr is attached to
+ * amdgpu_criu_userptr_mm() - get the memory that a userptr is attached to
  * @bo: the BO
  *
- * Return: the memory, without a reference of its own; NULL if it is not attached.
+ * Return: the memory, without a new reference; NULL if the userptr is not attached.
  */
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 {
@@ -29,12 +29,12 @@ struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 }
 
 /**
- * amdgpu_criu_set_userptr() - make a userptr of a new BO
- * @plan: with the file
- * @record: of the userptr
+ * amdgpu_criu_set_userptr() - make a new BO a userptr
+ * @plan: plan with the file
+ * @record: record of the userptr
  * @bo: the BO
  *
- * Takes the path of DRM_AMDGPU_GEM_USERPTR, up to the notifier.
+ * Follows the code path of DRM_AMDGPU_GEM_USERPTR, up to the notifier.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -62,8 +62,8 @@ static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range 
 }
 
 /*
- * It may have unmapped the memory since: then its next submission with the BO fails,
- * as it would have before.
+ * The process may have unmapped the memory. Its next submission with the BO then fails, as
+ * it would have failed before the checkpoint.
  */
 static int amdgpu_criu_try_validate(struct amdgpu_bo *bo)
 {
@@ -82,8 +82,9 @@ static int amdgpu_criu_try_validate(struct amdgpu_bo *bo)
 }
 
 /*
- * As the process asked for by AMDGPU_GEM_USERPTR_VALIDATE. The memory may change under
- * a try, if only because it was copied for writing: user space repeats the ioctl then.
+ * Validates the BO as the process requested by AMDGPU_GEM_USERPTR_VALIDATE. If the memory
+ * changes during an attempt, for example by a copy on write, the attempt is repeated, as
+ * user space repeats the ioctl.
  */
 static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 {
@@ -112,7 +113,7 @@ static int amdgpu_criu_attach_userptr(struct amdgpu_criu_dump *dump, struct amdg
 	return ret;
 }
 
-/* A BO that another file of the process has as well is attached by the first. */
+/* A BO that several files of the process share is attached by the first of them. */
 static bool amdgpu_criu_is_detached(struct amdgpu_bo *bo)
 {
 	return amdgpu_ttm_tt_is_userptr(bo->tbo.ttm) && !amdgpu_criu_userptr_mm(bo);
@@ -120,10 +121,10 @@ static bool amdgpu_criu_is_detached(struct amdgpu_bo *bo)
 
 /**
  * amdgpu_criu_attach_userptrs() - attach the userptrs of a restored file
- * @dump: with the objects of the file, and the process
+ * @dump: dump with the objects of the file and the process
  *
- * Return: 0, or an error and a line in the log; those before the one that failed stay
- * attached: they are in the memory of the same process in the next try.
+ * Return: 0, or an error and a log message. The userptrs before the failed one stay
+ * attached, because the next attempt uses the memory of the same process.
  */
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * GPU mappings of the file's VM. Those that the driver itself made, and those of KFD,
- * are left to them.
+ * GPU mappings of the file's VM, except those that the driver or KFD created.
  */
 #include <drm/drm_exec.h>
 #include <drm/drm_file.h>
@@ -14,7 +13,7 @@
 #include "amdgpu_object.h"
 #include "amdgpu_vm.h"
 
-/* What DRM_AMDGPU_GEM_VA takes for mappings with and without a BO. */
+/* Flags that DRM_AMDGPU_GEM_VA accepts for mappings with and without a BO. */
 #define AMDGPU_CRIU_VA_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_READABLE | \
 			      AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE | \
 			      AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC)
@@ -22,10 +21,10 @@
 
 /**
  * struct amdgpu_criu_walk - a walk over the mappings of a VM
- * @dump: with the file
- * @kfds: addresses of mappings that are KFD's
- * @found: the others; NULL: only count
- * @num: how many
+ * @dump: dump of the file
+ * @kfds: addresses of KFD's mappings
+ * @found: the other mappings; NULL: only count
+ * @num: number of other mappings
  */
 struct amdgpu_criu_walk {
 	struct amdgpu_criu_dump *dump;
@@ -71,7 +70,7 @@ static int amdgpu_criu_see_kfds(struct amdgpu_criu_walk *walk, struct list_head 
 	return ret;
 }
 
-/* What AMDKFD_IOC_MAP_MEMORY_TO_GPU has mapped, and KFD for itself. */
+/* Finds the mappings of AMDKFD_IOC_MAP_MEMORY_TO_GPU and those that KFD created for itself. */
 static int amdgpu_criu_find_kfds(struct amdgpu_criu_walk *walk)
 {
 	struct amdkfd_process_info *info = walk->dump->fpriv->vm.process_info;
@@ -117,7 +116,7 @@ static void amdgpu_criu_see_mapping(struct amdgpu_criu_walk *walk,
 	walk->num++;
 }
 
-/* In the order of addresses; with the page directory reserved. */
+/* Visits the mappings in the order of addresses. The caller has reserved the page directory. */
 static void amdgpu_criu_see_mappings(struct amdgpu_criu_walk *walk)
 {
 	const struct amdgpu_bo_va_mapping *mapping;
@@ -131,7 +130,7 @@ static void amdgpu_criu_see_mappings(struct amdgpu_criu_walk *walk)
 	}
 }
 
-/* Nothing maps while the gate is closed, so what was counted is what is found. */
+/* The gate is closed, so the number of mappings does not change between counting and finding. */
 static int amdgpu_criu_find_mappings(struct amdgpu_criu_walk *walk)
 {
 	struct amdgpu_bo *root = walk->dump->fpriv->vm.root.bo;
@@ -168,9 +167,9 @@ static int amdgpu_criu_write_mapping(struct amdgpu_criu_dump *dump,
 
 /**
  * amdgpu_criu_dump_mappings() - write the mappings of the file's VM
- * @dump: where to, with its objects
+ * @dump: destination, with its objects
  *
- * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM; -ERESTARTSYS.
+ * Return: 0; -EOPNOTSUPP and a log message; -ENOMEM; -ERESTARTSYS.
  */
 int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
 {
@@ -186,7 +185,7 @@ int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
 	return ret;
 }
 
-/* What DRM_AMDGPU_GEM_VA checks. */
+/* Performs the checks of DRM_AMDGPU_GEM_VA. */
 static const char *amdgpu_criu_mapping_fault(struct amdgpu_criu_plan *plan,
 					     const struct amdgpu_criu_plan_mapping *mapping)
 {
@@ -235,8 +234,8 @@ static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
 }
 
 /**
- * amdgpu_criu_check_mappings() - are the mappings right?
- * @plan: with the records; its file and its BOs are checked
+ * amdgpu_criu_check_mappings() - check the mappings
+ * @plan: parsed plan; its file and its BOs are checked
  *
  * Return: 0; -EBADMSG; -ENOMEM.
  */
@@ -282,7 +281,7 @@ static int amdgpu_criu_lock_vm(struct amdgpu_criu_plan *plan, struct drm_gem_obj
 	return ret;
 }
 
-/* With the page directory and the BO reserved. */
+/* The caller has reserved the page directory and the BO. */
 static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct amdgpu_criu_plan *plan,
 					      struct drm_gem_object *gem)
 {
@@ -302,7 +301,7 @@ static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
 	ret = amdgpu_criu_lock_vm(plan, gem, &exec);
 	if (ret)
 		return ret;
-	/* A handle may be made without one: when there is no memory for it. */
+	/* A handle has no bo_va if allocating the bo_va failed. */
 	bo_va = amdgpu_criu_bo_va(plan, gem);
 	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset, record->size,
 				       amdgpu_criu_map_flags(plan->adev, record->flags)) : -ENOMEM;
@@ -310,7 +309,7 @@ static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/* As amdgpu_gem_va_update_vm(). A VM that is evicted is updated at the next submission. */
+/* Does what amdgpu_gem_va_update_vm() does. The next submission updates an evicted VM. */
 static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_object *gem)
 {
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
@@ -338,7 +337,7 @@ static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
 	u32 i;
 	int ret;
 
-	/* Each BO once, however many mappings it has, and those without BO. */
+	/* Update the mappings without a BO, then those of each BO once. */
 	ret = amdgpu_criu_update(plan, NULL);
 	for (i = 0; !ret && i < plan->num_objects; i++)
 		if (plan->objects[i].gem && plan->objects[i].record.handle)
@@ -347,12 +346,12 @@ static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
 }
 
 /**
- * amdgpu_criu_apply_mappings() - map
+ * amdgpu_criu_apply_mappings() - create the mappings
  * @plan: the plan; its handles are restored
  *
- * Takes the path of DRM_AMDGPU_GEM_VA.
+ * Follows the code path of DRM_AMDGPU_GEM_VA.
  *
- * Return: 0 or what the ioctl returns.
+ * Return: 0 or an error of the ioctl.
  */
 int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
 {
@@ -376,7 +375,7 @@ int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
  * amdgpu_criu_undo_mappings() - undo amdgpu_criu_apply_mappings()
  * @plan: the plan
  *
- * Those of BOs go with the handles, which are of this plan alone.
+ * Closing the handles, which this plan has created, removes the mappings of BOs.
  */
 void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan)
 {

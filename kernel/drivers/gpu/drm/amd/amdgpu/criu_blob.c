@@ -9,8 +9,8 @@
 #include "criu_blob.h"
 
 /**
- * criu_all_zero() - is there nothing but zeros?
- * @data: where
+ * criu_all_zero() - check that all bytes are zero
+ * @data: the bytes
  * @size: bytes
  *
  * Return: true if every byte is 0.
@@ -21,11 +21,11 @@ bool criu_all_zero(const void *data, size_t size)
 }
 
 /**
- * criu_schema_find() - row of a record type
+ * criu_schema_find() - find the row of a record type
  * @schema: the table
  * @type: type number
  *
- * Return: the row, or NULL if this kernel does not know the type.
+ * Return: the row, or NULL if this kernel does not support the type.
  */
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type)
@@ -39,12 +39,12 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 }
 
 /**
- * criu_target_find() - what a target knows of a record type
- * @targets: types that it knows
+ * criu_target_find() - find the target's entry for a record type
+ * @targets: types that the target supports
  * @num: entries at @targets
  * @type: type number
  *
- * Return: the entry, or NULL if the target does not know the type.
+ * Return: the entry, or NULL if the target does not support the type.
  */
 const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
 						  __u32 num, __u16 type)
@@ -58,8 +58,8 @@ const struct criu_record_target *criu_target_find(const struct criu_record_targe
 }
 
 /*
- * Reading. Damage is looked for first, over the whole blob and by sizes and
- * checksum alone, so that -EOPNOTSUPP always means a blob that somebody wrote so.
+ * Reader. Sizes and the checksum of the whole blob are checked for damage first, so
+ * -EOPNOTSUPP always means an undamaged blob that this kernel does not support.
  */
 
 static int criu_fault(struct criu_blob_fault *fault, int error, size_t offset,
@@ -100,7 +100,7 @@ static int criu_check_header(const struct criu_blob *blob, struct criu_blob_head
 	return 0;
 }
 
-/* Reads the header of the record at @at, which must be whole. */
+/* Reads the header of the record at @at. Fails if the record is truncated. */
 static int criu_record_at(const struct criu_blob *blob, size_t at,
 			  struct criu_record_header *header, struct criu_blob_fault *fault)
 {
@@ -117,7 +117,7 @@ static int criu_record_at(const struct criu_blob *blob, size_t at,
 	return 0;
 }
 
-/* First walk: sizes only. Finds END and checks what it says of the rest. */
+/* First walk: checks sizes only, finds END, and checks END against the rest of the blob. */
 static int criu_check_frame(const struct criu_blob *blob, struct criu_blob_fault *fault)
 {
 	size_t crc_at = sizeof(struct criu_record_header) + offsetof(struct criu_record_end, crc);
@@ -155,14 +155,14 @@ static int criu_check_frame(const struct criu_blob *blob, struct criu_blob_fault
 	return 0;
 }
 
-/* A version between the row's bounds; NULL for the newest, which the row itself describes. */
+/* Finds a version between the row's bounds; NULL for the newest, which the row itself describes. */
 static const struct criu_record_older *criu_older(const struct criu_record_desc *desc,
 						  __u16 version)
 {
 	return version < desc->version_max ? &desc->older[version - desc->version_min] : NULL;
 }
 
-/* NULL if the record can be read; else why not. */
+/* Returns NULL if the record can be read, otherwise the reason why not. */
 static const char *criu_record_unreadable(const struct criu_record_desc *desc,
 					  const struct criu_record_header *header,
 					  const __u8 *fixed)
@@ -254,18 +254,18 @@ static int criu_check_identity(const struct criu_blob *blob, struct criu_blob_fa
 
 /**
  * criu_blob_open() - check a blob from user space
- * @blob: to be filled
+ * @blob: output
  * @schema: record types
- * @buf: the blob in kernel memory, aligned to 8 bytes; stays the caller's
+ * @buf: the blob in kernel memory, aligned to 8 bytes; the caller keeps ownership
  * @size: bytes at @buf
- * @fault: in case of an error: where and why
+ * @fault: output in case of an error: position and reason
  *
- * After success every record that criu_blob_next() yields is of a known type and
- * version, whole, and within the limits of its row. What the fields mean is for
- * the caller to check.
+ * After success, every record that criu_blob_next() returns has a supported type and
+ * version, is complete, and is within the limits of its row. The caller must check the
+ * values of the fields.
  *
- * Return: 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for one that is whole and
- * cannot be read here.
+ * Return: 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for an undamaged blob that this
+ * kernel cannot read.
  */
 int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema,
 		   const void *buf, size_t size, struct criu_blob_fault *fault)
@@ -304,11 +304,11 @@ int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema
 }
 
 /**
- * criu_blob_count() - how many records of a type?
- * @blob: an open blob
+ * criu_blob_count() - count the records of a type
+ * @blob: the open blob
  * @type: type number, one of the schema's
  *
- * Return: number of records that criu_blob_next_of() yields.
+ * Return: number of records that criu_blob_next_of() returns.
  */
 __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 {
@@ -319,8 +319,8 @@ __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 
 /**
  * criu_blob_next() - go to the next record that this kernel can read
- * @blob: an open blob
- * @record: where to go on from: all zero for the first record
+ * @blob: the open blob
+ * @record: the current record; all zero to get the first one
  *
  * Return: false if there is none.
  */
@@ -351,9 +351,9 @@ bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 
 /**
  * criu_blob_next_of() - go to the next record of one type
- * @blob: an open blob
+ * @blob: the open blob
  * @type: type number
- * @record: where to go on from: all zero for the first record
+ * @record: the current record; all zero to get the first one
  *
  * Return: false if there is none.
  */
@@ -367,9 +367,9 @@ bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_rec
 
 /**
  * criu_record_get() - read the fixed structure of a record
- * @record: of an open blob
- * @fixed: out, the structure in its newest version, as this kernel knows it; what
- *	the writer did not know is zero
+ * @record: record of an open blob
+ * @fixed: output, the structure in the newest version that this kernel supports; fields
+ *	that the writer did not have are zero
  * @size: bytes at @fixed, criu_record_desc.size_now
  */
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
@@ -387,9 +387,9 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 
 /**
  * criu_blob_get_all() - read the fixed structures of all records of a type
- * @blob: an open blob
+ * @blob: the open blob
  * @type: type number
- * @entries: out, room for criu_blob_count() entries, each beginning with the structure
+ * @entries: output, criu_blob_count() entries, each of which begins with the structure
  * @stride: bytes from one entry to the next
  * @size: bytes of the structure, criu_record_desc.size_now
  */
@@ -404,12 +404,12 @@ void criu_blob_get_all(const struct criu_blob *blob, __u16 type, void *entries, 
 }
 
 /**
- * criu_record_tail() - take the next piece of the tail
- * @record: of an open blob
- * @size: bytes, as a field of the record says; may be hostile
+ * criu_record_tail() - get the next piece of the tail
+ * @record: record of an open blob
+ * @size: bytes, from a field of the record; not trusted
  *
- * Return: the piece, aligned to 8 bytes; NULL if the tail is shorter or the
- * padding of the piece is not zero: damage (-EBADMSG).
+ * Return: the piece, aligned to 8 bytes; NULL if the blob is damaged (-EBADMSG): the tail
+ * is shorter, or the padding of the piece is not zero.
  */
 const void *criu_record_tail(struct criu_record *record, __u64 size)
 {
@@ -418,7 +418,7 @@ const void *criu_record_tail(struct criu_record *record, __u64 size)
 
 	if (size > record->tail_size)
 		return NULL;
-	/* Cannot exceed tail_size, which is a multiple of the alignment. */
+	/* The result cannot exceed tail_size, which is a multiple of the alignment. */
 	padded = ALIGN(size, CRIU_BLOB_ALIGN);
 	if (!criu_all_zero(piece + size, padded - size))
 		return NULL;
@@ -428,10 +428,10 @@ const void *criu_record_tail(struct criu_record *record, __u64 size)
 }
 
 /**
- * criu_record_tail_end() - was that all?
- * @record: of an open blob
+ * criu_record_tail_end() - check that the whole tail has been read
+ * @record: record of an open blob
  *
- * Return: 0, or -EBADMSG if a part of the tail was not taken.
+ * Return: 0, or -EBADMSG if criu_record_tail() has not returned all of the tail.
  */
 int criu_record_tail_end(const struct criu_record *record)
 {

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Codec of the state blob that checkpoint hands to user space and restore takes
- * back. Knows no driver type, allocates nothing, and reads no global state: the
- * same file is compiled into the module, into host tests and into a fuzzer.
+ * Codec of the state blob that checkpoint returns to user space and restore reads. It uses
+ * no driver type, allocates no memory, and reads no global state: the same file is
+ * compiled into the module, into host tests and into a fuzzer.
  *
  *   header | IDENTITY | record | record | ... | END
  *
- * Every part begins at a multiple of 8 bytes and has a multiple of 8 bytes. A
- * record is its header, then a fixed structure, then an optional tail of pieces
- * (MQD bytes, attribute arrays) whose lengths the fixed structure tells; each
- * piece is padded with zeros to a multiple of 8.
+ * The offset and the size of every part are multiples of 8 bytes. A record consists of its
+ * header, a fixed structure, and an optional tail of pieces (MQD bytes, attribute arrays).
+ * The fixed structure contains the lengths of the pieces. Each piece is padded with zeros
+ * to a multiple of 8 bytes.
  *
- * Growth: a fixed structure gets fields at its end only, and zero in them means
- * "as before". A reader fills what an older writer did not know with zeros, and
- * refuses what a newer writer set beyond its own knowledge. What an older reader
- * must not ignore, and yet cannot be told by a field, gets a new version. A type's
- * row has a table of the versions before: a reader raises a record to the newest
- * one, and a writer lowers it to the one that its target reads.
+ * Growth: a fixed structure gets new fields at its end only, and zero in them means "as
+ * before". A reader sets fields that an older writer did not have to zero, and refuses
+ * nonzero fields of a newer writer that it does not support. A change that an older reader
+ * must not ignore, and that a new field cannot represent, needs a new version. The row of
+ * a type has a table of earlier versions: a reader raises a record to the newest version,
+ * and a writer lowers it to the version that its target reads.
  *
- * Numbers are in the byte order of the CPU, which is little-endian wherever this
- * driver runs; a blob of the other order is recognised by its magic.
+ * Numbers are in the byte order of the CPU, which is little-endian on all systems that
+ * this driver supports. A reader detects a blob in the other byte order by its magic.
  *
- * The checksum finds damage, not malice: whoever writes a blob can write a right
- * checksum too, so everything in a blob is checked as any other user input is.
+ * The checksum detects damage only. Anyone who writes a blob can also write a valid
+ * checksum, so a reader checks all contents of a blob like any other user input.
  */
 #ifndef _CRIU_BLOB_H_
 #define _CRIU_BLOB_H_
@@ -33,26 +33,26 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
-/* "CRIUBLOB" as the bytes stand in memory. */
+/* The bytes in memory are "CRIUBLOB". */
 #define CRIU_BLOB_MAGIC 0x424f4c4255495243ULL
 #define CRIU_BLOB_FORMAT 1
 #define CRIU_BLOB_ALIGN 8
 
-/* Limits against a hostile writer, far above what a real process needs. */
+/* Limits against malicious writers, far above the needs of a real process. */
 #define CRIU_BLOB_SIZE_MAX SZ_256M
 #define CRIU_BLOB_RECORDS_MAX SZ_4M
 #define CRIU_BLOB_TYPES_MAX 64
 
-/* Bytes that a fixed structure may have; it is lowered on the stack. */
+/* Maximum bytes of a fixed structure, which is lowered on the stack. */
 #define CRIU_RECORD_FIXED_MAX 512
 
 /**
  * struct criu_blob_header - first bytes of a blob
  * @magic: %CRIU_BLOB_MAGIC
- * @format: %CRIU_BLOB_FORMAT; changes only when old readers cannot even walk it
- * @header_size: bytes of this structure as the writer knew it
+ * @format: %CRIU_BLOB_FORMAT; changes only if old readers cannot walk the records
+ * @header_size: bytes of this structure in the writer's kernel
  * @total_size: bytes of the whole blob
- * @flags: 0; a reader refuses what it does not know
+ * @flags: 0; a reader refuses unknown flags
  * @pad: 0
  */
 struct criu_blob_header {
@@ -64,7 +64,7 @@ struct criu_blob_header {
 	__u32 pad;
 };
 
-/* A reader that does not know the type may pass over the record. */
+/* A reader that does not support the type may skip the record. */
 #define CRIU_RECORD_MAY_SKIP BIT(0)
 
 /**
@@ -72,7 +72,7 @@ struct criu_blob_header {
  * @type: CRIU_RECORD_* or a type of the driver
  * @version: version of the type that the writer used
  * @flags: %CRIU_RECORD_MAY_SKIP
- * @fixed_size: bytes of the fixed structure as the writer knew it
+ * @fixed_size: bytes of the fixed structure in the writer's kernel
  * @size: bytes of the payload: fixed structure and tail
  */
 struct criu_record_header {
@@ -84,8 +84,8 @@ struct criu_record_header {
 };
 
 /*
- * Types of the codec itself. Drivers take theirs from CRIU_RECORD_DRIVER on, each
- * kind of node its own, so that a record tells by itself what it is.
+ * Record types of the codec. Types of drivers begin at CRIU_RECORD_DRIVER. Each kind of
+ * node has its own types, so that the type alone identifies a record.
  */
 #define CRIU_RECORD_IDENTITY 1
 #define CRIU_RECORD_DRIVER 0x10
@@ -95,10 +95,10 @@ struct criu_record_header {
 #define CRIU_DRIVER_NAME_SIZE 8
 
 /**
- * struct criu_record_identity - whose state this is; always the first record
+ * struct criu_record_identity - source of the state; always the first record
  * @driver: name of the driver, zero-padded, not terminated if it fills the field
- * @node: kind of device node, a number of the driver's
- * @page_size: the writer's page size: sizes and offsets are multiples of it
+ * @node: kind of device node, a number that the driver defines
+ * @page_size: the writer's page size; sizes and offsets are multiples of it
  */
 struct criu_record_identity {
 	__u8 driver[CRIU_DRIVER_NAME_SIZE];
@@ -110,7 +110,7 @@ struct criu_record_identity {
  * struct criu_record_end - always the last record
  * @num_records: records in the blob, this one included
  * @pad: 0
- * @crc: CRC-32C (seed ~0, not inverted at the end) of every byte before this field
+ * @crc: CRC-32C (seed ~0, not inverted at the end) of all bytes before this field
  */
 struct criu_record_end {
 	__u64 num_records;
@@ -124,14 +124,14 @@ struct criu_record_end {
 #define CRIU_DESC_MAY_SKIP BIT(1)
 
 /**
- * struct criu_record_older - a version of a record type that has a successor
+ * struct criu_record_older - an earlier version of a record type
  * @size_min: bytes of the fixed structure when the version was released
- * @size: bytes that this kernel knows of it
- * @raise: makes the next version of it. Beyond @size there are zeros, up to
- *	criu_record_desc.size_now. NULL: the next one only has more fields
- * @lower: makes this version of the next one; false if this one cannot tell what
- *	the next one says. NULL: this one only has fewer fields. What is then beyond
- *	@size must be zero, or it could not be told either
+ * @size: bytes of its fixed structure in this kernel
+ * @raise: converts this version to the next one. The bytes from @size to
+ *	criu_record_desc.size_now are zero. NULL: the next version only has more fields
+ * @lower: converts the next version to this one; false if this version cannot represent
+ *	the next one. NULL: this version only has fewer fields, and the bytes beyond
+ *	@size must be zero
  */
 struct criu_record_older {
 	__u32 size_min;
@@ -141,17 +141,17 @@ struct criu_record_older {
 };
 
 /**
- * struct criu_record_desc - what this kernel knows of one record type
+ * struct criu_record_desc - description of a record type in this kernel
  * @type: type number
- * @version_min: oldest version read, and written for a target that wants it
- * @version_max: newest version read, and the one written
+ * @version_min: oldest version that is read, or written if the target requires it
+ * @version_max: newest version that is read, and the default for writing
  * @flags: CRIU_DESC_*
- * @size_min: bytes of the fixed structure when @version_max was released: less is
- *	damage
+ * @size_min: bytes of the fixed structure when @version_max was released; a smaller one
+ *	is damaged
  * @size_now: bytes of the fixed structure of @version_max in this kernel
  * @count_min: a blob with fewer records of the type is damaged
- * @count_max: a blob with more is damaged; 0: no limit but the blob's own
- * @older: versions from @version_min on, without @version_max
+ * @count_max: a blob with more is damaged; 0: no limit except the limits of the blob
+ * @older: versions from @version_min up to, but not including, @version_max
  * @name: for logs
  */
 struct criu_record_desc {
@@ -177,7 +177,7 @@ struct criu_record_desc {
  * @_type: type number
  * @_name: for logs
  * @_struct: the fixed structure
- * @_last_v1: last field that its first released version had
+ * @_last_v1: last field of its first released version
  * @_version: 1
  * @_min: least number of such records
  * @_max: greatest number, or 0
@@ -192,11 +192,11 @@ struct criu_record_desc {
 	}
 
 /**
- * CRIU_RECORD_VERSIONS() - initializer of a &struct criu_record_desc with several
+ * CRIU_RECORD_VERSIONS() - initializer of a &struct criu_record_desc with several versions
  * @_type: type number
  * @_name: for logs
  * @_struct: the fixed structure of the newest version
- * @_last: last field that it had when that version was released
+ * @_last: last field when that version was released
  * @_older: array of &struct criu_record_older, from version 1 on
  * @_min: least number of such records
  * @_max: greatest number, or 0
@@ -221,9 +221,9 @@ struct criu_record_desc {
  * struct criu_blob_schema - the record types of one kind of node
  * @driver: name of the driver, at most %CRIU_DRIVER_NAME_SIZE characters
  * @node: kind of device node
- * @page_size: of this kernel
+ * @page_size: page size of this kernel
  * @num_records: rows of @records, at most %CRIU_BLOB_TYPES_MAX
- * @records: the table; begins with %CRIU_RECORD_IDENTITY_ROW and
+ * @records: the table, which begins with %CRIU_RECORD_IDENTITY_ROW and
  *	%CRIU_RECORD_END_ROW
  */
 struct criu_blob_schema {
@@ -240,11 +240,11 @@ const struct criu_record_target *criu_target_find(const struct criu_record_targe
 						  __u32 num, __u16 type);
 
 /**
- * struct criu_record_target - what the kernel that will read a blob knows of one type
+ * struct criu_record_target - a record type that the target kernel supports
  * @type: type number
- * @version_min: oldest version that it reads
- * @version_max: newest version that it reads
- * @size: bytes of the fixed structure of @version_max that it knows
+ * @version_min: oldest version that the target reads
+ * @version_max: newest version that the target reads
+ * @size: bytes of the fixed structure of @version_max in the target
  */
 struct criu_record_target {
 	__u16 type;
@@ -255,10 +255,10 @@ struct criu_record_target {
 
 /**
  * struct criu_blob_fault - why a blob was refused, for the log
- * @offset: where in the blob
- * @type: type of the record there, 0 if in none
- * @version: its version
- * @reason: what is wrong, a string constant
+ * @offset: position in the blob
+ * @type: type of the record at @offset, 0 if there is none
+ * @version: version of the record
+ * @reason: the reason, a string constant
  */
 struct criu_blob_fault {
 	size_t offset;
@@ -268,23 +268,24 @@ struct criu_blob_fault {
 };
 
 /**
- * struct criu_blob_writer - writes a blob, or only adds up its size
+ * struct criu_blob_writer - writes a blob, or only counts its size
  * @schema: record types
- * @targets: what the reader knows; NULL: as much as this kernel
+ * @targets: record types that the reader supports; NULL: as this kernel
  * @num_targets: entries at @targets
- * @buf: where to write; NULL: only count
- * @room: bytes at @buf
- * @pos: bytes written, or that would have been if there were room
- * @record: offset of the header of the last record: tail pieces belong to it
+ * @buf: destination; NULL: only count
+ * @room: bytes available at @buf
+ * @pos: bytes written, including those that exceed @room
+ * @record: offset of the header of the last record, to which tail pieces are added
  * @desc: row of the last record
- * @left_out: the last record is one that the target does not know and need not
+ * @left_out: the last record is omitted, because the target does not support it and may
+ *	skip it
  * @num_records: records so far
- * @error: first error; sticky, told by criu_writer_finish()
- * @fault: in case of a record that the target cannot read: which, and why
+ * @error: first error; sticky, returned by criu_writer_finish()
+ * @fault: the record that the target cannot read, if any, and the reason
  * @counts: records of each row of the schema's table
  *
- * The size pass and the write pass are the same calls. Errors are sticky, so a
- * caller checks once, at criu_writer_finish().
+ * The size pass and the write pass make the same calls. Errors are sticky, so a caller
+ * checks only the result of criu_writer_finish().
  */
 struct criu_blob_writer {
 	const struct criu_blob_schema *schema;
@@ -316,7 +317,7 @@ int criu_writer_finish(struct criu_blob_writer *writer, size_t *size);
 /**
  * struct criu_blob - a blob that passed criu_blob_open()
  * @schema: record types
- * @buf: the blob; owned by the caller, must not change while in use
+ * @buf: the blob, owned by the caller; it must not change while in use
  * @size: bytes at @buf
  * @begin: offset of the first record
  * @counts: records of each row of the schema's table
@@ -332,12 +333,12 @@ struct criu_blob {
 /**
  * struct criu_record - a record of an open blob
  * @desc: its row in the table; NULL before the first criu_blob_next()
- * @version: between the row's bounds
- * @fixed: fixed structure as the writer knew it: read it by criu_record_get()
+ * @version: version, between the bounds of the row
+ * @fixed: fixed structure as the writer wrote it; use criu_record_get() to read it
  * @fixed_size: bytes at @fixed
- * @tail: pieces not yet taken by criu_record_tail()
+ * @tail: pieces that criu_record_tail() has not yet returned
  * @tail_size: bytes at @tail
- * @offset: of its header in the blob, for logs
+ * @offset: offset of its header in the blob, for logs
  * @next: offset of the next record
  */
 struct criu_record {

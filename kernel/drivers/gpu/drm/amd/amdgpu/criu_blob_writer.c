@@ -8,7 +8,7 @@
 
 #include "criu_blob.h"
 
-/* Takes room for @size bytes and their padding. NULL: do not write, in size pass or too small. */
+/* Reserves @size bytes and their padding. NULL: do not write (size pass, or no room). */
 static void *criu_writer_take(struct criu_blob_writer *writer, size_t size)
 {
 	size_t at = writer->pos;
@@ -38,7 +38,7 @@ static void criu_writer_put(struct criu_blob_writer *writer, const void *data, s
 		memcpy(to, data, size);
 }
 
-/* Version to write, 0 if the target reads none that this kernel can write. */
+/* Returns the version to write; 0 if the target reads no version that this kernel can write. */
 static __u16 criu_writer_choose(const struct criu_blob_writer *writer,
 				const struct criu_record_desc *desc)
 {
@@ -63,7 +63,7 @@ static void criu_writer_refuse(struct criu_blob_writer *writer, __u16 type, __u1
 	};
 }
 
-/* Bytes of the structure in @version, made of the newest one; 0 if it cannot tell all of it. */
+/* Converts the newest version to @version. Returns its bytes; 0 if it cannot represent all. */
 static __u32 criu_writer_lower(const struct criu_record_desc *desc, __u16 version, __u8 *fixed)
 {
 	__u32 size = desc->size_now;
@@ -82,7 +82,7 @@ static __u32 criu_writer_lower(const struct criu_record_desc *desc, __u16 versio
 	return size;
 }
 
-/* Whether the target would find a field set that it does not know. */
+/* True if a field that the target does not support is set. */
 static bool criu_writer_beyond(const struct criu_blob_writer *writer, __u16 type, __u16 version,
 			       const __u8 *fixed, __u32 size)
 {
@@ -112,7 +112,7 @@ static void criu_writer_put_record(struct criu_blob_writer *writer,
 	if (!header.fixed_size ||
 	    criu_writer_beyond(writer, desc->type, version, (__u8 *)fixed, header.fixed_size)) {
 		criu_writer_refuse(writer, desc->type, version,
-				   "what it says cannot be told to the target");
+				   "the target kernel cannot represent it");
 		return;
 	}
 	criu_writer_put(writer, &header, sizeof(header));
@@ -154,18 +154,19 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
 }
 
 /**
- * criu_writer_init_for() - begin a blob for a reader that may know less
- * @writer: to be filled
+ * criu_writer_init_for() - begin a blob for a reader that may be older
+ * @writer: output
  * @schema: record types
- * @targets: the types that the reader knows, each once; must outlive the writer.
- *	NULL: as many as this kernel
+ * @targets: the types that the reader supports, without duplicates; must outlive the
+ *	writer. NULL: as this kernel
  * @num_targets: entries at @targets
- * @buf: where to write, aligned to 8 bytes; NULL: only count
- * @room: bytes at @buf
+ * @buf: destination, aligned to 8 bytes; NULL: only count
+ * @room: bytes available at @buf
  *
- * Records are written in the newest version that both know. A record that the
- * reader does not know and may pass over is left out. What cannot be told to it
- * is -EOPNOTSUPP at criu_writer_finish(), and criu_blob_writer.fault says what.
+ * Records are written in the newest version that both kernels support. A record that the
+ * reader does not support and may skip is omitted. If the reader cannot represent a
+ * record, criu_writer_finish() fails with -EOPNOTSUPP, and criu_blob_writer.fault contains
+ * the reason.
  */
 void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
 			  const struct criu_record_target *targets, __u32 num_targets,
@@ -198,10 +199,10 @@ void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blo
 
 /**
  * criu_writer_init() - begin a blob
- * @writer: to be filled
+ * @writer: output
  * @schema: record types
- * @buf: where to write, aligned to 8 bytes; NULL: only count
- * @room: bytes at @buf
+ * @buf: destination, aligned to 8 bytes; NULL: only count
+ * @room: bytes available at @buf
  */
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
 		      void *buf, size_t room)
@@ -210,13 +211,13 @@ void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_sc
 }
 
 /**
- * criu_writer_version() - version that records of a type are written in
- * @writer: of the blob
+ * criu_writer_version() - get the version in which records of a type are written
+ * @writer: writer of the blob
  * @type: type number
  *
- * For a type whose tail is not the same in all versions.
+ * For a type whose tail depends on the version.
  *
- * Return: the version; 0 if this kernel or the target does not know the type.
+ * Return: the version; 0 if this kernel or the target does not support the type.
  */
 __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
 {
@@ -227,7 +228,7 @@ __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
 
 /**
  * criu_writer_record() - write a record
- * @writer: of the blob
+ * @writer: writer of the blob
  * @type: a type of the driver
  * @fixed: its structure, criu_record_desc.size_now bytes, pads zero
  */
@@ -241,11 +242,11 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
 
 /**
  * criu_writer_tail() - add a piece to the tail of the last record
- * @writer: of the blob
+ * @writer: writer of the blob
  * @size: bytes
  *
- * Return: where the caller fills in @size bytes, now zero; NULL if nothing is to
- * be filled in (size pass, no room, @size 0, a record left out, or an error before).
+ * Return: @size zero bytes for the caller to fill in; NULL if there is nothing to fill in
+ * (size pass, no room, @size is 0, the record is omitted, or an earlier error).
  */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
@@ -271,8 +272,8 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 }
 
 /**
- * criu_writer_tail_copy() - add a piece that is at hand
- * @writer: of the blob
+ * criu_writer_tail_copy() - copy a piece to the tail of the last record
+ * @writer: writer of the blob
  * @data: the piece
  * @size: bytes at @data
  */
@@ -296,12 +297,12 @@ static int criu_writer_check_counts(const struct criu_blob_writer *writer)
 
 /**
  * criu_writer_finish() - end a blob
- * @writer: of the blob
- * @size: out, bytes of the blob; in case of -ENOSPC, bytes that it needs
+ * @writer: writer of the blob
+ * @size: output, bytes of the blob; in case of -ENOSPC, bytes that it needs
  *
- * Return: 0; -ENOSPC if there was too little room; -EOPNOTSUPP if the blob is
- * beyond a limit, or cannot be told to the target; -EINVAL for a record that does
- * not fit the schema.
+ * Return: 0; -ENOSPC if there is too little room; -EOPNOTSUPP if the blob exceeds a limit,
+ * or if the target cannot represent it; -EINVAL for a record that does not match the
+ * schema.
  */
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 {

@@ -14,10 +14,10 @@ static int criu_id_cmp(const void *a, const void *b)
 }
 
 /**
- * criu_id_set_add() - put an id into a set that is not sealed yet
+ * criu_id_set_add() - add an id to a set that is not yet sealed
  * @set: the set
  * @id: the id
- * @index: what it stands for
+ * @index: the caller's index for the id
  *
  * Return: 0, or -EBADMSG if the set is full.
  */
@@ -32,9 +32,9 @@ int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index)
 }
 
 /**
- * criu_id_set_seal() - sort a set, and look for duplicates
- * @set: the set; from now on only to be searched
- * @duplicate: in case of an error: an id that is in it twice
+ * criu_id_set_seal() - sort a set and check for duplicates
+ * @set: the set, which can only be searched afterwards
+ * @duplicate: output in case of an error: an id that occurs twice
  *
  * Return: 0, or -EBADMSG.
  */
@@ -42,7 +42,7 @@ int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
 {
 	__u32 i;
 
-	sort(set->ids, set->num, sizeof(*set->ids), criu_id_cmp, NULL);
+	sort_nonatomic(set->ids, set->num, sizeof(*set->ids), criu_id_cmp, NULL);
 	for (i = 1; i < set->num; i++) {
 		if (set->ids[i].id != set->ids[i - 1].id)
 			continue;
@@ -57,7 +57,7 @@ int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
  * @set: a sealed set
  * @id: the id
  *
- * Return: its entry, or NULL: a dangling reference.
+ * Return: the entry of the id, or NULL if the reference is dangling.
  */
 const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id)
 {
@@ -83,11 +83,11 @@ static int criu_range_cmp(const void *a, const void *b)
 }
 
 /**
- * criu_ranges_check() - sort ranges of one address space, and refuse overlaps
- * @ranges: the ranges; sorted afterwards
+ * criu_ranges_check() - sort ranges of an address space and check for overlaps
+ * @ranges: the ranges, sorted on return
  * @num: entries at @ranges
- * @culprit: in case of an error: a range that is empty, wraps around, or begins
- *	in the one before it
+ * @culprit: output in case of an error: a range that is empty, wraps around, or begins
+ *	in the preceding one
  *
  * Return: 0, or -EBADMSG.
  */
@@ -96,7 +96,7 @@ int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_ra
 	__u64 last, last_before = 0;
 	__u32 i;
 
-	sort(ranges, num, sizeof(*ranges), criu_range_cmp, NULL);
+	sort_nonatomic(ranges, num, sizeof(*ranges), criu_range_cmp, NULL);
 	for (i = 0; i < num; i++) {
 		*culprit = &ranges[i];
 		if (!ranges[i].size ||

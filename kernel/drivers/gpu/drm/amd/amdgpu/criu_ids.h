@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Checks of what the records of a blob say of each other: references, duplicates,
- * overlaps. Like the codec: no driver types, no allocation; builds on the host.
+ * Checks between the records of a blob: references, duplicates, overlaps. As the codec,
+ * this code uses no driver types, allocates no memory, and builds on the host.
  */
 #ifndef _CRIU_IDS_H_
 #define _CRIU_IDS_H_
@@ -9,9 +9,9 @@
 #include <linux/types.h>
 
 /**
- * struct criu_id - an id and what it stands for in the caller's plan
+ * struct criu_id - an id and its index in the caller's plan
  * @id: unique in its set
- * @index: the caller's
+ * @index: index of the caller
  */
 struct criu_id {
 	__u64 id;
@@ -21,8 +21,8 @@ struct criu_id {
 /**
  * struct criu_id_set - ids of one kind, to find duplicates and dangling references
  * @ids: room for @room ids, allocated by the caller (see criu_blob_count())
- * @num: ids in it
- * @room: room at @ids
+ * @num: number of ids in the set
+ * @room: capacity of @ids
  */
 struct criu_id_set {
 	struct criu_id *ids;
@@ -38,7 +38,7 @@ const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id);
  * struct criu_range - part of an address space
  * @start: first byte
  * @size: bytes, not 0
- * @index: the caller's
+ * @index: index of the caller
  */
 struct criu_range {
 	__u64 start;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/err.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
@@ -10,18 +11,21 @@
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/sprintf.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "criu_blob.h"
 #include "criu_ioctl.h"
 
 /**
- * criu_refuse() - say in the log why a call is refused
+ * criu_refuse() - report to the caller and the log why a call is refused
  * @call: the call
- * @fmt: why, without end of line
+ * @fmt: reason, without a newline
  *
- * For what a user has to know and an errno cannot tell: EOPNOTSUPP, EBADMSG,
- * ENODEV. Rate-limited, because whoever may call may call often.
+ * For errors whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Log
+ * messages are rate-limited, because a caller may repeat a call. The caller receives the
+ * first reason of a call.
  */
 void criu_refuse(const struct criu_call *call, const char *fmt, ...)
 {
@@ -30,16 +34,18 @@ void criu_refuse(const struct criu_call *call, const char *fmt, ...)
 
 	va_start(args, fmt);
 	vaf.va = &args;
+	if (!*call->reason)
+		snprintf(call->reason, CRIU_REASON_SIZE, "%pV", &vaf);
 	pr_warn_ratelimited("criu: %s: %s of process %d refused: %pV\n", call->node->name,
 			    call->op->name, task_tgid_nr(call->task), &vaf);
 	va_end(args);
 }
 
 /**
- * criu_refuse_blob() - say in the log why a blob is refused
+ * criu_refuse_blob() - report to the caller and the log why a blob is refused
  * @call: the call
- * @fault: from criu_blob_open()
- * @error: what it returned
+ * @fault: fault from criu_blob_open()
+ * @error: error from criu_blob_open()
  *
  * Return: @error.
  */
@@ -57,10 +63,11 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 }
 
 /**
- * criu_check_owner() - is it the caller's own process, or one that it traces?
+ * criu_check_owner() - check that the caller owns or traces a process
  * @task: leader of the process
  *
- * Return: 0; -EBADF; -ESRCH if all threads of the process are gone.
+ * Return: 0 if the process is the caller's own or the caller traces it; -EBADF; -ESRCH if
+ * all threads of the process have exited.
  */
 int criu_check_owner(struct task_struct *task)
 {
@@ -91,12 +98,32 @@ static int criu_read_args(const struct criu_op *op, void *args, u32 size, u64 ar
 	return copy_struct_from_user(args, op->size_now, u64_to_user_ptr(arg), size);
 }
 
+/*
+ * A session descriptor grants the right to call an operation. A caller without a session
+ * that may not create one lacks the permission, regardless of the descriptor.
+ */
+static int criu_get_session(struct criu_call *call, const void *args)
+{
+	const s32 *fd = args;
+	struct criu_session *session;
+
+	if (call->op->session == CRIU_SESSION_NONE)
+		return 0;
+	session = criu_session_get(*fd, call->op->session);
+	if (session == ERR_PTR(-EBADF) && !criu_session_allowed())
+		return -EPERM;
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	call->session = session;
+	return 0;
+}
+
 /**
- * criu_call_put_args() - give the caller its structure back, with the answers
+ * criu_call_put_args() - copy the structure with the results to the caller
  * @call: the call
  *
- * Done for every operation once it has succeeded. An operation that must take back
- * what it did if the caller's structure cannot be written calls this itself.
+ * criu_ioctl() calls this for every operation that has succeeded. An operation that must
+ * undo its work if the caller's structure cannot be written calls this itself.
  *
  * Return: 0 or -EFAULT.
  */
@@ -110,7 +137,7 @@ int criu_call_put_args(struct criu_call *call)
 	return 0;
 }
 
-/* Nothing can fail any more: the descriptor becomes visible, or is given back. */
+/* Cannot fail: installs the descriptor, or releases it if the call failed. */
 static void criu_end_new_fd(struct criu_call *call, int ret)
 {
 	if (!call->new_file)
@@ -123,17 +150,22 @@ static void criu_end_new_fd(struct criu_call *call, int ret)
 	fput(call->new_file);
 }
 
-/**
- * criu_ioctl() - do an operation
- * @call: @node, @client, @filp and @task filled in; the rest zero
- * @op: number of the operation
- * @size: bytes of its structure as the caller knows it
- * @arg: user pointer to it
- *
- * Return: what the operation returns; the errors common to all operations, as in
- * the uapi header.
- */
-int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
+/* A failure to write the reason does not change the error of the call. */
+static void criu_put_reason(const struct criu_call *call)
+{
+	size_t size = strlen(call->reason) + 1;
+
+	if (!call->ureason_size)
+		return;
+	if (size > call->ureason_size) {
+		size = call->ureason_size;
+		call->reason[size - 1] = '\0';
+	}
+	if (copy_to_user(u64_to_user_ptr(call->ureason), call->reason, size))
+		pr_debug("criu: the reason cannot be written\n");
+}
+
+static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 {
 	u64 args[CRIU_ARGS_MAX / sizeof(u64)] = {};
 	int ret;
@@ -146,10 +178,9 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 	ret = criu_check_owner(call->task);
 	if (ret)
 		return ret;
-	ret = criu_check_capable(call->task);
-	if (ret)
-		return ret;
 	ret = criu_read_args(call->op, args, size, arg);
+	if (!ret)
+		ret = criu_get_session(call, args);
 	if (ret)
 		return ret;
 
@@ -160,16 +191,41 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
 		ret = -EFAULT;
 	criu_end_new_fd(call, ret);
+	if (call->session)
+		criu_session_put(call->session);
 	return ret;
 }
 
 /**
- * criu_call_new_fd() - give the caller a descriptor of a file
- * @call: the call; one descriptor each
- * @file: the file; its reference is taken over, in case of an error too
+ * criu_ioctl() - run an operation
+ * @call: the call, with @node, @client, @filp, @task, @ureason and @ureason_size set and
+ *	all else zero
+ * @op: number of the operation
+ * @size: bytes of its structure in the caller's version
+ * @arg: user pointer to it
  *
- * The descriptor is close-on-exec. It becomes visible when the call has succeeded
- * and its number has reached the caller.
+ * Return: result of the operation; the errors common to all operations, as in the uapi
+ * header.
+ */
+int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
+{
+	char reason[CRIU_REASON_SIZE] = "";
+	int ret;
+
+	call->reason = reason;
+	ret = criu_do_op(call, op, size, arg);
+	if (ret)
+		criu_put_reason(call);
+	return ret;
+}
+
+/**
+ * criu_call_new_fd() - create a descriptor of a file for the caller
+ * @call: the call, which may create one descriptor
+ * @file: the file; its reference is taken over, even in case of an error
+ *
+ * The descriptor is close-on-exec. It is installed when the call has succeeded and its
+ * number has been copied to the caller.
  *
  * Return: number of the descriptor, or an error.
  */
@@ -189,10 +245,10 @@ int criu_call_new_fd(struct criu_call *call, struct file *file)
 /**
  * criu_blob_from_user() - copy a blob into the kernel
  * @uptr: user pointer
- * @size: bytes, as the caller says
+ * @size: bytes, from the caller
  *
- * Return: the copy, to be freed by kvfree(); ERR_PTR(-EBADMSG) for a size that no
- * blob has, ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
+ * Return: the copy, to be freed with kvfree(); ERR_PTR(-EBADMSG) for a size that no blob
+ * has, ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
  */
 void *criu_blob_from_user(u64 uptr, u64 size)
 {
@@ -213,14 +269,14 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 }
 
 /**
- * criu_blob_room() - room for all records of a type
- * @blob: an open blob
+ * criu_blob_room() - allocate an array for all records of a type
+ * @blob: the open blob
  * @type: type number
  * @size: bytes for each record
- * @num: out, how many there are, 0 in case of an error
- * @ret: set to -ENOMEM in case of an error, else left alone
+ * @num: output, number of records; 0 in case of an error
+ * @ret: set to -ENOMEM in case of an error, otherwise unchanged
  *
- * Return: zeroed room, to be freed by kvfree(); NULL if there are none.
+ * Return: zeroed array, to be freed with kvfree(); NULL if there are no records.
  */
 void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *num, int *ret)
 {

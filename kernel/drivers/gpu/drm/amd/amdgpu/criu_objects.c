@@ -6,18 +6,20 @@
 #include "criu_session_priv.h"
 
 /*
- * One object of a session. Entries are found, and used, only under the session
- * lock; nobody keeps a pointer to one beyond it.
+ * One object of a session. Entries are looked up and used only under the session lock. A
+ * pointer to an entry may be invalid after unlock.
  */
 struct criu_object {
 	struct rhash_head by_id;
 	struct rhash_head by_object;
 	u64 id;
-	/* NULL: claimed, being created by somebody. In by_object only when set. */
+	/* NULL: claimed, and being created by a caller. In by_object only if set. */
 	void *object;
 	const struct criu_object_ops *ops;
+	/* The object's own dma-buf, and one for copying its contents. */
 	struct dma_buf *dmabuf;
-	/* Somebody else than its creator has it: its creator cannot undo it any more. */
+	struct dma_buf *copy;
+	/* A caller other than its creator has it, so its creator can no longer undo it. */
 	bool found;
 };
 
@@ -39,11 +41,12 @@ static void criu_free_object(void *ptr, void *unused)
 {
 	struct criu_object *entry = ptr;
 
-	if (entry->dmabuf) {
-		if (entry->object && entry->ops->unexport)
-			entry->ops->unexport(entry->object, entry->dmabuf);
-		dma_buf_put(entry->dmabuf);
+	if (entry->copy) {
+		entry->ops->end_copy(entry->copy);
+		dma_buf_put(entry->copy);
 	}
+	if (entry->dmabuf)
+		dma_buf_put(entry->dmabuf);
 	if (entry->object)
 		entry->ops->put(entry->object);
 	kfree(entry);
@@ -73,7 +76,7 @@ int criu_objects_init(struct criu_session *session)
 }
 
 /**
- * criu_objects_destroy() - drop all objects of a session that nobody uses any more
+ * criu_objects_destroy() - drop all objects of a session that is no longer in use
  * @session: the session
  */
 void criu_objects_destroy(struct criu_session *session)
@@ -90,7 +93,7 @@ static struct criu_object *criu_object_by_id(struct criu_session *session, u64 i
 	return rhashtable_lookup_fast(&session->by_id, &id, criu_by_id);
 }
 
-/* A new entry with an id and no object yet. */
+/* Adds an entry with an id and no object. */
 static struct criu_object *criu_object_add(struct criu_session *session, u64 id,
 					   const struct criu_object_ops *ops)
 {
@@ -124,7 +127,7 @@ static void criu_object_unlink(struct criu_session *session, struct criu_object 
 	session->num_objects--;
 }
 
-/* Gives an entry its object, with a reference of its own. */
+/* Sets the object of an entry, and takes a reference. */
 static int criu_object_set(struct criu_session *session, struct criu_object *entry, void *object)
 {
 	int ret;
@@ -142,11 +145,11 @@ static int criu_object_set(struct criu_session *session, struct criu_object *ent
 }
 
 /**
- * criu_session_object_id() - id of an object in a checkpoint
- * @session: of kind CHECKPOINT
- * @object: the object; the session takes a reference when it is new to it
- * @ops: how to treat it; must outlive the session
- * @id: out
+ * criu_session_object_id() - get the id of an object in a checkpoint
+ * @session: session of kind CHECKPOINT
+ * @object: the object; the session takes a reference to a new object
+ * @ops: operations of the object; must outlive the session
+ * @id: output
  *
  * Return: 0, -ENOMEM, or -EBADFD for a session of the other kind.
  */
@@ -181,8 +184,8 @@ int criu_session_object_id(struct criu_session *session, void *object,
 }
 
 /*
- * What is there under an id: 0 and the object with a reference; -ENOENT; -EAGAIN: wait
- * for its claim to end.
+ * Looks up an id. Returns 0 and the object with a reference; -ENOENT; -EAGAIN if the
+ * caller must wait for a claim to end.
  */
 static int criu_try_find(struct criu_session *session, u64 id,
 			 const struct criu_object_ops *ops, void **object)
@@ -212,7 +215,7 @@ static int criu_try_claim(struct criu_session *session, u64 id,
 	return PTR_ERR_OR_ZERO(criu_object_add(session, id, ops));
 }
 
-/* Calls @try until no claim of somebody else is in the way. */
+/* Repeats @try while another caller's claim blocks it. */
 static int criu_wait_claims(struct criu_session *session, u64 id,
 			    const struct criu_object_ops *ops, void **object,
 			    int (*try)(struct criu_session *session, u64 id,
@@ -239,17 +242,17 @@ static int criu_wait_claims(struct criu_session *session, u64 id,
 }
 
 /**
- * criu_session_claim() - look up an object of a restore, or take on to create it
- * @session: of kind RESTORE
+ * criu_session_claim() - look up an object of a restore, or claim its creation
+ * @session: session of kind RESTORE
  * @id: id in the blob, not 0
- * @ops: how to treat it; must outlive the session
- * @object: out: the object, with a reference for the caller; or NULL: the caller
- *	creates it and calls criu_session_bind(), or criu_session_forget()
+ * @ops: operations of the object; must outlive the session
+ * @object: output: the object, with a reference for the caller; or NULL, and the caller
+ *	must create it and call criu_session_bind(), or criu_session_forget()
  *
- * While one caller creates an object others that want it wait. So that they
- * cannot wait for each other, a caller has at most one claim open at a time.
+ * While one caller creates an object, other callers that claim it wait. To avoid
+ * deadlocks, a caller has at most one open claim at a time.
  *
- * Return: 0; -EBADMSG if the id is of another kind of object, or 0; -EINTR if
+ * Return: 0; -EBADMSG if the id refers to another kind of object, or is 0; -EINTR if
  * killed while waiting; -ENOMEM; -EBADFD for a session of the other kind.
  */
 int criu_session_claim(struct criu_session *session, u64 id,
@@ -259,13 +262,13 @@ int criu_session_claim(struct criu_session *session, u64 id,
 }
 
 /**
- * criu_session_find() - look up an object of a restore that others create
- * @session: of kind RESTORE
+ * criu_session_find() - look up an object of a restore that another caller creates
+ * @session: session of kind RESTORE
  * @id: id in the blob, not 0
- * @ops: how to treat it
- * @object: out: the object, with a reference for the caller
+ * @ops: operations of the object
+ * @object: output: the object, with a reference for the caller
  *
- * Return: 0; -ENOENT if nobody has created it, or is about to; else as
+ * Return: 0; -ENOENT if no caller has created or claimed it; otherwise as
  * criu_session_claim().
  */
 int criu_session_find(struct criu_session *session, u64 id,
@@ -282,7 +285,7 @@ static void criu_claim_ended(struct criu_session *session)
 }
 
 /**
- * criu_session_bind() - the object of a claim is created
+ * criu_session_bind() - set the object of a claim
  * @session: the session
  * @id: id that the caller has claimed
  * @object: the object; the session takes a reference
@@ -309,13 +312,12 @@ int criu_session_bind(struct criu_session *session, u64 id, void *object)
 }
 
 /**
- * criu_session_forget() - undo criu_session_claim(), and criu_session_bind() if
- * it was called
+ * criu_session_forget() - undo criu_session_claim() and, if called, criu_session_bind()
  * @session: the session
  * @id: id that the caller has claimed
  *
- * The next one who claims the id creates the object anew, unless somebody has found
- * it meanwhile: then all go on with what there is.
+ * The next caller that claims the id creates the object again. If another caller has
+ * already found the object, it stays in the session.
  */
 void criu_session_forget(struct criu_session *session, u64 id)
 {
@@ -334,8 +336,8 @@ void criu_session_forget(struct criu_session *session, u64 id)
 		criu_free_object(entry, NULL);
 }
 
-/* The object under an id with a reference, or its dma-buf with one if it was exported before. */
-static int criu_object_take(struct criu_session *session, u64 id, void **object,
+/* Gets the existing dma-buf of an object, or else the object, with a reference. */
+static int criu_object_take(struct criu_session *session, u64 id, bool copy, void **object,
 			    const struct criu_object_ops **ops, struct dma_buf **dmabuf)
 {
 	struct criu_object *entry;
@@ -347,6 +349,8 @@ static int criu_object_take(struct criu_session *session, u64 id, void **object,
 		return -ENOENT;
 	}
 	*dmabuf = entry->dmabuf;
+	if (!*dmabuf && copy)
+		*dmabuf = entry->copy;
 	*object = entry->object;
 	*ops = entry->ops;
 	if (*dmabuf)
@@ -357,8 +361,8 @@ static int criu_object_take(struct criu_session *session, u64 id, void **object,
 	return 0;
 }
 
-/* Keeps the dma-buf for the next call, if the object is still there. */
-static void criu_object_keep(struct criu_session *session, u64 id, void *object,
+/* Keeps the dma-buf for the next call if the object still exists. */
+static void criu_object_keep(struct criu_session *session, u64 id, bool copy, void *object,
 			     struct dma_buf *dmabuf)
 {
 	struct criu_object *entry;
@@ -367,18 +371,19 @@ static void criu_object_keep(struct criu_session *session, u64 id, void *object,
 	entry = criu_object_by_id(session, id);
 	if (entry && entry->object == object) {
 		get_dma_buf(dmabuf);
-		entry->dmabuf = dmabuf;
+		*(copy ? &entry->copy : &entry->dmabuf) = dmabuf;
 	}
 	mutex_unlock(&session->lock);
 }
 
 /**
- * criu_session_exported() - tell of a dma-buf that an object has already
- * @session: of either kind
+ * criu_session_exported() - set the existing dma-buf of an object
+ * @session: session of either kind
  * @id: id of the object, or one that the caller has claimed
  * @dmabuf: its dma-buf; the session takes a reference
  *
- * What criu_session_dmabuf() gives from now on, unless it has given another before.
+ * criu_session_dmabuf() returns this dma-buf afterwards, unless it has already returned
+ * another one.
  */
 void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf)
 {
@@ -395,15 +400,7 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 	mutex_unlock(&session->export_lock);
 }
 
-/**
- * criu_session_dmabuf() - dma-buf of an object
- * @session: of either kind
- * @id: id of the object
- *
- * Return: the dma-buf with a reference for the caller; ERR_PTR(-ENOENT) if there
- * is no such object; what criu_object_ops.export returns.
- */
-struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id)
+static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, bool copy)
 {
 	const struct criu_object_ops *ops;
 	struct dma_buf *dmabuf;
@@ -411,17 +408,44 @@ struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id)
 	int ret;
 
 	mutex_lock(&session->export_lock);
-	ret = criu_object_take(session, id, &object, &ops, &dmabuf);
+	ret = criu_object_take(session, id, copy, &object, &ops, &dmabuf);
 	if (ret) {
 		mutex_unlock(&session->export_lock);
 		return ERR_PTR(ret);
 	}
 	if (!dmabuf) {
-		dmabuf = ops->export(object);
+		dmabuf = copy ? ops->copy(object) : ops->export(object);
 		if (!IS_ERR(dmabuf))
-			criu_object_keep(session, id, object, dmabuf);
+			criu_object_keep(session, id, copy, object, dmabuf);
 		ops->put(object);
 	}
 	mutex_unlock(&session->export_lock);
 	return dmabuf;
+}
+
+/**
+ * criu_session_dmabuf() - get the dma-buf of an object, and export it if there is none
+ * @session: session of either kind
+ * @id: id of the object
+ *
+ * Return: the dma-buf with a reference for the caller; ERR_PTR(-ENOENT) if there is no
+ * such object; an error of criu_object_ops.export.
+ */
+struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id)
+{
+	return criu_object_dmabuf(session, id, false);
+}
+
+/**
+ * criu_session_copy() - get a dma-buf for copying the contents of an object
+ * @session: session of either kind
+ * @id: id of the object
+ *
+ * Return: the object's dma-buf if it has one, otherwise one of the session, with a
+ * reference for the caller; ERR_PTR(-ENOENT) if there is no such object; an error of
+ * criu_object_ops.copy.
+ */
+struct dma_buf *criu_session_copy(struct criu_session *session, u64 id)
+{
+	return criu_object_dmabuf(session, id, true);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <linux/anon_inodes.h>
+#include <linux/capability.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -8,6 +9,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/user_namespace.h>
 
 #include "criu_session_priv.h"
 
@@ -15,9 +17,9 @@
  * struct criu_hold - a client held by a session
  * @by_client: in criu_holds
  * @of_session: in criu_session.holds
- * @session: who holds it
- * @client: a reference of ours
- * @ops: how to treat it
+ * @session: the session that holds it
+ * @client: the client, with a reference
+ * @ops: operations of the client
  */
 struct criu_hold {
 	struct hlist_node by_client;
@@ -27,7 +29,7 @@ struct criu_hold {
 	const struct criu_client_ops *ops;
 };
 
-/* All clients held by any session, so that no two sessions hold the same one. */
+/* All clients held by any session. Two sessions never hold the same client. */
 static DEFINE_HASHTABLE(criu_holds, 8);
 static DEFINE_SPINLOCK(criu_hold_lock);
 
@@ -44,16 +46,16 @@ static struct criu_hold *criu_find_hold(void *client)
 
 /**
  * criu_session_hold() - hold a client
- * @session: for whom
+ * @session: the session
  * @client: the client; its own lock is held by the caller
- * @ops: how to treat it; must outlive the session
+ * @ops: operations of the client; must outlive the session
  *
- * The caller then does what being held means (evict the queues), and if it
- * cannot, takes it back by criu_session_release(). Under the client's lock a
- * client is held if and only if it is in that state.
+ * The caller then puts the client into the held state (evicts the queues). If that fails,
+ * the caller calls criu_session_release(). Under the client's lock, a client is held if
+ * and only if it is in this state.
  *
- * Return: 0; -EALREADY if this session holds it already; -EBUSY if another does;
- * -ENOMEM.
+ * Return: 0; -EALREADY if this session already holds it; -EBUSY if another session holds
+ * it; -ENOMEM.
  */
 int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops)
@@ -84,12 +86,12 @@ int criu_session_hold(struct criu_session *session, void *client,
 }
 
 /**
- * criu_session_release() - hold a client no more
- * @session: who holds it
+ * criu_session_release() - stop holding a client
+ * @session: the session that holds it
  * @client: the client; its own lock is held by the caller, and a reference
  *
- * Return: 0, and the caller now lets the client go; -EBADFD if this session does
- * not hold it.
+ * Return: 0, and the caller must end the held state of the client; -EBADFD if this session
+ * does not hold it.
  */
 int criu_session_release(struct criu_session *session, void *client)
 {
@@ -110,10 +112,10 @@ int criu_session_release(struct criu_session *session, void *client)
 }
 
 /**
- * criu_session_held() - does this session hold the client?
+ * criu_session_held() - check that this session holds a client
  * @session: the session
- * @client: the client; its own lock is held by the caller, and as long as it is,
- *	the answer stays true
+ * @client: the client; the caller holds its own lock, under which the result does not
+ *	change
  *
  * Return: 0 or -EBADFD.
  */
@@ -129,7 +131,27 @@ int criu_session_held(struct criu_session *session, void *client)
 	return ret;
 }
 
-/* Those that there is room for; @num of them. All: the number of all. */
+/**
+ * criu_client_in_restore() - check if a client is restored and not yet resumed
+ * @client: the client
+ *
+ * For callers without the client's lock. The result may change at any time.
+ *
+ * Return: true if a session of kind RESTORE holds it.
+ */
+bool criu_client_in_restore(void *client)
+{
+	struct criu_hold *hold;
+	bool in_restore;
+
+	spin_lock(&criu_hold_lock);
+	hold = criu_find_hold(client);
+	in_restore = hold && hold->session->kind == CRIU_SESSION_RESTORE;
+	spin_unlock(&criu_hold_lock);
+	return in_restore;
+}
+
+/* Lists up to @room clients and sets @num to their number. Returns the number of all clients. */
 static u32 criu_list_clients(struct criu_session *session, const struct criu_client_ops *ops,
 			     void **clients, u32 room, u32 *num)
 {
@@ -149,12 +171,12 @@ static u32 criu_list_clients(struct criu_session *session, const struct criu_cli
 }
 
 /**
- * criu_session_clients() - the clients of one kind that a session holds
+ * criu_session_clients() - get the clients of one kind that a session holds
  * @session: the session
  * @ops: the kind
- * @num: out, how many there are
+ * @num: output, number of clients
  *
- * Return: the clients, with a reference to each, to be given to
+ * Return: the clients, with a reference to each, to be freed with
  * criu_session_clients_put(); ERR_PTR(-ENOMEM).
  */
 void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
@@ -171,17 +193,17 @@ void **criu_session_clients(struct criu_session *session, const struct criu_clie
 		all = criu_list_clients(session, ops, clients, room, num);
 		if (all <= room)
 			return clients;
-		/* More have come meanwhile. */
+		/* The session has more clients than before. */
 		criu_session_clients_put(ops, clients, *num);
 		room = all;
 	}
 }
 
 /**
- * criu_session_clients_put() - give back what criu_session_clients() gave
+ * criu_session_clients_put() - free the result of criu_session_clients()
  * @ops: the kind
  * @clients: the clients
- * @num: how many
+ * @num: number of clients
  */
 void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
 {
@@ -269,16 +291,38 @@ static struct criu_session *criu_session_alloc(enum criu_session_kind kind)
 }
 
 /**
- * criu_session_create() - make a session
+ * criu_session_allowed() - check if the caller may create sessions
+ *
+ * Only a capability in the initial user namespace is sufficient, because any user can
+ * create a user namespace and has all capabilities in it.
+ *
+ * Return: true with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the initial user
+ * namespace.
+ */
+bool criu_session_allowed(void)
+{
+	return checkpoint_restore_ns_capable(&init_user_ns);
+}
+
+/**
+ * criu_session_create() - create a session
  * @kind: %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE
  *
- * Return: its file, or ERR_PTR().
+ * Capabilities are checked only here. A holder of a descriptor of the session may use it,
+ * because the task that CRIU restores has no capability, or has one in its own user
+ * namespace.
+ *
+ * Return: the file of the session; ERR_PTR(-EPERM) if the caller may not create sessions;
+ * another ERR_PTR().
  */
 struct file *criu_session_create(enum criu_session_kind kind)
 {
-	struct criu_session *session = criu_session_alloc(kind);
+	struct criu_session *session;
 	struct file *file;
 
+	if (!criu_session_allowed())
+		return ERR_PTR(-EPERM);
+	session = criu_session_alloc(kind);
 	if (IS_ERR(session))
 		return ERR_CAST(session);
 	file = anon_inode_getfile("[gpu-criu-session]", &criu_session_fops, session,
@@ -293,9 +337,9 @@ struct file *criu_session_create(enum criu_session_kind kind)
 }
 
 /**
- * criu_session_get() - session behind a descriptor of the calling process
+ * criu_session_get() - get the session of a descriptor of the calling process
  * @fd: the descriptor
- * @kind: kind that it must be of, or %CRIU_SESSION_ANY
+ * @kind: required kind, or %CRIU_SESSION_ANY
  *
  * Return: the session, with a reference to be dropped by criu_session_put();
  * ERR_PTR(-EBADF) if @fd is not a session, ERR_PTR(-EBADFD) if it is of the
@@ -330,7 +374,7 @@ void criu_session_put(struct criu_session *session)
 }
 
 /**
- * criu_session_kind() - kind of a session
+ * criu_session_kind() - get the kind of a session
  * @session: the session
  *
  * Return: %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the two files that implement sessions share; nobody else includes this. */
+/* Shared by the two files that implement sessions. No other file includes this. */
 #ifndef _CRIU_SESSION_PRIV_H_
 #define _CRIU_SESSION_PRIV_H_
 
@@ -12,23 +12,23 @@
 
 /**
  * struct criu_session - see criu_session.h
- * @file: its file; whoever has a reference to it has one to the session
+ * @file: its file; a reference to the file is a reference to the session
  * @kind: never changes
- * @lock: protects the tables, their entries, and what follows up to @claims_ended
- * @by_id: objects by id: all of them
- * @by_object: objects by address: those that are not only claimed
+ * @lock: protects the tables, their entries, and the fields up to @claims_ended
+ * @by_id: all objects, by id
+ * @by_object: objects by address, without those that are only claimed
  * @num_objects: entries in @by_id
- * @last_id: last id given out, in a session of kind CHECKPOINT
- * @claims_ended: counts claims that came to an end; waiters look at it
- * @claim_wait: where they wait
- * @export_lock: held over export(), so that each object is exported once; whoever
- *	sets criu_object.dmabuf holds it
- * @holds: clients held, under the hold lock
+ * @last_id: last allocated id, in a session of kind CHECKPOINT
+ * @claims_ended: number of ended claims; waiters check it
+ * @claim_wait: wait queue of the waiters
+ * @export_lock: held during export() and copy(), so that each object is exported once;
+ *	held to set criu_object.dmabuf or criu_object.copy
+ * @holds: clients held, protected by the hold lock
  */
 struct criu_session {
 	struct file *file;
 	enum criu_session_kind kind;
-	/* Innermost but for get(). */
+	/* Innermost, except for get(). */
 	struct mutex lock;
 	struct rhashtable by_id;
 	struct rhashtable by_object;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The checkpoint/restore ioctl of /dev/kfd: its operations, and who is paused.
+ * The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes.
  */
 #include <linux/pid.h>
 #include <linux/sched.h>
@@ -12,7 +12,7 @@
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 
-/* Each fails only for want of a few bytes. */
+/* A try fails only if a small allocation fails. */
 #define KFD_CRIU_UNPAUSE_TRIES 3
 
 static void kfd_criu_process_get(void *client)
@@ -28,9 +28,9 @@ static void kfd_criu_process_put(void *client)
 }
 
 /*
- * A process that has exited meanwhile has no queues, and no use for them. When the new runlist
- * finds no memory the queues count as restored, but the GPU does not know of them: to start them
- * again they are stopped first.
+ * A process that has exited in the meantime has no queues, and an error is ignored. If the
+ * allocation of the new runlist fails, the queues count as restored, but the GPU does not run
+ * them. The next try evicts them before it restores them.
  */
 static void kfd_criu_unpause_locked(struct kfd_process *p)
 {
@@ -58,8 +58,8 @@ static void kfd_criu_paused_let_go(struct criu_session *session, void *client)
 }
 
 /*
- * A process that a session of kind CHECKPOINT holds has one eviction of its queues
- * on its account. TTM, userptrs and SVM count their own.
+ * A session of kind CHECKPOINT holds one eviction of the queues of each of its processes.
+ * TTM, userptrs and SVM count their own evictions.
  */
 const struct criu_client_ops kfd_criu_paused_ops = {
 	.get = kfd_criu_process_get,
@@ -67,14 +67,20 @@ const struct criu_client_ops kfd_criu_paused_ops = {
 	.let_go = kfd_criu_paused_let_go,
 };
 
-/* Never resumed: it stays as it is, and nobody can resume it any more. */
+static void kfd_criu_abandon(struct kfd_process *p)
+{
+	kfd_criu_forget_svm(p);
+	kfd_criu_end_restore(p);
+}
+
+/* The session closes before RESUME. No later RESUME is possible, so the queues never run. */
 static void kfd_criu_restored_let_go(struct criu_session *session, void *client)
 {
 	struct kfd_process *p = client;
 
 	mutex_lock(&p->mutex);
 	if (!criu_session_release(session, p))
-		kfd_criu_forget_svm(p);
+		kfd_criu_abandon(p);
 	mutex_unlock(&p->mutex);
 }
 
@@ -85,7 +91,7 @@ const struct criu_client_ops kfd_criu_restored_ops = {
 	.let_go = kfd_criu_restored_let_go,
 };
 
-/* Return: 1: paused now; 0: was paused by this session already; or an error. */
+/* Return: 1 if this call pauses the process; 0 if the session has paused it before; an error. */
 static int kfd_criu_pause_locked(struct criu_session *session, struct kfd_process *p)
 {
 	int ret;
@@ -98,7 +104,7 @@ static int kfd_criu_pause_locked(struct criu_session *session, struct kfd_proces
 	ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
 	if (!ret)
 		return 1;
-	/* -EIO: the GPU is being reset; the eviction counts all the same. */
+	/* -EIO: the GPU is being reset, and the eviction is counted anyway. */
 	if (ret == -EIO)
 		kfd_criu_unpause_locked(p);
 	criu_session_release(session, p);
@@ -120,12 +126,12 @@ static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump, struct criu_
 	paused = kfd_criu_pause_locked(session, p);
 	if (paused < 0)
 		return paused;
-	/* Again: to stop a queue that hangs is to reset it. */
+	/* Check again: the eviction resets a queue that hangs. */
 	ret = kfd_criu_process_carriable(dump->call, p);
 	if (!ret)
 		ret = kfd_criu_dump_sizes(dump, &blob_size);
 	if (ret) {
-		/* Paused by an earlier call, it stays so. */
+		/* A process that an earlier call has paused stays paused. */
 		if (paused && !criu_session_release(session, p))
 			kfd_criu_unpause_locked(p);
 		return ret;
@@ -145,23 +151,19 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
 	struct kfd_criu_dump dump = { .call = call, .p = call->client };
-	struct criu_session *session;
 	int ret;
 
 	if (info->flags)
 		return -EINVAL;
-	session = criu_session_get(info->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
-	mutex_lock(&dump.p->mutex);
-	ret = kfd_criu_process_info_locked(&dump, session, info);
+	if (mutex_lock_killable(&dump.p->mutex))
+		return -ERESTARTSYS;
+	ret = kfd_criu_process_info_locked(&dump, call->session, info);
 	mutex_unlock(&dump.p->mutex);
 	if (!ret && criu_call_put_args(call)) {
 		if (dump.paused)
-			kfd_criu_paused_let_go(session, dump.p);
+			kfd_criu_paused_let_go(call->session, dump.p);
 		ret = -EFAULT;
 	}
-	criu_session_put(session);
 	return ret;
 }
 
@@ -169,26 +171,21 @@ static int kfd_criu_unpause(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_unpause *unpause = args;
 	struct kfd_process *p = call->client;
-	struct criu_session *session;
 	int ret;
 
 	if (unpause->flags)
 		return -EINVAL;
-	session = criu_session_get(unpause->session_fd, CRIU_SESSION_CHECKPOINT);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
 	mutex_lock(&p->mutex);
-	ret = criu_session_release(session, p);
+	ret = criu_session_release(call->session, p);
 	if (!ret)
 		kfd_criu_unpause_locked(p);
 	mutex_unlock(&p->mutex);
-	criu_session_put(session);
 	return ret;
 }
 
 /*
- * Memory of the process, with a reference. The queues go with it, and nobody asks for the
- * process's mutex then: whoever looks at them must not let it go.
+ * Returns the memory of the process with a reference, or NULL. The mm notifier destroys the
+ * queues without the mutex of the process. A caller that reads them must hold this reference.
  */
 static struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
 {
@@ -202,7 +199,7 @@ static struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
 	return NULL;
 }
 
-/* With a reference. */
+/* Returns the process with a reference. */
 static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t nr)
 {
 	struct kfd_process *p = call->client;
@@ -219,8 +216,6 @@ static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t 
 	if (!p)
 		return ERR_PTR(-ESRCH);
 	ret = criu_check_owner(p->lead_thread);
-	if (!ret)
-		ret = criu_check_capable(p->lead_thread);
 	if (ret) {
 		kfd_unref_process(p);
 		return ERR_PTR(ret);
@@ -236,6 +231,8 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct criu_session *s
 	ret = criu_session_held(session, p);
 	if (ret)
 		return ret;
+	if (READ_ONCE(p->criu_restoring))
+		return -EBADFD;
 	if (!p->mm)
 		return -ESRCH;
 	ret = kfd_criu_svm_resume(p, call);
@@ -243,13 +240,15 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct criu_session *s
 		ret = kfd_criu_queues_resume(p, call);
 	if (ret)
 		return ret;
-	/* The worker attaches the userptrs, then lets the queues run. */
+	/* The worker attaches the userptrs, then restores the queues. */
 	if (p->kgd_process_info)
 		ret = amdgpu_amdkfd_criu_resume(p->kgd_process_info);
 	else
 		ret = kfd_process_restore_queues(p);
 	if (!ret)
 		ret = criu_session_release(session, p);
+	if (!ret)
+		amdgpu_criu_calls_allow(&p->criu_calls);
 	return ret;
 }
 
@@ -262,11 +261,14 @@ static int kfd_criu_resume_process(struct criu_call *call, struct criu_session *
 
 	if (!mm)
 		return -ESRCH;
-	mutex_lock(&p->mutex);
+	if (mutex_lock_killable(&p->mutex)) {
+		mmput(mm);
+		return -ERESTARTSYS;
+	}
 	ret = kfd_criu_resume_locked(call, session, p);
 	mutex_unlock(&p->mutex);
 	process_info = p->kgd_process_info;
-	/* So that queues run when the call returns, unless userptrs take a second try. */
+	/* The queues run when the call returns, unless the userptrs need a second try. */
 	if (!ret && process_info)
 		flush_delayed_work(&process_info->restore_userptr_work);
 	mmput(mm);
@@ -276,36 +278,30 @@ static int kfd_criu_resume_process(struct criu_call *call, struct criu_session *
 static int kfd_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
-	struct criu_session *session;
 	struct kfd_process *p;
 	int ret;
 
 	if (resume->flags || resume->pad || resume->pid < 0)
 		return -EINVAL;
-	session = criu_session_get(resume->session_fd, CRIU_SESSION_RESTORE);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
 	p = kfd_criu_resume_target(call, resume->pid);
-	if (IS_ERR(p)) {
-		criu_session_put(session);
+	if (IS_ERR(p))
 		return PTR_ERR(p);
-	}
-	ret = kfd_criu_resume_process(call, session, p);
+	ret = kfd_criu_resume_process(call, call->session, p);
 	kfd_unref_process(p);
-	criu_session_put(session);
 	return ret;
 }
 
 static const struct criu_op kfd_criu_ops[] = {
-	AMDGPU_CRIU_OP(QUERY, amdgpu_criu_query, struct amdgpu_criu_query, pad),
-	AMDGPU_CRIU_OP(SESSION, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, kfd_criu_process_info, struct amdgpu_criu_process_info,
-		       blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, kfd_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(UNPAUSE, kfd_criu_unpause, struct amdgpu_criu_unpause, flags),
-	AMDGPU_CRIU_OP_IN(RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(RESUME, kfd_criu_resume, struct amdgpu_criu_resume, pad),
-	AMDGPU_CRIU_OP(DMABUF, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
+	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, struct amdgpu_criu_query, pad),
+	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, struct amdgpu_criu_session, pad),
+	AMDGPU_CRIU_OP(PROCESS_INFO, CHECKPOINT, kfd_criu_process_info,
+		       struct amdgpu_criu_process_info, blob_size),
+	AMDGPU_CRIU_OP(CHECKPOINT, CHECKPOINT, kfd_criu_checkpoint, struct amdgpu_criu_state,
+		       bo_stride),
+	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, kfd_criu_unpause, struct amdgpu_criu_unpause, flags),
+	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
+	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, kfd_criu_resume, struct amdgpu_criu_resume, pad),
+	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
 };
 
 static const struct criu_node kfd_criu_node = {
@@ -315,15 +311,7 @@ static const struct criu_node kfd_criu_node = {
 	.schema = &kfd_criu_schema,
 };
 
-/**
- * kfd_criu_ioctl() - the ioctl, as kfd_ioctl() gets it
- * @filep: file of /dev/kfd
- * @cmd: its number within the node is %AMDGPU_CRIU_NR
- * @arg: user pointer to &struct amdgpu_criu_ioctl
- *
- * Return: as in the uapi header.
- */
-long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg)
+static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)
 {
 	struct kfd_process *p = filep->private_data;
 	struct amdgpu_criu_ioctl envelope;
@@ -343,7 +331,29 @@ long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg)
 	mm = kfd_criu_get_mm(p);
 	if (!mm)
 		return -ESRCH;
-	ret = criu_ioctl(&call, envelope.op, envelope.size, envelope.arg);
+	ret = amdgpu_criu_call(&call, &envelope);
 	mmput(mm);
 	return ret;
+}
+
+/**
+ * kfd_criu_ioctl() - handle an ioctl of /dev/kfd
+ * @filep: file of /dev/kfd
+ * @cmd: ioctl number
+ * @arg: argument of the ioctl
+ * @ioctl: handles all ioctls other than that of checkpoint/restore
+ *
+ * Return: what @ioctl returns, or -ERESTARTSYS. For checkpoint/restore: see the uapi
+ * header.
+ */
+long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
+		    amdgpu_criu_ioctl_fn ioctl)
+{
+	struct kfd_process *p = filep->private_data;
+
+	if (_IOC_NR(cmd) == AMDGPU_CRIU_NR)
+		return kfd_criu_call(filep, cmd, arg);
+	return amdgpu_criu_calls_ioctl(&p->criu_calls,
+				       _IOC_NR(cmd) == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep,
+				       cmd, arg, ioctl);
 }

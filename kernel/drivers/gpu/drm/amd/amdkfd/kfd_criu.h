@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Checkpoint and restore of a KFD process: what its files share.
+ * Checkpoint and restore of a KFD process: shared declarations.
  *
- *   kfd_criu.c          the ioctl: operations and who is paused
- *   kfd_criu_dump.c     CHECKPOINT: walks the nouns, writes the blob
- *   kfd_criu_plan.c     RESTORE, first pass: the blob becomes a checked plan
- *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all
- *   kfd_criu_<noun>.c   one kind of object each: dump, parse, check, apply, undo
- *   kfd_criu_outside.c  OUTSIDE: BOs that others have, too
- *   kfd_criu_mqd.c      which words of an MQD are state
+ *   kfd_criu.c          the ioctl: operations and paused processes
+ *   kfd_criu_dump.c     CHECKPOINT: walks the objects and writes the blob
+ *   kfd_criu_plan.c     RESTORE, first pass: makes a checked plan of the blob
+ *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all of it
+ *   kfd_criu_<kind>.c   one kind of object each: dump, parse, check, apply, undo
+ *   kfd_criu_outside.c  OUTSIDE: BOs that other processes have as well
+ *   kfd_criu_mmap.c     mmap() while the process is restored
+ *   kfd_criu_mqd.c      words of an MQD that are state
  *   kfd_criu_schema.c   record types of the blob, and their versions
- *   kfd_criu_driver.h   what of KFD is not the same in every release
+ *   kfd_criu_driver.h   parts of KFD that differ between releases
  *
- * Lock order: kfd_process.mutex, then what criu_session.h says.
+ * Lock order: kfd_process.mutex, then the order of criu_session.h.
  */
 #ifndef KFD_CRIU_H_
 #define KFD_CRIU_H_
@@ -20,21 +21,25 @@
 #include <linux/types.h>
 
 #include "criu_ids.h"
+#include "criu_session.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 
 struct kgd_mem;
+struct vm_area_struct;
 
-long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg);
+long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
+		    amdgpu_criu_ioctl_fn ioctl);
+int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
 /**
  * struct kfd_criu_dump - one walk over a paused process
  * @call: for logs
  * @p: the process; its mutex is held
- * @session: who gives object ids; NULL in the size pass
- * @targets: what the kernel knows that shall read the blob; NULL: as much as this one
+ * @session: assigns object ids; NULL in the size pass
+ * @targets: record versions that the target kernel reads; NULL: those of this kernel
  * @num_targets: entries at @targets
- * @writer: of the blob; without a buffer in the size pass
+ * @writer: writes the blob; has no buffer in the size pass
  * @devices: table for the caller, NULL in the size pass
  * @bos: table for the caller, NULL in the size pass
  * @num_devices: entries so far
@@ -42,10 +47,10 @@ long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg);
  * @num_queues: records so far
  * @num_events: records so far
  * @num_svm_ranges: records so far
- * @paused: PROCESS_INFO: the process was not paused before
+ * @paused: PROCESS_INFO: this call has paused the process
  *
- * The mutex is held from the size pass to the write pass, but events come and go
- * under a lock of their own: the write pass may find more than there is room for.
+ * The mutex is held from the size pass to the write pass. Events have a lock of their
+ * own, so the write pass may find more events than the buffer has room for.
  */
 struct kfd_criu_dump {
 	struct criu_call *call;
@@ -76,10 +81,10 @@ int kfd_criu_dump_queues(struct kfd_criu_dump *dump);
 int kfd_criu_dump_svm(struct kfd_criu_dump *dump);
 
 /**
- * struct kfd_criu_plan_device - a GPU to be restored
+ * struct kfd_criu_plan_device - a GPU to restore
  * @record: from the blob
- * @pdd: where it goes; NULL: it was not in use, and is not here
- * @drm_file: file whose VM it takes; the reference goes to @pdd
+ * @pdd: target GPU; NULL: the process did not use the GPU, and the GPU is missing
+ * @drm_file: file whose VM it takes; the reference passes to @pdd
  * @vm_done: @pdd has the VM
  */
 struct kfd_criu_plan_device {
@@ -90,13 +95,13 @@ struct kfd_criu_plan_device {
 };
 
 /**
- * struct kfd_criu_plan_bo - a BO to be restored
+ * struct kfd_criu_plan_bo - a BO to restore
  * @record: from the blob
  * @mapped: tail of the record
- * @device: that it is allocated on
- * @mem: the BO, once it is there
- * @owned: @mem was imported, and made an allocation
- * @bound: it was created for this plan, and its id bound in the session
+ * @device: GPU of the allocation
+ * @mem: the BO, NULL until it is created
+ * @owned: @mem was imported, then turned into an allocation
+ * @bound: the BO was created for this plan, and its id is bound in the session
  * @new_mmap_offset: for the caller
  */
 struct kfd_criu_plan_bo {
@@ -110,11 +115,11 @@ struct kfd_criu_plan_bo {
 };
 
 /**
- * struct kfd_criu_plan_queue - a queue to be restored
+ * struct kfd_criu_plan_queue - a queue to restore
  * @record: from the blob
- * @mqd: first piece of its tail
- * @stack: second piece
- * @device: that it is on
+ * @mqd: MQDs, the first part of the tail
+ * @stack: control stacks, the second part of the tail
+ * @device: GPU of the queue
  */
 struct kfd_criu_plan_queue {
 	struct kfd_criu_queue_record record;
@@ -124,7 +129,7 @@ struct kfd_criu_plan_queue {
 };
 
 /**
- * struct kfd_criu_plan_svm - an SVM range to be restored
+ * struct kfd_criu_plan_svm - an SVM range to restore
  * @record: from the blob
  * @attrs: tail of the record
  */
@@ -134,39 +139,41 @@ struct kfd_criu_plan_svm {
 };
 
 /**
- * struct kfd_criu_plan - a blob that was found good, and how far it was applied
+ * struct kfd_criu_plan - a checked blob, and the progress of its restore
  * @call: for logs
- * @p: process to be restored
+ * @p: process to restore
  * @session: of kind RESTORE
- * @blob: points of the plan lead into it
- * @privileged: the caller may set words of an MQD whose meaning is the firmware's
+ * @tables: copies of the caller's tables
+ * @blob: pointers of the plan point into it
  * @process: record
  * @devices: GPUs
  * @bos: BOs
  * @queues: queues
  * @page: record of the event page
- * @page_slots: tail of it
+ * @page_slots: tail of @page
  * @events: events
  * @svms: SVM ranges
+ * @svm_areas: addresses that SVM ranges cover, sorted; adjacent ranges are merged
  * @num_devices: GPUs in the plan
  * @num_bos: BOs in the plan
  * @num_queues: queues in the plan
  * @num_events: events in the plan
  * @num_svms: SVM ranges in the plan
- * @has_page: there is an event page
- * @evicted: done: queues of the process are stopped
- * @devices_done: GPUs that have been begun
+ * @num_svm_areas: entries at @svm_areas
+ * @has_page: the blob has an event page
+ * @evicted: done: the queues of the process are evicted
+ * @devices_done: GPUs whose restore has begun
  * @page_done: done: event page
- * @events_done: events that are there
+ * @events_done: events that are created
  * @runtime_done: done: AMDKFD_IOC_RUNTIME_ENABLE
- * @queues_done: queues that are there, counted from the last
+ * @queues_done: queues that are created, counted from the last
  */
 struct kfd_criu_plan {
 	struct criu_call *call;
 	struct kfd_process *p;
 	struct criu_session *session;
+	const struct amdgpu_criu_tables *tables;
 	const struct criu_blob *blob;
-	bool privileged;
 
 	struct kfd_criu_process_record process;
 	struct kfd_criu_plan_device *devices;
@@ -176,11 +183,13 @@ struct kfd_criu_plan {
 	const __u64 *page_slots;
 	struct kfd_criu_event_record *events;
 	struct kfd_criu_plan_svm *svms;
+	struct criu_range *svm_areas;
 	u32 num_devices;
 	u32 num_bos;
 	u32 num_queues;
 	u32 num_events;
 	u32 num_svms;
+	u32 num_svm_areas;
 	bool has_page;
 
 	bool evicted;
@@ -191,7 +200,7 @@ struct kfd_criu_plan {
 	u32 queues_done;
 };
 
-/* First pass. Nothing is created; an error has been logged. */
+/* First pass: creates nothing, and logs every error of the blob. */
 int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
 void kfd_criu_plan_free(struct kfd_criu_plan *plan);
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
@@ -212,8 +221,9 @@ int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm
 		       struct criu_record *record);
 int kfd_criu_check_svm(struct kfd_criu_plan *plan);
 
-/* Second pass, under the mutex of the process. What it began, undo takes back. */
+/* Second pass, under the mutex of the process. Each undo reverts a begun apply. */
 int kfd_criu_restore(struct criu_call *call, void *args);
+void kfd_criu_end_restore(struct kfd_process *p);
 
 int kfd_criu_apply_devices(struct kfd_criu_plan *plan);
 void kfd_criu_undo_devices(struct kfd_criu_plan *plan);
@@ -247,8 +257,7 @@ const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size);
-int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
-		       bool privileged);
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 			const void *saved, u32 num);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);

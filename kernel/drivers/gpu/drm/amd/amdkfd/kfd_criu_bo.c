@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs that the process allocated by AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or got by
- * AMDKFD_IOC_IMPORT_DMABUF, and where they are mapped. The contents are not in the
- * blob: user space copies them through the dma-buf of each.
+ * BOs that the process has allocated by AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or imported by
+ * AMDKFD_IOC_IMPORT_DMABUF, and their mappings. The blob does not contain the contents:
+ * user space copies them through the dma-buf of each BO.
  */
 #include "amdgpu_amdkfd.h"
 #include "amdgpu_object.h"
@@ -16,8 +16,8 @@ static bool kfd_criu_has_contents(u32 alloc_flags)
 }
 
 /**
- * kfd_criu_bo_domain() - domain of the BO table
- * @alloc_flags: as the BO was allocated
+ * kfd_criu_bo_domain() - return the domain for the BO table
+ * @alloc_flags: flags of the allocation
  *
  * Return: AMDGPU_CRIU_DOMAIN_*.
  */
@@ -33,8 +33,8 @@ u32 kfd_criu_bo_domain(u32 alloc_flags)
 }
 
 /**
- * kfd_criu_bo_table_flags() - flags of the BO table, but for AMDGPU_CRIU_BO_SHARED
- * @alloc_flags: as the BO was allocated
+ * kfd_criu_bo_table_flags() - return the flags for the BO table without AMDGPU_CRIU_BO_SHARED
+ * @alloc_flags: flags of the allocation
  *
  * Return: AMDGPU_CRIU_BO_*.
  */
@@ -54,13 +54,13 @@ u32 kfd_criu_bo_table_flags(u32 alloc_flags)
 }
 
 /**
- * kfd_criu_bo_offset() - offset for mmap() of a BO
- * @alloc_flags: as the BO was allocated
- * @gpu_id: GPU that it is on, as the process knows it
+ * kfd_criu_bo_offset() - return the offset for mmap() of a BO
+ * @alloc_flags: flags of the allocation
+ * @gpu_id: GPU of the BO, by the id that the process uses
  * @mem: the BO
  *
- * Return: offset in /dev/kfd for doorbells and the MMIO page, in the render node for
- * others; ~0 if it cannot be mapped.
+ * Return: the offset in /dev/kfd for doorbells and the MMIO page, in the render node for
+ * other BOs; ~0 if the BO cannot be mapped.
  */
 u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 {
@@ -74,9 +74,9 @@ u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 }
 
 /**
- * kfd_criu_bo_entry() - the BO table's entry for a record
+ * kfd_criu_bo_entry() - fill the entry of the BO table for a record
  * @record: the record
- * @entry: to be filled, but for @new_mmap_offset, which is 0
+ * @entry: out; @new_mmap_offset is set to 0
  */
 void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
 {
@@ -93,14 +93,14 @@ void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_cr
 }
 
 /**
- * kfd_criu_bo_va_size() - bytes of address space that a BO takes when it is mapped
- * @record: of the BO
+ * kfd_criu_bo_va_size() - return the bytes of address space that a mapped BO occupies
+ * @record: record of the BO
  *
  * Return: bytes.
  */
 u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record)
 {
-	/* AQL rings of old GPUs are mapped twice, see kfd_mem_attach(). */
+	/* KFD maps AQL rings of old GPUs twice, see kfd_mem_attach(). */
 	return record->size << !!(record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM);
 }
 
@@ -146,7 +146,7 @@ static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_pro
 		record->flags |= KFD_CRIU_BO_IMPORTED;
 		record->table_flags |= AMDGPU_CRIU_BO_IMPORTED;
 	}
-	/* KFD itself has one handle of every BO. */
+	/* KFD itself has one handle of each BO. */
 	if (mem->is_imported || READ_ONCE(gem->handle_count) > 1)
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
 	if (mem->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
@@ -190,9 +190,9 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 
 /**
  * kfd_criu_dump_bos() - write the BOs of the process
- * @dump: where to
+ * @dump: the walk
  *
- * Return: 0; -EOPNOTSUPP and a line in the log; -ENOMEM.
+ * Return: 0; -EOPNOTSUPP, with a line in the log; -ENOMEM.
  */
 int kfd_criu_dump_bos(struct kfd_criu_dump *dump)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the files of BOs share.
+ * Shared declarations of the files that handle BOs.
  */
 #ifndef KFD_CRIU_BO_H_
 #define KFD_CRIU_BO_H_
@@ -8,7 +8,7 @@
 #include "amdgpu_criu_object.h"
 #include "kfd_criu.h"
 
-/* Every BO is of one kind, and has any of the attributes. */
+/* Each BO is of exactly one kind, and has any number of attributes. */
 #define KFD_CRIU_BO_KINDS (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT | \
 			   KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | \
 			   KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)

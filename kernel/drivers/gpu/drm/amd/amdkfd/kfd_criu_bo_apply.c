@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs of a plan: allocated or imported, mapped again, or freed.
+ * Allocates or imports the BOs of a plan and maps them, or frees them again.
  */
 #include <linux/idr.h>
 #include <drm/drm_gem.h>
@@ -55,7 +55,7 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	u64 vram_size = 0;
 	u32 i;
 
-	/* Never begun: a blob that was found bad may not have led it to a GPU yet. */
+	/* Nothing to undo. @device may be NULL if the blob is invalid. */
 	if (!bo->mem)
 		return;
 	pdd = bo->device->pdd;
@@ -67,7 +67,7 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 			amdgpu_amdkfd_gpuvm_unmap_memory_from_gpu(peer->dev->adev, bo->mem,
 								  peer->drm_priv);
 	}
-	/* Interrupted by a signal: the handle stays, and the BO goes with the process. */
+	/* A signal has interrupted the call: the handle stays until the process ends. */
 	if (amdgpu_amdkfd_gpuvm_free_memory_of_gpu(pdd->dev->adev, bo->mem, pdd->drm_priv,
 						   &vram_size))
 		return;
@@ -93,7 +93,7 @@ static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *
 	return 0;
 }
 
-/* What was created is bound when it is complete: others import what they find. */
+/* Binds a created BO when it is complete: other files import any BO that is bound. */
 static int kfd_criu_bind_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	int ret = criu_session_bind(plan->session, bo->record.object_id,
@@ -117,7 +117,7 @@ static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 		return ret;
 	if (found) {
 		ret = kfd_criu_take_bo(plan, bo, found);
-		drm_gem_object_put(found);
+		amdgpu_criu_bo_ops.put(found);
 	} else {
 		ret = kfd_criu_alloc_bo(bo);
 		if (!ret)
@@ -132,7 +132,7 @@ static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	return ret;
 }
 
-/* Page tables are written, and no TLB has an older entry. */
+/* Waits until the page tables are written, then flushes older entries from the TLBs. */
 static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
 {
 	u32 i;
@@ -151,7 +151,7 @@ static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-/* Allocations, or imports, which may be of what is allocated here. */
+/* Called for allocations first: an import may refer to a BO that this plan allocates. */
 static int kfd_criu_apply_bos_of(struct kfd_criu_plan *plan, u32 flags)
 {
 	u32 i;
@@ -176,8 +176,8 @@ static int kfd_criu_apply_bos_of(struct kfd_criu_plan *plan, u32 flags)
  * kfd_criu_apply_bos() - allocate or import the BOs, and map them
  * @plan: the plan; its GPUs are restored
  *
- * Return: 0 or what the ioctls return; -EBADMSG, -ENODEV, -EBADFD if the session has
- * something else for a BO, or lacks it.
+ * Return: 0; what the ioctls return; -EBADMSG, -ENODEV or -EBADFD if the session has
+ * a different object for a BO, or none.
  */
 int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
 {
@@ -207,7 +207,7 @@ void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
 }
 
 /**
- * kfd_criu_put_bos() - tell the caller the new mmap offsets
+ * kfd_criu_put_bos() - report the new mmap offsets to the caller
  * @plan: the plan; its BOs are restored
  * @args: the caller's table
  *

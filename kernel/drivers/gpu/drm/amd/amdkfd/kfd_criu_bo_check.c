@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs of a blob: are they right, and right here?
+ * Checks whether the BOs of a blob are valid, and whether this machine can restore them.
  */
 #include <linux/slab.h>
 
 #include "kfd_criu_bo.h"
 
 /**
- * kfd_criu_parse_bo() - take a record apart
+ * kfd_criu_parse_bo() - parse the record of a BO
  * @plan: for the log
- * @bo: to be filled
+ * @bo: out
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -27,7 +27,7 @@ int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 	return -EBADMSG;
 }
 
-/* What AMDKFD_IOC_ALLOC_MEMORY_OF_GPU checks, and that the fields agree. */
+/* Makes the checks of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and compares the fields with each other. */
 static const char *kfd_criu_bo_fault(const struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -87,7 +87,7 @@ static int kfd_criu_check_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	return -EBADMSG;
 }
 
-/* Things that are right in themselves, but not here. */
+/* Checks whether this machine can restore a valid BO. */
 static int kfd_criu_check_bo_here(struct kfd_criu_plan *plan, const struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -115,7 +115,7 @@ static int kfd_criu_check_bo_here(struct kfd_criu_plan *plan, const struct kfd_c
 	return 0;
 }
 
-/* No two BOs at one address of a GPU: amdgpu_vm_bo_map() would refuse the second. */
+/* Two BOs must not overlap on a GPU: amdgpu_vm_bo_map() would refuse the second. */
 static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id,
 				     struct criu_range *ranges)
 {
@@ -159,7 +159,7 @@ static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
 	return ret;
 }
 
-/* A process may import what it allocated, and the same thing twice. */
+/* A process may import a BO that it has allocated, and import a BO more than once. */
 static int kfd_criu_check_bo_ids(struct kfd_criu_plan *plan)
 {
 	u32 num_allocated = 0;
@@ -182,13 +182,12 @@ static int kfd_criu_check_bo_ids(struct kfd_criu_plan *plan)
 	return ret;
 }
 
-/* The table that user space has worked with must be the one of this blob. */
+/* The table of the caller must match the blob. */
 static int kfd_criu_check_bo_table(struct kfd_criu_plan *plan,
 				   const struct amdgpu_criu_state *args)
 {
-	struct amdgpu_criu_bo entry, expected;
+	struct amdgpu_criu_bo expected;
 	u32 i;
-	int ret;
 
 	if (args->num_bos != plan->num_bos) {
 		criu_refuse(plan->call, "table of %u BOs for a blob of %u", args->num_bos,
@@ -196,12 +195,11 @@ static int kfd_criu_check_bo_table(struct kfd_criu_plan *plan,
 		return -EBADMSG;
 	}
 	for (i = 0; i < plan->num_bos; i++) {
-		ret = amdgpu_criu_table_get(args->bos, i, args->bo_stride, &entry, sizeof(entry));
-		if (ret)
-			return ret;
+		const struct amdgpu_criu_bo *entry = &plan->tables->bos[i];
+
 		kfd_criu_bo_entry(&plan->bos[i].record, &expected);
-		expected.new_mmap_offset = entry.new_mmap_offset;
-		if (!memcmp(&entry, &expected, sizeof(entry)))
+		expected.new_mmap_offset = entry->new_mmap_offset;
+		if (!memcmp(entry, &expected, sizeof(expected)))
 			continue;
 		criu_refuse(plan->call, "BO %u: table and record do not agree", i);
 		return -EBADMSG;
@@ -210,12 +208,11 @@ static int kfd_criu_check_bo_table(struct kfd_criu_plan *plan,
 }
 
 /**
- * kfd_criu_check_bos() - are the BOs right, and the table the caller's?
+ * kfd_criu_check_bos() - check the BOs, and compare them with the caller's table
  * @plan: with the records; its devices are checked
  * @args: the caller's table
  *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM; -EFAULT, -E2BIG for the
- * table.
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM.
  */
 int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {

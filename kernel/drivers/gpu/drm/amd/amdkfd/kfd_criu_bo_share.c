@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs of a plan that are in the session already: another file or EXPORTED has restored
- * them. KFD imports them, and takes over what it had allocated.
+ * BOs of a plan that the session already has: another file or EXPORTED has restored
+ * them. KFD imports them, and turns those that it had allocated into allocations.
  */
 #include <linux/dma-buf.h>
 #include <drm/drm_gem.h>
@@ -17,12 +17,12 @@ static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
 }
 
 /**
- * kfd_criu_find_object() - look up the BO in the session, or take on to create it
+ * kfd_criu_find_object() - look up the BO in the session, or claim its id
  * @plan: the plan
  * @bo: the BO
  * @gem: out: GEM object with a reference; NULL: a claim is open
  *
- * Return: as criu_session_claim(); -EBADFD for an import of what is not there.
+ * Return: as criu_session_claim(); -EBADFD for an import of a BO that the session lacks.
  */
 int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_criu_plan_bo *bo,
 			 struct drm_gem_object **gem)
@@ -48,7 +48,7 @@ int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_criu_plan_
 	return ret;
 }
 
-/* An id that stands for something else in a blob than in the one it was created from? */
+/* Refuses an object of the session that does not match the record with its id. */
 static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 				const struct kfd_criu_plan_bo *bo,
 				struct drm_gem_object *gem)
@@ -81,8 +81,8 @@ static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 }
 
 /*
- * An import becomes an allocation: it counts against KFD's limits, until the last
- * reference to the BO is gone, and its flags are those of the process.
+ * Turns an import into an allocation with the flags of the record. It counts against the
+ * memory limits of KFD until the last reference to the BO is dropped.
  */
 static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 {
@@ -110,8 +110,8 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 }
 
 /**
- * kfd_criu_disown_bo() - undo what made an allocation of an import
- * @bo: the BO, to be freed next
+ * kfd_criu_disown_bo() - turn an allocation back into an import
+ * @bo: the BO; the caller frees it next
  */
 void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
 {
@@ -133,10 +133,10 @@ void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
 /**
  * kfd_criu_take_bo() - take the path of AMDKFD_IOC_IMPORT_DMABUF
  * @plan: the plan
- * @bo: the BO; its @mem is set afterwards, and has no handle yet
- * @gem: what the session has for it
+ * @bo: the BO; sets its @mem, which has no handle yet
+ * @gem: object that the session has for the BO
  *
- * Return: 0; -EBADMSG, -ENODEV if that is something else; what the ioctl returns.
+ * Return: 0; -EBADMSG or -ENODEV if @gem does not match the BO; what the ioctl returns.
  */
 int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 		     struct drm_gem_object *gem)

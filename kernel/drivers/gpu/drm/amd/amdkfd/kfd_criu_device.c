@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * GPUs of a process: what it was told of them, and the VMs that it acquired.
+ * GPUs of a process: the properties that KFD has reported, and the acquired VMs.
  */
+#include <drm/drm_file.h>
 #include <linux/file.h>
 
 #include "amdgpu_amdkfd.h"
@@ -10,10 +11,10 @@
 #include "kfd_topology.h"
 
 /**
- * kfd_criu_gpu_id() - number of a GPU, for the render node
+ * kfd_criu_gpu_id() - return the id of a GPU, for the render node
  * @adev: the GPU
  *
- * Return: id of its first node, 0 if KFD does not drive it.
+ * Return: the id of its first node; 0 if KFD does not drive it.
  */
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev)
 {
@@ -35,7 +36,7 @@ static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
 	return flags;
 }
 
-/* Properties of the hardware: what must be the same where the process goes on. */
+/* Describes properties of the hardware. The target GPU must have the same ones. */
 static void kfd_criu_describe_node(struct kfd_node *node, struct kfd_criu_device_record *record)
 {
 	struct kfd_topology_device *topology = kfd_topology_device_by_id(node->id);
@@ -58,7 +59,7 @@ static void kfd_criu_describe_node(struct kfd_node *node, struct kfd_criu_device
 	record->debug_memory_size = topology->node_props.debug_memory_size;
 }
 
-/* What the process was told at AMDKFD_IOC_GET_PROCESS_APERTURES_NEW. */
+/* Describes what AMDKFD_IOC_GET_PROCESS_APERTURES_NEW has reported to the process. */
 static void kfd_criu_describe_apertures(const struct kfd_process_device *pdd,
 					struct kfd_criu_device_record *record)
 {
@@ -76,7 +77,7 @@ static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 	const u64 *tma;
 
 	if (qpd->cwsr_kaddr) {
-		/* Where kfd_process_set_trap_handler() puts it. */
+		/* kfd_process_set_trap_handler() stores the addresses there. */
 		tma = qpd->cwsr_kaddr + KFD_CWSR_TMA_OFFSET;
 		record->tba_addr = tma[0];
 		record->tma_addr = tma[1];
@@ -88,7 +89,7 @@ static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 
 /**
  * kfd_criu_dump_devices() - write the GPUs of the process
- * @dump: where to
+ * @dump: the walk
  *
  * Return: 0.
  */
@@ -176,7 +177,7 @@ static bool kfd_criu_same_apertures(const struct kfd_criu_plan *plan, u32 id,
 			     old->gpuvm_limit);
 }
 
-/* Saved waves are in a form that newer firmware still reads; older may not. */
+/* Newer firmware reads saved waves of older firmware. The reverse may fail. */
 static bool kfd_criu_firmware_fits(const struct kfd_criu_plan *plan,
 				   const struct kfd_criu_device_record *old,
 				   const struct kfd_criu_device_record *now, u32 actual_gpu_id)
@@ -190,6 +191,26 @@ static bool kfd_criu_firmware_fits(const struct kfd_criu_plan *plan,
 		    now->sdma_fw_version, old->gpu_id, old->mec_fw_version,
 		    old->mec2_fw_version, old->sdma_fw_version);
 	return false;
+}
+
+static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
+			       const struct kfd_criu_plan_device *device)
+{
+	struct amdgpu_fpriv *fpriv;
+	const struct drm_file *file;
+	int ret;
+
+	if (!device->drm_file)
+		return 0;
+	ret = amdgpu_file_to_fpriv(device->drm_file, &fpriv);
+	if (ret)
+		return ret;
+	file = device->drm_file->private_data;
+	if (drm_to_adev(file->minor->dev) == device->pdd->dev->adev)
+		return 0;
+	criu_refuse(plan->call, "GPU %u: drm_fd is a file of another GPU than %u",
+		    device->record.gpu_id, device->pdd->dev->id);
+	return -EINVAL;
 }
 
 static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
@@ -212,7 +233,7 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	    !kfd_criu_same_apertures(plan, actual_gpu_id, &device->record, &now) ||
 	    !kfd_criu_firmware_fits(plan, &device->record, &now, actual_gpu_id))
 		return -ENODEV;
-	return 0;
+	return kfd_criu_check_file(plan, device);
 }
 
 static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
@@ -232,11 +253,11 @@ static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	}
 	if (!record->gpu_id || record->gpu_id >= BIT(KFD_GPU_ID_HASH_WIDTH) ||
 	    entry->gpu_id != record->gpu_id || has_vm != has_file ||
-	    (!has_vm && record->flags)) {
+	    (!has_vm && record->flags) || record->scratch_va > U32_MAX) {
 		criu_refuse(plan->call, "GPU %u: table and record do not agree", record->gpu_id);
 		return -EBADMSG;
 	}
-	/* A GPU that the process never used may be missing. */
+	/* A GPU that the process has never used may be missing. */
 	if (!entry->actual_gpu_id && !has_vm)
 		return 0;
 	if (has_vm) {
@@ -274,16 +295,14 @@ static int kfd_criu_check_device_ids(struct kfd_criu_plan *plan)
 }
 
 /**
- * kfd_criu_check_devices() - are the targets there, and do they fit?
+ * kfd_criu_check_devices() - look up the target GPUs, and compare their properties
  * @plan: with the records and the process; its mutex is held
  * @args: the caller's table
  *
- * Return: 0; -EINVAL, -EFAULT, -E2BIG for the table; -EBADMSG; -ENODEV; -EBADF for
- * a bad drm_fd.
+ * Return: 0; -EINVAL for the table; -EBADMSG; -ENODEV; -EBADF for a bad drm_fd.
  */
 int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
-	struct amdgpu_criu_device entry;
 	u32 i;
 	int ret;
 
@@ -297,11 +316,7 @@ int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_
 		return -EBADMSG;
 	}
 	for (i = 0; i < plan->num_devices; i++) {
-		ret = amdgpu_criu_table_get(args->devices, i, args->device_stride, &entry,
-					    sizeof(entry));
-		if (ret)
-			return ret;
-		ret = kfd_criu_check_device(plan, &plan->devices[i], &entry);
+		ret = kfd_criu_check_device(plan, &plan->devices[i], &plan->tables->devices[i]);
 		if (ret)
 			return ret;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * GPUs of a plan: named, and their VMs acquired or let go.
+ * Sets the ids of the GPUs of a plan, and acquires or releases their VMs.
  */
 #include <linux/dma-fence.h>
 #include <linux/pm_runtime.h>
@@ -10,7 +10,7 @@
 #include "kfd_criu_driver.h"
 #include "kfd_device_queue_manager.h"
 
-/* Takes the paths of AMDKFD_IOC_ACQUIRE_VM and what the first use of a GPU does. */
+/* Takes the path of AMDKFD_IOC_ACQUIRE_VM, then that of the first use of the GPU. */
 static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 {
 	struct kfd_process_device *pdd = device->pdd;
@@ -47,7 +47,7 @@ static int kfd_criu_apply_device_modes(const struct kfd_criu_plan_device *device
 	return 0;
 }
 
-/* GPUs beside the plan keep their own id, if no restored one goes by it. */
+/* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
 static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
 {
 	u32 free_id = BIT(KFD_GPU_ID_HASH_WIDTH) - 1;
@@ -69,7 +69,7 @@ static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
 }
 
 /**
- * kfd_criu_apply_devices() - name the GPUs, and acquire their VMs
+ * kfd_criu_apply_devices() - set the ids of the GPUs, and acquire their VMs
  * @plan: the plan
  *
  * Return: 0 or what AMDKFD_IOC_ACQUIRE_VM returns.
@@ -101,7 +101,7 @@ int kfd_criu_apply_devices(struct kfd_criu_plan *plan)
 			return ret;
 		}
 	}
-	/* From here on to RESUME, VMAs come to their places: that is no eviction. */
+	/* CRIU moves VMAs to their addresses until RESUME. These moves must not evict. */
 	if (plan->p->kgd_process_info)
 		amdgpu_amdkfd_block_mmu_notifications(plan->p->kgd_process_info);
 	return 0;
@@ -124,8 +124,8 @@ static void kfd_criu_undo_vm(struct kfd_criu_plan_device *device)
 }
 
 /*
- * The eviction fence and its workers belong to the VMs. A worker that is under way
- * may put a new fence in place of the one signaled here.
+ * The eviction fence and its workers belong to the VMs. A running worker may replace the
+ * fence that is signaled here with a new one.
  */
 static void kfd_criu_undo_eviction(struct kfd_process *p)
 {
@@ -137,7 +137,7 @@ static void kfd_criu_undo_eviction(struct kfd_process *p)
 			return;
 		dma_fence_signal(fence);
 		cancel_delayed_work_sync(&p->eviction_work);
-		/* A restore that will not come takes its eviction with it. */
+		/* Drop the eviction of a canceled restore. */
 		if (cancel_delayed_work_sync(&p->restore_work))
 			kfd_process_restore_queues(p);
 		if (fence == rcu_dereference_protected(p->ef, true))
@@ -149,7 +149,7 @@ static void kfd_criu_undo_eviction(struct kfd_process *p)
 
 /**
  * kfd_criu_undo_devices() - undo kfd_criu_apply_devices()
- * @plan: the plan; BOs, events and queues are gone
+ * @plan: the plan; its BOs, events and queues are freed
  *
  * A VM with a BO that could not be freed stays until the process ends.
  */
@@ -165,7 +165,7 @@ void kfd_criu_undo_devices(struct kfd_criu_plan *plan)
 	for (i = 0; i < plan->devices_done; i++)
 		if (plan->devices[i].vm_done)
 			kfd_criu_undo_vm(&plan->devices[i]);
-	/* Freed with the last of its VMs. */
+	/* The last of its VMs frees it. */
 	p->kgd_process_info = NULL;
 	for (i = 0; i < p->n_pdds; i++)
 		p->pdds[i]->user_gpu_id = p->pdds[i]->dev->id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Questions to KFD whose answers change from release to release.
+ * Accessors of KFD state that differ between releases.
  */
 #ifndef KFD_CRIU_DRIVER_H_
 #define KFD_CRIU_DRIVER_H_
@@ -9,7 +9,7 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_priv.h"
 
-/* Is it, or has it, a context beside the process's own? */
+/* Return: true if the process is or has a secondary context. */
 static inline bool kfd_criu_has_contexts(const struct kfd_process *p)
 {
 	return p->context_id != KFD_CONTEXT_ID_PRIMARY || !ida_is_empty(&p->id_table);
@@ -31,25 +31,19 @@ static inline bool kfd_criu_queue_was_reset(const struct queue_properties *prope
 	return properties->is_reset;
 }
 
-/* Are all MQDs of a queue saved, where it has one for each graphics core? */
-static inline bool kfd_criu_saves_all_mqds(const struct kfd_node *node)
-{
-	return true;
-}
-
 static inline u64 kfd_criu_metadata_size(const struct queue_properties *properties)
 {
 	return properties->metadata_queue_size;
 }
 
-/* Return: false if there is no such ring in this kernel. */
+/* Return: false if this kernel does not support the ring. */
 static inline bool kfd_criu_set_metadata_size(struct kfd_ioctl_create_queue_args *args, u32 size)
 {
 	args->metadata_ring_size = size;
 	return true;
 }
 
-/* Only the GPU of this IP version has the mode (set_cache_memory_policy_v9()). */
+/* Only GPUs of this IP version have the mode, see set_cache_memory_policy_v9(). */
 static inline bool kfd_criu_is_mfma_high_precision(const struct kfd_process_device *pdd)
 {
 	return KFD_GC_VERSION(pdd->dev) == IP_VERSION(9, 5, 0) &&

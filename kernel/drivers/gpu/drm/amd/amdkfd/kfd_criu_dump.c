@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * CHECKPOINT: the state of a paused process into tables and a blob.
+ * CHECKPOINT: writes the state of a paused process to tables and a blob.
  */
 #include <linux/file.h>
 #include <linux/slab.h>
@@ -8,7 +8,7 @@
 
 #include "kfd_criu.h"
 
-/* One walk: the size pass and the write pass are the same calls. */
+/* One walk. The size pass and the write pass make the same calls. */
 static int kfd_criu_dump_walk(struct kfd_criu_dump *dump, void *buf, size_t room, size_t *size)
 {
 	static int (* const nouns[])(struct kfd_criu_dump *dump) = {
@@ -40,19 +40,19 @@ static int kfd_criu_dump_walk(struct kfd_criu_dump *dump, void *buf, size_t room
 }
 
 /**
- * kfd_criu_dump_sizes() - size pass
+ * kfd_criu_dump_sizes() - compute the counts and the size of the blob
  * @dump: with call and process; its mutex is held
  * @blob_size: out
  *
- * Return: 0, and the counts are in @dump; or the error of the first object that
- * cannot be carried.
+ * Return: 0, with the counts in @dump; the error of the first object that a blob cannot
+ * hold.
  */
 int kfd_criu_dump_sizes(struct kfd_criu_dump *dump, size_t *blob_size)
 {
 	return kfd_criu_dump_walk(dump, NULL, 0, blob_size);
 }
 
-/* Is there room for all that the size pass found? The counts go to the caller in any case. */
+/* Returns -ENOSPC if the caller's buffers are too small. Always reports the counts. */
 static int kfd_criu_dump_fits(const struct kfd_criu_dump *dump, size_t blob_size,
 			      struct amdgpu_criu_state *args)
 {
@@ -75,7 +75,7 @@ static int kfd_criu_dump_alloc(struct kfd_criu_dump *dump, size_t blob_size, voi
 	return 0;
 }
 
-/* Both passes under one hold of the mutex. What was found waits in kernel buffers. */
+/* Runs both passes without dropping the mutex. Kernel buffers hold the results. */
 static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct criu_session *session,
 				struct amdgpu_criu_state *args, void **blob)
 {
@@ -98,13 +98,13 @@ static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct criu_session 
 		return ret;
 	dump->session = session;
 	ret = kfd_criu_dump_walk(dump, *blob, blob_size, &blob_size);
-	/* Events are not under the mutex: there may be more now than a moment ago. */
+	/* The mutex does not protect events: the write pass may find more of them. */
 	if (ret == -ENOSPC || !ret)
 		args->blob_size = blob_size;
 	return ret;
 }
 
-/* Files of the VMs, with references; @num of them. */
+/* Collects the files of the first @num VMs, with references. */
 static void kfd_criu_dump_files(const struct kfd_process *p, struct file **files, u32 num)
 {
 	u32 i;
@@ -116,7 +116,7 @@ static void kfd_criu_dump_files(const struct kfd_process *p, struct file **files
 	}
 }
 
-/* Descriptors are installed when nothing can fail any more. */
+/* Installs descriptors when no later step can fail. */
 static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_criu_state *args,
 				struct file **files)
 {
@@ -179,7 +179,8 @@ static int kfd_criu_checkpoint_in(struct criu_call *call, struct criu_session *s
 	u32 i;
 	int ret;
 
-	mutex_lock(&dump.p->mutex);
+	if (mutex_lock_killable(&dump.p->mutex))
+		return -ERESTARTSYS;
 	ret = kfd_criu_dump_locked(&dump, session, args, &blob);
 	if (!ret)
 		kfd_criu_dump_files(dump.p, files, dump.num_devices);
@@ -200,8 +201,8 @@ static int kfd_criu_checkpoint_in(struct criu_call *call, struct criu_session *s
  * @call: the call
  * @args: &struct amdgpu_criu_state
  *
- * Return: 0; -ENOSPC, with what is needed in @args; other errors as in the uapi
- * header.
+ * Return: 0; -ENOSPC, with the needed counts and sizes in @args; other errors as in the
+ * uapi header.
  */
 int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {

@@ -47,7 +47,7 @@ static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
 
 /**
  * kfd_criu_dump_events() - write the events of the process
- * @dump: where to
+ * @dump: the walk
  *
  * Return: 0.
  */
@@ -58,7 +58,7 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 	struct kfd_event *ev;
 	u32 id;
 
-	/* Events come and go without kfd_process.mutex. */
+	/* Threads create and destroy events without kfd_process.mutex. */
 	mutex_lock(&p->event_mutex);
 	if (p->signal_page)
 		kfd_criu_dump_event_page(dump);
@@ -74,8 +74,8 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 }
 
 /**
- * kfd_criu_parse_event_page() - take a record apart
- * @plan: to be filled
+ * kfd_criu_parse_event_page() - parse the record of the event page
+ * @plan: out
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -106,7 +106,7 @@ static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_pla
 	return NULL;
 }
 
-/* What kfd_kmap_event_page() and kfd_event_page_set() check. */
+/* Makes the checks of kfd_kmap_event_page() and kfd_event_page_set(). */
 static const char *kfd_criu_event_page_fault(const struct kfd_criu_plan *plan)
 {
 	const u64 limit = KFD_SIGNAL_EVENT_LIMIT * sizeof(u64);
@@ -152,7 +152,7 @@ static const char *kfd_criu_event_fault(const struct kfd_criu_plan *plan,
 }
 
 /**
- * kfd_criu_check_events() - are events and their page right?
+ * kfd_criu_check_events() - check the events and their page
  * @plan: with the records; its BOs are checked
  *
  * Return: 0, -EBADMSG, or -ENOMEM.
@@ -195,7 +195,7 @@ static int kfd_criu_apply_event_page(struct kfd_criu_plan *plan)
 
 	if (page->handle)
 		return kfd_kmap_event_page(p, page->handle);
-	/* Another thread may create an event meanwhile, and the page with it. */
+	/* Another thread may have created an event, and the page with it. */
 	mutex_lock(&p->event_mutex);
 	if (p->signal_page) {
 		ret = -EBUSY;
@@ -231,7 +231,7 @@ static int kfd_criu_apply_event(struct kfd_criu_plan *plan,
  * kfd_criu_apply_events() - create the events and their page
  * @plan: the plan; its BOs are restored
  *
- * Takes the path of AMDKFD_IOC_CREATE_EVENT, with the ids that the events had.
+ * Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved ids of the events.
  *
  * Return: 0 or what AMDKFD_IOC_CREATE_EVENT returns.
  */
@@ -257,7 +257,7 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 		}
 		plan->events_done = i + 1;
 	}
-	/* Creating an event clears its slot, so this comes last. */
+	/* Creating an event clears its slot, so the slots are written last. */
 	if (plan->has_page && !plan->page.handle && plan->p->signal_page)
 		memcpy(plan->p->signal_page->kernel_address, plan->page_slots,
 		       plan->page.num_slots * sizeof(u64));
@@ -266,7 +266,7 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 
 /**
  * kfd_criu_undo_events() - undo kfd_criu_apply_events()
- * @plan: the plan; its BOs are still there
+ * @plan: the plan; its BOs are not yet freed
  */
 void kfd_criu_undo_events(struct kfd_criu_plan *plan)
 {

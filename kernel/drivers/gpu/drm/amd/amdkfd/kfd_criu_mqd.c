@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Which words of a memory queue descriptor are state of the queue.
+ * Words of a memory queue descriptor that are state of the queue.
  *
- * The caller of RESTORE needs no more than a capability in a user namespace, and an
- * MQD says with which privilege, in which address space and through which kernel
- * buffers the queue runs. So a saved MQD is never put in place as it is: the queue
- * is created with a new one as any queue is, and then single words are taken over:
+ * An MQD selects the privilege, the address space and the kernel buffers of a queue.
+ * A blob may be damaged or forged even if the caller of RESTORE is privileged. So
+ * RESTORE never uses a saved MQD as a whole. It creates the queue with a new MQD, then
+ * copies single words to it:
  *
- *   owned   set by the driver from the queue's properties, or filled in by the
- *           firmware when it maps the queue: never saved, never taken
- *   state   progress of the queue, and what packets of the process can set too:
- *           saved and taken
- *   opaque  all the rest: scratch of the firmware whose meaning is not public.
- *           Saved; taken only from a caller who could load any firmware anyway
+ *   owned   The driver sets them from the properties of the queue, or the firmware
+ *           sets them when it maps the queue. Neither saved nor copied.
+ *   state   Progress of the queue, and words that packets of the process can set.
+ *           Saved and copied.
+ *   opaque  All other words: scratch of the firmware without public documentation.
+ *           Saved and copied, because only privileged callers can open a session.
  *
- * Meaning of the words: v9_structs.h, init_mqd() and update_mqd() in
- * kfd_mqd_manager_v9.c, and the register headers gc_9_4_3, sdma0_4_2.
+ * The words are defined in v9_structs.h, init_mqd() and update_mqd() in
+ * kfd_mqd_manager_v9.c, and the register headers gc_9_4_3 and sdma0_4_2.
  */
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -29,7 +29,7 @@
  * struct kfd_criu_mqd_span - words of one kind
  * @first: first word
  * @last: last word
- * @mask: bits that are state; 0: owned
+ * @mask: bits that are state; 0: all bits are owned
  */
 struct kfd_criu_mqd_span {
 	u16 first;
@@ -37,18 +37,18 @@ struct kfd_criu_mqd_span {
 	u32 mask;
 };
 
-/* Owned and state words; what is in no span of an MQD is opaque. */
+/* Owned and state words. A word outside all spans of an MQD is opaque. */
 struct kfd_criu_mqd_part {
 	const struct kfd_criu_mqd_span *spans;
 	u32 num;
 };
 
 /**
- * struct kfd_criu_mqd_layout - an MQD
+ * struct kfd_criu_mqd_layout - layout of an MQD
  * @parts: its spans, in up to two tables
  * @size: bytes of the MQD
- * @stack_offset: word that holds the fill of the control stack, 0 if it has none
- * @wave_offset: word that holds the fill of the wave-save area
+ * @stack_offset: word with the fill level of the control stack; 0: no control stack
+ * @wave_offset: word with the fill level of the wave-save area
  */
 struct kfd_criu_mqd_layout {
 	struct kfd_criu_mqd_part parts[2];
@@ -107,7 +107,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
 	CP_OWNED(queue_doorbell_id0, queue_doorbell_id15),
 };
 
-/* Where graphics cores in partitions have other words. */
+/* Words that differ on graphics cores with partitions. */
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9_one[] = {
 	CP_STATE(compute_static_thread_mgmt_se4, compute_static_thread_mgmt_se7),
 };
@@ -126,7 +126,7 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v9[] = {
 	SDMA_OWNED(sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
 	SDMA_STATE(sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
 	SDMA_OWNED(sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
-	/* The engine runs IBs with the VMID and the privilege that are here too. */
+	/* The word also holds the VMID and the privilege that the engine runs IBs with. */
 	SPAN(v9_sdma_mqd, sdmax_rlcx_ib_cntl, sdmax_rlcx_ib_cntl,
 	     SDMA0_RLC0_IB_CNTL__IB_ENABLE_MASK),
 	SDMA_STATE(sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
@@ -167,11 +167,11 @@ static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 = {
 };
 
 /**
- * kfd_criu_mqd_layout() - layout of the MQDs of a GPU
+ * kfd_criu_mqd_layout() - return the layout of the MQDs of a GPU
  * @node: the GPU
- * @type: of the queue
+ * @type: type of the queue
  *
- * Return: the layout, or NULL if this code does not know the MQDs of the GPU.
+ * Return: the layout, or NULL if the MQDs of the GPU are not supported.
  */
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type)
@@ -189,8 +189,8 @@ const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 }
 
 /**
- * kfd_criu_mqd_size() - bytes of one MQD
- * @layout: of the MQD
+ * kfd_criu_mqd_size() - return the size of one MQD
+ * @layout: layout of the MQD
  *
  * Return: bytes.
  */
@@ -199,12 +199,11 @@ u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
 	return layout->size;
 }
 
-/* Bits of a word that may go through a blob; @opaque: nobody knows their meaning. */
-static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque)
+/* Returns the bits of a word that a blob may contain: all bits of an opaque word. */
+static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 {
 	u32 i, j;
 
-	*opaque = false;
 	for (i = 0; i < ARRAY_SIZE(layout->parts); i++) {
 		const struct kfd_criu_mqd_span *spans = layout->parts[i].spans;
 
@@ -212,39 +211,37 @@ static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word,
 			if (word >= spans[j].first && word <= spans[j].last)
 				return spans[j].mask;
 	}
-	*opaque = true;
 	return ~0u;
 }
 
 /**
- * kfd_criu_mqd_strip() - clear what is not to be saved
- * @layout: of the MQDs
- * @mqds: MQDs, one after the other
- * @num: how many
+ * kfd_criu_mqd_strip() - clear the bits that are not saved
+ * @layout: layout of the MQDs
+ * @mqds: consecutive MQDs
+ * @num: number of MQDs
  */
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num)
 {
 	const u32 words = layout->size / sizeof(u32);
 	u32 *mqd = mqds;
-	bool opaque;
 	u32 i, word;
 
 	for (i = 0; i < num; i++, mqd += words)
 		for (word = 0; word < words; word++)
-			mqd[word] &= kfd_criu_mqd_mask(layout, word, &opaque);
+			mqd[word] &= kfd_criu_mqd_mask(layout, word);
 }
 
 /**
- * kfd_criu_mqd_strip_stacks() - clear what no wave has saved
- * @layout: of the MQDs
- * @mqds: MQDs, one after the other
- * @stacks: their control stacks, one after the other
- * @num: how many
+ * kfd_criu_mqd_strip_stacks() - clear the unused part of control stacks
+ * @layout: layout of the MQDs
+ * @mqds: consecutive MQDs
+ * @stacks: consecutive control stacks, one for each MQD
+ * @num: number of MQDs
  * @size: bytes of one control stack
  *
- * CP fills a control stack from its end down to cp_hqd_cntl_stack_offset, as
- * get_wave_state() of kfd_mqd_manager_v9.c reads it. What is below is whatever was in
- * that memory before.
+ * CP fills a control stack from its end down to cp_hqd_cntl_stack_offset. See
+ * get_wave_state() of kfd_mqd_manager_v9.c. Memory below that offset has undefined
+ * contents.
  */
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size)
@@ -258,39 +255,31 @@ void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const v
 }
 
 /**
- * kfd_criu_mqd_check() - is there only in saved MQDs what may be?
- * @layout: of the MQDs
- * @mqds: MQDs, one after the other
- * @num: how many
- * @privileged: opaque words may be set
+ * kfd_criu_mqd_check() - check that saved MQDs contain no owned bits
+ * @layout: layout of the MQDs
+ * @mqds: consecutive MQDs
+ * @num: number of MQDs
  *
- * Return: 0; -EOPNOTSUPP for a word that this kernel sets itself; -EPERM for an
- * opaque word.
+ * Return: 0; -EOPNOTSUPP for a word that this kernel sets itself.
  */
-int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
-		       bool privileged)
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num)
 {
 	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
-	bool opaque;
 	u32 i, word;
 
-	for (i = 0; i < num; i++, mqd += words) {
-		for (word = 0; word < words; word++) {
-			if (mqd[word] & ~kfd_criu_mqd_mask(layout, word, &opaque))
+	for (i = 0; i < num; i++, mqd += words)
+		for (word = 0; word < words; word++)
+			if (mqd[word] & ~kfd_criu_mqd_mask(layout, word))
 				return -EOPNOTSUPP;
-			if (mqd[word] && opaque && !privileged)
-				return -EPERM;
-		}
-	}
 	return 0;
 }
 
 /**
- * kfd_criu_mqd_check_bounds() - do saved waves lie within their area?
- * @layout: of the MQDs
- * @mqds: MQDs, one after the other
- * @num: how many
+ * kfd_criu_mqd_check_bounds() - check that saved waves lie within their area
+ * @layout: layout of the MQDs
+ * @mqds: consecutive MQDs
+ * @num: number of MQDs
  * @ctl_stack_size: bytes of control stack
  * @ctx_size: bytes of wave-save area
  *
@@ -313,11 +302,11 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 }
 
 /**
- * kfd_criu_mqd_merge() - take over state
- * @layout: of the MQDs
- * @fresh: MQDs as the driver makes them
+ * kfd_criu_mqd_merge() - copy saved words to new MQDs
+ * @layout: layout of the MQDs
+ * @fresh: MQDs that the driver has initialized
  * @saved: MQDs that passed kfd_criu_mqd_check()
- * @num: how many
+ * @num: number of MQDs
  */
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 			const void *saved, u32 num)
@@ -325,12 +314,11 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 	const u32 words = layout->size / sizeof(u32);
 	const u32 *from = saved;
 	u32 *to = fresh;
-	bool opaque;
 	u32 i, word;
 
 	for (i = 0; i < num; i++, to += words, from += words) {
 		for (word = 0; word < words; word++) {
-			u32 mask = kfd_criu_mqd_mask(layout, word, &opaque);
+			u32 mask = kfd_criu_mqd_mask(layout, word);
 
 			to[word] = (to[word] & ~mask) | (from[word] & mask);
 		}

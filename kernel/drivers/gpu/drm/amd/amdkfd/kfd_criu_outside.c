@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BOs that processes of KFD share: those that a session has paused, and others.
+ * BOs that processes paused by a session share with other processes of KFD.
  */
+#include <linux/err.h>
 #include <linux/hashtable.h>
+#include <linux/kref.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 #include <linux/srcu.h>
 
 #include "amdgpu_amdkfd.h"
@@ -29,10 +32,10 @@ static int kfd_criu_add_process(struct amdgpu_criu_sharing *sharing, struct kfd_
 }
 
 /**
- * kfd_criu_add_insiders() - add what the processes have that the session has paused
+ * kfd_criu_add_insiders() - add the BOs of the processes that the session has paused
  * @sharing: the search
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM, or -ERESTARTSYS.
  */
 int kfd_criu_add_insiders(struct amdgpu_criu_sharing *sharing)
 {
@@ -46,7 +49,9 @@ int kfd_criu_add_insiders(struct amdgpu_criu_sharing *sharing)
 		return PTR_ERR(processes);
 	for (i = 0; !ret && i < num; i++) {
 		p = processes[i];
-		mutex_lock(&p->mutex);
+		ret = mutex_lock_killable(&p->mutex) ? -ERESTARTSYS : 0;
+		if (ret)
+			break;
 		ret = kfd_criu_add_process(sharing, p);
 		mutex_unlock(&p->mutex);
 	}
@@ -66,21 +71,79 @@ static void kfd_criu_see_process(struct amdgpu_criu_sharing *sharing, struct kfd
 			amdgpu_criu_see_outsider(sharing, &mem->bo->tbo.base, pid);
 }
 
-/**
- * kfd_criu_see_outsiders() - look at what all other processes have
- * @sharing: the search
- */
-void kfd_criu_see_outsiders(struct amdgpu_criu_sharing *sharing)
+/* Stores @num processes, at most @room, with references. Return: number of all processes. */
+static u32 kfd_criu_list_processes(struct kfd_process **processes, u32 room, u32 *num)
 {
 	int idx = srcu_read_lock(&kfd_processes_srcu);
 	struct kfd_process *p;
+	u32 all = 0;
 	int bucket;
 
-	hash_for_each_rcu(kfd_processes_table, bucket, p, kfd_processes) {
-		mutex_lock(&p->mutex);
+	*num = 0;
+	hash_for_each_rcu(kfd_processes_table, bucket, p, kfd_processes)
+		if (all++ < room && kref_get_unless_zero(&p->ref))
+			processes[(*num)++] = p;
+	srcu_read_unlock(&kfd_processes_srcu, idx);
+	return all;
+}
+
+static void kfd_criu_put_processes(struct kfd_process **processes, u32 num)
+{
+	u32 i;
+
+	for (i = 0; i < num; i++)
+		kfd_unref_process(processes[i]);
+	kvfree(processes);
+}
+
+/*
+ * Returns all processes with references. The caller must not hold kfd_processes_srcu while it
+ * waits for a mutex: every exiting process waits for it, and a page fault may hold the mutex.
+ */
+static struct kfd_process **kfd_criu_get_processes(u32 *num)
+{
+	u32 room = kfd_criu_list_processes(NULL, 0, num);
+	struct kfd_process **processes;
+	u32 all;
+
+	for (;;) {
+		processes = kvcalloc(room + 1, sizeof(*processes), GFP_KERNEL_ACCOUNT);
+		if (!processes)
+			return ERR_PTR(-ENOMEM);
+		all = kfd_criu_list_processes(processes, room, num);
+		if (all <= room)
+			return processes;
+		/* Processes were added between the calls. */
+		kfd_criu_put_processes(processes, *num);
+		room = all;
+	}
+}
+
+/**
+ * kfd_criu_see_outsiders() - compare the BOs of all other processes
+ * @sharing: the search
+ *
+ * Return: 0, -ENOMEM, or -ERESTARTSYS.
+ */
+int kfd_criu_see_outsiders(struct amdgpu_criu_sharing *sharing)
+{
+	struct kfd_process **processes;
+	u32 i, num;
+	int ret = 0;
+
+	processes = kfd_criu_get_processes(&num);
+	if (IS_ERR(processes))
+		return PTR_ERR(processes);
+	for (i = 0; i < num; i++) {
+		struct kfd_process *p = processes[i];
+
+		ret = mutex_lock_killable(&p->mutex) ? -ERESTARTSYS : 0;
+		if (ret)
+			break;
 		if (criu_session_held(sharing->session, p))
 			kfd_criu_see_process(sharing, p);
 		mutex_unlock(&p->mutex);
 	}
-	srcu_read_unlock(&kfd_processes_srcu, idx);
+	kfd_criu_put_processes(processes, num);
+	return ret;
 }

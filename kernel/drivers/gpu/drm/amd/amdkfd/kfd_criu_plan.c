@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * First pass of a restore: the blob becomes a plan in which every reference leads
- * somewhere, nothing is there twice, and what the ordinary ioctls would refuse is
- * refused. Creates nothing.
+ * First pass of a restore: parses the blob to a plan. Refuses dangling references,
+ * duplicates, and anything that the ordinary ioctls would refuse. Creates nothing.
  */
-#include <linux/capability.h>
 #include <linux/file.h>
 #include <linux/slab.h>
 
@@ -14,7 +12,7 @@ static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
 static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
 /**
- * kfd_criu_plan_device() - GPU of the plan by the id that the process knows
+ * kfd_criu_plan_device() - look up a GPU of the plan by the id that the process uses
  * @plan: the plan
  * @gpu_id: the id
  *
@@ -31,11 +29,11 @@ struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u3
 }
 
 /**
- * kfd_criu_plan_check_unique() - is nothing there twice?
+ * kfd_criu_plan_check_unique() - check that ids are unique
  * @plan: for the log
- * @what: of what, for the log
- * @ids: their ids
- * @num: how many
+ * @what: kind of the objects, for the log
+ * @ids: ids of the objects
+ * @num: number of ids
  *
  * Return: 0, -EBADMSG, or -ENOMEM.
  */
@@ -79,7 +77,7 @@ static int kfd_criu_plan_alloc(struct kfd_criu_plan *plan)
 	return ret;
 }
 
-/* Records with nothing but a fixed structure, which the plan's begins with. */
+/* Parses records without a tail. The entry of the plan begins with the record. */
 static void kfd_criu_parse_simple(struct kfd_criu_plan *plan)
 {
 	criu_blob_get_all(plan->blob, KFD_CRIU_PROCESS, &plan->process, 0, sizeof(plan->process));
@@ -115,18 +113,19 @@ static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)
 }
 
 /**
- * kfd_criu_plan_make() - first pass
+ * kfd_criu_plan_make() - make a checked plan of the blob
  * @plan: with call, process, session and blob; the mutex of the process is held
  * @args: of RESTORE, for the tables
  *
- * Return: 0, and the plan can fail only for want of resources; or an error, which
- * has been logged where it is the blob's. To be freed in either case.
+ * The caller frees the plan in either case.
+ *
+ * Return: 0, and applying the plan fails only without resources; or an error. An error
+ * in the blob is logged.
  */
 int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
 	int ret;
 
-	plan->privileged = capable(CAP_CHECKPOINT_RESTORE) || capable(CAP_SYS_ADMIN);
 	ret = kfd_criu_plan_alloc(plan);
 	if (ret)
 		return ret;
@@ -163,4 +162,5 @@ void kfd_criu_plan_free(struct kfd_criu_plan *plan)
 	kvfree(plan->events);
 	kvfree(plan->queues);
 	kvfree(plan->svms);
+	kvfree(plan->svm_areas);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What belongs to the process as a whole, and what of it cannot be carried.
+ * State of the process as a whole, and checks for state that a blob cannot hold.
  */
 #include <linux/fdtable.h>
 #include <linux/idr.h>
@@ -23,7 +23,7 @@ static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned 
 	return kfd_smi_event_is_file(file);
 }
 
-/* Files of SMI events are found in the table of the process's leader. */
+/* Finds files of SMI events in the file table of the thread group leader. */
 static bool kfd_criu_has_smi_file(struct task_struct *task)
 {
 	bool found = false;
@@ -47,8 +47,28 @@ static int kfd_criu_debugger_carriable(struct criu_call *call, struct kfd_proces
 	return 0;
 }
 
+/* Refuses faults of the GPU that user mode has not read yet. */
+static int kfd_criu_faults_carriable(struct criu_call *call, struct kfd_process *p)
+{
+	u32 i;
+
+	if (atomic_read(&p->poison))
+		return kfd_criu_refuse_state(call, "it has used poisoned memory");
+	if (p->exception_status)
+		return kfd_criu_refuse_state(call, "an exception was reported");
+	for (i = 0; i < p->n_pdds; i++)
+		if (p->pdds[i]->exception_status)
+			return kfd_criu_refuse_state(call, "a memory fault was reported");
+	return 0;
+}
+
 static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_device *pdd)
 {
+	const struct amdgpu_device *adev = pdd->dev->adev;
+
+	if (pdd->drm_file && ((adev->xcp_mgr && adev->xcp_mgr->num_xcps > 1) ||
+			      adev->gmc.num_mem_partitions > 1))
+		return kfd_criu_refuse_state(call, "a GPU or its memory is in partitions");
 	if (kfd_criu_has_profiler(pdd))
 		return kfd_criu_refuse_state(call, "the profiler is locked");
 	if (pdd->alloc_watch_ids)
@@ -61,13 +81,13 @@ static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_
 }
 
 /**
- * kfd_criu_process_carriable() - is there anything that a blob cannot hold?
+ * kfd_criu_process_carriable() - check for state that a blob cannot hold
  * @call: for the log
  * @p: the process; its mutex is held
  *
- * Single BOs and queues are looked at when they are dumped.
+ * BOs and queues are checked when they are dumped.
  *
- * Return: 0, or -EOPNOTSUPP and a line in the log.
+ * Return: 0, or -EOPNOTSUPP with a line in the log.
  */
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 {
@@ -77,6 +97,8 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 	if (kfd_criu_has_contexts(p))
 		return kfd_criu_refuse_state(call, "secondary contexts");
 	ret = kfd_criu_debugger_carriable(call, p);
+	if (!ret)
+		ret = kfd_criu_faults_carriable(call, p);
 	if (ret)
 		return ret;
 	for (i = 0; i < p->n_pdds; i++) {
@@ -91,7 +113,7 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 
 /**
  * kfd_criu_dump_process() - write the record of the process
- * @dump: where to
+ * @dump: the walk
  *
  * Return: 0.
  */
@@ -112,7 +134,7 @@ int kfd_criu_dump_process(struct kfd_criu_dump *dump)
 }
 
 /**
- * kfd_criu_check_process() - can the process be as its record says?
+ * kfd_criu_check_process() - check the record of the process
  * @plan: with the record and the process; its mutex is held
  *
  * Return: 0; -EBADMSG; -ENODEV if the GPUs here do not have the XNACK mode.
@@ -143,8 +165,8 @@ int kfd_criu_check_process(struct kfd_criu_plan *plan)
  * kfd_criu_apply_process() - set the modes of the process
  * @plan: the plan; its GPUs are restored, its queues are not
  *
- * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. That of AMDKFD_IOC_SET_XNACK_MODE
- * moves reservations of SVM ranges, which there are none of yet.
+ * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. The path of AMDKFD_IOC_SET_XNACK_MODE
+ * moves reservations of SVM ranges, but the process has no SVM range yet.
  *
  * Return: 0 or what AMDKFD_IOC_RUNTIME_ENABLE returns.
  */

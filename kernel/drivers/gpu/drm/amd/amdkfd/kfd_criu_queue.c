@@ -12,11 +12,11 @@
 #include "kfd_mqd_manager.h"
 
 /**
- * kfd_criu_num_mqds() - MQDs that a queue has
- * @node: GPU that it is on
- * @type: of the queue
+ * kfd_criu_num_mqds() - return the number of MQDs of a queue
+ * @node: GPU of the queue
+ * @type: type of the queue
  *
- * Return: how many.
+ * Return: number of MQDs.
  */
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
 {
@@ -55,14 +55,12 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";
-	if (!kfd_criu_saves_all_mqds(q->device))
-		return "a queue on several graphics cores, which this kernel cannot save";
+	if (kfd_criu_num_mqds(q->device, properties->type) > 1)
+		return "a queue on several graphics cores";
 	if (kfd_criu_queue_was_reset(properties))
 		return "a queue that was reset";
 	if (properties->is_suspended)
 		return "a queue suspended by a debugger";
-	if (!properties->queue_address)
-		return "a queue whose ring was taken away";
 	return NULL;
 }
 
@@ -75,6 +73,8 @@ static u32 kfd_criu_queue_flags(const struct queue *q)
 		flags |= KFD_CRIU_QUEUE_GWS;
 	if (properties->is_user_cu_masked)
 		flags |= KFD_CRIU_QUEUE_CU_MASK;
+	if (!properties->queue_address)
+		flags |= KFD_CRIU_QUEUE_NO_RING;
 	if (properties->type == KFD_QUEUE_TYPE_COMPUTE &&
 	    properties->ctx_save_restore_area_address && properties->ring_bo &&
 	    !properties->cwsr_bo)
@@ -82,7 +82,7 @@ static u32 kfd_criu_queue_flags(const struct queue *q)
 	return flags;
 }
 
-/* As pqm_create_queue() reports it. */
+/* Returns the same offset as pqm_create_queue(). */
 static u32 kfd_criu_doorbell_offset(const struct kfd_process_device *pdd, const struct queue *q)
 {
 	struct kfd_node *node = pdd->dev;
@@ -150,7 +150,7 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	mqd = criu_writer_tail(&dump->writer, record.mqd_size);
 	stack = criu_writer_tail(&dump->writer, record.mqd_stack_size);
 	dump->num_queues++;
-	/* A piece of nothing may be at no address. */
+	/* A zero-length tail may be NULL. */
 	if (!mqd || (!stack && record.mqd_stack_size))
 		return 0;
 	ret = dqm->ops.checkpoint_mqd(dqm, q, mqd, stack);
@@ -165,9 +165,9 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 
 /**
  * kfd_criu_dump_queues() - write the queues of the process
- * @dump: where to; the queues are evicted
+ * @dump: the walk; the queues are evicted
  *
- * Return: 0; -EOPNOTSUPP and a line in the log; -EINVAL if a queue is running.
+ * Return: 0; -EOPNOTSUPP with a line in the log; -EINVAL if a queue is running.
  */
 int kfd_criu_dump_queues(struct kfd_criu_dump *dump)
 {
@@ -187,8 +187,8 @@ int kfd_criu_dump_queues(struct kfd_criu_dump *dump)
 }
 
 /*
- * The queue has a new MQD like any new queue; now it gets the state of the old one.
- * It is evicted, so nobody reads the MQD meanwhile.
+ * Copies the saved state to the new MQD of the queue. The queue is evicted, so neither
+ * the firmware nor the GPU reads the MQD.
  */
 static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct queue *q,
 			      void *scratch)
@@ -205,7 +205,7 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 			   kfd_criu_num_mqds(q->device, type));
 	mm->restore_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties, scratch,
 			queue->stack, record->mqd_stack_size);
-	/* restore_mqd() knows only a part of what makes a doorbell. */
+	/* restore_mqd() sets only a part of the doorbell fields. */
 	mm->update_mqd(mm, q->mqd, &q->properties, NULL);
 	dqm_unlock(dqm);
 }
@@ -274,8 +274,8 @@ out:
  * kfd_criu_apply_queues() - create the queues
  * @plan: the plan; its BOs are restored, the process is evicted
  *
- * From the last to the first, since a new queue goes to the head of its list, and
- * so they stand in it as before.
+ * Creates the last queue first: KFD inserts a new queue at the head of its list, so the
+ * list has the same order as before.
  *
  * Return: 0 or what AMDKFD_IOC_CREATE_QUEUE returns.
  */
@@ -326,7 +326,7 @@ static int kfd_criu_queue_resume(struct kfd_process_device *pdd,
 }
 
 /**
- * kfd_criu_queues_resume() - SVM ranges are back: take the references of queues
+ * kfd_criu_queues_resume() - take the references of queues to restored SVM ranges
  * @p: the process; its mutex is held
  * @call: for the log
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Queues of a blob: are they right, and right here?
+ * Checks whether the queues of a blob are valid, and whether this machine can restore them.
  */
 #include <linux/slab.h>
 
@@ -9,9 +9,9 @@
 #include "kfd_topology.h"
 
 /**
- * kfd_criu_parse_queue() - take a record apart
+ * kfd_criu_parse_queue() - parse the record of a queue
  * @plan: for the log
- * @queue: to be filled
+ * @queue: out
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -29,9 +29,9 @@ int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue 
 }
 
 /**
- * kfd_criu_queue_properties() - properties of a queue, checked
- * @record: of the queue
- * @properties: to be filled
+ * kfd_criu_queue_properties() - check a record and return the properties of its queue
+ * @record: record of the queue
+ * @properties: out
  *
  * Takes the path of AMDKFD_IOC_CREATE_QUEUE.
  *
@@ -67,15 +67,16 @@ int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 		return ret;
 	properties->is_user_cu_masked = record->flags & KFD_CRIU_QUEUE_CU_MASK;
 	properties->cwsr_in_svm = record->flags & KFD_CRIU_QUEUE_CWSR_IN_SVM;
+	properties->no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
 	return 0;
 }
 
 /**
- * kfd_criu_ctx_total() - bytes of a wave-save area, of all graphics cores together
- * @pdd: GPU that the queue is on
+ * kfd_criu_ctx_total() - return the size of a wave-save area for all graphics cores
+ * @pdd: GPU of the queue
  * @ctx_size: bytes for one graphics core, without those of the debugger
  *
- * Return: bytes, as kfd_queue_acquire_buffers() counts them.
+ * Return: the size in bytes that kfd_queue_acquire_buffers() computes.
  */
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 {
@@ -85,29 +86,34 @@ u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
 }
 
-/* Is the wave-save area in the SVM ranges of the plan? */
+/* Return: true if an area of SVM ranges holds the wave-save area. Areas are sorted and merged. */
 static bool kfd_criu_ctx_in_svm(const struct kfd_criu_plan *plan,
 				const struct kfd_criu_plan_queue *queue)
 {
-	u64 at = queue->record.ctx_addr;
-	u64 end = at + kfd_criu_ctx_total(queue->device->pdd, queue->record.ctx_size);
-	u32 i = 0;
+	const u64 size = kfd_criu_ctx_total(queue->device->pdd, queue->record.ctx_size);
+	const u64 start = queue->record.ctx_addr;
+	const struct criu_range *range;
+	u32 low = 0, high = plan->num_svm_areas;
 
-	while (at < end && i < plan->num_svms) {
-		const struct kfd_criu_svm_record *svm = &plan->svms[i++].record;
+	while (low < high) {
+		u32 middle = low + (high - low) / 2;
 
-		if (at < svm->start || at - svm->start >= svm->size)
-			continue;
-		at = svm->start + svm->size;
-		i = 0;
+		if (plan->svm_areas[middle].start <= start)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return at >= end;
+	if (!low)
+		return false;
+	range = &plan->svm_areas[low - 1];
+	return start - range->start < range->size && size <= range->size - (start - range->start);
 }
 
 static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
 					const struct kfd_criu_plan_queue *queue)
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
+	const bool no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
 	const struct kfd_criu_mqd_layout *layout;
 	struct queue_properties properties;
 	struct kfd_node *node;
@@ -117,7 +123,7 @@ static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
 		return "on a GPU without doorbells";
 	node = queue->device->pdd->dev;
 	if (record->queue_id >= KFD_MAX_NUM_OF_QUEUES_PER_PROCESS || record->pad ||
-	    !record->ring_base)
+	    no_ring != !record->ring_base)
 		return "id, ring or pad";
 	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
 	    kfd_criu_queue_properties(record, &properties))
@@ -141,7 +147,7 @@ static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
 	return NULL;
 }
 
-/* Things that are right in themselves, but not here. */
+/* Checks whether this machine can restore a valid queue. */
 static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 				     const struct kfd_criu_plan_queue *queue)
 {
@@ -153,9 +159,14 @@ static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 	int ret;
 
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
-			      KFD_CRIU_QUEUE_CWSR_IN_SVM)) {
+			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING)) {
 		criu_refuse(plan->call, "queue %u: unknown flags %#x", record->queue_id,
 			    record->flags);
+		return -EOPNOTSUPP;
+	}
+	if (kfd_criu_num_mqds(node, type) > 1) {
+		criu_refuse(plan->call, "queue %u: it is on several graphics cores",
+			    record->queue_id);
 		return -EOPNOTSUPP;
 	}
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws) {
@@ -164,19 +175,18 @@ static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 		return -ENODEV;
 	}
 	ret = kfd_criu_mqd_check(kfd_criu_mqd_layout(node, type), queue->mqd,
-				 kfd_criu_num_mqds(node, type), plan->privileged);
+				 kfd_criu_num_mqds(node, type));
 	if (ret)
-		criu_refuse(plan->call, "queue %u: MQD has words that %s", record->queue_id,
-			    ret == -EPERM ? "only a privileged caller may restore" :
-					    "this kernel sets itself");
+		criu_refuse(plan->call, "queue %u: MQD has words that this kernel sets itself",
+			    record->queue_id);
 	return ret;
 }
 
 /**
- * kfd_criu_check_queues() - are the queues right?
+ * kfd_criu_check_queues() - check the queues
  * @plan: with the records; GPUs and SVM ranges are checked
  *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -EPERM; -ENODEV; -ENOMEM.
+ * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM.
  */
 int kfd_criu_check_queues(struct kfd_criu_plan *plan)
 {
@@ -204,7 +214,7 @@ int kfd_criu_check_queues(struct kfd_criu_plan *plan)
 	}
 	if (!ret)
 		ret = kfd_criu_plan_check_unique(plan, "queue", all, plan->num_queues);
-	/* A doorbell is one queue's alone; its number is one per GPU. */
+	/* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
 	for (i = 0; !ret && i < plan->num_queues; i++)
 		all[i] = MAKE_HANDLE(plan->queues[i].record.gpu_id,
 				     plan->queues[i].record.doorbell_offset);

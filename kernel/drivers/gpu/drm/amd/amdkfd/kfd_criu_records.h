@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Records of a KFD process in a checkpoint blob. They hold what the process gave
- * to ioctls, and the state that no ioctl can set; never an address of the kernel
- * and never a structure of the driver.
+ * Records of a KFD process in a checkpoint blob. They hold the arguments that the
+ * process passed to ioctls, and the state that no ioctl can set. They never hold an
+ * address of the kernel or a structure of the driver.
  *
- * These are stored for years: a field's meaning never changes, fields are added
- * at the end only, zero means "as before". See criu_blob.h for the rules.
+ * Images are stored for years: the meaning of a field never changes, fields are added
+ * at the end only, and zero means "as before". See criu_blob.h for the rules.
  */
 #ifndef KFD_CRIU_RECORDS_H_
 #define KFD_CRIU_RECORDS_H_
@@ -16,7 +16,7 @@
 
 #include "amdgpu_criu_node.h"
 
-/* As many as the driver has room for. */
+/* Limits of the driver. */
 #define KFD_CRIU_DEVICES_MAX 64
 #define KFD_CRIU_QUEUES_MAX 1024
 
@@ -38,10 +38,10 @@ enum kfd_criu_record_type {
 #define KFD_CRIU_PROCESS_TTMP BIT(2) /* ... with KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK */
 
 /**
- * struct kfd_criu_process_record - what belongs to the whole process; exactly one
+ * struct kfd_criu_process_record - state of the whole process; exactly one
  * @flags: KFD_CRIU_PROCESS_*
  * @pad: 0
- * @r_debug: address that the process gave to AMDKFD_IOC_RUNTIME_ENABLE
+ * @r_debug: address that the process passed to AMDKFD_IOC_RUNTIME_ENABLE
  */
 struct kfd_criu_process_record {
 	__u32 flags;
@@ -56,31 +56,31 @@ struct kfd_criu_process_record {
 
 /**
  * struct kfd_criu_device_record - a GPU as the process sees it
- * @gpu_id: the process's name for it
+ * @gpu_id: id that the process uses
  * @flags: KFD_CRIU_DEVICE_*
  * @gc_version: IP version of the graphics core
  * @sdma_version: IP version of the SDMA engines
  * @mec_fw_version: firmware that wrote the saved wave state
  * @mec2_fw_version: same
  * @sdma_fw_version: same
- * @num_xcc: graphics cores behind this GPU
+ * @num_xcc: graphics cores of this GPU
  * @simd_count: SIMDs in use
  * @array_count: shader arrays
  * @cwsr_size: bytes of wave-save area per queue and graphics core
- * @ctl_stack_size: bytes of control stack in it
- * @debug_memory_size: bytes that the debugger has behind it
+ * @ctl_stack_size: bytes of control stack in @cwsr_size
+ * @debug_memory_size: bytes of debugger memory after the wave-save area
  * @num_sdma_engines: engines for system memory
  * @num_xgmi_engines: engines for other GPUs
  * @num_sdma_queues: queues per engine
- * @lds_base: aperture that the process was told
+ * @lds_base: aperture that KFD reported to the process
  * @lds_limit: same
  * @scratch_base: same
  * @scratch_limit: same
  * @gpuvm_base: same
  * @gpuvm_limit: same
  * @tba_addr: second-level trap handler of AMDKFD_IOC_SET_TRAP_HANDLER
- * @tma_addr: its memory
- * @scratch_va: of AMDKFD_IOC_SET_SCRATCH_BACKING_VA
+ * @tma_addr: memory of the trap handler
+ * @scratch_va: address of AMDKFD_IOC_SET_SCRATCH_BACKING_VA
  */
 struct kfd_criu_device_record {
 	__u32 gpu_id;
@@ -111,22 +111,22 @@ struct kfd_criu_device_record {
 };
 
 /* kfd_criu_bo_record.flags */
-#define KFD_CRIU_BO_IMPORTED BIT(0) /* of AMDKFD_IOC_IMPORT_DMABUF */
+#define KFD_CRIU_BO_IMPORTED BIT(0) /* by AMDKFD_IOC_IMPORT_DMABUF */
 
 /**
  * struct kfd_criu_bo_record - a BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, or imported
- * @object_id: id in the session; several BOs have the same if all but one of them
+ * @object_id: id in the session; several BOs may share an id if all but one of them
  *	are imports
  * @size: bytes of the BO
  * @va: GPU virtual address, 0 if it has none
- * @user_addr: userptr: where in the process
- * @mmap_offset: offset for mmap(), ~0 if it cannot be mapped
- * @gpu_id: GPU that it was allocated on, or imported for
+ * @user_addr: userptr: address in the process
+ * @mmap_offset: offset for mmap(), ~0 if the BO cannot be mapped
+ * @gpu_id: GPU of the allocation or import
  * @handle: low half of its handle
  * @alloc_flags: KFD_IOC_ALLOC_MEM_FLAGS_*
  * @table_flags: AMDGPU_CRIU_BO_* as in the BO table
  * @domain: AMDGPU_CRIU_DOMAIN_*
- * @num_mapped: GPUs that it is mapped on
+ * @num_mapped: number of GPUs that map the BO
  * @flags: KFD_CRIU_BO_*
  * @pad: 0
  *
@@ -150,9 +150,9 @@ struct kfd_criu_bo_record {
 
 /**
  * struct kfd_criu_event_page_record - the page of signal slots; at most one
- * @handle: BO that user mode gave for it; 0: a page of the kernel's
- * @mapped_size: bytes of it that user mode can see
- * @num_slots: slots in the tail: 0 if a BO holds them
+ * @handle: BO that user mode has provided as the page; 0: the kernel has allocated the page
+ * @mapped_size: bytes of the page that user mode can map
+ * @num_slots: slots in the tail; 0 if a BO holds them
  * @pad: 0
  *
  * Tail: __u64 slot[num_slots].
@@ -170,13 +170,13 @@ struct kfd_criu_event_page_record {
 
 /**
  * struct kfd_criu_event_record - an event of AMDKFD_IOC_CREATE_EVENT
- * @event_id: its id, and its slot if it has one
+ * @event_id: id of the event, and its slot if it has one
  * @type: KFD_IOC_EVENT_*
  * @flags: KFD_CRIU_EVENT_*
  * @pad: 0
- * @age: how often it was signaled, as waiters know it
- * @memory: what waiters of a memory exception get
- * @hw: what waiters of a hardware exception get
+ * @age: number of signals, as reported to waiters
+ * @memory: data for waiters of a memory exception
+ * @hw: data for waiters of a hardware exception
  */
 struct kfd_criu_event_record {
 	__u32 event_id;
@@ -190,18 +190,19 @@ struct kfd_criu_event_record {
 
 /* kfd_criu_queue_record.flags */
 #define KFD_CRIU_QUEUE_GWS BIT(0)
-#define KFD_CRIU_QUEUE_CU_MASK BIT(1) /* the MQD has a CU mask of the process's */
-#define KFD_CRIU_QUEUE_CWSR_IN_SVM BIT(2) /* the wave-save area is an SVM range */
+#define KFD_CRIU_QUEUE_CU_MASK BIT(1) /* the process has set the CU mask in the MQD */
+#define KFD_CRIU_QUEUE_CWSR_IN_SVM BIT(2) /* the wave-save area is in an SVM range */
+#define KFD_CRIU_QUEUE_NO_RING BIT(3) /* disabled by AMDKFD_IOC_UPDATE_QUEUE with a NULL ring */
 
 /**
  * struct kfd_criu_queue_record - a queue of AMDKFD_IOC_CREATE_QUEUE
- * @gpu_id: GPU that it is on
- * @queue_id: its id
- * @type: KFD_IOC_QUEUE_TYPE_*; a queue made by engine has the type of its engine
+ * @gpu_id: GPU of the queue
+ * @queue_id: id of the queue
+ * @type: KFD_IOC_QUEUE_TYPE_*; a queue created by engine id has the type of its engine
  * @flags: KFD_CRIU_QUEUE_*
- * @ring_base: address of the ring
+ * @ring_base: address of the ring, 0 with %KFD_CRIU_QUEUE_NO_RING
  * @ring_size: bytes
- * @metadata_size: bytes of AQL metadata behind the ring
+ * @metadata_size: bytes of AQL metadata after the ring
  * @read_ptr: address of the read pointer
  * @write_ptr: address of the write pointer
  * @eop_addr: address of the end-of-pipe buffer
@@ -209,18 +210,18 @@ struct kfd_criu_event_record {
  * @eop_size: bytes at @eop_addr
  * @ctx_size: bytes at @ctx_addr per graphics core
  * @ctl_stack_size: bytes of control stack per graphics core
- * @percent: 0 to 100; 0: stopped by the process
+ * @percent: 0 to 100; 0: the process has stopped the queue
  * @priority: 0 to 15
  * @pm4_target_xcc: graphics core for PM4
  * @doorbell_id: number of its doorbell
- * @doorbell_offset: byte offset of its doorbell in the process's doorbells
- * @sdma_id: SDMA: engine and queue in one number
+ * @doorbell_offset: byte offset of its doorbell in the doorbells of the process
+ * @sdma_id: SDMA: number that identifies both engine and queue
  * @mqd_size: bytes of all MQDs
  * @mqd_stack_size: bytes of all control stacks that the kernel keeps
  * @pad: 0
  *
- * Tail: MQDs, one after the other, with every word that the kernel itself sets
- * being 0; then the control stacks.
+ * Tail: consecutive MQDs, then the control stacks. In the MQDs each word that the kernel
+ * itself sets is 0.
  */
 struct kfd_criu_queue_record {
 	__u32 gpu_id;

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * RESTORE: a plan is made of the blob, then applied, or all of it taken back.
+ * RESTORE: makes a plan of the blob and applies it. An error undoes all of it.
  */
 #include <linux/idr.h>
+#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
 #include "kfd_svm.h"
+
+/* Limit of the wait for running ioctls of the process. */
+#define KFD_CRIU_STOP_TIME (5 * HZ)
 
 static bool kfd_criu_has_svm(struct kfd_process *p)
 {
@@ -20,7 +25,7 @@ static bool kfd_criu_has_svm(struct kfd_process *p)
 	return num;
 }
 
-/* Nothing but the open file? */
+/* Return: true if the process has opened /dev/kfd and has no other state. */
 static bool kfd_criu_is_fresh(struct kfd_process *p)
 {
 	bool fresh;
@@ -41,9 +46,34 @@ static bool kfd_criu_is_fresh(struct kfd_process *p)
 	       !kfd_criu_has_contexts(p) && !kfd_criu_has_svm(p);
 }
 
-/* Takes back what was applied, in reverse. Whatever was not begun is passed over. */
+static void kfd_criu_unblock_notifications(struct kfd_process *p)
+{
+	struct amdkfd_process_info *process_info = p->kgd_process_info;
+
+	if (!process_info)
+		return;
+	mutex_lock(&process_info->lock);
+	WRITE_ONCE(process_info->block_mmu_notifications, false);
+	mutex_unlock(&process_info->lock);
+}
+
+/**
+ * kfd_criu_end_restore() - end the restrictions between RESTORE and RESUME
+ * @p: the process; its mutex is held
+ *
+ * MMU notifiers reach its userptrs again, and its ioctls are no longer blocked. Queues stay
+ * evicted: their userptrs have no pages.
+ */
+void kfd_criu_end_restore(struct kfd_process *p)
+{
+	kfd_criu_unblock_notifications(p);
+	amdgpu_criu_calls_allow(&p->criu_calls);
+}
+
+/* Undoes the applied steps in reverse order. Skips steps that have not begun. */
 static void kfd_criu_undo(struct kfd_criu_plan *plan)
 {
+	kfd_criu_unblock_notifications(plan->p);
 	kfd_criu_forget_svm(plan->p);
 	kfd_criu_undo_queues(plan);
 	kfd_criu_undo_process(plan);
@@ -76,6 +106,12 @@ static int kfd_criu_apply_all(struct kfd_criu_plan *plan)
 	return ret;
 }
 
+static void kfd_criu_take_back(struct kfd_criu_plan *plan)
+{
+	kfd_criu_undo(plan);
+	criu_session_release(plan->session, plan->p);
+}
+
 static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
 				   const struct amdgpu_criu_state *args)
 {
@@ -91,49 +127,66 @@ static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
 	ret = kfd_criu_plan_make(plan, args);
 	if (!ret)
 		ret = kfd_criu_apply_all(plan);
-	if (!ret)
-		ret = kfd_criu_put_bos(plan, args);
-	if (ret) {
-		kfd_criu_undo(plan);
-		criu_session_release(plan->session, plan->p);
-	}
+	if (ret)
+		kfd_criu_take_back(plan);
 	return ret;
 }
 
 /*
- * A failed restore frees doorbells and event pages, so no thread of the process may
- * have mapped them: mmap() of the node is closed meanwhile. Taking the mmap lock
- * waits for one that did not see the flag.
+ * A failed restore frees doorbells and event pages. No thread of the process may map them
+ * before, so mmap() of the node fails while @criu_restoring is set. Taking the mmap lock
+ * waits for a running mmap() that has not seen the flag.
+ *
+ * Writing the results may block, so the mutex is not held. The session holds the process:
+ * other operations refuse it, and RESUME checks @criu_restoring.
  */
-static int kfd_criu_restore_closed(struct kfd_criu_plan *plan,
-				   const struct amdgpu_criu_state *args)
+static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan,
+				    const struct amdgpu_criu_state *args)
 {
 	struct kfd_process *p = plan->p;
 	int ret;
 
-	mutex_lock(&p->mutex);
 	WRITE_ONCE(p->criu_restoring, true);
 	mmap_write_lock(current->mm);
 	mmap_write_unlock(current->mm);
+	mutex_lock(&p->mutex);
 	ret = kfd_criu_restore_locked(plan, args);
-	WRITE_ONCE(p->criu_restoring, false);
 	mutex_unlock(&p->mutex);
+	if (!ret) {
+		ret = kfd_criu_put_bos(plan, args);
+		if (ret) {
+			mutex_lock(&p->mutex);
+			kfd_criu_take_back(plan);
+			mutex_unlock(&p->mutex);
+		}
+	}
+	WRITE_ONCE(p->criu_restoring, false);
 	return ret;
 }
 
-static int kfd_criu_restore_blob(struct criu_call *call, struct criu_session *session,
-				 const struct amdgpu_criu_state *args,
+/*
+ * Other ioctls block until RESUME. Userptr notifiers are blocked, so a userptr that is
+ * allocated before RESUME would keep pages that the process has freed.
+ */
+static int kfd_criu_restore_blob(struct criu_call *call, const struct amdgpu_criu_state *args,
+				 const struct amdgpu_criu_tables *tables,
 				 const struct criu_blob *blob)
 {
 	struct kfd_criu_plan plan = {
 		.call = call,
 		.p = call->client,
-		.session = session,
+		.session = call->session,
+		.tables = tables,
 		.blob = blob,
 	};
 	int ret;
 
-	ret = kfd_criu_restore_closed(&plan, args);
+	ret = amdgpu_criu_calls_stop(&plan.p->criu_calls, jiffies + KFD_CRIU_STOP_TIME);
+	if (ret)
+		return ret == -EBUSY ? -EBADFD : ret;
+	ret = kfd_criu_restore_stopped(&plan, args);
+	if (ret)
+		amdgpu_criu_calls_allow(&plan.p->criu_calls);
 	kfd_criu_plan_free(&plan);
 	return ret;
 }
@@ -143,8 +196,7 @@ static int kfd_criu_restore_blob(struct criu_call *call, struct criu_session *se
  * @call: the call
  * @args: &struct amdgpu_criu_state
  *
- * Return: 0; errors as in the uapi header, and what the ioctls return whose paths
- * it takes.
+ * Return: 0; errors as in the uapi header; errors of the ioctls whose paths it takes.
  */
 int kfd_criu_restore(struct criu_call *call, void *args)
 {
@@ -152,7 +204,7 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 
 	if (ret)
 		return ret;
-	/* BOs, userptrs and VMAs of a process are made in its own context only. */
+	/* BOs, userptrs and VMAs are created only in the context of their process. */
 	if (call->task != current->group_leader)
 		return -EBADF;
 	return amdgpu_criu_restore_with(call, args, kfd_criu_restore_blob);

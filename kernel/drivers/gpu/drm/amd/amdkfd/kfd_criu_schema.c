@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The record types of a KFD process, and their versions. Knows no type of the
- * driver: golden blobs are read with this table on the host, too.
+ * The record types of a KFD process, and their versions. This file uses no type of the
+ * driver: host tests read golden blobs with this table.
  *
- * To change a record, see "How the interface may grow" in criu.rst. A type that
- * gets a second version gets an array of struct criu_record_older here, and its row
- * becomes a CRIU_RECORD_VERSIONS().
+ * To change a record, see "How the interface may grow" in criu.rst. A type with a second
+ * version needs an array of struct criu_record_older here, and its row uses
+ * CRIU_RECORD_VERSIONS().
  */
 #include <linux/array_size.h>
 #include <asm/page.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * SVM ranges: attributes only. The pages are the process's own memory, which CRIU
- * brings back; pages that were in VRAM migrate to system memory when they are read.
+ * SVM ranges: attributes only. CRIU saves and restores the pages as memory of the process.
+ * Pages in VRAM migrate to system memory when CRIU reads them.
  */
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -11,17 +11,17 @@
 #include "kfd_criu.h"
 #include "kfd_svm.h"
 
-/* Beside access by each GPU: where it shall be, where it was sent, flags, granularity. */
+/* Preferred location, prefetch location, flags, granularity. Access by each GPU follows. */
 #define KFD_CRIU_SVM_COMMON 4
 
 static_assert(sizeof(struct kfd_criu_svm_attr) == sizeof(struct kfd_ioctl_svm_attribute));
 
 /**
- * struct kfd_criu_pending_svm - a range that waits for its VMA
+ * struct kfd_criu_pending_svm - a range whose VMA does not exist yet
  * @start: address
  * @size: bytes
- * @num_attrs: its attributes
- * @first_attr: in kfd_criu_pending.attrs
+ * @num_attrs: number of its attributes
+ * @first_attr: index in kfd_criu_pending.attrs
  */
 struct kfd_criu_pending_svm {
 	u64 start;
@@ -31,12 +31,12 @@ struct kfd_criu_pending_svm {
 };
 
 /**
- * struct kfd_criu_pending - what RESUME still has to do
- * @attrs: attributes of all ranges, each with one spare place
- * @num_svms: ranges
+ * struct kfd_criu_pending - SVM ranges that RESUME registers
+ * @attrs: attributes of all ranges, with one spare entry for each range
+ * @num_svms: number of ranges
  * @svms: ranges
  *
- * Lives as long as the session holds the restored process.
+ * Freed when the session releases the restored process.
  */
 struct kfd_criu_pending {
 	struct kfd_ioctl_svm_attribute *attrs;
@@ -47,7 +47,7 @@ struct kfd_criu_pending {
 #if IS_ENABLED(CONFIG_HSA_AMD_SVM)
 
 /**
- * struct kfd_criu_extent - a range of the process, copied out from under its lock
+ * struct kfd_criu_extent - copy of a range of the process, read under its lock
  * @start: first page
  * @npages: pages
  */
@@ -56,7 +56,7 @@ struct kfd_criu_extent {
 	u64 npages;
 };
 
-/* Return: number of ranges, at most @room of them copied. */
+/* Copies at most @room ranges. Return: number of ranges. */
 static u32 kfd_criu_list_svm(struct kfd_process *p, struct kfd_criu_extent *extents, u32 room)
 {
 	struct svm_range *range;
@@ -74,7 +74,7 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct kfd_criu_extent *exte
 	return num;
 }
 
-/* Asks for what can be asked: the same as AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR. */
+/* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
 static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm,
 				const struct kfd_criu_extent *extent,
 				struct kfd_ioctl_svm_attribute *attrs)
@@ -125,9 +125,9 @@ static int kfd_criu_dump_extents(struct kfd_criu_dump *dump, struct mm_struct *m
 
 /**
  * kfd_criu_dump_svm() - write the SVM ranges of the process
- * @dump: where to
+ * @dump: the walk
  *
- * Return: 0; -ESRCH if the process is gone; -ENOMEM; what AMDKFD_IOC_SVM returns.
+ * Return: 0; -ESRCH if the process has exited; -ENOMEM; what AMDKFD_IOC_SVM returns.
  */
 int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
 {
@@ -137,7 +137,7 @@ int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
 	u32 num, room;
 	int ret;
 
-	/* Ranges split and merge in a worker, after the VMAs did. */
+	/* A worker splits and merges ranges after the VMAs have changed. */
 	flush_work(&p->svms.deferred_list_work);
 	room = kfd_criu_list_svm(p, NULL, 0);
 	if (!room)
@@ -157,7 +157,7 @@ int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
 	return ret;
 }
 
-/* CLR_FLAGS cannot be asked for, and UNDEFINED cannot be set. */
+/* GET_ATTR cannot return CLR_FLAGS, and SET_ATTR refuses the location UNDEFINED. */
 static u32 kfd_criu_complete_attrs(struct kfd_ioctl_svm_attribute *attrs, u32 num)
 {
 	u32 set_flags = 0;
@@ -200,13 +200,13 @@ static int kfd_criu_svm_resume_all(struct kfd_process *p, struct mm_struct *mm,
 }
 
 /**
- * kfd_criu_svm_resume() - VMAs are in place: register the SVM ranges
+ * kfd_criu_svm_resume() - register the SVM ranges; their VMAs are restored
  * @p: the process; its mutex is held
  * @call: for the log
  *
  * Takes the path of AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_SET_ATTR.
  *
- * Return: 0; -ESRCH if the process is gone; what AMDKFD_IOC_SVM returns.
+ * Return: 0; -ESRCH if the process has exited; what AMDKFD_IOC_SVM returns.
  */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
@@ -250,9 +250,9 @@ static const char *kfd_criu_svm_cannot(void)
 #endif
 
 /**
- * kfd_criu_parse_svm() - take a record apart
+ * kfd_criu_parse_svm() - parse the record of an SVM range
  * @plan: for the log
- * @svm: to be filled
+ * @svm: out
  * @record: the record
  *
  * Return: 0 or -EBADMSG.
@@ -268,7 +268,7 @@ int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm
 	return -EBADMSG;
 }
 
-/* GPUs that attributes name must be among those that are restored. */
+/* Each GPU that an attribute refers to must be a GPU of the plan. */
 static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_criu_svm_attr *attr)
 {
 	const struct kfd_criu_plan_device *device = kfd_criu_plan_device(plan, attr->value);
@@ -307,8 +307,22 @@ static const char *kfd_criu_svm_fault(struct kfd_criu_plan *plan,
 	return NULL;
 }
 
+/* Merges adjacent ranges; @ranges is sorted. Return: number of merged ranges. */
+static u32 kfd_criu_join_ranges(struct criu_range *ranges, u32 num)
+{
+	u32 i, last = 0;
+
+	for (i = 1; i < num; i++) {
+		if (ranges[i].start == ranges[last].start + ranges[last].size)
+			ranges[last].size += ranges[i].size;
+		else
+			ranges[++last] = ranges[i];
+	}
+	return num ? last + 1 : 0;
+}
+
 /**
- * kfd_criu_check_svm() - are the SVM ranges right?
+ * kfd_criu_check_svm() - check the SVM ranges
  * @plan: with the records; GPUs and BOs are checked
  *
  * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENOMEM.
@@ -328,6 +342,7 @@ int kfd_criu_check_svm(struct kfd_criu_plan *plan)
 	ranges = kvcalloc(plan->num_svms, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	if (plan->num_svms && !ranges)
 		return -ENOMEM;
+	plan->svm_areas = ranges;
 	for (i = 0; !fault && i < plan->num_svms; i++) {
 		fault = kfd_criu_svm_fault(plan, &plan->svms[i]);
 		ranges[i] = (struct criu_range) {
@@ -344,12 +359,13 @@ int kfd_criu_check_svm(struct kfd_criu_plan *plan)
 		criu_refuse(plan->call, "SVM range %#llx overlaps another",
 			    plan->svms[culprit->index].record.start);
 		ret = -EBADMSG;
+	} else {
+		plan->num_svm_areas = kfd_criu_join_ranges(ranges, plan->num_svms);
 	}
-	kvfree(ranges);
 	return ret;
 }
 
-/* A GPU that is not here needs no telling that it has no access. */
+/* Omits NO_ACCESS for a GPU that is missing on this machine. */
 static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {
@@ -407,7 +423,7 @@ int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
 }
 
 /**
- * kfd_criu_forget_svm() - SVM ranges need not be kept any more
+ * kfd_criu_forget_svm() - free the SVM ranges kept for RESUME
  * @p: the process; its mutex is held
  */
 void kfd_criu_forget_svm(struct kfd_process *p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Questions to amdgpu and DRM whose answers change from release to release.
+ * Accessors of amdgpu and DRM state that differ between releases.
  */
 #ifndef _AMDGPU_CRIU_DRIVER_H_
 #define _AMDGPU_CRIU_DRIVER_H_
@@ -23,7 +23,7 @@ static inline bool amdgpu_criu_has_user_queues(struct amdgpu_fpriv *fpriv)
 	return false;
 }
 
-/* As AMDGPU_VM_OP_RESERVE_VMID. */
+/* Takes the path of AMDGPU_VM_OP_RESERVE_VMID. */
 static inline int amdgpu_criu_reserve_vmid(struct amdgpu_device *adev, struct amdgpu_vm *vm)
 {
 	int ret = amdgpu_vmid_alloc_reserved(adev, AMDGPU_GFXHUB(0));
@@ -38,7 +38,7 @@ static inline void amdgpu_criu_unreserve_vmid(struct amdgpu_device *adev, struct
 	vm->reserved_vmid[AMDGPU_GFXHUB(0)] = false;
 }
 
-/* Files have no names for people yet: nothing is lost that this kernel could show. */
+/* This kernel does not support client names: it saves none, and ignores a saved name. */
 static inline bool amdgpu_criu_has_client_name(struct drm_file *file)
 {
 	return false;
@@ -59,9 +59,9 @@ static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)
 }
 
 /*
- * Nobody adds or removes one meanwhile: the gate of the file is closed.
+ * The gate of the file is closed, so the table of syncobjs does not change during the walk.
  *
- * Return: the one with the next higher handle, or NULL.
+ * Return: the syncobj with the next higher handle, or NULL.
  */
 static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file,
 							   unsigned long *handle)
@@ -70,13 +70,13 @@ static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file
 	return idr_get_next_ul(&file->syncobj_idr, handle);
 }
 
-/* The walk at close warns of a greater one. */
+/* The walk at close warns about a greater handle. */
 static inline bool amdgpu_criu_has_syncobj_handle(u32 handle)
 {
 	return handle <= INT_MAX;
 }
 
-/* Return: 0, and the reference is the handle's; -EBUSY; -ENOMEM. */
+/* Return: 0, and the reference passes to the handle; -EBUSY; -ENOMEM. */
 static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
 					     u32 handle)
 {
@@ -91,7 +91,7 @@ static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_s
 	return ret == -ENOSPC ? -EBUSY : ret;
 }
 
-/* Return: with the reference that was the handle's, or NULL. */
+/* Return: the syncobj with the reference of the handle, or NULL. */
 static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *file, u32 handle)
 {
 	struct drm_syncobj *syncobj;
@@ -102,13 +102,18 @@ static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *fi
 	return syncobj;
 }
 
-/* The other way round: what amdgpu_vm_bo_map() takes. */
+/* This kernel computes the statistics when fdinfo is read. */
+static inline void amdgpu_criu_update_shared(struct amdgpu_bo *bo)
+{
+}
+
+/* Converts AMDGPU_VM_PAGE_* to the flags that amdgpu_vm_bo_map() takes. */
 static inline u64 amdgpu_criu_map_flags(struct amdgpu_device *adev, u32 flags)
 {
 	return amdgpu_gem_va_map_flags(adev, flags);
 }
 
-/* Flags of a mapping, as DRM_AMDGPU_GEM_VA has them: those that give the bits that are there. */
+/* Returns the flags of DRM_AMDGPU_GEM_VA that result in the PTE bits of a mapping. */
 static inline u32 amdgpu_criu_mapping_flags(struct amdgpu_device *adev,
 					    const struct amdgpu_bo_va_mapping *mapping)
 {
@@ -131,7 +136,7 @@ static inline u32 amdgpu_criu_mapping_flags(struct amdgpu_device *adev,
 	return flags;
 }
 
-/* Pages of a userptr: amdgpu_ttm_tt_get_user_pages() puts them into the BO itself. */
+/* Pages of a userptr. amdgpu_ttm_tt_get_user_pages() stores them in the BO itself. */
 struct amdgpu_hmm_range {
 	struct hmm_range *range;
 };

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Interfaces of later kernels that checkpoint and restore uses, in terms of those of
- * this one. The Makefile includes this ahead of each of its files, so that they are
- * the same on every kernel.
+ * Defines interfaces of later kernels that checkpoint/restore uses by those of this
+ * kernel. The Makefile includes this header before each of its files, so that the files
+ * are the same on every kernel.
  */
 #ifndef _CRIU_COMPAT_H_
 #define _CRIU_COMPAT_H_
 
 #include <linux/crc32.h>
 
+/* sort_nonatomic() is preemptible, as sort() of this kernel is. */
+#define sort_nonatomic sort
+
 #define crc32c(_crc, _data, _size) __crc32c_le(_crc, (const u8 *)(_data), _size)
 
-/* Flags of a BO that user space may give, or has got. */
+/* Flags of a BO that user space may set or receive. */
 #define AMDGPU_GEM_CREATE_SETTABLE_MASK \
 	(AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | AMDGPU_GEM_CREATE_NO_CPU_ACCESS | \
 	 AMDGPU_GEM_CREATE_CPU_GTT_USWC | AMDGPU_GEM_CREATE_VRAM_CLEARED | \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Questions to KFD whose answers change from release to release.
+ * Accessors of KFD state that differ between releases.
  */
 #ifndef KFD_CRIU_DRIVER_H_
 #define KFD_CRIU_DRIVER_H_
@@ -8,10 +8,10 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_priv.h"
 
-/* The file that a queue is created through is not looked at. */
+/* pqm_create_queue() does not use its file argument. */
 #define pqm_create_queue(_pqm, _node, ...) pqm_create_queue(_pqm, _node, NULL, __VA_ARGS__)
 
-/* Is it, or has it, a context beside the process's own? */
+/* Return: true if the process is or has a secondary context. */
 static inline bool kfd_criu_has_contexts(const struct kfd_process *p)
 {
 	return false;
@@ -22,16 +22,10 @@ static inline bool kfd_criu_has_profiler(const struct kfd_process_device *pdd)
 	return false;
 }
 
-/* The GPU as a whole remembers: kfd_process_device.has_reset_queue. */
+/* This kernel records a reset for the whole GPU: kfd_process_device.has_reset_queue. */
 static inline bool kfd_criu_queue_was_reset(const struct queue_properties *properties)
 {
 	return false;
-}
-
-/* checkpoint_mqd() of GFX9 takes the first for the only one. */
-static inline bool kfd_criu_saves_all_mqds(const struct kfd_node *node)
-{
-	return NUM_XCC(node->xcc_mask) == 1;
 }
 
 static inline u64 kfd_criu_metadata_size(const struct queue_properties *properties)
@@ -39,13 +33,13 @@ static inline u64 kfd_criu_metadata_size(const struct queue_properties *properti
 	return 0;
 }
 
-/* Return: false if there is no such ring in this kernel. */
+/* Return: false if this kernel does not support the ring. */
 static inline bool kfd_criu_set_metadata_size(struct kfd_ioctl_create_queue_args *args, u32 size)
 {
 	return !size;
 }
 
-/* The GPU that has the mode is not known yet. */
+/* This kernel does not support the GPU that has the mode. */
 static inline bool kfd_criu_is_mfma_high_precision(const struct kfd_process_device *pdd)
 {
 	return false;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * All ioctls of a client except the checkpoint/restore ioctl. They can be stopped, so that
+ * the state of the client does not change.
+ */
+#ifndef _AMDGPU_CRIU_CALLS_H_
+#define _AMDGPU_CRIU_CALLS_H_
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+
+struct file;
+
+/**
+ * struct amdgpu_criu_calls - ioctls of a client; all zero: none is running and all may begin
+ * @inside: number of running ioctls
+ * @stopped: new ioctls wait until it is 0; an int for xchg()
+ */
+struct amdgpu_criu_calls {
+	atomic_t inside;
+	int stopped;
+};
+
+typedef long (*amdgpu_criu_ioctl_fn)(struct file *filp, unsigned int cmd, unsigned long arg);
+
+int amdgpu_criu_calls_stop(struct amdgpu_criu_calls *calls, unsigned long deadline);
+void amdgpu_criu_calls_allow(struct amdgpu_criu_calls *calls);
+long amdgpu_criu_calls_ioctl(struct amdgpu_criu_calls *calls, bool is_wait, struct file *filp,
+			     unsigned int cmd, unsigned long arg, amdgpu_criu_ioctl_fn ioctl);
+
+#endif /* _AMDGPU_CRIU_CALLS_H_ */

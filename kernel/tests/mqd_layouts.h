@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* kfd_criu_mqd.c and its tables, for a host program. */
+#ifndef MQD_LAYOUTS_H_
+#define MQD_LAYOUTS_H_
+
+#include <linux/types.h>
+
+SHIM_C_BEGIN
+
+struct kfd_criu_mqd_layout;
+
+enum mqd_kind {
+	MQD_CP,
+	MQD_CP_9_4_3,
+	MQD_SDMA,
+};
+
+const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind);
+u32 mqd_words(const struct kfd_criu_mqd_layout *layout);
+/* How many spans hold the word; spans beyond the end of the MQD, or upside down. */
+u32 mqd_num_spans(const struct kfd_criu_mqd_layout *layout, u32 word);
+u32 mqd_num_bad_spans(const struct kfd_criu_mqd_layout *layout);
+/* Bits of a word that may go through a blob. */
+u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque);
+/* Words with a meaning beside their class; 0: none. */
+u32 mqd_stack_word(const struct kfd_criu_mqd_layout *layout);
+u32 mqd_wave_word(const struct kfd_criu_mqd_layout *layout);
+/* Of a GPU with this graphics IP version; NULL: not known. */
+const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma);
+
+/* As the driver has them. */
+u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
+void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+			       void *stacks, u32 num, u32 size);
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+			      u32 ctl_stack_size, u32 ctx_size);
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh, const void *saved,
+			u32 num);
+
+SHIM_C_END
+
+#endif /* MQD_LAYOUTS_H_ */

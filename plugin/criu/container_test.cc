@@ -115,6 +115,24 @@ TEST_F(Containers, NoGpuThatMayBeOpenedIsSaid) {
   end(kStageRestore, -1);
 }
 
+// A task in a user namespace of its own may not make one.
+TEST_F(Containers, TheSessionIsMadeBeforeThereAreTasks) {
+  const int before = state_.shared().sessions;
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_EQ(state_.shared().sessions, before + 1);
+  show({{"renderD128", kRenderPath}});
+  state_.failures["SESSION"] = EPERM;
+  EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
+  EXPECT_EQ(state_.shared().sessions, before + 1);
+  end(kStageRestore, 0);
+}
+
+TEST_F(Containers, WithoutASessionNoRestoreBegins) {
+  state_.failures["SESSION"] = EPERM;
+  EXPECT_EQ(start(kStageRestore), -EPERM);
+  EXPECT_THAT(log(), HasSubstr("injected failure of SESSION"));
+}
+
 // CRIU 4.1 has no store yet when the plugin starts.
 TEST_F(Containers, WithoutAStoreTheNodeMustBeInTheContainer) {
   testing_support::make_fd_store();

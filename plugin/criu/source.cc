@@ -11,8 +11,23 @@ namespace {
 
 using base::Result;
 
+enum class Series { kAbsent, kPresent, kUnknown };
+
+Series look_for_series(const Parts& parts, const host::Host& host) {
+  if (!host.has_kfd()) return Series::kUnknown;
+  const auto kfd = host.open_kfd();
+  if (!kfd.ok()) return Series::kUnknown;
+  const auto query = parts.api->query(kernel::kfd_node(*kfd));
+  if (query.ok()) return Series::kPresent;
+  return query.error().code() == ENOTTY ? Series::kAbsent : Series::kUnknown;
+}
+
+stock::Parts stock_parts(const Parts& parts, const host::Host& host, Series series) {
+  return {parts.make_stock(), host, parts.kfd_processes, series == Series::kPresent};
+}
+
 stock::Parts stock_parts(const Parts& parts, const host::Host& host) {
-  return {parts.make_stock(), host, parts.kfd_processes};
+  return stock_parts(parts, host, look_for_series(parts, host));
 }
 
 Result<std::optional<Source>> find_ours(const Parts& parts, const host::Host& host) {
@@ -40,18 +55,14 @@ Result<std::optional<Source>> find_foreign(const Parts& parts, const host::Host&
 }  // namespace
 
 std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host) {
-  if (!host.has_kfd()) return nullptr;
-  const auto kfd = host.open_kfd();
-  if (!kfd.ok()) return nullptr;
-  const auto query = parts.api->query(kernel::kfd_node(*kfd));
-  if (query.ok() || query.error().code() != ENOTTY) return nullptr;
+  if (look_for_series(parts, host) != Series::kAbsent) return nullptr;
   auto gpus = host.gpus();
   if (!gpus.ok()) return nullptr;
   base::log_warning(
       "the amdgpu module of this kernel lacks the amdgpu-criu series: only what processes have "
       "through /dev/kfd is carried, by the stock kernel interface; no render nodes' own state, no "
       "shared buffers, no dma-buf descriptors");
-  return std::make_unique<stock::Api>(stock_parts(parts, host), std::move(*gpus));
+  return std::make_unique<stock::Api>(stock_parts(parts, host, Series::kAbsent), std::move(*gpus));
 }
 
 Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,

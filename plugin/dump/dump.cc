@@ -121,7 +121,9 @@ Status Dump::add_vmas(const Member& member, image::Process& process) {
                        "is done through card nodes cannot be carried, only through render nodes",
                        member.pid, member.comm, vma.node.minor, vma.start);
     image::Vma record{vma.start, vma.end, vma.offset, vma.node.kind == NodeKind::kKfd, 0};
-    if (!record.kfd) record.gpu_id = TRY(gpu_of_minor(vma.node.minor))->gpu_id;
+    record.gpu_id = record.kfd
+                        ? image::gpu_of_kfd_offset(process, vma.offset, !env_.api.has_series())
+                        : TRY(gpu_of_minor(vma.node.minor))->gpu_id;
     process.vmas.push_back(record);
   }
   return {};
@@ -144,12 +146,33 @@ Result<image::Render> Dump::checkpoint(const OpenRender& open, const PausedClien
   return render;
 }
 
+// A part of a BO is mapped again through a file that is restored: one that some process has open.
+Status Dump::check_part(const image::MappingIndex& index, const image::Process& process,
+                        const image::Vma& vma) const {
+  if (vma.kfd || !index.is_part(process, vma)) return {};
+  const auto is_open = [&](const image::Place& place) {
+    if (place.table.render) return true;
+    const image::VmId vm{place.table.index, processes_[place.table.index].bos[place.bo].gpu_id};
+    return std::ranges::any_of(renders_, [&](const auto& render) { return render.vm == vm; });
+  };
+  if (std::ranges::any_of(index.find(process, vma), is_open)) return {};
+  return Error::of(
+      EOPNOTSUPP,
+      "process {} ({}) has at {:#x} a part of a mapping of the render node of GPU {:#x} "
+      "that begins elsewhere, and has closed the file through which KFD knows that "
+      "memory; such a mapping cannot be carried",
+      process.pid, process.comm, vma.start, vma.gpu_id);
+}
+
 Status Dump::check_mappings() const {
   image::MappingIndex index;
   for (const image::Process& process : processes_) index.add(process);
   for (const image::Render& render : renders_) index.add(render);
   for (const image::Process& process : processes_)
-    for (const image::Vma& vma : process.vmas) TRY(image::check_mapping(index, process, vma));
+    for (const image::Vma& vma : process.vmas) {
+      TRY(image::check_mapping(index, process, vma, env_.api.has_series()));
+      TRY(check_part(index, process, vma));
+    }
   return {};
 }
 
@@ -285,6 +308,8 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
     if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
       base::log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id,
                         path);
+    if (path == "anon_inode:kfd_smi_ev")
+      base::log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
     return false;
   }
   if (node->kind == NodeKind::kCard)

@@ -51,6 +51,8 @@ class Dump {
   Result<image::Exported> save_exported(int dmabuf);
   Status need_any_render();
   Status check_renders();
+  Status check_part(const image::MappingIndex& index, const image::Process& process,
+                    const image::Vma& vma) const;
   Status check_mappings() const;
   Status check_outside();
   Status save_objects();

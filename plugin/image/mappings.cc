@@ -15,6 +15,15 @@ bool is_on_kfd(const kernel::Bo& bo) {
   return bo.flags & (AMDGPU_CRIU_BO_DOORBELL | AMDGPU_CRIU_BO_MMIO);
 }
 
+// KFD maps doorbells as a whole only. GPUs before gfx9 have half as many.
+bool is_part_of_doorbells(const Process& process, const Vma& vma) {
+  constexpr uint64_t kFirstGfx9 = 90000;
+  if (kernel::kfd_mapping_type(vma.offset) != KfdMapping::kDoorbell) return false;
+  const Device* device = find_device(process, vma.gpu_id);
+  return device && device->gpu.property("gfx_target_version") >= kFirstGfx9 &&
+         vma.end - vma.start < kernel::kDoorbellSlice;
+}
+
 }  // namespace
 
 void MappingIndex::add(Space space, const kernel::Bo& bo, Place place) {
@@ -54,34 +63,59 @@ std::vector<Place> MappingIndex::find(const Process& process, const Vma& vma) co
   return result;
 }
 
+bool MappingIndex::is_part(const Process& process, const Vma& vma) const {
+  if (vma.kfd)
+    return kernel::is_inside_kfd_mapping(vma.offset) || is_part_of_doorbells(process, vma);
+  const auto space = spaces_.find({false, vma.gpu_id});
+  return space == spaces_.end() || !space->second.contains(vma.offset);
+}
+
+uint32_t gpu_of_kfd_offset(const Process& process, uint64_t offset, bool by_machine) {
+  const uint32_t named = kernel::kfd_mapping_gpu(offset);
+  const auto device = std::ranges::find(process.devices, named,
+                                        by_machine ? &Device::actual_gpu_id : &Device::gpu_id);
+  return device == process.devices.end() ? 0 : device->gpu_id;
+}
+
 bool is_known_without_bo(const Process& process, const Vma& vma) {
   if (!vma.kfd || !process.blob) return false;
   const KfdMapping type = kernel::kfd_mapping_type(vma.offset);
   if (type == KfdMapping::kEvents) return true;
-  const uint32_t gpu_id = kernel::kfd_mapping_gpu(vma.offset);
   return (type == KfdMapping::kDoorbell || type == KfdMapping::kMmio) &&
-         std::ranges::count(process.devices, gpu_id, &Device::actual_gpu_id) > 0;
+         find_device(process, vma.gpu_id) != nullptr;
 }
 
-Result<uint64_t> restored_kfd_offset(const Vma& vma, const topology::Assignment& targets) {
-  const uint32_t gpu_id = kernel::kfd_mapping_gpu(vma.offset);
-  if (kernel::kfd_mapping_type(vma.offset) == KfdMapping::kEvents && gpu_id == 0) return vma.offset;
-  const auto target = targets.find(gpu_id);
-  if (target == targets.end())
-    return Error::of(ENODEV, "a mapping of /dev/kfd is of unknown GPU {:#x}", gpu_id);
-  return kernel::with_kfd_mapping_gpu(vma.offset, target->second);
+Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
+                                     const topology::Assignment* targets) {
+  if (kernel::kfd_mapping_type(vma.offset) == KfdMapping::kEvents) return vma.offset;
+  const Device* device = find_device(process, vma.gpu_id);
+  const auto target = device && targets ? targets->find(device->actual_gpu_id)
+                                        : topology::Assignment::const_iterator();
+  if (!device || (targets && target == targets->end()))
+    return Error::of(ENODEV, "a mapping of /dev/kfd is of unknown GPU {:#x}", vma.gpu_id);
+  return kernel::with_kfd_mapping_gpu(vma.offset, targets ? target->second : device->gpu_id);
 }
 
-Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma) {
-  if (is_known_without_bo(process, vma) || !index.find(process, vma).empty()) return {};
+Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma,
+                     bool parts) {
+  const std::string node =
+      vma.kfd ? std::string("/dev/kfd") : base::format("the render node of GPU {:#x}", vma.gpu_id);
+  const bool is_known = is_known_without_bo(process, vma);
+  const auto places = index.find(process, vma);
+  if (!is_known && places.empty())
+    return Error::of(
+        EOPNOTSUPP,
+        "process {} ({}) maps offset {:#x} of {} at {:#x}, which is not memory of a BO "
+        "that any open file knows (was its handle closed after it was mapped?); such a "
+        "mapping cannot be carried",
+        process.pid, process.comm, vma.offset, node, vma.start);
+  if (parts || !index.is_part(process, vma)) return {};
   return Error::of(
       EOPNOTSUPP,
-      "process {} ({}) maps offset {:#x} of {} at {:#x}, which is not memory of a BO "
-      "that any open file knows (was its handle closed after it was mapped?); such a "
-      "mapping cannot be carried",
-      process.pid, process.comm, vma.offset,
-      vma.kfd ? std::string("/dev/kfd") : base::format("the render node of GPU {:#x}", vma.gpu_id),
-      vma.start);
+      "process {} ({}) has at {:#x} a part of a mapping of {} that begins elsewhere: it was split "
+      "by munmap(), mprotect(), mremap() or madvise(); the amdgpu module of this kernel cannot map "
+      "it again",
+      process.pid, process.comm, vma.start, node);
 }
 
 const Device* find_device(const Process& process, uint32_t gpu_id) {

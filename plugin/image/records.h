@@ -33,7 +33,7 @@ struct Vma {
   uint64_t end = 0;
   uint64_t offset = 0;
   bool kfd = false;
-  uint32_t gpu_id = 0;  // actual, when !kfd
+  uint32_t gpu_id = 0;  // actual; of /dev/kfd, Device::gpu_id, 0 if the mapping is of no GPU
 };
 
 // One object as operation EXPORTED tells of it. bo.gpu_id is the actual one, that of `gpu`.

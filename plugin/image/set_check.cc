@@ -129,7 +129,7 @@ Status Set::check_mappings() const {
   for (const auto& [number, render] : renders_) index.add(render);
   for (const auto& [number, process] : processes_)
     for (const Vma& vma : process.vmas)
-      if (const Status status = check_mapping(index, process, vma); !status.ok())
+      if (const Status status = check_mapping(index, process, vma, true); !status.ok())
         return bad(process_file_name(number), status.error().message());
   return {};
 }

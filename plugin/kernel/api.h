@@ -91,6 +91,9 @@ class Api {
  public:
   virtual ~Api() = default;
 
+  // The kernel has the amdgpu-criu series. Without it, offsets for mmap() of /dev/kfd name a GPU as
+  // the machine does and not as the process does, and no mapping may begin inside of a BO.
+  virtual bool has_series() const { return true; }
   virtual Result<Query> query(Node node) = 0;
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
   // process: one that has the file open.

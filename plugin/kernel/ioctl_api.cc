@@ -2,6 +2,7 @@
 // The only file that issues the ioctl.
 #include <sys/ioctl.h>
 
+#include <array>
 #include <cstring>
 
 #include "base/no_destroy.h"
@@ -13,6 +14,8 @@ namespace {
 using base::Error;
 
 constexpr int kMaxSizeRetries = 8;
+// No reason of the kernel is longer.
+constexpr size_t kReasonSize = 256;
 // Metadata of a BO is the only part of one object's state that varies, and is small.
 constexpr size_t kFirstExportedBlob = 4096;
 constexpr uint64_t kMaxExportedBlob = 16u << 20;
@@ -51,9 +54,10 @@ const char* advice_for(int code) {
     case ENOTTY:
       return " (this kernel's amdgpu has no checkpoint/restore interface)";
     case EPERM:
-      return " (CAP_CHECKPOINT_RESTORE is needed)";
+      return " (CAP_CHECKPOINT_RESTORE is needed in the initial user namespace; to restore in "
+             "another one, CRIU 4.2 or later)";
     case EOPNOTSUPP:
-      return " (the kernel log names the state that cannot be carried)";
+      return " (this state cannot be carried)";
     case EBADMSG:
       return " (the kernel found its saved state damaged)";
     case ENODEV:
@@ -73,7 +77,13 @@ base::NoDestroy<CallFilter> call_filter;
 template <typename T>
 Status call(Node node, amdgpu_criu_op op, T& argument) {
   if (*call_filter) TRY((*call_filter)(name_of(op)));
-  amdgpu_criu_ioctl envelope{.op = op, .size = sizeof(T), .arg = address_of(&argument)};
+  std::array<char, kReasonSize> reason{};
+  amdgpu_criu_ioctl envelope{.op = op,
+                             .size = sizeof(T),
+                             .arg = address_of(&argument),
+                             .reason = address_of(reason.data()),
+                             .reason_size = reason.size(),
+                             .pad = 0};
   const unsigned long number =
       node.kind == Node::Kind::kKfd ? AMDKFD_IOC_AMDGPU_CRIU : DRM_IOCTL_AMDGPU_CRIU;
   int result;
@@ -82,6 +92,9 @@ Status call(Node node, amdgpu_criu_op op, T& argument) {
   } while (result < 0 && errno == EINTR);
   if (result == 0) return {};
   const int code = errno;
+  if (reason.front())
+    return Error::of(code, "{} (kernel operation {} failed: {})", reason.data(), name_of(op),
+                     strerror(code));
   return Error::of(code, "kernel operation {} failed: {}{}", name_of(op), strerror(code),
                    advice_for(code));
 }

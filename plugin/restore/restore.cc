@@ -56,9 +56,25 @@ Result<std::unique_ptr<Restore>> Restore::create(Environment environment, image:
   Machine machine = TRY(Machine::create(environment, images));
   Layout layout(images);
   SharedState shared = TRY(SharedState::create(layout));
-  return std::unique_ptr<Restore>(new Restore(std::move(environment), std::move(images),
-                                              std::move(machine), std::move(layout),
-                                              std::move(shared)));
+  std::unique_ptr<Restore> restore(new Restore(std::move(environment), std::move(images),
+                                               std::move(machine), std::move(layout),
+                                               std::move(shared)));
+  TRY(restore->make_session());
+  return restore;
+}
+
+Status Restore::make_session() {
+  if (!env_.store.is_ready()) return {};
+  const bool uses_kfd = std::ranges::any_of(
+      images_.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
+  if (uses_kfd) {
+    const Fd kfd = TRY(machine_.open_kfd());
+    TRY(session(kernel::kfd_node(kfd)));
+  } else if (!images_.gpus().empty()) {
+    const Fd render = TRY(machine_.open_render(images_.gpus().begin()->first));
+    TRY(session(kernel::render_node(render)));
+  }
+  return {};
 }
 
 Status Restore::start_background() {
@@ -260,7 +276,9 @@ Result<NewMapping> Restore::map(const image::Process& process, const image::Vma&
   if (vma.kfd) TRY(need(process));
   const auto places = mappings_.find(process, vma);
   if (places.empty()) {
-    const uint64_t offset = TRY(image::restored_kfd_offset(vma, machine_.targets()));
+    const topology::Assignment targets = machine_.targets();
+    const uint64_t offset =
+        TRY(image::restored_kfd_offset(process, vma, env_.api.has_series() ? nullptr : &targets));
     return NewMapping{offset, TRY(shared_file(layout_.file_of_kfd(process.index)))};
   }
   const image::Place place = best_place(process, places);
@@ -271,15 +289,34 @@ Result<NewMapping> Restore::map(const image::Process& process, const image::Vma&
   return NewMapping{offset, std::move(file)};
 }
 
-// Any file that knows the BO may map it. One of the process's own is most like what was there.
+// Any file that knows the BO may map it. One of the process's own is most like what was there. A
+// part of a BO needs a file that is restored: not one that KFD alone had open.
 image::Place Restore::best_place(const image::Process& process,
                                  std::span<const image::Place> places) const {
+  auto is_restored = [&](const image::VmId& vm) {
+    return std::ranges::any_of(images_.renders(),
+                               [&](const auto& entry) { return entry.second.vm == vm; });
+  };
   auto rank = [&](const image::Place& place) {
-    if (!place.table.render) return place.table.index == process.index ? 0 : 3;
+    if (!place.table.render) {
+      const uint32_t gpu_id = bos_of(place.table)[place.bo].gpu_id;
+      if (!is_restored({place.table.index, gpu_id})) return 4;
+      return place.table.index == process.index ? 0 : 3;
+    }
     const auto& holders = images_.renders().at(place.table.index).holders;
     return std::ranges::count(holders, process.pid) > 0 ? 1 : 2;
   };
   return *std::ranges::min_element(places, {}, rank);
+}
+
+// Another task restores it. The kernel lets parts of BOs be mapped through a file that is restored
+// and not yet resumed.
+Status Restore::wait_for(const image::Process& process) {
+  TRY(shared_.wait(layout_.job_of({false, process.index})));
+  for (const auto& [index, render] : images_.renders())
+    if (render.vm && render.vm->process == process.index)
+      TRY(shared_.wait(layout_.job_of({true, index})));
+  return {};
 }
 
 // A file that may map the BO, which is restored by then.
@@ -292,7 +329,7 @@ Result<Fd> Restore::file_for(image::Place place) {
   if (&process == own_process())
     TRY(need(process));
   else
-    TRY(shared_.wait(layout_.job_of(place.table)));
+    TRY(wait_for(process));
   return shared_file(layout_.file_of_vm({process.index, process.bos[place.bo].gpu_id}));
 }
 

@@ -47,6 +47,8 @@ class Restore {
   Restore(Environment environment, image::Set images, Machine machine, Layout layout,
           SharedState shared);
 
+  // In CRIU's main process: a task in a user namespace of its own may not make one.
+  Status make_session();
   // Of CRIU's file that is one of these.
   void wait_for_test(uint32_t id) const;
   Result<Fd> open(const image::KfdFile& file);
@@ -75,6 +77,7 @@ class Restore {
   Result<NewMapping> map(const image::Process& process, const image::Vma& vma);
   image::Place best_place(const image::Process& process,
                           std::span<const image::Place> places) const;
+  Status wait_for(const image::Process& process);
   Result<Fd> file_for(image::Place place);
   Status complete();
   Status check_complete() const;

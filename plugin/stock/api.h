@@ -23,6 +23,7 @@ struct Parts {
   std::unique_ptr<Ioctl> ioctl;
   const host::Host& host;
   std::string kfd_processes = kKfdProcesses;
+  bool has_series = false;  // of the kernel, which has the stock ioctl in any case
 };
 
 class Api : public kernel::Api {
@@ -35,6 +36,7 @@ class Api : public kernel::Api {
   // Unpauses what is still paused: no kernel would.
   ~Api() override;
 
+  bool has_series() const override { return parts_.has_series; }
   Result<kernel::Query> query(kernel::Node node) override;
   Result<Fd> create_session(kernel::Node node, kernel::SessionKind kind) override;
   // Saves the state at once: whatever cannot be carried is refused here, and the process goes on.

@@ -17,7 +17,7 @@ constexpr unsigned kMmioBar = 5;
 constexpr uint64_t kDoorbellBytes = 2 << 20;
 constexpr uint64_t kMmioBytes = RegisterBus::kWords * sizeof(uint32_t);
 constexpr uint64_t kRomBytes = 64 << 10;
-constexpr uint64_t kFbBase = 0x8000000000;  // where a BIOS of this generation puts it
+constexpr uint64_t kFbBase = 0x8000000000;  // as a BIOS of this generation sets it
 
 HubRegisters::Spec hub_spec(Hub hub, const Vram& vram) {
   return {.hub = hub,
@@ -27,17 +27,17 @@ HubRegisters::Spec hub_spec(Hub hub, const Vram& vram) {
           .nodes = vram.nodes()};
 }
 
-// Where the driver waits for a constant, or finds out what the chip is.
+// Registers in which the driver waits for a constant, or reads what the chip is.
 std::vector<FixedRegisters> make_fixed() {
   constexpr uint32_t kReady = 1u << 31;
   std::vector<FixedRegisters> blocks;
   // C2PMSG_33: the boot loader is done; _81: no secure OS runs.
   blocks.push_back({"MP0", {{0x16061, kReady}, {0x16091, 0}}});
   blocks.push_back({"SMUIO", {{0x16824, 0}, {0x16a00, 0}}});  // MCM_CONFIG: die 0, on PCIe
-  // ATC_VMID_PASID_MAPPING_UPDATE_STATUS: every update is done at once.
+  // ATC_VMID_PASID_MAPPING_UPDATE_STATUS: every update completes at once.
   blocks.push_back({"ATHUB", {{0xc2b, ~0u}}});
-  // CU arrays: none fused off. GB_ADDR_CONFIG: as the VBIOS leaves it, and as it stays when the
-  // driver adds its own bits. RLC_SERDES_*_BUSY: idle.
+  // CU arrays: none fused off. GB_ADDR_CONFIG: the VBIOS's value, which the driver's own bits do
+  // not change. RLC_SERDES_*_BUSY: idle.
   blocks.push_back({"GC configuration", {{0x226f, 0}, {0x2270, 0}, {0x263e, 0x2a114042}}});
   blocks.push_back({"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}});
   return blocks;
@@ -54,7 +54,7 @@ void MessageInterrupt::signal() {
   const uint64_t one = 1;
   const std::lock_guard lock(mutex_);
   if (!event_) return;
-  // An eventfd that nobody reads may be full: then it is signalled already.
+  // A full eventfd is signalled already.
   const ssize_t written = ::write(event_->get(), &one, sizeof(one));
   (void)written;
 }
@@ -104,7 +104,7 @@ base::Status Device::put_together(const EngineFactory& engines) {
   return {};
 }
 
-// Engines work in threads of their own, on what is destroyed after this.
+// The threads of the engines use members that are destroyed after this.
 Device::~Device() {
   for (auto& engine : engines_) engine->stop();
 }
@@ -167,8 +167,8 @@ base::Status Device::write(unsigned index, uint64_t offset, std::span<const std:
   }
 }
 
-// Registers are 32 bits wide; the driver uses nothing else. Odd pieces read as the bytes they
-// cover, and are not written.
+// Registers are 32 bits wide; the driver uses nothing else. Other reads return the bytes that they
+// cover, other writes are ignored.
 void Device::read_mmio(uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const uint32_t value = bus_->driver_read(static_cast<uint32_t>(offset / 4));
@@ -207,8 +207,8 @@ void Device::set_interrupt(std::optional<base::Fd> event) {
   interrupts_.resignal();
 }
 
-// Without PSP and SMU nobody tells the chip to reset: what the driver does (mode 1) is to mark the
-// engine as hung and to switch bus mastering off, and then it expects a chip after reset.
+// There is no PSP or SMU that could reset the chip: for a reset (mode 1) the driver marks the
+// engine as hung and switches bus mastering off, and then expects a chip after reset.
 void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   const bool before = config_.bus_master();
   config_.write(offset, data);
@@ -218,7 +218,7 @@ void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   reset_chip();
 }
 
-// VRAM keeps its contents, as the driver need not rely on that, but peers may be reading it.
+// VRAM keeps its contents: peers may be reading it.
 void Device::reset_chip() {
   for (auto& engine : engines_) engine->reset();
   interrupts_.reset();

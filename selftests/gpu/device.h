@@ -60,7 +60,7 @@ class Device final : public PciDevice {
   void reset() override;
   void disconnect() override;
 
-  // What a run has shown: registers nobody models, faults.
+  // Registers that no block models, and counts of faults and resets.
   std::string report() const;
 
  private:

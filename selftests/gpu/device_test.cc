@@ -16,7 +16,7 @@ using test::GuestRam;
 
 constexpr unsigned kConfig = PciDevice::kConfigRegion;
 
-// What a device does with its engines.
+// Records the calls of its device.
 struct EngineLog {
   std::vector<std::pair<uint32_t, uint64_t>> rings;
   int resets = 0;
@@ -85,14 +85,14 @@ TEST_F(DeviceTest, DoorbellsGoToTheEngines) {
   EXPECT_EQ(get<uint64_t>(2, 0x800), 0u);
 }
 
-TEST_F(DeviceTest, DoorbellOfTheInterruptRingDoesNot) {
+TEST_F(DeviceTest, TheDoorbellOfTheInterruptRingDoesNotGoToTheEngines) {
   put_register(0x1127, 1u << 28 | 0xbc0 / 4);
   put<uint32_t>(2, 0xbc0, 64);
   EXPECT_TRUE(log_.rings.empty());
   EXPECT_EQ(get_register(0x1123), 64u);
 }
 
-TEST_F(DeviceTest, OddAccessesAreToldAndHarmNothing) {
+TEST_F(DeviceTest, OddAccessesAreReportedAndChangeNothing) {
   const auto before = model_faults();
   testing::internal::CaptureStderr();
   put<uint16_t>(2, 0x800, 1);
@@ -140,7 +140,7 @@ TEST_F(DeviceTest, InterruptIsSignalledByEventfd) {
   put_register(0x1120, 1 | 6 << 1 | 1 << 8 | 1 << 17 | 1 << 28);
   log_.interrupts->raise({.client = 0x14, .source = 181});
   EXPECT_EQ(ram.get<uint32_t>(0x8000), 32u);
-  // The driver has the line only now: it must hear of what waits.
+  // The driver has the line only now: pending entries must signal.
   device_->set_interrupt(expect(event.duplicate()));
   uint64_t count = 0;
   EXPECT_EQ(::read(event.get(), &count, 8), 8);
@@ -168,12 +168,12 @@ TEST_F(DeviceTest, RomHoldsTheVbios) {
             EINVAL);
 }
 
-TEST_F(DeviceTest, EnginesAreStoppedBeforeTheMemoryGoes) {
+TEST_F(DeviceTest, EnginesStopBeforeTheirMemoryIsFreed) {
   device_.reset();
   EXPECT_EQ(log_.stops, 1);
 }
 
-TEST(Device, RefusesWhatCannotBe) {
+TEST(Device, RefusesImpossibleSpecs) {
   EngineLog log;
   for (const uint64_t size : {0ull, 3ull << 28, 128ull << 20, 128ull << 30})
     EXPECT_EQ(code_of(Device::create({.vram_size = size}, factory(log))), EINVAL) << size;
@@ -181,7 +181,7 @@ TEST(Device, RefusesWhatCannotBe) {
   EXPECT_EQ(code_of(Device::create({.nodes = 2}, factory(log))), EINVAL);
 }
 
-TEST(Device, ErrorOfAnEngineIsTheDevices) {
+TEST(Device, AnErrorOfAnEngineFailsCreation) {
   const auto result =
       Device::create({},
                      [](Memory&, Registers&,

@@ -76,7 +76,7 @@ class ProgramTest : public testing::Test {
   ~ProgramTest() override { std::filesystem::remove_all(dir_); }
 
   std::string path(const std::string& name) const { return dir_ + "/" + name; }
-  // Connects as a virtual machine does, as soon as somebody listens.
+  // Connects as a virtual machine does, as soon as the server listens.
   base::Fd connect(const std::string& to) const {
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     to.copy(address.sun_path, to.size());
@@ -86,7 +86,7 @@ class ProgramTest : public testing::Test {
         return fd;
       usleep(10000);
     }
-    ADD_FAILURE() << "nobody listens at " << to;
+    ADD_FAILURE() << "no server listens at " << to;
     return {};
   }
   std::string dir_;
@@ -117,7 +117,7 @@ TEST_F(ProgramTest, WrongUsageExitsWithTwo) {
   }
 }
 
-TEST_F(ProgramTest, WhatCannotBeServedExitsWithOne) {
+TEST_F(ProgramTest, FailureToServeExitsWithOne) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--socket", path("s"), "--vram", "300"}, "power of two"},
       {{"--socket", path("s"), "--nodes", "2"}, "common directory"},
@@ -137,7 +137,7 @@ TEST_F(ProgramTest, WritesFirmware) {
   EXPECT_TRUE(std::filesystem::exists(path("aldebaran_mec.bin")));
 }
 
-TEST_F(ProgramTest, SignalEndsItInOrder) {
+TEST_F(ProgramTest, ASignalEndsItCleanly) {
   for (const int number : {SIGTERM, SIGINT}) {
     Program program({"--socket", path("s"), "--vram", "256", "--report", path("report")});
     const base::Fd client = connect(path("s"));
@@ -149,13 +149,13 @@ TEST_F(ProgramTest, SignalEndsItInOrder) {
   }
 }
 
-TEST_F(ProgramTest, ClientThatClosesEndsIt) {
+TEST_F(ProgramTest, ItEndsWhenTheClientCloses) {
   Program program({"--socket", path("s"), "--vram", "256"});
   connect(path("s")).reset();
   EXPECT_EQ(program.wait(), 0) << program.output();
 }
 
-TEST_F(ProgramTest, ClientThatTalksNonsenseIsNamed) {
+TEST_F(ProgramTest, AMalformedMessageIsReported) {
   Program program({"--socket", path("s"), "--vram", "256"});
   const base::Fd client = connect(path("s"));
   const std::string nonsense = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// SIGTERM and SIGINT as a call from an ordinary thread.
+// Delivers SIGTERM and SIGINT as a call from an ordinary thread.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the blocks of the software GPU know of one another. Nothing here knows of PCI or vfio-user.
+// The interfaces between the blocks of the software GPU. Nothing here uses PCI or vfio-user.
 //
 // Threads: registers and doorbells are accessed from the transport thread, which must never wait
 // for work of an engine. Engines run in threads of their own. Memory and InterruptSink may be used
@@ -31,12 +31,12 @@ struct Space {
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
 // the fault as the hardware does (status registers, interrupt); bytes before it may have been
-// moved. Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the guest's
-// CPUs only after everything written before it.
+// copied. Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the
+// guest's CPUs only after everything written before it.
 class Memory {
  public:
-  // Keeps guest memory mapped here although the guest may unmap it meanwhile. Never waits, and
-  // never makes an unmap wait; what it keeps alive is let go with the last Hold that saw it.
+  // Keeps guest memory mapped here even if the guest unmaps it meanwhile. Never waits, and never
+  // makes an unmap wait; the memory is released with the last Hold that saw it.
   using Hold = std::shared_ptr<const void>;
 
   virtual ~Memory() = default;
@@ -44,12 +44,12 @@ class Memory {
   virtual base::Status read(Space space, uint64_t address, std::span<std::byte> out) = 0;
   virtual base::Status write(Space space, uint64_t address, std::span<const std::byte> data) = 0;
   // The longest prefix of [address, address + size) that is contiguous in host memory, for bulk
-  // work; never empty. Valid while a Hold taken before the call lives, so: hold, window, use, let
-  // go, in bounded pieces (a few MiB).
+  // work; never empty. Valid while a Hold taken before the call exists, so: hold, window, use,
+  // release, in bounded pieces (a few MiB).
   virtual base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                     bool for_write) = 0;
-  // Compare-and-swap, add and the like want this: the host address of an aligned 4- or 8-byte cell
-  // (valid as a window is).
+  // The host address of an aligned 4- or 8-byte cell, for compare-and-swap, add and the like. Valid
+  // as long as a window.
   base::Result<std::byte*> cell(Space space, uint64_t address, size_t size) {
     auto span = TRY(window(space, address, size, true));
     if (span.size() < size) return base::Error::of(EFAULT, "cell at {:#x} crosses a page", address);
@@ -67,7 +67,7 @@ class Memory {
     return write(space, address, std::as_bytes(std::span(&value, 1)));
   }
 
-  // MAP_PROCESS: what a VMID stands for from now on, on both hubs.
+  // MAP_PROCESS: which page tables a VMID uses from now on, on both hubs.
   // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM.
   virtual void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) = 0;
   virtual uint32_t pasid_of(unsigned vmid) const = 0;
@@ -99,13 +99,13 @@ class RegisterBlock {
   virtual void write(uint32_t dword, uint32_t value) = 0;
 };
 
-// All registers: what packets that read or write registers go through.
+// All registers, for packets that read or write them.
 class Registers {
  public:
   virtual ~Registers() = default;
   virtual uint32_t read(uint32_t dword) = 0;
   virtual void write(uint32_t dword, uint32_t value) = 0;
-  // Gives [first, last] to a block; overlapping claims are an error that names both.
+  // Assigns [first, last] to a block; overlapping claims are an error that names both.
   virtual base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) = 0;
 };
 
@@ -120,13 +120,13 @@ class DoorbellSink {
 // must not wait for work.
 class Engine : public DoorbellSink {
  public:
-  // As after power-on, and idle: no access to memory once it has returned.
+  // Returns to the state after power-on, and idle: no access to memory once it has returned.
   virtual void reset() = 0;
-  // Ends its threads, for good.
+  // Ends its threads.
   virtual void stop() = 0;
 };
 
-// How the device gets its engines; they claim their registers here.
+// Creates the engines of a device; they claim their registers here.
 using EngineFactory = std::function<base::Result<std::vector<std::unique_ptr<Engine>>>(
     Memory&, Registers&, InterruptSink&)>;
 

@@ -2,35 +2,67 @@
 #include "core/log.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <mutex>
 
 namespace gpu {
 namespace {
-
-// A guest that repeats its mistake must not fill the disk with messages.
-constexpr unsigned long kMaxFaultLines = 200;
 
 std::string& prefix() {
   static std::string text = "softgpu";
   return text;
 }
 
-std::atomic<unsigned long> faults = 0;
+void print(const std::string& text) {
+  const std::string line = base::format("{}: {}\n", prefix(), text);
+  fwrite(line.data(), 1, line.size(), stderr);
+}
+
+// A guest that repeats its mistake must not fill the disk with messages, and must not hide the
+// mistakes that come later.
+class FaultLog {
+ public:
+  explicit FaultLog(std::string_view kind) : kind_(kind) {}
+
+  void add(const std::string& text) {
+    const std::scoped_lock lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    ++count_;
+    if (now - second_ >= std::chrono::seconds(1)) {
+      second_ = now;
+      printed_ = 0;
+    }
+    if (printed_ >= kMaxLinesPerSecond) return;
+    ++printed_;
+    print(base::format("{}: {}", kind_, text));
+  }
+  unsigned long count() const { return count_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr unsigned kMaxLinesPerSecond = 10;
+
+  const std::string_view kind_;
+  std::mutex mutex_;
+  Clock::time_point second_{};
+  unsigned printed_ = 0;
+  std::atomic<unsigned long> count_ = 0;
+};
+
+FaultLog& log_of(Fault kind) {
+  static FaultLog model("model fault"), vm("VM fault");
+  return kind == Fault::kModel ? model : vm;
+}
 
 }  // namespace
 
 void set_log_prefix(std::string text) { prefix() = std::move(text); }
 
-void log_line(std::string_view kind, const std::string& text) {
-  if (!kind.empty()) {
-    const unsigned long count = ++faults;
-    if (count > kMaxFaultLines) return;
-    if (count == kMaxFaultLines) kind = "last message of this kind: model fault: ";
-  }
-  const std::string line = base::format("{}: {}{}\n", prefix(), kind, text);
-  fwrite(line.data(), 1, line.size(), stderr);
-}
+void log_line(const std::string& text) { print(text); }
 
-unsigned long model_faults() { return faults; }
+void log_fault(Fault kind, const std::string& text) { log_of(kind).add(text); }
+
+unsigned long model_faults() { return log_of(Fault::kModel).count(); }
 
 }  // namespace gpu

@@ -12,18 +12,22 @@ namespace gpu {
 // Put in front of every message, for instance the node. Set once, before threads start.
 void set_log_prefix(std::string prefix);
 
-void log_line(std::string_view kind, const std::string& text);
+enum class Fault { kModel, kVm };
+
+void log_line(const std::string& text);
+// Counts the fault, and prints it but for a flood: a few a second of each kind.
+void log_fault(Fault kind, const std::string& text);
 
 template <typename... Args>
 void log_info(std::format_string<Args...> text, Args&&... args) {
-  log_line("", base::format(text, std::forward<Args>(args)...));
+  log_line(base::format(text, std::forward<Args>(args)...));
 }
 
-// The guest asked for something the model does not do, or the model is in a state it should never
-// be in. Work goes on; the count makes a run that had any recognisable.
+// The guest asked for something that the model does not do, or the model is in a state that it
+// should never be in. Work continues; the count shows whether a run had any.
 template <typename... Args>
 void model_fault(std::format_string<Args...> text, Args&&... args) {
-  log_line("model fault: ", base::format(text, std::forward<Args>(args)...));
+  log_fault(Fault::kModel, base::format(text, std::forward<Args>(args)...));
 }
 unsigned long model_faults();
 

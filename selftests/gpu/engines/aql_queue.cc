@@ -18,7 +18,7 @@ uint64_t word_pair(std::span<const uint32_t> words, size_t at) {
 AqlQueue::AqlQueue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
                    const HqdState& state)
     : Queue(context, spec, Space{Hub::kGfx, spec.vmid}, {}),
-      pm4_(context, setup),
+      pm4_(context, setup, state.compute),
       hqd_(state),
       ring_(ring) {}
 
@@ -41,12 +41,13 @@ void AqlQueue::save() {
   hqd_.at(mqd::kPqRptr) = static_cast<uint32_t>(dwords & (ring_.dwords - 1));
   hqd_.set_pair(mqd::kPqWptr, dwords);
   hqd_.place = stream_.place();
+  hqd_.compute = pm4_.compute();
   if (!hqd_.save(context_.memory, spec_.mqd).ok()) {
     context_.report(spec_.name + ": its MQD cannot be written");
   }
 }
 
-// How far packets are written is read from the queue itself; the value says only that there are.
+// The end of the packets is read from the queue itself; the value only signals that there are some.
 void AqlQueue::doorbell(uint64_t, unsigned) {
   if (state_ == State::kIdle) state_ = State::kRunnable;
 }
@@ -86,13 +87,17 @@ bool AqlQueue::run(Budget& budget) {
 
 base::Result<Step> AqlQueue::step(Budget& budget) {
   --budget.packets;
+  if (draining_ && !has_waves()) return Step::kStarved;
   if (stream_.settle()) return pm4_.execute(stream_, budget);
-  return next_packet();
+  return next_packet(budget);
 }
 
-base::Result<Step> AqlQueue::next_packet() {
-  // Also over preemption: who was told once is not told again.
+base::Result<Step> AqlQueue::next_packet(Budget& budget) {
+  // Kept over preemption: each error is reported once.
   if (stream_.place().stage == SavedPlace::kRefused) return Step::kStarved;
+  if (stream_.place().stage == SavedPlace::kUsedScratch && TRY(scratch_is_for_once())) {
+    return Step::kWait;
+  }
   if (spec_.wptr_poll) {
     const auto write_index = TRY(context_.memory.load<uint64_t>(space(), spec_.wptr_poll));
     if (write_index == read_index()) return Step::kStarved;
@@ -101,10 +106,10 @@ base::Result<Step> AqlQueue::next_packet() {
   TRY(context_.memory.read(space(), slot_address(), std::as_writable_bytes(std::span(packet))));
   if (bits(packet[0], 7, 0) == aql::kInvalid) return Step::kStarved;
   if (!stream_.place().started) stream_.place().started = Context::clock();
-  return run_packet(packet);
+  return run_packet(packet, budget);
 }
 
-base::Result<Step> AqlQueue::run_packet(const Packet& packet) {
+base::Result<Step> AqlQueue::run_packet(const Packet& packet, Budget& budget) {
   switch (bits(packet[0], 7, 0)) {
     case aql::kBarrierAnd:
       return barrier(packet, true);
@@ -113,8 +118,7 @@ base::Result<Step> AqlQueue::run_packet(const Packet& packet) {
     case aql::kVendor:
       return vendor(packet);
     case aql::kKernelDispatch:
-      return refuse(QueueException::kDispatchCodeInvalid, aql::kErrorIllegalInstruction,
-                    "a kernel dispatch cannot run: the model has no shader cores");
+      return dispatch(packet, budget);
     case aql::kAgentDispatch:
       return refuse(QueueException::kUnsupported, aql::kErrorInvalidPacket,
                     "an agent dispatch is not for a GPU queue");
@@ -181,7 +185,7 @@ base::Result<Step> AqlQueue::barrier_value(const Packet& packet) {
   return complete(packet);
 }
 
-// Order: the slot is free, then the read index says so, then the signal tells the waiter.
+// Order: the slot is freed, then the read index passes it, then the signal wakes the waiter.
 base::Result<Step> AqlQueue::complete(const Packet& packet) {
   const uint64_t start = stream_.place().started;
   const uint32_t free = (packet[0] & ~0xffu) | aql::kInvalid;
@@ -203,7 +207,7 @@ base::Status AqlQueue::signal(uint64_t handle, uint64_t start) {
   TRY(memory.store<uint64_t>(space(), handle + aql::kSignalStart, start));
   TRY(memory.store<uint64_t>(space(), handle + aql::kSignalEnd, Context::clock()));
   TRY(atomic(memory, space(), handle + aql::kSignalValue, kAtomicSub64, {.source = 1}));
-  // KFD looks at the mailbox when the interrupt comes, so the mailbox is first.
+  // KFD reads the mailbox when the interrupt arrives, so the mailbox is written first.
   const auto mailbox = TRY(memory.load<uint64_t>(space(), handle + aql::kSignalMailbox));
   if (!mailbox) return {};
   const auto event = TRY(memory.load<uint32_t>(space(), handle + aql::kSignalEventId));
@@ -212,8 +216,8 @@ base::Status AqlQueue::signal(uint64_t handle, uint64_t start) {
   return {};
 }
 
-// Success must not be pretended. Who has an exception handler or a runtime is told, as for a
-// packet that the firmware or a wave stumbles over, and the queue goes no further.
+// The packet must not appear to succeed. An exception handler or a runtime gets the error, as for a
+// packet that the firmware or a wave rejects, and the queue stops.
 base::Error AqlQueue::refuse(QueueException code, uint64_t error, std::string what) {
   stream_.place().stage = SavedPlace::kRefused;
   signal_error(error);
@@ -221,15 +225,21 @@ base::Error AqlQueue::refuse(QueueException code, uint64_t error, std::string wh
   return base::Error(ENOSYS, std::move(what));
 }
 
-// A queue made by ROCr has a signal for errors, at a known distance from its read index. Any other
-// queue has not, which the field that ROCr fills tells.
-void AqlQueue::signal_error(uint64_t error) {
+// The address of the fields of amd_queue_t, of which the first is the read index. 0 for a queue
+// that ROCr did not make: it lacks the value that ROCr writes to one of them.
+uint64_t AqlQueue::runtime_fields() {
   const uint64_t read_id = hqd_.pair(mqd::kRptrReport) & ~uint64_t{7};
-  if (!read_id) return;
+  if (!read_id) return 0;
+  const auto offset = context_.memory.load<uint32_t>(space(), read_id + aql::kReadIdOffsetField);
+  return offset.ok() && *offset == aql::kReadIdOffset ? read_id : 0;
+}
+
+// A queue of ROCr has a signal for errors.
+void AqlQueue::signal_error(uint64_t error) {
+  const uint64_t fields = runtime_fields();
+  if (!fields) return;
   Memory& memory = context_.memory;
-  const auto offset = memory.load<uint32_t>(space(), read_id + aql::kReadIdOffsetField);
-  if (!offset.ok() || *offset != aql::kReadIdOffset) return;
-  const auto handle = memory.load<uint64_t>(space(), read_id + aql::kInactiveSignal);
+  const auto handle = memory.load<uint64_t>(space(), fields + aql::kInactiveSignal);
   if (!handle.ok() || !*handle) return;
   if (!memory.store<uint64_t>(space(), *handle + aql::kSignalValue, error).ok()) return;
   const auto mailbox = memory.load<uint64_t>(space(), *handle + aql::kSignalMailbox);

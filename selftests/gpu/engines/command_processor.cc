@@ -15,6 +15,13 @@ std::string queue_name(std::string_view kind, HqdSlot slot) {
   return base::format("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
 }
 
+// SH_MEM_BASES: the top 16 bits of the addresses of LDS and of private memory.
+shader::Apertures apertures_of(uint32_t bases) {
+  if (!bases) return {};
+  return {.shared = uint64_t{bits(bases, 31, 16)} << 48,
+          .scratch = uint64_t{bits(bases, 15, 0)} << 48};
+}
+
 }  // namespace
 
 base::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body, Queue::Owner issuer) {
@@ -100,6 +107,7 @@ base::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner issuer
     return Step::kDone;
   }
   context_.memory.bind_vmid(*vmid, current_pasid_, join(body[1], body[2]));
+  current_apertures_ = apertures_of(body[3]);
   return Step::kDone;
 }
 
@@ -126,6 +134,12 @@ void CommandProcessor::release_vmids() {
 
 base::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
   constexpr size_t kPerQueue = 5;
+  // A run list replaces the one before it, also without an unmap in between.
+  std::vector<Queue*> replaced;
+  for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
+    if (Queue* old = table_.find(body[at] & kDoorbellMask)) replaced.push_back(old);
+  }
+  if (!drained(replaced)) return Step::kWait;
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
     map_one({.issuer = issuer,
              .control = body[0],
@@ -136,7 +150,7 @@ base::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer)
   return Step::kDone;
 }
 
-// A queue that cannot be mapped is no reason not to map the others.
+// If one queue cannot be mapped, the others are mapped nevertheless.
 void CommandProcessor::map_one(const Target& target) {
   const bool from_run_list = target.issuer == Queue::Owner::kRunList;
   Queue::Spec spec = {.owner = target.issuer,
@@ -147,7 +161,6 @@ void CommandProcessor::map_one(const Target& target) {
                       .wptr_poll = target.wptr_poll,
                       .is_static = bits(target.control, 23, 21) >= 2};
   if (from_run_list && !spec.vmid) return;
-  // A run list replaces the one before it, also without an unmap in between.
   if (Queue* old = table_.find(target.doorbell)) unmap(*old, true);
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
@@ -200,7 +213,8 @@ base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spe
                             .pasid = spec.pasid,
                             .doorbell = spec.doorbell,
                             .scheduler = is_hiq ? this : nullptr,
-                            .manages = Queue::Owner::kRunList};
+                            .manages = Queue::Owner::kRunList,
+                            .apertures = current_apertures_};
   const auto visible = spec.slot;
   auto queue = TRY(make_compute_queue(context_, spec, setup, state));
   if (visible) bank_.show(*visible, state);
@@ -208,8 +222,8 @@ base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spe
   return {};
 }
 
-// One that SET_RESOURCES gave to the HIQ. The bits count pipes of 8 queues. When all are taken the
-// queue runs all the same: it only has no descriptor that registers show.
+// A slot that SET_RESOURCES assigned to the HIQ. The bits count pipes of 8 queues. If all are in
+// use the queue runs anyway, without a descriptor that registers show.
 std::optional<HqdSlot> CommandProcessor::free_slot() {
   for (unsigned bit = 0; bit < 64; ++bit) {
     if (!(queue_mask_ >> bit & 1)) continue;
@@ -219,6 +233,18 @@ std::optional<HqdSlot> CommandProcessor::free_slot() {
     if (!table_.find(slot)) return slot;
   }
   return std::nullopt;
+}
+
+// Waves that run are not saved yet, so they run to their end, as they do on hardware that cannot
+// save them. What takes longer than the driver's time limit for preemption resets the GPU.
+bool CommandProcessor::drained(std::span<Queue* const> queues) {
+  bool drained = true;
+  for (Queue* queue : queues) {
+    if (!queue->has_waves()) continue;
+    queue->drain();
+    drained = false;
+  }
+  return drained;
 }
 
 void CommandProcessor::unmap(Queue& queue, bool save) {
@@ -233,27 +259,30 @@ base::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issue
   const uint32_t action = bits(body[0], 1, 0);
   const uint32_t select = bits(body[0], 5, 4);
   if (issuer == Queue::Owner::kRunList && hang_preemption_) return Step::kWait;
-  if (action == kPreemptKeep) return Step::kDone;  // of gfx rings, which do not exist here
+  if (action == kPreemptKeep) return Step::kDone;  // for gfx rings, which do not exist here
   const bool save = action != kReset;
+  std::vector<Queue*> queues;
   if (select == kByDoorbell) {
     const size_t count = std::min<size_t>(bits(body[0], 31, 29), body.size() - 1);
     for (size_t i = 0; i < count; ++i) {
       Queue* queue = table_.find(body[1 + i] & kDoorbellMask);
-      if (queue && queue->spec().owner == issuer) unmap(*queue, save);
+      if (queue && queue->spec().owner == issuer) queues.push_back(queue);
     }
   } else {
     table_.for_each([&](Queue& queue) {
       if (queue.spec().owner != issuer) return;
       if (select == kByPasid && queue.spec().pasid != bits(body[1], 15, 0)) return;
       if (select == kAllNonStatic && queue.spec().is_static) return;
-      unmap(queue, save);
+      queues.push_back(&queue);
     });
   }
+  if (save && !drained(queues)) return Step::kWait;
+  for (Queue* queue : queues) unmap(*queue, save);
   if (issuer == Queue::Owner::kRunList) release_vmids();
   return Step::kDone;
 }
 
-// Everything before has been done by now, so every way to ask for the fence means the same.
+// Everything before is complete, so all kinds of fences are equivalent.
 base::Result<Step> CommandProcessor::query_status(Words body, Queue::Owner) {
   constexpr uint32_t kInterruptOnly = 0;
   if (bits(body[0], 31, 30) == kInterruptOnly) return Step::kDone;

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "engines/compute_queue.h"
 #include "engines/hqd.h"
@@ -18,14 +20,14 @@ class CommandProcessor : public SchedulerPackets {
   CommandProcessor(Context& context, QueueTable& table, HqdBank& bank)
       : context_(context), table_(table), bank_(bank) {}
 
-  // A descriptor was activated by its registers (the KIQ), or is to go.
+  // A descriptor was activated by its registers (the KIQ), or is to be removed.
   void activate(HqdSlot slot);
   void dequeue(HqdSlot slot);
-  // Pipe resets of CP_MEC_CNTL take the queues of a pipe away unsaved.
+  // Pipe resets of CP_MEC_CNTL remove the queues of a pipe without saving them.
   void reset_pipe(unsigned me, unsigned pipe);
   void reset();
 
-  // Preemption never ends: what a hung wave does to a driver. Any thread.
+  // Preemption never completes, as with a hung wave. Any thread.
   void hang_preemption(bool hang) { hang_preemption_ = hang; }
 
   base::Result<Step> manage(uint8_t opcode, std::span<const uint32_t> body,
@@ -51,6 +53,7 @@ class CommandProcessor : public SchedulerPackets {
   base::Status map_compute(const Target& target, Queue::Spec spec);
   base::Status map_sdma(const Target& target, Queue::Spec spec, unsigned engine);
   void map_one(const Target& target);
+  bool drained(std::span<Queue* const> queues);
   void unmap(Queue& queue, bool save);
   std::optional<HqdSlot> free_slot();
   std::optional<unsigned> vmid_for(uint32_t pasid);
@@ -64,8 +67,9 @@ class CommandProcessor : public SchedulerPackets {
   uint32_t vmid_mask_ = 0;
   uint64_t queue_mask_ = 0;
   std::map<uint32_t, unsigned> vmids_;  // by pasid, of the processes in the run list
-  uint32_t current_pasid_ = 0;          // of the run list's last MAP_PROCESS
-  unsigned current_vmid_ = 0;           // 0: no VMID was free
+  shader::Apertures current_apertures_;
+  uint32_t current_pasid_ = 0;  // of the run list's last MAP_PROCESS
+  unsigned current_vmid_ = 0;   // 0: no VMID was free
 };
 
 }  // namespace gpu

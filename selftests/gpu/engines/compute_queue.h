@@ -7,10 +7,11 @@
 #include "engines/hqd.h"
 #include "engines/pm4.h"
 #include "engines/queue.h"
+#include "shader/dispatch.h"
 
 namespace gpu {
 
-// From a descriptor's words; PM4 or AQL, as CP_HQD_AQL_CONTROL says.
+// Created from a descriptor's words; PM4 or AQL, as CP_HQD_AQL_CONTROL says.
 base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, const Queue::Spec& spec,
                                                         Pm4::Setup setup, const HqdState& state);
 
@@ -23,9 +24,14 @@ class Pm4Queue : public PacketQueue {
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
+  bool has_waves() const override { return pm4_.has_waves(); }
+  void drain() override { draining_ = true; }
 
  protected:
-  base::Result<Step> execute(Budget& budget) override { return pm4_.execute(stream_, budget); }
+  base::Result<Step> execute(Budget& budget) override {
+    if (draining_ && !has_waves()) return Step::kStarved;
+    return pm4_.execute(stream_, budget);
+  }
   void report_rptr() override;
 
  private:
@@ -33,6 +39,7 @@ class Pm4Queue : public PacketQueue {
 
   Pm4 pm4_;
   HqdState hqd_;
+  bool draining_ = false;
 };
 
 class AqlQueue : public Queue {
@@ -45,6 +52,8 @@ class AqlQueue : public Queue {
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
+  bool has_waves() const override { return dispatch_ || pm4_.has_waves(); }
+  void drain() override { draining_ = true; }
 
  protected:
   uint64_t packet_address() const override;
@@ -56,8 +65,14 @@ class AqlQueue : public Queue {
   uint64_t slots() const { return ring_.dwords / aql::kPacketDwords; }
   uint64_t slot_address() const;
   base::Result<Step> step(Budget& budget);
-  base::Result<Step> next_packet();
-  base::Result<Step> run_packet(const Packet& packet);
+  base::Result<Step> next_packet(Budget& budget);
+  base::Result<Step> run_packet(const Packet& packet, Budget& budget);
+  base::Result<Step> dispatch(const Packet& packet, Budget& budget);
+  base::Result<Step> start_dispatch(const Packet& packet);
+  base::Result<Step> run_dispatch(const Packet& packet, Budget& budget);
+  base::Result<bool> scratch_is_for_once();
+  base::Result<bool> find_scratch(const Packet& packet, shader::DispatchSpec& spec);
+  base::Status set_user_data(const Packet& packet, uint32_t properties, shader::DispatchSpec& spec);
   base::Result<Step> barrier(const Packet& packet, bool all);
   base::Result<Step> vendor(const Packet& packet);
   base::Result<Step> barrier_value(const Packet& packet);
@@ -65,10 +80,13 @@ class AqlQueue : public Queue {
   base::Status signal(uint64_t handle, uint64_t start);
   base::Error refuse(QueueException code, uint64_t error, std::string what);
   void signal_error(uint64_t error);
+  uint64_t runtime_fields();
 
   Pm4 pm4_;
   HqdState hqd_;
-  const Stream::Ring ring_;  // stream_ has only the indirect buffers
+  const Stream::Ring ring_;                     // stream_ has only the indirect buffers
+  std::unique_ptr<shader::Dispatch> dispatch_;  // the current packet, while waves run
+  bool draining_ = false;
 };
 
 }  // namespace gpu

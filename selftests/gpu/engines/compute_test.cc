@@ -141,10 +141,71 @@ TEST_F(Pm4Test, UserQueuesCannotWriteRegistersNorSchedule) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
 }
 
-TEST_F(Pm4Test, ADispatchIsRefusedLoudly) {
-  gpu_.submit(queue_, pm4_packet(pm4::kDispatchDirect, {1, 1, 1, 1}) + pm4_write(kFence, {1}));
+// A kernel of hand-written words: every work-item stores its group's number.
+class Pm4DispatchTest : public Pm4Test {
+ protected:
+  static constexpr uint64_t kCode = 0x900000;
+  static std::vector<uint32_t> set_sh(uint32_t offset, const std::vector<uint32_t>& values) {
+    return pm4_packet(pm4::kSetShReg, std::vector<uint32_t>{offset - 0x2c00} + values);
+  }
+  // s_load is not needed: the target is in user SGPRs 0 and 1, the group in s2.
+  std::vector<uint32_t> prepare() {
+    gpu_.memory.put_words(queue_.base, kCode,
+                          {0x8e038602,              // s_lshl_b32 s3, s2, 6
+                           0x68020003,              // v_add_u32 v1, s3, v0
+                           0x24020282,              // v_lshlrev_b32 v1, 2, v1
+                           0x7e040202,              // v_mov_b32 v2, s2
+                           0xdc708000, 0x00000201,  // global_store_dword v1, v2, s[0:1]
+                           0xbf810000});            // s_endpgm
+    return set_sh(0x2e04, {0, 0, 0}) + set_sh(0x2e07, {64, 1, 1}) +
+           set_sh(0x2e0c, {low32(kCode >> 8), 0}) +
+           set_sh(0x2e12, {0xf0 << 12 | 1 << 21 | 1 << 23, 2 << 1 | 1 << 7}) + set_sh(0x2e2d, {0}) +
+           set_sh(0x2e40, {low32(kTarget), 0});
+  }
+  void expect_groups(uint32_t first, uint32_t end) {
+    for (uint32_t i = first * 64; i < end * 64; ++i) {
+      ASSERT_EQ(get<uint32_t>(kTarget + 4 * i), i / 64) << i;
+    }
+  }
+};
+
+TEST_F(Pm4DispatchTest, RunsAKernel) {
+  ASSERT_TRUE(run(prepare() + pm4_packet(pm4::kDispatchDirect, {5, 1, 1, 1})));
+  expect_groups(0, 5);
+  EXPECT_EQ(get<uint32_t>(kTarget + 4 * 5 * 64), 0u);
+}
+
+TEST_F(Pm4DispatchTest, StartsWhereItIsToldAndCountsThreads) {
+  gpu_.memory.put<uint32_t>(queue_.base, kTarget, 77);
+  ASSERT_TRUE(run(prepare() + set_sh(0x2e04, {2, 0, 0}) +
+                  pm4_packet(pm4::kDispatchDirect, {4 * 64 + 10, 1, 1, 1 << 5 | 1})));
+  EXPECT_EQ(get<uint32_t>(kTarget), 77u);
+  expect_groups(2, 4);
+  EXPECT_EQ(get<uint32_t>(kTarget + 4 * (4 * 64 + 9)), 4u);
+  EXPECT_EQ(get<uint32_t>(kTarget + 4 * (4 * 64 + 10)), 0u);
+}
+
+TEST_F(Pm4DispatchTest, TakesDimensionsFromMemory) {
+  gpu_.memory.put_words(queue_.base, 0x9000, {3, 1, 1});
+  ASSERT_TRUE(run(prepare() + pm4_packet(pm4::kDispatchIndirect, {0x9000, 0, 1})));
+  expect_groups(0, 3);
+}
+
+TEST_F(Pm4DispatchTest, KeepsItsRegistersOverAPreemption) {
+  ASSERT_TRUE(run(prepare()));
+  ASSERT_TRUE(gpu_.preempt());
+  gpu_.run({&queue_});
+  ASSERT_TRUE(run(pm4_packet(pm4::kDispatchDirect, {2, 1, 1, 1})));
+  expect_groups(0, 2);
+}
+
+TEST_F(Pm4DispatchTest, AnInstructionThatDoesNotExistStopsTheQueue) {
+  const auto registers = prepare();
+  gpu_.memory.put<uint32_t>(queue_.base, kCode, 0xffffffff);
+  gpu_.submit(queue_,
+              registers + pm4_packet(pm4::kDispatchDirect, {1, 1, 1, 1}) + pm4_write(kFence, {1}));
   ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
-  EXPECT_THAT(gpu_.reports()[0], ::testing::HasSubstr("no shader cores"));
+  EXPECT_THAT(gpu_.reports()[0], ::testing::HasSubstr("no instruction 0xffffffff"));
   EXPECT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 1u);
   EXPECT_EQ(get<uint32_t>(kFence), 0u);
 }
@@ -354,7 +415,7 @@ TEST_F(AqlTest, TheRingWraps) {
   EXPECT_EQ(gpu_.rptr(queue_), 5000u);
 }
 
-TEST_F(AqlTest, ADispatchIsAnErrorOfTheQueueAndNeverCompletes) {
+TEST_F(AqlTest, ADispatchThatIsNotValidIsAnErrorOfTheQueueAndNeverCompletes) {
   // As ROCr lays out amd_queue_t behind its read index.
   const uint64_t error = signal(1, 0), done = signal(0, 1);
   put<uint32_t>(queue_.rptr + aql::kReadIdOffsetField, aql::kReadIdOffset);
@@ -365,9 +426,9 @@ TEST_F(AqlTest, ADispatchIsAnErrorOfTheQueueAndNeverCompletes) {
   gpu_.memory.put_words(queue_.base, queue_.ring, words);
   gpu_.ring(queue_);
   // The write index shares memory with the layout above: here it is large, and that is enough.
-  ASSERT_TRUE(becomes(error, 0x40000000));
+  ASSERT_TRUE(becomes(error, aql::kErrorDimensions));
   ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
-  EXPECT_THAT(gpu_.reports()[0], ::testing::HasSubstr("kernel dispatch"));
+  EXPECT_THAT(gpu_.reports()[0], ::testing::HasSubstr("without dimensions"));
   EXPECT_EQ(value(done), 1u);
   EXPECT_EQ(get<uint64_t>(0x9000), 12u);
   ASSERT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 1u);

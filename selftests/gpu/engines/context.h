@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What every engine needs: memory, registers, interrupts, the clock, and somewhere to complain.
+// What every engine needs: memory, registers, interrupts, the clock, and reports.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,11 @@
 #include "core/interfaces.h"
 
 namespace gpu {
+namespace shader {
+class Cores;
+}
 
-// Messages for whoever runs the model: malformed packets and packets it does not model.
+// Messages for the user of the model: malformed packets and packets that it does not model.
 using Report = std::function<void(const std::string&)>;
 
 struct Context {
@@ -19,6 +22,7 @@ struct Context {
   Registers& registers;
   InterruptSink& interrupts;
   Report report;
+  shader::Cores& cores;
 
   // 100 MHz, as the firmware tables say; RLC_GPU_CLOCK_COUNT counts the same.
   static uint64_t clock() {
@@ -27,7 +31,7 @@ struct Context {
   }
 };
 
-// How much a queue may do before the next one has its turn.
+// How much a queue may do before the next queue runs.
 struct Budget {
   uint64_t bytes = 1 << 20;
   unsigned packets = 64;
@@ -36,12 +40,12 @@ struct Budget {
   void use_bytes(uint64_t count) { bytes -= count < bytes ? count : bytes; }
 };
 
-// What became of a packet.
+// The result of a packet.
 enum class Step {
   kDone,
-  kMore,     // the budget is spent; the stream remembers how far it came
-  kWait,     // a condition is not met; look again later
-  kStarved,  // the packet is not whole yet; the next doorbell brings the rest
+  kMore,     // the budget is spent; the stream keeps its position
+  kWait,     // a condition is not met; check again later
+  kStarved,  // the packet is not complete yet; the next doorbell brings the rest
 };
 
 }  // namespace gpu

@@ -6,7 +6,7 @@
 namespace gpu {
 
 Engines::Engines(Memory& memory, Registers& registers, InterruptSink& interrupts, Report report)
-    : context_{memory, registers, interrupts, std::move(report)},
+    : context_{memory, registers, interrupts, std::move(report), cores_},
       bank_(registers, {.activate =
                             [this](HqdSlot slot) {
                               worker_->post([this, slot] { command_processor_.activate(slot); });

@@ -9,6 +9,7 @@
 #include "engines/command_processor.h"
 #include "engines/sdma_engine.h"
 #include "engines/worker.h"
+#include "shader/cores.h"
 
 namespace gpu {
 
@@ -26,7 +27,7 @@ class Engines final : public Engine {
 
   // Back to power-on: no queue is mapped any more. Waits for the current slice of work.
   void reset() override;
-  // Ends the thread. What is mapped stays unfinished. Idempotent.
+  // Ends the thread. Mapped queues do not finish their work. Idempotent.
   void stop() override { worker_->stop(); }
 
   // Makes every preemption hang, for tests of the driver's recovery; a reset ends it.
@@ -56,6 +57,7 @@ class Engines final : public Engine {
   base::Status claim();
   void mec_control(uint32_t value);
 
+  shader::Cores cores_;
   Context context_;
   QueueTable table_;
   HqdBank bank_;

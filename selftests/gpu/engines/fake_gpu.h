@@ -20,7 +20,7 @@
 namespace gpu::test {
 
 // VMID 0 and every page table base have a flat memory of their own, from address 0 on. Windows end
-// at page borders, as if no two pages were neighbours. Pages may have holes that fault.
+// at page boundaries, as if no two pages were contiguous. Pages may have holes that fault.
 class FakeMemory final : public Memory {
  public:
   static constexpr uint64_t kSize = 16 << 20;
@@ -36,7 +36,7 @@ class FakeMemory final : public Memory {
   void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
   uint32_t pasid_of(unsigned vmid) const override { return pasids_[vmid]; }
 
-  // What stands for a process: memory behind a page table base. Base 0 is VMID 0.
+  // A process: memory behind a page table base. Base 0 is VMID 0.
   std::vector<std::byte>& space(uint64_t page_table_base);
   template <typename T>
   T get(uint64_t base, uint64_t address) {
@@ -101,10 +101,12 @@ struct TestQueue {
   uint32_t pasid = 0;
   uint64_t mqd = 0;
   uint64_t ring = 0;
-  uint64_t rptr = 0;  // where it reports the read pointer, and after it the write pointer
+  uint64_t rptr = 0;  // address of the reported read pointer, followed by the write pointer
   uint64_t wptr_value = 0;
 
-  uint64_t wptr() const { return rptr + 8; }
+  uint64_t wptr_at = 0;  // 0: behind the read pointer
+
+  uint64_t wptr() const { return wptr_at ? wptr_at : rptr + 8; }
 };
 
 class FakeGpu {
@@ -118,7 +120,7 @@ class FakeGpu {
   // True when done() becomes true in time.
   static bool eventually(const std::function<bool()>& done, unsigned seconds = 20);
 
-  // Kernel rings. Each packet is submitted and its end awaited.
+  // Kernel rings. Submits each packet and waits for its completion.
   void start_kiq();
   void start_hiq();
   void kiq(const std::vector<uint32_t>& words) { submit_kernel(kiq_, words); }
@@ -129,8 +131,8 @@ class FakeGpu {
   void sdma_ring(unsigned engine, const std::vector<uint32_t>& words);
   uint64_t sdma_ring_wptr(unsigned engine) const { return sdma_wptrs_[engine]; }
 
-  // User queues: make() writes the MQD as KFD does, run() maps a list of them, preempt() takes all
-  // away and fails the test when that does not end.
+  // User queues: make() writes the MQD as KFD does, run() maps a list of them, preempt() unmaps all
+  // and fails the test if that does not complete.
   TestQueue make(TestQueue::Kind kind, uint32_t process, unsigned index, unsigned engine = 0);
   void run(const std::vector<TestQueue*>& queues);
   bool preempt();

@@ -2,6 +2,8 @@
 // Garbage on every kind of queue: the model neither crashes nor hangs, and preemption still ends.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <iostream>
 #include <random>
 
 #include "engines/fake_gpu.h"
@@ -9,13 +11,26 @@
 namespace gpu::test {
 namespace {
 
+// Each run has other garbage. A run prints its seed; AMDGPU_CRIU_SEED=SEED repeats it.
+uint32_t run_seed() {
+  static const uint32_t seed = [] {
+    const char* text = getenv("AMDGPU_CRIU_SEED");
+    const auto value =
+        text ? static_cast<uint32_t>(strtoul(text, nullptr, 0)) : std::random_device()();
+    std::cout << "AMDGPU_CRIU_SEED=" << value << std::endl;
+    return value;
+  }();
+  return seed;
+}
+
 class Garbage {
  public:
-  explicit Garbage(uint32_t seed) : random_(seed) {}
+  // Tests of one run have different garbage by their number.
+  explicit Garbage(uint32_t test) : random_(run_seed() + test) {}
 
   uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
   uint32_t word() { return static_cast<uint32_t>(random_()); }
-  // Mostly an address in reach, so that packets get further than their first access.
+  // Mostly a mapped address, so that packets get further than their first access.
   uint32_t operand() {
     switch (below(40)) {
       case 0:
@@ -34,7 +49,7 @@ class Garbage {
       if (mask >> i & 1 && below(60)) words[i] = 0;
     }
   }
-  // Of the right length, so that what follows is a packet again; but for a few.
+  // Mostly of the right length, so that a packet follows.
   std::vector<uint32_t> sdma_packet() {
     struct Form {
       uint32_t header, words, highs;
@@ -69,7 +84,7 @@ class Garbage {
     if (bits(form.header, 7, 0) == sdma::kPollRegMem && below(20)) words[0] &= ~0x70000000u;
     return words;
   }
-  // Mostly with a first word that is not refused outright; rarely one that ends its queue.
+  // Mostly with a first word that is valid; rarely one that stops its queue.
   std::vector<uint32_t> compute_packet() {
     struct Form {
       uint8_t opcode;
@@ -106,7 +121,7 @@ class Garbage {
     if (below(200) == 0) words[0] = word();
     return words;
   }
-  // Mostly barriers without signals to wait for: the others end or hold their queue.
+  // Mostly barriers without signals to wait for: the others stop or block their queue.
   std::vector<uint32_t> aql_packet() {
     const uint32_t kind = below(100);
     const uint32_t type = kind < 60 ? aql::kBarrierAnd : kind < 80 ? aql::kBarrierOr : 0;
@@ -120,7 +135,7 @@ class Garbage {
     return words;
   }
 
-  // Where buffers that are called find packets without effect.
+  // Packets without effect for the buffers that are called.
   static constexpr uint32_t kFillers = 0xf0000;
   static void put_fillers(FakeGpu& gpu, const TestQueue& queue) {
     gpu.memory.put_words(queue.base, kFillers, std::vector<uint32_t>(64, 0x80000000));
@@ -141,15 +156,15 @@ std::vector<uint32_t> packet_for(Garbage& garbage, TestQueue::Kind kind) {
   }
 }
 
-// A queue that nobody has used: no pointers, and no place, of the one before.
+// An unused queue, without the pointers or the saved place of the one before.
 void clear_mqd(FakeGpu& gpu, const TestQueue& queue) {
   gpu.memory.put_words(0, queue.mqd, std::vector<uint32_t>(mqd::kDwords));
 }
 
-void fuzz(TestQueue::Kind kind, uint32_t seed, unsigned least_percent) {
+void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent) {
   constexpr unsigned kRounds = 1000, kPackets = 50;
   uint64_t submitted = 0, read = 0;
-  Garbage garbage(seed);
+  Garbage garbage(test);
   FakeGpu gpu;
   gpu.start_hiq();
   for (unsigned round = 0; round < kRounds; ++round) {
@@ -162,14 +177,14 @@ void fuzz(TestQueue::Kind kind, uint32_t seed, unsigned least_percent) {
     std::vector<uint32_t> words;
     for (unsigned i = 0; i < kPackets; ++i) words = words + packet_for(garbage, kind);
     gpu.submit(queue, words);
-    // A few slices, so that most queues are through, and some are in the middle.
+    // A few slices, so that most queues are done, and some are in the middle.
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(gpu.query_fence()) << "round " << round;
     ASSERT_TRUE(gpu.preempt()) << "round " << round;
     const unsigned saved = kind == TestQueue::kSdma ? sdma_mqd::kRbRptr : mqd::kPqRptr;
     read += gpu.memory.get<uint32_t>(0, queue.mqd + saved * 4) / (kind == TestQueue::kSdma ? 4 : 1);
     submitted += words.size();
   }
-  // Most of it must have been reached: a queue that stops at its first packet tests nothing.
+  // Most of the ring must have been executed: a queue that stops at its first packet tests nothing.
   EXPECT_GT(read, submitted * least_percent / 100) << submitted << " doublewords in all";
 }
 

@@ -25,6 +25,7 @@ base::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   SavedPlace::Words place;
   std::copy_n(all.begin() + mqd::kPlace, place.size(), place.begin());
   state.has_place = state.place.unpack(place);
+  state.compute.load(all);
   return state;
 }
 
@@ -36,6 +37,10 @@ base::Status HqdState::save(Memory& memory, uint64_t mqd) const {
   TRY(put(mqd::kActive, std::span(&inactive, 1)));
   TRY(put(mqd::kPqRptr, std::span(words).subspan(mqd::kPqRptr - mqd::kHqdFirst, 1)));
   TRY(put(mqd::kPqWptr, std::span(words).subspan(mqd::kPqWptr - mqd::kHqdFirst, 2)));
+  const std::span registers(compute.words);
+  TRY(put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1)));
+  TRY(put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0)));
+  TRY(put(mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1)));
   return put(mqd::kPlace, place.pack());
 }
 

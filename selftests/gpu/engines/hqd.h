@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/interfaces.h"
+#include "engines/compute_registers.h"
 #include "engines/mqd.h"
 #include "engines/pm4.h"
 
@@ -18,6 +19,7 @@ namespace gpu {
 struct HqdState {
   std::array<uint32_t, mqd::kHqdWords> words = {};
   SavedPlace place;
+  ComputeRegisters compute;
   bool has_place = false;
 
   uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
@@ -28,11 +30,11 @@ struct HqdState {
     at(index + 1) = high32(value);
   }
 
-  // The ring as CP_HQD_PQ_CONTROL says; EINVAL when no ring is that long.
+  // The ring that CP_HQD_PQ_CONTROL describes; EINVAL if no ring is that long.
   base::Result<Stream::Ring> ring() const;
 
   static base::Result<HqdState> load(Memory& memory, uint64_t mqd);
-  // What preemption writes: pointers, place, not active.
+  // Writes what preemption saves: pointers, place, not active.
   base::Status save(Memory& memory, uint64_t mqd) const;
 };
 

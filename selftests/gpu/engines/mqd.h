@@ -13,8 +13,10 @@ namespace gpu {
 
 namespace mqd {
 constexpr unsigned kDwords = 512;
-constexpr unsigned kHqdFirst = 128;  // stands for register kHqdFirst
+constexpr unsigned kHqdFirst = 128;  // the word of register kHqdFirst
 constexpr unsigned kHqdWords = reg::kHqdLast - reg::kHqdFirst + 1;
+constexpr unsigned kCompute = 1;    // COMPUTE_DISPATCH_INITIATOR
+constexpr unsigned kUserData = 69;  // COMPUTE_USER_DATA_0
 constexpr unsigned kBase = 128;
 constexpr unsigned kActive = 130;
 constexpr unsigned kVmid = 131;
@@ -27,9 +29,10 @@ constexpr unsigned kPqControl = 145;
 constexpr unsigned kDequeueRequest = 152;
 constexpr unsigned kAqlControl = 181;
 constexpr unsigned kPqWptr = 182;
-// Reserved words, zeroed when a queue is created and carried in a checkpoint: where the model keeps
-// its place inside of a packet and an indirect buffer (SavedPlace).
+// Reserved words, zeroed when a queue is created and saved in a checkpoint: the model's place
+// inside of a packet and an indirect buffer (SavedPlace).
 constexpr unsigned kPlace = 256;
+constexpr unsigned kRsrc3 = kPlace + 32;  // COMPUTE_PGM_RSRC3
 }  // namespace mqd
 
 namespace sdma_mqd {
@@ -41,12 +44,12 @@ constexpr unsigned kRbWptr = 5;
 constexpr unsigned kRptrAddrHi = 8;
 constexpr unsigned kRptrAddrLo = 9;
 constexpr unsigned kDoorbellOffset = 22;
-// The hardware keeps its place in IB_* and MIDCMD_*, whose contents nobody else interprets. The
-// model's place is longer, so it has reserved words of its own.
+// The hardware keeps its place in IB_* and MIDCMD_*, which only the hardware interprets. The
+// model's place is longer, so it uses reserved words.
 constexpr unsigned kPlace = 64;
 }  // namespace sdma_mqd
 
-// Where a stream of packets stands. Everything that a queue knows and guest memory does not.
+// The position of a stream of packets: all state of a queue that is not in guest memory.
 struct SavedPlace {
   static constexpr uint32_t kMagic = 0x504c4331;
   static constexpr unsigned kMaxIbs = 2;
@@ -62,8 +65,15 @@ struct SavedPlace {
   uint32_t skip = 0;       // doublewords left to skip after a condition that was false
   uint32_t depth = 0;
   uint64_t started = 0;  // when the current AQL packet began
-  // Of the current AQL packet: its buffer was called, or it was refused.
-  enum Stage : uint32_t { kNew = 0, kCalled = 1, kRefused = 2 };
+  // Of the current AQL packet: its buffer was called, it was refused, more scratch was asked for,
+  // or the runtime is to take scratch back that was for one dispatch.
+  enum Stage : uint32_t {
+    kNew = 0,
+    kCalled = 1,
+    kRefused = 2,
+    kNeedsScratch = 3,
+    kUsedScratch = 4
+  };
   uint32_t stage = kNew;
   std::array<Ib, kMaxIbs> ibs = {};
 
@@ -71,7 +81,7 @@ struct SavedPlace {
   using Words = std::array<uint32_t, kWords>;
 
   Words pack() const;
-  // False when the words were not written by pack(), or make no sense.
+  // False if the words were not written by pack(), or are invalid.
   bool unpack(const Words& words);
 };
 

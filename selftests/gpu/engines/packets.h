@@ -113,18 +113,35 @@ constexpr uint64_t kSignalEnd = 40;
 // amd_queue_t, from its read_dispatch_id, which is what CP_HQD_PQ_RPTR_REPORT_ADDR points to.
 constexpr uint64_t kReadIdOffsetField = 8;  // holds kReadIdOffset in a queue of ROCr
 constexpr uint32_t kReadIdOffset = 128;
+constexpr uint64_t kTmpringSize = 12;
+constexpr uint64_t kScratchDescriptor = 16;
+constexpr uint64_t kScratchLocation = 32;
+constexpr uint64_t kScratchLaneBytes = 48;  // of a wave of 64
+constexpr uint64_t kQueueProperties = 52;
 constexpr uint64_t kInactiveSignal = 64;
+constexpr uint32_t kUseScratchOnce = 1 << 4;  // of the properties
 
-// What the trap handler and the CP leave in queue_inactive_signal.
+// What the trap handler and the CP write to queue_inactive_signal.
+constexpr uint64_t kNeedsScratch = 0x1;
+constexpr uint64_t kErrorDimensions = 0x2;
+constexpr uint64_t kErrorGroupMemory = 0x4;
+constexpr uint64_t kErrorCode = 0x8;
 constexpr uint64_t kErrorInvalidPacket = 0x20;
+constexpr uint64_t kErrorGroupSize = 0x40;
+constexpr uint64_t kErrorRegisters = 0x80;
+constexpr uint64_t kScratchUsedOnce = 0x200;
 constexpr uint64_t kErrorIllegalInstruction = 0x40000000;
 }  // namespace aql
 
 // Exception codes of CP_BAD_OPCODE interrupts (EC_QUEUE_PACKET_* in kfd_ioctl.h).
 enum class QueueException : uint32_t {
+  kDispatchDimInvalid = 16,
+  kDispatchGroupSegmentSizeInvalid = 17,
   kDispatchCodeInvalid = 18,
   kReserved = 19,
   kUnsupported = 20,
+  kDispatchWorkGroupSizeInvalid = 21,
+  kDispatchRegisterInvalid = 22,
   kVendorUnsupported = 23,
 };
 

@@ -18,8 +18,8 @@ const Pm4::Packet* Pm4::find(uint8_t opcode) {
       {kNop, 0, &Pm4::ignore, true},
       {kSetBase, 0, &Pm4::ignore, true},
       {kClearState, 0, &Pm4::ignore, true},
-      {kDispatchDirect, 4, &Pm4::dispatch, false},
-      {kDispatchIndirect, 2, &Pm4::dispatch, false},
+      {kDispatchDirect, 4, &Pm4::dispatch_direct, false},
+      {kDispatchIndirect, 3, &Pm4::dispatch_indirect, false},
       {kAtomicMem, 8, &Pm4::atomic_mem, true},
       {kCondExec, 4, &Pm4::cond_exec, false},
       {kPredExec, 1, &Pm4::ignore, true},
@@ -70,7 +70,7 @@ base::Result<Step> Pm4::execute(Stream& stream, Budget& budget) {
   return run_packet(header, words.subspan(1, length - 1), stream, budget);
 }
 
-// A transfer that faults is dropped and the queue runs on; see SdmaQueue::run_handler.
+// A transfer that faults is dropped and the queue continues; see SdmaQueue::run_handler.
 base::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& stream, Budget& budget) {
   const uint8_t opcode = static_cast<uint8_t>(bits(header, 15, 8));
   const size_t length = body.size() + 1;
@@ -124,8 +124,8 @@ base::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budget&) {
   return Step::kDone;
 }
 
-// A run list ends with a run list of itself when there is more than the hardware takes at once.
-// The model takes all of it, so that one has nothing to add.
+// A run list that exceeds the hardware's slots ends with a packet that starts it again. The model
+// maps all of it, so this packet has no effect.
 base::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
   if (!setup_.scheduler || !stream.privileged()) {
     return base::Error::of(EINVAL, "a run list on a queue that schedules nothing");
@@ -139,12 +139,5 @@ base::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
 }
 
 base::Result<Step> Pm4::ignore(Words, Stream&, Budget&) { return Step::kDone; }
-
-// There are no shader cores. Going on would look like success, so the queue hangs, which the
-// driver's job timeout turns into an error for whoever submitted it.
-base::Result<Step> Pm4::dispatch(Words, Stream&, Budget&) {
-  exception(QueueException::kDispatchCodeInvalid);
-  return base::Error::of(ENOSYS, "dispatches cannot run: the model has no shader cores");
-}
 
 }  // namespace gpu

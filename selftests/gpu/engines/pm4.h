@@ -4,9 +4,11 @@
 
 #include <span>
 
+#include "engines/compute_registers.h"
 #include "engines/context.h"
 #include "engines/queue.h"
 #include "engines/stream.h"
+#include "shader/dispatch.h"
 
 namespace gpu {
 
@@ -14,7 +16,7 @@ namespace gpu {
 class SchedulerPackets {
  public:
   virtual ~SchedulerPackets() = default;
-  // EINVAL stops the queue that sent the packet. issuer: who owns what the queue maps.
+  // EINVAL stops the queue that sent the packet. issuer: the owner of the queues that it maps.
   virtual base::Result<Step> manage(uint8_t opcode, std::span<const uint32_t> body,
                                     Queue::Owner issuer) = 0;
 };
@@ -28,15 +30,22 @@ class Pm4 {
     uint32_t doorbell = 0;
     SchedulerPackets* scheduler = nullptr;  // for the KIQ and the HIQ
     Queue::Owner manages = Queue::Owner::kKiq;
+    shader::Apertures apertures = {};
   };
 
-  Pm4(Context& context, Setup setup) : context_(context), setup_(setup) {}
+  Pm4(Context& context, Setup setup, const ComputeRegisters& compute)
+      : context_(context), setup_(setup), compute_(compute) {}
 
-  // Executes the packet that is next and moves the stream on. EFAULT: the guest was told.
+  // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
   base::Result<Step> execute(Stream& stream, Budget& budget);
+  bool has_waves() const { return dispatch_ != nullptr; }
+  // What its dispatches start with, to be kept over a preemption.
+  const ComputeRegisters& compute() const { return compute_; }
+  const shader::Apertures& apertures() const { return setup_.apertures; }
   // End of pipe: client, source and ring of this queue.
   void interrupt(uint32_t context_id, uint8_t source) const;
-  // What the firmware says of a packet that it cannot run: KFD tells the runtime or the debugger.
+  // Raises the firmware's interrupt for a packet that it cannot run; KFD passes it to the runtime
+  // or the debugger.
   void exception(QueueException code) const;
 
  private:
@@ -54,7 +63,8 @@ class Pm4 {
   base::Result<Step> run_packet(uint32_t header, Words body, Stream& stream, Budget& budget);
 
   base::Result<Step> ignore(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> dispatch(Words words, Stream& stream, Budget& budget);
+  base::Result<Step> dispatch_direct(Words words, Stream& stream, Budget& budget);
+  base::Result<Step> dispatch_indirect(Words words, Stream& stream, Budget& budget);
   base::Result<Step> atomic_mem(Words words, Stream& stream, Budget& budget);
   base::Result<Step> cond_exec(Words words, Stream& stream, Budget& budget);
   base::Result<Step> cond_write(Words words, Stream& stream, Budget& budget);
@@ -71,12 +81,17 @@ class Pm4 {
   base::Result<Step> set_uconfig_reg(Words words, Stream& stream, Budget& budget);
   base::Result<Step> run_list(Words words, Stream& stream, Budget& budget);
 
+  shader::DispatchSpec dispatch_spec(std::array<uint32_t, 3> end, uint32_t initiator) const;
+  base::Result<Step> run_dispatch(std::array<uint32_t, 3> end, uint32_t initiator, Stream& stream,
+                                  Budget& budget);
   base::Result<Step> set_registers(uint32_t first, Words words, Stream& stream);
   void write_register(Stream& stream, uint32_t dword, uint32_t value);
   base::Result<uint64_t> copy_source(Words words, Stream& stream, bool wide);
 
   Context& context_;
   const Setup setup_;
+  ComputeRegisters compute_;
+  std::unique_ptr<shader::Dispatch> dispatch_;  // the current packet, while waves run
 };
 
 }  // namespace gpu

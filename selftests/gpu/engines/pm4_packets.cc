@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the PM4 packets do that touch memory and registers.
+// The PM4 packets that access memory and registers.
 #include "engines/atomics.h"
 #include "engines/bulk.h"
 #include "engines/pm4.h"
@@ -30,7 +30,7 @@ uint64_t address_of(std::span<const uint32_t> words, size_t at) {
 
 }  // namespace
 
-// Registers are the driver's: what user space writes is dropped, as register protection does.
+// Registers belong to the driver: writes from user space are dropped, as by register protection.
 void Pm4::write_register(Stream& stream, uint32_t dword, uint32_t value) {
   if (stream.privileged()) context_.registers.write(dword, value);
 }
@@ -47,8 +47,14 @@ base::Result<Step> Pm4::set_config_reg(Words words, Stream& stream, Budget&) {
 base::Result<Step> Pm4::set_context_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kContextRegs, words, stream);
 }
+// COMPUTE_* are the queue's own.
 base::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
-  return set_registers(pm4::kShRegs, words, stream);
+  uint32_t dword = pm4::kShRegs + bits(words[0], 15, 0);
+  for (const uint32_t value : words.subspan(1)) {
+    if (!compute_.write(dword, value)) write_register(stream, dword, value);
+    ++dword;
+  }
+  return Step::kDone;
 }
 base::Result<Step> Pm4::set_uconfig_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kUconfigRegs, words, stream);
@@ -173,7 +179,7 @@ base::Result<Step> Pm4::atomic_mem(Words words, Stream& stream, Budget&) {
   return loops && (old & mask) != (operands.compare & mask) ? Step::kWait : Step::kDone;
 }
 
-// Data first, then the interrupt: KFD looks at the mailbox that the data may be when it comes.
+// Data first, then the interrupt: the data may be the mailbox that KFD reads on the interrupt.
 base::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
   const uint32_t data_select = bits(words[1], 31, 29);
   const uint32_t interrupt_select = bits(words[1], 26, 24);

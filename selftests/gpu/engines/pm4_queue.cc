@@ -19,7 +19,7 @@ base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, const 
 Pm4Queue::Pm4Queue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
                    const HqdState& state)
     : PacketQueue(context, spec, Space{Hub::kGfx, spec.vmid}, ring),
-      pm4_(context, setup),
+      pm4_(context, setup, state.compute),
       hqd_(state) {}
 
 // CP_HQD_PQ_RPTR wraps at the end of the ring, the write pointer does not.
@@ -28,7 +28,7 @@ base::Status Pm4Queue::start() {
   const uint64_t mask = stream_.ring_dwords() - 1;
   const uint64_t behind = (wptr - hqd_.at(mqd::kPqRptr)) & mask;
   const SavedPlace& saved = hqd_.place;
-  // A place that was saved for other pointers is a leftover.
+  // A place that was saved for other pointers is stale.
   if (hqd_.has_place && ((saved.ring_next ^ hqd_.at(mqd::kPqRptr)) & mask) == 0 &&
       wptr - saved.ring_next <= stream_.ring_dwords()) {
     stream_.restore(saved);
@@ -56,7 +56,7 @@ void Pm4Queue::catch_up() {
   if (!spec_.wptr_poll) return;
   const auto value = context_.memory.load<uint64_t>(space(), spec_.wptr_poll);
   if (!value.ok()) return;
-  // Only a pointer ahead of what is known, and in reach, can be work.
+  // Only a pointer ahead of the known one, and within the ring, can mean work.
   if (*value > stream_.wptr() && *value - stream_.rptr() <= stream_.ring_dwords()) {
     set_wptr(*value);
   }
@@ -76,6 +76,7 @@ void Pm4Queue::save() {
   hqd_.at(mqd::kPqRptr) = static_cast<uint32_t>(stream_.rptr() & (stream_.ring_dwords() - 1));
   hqd_.set_pair(mqd::kPqWptr, stream_.wptr());
   hqd_.place = stream_.place();
+  hqd_.compute = pm4_.compute();
   if (!hqd_.save(context_.memory, spec_.mqd).ok()) {
     context_.report(spec_.name + ": its MQD cannot be written");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Preemption in the middle of everything, and what the MQD must carry.
+// Preemption at every place, and the state that the MQD must hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <time.h>
@@ -36,7 +36,7 @@ std::vector<uint32_t> sliding_copies(unsigned count) {
   return words;
 }
 
-TEST_F(PreemptionTest, CopiesGoOnAtTheVeryByte) {
+TEST_F(PreemptionTest, CopiesContinueAtTheByteWhereTheyStopped) {
   constexpr unsigned kCopies = 40;
   const auto fill = [&](uint64_t base) {
     auto& space = gpu_.memory.space(base);
@@ -68,7 +68,7 @@ TEST_F(PreemptionTest, CopiesGoOnAtTheVeryByte) {
                          gpu_.memory.space(undisturbed.base).begin() + 0x400000));
 }
 
-TEST_F(PreemptionTest, AQueueGoesOnOnAnotherGpu) {
+TEST_F(PreemptionTest, AQueueContinuesOnAnotherGpu) {
   TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0, 3);
   // A poll inside of an indirect buffer, between two halves of the work.
   const auto ib =
@@ -98,7 +98,7 @@ TEST_F(PreemptionTest, AQueueGoesOnOnAnotherGpu) {
   EXPECT_EQ(other.memory.get<uint64_t>(queue.base, kTarget), 0x200000000u);
 }
 
-TEST_F(PreemptionTest, WaitingQueuesAreTakenAwayAndComeBack) {
+TEST_F(PreemptionTest, WaitingQueuesAreUnmappedAndMappedAgain) {
   TestQueue sdma = gpu_.make(TestQueue::kSdma, 1, 0);
   TestQueue pm4 = gpu_.make(TestQueue::kPm4, 1, 1);
   TestQueue aql = gpu_.make(TestQueue::kAql, 1, 2);
@@ -219,7 +219,7 @@ TEST_F(PreemptionTest, MoreQueuesThanDescriptorsAllRun) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
-TEST_F(PreemptionTest, ARunListReplacesTheOneBeforeWithoutALoss) {
+TEST_F(PreemptionTest, ARunListReplacesTheOneBeforeWithoutLosingWork) {
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
   std::vector<uint32_t> words;
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -231,7 +231,7 @@ TEST_F(PreemptionTest, ARunListReplacesTheOneBeforeWithoutALoss) {
   EXPECT_EQ(gpu_.memory.get<uint64_t>(queue.base, kTarget), 1000u);
 }
 
-TEST_F(PreemptionTest, OnlyTheProcessNamedIsTakenAway) {
+TEST_F(PreemptionTest, OnlyTheNamedProcessIsUnmapped) {
   TestQueue one = gpu_.make(TestQueue::kSdma, 1, 0);
   TestQueue two = gpu_.make(TestQueue::kSdma, 2, 0);
   gpu_.run({&one, &two});
@@ -242,7 +242,7 @@ TEST_F(PreemptionTest, OnlyTheProcessNamedIsTakenAway) {
   EXPECT_EQ(fence(one), 0u);
 }
 
-TEST_F(PreemptionTest, AWaitingQueueHoldsUpNobody) {
+TEST_F(PreemptionTest, AWaitingQueueDoesNotBlockOthers) {
   TestQueue waiting = gpu_.make(TestQueue::kSdma, 1, 0);
   TestQueue other = gpu_.make(TestQueue::kSdma, 1, 1);
   gpu_.run({&waiting, &other});
@@ -278,7 +278,7 @@ TEST_F(PreemptionTest, DependentWorkCrossesEnginesInOrder) {
   }
 }
 
-TEST_F(PreemptionTest, AHungPreemptionEndsWithAReset) {
+TEST_F(PreemptionTest, AResetEndsAHungPreemption) {
   TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0);
   gpu_.run({&queue});
   gpu_.engines->hang_preemption();
@@ -303,7 +303,7 @@ TEST_F(PreemptionTest, ABadMqdIsReportedAndTheOthersRun) {
   EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("cannot be mapped")));
 }
 
-TEST_F(PreemptionTest, WithoutAVmidAProcessDoesNotRunAndIsNamed) {
+TEST_F(PreemptionTest, AProcessWithoutAVmidDoesNotRunAndIsReported) {
   std::vector<TestQueue> queues;
   std::vector<TestQueue*> list;
   for (uint32_t process = 1; process <= 14; ++process) {

@@ -5,7 +5,7 @@ namespace gpu {
 
 void Queue::stop(const base::Error& error) {
   state_ = State::kStopped;
-  // What a user queue cannot reach is its process's affair, and the driver has been told.
+  // A fault of a user queue concerns its process only, and has been reported to the driver.
   if (error.code() == EFAULT && spec_.vmid) return;
   uint32_t header = 0;
   if (error.code() != EFAULT) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A mapped queue: what the worker gives turns to.
+// A mapped queue, which the worker runs in turn.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Queue {
     kStopped,   // until it is unmapped
   };
 
-  // How a queue got here, and so who may take it away.
+  // How a queue was mapped, and so who may unmap it.
   enum class Owner : uint8_t { kRegisters, kKiq, kRunList };
 
   struct Spec {
@@ -54,21 +54,25 @@ class Queue {
   const Spec& spec() const { return spec_; }
   State state() const { return state_; }
   bool has_turn() const { return state_ == State::kRunnable || state_ == State::kWaiting; }
-  // Out of service; removed after the round. Its state was saved, or is not wanted.
+  // Out of service; removed after the round. Its state was saved, or is discarded.
   bool retired() const { return retired_; }
   void retire() { retired_ = true; }
 
   // Works until the budget is spent or there is nothing to do. True when anything was done.
   virtual bool run(Budget& budget) = 0;
   virtual void doorbell(uint64_t value, unsigned size) = 0;
-  // Writes everything that map needs to go on into the MQD.
+  // Writes everything that mapping needs to continue into the MQD.
   virtual void save() = 0;
-  // Looks for work that was queued while the queue was not mapped.
+  // Waves run, which a preemption would lose: the model does not save them yet.
+  virtual bool has_waves() const { return false; }
+  // Starts no more packets, so that waves in flight come to an end.
+  virtual void drain() {}
+  // Finds work that was queued while the queue was not mapped.
   virtual void catch_up() = 0;
 
  protected:
-  // The queue does not run on. What the driver sees is a queue that makes no progress; unless it
-  // is a fault that Memory has reported.
+  // Stops the queue. The driver sees a queue that makes no progress, unless Memory has reported a
+  // fault.
   void stop(const base::Error& error);
   virtual uint64_t packet_address() const { return stream_.next_address(); }
   // A write pointer, as 64 or as the low 32 bits.
@@ -91,7 +95,7 @@ class PacketQueue : public Queue {
   bool run(Budget& budget) override;
 
  protected:
-  // Executes the packet that is next and moves the stream on. EFAULT: the guest was told.
+  // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
   virtual base::Result<Step> execute(Budget& budget) = 0;
   virtual void report_rptr() = 0;
 };

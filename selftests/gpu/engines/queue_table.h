@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The queues that are mapped, and whose turn it is. Worker thread only.
+// The queues that are mapped, and which one runs next. Worker thread only.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class QueueTable {
   Queue* find(uint32_t doorbell);
   Queue* find(const HqdSlot& slot);
   void doorbell(uint32_t offset, uint64_t value, unsigned size);
-  // One turn for each queue. Also those that wait for a condition look at it once.
+  // Runs each queue once. Queues that wait for a condition check it once.
   Activity round();
   void clear() { queues_.clear(); }
   size_t size() const;

@@ -117,7 +117,7 @@ void SdmaEngine::update(QueueTable& table) {
   running_ = true;
 }
 
-// A doorbell of a ring that is not enabled sets its write pointer; the driver does so before.
+// The doorbell of a disabled ring sets its write pointer; the driver rings it before enabling.
 void SdmaEngine::doorbell(uint32_t offset, uint64_t value) {
   const std::lock_guard lock(mutex_);
   if (!(words_[reg::kSdmaDoorbell] & kDoorbellEnable)) return;

@@ -16,7 +16,7 @@ class SdmaEngine : public RegisterBlock {
  public:
   static constexpr unsigned kCount = std::size(reg::kSdmaBases);
 
-  // changed: the ring may have to start or stop; called without locks, from any thread.
+  // changed: the ring may have to start or stop; called without locks held, from any thread.
   SdmaEngine(Context& context, unsigned index, std::function<void()> changed);
 
   std::string_view name() const override { return name_; }
@@ -25,7 +25,7 @@ class SdmaEngine : public RegisterBlock {
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
 
-  // Worker thread. Makes the kernel ring what the registers say.
+  // Worker thread. Starts or stops the kernel ring as the registers say.
   void update(QueueTable& table);
   void doorbell(uint32_t offset, uint64_t value);
   void reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the SDMA packets do.
+// The SDMA packets.
 #include <algorithm>
 
 #include "engines/atomics.h"
@@ -67,9 +67,9 @@ base::Result<Step> SdmaQueue::execute(Budget& budget) {
   return run_handler(*packet, words.first(length), budget);
 }
 
-// A transfer that faults is dropped and the queue runs on: that is what amdgpu's default set-up
-// makes of a fault without retry (gfx90a, XNACK off), whose reads see the dummy page and whose
-// writes are lost. It is up to KFD to evict the process, which it does on the fault's interrupt.
+// A transfer that faults is dropped and the queue continues: amdgpu's default set-up for faults
+// without retry (gfx90a, XNACK off) makes reads return the dummy page and drops writes. KFD evicts
+// the process on the fault's interrupt.
 base::Result<Step> SdmaQueue::run_handler(const Packet& packet, Words words, Budget& budget) {
   const uint64_t length = words.size();
   auto step = (this->*packet.handler)(words, budget);
@@ -170,7 +170,7 @@ base::Result<Step> SdmaQueue::trap(Words words, Budget&) {
 }
 
 base::Result<Step> SdmaQueue::poll(Words words, Budget&) {
-  // HDP flushes are done as soon as they are asked for: the model has no host data path cache.
+  // HDP flushes complete at once: the model has no host data path cache.
   if (words[0] & kHdpFlush) return Step::kDone;
   uint32_t value;
   if (bits(words[0], 31, 31)) {
@@ -196,7 +196,7 @@ base::Result<Step> SdmaQueue::cond_exe(Words words, Budget&) {
 }
 
 base::Result<Step> SdmaQueue::pre_exe(Words words, Budget&) {
-  // The device mask names this device by bit 0: there is no other behind the same ring.
+  // The device mask names this device by bit 0: the ring has no other.
   if (!bits(words[0], 16, 16)) stream_.skip(bits(words[1], 13, 0));
   return Step::kDone;
 }

@@ -44,8 +44,8 @@ base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, const 
   SavedPlace::Words saved;
   std::copy_n(words.begin() + sdma_mqd::kPlace, saved.size(), saved.begin());
   SavedPlace place;
-  // A place that was saved for another read pointer is a leftover: whoever wrote the MQD since
-  // means the pointers.
+  // A place that was saved for another read pointer is stale: the MQD was written since, and its
+  // pointers count.
   if (place.unpack(saved) && place.ring_next == queue->stream_.rptr()) {
     queue->stream_.restore(place);
   }
@@ -86,7 +86,7 @@ void SdmaQueue::catch_up() {
   const auto value = context_.memory.load<uint64_t>(space(), spec_.wptr_poll);
   if (!value.ok()) return;
   const uint64_t wptr = *value / 4;
-  // Only a pointer ahead of what is known, and in reach, can be work.
+  // Only a pointer ahead of the known one, and within the ring, can mean work.
   if (wptr > stream_.wptr() && wptr - stream_.rptr() <= stream_.ring_dwords()) set_wptr(*value);
 }
 

@@ -41,11 +41,11 @@ class SdmaQueue : public PacketQueue {
   struct Packet {
     uint8_t opcode;
     uint8_t subop;
-    // Doublewords that tell the length; and the length, from these.
+    // How many doublewords determine the length; and the length, from these.
     size_t head;
     uint64_t (*length)(Words head);
     Handler handler;
-    // A faulting transfer is dropped, a faulting condition can never be met.
+    // A faulting transfer is dropped; a faulting condition stops the queue.
     bool drop_on_fault;
   };
 

@@ -13,7 +13,7 @@ constexpr uint64_t kFence = 0x8000;
 constexpr uint64_t kSource = 0x400000;
 constexpr uint64_t kTarget = 0x800000;
 
-// Runs packets on a user queue of a process; done when the fence after them has come.
+// Runs packets on a user queue of a process, and waits for the fence after them.
 class SdmaTest : public ::testing::Test {
  protected:
   SdmaTest() {
@@ -167,7 +167,7 @@ TEST_F(SdmaTest, NopsSkipTheirData) {
   ASSERT_TRUE(run({3 << 16 | sdma::kNop, ~0u, ~0u, ~0u, sdma::kNop}));
 }
 
-TEST_F(SdmaTest, TrapSaysWhoAndFollowsTheFence) {
+TEST_F(SdmaTest, TrapsIdentifyTheRingAndFollowTheFence) {
   uint32_t seen = 0;
   gpu_.interrupts.watch = [&](const Interrupt&) { seen = get<uint32_t>(kTarget); };
   ASSERT_TRUE(run(sdma_fence(kTarget, 42) + std::vector<uint32_t>{sdma::kTrap, 0x1234567}));
@@ -195,7 +195,7 @@ TEST_F(SdmaTest, ReportsTheReadPointerInBytesAndNeverWrapsIt) {
   EXPECT_GT(queue_.wptr_value, 2 * FakeGpu::kRingBytes);
 }
 
-TEST_F(SdmaTest, APacketThatIsNotWholeYetWaitsForTheRest) {
+TEST_F(SdmaTest, AnIncompletePacketWaitsForTheRest) {
   auto copy = sdma_copy(kSource, kTarget, 16);
   fill_source(16);
   gpu_.submit(queue_, {copy.begin(), copy.begin() + 3});
@@ -204,7 +204,7 @@ TEST_F(SdmaTest, APacketThatIsNotWholeYetWaitsForTheRest) {
   EXPECT_TRUE(same(kSource, kTarget, 16));
 }
 
-TEST_F(SdmaTest, AFaultingCopyIsDroppedAndTheQueueRunsOn) {
+TEST_F(SdmaTest, AFaultingCopyIsDroppedAndTheQueueContinues) {
   gpu_.memory.punch_hole(queue_.base, kTarget / 4096 + 1);
   fill_source(3 * 4096);
   ASSERT_TRUE(run(sdma_copy(kSource, kTarget, 3 * 4096)));
@@ -265,7 +265,7 @@ TEST_F(SdmaRingTest, ShowsItsPointersInRegistersAndMemory) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.get<uint64_t>(0, 0x180008) == 16; }));
 }
 
-TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndStartsAnew) {
+TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndRestartsFromZero) {
   gpu_.start_sdma_ring(0);
   ASSERT_TRUE(fence(0, 1));
   const uint32_t base = reg::kSdmaBases[0];
@@ -304,7 +304,7 @@ TEST_F(SdmaRingTest, WritesAndPollsRegisters) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.get<uint32_t>(0, kFence) == 2; }));
 }
 
-TEST_F(SdmaRingTest, HdpFlushesAreDoneAtOnce) {
+TEST_F(SdmaRingTest, HdpFlushesCompleteAtOnce) {
   gpu_.start_sdma_ring(0);
   gpu_.sdma_ring(0, {3u << 28 | 1 << 26 | sdma::kPollRegMem, 0xe27 << 2, 0xe26 << 2, 4, 4, 10});
   EXPECT_TRUE(fence(0, 1));

@@ -23,10 +23,11 @@ class Stream {
     vmids_.fill(space.vmid);
   }
 
-  // The space of the ring, and of the buffer that runs now.
+  // The VMID of the ring, and of the current buffer.
   Space ring_space() const { return space_; }
   Space space() const;
-  // Registers and other VMIDs are for the driver: its rings and the buffers it runs as VMID 0.
+  // Only the driver may use registers and other VMIDs: on its rings, and in buffers that run as
+  // VMID 0.
   bool privileged() const { return space().vmid == 0; }
 
   // Doublewords, never wrapped. Refuses a write pointer further ahead than the ring is long.
@@ -34,19 +35,19 @@ class Stream {
   uint64_t wptr() const { return wptr_; }
   uint64_t rptr() const { return place_.ring_next; }
   uint64_t ring_dwords() const { return ring_.dwords; }
-  // Where the doubleword comes from that is next, for messages.
+  // The address of the next doubleword, for messages.
   uint64_t next_address() const;
 
-  // False when the stream has run dry. Leaves finished indirect buffers and applies skips.
+  // False when the stream is empty. Leaves finished indirect buffers and applies skips.
   bool settle();
-  // The first count doublewords of the next packet. Fewer when the ring has no more yet; EINVAL
-  // when an indirect buffer ends before. Valid until the next peek.
+  // The first count doublewords of the next packet. Fewer if the ring has no more yet; EINVAL if an
+  // indirect buffer ends before. Valid until the next peek.
   base::Result<std::span<const uint32_t>> peek(size_t count);
-  // The packet is done: progress is 0 again.
+  // The packet is complete: progress is reset to 0.
   void advance(uint64_t dwords);
   void skip(uint32_t dwords) { place_.skip = dwords; }
 
-  // Runs a buffer next; what follows the current packet, after it. Call before advance().
+  // Runs a buffer next, and then what follows the current packet. Call before advance().
   base::Status call(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
   // The same, but instead of the rest of the current buffer.
   base::Status chain(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
@@ -56,7 +57,7 @@ class Stream {
   uint64_t& progress() { return place_.progress; }
 
   SavedPlace& place() { return place_; }
-  // Takes up a saved stream; the VMIDs of its buffers are the ring's.
+  // Continues a saved stream; the VMIDs of its buffers are the ring's.
   void restore(const SavedPlace& place) { place_ = place; }
 
  private:

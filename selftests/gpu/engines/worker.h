@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The thread that the engines run in. Others only hand it tasks, and never wait for it but to stop
-// or reset the device.
+// The thread that the engines run in. Other threads queue tasks, and wait for it only to stop or
+// reset the device.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class Worker {
   using Task = std::function<void()>;
   using Round = std::function<QueueTable::Activity()>;
 
-  // Conditions are looked at again after this long, then twice as long, up to the longest.
+  // Conditions are checked again after this time, which then doubles up to the longest.
   static constexpr std::chrono::microseconds kShortestPoll{10};
   static constexpr std::chrono::microseconds kLongestPoll{1000};
 
@@ -31,7 +31,7 @@ class Worker {
 
   // Any thread. Tasks run in order, between two rounds.
   void post(Task task);
-  // The same, and waits; runs it after this round when the caller is the worker itself.
+  // The same, and waits; if the caller is the worker itself, runs the task after this round.
   void post_and_wait(Task task);
   // Ends the thread after the round that runs. Idempotent.
   void stop();

@@ -75,7 +75,7 @@ TEST_F(VbiosTest, IsAnAtomBios) {
   EXPECT_EQ(rom_.text(header_ + 4).substr(0, 4), "ATOM");
 }
 
-TEST_F(VbiosTest, StringsAreWhereTheDriverLooks) {
+TEST_F(VbiosTest, StringsAreWhereTheDriverReadsThem) {
   EXPECT_EQ(rom_.get<uint8_t>(0x2f), 1);
   const size_t strings = rom_.get<uint16_t>(0x6e);
   const std::string part = rom_.text(strings);
@@ -128,7 +128,7 @@ TEST_F(VbiosTest, TablesDoNotOverlap) {
   }
 }
 
-TEST(Firmware, HeadersSayWhatIsInTheFile) {
+TEST(Firmware, HeadersDescribeTheFile) {
   const auto files = make_firmware();
   ASSERT_EQ(files.size(), 3u);
   for (const FirmwareFile& file : files) {

@@ -10,7 +10,7 @@
 
 namespace gpu {
 
-// Offsets are the generator's own: out of bounds is a bug, and vector::at stops it.
+// All offsets come from the generator: one out of bounds is a bug, and vector::at stops it.
 class Image {
  public:
   explicit Image(size_t size) : bytes_(size) {}

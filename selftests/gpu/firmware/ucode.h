@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Firmware files for the driver to load: headers around a few zeros, since the model runs none.
+// Firmware files for the driver to load: headers around a few zeros, as the model runs no firmware.
 #pragma once
 
 #include <string>

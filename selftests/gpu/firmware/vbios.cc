@@ -10,8 +10,7 @@ namespace {
 constexpr size_t kSector = 512;
 constexpr size_t kRomSize = 8 * kSector;
 
-// Where things lie in the image. The driver looks for the version between the strings and the
-// ROM header.
+// The layout of the image. The driver searches the version between the strings and the ROM header.
 constexpr size_t kPciData = 0x80;
 constexpr size_t kStrings = 0xa0;
 constexpr size_t kVersion = 0xe0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A VBIOS made from nothing: a PCI expansion ROM with the ATOM tables that amdgpu reads.
+// A generated VBIOS: a PCI expansion ROM with the ATOM tables that amdgpu reads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace gpu {
 struct VbiosSpec {
   uint16_t vendor;
   uint16_t device;
-  // Small: KFD wants a context save area of about 0.6 MiB a CU for every queue.
+  // Small, because KFD allocates a context save area of about 0.6 MiB a CU for every queue.
   uint8_t shader_engines = 1;
   uint8_t arrays_per_engine = 1;
   uint8_t units_per_array = 8;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// A file shorter than its mapping would raise SIGBUS at the first access.
+// Accessing a mapping beyond the end of its file raises SIGBUS.
 base::Status check_backing(const base::Fd& memory, uint64_t offset, uint64_t size) {
   struct stat info;
   if (fstat(memory.get(), &info) != 0) return base::Error::system("cannot stat guest memory");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The guest's RAM, as its pieces are announced: guest-physical ranges backed by shared memory.
+// The guest's RAM: the guest-physical ranges that the bus announces, backed by shared memory.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace gpu {
 
-// Any thread. Lookups share a lock that map and unmap take exclusively for a moment only:
-// an unmap does not wait for those who still copy, see hold().
+// Any thread. Lookups share a lock that map and unmap hold exclusively only for a moment: an unmap
+// does not wait for copies in progress, see hold().
 class DmaTable {
  public:
   static constexpr size_t kMaxRegions = 65535;
@@ -32,13 +32,13 @@ class DmaTable {
 
   // Without a descriptor the range is known but has no memory here (another device's BAR).
   base::Status map(const Range& range, std::optional<base::Fd> memory, uint64_t offset);
-  // Takes away every range inside [iova, iova + size). A range cut in two is refused.
+  // Removes every range inside [iova, iova + size). Fails if that would cut a range in two.
   base::Status unmap(uint64_t iova, uint64_t size);
   void clear();
 
-  // The longest prefix of the range that is contiguous here; empty when nothing allows it.
+  // The longest prefix of the range that is contiguous here; empty if no range allows the access.
   std::span<std::byte> find(uint64_t iova, size_t size, bool for_write) const;
-  // What find() returns from now on stays mapped until the last holder lets go.
+  // Memory that find() returns from now on stays mapped until the last holder releases it.
   std::shared_ptr<const void> hold() const;
   size_t regions() const;
 
@@ -49,8 +49,8 @@ class DmaTable {
     bool writable = false;
     base::Mapping memory;
   };
-  // Mappings go to the grave of the epoch they were removed in. An epoch keeps its successors
-  // alive, so a hold outlives every removal after it.
+  // A removed mapping is kept by the epoch in which it was removed. An epoch keeps its successors
+  // alive, so a hold keeps every mapping that is removed after it.
   struct Epoch {
     std::vector<base::Mapping> retired;
     std::shared_ptr<Epoch> next;

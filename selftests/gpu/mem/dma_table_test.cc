@@ -26,7 +26,7 @@ TEST(DmaTable, FindsMemoryAtTheOffsetItWasPassedWith) {
   EXPECT_EQ(value, 0x1234u);
 }
 
-TEST(DmaTable, AnswersThePrefixThatIsThere) {
+TEST(DmaTable, FindsThePrefixThatIsMapped) {
   const GuestRam ram(kPage);
   DmaTable table;
   ASSERT_TRUE(table.map({.iova = kPage, .size = kPage}, ram.fd(), 0).ok());
@@ -45,14 +45,14 @@ TEST(DmaTable, RefusesWritesToReadOnlyMemory) {
   EXPECT_TRUE(table.find(0, 8, true).empty());
 }
 
-TEST(DmaTable, KnowsRangesWithoutMemory) {
+TEST(DmaTable, AcceptsRangesWithoutMemory) {
   DmaTable table;
   ASSERT_TRUE(table.map({.iova = 0xc000000000, .size = 1 << 30}, std::nullopt, 0).ok());
   EXPECT_TRUE(table.find(0xc000000000, 8, false).empty());
   EXPECT_TRUE(table.unmap(0xc000000000, 1 << 30).ok());
 }
 
-TEST(DmaTable, RefusesRangesThatCannotBe) {
+TEST(DmaTable, RefusesImpossibleRanges) {
   const GuestRam ram(2 * kPage);
   DmaTable table;
   EXPECT_EQ(code_of(table.map({.iova = 0, .size = 0}, ram.fd(), 0)), EINVAL);
@@ -71,7 +71,7 @@ TEST(DmaTable, RefusesFilesShorterThanTheRange) {
   EXPECT_EQ(code_of(table.map({.iova = 0, .size = kPage}, ram.fd(), ~0ull << 12)), EINVAL);
 }
 
-TEST(DmaTable, RefusesWhatIsNotAFile) {
+TEST(DmaTable, RefusesMemoryThatIsNotAFile) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const base::Fd read_end(ends[0]);
@@ -105,17 +105,17 @@ TEST(DmaTable, UnmapsSeveralRangesButCutsNone) {
   EXPECT_EQ(code_of(table.unmap(2 * kPage, 4 * kPage)), ENOENT);
 }
 
-TEST(DmaTable, HoldKeepsWhatIsUnmappedAfterIt) {
+TEST(DmaTable, AHoldKeepsMemoryThatIsUnmappedAfterIt) {
   const GuestRam ram(2 * kPage);
   DmaTable table;
   ASSERT_TRUE(table.map({.iova = 0, .size = kPage}, ram.fd(), 0).ok());
   auto hold = table.hold();
-  // Also what was found only after a first unmap stays.
+  // Memory found after a first unmap stays, too.
   ASSERT_TRUE(table.map({.iova = kPage, .size = kPage}, ram.fd(), kPage).ok());
   ASSERT_TRUE(table.unmap(0, kPage).ok());
   const auto second = table.find(kPage, kPage, true);
   ASSERT_TRUE(table.unmap(kPage, kPage).ok());
-  second[0] = std::byte{7};  // faults if it were gone
+  second[0] = std::byte{7};  // would fault if it were unmapped
   EXPECT_EQ(ram.get<uint8_t>(kPage), 7);
   EXPECT_TRUE(table.find(kPage, kPage, true).empty());
   hold.reset();

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/log.h"
+
 namespace gpu {
 namespace {
 
@@ -20,7 +22,7 @@ std::string_view describe(FaultCause cause) {
     case FaultCause::kOutOfRange:
       return "outside of the address space";
     case FaultCause::kBadTable:
-      return "its page table lies where no memory is";
+      return "its page table is outside of memory";
     case FaultCause::kNotPresent:
       return "not mapped";
     case FaultCause::kNotReadable:
@@ -28,12 +30,12 @@ std::string_view describe(FaultCause cause) {
     case FaultCause::kNotWritable:
       return "not writable";
     case FaultCause::kNoMemory:
-      return "mapped to where no memory is";
+      return "mapped to an address without memory";
   }
   return "unknown";
 }
 
-// The ring field of a fault's entry carries what was wrong: 3 page not valid, 4 read, 5 write
+// The ring field of a fault's entry has its reason: 3 page not valid, 4 read, 5 write
 // (kfd_int_process_v9.c: prot_valid, prot_read, prot_write).
 uint8_t protection_bits(bool for_write, FaultCause cause) {
   const bool permission = cause == FaultCause::kNotReadable || cause == FaultCause::kNotWritable;
@@ -147,8 +149,10 @@ base::Error GpuMemory::report(Space space, uint64_t address, bool for_write, Fau
   const uint32_t pasid = pasids_.pasid(space.hub, space.vmid);
   hub(space.hub).latch_fault(space.vmid, address, for_write, cause);
   interrupts_.raise(fault_interrupt(space, pasid, address, for_write, cause));
-  return base::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
-                         for_write ? "write" : "read", address, describe(cause));
+  base::Error error = base::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
+                                      for_write ? "write" : "read", address, describe(cause));
+  log_fault(Fault::kVm, error.message());
+  return error;
 }
 
 }  // namespace gpu

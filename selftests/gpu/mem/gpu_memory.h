@@ -12,7 +12,7 @@
 
 namespace gpu {
 
-// Which process a VMID belongs to, as the interrupt handler's look-up tables say.
+// The process of a VMID, from the interrupt handler's look-up tables.
 class PasidTable {
  public:
   virtual ~PasidTable() = default;
@@ -35,7 +35,7 @@ class GpuMemory final : public Memory {
   void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
   uint32_t pasid_of(unsigned vmid) const override { return pasids_.pasid(Hub::kGfx, vmid); }
 
-  // Where an address leads, without reporting a fault.
+  // Translates an address without reporting a fault.
   PhysicalRun translate(Space space, uint64_t address, uint64_t size, bool for_write);
   uint64_t faults() const { return faults_; }
 
@@ -61,7 +61,7 @@ class GpuMemory final : public Memory {
   PasidTable& pasids_;
   InterruptSink& interrupts_;
   PageWalker walker_;
-  // What unbacked (PRT) pages read from, and where writes to them go.
+  // Unbacked (PRT) pages read from the one and write to the other.
   base::Mapping zeros_;
   base::Mapping sink_;
   std::atomic<uint64_t> faults_ = 0;

@@ -212,7 +212,7 @@ TEST_F(GpuMemoryTest, BindingRedirectsBothHubs) {
   EXPECT_EQ(memory_->pasid_of(0), 0u);
 }
 
-TEST_F(GpuMemoryTest, ChangedTablesCountAtOnce) {
+TEST_F(GpuMemoryTest, ChangedTablesAreUsedAtOnce) {
   map(0, 0x5000 | kRw);
   ASSERT_TRUE(memory_->store<uint32_t>(kUser, 0, 1).ok());
   map(0, 0x6000 | kRw);
@@ -221,7 +221,7 @@ TEST_F(GpuMemoryTest, ChangedTablesCountAtOnce) {
   EXPECT_EQ(vram_->own()[0x6000], std::byte{2});
 }
 
-TEST_F(GpuMemoryTest, CellsAreWholeOrAnError) {
+TEST_F(GpuMemoryTest, CellsThatCrossAPageAreAnError) {
   map(0, 0x5000 | kRw);
   map(1, 0x9000 | kRw);
   EXPECT_TRUE(memory_->cell(kUser, 8, 8).ok());

@@ -55,7 +55,7 @@ void HubRegisters::reset() {
 
 uint32_t HubRegisters::read(uint32_t dword) {
   const uint32_t word = dword - base();
-  // The semaphore is always free: its users never meet here.
+  // The semaphore is always free: accesses never overlap here.
   if (within(word, kInvalidateSemaphore, kInvalidateEngines)) return 1;
   return words_[word];
 }
@@ -64,7 +64,7 @@ void HubRegisters::write(uint32_t dword, uint32_t value) {
   const uint32_t word = dword - base();
   if (word == kFaultStatus || within(word, kInvalidateAck, kInvalidateEngines)) return;
   words_[word] = value;
-  // Nothing is cached here, so an invalidation is done as soon as it is asked for.
+  // Nothing is cached here, so an invalidation completes at once.
   if (within(word, kInvalidateRequest, kInvalidateEngines))
     words_[word - kInvalidateRequest + kInvalidateAck] = value & 0xffff;
   if (word == kFaultControl && (value & kClearFault)) {

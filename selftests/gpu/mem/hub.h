@@ -17,7 +17,7 @@ class HubRegisters final : public RegisterBlock {
  public:
   struct Spec {
     Hub hub;
-    uint64_t fb_base;  // where the driver finds the hive's VRAM in VMID 0
+    uint64_t fb_base;  // address of the hive's VRAM in VMID 0
     uint64_t segment;  // bytes of VRAM of each GPU
     unsigned node = 0;
     unsigned nodes = 1;

@@ -40,7 +40,7 @@ FaultCause check(uint64_t entry, bool for_write) {
   return FaultCause::kNone;
 }
 
-// Whether two neighbouring pages can be taken as one run.
+// True if two neighbouring pages form one run.
 bool continues(uint64_t entry, uint64_t next, uint64_t page_size, bool unbacked) {
   constexpr uint64_t kSame = pte::kValid | pte::kSystem | pte::kRead | pte::kWrite;
   if ((entry & kSame) != (next & kSame)) return false;
@@ -114,7 +114,7 @@ PhysicalRun PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t ad
   PhysicalRun run{.unbacked = !(entry & pte::kValid),
                   .physical = {(entry & pte::kSystem) != 0, (entry & pte::kPageMask) + offset},
                   .size = page - offset};
-  // Only 4 KiB pages are joined: what is larger is long enough.
+  // Only 4 KiB pages are joined: larger ones are long enough.
   for (uint64_t i = 1; shift == kPageShift && run.size < size && entries.has(i); ++i) {
     const uint64_t next = entries.get(i);
     if (!continues(entry, next, page, run.unbacked)) break;

@@ -22,7 +22,7 @@ inline constexpr uint64_t kPageMask = 0x0000fffffffff000ull;   // 47:12
 inline constexpr uint64_t kTableMask = 0x0000ffffffffffc0ull;  // 47:6
 }  // namespace pte
 
-// How one VMID is set up: VM_CONTEXTn_CNTL and the page table base, start and end registers.
+// The configuration of one VMID: VM_CONTEXTn_CNTL and the page table base, start and end registers.
 struct AddressSpace {
   bool enabled = false;
   unsigned depth = 0;       // PAGE_TABLE_DEPTH: 0 is one flat table
@@ -35,7 +35,7 @@ struct AddressSpace {
 enum class FaultCause : uint8_t {
   kNone,
   kOutOfRange,  // outside of the apertures
-  kBadTable,    // a table lies where no memory is, or the set-up is not one of GFX9's
+  kBadTable,    // a table is outside of memory, or the configuration is not one of GFX9's
   kNotPresent,  // no valid entry
   kNotReadable,
   kNotWritable,
@@ -50,8 +50,8 @@ struct PhysicalRun {
   uint64_t size = 0;  // 1 .. the size asked for
 };
 
-// Touches table memory through PhysicalMemory only, at most one table a level: hostile tables
-// (loops included) end in a fault.
+// Reads tables through PhysicalMemory only, at most one table a level: hostile tables, also loops,
+// end in a fault.
 class PageWalker {
  public:
   explicit PageWalker(PhysicalMemory& memory) : memory_(memory) {}

@@ -109,7 +109,7 @@ TEST_F(WalkerTest, JoinsContiguousPages) {
   EXPECT_EQ(walk(0, 100).size, 100u);
 }
 
-TEST_F(WalkerTest, DoesNotJoinWhatDiffers) {
+TEST_F(WalkerTest, DoesNotJoinDifferentPages) {
   link(0x3000, 0, 0x10000 | kRw);
   link(0x3000, 1, 0x11000 | pte::kValid | pte::kRead);
   EXPECT_EQ(walk(0, 1 << 20).size, kPage);

@@ -21,14 +21,14 @@ class PhysicalMemory {
  public:
   PhysicalMemory(DmaTable& dma, Vram& vram) : dma_(dma), vram_(vram) {}
 
-  // The longest prefix that is contiguous here; empty where nothing is.
+  // The longest prefix that is contiguous here; empty where there is no memory.
   std::span<std::byte> find(PhysicalAddress from, size_t size, bool for_write) {
     return from.system ? dma_.find(from.address, size, for_write) : vram_.find(from.address, size);
   }
-  // What find() returned stays mapped until the last holder lets go.
+  // Memory that find() returned stays mapped until the last holder releases it.
   std::shared_ptr<const void> hold() const { return dma_.hold(); }
 
-  // One naturally aligned value in one access; nothing where no such memory is.
+  // One naturally aligned value in one access; nothing where there is no such memory.
   template <typename T>
   std::optional<T> load(PhysicalAddress from) {
     const auto held = hold();

@@ -16,7 +16,7 @@ std::string path_of(const std::string& dir, unsigned node) {
   return base::format("{}/vram.{}", dir, node);
 }
 
-// Peers may have mapped the file already: it never gets shorter than they think it is.
+// Peers may have mapped the file already, so it never gets shorter.
 base::Result<base::Fd> open_shared(const Vram::Spec& spec) {
   const std::string path = path_of(spec.hive_dir, spec.node);
   base::Fd fd = TRY(base::Fd::open(path.c_str(), O_RDWR | O_CREAT, 0600));

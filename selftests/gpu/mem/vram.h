@@ -37,8 +37,8 @@ class Vram {
   const base::Fd& fd() const { return fd_; }
   std::span<std::byte> own() const { return own_.bytes(); }
 
-  // address counts from the memory of node 0. The longest prefix that lies in one GPU's memory;
-  // empty outside of the hive, or where a peer does not run.
+  // address is relative to the memory of node 0. The longest prefix inside of one GPU's memory;
+  // empty outside of the hive, or if the peer does not run.
   std::span<std::byte> find(uint64_t address, size_t size);
 
  private:
@@ -49,7 +49,7 @@ class Vram {
   Spec spec_;
   base::Fd fd_;
   base::Mapping own_;
-  std::mutex mutex_;  // peers_: filled at first use, never taken away
+  std::mutex mutex_;  // peers_: filled at first use, never removed
   std::array<base::Mapping, kMaxNodes> peers_;
 };
 

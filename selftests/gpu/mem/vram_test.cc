@@ -46,14 +46,14 @@ TEST_F(VramTest, PeerMayStartLater) {
   EXPECT_EQ(first->find(Vram::kSegment, 4).size(), 4u);
 }
 
-TEST_F(VramTest, NothingIsOutsideOfTheHive) {
+TEST_F(VramTest, ThereIsNoMemoryOutsideOfTheHive) {
   auto only = expect(make(0, 1));
   EXPECT_TRUE(only->find(kSize, 4).empty());
   EXPECT_TRUE(only->find(Vram::kSegment, 4).empty());
   EXPECT_TRUE(only->find(~0ull, 4).empty());
 }
 
-TEST_F(VramTest, StartsEmptyWhatEverRanBefore) {
+TEST_F(VramTest, StartsZeroedWhateverRanBefore) {
   {
     auto before = expect(make(0, 1));
     before->own()[0] = std::byte{1};
@@ -61,7 +61,7 @@ TEST_F(VramTest, StartsEmptyWhatEverRanBefore) {
   EXPECT_EQ(expect(make(0, 1))->own()[0], std::byte{0});
 }
 
-TEST_F(VramTest, RefusesAHiveThatCannotBe) {
+TEST_F(VramTest, RefusesAnImpossibleHive) {
   EXPECT_EQ(code_of(make(2, 2)), EINVAL);
   EXPECT_EQ(code_of(make(0, 9)), EINVAL);
   EXPECT_EQ(code_of(make(0, 0)), EINVAL);

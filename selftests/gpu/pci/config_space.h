@@ -26,7 +26,7 @@ class ConfigSpace {
     uint64_t rom_size;       // all powers of two
   };
 
-  // Sizes must be powers of two, as a BAR can only say those.
+  // Sizes must be powers of two: a BAR can express no others.
   static base::Result<ConfigSpace> create(const Spec& spec);
 
   void reset();

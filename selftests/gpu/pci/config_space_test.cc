@@ -33,7 +33,7 @@ class ConfigSpaceTest : public testing::Test {
   ConfigSpace space_ = expect(ConfigSpace::create(kSpec));
 };
 
-TEST_F(ConfigSpaceTest, IsTheGpuThatTheDriverKnows) {
+TEST_F(ConfigSpaceTest, HasTheIdsOfTheGpu) {
   EXPECT_EQ(get<uint32_t>(PCI_VENDOR_ID), 0x740f1002u);
   EXPECT_EQ(get<uint32_t>(PCI_CLASS_REVISION), 0x03800002u);
   EXPECT_EQ(get<uint8_t>(PCI_HEADER_TYPE), PCI_HEADER_TYPE_NORMAL);
@@ -51,7 +51,7 @@ TEST_F(ConfigSpaceTest, CapabilitiesFormAListThatEnds) {
   EXPECT_EQ(seen, (std::set<uint8_t>{PCI_CAP_ID_PM, PCI_CAP_ID_EXP, PCI_CAP_ID_MSI}));
 }
 
-TEST_F(ConfigSpaceTest, BarsTellTheirSizes) {
+TEST_F(ConfigSpaceTest, BarsReportTheirSizes) {
   put<uint64_t>(PCI_BASE_ADDRESS_0, ~0ull);
   EXPECT_EQ(~(get<uint64_t>(PCI_BASE_ADDRESS_0) & ~0xfull) + 1, 16ull << 30);
   EXPECT_EQ(get<uint64_t>(PCI_BASE_ADDRESS_0) & 0xf, 0xcu) << "64 bits, prefetchable";
@@ -63,7 +63,7 @@ TEST_F(ConfigSpaceTest, BarsTellTheirSizes) {
   EXPECT_EQ(get<uint32_t>(PCI_BASE_ADDRESS_4), 0u) << "not there";
 }
 
-TEST_F(ConfigSpaceTest, RomBarTellsItsSize) {
+TEST_F(ConfigSpaceTest, TheRomBarReportsItsSize) {
   put<uint32_t>(PCI_ROM_ADDRESS, PCI_ROM_ADDRESS_MASK);
   EXPECT_EQ(get<uint32_t>(PCI_ROM_ADDRESS), ~((64u << 10) - 1));
   put<uint32_t>(PCI_ROM_ADDRESS, 0xfe000001);
@@ -87,7 +87,7 @@ TEST_F(ConfigSpaceTest, ReadsOfAnyLengthWork) {
   EXPECT_EQ(one, std::byte{0x74});
 }
 
-TEST_F(ConfigSpaceTest, RefusesBarsThatCannotBe) {
+TEST_F(ConfigSpaceTest, RefusesImpossibleBars) {
   auto spec = kSpec;
   spec.vram_size = 3 << 20;
   EXPECT_EQ(code_of(ConfigSpace::create(spec)), EINVAL);

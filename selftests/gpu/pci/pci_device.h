@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // A PCI device as a bus sees it: regions, DMA ranges, one interrupt line, reset. The transport
-// calls it, from one thread; it knows nothing of the transport.
+// calls it, from one thread; it does not use the transport.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ class PciDevice {
   virtual base::Status map_dma(const DmaTable::Range& range, std::optional<base::Fd> memory,
                                uint64_t offset) = 0;
   virtual base::Status unmap_dma(uint64_t iova, uint64_t size) = 0;
-  // Messages are signalled by adding 1 to this eventfd; nothing: they are lost.
+  // Interrupts add 1 to this eventfd; without one they are lost.
   virtual void set_interrupt(std::optional<base::Fd> event) = 0;
   virtual void reset() = 0;
-  // The bus is gone: no DMA and no interrupt from now on.
+  // The bus is disconnected: no DMA and no interrupt from now on.
   virtual void disconnect() = 0;
 };
 

@@ -22,7 +22,7 @@ class NbioTest : public testing::Test {
   Nbio nbio_;
 };
 
-TEST_F(NbioTest, TellsTheMemorySize) { EXPECT_EQ(bus_->read(0xde3), 64u); }
+TEST_F(NbioTest, ReportsTheMemorySize) { EXPECT_EQ(bus_->read(0xde3), 64u); }
 
 TEST_F(NbioTest, ReachesVramIndirectly) {
   bus_->write(0, 0x80000000 | 0x1000);
@@ -51,7 +51,7 @@ TEST_F(NbioTest, IndirectAccessToItselfEnds) {
   EXPECT_EQ(bus_->read(1), 0u);
 }
 
-TEST_F(NbioTest, BiosScratchSaysPostedAndHung) {
+TEST_F(NbioTest, BiosScratchReportsPostedAndHung) {
   EXPECT_EQ(bus_->read(0x53), 0x200u);
   EXPECT_FALSE(nbio_.engine_hung());
   bus_->write(0x4f, 0x20000000);
@@ -77,7 +77,7 @@ TEST_F(NbioTest, HdpFlushIsAlwaysDone) {
   EXPECT_EQ(bus_->read(0xe27) & 0x1000, 0x1000u);
 }
 
-TEST(Rlc, SafeModeRequestIsTakenAtOnce) {
+TEST(Rlc, SafeModeRequestCompletesAtOnce) {
   auto bus = expect(RegisterBus::create({}));
   const GpuClock clock;
   Rlc rlc(clock);
@@ -86,7 +86,7 @@ TEST(Rlc, SafeModeRequestIsTakenAtOnce) {
   EXPECT_EQ(bus->read(0xec05), 2u);
 }
 
-TEST(Rlc, ClockCountsAndHoldsWhatWasCaptured) {
+TEST(Rlc, TheClockCountsAndKeepsTheCapturedValue) {
   auto bus = expect(RegisterBus::create({}));
   const GpuClock clock;
   Rlc rlc(clock);
@@ -108,7 +108,7 @@ HubRegisters::Spec spec_of(Hub hub, unsigned node, unsigned nodes) {
   return {.hub = hub, .fb_base = 0x8000000000, .segment = 1ull << 36, .node = node, .nodes = nodes};
 }
 
-TEST(HubRegisters, InvalidationIsAcknowledgedForTheVmidsAsked) {
+TEST(HubRegisters, InvalidationIsAcknowledgedForTheRequestedVmids) {
   auto bus = expect(RegisterBus::create({}));
   HubRegisters hub(spec_of(Hub::kMm, 0, 1));
   ASSERT_TRUE(hub.claim(*bus).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Blocks whose registers answer with a constant: a ready bit, an identity.
+// Blocks whose registers have constant values: a ready bit, an identity.
 #pragma once
 
 #include <string>

@@ -58,7 +58,7 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   mutable std::mutex mutex_;
   std::array<uint32_t, kLutWords> lut_ = {};
   std::array<uint32_t, kRingWords> ring_ = {};
-  bool reported_ = false;  // an impossible ring set-up, once
+  bool reported_ = false;  // an invalid ring has been reported
 };
 
 }  // namespace gpu

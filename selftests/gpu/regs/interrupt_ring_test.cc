@@ -118,13 +118,13 @@ TEST_F(InterruptRingTest, SignalsAgainWhenTheDriverIsBehind) {
   EXPECT_EQ(signals_, 5);
 }
 
-TEST_F(InterruptRingTest, OtherDoorbellsAreNotIts) {
+TEST_F(InterruptRingTest, OtherDoorbellsAreIgnored) {
   EXPECT_FALSE(ring_.ring_doorbell(kDoorbell + 8, 32));
   bus_->write(0x1127, kDoorbell / 4);
   EXPECT_FALSE(ring_.ring_doorbell(kDoorbell, 32));
 }
 
-TEST_F(InterruptRingTest, DisabledRingTakesNothing) {
+TEST_F(InterruptRingTest, ADisabledRingDropsEntries) {
   bus_->write(kControl, kEnabled & ~1u);
   raise();
   EXPECT_EQ(bus_->read(kWptr), 0u);
@@ -140,7 +140,7 @@ TEST_F(InterruptRingTest, MaskedRingCollectsAndSignalsWhenUnmasked) {
   EXPECT_EQ(signals_, 1);
 }
 
-TEST_F(InterruptRingTest, ImpossibleRingIsToldOnceAndHarmsNothing) {
+TEST_F(InterruptRingTest, AnInvalidRingIsReportedOnceAndWritesNothing) {
   const auto before = model_faults();
   testing::internal::CaptureStderr();
   bus_->write(kBase, 0xffffffff);
@@ -167,7 +167,7 @@ TEST_F(InterruptRingTest, PasidsComeFromTheLookUpTables) {
   ring_.set_pasid(16, 1);
 }
 
-TEST_F(InterruptRingTest, ResetForgetsEverything) {
+TEST_F(InterruptRingTest, AResetClearsEverything) {
   raise();
   ring_.set_pasid(2, 1);
   ring_.reset();

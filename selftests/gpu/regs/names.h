@@ -7,7 +7,7 @@
 
 namespace gpu {
 
-// "NAME (0x12345)", or the offset alone where no name is known.
+// "NAME (0x12345)", or the offset alone if the name is unknown.
 std::string register_name(uint32_t dword);
 
 }  // namespace gpu

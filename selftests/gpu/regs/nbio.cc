@@ -34,7 +34,7 @@ base::Status Nbio::claim() {
 
 void Nbio::reset() {
   for (auto& word : scratch_) word = 0;
-  // A board comes out of reset with its BIOS run: the driver need not post it.
+  // After a reset the board's BIOS has run: the driver need not post it.
   scratch_[kScratch7] = kScratch7InitComplete;
   index_ = index_high_ = smn_index_ = 0;
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// NBIO 7.4: the way from PCI to the chip. Indirect access, memory size, BIOS scratch, HDP flush.
+// NBIO 7.4: the interface between PCI and the chip. Indirect access, memory size, BIOS scratch, HDP
+// flush.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// All registers of the MMIO BAR: what a block claims goes to the block, the rest is storage.
+// All registers of the MMIO BAR: claimed registers go to their block, the rest is storage.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace gpu {
 class RegisterBus final : public Registers {
  public:
   static constexpr uint32_t kWords = 0x20000;  // 512 KiB of MMIO
-  // Half as often as the driver itself polls. On a busy machine an engine may get no processor for
-  // thousands of polls.
+  // Half as many as the driver's own polls. On a busy machine an engine may not run for thousands
+  // of polls.
   static constexpr uint32_t kSpinLimit = 50000;
 
   struct Spec {
@@ -29,16 +29,16 @@ class RegisterBus final : public Registers {
   // For engines, from any thread. An offset outside of the BAR reads as ~0.
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
-  // Only while the device is put together, before anything is read or written.
+  // Only while the device is created, before anything is read or written.
   base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) override;
 
-  // The same for the driver's accesses: they are watched for a driver that waits in vain.
+  // The same for accesses of the driver, which detect a driver that spins on a register.
   uint32_t driver_read(uint32_t dword);
   void driver_write(uint32_t dword, uint32_t value);
 
-  // Reset values of what nobody claims.
+  // Reset values of unclaimed registers.
   void reset();
-  // Reads that found no block, most frequent first; those of registers never written before those
+  // Reads of unclaimed registers, most frequent first; registers never written come before those
   // that are plain storage.
   std::string report() const;
 

@@ -57,7 +57,7 @@ TEST(RegisterBus, OverlapIsRefusedAndNamesBoth) {
   ASSERT_EQ(code_of(status), EEXIST);
   EXPECT_THAT(status.error().message(), HasSubstr("SDMA0"));
   EXPECT_THAT(status.error().message(), HasSubstr("IH"));
-  EXPECT_EQ(bus->read(0x80), 0u) << "nothing of the refused claim stays";
+  EXPECT_EQ(bus->read(0x80), 0u) << "the refused claim has no effect";
   EXPECT_EQ(code_of(bus->claim(second, 5, 4)), EINVAL);
   EXPECT_EQ(code_of(bus->claim(second, 0x1ffff, 0x20000)), EINVAL);
 }
@@ -69,7 +69,7 @@ TEST(RegisterBus, OutsideReadsAllOnes) {
   bus->write(0x20000, 1);
 }
 
-TEST(RegisterBus, ReportRanksWhatNobodyModels) {
+TEST(RegisterBus, TheReportRanksUnmodelledRegisters) {
   auto bus = expect(RegisterBus::create({}));
   FixedRegisters block("MP0", {{0x16061, 1}});
   ASSERT_TRUE(block.claim(*bus).ok());
@@ -85,7 +85,7 @@ TEST(RegisterBus, ReportRanksWhatNobodyModels) {
   EXPECT_EQ(report.find("16061"), std::string::npos);
 }
 
-TEST(RegisterBus, SaysOnceThatTheDriverSpins) {
+TEST(RegisterBus, ReportsOnceThatTheDriverSpins) {
   auto bus = expect(RegisterBus::create({}));
   const auto before = model_faults();
   testing::internal::CaptureStderr();
@@ -94,7 +94,7 @@ TEST(RegisterBus, SaysOnceThatTheDriverSpins) {
   EXPECT_EQ(model_faults(), before + 1);
 }
 
-TEST(RegisterBus, DriverThatDoesOtherThingsDoesNotSpin) {
+TEST(RegisterBus, OtherAccessesBetweenReadsAreNotSpinning) {
   auto bus = expect(RegisterBus::create({}));
   const auto before = model_faults();
   for (uint32_t i = 0; i < 2 * RegisterBus::kSpinLimit; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// RLC: safe mode hand-shake and the free-running GPU clock.
+// RLC: safe mode handshake and the free-running GPU clock.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class Rlc final : public RegisterBlock {
   std::string_view name() const override { return "RLC"; }
   uint32_t read(uint32_t dword) override {
     if (dword == kSafeMode) return safe_mode_;
-    // The high half belongs to the low half read or captured before it.
+    // The high half belongs to the low half that was read or captured before it.
     if (dword == kClockHigh) return static_cast<uint32_t>(captured_ >> 32);
     if (dword == kClockLow) {
       if (!latched_.exchange(false)) captured_ = clock_.ticks();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Shared memory as a virtual machine would pass it.
+// Shared memory as a virtual machine passes it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace gpu::test {
 
-// Ends the test with the error's words where a value was expected.
+// Fails the test with the error's message if there is no value.
 template <typename T>
 T expect(base::Result<T> result) {
   if (!result.ok()) {

@@ -10,7 +10,7 @@
 namespace gpu::vfio {
 namespace {
 
-// Room for one descriptor more than a message may carry, to see that there were too many.
+// Room for one descriptor more than a message may have, to detect that there were too many.
 constexpr size_t kControlBytes = CMSG_SPACE(sizeof(int) * (kMaxFds + 1));
 
 void take_fds(const msghdr& received, Message& message) {
@@ -61,7 +61,7 @@ base::Result<std::optional<Message>> Connection::receive() {
   if (!TRY(receive_all(header, message))) return std::optional<Message>();
   const size_t size = message.header.size;
   // Shorter than its own header: there is no payload to skip. Longer than any message: what
-  // follows is not read, and the connection cannot go on; the session sees it by the size.
+  // follows is not read, and the session ends the connection because of the size.
   if (size <= sizeof(Header) || size > kMaxMessage)
     return std::optional<Message>(std::move(message));
   message.payload.resize(size - sizeof(Header));

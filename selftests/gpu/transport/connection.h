@@ -23,12 +23,12 @@ class Connection {
  public:
   explicit Connection(base::Fd socket) : socket_(std::move(socket)) {}
 
-  // The next message, or nothing when the peer has closed. An error is final: where the next
-  // message would start is not known.
+  // The next message, or nothing if the peer has closed. An error is final: the start of the next
+  // message is unknown.
   base::Result<std::optional<Message>> receive();
   base::Status send(const Header& header, std::span<const std::byte> payload, int fd = -1);
 
-  // Makes receive() end, from any thread.
+  // Makes receive() return, from any thread.
   void shut_down();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Messages no well-behaved client sends: each gets its error, and the next message is served.
+// Messages that no well-behaved client sends: each fails with its error, and the next is served.
 #include <sys/eventfd.h>
 
 #include <filesystem>
@@ -66,7 +66,7 @@ constexpr Command kCommands[] = {
 class MalformedTest : public testing::Test {
  protected:
   MalformedTest() { client_->negotiate(); }
-  // The server must answer an ordinary question after everything.
+  // The server must still answer a valid message.
   void expect_alive() {
     EXPECT_FALSE(client_->call(Command::kGetInfo, good(Command::kGetInfo)).is_error);
   }
@@ -81,7 +81,7 @@ class MalformedTest : public testing::Test {
   std::unique_ptr<Client> client_ = std::make_unique<Client>(*device_);
 };
 
-TEST_F(MalformedTest, GoodPayloadsAreGood) {
+TEST_F(MalformedTest, ValidPayloadsAreAccepted) {
   for (const Command command : kCommands)
     EXPECT_EQ(error_of(command, good(command)), 0u) << static_cast<int>(command);
 }
@@ -127,7 +127,7 @@ TEST_F(MalformedTest, RepliesAndUnknownFlagsAreNotCommands) {
   expect_alive();
 }
 
-TEST_F(MalformedTest, VersionComesOnce) {
+TEST_F(MalformedTest, VersionIsAcceptedOnce) {
   EXPECT_EQ(error_of(Command::kVersion, test::version_payload(0, "")),
             static_cast<uint32_t>(EINVAL));
 }
@@ -233,7 +233,7 @@ TEST_F(MalformedTest, InterruptsAreChecked) {
   EXPECT_EQ(error_of(Command::kSetIrqs, bytes_of(vfio::SetIrqs{20, 0x24, 1, 0, 1}), one), 0u);
 }
 
-TEST_F(MalformedTest, DescriptorsNobodyAskedForAreClosed) {
+TEST_F(MalformedTest, UnexpectedDescriptorsAreClosed) {
   const GuestRam ram(kPage);
   const size_t before = open_files();
   for (const size_t count : {1u, 2u, 8u, 9u, 20u, 200u}) {
@@ -272,7 +272,7 @@ TEST_F(MalformedTest, SizeBelowTheHeaderIsRefused) {
   }
 }
 
-TEST_F(MalformedTest, AnnouncedGigabytesEndTheConversation) {
+TEST_F(MalformedTest, AnAnnouncedSizeOfGigabytesEndsTheConnection) {
   for (const uint32_t size : {uint32_t{vfio::kMaxMessage + 1}, 1u << 31, ~0u}) {
     client_ = std::make_unique<Client>(*device_);
     client_->negotiate();
@@ -303,7 +303,7 @@ TEST_F(MalformedTest, RandomMessagesAreAnswered) {
       payload[random() % payload.size()] = static_cast<std::byte>(random());
     if (random() % 16 == 0) payload.resize(random() % 100);
     const std::vector<int> fds(random() % 8 == 0 ? 1 : 0, ram.number());
-    // A large read is legal and slow: keep the sweep short.
+    // A large read is valid and slow: keep the sweep short.
     if (command == Command::kRegionRead && payload.size() == 16) payload[14] = payload[15] = {};
     ASSERT_TRUE((client_->send(command, payload, fds), client_->receive().has_value()));
   }

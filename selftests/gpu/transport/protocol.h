@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// vfio-user messages as they travel (docs/interop/vfio-user.rst of QEMU), little-endian.
+// vfio-user messages on the wire (docs/interop/vfio-user.rst of QEMU), little-endian.
 #pragma once
 
 #include <cstddef>

@@ -31,17 +31,18 @@ const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// What a server that was killed left behind. Anything else than a dead socket stays.
+// Removes the socket of a server that was killed, and nothing else.
 base::Status remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT) return {};
     return base::Error::system("cannot use {}", path);
   }
-  if (!S_ISSOCK(info.st_mode)) return base::Error::of(EEXIST, "{} exists, and is no socket", path);
+  if (!S_ISSOCK(info.st_mode))
+    return base::Error::of(EEXIST, "{} exists and is not a socket", path);
   const base::Fd probe = TRY(make_socket());
   if (::connect(probe.get(), generic(address), sizeof(address)) == 0)
-    return base::Error::of(EADDRINUSE, "somebody listens at {} already", path);
+    return base::Error::of(EADDRINUSE, "another server listens at {}", path);
   if (errno != ECONNREFUSED) return base::Error::system("cannot use {}", path);
   if (::unlink(path.c_str()) != 0) return base::Error::system("cannot remove {}", path);
   return {};

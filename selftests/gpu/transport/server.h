@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The socket a virtual machine connects to. One client a life: when it closes, serving is over.
+// The socket that a virtual machine connects to. Serves one client, until it closes.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,7 @@ namespace gpu::vfio {
 
 class Server {
  public:
-  // Binds and listens, so that a client may connect from now on. A stale socket file nobody
-  // listens at is replaced; one in use is an error.
+  // Binds and listens. Replaces a stale socket file; a socket in use is an error.
   static base::Result<std::unique_ptr<Server>> create(std::string path);
   ~Server();
   Server(const Server&) = delete;
@@ -32,7 +31,7 @@ class Server {
 
   std::string path_;
   base::Fd socket_;
-  std::mutex mutex_;  // connection_ coming and going, stopped_
+  std::mutex mutex_;  // connection_, stopped_
   std::optional<Connection> connection_;
   bool stopped_ = false;
 };

@@ -96,8 +96,8 @@ base::Result<Session::Reply> Session::handle(Message& message) {
 }
 
 base::Result<Session::Reply> Session::version(Message& message) {
-  if (front<Version>(message).major != 0) return invalid("only version 0 is spoken here");
-  // The client's capabilities are limits we stay below anyway.
+  if (front<Version>(message).major != 0) return invalid("only version 0 is supported");
+  // The client's capabilities are limits that we never reach.
   if (message.payload.size() > sizeof(Version) && message.payload.back() != std::byte{0})
     return invalid("the version data does not end");
   static constexpr std::string_view kJson =
@@ -160,7 +160,7 @@ base::Result<Session::Reply> Session::get_region_info(Message& message) {
 base::Result<Session::Reply> Session::get_irq_info(Message& message) {
   const auto asked = front<IrqInfo>(message);
   TRY(check_argsz(asked.argsz, sizeof(asked)));
-  // A device that has no error interrupt says so by refusing, as vfio-pci does.
+  // A device without an error interrupt refuses it, as vfio-pci does.
   if (asked.index >= kIrqs || asked.index == kIrqError) return invalid("no such interrupt");
   IrqInfo info{.argsz = sizeof(info), .flags = 0, .index = asked.index, .count = 0};
   if (asked.index == kIrqMsi) {
@@ -174,7 +174,7 @@ base::Result<Session::Reply> Session::set_irqs(Message& message) {
   const auto set = front<SetIrqs>(message);
   TRY(check_argsz(set.argsz, sizeof(set)));
   if (set.index != kIrqMsi || set.start != 0 || set.count > 1)
-    return invalid("only one MSI vector is there");
+    return invalid("there is only one MSI vector");
   if (set.flags == (kSetNone | kSetTrigger) && set.count == 0 && message.fds.empty()) {
     device_.set_interrupt(std::nullopt);
     return Reply{};

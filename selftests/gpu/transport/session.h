@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// One client's conversation with one device: a command in, a reply out.
+// The session of one client with one device: a command in, a reply out.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ class Session {
  public:
   Session(PciDevice& device, Connection& connection) : device_(device), connection_(connection) {}
 
-  // Until the client closes; an error says why the conversation could not go on.
+  // Runs until the client closes; an error says why the session could not continue.
   base::Status run();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What QEMU 11.1 says to a device, in its order.
+// The messages that QEMU 11.1 sends, in its order.
 #include "transport/session.h"
 
 #include <gmock/gmock.h>
@@ -151,7 +151,7 @@ TEST_F(SessionTest, WriteMultiWritesAll) {
   EXPECT_EQ(read<uint32_t>(5, 0xc041 * 4), 2u);
 }
 
-TEST_F(SessionTest, NoReplyMeansNone) {
+TEST_F(SessionTest, TheNoReplyFlagIsObeyed) {
   client_.negotiate();
   auto payload = bytes_of(vfio::RegionAccess{0xc040 * 4, 5, 4});
   const auto data = bytes_of(uint32_t{5});
@@ -161,7 +161,7 @@ TEST_F(SessionTest, NoReplyMeansNone) {
   EXPECT_EQ(read<uint32_t>(5, 0xc040 * 4), 5u);
 }
 
-TEST_F(SessionTest, ResetForgetsRegistersAndKeepsDma) {
+TEST_F(SessionTest, AResetClearsRegistersAndKeepsDma) {
   client_.negotiate();
   map(0, kRamSize, 0, ram_.number());
   write<uint32_t>(5, 0xc040 * 4, 5);
@@ -175,7 +175,7 @@ class ServerTest : public testing::Test {
   const std::string path_ = testing::TempDir() + "softgpu-" + std::to_string(getpid()) + ".sock";
 };
 
-TEST_F(ServerTest, StopEndsWaitingForAClient) {
+TEST_F(ServerTest, StopEndsTheWaitForAClient) {
   auto server = test::expect(vfio::Server::create(path_));
   auto device = make_device();
   std::thread stopper([&] {
@@ -186,7 +186,7 @@ TEST_F(ServerTest, StopEndsWaitingForAClient) {
   stopper.join();
 }
 
-TEST_F(ServerTest, OneServerAPath) {
+TEST_F(ServerTest, APathHasOneServer) {
   auto first = test::expect(vfio::Server::create(path_));
   const auto second = vfio::Server::create(path_);
   EXPECT_EQ(test::code_of(second), EADDRINUSE);
@@ -210,7 +210,7 @@ TEST_F(ServerTest, StaleSocketIsReplacedAndOtherFilesAreNot) {
   unlink(path_.c_str());
 }
 
-TEST_F(ServerTest, RefusesPathsThatAreNoSockets) {
+TEST_F(ServerTest, RefusesPathsThatAreNotSockets) {
   EXPECT_EQ(test::code_of(vfio::Server::create("")), ENAMETOOLONG);
   EXPECT_EQ(test::code_of(vfio::Server::create(std::string(200, 'x'))), ENAMETOOLONG);
   EXPECT_FALSE(vfio::Server::create("/none/x.sock").ok());

@@ -55,7 +55,7 @@ class Client {
   }
   ~Client() { (void)close(); }
 
-  // Ends the conversation; what the server made of it.
+  // Ends the session, and returns the server's result.
   base::Status close() {
     socket_.reset();
     if (thread_.joinable()) thread_.join();
@@ -94,7 +94,7 @@ class Client {
 
   uint16_t id() const { return id_; }
 
-  // Nothing if the server has closed.
+  // Returns nothing if the server has closed.
   std::optional<Reply> receive() {
     Reply reply;
     vfio::Header header;

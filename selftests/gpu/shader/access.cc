@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "shader/access.h"
+
+#include <algorithm>
+
+namespace gpu::shader {
+namespace {
+
+// Private memory: dwords of the lanes of a wave alternate.
+constexpr uint64_t kElement = 4;
+
+uint64_t swizzled(uint64_t base, uint64_t offset, unsigned lane) {
+  return base + (offset / kElement * kLanes + lane) * kElement + offset % kElement;
+}
+
+uint64_t lane_address64(Wave& wave, unsigned code, unsigned lane) {
+  const Row* rows = &wave.row(code);
+  return join(rows[0].lane[lane], rows[1].lane[lane]);
+}
+
+Place global(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
+  const auto offset = static_cast<uint64_t>(int64_t{in.immediate}) + extra;
+  if (in.uses_saddr) {
+    return {.address = wave.s64(in.saddr) + wave.row(in.address).lane[lane] + offset, .lane = lane};
+  }
+  return {.address = lane_address64(wave, in.address, lane) + offset, .lane = lane};
+}
+
+// The aperture is that of the address without the offset.
+Place flat(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
+  const uint64_t address = lane_address64(wave, in.address, lane);
+  const uint64_t with_offset = address + static_cast<uint64_t>(in.immediate) + extra;
+  const auto in_aperture = [&](uint64_t base) { return address - base < Apertures::kSize; };
+  if (in_aperture(wave.apertures.shared)) {
+    return {.in = Place::In::kLds, .address = low32(with_offset), .lane = lane};
+  }
+  if (in_aperture(wave.apertures.scratch)) {
+    return {.in = Place::In::kSwizzled,
+            .address = wave.s64(operand::kFlatScratch),
+            .offset = low32(with_offset),
+            .lane = lane};
+  }
+  return {.address = with_offset, .lane = lane};
+}
+
+Place scratch(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
+  const uint32_t base = in.uses_saddr ? wave.s(in.saddr) : wave.row(in.address).lane[lane];
+  return {.in = Place::In::kSwizzled,
+          .address = wave.s64(operand::kFlatScratch),
+          .offset = low32(base + static_cast<uint64_t>(int64_t{in.immediate}) + extra),
+          .lane = lane};
+}
+
+// A buffer resource (V#), as SQ_BUF_RSRC_WORD0..3 of GFX9.
+struct Resource {
+  uint64_t base;
+  uint32_t stride, records;
+  bool swizzle, add_tid;
+  unsigned index_stride;
+
+  Resource(const Wave& wave, unsigned sgpr)
+      : base(wave.s64(sgpr) & 0xffffffffffff),
+        stride(bits(wave.s(sgpr + 1), 29, 16)),
+        records(wave.s(sgpr + 2)),
+        swizzle(bits(wave.s(sgpr + 1), 31, 31)),
+        add_tid(bits(wave.s(sgpr + 3), 23, 23)),
+        index_stride(8u << bits(wave.s(sgpr + 3), 22, 21)) {}
+};
+
+Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
+  const Resource resource(wave, in.resource);
+  const uint32_t first = wave.row(in.address).lane[lane];
+  // With both, the index is in the first VGPR and the offset in the second.
+  const uint32_t second = wave.row(in.address + 1u).lane[lane];
+  const uint64_t index = (in.idxen ? first : 0) + uint64_t{resource.add_tid ? lane : 0};
+  const uint64_t offset =
+      static_cast<uint64_t>(in.immediate) + extra + (in.offen ? (in.idxen ? second : first) : 0);
+  const uint32_t soffset = wave.scalar(in.saddr, in);
+  const bool raw = resource.stride == 0 || resource.swizzle;
+  if (raw ? offset + soffset >= resource.records : index >= resource.records) {
+    return {.in = Place::In::kNowhere};
+  }
+  const uint64_t base = resource.base + soffset;
+  if (!resource.swizzle) return {.address = base + index * resource.stride + offset, .lane = lane};
+  // Only the layout of private memory: one element of each lane in turn.
+  if (resource.index_stride != kLanes || index >= kLanes) {
+    wave.refuse("a swizzled buffer that is not private memory");
+    return {.in = Place::In::kNowhere};
+  }
+  return {.in = Place::In::kSwizzled,
+          .address = base,
+          .offset = offset,
+          .lane = static_cast<unsigned>(index)};
+}
+
+// copy(address, done, count) for each run of bytes that swizzling keeps together, until one fails.
+template <typename Copy>
+bool each_element(const Place& place, size_t size, Copy copy) {
+  for (size_t done = 0; done < size;) {
+    const uint64_t offset = place.offset + done;
+    const size_t count = std::min<size_t>(size - done, kElement - offset % kElement);
+    if (!copy(swizzled(place.address, offset, place.lane), done, count)) return false;
+    done += count;
+  }
+  return true;
+}
+
+}  // namespace
+
+Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
+  switch (in.format) {
+    case Format::kGlobal:
+      return global(wave, in, lane, extra);
+    case Format::kFlat:
+      return flat(wave, in, lane, extra);
+    case Format::kScratch:
+      return scratch(wave, in, lane, extra);
+    case Format::kMubuf:
+      return buffer(wave, in, lane, extra);
+    default:
+      return {.in = Place::In::kLds,
+              .address = uint64_t{wave.row(in.address).lane[lane]} + extra,
+              .lane = lane};
+  }
+}
+
+bool read_place(Wave& wave, const Place& place, void* out, size_t size) {
+  auto* to = static_cast<std::byte*>(out);
+  const auto& lds = wave.group->lds;
+  switch (place.in) {
+    case Place::In::kMemory:
+      if (wave.memory->read(place.address, out, size)) return true;
+      break;
+    case Place::In::kNowhere:
+      std::memset(out, 0, size);
+      return true;
+    case Place::In::kLds:
+      for (size_t i = 0; i < size; ++i) {
+        to[i] = place.address + i < lds.size() ? lds[place.address + i] : std::byte{0};
+      }
+      return true;
+    case Place::In::kSwizzled:
+      if (each_element(place, size, [&](uint64_t at, size_t done, size_t count) {
+            return wave.memory->read(at, to + done, count);
+          })) {
+        return true;
+      }
+      break;
+  }
+  wave.fault();
+  return false;
+}
+
+bool write_place(Wave& wave, const Place& place, const void* data, size_t size) {
+  const auto* from = static_cast<const std::byte*>(data);
+  auto& lds = wave.group->lds;
+  switch (place.in) {
+    case Place::In::kMemory:
+      if (wave.memory->write(place.address, data, size)) return true;
+      break;
+    case Place::In::kNowhere:
+      return true;
+    case Place::In::kLds:
+      for (size_t i = 0; i < size && place.address + i < lds.size(); ++i) {
+        lds[place.address + i] = from[i];
+      }
+      return true;
+    case Place::In::kSwizzled:
+      if (each_element(place, size, [&](uint64_t at, size_t done, size_t count) {
+            return wave.memory->write(at, from + done, count);
+          })) {
+        return true;
+      }
+      break;
+  }
+  wave.fault();
+  return false;
+}
+
+std::byte* atomic_place(Wave& wave, const Place& place, size_t size) {
+  auto& lds = wave.group->lds;
+  switch (place.in) {
+    case Place::In::kNowhere:
+      return nullptr;
+    case Place::In::kLds:
+      if (place.address % size) {
+        wave.refuse("an atomic operation on LDS that is not aligned");
+        return nullptr;
+      }
+      return place.address + size <= lds.size() ? lds.data() + place.address : nullptr;
+    case Place::In::kSwizzled:
+      wave.refuse("an atomic operation on private memory");
+      return nullptr;
+    case Place::In::kMemory:
+      break;
+  }
+  std::byte* cell = wave.memory->cell(place.address, size);
+  if (!cell) wave.fault();
+  return cell;
+}
+
+}  // namespace gpu::shader

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+// The decoder against LLVM's disassembler: every opcode of every format, and whole code objects.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/format.h"
+#include "shader/instruction.h"
+
+namespace gpu::shader {
+namespace {
+
+using Words = std::vector<uint32_t>;
+
+struct Text {
+  std::string mnemonic;
+  size_t dwords;
+};
+
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string out;
+  std::array<char, 1 << 16> buffer;
+  while (const size_t got = fread(buffer.data(), 1, buffer.size(), pipe.get())) {
+    out.append(buffer.data(), got);
+  }
+  return out;
+}
+
+std::string without_suffix(std::string name) {
+  for (const std::string_view suffix : {"_e32", "_e64", "_sdwa", "_dpp"}) {
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  }
+  return name;
+}
+
+std::string bytes_of(const Words& words) {
+  std::string text;
+  for (const uint32_t word : words) {
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      text += base::format("{:#04x} ", word >> shift & 0xff);
+    }
+  }
+  return text;
+}
+
+// What llvm-mc decodes each of the encodings to; empty where it refuses. Two s_nop follow each of
+// them: the first is the literal of an instruction that wants one more word, the second ends it.
+std::vector<Text> disassemble(const std::vector<Words>& encodings) {
+  const std::string path = testing::TempDir() + "decode_test.txt";
+  {
+    std::ofstream file(path);
+    for (const Words& words : encodings) {
+      file << bytes_of(words) << '\n' << bytes_of({0xbf80abcc}) << '\n' << bytes_of({0xbf80abcd});
+      file << '\n';
+    }
+  }
+  std::istringstream lines(output_of(std::string(LLVM_MC) +
+                                     " --triple=amdgcn --mcpu=gfx90a --disassemble"
+                                     " --show-encoding " +
+                                     path + " 2>/dev/null"));
+  std::vector<Text> out;
+  std::optional<Text> first;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("encoding: [");
+    if (at == std::string::npos) continue;
+    const std::string encoding = line.substr(at + 11);
+    std::string name;
+    std::istringstream(line) >> name;
+    if (encoding.starts_with("0xcd,0xab,0x80,0xbf]")) {
+      out.push_back(first.value_or(Text{}));
+      first.reset();
+      continue;
+    }
+    const Words& words = encodings.at(out.size());
+    const bool at_start = encoding.starts_with(base::format("{:#04x},{:#04x},{:#04x},{:#04x}",
+                                                            words[0] & 0xff, words[0] >> 8 & 0xff,
+                                                            words[0] >> 16 & 0xff, words[0] >> 24));
+    const auto commas = static_cast<size_t>(std::ranges::count(encoding, ','));
+    if (!first) first = at_start ? Text{without_suffix(name), (commas + 1) / 4} : Text{};
+  }
+  EXPECT_EQ(out.size(), encodings.size());
+  return out;
+}
+
+// The first word of a format for an opcode, and the operands to try until LLVM accepts one.
+struct Encoding {
+  Format format;
+  unsigned opcodes;
+  uint32_t first;
+  unsigned shift;
+  Words first_operands;
+  Words second_words;
+};
+
+const Encoding kEncodings[] = {
+    {Format::kSop2, 0x60, 0x80000000, 23, {0x040402}, {}},
+    {Format::kSopk, 29, 0xb0000000, 23, {0x040014, 0x14}, {}},
+    {Format::kSop1, 256, 0xbe800000, 8, {0x040002, 0, 0x040000, 2}, {}},
+    {Format::kSopc, 128, 0xbf000000, 16, {0x0402}, {}},
+    {Format::kSopp, 128, 0xbf800000, 16, {1, 0}, {}},
+    {Format::kSmem, 256, 0xc0000000, 18, {0x20102, 0x102, 0, 0x20000}, {0x10, 0}},
+    {Format::kVop2, 62, 0x00000000, 25, {0x040906}, {}},
+    {Format::kVop1, 256, 0x7e000000, 9, {0x040106, 0}, {}},
+    {Format::kVopc, 256, 0x7c000000, 17, {0x0506}, {}},
+    {Format::kVop3, 0x380, 0xd0000000, 16, {}, {}},
+    {Format::kVop3p,
+     128,
+     0xd3800000,
+     16,
+     {2, 0x20, 0, 0x4002},
+     {0x106 | 0x104 << 9 | 0x108 << 18, 0x106 | 0x104 << 9 | 0x108 << 18 | 3 << 27,
+      0x106 | 0x10a << 9 | 0x110 << 18, 0x106 | 3 << 27, 0x106, 0x106 | 0x10a << 9 | 3 << 27}},
+    {Format::kDs,
+     256,
+     0xd8000000,
+     17,
+     {0, 0x10000},
+     {0x02000402, 0x402, 0x02000002, 0x060402, 0x02000000, 0x02060402, 0x400, 0}},
+    {Format::kFlat, 128, 0xdc000000, 18, {0, 0x10000}, {0x02000002, 0x402, 0x02000402}},
+    {Format::kScratch, 128, 0xdc004000, 18, {0}, {0x027f0002, 0x007f0402, 0x02050002}},
+    {Format::kGlobal, 128, 0xdc008000, 18, {0, 0x10000}, {0x027f0002, 0x007f0402, 0x027f0402}},
+    {Format::kMubuf, 128, 0xe0000000, 18, {0, 0x10000}, {0x80010402, 0, 0x80010002}},
+};
+
+void add_vop3_operands(std::vector<Words>& out, uint32_t first) {
+  constexpr uint32_t kVgprs = 0x106 | 0x104 << 9 | 0x108 << 18;
+  for (const uint32_t low : {2u, 0x602u, 0u}) {
+    for (const uint32_t second :
+         {kVgprs, 0x106u, 0x106u | 0x104 << 9, 0x106u | 4 << 9, 4u | 4 << 9,
+          0x106u | 0x104 << 9 | 4 << 18, 0x100u | 0x140 << 9 | 0x180 << 18, 0u}) {
+      out.push_back({first | low, second});
+    }
+  }
+}
+
+std::vector<Words> candidates(const Encoding& encoding, unsigned opcode) {
+  std::vector<Words> out;
+  const uint32_t first = encoding.first | opcode << encoding.shift;
+  if (encoding.format == Format::kVop3) {
+    add_vop3_operands(out, first);
+    return out;
+  }
+  for (const uint32_t operands : encoding.first_operands) {
+    if (encoding.second_words.empty()) {
+      out.push_back({first | operands});
+      continue;
+    }
+    for (const uint32_t second : encoding.second_words) out.push_back({first | operands, second});
+  }
+  return out;
+}
+
+TEST(Decode, AgreesWithLlvmOnEveryOpcodeOfEveryFormat) {
+  std::vector<Words> words;
+  for (const Encoding& encoding : kEncodings) {
+    for (unsigned opcode = 0; opcode < encoding.opcodes; ++opcode) {
+      for (Words& one : candidates(encoding, opcode)) words.push_back(std::move(one));
+    }
+  }
+  const std::vector<Text> texts = disassemble(words);
+  ASSERT_EQ(texts.size(), words.size());
+  std::set<std::pair<Format, unsigned>> confirmed;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (texts[i].mnemonic.empty()) continue;
+    Words whole = words[i];
+    whole.push_back(0);
+    const Instruction instruction = decode(whole);
+    EXPECT_EQ(instruction.name(), texts[i].mnemonic) << bytes_of(words[i]);
+    EXPECT_EQ(instruction.dwords, texts[i].dwords) << texts[i].mnemonic;
+    confirmed.emplace(instruction.format, instruction.opcode);
+  }
+  // Names that no operand above brought LLVM to print.
+  std::set<std::string> unconfirmed;
+  for (const Encoding& encoding : kEncodings) {
+    for (unsigned opcode = 0; opcode < encoding.opcodes; ++opcode) {
+      const std::string& name = mnemonic(encoding.format, opcode);
+      if (!name.empty() && !confirmed.contains({encoding.format, opcode})) unconfirmed.insert(name);
+    }
+  }
+  EXPECT_THAT(unconfirmed, ::testing::IsEmpty());
+  EXPECT_GT(confirmed.size(), 1250u);
+}
+
+struct Line {
+  uint64_t address;
+  std::string mnemonic;
+  Words words;
+};
+
+// "	s_load_dwordx2 s[0:1], s[4:5], 0x0    // 000000001000: C0060002 00000000"
+std::vector<Line> objdump(const std::string& path) {
+  std::istringstream lines(output_of(std::string(LLVM_OBJDUMP) + " -d --mcpu=gfx90a " + path));
+  std::vector<Line> out;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t comment = line.find("// ");
+    if (comment == std::string::npos) continue;
+    Line parsed;
+    std::istringstream(line) >> parsed.mnemonic;
+    std::istringstream code(line.substr(comment + 3));
+    char colon;
+    code >> std::hex >> parsed.address >> colon;
+    for (std::string word; code >> word && word[0] != '<';) {
+      parsed.words.push_back(static_cast<uint32_t>(std::stoul(word, nullptr, 16)));
+    }
+    parsed.mnemonic = without_suffix(parsed.mnemonic);
+    out.push_back(std::move(parsed));
+  }
+  return out;
+}
+
+class DecodeObject : public testing::TestWithParam<const char*> {};
+
+TEST_P(DecodeObject, AgreesWithLlvmOnEveryInstruction) {
+  const std::vector<Line> lines = objdump(std::string(KERNELS "/") + GetParam());
+  ASSERT_GT(lines.size(), 500u);
+  for (const Line& line : lines) {
+    Words words = line.words;
+    words.resize(words.size() + 1);
+    const Instruction instruction = decode(words);
+    EXPECT_EQ(instruction.name(), line.mnemonic) << std::hex << line.address;
+    EXPECT_EQ(instruction.dwords, line.words.size()) << line.mnemonic;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, DecodeObject, testing::Values("basic.co", "numbers.co"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name.substr(0, name.find('.'));
+                         });
+
+TEST(Decode, AnOpcodeThatDoesNotExistHasNoName) {
+  for (const uint32_t word : {0xffffffffu, 0xf0000000u, 0xbe80ff00u, 0xdc00c000u}) {
+    const Instruction instruction = decode(Words{word, 0});
+    EXPECT_TRUE(instruction.name().empty()) << std::hex << word;
+    EXPECT_EQ(instruction.dwords, 1);
+  }
+}
+
+}  // namespace
+}  // namespace gpu::shader

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+// One decoded instruction of gfx90a.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "shader/opcodes.h"
+
+namespace gpu::shader {
+
+class Wave;
+struct Instruction;
+struct VectorOp;
+using Handler = void (*)(Wave&, const Instruction&);
+
+// Operand codes of the scalar and vector source fields ("SSRC", "SRC" in the ISA document).
+// VGPRs are 256 and up; accumulation VGPRs are 512 and up, where a bit of the encoding says so.
+namespace operand {
+constexpr unsigned kFlatScratch = 102;
+constexpr unsigned kVcc = 106;
+constexpr unsigned kTtmp = 108;
+constexpr unsigned kM0 = 124;
+constexpr unsigned kExec = 126;
+constexpr unsigned kZero = 128;
+constexpr unsigned kSharedBase = 235;
+constexpr unsigned kSharedLimit = 236;
+constexpr unsigned kPrivateBase = 237;
+constexpr unsigned kPrivateLimit = 238;
+constexpr unsigned kSdwa = 249;
+constexpr unsigned kDpp = 250;
+constexpr unsigned kVccz = 251;
+constexpr unsigned kExecz = 252;
+constexpr unsigned kScc = 253;
+constexpr unsigned kLiteral = 255;
+constexpr unsigned kVgpr = 256;
+constexpr unsigned kAccVgpr = 512;
+}  // namespace operand
+
+struct Instruction {
+  enum class Extra : uint8_t { kNone, kLiteral, kSdwa, kDpp };
+
+  Format format = Format::kSopp;
+  uint16_t opcode = 0;
+  uint8_t dwords = 1;
+  Extra extra = Extra::kNone;
+  std::array<uint32_t, 3> words = {};
+
+  // ALU operands. A field that the format does not have is 0.
+  uint16_t dst = 0;                  // scalar operand code, or VGPR as a source has it
+  uint16_t sdst = kNoSdst;           // VOP3B, and VOPC as VOP3: scalar operand code
+  std::array<uint16_t, 3> src = {};  // operand codes
+  uint8_t sources = 0;
+  uint8_t neg = 0, abs = 0;  // one bit a source
+  uint8_t op_sel = 0, op_sel_hi = 0, neg_hi = 0;
+  uint8_t omod = 0;
+  bool clamp = false;
+  uint32_t literal = 0;   // also the word of SDWA and DPP
+  int32_t immediate = 0;  // SIMM16, or the offset of a memory instruction, sign-extended
+
+  // SMEM, DS, FLAT, MUBUF.
+  uint16_t address = 0;  // VGPR, or SBASE as scalar operand code
+  uint16_t data = 0, data1 = 0;
+  uint16_t saddr = 0;  // SADDR of FLAT, SOFFSET of SMEM and MUBUF: operand code
+  uint16_t resource = 0;
+  uint8_t offset0 = 0, offset1 = 0;
+  bool glc = false, offen = false, idxen = false, lds = false, gds = false, uses_saddr = false;
+
+  Handler handler = nullptr;
+  const VectorOp* op = nullptr;  // of the vector handlers
+
+  static constexpr uint16_t kNoSdst = 0xffff;
+  const std::string& name() const { return mnemonic(format, opcode); }
+};
+
+// Decodes the instruction at the start of words, of which two are enough unless a VOP2 with a
+// literal follows. An opcode that does not exist decodes to one without a name, of one word.
+Instruction decode(std::span<const uint32_t> words);
+constexpr size_t kMaxInstructionWords = 2;
+
+}  // namespace gpu::shader

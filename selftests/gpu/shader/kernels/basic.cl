@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+// Kernels of the tests, built without device libraries: integer and float arithmetic, LDS,
+// barriers, atomics, private memory.
+#define GROUP_ID __builtin_amdgcn_workgroup_id_x()
+#define LOCAL_ID __builtin_amdgcn_workitem_id_x()
+#define GROUP 256
+
+static void group_barrier(void) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+kernel void vector_add(global const float* a, global const float* b, global float* out, uint n) {
+  const uint i = GROUP_ID * GROUP + LOCAL_ID;
+  if (i < n) out[i] = a[i] + b[i];
+}
+
+kernel void reduce(global const uint* in, global uint* out, uint n) {
+  local uint part[GROUP];
+  const uint lid = LOCAL_ID;
+  uint sum = 0;
+  for (uint i = GROUP_ID * GROUP * 4 + lid, k = 0; k < 4; ++k, i += GROUP)
+    if (i < n) sum += in[i];
+  part[lid] = sum;
+  group_barrier();
+  for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+    if (lid < half_size) part[lid] += part[lid + half_size];
+    group_barrier();
+  }
+  if (lid == 0) out[GROUP_ID] = part[0];
+}
+
+// Work-groups of 16 x 16; n is a multiple of 16.
+kernel void matrix_multiply(global const float* a, global const float* b, global float* c, uint n) {
+  local float ta[16][16], tb[16][16];
+  const uint x = __builtin_amdgcn_workitem_id_x(), y = __builtin_amdgcn_workitem_id_y();
+  const uint col = __builtin_amdgcn_workgroup_id_x() * 16 + x;
+  const uint row = __builtin_amdgcn_workgroup_id_y() * 16 + y;
+  float sum = 0;
+  for (uint t = 0; t < n; t += 16) {
+    ta[y][x] = a[row * n + t + x];
+    tb[y][x] = b[(t + y) * n + col];
+    group_barrier();
+    for (uint k = 0; k < 16; ++k) sum = __builtin_fmaf(ta[y][k], tb[k][x], sum);
+    group_barrier();
+  }
+  c[row * n + col] = sum;
+}
+
+kernel void histogram(global const uchar* in, global volatile atomic_uint* out, uint n) {
+  local atomic_uint bins[256];
+  const uint lid = LOCAL_ID;
+  __opencl_atomic_init(&bins[lid], 0);
+  group_barrier();
+  for (uint i = GROUP_ID * GROUP + lid; i < n; i += GROUP * 4)
+    __opencl_atomic_fetch_add(&bins[in[i]], 1, __ATOMIC_RELAXED, __OPENCL_MEMORY_SCOPE_WORK_GROUP);
+  group_barrier();
+  const uint count =
+      __opencl_atomic_load(&bins[lid], __ATOMIC_RELAXED, __OPENCL_MEMORY_SCOPE_WORK_GROUP);
+  __opencl_atomic_fetch_add(&out[lid], count, __ATOMIC_RELAXED, __OPENCL_MEMORY_SCOPE_DEVICE);
+}
+
+// Philox 4x32-10: the counter is the global id.
+kernel void philox(global uint4* out, uint key0, uint key1) {
+  const uint i = GROUP_ID * GROUP + LOCAL_ID;
+  uint4 c = (uint4)(i, 0, 0, 0);
+  for (int round = 0; round < 10; ++round) {
+    const ulong p0 = (ulong)0xd2511f53u * c.x, p1 = (ulong)0xcd9e8d57u * c.z;
+    c = (uint4)((uint)(p1 >> 32) ^ c.y ^ key0, (uint)p1, (uint)(p0 >> 32) ^ c.w ^ key1, (uint)p0);
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+  out[i] = c;
+}
+
+// An array that is indexed at run time lives in private memory.
+kernel void private_memory(global uint* data, uint n) {
+  const uint i = GROUP_ID * GROUP + LOCAL_ID;
+  volatile uint stack[24];
+  for (uint k = 0; k < 24; ++k) stack[k] = data[i] * (k + 1);
+  uint sum = 0;
+  for (uint k = 0; k < n; ++k) sum += stack[(data[i] + k * 7) % 24] ^ k;
+  data[i] = sum;
+}

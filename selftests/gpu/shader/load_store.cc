@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+// Loads and stores of FLAT, GLOBAL, SCRATCH, MUBUF and DS, and scalar memory.
+#include <algorithm>
+#include <deque>
+
+#include "engines/context.h"
+#include "shader/access.h"
+
+namespace gpu::shader {
+namespace {
+
+// A narrow load extends; a D16 one replaces half of the register.
+enum class Half16 { kNo, kLow, kHigh };
+
+template <typename T, Half16 kHalf = Half16::kNo>
+void load(Wave& wave, const Instruction& in) {
+  if (in.lds) return wave.refuse("a load into LDS is not modelled");
+  Row& row = wave.row(in.dst);
+  for_each_active(wave, [&](unsigned lane) {
+    T value;
+    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
+    if (!read_place(wave, locate(wave, in, lane, extra), &value, sizeof(value))) return;
+    using Wide = std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>;
+    const auto wide = static_cast<uint32_t>(static_cast<Wide>(value));
+    uint32_t& to = row.lane[lane];
+    to = kHalf == Half16::kNo    ? wide
+         : kHalf == Half16::kLow ? (to & 0xffff0000) | (wide & 0xffff)
+                                 : (to & 0xffff) | wide << 16;
+  });
+}
+
+template <unsigned kDwords>
+void load_dwords(Wave& wave, const Instruction& in) {
+  if (in.lds) return wave.refuse("a load into LDS is not modelled");
+  Row* rows = &wave.row(in.dst);
+  for_each_active(wave, [&](unsigned lane) {
+    uint32_t values[kDwords];
+    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
+    if (!read_place(wave, locate(wave, in, lane, extra), values, sizeof(values))) return;
+    for (unsigned i = 0; i < kDwords; ++i) rows[i].lane[lane] = values[i];
+  });
+}
+
+template <typename T, bool kHigh = false>
+void store(Wave& wave, const Instruction& in) {
+  const Row& row = wave.row(in.data);
+  for_each_active(wave, [&](unsigned lane) {
+    const auto value = static_cast<T>(kHigh ? row.lane[lane] >> 16 : row.lane[lane]);
+    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
+    write_place(wave, locate(wave, in, lane, extra), &value, sizeof(value));
+  });
+}
+
+template <unsigned kDwords>
+void store_dwords(Wave& wave, const Instruction& in) {
+  const Row* rows = &wave.row(in.data);
+  for_each_active(wave, [&](unsigned lane) {
+    uint32_t values[kDwords];
+    for (unsigned i = 0; i < kDwords; ++i) values[i] = rows[i].lane[lane];
+    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
+    write_place(wave, locate(wave, in, lane, extra), values, sizeof(values));
+  });
+}
+
+// Two accesses with offsets in elements, or in 64 elements.
+template <unsigned kDwords, unsigned kStride>
+void ds_read2(Wave& wave, const Instruction& in) {
+  constexpr unsigned kUnit = kDwords * 4 * kStride;
+  Row* rows = &wave.row(in.dst);
+  for_each_active(wave, [&](unsigned lane) {
+    uint32_t values[2][kDwords];
+    read_place(wave, locate(wave, in, lane, in.offset0 * kUnit), values[0], sizeof(values[0]));
+    read_place(wave, locate(wave, in, lane, in.offset1 * kUnit), values[1], sizeof(values[1]));
+    for (unsigned i = 0; i < 2 * kDwords; ++i) {
+      rows[i].lane[lane] = values[i / kDwords][i % kDwords];
+    }
+  });
+}
+
+template <unsigned kDwords, unsigned kStride>
+void ds_write2(Wave& wave, const Instruction& in) {
+  constexpr unsigned kUnit = kDwords * 4 * kStride;
+  const Row* rows[] = {&wave.row(in.data), &wave.row(in.data1)};
+  const unsigned offsets[] = {in.offset0 * kUnit, in.offset1 * kUnit};
+  for_each_active(wave, [&](unsigned lane) {
+    for (unsigned part = 0; part < 2; ++part) {
+      uint32_t values[kDwords];
+      for (unsigned i = 0; i < kDwords; ++i) values[i] = rows[part][i].lane[lane];
+      write_place(wave, locate(wave, in, lane, offsets[part]), values, sizeof(values));
+    }
+  });
+}
+
+uint64_t scalar_offset(const Wave& wave, const Instruction& in) {
+  const auto immediate = static_cast<uint64_t>(int64_t{in.immediate});
+  return immediate + (in.uses_saddr ? wave.scalar(in.saddr, in) : 0);
+}
+
+template <unsigned kDwords>
+void s_load(Wave& wave, const Instruction& in) {
+  uint32_t values[kDwords];
+  const uint64_t address = (wave.s64(in.address) + scalar_offset(wave, in)) & ~uint64_t{3};
+  if (!wave.memory->read(address, values, sizeof(values))) return wave.fault();
+  for (unsigned i = 0; i < kDwords; ++i) wave.set_s(std::min(in.data + i, 127u), values[i]);
+}
+
+template <unsigned kDwords>
+void s_store(Wave& wave, const Instruction& in) {
+  uint32_t values[kDwords];
+  for (unsigned i = 0; i < kDwords; ++i) values[i] = wave.s(std::min(in.data + i, 127u));
+  const uint64_t address = (wave.s64(in.address) + scalar_offset(wave, in)) & ~uint64_t{3};
+  if (!wave.memory->write(address, values, sizeof(values))) wave.fault();
+}
+
+// Each dword that is out of range reads as zero.
+template <unsigned kDwords>
+void s_buffer_load(Wave& wave, const Instruction& in) {
+  const uint64_t base = wave.s64(in.address) & 0xffffffffffff;
+  const uint32_t stride = bits(wave.s(in.address + 1u), 29, 16);
+  const uint64_t size = uint64_t{wave.s(in.address + 2u)} * (stride ? stride : 1);
+  const uint64_t offset = scalar_offset(wave, in) & ~uint64_t{3};
+  for (unsigned i = 0; i < kDwords; ++i) {
+    uint32_t value = 0;
+    const uint64_t at = offset + uint64_t{4} * i;
+    if (at + 4 <= size && !wave.memory->read(base + at, &value, 4)) return wave.fault();
+    wave.set_s(std::min(in.data + i, 127u), value);
+  }
+}
+
+void s_memtime(Wave& wave, const Instruction& in) { wave.set_s64(in.data, Context::clock()); }
+
+// The names of loads and stores, which the formats share.
+class Table {
+ public:
+  Table() {
+    for (const std::string_view prefix : {"flat_", "global_", "scratch_", "buffer_"}) add(prefix);
+
+    own("ds_read_b32", load_dwords<1>);
+    own("ds_read_b64", load_dwords<2>);
+    own("ds_read_b96", load_dwords<3>);
+    own("ds_read_b128", load_dwords<4>);
+    own("ds_read_u8", load<uint8_t>);
+    own("ds_read_i8", load<int8_t>);
+    own("ds_read_u16", load<uint16_t>);
+    own("ds_read_i16", load<int16_t>);
+    own("ds_read_u8_d16", load<uint8_t, Half16::kLow>);
+    own("ds_read_u8_d16_hi", load<uint8_t, Half16::kHigh>);
+    own("ds_read_i8_d16", load<int8_t, Half16::kLow>);
+    own("ds_read_i8_d16_hi", load<int8_t, Half16::kHigh>);
+    own("ds_read_u16_d16", load<uint16_t, Half16::kLow>);
+    own("ds_read_u16_d16_hi", load<uint16_t, Half16::kHigh>);
+    own("ds_write_b32", store_dwords<1>);
+    own("ds_write_b64", store_dwords<2>);
+    own("ds_write_b96", store_dwords<3>);
+    own("ds_write_b128", store_dwords<4>);
+    own("ds_write_b8", store<uint8_t>);
+    own("ds_write_b16", store<uint16_t>);
+    own("ds_write_b8_d16_hi", store<uint8_t, true>);
+    own("ds_write_b16_d16_hi", store<uint16_t, true>);
+    own("ds_read2_b32", ds_read2<1, 1>);
+    own("ds_read2_b64", ds_read2<2, 1>);
+    own("ds_read2st64_b32", ds_read2<1, 64>);
+    own("ds_read2st64_b64", ds_read2<2, 64>);
+    own("ds_write2_b32", ds_write2<1, 1>);
+    own("ds_write2_b64", ds_write2<2, 1>);
+    own("ds_write2st64_b32", ds_write2<1, 64>);
+    own("ds_write2st64_b64", ds_write2<2, 64>);
+    own("s_load_dword", s_load<1>);
+    own("s_load_dwordx2", s_load<2>);
+    own("s_load_dwordx4", s_load<4>);
+    own("s_load_dwordx8", s_load<8>);
+    own("s_load_dwordx16", s_load<16>);
+    own("s_store_dword", s_store<1>);
+    own("s_store_dwordx2", s_store<2>);
+    own("s_store_dwordx4", s_store<4>);
+    own("s_buffer_load_dword", s_buffer_load<1>);
+    own("s_buffer_load_dwordx2", s_buffer_load<2>);
+    own("s_buffer_load_dwordx4", s_buffer_load<4>);
+    own("s_buffer_load_dwordx8", s_buffer_load<8>);
+    own("s_buffer_load_dwordx16", s_buffer_load<16>);
+    own("s_memtime", s_memtime);
+    own("s_memrealtime", s_memtime);
+  }
+  std::span<const SpecialOp> rows() const { return rows_; }
+
+ private:
+  void own(std::string_view name, Handler handler) {
+    names_.emplace_back(name);
+    rows_.push_back({names_.back(), handler});
+  }
+  void add(std::string_view prefix) {
+    const auto with = [&](std::string_view name, Handler handler) {
+      own(std::string(prefix).append(name), handler);
+    };
+    with("load_ubyte", load<uint8_t>);
+    with("load_sbyte", load<int8_t>);
+    with("load_ushort", load<uint16_t>);
+    with("load_sshort", load<int16_t>);
+    with("load_ubyte_d16", load<uint8_t, Half16::kLow>);
+    with("load_ubyte_d16_hi", load<uint8_t, Half16::kHigh>);
+    with("load_sbyte_d16", load<int8_t, Half16::kLow>);
+    with("load_sbyte_d16_hi", load<int8_t, Half16::kHigh>);
+    with("load_short_d16", load<uint16_t, Half16::kLow>);
+    with("load_short_d16_hi", load<uint16_t, Half16::kHigh>);
+    with("load_dword", load_dwords<1>);
+    with("load_dwordx2", load_dwords<2>);
+    with("load_dwordx3", load_dwords<3>);
+    with("load_dwordx4", load_dwords<4>);
+    with("store_byte", store<uint8_t>);
+    with("store_byte_d16_hi", store<uint8_t, true>);
+    with("store_short", store<uint16_t>);
+    with("store_short_d16_hi", store<uint16_t, true>);
+    with("store_dword", store_dwords<1>);
+    with("store_dwordx2", store_dwords<2>);
+    with("store_dwordx3", store_dwords<3>);
+    with("store_dwordx4", store_dwords<4>);
+  }
+
+  std::deque<std::string> names_;
+  std::vector<SpecialOp> rows_;
+};
+
+}  // namespace
+
+std::span<const SpecialOp> load_store_ops() {
+  static const Table table;
+  return table.rows();
+}
+
+}  // namespace gpu::shader

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "shader/memory_view.h"
+
+#include <algorithm>
+
+namespace gpu::shader {
+
+void MemoryView::begin_turn() {
+  hold_ = memory_.hold();
+  reads_.fill({});
+  writes_.fill({});
+}
+
+void MemoryView::end_turn() {
+  reads_.fill({});
+  writes_.fill({});
+  hold_ = {};
+}
+
+std::byte* MemoryView::miss(Entry& entry, uint64_t address, bool for_write) {
+  const uint64_t start = address / kPageSize * kPageSize;
+  auto window = memory_.window(space_, start, kPageSize, for_write);
+  if (!window.ok()) {
+    error_ = window.error();
+    return nullptr;
+  }
+  if (window->size() < kPageSize) {
+    error_ = base::Error::of(EFAULT, "the page at {:#x} is not whole", start);
+    return nullptr;
+  }
+  entry = {.tag = address / kPageSize, .host = window->data()};
+  return entry.host + address % kPageSize;
+}
+
+bool MemoryView::read(uint64_t address, void* out, size_t size) {
+  auto* to = static_cast<std::byte*>(out);
+  while (size) {
+    const std::byte* from = page(address, false);
+    if (!from) return false;
+    const size_t count = std::min<size_t>(size, kPageSize - address % kPageSize);
+    std::memcpy(to, from, count);
+    to += count;
+    address += count;
+    size -= count;
+  }
+  return true;
+}
+
+bool MemoryView::write(uint64_t address, const void* data, size_t size) {
+  const auto* from = static_cast<const std::byte*>(data);
+  while (size) {
+    std::byte* to = page(address, true);
+    if (!to) return false;
+    const size_t count = std::min<size_t>(size, kPageSize - address % kPageSize);
+    std::memcpy(to, from, count);
+    from += count;
+    address += count;
+    size -= count;
+  }
+  return true;
+}
+
+std::byte* MemoryView::cell(uint64_t address, size_t size) {
+  if (address % size) {
+    error_ = base::Error::of(EFAULT, "an atomic operation at {:#x} is not aligned", address);
+    return nullptr;
+  }
+  return page(address, true);
+}
+
+size_t MemoryView::fetch(uint64_t address, std::array<uint32_t, 2>& words) {
+  const std::byte* from = page(address, false);
+  if (!from) return 0;
+  words[1] = 0;
+  const size_t count = address % kPageSize + 8 <= kPageSize ? 2 : 1;
+  std::memcpy(words.data(), from, 4 * count);
+  return count;
+}
+
+}  // namespace gpu::shader

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+// The memory of a VMID as waves see it, with the translations of one turn cached.
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "core/interfaces.h"
+
+namespace gpu::shader {
+
+// A translation is used until the end of the turn in which it was looked up, also when the driver
+// invalidates it meanwhile; the Hold keeps the host memory behind it mapped so long.
+class MemoryView {
+ public:
+  MemoryView(Memory& memory, Space space) : memory_(memory), space_(space) {}
+
+  void begin_turn();
+  void end_turn();
+
+  // Null when the address does not translate; Memory has reported the fault then. The rest of the
+  // page is valid with it.
+  std::byte* page(uint64_t address, bool for_write);
+
+  bool read(uint64_t address, void* out, size_t size);
+  bool write(uint64_t address, const void* data, size_t size);
+  // The cell of an atomic operation; null also when it is not aligned.
+  std::byte* cell(uint64_t address, size_t size);
+  // Instruction fetch: how many words there are in the page, of which the second is not needed by
+  // every instruction. 0: the page cannot be read.
+  size_t fetch(uint64_t address, std::array<uint32_t, 2>& words);
+
+  const base::Error& error() const { return error_; }
+
+ private:
+  static constexpr uint64_t kPageSize = 4096;
+  static constexpr uint64_t kNoTag = ~uint64_t{0};
+  struct Entry {
+    uint64_t tag = kNoTag;
+    std::byte* host = nullptr;
+  };
+  using Cache = std::array<Entry, 256>;
+
+  std::byte* miss(Entry& entry, uint64_t address, bool for_write);
+
+  Memory& memory_;
+  const Space space_;
+  Memory::Hold hold_;
+  Cache reads_, writes_;
+  base::Error error_ = base::Error(EFAULT, "");
+};
+
+inline std::byte* MemoryView::page(uint64_t address, bool for_write) {
+  Cache& cache = for_write ? writes_ : reads_;
+  Entry& entry = cache[address / kPageSize % std::tuple_size_v<Cache>];
+  if (entry.tag == address / kPageSize) return entry.host + address % kPageSize;
+  return miss(entry, address, for_write);
+}
+
+}  // namespace gpu::shader

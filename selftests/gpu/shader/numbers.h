@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+// Numbers as the vector ALU sees them. Nothing here depends on the host's libm for a result that
+// the ISA document defines exactly.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+namespace gpu::shader {
+
+// MODE, whose fields gc_9_4_2_sh_mask.h names.
+namespace mode {
+constexpr uint32_t kRoundMask = 0xf;
+constexpr uint32_t kDenormIn32 = 1 << 4;
+constexpr uint32_t kDenormOut32 = 1 << 5;
+constexpr uint32_t kDenormIn64 = 1 << 6;  // also of 16 bits
+constexpr uint32_t kDenormOut64 = 1 << 7;
+constexpr uint32_t kDenormMask = 0xf0;
+constexpr uint32_t kDx10Clamp = 1 << 8;
+constexpr uint32_t kIeee = 1 << 9;
+constexpr uint32_t kGprIdxEn = 1 << 27;
+}  // namespace mode
+
+// Signaling NaNs stay signaling, which a conversion by the host would change.
+inline float half_to_float(uint32_t half) {
+  const uint32_t sign = (half & 0x8000) << 16;
+  const uint32_t exponent = half >> 10 & 0x1f;
+  const uint32_t fraction = half & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
+  if (exponent) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+}
+
+// Rounds to nearest even, once.
+template <std::floating_point T>
+uint32_t to_half(T value) {
+  const uint32_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) {
+    uint32_t payload = 0;
+    if constexpr (sizeof(T) == 4) payload = std::bit_cast<uint32_t>(value) >> 13 & 0x1ff;
+    return sign | 0x7e00 | payload;
+  }
+  const T magnitude = std::fabs(value);
+  if (magnitude == 0) return sign;
+  if (magnitude >= T(65520)) return sign | 0x7c00;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  // The weight of the last bit that the result has.
+  const int last = std::max(exponent - 11, -24);
+  const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -last)));
+  const uint32_t bits = static_cast<uint32_t>(last + 24) << 10;
+  return sign | (bits + units);
+}
+
+template <std::floating_point T>
+constexpr auto to_bits(T value) {
+  if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<uint32_t>(value);
+  } else {
+    return std::bit_cast<uint64_t>(value);
+  }
+}
+
+template <std::floating_point T>
+constexpr T quiet_bit_set(T value) {
+  if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | 0x00400000);
+  } else {
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(value) | 0x0008000000000000);
+  }
+}
+
+template <std::floating_point T>
+constexpr bool is_signaling(T value) {
+  return value != value && to_bits(value) != to_bits(quiet_bit_set(value));
+}
+
+// The biased exponent.
+template <std::floating_point T>
+constexpr int exponent_of(T value) {
+  if constexpr (sizeof(T) == 4) {
+    return static_cast<int>(std::bit_cast<uint32_t>(value) >> 23 & 0xff);
+  } else {
+    return static_cast<int>(std::bit_cast<uint64_t>(value) >> 52 & 0x7ff);
+  }
+}
+
+template <std::floating_point T>
+constexpr bool is_denormal(T value) {
+  return value != 0 && exponent_of(value) == 0;
+}
+
+template <std::floating_point T>
+constexpr T flushed(T value) {
+  return is_denormal(value) ? std::copysign(T(0), value) : value;
+}
+
+// With IEEE set: a signaling NaN comes out quiet, any other NaN loses against a number.
+template <bool kMax, std::floating_point T>
+T pick(T a, T b) {
+  if (is_signaling(a)) return quiet_bit_set(a);
+  if (is_signaling(b)) return quiet_bit_set(b);
+  if (a != a) return b;
+  if (b != b) return a;
+  if (a == b) return std::signbit(a) == kMax ? b : a;
+  return (a < b) == kMax ? b : a;
+}
+
+// Truncates and saturates; NaN gives 0.
+template <std::integral To, std::floating_point From>
+To saturate(From value) {
+  if (value != value) return 0;
+  constexpr auto kMin = static_cast<From>(std::numeric_limits<To>::min());
+  constexpr uint64_t kHalf = uint64_t{1} << (std::numeric_limits<To>::digits - 1);
+  constexpr auto kPastMax = static_cast<From>(kHalf) * 2;
+  if (value <= kMin) return std::numeric_limits<To>::min();
+  if (value >= kPastMax) return std::numeric_limits<To>::max();
+  return static_cast<To>(value);
+}
+
+// v_div_scale, v_div_fmas and v_div_fixup: with them and a reciprocal that is right within one
+// unit in the last place, LLVM's code for a division rounds correctly. The test divides.
+template <std::floating_point T>
+struct DivConstants;
+template <>
+struct DivConstants<float> {
+  static constexpr int kScale = 64, kFar = 96, kTiny = 23, kBias = 127, kUnderflow = -150;
+};
+template <>
+struct DivConstants<double> {
+  static constexpr int kScale = 128, kFar = 768, kTiny = 53, kBias = 1023, kUnderflow = -1075;
+};
+
+template <std::floating_point T>
+struct Scaled {
+  T value;
+  bool vcc;
+};
+
+template <std::floating_point T>
+Scaled<T> div_scale(T value, T denominator, T numerator) {
+  using C = DivConstants<T>;
+  if (numerator == 0 || denominator == 0) return {std::numeric_limits<T>::quiet_NaN(), false};
+  const bool is_denominator = to_bits(value) == to_bits(denominator);
+  const bool is_numerator = to_bits(value) == to_bits(numerator);
+  const T reciprocal = 1 / denominator;
+  const T quotient = numerator / denominator;
+  const bool tiny_quotient = is_denormal(quotient) || quotient == 0;
+  if (exponent_of(numerator) - exponent_of(denominator) >= C::kFar) {
+    return {is_denominator ? std::ldexp(value, C::kScale) : value, true};
+  }
+  if (is_denormal(denominator)) return {std::ldexp(value, C::kScale), false};
+  if (is_denormal(reciprocal) && tiny_quotient) {
+    return {is_denominator ? std::ldexp(value, -C::kScale) : value, true};
+  }
+  if (is_denormal(reciprocal)) return {std::ldexp(value, -C::kScale), false};
+  if (tiny_quotient) return {is_numerator ? std::ldexp(value, C::kScale) : value, true};
+  if (exponent_of(numerator) <= C::kTiny) return {std::ldexp(value, C::kScale), false};
+  return {value, false};
+}
+
+template <std::floating_point T>
+T div_fmas(T a, T b, T c, bool vcc) {
+  using C = DivConstants<T>;
+  if (!vcc) return std::fma(a, b, c);
+  const int scale = exponent_of(c) > C::kBias ? C::kScale : -C::kScale;
+  // Rounded once where the wider type makes that possible.
+  if constexpr (sizeof(T) == 4) {
+    return static_cast<float>(std::ldexp(std::fma(double{a}, double{b}, double{c}), scale));
+  } else {
+    return std::ldexp(std::fma(a, b, c), scale);
+  }
+}
+
+template <std::floating_point T>
+T div_fixup(T quotient, T denominator, T numerator) {
+  using C = DivConstants<T>;
+  using Limits = std::numeric_limits<T>;
+  const T sign = std::signbit(denominator) != std::signbit(numerator) ? T(-1) : T(1);
+  if (numerator != numerator) return quiet_bit_set(numerator);
+  if (denominator != denominator) return quiet_bit_set(denominator);
+  const bool infinite_n = std::isinf(numerator), infinite_d = std::isinf(denominator);
+  if ((denominator == 0 && numerator == 0) || (infinite_d && infinite_n)) {
+    return -Limits::quiet_NaN();
+  }
+  if (denominator == 0 || infinite_n) return std::copysign(Limits::infinity(), sign);
+  if (infinite_d || numerator == 0) return std::copysign(T(0), sign);
+  if (exponent_of(numerator) - exponent_of(denominator) < C::kUnderflow) {
+    return std::copysign(T(0), sign);
+  }
+  // Of finite operands that are not 0 only a quotient beyond the range of the type comes out of the
+  // steps before as no number.
+  if (quotient != quotient) return std::copysign(Limits::infinity(), sign);
+  return std::copysign(quotient, sign);
+}
+
+}  // namespace gpu::shader

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+// Packed operations (VOP3P): two halves of 16 or 32 bits, which op_sel and op_sel_hi choose.
+#include <algorithm>
+
+#include "shader/vector_op.h"
+
+namespace gpu::shader {
+namespace {
+
+bool refuses(Wave& wave, const Instruction& in, bool may_clamp = false) {
+  if (in.clamp && !may_clamp) {
+    wave.refuse("clamp of this packed operation is not modelled");
+    return true;
+  }
+  if (wave.mode & mode::kRoundMask) {
+    wave.refuse("MODE asks for another rounding");
+    return true;
+  }
+  return false;
+}
+
+// The operand without modifiers; a float constant is the 16-bit one where wanted.
+const uint32_t* halves(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer, bool floats) {
+  Instruction plain = in;
+  plain.neg = plain.abs = plain.op_sel = 0;
+  const Kind kind = floats ? Kind::kF16 : Kind::kB32;
+  return static_cast<const uint32_t*>(vector_source(wave, plain, i, kind, buffer));
+}
+
+uint32_t half_of(uint32_t value, bool high) { return high ? value >> 16 : value & 0xffff; }
+
+template <unsigned kSources, bool kFloats, typename F>
+void packed16(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  Lanes buffers[3], out;
+  const uint32_t* source[3] = {};
+  for (unsigned i = 0; i < kSources; ++i) source[i] = halves(wave, in, i, buffers[i], kFloats);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    uint32_t result[2];
+    for (unsigned high = 0; high < 2; ++high) {
+      const unsigned select = high ? in.op_sel_hi : in.op_sel;
+      const unsigned negate = high ? in.neg_hi : in.neg;
+      uint32_t value[3] = {};
+      for (unsigned i = 0; i < kSources; ++i) {
+        value[i] = half_of(source[i][lane], select >> i & 1);
+        if (kFloats && negate >> i & 1) value[i] ^= 0x8000;
+      }
+      result[high] = F{}(value[0], value[1], value[2]) & 0xffff;
+    }
+    out.narrow[lane] = result[0] | result[1] << 16;
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
+// The pair of words of each lane that an operand of a packed 32-bit operation is. A constant is
+// the same in both.
+void pairs(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer) {
+  const unsigned code = in.src[i];
+  if (code >= operand::kZero && code < operand::kVgpr) {
+    std::ranges::fill(buffer.wide, join(wave.scalar(code, in), wave.scalar(code, in)));
+    return;
+  }
+  Instruction plain = in;
+  plain.neg = plain.abs = 0;
+  vector_source(wave, plain, i, Kind::kB64, buffer);
+}
+
+uint32_t word_of(uint64_t pair, bool high) { return high ? high32(pair) : low32(pair); }
+
+template <unsigned kSources, typename F>
+void packed32(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  if ((wave.mode & (mode::kDenormIn32 | mode::kDenormOut32)) !=
+      (mode::kDenormIn32 | mode::kDenormOut32)) {
+    return wave.refuse("a packed operation that flushes denormals is not modelled");
+  }
+  Lanes buffers[3], out;
+  for (unsigned i = 0; i < kSources; ++i) pairs(wave, in, i, buffers[i]);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    uint32_t result[2];
+    for (unsigned high = 0; high < 2; ++high) {
+      const unsigned select = high ? in.op_sel_hi : in.op_sel;
+      const unsigned negate = high ? in.neg_hi : in.neg;
+      float value[3] = {};
+      for (unsigned i = 0; i < kSources; ++i) {
+        const uint32_t word = word_of(buffers[i].wide[lane], select >> i & 1);
+        value[i] = std::bit_cast<float>(negate >> i & 1 ? word ^ 0x80000000 : word);
+      }
+      result[high] = to_bits(F{}(value[0], value[1], value[2]));
+    }
+    out.wide[lane] = join(result[0], result[1]);
+  }
+  write_wide_lanes(wave, in.dst, out.wide);
+}
+
+void pk_mov_b32(Wave& wave, const Instruction& in) {
+  Lanes buffers[2], out;
+  for (unsigned i = 0; i < 2; ++i) pairs(wave, in, i, buffers[i]);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    out.wide[lane] = join(word_of(buffers[0].wide[lane], in.op_sel & 1),
+                          word_of(buffers[1].wide[lane], in.op_sel >> 1 & 1));
+  }
+  write_wide_lanes(wave, in.dst, out.wide);
+}
+
+// neg_hi is abs here. op_sel_hi: the source is 16 bits wide, and op_sel says which half.
+float mix_source(uint32_t value, const Instruction& in, unsigned i) {
+  const bool narrow = in.op_sel_hi >> i & 1;
+  float number =
+      narrow ? half_to_float(half_of(value, in.op_sel >> i & 1)) : std::bit_cast<float>(value);
+  if (in.neg_hi >> i & 1) number = std::fabs(number);
+  return in.neg >> i & 1 ? -number : number;
+}
+
+enum class MixTo { kF32, kLow, kHigh };
+template <MixTo kTo>
+void fma_mix(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  Lanes buffers[3], out;
+  const uint32_t* source[3];
+  for (unsigned i = 0; i < 3; ++i) {
+    source[i] = halves(wave, in, i, buffers[i], in.op_sel_hi >> i & 1);
+  }
+  const Row& old = wave.row(in.dst);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    const float value =
+        std::fma(mix_source(source[0][lane], in, 0), mix_source(source[1][lane], in, 1),
+                 mix_source(source[2][lane], in, 2));
+    out.narrow[lane] = kTo == MixTo::kF32   ? to_bits(value)
+                       : kTo == MixTo::kLow ? (old.lane[lane] & 0xffff0000) | to_half(value)
+                                            : (old.lane[lane] & 0xffff) | to_half(value) << 16;
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
+// Whether hardware rounds between the two steps is not public; here each is fused.
+void dot2_f32_f16(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  Lanes buffers[3], out;
+  const uint32_t* a = halves(wave, in, 0, buffers[0], true);
+  const uint32_t* b = halves(wave, in, 1, buffers[1], true);
+  const uint32_t* c = halves(wave, in, 2, buffers[2], false);
+  const auto half = [&](uint32_t value, unsigned i, bool high) {
+    const unsigned select = high ? in.op_sel_hi : in.op_sel;
+    const unsigned negate = high ? in.neg_hi : in.neg;
+    const float number = half_to_float(half_of(value, select >> i & 1));
+    return negate >> i & 1 ? -number : number;
+  };
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    float sum = std::bit_cast<float>(in.neg & 4 ? c[lane] ^ 0x80000000 : c[lane]);
+    for (const bool high : {false, true}) {
+      sum = std::fma(half(a[lane], 0, high), half(b[lane], 1, high), sum);
+    }
+    out.narrow[lane] = to_bits(sum);
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
+template <typename T>
+void dot4(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  Lanes buffers[3], out;
+  const uint32_t* source[3];
+  for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    uint32_t sum = source[2][lane];
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      sum += static_cast<uint32_t>(int32_t{static_cast<T>(source[0][lane] >> shift)} *
+                                   int32_t{static_cast<T>(source[1][lane] >> shift)});
+    }
+    out.narrow[lane] = sum;
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
+using U = uint32_t;
+constexpr int16_t i16(U value) { return static_cast<int16_t>(value); }
+constexpr U u(int value) { return static_cast<U>(value); }
+
+template <unsigned kSources, typename F>
+constexpr SpecialOp integer(std::string_view name, F) {
+  return {name, packed16<kSources, false, F>};
+}
+template <unsigned kSources, typename F>
+constexpr SpecialOp float16(std::string_view name, F) {
+  return {name, packed16<kSources, true, F>};
+}
+template <unsigned kSources, typename F>
+constexpr SpecialOp float32(std::string_view name, F) {
+  return {name, packed32<kSources, F>};
+}
+
+constexpr SpecialOp kOps[] = {
+    integer<3>("v_pk_mad_i16", [](U a, U b, U c) { return a * b + c; }),
+    integer<3>("v_pk_mad_u16", [](U a, U b, U c) { return a * b + c; }),
+    integer<2>("v_pk_mul_lo_u16", [](U a, U b, U) { return a * b; }),
+    integer<2>("v_pk_add_i16", [](U a, U b, U) { return a + b; }),
+    integer<2>("v_pk_add_u16", [](U a, U b, U) { return a + b; }),
+    integer<2>("v_pk_sub_i16", [](U a, U b, U) { return a - b; }),
+    integer<2>("v_pk_sub_u16", [](U a, U b, U) { return a - b; }),
+    integer<2>("v_pk_lshlrev_b16", [](U a, U b, U) { return b << (a & 15); }),
+    integer<2>("v_pk_lshrrev_b16", [](U a, U b, U) { return b >> (a & 15); }),
+    integer<2>("v_pk_ashrrev_i16", [](U a, U b, U) { return u(i16(b) >> (a & 15)); }),
+    integer<2>("v_pk_min_i16", [](U a, U b, U) { return u(std::min(i16(a), i16(b))); }),
+    integer<2>("v_pk_max_i16", [](U a, U b, U) { return u(std::max(i16(a), i16(b))); }),
+    integer<2>("v_pk_min_u16", [](U a, U b, U) { return std::min(a, b); }),
+    integer<2>("v_pk_max_u16", [](U a, U b, U) { return std::max(a, b); }),
+    float16<2>("v_pk_add_f16",
+               [](U a, U b, U) { return to_half(half_to_float(a) + half_to_float(b)); }),
+    float16<2>("v_pk_mul_f16",
+               [](U a, U b, U) { return to_half(half_to_float(a) * half_to_float(b)); }),
+    float16<2>(
+        "v_pk_min_f16",
+        [](U a, U b, U) { return to_half(pick<false>(half_to_float(a), half_to_float(b))); }),
+    float16<2>("v_pk_max_f16",
+               [](U a, U b, U) { return to_half(pick<true>(half_to_float(a), half_to_float(b))); }),
+    float16<3>("v_pk_fma_f16",
+               [](U a, U b, U c) {
+                 return to_half(std::fma(double{half_to_float(a)}, double{half_to_float(b)},
+                                         double{half_to_float(c)}));
+               }),
+    float32<2>("v_pk_add_f32", [](float a, float b, float) { return a + b; }),
+    float32<2>("v_pk_mul_f32", [](float a, float b, float) { return a * b; }),
+    float32<3>("v_pk_fma_f32", [](float a, float b, float c) { return std::fma(a, b, c); }),
+    {"v_pk_mov_b32", pk_mov_b32},
+    {"v_fma_mix_f32", fma_mix<MixTo::kF32>},
+    {"v_fma_mixlo_f16", fma_mix<MixTo::kLow>},
+    {"v_fma_mixhi_f16", fma_mix<MixTo::kHigh>},
+    {"v_dot2_f32_f16", dot2_f32_f16},
+    {"v_dot4_i32_i8", dot4<int8_t>},
+    {"v_dot4_u32_u8", dot4<uint8_t>},
+};
+
+}  // namespace
+
+std::span<const SpecialOp> packed_ops() { return kOps; }
+
+}  // namespace gpu::shader

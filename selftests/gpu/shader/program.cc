@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+// Control of the program: branches, waits, messages, hardware registers.
+#include "engines/context.h"
+#include "shader/vector_op.h"
+
+namespace gpu::shader {
+namespace {
+
+void branch(Wave& wave, const Instruction& in) {
+  wave.pc += static_cast<uint64_t>(int64_t{in.immediate} * 4);
+}
+
+template <typename F>
+constexpr SpecialOp branch_if(std::string_view name, F) {
+  return {name, [](Wave& wave, const Instruction& in) {
+            if (F{}(wave)) branch(wave, in);
+          }};
+}
+
+// Memory is done in order and at once, so there is nothing to wait for.
+void nop(Wave&, const Instruction&) {}
+
+void end_program(Wave& wave, const Instruction&) { wave.stop = Stop::kEnded; }
+void barrier(Wave& wave, const Instruction&) { wave.stop = Stop::kBarrier; }
+void sleep(Wave& wave, const Instruction&) { wave.stop = Stop::kYield; }
+
+void getpc(Wave& wave, const Instruction& in) { wave.set_s64(in.dst, wave.pc); }
+void setpc(Wave& wave, const Instruction& in) {
+  wave.pc = wave.scalar64(in.src[0], in) & ~uint64_t{3};
+}
+void swappc(Wave& wave, const Instruction& in) {
+  const uint64_t target = wave.scalar64(in.src[0], in) & ~uint64_t{3};
+  wave.set_s64(in.dst, wave.pc);
+  wave.pc = target;
+}
+void call(Wave& wave, const Instruction& in) {
+  wave.set_s64(in.dst, wave.pc);
+  branch(wave, in);
+}
+
+// Debuggers do not attach to the model, so llvm.debugtrap returns at once.
+void trap(Wave& wave, const Instruction& in) {
+  constexpr int kDebugTrap = 3;
+  if (in.immediate == kDebugTrap) return;
+  wave.refuse(base::format("s_trap {}", in.immediate));
+}
+
+// Hardware registers: id [5:0], offset [10:6], size - 1 [15:11].
+enum Hwreg : unsigned { kMode = 1, kStatus = 2, kTrapsts = 3, kHwId = 4, kShMemBases = 15 };
+
+struct Field {
+  unsigned id, offset;
+  uint32_t mask;
+};
+Field field_of(const Instruction& in) {
+  const auto word = static_cast<uint32_t>(in.immediate);
+  return {.id = bits(word, 5, 0),
+          .offset = bits(word, 10, 6),
+          .mask = 0xffffffffu >> (31 - bits(word, 15, 11))};
+}
+
+void getreg(Wave& wave, const Instruction& in) {
+  const Field field = field_of(in);
+  uint32_t value = 0;
+  switch (field.id) {
+    case kMode:
+      value = wave.mode;
+      break;
+    case kStatus:
+      value = wave.status | (wave.scc ? status::kScc : 0) | (wave.exec() ? 0 : status::kExecz) |
+              (wave.vcc() ? 0 : status::kVccz);
+      break;
+    case kTrapsts:
+    case kHwId:
+      break;
+    case kShMemBases:
+      value = high32(wave.apertures.scratch) >> 16 | (high32(wave.apertures.shared) & 0xffff0000);
+      break;
+    default:
+      return wave.refuse(base::format("s_getreg_b32 of hardware register {}", field.id));
+  }
+  wave.set_s(in.dst, value >> field.offset & field.mask);
+}
+
+void set_register(Wave& wave, const Instruction& in, uint32_t value) {
+  const Field field = field_of(in);
+  if (field.id != kMode) {
+    return wave.refuse(base::format("s_setreg_b32 of hardware register {}", field.id));
+  }
+  const uint32_t mask = field.mask << field.offset;
+  wave.mode = (wave.mode & ~mask) | (value << field.offset & mask);
+  if (wave.mode & mode::kGprIdxEn) wave.refuse("VGPR indexing mode is not modelled");
+}
+void setreg(Wave& wave, const Instruction& in) { set_register(wave, in, wave.s(in.dst)); }
+void setreg_imm32(Wave& wave, const Instruction& in) { set_register(wave, in, in.literal); }
+
+constexpr SpecialOp kOps[] = {
+    {"s_nop", nop},
+    {"s_waitcnt", nop},
+    {"s_setprio", nop},
+    {"s_icache_inv", nop},
+    {"s_dcache_inv", nop},
+    {"s_dcache_wb", nop},
+    {"s_dcache_inv_vol", nop},
+    {"s_dcache_wb_vol", nop},
+    {"s_incperflevel", nop},
+    {"s_decperflevel", nop},
+    {"s_ttracedata", nop},
+    {"s_wakeup", nop},
+    {"buffer_wbl2", nop},
+    {"buffer_invl2", nop},
+    {"buffer_wbinvl1", nop},
+    {"buffer_wbinvl1_vol", nop},
+    {"s_endpgm", end_program},
+    {"s_barrier", barrier},
+    {"s_sleep", sleep},
+    {"s_trap", trap},
+    {"s_branch", branch},
+    branch_if("s_cbranch_scc0", [](const Wave& wave) { return !wave.scc; }),
+    branch_if("s_cbranch_scc1", [](const Wave& wave) { return wave.scc; }),
+    branch_if("s_cbranch_vccz", [](const Wave& wave) { return wave.vcc() == 0; }),
+    branch_if("s_cbranch_vccnz", [](const Wave& wave) { return wave.vcc() != 0; }),
+    branch_if("s_cbranch_execz", [](const Wave& wave) { return wave.exec() == 0; }),
+    branch_if("s_cbranch_execnz", [](const Wave& wave) { return wave.exec() != 0; }),
+    {"s_getpc_b64", getpc},
+    {"s_setpc_b64", setpc},
+    {"s_swappc_b64", swappc},
+    {"s_call_b64", call},
+    {"s_getreg_b32", getreg},
+    {"s_setreg_b32", setreg},
+    {"s_setreg_imm32_b32", setreg_imm32},
+};
+
+}  // namespace
+
+std::span<const SpecialOp> program_ops() { return kOps; }
+
+}  // namespace gpu::shader

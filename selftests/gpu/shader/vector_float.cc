@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+// Floating point of 32 and 64 bits, and conversions. The host computes in the same formats and
+// rounds to nearest even, so what IEEE 754 defines is exact. v_exp, v_log, v_rcp, v_rsq and v_sin
+// have a documented error on hardware; here they are the double-precision value rounded once.
+#include <algorithm>
+#include <numbers>
+
+#include "shader/vector_op.h"
+
+namespace gpu::shader {
+namespace {
+
+using U = uint32_t;
+using I = int32_t;
+using F = float;
+using D = double;
+
+constexpr auto kAdd = [](auto a, auto b) { return a + b; };
+constexpr auto kSub = [](auto a, auto b) { return a - b; };
+constexpr auto kMul = [](auto a, auto b) { return a * b; };
+constexpr auto kFma = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
+constexpr auto kMin = [](auto a, auto b) { return pick<false>(a, b); };
+constexpr auto kMax = [](auto a, auto b) { return pick<true>(a, b); };
+constexpr auto kTrunc = [](auto a) { return std::trunc(a); };
+constexpr auto kCeil = [](auto a) { return std::ceil(a); };
+constexpr auto kFloor = [](auto a) { return std::floor(a); };
+constexpr auto kRndne = [](auto a) { return std::nearbyint(a); };
+constexpr auto kDivFixup = [](auto q, auto d, auto n) { return div_fixup(q, d, n); };
+
+// Not fused, and without denormals whatever MODE says (LLVM, fmad.ftz).
+constexpr auto kMad = [](F a, F b, F c) {
+  return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
+};
+
+constexpr auto kMin3 = [](F a, F b, F c) { return pick<false>(pick<false>(a, b), c); };
+constexpr auto kMax3 = [](F a, F b, F c) { return pick<true>(pick<true>(a, b), c); };
+constexpr auto kMed3 = [](F a, F b, F c) {
+  if (a != a || b != b || c != c) return kMin3(a, b, c);
+  return pick<true>(pick<false>(a, b), pick<false>(pick<true>(a, b), c));
+};
+
+template <typename T>
+T fract(T value) {
+  constexpr T kBelowOne = sizeof(T) == 4 ? T(0x1.fffffep-1) : T(0x1.fffffffffffffp-1);
+  return pick<false>(value - std::floor(value), kBelowOne);
+}
+template <typename T>
+T mantissa(T value) {
+  int exponent = 0;
+  return std::isfinite(value) ? std::frexp(value, &exponent) : value;
+}
+template <typename T>
+I exponent(T value) {
+  int exponent = 0;
+  if (std::isfinite(value)) (void)std::frexp(value, &exponent);
+  return exponent;
+}
+
+F exp2_of(F value) { return flushed(static_cast<F>(std::exp2(D{flushed(value)}))); }
+F log2_of(F value) { return static_cast<F>(std::log2(D{flushed(value)})); }
+F rcp_of(F value) { return flushed(1 / flushed(value)); }
+F rsq_of(F value) { return static_cast<F>(1 / std::sqrt(D{value})); }
+F turn(F value, D (*function)(D)) {
+  // In revolutions; defined within +-256 only.
+  if (!(std::fabs(value) <= 256)) return function(0) == 0 ? 0.0f : 1.0f;
+  return static_cast<F>(function(D{value} * 2 * std::numbers::pi));
+}
+
+template <unsigned kByte>
+constexpr auto kUbyte = [](U a) { return static_cast<F>(a >> (8 * kByte) & 0xff); };
+
+constexpr VectorOp kFloats[] = {
+    op<F, F, F>("v_add_f32", kAdd),
+    op<F, F, F>("v_sub_f32", kSub),
+    op<F, F, F>("v_subrev_f32", [](F a, F b) { return b - a; }),
+    op<F, F, F>("v_mul_f32", kMul),
+    op<F, F, F>("v_mul_legacy_f32", [](F a, F b) { return a == 0 || b == 0 ? 0.0f : a * b; }),
+    op<F, F, F>("v_min_f32", kMin),
+    op<F, F, F>("v_max_f32", kMax),
+    op<F, F, F, F>("v_min3_f32", kMin3),
+    op<F, F, F, F>("v_max3_f32", kMax3),
+    op<F, F, F, F>("v_med3_f32", kMed3),
+    op<F, F, F, F>("v_fma_f32", kFma),
+    accumulate<F, F, F, F>("v_fmac_f32", kFma),
+    accumulate<F, F, F, F>("v_mac_f32", kMad),
+    op<F, F, F, F>("v_mad_f32", kMad),
+    op<F, F, F, F>("v_madmk_f32", kMad),
+    op<F, F, F, F>("v_madak_f32", kMad),
+    op<F, F>("v_trunc_f32", kTrunc),
+    op<F, F>("v_ceil_f32", kCeil),
+    op<F, F>("v_floor_f32", kFloor),
+    op<F, F>("v_rndne_f32", kRndne),
+    op<F, F>("v_fract_f32", [](F a) { return fract(a); }),
+    op<F, F>("v_exp_f32", [](F a) { return exp2_of(a); }),
+    op<F, F>("v_log_f32", [](F a) { return log2_of(a); }),
+    op<F, F>("v_rcp_f32", [](F a) { return rcp_of(a); }),
+    op<F, F>("v_rcp_iflag_f32", [](F a) { return rcp_of(a); }),
+    op<F, F>("v_rsq_f32", [](F a) { return rsq_of(a); }),
+    op<F, F>("v_sqrt_f32", [](F a) { return std::sqrt(a); }),
+    op<F, F>("v_sin_f32", [](F a) { return turn(a, std::sin); }),
+    op<F, F>("v_cos_f32", [](F a) { return turn(a, std::cos); }),
+    op<F, F, I>("v_ldexp_f32", [](F a, I b) { return std::ldexp(a, b); }),
+    op<F, F>("v_frexp_mant_f32", [](F a) { return mantissa(a); }),
+    op<I, F>("v_frexp_exp_i32_f32", [](F a) { return exponent(a); }),
+    op<F, F, F, F>("v_div_fixup_f32", kDivFixup),
+};
+
+constexpr VectorOp kDoubles[] = {
+    op<D, D, D>("v_add_f64", kAdd),
+    op<D, D, D>("v_mul_f64", kMul),
+    op<D, D, D>("v_min_f64", kMin),
+    op<D, D, D>("v_max_f64", kMax),
+    op<D, D, D, D>("v_fma_f64", kFma),
+    accumulate<D, D, D, D>("v_fmac_f64", kFma),
+    op<D, D>("v_trunc_f64", kTrunc),
+    op<D, D>("v_ceil_f64", kCeil),
+    op<D, D>("v_floor_f64", kFloor),
+    op<D, D>("v_rndne_f64", kRndne),
+    op<D, D>("v_fract_f64", [](D a) { return fract(a); }),
+    op<D, D>("v_rcp_f64", [](D a) { return 1 / a; }),
+    op<D, D>("v_rsq_f64", [](D a) { return 1 / std::sqrt(a); }),
+    op<D, D>("v_sqrt_f64", [](D a) { return std::sqrt(a); }),
+    op<D, D, I>("v_ldexp_f64", [](D a, I b) { return std::ldexp(a, b); }),
+    op<D, D>("v_frexp_mant_f64", [](D a) { return mantissa(a); }),
+    op<I, D>("v_frexp_exp_i32_f64", [](D a) { return exponent(a); }),
+    op<D, D, D, D>("v_div_fixup_f64", kDivFixup),
+};
+
+constexpr VectorOp kConversions[] = {
+    op<F, I>("v_cvt_f32_i32", [](I a) { return static_cast<F>(a); }),
+    op<F, U>("v_cvt_f32_u32", [](U a) { return static_cast<F>(a); }),
+    op<U, F>("v_cvt_u32_f32", [](F a) { return saturate<U>(a); }),
+    op<I, F>("v_cvt_i32_f32", [](F a) { return saturate<I>(a); }),
+    op<I, F>("v_cvt_rpi_i32_f32", [](F a) { return saturate<I>(std::floor(a + 0.5f)); }),
+    op<I, F>("v_cvt_flr_i32_f32", [](F a) { return saturate<I>(std::floor(a)); }),
+    op<Half, F>("v_cvt_f16_f32", [](F a) { return a; }),
+    op<F, Half>("v_cvt_f32_f16", [](F a) { return is_signaling(a) ? quiet_bit_set(a) : a; }),
+    op<F, D>("v_cvt_f32_f64", [](D a) { return static_cast<F>(a); }),
+    op<D, F>("v_cvt_f64_f32", [](F a) { return static_cast<D>(a); }),
+    op<D, I>("v_cvt_f64_i32", [](I a) { return static_cast<D>(a); }),
+    op<D, U>("v_cvt_f64_u32", [](U a) { return static_cast<D>(a); }),
+    op<I, D>("v_cvt_i32_f64", [](D a) { return saturate<I>(a); }),
+    op<U, D>("v_cvt_u32_f64", [](D a) { return saturate<U>(a); }),
+    op<F, U>("v_cvt_f32_ubyte0", kUbyte<0>),
+    op<F, U>("v_cvt_f32_ubyte1", kUbyte<1>),
+    op<F, U>("v_cvt_f32_ubyte2", kUbyte<2>),
+    op<F, U>("v_cvt_f32_ubyte3", kUbyte<3>),
+};
+
+}  // namespace
+
+std::span<const VectorOp> float_ops() { return kFloats; }
+std::span<const VectorOp> double_ops() { return kDoubles; }
+std::span<const VectorOp> convert_ops() { return kConversions; }
+
+}  // namespace gpu::shader

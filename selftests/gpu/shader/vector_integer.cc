@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+// Integer operations of 32 and 64 bits. Semantics: "AMD Instinct MI200" ISA document, chapter 12.
+#include <algorithm>
+
+#include "shader/vector_op.h"
+
+namespace gpu::shader {
+namespace {
+
+using U = uint32_t;
+using I = int32_t;
+using U64 = uint64_t;
+using I64 = int64_t;
+
+constexpr auto kAdd = [](auto a, auto b) { return a + b; };
+constexpr auto kAnd = [](auto a, auto b) { return a & b; };
+constexpr auto kMin = [](auto a, auto b) { return std::min(a, b); };
+constexpr auto kMax = [](auto a, auto b) { return std::max(a, b); };
+constexpr auto kMin3 = [](auto a, auto b, auto c) { return std::min({a, b, c}); };
+constexpr auto kMax3 = [](auto a, auto b, auto c) { return std::max({a, b, c}); };
+constexpr auto kMed3 = [](auto a, auto b, auto c) {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+};
+
+constexpr U u24(U value) { return value & 0xffffff; }
+constexpr I i24(U value) { return static_cast<I>(value << 8) >> 8; }
+
+// Selects a byte of a pair of words, or what the selectors 8 to 15 stand for.
+U perm_byte(U64 data, U select) {
+  if (select >= 13) return 0xff;
+  if (select == 12) return 0;
+  if (select >= 8) return data >> (16 * (select - 8) + 15) & 1 ? 0xff : 0;
+  return static_cast<U>(data >> (8 * select)) & 0xff;
+}
+
+U perm(U a, U b, U selectors) {
+  const U64 data = join(b, a);
+  U out = 0;
+  for (unsigned i = 0; i < 4; ++i) out |= perm_byte(data, selectors >> (8 * i) & 0xff) << (8 * i);
+  return out;
+}
+
+U bfe_u32(U value, U offset, U width) {
+  return value >> (offset & 31) & ((U{1} << (width & 31)) - 1);
+}
+U bfe_i32(I value, U offset, U width) {
+  const U count = width & 31;
+  if (!count) return 0;
+  const U field = bfe_u32(static_cast<U>(value), offset, count);
+  const U sign = U{1} << (count - 1);
+  const U in_range = (offset & 31) + count;
+  // Above bit 31 the operand extends with its sign.
+  if (in_range > 32) return static_cast<U>(value >> (offset & 31));
+  return (field ^ sign) - sign;
+}
+
+U reversed(U value) {
+  U out = 0;
+  for (unsigned i = 0; i < 32; ++i) out |= (value >> i & 1) << (31 - i);
+  return out;
+}
+
+U sad_u8(U a, U b, U c) {
+  for (unsigned i = 0; i < 32; i += 8) {
+    const I difference = static_cast<I>(a >> i & 0xff) - static_cast<I>(b >> i & 0xff);
+    c += static_cast<U>(std::abs(difference));
+  }
+  return c;
+}
+
+// Dot products of bytes, exact modulo 2^32.
+template <typename T>
+U dot4(U a, U b, U c) {
+  for (unsigned i = 0; i < 32; i += 8) {
+    c += static_cast<U>(I{static_cast<T>(a >> i)} * I{static_cast<T>(b >> i)});
+  }
+  return c;
+}
+
+constexpr VectorOp kOps[] = {
+    op<U, U>("v_mov_b32", [](U a) { return a; }),
+    op<U, U>("v_not_b32", [](U a) { return ~a; }),
+    op<U, U>("v_bfrev_b32", [](U a) { return reversed(a); }),
+    op<U, U>("v_ffbh_u32", [](U a) { return a ? static_cast<U>(std::countl_zero(a)) : ~U{0}; }),
+    op<U, U>("v_ffbl_b32", [](U a) { return a ? static_cast<U>(std::countr_zero(a)) : ~U{0}; }),
+    op<U, I>("v_ffbh_i32",
+             [](I a) {
+               const U same = static_cast<U>(a ^ (a >> 31));
+               return same ? static_cast<U>(std::countl_zero(same)) : ~U{0};
+             }),
+    op<U, U, U>("v_add_u32", kAdd),
+    op<U, U, U>("v_sub_u32", [](U a, U b) { return a - b; }),
+    op<U, U, U>("v_subrev_u32", [](U a, U b) { return b - a; }),
+    op<U, U, U>("v_add_i32", kAdd),
+    op<U, U, U>("v_sub_i32", [](U a, U b) { return a - b; }),
+    op<U, U, U>("v_mul_lo_u32", [](U a, U b) { return a * b; }),
+    op<U, U, U>("v_mul_hi_u32", [](U a, U b) { return high32(U64{a} * b); }),
+    op<U, I, I>("v_mul_hi_i32", [](I a, I b) { return high32(static_cast<U64>(I64{a} * b)); }),
+    op<U, U, U>("v_mul_u32_u24", [](U a, U b) { return u24(a) * u24(b); }),
+    op<U, U, U>("v_mul_hi_u32_u24", [](U a, U b) { return high32(U64{u24(a)} * u24(b)); }),
+    op<U, U, U>("v_mul_i32_i24",
+                [](U a, U b) { return low32(static_cast<U64>(I64{i24(a)} * i24(b))); }),
+    op<U, U, U>("v_mul_hi_i32_i24",
+                [](U a, U b) { return high32(static_cast<U64>(I64{i24(a)} * i24(b))); }),
+    op<U, U, U, U>("v_mad_u32_u24", [](U a, U b, U c) { return u24(a) * u24(b) + c; }),
+    op<U, U, U, U>("v_mad_i32_i24",
+                   [](U a, U b, U c) { return low32(static_cast<U64>(I64{i24(a)} * i24(b))) + c; }),
+    op<U, U, U>("v_and_b32", kAnd),
+    op<U, U, U>("v_or_b32", [](U a, U b) { return a | b; }),
+    op<U, U, U>("v_xor_b32", [](U a, U b) { return a ^ b; }),
+    op<U, U, U>("v_xnor_b32", [](U a, U b) { return ~(a ^ b); }),
+    op<U, U, U>("v_lshlrev_b32", [](U a, U b) { return b << (a & 31); }),
+    op<U, U, U>("v_lshrrev_b32", [](U a, U b) { return b >> (a & 31); }),
+    op<U, U, I>("v_ashrrev_i32", [](U a, I b) { return static_cast<U>(b >> (a & 31)); }),
+    op<U64, U, U64>("v_lshlrev_b64", [](U a, U64 b) { return b << (a & 63); }),
+    op<U64, U, U64>("v_lshrrev_b64", [](U a, U64 b) { return b >> (a & 63); }),
+    op<U64, U, I64>("v_ashrrev_i64", [](U a, I64 b) { return static_cast<U64>(b >> (a & 63)); }),
+    op<I, I, I>("v_min_i32", kMin),
+    op<I, I, I>("v_max_i32", kMax),
+    op<U, U, U>("v_min_u32", kMin),
+    op<U, U, U>("v_max_u32", kMax),
+    op<I, I, I, I>("v_min3_i32", kMin3),
+    op<U, U, U, U>("v_min3_u32", kMin3),
+    op<I, I, I, I>("v_max3_i32", kMax3),
+    op<U, U, U, U>("v_max3_u32", kMax3),
+    op<I, I, I, I>("v_med3_i32", kMed3),
+    op<U, U, U, U>("v_med3_u32", kMed3),
+    op<U, U, U, U>("v_add3_u32", [](U a, U b, U c) { return a + b + c; }),
+    op<U, U, U, U>("v_lshl_add_u32", [](U a, U b, U c) { return (a << (b & 31)) + c; }),
+    op<U, U, U, U>("v_add_lshl_u32", [](U a, U b, U c) { return (a + b) << (c & 31); }),
+    op<U, U, U, U>("v_lshl_or_b32", [](U a, U b, U c) { return a << (b & 31) | c; }),
+    op<U, U, U, U>("v_and_or_b32", [](U a, U b, U c) { return (a & b) | c; }),
+    op<U, U, U, U>("v_or3_b32", [](U a, U b, U c) { return a | b | c; }),
+    op<U, U, U, U>("v_xad_u32", [](U a, U b, U c) { return (a ^ b) + c; }),
+    op<U, U, U, U>("v_bfe_u32", [](U a, U b, U c) { return bfe_u32(a, b, c); }),
+    op<U, I, U, U>("v_bfe_i32", [](I a, U b, U c) { return bfe_i32(a, b, c); }),
+    op<U, U, U, U>("v_bfi_b32", [](U a, U b, U c) { return (a & b) | (~a & c); }),
+    op<U, U, U>("v_bfm_b32", [](U a, U b) { return ((U{1} << (a & 31)) - 1) << (b & 31); }),
+    op<U, U, U, U>("v_alignbit_b32", [](U a, U b, U c) { return low32(join(b, a) >> (c & 31)); }),
+    op<U, U, U, U>("v_alignbyte_b32",
+                   [](U a, U b, U c) { return low32(join(b, a) >> (8 * (c & 3))); }),
+    op<U, U, U, U>("v_perm_b32", [](U a, U b, U c) { return perm(a, b, c); }),
+    op<U, U, U>("v_bcnt_u32_b32", [](U a, U b) { return static_cast<U>(std::popcount(a)) + b; }),
+    op<U, U, U, U>("v_sad_u8", [](U a, U b, U c) { return sad_u8(a, b, c); }),
+    op<U, U, U, U>("v_sad_u32", [](U a, U b, U c) { return (a > b ? a - b : b - a) + c; }),
+    accumulate<U, U, U, U>("v_dot4c_i32_i8", [](U a, U b, U c) { return dot4<int8_t>(a, b, c); }),
+};
+
+}  // namespace
+
+std::span<const VectorOp> integer_ops() { return kOps; }
+
+}  // namespace gpu::shader

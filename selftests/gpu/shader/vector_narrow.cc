@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+// Operations of 16 bits; results leave zeroes in the upper half, as all of GFX9 does (LLVM,
+// zeroesHigh16BitsOfDest). A float of 16 bits is computed in one of 32 and rounded once more,
+// which gives the same as rounding once for +, -, * and square roots; FMA is computed in 64 bits.
+#include <algorithm>
+
+#include "shader/vector_op.h"
+
+namespace gpu::shader {
+namespace {
+
+using U = uint16_t;
+using I = int16_t;
+using H = Half;
+
+constexpr auto kFma = [](float a, float b, float c) {
+  return std::fma(double{a}, double{b}, double{c});
+};
+constexpr auto kMin = [](float a, float b) { return pick<false>(a, b); };
+constexpr auto kMax = [](float a, float b) { return pick<true>(a, b); };
+
+constexpr VectorOp kOps[] = {
+    op<U, U, U>("v_add_u16", [](U a, U b) { return a + b; }),
+    op<U, U, U>("v_sub_u16", [](U a, U b) { return a - b; }),
+    op<U, U, U>("v_subrev_u16", [](U a, U b) { return b - a; }),
+    op<U, U, U>("v_mul_lo_u16", [](U a, U b) { return uint32_t{a} * b; }),
+    op<U, U, U>("v_lshlrev_b16", [](U a, U b) { return b << (a & 15); }),
+    op<U, U, U>("v_lshrrev_b16", [](U a, U b) { return b >> (a & 15); }),
+    op<U, U, I>("v_ashrrev_i16", [](U a, I b) { return b >> (a & 15); }),
+    op<U, U, U>("v_min_u16", [](U a, U b) { return std::min(a, b); }),
+    op<U, U, U>("v_max_u16", [](U a, U b) { return std::max(a, b); }),
+    op<I, I, I>("v_min_i16", [](I a, I b) { return std::min(a, b); }),
+    op<I, I, I>("v_max_i16", [](I a, I b) { return std::max(a, b); }),
+    op<U, U, U, U>("v_mad_u16", [](U a, U b, U c) { return uint32_t{a} * b + c; }),
+    op<U, U, U, U>("v_mad_legacy_u16", [](U a, U b, U c) { return uint32_t{a} * b + c; }),
+    op<I, I, I, I>("v_mad_i16", [](I a, I b, I c) { return a * b + c; }),
+    op<uint32_t, U, U, uint32_t>("v_mad_u32_u16",
+                                 [](U a, U b, uint32_t c) { return uint32_t{a} * b + c; }),
+    op<H, H, H>("v_add_f16", [](float a, float b) { return a + b; }),
+    op<H, H, H>("v_sub_f16", [](float a, float b) { return a - b; }),
+    op<H, H, H>("v_subrev_f16", [](float a, float b) { return b - a; }),
+    op<H, H, H>("v_mul_f16", [](float a, float b) { return a * b; }),
+    op<H, H, H>("v_min_f16", kMin),
+    op<H, H, H>("v_max_f16", kMax),
+    op<H, H, H, H>("v_fma_f16", kFma),
+    op<H, H>("v_sqrt_f16", [](float a) { return std::sqrt(a); }),
+    op<H, H>("v_rcp_f16", [](float a) { return 1 / a; }),
+    op<H, H>("v_rsq_f16", [](float a) { return 1 / std::sqrt(double{a}); }),
+    op<H, H>("v_exp_f16", [](float a) { return std::exp2(double{a}); }),
+    op<H, H>("v_log_f16", [](float a) { return std::log2(double{a}); }),
+    op<H, H>("v_floor_f16", [](float a) { return std::floor(a); }),
+    op<H, H>("v_ceil_f16", [](float a) { return std::ceil(a); }),
+    op<H, H>("v_trunc_f16", [](float a) { return std::trunc(a); }),
+    op<H, H>("v_rndne_f16", [](float a) { return std::nearbyint(a); }),
+    op<H, H, U>("v_ldexp_f16", [](float a, U b) { return std::ldexp(a, static_cast<I>(b)); }),
+    op<H, U>("v_cvt_f16_u16", [](U a) { return static_cast<float>(a); }),
+    op<H, I>("v_cvt_f16_i16", [](I a) { return static_cast<float>(a); }),
+    op<U, H>("v_cvt_u16_f16", [](float a) { return saturate<uint16_t>(a); }),
+    op<I, H>("v_cvt_i16_f16", [](float a) { return saturate<int16_t>(a); }),
+};
+
+}  // namespace
+
+std::span<const VectorOp> narrow_ops() { return kOps; }
+
+}  // namespace gpu::shader

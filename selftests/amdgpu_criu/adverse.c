@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Callers that die, that come all at once, and that do other things meanwhile. */
+/* Callers that die, that run in parallel, and that do other things meanwhile. */
 #include "kselftest_harness.h"
 
 #include <pthread.h>
@@ -105,7 +105,7 @@ static long long now(void)
 	return time.tv_sec * 1000000LL + time.tv_nsec / 1000;
 }
 
-/* A child that restores as soon as it has said so, in a session of its own or the one given. */
+/* A child that reports, then restores, in a session of its own or the one given. */
 static pid_t start_restoring(FIXTURE_DATA(adverse) *self, int session, int *ready)
 {
 	long long start;
@@ -132,7 +132,7 @@ static pid_t start_restoring(FIXTURE_DATA(adverse) *self, int session, int *read
 	return child;
 }
 
-/* At whatever point it is: before, in the middle, after. */
+/* The caller is killed at any point: before, during or after RESTORE. */
 TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing, 400)
 {
 	unsigned long before = in_use();
@@ -140,7 +140,7 @@ TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing,
 	long long whole;
 	pid_t child;
 
-	/* How long it takes: the second time, when all code is in memory. */
+	/* How long it takes, measured the second time, when all code is in memory. */
 	for (int round = 0; round < 2; round++) {
 		child = start_restoring(self, -1, &ready);
 		ASSERT_EQ(child, waitpid(child, &status, 0));
@@ -157,7 +157,7 @@ TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing,
 		killed += WIFSIGNALED(status);
 		done += WIFEXITED(status) && !WEXITSTATUS(status);
 	}
-	TH_LOG("%lld us; %d killed, %d were done before", whole, killed, done);
+	TH_LOG("%lld us; %d killed, %d completed before", whole, killed, done);
 	EXPECT_EQ(KILLS, killed + done);
 	EXPECT_LT(KILLS / 6, killed);
 	EXPECT_TRUE(becomes_unused(before)) {
@@ -166,7 +166,7 @@ TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing,
 	EXPECT_EQ(0, restore_and_run(self));
 }
 
-/* Objects that a killed caller had claimed must not be waited for. */
+/* Nobody waits for objects that a killed caller had claimed. */
 TEST_F_TIMEOUT(adverse, a_session_outlives_callers_killed_in_it, 300)
 {
 	struct criu_node node;
@@ -183,7 +183,7 @@ TEST_F_TIMEOUT(adverse, a_session_outlives_callers_killed_in_it, 300)
 		usleep(rand() % 30000);
 		kill(child, SIGKILL);
 		ASSERT_EQ(child, waitpid(child, &status, 0));
-		/* Done by the first, and then not its own any more; or not done, and then done. */
+		/* It exists if the first caller restored it; otherwise it is restored now. */
 		child = start_restoring(self, session, &ready);
 		ASSERT_EQ(child, waitpid(child, &status, 0));
 		ASSERT_TRUE(WIFEXITED(status));
@@ -217,7 +217,7 @@ static void *restore_thread(void *data)
 	return NULL;
 }
 
-TEST_F(adverse, of_threads_that_restore_at_once_one_does)
+TEST_F(adverse, of_threads_that_restore_at_once_one_succeeds)
 {
 	struct thread threads[THREADS];
 	int done = 0, i;
@@ -245,13 +245,13 @@ TEST_F(adverse, of_threads_that_restore_at_once_one_does)
 	EXPECT_TRUE(runs(self, 3));
 }
 
-/* One that changes what is restored into, all the while. */
+/* A thread that keeps changing the process that is restored into. */
 static void *meddle_thread(void *data)
 {
 	struct thread *thread = data;
 	__u32 event;
 
-	/* The first event makes the page of events, and with that the process is no new one. */
+	/* The first event creates the event page, and then the process is not new any longer. */
 	usleep(thread->seed * 10000);
 	while (!stop) {
 		struct kfd_ioctl_destroy_event_args destroy = {};
@@ -261,7 +261,7 @@ static void *meddle_thread(void *data)
 			destroy.event_id = event;
 			ioctl(thread->self->kfd.node.fd, AMDKFD_IOC_DESTROY_EVENT, &destroy);
 		}
-		/* The page of events: it may be there, or not. */
+		/* The event page: it may exist or not. */
 		at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
 			  thread->self->kfd.node.fd, 2ULL << 62);
 		if (at != MAP_FAILED)
@@ -270,8 +270,8 @@ static void *meddle_thread(void *data)
 	return NULL;
 }
 
-/* Each in a process of its own; nothing is asked of them but that the kernel lives. */
-TEST_F_TIMEOUT(adverse, a_restore_while_other_threads_meddle_does_no_harm, 300)
+/* Each in a process of its own. Only the kernel's survival is checked. */
+TEST_F_TIMEOUT(adverse, a_restore_while_other_threads_interfere_does_no_harm, 300)
 {
 	int restored = 0, refused = 0, status;
 
@@ -290,6 +290,8 @@ TEST_F_TIMEOUT(adverse, a_restore_while_other_threads_meddle_does_no_harm, 300)
 			ret = criu_restore(&self->kfd.node, self->session,
 					   &self->saved.carry.image);
 			stop = true;
+			/* Ioctls block between RESTORE and RESUME or the end of the session. */
+			close(self->session);
 			pthread_join(thread.id, NULL);
 			_exit(-ret);
 		}
@@ -326,7 +328,7 @@ static void *checkpoint_thread(void *data)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(adverse, threads_that_checkpoint_at_once_get_in_nobodys_way, 300)
+TEST_F_TIMEOUT(adverse, threads_that_checkpoint_at_once_do_not_disturb_each_other, 300)
 {
 	struct thread threads[THREADS];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RESTORE and blobs, as a hostile or careless caller gives them. Every refusal is followed by the
- * right blob, in the same process: it was refused for that one reason, and nothing was left behind.
+ * RESTORE with blobs of a hostile or careless caller. After every refusal the valid blob is
+ * restored in the same process: the other was refused for that one reason, and left nothing.
  */
 #include "kselftest_harness.h"
 
@@ -9,6 +9,7 @@
 
 #include "blob_edit.h"
 #include "fixtures.h"
+#include "sample.h"
 
 FIXTURE(blob) {
 	struct restorer r;
@@ -26,7 +27,7 @@ FIXTURE_SETUP(blob)
 			      self->r.saved.carry.image.blob_size));
 }
 
-/* The right one, which the edits never touch. */
+/* The valid one, which the edits never change. */
 static int restore_right(FIXTURE_DATA(blob) *self)
 {
 	return criu_restore(&self->r.kfd.node, self->r.session, &self->r.saved.carry.image);
@@ -49,7 +50,7 @@ static int restore_blob(FIXTURE_DATA(blob) *self, const void *blob, __u64 size)
 	return criu_op(&self->r.kfd.node, RESTORE, &args);
 }
 
-/* The edited blob; afterwards it is the right one again. */
+/* The edited blob; afterwards it is valid again. */
 static int restore_edited(FIXTURE_DATA(blob) *self)
 {
 	int ret;
@@ -86,7 +87,7 @@ TEST_F(blob, sizes_that_no_blob_has_are_EBADMSG)
 	}
 }
 
-TEST_F(blob, that_cannot_be_read_is_EFAULT)
+TEST_F(blob, unreadable_is_EFAULT)
 {
 	struct criu_hole hole;
 
@@ -106,14 +107,14 @@ TEST_F(blob, with_a_flipped_bit_is_EBADMSG)
 		self->blob.data[at] ^= 1 << at % 8;
 		ret = restore_blob(self, self->blob.data, self->blob.size);
 		self->blob.data[at] ^= 1 << at % 8;
-		/* A higher format number cannot be told from a newer format. */
+		/* A higher format number looks like a newer format. */
 		EXPECT_TRUE(ret == -EBADMSG || (at >= 8 && at < 12 && ret == -EOPNOTSUPP)) {
 			TH_LOG("byte %zu: %d", at, ret);
 		}
 	}
 }
 
-/* At no address, which is damage; but who does not know SVM says so before he looks at it. */
+/* At address 0, which is EBADMSG with SVM; a kernel without SVM does not check that first. */
 TEST_F(blob, with_an_svm_range_is_EOPNOTSUPP_without_svm)
 {
 	const struct {
@@ -139,7 +140,7 @@ TEST_F(blob, of_a_newer_format_is_EOPNOTSUPP)
 	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
 }
 
-TEST_F(blob, of_something_else_is_EOPNOTSUPP)
+TEST_F(blob, of_another_node_or_driver_is_EOPNOTSUPP)
 {
 	size_t at = blob_find(&self->blob, BLOB_IDENTITY, 0);
 	struct blob_identity *identity = blob_payload(&self->blob, at);
@@ -173,13 +174,13 @@ TEST_F(blob, with_an_unknown_record_is_EOPNOTSUPP)
 {
 	add_unknown(&self->blob, 0);
 	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
-	/* One that may be skipped, with a flag that is not known. */
+	/* One that may be skipped, with an unknown flag. */
 	add_unknown(&self->blob, BLOB_MAY_SKIP | 2);
 	EXPECT_EQ(-EOPNOTSUPP, restore_edited(self));
 }
 
-/* What makes the tests above worth something: the same, and it is taken. */
-TEST_F(blob, with_an_unknown_record_that_may_be_skipped_is_taken)
+/* The counterpart of the tests above: with the flag the blob is accepted. */
+TEST_F(blob, with_an_unknown_record_that_may_be_skipped_is_accepted)
 {
 	int status;
 	pid_t child = fork();
@@ -214,7 +215,7 @@ TEST_F(blob, with_a_newer_version_of_any_record_is_EOPNOTSUPP)
 	}
 }
 
-TEST_F(blob, with_a_field_of_the_future_in_any_record_is_EOPNOTSUPP)
+TEST_F(blob, with_an_unknown_field_in_any_record_is_EOPNOTSUPP)
 {
 	const __u64 field = 1;
 	size_t i, at;
@@ -266,7 +267,7 @@ TEST_F(blob, with_any_record_cut_short_is_EBADMSG)
 	}
 }
 
-/* Something else leads to each of these. */
+/* Other records refer to each of these. */
 TEST_F(blob, without_a_record_that_others_need_is_EBADMSG)
 {
 	static const __u16 needed[] = {
@@ -285,7 +286,7 @@ TEST_F(blob, without_a_record_that_others_need_is_EBADMSG)
 	}
 }
 
-TEST_F(blob, with_a_tail_longer_or_shorter_than_told_is_EBADMSG)
+TEST_F(blob, with_a_tail_longer_or_shorter_than_declared_is_EBADMSG)
 {
 	static const __u16 tailed[] = { BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE, BLOB_KFD_QUEUE };
 	const __u64 zero = 0;
@@ -309,14 +310,14 @@ TEST_F(blob, with_a_tail_longer_or_shorter_than_told_is_EBADMSG)
 }
 
 /*
- * Any words changed, and the checksum right: whatever comes of it, the kernel lives, and another
- * process can still be restored. What is taken may be taken, so each has a process of its own.
+ * Any words changed, with a valid checksum: whatever the result, the kernel survives, and another
+ * process can still be restored. Changed blobs may be accepted, so each has a process of its own.
  */
-TEST_F_TIMEOUT(blob, with_random_words_and_a_right_checksum_does_no_harm, 240)
+TEST_F_TIMEOUT(blob, with_random_words_and_a_valid_checksum_does_no_harm, 240)
 {
 	static const __u32 words[] = { 0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffff000 };
+	const unsigned int seed = sample_seed();
 	int taken = 0, refused = 0;
-	unsigned int seed = 1;
 	int round;
 
 	for (round = 0; round < 150; round++) {

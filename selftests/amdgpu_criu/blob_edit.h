@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The frame of a blob, to break it: written from its description, not from the kernel's header, so
- * that a change of the format shows here.
+ * Edits the frame of a blob. Written from the description of the format, not from the kernel's
+ * header, so that a change of the format fails the tests.
  */
 #ifndef AMDGPU_CRIU_TEST_BLOB_EDIT_H
 #define AMDGPU_CRIU_TEST_BLOB_EDIT_H
@@ -54,7 +54,7 @@ struct blob_end {
 	__u32 crc;
 };
 
-/* Has room for what the tests insert. */
+/* With space for records that the tests insert. */
 #define BLOB_SPARE 65536
 
 struct blob {
@@ -92,7 +92,7 @@ static inline void *blob_payload(struct blob *blob, size_t at)
 	return blob->data + at + sizeof(struct blob_record);
 }
 
-/* Offset of the record number @index of a type, 0 if there is none. */
+/* Offset of record @index of a type, 0 if there is none. */
 static inline size_t blob_find(struct blob *blob, __u16 type, unsigned int index)
 {
 	size_t at;
@@ -130,7 +130,7 @@ static inline void blob_double(struct blob *blob, size_t at)
 	free(copy);
 }
 
-/* Sets a word of the payload of a record, both chosen by a number, but not END. */
+/* Sets a word of the payload of a record other than END, both chosen by a number. */
 static inline void blob_set_word(struct blob *blob, unsigned int choice, __u32 word)
 {
 	unsigned int records = 0, index;
@@ -148,7 +148,7 @@ static inline void blob_set_word(struct blob *blob, unsigned int choice, __u32 w
 		       &word, sizeof(word));
 }
 
-/* Makes total size, number of records and checksum right again. */
+/* Updates total size, number of records and checksum. */
 static inline void blob_repair(struct blob *blob)
 {
 	struct blob_end *end;

@@ -10,7 +10,7 @@
 /* More than the tables, the blob and the contents of all BOs take. */
 #define MAILBOX_SIZE (64 << 20)
 
-/* What the child leaves in memory that both processes see. */
+/* The child's results, in memory that both processes share. */
 struct mailbox {
 	int error;
 	struct carry carry;
@@ -27,7 +27,7 @@ static int mailbox_put(struct mailbox *box, const void *data, size_t size)
 	return 0;
 }
 
-/* A copy of the next piece, and one byte more, so that it is never nothing. */
+/* A copy of the next part, and one byte more, so that it is never empty. */
 static void *mailbox_take(struct mailbox *box, size_t *at, size_t size)
 {
 	void *copy = calloc(1, size + 1);
@@ -38,7 +38,7 @@ static void *mailbox_take(struct mailbox *box, size_t *at, size_t size)
 	return copy;
 }
 
-/* Doorbells and the MMIO page are the machine's. */
+/* Doorbells and the MMIO page have no contents. */
 static bool has_memory(const struct amdgpu_criu_bo *bo)
 {
 	return bo->flags & (AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_USERPTR);
@@ -105,7 +105,7 @@ static int take_image(struct mailbox *box, struct carry *carry)
 	image->blob = mailbox_take(box, &at, image->blob_size);
 	if (!image->devices || !image->bos || !image->blob)
 		return -ENOMEM;
-	/* Descriptors of a process that is no more. */
+	/* Descriptors of a process that has exited. */
 	for (i = 0; i < image->num_devices; i++)
 		image->devices[i].drm_fd = -1;
 	for (i = 0; i < image->num_bos; i++)

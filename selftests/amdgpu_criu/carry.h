@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What one process makes is checkpointed there, and restored in another: the image, and copies of
- * all memory that goes with it.
+ * The state of one process is checkpointed there and restored in another: the image, and copies of
+ * all memory that belongs to it.
  */
 #ifndef AMDGPU_CRIU_TEST_CARRY_H
 #define AMDGPU_CRIU_TEST_CARRY_H
@@ -13,7 +13,7 @@
 #define CARRY_AREAS 4
 #define CARRY_NOTES 4096
 
-/* Memory of the process that is no BO, at the same address in both. */
+/* Memory of the process outside of BOs, at the same address in both. */
 struct carry_area {
 	void *at;
 	size_t size;
@@ -26,27 +26,27 @@ struct carry {
 	bool has_vm[CARRY_GPUS];
 	struct carry_area areas[CARRY_AREAS];
 	unsigned char *area_contents[CARRY_AREAS];
-	/* What the process that is no more has left: no pointers but to what is restored. */
+	/* Data of the process that has exited; its pointers are to restored memory only. */
 	_Alignas(16) unsigned char notes[CARRY_NOTES];
 };
 
 struct carry_maker {
-	/* Makes state; BOs are at their address for the CPU, too. */
+	/* Creates state; BOs are at the same address for the CPU, too. */
 	int (*make)(struct kfd *kfd, struct carry *carry);
 	/* Between pause and checkpoint; NULL: nothing. */
 	int (*when_paused)(struct kfd *kfd, struct carry *carry);
-	/* For which kernel; NULL: this one. */
+	/* The target kernel; NULL: this one. */
 	const struct amdgpu_criu_record_info *records;
 	__u32 num_records;
 };
 
-/* Where BOs are, in whatever process: nobody else maps anything there. */
+/* Addresses of BOs in every process; nothing else is mapped there. */
 #define CARRY_ADDRESS ((char *)0x200000000000)
 
 int carry_make(struct carry *carry, const struct carry_maker *maker);
-/* The nodes, and for RESTORE the devices of the image led to them. Also anew, in a child. */
+/* Opens the nodes, and assigns the image's devices to them. May be repeated in a child. */
 int carry_open(struct carry *carry, struct kfd *kfd);
-/* Memory and mappings as they were, and what is in them: what CRIU does before RESUME. */
+/* Restores memory, mappings and their contents, as CRIU does before RESUME. */
 int carry_fill(const struct carry *carry);
 /* RESTORE, carry_fill(), RESUME. */
 int carry_restore(struct carry *carry, struct kfd *kfd, int session);

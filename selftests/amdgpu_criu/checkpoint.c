@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CHECKPOINT of a process that has some of everything. */
+/* CHECKPOINT of a process that has some of every kind of state. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -48,14 +48,6 @@ static void close_drm_fds(FIXTURE_DATA(checkpoint) *self)
 	}
 }
 
-static int lowest_free_fd(void)
-{
-	int fd = dup(0);
-
-	close(fd);
-	return fd;
-}
-
 static bool untouched(const void *data, size_t size)
 {
 	const unsigned char *byte = data;
@@ -66,7 +58,7 @@ static bool untouched(const void *data, size_t size)
 	return true;
 }
 
-TEST_F(checkpoint, counts_what_the_process_has)
+TEST_F(checkpoint, counts_the_state_of_the_process)
 {
 	struct amdgpu_criu_process_info info;
 
@@ -81,7 +73,7 @@ TEST_F(checkpoint, counts_what_the_process_has)
 	EXPECT_EQ(info.blob_size, self->p.image.blob_size);
 }
 
-TEST_F(checkpoint, tells_every_bo_as_it_is)
+TEST_F(checkpoint, reports_every_bo_as_it_is)
 {
 	const struct {
 		const struct kfd_bo *bo;
@@ -120,7 +112,7 @@ TEST_F(checkpoint, tells_every_bo_as_it_is)
 	}
 }
 
-TEST_F(checkpoint, gives_the_file_whose_vm_is_used)
+TEST_F(checkpoint, returns_the_file_whose_vm_is_used)
 {
 	struct amdgpu_criu_device *device;
 	pid_t pid = getpid();
@@ -182,7 +174,7 @@ TEST_F(checkpoint, changes_nothing)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->p.kfd, self->p.state.compute));
 }
 
-/* Of its data, or with upper half all ones, of its text and modules; not a mask of ones. */
+/* Of kernel data, or of its text and modules (upper half all ones); not a mask of ones. */
 static bool is_kernel_address(__u64 word)
 {
 	__u32 upper = word >> 32, lower = word;
@@ -192,7 +184,7 @@ static bool is_kernel_address(__u64 word)
 	return upper >= 0xffff8000;
 }
 
-/* Type of the record that a byte is in, and where in it. */
+/* Type of the record that a byte is in, and the offset in it. */
 static unsigned int record_at(const struct criu_image *image, size_t byte, size_t *within)
 {
 	struct blob blob = { .data = image->blob, .size = image->blob_size };
@@ -214,7 +206,7 @@ TEST_F(checkpoint, blob_has_no_address_of_the_kernel)
 	__u64 word;
 
 	ASSERT_TRUE(is_kernel_address(0xffff888000123000));
-	/* Fields of 64 bits are aligned; two of 32 bits may look like anything. */
+	/* 64-bit fields are aligned; two 32-bit fields may look like an address. */
 	for (at = 0; at + 8 <= self->p.image.blob_size; at += 8) {
 		memcpy(&word, self->p.image.blob + at, sizeof(word));
 		EXPECT_FALSE(is_kernel_address(word)) {
@@ -225,8 +217,8 @@ TEST_F(checkpoint, blob_has_no_address_of_the_kernel)
 	}
 }
 
-/* Every byte of a blob is written by the kernel: what is in the buffer does not matter. */
-TEST_F(checkpoint, leaves_no_byte_of_the_buffers_as_it_was)
+/* The kernel writes every byte of a blob, whatever the buffer contained. */
+TEST_F(checkpoint, writes_every_byte_of_the_buffers)
 {
 	struct criu_image *image = &self->p.image;
 	unsigned char *blob = malloc(image->blob_size);
@@ -243,7 +235,7 @@ TEST_F(checkpoint, leaves_no_byte_of_the_buffers_as_it_was)
 	free(blob);
 }
 
-TEST_F(checkpoint, too_little_room_is_ENOSPC_with_what_is_needed)
+TEST_F(checkpoint, too_little_room_is_ENOSPC_with_the_sizes_needed)
 {
 	const struct amdgpu_criu_state right = self->args;
 	struct criu_image *image = &self->p.image;
@@ -291,7 +283,7 @@ TEST_F(checkpoint, no_room_at_all_needs_no_arrays)
 	EXPECT_EQ(self->args.blob_size, args.blob_size);
 }
 
-TEST_F(checkpoint, more_room_than_needed_is_left_alone)
+TEST_F(checkpoint, more_room_than_needed_is_not_written)
 {
 	struct criu_image *image = &self->p.image;
 	size_t bos = image->num_bos * sizeof(*image->bos);
@@ -315,7 +307,7 @@ TEST_F(checkpoint, more_room_than_needed_is_left_alone)
 	free(blob);
 }
 
-TEST_F(checkpoint, keeps_to_the_stride_and_clears_what_it_does_not_know)
+TEST_F(checkpoint, keeps_to_the_stride_and_clears_unknown_fields)
 {
 	struct {
 		struct amdgpu_criu_bo bo;
@@ -353,7 +345,7 @@ TEST_F(checkpoint, refuses_strides_that_are_too_small_odd_or_huge)
 	EXPECT_EQ(-EINVAL, again(self));
 }
 
-TEST_F(checkpoint, arrays_that_cannot_be_written_are_EFAULT_and_leave_no_descriptor)
+TEST_F(checkpoint, unwritable_arrays_are_EFAULT_and_leave_no_descriptor)
 {
 	const struct amdgpu_criu_state right = self->args;
 	struct criu_hole hole;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* CRC-32C as the blob has it: seed ~0, not inverted. */
+/* CRC-32C as in the blob: seed ~0, not inverted. */
 #ifndef AMDGPU_CRIU_TEST_CRC32C_H
 #define AMDGPU_CRIU_TEST_CRC32C_H
 
 #include <linux/types.h>
 #include <stddef.h>
 
-/* Eight bytes a step: tests take the checksum of some 100,000 blobs. */
+/* Eight bytes a step: tests compute the checksums of some 100,000 blobs. */
 static inline const __u32 (*crc32c_tables(void))[256]
 {
 	static __u32 tables[8][256];

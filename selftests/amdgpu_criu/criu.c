@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "criu.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,17 +57,28 @@ void criu_node_close(struct criu_node *node)
 	node->fd = -1;
 }
 
+int criu_envelope(const struct criu_node *node, const struct amdgpu_criu_ioctl *envelope)
+{
+	unsigned long cmd = node->kind == CRIU_NODE_KFD ? AMDKFD_IOC_AMDGPU_CRIU :
+							  DRM_IOCTL_AMDGPU_CRIU;
+
+	return ioctl(node->fd, cmd, envelope) ? -errno : 0;
+}
+
+char criu_reason[256];
+
 int criu_call(const struct criu_node *node, __u32 op, __u32 size, const void *arg)
 {
 	struct amdgpu_criu_ioctl envelope = {
 		.op = op,
 		.size = size,
 		.arg = (uintptr_t)arg,
+		.reason = (uintptr_t)criu_reason,
+		.reason_size = sizeof(criu_reason),
 	};
-	unsigned long cmd = node->kind == CRIU_NODE_KFD ? AMDKFD_IOC_AMDGPU_CRIU :
-							  DRM_IOCTL_AMDGPU_CRIU;
 
-	return ioctl(node->fd, cmd, &envelope) ? -errno : 0;
+	criu_reason[0] = 0;
+	return criu_envelope(node, &envelope);
 }
 
 int criu_session(const struct criu_node *node, __u32 kind)
@@ -152,7 +164,7 @@ int criu_checkpoint_for(const struct criu_node *node, int session, struct criu_i
 	image->num_devices = info.num_devices;
 	image->num_bos = info.num_bos;
 	image->blob_size = info.blob_size;
-	/* One more than needed: an allocation of nothing may be a null pointer. */
+	/* One more than needed: an allocation of 0 bytes may return NULL. */
 	image->devices = calloc(info.num_devices + 1, sizeof(*image->devices));
 	image->bos = calloc(info.num_bos + 1, sizeof(*image->bos));
 	if (!image->devices || !image->bos)
@@ -162,7 +174,7 @@ int criu_checkpoint_for(const struct criu_node *node, int session, struct criu_i
 	args.num_records = num_records;
 	args.record_stride = records ? sizeof(*records) : 0;
 	ret = checkpoint_into(node, &args, image);
-	/* For another kernel it may take more than PROCESS_INFO knew. */
+	/* For another kernel it may need more than PROCESS_INFO reported. */
 	if (ret == -ENOSPC && records) {
 		free(image->blob);
 		ret = checkpoint_into(node, &args, image);
@@ -227,4 +239,40 @@ bool kernel_is_at_least(unsigned int major, unsigned int minor)
 	if (uname(&name) || sscanf(name.release, "%u.%u", &x, &y) != 2)
 		abort();
 	return x > major || (x == major && y >= minor);
+}
+
+int lowest_free_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+int count_fds(pid_t pid)
+{
+	char path[32];
+	int num = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && readdir(dir))
+		num++;
+	if (dir)
+		closedir(dir);
+	return num;
+}
+
+int criu_write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ret = -errno;
+	close(fd);
+	return ret;
 }

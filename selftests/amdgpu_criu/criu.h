@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ioctl under test, for the tests: everything returns 0 (or a descriptor) or
- * a negative errno, so that a test compares with exactly the one it expects.
+ * Wrappers of the ioctl: all return 0 (or a descriptor) or a negative errno, which a test
+ * compares with exactly the one that it expects.
  */
 #ifndef AMDGPU_CRIU_TEST_H
 #define AMDGPU_CRIU_TEST_H
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/types.h>
 
 #include <drm/amdgpu_criu.h>
 
@@ -30,10 +31,14 @@ struct criu_node {
 	enum criu_node_kind kind;
 };
 
-/* -ENOENT: there is none, which is a reason to skip. */
+/* -ENOENT: there is none; the test is skipped. */
 int criu_node_open(struct criu_node *node, enum criu_node_kind kind);
 void criu_node_close(struct criu_node *node);
 
+/* Whatever is in the envelope. */
+int criu_envelope(const struct criu_node *node, const struct amdgpu_criu_ioctl *envelope);
+/* Why the last criu_call() was refused; empty if the errno says all. */
+extern char criu_reason[256];
 /* The plain ioctl: with any size and any pointer. */
 int criu_call(const struct criu_node *node, __u32 op, __u32 size, const void *arg);
 
@@ -47,7 +52,7 @@ int criu_resume(const struct criu_node *node, int session, int pid);
 /* A descriptor of a dma-buf. */
 int criu_dmabuf(const struct criu_node *node, int session, __u64 object_id);
 
-/* What CHECKPOINT gives and RESTORE takes. */
+/* The result of CHECKPOINT, and the argument of RESTORE. */
 struct criu_image {
 	struct amdgpu_criu_device *devices;
 	struct amdgpu_criu_bo *bos;
@@ -57,9 +62,9 @@ struct criu_image {
 	__u32 num_bos;
 };
 
-/* Pauses (and leaves it so), makes room as PROCESS_INFO says, and checkpoints. */
+/* Pauses, allocates buffers of the sizes that PROCESS_INFO returned, and checkpoints. */
 int criu_checkpoint(const struct criu_node *node, int session, struct criu_image *image);
-/* For another kernel, which knows these records. */
+/* For another kernel, which has these records. */
 int criu_checkpoint_for(const struct criu_node *node, int session, struct criu_image *image,
 			const struct amdgpu_criu_record_info *records, __u32 num_records);
 int criu_restore(const struct criu_node *node, int session, const struct criu_image *image);
@@ -69,7 +74,7 @@ void criu_image_free(struct criu_image *image);
 /* Of PROCESS_INFO, in a page that can only be read; NULL: no memory. */
 struct amdgpu_criu_process_info *criu_readonly_info(int session);
 
-/* What cannot be asked otherwise. */
+/* For features that the driver does not report. */
 bool kernel_is_at_least(unsigned int major, unsigned int minor);
 
 /* A page that cannot be read or written, and one that can just before it. */
@@ -79,5 +84,12 @@ struct criu_hole {
 };
 
 int criu_hole_make(struct criu_hole *hole);
+
+int lowest_free_fd(void);
+/* The number of descriptors that a process has open, and a constant. */
+int count_fds(pid_t pid);
+
+/* Writes @text to an existing file. 0, or a negative errno. */
+int criu_write_file(const char *path, const char *text);
 
 #endif /* AMDGPU_CRIU_TEST_H */

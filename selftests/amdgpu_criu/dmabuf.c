@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* DMABUF of the objects that a checkpoint has put into its session. */
+/* DMABUF of the objects that CHECKPOINT has added to its session. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -102,8 +102,8 @@ TEST_F(dmabuf, of_an_unknown_object_is_ENOENT)
 	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->p.kfd.node, self->p.session, ~0ULL));
 }
 
-/* The session keeps the object as long as it lives, and the object keeps its number. */
-TEST_F(dmabuf, a_bo_freed_since_keeps_its_id)
+/* The session holds the object until it is closed, and the object keeps its id. */
+TEST_F(dmabuf, a_bo_that_is_freed_keeps_its_id)
 {
 	__u64 id = paused_find(&self->p, &self->p.state.gtt)->object_id;
 	struct criu_image second;

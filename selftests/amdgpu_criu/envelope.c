@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is the same for all operations: number, size, pointer, and fields that must be zero. */
+/* Checks common to all operations: number, size, pointer, and fields that must be zero. */
 #include "kselftest_harness.h"
 
 #include "criu.h"
@@ -61,8 +61,8 @@ FIXTURE_TEARDOWN(envelope)
 }
 
 /*
- * Calls with an argument of @size bytes that ends at the end of a page, with what
- * comes after the structure zero, or not: its last byte or the one after.
+ * Calls with an argument of @size bytes that ends at the end of a page. The bytes after
+ * the structure are zero or not: its last byte or the one after.
  */
 static int call_sized(struct op_context *context, struct criu_hole *hole, const struct op *op,
 		      __u32 size, long dirty_at)
@@ -83,13 +83,13 @@ static int call_sized(struct op_context *context, struct criu_hole *hole, const 
 	return op_undo(context, op, &args);
 }
 
-TEST_F(envelope, takes_its_own_size)
+TEST_F(envelope, accepts_its_own_size)
 {
 	EXPECT_EQ(self->answer, call_sized(&self->context, &self->hole, self->op,
 					   self->op->size_now, -1));
 }
 
-TEST_F(envelope, first_version_is_as_long_as_it_was)
+TEST_F(envelope, the_first_version_keeps_its_size)
 {
 	ASSERT_LE(self->op->size_v1, self->op->size_now);
 	EXPECT_EQ(self->answer, call_sized(&self->context, &self->hole, self->op,
@@ -107,7 +107,7 @@ TEST_F(envelope, refuses_every_shorter_size)
 	}
 }
 
-TEST_F(envelope, takes_a_longer_one_of_zeros)
+TEST_F(envelope, accepts_a_longer_one_with_a_zero_tail)
 {
 	const __u32 sizes[] = { self->op->size_now + 1, self->op->size_now + 8, 1024, PAGE };
 	size_t i;
@@ -120,7 +120,7 @@ TEST_F(envelope, takes_a_longer_one_of_zeros)
 	}
 }
 
-TEST_F(envelope, a_longer_one_that_is_not_zero_is_E2BIG)
+TEST_F(envelope, a_longer_one_with_a_nonzero_tail_is_E2BIG)
 {
 	const __u32 now = self->op->size_now;
 	const __u32 sizes[] = { now + 1, now + 8, 1024, PAGE };
@@ -134,7 +134,7 @@ TEST_F(envelope, a_longer_one_that_is_not_zero_is_E2BIG)
 	}
 }
 
-TEST_F(envelope, sizes_that_no_structure_has_are_E2BIG)
+TEST_F(envelope, huge_sizes_are_E2BIG)
 {
 	static const __u32 sizes[] = { PAGE + 1, PAGE + 8, 0x80000000, 0xffffffff };
 	union op_args args;
@@ -146,7 +146,7 @@ TEST_F(envelope, sizes_that_no_structure_has_are_E2BIG)
 	}
 }
 
-TEST_F(envelope, a_structure_that_cannot_be_read_is_EFAULT)
+TEST_F(envelope, an_unreadable_structure_is_EFAULT)
 {
 	const struct criu_node *node = &self->context.node;
 	const struct op *op = self->op;
@@ -165,7 +165,7 @@ static int call(const struct op_context *context, const struct op *op, const uni
 	return criu_call(&context->node, op->nr, op->size_now, args);
 }
 
-/* Operations that the node carries: they look at their argument. */
+/* Operations that the node implements: they check their argument. */
 FIXTURE(carried) {
 	struct op_context context;
 	const struct op *op;
@@ -237,7 +237,7 @@ FIXTURE(scoped) {
 FIXTURE_VARIANT(scoped) {
 	enum criu_node_kind kind;
 	__u32 op;
-	/* What a session of the other kind gives. */
+	/* The error for a session of the other kind. */
 	int other_kind;
 };
 
@@ -276,7 +276,7 @@ FIXTURE_TEARDOWN(scoped)
 	op_context_close(&self->context);
 }
 
-TEST_F(scoped, what_is_no_session_is_EBADF)
+TEST_F(scoped, a_descriptor_of_another_file_is_EBADF)
 {
 	int closed = criu_session(&self->context.node, self->op->session_kind);
 
@@ -290,7 +290,7 @@ TEST_F(scoped, what_is_no_session_is_EBADF)
 	EXPECT_EQ(-EBADF, call(&self->context, self->op, &self->args));
 }
 
-TEST_F(scoped, a_session_of_the_other_kind_is_EBADFD_where_it_matters)
+TEST_F(scoped, a_session_of_the_wrong_kind_is_EBADFD)
 {
 	self->args.session_fd = self->context.sessions[3 - self->op->session_kind];
 	EXPECT_EQ(variant->other_kind, call(&self->context, self->op, &self->args));
@@ -326,7 +326,7 @@ FIXTURE_TEARDOWN(number)
 	criu_node_close(&self->node);
 }
 
-TEST_F(number, operations_that_are_not_are_ENOTTY)
+TEST_F(number, unknown_operations_are_ENOTTY)
 {
 	static const __u32 numbers[] = {
 		0, AMDGPU_CRIU_OP_OUTSIDE + 1, 0x7fffffff, 0x80000001, 0xffffffff,
@@ -345,7 +345,7 @@ TEST_F(number, operations_that_are_not_are_ENOTTY)
 	EXPECT_EQ(-ENOTTY, criu_call(&self->node, AMDGPU_CRIU_OP_OUTSIDE, sizeof(args), &args));
 }
 
-TEST_F(number, an_envelope_that_cannot_be_read_is_EFAULT)
+TEST_F(number, an_unreadable_envelope_is_EFAULT)
 {
 	unsigned long cmd = variant->kind == CRIU_NODE_KFD ? AMDKFD_IOC_AMDGPU_CRIU :
 							     DRM_IOCTL_AMDGPU_CRIU;

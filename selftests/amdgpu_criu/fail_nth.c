@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every operation with every thing in it failing in turn: each allocation, and each copy from
- * or to the caller. It then says so, leaves nothing, and works when it is called again.
+ * Every operation, with each of its allocations and each copy from or to the caller failing in
+ * turn. The operation fails, leaves nothing behind, and works when it is called again.
  */
 #include "kselftest_harness.h"
 
-#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "fail_nth.h"
 #include "target.h"
@@ -20,11 +22,11 @@ FIXTURE(fail_nth) {
 	struct criu_node own, node;
 	int save, load;
 	struct criu_image image;
-	/* What the target knew of its queues at checkpoint. */
+	/* The target's data about its queues at the checkpoint. */
 	struct target_state then;
-	/* Is there a target that is not resumed yet, and has it been restored? */
+	/* True if a target is not resumed yet, and if it has been restored. */
 	bool fresh, waiting;
-	/* What a call gave, for sweep_row.done. */
+	/* The result of a call, for sweep_row.done. */
 	int fd;
 	__u64 object_id;
 	struct amdgpu_criu_state args;
@@ -98,8 +100,8 @@ FIXTURE_TEARDOWN(fail_nth)
  * @call: with the fault; its error, or 0
  * @failed: after a call that failed: nothing has changed
  * @done: after a call that succeeded, with or without a fault
- * @in_target: it is called in the target, which arms the fault itself
- * @allocates: so one call at least has to fail, whatever else can
+ * @in_target: the target calls it, and arms the fault itself
+ * @allocates: it allocates, so at least one call has to fail
  */
 struct sweep_row {
 	int (*before)(FIXTURE_DATA(fail_nth) *self);
@@ -109,21 +111,6 @@ struct sweep_row {
 	bool in_target;
 	bool allocates;
 };
-
-static int count_fds(pid_t pid)
-{
-	char path[32];
-	int num = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
-	while (dir && readdir(dir))
-		num++;
-	if (dir)
-		closedir(dir);
-	return num;
-}
 
 /* Bytes of all GPUs in use, of VRAM and of system memory. */
 static unsigned long long memory_in_use(void)
@@ -163,7 +150,7 @@ static bool memory_comes_down_to(unsigned long long bytes)
 	return false;
 }
 
-/* One call whose @nth thing fails. Returns whether it had as many. */
+/* One call whose @nth step fails. Returns true if it had that many steps. */
 static bool call_with_fault(FIXTURE_DATA(fail_nth) *self, const struct sweep_row *row,
 			    unsigned int nth, int *ret)
 {
@@ -210,7 +197,7 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 			continue;
 		}
 		refused++;
-		/* Without memory; or a pointer of the caller that cannot be used. */
+		/* Out of memory, or a bad pointer of the caller. */
 		ASSERT_TRUE(hit && (ret == -ENOMEM || ret == -EFAULT)) {
 			TH_LOG("fault %u: %d", nth, ret);
 		}
@@ -231,7 +218,7 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 		EXPECT_LT(0, refused);
 }
 
-/* The target runs, and its queues do what they are told. */
+/* The target runs, and its queues work. */
 static int target_runs(FIXTURE_DATA(fail_nth) *self)
 {
 	int ret;
@@ -268,7 +255,7 @@ static int query(FIXTURE_DATA(fail_nth) *self)
 
 static const struct sweep_row query_row = { .call = query };
 
-TEST_F_TIMEOUT(fail_nth, QUERY, 600)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_QUERY_leaves_nothing, 600)
 {
 	sweep(_metadata, self, &query_row);
 }
@@ -287,7 +274,7 @@ static int session_done(FIXTURE_DATA(fail_nth) *self)
 static const struct sweep_row session_row = { .call = session, .done = session_done,
 					     .allocates = true };
 
-TEST_F_TIMEOUT(fail_nth, SESSION, 600)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_SESSION_leaves_nothing, 600)
 {
 	sweep(_metadata, self, &session_row);
 }
@@ -299,7 +286,7 @@ static int process_info(FIXTURE_DATA(fail_nth) *self)
 	return criu_pause(&self->node, self->save, &info);
 }
 
-/* On error the process runs as before: nobody has it paused. */
+/* On error the process runs as before: it is not paused. */
 static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
 {
 	int ret = unpause(self);
@@ -314,10 +301,42 @@ static const struct sweep_row process_info_row = {
 	.allocates = true,
 };
 
-TEST_F_TIMEOUT(fail_nth, PROCESS_INFO, 1200)
+/* A process with a queue that runs: the GPU then gets a new runlist when another one is paused. */
+static pid_t start_neighbour(void)
 {
+	struct kfd_queue queue;
+	struct kfd kfd;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (!pid) {
+		if (kfd_open(&kfd) || kfd_sdma_create(&kfd, &queue) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (pid > 0 && read(ready[0], &byte, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = -EIO;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
+{
+	pid_t neighbour = start_neighbour();
+
+	ASSERT_LT(0, neighbour);
 	ASSERT_EQ(0, unpause_and_run(self));
 	sweep(_metadata, self, &process_info_row);
+	kill(neighbour, SIGKILL);
+	EXPECT_EQ(neighbour, waitpid(neighbour, NULL, 0));
 }
 
 static int checkpoint(FIXTURE_DATA(fail_nth) *self)
@@ -332,7 +351,7 @@ static int checkpoint_before(FIXTURE_DATA(fail_nth) *self)
 	return 0;
 }
 
-/* A refused call may have written numbers of descriptors that there are not. */
+/* A call that failed may have written numbers of descriptors that are not open. */
 static int checkpoint_failed(FIXTURE_DATA(fail_nth) *self)
 {
 	__u32 i;
@@ -349,10 +368,10 @@ static const struct sweep_row checkpoint_row = {
 	.allocates = true,
 };
 
-TEST_F_TIMEOUT(fail_nth, CHECKPOINT, 1200)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_CHECKPOINT_leaves_nothing, 1200)
 {
 	sweep(_metadata, self, &checkpoint_row);
-	/* With a new session, in which every object is new. */
+	/* With a new session, which has no objects yet. */
 	close_fd(&self->save);
 	ASSERT_EQ(0, target_runs(self));
 	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
@@ -369,12 +388,12 @@ static const struct sweep_row unpause_row = {
 	.done = target_runs,
 };
 
-TEST_F_TIMEOUT(fail_nth, UNPAUSE, 1200)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_UNPAUSE_leaves_nothing, 1200)
 {
 	sweep(_metadata, self, &unpause_row);
 }
 
-/* An object that has been exported is not exported again: take a session in which none is. */
+/* An exported object is not exported again, so each call has a new session. */
 static int dmabuf_before(FIXTURE_DATA(fail_nth) *self)
 {
 	__u32 i;
@@ -415,12 +434,12 @@ static const struct sweep_row dmabuf_row = {
 	.allocates = true,
 };
 
-TEST_F_TIMEOUT(fail_nth, DMABUF, 1200)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_DMABUF_leaves_nothing, 1200)
 {
 	sweep(_metadata, self, &dmabuf_row);
 }
 
-/* From the BOs of the process that was, which the first session still has. */
+/* From the BOs of the process that has exited, which the first session still holds. */
 static int copy_contents(FIXTURE_DATA(fail_nth) *self, const struct amdgpu_criu_bo *bo)
 {
 	int from_fd = criu_dmabuf(&self->own, self->save, bo->object_id);
@@ -453,7 +472,7 @@ static int copy_all_contents(FIXTURE_DATA(fail_nth) *self)
 	return ret;
 }
 
-/* A process with nothing but open nodes, in place of the one that was. */
+/* A process with only open nodes, which replaces the one that has exited. */
 static int fresh_target(FIXTURE_DATA(fail_nth) *self)
 {
 	int ret;
@@ -506,13 +525,13 @@ static const struct sweep_row restore_row = {
 	.allocates = true,
 };
 
-TEST_F_TIMEOUT(fail_nth, RESTORE, 3600)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_leaves_nothing, 3600)
 {
 	unsigned long long before;
 
 	close_drm_fds(self);
 	end_target(self);
-	/* What the first process had lives on in its session. */
+	/* The objects of the first process remain in its session. */
 	before = memory_in_use();
 	sweep(_metadata, self, &restore_row);
 	end_target(self);
@@ -539,7 +558,7 @@ static const struct sweep_row resume_row = {
 	.done = resumed,
 };
 
-TEST_F_TIMEOUT(fail_nth, RESUME, 3600)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_RESUME_leaves_nothing, 3600)
 {
 	close_drm_fds(self);
 	end_target(self);

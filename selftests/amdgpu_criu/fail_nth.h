@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Fault injection by /proc/thread-self/fail-nth: the n-th thing of the calling thread that
- * can fail for want of memory, or for a bad pointer, does. Needs CONFIG_FAULT_INJECTION and,
+ * Fault injection by /proc/thread-self/fail-nth: the n-th step of the calling thread that can
+ * fail, because memory is exhausted or a pointer is bad, fails. Needs CONFIG_FAULT_INJECTION and,
  * for allocations to be among these, CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC.
  */
 #ifndef AMDGPU_CRIU_TEST_FAIL_NTH_H
@@ -32,7 +32,7 @@ static inline int fail_nth_write(const char *path, const char *value)
 	return ret;
 }
 
-/* Lets every allocation be one that may fail. -ENOENT: this kernel cannot do that. */
+/* Makes every allocation one that may fail. -ENOENT: the kernel does not support that. */
 static inline int fail_nth_prepare(void)
 {
 	static const struct {
@@ -80,13 +80,13 @@ static inline int fail_nth_arm(unsigned int n)
 	return fd;
 }
 
-/* Has something failed since fail_nth_arm()? */
+/* True if a step has failed since fail_nth_arm(). */
 static inline bool fail_nth_disarm(int fd)
 {
 	char text[16] = "";
 	bool left;
 
-	/* What is left may hit this very call, which then was the next thing to fail. */
+	/* The pending fault may hit this very call. */
 	left = pread(fd, text, sizeof(text) - 1, 0) < 0 || atoi(text);
 	while (write(fd, "0", 1) != 1)
 		continue;

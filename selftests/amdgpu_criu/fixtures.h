@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What several tests begin with: a process that is checkpointed, and one that is to be restored. */
+/* Fixtures of several programs: a process that is checkpointed, and one that is restored. */
 #ifndef AMDGPU_CRIU_TEST_FIXTURES_H
 #define AMDGPU_CRIU_TEST_FIXTURES_H
 
@@ -7,7 +7,7 @@
 
 #include "state.h"
 
-/* This process, with some of everything, paused by @session, and its image. */
+/* This process, with some of every kind of state, paused by @session, and its image. */
 struct paused {
 	struct kfd kfd;
 	struct state state;
@@ -41,7 +41,7 @@ static inline void paused_close(struct paused *p)
 	kfd_close(&p->kfd);
 }
 
-/* Entry of a BO in the table, NULL if it is not there. */
+/* Entry of a BO in the table, NULL if there is none. */
 static inline const struct amdgpu_criu_bo *paused_find(const struct paused *p,
 						       const struct kfd_bo *bo)
 {
@@ -51,14 +51,14 @@ static inline const struct amdgpu_criu_bo *paused_find(const struct paused *p,
 	return NULL;
 }
 
-/* What another process had, and this one, with open nodes, to restore it in. */
+/* The image of another process, and this process, with open nodes, to restore it in. */
 struct restorer {
 	struct state_image saved;
 	struct kfd kfd;
 	int session;
 };
 
-/* Nodes and session of its own; also in a child, since an object of a session comes back once. */
+/* New nodes and session, also in a child: a session restores each object only once. */
 static inline int restorer_become(struct restorer *r)
 {
 	int ret = carry_open(&r->saved.carry, &r->kfd);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Blobs of released formats: made once by processes that are no more, and restored by every later
- * kernel. The host reads them too (kernel/tests); here they become processes again.
+ * Blobs of released formats, created once and restored by every later kernel. Tests of the host
+ * (kernel/tests) read the same files; here they become processes again.
  *
- *   golden --write DIRECTORY    makes blobs of this format, for a new fixture
+ *   golden --write DIRECTORY    writes blobs of this format, for a new fixture
  */
 #include "kselftest_harness.h"
 
@@ -14,11 +14,11 @@
 #include "state.h"
 
 #define SVM_SIZE 0x40000
-/* That of the GPUs that made them, an MI200. */
+/* The GPU that they were written on, an MI200. */
 #define GFX_VERSION 90010
 #define DEVICES 16
 
-/* Fields of records as far as a table needs them: see kfd_criu_records.h. */
+/* Fields of records that a table needs: see kfd_criu_records.h. */
 struct bo_fields {
 	__u64 object_id, size, va, user_addr, mmap_offset;
 	__u32 gpu_id, handle, alloc_flags, table_flags, domain, num_mapped;
@@ -28,7 +28,7 @@ struct svm_fields {
 	__u64 start, size;
 };
 
-/* --- Making them */
+/* --- Writing blobs */
 
 static int call(const struct kfd *kfd, unsigned long cmd, void *args)
 {
@@ -56,7 +56,7 @@ static int make_svm(struct kfd *kfd)
 	       call(kfd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm);
 }
 
-/* One GPU, and of everything something. */
+/* One GPU, with some of every kind of state. */
 static int make_one(struct kfd *kfd, struct carry *carry)
 {
 	const __u32 mask[] = { 0x0f0f0f0f, 0x33333333 };
@@ -71,7 +71,7 @@ static int make_one(struct kfd *kfd, struct carry *carry)
 		.mode_mask = KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK,
 	};
 	struct kfd_queue queues[2];
-	/* Before there is any queue. */
+	/* Before any queue is created. */
 	int ret = call(kfd, AMDKFD_IOC_RUNTIME_ENABLE, &runtime);
 
 	if (!ret)
@@ -93,7 +93,7 @@ static int make_one(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : make_svm(kfd);
 }
 
-/* Two GPUs, each of which reaches the other's memory. */
+/* Two GPUs, each with access to the other's memory. */
 static int make_two(struct kfd *kfd, struct carry *carry)
 {
 	struct kfd_queue queues[2];
@@ -148,7 +148,7 @@ static void __attribute__((constructor)) write_all(int argc, char **argv)
 	_exit(!!ret);
 }
 
-/* --- Restoring them */
+/* --- Restoring blobs */
 
 FIXTURE(golden) {
 	struct carry carry;
@@ -189,7 +189,7 @@ static bool load(const char *name, struct carry *carry)
 	return carry->image.blob_size == (size_t)size;
 }
 
-/* The tables that CHECKPOINT gave with the blob say nothing that it does not. */
+/* The tables that CHECKPOINT returned with the blob can be derived from it. */
 static void make_tables(struct carry *carry, struct blob *blob)
 {
 	struct criu_image *image = &carry->image;
@@ -234,7 +234,7 @@ FIXTURE_SETUP(golden)
 	if (kfd_gpu_at(variant->gpus - 1, &gpu))
 		SKIP(return, "needs %u GPUs in the topology of KFD", variant->gpus);
 	if (gpu.gfx_version != GFX_VERSION)
-		SKIP(return, "the golden blobs are of another GPU generation");
+		SKIP(return, "the golden blobs are from another GPU generation");
 	self->kfd.node.fd = -1;
 	self->kfd.drm_fd = -1;
 	if (access("blobs", X_OK))
@@ -266,7 +266,7 @@ static unsigned int count(struct blob *blob, __u16 type)
 	return num;
 }
 
-TEST_F(golden, is_restored_and_has_all_of_it_again)
+TEST_F(golden, is_restored_with_all_of_its_state)
 {
 	static const __u16 types[] = {
 		BLOB_KFD_PROCESS, BLOB_KFD_BO, BLOB_KFD_EVENT_PAGE, BLOB_KFD_EVENT, BLOB_KFD_QUEUE,

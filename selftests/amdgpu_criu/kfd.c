@@ -19,7 +19,7 @@
 #define EOP_SIZE 0x1000
 /* Doorbells of one process, on GFX9. */
 #define DOORBELL_SLICE 0x2000
-/* Places of the pointers in amd_queue_t, which AQL queues depend on. */
+/* Offsets of the pointers in amd_queue_t, which AQL queues use. */
 #define WRITE_POINTER 56
 #define READ_POINTER 128
 /* sdma_v4 packets.h: write one word to memory, as an engine does for a fence. */
@@ -72,7 +72,7 @@ static int read_properties(const char *path, struct kfd_gpu *gpu)
 			per_engine = value;
 	}
 	fclose(file);
-	/* kfd_queue.c: get_num_waves() and what the debugger needs for each. */
+	/* kfd_queue.c: get_num_waves(), and the debugger's memory for each wave. */
 	cus = per_cu ? simds / per_cu : 0;
 	waves = cus * 40;
 	if (gpu->gfx_version >= 100000)
@@ -161,7 +161,7 @@ int kfd_acquire_others(struct kfd *kfd)
 		fd = kfd_render_open(&gpu);
 		if (fd < 0)
 			return fd;
-		/* KFD keeps the file. */
+		/* KFD holds a reference to the file. */
 		ret = acquire_vm(kfd, fd, gpu.gpu_id);
 		close(fd);
 		if (ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Raw ioctls of KFD, as much as gives a process state to be checkpointed. */
+/* Raw ioctls of KFD that give a process state to be checkpointed. */
 #ifndef AMDGPU_CRIU_TEST_KFD_H
 #define AMDGPU_CRIU_TEST_KFD_H
 
@@ -20,7 +20,7 @@ struct kfd_gpu {
 	__u32 cwsr_size;
 	/* Of the whole BO, with the debugger's part. */
 	__u32 cwsr_area;
-	/* Is there AMDKFD_IOC_SVM? Not without CONFIG_HSA_AMD_SVM. */
+	/* True if the kernel has AMDKFD_IOC_SVM, which needs CONFIG_HSA_AMD_SVM. */
 	bool svm;
 };
 
@@ -29,11 +29,11 @@ struct kfd {
 	struct criu_node node;
 	int drm_fd;
 	struct kfd_gpu gpu;
-	/* Where the next BO goes; NULL: anywhere. */
+	/* The address of the next BO; NULL: any. */
 	char *next_address;
 };
 
-/* GPU number @index in the topology, -ENOENT if there are not as many. */
+/* GPU @index of the topology, -ENOENT if there are fewer. */
 int kfd_gpu_at(unsigned int index, struct kfd_gpu *gpu);
 /* The first. */
 int kfd_find_gpu(struct kfd_gpu *gpu);
@@ -42,11 +42,11 @@ int kfd_render_open(const struct kfd_gpu *gpu);
 int kfd_open(struct kfd *kfd);
 /* With a render node that is open already: kfd_close() closes it. */
 int kfd_open_with(struct kfd *kfd, int drm_fd);
-/* Acquires the VMs of all other GPUs too. */
+/* Acquires the VMs of all other GPUs, too. */
 int kfd_acquire_others(struct kfd *kfd);
 /*
- * The same process on GPU number @index, whose VM it acquires; -ENOENT if there is none. Only
- * @other->drm_fd is to be closed.
+ * The same process on GPU @index, whose VM it acquires; -ENOENT if there is none. Close only
+ * @other->drm_fd.
  */
 int kfd_open_other(const struct kfd *kfd, unsigned int index, struct kfd *other);
 void kfd_close(struct kfd *kfd);
@@ -70,14 +70,14 @@ int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size);
 /* Number of a new signal event. */
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id);
 int kfd_event_set(struct kfd *kfd, __u32 id);
-/* 0, or -ETIME if it did not fire. */
+/* 0, or -ETIME if the event was not signaled. */
 int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds);
 
 struct kfd_queue {
 	__u32 id;
 	struct kfd_bo ring;
 	struct kfd_bo pointers;
-	/* What mmap() of /dev/kfd takes, and what comes of it. */
+	/* The offset for mmap() of /dev/kfd, and the mapping. */
 	__u64 doorbell_offset;
 	__u64 *doorbell;
 	__u64 written;
@@ -94,10 +94,10 @@ int kfd_queue_update(struct kfd *kfd, const struct kfd_queue *queue, __u32 perce
 void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
 /* A compute queue, with its doorbell mapped; its buffers stay allocated. */
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue);
-/* One that is never used. */
+/* A queue that is never used. */
 int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id);
 
-/* Is *at == value within that time? */
+/* True if *at becomes value within that time. */
 bool kfd_becomes(const __u32 *at, __u32 value, int milliseconds);
 
 #endif /* AMDGPU_CRIU_TEST_KFD_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A process with all that KFD has goes through CHECKPOINT and RESTORE: another process
- * takes its place, and its queues go on where they were.
+ * A process with every kind of KFD state goes through CHECKPOINT and RESTORE: another process
+ * replaces it, and its queues continue where they stopped.
  */
 #include "kselftest_harness.h"
 
@@ -22,9 +22,9 @@ FIXTURE(roundtrip) {
 	struct criu_node node;
 	int save, load;
 	struct criu_image image;
-	/* Sizes of what share_image() has moved, 0 if it has not. */
+	/* Sizes of the parts that share_image() has moved, or 0. */
 	size_t shared_bos, shared_blob;
-	/* Of the BOs with contents, by their place in the image. */
+	/* Of the BOs with contents, by their index in the image. */
 	char **contents;
 };
 
@@ -60,7 +60,7 @@ static void *make_shared(void *private, size_t size)
 	return shared;
 }
 
-/* RESTORE in the other process reads what the test writes, and the other way round. */
+/* Memory shared between the test and the process that calls RESTORE. */
 static void share_image(FIXTURE_DATA(roundtrip) *self)
 {
 	self->shared_bos = self->image.num_bos * sizeof(*self->image.bos);
@@ -138,7 +138,7 @@ static int load_contents(FIXTURE_DATA(roundtrip) *self)
 	return ret;
 }
 
-/* Another process in the place of the first one, with nothing but open nodes. */
+/* A process with only open nodes, which replaces the first one. */
 static int replace(FIXTURE_DATA(roundtrip) *self)
 {
 	int ret = save_contents(self);
@@ -171,7 +171,7 @@ static void recompute_crc(struct criu_image *image)
 	memcpy(image->blob + image->blob_size - sizeof(crc), &crc, sizeof(crc));
 }
 
-/* A process that was killed has its queues until a worker of the kernel lets go of its memory. */
+/* A killed process keeps its queues until a worker of the kernel has freed its memory. */
 static int restore_in_time(struct target *target)
 {
 	int ret;
@@ -194,7 +194,7 @@ static void resume_and_check(struct __test_metadata *_metadata, FIXTURE_DATA(rou
 	EXPECT_EQ(0, target_do(&self->target, TARGET_STEP));
 }
 
-TEST_F(roundtrip, every_kind_of_queue_runs_on_after_unpause)
+TEST_F(roundtrip, every_kind_of_queue_continues_after_unpause)
 {
 	ASSERT_EQ(0, criu_unpause(&self->node, self->save));
 	target_continue(&self->target);
@@ -215,7 +215,7 @@ TEST_F(roundtrip, svm_ranges_are_counted)
 	EXPECT_EQ(3, info.num_events);
 }
 
-TEST_F(roundtrip, a_checkpoint_repeated_is_the_same)
+TEST_F(roundtrip, a_repeated_checkpoint_is_the_same)
 {
 	struct criu_image again;
 
@@ -226,7 +226,7 @@ TEST_F(roundtrip, a_checkpoint_repeated_is_the_same)
 	criu_image_free(&again);
 }
 
-/* The session has references to what the process had. */
+/* The session holds references to the process's objects. */
 TEST_F(roundtrip, a_process_may_die_while_it_is_paused)
 {
 	ASSERT_EQ(0, save_contents(self));
@@ -238,7 +238,7 @@ TEST_F(roundtrip, a_process_may_die_while_it_is_paused)
 	EXPECT_EQ(0, target_do(&self->target, TARGET_STEP));
 }
 
-TEST_F_TIMEOUT(roundtrip, every_kind_of_queue_goes_on_after_each_restore, 120)
+TEST_F_TIMEOUT(roundtrip, every_kind_of_queue_continues_after_each_restore, 120)
 {
 	share_image(self);
 	for (int round = 0; round < 3; round++) {
@@ -256,7 +256,7 @@ TEST_F_TIMEOUT(roundtrip, every_kind_of_queue_goes_on_after_each_restore, 120)
 	}
 }
 
-/* Each takes the other's place, and keeps the name that the process knows. */
+/* Each GPU replaces the other, and keeps the gpu_id that the process uses. */
 TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
 {
 	struct target_place places[2];
@@ -280,8 +280,8 @@ TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
 }
 
 /*
- * An SDMA queue belongs to one process of the machine: while the first one lives, restore
- * fails at the queues, when all the rest is there already.
+ * An SDMA queue belongs to one process of the machine: while the first process lives, RESTORE
+ * fails at the queues, after it has created everything else.
  */
 TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
 {
@@ -298,7 +298,7 @@ TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
 	resume_and_check(_metadata, self);
 }
 
-/* With a right checksum: a forged blob may work, but does not crash or leave things. */
+/* With a valid checksum: a forged blob may work, but neither crashes nor leaves anything. */
 TEST_F_TIMEOUT(roundtrip, forged_blobs_are_refused_or_work_and_leave_nothing, 240)
 {
 	struct sample sample = sample_start();
@@ -319,7 +319,7 @@ TEST_F_TIMEOUT(roundtrip, forged_blobs_are_refused_or_work_and_leave_nothing, 24
 		refused += ret != 0;
 		if (ret)
 			continue;
-		/* That process is taken; go on with another. */
+		/* That process is used; continue with another. */
 		target_kill(&self->target);
 		ASSERT_EQ(0, renew_sessions(self));
 		ASSERT_EQ(0, target_start_empty(&self->target, self->state, self->load,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* BOs that KFD processes share by dma-buf: what one writes the others see, after as before. */
+/* BOs that KFD processes share by dma-buf: after a restore all still see what one writes. */
 #include "kselftest_harness.h"
 
 #include "kfd.h"
@@ -10,11 +10,11 @@
 #define SOON 5000
 
 enum command {
-	OPEN, /* nodes and VM, and a queue to look with */
-	OPEN_EMPTY, /* nodes alone */
+	OPEN, /* nodes and VM, and a queue to check memory with */
+	OPEN_EMPTY, /* nodes only */
 	ALLOC,
 	EXPORT, /* a descriptor */
-	IMPORT, /* @argument: a descriptor of the test's */
+	IMPORT, /* @argument: a descriptor of the test */
 	SAVE,
 	RESTORE,
 	QUEUE,
@@ -25,7 +25,7 @@ enum command {
 	FREE_IMPORT,
 };
 
-/* Of one process, and of the one that takes its place. */
+/* Of one process, and of the one that replaces it. */
 struct member {
 	struct kfd kfd;
 	struct kfd_bo bo;
@@ -78,7 +78,7 @@ static int save(struct member *member)
 	return ret;
 }
 
-/* Through the first BO of the table, which is the import if there is nothing else. */
+/* Through the first BO of the table, which is the import if there is no other. */
 static int map_words(struct member *member)
 {
 	member->words = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, member->kfd.drm_fd,
@@ -101,7 +101,7 @@ static int gpu_write(struct member *member, const struct kfd_bo *bo, __u32 value
 	__u32 *fence = member->queue.pointers.at;
 
 	kfd_sdma_write(&member->queue, bo->at, value);
-	/* The one after it tells that it is done. */
+	/* The write after it signals that it is complete. */
 	kfd_sdma_write(&member->queue, fence, value);
 	return kfd_becomes(fence, value, SOON) ? 0 : -ETIME;
 }
@@ -130,7 +130,7 @@ static int act(void *data, int command, int argument)
 	case RESTORE:
 		return restore(member);
 	case QUEUE:
-		/* Beside what was restored. */
+		/* In addition to the restored state. */
 		kfd->next_address = STATE_ADDRESS + 0x40000000;
 		return kfd_sdma_create(kfd, &member->queue);
 	case WRITE:
@@ -223,7 +223,7 @@ static int make(FIXTURE_DATA(kfd_share) *self, __u32 flags, int num)
 	return ret;
 }
 
-/* Checkpoints them, and lets fresh processes take their places. */
+/* Checkpoints them, and replaces them by new processes. */
 static int move(FIXTURE_DATA(kfd_share) *self, int num)
 {
 	int i, ret = 0;
@@ -249,7 +249,7 @@ static int create_first(FIXTURE_DATA(kfd_share) *self)
 	return 0;
 }
 
-/* What each writes, by GPU or CPU, all see. */
+/* All see what each writes, by GPU or CPU. */
 static void expect_shared(struct __test_metadata *_metadata, FIXTURE_DATA(kfd_share) *self,
 			  int num)
 {
@@ -287,7 +287,7 @@ TEST_F(kfd_share, one_object_has_one_id)
 	}
 }
 
-TEST_F(kfd_share, the_owner_comes_first)
+TEST_F(kfd_share, restoring_the_owner_first_works)
 {
 	ASSERT_EQ(0, make(self, variant->flags, 3));
 	ASSERT_EQ(0, move(self, 3));
@@ -297,7 +297,7 @@ TEST_F(kfd_share, the_owner_comes_first)
 	expect_shared(_metadata, self, 3);
 }
 
-TEST_F(kfd_share, the_owner_comes_last)
+TEST_F(kfd_share, restoring_the_owner_last_works)
 {
 	ASSERT_EQ(0, make(self, variant->flags, 3));
 	ASSERT_EQ(0, move(self, 3));
@@ -308,7 +308,7 @@ TEST_F(kfd_share, the_owner_comes_last)
 	expect_shared(_metadata, self, 3);
 }
 
-TEST_F(kfd_share, all_come_at_once)
+TEST_F(kfd_share, restoring_all_at_once_works)
 {
 	int i;
 
@@ -324,12 +324,12 @@ TEST_F(kfd_share, all_come_at_once)
 	expect_shared(_metadata, self, 3);
 }
 
-TEST_F(kfd_share, an_import_of_what_nobody_has_is_EBADFD)
+TEST_F(kfd_share, an_import_that_nobody_has_created_is_EBADFD)
 {
 	ASSERT_EQ(0, make(self, variant->flags, 2));
 	ASSERT_EQ(0, move(self, 2));
 	EXPECT_EQ(-EBADFD, DO(1, RESTORE, 0));
-	/* Nothing was left, and later it works. */
+	/* Nothing is left, and later it works. */
 	ASSERT_EQ(0, DO(0, RESTORE, 0));
 	EXPECT_EQ(0, DO(1, RESTORE, 0));
 }
@@ -352,8 +352,8 @@ TEST_F(kfd_share, closing_one_does_not_free_the_rest)
 	EXPECT_EQ(0, DO(2, FREE_IMPORT, 0));
 }
 
-/* A second checkpoint, of what was restored, finds the same. */
-TEST_F(kfd_share, restored_ones_are_checkpointed_again)
+/* A checkpoint of the restored processes has the same contents. */
+TEST_F(kfd_share, restored_processes_can_be_checkpointed_again)
 {
 	int i;
 
@@ -367,7 +367,7 @@ TEST_F(kfd_share, restored_ones_are_checkpointed_again)
 		  board->members[1].image.bos[0].object_id);
 	EXPECT_EQ(AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_SHARED,
 		  board->members[0].image.bos[0].flags);
-	/* The first session still knows the object, under its old id: another one. */
+	/* The first session still has the object under its old id, so a new session is used. */
 	close(board->restore);
 	board->restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, board->restore);
@@ -381,7 +381,7 @@ TEST_F(kfd_share, restored_ones_are_checkpointed_again)
 }
 
 /* Of the same process, at a second address. */
-TEST_F(kfd_share, a_process_imports_its_own)
+TEST_F(kfd_share, a_process_may_import_its_own_bo)
 {
 	struct member *member = &board->members[0];
 	int dmabuf, fd;
@@ -405,7 +405,7 @@ TEST_F(kfd_share, a_process_imports_its_own)
 	close(fd);
 }
 
-/* An id that stands for something else in another's blob. */
+/* The same id is a different object in another blob. */
 TEST_F(kfd_share, two_owners_of_one_object_are_EBADMSG)
 {
 	ASSERT_EQ(0, make(self, variant->flags, 1));
@@ -421,10 +421,10 @@ TEST_F(kfd_share, two_owners_of_one_object_are_EBADMSG)
 }
 
 /*
- * Of the driver itself, with nothing of checkpoint: each import has a handle of its own in
- * KFD's table, so that to free one takes nobody else's.
+ * Of the driver itself, without a checkpoint: each import has its own handle in KFD's table, so
+ * that freeing one import frees no other handle.
  */
-TEST_F(kfd_share, freeing_an_import_frees_no_handle_of_others)
+TEST_F(kfd_share, freeing_an_import_frees_no_other_handle)
 {
 	struct kfd_bo *fresh = &board->members[0].bo;
 	int fd;

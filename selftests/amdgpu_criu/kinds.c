@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Every kind of state that KFD has but for queues, one at a time. */
+/* Every kind of KFD state except queues, one at a time. */
 #include "kinds.h"
 
 /* --- Several GPUs */
@@ -26,12 +26,12 @@ static int make_far(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : kfd_sdma_create(&notes->other, &notes->queues[1]);
 }
 
-/* GTT and VRAM, each reached by both; VRAM by the peer, over XGMI or PCIe as the machine has it. */
+/* GTT and VRAM, each mapped on both GPUs; VRAM on the peer over XGMI or PCIe. */
 TEST_F(kinds, bos_on_one_gpu_are_mapped_on_its_peer_again)
 {
 	struct notes *notes = self->notes;
 
-	MAKE(make_far, "needs two GPUs that reach each other's VRAM");
+	MAKE(make_far, "needs two GPUs with access to each other's VRAM");
 	carry_over(_metadata, self, 2);
 	for (int i = 0; i < 2; i++) {
 		__u32 *far = (__u32 *)notes->far.at + i;
@@ -64,11 +64,11 @@ static int make_xnack(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : make_sdma(kfd, carry, 1);
 }
 
-TEST_F(kinds, xnack_mode_is_as_it_was)
+TEST_F(kinds, xnack_mode_is_restored)
 {
 	__s32 mode = -1;
 
-	MAKE(make_xnack, "the GPUs have no XNACK mode of the process's own");
+	MAKE(make_xnack, "the GPUs have no XNACK mode for each process");
 	ASSERT_EQ(0, set_xnack(&self->kfd, -1, &mode));
 	EXPECT_EQ(0, mode);
 	carry_over(_metadata, self, 1);
@@ -87,7 +87,7 @@ static int make_trap_handler(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : call(kfd, AMDKFD_IOC_SET_TRAP_HANDLER, &args);
 }
 
-TEST_F(kinds, trap_handlers_are_as_they_were)
+TEST_F(kinds, trap_handlers_are_restored)
 {
 	ASSERT_EQ(0, make(self, make_trap_handler, NULL));
 	carry_over(_metadata, self, 0);
@@ -113,7 +113,7 @@ static int make_scratch(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : read_apertures(kfd, notes_of(carry)->apertures);
 }
 
-TEST_F(kinds, apertures_of_lds_scratch_and_gpuvm_are_as_the_process_was_told)
+TEST_F(kinds, apertures_of_lds_scratch_and_gpuvm_stay_the_same)
 {
 	struct kfd_process_device_apertures now[2];
 
@@ -137,8 +137,8 @@ static int make_memory_policy(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : call(kfd, AMDKFD_IOC_SET_MEMORY_POLICY, &args);
 }
 
-/* On GFX9 it is accepted and says nothing, but for a mode of GFX 9.5 that has a flag. */
-TEST_F(kinds, a_process_that_has_set_a_memory_policy_goes_on)
+/* On GFX9 it is accepted without effect, except for a mode of GFX 9.5 that has a flag. */
+TEST_F(kinds, a_process_that_has_set_a_memory_policy_continues)
 {
 	ASSERT_EQ(0, make(self, make_memory_policy, NULL));
 	carry_over(_metadata, self, 1);
@@ -158,7 +158,7 @@ static int make_runtime(struct kfd *kfd, struct carry *carry)
 	return ret == -ENOTTY || ret == -EINVAL ? LACKS : ret;
 }
 
-TEST_F(kinds, runtime_enable_is_as_it_was)
+TEST_F(kinds, runtime_enable_is_restored)
 {
 	struct kfd_ioctl_runtime_enable_args args = {
 		.mode_mask = KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK,
@@ -191,7 +191,7 @@ static int make_events(struct kfd *kfd, struct carry *carry)
 	return ret;
 }
 
-/* Places in the record of an event, see kfd_criu_event_record. */
+/* Offsets in the record of an event, see kfd_criu_event_record. */
 static __u32 *event_word(struct blob *blob, __u32 id, size_t word)
 {
 	size_t at;
@@ -202,8 +202,8 @@ static __u32 *event_word(struct blob *blob, __u32 id, size_t word)
 	return NULL;
 }
 
-/* What a GPU's fault leaves in an event names the GPU as the process knows it. */
-TEST_F(kinds, events_of_every_type_have_their_data_with_the_gpu_that_it_names)
+/* The data of a GPU fault in an event has the gpu_id that the process uses. */
+TEST_F(kinds, events_of_every_type_keep_their_data_with_its_gpu_id)
 {
 	struct kfd_event_data data = {};
 	struct kfd_ioctl_wait_events_args wait = {
@@ -215,7 +215,7 @@ TEST_F(kinds, events_of_every_type_have_their_data_with_the_gpu_that_it_names)
 	ASSERT_EQ(0, make(self, make_events, NULL));
 	blob.data = self->carry.image.blob;
 	blob.size = self->carry.image.blob_size;
-	/* A fault without one: as if it had come before the checkpoint. */
+	/* The data of a fault, without a fault: as if it had occurred before the checkpoint. */
 	*event_word(&blob, self->notes->ids[1], 2) |= 2;
 	memory = (void *)event_word(&blob, self->notes->ids[1], 6);
 	memory->failure.NotPresent = 1;
@@ -266,7 +266,7 @@ static int make_svm(struct kfd *kfd, struct carry *carry)
 						  KFD_IOCTL_SVM_FLAG_COHERENT) },
 		{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
 		{ KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, kfd->gpu.gpu_id },
-		/* Goes to VRAM now. */
+		/* Migrates to VRAM now. */
 		{ KFD_IOCTL_SVM_ATTR_PREFETCH_LOC, kfd->gpu.gpu_id },
 		{ KFD_IOCTL_SVM_ATTR_GRANULARITY, 3 },
 	};
@@ -307,7 +307,7 @@ TEST_F(kinds, svm_ranges_in_vram_and_in_system_memory_keep_attributes_and_conten
 	for (size_t i = 0; i < 2 * SVM_SIZE / sizeof(__u32); i++) {
 		ASSERT_EQ(i * 3, words[i]);
 	}
-	/* By the GPU, then by the CPU, in the range that lives in VRAM. */
+	/* By the GPU, then by the CPU, in the range in VRAM. */
 	kfd_sdma_write(&self->notes->queues[0], &words[100], 0xcafe);
 	EXPECT_TRUE(kfd_becomes(&words[100], 0xcafe, SOON));
 	words[101] = 0xbabe;

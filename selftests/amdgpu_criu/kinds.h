@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One kind of state that KFD has: made in one process, restored in another, asked for there, and
+ * One kind of KFD state: created in one process, restored in another, checked there, and
  * checkpointed again, which must give the same records.
  */
 #ifndef AMDGPU_CRIU_TEST_KINDS_H
@@ -13,7 +13,7 @@
 
 #define SOON 5000
 #define PAGE 4096
-/* Result of a maker when the machine has not got what it needs. */
+/* Result of a maker if the machine lacks what it needs. */
 #define LACKS (-ENODATA)
 
 struct notes {
@@ -57,7 +57,7 @@ static int call(const struct kfd *kfd, unsigned long cmd, void *args)
 	return ioctl(kfd->node.fd, cmd, args) ? -errno : 0;
 }
 
-/* @lacks: in case of it, why the test is skipped. */
+/* @lacks: why the test is skipped if the machine lacks it. */
 #define MAKE(maker, lacks) \
 	do { \
 		const int made = make(self, (maker), NULL); \
@@ -80,7 +80,7 @@ static int make(FIXTURE_DATA(kinds) *self, int (*maker)(struct kfd *, struct car
 	return self->session < 0 ? self->session : 0;
 }
 
-/* Ids of the session and offsets of the node are not the process's. */
+/* Ids of the session and offsets of the node are not state of the process. */
 static void blank(struct blob_record *record)
 {
 	__u64 *payload = (__u64 *)(record + 1);
@@ -93,7 +93,7 @@ static void blank(struct blob_record *record)
 		memset(payload, 0, record->size);
 }
 
-/* What is restored, checkpointed again, is what was checkpointed. */
+/* A checkpoint of the restored process equals the first one. */
 static void expect_same_again(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self)
 {
 	int session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
@@ -121,7 +121,7 @@ static void expect_same_again(struct __test_metadata *_metadata, FIXTURE_DATA(ki
 	close(session);
 }
 
-/* The whole way; then the queues listed run. */
+/* Checkpoint and restore; then the listed queues run. */
 static void carry_over(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self, int queues)
 {
 	struct notes *notes = self->notes;

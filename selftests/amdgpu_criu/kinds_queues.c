@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Queues in every state that they can be in. */
+/* Queues in every possible state. */
 #include "kinds.h"
 
 #define NEVER 300
@@ -8,7 +8,7 @@ static int make_inactive(struct kfd *kfd, struct carry *carry)
 {
 	int ret = make_sdma(kfd, carry, 2);
 
-	/* Without a share of the engine it stands still. */
+	/* A queue without a share of the engine does not run. */
 	return ret ? ret : kfd_queue_update(kfd, &notes_of(carry)->queues[1], 0, 3);
 }
 
@@ -27,13 +27,48 @@ TEST_F(kinds, a_queue_that_was_inactive_is_inactive_until_updated)
 	EXPECT_TRUE(kfd_becomes(word, 9, SOON));
 }
 
+static int set_ring(struct kfd *kfd, struct kfd_queue *queue, void *ring)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.ring_base_address = (uintptr_t)ring,
+		.queue_id = queue->id,
+		.ring_size = queue->ring.size,
+		.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE,
+		.queue_priority = 7,
+	};
+
+	return call(kfd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+static int make_ringless(struct kfd *kfd, struct carry *carry)
+{
+	int ret = make_sdma(kfd, carry, 2);
+
+	return ret ? ret : set_ring(kfd, &notes_of(carry)->queues[1], NULL);
+}
+
+TEST_F(kinds, a_queue_whose_ring_was_taken_away_is_disabled_until_it_gets_one)
+{
+	struct kfd_queue *queue = &self->notes->queues[1];
+	__u32 *word;
+
+	ASSERT_EQ(0, make(self, make_ringless, NULL));
+	carry_over(_metadata, self, 1);
+	word = (__u32 *)self->notes->words.at + 1;
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, queue));
+	kfd_sdma_write(queue, word, 9);
+	EXPECT_FALSE(kfd_becomes(word, 9, NEVER));
+	ASSERT_EQ(0, set_ring(&self->kfd, queue, queue->ring.at));
+	EXPECT_TRUE(kfd_becomes(word, 9, SOON));
+}
+
 static int make_recreated(struct kfd *kfd, struct carry *carry)
 {
 	struct notes *notes = notes_of(carry);
 	struct kfd_queue gone;
 	int ret = make_words(kfd, carry);
 
-	/* Numbers, doorbells and engines of those that stay are not the first free ones. */
+	/* The remaining queues do not have the first free numbers, doorbells and engines. */
 	if (!ret)
 		ret = kfd_sdma_create(kfd, &gone);
 	for (int i = 0; !ret && i < 3; i++)
@@ -42,7 +77,7 @@ static int make_recreated(struct kfd *kfd, struct carry *carry)
 		ret = kfd_queue_destroy(kfd, gone.id);
 	if (!ret)
 		ret = kfd_queue_destroy(kfd, notes->queues[1].id);
-	/* Its number goes to a queue of another kind, its engine to none. */
+	/* Its number is reused by a queue of another kind, its engine is not. */
 	return ret ? ret : kfd_compute_create(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &notes->ids[0]);
 }
 
@@ -82,7 +117,7 @@ static int make_xgmi(struct kfd *kfd, struct carry *carry)
 	return ret == -ENOMEM ? LACKS : ret;
 }
 
-TEST_F(kinds, sdma_queues_for_xgmi_go_on)
+TEST_F(kinds, sdma_queues_for_xgmi_continue)
 {
 	MAKE(make_xgmi, "the GPU has no SDMA engines for XGMI");
 	carry_over(_metadata, self, 1);
@@ -111,7 +146,7 @@ static int make_cu_masks(struct kfd *kfd, struct carry *carry)
 }
 
 /* The mask is in the MQD, which is compared. */
-TEST_F(kinds, cu_masks_are_as_they_were)
+TEST_F(kinds, cu_masks_are_restored)
 {
 	size_t at;
 
@@ -142,7 +177,7 @@ static int make_priorities(struct kfd *kfd, struct carry *carry)
 	return ret;
 }
 
-TEST_F(kinds, percents_and_priorities_are_as_they_were)
+TEST_F(kinds, percents_and_priorities_are_restored)
 {
 	ASSERT_EQ(0, make(self, make_priorities, NULL));
 	carry_over(_metadata, self, 0);
@@ -162,13 +197,13 @@ static int make_gws(struct kfd *kfd, struct carry *carry)
 	return ret == -ENODEV || ret == -EPERM ? LACKS : ret;
 }
 
-TEST_F(kinds, a_queue_with_gws_has_it_again)
+TEST_F(kinds, a_queue_gets_its_gws_again)
 {
 	struct kfd_ioctl_alloc_queue_gws_args args = { .num_gws = 1 };
 
 	MAKE(make_gws, "the GPU has no GWS for queues");
 	carry_over(_metadata, self, 0);
-	/* One queue at a time: it has it. */
+	/* Only one queue can have GWS: this one has it. */
 	args.queue_id = self->notes->ids[0];
 	EXPECT_EQ(-EBUSY, call(&self->kfd, AMDKFD_IOC_ALLOC_QUEUE_GWS, &args));
 }
@@ -178,7 +213,7 @@ static int make_one_sdma(struct kfd *kfd, struct carry *carry)
 	return make_sdma(kfd, carry, 1);
 }
 
-/* The queue is stopped: what is written now waits in its ring, and the doorbell has been rung. */
+/* The queue is stopped: new packets wait in its ring, and the doorbell has been rung. */
 static int write_when_paused(struct kfd *kfd, struct carry *carry)
 {
 	struct notes *notes = notes_of(carry);
@@ -188,7 +223,7 @@ static int write_when_paused(struct kfd *kfd, struct carry *carry)
 	return kfd_becomes(notes->words.at, 0x50, NEVER) ? -EBUSY : 0;
 }
 
-TEST_F(kinds, packets_whose_doorbell_was_rung_are_done_after_restore)
+TEST_F(kinds, packets_whose_doorbell_was_rung_run_after_restore)
 {
 	ASSERT_EQ(0, make(self, make_one_sdma, write_when_paused));
 	ASSERT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
@@ -200,7 +235,7 @@ TEST_F(kinds, packets_whose_doorbell_was_rung_are_done_after_restore)
 	EXPECT_TRUE(kfd_becomes(self->notes->words.at, 7, SOON));
 }
 
-/* AQL: a barrier-AND packet that waits for one signal and counts another down. */
+/* AQL: a barrier-AND packet that waits for one signal and decrements another. */
 #define AQL_BARRIER_AND (3 | 1 << 8 | 2 << 9 | 2 << 11)
 #define AQL_INVALID 1
 #define AQL_PACKET 64
@@ -244,14 +279,14 @@ static int make_chain(struct kfd *kfd, struct carry *carry)
 		return ret;
 	for (size_t at = 0; at < queue->ring.size; at += AQL_PACKET)
 		*(__u16 *)((char *)queue->ring.at + at) = AQL_INVALID;
-	/* The first runs; the second waits for signal 1, which nobody counts down yet. */
+	/* The first runs; the second waits for signal 1, which is not decremented yet. */
 	write_barrier(queue, NULL, &signals(notes)[0]);
 	for (int i = 2; i < CHAIN; i++)
 		write_barrier(queue, &signals(notes)[i - 1], &signals(notes)[i]);
 	return kfd_becomes((__u32 *)&signals(notes)[0].value, 0, SOON) ? 0 : -ETIME;
 }
 
-TEST_F(kinds, an_aql_queue_stopped_inside_a_chain_of_barriers_goes_on_in_it)
+TEST_F(kinds, an_aql_queue_stopped_inside_a_chain_of_barriers_continues_there)
 {
 	struct signal *all;
 
@@ -266,7 +301,7 @@ TEST_F(kinds, an_aql_queue_stopped_inside_a_chain_of_barriers_goes_on_in_it)
 			TH_LOG("signal %d", i);
 		}
 	}
-	/* None was done twice. */
+	/* None ran twice. */
 	for (int i = 0; i < CHAIN; i++) {
 		EXPECT_EQ(0, all[i].value);
 	}

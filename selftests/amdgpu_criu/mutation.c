@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * 100,000 changes to blobs of real processes, with a right checksum. What becomes of each is up to
- * the kernel; that it does no harm is not: it is refused and nothing is left, or it is taken and
- * goes with its process.
+ * 100,000 changes to blobs of real processes, with a valid checksum. The kernel may accept or
+ * refuse each, but none does harm: a refused one leaves nothing, and an accepted one is freed with
+ * its process.
  *
- * So that each costs one ioctl, the GPU's file is one whose VM another process has. A blob that is
- * found good then fails in the first step of applying it, with an errno that no check gives. Some
- * of those are applied for good afterwards.
+ * To need one ioctl each, the GPU's file is one whose VM another process uses. A valid blob then
+ * fails in the first step of applying it, with an errno that no check returns. A sample of those is
+ * applied completely afterwards.
  */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
 
+#include "answers.h"
 #include "mutations.h"
 #include "sample.h"
 #include "state.h"
 
 #define TOTAL 100000
-/* How many of the ones found good are applied, each in a process of its own. */
+/* How many of the valid ones are applied, each in a process of its own. */
 #define APPLIED 150
 #define WORKERS 2
-/* Errno of AMDKFD_IOC_ACQUIRE_VM for a VM that is in use: the blob was found good. */
+/* Errno of AMDKFD_IOC_ACQUIRE_VM for a VM that is in use: the blob is valid. */
 #define FOUND_GOOD EINVAL
 
 /* In memory that all processes share. */
 struct tally {
 	unsigned long refused, good;
 	int by_errno[256];
-	/* Of the ones found good. */
+	/* Of the valid ones. */
 	unsigned long good_at[8192];
 	unsigned long failed_at;
 	const char *failed;
@@ -40,7 +41,7 @@ FIXTURE(mutation) {
 	struct mutations all;
 	struct blob blob;
 	struct tally *tallies;
-	/* Keeps a VM of its own, that of taken_fd. */
+	/* Keeps the VM of taken_fd in use. */
 	pid_t owner;
 	int owner_quit, taken_fd;
 };
@@ -50,7 +51,7 @@ FIXTURE_VARIANT(mutation) {
 	unsigned long first, num;
 };
 
-/* Their page is a BO: 4096 slots would be most of the blob. */
+/* The event page is a BO: with 4096 slots it would be most of the blob. */
 static int make_events(struct kfd *kfd, struct state *state)
 {
 	static const __u32 types[] = { KFD_IOC_EVENT_SIGNAL, KFD_IOC_EVENT_MEMORY };
@@ -82,7 +83,7 @@ static int make_small(struct kfd *kfd, struct carry *carry)
 
 #define SVM_SIZE 0x10000
 
-/* Not an error if this kernel has none. */
+/* Not an error if this kernel has no SVM. */
 static int make_svm(struct kfd *kfd, struct carry *carry)
 {
 	struct {
@@ -121,7 +122,7 @@ FIXTURE_VARIANT_ADD(mutation, all) {
 	.make = make_all, .num = 20000,
 };
 
-/* A process that has the VM of a file, for as long as the test runs. */
+/* A process that uses the VM of a file while the test runs. */
 static int own_vm(FIXTURE_DATA(mutation) *self, const struct kfd_gpu *gpu)
 {
 	int ready[2], quit[2];
@@ -159,7 +160,7 @@ FIXTURE_SETUP(mutation)
 	ASSERT_EQ(0, own_vm(self, &gpu));
 	ASSERT_TRUE(mutations_init(&self->all, self->carry.image.blob,
 				   self->carry.image.blob_size));
-	/* Any record may be there twice. */
+	/* Any record may occur twice. */
 	self->blob.data = malloc(2 * self->carry.image.blob_size + BLOB_SPARE);
 	ASSERT_NE(NULL, self->blob.data);
 	self->tallies = mmap(NULL, WORKERS * sizeof(*self->tallies), PROT_READ | PROT_WRITE,
@@ -187,7 +188,7 @@ static int restore_mutation(FIXTURE_DATA(mutation) *self, int session, unsigned 
 	return criu_op(&self->kfd.node, RESTORE, &args);
 }
 
-/* How many objects and clients a session has: must be none. */
+/* How many objects and clients a session has: must be 0. */
 static bool session_is_empty(int session)
 {
 	char path[64], text[512];
@@ -205,15 +206,7 @@ static bool session_is_empty(int session)
 	       strstr(text, "criu-session-clients:\t0\n");
 }
 
-static int lowest_free_fd(void)
-{
-	int fd = dup(0);
-
-	close(fd);
-	return fd;
-}
-
-/* One more answer: NULL, or why it is none that may be given. */
+/* Counts a result. Returns NULL, or why the kernel must not return it. */
 static const char *count(struct tally *tally, int ret, unsigned long number)
 {
 	if (!ret)
@@ -225,13 +218,14 @@ static const char *count(struct tally *tally, int ret, unsigned long number)
 			tally->good_at[tally->good] = number;
 		tally->good++;
 		return NULL;
-	case EBADMSG:
-	case EOPNOTSUPP:
-	case ENODEV:
+	/* The checks before anything is applied give these alone. */
+	case EBADMSG: /* the blob contradicts itself */
+	case EOPNOTSUPP: /* a record, a version or a flag that this kernel does not know */
+	case ENODEV: /* a GPU that is not there, or is another one */
 		tally->refused++;
 		return NULL;
 	case EBADFD:
-		return "the one before has left something";
+		return "the one before has left an object";
 	}
 	return strerror(-ret);
 }
@@ -257,7 +251,7 @@ static void work(FIXTURE_DATA(mutation) *self, unsigned long first, unsigned lon
 	for (number = first; !failed && number < num; number += WORKERS * sample_step(&sample)) {
 		failed = count(tally, restore_mutation(self, session, number), number);
 		if (!failed && calls++ % 512 == 0 && !session_is_empty(session))
-			failed = "the session has something";
+			failed = "the session has an object or a client";
 		last = number;
 	}
 	if (!failed && free_fd != lowest_free_fd())
@@ -266,7 +260,7 @@ static void work(FIXTURE_DATA(mutation) *self, unsigned long first, unsigned lon
 	tally->failed_at = last;
 }
 
-/* After all of them the process is as new: the right blob is restored there, and runs. */
+/* After all of them the process is unused: the valid blob is restored there, and runs. */
 static int restore_right(FIXTURE_DATA(mutation) *self)
 {
 	struct state *state = (struct state *)self->carry.notes;
@@ -285,7 +279,7 @@ static int restore_right(FIXTURE_DATA(mutation) *self)
 	return kfd_becomes(state->vram.at, 0x5a5a, 10000) ? 0 : -ETIME;
 }
 
-/* 0 to 254: what RESTORE gave, 0 for success. */
+/* 0 to 254: the errno of RESTORE, 0 for success. */
 static int apply(FIXTURE_DATA(mutation) *self, unsigned long number)
 {
 	int status, session;
@@ -302,8 +296,26 @@ static int apply(FIXTURE_DATA(mutation) *self, unsigned long number)
 	return WEXITSTATUS(status);
 }
 
+/* What RESTORE may return for a blob that was found good, and why. */
+static const struct answer apply_answers[] = {
+	{ 0, "the changed blob describes another valid state" },
+	{ -EINVAL, "an address, a size or a property that the ordinary ioctls refuse" },
+	{ -ENOMEM, "more memory than there is, or an address that is in use" },
+	{ -EBUSY, "a number of a queue or a doorbell that is in use" },
+	{ -EFAULT, "a userptr, or memory of a queue, where the process has none" },
+	{ -EOVERFLOW, "a userptr that ends beyond the address space" },
+	{ -ENOENT, "an object that the process does not have" },
+	{ -EEXIST, "a number that is there twice" },
+	{ -ENOSPC, "a number beyond those that there are" },
+	{ -ENODEV, "a heap or an engine that the GPU does not have" },
+	{ -EOPNOTSUPP, "a property that this kernel or this GPU does not support" },
+	{ -EPERM, "memory that the caller may not use" },
+	{ -EBADMSG, "a part of a BO that a queue does not fit into" },
+};
+
 TEST_F_TIMEOUT(mutation, of_a_real_blob_does_no_harm, 900)
 {
+	struct answers answers = ANSWERS(apply_answers);
 	const struct sample sample = sample_start();
 	unsigned long refused = 0, good = 0, taken = 0, failed = 0;
 	int status, i, j;
@@ -317,11 +329,11 @@ TEST_F_TIMEOUT(mutation, of_a_real_blob_does_no_harm, 900)
 		ASSERT_LE(0, pids[i]);
 		if (!pids[i]) {
 			work(self, i, variant->num);
-			/* In the process that has taken them all. */
+			/* In the process that has received them all. */
 			if (!self->tallies[i].failed && i == 0) {
 				carry_close(&self->carry, &self->kfd);
 				self->tallies[i].failed = restore_right(self) ?
-							  "the right blob is refused" : NULL;
+							  "the valid blob is refused" : NULL;
 			}
 			_exit(0);
 		}
@@ -344,23 +356,25 @@ TEST_F_TIMEOUT(mutation, of_a_real_blob_does_no_harm, 900)
 	if (sample.one_in == 1)
 		EXPECT_EQ(variant->num, refused + good);
 	EXPECT_LT(variant->num / sample.one_in / 2, refused + good);
-	/* Both kinds, or nothing has been tested. */
+	/* Without both kinds the test would have no meaning. */
 	EXPECT_LT((refused + good) / 4, refused);
 	EXPECT_LT((refused + good) / 100, good);
-	/* From all over them, but none of the right blob's own copies. */
+	/* Spread over all of them, except copies of the valid blob. */
 	for (i = 0; i < APPLIED / 2; i++) {
 		const struct tally *tally = &self->tallies[i % WORKERS];
 		unsigned long many = tally->good < ARRAY_SIZE(tally->good_at) ?
 				     tally->good : ARRAY_SIZE(tally->good_at);
 		int ret = apply(self, tally->good_at[i * many / (APPLIED / 2)]);
 
-		EXPECT_NE(255, ret);
-		EXPECT_NE(EBADFD, ret);
+		EXPECT_TRUE(answer_is_known(&answers, -ret)) {
+			TH_LOG("a blob that was found good: %s", strerror(ret));
+		}
 		taken += !ret;
 		failed += !!ret;
 	}
-	TH_LOG("%lu refused, %lu found good; of %d applied %lu were taken, %lu failed and undone",
+	TH_LOG("%lu refused, %lu valid; of %d applied %lu succeeded, %lu failed and were undone",
 	       refused, good, APPLIED / 2, taken, failed);
+	answers_log(&answers);
 	EXPECT_LT(0, taken);
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Changes to a blob, by number: the same number is the same change. First those that go over it in
- * order (truncated at each boundary; records missing, doubled, exchanged; each word out of range),
- * then random ones. Frame and checksum are made right again, so that the checks behind them see it.
+ * Changes to a blob, by number: the same number is the same change. The first ones are systematic
+ * (truncated at each boundary; records missing, duplicated, exchanged; each word out of range), the
+ * others random. Frame and checksum are updated, so that later checks see the change.
  */
 #ifndef AMDGPU_CRIU_TEST_MUTATIONS_H
 #define AMDGPU_CRIU_TEST_MUTATIONS_H
 
 #include "blob_edit.h"
 
-/* Values that a word is given, and those that two words are given together. */
+/* Values for one word, and for two words together. */
 #define MUTATION_WORDS 12
 #define MUTATION_PAIRS 5
-/* Words of a tail that are changed in order; there may be thousands. */
+/* Words of a tail that are changed systematically; there may be thousands. */
 #define MUTATION_TAIL 64
 
 struct mutations {
@@ -23,7 +23,7 @@ struct mutations {
 	/* Offsets of the words of the header, and of each record. */
 	size_t *words;
 	size_t num_words;
-	/* Numbers below this one go over the blob in order. */
+	/* Numbers below this one are systematic changes. */
 	unsigned long in_order;
 };
 
@@ -67,7 +67,7 @@ static inline void mutations_free(struct mutations *all)
 	free(all->words);
 }
 
-/* A generator of its own: the same numbers on every machine. */
+/* Not rand(): the same numbers on every machine. */
 static inline __u32 mutations_random(__u64 *state)
 {
 	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -116,7 +116,7 @@ static inline void mutations_exchange(struct blob *blob, size_t one, size_t one_
 	free(copy);
 }
 
-/* Records missing from one on, missing, doubled. */
+/* All records from one on missing, one missing, one duplicated. */
 static inline void mutations_records(const struct mutations *all, struct blob *blob,
 				     unsigned int how, size_t index)
 {
@@ -147,7 +147,7 @@ static inline void mutations_at_random(const struct mutations *all, struct blob 
 	}
 }
 
-/* Makes change @number to a copy of the original. */
+/* Applies change @number to a copy of the original. */
 static inline void mutations_make(const struct mutations *all, struct blob *blob,
 				  unsigned long number)
 {

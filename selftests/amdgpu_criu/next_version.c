@@ -4,9 +4,9 @@
  *
  *   next_version THIS.ko NEXT.ko [PARAMETERS]
  *
- * THIS.ko is loaded now, with these parameters; NEXT.ko is what scripts/module --next makes of it.
- * The later kernel has a field more in a record, a second version of another, a new record and one
- * that may be skipped.
+ * THIS.ko is loaded now, with these parameters; scripts/module --next builds NEXT.ko from the same
+ * source. The later kernel has one more field in a record, a second version of another, a new
+ * record, and a new record that may be skipped.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 
 #define ROOM 64
 #define PARAMETERS "/sys/module/amdgpu/parameters/"
-/* What the later driver shall write, and what it has read: see kernel/tests/next. */
+/* What the later driver writes, and what it has read: see kernel/tests/next. */
 #define FIELD 1
 #define TENTHS 2
 #define RECORD 4
@@ -32,7 +32,7 @@
 #define TYPE_COMMENT 0x108
 #define TESTS 30
 
-/* What QUERY tells of a kernel. */
+/* The result of QUERY of a kernel. */
 struct kernel {
 	struct amdgpu_criu_record_info records[ROOM];
 	__u32 num_records;
@@ -80,7 +80,7 @@ static void load_driver(const char *module, const char *parameters, unsigned int
 			return;
 		nanosleep(&pause, NULL);
 	}
-	die("%s makes no GPU in a minute", module);
+	die("%s finds no GPU within a minute", module);
 }
 
 static void set_parameter(const char *name, unsigned int value)
@@ -128,21 +128,11 @@ static struct amdgpu_criu_record_info *row(struct kernel *kernel, __u16 type)
 	return NULL;
 }
 
-static int make_filled(struct kfd *kfd, struct carry *carry)
-{
-	struct state *state = (struct state *)carry->notes;
-	int ret = state_make(kfd, state);
-
-	if (!ret)
-		state_fill(state, 1);
-	return ret;
-}
-
-/* A process's image by the driver that is loaded; with @options if it is the later one. */
+/* A process's image, written by the loaded driver; with @options if it is the later one. */
 static int save(struct carry *carry, const struct kernel *target, unsigned int options)
 {
 	const struct carry_maker maker = {
-		.make = make_filled,
+		.make = state_make_filled,
 		.records = target ? target->records : NULL,
 		.num_records = target ? target->num_records : 0,
 	};
@@ -156,7 +146,7 @@ static int save(struct carry *carry, const struct kernel *target, unsigned int o
 	return ret;
 }
 
-/* In a process of its own: restored, as it was, and its queue goes on. */
+/* In a process of its own: restored, unchanged, and its queue continues. */
 static int restore_here(struct carry *carry)
 {
 	struct state *state = (struct state *)carry->notes;
@@ -214,7 +204,7 @@ static __u32 percent_of(const struct carry *carry)
 	return ((__u32 *)blob_payload(&blob, blob_find(&blob, BLOB_KFD_QUEUE, 0)))[21];
 }
 
-/* Made by the later kernel. For this one, unless their names say how they came about. */
+/* Written by the later kernel, for this one unless the name says otherwise. */
 static struct {
 	struct carry old;
 	struct carry newest;
@@ -226,33 +216,33 @@ static struct {
 	struct carry comment;
 } blobs;
 
-static void query_tells_what_is_new(void)
+static void query_reports_what_is_new(void)
 {
 	struct amdgpu_criu_record_info *queue = row(&next_kernel, BLOB_KFD_QUEUE);
 	struct amdgpu_criu_record_info *event = row(&next_kernel, BLOB_KFD_EVENT);
 
 	check(queue && queue->version_min == 1 && queue->version_max == 2,
-	      "QUERY of the later kernel tells the second version of a record");
+	      "QUERY of the later kernel reports the second version of a record");
 	check(event && event->version_max == 1 &&
 	      event->size == row(&this_kernel, BLOB_KFD_EVENT)->size + 8,
-	      "QUERY of the later kernel tells a field more");
+	      "QUERY of the later kernel reports one more field");
 	check(row(&next_kernel, TYPE_NEEDED) && !row(&this_kernel, TYPE_NEEDED),
-	      "QUERY of the later kernel tells a new record");
+	      "QUERY of the later kernel reports a new record");
 }
 
 static void old_to_next(void)
 {
-	expect(0, restore(&blobs.old), "an old blob is restored by the later kernel");
+	expect(0, restore(&blobs.old), "the later kernel restores an old blob");
 	check(version_of(&blobs.old, BLOB_KFD_QUEUE) == 1 && percent_of(&blobs.old) == 100,
 	      "the old blob has the first version");
 }
 
-/* What the later kernel writes and reads when nobody asks for anything else. */
+/* What the later kernel writes and reads by default. */
 static void next_to_next(void)
 {
 	struct carry all;
 
-	expect(0, save(&blobs.newest, NULL, 0), "the later kernel writes");
+	expect(0, save(&blobs.newest, NULL, 0), "the later kernel writes a blob");
 	check(version_of(&blobs.newest, BLOB_KFD_QUEUE) == 2 && percent_of(&blobs.newest) == 1000,
 	      "the later kernel writes the second version");
 	expect(0, save(&all, NULL, FIELD | RECORD | COMMENT), "the later kernel writes all of it");
@@ -261,42 +251,42 @@ static void next_to_next(void)
 	carry_free(&all);
 }
 
-/* What the later kernel writes for this one. */
+/* What the later kernel writes for this kernel. */
 static void next_for_this(void)
 {
 	static const unsigned int untold[] = { FIELD, TENTHS, RECORD };
 	static const char * const names[] = {
-		"a field in use cannot be told to this kernel",
-		"a value that the first version has not got cannot be told to this kernel",
-		"a record that must not be skipped cannot be told to this kernel",
+		"a field in use cannot be represented for this kernel",
+		"a value that the first version lacks cannot be represented for this kernel",
+		"a record that must not be skipped cannot be represented for this kernel",
 	};
 	struct carry refused;
 
 	expect(0, save(&blobs.for_this, &this_kernel, 0), "the later kernel writes for this one");
 	check(version_of(&blobs.for_this, BLOB_KFD_QUEUE) == 1 &&
-	      percent_of(&blobs.for_this) == 100, "it writes the first version then");
+	      percent_of(&blobs.for_this) == 100, "it writes the first version");
 	for (int i = 0; i < 3; i++)
 		expect(-EOPNOTSUPP, save(&refused, &this_kernel, untold[i]), names[i]);
 	expect(0, save(&blobs.hint_for_this, &this_kernel, COMMENT),
-	       "a record that may be skipped need not be told");
-	check(!version_of(&blobs.hint_for_this, TYPE_COMMENT), "it is left out");
+	       "a record that may be skipped need not be written");
+	check(!version_of(&blobs.hint_for_this, TYPE_COMMENT), "the record is left out");
 }
 
-/* One thing that is new, and all else in the versions of this kernel. */
+/* One new thing, and everything else in the versions of this kernel. */
 static void next_for_this_but(void)
 {
 	struct kernel target = this_kernel;
 
 	row(&target, BLOB_KFD_EVENT)->size += 8;
-	expect(0, save(&blobs.longer, &target, 0), "a field more, not in use");
-	expect(0, save(&blobs.field, &target, FIELD), "a field more, in use");
+	expect(0, save(&blobs.longer, &target, 0), "one more field, not in use");
+	expect(0, save(&blobs.field, &target, FIELD), "one more field, in use");
 	target = this_kernel;
 	target.records[target.num_records++] = *row(&next_kernel, TYPE_NEEDED);
 	expect(0, save(&blobs.record, &target, RECORD), "a new record");
 	target = this_kernel;
 	target.records[target.num_records++] = *row(&next_kernel, TYPE_COMMENT);
 	expect(0, save(&blobs.comment, &target, COMMENT), "a new record that may be skipped");
-	check(version_of(&blobs.comment, TYPE_COMMENT) == 1, "it is there");
+	check(version_of(&blobs.comment, TYPE_COMMENT) == 1, "the record is written");
 }
 
 static void next_to_this(void)
@@ -304,8 +294,8 @@ static void next_to_this(void)
 	expect(-EOPNOTSUPP, restore(&blobs.newest), "this kernel refuses the second version");
 	expect(0, restore(&blobs.for_this), "this kernel restores what was written for it");
 	expect(0, restore(&blobs.hint_for_this), "this kernel restores it without the hint");
-	expect(0, restore(&blobs.longer), "this kernel restores a field more, not in use");
-	expect(-EOPNOTSUPP, restore(&blobs.field), "this kernel refuses a field more, in use");
+	expect(0, restore(&blobs.longer), "this kernel restores one more field, not in use");
+	expect(-EOPNOTSUPP, restore(&blobs.field), "this kernel refuses one more field, in use");
 	expect(-EOPNOTSUPP, restore(&blobs.record), "this kernel refuses a new record");
 	expect(0, restore(&blobs.comment), "this kernel skips a new record that may be skipped");
 }
@@ -325,10 +315,10 @@ int main(int argc, char **argv)
 		ksft_exit_skip("no GPU in the topology of KFD\n");
 	ksft_set_plan(TESTS);
 	ask(&this_kernel);
-	expect(0, save(&blobs.old, NULL, 0), "this kernel writes");
+	expect(0, save(&blobs.old, NULL, 0), "this kernel writes a blob");
 	load_driver(argv[2], parameters, gpus);
 	ask(&next_kernel);
-	query_tells_what_is_new();
+	query_reports_what_is_new();
 	old_to_next();
 	next_to_next();
 	next_for_this();

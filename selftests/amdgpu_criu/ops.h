@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All operations, with what each answers to an argument that is right in every
- * field, on a file that has no state: the answer that every sweep compares with.
+ * All operations, with the result of each for a valid argument on a file that has no
+ * state: the result that every sweep compares with.
  */
 #ifndef AMDGPU_CRIU_TEST_OPS_H
 #define AMDGPU_CRIU_TEST_OPS_H
@@ -39,7 +39,7 @@ struct op {
 	/* Bytes in the first released version: 64-bit and 32-bit alike. */
 	__u32 size_v1;
 	__u32 size_now;
-	/* Kind of session it wants, 0: none. */
+	/* Kind of session that it needs, 0: none. */
 	__u32 session_kind;
 	int kfd_answer;
 	int render_answer;
@@ -78,7 +78,7 @@ static const struct op ops[] = {
 		.kfd_answer = -EBADFD, .render_answer = -EBADFD,
 		.zeros = { OP_FIELD(amdgpu_criu_unpause, flags) },
 	}, {
-		/* Refused for its blob, which is all zeros. */
+		/* Refused because its blob is all zeros. */
 		.name = "RESTORE", .nr = AMDGPU_CRIU_OP_RESTORE, .size_v1 = 56,
 		.size_now = sizeof(struct amdgpu_criu_state),
 		.session_kind = AMDGPU_CRIU_SESSION_RESTORE,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BOs that a process shares with others that are not checkpointed: OUTSIDE tells of those that
- * have them by this driver, and what another driver has imported is refused.
+ * BOs that a process shares with others that are not checkpointed: OUTSIDE reports sharing through
+ * this driver, and a BO that another driver has imported is refused.
  */
 #include "kselftest_harness.h"
 
@@ -88,31 +88,31 @@ static void expect_nothing(struct __test_metadata *_metadata, FIXTURE_DATA(outsi
 	EXPECT_EQ(0, memcmp(&none, &self->args, sizeof(none)));
 }
 
-TEST_F(outside, what_nobody_else_has_is_not_told)
+TEST_F(outside, bos_of_the_paused_file_alone_are_not_reported)
 {
 	__u32 own;
 
 	expect_nothing(_metadata, self);
-	/* Others have others, and this file one BO twice. */
+	/* Other files have other BOs, and this file has one BO twice. */
 	ASSERT_EQ(0, render_bo_create(&self->other, SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &own));
 	ASSERT_EQ(0, export_to(&self->node, self->handle, &self->node, &own));
 	ASSERT_EQ(0, pause_file(self, &self->node));
 	expect_nothing(_metadata, self);
 }
 
-TEST_F(outside, a_handle_of_another_file_is_told_until_it_is_paused_or_closed)
+TEST_F(outside, a_handle_of_another_file_is_reported_until_it_is_paused_or_closed)
 {
 	__u32 imported, second;
 
 	ASSERT_EQ(0, export_to(&self->node, self->handle, &self->other, &imported));
-	/* Not paused, it is nobody's affair. */
+	/* A client that is not paused has nothing to report. */
 	expect_nothing(_metadata, self);
 	ASSERT_EQ(0, pause_file(self, &self->node));
 	expect_found(_metadata, self, getpid());
 	EXPECT_EQ(self->handle, self->args.handle);
 	ASSERT_EQ(0, pause_file(self, &self->other));
 	expect_nothing(_metadata, self);
-	/* The other way round: the one that has imported it is paused alone. */
+	/* Vice versa: only the file that has imported it is paused. */
 	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
 	expect_found(_metadata, self, getpid());
 	EXPECT_EQ(imported, self->args.handle);
@@ -127,7 +127,7 @@ TEST_F(outside, a_handle_of_another_file_is_told_until_it_is_paused_or_closed)
 	expect_nothing(_metadata, self);
 }
 
-TEST_F(outside, a_handle_on_another_GPU_is_told)
+TEST_F(outside, a_handle_on_another_GPU_is_reported)
 {
 	struct criu_node far, farther;
 	__u32 imported, again;
@@ -138,7 +138,7 @@ TEST_F(outside, a_handle_on_another_GPU_is_told)
 	ASSERT_EQ(0, export_to(&self->node, self->handle, &far, &imported));
 	ASSERT_EQ(0, pause_file(self, &self->node));
 	expect_found(_metadata, self, getpid());
-	/* Two imports, of a GPU that is not the BO's. */
+	/* Two imports, on the GPU that does not own the BO. */
 	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
 	ASSERT_EQ(0, export_to(&far, imported, &farther, &again));
 	ASSERT_EQ(0, render_bo_close(&self->node, self->handle));
@@ -151,7 +151,7 @@ TEST_F(outside, a_handle_on_another_GPU_is_told)
 	criu_node_close(&farther);
 }
 
-/* One process of KFD; what it exports, the test has. */
+/* One process of KFD; the test has its exported descriptors. */
 struct board {
 	struct kfd kfd;
 	struct kfd_bo bo, import;
@@ -160,7 +160,7 @@ struct board {
 
 enum command {
 	ALLOC, /* a descriptor */
-	IMPORT, /* @argument: a descriptor of the test's */
+	IMPORT, /* @argument: a descriptor of the test */
 };
 
 static int act(void *data, int command, int argument)
@@ -188,8 +188,8 @@ static void start(struct __test_metadata *_metadata, struct share_process *proce
 	ASSERT_EQ(0, share_do(process, IMPORT, dmabuf));
 }
 
-/* Of a process that allocates it and one that imports it: each without the other. */
-TEST_F(outside, what_KFD_processes_share_is_told)
+/* Of a process that allocates a BO and one that imports it: each is paused without the other. */
+TEST_F(outside, a_bo_that_KFD_processes_share_is_reported)
 {
 	struct board *boards = share_board(2 * sizeof(*boards));
 	struct share_process owner, taker;
@@ -203,14 +203,14 @@ TEST_F(outside, what_KFD_processes_share_is_told)
 	dmabuf = share_fd(&owner, share_do(&owner, ALLOC, 0));
 	ASSERT_LE(0, dmabuf);
 	ASSERT_EQ(0, kfd_open(&kfd));
-	/* Not where a child, which has our mappings, puts its own. */
+	/* Not at an address that a child, which inherits the mappings, uses. */
 	kfd.next_address = STATE_ADDRESS + 0x40000000;
 	ASSERT_EQ(0, kfd_bo_import(&kfd, &boards[0].import, dmabuf, SIZE));
 	ASSERT_EQ(0, pause_file(self, &kfd.node));
 	expect_found(_metadata, self, owner.pid);
 	share_kill(&owner);
 	usleep(100 * 1000);
-	/* What only a descriptor leads to is for the caller to find. */
+	/* The caller must find descriptors itself. */
 	expect_nothing(_metadata, self);
 	start(_metadata, &taker, &boards[1], dmabuf);
 	expect_found(_metadata, self, taker.pid);
@@ -220,7 +220,7 @@ TEST_F(outside, what_KFD_processes_share_is_told)
 }
 
 /* KFD allocates, a render node maps: virtual memory of ROCm. */
-TEST_F(outside, what_a_KFD_process_and_a_file_share_is_told)
+TEST_F(outside, a_bo_that_a_KFD_process_and_a_file_share_is_reported)
 {
 	struct drm_prime_handle prime = {};
 	struct kfd_gpu gpu;
@@ -266,7 +266,7 @@ static int open_importer(void)
 	return -1;
 }
 
-TEST_F(outside, what_another_driver_has_imported_is_EOPNOTSUPP)
+TEST_F(outside, a_bo_that_another_driver_has_imported_is_EOPNOTSUPP)
 {
 	const struct criu_node importer = { .fd = open_importer(), .kind = CRIU_NODE_RENDER };
 	struct share_exported *exported = share_board(sizeof(*exported));
@@ -300,7 +300,7 @@ TEST_F(outside, what_another_driver_has_imported_is_EOPNOTSUPP)
 	close(importer.fd);
 }
 
-TEST_F(outside, what_is_wrong_is_refused)
+TEST_F(outside, invalid_arguments_are_refused)
 {
 	struct {
 		struct amdgpu_criu_outside args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Time limits on a machine that is slow, or whose kernel is: PATIENCE=FACTOR in the environment
- * multiplies them. To be included after kselftest_harness.h.
+ * Time limits on a slow machine or kernel: PATIENCE=FACTOR in the environment multiplies them.
+ * Include it after kselftest_harness.h.
  */
 #ifndef AMDGPU_CRIU_TEST_PATIENCE_H
 #define AMDGPU_CRIU_TEST_PATIENCE_H

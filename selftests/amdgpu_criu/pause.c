@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* PROCESS_INFO, UNPAUSE and the life of a pause: order, owners, and what really stops. */
+/* PROCESS_INFO and UNPAUSE: order, owners, the end of a pause, and what it stops. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "criu.h"
 #include "kfd.h"
 
-/* What an engine that runs does at once, and one that is paused never. */
+/* Time limits: a running engine needs less, a paused one never finishes. */
 #define SOON 5000
 #define NEVER 300
 
@@ -43,7 +43,7 @@ FIXTURE_TEARDOWN(pause)
 	kfd_close(&self->kfd);
 }
 
-/* Gives the engine something to do, and says whether it does it. */
+/* Submits work to the engine. Returns true if it is done. */
 static bool runs(FIXTURE_DATA(pause) *self, int milliseconds)
 {
 	kfd_sdma_write(&self->queue, self->word, ++self->value);
@@ -66,17 +66,17 @@ TEST_F(pause, stops_queues_until_unpause)
 	ASSERT_EQ(0, pause_by(self, self->session));
 	EXPECT_FALSE(runs(self, NEVER));
 	ASSERT_EQ(0, unpause_by(self, self->session));
-	/* What was asked for in the meantime is done now. */
+	/* Work submitted in the meantime is done now. */
 	EXPECT_TRUE(kfd_becomes(self->word, self->value, SOON));
 	EXPECT_TRUE(runs(self, SOON));
 }
 
-TEST_F(pause, counts_what_the_process_has)
+TEST_F(pause, counts_the_state_of_the_process)
 {
 	ASSERT_EQ(0, pause_by(self, self->session));
 	EXPECT_EQ(getpid(), self->info.pid);
 	EXPECT_LE(1, self->info.num_devices);
-	/* The word, ring and pointers. */
+	/* The word, the ring and the pointers. */
 	EXPECT_EQ(3, self->info.num_bos);
 	EXPECT_EQ(1, self->info.num_queues);
 	EXPECT_EQ(0, self->info.num_events);
@@ -93,13 +93,13 @@ TEST_F(pause, is_idempotent_in_a_session)
 	ASSERT_EQ(0, pause_by(self, self->session));
 	EXPECT_EQ(0, memcmp(&first, &self->info, sizeof(first)));
 	EXPECT_FALSE(runs(self, NEVER));
-	/* One unpause is enough. */
+	/* One UNPAUSE is enough. */
 	ASSERT_EQ(0, unpause_by(self, self->session));
 	EXPECT_TRUE(runs(self, SOON));
 }
 
-/* And it pauses nothing. */
-TEST_F(pause, a_repeated_process_info_that_fails_ends_nothing)
+/* It does not pause a running process either. */
+TEST_F(pause, a_repeated_process_info_that_fails_changes_nothing)
 {
 	struct amdgpu_criu_process_info *fixed = criu_readonly_info(self->session);
 
@@ -159,7 +159,7 @@ TEST_F(pause, ends_with_the_session)
 	EXPECT_EQ(0, pause_by(self, self->session));
 }
 
-TEST_F(pause, lasts_as_long_as_anybody_has_the_session)
+TEST_F(pause, lasts_until_the_last_descriptor_of_the_session_is_closed)
 {
 	int other = dup(self->session);
 
@@ -210,10 +210,10 @@ TEST_F(pause, resume_is_for_restored_processes_only)
 }
 
 /*
- * A tracer pauses us and dies without a word: exactly what happens when CRIU is
- * killed in the middle of a dump.
+ * A tracer pauses this process and is killed, as when CRIU is killed in the middle of
+ * a dump.
  */
-TEST_F(pause, ends_when_the_one_who_paused_dies)
+TEST_F(pause, ends_when_the_process_that_paused_dies)
 {
 	int go[2], status;
 	pid_t us = getpid(), tracer;
@@ -253,7 +253,7 @@ TEST_F(pause, ends_when_the_one_who_paused_dies)
 	close(go[0]);
 }
 
-TEST_F(pause, does_not_outlive_the_process)
+TEST_F(pause, ends_with_the_process)
 {
 	pid_t child = fork();
 	int status;

@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
@@ -30,19 +31,6 @@ static int query(const struct criu_node *node)
 	struct amdgpu_criu_query args = {};
 
 	return criu_op(node, QUERY, &args);
-}
-
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		ret = -errno;
-	close(fd);
-	return ret;
 }
 
 FIXTURE(permission) {
@@ -78,29 +66,136 @@ FIXTURE_TEARDOWN(permission)
 	op_context_close(&self->context);
 }
 
-TEST_F(permission, every_operation_without_capability_is_EPERM)
+/* As is an index into ops[]; those that are not there. */
+#define RENDER_ONLY 50
+
+/* All operations but QUERY, with a descriptor that is no session. Return: index of a wrong one. */
+static int first_allowed(struct op_context *context, int session_fd)
 {
+	struct amdgpu_criu_exported exported = { .session_fd = session_fd };
+	struct amdgpu_criu_outside outside = { .session_fd = session_fd };
 	union op_args args;
 	size_t i;
 
+	if (context->node.kind == CRIU_NODE_RENDER &&
+	    (criu_op(&context->node, EXPORTED, &exported) != -EPERM ||
+	     criu_op(&context->node, OUTSIDE, &outside) != -EPERM))
+		return RENDER_ONLY;
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		op_fill(context, &ops[i], &args);
+		if (ops[i].session_kind)
+			args.session_fd = session_fd;
+		if (ops[i].nr != AMDGPU_CRIU_OP_QUERY &&
+		    criu_call(&context->node, ops[i].nr, ops[i].size_now, &args) != -EPERM)
+			return i;
+	}
+	return -1;
+}
+
+/* All operations, with sessions that others have made. Return: index of a wrong one. */
+static int first_refused(struct op_context *context, enum criu_node_kind kind)
+{
+	union op_args args;
+	size_t i;
+	int ret;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (ops[i].nr == AMDGPU_CRIU_OP_SESSION)
+			continue;
+		op_fill(context, &ops[i], &args);
+		ret = criu_call(&context->node, ops[i].nr, ops[i].size_now, &args);
+		if (ret != op_answer(&ops[i], kind) ||
+		    (!ret && op_undo(context, &ops[i], &args)))
+			return i;
+	}
+	return -1;
+}
+
+/* As `unshare -Ur` of that user: all capabilities, in a namespace that anybody can make. */
+static int enter_namespace(uid_t uid)
+{
+	char map[32];
+
+	snprintf(map, sizeof(map), "0 %u 1", uid);
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid) || unshare(CLONE_NEWUSER) ||
+	    prctl(PR_SET_DUMPABLE, 1) || criu_write_file("/proc/self/setgroups", "deny") ||
+	    criu_write_file("/proc/self/uid_map", map) || criu_write_file("/proc/self/gid_map", map))
+		return -errno;
+	return 0;
+}
+
+/*
+ * What a child with a file of its own does, and what it says: 0, NO_NAMESPACE, or an index into
+ * ops[] after WRONG.
+ */
+#define NO_NAMESPACE 100
+#define WRONG 1
+
+static int in_child(struct op_context *context, enum criu_node_kind kind,
+		    int (*body)(struct op_context *context, enum criu_node_kind kind))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		return -errno;
+	if (!child) {
+		op_context_close(context);
+		_exit(op_context_open(context, kind) ? NO_NAMESPACE + 1 : body(context, kind));
+	}
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return -ECHILD;
+	return WEXITSTATUS(status);
+}
+
+static int nobody_without_session(struct op_context *context, enum criu_node_kind kind)
+{
+	int wrong;
+
+	if (enter_namespace(65534))
+		return NO_NAMESPACE;
+	wrong = first_allowed(context, -1);
+	if (wrong < 0)
+		wrong = first_allowed(context, context->node.fd);
+	if (wrong >= 0)
+		return WRONG + wrong;
+	return query(&context->node) ? NO_NAMESPACE + 2 : 0;
+}
+
+TEST_F(permission, every_operation_is_EPERM_for_nobody_in_a_namespace_of_its_own)
+{
+	int ret = in_child(&self->context, variant->kind, nobody_without_session);
+
+	if (ret == NO_NAMESPACE)
+		SKIP(return, "no user namespaces");
+	EXPECT_EQ(0, ret);
+}
+
+static int nobody_with_session(struct op_context *context, enum criu_node_kind kind)
+{
+	if (enter_namespace(65534))
+		return NO_NAMESPACE;
+	return WRONG + first_refused(context, kind);
+}
+
+/* As a task that CRIU restores in a container. */
+TEST_F(permission, a_session_is_enough_for_nobody_in_a_namespace_of_its_own)
+{
+	int ret = in_child(&self->context, variant->kind, nobody_with_session);
+
+	if (ret == NO_NAMESPACE)
+		SKIP(return, "no user namespaces");
+	EXPECT_EQ(0, ret);
+}
+
+TEST_F(permission, every_operation_without_capability_and_session_is_EPERM)
+{
 	ASSERT_EQ(0, set_capabilities(~(1ULL << CAP_SYS_ADMIN |
 					1ULL << CAP_CHECKPOINT_RESTORE) &
 				      ((1ULL << (CAP_LAST_CAP + 1)) - 1)));
-	for (i = 0; i < ARRAY_SIZE(ops); i++) {
-		op_fill(&self->context, &ops[i], &args);
-		EXPECT_EQ(-EPERM, criu_call(&self->context.node, ops[i].nr, ops[i].size_now,
-					    &args)) {
-			TH_LOG("%s", ops[i].name);
-		}
-	}
-}
-
-/* Nothing of the argument is looked at before. */
-TEST_F(permission, no_capability_is_EPERM_whatever_the_argument)
-{
-	ASSERT_EQ(0, set_capabilities(0));
-	EXPECT_EQ(-EPERM, criu_call(&self->context.node, AMDGPU_CRIU_OP_QUERY, 0, NULL));
-	EXPECT_EQ(-ENOTTY, criu_call(&self->context.node, 0, 0, NULL));
+	EXPECT_EQ(-1, first_allowed(&self->context, -1));
+	EXPECT_EQ(0, query(&self->context.node));
+	EXPECT_EQ(-1, first_refused(&self->context, variant->kind));
 }
 
 TEST_F(permission, either_capability_alone_is_enough)
@@ -138,34 +233,24 @@ TEST_F(permission, either_capability_alone_is_enough)
 	}
 }
 
-/* Capabilities in a namespace that a process made for itself say nothing of its memory. */
-TEST_F(permission, capability_in_a_new_user_namespace_is_EPERM)
-{
-	if (unshare(CLONE_NEWUSER))
-		SKIP(return, "no user namespaces");
-	EXPECT_EQ(-EPERM, query(&self->context.node));
-}
-
-TEST_F(permission, capability_in_the_namespace_of_exec_is_enough)
+TEST_F(permission, capability_in_the_namespace_of_exec_is_EPERM)
 {
 	pid_t child = fork();
 	int status;
 
 	ASSERT_LE(0, child);
 	if (!child) {
-		if (unshare(CLONE_NEWUSER) || write_file("/proc/self/setgroups", "deny") ||
-		    write_file("/proc/self/uid_map", "0 0 1") ||
-		    write_file("/proc/self/gid_map", "0 0 1"))
-			_exit(100);
+		if (enter_namespace(0))
+			_exit(NO_NAMESPACE);
 		execl("/proc/self/exe", "permission", PROBE,
 		      variant->kind == CRIU_NODE_KFD ? "kfd" : "render", NULL);
-		_exit(101);
+		_exit(NO_NAMESPACE + 1);
 	}
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_TRUE(WIFEXITED(status));
-	if (WEXITSTATUS(status) == 100)
+	if (WEXITSTATUS(status) == NO_NAMESPACE)
 		SKIP(return, "no user namespaces");
-	EXPECT_EQ(0, WEXITSTATUS(status));
+	EXPECT_EQ(EPERM, WEXITSTATUS(status));
 }
 
 /* What the new program of the test above does: exit code is the errno. */
@@ -174,7 +259,10 @@ static int probe(const char *kind)
 	struct criu_node node;
 	int ret = criu_node_open(&node, strcmp(kind, "kfd") ? CRIU_NODE_RENDER : CRIU_NODE_KFD);
 
-	return ret ? 102 : -query(&node);
+	if (ret)
+		return NO_NAMESPACE + 2;
+	ret = criu_session(&node, AMDGPU_CRIU_SESSION_RESTORE);
+	return ret < 0 ? -ret : 0;
 }
 
 /* A process with a /dev/kfd of its own, and this process with a descriptor of it. */
@@ -300,12 +388,20 @@ TEST_F(other, is_not_for_a_child_of_its_tracer)
 	EXPECT_EQ(EBADF, WEXITSTATUS(status));
 }
 
-TEST_F(other, tracer_without_capability_is_EPERM)
+TEST_F(other, tracer_without_capability_needs_a_session)
 {
+	struct amdgpu_criu_process_info info;
+	int session;
+
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, self->pid, 0, 0));
-	ASSERT_EQ(0, query(&self->node));
+	session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
 	ASSERT_EQ(0, set_capabilities(1ULL << CAP_SYS_PTRACE | 1ULL << CAP_KILL));
-	EXPECT_EQ(-EPERM, query(&self->node));
+	EXPECT_EQ(-EPERM, criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT));
+	EXPECT_EQ(-EPERM, criu_pause(&self->node, -1, &info));
+	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
+	EXPECT_EQ(0, criu_unpause(&self->node, session));
+	close(session);
 }
 
 TEST_F(other, a_process_that_is_gone_is_ESRCH)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* QUERY: what it tells, and everything it refuses. */
+/* QUERY: what it returns, and everything that it refuses. */
 #include "kselftest_harness.h"
 
 #include "criu.h"
 
 #define RECORD_IDENTITY 1
 #define RECORD_END 0xffff
-/* Where each kind of node has its record types. */
+/* The range of record types of each kind of node. */
 #define RECORD_KFD 0x100
 #define RECORD_RENDER 0x200
 #define ROOM 64
@@ -49,7 +49,7 @@ FIXTURE_TEARDOWN(query)
 	criu_node_close(&self->node);
 }
 
-TEST_F(query, tells_abi_features_and_format)
+TEST_F(query, returns_abi_features_and_format)
 {
 	struct amdgpu_criu_query args = {};
 
@@ -61,7 +61,7 @@ TEST_F(query, tells_abi_features_and_format)
 	EXPECT_EQ(0, args.pad);
 }
 
-TEST_F(query, ignores_what_is_in_its_output_fields)
+TEST_F(query, ignores_its_output_fields)
 {
 	struct amdgpu_criu_query args = {};
 
@@ -83,7 +83,7 @@ TEST_F(query, only_counts_without_an_array)
 
 	ASSERT_EQ(0, criu_op(&self->node, QUERY, &args));
 	EXPECT_LE(variant->least_records, args.num_records);
-	/* No room is the same. */
+	/* An array without entries has the same result. */
 	self->args.num_records = 0;
 	ASSERT_EQ(0, criu_op(&self->node, QUERY, &self->args));
 	EXPECT_EQ(args.num_records, self->args.num_records);
@@ -118,7 +118,7 @@ TEST_F(query, lists_every_record_type_once)
 	EXPECT_TRUE(end);
 }
 
-TEST_F(query, keeps_to_the_stride_and_clears_what_it_does_not_know)
+TEST_F(query, keeps_to_the_stride_and_clears_unknown_fields)
 {
 	struct {
 		struct amdgpu_criu_record_info info;
@@ -137,7 +137,7 @@ TEST_F(query, keeps_to_the_stride_and_clears_what_it_does_not_know)
 		EXPECT_EQ(0, wide[i].newer[0]);
 		EXPECT_EQ(0, wide[i].newer[1]);
 	}
-	/* And nothing after the last. */
+	/* Nothing is written after the last one. */
 	EXPECT_EQ(~0ULL, wide[i].newer[0]);
 }
 
@@ -197,7 +197,7 @@ TEST_F(query, refuses_strides_that_are_too_small_odd_or_huge)
 	}
 }
 
-TEST_F(query, an_array_that_cannot_be_written_is_EFAULT)
+TEST_F(query, an_unwritable_array_is_EFAULT)
 {
 	struct criu_hole hole;
 

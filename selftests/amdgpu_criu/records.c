@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RESTORE and the fields of records: each row makes one field wrong in a blob that is right in
- * every other, and says which errno that gives. The right blob is taken afterwards, in the same
- * process.
+ * RESTORE and the fields of records: each row makes one field of a valid blob invalid, and has the
+ * errno that is expected. Afterwards the valid blob is restored in the same process.
  */
 #include "kselftest_harness.h"
 
@@ -12,7 +11,7 @@
 
 #define SVM_SIZE 0x20000
 
-/* Offsets of fields, as kfd_criu_records.h has them; bytes. */
+/* Offsets of fields in bytes, as in kfd_criu_records.h. */
 enum process { PROCESS_FLAGS = 0, PROCESS_PAD = 4, PROCESS_R_DEBUG = 8 };
 
 enum device {
@@ -51,7 +50,7 @@ struct row {
 	const char *name;
 	int offset, size;
 	enum how how;
-	/* COPY: number of the record of the same type that the value is of. */
+	/* COPY: index of the record of the same type that has the value. */
 	__u64 value;
 	int errno_expected;
 };
@@ -79,7 +78,7 @@ static int make_with_svm(struct kfd *kfd, struct carry *carry)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	int ret = state_make(kfd, (struct state *)carry->notes);
 
-	/* Two of unlike attributes; a kernel without SVM refuses them, and has no tests of them. */
+	/* Two with different attributes; on a kernel without SVM their tests are skipped. */
 	svm.args.start_addr = (uintptr_t)at;
 	if (!ioctl(kfd->node.fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(svm)), &svm)) {
 		svm.args.start_addr += SVM_SIZE;
@@ -131,7 +130,7 @@ static __u64 value_of(struct blob *blob, __u16 type, const struct row *row, size
 	return value;
 }
 
-/* One row on record @index of a type; then the blob is the right one again. */
+/* One row on record @index of a type; then the blob is valid again. */
 static int restore_with(FIXTURE_DATA(records) *self, __u16 type, unsigned int index,
 			const struct row *row)
 {
@@ -161,7 +160,7 @@ static int restore_with(FIXTURE_DATA(records) *self, __u16 type, unsigned int in
 		} \
 	} while (0)
 
-TEST_F(records, process)
+TEST_F(records, invalid_process_fields_are_refused)
 {
 	static const struct row rows[] = {
 		{ "unknown flag", PROCESS_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
@@ -173,8 +172,8 @@ TEST_F(records, process)
 	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
 }
 
-/* A GPU that is not as the one was; the log names the property, and both values. */
-TEST_F(records, device_that_does_not_fit_is_ENODEV)
+/* A GPU that differs; the log names the property and both values. */
+TEST_F(records, a_device_that_does_not_match_is_ENODEV)
 {
 	static const struct row rows[] = {
 		{ "graphics IP version", DEVICE_GC_VERSION, 4, ADD, 1, ENODEV },
@@ -202,12 +201,12 @@ TEST_F(records, device_that_does_not_fit_is_ENODEV)
 	EXPECT_ROWS(BLOB_KFD_DEVICE, 0, rows);
 }
 
-TEST_F(records, device)
+TEST_F(records, invalid_device_fields_are_refused)
 {
 	static const struct row rows[] = {
 		{ "unknown flag", DEVICE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
 		{ "no id", DEVICE_GPU_ID, 4, SET, 0, EBADMSG },
-		{ "id that no GPU has", DEVICE_GPU_ID, 4, SET, 0x10000, EBADMSG },
+		{ "id of no GPU", DEVICE_GPU_ID, 4, SET, 0x10000, EBADMSG },
 		{ "no VM, but a file", DEVICE_FLAGS, 4, SET, 0, EBADMSG },
 		{ "no doorbells, but queues", DEVICE_FLAGS, 4, SET, 1, EBADMSG },
 	};
@@ -215,22 +214,22 @@ TEST_F(records, device)
 	EXPECT_ROWS(BLOB_KFD_DEVICE, 0, rows);
 }
 
-TEST_F(records, bo)
+TEST_F(records, invalid_bo_fields_are_refused)
 {
 	static const struct row rows[] = {
 		{ "no object", BO_OBJECT_ID, 8, SET, 0, EBADMSG },
-		{ "object twice", BO_OBJECT_ID, 8, COPY, 1, EBADMSG },
-		{ "handle twice", BO_HANDLE, 4, COPY, 1, EBADMSG },
+		{ "duplicate object", BO_OBJECT_ID, 8, COPY, 1, EBADMSG },
+		{ "duplicate handle", BO_HANDLE, 4, COPY, 1, EBADMSG },
 		{ "handle out of range", BO_HANDLE, 4, SET, 0x80000000, EBADMSG },
-		{ "GPU that is none", BO_GPU_ID, 4, SET, 1, EBADMSG },
+		{ "GPU that does not exist", BO_GPU_ID, 4, SET, 1, EBADMSG },
 		{ "no size", BO_SIZE, 8, SET, 0, EBADMSG },
 		{ "size of half a page", BO_SIZE, 8, ADD, 0x800, EBADMSG },
 		{ "size of 2^63", BO_SIZE, 8, SET, 1ULL << 63, EBADMSG },
-		{ "address in a page", BO_VA, 8, ADD, 8, EBADMSG },
+		{ "address inside of a page", BO_VA, 8, ADD, 8, EBADMSG },
 		{ "address out of range", BO_VA, 8, SET, 1ULL << 58, EBADMSG },
 		{ "address of another", BO_VA, 8, COPY, 1, EBADMSG },
 		{ "mapped without an address", BO_VA, 8, SET, 0, EBADMSG },
-		{ "user address of no userptr", BO_USER_ADDR, 8, SET, 0x1000, EBADMSG },
+		{ "user address without a userptr", BO_USER_ADDR, 8, SET, 0x1000, EBADMSG },
 		{ "two kinds", BO_ALLOC_FLAGS, 4, OR, 3, EBADMSG },
 		{ "no kind", BO_ALLOC_FLAGS, 4, SET, 0, EBADMSG },
 		{ "unknown attribute", BO_ALLOC_FLAGS, 4, OR, 1 << 16, EOPNOTSUPP },
@@ -239,20 +238,20 @@ TEST_F(records, bo)
 		{ "number of GPUs beyond the tail", BO_NUM_MAPPED, 4, SET, 0xffffffff, EBADMSG },
 		{ "unknown flag", BO_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
 		{ "pad", BO_PAD, 4, SET, 1, EOPNOTSUPP },
-		{ "mapped on a GPU that is none", BO_MAPPED, 4, SET, 1, EBADMSG },
+		{ "mapped on a GPU that does not exist", BO_MAPPED, 4, SET, 1, EBADMSG },
 	};
 
 	EXPECT_ROWS(BLOB_KFD_BO, 0, rows);
 }
 
-TEST_F(records, event_page)
+TEST_F(records, invalid_event_page_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "in a BO that is none", PAGE_HANDLE, 8, SET, 0x1234500000001, EBADMSG },
-		{ "nothing mapped", PAGE_MAPPED, 8, SET, 0, EBADMSG },
+		{ "in a BO that does not exist", PAGE_HANDLE, 8, SET, 0x1234500000001, EBADMSG },
+		{ "no bytes mapped", PAGE_MAPPED, 8, SET, 0, EBADMSG },
 		{ "more mapped than there is", PAGE_MAPPED, 8, SET, 1 << 20, EBADMSG },
 		{ "half a slot mapped", PAGE_MAPPED, 8, ADD, -4, EBADMSG },
-		{ "other number of slots", PAGE_SLOTS, 4, ADD, -1, EBADMSG },
+		{ "different number of slots", PAGE_SLOTS, 4, ADD, -1, EBADMSG },
 		{ "slots beyond the tail", PAGE_SLOTS, 4, SET, 0xffffffff, EBADMSG },
 		{ "pad", PAGE_PAD, 4, SET, 1, EBADMSG },
 	};
@@ -260,10 +259,10 @@ TEST_F(records, event_page)
 	EXPECT_ROWS(BLOB_KFD_EVENT_PAGE, 0, rows);
 }
 
-TEST_F(records, event)
+TEST_F(records, invalid_event_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "id twice", EVENT_ID, 4, COPY, 1, EBADMSG },
+		{ "duplicate id", EVENT_ID, 4, COPY, 1, EBADMSG },
 		{ "id beyond the slots", EVENT_ID, 4, SET, 4096, EBADMSG },
 		{ "id of events with a slot", EVENT_TYPE, 4, SET, KFD_IOC_EVENT_MEMORY, EBADMSG },
 		{ "unknown flag", EVENT_FLAGS, 4, OR, 4, EBADMSG },
@@ -274,19 +273,19 @@ TEST_F(records, event)
 	EXPECT_ROWS(BLOB_KFD_EVENT, 0, rows);
 }
 
-/* The queues stand in the blob as in their list, the last one first: compute, then SDMA. */
-TEST_F(records, compute_queue)
+/* The blob has the queues in the order of their list, the last one first: compute, then SDMA. */
+TEST_F(records, invalid_compute_queue_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "GPU that is none", QUEUE_GPU_ID, 4, SET, 1, EBADMSG },
-		{ "id twice", QUEUE_ID, 4, COPY, 1, EBADMSG },
+		{ "GPU that does not exist", QUEUE_GPU_ID, 4, SET, 1, EBADMSG },
+		{ "duplicate id", QUEUE_ID, 4, COPY, 1, EBADMSG },
 		{ "id out of range", QUEUE_ID, 4, SET, 1024, EBADMSG },
 		{ "type out of range", QUEUE_TYPE, 4, SET, 4, EBADMSG },
-		{ "SDMA queue with things of a compute queue", QUEUE_TYPE, 4, SET, 1, EBADMSG },
+		{ "SDMA queue with fields of a compute queue", QUEUE_TYPE, 4, SET, 1, EBADMSG },
 		{ "unknown flag", QUEUE_FLAGS, 4, OR, 1u << 31, EOPNOTSUPP },
-		{ "wave-save area in no SVM range", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
+		{ "wave-save area outside of SVM ranges", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
 		{ "no ring", QUEUE_RING, 8, SET, 0, EBADMSG },
-		{ "ring size that is no power of two", QUEUE_RING_SIZE, 8, SET, 0x3000, EBADMSG },
+		{ "ring size not a power of two", QUEUE_RING_SIZE, 8, SET, 0x3000, EBADMSG },
 		{ "ring of 2^32 bytes", QUEUE_RING_SIZE, 8, SET, 1ULL << 32, EBADMSG },
 		{ "metadata of 2^32 bytes", QUEUE_METADATA, 8, SET, 1ULL << 32, EBADMSG },
 		{ "read pointer in the kernel", QUEUE_READ, 8, SET, ~0xfULL, EBADMSG },
@@ -308,7 +307,7 @@ TEST_F(records, compute_queue)
 	EXPECT_ROWS(BLOB_KFD_QUEUE, 0, rows);
 }
 
-TEST_F(records, sdma_queue)
+TEST_F(records, invalid_sdma_queue_fields_are_refused)
 {
 	static const struct row rows[] = {
 		{ "GWS", QUEUE_FLAGS, 4, OR, 1, EBADMSG },
@@ -321,10 +320,10 @@ TEST_F(records, sdma_queue)
 	EXPECT_ROWS(BLOB_KFD_QUEUE, 1, rows);
 }
 
-TEST_F(records, svm_range)
+TEST_F(records, invalid_svm_range_fields_are_refused)
 {
 	static const struct row rows[] = {
-		{ "address in a page", SVM_START, 8, ADD, 8, EBADMSG },
+		{ "address inside of a page", SVM_START, 8, ADD, 8, EBADMSG },
 		{ "no address", SVM_START, 8, SET, 0, EBADMSG },
 		{ "address of another", SVM_START, 8, COPY, 1, EBADMSG },
 		{ "no size", SVM_SIZE_FIELD, 8, SET, 0, EBADMSG },
@@ -333,7 +332,7 @@ TEST_F(records, svm_range)
 		{ "attributes beyond the tail", SVM_NUM, 4, SET, 0xffffffff, EBADMSG },
 		{ "pad", SVM_PAD, 4, SET, 1, EBADMSG },
 		{ "unknown attribute", SVM_ATTR, 4, SET, 0x77, EBADMSG },
-		{ "place on a GPU that is none", SVM_ATTR + 4, 4, SET, 1, EBADMSG },
+		{ "location on a GPU that does not exist", SVM_ATTR + 4, 4, SET, 1, EBADMSG },
 	};
 
 	if (!blob_find(&self->blob, BLOB_KFD_SVM_RANGE, 0))

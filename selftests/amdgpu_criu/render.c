@@ -228,7 +228,7 @@ int render_syncobj_destroy(const struct criu_node *node, __u32 handle)
 	return render_ioctl(node, DRM_IOCTL_SYNCOBJ_DESTROY, &args);
 }
 
-/* The ioctls take a point in time. */
+/* The ioctls take an absolute time. */
 static __s64 after(__s64 nanoseconds)
 {
 	struct timespec now;

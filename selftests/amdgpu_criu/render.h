@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Raw ioctls of a render node, as much as gives an open file state to be checkpointed. A file has
- * all its state by itself: what one file had is restored to another of the same process.
+ * Raw ioctls of a render node that give an open file state to be checkpointed. All state belongs
+ * to the file: the state of one file is restored to another file of the same process.
  *
- * Everything returns 0 or a negative errno, if nothing else is said.
+ * Functions return 0 or a negative errno unless noted otherwise.
  */
 #ifndef AMDGPU_CRIU_TEST_RENDER_H
 #define AMDGPU_CRIU_TEST_RENDER_H
@@ -13,25 +13,25 @@
 
 #include "criu.h"
 
-/* The file of GPU number @index; -ENOENT if there are not as many. */
+/* Opens the file of GPU @index; -ENOENT if there are fewer. */
 int render_open(struct criu_node *node, unsigned int index);
 
-/* Whether XGMI links the GPU with others. */
+/* True if XGMI links the GPU with others. */
 bool render_in_hive(const struct criu_node *node);
 int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args);
 
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,
 		     __u32 *handle);
-/* @at: NULL: fresh pages, which stay. @flags: AMDGPU_GEM_USERPTR_*. */
+/* @at: NULL: new pages, which stay mapped. @flags: AMDGPU_GEM_USERPTR_*. */
 int render_userptr_create(const struct criu_node *node, void *at, __u64 size, __u32 flags,
 			  __u32 *handle);
 int render_bo_close(const struct criu_node *node, __u32 handle);
 /* A descriptor of a dma-buf. */
 int render_bo_export(const struct criu_node *node, __u32 handle);
 int render_bo_import(const struct criu_node *node, int dmabuf, __u32 *handle);
-/* Maps all of it at @va, for everything. */
+/* Maps the whole BO at @va, with all permissions. */
 int render_va_map(const struct criu_node *node, __u32 handle, __u64 va, __u64 size);
-/* NULL if that does not work. */
+/* NULL on failure. */
 void *render_bo_mmap(const struct criu_node *node, __u32 handle, size_t size);
 
 int render_ctx_create(const struct criu_node *node, __s32 priority, __u32 *ctx);
@@ -56,14 +56,14 @@ int render_syncobj_point(const struct criu_node *node, __u32 handle, __u64 *poin
 int render_syncobj_export(const struct criu_node *node, __u32 handle);
 int render_syncobj_import(const struct criu_node *node, int fd, __u32 *handle);
 
-/* A GTT BO that commands are in, and what they write to; at the same address in every file. */
+/* A GTT BO with commands and the words that they write; at the same address in every file. */
 #define RENDER_WORK_SIZE 0x10000
 #define RENDER_WORK_VA 0x400000
 
 struct render_work {
 	__u32 handle;
 	__u32 *words;
-	/* Words of it that commands may use next. */
+	/* The next free words for commands. */
 	__u32 next;
 };
 
@@ -71,18 +71,18 @@ struct render_work {
 #define RENDER_WORK_WORDS 1024
 
 int render_work_make(const struct criu_node *node, struct render_work *work);
-/* The file that was restored from one that had it. */
+/* In the file that was restored from one that had it. */
 int render_work_again(const struct criu_node *node, const struct render_work *from,
 		      struct render_work *work);
 void render_work_unmap(struct render_work *work);
 
-/* What a submission may have. */
+/* A submission. */
 struct render_job {
 	__u32 ctx;
 	/* AMDGPU_HW_IP_DMA or AMDGPU_HW_IP_COMPUTE */
 	__u32 hw_ip;
 	__u32 ring;
-	/* 0: the work BO alone */
+	/* 0: only the work BO */
 	__u32 list;
 	/* Before anything else, wait until this word is not 0; 0: do not. */
 	__u32 wait_word;
@@ -107,15 +107,15 @@ int render_fence_syncobj(const struct criu_node *node, const struct render_job *
 
 #define RENDER_SECOND 1000000000LL
 
-/* Makes the work BO, and some of everything: all of it can be restored. */
+/* Creates the work BO and some of every kind of state that can be restored. */
 int render_fill(const struct criu_node *node, struct render_work *work);
 
-/* Checkpoints, and lets it run on. */
+/* Checkpoints and unpauses. */
 int render_save(const struct criu_node *node, struct criu_image *image);
 /* Restores to a new file of GPU number @index, and resumes it. @session: -1: a new one */
 int render_restore_to(struct criu_node *node, unsigned int index, int session,
 		      const struct criu_image *image);
-/* Both: the state of @from in a new file. */
+/* Both: restores the state of @from to a new file. */
 int render_move(const struct criu_node *from, struct criu_node *to);
 
 #endif /* AMDGPU_CRIU_TEST_RENDER_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Records of a render node's blob, to break them: written from their description, as in
+ * Edits records of a render node's blob. Written from the description of the format, as
  * blob_edit.h.
  */
 #ifndef AMDGPU_CRIU_TEST_RENDER_BLOB_H
@@ -88,7 +88,7 @@ struct blob_client_name {
 	__u8 name[64];
 };
 
-/* Field of a record or of an entry of its tail, and what is wrong in it. */
+/* A field of a record or of an entry of its tail, and an invalid value. */
 struct blob_fault {
 	const char *what;
 	size_t offset;
@@ -133,7 +133,7 @@ static inline int blob_restore_fault(const struct criu_node *node, int session,
 	return ret;
 }
 
-/* Is the record number @index of a type the same in both? Both must have it. */
+/* True if record @index of a type is the same in both. Both must have it. */
 static inline bool blob_same(const struct criu_image *a, const struct criu_image *b, __u16 type,
 			     unsigned int index)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* BO lists of a render node: what comes back, and what is refused. */
+/* BO lists of a render node: what is restored, and what is refused. */
 #include "kselftest_harness.h"
 
 #include "render.h"
@@ -56,7 +56,7 @@ static void restore(struct __test_metadata *_metadata, FIXTURE_DATA(list) *self)
 	ASSERT_EQ(0, criu_restore(&self->to, self->session, &self->image));
 	ASSERT_EQ(0, criu_resume(&self->to, self->session, 0));
 	ASSERT_EQ(0, render_work_again(&self->to, &self->work, &self->work_to));
-	/* The order of objects, and so their ids, is the same; of entries, if priorities differ. */
+	/* Objects keep their order, and so their ids; entries do if their priorities differ. */
 	ASSERT_EQ(0, render_save(&self->to, &self->again));
 	EXPECT_EQ(num, blob_count(&self->again, BLOB_RENDER_BO_LIST));
 	for (i = 0; i < num; i++) {
@@ -81,7 +81,7 @@ static void expect_usable(struct __test_metadata *_metadata, FIXTURE_DATA(list) 
 	EXPECT_EQ(job.value, self->work_to.words[list]);
 }
 
-TEST_F(list, ids_come_back_with_their_holes)
+TEST_F(list, ids_are_restored_with_gaps)
 {
 	struct drm_amdgpu_bo_list_entry entries[] = {
 		{ .bo_handle = self->work.handle, .bo_priority = 3 },
@@ -109,7 +109,7 @@ TEST_F(list, ids_come_back_with_their_holes)
 	EXPECT_EQ(ids[4] + 1, id);
 }
 
-TEST_F(list, priorities_and_an_empty_list_come_back)
+TEST_F(list, priorities_and_an_empty_list_are_restored)
 {
 	struct drm_amdgpu_bo_list_entry entries[] = {
 		{ .bo_handle = self->work.handle, .bo_priority = 1000 },
@@ -134,8 +134,8 @@ TEST_F(list, priorities_and_an_empty_list_come_back)
 	EXPECT_NE(items[0].object_id, items[2].object_id);
 }
 
-/* The list keeps the BO, and the number of the handle is free for others. */
-TEST_F(list, entry_whose_handle_was_closed_comes_back)
+/* The list holds the BO, and the number of the handle is free. */
+TEST_F(list, an_entry_whose_handle_was_closed_is_restored)
 {
 	struct drm_amdgpu_bo_list_entry entries[2] = {
 		{ .bo_handle = self->work.handle }, { .bo_priority = 1 },
@@ -154,12 +154,12 @@ TEST_F(list, entry_whose_handle_was_closed_comes_back)
 	expect_usable(_metadata, self, list);
 	EXPECT_EQ(0, render_bo_create(&self->to, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
 	EXPECT_EQ(entries[1].bo_handle, handle);
-	/* Nor does the list's end take the others away. */
+	/* Destroying the list keeps the other BOs. */
 	EXPECT_EQ(0, render_list_destroy(&self->to, list));
 	self->work_to.words[1] = 1;
 }
 
-TEST_F(list, what_is_wrong_is_refused)
+TEST_F(list, invalid_records_are_refused)
 {
 	static const struct blob_fault of_list[] = {
 		BLOB_FAULT("id 0", blob_list, id, 0, -EBADMSG),
@@ -204,8 +204,8 @@ TEST_F(list, what_is_wrong_is_refused)
 	restore(_metadata, self);
 }
 
-/* Nothing prevents a process from having had two milliards of lists at once. */
-TEST_F(list, greatest_id_there_is_comes_back)
+/* A process may have had two billion lists at once. */
+TEST_F(list, the_greatest_possible_id_is_restored)
 {
 	const struct blob_fault far = BLOB_FAULT("", blob_list, id, 0x7ffffffe, 0);
 	struct drm_amdgpu_bo_list_entry entry = { .bo_handle = self->work.handle };

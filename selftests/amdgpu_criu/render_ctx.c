@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Contexts of a render node: what comes back, and what is refused. */
+/* Contexts of a render node: what is restored, and what is refused. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(ctx)
 	criu_node_close(&self->node);
 }
 
-/* What came back says the same of itself: also what no ioctl tells. */
+/* A checkpoint of the restored file has the same records, also of state that no ioctl returns. */
 static void expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self)
 {
 	unsigned int i, num = blob_count(&self->image, BLOB_RENDER_CTX);
@@ -58,7 +58,7 @@ static void move(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self)
 	expect_same(_metadata, self);
 }
 
-TEST_F(ctx, ids_come_back_with_their_holes)
+TEST_F(ctx, ids_are_restored_with_gaps)
 {
 	__u32 ids[6], id, i;
 
@@ -79,7 +79,7 @@ TEST_F(ctx, ids_come_back_with_their_holes)
 		EXPECT_EQ(0, render_ctx_free(&self->to, ids[i]));
 }
 
-/* More than the kernel keeps fences of. */
+/* More than the number of fences that the kernel keeps. */
 #define JOBS 40
 
 static void submit_some(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self,
@@ -115,7 +115,7 @@ static void check_sequence(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) 
 	EXPECT_EQ(0x600d, self->work_to.words[job->word]);
 }
 
-TEST_F(ctx, old_fences_are_done_and_new_numbers_follow_on)
+TEST_F(ctx, old_fences_are_signaled_and_new_numbers_continue)
 {
 	struct render_job dma = { .hw_ip = AMDGPU_HW_IP_DMA };
 	struct render_job second = { .hw_ip = AMDGPU_HW_IP_DMA, .ring = 1 };
@@ -136,7 +136,7 @@ TEST_F(ctx, old_fences_are_done_and_new_numbers_follow_on)
 	dma.after = 0;
 	EXPECT_EQ(0, render_fence_syncobj(&self->to, &dma, JOBS - 1, &syncobj));
 	EXPECT_EQ(0, render_syncobj_wait(&self->to, syncobj, 0));
-	/* And the file that was checkpointed goes on by itself. */
+	/* The file that was checkpointed continues independently. */
 	EXPECT_EQ(-EINVAL, render_wait(&self->node, &dma, JOBS + 1, 0));
 	EXPECT_EQ(0, render_wait(&self->node, &dma, JOBS, 0));
 }
@@ -171,7 +171,7 @@ static const struct blob_ctx *saved_ctx(const struct criu_image *image, unsigned
 	return blob_payload(&blob, blob_find(&blob, BLOB_RENDER_CTX, index));
 }
 
-TEST_F(ctx, priorities_come_back)
+TEST_F(ctx, priorities_are_restored)
 {
 	static const __s32 priorities[] = {
 		AMDGPU_CTX_PRIORITY_VERY_LOW, AMDGPU_CTX_PRIORITY_LOW, AMDGPU_CTX_PRIORITY_NORMAL,
@@ -210,7 +210,7 @@ TEST_F(ctx, power_state_has_one_owner)
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
 	EXPECT_EQ(BLOB_CTX_PSTATE, saved_ctx(&self->image, 0)->flags);
 	EXPECT_EQ(0, saved_ctx(&self->image, 1)->flags);
-	/* The one that was checkpointed still has it. */
+	/* The context that was checkpointed still has it. */
 	EXPECT_EQ(-EBUSY, render_restore_to(&self->to, 0, -1, &self->image));
 	ASSERT_EQ(0, render_ctx_free(&self->node, owner));
 	ASSERT_EQ(0, render_restore_to(&self->to, 0, -1, &self->image));
@@ -221,7 +221,7 @@ TEST_F(ctx, power_state_has_one_owner)
 	EXPECT_EQ(0, render_ctx_pstate(&self->to, other, AMDGPU_CTX_STABLE_PSTATE_PEAK));
 }
 
-/* A context with two engines, and a target with nothing on it. */
+/* A context with two engines, and an unused target file. */
 FIXTURE(bad_ctx) {
 	struct criu_node node;
 	struct criu_node to;
@@ -249,7 +249,7 @@ FIXTURE_SETUP(bad_ctx)
 	ASSERT_LE(0, self->session);
 }
 
-/* Whatever was refused before, nothing is left of it. */
+/* Nothing is left of the refused blobs. */
 FIXTURE_TEARDOWN(bad_ctx)
 {
 	if (self->to.fd >= 0)
@@ -261,7 +261,7 @@ FIXTURE_TEARDOWN(bad_ctx)
 	criu_node_close(&self->node);
 }
 
-TEST_F(bad_ctx, fields_out_of_range)
+TEST_F(bad_ctx, fields_out_of_range_are_refused)
 {
 	static const struct blob_fault faults[] = {
 		BLOB_FAULT("id 0", blob_ctx, id, 0, -EBADMSG),
@@ -289,17 +289,17 @@ TEST_F(bad_ctx, fields_out_of_range)
 	}
 }
 
-TEST_F(bad_ctx, entity_out_of_range)
+TEST_F(bad_ctx, entities_out_of_range_are_refused)
 {
 	static const struct blob_fault faults[] = {
 		BLOB_FAULT("engine type", blob_entity, hw_ip, AMDGPU_HW_IP_NUM, -EBADMSG),
 		BLOB_FAULT("huge engine type", blob_entity, hw_ip, 0xffffffff, -EBADMSG),
 		BLOB_FAULT("ring", blob_entity, ring, 2, -EBADMSG),
 		BLOB_FAULT("huge ring", blob_entity, ring, 0xffffffff, -EBADMSG),
-		BLOB_FAULT("there twice", blob_entity, ring, 0, -EBADMSG),
+		BLOB_FAULT("duplicate", blob_entity, ring, 0, -EBADMSG),
 		BLOB_FAULT("sequence 0", blob_entity, sequence, 0, -EBADMSG),
 		BLOB_FAULT("sequence that would wrap", blob_entity, sequence, 1ull << 63, -EBADMSG),
-		BLOB_FAULT("error that is none", blob_entity, error, 1, -EBADMSG),
+		BLOB_FAULT("error that is not an errno", blob_entity, error, 1, -EBADMSG),
 		BLOB_FAULT("error beyond the last", blob_entity, error, -4096, -EBADMSG),
 		BLOB_FAULT("pad", blob_entity, pad, 1, -EBADMSG),
 	};
@@ -315,7 +315,7 @@ TEST_F(bad_ctx, entity_out_of_range)
 	}
 }
 
-TEST_F(bad_ctx, context_that_is_there_twice_is_EBADMSG)
+TEST_F(bad_ctx, a_duplicate_context_is_EBADMSG)
 {
 	struct blob blob;
 
@@ -325,7 +325,7 @@ TEST_F(bad_ctx, context_that_is_there_twice_is_EBADMSG)
 	blob_free(&blob);
 }
 
-/* A type of engine that the GPU has none of, -1 if it has all. */
+/* A type of engine that the GPU lacks, -1 if it has all. */
 static int missing_engine(const struct criu_node *node)
 {
 	int i;
@@ -345,7 +345,7 @@ static int missing_engine(const struct criu_node *node)
 	return -1;
 }
 
-TEST_F(bad_ctx, engine_that_the_GPU_does_not_have_is_ENODEV)
+TEST_F(bad_ctx, an_engine_that_the_GPU_lacks_is_ENODEV)
 {
 	int missing = missing_engine(&self->to);
 	const struct blob_fault fault =
@@ -356,6 +356,27 @@ TEST_F(bad_ctx, engine_that_the_GPU_does_not_have_is_ENODEV)
 	EXPECT_EQ(fault.error, blob_restore_fault(&self->to, self->session, &self->image,
 						  BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx),
 						  &fault));
+}
+
+/* Its contexts cannot be carried, whatever GPU they come to. */
+TEST_F(bad_ctx, engine_that_keeps_state_is_EOPNOTSUPP)
+{
+	static const __u32 engines[] = {
+		AMDGPU_HW_IP_UVD, AMDGPU_HW_IP_VCE, AMDGPU_HW_IP_UVD_ENC,
+		AMDGPU_HW_IP_VCN_DEC, AMDGPU_HW_IP_VCN_ENC, AMDGPU_HW_IP_VCN_JPEG,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(engines); i++) {
+		const struct blob_fault fault =
+			BLOB_FAULT("", blob_entity, hw_ip, engines[i], -EOPNOTSUPP);
+
+		EXPECT_EQ(fault.error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_CTX, 0, sizeof(struct blob_ctx), &fault)) {
+			TH_LOG("engine type %u", engines[i]);
+		}
+	}
 }
 
 static int drop_sys_nice(void)

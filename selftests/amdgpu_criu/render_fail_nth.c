@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Operations of a render node with every thing in them failing in turn: they say so, leave nothing,
- * and work when they are called again.
+ * Operations of a render node, with each of their allocations and copies failing in turn: they
+ * fail, leave nothing behind, and work when they are called again.
  */
 #include "kselftest_harness.h"
 
-#include <dirent.h>
 
 #include "fail_nth.h"
 #include "render.h"
@@ -57,19 +56,7 @@ FIXTURE_TEARDOWN(fail_nth)
 		close(self->dmabuf);
 }
 
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int num = 0;
-
-	while (dir && readdir(dir))
-		num++;
-	if (dir)
-		closedir(dir);
-	return num;
-}
-
-/* @before brings the state about in which @call works; what it succeeded in is for @done. */
+/* @before prepares the state in which @call works; @done checks and undoes its success. */
 struct sweep_row {
 	int (*before)(FIXTURE_DATA(fail_nth) *self);
 	int (*call)(FIXTURE_DATA(fail_nth) *self);
@@ -89,14 +76,14 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
 			TH_LOG("before fault %u", nth);
 		}
-		fds = count_fds();
+		fds = count_fds(getpid());
 		fault = fail_nth_arm(nth);
 		ASSERT_LE(0, fault);
 		ret = row->call(self);
 		hit = fail_nth_disarm(fault);
 		calls++;
 		last = hit ? nth : last;
-		EXPECT_EQ(fds, count_fds()) {
+		EXPECT_EQ(fds, count_fds(getpid())) {
 			TH_LOG("descriptors after fault %u", nth);
 		}
 		if (!ret) {
@@ -119,7 +106,7 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 	EXPECT_LT(0, refused);
 }
 
-/* The file can be used. */
+/* The file works. */
 static int runs(const struct criu_node *node)
 {
 	__u32 handle;
@@ -155,7 +142,7 @@ static const struct sweep_row process_info_row = {
 	.done = unpause,
 };
 
-TEST_F_TIMEOUT(fail_nth, PROCESS_INFO, 1200)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 {
 	ASSERT_EQ(0, unpause(self));
 	sweep(_metadata, self, &process_info_row);
@@ -169,10 +156,10 @@ static int checkpoint(FIXTURE_DATA(fail_nth) *self)
 
 static const struct sweep_row checkpoint_row = { .call = checkpoint };
 
-TEST_F_TIMEOUT(fail_nth, CHECKPOINT, 1200)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_CHECKPOINT_leaves_nothing, 1200)
 {
 	sweep(_metadata, self, &checkpoint_row);
-	/* With a new session, in which every object is new. */
+	/* With a new session, which has no objects yet. */
 	close(self->save);
 	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, self->save);
@@ -181,7 +168,7 @@ TEST_F_TIMEOUT(fail_nth, CHECKPOINT, 1200)
 	EXPECT_EQ(0, unpause(self));
 }
 
-/* The same file is for the next call, if the last has failed. */
+/* The same file is used for the next call if the last one has failed. */
 static int restore_before(FIXTURE_DATA(fail_nth) *self)
 {
 	if (self->to.fd >= 0)
@@ -197,7 +184,7 @@ static int restore(FIXTURE_DATA(fail_nth) *self)
 	return criu_restore(&self->to, self->load, &self->image);
 }
 
-/* All of it is there. */
+/* All state is restored. */
 static int restored(FIXTURE_DATA(fail_nth) *self)
 {
 	static const __u16 types[] = {
@@ -226,7 +213,7 @@ static const struct sweep_row restore_row = {
 	.done = restored,
 };
 
-TEST_F_TIMEOUT(fail_nth, RESTORE, 3600)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_leaves_nothing, 3600)
 {
 	sweep(_metadata, self, &restore_row);
 }
@@ -240,7 +227,7 @@ static int outside(FIXTURE_DATA(fail_nth) *self)
 
 static const struct sweep_row outside_row = { .call = outside };
 
-TEST_F_TIMEOUT(fail_nth, OUTSIDE, 600)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_OUTSIDE_leaves_nothing, 600)
 {
 	sweep(_metadata, self, &outside_row);
 }
@@ -286,7 +273,7 @@ static const struct sweep_row export_restore_row = {
 	.call = export_restore,
 };
 
-TEST_F_TIMEOUT(fail_nth, EXPORTED, 1200)
+TEST_F_TIMEOUT(fail_nth, a_fault_in_EXPORTED_leaves_nothing, 1200)
 {
 	ASSERT_EQ(0, export_bo(self));
 	sweep(_metadata, self, &export_save_row);

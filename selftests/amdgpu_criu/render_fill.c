@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A render node with some of everything. */
+/* A render node with some of every kind of state. */
 #include "render.h"
 
 #include <unistd.h>

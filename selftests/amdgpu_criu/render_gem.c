@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* BOs and GEM handles of a render node: what comes back. */
+/* BOs and GEM handles of a render node: what is restored. */
 #include "kselftest_harness.h"
 
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ FIXTURE_TEARDOWN(gem)
 	criu_node_close(&self->node);
 }
 
-/* Saves, and restores to a new file in a session that stays. */
+/* Saves, and restores to a new file in a session that stays open. */
 static void move(struct __test_metadata *_metadata, FIXTURE_DATA(gem) *self)
 {
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
@@ -52,7 +52,7 @@ static struct blob_object *object_of(const struct criu_image *image, unsigned in
 	return at ? blob_payload(&blob, at) : NULL;
 }
 
-/* What came back says the same of itself, but where user space maps it. */
+/* A checkpoint of the restored file has the same records, except for mmap offsets. */
 static void expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(gem) *self)
 {
 	struct blob_object *was, *now;
@@ -82,14 +82,14 @@ static int create(const struct criu_node *node, __u32 *handle)
 	return render_bo_create(node, BO_SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, handle);
 }
 
-TEST_F(gem, nothing_comes_back_as_nothing)
+TEST_F(gem, a_file_without_bos_is_restored)
 {
 	move(_metadata, self);
 	expect_same(_metadata, self);
 	EXPECT_EQ(0, self->again.num_bos);
 }
 
-TEST_F(gem, handles_come_back_with_their_holes)
+TEST_F(gem, handles_are_restored_with_gaps)
 {
 	__u32 handles[7], handle, i;
 
@@ -102,7 +102,7 @@ TEST_F(gem, handles_come_back_with_their_holes)
 	expect_same(_metadata, self);
 	EXPECT_EQ(-EINVAL, render_bo_close(&self->to, handles[0]));
 	EXPECT_EQ(-EINVAL, render_bo_close(&self->to, handles[3]));
-	/* Numbers that were freed are given out again, lowest first, and then new ones. */
+	/* Freed numbers are reused, lowest first, and then new ones are used. */
 	for (i = 0; i < 3; i++) {
 		EXPECT_EQ(0, create(&self->to, &handle));
 		EXPECT_EQ(handles[i ? i + 2 : 0], handle);
@@ -160,7 +160,7 @@ static int create_info(const struct criu_node *node, __u32 handle,
 	return render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_OP, &args);
 }
 
-/* Kernels before 7.2 do not take it from user space. */
+/* Kernels before 7.2 do not accept it from user space. */
 static bool is_newer(const struct kind *kind)
 {
 	const __u64 newer = AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE | AMDGPU_GEM_CREATE_COHERENT |
@@ -169,7 +169,7 @@ static bool is_newer(const struct kind *kind)
 	return kind->domains == AMDGPU_GEM_DOMAIN_DOORBELL || kind->flags & newer;
 }
 
-/* Handle 0: this kernel does not give such. */
+/* Handle 0: this kernel does not create such BOs. */
 static void create_kind(struct __test_metadata *_metadata, const struct criu_node *node,
 			const struct kind *kind, __u32 *handle)
 {
@@ -177,7 +177,7 @@ static void create_kind(struct __test_metadata *_metadata, const struct criu_nod
 				   handle);
 
 	if (ret == -EINVAL && is_newer(kind) && !kernel_is_at_least(7, 2)) {
-		TH_LOG("without domains %#x flags %#llx: this kernel gives no such BO",
+		TH_LOG("without domains %#x flags %#llx: this kernel creates no such BO",
 		       kind->domains, kind->flags);
 		*handle = 0;
 		return;
@@ -187,7 +187,7 @@ static void create_kind(struct __test_metadata *_metadata, const struct criu_nod
 	}
 }
 
-TEST_F(gem, all_domains_and_flags_come_back)
+TEST_F(gem, all_domains_and_flags_are_restored)
 {
 	struct drm_amdgpu_gem_create_in was, now;
 	__u32 handles[ARRAY_SIZE(kinds)], i;
@@ -207,8 +207,8 @@ TEST_F(gem, all_domains_and_flags_come_back)
 	}
 }
 
-/* What user space may do with each: copy it, map it, or neither. */
-TEST_F(gem, the_table_tells_the_kind)
+/* Whether user space can copy a BO, map it, or neither. */
+TEST_F(gem, the_table_has_the_kind_of_each_bo)
 {
 	static const struct kind doorbell = { AMDGPU_GEM_DOMAIN_DOORBELL, 0 };
 	__u32 handle, last;
@@ -302,7 +302,7 @@ TEST_F(gem, contents_and_mmap_offsets_belong_together)
 	munmap(at, BO_SIZE);
 }
 
-TEST_F(gem, metadata_and_tiling_come_back)
+TEST_F(gem, metadata_and_tiling_are_restored)
 {
 	struct drm_amdgpu_gem_metadata was = { .op = AMDGPU_GEM_METADATA_OP_SET_METADATA };
 	struct drm_amdgpu_gem_metadata now = { .op = AMDGPU_GEM_METADATA_OP_GET_METADATA };
@@ -322,7 +322,7 @@ TEST_F(gem, metadata_and_tiling_come_back)
 	EXPECT_EQ(0, memcmp(&was.data, &now.data, sizeof(was.data)));
 }
 
-TEST_F(gem, placement_that_was_changed_comes_back)
+TEST_F(gem, a_changed_placement_is_restored)
 {
 	struct drm_amdgpu_gem_op args = { .op = AMDGPU_GEM_OP_SET_PLACEMENT };
 	struct drm_amdgpu_gem_create_in info;
@@ -346,7 +346,7 @@ static const __u32 userptr_flags[] = {
 	AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_READONLY | AMDGPU_GEM_USERPTR_VALIDATE,
 };
 
-TEST_F(gem, userptrs_come_back_with_all_flags)
+TEST_F(gem, userptrs_are_restored_with_all_flags)
 {
 	__u32 handle, i;
 
@@ -360,15 +360,15 @@ TEST_F(gem, userptrs_come_back_with_all_flags)
 		EXPECT_EQ(~0ULL, self->image.bos[i].mmap_offset);
 		EXPECT_EQ(userptr_flags[i], object_of(&self->image, i)->user_flags);
 	}
-	/* A save refuses userptrs that are attached to nothing, so these are. */
+	/* A checkpoint refuses userptrs that were never attached, so attach these. */
 	expect_same(_metadata, self);
 }
 
 #define USERPTR_VA 0x10000000
-/* As the jobs of render.h count words. */
+/* In words, as the jobs of render.h count. */
 #define WORD_AT(va) (((va) - RENDER_WORK_VA) / 4)
 
-TEST_F(gem, a_restored_userptr_reaches_the_memory)
+TEST_F(gem, a_restored_userptr_accesses_the_memory)
 {
 	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = WORD_AT(USERPTR_VA + 8),
 				  .value = 0xfeed };
@@ -390,7 +390,7 @@ TEST_F(gem, a_restored_userptr_reaches_the_memory)
 	ASSERT_EQ(0, render_submit(&self->to, &work_to, &job, &sequence));
 	ASSERT_EQ(0, render_wait(&self->to, &job, sequence, 10 * RENDER_SECOND));
 	EXPECT_EQ(0xfeed, at[2]);
-	/* The notifier works as well: what is there next is found. */
+	/* The notifier works, too: new memory at the address is used. */
 	ASSERT_NE(MAP_FAILED, mmap(at, BO_SIZE, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 	ASSERT_EQ(0, at[2]);
@@ -420,7 +420,7 @@ TEST_F(gem, a_userptr_of_another_process_is_EOPNOTSUPP)
 	ASSERT_EQ(0, create(&self->node, &handle));
 }
 
-TEST_F(gem, two_files_of_one_gpu_are_apart)
+TEST_F(gem, two_files_of_one_gpu_are_independent)
 {
 	struct criu_node second, second_to;
 	struct criu_image image;
@@ -452,7 +452,7 @@ TEST_F(gem, two_files_of_one_gpu_are_apart)
 
 #define MANY 300
 
-TEST_F(gem, many_come_back)
+TEST_F(gem, many_bos_are_restored)
 {
 	__u32 handle, i;
 

@@ -65,10 +65,10 @@ static const struct {
 	{ 0, BLOB_FAULT("huge size", blob_object, size, 1ULL << 49, -EBADMSG) },
 	{ 0, BLOB_FAULT("encrypted", blob_object, create_flags, AMDGPU_GEM_CREATE_ENCRYPTED,
 			-EOPNOTSUPP) },
-	{ 0, BLOB_FAULT("flag of the kernel's", blob_object, create_flags,
+	{ 0, BLOB_FAULT("flag of the kernel", blob_object, create_flags,
 			AMDGPU_GEM_CREATE_CP_MQD_GFX9, -EOPNOTSUPP) },
-	{ 0, BLOB_FAULT("flag of the future", blob_object, create_flags, 1ULL << 63, -EOPNOTSUPP) },
-	{ 0, BLOB_FAULT("record flag of the future", blob_object, flags, 1u << 31, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("unknown flag", blob_object, create_flags, 1ULL << 63, -EOPNOTSUPP) },
+	{ 0, BLOB_FAULT("unknown record flag", blob_object, flags, 1u << 31, -EOPNOTSUPP) },
 	{ 0, BLOB_FAULT("user address", blob_object, user_addr, 0x1000, -EBADMSG) },
 	{ 0, BLOB_FAULT("user flags", blob_object, user_flags, AMDGPU_GEM_USERPTR_REGISTER,
 			-EBADMSG) },
@@ -80,21 +80,21 @@ static const struct {
 	{ 0, BLOB_FAULT("allows less", blob_object, allowed_domains, 0, -EBADMSG) },
 	{ 0, BLOB_FAULT("allows more", blob_object, allowed_domains,
 			AMDGPU_GEM_DOMAIN_VRAM | AMDGPU_GEM_DOMAIN_CPU, -EBADMSG) },
-	{ 0, BLOB_FAULT("in two places", blob_object, placement, AMDGPU_GEM_DOMAIN_VRAM |
+	{ 0, BLOB_FAULT("in two domains", blob_object, placement, AMDGPU_GEM_DOMAIN_VRAM |
 			AMDGPU_GEM_DOMAIN_GTT, -EBADMSG) },
-	{ 0, BLOB_FAULT("in a place of another kind", blob_object, placement,
+	{ 0, BLOB_FAULT("in a domain of another kind", blob_object, placement,
 			AMDGPU_GEM_DOMAIN_GDS, -EBADMSG) },
-	{ 0, BLOB_FAULT("in no place there is", blob_object, placement, 1u << 30, -EBADMSG) },
+	{ 0, BLOB_FAULT("in an unknown domain", blob_object, placement, 1u << 30, -EBADMSG) },
 	{ 0, BLOB_FAULT("table domain", blob_object, domain, AMDGPU_CRIU_DOMAIN_GTT, -EBADMSG) },
 	{ 0, BLOB_FAULT("table flags", blob_object, table_flags, AMDGPU_CRIU_BO_USERPTR,
 			-EBADMSG) },
-	{ 0, BLOB_FAULT("table flag of the future", blob_object, table_flags,
+	{ 0, BLOB_FAULT("unknown table flag", blob_object, table_flags,
 			AMDGPU_CRIU_BO_CONTENTS | 1u << 31, -EBADMSG) },
 	{ 0, BLOB_FAULT("another handle", blob_object, handle, 77, -EBADMSG) },
 	{ 0, BLOB_FAULT("another mmap offset", blob_object, mmap_offset, 0x1000, -EBADMSG) },
 	{ 0, BLOB_FAULT("another GPU id", blob_object, gpu_id, 1, -EBADMSG) },
-	{ 0, BLOB_FAULT("more metadata than there is", blob_object, metadata_size, 256, -EBADMSG) },
-	{ 0, BLOB_FAULT("less metadata than there is", blob_object, metadata_size, 0, -EBADMSG) },
+	{ 0, BLOB_FAULT("more metadata than tail", blob_object, metadata_size, 256, -EBADMSG) },
+	{ 0, BLOB_FAULT("less metadata than tail", blob_object, metadata_size, 0, -EBADMSG) },
 	{ 0, BLOB_FAULT("endless metadata", blob_object, metadata_size, ~0u, -EBADMSG) },
 	{ 0, BLOB_FAULT("the id of another BO", blob_object, object_id, 2, -EBADMSG) },
 	{ 1, BLOB_FAULT("no user address", blob_object, user_addr, 0, -EBADMSG) },
@@ -103,17 +103,19 @@ static const struct {
 			-EBADMSG) },
 	{ 1, BLOB_FAULT("beyond the last address", blob_object, user_addr, 0x7fffffffe000,
 			-EBADMSG) },
-	{ 1, BLOB_FAULT("user flag of the future", blob_object, user_flags, 0x80000008, -EBADMSG) },
-	{ 1, BLOB_FAULT("to be written, without notifier", blob_object, user_flags, 0, -EBADMSG) },
+	{ 1, BLOB_FAULT("unknown user flag", blob_object, user_flags, 0x80000008, -EBADMSG) },
+	{ 1, BLOB_FAULT("writeable, without notifier", blob_object, user_flags, 0, -EBADMSG) },
 	{ 1, BLOB_FAULT("userptr in VRAM", blob_object, preferred_domains, AMDGPU_GEM_DOMAIN_VRAM,
 			-EBADMSG) },
 	{ 1, BLOB_FAULT("always valid userptr", blob_object, create_flags,
 			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
 	{ 2, BLOB_FAULT("always valid GDS", blob_object, create_flags,
-			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
+			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID | AMDGPU_GEM_CREATE_NO_CPU_ACCESS,
+			-EBADMSG) },
+	{ 2, BLOB_FAULT("GDS for the CPU", blob_object, create_flags, 0, -EBADMSG) },
 };
 
-TEST_F(gem_fault, in_the_record_of_a_bo)
+TEST_F(gem_fault, an_invalid_record_of_a_bo_is_refused)
 {
 	unsigned int i;
 
@@ -124,22 +126,22 @@ TEST_F(gem_fault, in_the_record_of_a_bo)
 					     &object_faults[i].fault)) {
 			TH_LOG("fault number %u", i);
 		}
-	/* None of them left anything behind. */
+	/* None of them has left anything behind. */
 	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
 }
 
 static const struct blob_fault handle_faults[] = {
 	BLOB_FAULT("number 0", blob_handle, handle, 0, -EBADMSG),
-	BLOB_FAULT("a number that is there", blob_handle, handle, 3, -EBADMSG),
-	BLOB_FAULT("a number that its BO does not know", blob_handle, handle, 9, -EBADMSG),
-	BLOB_FAULT("a number that nobody has reached", blob_handle, handle, 1 << 21, -EBADMSG),
+	BLOB_FAULT("a number in use", blob_handle, handle, 3, -EBADMSG),
+	BLOB_FAULT("a number that its BO does not have", blob_handle, handle, 9, -EBADMSG),
+	BLOB_FAULT("a number beyond any limit", blob_handle, handle, 1 << 21, -EBADMSG),
 	BLOB_FAULT("pad", blob_handle, pad, 1, -EBADMSG),
 	BLOB_FAULT("no BO", blob_handle, object_id, 0, -EBADMSG),
-	BLOB_FAULT("a BO that is not there", blob_handle, object_id, 99, -EBADMSG),
+	BLOB_FAULT("a BO that does not exist", blob_handle, object_id, 99, -EBADMSG),
 	BLOB_FAULT("another BO", blob_handle, object_id, 3, -EBADMSG),
 };
 
-TEST_F(gem_fault, in_the_record_of_a_handle)
+TEST_F(gem_fault, an_invalid_record_of_a_handle_is_refused)
 {
 	unsigned int i;
 
@@ -167,7 +169,7 @@ static int erase(FIXTURE_DATA(gem_fault) *self, __u16 type)
 	return ret;
 }
 
-TEST_F(gem_fault, records_that_miss_another)
+TEST_F(gem_fault, a_missing_record_is_refused)
 {
 	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_HANDLE));
 	EXPECT_EQ(-EBADMSG, erase(self, BLOB_RENDER_OBJECT));
@@ -175,7 +177,7 @@ TEST_F(gem_fault, records_that_miss_another)
 	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
 }
 
-TEST_F(gem_fault, a_table_that_is_not_the_blobs)
+TEST_F(gem_fault, a_table_that_differs_from_the_blob_is_refused)
 {
 	struct criu_image spoiled = self->image;
 	struct amdgpu_criu_bo was = self->image.bos[1];
@@ -196,8 +198,8 @@ TEST_F(gem_fault, a_table_that_is_not_the_blobs)
 	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
 }
 
-/* Found while applying: everything that was made by then is taken back. */
-TEST_F(gem_fault, one_that_cannot_be_had_leaves_nothing)
+/* It fails while the blob is applied: everything created before is freed. */
+TEST_F(gem_fault, a_bo_that_cannot_be_allocated_leaves_nothing)
 {
 	struct blob_fault huge = BLOB_FAULT("1 TiB", blob_object, size, 1ULL << 40, -ENOMEM);
 	__u64 was = self->image.bos[3].size;

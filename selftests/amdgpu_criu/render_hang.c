@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Jobs that hang, in both ways that may end: the driver gives the job up, or we do, because the
- * driver is told to have more patience (its parameter lockup_timeout) than PROCESS_INFO has.
+ * Jobs that hang end in one of two ways: the driver times the job out, or, if the parameter
+ * lockup_timeout is longer, PROCESS_INFO fails first.
  */
 #include "kselftest_harness.h"
 
+#include "complaints.h"
 #include "render.h"
 #include "render_blob.h"
 
-/* What PROCESS_INFO waits for at most. */
+/* The longest wait of PROCESS_INFO. */
 #define PAUSE_MILLISECONDS 20000
-/* Word that the engine waits for. */
+/* What the driver reports of a job that it gives up. */
+#define RESET_MESSAGES "ring sdma[0-9]+ timeout|GPU reset begin|\\*ERROR\\*"
+/* The word that the engine waits for. */
 #define GATE 7
 
 FIXTURE(hang) {
 	struct criu_node node;
 	struct render_work work;
 	struct render_job hung;
-	/* The driver gives a job up before PROCESS_INFO does. */
+	/* True if the driver times a job out before PROCESS_INFO does. */
 	bool is_reset;
 };
 
@@ -42,7 +45,7 @@ FIXTURE_SETUP(hang)
 		SKIP(return, "no amdgpu render node");
 	if (!render_open(&second, 1)) {
 		criu_node_close(&second);
-		SKIP(return, "resets its GPU: does so only where it is the only one");
+		SKIP(return, "resets its GPU, which must be the only one");
 	}
 	self->is_reset = lockup_milliseconds() < PAUSE_MILLISECONDS;
 	self->hung = (struct render_job) {
@@ -54,11 +57,12 @@ FIXTURE_SETUP(hang)
 
 FIXTURE_TEARDOWN(hang)
 {
+	complaints_disallow();
 	render_work_unmap(&self->work);
 	criu_node_close(&self->node);
 }
 
-/* A new context can do work; the first time after a reset it finds that page tables were lost. */
+/* A new context works; after a reset its first use finds that page tables were lost. */
 static void expect_work(struct __test_metadata *_metadata, const struct criu_node *node,
 			struct render_work *work)
 {
@@ -78,7 +82,7 @@ static void expect_work(struct __test_metadata *_metadata, const struct criu_nod
 	EXPECT_EQ(job.value, work->words[job.word]);
 }
 
-TEST_F_TIMEOUT(hang, guilty_context_stays_so, 180)
+TEST_F_TIMEOUT(hang, a_guilty_context_stays_guilty, 180)
 {
 	__u64 sequence, before, after;
 	struct criu_image image, again;
@@ -88,9 +92,10 @@ TEST_F_TIMEOUT(hang, guilty_context_stays_so, 180)
 
 	if (!self->is_reset)
 		SKIP(return, "lockup_timeout is too long");
+	complaints_allow(RESET_MESSAGES);
 	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
 	EXPECT_NE(0, render_wait(&self->node, &self->hung, sequence, 60 * RENDER_SECOND));
-	/* Which waits until the reset is over. */
+	/* PROCESS_INFO waits until the reset is over. */
 	ASSERT_EQ(0, render_save(&self->node, &image));
 	ASSERT_EQ(0, render_ctx_state(&self->node, self->hung.ctx, &before));
 	EXPECT_NE(0, before & AMDGPU_CTX_QUERY2_FLAGS_GUILTY);
@@ -104,7 +109,7 @@ TEST_F_TIMEOUT(hang, guilty_context_stays_so, 180)
 	EXPECT_EQ(error, render_submit(&to, &work, &self->hung, &sequence));
 	ASSERT_EQ(0, render_ctx_state(&to, self->hung.ctx, &after));
 	EXPECT_EQ(before, after);
-	/* As what it was restored from, and as a new one. */
+	/* The record equals the original, and new work succeeds. */
 	ASSERT_EQ(0, render_save(&to, &again));
 	EXPECT_TRUE(blob_same(&image, &again, BLOB_RENDER_CTX, 0));
 	expect_work(_metadata, &to, &work);
@@ -121,13 +126,14 @@ static int pause_now(FIXTURE_DATA(hang) *self, int session)
 	return criu_pause(&self->node, session, &info);
 }
 
-TEST_F_TIMEOUT(hang, pause_outlasts_a_reset, 180)
+TEST_F_TIMEOUT(hang, a_pause_waits_for_a_reset, 180)
 {
 	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	__u64 sequence;
 
 	if (!self->is_reset)
 		SKIP(return, "lockup_timeout is too long");
+	complaints_allow(RESET_MESSAGES);
 	ASSERT_LE(0, session);
 	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
 	EXPECT_EQ(0, pause_now(self, session));
@@ -137,7 +143,7 @@ TEST_F_TIMEOUT(hang, pause_outlasts_a_reset, 180)
 	close(session);
 }
 
-TEST_F_TIMEOUT(hang, job_that_nobody_ends_is_ETIME_and_the_process_runs_on, 180)
+TEST_F_TIMEOUT(hang, a_job_that_does_not_end_is_ETIME_and_the_process_continues, 180)
 {
 	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	__u64 sequence;
@@ -155,6 +161,36 @@ TEST_F_TIMEOUT(hang, job_that_nobody_ends_is_ETIME_and_the_process_runs_on, 180)
 	EXPECT_EQ(1, self->work.words[GATE + 1]);
 	EXPECT_EQ(0, pause_now(self, session));
 	close(session);
+}
+
+/* What it waits for is the job of a file that is not paused. */
+TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_nobody_ends_is_ETIME, 180)
+{
+	struct amdgpu_criu_process_info info;
+	struct criu_node other;
+	__u64 sequence;
+	__u32 syncobj;
+	int fd, session;
+
+	if (self->is_reset)
+		SKIP(return, "needs a lockup_timeout of more than %d", PAUSE_MILLISECONDS);
+	ASSERT_EQ(0, render_open(&other, 0));
+	session = criu_session(&other, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_syncobj_create(&self->node, 0, &self->hung.syncobj));
+	fd = render_syncobj_export(&self->node, self->hung.syncobj);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, render_syncobj_import(&other, fd, &syncobj));
+	close(fd);
+	ASSERT_EQ(0, render_submit(&self->node, &self->work, &self->hung, &sequence));
+	EXPECT_EQ(-ETIME, criu_pause(&other, session, &info));
+	EXPECT_EQ(-EBADFD, criu_unpause(&other, session));
+	EXPECT_EQ(0, render_syncobj_destroy(&other, syncobj));
+	EXPECT_EQ(0, criu_pause(&other, session, &info));
+	__atomic_store_n(&self->work.words[GATE], 1, __ATOMIC_SEQ_CST);
+	EXPECT_EQ(0, render_wait(&self->node, &self->hung, sequence, 10 * RENDER_SECOND));
+	close(session);
+	criu_node_close(&other);
 }
 
 TEST_HARNESS_MAIN

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RESTORE of blobs that are not quite right: made from a real one, with a right checksum. Each is
- * taken or refused; nothing is left of one that is refused, and none does harm.
+ * RESTORE of slightly changed blobs: derived from a real one, with a valid checksum. Each is
+ * accepted or refused; a refused one leaves nothing, and none does harm.
  */
 #include "kselftest_harness.h"
 
+#include "answers.h"
 #include "render.h"
 #include "render_blob.h"
 #include "sample.h"
 
-/* Environment: how many; by default few enough for every day. */
+/* Environment: how many; the default is small enough for a daily run. */
 #define MUTATIONS "AMDGPU_CRIU_MUTATIONS"
 
 static __u64 random_state;
@@ -50,7 +51,7 @@ FIXTURE_TEARDOWN(mutate)
 	criu_node_close(&self->node);
 }
 
-/* Offset of a record that is chosen by chance, but not END. */
+/* Offset of a random record other than END. */
 static size_t any_record(struct blob *blob)
 {
 	unsigned int num = 0, choice;
@@ -144,21 +145,24 @@ static void mutate(struct blob *blob)
 	}
 }
 
-static bool is_sensible(int error)
-{
-	static const int errors[] = {
-		0, -EBADMSG, -EOPNOTSUPP, -ENODEV, -EINVAL, -ENOMEM, -EBUSY, -EACCES, -EBADFD,
-		-EEXIST, -EFAULT, -EPERM, -ENOENT,
-	};
-	size_t i;
+/* What RESTORE may return, and why. */
+static const struct answer restore_answers[] = {
+	{ 0, "the changed blob describes another valid state" },
+	{ -EBADMSG, "the blob contradicts itself" },
+	{ -EOPNOTSUPP, "a record, a version or a flag that this kernel does not know" },
+	{ -ENODEV, "a GPU, an engine or a heap that does not exist" },
+	{ -EINVAL, "an address or a size that the ordinary ioctl refuses" },
+	{ -ENOMEM, "more memory, or more numbers, than there are" },
+	{ -EBUSY, "a reserved VMID or a stable power state that another file has" },
+	{ -EACCES, "a priority that the caller may not have" },
+	{ -EFAULT, "a userptr where the caller has no memory" },
+	{ -EPERM, "a userptr to memory that the caller may not use" },
+	{ -EEXIST, "an address that is mapped twice" },
+	{ -ENOENT, "a mapping of a BO that the file does not have" },
+	{ -EBADFD, "a BO of another GPU that was not restored before" },
+};
 
-	for (i = 0; i < ARRAY_SIZE(errors); i++)
-		if (error == errors[i])
-			return true;
-	return false;
-}
-
-/* What the process may do with what it got. */
+/* What a process may do with the restored state. */
 static void use(const struct criu_node *to, int session)
 {
 	__u32 handle;
@@ -172,14 +176,15 @@ static void use(const struct criu_node *to, int session)
 	render_bo_create(to, 4096, AMDGPU_GEM_DOMAIN_GTT, 0, &handle);
 }
 
-TEST_F_TIMEOUT(mutate, blobs_that_are_not_quite_right, 3600)
+TEST_F_TIMEOUT(mutate, slightly_changed_blobs_do_no_harm, 3600)
 {
 	unsigned long i, num = sample_number(MUTATIONS, 1000) / sample_start().one_in, taken = 0;
+	struct answers answers = ANSWERS(restore_answers);
 	struct criu_node to = { .fd = -1 };
 	struct blob blob;
 	int ret, session = -1;
 
-	TH_LOG("%lu mutations, seed %#llx", num, random_state / 2);
+	TH_LOG("%lu mutations, seed %lu", num, sample_seed());
 	for (i = 0; i < num; i++) {
 		if (to.fd < 0) {
 			ASSERT_EQ(0, render_open(&to, 0));
@@ -190,18 +195,18 @@ TEST_F_TIMEOUT(mutate, blobs_that_are_not_quite_right, 3600)
 		mutate(&blob);
 		ret = blob_restore(&to, session, &self->image, &blob);
 		blob_free(&blob);
-		EXPECT_TRUE(is_sensible(ret)) {
-			TH_LOG("mutation %lu: %d", i, ret);
+		EXPECT_TRUE(answer_is_known(&answers, ret)) {
+			TH_LOG("mutation %lu: %s", i, strerror(-ret));
 		}
 		taken += !ret;
 		if (!ret) {
 			use(&to, session);
 		} else if (i % 16) {
-			/* The same file gets the next one. */
+			/* The same file is used for the next one. */
 			continue;
 		} else {
 			ASSERT_EQ(0, criu_restore(&to, session, &self->image)) {
-				TH_LOG("the right one after mutation %lu: %d", i, ret);
+				TH_LOG("the valid one after mutation %lu: %d", i, ret);
 			}
 		}
 		criu_node_close(&to);
@@ -212,8 +217,9 @@ TEST_F_TIMEOUT(mutate, blobs_that_are_not_quite_right, 3600)
 		criu_node_close(&to);
 		close(session);
 	}
-	TH_LOG("%lu taken, %lu refused", taken, num - taken);
-	/* Else it would be the frame that is tested, not what is in it. */
+	TH_LOG("%lu accepted, %lu refused", taken, num - taken);
+	answers_log(&answers);
+	/* Otherwise only the frame would be tested, not the records. */
 	EXPECT_LT(num / 50, taken);
 	EXPECT_LT(num / 4, num - taken);
 }

@@ -44,7 +44,7 @@ static int create(const struct criu_node *node)
 	return render_bo_create(node, BO_SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle);
 }
 
-/* One that has all our files, and does nothing. */
+/* A process that has all files of this one, and does nothing. */
 static pid_t start_idle(void)
 {
 	pid_t child = fork();
@@ -70,7 +70,7 @@ static int pause_of(FIXTURE_DATA(process) *self, pid_t pid)
 	return criu_op(&self->node, PROCESS_INFO, &self->info);
 }
 
-TEST_F(process, caller_that_dies_lets_the_file_go)
+TEST_F(process, a_caller_that_dies_unpauses_the_file)
 {
 	int ready[2];
 	pid_t child;
@@ -80,7 +80,7 @@ TEST_F(process, caller_that_dies_lets_the_file_go)
 	child = fork();
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* The session of its own: that of the parent has the file not paused. */
+		/* It has a session of its own: the parent's has not paused the file. */
 		self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 		byte = pause_of(self, 0) ? 'n' : 'y';
 		if (write(ready[1], &byte, 1) != 1)
@@ -99,7 +99,7 @@ TEST_F(process, caller_that_dies_lets_the_file_go)
 	close(ready[1]);
 }
 
-TEST_F(process, target_that_exits_while_paused_is_ESRCH)
+TEST_F(process, a_target_that_exits_while_paused_is_ESRCH)
 {
 	struct amdgpu_criu_state args = { .session_fd = self->session };
 	pid_t child = start_idle();
@@ -112,11 +112,11 @@ TEST_F(process, target_that_exits_while_paused_is_ESRCH)
 	EXPECT_EQ(-ESRCH, pause_of(self, child));
 	EXPECT_EQ(0, criu_unpause(&self->node, self->session));
 	EXPECT_EQ(0, create(&self->node));
-	/* We have the file, too. */
+	/* This process has the file, too. */
 	EXPECT_EQ(0, pause_of(self, 0));
 }
 
-TEST_F(process, two_that_have_the_file_give_the_same_image)
+TEST_F(process, two_processes_with_the_file_give_the_same_image)
 {
 	struct criu_image ours, theirs;
 	struct criu_node to;
@@ -124,7 +124,7 @@ TEST_F(process, two_that_have_the_file_give_the_same_image)
 	int status;
 
 	ASSERT_EQ(0, create(&self->node));
-	/* One makes a BO, the other has it. */
+	/* One process creates a BO, the other has it, too. */
 	child = fork();
 	if (!child)
 		_exit(-create(&self->node));
@@ -187,8 +187,8 @@ static int receive_fd(int socket)
 	return fd;
 }
 
-/* One opens the file and ends; the other has it through a socket. */
-TEST_F(process, file_that_was_passed_on_is_of_who_has_it)
+/* One process opens the file and exits; the other received it through a socket. */
+TEST_F(process, a_file_that_was_passed_on_belongs_to_its_holder)
 {
 	struct criu_node passed = { .kind = CRIU_NODE_RENDER };
 	int sockets[2], up[2], pidfd;
@@ -318,7 +318,7 @@ static void *race(void *data)
 	return NULL;
 }
 
-TEST_F(process, pauses_race_with_everything)
+TEST_F(process, racing_pauses_do_no_harm)
 {
 	struct racer racers[] = {
 		{ .step = race_pause }, { .step = race_save }, { .step = race_save },
@@ -344,7 +344,7 @@ TEST_F(process, pauses_race_with_everything)
 		close(racers[i].session);
 		render_work_unmap(&racers[i].work);
 	}
-	/* All that is left is the BO of the submissions. */
+	/* Only the BO of the submissions is left. */
 	EXPECT_EQ(0, pause_of(self, 0));
 	EXPECT_EQ(1, self->info.num_bos);
 }
@@ -368,8 +368,8 @@ static void *restore(void *data)
 	return NULL;
 }
 
-/* Whoever comes first creates what they share: a syncobj of all, and one of each neighbours. */
-TEST_F(process, files_are_restored_at_the_same_time)
+/* The first one creates shared objects: a syncobj of all, and one of each pair of neighbours. */
+TEST_F(process, files_are_restored_in_parallel)
 {
 	struct restorer restorers[FILES];
 	struct criu_node files[FILES];

@@ -13,7 +13,7 @@
 #define BO_SIZE 0x4000
 #define USERPTR_VA 0x10000000
 #define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE)
-/* As the jobs of render.h count words. */
+/* In words, as the jobs of render.h count. */
 #define WORD_AT(va) (((va) - RENDER_WORK_VA) / 4)
 #define VALUE 0xc0ffee
 
@@ -87,7 +87,7 @@ static int write_by_gpu(FIXTURE_DATA(restore) *self)
 	return ret;
 }
 
-/* The process that is restored: restores its file, stops, and goes on when it is resumed. */
+/* The process that is restored: restores its file, stops, and continues when it is resumed. */
 static void child_main(FIXTURE_DATA(restore) *self, bool traced)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -126,7 +126,7 @@ static int end_of_child(FIXTURE_DATA(restore) *self, bool traced)
 	return WEXITSTATUS(status);
 }
 
-TEST_F(restore, a_tracer_resumes_and_userptrs_are_the_childs)
+TEST_F(restore, a_tracer_resumes_and_userptrs_are_in_the_child)
 {
 	start_child(_metadata, self, true);
 	ASSERT_EQ(0, criu_resume(&self->to, self->session, self->child));
@@ -134,16 +134,16 @@ TEST_F(restore, a_tracer_resumes_and_userptrs_are_the_childs)
 	EXPECT_EQ(0, self->memory[0]);
 }
 
-TEST_F(restore, whoever_does_not_trace_is_EBADF)
+TEST_F(restore, a_caller_that_does_not_trace_is_EBADF)
 {
 	start_child(_metadata, self, false);
 	EXPECT_EQ(-EBADF, criu_resume(&self->to, self->session, self->child));
-	/* Not resumed, so its userptr leads nowhere, and its calls wait. */
+	/* Not resumed, so its userptr is not attached, and its calls wait. */
 	EXPECT_EQ(-EBADFD, criu_restore(&self->to, self->session, &self->image));
 	EXPECT_EQ(0, criu_resume(&self->to, self->session, 0));
 }
 
-TEST_F(restore, resume_of_a_process_that_is_no_more_is_ESRCH)
+TEST_F(restore, resume_of_a_process_that_has_exited_is_ESRCH)
 {
 	pid_t gone = fork();
 
@@ -159,7 +159,7 @@ TEST_F(restore, resume_of_a_process_that_is_no_more_is_ESRCH)
 	EXPECT_EQ(VALUE, self->memory[0]);
 }
 
-TEST_F(restore, resume_is_for_the_session_of_restore)
+TEST_F(restore, resume_requires_the_session_of_restore)
 {
 	int other = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
 
@@ -172,7 +172,7 @@ TEST_F(restore, resume_is_for_the_session_of_restore)
 	close(other);
 }
 
-/* Memory that the process gave up meanwhile is its own affair, as before the checkpoint. */
+/* The process may have unmapped the memory meanwhile, as it could before the checkpoint. */
 TEST_F(restore, a_userptr_without_memory_is_resumed)
 {
 	ASSERT_EQ(0, criu_restore(&self->to, self->session, &self->image));
@@ -182,7 +182,7 @@ TEST_F(restore, a_userptr_without_memory_is_resumed)
 }
 
 /* A userptr of the child, in a file of both: it is carried for the child alone. */
-TEST_F(restore, the_process_that_is_named_decides_about_userptrs)
+TEST_F(restore, userptrs_are_carried_for_the_named_process)
 {
 	struct amdgpu_criu_process_info info = {};
 	int session = criu_session(&self->to, AMDGPU_CRIU_SESSION_CHECKPOINT);
@@ -208,7 +208,7 @@ TEST_F(restore, the_process_that_is_named_decides_about_userptrs)
 	EXPECT_EQ(0, criu_op(&self->to, PROCESS_INFO, &info));
 	EXPECT_EQ(self->child, info.pid);
 	EXPECT_EQ(1, info.num_bos);
-	/* The other name is refused again; the pause is still there. */
+	/* The other process is refused again; the pause remains. */
 	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->to, session, &info));
 	EXPECT_EQ(0, criu_unpause(&self->to, session));
 	close(session);
@@ -221,7 +221,7 @@ struct client_name {
 
 #define SET_CLIENT_NAME DRM_IOWR(0xd1, struct client_name)
 
-/* Of a file, as its fdinfo tells; empty: none. */
+/* The name of a file from its fdinfo, or "". */
 static void client_name(const struct criu_node *node, char name[80])
 {
 	char path[64], line[128];
@@ -236,15 +236,15 @@ static void client_name(const struct criu_node *node, char name[80])
 		fclose(file);
 }
 
-TEST_F(restore, the_client_name_comes_back)
+TEST_F(restore, the_client_name_is_restored)
 {
 	static const struct blob_fault faults[] = {
 		BLOB_FAULT("none", blob_client_name, name[0], 0, -EBADMSG),
 		BLOB_FAULT("a space", blob_client_name, name[1], ' ', -EBADMSG),
 		BLOB_FAULT("beyond ASCII", blob_client_name, name[1], 0xe4, -EBADMSG),
-		BLOB_FAULT("something after its end", blob_client_name, name[8], 0, -EBADMSG),
+		BLOB_FAULT("bytes after its end", blob_client_name, name[8], 0, -EBADMSG),
 	};
-	/* As long as it may be. */
+	/* Of maximal length. */
 	const char *name = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 	struct client_name set = { .length = 64, .name = (uintptr_t)name };
 	char found[80];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BOs that render-node files share, of one GPU or two: what one writes the others see, after as
- * before.
+ * BOs that render-node files share, of one GPU or two: after a restore all still see what one
+ * writes.
  */
 #include "kselftest_harness.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "render.h"
 #include "render_blob.h"
@@ -15,7 +16,7 @@
 #define SHARED_VA 0x10000000
 #define FILES 3
 
-/* A file, and the one that takes its place. */
+/* A file, and the one that replaces it. */
 struct member {
 	struct criu_node node;
 	unsigned int gpu;
@@ -103,7 +104,7 @@ FIXTURE_TEARDOWN(share)
 	close(self->restore);
 }
 
-/* File 0 creates, the others import, all map it. */
+/* File 0 creates a BO, the others import it, all map it. */
 static int make(FIXTURE_DATA(share) *self, __u32 domain)
 {
 	struct member *first = &self->members[0];
@@ -153,7 +154,7 @@ static int restore(FIXTURE_DATA(share) *self, int which)
 	if (ret)
 		return ret;
 	ret = render_work_again(&member->node, &member->work, &member->work);
-	/* A BO of another GPU can be mapped by the CPU through that GPU's file alone. */
+	/* The CPU can map a BO of another GPU only through a file of that GPU. */
 	if (!ret && !member->gpu) {
 		member->words = render_bo_mmap(&member->node, member->handle, SIZE);
 		ret = member->words ? 0 : -ENOMEM;
@@ -161,7 +162,7 @@ static int restore(FIXTURE_DATA(share) *self, int which)
 	return ret;
 }
 
-/* On the first GPU, as user space is told to do before a file of another. */
+/* On the first GPU, as required before RESTORE of a file of another GPU. */
 static int create_first(FIXTURE_DATA(share) *self)
 {
 	struct criu_node node;
@@ -179,9 +180,8 @@ static int create_first(FIXTURE_DATA(share) *self)
 }
 
 /*
- * VRAM of another GPU of a hive is not listed: amdgpu cannot validate what XGMI reaches, and what
- * the page tables say of it is enough. Without a link, validation is what moves it to where both
- * reach it.
+ * VRAM of another GPU of a hive is not in the list: amdgpu cannot validate it, and the page tables
+ * suffice. Without a link, validation moves the BO to memory that both GPUs can access.
  */
 static int gpu_write(struct member *member, __u32 value)
 {
@@ -209,7 +209,7 @@ static int gpu_write(struct member *member, __u32 value)
 	return ret;
 }
 
-/* What each GPU writes all CPUs see, and dma-buf and handles are as they were. */
+/* The CPU sees what each GPU writes, and dma-buf and handles are as before. */
 static void expect_shared(struct __test_metadata *_metadata, FIXTURE_DATA(share) *self)
 {
 	int fds[FILES], i, j;
@@ -262,7 +262,7 @@ TEST_F(share, one_object_has_one_id)
 	}
 }
 
-TEST_F(share, the_creator_comes_first)
+TEST_F(share, restoring_the_creator_first_works)
 {
 	ASSERT_EQ(0, make(self, variant->domain));
 	ASSERT_EQ(0, save(self));
@@ -272,7 +272,7 @@ TEST_F(share, the_creator_comes_first)
 	expect_shared(_metadata, self);
 }
 
-TEST_F(share, the_creator_comes_last)
+TEST_F(share, restoring_the_creator_last_works)
 {
 	ASSERT_EQ(0, make(self, variant->domain));
 	ASSERT_EQ(0, save(self));
@@ -305,8 +305,31 @@ TEST_F(share, closing_one_does_not_free_the_rest)
 	EXPECT_EQ(8, *self->members[0].words);
 }
 
-/* Nothing but the descriptor knows it, and then a file that imports it. */
-TEST_F(share, a_descriptor_without_handles)
+/* RESTORE imports without descriptors: there may be no room for one. */
+TEST_F(share, needs_no_descriptors_at_restore)
+{
+	struct rlimit all, few = {};
+	struct criu_node nodes[FILES];
+	int i;
+
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, create_first(self));
+	for (i = 0; i < FILES; i++)
+		ASSERT_EQ(0, render_open(&nodes[i], self->members[i].gpu));
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &all));
+	few.rlim_max = all.rlim_max;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
+	EXPECT_EQ(-1, dup(0));
+	for (i = 0; i < FILES; i++)
+		EXPECT_EQ(0, criu_restore(&nodes[i], self->restore, &self->members[i].image));
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &all));
+	for (i = 0; i < FILES; i++)
+		criu_node_close(&nodes[i]);
+}
+
+/* Only the descriptor refers to it, and later a file that imports it. */
+TEST_F(share, a_descriptor_without_handles_is_restored)
 {
 	struct member *first = &self->members[0];
 	struct amdgpu_criu_bo row;
@@ -344,8 +367,8 @@ TEST_F(share, a_descriptor_without_handles)
 	close(other);
 }
 
-/* A descriptor that others find as a handle, and the other way round. */
-TEST_F(share, a_descriptor_beside_handles)
+/* A descriptor of a BO that other files have as a handle, restored in both orders. */
+TEST_F(share, a_descriptor_beside_handles_is_restored)
 {
 	struct criu_node node;
 	int before, after, fd;
@@ -371,7 +394,7 @@ TEST_F(share, a_descriptor_beside_handles)
 	expect_shared(_metadata, self);
 }
 
-/* A member of the session whose blob says something else of an object than its creator's. */
+/* A blob of the session that differs from the creator's blob about an object. */
 TEST_F(share, another_size_of_a_shared_object_is_EBADMSG)
 {
 	struct member *second = &self->members[1];
@@ -407,7 +430,7 @@ TEST_F(share, another_size_of_a_shared_object_is_EBADMSG)
 	expect_shared(_metadata, self);
 }
 
-/* A BO for the id of a sync object, and the other way round. */
+/* The id of a syncobj for a BO, and vice versa. */
 TEST_F(share, another_kind_of_object_is_EBADMSG)
 {
 	struct member *second = &self->members[1];

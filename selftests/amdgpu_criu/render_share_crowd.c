@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Many processes that share BOs are restored at once, in any order, and some are killed. */
+/* Many processes that share BOs are restored in parallel, in any order; some are killed. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #define ROUNDS 5
 
 enum command {
-	RESTORE, /* to a file of the process's own */
-	RESTORE_LATE, /* after so many microseconds */
+	RESTORE, /* to a file of its own */
+	RESTORE_LATE, /* after @argument microseconds */
 	WRITE, /* @argument to its word of each BO */
-	READ, /* how many words of all are @argument + who should have written them */
+	READ, /* counts the words that are @argument + the index of their writer */
 };
 
 struct image {
@@ -30,7 +30,7 @@ struct board {
 	int restore;
 };
 
-/* A process's own. */
+/* Of one process. */
 static struct {
 	struct criu_node node;
 	__u32 *words[BOS];
@@ -194,7 +194,7 @@ static void shuffle(int *order)
 	}
 }
 
-TEST_F(crowd, is_restored_in_any_order_at_once)
+TEST_F(crowd, is_restored_in_parallel_in_any_order)
 {
 	int order[CROWD], round, i;
 
@@ -215,8 +215,8 @@ TEST_F(crowd, is_restored_in_any_order_at_once)
 	}
 }
 
-/* Those that live find each other all the same, and nobody waits for the dead. */
-TEST_F(crowd, goes_on_without_who_is_killed)
+/* The survivors share their BOs, and do not wait for the killed ones. */
+TEST_F(crowd, continues_without_killed_processes)
 {
 	int round, i, victim, alive;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One BO known to both nodes: allocated by KFD, imported on the render node and mapped there, as
- * ROCm's virtual-memory API does it; and the other way round.
+ * One BO of both nodes: allocated by KFD, imported on the render node and mapped there, as ROCm's
+ * virtual-memory API does; and vice versa.
  */
 #include "kselftest_harness.h"
 
@@ -20,17 +20,17 @@
 enum command {
 	OPEN,
 	OPEN_EMPTY,
-	FROM_KFD, /* a BO of KFD's, in the domain of @argument */
-	FROM_RENDER, /* a BO of the render node's, in the domain of @argument */
-	PIN, /* makes the BO the page of events */
+	FROM_KFD, /* a BO of KFD, in the domain @argument */
+	FROM_RENDER, /* a BO of the render node, in the domain @argument */
+	PIN, /* makes the BO the event page */
 	SAVE,
 	RESTORE_KFD,
 	RESTORE_RENDER,
 	RESUME,
 	WRITE_KFD, /* @argument, at KFD's address of the BO */
 	WRITE_RENDER, /* @argument, at the render node's address */
-	READ, /* the first word, by a mapping of the render node's */
-	FREE, /* KFD's */
+	READ, /* the first word, by a mapping of the render node */
+	FREE, /* the BO of KFD */
 	EVENT, /* a further event, on the page */
 };
 
@@ -284,7 +284,7 @@ FIXTURE_TEARDOWN(both)
 	end(&self->crew);
 }
 
-/* Checkpoints the process, and lets a fresh one take its place. */
+/* Checkpoints the process, and replaces it by a new one. */
 static int move(struct crew *crew)
 {
 	int ret = share_do(&crew->process, SAVE, 0);
@@ -317,7 +317,7 @@ static void expect_shared(struct __test_metadata *_metadata, FIXTURE_DATA(both) 
 	EXPECT_EQ(7, DO(READ, 0));
 }
 
-TEST_F(both, nodes_know_it_by_one_id)
+TEST_F(both, nodes_use_one_id)
 {
 	const struct share_image *kfd = &self->crew.board->kfd_image;
 	const struct share_image *render = &self->crew.board->render_image;
@@ -332,7 +332,7 @@ TEST_F(both, nodes_know_it_by_one_id)
 	EXPECT_FALSE(render->bos[0].flags & AMDGPU_CRIU_BO_IMPORTED);
 }
 
-TEST_F(both, comes_back_as_one)
+TEST_F(both, is_restored_as_one_bo)
 {
 	ASSERT_EQ(0, move(&self->crew));
 	if (variant->from == FROM_RENDER)
@@ -343,8 +343,8 @@ TEST_F(both, comes_back_as_one)
 	expect_shared(_metadata, self);
 }
 
-/* Another process may have restored it, before KFD here does. */
-TEST_F(both, comes_back_as_one_if_it_was_there_before)
+/* Another process may have restored it before KFD restores it here. */
+TEST_F(both, is_restored_as_one_bo_if_it_was_restored_before)
 {
 	ASSERT_EQ(0, move(&self->crew));
 	ASSERT_EQ(0, create_first(&self->crew));
@@ -360,7 +360,7 @@ TEST_F(both, the_render_node_waits_for_kfd)
 	EXPECT_EQ(-EBADFD, DO(RESTORE_RENDER, 0));
 }
 
-/* BOs of that size that are pinned, as debugfs tells it; -ENOENT if there is none. */
+/* The number of pinned BOs of that size in debugfs; -ENOENT without debugfs. */
 static int pinned(int size)
 {
 	char line[256], path[64];
@@ -383,7 +383,7 @@ static int pinned(int size)
 	return num;
 }
 
-/* KFD ends a process some time after it has ended. */
+/* KFD frees a process some time after it has exited. */
 static bool becomes_unpinned(int size)
 {
 	int tries;
@@ -393,7 +393,7 @@ static bool becomes_unpinned(int size)
 	return !pinned(size);
 }
 
-/* KFD pins the page of events, which the kernel writes to. */
+/* KFD pins the event page, which the kernel writes to. */
 FIXTURE(pinned) {
 	struct crew crew;
 };
@@ -405,7 +405,7 @@ FIXTURE_SETUP(pinned)
 	if (kfd_find_gpu(&gpu))
 		SKIP(return, "no GPU in the topology of KFD");
 	if (pinned(SIZE) < 0)
-		SKIP(return, "no debugfs that tells of pinned BOs");
+		SKIP(return, "no debugfs with the pinned BOs");
 	ASSERT_EQ(0, render_open(&self->crew.node, 0));
 	ASSERT_EQ(0, make(&self->crew, FROM_KFD, KFD_GTT));
 }
@@ -421,7 +421,7 @@ TEST_F(pinned, stays_pinned)
 	ASSERT_EQ(0, DO(PIN, 0));
 	EXPECT_EQ(1, pinned(SIZE));
 	ASSERT_EQ(0, move(&self->crew));
-	/* The session holds the process that it has paused. */
+	/* The session holds a reference to the process that it has paused. */
 	close(self->crew.board->save);
 	EXPECT_TRUE(becomes_unpinned(SIZE));
 	ASSERT_EQ(0, DO(RESTORE_KFD, 0));

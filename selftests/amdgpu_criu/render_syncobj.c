@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Syncobjs of a render node: what comes back, what is shared, and what is refused. */
+/* Syncobjs of a render node: what is restored, what is shared, and what is refused. */
 #include "kselftest_harness.h"
 
 #include <pthread.h>
@@ -64,7 +64,7 @@ static int reset(const struct criu_node *node, __u32 handle)
 	return render_ioctl(node, DRM_IOCTL_SYNCOBJ_RESET, &args);
 }
 
-TEST_F(syncobj, handles_and_states_come_back)
+TEST_F(syncobj, handles_and_states_are_restored)
 {
 	__u32 handles[5], handle, i;
 
@@ -89,7 +89,7 @@ TEST_F(syncobj, handles_and_states_come_back)
 	EXPECT_EQ(-EINVAL, render_syncobj_wait(&self->to, handles[3], 0));
 }
 
-TEST_F(syncobj, timeline_goes_on_from_its_point)
+TEST_F(syncobj, a_timeline_continues_from_its_point)
 {
 	__u64 far = 0x123456789abcull, point;
 	__u32 zero, seven, late;
@@ -125,8 +125,8 @@ static void *set_word(void *word)
 	return NULL;
 }
 
-/* What is on its way when the pause begins is done when it is there. */
-TEST_F(syncobj, pause_waits_for_fences_on_their_way)
+/* Fences that are pending when the pause begins are signaled when it returns. */
+TEST_F(syncobj, a_pause_waits_for_pending_fences)
 {
 	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .wait_word = 5, .word = 6,
 				  .value = 0x600d };
@@ -178,7 +178,7 @@ TEST_F(syncobj, two_handles_of_one_file_stay_one_object)
 }
 
 /* Files of two GPUs, where there are two. */
-TEST_F(syncobj, two_files_of_a_session_share_it)
+TEST_F(syncobj, two_files_of_a_session_share_one_object)
 {
 	struct criu_node other, other_to;
 	struct criu_image images[2];
@@ -207,7 +207,7 @@ TEST_F(syncobj, two_files_of_a_session_share_it)
 	EXPECT_EQ(0, render_syncobj_signal_point(&other_to, there, 4));
 	EXPECT_EQ(0, render_syncobj_wait_point(&self->to, here, 4, 0));
 	EXPECT_EQ(-EINVAL, render_syncobj_wait(&other_to, padding, 0));
-	/* Those that were checkpointed have theirs. */
+	/* The files that were checkpointed keep their own object. */
 	EXPECT_EQ(-EINVAL, render_syncobj_wait(&self->node, here, 0));
 	criu_node_close(&other_to);
 	EXPECT_EQ(0, render_syncobj_wait_point(&self->to, here, 4, 0));
@@ -223,7 +223,7 @@ static int wait_by_eventfd(const struct criu_node *node, __u32 handle, int fd)
 	return render_ioctl(node, DRM_IOCTL_SYNCOBJ_EVENTFD, &args);
 }
 
-TEST_F(syncobj, eventfd_that_waits_is_EOPNOTSUPP)
+TEST_F(syncobj, an_eventfd_that_waits_is_EOPNOTSUPP)
 {
 	__u64 count;
 	__u32 handle;
@@ -234,7 +234,7 @@ TEST_F(syncobj, eventfd_that_waits_is_EOPNOTSUPP)
 	ASSERT_EQ(0, wait_by_eventfd(&self->node, handle, fd));
 	EXPECT_EQ(-EOPNOTSUPP, render_save(&self->node, &self->image));
 	criu_image_free(&self->image);
-	/* The process goes on, and when nobody waits any more it can be saved. */
+	/* The process continues, and can be saved once the eventfd does not wait any longer. */
 	EXPECT_EQ(0, render_syncobj_signal_point(&self->node, handle, 1));
 	EXPECT_EQ(sizeof(count), read(fd, &count, sizeof(count)));
 	save(_metadata, self);
@@ -242,7 +242,7 @@ TEST_F(syncobj, eventfd_that_waits_is_EOPNOTSUPP)
 	close(fd);
 }
 
-TEST_F(syncobj, what_is_wrong_is_refused)
+TEST_F(syncobj, invalid_records_are_refused)
 {
 	static const struct blob_fault faults[] = {
 		BLOB_FAULT("handle 0", blob_syncobj, handle, 0, -EBADMSG),
@@ -251,12 +251,12 @@ TEST_F(syncobj, what_is_wrong_is_refused)
 		BLOB_FAULT("timeline without fence", blob_syncobj, flags, BLOB_SYNCOBJ_TIMELINE,
 			   -EBADMSG),
 		BLOB_FAULT("no object", blob_syncobj, object_id, 0, -EBADMSG),
-		BLOB_FAULT("point of no timeline", blob_syncobj, point, 1, -EBADMSG),
-		BLOB_FAULT("error of no fence", blob_syncobj, error, -EIO, -EBADMSG),
+		BLOB_FAULT("point without a timeline", blob_syncobj, point, 1, -EBADMSG),
+		BLOB_FAULT("error without a fence", blob_syncobj, error, -EIO, -EBADMSG),
 		BLOB_FAULT("pad", blob_syncobj, pad, 1, -EBADMSG),
 	};
 	static const struct blob_fault of_fence[] = {
-		BLOB_FAULT("error that is none", blob_syncobj, error, 1, -EBADMSG),
+		BLOB_FAULT("error that is not an errno", blob_syncobj, error, 1, -EBADMSG),
 		BLOB_FAULT("error beyond the last", blob_syncobj, error, -4096, -EBADMSG),
 		BLOB_FAULT("pad", blob_syncobj, pad, 1, -EBADMSG),
 	};
@@ -284,10 +284,10 @@ TEST_F(syncobj, what_is_wrong_is_refused)
 }
 
 /* An error of a fence, as after a hung job: seen in a sync file of it. */
-TEST_F(syncobj, error_of_a_fence_and_greatest_handle_come_back)
+TEST_F(syncobj, the_error_of_a_fence_and_the_greatest_handle_are_restored)
 {
 	static const struct blob_fault error = BLOB_FAULT("", blob_syncobj, error, -ETIME, 0);
-	/* Kernels that have syncobjs in an IDR do not get further. */
+	/* The limit of kernels that have syncobjs in an IDR. */
 	const bool all = kernel_is_at_least(7, 2);
 	const struct blob_fault beyond = BLOB_FAULT("", blob_syncobj, handle, 0x80000000, 0);
 	const struct blob_fault far = BLOB_FAULT("", blob_syncobj, handle,
@@ -324,8 +324,8 @@ TEST_F(syncobj, error_of_a_fence_and_greatest_handle_come_back)
 	EXPECT_EQ(-ENOENT, render_syncobj_wait(&self->to, handle, 0));
 }
 
-/* One id cannot be a BO here and a syncobj there; and a syncobj has no dma-buf. */
-TEST_F(syncobj, kinds_of_objects_are_not_mistaken)
+/* One id cannot be both a BO and a syncobj, and a syncobj has no dma-buf. */
+TEST_F(syncobj, objects_of_different_kinds_are_not_confused)
 {
 	struct blob_fault fault = BLOB_FAULT("", blob_syncobj, object_id, 0, -EBADMSG);
 	const struct blob_syncobj *record;

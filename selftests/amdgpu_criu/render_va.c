@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* GPU mappings of a render node: what comes back, and what is refused. */
+/* GPU mappings of a render node: what is restored, and what is refused. */
 #include "kselftest_harness.h"
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #define PAGE 0x1000ULL
 #define BO_PAGES 16
 #define BO_SIZE (BO_PAGES * PAGE)
-/* Within reach of the jobs of render.h. */
+/* Addresses that the jobs of render.h can use. */
 #define VA 0x10000000ULL
 #define WORD_AT(va) (((va) - RENDER_WORK_VA) / 4)
 
@@ -83,7 +83,7 @@ FIXTURE_TEARDOWN(va)
 	criu_node_close(&self->node);
 }
 
-/* Into a new file, with a context and a BO list to submit by. */
+/* Restores to a new file, with a context and a BO list for submissions. */
 static void move(struct __test_metadata *_metadata, FIXTURE_DATA(va) *self)
 {
 	struct drm_amdgpu_bo_list_entry entries[3] = {};
@@ -112,7 +112,7 @@ static void expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(va) *sel
 		}
 }
 
-/* Does a write of the GPU to @va come out at @offset of the BO? */
+/* True if a write of the GPU to @va is visible at @offset of the BO. */
 static void expect_reaches(struct __test_metadata *_metadata, FIXTURE_DATA(va) *self, __u64 va,
 			   __u32 handle, __u64 offset)
 {
@@ -131,7 +131,7 @@ static void expect_reaches(struct __test_metadata *_metadata, FIXTURE_DATA(va) *
 	munmap(at, BO_SIZE);
 }
 
-TEST_F(va, bos_of_all_kinds_are_reached_where_they_were)
+TEST_F(va, bos_of_all_kinds_keep_their_addresses)
 {
 	__u32 i;
 
@@ -143,7 +143,7 @@ TEST_F(va, bos_of_all_kinds_are_reached_where_they_were)
 		expect_reaches(_metadata, self, VA + i * 0x1000000 + 8, self->bos[i], 8);
 }
 
-TEST_F(va, several_and_partial_mappings_of_one_bo)
+TEST_F(va, several_and_partial_mappings_of_one_bo_are_restored)
 {
 	const __u32 bo = self->bos[1];
 
@@ -157,7 +157,7 @@ TEST_F(va, several_and_partial_mappings_of_one_bo)
 	expect_reaches(_metadata, self, VA + 0x200000 + 16, bo, 15 * PAGE + 16);
 }
 
-TEST_F(va, what_replace_and_clear_left)
+TEST_F(va, remains_of_replace_and_clear_are_restored)
 {
 	ASSERT_EQ(0, map(&self->node, self->bos[0], VA, 0, BO_SIZE));
 	/* Pages 0-3 and 8-15 stay the first BO's. */
@@ -165,20 +165,20 @@ TEST_F(va, what_replace_and_clear_left)
 			   2 * PAGE, 4 * PAGE, RWX));
 	ASSERT_EQ(0, va_op(&self->node, AMDGPU_VA_OP_CLEAR, 0, VA + 10 * PAGE, 0, 2 * PAGE, 0));
 	move(_metadata, self);
-	/* And the work BO: 5. */
+	/* With the work BO: 5. */
 	EXPECT_EQ(5, blob_count(&self->image, BLOB_RENDER_MAPPING));
 	expect_same(_metadata, self);
 	expect_reaches(_metadata, self, VA + 3 * PAGE, self->bos[0], 3 * PAGE);
 	expect_reaches(_metadata, self, VA + 4 * PAGE, self->bos[1], 2 * PAGE);
 	expect_reaches(_metadata, self, VA + 8 * PAGE, self->bos[0], 8 * PAGE);
 	expect_reaches(_metadata, self, VA + 12 * PAGE, self->bos[0], 12 * PAGE);
-	/* What was cleared is free. */
+	/* The cleared range is free. */
 	EXPECT_EQ(0, map(&self->to, self->bos[2], VA + 10 * PAGE, 0, 2 * PAGE));
 	expect_reaches(_metadata, self, VA + 11 * PAGE, self->bos[2], PAGE);
 	EXPECT_EQ(-EINVAL, map(&self->to, self->bos[2], VA + 12 * PAGE, 0, PAGE));
 }
 
-TEST_F(va, flags)
+TEST_F(va, flags_are_restored)
 {
 	static const __u32 flags[] = {
 		AMDGPU_VM_PAGE_READABLE,
@@ -201,7 +201,7 @@ TEST_F(va, flags)
 	expect_reaches(_metadata, self, VA + 0x700000, self->bos[0], 7 * PAGE);
 }
 
-TEST_F(va, sparse_ranges)
+TEST_F(va, sparse_ranges_are_restored)
 {
 	ASSERT_EQ(0, va_op(&self->node, AMDGPU_VA_OP_MAP, 0, VA, 0, 64 * PAGE,
 			   AMDGPU_VM_PAGE_PRT));
@@ -215,7 +215,7 @@ TEST_F(va, sparse_ranges)
 			   AMDGPU_VM_PAGE_PRT));
 }
 
-TEST_F(va, what_the_process_does_afterwards)
+TEST_F(va, the_process_can_change_restored_mappings)
 {
 	ASSERT_EQ(0, map(&self->node, self->bos[0], VA, 0, BO_SIZE));
 	move(_metadata, self);
@@ -226,7 +226,7 @@ TEST_F(va, what_the_process_does_afterwards)
 	expect_reaches(_metadata, self, VA + PAGE, self->bos[1], PAGE);
 }
 
-TEST_F(va, the_reserved_vmid)
+TEST_F(va, the_reserved_vmid_is_restored)
 {
 	union drm_amdgpu_vm reserve = { .in = { .op = AMDGPU_VM_OP_RESERVE_VMID } };
 	union drm_amdgpu_vm unreserve = { .in = { .op = AMDGPU_VM_OP_UNRESERVE_VMID } };
@@ -236,7 +236,7 @@ TEST_F(va, the_reserved_vmid)
 
 	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_VM, &reserve));
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
-	/* There is but one; older kernels give it to all that ask. */
+	/* There is only one; older kernels assign it to every file that requests it. */
 	ASSERT_EQ(0, render_open(&other, 0));
 	shared = render_ioctl(&other, DRM_IOCTL_AMDGPU_VM, &reserve);
 	criu_node_close(&other);
@@ -247,7 +247,7 @@ TEST_F(va, the_reserved_vmid)
 	ASSERT_EQ(0, render_restore_to(&self->to, 0, -1, &self->image));
 	reserve.in.op = AMDGPU_VM_OP_RESERVE_VMID;
 	EXPECT_EQ(shared, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_VM, &reserve));
-	/* It has it, or else it would not have it to give back. */
+	/* Releasing it succeeds, so the file has it. */
 	ASSERT_EQ(0, render_save(&self->to, &again));
 	EXPECT_TRUE(blob_same(&self->image, &again, BLOB_RENDER_FILE, 0));
 	criu_image_free(&again);
@@ -273,13 +273,13 @@ static const struct {
 	struct blob_fault fault;
 } mapping_faults[] = {
 	{ 1, BLOB_FAULT("no BO", blob_mapping, object_id, 0, -EBADMSG) },
-	{ 1, BLOB_FAULT("a BO that is not there", blob_mapping, object_id, 99, -EBADMSG) },
+	{ 1, BLOB_FAULT("a BO that does not exist", blob_mapping, object_id, 99, -EBADMSG) },
 	{ 1, BLOB_FAULT("in the first pages", blob_mapping, va, 0x1000, -EBADMSG) },
 	{ 1, BLOB_FAULT("odd address", blob_mapping, va, VA + 1, -EBADMSG) },
-	{ 1, BLOB_FAULT("where the driver has its own", blob_mapping, va, 0xffffffe00000,
+	{ 1, BLOB_FAULT("in the driver's own range", blob_mapping, va, 0xffffffe00000,
 			-EBADMSG) },
 	{ 1, BLOB_FAULT("in the hole", blob_mapping, va, 1ULL << 48, -EBADMSG) },
-	{ 1, BLOB_FAULT("at the end of everything", blob_mapping, va, ~0xfffULL, -EBADMSG) },
+	{ 1, BLOB_FAULT("at the end of the address space", blob_mapping, va, ~0xfffULL, -EBADMSG) },
 	{ 1, BLOB_FAULT("over another", blob_mapping, va, RENDER_WORK_VA + PAGE, -EBADMSG) },
 	{ 1, BLOB_FAULT("up to another", blob_mapping, va, RENDER_WORK_VA - PAGE, -EBADMSG) },
 	{ 1, BLOB_FAULT("no size", blob_mapping, size, 0, -EBADMSG) },
@@ -289,7 +289,7 @@ static const struct {
 	{ 1, BLOB_FAULT("odd offset", blob_mapping, offset, 1, -EBADMSG) },
 	{ 1, BLOB_FAULT("beyond the BO", blob_mapping, offset, PAGE, -EBADMSG) },
 	{ 1, BLOB_FAULT("endless offset", blob_mapping, offset, ~0xfffULL, -EBADMSG) },
-	{ 1, BLOB_FAULT("flag of the future", blob_mapping, flags, 1u << 31, -EBADMSG) },
+	{ 1, BLOB_FAULT("unknown flag", blob_mapping, flags, 1u << 31, -EBADMSG) },
 	{ 1, BLOB_FAULT("sparse, with a BO", blob_mapping, flags, AMDGPU_VM_PAGE_PRT, -EBADMSG) },
 	{ 1, BLOB_FAULT("pad", blob_mapping, pad, 1, -EBADMSG) },
 	{ 2, BLOB_FAULT("not sparse", blob_mapping, flags, 0, -EBADMSG) },
@@ -297,7 +297,7 @@ static const struct {
 			AMDGPU_VM_PAGE_WRITEABLE, -EBADMSG) },
 };
 
-TEST_F(va, faults_of_records)
+TEST_F(va, invalid_records_are_refused)
 {
 	unsigned int i;
 	int session;
@@ -310,7 +310,7 @@ TEST_F(va, faults_of_records)
 					     &mapping_faults[i].fault)) {
 			TH_LOG("fault number %u", i);
 		}
-	/* None of them left anything behind. */
+	/* None of them has left anything behind. */
 	EXPECT_EQ(0, criu_restore(&self->to, session, &self->image));
 	close(session);
 }
@@ -327,7 +327,7 @@ struct blob_file {
 };
 
 static const struct blob_fault file_faults[] = {
-	BLOB_FAULT("flag of the future", blob_file, flags, 1u << 31, -EOPNOTSUPP),
+	BLOB_FAULT("unknown flag", blob_file, flags, 1u << 31, -EOPNOTSUPP),
 	BLOB_FAULT("a VM of KFD's", blob_file, flags, 1, -EBADFD),
 	BLOB_FAULT("other graphics", blob_file, gc_version, 0x0a030000, -ENODEV),
 	BLOB_FAULT("other SDMA", blob_file, sdma_version, 1, -ENODEV),
@@ -336,7 +336,7 @@ static const struct blob_fault file_faults[] = {
 	BLOB_FAULT("another address space", blob_file, va_end, 1ULL << 40, -ENODEV),
 };
 
-TEST_F(va, faults_of_the_file)
+TEST_F(va, an_invalid_record_of_the_file_is_refused)
 {
 	unsigned int i;
 	int session;
@@ -374,7 +374,7 @@ TEST_F(va, a_file_that_was_used_is_EBADFD)
 	EXPECT_EQ(-EBADFD, criu_restore(&self->to, session, &self->image));
 	ASSERT_EQ(0, va_op(&self->to, AMDGPU_VA_OP_UNMAP, 0, VA, 0, PAGE, AMDGPU_VM_PAGE_PRT));
 	EXPECT_EQ(0, criu_restore(&self->to, session, &self->image));
-	/* Nor twice. */
+	/* A second time is refused, too. */
 	EXPECT_EQ(-EBADFD, criu_restore(&self->to, session, &self->image));
 	EXPECT_EQ(0, criu_resume(&self->to, session, 0));
 	EXPECT_EQ(-EBADFD, criu_resume(&self->to, session, 0));
@@ -382,7 +382,7 @@ TEST_F(va, a_file_that_was_used_is_EBADFD)
 	close(session);
 }
 
-/* Until RESUME, or the end of the session, nobody else does anything with the file. */
+/* Other calls on the file block until RESUME or the end of the session. */
 TEST_F(va, calls_wait_until_resume)
 {
 	pid_t child;
@@ -405,7 +405,7 @@ TEST_F(va, calls_wait_until_resume)
 	close(session);
 }
 
-TEST_F(va, a_session_that_ends_before_resume_lets_calls_go_on)
+TEST_F(va, calls_continue_if_the_session_ends_before_resume)
 {
 	__u32 ctx;
 	int session;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* RESTORE and RESUME: what was made in one process goes on in another. */
+/* RESTORE and RESUME: the state of one process continues in another. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -64,13 +64,13 @@ static bool runs(FIXTURE_DATA(restore) *self, __u32 value, int milliseconds)
 	return kfd_becomes(word, value, milliseconds);
 }
 
-TEST_F(restore, memory_is_as_it_was)
+TEST_F(restore, memory_is_restored)
 {
 	ASSERT_EQ(0, restore_all(self));
 	EXPECT_TRUE(state_is_filled(&self->r.saved.state, 1));
 }
 
-TEST_F(restore, queues_go_on_where_they_were)
+TEST_F(restore, queues_continue_where_they_stopped)
 {
 	__u32 i;
 
@@ -92,7 +92,7 @@ TEST_F(restore, nothing_runs_before_resume)
 	EXPECT_TRUE(kfd_becomes(self->r.saved.state.gtt.at, 77, SOON));
 }
 
-TEST_F(restore, a_userptr_is_the_memory_of_the_new_process)
+TEST_F(restore, a_userptr_refers_to_memory_of_the_new_process)
 {
 	__u32 *word = self->r.saved.state.userptr.at;
 
@@ -101,7 +101,7 @@ TEST_F(restore, a_userptr_is_the_memory_of_the_new_process)
 	EXPECT_TRUE(kfd_becomes(word, 0xabcd, SOON));
 }
 
-TEST_F(restore, events_are_as_they_were)
+TEST_F(restore, events_are_restored)
 {
 	const struct state *state = &self->r.saved.state;
 
@@ -117,13 +117,13 @@ TEST_F(restore, events_are_as_they_were)
 	EXPECT_EQ(0, kfd_event_wait(&self->r.kfd, state->event_manual, 0));
 }
 
-TEST_F(restore, handles_are_as_they_were)
+TEST_F(restore, handles_are_restored)
 {
 	struct state *state = &self->r.saved.state;
 	struct kfd_bo fresh;
 
 	ASSERT_EQ(0, restore_all(self));
-	/* A number that is taken is not given again. */
+	/* A number in use is not assigned again. */
 	ASSERT_EQ(0, kfd_bo_alloc(&self->r.kfd, &fresh, KFD_GTT, 4096));
 	EXPECT_NE(state->vram.handle, fresh.handle);
 	EXPECT_NE(state->gtt.handle, fresh.handle);
@@ -133,7 +133,7 @@ TEST_F(restore, handles_are_as_they_were)
 	EXPECT_EQ(0, kfd_bo_free(&self->r.kfd, &state->userptr));
 }
 
-TEST_F(restore, a_checkpoint_of_the_restored_is_a_checkpoint_of_the_same)
+TEST_F(restore, a_checkpoint_of_the_restored_process_is_the_same)
 {
 	const struct criu_image *first = &self->r.saved.carry.image;
 	struct criu_image second;
@@ -158,7 +158,7 @@ TEST_F(restore, a_checkpoint_of_the_restored_is_a_checkpoint_of_the_same)
 	close(session);
 }
 
-TEST_F(restore, dmabuf_of_the_new_bo_is_under_the_old_id)
+TEST_F(restore, dmabuf_finds_the_new_bo_under_the_old_id)
 {
 	const struct amdgpu_criu_bo *bo;
 	void *at;
@@ -180,7 +180,7 @@ TEST_F(restore, dmabuf_of_the_new_bo_is_under_the_old_id)
 	}
 }
 
-TEST_F(restore, what_is_restored_outlives_the_session)
+TEST_F(restore, restored_state_outlives_the_session)
 {
 	ASSERT_EQ(0, restore_all(self));
 	close(self->r.session);
@@ -206,7 +206,7 @@ TEST_F(restore, into_a_process_with_state_is_EBADFD)
 	EXPECT_EQ(-EBADFD, restore(self));
 }
 
-TEST_F(restore, resume_comes_once_and_by_the_same_session)
+TEST_F(restore, resume_is_accepted_once_from_the_same_session)
 {
 	int other = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 
@@ -221,14 +221,14 @@ TEST_F(restore, resume_comes_once_and_by_the_same_session)
 	close(other);
 }
 
-TEST_F(restore, resume_of_a_pid_that_is_not_is_ESRCH)
+TEST_F(restore, resume_of_an_unused_pid_is_ESRCH)
 {
 	ASSERT_EQ(0, restore(self));
 	EXPECT_EQ(-ESRCH, criu_resume(&self->r.kfd.node, self->r.session, 0x3fffff));
 	EXPECT_EQ(-EINVAL, criu_resume(&self->r.kfd.node, self->r.session, -1));
 }
 
-/* CRIU's main process resumes what it never restored. */
+/* CRIU's main process resumes processes that restored themselves. */
 TEST_F(restore, resume_may_come_from_another_process)
 {
 	pid_t us = getpid(), child;
@@ -273,7 +273,7 @@ TEST_F(restore, pausing_before_resume_is_EBUSY)
 	close(session);
 }
 
-/* Exactly one of those who want an object in a session creates it. */
+/* Exactly one of the processes that need an object in a session creates it. */
 TEST_F(restore, an_object_is_restored_once_in_a_session)
 {
 	int done = 0, refused = 0, round, status;
@@ -304,7 +304,7 @@ TEST_F(restore, an_object_is_restored_once_in_a_session)
 	}
 	EXPECT_EQ(1, done);
 	EXPECT_EQ(3, refused);
-	/* Another session knows nothing of that. */
+	/* Another session is not affected. */
 	close(self->r.session);
 	self->r.session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	EXPECT_EQ(0, restore_all(self));

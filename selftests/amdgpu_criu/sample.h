@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Long series of cases, or a sample of them for a machine on which they would take hours. The
- * environment says which: AMDGPU_CRIU_SAMPLE=K takes one in K, by chance, from AMDGPU_CRIU_SEED.
+ * Long series of cases, or a sample of them for a machine on which they would take hours.
+ * AMDGPU_CRIU_SAMPLE=K in the environment selects one in K at random. Each run has another seed,
+ * which the test prints; AMDGPU_CRIU_SEED=SEED repeats the run.
  */
 #ifndef AMDGPU_CRIU_TEST_SAMPLE_H
 #define AMDGPU_CRIU_TEST_SAMPLE_H
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct sample {
 	unsigned long one_in, seed;
@@ -20,11 +23,27 @@ static inline unsigned long sample_number(const char *name, unsigned long otherw
 	return text ? strtoul(text, NULL, 0) : otherwise;
 }
 
+/* The same for a process and its children, if it asked first. */
+static inline unsigned long sample_seed(void)
+{
+	static unsigned long seed;
+	struct timespec now;
+
+	if (seed)
+		return seed;
+	clock_gettime(CLOCK_REALTIME, &now);
+	seed = sample_number("AMDGPU_CRIU_SEED", (now.tv_sec ^ now.tv_nsec) & 0x7fffffff);
+	if (!seed)
+		seed = 1;
+	fprintf(stderr, "# AMDGPU_CRIU_SEED=%lu\n", seed);
+	return seed;
+}
+
 static inline struct sample sample_start(void)
 {
 	struct sample sample = {
 		.one_in = sample_number("AMDGPU_CRIU_SAMPLE", 1),
-		.seed = sample_number("AMDGPU_CRIU_SEED", 0x9e3779b9),
+		.seed = sample_seed(),
 	};
 
 	if (!sample.one_in)
@@ -33,7 +52,7 @@ static inline struct sample sample_start(void)
 	return sample;
 }
 
-/* How far it is to the next case: 1 for all of them, otherwise one_in in the middle. */
+/* The distance to the next case: 1 for all of them, otherwise one_in on average. */
 static inline unsigned long sample_step(struct sample *sample)
 {
 	if (sample->one_in == 1)

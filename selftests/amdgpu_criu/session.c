@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SESSION and DMABUF, as far as they go without any state. */
+/* SESSION, and DMABUF of a session without objects. */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
@@ -59,15 +59,7 @@ static void read_fdinfo(int fd, const char *name, char *value, size_t size)
 	fclose(file);
 }
 
-static int lowest_free_fd(void)
-{
-	int fd = dup(0);
-
-	close(fd);
-	return fd;
-}
-
-TEST_F(session, gives_a_close_on_exec_descriptor_of_each_kind)
+TEST_F(session, returns_a_close_on_exec_descriptor_of_each_kind)
 {
 	static const char * const names[] = { "", "checkpoint", "restore" };
 	char value[32];
@@ -104,7 +96,7 @@ TEST_F(session, many_may_be_open)
 	}
 }
 
-TEST_F(session, outlives_the_file_that_made_it)
+TEST_F(session, outlives_the_file_that_created_it)
 {
 	int fd = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	struct criu_node other;
@@ -117,7 +109,7 @@ TEST_F(session, outlives_the_file_that_made_it)
 	EXPECT_EQ(0, close(fd));
 }
 
-TEST_F(session, refuses_kinds_that_are_not)
+TEST_F(session, refuses_unknown_kinds)
 {
 	static const __u32 kinds[] = { 0, 3, 0x80000001, 0xffffffff };
 	size_t i;
@@ -144,8 +136,8 @@ TEST_F(session, no_descriptor_left_is_EMFILE)
 	EXPECT_EQ(0, criu_op(&self->node, SESSION, &self->args));
 }
 
-/* A descriptor that its caller never gets to know would stay open for good. */
-TEST_F(session, a_result_that_cannot_be_written_leaves_no_descriptor)
+/* The caller could never close a descriptor whose number it does not get. */
+TEST_F(session, an_unwritable_result_leaves_no_descriptor)
 {
 	struct amdgpu_criu_session *args;
 	int free_fd = lowest_free_fd();
@@ -174,7 +166,7 @@ TEST_F(session, cannot_be_read_written_or_mapped)
 	close(fd);
 }
 
-TEST_F(session, knows_no_object_at_first)
+TEST_F(session, has_no_objects_at_first)
 {
 	static const __u64 ids[] = { 0, 1, 0x100000001ULL, ~0ULL };
 	__u32 kind;
@@ -191,7 +183,7 @@ TEST_F(session, knows_no_object_at_first)
 	}
 }
 
-TEST_F(session, what_is_no_session_is_EBADF)
+TEST_F(session, a_descriptor_of_another_file_is_EBADF)
 {
 	int closed = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	int file = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Processes that share BOs, for tests of their checkpoint and restore: each does what the
- * test tells it, one thing after the other, on memory that all of them see.
+ * Processes that share BOs, for tests of their checkpoint and restore: each executes the test's
+ * commands, one after the other, on memory that all of them share.
  */
 #ifndef AMDGPU_CRIU_TEST_SHARE_H
 #define AMDGPU_CRIU_TEST_SHARE_H
@@ -28,7 +28,7 @@ int share_put(struct share_image *to, const struct criu_image *image);
 /* Points into @from; not to be freed. */
 struct criu_image share_get(struct share_image *from);
 
-/* What EXPORTED gives and takes. */
+/* The result and the argument of EXPORTED. */
 struct share_exported {
 	struct amdgpu_criu_bo bo;
 	unsigned char blob[0x1000];
@@ -46,7 +46,7 @@ struct share_process {
 	int to, from;
 };
 
-/* Does one thing; 0, a descriptor or a negative errno. */
+/* Executes one command; 0, a descriptor or a negative errno. */
 typedef int share_fn(void *board, int command, int argument);
 
 void *share_board(size_t size);
@@ -59,7 +59,7 @@ int share_end(struct share_process *process);
 void share_kill(struct share_process *process);
 /* A descriptor of what another process has open. */
 int share_fd(const struct share_process *process, int fd);
-/* Is it the same open file? */
+/* True if both are the same open file. */
 bool share_same_file(int one, int two);
 
 #endif /* AMDGPU_CRIU_TEST_SHARE_H */

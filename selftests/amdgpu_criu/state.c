@@ -58,7 +58,7 @@ bool state_is_filled(const struct state *state, __u32 seed)
 	return true;
 }
 
-static int make_filled(struct kfd *kfd, struct carry *carry)
+int state_make_filled(struct kfd *kfd, struct carry *carry)
 {
 	struct state *state = (struct state *)carry->notes;
 	int ret = state_make(kfd, state);
@@ -70,7 +70,7 @@ static int make_filled(struct kfd *kfd, struct carry *carry)
 
 int state_image_make(struct state_image *saved)
 {
-	static const struct carry_maker maker = { .make = make_filled };
+	static const struct carry_maker maker = { .make = state_make_filled };
 	int ret;
 
 	memset(saved, 0, sizeof(*saved));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A process with some of everything, made in one process and restored in another. */
+/* A process with some of every kind of state, which another process restores. */
 #ifndef AMDGPU_CRIU_TEST_STATE_H
 #define AMDGPU_CRIU_TEST_STATE_H
 
@@ -14,7 +14,7 @@
 #define STATE_EVENTS 3
 #define STATE_ADDRESS CARRY_ADDRESS
 
-/* Plain data with no pointer of its process: what is at an address is there again after. */
+/* Plain data; addresses are valid after the restore, too. */
 struct state {
 	struct kfd_bo vram;
 	struct kfd_bo gtt;
@@ -27,13 +27,15 @@ struct state {
 };
 
 int state_make(struct kfd *kfd, struct state *state);
-/* Fills the BOs with a pattern, or looks whether it is there. */
+/* A maker of struct carry: with the state in its notes, and the BOs filled. */
+int state_make_filled(struct kfd *kfd, struct carry *carry);
+/* Fills the BOs with a pattern, or checks it. */
 void state_fill(const struct state *state, __u32 seed);
 bool state_is_filled(const struct state *state, __u32 seed);
 
 /*
- * Makes the state in a child process, checkpoints it there, and ends the child.
- * The result is for this process to restore; free it by state_image_free().
+ * Creates the state in a child process, checkpoints it there, and ends the child.
+ * This process can restore the result; free it by state_image_free().
  */
 struct state_image {
 	struct state state;

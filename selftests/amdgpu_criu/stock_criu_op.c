@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * AMDKFD_IOC_CRIU_OP, which is there since Linux 5.18: it must go on working beside the new ioctl.
+ * AMDKFD_IOC_CRIU_OP, which exists since Linux 5.18, keeps working beside the new ioctl.
  */
 #include "kselftest_harness.h"
 
@@ -13,7 +13,7 @@
 #define SIZE 0x10000
 #define ADDRESS ((char *)0x200000000000)
 
-/* All that one process has to tell the next. */
+/* Data that one process passes to the next. */
 struct stock_image {
 	struct kfd_ioctl_criu_args args;
 	struct kfd_criu_device_bucket devices[8];
@@ -61,7 +61,7 @@ static int make_state(struct kfd *kfd, struct stock_image *image, bool all_gpus)
 	int ret = kfd_open(kfd);
 
 	kfd->next_address = ADDRESS;
-	/* As user mode of ROCm does: restore wants a file for every GPU. */
+	/* As ROCm's user mode does: restore needs a file for every GPU. */
 	if (!ret && all_gpus)
 		ret = kfd_acquire_others(kfd);
 	if (!ret)
@@ -150,7 +150,7 @@ static int put_back(struct kfd *kfd, struct stock_image *image)
 	return kfd_doorbell_map(kfd, &image->queue);
 }
 
-/* In a child, which the test then outlives in its place. */
+/* In a child, which the test then replaces. */
 static int checkpoint_in_child(struct stock_image *image)
 {
 	int status;
@@ -199,7 +199,7 @@ TEST_F(stock, checkpoints_and_restores)
 	EXPECT_EQ(0, kfd_event_wait(&self->kfd, image->event, 0));
 }
 
-/* The other GPUs are not even looked at. */
+/* The other GPUs are not examined. */
 TEST_F(stock, checkpoints_a_process_that_uses_one_gpu)
 {
 	struct stock_image *image = self->image;
@@ -210,8 +210,8 @@ TEST_F(stock, checkpoints_a_process_that_uses_one_gpu)
 	EXPECT_EQ(0, stock_op(&self->kfd, KFD_CRIU_OP_UNPAUSE, &image->args));
 }
 
-/* Each knows of the other: a process is not paused twice. */
-TEST_F(stock, and_the_new_one_exclude_each_other)
+/* A process is not paused by both. */
+TEST_F(stock, excludes_the_new_ioctl_and_vice_versa)
 {
 	struct amdgpu_criu_process_info info;
 	struct kfd_ioctl_criu_args args = {};

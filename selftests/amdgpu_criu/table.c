@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RESTORE and its tables: what does not belong to the blob, or is not there. Every refusal is
- * followed by the right tables, in the same process.
+ * RESTORE and its tables: entries that do not belong to the blob, or are missing. After every
+ * refusal the valid tables are restored in the same process.
  */
 #include "kselftest_harness.h"
 
@@ -13,7 +13,7 @@
 
 FIXTURE(table) {
 	struct restorer r;
-	/* Copies to be spoiled. */
+	/* Copies for the tests to change. */
 	struct amdgpu_criu_state args;
 	struct amdgpu_criu_device devices[ROOM];
 	struct amdgpu_criu_bo bos[ROOM];
@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(table)
 	restorer_close(&self->r);
 }
 
-/* Makes the copies right again. */
+/* Makes the copies valid again. */
 static void reset(FIXTURE_DATA(table) *self)
 {
 	const struct criu_image *image = &self->r.saved.carry.image;
@@ -129,7 +129,7 @@ TEST_F(table, strides_that_are_too_small_odd_or_huge_are_EINVAL)
 	}
 }
 
-TEST_F(table, entries_with_a_field_of_the_future_are_E2BIG)
+TEST_F(table, entries_with_an_unknown_field_are_E2BIG)
 {
 	struct {
 		struct amdgpu_criu_bo bo;
@@ -146,7 +146,7 @@ TEST_F(table, entries_with_a_field_of_the_future_are_E2BIG)
 	EXPECT_EQ(-E2BIG, restore(self));
 }
 
-TEST_F(table, arrays_that_cannot_be_read_are_EFAULT)
+TEST_F(table, unreadable_arrays_are_EFAULT)
 {
 	struct criu_hole hole;
 
@@ -164,8 +164,8 @@ TEST_F(table, arrays_that_cannot_be_read_are_EFAULT)
 	EXPECT_EQ(-EFAULT, restore(self));
 }
 
-/* Where results go is found out last: by then everything has been created. */
-TEST_F(table, results_that_cannot_be_written_are_EFAULT_and_leave_nothing)
+/* Results are written last, after everything has been created. */
+TEST_F(table, unwritable_results_are_EFAULT_and_leave_nothing)
 {
 	size_t size = sizeof(self->bos);
 	void *only_read;
@@ -200,7 +200,7 @@ TEST_F(table, device_that_differs_from_the_blob_is_EBADMSG)
 	EXPECT_EQ(-EBADMSG, restore(self));
 }
 
-TEST_F(table, device_that_is_not_there_is_ENODEV)
+TEST_F(table, a_device_that_does_not_exist_is_ENODEV)
 {
 	reset(self);
 	self->used->actual_gpu_id = 0xfffe;
@@ -220,8 +220,8 @@ TEST_F(table, file_that_is_not_open_is_EBADF)
 	EXPECT_EQ(-EBADF, restore(self));
 }
 
-/* As AMDKFD_IOC_ACQUIRE_VM has it. */
-TEST_F(table, file_that_is_no_render_node_is_EINVAL)
+/* The errno of AMDKFD_IOC_ACQUIRE_VM. */
+TEST_F(table, a_file_that_is_not_a_render_node_is_EINVAL)
 {
 	int file = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -234,7 +234,7 @@ TEST_F(table, file_that_is_no_render_node_is_EINVAL)
 	close(file);
 }
 
-/* Its VM is one of the process that has it already. */
+/* Its VM is in use by a process. */
 TEST_F(table, file_whose_vm_is_in_use_is_refused)
 {
 	struct kfd taken;

@@ -35,7 +35,7 @@ static bool is_svm(const struct target_bo *bo)
 	return !bo->flags;
 }
 
-/* The process's own memory, which is not what these tests restore. */
+/* The process's ordinary memory, which these tests do not restore. */
 static bool is_memory(const struct target_bo *bo)
 {
 	return is_userptr(bo) || is_svm(bo);
@@ -209,7 +209,7 @@ static int alloc_area(struct target_state *state, enum target_area area)
 		return ret;
 	bo->handle = args.handle;
 	map.handle = args.handle;
-	/* The offset of doorbells comes with the first queue. */
+	/* The first queue returns the offset of doorbells. */
 	if (area != TARGET_DOORBELL)
 		ret = map_area(state, bo, args.mmap_offset);
 	if (!ret && area != TARGET_HIDDEN)
@@ -217,7 +217,7 @@ static int alloc_area(struct target_state *state, enum target_area area)
 	return ret;
 }
 
-/* A handle that is free again: the numbers of the others are not in a row. */
+/* Frees a handle, so that the numbers of the others have a gap. */
 static int leave_hole(struct target_state *state)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
@@ -316,7 +316,7 @@ static int restore(struct target_state *state, int session, const struct criu_im
 	int ret, fault = -1;
 	__u32 i;
 
-	/* With two GPUs, they change places. */
+	/* With two GPUs, they are exchanged. */
 	for (i = 0; i < image->num_devices; i++) {
 		struct amdgpu_criu_device *device = &image->devices[i];
 		__u32 was = device->actual_gpu_id;

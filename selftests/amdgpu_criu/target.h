@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A process that uses KFD with all its might, for tests of checkpoint and restore.
+ * A process that uses everything that KFD has, for tests of checkpoint and restore.
  *
- * Its memory is at fixed addresses and what the CPU has of it is shared with the test,
- * so that another process can take its place: only the GPU's part must be brought back.
+ * Its memory is at fixed addresses, and CPU memory is shared with the test, so that
+ * another process can replace it: only GPU state must be restored.
  */
 #ifndef AMDGPU_CRIU_TEST_TARGET_H
 #define AMDGPU_CRIU_TEST_TARGET_H
@@ -14,7 +14,7 @@
 #include "kfd.h"
 
 enum target_area {
-	/* Data: every word is a known pattern. */
+	/* Data: every word has a known pattern. */
 	TARGET_VRAM,
 	TARGET_GTT,
 	TARGET_USERPTR,
@@ -50,26 +50,26 @@ struct target_ring {
 	__u64 written;
 };
 
-/* Where a process runs: what it calls its GPU is told by target_state.gpu. */
+/* The GPU that a process runs on; target_state.gpu has the gpu_id that it uses. */
 struct target_place {
 	__u32 gpu_id;
 	int render_minor;
 };
 
-/* All that a process in its place needs to know: in memory shared with the test. */
+/* Everything that a replacement process needs, in memory shared with the test. */
 struct target_state {
 	struct kfd_gpu gpu;
 	struct target_place place;
-	/* Where it was before, if that is elsewhere. */
+	/* Its GPU before, if that was another one. */
 	struct target_place left;
 	struct target_bo bos[TARGET_AREAS];
 	struct target_ring pm4, aql, sdma;
 	__u32 pm4_event, aql_event, set_event;
 	__u64 steps;
-	/* By the process: numbers of its descriptors, and its last result. */
+	/* Written by the process: numbers of its descriptors, and its last result. */
 	int kfd_fd, drm_fd;
 	int result;
-	/* Which thing of RESTORE fails (see fail_nth.h), 0: none. By the process: did it? */
+	/* Which step of RESTORE fails (see fail_nth.h), 0: none; the process writes if it did. */
 	unsigned int fail_nth;
 	bool failed;
 };
@@ -83,16 +83,16 @@ struct target {
 
 /* Commands, each answered with a result in target_state.result. */
 enum target_command {
-	TARGET_STEP = 's', /* each queue does one thing that depends on all before */
+	TARGET_STEP = 's', /* each queue does one step that depends on all before */
 	TARGET_VERIFY = 'v', /* all data, and all events */
-	TARGET_RESTORE = 'r', /* RESTORE, then put the VMAs at their places */
+	TARGET_RESTORE = 'r', /* RESTORE, then map the VMAs */
 	TARGET_MAP = 'm', /* VMAs only */
 	TARGET_QUIT = 'q',
 };
 
 /* The two GPUs of the machine, -ENODEV if there are fewer. */
 int target_find_places(struct target_place places[2]);
-/* Memory of the state, to be used for any number of processes one after the other. */
+/* Memory of the state, for any number of processes one after the other. */
 struct target_state *target_state_make(void);
 /* A process that creates everything. */
 int target_start(struct target *target, struct target_state *state);
@@ -105,7 +105,7 @@ int target_start_empty(struct target *target, struct target_state *state, int se
 int target_do(struct target *target, enum target_command command);
 /* Kills and reaps it. */
 void target_kill(struct target *target);
-/* Becomes its tracer and stops it; gives its /dev/kfd. */
+/* Becomes its tracer and stops it; returns its /dev/kfd. */
 int target_seize(struct target *target, struct criu_node *node);
 void target_continue(struct target *target);
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* Places of the pointers in amd_queue_t, which AQL queues depend on. */
+/* Offsets of the pointers in amd_queue_t, which AQL queues use. */
 #define WRITE_POINTER 56
 #define READ_POINTER 128
 /* Packets: soc15d.h of the driver, packets of sdma_v4_0, and the AQL specification. */
@@ -110,7 +110,7 @@ static int create_events(struct target_state *state)
 	__u32 gap;
 	int ret = create_event(state, state->bos[TARGET_EVENT_PAGE].handle, &gap);
 
-	/* The numbers that stay are not the first ones. */
+	/* The remaining numbers are not the first ones. */
 	destroy.event_id = gap;
 	if (!ret)
 		ret = create_event(state, 0, &state->pm4_event);
@@ -191,7 +191,7 @@ static int step_pm4(struct target_state *state)
 	__u64 *count = word(state, PM4_COUNT), *fence = word(state, PM4_FENCE);
 	const __u32 packets[] = {
 		PM4(PM4_ATOMIC_MEM, 9), ATOMIC_ADD64, lo(count), hi(count), 1, 0, 0, 0, 0,
-		/* The slot says which event: KFD ignores interrupts of slots not written. */
+		/* The slot identifies the event: KFD ignores interrupts of unwritten slots. */
 		PM4(PM4_WRITE_DATA, 6), 5 << 8 | 1 << 20, lo(slot), hi(slot), state->pm4_event, 0,
 		PM4(PM4_RELEASE_MEM, 8), 0x14 | 5 << 8 | 7 << 15, 1u << 29 | 2 << 24, lo(fence),
 		hi(fence), (__u32)state->steps, 0, state->pm4_event,
@@ -265,7 +265,7 @@ int target_events_verify(struct target_state *state)
 
 	if (ret)
 		return ret;
-	/* Asking has reset it. */
+	/* Waiting for it has reset it. */
 	if (wait_event(state, state->set_event, 0) != -ETIME ||
 	    wait_event(state, state->pm4_event, 0) != -ETIME)
 		return -EBADE;

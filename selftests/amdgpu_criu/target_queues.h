@@ -10,9 +10,9 @@
 #define TARGET_DOORBELL_SIZE 0x2000
 
 int target_queues_create(struct target_state *state);
-/* PM4 adds, and an event tells; AQL counts down, and an event tells; SDMA adds. */
+/* PM4 adds and signals an event; AQL decrements and signals an event; SDMA adds. */
 int target_queues_step(struct target_state *state);
-/* Events are as they were left: one set, the others not. */
+/* Events are unchanged: one set, the others not. */
 int target_events_verify(struct target_state *state);
 
 #endif /* AMDGPU_CRIU_TEST_TARGET_QUEUES_H */

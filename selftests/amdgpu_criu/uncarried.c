@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * State that no blob can hold: PROCESS_INFO refuses it, the process runs on, and when it is gone
- * the process can be paused.
+ * State that no blob can hold: PROCESS_INFO refuses it and the process continues. Once the state is
+ * gone, the process can be paused.
  */
 #include "kselftest_harness.h"
 
@@ -54,10 +54,15 @@ static int call(FIXTURE_DATA(uncarried) *self, unsigned long cmd, void *args)
 	return ioctl(self->kfd.node.fd, cmd, args) ? -errno : 0;
 }
 
-static void expect_refused(struct __test_metadata *_metadata, FIXTURE_DATA(uncarried) *self)
+static void expect_refused(struct __test_metadata *_metadata, FIXTURE_DATA(uncarried) *self,
+			   const char *state)
 {
+	char reason[256];
+
+	snprintf(reason, sizeof(reason), "cannot carry: %s", state);
 	for (__u32 i = 1; i <= 3; i++) {
 		EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->kfd.node, self->session, &self->info));
+		EXPECT_STREQ(reason, criu_reason);
 		kfd_sdma_write(&self->queue, self->word.at, i);
 		EXPECT_TRUE(kfd_becomes(self->word.at, i, SOON));
 	}
@@ -70,17 +75,17 @@ static void expect_taken(struct __test_metadata *_metadata, FIXTURE_DATA(uncarri
 	EXPECT_EQ(0, criu_unpause(&self->kfd.node, self->session));
 }
 
-TEST_F(uncarried, an_open_file_of_smi_events)
+TEST_F(uncarried, an_open_file_of_smi_events_is_EOPNOTSUPP)
 {
 	struct kfd_ioctl_smi_events_args args = { .gpuid = self->kfd.gpu.gpu_id };
 
 	ASSERT_EQ(0, call(self, AMDKFD_IOC_SMI_EVENTS, &args));
-	expect_refused(_metadata, self);
+	expect_refused(_metadata, self, "an open file of SMI events");
 	close(args.anon_fd);
 	expect_taken(_metadata, self);
 }
 
-TEST_F(uncarried, an_attached_debugger)
+TEST_F(uncarried, an_attached_debugger_is_EOPNOTSUPP)
 {
 	char name[] = "/tmp/criu-debug-XXXXXX";
 	struct kfd_runtime_info runtime;
@@ -92,20 +97,20 @@ TEST_F(uncarried, an_attached_debugger)
 	};
 	int ret;
 
-	/* It wants a file that it can write to. */
+	/* The ioctl needs a writable file. */
 	args.enable.dbg_fd = mkstemp(name);
 	unlink(name);
 	ret = call(self, AMDKFD_IOC_DBG_TRAP, &args);
 	if (ret)
 		SKIP(return, "no debugger of GPUs here: %s", strerror(-ret));
-	expect_refused(_metadata, self);
+	expect_refused(_metadata, self, "a debugger is attached");
 	args.op = KFD_IOC_DBG_TRAP_DISABLE;
 	ASSERT_EQ(0, call(self, AMDKFD_IOC_DBG_TRAP, &args));
 	expect_taken(_metadata, self);
 }
 
-/* Without a queue: with one, set_perfcount() of 7.2 waits for a lock that it has. */
-TEST_F(uncarried, a_locked_profiler)
+/* Without a queue: with one, set_perfcount() of 7.2 waits for a lock that it holds. */
+TEST_F(uncarried, a_locked_profiler_is_EOPNOTSUPP)
 {
 	struct profiler args = {
 		.op = PROFILER_PMC, .gpu_id = self->kfd.gpu.gpu_id, .lock = 1,
@@ -118,13 +123,14 @@ TEST_F(uncarried, a_locked_profiler)
 	if (ret)
 		SKIP(return, "no profiler here: %s", strerror(-ret));
 	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->kfd.node, self->session, &self->info));
+	EXPECT_STREQ("cannot carry: the profiler is locked", criu_reason);
 	EXPECT_EQ(-EBADFD, criu_unpause(&self->kfd.node, self->session));
 	args.lock = 0;
 	ASSERT_EQ(0, call(self, cmd, &args));
 	expect_taken(_metadata, self);
 }
 
-TEST_F(uncarried, a_secondary_context)
+TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)
 {
 	struct amdgpu_criu_process_info info;
 	struct criu_node other;
@@ -132,7 +138,7 @@ TEST_F(uncarried, a_secondary_context)
 	ASSERT_EQ(0, criu_node_open(&other, CRIU_NODE_KFD));
 	if (ioctl(other.fd, IOC_CREATE_PROCESS))
 		SKIP(return, "no secondary contexts here: %s", strerror(errno));
-	expect_refused(_metadata, self);
+	expect_refused(_metadata, self, "secondary contexts");
 	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&other, self->session, &info));
 	criu_node_close(&other);
 }

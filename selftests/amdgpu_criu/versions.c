@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CHECKPOINT for another kernel: one that knows as much, more, or less. */
+/* CHECKPOINT for another kernel, with the same, newer or older records. */
 #include "kselftest_harness.h"
 
 #include "blob_edit.h"
@@ -7,7 +7,7 @@
 #include "state.h"
 
 #define ROOM 64
-/* More than any kernel knows. */
+/* Newer than any kernel has. */
 #define TOO_MANY 1025
 
 FIXTURE(versions) {
@@ -16,7 +16,7 @@ FIXTURE(versions) {
 	int session;
 	struct criu_image image;
 	struct amdgpu_criu_state args;
-	/* What QUERY tells of this kernel: for a test to change. */
+	/* The result of QUERY of this kernel, for tests to change. */
 	struct amdgpu_criu_record_info records[ROOM];
 	__u32 num_records;
 	unsigned char *blob;
@@ -65,7 +65,7 @@ static struct amdgpu_criu_record_info *info(FIXTURE_DATA(versions) *self, __u16 
 	return NULL;
 }
 
-/* Arguments that are right in every field; the blob goes to a buffer of its own. */
+/* Valid arguments; the blob is written to a buffer of its own. */
 static void reset(FIXTURE_DATA(versions) *self)
 {
 	self->args = criu_image_args(self->session, &self->image);
@@ -93,14 +93,14 @@ static bool same_blob(FIXTURE_DATA(versions) *self)
 	       !memcmp(self->blob, self->image.blob, self->image.blob_size);
 }
 
-TEST_F(versions, for_a_kernel_that_knows_as_much_the_blob_is_the_same)
+TEST_F(versions, for_a_kernel_with_the_same_records_the_blob_is_the_same)
 {
 	reset(self);
 	ASSERT_EQ(0, checkpoint(self));
 	EXPECT_TRUE(same_blob(self));
 }
 
-TEST_F(versions, for_a_kernel_that_knows_more_the_blob_is_the_same)
+TEST_F(versions, for_a_kernel_with_newer_records_the_blob_is_the_same)
 {
 	reset(self);
 	for (__u32 i = 0; i < self->num_records; i++) {
@@ -115,7 +115,7 @@ TEST_F(versions, for_a_kernel_that_knows_more_the_blob_is_the_same)
 	EXPECT_TRUE(same_blob(self));
 }
 
-TEST_F(versions, a_type_that_the_kernel_does_not_know_is_EOPNOTSUPP)
+TEST_F(versions, a_type_that_the_kernel_lacks_is_EOPNOTSUPP)
 {
 	static const __u16 types[] = {
 		BLOB_IDENTITY, BLOB_END, BLOB_KFD_PROCESS, BLOB_KFD_DEVICE, BLOB_KFD_BO,
@@ -137,7 +137,7 @@ TEST_F(versions, a_type_that_the_kernel_does_not_know_is_EOPNOTSUPP)
 	EXPECT_EQ(0, checkpoint(self));
 }
 
-TEST_F(versions, a_type_that_the_process_has_none_of_need_not_be_known)
+TEST_F(versions, a_type_that_the_process_does_not_use_may_be_unknown)
 {
 	struct amdgpu_criu_record_info *row = info(self, BLOB_KFD_SVM_RANGE);
 
@@ -149,7 +149,7 @@ TEST_F(versions, a_type_that_the_process_has_none_of_need_not_be_known)
 	EXPECT_TRUE(same_blob(self));
 }
 
-TEST_F(versions, a_kernel_that_has_forgotten_the_version_of_here_is_EOPNOTSUPP)
+TEST_F(versions, a_kernel_that_no_longer_reads_this_version_is_EOPNOTSUPP)
 {
 	struct amdgpu_criu_record_info *row = info(self, BLOB_KFD_BO);
 
@@ -159,16 +159,16 @@ TEST_F(versions, a_kernel_that_has_forgotten_the_version_of_here_is_EOPNOTSUPP)
 	EXPECT_EQ(-EOPNOTSUPP, checkpoint(self));
 }
 
-/* As if it ended before the domain of a BO and the number of GPUs that it is mapped on. */
-TEST_F(versions, a_field_in_use_that_the_kernel_has_not_got_is_EOPNOTSUPP)
+/* As if the record ended before the domain of a BO and the number of GPUs that it is mapped on. */
+TEST_F(versions, a_field_in_use_that_the_kernel_lacks_is_EOPNOTSUPP)
 {
 	reset(self);
 	info(self, BLOB_KFD_BO)->size = 56;
 	EXPECT_EQ(-EOPNOTSUPP, checkpoint(self));
 }
 
-/* The last field of an event's record is of hardware exceptions, which this process has none of. */
-TEST_F(versions, a_field_not_in_use_need_not_be_known)
+/* The last field of an event's record is for hardware exceptions, which do not occur here. */
+TEST_F(versions, a_field_not_in_use_may_be_unknown)
 {
 	reset(self);
 	info(self, BLOB_KFD_EVENT)->size -= 8;
@@ -176,7 +176,7 @@ TEST_F(versions, a_field_not_in_use_need_not_be_known)
 	EXPECT_TRUE(same_blob(self));
 }
 
-TEST_F(versions, too_little_room_is_ENOSPC_with_what_is_needed)
+TEST_F(versions, too_little_room_is_ENOSPC_with_the_sizes_needed)
 {
 	reset(self);
 	self->args.blob_size = 8;
@@ -184,7 +184,7 @@ TEST_F(versions, too_little_room_is_ENOSPC_with_what_is_needed)
 	EXPECT_EQ(self->image.blob_size, self->args.blob_size);
 }
 
-TEST_F(versions, entries_may_be_longer_if_what_is_beyond_is_zero)
+TEST_F(versions, entries_may_be_longer_if_the_rest_is_zero)
 {
 	struct {
 		struct amdgpu_criu_record_info info;
@@ -205,7 +205,7 @@ TEST_F(versions, entries_may_be_longer_if_what_is_beyond_is_zero)
 	EXPECT_EQ(-E2BIG, checkpoint(self));
 }
 
-TEST_F(versions, an_array_that_is_not_is_EINVAL)
+TEST_F(versions, an_invalid_array_is_EINVAL)
 {
 	static const __u32 strides[] = { 0, 1, 4, 12, 4096 + 8, 0x80000000, 0xfffffff8 };
 
@@ -232,7 +232,7 @@ TEST_F(versions, an_array_that_is_not_is_EINVAL)
 	EXPECT_EQ(0, checkpoint(self));
 }
 
-TEST_F(versions, entries_that_no_kernel_tells_are_EINVAL)
+TEST_F(versions, entries_that_no_kernel_returns_are_EINVAL)
 {
 	struct amdgpu_criu_record_info *row = info(self, BLOB_KFD_BO);
 	const struct amdgpu_criu_record_info right = *row;
@@ -250,7 +250,7 @@ TEST_F(versions, entries_that_no_kernel_tells_are_EINVAL)
 	EXPECT_EQ(0, checkpoint(self));
 }
 
-TEST_F(versions, an_array_that_cannot_be_read_is_EFAULT)
+TEST_F(versions, an_unreadable_array_is_EFAULT)
 {
 	struct criu_hole hole;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// gpu_shapes: a process with so many BOs of one size in VRAM, full of words that nothing makes
-// less of. SIGUSR1: compare all. SIGUSR2: write a twentieth of it anew. SIGTERM: compare, and end.
+// gpu_shapes: a process with many BOs of one size in VRAM, full of words that do not compress.
+// SIGUSR1: compare all. SIGUSR2: write a twentieth of it again. SIGTERM: compare, and end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ using base::Mapping;
 using base::Result;
 using base::Status;
 
-// What is written anew as a whole, unless BOs are smaller.
+// The unit of rewriting, unless BOs are smaller.
 constexpr uint64_t kUnit = 1 << 20;
 constexpr uint64_t kDirtyOneOf = 20;
 
-// The BOs of one GPU and what their units hold.
+// The BOs of one GPU and the contents of their units.
 class Shapes {
  public:
   static Result<Shapes> create(const Kfd& kfd, const Gpu& gpu, Copier& copier,
@@ -81,7 +81,7 @@ class Shapes {
   uint64_t turn_ = 0;
 };
 
-// Members in the order in which they need one another.
+// Each member depends on the ones before it.
 struct Process {
   std::unique_ptr<Kfd> kfd;
   std::vector<std::unique_ptr<Gpu>> gpus;
@@ -144,7 +144,7 @@ bool wait_for_orders(Process& process, const Options& options) {
   bool good = true;
   while (!stop_requested()) {
     if (take_verify_request()) good &= process.verify("verify");
-    if (take_let_go_request())
+    if (take_release_request())
       if (const Status status = dirty(process); !status.ok()) {
         say("stopped: " + status.error().message());
         return false;
@@ -166,7 +166,7 @@ bool run(Process& process, const Options& options) {
 int main(int argc, char** argv) {
   e2e::ParsedOptions parsed = e2e::parse_options(
       {"gpu_shapes",
-       "Has BOs of one size in VRAM, and waits. SIGUSR2: writes a twentieth of it anew.",
+       "Has BOs of one size in VRAM, and waits. SIGUSR2: writes a twentieth of it again.",
        "--gpus --count --kib --heap --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;

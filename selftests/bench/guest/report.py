@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes tables, and with gnuplot curves, of what `measure` has printed.
+"""Makes tables, and curves with gnuplot, from the output of `measure`.
 
     report.py SAMPLES DIRECTORY     writes table.txt, table.json, curves.dat, and curves.png
 """
@@ -60,7 +60,7 @@ class Series:
 
 
 class Samples:
-    """What one run of `measure` has printed."""
+    """The output of one run of `measure`."""
 
     def __init__(self, lines: list[str]) -> None:
         found = [json.loads(line) for line in lines if line.startswith("{")]
@@ -88,7 +88,7 @@ def mean(samples: list[dict], name: str) -> float | None:
 
 
 class Shape:
-    """All that is said of one shape; each value of a series is of one round."""
+    """The results of one shape; each value of a series is from one round."""
 
     def __init__(self, samples: Samples, name: str) -> None:
         self.name = name
@@ -103,7 +103,7 @@ class Shape:
         self.said = self._said(samples)
 
     def _said(self, samples: Samples) -> dict[str, list[str]]:
-        """What the plugin itself said in the run of median length."""
+        """What the plugin itself logged in the run of median length."""
         result = {}
         for kind in ("dump", "restore"):
             runs = sorted(samples.of(self.name, kind, plugin="ours"), key=lambda one: one["seconds"])
@@ -161,7 +161,7 @@ class Shape:
 
 
 def without_criu(shape: Shape, empty: Shape | None, who: str, what: str) -> float | None:
-    """Seconds of a whole run, less those of a process with next to no memory."""
+    """Seconds of a whole run, minus those of a process with almost no memory."""
     whole = shape.median(f"{who} {what} s")
     base = empty.median(f"{who} {what} s") if empty else None
     return max(whole - base, 0.001) if whole and base else None
@@ -237,7 +237,7 @@ class Report:
         sizes = "full sizes" if divisor == 1 else (
             f"sizes, or where they are small the number of BOs, divided by {divisor} (SCALE=1: "
             "not divided)")
-        state = "" if self.samples.complete else "THE RUN DID NOT COME TO ITS END\n"
+        state = "" if self.samples.complete else "THE RUN IS NOT COMPLETE\n"
         return (f"{state}Linux {machine.get('kernel')}, {machine.get('cpus')} CPUs "
                 f"({machine.get('cpu')}), {machine.get('criu')}\n{machine.get('rounds')} rounds, median (least..most), "
                 f"{sizes}\nother plugin: {machine.get('other') or 'none'}\n")
@@ -280,19 +280,19 @@ class Report:
                 row += [f"{ours:.2f}" if ours else "-", f"{other:.2f}" if other else "-",
                         f"{other / ours:.2f}" if ours and other else "-"]
             rows.append(row)
-        return "\n" + self._table("The same less what a process with next to no memory takes, s",
+        return "\n" + self._table("The same minus the time of a process with almost no memory, s",
                                   ["shape", "dump", "other", "speed-up", "restore (sequential)",
                                    "other", "speed-up"], rows)
 
     def _restores(self) -> str:
-        """Side by side, the shorter of contents and CRIU's own work costs nothing, at best."""
-        return self._by_shape("Restore beside CRIU's own work (parallel) and not, s", [
+        """In parallel, the shorter of contents and CRIU's own work costs no time, at best."""
+        return self._by_shape("Restore in parallel with CRIU's own work, and not, s", [
             (name, key.format(cache), 2) for cache in ("warm", "cold") for name, key in (
                 (f"parallel, {cache}", "parallel {} s"), ("sequential", "sequential {} s"),
                 ("saved", "saved {}"), ("at best", "can save {}"))])
 
     def _memory(self) -> str:
-        return self._by_shape("Most GTT in use meanwhile on a GPU, MiB", [
+        return self._by_shape("Peak use of GTT on a GPU, MiB", [
             ("dump", "ours dump_peak", 0), ("restore", "ours restore_peak", 0),
             ("other's dump", "other dump_peak", 0), ("restore", "other restore_peak", 0)])
 
@@ -300,7 +300,7 @@ class Report:
         one = self.incremental
         if not one:
             return ""
-        return (f"A second dump, {one['dirty']:.0%} of the bytes written anew: "
+        return (f"A second dump, {one['dirty']:.0%} of the bytes rewritten: "
                 f"{one['second_bytes'] / MIB:.1f} of {one['first_bytes'] / MIB:.1f} MiB written, "
                 f"{one['saved']:.1%} saved; {one['second_seconds']:.2f} s after "
                 f"{one['first_seconds']:.2f} s\n")
@@ -313,7 +313,7 @@ class Report:
         return self._table("Goals", ["", "shape", "measured", "goal"], rows)
 
     def _profiles(self) -> str:
-        """Where the time of the runs of median length went, of shapes that missed a goal."""
+        """Where the time went in runs of median length, for shapes that missed a goal."""
         missed = {goal.shape.split(",")[0] for goal in self.goals if goal.met is False}
         lines = []
         for shape in self.shapes:
@@ -324,7 +324,7 @@ class Report:
                 contents = shape.median(f"ours {what} contents s")
                 if whole is None:
                     continue
-                lines.append(f"  {shape.name}: {what} {whole:.2f} s, of these contents "
+                lines.append(f"  {shape.name}: {what} {whole:.2f} s, of which contents "
                              f"{contents or 0:.2f} s; the plugin's counters:")
                 lines += [f"    {line}" for line in shape.said.get(what, [])]
         if not lines:
@@ -336,7 +336,7 @@ class Report:
     def _failures(self) -> str:
         lines = [f"  {one['of']}: {one.get('plugin', '')} {one['sample']}: {one['failed']}"
                  for one in self.samples.failures()]
-        return "\n".join(["What did not work", *lines, ""]) if lines else ""
+        return "\n".join(["Failures", *lines, ""]) if lines else ""
 
     # Data
 
@@ -353,7 +353,7 @@ class Report:
             "failures": self.samples.failures()}
 
     def curves(self) -> str:
-        """For gnuplot: by size of the BOs, what each costs."""
+        """For gnuplot: speeds and times by the size of the BOs."""
         columns = ("raw copy_out", "raw write", "ours dump MiB/s", "raw copy_in", "raw read",
                    "ours restore MiB/s")
         lines = ["# KiB of a BO; MiB/s: " + ", ".join(columns)
@@ -400,7 +400,7 @@ unset multiplot
 
 
 def plot(directory: Path, title: str) -> str:
-    """Why there are no curves; empty: there are."""
+    """Why there are no curves; empty if there are."""
     if not shutil.which("gnuplot"):
         return "no curves.png: there is no gnuplot here"
     script = PLOT.format(png=directory / "curves.png", data=directory / "curves.dat",

@@ -108,7 +108,7 @@ class Numbers(unittest.TestCase):
     def test_a_missed_goal_comes_with_a_profile(self) -> None:
         text = self.report.text()
         self.assertIn("MISSED", text)
-        self.assertIn("of these contents 6.40 s", text)
+        self.assertIn("of which contents 6.40 s", text)
         self.assertIn("saved all", text)
         self.assertNotIn("emulated", text)
 
@@ -123,12 +123,12 @@ class Gaps(unittest.TestCase):
         goals = report_of(samples(other=False)).goals
         self.assertEqual({goal.met for goal in goals if goal.name == "speed-up"}, {None})
 
-    def test_what_did_not_work_is_told(self) -> None:
+    def test_failures_are_reported(self) -> None:
         failed = {"sample": "dump", "plugin": "other", "of": "empty", "round": 0, "failed": "no way"}
         self.assertIn("empty: other dump: no way", report_of([*samples(), failed]).text())
 
     def test_a_run_that_was_cut_short_says_so(self) -> None:
-        self.assertIn("NOT COME TO ITS END", report_of(samples()[:-1]).text())
+        self.assertIn("NOT COMPLETE", report_of(samples()[:-1]).text())
 
     def test_files(self) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-// image_damage DIR FLIPS TRUNCATIONS: changes single bytes of the GPU images of a dump, and cuts
-// them short, at so many places of each file, and looks what verification and the restore's own
-// reader make of it. A GPU that remembers what the whole images say stands behind the reader: a
-// byte that is not right must not reach it. The images are left as they were.
+// image_damage DIR FLIPS TRUNCATIONS: changes single bytes of the GPU images of a dump, and
+// truncates them, at the given number of places of each file, and checks the result of verification
+// and of restore's own reader. The reader writes to a fake GPU that has the contents of the intact
+// images: a wrong byte must not reach it. The images are unchanged afterwards.
 //
 // Places are the file's first and last bytes, and others spread over it. Prints a line for each
-// file. Exit code: 0 all was refused by the file's name, or harmless; 1 not so; 2 cannot be done.
+// file. Exit code: 0 every damage was harmless or refused with the file's name; 1 not; 2 failure.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <random>
@@ -20,21 +20,21 @@ using base::Fd;
 using base::Result;
 using base::Status;
 
-// What each object holds, in the whole images.
+// The contents of each object in the intact images.
 using Memory = std::map<uint64_t, std::vector<std::byte>>;
 
 struct Object : gpu::Imported {
   uint64_t id = 0;
 };
 
-// Made once: there are thousands of readings.
+// Created once, because the images are read thousands of times.
 using Staging = std::vector<std::vector<std::byte>>;
 constexpr std::byte kPoison{0x5a};
 
 Staging make_staging() { return Staging(4, std::vector<std::byte>(8u << 20, kPoison)); }
 
-// Copies nothing, and compares what it is to write with what should be there. Staging memory keeps
-// nothing of that: what a reader passes on it must have read itself.
+// Copies nothing, and compares what it is to write with the expected contents. Staging memory does
+// not keep them: a reader can pass on only what it has read.
 class Witness : public gpu::Engine {
  public:
   Witness(const Memory& memory, Staging& staging) : memory_(memory), staging_(staging) {}
@@ -73,7 +73,7 @@ class Witness : public gpu::Engine {
   bool wrong_ = false;
 };
 
-// Takes the contents out, once, while all is whole.
+// Reads the contents once, while the images are intact.
 class Reader : public Witness {
  public:
   Reader(Memory& memory, Staging& staging) : Witness(memory, staging), memory_(memory) {}
@@ -89,7 +89,7 @@ class Reader : public Witness {
   Memory& memory_;
 };
 
-// As the restore does it.
+// Reads as restore does.
 Status fill_all(int directory, const image::Set& set, gpu::Engine& engine, bool all_at_once) {
   const auto queue = pipeline::make_io_queue(
       all_at_once ? pipeline::IoKind::kUring : pipeline::IoKind::kInline, engine.slots());
@@ -164,7 +164,7 @@ class Campaign {
 
   static std::vector<uint64_t> places(uint64_t size, unsigned count, const std::string& name) {
     std::vector<uint64_t> result;
-    // Where structure is.
+    // Places with structure.
     for (uint64_t i = 0; i < std::min<uint64_t>({size, count / 4, 64}); i++) {
       result.push_back(i);
       result.push_back(size - 1 - i);
@@ -175,7 +175,7 @@ class Campaign {
     return result;
   }
 
-  // From the longest to the shortest, then whole again.
+  // From the longest to the shortest, then intact again.
   Status cut(const Fd& file, const std::string& name, uint64_t size, unsigned count, Tally& tally) {
     std::vector<std::byte> whole(size);
     if (pread(file.get(), whole.data(), size, 0) != static_cast<ssize_t>(size))
@@ -211,7 +211,7 @@ class Campaign {
     else if (verified.empty() != restored.empty())
       complain(tally, name, what, "verify says '" + verified + "', restore '" + restored + "'");
     else if (!restored.empty() && !named)
-      complain(tally, name, what, "refused, but not by its name: " + restored);
+      complain(tally, name, what, "refused, but without its name: " + restored);
     else if (restored.empty())
       tally.harmless++;
     else
@@ -249,7 +249,7 @@ Result<bool> run(const std::string& directory, unsigned flips, unsigned truncati
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Damages GPU images in every way, and looks what their readers make of it.");
+  CLI::App app("Damages GPU images in every way, and checks how their readers react.");
   std::string directory;
   unsigned flips = 0, truncations = 0;
   app.add_option("DIR", directory)->required();

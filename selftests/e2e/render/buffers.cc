@@ -24,7 +24,7 @@ struct Kind {
   bool cpu;  // the workload maps it
 };
 
-// Sizes differ, so that a BO in another's place is seen.
+// Sizes differ, so that exchanged BOs are detected.
 constexpr Kind kKinds[] = {
     {{"vram", kVram, 0, 516 * kKib}, true},
     {{"vram, visible", kVram, kVisible, 260 * kKib}, true},
@@ -50,7 +50,7 @@ constexpr Kind kKinds[] = {
     {{"window", kVram, 0, 2 * kMib}, true},
 };
 
-// Nothing to read or write; which of them a GPU has differs.
+// Without contents; not every GPU has all of them.
 constexpr RenderBoSpec kSpecial[] = {
     {"gds", AMDGPU_GEM_DOMAIN_GDS, 0, 4096, 4},
     {"gws", AMDGPU_GEM_DOMAIN_GWS, 0, 4, 4},
@@ -111,7 +111,7 @@ Status BufferSet::add_kinds() {
   buffers_.reserve(std::size(kKinds) + 8);
   for (const Kind& kind : kKinds) {
     const Status added = add(kind.spec, kind.cpu);
-    if (!added.ok() && added.error().code() == EINVAL) {  // older kernels know fewer flags
+    if (!added.ok() && added.error().code() == EINVAL) {  // older kernels have fewer flags
       notes_.push_back(added.error().message());
       continue;
     }
@@ -166,7 +166,7 @@ Status BufferSet::make_holes() {
   std::vector<RenderBo> gone;
   for (int i = 0; i < 5; ++i) {
     gone.push_back(TRY(RenderBo::create(*device_, {"hole", kGtt, 0, kGpuPage})));
-    if (i % 2 == 0) TRY(add({"after a hole", kGtt, 0, 8 * kKib}, true));
+    if (i % 2 == 0) TRY(add({"after a gap", kGtt, 0, 8 * kKib}, true));
   }
   return {};
 }
@@ -177,7 +177,8 @@ Status BufferSet::map(size_t bo, uint64_t va, uint64_t offset, uint64_t size, ui
   return {};
 }
 
-// More windows on one BO: another whole one, a part of it, one page; and one that lost its middle.
+// More windows on one BO: another of the whole BO, of a part, of one page; and one without its
+// middle.
 Status BufferSet::add_windows() {
   const size_t bo = find("window");
   const uint64_t size = buffers_[bo].bo.size();
@@ -196,7 +197,7 @@ Status BufferSet::add_windows() {
   return {};
 }
 
-// An unbacked range with one part replaced by a BO, and one that was backed and is so no more.
+// An unbacked range with one part replaced by a BO, and one that was backed and is cleared.
 Status BufferSet::add_unbacked() {
   const size_t bo = find("vram, visible");
   const uint64_t size = 4 * kMib, part = 128 * kKib, at = 1 * kMib;
@@ -264,7 +265,7 @@ std::vector<uint32_t> BufferSet::handles(std::span<const Window> windows) const 
   return handles;
 }
 
-// How many windows from this one on are single pages in a row, which go in one copy.
+// How many windows from this one on are contiguous single pages, which need one copy.
 size_t BufferSet::row_of_pages(size_t first) const {
   size_t end = first;
   while (end < windows_.size() && windows_[end].size == kGpuPage && windows_[end].bo != kUnbacked &&
@@ -280,7 +281,7 @@ uint64_t BufferSet::bytes() const {
   return sum;
 }
 
-// One by one through the CPU, or by its window where the CPU sees nothing.
+// One by one by the CPU, or through its window if the CPU has no mapping.
 Status BufferSet::fill(RenderCopier& copier) {
   for (Buffer& buffer : buffers_)
     if (!buffer.bo.bytes().empty()) buffer.pattern.fill(buffer.bo.bytes());
@@ -303,7 +304,7 @@ Status BufferSet::fill(RenderCopier& copier) {
                        std::span(content).subspan(at, std::min(size - at, RenderCopier::kMost)),
                        handles(row)));
   }
-  // A BO gets its placement, and a userptr its pages, when a submission names it; from now on
+  // A BO gets its placement, and a userptr its pages, when a submission names it; afterwards
   // nothing moves.
   std::vector<std::string> problems;
   for (size_t i = 0; i < windows_.size(); ++i)
@@ -368,7 +369,8 @@ Status BufferSet::check(RenderCopier& copier, std::vector<std::string>& problems
   return check_metadata(problems);
 }
 
-// What the GPU writes through a window, the CPU and all other windows show; then it is undone.
+// Checks that the CPU and all other windows see what the GPU writes through a window; then undoes
+// it.
 Status BufferSet::check_aliases(RenderCopier& copier, std::vector<std::string>& problems) {
   for (const char* label : {"window", "userptr", "userptr, late", "gtt"}) {
     const size_t bo = find(label);

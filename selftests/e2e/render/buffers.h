@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// BOs of every kind that a file can have, each full of its pattern, and the windows through which
-// the GPU sees them: several, of parts, over unbacked (PRT) ranges, replaced and cleared.
+// BOs of every kind that a file can have, each filled with its pattern, and the windows through
+// which the GPU accesses them: several, of parts, over unbacked (PRT) ranges, replaced and cleared.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace e2e {
 
-// A BO list that names a BO which has no handle any more; the list alone keeps it.
+// A BO list with a BO whose handle is closed; only the list holds it.
 class ListedOnly {
  public:
   static base::Result<ListedOnly> create(const RenderDevice& device);
@@ -29,7 +29,7 @@ class ListedOnly {
   BoList list_;
 };
 
-// A range of GPU addresses and what it shows.
+// A range of GPU addresses and the memory behind it.
 struct Window {
   uint64_t va;
   uint64_t size;
@@ -40,7 +40,7 @@ constexpr size_t kUnbacked = ~size_t{0};
 
 class BufferSet {
  public:
-  // many: that many more BOs of one page, in one range of addresses.
+  // many: the number of further BOs of one page, in one range of addresses.
   static base::Result<std::unique_ptr<BufferSet>> create(const RenderDevice& device, unsigned many);
   base::Status fill(RenderCopier& copier);
   // Appends a line for everything that is wrong.
@@ -82,9 +82,9 @@ class BufferSet {
                    uint64_t flags = kReadWrite);
 
   const RenderDevice* device_;
-  std::vector<VaRange> ranges_;  // goes after the BOs that are mapped there
+  std::vector<VaRange> ranges_;  // destroyed after the BOs that are mapped there
   std::vector<Buffer> buffers_;
-  std::vector<RenderBo> special_;  // GWS, OA, doorbells: nothing to read
+  std::vector<RenderBo> special_;  // GWS, OA, doorbells: without contents
   std::vector<Window> windows_;
   std::unique_ptr<ListedOnly> listed_only_;
   std::vector<std::string> notes_;

@@ -78,7 +78,7 @@ Status Channel::send_all(const void* data, size_t size) const {
 Status Channel::receive_all(void* data, size_t size) const {
   for (size_t done = 0; done < size;) {
     const ssize_t count = recv(fd_.get(), static_cast<char*>(data) + done, size - done, 0);
-    if (count == 0) return Error(ESHUTDOWN, "the other process is gone");
+    if (count == 0) return Error(ESHUTDOWN, "the other process has exited");
     if (count < 0 && errno != EINTR) return Error::system("cannot receive");
     if (count > 0) done += static_cast<size_t>(count);
   }
@@ -149,7 +149,7 @@ Result<std::vector<Fd>> Channel::receive_fds(size_t count) const {
     fds.emplace_back(fd);
   }
   if (fds.size() != count)
-    return Error::of(EPROTO, "{} descriptors came, {} expected", fds.size(), count);
+    return Error::of(EPROTO, "{} descriptors received, {} expected", fds.size(), count);
   return fds;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How the processes of one workload talk: a connected UNIX stream socket.
+// The connection between processes of one workload: a UNIX stream socket.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace e2e {
 
-// What the leader asks of a follower.
+// A request of the leader to a follower.
 enum class Ask : uint32_t { kStep, kVerify, kExport, kClose, kStop };
 
 struct Request {
@@ -29,14 +29,14 @@ struct Reply {
 class Channel {
  public:
   static base::Result<std::pair<Channel, Channel>> pair();
-  // One connection; the socket in the file system is gone afterwards.
+  // One connection; afterwards the socket is removed from the file system.
   static base::Result<Channel> serve(const std::string& path);
   static base::Result<Channel> join(const std::string& path, unsigned timeout_ms);
 
   base::Result<Reply> ask(const Request& request) const;
-  // The one that a follower sends unasked, when it is ready.
+  // The first answer, which a follower sends when it is ready.
   base::Result<Reply> wait_for_answer() const;
-  // ESHUTDOWN when the leader is gone.
+  // ESHUTDOWN if the leader has exited.
   base::Result<Request> next() const;
   base::Status answer(const Reply& reply) const;
   base::Status send_fds(const std::vector<base::Fd>& fds) const;

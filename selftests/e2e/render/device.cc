@@ -114,7 +114,7 @@ Result<RenderBo> RenderBo::adopt(const RenderDevice& device, amdgpu_bo_handle ha
   TRY(checked(amdgpu_bo_query_info(handle, &info), "cannot query a BO"));
   bo.size_ = info.alloc_size;
   TRY(checked(amdgpu_bo_export(handle, amdgpu_bo_handle_type_kms, &bo.handle_),
-              "cannot ask for a GEM handle"));
+              "cannot get a GEM handle"));
   return bo;
 }
 
@@ -139,7 +139,7 @@ Result<RenderBo> RenderBo::create_userptr(const RenderDevice& device, uint64_t s
   args.addr = address_of(bo.cpu_.data());
   args.size = size;
   args.flags = flags;
-  TRY(device.command(DRM_AMDGPU_GEM_USERPTR, &args, sizeof(args), "cannot make a userptr BO"));
+  TRY(device.command(DRM_AMDGPU_GEM_USERPTR, &args, sizeof(args), "cannot create a userptr BO"));
   bo.handle_ = args.handle;
   return bo;
 }
@@ -215,7 +215,7 @@ amdgpu_cs_fence RenderContext::named(const RenderFence& fence) const {
 
 namespace {
 
-// The chunks of one submission; they point into it and into what they own.
+// The chunks of one submission; they point into it and into memory of their own.
 class Chunks {
  public:
   explicit Chunks(const Submission& submission) {
@@ -299,14 +299,14 @@ Result<RenderFence> RenderContext::submit(const Submission& submission) const {
   return fence;
 }
 
-// By looking: a wait in the kernel ends at a time of the machine's clock, and a restored process
-// lives in a time namespace.
+// Polls: a wait in the kernel ends at a time of the machine's clock, but a restored process has a
+// time namespace.
 Result<bool> RenderContext::is_done(const RenderFence& fence) const {
   amdgpu_cs_fence query = named(fence);
   uint32_t done = 0;
   TRY(checked(
       amdgpu_cs_query_fence_status(&query, 0, AMDGPU_QUERY_FENCE_TIMEOUT_IS_ABSOLUTE, &done),
-      base::format("cannot ask for fence {} of engine {}", fence.number, fence.ip)));
+      base::format("cannot query fence {} of engine {}", fence.number, fence.ip)));
   return done != 0;
 }
 
@@ -410,7 +410,7 @@ Result<BoList> BoList::create(const RenderDevice& device, std::span<const uint32
   uint32_t list = 0;
   TRY(checked(amdgpu_bo_list_create_raw(device.get(), static_cast<uint32_t>(entries.size()),
                                         entries.data(), &list),
-              "cannot make a BO list"));
+              "cannot create a BO list"));
   return BoList(device, list);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// One open file of a render node, and what lives in it: BOs, contexts, syncobjs, submissions.
-// Only device.cc and what includes this header know libdrm.
+// One open file of a render node with its BOs, contexts, syncobjs and submissions. Only device.cc
+// and files that include this header use libdrm.
 #pragma once
 
 #include <amdgpu.h>
@@ -21,7 +21,7 @@ constexpr uint64_t kGpuPage = 4096;
 constexpr uint64_t kReadWrite =
     AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE;
 
-// libdrm gives negated errno values.
+// libdrm returns negated errno values.
 base::Status checked(int result, const std::string& what);
 
 class RenderDevice {
@@ -31,7 +31,7 @@ class RenderDevice {
 
   int fd() const { return fd_.get(); }
   amdgpu_device_handle get() const { return device_.get(); }
-  // A command of this driver, or of DRM, with errno made a Status.
+  // A command of this driver, or of DRM; errno becomes a Status.
   base::Status command(unsigned long index, void* argument, size_t size, const char* what) const;
   base::Status call(unsigned long request, void* argument, const char* what) const;
   // AMDGPU_VA_OP_*; handle 0 for PRT and CLEAR.
@@ -82,7 +82,7 @@ class RenderBo {
   RenderBo& operator=(RenderBo&&) = delete;
   ~RenderBo();
 
-  // At an address of its own; the BO unmaps it before it goes.
+  // At an address of its own; the BO's destructor unmaps it.
   base::Status map_for_gpu();
   base::Status map_for_cpu();
   base::Result<base::Fd> export_dmabuf() const;
@@ -110,7 +110,7 @@ class RenderBo {
   base::Mapping cpu_;
 };
 
-// A submission, as whoever waits for it later names it.
+// Identifies a submission, to wait for it.
 struct RenderFence {
   uint32_t ip = 0;
   uint32_t ring = 0;
@@ -150,7 +150,7 @@ class RenderContext {
   // Does not wait.
   base::Result<bool> is_done(const RenderFence& fence) const;
   base::Status wait(const RenderFence& fence, unsigned timeout_ms) const;
-  // ENODATA if the GPU was reset under it.
+  // ENODATA if the GPU was reset.
   base::Status check_alive() const;
   uint32_t id() const;
 
@@ -180,9 +180,9 @@ class SyncObject {
   base::Status signal(uint64_t point) const;
   base::Status reset() const;
   base::Result<uint64_t> last_point() const;
-  // Whether a wait returns at once; point 0: of a binary one.
+  // True if a wait returns at once; point 0: of a binary one.
   base::Result<bool> is_signaled(uint64_t point = 0) const;
-  // Until it is signaled, also if nothing was submitted for it yet.
+  // Waits until it is signaled, even if nothing was submitted for it yet.
   base::Status wait_forever() const;
 
  private:

@@ -26,7 +26,7 @@ struct Lane {
   std::unique_ptr<Stepper> stepper;
   std::unique_ptr<RenderCopier> copier;
   std::unique_ptr<SyncObject> timeline;
-  std::string census, numbers;  // as they were at the start
+  std::string census, numbers;  // the values at the start
 };
 
 class Process {
@@ -35,7 +35,7 @@ class Process {
                                                  const Options& options);
   Status step();
   uint64_t done() const { return done_; }
-  // True when nothing is wrong.
+  // True if all is right.
   bool verify(const char* word);
   void announce(size_t gpus) const;
 
@@ -52,7 +52,7 @@ class Process {
   Status check_lane(Lane& lane, std::vector<std::string>& problems);
 
   unsigned timeout_ms_;
-  uint32_t domain_;  // of what the GPUs share
+  uint32_t domain_;  // of memory that the GPUs share
   std::vector<Lane> lanes_;
   bool has_vmid_ = false;
   std::unique_ptr<BufferSet> buffers_;
@@ -132,7 +132,8 @@ Status Process::take_stock() {
   return {};
 }
 
-// Several steps are submitted before the first is waited for: a checkpoint finds work under way.
+// Several steps are submitted before the first is waited for, so that a checkpoint finds pending
+// work.
 Status Process::submit_burst() {
   under_way_.clear();
   for (uint64_t i = 0; i < kBurst; ++i) {
@@ -165,7 +166,7 @@ Status Process::check_lane(Lane& lane, std::vector<std::string>& problems) {
   const RenderBo& x = lane.blocks->x();
   const auto seen = TRY(lane.copier->read(x.va(), x.size(), lane.blocks->handles()));
   if (memcmp(seen.data(), lane.blocks->cpu().x().bytes().data(), x.size()) != 0)
-    problems.push_back("block X: the GPU sees something else than the CPU");
+    problems.push_back("block X: the GPU and the CPU see different values");
   TRY(lane.stepper->check_history());
   const uint64_t point = TRY(lane.timeline->last_point());
   if (point != done_)
@@ -173,7 +174,7 @@ Status Process::check_lane(Lane& lane, std::vector<std::string>& problems) {
   if (done_ > 1 && !TRY(lane.timeline->is_signaled(done_ / 2)))
     problems.push_back(base::format("point {} of {} is not signaled", done_ / 2, done_));
   if (const auto line = first_difference(lane.census, TRY(census(*lane.device))); !line.empty())
-    problems.push_back("what the driver lists: " + line);
+    problems.push_back("the driver's list: " + line);
   if (const auto line = first_difference(lane.numbers, TRY(next_numbers(*lane.device)));
       !line.empty())
     problems.push_back("new numbers: " + line);

@@ -2,11 +2,11 @@
 // render_group: processes that share BOs, a syncobj and files, to be checkpointed together. The
 // leader makes them take turns: step n is done by member n mod members.
 //
-//   fork         a child with a file of its own; the BOs came to it as dma-bufs over a socket
-//   family       two children and two GPUs: the first child has only what it inherited, its
-//                parent's open files; the second has files of its own on both GPUs. The dma-buf
+//   fork         a child with a file of its own, which receives the BOs as dma-bufs over a socket
+//   family       two children and two GPUs: the first child has only its parent's open files, by
+//                inheritance; the second has files of its own on both GPUs. The dma-buf
 //                descriptors stay open in all three.
-//   serve PATH   with `join PATH`: two processes that are not related; a socket at PATH
+//   serve PATH   with `join PATH`: two unrelated processes; a socket at PATH
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ using base::Fd;
 using base::Result;
 using base::Status;
 
-// What one process does through one open file.
+// The work of one process through one open file.
 struct Access {
   std::string name;
   std::shared_ptr<RenderDevice> device;
@@ -57,7 +57,7 @@ class Member {
   // The first of all; the others import what it exports.
   Status create(const std::string& path, uint32_t domain);
   Result<Shared> export_all() const;
-  // cpu: where to look at the BOs, if not through this file.
+  // cpu: the CPU mappings of the BOs, if they are not of this file.
   Status import(const std::string& path, const Shared& shared,
                 const std::shared_ptr<SharedBlocks>& cpu);
   // Another one through the file of another member, which this process has inherited.
@@ -142,13 +142,13 @@ Status Member::check_access(Access& access, uint64_t done, std::vector<std::stri
   const RenderBo& x = access.blocks->x();
   const auto seen = TRY(access.copier->read(x.va(), x.size(), access.blocks->handles()));
   if (memcmp(seen.data(), access.blocks->cpu().x().bytes().data(), x.size()) != 0)
-    problems.push_back("block X: the GPU sees something else than the CPU");
+    problems.push_back("block X: the GPU and the CPU see different values");
   TRY(access.stepper->check_history());
   const uint64_t point = TRY(access.timeline->last_point());
   if (point != done)
     problems.push_back(base::format("the timeline is at {}, expected {}", point, done));
   if (const auto line = first_difference(access.census, TRY(census(*access.device))); !line.empty())
-    problems.push_back("what the driver lists: " + line);
+    problems.push_back("the driver's list: " + line);
   if (const auto line = first_difference(access.numbers, TRY(next_numbers(*access.device)));
       !line.empty())
     problems.push_back("new numbers: " + line);
@@ -170,19 +170,19 @@ Result<Fd> Member::export_bo(size_t index) const {
   return accesses_[0].blocks->all()[index % SharedBlocks::kCount].export_dmabuf();
 }
 
-// Whether descriptors of two processes are one open file.
+// True if descriptors of two processes are one open file.
 Result<bool> same_file(pid_t pid_a, int fd_a, pid_t pid_b, int fd_b) {
   const long order = syscall(SYS_kcmp, pid_a, pid_b, KCMP_FILE, fd_a, fd_b);
   if (order < 0) return Error::system("cannot compare descriptors");
   return order == 0;
 }
 
-uint64_t tell(const std::vector<std::string>& problems) {
+uint64_t report(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems) say("damage: " + problem);
   return problems.size();
 }
 
-// A follower's life: until the leader has gone. It must not undo what is its parent's as well.
+// Runs a follower until the leader exits. It must not undo what it shares with its parent.
 [[noreturn]] void follow(Member& member, const Channel& channel) {
   for (;;) {
     const Result<Request> request = channel.next();
@@ -209,7 +209,7 @@ uint64_t tell(const std::vector<std::string>& problems) {
         Fd(static_cast<int>(request->number)).reset();
     }
     if (!status.ok()) problems.push_back(status.error().message());
-    reply.problems = tell(problems);
+    reply.problems = report(problems);
     if (!channel.answer(reply).ok()) _exit(kGood);
   }
 }
@@ -229,7 +229,7 @@ class Group {
   Status step();
   uint64_t done() const { return done_; }
   bool verify(const char* word);
-  // The others go first: what is shared must live on.
+  // The others end first: shared objects must remain.
   bool finish(bool good);
   void announce() const;
 
@@ -291,11 +291,11 @@ Status Group::set_up_fork(std::span<const std::string> paths) {
   return ready.problems ? Status(Error(EPROTO, "the child is not ready")) : Status();
 }
 
-// Everything that goes by inheritance is made before the forks.
+// Everything that is inherited is created before the forks.
 Status Group::set_up_family(std::span<const std::string> paths) {
   TRY(own_.create(paths[0], AMDGPU_GEM_DOMAIN_GTT));
   kept_ = TRY(own_.export_all());
-  kept_.back().reset();  // the syncobj's: there is no way to carry it
+  kept_.back().reset();  // of the syncobj, which cannot be carried
   Shared shared = TRY(own_.export_all());
   const std::shared_ptr<SharedBlocks> cpu = own_.accesses()[0].blocks;
   TRY(own_.import(paths[1], shared, cpu));
@@ -351,7 +351,7 @@ Status Group::check_bo_identity(size_t index, std::vector<std::string>& problems
   const Fd mine = TRY(own_.export_bo(index)), other = TRY(own_.export_bo(index + 1));
   const pid_t self = getpid();
   if (!kept_.empty() && !TRY(same_file(self, mine.get(), self, kept_[index].get())))
-    problems.push_back(base::format("BO {}: exported again it is another dma-buf", index));
+    problems.push_back(base::format("BO {}: the second export is another dma-buf", index));
   for (const Follower& follower : followers_) {
     const Reply reply = TRY(follower.channel.ask({Ask::kExport, 0, index}));
     const int theirs = static_cast<int>(reply.value);
@@ -396,7 +396,7 @@ bool Group::verify(const char* word) {
 
 bool Group::finish(bool good) {
   for (const Follower& follower : followers_) {
-    (void)follower.channel.ask({Ask::kStop, 0, 0});  // its answer is the end of the connection
+    (void)follower.channel.ask({Ask::kStop, 0, 0});  // it answers by closing the connection
     if (waitpid(follower.pid, nullptr, 0) < 0 && errno != ECHILD)
       say(base::format("note: cannot wait for process {}", follower.pid));
   }

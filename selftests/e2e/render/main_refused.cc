@@ -2,8 +2,8 @@
 // render_refused: a small render_chain with something that cannot be carried, until SIGUSR2.
 //
 //   render_refused WHAT     one of all_uncarried()
-//   render_refused busy     work for minutes is under way; a second process, which is not
-//                           to be dumped, feeds the GPU with it
+//   render_refused busy     minutes of work are pending; a second process, which is not
+//                           dumped, lets the GPU advance
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ class Process {
   static Result<std::unique_ptr<Process>> create(unsigned timeout_ms);
   const RenderDevice& device() const { return *device_; }
   const SharedBlocks& blocks() const { return *blocks_; }
-  void set_let_go(std::function<Status()> let_go) { let_go_ = std::move(let_go); }
+  void set_release(std::function<Status()> release) { release_ = std::move(release); }
 
   Status step();
   uint64_t done() const { return done_; }
@@ -43,7 +43,7 @@ class Process {
   std::unique_ptr<RenderDevice> device_;
   std::unique_ptr<SharedBlocks> blocks_;
   std::unique_ptr<Stepper> stepper_;
-  std::function<Status()> let_go_;
+  std::function<Status()> release_;
   uint64_t done_ = 0;
 };
 
@@ -61,10 +61,10 @@ Result<std::unique_ptr<Process>> Process::create(unsigned timeout_ms) {
 }
 
 Status Process::step() {
-  if (let_go_ && take_let_go_request()) {
-    TRY(let_go_());
-    let_go_ = nullptr;
-    say("let go");
+  if (release_ && take_release_request()) {
+    TRY(release_());
+    release_ = nullptr;
+    say("released");
   }
   const uint64_t step = done_ + 1;
   TRY(stepper_->wait(TRY(stepper_->submit(step, {}, {})), timeout_ms_));
@@ -81,9 +81,9 @@ bool Process::verify(const char* word) {
   return give_verdict(word, done_, problems);
 }
 
-// Jobs of SDMA, each waiting for a number that the other process counts up to: no single one
-// takes as long as the driver lets a job take, all of them longer than a checkpoint waits.
-constexpr uint32_t kJobsOfContext = 32;  // as many as one takes before a submission waits
+// SDMA jobs that wait for a number to which the other process counts: each is shorter than the
+// driver's job timeout, all together are longer than a checkpoint waits.
+constexpr uint32_t kJobsOfContext = 32;  // the most before a submission blocks
 constexpr uint32_t kContexts = 4;
 constexpr uint32_t kJobs = kContexts * kJobsOfContext;
 constexpr unsigned kJobMs = 1500;
@@ -104,7 +104,7 @@ Result<std::unique_ptr<Busy>> Busy::create(const RenderDevice& device, const Map
   constexpr uint64_t kSlot = 64;
   std::vector<RenderContext> contexts;
   contexts.reserve(kContexts);
-  std::vector<Dependency> before;  // jobs of one context take turns with those of others
+  std::vector<Dependency> before;  // jobs of one context alternate with those of others
   RenderBo ib =
       TRY(RenderBo::create(device, {"jobs", AMDGPU_GEM_DOMAIN_GTT, 0, kJobs * kSlot + kGpuPage}));
   TRY(ib.map_for_cpu());
@@ -132,13 +132,13 @@ Result<std::unique_ptr<Busy>> Busy::create(const RenderDevice& device, const Map
   return std::unique_ptr<Busy>(new Busy(std::move(contexts), std::move(ib), std::move(range)));
 }
 
-// Counts for the GPU while the other one lives, to the end at once when asked to let go.
+// Counts for the GPU while the other process lives; jumps to the end when asked to release it.
 int feed(const Mapping& cell, pid_t worker) {
   const Status status = handle_signals();
   if (!status.ok()) return kSetupFailed;
   for (uint32_t count = 1; count <= kJobs; ++count) {
     pause_ms(kJobMs);
-    if (take_let_go_request()) count = kJobs;
+    if (take_release_request()) count = kJobs;
     std::atomic_ref(*reinterpret_cast<uint32_t*>(cell.data())).store(count);
   }
   while (kill(worker, 0) == 0) pause_ms(kJobMs);
@@ -156,9 +156,9 @@ int work(const std::string& what, const Options& options, const Mapping& cell) {
     busy = *std::move(made);
   } else {
     const auto* state = std::ranges::find(all_uncarried(), what, &Uncarried::name).base();
-    auto let_go = state->make((*process)->device(), (*process)->blocks());
-    if (!let_go.ok()) return skip(std::string(state->what) + ": " + let_go.error().message());
-    (*process)->set_let_go(*std::move(let_go));
+    auto release = state->make((*process)->device(), (*process)->blocks());
+    if (!release.ok()) return skip(std::string(state->what) + ": " + release.error().message());
+    (*process)->set_release(*std::move(release));
   }
   if (!status.ok()) return kSetupFailed;
   say(base::format("ready: pid {} bos 4 bytes {}", getpid(), 2 * SharedBlocks::kBlockSize));
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
     return e2e::kUsageError;
   }
   const e2e::ParsedOptions parsed = e2e::parse_options(
-      {"render_refused", "A process with state that no checkpoint carries, until SIGUSR2.",
+      {"render_refused", "A process with state that cannot be carried, until SIGUSR2.",
        "--steps --interval --timeout"},
       argc - 1, argv + 1);
   if (parsed.exit_code) return *parsed.exit_code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// render_vmm: memory as ROCm's virtual-memory API makes it. One VM, known to KFD and to a render
-// node's file:
+// render_vmm: memory as ROCm's virtual-memory API creates it. One VM, used by KFD and by a file of
+// a render node:
 //
 //   X     allocated by KFD, exported, imported by the render node and mapped by GEM_VA only
 //   Y     allocated by the render node, exported, imported by KFD and mapped by KFD; and a second
@@ -42,8 +42,8 @@ constexpr uint64_t kAhead = 4;
 constexpr uint64_t kGate = 0;
 constexpr uint64_t kSdmaFence = 64;
 constexpr uint64_t kPm4Fence = 128;
-constexpr uint64_t kSeenY = 192;     // Y's value by its other address
-constexpr uint64_t kSeenBoth = 256;  // the step, written by one address and read by the other
+constexpr uint64_t kSeenY = 192;     // Y's value, read at its other address
+constexpr uint64_t kSeenBoth = 256;  // the step, written at one address and read at the other
 
 template <typename T>
 T load(const void* address) {
@@ -51,7 +51,7 @@ T load(const void* address) {
       .load(std::memory_order_acquire);
 }
 
-// Addresses that nothing else of the process takes.
+// Addresses that the process does not use otherwise.
 Result<Mapping> reserve(uint64_t size) {
   return Mapping::map(size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
 }
@@ -59,7 +59,7 @@ Result<Mapping> reserve(uint64_t size) {
 uint64_t address_of(const Mapping& range) { return reinterpret_cast<uint64_t>(range.data()); }
 
 struct Block {
-  Mapping kfd_range, gem_range;  // where KFD has it, and where GEM_VA maps it
+  Mapping kfd_range, gem_range;  // the mappings by KFD and by GEM_VA
   uint64_t kfd_handle = 0;
   std::unique_ptr<RenderBo> bo;
   uint64_t kfd_va() const { return address_of(kfd_range); }
@@ -195,8 +195,7 @@ Status Process::step() {
       .store(static_cast<uint32_t>(step), std::memory_order_release);
   const uint32_t events[] = {sdma_event_->id(), pm4_event_->id()};
   if (TRY(kfd_.wait_events(events, timeout_ms_)) == WaitResult::kTimeout)
-    return Error::of(ETIMEDOUT, "step {} has not got its events after {} s", step,
-                     timeout_ms_ / 1000);
+    return Error::of(ETIMEDOUT, "step {} has no events after {} s", step, timeout_ms_ / 1000);
   TRY(check_step(step));
   done_ = step;
   return submit(step + kAhead);
@@ -237,7 +236,7 @@ Status Process::check(std::vector<std::string>& problems) {
     check_block(both_, "both", done_, problems);
   }
   if (const auto line = first_difference(census_, TRY(census(*device_))); !line.empty())
-    problems.push_back("what the driver lists: " + line);
+    problems.push_back("the driver's list: " + line);
   if (const auto line = first_difference(numbers_, TRY(next_numbers(*device_))); !line.empty())
     problems.push_back("new numbers: " + line);
   return {};
@@ -274,7 +273,7 @@ int main_with(const Options& options) {
 
 int main(int argc, char** argv) {
   const e2e::ParsedOptions parsed = e2e::parse_options(
-      {"render_vmm", "KFD queues work on memory that KFD and a render node have both.",
+      {"render_vmm", "KFD queues work on memory that KFD and a render node share.",
        "--steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;

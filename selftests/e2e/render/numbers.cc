@@ -81,7 +81,7 @@ Result<uint64_t> create_flags(const RenderDevice& device, uint32_t handle) {
   args.handle = handle;
   args.op = AMDGPU_GEM_OP_GET_GEM_CREATE_INFO;
   args.value = reinterpret_cast<uint64_t>(&info);
-  TRY(device.command(DRM_AMDGPU_GEM_OP, &args, sizeof(args), "cannot ask how a BO was made"));
+  TRY(device.command(DRM_AMDGPU_GEM_OP, &args, sizeof(args), "cannot query how a BO was created"));
   return info.domain_flags;
 }
 

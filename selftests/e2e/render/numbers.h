@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the kernel numbers in a file, and what it tells of a file: the same before and after.
+// The numbers that the kernel assigns in a file, and its lists: the same before and after a
+// restore.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@
 
 namespace e2e {
 
-// The numbers that the next new GEM handles, contexts, BO lists and syncobjs get: the lowest that
-// are free. Makes and destroys some.
+// The lowest free numbers of GEM handles, contexts, BO lists and syncobjs. Creates and destroys
+// some to find them.
 base::Result<std::string> next_numbers(const RenderDevice& device);
 
-// Everything that the driver lists of the file's BOs, one line for each and each of its mappings.
-// Empty on a kernel that has no such list.
+// The driver's list of the file's BOs, one line for each BO and each of its mappings. Empty on a
+// kernel without such a list.
 base::Result<std::string> census(const RenderDevice& device);
 
 // The first line that differs, for a person; empty if none does.

@@ -21,25 +21,25 @@ using base::Mapping;
 using base::Result;
 using base::Status;
 
-using LetGo = std::function<Status()>;
+using Release = std::function<Status()>;
 
-// Keeps a value until it is let go of.
+// Keeps a value until it is released.
 template <typename T>
-LetGo until_let_go(T value) {
+Release until_release(T value) {
   return [kept = std::make_shared<std::optional<T>>(std::move(value))]() -> Status {
     kept->reset();
     return {};
   };
 }
 
-// A dma-buf that is under way between two sockets of the process. CRIU carries it, so whoever lets
-// go of it looks at what comes out.
-Result<LetGo> in_a_socket(const RenderDevice& device, const SharedBlocks& blocks) {
+// A dma-buf in flight between two sockets of the process. CRIU carries it, so its release checks
+// what the socket returns.
+Result<Release> in_a_socket(const RenderDevice& device, const SharedBlocks& blocks) {
   auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
   std::vector<Fd> fds;
   fds.push_back(TRY(blocks.x().export_dmabuf()));
   TRY(sockets->first.send_fds(fds));
-  return LetGo([sockets, &device, &blocks]() -> Status {
+  return Release([sockets, &device, &blocks]() -> Status {
     const std::vector<Fd> received = TRY(sockets->second.receive_fds(1));
     const RenderBo bo = TRY(RenderBo::import(device, received[0]));
     if (bo.handle() == blocks.x().handle()) return {};
@@ -48,13 +48,13 @@ Result<LetGo> in_a_socket(const RenderDevice& device, const SharedBlocks& blocks
   });
 }
 
-// A render-node file that is open nowhere but in a socket.
-Result<LetGo> node_in_a_socket(const RenderDevice& device, const SharedBlocks&) {
+// A render-node file that is open only in a socket.
+Result<Release> node_in_a_socket(const RenderDevice& device, const SharedBlocks&) {
   auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
   std::vector<Fd> fds;
   fds.push_back(TRY(Fd::open(base::format("/proc/self/fd/{}", device.fd()).c_str(), O_RDWR)));
   TRY(sockets->first.send_fds(fds));
-  return LetGo([sockets]() -> Status {
+  return Release([sockets]() -> Status {
     TRY(sockets->second.receive_fds(1));
     return {};
   });
@@ -65,56 +65,56 @@ Result<Fd> make_udmabuf() {
   const Fd memory(memfd_create("udmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.valid() || ftruncate(memory.get(), kSize) != 0 ||
       fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
-    return Error::system("cannot make memory for a udmabuf");
+    return Error::system("cannot create memory for a udmabuf");
   const Fd device = TRY(Fd::open("/dev/udmabuf", O_RDWR));
   udmabuf_create args = {static_cast<uint32_t>(memory.get()), UDMABUF_FLAGS_CLOEXEC, 0, kSize};
   Fd fd(ioctl(device.get(), UDMABUF_CREATE, &args));
-  if (!fd.valid()) return Error::system("cannot make a udmabuf");
+  if (!fd.valid()) return Error::system("cannot create a udmabuf");
   return fd;
 }
 
-Result<LetGo> foreign_import(const RenderDevice& device, const SharedBlocks&) {
+Result<Release> foreign_import(const RenderDevice& device, const SharedBlocks&) {
   const Fd fd = TRY(make_udmabuf());
-  return until_let_go(TRY(RenderBo::import(device, fd)));
+  return until_release(TRY(RenderBo::import(device, fd)));
 }
 
-Result<LetGo> foreign_descriptor(const RenderDevice&, const SharedBlocks&) {
-  return until_let_go(TRY(make_udmabuf()));
+Result<Release> foreign_descriptor(const RenderDevice&, const SharedBlocks&) {
+  return until_release(TRY(make_udmabuf()));
 }
 
-Result<LetGo> syncobj_descriptor(const RenderDevice& device, const SharedBlocks&) {
+Result<Release> syncobj_descriptor(const RenderDevice& device, const SharedBlocks&) {
   const SyncObject object = TRY(SyncObject::create(device));
-  return until_let_go(TRY(object.export_fd()));
+  return until_release(TRY(object.export_fd()));
 }
 
-Result<LetGo> fence_descriptor(const RenderDevice& device, const SharedBlocks&) {
+Result<Release> fence_descriptor(const RenderDevice& device, const SharedBlocks&) {
   const SyncObject object = TRY(SyncObject::create(device, true));
   int fd = -1;
   TRY(checked(amdgpu_cs_syncobj_export_sync_file(device.get(), object.handle(), &fd),
               "cannot export a fence"));
-  return until_let_go(Fd(fd));
+  return until_release(Fd(fd));
 }
 
-// Whoever signals the syncobj would have to tell an eventfd.
-Result<LetGo> waiting_eventfd(const RenderDevice& device, const SharedBlocks&) {
+// Signaling the syncobj would have to signal an eventfd.
+Result<Release> waiting_eventfd(const RenderDevice& device, const SharedBlocks&) {
   auto object = std::make_shared<SyncObject>(TRY(SyncObject::create(device)));
   const Fd event(eventfd(0, EFD_CLOEXEC));
   drm_syncobj_eventfd args = {};
   args.handle = object->handle();
   args.fd = event.get();
-  TRY(device.call(DRM_IOCTL_SYNCOBJ_EVENTFD, &args, "cannot tie an eventfd to a syncobj"));
-  return LetGo([object]() -> Status { return object->signal(); });
+  TRY(device.call(DRM_IOCTL_SYNCOBJ_EVENTFD, &args, "cannot attach an eventfd to a syncobj"));
+  return Release([object]() -> Status { return object->signal(); });
 }
 
-Result<LetGo> card_node(const RenderDevice& device, const SharedBlocks&) {
+Result<Release> card_node(const RenderDevice& device, const SharedBlocks&) {
   const std::unique_ptr<char, void (*)(void*)> path(drmGetPrimaryDeviceNameFromFd(device.fd()),
                                                     free);
   if (!path) return Error(ENODEV, "the GPU has no card node");
-  return until_let_go(TRY(Fd::open(path.get(), O_RDWR)));
+  return until_release(TRY(Fd::open(path.get(), O_RDWR)));
 }
 
 // One file with userptr BOs over the memory of two processes.
-Result<LetGo> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&) {
+Result<Release> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&) {
   auto own = std::make_shared<RenderBo>(
       TRY(RenderBo::create_userptr(device, 64 << 10, AMDGPU_GEM_USERPTR_REGISTER)));
   auto [here, there] = TRY(Channel::pair());
@@ -124,13 +124,13 @@ Result<LetGo> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&
     here = std::move(there);
     Result<RenderBo> bo = RenderBo::create_userptr(device, 64 << 10, AMDGPU_GEM_USERPTR_REGISTER);
     if (!here.answer({bo.ok() ? 0u : 1u, 0}).ok() || !bo.ok()) _exit(1);
-    (void)here.next();  // until the parent lets go, or is gone
+    (void)here.next();  // until the parent releases it, or exits
     std::optional<RenderBo>(*std::move(bo)).reset();
     _exit(0);
   }
   if (TRY(here.wait_for_answer()).problems) return Error(EPROTO, "the child has no userptr BO");
   auto channel = std::make_shared<std::optional<Channel>>(std::move(here));
-  return LetGo([own, channel, child]() -> Status {
+  return Release([own, channel, child]() -> Status {
     channel->reset();
     while (waitpid(child, nullptr, 0) < 0)
       if (errno != EINTR) return Error::system("cannot wait for the child");
@@ -138,21 +138,21 @@ Result<LetGo> userptr_of_a_child(const RenderDevice& device, const SharedBlocks&
   });
 }
 
-Result<LetGo> mapped_dmabuf(const RenderDevice&, const SharedBlocks& blocks) {
+Result<Release> mapped_dmabuf(const RenderDevice&, const SharedBlocks& blocks) {
   const Fd fd = TRY(blocks.x().export_dmabuf());
-  return until_let_go(
+  return until_release(
       TRY(Mapping::map(blocks.x().size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get())));
 }
 
-// A CPU mapping is all that keeps the BO.
-Result<LetGo> only_mapped(const RenderDevice& device, const SharedBlocks&) {
+// Only a CPU mapping holds the BO.
+Result<Release> only_mapped(const RenderDevice& device, const SharedBlocks&) {
   const RenderBo bo =
       TRY(RenderBo::create(device, {"mapped only", AMDGPU_GEM_DOMAIN_GTT, 0, 64 << 10}));
   drm_amdgpu_gem_mmap args = {};
   args.in.handle = bo.handle();
   TRY(device.command(DRM_AMDGPU_GEM_MMAP, &args, sizeof(args), "cannot map a BO for the CPU"));
-  return until_let_go(TRY(Mapping::map(bo.size(), PROT_READ | PROT_WRITE, MAP_SHARED, device.fd(),
-                                       static_cast<off_t>(args.out.addr_ptr))));
+  return until_release(TRY(Mapping::map(bo.size(), PROT_READ | PROT_WRITE, MAP_SHARED, device.fd(),
+                                        static_cast<off_t>(args.out.addr_ptr))));
 }
 
 constexpr Uncarried kAll[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// State of a process that a checkpoint does not carry; each is to be refused by its name, but for a
+// State of a process that cannot be carried. A dump refuses each by its name, except for a dma-buf
 // descriptor in a socket.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace e2e {
 struct Uncarried {
   std::string_view name;
   const char* what;
-  // Makes the state; what it gives lets go of it again.
+  // Creates the state; the returned function releases it.
   base::Result<std::function<base::Status()>> (*make)(const RenderDevice& device,
                                                       const SharedBlocks& blocks);
 };

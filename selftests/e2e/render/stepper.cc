@@ -73,7 +73,8 @@ Result<SharedBlocks> SharedBlocks::create(const RenderDevice& device, uint32_t d
 
 Result<SharedBlocks> SharedBlocks::import(const RenderDevice& device, std::span<const Fd> dmabufs,
                                           const SharedBlocks* cpu) {
-  if (dmabufs.size() != kCount) return Error(EPROTO, "not as many dma-bufs as shared BOs");
+  if (dmabufs.size() != kCount)
+    return Error(EPROTO, "the number of dma-bufs is not that of shared BOs");
   SharedBlocks blocks;
   blocks.cpu_ = cpu;
   for (const Fd& dmabuf : dmabufs) {
@@ -165,11 +166,11 @@ void Stepper::put(Stream& stream, unsigned half, Submission& submission) {
   submission.bo_list = list_.handle();
 }
 
-// Numbers of one ring of one context have no gaps, also over a checkpoint.
+// Numbers of one ring of one context have no gaps, even over a checkpoint.
 Status Stepper::follows(const RenderFence& fence, uint64_t& last, const char* engine) const {
   const uint64_t before = std::exchange(last, fence.number);
   if (before == 0 || fence.number == before + 1) return {};
-  return Error::of(EBADMSG, "{} gave number {} after {}", engine, fence.number, before);
+  return Error::of(EBADMSG, "{} returned number {} after {}", engine, fence.number, before);
 }
 
 Result<Stepper::Fences> Stepper::submit(uint64_t step, std::vector<SyncPoint> after,
@@ -194,7 +195,7 @@ Result<Stepper::Fences> Stepper::submit(uint64_t step, std::vector<SyncPoint> af
       .dma(blocks_->page().va(), x + step % (kValue / kGpuPage) * kGpuPage, kGpuPage);
   Submission second = {.ip = AMDGPU_HW_IP_COMPUTE, .ring = compute_ring_, .handles = {}};
   put(pm4, 1, second);
-  // By the two ways there are, in turn.
+  // Alternates between the two ways.
   if (step % 2)
     second.after = {{&sdma_, fences.sdma}};
   else
@@ -268,7 +269,7 @@ Status RenderCopier::write(uint64_t va, std::span<const std::byte> bytes,
 Result<std::span<const std::byte>> RenderCopier::read(uint64_t va, uint64_t bytes,
                                                       std::span<const uint32_t> handles) {
   if (bytes > kMost) return Error(EMSGSIZE, "copy larger than its staging buffer");
-  // A copy that does nothing must not find what an earlier one left.
+  // Clears the result of an earlier copy, to detect one that does nothing.
   memset(staging_.bytes().data(), 0xee, bytes);
   TRY(copy(staging_.va(), va, bytes, handles));
   return std::span<const std::byte>(staging_.bytes().first(bytes));

@@ -5,7 +5,7 @@
 //   compute  (PM4) waits for it; copies Y's value to X, adds to X, writes the history, and copies
 //            one page of X by the CP's own DMA
 //
-// The numbers are those of workload/chain_math.h, so whoever knows the step knows all values.
+// The numbers are those of workload/chain_math.h, so the step determines all values.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace e2e {
 
-// BOs that every stepper of a chain knows, through one file. All are visible to the CPU.
+// BOs that all steppers of a chain share, in one file. All are visible to the CPU.
 class SharedBlocks {
  public:
   // domain: of X and Y.
   static base::Result<SharedBlocks> create(const RenderDevice& device, uint32_t domain);
-  // Those of another file; descriptors in the order of export_all(). What another GPU has cannot
-  // be mapped for the CPU: `cpu` is where to look instead.
+  // Those of another file; descriptors in the order of export_all(). BOs of another GPU cannot be
+  // mapped for the CPU: `cpu` has mappings to use instead.
   static base::Result<SharedBlocks> import(const RenderDevice& device,
                                            std::span<const base::Fd> dmabufs,
                                            const SharedBlocks* cpu);
   base::Result<std::vector<base::Fd>> export_all() const;
 
-  // What X and Y are when the chain begins.
+  // The initial values of X and Y.
   void prepare() const;
   // The values after a step.
   base::Status check_step(uint64_t step) const;
-  // Every byte, as the CPU sees it. Between steps nothing writes them.
+  // Checks every byte by the CPU. Between steps nothing writes them.
   void check(uint64_t done, const std::string& seen_by, std::vector<std::string>& problems) const;
 
   static constexpr uint64_t kBlockSize = 64 << 10;
@@ -58,18 +58,18 @@ class SharedBlocks {
 
 class Stepper {
  public:
-  // compute_ring, sdma_ring: which of the GPU's kernel rings; taken modulo what there is.
+  // compute_ring, sdma_ring: which of the GPU's kernel rings, modulo their number.
   static base::Result<Stepper> create(const RenderDevice& device, const SharedBlocks& blocks,
                                       unsigned sdma_ring = 0, unsigned compute_ring = 0);
 
   struct Fences {
     RenderFence sdma, compute;
   };
-  // `after` must be reached before, `signal` is when it is done.
+  // Starts after `after`, signals `signal` when it is complete.
   base::Result<Fences> submit(uint64_t step, std::vector<SyncPoint> after,
                               std::vector<SyncPoint> signal);
   base::Status wait(const Fences& fences, unsigned timeout_ms) const;
-  // Fences of long ago, which a wait must not wait for; contexts that were not reset.
+  // Checks that waiting for old fences returns at once, and that contexts were not reset.
   base::Status check_history() const;
 
   const RenderContext& sdma() const { return sdma_; }
@@ -78,7 +78,7 @@ class Stepper {
 
  private:
   static constexpr uint64_t kIbSlot = 1024;
-  static constexpr uint64_t kIbSlots = 32;  // more than steps can be under way
+  static constexpr uint64_t kIbSlots = 32;  // more than the pending steps
   static constexpr size_t kRemembered = 48;
 
   Stepper(const SharedBlocks& blocks, RenderContext sdma, RenderContext compute, RenderBo ibs,
@@ -105,8 +105,8 @@ class Stepper {
   std::vector<Fences> oldest_, latest_;
 };
 
-// Copies through one open file, for memory that the CPU does not see, and to see all memory as the
-// GPU does.
+// Copies through one open file, for memory that the CPU cannot access, and to read all memory by
+// the GPU.
 class RenderCopier {
  public:
   static base::Result<RenderCopier> create(const RenderDevice& device, unsigned timeout_ms);

@@ -33,8 +33,8 @@ Result<std::unique_ptr<SyncSet>> SyncSet::create(const RenderDevice& device) {
   return set;
 }
 
-// On a stack of ours, which has no guard pages: those of glibc 2.42 and later are of a kind that
-// CRIU before 4.2 cannot save.
+// On a stack without guard pages: CRIU before 4.2 cannot save the kind that glibc 2.42 and later
+// use.
 Status SyncSet::start() {
   stack_ = TRY(base::Mapping::map(kStackSize, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK));

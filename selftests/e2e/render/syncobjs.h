@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Syncobjs in every state, and a thread that waits for one all the time.
+// Syncobjs in every state, and a thread that always waits for one.
 #pragma once
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ class SyncSet {
   SyncSet& operator=(const SyncSet&) = delete;
   // Ends the thread.
   ~SyncSet();
-  // Also lets the waiting thread pass, once.
+  // Also wakes the waiting thread, once.
   base::Status check(std::vector<std::string>& problems);
 
  private:

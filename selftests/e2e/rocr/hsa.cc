@@ -127,11 +127,11 @@ Status Signal::when_zero(void (*call)(void*), void* argument) const {
   const auto handler = [](hsa_signal_value_t, void* opaque) {
     const std::unique_ptr<Once> owned(static_cast<Once*>(opaque));
     owned->call(owned->argument);
-    return false;  // not again
+    return false;  // call it only once
   };
   TRY(check(hsa_amd_signal_async_handler(signal_, HSA_SIGNAL_CONDITION_EQ, 0, handler, once.get()),
             "registering a signal handler"));
-  (void)once.release();  // the handler's from now on
+  (void)once.release();  // the handler owns it now
   return {};
 }
 
@@ -156,23 +156,85 @@ AqlUserQueue::~AqlUserQueue() {
   if (queue_) hsa_queue_destroy(queue_);
 }
 
-Status AqlUserQueue::barrier(const Signal& after, const Signal& completion) const {
+// The header, which makes a packet valid, is written after the rest of it.
+template <typename Packet>
+Status AqlUserQueue::submit(Packet packet, uint16_t type) const {
+  static_assert(sizeof(Packet) == 64);
   const uint64_t index = hsa_queue_load_write_index_relaxed(queue_);
   if (index - hsa_queue_load_read_index_scacquire(queue_) >= queue_->size)
     return Error::of(ENOBUFS, "the HSA queue is full");
-  hsa_barrier_and_packet_t packet = {};
   packet.header = HSA_PACKET_TYPE_INVALID;
-  packet.dep_signal[0] = after.get();
-  packet.completion_signal = completion.get();
-  auto* slot = static_cast<hsa_barrier_and_packet_t*>(queue_->base_address) + index % queue_->size;
+  auto* slot = static_cast<Packet*>(queue_->base_address) + index % queue_->size;
   *slot = packet;
-  constexpr uint16_t kHeader = HSA_PACKET_TYPE_BARRIER_AND << HSA_PACKET_HEADER_TYPE |
-                               HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
-                               HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
-  __atomic_store_n(&slot->header, kHeader, __ATOMIC_RELEASE);
+  const auto header =
+      static_cast<uint16_t>(type << HSA_PACKET_HEADER_TYPE | 1 << HSA_PACKET_HEADER_BARRIER |
+                            HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+                            HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+  __atomic_store_n(&slot->header, header, __ATOMIC_RELEASE);
   hsa_queue_store_write_index_screlease(queue_, index + 1);
   hsa_signal_store_screlease(queue_->doorbell_signal, static_cast<int64_t>(index));
   return {};
+}
+
+Status AqlUserQueue::barrier(const Signal& after, const Signal& completion) const {
+  hsa_barrier_and_packet_t packet = {};
+  packet.dep_signal[0] = after.get();
+  packet.completion_signal = completion.get();
+  return submit(packet, HSA_PACKET_TYPE_BARRIER_AND);
+}
+
+Status AqlUserQueue::dispatch(const Kernel& kernel, const Shape& shape, void* arguments,
+                              const Signal& completion) const {
+  hsa_kernel_dispatch_packet_t packet = {};
+  packet.setup = 2 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
+  packet.workgroup_size_x = shape.group[0];
+  packet.workgroup_size_y = shape.group[1];
+  packet.workgroup_size_z = 1;
+  packet.grid_size_x = shape.grid[0];
+  packet.grid_size_y = shape.grid[1];
+  packet.grid_size_z = 1;
+  packet.private_segment_size = kernel.private_size;
+  packet.group_segment_size = kernel.group_size;
+  packet.kernel_object = kernel.object;
+  packet.kernarg_address = arguments;
+  packet.completion_signal = completion.get();
+  return submit(packet, HSA_PACKET_TYPE_KERNEL_DISPATCH);
+}
+
+Result<Executable> Executable::load(const Runtime& runtime, std::span<const char> code_object) {
+  Executable loaded(runtime.gpu());
+  TRY(check(hsa_code_object_reader_create_from_memory(code_object.data(), code_object.size(),
+                                                      &loaded.reader_),
+            "reading a code object"));
+  TRY(check(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,
+                                      nullptr, &loaded.executable_),
+            "creating an executable"));
+  TRY(check(hsa_executable_load_agent_code_object(loaded.executable_, runtime.gpu(), loaded.reader_,
+                                                  nullptr, nullptr),
+            "loading a code object"));
+  TRY(check(hsa_executable_freeze(loaded.executable_, nullptr), "freezing an executable"));
+  return loaded;
+}
+
+Executable::~Executable() {
+  if (executable_.handle) hsa_executable_destroy(executable_);
+  if (reader_.handle) hsa_code_object_reader_destroy(reader_);
+}
+
+Result<Kernel> Executable::kernel(const std::string& name) const {
+  hsa_executable_symbol_t symbol = {};
+  TRY(check(
+      hsa_executable_get_symbol_by_name(executable_, (name + ".kd").c_str(), &agent_, &symbol),
+      "finding a kernel"));
+  Kernel kernel;
+  const auto ask = [&](hsa_executable_symbol_info_t what, void* out) {
+    return check(hsa_executable_symbol_get_info(symbol, what, out), "asking about a kernel");
+  };
+  TRY(ask(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &kernel.object));
+  TRY(ask(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, &kernel.group_size));
+  TRY(ask(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, &kernel.private_size));
+  TRY(ask(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, &kernel.kernarg_size));
+  return kernel;
 }
 
 }  // namespace e2e

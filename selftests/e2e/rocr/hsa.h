@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The HSA runtime behind Result and RAII. Only hsa.cc calls it.
+// The HSA runtime with Result and RAII. Only hsa.cc calls it.
 #pragma once
 
 #include <hsa/hsa.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/result.h"
@@ -56,7 +57,7 @@ class Buffer {
   hsa_agent_t agent_;
 };
 
-// An interrupt signal: waiting on it is waiting for a KFD event.
+// An interrupt signal: waiting on it waits for a KFD event.
 class Signal {
  public:
   static base::Result<Signal> create(int64_t value);
@@ -67,7 +68,7 @@ class Signal {
   hsa_signal_t get() const { return signal_; }
   void store(int64_t value) const;
   int64_t load() const;
-  // False: the value has not come in time.
+  // False if the signal does not get the value in time.
   bool wait_for(int64_t value, unsigned timeout_ms) const;
   // Calls once, from the runtime's own thread, when the value is 0.
   base::Status when_zero(void (*call)(void*), void* argument) const;
@@ -77,9 +78,35 @@ class Signal {
   hsa_signal_t signal_;
 };
 
-// A piece of a buffer: offset and size are those of the caller to keep in range.
+// A part of a buffer. The caller keeps offset and size in range.
 base::Status async_copy(const Buffer& to, size_t to_offset, const Buffer& from, size_t from_offset,
                         size_t size, const Signal* after, const Signal& completion);
+
+// A kernel of a loaded code object, as a dispatch names it.
+struct Kernel {
+  uint64_t object = 0;
+  uint32_t group_size = 0, private_size = 0, kernarg_size = 0;
+};
+
+// A code object that the runtime's loader has put on the GPU.
+class Executable {
+ public:
+  static base::Result<Executable> load(const Runtime& runtime, std::span<const char> code_object);
+  Executable(Executable&& other) noexcept
+      : executable_(std::exchange(other.executable_, hsa_executable_t{0})),
+        reader_(std::exchange(other.reader_, hsa_code_object_reader_t{0})),
+        agent_(other.agent_) {}
+  Executable& operator=(Executable&&) = delete;
+  ~Executable();
+
+  base::Result<Kernel> kernel(const std::string& name) const;
+
+ private:
+  explicit Executable(hsa_agent_t agent) : agent_(agent) {}
+  hsa_executable_t executable_ = {};
+  hsa_code_object_reader_t reader_ = {};
+  hsa_agent_t agent_;
+};
 
 class AqlUserQueue {
  public:
@@ -88,9 +115,18 @@ class AqlUserQueue {
   AqlUserQueue& operator=(AqlUserQueue&&) = delete;
   ~AqlUserQueue();
   base::Status barrier(const Signal& after, const Signal& completion) const;
+  // Starts when everything before it in the queue has ended. grid and group: work-items.
+  struct Shape {
+    uint32_t grid[2] = {1, 1};
+    uint16_t group[2] = {1, 1};
+  };
+  base::Status dispatch(const Kernel& kernel, const Shape& shape, void* arguments,
+                        const Signal& completion) const;
 
  private:
   explicit AqlUserQueue(hsa_queue_t* queue) : queue_(queue) {}
+  template <typename Packet>
+  base::Status submit(Packet packet, uint16_t type) const;
   hsa_queue_t* queue_;
 };
 

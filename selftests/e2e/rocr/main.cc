@@ -39,12 +39,12 @@ Result<Slot> make_slot() {
 
 struct Workload {
   std::unique_ptr<Runtime> runtime;
-  Buffer device, host, staging;       // the data that is kept, and what it is checked through
+  Buffer device, host, staging;       // the data, and the buffer to check it
   Buffer block_in, block, block_out;  // host, device, host
   AqlUserQueue queue;
   Signal copied;
   std::vector<Slot> slots;
-  std::unique_ptr<std::atomic<uint64_t>> handled;  // steps that the runtime's thread told us of
+  std::unique_ptr<std::atomic<uint64_t>> handled;  // steps that the runtime's thread has reported
   unsigned timeout_ms;
   uint64_t done = 0;
 };
@@ -53,7 +53,7 @@ Status copy_now(const Workload& w, const Buffer& to, size_t to_at, const Buffer&
                 size_t from_at, size_t size) {
   w.copied.store(1);
   TRY(async_copy(to, to_at, from, from_at, size, nullptr, w.copied));
-  if (!w.copied.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a copy did not end");
+  if (!w.copied.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a copy did not complete");
   return {};
 }
 
@@ -131,13 +131,13 @@ Status run_step(Workload& w) {
   put_value(w.block_in.data(), value_at(step));
   slot.gate.store(0);
   if (!slot.on_host.wait_for(0, w.timeout_ms))
-    return Error::of(ETIMEDOUT, "step {} has not ended after {} s: {}", step, w.timeout_ms / 1000,
+    return Error::of(ETIMEDOUT, "step {} is not complete after {} s: {}", step, w.timeout_ms / 1000,
                      progress(slot));
   if (!block_is_right(w.block_out, value_at(step)))
-    return Error::of(EBADMSG, "step {}: the block that came back is wrong", step);
+    return Error::of(EBADMSG, "step {}: the copied block is wrong", step);
   for (unsigned ms = 0; w.handled->load() < step; ++ms) {
     if (ms > w.timeout_ms)
-      return Error::of(ETIMEDOUT, "step {}: the runtime's event thread told of {} steps", step,
+      return Error::of(ETIMEDOUT, "step {}: the runtime's event thread reported {} steps", step,
                        w.handled->load());
     pause_ms(1);
   }
@@ -164,7 +164,7 @@ Status check_device(const Workload& w, std::vector<std::string>& problems) {
 }
 
 Status check_all(Workload& w, std::vector<std::string>& problems) {
-  // The runtime has one SDMA queue a direction: steps that wait in it would block the comparison.
+  // The runtime has one SDMA queue for each direction: waiting steps would block the comparison.
   for (unsigned i = 0; i < kAhead; ++i) TRY(run_step(w));
   TRY(check_device(w, problems));
   if (const auto damage = Pattern(kHostSeed).check(w.host.bytes()))
@@ -194,7 +194,7 @@ bool run(Workload& w, const Options& options) {
       say("stopped: " + status.error().message());
       return false;
     }
-    // A comparison that failed may have left the steps half submitted: no more after it.
+    // A comparison that failed may have left steps half submitted: stop.
     if (take_verify_request() && !verify(w, "verify")) return false;
     pause_ms(options.interval_ms);
   }
@@ -217,7 +217,7 @@ int main_with(const Options& options) {
   say(base::format("ready: pid {} rocr gpus 1 bytes {}", getpid(),
                    workload->device.size() + workload->host.size()));
   const bool good = run(*workload, options);
-  // The runtime's own threads still hold submitted steps; ending the process is what ends them.
+  // The runtime's threads still hold submitted steps, which only the end of the process ends.
   _exit(good ? kGood : kDamaged);
 }
 

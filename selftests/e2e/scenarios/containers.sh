@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2153  # BUNDLE_RUNTIME, CRIU and the like are those of lib/
 # Containers that see one of two GPUs: the second one unless something else is said.
 
 FIRST_MINOR=128
@@ -21,10 +20,17 @@ bundle_round_trip() {
   dump_container dump "$DIR/images"
   restore_container restore "$DIR/images"
   sees_one_gpu $SECOND_MINOR
+  [ -z "${USER_NAMESPACE-}" ] || has_own_users
   ends_well "after the restore"
 }
 
 scenario_container_runc() { bundle_round_trip gpu_chain "${SMALL[@]}"; }
+
+# Root of the container has no capability that counts for a session: CRIU's main process makes it.
+scenario_container_users_runc() {
+  own_users
+  bundle_round_trip gpu_chain "${SMALL[@]}"
+}
 
 scenario_container_criu_4_3() {
   CRIU=/opt/criu-4.3/criu

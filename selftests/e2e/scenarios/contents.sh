@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2153  # DIR and PID are those of lib/
 # How the contents of GPU memory get into files and back.
 
 # contents_log WHAT: the plugin's words on how it saved, of the last CRIU run of that name

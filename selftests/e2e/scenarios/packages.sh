@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034  # PLUGIN_DIR and the like are those of lib/
 # The packages that `make deb` builds: installed, used and removed.
 
 PACKAGES=(amdgpu-criu-plugin amdgpu-criu-tools amdgpu-criu-dev)
@@ -13,6 +12,7 @@ remove_packages() {
   [ -n "${PACKAGES_INSTALLED-}" ] || return 0
   dpkg --purge "${PACKAGES[@]}" >>"$DIR/dpkg.log" 2>&1
 }
+CLEANERS+=(remove_packages)
 
 install_packages() {
   local name file files=()

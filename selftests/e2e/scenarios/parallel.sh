@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034  # CRIU is that of lib/
 # Contents are filled while the tasks are restored, by default.
 
 fills() { grep -c '(amdgpu): filled ' "$DIR/criu-$1.log"; }
@@ -38,7 +37,7 @@ scenario_parallel_criu_4_1_1() {
 scenario_parallel_off() {
   export AMDGPU_CRIU_PARALLEL=off
   parallel_tree
-  [ "$(fills_in_background restore)" -eq 0 ] || fail "filled in the background all the same"
+  [ "$(fills_in_background restore)" -eq 0 ] || fail "filled in the background anyway"
 }
 
 # The process is number 1 of its own namespaces, as in a container.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034  # CRIU is that of lib/
 # Processes that use render nodes: alone, in groups that share, and beside KFD.
 
 scenario_render_alone() {
@@ -79,15 +78,15 @@ scenario_render_family_criu_4_3() {
   round_trip_group render_group family
 }
 
-# A group's leader tells for all of them; USAGE is of the leader.
+# The leader of a group reports for all its processes; USAGE is the usage of the leader.
 round_trip_group() { round_trip "$@"; }
 
-# Two programs that found each other by a socket in the file system.
+# Two programs that connect through a socket in the file system.
 scenario_render_unrelated() {
   need_gpus 1
   need_plugin
   start_tree "render_group join $DIR/socket" "render_group serve $DIR/socket"
-  # The one that joins has no steps of its own to tell of.
+  # The joining process reports no steps of its own.
   TREE=("${TREE[1]}") TREE_LOGS=("${TREE_LOGS[1]}")
   round_trip_tree
 }
@@ -208,22 +207,20 @@ only_mapped     handle|VMA|map
 END
 }
 
-let_go() { grep -q '^let go' "$LOG" || gone "$PID"; }
+released() { grep -q '^released' "$LOG" || gone "$PID"; }
 
 # refuse_state CASE PATTERN
 refuse_state() {
-  local state=$1 pattern=$2 mark said
+  local state=$1 pattern=$2 said
   LOG_NAME=workload-$state
   start render_refused "$state"
-  mark=$(dmesg | wc -l)
   ! criu_dump "$state" "$DIR/images-$state" || fail "$state: CRIU dumped it"
-  said=$({ grep -E 'Error|\(amdgpu\)' "$DIR/criu-$state.log"; dmesg | tail -n +$((mark + 1)); } |
-    grep -iE "$pattern" | grep -iE 'error|cannot|can.t|refuse|unsupp|criu' | tail -n 1)
+  said=$(grep -E 'Error|\(amdgpu\)' "$DIR/criu-$state.log" | grep -iE "$pattern" | grep -iE 'error|cannot|can.t|refuse|unsupp|criu' | tail -n 1)
   [ -n "$said" ] || fail "$state: refused, but not by its name"
   echo "$state: $said"
   survives "$state"
   kill -USR2 "$PID"
-  wait_until 30 let_go || fail "$state: the workload does not let go"
+  wait_until 30 released || fail "$state: the workload does not release it"
   ends_well "$state"
 }
 
@@ -236,14 +233,14 @@ scenario_render_refused() {
   done < <(refused_states)
 }
 
-# What was refused is carried when it is no more.
+# A checkpoint succeeds when the refused state no longer exists.
 scenario_render_let_go() {
   need_gpus 1
   need_plugin
   start render_refused udmabuf
   ! criu_dump refused "$DIR/images" || fail "CRIU dumped a BO of another driver"
   kill -USR2 "$PID"
-  wait_until 30 let_go || fail "the workload does not let go"
+  wait_until 30 released || fail "the workload does not release it"
   first_steps 20
   dump_and_kill dump "$DIR/images"
   restore_and_check restore "$DIR/images"
@@ -259,7 +256,7 @@ scenario_render_in_flight() {
   dump_and_kill dump "$DIR/images"
   restore_and_check restore "$DIR/images"
   kill -USR2 "$PID"
-  wait_until 30 let_go || fail "nobody receives the descriptor"
+  wait_until 30 released || fail "nobody receives the descriptor"
   goes_on "$(last_step)" "after the descriptor was received"
   echo "received after the restore, and it is the dma-buf that was sent"
   ends_well "after the restore"
@@ -275,9 +272,8 @@ scenario_render_busy() {
   PID=$(fact pid)
   PIDS+=("$PID")
   ! criu_dump busy "$DIR/images" || fail "CRIU dumped a process whose GPU was busy for minutes"
-  echo "refused after $DUMP_SECONDS s: $(dmesg | grep 'criu: ' | tail -n 1)"
-  dmesg | grep 'criu: ' | tail -n 2 | grep -q 'does not come to the end' ||
-    fail "refused, but not by its name"
+  grep 'Error.*does not come to the end' "$DIR/criu-busy.log" || fail "refused, but not by its name"
+  echo "refused after $DUMP_SECONDS s"
   kill -USR2 "$feeder"
   survives "after the refused dump"
   ends_well "after the refused dump"

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2153  # CRIU, LOG and PID are those of lib/
 # What must work.
 
 BEFORE_DUMP=50
@@ -32,6 +31,55 @@ scenario_one_gpu() {
   round_trip gpu_chain
 }
 
+# Doorbells, event page and MMIO page by offsets of /dev/kfd alone.
+scenario_own_pages() {
+  need_gpus 1
+  round_trip gpu_chain --own-pages 1 "${SMALL[@]}"
+}
+
+# On the other GPU, whose own doorbells are not the process's.
+scenario_own_pages_moved() {
+  need_gpus 2
+  need_plugin
+  local ids
+  mapfile -t ids < <(gpu_ids)
+  start gpu_chain --own-pages 1 "${SMALL[@]}"
+  first_steps $BEFORE_DUMP
+  dump_and_kill dump "$DIR/images"
+  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  restore_and_check restore "$DIR/images"
+  dump_and_kill dump-2 "$DIR/images-2"
+  AMDGPU_CRIU_MAP=${ids[1]}=${ids[0]}
+  restore_and_check restore-2 "$DIR/images-2"
+  ends_well "after both restores"
+}
+
+# Both GPUs' pages, each in the place of the other one's.
+scenario_own_pages_swapped() {
+  need_gpus 2
+  need_plugin
+  local ids
+  mapfile -t ids < <(gpu_ids)
+  start gpu_chain --own-pages 1 --gpus 2 "${SMALL[@]}"
+  first_steps $BEFORE_DUMP
+  dump_and_kill dump "$DIR/images"
+  local -x AMDGPU_CRIU_IGNORE=vram_size
+  local -x AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# What mprotect(), madvise() and mremap() leave of mappings begins inside of BOs.
+scenario_split_mappings() {
+  need_gpus 1
+  round_trip gpu_chain --split 1 "${SMALL[@]}"
+}
+
+scenario_split_own_pages() {
+  need_gpus 1
+  round_trip gpu_chain --split 1 --own-pages 1 "${SMALL[@]}"
+}
+
 scenario_two_gpus() {
   need_gpus 2
   round_trip gpu_chain --gpus 2 --vram 16
@@ -40,6 +88,21 @@ scenario_two_gpus() {
 scenario_rocr() {
   need_gpus 1
   round_trip rocr_chain
+}
+
+# Compiled kernels on the GPU's shader cores. A step launches five, and compares their results.
+# ROCr creates a queue for the first copy to the host.
+scenario_rocr_kernels() {
+  STEPS_WANTED=10
+  need_gpus 1
+  need_plugin
+  start rocr_kernels
+  first_steps $BEFORE_DUMP
+  all_memory_is_right "before the dump"
+  describe_workload
+  dump_and_kill dump "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
 }
 
 scenario_criu_4_1_1() {
@@ -205,4 +268,21 @@ scenario_swapped_gpus() {
   [ "$OLD_GPU_IDS" != "$(gpu_ids | tr '\n' ' ')" ] ||
     fail "the GPUs have the same gpu_ids in the same order as at the dump"
   restore_kept swapped_gpus
+}
+
+# No GPU has the number of one that was there.
+scenario_own_pages_dump() {
+  need_gpus 2
+  dump_and_keep own_pages gpu_chain --own-pages 1 "${SMALL[@]}"
+}
+
+scenario_own_pages_elsewhere() {
+  need_gpus 2
+  local id
+  read_facts own_pages
+  another_boot
+  for id in $OLD_GPU_IDS; do
+    ! gpu_ids | grep -qx "$id" || fail "GPU $id is there again"
+  done
+  restore_kept own_pages
 }

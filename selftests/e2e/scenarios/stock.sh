@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2153  # CRIU, LOG and PID are those of lib/
 # The driver as the distribution builds it, with nothing of ours: what our plugin does there, and
 # images that CRIU's own amdgpu plugin makes there.
 
@@ -43,7 +42,7 @@ scenario_stock_round_trip() {
   grep -q 'lacks the amdgpu-criu series' "$DIR/criu-dump.log" || fail "nothing says what is lacking"
   amdgpu-criu verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
   amdgpu-criu show "$DIR/images" >"$DIR/show.log" || fail "amdgpu-criu show ended with status $?"
-  grep -q 'stock kernel interface' "$DIR/show.log" || fail "show does not tell how it was saved"
+  grep -q 'stock kernel interface' "$DIR/show.log" || fail "show does not report how it was saved"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
 }

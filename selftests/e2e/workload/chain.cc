@@ -14,13 +14,13 @@ using base::Status;
 
 namespace {
 
-// BO "cells": what queues and CPU tell each other.
+// BO "cells": words that queues and CPU exchange.
 constexpr uint64_t kGate = 0;
 constexpr uint64_t kSdmaFence = 64;
 constexpr uint64_t kPm4Fence = 128;
 constexpr uint64_t kLaneSignals = 1024;  // one AqlSignal a lane
 constexpr uint64_t kDependencies = 4096;
-constexpr uint64_t kDependencySlots = 16;  // more than steps can be under way
+constexpr uint64_t kDependencySlots = 16;  // more than the pending steps
 constexpr uint64_t kCellsSize = 8192;
 
 // Blocks X and Y: a pattern with the value in the middle.
@@ -145,11 +145,12 @@ Status Chain::submit(uint64_t step) {
 Status Chain::step() {
   const uint64_t step = done_ + 1;
   const Lane& lane = lanes_[lane_of(step)];
+  for (const Event* event : {&lane.sdma_event, &lane.pm4_event, &lane.aql_event}) TRY(event->arm());
   store(memory_.cells, kGate, static_cast<uint32_t>(step));
   const uint32_t events[] = {lane.sdma_event.id(), lane.pm4_event.id(), lane.aql_event.id()};
   if (TRY(kfd_->wait_events(events, timeout_ms_)) == WaitResult::kTimeout)
-    return Error::of(ETIMEDOUT, "step {} has not got its events after {} s: {}", step,
-                     timeout_ms_ / 1000, progress(step));
+    return Error::of(ETIMEDOUT, "step {} has no events after {} s: {}", step, timeout_ms_ / 1000,
+                     progress(step));
   TRY(check_step(step));
   done_ = step;
   return submit(step + kAhead);

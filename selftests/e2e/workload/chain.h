@@ -7,7 +7,7 @@
 //   AQL   barrier packet: waits for the dependency; decrements its signal, event
 //
 // The CPU opens the gate for one step at a time and waits for the three events, but kAhead further
-// steps are always in the queues. So at any moment every queue has work in it that waits.
+// steps are always in the queues. So every queue always has pending work.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace e2e {
 
-// What the chain has on one GPU.
+// The chain's objects on one GPU.
 class Lane {
  public:
   static base::Result<Lane> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
@@ -39,10 +39,10 @@ class Chain {
   static base::Result<Chain> create(const Kfd& kfd, std::span<const Gpu* const> gpus,
                                     std::span<Doorbells* const> doorbells, EventPage& events,
                                     unsigned timeout_ms);
-  // One step; ETIMEDOUT when its events do not come, EBADMSG when its results are wrong.
+  // One step; ETIMEDOUT if its events are not signaled, EBADMSG if its results are wrong.
   base::Status step();
   uint64_t done() const { return done_; }
-  // The whole of X, Y and the history. Between steps nothing writes them.
+  // Checks X, Y and the history completely. Between steps nothing writes them.
   void check(std::vector<std::string>& problems) const;
 
   unsigned queue_count() const { return static_cast<unsigned>(lanes_.size() * 3); }
@@ -64,7 +64,7 @@ class Chain {
   std::string progress(uint64_t step) const;
 
   size_t lane_of(uint64_t step) const { return (step - 1) % lanes_.size(); }
-  // Steps of the same lane up to and with this one.
+  // The number of steps of the same lane up to and including this one.
   uint64_t count_in_lane(uint64_t step) const { return (step - 1) / lanes_.size() + 1; }
   int64_t signal_after(uint64_t step) const;
 

@@ -6,7 +6,7 @@
 namespace e2e {
 namespace {
 
-TEST(ChainMath, ClosedFormIsWhatTheQueuesAddUpTo) {
+TEST(ChainMath, ClosedFormEqualsTheSumOfTheQueues) {
   uint64_t value = kStartValue;
   for (uint64_t step = 1; step <= 5000; ++step) {
     value += sdma_addend(step);
@@ -21,7 +21,7 @@ TEST(ChainMath, ClosedFormHoldsWhereTheTriangleNumberWouldOverflow) {
     EXPECT_EQ(value_at(step + 1), value_at(step) + sdma_addend(step + 1) + pm4_addend(step + 1));
 }
 
-TEST(ChainMath, ALostOrDoubledStepChangesTheValue) {
+TEST(ChainMath, ALostOrRepeatedStepChangesTheValue) {
   for (uint64_t step = 1; step < 1000; ++step) {
     EXPECT_NE(value_at(step), value_at(step - 1));
     EXPECT_NE(value_at(step), value_at(step - 1) + sdma_addend(step));

@@ -11,14 +11,14 @@ using base::Error;
 
 namespace {
 volatile sig_atomic_t verify_flag = 0;
-volatile sig_atomic_t let_go_flag = 0;
+volatile sig_atomic_t release_flag = 0;
 volatile sig_atomic_t stop_flag = 0;
 
 void take_note(int number) {
   if (number == SIGUSR1)
     verify_flag = 1;
   else if (number == SIGUSR2)
-    let_go_flag = 1;
+    release_flag = 1;
   else
     stop_flag = 1;
 }
@@ -48,9 +48,9 @@ bool take_verify_request() {
   return true;
 }
 
-bool take_let_go_request() {
-  if (!let_go_flag) return false;
-  let_go_flag = 0;
+bool take_release_request() {
+  if (!release_flag) return false;
+  release_flag = 0;
   return true;
 }
 

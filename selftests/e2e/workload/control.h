@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How a workload talks to whoever runs it: lines on stdout, SIGUSR1 and SIGTERM, exit codes.
+// The interface between a workload and its caller: lines on stdout, signals, exit codes.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@ namespace e2e {
 
 constexpr int kGood = 0, kDamaged = 1, kUsageError = 2, kSetupFailed = 3, kSkipped = 4;
 
-// Whole lines by one write each: a checkpoint never splits one, and none waits in a buffer.
+// Writes a whole line at once: a checkpoint never splits one, and none waits in a buffer.
 void say(std::string line);
 
-// SIGUSR1 asks for a verdict, SIGUSR2 to let go of something, SIGTERM for the end; from now on
-// the three below tell.
+// SIGUSR1 requests a verdict, SIGUSR2 to release something, SIGTERM the end; the three functions
+// below return such requests.
 base::Status handle_signals();
 bool take_verify_request();
-bool take_let_go_request();
+bool take_release_request();
 bool stop_requested();
 
 void pause_ms(unsigned ms);
 
-// "WORD ok: step N", or the first problems and "WORD FAILED"; true when there are none.
+// "WORD ok: step N", or the first problems and "WORD FAILED"; true if there are none.
 bool give_verdict(const char* word, uint64_t step, const std::vector<std::string>& problems);
 
-// Says why; the exit code for it.
+// Prints the reason; returns the exit code.
 int skip(const std::string& why);
 
 }  // namespace e2e

@@ -29,10 +29,11 @@ Result<Copier> Copier::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbel
 Status Copier::copy(uint64_t to, uint64_t from, uint64_t bytes) {
   SdmaStream stream;
   stream.copy(to, from, bytes).fence(event_.mailbox(), event_.id()).trap(event_.id());
+  TRY(event_.arm());
   TRY(queue_.submit(std::move(stream)));
   const uint32_t id = event_.id();
   if (TRY(kfd_->wait_events({&id, 1}, timeout_ms_)) == WaitResult::kTimeout)
-    return Error::of(ETIMEDOUT, "an SDMA copy of {} bytes did not end in {} s", bytes,
+    return Error::of(ETIMEDOUT, "an SDMA copy of {} bytes is not complete after {} s", bytes,
                      timeout_ms_ / 1000);
   return {};
 }
@@ -52,7 +53,7 @@ Result<std::optional<Damage>> Copier::check(const Bo& bo, const Pattern& pattern
   const uint64_t end = end_of(bo, part);
   for (uint64_t at = part.offset; at < end; at += kStagingSize) {
     const std::span<std::byte> bytes = staging_.bytes().first(std::min(end - at, kStagingSize));
-    // A copy that does nothing must not find what an earlier one left.
+    // Clears the result of an earlier copy, to detect one that does nothing.
     memset(bytes.data(), 0xee, bytes.size());
     TRY(copy(staging_.va(), bo.va() + at, bytes.size()));
     const std::optional<Damage> found = pattern.check(bytes, at);

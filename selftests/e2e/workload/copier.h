@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Copies by an SDMA queue of its own: how memory that the CPU cannot see is filled and checked,
-// and how all memory is seen as the GPU sees it.
+// Copies by an SDMA queue of its own, to fill and check memory that the CPU cannot access, and to
+// read all memory by the GPU.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace e2e {
 
-// Of a BO; ends where the BO does.
+// A range of a BO; ends at the end of the BO.
 struct Part {
   uint64_t offset = 0;
   uint64_t bytes = UINT64_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The memory that the process keeps and checks.
+// The memory that the process fills and checks.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct DataBo {
   std::vector<size_t> gpus;  // indices of the GPUs that it is mapped on
 };
 
-// One line for a person: which BO, how much of it, and the first wrong word.
+// One line: which BO, how much of it, and the first wrong word.
 std::string describe(const std::string& what, uint64_t size, const Damage& damage);
 
 class DataSet {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "workload/events.h"
 
+#include <atomic>
 #include <cstdio>
 
 namespace e2e {
 
+using base::Error;
 using base::Result;
+using base::Status;
 
 Event::~Event() {
   if (!id_) return;
@@ -16,14 +19,35 @@ Event::~Event() {
 Result<EventPage> EventPage::create(const Kfd& kfd, const Gpu& owner,
                                     std::span<const Gpu* const> peers) {
   Bo page = TRY(Bo::create(kfd, owner, peers, {Domain::kGtt, Kfd::kSignalPageSize, true, true}));
-  page.keep_until_exit();
+  if (!kfd.ways().own_pages) page.keep_until_exit();
   return EventPage(kfd, std::make_unique<Bo>(std::move(page)));
 }
 
+Status Event::arm() const {
+  constexpr uint64_t kIdle = ~0ull;
+  if (!slot_) return {};
+  const std::atomic_ref slot(*slot_);
+  if (const uint64_t found = slot.load(std::memory_order_acquire); found != kIdle)
+    return Error::of(EBADMSG, "the slot of event {} holds {:#x}, which the kernel did not write",
+                     id(), found);
+  slot.store(id(), std::memory_order_release);
+  return {};
+}
+
+Status EventPage::map_own(uint64_t offset) {
+  own_ = TRY(base::Mapping::map(Kfd::kSignalPageSize, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                kfd_->fd(), static_cast<off_t>(offset)));
+  return kfd_->ways().split ? split_mapping(own_.bytes()) : Status();
+}
+
 Result<Event> EventPage::create_event() {
-  const uint32_t id = TRY(kfd_->create_event(given_to_kfd_ ? 0 : page_->handle()));
+  const bool own = kfd_->ways().own_pages;
+  const EventHandle made = TRY(kfd_->create_event(own || given_to_kfd_ ? 0 : page_->handle()));
   given_to_kfd_ = true;
-  return Event(*kfd_, page_->va() + uint64_t{id} * 8, id);
+  if (own && !own_.data()) TRY(map_own(made.page_offset));
+  const uint64_t place = uint64_t{made.event_id} * 8;
+  return Event(*kfd_, page_->va() + place,
+               own ? reinterpret_cast<uint64_t*>(own_.data() + place) : nullptr, made.event_id);
 }
 
 }  // namespace e2e

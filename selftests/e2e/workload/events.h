@@ -16,24 +16,33 @@ class EventPage;
 class Event {
  public:
   Event(Event&& other) noexcept
-      : kfd_(other.kfd_), mailbox_(other.mailbox_), id_(std::exchange(other.id_, std::nullopt)) {}
+      : kfd_(other.kfd_),
+        mailbox_(other.mailbox_),
+        slot_(other.slot_),
+        id_(std::exchange(other.id_, std::nullopt)) {}
   Event& operator=(Event&&) = delete;
   ~Event();
 
-  // 0, which is no event's, once moved from.
+  // 0, the id of no event, after a move.
   uint32_t id() const { return id_.value_or(0); }
-  // Where the GPU writes the id before it raises the interrupt.
+  // The address to which the GPU writes the id before it raises the interrupt.
   uint64_t mailbox() const { return mailbox_; }
+  // Before the GPU raises it: an interrupt signals events whose slot is set. The GPU sets it in a
+  // page that is a BO; in the kernel's own page the CPU has to.
+  base::Status arm() const;
 
  private:
   friend class EventPage;
-  Event(const Kfd& kfd, uint64_t mailbox, uint32_t id) : kfd_(&kfd), mailbox_(mailbox), id_(id) {}
+  Event(const Kfd& kfd, uint64_t mailbox, uint64_t* slot, uint32_t id)
+      : kfd_(&kfd), mailbox_(mailbox), slot_(slot), id_(id) {}
   const Kfd* kfd_;
   uint64_t mailbox_;
+  uint64_t* slot_;  // in the kernel's own page, else null
   std::optional<uint32_t> id_;
 };
 
-// One a process, mapped on every GPU. KFD keeps the BO until the process ends.
+// One for each process, mapped on every GPU. KFD keeps the BO until the process ends. With own
+// pages the kernel allocates the page that it reads, which no GPU sees; GPUs write to the BO.
 class EventPage {
  public:
   static base::Result<EventPage> create(const Kfd& kfd, const Gpu& owner,
@@ -43,7 +52,9 @@ class EventPage {
  private:
   EventPage(const Kfd& kfd, std::unique_ptr<Bo> page) : kfd_(&kfd), page_(std::move(page)) {}
   const Kfd* kfd_;
+  base::Status map_own(uint64_t offset);
   std::unique_ptr<Bo> page_;
+  base::Mapping own_;  // the kernel's
   bool given_to_kfd_ = false;
 };
 

@@ -78,7 +78,7 @@ const char* name_of(Domain domain) {
   return kNames[static_cast<int>(domain)];
 }
 
-Result<Kfd> Kfd::open() { return Kfd(TRY(base::Fd::open("/dev/kfd", O_RDWR))); }
+Result<Kfd> Kfd::open(Ways ways) { return Kfd(TRY(base::Fd::open("/dev/kfd", O_RDWR)), ways); }
 
 std::string Kfd::version() const {
   kfd_ioctl_get_version_args args = {};
@@ -166,6 +166,18 @@ Result<QueueHandle> Kfd::create_queue(const QueueRequest& request) const {
   return QueueHandle{args.queue_id, args.doorbell_offset};
 }
 
+Status Kfd::update_queue(const QueueUpdate& update) const {
+  kfd_ioctl_update_queue_args args = {};
+  args.queue_id = update.queue_id;
+  args.ring_base_address = update.ring;
+  args.ring_size = update.ring_size;
+  args.queue_percentage = update.percent;
+  args.queue_priority = update.priority;
+  while (ioctl(fd_.get(), AMDKFD_IOC_UPDATE_QUEUE, &args) != 0)
+    if (errno != EINTR) return Error::system("cannot update queue {}", update.queue_id);
+  return {};
+}
+
 Status Kfd::destroy_queue(uint32_t queue_id) const {
   kfd_ioctl_destroy_queue_args args = {queue_id, 0};
   while (ioctl(fd_.get(), AMDKFD_IOC_DESTROY_QUEUE, &args) != 0)
@@ -173,14 +185,14 @@ Status Kfd::destroy_queue(uint32_t queue_id) const {
   return {};
 }
 
-Result<uint32_t> Kfd::create_event(uint64_t page_handle) const {
+Result<EventHandle> Kfd::create_event(uint64_t page_handle) const {
   kfd_ioctl_create_event_args args = {};
   args.event_page_offset = page_handle;
   args.event_type = KFD_IOC_EVENT_SIGNAL;
   args.auto_reset = 1;
   if (ioctl(fd_.get(), AMDKFD_IOC_CREATE_EVENT, &args) != 0)
     return Error::system("cannot create a signal event");
-  return args.event_id;
+  return EventHandle{args.event_id, args.event_page_offset};
 }
 
 Status Kfd::destroy_event(uint32_t event_id) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// /dev/kfd by raw ioctls. Only kfd.cc knows linux/kfd_ioctl.h.
+// /dev/kfd by raw ioctls. Only kfd.cc includes linux/kfd_ioctl.h.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,26 @@ struct QueueRequest {
 
 struct QueueHandle {
   uint32_t queue_id;
-  uint64_t doorbell_offset;  // of the mmap of the process's doorbells, plus the place therein
+  uint64_t doorbell_offset;  // of the mapping of the process's doorbells, plus the offset therein
+};
+
+struct QueueUpdate {
+  uint32_t queue_id;
+  uint64_t ring;  // 0: the queue is disabled
+  uint32_t ring_size;
+  uint32_t percent;
+  uint32_t priority;
+};
+
+struct EventHandle {
+  uint32_t event_id;
+  uint64_t page_offset;  // of the mmap of the page that the kernel allocated
+};
+
+// How the process maps what the driver gives it.
+struct Ways {
+  bool own_pages = false;  // pages of /dev/kfd without BOs
+  bool split = false;      // mappings are split as soon as they are there
 };
 
 enum class WaitResult { kComplete, kTimeout };
@@ -55,9 +74,10 @@ enum class WaitResult { kComplete, kTimeout };
 class Kfd {
  public:
   // ENOENT, ENXIO: there is no driver.
-  static base::Result<Kfd> open();
+  static base::Result<Kfd> open(Ways ways = {});
 
   int fd() const { return fd_.get(); }
+  const Ways& ways() const { return ways_; }
   std::string version() const;
 
   base::Status acquire_vm(uint32_t gpu_id, int drm_fd) const;
@@ -66,15 +86,18 @@ class Kfd {
   base::Status map(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
   base::Status unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
   base::Result<base::Fd> export_dmabuf(uint64_t handle) const;
-  // Gives the handle of a BO at this address, not mapped yet.
+  // Returns the handle of a BO at this address, not mapped yet.
   base::Result<uint64_t> import_dmabuf(const base::Fd& dmabuf, uint32_t gpu_id, uint64_t va) const;
   base::Result<QueueHandle> create_queue(const QueueRequest& request) const;
+  base::Status update_queue(const QueueUpdate& update) const;
   base::Status destroy_queue(uint32_t queue_id) const;
   // An auto-reset signal event. page_handle: the BO that becomes the process's signal page; only
-  // the first call of a process takes it, later ones give 0.
-  base::Result<uint32_t> create_event(uint64_t page_handle) const;
+  // the first call of a process passes it, later calls pass 0. If the first call passes 0, the
+  // kernel allocates the page.
+  base::Result<EventHandle> create_event(uint64_t page_handle) const;
   base::Status destroy_event(uint32_t event_id) const;
-  // For all of them. Signals do not end the wait, and time under a checkpoint does not count.
+  // Waits for all of them. Signals do not end the wait, and time during a checkpoint does not
+  // count.
   base::Result<WaitResult> wait_events(std::span<const uint32_t> event_ids,
                                        unsigned timeout_ms) const;
 
@@ -82,8 +105,9 @@ class Kfd {
   static constexpr uint64_t kDoorbellSlice = 8192;
 
  private:
-  explicit Kfd(base::Fd fd) : fd_(std::move(fd)) {}
+  Kfd(base::Fd fd, Ways ways) : fd_(std::move(fd)), ways_(ways) {}
   base::Fd fd_;
+  Ways ways_;
 };
 
 }  // namespace e2e

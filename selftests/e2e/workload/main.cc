@@ -15,7 +15,7 @@ namespace {
 using base::Result;
 using base::Status;
 
-// All that the process has; members in the order in which they need one another.
+// Everything that the process has; each member depends on the ones before it.
 struct Process {
   base::Status step() const { return chain->step(); }
   uint64_t done() const { return chain->done(); }
@@ -77,14 +77,14 @@ void announce(const Process& process) {
     bos += copier->bo_count();
     bytes += copier->bytes();
   }
-  bos += process.hdp_flush ? 1 : 0;
+  bos += process.hdp_flush && process.hdp_flush->handle() ? 1 : 0;
   say(base::format("ready: pid {} kfd {} gpus {} bos {} bytes {} queues {} events {}", getpid(),
                    process.kfd->version(), process.gpus.size(), bos, bytes,
                    process.chain->queue_count() + process.copiers.size(),
                    process.chain->event_count() + process.copiers.size()));
 }
 
-// True when nothing is wrong.
+// True if all is right.
 bool Process::verify(const char* word) const {
   std::vector<std::string> problems;
   const Status status = data->check(pointers(copiers), problems);
@@ -106,7 +106,8 @@ int main(int argc, char** argv) {
       {"gpu_chain",
        "Keeps PM4, AQL and SDMA queues busy with a chain of dependent steps and fills GPU memory\n"
        "with a pattern, by raw KFD ioctls.",
-       "--gpus --vram --hidden --gtt --userptr --small --steps --interval --timeout"},
+       "--gpus --vram --hidden --gtt --userptr --small --own-pages --split --steps --interval "
+       "--timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_on_gpus(parsed.options, e2e::set_up, e2e::run);

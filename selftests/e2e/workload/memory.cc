@@ -14,7 +14,7 @@ using base::Status;
 
 namespace {
 
-// A destructor has nobody to give an error to; the log is where a person will look.
+// A destructor cannot return an error, so it logs it.
 void report(const Status& status) {
   if (!status.ok()) fprintf(stderr, "gpu_chain: %s\n", status.error().message().c_str());
 }
@@ -27,6 +27,23 @@ Domain shared_vram(std::span<const Gpu* const> gpus) {
                                               return gpu->node().hive_id == hive;
                                             }));
   return reached ? Domain::kVram : Domain::kGtt;
+}
+
+// Pages of a GPU's mappings are never merged again.
+Status split_mapping(std::span<std::byte> range) {
+  constexpr size_t kPage = 4096;
+  std::byte* middle = range.data() + range.size() / kPage / 2 * kPage;
+  if (range.size() < 2 * kPage) return {};
+  for (int protection : {PROT_READ, PROT_READ | PROT_WRITE})
+    if (mprotect(middle, kPage, protection) != 0) return Error::system("cannot protect a page");
+  if (range.size() < 4 * kPage) return {};
+  if (madvise(range.data(), kPage, MADV_RANDOM) != 0) return Error::system("cannot advise a page");
+  const Mapping elsewhere =
+      TRY(Mapping::map(kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
+  for (auto [from, to] : {std::pair(middle, elsewhere.data()), std::pair(elsewhere.data(), middle)})
+    if (mremap(from, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED)
+      return Error::system("cannot move a page");
+  return {};
 }
 
 Result<Gpu> Gpu::open(const Kfd& kfd, const GpuNode& node) {
@@ -46,9 +63,13 @@ Bo::Bo(Bo&& other) noexcept
       mapped_on_(std::move(other.mapped_on_)) {}
 
 Bo::~Bo() {
-  if (!handle_ || keep_) return;
-  if (!mapped_on_.empty()) report(kfd_->unmap(handle_, mapped_on_));
-  report(kfd_->free(handle_));
+  if (handle_ && !keep_) report(free());
+}
+
+Status Bo::free() {
+  if (!mapped_on_.empty()) TRY(kfd_->unmap(handle_, mapped_on_));
+  mapped_on_.clear();
+  return kfd_->free(std::exchange(handle_, 0));
 }
 
 Status Bo::allocate(const Gpu& owner, std::span<const Gpu* const> peers) {
@@ -68,7 +89,7 @@ Status Bo::map_for_cpu(int fd, uint64_t offset) {
   if (mmap(range_.data(), size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
            static_cast<off_t>(offset)) == MAP_FAILED)
     return Error::system("cannot map {} bytes of {} for the CPU", size(), name_of(spec_.domain));
-  return {};
+  return kfd_->ways().split ? split_mapping(bytes()) : Status();
 }
 
 Result<Bo> Bo::create(const Kfd& kfd, const Gpu& owner, std::span<const Gpu* const> peers,
@@ -88,6 +109,7 @@ Result<Bo> Bo::create_special(const Kfd& kfd, const Gpu& owner, Domain domain, u
   Bo bo(kfd, TRY(Mapping::map(size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)),
         {domain, size});
   TRY(bo.allocate(owner, {}));
+  if (kfd.ways().own_pages) TRY(bo.free());
   TRY(bo.map_for_cpu(kfd.fd(), domain == Domain::kMmio ? bo.mmap_offset_ : mmap_offset));
   return bo;
 }

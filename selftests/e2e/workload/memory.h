@@ -16,7 +16,7 @@ namespace e2e {
 
 class Gpu {
  public:
-  // Opens the render node and gives its VM to KFD.
+  // Opens the render node and lets KFD acquire its VM.
   static base::Result<Gpu> open(const Kfd& kfd, const GpuNode& node);
 
   uint32_t id() const { return node_.gpu_id; }
@@ -29,7 +29,10 @@ class Gpu {
   base::Fd render_;
 };
 
-// Where a BO can be that all of them use: VRAM, or GTT if one does not reach the others' VRAM.
+// Splits the mapping; the same pages stay mapped in the same way.
+base::Status split_mapping(std::span<std::byte> range);
+
+// The domain for a BO that all of them use: VRAM, or GTT if a GPU cannot access the others' VRAM.
 Domain shared_vram(std::span<const Gpu* const> gpus);
 
 struct BoSpec {
@@ -44,14 +47,15 @@ class Bo {
   // Allocates on `owner` and maps on `owner` and on all of `peers`.
   static base::Result<Bo> create(const Kfd& kfd, const Gpu& owner,
                                  std::span<const Gpu* const> peers, const BoSpec& spec);
-  // A queue's doorbells, or the HDP flush page: CPU access through the KFD file.
+  // A queue's doorbells, or the HDP flush page: CPU access through the KFD file. With own pages
+  // there is only the mapping, and no BO.
   static base::Result<Bo> create_special(const Kfd& kfd, const Gpu& owner, Domain domain,
                                          uint64_t size, uint64_t mmap_offset);
   Bo(Bo&& other) noexcept;
   Bo& operator=(Bo&&) = delete;
   ~Bo();
 
-  // For a BO that KFD refuses to free: it goes with the process.
+  // For a BO that KFD refuses to free: it is freed with the process.
   void keep_until_exit() { keep_ = true; }
 
   uint64_t va() const { return reinterpret_cast<uint64_t>(range_.data()); }
@@ -70,6 +74,7 @@ class Bo {
   Bo(const Kfd& kfd, base::Mapping range, const BoSpec& spec)
       : kfd_(&kfd), range_(std::move(range)), spec_(spec) {}
   base::Status allocate(const Gpu& owner, std::span<const Gpu* const> peers);
+  base::Status free();
   base::Status map_for_cpu(int fd, uint64_t offset);
 
   const Kfd* kfd_;

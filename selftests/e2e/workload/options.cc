@@ -35,16 +35,23 @@ constexpr Setting kSettings[] = {
      [](Options& o, uint64_t v) { o.small = static_cast<unsigned>(v); }},
     {"--many", "more BOs of one page", 0, 100000,
      [](Options& o, uint64_t v) { o.many = static_cast<unsigned>(v); }},
-    {"--peer-vram", "1: what GPUs share is in VRAM", 0, 1,
+    {"--peer-vram", "1: shared memory of GPUs is in VRAM", 0, 1,
      [](Options& o, uint64_t v) { o.peer_vram = v != 0; }},
     {"--vmid", "1: reserve a VMID, which one file of a GPU can do", 0, 1,
      [](Options& o, uint64_t v) { o.vmid = v != 0; }},
+    {"--own-pages", "1: map doorbells, event page and MMIO page of /dev/kfd without BOs", 0, 1,
+     [](Options& o, uint64_t v) { o.own_pages = v != 0; }},
+    {"--split", "1: split every mapping of GPU memory, doorbells and event page", 0, 1,
+     [](Options& o, uint64_t v) { o.split = v != 0; }},
     {"--count", "BOs of one size, a GPU", 1, 100000,
      [](Options& o, uint64_t v) { o.count = static_cast<unsigned>(v); }},
     {"--kib", "KiB of each of them, a multiple of 4", 4, kManyMib << 10,
      [](Options& o, uint64_t v) { o.kib = v / 4 * 4; }},
     {"--heap", "MiB of ordinary memory", 0, kManyMib,
      [](Options& o, uint64_t v) { o.heap_mib = v; }},
+    {"--seed", "of the random numbers", 0, UINT32_MAX, [](Options& o, uint64_t v) { o.seed = v; }},
+    {"--operations", "what is done at random", 0, 100000,
+     [](Options& o, uint64_t v) { o.operations = v; }},
     {"--steps", "steps to do; 0: until SIGTERM", 0, UINT32_MAX,
      [](Options& o, uint64_t v) { o.steps = v; }},
     {"--interval", "milliseconds between steps", 0, 60000,
@@ -98,7 +105,7 @@ ParsedOptions parse_options(const Program& program, int argc, char** argv) {
     const auto value =
         setting && i + 1 < args.size() ? number(args[i + 1], *setting) : std::nullopt;
     if (!value) {
-      fprintf(stderr, "%s: %s: unknown option, or no number in its range; see --help\n",
+      fprintf(stderr, "%s: %s: unknown option, or a number out of range; see --help\n",
               program.name, args[i]);
       return {parsed.options, kUsageError};
     }

@@ -17,9 +17,13 @@ struct Options {
   unsigned many = 0;         // more BOs of one page, render nodes
   bool peer_vram = false;    // GPUs share VRAM
   bool vmid = false;         // reserve a VMID
+  bool own_pages = false;    // map pages of /dev/kfd without BOs
+  bool split = false;        // split every mapping of the GPU's memory
   unsigned count = 16;       // BOs of one size, a GPU
   uint64_t kib = 1024;       // their size
   uint64_t heap_mib = 0;     // ordinary memory
+  uint64_t seed = 1;         // of random choices
+  uint64_t operations = 60;  // chosen at random
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps
   unsigned timeout_s = 120;  // for one step or one copy
@@ -31,7 +35,7 @@ struct Program {
   std::string_view settings;  // the options that it has
 };
 
-// Prints help or what is wrong; the exit code then.
+// Prints help or an error, and returns the exit code.
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_code;

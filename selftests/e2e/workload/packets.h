@@ -22,7 +22,7 @@ class Pm4Stream {
   Pm4Stream& write64(uint64_t address, uint64_t value);
   // The CP's own copy engine: memory to memory, less than 64 MiB.
   Pm4Stream& dma(uint64_t to, uint64_t from, uint32_t bytes);
-  // Writes 32 bits when all before it is complete.
+  // Writes 32 bits when all packets before are complete.
   Pm4Stream& release(uint64_t address, uint32_t value);
   // The same, and then an interrupt with this context id.
   Pm4Stream& release_and_interrupt(uint64_t address, uint32_t value, uint32_t context_id);

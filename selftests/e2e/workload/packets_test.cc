@@ -52,7 +52,7 @@ TEST(Pm4Stream, ReleaseAndInterruptCarriesTheContextId) {
   EXPECT_EQ(dwords[7], 3u);
 }
 
-TEST(Pm4Stream, PadFillsAnyRestWithOneNop) {
+TEST(Pm4Stream, PadFillsTheRestWithOneNop) {
   for (size_t used : {0, 1, 7, 61, 62, 63, 64}) {
     Pm4Stream stream;
     while (stream.dwords().size() < used) stream.pad(stream.dwords().size() + 1);
@@ -72,7 +72,7 @@ TEST(SdmaStream, CopyCountsBytesMinusOne) {
               ElementsAre(1, 4095, 0, 0x34567800, 0x7f12, 0x34568800, 0x7f12));
 }
 
-TEST(SdmaStream, CopyOfMoreThanAPacketHoldsIsSeveralPackets) {
+TEST(SdmaStream, ALargeCopyIsSeveralPackets) {
   EXPECT_THAT(SdmaStream().copy(0x10000000, 0x20000000, (4 << 20) + 4096).dwords(),
               ElementsAre(1, 0x1fffff, 0, 0x20000000, 0, 0x10000000, 0,  //
                           1, 0x1fffff, 0, 0x20200000, 0, 0x10200000, 0,  //

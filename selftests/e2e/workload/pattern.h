@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the data BOs are filled with: every 8-byte word tells its BO and its place, so a page that
-// is lost, stale, shifted or of another BO is seen, and every byte of a BO can be checked.
+// The contents of data BOs: every 8-byte word depends on its BO and its offset, so that a page that
+// is lost, stale, shifted or from another BO is detected, and every byte of a BO can be checked.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace e2e {
 
-// A bijection of 64-bit words: no two places of one BO hold the same word.
+// A bijection of 64-bit words: no two offsets of one BO have the same word.
 constexpr uint64_t mix(uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -24,7 +24,7 @@ struct Damage {
   uint64_t expected;
   uint64_t found;
 
-  // Two pieces of one BO, the other one behind this one.
+  // Adds the damage of the following part of the BO.
   void add(const Damage& later) { bytes += later.bytes; }
 };
 

@@ -8,7 +8,7 @@
 namespace e2e {
 namespace {
 
-TEST(Pattern, CheckFindsNothingInWhatFillWrote) {
+TEST(Pattern, CheckAcceptsWhatFillWrote) {
   std::vector<std::byte> bytes(69632);
   Pattern(7).fill(bytes);
   EXPECT_FALSE(Pattern(7).check(bytes));
@@ -50,7 +50,7 @@ TEST(Pattern, CheckFindsAPageAtAnotherPlace) {
   EXPECT_FALSE(Pattern(4).check(bytes, 4096));
 }
 
-TEST(Pattern, FillingInPiecesIsFillingAtOnce) {
+TEST(Pattern, FillingInPartsEqualsFillingAtOnce) {
   std::vector<std::byte> whole(8192), pieces(8192);
   Pattern(9).fill(whole);
   Pattern(9).fill(std::span(pieces).first(1000), 0);

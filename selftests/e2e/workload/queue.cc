@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint32_t kEopSize = 4096;
-// Places of write_dispatch_id and read_dispatch_id in amd_queue_t (amd_hsa_queue.h): AQL packet
-// processors find the rest of that structure from them. The other queue types do not mind.
+// Offsets of write_dispatch_id and read_dispatch_id in amd_queue_t (amd_hsa_queue.h), from which
+// AQL packet processors find the rest of that structure. Other queue types accept them, too.
 constexpr uint64_t kWritePointer = 56;
 constexpr uint64_t kReadPointer = 128;
 
@@ -48,6 +48,7 @@ Result<Queue> Queue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells
   }
   const QueueHandle handle = TRY(kfd.create_queue(request));
   queue.id_ = handle.queue_id;
+  queue.doorbell_offset_ = handle.doorbell_offset;
   queue.doorbell_ = TRY(doorbells.at(kfd, gpu, handle.doorbell_offset));
   return queue;
 }
@@ -59,6 +60,7 @@ Queue::Queue(Queue&& other) noexcept
       eop_(std::move(other.eop_)),
       context_save_(std::move(other.context_save_)),
       id_(std::exchange(other.id_, std::nullopt)),
+      doorbell_offset_(other.doorbell_offset_),
       doorbell_(other.doorbell_),
       write_pointer_(other.write_pointer_) {}
 

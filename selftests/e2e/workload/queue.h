@@ -11,11 +11,11 @@
 
 namespace e2e {
 
-// The doorbells of this process on one GPU; where they are is known with the first queue.
+// The doorbells of this process on one GPU; the first queue determines their offset.
 class Doorbells {
  public:
   base::Result<volatile uint64_t*> at(const Kfd& kfd, const Gpu& gpu, uint64_t doorbell_offset);
-  unsigned bo_count() const { return page_ ? 1 : 0; }
+  unsigned bo_count() const { return page_ && page_->handle() ? 1 : 0; }
   uint64_t bytes() const { return page_ ? page_->size() : 0; }
 
  private:
@@ -40,9 +40,12 @@ class Queue {
   // As last written back by the GPU, and as last rung; units are those of the queue's type.
   uint64_t read_pointer() const;
   uint64_t write_pointer() const { return write_pointer_; }
-  // All before the new write pointer is in the ring: tell the GPU.
+  // Rings the doorbell: everything before the new write pointer is in the ring.
   void ring_doorbell(uint64_t write_pointer, uint64_t doorbell_value);
 
+  uint32_t id() const { return id_.value_or(0); }
+  uint64_t doorbell_offset() const { return doorbell_offset_; }
+  uint64_t ring_va() const { return ring_.va(); }
   unsigned bo_count() const { return 2 + (eop_ ? 1 : 0) + (context_save_ ? 1 : 0); }
   uint64_t bytes() const;
 
@@ -56,6 +59,7 @@ class Queue {
   std::optional<Bo> eop_;
   std::optional<Bo> context_save_;
   std::optional<uint32_t> id_;
+  uint64_t doorbell_offset_ = 0;
   volatile uint64_t* doorbell_ = nullptr;
   uint64_t write_pointer_ = 0;
 };

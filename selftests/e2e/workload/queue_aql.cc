@@ -20,7 +20,7 @@ base::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu, Doorbell
   return aql;
 }
 
-// AQL counts packets; the header goes last, it is what makes a packet valid.
+// AQL counts packets. The header makes a packet valid, so it is written last.
 base::Status AqlQueue::submit(const AqlBarrierPacket& packet) {
   const uint64_t index = queue_.write_pointer();
   if (index - queue_.read_pointer() >= kPackets) return Error::of(ENOBUFS, "the AQL ring is full");

@@ -21,7 +21,7 @@ base::Status Pm4Queue::submit(Pm4Stream stream) {
   if (dwords.size() != kSlotDwords)
     return Error::of(EMSGSIZE, "PM4 submission of {} dwords", dwords.size());
   const uint64_t start = queue_.write_pointer();
-  // The read pointer that PM4 queues report has only the ring's bits.
+  // PM4 queues report the read pointer modulo the ring.
   const uint64_t used = (start - queue_.read_pointer()) % kRingDwords;
   if (used + kSlotDwords >= kRingDwords) return Error::of(ENOBUFS, "the PM4 ring is full");
   memcpy(&queue_.ring()[start % kRingDwords * 4], dwords.data(), kSlotDwords * 4);

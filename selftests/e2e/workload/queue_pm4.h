@@ -9,7 +9,7 @@ namespace e2e {
 class Pm4Queue {
  public:
   static base::Result<Pm4Queue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
-  // Every submission takes one slot of kSlotDwords, filled with NOPs, so none wraps in the ring.
+  // Every submission uses one slot of kSlotDwords, padded with NOPs, so none wraps in the ring.
   base::Status submit(Pm4Stream stream);
   const Queue& queue() const { return queue_; }
 

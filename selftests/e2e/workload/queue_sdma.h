@@ -9,7 +9,7 @@ namespace e2e {
 class SdmaQueue {
  public:
   static base::Result<SdmaQueue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
-  // Every submission takes one slot of kSlotDwords, filled with NOPs, so none wraps in the ring.
+  // Every submission uses one slot of kSlotDwords, padded with NOPs, so none wraps in the ring.
   base::Status submit(SdmaStream stream);
   const Queue& queue() const { return queue_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The life of a workload: steps, verdicts on request, the end.
+// The main loop of a workload: steps, verdicts on request, the end.
 #pragma once
 
 #include "workload/chain_math.h"
@@ -8,7 +8,7 @@
 
 namespace e2e {
 
-// Process: step(), done(), verify(WORD). True when all was right.
+// Process: step(), done(), verify(WORD). True if all was right.
 template <typename Process>
 bool run_steps(Process& process, const Options& options) {
   bool good = true;

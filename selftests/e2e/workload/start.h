@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How a workload that uses /dev/kfd by itself begins.
+// The start of a workload that uses /dev/kfd directly.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ std::unique_ptr<T> on_heap(T value) {
   return std::make_unique<T>(std::move(value));
 }
 
-// Finds the GPUs, and makes all that the process has on them: set_up(Kfd, GPUs, options) gives it,
-// or why not. run(it, options) tells whether all was right. Returns the exit code.
+// Finds the GPUs. set_up(Kfd, GPUs, options) creates the process's objects, or returns an error.
+// run(objects, options) returns true if all was right. Returns the exit code.
 template <typename SetUp, typename Run>
 int main_on_gpus(const Options& options, SetUp set_up, Run run) {
-  base::Result<Kfd> kfd = Kfd::open();
+  base::Result<Kfd> kfd = Kfd::open({options.own_pages, options.split});
   if (!kfd.ok()) return skip(kfd.error().message());
   const base::Result<std::vector<GpuNode>> nodes = list_gpus();
   if (!nodes.ok()) return skip(nodes.error().message());

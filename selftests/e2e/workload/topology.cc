@@ -26,8 +26,8 @@ Properties read_properties(const std::filesystem::path& file) {
   return properties;
 }
 
-// Waves that fit on the GPU, as kfd_queue.c counts them: sysfs does not tell the debugger's share
-// of the save area, which is 32 bytes a wave.
+// The number of waves of the GPU, as kfd_queue.c counts them: sysfs does not show the debugger's
+// share of the save area, which is 32 bytes a wave.
 Result<uint64_t> max_waves(Properties& properties) {
   if (!properties["simd_per_cu"] || !properties["simd_arrays_per_engine"])
     return Error::of(ENOTSUP, "the topology has no CU counts");
@@ -46,7 +46,7 @@ Result<GpuNode> read_gpu(const std::filesystem::path& node, uint32_t gpu_id) {
   gpu.cwsr_size = properties["cwsr_size"];
   gpu.ctl_stack_size = properties["ctl_stack_size"];
   if (!gpu.cwsr_size || !gpu.ctl_stack_size)
-    return Error::of(ENOTSUP, "{}: this kernel does not tell cwsr_size", node.string());
+    return Error::of(ENOTSUP, "{}: this kernel does not report cwsr_size", node.string());
   gpu.debug_memory_size = (TRY(max_waves(properties)) * 32 + 63) & ~63ull;
   return gpu;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The GPUs of this machine as /sys/class/kfd tells of them.
+// The GPUs of this machine, from /sys/class/kfd.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace e2e {
 
-// A GPU as the topology in sysfs tells it.
+// A GPU of the topology in sysfs.
 struct GpuNode {
   uint32_t gpu_id = 0;
   unsigned render_minor = 0;
@@ -18,7 +18,7 @@ struct GpuNode {
   uint64_t ctl_stack_size = 0;
   uint64_t debug_memory_size = 0;
 
-  // What KFD wants a queue's context save area to be mapped as, to the byte (kfd_queue.c, 7.2).
+  // The exact size that KFD requires of a queue's context save area (kfd_queue.c, 7.2).
   uint64_t cwsr_area() const { return (cwsr_size + debug_memory_size + 4095) & ~4095ull; }
 };
 

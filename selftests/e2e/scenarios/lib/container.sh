@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2153  # CRIU, LOG, NAME and PID are those of the other files
 # Containers that see one GPU. The workload is process 1 in there; PID is its number out here.
 #
 # BUNDLE: of runc and crun; their command line is the same. PODMAN_RUNTIME: what podman runs. The
@@ -37,6 +36,22 @@ device_json() { # device_json PATH: its numbers as OCI has them
   printf '"type":"c","major":%d,"minor":%d' "$(stat -c %Hr "$1")" "$(stat -c %Lr "$1")"
 }
 
+# own_users: the container gets a user namespace, in which root is a user that has no rights out
+# here. Its logs are in a directory with no mounts below it: CRIU, in that namespace, may not clone
+# the tree of another.
+own_users() {
+  local first=100000 mapping
+  LOGS_OUTSIDE=$DIR/logs
+  mapping="[{\"containerID\": 0, \"hostID\": $first, \"size\": 65536}]"
+  USER_NAMESPACE=", {\"type\": \"user\"}"
+  USER_MAPPINGS="\"uidMappings\": $mapping, \"gidMappings\": $mapping,"
+  mkdir -p "$DIR/bundle/rootfs" "$LOGS_OUTSIDE"
+  make_root "$DIR/bundle/rootfs"
+  chown -R $first:$first "$DIR/bundle" "$LOGS_OUTSIDE"
+  chmod o+x "$SCRATCH" "$SCRATCH/e2e" "$DIR"
+  chmod 666 /dev/kfd /dev/dri/renderD*
+}
+
 # write_bundle RENDER-MINOR COMMAND: may be called again, before a restore
 write_bundle() {
   local render=/dev/dri/renderD$1 kfd=/dev/kfd
@@ -55,7 +70,8 @@ write_bundle() {
     {"destination": "/logs", "type": "bind", "source": "$LOGS_OUTSIDE", "options": ["rbind", "rw"]}],
   "linux": {
     "namespaces": [{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
-      {"type": "network"}, {"type": "cgroup"}],
+      {"type": "network"}, {"type": "cgroup"}${USER_NAMESPACE-}],
+    ${USER_MAPPINGS-}
     "devices": [{"path": "$kfd", $(device_json $kfd), "fileMode": 438},
       {"path": "$render", $(device_json "$render"), "fileMode": 438}],
     "resources": {"devices": [{"allow": false, "access": "rwm"},
@@ -87,7 +103,8 @@ start_bundle() {
   shift
   need_engine "$BUNDLE_RUNTIME"
   prepare_engines
-  ENGINE=bundle BUNDLE=$DIR/bundle LOGS_OUTSIDE=$DIR LOG=$DIR/workload.log
+  ENGINE=bundle BUNDLE=$DIR/bundle LOGS_OUTSIDE=${LOGS_OUTSIDE:-$DIR}
+  LOG=$LOGS_OUTSIDE/workload.log
   COMMAND=$(container_command "$@")
   write_bundle "$minor" "$COMMAND"
   bundle_runtime run -d --bundle "$BUNDLE" "$CONTAINER" </dev/null >"$DIR/engine.log" 2>&1
@@ -185,6 +202,15 @@ sees_one_gpu() {
   [ "$minors" = "$1 " ] || fail "KFD shows the container the render minors $minors, not $1"
   gpus=$("in_$ENGINE" sh -c 'ls /dev/dri' | tr '\n' ' ')
   [ "$gpus" = "${2:-renderD$1} " ] || fail "the container has in /dev/dri: $gpus"
+}
+
+# has_own_users: the workload is root of a user namespace that is not the initial one
+has_own_users() {
+  local users
+  users=$(sed -n 's/^Uid:\t\([0-9]*\)\t.*/\1/p' "/proc/$PID/status")
+  [ "$users" = 100000 ] || fail "the workload is user $users out here, not 100000"
+  [ "$(readlink "/proc/$PID/ns/user")" != "$(readlink /proc/self/ns/user)" ] ||
+    fail "the workload is in the initial user namespace"
 }
 
 # has_open_only RENDER-MINOR: the workload has, of the render nodes

@@ -19,7 +19,6 @@ criu_dump() {
   mapfile -t libdir < <(libdir_options)
   mkdir -p "$images"
   start=$(now)
-  # shellcheck disable=SC2153  # of lib/process.sh
   "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
     "${libdir[@]}" "$@"
   status=$?

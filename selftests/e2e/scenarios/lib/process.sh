@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The workload process: gpu_chain or rocr_chain. Its log tells everything about it.
+# The workload process: gpu_chain, rocr_chain or rocr_kernels. Its log reports its complete state.
 
 STEPS_WANTED=100
 STEP_SECONDS=120

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+// rocr_kernels: compiled kernels launched through stock ROCr, each result compared with the CPU's.
+// Step n draws numbers (Philox) with a key made of n, sums them through LDS, counts their bytes
+// with atomics, works on them in private memory, and multiplies two matrices. Device memory that
+// no step changes is compared when a verdict is asked for.
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "rocr/hsa.h"
+#include "workload/chain_math.h"
+#include "workload/control.h"
+#include "workload/options.h"
+#include "workload/pattern.h"
+
+// Built from selftests/gpu/shader/kernels/basic.cl.
+asm(".section .rodata\n"
+    ".balign 4096\n"
+    "code_object_begin: .incbin \"" CODE_OBJECT
+    "\"\n"
+    "code_object_end:\n"
+    ".previous\n");
+extern const char code_object_begin[];
+extern const char code_object_end[];
+
+namespace e2e {
+namespace {
+
+using base::Error;
+using base::Result;
+using base::Status;
+
+constexpr uint32_t kNumbers = 2048, kGroup = 256, kMatrix = 32, kPrivateRounds = 20;
+constexpr uint64_t kDeviceSeed = 3;
+constexpr size_t kStaging = 4 << 20;
+
+// Where a step's data is in the buffer that the GPU and the CPU share.
+struct Shared {
+  std::array<uint32_t, kNumbers> numbers, stirred;
+  std::array<uint32_t, kNumbers / kGroup / 4> sums;
+  std::array<uint32_t, 256> counts;
+  std::array<float, size_t{kMatrix} * kMatrix> a, b, product;
+  alignas(64) std::array<std::byte, 64> arguments;
+};
+
+struct Kernels {
+  Kernel philox, reduce, histogram, private_memory, matrix_multiply;
+};
+
+struct Workload {
+  std::unique_ptr<Runtime> runtime;
+  Buffer device, staging, shared;
+  Executable executable;
+  Kernels kernels;
+  AqlUserQueue queue;
+  Signal done_signal;
+  unsigned timeout_ms;
+  uint64_t done = 0;
+
+  Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
+};
+
+std::vector<uint32_t> philox_numbers(uint32_t key0, uint32_t key1) {
+  std::vector<uint32_t> out;
+  for (uint32_t counter = 0; counter < kNumbers / 4; ++counter) {
+    std::array<uint32_t, 4> c = {counter, 0, 0, 0};
+    uint32_t k0 = key0, k1 = key1;
+    for (int round = 0; round < 10; ++round, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
+      const uint64_t p0 = uint64_t{0xd2511f53} * c[0], p1 = uint64_t{0xcd9e8d57} * c[2];
+      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+           static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+    }
+    out.insert(out.end(), c.begin(), c.end());
+  }
+  return out;
+}
+
+uint32_t stir(uint32_t value) {
+  uint32_t sum = 0;
+  for (uint32_t k = 0; k < kPrivateRounds; ++k) sum += (value * ((value + k * 7) % 24 + 1)) ^ k;
+  return sum;
+}
+
+// The arguments one behind the other, aligned to their size; then the end of the kernel.
+template <typename... T>
+Status launch(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape& shape,
+              T... values) {
+  std::byte* const start = w.data().arguments.data();
+  size_t at = 0;
+  const auto add = [&](auto value) {
+    at = (at + sizeof(value) - 1) / sizeof(value) * sizeof(value);
+    memcpy(start + at, &value, sizeof(value));
+    at += sizeof(value);
+  };
+  (add(values), ...);
+  w.done_signal.store(1);
+  TRY(w.queue.dispatch(kernel, shape, start, w.done_signal));
+  if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
+  return {};
+}
+
+Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {
+  Shared& data = w.data();
+  const Kernels& k = w.kernels;
+  TRY(launch(w, k.philox, {{kNumbers / 4, 1}, {kGroup, 1}}, data.numbers.data(), key0, key1));
+  data.stirred = data.numbers;
+  data.counts.fill(0);
+  for (uint32_t i = 0; i < kMatrix * kMatrix; ++i) {
+    data.a[i] = static_cast<float>(data.numbers[i] >> 8) * 0x1p-24f;
+    data.b[i] = static_cast<float>(data.numbers[kNumbers - 1 - i] >> 8) * 0x1p-24f;
+  }
+  TRY(launch(w, k.reduce, {{kNumbers / 4, 1}, {kGroup, 1}}, data.numbers.data(), data.sums.data(),
+             kNumbers));
+  TRY(launch(w, k.histogram, {{4 * kGroup, 1}, {kGroup, 1}}, data.numbers.data(),
+             data.counts.data(), uint32_t{sizeof(data.numbers)}));
+  TRY(launch(w, k.private_memory, {{kNumbers, 1}, {kGroup, 1}}, data.stirred.data(),
+             kPrivateRounds));
+  return launch(w, k.matrix_multiply, {{kMatrix, kMatrix}, {16, 16}}, data.a.data(), data.b.data(),
+                data.product.data(), kMatrix);
+}
+
+Status check_product(const Shared& data) {
+  for (uint32_t row = 0; row < kMatrix; ++row) {
+    for (uint32_t column = 0; column < kMatrix; ++column) {
+      float sum = 0;
+      for (uint32_t k = 0; k < kMatrix; ++k)
+        sum = std::fma(data.a[row * kMatrix + k], data.b[k * kMatrix + column], sum);
+      if (data.product[row * kMatrix + column] != sum)
+        return Error::of(EBADMSG, "the product is wrong at {}, {}", row, column);
+    }
+  }
+  return {};
+}
+
+Status check_results(const Shared& data, uint32_t key0, uint32_t key1) {
+  const std::vector<uint32_t> numbers = philox_numbers(key0, key1);
+  std::array<uint32_t, 256> counts = {};
+  std::array<uint32_t, kNumbers / kGroup / 4> sums = {};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (data.numbers[i] != numbers[i]) return Error::of(EBADMSG, "number {} is wrong", i);
+    if (data.stirred[i] != stir(numbers[i]))
+      return Error::of(EBADMSG, "number {} is wrong after its time in private memory", i);
+    sums[i / (4 * size_t{kGroup})] += numbers[i];
+    for (unsigned shift = 0; shift < 32; shift += 8) ++counts[numbers[i] >> shift & 0xff];
+  }
+  if (data.sums != sums) return Error::of(EBADMSG, "a sum is wrong");
+  if (data.counts != counts) return Error::of(EBADMSG, "a count is wrong");
+  return check_product(data);
+}
+
+Status copy_now(const Workload& w, const Buffer& to, size_t to_at, const Buffer& from,
+                size_t from_at, size_t size) {
+  w.done_signal.store(1);
+  TRY(async_copy(to, to_at, from, from_at, size, nullptr, w.done_signal));
+  if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a copy did not end");
+  return {};
+}
+
+Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options) {
+  const Runtime& r = *runtime;
+  using Place = Buffer::Place;
+  Buffer device = TRY(Buffer::create(r, Place::kDevice, options.vram_mib << 20));
+  Buffer staging = TRY(Buffer::create(r, Place::kHost, kStaging));
+  Buffer shared = TRY(Buffer::create(r, Place::kHost, sizeof(Shared)));
+  const auto size = static_cast<size_t>(code_object_end - code_object_begin);
+  Executable executable = TRY(Executable::load(r, {code_object_begin, size}));
+  const Kernels kernels = {TRY(executable.kernel("philox")), TRY(executable.kernel("reduce")),
+                           TRY(executable.kernel("histogram")),
+                           TRY(executable.kernel("private_memory")),
+                           TRY(executable.kernel("matrix_multiply"))};
+  AqlUserQueue queue = TRY(AqlUserQueue::create(r));
+  Signal done_signal = TRY(Signal::create(1));
+  return Workload{std::move(runtime), std::move(device),      std::move(staging),
+                  std::move(shared),  std::move(executable),  kernels,
+                  std::move(queue),   std::move(done_signal), options.timeout_s * 1000};
+}
+
+Status start(Workload& w) {
+  for (size_t at = 0; at < w.device.size(); at += kStaging) {
+    const auto part = w.staging.bytes().first(std::min(kStaging, w.device.size() - at));
+    Pattern(kDeviceSeed).fill(part, at);
+    TRY(copy_now(w, w.device, at, w.staging, 0, part.size()));
+  }
+  return {};
+}
+
+Status step(Workload& w) {
+  const uint64_t next = w.done + 1;
+  const uint64_t key = value_at(next);
+  const auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  TRY(launch_all(w, key0, key1));
+  TRY(check_results(w.data(), key0, key1));
+  w.done = next;
+  say(base::format("step {} value {:#018x}", next, key));
+  return {};
+}
+
+Status check_device(const Workload& w, std::vector<std::string>& problems) {
+  for (size_t at = 0; at < w.device.size(); at += kStaging) {
+    const auto part = w.staging.bytes().first(std::min(kStaging, w.device.size() - at));
+    memset(part.data(), 0xee, part.size());
+    TRY(copy_now(w, w.staging, 0, w.device, at, part.size()));
+    if (const auto damage = Pattern(kDeviceSeed).check(part, at))
+      problems.push_back(base::format("device memory: {} bytes wrong, first at {:#x}",
+                                      damage->bytes, damage->first_offset));
+  }
+  return {};
+}
+
+bool verify(Workload& w, const char* word) {
+  std::vector<std::string> problems;
+  const Status status = check_device(w, problems);
+  if (!status.ok()) problems.push_back(status.error().message());
+  for (const std::string& problem : problems) say("damage: " + problem);
+  if (problems.empty())
+    say(base::format("{} ok: step {} bos 1 bytes {}", word, w.done, w.device.size()));
+  else
+    say(base::format("{} FAILED: step {} problems {}", word, w.done, problems.size()));
+  return problems.empty();
+}
+
+bool run(Workload& w, const Options& options) {
+  while (!stop_requested() && (!options.steps || w.done < options.steps)) {
+    const Status status = step(w);
+    if (!status.ok()) {
+      say("stopped: " + status.error().message());
+      return false;
+    }
+    if (take_verify_request() && !verify(w, "verify")) return false;
+    pause_ms(options.interval_ms);
+  }
+  return verify(w, "final");
+}
+
+int main_with(const Options& options) {
+  Result<std::unique_ptr<Runtime>> runtime = Runtime::create();
+  if (!runtime.ok()) {
+    say("skip: " + runtime.error().message());
+    return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
+  }
+  Result<Workload> workload = set_up(*std::move(runtime), options);
+  Status status = workload.ok() ? handle_signals() : Status(workload.error());
+  if (status.ok()) status = start(*workload);
+  if (!status.ok()) {
+    say("setup failed: " + status.error().message());
+    return kSetupFailed;
+  }
+  say(base::format("ready: pid {} rocr gpus 1 bytes {}", getpid(), workload->device.size()));
+  return run(*workload, options) ? kGood : kDamaged;
+}
+
+}  // namespace
+}  // namespace e2e
+
+int main(int argc, char** argv) {
+  const e2e::ParsedOptions parsed = e2e::parse_options(
+      {"rocr_kernels",
+       "Compiled kernels through stock ROCr, each result compared with the CPU's; device memory\n"
+       "(--vram) filled with a pattern.",
+       "--vram --steps --interval --timeout"},
+      argc, argv);
+  if (parsed.exit_code) return *parsed.exit_code;
+  return e2e::main_with(parsed.options);
+}

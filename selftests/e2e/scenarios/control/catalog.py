@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which scenarios there are, in which groups, and how long each may take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+# In the order in which a person wants to read of them. `run` without names runs the first.
+DEFAULT_GROUP = "kfd"
+GROUPS: dict[str, tuple[str, ...]] = {
+    "kfd": (
+        "workload_alone", "early_dump", "one_gpu", "own_pages", "own_pages_moved",
+        "own_pages_swapped", "split_mappings", "split_own_pages", "generated", "leave_running",
+        "leave_stopped", "pre_dump", "three_rounds", "two_gpus", "rocr", "rocr_kernels", "criu_4_1_1",
+        "criu_4_3", "no_plugin",
+        "contents_skipped", "flipped_byte", "disk_full", "dump_killed", "stock_ioctl", "tool_check",
+        "tool_images", "tool_bench", "late_restore", "reloaded_driver"),
+    "render": (
+        "render_alone", "render_one_gpu", "render_two_gpus", "render_criu_4_1_1",
+        "render_criu_4_3", "render_leave_running", "render_three_rounds", "render_many",
+        "render_vmm", "render_fork", "render_unrelated", "render_family",
+        "render_family_criu_4_1_1", "render_family_criu_4_3", "render_refused", "render_let_go",
+        "render_in_flight", "render_busy", "render_killed"),
+    "trees": (
+        "tree_of_two", "tree_two_gpus", "tree_criu_4_1_1", "tree_criu_4_3", "tree_leave_running",
+        "tree_disk_full", "soak"),
+    "contents": (
+        "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_incremental",
+        "contents_disk_fails", "contents_damaged"),
+    "containers": (
+        "container_runc", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
+        "container_podman", "container_moved_runc"),
+    "parallel": (
+        "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
+        "parallel_namespaces"),
+    "faults": ("faults_dump", "faults_restore"),
+    # The last one ends with our driver.
+    "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
+    # With one GPU.
+    "single_gpu": ("faults_reset",),
+    # With what `make deb` has built.
+    "packaged": ("packages",),
+    # What the campaign `faults` has instead of @faults, a sample of it.
+    "all_faults": (
+        "faults_dump_criu", "faults_dump_criu_4_1_1", "faults_dump_criu_4_3",
+        "faults_restore_criu", "faults_restore_criu_4_1_1", "faults_restore_criu_4_3"),
+    # Each is one half of a scenario over two boots.
+    "two_boots": (
+        "own_pages_dump", "own_pages_elsewhere", "fresh_driver_dump", "fresh_driver",
+        "swapped_gpus_dump", "swapped_gpus",
+        "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
+}
+
+_DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)
+
+
+class Mistake(Exception):
+    """The catalog or the command line is wrong; the text is for the user."""
+
+
+def listed() -> list[str]:
+    return [name for names in GROUPS.values() for name in names]
+
+
+def defined(directory: Path) -> set[str]:
+    """Scenarios that the shell files of a directory define."""
+    return {name for file in directory.glob("*.sh")
+            for name in _DEFINITION.findall(file.read_text())}
+
+
+def check(directory: Path) -> None:
+    """A scenario that nobody runs is worse than none."""
+    names = listed()
+    twice = {name for name in names if names.count(name) > 1}
+    wrong = sorted(twice | set(names) ^ defined(directory))
+    if wrong:
+        raise Mistake(f"not both defined and listed once in catalog.py: {', '.join(wrong)}")
+
+
+def select(words: Iterable[str]) -> list[str]:
+    """The scenarios that these words name: NAME or @GROUP."""
+    names: list[str] = []
+    for word in list(words) or [f"@{DEFAULT_GROUP}"]:
+        if word.removeprefix("@") in GROUPS and word.startswith("@"):
+            names += GROUPS[word[1:]]
+        elif word in listed():
+            names.append(word)
+        else:
+            raise Mistake(f"there is no scenario {word}; see run --list")
+    return names
+
+
+def _number(environment: Mapping[str, str], name: str, otherwise: int) -> int:
+    text = environment.get(name) or str(otherwise)
+    if not text.isdigit():
+        raise Mistake(f"{name}={text} is not a number")
+    return int(text)
+
+
+def patience(environment: Mapping[str, str]) -> int:
+    return max(1, _number(environment, "PATIENCE", 1))
+
+
+def limit(name: str, environment: Mapping[str, str]) -> int:
+    """Seconds. PATIENCE multiplies; EVERY=1 is a campaign; ROUNDS are those of `soak`."""
+    whole = _number(environment, "EVERY", 0) != 0
+    seconds = 300
+    if name in ("flipped_byte", "render_many", "tool_bench"):
+        seconds = 600
+    elif name == "generated":
+        seconds = 100000 if whole else 600
+    elif name.startswith("faults_"):
+        seconds = 7200 if whole else 900
+    elif name == "contents_damaged":
+        seconds = 36000 if whole else 600
+    elif name == "soak":
+        seconds = 240 + _number(environment, "ROUNDS", 2) * 90
+    return seconds * patience(environment)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs scenarios one after the other, each in a process of its own with a time limit; prints KTAP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from . import catalog, usage
+
+SKIPPED = 4
+# How long a scenario may take to clean up after its time is over.
+CLEAN_UP_SECONDS = 20
+# How long its output is waited for when it has ended: a process that it left behind may have it open.
+OUTPUT_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int | None  # None: its time was over
+    skip_reason: str = ""
+
+
+@dataclass
+class Runner:
+    directory: Path                  # of the shell files
+    scratch: Path
+    environment: Mapping[str, str]
+    say: Callable[[str], None]
+    mark: Callable[[str], None]      # writes to the kernel's log
+    clean_up_seconds: float = CLEAN_UP_SECONDS
+    limit: Callable[[str, Mapping[str, str]], float] = field(default=catalog.limit)
+    measure: Callable[[], usage.Usage] = field(default=usage.measure)
+
+    def run_all(self, names: Sequence[str]) -> bool:
+        """True if none failed."""
+        self.say("KTAP version 1")
+        self.say(f"1..{len(names)}")
+        return all([self._run(number, name) for number, name in enumerate(names, 1)])
+
+    def _run(self, number: int, name: str) -> bool:
+        limit = self.limit(name, self.environment)
+        self.mark(f"vm: test {name}")
+        before = self.measure()
+        outcome = self._outcome(name, limit)
+        left = usage.settled_differences(
+            name, before, self.measure, usage.SETTLE_SECONDS * catalog.patience(self.environment))
+        self.mark(f"vm: tested {name}")
+        for difference in left:
+            self.say(f"# {name}: in use: {difference}")
+        if outcome.status is None:
+            self.say(f"# {name}: time limit of {limit:.0f} s")
+        good = outcome.status in (0, SKIPPED) and not left
+        skipped = f" # SKIP {outcome.skip_reason}" if good and outcome.status == SKIPPED else ""
+        self.say(f"{'' if good else 'not '}ok {number} {name}{skipped}")
+        return good
+
+    def _outcome(self, name: str, limit: float) -> Outcome:
+        reason = self.scratch / f"{name}.skip"
+        reason.parent.mkdir(parents=True, exist_ok=True)
+        reason.unlink(missing_ok=True)
+        # In a group of its own, so that what it waits for ends with it.
+        process = subprocess.Popen(
+            [self.directory / "one", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            process_group=0, env={**self.environment, "SKIP_REASON": str(reason)})
+        assert process.stdout
+        reader = threading.Thread(target=self._diagnose, args=(name, process.stdout), daemon=True)
+        reader.start()
+        in_time = self._wait(process, limit)
+        reader.join(OUTPUT_SECONDS)
+        if not reader.is_alive():
+            process.stdout.close()
+        if not in_time:
+            return Outcome(None)
+        text = reason.read_text() if reason.exists() else ""
+        return Outcome(process.returncode, " ".join(text.split()) or "no reason given")
+
+    def _diagnose(self, name: str, output: BinaryIO) -> None:
+        for line in output:
+            text = line.decode(errors="replace").rstrip("\r\n")
+            self.say(f"# {name}: {text}")
+
+    def _wait(self, process: subprocess.Popen[bytes], limit: float) -> bool:
+        """False if its time was over before it ended."""
+        try:
+            process.wait(limit)
+            return True
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(self.clean_up_seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return False

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What of the GPUs is in use: the same after a scenario as before it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .catalog import GROUPS
+
+# The driver frees some things in work queues.
+SETTLE_SECONDS = 8.0
+# Scenarios after which one value may differ, and why.
+EXPLAINED = {
+    "reloaded_driver": ("memory", "another instance of the driver has buffers of its own"),
+    **{name: ("memory", "the stock driver's, which the last one of the group unloads")
+       for name in GROUPS["stock"]},
+}
+
+Usage = dict[str, str]
+
+
+def _holders() -> Iterator[str]:
+    """Processes that have a GPU device open."""
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            links = {os.readlink(fd) for fd in (directory / "fd").iterdir()}
+            if any(link == "/dev/kfd" or link.startswith("/dev/dri/") for link in links):
+                yield f"{directory.name} {(directory / 'comm').read_text().strip()}"
+        except OSError:
+            continue  # it has just ended
+
+
+def measure() -> Usage:
+    usage = {"device files": ", ".join(sorted(_holders())),
+             "KFD processes": str(len(list(Path("/sys/class/kfd/kfd/proc").glob("*"))))}
+    for device in sorted(Path("/sys/bus/pci/drivers/amdgpu").glob("0*")):
+        # One sum: under pressure the driver's own buffers move from VRAM to GTT, and stay there.
+        used = sum(int((device / f"mem_info_{heap}_used").read_text()) for heap in ("vram", "gtt"))
+        usage[f"{device.name} memory"] = str(used)
+        info = Path(f"/sys/kernel/debug/dri/{device.name}/amdgpu_gem_info")
+        lines = info.read_text().splitlines() if info.exists() else []
+        usage[f"{device.name} BOs of clients"] = str(
+            sum(line.lstrip().startswith("0x") for line in lines))
+    return usage
+
+
+def differences(name: str, before: Usage, after: Usage) -> list[str]:
+    explained, _ = EXPLAINED.get(name, ("nothing", ""))
+    return [f"{what}: {before.get(what, 'none') or 'none'} before, "
+            f"{after.get(what, 'none') or 'none'} after"
+            for what in sorted(before.keys() | after.keys())
+            if before.get(what) != after.get(what) and not what.endswith(f" {explained}")]
+
+
+def settled_differences(name: str, before: Usage, measure_now: Callable[[], Usage] = measure,
+                        settle: float = SETTLE_SECONDS,
+                        sleep: Callable[[float], None] = time.sleep) -> list[str]:
+    """What differs even after the driver had time."""
+    left = settle
+    while (found := differences(name, before, measure_now())) and left > 0:
+        sleep(0.25)
+        left -= 0.25
+    return found

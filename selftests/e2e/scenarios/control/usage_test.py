@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+import unittest
+
+from . import usage
+from .catalog import listed
+
+BEFORE = {"device files": "", "KFD processes": "0", "0000:00:04.0 memory": "1000"}
+
+
+class UsageTest(unittest.TestCase):
+    def found(self, name: str = "one_gpu", **after: str) -> list[str]:
+        words = {key.replace("_", " "): value for key, value in after.items()}
+        return usage.differences(name, BEFORE, {**BEFORE, **words})
+
+    def test_the_same_is_no_difference(self) -> None:
+        self.assertEqual(self.found(), [])
+
+    def test_more_and_less_are_differences(self) -> None:
+        self.assertEqual(self.found(KFD_processes="1"), ["KFD processes: 0 before, 1 after"])
+        for memory in ("999", "1001"):
+            self.assertEqual(len(usage.differences("one_gpu", BEFORE, {
+                **BEFORE, "0000:00:04.0 memory": memory})), 1)
+
+    def test_who_has_a_device_open_is_named(self) -> None:
+        self.assertEqual(self.found(device_files="17 criu"),
+                         ["device files: none before, 17 criu after"])
+
+    def test_an_explained_difference_is_none_and_explains_nothing_else(self) -> None:
+        memory = {"0000:00:04.0 memory": "1001"}
+        self.assertEqual(usage.differences("reloaded_driver", BEFORE, {**BEFORE, **memory}), [])
+        self.assertEqual(len(self.found("reloaded_driver", KFD_processes="1")), 1)
+
+    def test_what_is_explained_are_scenarios(self) -> None:
+        self.assertEqual(usage.EXPLAINED.keys() - set(listed()), set())
+
+    def test_the_driver_has_time_to_free_things(self) -> None:
+        states = [{**BEFORE, "KFD processes": "1"}, BEFORE]
+        self.assertEqual(usage.settled_differences("a", BEFORE, lambda: states.pop(0),
+                                                   sleep=lambda _: None), [])
+        waited: list[float] = []
+        self.assertEqual(len(usage.settled_differences("a", BEFORE, lambda: {}, settle=1,
+                                                       sleep=waited.append)), 3)
+        self.assertEqual(sum(waited), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -8,6 +8,7 @@ not emulate all instructions. So /dev/kvm alone says nothing.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -86,16 +87,35 @@ def _host_boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def _answer(kernel: Path, cache: Path) -> Path:
+    """Where the answer for this kernel is kept until the host boots again.
+
+    Times of the kernel's file are no part of it: each run that uses a cached kernel touches it.
+    """
+    stat = kernel.stat()
+    identity = f"{kernel.resolve()} {stat.st_ino} {stat.st_size}"
+    return cache / f"kvm-{_host_boot()}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
+
+
+def _keep(file: Path, text: str) -> None:
+    """Others see the file whole or not at all. Answers of earlier boots are removed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as unfinished:
+        unfinished.write(text)
+    Path(unfinished.name).rename(file)
+    for old in file.parent.glob("kvm*.json"):
+        if not old.name.startswith(f"kvm-{_host_boot()}-"):
+            old.unlink(missing_ok=True)
+
+
 def kvm_works(kernel: Path, cache: Path) -> tuple[bool, str]:
     """Whether KVM boots this kernel, and a sentence that says how we know."""
     if not os.access(KVM, os.R_OK | os.W_OK):
         return False, "no access to /dev/kvm" if KVM.exists() else "no /dev/kvm"
-    key = f"{_host_boot()} {kernel.resolve()} {kernel.stat().st_mtime_ns}"
-    file = cache / "kvm.json"
+    file = _answer(kernel, cache)
     try:
         known = json.loads(file.read_text())
-        if known["key"] == key:
-            return bool(known["works"]), str(known["why"])
+        return bool(known["works"]), str(known["why"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not probed yet, or the file is damaged: probe
     start = time.monotonic()
@@ -103,8 +123,7 @@ def kvm_works(kernel: Path, cache: Path) -> tuple[bool, str]:
     took = time.monotonic() - start
     why = (f"KVM booted the kernel in {took:.1f} s" if works else
            f"KVM is there but did not boot the kernel, tried for {took:.1f} s")
-    cache.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"key": key, "works": works, "why": why}))
+    _keep(file, json.dumps({"works": works, "why": why}))
     return works, why
 
 

@@ -13,7 +13,7 @@ _PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")
 
 @dataclass(frozen=True)
 class Base:
-    """A kernel, and what its driver must be told to do without what the GPU models lack."""
+    """A kernel, and module parameters for its driver that disable what the GPU models lack."""
 
     name: str
     parameters: tuple[str, ...]

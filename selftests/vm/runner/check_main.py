@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import lab, options, payload, prepare, self_check, suite
+from . import lab, options, payload, prepare, self_check, skips, suite
 from .base import BASES, DEFAULT
 from .deadline import Deadline
 from .guest import Guest, GuestLost, Setup
@@ -240,10 +240,16 @@ class Checker:
                   *self.opts.environment]
         return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in values)
 
+    def _skips(self, step: suite.Step) -> skips.SkipList:
+        return skips.load(self.opts.directory / f"{step.suite}.skips", {
+            "base": step.hardware.base, "boot": step.boot,
+            "kernel": "own" if self.opts.kernel else "packaged"}, self.contents.has)
+
     def _step(self, guest: Guest, number: int, step: suite.Step, log: Path) -> None:
         print(f"suite {step.title}", flush=True)
         file = log / f"{step.title.replace('/', '-')}.log"
-        record = Record(step.title, step.protocol == "ktap", file, self.opts.verbose)
+        record = Record(step.title, step.protocol == "ktap", file, self.opts.verbose,
+                        self._skips(step))
         guest.sink = record
         before = guest.usage()
         try:
@@ -254,7 +260,6 @@ class Checker:
             raise
         problems = [f"left behind: {text}" for text in differences(guest.usage, before)]
         problems += [str(complaint) for complaint in guest.kernel.of(number)]
-        problems += guest.model_faults(number)
         self.record(step.suite, step.title, record.finish(status, problems))
 
     def _leave(self, guest: Guest, name: str) -> None:
@@ -262,7 +267,6 @@ class Checker:
         problems = []
         if guest.hardware.module != "none":
             problems += [text for text in [guest.unload()] if text]
-        problems += guest.model_faults()
         problems += [text for text in [guest.halt()] if text]
         problems += [str(complaint) for complaint in guest.kernel.of(None)]
         for problem in problems:

@@ -74,7 +74,7 @@ class Guest:
     def __init__(self, hardware: Hardware, setup: Setup) -> None:
         self.hardware = hardware
         self.setup = setup
-        self.kernel = Watcher()
+        self.kernel = Watcher(self._model_faults)
         self.phases: list[tuple[str, float]] = []
         self.sink: Callable[[bytes], None] = lambda data: None
         self.kernel_log = setup.log / "dmesg.log"
@@ -210,10 +210,8 @@ class Guest:
         verb, text = self._expect(("unloaded", "fail"), self._limit(120), "rmmod amdgpu")
         return decode(text) if verb == "fail" else ""
 
-    def model_faults(self, command: int | None = None) -> list[str]:
-        """Complaints of the GPU models since the last call, but for those that it allowed."""
-        faults = self._gpus.new_faults() if self._gpus else []
-        return [text for text in faults if not self.kernel.allows(command, text)]
+    def _model_faults(self) -> list[str]:
+        return self._gpus.new_faults() if self._gpus else []
 
     def halt(self) -> str:
         """Powers the guest off in order; empty, or what went wrong in doing so."""
@@ -226,6 +224,7 @@ class Guest:
         problem = ""
         if self._qemu.how_it_ended() != "ended with status 0":
             problem = f"QEMU {self._qemu.how_it_ended()}:\n{self._qemu.last_lines()}"
+        self.kernel.collect()
         if self._gpus:
             problem = "\n".join(filter(None, [problem, self._gpus.stop()]))
         return problem
@@ -306,7 +305,7 @@ class Guest:
         return True
 
     def _drain(self, name: str) -> None:
-        """Takes what is in the socket: QEMU has put everything there before it tells of an exit."""
+        """Reads what the socket holds: QEMU writes everything there before it reports an exit."""
         while self._sockets[name] in (k.fileobj for k in self._selector.get_map().values()):
             if not self._receive(name):
                 return

@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds complaints of the kernel in its log.
+"""Finds complaints in the kernel's log, and those of the GPU models, and who may provoke which.
 
-init writes "vm: begin N" and "vm: end N" round each command. A command that provokes complaints
-says so beforehand, on /dev/kmsg: "vm: allow REGULAR-EXPRESSION", valid until its end. That also
-goes for what the GPU models complain about.
+Marks in the log, written to /dev/kmsg, say what runs; the kernel keeps them in order with its own
+messages:
+
+    vm: begin N / vm: end N    command N of the runner runs; init writes these
+    vm: test NAME / vm: tested NAME
+                               one test of the command runs; whoever starts tests writes these
+    vm: allow PATTERN          complaints that match are expected from here on, until "vm: disallow"
+                               or the end of the test, or of the command outside of a test
+    vm: allow-in NAME PATTERN  the same while the test of that name runs, in this command
+
+igt-gpu-tools writes marks of its own, which count like the second pair: its subtests are named
+PROGRAM@SUBTEST.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _TIME = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s?(?:\[\s*[TC]\d+\]\s?)?")
-_MARK = re.compile(r"^vm: (?P<verb>begin|end|allow) (?P<argument>.*)$")
+_MARK = re.compile(r"^vm: (?P<verb>begin|end|test|tested|allow|allow-in|disallow)"
+                   r"(?: (?P<argument>.*))?$")
+_IGT = re.compile(r"^\[IGT\] (?P<program>\S+): "
+                  r"(?:(?P<begin>starting)|finished) subtest (?P<subtest>[^\s,]+)")
 
 COMPLAINTS = re.compile("|".join((
     r"\bWARNING: ", r"\bBUG: ", r"\bBUG at ", r"kernel BUG", r"\bOops\b", r"general protection",
@@ -24,6 +37,8 @@ COMPLAINTS = re.compile("|".join((
     r"self-detected stall", r"detected stalls on CPUs", r"soft lockup", r"hard LOCKUP",
     r"Unable to handle kernel", r"unable to handle page fault", r"NULL pointer dereference",
     r"double free", r"bad unlock balance", r"object already free", r"nobody cared",
+    # The driver about its GPU.
+    r"page fault \(src_id", r"[Rr]ing \S+ (?:timeout|reset)", r"GPU reset begin", r"\*ERROR\*",
 )))
 
 PANIC = re.compile(r"Kernel panic - not syncing")
@@ -36,16 +51,20 @@ HARMLESS = re.compile("|".join((
 
 # How much of what follows a complaint (registers, call trace) is kept with it.
 LINES_KEPT = 30
+# A fault that repeats itself is reported so often; the log has all.
+SAME_KEPT = 3
 
 
 @dataclass
 class Complaint:
     command: int | None  # which was running
+    test: str            # which of its tests, or empty
     text: str
     context: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return "\n".join([f"kernel: {self.text}", *self.context])
+        during = f" during {self.test}" if self.test else ""
+        return "\n".join([f"complaint{during}: {self.text}", *self.context])
 
 
 def message(line: str) -> str:
@@ -53,44 +72,110 @@ def message(line: str) -> str:
     return _TIME.sub("", line.rstrip("\r\n"))
 
 
-class Watcher:
-    """Takes the log line by line; complaints are kept with the command that was running."""
+def _nothing() -> list[str]:
+    return []
 
-    def __init__(self) -> None:
+
+class Watcher:
+    """Takes the log line by line; complaints are kept with the test that was running.
+
+    `model` returns what the GPU models have complained about since it was last called. It is
+    called at each mark, before the mark counts.
+    """
+
+    def __init__(self, model: Callable[[], list[str]] = _nothing) -> None:
+        self.model = model
         self.panicked = False
         self.current: int | None = None
+        self.test = ""
         self.finished: set[int] = set()
         self.complaints: list[Complaint] = []
-        self._allowed: list[tuple[int | None, re.Pattern[str]]] = []
+        self._context: list[str] | None = None  # of the last complaint, which lines still join
+        self._allowed: list[re.Pattern[str]] = []
+        self._allowed_in: list[tuple[str, re.Pattern[str]]] = []
+        self._of_command: list[re.Pattern[str]] = []
 
     def line(self, raw: str) -> None:
         text = message(raw)
-        mark = _MARK.match(text)
-        if mark:
-            self._mark(mark["verb"], mark["argument"])
+        if mark := _MARK.match(text):
+            self.collect()
+            self._mark(mark["verb"], mark["argument"] or "")
+            return
+        if igt := _IGT.match(text):
+            self.collect()
+            self._begin_test(f"{igt['program']}@{igt['subtest']}" if igt["begin"] else "")
             return
         if PANIC.search(text):
             self.panicked = True
-        complaint = COMPLAINTS.search(text) and not HARMLESS.search(text)
-        if complaint and not self.allows(self.current, text):
-            self.complaints.append(Complaint(self.current, text))
-        elif self.complaints and len(self.complaints[-1].context) < LINES_KEPT:
-            self.complaints[-1].context.append(text)
+        if COMPLAINTS.search(text) and not HARMLESS.search(text):
+            self._context = None
+            if not self._allows(text):
+                self._complain(text)
+        elif self._context is not None and len(self._context) < LINES_KEPT:
+            self._context.append(text)
 
-    def allows(self, command: int | None, text: str) -> bool:
-        return any(number == command and pattern.search(text) for number, pattern in self._allowed)
+    def collect(self) -> None:
+        """Judges what the GPU models have said so far by what may be said now."""
+        for text in self.model():
+            if not self._allows(text):
+                self._complain(text)
 
     def of(self, command: int | None) -> list[Complaint]:
         return [complaint for complaint in self.complaints if complaint.command == command]
 
+    def _complain(self, text: str) -> None:
+        same = [one for one in self.complaints if (one.command, one.test) == (self.current, self.test)
+                and _kind(one.text) == _kind(text)]
+        if len(same) < SAME_KEPT:
+            self.complaints.append(Complaint(self.current, self.test, text))
+            self._context = self.complaints[-1].context
+
+    def _allows(self, text: str) -> bool:
+        here = [pattern for test, pattern in self._allowed_in if test == self.test]
+        return any(pattern.search(text) for pattern in (*self._allowed, *here, *self._of_command))
+
     def _mark(self, verb: str, argument: str) -> None:
         if verb == "allow":
-            try:
-                self._allowed.append((self.current, re.compile(argument)))
-            except re.error as error:
-                self.complaints.append(Complaint(self.current, f"vm: allow {argument}: {error}"))
-        elif argument.isdigit() and verb == "begin":
-            self.current = int(argument)
+            self._add(self._allowed if self.test else self._of_command, argument)
+        elif verb == "disallow":
+            (self._allowed if self.test else self._of_command).clear()
+        elif verb == "allow-in":
+            name, _, pattern = argument.partition(" ")
+            if compiled := self._compiled(pattern):
+                self._allowed_in.append((name, compiled))
+        elif verb in ("test", "tested"):
+            self._begin_test(argument if verb == "test" else "")
         elif argument.isdigit():
-            self.finished.add(int(argument))
+            self._begin_or_end(verb, int(argument))
+
+    def _begin_or_end(self, verb: str, number: int) -> None:
+        self._begin_test("")
+        self._allowed_in.clear()
+        self._of_command.clear()
+        if verb == "begin":
+            self.current = number
+        else:
+            self.finished.add(number)
             self.current = None
+
+    def _begin_test(self, name: str) -> None:
+        self.test = name
+        self._allowed.clear()
+
+    def _add(self, patterns: list[re.Pattern[str]], text: str) -> None:
+        if compiled := self._compiled(text):
+            patterns.append(compiled)
+
+    def _compiled(self, text: str) -> re.Pattern[str] | None:
+        try:
+            if not text:
+                raise re.error("an empty pattern allows everything")
+            return re.compile(text)
+        except re.error as error:
+            self._complain(f"vm: allow {text}: {error}")
+            return None
+
+
+def _kind(text: str) -> str:
+    """A complaint without its numbers: two that differ in nothing else are of one kind."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", text)

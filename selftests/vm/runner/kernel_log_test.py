@@ -43,20 +43,94 @@ class WatcherTest(unittest.TestCase):
         self.assertEqual(texts(watcher, None), ["WARNING: early", "WARNING: late"])
         self.assertEqual(watcher.finished, {1, 2})
 
-    def test_a_command_may_allow_what_it_provokes_until_its_end(self) -> None:
+    def test_the_drivers_own_words_about_its_gpu_are_complaints(self) -> None:
+        for line in ("amdgpu 0000:00:04.0: [gfxhub0] no-retry page fault (src_id:0 ring:0 vmid:8)",
+                     "amdgpu 0000:00:04.0: ring sdma0 timeout, signaled seq=5, emitted seq=6",
+                     "amdgpu 0000:00:04.0: Ring sdma0 reset failed",
+                     "amdgpu 0000:00:04.0: GPU reset begin!",
+                     "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring comp_1.0.0 timeout",
+                     "amdgpu 0000:00:04.0: [drm] *ERROR* Failed to initialize parser -12!"):
+            self.assertEqual(len(watch(line).complaints), 1, line)
+
+    def test_outside_of_tests_what_is_allowed_ends_with_the_command(self) -> None:
         watcher = watch("vm: begin 1", "vm: allow in f_one", "WARNING: in f_one", "WARNING: in g",
-                        "vm: end 1", "WARNING: in f_one")
+                        "vm: end 1", "WARNING: in f_one", "vm: begin 2", "WARNING: in f_one")
         self.assertEqual(texts(watcher, 1), ["WARNING: in g"])
         self.assertEqual(texts(watcher, None), ["WARNING: in f_one"])
+        self.assertEqual(texts(watcher, 2), ["WARNING: in f_one"])
+
+    def test_what_a_test_allows_ends_with_it(self) -> None:
+        watcher = watch("vm: begin 1", "vm: test a", "vm: allow in f", "WARNING: in f",
+                        "vm: tested a", "WARNING: in f between", "vm: test b", "WARNING: in f of b",
+                        "vm: tested b", "vm: end 1")
+        self.assertEqual([(c.test, c.text) for c in watcher.of(1)],
+                         [("", "WARNING: in f between"), ("b", "WARNING: in f of b")])
+
+    def test_the_next_test_ends_the_one_before(self) -> None:
+        watcher = watch("vm: begin 1", "vm: test a", "vm: allow in f", "vm: test b", "WARNING: in f")
+        self.assertEqual(texts(watcher, 1), ["WARNING: in f"])
+
+    def test_nothing_is_allowed_backwards(self) -> None:
+        watcher = watch("vm: begin 1", "vm: test a", "WARNING: in f", "vm: allow in f",
+                        "vm: tested a")
+        self.assertEqual(texts(watcher, 1), ["WARNING: in f"])
+
+    def test_a_test_may_end_what_it_allows_early(self) -> None:
+        watcher = watch("vm: begin 1", "vm: test a", "vm: allow in f", "vm: disallow",
+                        "WARNING: in f", "vm: tested a")
+        self.assertEqual(texts(watcher, 1), ["WARNING: in f"])
+
+    def test_what_is_allowed_in_a_named_test_is_allowed_in_no_other(self) -> None:
+        watcher = watch("vm: begin 1", "vm: allow-in p@hang ring sdma0 timeout",
+                        "[IGT] p: starting subtest hang", "ring sdma0 timeout, first",
+                        "[IGT] p: finished subtest hang, SUCCESS", "ring sdma0 timeout, second",
+                        "[IGT] p: starting subtest other", "ring sdma0 timeout, third",
+                        "vm: end 1", "vm: begin 2", "vm: test p@hang", "ring sdma0 timeout, fourth")
+        self.assertEqual([(c.test, c.text) for c in watcher.of(1)],
+                         [("", "ring sdma0 timeout, second"), ("p@other", "ring sdma0 timeout, third")])
+        self.assertEqual(texts(watcher, 2), ["ring sdma0 timeout, fourth"])
+
+    def test_complaints_of_the_gpu_models_belong_to_the_test_that_ran(self) -> None:
+        said = ["GPU 0: boot"]
+        watcher = Watcher(lambda: [said.pop() for _ in said[:]])
+
+        def run(*lines: str) -> None:
+            for line in lines:
+                watcher.line(line)
+
+        run("vm: begin 1", "vm: test a", "vm: allow VM fault")
+        said.append("GPU 0: VM fault 1")
+        run("vm: tested a")
+        said.append("GPU 0: VM fault 2")
+        run("vm: test b")
+        said.append("GPU 0: VM fault 3")
+        run("vm: tested b", "vm: end 1")
+        said.append("GPU 0: VM fault 4")
+        watcher.collect()
+        self.assertEqual([(c.command, c.test, c.text) for c in watcher.complaints],
+                         [(None, "", "GPU 0: boot"), (1, "", "GPU 0: VM fault 2"),
+                          (1, "b", "GPU 0: VM fault 3"), (None, "", "GPU 0: VM fault 4")])
+
+    def test_a_fault_that_repeats_itself_is_kept_three_times(self) -> None:
+        watcher = watch("vm: begin 1", "vm: test a",
+                        *[f"ring sdma0 timeout, seq={number}" for number in range(9)],
+                        "BUG: x", "vm: tested a")
+        self.assertEqual(len(watcher.of(1)), 4)
 
     def test_keeps_the_trace_with_a_complaint(self) -> None:
         watcher = watch("BUG: x", *[f"line {number}" for number in range(100)])
         complaint, = watcher.of(None)
-        self.assertTrue(str(complaint).startswith("kernel: BUG: x\nline 0\nline 1\n"))
+        self.assertTrue(str(complaint).startswith("complaint: BUG: x\nline 0\nline 1\n"))
         self.assertEqual(len(complaint.context), 30)
 
+    def test_what_is_allowed_ends_the_trace_of_the_complaint_before(self) -> None:
+        complaint, = watch("vm: begin 1", "vm: allow BUG: y", "BUG: x", "of x", "BUG: y",
+                           "of y").of(1)
+        self.assertEqual(complaint.context, ["of x"])
+
     def test_a_bad_pattern_is_a_complaint(self) -> None:
-        self.assertEqual(len(watch("vm: begin 1", "vm: allow (").of(1)), 1)
+        for pattern in ("allow (", "allow ", "allow-in a (", "allow-in a"):
+            self.assertEqual(len(watch("vm: begin 1", f"vm: {pattern}").of(1)), 1, pattern)
 
     def test_sees_a_panic(self) -> None:
         self.assertTrue(watch("Kernel panic - not syncing: Fatal exception").panicked)

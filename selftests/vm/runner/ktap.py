@@ -21,6 +21,7 @@ _COMMENT = re.compile(r"\s*#")
 _SUBTEST = re.compile(r"(?P<indent>\s*)# Subtest: (?P<name>.+)$")
 
 PASS, FAIL, SKIP = "pass", "fail", "skip"
+NO_REASON = "no reason given"
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class TestResult:
     outcome: str
     reason: str = ""
 
-    def line(self, suite: str) -> str:
+    def line(self, suite: str = "") -> str:
         word = {PASS: "ok", FAIL: "not ok", SKIP: "skip"}[self.outcome]
-        name = f"{suite}/{self.name}" if self.name else suite
+        name = "/".join(filter(None, (suite, self.name)))
         reason = self.reason.splitlines()[0] if self.reason else ""
         return f"{word} {name}" + (f" # {reason}" if reason else "")
 
@@ -63,7 +64,7 @@ class Parser:
         """Takes one line; returns the result if it counts, with its path as far as known."""
         line = line.rstrip("\r\n")
         if bail := _BAIL.match(line):
-            self.problems.append(f"bailed out: {bail['reason'] or 'no reason given'}")
+            self.problems.append(f"bailed out: {bail['reason'] or NO_REASON}")
             return None
         if subtest := _SUBTEST.match(line):
             self._subtests[len(subtest["indent"].expandtabs())] = subtest["name"].strip()
@@ -106,7 +107,7 @@ class Parser:
         if count == 0:
             skip = _SKIP.match(reason or "")
             if skip:
-                level.pending.append(TestResult("", SKIP, skip["reason"] or "no reason given"))
+                level.pending.append(TestResult("", SKIP, skip["reason"] or NO_REASON))
             else:
                 self.problems.append("an empty plan (1..0)")
 
@@ -131,7 +132,7 @@ class Parser:
         outcome = FAIL if match["not"] else PASS
         skip = _SKIP.match(directive)
         if skip and outcome == PASS:
-            outcome, directive = SKIP, skip["reason"] or "no reason given"
+            outcome, directive = SKIP, skip["reason"] or NO_REASON
         children = self._close_deeper(indent)
         self._subtests = {d: name for d, name in self._subtests.items() if d <= indent}
         level = self._level(indent)

@@ -21,7 +21,7 @@ def sizes(text: str) -> tuple[int, ...]:
 def size(text: str) -> int:
     values = sizes(text)
     if len(values) != 1:
-        raise argparse.ArgumentTypeError("one size is wanted")
+        raise argparse.ArgumentTypeError("one size is required")
     return values[0]
 
 

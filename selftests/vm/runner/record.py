@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .ktap import FAIL, PASS, SKIP, Parser, TestResult
+from .skips import SkipList
 
 WORDS = {PASS: "pass", FAIL: "FAIL", SKIP: "skip"}
 LINES_SHOWN = 25
@@ -33,8 +34,9 @@ def show_at_length(title: str, result: TestResult, seconds: float | None = None)
 class Record:
     """Takes the output of a step as `Guest.sink`."""
 
-    def __init__(self, title: str, ktap: bool, log: Path, verbose: bool) -> None:
+    def __init__(self, title: str, ktap: bool, log: Path, verbose: bool, skips: SkipList) -> None:
         self.title = title
+        self.skips = skips
         self.results: list[TestResult] = []
         self._parser = Parser() if ktap else None
         self._log = log.open("wb")
@@ -57,6 +59,7 @@ class Record:
         result = self._parser.line(line) if self._parser else None
         if not result:
             return
+        result = self.skips.judge(result)
         now = time.monotonic()
         show(self.title, result, now - self._mark)
         if result.outcome == FAIL:
@@ -76,8 +79,10 @@ class Record:
         self._log.close()
         took = time.monotonic() - self._start
         if self._parser:
-            self.results = self._parser.finish()
+            self.results = [self.skips.judge(result) for result in self._parser.finish()]
             problems = self._parser.problems + problems
+            if status is not None:
+                problems = self.skips.missing({result.name for result in self.results}) + problems
             if status and not any(result.outcome == FAIL for result in self.results):
                 problems = [f"exit status {status} although no test failed"] + problems
         else:

@@ -124,7 +124,6 @@ def command(guest: Guest, opts: argparse.Namespace, log: Path) -> int:
         problems = leaks(guest, before) if before else []
         if opts.unload:
             problems += [f"rmmod: {text}" for text in [guest.unload()] if text]
-        problems += guest.model_faults(1)
         problems += [text for text in [guest.halt()] if text]
     except GuestLost as error:
         output.close()

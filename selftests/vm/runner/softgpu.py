@@ -13,8 +13,9 @@ from .process import Child
 
 SOCKET_SECONDS = 10
 STOP_SECONDS = 10
-# How softgpu marks lines about requests that it cannot answer as the hardware would.
-FAULT = "model fault: "
+# How softgpu marks lines about requests that it cannot answer as the hardware would, and about
+# accesses that do not translate.
+FAULTS = ("model fault: ", "VM fault: ")
 
 
 def binary(build: Path) -> Path:
@@ -81,13 +82,13 @@ class SoftGpus:
         return ""
 
     def new_faults(self) -> list[str]:
-        """What the models said since the last call about things that they do not model."""
+        """What the models said since the last call about what went wrong in them."""
         found = []
         for child in self.children:
             with child.log.open(errors="replace") as log:
                 log.seek(self._read.get(child.name, 0))
                 while line := log.readline():
-                    if FAULT in line:
+                    if any(fault in line for fault in FAULTS):
                         found.append(f"{child.name}: {line.strip()}")
                 self._read[child.name] = log.tell()
         return found

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+import contextlib
+import io
+import tempfile
+import unittest
+from pathlib import Path
+
+from .ktap import FAIL, PASS, SKIP, TestResult
+from .record import Record
+from .skips import parse
+
+
+class RecordTest(unittest.TestCase):
+    def finished(self, output: str, status: int | None, skips: str = "",
+                 problems: tuple[str, ...] = ()) -> list[TestResult]:
+        with tempfile.TemporaryDirectory() as work, contextlib.redirect_stdout(io.StringIO()) as said:
+            record = Record("suite", True, Path(work) / "log", False, parse(skips, "s.skips", {}))
+            record(output.encode())
+            results = record.finish(status, list(problems))
+        self.shown = said.getvalue()
+        return results
+
+    def test_results_are_those_of_the_output(self) -> None:
+        results = self.finished("1..2\nok 1 a\nnot ok 2 b\n", 1)
+        self.assertEqual([(r.name, r.outcome) for r in results], [("a", PASS), ("b", FAIL)])
+
+    def test_a_skip_that_nobody_expects_fails_at_once_and_at_the_end(self) -> None:
+        result, = self.finished("1..1\nok 1 a # SKIP no GPU\n", 0)
+        self.assertEqual(result.outcome, FAIL)
+        self.assertIn("FAIL  suite/a", self.shown)
+
+    def test_an_expected_skip_is_one_and_a_test_that_is_missing_is_a_problem(self) -> None:
+        results = self.finished("1..1\nok 1 a # SKIP no GPU\n", 0, "skip a # no GPU\nskip b # no GPU")
+        self.assertEqual([r.outcome for r in results], [SKIP, FAIL])
+        self.assertIn("there is no such test", results[1].reason)
+
+    def test_of_a_guest_that_was_lost_nothing_is_missing(self) -> None:
+        results = self.finished("1..2\nok 1 a\n", None, "skip b # no GPU", ("lost",))
+        self.assertFalse(any("no such test" in r.reason for r in results))
+        self.assertTrue(any(r.reason == "lost" for r in results))
+
+    def test_a_problem_is_a_failure_of_the_run(self) -> None:
+        results = self.finished("1..1\nok 1 a\n", 0, problems=("complaint",))
+        self.assertEqual([(r.name, r.outcome) for r in results], [("a", PASS), ("run", FAIL)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# What the lab needs of the host: mmdebstrap, the archive's keys, a package mirror.
+# Finds or installs what the lab needs on the host: mmdebstrap, archive keys, a package mirror.
 
-# The Debian archive that the host's apt uses; LAB_MIRROR where the host has none.
+# Prints the Debian archive that the host's apt uses, or LAB_MIRROR.
 find_mirror() {
   local uri
   if [[ -n ${LAB_MIRROR-} ]]; then
@@ -19,7 +19,7 @@ find_mirror() {
   printf '%s\n' "${uri%/}"
 }
 
-# The host's proxies and certificate settings, as options for the apt of the new root.
+# Prints the host's proxy and certificate settings as options for apt in the new root.
 apt_network_options() {
   command -v apt-config >/dev/null || return 0
   apt-config dump | grep -E '^Acquire::(https?|ftp)::[^ ]*(Proxy|CaInfo|Verify)' || true
@@ -29,7 +29,7 @@ has_trixie_keys() {
   compgen -G '/usr/share/keyrings/debian-archive-trixie-*' >/dev/null
 }
 
-# Installs host packages if it may, else says which command does.
+# Installs host packages as root. Otherwise it prints the command that does.
 install_on_host() {
   if command -v apt-get >/dev/null && ((EUID == 0)); then
     say "installing on this machine: $*"
@@ -44,6 +44,7 @@ install_on_host() {
 require_host() {
   local missing=()
   command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)
+  command -v python3 >/dev/null || missing+=(python3)
   has_trixie_keys || missing+=(debian-archive-keyring)
   if ((EUID != 0)); then
     command -v newuidmap >/dev/null || missing+=(uidmap)
@@ -51,7 +52,7 @@ require_host() {
   ((${#missing[@]} == 0)) || install_on_host "${missing[@]}"
   has_trixie_keys || die "the keys of Debian trixie (debian-archive-trixie-*.gpg) are not on this" \
     "machine: it needs a newer package debian-archive-keyring"
-  # apt verifies signatures as a user of its own, and blames gpgv when it cannot.
+  # apt verifies signatures as another user, and reports an error of gpgv if that fails.
   [[ $(stat -c %a /dev/null) == 666 ]] ||
     die "/dev/null is not writable by everybody; as root: chmod 666 /dev/null"
   ((EUID == 0)) || require_user_namespace

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Builds of the driver out of tree, against the packaged headers of a base's kernel.
+# Builds the driver out of tree, against the packaged headers of a base's kernel.
 
-# kernel_release BASE: release of the lab's kernel of that base.
+# kernel_release BASE: prints the release of the lab's kernel of that base.
 kernel_release() { cat "$LAB/kernel-release-$1"; }
 
 sources_below() { (cd "$1" && find . -name '*.[ch]' ! -name '*.mod.c' | LC_ALL=C sort); }
 
-# Kernels before 6.13 do not know MO=: objects are made beside their sources, so these are copied.
-# Times stay, and only what is newer is copied: make sees what it would see in the stage itself.
+# Kernels before 6.13 do not support MO= and write objects next to their sources, so the stage is
+# copied. The copy keeps time stamps, so make compiles what it would compile in the stage itself.
 copy_stage() {
   local stage=$1 objects=$2
   mkdir -p "$objects/$stage"
@@ -22,8 +22,32 @@ copy_stage() {
   ln -sfn "$TOP/Kbuild" "$objects/Kbuild"
 }
 
-# kbuild BASE STAGE OBJECTS MAKE-ARGUMENT...: STAGE is a path below the checkout; what is made of
-# STAGE/FILE is at OBJECTS/STAGE/FILE.
+# What W=1 adds in scripts/Makefile.warn (Makefile.extrawarn before 7.0) of the kernel for gcc.
+W1=(-Wmissing-format-attribute -Wmissing-include-dirs -Wunused-const-variable
+  -Wunused-but-set-variable -Wpacked-not-aligned -Wformat-overflow -Wformat-truncation
+  -Wstringop-truncation)
+
+# our_sources BASE: prints each of our C files of that base, common and its own, once. Paths are
+# relative to amdgpu/, which has the makefile of the driver.
+our_sources() {
+  local path
+  (cd "$TOP/kernel" && find drivers "base/$1/drivers" -name '*.c' ! -name '*_test.c' 2>/dev/null) |
+    sed 's,.*drivers/gpu/drm/amd/,,' | LC_ALL=C sort -u | while read -r path; do
+    [[ $path == amdgpu/* ]] && path=${path#amdgpu/} || path=../$path
+    printf '%s\n' "$path"
+  done
+}
+
+# our_warnings BASE: prints a make variable that compiles only our files with W=1e. make expands it for
+# each object. CFLAGS_FILE.o would replace what the hook patches assign.
+our_warnings() {
+  local stems
+  stems=$(our_sources "$1" | sed 's,\.c$,,' | tr '\n' ' ')
+  printf 'CFLAGS_MODULE=$(if $(filter $(target-stem),%s),%s)\n' "$stems" "${W1[*]} -Werror"
+}
+
+# kbuild BASE STAGE OBJECTS MAKE-ARGUMENT...: runs make. STAGE is a path below the checkout; the object
+# of STAGE/FILE is in OBJECTS/STAGE. Uses ccache if it is installed.
 kbuild() {
   local base=$1 stage=$2 objects=$3 kdir=${KDIR-} where
   shift 3
@@ -34,7 +58,7 @@ kbuild() {
     copy_stage "$stage" "$objects" || return
     where=(M="$objects" criu-top="$TOP")
   fi
-  # The variables given here take the place of Kbuild's own.
-  make -C "$kdir" "${where[@]}" criu-stage="$stage" STAGED=1 --no-print-directory \
+  # Variables on the command line override those of Kbuild.
+  PATH=/usr/lib/ccache:$PATH make -C "$kdir" "${where[@]}" criu-stage="$stage" STAGED=1 --no-print-directory \
     -j"$(nproc)" "$@"
 }

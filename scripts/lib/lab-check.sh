@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Looks at everything that the lab consists of, and names what is missing.
+# Checks all parts of the lab and names what is missing.
 
 missing() {
   say "missing: $*"

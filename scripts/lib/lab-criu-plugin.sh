@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The amdgpu plugin of each CRIU's own source, which Debian does not build: its images are what ours
-# has to read. In build/lab/criu-plugin/VERSION; a version whose source the mirror does not have is
-# left out, and named.
+# Builds CRIU's own amdgpu plugin of each version, which Debian does not build, in
+# build/lab/criu-plugin/VERSION. Our plugin reads its images. A version whose source the mirror does
+# not have is skipped with a warning.
 
 CRIU_PLUGINS=$LAB/criu-plugin
 
-# In the guest's root, which knows the releases that CRIU is from; of the archive's signed lists.
+# Runs apt in the guest's root, which has the releases of all CRIU versions, with signed lists.
 criu_apt() {
   local dir=/var/tmp/criu-source
   in_guest_root apt-get -o Dir::Etc::SourceList=$dir/sources.list -o Dir::Etc::SourceParts=/nonexistent \
     -o Dir::State::Lists=$dir/lists "$@"
 }
 
-# fetch_criu_source SUITE: to /var/tmp/criu-source/SUITE.tar.xz of the guest's root; sets VERSION
+# fetch_criu_source SUITE: downloads /var/tmp/criu-source/SUITE.tar.xz in the guest's root, and sets
+# VERSION.
 fetch_criu_source() {
   local uri name hash
   read -r uri name _ hash < <(criu_apt --print-uris source "criu/$1" | grep '\.orig\.tar' | tr -d "'")
@@ -25,7 +26,7 @@ fetch_criu_source() {
     "/var/tmp/criu-source/$1.tar.xz" "$hash"
 }
 
-# What the headers of CRIU's core want of a configured tree; the plugin uses none of it.
+# Makes headers that CRIU's core headers include in a configured tree. The plugin does not use them.
 make_stand_ins() {
   local tree=$1 stand=$1/stand-in
   mkdir -p "$stand"/{sys,common,compel/plugins/std}
@@ -36,7 +37,7 @@ make_stand_ins() {
   ln -s "$tree/compel/arch/x86/plugins/include/asm" "$stand/compel/plugins/std/asm"
 }
 
-# build_criu_plugin TREE RESULT: all of its C files, as its Makefile does
+# build_criu_plugin TREE RESULT: compiles all C files of the plugin, as its Makefile does.
 build_criu_plugin() {
   local tree=$1 result=$2 plugin=$1/plugins/amdgpu
   make_stand_ins "$tree"

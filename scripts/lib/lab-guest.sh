@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The guest: a small trixie with CRIU 4.2 and igt-gpu-tools of forky, as a disk image, and the
+# Makes the guest: a disk image of a small trixie with CRIU 4.2 and igt-gpu-tools of forky, and the
 # kernel with an initramfs that mounts it.
 
 GUEST=$LAB/guest
@@ -30,7 +30,7 @@ step_guest_base() {
   apt_in_guest update
 }
 
-# libnet1 is what CRIU 4.1 of trixie is linked with; CRIU of forky brings a newer one.
+# CRIU 4.1 of trixie is linked with libnet1. CRIU of forky depends on a newer one.
 step_guest_packages() {
   local system=(bash util-linux mount procps kmod iproute2 iptables strace busybox e2fsprogs)
   local libraries=(libdrm-amdgpu1 libprotobuf-c1 liburing2 libzstd1 liblz4-1 libxxhash0 libfmt10
@@ -40,10 +40,10 @@ step_guest_packages() {
   apt_in_guest install -t forky criu igt-gpu-tools-tests
 }
 
-# crun loads libcriu2 when it is to checkpoint.
+# crun loads libcriu2 to checkpoint.
 step_guest_containers() { apt_in_guest install podman runc crun libcriu2 netavark; }
 
-# Every CRIU that the plugin is to be loaded into, side by side: /opt/criu-VERSION/criu.
+# Installs every CRIU that loads the plugin in the tests, as /opt/criu-VERSION/criu.
 step_guest_criu() {
   local suite version
   rm -rf "$LAB/criu.versions" "$GUEST"/opt/criu-*
@@ -68,14 +68,14 @@ unpack_criu() {
   chmod 755 "$GUEST$to/criu"
 }
 
-# The headers of each CRIU, at the same place in the tool chain root.
+# Copies the headers of each CRIU to the same place in the tool chain root.
 step_toolchain_criu() {
   rm -rf "$TOOLCHAIN"/opt/criu-*
   cp -a "$GUEST"/opt/criu-* "$TOOLCHAIN/opt/"
 }
 
-# Modules of the packaged kernel by path: file systems, virtio, what CRIU asks the kernel for, and
-# all that amdgpu.ko depends on. amdgpu.ko itself is the one thing that must come from our build.
+# Lists modules of the packaged kernel: file systems, virtio, what CRIU needs, and what amdgpu.ko
+# depends on. amdgpu.ko itself comes from our build.
 guest_modules() {
   local keep='^kernel/(fs/(ext4|9p|fuse|overlayfs|nls)/|net/(9p|core|ipv4|ipv6|netlink|unix|packet|'
   keep+='netfilter|bridge|sched)/|drivers/virtio/|drivers/block/(virtio_blk|loop|null_blk)|'
@@ -87,7 +87,8 @@ guest_modules() {
     "$TOOLCHAIN/usr/lib/modules/$KERNEL_RELEASE/modules.dep"
 }
 
-# copy_modules ROOT < list: uncompressed (the guest may be an emulated one) and indexed.
+# copy_modules ROOT < list: copies modules, unpacks them, because an emulated guest is slow, and
+# indexes them.
 copy_modules() {
   local root=$1 from=$TOOLCHAIN/usr/lib/modules/$KERNEL_RELEASE to path
   to=$root/usr/lib/modules/$KERNEL_RELEASE
@@ -100,17 +101,17 @@ copy_modules() {
   in_toolchain depmod -b "$root" "$KERNEL_RELEASE"
 }
 
-# Modules of the second base, beside those of the first.
+# Adds the modules of the second base.
 step_guest_modules_lts() {
   KERNEL_RELEASE=$(<"$LAB/kernel-release-$LTS_BASE")
   guest_modules | copy_modules "$GUEST"
 }
 
-# Room for what tests write: the root disk is a snapshot that each boot starts from anew.
+# Space for what tests write. Each boot starts with the same snapshot of the root disk.
 readonly GUEST_FREE_MB=512
 
-# The driver with nothing of ours, for tests of what works there: without what only a debugger and
-# the function tracer need, which takes long to load in an emulated machine.
+# Copies the distribution's driver, for tests of what works with it. It is stripped of debug
+# information and trace points, which take long to load in an emulated machine.
 step_stock_module() {
   local module=$LAB/stock/amdgpu.ko
   install -d "$LAB/stock"
@@ -137,7 +138,7 @@ step_guest_image() {
   mv "$LAB/guest.ext4.new" "$LAB/guest.ext4"
 }
 
-# make_boot DIRECTORY: kernel and initramfs of $KERNEL_RELEASE, in place of what was there.
+# make_boot DIRECTORY: replaces kernel and initramfs with those of $KERNEL_RELEASE.
 make_boot() {
   local boot=$1 tree=$1.new/initrd.d module
   rm -rf "$boot.new" "$boot.old"

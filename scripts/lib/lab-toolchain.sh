@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The tool chain root: Debian trixie, with kernel and QEMU from trixie-backports. Never anything
-# of a later release: its libraries would replace trixie's.
+# Makes the tool chain root: Debian trixie, with kernel and QEMU from trixie-backports. It has nothing
+# of a later release, whose libraries would replace trixie's.
 
 TOOLCHAIN=$LAB/root
 KERNEL_BASE=7.2
@@ -12,7 +12,7 @@ apt_in_toolchain() {
   retry 3 in_toolchain env DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends "$@"
 }
 
-# bootstrap_once ROOT OPTIONS...: from an empty directory, whatever an attempt before has left.
+# bootstrap_once ROOT OPTIONS...: starts with an empty directory.
 bootstrap_once() {
   local root=$1
   shift
@@ -22,8 +22,8 @@ bootstrap_once() {
     "$@" trixie "$root" "deb $MIRROR trixie main"
 }
 
-# bootstrap ROOT: a minimal trixie with apt, replacing what was there. No fsync for each file: what
-# a power failure spoils is made again.
+# bootstrap ROOT: replaces ROOT with a minimal trixie with apt. dpkg does not call fsync for each file:
+# after a power failure the lab is made again.
 bootstrap() {
   local root=$1 option options=()
   while read -r option; do
@@ -45,8 +45,8 @@ step_toolchain_base() {
   apt_in_toolchain update
 }
 
-# The kernel package wants an initramfs generator; this package stands in for it, because the
-# lab boots with an initramfs of its own.
+# The kernel package depends on an initramfs generator. This package provides one without contents,
+# because the lab has its own initramfs.
 install_initramfs_stand_in() {
   local dir=$TOOLCHAIN/var/tmp/no-initramfs
   mkdir -p "$dir/DEBIAN"
@@ -62,7 +62,7 @@ install_initramfs_stand_in() {
   in_toolchain dpkg -i /var/tmp/no-initramfs.deb
 }
 
-# Newest kernel of a base of which image, headers and source are all there, as "release version".
+# Prints "release version" of the newest kernel of a base that has image, headers and source.
 newest_kernel() {
   local base=${1-$KERNEL_BASE} releases version release
   releases=$(in_toolchain apt-cache --names-only search \
@@ -112,7 +112,7 @@ step_toolchain_tools() {
   in_toolchain apt-get clean
 }
 
-# The parts of the kernel source that the driver build, checkpatch and the selftests need.
+# Unpacks the kernel source that the driver build, checkpatch and the selftests need.
 step_kernel_source() {
   local source=$TOOLCHAIN/usr/src/linux-source-$KERNEL_BASE
   rm -rf --one-file-system "$source" "$source.new"
@@ -126,7 +126,7 @@ step_kernel_source() {
   mv "$source.new" "$source"
 }
 
-# The second base comes beside the first. Every base has its release in a file of its own.
+# Installs the kernel of the second base. Each base has a file with its release.
 step_toolchain_lts() {
   local kernel release version
   in_toolchain dpkg --configure -a

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Builds the driver after each patch of a series: it compiles and links, and files that the patch
-# touches have no warning with W=1 that the base has not. One stage and two build trees, so that
-# each patch compiles only what it changes. Files that merely include a header which it changes (all
-# of the driver, when that is amdgpu.h) are compiled when all patches are there.
+# changes have no W=1 warning that the base does not have. There are one stage and two build trees, so
+# each patch compiles only what it changes. Files that include a changed header (for amdgpu.h, the
+# whole driver) are compiled after the last patch.
 
 # kbuild_series BUILD-TREE MAKE-ARGUMENT...
 kbuild_series() {
@@ -13,7 +13,7 @@ kbuild_series() {
   kbuild "$BASE" "${BUILD_STAGE#"$TOP/"}" "$objects" "$@"
 }
 
-# What is neither changed by a patch nor compiled here is not copied.
+# Copies only what a patch changes or what is compiled here.
 make_build_stage() {
   local amd=drivers/gpu/drm/amd part
   if [[ ! -f $BUILD_STAGE/.complete ]]; then
@@ -32,7 +32,7 @@ make_build_stage() {
 
 series_git() { git -C "$WORK/tree" -c safe.directory="$WORK/tree" "$@"; }
 
-# bring_to COMMIT PATHS: those paths in the stage become as they are in the commit.
+# bring_to COMMIT PATHS: copies these paths from the commit to the stage.
 bring_to() {
   local path
   for path in $2; do
@@ -51,7 +51,7 @@ bring_to() {
   done
 }
 
-# What includes a changed header has not been compiled since.
+# Compiles files that include a changed header.
 build_users_of_headers() {
   local path
   while read -r path; do
@@ -63,8 +63,8 @@ build_users_of_headers() {
   }
 }
 
-# object_targets PATHS: of those that are sources, and that have just been built: what the kernel's
-# configuration leaves out (kfd_svm.c without HSA_AMD_SVM) need not even compile.
+# object_targets PATHS: prints the objects of those paths that are sources and that were just built.
+# Files that the kernel's configuration excludes (kfd_svm.c without HSA_AMD_SVM) may not compile.
 object_targets() {
   local path built=$TOP/build/kbuild/series-$BASE-link/${BUILD_STAGE#"$TOP/"}
   for path in $1; do
@@ -80,7 +80,7 @@ object_targets() {
   done
 }
 
-# w1_warnings PATHS: without line numbers, each once.
+# w1_warnings PATHS: prints each W=1 warning once, without line numbers.
 w1_warnings() {
   local targets
   mapfile -t targets < <(object_targets "$1")
@@ -104,12 +104,36 @@ build_patch() {
   ! comm -23 "$WORK/warnings" "$WORK/warnings.base" | grep .
 }
 
-series_build() {
-  local commit bad=0
+build_base() {
   BUILD_STAGE=$WORK/stage
   make_build_stage
   kbuild_series link
   w1_warnings "$(<"$WORK/changed-files")" >"$WORK/warnings.base" || return 1
+}
+
+# Each fix, without the others.
+series_build_alone() {
+  local commit alone bad=0
+  build_base || return
+  while read -r commit; do
+    series_git checkout -q --detach base
+    series_git cherry-pick "$commit" >/dev/null
+    alone=$(series_git rev-parse HEAD)
+    if build_patch "$alone"; then
+      echo "ok: $(series_git log -1 --format=%s "$commit")"
+    else
+      echo "not ok: $(series_git log -1 --format=%s "$commit")"
+      bad=1
+    fi
+    bring_to base "$(series_git diff-tree -r --name-only --no-commit-id "$alone")"
+  done < <(series_git rev-list --reverse base..fixes)
+  series_git checkout -q series
+  return "$bad"
+}
+
+series_build() {
+  local commit bad=0
+  build_base || return
   echo "base: $(wc -l <"$WORK/warnings.base") warnings in the files that are changed"
   while read -r commit; do
     if build_patch "$commit"; then

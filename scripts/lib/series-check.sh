@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Checks of a series that scripts/series has written: $MAILS, made in $WORK/tree.
+# Checks of a series that scripts/series has written: $MAILS/PART, made in $WORK/tree.
 
-# Whoever makes the series again gets the same mails.
+# The parts, in order.
+parts() { awk '!seen[$1]++ { print $1 }' "$WORK/patches"; }
+
+# mails_of PART: its patches, in order, without the cover letter.
+mails_of() { find "$MAILS/$1" -name '*.patch' ! -name '0000-*' | sort; }
+
+# Making the series again gives the same mails.
 series_same_bytes() {
   make_mails "$WORK/mails.again" "$WORK/tree.again"
   diff -r "$MAILS" "$WORK/mails.again"
 }
 
-# The files that the series changes, as they are in the packed source; from BASE_SOURCE where it
-# was not unpacked from a package.
+# Unpacks the files that the series changes from the source package, or copies them from BASE_SOURCE
+# if there is no package.
 unpack_pristine() {
   local archive=$BASE_SOURCE.tar.xz
   mapfile -t changed <"$WORK/changed-files"
@@ -34,18 +40,37 @@ fresh_git() {
     git -C "$WORK/fresh" -c user.name=series -c user.email=series@localhost -c gc.auto=0 "$@"
 }
 
-# git am of all mails, in a fresh tree.
+# Applies all mails with git am in a fresh tree.
 series_applies() {
+  local part list
   rm -rf "$WORK/fresh"
   unpack_pristine
   fresh_git init -q -b master
   fresh_git add -A -f
   fresh_git commit -q -m pristine
-  mapfile -t list < <(find "$MAILS" -name '*.patch' ! -name '0000-*' | sort)
-  fresh_git am --whitespace=error-all "${list[@]}"
+  fresh_git tag pristine
+  for part in $(parts); do
+    mapfile -t list < <(mails_of "$part")
+    fresh_git am --whitespace=error-all "${list[@]}" || return
+  done
 }
 
-# After that the tree is the stage, byte for byte, and has our other files as they are.
+# Each fix applies to the pristine tree without the others. Leaves the tree as it was.
+series_alone() {
+  local mail bad=0
+  fresh_git checkout -q --detach pristine
+  while read -r mail; do
+    fresh_git reset -q --hard pristine
+    fresh_git am --whitespace=error-all "$mail" || {
+      fresh_git am --abort
+      bad=1
+    }
+  done < <(mails_of fixes)
+  fresh_git checkout -q -f master
+  return "$bad"
+}
+
+# The tree with all patches equals the stage, byte for byte, and has our other files unchanged.
 series_staged() {
   local bad=0 path source
   while IFS=$'\t' read -r path source; do
@@ -60,7 +85,7 @@ series_staged() {
   return "$bad"
 }
 
-# Files of the stage that the base has not, or has otherwise.
+# Lists files of the stage that are new or differ from the base.
 staged_paths() {
   local stage=$OURS/build/stage/$BASE path
   { diff -rq "$BASE_SOURCE/drivers/gpu/drm/amd" "$stage/drivers/gpu/drm/amd" || true; } |
@@ -71,12 +96,11 @@ staged_paths() {
   done
 }
 
-# checkpatch --strict of each mail; what it says and is no fault is in checkpatch.known.
+# Runs checkpatch --strict on each mail. checkpatch.known lists reports that are not faults.
 series_checkpatch() {
-  local mail rc said=$WORK/checkpatch like known
+  local part mail rc said=$WORK/checkpatch like known
   : >"$said"
-  for mail in "$MAILS"/*.patch; do
-    [[ $mail != */0000-* ]] || continue
+  for mail in $(parts | while read -r part; do mails_of "$part"; done); do
     rc=0
     perl "$BASE_SOURCE/scripts/checkpatch.pl" --root="$BASE_SOURCE" --strict --terse --no-summary \
       --show-types "$mail" >>"$said" 2>"$said.errors" || rc=$?
@@ -90,7 +114,7 @@ series_checkpatch() {
   "$TOP/scripts/lib/series-known.py" "$known" "$WORK/patches" "$said"
 }
 
-# kernel-doc of every file of ours, warnings being errors.
+# Runs kernel-doc on every file of ours; a warning is an error.
 series_kernel_doc() {
   local list script=$BASE_SOURCE/scripts/kernel-doc language=python3
   mapfile -t list < <(cut -f1 "$WORK/new-files" | grep '^\(drivers\|include\)/')
@@ -99,7 +123,7 @@ series_kernel_doc() {
   "$language" "$script" -none -Wall -Werror "${list[@]}"
 }
 
-# The selftests build in a kernel tree, with lib.mk, as ordinary ones do.
+# The selftests build in a kernel tree with lib.mk.
 series_selftests() {
   local tests=tools/testing/selftests
   cp -r "$BASE_SOURCE/$tests"/{lib.mk,kselftest.h,kselftest_harness.h,kselftest} "$WORK/fresh/$tests/"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""series-known.py KNOWN PATCHES SAID: prints what checkpatch said, but for what KNOWN explains.
+"""series-known.py KNOWN PATCHES SAID: prints the reports of checkpatch that KNOWN does not explain.
 
-KNOWN has lines "TYPE PATCH why", PATCH being a name of the series or *; PATCHES the names in
+KNOWN has lines "TYPE PATCH why", PATCH being a name of the series or *; PATCHES lines "PART NAME", in
 order; SAID the output of checkpatch --terse --show-types. Exits with 1 if anything is left.
 """
 
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-LINE = re.compile(r"(?:.*/)?(\d{4})-[^:]*\.patch:\d+: (?:ERROR|WARNING|CHECK):(\w+):")
+LINE = re.compile(r"(?:.*/)?([^/]+)/(\d{4})-[^:]*\.patch:\d+: (?:ERROR|WARNING|CHECK):(\w+):")
 
 
 def read_known(path, names):
@@ -27,8 +27,10 @@ def read_known(path, names):
 
 def main():
     known_path, names_path, said_path = (Path(word) for word in sys.argv[1:])
-    names = names_path.read_text().split()
-    known = read_known(known_path, names)
+    parts = {}
+    for part, name in (line.split() for line in names_path.read_text().splitlines()):
+        parts.setdefault(part, []).append(name)
+    known = read_known(known_path, [name for names in parts.values() for name in names])
     bad = False
     for line in said_path.read_text().splitlines():
         match = LINE.match(line)
@@ -36,7 +38,7 @@ def main():
             print(line)
             bad = True
             continue
-        name, kind = names[int(match[1]) - 1], match[2]
+        name, kind = parts[match[1]][int(match[2]) - 1], match[3]
         entry = next((key for key in ((kind, name), (kind, "*")) if key in known), None)
         if entry:
             known[entry] += 1

@@ -4,7 +4,7 @@
 
 TOP has our files; authors and dates are those of REPOSITORY, up to COMMIT. TREE becomes a git tree
 of the files that the series changes, with a commit for each patch. What a patch is made of is in
-kernel/base/BASE/series/order. The same input gives the same bytes.
+kernel/base/BASE/series/order. The same input always gives the same bytes.
 """
 
 import os
@@ -20,27 +20,34 @@ from series_input import Fault, Hook, Message, read_hooks, read_new_files
 
 @dataclass
 class Patch:
-    """A patch of the series: whole new files, and hooks (or their parts of single files)."""
+    """A patch of the series: new files, and hooks or the parts of hooks that change single files."""
 
     name: str
+    part: str  # of the series: what is mailed together
     files: list = field(default_factory=list)
     hooks: list = field(default_factory=list)  # (hook, path)
     whole_hook: Hook = None
 
 
 class Outline:
-    """Lines of the file `order`, by patch: "patch NAME [before NAME]" begins one. "like BASE" begins
-    with those of another base; then "also NAME" goes on with one, "without NAME" takes one away."""
+    """The lines of the file `order` for each patch.
+
+    "patch NAME [before NAME]" starts a patch. "part NAME" starts a part of the series, which has its
+    own cover letter. "like BASE" copies the patches of another base; after it, "also NAME" continues
+    one of them and "without NAME" removes one.
+    """
 
     def __init__(self, path):
         self.like = None  # directory of the other base's series
         self.patches = {}  # name -> [(where, words)]
+        self.parts = {}  # name of a patch -> name of its part
+        self.part = None
         current = None
         for number, line in enumerate(path.read_text().splitlines(), 1):
             where, words = f"{path.parts[-3]}/{path.name}:{number}", line.split("#")[0].split()
             if not words:
                 continue
-            if words[0] in ("like", "patch", "also", "without"):
+            if words[0] in ("like", "part", "patch", "also", "without"):
                 current = getattr(self, f"on_{words[0]}")(where, path, *words[1:])
             elif current is None:
                 raise Fault(f"{where}: {words[0]} belongs to no patch")
@@ -51,12 +58,19 @@ class Outline:
         if self.patches:
             raise Fault(f"{where}: like comes first")
         self.like = path.parents[2] / base / "series"
-        self.patches = Outline(self.like / "order").patches
+        other = Outline(self.like / "order")
+        self.patches, self.parts = other.patches, other.parts
+
+    def on_part(self, _where, _path, name):
+        self.part = name
 
     def on_patch(self, where, _path, name, *place):
         if name in self.patches:
             raise Fault(f"{where}: two patches {name}")
         later = {}
+        self.parts[name] = self.parts[place[-1]] if place and place[-1] in self.parts else self.part
+        if not self.parts[name]:
+            raise Fault(f"{where}: patch {name} is in no part")
         if place:
             if place[0] != "before" or place[1:2] != (place[-1],) or place[1] not in self.patches:
                 raise Fault(f"{where}: want patch NAME [before NAME]")
@@ -77,7 +91,7 @@ class Outline:
 
 
 class Order:
-    """The patches of an outline: their lines are "hook NAME [PATH]" and "file PATTERN"."""
+    """The patches of an outline. Their lines are "hook NAME [PATH]" and "file PATTERN"."""
 
     def __init__(self, path, hooks, new_files):
         self.path = path
@@ -88,7 +102,7 @@ class Order:
         outline = Outline(path)
         self.like = outline.like
         for name, lines in outline.patches.items():
-            self.patches.append(Patch(name))
+            self.patches.append(Patch(name, outline.parts[name]))
             for where, words in lines:
                 self.line(where, words)
         self.check_complete()
@@ -125,7 +139,7 @@ class Order:
             self.patches[-1].files.append(path)
 
     def spread(self):
-        """Makefiles whose parts nobody claims: a line goes where its objects' sources are."""
+        """Makefiles that no patch claims: a line belongs to the patch with its objects' sources."""
         hooks = {}
         for hook in self.hooks.values():
             for path in hook.sections:
@@ -147,7 +161,7 @@ class Order:
 
 
 class Tree:
-    """The git tree that the series is made in."""
+    """The git tree in which the series is made."""
 
     def __init__(self, root, source):
         self.root = root
@@ -185,7 +199,7 @@ class Tree:
 
 
 def without_objects(lines, missing):
-    """Lines of a Makefile without those objects; a list that loses its last line still ends."""
+    """Removes objects from lines of a Makefile. A list that loses its last line is still terminated."""
     kept = []
     for line in lines:
         words = line.split()
@@ -215,7 +229,7 @@ class Series:
         self.stamps = []
 
     def stamp(self, sources):
-        """Author and date of the newest commit that touched any of the sources."""
+        """Author and date of the newest commit that changed any of the sources."""
         command = ["git", "-c", f"safe.directory={self.repository}", "log", "-1",
                    "--format=%an%n%ae%n@%at +0000", self.commit, "--"]
         for paths in ([str(path.relative_to(self.top)) for path in sources], []):
@@ -235,7 +249,7 @@ class Series:
         raise Fault(f"{text}: missing, and patch {patch.name} is not a hook patch alone")
 
     def text(self, name):
-        """A file of this base, or of the one that it is like."""
+        """The path of a file of this base, or of the base named by "like"."""
         own = self.series / name
         return self.order.like / name if self.order.like and not own.is_file() else own
 
@@ -243,7 +257,7 @@ class Series:
         return {path.stem for path in self.tree.root.rglob("*.c")}
 
     def spread_makefile(self, path, hooks):
-        """Brings a Makefile to where the sources are."""
+        """Updates a Makefile to the sources that are present."""
         present = self.present_objects()
         ours = {Path(name).stem for name in self.new_files if name.endswith(".c")}
         target = self.tree.root / path
@@ -279,22 +293,40 @@ class Series:
         self.tree.commit(f"{message.subject}\n\n{message.body}", self.stamp(sources))
 
     def write(self, out):
+        """Writes the mails of each part to OUT/PART."""
         self.tree.add_base(self.base_paths)
         self.tree.commit("base\n", ("base", "base", "@86400 +0000"))
         self.tree.git("tag", "base")
+        before = "base"
+        for part, patches in self.parts().items():
+            for patch in patches:
+                self.add_patch(patch)
+            self.tree.git("tag", part)
+            self.write_part(part, patches, before, out / part)
+            before = part
+
+    def parts(self):
+        """Names of the parts, in order, and the patches of each."""
+        parts = {}
         for patch in self.order.patches:
-            self.add_patch(patch)
-        cover = self.series / "cover-letter.txt"
+            parts.setdefault(patch.part, []).append(patch)
+        if [patch.part for patch in self.order.patches] != [
+                part for part, patches in parts.items() for _ in patches]:
+            raise Fault(f"{self.order.path}: the patches of a part do not follow each other")
+        return parts
+
+    def write_part(self, part, patches, before, out):
+        cover = self.text(f"cover-{part}.txt")
         self.stamp([cover])
         name, mail, date = max(self.stamps, key=lambda stamp: int(stamp[2].split()[0][1:]))
         env = {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": mail, "GIT_COMMITTER_DATE": date}
         self.tree.git("format-patch", "-q", "--cover-letter", "--zero-commit", "--no-signature",
-                      "--stat=76", "--summary", "-o", str(out), "base..series", env=env)
-        self.fill_cover(out / "0000-cover-letter.patch", Message(cover))
+                      "--stat=76", "--summary", "-o", str(out), f"{before}..{part}", env=env)
+        self.fill_cover(out / "0000-cover-letter.patch", Message(cover), patches)
 
-    def fill_cover(self, path, message):
-        """In the text, @NAME@ is the number of that patch, @version@ that of the kernel."""
-        numbers = {patch.name: str(at) for at, patch in enumerate(self.order.patches, 1)}
+    def fill_cover(self, path, message, patches):
+        """Replaces @NAME@ with the number of that patch, and @version@ with that of the kernel."""
+        numbers = {patch.name: str(at) for at, patch in enumerate(patches, 1)}
         makefile = (self.tree.source / "Makefile").read_text()
         numbers["version"] = ".".join(
             re.search(rf"^{part} = (\d+)$", makefile, re.M)[1]
@@ -302,7 +334,7 @@ class Series:
 
         def number(match):
             if match[1] not in numbers:
-                raise Fault(f"cover-letter.txt: no patch {match[1]}")
+                raise Fault(f"{path.parent.name}: its cover letter names a patch {match[1]}")
             return numbers[match[1]]
 
         body = re.sub(r"@([a-z-]+)@", number, message.body.strip())
@@ -323,7 +355,7 @@ def main():
         (Path(tree).parent / "changed-files").write_text(names)
         names = "".join(f"{path}\t{src}\n" for path, src in sorted(series.new_files.items()))
         (Path(tree).parent / "new-files").write_text(names)
-        names = "".join(f"{patch.name}\n" for patch in series.order.patches)
+        names = "".join(f"{patch.part} {patch.name}\n" for patch in series.order.patches)
         (Path(tree).parent / "patches").write_text(names)
     except Fault as fault:
         sys.exit(f"series: {fault}")

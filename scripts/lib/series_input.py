@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the series is made of: whole files, hook patches and messages."""
+"""Reads the input of a series: whole files, hook patches and messages."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 
 class Fault(Exception):
-    """Something that whoever runs this has to put right."""
+    """An error in the input, which the user has to correct."""
 
 
 class Message:
@@ -66,9 +66,9 @@ def files_below(directory):
 
 
 def read_new_files(top, base):
-    """Path in the kernel tree -> our file."""
+    """Maps each path in the kernel tree to our file."""
     new = {"include/uapi/drm/amdgpu_criu.h": top / "uapi/drm/amdgpu_criu.h"}
-    # As scripts/stage takes them: those of the base last.
+    # The base's own files come last, as in scripts/stage.
     for root in (top / "kernel", top / "kernel/base" / base):
         for path in files_below(root / "drivers"):
             if path.suffix in (".c", ".h") and "_test." not in path.name:
@@ -76,6 +76,6 @@ def read_new_files(top, base):
     for path in files_below(top / "kernel/Documentation"):
         new[str(path.relative_to(top / "kernel"))] = path
     for path in files_below(top / "selftests/amdgpu_criu"):
-        if path.name != "CMakeLists.txt":
+        if path.name not in ("CMakeLists.txt", "README.md"):
             new[f"tools/testing/{path.relative_to(top)}"] = path
     return new

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Static checks of what goes into the kernel, and of the header that goes with it.
+# Static checks of kernel files and of the uapi header.
 
 KERNEL_SOURCE=/usr/src/linux-source-7.2
-KERNEL_OBJECTS=$TOP/build/kbuild/static
 HEADER=uapi/drm/amdgpu_criu.h
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
 
 bases() { (cd kernel/base && printf '%s\n' */source.sh) | sed 's,/.*,,'; }
 
-# kernel_files BASE: our files in its tree, whether they are the same for all bases or its own.
+# kernel_files BASE: prints our files in its tree, common and its own, each once.
 kernel_files() {
   files 'kernel/drivers/*.[ch]' "kernel/base/$1/drivers/*.[ch]" |
     sed 's,^kernel/\(base/[^/]*/\)\?,,' | grep -v _test | sort -u
@@ -20,12 +19,12 @@ checkpatch() {
     --show-types "$@"
 }
 
-# In the stage, where every file is at the place in the kernel tree that it is judged by.
+# Runs in the stage, because checkpatch's rules depend on the path in the kernel tree.
 check_checkpatch_files() {
   local base list bad=0
   while read -r base; do
     "$TOP/scripts/stage" "$base"
-    # What is the same was looked at with the first of them.
+    # Common files are checked with the first base only.
     mapfile -t list < <(if [[ $base == 7.2 ]]; then
       kernel_files "$base"
       echo "include/$HEADER"
@@ -37,8 +36,8 @@ check_checkpatch_files() {
   return "$bad"
 }
 
-# Hook patches get author, message and sign-off when they become commits of a series. They are
-# piped in, because checkpatch takes a file that git knows for source, not for a patch.
+# Hook patches get author, message and sign-off when they become commits of a series. checkpatch
+# reads them from a pipe, because it treats a file that git tracks as source, not as a patch.
 check_checkpatch_hooks() {
   local patch bad=0
   while read -r patch; do
@@ -49,7 +48,7 @@ check_checkpatch_hooks() {
   return "$bad"
 }
 
-# Every base's hook patches apply, with no fuzz.
+# The hook patches of every base apply without fuzz.
 check_hooks() {
   local base
   while read -r base; do
@@ -57,47 +56,78 @@ check_hooks() {
   done < <(bases)
 }
 
-# kbuild_ours BASE ARGUMENT...: compiles our files alone, in a build tree of its own.
-kbuild_ours() {
-  local base=$1 source objects=() directory=build/stage/$1/drivers/gpu/drm/amd/amdgpu
-  shift
-  "$TOP/scripts/stage" "$base"
-  hold_stage "$base"
-  while read -r source; do
-    [[ $source == *.c ]] || continue
-    # All of the driver is built by the makefile in amdgpu/.
-    source=${source#drivers/gpu/drm/amd/}
-    [[ $source == amdgpu/* ]] && source=${source#amdgpu/} || source=../$source
-    objects+=("$directory/${source%.c}.o")
-  done < <(kernel_files "$base")
-  mkdir -p "$KERNEL_OBJECTS/$base"
-  kbuild "$base" "build/stage/$base" "$KERNEL_OBJECTS/$base" "$@" "${objects[@]}"
-}
-
-kbuild_ours_for_all() {
+# scripts/module compiles our files with W=1e.
+check_kernel_w1() {
   local base
   while read -r base; do
-    kbuild_ours "$base" "$@" || return
+    "$TOP/scripts/module" "$base" || return
   done < <(bases)
 }
 
-# W=1e: a warning is an error, so that a file with one is never taken for built.
-check_kernel_w1() { kbuild_ours_for_all W=1e; }
+# sparse_key BASE SOURCE: prints a digest of everything of ours that sparse reads for this file.
+sparse_key() {
+  local amd=$TOP/build/stage/$1/drivers/gpu/drm/amd
+  {
+    echo "$1 $(kernel_release "$1") $(sparse --version)"
+    cat "$amd/amdgpu/$2" "$amd"/amd{gpu,kfd}/*criu*.h "$TOP/$HEADER" "$TOP/kernel/base/$1"/hooks/*.patch
+  } | sha256sum | cut -d' ' -f1
+}
 
-# sparse warns and goes on, so its output decides; other files' headers may have warnings. The
-# packaged headers lack the script that C=2 asks whether sparse works; and trixie's sparse does not
-# know __typeof_unqual__, which differs in qualifiers only.
+# sparse_files BASE SOURCE...: runs sparse on files that changed since it found them clean. sparse
+# exits with 0 after a warning, so its output decides; warnings in the base's headers are ignored. C=2
+# itself needs a script that the packaged headers lack. trixie's sparse does not support
+# __typeof_unqual__, which differs from __typeof__ in qualifiers only.
+sparse_files() {
+  local base=$1 source key keys=() targets=()
+  local output=$TOP/build/static-sparse-$1 clean=$TOP/build/cache/sparse
+  shift
+  for source; do
+    key=$(sparse_key "$base" "$source")
+    [[ ! -f $clean/$key ]] || continue
+    keys+=("$key")
+    targets+=("build/stage/$base/drivers/gpu/drm/amd/amdgpu/${source%.c}.o")
+  done
+  echo "$base: ${#targets[@]} of $# files"
+  ((${#targets[@]} > 0)) || return 0
+  "$TOP/scripts/module" "$base" -- KBUILD_CHECKSRC=2 CF=-D__typeof_unqual__=__typeof__ "${targets[@]}" >"$output" 2>&1 || {
+    cat "$output"
+    return 1
+  }
+  if grep -E '^[^ ]*/[a-z_]*criu[a-z_]*\.[ch]:[0-9]+:([0-9]+:)? (warning|error)' "$output"; then
+    return 1
+  fi
+  mkdir -p "$clean"
+  (cd "$clean" && touch "${keys[@]}")
+}
+
+# Common files are read with the headers of 7.2 only.
 check_kernel_sparse() {
-  local output=$KERNEL_OBJECTS/sparse.output
-  mkdir -p "$KERNEL_OBJECTS"
-  kbuild_ours_for_all W=1e KBUILD_CHECKSRC=2 CF=-D__typeof_unqual__=__typeof__ 2>&1 |
-    tee "$output"
-  ! grep -qE '^[^ ]*/[a-z_]*criu[a-z_]*\.[ch]:[0-9]+:([0-9]+:)? (warning|error)' "$output"
+  local base list bad=0
+  while read -r base; do
+    "$TOP/scripts/module" "$base" || return
+    mapfile -t list < <(our_sources "$base" |
+      while read -r source; do
+        [[ $base != 7.2 && ! -f $TOP/kernel/base/$base/drivers/gpu/drm/amd/amdgpu/$source ]] || echo "$source"
+      done)
+    ((${#list[@]} == 0)) || sparse_files "$base" "${list[@]}" || bad=1
+  done < <(bases)
+  return "$bad"
+}
+
+# Reads all files with the headers of every base. It runs only by name.
+check_kernel_sparse_all() {
+  local base list bad=0
+  while read -r base; do
+    "$TOP/scripts/module" "$base" || return
+    mapfile -t list < <(our_sources "$base")
+    sparse_files "$base" "${list[@]}" || bad=1
+  done < <(bases)
+  return "$bad"
 }
 
 check_header_c() { gcc -x c -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$HEADER"; }
 
-# A pragma-free main file, because g++ warns of `#pragma once`-like use of a header alone.
+# Includes the header from a main file, because g++ warns about a header that is compiled alone.
 check_header_cxx() {
   echo "#include \"$TOP/$HEADER\"" |
     g++ -x c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -
@@ -107,8 +137,8 @@ check_header_m32() {
   gcc "${I386[@]}" -x c -std=c99 -Wall -Wextra -Werror -fsyntax-only "$HEADER"
 }
 
-# Every structure has the same layout for 32-bit and 64-bit programs (i386 aligns __u64 to 4, which
-# may show nowhere else), and no hole that the compiler made: nobody would clear it.
+# Every structure has the same layout in 32-bit and 64-bit programs, and no padding by the compiler,
+# which nobody would clear. i386 aligns __u64 to 4; no other test shows that.
 our_layouts() { awk -v RS= '/struct amdgpu_criu/' | sed 's/, align=[48]//'; }
 
 check_header_layout() {

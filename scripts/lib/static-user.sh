@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Static checks of everything that does not go into the kernel.
+# Static checks of all other files.
 
-# with_interpreter SUFFIX PATTERN: files with that suffix, or with that interpreter in line one.
+# with_interpreter SUFFIX PATTERN: prints files with that suffix or with that interpreter in line 1.
 with_interpreter() {
   local path first
   while read -r path; do
@@ -12,17 +12,15 @@ with_interpreter() {
   done < <(files)
 }
 
+# Text files that are not empty and have no SPDX line at the top.
 check_spdx() {
-  local bad=0 path
-  while read -r path; do
-    case $path in COPYING | LICENSES/* | */debian/copyright | */debian/source/format | README.md | MAINTAINERS | *.patch | *.bin | *.golden | .ci/*.md) continue ;; esac
-    grep -Iq . "$path" || continue # a binary fixture, or empty
-    head -n 5 "$path" | grep -q 'SPDX-License-Identifier:' || {
-      echo "$path: no SPDX line"
-      bad=1
-    }
-  done < <(files)
-  return "$bad"
+  local missing
+  missing=$(files | grep -vE '^(COPYING|LICENSES/.*|README\.md|MAINTAINERS|\.ci/.*\.md|.*\.(patch|bin|golden)|.*/debian/(copyright|source/format))$' |
+    xargs -d '\n' grep -Il . | xargs -d '\n' awk '
+      FNR == 1 { if (name && !found) print name; name = FILENAME; found = 0 }
+      FNR <= 5 && /SPDX-License-Identifier:/ { found = 1 }
+      END { if (name && !found) print name }')
+  [[ -z $missing ]] || { printf '%s\nhave no SPDX line\n' "$missing" && return 1; }
 }
 
 check_shellcheck() { with_interpreter .sh '[/ ](ba|da)?sh' | xargs shellcheck -x -S warning; }
@@ -35,28 +33,28 @@ check_man() {
   ((${#list[@]} == 0)) || mandoc -T lint -W warning "${list[@]}"
 }
 
+# scripts/lib/documents says what these look for.
+check_documents() { files | PYTHONPATH=scripts/lib python3 -B -m documents.check "$TOP"; }
+check_plain_english() { files | PYTHONPATH=scripts/lib python3 -B -m documents.plain_english "$TOP"; }
+
 cxx_files() { files '*.cc' '*.h' | grep -v -e '^kernel/' -e '^uapi/' -e '^selftests/amdgpu_criu/'; }
 
 check_clang_format() {
-  local path bad=0
-  while read -r path; do
-    clang-format --dry-run -Werror "$path" 2>/dev/null || {
-      echo "clang-format would change $path"
-      bad=1
-    }
-  done < <(cxx_files)
-  return "$bad"
+  cxx_files | xargs -d '\n' -n 40 -P "$(nproc)" clang-format --dry-run -Werror
 }
 
-check_clang_tidy() {
+run_tidy() {
   "$TOP/scripts/host" release
-  scripts/lib/tidy.py build/release build/cache/tidy
+  scripts/lib/tidy.py build/release build/cache/tidy "$@"
 }
 
-# Follows paths through functions, and finds what is passed by value in vain; too slow to be part of
-# every check, so it is run by name.
+# Reads files that changed, and a sample of those that were never read.
+check_clang_tidy() { run_tidy --sample 24; }
+
+# The next two take minutes. They run only by name and in the campaign `static`.
+check_clang_tidy_all() { run_tidy; }
+
+# Follows paths through functions, and finds parameters that are copied without need.
 check_clang_analyzer() {
-  "$TOP/scripts/host" release
-  scripts/lib/tidy.py build/release build/cache/tidy \
-    '-*,clang-analyzer-core.*,clang-analyzer-cplusplus.*,clang-analyzer-unix.*,performance-unnecessary-value-param'
+  run_tidy --checks='-*,clang-analyzer-core.*,clang-analyzer-cplusplus.*,clang-analyzer-unix.*,performance-unnecessary-value-param'
 }

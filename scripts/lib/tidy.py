@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""tidy.py BUILD-TREE CACHE [CHECKS]: runs clang-tidy over our C++, except its unit tests.
+"""Runs clang-tidy over our C++, except its unit tests.
 
-CHECKS takes the place of the list in .clang-tidy. A file is looked at again only when it, a header
-of ours that it includes, its compiler options, the list of checks or the configuration changed:
-the cache holds a mark for each combination that was found clean.
+The cache holds, for each file, a digest of what clang-tidy read when it found the file clean: the
+file, headers of ours that it includes, compiler options, the list of checks and the configuration.
+A file that has the same digest is not read again.
+
+With --sample N, at most N of the files that were never found clean are read, chosen by a random seed:
+up to two thirds of them are files that the last commits or the working tree changed.
 """
 
+import argparse
 import hashlib
 import json
 import os
-import re
+import random
 import shlex
 import subprocess
 import sys
@@ -19,8 +23,9 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 
-# Options of the project's compiler, g++, that clang does not know, or minds in macros of the kernel.
+# Options of the project's compiler, g++, that clang does not know or reports in kernel macros.
 GCC_ONLY = {"-fno-gnu-unique", "-Wzero-as-null-pointer-constant"}
+RECENT_COMMITS = 10
 
 
 def is_ours(path):
@@ -32,21 +37,54 @@ def is_ours(path):
     )
 
 
-def included_files(entry):
-    """Files of ours that a compilation reads, by the compiler's own account."""
-    command = [word for word in shlex.split(entry["command"]) if not word.endswith("ccache")]
-    output = command.index("-o")
-    del command[output : output + 2]
-    listed = subprocess.run(
-        command + ["-MM", "-MT", "x"],
-        cwd=entry["directory"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    paths = re.sub(r"\\\n", " ", listed.partition(":")[2]).split()
-    resolved = ((Path(entry["directory"]) / path).resolve() for path in paths)
-    return sorted(path for path in resolved if path.is_relative_to(TOP))
+def parse_dependencies(text):
+    """Object -> paths, of the output of `ninja -t deps`."""
+    found, current = {}, None
+    for line in text.splitlines():
+        if line.startswith("    ") and current is not None:
+            current.append(line.strip())
+        elif ": #deps" in line:
+            current = found.setdefault(line.partition(": #deps")[0], [])
+        else:
+            current = None
+    return found
+
+
+def our_dependencies(tree):
+    """Object -> files of ours that its last compilation read."""
+    listed = subprocess.run(["ninja", "-C", str(tree), "-t", "deps"],
+                            capture_output=True, text=True, check=True).stdout
+    result = {}
+    for output, paths in parse_dependencies(listed).items():
+        resolved = {(tree / path).resolve() for path in paths}
+        result[output] = sorted(path for path in resolved if path.is_relative_to(TOP))
+    return result
+
+
+def git_lines(*arguments):
+    done = subprocess.run(["git", "-C", str(TOP), "-c", f"safe.directory={TOP}", *arguments],
+                          capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def recently_changed():
+    """Files that one of the last commits, or nobody yet, has committed."""
+    commits = git_lines("rev-list", f"--max-count={RECENT_COMMITS + 1}", "HEAD")
+    changed = git_lines("diff", "--name-only", commits[-1]) if commits else []
+    changed += git_lines("ls-files", "--others", "--exclude-standard")
+    return {TOP / path for path in changed}
+
+
+def choose(never, changed, reads, count, rng):
+    """The files to read, of those that were never found clean."""
+    recent = {file for file in never if file in changed}
+    for header in sorted(changed):
+        users = sorted(file for file in never if header in reads[file])
+        if users and not recent.intersection(users):
+            recent.add(users[0])
+    chosen = set(rng.sample(sorted(recent), min(len(recent), count * 2 // 3)))
+    rest = sorted(set(never) - chosen)
+    return chosen.union(rng.sample(rest, min(len(rest), count - len(chosen))))
 
 
 class Tidy:
@@ -54,48 +92,77 @@ class Tidy:
         self.cache = cache
         self.options = [f"--checks={checks}"] if checks else []
         entries = json.loads((tree / "compile_commands.json").read_text())
-        ours = {e["file"]: e for e in entries if is_ours(Path(e["file"]))}
-        self.entries = sorted(ours.values(), key=lambda entry: entry["file"])
-        for entry in self.entries:
-            words = [w for w in shlex.split(entry["command"]) if w not in GCC_ONLY]
+        for entry in entries:
+            words = [word for word in shlex.split(entry["command"]) if word not in GCC_ONLY]
             entry["command"] = shlex.join(words)
+        ours = [entry for entry in entries if is_ours(Path(entry["file"]))]
+        self.commands = {Path(entry["file"]): entry["command"] for entry in ours}
+        dependencies = our_dependencies(tree)
+        self.reads = {Path(entry["file"]): dependencies.get(entry["output"], []) for entry in ours}
         cache.mkdir(parents=True, exist_ok=True)
-        (cache / "compile_commands.json").write_text(json.dumps(self.entries))
+        (cache / "compile_commands.json").write_text(json.dumps(ours))
 
-    def _mark(self, entry):
-        digest = hashlib.sha256("\0".join([entry["command"], *self.options]).encode())
-        for path in [TOP / ".clang-tidy", *included_files(entry)]:
+    def _mark(self, file):
+        name = hashlib.sha256("\0".join([str(file.relative_to(TOP)), *self.options]).encode())
+        return self.cache / f"{name.hexdigest()}.clean"
+
+    def _digest(self, file):
+        digest = hashlib.sha256("\0".join([self.commands[file], *self.options]).encode())
+        for path in [TOP / ".clang-tidy", file, *self.reads[file]]:
             digest.update(path.read_bytes())
-        return self.cache / digest.hexdigest()
+        return digest.hexdigest()
 
-    def complaint(self, entry):
-        """What clang-tidy says about a file; an empty string when it is clean."""
-        try:
-            mark = self._mark(entry)
-        except subprocess.CalledProcessError as error:
-            return f"{entry['file']}: does not preprocess\n{error.stderr}"
-        if mark.exists():
-            return ""
+    def stale(self):
+        """(files that changed since they were found clean, files that never were)"""
+        changed, never = [], []
+        for file in sorted(self.commands):
+            mark = self._mark(file)
+            if not mark.exists():
+                never.append(file)
+            elif mark.read_text() != self._digest(file):
+                changed.append(file)
+        return changed, never
+
+    def complaint(self, file):
+        """What clang-tidy reports about a file; an empty string when it is clean."""
+        digest = self._digest(file)
         done = subprocess.run(
-            ["clang-tidy", "--quiet", "-p", str(self.cache), *self.options, entry["file"]],
+            ["clang-tidy", "--quiet", "-p", str(self.cache), *self.options, str(file)],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode == 0:
-            mark.touch()
+            self._mark(file).write_text(digest)
             return ""
         return done.stdout or done.stderr
 
 
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tree", type=Path, help="a current build directory")
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("--checks", default="", help="replaces the list in .clang-tidy")
+    parser.add_argument("--sample", type=int, metavar="N", help="see above")
+    return parser.parse_args()
+
+
 def main():
-    checks = sys.argv[3] if len(sys.argv) > 3 else ""
-    tidy = Tidy(Path(sys.argv[1]), Path(sys.argv[2]), checks)
+    arguments = parse_arguments()
+    tidy = Tidy(arguments.tree.resolve(), arguments.cache.resolve(), arguments.checks)
+    files, never = tidy.stale()
+    if arguments.sample:
+        seed = int(os.environ.get("TIDY_SEED") or random.randrange(2**32))
+        chosen = choose(never, recently_changed(), tidy.reads, arguments.sample,
+                        random.Random(seed))
+        print(f"TIDY_SEED={seed}: {len(chosen)} of {len(never)} files that were never read")
+        never = sorted(chosen)
+    files += never
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        bad = [text for text in pool.map(tidy.complaint, tidy.entries) if text]
+        bad = [text for text in pool.map(tidy.complaint, files) if text]
     print("\n".join(bad))
-    print(f"{len(tidy.entries)} files, {len(bad)} with complaints")
-    return 1 if bad or not tidy.entries else 0
+    print(f"{len(tidy.commands)} files, {len(files)} read, {len(bad)} with complaints")
+    return 1 if bad or not tidy.commands else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""plain_english.py TOP: files that have a phrase of plain_english.txt.
+
+Reads paths of tracked files from standard input. A comment that asks a question is a fault, too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+LIST = Path(__file__).with_name("plain_english.txt")
+# Words of identifiers: let_go, letGo. Not a path or a variable, as in /home and $HOME.
+_WORD = r"(?<![A-Za-z/$])(?:{})(?![a-z])"
+# Between two words: a space, an underscore, or a line break with the margin of a comment.
+_GAP = r"(?:[ _]|[ ]?\n\s*(?://|\*|#)?\s*)"
+_QUESTION = re.compile(r"^\s*(?://|/?\*|#)\s.*[a-z)]\?\s*(?:\*/)?$", re.M)
+_ASK = "a comment states a fact"
+
+
+@dataclass(frozen=True)
+class Phrase:
+    pattern: re.Pattern[str]
+    instead: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    folders: tuple[str, ...]
+    phrases: tuple[Phrase, ...]
+
+    def covers(self, path: str) -> bool:
+        if path.startswith("scripts/lib/documents/"):  # it has the phrases
+            return False
+        return any(path == folder or path.startswith(folder + "/") for folder in self.folders)
+
+
+def parse(text: str) -> Rules:
+    folders, phrases = [], []
+    for line in text.splitlines():
+        pattern, arrow, instead = line.partition(" => ")
+        if line.startswith("folder "):
+            folders.append(line.split()[1])
+        elif arrow:
+            words = pattern.split(" ")
+            phrases.append(Phrase(re.compile(_WORD.format(_GAP.join(words)), re.I), instead))
+    return Rules(tuple(folders), tuple(phrases))
+
+
+def faults(rules: Rules, path: str, text: str) -> list[str]:
+    if not rules.covers(path):
+        return []
+    found = [(match.start(), " ".join(match[0].split()), phrase.instead)
+             for phrase in rules.phrases for match in phrase.pattern.finditer(text)]
+    found += [(match.start(), match[0].strip(), _ASK) for match in _QUESTION.finditer(text)]
+    return [f"{path}:{text.count(chr(10), 0, start) + 1}: '{what}': {instead}"
+            for start, what, instead in sorted(found)]
+
+
+def main() -> int:
+    rules = parse(LIST.read_text())
+    found: list[str] = []
+    for path in sys.stdin.read().split():
+        data = (Path(sys.argv[1]) / path).read_bytes()
+        if b"\0" not in data:
+            found += faults(rules, path, data.decode(errors="replace"))
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

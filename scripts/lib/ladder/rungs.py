@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every rung: its commands, what must have passed before, and how much work it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+# Multiplies time limits in guests: something runs beside them.
+PATIENCE = "3"
+# Everything is about ten times as slow in the debug kernel.
+DEBUG_PATIENCE = "10"
+# One in this many faults, changed blobs and BOs, where there are hundreds.
+DEBUG_SAMPLE = "20"
+DEBUG_SECONDS = 7200
+DEBUG_CAMPAIGN_SECONDS = 24 * 3600
+
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Commands that run one after the other until one fails.
+
+    A rung that builds has one test: its commands succeed. The commands of the others write
+    build/results/NAME.tap or build/results/NAME-*.tap themselves.
+    """
+
+    name: str
+    commands: tuple[Command, ...]
+    needs: tuple[str, ...] = ()
+    seconds: int = 60  # of CPU time from nothing; only their order counts
+    builds: bool = False
+    limit: int | None = None  # seconds of wall time
+
+
+def in_background(*commands: Command) -> tuple[Command, ...]:
+    """Guests have time limits; what has none leaves the processors to them."""
+    return tuple(("nice", "-n", "5", *command) for command in commands)
+
+
+def guests(name: str, needs: tuple[str, ...], seconds: int, *arguments: str) -> Rung:
+    command = ("selftests/vm/check", "--patience", PATIENCE, *arguments)
+    return Rung(name, (command,), needs, seconds)
+
+
+def debug_guests(name: str, sample: str, limit: int, *suites: str) -> Rung:
+    command = ("selftests/vm/check", "--name", name, "--kernel", "build/debug-kernel/boot",
+               "--module", "build/module/7.2-debug-kernel/amdgpu.ko",
+               "--patience", DEBUG_PATIENCE, "--environment", f"AMDGPU_CRIU_SAMPLE={sample}",
+               "--epilogue", "/payload/debug-kernel /payload/debug-known.txt", *suites)
+    return Rung(name, (command,), ("debug-kernel", "host"), limit, limit=limit)
+
+
+def campaign_in_guest(name: str) -> Rung:
+    return Rung(name, (("selftests/vm/check", "--name", name,
+                        "--directory", "selftests/vm/campaigns", name),), ("module", "host"))
+
+
+def table(*rungs: Rung) -> dict[str, Rung]:
+    return {rung.name: rung for rung in rungs}
+
+
+# What `make check` runs.
+CHECK = table(
+    Rung("lab", (("scripts/lab",),), seconds=150, builds=True),
+    Rung("module", (("scripts/module", "--next"),), ("lab",), 400, builds=True),
+    Rung("module-6.12", in_background(("scripts/module", "6.12")), ("lab",), 350, builds=True),
+    Rung("host", (("scripts/host", "release"),), ("lab",), 450, builds=True),
+    guests("e2e", ("module", "host"), 1000, "--name", "e2e", "e2e*"),
+    guests("guest", ("module", "host"), 500, "--except", "e2e*", "runner", "*"),
+    guests("guest-6.12", ("module-6.12", "module", "host"), 500, "--base", "6.12"),
+    Rung("unit", in_background(("scripts/unit",)), ("lab",), 500),
+    Rung("static", in_background(("scripts/static",)), ("module", "module-6.12", "host"), 200),
+    Rung("demo", (("scripts/check-demo",),), ("module", "host"), 120),
+    Rung("deb", in_background(("scripts/deb",), ("scripts/check-packages",)), ("module", "host"), 100),
+    guests("deb-guest", ("deb",), 60, "--name", "deb-guest", "packages"),
+)
+
+# The suites in the debug kernel. What boots other kernels or drivers, or needs more of a kernel
+# than kernel/debug.config has, is not among them.
+DEBUG = table(
+    Rung("debug-kernel", (("scripts/debug-kernel",), ("scripts/module", "--debug-kernel", "--next")),
+         ("lab",), 1200, builds=True),
+    debug_guests("debug-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS,
+                 "guest", "kselftest", "next-version", "kselftest-hang"),
+    debug_guests("debug-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug"),
+)
+
+# What takes too long for every check, whole.
+CAMPAIGN = table(
+    Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
+    debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS,
+                 "guest", "kselftest", "next-version", "kselftest-hang"),
+    debug_guests("debug-all-rest", "1", DEBUG_CAMPAIGN_SECONDS,
+                 "e2e", "e2e-render", "e2e-trees", "e2e-reboot", "e2e-swapped"),
+    campaign_in_guest("faults"),
+    campaign_in_guest("generated"),
+    campaign_in_guest("images"),
+    campaign_in_guest("soak"),
+    Rung("static-all", (("scripts/static", "--results", "static-all", "clang_tidy_all",
+                         "clang_analyzer", "kernel_sparse_all"),), ("module", "module-6.12", "host")),
+)
+
+ALL = CHECK | DEBUG | CAMPAIGN
+
+# A name for several rungs.
+GROUPS = {"debug": tuple(DEBUG)}
+
+# What a person asks for: the rungs, and a line about it.
+CAMPAIGNS = {
+    "dkms": (("dkms",), "the driver's package is installed, boots, and is removed (minutes)"),
+    "debug": (("debug-all-kselftests", "debug-all-rest"),
+              "the suites in the debug kernel; each allocation of each operation fails (hours)"),
+    "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
+    "generated": (("generated",), "processes that did random legal things, 3000 of them (hours)"),
+    "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
+    "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
+    "static": (("static-all",), "clang-tidy and sparse of all files, clang's analyzer (an hour)"),
+}
+
+
+class UnknownRung(Exception):
+    """The text names the rung and those that exist."""
+
+
+def expand(names: Iterable[str], groups: Mapping[str, tuple[str, ...]] = GROUPS,
+           rungs: Mapping[str, Rung] = ALL) -> list[Rung]:
+    """The named rungs and everything that they need, what is needed first, each once."""
+    chosen: dict[str, Rung] = {}
+
+    def add(name: str) -> None:
+        if name in chosen:
+            return
+        for need in rungs[name].needs:
+            add(need)
+        chosen[name] = rungs[name]
+
+    for name in names:
+        for member in groups.get(name, (name,)):
+            if member not in rungs:
+                raise UnknownRung(f"no rung {name}; there are: {' '.join([*CHECK, *groups])}")
+            add(member)
+    return list(chosen.values())

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+import unittest
+
+from .rungs import ALL, CAMPAIGNS, CHECK, GROUPS, Rung, UnknownRung, expand, table
+
+
+def names(rungs):
+    return [rung.name for rung in rungs]
+
+
+class Expand(unittest.TestCase):
+    RUNGS = table(Rung("a", ()), Rung("b", (), ("a",)), Rung("c", (), ("b", "a")), Rung("d", ()))
+
+    def test_brings_what_a_rung_needs_before_it(self):
+        self.assertEqual(["a", "b", "c"], names(expand(["c"], {}, self.RUNGS)))
+
+    def test_brings_each_rung_once(self):
+        self.assertEqual(["a", "b", "c"], names(expand(["b", "c", "a", "c"], {}, self.RUNGS)))
+
+    def test_a_group_stands_for_its_members(self):
+        self.assertEqual(["d", "a"], names(expand(["both"], {"both": ("d", "a")}, self.RUNGS)))
+
+    def test_refuses_a_rung_that_does_not_exist(self):
+        with self.assertRaises(UnknownRung):
+            expand(["nothing"], {}, self.RUNGS)
+
+
+class Table(unittest.TestCase):
+    def test_every_need_is_a_rung(self):
+        for rung in ALL.values():
+            for need in rung.needs:
+                self.assertIn(need, ALL, rung.name)
+
+    def test_every_campaign_and_every_group_consists_of_rungs(self):
+        for members in [*GROUPS.values(), *(rungs for rungs, _ in CAMPAIGNS.values())]:
+            self.assertLessEqual(set(members), set(ALL))
+
+    def test_a_check_needs_nothing_beyond_a_check(self):
+        self.assertEqual(set(CHECK), set(names(expand(CHECK))))
+
+    def test_every_rung_has_commands(self):
+        for rung in ALL.values():
+            self.assertTrue(rung.commands, rung.name)

@@ -28,6 +28,16 @@ GCC_ONLY = {"-fno-gnu-unique", "-Wzero-as-null-pointer-constant"}
 RECENT_COMMITS = 10
 
 
+def clang_command(command):
+    """The command without what only g++ takes: its options and its precompiled headers."""
+    words = [word for word in shlex.split(command) if word not in GCC_ONLY]
+    included = [at for at, word in enumerate(words)
+                if word == "-include" and words[at + 1].endswith("/cmake_pch.hxx")]
+    for at in reversed(included):
+        del words[at:at + 2]
+    return shlex.join(words)
+
+
 def is_ours(path):
     return (
         path.suffix == ".cc"
@@ -93,8 +103,7 @@ class Tidy:
         self.options = [f"--checks={checks}"] if checks else []
         entries = json.loads((tree / "compile_commands.json").read_text())
         for entry in entries:
-            words = [word for word in shlex.split(entry["command"]) if word not in GCC_ONLY]
-            entry["command"] = shlex.join(words)
+            entry["command"] = clang_command(entry["command"])
         ours = [entry for entry in entries if is_ours(Path(entry["file"]))]
         self.commands = {Path(entry["file"]): entry["command"] for entry in ours}
         dependencies = our_dependencies(tree)

@@ -27,6 +27,12 @@ class Dependencies(unittest.TestCase):
                          tidy.parse_dependencies(DEPENDENCIES))
 
 
+class ClangCommand(unittest.TestCase):
+    def test_has_nothing_of_gcc(self):
+        self.assertEqual("g++ -include a.h -c b.cc", tidy.clang_command(
+            "g++ -fno-gnu-unique -include x/cmake_pch.hxx -include a.h -c b.cc"))
+
+
 class Choose(unittest.TestCase):
     NEVER = files(*"abcdefgh")
     READS = {file: [Path("all.h")] for file in NEVER} | {Path("a"): files("all.h", "a.h")}

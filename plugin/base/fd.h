@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace base {
+namespace amdgpu_criu {
 
 class Fd {
  public:
@@ -94,4 +94,4 @@ class Mapping {
   size_t size_ = 0;
 };
 
-}  // namespace base
+}  // namespace amdgpu_criu

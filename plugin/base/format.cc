@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "base/format.h"
 
-namespace base {
+namespace amdgpu_criu {
 
-std::string vformat(std::string_view text, std::format_args args) {
+std::string formatted_from(std::string_view text, std::format_args args) {
   return std::vformat(text, args);
 }
 
-}  // namespace base
+}  // namespace amdgpu_criu

@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
-namespace base {
+namespace amdgpu_criu {
 
-std::string vformat(std::string_view text, std::format_args args);
+std::string formatted_from(std::string_view text, std::format_args args);
 
-// Call both with "base::": without, arguments of namespace std would find the others as well.
+// The name differs from std::format, which arguments of namespace std would find as well.
 template <typename... Args>
-std::string format(std::format_string<Args...> text, Args&&... args) {
-  return base::vformat(text.get(), std::make_format_args(args...));
+std::string formatted(std::format_string<Args...> text, Args&&... args) {
+  return formatted_from(text.get(), std::make_format_args(args...));
 }
 
-}  // namespace base
+}  // namespace amdgpu_criu

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-namespace base {
+namespace amdgpu_criu {
 namespace {
 
 void to_stderr(LogLevel level, const std::string& line) {
@@ -18,4 +18,4 @@ LogSink set_log_sink(LogSink sink) { return std::exchange(current_sink, sink ? s
 
 void log_line(LogLevel level, const std::string& line) { current_sink(level, line); }
 
-}  // namespace base
+}  // namespace amdgpu_criu

@@ -7,7 +7,7 @@
 
 #include "base/format.h"
 
-namespace base {
+namespace amdgpu_criu {
 
 // Values are those of CRIU's print_on_level().
 enum class LogLevel : unsigned { kError = 1, kWarning = 2, kInfo = 3, kDebug = 4 };
@@ -20,15 +20,15 @@ void log_line(LogLevel level, const std::string& line);
 
 template <typename... Args>
 void log_error(std::format_string<Args...> text, Args&&... args) {
-  log_line(LogLevel::kError, base::format(text, std::forward<Args>(args)...));
+  log_line(LogLevel::kError, formatted(text, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_warning(std::format_string<Args...> text, Args&&... args) {
-  log_line(LogLevel::kWarning, base::format(text, std::forward<Args>(args)...));
+  log_line(LogLevel::kWarning, formatted(text, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_info(std::format_string<Args...> text, Args&&... args) {
-  log_line(LogLevel::kInfo, base::format(text, std::forward<Args>(args)...));
+  log_line(LogLevel::kInfo, formatted(text, std::forward<Args>(args)...));
 }
 
-}  // namespace base
+}  // namespace amdgpu_criu

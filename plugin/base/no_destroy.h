@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <new>
 
-namespace base {
+namespace amdgpu_criu {
 
 // For state that forked children inherit and must not tear down for their parent.
 template <typename T>
@@ -22,4 +22,4 @@ class NoDestroy {
   alignas(T) std::byte storage_[sizeof(T)];
 };
 
-}  // namespace base
+}  // namespace amdgpu_criu

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 
-namespace base {
+namespace amdgpu_criu {
 
 class Pidfd {
  public:
@@ -36,4 +36,4 @@ class Pidfd {
   Fd fd_;
 };
 
-}  // namespace base
+}  // namespace amdgpu_criu

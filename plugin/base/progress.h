@@ -9,7 +9,7 @@
 
 #include "base/format.h"
 
-namespace base {
+namespace amdgpu_criu {
 
 class Progress {
  public:
@@ -33,9 +33,9 @@ class Progress {
   std::string text(Clock::time_point now = Clock::now()) const {
     const double seconds = std::chrono::duration<double>(now - start_).count();
     const double mebibytes = static_cast<double>(done_) / kMebibyte;
-    return base::format("{} %, {:.0f} of {:.0f} MiB, {:.1f} s, {:.0f} MiB/s", percent(), mebibytes,
-                        static_cast<double>(total_) / kMebibyte, seconds,
-                        seconds > 0 ? mebibytes / seconds : 0);
+    return formatted("{} %, {:.0f} of {:.0f} MiB, {:.1f} s, {:.0f} MiB/s", percent(), mebibytes,
+                     static_cast<double>(total_) / kMebibyte, seconds,
+                     seconds > 0 ? mebibytes / seconds : 0);
   }
 
  private:
@@ -52,4 +52,4 @@ class Progress {
   uint64_t done_ = 0;
 };
 
-}  // namespace base
+}  // namespace amdgpu_criu

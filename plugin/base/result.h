@@ -10,7 +10,7 @@
 
 #include "base/format.h"
 
-namespace base {
+namespace amdgpu_criu {
 
 // An errno (never 0) and one sentence that says what failed and, where known, what to do.
 class [[nodiscard]] Error {
@@ -19,14 +19,14 @@ class [[nodiscard]] Error {
 
   template <typename... Args>
   static Error of(int code, std::format_string<Args...> text, Args&&... args) {
-    return Error(code, base::format(text, std::forward<Args>(args)...));
+    return Error(code, formatted(text, std::forward<Args>(args)...));
   }
 
   // "TEXT: strerror(errno)". Reads errno first, so it may be called right after a failed call.
   template <typename... Args>
   static Error system(std::format_string<Args...> text, Args&&... args) {
     const int code = errno;
-    return Error(code, base::format(text, std::forward<Args>(args)...) + ": " + strerror(code));
+    return Error(code, formatted(text, std::forward<Args>(args)...) + ": " + strerror(code));
   }
 
   int code() const { return code_; }
@@ -73,7 +73,7 @@ class [[nodiscard]] Result {
 
 using Status = Result<Unit>;
 
-}  // namespace base
+}  // namespace amdgpu_criu
 
 // Evaluates to the value of a Result; on error returns it from the enclosing function.
 // A GNU statement expression, as gcc and clang both have.

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace criu {
+namespace amdgpu_criu::criu {
 
 enum Hook : unsigned {
   kDumpUnixSk = 0,
@@ -65,7 +65,7 @@ using ResumeDevicesLate = int(int pid);
 using CheckpointDevices = int(int pid);
 using DumpFinish = int(int result);
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu
 
 extern "C" {
 // Exported by the criu program. Weak, so that the plugin also loads where one is missing.

@@ -4,10 +4,9 @@
 
 #include "tests/criu_program.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
-using base::Fd;
 using testing::HasSubstr;
 using testing::Not;
 using testing_support::FakeRender;
@@ -144,4 +143,4 @@ TEST_F(Containers, WithoutAStoreTheNodeMustBeInTheContainer) {
 }
 
 }  // namespace
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -11,7 +11,7 @@
 #include "criu/plugin.h"
 #include "criu/program.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
 // CRIU's word for "not mine: ask the next plugin".
@@ -21,7 +21,7 @@ constexpr uint64_t kUnmappable = ~0xfffull;
 
 // CRIU forks while there is one, and some of its children end with exit(). Where fini() is not
 // called either, the end of the process lets go of everything.
-base::NoDestroy<std::unique_ptr<Plugin>> holder;
+NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
 
 // Runs `body`, a Result, and logs its error. on_value turns the value into CRIU's answer.
@@ -34,11 +34,11 @@ int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
       return body();
     }();
     if (result.ok()) return on_value(*result);
-    base::log_error("{}: {}", what, result.error().message());
+    log_error("{}: {}", what, result.error().message());
     // ENOTSUP would be taken for "not mine".
     return result.error().code() == ENOTSUP ? -EINVAL : -result.error().code();
   } catch (const std::exception& exception) {
-    base::log_error("{}: {}", what, exception.what());
+    log_error("{}: {}", what, exception.what());
     return -ENOMEM;
   }
 }
@@ -66,13 +66,13 @@ int handle_device_vma(int, const struct stat* status) {
 int dump_finish(int) {
   if (*holder) (*holder)->finish_dump();
   return guarded(
-      "DUMP_FINISH", "finishing the dump", [] { return base::Result<bool>(true); }, zero_if_mine);
+      "DUMP_FINISH", "finishing the dump", [] { return Result<bool>(true); }, zero_if_mine);
 }
 
 int restore_ext_file(int id, bool* retry) {
   return guarded(
       "RESTORE_EXT_FILE", "restoring a GPU file", [&] { return (*holder)->restore_file(id); },
-      [&](std::optional<base::Fd>& fd) {
+      [&](std::optional<Fd>& fd) {
         if (!fd) return kNotMine;
         if (is_43()) *retry = false;
         return fd->release();
@@ -90,7 +90,7 @@ int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_o
         return 1;
       });
   if (result >= 0 || result == kNotMine) return result;
-  base::log_error("the mapping of {} at {:#x} cannot be restored", path, address);
+  log_error("the mapping of {} at {:#x} cannot be restored", path, address);
   *new_offset = kUnmappable;
   *fd = -1;
   return 1;
@@ -102,8 +102,7 @@ int resume_devices_late(int pid) {
       zero_if_mine);
   if (is_43() || !*holder) return result;
   for (const pid_t doomed : (*holder)->doomed(pid, result < 0 && result != kNotMine)) {
-    base::log_error("process {} is killed, for it or another one cannot go on without its GPU",
-                    doomed);
+    log_error("process {} is killed, for it or another one cannot go on without its GPU", doomed);
     kill(doomed, SIGKILL);
   }
   return result;
@@ -115,13 +114,13 @@ int init(int stage) {
     auto created = Plugin::create(stage, test_parts ? std::move(*test_parts) : real_parts());
     test_parts.reset();
     if (!created.ok()) {
-      base::log_error("{}", created.error().message());
+      log_error("{}", created.error().message());
       return -created.error().code();
     }
     *holder = std::move(*created);
     return 0;
   } catch (const std::exception& exception) {
-    base::log_error("cannot start: {}", exception.what());
+    log_error("cannot start: {}", exception.what());
     return -ENOMEM;
   }
 }
@@ -141,21 +140,21 @@ void* hook(Type* function) {
 
 void set_parts_for_test(Parts parts) { test_parts = std::make_unique<Parts>(std::move(parts)); }
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu
 
 extern "C" {
-extern criu::Descriptor CR_PLUGIN_DESC;
-[[gnu::visibility("default")]] criu::Descriptor CR_PLUGIN_DESC = {
+extern amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC;
+[[gnu::visibility("default")]] amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC = {
     .name = "amdgpu_criu_plugin",
-    .init = criu::init,
-    .exit = criu::fini,
-    .version = criu::kVersion41,
-    .max_hooks = criu::kHookCount41,
+    .init = amdgpu_criu::criu::init,
+    .exit = amdgpu_criu::criu::fini,
+    .version = amdgpu_criu::criu::kVersion41,
+    .max_hooks = amdgpu_criu::criu::kHookCount41,
     .hooks = {},
 };
 }
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
 [[gnu::constructor]] void complete_descriptor() {
@@ -172,4 +171,4 @@ namespace {
 }
 
 }  // namespace
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

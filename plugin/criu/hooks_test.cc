@@ -8,10 +8,9 @@
 #include "image/set.h"
 #include "tests/criu_program.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
-using base::Fd;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
@@ -34,7 +33,7 @@ class Hooks : public testing_support::HooksTest {
     state_.features = AMDGPU_CRIU_FEATURE_KFD;
     kfd_ = open(kKfdPath);
     render_ = open(kRenderPath);
-    vma_ = std::move(*base::Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
+    vma_ = std::move(*Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
     state_.pid = getpid();
     state_.devices = {{kGpu, kGpu, render_.get()}};
     state_.blob = {std::byte{'b'}, std::byte{'l'}};
@@ -67,7 +66,7 @@ class Hooks : public testing_support::HooksTest {
   }
 
   Fd kfd_, render_;
-  base::Mapping vma_;
+  Mapping vma_;
 };
 
 TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
@@ -324,4 +323,4 @@ TEST_F(Hooks, AMappingThatCannotBeRestoredIsMadeToFail) {
 }
 
 }  // namespace
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -12,10 +12,9 @@
 #include "image/set.h"
 #include "tests/criu_program.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
-using base::Fd;
 using testing::HasSubstr;
 using testing_support::FakeRender;
 using testing_support::kGpu;
@@ -40,7 +39,7 @@ kernel::Bo make_bo(uint64_t id) {
 
 // The one child of ours.
 pid_t child_of_ours() {
-  std::ifstream children(base::format("/proc/self/task/{}/children", getpid()));
+  std::ifstream children(formatted("/proc/self/task/{}/children", getpid()));
   pid_t child = -1;
   children >> child;
   return child;
@@ -61,7 +60,7 @@ class Parallel : public testing_support::HooksTest {
       files.push_back(open(i % 2 ? kOtherPath : kRenderPath));
       FakeRender& render = state_.renders.emplace_back();
       render.file = std::move(*files.back().duplicate());
-      render.blob = base::format("file {}", i);
+      render.blob = formatted("file {}", i);
       for (uint64_t id = 1; id <= 8; id++) {
         if (!state_.objects.contains(id)) add_object(state_, make_bo(id), id);
         render.bos.push_back(make_bo(id));
@@ -235,4 +234,4 @@ TEST_F(Parallel, AFailedRestoreLeavesNoProcess) {
 }
 
 }  // namespace
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -5,11 +5,7 @@
 #include "criu/program.h"
 #include "criu/source.h"
 
-namespace criu {
-
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::criu {
 
 Parts real_parts() { return {kernel::make_ioctl_api(), {}, gpu::make_sdma_engine}; }
 
@@ -118,4 +114,4 @@ std::vector<pid_t> Plugin::doomed(pid_t pid, bool failed) {
   return resume_failed_ ? std::exchange(resumed_, {}) : std::vector<pid_t>();
 }
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

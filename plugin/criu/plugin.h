@@ -13,7 +13,7 @@
 #include "restore/restore.h"
 #include "stock/api.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 
 // What the plugin works on; a test puts its own in place before init().
 struct Parts {
@@ -28,34 +28,34 @@ Parts real_parts();
 
 class Plugin {
  public:
-  static base::Result<std::unique_ptr<Plugin>> create(int stage, Parts parts);
+  static Result<std::unique_ptr<Plugin>> create(int stage, Parts parts);
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
   ~Plugin();
 
   // To be called first in each hook.
-  base::Status note_hook(const char* name) const { return faults_.at("hook", name); }
+  Status note_hook(const char* name) const { return faults_.at("hook", name); }
 
-  base::Result<bool> checkpoint_devices(pid_t pid);
-  base::Result<bool> dump_file(int fd, int id);
-  base::Result<bool> handle_vma(const struct stat& status);
+  Result<bool> checkpoint_devices(pid_t pid);
+  Result<bool> dump_file(int fd, int id);
+  Result<bool> handle_vma(const struct stat& status);
   void finish_dump() { dump_.reset(); }
 
-  base::Result<std::optional<base::Fd>> restore_file(int id);
-  base::Result<std::optional<restore::NewMapping>> map(uint64_t start);
-  base::Result<bool> resume(pid_t pid);
+  Result<std::optional<Fd>> restore_file(int id);
+  Result<std::optional<restore::NewMapping>> map(uint64_t start);
+  Result<bool> resume(pid_t pid);
   // To be called after each resume(): the processes that must not go on, for a restore that has
   // failed in one of them. Each is told of once.
   std::vector<pid_t> doomed(pid_t pid, bool failed);
 
  private:
   Plugin(int stage, Parts parts);
-  base::Status prepare();
+  Status prepare();
   // False: the process uses no GPU.
-  base::Result<bool> need_interface(pid_t pid);
+  Result<bool> need_interface(pid_t pid);
   kernel::Api& api() { return stock_ ? *stock_ : *parts_.api; }
   dump::Dump& dump();
-  base::Status note_written();
+  Status note_written();
 
   int stage_;
   Parts parts_;
@@ -76,4 +76,4 @@ class Plugin {
 // For tests: what the next init() works on.
 void set_parts_for_test(Parts parts);
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -11,20 +11,16 @@
 #include "base/log.h"
 #include "criu/abi.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
-
-using base::Error;
-using base::Fd;
-using base::Result;
 
 constexpr char kInventoryName[] = "amdgpu_criu_plugin";
 constexpr char kForeignName[] = "amdgpu_plugin";
 
-void log_to_criu(base::LogLevel level, const std::string& line) {
-  const char* mark = level == base::LogLevel::kError     ? "Error "
-                     : level == base::LogLevel::kWarning ? "Warn  "
-                                                         : "";
+void log_to_criu(LogLevel level, const std::string& line) {
+  const char* mark = level == LogLevel::kError     ? "Error "
+                     : level == LogLevel::kWarning ? "Warn  "
+                                                   : "";
   // CRIU's log is for one thread.
   static std::mutex lock;
   const std::lock_guard guard(lock);
@@ -86,10 +82,10 @@ std::vector<std::string> plugin_options() {
 }
 
 void send_log_to_criu() {
-  if (print_on_level) base::set_log_sink(log_to_criu);
+  if (print_on_level) set_log_sink(log_to_criu);
 }
 
-base::Status require_at_restore() {
+Status require_at_restore() {
   if (add_inventory_plugin && add_inventory_plugin(kInventoryName) != 0)
     return Error(ENOMEM, "cannot put the plugin into CRIU's inventory");
   return {};
@@ -107,4 +103,4 @@ bool foreign_required_by_images() {
 
 std::unique_ptr<restore::FdStore> make_fd_store() { return std::make_unique<CriuFdStore>(); }
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -9,17 +9,17 @@
 #include "base/result.h"
 #include "restore/fd_store.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 
 // CRIU 4.3 or later: more hooks, options, and errors of RESUME_DEVICES_LATE are heeded.
 bool is_43();
-base::Result<int> image_directory();
+Result<int> image_directory();
 std::vector<std::string> plugin_options();
 void send_log_to_criu();
 
 // Makes the plugin mandatory at restore. To be called once: CRIU counts every call, and a second
 // one would make restore look for a second plugin.
-base::Status require_at_restore();
+Status require_at_restore();
 // Whether the images being restored ask for this plugin.
 bool required_by_images();
 // Whether they ask for CRIU's own amdgpu plugin. It is not asked for any more then: its images are
@@ -28,4 +28,4 @@ bool foreign_required_by_images();
 
 std::unique_ptr<restore::FdStore> make_fd_store();
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -5,11 +5,9 @@
 #include "image/set.h"
 #include "tests/criu_program.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
-using base::Fd;
-using base::Mapping;
 using testing::HasSubstr;
 using testing_support::call;
 using testing_support::FakeRender;
@@ -317,4 +315,4 @@ INSTANTIATE_TEST_SUITE_P(Operations, FailedRenderRestore,
                          testing::Values("SESSION", "RESTORE", "DMABUF"));
 
 }  // namespace
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

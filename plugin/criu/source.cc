@@ -6,10 +6,8 @@
 #include "foreign/api.h"
 #include "stock/record.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
-
-using base::Result;
 
 enum class Series { kAbsent, kPresent, kUnknown };
 
@@ -33,7 +31,7 @@ stock::Parts stock_parts(const Parts& parts, const host::Host& host) {
 Result<std::optional<Source>> find_ours(const Parts& parts, const host::Host& host) {
   Source source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
   if (stock::is_stock(source.images)) {
-    base::log_info("the images were made through the stock kernel interface, which restores them");
+    log_info("the images were made through the stock kernel interface, which restores them");
     source.api = std::make_unique<stock::Api>(stock_parts(parts, host), TRY(host.gpus()));
   }
   return std::optional(std::move(source));
@@ -43,7 +41,7 @@ Result<std::optional<Source>> find_foreign(const Parts& parts, const host::Host&
                                            const options::Options& options) {
   foreign::Images images = TRY(foreign::read(TRY(image_directory())));
   if (images.kfds.empty() && images.renders.empty()) return std::optional<Source>();
-  base::log_warning(
+  log_warning(
       "the images are of CRIU's own amdgpu plugin: nothing in them tells whether they are whole");
   Source source{TRY(foreign::make_set(images)), nullptr};
   const foreign::Tools tools{parts.make_engine, options.staging, image_directory};
@@ -58,7 +56,7 @@ std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host:
   if (look_for_series(parts, host) != Series::kAbsent) return nullptr;
   auto gpus = host.gpus();
   if (!gpus.ok()) return nullptr;
-  base::log_warning(
+  log_warning(
       "the amdgpu module of this kernel lacks the amdgpu-criu series: only what processes have "
       "through /dev/kfd is carried, by the stock kernel interface; no render nodes' own state, no "
       "shared buffers, no dma-buf descriptors");
@@ -72,4 +70,4 @@ Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& 
   return std::optional<Source>();
 }
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

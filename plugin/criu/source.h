@@ -7,7 +7,7 @@
 
 #include "criu/plugin.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 
 // For a dump; null: that of our kernel series, or nothing that could tell.
 std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host);
@@ -18,7 +18,7 @@ struct Source {
   std::unique_ptr<kernel::Api> api;
 };
 // The images that CRIU's inventory asks a plugin for; nullopt: it asks none of ours.
-base::Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,
-                                                const options::Options& options);
+Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,
+                                          const options::Options& options);
 
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

@@ -8,10 +8,9 @@
 #include "image/set.h"
 #include "tests/criu_program.h"
 
-namespace criu {
+namespace amdgpu_criu::criu {
 namespace {
 
-using base::Fd;
 using testing::HasSubstr;
 using testing_support::FakeRender;
 using testing_support::kGpu;
@@ -161,7 +160,7 @@ TEST_F(Trees, ConcurrentTasksRestoreEachFileAndFillEachObjectOnce) {
   std::vector<Fd> files;
   for (int i = 0; i < kFiles; i++) {
     files.push_back(open(kRenderPath));
-    add_render(files.back(), base::format("file {}", i));
+    add_render(files.back(), formatted("file {}", i));
   }
   ASSERT_EQ(start(kStageDump), 0);
   ASSERT_EQ(pause(getpid()), 0) << log();
@@ -183,7 +182,7 @@ TEST_F(Trees, ConcurrentTasksRestoreEachFileAndFillEachObjectOnce) {
     EXPECT_EQ(status, 0);
   }
   for (int i = 0; i < kFiles; i++)
-    EXPECT_EQ(state_.times_restored(base::format("file {}", i)), 1) << i;
+    EXPECT_EQ(state_.times_restored(formatted("file {}", i)), 1) << i;
   for (const auto& [id, bytes] : before) {
     EXPECT_EQ(state_.bytes_filled(id), bytes.size()) << id;
     EXPECT_EQ(contents_of(state_, id), bytes) << id;
@@ -193,4 +192,4 @@ TEST_F(Trees, ConcurrentTasksRestoreEachFileAndFillEachObjectOnce) {
 }
 
 }  // namespace
-}  // namespace criu
+}  // namespace amdgpu_criu::criu

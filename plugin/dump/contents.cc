@@ -6,11 +6,9 @@
 
 #include "base/progress.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 namespace {
 
-using base::Result;
-using base::Status;
 using pipeline::Encoding;
 
 class Saver {
@@ -206,7 +204,7 @@ class Saver {
   image::ContentsWriter& to_;
   std::vector<Slot> slots_;
   uint64_t chunk_bytes_;
-  base::Progress progress_;
+  Progress progress_;
   unsigned current_ = 0;
   pipeline::Codec codec_;
   std::map<uint32_t, uint32_t> source_numbers_;  // in the file, by that in Earlier
@@ -225,4 +223,4 @@ Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
   return saver.finish();
 }
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -12,7 +12,7 @@
 #include "pipeline/io_queue.h"
 #include "pipeline/stage_times.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
 struct SaveOptions {
   uint32_t chunk_bytes = 256u << 10;
@@ -40,8 +40,8 @@ struct Saved {
 
 // Copies on the GPU, sums, and writes of different slots are under way at the same time. Many small
 // objects share a slot, a submission and a write.
-base::Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
-                                  std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
-                                  const SaveOptions& options, image::ContentsWriter& to);
+Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+                            std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
+                            const SaveOptions& options, image::ContentsWriter& to);
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

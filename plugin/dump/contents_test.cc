@@ -12,10 +12,9 @@
 #include "tests/fakes.h"
 #include "tests/temp_dir.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 namespace {
 
-using base::Fd;
 using testing::HasSubstr;
 using testing_support::FakeState;
 using testing_support::TempDir;
@@ -53,14 +52,14 @@ class ContentsTest : public testing::Test {
     return std::move(*testing_support::make_fake_engine(*Fd::open("/dev/null", O_RDWR), staging));
   }
   gpu::ImportObject import_with(gpu::Engine& engine) {
-    return [&](uint64_t id, uint64_t size) -> base::Result<std::shared_ptr<gpu::Imported>> {
+    return [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
       imports_++;
       return std::shared_ptr<gpu::Imported>(TRY(engine.import(state_.objects.at(id), size)));
     };
   }
 
-  base::Result<SaveCounts> save(int directory, const SaveOptions& options,
-                                pipeline::IoKind io = pipeline::IoKind::kThreads) {
+  Result<SaveCounts> save(int directory, const SaveOptions& options,
+                          pipeline::IoKind io = pipeline::IoKind::kThreads) {
     auto engine = this->engine();
     const auto queue = pipeline::make_io_queue(io, engine->slots());
     auto writer = TRY(image::ContentsWriter::create(directory, name_));
@@ -72,8 +71,8 @@ class ContentsTest : public testing::Test {
     return counts;
   }
 
-  base::Result<restore::FillCounts> fill(int directory,
-                                         pipeline::IoKind io = pipeline::IoKind::kThreads) {
+  Result<restore::FillCounts> fill(int directory,
+                                   pipeline::IoKind io = pipeline::IoKind::kThreads) {
     auto loaded = TRY(image::load_contents(directory));
     const auto files = TRY(image::ChunkFiles::open(directory, loaded.at(0)));
     files.use_direct();
@@ -101,7 +100,7 @@ class ContentsTest : public testing::Test {
   }
   // The error of loading, verifying and filling; they must agree.
   std::string problem(int directory) {
-    auto verify = [&]() -> base::Status {
+    auto verify = [&]() -> Status {
       const auto loaded = TRY(image::load_contents(directory));
       for (const auto& file : loaded) {
         const auto files = TRY(image::ChunkFiles::open(directory, file));
@@ -109,7 +108,7 @@ class ContentsTest : public testing::Test {
       }
       return {};
     };
-    const base::Status verified = verify();
+    const Status verified = verify();
     const auto filled = fill(directory);
     EXPECT_EQ(verified.ok(), filled.ok()) << (filled.ok() ? "" : filled.error().message());
     return verified.ok() ? "" : verified.error().message();
@@ -248,8 +247,8 @@ TEST_F(ContentsTest, AnObjectThatIsGoneFailsTheDump) {
   auto engine = this->engine();
   const auto queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
   auto writer = std::move(*image::ContentsWriter::create(dir.fd(), name_));
-  auto import = [&](uint64_t id, uint64_t size) -> base::Result<std::shared_ptr<gpu::Imported>> {
-    if (id == 2) return base::Error(ENODEV, "the GPU is gone");
+  auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
+    if (id == 2) return Error(ENODEV, "the GPU is gone");
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(state_.objects.at(id), size)));
   };
   EXPECT_EQ(save_contents(*engine, *queue, bos_, import, {kChunk}, writer).error().code(), ENODEV);
@@ -383,4 +382,4 @@ TEST_F(ContentsTest, AnEarlierDumpWithoutHashesIsOfNoUse) {
 }
 
 }  // namespace
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -8,16 +8,15 @@
 #include "base/log.h"
 #include "image/set.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 namespace {
 
-using base::Error;
 using host::NodeKind;
 using image::FileKind;
 
 std::string path_of(int fd) {
   char path[256];
-  const ssize_t length = readlink(base::format("/proc/self/fd/{}", fd).c_str(), path, sizeof(path));
+  const ssize_t length = readlink(formatted("/proc/self/fd/{}", fd).c_str(), path, sizeof(path));
   return length > 0 ? std::string(path, length) : "a GPU node";
 }
 
@@ -192,14 +191,14 @@ Status Dump::check_outside() {
   const auto outside = env_.api.outside(kernel::render_node(any_render_), tree_.session());
   if (!outside.ok()) {
     if (outside.error().code() != ENOTTY) return outside.error();
-    base::log_info("the amdgpu module of this kernel cannot tell what is shared with others");
+    log_info("the amdgpu module of this kernel cannot tell what is shared with others");
     return {};
   }
   if (outside->num_bos == 0) return {};
   const std::string who =
-      outside->pid != 0 ? base::format("process {} ({})", outside->pid, host::comm_of(outside->pid))
+      outside->pid != 0 ? formatted("process {} ({})", outside->pid, host::comm_of(outside->pid))
                         : std::string("a process that cannot be seen from here");
-  const std::string what = base::format(
+  const std::string what = formatted(
       "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of them of {} "
       "bytes with handle {} in process {}",
       who, outside->num_bos, outside->size, outside->handle, outside->paused_pid);
@@ -208,7 +207,7 @@ Status Dump::check_outside() {
                      "{}. After a restore neither would see what the other one writes: dump them "
                      "together, or allow that by amdgpu.cut-sharing=1",
                      what);
-  base::log_warning("{}; amdgpu.cut-sharing allows that they are apart after a restore", what);
+  log_warning("{}; amdgpu.cut-sharing allows that they are apart after a restore", what);
   return {};
 }
 
@@ -306,10 +305,9 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
     // CRIU refuses them, but not by this name.
     const std::string path = path_of(fd);
     if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
-      base::log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id,
-                        path);
+      log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
     if (path == "anon_inode:kfd_smi_ev")
-      base::log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
+      log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
     return false;
   }
   if (node->kind == NodeKind::kCard)
@@ -327,7 +325,7 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
 // One of another driver is left to that driver's plugin.
 Result<bool> Dump::dump_dmabuf(int fd, uint32_t id) {
   auto leave = [&](const Error& error) {
-    base::log_warning("descriptor of a dma-buf (file {:#x}): {}", id, error.message());
+    log_warning("descriptor of a dma-buf (file {:#x}): {}", id, error.message());
     return false;
   };
   if (const Status status = need_any_render(); !status.ok()) return leave(status.error());
@@ -355,4 +353,4 @@ Status Dump::write_file(int fd, uint32_t id, FileKind what) {
                                     image::encode(image::File{id_, id, kept, std::move(what)}));
 }
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -10,7 +10,7 @@
 #include "dump/tree.h"
 #include "image/mappings.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
 class Dump {
  public:
@@ -76,4 +76,4 @@ class Dump {
   bool has_written_ = false;
 };
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

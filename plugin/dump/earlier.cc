@@ -4,11 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace dump {
-
-using base::Error;
-using base::Fd;
-using base::Result;
+namespace amdgpu_criu::dump {
 
 namespace {
 
@@ -67,4 +63,4 @@ const image::Chunk* Earlier::find(const image::Hash& hash, uint32_t size) const 
   return found == chunks_.end() || found->second.size != size ? nullptr : &found->second;
 }
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

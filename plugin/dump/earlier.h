@@ -7,13 +7,13 @@
 
 #include "image/set.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
 class Earlier {
  public:
   // From the directory that CRIU's --prev-images-dir has made "parent" of this one. Empty if there
   // is none, or if it holds no hashes.
-  static base::Result<Earlier> load(int directory);
+  static Result<Earlier> load(int directory);
   // There is an earlier dump of GPU memory; criu pre-dump makes none.
   bool has_contents() const { return has_contents_; }
   bool has_hashes() const { return has_hashes_; }
@@ -36,4 +36,4 @@ class Earlier {
   bool has_hashes_ = false;
 };
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

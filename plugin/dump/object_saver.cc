@@ -7,9 +7,7 @@
 
 #include "base/log.h"
 
-namespace dump {
-
-using base::Error;
+namespace amdgpu_criu::dump {
 
 void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   if (!(bo.flags & AMDGPU_CRIU_BO_CONTENTS) || !known_.insert(bo.object_id).second) return;
@@ -23,18 +21,18 @@ void ObjectSaver::need_earlier(int directory) {
   if (earlier_) return;
   auto loaded = Earlier::load(directory);
   if (!loaded.ok()) {
-    base::log_warning("{}: all GPU memory is written", loaded.error().message());
+    log_warning("{}: all GPU memory is written", loaded.error().message());
     earlier_.emplace();
     return;
   }
   earlier_ = std::move(*loaded);
   if (!earlier_->has_contents()) return;
   if (!earlier_->has_hashes())
-    base::log_warning(
+    log_warning(
         "the earlier dump has no hashes of GPU memory (it was made without option incremental=on): "
         "all of it is written");
   else
-    base::log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
+    log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
 }
 
 Status ObjectSaver::save() {
@@ -50,9 +48,9 @@ Status ObjectSaver::save() {
     Outcome& outcome = outcomes[number++];
     TRY(std::move(outcome.status));
     const SaveCounts& counts = outcome.counts;
-    base::log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
-                   batch.gpu.describe(), outcome.milliseconds);
-    base::log_info(
+    log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
+             batch.gpu.describe(), outcome.milliseconds);
+    log_info(
         "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} submissions, {} KiB of "
         "staging memory, files by {}; {}",
         batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
@@ -117,7 +115,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   };
   auto tell = [&](const std::string& text) {
     const std::lock_guard guard(one_at_a_time_);
-    base::log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text);
+    log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text);
   };
   const Earlier* earlier = earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
   const SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
@@ -125,4 +123,4 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -14,7 +14,7 @@
 #include "image/records.h"
 #include "options/options.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
 struct Environment {
   kernel::Api& api;
@@ -65,4 +65,4 @@ class ObjectSaver {
   std::mutex one_at_a_time_;  // env_.api and the log, while there are several threads
 };
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

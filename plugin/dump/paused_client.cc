@@ -3,11 +3,10 @@
 
 #include "base/log.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
-base::Result<PausedClient> PausedClient::pause(kernel::Api& api, int session,
-                                               kernel::Node::Kind kind, host::TakenFile file,
-                                               pid_t process) {
+Result<PausedClient> PausedClient::pause(kernel::Api& api, int session, kernel::Node::Kind kind,
+                                         host::TakenFile file, pid_t process) {
   const auto info = TRY(api.process_info({file.get(), kind}, session, process));
   file.set_idle();
   return PausedClient(api, session, kind, std::move(file), info);
@@ -15,10 +14,10 @@ base::Result<PausedClient> PausedClient::pause(kernel::Api& api, int session,
 
 PausedClient::~PausedClient() {
   if (!api_) return;
-  const base::Status status = api_->unpause(node(), session_);
+  const Status status = api_->unpause(node(), session_);
   // The session is closed right after this, which unpauses as well.
   if (!status.ok() && status.error().code() != ESRCH)
-    base::log_warning("process {}: {}", info_.pid, status.error().message());
+    log_warning("process {}: {}", info_.pid, status.error().message());
 }
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -8,13 +8,13 @@
 #include "host/host.h"
 #include "kernel/api.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
 class PausedClient {
  public:
   // process: one that has the file open.
-  static base::Result<PausedClient> pause(kernel::Api& api, int session, kernel::Node::Kind kind,
-                                          host::TakenFile file, pid_t process);
+  static Result<PausedClient> pause(kernel::Api& api, int session, kernel::Node::Kind kind,
+                                    host::TakenFile file, pid_t process);
 
   PausedClient(PausedClient&& other) noexcept
       : api_(std::exchange(other.api_, nullptr)),
@@ -43,4 +43,4 @@ class PausedClient {
   kernel::ProcessInfo info_;
 };
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -5,9 +5,8 @@
 
 #include "base/log.h"
 
-namespace dump {
+namespace amdgpu_criu::dump {
 
-using base::Error;
 using host::NodeKind;
 using host::TakenFile;
 
@@ -80,9 +79,9 @@ Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kKfd,
                                     TRY(file.duplicate()), member.pid);
   if (!paused.ok())
-    return std::move(paused).error().within(base::format(
-        "pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}", member.pid,
-        member.comm, descriptor));
+    return std::move(paused).error().within(
+        formatted("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",
+                  member.pid, member.comm, descriptor));
   const pid_t owner = paused->info().pid;
   kfd_files_.push_back({std::move(file), owner, {member.number}});
   if (kfd_of(owner)) {
@@ -91,7 +90,7 @@ Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
     return {};
   }
   kfd_clients_.push_back(std::move(*paused));
-  base::log_info("paused the GPU queues of process {} ({})", owner, host::comm_of(owner));
+  log_info("paused the GPU queues of process {} ({})", owner, host::comm_of(owner));
   return {};
 }
 
@@ -112,8 +111,8 @@ Status Tree::pause(OpenRender& render, const Member& member) {
   if (!paused.ok()) {
     const bool wait = paused.error().code() == EOPNOTSUPP;
     auto error = std::move(paused).error().within(
-        base::format("pausing what process {} ({}) does through an open renderD{}", member.pid,
-                     member.comm, render.minor));
+        formatted("pausing what process {} ({}) does through an open renderD{}", member.pid,
+                  member.comm, render.minor));
     if (!wait) return error;
     render.refusal = std::move(error);
     return {};
@@ -123,8 +122,7 @@ Status Tree::pause(OpenRender& render, const Member& member) {
   render.refusal.reset();
   render.number = member.number;
   render.comm = member.comm;
-  base::log_info("paused an open renderD{} of process {} ({})", render.minor, member.pid,
-                 member.comm);
+  log_info("paused an open renderD{} of process {} ({})", render.minor, member.pid, member.comm);
   return {};
 }
 
@@ -146,4 +144,4 @@ Status Tree::check_kfd_file(const OpenKfd& kfd) const {
                    kfd.owner, host::comm_of(kfd.owner), std::ranges::min(kfd.holders));
 }
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

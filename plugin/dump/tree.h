@@ -11,11 +11,7 @@
 #include "dump/paused_client.h"
 #include "host/host.h"
 
-namespace dump {
-
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::dump {
 
 struct Member {
   pid_t pid;        // as we know it
@@ -42,7 +38,7 @@ struct OpenRender {
   uint32_t number = 0;
   std::string comm;
   std::optional<PausedClient> paused;
-  std::optional<base::Error> refusal;  // why not, if not
+  std::optional<Error> refusal;  // why not, if not
 };
 
 class Tree {
@@ -90,4 +86,4 @@ class Tree {
   std::deque<OpenRender> renders_;
 };
 
-}  // namespace dump
+}  // namespace amdgpu_criu::dump

@@ -7,10 +7,8 @@
 #include "base/log.h"
 #include "image/files.h"
 
-namespace foreign {
+namespace amdgpu_criu::foreign {
 namespace {
-
-using base::Error;
 
 // Reads contents into the ring of staging buffers, and copies from there, BO after BO.
 class Filler {
@@ -95,9 +93,9 @@ Status Api::fill(const kernel::RestoreDevice& device, std::span<const kernel::Bo
     bytes += bo->size;
   }
   TRY(filler.finish());
-  base::log_info("filled {} bytes of {} from images of CRIU's own plugin, which have no checksums",
-                 bytes, gpu->describe());
+  log_info("filled {} bytes of {} from images of CRIU's own plugin, which have no checksums", bytes,
+           gpu->describe());
   return {};
 }
 
-}  // namespace foreign
+}  // namespace amdgpu_criu::foreign

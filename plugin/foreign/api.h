@@ -7,7 +7,7 @@
 #include "gpu/engine.h"
 #include "stock/api.h"
 
-namespace foreign {
+namespace amdgpu_criu::foreign {
 
 struct Tools {
   gpu::EngineFactory make_engine;
@@ -31,4 +31,4 @@ class Api : public stock::Api {
   Images images_;
 };
 
-}  // namespace foreign
+}  // namespace amdgpu_criu::foreign

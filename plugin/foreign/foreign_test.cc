@@ -10,7 +10,7 @@
 #include "tests/criu_program.h"
 #include "tests/fake_stock.h"
 
-namespace foreign {
+namespace amdgpu_criu::foreign {
 namespace {
 
 using testing::HasSubstr;
@@ -119,9 +119,9 @@ class Foreign : public testing_support::HooksTest {
 TEST_F(Foreign, RestoresEveryByte) {
   ASSERT_EQ(start(criu::kStageRestore), 0) << log();
   EXPECT_THAT(log(), HasSubstr("nothing in them tells whether they are whole"));
-  const base::Fd render(restore_file(kRenderId));
+  const Fd render(restore_file(kRenderId));
   ASSERT_TRUE(render.valid()) << log();
-  const base::Fd kfd(restore_file(kKfdId));
+  const Fd kfd(restore_file(kKfdId));
   ASSERT_TRUE(kfd.valid()) << log();
   EXPECT_EQ(memory(), contents_);
   ASSERT_EQ(fake_stock.restored_devices.size(), 1u);
@@ -147,7 +147,7 @@ TEST_F(Foreign, IsLeftToOthersUnlessTheInventoryAsks) {
 TEST_F(Foreign, MovesToAnotherGpu) {
   write_topology(0x77, 32);
   ASSERT_EQ(start(criu::kStageRestore), 0) << log();
-  const base::Fd kfd(restore_file(kKfdId));
+  const Fd kfd(restore_file(kKfdId));
   ASSERT_TRUE(kfd.valid()) << log();
   EXPECT_EQ(fake_stock.restored_devices[0].actual_gpu_id, 0x77u);
   EXPECT_EQ(memory(), contents_);
@@ -194,7 +194,7 @@ TEST_F(Foreign, FlippedBytesOfMetadataAreRefusedOrHarmless) {
     flipped[at] ^= kFlips[at % kFlips.size()];
     images_.write(kKfdName, flipped);
     if (start(criu::kStageRestore) == 0) {
-      const base::Fd kfd(restore_file(kKfdId));
+      const Fd kfd(restore_file(kKfdId));
       end(criu::kStageRestore, 0);
     }
     testing_support::make_fd_store();
@@ -274,4 +274,4 @@ TEST_F(Foreign, WhatCannotBeRestoredIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace foreign
+}  // namespace amdgpu_criu::foreign

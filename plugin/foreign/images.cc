@@ -16,10 +16,8 @@
 #include "stock/ioctl.h"
 #include "stock/private_data.h"
 
-namespace foreign {
+namespace amdgpu_criu::foreign {
 namespace {
-
-using base::Error;
 
 constexpr uint64_t kPageMask = 4095;
 constexpr uint64_t kMaxMessage = 1ull << 30;
@@ -63,9 +61,9 @@ Result<uint64_t> content_size(const Fd& file, const std::string& name) {
   uint64_t size = 0;
   TRY(image::read_at(file, name, 0, std::as_writable_bytes(std::span(&size, 1))));
   const uint64_t there = static_cast<uint64_t>(status.st_size) - kHeader;
-  if (size > there) return bad(name, base::format("is truncated: {} bytes of {}", there, size));
+  if (size > there) return bad(name, formatted("is truncated: {} bytes of {}", there, size));
   if (size < there)
-    base::log_warning("image {}: the last {} bytes are of an older dump", name, there - size);
+    log_warning("image {}: the last {} bytes are of an older dump", name, there - size);
   return size;
 }
 
@@ -179,9 +177,9 @@ class KfdReader {
       const auto& bo = *message.bo[i];
       if (bo.size == 0 || bo.size & kPageMask || bo.size > kMaxBoSize || bo.va & kPageMask ||
           bo.mmap_offset & kPageMask || bo.va > UINT64_MAX - bo.size)
-        return broken(base::format("BO {} has no sensible size or address", i));
+        return broken(formatted("BO {} has no sensible size or address", i));
       if (std::ranges::count(kfd_.gpus, bo.gpu_id, &topology::Gpu::gpu_id) == 0)
-        return broken(base::format("BO {} is on a GPU that is not described", i));
+        return broken(formatted("BO {} is on a GPU that is not described", i));
       kfd_.bos.push_back({bo.va, bo.size, bo.mmap_offset, bo.alloc_flags, bo.gpu_id, {}});
     }
     return {};
@@ -191,7 +189,7 @@ class KfdReader {
   Status find_contents() {
     for (const topology::Gpu& gpu : kfd_.gpus) {
       const std::string name =
-          base::format("{}{}-{:04x}{}", kPages, kfd_.file_id, gpu.gpu_id, kSuffix);
+          formatted("{}{}-{:04x}{}", kPages, kfd_.file_id, gpu.gpu_id, kSuffix);
       uint64_t next = kHeader;
       for (Bo& bo : kfd_.bos) {
         if (bo.gpu_id != gpu.gpu_id || !(bo.alloc_flags & (stock::kVram | stock::kGtt))) continue;
@@ -206,8 +204,8 @@ class KfdReader {
                          kfd_.name);
       const uint64_t size = TRY(content_size(*file, name));
       if (size != next - kHeader)
-        return bad(name, base::format("holds {} bytes, but the BOs in {} have {}", size, kfd_.name,
-                                      next - kHeader));
+        return bad(name, formatted("holds {} bytes, but the BOs in {} have {}", size, kfd_.name,
+                                   next - kHeader));
     }
     return {};
   }
@@ -281,4 +279,4 @@ Result<Images> read(int directory) {
   return images;
 }
 
-}  // namespace foreign
+}  // namespace amdgpu_criu::foreign

@@ -16,11 +16,7 @@
 #include "base/result.h"
 #include "image/set.h"
 
-namespace foreign {
-
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::foreign {
 
 // Contents of one BO: part of a file.
 struct Contents {
@@ -72,4 +68,4 @@ Result<image::Set> make_set(const Images& images);
 // Objects of the set are numbered over all BOs, beginning with 1.
 const Bo* find_object(const Images& images, uint64_t object_id);
 
-}  // namespace foreign
+}  // namespace amdgpu_criu::foreign

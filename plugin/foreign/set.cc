@@ -6,10 +6,8 @@
 #include "stock/ioctl.h"
 #include "stock/record.h"
 
-namespace foreign {
+namespace amdgpu_criu::foreign {
 namespace {
-
-using base::Error;
 
 uint32_t flags_of(const Bo& bo) {
   if (bo.alloc_flags & stock::kUserptr) return AMDGPU_CRIU_BO_USERPTR;
@@ -97,4 +95,4 @@ const Bo* find_object(const Images& images, uint64_t object_id) {
   return nullptr;
 }
 
-}  // namespace foreign
+}  // namespace amdgpu_criu::foreign

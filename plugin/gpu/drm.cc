@@ -3,18 +3,14 @@
 
 #include <cstring>
 
-namespace gpu {
-
-using base::Error;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::gpu {
 
 Status checked(int result, const char* what) {
   if (result == 0) return {};
   return Error::of(-result, "{}: {}", what, strerror(-result));
 }
 
-Result<Device> open_device(const base::Fd& render_node) {
+Result<Device> open_device(const Fd& render_node) {
   uint32_t major = 0, minor = 0;
   amdgpu_device_handle device = nullptr;
   TRY(checked(amdgpu_device_initialize(render_node.get(), &major, &minor, &device),
@@ -34,4 +30,4 @@ Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uin
   return Bo(bo);
 }
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

@@ -12,12 +12,12 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 
 inline constexpr uint64_t kGpuPage = 4096;
 
 // libdrm returns negated errno values.
-base::Status checked(int result, const char* what);
+Status checked(int result, const char* what);
 
 struct DeviceCloser {
   void operator()(amdgpu_device* device) const { amdgpu_device_deinitialize(device); }
@@ -25,7 +25,7 @@ struct DeviceCloser {
 using Device = std::unique_ptr<amdgpu_device, DeviceCloser>;
 
 // libdrm keeps a duplicate of the descriptor.
-base::Result<Device> open_device(const base::Fd& render_node);
+Result<Device> open_device(const Fd& render_node);
 
 struct BoCloser {
   void operator()(amdgpu_bo* bo) const { amdgpu_bo_free(bo); }
@@ -33,6 +33,6 @@ struct BoCloser {
 using Bo = std::unique_ptr<amdgpu_bo, BoCloser>;
 
 // heap: AMDGPU_GEM_DOMAIN_*; flags: AMDGPU_GEM_CREATE_*.
-base::Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes);
+Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes);
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

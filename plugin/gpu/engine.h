@@ -13,11 +13,7 @@
 #include "base/result.h"
 #include "gpu/sdma_packets.h"
 
-namespace gpu {
-
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::gpu {
 
 struct StagingSize {
   unsigned slots = 4;
@@ -76,4 +72,4 @@ using EngineFactory = Result<std::unique_ptr<Engine>> (*)(Fd render_node, Stagin
 // By SDMA, through libdrm_amdgpu, on a render-node file of its own.
 Result<std::unique_ptr<Engine>> make_sdma_engine(Fd render_node, StagingSize staging);
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

@@ -9,10 +9,8 @@
 #include "gpu/drm.h"
 #include "gpu/engine.h"
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 namespace {
-
-using base::Error;
 
 // Generous: the slowest copies are on a software GPU.
 constexpr std::chrono::seconds kFenceTimeout{120};
@@ -108,13 +106,13 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
 // Staging memory is ours and lent to the GPU, not the GPU's and mapped here: files can be read into
 // it and written from it directly only so.
 struct Staging {
-  base::Mapping memory;
+  Mapping memory;
   std::unique_ptr<MappedBo> bo;  // destroyed first
 
   static Result<Staging> create(amdgpu_device* device, size_t bytes) {
     Staging staging;
-    staging.memory = TRY(base::Mapping::map(round_up(bytes, kGpuPage), PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS));
+    staging.memory = TRY(Mapping::map(round_up(bytes, kGpuPage), PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS));
     const auto all = staging.memory.bytes();
     // Both only help: few large pages are found sooner, and a child would have copies made of all.
     (void)madvise(all.data(), all.size(), MADV_HUGEPAGE);
@@ -295,4 +293,4 @@ Result<std::unique_ptr<Engine>> make_sdma_engine(Fd render_node, StagingSize sta
   return SdmaEngine::create(std::move(render_node), staging);
 }
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

@@ -8,7 +8,7 @@
 
 #include "gpu/engine.h"
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 namespace {
 
 constexpr uint64_t kSize = 5 << 20;
@@ -127,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(Heaps, SdmaEngine,
                          testing::Values(AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_DOMAIN_GTT));
 
 }  // namespace
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

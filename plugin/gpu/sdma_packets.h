@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 
 // The count field is 22 bits wide in the oldest generations.
 inline constexpr uint32_t kPacketBytes = 2u << 20;
@@ -67,4 +67,4 @@ class IbBuilder {
   uint32_t at_ = 0;
 };
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

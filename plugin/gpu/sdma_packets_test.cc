@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 namespace {
 
 class SdmaPackets : public testing::Test {
@@ -57,4 +57,4 @@ TEST_F(SdmaPackets, ACommandBufferHasRoomForTheMostPackets) {
 }
 
 }  // namespace
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

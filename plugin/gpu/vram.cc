@@ -3,16 +3,16 @@
 
 #include "gpu/drm.h"
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 
-base::Result<base::Fd> allocate_vram(const base::Fd& render_node, uint64_t bytes) {
+Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes) {
   const Device device = TRY(open_device(render_node));
   const Bo bo = TRY(
       allocate_bo(device.get(), AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_NO_CPU_ACCESS, bytes));
   uint32_t shared = 0;
   TRY(checked(amdgpu_bo_export(bo.get(), amdgpu_bo_handle_type_dma_buf_fd, &shared),
               "cannot export VRAM as a dma-buf"));
-  return base::Fd(static_cast<int>(shared));
+  return Fd(static_cast<int>(shared));
 }
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

@@ -7,9 +7,9 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace gpu {
+namespace amdgpu_criu::gpu {
 
 // As a dma-buf, which keeps it until it is closed.
-base::Result<base::Fd> allocate_vram(const base::Fd& render_node, uint64_t bytes);
+Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes);
 
-}  // namespace gpu
+}  // namespace amdgpu_criu::gpu

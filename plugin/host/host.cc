@@ -15,10 +15,9 @@
 #include "base/log.h"
 #include "base/pidfd.h"
 
-namespace host {
+namespace amdgpu_criu::host {
 namespace {
 
-using base::Error;
 namespace fs = std::filesystem;
 
 constexpr char kKfdDeviceNumber[] = "/sys/class/kfd/kfd/dev";
@@ -83,8 +82,8 @@ Host Host::create(Config config) {
 
 bool Host::is_of_amdgpu(dev_t device) const {
   char target[256];
-  const std::string link = base::format("{}/{}:{}/device/driver", config_.sys_devices,
-                                        gnu_dev_major(device), gnu_dev_minor(device));
+  const std::string link = formatted("{}/{}:{}/device/driver", config_.sys_devices,
+                                     gnu_dev_major(device), gnu_dev_minor(device));
   const ssize_t length = readlink(link.c_str(), target, sizeof(target));
   if (length <= 0) return false;
   return std::string_view(target, length).ends_with("/amdgpu");
@@ -110,7 +109,7 @@ std::optional<NodeId> Host::classify(int fd) const {
 bool Host::is_dmabuf(int fd) const {
   char target[64];
   const ssize_t length =
-      readlink(base::format("/proc/self/fd/{}", fd).c_str(), target, sizeof(target));
+      readlink(formatted("/proc/self/fd/{}", fd).c_str(), target, sizeof(target));
   return length > 0 && std::string_view(target, length).starts_with(config_.dmabuf_link);
 }
 
@@ -150,7 +149,7 @@ Result<std::vector<topology::Gpu>> Host::gpus() const {
 Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
   std::vector<ProcessFile> result;
   std::error_code error;
-  const fs::path directory = base::format("/proc/{}/fd", pid);
+  const fs::path directory = formatted("/proc/{}/fd", pid);
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     struct stat status;
     if (stat(entry.path().c_str(), &status) != 0) continue;
@@ -168,7 +167,7 @@ Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
 }
 
 Result<TakenFile> Host::take(pid_t pid, const ProcessFile& file) const {
-  const auto process = base::Pidfd::open(pid);
+  const auto process = Pidfd::open(pid);
   if (!process.valid()) return Error::system("cannot open process {}", pid);
   Fd taken = process.take_descriptor(file.number);
   if (!taken.valid())
@@ -177,7 +176,7 @@ Result<TakenFile> Host::take(pid_t pid, const ProcessFile& file) const {
 }
 
 Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
-  std::ifstream maps(base::format("/proc/{}/maps", pid));
+  std::ifstream maps(formatted("/proc/{}/maps", pid));
   if (!maps) return Error::of(errno, "cannot read the mappings of process {}", pid);
   std::vector<ProcessVma> result;
   for (std::string line; std::getline(maps, line);) {
@@ -185,14 +184,13 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
     if (!map || map->inode == 0) continue;
     // CRIU refuses it, but not by this name.
     if (line.ends_with(" " + config_.dmabuf_link))
-      base::log_warning(
+      log_warning(
           "process {} maps a dma-buf descriptor itself at {:#x}, which cannot be carried; a "
           "mapping "
           "of the render node can",
           pid, map->start);
     struct stat status;
-    const std::string link =
-        base::format("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
+    const std::string link = formatted("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
     // Not every file-backed mapping has a link; one that cannot be looked at might be a GPU's.
     if (stat(link.c_str(), &status) != 0) {
       if (errno == ENOENT) continue;
@@ -212,7 +210,7 @@ Result<bool> same_file(int a, int b) {
 }
 
 Result<pid_t> namespace_pid(pid_t pid) {
-  std::ifstream status(base::format("/proc/{}/status", pid));
+  std::ifstream status(formatted("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("NSpid:")) continue;
     std::istringstream numbers(line.substr(6));
@@ -224,7 +222,7 @@ Result<pid_t> namespace_pid(pid_t pid) {
 }
 
 std::string comm_of(pid_t pid) {
-  std::ifstream in(base::format("/proc/{}/comm", pid));
+  std::ifstream in(formatted("/proc/{}/comm", pid));
   std::string comm;
   std::getline(in, comm);
   return comm;
@@ -236,4 +234,4 @@ std::string pid_namespace() {
   return length > 0 ? std::string(name, length) : std::string();
 }
 
-}  // namespace host
+}  // namespace amdgpu_criu::host

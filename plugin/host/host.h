@@ -15,10 +15,7 @@
 #include "base/result.h"
 #include "topology/topology.h"
 
-namespace host {
-
-using base::Fd;
-using base::Result;
+namespace amdgpu_criu::host {
 
 // kCard: the node of the same GPU for who draws on screens.
 enum class NodeKind { kKfd, kRender, kCard };
@@ -124,4 +121,4 @@ std::string comm_of(pid_t pid);
 // Names the caller's; empty: unknown.
 std::string pid_namespace();
 
-}  // namespace host
+}  // namespace amdgpu_criu::host

@@ -11,7 +11,7 @@
 
 #include <cstring>
 
-namespace image {
+namespace amdgpu_criu::image {
 
 Sum checksum(std::span<const std::byte> bytes) {
   XXH128_canonical_t canonical;
@@ -26,4 +26,4 @@ uint64_t short_checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

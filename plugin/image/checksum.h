@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace image {
+namespace amdgpu_criu::image {
 
 // XXH3-128 in its canonical (big-endian) form.
 using Sum = std::array<std::byte, 16>;
@@ -17,4 +17,4 @@ uint64_t short_checksum(std::span<const std::byte> bytes);
 using Hash = std::array<std::byte, 32>;
 Hash strong_hash(std::span<const std::byte> bytes);
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -6,9 +6,8 @@
 
 #include "pipeline/io_queue.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
-using base::Error;
 using pipeline::Encoding;
 
 Result<ChunkFiles> ChunkFiles::open(int directory, const Set::ContentsFile& file) {
@@ -23,7 +22,7 @@ Status ChunkFiles::open_sources(int directory, const Set::ContentsFile& file) {
   for (const Source& source : file.contents.sources) {
     const std::string path = path_of(source);
     auto opened = open_file(directory, path, Kind::kContents);
-    const auto needed_by = base::format("{} is of an incremental dump and needs it", file.name);
+    const auto needed_by = formatted("{} is of an incremental dump and needs it", file.name);
     if (!opened.ok()) return std::move(opened).error().within(needed_by);
     if (opened->metadata_sum != source.metadata_sum)
       return Error::of(
@@ -92,4 +91,4 @@ Status ChunkFiles::verify(const Object& object, const std::function<void(uint64_
   return {};
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

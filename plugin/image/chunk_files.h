@@ -9,7 +9,7 @@
 #include "image/set.h"
 #include "pipeline/codec.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
 class ChunkFiles {
  public:
@@ -21,7 +21,7 @@ class ChunkFiles {
 
   const Opened& of(const Chunk& chunk) const { return files_[chunk.source]; }
   // Names file, object and chunk.
-  base::Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
+  Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
 
   // Reads every chunk of the object and compares it with its checksum; the first bad one is the
   // error. Tells of each chunk's bytes when they are done.
@@ -36,4 +36,4 @@ class ChunkFiles {
   std::vector<Opened> files_;  // by Chunk::source
 };
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

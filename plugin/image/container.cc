@@ -11,10 +11,8 @@
 #include "image/files.h"
 #include "pipeline/io_queue.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
-
-using base::Error;
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -173,4 +171,4 @@ Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
                 header.format};
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

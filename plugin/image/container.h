@@ -14,11 +14,8 @@
 #include "base/result.h"
 #include "image/checksum.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
-using base::Fd;
-using base::Result;
-using base::Status;
 using Bytes = std::span<const std::byte>;
 
 enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3, kRender = 4 };
@@ -90,4 +87,4 @@ struct Opened {
 };
 Result<Opened> open_file(int directory, const std::string& name, Kind kind);
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -7,10 +7,8 @@
 #include "image/records.h"
 #include "image/set.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
-
-using base::Error;
 
 constexpr uint64_t kPageMask = 4095;
 
@@ -292,4 +290,4 @@ Result<Contents> decode_contents(const Opened& from) {
   return contents;
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -7,7 +7,7 @@
 #include "amdgpu_criu.pb-c.h"
 #include "image/records.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
 
 // Messages of one type that a repeated field points to. protobuf-c only reads them, but its
@@ -183,13 +183,11 @@ DumpId new_dump_id() {
   return id;
 }
 
-std::string process_file_name(uint32_t index) {
-  return base::format("amdgpu-process-{}.img", index);
-}
-std::string file_file_name(uint32_t id) { return base::format("amdgpu-file-{:x}.img", id); }
-std::string render_file_name(uint32_t index) { return base::format("amdgpu-render-{}.img", index); }
+std::string process_file_name(uint32_t index) { return formatted("amdgpu-process-{}.img", index); }
+std::string file_file_name(uint32_t id) { return formatted("amdgpu-file-{:x}.img", id); }
+std::string render_file_name(uint32_t index) { return formatted("amdgpu-render-{}.img", index); }
 std::string contents_file_name(uint32_t part, uint32_t gpu_id) {
-  return base::format("amdgpu-contents-{}-{:x}.img", part, gpu_id);
+  return formatted("amdgpu-contents-{}-{:x}.img", part, gpu_id);
 }
 
 std::string path_of(const Source& source) {
@@ -291,4 +289,4 @@ std::vector<std::byte> encode(const Contents& contents) {
                 amdgpu_criu__pb__contents__pack);
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

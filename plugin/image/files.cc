@@ -6,12 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace image {
-
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::image {
 
 namespace {
 
@@ -52,4 +47,4 @@ Result<std::vector<std::string>> list_names(int directory,
   return result;
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

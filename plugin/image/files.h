@@ -10,14 +10,13 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
 // Fills `to`; a file that ends before is truncated. Errors name the file.
-base::Status read_at(const base::Fd& file, const std::string& name, uint64_t offset,
-                     std::span<std::byte> to);
+Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to);
 
 // The names in the directory that are wanted, in order.
-base::Result<std::vector<std::string>> list_names(
-    int directory, const std::function<bool(std::string_view)>& wanted);
+Result<std::vector<std::string>> list_names(int directory,
+                                            const std::function<bool(std::string_view)>& wanted);
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -5,10 +5,9 @@
 
 #include "kernel/kfd_mmap.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
 
-using base::Error;
 using kernel::KfdMapping;
 
 bool is_on_kfd(const kernel::Bo& bo) {
@@ -99,7 +98,7 @@ Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
 Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma,
                      bool parts) {
   const std::string node =
-      vma.kfd ? std::string("/dev/kfd") : base::format("the render node of GPU {:#x}", vma.gpu_id);
+      vma.kfd ? std::string("/dev/kfd") : formatted("the render node of GPU {:#x}", vma.gpu_id);
   const bool is_known = is_known_without_bo(process, vma);
   const auto places = index.find(process, vma);
   if (!is_known && places.empty())
@@ -123,4 +122,4 @@ const Device* find_device(const Process& process, uint32_t gpu_id) {
   return found == process.devices.end() ? nullptr : &*found;
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -10,7 +10,7 @@
 #include "image/records.h"
 #include "topology/planner.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
 // The BO table of a process's /dev/kfd, or of an open render-node file.
 struct TableId {
@@ -76,4 +76,4 @@ inline uint32_t actual_gpu(const Render& render, const kernel::Bo& bo) {
   return bo.gpu_id ? bo.gpu_id : render.gpu.gpu_id;
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -5,7 +5,7 @@
 
 #include "kernel/kfd_mmap.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
 
 using testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST_F(Mappings, WhatReachesBeyondABoIsRefused) {
 }
 
 }  // namespace
-}  // namespace image
+}  // namespace amdgpu_criu::image

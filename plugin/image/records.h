@@ -15,7 +15,7 @@
 #include "pipeline/codec.h"
 #include "topology/topology.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
 // Random; the same in all files of one dump.
 using DumpId = std::array<std::byte, 16>;
@@ -154,4 +154,4 @@ Result<Render> decode_render(const Opened& from);
 Result<File> decode_file(const Opened& from);
 Result<Contents> decode_contents(const Opened& from);
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -8,10 +8,8 @@
 #include "image/chunk_files.h"
 #include "image/files.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
-
-using base::Error;
 
 Error bad(const std::string& name, const std::string& why) {
   return Error::of(EBADMSG, "image {}: {}", name, why);
@@ -134,4 +132,4 @@ Result<Opened> Set::ContentsFile::open(int directory) const {
   return opened;
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -10,7 +10,7 @@
 
 #include "image/records.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
 // What a file of this name holds; nullopt: it is not one of ours.
 std::optional<Kind> kind_of(std::string_view name);
@@ -76,4 +76,4 @@ class Set {
 // The contents files alone, of an earlier dump.
 Result<std::vector<Set::ContentsFile>> load_contents(int directory);
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

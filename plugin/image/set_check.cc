@@ -5,10 +5,8 @@
 #include "image/mappings.h"
 #include "image/set.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
-
-using base::Error;
 
 Error bad(const std::string& name, const std::string& why) {
   return Error::of(EBADMSG, "image {}: {}", name, why);
@@ -24,8 +22,7 @@ class Objects {
   Status add(const std::string& name, uint32_t gpu_id, const kernel::Bo& bo) {
     const auto [known, first] = sizes_.emplace(bo.object_id, bo.size);
     if (known->second != bo.size)
-      return bad(name,
-                 base::format("a BO's size is not that of object {} elsewhere", bo.object_id));
+      return bad(name, formatted("a BO's size is not that of object {} elsewhere", bo.object_id));
     if (bo.flags & AMDGPU_CRIU_BO_CONTENTS)
       needed_.emplace(bo.object_id, Needed{name, gpu_id, bo.size});
     return {};
@@ -162,4 +159,4 @@ Status Set::check_objects() const {
   return objects.check_contents(saved);
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

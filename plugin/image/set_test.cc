@@ -6,7 +6,7 @@
 
 #include "tests/temp_dir.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 namespace {
 
 using testing::HasSubstr;
@@ -295,4 +295,4 @@ TEST(ContentsWriter, ErrorsNameTheFile) {
 }
 
 }  // namespace
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -4,7 +4,7 @@
 
 #include "image/checksum.h"
 
-namespace image {
+namespace amdgpu_criu::image {
 
 Hash strong_hash(std::span<const std::byte> bytes) {
   sha256_ctx context;
@@ -16,4 +16,4 @@ Hash strong_hash(std::span<const std::byte> bytes) {
   return result;
 }
 
-}  // namespace image
+}  // namespace amdgpu_criu::image

@@ -15,11 +15,8 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace kernel {
+namespace amdgpu_criu::kernel {
 
-using base::Fd;
-using base::Result;
-using base::Status;
 using Bo = amdgpu_criu_bo;
 
 // An open file of a GPU node: the two kinds have different ioctl numbers.
@@ -117,4 +114,4 @@ using CallFilter = std::function<Status(const char* operation)>;
 std::unique_ptr<Api> make_ioctl_api();
 void set_call_filter(CallFilter filter);
 
-}  // namespace kernel
+}  // namespace amdgpu_criu::kernel

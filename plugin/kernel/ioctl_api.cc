@@ -8,10 +8,8 @@
 #include "base/no_destroy.h"
 #include "kernel/api.h"
 
-namespace kernel {
+namespace amdgpu_criu::kernel {
 namespace {
-
-using base::Error;
 
 constexpr int kMaxSizeRetries = 8;
 // No reason of the kernel is longer.
@@ -72,7 +70,7 @@ const char* advice_for(int code) {
 }
 
 // No destructor: some of CRIU's children end with exit().
-base::NoDestroy<CallFilter> call_filter;
+NoDestroy<CallFilter> call_filter;
 
 template <typename T>
 Status call(Node node, amdgpu_criu_op op, T& argument) {
@@ -273,4 +271,4 @@ class IoctlApi : public Api {
 void set_call_filter(CallFilter filter) { *call_filter = std::move(filter); }
 std::unique_ptr<Api> make_ioctl_api() { return std::make_unique<IoctlApi>(); }
 
-}  // namespace kernel
+}  // namespace amdgpu_criu::kernel

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace kernel {
+namespace amdgpu_criu::kernel {
 
 enum class KfdMapping : uint64_t { kMmio = 0, kReserved = 1, kEvents = 2, kDoorbell = 3 };
 
@@ -29,4 +29,4 @@ inline uint64_t with_kfd_mapping_gpu(uint64_t offset, uint32_t gpu_id) {
   return (offset & ~kKfdGpuMask) | (static_cast<uint64_t>(gpu_id) << kKfdGpuShift & kKfdGpuMask);
 }
 
-}  // namespace kernel
+}  // namespace amdgpu_criu::kernel

@@ -14,12 +14,8 @@
 
 #include "base/log.h"
 
-namespace options {
+namespace amdgpu_criu::options {
 namespace {
-
-using base::Error;
-using base::Result;
-using base::Status;
 
 struct Code {
   const char* name;
@@ -61,8 +57,8 @@ Result<Faults> Faults::create(const std::string& text) {
     plan.code = code->value;
   plan.criu = getpid();
   Faults faults;
-  faults.count_ = TRY(base::Mapping::map(sizeof(std::atomic<unsigned>), PROT_READ | PROT_WRITE,
-                                         MAP_SHARED | MAP_ANONYMOUS));
+  faults.count_ = TRY(Mapping::map(sizeof(std::atomic<unsigned>), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS));
   new (faults.count_.data()) std::atomic<unsigned>(0);
   faults.plan_ = std::move(plan);
   return faults;
@@ -70,14 +66,14 @@ Result<Faults> Faults::create(const std::string& text) {
 
 Status Faults::at(std::string_view kind, std::string_view name) const {
   if (!plan_) return {};
-  base::log_info("TEST SWITCH: event {} {}", kind, name);
+  log_info("TEST SWITCH: event {} {}", kind, name);
   if (plan_->event != kind && plan_->event != name) return {};
   auto& count = *std::launder(reinterpret_cast<std::atomic<unsigned>*>(count_.data()));
   return ++count == plan_->number ? act(*plan_, name) : Status();
 }
 
 Status Faults::act(const Plan& plan, std::string_view name) {
-  base::log_warning("TEST SWITCH: fault at {} number {}", plan.event, plan.number);
+  log_warning("TEST SWITCH: fault at {} number {}", plan.event, plan.number);
   switch (plan.action) {
     case Action::kError:
       return Error::of(plan.code, "injected failure of {}: {}", name, strerror(plan.code));
@@ -94,4 +90,4 @@ Status Faults::act(const Plan& plan, std::string_view name) {
   return {};
 }
 
-}  // namespace options
+}  // namespace amdgpu_criu::options

@@ -10,18 +10,18 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace options {
+namespace amdgpu_criu::options {
 
 class Faults {
  public:
   // Nothing goes wrong.
   Faults() = default;
   // EVENT:NUMBER:ACTION, as criu-amdgpu(1) describes it.
-  static base::Result<Faults> create(const std::string& text);
+  static Result<Faults> create(const std::string& text);
 
   // To be called where an event of that kind ("hook", "ioctl", "fill") and name happens. The error
   // is to take the place of what would have been done.
-  base::Status at(std::string_view kind, std::string_view name) const;
+  Status at(std::string_view kind, std::string_view name) const;
 
  private:
   enum class Action { kError, kKill, kKillCriu, kSleep };
@@ -32,10 +32,10 @@ class Faults {
     int code = 0;
     pid_t criu = 0;
   };
-  static base::Status act(const Plan& plan, std::string_view name);
+  static Status act(const Plan& plan, std::string_view name);
 
   std::optional<Plan> plan_;
-  base::Mapping count_;  // of events, shared over fork
+  Mapping count_;  // of events, shared over fork
 };
 
-}  // namespace options
+}  // namespace amdgpu_criu::options

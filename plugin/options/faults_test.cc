@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace options {
+namespace amdgpu_criu::options {
 namespace {
 
 TEST(Faults, NothingFailsUnlessAsked) {
@@ -58,4 +58,4 @@ TEST(Faults, RefusesWhatItDoesNotUnderstand) {
 }
 
 }  // namespace
-}  // namespace options
+}  // namespace amdgpu_criu::options

@@ -7,12 +7,8 @@
 
 #include "options/faults.h"
 
-namespace options {
+namespace amdgpu_criu::options {
 namespace {
-
-using base::Error;
-using base::Result;
-using base::Status;
 
 constexpr std::string_view kPrefix = "--amdgpu.";
 
@@ -187,4 +183,4 @@ Result<Options> parse(std::span<const std::string> arguments) {
   return options;
 }
 
-}  // namespace options
+}  // namespace amdgpu_criu::options

@@ -13,7 +13,7 @@
 #include "pipeline/io_queue.h"
 #include "topology/planner.h"
 
-namespace options {
+namespace amdgpu_criu::options {
 
 struct Options {
   std::vector<topology::Wish> map;
@@ -37,6 +37,6 @@ struct Options {
 };
 
 // arguments: as CRIU gives them, those of other plugins included.
-base::Result<Options> parse(std::span<const std::string> arguments);
+Result<Options> parse(std::span<const std::string> arguments);
 
-}  // namespace options
+}  // namespace amdgpu_criu::options

@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace options {
+namespace amdgpu_criu::options {
 namespace {
 
 using testing::HasSubstr;
 
-base::Result<Options> parse_list(std::vector<std::string> arguments) { return parse(arguments); }
+Result<Options> parse_list(std::vector<std::string> arguments) { return parse(arguments); }
 
 TEST(Options, DefaultsAreFourSlotsOfEightMebibytes) {
   auto options = parse({});
@@ -108,4 +108,4 @@ TEST(Options, RefusesWhatItDoesNotUnderstand) {
 }
 
 }  // namespace
-}  // namespace options
+}  // namespace amdgpu_criu::options

@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 namespace {
-
-using base::Error;
-using base::Status;
 
 // The compressed bytes' number comes first: what follows them is padding.
 using StoredSize = uint32_t;
@@ -105,4 +102,4 @@ std::span<std::byte> StoredRoom::get(size_t size) {
   return {static_cast<std::byte*>(start), size};
 }
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 
 // Numbers are those in the files.
 enum class Encoding : uint32_t { kPlain = 0, kZeros = 1, kZstd = 2, kLz4 = 3 };
@@ -43,8 +43,8 @@ class Codec {
   std::optional<size_t> compress(const Compression& how, std::span<const std::byte> plain,
                                  std::span<std::byte> to);
   // An error if it does not become exactly plain.size() bytes.
-  base::Status decompress(Encoding encoding, std::span<const std::byte> stored,
-                          std::span<std::byte> plain);
+  Status decompress(Encoding encoding, std::span<const std::byte> stored,
+                    std::span<std::byte> plain);
 
  private:
   struct Contexts;
@@ -61,4 +61,4 @@ class StoredRoom {
   std::vector<std::byte> memory_;
 };
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

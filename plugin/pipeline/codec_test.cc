@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -101,4 +101,4 @@ TEST(Codec, NothingIsCompressedUnlessAskedFor) {
 }
 
 }  // namespace
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

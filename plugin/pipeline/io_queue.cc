@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 
 bool set_direct(int fd, bool on) {
   const int flags = fcntl(fd, F_GETFL);
@@ -101,4 +101,4 @@ Result<bool> IoQueue::advance(Work& work, ssize_t result) {
   return more;
 }
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

@@ -14,11 +14,7 @@
 
 #include "base/result.h"
 
-namespace pipeline {
-
-using base::Error;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::pipeline {
 
 // kUring falls back to kThreads where the system has no io_uring for us. kInline does everything at
 // once, in the caller: for a process in which no thread may be made, of the kernel's neither.
@@ -92,4 +88,4 @@ std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth);
 // Turns O_DIRECT on, if the file can do that.
 bool set_direct(int fd, bool on);
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

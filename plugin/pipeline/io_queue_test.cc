@@ -8,7 +8,7 @@
 #include "pipeline/io_queues.h"
 #include "tests/temp_dir.h"
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 namespace {
 
 using testing::HasSubstr;
@@ -19,8 +19,8 @@ constexpr size_t kPage = 4096;
 // A page of its own for direct I/O, wherever the test has its stack.
 struct Pages {
   explicit Pages(size_t count)
-      : memory(std::move(*base::Mapping::map(count * kPage, PROT_READ | PROT_WRITE,
-                                             MAP_PRIVATE | MAP_ANONYMOUS))) {}
+      : memory(std::move(
+            *Mapping::map(count * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS))) {}
   iovec part(size_t first, size_t count) const {
     return {memory.data() + first * kPage, count * kPage};
   }
@@ -28,7 +28,7 @@ struct Pages {
     for (size_t i = 0; i < memory.size(); i++)
       memory.data()[i] = static_cast<std::byte>(i * 7 + i / kPage * 3 + seed);
   }
-  base::Mapping memory;
+  Mapping memory;
 };
 
 class IoQueues : public testing::TestWithParam<IoKind> {
@@ -47,8 +47,8 @@ class IoQueues : public testing::TestWithParam<IoKind> {
   }
   void TearDown() override { queue_.reset(); }
 
-  base::Fd open(const char* name, bool direct) {
-    auto file = std::move(*base::Fd::open(dir_.file(name).c_str(), O_RDWR | O_CREAT, 0600));
+  Fd open(const char* name, bool direct) {
+    auto file = std::move(*Fd::open(dir_.file(name).c_str(), O_RDWR | O_CREAT, 0600));
     if (direct) (void)set_direct(file.get(), true);
     return file;
   }
@@ -60,7 +60,7 @@ class IoQueues : public testing::TestWithParam<IoKind> {
 
 TEST_P(IoQueues, ReadsBackWhatItWroteInAnyNumberOfParts) {
   for (const bool direct : {false, true}) {
-    const base::Fd file = open("file", direct);
+    const Fd file = open("file", direct);
     const Pages written(64), read(64);
     written.fill(direct);
     // More requests than the queue holds, groups among one another.
@@ -79,7 +79,7 @@ TEST_P(IoQueues, ReadsBackWhatItWroteInAnyNumberOfParts) {
 }
 
 TEST_P(IoQueues, MorePartsThanASystemCallTakes) {
-  const base::Fd file = open("file", false);
+  const Fd file = open("file", false);
   const Pages pages(1);
   pages.fill(0);
   IoRequest request{file.get(), true, 0, {}, &name_};
@@ -93,7 +93,7 @@ TEST_P(IoQueues, MorePartsThanASystemCallTakes) {
 
 // Of an odd size, from an odd address.
 TEST_P(IoQueues, GoesOnWithoutDirectWhereItCannotBe) {
-  const base::Fd file = open("file", true);
+  const Fd file = open("file", true);
   const Pages pages(1);
   pages.fill(5);
   queue_->submit(0, {file.get(), true, 3, {{pages.memory.data() + 1, 100}}, &name_});
@@ -104,8 +104,8 @@ TEST_P(IoQueues, GoesOnWithoutDirectWhereItCannotBe) {
 }
 
 TEST_P(IoQueues, ADiskThatIsFullIsAnErrorOfItsGroup) {
-  const base::Fd full = std::move(*base::Fd::open("/dev/full", O_RDWR));
-  const base::Fd file = open("file", false);
+  const Fd full = std::move(*Fd::open("/dev/full", O_RDWR));
+  const Fd file = open("file", false);
   const Pages pages(1);
   queue_->submit(0, {full.get(), true, 0, {pages.part(0, 1)}, &name_});
   queue_->submit(1, {file.get(), true, 0, {pages.part(0, 1)}, &name_});
@@ -118,7 +118,7 @@ TEST_P(IoQueues, ADiskThatIsFullIsAnErrorOfItsGroup) {
 }
 
 TEST_P(IoQueues, TheEndOfAFileIsAnError) {
-  const base::Fd file = open("file", false);
+  const Fd file = open("file", false);
   const Pages pages(2);
   queue_->submit(0, {file.get(), true, 0, {pages.part(0, 1)}, &name_});
   ASSERT_TRUE(queue_->finish(0).ok());
@@ -127,7 +127,7 @@ TEST_P(IoQueues, TheEndOfAFileIsAnError) {
 }
 
 TEST_P(IoQueues, MayBeDestroyedWithWorkUnderWay) {
-  const base::Fd file = open("file", false);
+  const Fd file = open("file", false);
   const Pages pages(8);
   for (size_t i = 0; i < 8; i++)
     queue_->submit(0, {file.get(), true, i * kPage, {pages.part(i, 1)}, &name_});
@@ -209,4 +209,4 @@ TEST(IoQueue, AWriteOfNothingIsAnError) {
 }
 
 }  // namespace
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

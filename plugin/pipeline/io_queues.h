@@ -4,11 +4,11 @@
 
 #include "pipeline/io_queue.h"
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 
 // An error where the kernel, or who set it up, does not allow it.
 Result<std::unique_ptr<IoQueue>> make_uring_queue(unsigned depth);
 Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth);
 std::unique_ptr<IoQueue> make_inline_queue();
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

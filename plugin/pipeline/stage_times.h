@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 
 struct StageTimes {
   using Clock = std::chrono::steady_clock;
@@ -17,8 +17,8 @@ struct StageTimes {
   Clock::duration bytes{};   // looking for zeros, sums, compression
 
   std::string text() const {
-    return base::format("waited {} ms for copies and {} ms for files, {} ms of sums", ms(copies),
-                        ms(files), ms(bytes));
+    return formatted("waited {} ms for copies and {} ms for files, {} ms of sums", ms(copies),
+                     ms(files), ms(bytes));
   }
 
  private:
@@ -40,4 +40,4 @@ class Stopwatch {
   StageTimes::Clock::time_point start_ = StageTimes::Clock::now();
 };
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

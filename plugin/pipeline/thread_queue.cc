@@ -8,7 +8,7 @@
 
 #include "pipeline/io_queues.h"
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 namespace {
 
 ssize_t transfer(const IoRequest& request, const iovec* parts, size_t count) {
@@ -126,4 +126,4 @@ std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth) {
   return make_inline_queue();
 }
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

@@ -6,7 +6,7 @@
 
 #include "pipeline/io_queues.h"
 
-namespace pipeline {
+namespace amdgpu_criu::pipeline {
 namespace {
 
 class UringQueue : public IoQueue {
@@ -81,4 +81,4 @@ Result<std::unique_ptr<IoQueue>> make_uring_queue(unsigned depth) {
   return UringQueue::create(depth);
 }
 
-}  // namespace pipeline
+}  // namespace amdgpu_criu::pipeline

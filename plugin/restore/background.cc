@@ -12,14 +12,8 @@
 #include "base/log.h"
 #include "restore/orphans.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 namespace {
-
-using base::Error;
-using base::Fd;
-using base::Pidfd;
-using base::Result;
-using base::Status;
 
 constexpr int kLookMs = 50;
 
@@ -72,7 +66,7 @@ class Child {
 
  private:
   [[noreturn]] void fail(const Error& error) {
-    base::log_error("in the background: {}", error.message());
+    log_error("in the background: {}", error.message());
     send(result_, error.code(), error.message());
     _exit(1);
   }
@@ -148,4 +142,4 @@ Background::~Background() {
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

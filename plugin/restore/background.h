@@ -17,42 +17,42 @@
 #include "base/pidfd.h"
 #include "base/result.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 class Background {
  public:
   // Both are called in the new process. `fail` ends it and does not return; CRIU then gives up, for
   // a child of it has ended.
-  using Fail = std::function<void(const base::Error&)>;
+  using Fail = std::function<void(const Error&)>;
   using Work = std::function<void(const Fail& fail)>;
 
   // Main must not have threads.
-  static base::Result<std::unique_ptr<Background>> start(const Work& work);
+  static Result<std::unique_ptr<Background>> start(const Work& work);
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
   // Ends it if it is still at work.
   ~Background();
 
   // Waits until it has done its work, and says how that ended, each time.
-  base::Status finish();
+  Status finish();
   // Nobody needs it any more: the tasks can do without main.
   void release();
 
  private:
-  Background(pid_t pid, base::Pidfd process, base::Fd result, base::Fd stop)
+  Background(pid_t pid, Pidfd process, Fd result, Fd stop)
       : pid_(pid),
         process_(std::move(process)),
         result_(std::move(result)),
         stop_(std::move(stop)) {}
-  base::Status receive() const;
+  Status receive() const;
   void reap() const;
 
   pid_t pid_;
-  base::Pidfd process_;
-  base::Fd result_;
-  base::Fd stop_;
-  std::optional<base::Status> outcome_;
+  Pidfd process_;
+  Fd result_;
+  Fd stop_;
+  std::optional<Status> outcome_;
   bool released_ = false;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -10,11 +10,9 @@
 #include <chrono>
 #include <thread>
 
-namespace restore {
+namespace amdgpu_criu::restore {
 namespace {
 
-using base::Fd;
-using base::Mapping;
 using testing::HasSubstr;
 
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
@@ -38,7 +36,7 @@ TEST(Background, SaysWhenItsWorkIsDone) {
 
 TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
   auto background =
-      Background::start([](const Background::Fail& fail) { fail(base::Error(ENOSPC, "no room")); });
+      Background::start([](const Background::Fail& fail) { fail(Error(ENOSPC, "no room")); });
   ASSERT_TRUE(background.ok());
   for (int i = 0; i < 2; i++) {
     const auto status = (*background)->finish();
@@ -50,7 +48,7 @@ TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
 // CRIU learns of it by the end of a child.
 TEST(Background, AnErrorIsTheEndOfAChildOfOurs) {
   auto background =
-      Background::start([](const Background::Fail& fail) { fail(base::Error(EIO, "no data")); });
+      Background::start([](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
   ASSERT_TRUE(background.ok());
   int status = 0;
   EXPECT_GT(waitpid(-1, &status, 0), 0);
@@ -104,4 +102,4 @@ TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
 }
 
 }  // namespace
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 
-namespace restore {
+namespace amdgpu_criu::restore {
 namespace {
 
-using base::Result;
-using base::Status;
 using pipeline::Encoding;
 
 // Zeros need no staging memory, only packets.
@@ -223,4 +221,4 @@ Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
   return filler.finish();
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -9,7 +9,7 @@
 #include "pipeline/io_queue.h"
 #include "pipeline/stage_times.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 // Staging of the options, but no slot smaller than the largest chunk, and no more than kMaxStaging.
 gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize wanted);
@@ -23,9 +23,9 @@ struct FillCounts {
 
 // No chunk reaches the GPU before its checksum was found right. Reads, sums and copies on the GPU
 // of different slots are under way at the same time. Many small objects share a slot.
-base::Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
-                                       const image::ChunkFiles& files,
-                                       std::span<const image::Object> objects,
-                                       const gpu::ImportObject& import);
+Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+                                 const image::ChunkFiles& files,
+                                 std::span<const image::Object> objects,
+                                 const gpu::ImportObject& import);
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

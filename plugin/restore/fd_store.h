@@ -6,16 +6,16 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 class FdStore {
  public:
   virtual ~FdStore() = default;
   // A process that is forked now can use it. Without that, only tasks can.
   virtual bool is_ready() const = 0;
-  virtual base::Result<int> add(const base::Fd& fd) = 0;
+  virtual Result<int> add(const Fd& fd) = 0;
   // A new descriptor of the same open file.
-  virtual base::Result<base::Fd> get(int id) = 0;
+  virtual Result<Fd> get(int id) = 0;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -6,9 +6,7 @@
 
 #include "base/log.h"
 
-namespace restore {
-
-using base::Error;
+namespace amdgpu_criu::restore {
 
 Filling::Filling(const Environment& environment, const image::Set& images, const Machine& machine,
                  const Layout& layout, SharedState& shared)
@@ -101,7 +99,7 @@ Status Filling::fill(const std::vector<Batch>& batches) {
 
 Status Filling::fill(const Batch& batch) {
   if (env_.options.test_skip_contents) {
-    base::log_warning("TEST SWITCH: {} is NOT restored", batch.file->name);
+    log_warning("TEST SWITCH: {} is NOT restored", batch.file->name);
     return {};
   }
   TRY(env_.faults.at("fill", batch.file->name));
@@ -113,9 +111,9 @@ Status Filling::fill(const Batch& batch) {
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(machine_.open_render(gpu_id)),
                        TRY(env_.image_directory()), *batch.file, batch.objects));
-  base::log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {}", report.objects,
-                 report.bytes, gpu_id, report.milliseconds,
-                 in_background_ ? ", in the background" : "", report.times.text());
+  log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {}", report.objects, report.bytes,
+           gpu_id, report.milliseconds, in_background_ ? ", in the background" : "",
+           report.times.text());
   return {};
 }
 
@@ -131,4 +129,4 @@ Status Filling::check_all_filled() const {
   return {};
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -11,7 +11,7 @@
 #include "restore/object_filler.h"
 #include "restore/shared_state.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 class Filling {
  public:
@@ -28,7 +28,7 @@ class Filling {
 
   // In the background: fills what is added until that is everything, or SharedState is closed. Each
   // GPU has a thread; `on_error` is called in it, and does not return.
-  using OnError = std::function<void(const base::Error&)>;
+  using OnError = std::function<void(const Error&)>;
   void fill_added(const OnError& on_error);
 
   // All of all files were filled.
@@ -57,4 +57,4 @@ class Filling {
   bool in_background_ = false;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

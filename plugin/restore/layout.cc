@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "restore/layout.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 Layout::Layout(const image::Set& images) {
   auto add_table = [&](image::TableId table, size_t bos) {
@@ -27,4 +27,4 @@ Layout::Layout(const image::Set& images) {
       objects_.emplace(object.object_id, units_.size() + objects_.size());
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -8,7 +8,7 @@
 #include "image/mappings.h"
 #include "image/set.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 class Layout {
  public:
@@ -41,4 +41,4 @@ class Layout {
   size_t offsets_ = 0;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -8,9 +8,8 @@
 
 #include "base/log.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
-using base::Error;
 using topology::Assignment;
 using topology::Gpu;
 
@@ -59,8 +58,8 @@ Result<Machine> Machine::create(const Environment& environment, const image::Set
 
 Status Machine::make_first_choice() {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
-  shared_ = TRY(base::Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
-                                   PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  shared_ = TRY(Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
+                             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   new (shared_.data()) Choice{Choice::kFirst};
   for (auto& target : chosen()) new (&target) std::atomic<uint32_t>(0);
   if (!sources_.empty()) choose(TRY(plan(here_)));
@@ -80,7 +79,7 @@ void Machine::choose(const Assignment& targets) const {
   for (size_t i = 0; i < sources_.size(); i++) {
     const uint32_t target = targets.at(sources_[i].gpu_id);
     chosen()[i] = target;
-    base::log_info("GPU {:#x} of the images is restored on GPU {:#x}", sources_[i].gpu_id, target);
+    log_info("GPU {:#x} of the images is restored on GPU {:#x}", sources_[i].gpu_id, target);
   }
 }
 
@@ -98,7 +97,7 @@ Result<Assignment> Machine::plan_in_task() const {
   if (result.ok()) return result;
   std::string names;
   for (const Gpu& gpu : all) names += (names.empty() ? "" : ", ") + gpu.describe();
-  return std::move(result).error().within(base::format(
+  return std::move(result).error().within(formatted(
       "where the processes are restored they may open {}", names.empty() ? "no GPU" : names));
 }
 
@@ -118,7 +117,7 @@ Status Machine::settle() const {
   if (!suits) other = TRY(plan_in_task());
   if (state.compare_exchange_strong(seen, Choice::kChanging)) {
     if (!suits && other != targets()) {
-      base::log_info("the container has other GPUs than were chosen");
+      log_info("the container has other GPUs than were chosen");
       choose(other);
     }
     state = Choice::kSettled;
@@ -145,4 +144,4 @@ Result<Fd> Machine::open_render(uint32_t source) const {
   return nodes_.open_render(find(here_, target(source)).render_minor);
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

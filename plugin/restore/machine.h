@@ -15,11 +15,7 @@
 #include "restore/nodes.h"
 #include "topology/planner.h"
 
-namespace restore {
-
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::restore {
 
 struct Environment {
   kernel::Api& api;
@@ -63,7 +59,7 @@ class Machine {
   Nodes nodes_;
   Gpus sources_;
   Gpus here_;
-  base::Mapping shared_;  // by all tasks
+  Mapping shared_;  // by all tasks
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

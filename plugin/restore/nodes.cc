@@ -3,9 +3,7 @@
 
 #include "base/log.h"
 
-namespace restore {
-
-using base::Error;
+namespace amdgpu_criu::restore {
 
 Result<Nodes> Nodes::create(const host::Host& host, FdStore& store) {
   Nodes nodes(host, store);
@@ -26,8 +24,8 @@ Result<Fd> Nodes::open(Result<Fd> own_directory, const std::optional<int>& this_
   if (!other.ok())
     return Error::of(other.error().code(), "{}; outside of the container: {}",
                      own.error().message(), other.error().message());
-  base::log_warning("{}: opened as it is outside of the container; inside, it has no name",
-                    own.error().message());
+  log_warning("{}: opened as it is outside of the container; inside, it has no name",
+              own.error().message());
   return other;
 }
 
@@ -53,4 +51,4 @@ bool Nodes::may_open_render(unsigned minor) const {
   return directory.ok() && host_->may_open_render(minor, *directory);
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -11,10 +11,7 @@
 #include "host/host.h"
 #include "restore/fd_store.h"
 
-namespace restore {
-
-using base::Fd;
-using base::Result;
+namespace amdgpu_criu::restore {
 
 class Nodes {
  public:
@@ -41,4 +38,4 @@ class Nodes {
   std::optional<int> render_directory_;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

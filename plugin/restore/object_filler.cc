@@ -5,9 +5,7 @@
 
 #include "restore/contents.h"
 
-namespace restore {
-
-using base::Status;
+namespace amdgpu_criu::restore {
 
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
                                 int image_directory, const image::Set::ContentsFile& file,
@@ -37,4 +35,4 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   return report;
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -10,10 +10,7 @@
 #include "pipeline/io_queue.h"
 #include "pipeline/stage_times.h"
 
-namespace restore {
-
-using base::Fd;
-using base::Result;
+namespace amdgpu_criu::restore {
 
 // What filling works with. Holds no state: any process and any thread may have one.
 struct FillTools {
@@ -43,4 +40,4 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
                                 int image_directory, const image::Set::ContentsFile& file,
                                 std::span<const image::Object> objects);
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -14,7 +14,7 @@
 #include "base/format.h"
 #include "base/log.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 namespace {
 
 // As the kernel lists them, by thread.
@@ -22,7 +22,7 @@ std::set<pid_t> children_of(pid_t pid) {
   std::set<pid_t> result;
   std::error_code error;
   for (const auto& thread :
-       std::filesystem::directory_iterator(base::format("/proc/{}/task", pid), error)) {
+       std::filesystem::directory_iterator(formatted("/proc/{}/task", pid), error)) {
     std::ifstream children(thread.path() / "children");
     for (pid_t child; children >> child;) result.insert(child);
   }
@@ -39,7 +39,7 @@ struct Backing {
 // Of the first mapping in the file for which `wanted` is true.
 template <typename Wanted>
 std::optional<Backing> find_backing(pid_t pid, const Wanted& wanted) {
-  std::ifstream maps(base::format("/proc/{}/maps", pid));
+  std::ifstream maps(formatted("/proc/{}/maps", pid));
   for (std::string line; std::getline(maps, line);) {
     std::istringstream fields(line);
     uint64_t start = 0, end = 0;
@@ -69,13 +69,12 @@ std::vector<pid_t> all_processes() {
 
 void Orphans::look() {
   for (const pid_t child : children_of(parent_))
-    if (child != getpid() && !children_.contains(child))
-      children_[child] = base::Pidfd::open(child);
+    if (child != getpid() && !children_.contains(child)) children_[child] = Pidfd::open(child);
 }
 
 void Orphans::kill() {
   // Stopped ones fork no more. Their children are known as such only as long as they live.
-  std::map<pid_t, base::Pidfd> doomed = std::move(children_);
+  std::map<pid_t, Pidfd> doomed = std::move(children_);
   std::erase_if(doomed, [](const auto& entry) { return !entry.second.signal(SIGSTOP); });
   for (bool more = true; more;) {
     more = false;
@@ -83,14 +82,14 @@ void Orphans::kill() {
     for (const auto& entry : doomed) found.merge(children_of(entry.first));
     for (const pid_t pid : found) {
       if (doomed.contains(pid)) continue;
-      auto process = base::Pidfd::open(pid);
+      auto process = Pidfd::open(pid);
       if (!process.signal(SIGSTOP)) continue;
       doomed[pid] = std::move(process);
       more = true;
     }
   }
   for (const auto& [pid, process] : doomed) process.signal(SIGKILL);
-  base::log_error("CRIU has died in the middle of a restore: {} processes killed", doomed.size());
+  log_error("CRIU has died in the middle of a restore: {} processes killed", doomed.size());
 }
 
 void kill_sharers(const void* memory) {
@@ -102,12 +101,12 @@ void kill_sharers(const void* memory) {
   for (const pid_t pid : all_processes()) {
     if (pid == getpid()) continue;
     // Opened first: it is the process that is looked at then, whatever becomes of its number.
-    const auto process = base::Pidfd::open(pid);
+    const auto process = Pidfd::open(pid);
     if (!find_backing(pid, [&](uint64_t, uint64_t, const Backing& it) { return it == *shared; }))
       continue;
     if (process.signal(SIGKILL))
-      base::log_warning("process {} of a restore that failed was left: killed", pid);
+      log_warning("process {} of a restore that failed was left: killed", pid);
   }
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

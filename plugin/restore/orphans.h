@@ -10,7 +10,7 @@
 
 #include "base/pidfd.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 class Orphans {
  public:
@@ -24,11 +24,11 @@ class Orphans {
 
  private:
   pid_t parent_;
-  std::map<pid_t, base::Pidfd> children_;  // the numbers may be reused
+  std::map<pid_t, Pidfd> children_;  // the numbers may be reused
 };
 
 // Kills all other processes that have this memory: it is shared with those that the caller has
 // forked, and theirs, until they become something else.
 void kill_sharers(const void* memory);
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

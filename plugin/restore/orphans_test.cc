@@ -10,17 +10,17 @@
 
 #include "base/fd.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 namespace {
 
-base::Mapping shared_page() {
-  auto page = base::Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+Mapping shared_page() {
+  auto page = Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
   EXPECT_TRUE(page.ok());
   return *std::move(page);
 }
 
 // A child that waits for its end, after it has given up that memory.
-pid_t child_without(const base::Mapping* memory) {
+pid_t child_without(const Mapping* memory) {
   int ready[2];
   EXPECT_EQ(pipe(ready), 0);
   const pid_t pid = fork();
@@ -43,7 +43,7 @@ void end(pid_t pid) {
 }
 
 TEST(KillSharers, EndsThoseThatStillHaveTheMemory) {
-  const base::Mapping memory = shared_page(), other = shared_page();
+  const Mapping memory = shared_page(), other = shared_page();
   const pid_t with = child_without(&other), without = child_without(&memory);
   kill_sharers(memory.data());
   int status = 0;
@@ -63,4 +63,4 @@ TEST(KillSharers, EndsNobodyForMemoryThatIsNotShared) {
 }
 
 }  // namespace
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

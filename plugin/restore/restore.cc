@@ -11,9 +11,8 @@
 #include "base/log.h"
 #include "restore/orphans.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
-using base::Error;
 using image::TableId;
 
 namespace {
@@ -380,4 +379,4 @@ Result<bool> Restore::resume(pid_t pid) {
   return mine;
 }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

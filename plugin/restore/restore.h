@@ -10,7 +10,7 @@
 #include "restore/background.h"
 #include "restore/filling.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 struct NewMapping {
   uint64_t offset;
@@ -96,4 +96,4 @@ class Restore {
   bool complete_ = false;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

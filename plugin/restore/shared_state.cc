@@ -11,11 +11,7 @@
 #include <cstring>
 #include <new>
 
-namespace restore {
-
-using base::Error;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::restore {
 
 namespace {
 
@@ -55,7 +51,7 @@ struct alignas(std::atomic<uint64_t>) SharedState::Page {
   std::atomic<bool> closed;
 };
 
-SharedState::SharedState(base::Mapping mapping, const Layout& layout)
+SharedState::SharedState(Mapping mapping, const Layout& layout)
     : mapping_(std::move(mapping)),
       num_offsets_(layout.offsets()),
       num_files_(layout.files()),
@@ -80,8 +76,8 @@ Result<SharedState> SharedState::create(const Layout& layout) {
                 std::atomic<uint64_t>::is_always_lock_free);
   const size_t size = sizeof(Page) + layout.offsets() * sizeof(std::atomic<uint64_t>) +
                       (layout.files() + layout.jobs()) * sizeof(std::atomic<int>);
-  SharedState state(
-      TRY(base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS)), layout);
+  SharedState state(TRY(Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS)),
+                    layout);
   Page& page = *new (state.mapping_.data()) Page;
   page.session_id = -1;
   page.changes = 0;
@@ -172,4 +168,4 @@ bool SharedState::is_closed() const { return page().closed; }
 void SharedState::set_offset(size_t number, uint64_t offset) { offsets()[number] = offset; }
 uint64_t SharedState::offset(size_t number) const { return offsets()[number]; }
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

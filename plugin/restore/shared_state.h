@@ -10,29 +10,29 @@
 #include "base/result.h"
 #include "restore/layout.h"
 
-namespace restore {
+namespace amdgpu_criu::restore {
 
 class SharedState {
  public:
-  static base::Result<SharedState> create(const Layout& layout);
+  static Result<SharedState> create(const Layout& layout);
   // Those who have it were forked from CRIU's main process.
   const void* address() const { return mapping_.data(); }
 
-  using Make = std::function<base::Result<int>()>;
+  using Make = std::function<Result<int>()>;
   // The store's id of the one session, and of a shared file; `make` is called by whoever comes
   // first.
-  base::Result<int> session_id(const Make& make);
-  base::Result<int> file_id(size_t file, const Make& make);
+  Result<int> session_id(const Make& make);
+  Result<int> file_id(size_t file, const Make& make);
   // -1 if nobody made it.
   int session_id() const;
   int file_id(size_t file) const;
 
   // True: the job is the caller's, who must end() it. False: it was done. Waits while somebody
   // is at it; an error if it failed there.
-  base::Result<bool> begin(size_t job);
+  Result<bool> begin(size_t job);
   void end(size_t job, bool success);
   // Until somebody else has done it.
-  base::Status wait(size_t job);
+  Status wait(size_t job);
   bool is_done(size_t job) const;
 
   // Of a job that is given by one and taken by another: true for one of those who call take() after
@@ -54,15 +54,15 @@ class SharedState {
  private:
   enum State : int { kNotBegun, kGiven, kBegun, kDone, kFailed };
   struct Page;
-  SharedState(base::Mapping mapping, const Layout& layout);
+  SharedState(Mapping mapping, const Layout& layout);
   Page& page() const;
-  base::Result<int> made_once(std::atomic<int>& id, const Make& make);
+  Result<int> made_once(std::atomic<int>& id, const Make& make);
   void changed();
   std::span<std::atomic<uint64_t>> offsets() const;
   std::span<std::atomic<int>> files() const;
   std::span<std::atomic<int>> jobs() const;
 
-  base::Mapping mapping_;
+  Mapping mapping_;
   size_t num_offsets_ = 0;
   size_t num_files_ = 0;
   size_t num_jobs_ = 0;
@@ -84,4 +84,4 @@ class Job {
   size_t number_;
 };
 
-}  // namespace restore
+}  // namespace amdgpu_criu::restore

@@ -11,9 +11,8 @@
 #include "stock/private_data.h"
 #include "stock/record.h"
 
-namespace stock {
+namespace amdgpu_criu::stock {
 
-using base::Error;
 using kernel::Node;
 
 namespace {
@@ -39,7 +38,7 @@ uint32_t flags_of(uint32_t alloc_flags) {
 
 // The open file has sent work to the GPU through a context. Time is all that the kernel tells.
 bool has_sent_work(int file) {
-  std::ifstream in(base::format("/proc/self/fdinfo/{}", file));
+  std::ifstream in(formatted("/proc/self/fdinfo/{}", file));
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("drm-engine-") || line.starts_with("drm-engine-capacity")) continue;
     const size_t colon = line.find(':');
@@ -57,8 +56,7 @@ Api::~Api() {
 
 void Api::unpause_or_tell(const Paused& process) {
   if (const Status status = parts_.ioctl->unpause(process.files.front().get()); !status.ok())
-    base::log_error("process {} stays paused on the GPU: {}", process.pid,
-                    status.error().message());
+    log_error("process {} stays paused on the GPU: {}", process.pid, status.error().message());
 }
 
 Result<kernel::Query> Api::query(Node) {
@@ -98,7 +96,7 @@ Result<kernel::ProcessInfo> Api::process_info(Node node, int, pid_t pid) {
     return known->info;
   }
   std::error_code error;
-  if (pid <= 0 || !std::filesystem::exists(base::format("{}/{}", parts_.kfd_processes, pid), error))
+  if (pid <= 0 || !std::filesystem::exists(formatted("{}/{}", parts_.kfd_processes, pid), error))
     return Error::of(EOPNOTSUPP,
                      "process {} has a /dev/kfd open that another process opened; without the "
                      "amdgpu-criu kernel series nothing tells which one, and it cannot be carried",
@@ -192,7 +190,7 @@ Status Api::save(Paused& process, const Sizes& sizes) {
                   .num_events = described.events,
                   .num_svm_ranges = described.svm_ranges,
                   .blob_size = process.blob.size()};
-  base::log_warning(
+  log_warning(
       "process {}: this kernel has no amdgpu-criu series, and does not save trap handlers, the "
       "state of the ROCm debugger's interface, and who shares a BO with processes outside of the "
       "dump; amdgpu-criu check tells more",
@@ -279,7 +277,7 @@ Result<State> Api::restore_state(int kfd, std::span<const kernel::RestoreDevice>
   state.private_data = TRY(describe(record.private_data, counts)).data;
   for (const kernel::RestoreDevice& device : devices)
     if (device.gpu_id != device.actual_gpu_id)
-      base::log_warning(
+      log_warning(
           "GPU {:#x} takes the place of {:#x}: on a kernel without the amdgpu-criu series the "
           "process cannot make new queues there",
           device.actual_gpu_id, device.gpu_id);
@@ -318,4 +316,4 @@ Result<kernel::Outside> Api::outside(Node, int) {
   return Error(ENOTTY, "the stock kernel interface does not tell who shares a BO");
 }
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

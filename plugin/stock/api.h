@@ -14,7 +14,7 @@
 #include "host/host.h"
 #include "stock/ioctl.h"
 
-namespace stock {
+namespace amdgpu_criu::stock {
 
 // A directory for every process that KFD knows, named by its pid.
 inline constexpr char kKfdProcesses[] = "/sys/class/kfd/kfd/proc";
@@ -88,4 +88,4 @@ class Api : public kernel::Api {
   uint64_t next_object_ = 1;
 };
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

@@ -7,10 +7,8 @@
 
 #include <cstring>
 
-namespace stock {
+namespace amdgpu_criu::stock {
 namespace {
-
-using base::Error;
 
 static_assert(kVram == KFD_IOC_ALLOC_MEM_FLAGS_VRAM && kGtt == KFD_IOC_ALLOC_MEM_FLAGS_GTT &&
               kUserptr == KFD_IOC_ALLOC_MEM_FLAGS_USERPTR &&
@@ -168,4 +166,4 @@ class RealIoctl : public Ioctl {
 
 std::unique_ptr<Ioctl> make_ioctl() { return std::make_unique<RealIoctl>(); }
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

@@ -14,11 +14,7 @@
 
 #include "kernel/api.h"
 
-namespace stock {
-
-using base::Fd;
-using base::Result;
-using base::Status;
+namespace amdgpu_criu::stock {
 
 // KFD's flags of a BO that tell what kind of memory it is.
 inline constexpr uint32_t kVram = 1u << 0;
@@ -76,4 +72,4 @@ class Ioctl {
 
 std::unique_ptr<Ioctl> make_ioctl();
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

@@ -3,12 +3,9 @@
 
 #include <cstring>
 
-namespace stock {
+namespace amdgpu_criu::stock {
 namespace {
 
-using base::Error;
-using base::Result;
-using base::Status;
 using Bytes = std::span<const std::byte>;
 
 constexpr uint32_t kVersion = 1;
@@ -165,4 +162,4 @@ Result<Described> describe(Bytes private_data, const Counts& counts) {
   return Describer(private_data, counts).describe();
 }
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace stock {
+namespace amdgpu_criu::stock {
 
 struct Counts {
   uint32_t devices = 0;
@@ -30,6 +30,6 @@ struct Described {
 
 // Refuses another version, data that is not consistent, and a queue with waves in its control stack
 // that were not saved.
-base::Result<Described> describe(std::span<const std::byte> private_data, const Counts& counts);
+Result<Described> describe(std::span<const std::byte> private_data, const Counts& counts);
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

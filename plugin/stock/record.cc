@@ -7,11 +7,9 @@
 
 #include "amdgpu_criu_stock.pb-c.h"
 
-namespace stock {
+namespace amdgpu_criu::stock {
 namespace {
 
-using base::Error;
-using base::Result;
 using Bytes = std::span<const std::byte>;
 
 constexpr char kMagic[8] = {'A', 'M', 'D', 'K', 'F', 'D', 'O', 'P'};
@@ -83,4 +81,4 @@ bool is_stock(const image::Set& images) {
   });
 }
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

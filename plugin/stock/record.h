@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "image/set.h"
 
-namespace stock {
+namespace amdgpu_criu::stock {
 
 struct Record {
   std::vector<uint32_t> alloc_flags;  // of each BO of the process
@@ -20,9 +20,9 @@ struct Record {
 
 bool is_record(std::span<const std::byte> blob);
 std::vector<std::byte> encode(const Record& record);
-base::Result<Record> decode(std::span<const std::byte> blob);
+Result<Record> decode(std::span<const std::byte> blob);
 
 // Some process of the images was saved through the stock ioctl.
 bool is_stock(const image::Set& images);
 
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

@@ -8,10 +8,9 @@
 #include "tests/criu_program.h"
 #include "tests/fake_stock.h"
 
-namespace stock {
+namespace amdgpu_criu::stock {
 namespace {
 
-using base::Fd;
 using testing::HasSubstr;
 using testing_support::fake_stock;
 using testing_support::FakeQueue;
@@ -117,7 +116,7 @@ class Stock : public testing_support::HooksTest {
     std::filesystem::create_directory(kfd_processes_.file(std::to_string(getpid())));
     kfd_ = open(testing_support::kKfdPath);
     render_ = open(testing_support::kRenderPath);
-    vma_ = std::move(*base::Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
+    vma_ = std::move(*Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
     fake_stock.pid = getpid();
     fake_stock.devices = {{kGpu, kGpu}};
     fake_stock.add_bo(kVa, 0x5000, kOffset, kGpu, kVram);
@@ -151,7 +150,7 @@ class Stock : public testing_support::HooksTest {
   }
 
   Fd kfd_, render_;
-  base::Mapping vma_;
+  Mapping vma_;
 };
 
 TEST_F(Stock, DumpThenRestoreBringsBackEveryByte) {
@@ -234,8 +233,7 @@ TEST_F(Stock, ASharedBufferIsRefusedByName) {
 }
 
 TEST_F(Stock, APartOfAMappingIsRefusedByName) {
-  vma_ =
-      std::move(*base::Mapping::map(4096, PROT_READ, MAP_PRIVATE, render_.get(), kOffset + 0x1000));
+  vma_ = std::move(*Mapping::map(4096, PROT_READ, MAP_PRIVATE, render_.get(), kOffset + 0x1000));
   expect_refused("it was split by munmap()");
 }
 
@@ -299,4 +297,4 @@ TEST_F(Stock, ImagesOfTheStockKernelGoThroughItsIoctlAlsoOnANewerOne) {
 }
 
 }  // namespace
-}  // namespace stock
+}  // namespace amdgpu_criu::stock

@@ -13,18 +13,16 @@
 
 #include "base/format.h"
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 
 CriuProgram program;
 
 namespace {
 
-using base::Fd;
-
 // As CRIU's: a datagram socket connected to itself, which all processes forked from here reach.
 struct FdStore {
   Fd socket;
-  base::Mapping shared;
+  Mapping shared;
   struct Shared {
     std::atomic_flag locked;
     int count;
@@ -64,8 +62,7 @@ namespace {
 
 void make_fd_store(const std::string& abstract_name) {
   clear_fd_store();
-  store.shared =
-      std::move(*base::Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  store.shared = std::move(*Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   store.socket = Fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   socklen_t size = sizeof(address.sun_family);
@@ -83,7 +80,7 @@ void make_fd_store(const std::string& abstract_name) {
 }  // namespace
 
 void make_fd_store() { make_fd_store(""); }
-void make_fd_store_known() { make_fd_store(base::format("/criu-fdstore-test-{}", getpid())); }
+void make_fd_store_known() { make_fd_store(formatted("/criu-fdstore-test-{}", getpid())); }
 
 void HooksTest::SetUp() {
   program = {};
@@ -99,7 +96,7 @@ void HooksTest::write_topology(uint32_t gpu_id, int simds, unsigned minor) {
   std::ofstream(node + "/gpu_id") << gpu_id;
   std::ofstream(node + "/properties")
       << "simd_count " << simds << "\ndrm_render_minor " << minor << "\n";
-  const std::string device = sysfs_.file(base::format("1:{}/device", minor));
+  const std::string device = sysfs_.file(formatted("1:{}/device", minor));
   if (std::filesystem::create_directories(device))
     std::filesystem::create_symlink("/sys/bus/pci/drivers/amdgpu", device + "/driver");
 }
@@ -151,9 +148,9 @@ HooksTest::Mapped HooksTest::update_vma(const void* address) {
   return {result, offset, Fd(fd)};
 }
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support
 
-using testing_support::program;
+using amdgpu_criu::testing_support::program;
 
 extern "C" {
 // In the place of libc's: only the plugin calls it here.
@@ -165,7 +162,7 @@ bool check_and_remove_inventory_plugin(const char* name, size_t length) {
   return ours ? program.in_inventory : program.foreign_in_inventory;
 }
 int fdstore_add(int fd) {
-  using namespace testing_support;
+  using namespace amdgpu_criu::testing_support;
   if (!store.socket.valid()) return -1;
   Message message;
   cmsghdr* control = CMSG_FIRSTHDR(&message.header);
@@ -178,7 +175,7 @@ int fdstore_add(int fd) {
   return store.state().count++;
 }
 int fdstore_get(int id) {
-  using namespace testing_support;
+  using namespace amdgpu_criu::testing_support;
   if (!store.socket.valid()) return -1;
   const StoreLock lock;
   if (setsockopt(store.socket.get(), SOL_SOCKET, SO_PEEK_OFF, &id, sizeof(id)) != 0) return -1;

@@ -14,9 +14,9 @@
 #include "tests/fakes.h"
 #include "tests/temp_dir.h"
 
-extern "C" criu::Descriptor CR_PLUGIN_DESC;
+extern "C" amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC;
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 
 struct CriuProgram {
   int image_directory = -1;
@@ -62,11 +62,11 @@ class HooksTest : public testing::Test {
   void end(int stage, int result);
   const std::string& log() const { return program.log; }
 
-  static base::Fd open(const char* path) { return std::move(*base::Fd::open(path, O_RDWR)); }
+  static Fd open(const char* path) { return std::move(*Fd::open(path, O_RDWR)); }
   static int restore_file(int id) {
     return call<criu::RestoreExtFile>(criu::kRestoreExtFile, id, nullptr);
   }
-  static int dump_file(const base::Fd& fd, int id) {
+  static int dump_file(const Fd& fd, int id) {
     return call<criu::DumpExtFile>(criu::kDumpExtFile, fd.get(), id);
   }
   static int pause(pid_t pid) {
@@ -79,7 +79,7 @@ class HooksTest : public testing::Test {
   struct Mapped {
     int result;
     uint64_t offset;
-    base::Fd file;
+    Fd file;
   };
   static Mapped update_vma(const void* address);
 
@@ -99,4 +99,4 @@ class HooksTest : public testing::Test {
   std::set<int> nodes_before_;  // open at start()
 };
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support

@@ -6,16 +6,11 @@
 #include <array>
 #include <cstring>
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 
 FakeStock fake_stock;
 
 namespace {
-
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
 
 template <typename T>
 void append(std::vector<std::byte>& to, T value) {
@@ -173,4 +168,4 @@ void FakeStock::clear_memory() {
 
 std::unique_ptr<stock::Ioctl> make_fake_stock() { return std::make_unique<Fake>(); }
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support

@@ -9,7 +9,7 @@
 
 #include "stock/ioctl.h"
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 
 struct FakeQueue {
   uint32_t type = 0;        // 0 is compute, 1 is SDMA
@@ -27,8 +27,8 @@ struct FakeStock {
   bool paused = false;
   pid_t pid = 0;
   std::vector<stock::Device> devices;
-  std::vector<stock::Bo> bos;           // without dma-bufs
-  std::map<uint64_t, base::Fd> memory;  // by address
+  std::vector<stock::Bo> bos;     // without dma-bufs
+  std::map<uint64_t, Fd> memory;  // by address
   uint32_t objects = 0;
   std::vector<std::byte> private_data;
   uint32_t gem_handles = 0;
@@ -48,4 +48,4 @@ struct FakeStock {
 extern FakeStock fake_stock;
 std::unique_ptr<stock::Ioctl> make_fake_stock();
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support

@@ -9,13 +9,9 @@
 
 #include "host/host.h"
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 namespace {
 
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
 using kernel::Node;
 
 FakeState* current_state = nullptr;  // of the last fake kernel
@@ -210,8 +206,8 @@ class FakeEngine : public gpu::Engine {
     std::unique_ptr<FakeEngine> engine(new FakeEngine(std::move(render), staging));
     // Pages, as the real one has: direct I/O wants them.
     for (FakeSlot& slot : engine->slots_)
-      slot.memory = TRY(
-          base::Mapping::map(staging.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+      slot.memory =
+          TRY(Mapping::map(staging.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
     std::atomic<uint64_t>& most = current_state->shared().most_staging;
     for (uint64_t seen = most; seen < staging.total(); seen = most)
       most.compare_exchange_strong(seen, staging.total());
@@ -252,7 +248,7 @@ class FakeEngine : public gpu::Engine {
 
  private:
   struct FakeSlot {
-    base::Mapping memory;
+    Mapping memory;
     std::vector<gpu::Piece> pieces;  // none: idle
     bool write = false;
   };
@@ -302,8 +298,8 @@ class FakeEngine : public gpu::Engine {
 std::atomic<int> fail_copies_after = -1;
 
 FakeState::FakeState()
-    : shared_memory(std::move(*base::Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE,
-                                                  MAP_SHARED | MAP_ANONYMOUS))) {
+    : shared_memory(std::move(
+          *Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS))) {
   new (shared_memory.data()) Shared{};
 }
 
@@ -368,9 +364,9 @@ void clear_objects(FakeState& state) {
   state.marked.clear();
 }
 
-base::Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd render, gpu::StagingSize staging) {
+Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd render, gpu::StagingSize staging) {
   if (!render.valid()) return Error(EBADF, "no render node");
   return FakeEngine::create(std::move(render), staging);
 }
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support

@@ -11,11 +11,11 @@
 #include "gpu/engine.h"
 #include "kernel/api.h"
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 
 // An open render-node file and its state.
 struct FakeRender {
-  base::Fd file;  // of the same struct file as the process's
+  Fd file;  // of the same struct file as the process's
   std::vector<kernel::Bo> bos;
   std::string blob;
   pid_t userptrs_of = 0;  // PROCESS_INFO of another process is EOPNOTSUPP; 0: of none
@@ -25,7 +25,7 @@ struct FakeRender {
 // What RESTORE and RESUME were called for.
 struct FakeRestored {
   std::string blob;
-  base::Fd file;
+  Fd file;
   pid_t resumed = 0;
 };
 
@@ -42,7 +42,7 @@ struct FakeState {
   bool paused = false;
 
   std::vector<FakeRender> renders;
-  std::map<uint64_t, base::Fd> objects;     // contents by object id
+  std::map<uint64_t, Fd> objects;           // contents by object id
   std::map<uint64_t, kernel::Bo> exported;  // what EXPORTED tells, by object id
   std::set<uint64_t> always_valid;          // DMABUF must be called on the importing file
   std::set<uint64_t> foreign;               // exported by another driver
@@ -57,11 +57,11 @@ struct FakeState {
   // How often the blob was restored, by any process.
   int times_restored(const std::string& blob) const;
 
-  std::vector<base::Fd> session_ends;  // sees the session's last close
+  std::vector<Fd> session_ends;  // sees the session's last close
   std::vector<kernel::RestoreDevice> restored_devices;
   std::vector<FakeRestored> restored;  // render nodes
   std::set<uint64_t> present;          // objects that RESTORE or EXPORTED made
-  std::vector<base::Fd> marked;        // files on which DMABUF was called
+  std::vector<Fd> marked;              // files on which DMABUF was called
   pid_t resumed = 0;
 
   // Shared by processes that are forked from this one.
@@ -71,7 +71,7 @@ struct FakeState {
     std::atomic<int> sessions;
     std::atomic<uint64_t> most_staging;  // bytes that an engine was made with
   };
-  base::Mapping shared_memory;
+  Mapping shared_memory;
   Shared& shared() const;
 };
 
@@ -89,6 +89,6 @@ void clear_objects(FakeState& state);
 // Copies are only done at wait(), and out of order use of a slot is an error. `fail_copies_after`
 // counts pieces down over all engines; at 0 waits fail with EIO.
 extern std::atomic<int> fail_copies_after;
-base::Result<std::unique_ptr<gpu::Engine>> make_fake_engine(base::Fd, gpu::StagingSize staging);
+Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd, gpu::StagingSize staging);
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support

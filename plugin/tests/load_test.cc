@@ -16,6 +16,7 @@ extern "C" int criu_plugin_get_options(int* argc, char*** argv) {
 }
 #endif
 
+namespace amdgpu_criu::criu {
 namespace {
 
 class Load : public testing::Test {
@@ -23,14 +24,14 @@ class Load : public testing::Test {
   void SetUp() override {
     handle_ = dlopen(PLUGIN_PATH, RTLD_LAZY);
     ASSERT_NE(handle_, nullptr) << dlerror();
-    descriptor_ = static_cast<criu::Descriptor*>(dlsym(handle_, "CR_PLUGIN_DESC"));
+    descriptor_ = static_cast<Descriptor*>(dlsym(handle_, "CR_PLUGIN_DESC"));
     ASSERT_NE(descriptor_, nullptr) << dlerror();
   }
   void TearDown() override {
     if (handle_) dlclose(handle_);
   }
   void* handle_ = nullptr;
-  criu::Descriptor* descriptor_ = nullptr;
+  Descriptor* descriptor_ = nullptr;
 };
 
 TEST_F(Load, DescriptorIsOneThatThisCriuAccepts) {
@@ -64,9 +65,10 @@ TEST_F(Load, CanBeLoadedAgainAfterUnloading) {
   dlclose(handle_);
   handle_ = dlopen(PLUGIN_PATH, RTLD_LAZY);
   ASSERT_NE(handle_, nullptr);
-  descriptor_ = static_cast<criu::Descriptor*>(dlsym(handle_, "CR_PLUGIN_DESC"));
+  descriptor_ = static_cast<Descriptor*>(dlsym(handle_, "CR_PLUGIN_DESC"));
   EXPECT_EQ(descriptor_->init(criu::kStageDump), 0);
   descriptor_->exit(criu::kStageDump, 0);
 }
 
 }  // namespace
+}  // namespace amdgpu_criu::criu

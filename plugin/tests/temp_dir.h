@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 
-namespace testing_support {
+namespace amdgpu_criu::testing_support {
 
 // A directory that is removed with all that is in it.
 class TempDir {
@@ -18,7 +18,7 @@ class TempDir {
   TempDir() {
     std::string name = std::filesystem::temp_directory_path() / "amdgpu-criu-test-XXXXXX";
     path_ = mkdtemp(name.data());
-    fd_ = std::move(*base::Fd::open(path_.c_str(), O_RDONLY | O_DIRECTORY));
+    fd_ = std::move(*Fd::open(path_.c_str(), O_RDONLY | O_DIRECTORY));
   }
   ~TempDir() { std::filesystem::remove_all(path_); }
   TempDir(const TempDir&) = delete;
@@ -44,7 +44,7 @@ class TempDir {
 
  private:
   std::string path_;
-  base::Fd fd_;
+  Fd fd_;
 };
 
 inline size_t count_open_files() {
@@ -54,4 +54,4 @@ inline size_t count_open_files() {
   return count;
 }
 
-}  // namespace testing_support
+}  // namespace amdgpu_criu::testing_support

@@ -13,12 +13,8 @@
 #include "tool/json.h"
 #include "tool/progress.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
-
-using base::Error;
-using base::Result;
-using base::Status;
 
 constexpr double kMebibyte = 1 << 20;
 
@@ -56,7 +52,7 @@ struct Measured {
 };
 
 bool is_named(const topology::Gpu& gpu, size_t index, const std::string& name) {
-  return name == std::to_string(index) || name == base::format("{:#x}", gpu.gpu_id) ||
+  return name == std::to_string(index) || name == formatted("{:#x}", gpu.gpu_id) ||
          name == gpu.pci_address;
 }
 
@@ -199,4 +195,4 @@ int bench(const BenchOptions& options, Format format) {
   return 0;
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

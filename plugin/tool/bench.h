@@ -14,25 +14,25 @@
 #include "gpu/engine.h"
 #include "topology/topology.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 using Seconds = double;
 
 // bench_file.cc: several blocks at a time, past the page cache where that works.
 class BenchFile {
  public:
-  static base::Result<BenchFile> create(const std::string& directory, uint64_t bytes);
+  static Result<BenchFile> create(const std::string& directory, uint64_t bytes);
   bool direct() const { return direct_; }
-  base::Result<Seconds> write();
-  base::Result<Seconds> read();
+  Result<Seconds> write();
+  Result<Seconds> read();
 
  private:
-  BenchFile(base::Fd file, base::Mapping buffers, uint64_t bytes, bool direct)
+  BenchFile(Fd file, Mapping buffers, uint64_t bytes, bool direct)
       : file_(std::move(file)), buffers_(std::move(buffers)), bytes_(bytes), direct_(direct) {}
-  base::Result<Seconds> pass(bool write);
+  Result<Seconds> pass(bool write);
 
-  base::Fd file_;
-  base::Mapping buffers_;
+  Fd file_;
+  Mapping buffers_;
   uint64_t bytes_;
   bool direct_;
 };
@@ -43,33 +43,32 @@ void fill_random(std::span<std::byte> bytes, uint64_t seed);
 // bench_gpu.cc: VRAM of one GPU, full of random words.
 class BenchGpu {
  public:
-  static base::Result<BenchGpu> create(const base::Fd& render_node, const topology::Gpu& gpu,
-                                       uint64_t bytes);
+  static Result<BenchGpu> create(const Fd& render_node, const topology::Gpu& gpu, uint64_t bytes);
   // Nothing but SDMA copies to and from staging memory.
-  base::Result<Seconds> copy_out();
-  base::Result<Seconds> copy_in();
+  Result<Seconds> copy_out();
+  Result<Seconds> copy_in();
   // What a dump does with the contents of a BO, and a restore, into a directory.
-  base::Result<Seconds> save(const std::string& directory);
-  base::Result<Seconds> fill(const std::string& directory);
+  Result<Seconds> save(const std::string& directory);
+  Result<Seconds> fill(const std::string& directory);
 
  private:
-  BenchGpu(base::Fd render, topology::Gpu gpu, base::Fd memory, uint64_t bytes)
+  BenchGpu(Fd render, topology::Gpu gpu, Fd memory, uint64_t bytes)
       : render_(std::move(render)),
         gpu_(std::move(gpu)),
         memory_(std::move(memory)),
         bytes_(bytes) {}
-  base::Result<std::unique_ptr<gpu::Engine>> make_engine() const;
+  Result<std::unique_ptr<gpu::Engine>> make_engine() const;
   gpu::ImportObject import_with(gpu::Engine& engine) const;
-  base::Result<Seconds> pass(bool write);
-  base::Status randomize();
+  Result<Seconds> pass(bool write);
+  Status randomize();
 
-  base::Fd render_;
+  Fd render_;
   topology::Gpu gpu_;
-  base::Fd memory_;  // a dma-buf
+  Fd memory_;  // a dma-buf
   uint64_t bytes_;
 };
 
 // One core.
 Seconds checksum_pass(uint64_t bytes);
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

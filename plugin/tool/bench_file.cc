@@ -6,14 +6,8 @@
 #include "image/checksum.h"
 #include "tool/bench.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
-
-using base::Error;
-using base::Fd;
-using base::Mapping;
-using base::Result;
-using base::Status;
 
 constexpr uint64_t kBlock = 8 << 20;
 constexpr unsigned kInFlight = 4;
@@ -93,4 +87,4 @@ Seconds checksum_pass(uint64_t bytes) {
   return since(start);
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

@@ -7,12 +7,8 @@
 #include "restore/contents.h"
 #include "tool/bench.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
-
-using base::Fd;
-using base::Result;
-using base::Status;
 
 constexpr uint64_t kObject = 1;
 
@@ -113,4 +109,4 @@ Result<Seconds> BenchGpu::fill(const std::string& directory) {
   return since(start);
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 double Series::median() const {
   if (values_.empty()) return 0;
@@ -19,12 +19,12 @@ double Series::most() const { return values_.empty() ? 0 : std::ranges::max(valu
 
 std::string Series::text(const char* unit) const {
   const int digits = median() < 10 ? 2 : 0;
-  return base::format("{:.{}f} {} ({:.{}f} to {:.{}f})", median(), digits, unit, least(), digits,
-                      most(), digits);
+  return formatted("{:.{}f} {} ({:.{}f} to {:.{}f})", median(), digits, unit, least(), digits,
+                   most(), digits);
 }
 
 Json Series::json() const {
   return Json::Object{{"median", median()}, {"least", least()}, {"most", most()}};
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

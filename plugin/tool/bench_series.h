@@ -7,7 +7,7 @@
 
 #include "tool/json.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 class Series {
  public:
@@ -25,4 +25,4 @@ class Series {
   std::vector<double> values_;
 };
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

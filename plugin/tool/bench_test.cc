@@ -7,7 +7,7 @@
 #include "tests/temp_dir.h"
 #include "tool/bench_series.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 using testing_support::TempDir;
@@ -54,4 +54,4 @@ TEST(Random, IsNeitherZeroNorTheSameTwice) {
 }
 
 }  // namespace
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

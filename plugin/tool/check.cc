@@ -7,7 +7,7 @@
 #include "tool/commands.h"
 #include "tool/json.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 struct Name {
@@ -46,7 +46,7 @@ Json json_of(const Item& item) {
 
 std::vector<Item> check_all(const Machine& machine) {
   const host::Host host = host::Host::create(machine.host);
-  base::Fd kfd;
+  Fd kfd;
   std::vector<Item> items{check_kernel(machine), check_driver(host, kfd)};
   items.push_back(check_interface(kfd));
   std::vector<Item> of_gpus = check_gpus(host);
@@ -84,4 +84,4 @@ int check(const std::string& plugin_directory, const std::string& image_director
   return bad == 0 ? 0 : 1;
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "host/host.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 // kLimited: it works, but slower, or not for all.
 enum class Grade { kGood, kLimited, kBad };
@@ -39,8 +39,8 @@ struct Machine {
 };
 
 // check_gpu.cc
-Item check_driver(const host::Host& host, base::Fd& kfd);
-Item check_interface(const base::Fd& kfd);
+Item check_driver(const host::Host& host, Fd& kfd);
+Item check_interface(const Fd& kfd);
 std::vector<Item> check_gpus(const host::Host& host);
 
 // check_criu.cc
@@ -73,4 +73,4 @@ std::optional<MemoryLimit> tightest_memory_limit(const Machine& machine);
 
 std::vector<Item> check_all(const Machine& machine);
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

@@ -10,7 +10,7 @@
 
 #include "tool/check.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,9 +54,9 @@ Item check_criu_version(const Machine& machine) {
   const Run version = run(machine.criu + " --version");
   int major = 0, minor = 0;
   if (version.status != 0 || sscanf(version.output.c_str(), "Version: %d.%d", &major, &minor) != 2)
-    return {kWhat, Grade::kBad, base::format("no command {} that tells its version", machine.criu),
+    return {kWhat, Grade::kBad, formatted("no command {} that tells its version", machine.criu),
             "there is nothing that loads the plugin", "install criu, and let PATH lead to it"};
-  const std::string found = base::format("version {}.{}", major, minor);
+  const std::string found = formatted("version {}.{}", major, minor);
   if (major < 4 || (major == 4 && minor < 1))
     return {kWhat, Grade::kBad, found, "it lacks the hook at which GPUs are paused",
             "install CRIU 4.1 or later"};
@@ -84,11 +84,11 @@ Item check_plugin(const Machine& machine) {
   std::error_code error;
   if (fs::exists(directory / kForeignPlugin, error))
     return {kWhat, Grade::kBad,
-            base::format("{}, CRIU's own, is in {} as well", kForeignPlugin, directory.string()),
+            formatted("{}, CRIU's own, is in {} as well", kForeignPlugin, directory.string()),
             "two plugins claim the same files",
             "remove it, or choose another directory with criu --libdir"};
   if (!fs::exists(plugin, error))
-    return {kWhat, Grade::kBad, base::format("no {} in {}", kPluginName, directory.string()),
+    return {kWhat, Grade::kBad, formatted("no {} in {}", kPluginName, directory.string()),
             "CRIU does not find it by itself",
             "install it there, or use criu --libdir DIR; check --libdir DIR looks there"};
   const std::unique_ptr<void, int (*)(void*)> library(dlopen(plugin.c_str(), RTLD_LAZY), dlclose);
@@ -98,4 +98,4 @@ Item check_plugin(const Machine& machine) {
   return Item::good(kWhat, plugin.string());
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

@@ -3,7 +3,7 @@
 #include "kernel/api.h"
 #include "tool/check.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 // KFD's number for GFX9: 9, two digits of the minor version, two of the stepping.
@@ -14,8 +14,8 @@ constexpr char kNewModule[] =
 
 Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   const uint64_t target = gpu.property("gfx_target_version");
-  const std::string found = base::format("gfx target {}, {} MiB of VRAM, {} links to other GPUs",
-                                         target, gpu.property("vram_size") >> 20, gpu.links.size());
+  const std::string found = formatted("gfx target {}, {} MiB of VRAM, {} links to other GPUs",
+                                      target, gpu.property("vram_size") >> 20, gpu.links.size());
   const auto node = host.open_render(gpu.render_minor);
   if (!node.ok())
     return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
@@ -29,7 +29,7 @@ Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
 
 }  // namespace
 
-Item check_driver(const host::Host& host, base::Fd& kfd) {
+Item check_driver(const host::Host& host, Fd& kfd) {
   constexpr char kWhat[] = "GPU driver";
   if (!host.has_kfd())
     return {kWhat, Grade::kBad, "no /dev/kfd", "nothing can be dumped or restored here",
@@ -42,7 +42,7 @@ Item check_driver(const host::Host& host, base::Fd& kfd) {
   return Item::good(kWhat, "/dev/kfd");
 }
 
-Item check_interface(const base::Fd& kfd) {
+Item check_interface(const Fd& kfd) {
   if (!kfd.valid())
     return {kInterface, Grade::kBad, "not asked: /dev/kfd is not open", "", "see above"};
   const auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(kfd));
@@ -58,9 +58,9 @@ Item check_interface(const base::Fd& kfd) {
             kNewModule};
   const bool render = query->features & AMDGPU_CRIU_FEATURE_RENDER;
   const std::string found =
-      base::format("ABI {} to {}, state format {}, {} record types, KFD {}, render nodes {}",
-                   query->abi_min, query->abi_max, query->blob_format, query->records.size(),
-                   query->features & AMDGPU_CRIU_FEATURE_KFD ? "yes" : "no", render ? "yes" : "no");
+      formatted("ABI {} to {}, state format {}, {} record types, KFD {}, render nodes {}",
+                query->abi_min, query->abi_max, query->blob_format, query->records.size(),
+                query->features & AMDGPU_CRIU_FEATURE_KFD ? "yes" : "no", render ? "yes" : "no");
   if (query->abi_min > AMDGPU_CRIU_ABI)
     return {kInterface, Grade::kBad, found, "the kernel no longer speaks this plugin's ABI",
             "install a newer plugin"};
@@ -85,4 +85,4 @@ std::vector<Item> check_gpus(const host::Host& host) {
   return items;
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

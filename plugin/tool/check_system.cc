@@ -15,20 +15,18 @@
 
 #include "tool/check.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
-
-using base::Fd;
 
 // What copies take for each GPU at most: staging memory, and as much again for all else.
 constexpr uint64_t kMemoryPerGpu = 128u << 20;
 constexpr rlim_t kManyFiles = 4096;
 
-std::string mebibytes(uint64_t bytes) { return base::format("{} MiB", bytes >> 20); }
+std::string mebibytes(uint64_t bytes) { return formatted("{} MiB", bytes >> 20); }
 
 std::string text_of(rlim_t limit, uint64_t unit, const char* name) {
   if (limit == RLIM_INFINITY) return "unlimited";
-  return base::format("{}{}", limit / unit, name);
+  return formatted("{}{}", limit / unit, name);
 }
 
 std::optional<uint64_t> read_number(const std::string& path) {
@@ -51,7 +49,7 @@ std::optional<std::string> cgroup_of_self(const Machine& machine) {
 Item check_kernel(const Machine&) {
   utsname name{};
   uname(&name);
-  const std::string found = base::format("{} {} on {}", name.sysname, name.release, name.machine);
+  const std::string found = formatted("{} {} on {}", name.sysname, name.release, name.machine);
   int major = 0, minor = 0;
   if (sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
       std::pair(major, minor) < std::pair(6, 12))
@@ -71,8 +69,8 @@ bool has_capability(const Machine& machine, unsigned capability) {
 Item check_capability(const Machine& machine) {
   const bool admin = has_capability(machine, CAP_SYS_ADMIN);
   const bool restore = has_capability(machine, CAP_CHECKPOINT_RESTORE);
-  const std::string found = base::format("user {}, CAP_SYS_ADMIN {}, CAP_CHECKPOINT_RESTORE {}",
-                                         geteuid(), admin ? "yes" : "no", restore ? "yes" : "no");
+  const std::string found = formatted("user {}, CAP_SYS_ADMIN {}, CAP_CHECKPOINT_RESTORE {}",
+                                      geteuid(), admin ? "yes" : "no", restore ? "yes" : "no");
   if (!admin && !restore)
     return {"permission", Grade::kBad, found, "CRIU and the driver refuse with EPERM",
             "run criu as root, or give it CAP_CHECKPOINT_RESTORE and use criu --unprivileged"};
@@ -96,7 +94,7 @@ Item check_io_uring(const Machine& machine) {
   const std::string why = strerror(errno);
   const auto disabled = read_number(machine.proc + "/sys/kernel/io_uring_disabled").value_or(0);
   return {kWhat, Grade::kLimited,
-          disabled ? base::format("{}; kernel.io_uring_disabled is {}", why, disabled) : why,
+          disabled ? formatted("{}; kernel.io_uring_disabled is {}", why, disabled) : why,
           "contents are read and written by threads: dump and restore take longer",
           "set the sysctl kernel.io_uring_disabled to 0, or allow io_uring_setup in the seccomp "
           "filter"};
@@ -106,13 +104,12 @@ Item check_open_files() {
   constexpr char kWhat[] = "limit of open files";
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const std::string found = base::format("{} now, {} at most", text_of(limit.rlim_cur, 1, ""),
-                                         text_of(limit.rlim_max, 1, ""));
+  const std::string found = formatted("{} now, {} at most", text_of(limit.rlim_cur, 1, ""),
+                                      text_of(limit.rlim_max, 1, ""));
   if (limit.rlim_max >= kManyFiles) return Item::good(kWhat, found);
-  return {
-      kWhat, Grade::kLimited, found,
-      "process trees that have more files open than that are refused at dump, with EMFILE",
-      base::format("raise the hard limit (ulimit -Hn, LimitNOFILE=) to {} or more", kManyFiles)};
+  return {kWhat, Grade::kLimited, found,
+          "process trees that have more files open than that are refused at dump, with EMFILE",
+          formatted("raise the hard limit (ulimit -Hn, LimitNOFILE=) to {} or more", kManyFiles)};
 }
 
 Item check_locked_memory(const Machine& machine, unsigned gpus) {
@@ -125,8 +122,8 @@ Item check_locked_memory(const Machine& machine, unsigned gpus) {
   if (limit.rlim_cur >= gpus * kMemoryPerGpu) return Item::good(kWhat, found);
   return {kWhat, Grade::kLimited, found,
           "processes that have more memory than that locked are not restored",
-          base::format("raise it (ulimit -l, LimitMEMLOCK=) to {}, or run as root",
-                       mebibytes(gpus * kMemoryPerGpu))};
+          formatted("raise it (ulimit -l, LimitMEMLOCK=) to {}, or run as root",
+                    mebibytes(gpus * kMemoryPerGpu))};
 }
 
 Item check_file_size() {
@@ -161,13 +158,13 @@ Item check_memory_cgroup(const Machine& machine, unsigned gpus) {
   const auto tightest = tightest_memory_limit(machine);
   if (!tightest) return Item::good(kWhat, "none");
   const uint64_t free = tightest->free();
-  const std::string found = base::format("{} of {} free in {}", mebibytes(free),
-                                         mebibytes(tightest->limit), tightest->group);
+  const std::string found = formatted("{} of {} free in {}", mebibytes(free),
+                                      mebibytes(tightest->limit), tightest->group);
   const uint64_t wanted = std::max(gpus, 1u) * kMemoryPerGpu;
   if (free >= wanted) return Item::good(kWhat, found);
   return {kWhat, Grade::kLimited, found,
-          base::format("CRIU may be killed when it copies GPU memory: up to {} are needed",
-                       mebibytes(wanted)),
+          formatted("CRIU may be killed when it copies GPU memory: up to {} are needed",
+                    mebibytes(wanted)),
           "raise memory.max, run criu in another cgroup, or use less staging memory: see "
           "criu-amdgpu(1)"};
 }
@@ -186,13 +183,13 @@ Item check_images(const Machine& machine, const host::Host& host) {
   uint64_t used = 0;
   const auto gpus = host.gpus();
   for (const topology::Gpu& gpu : gpus.ok() ? *gpus : std::vector<topology::Gpu>())
-    used += read_number(base::format("{}/{}:{}/device/mem_info_vram_used", machine.host.sys_devices,
-                                     machine.host.drm_major, gpu.render_minor))
+    used += read_number(formatted("{}/{}:{}/device/mem_info_vram_used", machine.host.sys_devices,
+                                  machine.host.drm_major, gpu.render_minor))
                 .value_or(0);
   const uint64_t free = status.f_bavail * status.f_frsize;
   const std::string found =
-      base::format("{} free, direct I/O {}; {} of VRAM are in use on all GPUs", mebibytes(free),
-                   direct ? "works" : "does not work", mebibytes(used));
+      formatted("{} free, direct I/O {}; {} of VRAM are in use on all GPUs", mebibytes(free),
+                direct ? "works" : "does not work", mebibytes(used));
   if (free < used)
     return {what, Grade::kLimited, found, "a dump of all of it would end with ENOSPC",
             "make room, or choose another directory"};
@@ -202,4 +199,4 @@ Item check_images(const Machine& machine, const host::Host& host) {
   return Item::good(what, found);
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

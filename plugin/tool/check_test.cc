@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "tests/temp_dir.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 using testing::HasSubstr;
@@ -37,7 +37,7 @@ class Check : public testing::Test {
   }
 
   void capabilities(uint64_t effective) {
-    dir_.write("proc/self/status", base::format("Name:\tx\nCapEff:\t{:016x}\n", effective));
+    dir_.write("proc/self/status", formatted("Name:\tx\nCapEff:\t{:016x}\n", effective));
   }
   void criu(const std::string& script) {
     dir_.write("criu", "#!/bin/sh\n" + script);
@@ -152,8 +152,8 @@ TEST_F(Check, ImageDirectoryMustBeWritableAndLargeEnough) {
 
 TEST(Progress, TellsAtMostOnceInAnInterval) {
   using std::chrono::seconds;
-  const base::Progress::Clock::time_point start{};
-  base::Progress progress(100 << 20, seconds(1), start);
+  const Progress::Clock::time_point start{};
+  Progress progress(100 << 20, seconds(1), start);
   EXPECT_EQ(progress.add(10 << 20, start), std::nullopt);
   EXPECT_EQ(progress.add(10 << 20, start + seconds(2)), "20 %, 20 of 100 MiB, 2.0 s, 10 MiB/s");
   EXPECT_EQ(progress.add(10 << 20, start + seconds(2)), std::nullopt);
@@ -162,10 +162,10 @@ TEST(Progress, TellsAtMostOnceInAnInterval) {
 }
 
 TEST(Progress, OfNothingIsAll) {
-  const base::Progress::Clock::time_point start{};
-  EXPECT_EQ(base::Progress(0, std::chrono::seconds(1), start).text(start),
+  const Progress::Clock::time_point start{};
+  EXPECT_EQ(Progress(0, std::chrono::seconds(1), start).text(start),
             "100 %, 0 of 0 MiB, 0.0 s, 0 MiB/s");
 }
 
 }  // namespace
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

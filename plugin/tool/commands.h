@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 enum class Format { kText, kJson };
 
@@ -24,4 +24,4 @@ struct BenchOptions {
 };
 int bench(const BenchOptions& options, Format format);
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

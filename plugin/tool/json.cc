@@ -2,16 +2,16 @@
 #include "tool/json.h"
 #include "base/format.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
-      result += base::format("\\{}", c);
+      result += formatted("\\{}", c);
     else if (static_cast<unsigned char>(c) < 0x20)
-      result += base::format("\\u{:04x}", static_cast<unsigned>(c));
+      result += formatted("\\u{:04x}", static_cast<unsigned>(c));
     else
       result += c;
   }
@@ -27,7 +27,7 @@ struct Printer {
 
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return base::format("{:.6g}", value); }
+  std::string operator()(double value) const { return formatted("{:.6g}", value); }
   std::string operator()(const std::string& value) const { return quoted(value); }
   std::string operator()(const Json::Array& values) const {
     std::string result;
@@ -48,4 +48,4 @@ struct Printer {
 
 std::string Json::text(int indent) const { return std::visit(Printer{indent}, value_); }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

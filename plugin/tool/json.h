@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 class Json {
  public:
@@ -30,4 +30,4 @@ class Json {
   std::variant<bool, uint64_t, double, std::string, Array, Object> value_;
 };
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

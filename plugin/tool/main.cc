@@ -25,7 +25,7 @@ int main(int argc, char** argv) try {
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure how fast GPU memory is copied, summed, written and read here");
-  tool::BenchOptions benched;
+  amdgpu_criu::tool::BenchOptions benched;
   bench->add_option("--gpu", benched.gpus, "This GPU only: index, 0xGPU_ID or PCI address")
       ->type_name("GPU");
   bench->add_option("--directory", benched.directory, "Where images would be written")
@@ -48,11 +48,11 @@ int main(int argc, char** argv) try {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const auto format = json ? tool::Format::kJson : tool::Format::kText;
-  if (*show) return tool::show(directory, format);
-  if (*verify) return tool::verify(directory, format);
-  if (*bench) return tool::bench(benched, format);
-  return tool::check(libdir, directory, format);
+  const auto format = json ? amdgpu_criu::tool::Format::kJson : tool::Format::kText;
+  if (*show) return amdgpu_criu::tool::show(directory, format);
+  if (*verify) return amdgpu_criu::tool::verify(directory, format);
+  if (*bench) return amdgpu_criu::tool::bench(benched, format);
+  return amdgpu_criu::tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {
   fprintf(stderr, "amdgpu-criu: %s\n", exception.what());
   return 2;

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 constexpr char kEraseLine[] = "\r\033[K";
@@ -20,8 +20,7 @@ bool can_overwrite() {
 ProgressLine::ProgressLine(std::string what, uint64_t total_bytes)
     : what_(std::move(what)),
       terminal_(can_overwrite()),
-      progress_(total_bytes,
-                terminal_ ? base::Progress::Clock::duration(kOnTerminal) : kElsewhere) {}
+      progress_(total_bytes, terminal_ ? Progress::Clock::duration(kOnTerminal) : kElsewhere) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_ && terminal_) fputs(kEraseLine, stderr);
@@ -36,4 +35,4 @@ void ProgressLine::add(uint64_t bytes) {
   fflush(stderr);
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

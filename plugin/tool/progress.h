@@ -8,7 +8,7 @@
 
 #include "base/progress.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 
 class ProgressLine {
  public:
@@ -24,7 +24,7 @@ class ProgressLine {
   std::string what_;
   bool terminal_;
   bool shown_ = false;
-  base::Progress progress_;
+  Progress progress_;
 };
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

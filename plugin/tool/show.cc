@@ -7,7 +7,7 @@
 #include "tool/commands.h"
 #include "tool/json.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 using image::Device;
@@ -30,7 +30,7 @@ constexpr Name kFlags[] = {
 std::string domain_of(const Bo& bo) {
   for (const Name& domain : kDomains)
     if (domain.value == bo.domain) return domain.name;
-  return base::format("domain {}", bo.domain);
+  return formatted("domain {}", bo.domain);
 }
 
 std::vector<std::string> flags_of(const Bo& bo) {
@@ -49,7 +49,7 @@ std::string dump_id_of(const image::Set& set) {
   else if (!set.files().empty())
     id = set.files().begin()->second.dump_id;
   std::string result;
-  for (const std::byte b : id) result += base::format("{:02x}", static_cast<unsigned>(b));
+  for (const std::byte b : id) result += formatted("{:02x}", static_cast<unsigned>(b));
   return result;
 }
 
@@ -126,14 +126,13 @@ Json file_json(const image::File& file) {
 
 std::string describe(const image::File& file) {
   if (const auto* kfd = std::get_if<image::KfdFile>(&file.what))
-    return base::format("/dev/kfd of process {}", kfd->process);
+    return formatted("/dev/kfd of process {}", kfd->process);
   if (const auto* vm = std::get_if<image::VmFile>(&file.what))
-    return base::format("render node of GPU {:#x} of process {}", vm->vm.gpu_id, vm->vm.process);
+    return formatted("render node of GPU {:#x} of process {}", vm->vm.gpu_id, vm->vm.process);
   if (const auto* render = std::get_if<image::RenderFile>(&file.what))
-    return base::format("render file {}", render->render);
-  return base::format(
-      "dma-buf of object {}",
-      static_cast<uint64_t>(std::get<image::Exported>(file.what).state.bo.object_id));
+    return formatted("render file {}", render->render);
+  return formatted("dma-buf of object {}",
+                   static_cast<uint64_t>(std::get<image::Exported>(file.what).state.bo.object_id));
 }
 
 bool is_stock(const Process& process) { return process.blob && stock::is_record(*process.blob); }
@@ -242,13 +241,13 @@ void print_process(const Process& process) {
 
 void print_render(const image::Render& render) {
   std::string holders;
-  for (const uint32_t pid : render.holders) holders += base::format(" {}", pid);
+  for (const uint32_t pid : render.holders) holders += formatted(" {}", pid);
   printf(
       "render file %u: %s, open in%s, userptrs of pid %u (%s), %zu BOs, %zu bytes of kernel "
       "state%s\n",
       render.index, render.gpu.describe().c_str(), holders.c_str(), render.pid, render.comm.c_str(),
       render.bos.size(), render.blob.size(),
-      render.vm ? base::format(", VM of process {}", render.vm->process).c_str() : "");
+      render.vm ? formatted(", VM of process {}", render.vm->process).c_str() : "");
   for (const Bo& bo : render.bos) print_bo(bo);
 }
 
@@ -263,13 +262,12 @@ void print(const image::Set& set, bool foreign) {
     printf("open file %#x: %s\n", id, describe(file).c_str());
   for (const auto& file : set.contents()) {
     const Usage usage = usage_of(file.contents);
-    printf(
-        "%s: %s\n", file.name.c_str(),
-        base::format("{} objects, {} bytes of memory: {} stored here, {} of zeros, {} in earlier "
+    printf("%s: %s\n", file.name.c_str(),
+           formatted("{} objects, {} bytes of memory: {} stored here, {} of zeros, {} in earlier "
                      "dumps, {} chunks of {} compressed",
                      file.contents.objects.size(), usage.bytes, file.bytes(), usage.zero_bytes,
                      usage.earlier_bytes, usage.compressed, usage.chunks)
-            .c_str());
+               .c_str());
     for (const image::Source& source : file.contents.sources)
       printf("  needs %s\n", image::path_of(source).c_str());
   }
@@ -280,7 +278,7 @@ void print(const image::Set& set, bool foreign) {
 namespace {
 
 // Of CRIU's own plugin, if there are none of ours.
-base::Result<image::Set> load_any(int directory, bool& foreign) {
+Result<image::Set> load_any(int directory, bool& foreign) {
   auto set = TRY(image::Set::load(directory));
   if (!set.empty() || TRY(foreign::list_files(directory)).empty()) return set;
   foreign = true;
@@ -290,7 +288,7 @@ base::Result<image::Set> load_any(int directory, bool& foreign) {
 }  // namespace
 
 int show(const std::string& directory, Format format) {
-  const auto dir = base::Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
+  const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
   bool foreign = false;
   const auto set = load_any(dir->get(), foreign);
@@ -304,4 +302,4 @@ int show(const std::string& directory, Format format) {
   return 0;
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

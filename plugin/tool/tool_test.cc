@@ -7,7 +7,7 @@
 #include "tests/temp_dir.h"
 #include "tool/json.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
 
 using testing::HasSubstr;
@@ -142,7 +142,7 @@ TEST_F(Tool, CheckLooksWhereItIsTold) {
 
 // Bash's completion of "amdgpu-criu WORDS".
 std::string complete(const std::string& words) {
-  const std::string script = base::format(
+  const std::string script = formatted(
       "source {} && COMP_WORDS=({} {}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && "
       "_amdgpu_criu 2>/dev/null; echo ${{COMPREPLY[*]}}",
       COMPLETION_PATH, TOOL_PATH, words);
@@ -165,4 +165,4 @@ TEST(Json, EscapesControlCharacters) {
 }
 
 }  // namespace
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

@@ -7,11 +7,8 @@
 #include "tool/json.h"
 #include "tool/progress.h"
 
-namespace tool {
+namespace amdgpu_criu::tool {
 namespace {
-
-using base::Fd;
-using base::Status;
 
 struct Finding {
   std::string file;
@@ -31,15 +28,15 @@ std::string victims_of(const image::Set& set, uint64_t object_id) {
   auto look = [&](const auto& owner) {
     for (const kernel::Bo& bo : owner.bos)
       if (bo.object_id == object_id)
-        result += base::format("; it is the BO at {:#x} of pid {} ({})",
-                               static_cast<uint64_t>(bo.va), owner.pid, owner.comm);
+        result += formatted("; it is the BO at {:#x} of pid {} ({})", static_cast<uint64_t>(bo.va),
+                            owner.pid, owner.comm);
   };
   for (const auto& [index, process] : set.processes()) look(process);
   for (const auto& [index, render] : set.renders()) look(render);
   for (const auto& [id, file] : set.files()) {
     const auto* exported = std::get_if<image::Exported>(&file.what);
     if (exported && exported->state.bo.object_id == object_id)
-      result += base::format("; there is a dma-buf of it (file {:#x})", id);
+      result += formatted("; there is a dma-buf of it (file {:#x})", id);
   }
   return result;
 }
@@ -51,7 +48,7 @@ uint64_t bytes_of(const image::Set& set) {
   return result;
 }
 
-base::Result<Verdict> verify_all(int directory) {
+Result<Verdict> verify_all(int directory) {
   Verdict verdict;
   const auto names = TRY(image::list_files(directory));
   verdict.files = names.size();
@@ -80,14 +77,13 @@ base::Result<Verdict> verify_all(int directory) {
 }
 
 // There is nothing to compare with but lengths and numbers, and what the kernel's data says.
-base::Result<Verdict> verify_foreign(int directory) {
+Result<Verdict> verify_foreign(int directory) {
   Verdict verdict;
   verdict.checksums = false;
   verdict.files = TRY(foreign::list_files(directory)).size();
   if (verdict.files == 0) return verdict;
   const auto images = foreign::read(directory);
-  const auto set =
-      images.ok() ? foreign::make_set(*images) : base::Result<image::Set>(images.error());
+  const auto set = images.ok() ? foreign::make_set(*images) : Result<image::Set>(images.error());
   if (set.ok())
     verdict.bytes = images->contents_bytes;
   else
@@ -133,4 +129,4 @@ int verify(const std::string& directory, Format format) {
   return verdict->findings.empty() ? 0 : 1;
 }
 
-}  // namespace tool
+}  // namespace amdgpu_criu::tool

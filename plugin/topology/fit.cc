@@ -5,10 +5,8 @@
 #include <array>
 #include <string_view>
 
-namespace topology {
+namespace amdgpu_criu::topology {
 namespace {
-
-using base::Error;
 
 enum class Rule { kEqual, kAtLeast };
 enum class Binding { kAlways, kMayIgnore };
@@ -106,7 +104,7 @@ Ignored ignored_by_environment(const char* (*get)(const char* name)) {
 std::string remedy(std::string_view property) {
   const std::vector<std::string> allowed = ignorable();
   if (!std::ranges::binary_search(allowed, property)) return {};
-  return base::format("; amdgpu.ignore={} allows it", property);
+  return formatted("; amdgpu.ignore={} allows it", property);
 }
 
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored) {
@@ -116,11 +114,11 @@ std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignore
     const uint64_t had = source.property(check.property);
     const uint64_t has = target.property(check.property);
     if (check.rule == Rule::kEqual && had != has)
-      return base::format("{} was {:#x}, is {:#x}{}", check.property, had, has,
-                          remedy(check.property));
+      return formatted("{} was {:#x}, is {:#x}{}", check.property, had, has,
+                       remedy(check.property));
     if (check.rule == Rule::kAtLeast && had > has)
-      return base::format("{} was {:#x}, is only {:#x}{}", check.property, had, has,
-                          remedy(check.property));
+      return formatted("{} was {:#x}, is only {:#x}{}", check.property, had, has,
+                       remedy(check.property));
   }
   return {};
 }
@@ -135,4 +133,4 @@ std::optional<uint64_t> group_of(const Gpu& gpu, const std::string& property) {
   return found->second;
 }
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

@@ -10,7 +10,7 @@
 
 #include "topology/topology.h"
 
-namespace topology {
+namespace amdgpu_criu::topology {
 
 // Names of properties that are not compared.
 using Ignored = std::set<std::string>;
@@ -39,4 +39,4 @@ std::string remedy(std::string_view property);
 // The name under which links between GPUs are ignored.
 inline constexpr char kLinks[] = "links";
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

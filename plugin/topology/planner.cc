@@ -5,11 +5,8 @@
 #include <numeric>
 #include <optional>
 
-namespace topology {
+namespace amdgpu_criu::topology {
 namespace {
-
-using base::Error;
-using base::Status;
 
 // Far more than any machine needs whose GPUs are alike; a machine where this is not enough needs
 // the user's map.
@@ -105,16 +102,16 @@ class Search {
       if (ignored_.contains(property) || !group || group != group_of(second, property)) continue;
       const auto group_now = group_of(first_now, property);
       if (group_now && group_now == group_of(second_now, property)) continue;
-      return base::format("{} and {} had {} {:#x} in common, {} has {:#x} and {} has {:#x}{}",
-                          first.describe(), second.describe(), property, *group,
-                          first_now.describe(), first_now.property(property), second_now.describe(),
-                          second_now.property(property), remedy(property));
+      return formatted("{} and {} had {} {:#x} in common, {} has {:#x} and {} has {:#x}{}",
+                       first.describe(), second.describe(), property, *group, first_now.describe(),
+                       first_now.property(property), second_now.describe(),
+                       second_now.property(property), remedy(property));
     }
     if (!ignored_.contains(kLinks) && first.links.contains(second.gpu_id) &&
         !first_now.links.contains(second_now.gpu_id))
-      return base::format("{} and {} had a link, {} and {} have none{}", first.describe(),
-                          second.describe(), first_now.describe(), second_now.describe(),
-                          remedy(kLinks));
+      return formatted("{} and {} had a link, {} and {} have none{}", first.describe(),
+                       second.describe(), first_now.describe(), second_now.describe(),
+                       remedy(kLinks));
     return {};
   }
 
@@ -163,7 +160,7 @@ std::optional<Error> unfit(std::span<const Gpu> sources, std::span<const Gpu> ta
         reasons.clear();
         break;
       }
-      reasons += base::format("; {}: {}", target.describe(), why);
+      reasons += formatted("; {}: {}", target.describe(), why);
     }
     if (!reasons.empty())
       return Error::of(ENODEV, "no GPU of this machine fits the saved {}{}", source.describe(),
@@ -197,4 +194,4 @@ Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targe
   return search.assignment();
 }
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

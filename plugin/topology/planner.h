@@ -10,7 +10,7 @@
 #include "topology/fit.h"
 #include "topology/wishes.h"
 
-namespace topology {
+namespace amdgpu_criu::topology {
 
 // Source gpu_id to target gpu_id.
 using Assignment = std::map<uint32_t, uint32_t>;
@@ -22,4 +22,4 @@ using Assignment = std::map<uint32_t, uint32_t>;
 Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targets,
                         std::span<const Wish> wishes = {}, const Ignored& ignored = {});
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace topology {
+namespace amdgpu_criu::topology {
 namespace {
 
 using testing::AllOf;
@@ -17,7 +17,7 @@ Gpu gpu(uint32_t id, uint32_t minor, uint64_t hive = 0) {
   Gpu result;
   result.gpu_id = id;
   result.render_minor = minor;
-  result.pci_address = base::format("0000:{:02x}:00.0", minor - 125);
+  result.pci_address = formatted("0000:{:02x}:00.0", minor - 125);
   result.properties = {{"gfx_target_version", 90010}, {"simd_count", 32},
                        {"vram_size", 1ull << 30},     {"fw_version", 70},
                        {"num_sdma_engines", 2},       {"hive_id", hive}};
@@ -222,4 +222,4 @@ TEST(Planner, RefusesMapsThatAreNotPairs) {
 }
 
 }  // namespace
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

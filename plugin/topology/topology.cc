@@ -8,10 +8,9 @@
 #include <optional>
 #include <sstream>
 
-namespace topology {
+namespace amdgpu_criu::topology {
 namespace {
 
-using base::Error;
 namespace fs = std::filesystem;
 
 // One line of a `properties` file: a name, a space, a decimal number.
@@ -70,8 +69,8 @@ std::string pci_address(const std::map<std::string, uint64_t>& properties) {
     return found == properties.end() ? 0 : found->second;
   };
   const uint64_t location = value("location_id");
-  return base::format("{:04x}:{:02x}:{:02x}.{:x}", value("domain"), location >> 8 & 0xff,
-                      location >> 3 & 0x1f, location & 7);
+  return formatted("{:04x}:{:02x}:{:02x}.{:x}", value("domain"), location >> 8 & 0xff,
+                   location >> 3 & 0x1f, location & 7);
 }
 
 // 0 for a node that has CPUs only; nullopt: hidden by the device cgroup.
@@ -115,7 +114,7 @@ uint64_t Gpu::property(const std::string& name) const {
 }
 
 std::string Gpu::describe() const {
-  return base::format("GPU {:#x} ({}, renderD{})", gpu_id, pci_address, render_minor);
+  return formatted("GPU {:#x} ({}, renderD{})", gpu_id, pci_address, render_minor);
 }
 
 Result<std::vector<Gpu>> read_gpus(const std::string& nodes) {
@@ -141,4 +140,4 @@ Result<std::vector<Gpu>> read_gpus(const std::string& nodes) {
   return result;
 }
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

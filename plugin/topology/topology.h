@@ -9,9 +9,7 @@
 
 #include "base/result.h"
 
-namespace topology {
-
-using base::Result;
+namespace amdgpu_criu::topology {
 
 struct Gpu {
   uint32_t gpu_id = 0;
@@ -34,4 +32,4 @@ struct Gpu {
 inline constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes";
 Result<std::vector<Gpu>> read_gpus(const std::string& nodes = kNodes);
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

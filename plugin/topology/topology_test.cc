@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace topology {
+namespace amdgpu_criu::topology {
 namespace {
 
 namespace fs = std::filesystem;
@@ -87,4 +87,4 @@ TEST_F(TopologyTest, IgnoresLinesThatAreNotProperties) {
 }
 
 }  // namespace
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

@@ -6,10 +6,8 @@
 #include <numeric>
 #include <optional>
 
-namespace topology {
+namespace amdgpu_criu::topology {
 namespace {
-
-using base::Error;
 
 std::optional<uint64_t> parse_number(std::string_view text, int radix) {
   uint64_t value = 0;
@@ -23,7 +21,7 @@ std::optional<uint64_t> parse_gpu_id(std::string_view text) {
 }
 
 bool is_called(const Gpu& gpu, std::string_view name) {
-  if (name == gpu.pci_address || name == base::format("renderD{}", gpu.render_minor)) return true;
+  if (name == gpu.pci_address || name == formatted("renderD{}", gpu.render_minor)) return true;
   // GPUs without a UUID have unique_id 0.
   if (name.starts_with("GPU-"))
     return gpu.unique_id && parse_number(name.substr(4), 16) == gpu.unique_id;
@@ -70,4 +68,4 @@ Result<std::vector<Wish>> parse_map(std::string_view text) {
   return result;
 }
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

@@ -9,7 +9,7 @@
 
 #include "topology/topology.h"
 
-namespace topology {
+namespace amdgpu_criu::topology {
 
 // One SOURCE=TARGET of the user's map. Either side is a gpu_id ("0x1a2b" or decimal), a PCI
 // address ("0000:03:00.0"), a render node ("renderD128"), a UUID as ROCm prints it
@@ -25,4 +25,4 @@ Result<std::vector<Wish>> parse_map(std::string_view text);
 // Place of the GPU with that name; an error says that it is not `where`.
 Result<size_t> find_called(std::span<const Gpu> gpus, const std::string& name, const char* where);
 
-}  // namespace topology
+}  // namespace amdgpu_criu::topology

@@ -13,9 +13,9 @@
 namespace e2e {
 namespace {
 
-using base::Mapping;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Mapping;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 // The unit of rewriting, unless BOs are smaller.
 constexpr uint64_t kUnit = 1 << 20;
@@ -50,8 +50,9 @@ class Shapes {
     for (uint64_t unit = 0; unit < units(); ++unit) {
       const auto damage = TRY(copier_->check(bo_of(unit), pattern_of(unit), part_of(unit)));
       if (damage)
-        problems.push_back(base::format("BO {}: {} bytes wrong, first at {:#x}", unit / per_bo(),
-                                        damage->bytes, damage->first_offset));
+        problems.push_back(amdgpu_criu::formatted("BO {}: {} bytes wrong, first at {:#x}",
+                                                  unit / per_bo(), damage->bytes,
+                                                  damage->first_offset));
     }
     return {};
   }
@@ -103,7 +104,7 @@ struct Process {
         problems.push_back(status.error().message());
     if (heap.size())
       if (const auto damage = Pattern(1).check(heap.bytes()))
-        problems.push_back(base::format("heap: {} bytes wrong", damage->bytes));
+        problems.push_back(amdgpu_criu::formatted("heap: {} bytes wrong", damage->bytes));
     return give_verdict(word, 0, problems);
   }
 };
@@ -136,7 +137,7 @@ Result<Process> set_up(Kfd opened, std::span<const GpuNode> nodes, const Options
 Status dirty(Process& process) {
   uint64_t bytes = 0;
   for (Shapes& one : process.shapes) bytes += TRY(one.dirty());
-  say(base::format("dirtied: {} of {} bytes", bytes, process.bytes()));
+  say(amdgpu_criu::formatted("dirtied: {} of {} bytes", bytes, process.bytes()));
   return {};
 }
 
@@ -155,8 +156,9 @@ bool wait_for_orders(Process& process, const Options& options) {
 }
 
 bool run(Process& process, const Options& options) {
-  say(base::format("ready: pid {} gpus {} bos {} bytes {}", getpid(), process.gpus.size(),
-                   process.shapes[0].bo_count() * process.shapes.size(), process.bytes()));
+  say(amdgpu_criu::formatted("ready: pid {} gpus {} bos {} bytes {}", getpid(), process.gpus.size(),
+                             process.shapes[0].bo_count() * process.shapes.size(),
+                             process.bytes()));
   return wait_for_orders(process, options);
 }
 

@@ -45,7 +45,7 @@ std::vector<FixedRegisters> make_fixed() {
 
 }  // namespace
 
-void MessageInterrupt::set(std::optional<base::Fd> event) {
+void MessageInterrupt::set(std::optional<amdgpu_criu::Fd> event) {
   const std::lock_guard lock(mutex_);
   event_ = std::move(event);
 }
@@ -59,12 +59,12 @@ void MessageInterrupt::signal() {
   (void)written;
 }
 
-base::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
-                                                     const EngineFactory& engines) {
+amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
+                                                            const EngineFactory& engines) {
   if (!std::has_single_bit(spec.vram_size) || spec.vram_size < kMinVram ||
       spec.vram_size > kMaxVram)
-    return base::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB", kMinVram >> 20,
-                           kMaxVram >> 20);
+    return amdgpu_criu::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
+                                  kMinVram >> 20, kMaxVram >> 20);
   ConfigSpace config = TRY(ConfigSpace::create({.vram_size = spec.vram_size,
                                                 .doorbell_size = kDoorbellBytes,
                                                 .mmio_size = kMmioBytes,
@@ -92,7 +92,7 @@ Device::Device(ConfigSpace config, std::unique_ptr<Vram> vram, std::unique_ptr<R
   rom_.resize(kRomBytes, std::byte{0xff});
 }
 
-base::Status Device::put_together(const EngineFactory& engines) {
+amdgpu_criu::Status Device::put_together(const EngineFactory& engines) {
   TRY(interrupts_.claim(*bus_));
   TRY(gfx_hub_.claim(*bus_));
   TRY(mm_hub_.claim(*bus_));
@@ -126,7 +126,7 @@ PciDevice::Region Device::region(unsigned index) const {
   }
 }
 
-base::Status Device::read(unsigned index, uint64_t offset, std::span<std::byte> out) {
+amdgpu_criu::Status Device::read(unsigned index, uint64_t offset, std::span<std::byte> out) {
   switch (index) {
     case kVramBar:
       memcpy(out.data(), vram_->own().data() + offset, out.size());
@@ -144,11 +144,12 @@ base::Status Device::read(unsigned index, uint64_t offset, std::span<std::byte> 
       config_.read(offset, out);
       return {};
     default:
-      return base::Error::of(EINVAL, "region {} cannot be read", index);
+      return amdgpu_criu::Error::of(EINVAL, "region {} cannot be read", index);
   }
 }
 
-base::Status Device::write(unsigned index, uint64_t offset, std::span<const std::byte> data) {
+amdgpu_criu::Status Device::write(unsigned index, uint64_t offset,
+                                  std::span<const std::byte> data) {
   switch (index) {
     case kVramBar:
       memcpy(vram_->own().data() + offset, data.data(), data.size());
@@ -163,7 +164,7 @@ base::Status Device::write(unsigned index, uint64_t offset, std::span<const std:
       write_config(offset, data);
       return {};
     default:
-      return base::Error::of(EINVAL, "region {} cannot be written", index);
+      return amdgpu_criu::Error::of(EINVAL, "region {} cannot be written", index);
   }
 }
 
@@ -202,7 +203,7 @@ void Device::ring_doorbell(uint64_t offset, std::span<const std::byte> data) {
   for (auto& engine : engines_) engine->ring(at, value, static_cast<unsigned>(size));
 }
 
-void Device::set_interrupt(std::optional<base::Fd> event) {
+void Device::set_interrupt(std::optional<amdgpu_criu::Fd> event) {
   message_.set(std::move(event));
   interrupts_.resignal();
 }
@@ -241,8 +242,8 @@ void Device::disconnect() {
 }
 
 std::string Device::report() const {
-  return base::format("{} VM faults, {} chip resets, {} model faults\n", memory_->faults(),
-                      chip_resets_, model_faults()) +
+  return amdgpu_criu::formatted("{} VM faults, {} chip resets, {} model faults\n",
+                                memory_->faults(), chip_resets_, model_faults()) +
          bus_->report();
 }
 

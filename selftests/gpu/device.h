@@ -23,12 +23,12 @@ namespace gpu {
 // The message-signalled interrupt: an eventfd while the driver has it enabled.
 class MessageInterrupt {
  public:
-  void set(std::optional<base::Fd> event);
+  void set(std::optional<amdgpu_criu::Fd> event);
   void signal();
 
  private:
   std::mutex mutex_;
-  std::optional<base::Fd> event_;
+  std::optional<amdgpu_criu::Fd> event_;
 };
 
 class Device final : public PciDevice {
@@ -44,19 +44,22 @@ class Device final : public PciDevice {
     std::string trace = {};
   };
 
-  static base::Result<std::unique_ptr<Device>> create(const Spec& spec,
-                                                      const EngineFactory& engines);
+  static amdgpu_criu::Result<std::unique_ptr<Device>> create(const Spec& spec,
+                                                             const EngineFactory& engines);
   ~Device() override;
 
   Region region(unsigned index) const override;
-  base::Status read(unsigned index, uint64_t offset, std::span<std::byte> out) override;
-  base::Status write(unsigned index, uint64_t offset, std::span<const std::byte> data) override;
-  base::Status map_dma(const DmaTable::Range& range, std::optional<base::Fd> memory,
-                       uint64_t offset) override {
+  amdgpu_criu::Status read(unsigned index, uint64_t offset, std::span<std::byte> out) override;
+  amdgpu_criu::Status write(unsigned index, uint64_t offset,
+                            std::span<const std::byte> data) override;
+  amdgpu_criu::Status map_dma(const DmaTable::Range& range, std::optional<amdgpu_criu::Fd> memory,
+                              uint64_t offset) override {
     return dma_.map(range, std::move(memory), offset);
   }
-  base::Status unmap_dma(uint64_t iova, uint64_t size) override { return dma_.unmap(iova, size); }
-  void set_interrupt(std::optional<base::Fd> event) override;
+  amdgpu_criu::Status unmap_dma(uint64_t iova, uint64_t size) override {
+    return dma_.unmap(iova, size);
+  }
+  void set_interrupt(std::optional<amdgpu_criu::Fd> event) override;
   void reset() override;
   void disconnect() override;
 
@@ -65,7 +68,7 @@ class Device final : public PciDevice {
 
  private:
   Device(ConfigSpace config, std::unique_ptr<Vram> vram, std::unique_ptr<RegisterBus> bus);
-  base::Status put_together(const EngineFactory& engines);
+  amdgpu_criu::Status put_together(const EngineFactory& engines);
 
   void read_mmio(uint64_t offset, std::span<std::byte> out);
   void write_mmio(uint64_t offset, std::span<const std::byte> data);

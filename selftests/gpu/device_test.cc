@@ -38,8 +38,8 @@ class FakeEngine : public Engine {
 };
 
 EngineFactory factory(EngineLog& log) {
-  return [&log](Memory&, Registers&,
-                InterruptSink& interrupts) -> base::Result<std::vector<std::unique_ptr<Engine>>> {
+  return [&log](Memory&, Registers&, InterruptSink& interrupts)
+             -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
     log.interrupts = &interrupts;
     std::vector<std::unique_ptr<Engine>> engines;
     engines.push_back(std::make_unique<FakeEngine>(log));
@@ -134,7 +134,7 @@ TEST_F(DeviceTest, LeavingBusMasteringAloneResetsNothing) {
 TEST_F(DeviceTest, InterruptIsSignalledByEventfd) {
   const GuestRam ram(1 << 16);
   ASSERT_TRUE(device_->map_dma({.iova = 0, .size = 1 << 16}, ram.fd(), 0).ok());
-  base::Fd event(eventfd(0, EFD_NONBLOCK));
+  amdgpu_criu::Fd event(eventfd(0, EFD_NONBLOCK));
   put_register(0x1121, 0x10);
   put_register(0x1126, 0x8000);
   put_register(0x1120, 1 | 6 << 1 | 1 << 8 | 1 << 17 | 1 << 28);
@@ -182,12 +182,12 @@ TEST(Device, RefusesImpossibleSpecs) {
 }
 
 TEST(Device, AnErrorOfAnEngineFailsCreation) {
-  const auto result =
-      Device::create({},
-                     [](Memory&, Registers&,
-                        InterruptSink&) -> base::Result<std::vector<std::unique_ptr<Engine>>> {
-                       return base::Error::of(EEXIST, "overlap");
-                     });
+  const auto result = Device::create(
+      {},
+      [](Memory&, Registers&,
+         InterruptSink&) -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
+        return amdgpu_criu::Error::of(EEXIST, "overlap");
+      });
   EXPECT_EQ(code_of(result), EEXIST);
 }
 

@@ -59,16 +59,16 @@ void describe(CLI::App& app, Options& options) {
       "Exit status: 0 served, 1 could not serve, 2 wrong usage.");
 }
 
-base::Status write_report(const std::string& path, const gpu::Device& device) {
+amdgpu_criu::Status write_report(const std::string& path, const gpu::Device& device) {
   if (path.empty()) return {};
   std::ofstream file(path);
   file << device.report();
   file.close();
-  if (!file) return base::Error::system("cannot write the report {}", path);
+  if (!file) return amdgpu_criu::Error::system("cannot write the report {}", path);
   return {};
 }
 
-base::Status serve(const Options& options) {
+amdgpu_criu::Status serve(const Options& options) {
   const auto signals = TRY(gpu::StopSignals::create());
   const auto device = TRY(gpu::Device::create({.vram_size = options.vram_mib << 20,
                                                .hive_dir = options.hive_dir,
@@ -83,7 +83,7 @@ base::Status serve(const Options& options) {
   return status;
 }
 
-base::Status run(const Options& options) {
+amdgpu_criu::Status run(const Options& options) {
   if (!options.firmware_dir.empty()) return gpu::write_firmware(options.firmware_dir);
   return serve(options);
 }

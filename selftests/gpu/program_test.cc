@@ -77,11 +77,11 @@ class ProgramTest : public testing::Test {
 
   std::string path(const std::string& name) const { return dir_ + "/" + name; }
   // Connects as a virtual machine does, as soon as the server listens.
-  base::Fd connect(const std::string& to) const {
+  amdgpu_criu::Fd connect(const std::string& to) const {
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     to.copy(address.sun_path, to.size());
     for (int i = 0; i < 1000; ++i) {
-      base::Fd fd(socket(AF_UNIX, SOCK_STREAM, 0));
+      amdgpu_criu::Fd fd(socket(AF_UNIX, SOCK_STREAM, 0));
       if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0)
         return fd;
       usleep(10000);
@@ -140,7 +140,7 @@ TEST_F(ProgramTest, WritesFirmware) {
 TEST_F(ProgramTest, ASignalEndsItCleanly) {
   for (const int number : {SIGTERM, SIGINT}) {
     Program program({"--socket", path("s"), "--vram", "256", "--report", path("report")});
-    const base::Fd client = connect(path("s"));
+    const amdgpu_criu::Fd client = connect(path("s"));
     program.signal(number);
     EXPECT_EQ(program.wait(), 0) << program.output();
     EXPECT_FALSE(std::filesystem::exists(path("s")));
@@ -157,7 +157,7 @@ TEST_F(ProgramTest, ItEndsWhenTheClientCloses) {
 
 TEST_F(ProgramTest, AMalformedMessageIsReported) {
   Program program({"--socket", path("s"), "--vram", "256"});
-  const base::Fd client = connect(path("s"));
+  const amdgpu_criu::Fd client = connect(path("s"));
   const std::string nonsense = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(write(client.get(), nonsense.data(), nonsense.size()),
             static_cast<ssize_t>(nonsense.size()));

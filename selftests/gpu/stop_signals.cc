@@ -11,17 +11,17 @@
 
 namespace gpu {
 
-base::Result<std::unique_ptr<StopSignals>> StopSignals::create() {
+amdgpu_criu::Result<std::unique_ptr<StopSignals>> StopSignals::create() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   if (const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr))
-    return base::Error::of(error, "cannot block signals");
-  base::Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
-  if (!signals.valid()) return base::Error::system("cannot watch for signals");
-  base::Fd quit(eventfd(0, EFD_CLOEXEC));
-  if (!quit.valid()) return base::Error::system("cannot make an eventfd");
+    return amdgpu_criu::Error::of(error, "cannot block signals");
+  amdgpu_criu::Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
+  if (!signals.valid()) return amdgpu_criu::Error::system("cannot watch for signals");
+  amdgpu_criu::Fd quit(eventfd(0, EFD_CLOEXEC));
+  if (!quit.valid()) return amdgpu_criu::Error::system("cannot make an eventfd");
   return std::unique_ptr<StopSignals>(new StopSignals(std::move(signals), std::move(quit)));
 }
 

@@ -14,7 +14,7 @@ namespace gpu {
 class StopSignals {
  public:
   // Blocks both signals in the calling thread: create it before other threads start.
-  static base::Result<std::unique_ptr<StopSignals>> create();
+  static amdgpu_criu::Result<std::unique_ptr<StopSignals>> create();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -23,11 +23,11 @@ class StopSignals {
   void on_signal(std::function<void()> stop);
 
  private:
-  StopSignals(base::Fd signals, base::Fd quit)
+  StopSignals(amdgpu_criu::Fd signals, amdgpu_criu::Fd quit)
       : signals_(std::move(signals)), quit_(std::move(quit)) {}
 
-  base::Fd signals_;
-  base::Fd quit_;
+  amdgpu_criu::Fd signals_;
+  amdgpu_criu::Fd quit_;
   std::thread thread_;
 };
 

@@ -13,12 +13,8 @@
 #include "image/chunk_files.h"
 #include "restore/contents.h"
 
+namespace amdgpu_criu {
 namespace {
-
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
 
 // The contents of each object in the intact images.
 using Memory = std::map<uint64_t, std::vector<std::byte>>;
@@ -150,7 +146,7 @@ class Campaign {
       if (pread(file.get(), &whole, 1, at) != 1) return Error::system("cannot read {}", name);
       const std::byte changed = whole ^ static_cast<std::byte>(at % 2 ? 0x01 : 0xff);
       if (pwrite(file.get(), &changed, 1, at) != 1) return Error::system("cannot write {}", name);
-      look(name, base::format("byte {} of {}", at, size), tally);
+      look(name, amdgpu_criu::formatted("byte {} of {}", at, size), tally);
       if (pwrite(file.get(), &whole, 1, at) != 1) return Error::system("cannot repair {}", name);
     }
     TRY(cut(file, name, size, truncations, tally));
@@ -185,7 +181,7 @@ class Campaign {
     for (const uint64_t length : lengths) {
       if (ftruncate(file.get(), static_cast<off_t>(length)) != 0)
         return Error::system("cannot cut {}", name);
-      look(name, base::format("the first {} bytes of {}", length, size), tally);
+      look(name, amdgpu_criu::formatted("the first {} bytes of {}", length, size), tally);
     }
     if (pwrite(file.get(), whole.data(), size, 0) != static_cast<ssize_t>(size))
       return Error::system("cannot repair {}", name);
@@ -247,6 +243,7 @@ Result<bool> run(const std::string& directory, unsigned flips, unsigned truncati
 }
 
 }  // namespace
+}  // namespace amdgpu_criu
 
 int main(int argc, char** argv) {
   CLI::App app("Damages GPU images in every way, and checks how their readers react.");
@@ -256,7 +253,7 @@ int main(int argc, char** argv) {
   app.add_option("FLIPS", flips, "bytes to change in each file")->required();
   app.add_option("TRUNCATIONS", truncations, "lengths to cut each file to")->required();
   CLI11_PARSE(app, argc, argv);
-  const auto result = run(directory, flips, truncations);
+  const auto result = amdgpu_criu::run(directory, flips, truncations);
   if (!result.ok())
     return fprintf(stderr, "image_damage: %s\n", result.error().message().c_str()), 2;
   return *result ? 0 : 1;

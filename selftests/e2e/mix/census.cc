@@ -15,8 +15,8 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Result;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
 
 bool is_gpu_node(const std::string& path) {
   return path == "/dev/kfd" || path.starts_with("/dev/dri/");
@@ -64,7 +64,7 @@ Result<std::vector<int>> list_descriptors() {
 // Pipes and sockets have other inode numbers after a restore.
 std::string kind_of(int fd) {
   char path[256] = {};
-  if (readlink(base::format("/proc/self/fd/{}", fd).c_str(), path, sizeof(path) - 1) < 0)
+  if (readlink(amdgpu_criu::formatted("/proc/self/fd/{}", fd).c_str(), path, sizeof(path) - 1) < 0)
     return "?";
   const std::string target = path;
   return target[0] == '/' ? target : target.substr(0, target.find(':'));
@@ -74,11 +74,11 @@ std::string describe(int fd, const std::vector<int>& earlier) {
   std::string same;
   for (const int other : earlier)
     if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, fd, other) == 0) {
-      same = base::format(" the same file as {}", other);
+      same = amdgpu_criu::formatted(" the same file as {}", other);
       break;
     }
-  return base::format("descriptor {} {} close-on-exec {} flags {:#x}{}", fd, kind_of(fd),
-                      fcntl(fd, F_GETFD) & FD_CLOEXEC, fcntl(fd, F_GETFL), same);
+  return amdgpu_criu::formatted("descriptor {} {} close-on-exec {} flags {:#x}{}", fd, kind_of(fd),
+                                fcntl(fd, F_GETFD) & FD_CLOEXEC, fcntl(fd, F_GETFL), same);
 }
 
 }  // namespace

@@ -12,6 +12,6 @@ namespace e2e {
 
 using Census = std::vector<std::string>;
 
-base::Result<Census> take_census();
+amdgpu_criu::Result<Census> take_census();
 
 }  // namespace e2e

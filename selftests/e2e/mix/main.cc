@@ -20,10 +20,10 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 class Mix {
  public:
@@ -58,7 +58,7 @@ class Mix {
   std::unique_ptr<Gpu> gpu_;
   std::unique_ptr<Doorbells> doorbells_;
   std::unique_ptr<Queues> queues_;
-  std::vector<base::Mapping> addresses_;  // of the GPU
+  std::vector<amdgpu_criu::Mapping> addresses_;  // of the GPU
   std::vector<Source> sources_;
   Pages pages_;
   std::vector<Fd> files_;
@@ -78,8 +78,8 @@ Result<std::unique_ptr<Mix>> Mix::create(Kfd kfd, std::span<const GpuNode> nodes
 }
 
 Status Mix::add_memory(Domain domain, uint64_t pages) {
-  base::Mapping range =
-      TRY(base::Mapping::map(pages * kPageSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS));
+  amdgpu_criu::Mapping range =
+      TRY(amdgpu_criu::Mapping::map(pages * kPageSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS));
   const Allocation made = TRY(
       kfd_->allocate({gpu_->id(), domain, reinterpret_cast<uint64_t>(range.data()), range.size()}));
   addresses_.push_back(std::move(range));
@@ -149,7 +149,8 @@ Status Mix::change_descriptors() {
     case 1:
       return pass(fd);
     case 2: {
-      const std::string path = base::format("/dev/dri/renderD{}", gpu_->node().render_minor);
+      const std::string path =
+          amdgpu_criu::formatted("/dev/dri/renderD{}", gpu_->node().render_minor);
       files_.push_back(TRY(Fd::open(path.c_str(), O_RDWR)));
       return below(random_, 2) ? add_gem(files_.back().get()) : Status();
     }
@@ -239,11 +240,11 @@ Status Mix::step() {
 }
 
 void Mix::announce() const {
-  say(
-      base::format("ready: pid {} seed {} operations {} pages {} memories {} queues {} descriptors "
-                   "{} children {}",
-                   getpid(), options_.seed, options_.operations, pages_.count(), sources_.size(),
-                   queues_->count(), files_.size(), children_.size()));
+  say(amdgpu_criu::formatted(
+      "ready: pid {} seed {} operations {} pages {} memories {} queues {} descriptors "
+      "{} children {}",
+      getpid(), options_.seed, options_.operations, pages_.count(), sources_.size(),
+      queues_->count(), files_.size(), children_.size()));
 }
 
 bool run(std::unique_ptr<Mix>& mix, const Options& options) {

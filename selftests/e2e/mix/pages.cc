@@ -8,8 +8,8 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -31,9 +31,9 @@ void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 }  // namespace
 
 Status fill(const Source& source) {
-  const base::Mapping mapping =
-      TRY(base::Mapping::map(source.pages * kPageSize, kReadWrite, MAP_SHARED, source.fd,
-                             static_cast<off_t>(source.offset)));
+  const amdgpu_criu::Mapping mapping =
+      TRY(amdgpu_criu::Mapping::map(source.pages * kPageSize, kReadWrite, MAP_SHARED, source.fd,
+                                    static_cast<off_t>(source.offset)));
   const auto start = reinterpret_cast<uint64_t>(mapping.data());
   for (uint64_t page = 0; page < source.pages; ++page)
     for (uint64_t i = 0; i < kWords; ++i)
@@ -43,8 +43,8 @@ Status fill(const Source& source) {
 
 // Nothing else of the process comes there: it has one thread. A page is left free on both sides.
 uint64_t Pages::free_range(uint64_t pages) {
-  const auto mapping = base::Mapping::map((pages + 2) * kPageSize, PROT_NONE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  const auto mapping = amdgpu_criu::Mapping::map((pages + 2) * kPageSize, PROT_NONE,
+                                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   return mapping.ok() ? reinterpret_cast<uint64_t>(mapping->data()) + kPageSize : 0;
 }
 
@@ -146,8 +146,9 @@ void Pages::check(std::vector<std::string>& problems) {
     if (!readable(page)) continue;
     for (uint64_t i = 0; i < kWords; ++i) {
       if (at(address, i) == word_of(page.source, page.number, i)) continue;
-      problems.push_back(base::format("page {:#x} is not page {} of memory {}: word {} is {:#x}",
-                                      address, page.number, page.source, i, at(address, i).load()));
+      problems.push_back(
+          amdgpu_criu::formatted("page {:#x} is not page {} of memory {}: word {} is {:#x}",
+                                 address, page.number, page.source, i, at(address, i).load()));
       break;
     }
   }
@@ -157,8 +158,8 @@ void Pages::check(std::vector<std::string>& problems) {
     for (const auto& [other, seen] : pages_) {
       if (!readable(seen) || seen.source != page.source || seen.number != page.number) continue;
       if (at(other, 0) != address)
-        problems.push_back(
-            base::format("what is written at {:#x} is not seen at {:#x}", address, other));
+        problems.push_back(amdgpu_criu::formatted("what is written at {:#x} is not seen at {:#x}",
+                                                  address, other));
     }
     at(address, 0) = word_of(page.source, page.number, 0);
   }

@@ -28,14 +28,14 @@ struct Source {
 };
 
 // Fills all of it, through a mapping of its own.
-base::Status fill(const Source& source);
+amdgpu_criu::Status fill(const Source& source);
 
 class Pages {
  public:
   // One of the operations below at random, of those that there is something for.
-  base::Status change(Random& random, const std::vector<Source>& sources);
+  amdgpu_criu::Status change(Random& random, const std::vector<Source>& sources);
   // The same without new mappings; there must be one.
-  base::Status change_mapped(Random& random);
+  amdgpu_criu::Status change_mapped(Random& random);
   // In a new process: MADV_DONTFORK and KFD's own pages are gone.
   void forked();
   // Contents of all that can be read; and that what is written through one mapping is seen in all.
@@ -56,11 +56,11 @@ class Pages {
     uint64_t pages = 0;
   };
 
-  base::Status map(Random& random, const Source& source);
-  base::Status unmap(const Run& run);
-  base::Status protect(Random& random, const Run& run);
-  base::Status move(const Run& run);
-  base::Status advise(Random& random, const Run& run);
+  amdgpu_criu::Status map(Random& random, const Source& source);
+  amdgpu_criu::Status unmap(const Run& run);
+  amdgpu_criu::Status protect(Random& random, const Run& run);
+  amdgpu_criu::Status move(const Run& run);
+  amdgpu_criu::Status advise(Random& random, const Run& run);
   // Some pages that were mapped by one call.
   Run choose(Random& random) const;
   static uint64_t free_range(uint64_t pages);

@@ -8,8 +8,8 @@
 
 namespace e2e {
 
-using base::Result;
-using base::Status;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 constexpr uint64_t kCellSize = 8;
@@ -65,9 +65,10 @@ void Queues::check(One& one, std::vector<std::string>& problems, unsigned timeou
   }
   if (runs) one.expected = one.submitted;
   if (!becomes(one, one.expected, runs ? timeout_ms : kRestMs))
-    problems.push_back(base::format("queue {} does not get on", one.queue.queue().id()));
+    problems.push_back(amdgpu_criu::formatted("queue {} does not get on", one.queue.queue().id()));
   if (!runs && becomes(one, one.submitted, kRestMs))
-    problems.push_back(base::format("queue {} runs, but is disabled", one.queue.queue().id()));
+    problems.push_back(
+        amdgpu_criu::formatted("queue {} runs, but is disabled", one.queue.queue().id()));
 }
 
 void Queues::check(std::vector<std::string>& problems, unsigned timeout_ms) {

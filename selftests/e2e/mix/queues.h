@@ -15,13 +15,13 @@ namespace e2e {
 class Queues {
  public:
   // With a first queue.
-  static base::Result<Queues> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
+  static amdgpu_criu::Result<Queues> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
   // For mmap() of /dev/kfd.
   uint64_t doorbells_offset() const {
     const uint64_t offset = queues_.front().queue.queue().doorbell_offset();
     return offset - offset % Kfd::kDoorbellSlice;
   }
-  base::Status change(Random& random, bool may_destroy);
+  amdgpu_criu::Status change(Random& random, bool may_destroy);
   // Those that are to run do so, the others do not.
   void check(std::vector<std::string>& problems, unsigned timeout_ms);
   size_t count() const { return queues_.size(); }
@@ -37,8 +37,8 @@ class Queues {
   };
   Queues(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells, Bo cells)
       : kfd_(&kfd), gpu_(&gpu), doorbells_(&doorbells), cells_(std::move(cells)) {}
-  base::Status add();
-  base::Status update(Random& random, One& one);
+  amdgpu_criu::Status add();
+  amdgpu_criu::Status update(Random& random, One& one);
   bool becomes(const One& one, uint32_t value, unsigned timeout_ms) const;
   void check(One& one, std::vector<std::string>& problems, unsigned timeout_ms);
 

@@ -6,9 +6,9 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -233,8 +233,9 @@ Status BufferSet::check_metadata(std::vector<std::string>& problems) const {
   if (args.data.flags != 0x5a || args.data.tiling_info != kTiling ||
       args.data.data_size_bytes != sizeof(kUmdData) ||
       memcmp(args.data.data, kUmdData, sizeof(kUmdData)) != 0)
-    problems.push_back(base::format("metadata: flags {:#x} tiling {:#x} size {}", args.data.flags,
-                                    args.data.tiling_info, args.data.data_size_bytes));
+    problems.push_back(amdgpu_criu::formatted("metadata: flags {:#x} tiling {:#x} size {}",
+                                              args.data.flags, args.data.tiling_info,
+                                              args.data.data_size_bytes));
   return {};
 }
 
@@ -320,12 +321,13 @@ Status BufferSet::check_window(const Window& window, RenderCopier& copier,
     const auto bytes = TRY(copier.read(window.va + at, part, handles({&window, 1})));
     if (window.bo == kUnbacked) {
       if (!is_zero(bytes))
-        problems.push_back(base::format("unbacked range at {:#x} is not zero", window.va + at));
+        problems.push_back(
+            amdgpu_criu::formatted("unbacked range at {:#x} is not zero", window.va + at));
       continue;
     }
     const Buffer& buffer = buffers_[window.bo];
     if (const auto damage = buffer.pattern.check(bytes, window.offset + at))
-      problems.push_back(base::format(
+      problems.push_back(amdgpu_criu::formatted(
           "BO {} ({}) by the GPU at {:#x}: {} bytes wrong from {:#x}: {:#018x}, expected {:#018x}",
           buffer.bo.handle(), buffer.label, window.va + at, damage->bytes, damage->first_offset,
           damage->found, damage->expected));
@@ -340,9 +342,9 @@ Status BufferSet::check_row(std::span<const Window> row, RenderCopier& copier,
     const Buffer& buffer = buffers_[row[page].bo];
     if (const auto damage =
             buffer.pattern.check(bytes.subspan(page * kGpuPage, kGpuPage), row[page].offset))
-      problems.push_back(base::format("BO {} ({}) by the GPU at {:#x}: wrong from {:#x}",
-                                      buffer.bo.handle(), buffer.label, row[page].va,
-                                      damage->first_offset));
+      problems.push_back(amdgpu_criu::formatted("BO {} ({}) by the GPU at {:#x}: wrong from {:#x}",
+                                                buffer.bo.handle(), buffer.label, row[page].va,
+                                                damage->first_offset));
   }
   return {};
 }
@@ -351,7 +353,7 @@ Status BufferSet::check(RenderCopier& copier, std::vector<std::string>& problems
   for (const Buffer& buffer : buffers_) {
     if (buffer.bo.bytes().empty()) continue;
     if (const auto damage = buffer.pattern.check(buffer.bo.bytes()))
-      problems.push_back(base::format(
+      problems.push_back(amdgpu_criu::formatted(
           "BO {} ({}) by the CPU: {} bytes wrong from {:#x}: {:#018x}, expected {:#018x}",
           buffer.bo.handle(), buffer.label, damage->bytes, damage->first_offset, damage->found,
           damage->expected));
@@ -387,10 +389,12 @@ Status BufferSet::check_aliases(RenderCopier& copier, std::vector<std::string>& 
       pattern->fill(content, at);
       TRY(copier.write(seen_by[0].va + at - seen_by[0].offset, content, handles));
       if (pattern->check(buffer.bo.bytes().subspan(at, kGpuPage), at))
-        problems.push_back(base::format("{}: the CPU does not see what the GPU writes", label));
+        problems.push_back(
+            amdgpu_criu::formatted("{}: the CPU does not see what the GPU writes", label));
       for (const Window& window : seen_by)
         if (pattern->check(TRY(copier.read(window.va + at - window.offset, kGpuPage, handles)), at))
-          problems.push_back(base::format("{}: a write is not seen at {:#x}", label, window.va));
+          problems.push_back(
+              amdgpu_criu::formatted("{}: a write is not seen at {:#x}", label, window.va));
     }
   }
   return {};

@@ -17,9 +17,9 @@ namespace e2e {
 // A BO list with a BO whose handle is closed; only the list holds it.
 class ListedOnly {
  public:
-  static base::Result<ListedOnly> create(const RenderDevice& device);
+  static amdgpu_criu::Result<ListedOnly> create(const RenderDevice& device);
   // A submission that names the list.
-  base::Status use(unsigned timeout_ms) const;
+  amdgpu_criu::Status use(unsigned timeout_ms) const;
 
  private:
   ListedOnly(RenderContext context, RenderBo nops, BoList list)
@@ -41,10 +41,11 @@ constexpr size_t kUnbacked = ~size_t{0};
 class BufferSet {
  public:
   // many: the number of further BOs of one page, in one range of addresses.
-  static base::Result<std::unique_ptr<BufferSet>> create(const RenderDevice& device, unsigned many);
-  base::Status fill(RenderCopier& copier);
+  static amdgpu_criu::Result<std::unique_ptr<BufferSet>> create(const RenderDevice& device,
+                                                                unsigned many);
+  amdgpu_criu::Status fill(RenderCopier& copier);
   // Appends a line for everything that is wrong.
-  base::Status check(RenderCopier& copier, std::vector<std::string>& problems);
+  amdgpu_criu::Status check(RenderCopier& copier, std::vector<std::string>& problems);
 
   unsigned count() const { return static_cast<unsigned>(buffers_.size() + special_.size()); }
   uint64_t bytes() const;
@@ -59,27 +60,27 @@ class BufferSet {
   };
 
   explicit BufferSet(const RenderDevice& device) : device_(&device) {}
-  base::Status add_kinds();
-  base::Status add(const RenderBoSpec& spec, bool cpu);
-  base::Status add_userptrs();
-  base::Status add_special();
-  base::Status add_many(unsigned many);
-  base::Status make_holes();
-  base::Status add_windows();
-  base::Status add_unbacked();
-  base::Status set_metadata();
-  base::Status check_metadata(std::vector<std::string>& problems) const;
-  base::Status check_window(const Window& window, RenderCopier& copier,
-                            std::vector<std::string>& problems);
-  base::Status check_row(std::span<const Window> row, RenderCopier& copier,
-                         std::vector<std::string>& problems);
+  amdgpu_criu::Status add_kinds();
+  amdgpu_criu::Status add(const RenderBoSpec& spec, bool cpu);
+  amdgpu_criu::Status add_userptrs();
+  amdgpu_criu::Status add_special();
+  amdgpu_criu::Status add_many(unsigned many);
+  amdgpu_criu::Status make_holes();
+  amdgpu_criu::Status add_windows();
+  amdgpu_criu::Status add_unbacked();
+  amdgpu_criu::Status set_metadata();
+  amdgpu_criu::Status check_metadata(std::vector<std::string>& problems) const;
+  amdgpu_criu::Status check_window(const Window& window, RenderCopier& copier,
+                                   std::vector<std::string>& problems);
+  amdgpu_criu::Status check_row(std::span<const Window> row, RenderCopier& copier,
+                                std::vector<std::string>& problems);
   size_t row_of_pages(size_t first) const;
-  base::Status check_aliases(RenderCopier& copier, std::vector<std::string>& problems);
+  amdgpu_criu::Status check_aliases(RenderCopier& copier, std::vector<std::string>& problems);
   size_t find(const char* label) const;
   // What a submission must name to use these windows.
   std::vector<uint32_t> handles(std::span<const Window> windows) const;
-  base::Status map(size_t bo, uint64_t va, uint64_t offset, uint64_t size,
-                   uint64_t flags = kReadWrite);
+  amdgpu_criu::Status map(size_t bo, uint64_t va, uint64_t offset, uint64_t size,
+                          uint64_t flags = kReadWrite);
 
   const RenderDevice* device_;
   std::vector<VaRange> ranges_;  // destroyed after the BOs that are mapped there

@@ -10,10 +10,10 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 

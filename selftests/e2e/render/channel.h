@@ -28,26 +28,26 @@ struct Reply {
 
 class Channel {
  public:
-  static base::Result<std::pair<Channel, Channel>> pair();
+  static amdgpu_criu::Result<std::pair<Channel, Channel>> pair();
   // One connection; afterwards the socket is removed from the file system.
-  static base::Result<Channel> serve(const std::string& path);
-  static base::Result<Channel> join(const std::string& path, unsigned timeout_ms);
+  static amdgpu_criu::Result<Channel> serve(const std::string& path);
+  static amdgpu_criu::Result<Channel> join(const std::string& path, unsigned timeout_ms);
 
-  base::Result<Reply> ask(const Request& request) const;
+  amdgpu_criu::Result<Reply> ask(const Request& request) const;
   // The first answer, which a follower sends when it is ready.
-  base::Result<Reply> wait_for_answer() const;
+  amdgpu_criu::Result<Reply> wait_for_answer() const;
   // ESHUTDOWN if the leader has exited.
-  base::Result<Request> next() const;
-  base::Status answer(const Reply& reply) const;
-  base::Status send_fds(const std::vector<base::Fd>& fds) const;
-  base::Result<std::vector<base::Fd>> receive_fds(size_t count) const;
+  amdgpu_criu::Result<Request> next() const;
+  amdgpu_criu::Status answer(const Reply& reply) const;
+  amdgpu_criu::Status send_fds(const std::vector<amdgpu_criu::Fd>& fds) const;
+  amdgpu_criu::Result<std::vector<amdgpu_criu::Fd>> receive_fds(size_t count) const;
   int fd() const { return fd_.get(); }
 
  private:
-  explicit Channel(base::Fd fd) : fd_(std::move(fd)) {}
-  base::Status send_all(const void* data, size_t size) const;
-  base::Status receive_all(void* data, size_t size) const;
-  base::Fd fd_;
+  explicit Channel(amdgpu_criu::Fd fd) : fd_(std::move(fd)) {}
+  amdgpu_criu::Status send_all(const void* data, size_t size) const;
+  amdgpu_criu::Status receive_all(void* data, size_t size) const;
+  amdgpu_criu::Fd fd_;
 };
 
 }  // namespace e2e

@@ -13,11 +13,11 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Fd;
-using base::Mapping;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Mapping;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -88,7 +88,7 @@ Result<std::vector<std::string>> list_render_nodes() {
   std::ranges::sort(minors);
   std::vector<std::string> paths;
   for (const unsigned minor : minors) {
-    const std::string path = base::format("/dev/dri/renderD{}", minor);
+    const std::string path = amdgpu_criu::formatted("/dev/dri/renderD{}", minor);
     const Fd fd = TRY(Fd::open(path.c_str(), O_RDWR));
     const std::unique_ptr<drmVersion, void (*)(drmVersionPtr)> version(drmGetVersion(fd.get()),
                                                                        drmFreeVersion);
@@ -126,7 +126,7 @@ Result<RenderBo> RenderBo::create(const RenderDevice& device, const RenderBoSpec
   request.flags = spec.flags;
   amdgpu_bo_handle handle = nullptr;
   TRY(checked(amdgpu_bo_alloc(device.get(), &request, &handle),
-              base::format("cannot allocate {} bytes of {}", spec.size, spec.label)));
+              amdgpu_criu::formatted("cannot allocate {} bytes of {}", spec.size, spec.label)));
   return adopt(device, handle);
 }
 
@@ -306,7 +306,7 @@ Result<bool> RenderContext::is_done(const RenderFence& fence) const {
   uint32_t done = 0;
   TRY(checked(
       amdgpu_cs_query_fence_status(&query, 0, AMDGPU_QUERY_FENCE_TIMEOUT_IS_ABSOLUTE, &done),
-      base::format("cannot query fence {} of engine {}", fence.number, fence.ip)));
+      amdgpu_criu::formatted("cannot query fence {} of engine {}", fence.number, fence.ip)));
   return done != 0;
 }
 

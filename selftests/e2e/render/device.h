@@ -22,37 +22,38 @@ constexpr uint64_t kReadWrite =
     AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | AMDGPU_VM_PAGE_EXECUTABLE;
 
 // libdrm returns negated errno values.
-base::Status checked(int result, const std::string& what);
+amdgpu_criu::Status checked(int result, const std::string& what);
 
 class RenderDevice {
  public:
-  static base::Result<RenderDevice> open(const std::string& path);
-  static base::Result<RenderDevice> adopt(base::Fd fd, const std::string& path);
+  static amdgpu_criu::Result<RenderDevice> open(const std::string& path);
+  static amdgpu_criu::Result<RenderDevice> adopt(amdgpu_criu::Fd fd, const std::string& path);
 
   int fd() const { return fd_.get(); }
   amdgpu_device_handle get() const { return device_.get(); }
   // A command of this driver, or of DRM; errno becomes a Status.
-  base::Status command(unsigned long index, void* argument, size_t size, const char* what) const;
-  base::Status call(unsigned long request, void* argument, const char* what) const;
+  amdgpu_criu::Status command(unsigned long index, void* argument, size_t size,
+                              const char* what) const;
+  amdgpu_criu::Status call(unsigned long request, void* argument, const char* what) const;
   // AMDGPU_VA_OP_*; handle 0 for PRT and CLEAR.
-  base::Status change_map(uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset,
-                          uint64_t size, uint64_t flags = kReadWrite) const;
+  amdgpu_criu::Status change_map(uint32_t handle, uint32_t operation, uint64_t va, uint64_t offset,
+                                 uint64_t size, uint64_t flags = kReadWrite) const;
 
  private:
   struct Closer {
     void operator()(amdgpu_device* device) const { amdgpu_device_deinitialize(device); }
   };
-  base::Fd fd_;
+  amdgpu_criu::Fd fd_;
   std::unique_ptr<amdgpu_device, Closer> device_;
 };
 
 // Paths of the render nodes of this driver, in the order of their minors.
-base::Result<std::vector<std::string>> list_render_nodes();
+amdgpu_criu::Result<std::vector<std::string>> list_render_nodes();
 
 // Addresses of the file's VM, from libdrm's allocator.
 class VaRange {
  public:
-  static base::Result<VaRange> reserve(const RenderDevice& device, uint64_t size);
+  static amdgpu_criu::Result<VaRange> reserve(const RenderDevice& device, uint64_t size);
   uint64_t start() const { return start_; }
 
  private:
@@ -73,19 +74,20 @@ struct RenderBoSpec {
 
 class RenderBo {
  public:
-  static base::Result<RenderBo> create(const RenderDevice& device, const RenderBoSpec& spec);
+  static amdgpu_criu::Result<RenderBo> create(const RenderDevice& device, const RenderBoSpec& spec);
   // AMDGPU_GEM_USERPTR_*, over fresh anonymous memory.
-  static base::Result<RenderBo> create_userptr(const RenderDevice& device, uint64_t size,
-                                               uint32_t flags);
-  static base::Result<RenderBo> import(const RenderDevice& device, const base::Fd& dmabuf);
+  static amdgpu_criu::Result<RenderBo> create_userptr(const RenderDevice& device, uint64_t size,
+                                                      uint32_t flags);
+  static amdgpu_criu::Result<RenderBo> import(const RenderDevice& device,
+                                              const amdgpu_criu::Fd& dmabuf);
   RenderBo(RenderBo&& other) noexcept;
   RenderBo& operator=(RenderBo&&) = delete;
   ~RenderBo();
 
   // At an address of its own; the BO's destructor unmaps it.
-  base::Status map_for_gpu();
-  base::Status map_for_cpu();
-  base::Result<base::Fd> export_dmabuf() const;
+  amdgpu_criu::Status map_for_gpu();
+  amdgpu_criu::Status map_for_cpu();
+  amdgpu_criu::Result<amdgpu_criu::Fd> export_dmabuf() const;
 
   uint32_t handle() const { return handle_; }
   uint64_t size() const { return size_; }
@@ -99,7 +101,7 @@ class RenderBo {
 
  private:
   explicit RenderBo(const RenderDevice& device) : device_(&device) {}
-  static base::Result<RenderBo> adopt(const RenderDevice& device, amdgpu_bo_handle bo);
+  static amdgpu_criu::Result<RenderBo> adopt(const RenderDevice& device, amdgpu_bo_handle bo);
 
   const RenderDevice* device_;
   amdgpu_bo_handle bo_ = nullptr;  // none for a userptr, which libdrm cannot make read-only
@@ -107,7 +109,7 @@ class RenderBo {
   uint64_t size_ = 0;
   VaRange range_;
   bool mapped_ = false;
-  base::Mapping cpu_;
+  amdgpu_criu::Mapping cpu_;
 };
 
 // Identifies a submission, to wait for it.
@@ -144,14 +146,14 @@ struct Submission {
 
 class RenderContext {
  public:
-  static base::Result<RenderContext> create(const RenderDevice& device,
-                                            int priority = AMDGPU_CTX_PRIORITY_NORMAL);
-  base::Result<RenderFence> submit(const Submission& submission) const;
+  static amdgpu_criu::Result<RenderContext> create(const RenderDevice& device,
+                                                   int priority = AMDGPU_CTX_PRIORITY_NORMAL);
+  amdgpu_criu::Result<RenderFence> submit(const Submission& submission) const;
   // Does not wait.
-  base::Result<bool> is_done(const RenderFence& fence) const;
-  base::Status wait(const RenderFence& fence, unsigned timeout_ms) const;
+  amdgpu_criu::Result<bool> is_done(const RenderFence& fence) const;
+  amdgpu_criu::Status wait(const RenderFence& fence, unsigned timeout_ms) const;
   // ENODATA if the GPU was reset.
-  base::Status check_alive() const;
+  amdgpu_criu::Status check_alive() const;
   uint32_t id() const;
 
  private:
@@ -166,24 +168,25 @@ class RenderContext {
 
 class SyncObject {
  public:
-  static base::Result<SyncObject> create(const RenderDevice& device, bool signaled = false);
+  static amdgpu_criu::Result<SyncObject> create(const RenderDevice& device, bool signaled = false);
   // The same object in another file.
-  static base::Result<SyncObject> import(const RenderDevice& device, const base::Fd& fd);
+  static amdgpu_criu::Result<SyncObject> import(const RenderDevice& device,
+                                                const amdgpu_criu::Fd& fd);
   SyncObject(SyncObject&& other) noexcept
       : device_(other.device_), handle_(std::exchange(other.handle_, 0)) {}
   SyncObject& operator=(SyncObject&&) = delete;
   ~SyncObject();
 
   uint32_t handle() const { return handle_; }
-  base::Result<base::Fd> export_fd() const;
-  base::Status signal() const;
-  base::Status signal(uint64_t point) const;
-  base::Status reset() const;
-  base::Result<uint64_t> last_point() const;
+  amdgpu_criu::Result<amdgpu_criu::Fd> export_fd() const;
+  amdgpu_criu::Status signal() const;
+  amdgpu_criu::Status signal(uint64_t point) const;
+  amdgpu_criu::Status reset() const;
+  amdgpu_criu::Result<uint64_t> last_point() const;
   // True if a wait returns at once; point 0: of a binary one.
-  base::Result<bool> is_signaled(uint64_t point = 0) const;
+  amdgpu_criu::Result<bool> is_signaled(uint64_t point = 0) const;
   // Waits until it is signaled, even if nothing was submitted for it yet.
-  base::Status wait_forever() const;
+  amdgpu_criu::Status wait_forever() const;
 
  private:
   SyncObject(const RenderDevice& device, uint32_t handle) : device_(&device), handle_(handle) {}
@@ -193,8 +196,9 @@ class SyncObject {
 
 class BoList {
  public:
-  static base::Result<BoList> create(const RenderDevice& device, std::span<const uint32_t> handles,
-                                     uint32_t priority = 0);
+  static amdgpu_criu::Result<BoList> create(const RenderDevice& device,
+                                            std::span<const uint32_t> handles,
+                                            uint32_t priority = 0);
   BoList(BoList&& other) noexcept
       : device_(other.device_), handle_(std::exchange(other.handle_, 0)) {}
   BoList& operator=(BoList&&) = delete;

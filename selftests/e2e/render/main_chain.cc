@@ -14,9 +14,9 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 // One open file. Lane 0 owns the shared BOs and the timeline, the others import them.
 struct Lane {
@@ -74,7 +74,7 @@ Status Process::add_lane(const std::string& path) {
     const SharedBlocks* cpu = path == lanes_[0].path ? nullptr : lanes_[0].blocks.get();
     lane.blocks =
         std::make_unique<SharedBlocks>(TRY(SharedBlocks::import(*lane.device, dmabufs, cpu)));
-    const base::Fd timeline = TRY(lanes_[0].timeline->export_fd());
+    const amdgpu_criu::Fd timeline = TRY(lanes_[0].timeline->export_fd());
     lane.timeline = std::make_unique<SyncObject>(TRY(SyncObject::import(*lane.device, timeline)));
   }
   const auto number = static_cast<unsigned>(lanes_.size());
@@ -170,9 +170,9 @@ Status Process::check_lane(Lane& lane, std::vector<std::string>& problems) {
   TRY(lane.stepper->check_history());
   const uint64_t point = TRY(lane.timeline->last_point());
   if (point != done_)
-    problems.push_back(base::format("the timeline is at {}, expected {}", point, done_));
+    problems.push_back(amdgpu_criu::formatted("the timeline is at {}, expected {}", point, done_));
   if (done_ > 1 && !TRY(lane.timeline->is_signaled(done_ / 2)))
-    problems.push_back(base::format("point {} of {} is not signaled", done_ / 2, done_));
+    problems.push_back(amdgpu_criu::formatted("point {} of {} is not signaled", done_ / 2, done_));
   if (const auto line = first_difference(lane.census, TRY(census(*lane.device))); !line.empty())
     problems.push_back("the driver's list: " + line);
   if (const auto line = first_difference(lane.numbers, TRY(next_numbers(*lane.device)));
@@ -189,7 +189,7 @@ Status Process::check(std::vector<std::string>& problems) {
     if (!status.ok()) found.push_back(status.error().message());
     for (const std::string& problem : found)
       problems.push_back(
-          base::format("file {} ({}): {}", &lane - lanes_.data(), lane.path, problem));
+          amdgpu_criu::formatted("file {} ({}): {}", &lane - lanes_.data(), lane.path, problem));
   }
   TRY(check_vmid(problems));
   TRY(buffers_->check(*lanes_[0].copier, problems));
@@ -207,15 +207,15 @@ void Process::announce(size_t gpus) const {
   for (const std::string& note : buffers_->notes()) say("note: " + note);
   if (lanes_[0].census.empty()) say("note: this kernel does not list GEM handles");
   say("note: new numbers: " + lanes_[0].numbers);
-  say(base::format("ready: pid {} gpus {} files {} bos {} bytes {}", getpid(), gpus, lanes_.size(),
-                   buffers_->count(), buffers_->bytes()));
+  say(amdgpu_criu::formatted("ready: pid {} gpus {} files {} bos {} bytes {}", getpid(), gpus,
+                             lanes_.size(), buffers_->count(), buffers_->bytes()));
 }
 
 int main_with(const Options& options) {
   const auto paths = list_render_nodes();
   if (!paths.ok()) return skip(paths.error().message());
   if (paths->size() < options.gpus)
-    return skip(base::format("{} GPUs wanted, {} found", options.gpus, paths->size()));
+    return skip(amdgpu_criu::formatted("{} GPUs wanted, {} found", options.gpus, paths->size()));
   Status status = handle_signals();
   auto process = status.ok() ? Process::create(std::span(*paths).first(options.gpus), options)
                              : Result<std::unique_ptr<Process>>(std::move(status).error());

@@ -26,10 +26,10 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 // The work of one process through one open file.
 struct Access {
@@ -146,7 +146,7 @@ Status Member::check_access(Access& access, uint64_t done, std::vector<std::stri
   TRY(access.stepper->check_history());
   const uint64_t point = TRY(access.timeline->last_point());
   if (point != done)
-    problems.push_back(base::format("the timeline is at {}, expected {}", point, done));
+    problems.push_back(amdgpu_criu::formatted("the timeline is at {}, expected {}", point, done));
   if (const auto line = first_difference(access.census, TRY(census(*access.device))); !line.empty())
     problems.push_back("the driver's list: " + line);
   if (const auto line = first_difference(access.numbers, TRY(next_numbers(*access.device)));
@@ -161,7 +161,8 @@ Status Member::check(uint64_t done, std::vector<std::string>& problems) {
     const Status status = check_access(access, done, found);
     if (!status.ok()) found.push_back(status.error().message());
     for (const std::string& problem : found)
-      problems.push_back(base::format("process {}, {}: {}", getpid(), access.name, problem));
+      problems.push_back(
+          amdgpu_criu::formatted("process {}, {}: {}", getpid(), access.name, problem));
   }
   return {};
 }
@@ -351,17 +352,19 @@ Status Group::check_bo_identity(size_t index, std::vector<std::string>& problems
   const Fd mine = TRY(own_.export_bo(index)), other = TRY(own_.export_bo(index + 1));
   const pid_t self = getpid();
   if (!kept_.empty() && !TRY(same_file(self, mine.get(), self, kept_[index].get())))
-    problems.push_back(base::format("BO {}: the second export is another dma-buf", index));
+    problems.push_back(
+        amdgpu_criu::formatted("BO {}: the second export is another dma-buf", index));
   for (const Follower& follower : followers_) {
     const Reply reply = TRY(follower.channel.ask({Ask::kExport, 0, index}));
     const int theirs = static_cast<int>(reply.value);
     if (!TRY(same_file(self, mine.get(), follower.pid, theirs)))
-      problems.push_back(base::format("BO {}: another dma-buf in process {}", index, follower.pid));
-    if (TRY(same_file(self, other.get(), follower.pid, theirs)))
-      problems.push_back(base::format("BO {} and the next are one dma-buf", index));
-    if (!kept_.empty() && !TRY(same_file(self, mine.get(), follower.pid, kept_[index].get())))
       problems.push_back(
-          base::format("BO {}: the descriptor kept by process {} is another", index, follower.pid));
+          amdgpu_criu::formatted("BO {}: another dma-buf in process {}", index, follower.pid));
+    if (TRY(same_file(self, other.get(), follower.pid, theirs)))
+      problems.push_back(amdgpu_criu::formatted("BO {} and the next are one dma-buf", index));
+    if (!kept_.empty() && !TRY(same_file(self, mine.get(), follower.pid, kept_[index].get())))
+      problems.push_back(amdgpu_criu::formatted(
+          "BO {}: the descriptor kept by process {} is another", index, follower.pid));
     TRY(follower.channel.ask({Ask::kClose, 0, static_cast<uint64_t>(theirs)}));
   }
   return {};
@@ -373,8 +376,8 @@ Status Group::check_identity(std::vector<std::string>& problems) {
   for (const Access& access : own_.accesses())
     for (const Follower& follower : followers_)
       if (!TRY(same_file(getpid(), access.device->fd(), follower.pid, access.device->fd())))
-        problems.push_back(
-            base::format("process {} does not share the file of {}", follower.pid, access.name));
+        problems.push_back(amdgpu_criu::formatted("process {} does not share the file of {}",
+                                                  follower.pid, access.name));
   return {};
 }
 
@@ -387,7 +390,8 @@ bool Group::verify(const char* word) {
     if (!reply.ok())
       status = Error(reply.error());
     else if (reply->problems)
-      problems.push_back(base::format("process {} found {}", follower.pid, reply->problems));
+      problems.push_back(
+          amdgpu_criu::formatted("process {} found {}", follower.pid, reply->problems));
   }
   if (status.ok()) status = check_identity(problems);
   if (!status.ok()) problems.push_back(status.error().message());
@@ -398,15 +402,16 @@ bool Group::finish(bool good) {
   for (const Follower& follower : followers_) {
     (void)follower.channel.ask({Ask::kStop, 0, 0});  // it answers by closing the connection
     if (waitpid(follower.pid, nullptr, 0) < 0 && errno != ECHILD)
-      say(base::format("note: cannot wait for process {}", follower.pid));
+      say(amdgpu_criu::formatted("note: cannot wait for process {}", follower.pid));
   }
   followers_.clear();
   return verify("alone") && good;
 }
 
 void Group::announce() const {
-  say(base::format("ready: pid {} members {} bos {} bytes {}", getpid(), followers_.size() + 1,
-                   SharedBlocks::kCount, 2 * SharedBlocks::kBlockSize));
+  say(amdgpu_criu::formatted("ready: pid {} members {} bos {} bytes {}", getpid(),
+                             followers_.size() + 1, SharedBlocks::kCount,
+                             2 * SharedBlocks::kBlockSize));
 }
 
 int lead(std::string_view shape, std::span<const std::string> paths, const std::string& socket,
@@ -432,7 +437,7 @@ int join(std::span<const std::string> paths, const std::string& socket, const Op
     shared.clear();
     TRY(member.take_stock());
     TRY(channel.answer({0, getpid()}));
-    say(base::format("ready: pid {} joined", getpid()));
+    say(amdgpu_criu::formatted("ready: pid {} joined", getpid()));
     follow(member, channel);
   };
   say("setup failed: " + run().error().message());
@@ -444,7 +449,7 @@ int main_with(std::string_view shape, const std::string& socket, const Options& 
   if (!paths.ok()) return skip(paths.error().message());
   const size_t wanted = shape == "family" ? 2 : 1;
   if (paths->size() < wanted)
-    return skip(base::format("{} GPUs wanted, {} found", wanted, paths->size()));
+    return skip(amdgpu_criu::formatted("{} GPUs wanted, {} found", wanted, paths->size()));
   return shape == "join" ? join(*paths, socket, options) : lead(shape, *paths, socket, options);
 }
 

@@ -21,10 +21,10 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Mapping;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Mapping;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 class Process {
  public:
@@ -161,7 +161,8 @@ int work(const std::string& what, const Options& options, const Mapping& cell) {
     (*process)->set_release(*std::move(release));
   }
   if (!status.ok()) return kSetupFailed;
-  say(base::format("ready: pid {} bos 4 bytes {}", getpid(), 2 * SharedBlocks::kBlockSize));
+  say(amdgpu_criu::formatted("ready: pid {} bos 4 bytes {}", getpid(),
+                             2 * SharedBlocks::kBlockSize));
   return run_steps(**process, options) ? kGood : kDamaged;
 }
 

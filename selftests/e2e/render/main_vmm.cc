@@ -27,11 +27,11 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Fd;
-using base::Mapping;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Mapping;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 constexpr uint64_t kBlockSize = 256 << 10;
 constexpr uint64_t kValue = 36 << 10;
@@ -222,11 +222,12 @@ void Process::check_block(const Block& block, const char* name, uint64_t value,
   auto damage = pattern.check(bytes.first(kValue));
   if (!damage) damage = pattern.check(bytes.subspan(kValue + 8), kValue + 8);
   if (damage)
-    problems.push_back(base::format("block {}: {} bytes wrong from {:#x}", name, damage->bytes,
-                                    damage->first_offset));
+    problems.push_back(amdgpu_criu::formatted("block {}: {} bytes wrong from {:#x}", name,
+                                              damage->bytes, damage->first_offset));
   const auto found = load<uint64_t>(block.bo->at<uint64_t>(kValue));
   if (found != value)
-    problems.push_back(base::format("block {}: value {:#x}, expected {:#x}", name, found, value));
+    problems.push_back(
+        amdgpu_criu::formatted("block {}: value {:#x}, expected {:#x}", name, found, value));
 }
 
 Status Process::check(std::vector<std::string>& problems) {
@@ -250,7 +251,7 @@ bool Process::verify(const char* word) {
 }
 
 void Process::announce() const {
-  say(base::format("ready: pid {} bos 3 bytes {} queues 2", getpid(), 3 * kBlockSize));
+  say(amdgpu_criu::formatted("ready: pid {} bos 3 bytes {} queues 2", getpid(), 3 * kBlockSize));
 }
 
 int main_with(const Options& options) {

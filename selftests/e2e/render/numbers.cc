@@ -7,9 +7,9 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -95,15 +95,15 @@ Result<std::string> census(const RenderDevice& device) {
   constexpr uint64_t kComesAndGoes = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
   std::ostringstream text;
   for (const ListedHandle& bo : *handles) {
-    text << base::format(
+    text << amdgpu_criu::formatted(
         "handle {} size {:#x} domains {:#x} flags {:#x} {:#x} list flags {:#x} "
         "alignment {:#x}\n",
         bo.gem_handle, bo.size, bo.preferred_domains, bo.alloc_flags & ~kComesAndGoes,
         TRY(create_flags(device, bo.gem_handle)) & ~kComesAndGoes, bo.flags, bo.alignment);
     for (const ListedMapping& mapping : TRY(list_mappings(device, bo.gem_handle)))
-      text << base::format("handle {} at {:#x} size {:#x} offset {:#x} flags {:#x}\n",
-                           bo.gem_handle, mapping.addr, mapping.size, mapping.offset,
-                           mapping.flags);
+      text << amdgpu_criu::formatted("handle {} at {:#x} size {:#x} offset {:#x} flags {:#x}\n",
+                                     bo.gem_handle, mapping.addr, mapping.size, mapping.offset,
+                                     mapping.flags);
   }
   return text.str();
 }
@@ -121,10 +121,10 @@ Result<std::string> next_numbers(const RenderDevice& device) {
     syncobjs.push_back(TRY(SyncObject::create(device)));
     const uint32_t handle = bos.front().handle();
     lists.push_back(TRY(BoList::create(device, {&handle, 1})));
-    text[0] += base::format(" {}", bos.back().handle());
-    text[1] += base::format(" {}", contexts.back().id());
-    text[2] += base::format(" {}", syncobjs.back().handle());
-    text[3] += base::format(" {}", lists.back().handle());
+    text[0] += amdgpu_criu::formatted(" {}", bos.back().handle());
+    text[1] += amdgpu_criu::formatted(" {}", contexts.back().id());
+    text[2] += amdgpu_criu::formatted(" {}", syncobjs.back().handle());
+    text[3] += amdgpu_criu::formatted(" {}", lists.back().handle());
   }
   return text[0] + ", " + text[1] + ", " + text[2] + ", " + text[3];
 }
@@ -136,8 +136,8 @@ std::string first_difference(const std::string& before, const std::string& after
     const bool more_new = static_cast<bool>(std::getline(new_text, new_line));
     if (!more_old && !more_new) return {};
     if (more_old && more_new && old_line == new_line) continue;
-    return base::format("was '{}', is '{}'", more_old ? old_line : "nothing",
-                        more_new ? new_line : "nothing");
+    return amdgpu_criu::formatted("was '{}', is '{}'", more_old ? old_line : "nothing",
+                                  more_new ? new_line : "nothing");
   }
 }
 

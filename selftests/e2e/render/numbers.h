@@ -13,11 +13,11 @@ namespace e2e {
 
 // The lowest free numbers of GEM handles, contexts, BO lists and syncobjs. Creates and destroys
 // some to find them.
-base::Result<std::string> next_numbers(const RenderDevice& device);
+amdgpu_criu::Result<std::string> next_numbers(const RenderDevice& device);
 
 // The driver's list of the file's BOs, one line for each BO and each of its mappings. Empty on a
 // kernel without such a list.
-base::Result<std::string> census(const RenderDevice& device);
+amdgpu_criu::Result<std::string> census(const RenderDevice& device);
 
 // The first line that differs, for a person; empty if none does.
 std::string first_difference(const std::string& before, const std::string& after);

@@ -15,11 +15,11 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Fd;
-using base::Mapping;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Mapping;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 using Release = std::function<Status()>;
 
@@ -52,7 +52,8 @@ Result<Release> in_a_socket(const RenderDevice& device, const SharedBlocks& bloc
 Result<Release> node_in_a_socket(const RenderDevice& device, const SharedBlocks&) {
   auto sockets = std::make_shared<std::pair<Channel, Channel>>(TRY(Channel::pair()));
   std::vector<Fd> fds;
-  fds.push_back(TRY(Fd::open(base::format("/proc/self/fd/{}", device.fd()).c_str(), O_RDWR)));
+  fds.push_back(
+      TRY(Fd::open(amdgpu_criu::formatted("/proc/self/fd/{}", device.fd()).c_str(), O_RDWR)));
   TRY(sockets->first.send_fds(fds));
   return Release([sockets]() -> Status {
     TRY(sockets->second.receive_fds(1));

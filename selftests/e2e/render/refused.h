@@ -15,8 +15,8 @@ struct Uncarried {
   std::string_view name;
   const char* what;
   // Creates the state; the returned function releases it.
-  base::Result<std::function<base::Status()>> (*make)(const RenderDevice& device,
-                                                      const SharedBlocks& blocks);
+  amdgpu_criu::Result<std::function<amdgpu_criu::Status()>> (*make)(const RenderDevice& device,
+                                                                    const SharedBlocks& blocks);
 };
 
 std::span<const Uncarried> all_uncarried();

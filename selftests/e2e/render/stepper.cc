@@ -11,10 +11,10 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -44,11 +44,13 @@ void check_block(const RenderBo& block, const std::string& name, uint64_t value,
   auto damage = pattern.check(bytes.first(kValue));
   if (!damage) damage = pattern.check(bytes.subspan(kValue + 8), kValue + 8);
   if (damage)
-    problems.push_back(base::format("{}: wrong at {:#x}: {:#018x}, expected {:#018x}", name,
-                                    damage->first_offset, damage->found, damage->expected));
+    problems.push_back(amdgpu_criu::formatted("{}: wrong at {:#x}: {:#018x}, expected {:#018x}",
+                                              name, damage->first_offset, damage->found,
+                                              damage->expected));
   const uint64_t found = load(block, kValue);
   if (found != value)
-    problems.push_back(base::format("{}: value {:#018x}, expected {:#018x}", name, found, value));
+    problems.push_back(
+        amdgpu_criu::formatted("{}: value {:#018x}, expected {:#018x}", name, found, value));
 }
 
 Result<unsigned> ring_of(const RenderDevice& device, unsigned ip, unsigned wanted) {
@@ -124,15 +126,16 @@ void SharedBlocks::check(uint64_t done, const std::string& seen_by,
     const uint64_t step = latest_step_in_slot(slot, kHistorySlots, done);
     const uint64_t expected = step ? value_at(step) : 0;
     if (load(cpu().history(), slot * 8) == expected) continue;
-    problems.push_back(base::format("history of step {} by {}: {:#x}, expected {:#x}", step,
-                                    seen_by, load(cpu().history(), slot * 8), expected));
+    problems.push_back(amdgpu_criu::formatted("history of step {} by {}: {:#x}, expected {:#x}",
+                                              step, seen_by, load(cpu().history(), slot * 8),
+                                              expected));
     break;
   }
   const Pattern pattern(kBlockSeed);
   const uint64_t at = done % (kValue / kGpuPage) * kGpuPage;
   if (const auto damage = pattern.check(cpu().page().bytes(), at))
-    problems.push_back(
-        base::format("page of step {} by {}: wrong at {:#x}", done, seen_by, damage->first_offset));
+    problems.push_back(amdgpu_criu::formatted("page of step {} by {}: wrong at {:#x}", done,
+                                              seen_by, damage->first_offset));
 }
 
 Result<Stepper> Stepper::create(const RenderDevice& device, const SharedBlocks& blocks,

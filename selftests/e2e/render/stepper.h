@@ -21,18 +21,18 @@ namespace e2e {
 class SharedBlocks {
  public:
   // domain: of X and Y.
-  static base::Result<SharedBlocks> create(const RenderDevice& device, uint32_t domain);
+  static amdgpu_criu::Result<SharedBlocks> create(const RenderDevice& device, uint32_t domain);
   // Those of another file; descriptors in the order of export_all(). BOs of another GPU cannot be
   // mapped for the CPU: `cpu` has mappings to use instead.
-  static base::Result<SharedBlocks> import(const RenderDevice& device,
-                                           std::span<const base::Fd> dmabufs,
-                                           const SharedBlocks* cpu);
-  base::Result<std::vector<base::Fd>> export_all() const;
+  static amdgpu_criu::Result<SharedBlocks> import(const RenderDevice& device,
+                                                  std::span<const amdgpu_criu::Fd> dmabufs,
+                                                  const SharedBlocks* cpu);
+  amdgpu_criu::Result<std::vector<amdgpu_criu::Fd>> export_all() const;
 
   // The initial values of X and Y.
   void prepare() const;
   // The values after a step.
-  base::Status check_step(uint64_t step) const;
+  amdgpu_criu::Status check_step(uint64_t step) const;
   // Checks every byte by the CPU. Between steps nothing writes them.
   void check(uint64_t done, const std::string& seen_by, std::vector<std::string>& problems) const;
 
@@ -59,18 +59,18 @@ class SharedBlocks {
 class Stepper {
  public:
   // compute_ring, sdma_ring: which of the GPU's kernel rings, modulo their number.
-  static base::Result<Stepper> create(const RenderDevice& device, const SharedBlocks& blocks,
-                                      unsigned sdma_ring = 0, unsigned compute_ring = 0);
+  static amdgpu_criu::Result<Stepper> create(const RenderDevice& device, const SharedBlocks& blocks,
+                                             unsigned sdma_ring = 0, unsigned compute_ring = 0);
 
   struct Fences {
     RenderFence sdma, compute;
   };
   // Starts after `after`, signals `signal` when it is complete.
-  base::Result<Fences> submit(uint64_t step, std::vector<SyncPoint> after,
-                              std::vector<SyncPoint> signal);
-  base::Status wait(const Fences& fences, unsigned timeout_ms) const;
+  amdgpu_criu::Result<Fences> submit(uint64_t step, std::vector<SyncPoint> after,
+                                     std::vector<SyncPoint> signal);
+  amdgpu_criu::Status wait(const Fences& fences, unsigned timeout_ms) const;
   // Checks that waiting for old fences returns at once, and that contexts were not reset.
-  base::Status check_history() const;
+  amdgpu_criu::Status check_history() const;
 
   const RenderContext& sdma() const { return sdma_; }
   const RenderContext& compute() const { return compute_; }
@@ -91,7 +91,7 @@ class Stepper {
         list_(std::move(list)) {}
   template <typename Stream>
   void put(Stream& stream, unsigned half, Submission& submission);
-  base::Status follows(const RenderFence& fence, uint64_t& last, const char* engine) const;
+  amdgpu_criu::Status follows(const RenderFence& fence, uint64_t& last, const char* engine) const;
   void remember(const Fences& fences);
 
   const SharedBlocks* blocks_;
@@ -109,12 +109,12 @@ class Stepper {
 // the GPU.
 class RenderCopier {
  public:
-  static base::Result<RenderCopier> create(const RenderDevice& device, unsigned timeout_ms);
+  static amdgpu_criu::Result<RenderCopier> create(const RenderDevice& device, unsigned timeout_ms);
   // handles: every BO behind the addresses that is not always valid.
-  base::Status write(uint64_t va, std::span<const std::byte> bytes,
-                     std::span<const uint32_t> handles);
-  base::Result<std::span<const std::byte>> read(uint64_t va, uint64_t bytes,
-                                                std::span<const uint32_t> handles);
+  amdgpu_criu::Status write(uint64_t va, std::span<const std::byte> bytes,
+                            std::span<const uint32_t> handles);
+  amdgpu_criu::Result<std::span<const std::byte>> read(uint64_t va, uint64_t bytes,
+                                                       std::span<const uint32_t> handles);
   unsigned timeout_ms() const { return timeout_ms_; }
   static constexpr uint64_t kMost = 1 << 20;
 
@@ -124,7 +124,8 @@ class RenderCopier {
         staging_(std::move(staging)),
         ib_(std::move(ib)),
         timeout_ms_(timeout_ms) {}
-  base::Status copy(uint64_t to, uint64_t from, uint64_t bytes, std::span<const uint32_t> handles);
+  amdgpu_criu::Status copy(uint64_t to, uint64_t from, uint64_t bytes,
+                           std::span<const uint32_t> handles);
 
   RenderContext context_;
   RenderBo staging_, ib_;

@@ -8,8 +8,8 @@
 
 namespace e2e {
 
-using base::Result;
-using base::Status;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 constexpr uint64_t kFirstPoint = 5;
@@ -36,8 +36,8 @@ Result<std::unique_ptr<SyncSet>> SyncSet::create(const RenderDevice& device) {
 // On a stack without guard pages: CRIU before 4.2 cannot save the kind that glibc 2.42 and later
 // use.
 Status SyncSet::start() {
-  stack_ = TRY(base::Mapping::map(kStackSize, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK));
+  stack_ = TRY(amdgpu_criu::Mapping::map(kStackSize, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK));
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstack(&attributes, stack_.data(), stack_.size());
@@ -48,7 +48,7 @@ Status SyncSet::start() {
   };
   const int error = pthread_create(&thread, &attributes, enter, this);
   pthread_attr_destroy(&attributes);
-  if (error) return base::Error::of(error, "cannot start a thread: {}", strerror(error));
+  if (error) return amdgpu_criu::Error::of(error, "cannot start a thread: {}", strerror(error));
   thread_ = thread;
   return {};
 }
@@ -82,10 +82,11 @@ Status SyncSet::check(std::vector<std::string>& problems) {
   if (TRY(unsignaled_.is_signaled())) problems.push_back("an unsignaled syncobj is signaled");
   const uint64_t point = TRY(timeline_.last_point());
   if (point != last_point_)
-    problems.push_back(base::format("a timeline is at {}, expected {}", point, last_point_));
+    problems.push_back(
+        amdgpu_criu::formatted("a timeline is at {}, expected {}", point, last_point_));
   for (const uint64_t old : {uint64_t{1}, last_point_})
     if (!TRY(timeline_.is_signaled(old)))
-      problems.push_back(base::format("point {} of a timeline is not signaled", old));
+      problems.push_back(amdgpu_criu::formatted("point {} of a timeline is not signaled", old));
   if (TRY(timeline_.is_signaled(last_point_ + 1)))
     problems.push_back("a timeline's next point is signaled");
   last_point_ += 3;
@@ -97,8 +98,8 @@ Status SyncSet::check(std::vector<std::string>& problems) {
   for (unsigned ms = 0; passes_ != passes_wanted_ && ms < kPatienceMs && !failed_; ++ms)
     pause_ms(1);
   if (passes_ != passes_wanted_)
-    problems.push_back(base::format("the waiting thread passed {} times, expected {}",
-                                    passes_.load(), passes_wanted_));
+    problems.push_back(amdgpu_criu::formatted("the waiting thread passed {} times, expected {}",
+                                              passes_.load(), passes_wanted_));
   TRY(gate_.reset());
   armed_ = true;
   return {};

@@ -18,13 +18,13 @@ namespace e2e {
 
 class SyncSet {
  public:
-  static base::Result<std::unique_ptr<SyncSet>> create(const RenderDevice& device);
+  static amdgpu_criu::Result<std::unique_ptr<SyncSet>> create(const RenderDevice& device);
   SyncSet(const SyncSet&) = delete;
   SyncSet& operator=(const SyncSet&) = delete;
   // Ends the thread.
   ~SyncSet();
   // Also wakes the waiting thread, once.
-  base::Status check(std::vector<std::string>& problems);
+  amdgpu_criu::Status check(std::vector<std::string>& problems);
 
  private:
   SyncSet(SyncObject signaled, SyncObject unsignaled, SyncObject timeline, SyncObject gate)
@@ -32,7 +32,7 @@ class SyncSet {
         unsignaled_(std::move(unsignaled)),
         timeline_(std::move(timeline)),
         gate_(std::move(gate)) {}
-  base::Status start();
+  amdgpu_criu::Status start();
   void wait_at_gate();
 
   SyncObject signaled_, unsignaled_, timeline_, gate_;
@@ -41,7 +41,7 @@ class SyncSet {
   std::atomic<uint64_t> passes_ = 0;
   std::atomic<bool> stop_ = false, failed_ = false;
   std::atomic<bool> armed_ = false;  // the gate was reset, the thread may wait again
-  base::Mapping stack_;
+  amdgpu_criu::Mapping stack_;
   std::optional<pthread_t> thread_;
 };
 

@@ -7,9 +7,9 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 

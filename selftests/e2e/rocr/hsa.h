@@ -19,7 +19,7 @@ namespace e2e {
 class Runtime {
  public:
   // ENODEV: there is no GPU.
-  static base::Result<std::unique_ptr<Runtime>> create();
+  static amdgpu_criu::Result<std::unique_ptr<Runtime>> create();
   Runtime(const Runtime&) = delete;
   ~Runtime();
 
@@ -38,7 +38,7 @@ class Runtime {
 class Buffer {
  public:
   enum class Place { kDevice, kHost };
-  static base::Result<Buffer> create(const Runtime& runtime, Place place, size_t size);
+  static amdgpu_criu::Result<Buffer> create(const Runtime& runtime, Place place, size_t size);
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(other.size_), agent_(other.agent_) {}
   Buffer& operator=(Buffer&&) = delete;
@@ -60,7 +60,7 @@ class Buffer {
 // An interrupt signal: waiting on it waits for a KFD event.
 class Signal {
  public:
-  static base::Result<Signal> create(int64_t value);
+  static amdgpu_criu::Result<Signal> create(int64_t value);
   Signal(Signal&& other) noexcept : signal_(std::exchange(other.signal_, hsa_signal_t{0})) {}
   Signal& operator=(Signal&&) = delete;
   ~Signal();
@@ -71,7 +71,7 @@ class Signal {
   // False if the signal does not get the value in time.
   bool wait_for(int64_t value, unsigned timeout_ms) const;
   // Calls once, from the runtime's own thread, when the value is 0.
-  base::Status when_zero(void (*call)(void*), void* argument) const;
+  amdgpu_criu::Status when_zero(void (*call)(void*), void* argument) const;
 
  private:
   explicit Signal(hsa_signal_t signal) : signal_(signal) {}
@@ -79,8 +79,9 @@ class Signal {
 };
 
 // A part of a buffer. The caller keeps offset and size in range.
-base::Status async_copy(const Buffer& to, size_t to_offset, const Buffer& from, size_t from_offset,
-                        size_t size, const Signal* after, const Signal& completion);
+amdgpu_criu::Status async_copy(const Buffer& to, size_t to_offset, const Buffer& from,
+                               size_t from_offset, size_t size, const Signal* after,
+                               const Signal& completion);
 
 // A kernel of a loaded code object, as a dispatch names it.
 struct Kernel {
@@ -91,7 +92,8 @@ struct Kernel {
 // A code object that the runtime's loader has put on the GPU.
 class Executable {
  public:
-  static base::Result<Executable> load(const Runtime& runtime, std::span<const char> code_object);
+  static amdgpu_criu::Result<Executable> load(const Runtime& runtime,
+                                              std::span<const char> code_object);
   Executable(Executable&& other) noexcept
       : executable_(std::exchange(other.executable_, hsa_executable_t{0})),
         reader_(std::exchange(other.reader_, hsa_code_object_reader_t{0})),
@@ -99,7 +101,7 @@ class Executable {
   Executable& operator=(Executable&&) = delete;
   ~Executable();
 
-  base::Result<Kernel> kernel(const std::string& name) const;
+  amdgpu_criu::Result<Kernel> kernel(const std::string& name) const;
 
  private:
   explicit Executable(hsa_agent_t agent) : agent_(agent) {}
@@ -110,23 +112,23 @@ class Executable {
 
 class AqlUserQueue {
  public:
-  static base::Result<AqlUserQueue> create(const Runtime& runtime);
+  static amdgpu_criu::Result<AqlUserQueue> create(const Runtime& runtime);
   AqlUserQueue(AqlUserQueue&& other) noexcept : queue_(std::exchange(other.queue_, nullptr)) {}
   AqlUserQueue& operator=(AqlUserQueue&&) = delete;
   ~AqlUserQueue();
-  base::Status barrier(const Signal& after, const Signal& completion) const;
+  amdgpu_criu::Status barrier(const Signal& after, const Signal& completion) const;
   // Starts when everything before it in the queue has ended. grid and group: work-items.
   struct Shape {
     uint32_t grid[2] = {1, 1};
     uint16_t group[2] = {1, 1};
   };
-  base::Status dispatch(const Kernel& kernel, const Shape& shape, void* arguments,
-                        const Signal& completion) const;
+  amdgpu_criu::Status dispatch(const Kernel& kernel, const Shape& shape, void* arguments,
+                               const Signal& completion) const;
 
  private:
   explicit AqlUserQueue(hsa_queue_t* queue) : queue_(queue) {}
   template <typename Packet>
-  base::Status submit(Packet packet, uint16_t type) const;
+  amdgpu_criu::Status submit(Packet packet, uint16_t type) const;
   hsa_queue_t* queue_;
 };
 

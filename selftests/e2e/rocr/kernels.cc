@@ -29,9 +29,9 @@ extern const char code_object_end[];
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 constexpr uint32_t kNumbers = 2048, kGroup = 256, kMatrix = 32, kPrivateRounds = 20;
 constexpr uint64_t kDeviceSeed = 3;
@@ -194,7 +194,7 @@ Status step(Workload& w) {
   TRY(launch_all(w, key0, key1));
   TRY(check_results(w.data(), key0, key1));
   w.done = next;
-  say(base::format("step {} value {:#018x}", next, key));
+  say(amdgpu_criu::formatted("step {} value {:#018x}", next, key));
   return {};
 }
 
@@ -204,8 +204,8 @@ Status check_device(const Workload& w, std::vector<std::string>& problems) {
     memset(part.data(), 0xee, part.size());
     TRY(copy_now(w, w.staging, 0, w.device, at, part.size()));
     if (const auto damage = Pattern(kDeviceSeed).check(part, at))
-      problems.push_back(base::format("device memory: {} bytes wrong, first at {:#x}",
-                                      damage->bytes, damage->first_offset));
+      problems.push_back(amdgpu_criu::formatted("device memory: {} bytes wrong, first at {:#x}",
+                                                damage->bytes, damage->first_offset));
   }
   return {};
 }
@@ -216,9 +216,9 @@ bool verify(Workload& w, const char* word) {
   if (!status.ok()) problems.push_back(status.error().message());
   for (const std::string& problem : problems) say("damage: " + problem);
   if (problems.empty())
-    say(base::format("{} ok: step {} bos 1 bytes {}", word, w.done, w.device.size()));
+    say(amdgpu_criu::formatted("{} ok: step {} bos 1 bytes {}", word, w.done, w.device.size()));
   else
-    say(base::format("{} FAILED: step {} problems {}", word, w.done, problems.size()));
+    say(amdgpu_criu::formatted("{} FAILED: step {} problems {}", word, w.done, problems.size()));
   return problems.empty();
 }
 
@@ -248,7 +248,8 @@ int main_with(const Options& options) {
     say("setup failed: " + status.error().message());
     return kSetupFailed;
   }
-  say(base::format("ready: pid {} rocr gpus 1 bytes {}", getpid(), workload->device.size()));
+  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bytes {}", getpid(),
+                             workload->device.size()));
   return run(*workload, options) ? kGood : kDamaged;
 }
 

@@ -17,9 +17,9 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 constexpr size_t kBlock = 64 << 10;
 constexpr size_t kValue = 36 << 10;
@@ -111,8 +111,9 @@ Status start(Workload& w) {
 }
 
 std::string progress(const Slot& slot) {
-  return base::format("signals: gate {} on device {} passed {} on host {}", slot.gate.load(),
-                      slot.on_device.load(), slot.passed.load(), slot.on_host.load());
+  return amdgpu_criu::formatted("signals: gate {} on device {} passed {} on host {}",
+                                slot.gate.load(), slot.on_device.load(), slot.passed.load(),
+                                slot.on_host.load());
 }
 
 bool block_is_right(const Buffer& block, uint64_t value) {
@@ -142,7 +143,7 @@ Status run_step(Workload& w) {
     pause_ms(1);
   }
   w.done = step;
-  say(base::format("step {} value {:#018x}", w.done, value_at(w.done)));
+  say(amdgpu_criu::formatted("step {} value {:#018x}", w.done, value_at(w.done)));
   return {};
 }
 
@@ -157,8 +158,8 @@ Status check_device(const Workload& w, std::vector<std::string>& problems) {
     memset(part.data(), 0xee, part.size());
     TRY(copy_now(w, w.staging, 0, w.device, at, part.size()));
     if (const auto damage = Pattern(kDeviceSeed).check(part, at))
-      problems.push_back(base::format("device memory: {} bytes wrong, first at {:#x}",
-                                      damage->bytes, damage->first_offset));
+      problems.push_back(amdgpu_criu::formatted("device memory: {} bytes wrong, first at {:#x}",
+                                                damage->bytes, damage->first_offset));
   }
   return {};
 }
@@ -168,8 +169,8 @@ Status check_all(Workload& w, std::vector<std::string>& problems) {
   for (unsigned i = 0; i < kAhead; ++i) TRY(run_step(w));
   TRY(check_device(w, problems));
   if (const auto damage = Pattern(kHostSeed).check(w.host.bytes()))
-    problems.push_back(base::format("host memory: {} bytes wrong, first at {:#x}", damage->bytes,
-                                    damage->first_offset));
+    problems.push_back(amdgpu_criu::formatted("host memory: {} bytes wrong, first at {:#x}",
+                                              damage->bytes, damage->first_offset));
   for (unsigned i = 1; i <= kAhead; ++i) TRY(submit(w, w.done + i));
   return {};
 }
@@ -180,10 +181,10 @@ bool verify(Workload& w, const char* word) {
   if (!status.ok()) problems.push_back(status.error().message());
   for (const std::string& problem : problems) say("damage: " + problem);
   if (problems.empty())
-    say(base::format("{} ok: step {} bos 2 bytes {}", word, w.done,
-                     w.device.size() + w.host.size()));
+    say(amdgpu_criu::formatted("{} ok: step {} bos 2 bytes {}", word, w.done,
+                               w.device.size() + w.host.size()));
   else
-    say(base::format("{} FAILED: step {} problems {}", word, w.done, problems.size()));
+    say(amdgpu_criu::formatted("{} FAILED: step {} problems {}", word, w.done, problems.size()));
   return problems.empty();
 }
 
@@ -214,8 +215,8 @@ int main_with(const Options& options) {
     say("setup failed: " + status.error().message());
     return kSetupFailed;
   }
-  say(base::format("ready: pid {} rocr gpus 1 bytes {}", getpid(),
-                   workload->device.size() + workload->host.size()));
+  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bytes {}", getpid(),
+                             workload->device.size() + workload->host.size()));
   const bool good = run(*workload, options);
   // The runtime's threads still hold submitted steps, which only the end of the process ends.
   _exit(good ? kGood : kDamaged);

@@ -8,9 +8,9 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -50,13 +50,13 @@ void check_block(const Bo& block, const char* name, uint64_t value,
   const Pattern pattern(kBlockSeed);
   const auto bytes = block.bytes();
   if (const auto damage = pattern.check(bytes.first(kValue)))
-    problems.push_back(describe(base::format("block {}", name), kBlockSize, *damage));
+    problems.push_back(describe(amdgpu_criu::formatted("block {}", name), kBlockSize, *damage));
   if (const auto damage = pattern.check(bytes.subspan(kValue + 8), kValue + 8))
-    problems.push_back(describe(base::format("block {}", name), kBlockSize, *damage));
+    problems.push_back(describe(amdgpu_criu::formatted("block {}", name), kBlockSize, *damage));
   const auto found = load<uint64_t>(block, kValue);
   if (found != value)
     problems.push_back(
-        base::format("block {}: value {:#018x}, expected {:#018x}", name, found, value));
+        amdgpu_criu::formatted("block {}: value {:#018x}, expected {:#018x}", name, found, value));
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ std::string Chain::progress(uint64_t step) const {
   const Lane& lane = lanes_[lane_of(step)];
   const auto signal = load<int64_t>(
       memory_.cells, kLaneSignals + lane_of(step) * sizeof(AqlSignal) + offsetof(AqlSignal, value));
-  return base::format(
+  return amdgpu_criu::formatted(
       "SDMA fence {}, PM4 fence {}, AQL signal {} (expected {}); read/write pointers: SDMA {}/{} "
       "PM4 {}/{} AQL {}/{}",
       load<uint32_t>(memory_.cells, kSdmaFence), load<uint32_t>(memory_.cells, kPm4Fence), signal,
@@ -190,7 +190,7 @@ void Chain::check(std::vector<std::string>& problems) const {
     const auto found = load<uint64_t>(memory_.history, slot * 8);
     if (found == expected) continue;
     problems.push_back(
-        base::format("history of step {}: {:#x}, expected {:#x}", step, found, expected));
+        amdgpu_criu::formatted("history of step {}: {:#x}, expected {:#x}", step, found, expected));
     return;
   }
 }

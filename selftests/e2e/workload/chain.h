@@ -26,8 +26,8 @@ namespace e2e {
 // The chain's objects on one GPU.
 class Lane {
  public:
-  static base::Result<Lane> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
-                                   EventPage& events);
+  static amdgpu_criu::Result<Lane> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
+                                          EventPage& events);
   SdmaQueue sdma;
   Pm4Queue pm4;
   AqlQueue aql;
@@ -36,11 +36,11 @@ class Lane {
 
 class Chain {
  public:
-  static base::Result<Chain> create(const Kfd& kfd, std::span<const Gpu* const> gpus,
-                                    std::span<Doorbells* const> doorbells, EventPage& events,
-                                    unsigned timeout_ms);
+  static amdgpu_criu::Result<Chain> create(const Kfd& kfd, std::span<const Gpu* const> gpus,
+                                           std::span<Doorbells* const> doorbells, EventPage& events,
+                                           unsigned timeout_ms);
   // One step; ETIMEDOUT if its events are not signaled, EBADMSG if its results are wrong.
-  base::Status step();
+  amdgpu_criu::Status step();
   uint64_t done() const { return done_; }
   // Checks X, Y and the history completely. Between steps nothing writes them.
   void check(std::vector<std::string>& problems) const;
@@ -59,8 +59,8 @@ class Chain {
   Chain(const Kfd& kfd, Memory memory, std::vector<Lane> lanes, unsigned timeout_ms)
       : kfd_(&kfd), memory_(std::move(memory)), lanes_(std::move(lanes)), timeout_ms_(timeout_ms) {}
   void prepare();
-  base::Status submit(uint64_t step);
-  base::Status check_step(uint64_t step) const;
+  amdgpu_criu::Status submit(uint64_t step);
+  amdgpu_criu::Status check_step(uint64_t step) const;
   std::string progress(uint64_t step) const;
 
   size_t lane_of(uint64_t step) const { return (step - 1) % lanes_.size(); }

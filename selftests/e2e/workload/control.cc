@@ -7,7 +7,7 @@
 
 namespace e2e {
 
-using base::Error;
+using amdgpu_criu::Error;
 
 namespace {
 volatile sig_atomic_t verify_flag = 0;
@@ -33,7 +33,7 @@ void say(std::string line) {
   }
 }
 
-base::Status handle_signals() {
+amdgpu_criu::Status handle_signals() {
   struct sigaction action = {};
   action.sa_handler = take_note;
   for (int number : {SIGUSR1, SIGUSR2, SIGTERM})
@@ -62,9 +62,9 @@ bool give_verdict(const char* word, uint64_t step, const std::vector<std::string
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < problems.size() && i < kShown; ++i) say("damage: " + problems[i]);
   if (problems.empty())
-    say(base::format("{} ok: step {}", word, step));
+    say(amdgpu_criu::formatted("{} ok: step {}", word, step));
   else
-    say(base::format("{} FAILED: step {} problems {}", word, step, problems.size()));
+    say(amdgpu_criu::formatted("{} FAILED: step {} problems {}", word, step, problems.size()));
   return problems.empty();
 }
 

@@ -17,7 +17,7 @@ void say(std::string line);
 
 // SIGUSR1 requests a verdict, SIGUSR2 to release something, SIGTERM the end; the three functions
 // below return such requests.
-base::Status handle_signals();
+amdgpu_criu::Status handle_signals();
 bool take_verify_request();
 bool take_release_request();
 bool stop_requested();

@@ -21,10 +21,11 @@ struct Part {
 
 class Copier {
  public:
-  static base::Result<Copier> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
-                                     EventPage& events, unsigned timeout_ms);
-  base::Status fill(const Bo& bo, const Pattern& pattern, Part part = {});
-  base::Result<std::optional<Damage>> check(const Bo& bo, const Pattern& pattern, Part part = {});
+  static amdgpu_criu::Result<Copier> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
+                                            EventPage& events, unsigned timeout_ms);
+  amdgpu_criu::Status fill(const Bo& bo, const Pattern& pattern, Part part = {});
+  amdgpu_criu::Result<std::optional<Damage>> check(const Bo& bo, const Pattern& pattern,
+                                                   Part part = {});
 
   unsigned bo_count() const { return queue_.queue().bo_count() + 1; }
   uint64_t bytes() const { return queue_.queue().bytes() + staging_.size(); }
@@ -36,7 +37,7 @@ class Copier {
         staging_(std::move(staging)),
         event_(std::move(event)),
         timeout_ms_(timeout_ms) {}
-  base::Status copy(uint64_t to, uint64_t from, uint64_t bytes);
+  amdgpu_criu::Status copy(uint64_t to, uint64_t from, uint64_t bytes);
 
   const Kfd* kfd_;
   SdmaQueue queue_;

@@ -3,8 +3,8 @@
 
 namespace e2e {
 
-using base::Result;
-using base::Status;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 constexpr uint64_t kKiB = 1 << 10;
@@ -12,8 +12,9 @@ constexpr uint64_t kMiB = 1 << 20;
 }  // namespace
 
 std::string describe(const std::string& what, uint64_t size, const Damage& damage) {
-  return base::format("{}: {} of {} bytes wrong, first at {:#x}: expected {:#018x} found {:#018x}",
-                      what, damage.bytes, size, damage.first_offset, damage.expected, damage.found);
+  return amdgpu_criu::formatted(
+      "{}: {} of {} bytes wrong, first at {:#x}: expected {:#018x} found {:#018x}", what,
+      damage.bytes, size, damage.first_offset, damage.expected, damage.found);
 }
 
 Status DataSet::add(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t owner, bool shared,
@@ -24,9 +25,9 @@ Status DataSet::add(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t own
     if (i != owner) mapped.push_back(i);
   const std::span<const Gpu* const> peers = shared ? gpus : std::span<const Gpu* const>();
   Bo bo = TRY(Bo::create(kfd, *gpus[owner], peers, spec));
-  std::string label =
-      base::format("BO {} ({}{}{}, {} bytes, GPU {})", bos_.size(), shared ? "shared " : "",
-                   spec.cpu_visible ? "" : "hidden ", name_of(spec.domain), spec.size, owner);
+  std::string label = amdgpu_criu::formatted(
+      "BO {} ({}{}{}, {} bytes, GPU {})", bos_.size(), shared ? "shared " : "",
+      spec.cpu_visible ? "" : "hidden ", name_of(spec.domain), spec.size, owner);
   bos_.push_back({std::move(bo), Pattern(bos_.size() + 1), std::move(label), std::move(mapped)});
   return {};
 }
@@ -78,8 +79,8 @@ Status DataSet::check(std::span<Copier* const> copiers, std::vector<std::string>
         problems.push_back(describe(data.label + " by CPU", data.bo.size(), *damage));
     for (size_t gpu : data.gpus)
       if (const auto damage = TRY(copiers[gpu]->check(data.bo, data.pattern)))
-        problems.push_back(
-            describe(base::format("{} by GPU {}", data.label, gpu), data.bo.size(), *damage));
+        problems.push_back(describe(amdgpu_criu::formatted("{} by GPU {}", data.label, gpu),
+                                    data.bo.size(), *damage));
   }
   return {};
 }

@@ -24,20 +24,21 @@ std::string describe(const std::string& what, uint64_t size, const Damage& damag
 
 class DataSet {
  public:
-  static base::Result<DataSet> create(const Kfd& kfd, std::span<const Gpu* const> gpus,
-                                      const Options& options);
-  base::Status fill(std::span<Copier* const> copiers);
+  static amdgpu_criu::Result<DataSet> create(const Kfd& kfd, std::span<const Gpu* const> gpus,
+                                             const Options& options);
+  amdgpu_criu::Status fill(std::span<Copier* const> copiers);
   // Appends a line for each BO that is damaged, as the CPU sees it and as each GPU does.
-  base::Status check(std::span<Copier* const> copiers, std::vector<std::string>& problems) const;
+  amdgpu_criu::Status check(std::span<Copier* const> copiers,
+                            std::vector<std::string>& problems) const;
 
   unsigned bo_count() const { return static_cast<unsigned>(bos_.size()); }
   uint64_t bytes() const;
 
  private:
-  base::Status add(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t owner, bool shared,
-                   const BoSpec& spec);
-  base::Status add_own(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t owner,
-                       const Options& options);
+  amdgpu_criu::Status add(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t owner,
+                          bool shared, const BoSpec& spec);
+  amdgpu_criu::Status add_own(const Kfd& kfd, std::span<const Gpu* const> gpus, size_t owner,
+                              const Options& options);
   std::vector<DataBo> bos_;
 };
 

@@ -6,13 +6,13 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 Event::~Event() {
   if (!id_) return;
-  const base::Status status = kfd_->destroy_event(*id_);
+  const amdgpu_criu::Status status = kfd_->destroy_event(*id_);
   if (!status.ok()) fprintf(stderr, "gpu_chain: %s\n", status.error().message().c_str());
 }
 
@@ -35,8 +35,8 @@ Status Event::arm() const {
 }
 
 Status EventPage::map_own(uint64_t offset) {
-  own_ = TRY(base::Mapping::map(Kfd::kSignalPageSize, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                kfd_->fd(), static_cast<off_t>(offset)));
+  own_ = TRY(amdgpu_criu::Mapping::map(Kfd::kSignalPageSize, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                       kfd_->fd(), static_cast<off_t>(offset)));
   return kfd_->ways().split ? split_mapping(own_.bytes()) : Status();
 }
 

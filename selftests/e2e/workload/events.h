@@ -29,7 +29,7 @@ class Event {
   uint64_t mailbox() const { return mailbox_; }
   // Before the GPU raises it: an interrupt signals events whose slot is set. The GPU sets it in a
   // page that is a BO; in the kernel's own page the CPU has to.
-  base::Status arm() const;
+  amdgpu_criu::Status arm() const;
 
  private:
   friend class EventPage;
@@ -45,16 +45,16 @@ class Event {
 // pages the kernel allocates the page that it reads, which no GPU sees; GPUs write to the BO.
 class EventPage {
  public:
-  static base::Result<EventPage> create(const Kfd& kfd, const Gpu& owner,
-                                        std::span<const Gpu* const> peers);
-  base::Result<Event> create_event();
+  static amdgpu_criu::Result<EventPage> create(const Kfd& kfd, const Gpu& owner,
+                                               std::span<const Gpu* const> peers);
+  amdgpu_criu::Result<Event> create_event();
 
  private:
   EventPage(const Kfd& kfd, std::unique_ptr<Bo> page) : kfd_(&kfd), page_(std::move(page)) {}
   const Kfd* kfd_;
-  base::Status map_own(uint64_t offset);
+  amdgpu_criu::Status map_own(uint64_t offset);
   std::unique_ptr<Bo> page_;
-  base::Mapping own_;  // the kernel's
+  amdgpu_criu::Mapping own_;  // the kernel's
   bool given_to_kfd_ = false;
 };
 

@@ -9,10 +9,10 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Fd;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 constexpr uint32_t kAccess = KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE |
                              KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE;
@@ -78,12 +78,14 @@ const char* name_of(Domain domain) {
   return kNames[static_cast<int>(domain)];
 }
 
-Result<Kfd> Kfd::open(Ways ways) { return Kfd(TRY(base::Fd::open("/dev/kfd", O_RDWR)), ways); }
+Result<Kfd> Kfd::open(Ways ways) {
+  return Kfd(TRY(amdgpu_criu::Fd::open("/dev/kfd", O_RDWR)), ways);
+}
 
 std::string Kfd::version() const {
   kfd_ioctl_get_version_args args = {};
   if (ioctl(fd_.get(), AMDKFD_IOC_GET_VERSION, &args) != 0) return "unknown";
-  return base::format("{}.{}", args.major_version, args.minor_version);
+  return amdgpu_criu::formatted("{}.{}", args.major_version, args.minor_version);
 }
 
 Status Kfd::acquire_vm(uint32_t gpu_id, int drm_fd) const {

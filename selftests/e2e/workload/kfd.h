@@ -74,39 +74,40 @@ enum class WaitResult { kComplete, kTimeout };
 class Kfd {
  public:
   // ENOENT, ENXIO: there is no driver.
-  static base::Result<Kfd> open(Ways ways = {});
+  static amdgpu_criu::Result<Kfd> open(Ways ways = {});
 
   int fd() const { return fd_.get(); }
   const Ways& ways() const { return ways_; }
   std::string version() const;
 
-  base::Status acquire_vm(uint32_t gpu_id, int drm_fd) const;
-  base::Result<Allocation> allocate(const AllocRequest& request) const;
-  base::Status free(uint64_t handle) const;
-  base::Status map(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
-  base::Status unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
-  base::Result<base::Fd> export_dmabuf(uint64_t handle) const;
+  amdgpu_criu::Status acquire_vm(uint32_t gpu_id, int drm_fd) const;
+  amdgpu_criu::Result<Allocation> allocate(const AllocRequest& request) const;
+  amdgpu_criu::Status free(uint64_t handle) const;
+  amdgpu_criu::Status map(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
+  amdgpu_criu::Status unmap(uint64_t handle, std::span<const uint32_t> gpu_ids) const;
+  amdgpu_criu::Result<amdgpu_criu::Fd> export_dmabuf(uint64_t handle) const;
   // Returns the handle of a BO at this address, not mapped yet.
-  base::Result<uint64_t> import_dmabuf(const base::Fd& dmabuf, uint32_t gpu_id, uint64_t va) const;
-  base::Result<QueueHandle> create_queue(const QueueRequest& request) const;
-  base::Status update_queue(const QueueUpdate& update) const;
-  base::Status destroy_queue(uint32_t queue_id) const;
+  amdgpu_criu::Result<uint64_t> import_dmabuf(const amdgpu_criu::Fd& dmabuf, uint32_t gpu_id,
+                                              uint64_t va) const;
+  amdgpu_criu::Result<QueueHandle> create_queue(const QueueRequest& request) const;
+  amdgpu_criu::Status update_queue(const QueueUpdate& update) const;
+  amdgpu_criu::Status destroy_queue(uint32_t queue_id) const;
   // An auto-reset signal event. page_handle: the BO that becomes the process's signal page; only
   // the first call of a process passes it, later calls pass 0. If the first call passes 0, the
   // kernel allocates the page.
-  base::Result<EventHandle> create_event(uint64_t page_handle) const;
-  base::Status destroy_event(uint32_t event_id) const;
+  amdgpu_criu::Result<EventHandle> create_event(uint64_t page_handle) const;
+  amdgpu_criu::Status destroy_event(uint32_t event_id) const;
   // Waits for all of them. Signals do not end the wait, and time during a checkpoint does not
   // count.
-  base::Result<WaitResult> wait_events(std::span<const uint32_t> event_ids,
-                                       unsigned timeout_ms) const;
+  amdgpu_criu::Result<WaitResult> wait_events(std::span<const uint32_t> event_ids,
+                                              unsigned timeout_ms) const;
 
   static constexpr uint64_t kSignalPageSize = uint64_t{4096} * 8;
   static constexpr uint64_t kDoorbellSlice = 8192;
 
  private:
-  Kfd(base::Fd fd, Ways ways) : fd_(std::move(fd)), ways_(ways) {}
-  base::Fd fd_;
+  Kfd(amdgpu_criu::Fd fd, Ways ways) : fd_(std::move(fd)), ways_(ways) {}
+  amdgpu_criu::Fd fd_;
   Ways ways_;
 };
 

@@ -12,12 +12,12 @@
 namespace e2e {
 namespace {
 
-using base::Result;
-using base::Status;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 // Everything that the process has; each member depends on the ones before it.
 struct Process {
-  base::Status step() const { return chain->step(); }
+  amdgpu_criu::Status step() const { return chain->step(); }
   uint64_t done() const { return chain->done(); }
   bool verify(const char* word) const;
 
@@ -78,10 +78,10 @@ void announce(const Process& process) {
     bytes += copier->bytes();
   }
   bos += process.hdp_flush && process.hdp_flush->handle() ? 1 : 0;
-  say(base::format("ready: pid {} kfd {} gpus {} bos {} bytes {} queues {} events {}", getpid(),
-                   process.kfd->version(), process.gpus.size(), bos, bytes,
-                   process.chain->queue_count() + process.copiers.size(),
-                   process.chain->event_count() + process.copiers.size()));
+  say(amdgpu_criu::formatted("ready: pid {} kfd {} gpus {} bos {} bytes {} queues {} events {}",
+                             getpid(), process.kfd->version(), process.gpus.size(), bos, bytes,
+                             process.chain->queue_count() + process.copiers.size(),
+                             process.chain->event_count() + process.copiers.size()));
 }
 
 // True if all is right.

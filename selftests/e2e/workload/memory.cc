@@ -6,11 +6,11 @@
 
 namespace e2e {
 
-using base::Error;
-using base::Fd;
-using base::Mapping;
-using base::Result;
-using base::Status;
+using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
+using amdgpu_criu::Mapping;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
 
 namespace {
 
@@ -47,7 +47,7 @@ Status split_mapping(std::span<std::byte> range) {
 }
 
 Result<Gpu> Gpu::open(const Kfd& kfd, const GpuNode& node) {
-  const std::string path = base::format("/dev/dri/renderD{}", node.render_minor);
+  const std::string path = amdgpu_criu::formatted("/dev/dri/renderD{}", node.render_minor);
   Fd render = TRY(Fd::open(path.c_str(), O_RDWR));
   TRY(kfd.acquire_vm(node.gpu_id, render.get()));
   return Gpu(node, std::move(render));

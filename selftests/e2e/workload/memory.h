@@ -17,20 +17,20 @@ namespace e2e {
 class Gpu {
  public:
   // Opens the render node and lets KFD acquire its VM.
-  static base::Result<Gpu> open(const Kfd& kfd, const GpuNode& node);
+  static amdgpu_criu::Result<Gpu> open(const Kfd& kfd, const GpuNode& node);
 
   uint32_t id() const { return node_.gpu_id; }
   const GpuNode& node() const { return node_; }
   int render_fd() const { return render_.get(); }
 
  private:
-  Gpu(const GpuNode& node, base::Fd render) : node_(node), render_(std::move(render)) {}
+  Gpu(const GpuNode& node, amdgpu_criu::Fd render) : node_(node), render_(std::move(render)) {}
   GpuNode node_;
-  base::Fd render_;
+  amdgpu_criu::Fd render_;
 };
 
 // Splits the mapping; the same pages stay mapped in the same way.
-base::Status split_mapping(std::span<std::byte> range);
+amdgpu_criu::Status split_mapping(std::span<std::byte> range);
 
 // The domain for a BO that all of them use: VRAM, or GTT if a GPU cannot access the others' VRAM.
 Domain shared_vram(std::span<const Gpu* const> gpus);
@@ -45,12 +45,12 @@ struct BoSpec {
 class Bo {
  public:
   // Allocates on `owner` and maps on `owner` and on all of `peers`.
-  static base::Result<Bo> create(const Kfd& kfd, const Gpu& owner,
-                                 std::span<const Gpu* const> peers, const BoSpec& spec);
+  static amdgpu_criu::Result<Bo> create(const Kfd& kfd, const Gpu& owner,
+                                        std::span<const Gpu* const> peers, const BoSpec& spec);
   // A queue's doorbells, or the HDP flush page: CPU access through the KFD file. With own pages
   // there is only the mapping, and no BO.
-  static base::Result<Bo> create_special(const Kfd& kfd, const Gpu& owner, Domain domain,
-                                         uint64_t size, uint64_t mmap_offset);
+  static amdgpu_criu::Result<Bo> create_special(const Kfd& kfd, const Gpu& owner, Domain domain,
+                                                uint64_t size, uint64_t mmap_offset);
   Bo(Bo&& other) noexcept;
   Bo& operator=(Bo&&) = delete;
   ~Bo();
@@ -71,14 +71,14 @@ class Bo {
   }
 
  private:
-  Bo(const Kfd& kfd, base::Mapping range, const BoSpec& spec)
+  Bo(const Kfd& kfd, amdgpu_criu::Mapping range, const BoSpec& spec)
       : kfd_(&kfd), range_(std::move(range)), spec_(spec) {}
-  base::Status allocate(const Gpu& owner, std::span<const Gpu* const> peers);
-  base::Status free();
-  base::Status map_for_cpu(int fd, uint64_t offset);
+  amdgpu_criu::Status allocate(const Gpu& owner, std::span<const Gpu* const> peers);
+  amdgpu_criu::Status free();
+  amdgpu_criu::Status map_for_cpu(int fd, uint64_t offset);
 
   const Kfd* kfd_;
-  base::Mapping range_;  // reserves the address range; CPU mappings replace its pages
+  amdgpu_criu::Mapping range_;  // reserves the address range; CPU mappings replace its pages
   BoSpec spec_;
   uint64_t handle_ = 0;
   uint64_t mmap_offset_ = 0;

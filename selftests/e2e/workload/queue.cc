@@ -6,7 +6,7 @@
 
 namespace e2e {
 
-using base::Result;
+using amdgpu_criu::Result;
 
 namespace {
 
@@ -66,7 +66,7 @@ Queue::Queue(Queue&& other) noexcept
 
 Queue::~Queue() {
   if (!id_) return;
-  const base::Status status = kfd_->destroy_queue(*id_);
+  const amdgpu_criu::Status status = kfd_->destroy_queue(*id_);
   if (!status.ok()) fprintf(stderr, "gpu_chain: %s\n", status.error().message().c_str());
 }
 

@@ -14,7 +14,8 @@ namespace e2e {
 // The doorbells of this process on one GPU; the first queue determines their offset.
 class Doorbells {
  public:
-  base::Result<volatile uint64_t*> at(const Kfd& kfd, const Gpu& gpu, uint64_t doorbell_offset);
+  amdgpu_criu::Result<volatile uint64_t*> at(const Kfd& kfd, const Gpu& gpu,
+                                             uint64_t doorbell_offset);
   unsigned bo_count() const { return page_ && page_->handle() ? 1 : 0; }
   uint64_t bytes() const { return page_ ? page_->size() : 0; }
 
@@ -30,8 +31,8 @@ struct QueueSpec {
 
 class Queue {
  public:
-  static base::Result<Queue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
-                                    const QueueSpec& spec);
+  static amdgpu_criu::Result<Queue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
+                                           const QueueSpec& spec);
   Queue(Queue&& other) noexcept;
   Queue& operator=(Queue&&) = delete;
   ~Queue();

@@ -5,14 +5,15 @@
 
 namespace e2e {
 
-using base::Error;
+using amdgpu_criu::Error;
 
 namespace {
 constexpr uint64_t kPackets = 64;
 constexpr uint32_t kRingBytes = kPackets * sizeof(AqlBarrierPacket);
 }  // namespace
 
-base::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
+amdgpu_criu::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu,
+                                               Doorbells& doorbells) {
   AqlQueue aql(
       TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kAql, kRingBytes, Domain::kUserptr})));
   auto* ring = reinterpret_cast<AqlBarrierPacket*>(aql.queue_.ring().data());
@@ -21,7 +22,7 @@ base::Result<AqlQueue> AqlQueue::create(const Kfd& kfd, const Gpu& gpu, Doorbell
 }
 
 // AQL counts packets. The header makes a packet valid, so it is written last.
-base::Status AqlQueue::submit(const AqlBarrierPacket& packet) {
+amdgpu_criu::Status AqlQueue::submit(const AqlBarrierPacket& packet) {
   const uint64_t index = queue_.write_pointer();
   if (index - queue_.read_pointer() >= kPackets) return Error::of(ENOBUFS, "the AQL ring is full");
   auto* slot = reinterpret_cast<AqlBarrierPacket*>(queue_.ring().data()) + index % kPackets;

@@ -9,8 +9,8 @@ namespace e2e {
 // Its ring is a userptr BO, as ROCr's are.
 class AqlQueue {
  public:
-  static base::Result<AqlQueue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
-  base::Status submit(const AqlBarrierPacket& packet);
+  static amdgpu_criu::Result<AqlQueue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
+  amdgpu_criu::Status submit(const AqlBarrierPacket& packet);
   const Queue& queue() const { return queue_; }
 
  private:

@@ -5,18 +5,19 @@
 
 namespace e2e {
 
-using base::Error;
+using amdgpu_criu::Error;
 
 namespace {
 constexpr uint32_t kRingBytes = 8192;
 constexpr uint64_t kRingDwords = kRingBytes / 4;
 }  // namespace
 
-base::Result<Pm4Queue> Pm4Queue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
+amdgpu_criu::Result<Pm4Queue> Pm4Queue::create(const Kfd& kfd, const Gpu& gpu,
+                                               Doorbells& doorbells) {
   return Pm4Queue(TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kPm4, kRingBytes})));
 }
 
-base::Status Pm4Queue::submit(Pm4Stream stream) {
+amdgpu_criu::Status Pm4Queue::submit(Pm4Stream stream) {
   const Dwords& dwords = stream.pad(kSlotDwords).dwords();
   if (dwords.size() != kSlotDwords)
     return Error::of(EMSGSIZE, "PM4 submission of {} dwords", dwords.size());

@@ -8,9 +8,9 @@ namespace e2e {
 
 class Pm4Queue {
  public:
-  static base::Result<Pm4Queue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
+  static amdgpu_criu::Result<Pm4Queue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
   // Every submission uses one slot of kSlotDwords, padded with NOPs, so none wraps in the ring.
-  base::Status submit(Pm4Stream stream);
+  amdgpu_criu::Status submit(Pm4Stream stream);
   const Queue& queue() const { return queue_; }
 
   static constexpr size_t kSlotDwords = 64;

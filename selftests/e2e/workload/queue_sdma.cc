@@ -5,19 +5,20 @@
 
 namespace e2e {
 
-using base::Error;
+using amdgpu_criu::Error;
 
 namespace {
 constexpr uint32_t kRingBytes = 8192;
 constexpr uint64_t kSlotBytes = SdmaQueue::kSlotDwords * 4;
 }  // namespace
 
-base::Result<SdmaQueue> SdmaQueue::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
+amdgpu_criu::Result<SdmaQueue> SdmaQueue::create(const Kfd& kfd, const Gpu& gpu,
+                                                 Doorbells& doorbells) {
   return SdmaQueue(TRY(Queue::create(kfd, gpu, doorbells, {QueueType::kSdma, kRingBytes})));
 }
 
 // SDMA counts its pointers in bytes.
-base::Status SdmaQueue::submit(SdmaStream stream) {
+amdgpu_criu::Status SdmaQueue::submit(SdmaStream stream) {
   const Dwords& dwords = stream.pad(kSlotDwords).dwords();
   if (dwords.size() != kSlotDwords)
     return Error::of(EMSGSIZE, "SDMA submission of {} dwords", dwords.size());

@@ -8,9 +8,10 @@ namespace e2e {
 
 class SdmaQueue {
  public:
-  static base::Result<SdmaQueue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
+  static amdgpu_criu::Result<SdmaQueue> create(const Kfd& kfd, const Gpu& gpu,
+                                               Doorbells& doorbells);
   // Every submission uses one slot of kSlotDwords, padded with NOPs, so none wraps in the ring.
-  base::Status submit(SdmaStream stream);
+  amdgpu_criu::Status submit(SdmaStream stream);
   const Queue& queue() const { return queue_; }
 
   static constexpr size_t kSlotDwords = 64;

@@ -14,13 +14,13 @@ bool run_steps(Process& process, const Options& options) {
   bool good = true;
   while (!stop_requested() && (!options.steps || process.done() < options.steps)) {
     if (take_verify_request()) good &= process.verify("verify");
-    const base::Status status = process.step();
+    const amdgpu_criu::Status status = process.step();
     if (!status.ok()) {
       say("stopped: " + status.error().message());
       process.verify("final");
       return false;
     }
-    say(base::format("step {} value {:#018x}", process.done(), value_at(process.done())));
+    say(amdgpu_criu::formatted("step {} value {:#018x}", process.done(), value_at(process.done())));
     pause_ms(options.interval_ms);
   }
   return process.verify("final") && good;

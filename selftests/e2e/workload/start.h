@@ -21,14 +21,14 @@ std::unique_ptr<T> on_heap(T value) {
 // run(objects, options) returns true if all was right. Returns the exit code.
 template <typename SetUp, typename Run>
 int main_on_gpus(const Options& options, SetUp set_up, Run run) {
-  base::Result<Kfd> kfd = Kfd::open({options.own_pages, options.split});
+  amdgpu_criu::Result<Kfd> kfd = Kfd::open({options.own_pages, options.split});
   if (!kfd.ok()) return skip(kfd.error().message());
-  const base::Result<std::vector<GpuNode>> nodes = list_gpus();
+  const amdgpu_criu::Result<std::vector<GpuNode>> nodes = list_gpus();
   if (!nodes.ok()) return skip(nodes.error().message());
   if (nodes->size() < options.gpus)
-    return skip(base::format("{} GPUs wanted, {} found", options.gpus, nodes->size()));
+    return skip(amdgpu_criu::formatted("{} GPUs wanted, {} found", options.gpus, nodes->size()));
   using Process = decltype(set_up(*std::move(kfd), std::span(*nodes), options));
-  base::Status status = handle_signals();
+  amdgpu_criu::Status status = handle_signals();
   Process process = status.ok()
                         ? set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options)
                         : Process(std::move(status).error());

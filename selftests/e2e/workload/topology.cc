@@ -9,8 +9,8 @@
 namespace e2e {
 namespace {
 
-using base::Error;
-using base::Result;
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
 
 constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes";
 constexpr uint64_t kFirstGfx10 = 100000;

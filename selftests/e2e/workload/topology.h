@@ -23,6 +23,6 @@ struct GpuNode {
 };
 
 // The GPUs of this machine, in the order of their topology nodes. None is not an error.
-base::Result<std::vector<GpuNode>> list_gpus();
+amdgpu_criu::Result<std::vector<GpuNode>> list_gpus();
 
 }  // namespace e2e

@@ -41,29 +41,31 @@ class Memory {
 
   virtual ~Memory() = default;
   virtual Hold hold() = 0;
-  virtual base::Status read(Space space, uint64_t address, std::span<std::byte> out) = 0;
-  virtual base::Status write(Space space, uint64_t address, std::span<const std::byte> data) = 0;
+  virtual amdgpu_criu::Status read(Space space, uint64_t address, std::span<std::byte> out) = 0;
+  virtual amdgpu_criu::Status write(Space space, uint64_t address,
+                                    std::span<const std::byte> data) = 0;
   // The longest prefix of [address, address + size) that is contiguous in host memory, for bulk
   // work; never empty. Valid while a Hold taken before the call exists, so: hold, window, use,
   // release, in bounded pieces (a few MiB).
-  virtual base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
-                                                    bool for_write) = 0;
+  virtual amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address,
+                                                           size_t size, bool for_write) = 0;
   // The host address of an aligned 4- or 8-byte cell, for compare-and-swap, add and the like. Valid
   // as long as a window.
-  base::Result<std::byte*> cell(Space space, uint64_t address, size_t size) {
+  amdgpu_criu::Result<std::byte*> cell(Space space, uint64_t address, size_t size) {
     auto span = TRY(window(space, address, size, true));
-    if (span.size() < size) return base::Error::of(EFAULT, "cell at {:#x} crosses a page", address);
+    if (span.size() < size)
+      return amdgpu_criu::Error::of(EFAULT, "cell at {:#x} crosses a page", address);
     return span.data();
   }
 
   template <typename T>
-  base::Result<T> load(Space space, uint64_t address) {
+  amdgpu_criu::Result<T> load(Space space, uint64_t address) {
     T value;
     TRY(read(space, address, std::as_writable_bytes(std::span(&value, 1))));
     return value;
   }
   template <typename T>
-  base::Status store(Space space, uint64_t address, T value) {
+  amdgpu_criu::Status store(Space space, uint64_t address, T value) {
     return write(space, address, std::as_bytes(std::span(&value, 1)));
   }
 
@@ -106,7 +108,7 @@ class Registers {
   virtual uint32_t read(uint32_t dword) = 0;
   virtual void write(uint32_t dword, uint32_t value) = 0;
   // Assigns [first, last] to a block; overlapping claims are an error that names both.
-  virtual base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) = 0;
+  virtual amdgpu_criu::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) = 0;
 };
 
 class DoorbellSink {
@@ -127,7 +129,7 @@ class Engine : public DoorbellSink {
 };
 
 // Creates the engines of a device; they claim their registers here.
-using EngineFactory = std::function<base::Result<std::vector<std::unique_ptr<Engine>>>(
+using EngineFactory = std::function<amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>>(
     Memory&, Registers&, InterruptSink&)>;
 
 }  // namespace gpu

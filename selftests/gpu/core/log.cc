@@ -15,7 +15,7 @@ std::string& prefix() {
 }
 
 void print(const std::string& text) {
-  const std::string line = base::format("{}: {}\n", prefix(), text);
+  const std::string line = amdgpu_criu::formatted("{}: {}\n", prefix(), text);
   fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -35,7 +35,7 @@ class FaultLog {
     }
     if (printed_ >= kMaxLinesPerSecond) return;
     ++printed_;
-    print(base::format("{}: {}", kind_, text));
+    print(amdgpu_criu::formatted("{}: {}", kind_, text));
   }
   unsigned long count() const { return count_; }
 

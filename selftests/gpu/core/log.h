@@ -20,14 +20,14 @@ void log_fault(Fault kind, const std::string& text);
 
 template <typename... Args>
 void log_info(std::format_string<Args...> text, Args&&... args) {
-  log_line(base::format(text, std::forward<Args>(args)...));
+  log_line(amdgpu_criu::formatted(text, std::forward<Args>(args)...));
 }
 
 // The guest asked for something that the model does not do, or the model is in a state that it
 // should never be in. Work continues; the count shows whether a run had any.
 template <typename... Args>
 void model_fault(std::format_string<Args...> text, Args&&... args) {
-  log_fault(Fault::kModel, base::format(text, std::forward<Args>(args)...));
+  log_fault(Fault::kModel, amdgpu_criu::formatted(text, std::forward<Args>(args)...));
 }
 unsigned long model_faults();
 

@@ -47,7 +47,7 @@ struct UserData {
 
 }  // namespace
 
-base::Result<Step> AqlQueue::dispatch(const Packet& packet, Budget& budget) {
+amdgpu_criu::Result<Step> AqlQueue::dispatch(const Packet& packet, Budget& budget) {
   if (!dispatch_) {
     const Step step = TRY(start_dispatch(packet));
     if (step != Step::kDone) return step;
@@ -56,7 +56,7 @@ base::Result<Step> AqlQueue::dispatch(const Packet& packet, Budget& budget) {
 }
 
 // kDone: the waves may run.
-base::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
+amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
   const unsigned dimensions = bits(packet[0], 17, 16);
   if (!dimensions) {
     return refuse(QueueException::kDispatchDimInvalid, aql::kErrorDimensions,
@@ -76,19 +76,19 @@ base::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
   }
   if (!items || items > kMaxItems) {
     return refuse(QueueException::kDispatchWorkGroupSizeInvalid, aql::kErrorGroupSize,
-                  base::format("a work-group of {} x {} x {}", spec.group_size[0],
-                               spec.group_size[1], spec.group_size[2]));
+                  amdgpu_criu::formatted("a work-group of {} x {} x {}", spec.group_size[0],
+                                         spec.group_size[1], spec.group_size[2]));
   }
   spec.lds_bytes = packet[kGroupSegment];
   if (spec.lds_bytes > kMaxLds) {
     return refuse(QueueException::kDispatchGroupSegmentSizeInvalid, aql::kErrorGroupMemory,
-                  base::format("{} bytes of LDS", spec.lds_bytes));
+                  amdgpu_criu::formatted("{} bytes of LDS", spec.lds_bytes));
   }
   const uint64_t object = join(packet[kObject], packet[kObject + 1]);
   std::array<uint32_t, kDescriptorDwords> descriptor = {};
   if (!object || object % 64) {
     return refuse(QueueException::kDispatchCodeInvalid, aql::kErrorCode,
-                  base::format("no kernel object at {:#x}", object));
+                  amdgpu_criu::formatted("no kernel object at {:#x}", object));
   }
   TRY(context_.memory.read(space(), object, std::as_writable_bytes(std::span(descriptor))));
   spec.code = object + join(descriptor[kEntry], descriptor[kEntry + 1]);
@@ -108,7 +108,7 @@ base::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
 
 // False: the runtime was asked for more scratch and has not answered. Its answer is a signal of 0,
 // and then the same packet is looked at again.
-base::Result<bool> AqlQueue::find_scratch(const Packet& packet, shader::DispatchSpec& spec) {
+amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet, shader::DispatchSpec& spec) {
   const bool wanted = spec.rsrc2 & 1;
   if (!wanted) return true;
   const uint64_t fields = runtime_fields();
@@ -134,8 +134,8 @@ base::Result<bool> AqlQueue::find_scratch(const Packet& packet, shader::Dispatch
   return true;
 }
 
-base::Status AqlQueue::set_user_data(const Packet& packet, uint32_t properties,
-                                     shader::DispatchSpec& spec) {
+amdgpu_criu::Status AqlQueue::set_user_data(const Packet& packet, uint32_t properties,
+                                            shader::DispatchSpec& spec) {
   UserData data{spec.user_data};
   Memory& memory = context_.memory;
   const uint64_t fields = runtime_fields();
@@ -159,12 +159,12 @@ base::Status AqlQueue::set_user_data(const Packet& packet, uint32_t properties,
   if (properties & kPrivateSegmentSize) data.add(packet[kPrivateSize]);
   if (!data.fits) {
     return refuse(QueueException::kDispatchRegisterInvalid, aql::kErrorRegisters,
-                  base::format("a kernel with more than {} user SGPRs", kUserSgprs));
+                  amdgpu_criu::formatted("a kernel with more than {} user SGPRs", kUserSgprs));
   }
   return {};
 }
 
-base::Result<Step> AqlQueue::run_dispatch(const Packet& packet, Budget& budget) {
+amdgpu_criu::Result<Step> AqlQueue::run_dispatch(const Packet& packet, Budget& budget) {
   using State = shader::Dispatch::State;
   const State state = dispatch_->run(kTurnInstructions);
   budget.use_bytes(budget.bytes);
@@ -176,7 +176,7 @@ base::Result<Step> AqlQueue::run_dispatch(const Packet& packet, Budget& budget) 
                     ended->complaint());
     case State::kFault:
       stream_.place().stage = SavedPlace::kRefused;
-      return base::Error(EFAULT, ended->complaint());
+      return amdgpu_criu::Error(EFAULT, ended->complaint());
     default:
       break;
   }
@@ -190,7 +190,7 @@ base::Result<Step> AqlQueue::run_dispatch(const Packet& packet, Budget& budget) 
 
 // True while the runtime has to reclaim scratch that it allocated for one dispatch. No packet
 // starts before that.
-base::Result<bool> AqlQueue::scratch_is_for_once() {
+amdgpu_criu::Result<bool> AqlQueue::scratch_is_for_once() {
   const uint64_t fields = runtime_fields();
   if (!fields) return false;
   const auto properties =

@@ -85,14 +85,14 @@ bool AqlQueue::run(Budget& budget) {
   return worked;
 }
 
-base::Result<Step> AqlQueue::step(Budget& budget) {
+amdgpu_criu::Result<Step> AqlQueue::step(Budget& budget) {
   --budget.packets;
   if (draining_ && !has_waves()) return Step::kStarved;
   if (stream_.settle()) return pm4_.execute(stream_, budget);
   return next_packet(budget);
 }
 
-base::Result<Step> AqlQueue::next_packet(Budget& budget) {
+amdgpu_criu::Result<Step> AqlQueue::next_packet(Budget& budget) {
   // Kept over preemption: each error is reported once.
   if (stream_.place().stage == SavedPlace::kRefused) return Step::kStarved;
   if (stream_.place().stage == SavedPlace::kUsedScratch && TRY(scratch_is_for_once())) {
@@ -109,7 +109,7 @@ base::Result<Step> AqlQueue::next_packet(Budget& budget) {
   return run_packet(packet, budget);
 }
 
-base::Result<Step> AqlQueue::run_packet(const Packet& packet, Budget& budget) {
+amdgpu_criu::Result<Step> AqlQueue::run_packet(const Packet& packet, Budget& budget) {
   switch (bits(packet[0], 7, 0)) {
     case aql::kBarrierAnd:
       return barrier(packet, true);
@@ -128,7 +128,7 @@ base::Result<Step> AqlQueue::run_packet(const Packet& packet, Budget& budget) {
   }
 }
 
-base::Result<Step> AqlQueue::barrier(const Packet& packet, bool all) {
+amdgpu_criu::Result<Step> AqlQueue::barrier(const Packet& packet, bool all) {
   bool any_signal = false;
   bool any_done = false;
   for (unsigned i = 0; i < aql::kDependencies; ++i) {
@@ -143,7 +143,7 @@ base::Result<Step> AqlQueue::barrier(const Packet& packet, bool all) {
   return complete(packet);
 }
 
-base::Result<Step> AqlQueue::vendor(const Packet& packet) {
+amdgpu_criu::Result<Step> AqlQueue::vendor(const Packet& packet) {
   const uint32_t format = bits(packet[0], 23, 16);
   if (format == aql::kBarrierValue) return barrier_value(packet);
   if (format != aql::kPm4Ib || bits(packet[1], 15, 8) != pm4::kIndirectBuffer) {
@@ -157,7 +157,7 @@ base::Result<Step> AqlQueue::vendor(const Packet& packet) {
   return Step::kMore;
 }
 
-base::Result<Step> AqlQueue::barrier_value(const Packet& packet) {
+amdgpu_criu::Result<Step> AqlQueue::barrier_value(const Packet& packet) {
   const uint64_t handle = word_pair(packet, 2);
   if (handle) {
     const auto value = TRY(context_.memory.load<uint64_t>(space(), handle + aql::kSignalValue));
@@ -186,7 +186,7 @@ base::Result<Step> AqlQueue::barrier_value(const Packet& packet) {
 }
 
 // Order: the slot is freed, then the read index passes it, then the signal wakes the waiter.
-base::Result<Step> AqlQueue::complete(const Packet& packet) {
+amdgpu_criu::Result<Step> AqlQueue::complete(const Packet& packet) {
   const uint64_t start = stream_.place().started;
   const uint32_t free = (packet[0] & ~0xffu) | aql::kInvalid;
   TRY(context_.memory.store<uint32_t>(space(), slot_address(), free));
@@ -202,7 +202,7 @@ base::Result<Step> AqlQueue::complete(const Packet& packet) {
   return Step::kDone;
 }
 
-base::Status AqlQueue::signal(uint64_t handle, uint64_t start) {
+amdgpu_criu::Status AqlQueue::signal(uint64_t handle, uint64_t start) {
   Memory& memory = context_.memory;
   TRY(memory.store<uint64_t>(space(), handle + aql::kSignalStart, start));
   TRY(memory.store<uint64_t>(space(), handle + aql::kSignalEnd, Context::clock()));
@@ -218,11 +218,11 @@ base::Status AqlQueue::signal(uint64_t handle, uint64_t start) {
 
 // The packet must not appear to succeed. An exception handler or a runtime gets the error, as for a
 // packet that the firmware or a wave rejects, and the queue stops.
-base::Error AqlQueue::refuse(QueueException code, uint64_t error, std::string what) {
+amdgpu_criu::Error AqlQueue::refuse(QueueException code, uint64_t error, std::string what) {
   stream_.place().stage = SavedPlace::kRefused;
   signal_error(error);
   pm4_.exception(code);
-  return base::Error(ENOSYS, std::move(what));
+  return amdgpu_criu::Error(ENOSYS, std::move(what));
 }
 
 // The address of the fields of amd_queue_t, of which the first is the read index. 0 for a queue

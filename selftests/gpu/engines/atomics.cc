@@ -46,9 +46,10 @@ std::optional<T> apply(uint32_t operation, T old, T source, T compare) {
 }
 
 template <typename T>
-base::Result<uint64_t> run(Memory& memory, Space space, uint64_t address, uint32_t operation,
-                           const AtomicOperands& operands) {
-  if (address % sizeof(T)) return base::Error::of(EINVAL, "atomic at unaligned {:#x}", address);
+amdgpu_criu::Result<uint64_t> run(Memory& memory, Space space, uint64_t address, uint32_t operation,
+                                  const AtomicOperands& operands) {
+  if (address % sizeof(T))
+    return amdgpu_criu::Error::of(EINVAL, "atomic at unaligned {:#x}", address);
   const Memory::Hold hold = memory.hold();
   std::byte* cell = TRY(memory.cell(space, address, sizeof(T)));
   std::atomic_ref<T> value(*reinterpret_cast<T*>(cell));
@@ -56,15 +57,16 @@ base::Result<uint64_t> run(Memory& memory, Space space, uint64_t address, uint32
   for (;;) {
     const auto next = apply<T>(operation & 0x1f, old, static_cast<T>(operands.source),
                                static_cast<T>(operands.compare));
-    if (!next) return base::Error::of(EINVAL, "atomic operation {:#x} is not modelled", operation);
+    if (!next)
+      return amdgpu_criu::Error::of(EINVAL, "atomic operation {:#x} is not modelled", operation);
     if (value.compare_exchange_weak(old, *next)) return old;
   }
 }
 
 }  // namespace
 
-base::Result<uint64_t> atomic(Memory& memory, Space space, uint64_t address, uint32_t operation,
-                              const AtomicOperands& operands) {
+amdgpu_criu::Result<uint64_t> atomic(Memory& memory, Space space, uint64_t address,
+                                     uint32_t operation, const AtomicOperands& operands) {
   return atomic_is_64(operation) ? run<uint64_t>(memory, space, address, operation, operands)
                                  : run<uint32_t>(memory, space, address, operation, operands);
 }

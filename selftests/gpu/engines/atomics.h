@@ -15,8 +15,8 @@ struct AtomicOperands {
 
 // Applies the operation atomically also against the guest's CPUs; returns the value before it.
 // EINVAL for an operation that does not exist (floating point ones are not modelled).
-base::Result<uint64_t> atomic(Memory& memory, Space space, uint64_t address, uint32_t operation,
-                              const AtomicOperands& operands);
+amdgpu_criu::Result<uint64_t> atomic(Memory& memory, Space space, uint64_t address,
+                                     uint32_t operation, const AtomicOperands& operands);
 
 constexpr bool atomic_is_64(uint32_t operation) { return operation & 0x20; }
 constexpr bool atomic_is_compare_swap(uint32_t operation) { return (operation & 0x1f) == 0x08; }

@@ -26,8 +26,8 @@ void fill_span(std::span<std::byte> span, uint32_t pattern, unsigned element, ui
 
 }  // namespace
 
-base::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t target,
-                        uint64_t size, uint64_t& progress, Budget& budget) {
+amdgpu_criu::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t target,
+                               uint64_t size, uint64_t& progress, Budget& budget) {
   // The budget bounds how long guest memory is held.
   const Memory::Hold hold = memory.hold();
   while (progress < size) {
@@ -42,8 +42,9 @@ base::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t t
   return Step::kDone;
 }
 
-base::Result<Step> fill(Memory& memory, Space space, uint64_t target, uint64_t size,
-                        uint32_t pattern, unsigned element, uint64_t& progress, Budget& budget) {
+amdgpu_criu::Result<Step> fill(Memory& memory, Space space, uint64_t target, uint64_t size,
+                               uint32_t pattern, unsigned element, uint64_t& progress,
+                               Budget& budget) {
   // The budget bounds how long guest memory is held.
   const Memory::Hold hold = memory.hold();
   while (progress < size) {

@@ -11,11 +11,12 @@ namespace gpu {
 
 // Each continues from progress as far as the budget allows, and advances progress; kDone at size.
 // Copies run upwards, so an overlap copies what was already copied, as the hardware does.
-base::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t target,
-                        uint64_t size, uint64_t& progress, Budget& budget);
+amdgpu_criu::Result<Step> copy(Memory& memory, Space space, uint64_t source, uint64_t target,
+                               uint64_t size, uint64_t& progress, Budget& budget);
 
 // The pattern has element bytes (1, 2, 4) and starts at target.
-base::Result<Step> fill(Memory& memory, Space space, uint64_t target, uint64_t size,
-                        uint32_t pattern, unsigned element, uint64_t& progress, Budget& budget);
+amdgpu_criu::Result<Step> fill(Memory& memory, Space space, uint64_t target, uint64_t size,
+                               uint32_t pattern, unsigned element, uint64_t& progress,
+                               Budget& budget);
 
 }  // namespace gpu

@@ -12,7 +12,7 @@ constexpr unsigned kQueuesPerPipe = 8;
 enum EngineSelect : uint32_t { kCompute = 0, kHiq = 1, kSdma0 = 2, kSdma1 = 3 };
 
 std::string queue_name(std::string_view kind, HqdSlot slot) {
-  return base::format("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
+  return amdgpu_criu::formatted("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
 }
 
 // SH_MEM_BASES: the top 16 bits of the addresses of LDS and of private memory.
@@ -24,11 +24,12 @@ shader::Apertures apertures_of(uint32_t bases) {
 
 }  // namespace
 
-base::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body, Queue::Owner issuer) {
+amdgpu_criu::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body,
+                                                   Queue::Owner issuer) {
   struct Entry {
     uint8_t opcode;
     size_t least;
-    base::Result<Step> (CommandProcessor::*handler)(Words, Queue::Owner);
+    amdgpu_criu::Result<Step> (CommandProcessor::*handler)(Words, Queue::Owner);
   };
   static constexpr Entry kEntries[] = {
       {pm4::kSetResources, 3, &CommandProcessor::set_resources},
@@ -42,7 +43,8 @@ base::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body, Queue::O
     if (body.size() < entry.least) break;
     return (this->*entry.handler)(body, issuer);
   }
-  return base::Error::of(EINVAL, "scheduler packet {:#x} with {} doublewords", opcode, body.size());
+  return amdgpu_criu::Error::of(EINVAL, "scheduler packet {:#x} with {} doublewords", opcode,
+                                body.size());
 }
 
 void CommandProcessor::activate(HqdSlot slot) {
@@ -85,25 +87,25 @@ void CommandProcessor::reset() {
   current_vmid_ = 0;
 }
 
-base::Result<Step> CommandProcessor::set_resources(Words body, Queue::Owner issuer) {
+amdgpu_criu::Result<Step> CommandProcessor::set_resources(Words body, Queue::Owner issuer) {
   if (issuer != Queue::Owner::kRunList) return Step::kDone;
   vmid_mask_ = bits(body[0], 15, 0) & ~1u;
   queue_mask_ = join(body[1], body[2]);
   return Step::kDone;
 }
 
-base::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner issuer) {
+amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner issuer) {
   if (issuer != Queue::Owner::kRunList) {
-    return base::Error::of(EINVAL, "a process is mapped outside of a run list");
+    return amdgpu_criu::Error::of(EINVAL, "a process is mapped outside of a run list");
   }
   current_pasid_ = bits(body[0], 15, 0);
   const auto vmid = vmid_for(current_pasid_);
   current_vmid_ = vmid.value_or(0);
   if (!vmid) {
     context_.report(
-        base::format("no VMID is left for the process with pasid {:#x}: "
-                     "its queues do not run",
-                     current_pasid_));
+        amdgpu_criu::formatted("no VMID is left for the process with pasid {:#x}: "
+                               "its queues do not run",
+                               current_pasid_));
     return Step::kDone;
   }
   context_.memory.bind_vmid(*vmid, current_pasid_, join(body[1], body[2]));
@@ -132,7 +134,7 @@ void CommandProcessor::release_vmids() {
   });
 }
 
-base::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
+amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
   constexpr size_t kPerQueue = 5;
   // A run list replaces the one before it, also without an unmap in between.
   std::vector<Queue*> replaced;
@@ -164,7 +166,7 @@ void CommandProcessor::map_one(const Target& target) {
   if (Queue* old = table_.find(target.doorbell)) unmap(*old, true);
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
-  base::Status mapped;
+  amdgpu_criu::Status mapped;
   if (extended) {
     mapped = map_sdma(target, std::move(spec), engine + 8 * (extended - 1));
   } else if (engine == kSdma0 || engine == kSdma1) {
@@ -172,25 +174,25 @@ void CommandProcessor::map_one(const Target& target) {
   } else if (engine == kCompute || engine == kHiq) {
     mapped = map_compute(target, std::move(spec));
   } else {
-    mapped = base::Error::of(EINVAL, "engine {} does not exist", engine);
+    mapped = amdgpu_criu::Error::of(EINVAL, "engine {} does not exist", engine);
   }
   if (!mapped.ok()) {
-    context_.report(base::format("a queue with doorbell {:#x} cannot be mapped: {}",
-                                 target.doorbell, mapped.error().message()));
+    context_.report(amdgpu_criu::formatted("a queue with doorbell {:#x} cannot be mapped: {}",
+                                           target.doorbell, mapped.error().message()));
   }
 }
 
-base::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigned engine) {
+amdgpu_criu::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigned engine) {
   if (engine >= SdmaEngine::kCount) {
-    return base::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
+    return amdgpu_criu::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
   }
-  spec.name = base::format("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
+  spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
   auto queue = TRY(SdmaQueue::map(context_, spec, engine));
   table_.add(std::move(queue)).catch_up();
   return {};
 }
 
-base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spec) {
+amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spec) {
   const bool chosen_here = bits(target.control, 5, 4) == 1;
   HqdState state = TRY(HqdState::load(context_.memory, spec.mqd));
   if (chosen_here) {
@@ -199,7 +201,7 @@ base::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spe
     spec.slot = HqdSlot{.me = bits(target.control, 19, 18) + 1,
                         .pipe = bits(target.control, 17, 16),
                         .queue = bits(target.control, 15, 13)};
-    if (spec.slot->me > 2) return base::Error::of(EINVAL, "micro engine {}", spec.slot->me);
+    if (spec.slot->me > 2) return amdgpu_criu::Error::of(EINVAL, "micro engine {}", spec.slot->me);
     if (Queue* old = table_.find(*spec.slot)) unmap(*old, false);
   }
   const HqdSlot slot = spec.slot.value_or(HqdSlot{});
@@ -253,7 +255,7 @@ void CommandProcessor::unmap(Queue& queue, bool save) {
   if (const auto& slot = queue.spec().slot) bank_.deactivate(*slot);
 }
 
-base::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issuer) {
+amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issuer) {
   enum Select : uint32_t { kByDoorbell = 0, kByPasid = 1, kAll = 2, kAllNonStatic = 3 };
   enum Action : uint32_t { kPreempt = 0, kReset = 1, kDisableProcess = 2, kPreemptKeep = 3 };
   const uint32_t action = bits(body[0], 1, 0);
@@ -283,10 +285,10 @@ base::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issue
 }
 
 // Everything before is complete, so all kinds of fences are equivalent.
-base::Result<Step> CommandProcessor::query_status(Words body, Queue::Owner) {
+amdgpu_criu::Result<Step> CommandProcessor::query_status(Words body, Queue::Owner) {
   constexpr uint32_t kInterruptOnly = 0;
   if (bits(body[0], 31, 30) == kInterruptOnly) return Step::kDone;
-  const base::Status stored = context_.memory.store<uint64_t>(
+  const amdgpu_criu::Status stored = context_.memory.store<uint64_t>(
       {Hub::kGfx, 0}, join(body[2] & ~3u, body[3]), join(body[4], body[5]));
   if (!stored.ok() && stored.error().code() != EFAULT) return stored.error();
   return Step::kDone;

@@ -30,8 +30,8 @@ class CommandProcessor : public SchedulerPackets {
   // Preemption never completes, as with a hung wave. Any thread.
   void hang_preemption(bool hang) { hang_preemption_ = hang; }
 
-  base::Result<Step> manage(uint8_t opcode, std::span<const uint32_t> body,
-                            Queue::Owner issuer) override;
+  amdgpu_criu::Result<Step> manage(uint8_t opcode, std::span<const uint32_t> body,
+                                   Queue::Owner issuer) override;
 
  private:
   using Words = std::span<const uint32_t>;
@@ -44,14 +44,14 @@ class CommandProcessor : public SchedulerPackets {
     uint64_t wptr_poll;
   };
 
-  base::Result<Step> set_resources(Words body, Queue::Owner issuer);
-  base::Result<Step> map_process(Words body, Queue::Owner issuer);
-  base::Result<Step> map_queues(Words body, Queue::Owner issuer);
-  base::Result<Step> unmap_queues(Words body, Queue::Owner issuer);
-  base::Result<Step> query_status(Words body, Queue::Owner issuer);
+  amdgpu_criu::Result<Step> set_resources(Words body, Queue::Owner issuer);
+  amdgpu_criu::Result<Step> map_process(Words body, Queue::Owner issuer);
+  amdgpu_criu::Result<Step> map_queues(Words body, Queue::Owner issuer);
+  amdgpu_criu::Result<Step> unmap_queues(Words body, Queue::Owner issuer);
+  amdgpu_criu::Result<Step> query_status(Words body, Queue::Owner issuer);
 
-  base::Status map_compute(const Target& target, Queue::Spec spec);
-  base::Status map_sdma(const Target& target, Queue::Spec spec, unsigned engine);
+  amdgpu_criu::Status map_compute(const Target& target, Queue::Spec spec);
+  amdgpu_criu::Status map_sdma(const Target& target, Queue::Spec spec, unsigned engine);
   void map_one(const Target& target);
   bool drained(std::span<Queue* const> queues);
   void unmap(Queue& queue, bool save);

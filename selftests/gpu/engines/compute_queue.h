@@ -12,15 +12,17 @@
 namespace gpu {
 
 // Created from a descriptor's words; PM4 or AQL, as CP_HQD_AQL_CONTROL says.
-base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, const Queue::Spec& spec,
-                                                        Pm4::Setup setup, const HqdState& state);
+amdgpu_criu::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context,
+                                                               const Queue::Spec& spec,
+                                                               Pm4::Setup setup,
+                                                               const HqdState& state);
 
 class Pm4Queue : public PacketQueue {
  public:
   Pm4Queue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
            const HqdState& state);
 
-  base::Status start();
+  amdgpu_criu::Status start();
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
@@ -28,7 +30,7 @@ class Pm4Queue : public PacketQueue {
   void drain() override { draining_ = true; }
 
  protected:
-  base::Result<Step> execute(Budget& budget) override {
+  amdgpu_criu::Result<Step> execute(Budget& budget) override {
     if (draining_ && !has_waves()) return Step::kStarved;
     return pm4_.execute(stream_, budget);
   }
@@ -64,21 +66,22 @@ class AqlQueue : public Queue {
   uint64_t& read_index() { return stream_.place().ring_next; }
   uint64_t slots() const { return ring_.dwords / aql::kPacketDwords; }
   uint64_t slot_address() const;
-  base::Result<Step> step(Budget& budget);
-  base::Result<Step> next_packet(Budget& budget);
-  base::Result<Step> run_packet(const Packet& packet, Budget& budget);
-  base::Result<Step> dispatch(const Packet& packet, Budget& budget);
-  base::Result<Step> start_dispatch(const Packet& packet);
-  base::Result<Step> run_dispatch(const Packet& packet, Budget& budget);
-  base::Result<bool> scratch_is_for_once();
-  base::Result<bool> find_scratch(const Packet& packet, shader::DispatchSpec& spec);
-  base::Status set_user_data(const Packet& packet, uint32_t properties, shader::DispatchSpec& spec);
-  base::Result<Step> barrier(const Packet& packet, bool all);
-  base::Result<Step> vendor(const Packet& packet);
-  base::Result<Step> barrier_value(const Packet& packet);
-  base::Result<Step> complete(const Packet& packet);
-  base::Status signal(uint64_t handle, uint64_t start);
-  base::Error refuse(QueueException code, uint64_t error, std::string what);
+  amdgpu_criu::Result<Step> step(Budget& budget);
+  amdgpu_criu::Result<Step> next_packet(Budget& budget);
+  amdgpu_criu::Result<Step> run_packet(const Packet& packet, Budget& budget);
+  amdgpu_criu::Result<Step> dispatch(const Packet& packet, Budget& budget);
+  amdgpu_criu::Result<Step> start_dispatch(const Packet& packet);
+  amdgpu_criu::Result<Step> run_dispatch(const Packet& packet, Budget& budget);
+  amdgpu_criu::Result<bool> scratch_is_for_once();
+  amdgpu_criu::Result<bool> find_scratch(const Packet& packet, shader::DispatchSpec& spec);
+  amdgpu_criu::Status set_user_data(const Packet& packet, uint32_t properties,
+                                    shader::DispatchSpec& spec);
+  amdgpu_criu::Result<Step> barrier(const Packet& packet, bool all);
+  amdgpu_criu::Result<Step> vendor(const Packet& packet);
+  amdgpu_criu::Result<Step> barrier_value(const Packet& packet);
+  amdgpu_criu::Result<Step> complete(const Packet& packet);
+  amdgpu_criu::Status signal(uint64_t handle, uint64_t start);
+  amdgpu_criu::Error refuse(QueueException code, uint64_t error, std::string what);
   void signal_error(uint64_t error);
   uint64_t runtime_fields();
 

@@ -28,14 +28,15 @@ Engines::Engines(Memory& memory, Registers& registers, InterruptSink& interrupts
   worker_ = std::make_unique<Worker>([this] { return table_.round(); });
 }
 
-base::Result<std::unique_ptr<Engines>> Engines::create(Memory& memory, Registers& registers,
-                                                       InterruptSink& interrupts, Report report) {
+amdgpu_criu::Result<std::unique_ptr<Engines>> Engines::create(Memory& memory, Registers& registers,
+                                                              InterruptSink& interrupts,
+                                                              Report report) {
   std::unique_ptr<Engines> engines(new Engines(memory, registers, interrupts, std::move(report)));
   TRY(engines->claim());
   return engines;
 }
 
-base::Status Engines::claim() {
+amdgpu_criu::Status Engines::claim() {
   Registers& registers = context_.registers;
   TRY(registers.claim(bank_, reg::kHqdFirst, reg::kHqdLast));
   TRY(registers.claim(mec_control_, reg::kCpMecCntl, reg::kCpMecCntl));
@@ -74,9 +75,8 @@ void Engines::reset() {
   });
 }
 
-base::Result<std::vector<std::unique_ptr<Engine>>> create_engines(Memory& memory,
-                                                                  Registers& registers,
-                                                                  InterruptSink& interrupts) {
+amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(
+    Memory& memory, Registers& registers, InterruptSink& interrupts) {
   const Report report = [](const std::string& text) { model_fault("{}", text); };
   std::vector<std::unique_ptr<Engine>> engines;
   engines.push_back(TRY(Engines::create(memory, registers, interrupts, report)));

@@ -18,8 +18,9 @@ namespace gpu {
 class Engines final : public Engine {
  public:
   // report: messages about packets that are malformed or not modelled; from the engines' thread.
-  static base::Result<std::unique_ptr<Engines>> create(Memory& memory, Registers& registers,
-                                                       InterruptSink& interrupts, Report report);
+  static amdgpu_criu::Result<std::unique_ptr<Engines>> create(Memory& memory, Registers& registers,
+                                                              InterruptSink& interrupts,
+                                                              Report report);
   ~Engines() override { stop(); }
 
   // Any thread; never waits for an engine.
@@ -54,7 +55,7 @@ class Engines final : public Engine {
   };
 
   Engines(Memory& memory, Registers& registers, InterruptSink& interrupts, Report report);
-  base::Status claim();
+  amdgpu_criu::Status claim();
   void mec_control(uint32_t value);
 
   shader::Cores cores_;
@@ -69,8 +70,8 @@ class Engines final : public Engine {
 };
 
 // An EngineFactory whose engines report as model faults.
-base::Result<std::vector<std::unique_ptr<Engine>>> create_engines(Memory& memory,
-                                                                  Registers& registers,
-                                                                  InterruptSink& interrupts);
+amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(Memory& memory,
+                                                                         Registers& registers,
+                                                                         InterruptSink& interrupts);
 
 }  // namespace gpu

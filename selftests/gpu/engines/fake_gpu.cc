@@ -5,19 +5,19 @@
 
 namespace gpu::test {
 
-base::Result<std::span<std::byte>> FakeMemory::window(Space space, uint64_t address, size_t size,
-                                                      bool) {
+amdgpu_criu::Result<std::span<std::byte>> FakeMemory::window(Space space, uint64_t address,
+                                                             size_t size, bool) {
   const uint64_t base = space.vmid ? bases_[space.vmid].load() : 0;
   const bool bound = space.vmid < 16 && (!space.vmid || base);
   if (!bound || address >= kSize || holes_.contains({base, address / kPage})) {
     ++faults_;
-    return base::Error::of(EFAULT, "fake fault at {:#x}", address);
+    return amdgpu_criu::Error::of(EFAULT, "fake fault at {:#x}", address);
   }
   const size_t in_page = kPage - address % kPage;
   return std::span(this->space(base)).subspan(address, std::min(size, in_page));
 }
 
-base::Status FakeMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
+amdgpu_criu::Status FakeMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
   while (!out.empty()) {
     const auto piece = TRY(window(space, address, out.size(), false));
     std::memcpy(out.data(), piece.data(), piece.size());
@@ -27,7 +27,8 @@ base::Status FakeMemory::read(Space space, uint64_t address, std::span<std::byte
   return {};
 }
 
-base::Status FakeMemory::write(Space space, uint64_t address, std::span<const std::byte> data) {
+amdgpu_criu::Status FakeMemory::write(Space space, uint64_t address,
+                                      std::span<const std::byte> data) {
   while (!data.empty()) {
     const auto piece = TRY(window(space, address, data.size(), true));
     std::memcpy(piece.data(), data.data(), piece.size());
@@ -69,10 +70,10 @@ void FakeRegisters::write(uint32_t dword, uint32_t value) {
   if (block) block->write(dword, value);
 }
 
-base::Status FakeRegisters::claim(RegisterBlock& block, uint32_t first, uint32_t last) {
+amdgpu_criu::Status FakeRegisters::claim(RegisterBlock& block, uint32_t first, uint32_t last) {
   for (uint32_t dword = first; dword <= last; ++dword) {
     if (!claims_.emplace(dword, &block).second) {
-      return base::Error::of(EEXIST, "register {:#x} is claimed twice", dword);
+      return amdgpu_criu::Error::of(EEXIST, "register {:#x} is claimed twice", dword);
     }
   }
   return {};

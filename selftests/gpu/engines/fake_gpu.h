@@ -29,10 +29,11 @@ class FakeMemory final : public Memory {
   FakeMemory() { spaces_[0].resize(kSize); }
 
   Hold hold() override { return {}; }
-  base::Status read(Space space, uint64_t address, std::span<std::byte> out) override;
-  base::Status write(Space space, uint64_t address, std::span<const std::byte> data) override;
-  base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
-                                            bool for_write) override;
+  amdgpu_criu::Status read(Space space, uint64_t address, std::span<std::byte> out) override;
+  amdgpu_criu::Status write(Space space, uint64_t address,
+                            std::span<const std::byte> data) override;
+  amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
+                                                   bool for_write) override;
   void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
   uint32_t pasid_of(unsigned vmid) const override { return pasids_[vmid]; }
 
@@ -70,7 +71,7 @@ class FakeRegisters final : public Registers {
  public:
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
-  base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) override;
+  amdgpu_criu::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) override;
 
  private:
   std::mutex mutex_;

@@ -8,16 +8,16 @@ constexpr Space kKernel = {Hub::kGfx, 0};
 
 }  // namespace
 
-base::Result<Stream::Ring> HqdState::ring() const {
+amdgpu_criu::Result<Stream::Ring> HqdState::ring() const {
   const unsigned size = bits(at(mqd::kPqControl), 5, 0);
   if (size < 3 || size > 27) {
-    return base::Error::of(EINVAL, "CP_HQD_PQ_CONTROL {:#x}: ring of 2^{} doublewords",
-                           at(mqd::kPqControl), size + 1);
+    return amdgpu_criu::Error::of(EINVAL, "CP_HQD_PQ_CONTROL {:#x}: ring of 2^{} doublewords",
+                                  at(mqd::kPqControl), size + 1);
   }
   return Stream::Ring{.base = pair(mqd::kPqBase) << 8, .dwords = uint64_t{2} << size};
 }
 
-base::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
+amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   std::array<uint32_t, mqd::kDwords> all;
   TRY(memory.read(kKernel, mqd, std::as_writable_bytes(std::span(all))));
   HqdState state;
@@ -29,7 +29,7 @@ base::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   return state;
 }
 
-base::Status HqdState::save(Memory& memory, uint64_t mqd) const {
+amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
   const auto put = [&](unsigned index, std::span<const uint32_t> values) {
     return memory.write(kKernel, mqd + index * uint64_t{4}, std::as_bytes(values));
   };

@@ -31,11 +31,11 @@ struct HqdState {
   }
 
   // The ring that CP_HQD_PQ_CONTROL describes; EINVAL if no ring is that long.
-  base::Result<Stream::Ring> ring() const;
+  amdgpu_criu::Result<Stream::Ring> ring() const;
 
-  static base::Result<HqdState> load(Memory& memory, uint64_t mqd);
+  static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd);
   // Writes what preemption saves: pointers, place, not active.
-  base::Status save(Memory& memory, uint64_t mqd) const;
+  amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;
 };
 
 // Any thread. GRBM_GFX_CNTL selects the descriptor that is accessed.

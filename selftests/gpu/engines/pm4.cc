@@ -53,7 +53,7 @@ const Pm4::Packet* Pm4::find(uint8_t opcode) {
   return nullptr;
 }
 
-base::Result<Step> Pm4::execute(Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::execute(Stream& stream, Budget& budget) {
   Words words = TRY(stream.peek(1));
   const uint32_t header = words[0];
   if (header == kType2Filler) {
@@ -61,7 +61,7 @@ base::Result<Step> Pm4::execute(Stream& stream, Budget& budget) {
     return Step::kDone;
   }
   if (header >> 30 != 3) {
-    return base::Error::of(EINVAL, "not a type-3 packet");
+    return amdgpu_criu::Error::of(EINVAL, "not a type-3 packet");
   }
   const uint32_t count = bits(header, 29, 16);
   const size_t length = count == pm4::kFillerCount ? 1 : count + 2;
@@ -71,7 +71,8 @@ base::Result<Step> Pm4::execute(Stream& stream, Budget& budget) {
 }
 
 // A transfer that faults is dropped and the queue continues; see SdmaQueue::run_handler.
-base::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& stream,
+                                          Budget& budget) {
   const uint8_t opcode = static_cast<uint8_t>(bits(header, 15, 8));
   const size_t length = body.size() + 1;
   if (setup_.scheduler && stream.privileged() && for_scheduler(opcode)) {
@@ -80,10 +81,11 @@ base::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& stream, 
     return step;
   }
   const Packet* packet = find(opcode);
-  if (!packet) return base::Error::of(EINVAL, "PM4 opcode {:#x} is not modelled", opcode);
+  if (!packet) return amdgpu_criu::Error::of(EINVAL, "PM4 opcode {:#x} is not modelled", opcode);
   if (body.size() < packet->least) {
-    return base::Error::of(EINVAL, "PM4 opcode {:#x} with {} doublewords of body instead of {}",
-                           opcode, body.size(), packet->least);
+    return amdgpu_criu::Error::of(EINVAL,
+                                  "PM4 opcode {:#x} with {} doublewords of body instead of {}",
+                                  opcode, body.size(), packet->least);
   }
   auto step = (this->*packet->handler)(body, stream, budget);
   if (!step.ok()) {
@@ -113,7 +115,7 @@ void Pm4::exception(QueueException code) const {
   interrupt(static_cast<uint32_t>(code) << 10 | doorbell_id, ih::kSourceBadOpcode);
 }
 
-base::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budget&) {
   const unsigned own = stream.space().vmid;
   const unsigned vmid = own ? own : bits(words[2], 27, 24);
   const uint64_t base = join(words[0] & ~3u, words[1]);
@@ -126,9 +128,9 @@ base::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budget&) {
 
 // A run list that exceeds the hardware's slots ends with a packet that starts it again. The model
 // maps all of it, so this packet has no effect.
-base::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
   if (!setup_.scheduler || !stream.privileged()) {
-    return base::Error::of(EINVAL, "a run list on a queue that schedules nothing");
+    return amdgpu_criu::Error::of(EINVAL, "a run list on a queue that schedules nothing");
   }
   if (stream.depth()) {
     stream.advance(words.size() + 1);
@@ -138,6 +140,6 @@ base::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
   return Step::kDone;
 }
 
-base::Result<Step> Pm4::ignore(Words, Stream&, Budget&) { return Step::kDone; }
+amdgpu_criu::Result<Step> Pm4::ignore(Words, Stream&, Budget&) { return Step::kDone; }
 
 }  // namespace gpu

@@ -17,8 +17,8 @@ class SchedulerPackets {
  public:
   virtual ~SchedulerPackets() = default;
   // EINVAL stops the queue that sent the packet. issuer: the owner of the queues that it maps.
-  virtual base::Result<Step> manage(uint8_t opcode, std::span<const uint32_t> body,
-                                    Queue::Owner issuer) = 0;
+  virtual amdgpu_criu::Result<Step> manage(uint8_t opcode, std::span<const uint32_t> body,
+                                           Queue::Owner issuer) = 0;
 };
 
 class Pm4 {
@@ -37,7 +37,7 @@ class Pm4 {
       : context_(context), setup_(setup), compute_(compute) {}
 
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
-  base::Result<Step> execute(Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> execute(Stream& stream, Budget& budget);
   bool has_waves() const { return dispatch_ != nullptr; }
   // What its dispatches start with, to be kept over a preemption.
   const ComputeRegisters& compute() const { return compute_; }
@@ -51,7 +51,7 @@ class Pm4 {
  private:
   using Words = std::span<const uint32_t>;
   // words: the body of the packet.
-  using Handler = base::Result<Step> (Pm4::*)(Words words, Stream& stream, Budget& budget);
+  using Handler = amdgpu_criu::Result<Step> (Pm4::*)(Words words, Stream& stream, Budget& budget);
   struct Packet {
     uint8_t opcode;
     size_t least;  // doublewords of body
@@ -60,33 +60,33 @@ class Pm4 {
   };
 
   static const Packet* find(uint8_t opcode);
-  base::Result<Step> run_packet(uint32_t header, Words body, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> run_packet(uint32_t header, Words body, Stream& stream, Budget& budget);
 
-  base::Result<Step> ignore(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> dispatch_direct(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> dispatch_indirect(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> atomic_mem(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> cond_exec(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> cond_write(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> write_data(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> wait_reg_mem(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> wait_reg_mem64(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> indirect_buffer(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> copy_data(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> release_mem(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> dma_data(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> set_config_reg(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> set_context_reg(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> set_sh_reg(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> set_uconfig_reg(Words words, Stream& stream, Budget& budget);
-  base::Result<Step> run_list(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> ignore(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> dispatch_direct(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> dispatch_indirect(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> atomic_mem(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> cond_exec(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> cond_write(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> write_data(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> wait_reg_mem(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> wait_reg_mem64(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> indirect_buffer(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> copy_data(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> release_mem(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> dma_data(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_config_reg(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_context_reg(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_sh_reg(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_uconfig_reg(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> run_list(Words words, Stream& stream, Budget& budget);
 
   shader::DispatchSpec dispatch_spec(std::array<uint32_t, 3> end, uint32_t initiator) const;
-  base::Result<Step> run_dispatch(std::array<uint32_t, 3> end, uint32_t initiator, Stream& stream,
-                                  Budget& budget);
-  base::Result<Step> set_registers(uint32_t first, Words words, Stream& stream);
+  amdgpu_criu::Result<Step> run_dispatch(std::array<uint32_t, 3> end, uint32_t initiator,
+                                         Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_registers(uint32_t first, Words words, Stream& stream);
   void write_register(Stream& stream, uint32_t dword, uint32_t value);
-  base::Result<uint64_t> copy_source(Words words, Stream& stream, bool wide);
+  amdgpu_criu::Result<uint64_t> copy_source(Words words, Stream& stream, bool wide);
 
   Context& context_;
   const Setup setup_;

@@ -40,8 +40,8 @@ shader::DispatchSpec Pm4::dispatch_spec(std::array<uint32_t, 3> end, uint32_t in
   return spec;
 }
 
-base::Result<Step> Pm4::run_dispatch(std::array<uint32_t, 3> end, uint32_t initiator,
-                                     Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::run_dispatch(std::array<uint32_t, 3> end, uint32_t initiator,
+                                            Stream& stream, Budget& budget) {
   using State = shader::Dispatch::State;
   if (!dispatch_) {
     const bool empty = !end[0] || !end[1] || !end[2];
@@ -59,18 +59,18 @@ base::Result<Step> Pm4::run_dispatch(std::array<uint32_t, 3> end, uint32_t initi
   if (state == State::kRunning) return Step::kMore;
   const auto ended = std::move(dispatch_);
   if (state == State::kDone) return Step::kDone;
-  if (state == State::kFault) return base::Error(EFAULT, ended->complaint());
+  if (state == State::kFault) return amdgpu_criu::Error(EFAULT, ended->complaint());
   // The queue hangs, which the driver's time limit turns into an error for whoever submitted it.
   exception(QueueException::kDispatchCodeInvalid);
-  return base::Error(ENOSYS, ended->complaint());
+  return amdgpu_criu::Error(ENOSYS, ended->complaint());
 }
 
-base::Result<Step> Pm4::dispatch_direct(Words words, Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::dispatch_direct(Words words, Stream& stream, Budget& budget) {
   return run_dispatch({words[0], words[1], words[2]}, words[3], stream, budget);
 }
 
 // As compute rings have it: the address of the dimensions.
-base::Result<Step> Pm4::dispatch_indirect(Words words, Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::dispatch_indirect(Words words, Stream& stream, Budget& budget) {
   std::array<uint32_t, 3> end;
   TRY(context_.memory.read(stream.space(), join(words[0] & ~3u, words[1]),
                            std::as_writable_bytes(std::span(end))));

@@ -35,20 +35,20 @@ void Pm4::write_register(Stream& stream, uint32_t dword, uint32_t value) {
   if (stream.privileged()) context_.registers.write(dword, value);
 }
 
-base::Result<Step> Pm4::set_registers(uint32_t first, Words words, Stream& stream) {
+amdgpu_criu::Result<Step> Pm4::set_registers(uint32_t first, Words words, Stream& stream) {
   uint32_t dword = first + bits(words[0], 15, 0);
   for (const uint32_t value : words.subspan(1)) write_register(stream, dword++, value);
   return Step::kDone;
 }
 
-base::Result<Step> Pm4::set_config_reg(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::set_config_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kConfigRegs, words, stream);
 }
-base::Result<Step> Pm4::set_context_reg(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::set_context_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kContextRegs, words, stream);
 }
 // COMPUTE_* are the queue's own.
-base::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
   uint32_t dword = pm4::kShRegs + bits(words[0], 15, 0);
   for (const uint32_t value : words.subspan(1)) {
     if (!compute_.write(dword, value)) write_register(stream, dword, value);
@@ -56,11 +56,11 @@ base::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
   }
   return Step::kDone;
 }
-base::Result<Step> Pm4::set_uconfig_reg(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::set_uconfig_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kUconfigRegs, words, stream);
 }
 
-base::Result<Step> Pm4::write_data(Words words, Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::write_data(Words words, Stream& stream, Budget& budget) {
   const uint32_t select = bits(words[0], 11, 8);
   const bool same_address = bits(words[0], 16, 16);
   const Words data = words.subspan(3);
@@ -71,14 +71,14 @@ base::Result<Step> Pm4::write_data(Words words, Stream& stream, Budget& budget) 
     return Step::kDone;
   }
   if (!is_memory(select)) {
-    return base::Error::of(EINVAL, "WRITE_DATA to destination {} is not modelled", select);
+    return amdgpu_criu::Error::of(EINVAL, "WRITE_DATA to destination {} is not modelled", select);
   }
   const Words last = same_address ? data.last(1) : data;
   TRY(context_.memory.write(stream.space(), address_of(words, 1), std::as_bytes(last)));
   return Step::kDone;
 }
 
-base::Result<uint64_t> Pm4::copy_source(Words words, Stream& stream, bool wide) {
+amdgpu_criu::Result<uint64_t> Pm4::copy_source(Words words, Stream& stream, bool wide) {
   const uint32_t select = bits(words[0], 3, 0);
   if (select == kImmediate) return join(words[1], wide ? words[2] : 0);
   if (select == kGpuClock) return Context::clock();
@@ -88,13 +88,13 @@ base::Result<uint64_t> Pm4::copy_source(Words words, Stream& stream, bool wide) 
     return join(low, wide ? context_.registers.read(dword + 1) : 0);
   }
   if (!is_memory(select)) {
-    return base::Error::of(EINVAL, "COPY_DATA from source {} is not modelled", select);
+    return amdgpu_criu::Error::of(EINVAL, "COPY_DATA from source {} is not modelled", select);
   }
   if (!wide) return TRY(context_.memory.load<uint32_t>(stream.space(), address_of(words, 1)));
   return context_.memory.load<uint64_t>(stream.space(), address_of(words, 1));
 }
 
-base::Result<Step> Pm4::copy_data(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::copy_data(Words words, Stream& stream, Budget&) {
   const bool wide = bits(words[0], 16, 16);
   const uint32_t select = bits(words[0], 11, 8);
   const uint64_t value = TRY(copy_source(words, stream, wide));
@@ -104,7 +104,7 @@ base::Result<Step> Pm4::copy_data(Words words, Stream& stream, Budget&) {
     return Step::kDone;
   }
   if (!is_memory(select)) {
-    return base::Error::of(EINVAL, "COPY_DATA to destination {} is not modelled", select);
+    return amdgpu_criu::Error::of(EINVAL, "COPY_DATA to destination {} is not modelled", select);
   }
   const uint64_t address = address_of(words, 3);
   TRY(wide ? context_.memory.store<uint64_t>(stream.space(), address, value)
@@ -112,7 +112,7 @@ base::Result<Step> Pm4::copy_data(Words words, Stream& stream, Budget&) {
   return Step::kDone;
 }
 
-base::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
   const uint32_t function = bits(words[0], 2, 0);
   const bool in_memory = bits(words[0], 5, 4) == 1;
   const bool writes_first = bits(words[0], 7, 6) == 1;
@@ -134,7 +134,7 @@ base::Result<Step> Pm4::wait_reg_mem(Words words, Stream& stream, Budget&) {
   return poll_matches(function, value & mask, reference) ? Step::kDone : Step::kWait;
 }
 
-base::Result<Step> Pm4::wait_reg_mem64(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::wait_reg_mem64(Words words, Stream& stream, Budget&) {
   const uint64_t reference = join(words[3], words[4]);
   const uint64_t mask = join(words[5], words[6]);
   uint64_t value;
@@ -147,13 +147,13 @@ base::Result<Step> Pm4::wait_reg_mem64(Words words, Stream& stream, Budget&) {
   return poll_matches(bits(words[0], 2, 0), value & mask, reference) ? Step::kDone : Step::kWait;
 }
 
-base::Result<Step> Pm4::cond_exec(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::cond_exec(Words words, Stream& stream, Budget&) {
   const auto value = TRY(context_.memory.load<uint32_t>(stream.space(), address_of(words, 0)));
   if (!value) stream.skip(bits(words[3], 13, 0));
   return Step::kDone;
 }
 
-base::Result<Step> Pm4::cond_write(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::cond_write(Words words, Stream& stream, Budget&) {
   const bool polls_memory = bits(words[0], 4, 4);
   const bool writes_memory = bits(words[0], 8, 8);
   const uint32_t value =
@@ -168,7 +168,7 @@ base::Result<Step> Pm4::cond_write(Words words, Stream& stream, Budget&) {
   return Step::kDone;
 }
 
-base::Result<Step> Pm4::atomic_mem(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::atomic_mem(Words words, Stream& stream, Budget&) {
   const uint32_t operation = bits(words[0], 6, 0);
   const bool loops = bits(words[0], 11, 8) == 1 && atomic_is_compare_swap(operation);
   const AtomicOperands operands = {.source = join(words[3], words[4]),
@@ -180,12 +180,12 @@ base::Result<Step> Pm4::atomic_mem(Words words, Stream& stream, Budget&) {
 }
 
 // Data first, then the interrupt: the data may be the mailbox that KFD reads on the interrupt.
-base::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
+amdgpu_criu::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
   const uint32_t data_select = bits(words[1], 31, 29);
   const uint32_t interrupt_select = bits(words[1], 26, 24);
   const uint64_t address = address_of(words, 2);
   const uint64_t data = join(words[4], words[5]);
-  base::Status stored;
+  amdgpu_criu::Status stored;
   switch (data_select) {
     case 0:
       break;
@@ -200,7 +200,7 @@ base::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
       stored = context_.memory.store<uint64_t>(stream.space(), address, Context::clock());
       break;
     default:
-      return base::Error::of(EINVAL, "RELEASE_MEM of data {} is not modelled", data_select);
+      return amdgpu_criu::Error::of(EINVAL, "RELEASE_MEM of data {} is not modelled", data_select);
   }
   if (!stored.ok() && stored.error().code() != EFAULT) return std::move(stored).error();
   const bool only_data = interrupt_select == 0 || interrupt_select == 3;
@@ -208,7 +208,7 @@ base::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
   return Step::kDone;
 }
 
-base::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& budget) {
+amdgpu_criu::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& budget) {
   enum { kFromL2 = 3, kFromData = 2, kToL2 = 3 };
   const uint32_t source_select = bits(words[0], 30, 29);
   const uint32_t target_select = bits(words[0], 21, 20);
@@ -219,8 +219,8 @@ base::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& budget) {
   const bool from_memory = source_select == 0 || source_select == kFromL2;
   const bool to_memory = target_select == 0 || target_select == kToL2;
   if (!to_memory || (!from_memory && source_select != kFromData) || in_registers || fixed_address) {
-    return base::Error::of(EINVAL, "DMA_DATA {:#x} with command {:#x} is not modelled", words[0],
-                           command);
+    return amdgpu_criu::Error::of(EINVAL, "DMA_DATA {:#x} with command {:#x} is not modelled",
+                                  words[0], command);
   }
   const uint64_t target = join(words[3], words[4]);
   if (source_select == kFromData) {

@@ -3,8 +3,10 @@
 
 namespace gpu {
 
-base::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context, const Queue::Spec& spec,
-                                                        Pm4::Setup setup, const HqdState& state) {
+amdgpu_criu::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context,
+                                                               const Queue::Spec& spec,
+                                                               Pm4::Setup setup,
+                                                               const HqdState& state) {
   const Stream::Ring ring = TRY(state.ring());
   if (state.at(mqd::kAqlControl)) {
     auto queue = std::make_unique<AqlQueue>(context, spec, setup, ring, state);
@@ -23,7 +25,7 @@ Pm4Queue::Pm4Queue(Context& context, const Spec& spec, Pm4::Setup setup, Stream:
       hqd_(state) {}
 
 // CP_HQD_PQ_RPTR wraps at the end of the ring, the write pointer does not.
-base::Status Pm4Queue::start() {
+amdgpu_criu::Status Pm4Queue::start() {
   const uint64_t wptr = hqd_.pair(mqd::kPqWptr);
   const uint64_t mask = stream_.ring_dwords() - 1;
   const uint64_t behind = (wptr - hqd_.at(mqd::kPqRptr)) & mask;

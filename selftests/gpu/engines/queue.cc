@@ -3,7 +3,7 @@
 
 namespace gpu {
 
-void Queue::stop(const base::Error& error) {
+void Queue::stop(const amdgpu_criu::Error& error) {
   state_ = State::kStopped;
   // A fault of a user queue concerns its process only, and has been reported to the driver.
   if (error.code() == EFAULT && spec_.vmid) return;
@@ -12,9 +12,9 @@ void Queue::stop(const base::Error& error) {
     const auto word = context_.memory.load<uint32_t>(stream_.space(), packet_address());
     if (word.ok()) header = *word;
   }
-  context_.report(base::format("{} (vmid {}, pasid {:#x}) stops at packet {:#010x} at {:#x}: {}",
-                               spec_.name, spec_.vmid, spec_.pasid, header, packet_address(),
-                               error.message()));
+  context_.report(amdgpu_criu::formatted(
+      "{} (vmid {}, pasid {:#x}) stops at packet {:#010x} at {:#x}: {}", spec_.name, spec_.vmid,
+      spec_.pasid, header, packet_address(), error.message()));
 }
 
 uint64_t Queue::widen(uint64_t value, unsigned size, uint64_t current) const {

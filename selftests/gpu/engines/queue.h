@@ -73,7 +73,7 @@ class Queue {
  protected:
   // Stops the queue. The driver sees a queue that makes no progress, unless Memory has reported a
   // fault.
-  void stop(const base::Error& error);
+  void stop(const amdgpu_criu::Error& error);
   virtual uint64_t packet_address() const { return stream_.next_address(); }
   // A write pointer, as 64 or as the low 32 bits.
   uint64_t widen(uint64_t value, unsigned size, uint64_t current) const;
@@ -96,7 +96,7 @@ class PacketQueue : public Queue {
 
  protected:
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
-  virtual base::Result<Step> execute(Budget& budget) = 0;
+  virtual amdgpu_criu::Result<Step> execute(Budget& budget) = 0;
   virtual void report_rptr() = 0;
 };
 

@@ -71,12 +71,12 @@ void SdmaEngine::show(uint64_t rptr, uint64_t wptr) {
   words_[reg::kSdmaRbWptr + 1] = high32(wptr);
 }
 
-base::Result<std::unique_ptr<SdmaQueue>> SdmaEngine::start(const Words& words) {
+amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaEngine::start(const Words& words) {
   const uint32_t control = words[reg::kSdmaRbCntl];
   const unsigned log2_dwords = bits(control, 6, 1);
   if (log2_dwords < 4 || log2_dwords > 28) {
-    return base::Error::of(EINVAL, "{} is enabled with a ring of 2^{} doublewords", name_,
-                           log2_dwords);
+    return amdgpu_criu::Error::of(EINVAL, "{} is enabled with a ring of 2^{} doublewords", name_,
+                                  log2_dwords);
   }
   const bool has_doorbell = words[reg::kSdmaDoorbell] & kDoorbellEnable;
   Queue::Spec spec = {.name = name_ + " ring", .owner = Queue::Owner::kRegisters};

@@ -41,7 +41,7 @@ class SdmaEngine : public RegisterBlock {
 
   Change take_change();
   void show(uint64_t rptr, uint64_t wptr);
-  base::Result<std::unique_ptr<SdmaQueue>> start(const Words& words);
+  amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> start(const Words& words);
   void power_on();
 
   Context& context_;

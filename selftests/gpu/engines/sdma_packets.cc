@@ -52,12 +52,12 @@ const SdmaQueue::Packet* SdmaQueue::find(uint32_t header) {
   return nullptr;
 }
 
-base::Result<Step> SdmaQueue::execute(Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::execute(Budget& budget) {
   Words words = TRY(stream_.peek(1));
   const Packet* packet = find(words[0]);
   if (!packet) {
-    return base::Error::of(EINVAL, "SDMA opcode {:#x}.{:#x} is not modelled", bits(words[0], 7, 0),
-                           bits(words[0], 15, 8));
+    return amdgpu_criu::Error::of(EINVAL, "SDMA opcode {:#x}.{:#x} is not modelled",
+                                  bits(words[0], 7, 0), bits(words[0], 15, 8));
   }
   words = TRY(stream_.peek(packet->head));
   if (words.size() < packet->head) return Step::kStarved;
@@ -70,7 +70,8 @@ base::Result<Step> SdmaQueue::execute(Budget& budget) {
 // A transfer that faults is dropped and the queue continues: amdgpu's default set-up for faults
 // without retry (gfx90a, XNACK off) makes reads return the dummy page and drops writes. KFD evicts
 // the process on the fault's interrupt.
-base::Result<Step> SdmaQueue::run_handler(const Packet& packet, Words words, Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::run_handler(const Packet& packet, Words words,
+                                                 Budget& budget) {
   const uint64_t length = words.size();
   auto step = (this->*packet.handler)(words, budget);
   if (!step.ok()) {
@@ -81,9 +82,9 @@ base::Result<Step> SdmaQueue::run_handler(const Packet& packet, Words words, Bud
   return step;
 }
 
-base::Result<Step> SdmaQueue::nop(Words, Budget&) { return Step::kDone; }
+amdgpu_criu::Result<Step> SdmaQueue::nop(Words, Budget&) { return Step::kDone; }
 
-base::Result<Step> SdmaQueue::copy_linear(Words words, Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::copy_linear(Words words, Budget& budget) {
   // The count has 22 bits on older engines and 30 since 4.4; the rest was reserved as zero.
   const uint64_t size = uint64_t{bits(words[1], 29, 0)} + 1;
   const uint64_t source = join(words[3], words[4]);
@@ -105,7 +106,7 @@ base::Result<Step> SdmaQueue::copy_linear(Words words, Budget& budget) {
   return step;
 }
 
-base::Result<Step> SdmaQueue::copy_sub_window(Words words, Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::copy_sub_window(Words words, Budget& budget) {
   struct Side {
     uint64_t base, x, y, z, pitch, slice;
   };
@@ -138,25 +139,25 @@ base::Result<Step> SdmaQueue::copy_sub_window(Words words, Budget& budget) {
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::write(Words words, Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::write(Words words, Budget& budget) {
   const Words data = words.subspan(4);
   budget.use_bytes(data.size_bytes());
   TRY(context_.memory.write(stream_.space(), join(words[1], words[2]), std::as_bytes(data)));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::indirect(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::indirect(Words words, Budget&) {
   const unsigned vmid = space().vmid ? space().vmid : bits(words[0], 19, 16);
   TRY(stream_.call(join(words[1], words[2]), bits(words[3], 19, 0), vmid, words.size()));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::fence(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::fence(Words words, Budget&) {
   TRY(context_.memory.store<uint32_t>(stream_.space(), join(words[1] & ~3u, words[2]), words[3]));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::trap(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::trap(Words words, Budget&) {
   context_.interrupts.raise({
       .client = ih::kSdmaClients[setup_.engine],
       .source = ih::kSourceSdmaTrap,
@@ -169,7 +170,7 @@ base::Result<Step> SdmaQueue::trap(Words words, Budget&) {
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::poll(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::poll(Words words, Budget&) {
   // HDP flushes complete at once: the model has no host data path cache.
   if (words[0] & kHdpFlush) return Step::kDone;
   uint32_t value;
@@ -182,26 +183,26 @@ base::Result<Step> SdmaQueue::poll(Words words, Budget&) {
                                                                           : Step::kWait;
 }
 
-base::Result<Step> SdmaQueue::poll_reg_write_mem(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::poll_reg_write_mem(Words words, Budget&) {
   const uint32_t value = context_.registers.read(bits(words[1], 19, 2));
   TRY(context_.memory.store<uint32_t>(stream_.space(), join(words[2] & ~3u, words[3]), value));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::cond_exe(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::cond_exe(Words words, Budget&) {
   const auto value =
       TRY(context_.memory.load<uint32_t>(stream_.space(), join(words[1] & ~3u, words[2])));
   if (value != words[3]) stream_.skip(bits(words[4], 13, 0));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::pre_exe(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::pre_exe(Words words, Budget&) {
   // The device mask names this device by bit 0: the ring has no other.
   if (!bits(words[0], 16, 16)) stream_.skip(bits(words[1], 13, 0));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::atomic_op(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::atomic_op(Words words, Budget&) {
   const uint32_t operation = bits(words[0], 31, 25);
   const AtomicOperands operands = {.source = join(words[3], words[4]),
                                    .compare = join(words[5], words[6])};
@@ -212,7 +213,7 @@ base::Result<Step> SdmaQueue::atomic_op(Words words, Budget&) {
   return loop && (old & mask) != (operands.compare & mask) ? Step::kWait : Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::const_fill(Words words, Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::const_fill(Words words, Budget& budget) {
   const unsigned log2_element = std::min(bits(words[0], 31, 30), 2u);
   const uint64_t element = uint64_t{1} << log2_element;
   // The count is of bytes, less one, and whole elements are written.
@@ -221,7 +222,7 @@ base::Result<Step> SdmaQueue::const_fill(Words words, Budget& budget) {
               static_cast<unsigned>(element), stream_.progress(), budget);
 }
 
-base::Result<Step> SdmaQueue::gen_pte(Words words, Budget& budget) {
+amdgpu_criu::Result<Step> SdmaQueue::gen_pte(Words words, Budget& budget) {
   const uint64_t target = join(words[1], words[2]);
   const uint64_t mask = join(words[3], words[4]);
   const uint64_t first = join(words[5], words[6]);
@@ -240,14 +241,14 @@ base::Result<Step> SdmaQueue::gen_pte(Words words, Budget& budget) {
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::timestamp(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::timestamp(Words words, Budget&) {
   if (bits(words[0], 15, 8) == sdma::kTimestampSet) return Step::kDone;
   TRY(context_.memory.store<uint64_t>(stream_.space(), join(words[1] & ~7u, words[2]),
                                       Context::clock()));
   return Step::kDone;
 }
 
-base::Result<Step> SdmaQueue::srbm_write(Words words, Budget&) {
+amdgpu_criu::Result<Step> SdmaQueue::srbm_write(Words words, Budget&) {
   // Ignored from user space, as on hardware with register protection.
   if (stream_.privileged() && bits(words[0], 31, 28)) {
     context_.registers.write(bits(words[1], 17, 0), words[2]);

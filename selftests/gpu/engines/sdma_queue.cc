@@ -13,23 +13,23 @@ SdmaQueue::SdmaQueue(Context& context, const Spec& spec, Setup setup)
   stream_.place().ring_next = setup_.rptr / 4;
 }
 
-base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::create(Context& context, const Spec& spec,
-                                                           Setup setup) {
+amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::create(Context& context,
+                                                                  const Spec& spec, Setup setup) {
   std::unique_ptr<SdmaQueue> queue(new SdmaQueue(context, spec, std::move(setup)));
   TRY(queue->stream_.set_wptr(queue->setup_.wptr / 4));
   queue->state_ = State::kRunnable;
   return queue;
 }
 
-base::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, const Spec& spec,
-                                                        unsigned engine) {
+amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, const Spec& spec,
+                                                               unsigned engine) {
   std::array<uint32_t, sdma_mqd::kDwords> words;
   TRY(context.memory.read({Hub::kGfx, 0}, spec.mqd, std::as_writable_bytes(std::span(words))));
   const auto pair = [&](unsigned at) { return join(words[at], words[at + 1]); };
   const unsigned log2_dwords = bits(words[sdma_mqd::kRbCntl], 6, 1);
   if (log2_dwords < 4 || log2_dwords > 28) {
-    return base::Error::of(EINVAL, "SDMA MQD at {:#x}: ring of 2^{} doublewords", spec.mqd,
-                           log2_dwords);
+    return amdgpu_criu::Error::of(EINVAL, "SDMA MQD at {:#x}: ring of 2^{} doublewords", spec.mqd,
+                                  log2_dwords);
   }
   Setup setup = {
       .engine = engine,

@@ -21,23 +21,23 @@ class SdmaQueue : public PacketQueue {
     bool user = false;
   };
 
-  static base::Result<std::unique_ptr<SdmaQueue>> create(Context& context, const Spec& spec,
-                                                         Setup setup);
+  static amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> create(Context& context, const Spec& spec,
+                                                                Setup setup);
   // From an MQD at spec.mqd.
-  static base::Result<std::unique_ptr<SdmaQueue>> map(Context& context, const Spec& spec,
-                                                      unsigned engine);
+  static amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> map(Context& context, const Spec& spec,
+                                                             unsigned engine);
 
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
 
  protected:
-  base::Result<Step> execute(Budget& budget) override;
+  amdgpu_criu::Result<Step> execute(Budget& budget) override;
   void report_rptr() override;
 
  private:
   using Words = std::span<const uint32_t>;
-  using Handler = base::Result<Step> (SdmaQueue::*)(Words, Budget&);
+  using Handler = amdgpu_criu::Result<Step> (SdmaQueue::*)(Words, Budget&);
   struct Packet {
     uint8_t opcode;
     uint8_t subop;
@@ -51,25 +51,25 @@ class SdmaQueue : public PacketQueue {
 
   SdmaQueue(Context& context, const Spec& spec, Setup setup);
   static const Packet* find(uint32_t header);
-  base::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
+  amdgpu_criu::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
   void set_wptr(uint64_t bytes);
 
-  base::Result<Step> nop(Words words, Budget& budget);
-  base::Result<Step> copy_linear(Words words, Budget& budget);
-  base::Result<Step> copy_sub_window(Words words, Budget& budget);
-  base::Result<Step> write(Words words, Budget& budget);
-  base::Result<Step> indirect(Words words, Budget& budget);
-  base::Result<Step> fence(Words words, Budget& budget);
-  base::Result<Step> trap(Words words, Budget& budget);
-  base::Result<Step> poll(Words words, Budget& budget);
-  base::Result<Step> poll_reg_write_mem(Words words, Budget& budget);
-  base::Result<Step> cond_exe(Words words, Budget& budget);
-  base::Result<Step> atomic_op(Words words, Budget& budget);
-  base::Result<Step> const_fill(Words words, Budget& budget);
-  base::Result<Step> gen_pte(Words words, Budget& budget);
-  base::Result<Step> timestamp(Words words, Budget& budget);
-  base::Result<Step> srbm_write(Words words, Budget& budget);
-  base::Result<Step> pre_exe(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> nop(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> copy_linear(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> copy_sub_window(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> write(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> indirect(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> fence(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> trap(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> poll(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> poll_reg_write_mem(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> cond_exe(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> atomic_op(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> const_fill(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> gen_pte(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> timestamp(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> srbm_write(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> pre_exe(Words words, Budget& budget);
 
   Setup setup_;
 };

@@ -15,12 +15,12 @@ Space Stream::space() const {
   return place_.depth ? Space{space_.hub, vmids_[place_.depth - 1]} : space_;
 }
 
-base::Status Stream::set_wptr(uint64_t wptr) {
+amdgpu_criu::Status Stream::set_wptr(uint64_t wptr) {
   if (wptr - place_.ring_next > ring_.dwords) {
-    return base::Error::of(EINVAL,
-                           "write pointer {:#x} does not fit read pointer {:#x} and {:#x} "
-                           "doublewords of ring",
-                           wptr, place_.ring_next, ring_.dwords);
+    return amdgpu_criu::Error::of(EINVAL,
+                                  "write pointer {:#x} does not fit read pointer {:#x} and {:#x} "
+                                  "doublewords of ring",
+                                  wptr, place_.ring_next, ring_.dwords);
   }
   wptr_ = wptr;
   return {};
@@ -53,23 +53,23 @@ bool Stream::settle() {
   }
 }
 
-base::Result<std::span<const uint32_t>> Stream::peek(size_t count) {
+amdgpu_criu::Result<std::span<const uint32_t>> Stream::peek(size_t count) {
   const size_t wanted = std::max(count, kReadAhead);
   if (place_.depth) {
     const SavedPlace::Ib& ib = place_.ibs[place_.depth - 1];
     if (count > ib.size - ib.next) {
-      return base::Error::of(EINVAL,
-                             "a packet of {} doublewords does not fit the {} left of its "
-                             "indirect buffer",
-                             count, ib.size - ib.next);
+      return amdgpu_criu::Error::of(EINVAL,
+                                    "a packet of {} doublewords does not fit the {} left of its "
+                                    "indirect buffer",
+                                    count, ib.size - ib.next);
     }
     words_.resize(std::min<size_t>(wanted, ib.size - ib.next));
     TRY(load(next_address(), words_));
     return std::span<const uint32_t>(words_);
   }
   if (count > ring_.dwords) {
-    return base::Error::of(EINVAL, "a packet of {} doublewords does not fit its ring of {}", count,
-                           ring_.dwords);
+    return amdgpu_criu::Error::of(EINVAL, "a packet of {} doublewords does not fit its ring of {}",
+                                  count, ring_.dwords);
   }
   words_.resize(std::min<uint64_t>(wanted, wptr_ - place_.ring_next));
   const uint64_t offset = place_.ring_next & (ring_.dwords - 1);
@@ -90,10 +90,12 @@ void Stream::advance(uint64_t dwords) {
   }
 }
 
-base::Status Stream::call(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords) {
-  if (base % 4) return base::Error::of(EINVAL, "indirect buffer at unaligned {:#x}", base);
+amdgpu_criu::Status Stream::call(uint64_t base, uint32_t dwords, unsigned vmid,
+                                 uint64_t packet_dwords) {
+  if (base % 4) return amdgpu_criu::Error::of(EINVAL, "indirect buffer at unaligned {:#x}", base);
   if (place_.depth == SavedPlace::kMaxIbs) {
-    return base::Error::of(EINVAL, "indirect buffers nested deeper than {}", SavedPlace::kMaxIbs);
+    return amdgpu_criu::Error::of(EINVAL, "indirect buffers nested deeper than {}",
+                                  SavedPlace::kMaxIbs);
   }
   advance(packet_dwords);
   vmids_[place_.depth] = vmid;
@@ -101,15 +103,16 @@ base::Status Stream::call(uint64_t base, uint32_t dwords, unsigned vmid, uint64_
   return {};
 }
 
-base::Status Stream::chain(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords) {
+amdgpu_criu::Status Stream::chain(uint64_t base, uint32_t dwords, unsigned vmid,
+                                  uint64_t packet_dwords) {
   if (!place_.depth) return call(base, dwords, vmid, packet_dwords);
   --place_.depth;
-  const base::Status status = call(base, dwords, vmid, 0);
+  const amdgpu_criu::Status status = call(base, dwords, vmid, 0);
   if (!status.ok()) ++place_.depth;
   return status;
 }
 
-base::Status Stream::load(uint64_t address, std::span<uint32_t> out) {
+amdgpu_criu::Status Stream::load(uint64_t address, std::span<uint32_t> out) {
   if (out.empty()) return {};
   return memory_->read(space(), address, std::as_writable_bytes(out));
 }

@@ -31,7 +31,7 @@ class Stream {
   bool privileged() const { return space().vmid == 0; }
 
   // Doublewords, never wrapped. Refuses a write pointer further ahead than the ring is long.
-  base::Status set_wptr(uint64_t wptr);
+  amdgpu_criu::Status set_wptr(uint64_t wptr);
   uint64_t wptr() const { return wptr_; }
   uint64_t rptr() const { return place_.ring_next; }
   uint64_t ring_dwords() const { return ring_.dwords; }
@@ -42,15 +42,15 @@ class Stream {
   bool settle();
   // The first count doublewords of the next packet. Fewer if the ring has no more yet; EINVAL if an
   // indirect buffer ends before. Valid until the next peek.
-  base::Result<std::span<const uint32_t>> peek(size_t count);
+  amdgpu_criu::Result<std::span<const uint32_t>> peek(size_t count);
   // The packet is complete: progress is reset to 0.
   void advance(uint64_t dwords);
   void skip(uint32_t dwords) { place_.skip = dwords; }
 
   // Runs a buffer next, and then what follows the current packet. Call before advance().
-  base::Status call(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
+  amdgpu_criu::Status call(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
   // The same, but instead of the rest of the current buffer.
-  base::Status chain(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
+  amdgpu_criu::Status chain(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
   unsigned depth() const { return place_.depth; }
 
   // Of the current packet; kept over preemption.
@@ -61,7 +61,7 @@ class Stream {
   void restore(const SavedPlace& place) { place_ = place; }
 
  private:
-  base::Status load(uint64_t address, std::span<uint32_t> out);
+  amdgpu_criu::Status load(uint64_t address, std::span<uint32_t> out);
 
   Memory* memory_;
   Space space_;

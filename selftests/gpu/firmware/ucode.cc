@@ -52,12 +52,12 @@ std::vector<std::byte> make_sdma() {
   return image.take();
 }
 
-base::Status write_file(const std::string& path, const std::vector<std::byte>& bytes) {
-  const auto file = TRY(base::Fd::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
+amdgpu_criu::Status write_file(const std::string& path, const std::vector<std::byte>& bytes) {
+  const auto file = TRY(amdgpu_criu::Fd::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
   const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-  if (written < 0) return base::Error::system("cannot write {}", path);
+  if (written < 0) return amdgpu_criu::Error::system("cannot write {}", path);
   if (static_cast<size_t>(written) != bytes.size())
-    return base::Error::of(ENOSPC, "cannot write all of {}", path);
+    return amdgpu_criu::Error::of(ENOSPC, "cannot write all of {}", path);
   return {};
 }
 
@@ -71,7 +71,7 @@ std::vector<FirmwareFile> make_firmware() {
   return files;
 }
 
-base::Status write_firmware(const std::string& dir) {
+amdgpu_criu::Status write_firmware(const std::string& dir) {
   for (const FirmwareFile& file : make_firmware())
     TRY(write_file(dir + "/" + file.name, file.bytes));
   return {};

@@ -16,6 +16,6 @@ struct FirmwareFile {
 
 std::vector<FirmwareFile> make_firmware();
 // Writes them into an existing directory.
-base::Status write_firmware(const std::string& dir);
+amdgpu_criu::Status write_firmware(const std::string& dir);
 
 }  // namespace gpu

@@ -31,9 +31,10 @@ class DmaTable {
   DmaTable() : epoch_(std::make_shared<Epoch>()) {}
 
   // Without a descriptor the range is known but has no memory here (another device's BAR).
-  base::Status map(const Range& range, std::optional<base::Fd> memory, uint64_t offset);
+  amdgpu_criu::Status map(const Range& range, std::optional<amdgpu_criu::Fd> memory,
+                          uint64_t offset);
   // Removes every range inside [iova, iova + size). Fails if that would cut a range in two.
-  base::Status unmap(uint64_t iova, uint64_t size);
+  amdgpu_criu::Status unmap(uint64_t iova, uint64_t size);
   void clear();
 
   // The longest prefix of the range that is contiguous here; empty if no range allows the access.
@@ -47,17 +48,17 @@ class DmaTable {
     uint64_t size = 0;
     bool readable = false;
     bool writable = false;
-    base::Mapping memory;
+    amdgpu_criu::Mapping memory;
   };
   // A removed mapping is kept by the epoch in which it was removed. An epoch keeps its successors
   // alive, so a hold keeps every mapping that is removed after it.
   struct Epoch {
-    std::vector<base::Mapping> retired;
+    std::vector<amdgpu_criu::Mapping> retired;
     std::shared_ptr<Epoch> next;
   };
   using Regions = std::map<uint64_t, Region>;
 
-  base::Status check_free(const Range& range) const;
+  amdgpu_criu::Status check_free(const Range& range) const;
   std::shared_ptr<Epoch> retire(Regions::iterator first, Regions::iterator last);
 
   mutable std::shared_mutex mutex_;

@@ -74,9 +74,9 @@ TEST(DmaTable, RefusesFilesShorterThanTheRange) {
 TEST(DmaTable, RefusesMemoryThatIsNotAFile) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const base::Fd read_end(ends[0]);
+  const amdgpu_criu::Fd read_end(ends[0]);
   DmaTable table;
-  EXPECT_EQ(code_of(table.map({.iova = 0, .size = kPage}, base::Fd(ends[1]), 0)), EINVAL);
+  EXPECT_EQ(code_of(table.map({.iova = 0, .size = kPage}, amdgpu_criu::Fd(ends[1]), 0)), EINVAL);
 }
 
 TEST(DmaTable, RefusesOverlaps) {

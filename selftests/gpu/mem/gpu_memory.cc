@@ -76,13 +76,14 @@ void move_bytes(std::byte* to, const std::byte* from, size_t size) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physical,
-                                                           HubRegisters& gfx, HubRegisters& mm,
-                                                           PasidTable& pasids,
-                                                           InterruptSink& interrupts) {
+amdgpu_criu::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physical,
+                                                                  HubRegisters& gfx,
+                                                                  HubRegisters& mm,
+                                                                  PasidTable& pasids,
+                                                                  InterruptSink& interrupts) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  auto zeros = TRY(base::Mapping::map(kUnbackedWindow, PROT_READ, kFlags));
-  auto sink = TRY(base::Mapping::map(kUnbackedWindow, PROT_READ | PROT_WRITE, kFlags));
+  auto zeros = TRY(amdgpu_criu::Mapping::map(kUnbackedWindow, PROT_READ, kFlags));
+  auto sink = TRY(amdgpu_criu::Mapping::map(kUnbackedWindow, PROT_READ | PROT_WRITE, kFlags));
   return std::unique_ptr<GpuMemory>(
       new GpuMemory(physical, gfx, mm, pasids, interrupts, std::move(zeros), std::move(sink)));
 }
@@ -104,9 +105,9 @@ std::span<std::byte> GpuMemory::host(const PhysicalRun& run, bool for_write) {
   return pages.subspan(offset, std::min<uint64_t>(run.size, pages.size() - offset));
 }
 
-base::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_t address, size_t size,
-                                                     bool for_write) {
-  if (size == 0) return base::Error::of(EINVAL, "empty window at {:#x}", address);
+amdgpu_criu::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_t address,
+                                                            size_t size, bool for_write) {
+  if (size == 0) return amdgpu_criu::Error::of(EINVAL, "empty window at {:#x}", address);
   const PhysicalRun run = translate(space, address, size, for_write);
   if (run.cause != FaultCause::kNone) return report(space, address, for_write, run.cause);
   const auto bytes = host(run, for_write);
@@ -114,7 +115,7 @@ base::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_t addre
   return bytes;
 }
 
-base::Status GpuMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
+amdgpu_criu::Status GpuMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
   const auto held = hold();
   while (!out.empty()) {
     const auto piece = TRY(window(space, address, out.size(), false));
@@ -125,7 +126,8 @@ base::Status GpuMemory::read(Space space, uint64_t address, std::span<std::byte>
   return {};
 }
 
-base::Status GpuMemory::write(Space space, uint64_t address, std::span<const std::byte> data) {
+amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
+                                     std::span<const std::byte> data) {
   const auto held = hold();
   while (!data.empty()) {
     const auto piece = TRY(window(space, address, data.size(), true));
@@ -143,14 +145,16 @@ void GpuMemory::bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_bas
   pasids_.set_pasid(vmid, pasid);
 }
 
-base::Error GpuMemory::report(Space space, uint64_t address, bool for_write, FaultCause cause) {
+amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_write,
+                                     FaultCause cause) {
   address &= kVirtualMask;
   ++faults_;
   const uint32_t pasid = pasids_.pasid(space.hub, space.vmid);
   hub(space.hub).latch_fault(space.vmid, address, for_write, cause);
   interrupts_.raise(fault_interrupt(space, pasid, address, for_write, cause));
-  base::Error error = base::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
-                                      for_write ? "write" : "read", address, describe(cause));
+  amdgpu_criu::Error error =
+      amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
+                             for_write ? "write" : "read", address, describe(cause));
   log_fault(Fault::kVm, error.message());
   return error;
 }

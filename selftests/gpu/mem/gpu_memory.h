@@ -22,16 +22,17 @@ class PasidTable {
 
 class GpuMemory final : public Memory {
  public:
-  static base::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical,
-                                                         HubRegisters& gfx, HubRegisters& mm,
-                                                         PasidTable& pasids,
-                                                         InterruptSink& interrupts);
+  static amdgpu_criu::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical,
+                                                                HubRegisters& gfx, HubRegisters& mm,
+                                                                PasidTable& pasids,
+                                                                InterruptSink& interrupts);
 
   Hold hold() override { return physical_.hold(); }
-  base::Status read(Space space, uint64_t address, std::span<std::byte> out) override;
-  base::Status write(Space space, uint64_t address, std::span<const std::byte> data) override;
-  base::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
-                                            bool for_write) override;
+  amdgpu_criu::Status read(Space space, uint64_t address, std::span<std::byte> out) override;
+  amdgpu_criu::Status write(Space space, uint64_t address,
+                            std::span<const std::byte> data) override;
+  amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
+                                                   bool for_write) override;
   void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
   uint32_t pasid_of(unsigned vmid) const override { return pasids_.pasid(Hub::kGfx, vmid); }
 
@@ -41,7 +42,7 @@ class GpuMemory final : public Memory {
 
  private:
   GpuMemory(PhysicalMemory& physical, HubRegisters& gfx, HubRegisters& mm, PasidTable& pasids,
-            InterruptSink& interrupts, base::Mapping zeros, base::Mapping sink)
+            InterruptSink& interrupts, amdgpu_criu::Mapping zeros, amdgpu_criu::Mapping sink)
       : physical_(physical),
         gfx_(gfx),
         mm_(mm),
@@ -53,7 +54,7 @@ class GpuMemory final : public Memory {
 
   HubRegisters& hub(Hub which) { return which == Hub::kGfx ? gfx_ : mm_; }
   std::span<std::byte> host(const PhysicalRun& run, bool for_write);
-  base::Error report(Space space, uint64_t address, bool for_write, FaultCause cause);
+  amdgpu_criu::Error report(Space space, uint64_t address, bool for_write, FaultCause cause);
 
   PhysicalMemory& physical_;
   HubRegisters& gfx_;
@@ -62,8 +63,8 @@ class GpuMemory final : public Memory {
   InterruptSink& interrupts_;
   PageWalker walker_;
   // Unbacked (PRT) pages read from the one and write to the other.
-  base::Mapping zeros_;
-  base::Mapping sink_;
+  amdgpu_criu::Mapping zeros_;
+  amdgpu_criu::Mapping sink_;
   std::atomic<uint64_t> faults_ = 0;
 };
 

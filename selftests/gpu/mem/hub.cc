@@ -40,7 +40,7 @@ uint32_t status_of(unsigned vmid, bool for_write, FaultCause cause) {
 
 }  // namespace
 
-base::Status HubRegisters::claim(Registers& registers) {
+amdgpu_criu::Status HubRegisters::claim(Registers& registers) {
   return registers.claim(*this, base(), base() + kWords - 1);
 }
 

@@ -25,7 +25,7 @@ class HubRegisters final : public RegisterBlock {
 
   explicit HubRegisters(const Spec& spec) : spec_(spec) { reset(); }
 
-  base::Status claim(Registers& registers);
+  amdgpu_criu::Status claim(Registers& registers);
   void reset();
 
   std::string_view name() const override {

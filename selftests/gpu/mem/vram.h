@@ -29,12 +29,12 @@ class Vram {
     unsigned nodes = 1;
   };
 
-  static base::Result<std::unique_ptr<Vram>> create(const Spec& spec);
+  static amdgpu_criu::Result<std::unique_ptr<Vram>> create(const Spec& spec);
 
   uint64_t size() const { return own_.size(); }
   unsigned node() const { return spec_.node; }
   unsigned nodes() const { return spec_.nodes; }
-  const base::Fd& fd() const { return fd_; }
+  const amdgpu_criu::Fd& fd() const { return fd_; }
   std::span<std::byte> own() const { return own_.bytes(); }
 
   // address is relative to the memory of node 0. The longest prefix inside of one GPU's memory;
@@ -42,15 +42,15 @@ class Vram {
   std::span<std::byte> find(uint64_t address, size_t size);
 
  private:
-  Vram(Spec spec, base::Fd fd, base::Mapping own)
+  Vram(Spec spec, amdgpu_criu::Fd fd, amdgpu_criu::Mapping own)
       : spec_(std::move(spec)), fd_(std::move(fd)), own_(std::move(own)) {}
   std::span<std::byte> peer(unsigned node);
 
   Spec spec_;
-  base::Fd fd_;
-  base::Mapping own_;
+  amdgpu_criu::Fd fd_;
+  amdgpu_criu::Mapping own_;
   std::mutex mutex_;  // peers_: filled at first use, never removed
-  std::array<base::Mapping, kMaxNodes> peers_;
+  std::array<amdgpu_criu::Mapping, kMaxNodes> peers_;
 };
 
 }  // namespace gpu

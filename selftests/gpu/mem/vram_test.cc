@@ -21,7 +21,8 @@ class VramTest : public testing::Test {
   }
   ~VramTest() override { std::filesystem::remove_all(dir_); }
 
-  base::Result<std::unique_ptr<Vram>> make(unsigned node, unsigned nodes, uint64_t size = kSize) {
+  amdgpu_criu::Result<std::unique_ptr<Vram>> make(unsigned node, unsigned nodes,
+                                                  uint64_t size = kSize) {
     return Vram::create({.size = size, .hive_dir = dir_, .node = node, .nodes = nodes});
   }
   std::string dir_;

@@ -20,10 +20,10 @@ constexpr uint8_t kSubclassOther = 0x80;
 
 }  // namespace
 
-base::Result<ConfigSpace> ConfigSpace::create(const Spec& spec) {
+amdgpu_criu::Result<ConfigSpace> ConfigSpace::create(const Spec& spec) {
   for (const uint64_t size : {spec.vram_size, spec.doorbell_size, spec.mmio_size, spec.rom_size})
     if (!std::has_single_bit(size) || size < 2048)
-      return base::Error::of(EINVAL, "a BAR of {} bytes: not a power of two", size);
+      return amdgpu_criu::Error::of(EINVAL, "a BAR of {} bytes: not a power of two", size);
   ConfigSpace space;
   space.put_header();
   space.put_bars(spec);

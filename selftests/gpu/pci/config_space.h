@@ -27,7 +27,7 @@ class ConfigSpace {
   };
 
   // Sizes must be powers of two: a BAR can express no others.
-  static base::Result<ConfigSpace> create(const Spec& spec);
+  static amdgpu_criu::Result<ConfigSpace> create(const Spec& spec);
 
   void reset();
   // The range must lie inside of the space.

@@ -23,20 +23,21 @@ class PciDevice {
   struct Region {
     uint64_t size = 0;
     bool writable = false;
-    const base::Fd* memory = nullptr;  // if the bus may map it directly
+    const amdgpu_criu::Fd* memory = nullptr;  // if the bus may map it directly
   };
 
   virtual ~PciDevice() = default;
   virtual Region region(unsigned index) const = 0;
   // The bus has checked that the range lies in the region.
-  virtual base::Status read(unsigned index, uint64_t offset, std::span<std::byte> out) = 0;
-  virtual base::Status write(unsigned index, uint64_t offset, std::span<const std::byte> data) = 0;
+  virtual amdgpu_criu::Status read(unsigned index, uint64_t offset, std::span<std::byte> out) = 0;
+  virtual amdgpu_criu::Status write(unsigned index, uint64_t offset,
+                                    std::span<const std::byte> data) = 0;
 
-  virtual base::Status map_dma(const DmaTable::Range& range, std::optional<base::Fd> memory,
-                               uint64_t offset) = 0;
-  virtual base::Status unmap_dma(uint64_t iova, uint64_t size) = 0;
+  virtual amdgpu_criu::Status map_dma(const DmaTable::Range& range,
+                                      std::optional<amdgpu_criu::Fd> memory, uint64_t offset) = 0;
+  virtual amdgpu_criu::Status unmap_dma(uint64_t iova, uint64_t size) = 0;
   // Interrupts add 1 to this eventfd; without one they are lost.
-  virtual void set_interrupt(std::optional<base::Fd> event) = 0;
+  virtual void set_interrupt(std::optional<amdgpu_criu::Fd> event) = 0;
   virtual void reset() = 0;
   // The bus is disconnected: no DMA and no interrupt from now on.
   virtual void disconnect() = 0;

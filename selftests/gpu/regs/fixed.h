@@ -19,7 +19,7 @@ class FixedRegisters final : public RegisterBlock {
   FixedRegisters(std::string name, std::vector<Register> registers)
       : name_(std::move(name)), registers_(std::move(registers)) {}
 
-  base::Status claim(Registers& registers) {
+  amdgpu_criu::Status claim(Registers& registers) {
     for (const Register& one : registers_) TRY(registers.claim(*this, one.dword, one.dword));
     return {};
   }

@@ -34,7 +34,7 @@ constexpr uint32_t kDoorbellMask = 0x03ffffff;  // a dword index
 
 }  // namespace
 
-base::Status InterruptRing::claim(Registers& registers) {
+amdgpu_criu::Status InterruptRing::claim(Registers& registers) {
   TRY(registers.claim(*this, kLutBase, kLutBase + kLutWords - 1));
   return registers.claim(*this, kRingBase, kRingBase + kRingWords - 1);
 }

@@ -21,7 +21,7 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   InterruptRing(PhysicalMemory& memory, const GpuClock& clock, std::function<void()> signal)
       : memory_(memory), clock_(clock), signal_(std::move(signal)) {}
 
-  base::Status claim(Registers& registers);
+  amdgpu_criu::Status claim(Registers& registers);
   void reset();
   // Signals again if the driver has entries to read: after it got an interrupt line.
   void resignal();

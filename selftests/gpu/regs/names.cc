@@ -259,8 +259,8 @@ std::string sdma_name(uint32_t dword) {
     const uint32_t offset = dword - kSdmaBases[engine];
     if (offset >= kSdmaWords) continue;
     const auto text = find(kSdmaNames, offset);
-    return text.empty() ? base::format("SDMA{}+{:#x}", engine, offset)
-                        : base::format("SDMA{}_{}", engine, text);
+    return text.empty() ? amdgpu_criu::formatted("SDMA{}+{:#x}", engine, offset)
+                        : amdgpu_criu::formatted("SDMA{}_{}", engine, text);
   }
   return {};
 }
@@ -288,7 +288,8 @@ std::string hub_name(uint32_t dword) {
     const uint32_t offset = word - family.first;
     if (offset >= family.count * family.stride) continue;
     const uint32_t index = offset / family.stride;
-    return (is_gfx ? "GC_" : "MMHUB_") + base::vformat(family.text, std::make_format_args(index));
+    return (is_gfx ? "GC_" : "MMHUB_") +
+           amdgpu_criu::formatted_from(family.text, std::make_format_args(index));
   }
   return {};
 }
@@ -299,7 +300,8 @@ std::string register_name(uint32_t dword) {
   std::string text(find(kNames, dword));
   if (text.empty()) text = hub_name(dword);
   if (text.empty()) text = sdma_name(dword);
-  return text.empty() ? base::format("{:#07x}", dword) : base::format("{} ({:#07x})", text, dword);
+  return text.empty() ? amdgpu_criu::formatted("{:#07x}", dword)
+                      : amdgpu_criu::formatted("{} ({:#07x})", text, dword);
 }
 
 }  // namespace gpu

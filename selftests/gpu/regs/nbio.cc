@@ -25,7 +25,7 @@ constexpr uint32_t kScratch7InitComplete = 0x200;  // ATOM_S7_ASIC_INIT_COMPLETE
 
 }  // namespace
 
-base::Status Nbio::claim() {
+amdgpu_criu::Status Nbio::claim() {
   for (const uint32_t one : {kMmIndex, kMmData, kMmIndexHigh, kPcieIndex2, kPcieData2,
                              kConfigMemSize, kIovFunction, kHdpFlushRequest, kHdpFlushDone})
     TRY(registers_.claim(*this, one, one));

@@ -20,7 +20,7 @@ class Nbio final : public RegisterBlock {
     reset();
   }
 
-  base::Status claim();
+  amdgpu_criu::Status claim();
   void reset();
   // The driver marks a hung engine in the BIOS scratch area before it resets the chip.
   bool engine_hung() const;

@@ -10,23 +10,23 @@
 
 namespace gpu {
 
-base::Result<std::unique_ptr<RegisterBus>> RegisterBus::create(const Spec& spec) {
+amdgpu_criu::Result<std::unique_ptr<RegisterBus>> RegisterBus::create(const Spec& spec) {
   File trace(nullptr, &fclose);
   if (!spec.trace.empty()) {
     trace.reset(fopen(spec.trace.c_str(), "we"));
-    if (!trace) return base::Error::system("cannot write the trace {}", spec.trace);
+    if (!trace) return amdgpu_criu::Error::system("cannot write the trace {}", spec.trace);
   }
   return std::unique_ptr<RegisterBus>(new RegisterBus(std::move(trace)));
 }
 
-base::Status RegisterBus::claim(RegisterBlock& block, uint32_t first, uint32_t last) {
+amdgpu_criu::Status RegisterBus::claim(RegisterBlock& block, uint32_t first, uint32_t last) {
   if (first > last || last >= kWords)
-    return base::Error::of(EINVAL, "{}: registers {:#x}..{:#x} are outside of the MMIO BAR",
-                           block.name(), first, last);
+    return amdgpu_criu::Error::of(EINVAL, "{}: registers {:#x}..{:#x} are outside of the MMIO BAR",
+                                  block.name(), first, last);
   for (uint32_t dword = first; dword <= last; ++dword)
     if (const RegisterBlock* other = claims_[dword])
-      return base::Error::of(EEXIST, "register {:#x} is claimed by {} and by {}", dword,
-                             other->name(), block.name());
+      return amdgpu_criu::Error::of(EEXIST, "register {:#x} is claimed by {} and by {}", dword,
+                                    other->name(), block.name());
   std::fill(claims_.begin() + first, claims_.begin() + last + 1, &block);
   return {};
 }
@@ -100,10 +100,12 @@ std::string RegisterBus::report() const {
   std::ranges::sort(rows, [](const Row& a, const Row& b) {
     return std::tuple(a.written, b.reads, a.dword) < std::tuple(b.written, a.reads, b.dword);
   });
-  std::string text = base::format("{} registers without a model were read\n", rows.size());
+  std::string text =
+      amdgpu_criu::formatted("{} registers without a model were read\n", rows.size());
   for (const Row& row : rows)
-    text += base::format("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword,
-                         register_name(row.dword), row.written ? " (storage)" : " (never written)");
+    text += amdgpu_criu::formatted("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword,
+                                   register_name(row.dword),
+                                   row.written ? " (storage)" : " (never written)");
   return text;
 }
 

@@ -24,13 +24,13 @@ class RegisterBus final : public Registers {
   struct Spec {
     std::string trace = {};  // file that gets one line an access; empty: none
   };
-  static base::Result<std::unique_ptr<RegisterBus>> create(const Spec& spec);
+  static amdgpu_criu::Result<std::unique_ptr<RegisterBus>> create(const Spec& spec);
 
   // For engines, from any thread. An offset outside of the BAR reads as ~0.
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
   // Only while the device is created, before anything is read or written.
-  base::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) override;
+  amdgpu_criu::Status claim(RegisterBlock& block, uint32_t first, uint32_t last) override;
 
   // The same for accesses of the driver, which detect a driver that spins on a register.
   uint32_t driver_read(uint32_t dword);

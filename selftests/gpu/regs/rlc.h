@@ -22,7 +22,7 @@ class Rlc final : public RegisterBlock {
  public:
   explicit Rlc(const GpuClock& clock) : clock_(clock) {}
 
-  base::Status claim(Registers& registers) {
+  amdgpu_criu::Status claim(Registers& registers) {
     TRY(registers.claim(*this, kSafeMode, kSafeMode));
     return registers.claim(*this, kClockLow, kClockCapture);
   }

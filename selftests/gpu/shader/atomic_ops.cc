@@ -153,7 +153,7 @@ class Table {
   template <typename Unsigned, typename Signed>
   void add_width(std::string_view prefix, std::string_view suffix) {
     const auto with = [&](std::string_view name, Handler handler) {
-      own(base::format("{}atomic_{}{}", prefix, name, suffix), handler);
+      own(amdgpu_criu::formatted("{}atomic_{}{}", prefix, name, suffix), handler);
     };
     with("swap", atomic_op<Unsigned, false, false, decltype(kSwap)>);
     with("cmpswap", atomic_op<Unsigned, true, false, decltype(kCmpswap)>);
@@ -183,7 +183,7 @@ class Table {
   template <typename Unsigned, typename Signed, bool kReturns>
   void add_ds(std::string_view u, std::string_view i, std::string_view b, std::string_view rtn) {
     const auto with = [&](std::string_view name, std::string_view type, Handler handler) {
-      own(base::format("ds_{}{}{}", name, rtn, type), handler);
+      own(amdgpu_criu::formatted("ds_{}{}{}", name, rtn, type), handler);
     };
     with("add", u, atomic_op<Unsigned, false, kReturns, decltype(kAdd)>);
     with("sub", u, atomic_op<Unsigned, false, kReturns, decltype(kSub)>);
@@ -201,9 +201,12 @@ class Table {
   }
   template <typename T, bool kReturns>
   void add_ds_floats(std::string_view rtn, std::string_view type) {
-    own(base::format("ds_add{}{}", rtn, type), atomic_op<T, false, kReturns, decltype(kAdd)>);
-    own(base::format("ds_min{}{}", rtn, type), atomic_op<T, false, kReturns, decltype(kFmin)>);
-    own(base::format("ds_max{}{}", rtn, type), atomic_op<T, false, kReturns, decltype(kFmax)>);
+    own(amdgpu_criu::formatted("ds_add{}{}", rtn, type),
+        atomic_op<T, false, kReturns, decltype(kAdd)>);
+    own(amdgpu_criu::formatted("ds_min{}{}", rtn, type),
+        atomic_op<T, false, kReturns, decltype(kFmin)>);
+    own(amdgpu_criu::formatted("ds_max{}{}", rtn, type),
+        atomic_op<T, false, kReturns, decltype(kFmax)>);
   }
 
   std::deque<std::string> names_;

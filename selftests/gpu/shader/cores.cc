@@ -14,7 +14,8 @@ struct Bound {
 };
 
 void unknown(Wave& wave, const Instruction& in) {
-  if (in.name().empty()) return wave.refuse(base::format("no instruction {:#010x}", in.words[0]));
+  if (in.name().empty())
+    return wave.refuse(amdgpu_criu::formatted("no instruction {:#010x}", in.words[0]));
   wave.refuse(in.name() + " is not modelled");
 }
 

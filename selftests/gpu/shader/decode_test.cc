@@ -44,7 +44,7 @@ std::string bytes_of(const Words& words) {
   std::string text;
   for (const uint32_t word : words) {
     for (unsigned shift = 0; shift < 32; shift += 8) {
-      text += base::format("{:#04x} ", word >> shift & 0xff);
+      text += amdgpu_criu::formatted("{:#04x} ", word >> shift & 0xff);
     }
   }
   return text;
@@ -79,9 +79,9 @@ std::vector<Text> disassemble(const std::vector<Words>& encodings) {
       continue;
     }
     const Words& words = encodings.at(out.size());
-    const bool at_start = encoding.starts_with(base::format("{:#04x},{:#04x},{:#04x},{:#04x}",
-                                                            words[0] & 0xff, words[0] >> 8 & 0xff,
-                                                            words[0] >> 16 & 0xff, words[0] >> 24));
+    const bool at_start = encoding.starts_with(
+        amdgpu_criu::formatted("{:#04x},{:#04x},{:#04x},{:#04x}", words[0] & 0xff,
+                               words[0] >> 8 & 0xff, words[0] >> 16 & 0xff, words[0] >> 24));
     const auto commas = static_cast<size_t>(std::ranges::count(encoding, ','));
     if (!first) first = at_start ? Text{without_suffix(name), (commas + 1) / 4} : Text{};
   }

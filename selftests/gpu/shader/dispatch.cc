@@ -45,34 +45,36 @@ Dispatch::Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec
     : cores_(cores), view_(memory, space), spec_(spec) {}
 Dispatch::~Dispatch() = default;
 
-base::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Memory& memory, Space space,
-                                                         const DispatchSpec& spec) {
+amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Memory& memory,
+                                                                Space space,
+                                                                const DispatchSpec& spec) {
   uint64_t items = 1, groups = 1;
   std::unique_ptr<Dispatch> dispatch(new Dispatch(cores, memory, space, spec));
   for (unsigned axis = 0; axis < 3; ++axis) {
     if (!spec.group_size[axis] || !spec.grid[axis] || spec.group_size[axis] > kMaxGroup) {
-      return base::Error::of(EINVAL, "a grid of {} in groups of {}", spec.grid[axis],
-                             spec.group_size[axis]);
+      return amdgpu_criu::Error::of(EINVAL, "a grid of {} in groups of {}", spec.grid[axis],
+                                    spec.group_size[axis]);
     }
     items *= spec.group_size[axis];
     const uint64_t count =
         (uint64_t{spec.grid[axis]} + spec.group_size[axis] - 1) / spec.group_size[axis];
     dispatch->groups_[axis] = count - std::min<uint64_t>(count, spec.first_group[axis]);
     if (__builtin_mul_overflow(groups, dispatch->groups_[axis], &groups)) {
-      return base::Error::of(EINVAL, "more work-groups than can be counted");
+      return amdgpu_criu::Error::of(EINVAL, "more work-groups than can be counted");
     }
   }
-  if (items > kMaxGroup) return base::Error::of(EINVAL, "a work-group of {} items", items);
-  if (spec.lds_bytes > kMaxLds) return base::Error::of(EINVAL, "{} bytes of LDS", spec.lds_bytes);
+  if (items > kMaxGroup) return amdgpu_criu::Error::of(EINVAL, "a work-group of {} items", items);
+  if (spec.lds_bytes > kMaxLds)
+    return amdgpu_criu::Error::of(EINVAL, "{} bytes of LDS", spec.lds_bytes);
   if (Rsrc2::user_sgprs(spec.rsrc2) > spec.user_data.size()) {
-    return base::Error::of(EINVAL, "{} user SGPRs", Rsrc2::user_sgprs(spec.rsrc2));
+    return amdgpu_criu::Error::of(EINVAL, "{} user SGPRs", Rsrc2::user_sgprs(spec.rsrc2));
   }
-  if (bits(spec.rsrc1, 26, 26)) return base::Error::of(EINVAL, "FP16_OVFL is not modelled");
+  if (bits(spec.rsrc1, 26, 26)) return amdgpu_criu::Error::of(EINVAL, "FP16_OVFL is not modelled");
   dispatch->group_count_ = groups;
   size_t resident = kMaxResident;
   if (Rsrc2::scratch(spec.rsrc2)) resident = std::min<size_t>(resident, spec.scratch_waves);
   if (resident < dispatch->waves_per_group()) {
-    return base::Error::of(EINVAL, "scratch for {} waves only", spec.scratch_waves);
+    return amdgpu_criu::Error::of(EINVAL, "scratch for {} waves only", spec.scratch_waves);
   }
   dispatch->slots_.resize(resident);
   return dispatch;
@@ -181,9 +183,10 @@ void Dispatch::release_barrier(WorkGroup& group) {
 }
 
 Dispatch::State Dispatch::stopped(const Wave& wave) {
-  complaint_ = base::format("a wave of work-group ({}, {}, {}) stops at {:#x}: {}",
-                            wave.group->id[0], wave.group->id[1], wave.group->id[2], wave.pc,
-                            wave.stop == Stop::kFault ? view_.error().message() : wave.complaint);
+  complaint_ =
+      amdgpu_criu::formatted("a wave of work-group ({}, {}, {}) stops at {:#x}: {}",
+                             wave.group->id[0], wave.group->id[1], wave.group->id[2], wave.pc,
+                             wave.stop == Stop::kFault ? view_.error().message() : wave.complaint);
   return wave.stop == Stop::kFault ? State::kFault : State::kIllegal;
 }
 

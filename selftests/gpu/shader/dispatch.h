@@ -27,8 +27,9 @@ class Dispatch {
   enum class State { kRunning, kDone, kIllegal, kFault };
 
   // EINVAL: hardware would not start it.
-  static base::Result<std::unique_ptr<Dispatch>> create(Cores& cores, Memory& memory, Space space,
-                                                        const DispatchSpec& spec);
+  static amdgpu_criu::Result<std::unique_ptr<Dispatch>> create(Cores& cores, Memory& memory,
+                                                               Space space,
+                                                               const DispatchSpec& spec);
   ~Dispatch();
 
   // Executes about that many instructions. Not kRunning: it ended, or a wave cannot go on.

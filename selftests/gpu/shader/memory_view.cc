@@ -25,7 +25,7 @@ std::byte* MemoryView::miss(Entry& entry, uint64_t address, bool for_write) {
     return nullptr;
   }
   if (window->size() < kPageSize) {
-    error_ = base::Error::of(EFAULT, "the page at {:#x} is not whole", start);
+    error_ = amdgpu_criu::Error::of(EFAULT, "the page at {:#x} is not whole", start);
     return nullptr;
   }
   entry = {.tag = address / kPageSize, .host = window->data()};
@@ -62,7 +62,7 @@ bool MemoryView::write(uint64_t address, const void* data, size_t size) {
 
 std::byte* MemoryView::cell(uint64_t address, size_t size) {
   if (address % size) {
-    error_ = base::Error::of(EFAULT, "an atomic operation at {:#x} is not aligned", address);
+    error_ = amdgpu_criu::Error::of(EFAULT, "an atomic operation at {:#x} is not aligned", address);
     return nullptr;
   }
   return page(address, true);

@@ -30,7 +30,7 @@ class MemoryView {
   // every instruction. 0: the page cannot be read.
   size_t fetch(uint64_t address, std::array<uint32_t, 2>& words);
 
-  const base::Error& error() const { return error_; }
+  const amdgpu_criu::Error& error() const { return error_; }
 
  private:
   static constexpr uint64_t kPageSize = 4096;
@@ -47,7 +47,7 @@ class MemoryView {
   const Space space_;
   Memory::Hold hold_;
   Cache reads_, writes_;
-  base::Error error_ = base::Error(EFAULT, "");
+  amdgpu_criu::Error error_ = amdgpu_criu::Error(EFAULT, "");
 };
 
 inline std::byte* MemoryView::page(uint64_t address, bool for_write) {

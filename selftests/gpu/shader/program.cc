@@ -42,7 +42,7 @@ void call(Wave& wave, const Instruction& in) {
 void trap(Wave& wave, const Instruction& in) {
   constexpr int kDebugTrap = 3;
   if (in.immediate == kDebugTrap) return;
-  wave.refuse(base::format("s_trap {}", in.immediate));
+  wave.refuse(amdgpu_criu::formatted("s_trap {}", in.immediate));
 }
 
 // Hardware registers: id [5:0], offset [10:6], size - 1 [15:11].
@@ -77,7 +77,7 @@ void getreg(Wave& wave, const Instruction& in) {
       value = high32(wave.apertures.scratch) >> 16 | (high32(wave.apertures.shared) & 0xffff0000);
       break;
     default:
-      return wave.refuse(base::format("s_getreg_b32 of hardware register {}", field.id));
+      return wave.refuse(amdgpu_criu::formatted("s_getreg_b32 of hardware register {}", field.id));
   }
   wave.set_s(in.dst, value >> field.offset & field.mask);
 }
@@ -85,7 +85,7 @@ void getreg(Wave& wave, const Instruction& in) {
 void set_register(Wave& wave, const Instruction& in, uint32_t value) {
   const Field field = field_of(in);
   if (field.id != kMode) {
-    return wave.refuse(base::format("s_setreg_b32 of hardware register {}", field.id));
+    return wave.refuse(amdgpu_criu::formatted("s_setreg_b32 of hardware register {}", field.id));
   }
   const uint32_t mask = field.mask << field.offset;
   wave.mode = (wave.mode & ~mask) | (value << field.offset & mask);

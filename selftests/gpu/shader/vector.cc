@@ -200,7 +200,7 @@ uint32_t narrow_constant(Wave& wave, const Instruction& in, unsigned code, Kind 
 bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
   const bool floats = is_float(op.dst) || std::ranges::any_of(op.src, is_float);
   if (floats && wave.mode & mode::kRoundMask) {
-    wave.refuse(base::format("MODE {:#x} asks for another rounding", wave.mode));
+    wave.refuse(amdgpu_criu::formatted("MODE {:#x} asks for another rounding", wave.mode));
     return false;
   }
   const auto is_half = [](Kind kind) { return kind == Kind::kF16; };
@@ -215,7 +215,8 @@ bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
     return false;
   }
   if (in.extra == Extra::kDpp && !dpp_is_known(bits(in.literal, 16, 8))) {
-    wave.refuse(base::format("DPP control {:#x} is not modelled", bits(in.literal, 16, 8)));
+    wave.refuse(
+        amdgpu_criu::formatted("DPP control {:#x} is not modelled", bits(in.literal, 16, 8)));
     return false;
   }
   if (wave.mode & mode::kGprIdxEn) {

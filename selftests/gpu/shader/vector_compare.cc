@@ -14,7 +14,7 @@ class Rows {
   void add(std::string_view relation, std::string_view type, F f) {
     for (const bool writes_exec : {false, true}) {
       const std::string_view prefix = writes_exec ? "v_cmpx_" : "v_cmp_";
-      names_.push_back(base::format("{}{}_{}", prefix, relation, type));
+      names_.push_back(amdgpu_criu::formatted("{}{}_{}", prefix, relation, type));
       rows_.push_back(comparison<A, B>(names_.back(), f, writes_exec));
     }
   }

@@ -14,7 +14,7 @@ namespace gpu::test {
 
 // Fails the test with the error's message if there is no value.
 template <typename T>
-T expect(base::Result<T> result) {
+T expect(amdgpu_criu::Result<T> result) {
   if (!result.ok()) {
     ADD_FAILURE() << result.error().message();
     std::abort();
@@ -23,7 +23,7 @@ T expect(base::Result<T> result) {
 }
 
 template <typename T>
-int code_of(const base::Result<T>& result) {
+int code_of(const amdgpu_criu::Result<T>& result) {
   return result.ok() ? 0 : result.error().code();
 }
 
@@ -31,10 +31,11 @@ class GuestRam {
  public:
   explicit GuestRam(size_t size) : fd_(memfd_create("guest-ram", MFD_CLOEXEC)) {
     EXPECT_EQ(ftruncate(fd_.get(), static_cast<off_t>(size)), 0);
-    mapping_ = expect(base::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get()));
+    mapping_ =
+        expect(amdgpu_criu::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get()));
   }
 
-  base::Fd fd() const { return expect(fd_.duplicate()); }
+  amdgpu_criu::Fd fd() const { return expect(fd_.duplicate()); }
   int number() const { return fd_.get(); }
   std::span<std::byte> bytes() const { return mapping_.bytes(); }
   template <typename T>
@@ -49,8 +50,8 @@ class GuestRam {
   }
 
  private:
-  base::Fd fd_;
-  base::Mapping mapping_;
+  amdgpu_criu::Fd fd_;
+  amdgpu_criu::Mapping mapping_;
 };
 
 }  // namespace gpu::test

@@ -21,7 +21,7 @@ void take_fds(const msghdr& received, Message& message) {
     std::vector<int> numbers(count);
     std::memcpy(numbers.data(), CMSG_DATA(control), count * sizeof(int));
     for (const int number : numbers) {
-      base::Fd fd(number);
+      amdgpu_criu::Fd fd(number);
       if (message.fds.size() < kMaxFds)
         message.fds.push_back(std::move(fd));
       else
@@ -33,7 +33,7 @@ void take_fds(const msghdr& received, Message& message) {
 
 }  // namespace
 
-base::Result<bool> Connection::receive_all(std::span<std::byte> into, Message& message) {
+amdgpu_criu::Result<bool> Connection::receive_all(std::span<std::byte> into, Message& message) {
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
   size_t done = 0;
   while (done < into.size()) {
@@ -46,16 +46,17 @@ base::Result<bool> Connection::receive_all(std::span<std::byte> into, Message& m
     const ssize_t got = recvmsg(socket_.get(), &received, MSG_CMSG_CLOEXEC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == ECONNRESET) return false;
-    if (got < 0) return base::Error::system("cannot receive");
+    if (got < 0) return amdgpu_criu::Error::system("cannot receive");
     take_fds(received, message);
     if (got == 0 && done == 0) return false;
-    if (got == 0) return base::Error::of(EPROTO, "the client closed in the middle of a message");
+    if (got == 0)
+      return amdgpu_criu::Error::of(EPROTO, "the client closed in the middle of a message");
     done += static_cast<size_t>(got);
   }
   return true;
 }
 
-base::Result<std::optional<Message>> Connection::receive() {
+amdgpu_criu::Result<std::optional<Message>> Connection::receive() {
   Message message;
   const auto header = std::as_writable_bytes(std::span(&message.header, 1));
   if (!TRY(receive_all(header, message))) return std::optional<Message>();
@@ -66,11 +67,12 @@ base::Result<std::optional<Message>> Connection::receive() {
     return std::optional<Message>(std::move(message));
   message.payload.resize(size - sizeof(Header));
   if (!TRY(receive_all(message.payload, message)))
-    return base::Error::of(EPROTO, "the client closed in the middle of a message");
+    return amdgpu_criu::Error::of(EPROTO, "the client closed in the middle of a message");
   return std::optional<Message>(std::move(message));
 }
 
-base::Status Connection::send(const Header& header, std::span<const std::byte> payload, int fd) {
+amdgpu_criu::Status Connection::send(const Header& header, std::span<const std::byte> payload,
+                                     int fd) {
   std::array<iovec, 2> vectors = {iovec{const_cast<Header*>(&header), sizeof(header)},
                                   iovec{const_cast<std::byte*>(payload.data()), payload.size()}};
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control = {};
@@ -90,7 +92,7 @@ base::Status Connection::send(const Header& header, std::span<const std::byte> p
   while (left) {
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return base::Error::system("cannot send");
+    if (sent < 0) return amdgpu_criu::Error::system("cannot send");
     left -= static_cast<size_t>(sent);
     message.msg_control = nullptr;
     message.msg_controllen = 0;

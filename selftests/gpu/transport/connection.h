@@ -15,27 +15,27 @@ namespace gpu::vfio {
 struct Message {
   Header header = {};
   std::vector<std::byte> payload;
-  std::vector<base::Fd> fds;
+  std::vector<amdgpu_criu::Fd> fds;
   bool too_many_fds = false;  // the surplus has been closed
 };
 
 class Connection {
  public:
-  explicit Connection(base::Fd socket) : socket_(std::move(socket)) {}
+  explicit Connection(amdgpu_criu::Fd socket) : socket_(std::move(socket)) {}
 
   // The next message, or nothing if the peer has closed. An error is final: the start of the next
   // message is unknown.
-  base::Result<std::optional<Message>> receive();
-  base::Status send(const Header& header, std::span<const std::byte> payload, int fd = -1);
+  amdgpu_criu::Result<std::optional<Message>> receive();
+  amdgpu_criu::Status send(const Header& header, std::span<const std::byte> payload, int fd = -1);
 
   // Makes receive() return, from any thread.
   void shut_down();
 
  private:
   // False at the end of the stream before the first byte.
-  base::Result<bool> receive_all(std::span<std::byte> into, Message& message);
+  amdgpu_criu::Result<bool> receive_all(std::span<std::byte> into, Message& message);
 
-  base::Fd socket_;
+  amdgpu_criu::Fd socket_;
 };
 
 }  // namespace gpu::vfio

@@ -220,7 +220,7 @@ TEST_F(MalformedTest, DmaRangesAreChecked) {
 }
 
 TEST_F(MalformedTest, InterruptsAreChecked) {
-  const base::Fd event(eventfd(0, EFD_CLOEXEC));
+  const amdgpu_criu::Fd event(eventfd(0, EFD_CLOEXEC));
   const int one[] = {event.get()};
   const vfio::SetIrqs bad[] = {{20, 0x24, 0, 0, 1}, {20, 0x24, 3, 0, 1}, {20, 0x24, 9, 0, 1},
                                {20, 0x24, 1, 1, 1}, {20, 0x24, 1, 0, 2}, {20, 0x24, 1, 0, ~0u},

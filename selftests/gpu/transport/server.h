@@ -15,22 +15,23 @@ namespace gpu::vfio {
 class Server {
  public:
   // Binds and listens. Replaces a stale socket file; a socket in use is an error.
-  static base::Result<std::unique_ptr<Server>> create(std::string path);
+  static amdgpu_criu::Result<std::unique_ptr<Server>> create(std::string path);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   // Waits for a client and serves it until it closes or stop() is called.
-  base::Status serve(PciDevice& device);
+  amdgpu_criu::Status serve(PciDevice& device);
   // From any thread.
   void stop();
 
  private:
-  Server(std::string path, base::Fd socket) : path_(std::move(path)), socket_(std::move(socket)) {}
-  base::Result<bool> accept();
+  Server(std::string path, amdgpu_criu::Fd socket)
+      : path_(std::move(path)), socket_(std::move(socket)) {}
+  amdgpu_criu::Result<bool> accept();
 
   std::string path_;
-  base::Fd socket_;
+  amdgpu_criu::Fd socket_;
   std::mutex mutex_;  // connection_, stopped_
   std::optional<Connection> connection_;
   bool stopped_ = false;

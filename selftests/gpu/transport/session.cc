@@ -22,10 +22,12 @@ std::vector<std::byte> bytes_of(const T& value) {
   return {bytes.begin(), bytes.end()};
 }
 
-base::Error invalid(std::string_view what) { return base::Error::of(EINVAL, "{}", what); }
+amdgpu_criu::Error invalid(std::string_view what) {
+  return amdgpu_criu::Error::of(EINVAL, "{}", what);
+}
 
-base::Status check_argsz(uint32_t argsz, size_t wanted) {
-  if (argsz < wanted) return base::Error::of(EINVAL, "argsz {} is below {}", argsz, wanted);
+amdgpu_criu::Status check_argsz(uint32_t argsz, size_t wanted) {
+  if (argsz < wanted) return amdgpu_criu::Error::of(EINVAL, "argsz {} is below {}", argsz, wanted);
   return {};
 }
 
@@ -51,18 +53,18 @@ const Session::Row* Session::find(uint16_t command) {
   return row == kRows.end() ? nullptr : &*row;
 }
 
-base::Status Session::run() {
+amdgpu_criu::Status Session::run() {
   while (true) {
     auto message = TRY(connection_.receive());
     if (!message) return {};
     TRY(answer(*message));
     if (message->header.size > kMaxMessage)
-      return base::Error::of(EMSGSIZE, "the client announced a message of {} bytes",
-                             message->header.size);
+      return amdgpu_criu::Error::of(EMSGSIZE, "the client announced a message of {} bytes",
+                                    message->header.size);
   }
 }
 
-base::Status Session::answer(Message& message) {
+amdgpu_criu::Status Session::answer(Message& message) {
   Header header = message.header;
   auto reply = handle(message);
   if (header.flags & kNoReply) return {};
@@ -78,14 +80,14 @@ base::Status Session::answer(Message& message) {
   return connection_.send(header, reply->payload, reply->fd);
 }
 
-base::Result<Session::Reply> Session::handle(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::handle(Message& message) {
   const Header& header = message.header;
   if (header.size < sizeof(Header) || header.size > kMaxMessage)
     return invalid("the size in the header is impossible");
   if ((header.flags & kTypeMask) != kTypeCommand || header.flags & ~(kTypeMask | kNoReply))
     return invalid("not a command");
   const Row* row = find(header.command);
-  if (!row) return base::Error::of(ENOTSUP, "unknown command {}", header.command);
+  if (!row) return amdgpu_criu::Error::of(ENOTSUP, "unknown command {}", header.command);
   if (negotiated_ == (row->command == Command::kVersion))
     return invalid("VERSION comes first, and once");
   if (message.payload.size() < row->min_payload || message.payload.size() > row->max_payload)
@@ -95,7 +97,7 @@ base::Result<Session::Reply> Session::handle(Message& message) {
   return (this->*row->handler)(message);
 }
 
-base::Result<Session::Reply> Session::version(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::version(Message& message) {
   if (front<Version>(message).major != 0) return invalid("only version 0 is supported");
   // The client's capabilities are limits that we never reach.
   if (message.payload.size() > sizeof(Version) && message.payload.back() != std::byte{0})
@@ -110,11 +112,11 @@ base::Result<Session::Reply> Session::version(Message& message) {
   return reply;
 }
 
-base::Result<Session::Reply> Session::dma_map(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::dma_map(Message& message) {
   const auto map = front<DmaMap>(message);
   TRY(check_argsz(map.argsz, sizeof(map)));
   if (map.flags & ~(kDmaReadable | kDmaWritable)) return invalid("unknown DMA flags");
-  std::optional<base::Fd> memory;
+  std::optional<amdgpu_criu::Fd> memory;
   if (!message.fds.empty()) memory = std::move(message.fds.front());
   TRY(device_.map_dma({.iova = map.iova,
                        .size = map.size,
@@ -124,7 +126,7 @@ base::Result<Session::Reply> Session::dma_map(Message& message) {
   return Reply{};
 }
 
-base::Result<Session::Reply> Session::dma_unmap(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::dma_unmap(Message& message) {
   const auto unmap = front<DmaUnmap>(message);
   TRY(check_argsz(unmap.argsz, sizeof(unmap)));
   if (unmap.flags != 0) return invalid("unknown DMA flags");
@@ -132,7 +134,7 @@ base::Result<Session::Reply> Session::dma_unmap(Message& message) {
   return Reply{};
 }
 
-base::Result<Session::Reply> Session::get_info(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::get_info(Message& message) {
   TRY(check_argsz(front<DeviceInfo>(message).argsz, sizeof(DeviceInfo)));
   return Reply{bytes_of(DeviceInfo{.argsz = sizeof(DeviceInfo),
                                    .flags = kDevicePci | kDeviceReset,
@@ -140,7 +142,7 @@ base::Result<Session::Reply> Session::get_info(Message& message) {
                                    .irqs = kIrqs})};
 }
 
-base::Result<Session::Reply> Session::get_region_info(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::get_region_info(Message& message) {
   const auto asked = front<RegionInfo>(message);
   TRY(check_argsz(asked.argsz, sizeof(asked)));
   if (asked.index >= PciDevice::kRegions) return invalid("no such region");
@@ -157,7 +159,7 @@ base::Result<Session::Reply> Session::get_region_info(Message& message) {
   return Reply{bytes_of(info), region.memory ? region.memory->get() : -1};
 }
 
-base::Result<Session::Reply> Session::get_irq_info(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::get_irq_info(Message& message) {
   const auto asked = front<IrqInfo>(message);
   TRY(check_argsz(asked.argsz, sizeof(asked)));
   // A device without an error interrupt refuses it, as vfio-pci does.
@@ -170,7 +172,7 @@ base::Result<Session::Reply> Session::get_irq_info(Message& message) {
   return Reply{bytes_of(info)};
 }
 
-base::Result<Session::Reply> Session::set_irqs(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::set_irqs(Message& message) {
   const auto set = front<SetIrqs>(message);
   TRY(check_argsz(set.argsz, sizeof(set)));
   if (set.index != kIrqMsi || set.start != 0 || set.count > 1)
@@ -181,23 +183,24 @@ base::Result<Session::Reply> Session::set_irqs(Message& message) {
   }
   if (set.flags != (kSetEventfd | kSetTrigger) || message.fds.size() > set.count)
     return invalid("interrupts are set by eventfd only");
-  std::optional<base::Fd> event;
+  std::optional<amdgpu_criu::Fd> event;
   if (!message.fds.empty()) event = std::move(message.fds.front());
   device_.set_interrupt(std::move(event));
   return Reply{};
 }
 
-base::Status Session::check_access(const RegionAccess& access, bool for_write) const {
+amdgpu_criu::Status Session::check_access(const RegionAccess& access, bool for_write) const {
   if (access.region >= PciDevice::kRegions) return invalid("no such region");
   const auto region = device_.region(access.region);
   if (access.count == 0 || access.count > kMaxTransfer) return invalid("impossible length");
   if (access.offset >= region.size || access.count > region.size - access.offset)
     return invalid("outside of the region");
-  if (for_write && !region.writable) return base::Error::of(EPERM, "the region is read-only");
+  if (for_write && !region.writable)
+    return amdgpu_criu::Error::of(EPERM, "the region is read-only");
   return {};
 }
 
-base::Result<Session::Reply> Session::region_read(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::region_read(Message& message) {
   const auto access = front<RegionAccess>(message);
   TRY(check_access(access, false));
   Reply reply{bytes_of(access)};
@@ -206,7 +209,7 @@ base::Result<Session::Reply> Session::region_read(Message& message) {
   return reply;
 }
 
-base::Result<Session::Reply> Session::region_write(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::region_write(Message& message) {
   const auto access = front<RegionAccess>(message);
   TRY(check_access(access, true));
   const auto data = std::span<const std::byte>(message.payload).subspan(sizeof(access));
@@ -215,7 +218,7 @@ base::Result<Session::Reply> Session::region_write(Message& message) {
   return Reply{bytes_of(access)};
 }
 
-base::Result<Session::Reply> Session::region_write_multi(Message& message) {
+amdgpu_criu::Result<Session::Reply> Session::region_write_multi(Message& message) {
   const auto multi = front<WriteMulti>(message);
   const size_t room = message.payload.size() - sizeof(multi);
   if (multi.count > room / sizeof(WriteMultiEntry) || multi.count * sizeof(WriteMultiEntry) != room)
@@ -230,7 +233,7 @@ base::Result<Session::Reply> Session::region_write_multi(Message& message) {
   return Reply{bytes_of(multi)};
 }
 
-base::Result<Session::Reply> Session::reset(Message&) {
+amdgpu_criu::Result<Session::Reply> Session::reset(Message&) {
   device_.reset();
   return Reply{};
 }

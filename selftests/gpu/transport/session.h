@@ -14,14 +14,14 @@ class Session {
   Session(PciDevice& device, Connection& connection) : device_(device), connection_(connection) {}
 
   // Runs until the client closes; an error says why the session could not continue.
-  base::Status run();
+  amdgpu_criu::Status run();
 
  private:
   struct Reply {
     std::vector<std::byte> payload;
     int fd = -1;
   };
-  using Handler = base::Result<Reply> (Session::*)(Message&);
+  using Handler = amdgpu_criu::Result<Reply> (Session::*)(Message&);
   struct Row {
     Command command;
     size_t min_payload;
@@ -31,22 +31,22 @@ class Session {
   };
   static const Row* find(uint16_t command);
 
-  base::Status answer(Message& message);
-  base::Result<Reply> handle(Message& message);
+  amdgpu_criu::Status answer(Message& message);
+  amdgpu_criu::Result<Reply> handle(Message& message);
 
-  base::Result<Reply> version(Message& message);
-  base::Result<Reply> dma_map(Message& message);
-  base::Result<Reply> dma_unmap(Message& message);
-  base::Result<Reply> get_info(Message& message);
-  base::Result<Reply> get_region_info(Message& message);
-  base::Result<Reply> get_irq_info(Message& message);
-  base::Result<Reply> set_irqs(Message& message);
-  base::Result<Reply> region_read(Message& message);
-  base::Result<Reply> region_write(Message& message);
-  base::Result<Reply> region_write_multi(Message& message);
-  base::Result<Reply> reset(Message& message);
+  amdgpu_criu::Result<Reply> version(Message& message);
+  amdgpu_criu::Result<Reply> dma_map(Message& message);
+  amdgpu_criu::Result<Reply> dma_unmap(Message& message);
+  amdgpu_criu::Result<Reply> get_info(Message& message);
+  amdgpu_criu::Result<Reply> get_region_info(Message& message);
+  amdgpu_criu::Result<Reply> get_irq_info(Message& message);
+  amdgpu_criu::Result<Reply> set_irqs(Message& message);
+  amdgpu_criu::Result<Reply> region_read(Message& message);
+  amdgpu_criu::Result<Reply> region_write(Message& message);
+  amdgpu_criu::Result<Reply> region_write_multi(Message& message);
+  amdgpu_criu::Result<Reply> reset(Message& message);
 
-  base::Status check_access(const RegionAccess& access, bool for_write) const;
+  amdgpu_criu::Status check_access(const RegionAccess& access, bool for_write) const;
 
   PciDevice& device_;
   Connection& connection_;

@@ -102,7 +102,7 @@ TEST_F(SessionTest, VideoMemoryCanBeMappedByTheClient) {
   auto reply = client_.call(Command::kGetRegionInfo, bytes_of(vfio::RegionInfo{32, 0, 0, 0, 0, 0}));
   ASSERT_EQ(reply.fds.size(), 1u);
   const auto mapping = test::expect(
-      base::Mapping::map(1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, reply.fds[0].get()));
+      amdgpu_criu::Mapping::map(1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, reply.fds[0].get()));
   write<uint32_t>(0, 0x1000, 0xfeed);
   uint32_t value;
   memcpy(&value, mapping.data() + 0x1000, 4);
@@ -121,7 +121,7 @@ TEST_F(SessionTest, RegistersAnswer) {
 TEST_F(SessionTest, InterruptArrivesAtTheEventfd) {
   client_.negotiate();
   map(0, kRamSize, 0, ram_.number());
-  const base::Fd event(eventfd(0, EFD_NONBLOCK));
+  const amdgpu_criu::Fd event(eventfd(0, EFD_NONBLOCK));
   const vfio::SetIrqs set{20, vfio::kSetEventfd | vfio::kSetTrigger, 1, 0, 1};
   EXPECT_FALSE(client_.call(Command::kSetIrqs, bytes_of(set), {{event.get()}}).is_error);
   write<uint32_t>(5, 0x1121 * 4, 0x10);
@@ -203,7 +203,7 @@ TEST_F(ServerTest, StaleSocketIsReplacedAndOtherFilesAreNot) {
   }
   EXPECT_NE(access(path_.c_str(), F_OK), 0) << "removed with the server";
   {
-    const auto file = test::expect(base::Fd::open(path_.c_str(), O_CREAT | O_WRONLY, 0600));
+    const auto file = test::expect(amdgpu_criu::Fd::open(path_.c_str(), O_CREAT | O_WRONLY, 0600));
   }
   EXPECT_FALSE(vfio::Server::create(path_).ok());
   EXPECT_EQ(access(path_.c_str(), F_OK), 0);

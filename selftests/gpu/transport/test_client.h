@@ -32,7 +32,7 @@ class Client {
     uint32_t error = 0;
     bool is_error = false;
     std::vector<std::byte> payload;
-    std::vector<base::Fd> fds;
+    std::vector<amdgpu_criu::Fd> fds;
 
     template <typename T>
     T as() const {
@@ -47,7 +47,7 @@ class Client {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     socket_.reset(ends[0]);
-    server_.emplace(base::Fd(ends[1]));
+    server_.emplace(amdgpu_criu::Fd(ends[1]));
     thread_ = std::thread([this, &device] {
       status_ = vfio::Session(device, *server_).run();
       server_.reset();
@@ -56,7 +56,7 @@ class Client {
   ~Client() { (void)close(); }
 
   // Ends the session, and returns the server's result.
-  base::Status close() {
+  amdgpu_criu::Status close() {
     socket_.reset();
     if (thread_.joinable()) thread_.join();
     return status_;
@@ -143,10 +143,10 @@ class Client {
     return true;
   }
 
-  base::Fd socket_;
+  amdgpu_criu::Fd socket_;
   std::optional<vfio::Connection> server_;
   std::thread thread_;
-  base::Status status_;
+  amdgpu_criu::Status status_;
   uint16_t id_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace gpu::test {
 inline std::unique_ptr<Device> make_device() {
   return expect(Device::create({.vram_size = 256 << 20},
                                [](Memory&, Registers&, InterruptSink&)
-                                   -> base::Result<std::vector<std::unique_ptr<Engine>>> {
+                                   -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
                                  return std::vector<std::unique_ptr<Engine>>();
                                }));
 }

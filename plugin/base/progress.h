@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/format.h"
+#include "base/result.h"
 
 namespace amdgpu_criu {
 

@@ -57,7 +57,7 @@ Result<bool> Plugin::need_interface(pid_t pid) {
 dump::Dump& Plugin::dump() {
   if (!dump_)
     dump_ = std::make_unique<dump::Dump>(
-        dump::Environment{api(), host_, parts_.make_engine, options_, image_directory});
+        dump::DumpContext{api(), host_, parts_.make_engine, options_, image_directory});
   return *dump_;
 }
 

@@ -9,9 +9,9 @@
 #include "dump/dump.h"
 #include "gpu/engine.h"
 #include "host/host.h"
-#include "kernel/api.h"
+#include "kernel/kernel_api.h"
 #include "restore/restore.h"
-#include "stock/api.h"
+#include "stock/stock_api.h"
 
 namespace amdgpu_criu::criu {
 

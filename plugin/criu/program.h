@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "restore/fd_store.h"
+#include "restore/shared_state.h"
 
 namespace amdgpu_criu::criu {
 

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "criu/program.h"
-#include "foreign/api.h"
+#include "foreign/foreign_api.h"
 #include "stock/record.h"
 
 namespace amdgpu_criu::criu {
@@ -20,33 +20,33 @@ Series look_for_series(const Parts& parts, const host::Host& host) {
   return query.error().code() == ENOTTY ? Series::kAbsent : Series::kUnknown;
 }
 
-stock::Parts stock_parts(const Parts& parts, const host::Host& host, Series series) {
+stock::StockContext stock_parts(const Parts& parts, const host::Host& host, Series series) {
   return {parts.make_stock(), host, parts.kfd_processes, series == Series::kPresent};
 }
 
-stock::Parts stock_parts(const Parts& parts, const host::Host& host) {
+stock::StockContext stock_parts(const Parts& parts, const host::Host& host) {
   return stock_parts(parts, host, look_for_series(parts, host));
 }
 
-Result<std::optional<Source>> find_ours(const Parts& parts, const host::Host& host) {
-  Source source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
+Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Host& host) {
+  FoundImages source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
   if (stock::is_stock(source.images)) {
     log_info("the images were made through the stock kernel interface, which restores them");
-    source.api = std::make_unique<stock::Api>(stock_parts(parts, host), TRY(host.gpus()));
+    source.api = std::make_unique<stock::StockApi>(stock_parts(parts, host), TRY(host.gpus()));
   }
   return std::optional(std::move(source));
 }
 
-Result<std::optional<Source>> find_foreign(const Parts& parts, const host::Host& host,
-                                           const options::Options& options) {
+Result<std::optional<FoundImages>> find_foreign(const Parts& parts, const host::Host& host,
+                                                const options::Options& options) {
   foreign::Images images = TRY(foreign::read(TRY(image_directory())));
-  if (images.kfds.empty() && images.renders.empty()) return std::optional<Source>();
+  if (images.kfds.empty() && images.renders.empty()) return std::optional<FoundImages>();
   log_warning(
       "the images are of CRIU's own amdgpu plugin: nothing in them tells whether they are whole");
-  Source source{TRY(foreign::make_set(images)), nullptr};
+  FoundImages source{TRY(foreign::make_set(images)), nullptr};
   const foreign::Tools tools{parts.make_engine, options.staging, image_directory};
-  source.api = std::make_unique<foreign::Api>(stock_parts(parts, host), TRY(host.gpus()), tools,
-                                              std::move(images));
+  source.api = std::make_unique<foreign::ForeignApi>(stock_parts(parts, host), TRY(host.gpus()),
+                                                     tools, std::move(images));
   return std::optional(std::move(source));
 }
 
@@ -60,14 +60,15 @@ std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host:
       "the amdgpu module of this kernel lacks the amdgpu-criu series: only what processes have "
       "through /dev/kfd is carried, by the stock kernel interface; no render nodes' own state, no "
       "shared buffers, no dma-buf descriptors");
-  return std::make_unique<stock::Api>(stock_parts(parts, host, Series::kAbsent), std::move(*gpus));
+  return std::make_unique<stock::StockApi>(stock_parts(parts, host, Series::kAbsent),
+                                           std::move(*gpus));
 }
 
-Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,
-                                          const options::Options& options) {
+Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::Host& host,
+                                               const options::Options& options) {
   if (required_by_images()) return find_ours(parts, host);
   if (foreign_required_by_images()) return find_foreign(parts, host, options);
-  return std::optional<Source>();
+  return std::optional<FoundImages>();
 }
 
 }  // namespace amdgpu_criu::criu

@@ -12,13 +12,13 @@ namespace amdgpu_criu::criu {
 // For a dump; null: that of our kernel series, or nothing that could tell.
 std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host);
 
-struct Source {
+struct FoundImages {
   image::Set images;
   // Null: that of our kernel series. Its objects are known only to the task that restored them.
   std::unique_ptr<kernel::Api> api;
 };
 // The images that CRIU's inventory asks a plugin for; nullopt: it asks none of ours.
-Result<std::optional<Source>> find_source(const Parts& parts, const host::Host& host,
-                                          const options::Options& options);
+Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::Host& host,
+                                               const options::Options& options);
 
 }  // namespace amdgpu_criu::criu

@@ -68,13 +68,13 @@ Status Dump::prepare() {
   for (const Member& member : tree_.members()) {
     if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
     image::Process process = describe(member);
-    if (const PausedClient* kfd = tree_.kfd_of(member.pid)) TRY(checkpoint(*kfd, process));
+    if (const PausedClient* kfd = tree_.kfd_of(member.pid)) TRY(checkpoint_kfd(*kfd, process));
     TRY(add_vmas(member, process));
     processes_.push_back(std::move(process));
   }
   if (tree_.carries_render())
     for (const OpenRender& render : tree_.renders())
-      if (render.paused) renders_.push_back(TRY(checkpoint(render, *render.paused)));
+      if (render.paused) renders_.push_back(TRY(checkpoint_render(render, *render.paused)));
   if (Status status = check_mappings(); !status.ok()) {
     // A file that is not carried is a better reason than what is mapped of it.
     if (!tree_.carries_render()) TRY(check_renders());
@@ -94,7 +94,7 @@ image::Process Dump::describe(const Member& member) const {
   return process;
 }
 
-Status Dump::checkpoint(const PausedClient& kfd, image::Process& process) {
+Status Dump::checkpoint_kfd(const PausedClient& kfd, image::Process& process) {
   const auto& info = kfd.info();
   auto state = TRY(env_.api.checkpoint(kfd.node(), tree_.session(), info));
   process.num_queues = info.num_queues;
@@ -128,7 +128,7 @@ Status Dump::add_vmas(const Member& member, image::Process& process) {
   return {};
 }
 
-Result<image::Render> Dump::checkpoint(const OpenRender& open, const PausedClient& paused) {
+Result<image::Render> Dump::checkpoint_render(const OpenRender& open, const PausedClient& paused) {
   auto state = TRY(env_.api.checkpoint(paused.node(), tree_.session(), paused.info()));
   image::Render render;
   render.dump_id = id_;

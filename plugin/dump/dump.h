@@ -14,7 +14,7 @@ namespace amdgpu_criu::dump {
 
 class Dump {
  public:
-  explicit Dump(Environment environment)
+  explicit Dump(DumpContext environment)
       : env_(std::move(environment)), tree_(env_.api, env_.host), saver_(env_, tree_, id_) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
@@ -44,9 +44,9 @@ class Dump {
   Result<const topology::Gpu*> gpu_of_id(uint32_t gpu_id) const;
   Result<const topology::Gpu*> gpu_of_minor(unsigned minor) const;
   image::Process describe(const Member& member) const;
-  Status checkpoint(const PausedClient& kfd, image::Process& process);
+  Status checkpoint_kfd(const PausedClient& kfd, image::Process& process);
   Status add_vmas(const Member& member, image::Process& process);
-  Result<image::Render> checkpoint(const OpenRender& open, const PausedClient& paused);
+  Result<image::Render> checkpoint_render(const OpenRender& open, const PausedClient& paused);
   Result<std::vector<image::Exported>> find_imports(std::span<const kernel::Bo> bos);
   Result<image::Exported> save_exported(int dmabuf);
   Status need_any_render();
@@ -63,7 +63,7 @@ class Dump {
   Result<bool> dump_dmabuf(int fd, uint32_t id);
   Status write_file(int fd, uint32_t id, image::FileKind what);
 
-  Environment env_;
+  DumpContext env_;
   image::DumpId id_ = image::new_dump_id();
   Tree tree_;
   ObjectSaver saver_;

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "dump/contents.h"
+#include "dump/save_contents.h"
 #include "dump/tree.h"
 #include "gpu/engine.h"
 #include "image/records.h"
@@ -16,7 +16,7 @@
 
 namespace amdgpu_criu::dump {
 
-struct Environment {
+struct DumpContext {
   kernel::Api& api;
   const host::Host& host;
   gpu::EngineFactory make_engine;
@@ -26,7 +26,7 @@ struct Environment {
 
 class ObjectSaver {
  public:
-  ObjectSaver(const Environment& environment, const Tree& tree, const image::DumpId& id)
+  ObjectSaver(const DumpContext& environment, const Tree& tree, const image::DumpId& id)
       : env_(environment), tree_(tree), id_(id) {}
 
   // bo, of some table, is on that GPU.
@@ -55,7 +55,7 @@ class ObjectSaver {
                                  Outcome& outcome);
   gpu::StagingSize staging() const;
 
-  const Environment& env_;
+  const DumpContext& env_;
   const Tree& tree_;
   const image::DumpId& id_;
   std::set<uint64_t> known_;

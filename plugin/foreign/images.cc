@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "criu_amdgpu.pb-c.h"
-#include "image/files.h"
+#include "image/container.h"
 #include "stock/ioctl.h"
 #include "stock/private_data.h"
 
@@ -193,7 +193,7 @@ class KfdReader {
       uint64_t next = kHeader;
       for (Bo& bo : kfd_.bos) {
         if (bo.gpu_id != gpu.gpu_id || !(bo.alloc_flags & (stock::kVram | stock::kGtt))) continue;
-        bo.contents = Contents{name, next};
+        bo.contents = FileRange{name, next};
         if (next > UINT64_MAX - bo.size) return broken("has more contents than there can be");
         next += bo.size;
       }

@@ -18,8 +18,8 @@
 
 namespace amdgpu_criu::foreign {
 
-// Contents of one BO: part of a file.
-struct Contents {
+// Where the contents of one BO are.
+struct FileRange {
   std::string file;
   uint64_t offset = 0;
 };
@@ -30,7 +30,7 @@ struct Bo {
   uint64_t mmap_offset = 0;
   uint32_t alloc_flags = 0;
   uint32_t gpu_id = 0;
-  std::optional<Contents> contents;
+  std::optional<FileRange> contents;
 };
 
 // One open /dev/kfd, and the process that it belongs to. The images know a GPU only by the number

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "gpu/engine.h"
+
 namespace amdgpu_criu::gpu {
 
 Status checked(int result, const char* what) {
@@ -10,15 +12,15 @@ Status checked(int result, const char* what) {
   return Error::of(-result, "{}: {}", what, strerror(-result));
 }
 
-Result<Device> open_device(const Fd& render_node) {
+Result<DrmDevice> open_device(const Fd& render_node) {
   uint32_t major = 0, minor = 0;
   amdgpu_device_handle device = nullptr;
   TRY(checked(amdgpu_device_initialize(render_node.get(), &major, &minor, &device),
               "cannot initialize the GPU"));
-  return Device(device);
+  return DrmDevice(device);
 }
 
-Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes) {
+Result<DrmBo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes) {
   amdgpu_bo_alloc_request request{};
   request.alloc_size = bytes;
   request.phys_alignment = kGpuPage;
@@ -27,7 +29,17 @@ Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uin
   amdgpu_bo_handle bo = nullptr;
   TRY(checked(amdgpu_bo_alloc(device, &request, &bo),
               heap == AMDGPU_GEM_DOMAIN_VRAM ? "cannot allocate VRAM" : "cannot allocate GTT"));
-  return Bo(bo);
+  return DrmBo(bo);
+}
+
+Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes) {
+  const DrmDevice device = TRY(open_device(render_node));
+  const DrmBo bo = TRY(
+      allocate_bo(device.get(), AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_CREATE_NO_CPU_ACCESS, bytes));
+  uint32_t shared = 0;
+  TRY(checked(amdgpu_bo_export(bo.get(), amdgpu_bo_handle_type_dma_buf_fd, &shared),
+              "cannot export VRAM as a dma-buf"));
+  return Fd(static_cast<int>(shared));
 }
 
 }  // namespace amdgpu_criu::gpu

@@ -22,17 +22,17 @@ Status checked(int result, const char* what);
 struct DeviceCloser {
   void operator()(amdgpu_device* device) const { amdgpu_device_deinitialize(device); }
 };
-using Device = std::unique_ptr<amdgpu_device, DeviceCloser>;
+using DrmDevice = std::unique_ptr<amdgpu_device, DeviceCloser>;
 
 // libdrm keeps a duplicate of the descriptor.
-Result<Device> open_device(const Fd& render_node);
+Result<DrmDevice> open_device(const Fd& render_node);
 
 struct BoCloser {
   void operator()(amdgpu_bo* bo) const { amdgpu_bo_free(bo); }
 };
-using Bo = std::unique_ptr<amdgpu_bo, BoCloser>;
+using DrmBo = std::unique_ptr<amdgpu_bo, BoCloser>;
 
 // heap: AMDGPU_GEM_DOMAIN_*; flags: AMDGPU_GEM_CREATE_*.
-Result<Bo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes);
+Result<DrmBo> allocate_bo(amdgpu_device* device, uint32_t heap, uint64_t flags, uint64_t bytes);
 
 }  // namespace amdgpu_criu::gpu

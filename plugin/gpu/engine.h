@@ -72,4 +72,7 @@ using EngineFactory = Result<std::unique_ptr<Engine>> (*)(Fd render_node, Stagin
 // By SDMA, through libdrm_amdgpu, on a render-node file of its own.
 Result<std::unique_ptr<Engine>> make_sdma_engine(Fd render_node, StagingSize staging);
 
+// VRAM to measure with, as a dma-buf, which keeps it until it is closed.
+Result<Fd> allocate_vram(const Fd& render_node, uint64_t bytes);
+
 }  // namespace amdgpu_criu::gpu

@@ -52,7 +52,8 @@ constexpr uint64_t kAccess =
 // A BO and the GPU address it is mapped at; undone in reverse.
 class MappedBo : public Imported {
  public:
-  static Result<std::unique_ptr<MappedBo>> create(amdgpu_device* device, Bo handle, uint64_t size) {
+  static Result<std::unique_ptr<MappedBo>> create(amdgpu_device* device, DrmBo handle,
+                                                  uint64_t size) {
     std::unique_ptr<MappedBo> bo(new MappedBo(device, std::move(handle), size));
     TRY(checked(amdgpu_va_range_alloc(device, amdgpu_gpu_va_range_general, size, kGpuPage, 0,
                                       &bo->address_, &bo->range_, 0),
@@ -79,7 +80,7 @@ class MappedBo : public Imported {
   uint64_t size() const { return size_; }
 
  private:
-  MappedBo(amdgpu_device* device, Bo handle, uint64_t size)
+  MappedBo(amdgpu_device* device, DrmBo handle, uint64_t size)
       : device_(device), handle_(std::move(handle)), size_(size) {}
 
   // Page tables are written by the next submission, for all BOs together, and cleared when the
@@ -91,7 +92,7 @@ class MappedBo : public Imported {
   }
 
   amdgpu_device* device_;
-  Bo handle_;
+  DrmBo handle_;
   uint64_t size_;
   uint64_t address_ = 0;
   amdgpu_va_handle range_ = nullptr;
@@ -120,7 +121,7 @@ struct Staging {
     amdgpu_bo_handle handle = nullptr;
     TRY(checked(amdgpu_create_bo_from_user_mem(device, all.data(), all.size(), &handle),
                 "cannot make staging memory known to the GPU"));
-    staging.bo = TRY(MappedBo::create(device, Bo(handle), all.size()));
+    staging.bo = TRY(MappedBo::create(device, DrmBo(handle), all.size()));
     return staging;
   }
 };
@@ -166,7 +167,7 @@ class SdmaEngine : public Engine {
     TRY(checked(
         amdgpu_bo_import(device_.get(), amdgpu_bo_handle_type_dma_buf_fd, dmabuf.get(), &imported),
         "cannot import a dma-buf"));
-    Bo handle(imported.buf_handle);
+    DrmBo handle(imported.buf_handle);
     if (imported.alloc_size < size)
       return Error::of(EPROTO, "a dma-buf of {:#x} bytes stands for a BO of {:#x}",
                        imported.alloc_size, size);
@@ -209,7 +210,7 @@ class SdmaEngine : public Engine {
 
   Status allocate_ibs(unsigned slots) {
     const uint64_t bytes = slots * kIbBytes;
-    Bo handle = TRY(allocate_bo(device_.get(), AMDGPU_GEM_DOMAIN_GTT, 0, bytes));
+    DrmBo handle = TRY(allocate_bo(device_.get(), AMDGPU_GEM_DOMAIN_GTT, 0, bytes));
     ibs_ = TRY(MappedBo::create(device_.get(), std::move(handle), bytes));
     ib_bytes_ = TRY(ibs_->map_for_cpu());
     return {};
@@ -279,7 +280,7 @@ class SdmaEngine : public Engine {
   }
 
   // Destroyed in reverse: slots before the context, the device last.
-  Device device_;
+  DrmDevice device_;
   Context context_;
   std::unique_ptr<MappedBo> ibs_;  // the command buffers of all slots
   std::span<std::byte> ib_bytes_;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <sstream>
 
+#include "base/fd.h"
 #include "base/log.h"
-#include "base/pidfd.h"
 
 namespace amdgpu_criu::host {
 namespace {

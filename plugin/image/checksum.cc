@@ -9,6 +9,9 @@
 #include <xxhash.h>
 #endif
 
+// nettle uses the processor's instructions for SHA-256.
+#include <nettle/sha2.h>
+
 #include <cstring>
 
 namespace amdgpu_criu::image {
@@ -24,6 +27,16 @@ Sum checksum(std::span<const std::byte> bytes) {
 
 uint64_t short_checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+Hash strong_hash(std::span<const std::byte> bytes) {
+  sha256_ctx context;
+  sha256_init(&context);
+  sha256_update(&context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
+  Hash result;
+  static_assert(sizeof(result) == SHA256_DIGEST_SIZE);
+  sha256_digest(&context, result.size(), reinterpret_cast<uint8_t*>(result.data()));
+  return result;
 }
 
 }  // namespace amdgpu_criu::image

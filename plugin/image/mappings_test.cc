@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "kernel/kfd_mmap.h"
+#include "kernel/kernel_api.h"
 
 namespace amdgpu_criu::image {
 namespace {

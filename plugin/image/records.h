@@ -11,7 +11,7 @@
 
 #include "image/checksum.h"
 #include "image/container.h"
-#include "kernel/api.h"
+#include "kernel/kernel_api.h"
 #include "pipeline/codec.h"
 #include "topology/topology.h"
 

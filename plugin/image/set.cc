@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "image/chunk_files.h"
-#include "image/files.h"
+#include "image/container.h"
 
 namespace amdgpu_criu::image {
 namespace {

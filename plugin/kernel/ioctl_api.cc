@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/no_destroy.h"
-#include "kernel/api.h"
+#include "kernel/kernel_api.h"
 
 namespace amdgpu_criu::kernel {
 namespace {

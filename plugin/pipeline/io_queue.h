@@ -88,4 +88,10 @@ std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth);
 // Turns O_DIRECT on, if the file can do that.
 bool set_direct(int fd, bool on);
 
+// The kinds of IoQueue, each made by itself: for make_io_queue() and tests.
+// An error where the kernel, or who set it up, does not allow it.
+Result<std::unique_ptr<IoQueue>> make_uring_queue(unsigned depth);
+Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth);
+std::unique_ptr<IoQueue> make_inline_queue();
+
 }  // namespace amdgpu_criu::pipeline

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "pipeline/io_queues.h"
+#include "pipeline/io_queue.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::pipeline {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "base/format.h"
+#include "base/result.h"
 
 namespace amdgpu_criu::pipeline {
 

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <thread>
 
-#include "pipeline/io_queues.h"
+#include "pipeline/io_queue.h"
 
 namespace amdgpu_criu::pipeline {
 namespace {

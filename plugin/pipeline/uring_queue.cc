@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "pipeline/io_queues.h"
+#include "pipeline/io_queue.h"
 
 namespace amdgpu_criu::pipeline {
 namespace {

@@ -14,7 +14,6 @@
 #include <optional>
 
 #include "base/fd.h"
-#include "base/pidfd.h"
 #include "base/result.h"
 
 namespace amdgpu_criu::restore {

@@ -8,10 +8,10 @@
 
 namespace amdgpu_criu::restore {
 
-Filling::Filling(const Environment& environment, const image::Set& images, const Machine& machine,
-                 const Layout& layout, SharedState& shared)
+Filling::Filling(const RestoreContext& environment, const image::Set& images,
+                 const TargetGpus& machine, const Layout& layout, SharedState& shared)
     : env_(environment),
-      machine_(machine),
+      gpus_(machine),
       layout_(layout),
       shared_(shared),
       pid_namespace_(host::pid_namespace()) {
@@ -109,8 +109,8 @@ Status Filling::fill(const Batch& batch) {
                         env_.options.direct};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report =
-      TRY(fill_objects(tools, session, TRY(machine_.open_render(gpu_id)),
-                       TRY(env_.image_directory()), *batch.file, batch.objects));
+      TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),
+                       *batch.file, batch.objects));
   log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {}", report.objects, report.bytes,
            gpu_id, report.milliseconds, in_background_ ? ", in the background" : "",
            report.times.text());

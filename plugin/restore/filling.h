@@ -6,17 +6,16 @@
 #include <functional>
 #include <set>
 
-#include "restore/layout.h"
-#include "restore/machine.h"
-#include "restore/object_filler.h"
+#include "restore/fill_contents.h"
 #include "restore/shared_state.h"
+#include "restore/target_gpus.h"
 
 namespace amdgpu_criu::restore {
 
 class Filling {
  public:
   // In CRIU's main process, before it forks.
-  Filling(const Environment& environment, const image::Set& images, const Machine& machine,
+  Filling(const RestoreContext& environment, const image::Set& images, const TargetGpus& machine,
           const Layout& layout, SharedState& shared);
 
   // To be called before tasks are forked: somebody calls fill_added() in another process.
@@ -48,8 +47,8 @@ class Filling {
   Status fill_while_added(uint32_t gpu_id);
   bool threads_do_no_harm() const;
 
-  const Environment& env_;
-  const Machine& machine_;
+  const RestoreContext& env_;
+  const TargetGpus& gpus_;
   const Layout& layout_;
   SharedState& shared_;
   std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images

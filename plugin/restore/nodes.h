@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "host/host.h"
-#include "restore/fd_store.h"
+#include "restore/shared_state.h"
 
 namespace amdgpu_criu::restore {
 

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "base/format.h"
 #include "base/log.h"
+#include "base/result.h"
 
 namespace amdgpu_criu::restore {
 namespace {

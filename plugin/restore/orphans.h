@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "base/pidfd.h"
+#include "base/fd.h"
 
 namespace amdgpu_criu::restore {
 

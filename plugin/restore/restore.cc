@@ -25,14 +25,14 @@ std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
 
 }  // namespace
 
-Restore::Restore(Environment environment, image::Set images, Machine machine, Layout layout,
+Restore::Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
                  SharedState shared)
     : env_(std::move(environment)),
       images_(std::move(images)),
-      machine_(std::move(machine)),
+      gpus_(std::move(machine)),
       layout_(std::move(layout)),
       shared_(std::move(shared)),
-      filling_(env_, images_, machine_, layout_, shared_) {
+      filling_(env_, images_, gpus_, layout_, shared_) {
   for (const auto& [index, process] : images_.processes()) {
     mappings_.add(process);
     if (process.blob) not_resumed_.insert(process.pid);
@@ -51,8 +51,8 @@ Restore::~Restore() {
   kill_sharers(shared_.address());
 }
 
-Result<std::unique_ptr<Restore>> Restore::create(Environment environment, image::Set images) {
-  Machine machine = TRY(Machine::create(environment, images));
+Result<std::unique_ptr<Restore>> Restore::create(RestoreContext environment, image::Set images) {
+  TargetGpus machine = TRY(TargetGpus::create(environment, images));
   Layout layout(images);
   SharedState shared = TRY(SharedState::create(layout));
   std::unique_ptr<Restore> restore(new Restore(std::move(environment), std::move(images),
@@ -67,10 +67,10 @@ Status Restore::make_session() {
   const bool uses_kfd = std::ranges::any_of(
       images_.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
   if (uses_kfd) {
-    const Fd kfd = TRY(machine_.open_kfd());
+    const Fd kfd = TRY(gpus_.open_kfd());
     TRY(session(kernel::kfd_node(kfd)));
   } else if (!images_.gpus().empty()) {
-    const Fd render = TRY(machine_.open_render(images_.gpus().begin()->first));
+    const Fd render = TRY(gpus_.open_render(images_.gpus().begin()->first));
     TRY(session(kernel::render_node(render)));
   }
   return {};
@@ -95,7 +95,7 @@ Result<Fd> Restore::session(kernel::Node node) {
 }
 
 Result<Fd> Restore::shared_render(size_t file, uint32_t gpu_id) {
-  auto make = [&]() -> Result<int> { return env_.store.add(TRY(machine_.open_render(gpu_id))); };
+  auto make = [&]() -> Result<int> { return env_.store.add(TRY(gpus_.open_render(gpu_id))); };
   return env_.store.get(TRY(shared_.file_id(file, make)));
 }
 
@@ -118,38 +118,45 @@ Result<std::optional<Fd>> Restore::open_file(uint32_t id) {
   const auto file = images_.files().find(id);
   if (file == images_.files().end()) return std::optional<Fd>();
   wait_for_test(id);
-  TRY(machine_.settle());
-  Fd fd = TRY(std::visit([&](const auto& what) { return open(what); }, file->second.what));
+  TRY(gpus_.settle());
+  Fd fd = TRY(open_kind(file->second.what));
   if (fcntl(fd.get(), F_SETFL, file->second.status_flags) != 0)
     return Error::system("cannot set the flags of a GPU node");
   return std::optional(std::move(fd));
 }
 
-Result<Fd> Restore::open(const image::KfdFile& file) {
+Result<Fd> Restore::open_kind(const image::FileKind& kind) {
+  if (const auto* kfd = std::get_if<image::KfdFile>(&kind)) return open_kfd(*kfd);
+  if (const auto* vm = std::get_if<image::VmFile>(&kind)) return open_vm(*vm);
+  if (const auto* render = std::get_if<image::RenderFile>(&kind)) return open_render(*render);
+  return open_dmabuf(std::get<image::Exported>(kind));
+}
+
+Result<Fd> Restore::open_kfd(const image::KfdFile& file) {
   const image::Process& process = images_.processes().at(file.process);
-  TRY(need(process));
+  TRY(ensure_process(process));
   // Further opens of /dev/kfd in one process all mean the same.
-  if (std::exchange(kfd_given_, true)) return machine_.open_kfd();
+  if (std::exchange(kfd_given_, true)) return gpus_.open_kfd();
   return shared_file(layout_.file_of_kfd(file.process));
 }
 
 // Of a file that KFD takes a VM from only the open file is wanted here. Whose VM it is may be
 // another task: it restores the rest, perhaps later.
-Result<Fd> Restore::open(const image::VmFile& file) {
+Result<Fd> Restore::open_vm(const image::VmFile& file) {
   const image::Process& process = images_.processes().at(file.vm.process);
-  if (&process == own_process()) TRY(need(process));
+  if (&process == own_process()) TRY(ensure_process(process));
   return shared_render(layout_.file_of_vm(file.vm),
                        image::find_device(process, file.vm.gpu_id)->actual_gpu_id);
 }
 
-Result<Fd> Restore::open(const image::RenderFile& file) {
+Result<Fd> Restore::open_render(const image::RenderFile& file) {
   const image::Render& render = images_.renders().at(file.render);
-  if (render.vm) return open(image::VmFile{*render.vm});
-  TRY(need(render));
+  if (render.vm) return open_vm({*render.vm});
+  TRY(ensure_render(render));
   return shared_file(layout_.file_of_render(file.render));
 }
 
-Result<Fd> Restore::open(const image::Exported& file) {
+Result<Fd> Restore::open_dmabuf(const image::Exported& file) {
   Fd fd = TRY(restore_exported(file));
   TRY(filling_.added({file.state.bo.object_id}));
   return fd;
@@ -163,7 +170,7 @@ const image::Process* Restore::own_process() const {
   return nullptr;
 }
 
-Status Restore::need(const image::Process& process) {
+Status Restore::ensure_process(const image::Process& process) {
   if (&process != own_process())
     return Error::of(EOPNOTSUPP,
                      "/dev/kfd of process {} ({}) is to be opened in process {}, where it does not "
@@ -172,24 +179,30 @@ Status Restore::need(const image::Process& process) {
   const size_t number = layout_.job_of({false, process.index});
   if (!TRY(shared_.begin(number))) return {};
   Job job(shared_, number);
-  Status status = restore(process);
+  Status status = restore_process(process);
   if (!status.ok())
     return std::move(status).error().within("image " + image::process_file_name(process.index));
   job.done();
   for (const auto& [index, render] : images_.renders())
-    if (render.vm && render.vm->process == process.index) TRY(need(render));
+    if (render.vm && render.vm->process == process.index) TRY(restore_render_once(render));
   return {};
 }
 
-Status Restore::need(const image::Render& render) {
-  const size_t number = layout_.job_of({true, render.index});
+// A file whose VM KFD uses is restored after the process that the VM belongs to, by its task.
+Status Restore::ensure_render(const image::Render& render) {
   if (render.vm && !shared_.is_done(layout_.job_of({false, render.vm->process}))) {
     const image::Process& process = images_.processes().at(render.vm->process);
-    return &process == own_process() ? need(process) : shared_.wait(number);
+    return &process == own_process() ? ensure_process(process)
+                                     : shared_.wait(layout_.job_of({true, render.index}));
   }
+  return restore_render_once(render);
+}
+
+Status Restore::restore_render_once(const image::Render& render) {
+  const size_t number = layout_.job_of({true, render.index});
   if (!TRY(shared_.begin(number))) return {};
   Job job(shared_, number);
-  Status status = restore(render);
+  Status status = restore_render(render);
   if (!status.ok())
     return std::move(status).error().within("image " + image::render_file_name(render.index));
   job.done();
@@ -206,14 +219,14 @@ Result<std::vector<kernel::RestoreDevice>> Restore::devices_of(const image::Proc
                .emplace_back(TRY(shared_render(layout_.file_of_vm({process.index, device.gpu_id}),
                                                device.actual_gpu_id)))
                .get();
-    result.push_back({device.gpu_id, machine_.target(device.actual_gpu_id), fd});
+    result.push_back({device.gpu_id, gpus_.target(device.actual_gpu_id), fd});
   }
   return result;
 }
 
-Status Restore::restore(const image::Process& process) {
+Status Restore::restore_process(const image::Process& process) {
   if (!process.blob) return Error(EBADMSG, "has no state of /dev/kfd");
-  const Fd kfd = TRY(machine_.open_kfd());
+  const Fd kfd = TRY(gpus_.open_kfd());
   const Fd session = TRY(this->session(kernel::kfd_node(kfd)));
   std::vector<Fd> files;
   const auto devices = TRY(devices_of(process, files));
@@ -227,7 +240,7 @@ Status Restore::restore(const image::Process& process) {
   return {};
 }
 
-Status Restore::restore(const image::Render& render) {
+Status Restore::restore_render(const image::Render& render) {
   const Fd file = TRY(shared_render(layout_.file_of_render(render.index), render.gpu.gpu_id));
   const Fd session = TRY(this->session(kernel::render_node(file)));
   TRY(make_imports(render.imports));
@@ -244,7 +257,7 @@ Status Restore::make_imports(std::span<const image::Exported> imports) {
 }
 
 Result<Fd> Restore::restore_exported(const image::Exported& exported) {
-  const Fd file = TRY(machine_.open_render(exported.gpu.gpu_id));
+  const Fd file = TRY(gpus_.open_render(exported.gpu.gpu_id));
   const kernel::Node node = kernel::render_node(file);
   const Fd session = TRY(this->session(node));
   return env_.api.restore_exported(node, session.get(), exported.state);
@@ -267,15 +280,15 @@ Result<std::optional<NewMapping>> Restore::map(uint64_t start) {
   if (!process) return std::optional<NewMapping>();
   const auto vma = std::ranges::find(process->vmas, start, &image::Vma::start);
   if (vma == process->vmas.end()) return std::optional<NewMapping>();
-  TRY(machine_.settle());
-  return std::optional(TRY(map(*process, *vma)));
+  TRY(gpus_.settle());
+  return std::optional(TRY(new_mapping(*process, *vma)));
 }
 
-Result<NewMapping> Restore::map(const image::Process& process, const image::Vma& vma) {
-  if (vma.kfd) TRY(need(process));
+Result<NewMapping> Restore::new_mapping(const image::Process& process, const image::Vma& vma) {
+  if (vma.kfd) TRY(ensure_process(process));
   const auto places = mappings_.find(process, vma);
   if (places.empty()) {
-    const topology::Assignment targets = machine_.targets();
+    const topology::Assignment targets = gpus_.targets();
     const uint64_t offset =
         TRY(image::restored_kfd_offset(process, vma, env_.api.has_series() ? nullptr : &targets));
     return NewMapping{offset, TRY(shared_file(layout_.file_of_kfd(process.index)))};
@@ -321,12 +334,12 @@ Status Restore::wait_for(const image::Process& process) {
 // A file that may map the BO, which is restored by then.
 Result<Fd> Restore::file_for(image::Place place) {
   if (place.table.render) {
-    TRY(need(images_.renders().at(place.table.index)));
+    TRY(ensure_render(images_.renders().at(place.table.index)));
     return shared_file(layout_.file_of_render(place.table.index));
   }
   const image::Process& process = images_.processes().at(place.table.index);
   if (&process == own_process())
-    TRY(need(process));
+    TRY(ensure_process(process));
   else
     TRY(wait_for(process));
   return shared_file(layout_.file_of_vm({process.index, process.bos[place.bo].gpu_id}));

@@ -22,7 +22,7 @@ struct NewMapping {
 class Restore {
  public:
   // Finds a GPU for each that was in use, before anything is created. The images are verified.
-  static Result<std::unique_ptr<Restore>> create(Environment environment, image::Set images);
+  static Result<std::unique_ptr<Restore>> create(RestoreContext environment, image::Set images);
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
   // In CRIU's main process, if not all was resumed: nothing that it has forked is left.
@@ -44,23 +44,26 @@ class Restore {
   Result<bool> resume(pid_t pid);
 
  private:
-  Restore(Environment environment, image::Set images, Machine machine, Layout layout,
+  Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
           SharedState shared);
 
   // In CRIU's main process: a task in a user namespace of its own may not make one.
   Status make_session();
   // Of CRIU's file that is one of these.
   void wait_for_test(uint32_t id) const;
-  Result<Fd> open(const image::KfdFile& file);
-  Result<Fd> open(const image::VmFile& file);
-  Result<Fd> open(const image::RenderFile& file);
-  Result<Fd> open(const image::Exported& file);
+  Result<Fd> open_kind(const image::FileKind& kind);
+  Result<Fd> open_kfd(const image::KfdFile& file);
+  Result<Fd> open_vm(const image::VmFile& file);
+  Result<Fd> open_render(const image::RenderFile& file);
+  Result<Fd> open_dmabuf(const image::Exported& file);
 
-  // Restore it unless that was done.
-  Status need(const image::Process& process);
-  Status need(const image::Render& render);
-  Status restore(const image::Process& process);
-  Status restore(const image::Render& render);
+  // Return when it is restored, by this task or by another one.
+  Status ensure_process(const image::Process& process);
+  Status ensure_render(const image::Render& render);
+  // Once, by whoever comes first.
+  Status restore_render_once(const image::Render& render);
+  Status restore_process(const image::Process& process);
+  Status restore_render(const image::Render& render);
   Status make_imports(std::span<const image::Exported> imports);
   Result<Fd> restore_exported(const image::Exported& exported);
 
@@ -74,7 +77,7 @@ class Restore {
 
   const image::Process* own_process() const;
   const std::vector<kernel::Bo>& bos_of(image::TableId table) const;
-  Result<NewMapping> map(const image::Process& process, const image::Vma& vma);
+  Result<NewMapping> new_mapping(const image::Process& process, const image::Vma& vma);
   image::Place best_place(const image::Process& process,
                           std::span<const image::Place> places) const;
   Status wait_for(const image::Process& process);
@@ -82,9 +85,9 @@ class Restore {
   Status complete();
   Status check_complete() const;
 
-  Environment env_;
+  RestoreContext env_;
   image::Set images_;
-  Machine machine_;
+  TargetGpus gpus_;
   Layout layout_;
   SharedState shared_;
   pid_t main_ = getpid();

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/api.h"
+#include "kernel/kernel_api.h"
 
 namespace amdgpu_criu::stock {
 

@@ -11,7 +11,7 @@
 #include <cstdarg>
 #include <filesystem>
 
-#include "base/format.h"
+#include "base/result.h"
 
 namespace amdgpu_criu::testing_support {
 

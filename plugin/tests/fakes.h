@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/engine.h"
-#include "kernel/api.h"
+#include "kernel/kernel_api.h"
 
 namespace amdgpu_criu::testing_support {
 

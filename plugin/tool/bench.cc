@@ -5,13 +5,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "host/host.h"
-#include "tool/bench_series.h"
 #include "tool/commands.h"
-#include "tool/json.h"
-#include "tool/progress.h"
+#include "tool/output.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -153,24 +152,24 @@ void print(const BenchOptions& options, const Measured& measured) {
 }
 
 Json json_of(const OfGpu& of) {
-  return Json::Object{{"gpu_id", of.gpu.gpu_id},        {"pci_address", of.gpu.pci_address},
-                      {"copy_out", of.copy_out.json()}, {"copy_in", of.copy_in.json()},
-                      {"dump", of.save.json()},         {"dump_to_limit", of.save_ratio.json()},
-                      {"restore", of.fill.json()},      {"restore_to_limit", of.fill_ratio.json()}};
+  return {{"gpu_id", of.gpu.gpu_id},        {"pci_address", of.gpu.pci_address},
+          {"copy_out", of.copy_out.json()}, {"copy_in", of.copy_in.json()},
+          {"dump", of.save.json()},         {"dump_to_limit", of.save_ratio.json()},
+          {"restore", of.fill.json()},      {"restore_to_limit", of.fill_ratio.json()}};
 }
 
 Json json_of(const BenchOptions& options, const Measured& measured) {
-  Json::Array gpus;
+  Json gpus = Json::array();
   for (const OfGpu& gpu : measured.gpus) gpus.push_back(json_of(gpu));
-  return Json::Object{{"unit", "MiB/s"},
-                      {"mebibytes", options.mebibytes},
-                      {"rounds", options.rounds},
-                      {"checksum", measured.checksum.json()},
-                      {"directory", options.directory},
-                      {"direct_io", measured.direct},
-                      {"write", measured.write.json()},
-                      {"read", measured.read.json()},
-                      {"gpus", std::move(gpus)}};
+  return {{"unit", "MiB/s"},
+          {"mebibytes", options.mebibytes},
+          {"rounds", options.rounds},
+          {"checksum", measured.checksum.json()},
+          {"directory", options.directory},
+          {"direct_io", measured.direct},
+          {"write", measured.write.json()},
+          {"read", measured.read.json()},
+          {"gpus", std::move(gpus)}};
 }
 
 Result<Measured> measure(const BenchOptions& options) {
@@ -189,7 +188,7 @@ int bench(const BenchOptions& options, Format format) {
   if (!measured.ok())
     return fprintf(stderr, "amdgpu-criu: %s\n", measured.error().message().c_str()), 2;
   if (format == Format::kJson)
-    printf("%s\n", json_of(options, *measured).text().c_str());
+    print_json(json_of(options, *measured));
   else
     print(options, *measured);
   return 0;

@@ -10,11 +10,29 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "dump/contents.h"
+#include "dump/save_contents.h"
 #include "gpu/engine.h"
+#include "tool/output.h"
 #include "topology/topology.h"
 
 namespace amdgpu_criu::tool {
+
+// The same thing measured several times.
+class Series {
+ public:
+  void add(double value) { values_.push_back(value); }
+  // 0 of none. The median of an even number of values is between the two in the middle.
+  double median() const;
+  double least() const;
+  double most() const;
+
+  // "1234 MiB/s (1200 to 1250)"
+  std::string text(const char* unit) const;
+  Json json() const;
+
+ private:
+  std::vector<double> values_;
+};
 
 using Seconds = double;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <chrono>
 
-#include "dump/contents.h"
-#include "gpu/vram.h"
+#include "dump/save_contents.h"
+#include "gpu/engine.h"
 #include "image/set.h"
-#include "restore/contents.h"
+#include "restore/fill_contents.h"
 #include "tool/bench.h"
 
 namespace amdgpu_criu::tool {

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/temp_dir.h"
-#include "tool/bench_series.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -25,7 +26,7 @@ TEST(Series, MedianAndSpread) {
   series.add(2000);
   series.add(3000);
   EXPECT_EQ(series.median(), 5);
-  EXPECT_THAT(series.json().text(), testing::HasSubstr("\"most\": 3000"));
+  EXPECT_EQ(series.json().at("most"), 3000);
 }
 
 TEST(BenchFile, WritesAndReadsAllOfItAndLeavesNothing) {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "tool/commands.h"
-#include "tool/json.h"
+#include "tool/output.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -34,12 +35,12 @@ void print_verdict(size_t bad, size_t limited) {
 }
 
 Json json_of(const Item& item) {
-  return Json::Object{{"what", item.what},
-                      {"ok", item.grade != Grade::kBad},
-                      {"status", name_of(item.grade).in_json},
-                      {"found", item.found},
-                      {"consequence", item.consequence},
-                      {"remedy", item.remedy}};
+  return {{"what", item.what},
+          {"ok", item.grade != Grade::kBad},
+          {"status", name_of(item.grade).in_json},
+          {"found", item.found},
+          {"consequence", item.consequence},
+          {"remedy", item.remedy}};
 }
 
 }  // namespace
@@ -76,10 +77,9 @@ int check(const std::string& plugin_directory, const std::string& image_director
     std::ranges::for_each(items, print);
     print_verdict(bad, std::ranges::count(items, Grade::kLimited, &Item::grade));
   } else {
-    Json::Array array;
+    Json array = Json::array();
     for (const Item& item : items) array.push_back(json_of(item));
-    printf("%s\n",
-           Json(Json::Object{{"ok", bad == 0}, {"checks", std::move(array)}}).text().c_str());
+    print_json({{"ok", bad == 0}, {"checks", std::move(array)}});
   }
   return bad == 0 ? 0 : 1;
 }

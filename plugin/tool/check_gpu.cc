@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Driver, its checkpoint/restore interface, GPUs.
-#include "kernel/api.h"
+#include "kernel/kernel_api.h"
 #include "tool/check.h"
 
 namespace amdgpu_criu::tool {

@@ -48,7 +48,7 @@ int main(int argc, char** argv) try {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const auto format = json ? amdgpu_criu::tool::Format::kJson : tool::Format::kText;
+  const auto format = json ? amdgpu_criu::tool::Format::kJson : amdgpu_criu::tool::Format::kText;
   if (*show) return amdgpu_criu::tool::show(directory, format);
   if (*verify) return amdgpu_criu::tool::verify(directory, format);
   if (*bench) return amdgpu_criu::tool::bench(benched, format);

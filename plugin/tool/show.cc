@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "foreign/images.h"
 #include "image/set.h"
 #include "stock/record.h"
 #include "tool/commands.h"
-#include "tool/json.h"
+#include "tool/output.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -54,72 +55,72 @@ std::string dump_id_of(const image::Set& set) {
 }
 
 Json device_json(const Device& device) {
-  Json::Object properties;
-  for (const auto& [name, value] : device.gpu.properties) properties.emplace_back(name, value);
-  return Json::Object{{"gpu_id", device.gpu_id},
-                      {"actual_gpu_id", device.actual_gpu_id},
-                      {"pci_address", device.gpu.pci_address},
-                      {"render_minor", device.gpu.render_minor},
-                      {"has_vm", device.has_vm},
-                      {"properties", std::move(properties)}};
+  Json properties = Json::object();
+  for (const auto& [name, value] : device.gpu.properties) properties[name] = value;
+  return {{"gpu_id", device.gpu_id},
+          {"actual_gpu_id", device.actual_gpu_id},
+          {"pci_address", device.gpu.pci_address},
+          {"render_minor", device.gpu.render_minor},
+          {"has_vm", device.has_vm},
+          {"properties", std::move(properties)}};
 }
 
 Json bo_json(const Bo& bo) {
-  Json::Array flags;
+  Json flags = Json::array();
   for (std::string& flag : flags_of(bo)) flags.emplace_back(std::move(flag));
-  return Json::Object{{"object_id", static_cast<uint64_t>(bo.object_id)},
-                      {"size", static_cast<uint64_t>(bo.size)},
-                      {"va", static_cast<uint64_t>(bo.va)},
-                      {"mmap_offset", static_cast<uint64_t>(bo.mmap_offset)},
-                      {"gpu_id", bo.gpu_id},
-                      {"handle", bo.handle},
-                      {"domain", domain_of(bo)},
-                      {"flags", std::move(flags)}};
+  return {{"object_id", static_cast<uint64_t>(bo.object_id)},
+          {"size", static_cast<uint64_t>(bo.size)},
+          {"va", static_cast<uint64_t>(bo.va)},
+          {"mmap_offset", static_cast<uint64_t>(bo.mmap_offset)},
+          {"gpu_id", bo.gpu_id},
+          {"handle", bo.handle},
+          {"domain", domain_of(bo)},
+          {"flags", std::move(flags)}};
 }
 
 Json bos_json(const std::vector<Bo>& bos) {
-  Json::Array result;
+  Json result = Json::array();
   for (const Bo& bo : bos) result.push_back(bo_json(bo));
   return result;
 }
 
 Json imports_json(const std::vector<image::Exported>& imports) {
-  Json::Array result;
+  Json result = Json::array();
   for (const image::Exported& exported : imports) result.push_back(bo_json(exported.state.bo));
   return result;
 }
 
 Json render_json(const image::Render& render) {
-  Json::Array holders;
+  Json holders = Json::array();
   for (const uint32_t pid : render.holders) holders.emplace_back(pid);
-  Json::Object members{{"index", render.index},
-                       {"pid", render.pid},
-                       {"comm", render.comm},
-                       {"open_in", std::move(holders)},
-                       {"gpu_id", render.gpu.gpu_id},
-                       {"render_minor", render.gpu.render_minor},
-                       {"kernel_state_bytes", static_cast<uint64_t>(render.blob.size())},
-                       {"bos", bos_json(render.bos)},
-                       {"imports", imports_json(render.imports)}};
-  if (render.vm) members.emplace_back("vm_of_process", render.vm->process);
+  Json members{{"index", render.index},
+               {"pid", render.pid},
+               {"comm", render.comm},
+               {"open_in", std::move(holders)},
+               {"gpu_id", render.gpu.gpu_id},
+               {"render_minor", render.gpu.render_minor},
+               {"kernel_state_bytes", static_cast<uint64_t>(render.blob.size())},
+               {"bos", bos_json(render.bos)},
+               {"imports", imports_json(render.imports)}};
+  if (render.vm) members["vm_of_process"] = render.vm->process;
   return members;
 }
 
 Json file_json(const image::File& file) {
-  Json::Object members{{"id", file.id}};
+  Json members{{"id", file.id}};
   if (const auto* kfd = std::get_if<image::KfdFile>(&file.what)) {
-    members.emplace_back("node", "kfd");
-    members.emplace_back("process", kfd->process);
+    members["node"] = "kfd";
+    members["process"] = kfd->process;
   } else if (const auto* vm = std::get_if<image::VmFile>(&file.what)) {
-    members.emplace_back("node", "render");
-    members.emplace_back("process", vm->vm.process);
-    members.emplace_back("gpu_id", vm->vm.gpu_id);
+    members["node"] = "render";
+    members["process"] = vm->vm.process;
+    members["gpu_id"] = vm->vm.gpu_id;
   } else if (const auto* render = std::get_if<image::RenderFile>(&file.what)) {
-    members.emplace_back("node", "render");
-    members.emplace_back("render", render->render);
+    members["node"] = "render";
+    members["render"] = render->render;
   } else {
-    members.emplace_back("node", "dma-buf");
-    members.emplace_back("bo", bo_json(std::get<image::Exported>(file.what).state.bo));
+    members["node"] = "dma-buf";
+    members["bo"] = bo_json(std::get<image::Exported>(file.what).state.bo);
   }
   return members;
 }
@@ -139,26 +140,26 @@ bool is_stock(const Process& process) { return process.blob && stock::is_record(
 uint64_t state_bytes(const Process& process) { return process.blob ? process.blob->size() : 0; }
 
 Json process_json(const Process& process) {
-  Json::Array devices, vmas;
+  Json devices = Json::array(), vmas = Json::array();
   for (const Device& device : process.devices) devices.push_back(device_json(device));
   for (const image::Vma& vma : process.vmas)
-    vmas.push_back(Json::Object{{"start", vma.start},
-                                {"end", vma.end},
-                                {"offset", vma.offset},
-                                {"node", vma.kfd ? "kfd" : "render"},
-                                {"gpu_id", vma.gpu_id}});
-  return Json::Object{{"index", process.index},
-                      {"pid", process.pid},
-                      {"comm", process.comm},
-                      {"queues", process.num_queues},
-                      {"events", process.num_events},
-                      {"svm_ranges", process.num_svm_ranges},
-                      {"kernel_state_bytes", state_bytes(process)},
-                      {"stock_kernel_interface", is_stock(process)},
-                      {"gpus", std::move(devices)},
-                      {"bos", bos_json(process.bos)},
-                      {"imports", imports_json(process.imports)},
-                      {"mappings", std::move(vmas)}};
+    vmas.push_back(Json{{"start", vma.start},
+                        {"end", vma.end},
+                        {"offset", vma.offset},
+                        {"node", vma.kfd ? "kfd" : "render"},
+                        {"gpu_id", vma.gpu_id}});
+  return {{"index", process.index},
+          {"pid", process.pid},
+          {"comm", process.comm},
+          {"queues", process.num_queues},
+          {"events", process.num_events},
+          {"svm_ranges", process.num_svm_ranges},
+          {"kernel_state_bytes", state_bytes(process)},
+          {"stock_kernel_interface", is_stock(process)},
+          {"gpus", std::move(devices)},
+          {"bos", bos_json(process.bos)},
+          {"imports", imports_json(process.imports)},
+          {"mappings", std::move(vmas)}};
 }
 
 // What became of the memory.
@@ -185,35 +186,35 @@ Usage usage_of(const image::Contents& contents) {
 }
 
 Json set_json(const image::Set& set, bool foreign) {
-  Json::Array processes, renders, files, contents;
+  Json processes = Json::array(), renders = Json::array(), files = Json::array(),
+       contents = Json::array();
   for (const auto& [index, process] : set.processes()) processes.push_back(process_json(process));
   for (const auto& [index, render] : set.renders()) renders.push_back(render_json(render));
   for (const auto& [id, file] : set.files()) files.push_back(file_json(file));
   for (const auto& file : set.contents()) {
     const Usage usage = usage_of(file.contents);
-    Json::Array sources;
+    Json sources = Json::array();
     for (const image::Source& source : file.contents.sources)
       sources.emplace_back(image::path_of(source));
-    contents.push_back(
-        Json::Object{{"name", file.name},
-                     {"part", file.contents.part},
-                     {"gpu_id", file.contents.gpu.gpu_id},
-                     {"objects", static_cast<uint64_t>(file.contents.objects.size())},
-                     {"chunks", usage.chunks},
-                     {"memory_bytes", usage.bytes},
-                     {"zero_bytes", usage.zero_bytes},
-                     {"compressed_chunks", usage.compressed},
-                     {"earlier_bytes", usage.earlier_bytes},
-                     {"earlier_files", std::move(sources)},
-                     {"bytes", file.bytes()}});
+    contents.push_back(Json{{"name", file.name},
+                            {"part", file.contents.part},
+                            {"gpu_id", file.contents.gpu.gpu_id},
+                            {"objects", static_cast<uint64_t>(file.contents.objects.size())},
+                            {"chunks", usage.chunks},
+                            {"memory_bytes", usage.bytes},
+                            {"zero_bytes", usage.zero_bytes},
+                            {"compressed_chunks", usage.compressed},
+                            {"earlier_bytes", usage.earlier_bytes},
+                            {"earlier_files", std::move(sources)},
+                            {"bytes", file.bytes()}});
   }
-  return Json::Object{{"format", set.format()},
-                      {"dump_id", dump_id_of(set)},
-                      {"of_criu_plugin", foreign},
-                      {"processes", std::move(processes)},
-                      {"render_files", std::move(renders)},
-                      {"files", std::move(files)},
-                      {"contents", std::move(contents)}};
+  return {{"format", set.format()},
+          {"dump_id", dump_id_of(set)},
+          {"of_criu_plugin", foreign},
+          {"processes", std::move(processes)},
+          {"render_files", std::move(renders)},
+          {"files", std::move(files)},
+          {"contents", std::move(contents)}};
 }
 
 void print_bo(const Bo& bo) {
@@ -296,7 +297,7 @@ int show(const std::string& directory, Format format) {
   if (set->empty())
     return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
   if (format == Format::kJson)
-    printf("%s\n", set_json(*set, foreign).text().c_str());
+    print_json(set_json(*set, foreign));
   else
     print(*set, foreign);
   return 0;

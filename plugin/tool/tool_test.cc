@@ -5,7 +5,6 @@
 
 #include "image/set.h"
 #include "tests/temp_dir.h"
-#include "tool/json.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -158,10 +157,6 @@ TEST_F(Tool, CompletionKnowsCommandsOptionsAndDirectories) {
   EXPECT_EQ(complete("verify --js"), "--json\n");
   EXPECT_EQ(complete("check --lib"), "--libdir\n");
   EXPECT_EQ(complete("show " + dir_.path()), dir_.path() + "\n");
-}
-
-TEST(Json, EscapesControlCharacters) {
-  EXPECT_EQ(Json(std::string("a\n\"\\")).text(), "\"a\\u000a\\\"\\\\\"");
 }
 
 }  // namespace

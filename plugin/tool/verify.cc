@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "foreign/images.h"
 #include "image/chunk_files.h"
 #include "tool/commands.h"
-#include "tool/json.h"
-#include "tool/progress.h"
+#include "tool/output.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -92,14 +92,14 @@ Result<Verdict> verify_foreign(int directory) {
 }
 
 Json verdict_json(const Verdict& verdict) {
-  Json::Array findings;
+  Json findings = Json::array();
   for (const Finding& finding : verdict.findings)
-    findings.push_back(Json::Object{{"file", finding.file}, {"problem", finding.problem}});
-  return Json::Object{{"ok", verdict.findings.empty()},
-                      {"checksums", verdict.checksums},
-                      {"files", static_cast<uint64_t>(verdict.files)},
-                      {"contents_bytes", verdict.bytes},
-                      {"findings", std::move(findings)}};
+    findings.push_back(Json{{"file", finding.file}, {"problem", finding.problem}});
+  return {{"ok", verdict.findings.empty()},
+          {"checksums", verdict.checksums},
+          {"files", static_cast<uint64_t>(verdict.files)},
+          {"contents_bytes", verdict.bytes},
+          {"findings", std::move(findings)}};
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ int verify(const std::string& directory, Format format) {
   if (verdict->files == 0)
     return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
   if (format == Format::kJson) {
-    printf("%s\n", verdict_json(*verdict).text().c_str());
+    print_json(verdict_json(*verdict));
   } else {
     for (const Finding& finding : verdict->findings) printf("%s\n", finding.problem.c_str());
     if (verdict->findings.empty() && !verdict->checksums)

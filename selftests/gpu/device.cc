@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/format.h"
+#include "base/result.h"
 #include "core/log.h"
 #include "firmware/vbios.h"
 

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "image/chunk_files.h"
-#include "restore/contents.h"
+#include "restore/fill_contents.h"
 
 namespace amdgpu_criu {
 namespace {

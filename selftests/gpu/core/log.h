@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/format.h"
+#include "base/result.h"
 
 namespace gpu {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/format.h"
+#include "base/result.h"
 
 namespace gpu {
 namespace {

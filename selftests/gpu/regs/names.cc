@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/format.h"
+#include "base/result.h"
 
 namespace gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/format.h"
+#include "base/result.h"
 #include "core/log.h"
 #include "regs/names.h"
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/format.h"
+#include "base/result.h"
 #include "shader/instruction.h"
 
 namespace gpu::shader {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "stock/api.h"
+#include "stock/stock_api.h"
 
 #include <sys/stat.h>
 
@@ -50,22 +50,22 @@ bool has_sent_work(int file) {
 
 }  // namespace
 
-Api::~Api() {
+StockApi::~StockApi() {
   for (const Paused& process : paused_) unpause_or_tell(process);
 }
 
-void Api::unpause_or_tell(const Paused& process) {
+void StockApi::unpause_or_tell(const Paused& process) {
   if (const Status status = parts_.ioctl->unpause(process.files.front().get()); !status.ok())
     log_error("process {} stays paused on the GPU: {}", process.pid, status.error().message());
 }
 
-Result<kernel::Query> Api::query(Node) {
+Result<kernel::Query> StockApi::query(Node) {
   kernel::Query query;
   query.features = AMDGPU_CRIU_FEATURE_KFD;
   return query;
 }
 
-Result<Fd> Api::create_session(Node, kernel::SessionKind) {
+Result<Fd> StockApi::create_session(Node, kernel::SessionKind) {
   Fd session(memfd_create("amdgpu-criu-stock", MFD_CLOEXEC));
   if (!session.valid()) return Error::system("cannot make a session");
   return session;
@@ -73,20 +73,20 @@ Result<Fd> Api::create_session(Node, kernel::SessionKind) {
 
 // Pause
 
-Result<Api::Paused*> Api::find(int kfd) {
+Result<StockApi::Paused*> StockApi::find(int kfd) {
   for (Paused& process : paused_)
     for (const Fd& file : process.files)
       if (TRY(host::same_file(file.get(), kfd))) return &process;
   return static_cast<Paused*>(nullptr);
 }
 
-Api::Paused* Api::find_process(pid_t pid) {
+StockApi::Paused* StockApi::find_process(pid_t pid) {
   const auto found = std::ranges::find(paused_, pid, &Paused::pid);
   return found == paused_.end() ? nullptr : &*found;
 }
 
 // PROCESS_INFO would tell whose the file is, but only once: it is known here before.
-Result<kernel::ProcessInfo> Api::process_info(Node node, int, pid_t pid) {
+Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   if (const Paused* known = TRY(find(node.fd))) return known->info;
   Fd file(fcntl(node.fd, F_DUPFD_CLOEXEC, 0));
@@ -107,7 +107,7 @@ Result<kernel::ProcessInfo> Api::process_info(Node node, int, pid_t pid) {
   return paused_.emplace_back(std::move(process)).info;
 }
 
-Status Api::pause(Paused& process) {
+Status StockApi::pause(Paused& process) {
   const Sizes sizes = TRY(parts_.ioctl->process_info(process.files.front().get()));
   Status status = check_pid(process, sizes);
   if (status.ok()) status = find_vms(process, sizes.devices);
@@ -117,7 +117,7 @@ Status Api::pause(Paused& process) {
   return status;
 }
 
-Status Api::check_pid(const Paused& process, const Sizes& sizes) const {
+Status StockApi::check_pid(const Paused& process, const Sizes& sizes) const {
   if (TRY(host::namespace_pid(process.pid)) == sizes.pid) return {};
   return Error::of(EOPNOTSUPP,
                    "process {} has a /dev/kfd open that belongs to process {}; it cannot be "
@@ -127,7 +127,7 @@ Status Api::check_pid(const Paused& process, const Sizes& sizes) const {
 
 // CHECKPOINT of a process that has no VM on one of the GPUs ends in an oops, and restore wants a
 // file for each.
-Status Api::find_vms(Paused& process, uint32_t num_devices) const {
+Status StockApi::find_vms(Paused& process, uint32_t num_devices) const {
   if (num_devices != gpus_.size())
     return Error::of(EOPNOTSUPP,
                      "process {} knows {} GPUs, this machine has {}; the stock kernel interface "
@@ -161,7 +161,7 @@ Status Api::find_vms(Paused& process, uint32_t num_devices) const {
   return {};
 }
 
-Status Api::check_render(const Paused& process, int file, unsigned minor) const {
+Status StockApi::check_render(const Paused& process, int file, unsigned minor) const {
   const uint32_t handles = TRY(parts_.ioctl->count_gem_handles(file));
   if (handles != 0)
     return Error::of(EOPNOTSUPP, "process {} has {} buffer objects of its own on renderD{}; {}",
@@ -172,7 +172,7 @@ Status Api::check_render(const Paused& process, int file, unsigned minor) const 
   return {};
 }
 
-Status Api::save(Paused& process, const Sizes& sizes) {
+Status StockApi::save(Paused& process, const Sizes& sizes) {
   State state = TRY(parts_.ioctl->checkpoint(process.files.front().get(), sizes));
   Described described = TRY(describe(
       state.private_data, {sizes.devices, static_cast<uint32_t>(state.bos.size()), state.objects}));
@@ -199,7 +199,7 @@ Status Api::save(Paused& process, const Sizes& sizes) {
 }
 
 // There is one dma-buf of an object, whoever asks.
-Result<kernel::Bo> Api::add_object(const Paused& process, Bo bo) {
+Result<kernel::Bo> StockApi::add_object(const Paused& process, Bo bo) {
   kernel::Bo result{};
   result.object_id = next_object_++;
   result.size = bo.size;
@@ -224,7 +224,7 @@ Result<kernel::Bo> Api::add_object(const Paused& process, Bo bo) {
 
 // Save
 
-Result<kernel::Checkpoint> Api::checkpoint(Node node, int, const kernel::ProcessInfo&) {
+Result<kernel::Checkpoint> StockApi::checkpoint(Node node, int, const kernel::ProcessInfo&) {
   const Paused* process = TRY(find(node.fd));
   if (!process) return Error(EBADFD, "a /dev/kfd that was not paused is to be saved");
   kernel::Checkpoint result;
@@ -239,7 +239,7 @@ Result<kernel::Checkpoint> Api::checkpoint(Node node, int, const kernel::Process
   return result;
 }
 
-Status Api::unpause(Node node, int) {
+Status StockApi::unpause(Node node, int) {
   Paused* process = TRY(find(node.fd));
   if (!process) return Error(ESRCH, "a /dev/kfd that was not paused is to be unpaused");
   const Status status = parts_.ioctl->unpause(process->files.front().get());
@@ -247,7 +247,7 @@ Status Api::unpause(Node node, int) {
   return status;
 }
 
-Result<Fd> Api::dmabuf(Node, int, uint64_t object_id) {
+Result<Fd> StockApi::dmabuf(Node, int, uint64_t object_id) {
   const auto object = objects_.find(object_id);
   if (object == objects_.end())
     return Error::of(ENOENT, "object {} is not one of this process's, or was asked for before",
@@ -259,8 +259,8 @@ Result<Fd> Api::dmabuf(Node, int, uint64_t object_id) {
 
 // Restore
 
-Result<State> Api::restore_state(int kfd, std::span<const kernel::RestoreDevice> devices,
-                                 std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
+Result<State> StockApi::restore_state(int kfd, std::span<const kernel::RestoreDevice> devices,
+                                      std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
   Record record = TRY(decode(blob));
   if (record.alloc_flags.size() != bos.size())
     return Error::of(EBADMSG, "the stock kernel's state is of {} BOs, and there are {}",
@@ -289,8 +289,8 @@ Result<State> Api::restore_state(int kfd, std::span<const kernel::RestoreDevice>
   return state;
 }
 
-Status Api::restore(Node node, int, std::span<const kernel::RestoreDevice> devices,
-                    std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
+Status StockApi::restore(Node node, int, std::span<const kernel::RestoreDevice> devices,
+                         std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   State state = TRY(restore_state(node.fd, devices, bos, blob));
   for (size_t i = 0; i < bos.size(); i++)
@@ -299,20 +299,20 @@ Status Api::restore(Node node, int, std::span<const kernel::RestoreDevice> devic
   return {};
 }
 
-Status Api::resume(Node node, int, pid_t pid) {
+Status StockApi::resume(Node node, int, pid_t pid) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   return parts_.ioctl->resume(node.fd, pid);
 }
 
-Result<kernel::Exported> Api::save_exported(Node, int, int) {
+Result<kernel::Exported> StockApi::save_exported(Node, int, int) {
   return Error(EOPNOTSUPP, kNoDmabufs);
 }
 
-Result<Fd> Api::restore_exported(Node, int, const kernel::Exported&) {
+Result<Fd> StockApi::restore_exported(Node, int, const kernel::Exported&) {
   return Error(EOPNOTSUPP, kNoDmabufs);
 }
 
-Result<kernel::Outside> Api::outside(Node, int) {
+Result<kernel::Outside> StockApi::outside(Node, int) {
   return Error(ENOTTY, "the stock kernel interface does not tell who shares a BO");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "dump/contents.h"
+#include "dump/save_contents.h"
 
 #include <algorithm>
 #include <map>

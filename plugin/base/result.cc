@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "base/format.h"
+#include "base/result.h"
 
 namespace amdgpu_criu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What a restore works with, and which GPU of this machine stands for which of the images.
+// What a restore works with, and which GPU of this machine replaces which GPU of the images.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 #include "image/set.h"
 #include "options/faults.h"
 #include "options/options.h"
-#include "restore/fd_store.h"
 #include "restore/nodes.h"
+#include "restore/shared_state.h"
 #include "topology/planner.h"
 
 namespace amdgpu_criu::restore {
 
-struct Environment {
+struct RestoreContext {
   kernel::Api& api;
   const host::Host& host;
   FdStore& store;
@@ -27,10 +27,10 @@ struct Environment {
   Result<int> (*image_directory)();  // another descriptor in each process
 };
 
-class Machine {
+class TargetGpus {
  public:
   // In CRIU's main process, before tasks are forked: finds a GPU for each of the images.
-  static Result<Machine> create(const Environment& environment, const image::Set& images);
+  static Result<TargetGpus> create(const RestoreContext& environment, const image::Set& images);
 
   // In a restored task, before it asks for anything else: chooses again where its container has not
   // the GPUs that were chosen. What the first task finds is the choice of all.
@@ -46,7 +46,7 @@ class Machine {
   struct Choice;
   using Gpus = std::vector<topology::Gpu>;
 
-  Machine(const Environment& environment, Nodes nodes, Gpus sources, Gpus here);
+  TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here);
   Status make_first_choice();
   Choice& choice() const;
   std::span<std::atomic<uint32_t>> chosen() const;
@@ -55,7 +55,7 @@ class Machine {
   Result<topology::Assignment> plan(const Gpus& among) const;
   Result<topology::Assignment> plan_in_task() const;
 
-  Environment env_;
+  RestoreContext env_;
   Nodes nodes_;
   Gpus sources_;
   Gpus here_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "foreign/api.h"
+#include "foreign/foreign_api.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/log.h"
-#include "image/files.h"
+#include "image/container.h"
 
 namespace amdgpu_criu::foreign {
 namespace {
@@ -22,7 +22,7 @@ class Filler {
     for (unsigned slot = 0; slot < ring_.size(); slot++) (void)engine_.wait(slot);
   }
 
-  Status add(const Contents& contents, uint64_t size, const std::shared_ptr<gpu::Imported>& to) {
+  Status add(const FileRange& contents, uint64_t size, const std::shared_ptr<gpu::Imported>& to) {
     const Fd& file = *TRY(open(contents.file));
     for (uint64_t done = 0; done < size;) {
       TRY(retire(next_));
@@ -65,8 +65,8 @@ class Filler {
 
 }  // namespace
 
-Status Api::restore(kernel::Node node, int, std::span<const kernel::RestoreDevice> devices,
-                    std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
+Status ForeignApi::restore(kernel::Node node, int, std::span<const kernel::RestoreDevice> devices,
+                           std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
   if (node.kind == kernel::Node::Kind::kRender)
     return Error(EOPNOTSUPP, "images of CRIU's own amdgpu plugin hold no state of render nodes");
   stock::State state = TRY(restore_state(node.fd, devices, bos, blob));
@@ -74,8 +74,8 @@ Status Api::restore(kernel::Node node, int, std::span<const kernel::RestoreDevic
   return {};
 }
 
-Status Api::fill(const kernel::RestoreDevice& device, std::span<const kernel::Bo> bos,
-                 stock::State& state) const {
+Status ForeignApi::fill(const kernel::RestoreDevice& device, std::span<const kernel::Bo> bos,
+                        stock::State& state) const {
   const auto gpu = std::ranges::find(gpus(), device.actual_gpu_id, &topology::Gpu::gpu_id);
   if (gpu == gpus().end())
     return Error::of(ENODEV, "GPU {:#x} is not in the topology in sysfs", device.actual_gpu_id);

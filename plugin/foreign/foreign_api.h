@@ -5,7 +5,7 @@
 
 #include "foreign/images.h"
 #include "gpu/engine.h"
-#include "stock/api.h"
+#include "stock/stock_api.h"
 
 namespace amdgpu_criu::foreign {
 
@@ -15,10 +15,12 @@ struct Tools {
   Result<int> (*image_directory)();  // another descriptor in each process
 };
 
-class Api : public stock::Api {
+class ForeignApi : public stock::StockApi {
  public:
-  Api(stock::Parts parts, std::vector<topology::Gpu> gpus, Tools tools, Images images)
-      : stock::Api(std::move(parts), std::move(gpus)), tools_(tools), images_(std::move(images)) {}
+  ForeignApi(stock::StockContext parts, std::vector<topology::Gpu> gpus, Tools tools, Images images)
+      : stock::StockApi(std::move(parts), std::move(gpus)),
+        tools_(tools),
+        images_(std::move(images)) {}
 
   Status restore(kernel::Node node, int session, std::span<const kernel::RestoreDevice> devices,
                  std::span<kernel::Bo> bos, std::span<const std::byte> blob) override;

@@ -19,22 +19,22 @@ namespace amdgpu_criu::stock {
 // A directory for every process that KFD knows, named by its pid.
 inline constexpr char kKfdProcesses[] = "/sys/class/kfd/kfd/proc";
 
-struct Parts {
+struct StockContext {
   std::unique_ptr<Ioctl> ioctl;
   const host::Host& host;
   std::string kfd_processes = kKfdProcesses;
   bool has_series = false;  // of the kernel, which has the stock ioctl in any case
 };
 
-class Api : public kernel::Api {
+class StockApi : public kernel::Api {
  public:
   // gpus: those of this machine.
-  Api(Parts parts, std::vector<topology::Gpu> gpus)
+  StockApi(StockContext parts, std::vector<topology::Gpu> gpus)
       : parts_(std::move(parts)), gpus_(std::move(gpus)) {}
-  Api(const Api&) = delete;
-  Api& operator=(const Api&) = delete;
+  StockApi(const StockApi&) = delete;
+  StockApi& operator=(const StockApi&) = delete;
   // Unpauses what is still paused: no kernel would.
-  ~Api() override;
+  ~StockApi() override;
 
   bool has_series() const override { return parts_.has_series; }
   Result<kernel::Query> query(kernel::Node node) override;
@@ -80,7 +80,7 @@ class Api : public kernel::Api {
   Status save(Paused& process, const Sizes& sizes);
   Result<kernel::Bo> add_object(const Paused& process, Bo bo);
 
-  Parts parts_;
+  StockContext parts_;
   std::vector<topology::Gpu> gpus_;
   std::deque<Paused> paused_;
   std::map<uint64_t, Fd> objects_;  // dma-bufs by object id

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "tool/progress.h"
+#include "tool/output.h"
 
 #include <unistd.h>
+
+#include <nlohmann/json.hpp>
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -16,6 +18,10 @@ bool can_overwrite() {
 }
 
 }  // namespace
+
+void print_json(const Json& value) {
+  printf("%s\n", value.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
 
 ProgressLine::ProgressLine(std::string what, uint64_t total_bytes)
     : what_(std::move(what)),

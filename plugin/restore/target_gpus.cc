@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "restore/machine.h"
+#include "restore/target_gpus.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ using topology::Assignment;
 using topology::Gpu;
 
 // Lives in memory shared over fork, with the targets behind it, in the order of the sources.
-struct Machine::Choice {
+struct TargetGpus::Choice {
   enum State : uint32_t { kFirst, kChanging, kSettled };
   std::atomic<uint32_t> state;
 };
@@ -38,10 +38,10 @@ const Gpu& find(const std::vector<Gpu>& gpus, uint32_t gpu_id) {
 
 }  // namespace
 
-Machine::Machine(const Environment& environment, Nodes nodes, Gpus sources, Gpus here)
+TargetGpus::TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here)
     : env_(environment), nodes_(nodes), sources_(std::move(sources)), here_(std::move(here)) {}
 
-Result<Machine> Machine::create(const Environment& environment, const image::Set& images) {
+Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const image::Set& images) {
   const bool needs_kfd = std::ranges::any_of(
       images.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
   if (needs_kfd && !environment.host.has_kfd())
@@ -51,12 +51,12 @@ Result<Machine> Machine::create(const Environment& environment, const image::Set
   const Nodes nodes = TRY(Nodes::create(environment.host, environment.store));
   Gpus here;
   if (!sources.empty()) here = TRY(environment.host.gpus());
-  Machine machine(environment, nodes, std::move(sources), std::move(here));
+  TargetGpus machine(environment, nodes, std::move(sources), std::move(here));
   TRY(machine.make_first_choice());
   return machine;
 }
 
-Status Machine::make_first_choice() {
+Status TargetGpus::make_first_choice() {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   shared_ = TRY(Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
@@ -66,16 +66,16 @@ Status Machine::make_first_choice() {
   return {};
 }
 
-Machine::Choice& Machine::choice() const {
+TargetGpus::Choice& TargetGpus::choice() const {
   return *std::launder(reinterpret_cast<Choice*>(shared_.data()));
 }
 
-std::span<std::atomic<uint32_t>> Machine::chosen() const {
+std::span<std::atomic<uint32_t>> TargetGpus::chosen() const {
   return {reinterpret_cast<std::atomic<uint32_t>*>(shared_.data() + sizeof(Choice)),
           sources_.size()};
 }
 
-void Machine::choose(const Assignment& targets) const {
+void TargetGpus::choose(const Assignment& targets) const {
   for (size_t i = 0; i < sources_.size(); i++) {
     const uint32_t target = targets.at(sources_[i].gpu_id);
     chosen()[i] = target;
@@ -83,12 +83,12 @@ void Machine::choose(const Assignment& targets) const {
   }
 }
 
-Result<Assignment> Machine::plan(const Gpus& among) const {
+Result<Assignment> TargetGpus::plan(const Gpus& among) const {
   return topology::plan(sources_, among, env_.options.map, env_.options.ignore);
 }
 
 // GPUs that have a node in the task's /dev before others that it may open.
-Result<Assignment> Machine::plan_in_task() const {
+Result<Assignment> TargetGpus::plan_in_task() const {
   const Gpus own = only(here_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
   if (auto result = plan(own); result.ok()) return result;
   const Gpus all =
@@ -101,14 +101,14 @@ Result<Assignment> Machine::plan_in_task() const {
       "where the processes are restored they may open {}", names.empty() ? "no GPU" : names));
 }
 
-bool Machine::suits_task() const {
+bool TargetGpus::suits_task() const {
   const Assignment now = targets();
   return std::ranges::all_of(now, [&](const auto& pair) {
     return nodes_.has_render(find(here_, pair.second).render_minor);
   });
 }
 
-Status Machine::settle() const {
+Status TargetGpus::settle() const {
   std::atomic<uint32_t>& state = choice().state;
   uint32_t seen = Choice::kFirst;
   if (state == Choice::kSettled || sources_.empty()) return {};
@@ -132,15 +132,15 @@ Status Machine::settle() const {
   return {};
 }
 
-Assignment Machine::targets() const {
+Assignment TargetGpus::targets() const {
   Assignment result;
   for (size_t i = 0; i < sources_.size(); i++) result[sources_[i].gpu_id] = chosen()[i];
   return result;
 }
 
-uint32_t Machine::target(uint32_t source) const { return targets().at(source); }
+uint32_t TargetGpus::target(uint32_t source) const { return targets().at(source); }
 
-Result<Fd> Machine::open_render(uint32_t source) const {
+Result<Fd> TargetGpus::open_render(uint32_t source) const {
   return nodes_.open_render(find(here_, target(source)).render_minor);
 }
 

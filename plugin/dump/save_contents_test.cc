@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Contents out of a fake GPU into files and back.
-#include "dump/contents.h"
+#include "dump/save_contents.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "restore/contents.h"
+#include "restore/fill_contents.h"
 #include "tests/fakes.h"
 #include "tests/temp_dir.h"
 

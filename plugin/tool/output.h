@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-// Progress of a command on stderr: one line that is written over on a terminal, plain lines
-// elsewhere. stdout has the results only.
+// Output of a command: results on stdout, progress on stderr.
 #pragma once
 
 #include <cstdio>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/progress.h"
 
 namespace amdgpu_criu::tool {
 
+// Members are printed in the order in which they were added.
+using Json = nlohmann::ordered_json;
+// Bytes that are not UTF-8, such as in the name of a process, are printed as U+FFFD.
+void print_json(const Json& value);
+
+// One line that is overwritten on a terminal, and plain lines elsewhere.
 class ProgressLine {
  public:
   ProgressLine(std::string what, uint64_t total_bytes);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -53,6 +54,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
 }
 
+# In these groups one of the other CRIUs has its turn, by chance; with EVERY=1 all.
+OTHER_CRIUS = ("_criu_4_1_1", "_criu_4_3")
+TAKING_TURNS = ("render", "trees", "parallel")
+
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)
 
 
@@ -79,12 +84,20 @@ def check(directory: Path) -> None:
         raise Mistake(f"not both defined and listed once in catalog.py: {', '.join(wrong)}")
 
 
-def select(words: Iterable[str]) -> list[str]:
+def _members(group: str, environment: Mapping[str, str]) -> list[str]:
+    if group not in TAKING_TURNS or _number(environment, "EVERY", 0) != 0:
+        return list(GROUPS[group])
+    seed = _number(environment, "SEED", secrets.randbelow(1000000))
+    turn = OTHER_CRIUS[seed % len(OTHER_CRIUS)]
+    return [name for name in GROUPS[group] if name.endswith(turn) or not name.endswith(OTHER_CRIUS)]
+
+
+def select(words: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """The scenarios that these words name: NAME or @GROUP."""
     names: list[str] = []
     for word in list(words) or [f"@{DEFAULT_GROUP}"]:
         if word.removeprefix("@") in GROUPS and word.startswith("@"):
-            names += GROUPS[word[1:]]
+            names += _members(word[1:], environment)
         elif word in listed():
             names.append(word)
         else:

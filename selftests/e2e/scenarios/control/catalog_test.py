@@ -18,11 +18,18 @@ class CatalogTest(unittest.TestCase):
                 catalog.check(Path(work))
 
     def test_words_select_scenarios_and_groups_in_their_order(self) -> None:
-        self.assertEqual(catalog.select([]), list(catalog.GROUPS["kfd"]))
-        self.assertEqual(catalog.select(["soak", "@single_gpu"]), ["soak", "faults_reset"])
+        self.assertEqual(catalog.select([], {}), list(catalog.GROUPS["kfd"]))
+        self.assertEqual(catalog.select(["soak", "@single_gpu"], {}), ["soak", "faults_reset"])
         for word in ("sock", "@kdf", "kfd"):
             with self.assertRaises(catalog.Mistake, msg=word):
-                catalog.select([word])
+                catalog.select([word], {})
+
+    def test_other_crius_take_turns(self) -> None:
+        every = catalog.select(["@render"], {"EVERY": "1"})
+        self.assertEqual(every, list(catalog.GROUPS["render"]))
+        turns = [set(catalog.select(["@render"], {"SEED": seed})) for seed in ("4", "5")]
+        self.assertEqual(turns[0] | turns[1], set(every))
+        self.assertEqual(turns[0] - turns[1], {"render_criu_4_1_1", "render_family_criu_4_1_1"})
 
     def test_limits_depend_on_the_environment(self) -> None:
         self.assertEqual(catalog.limit("one_gpu", {}), 300)

@@ -44,7 +44,7 @@ static int read_u32(const char *path, __u32 *value)
 
 static int read_properties(const char *path, struct kfd_gpu *gpu)
 {
-	unsigned long long value, simds = 0, per_cu = 1, arrays = 0, per_engine = 1;
+	unsigned long long value, simds = 0, per_cu = 1, arrays = 0, per_engine = 1, xccs = 1;
 	__u32 cus, waves;
 	char name[64];
 	FILE *file = fopen(path, "r");
@@ -70,16 +70,20 @@ static int read_properties(const char *path, struct kfd_gpu *gpu)
 			arrays = value;
 		else if (!strcmp(name, "simd_arrays_per_engine"))
 			per_engine = value;
+		else if (!strcmp(name, "num_xcc") && value)
+			xccs = value;
 	}
 	fclose(file);
-	/* kfd_queue.c: get_num_waves(), and the debugger's memory for each wave. */
-	cus = per_cu ? simds / per_cu : 0;
+	gpu->num_xcc = xccs;
+	/* kfd_queue.c: get_num_waves(), and the debugger's memory for each wave, of each XCC. */
+	cus = per_cu ? simds / per_cu / xccs : 0;
 	waves = cus * 40;
 	if (gpu->gfx_version >= 100000)
 		waves = cus * 32;
 	else if (per_engine && waves > arrays / per_engine * 512)
 		waves = arrays / per_engine * 512;
-	gpu->cwsr_area = (gpu->cwsr_size + ((waves * 32 + 63) & ~63) + PAGE - 1) & ~(PAGE - 1);
+	gpu->cwsr_area = (gpu->cwsr_size + ((waves * 32 + 63) & ~63)) * xccs;
+	gpu->cwsr_area = (gpu->cwsr_area + PAGE - 1) & ~(PAGE - 1);
 	return 0;
 }
 

@@ -16,9 +16,11 @@ struct kfd_gpu {
 	__u32 gpu_id;
 	int render_minor;
 	__u32 gfx_version;
+	/* Graphics cores: a compute queue is on all of them. */
+	__u32 num_xcc;
 	__u32 ctl_stack_size;
 	__u32 cwsr_size;
-	/* Of the whole BO, with the debugger's part. */
+	/* Of the whole BO, with the debugger's part, for all graphics cores. */
 	__u32 cwsr_area;
 	/* True if the kernel has AMDKFD_IOC_SVM, which needs CONFIG_HSA_AMD_SVM. */
 	bool svm;

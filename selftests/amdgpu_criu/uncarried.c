@@ -6,6 +6,7 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
+#include <glob.h>
 
 #include "kfd.h"
 
@@ -128,6 +129,47 @@ TEST_F(uncarried, a_locked_profiler_is_EOPNOTSUPP)
 	args.lock = 0;
 	ASSERT_EQ(0, call(self, cmd, &args));
 	expect_taken(_metadata, self);
+}
+
+TEST_F(uncarried, a_queue_on_several_graphics_cores_is_EOPNOTSUPP)
+{
+	char state[64];
+	__u32 id;
+
+	if (self->kfd.gpu.num_xcc < 2)
+		SKIP(return, "the GPU has a single graphics core");
+	ASSERT_EQ(0, kfd_compute_create(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &id));
+	snprintf(state, sizeof(state), "a queue on several graphics cores (GPU %u, queue %u)",
+		 self->kfd.gpu.gpu_id, id);
+	expect_refused(_metadata, self, state);
+	ASSERT_EQ(0, kfd_queue_destroy(&self->kfd, id));
+	expect_taken(_metadata, self);
+}
+
+/* The mode of a GPU that can be in partitions, such as SPX for none. */
+static bool read_mode(char mode[8])
+{
+	glob_t found;
+	FILE *file = NULL;
+	bool read;
+
+	if (!glob("/sys/bus/pci/drivers/amdgpu/*/current_compute_partition", 0, NULL, &found))
+		file = fopen(found.gl_pathv[0], "r");
+	globfree(&found);
+	if (!file)
+		return false;
+	read = fscanf(file, "%7s", mode) == 1;
+	fclose(file);
+	return read;
+}
+
+TEST_F(uncarried, a_gpu_in_partitions_is_EOPNOTSUPP)
+{
+	char mode[8];
+
+	if (!read_mode(mode) || !strcmp(mode, "SPX"))
+		SKIP(return, "the GPU is not in partitions");
+	expect_refused(_metadata, self, "a GPU or its memory is in partitions");
 }
 
 TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "device.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "base/result.h"
 #include "core/log.h"
+#include "firmware/discovery.h"
 #include "firmware/vbios.h"
 
 namespace gpu {
@@ -15,32 +17,23 @@ constexpr unsigned kVramBar = 0;
 constexpr unsigned kDoorbellBar = 2;
 constexpr unsigned kMmioBar = 5;
 constexpr uint64_t kDoorbellBytes = 2 << 20;
-constexpr uint64_t kMmioBytes = RegisterBus::kWords * sizeof(uint32_t);
 constexpr uint64_t kRomBytes = 64 << 10;
 constexpr uint64_t kFbBase = 0x8000000000;  // as a BIOS of this generation sets it
 
-HubRegisters::Spec hub_spec(Hub hub, const Vram& vram) {
+HubRegisters::Spec hub_spec(const Asic& asic, Hub hub, uint32_t base, const Vram& vram) {
   return {.hub = hub,
+          .layout = asic.hub_layout,
+          .base = base,
           .fb_base = kFbBase,
           .segment = Vram::kSegment,
           .node = vram.node(),
           .nodes = vram.nodes()};
 }
 
-// Registers in which the driver waits for a constant, or reads what the chip is.
-std::vector<FixedRegisters> make_fixed() {
-  constexpr uint32_t kReady = 1u << 31;
-  std::vector<FixedRegisters> blocks;
-  // C2PMSG_33: the boot loader is done; _81: no secure OS runs.
-  blocks.push_back({"MP0", {{0x16061, kReady}, {0x16091, 0}}});
-  blocks.push_back({"SMUIO", {{0x16824, 0}, {0x16a00, 0}}});  // MCM_CONFIG: die 0, on PCIe
-  // ATC_VMID_PASID_MAPPING_UPDATE_STATUS: every update completes at once.
-  blocks.push_back({"ATHUB", {{0xc2b, ~0u}}});
-  // CU arrays: none fused off. GB_ADDR_CONFIG: the VBIOS's value, which the driver's own bits do
-  // not change. RLC_SERDES_*_BUSY: idle.
-  blocks.push_back({"GC configuration", {{0x226f, 0}, {0x2270, 0}, {0x263e, 0x2a114042}}});
-  blocks.push_back({"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}});
-  return blocks;
+std::vector<HubRegisters*> pointers(std::deque<HubRegisters>& hubs) {
+  std::vector<HubRegisters*> result;
+  for (HubRegisters& hub : hubs) result.push_back(&hub);
+  return result;
 }
 
 }  // namespace
@@ -65,42 +58,73 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
       spec.vram_size > kMaxVram)
     return amdgpu_criu::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
                                   kMinVram >> 20, kMaxVram >> 20);
-  ConfigSpace config = TRY(ConfigSpace::create({.vram_size = spec.vram_size,
+  const Asic& asic = spec.asic;
+  ConfigSpace config = TRY(ConfigSpace::create({.device_id = asic.device_id,
+                                                .revision = asic.revision,
+                                                .class_code = asic.class_code,
+                                                .vram_size = spec.vram_size,
                                                 .doorbell_size = kDoorbellBytes,
-                                                .mmio_size = kMmioBytes,
+                                                .mmio_size = asic.mmio_bytes,
                                                 .rom_size = kRomBytes}));
   auto vram = TRY(Vram::create(
       {.size = spec.vram_size, .hive_dir = spec.hive_dir, .node = spec.node, .nodes = spec.nodes}));
-  auto bus = TRY(RegisterBus::create({.trace = spec.trace}));
-  std::unique_ptr<Device> device(new Device(std::move(config), std::move(vram), std::move(bus)));
+  auto bus = TRY(RegisterBus::create({.words = static_cast<uint32_t>(asic.mmio_bytes / 4),
+                                      .name = asic.register_name,
+                                      .trace = spec.trace}));
+  std::unique_ptr<Device> device(
+      new Device(asic, std::move(config), std::move(vram), std::move(bus)));
   TRY(device->put_together(engines));
   return device;
 }
 
-Device::Device(ConfigSpace config, std::unique_ptr<Vram> vram, std::unique_ptr<RegisterBus> bus)
-    : config_(std::move(config)),
-      rom_(make_vbios({.vendor = kPciVendor, .device = kPciDevice})),
+Device::Device(const Asic& asic, ConfigSpace config, std::unique_ptr<Vram> vram,
+               std::unique_ptr<RegisterBus> bus)
+    : asic_(asic),
+      config_(std::move(config)),
+      rom_(make_vbios({.vendor = kPciVendor, .asic = asic})),
       vram_(std::move(vram)),
       physical_(dma_, *vram_),
       bus_(std::move(bus)),
-      interrupts_(physical_, clock_, [this] { message_.signal(); }),
-      gfx_hub_(hub_spec(Hub::kGfx, *vram_)),
-      mm_hub_(hub_spec(Hub::kMm, *vram_)),
-      nbio_(*bus_, vram_->own()),
-      rlc_(clock_),
-      fixed_(make_fixed()) {
+      interrupts_({.nodes = asic.interrupt_nodes, .hubs = asic.xccs}, physical_, clock_,
+                  [this] { message_.signal(); }),
+      nbio_(*bus_, vram_->own(), asic.extended_smn) {
   rom_.resize(kRomBytes, std::byte{0xff});
+  make_dies();
+}
+
+void Device::make_dies() {
+  if (asic_.has_partitions()) partitions_.emplace(asic_.xccs);
+  for (const uint32_t base : asic_.mm_hubs)
+    mm_hubs_.emplace_back(hub_spec(asic_, Hub::kMm, base, *vram_));
+  for (uint32_t xcc = 0; xcc < asic_.xccs; ++xcc) {
+    const uint32_t offset = xcc * kInstanceStride;
+    gfx_hubs_.emplace_back(hub_spec(asic_, Hub::kGfx, asic_.gfx_hub + offset, *vram_));
+    rlcs_.emplace_back(clock_, offset);
+  }
+  for (const ConstantBlock& block : asic_.constants)
+    for (uint32_t xcc = 0; xcc < (block.per_xcc ? asic_.xccs : 1); ++xcc)
+      fixed_.emplace_back(block, xcc * kInstanceStride);
+  if (asic_.ips.empty()) return;
+  const uint64_t at = vram_->size() - kDiscoveryFromEnd;
+  std::ranges::copy(make_discovery(asic_), vram_->own().subspan(at).begin());
+}
+
+amdgpu_criu::Status Device::claim_registers() {
+  TRY(interrupts_.claim(*bus_));
+  TRY(nbio_.claim());
+  if (partitions_) TRY(partitions_->claim(*bus_));
+  for (HubRegisters& hub : gfx_hubs_) TRY(hub.claim(*bus_));
+  for (HubRegisters& hub : mm_hubs_) TRY(hub.claim(*bus_));
+  for (Rlc& rlc : rlcs_) TRY(rlc.claim(*bus_));
+  for (FixedRegisters& block : fixed_) TRY(block.claim(*bus_));
+  return {};
 }
 
 amdgpu_criu::Status Device::put_together(const EngineFactory& engines) {
-  TRY(interrupts_.claim(*bus_));
-  TRY(gfx_hub_.claim(*bus_));
-  TRY(mm_hub_.claim(*bus_));
-  TRY(nbio_.claim());
-  TRY(rlc_.claim(*bus_));
-  for (FixedRegisters& block : fixed_) TRY(block.claim(*bus_));
-  memory_ = TRY(GpuMemory::create(physical_, gfx_hub_, mm_hub_, interrupts_, interrupts_));
-  engines_ = TRY(engines(*memory_, *bus_, interrupts_));
+  TRY(claim_registers());
+  memory_ = TRY(GpuMemory::create(physical_, {pointers(gfx_hubs_), pointers(mm_hubs_)}, interrupts_,
+                                  interrupts_));
+  engines_ = TRY(engines(asic_, *memory_, *bus_, interrupts_));
   return {};
 }
 
@@ -116,7 +140,7 @@ PciDevice::Region Device::region(unsigned index) const {
     case kDoorbellBar:
       return {kDoorbellBytes, true};
     case kMmioBar:
-      return {kMmioBytes, true};
+      return {asic_.mmio_bytes, true};
     case kRomRegion:
       return {kRomBytes, false};
     case kConfigRegion:
@@ -223,10 +247,11 @@ void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
 void Device::reset_chip() {
   for (auto& engine : engines_) engine->reset();
   interrupts_.reset();
-  gfx_hub_.reset();
-  mm_hub_.reset();
+  for (HubRegisters& hub : gfx_hubs_) hub.reset();
+  for (HubRegisters& hub : mm_hubs_) hub.reset();
+  for (Rlc& rlc : rlcs_) rlc.reset();
   nbio_.reset();
-  rlc_.reset();
+  if (partitions_) partitions_->reset();
   bus_->reset();
 }
 

@@ -2,12 +2,14 @@
 // One GPU put together: blocks, memory and engines behind a PCI device.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "asic/asic.h"
 #include "core/interfaces.h"
 #include "mem/gpu_memory.h"
 #include "pci/config_space.h"
@@ -15,6 +17,7 @@
 #include "regs/fixed.h"
 #include "regs/interrupt_ring.h"
 #include "regs/nbio.h"
+#include "regs/partitions.h"
 #include "regs/register_bus.h"
 #include "regs/rlc.h"
 
@@ -37,6 +40,7 @@ class Device final : public PciDevice {
   static constexpr uint64_t kMaxVram = Vram::kMaxSize;
 
   struct Spec {
+    const Asic& asic = mi210();
     uint64_t vram_size = 1ull << 30;
     std::string hive_dir = {};
     unsigned node = 0;
@@ -67,7 +71,10 @@ class Device final : public PciDevice {
   std::string report() const;
 
  private:
-  Device(ConfigSpace config, std::unique_ptr<Vram> vram, std::unique_ptr<RegisterBus> bus);
+  Device(const Asic& asic, ConfigSpace config, std::unique_ptr<Vram> vram,
+         std::unique_ptr<RegisterBus> bus);
+  void make_dies();
+  amdgpu_criu::Status claim_registers();
   amdgpu_criu::Status put_together(const EngineFactory& engines);
 
   void read_mmio(uint64_t offset, std::span<std::byte> out);
@@ -76,6 +83,7 @@ class Device final : public PciDevice {
   void write_config(uint64_t offset, std::span<const std::byte> data);
   void reset_chip();
 
+  const Asic& asic_;
   ConfigSpace config_;
   std::vector<std::byte> rom_;
   std::unique_ptr<Vram> vram_;
@@ -85,11 +93,12 @@ class Device final : public PciDevice {
   GpuClock clock_;
   std::unique_ptr<RegisterBus> bus_;
   InterruptRing interrupts_;
-  HubRegisters gfx_hub_;
-  HubRegisters mm_hub_;
+  std::deque<HubRegisters> gfx_hubs_;  // of each XCC
+  std::deque<HubRegisters> mm_hubs_;   // of each AID
+  std::deque<Rlc> rlcs_;               // of each XCC
+  std::deque<FixedRegisters> fixed_;
   Nbio nbio_;
-  Rlc rlc_;
-  std::vector<FixedRegisters> fixed_;
+  std::optional<Partitions> partitions_;
   std::unique_ptr<GpuMemory> memory_;
   std::vector<std::unique_ptr<Engine>> engines_;
   unsigned chip_resets_ = 0;

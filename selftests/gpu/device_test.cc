@@ -38,7 +38,7 @@ class FakeEngine : public Engine {
 };
 
 EngineFactory factory(EngineLog& log) {
-  return [&log](Memory&, Registers&, InterruptSink& interrupts)
+  return [&log](const Asic&, Memory&, Registers&, InterruptSink& interrupts)
              -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
     log.interrupts = &interrupts;
     std::vector<std::unique_ptr<Engine>> engines;
@@ -184,7 +184,7 @@ TEST(Device, RefusesImpossibleSpecs) {
 TEST(Device, AnErrorOfAnEngineFailsCreation) {
   const auto result = Device::create(
       {},
-      [](Memory&, Registers&,
+      [](const Asic&, Memory&, Registers&,
          InterruptSink&) -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
         return amdgpu_criu::Error::of(EEXIST, "overlap");
       });

@@ -16,10 +16,11 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-constexpr char kVersion[] = "softgpu 1.0 (gfx90a, PCI 1002:740f, vfio-user 0.0)";
+constexpr char kVersion[] = "softgpu 1.0 (vfio-user 0.0)";
 
 struct Options {
   std::string socket;
+  std::string asic{gpu::mi210().name};
   uint64_t vram_mib = 1024;
   std::string hive_dir;
   unsigned node = 0;
@@ -29,10 +30,20 @@ struct Options {
   std::string firmware_dir;
 };
 
+std::vector<std::string> asic_names() {
+  std::vector<std::string> names;
+  for (const gpu::Asic* asic : gpu::all_asics()) names.emplace_back(asic->name);
+  return names;
+}
+
 void describe(CLI::App& app, Options& options) {
   app.set_version_flag("--version", kVersion);
   app.add_option("--socket", options.socket, "UNIX socket where the virtual machine connects")
       ->type_name("PATH");
+  app.add_option("--asic", options.asic, "Which chip this is")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(asic_names()))
+      ->capture_default_str();
   app.add_option("--vram", options.vram_mib, "Video memory, a power of two from 256 to 65536")
       ->type_name("MiB")
       ->capture_default_str();
@@ -70,7 +81,8 @@ amdgpu_criu::Status write_report(const std::string& path, const gpu::Device& dev
 
 amdgpu_criu::Status serve(const Options& options) {
   const auto signals = TRY(gpu::StopSignals::create());
-  const auto device = TRY(gpu::Device::create({.vram_size = options.vram_mib << 20,
+  const auto device = TRY(gpu::Device::create({.asic = *gpu::find_asic(options.asic),
+                                               .vram_size = options.vram_mib << 20,
                                                .hive_dir = options.hive_dir,
                                                .node = options.node,
                                                .nodes = options.nodes,

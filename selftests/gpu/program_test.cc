@@ -98,7 +98,7 @@ TEST_F(ProgramTest, HelpAndVersionExitWithZero) {
   EXPECT_THAT(help.output(), HasSubstr("--hive-dir"));
   Program version({"--version"});
   EXPECT_EQ(version.wait(), 0);
-  EXPECT_THAT(version.output(), HasSubstr("gfx90a"));
+  EXPECT_THAT(version.output(), HasSubstr("softgpu 1.0"));
 }
 
 TEST_F(ProgramTest, WrongUsageExitsWithTwo) {

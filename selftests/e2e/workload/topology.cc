@@ -26,12 +26,14 @@ Properties read_properties(const std::filesystem::path& file) {
   return properties;
 }
 
-// The number of waves of the GPU, as kfd_queue.c counts them: sysfs does not show the debugger's
+uint64_t xccs_of(Properties& properties) { return std::max<uint64_t>(properties["num_xcc"], 1); }
+
+// The number of waves of an XCC, as kfd_queue.c counts them: sysfs does not show the debugger's
 // share of the save area, which is 32 bytes a wave.
 Result<uint64_t> max_waves(Properties& properties) {
   if (!properties["simd_per_cu"] || !properties["simd_arrays_per_engine"])
     return Error::of(ENOTSUP, "the topology has no CU counts");
-  const uint64_t cus = properties["simd_count"] / properties["simd_per_cu"];
+  const uint64_t cus = properties["simd_count"] / properties["simd_per_cu"] / xccs_of(properties);
   if (properties["gfx_target_version"] >= kFirstGfx10) return cus * 32;
   const uint64_t engines = properties["array_count"] / properties["simd_arrays_per_engine"];
   return std::min(cus * 40, engines * 512);
@@ -43,6 +45,7 @@ Result<GpuNode> read_gpu(const std::filesystem::path& node, uint32_t gpu_id) {
   gpu.gpu_id = gpu_id;
   gpu.render_minor = static_cast<unsigned>(properties["drm_render_minor"]);
   gpu.hive_id = properties["hive_id"];
+  gpu.num_xcc = xccs_of(properties);
   gpu.cwsr_size = properties["cwsr_size"];
   gpu.ctl_stack_size = properties["ctl_stack_size"];
   if (!gpu.cwsr_size || !gpu.ctl_stack_size)

@@ -19,7 +19,10 @@
 
 namespace gpu {
 
-// The two translation hubs: GC for the command processor, MM for SDMA (MMHUB).
+struct Asic;
+
+// The two kinds of translation hub: GC for the command processor, of which each XCC has one; MM for
+// SDMA (MMHUB), of which each AID has one.
 enum class Hub : uint8_t { kGfx, kMm };
 
 // A virtual address space: VMID 0 is the driver's (frame buffer and GART apertures), 1..15 page
@@ -27,6 +30,7 @@ enum class Hub : uint8_t { kGfx, kMm };
 struct Space {
   Hub hub;
   unsigned vmid;
+  unsigned instance = 0;  // which hub of its kind
 };
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
@@ -69,10 +73,9 @@ class Memory {
     return write(space, address, std::as_bytes(std::span(&value, 1)));
   }
 
-  // MAP_PROCESS: which page tables a VMID uses from now on, on both hubs.
+  // MAP_PROCESS: which page tables a VMID of a hub uses from now on.
   // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM.
-  virtual void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) = 0;
-  virtual uint32_t pasid_of(unsigned vmid) const = 0;
+  virtual void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) = 0;
 };
 
 // One entry of the interrupt ring (IH), before the ring adds time and vmid source.
@@ -82,6 +85,7 @@ struct Interrupt {
   uint8_t ring = 0;
   uint8_t vmid = 0;
   bool from_mmhub = false;
+  unsigned instance = 0;  // AID if from_mmhub, else XCC
   uint32_t pasid = 0;
   std::array<uint32_t, 4> data = {};
 };
@@ -130,6 +134,6 @@ class Engine : public DoorbellSink {
 
 // Creates the engines of a device; they claim their registers here.
 using EngineFactory = std::function<amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>>(
-    Memory&, Registers&, InterruptSink&)>;
+    const Asic&, Memory&, Registers&, InterruptSink&)>;
 
 }  // namespace gpu

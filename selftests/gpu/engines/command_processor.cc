@@ -108,9 +108,20 @@ amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner
                                current_pasid_));
     return Step::kDone;
   }
-  context_.memory.bind_vmid(*vmid, current_pasid_, join(body[1], body[2]));
+  const uint64_t table = join(body[1], body[2]);
+  const Partition xccs = partition();
+  for (unsigned xcc = xccs.first; xcc < xccs.first + xccs.count; ++xcc) {
+    context_.memory.bind_vmid({Hub::kGfx, *vmid, xcc}, current_pasid_, table);
+    context_.memory.bind_vmid({Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}, current_pasid_,
+                              table);
+  }
   current_apertures_ = apertures_of(body[3]);
   return Step::kDone;
+}
+
+Partition CommandProcessor::partition() {
+  if (!context_.asic.has_partitions()) return {context_.xcc, 1};
+  return Partition::of(context_.xcc, context_.registers.read(Partition::kControl));
 }
 
 std::optional<unsigned> CommandProcessor::vmid_for(uint32_t pasid) {
@@ -166,6 +177,8 @@ void CommandProcessor::map_one(const Target& target) {
   if (Queue* old = table_.find(target.doorbell)) unmap(*old, true);
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
+  // All XCCs of a partition read the HIQ; what the first of them does is done for all.
+  if (engine == kHiq && !extended && partition().first != context_.xcc) return;
   amdgpu_criu::Status mapped;
   if (extended) {
     mapped = map_sdma(target, std::move(spec), engine + 8 * (extended - 1));
@@ -182,8 +195,10 @@ void CommandProcessor::map_one(const Target& target) {
   }
 }
 
+// engine: counted from the first of the partition.
 amdgpu_criu::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigned engine) {
-  if (engine >= SdmaEngine::kCount) {
+  engine += partition().first * context_.asic.sdma_per_xcc();
+  if (engine >= context_.asic.sdma.size()) {
     return amdgpu_criu::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
   }
   spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
@@ -210,6 +225,7 @@ amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::S
   spec.name = queue_name(is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ", slot);
   state.at(mqd::kVmid) = spec.vmid;
   state.at(mqd::kActive) = 1;
+  if (is_user) state.copies = partition().count;
   const Pm4::Setup setup = {.slot = slot,
                             .vmid = spec.vmid,
                             .pasid = spec.pasid,

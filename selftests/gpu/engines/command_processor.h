@@ -12,6 +12,7 @@
 #include "engines/compute_queue.h"
 #include "engines/hqd.h"
 #include "engines/queue_table.h"
+#include "regs/partitions.h"
 
 namespace gpu {
 
@@ -55,6 +56,8 @@ class CommandProcessor : public SchedulerPackets {
   void map_one(const Target& target);
   bool drained(std::span<Queue* const> queues);
   void unmap(Queue& queue, bool save);
+  // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
+  Partition partition();
   std::optional<HqdSlot> free_slot();
   std::optional<unsigned> vmid_for(uint32_t pasid);
   void release_vmids();

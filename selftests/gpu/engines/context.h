@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "asic/asic.h"
 #include "core/interfaces.h"
 
 namespace gpu {
@@ -18,6 +19,8 @@ class Cores;
 using Report = std::function<void(const std::string&)>;
 
 struct Context {
+  const Asic& asic;
+  unsigned xcc;  // whose engines these are
   Memory& memory;
   Registers& registers;
   InterruptSink& interrupts;

@@ -5,33 +5,41 @@
 
 namespace gpu {
 
-Engines::Engines(Memory& memory, Registers& registers, InterruptSink& interrupts, Report report)
-    : context_{memory, registers, interrupts, std::move(report), cores_},
-      bank_(registers, {.activate =
-                            [this](HqdSlot slot) {
-                              worker_->post([this, slot] { command_processor_.activate(slot); });
-                            },
-                        .dequeue =
-                            [this](HqdSlot slot) {
-                              worker_->post([this, slot] { command_processor_.dequeue(slot); });
-                            }}),
+Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, InterruptSink& interrupts,
+                 Report report)
+    : memory_(memory, spec.xcc),
+      registers_(registers, spec.xcc),
+      interrupts_(interrupts, spec.xcc),
+      context_{spec.asic, spec.xcc, memory_, registers_, interrupts_, std::move(report), cores_},
+      bank_(registers_, {.activate =
+                             [this](HqdSlot slot) {
+                               worker_->post([this, slot] { command_processor_.activate(slot); });
+                             },
+                         .dequeue =
+                             [this](HqdSlot slot) {
+                               worker_->post([this, slot] { command_processor_.dequeue(slot); });
+                             }}),
       command_processor_(context_, table_, bank_),
       mec_control_("CP_MEC_CNTL", [this](uint32_t value) { mec_control(value); }),
       queue_reset_("SPI_COMPUTE_QUEUE_RESET", [this](uint32_t value) {
         if (!value) return;
         worker_->post([this, slot = bank_.selected()] { command_processor_.dequeue(slot); });
       }) {
-  for (unsigned i = 0; i < sdma_.size(); ++i) {
-    sdma_[i] = std::make_unique<SdmaEngine>(
-        context_, i, [this, i] { worker_->post([this, i] { sdma_[i]->update(table_); }); });
+  const unsigned first = spec.xcc * spec.asic.sdma_per_xcc();
+  for (unsigned i = 0; i < spec.asic.sdma_per_xcc(); ++i) {
+    sdma_.push_back(std::make_unique<SdmaEngine>(context_, first + i, [this, i] {
+      worker_->post([this, i] { sdma_[i]->update(table_); });
+    }));
   }
   worker_ = std::make_unique<Worker>([this] { return table_.round(); });
 }
 
-amdgpu_criu::Result<std::unique_ptr<Engines>> Engines::create(Memory& memory, Registers& registers,
+amdgpu_criu::Result<std::unique_ptr<Engines>> Engines::create(const Spec& spec, Memory& memory,
+                                                              Registers& registers,
                                                               InterruptSink& interrupts,
                                                               Report report) {
-  std::unique_ptr<Engines> engines(new Engines(memory, registers, interrupts, std::move(report)));
+  std::unique_ptr<Engines> engines(
+      new Engines(spec, memory, registers, interrupts, std::move(report)));
   TRY(engines->claim());
   return engines;
 }
@@ -76,10 +84,11 @@ void Engines::reset() {
 }
 
 amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(
-    Memory& memory, Registers& registers, InterruptSink& interrupts) {
+    const Asic& asic, Memory& memory, Registers& registers, InterruptSink& interrupts) {
   const Report report = [](const std::string& text) { model_fault("{}", text); };
   std::vector<std::unique_ptr<Engine>> engines;
-  engines.push_back(TRY(Engines::create(memory, registers, interrupts, report)));
+  for (unsigned xcc = 0; xcc < asic.xccs; ++xcc)
+    engines.push_back(TRY(Engines::create({asic, xcc}, memory, registers, interrupts, report)));
   return engines;
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-// The engines of the GPU: five SDMA engines and the command processor, in a thread of their own.
+// The engines of one XCC: its command processor and its share of the SDMA engines, in a thread of
+// their own.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <vector>
 
 #include "core/interfaces.h"
 #include "engines/command_processor.h"
 #include "engines/sdma_engine.h"
 #include "engines/worker.h"
+#include "engines/xcc_view.h"
 #include "shader/cores.h"
 
 namespace gpu {
@@ -17,8 +19,14 @@ namespace gpu {
 // is accessed through Registers once it is gone.
 class Engines final : public Engine {
  public:
+  struct Spec {
+    const Asic& asic;
+    unsigned xcc = 0;
+  };
+
   // report: messages about packets that are malformed or not modelled; from the engines' thread.
-  static amdgpu_criu::Result<std::unique_ptr<Engines>> create(Memory& memory, Registers& registers,
+  static amdgpu_criu::Result<std::unique_ptr<Engines>> create(const Spec& spec, Memory& memory,
+                                                              Registers& registers,
                                                               InterruptSink& interrupts,
                                                               Report report);
   ~Engines() override { stop(); }
@@ -54,23 +62,28 @@ class Engines final : public Engine {
     std::atomic<uint32_t> value_ = 0;
   };
 
-  Engines(Memory& memory, Registers& registers, InterruptSink& interrupts, Report report);
+  Engines(const Spec& spec, Memory& memory, Registers& registers, InterruptSink& interrupts,
+          Report report);
   amdgpu_criu::Status claim();
   void mec_control(uint32_t value);
 
+  XccMemory memory_;
+  XccRegisters registers_;
+  XccInterrupts interrupts_;
   shader::Cores cores_;
   Context context_;
   QueueTable table_;
   HqdBank bank_;
   CommandProcessor command_processor_;
-  std::array<std::unique_ptr<SdmaEngine>, SdmaEngine::kCount> sdma_;
+  std::vector<std::unique_ptr<SdmaEngine>> sdma_;
   Trigger mec_control_;
   Trigger queue_reset_;
   std::unique_ptr<Worker> worker_;  // last: its thread uses the rest
 };
 
 // An EngineFactory whose engines report as model faults.
-amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(Memory& memory,
+amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(const Asic& asic,
+                                                                         Memory& memory,
                                                                          Registers& registers,
                                                                          InterruptSink& interrupts);
 

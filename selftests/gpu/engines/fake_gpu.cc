@@ -38,9 +38,9 @@ amdgpu_criu::Status FakeMemory::write(Space space, uint64_t address,
   return {};
 }
 
-void FakeMemory::bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) {
-  bases_[vmid] = page_table_base;
-  pasids_[vmid] = pasid;
+void FakeMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) {
+  bases_[space.vmid] = page_table_base;
+  pasids_[space.vmid] = pasid;
 }
 
 std::vector<std::byte>& FakeMemory::space(uint64_t page_table_base) {
@@ -96,11 +96,12 @@ size_t FakeInterrupts::count(uint8_t source) const {
       std::ranges::count_if(interrupts, [&](const auto& one) { return one.source == source; }));
 }
 
-FakeGpu::FakeGpu() {
-  auto created = Engines::create(memory, registers, interrupts, [this](const std::string& text) {
+FakeGpu::FakeGpu(const Asic& asic) {
+  const auto report = [this](const std::string& text) {
     const std::lock_guard lock(mutex_);
     reports_.push_back(text);
-  });
+  };
+  auto created = Engines::create({asic}, memory, registers, interrupts, report);
   if (!created.ok()) throw std::runtime_error(created.error().message());
   engines = std::move(*created);
 }
@@ -161,14 +162,14 @@ void FakeGpu::submit_kernel(KernelQueue& queue, const std::vector<uint32_t>& wor
 }
 
 void FakeGpu::start_sdma_ring(unsigned engine) {
-  const uint32_t base = reg::kSdmaBases[engine];
+  const uint32_t base = mi210().sdma[engine];
   const uint64_t ring = 0x200000 + engine * kRingBytes;
   registers.write(base + reg::kSdmaRbBase, static_cast<uint32_t>(ring >> 8));
   registers.write(base + reg::kSdmaRbRptrAddrLo, static_cast<uint32_t>(0x180000 + engine * 8));
   registers.write(base + reg::kSdmaDoorbell, 1u << 28);
   registers.write(base + reg::kSdmaDoorbellOffset, 0x800 + engine * 0x50);
   registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1 | 1);
-  registers.write(base + reg::kSdmaF32Cntl, 0);
+  registers.write(base + mi210().sdma_halt, 0);
 }
 
 void FakeGpu::sdma_ring(unsigned engine, const std::vector<uint32_t>& words) {

@@ -34,8 +34,8 @@ class FakeMemory final : public Memory {
                             std::span<const std::byte> data) override;
   amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                    bool for_write) override;
-  void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
-  uint32_t pasid_of(unsigned vmid) const override { return pasids_[vmid]; }
+  void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override;
+  uint32_t pasid_of(unsigned vmid) const { return pasids_[vmid]; }
 
   // A process: memory behind a page table base. Base 0 is VMID 0.
   std::vector<std::byte>& space(uint64_t page_table_base);
@@ -115,7 +115,7 @@ class FakeGpu {
   static constexpr uint64_t kRingBytes = 64 << 10;
   static constexpr uint32_t kHiqDoorbell = 0x3000;
 
-  FakeGpu();
+  explicit FakeGpu(const Asic& asic = mi210());
   ~FakeGpu() { engines->stop(); }
 
   // True when done() becomes true in time.

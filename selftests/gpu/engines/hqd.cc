@@ -26,10 +26,17 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   std::copy_n(all.begin() + mqd::kPlace, place.size(), place.begin());
   state.has_place = state.place.unpack(place);
   state.compute.load(all);
+  state.stride = all[mqd::kStride];
   return state;
 }
 
 amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
+  for (unsigned copy = 0; copy < copies; ++copy)
+    TRY(save_copy(memory, mqd + uint64_t{copy} * stride));
+  return {};
+}
+
+amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   const auto put = [&](unsigned index, std::span<const uint32_t> values) {
     return memory.write(kKernel, mqd + index * uint64_t{4}, std::as_bytes(values));
   };

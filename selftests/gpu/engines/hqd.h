@@ -21,6 +21,9 @@ struct HqdState {
   SavedPlace place;
   ComputeRegisters compute;
   bool has_place = false;
+  // The MQD has a copy for each XCC of the partition, at this distance.
+  unsigned copies = 1;
+  uint32_t stride = 0;
 
   uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
   uint32_t at(unsigned index) const { return words[index - mqd::kHqdFirst]; }
@@ -34,8 +37,11 @@ struct HqdState {
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
   static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd);
-  // Writes what preemption saves: pointers, place, not active.
+  // Writes what preemption saves into all copies: pointers, place, not active.
   amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;
+
+ private:
+  amdgpu_criu::Status save_copy(Memory& memory, uint64_t mqd) const;
 };
 
 // Any thread. GRBM_GFX_CNTL selects the descriptor that is accessed.

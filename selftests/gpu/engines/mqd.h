@@ -29,6 +29,7 @@ constexpr unsigned kPqControl = 145;
 constexpr unsigned kDequeueRequest = 152;
 constexpr unsigned kAqlControl = 181;
 constexpr unsigned kPqWptr = 182;
+constexpr unsigned kStride = 226;  // bytes between the copies for the XCCs of a partition
 // Reserved words, zeroed when a queue is created and saved in a checkpoint: the model's place
 // inside of a packet and an indirect buffer (SavedPlace).
 constexpr unsigned kPlace = 256;

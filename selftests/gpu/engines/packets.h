@@ -151,7 +151,6 @@ constexpr uint8_t kSourceEndOfPipe = 181;
 constexpr uint8_t kSourceBadOpcode = 183;
 constexpr uint8_t kSourceIb2OrGeneric = 178;  // what a write to CPC_INT_STATUS raises
 constexpr uint8_t kSourceSdmaTrap = 224;
-constexpr uint8_t kSdmaClients[] = {0x08, 0x09, 0x01, 0x04, 0x05};
 constexpr uint8_t kSdmaRingGfx = 0;
 constexpr uint8_t kSdmaRingUser = 2;
 }  // namespace ih
@@ -167,9 +166,7 @@ constexpr uint32_t kHqdFirst = 0x3245;  // CP_MQD_BASE_ADDR
 constexpr uint32_t kHqdLast = 0x327c;   // CP_HQD_PQ_WPTR_HI
 constexpr uint32_t kCpcIntStatus = 0x30b5;
 
-constexpr uint32_t kSdmaBases[] = {0x1260, 0x1860, 0x1e000, 0x1e400, 0x1e800};
 constexpr uint32_t kSdmaStatus = 0x25;
-constexpr uint32_t kSdmaF32Cntl = 0x2a;
 constexpr uint32_t kSdmaRbCntl = 0x80;
 constexpr uint32_t kSdmaRbBase = 0x81;
 constexpr uint32_t kSdmaRbRptr = 0x83;

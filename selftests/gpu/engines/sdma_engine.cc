@@ -14,24 +14,25 @@ uint64_t pair(std::span<const uint32_t> words, uint32_t at) {
   return join(words[at], words[at + 1]);
 }
 
-bool wanted(std::span<const uint32_t> words) {
-  return words[reg::kSdmaRbCntl] & kRbEnable && !(words[reg::kSdmaF32Cntl] & kHalt);
-}
-
 }  // namespace
 
 SdmaEngine::SdmaEngine(Context& context, unsigned index, std::function<void()> changed)
     : context_(context),
       index_(index),
-      base_(reg::kSdmaBases[index]),
+      base_(context.asic.sdma[index]),
+      halt_(context.asic.sdma_halt),
       name_("SDMA" + std::to_string(index)),
       changed_(std::move(changed)) {
   power_on();
 }
 
+bool SdmaEngine::wanted(std::span<const uint32_t> words) const {
+  return words[reg::kSdmaRbCntl] & kRbEnable && !(words[halt_] & kHalt);
+}
+
 void SdmaEngine::power_on() {
   words_ = {};
-  words_[reg::kSdmaF32Cntl] = kHalt;
+  words_[halt_] = kHalt;
   words_[reg::kSdmaStatus] = kStatusIdle;
   wptr_written_ = false;
   stopped_ = true;
@@ -52,7 +53,7 @@ void SdmaEngine::write(uint32_t dword, uint32_t value) {
     if (word == reg::kSdmaRbWptr || word == reg::kSdmaRbWptr + 1) wptr_written_ = true;
   }
   const bool of_ring = word >= reg::kSdmaRbCntl && word <= reg::kSdmaRbRptrAddrLo;
-  if (of_ring || word == reg::kSdmaF32Cntl) changed_();
+  if (of_ring || word == halt_) changed_();
 }
 
 SdmaEngine::Change SdmaEngine::take_change() {

@@ -14,8 +14,6 @@ namespace gpu {
 
 class SdmaEngine : public RegisterBlock {
  public:
-  static constexpr unsigned kCount = std::size(reg::kSdmaBases);
-
   // changed: the ring may have to start or stop; called without locks held, from any thread.
   SdmaEngine(Context& context, unsigned index, std::function<void()> changed);
 
@@ -39,6 +37,7 @@ class SdmaEngine : public RegisterBlock {
     bool stopped;  // the ring was disabled, although it may be enabled again
   };
 
+  bool wanted(std::span<const uint32_t> words) const;
   Change take_change();
   void show(uint64_t rptr, uint64_t wptr);
   amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> start(const Words& words);
@@ -47,6 +46,7 @@ class SdmaEngine : public RegisterBlock {
   Context& context_;
   const unsigned index_;
   const uint32_t base_;
+  const uint32_t halt_;  // F32_CNTL
   const std::string name_;
   const std::function<void()> changed_;
   std::mutex mutex_;  // words_, wptr_written_, stopped_

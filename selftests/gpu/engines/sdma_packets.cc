@@ -158,12 +158,14 @@ amdgpu_criu::Result<Step> SdmaQueue::fence(Words words, Budget&) {
 }
 
 amdgpu_criu::Result<Step> SdmaQueue::trap(Words words, Budget&) {
+  const auto& clients = context_.asic.sdma_clients;
   context_.interrupts.raise({
-      .client = ih::kSdmaClients[setup_.engine],
+      .client = clients[setup_.engine % clients.size()],
       .source = ih::kSourceSdmaTrap,
       .ring = setup_.user ? ih::kSdmaRingUser : ih::kSdmaRingGfx,
       .vmid = static_cast<uint8_t>(spec_.vmid),
       .from_mmhub = true,
+      .instance = space().instance,
       .pasid = spec_.pasid,
       .data = {bits(words[1], 27, 0), 0, 0, 0},
   });

@@ -4,12 +4,15 @@
 namespace gpu {
 namespace {
 
-Space sdma_space(const Queue::Spec& spec) { return {Hub::kMm, spec.vmid}; }
+Space sdma_space(const Context& context, const Queue::Spec& spec, unsigned engine) {
+  return {Hub::kMm, spec.vmid, context.asic.aid_of_sdma(engine)};
+}
 
 }  // namespace
 
 SdmaQueue::SdmaQueue(Context& context, const Spec& spec, Setup setup)
-    : PacketQueue(context, spec, sdma_space(spec), setup.ring), setup_(std::move(setup)) {
+    : PacketQueue(context, spec, sdma_space(context, spec, setup.engine), setup.ring),
+      setup_(std::move(setup)) {
   stream_.place().ring_next = setup_.rptr / 4;
 }
 

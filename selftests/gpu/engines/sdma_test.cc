@@ -243,7 +243,7 @@ class SdmaRingTest : public ::testing::Test {
 };
 
 TEST_F(SdmaRingTest, EveryEngineRunsItsRing) {
-  for (unsigned engine = 0; engine < SdmaEngine::kCount; ++engine) {
+  for (unsigned engine = 0; engine < mi210().sdma.size(); ++engine) {
     gpu_.start_sdma_ring(engine);
     gpu_.sdma_ring(engine, {sdma::kTrap, engine});
     EXPECT_TRUE(fence(engine, engine + 1));
@@ -260,7 +260,7 @@ TEST_F(SdmaRingTest, EveryEngineRunsItsRing) {
 TEST_F(SdmaRingTest, ShowsItsPointersInRegistersAndMemory) {
   gpu_.start_sdma_ring(1);
   ASSERT_TRUE(fence(1, 1));
-  const uint32_t rptr = reg::kSdmaBases[1] + reg::kSdmaRbRptr;
+  const uint32_t rptr = mi210().sdma[1] + reg::kSdmaRbRptr;
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(rptr) == 16; }));
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.get<uint64_t>(0, 0x180008) == 16; }));
 }
@@ -268,7 +268,7 @@ TEST_F(SdmaRingTest, ShowsItsPointersInRegistersAndMemory) {
 TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndRestartsFromZero) {
   gpu_.start_sdma_ring(0);
   ASSERT_TRUE(fence(0, 1));
-  const uint32_t base = reg::kSdmaBases[0];
+  const uint32_t base = mi210().sdma[0];
   gpu_.registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1);
   gpu_.registers.write(base + reg::kSdmaRbRptr, 0);
   gpu_.registers.write(base + reg::kSdmaRbWptr, 0);
@@ -282,7 +282,7 @@ TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndRestartsFromZero) {
 }
 
 TEST_F(SdmaRingTest, IndirectBuffersRunInTheirVmid) {
-  gpu_.memory.bind_vmid(5, 0x77, 0x50001);
+  gpu_.memory.bind_vmid({Hub::kMm, 5}, 0x77, 0x50001);
   gpu_.memory.put_words(0x50001, 0x20000, sdma_write(kTarget, {11}));
   gpu_.start_sdma_ring(2);
   gpu_.sdma_ring(2, {5 << 16 | sdma::kIndirect, 0x20000, 0, 5, 0, 0});

@@ -12,7 +12,7 @@ constexpr size_t kReadAhead = 16;
 }  // namespace
 
 Space Stream::space() const {
-  return place_.depth ? Space{space_.hub, vmids_[place_.depth - 1]} : space_;
+  return place_.depth ? Space{space_.hub, vmids_[place_.depth - 1], space_.instance} : space_;
 }
 
 amdgpu_criu::Status Stream::set_wptr(uint64_t wptr) {

@@ -48,7 +48,7 @@ class VbiosTest : public testing::Test {
     ranges_[at] = at + rom_.get<uint16_t>(at);
     return at;
   }
-  const Reader rom_{make_vbios({.vendor = 0x1002, .device = 0x740f})};
+  const Reader rom_{make_vbios({.vendor = 0x1002, .asic = mi210()})};
   const size_t header_ = rom_.get<uint16_t>(0x48);
   const size_t master_data_ = rom_.get<uint16_t>(header_ + 0x20);
   std::map<size_t, size_t> ranges_;
@@ -129,7 +129,7 @@ TEST_F(VbiosTest, TablesDoNotOverlap) {
 }
 
 TEST(Firmware, HeadersDescribeTheFile) {
-  const auto files = make_firmware();
+  const auto files = make_firmware(mi210());
   ASSERT_EQ(files.size(), 3u);
   for (const FirmwareFile& file : files) {
     const Reader image(file.bytes);
@@ -143,12 +143,12 @@ TEST(Firmware, HeadersDescribeTheFile) {
 }
 
 TEST(Firmware, RlcListsAreEmpty) {
-  const Reader image(make_firmware()[1].bytes);
+  const Reader image(make_firmware(mi210())[1].bytes);
   for (size_t at = 36; at < image.get<uint32_t>(4); at += 4) EXPECT_EQ(image.get<uint32_t>(at), 0u);
 }
 
 TEST(Firmware, MecJumpTableLiesInThePayload) {
-  const Reader image(make_firmware()[0].bytes);
+  const Reader image(make_firmware(mi210())[0].bytes);
   EXPECT_LE(4 * (image.get<uint32_t>(36) + image.get<uint32_t>(40)), image.get<uint32_t>(20));
 }
 
@@ -156,7 +156,7 @@ TEST(Firmware, FilesAreWrittenWhole) {
   std::string name = testing::TempDir() + "firmwareXXXXXX";
   const std::string dir = mkdtemp(name.data());
   ASSERT_TRUE(write_firmware(dir).ok());
-  for (const FirmwareFile& file : make_firmware())
+  for (const FirmwareFile& file : make_firmware(mi210()))
     EXPECT_EQ(std::filesystem::file_size(dir + "/" + file.name), file.bytes.size());
   std::filesystem::remove_all(dir);
   EXPECT_EQ(write_firmware(dir).error().code(), ENOENT);

@@ -63,17 +63,18 @@ amdgpu_criu::Status write_file(const std::string& path, const std::vector<std::b
 
 }  // namespace
 
-std::vector<FirmwareFile> make_firmware() {
+std::vector<FirmwareFile> make_firmware(const Asic& asic) {
   std::vector<FirmwareFile> files;
-  files.push_back({"aldebaran_mec.bin", make_mec()});
-  files.push_back({"aldebaran_rlc.bin", make_rlc()});
-  files.push_back({"aldebaran_sdma.bin", make_sdma()});
+  files.push_back({std::string(asic.firmware_gc) + "_mec.bin", make_mec()});
+  files.push_back({std::string(asic.firmware_gc) + "_rlc.bin", make_rlc()});
+  files.push_back({std::string(asic.firmware_sdma) + ".bin", make_sdma()});
   return files;
 }
 
 amdgpu_criu::Status write_firmware(const std::string& dir) {
-  for (const FirmwareFile& file : make_firmware())
-    TRY(write_file(dir + "/" + file.name, file.bytes));
+  for (const Asic* asic : all_asics())
+    for (const FirmwareFile& file : make_firmware(*asic))
+      TRY(write_file(dir + "/" + file.name, file.bytes));
   return {};
 }
 

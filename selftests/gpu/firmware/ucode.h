@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "asic/asic.h"
 #include "base/result.h"
 
 namespace gpu {
@@ -14,8 +15,8 @@ struct FirmwareFile {
   std::vector<std::byte> bytes;
 };
 
-std::vector<FirmwareFile> make_firmware();
-// Writes them into an existing directory.
+std::vector<FirmwareFile> make_firmware(const Asic& asic);
+// Writes those of all chips into an existing directory.
 amdgpu_criu::Status write_firmware(const std::string& dir);
 
 }  // namespace gpu

@@ -45,23 +45,25 @@ void put_pci(Image& rom, const VbiosSpec& spec) {
   rom.put<uint16_t>(0x18, kPciData);
   rom.text(kPciData, "PCIR");
   rom.put<uint16_t>(kPciData + 4, spec.vendor);
-  rom.put<uint16_t>(kPciData + 6, spec.device);
+  rom.put<uint16_t>(kPciData + 6, spec.asic.device_id);
   rom.put<uint16_t>(kPciData + 0xa, 0x1c);
   rom.put<uint8_t>(kPciData + 0xc, 3);
-  rom.put<uint8_t>(kPciData + 0xe, 0x80);  // class 0x038000: display controller
-  rom.put<uint8_t>(kPciData + 0xf, 0x03);
+  rom.put<uint8_t>(kPciData + 0xd, static_cast<uint8_t>(spec.asic.class_code));
+  rom.put<uint16_t>(kPciData + 0xe, static_cast<uint16_t>(spec.asic.class_code >> 8));
   rom.put<uint16_t>(kPciData + 0x10, kRomSize / kSector);
   rom.put<uint8_t>(kPciData + 0x14, kNotForX86);
   rom.put<uint8_t>(kPciData + 0x15, 0x80);  // the last image
 }
 
-void put_strings(Image& rom) {
+void put_strings(Image& rom, std::string_view target) {
   using namespace std::string_view_literals;
   rom.put<uint8_t>(0x2f, 1);
   rom.text(0x30, " 761295520");
   rom.text(0x50, "01/01/26 00:00");
   rom.put<uint16_t>(0x6e, kStrings);
-  rom.text(kStrings, "113-SOFTGPU-001\0\r\nsoftgpu gfx90a\0"sv);
+  constexpr std::string_view kPart = "113-SOFTGPU-001\0\r\nsoftgpu "sv;
+  rom.text(kStrings, kPart);
+  rom.text(kStrings + kPart.size(), target);
   rom.text(kVersion, "ATOMBIOSBK-AMD VER000.000.000.001.000000\0"sv);
   rom.text(kConfigText,
            "softgpu\0none\0"
@@ -86,9 +88,9 @@ void put_masters(Image& rom) {
 }
 
 // asic_init runs after a reset: a program that ends at once.
-void put_asic_init(Image& rom) {
+void put_asic_init(Image& rom, uint8_t format) {
   constexpr uint8_t kEndOfTable = 0x5b;
-  table_header(rom, kAsicInit, 8, 1, 1);
+  table_header(rom, kAsicInit, 8, format, 1);
   rom.put<uint8_t>(kAsicInit + 6, kEndOfTable);
 }
 
@@ -107,12 +109,12 @@ void put_smu_info(Image& rom) {
 
 void put_gfx_info(Image& rom, const VbiosSpec& spec) {
   table_header(rom, kGfxInfo, 0x48, 2, 4);
-  rom.put<uint8_t>(kGfxInfo + 6, spec.shader_engines);
-  rom.put<uint8_t>(kGfxInfo + 8, spec.units_per_array);
-  rom.put<uint8_t>(kGfxInfo + 9, spec.arrays_per_engine);
+  rom.put<uint8_t>(kGfxInfo + 6, spec.asic.shader_engines);
+  rom.put<uint8_t>(kGfxInfo + 8, spec.asic.units_per_array);
+  rom.put<uint8_t>(kGfxInfo + 9, spec.asic.arrays_per_engine);
   rom.put<uint8_t>(kGfxInfo + 0xa, 1);   // render back-ends
   rom.put<uint8_t>(kGfxInfo + 0xb, 16);  // texture channel caches
-  rom.put<uint8_t>(kGfxInfo + 0x2c, spec.units_per_array);
+  rom.put<uint8_t>(kGfxInfo + 0x2c, spec.asic.units_per_array);
   rom.put<uint16_t>(kGfxInfo + 0x30, 256);  // GPRs
   rom.put<uint16_t>(kGfxInfo + 0x36, 64);   // wave size
   rom.put<uint16_t>(kGfxInfo + 0x38, 8);    // waves a SIMD
@@ -145,9 +147,9 @@ void put_checksum(Image& rom) {
 std::vector<std::byte> make_vbios(const VbiosSpec& spec) {
   Image rom(kRomSize);
   put_pci(rom, spec);
-  put_strings(rom);
+  put_strings(rom, spec.asic.target);
   put_masters(rom);
-  put_asic_init(rom);
+  put_asic_init(rom, spec.asic.asic_init_format);
   put_firmware_info(rom);
   put_smu_info(rom);
   put_gfx_info(rom, spec);

@@ -5,15 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "asic/asic.h"
+
 namespace gpu {
 
 struct VbiosSpec {
   uint16_t vendor;
-  uint16_t device;
-  // Small, because KFD allocates a context save area of about 0.6 MiB a CU for every queue.
-  uint8_t shader_engines = 1;
-  uint8_t arrays_per_engine = 1;
-  uint8_t units_per_array = 8;
+  const Asic& asic;
 };
 
 inline constexpr uint32_t kReferenceClock10kHz = 10000;  // 100 MHz

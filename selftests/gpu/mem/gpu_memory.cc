@@ -48,6 +48,7 @@ Interrupt fault_interrupt(Space space, uint32_t pasid, uint64_t address, bool fo
   interrupt.ring = protection_bits(for_write, cause);
   interrupt.vmid = static_cast<uint8_t>(space.vmid);
   interrupt.from_mmhub = space.hub == Hub::kMm;
+  interrupt.instance = space.instance;
   interrupt.pasid = pasid;
   interrupt.data[0] = static_cast<uint32_t>(address >> 12);
   interrupt.data[1] = static_cast<uint32_t>(address >> 44 & 0xf) | (for_write ? 0x20 : 0x40);
@@ -77,21 +78,25 @@ void move_bytes(std::byte* to, const std::byte* from, size_t size) {
 }  // namespace
 
 amdgpu_criu::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physical,
-                                                                  HubRegisters& gfx,
-                                                                  HubRegisters& mm,
-                                                                  PasidTable& pasids,
+                                                                  Hubs hubs, PasidTable& pasids,
                                                                   InterruptSink& interrupts) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   auto zeros = TRY(amdgpu_criu::Mapping::map(kUnbackedWindow, PROT_READ, kFlags));
   auto sink = TRY(amdgpu_criu::Mapping::map(kUnbackedWindow, PROT_READ | PROT_WRITE, kFlags));
-  return std::unique_ptr<GpuMemory>(
-      new GpuMemory(physical, gfx, mm, pasids, interrupts, std::move(zeros), std::move(sink)));
+  return std::unique_ptr<GpuMemory>(new GpuMemory(physical, std::move(hubs), pasids, interrupts,
+                                                  std::move(zeros), std::move(sink)));
+}
+
+HubRegisters* GpuMemory::hub(Space space) const {
+  const auto& hubs = space.hub == Hub::kGfx ? hubs_.gfx : hubs_.mm;
+  return space.vmid <= 15 && space.instance < hubs.size() ? hubs[space.instance] : nullptr;
 }
 
 PhysicalRun GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_write) {
-  if (space.vmid > 15) return {.cause = FaultCause::kOutOfRange};
+  const HubRegisters* found = hub(space);
+  if (!found) return {.cause = FaultCause::kOutOfRange};
   address &= kVirtualMask;
-  const HubRegisters& registers = hub(space.hub);
+  const HubRegisters& registers = *found;
   if (space.vmid == 0 && address >= registers.fb_base() && address <= registers.fb_end())
     return {.physical = {false, address - registers.fb_base()},
             .size = std::min(size, registers.fb_end() - address + 1)};
@@ -138,19 +143,19 @@ amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
   return {};
 }
 
-void GpuMemory::bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) {
-  if (vmid == 0 || vmid > 15) return;
-  gfx_.set_page_table_base(vmid, page_table_base);
-  mm_.set_page_table_base(vmid, page_table_base);
-  pasids_.set_pasid(vmid, pasid);
+void GpuMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) {
+  HubRegisters* found = hub(space);
+  if (!found || space.vmid == 0) return;
+  found->set_page_table_base(space.vmid, page_table_base);
+  pasids_.set_pasid(space, pasid);
 }
 
 amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_write,
                                      FaultCause cause) {
   address &= kVirtualMask;
   ++faults_;
-  const uint32_t pasid = pasids_.pasid(space.hub, space.vmid);
-  hub(space.hub).latch_fault(space.vmid, address, for_write, cause);
+  const uint32_t pasid = pasids_.pasid(space);
+  if (HubRegisters* found = hub(space)) found->latch_fault(space.vmid, address, for_write, cause);
   interrupts_.raise(fault_interrupt(space, pasid, address, for_write, cause));
   amdgpu_criu::Error error =
       amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,

@@ -2,8 +2,8 @@
 // The Memory that engines see: VMID 0 apertures and page tables on both hubs, fault reports.
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <vector>
 
 #include "core/interfaces.h"
 #include "mem/hub.h"
@@ -16,14 +16,19 @@ namespace gpu {
 class PasidTable {
  public:
   virtual ~PasidTable() = default;
-  virtual uint32_t pasid(Hub hub, unsigned vmid) const = 0;
-  virtual void set_pasid(unsigned vmid, uint32_t pasid) = 0;
+  virtual uint32_t pasid(Space space) const = 0;
+  virtual void set_pasid(Space space, uint32_t pasid) = 0;
 };
 
 class GpuMemory final : public Memory {
  public:
-  static amdgpu_criu::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical,
-                                                                HubRegisters& gfx, HubRegisters& mm,
+  // By instance: the hub of each XCC and of each AID.
+  struct Hubs {
+    std::vector<HubRegisters*> gfx;
+    std::vector<HubRegisters*> mm;
+  };
+
+  static amdgpu_criu::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical, Hubs hubs,
                                                                 PasidTable& pasids,
                                                                 InterruptSink& interrupts);
 
@@ -33,32 +38,30 @@ class GpuMemory final : public Memory {
                             std::span<const std::byte> data) override;
   amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                    bool for_write) override;
-  void bind_vmid(unsigned vmid, uint32_t pasid, uint64_t page_table_base) override;
-  uint32_t pasid_of(unsigned vmid) const override { return pasids_.pasid(Hub::kGfx, vmid); }
+  void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override;
 
   // Translates an address without reporting a fault.
   PhysicalRun translate(Space space, uint64_t address, uint64_t size, bool for_write);
   uint64_t faults() const { return faults_; }
 
  private:
-  GpuMemory(PhysicalMemory& physical, HubRegisters& gfx, HubRegisters& mm, PasidTable& pasids,
-            InterruptSink& interrupts, amdgpu_criu::Mapping zeros, amdgpu_criu::Mapping sink)
+  GpuMemory(PhysicalMemory& physical, Hubs hubs, PasidTable& pasids, InterruptSink& interrupts,
+            amdgpu_criu::Mapping zeros, amdgpu_criu::Mapping sink)
       : physical_(physical),
-        gfx_(gfx),
-        mm_(mm),
+        hubs_(std::move(hubs)),
         pasids_(pasids),
         interrupts_(interrupts),
         walker_(physical),
         zeros_(std::move(zeros)),
         sink_(std::move(sink)) {}
 
-  HubRegisters& hub(Hub which) { return which == Hub::kGfx ? gfx_ : mm_; }
+  // Null if the chip has no such hub or VMID.
+  HubRegisters* hub(Space space) const;
   std::span<std::byte> host(const PhysicalRun& run, bool for_write);
   amdgpu_criu::Error report(Space space, uint64_t address, bool for_write, FaultCause cause);
 
   PhysicalMemory& physical_;
-  HubRegisters& gfx_;
-  HubRegisters& mm_;
+  const Hubs hubs_;
   PasidTable& pasids_;
   InterruptSink& interrupts_;
   PageWalker walker_;

@@ -29,15 +29,21 @@ constexpr uint32_t kMmStatus = 0x1ab8b;
 class FakeInterrupts : public InterruptSink, public PasidTable {
  public:
   void raise(const Interrupt& interrupt) override { raised.push_back(interrupt); }
-  uint32_t pasid(Hub, unsigned vmid) const override { return pasids[vmid]; }
-  void set_pasid(unsigned vmid, uint32_t pasid) override { pasids[vmid] = pasid; }
+  uint32_t pasid(Space space) const override { return pasids[space.vmid]; }
+  void set_pasid(Space space, uint32_t pasid) override { pasids[space.vmid] = pasid; }
 
   std::vector<Interrupt> raised;
   std::array<uint32_t, 16> pasids = {};
 };
 
 HubRegisters::Spec hub_spec(Hub hub) {
-  return {.hub = hub, .fb_base = kFbBase, .segment = Vram::kSegment, .node = 0, .nodes = 1};
+  return {.hub = hub,
+          .layout = kHub942,
+          .base = hub == Hub::kGfx ? 0x2840u : 0x1ab80u,
+          .fb_base = kFbBase,
+          .segment = Vram::kSegment,
+          .node = 0,
+          .nodes = 1};
 }
 
 // VMID 5 has 512 pages: its PDB2, PDB1, PDB0 and PTB lie at 0, 0x1000, 0x2000, 0x3000 of VRAM.
@@ -49,7 +55,7 @@ class GpuMemoryTest : public testing::Test {
         physical_(dma_, *vram_),
         gfx_(hub_spec(Hub::kGfx)),
         mm_(hub_spec(Hub::kMm)),
-        memory_(expect(GpuMemory::create(physical_, gfx_, mm_, interrupts_, interrupts_))) {
+        memory_(expect(GpuMemory::create(physical_, {{&gfx_}, {&mm_}}, interrupts_, interrupts_))) {
     EXPECT_TRUE(dma_.map({.iova = kRamBase, .size = 4 << 20}, ram_.fd(), 0).ok());
     link(0x0000, 0, 0x1000 | pte::kValid);
     link(0x1000, 0, 0x2000 | pte::kValid);
@@ -60,9 +66,12 @@ class GpuMemoryTest : public testing::Test {
       hub->write(base + 0xeb + 2 * kVmid, 0xffffffff);
       hub->write(base + 0xeb + 2 * kVmid + 1, 0xf);
     }
-    memory_->bind_vmid(kVmid, 0x8001, pte::kValid);
+    bind(kVmid, 0x8001, pte::kValid);
   }
 
+  void bind(unsigned vmid, uint32_t pasid, uint64_t base) {
+    for (const Hub hub : {Hub::kGfx, Hub::kMm}) memory_->bind_vmid({hub, vmid}, pasid, base);
+  }
   void link(uint64_t table, uint64_t index, uint64_t entry) {
     memcpy(vram_->own().data() + table + 8 * index, &entry, 8);
   }
@@ -196,20 +205,22 @@ TEST_F(GpuMemoryTest, ValidEntryToNowhereFaults) {
   EXPECT_EQ(memory_->faults(), 2u);
 }
 
-TEST_F(GpuMemoryTest, BindingRedirectsBothHubs) {
+TEST_F(GpuMemoryTest, BindingRedirectsAHub) {
   map(0, 0x5000 | kRw);
   link(0x20000, 0, 0x21000 | pte::kValid);
   link(0x21000, 0, 0x22000 | pte::kValid);
   link(0x22000, 0, 0x600000 | kRw);  // a 2 MiB page
-  memory_->bind_vmid(kVmid, 0x8002, 0x20000 | pte::kValid);
+  bind(kVmid, 0x8002, 0x20000 | pte::kValid);
   for (const Hub hub : {Hub::kGfx, Hub::kMm}) {
     const PhysicalRun run = memory_->translate({hub, kVmid}, 0x10, 4, true);
     EXPECT_EQ(run.physical.address, 0x600010u);
   }
-  EXPECT_EQ(memory_->pasid_of(kVmid), 0x8002u);
-  memory_->bind_vmid(0, 1, 2);
-  memory_->bind_vmid(16, 1, 2);
-  EXPECT_EQ(memory_->pasid_of(0), 0u);
+  EXPECT_EQ(interrupts_.pasids[kVmid], 0x8002u);
+  bind(0, 1, 2);
+  bind(16, 1, 2);
+  memory_->bind_vmid({Hub::kGfx, kVmid, 1}, 1, 2);
+  EXPECT_EQ(interrupts_.pasids[0], 0u);
+  EXPECT_EQ(interrupts_.pasids[kVmid], 0x8002u) << "there is no second hub";
 }
 
 TEST_F(GpuMemoryTest, ChangedTablesAreUsedAtOnce) {

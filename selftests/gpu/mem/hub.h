@@ -2,12 +2,12 @@
 // One translation hub's registers: VM contexts, invalidation, apertures, fault status.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <string>
+#include <vector>
 
 #include "core/interfaces.h"
+#include "mem/hub_layout.h"
 #include "mem/page_walker.h"
 
 namespace gpu {
@@ -17,13 +17,18 @@ class HubRegisters final : public RegisterBlock {
  public:
   struct Spec {
     Hub hub;
+    HubLayout layout;
+    uint32_t base;     // VM_L2_CNTL
     uint64_t fb_base;  // address of the hive's VRAM in VMID 0
     uint64_t segment;  // bytes of VRAM of each GPU
     unsigned node = 0;
     unsigned nodes = 1;
   };
 
-  explicit HubRegisters(const Spec& spec) : spec_(spec) { reset(); }
+  explicit HubRegisters(const Spec& spec)
+      : spec_(spec), at_(spec.layout), words_(spec.layout.words) {
+    reset();
+  }
 
   amdgpu_criu::Status claim(Registers& registers);
   void reset();
@@ -44,15 +49,11 @@ class HubRegisters final : public RegisterBlock {
   void latch_fault(unsigned vmid, uint64_t address, bool for_write, FaultCause cause);
 
  private:
-  static constexpr uint32_t kGfxBase = 0x2840;
-  static constexpr uint32_t kMmBase = 0x1ab80;
-  static constexpr uint32_t kWords = 0x148;  // VM_L2_CNTL .. MC_VM_MX_L1_TLB_CNTL
-
-  uint32_t base() const { return spec_.hub == Hub::kGfx ? kGfxBase : kMmBase; }
   uint64_t pair(uint32_t word) const;
 
-  Spec spec_;
-  std::array<std::atomic<uint32_t>, kWords> words_;
+  const Spec spec_;
+  const HubLayout at_;
+  std::vector<std::atomic<uint32_t>> words_;
 };
 
 }  // namespace gpu

@@ -14,9 +14,6 @@ constexpr uint8_t kExpress = 0x64;
 constexpr uint8_t kMsi = 0xa0;
 
 constexpr uint16_t kSubsystem = 0x0c34;
-constexpr uint8_t kRevision = 2;
-constexpr uint8_t kClassDisplay = 0x03;
-constexpr uint8_t kSubclassOther = 0x80;
 
 }  // namespace
 
@@ -25,7 +22,7 @@ amdgpu_criu::Result<ConfigSpace> ConfigSpace::create(const Spec& spec) {
     if (!std::has_single_bit(size) || size < 2048)
       return amdgpu_criu::Error::of(EINVAL, "a BAR of {} bytes: not a power of two", size);
   ConfigSpace space;
-  space.put_header();
+  space.put_header(spec);
   space.put_bars(spec);
   space.put_capabilities();
   space.reset();
@@ -40,16 +37,14 @@ void ConfigSpace::put(size_t offset, T value, T writable) {
   }
 }
 
-void ConfigSpace::put_header() {
+void ConfigSpace::put_header(const Spec& spec) {
   put<uint16_t>(PCI_VENDOR_ID, kPciVendor);
-  put<uint16_t>(PCI_DEVICE_ID, kPciDevice);
+  put<uint16_t>(PCI_DEVICE_ID, spec.device_id);
   put<uint16_t>(PCI_COMMAND, 0,
                 PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER | PCI_COMMAND_PARITY | PCI_COMMAND_SERR |
                     PCI_COMMAND_INTX_DISABLE);
   put<uint16_t>(PCI_STATUS, PCI_STATUS_CAP_LIST);
-  put<uint8_t>(PCI_REVISION_ID, kRevision);
-  put<uint8_t>(PCI_CLASS_DEVICE, kSubclassOther);
-  put<uint8_t>(PCI_CLASS_DEVICE + 1, kClassDisplay);
+  put<uint32_t>(PCI_CLASS_REVISION, spec.class_code << 8 | spec.revision);
   put<uint8_t>(PCI_CACHE_LINE_SIZE, 0, 0xff);
   put<uint16_t>(PCI_SUBSYSTEM_VENDOR_ID, kPciVendor);
   put<uint16_t>(PCI_SUBSYSTEM_ID, kSubsystem);

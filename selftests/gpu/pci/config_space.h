@@ -13,13 +13,15 @@
 namespace gpu {
 
 inline constexpr uint16_t kPciVendor = 0x1002;
-inline constexpr uint16_t kPciDevice = 0x740f;  // Aldebaran, as sold as MI210
 
 class ConfigSpace {
  public:
   static constexpr size_t kSize = 4096;
 
   struct Spec {
+    uint16_t device_id;
+    uint8_t revision;
+    uint32_t class_code;     // base class, subclass, interface
     uint64_t vram_size;      // BAR 0, 64-bit prefetchable
     uint64_t doorbell_size;  // BAR 2, 64-bit prefetchable
     uint64_t mmio_size;      // BAR 5, 32-bit
@@ -42,7 +44,7 @@ class ConfigSpace {
 
   template <typename T>
   void put(size_t offset, T value, T writable = 0);
-  void put_header();
+  void put_header(const Spec& spec);
   void put_bars(const Spec& spec);
   void put_capabilities();
 

@@ -13,7 +13,10 @@ namespace {
 using test::code_of;
 using test::expect;
 
-constexpr ConfigSpace::Spec kSpec = {.vram_size = 16ull << 30,
+constexpr ConfigSpace::Spec kSpec = {.device_id = 0x740f,
+                                     .revision = 2,
+                                     .class_code = 0x038000,
+                                     .vram_size = 16ull << 30,
                                      .doorbell_size = 2 << 20,
                                      .mmio_size = 512 << 10,
                                      .rom_size = 64 << 10};

@@ -105,7 +105,13 @@ TEST(Rlc, TheClockCountsAndKeepsTheCapturedValue) {
 }
 
 HubRegisters::Spec spec_of(Hub hub, unsigned node, unsigned nodes) {
-  return {.hub = hub, .fb_base = 0x8000000000, .segment = 1ull << 36, .node = node, .nodes = nodes};
+  return {.hub = hub,
+          .layout = kHub942,
+          .base = hub == Hub::kGfx ? 0x2840u : 0x1ab80u,
+          .fb_base = 0x8000000000,
+          .segment = 1ull << 36,
+          .node = node,
+          .nodes = nodes};
 }
 
 TEST(HubRegisters, InvalidationIsAcknowledgedForTheRequestedVmids) {

@@ -5,19 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "asic/asic.h"
 #include "core/interfaces.h"
 
 namespace gpu {
 
 class FixedRegisters final : public RegisterBlock {
  public:
-  struct Register {
-    uint32_t dword;
-    uint32_t value;
-  };
+  using Register = ConstantBlock::Register;
 
-  FixedRegisters(std::string name, std::vector<Register> registers)
-      : name_(std::move(name)), registers_(std::move(registers)) {}
+  // offset is added to the registers.
+  explicit FixedRegisters(const ConstantBlock& block, uint32_t offset = 0)
+      : name_(block.name), registers_(block.registers) {
+    for (Register& one : registers_) one.dword += offset;
+  }
 
   amdgpu_criu::Status claim(Registers& registers) {
     for (const Register& one : registers_) TRY(registers.claim(*this, one.dword, one.dword));

@@ -32,6 +32,14 @@ constexpr uint32_t kPointerMask = 0x3fffc;
 constexpr uint32_t kDoorbellEnable = 1u << 28;
 constexpr uint32_t kDoorbellMask = 0x03ffffff;  // a dword index
 
+size_t lut_index(Space space) { return space.vmid + (space.hub == Hub::kMm ? 16 : 0); }
+
+// The driver's node_id_to_phys_map: AID a is 4a, its XCCs follow.
+uint32_t node_of(const Interrupt& from) {
+  if (from.from_mmhub) return 4 * from.instance;
+  return 4 * (from.instance / 2) + 1 + from.instance % 2;
+}
+
 }  // namespace
 
 amdgpu_criu::Status InterruptRing::claim(Registers& registers) {
@@ -41,21 +49,21 @@ amdgpu_criu::Status InterruptRing::claim(Registers& registers) {
 
 void InterruptRing::reset() {
   const std::lock_guard lock(mutex_);
-  lut_.fill(0);
+  for (auto& lut : luts_) lut.fill(0);
   ring_.fill(0);
   reported_ = false;
 }
 
 uint32_t InterruptRing::read(uint32_t dword) {
   const std::lock_guard lock(mutex_);
-  if (dword - kLutBase < kLutWords) return lut_[dword - kLutBase];
+  if (dword - kLutBase < kLutWords) return luts_[0][dword - kLutBase];
   return ring_[dword - kRingBase];
 }
 
 void InterruptRing::write(uint32_t dword, uint32_t value) {
   const std::lock_guard lock(mutex_);
   if (dword - kLutBase < kLutWords) {
-    lut_[dword - kLutBase] = value;
+    for (auto& lut : luts_) lut[dword - kLutBase] = value;
     return;
   }
   const uint32_t word = dword - kRingBase;
@@ -70,16 +78,16 @@ void InterruptRing::set_control(uint32_t value) {
   if (signals() && ring_[kReadPointer] != (ring_[kWritePointer] & kPointerMask)) signal_();
 }
 
-uint32_t InterruptRing::pasid(Hub hub, unsigned vmid) const {
-  if (vmid > 15) return 0;
+uint32_t InterruptRing::pasid(Space space) const {
+  if (space.vmid > 15 || space.instance >= luts_.size()) return 0;
   const std::lock_guard lock(mutex_);
-  return lut_[vmid + (hub == Hub::kMm ? 16 : 0)] & 0xffff;
+  return luts_[space.instance][lut_index(space)] & 0xffff;
 }
 
-void InterruptRing::set_pasid(unsigned vmid, uint32_t pasid) {
-  if (vmid > 15) return;
+void InterruptRing::set_pasid(Space space, uint32_t pasid) {
+  if (space.vmid > 15 || space.instance >= luts_.size()) return;
   const std::lock_guard lock(mutex_);
-  lut_[vmid] = lut_[vmid + 16] = pasid & 0xffff;
+  luts_[space.instance][lut_index(space)] = pasid & 0xffff;
 }
 
 uint32_t InterruptRing::ring_bytes() const {
@@ -98,7 +106,7 @@ void InterruptRing::raise(const Interrupt& from) {
           uint32_t{from.vmid & 15u} << 24 | uint32_t{from.from_mmhub} << 31,
       static_cast<uint32_t>(time),
       static_cast<uint32_t>(time >> 32) & 0xffff,
-      from.pasid & 0xffff,
+      (from.pasid & 0xffff) | (spec_.nodes ? node_of(from) << 16 : 0),
       from.data[0],
       from.data[1],
       from.data[2],

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 // OSSSYS 4.x interrupt handler: ring 0, its write-back and doorbell, the PASID look-up tables.
+// Chips of several dies name the die in each entry (OSSSYS 4.4.2).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <vector>
 
 #include "core/interfaces.h"
 #include "mem/gpu_memory.h"
@@ -18,8 +20,14 @@ namespace gpu {
 // entry and the driver's acknowledgement; signal must not call back.
 class InterruptRing final : public RegisterBlock, public InterruptSink, public PasidTable {
  public:
-  InterruptRing(PhysicalMemory& memory, const GpuClock& clock, std::function<void()> signal)
-      : memory_(memory), clock_(clock), signal_(std::move(signal)) {}
+  struct Spec {
+    bool nodes = false;  // entries name the die
+    unsigned hubs = 1;   // the largest number of hubs of a kind
+  };
+
+  InterruptRing(const Spec& spec, PhysicalMemory& memory, const GpuClock& clock,
+                std::function<void()> signal)
+      : spec_(spec), memory_(memory), clock_(clock), signal_(std::move(signal)), luts_(spec.hubs) {}
 
   amdgpu_criu::Status claim(Registers& registers);
   void reset();
@@ -29,8 +37,8 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   bool ring_doorbell(uint32_t offset, uint64_t value);
 
   void raise(const Interrupt& interrupt) override;
-  uint32_t pasid(Hub hub, unsigned vmid) const override;
-  void set_pasid(unsigned vmid, uint32_t pasid) override;
+  uint32_t pasid(Space space) const override;
+  void set_pasid(Space space, uint32_t pasid) override;
 
   std::string_view name() const override { return "IH"; }
   uint32_t read(uint32_t dword) override;
@@ -52,11 +60,14 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   void acknowledge(uint32_t rptr);
   void set_control(uint32_t value);
 
+  const Spec spec_;
   PhysicalMemory& memory_;
   const GpuClock& clock_;
   std::function<void()> signal_;
   mutable std::mutex mutex_;
-  std::array<uint32_t, kLutWords> lut_ = {};
+  // By instance of a hub. The registers write all of them: the driver uses them for VMIDs that are
+  // the same on all hubs.
+  std::vector<std::array<uint32_t, kLutWords>> luts_;
   std::array<uint32_t, kRingWords> ring_ = {};
   bool reported_ = false;  // an invalid ring has been reported
 };

@@ -28,7 +28,7 @@ class InterruptRingTest : public testing::Test {
         vram_(expect(Vram::create({.size = 1 << 20, .hive_dir = "", .node = 0, .nodes = 1}))),
         physical_(dma_, *vram_),
         bus_(expect(RegisterBus::create({}))),
-        ring_(physical_, clock_, [this] { ++signals_; }) {
+        ring_({}, physical_, clock_, [this] { ++signals_; }) {
     EXPECT_TRUE(dma_.map({.iova = kRamBase, .size = 1 << 16}, ram_.fd(), 0).ok());
     EXPECT_TRUE(ring_.claim(*bus_).ok());
     bus_->write(kBase, static_cast<uint32_t>((kRamBase + kRing) >> 8));
@@ -68,6 +68,22 @@ TEST_F(InterruptRingTest, EntryHasTheLayoutOfTheHardware) {
   EXPECT_EQ(written_back(), 32u);
   EXPECT_EQ(bus_->read(kWptr), 32u);
   EXPECT_EQ(signals_, 1);
+}
+
+TEST_F(InterruptRingTest, ChipsOfSeveralDiesNameTheDie) {
+  InterruptRing ring({.nodes = true, .hubs = 8}, physical_, clock_, [] {});
+  const auto bus = expect(RegisterBus::create({}));
+  ASSERT_TRUE(ring.claim(*bus).ok());
+  bus->write(kBase, static_cast<uint32_t>((kRamBase + kRing) >> 8));
+  bus->write(kControl, 1 | 6 << 1 | 1 << 28);
+  ring.raise({.client = 0x14, .source = 181, .instance = 3, .pasid = 0x8001});
+  ring.raise({.client = 8, .source = 224, .from_mmhub = true, .instance = 2, .pasid = 0x8001});
+  EXPECT_EQ(entry(0, 3), 0x68001u) << "XCC 3 is the second one of AID 1";
+  EXPECT_EQ(entry(1, 3), 0x88001u);
+  ring.set_pasid({Hub::kGfx, 2, 1}, 5);
+  EXPECT_EQ(ring.pasid({Hub::kGfx, 2, 1}), 5u);
+  EXPECT_EQ(ring.pasid({Hub::kGfx, 2, 0}), 0u);
+  EXPECT_EQ(ring.pasid({Hub::kGfx, 2, 8}), 0u);
 }
 
 TEST_F(InterruptRingTest, MmhubIsMarked) {
@@ -158,22 +174,22 @@ TEST_F(InterruptRingTest, AnInvalidRingIsReportedOnceAndWritesNothing) {
 TEST_F(InterruptRingTest, PasidsComeFromTheLookUpTables) {
   bus_->write(0x10a0 + 2, 0x8001);
   bus_->write(0x10b0 + 2, 0x8002);
-  EXPECT_EQ(ring_.pasid(Hub::kGfx, 2), 0x8001u);
-  EXPECT_EQ(ring_.pasid(Hub::kMm, 2), 0x8002u);
-  ring_.set_pasid(2, 0x8003);
-  EXPECT_EQ(bus_->read(0x10a2), 0x8003u);
+  EXPECT_EQ(ring_.pasid({Hub::kGfx, 2}), 0x8001u);
+  EXPECT_EQ(ring_.pasid({Hub::kMm, 2}), 0x8002u);
+  ring_.set_pasid({Hub::kMm, 2}, 0x8003);
+  EXPECT_EQ(bus_->read(0x10a2), 0x8001u);
   EXPECT_EQ(bus_->read(0x10b2), 0x8003u);
-  EXPECT_EQ(ring_.pasid(Hub::kGfx, 16), 0u);
-  ring_.set_pasid(16, 1);
+  EXPECT_EQ(ring_.pasid({Hub::kGfx, 16}), 0u);
+  ring_.set_pasid({Hub::kGfx, 16}, 1);
 }
 
 TEST_F(InterruptRingTest, AResetClearsEverything) {
   raise();
-  ring_.set_pasid(2, 1);
+  ring_.set_pasid({Hub::kGfx, 2}, 1);
   ring_.reset();
   EXPECT_EQ(bus_->read(kControl), 0u);
   EXPECT_EQ(bus_->read(kWptr), 0u);
-  EXPECT_EQ(ring_.pasid(Hub::kGfx, 2), 0u);
+  EXPECT_EQ(ring_.pasid({Hub::kGfx, 2}), 0u);
 }
 
 }  // namespace

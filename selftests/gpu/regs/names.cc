@@ -296,11 +296,13 @@ std::string hub_name(uint32_t dword) {
 
 }  // namespace
 
+std::string register_number(uint32_t dword) { return amdgpu_criu::formatted("{:#07x}", dword); }
+
 std::string register_name(uint32_t dword) {
   std::string text(find(kNames, dword));
   if (text.empty()) text = hub_name(dword);
   if (text.empty()) text = sdma_name(dword);
-  return text.empty() ? amdgpu_criu::formatted("{:#07x}", dword)
+  return text.empty() ? register_number(dword)
                       : amdgpu_criu::formatted("{} ({:#07x})", text, dword);
 }
 

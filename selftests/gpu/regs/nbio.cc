@@ -11,6 +11,7 @@ constexpr uint32_t kMmData = 0x1;
 constexpr uint32_t kMmIndexHigh = 0x6;
 constexpr uint32_t kPcieIndex2 = 0xe;  // system management network, byte addresses
 constexpr uint32_t kPcieData2 = 0xf;
+constexpr uint32_t kPcieIndex2High = 0x11;
 constexpr uint32_t kBiosScratch = 0x4c;
 constexpr uint32_t kConfigMemSize = 0xde3;  // MiB
 constexpr uint32_t kIovFunction = 0xde5;    // 0: a physical function
@@ -29,6 +30,7 @@ amdgpu_criu::Status Nbio::claim() {
   for (const uint32_t one : {kMmIndex, kMmData, kMmIndexHigh, kPcieIndex2, kPcieData2,
                              kConfigMemSize, kIovFunction, kHdpFlushRequest, kHdpFlushDone})
     TRY(registers_.claim(*this, one, one));
+  if (extended_smn_) TRY(registers_.claim(*this, kPcieIndex2High, kPcieIndex2High));
   return registers_.claim(*this, kBiosScratch, kBiosScratch + kScratchWords - 1);
 }
 
@@ -36,7 +38,7 @@ void Nbio::reset() {
   for (auto& word : scratch_) word = 0;
   // After a reset the board's BIOS has run: the driver need not post it.
   scratch_[kScratch7] = kScratch7InitComplete;
-  index_ = index_high_ = smn_index_ = 0;
+  index_ = index_high_ = smn_index_ = smn_index_high_ = 0;
   const std::lock_guard lock(mutex_);
   smn_.clear();
 }
@@ -80,9 +82,11 @@ uint32_t Nbio::read(uint32_t dword) {
       return smn_index_;
     case kPcieData2: {
       const std::lock_guard lock(mutex_);
-      const auto it = smn_.find(smn_index_);
+      const auto it = smn_.find(smn_address());
       return it == smn_.end() ? 0 : it->second;
     }
+    case kPcieIndex2High:
+      return smn_index_high_;
     case kConfigMemSize:
       return static_cast<uint32_t>(vram_.size() >> 20);
     case kHdpFlushDone:
@@ -111,9 +115,13 @@ void Nbio::write(uint32_t dword, uint32_t value) {
       return;
     case kPcieData2: {
       const std::lock_guard lock(mutex_);
-      if (smn_.size() < kMaxSmnRegisters || smn_.contains(smn_index_)) smn_[smn_index_] = value;
+      if (smn_.size() < kMaxSmnRegisters || smn_.contains(smn_address()))
+        smn_[smn_address()] = value;
       return;
     }
+    case kPcieIndex2High:
+      smn_index_high_ = value;
+      return;
     case kConfigMemSize:
     case kIovFunction:
     case kHdpFlushRequest:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// NBIO 7.4: the interface between PCI and the chip. Indirect access, memory size, BIOS scratch, HDP
-// flush.
+// NBIO 7.4 and 7.9: the interface between PCI and the chip. Indirect access, memory size, BIOS
+// scratch, HDP flush.
 #pragma once
 
 #include <array>
@@ -16,7 +16,9 @@ namespace gpu {
 
 class Nbio final : public RegisterBlock {
  public:
-  Nbio(Registers& registers, std::span<std::byte> vram) : registers_(registers), vram_(vram) {
+  // extended_smn: there is PCIE_INDEX2_HI.
+  Nbio(Registers& registers, std::span<std::byte> vram, bool extended_smn = false)
+      : registers_(registers), vram_(vram), extended_smn_(extended_smn) {
     reset();
   }
 
@@ -33,17 +35,20 @@ class Nbio final : public RegisterBlock {
   static constexpr uint32_t kScratchWords = 16;
 
   std::span<std::byte> indirect_vram();
+  uint64_t smn_address() const { return smn_index_ | uint64_t{smn_index_high_} << 32; }
   uint32_t read_indirect();
   void write_indirect(uint32_t value);
 
   Registers& registers_;
   const std::span<std::byte> vram_;
+  const bool extended_smn_;
   std::array<std::atomic<uint32_t>, kScratchWords> scratch_;
   std::atomic<uint32_t> index_ = 0;
   std::atomic<uint32_t> index_high_ = 0;
   std::atomic<uint32_t> smn_index_ = 0;
+  std::atomic<uint32_t> smn_index_high_ = 0;
   std::mutex mutex_;  // smn_
-  std::map<uint32_t, uint32_t> smn_;
+  std::map<uint64_t, uint32_t> smn_;
 };
 
 }  // namespace gpu

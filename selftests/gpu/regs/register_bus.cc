@@ -6,7 +6,6 @@
 
 #include "base/result.h"
 #include "core/log.h"
-#include "regs/names.h"
 
 namespace gpu {
 
@@ -16,11 +15,11 @@ amdgpu_criu::Result<std::unique_ptr<RegisterBus>> RegisterBus::create(const Spec
     trace.reset(fopen(spec.trace.c_str(), "we"));
     if (!trace) return amdgpu_criu::Error::system("cannot write the trace {}", spec.trace);
   }
-  return std::unique_ptr<RegisterBus>(new RegisterBus(std::move(trace)));
+  return std::unique_ptr<RegisterBus>(new RegisterBus(spec, std::move(trace)));
 }
 
 amdgpu_criu::Status RegisterBus::claim(RegisterBlock& block, uint32_t first, uint32_t last) {
-  if (first > last || last >= kWords)
+  if (first > last || last >= words_)
     return amdgpu_criu::Error::of(EINVAL, "{}: registers {:#x}..{:#x} are outside of the MMIO BAR",
                                   block.name(), first, last);
   for (uint32_t dword = first; dword <= last; ++dword)
@@ -32,7 +31,7 @@ amdgpu_criu::Status RegisterBus::claim(RegisterBlock& block, uint32_t first, uin
 }
 
 uint32_t RegisterBus::read(uint32_t dword) {
-  if (dword >= kWords) return ~0u;
+  if (dword >= words_) return ~0u;
   uint32_t value;
   if (RegisterBlock* block = claims_[dword]) {
     value = block->read(dword);
@@ -46,7 +45,7 @@ uint32_t RegisterBus::read(uint32_t dword) {
 }
 
 void RegisterBus::write(uint32_t dword, uint32_t value) {
-  if (dword >= kWords) return;
+  if (dword >= words_) return;
   if (trace_) trace('W', dword, value);
   if (RegisterBlock* block = claims_[dword]) return block->write(dword, value);
   plain_[dword].value.store(value);
@@ -60,7 +59,7 @@ uint32_t RegisterBus::driver_read(uint32_t dword) {
 }
 
 void RegisterBus::driver_write(uint32_t dword, uint32_t value) {
-  last_dword_ = kWords;
+  last_dword_ = words_;
   write(dword, value);
 }
 
@@ -75,12 +74,12 @@ void RegisterBus::watch(uint32_t dword, uint32_t value) {
   model_fault(
       "the driver has read register {} {} times in a row and got {:#x} each time: it waits "
       "for something this model does not do",
-      register_name(dword), kSpinLimit, value);
+      name_(dword), kSpinLimit, value);
 }
 
 void RegisterBus::trace(char what, uint32_t dword, uint32_t value) {
   const std::lock_guard lock(trace_mutex_);
-  fprintf(trace_.get(), "%c %05x %08x %s\n", what, dword, value, register_name(dword).c_str());
+  fprintf(trace_.get(), "%c %05x %08x %s\n", what, dword, value, name_(dword).c_str());
 }
 
 void RegisterBus::reset() {
@@ -94,7 +93,7 @@ std::string RegisterBus::report() const {
     bool written;
   };
   std::vector<Row> rows;
-  for (uint32_t dword = 0; dword < kWords; ++dword)
+  for (uint32_t dword = 0; dword < words_; ++dword)
     if (const uint32_t reads = plain_[dword].reads)
       rows.push_back({dword, reads, plain_[dword].written});
   std::ranges::sort(rows, [](const Row& a, const Row& b) {
@@ -103,9 +102,9 @@ std::string RegisterBus::report() const {
   std::string text =
       amdgpu_criu::formatted("{} registers without a model were read\n", rows.size());
   for (const Row& row : rows)
-    text += amdgpu_criu::formatted("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword,
-                                   register_name(row.dword),
-                                   row.written ? " (storage)" : " (never written)");
+    text +=
+        amdgpu_criu::formatted("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword, name_(row.dword),
+                               row.written ? " (storage)" : " (never written)");
   return text;
 }
 

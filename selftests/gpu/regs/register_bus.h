@@ -11,17 +11,19 @@
 #include <vector>
 
 #include "core/interfaces.h"
+#include "regs/names.h"
 
 namespace gpu {
 
 class RegisterBus final : public Registers {
  public:
-  static constexpr uint32_t kWords = 0x20000;  // 512 KiB of MMIO
   // Half as many as the driver's own polls. On a busy machine an engine may not run for thousands
   // of polls.
   static constexpr uint32_t kSpinLimit = 50000;
 
   struct Spec {
+    uint32_t words = 0x20000;  // of the MMIO BAR
+    std::string (*name)(uint32_t dword) = register_name;
     std::string trace = {};  // file that gets one line an access; empty: none
   };
   static amdgpu_criu::Result<std::unique_ptr<RegisterBus>> create(const Spec& spec);
@@ -50,16 +52,24 @@ class RegisterBus final : public Registers {
     std::atomic<bool> written = false;
   };
 
-  explicit RegisterBus(File trace) : trace_(std::move(trace)), plain_(kWords), claims_(kWords) {}
+  RegisterBus(const Spec& spec, File trace)
+      : words_(spec.words),
+        name_(spec.name),
+        trace_(std::move(trace)),
+        plain_(words_),
+        claims_(words_),
+        last_dword_(words_) {}
   void trace(char what, uint32_t dword, uint32_t value);
   void watch(uint32_t dword, uint32_t value);
 
+  const uint32_t words_;
+  std::string (*const name_)(uint32_t dword);
   File trace_;
   std::mutex trace_mutex_;
   std::vector<Plain> plain_;
   std::vector<RegisterBlock*> claims_;
   // The driver's last read, and how often it was repeated; transport thread only.
-  uint32_t last_dword_ = kWords;
+  uint32_t last_dword_;  // words_: none
   uint32_t last_value_ = 0;
   uint32_t repeats_ = 0;
 };

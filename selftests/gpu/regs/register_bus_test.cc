@@ -71,7 +71,7 @@ TEST(RegisterBus, OutsideReadsAllOnes) {
 
 TEST(RegisterBus, TheReportRanksUnmodelledRegisters) {
   auto bus = expect(RegisterBus::create({}));
-  FixedRegisters block("MP0", {{0x16061, 1}});
+  FixedRegisters block({"MP0", {{0x16061, 1}}});
   ASSERT_TRUE(block.claim(*bus).ok());
   bus->read(0x16061);
   for (int i = 0; i < 3; ++i) bus->read(0x2000);

@@ -20,16 +20,18 @@ struct GpuClock {
 
 class Rlc final : public RegisterBlock {
  public:
-  explicit Rlc(const GpuClock& clock) : clock_(clock) {}
+  // offset: of the registers of its XCC.
+  explicit Rlc(const GpuClock& clock, uint32_t offset = 0) : clock_(clock), offset_(offset) {}
 
   amdgpu_criu::Status claim(Registers& registers) {
-    TRY(registers.claim(*this, kSafeMode, kSafeMode));
-    return registers.claim(*this, kClockLow, kClockCapture);
+    TRY(registers.claim(*this, offset_ + kSafeMode, offset_ + kSafeMode));
+    return registers.claim(*this, offset_ + kClockLow, offset_ + kClockCapture);
   }
   void reset() { safe_mode_ = 0; }
 
   std::string_view name() const override { return "RLC"; }
   uint32_t read(uint32_t dword) override {
+    dword -= offset_;
     if (dword == kSafeMode) return safe_mode_;
     // The high half belongs to the low half that was read or captured before it.
     if (dword == kClockHigh) return static_cast<uint32_t>(captured_ >> 32);
@@ -40,6 +42,7 @@ class Rlc final : public RegisterBlock {
     return 0;
   }
   void write(uint32_t dword, uint32_t value) override {
+    dword -= offset_;
     if (dword == kSafeMode) safe_mode_ = value & ~kCommand;
     if (dword == kClockCapture) {
       captured_ = clock_.ticks();
@@ -55,6 +58,7 @@ class Rlc final : public RegisterBlock {
   static constexpr uint32_t kClockCapture = 0xec26;
 
   const GpuClock& clock_;
+  const uint32_t offset_;
   std::atomic<uint32_t> safe_mode_ = 0;
   std::atomic<uint64_t> captured_ = 0;
   std::atomic<bool> latched_ = false;

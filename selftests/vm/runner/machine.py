@@ -14,6 +14,8 @@ from .lab import Boot, Failure
 
 MAX_GPUS = 8
 DEFAULT_VRAM_MIB = 1024
+# Names as softgpu has them.
+DEFAULT_ASIC = "mi210"
 
 KERNEL_OPTIONS = (
     "console=hvc0", "panic=-1", "oops=panic", "ignore_loglevel", "log_buf_len=4M",
@@ -43,7 +45,8 @@ class Hardware:
     """The guest's hardware: two guests with equal hardware can be one guest."""
 
     gpus: int = 0
-    vram_mib: tuple[int, ...] = (DEFAULT_VRAM_MIB,)  # the last one is for all further GPUs
+    asics: tuple[str, ...] = (DEFAULT_ASIC,)         # the last one is for all further GPUs
+    vram_mib: tuple[int, ...] = (DEFAULT_VRAM_MIB,)  # as that
     order: tuple[int, ...] = ()                      # which GPU sits in the 1st, 2nd ... slot
     empty_slots: int = 0                             # root ports before the first GPU
     hive: bool = True                                # XGMI between the GPUs
@@ -63,9 +66,14 @@ class Hardware:
                           f"0 to {self.gpus - 1} once")
         if len(self.vram_mib) > max(1, self.gpus):
             raise Failure(f"{len(self.vram_mib)} VRAM sizes for {self.gpus} GPUs")
+        if len(self.asics) > max(1, self.gpus):
+            raise Failure(f"{len(self.asics)} ASICs for {self.gpus} GPUs")
 
     def vram_of(self, gpu: int) -> int:
         return self.vram_mib[min(gpu, len(self.vram_mib) - 1)]
+
+    def asic_of(self, gpu: int) -> str:
+        return self.asics[min(gpu, len(self.asics) - 1)]
 
     def slots(self) -> Sequence[int]:
         return self.order or range(self.gpus)

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from .base import BASES, DEFAULT
-from .machine import DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib
+from .machine import DEFAULT_ASIC, DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -30,6 +30,10 @@ def numbers(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers") from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def seconds(text: str) -> float:
@@ -55,6 +59,9 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
                        help=f"software GPUs, 0 to {MAX_GPUS} (default 0)")
     group.add_argument("--gpu-socket", action="append", default=[], metavar="PATH",
                        help="attach this vfio-user GPU model instead; may be repeated")
+    group.add_argument("--asic", type=names, default=(DEFAULT_ASIC,), metavar="NAME[,NAME]",
+                       help="which chip each GPU is, as `softgpu --help` lists them; the last is "
+                            f"for all others (default {DEFAULT_ASIC})")
     group.add_argument("--vram", type=sizes, default=(DEFAULT_VRAM_MIB,), metavar="SIZE[,SIZE]",
                        help="video memory of each GPU, 512M or 2G; the last is for all others "
                             f"(default {DEFAULT_VRAM_MIB}M)")
@@ -160,7 +167,7 @@ def command_text(words: list[str]) -> str:
 def hardware(options: argparse.Namespace) -> Hardware:
     gpus = len(options.gpu_socket) if options.gpu_socket else options.gpus or 0
     return Hardware(
-        gpus=gpus, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
+        gpus=gpus, asics=options.asic, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
         hive=options.hive, smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
         base=options.base, module=module_in_guest(options.module),
         module_parameters=BASES[options.base].parameters + tuple(options.param),

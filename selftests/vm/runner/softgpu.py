@@ -62,7 +62,7 @@ class SoftGpus:
                    log: Path, trace: bool) -> None:
         path = run / f"gpu{gpu}.sock"
         command = [str(binary(build)), "--socket", str(path),
-                   "--vram", str(hardware.vram_of(gpu)),
+                   "--asic", hardware.asic_of(gpu), "--vram", str(hardware.vram_of(gpu)),
                    "--report", str(log / f"gpu{gpu}-registers.txt")]
         if hardware.hive:
             command += ["--hive-dir", str(hive), "--node", str(gpu), "--nodes", str(hardware.gpus)]

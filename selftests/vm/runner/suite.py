@@ -8,7 +8,7 @@
     bases = 7.2 6.12               kernels that it is run with (default: 7.2 alone)
 
     [boot first]                   one section for each guest, in order; without any, one guest
-    gpus = 2                       base, vram, order, empty-slots, memory, smp, param, append: as
+    gpus = 2                       base, asic, vram, order, empty-slots, memory, smp, param, append: as
                                    in `run`; the base is otherwise that of `check`
     hive = no                      no XGMI between the GPUs
     command = /payload/e2e/reboot dump
@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .lab import Failure
-from .machine import DEFAULT_VRAM_MIB, Hardware, parse_size_mib
+from .machine import DEFAULT_ASIC, DEFAULT_VRAM_MIB, Hardware, parse_size_mib
 from .base import BASES, DEFAULT
 from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases"}
-BOOT_KEYS = {"base", "gpus", "vram", "order", "empty-slots", "hive", "memory", "smp", "param",
+BOOT_KEYS = {"base", "gpus", "asic", "vram", "order", "empty-slots", "hive", "memory", "smp", "param",
              "append", "command", "timeout"}
 PROTOCOLS = ("ktap", "status")
 
@@ -137,7 +137,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         raise ValueError(f"protocol {protocol}; there are {', '.join(PROTOCOLS)}")
     vram = keys.get("vram", "")
     hardware = Hardware(
-        gpus=int(keys.get("gpus", "0")),
+        gpus=int(keys.get("gpus", "0")), asics=tuple(keys.get("asic", DEFAULT_ASIC).split(",")),
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),

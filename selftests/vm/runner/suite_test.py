@@ -61,6 +61,7 @@ class ParseTest(unittest.TestCase):
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 9",
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 2\norder = 1,1",
                      "name = s\ncommand = c\ntimeout = 1\nvram = much",
+                     "name = s\ncommand = c\ntimeout = 1\ngpus = 1\nasic = a,b",
                      "name = s\ncommand = c\ntimeout = 1\nhive = none",
                      "name = s\ncommand = c\ntimeout = 1\nbase = 5.18",
                      "name = s\ncommand = c\ntimeout = 1\nbases = 5.18"):

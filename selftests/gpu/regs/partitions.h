@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+// How the XCCs of a chip form partitions (GC 9.4.3, NBIO 7.9): CP_HYP_XCP_CTL of each XCC, and the
+// modes that NBIO shows.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "core/interfaces.h"
+
+namespace gpu {
+
+// A group of XCCs that the driver uses as one compute device.
+struct Partition {
+  static constexpr uint32_t kControl = 0xf828;  // CP_HYP_XCP_CTL, within an XCC
+
+  unsigned first;  // XCC
+  unsigned count;
+
+  // own: the XCC whose register it is. Before the driver has written it, the XCC is alone.
+  static Partition of(unsigned own, uint32_t control) {
+    const unsigned position = control & 7;
+    const unsigned count = control >> 3 & 15;
+    if (count == 0 || position > own || position >= count) return {own, 1};
+    return {own - position, count};
+  }
+};
+
+class Partitions final : public RegisterBlock {
+ public:
+  explicit Partitions(unsigned xccs) : control_(xccs) {}
+
+  amdgpu_criu::Status claim(Registers& registers);
+  void reset();
+
+  std::string_view name() const override { return "partitions"; }
+  uint32_t read(uint32_t dword) override;
+  void write(uint32_t dword, uint32_t value) override;
+
+ private:
+  std::vector<std::atomic<uint32_t>> control_;
+};
+
+}  // namespace gpu

@@ -33,6 +33,7 @@ u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size);
+bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
 int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			      u32 ctl_stack_size, u32 ctx_size);

@@ -159,6 +159,20 @@ TEST_P(Mqd, WavesLieWithinTheirArea) {
       }
 }
 
+// All enable masks of a new MQD are ~0; a mask of a word that the layout lacks means nothing.
+TEST_P(Mqd, EachMaskOfCusIsFound) {
+  const bool compute = mqd_stack_word(layout()) != 0;
+  Words mqd(words(), ~0u);
+  EXPECT_FALSE(kfd_criu_mqd_masks_cus(layout(), mqd.data()));
+  u32 found = 0;
+  for (u32 word = 0; word < words(); word++) {
+    mqd[word] = ~1u;
+    found += kfd_criu_mqd_masks_cus(layout(), mqd.data());
+    mqd[word] = ~0u;
+  }
+  EXPECT_EQ(found, !compute ? 0u : GetParam().kind == MQD_CP ? 8u : 4u);
+}
+
 // What is below the fill is not the process's, and a fill beyond the end clears no more than all.
 TEST_P(Mqd, StripClearsStacksBelowTheirFill) {
   constexpr u32 kSize = 256;

@@ -116,6 +116,13 @@ TEST_F(Trees, WhatOthersShareIsRefusedUnlessItMayBeCut) {
   end(kStageDump, -1);
   EXPECT_FALSE(state_.anything_paused());
 
+  state_.outside = {.num_syncobjs = 3, .pid = 1, .paused_pid = getpid(), .handle = 5};
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  EXPECT_EQ(dump_file(render, 1), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("shares 3 syncobjs with what is, one of them with handle 5"));
+  end(kStageDump, -1);
+
   setenv("AMDGPU_CRIU_CUT_SHARING", "1", 1);
   ASSERT_EQ(start(kStageDump), 0);
   unsetenv("AMDGPU_CRIU_CUT_SHARING");

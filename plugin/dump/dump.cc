@@ -194,14 +194,20 @@ Status Dump::check_outside() {
     log_info("the amdgpu module of this kernel cannot tell what is shared with others");
     return {};
   }
-  if (outside->num_bos == 0) return {};
+  if (outside->num_bos == 0 && outside->num_syncobjs == 0) return {};
   const std::string who =
       outside->pid != 0 ? formatted("process {} ({})", outside->pid, host::comm_of(outside->pid))
                         : std::string("a process that cannot be seen from here");
-  const std::string what = formatted(
-      "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of them of {} "
-      "bytes with handle {} in process {}",
-      who, outside->num_bos, outside->size, outside->handle, outside->paused_pid);
+  const std::string what =
+      outside->num_bos != 0
+          ? formatted(
+                "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of "
+                "them of {} bytes with handle {} in process {}",
+                who, outside->num_bos, outside->size, outside->handle, outside->paused_pid)
+          : formatted(
+                "{}, which is not dumped, shares {} syncobjs with what is, one of them with "
+                "handle {} in process {}",
+                who, outside->num_syncobjs, outside->handle, outside->paused_pid);
   if (!env_.options.cut_sharing)
     return Error::of(EOPNOTSUPP,
                      "{}. After a restore neither would see what the other one writes: dump them "

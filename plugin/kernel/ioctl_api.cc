@@ -261,8 +261,12 @@ class IoctlApi : public Api {
     amdgpu_criu_outside argument{};
     argument.session_fd = session;
     TRY(call(node, AMDGPU_CRIU_OP_OUTSIDE, argument));
-    return Outside{argument.num_bos, argument.pid, argument.paused_pid, argument.handle,
-                   argument.size};
+    return Outside{.num_bos = argument.num_bos,
+                   .num_syncobjs = argument.num_syncobjs,
+                   .pid = argument.pid,
+                   .paused_pid = argument.paused_pid,
+                   .handle = argument.handle,
+                   .size = argument.size};
   }
 };
 

@@ -72,10 +72,11 @@ struct Exported {
 // What the paused clients of a session share with others, by one example.
 struct Outside {
   uint32_t num_bos = 0;
+  uint32_t num_syncobjs = 0;
   pid_t pid = 0;         // not paused; 0: none that we can see
   pid_t paused_pid = 0;  // has it as well
   uint32_t handle = 0;   // of the latter
-  uint64_t size = 0;
+  uint64_t size = 0;     // 0: a syncobj
 };
 
 struct RestoreDevice {

@@ -160,6 +160,8 @@ TEST_F(kinds, cu_masks_are_restored)
 		payload = blob_payload(&blob, at);
 		/* kfd_criu_queue_record.flags: KFD_CRIU_QUEUE_CU_MASK. */
 		EXPECT_EQ(2, payload[3] & 2);
+		/* .active_cus: on a GPU with other CUs the mask would mean something else. */
+		EXPECT_NE(0, payload[30]);
 	}
 	carry_over(_metadata, self, 0);
 }

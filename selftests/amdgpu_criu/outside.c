@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BOs that a process shares with others that are not checkpointed: OUTSIDE reports sharing through
+ * BOs and syncobjs that a process shares with others that are not checkpointed: OUTSIDE reports sharing through
  * this driver, and a BO that another driver has imported is refused.
  */
 #include "kselftest_harness.h"
@@ -84,6 +84,7 @@ static void expect_nothing(struct __test_metadata *_metadata, FIXTURE_DATA(outsi
 	memset(&self->args, 0xff, sizeof(self->args));
 	self->args.session_fd = self->session;
 	self->args.flags = 0;
+	self->args.pad = 0;
 	ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &self->args));
 	EXPECT_EQ(0, memcmp(&none, &self->args, sizeof(none)));
 }
@@ -149,6 +150,44 @@ TEST_F(outside, a_handle_on_another_GPU_is_reported)
 	expect_nothing(_metadata, self);
 	criu_node_close(&far);
 	criu_node_close(&farther);
+}
+
+/* A restore would make two of it, and signals of one side would no longer reach the other. */
+TEST_F(outside, a_syncobj_of_another_file_is_reported_until_it_is_paused_or_closed)
+{
+	__u32 syncobj, unrelated, imported, handle;
+	int fd;
+
+	ASSERT_EQ(0, render_syncobj_create(&self->other, 0, &unrelated));
+	ASSERT_EQ(0, render_syncobj_create(&self->node, 0, &syncobj));
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	expect_nothing(_metadata, self);
+	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
+	fd = render_syncobj_export(&self->node, syncobj);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, render_syncobj_import(&self->other, fd, &imported));
+	close(fd);
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &self->args));
+	EXPECT_EQ(0, self->args.num_bos);
+	EXPECT_EQ(1, self->args.num_syncobjs);
+	EXPECT_EQ(getpid(), self->args.pid);
+	EXPECT_EQ(getpid(), self->args.paused_pid);
+	EXPECT_EQ(syncobj, self->args.handle);
+	EXPECT_EQ(0, self->args.size);
+	/* A BO is reported rather than a syncobj. */
+	ASSERT_EQ(0, criu_unpause(&self->node, self->session));
+	ASSERT_EQ(0, export_to(&self->node, self->handle, &self->other, &handle));
+	ASSERT_EQ(0, pause_file(self, &self->node));
+	expect_found(_metadata, self, getpid());
+	EXPECT_EQ(1, self->args.num_syncobjs);
+	EXPECT_EQ(self->handle, self->args.handle);
+	ASSERT_EQ(0, pause_file(self, &self->other));
+	expect_nothing(_metadata, self);
+	ASSERT_EQ(0, criu_unpause(&self->other, self->session));
+	ASSERT_EQ(0, render_bo_close(&self->other, handle));
+	ASSERT_EQ(0, render_syncobj_destroy(&self->other, imported));
+	expect_nothing(_metadata, self);
 }
 
 /* One process of KFD; the test has its exported descriptors. */
@@ -306,7 +345,8 @@ TEST_F(outside, invalid_arguments_are_refused)
 		struct amdgpu_criu_outside args;
 		__u64 tail;
 	} longer = { .args.session_fd = self->session };
-	const __u32 size = sizeof(longer.args);
+	/* The first version of the structure. */
+	const __u32 size = offsetof(struct amdgpu_criu_outside, num_syncobjs);
 	struct criu_hole hole;
 	int restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 
@@ -321,6 +361,9 @@ TEST_F(outside, invalid_arguments_are_refused)
 	self->args.flags = 1;
 	EXPECT_EQ(-EINVAL, criu_op(&self->node, OUTSIDE, &self->args));
 	self->args.flags = 0;
+	self->args.pad = 1;
+	EXPECT_EQ(-EINVAL, criu_op(&self->node, OUTSIDE, &self->args));
+	self->args.pad = 0;
 	self->args.session_fd = -1;
 	EXPECT_EQ(-EBADF, criu_op(&self->node, OUTSIDE, &self->args));
 	self->args.session_fd = restore;

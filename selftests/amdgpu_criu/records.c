@@ -39,7 +39,7 @@ enum queue {
 	QUEUE_EOP = 56, QUEUE_CTX = 64, QUEUE_EOP_SIZE = 72, QUEUE_CTX_SIZE = 76,
 	QUEUE_CTL_STACK = 80, QUEUE_PERCENT = 84, QUEUE_PRIORITY = 88, QUEUE_XCC = 92,
 	QUEUE_DOORBELL_ID = 96, QUEUE_DOORBELL = 100, QUEUE_SDMA_ID = 104, QUEUE_MQD_SIZE = 108,
-	QUEUE_STACK_SIZE = 112, QUEUE_PAD = 116, QUEUE_MQD = 120,
+	QUEUE_STACK_SIZE = 112, QUEUE_PAD = 116, QUEUE_CUS = 120, QUEUE_MQD = 136,
 };
 
 enum svm { SVM_START = 0, SVM_SIZE_FIELD = 8, SVM_NUM = 16, SVM_PAD = 20, SVM_ATTR = 24 };
@@ -298,6 +298,8 @@ TEST_F(records, invalid_compute_queue_fields_are_refused)
 		{ "priority", QUEUE_PRIORITY, 4, SET, 16, EBADMSG },
 		{ "graphics core beyond a byte", QUEUE_XCC, 4, SET, 0x100, EBADMSG },
 		{ "doorbell of another", QUEUE_DOORBELL, 4, COPY, 1, EBADMSG },
+		{ "doorbell number out of range", QUEUE_DOORBELL_ID, 4, SET, 1024, EBADMSG },
+		{ "masked, on a GPU with other CUs", QUEUE_CUS, 1, SET, 255, ENODEV },
 		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, 8, EBADMSG },
 		{ "stacks beyond the tail", QUEUE_STACK_SIZE, 4, SET, 0xffffff00, EBADMSG },
 		{ "pad", QUEUE_PAD, 4, SET, 1, EBADMSG },
@@ -311,6 +313,8 @@ TEST_F(records, invalid_sdma_queue_fields_are_refused)
 {
 	static const struct row rows[] = {
 		{ "GWS", QUEUE_FLAGS, 4, OR, 1, EBADMSG },
+		{ "doorbell of another engine", QUEUE_SDMA_ID, 4, ADD, 1, ENODEV },
+		{ "queue that no engine has", QUEUE_SDMA_ID, 4, SET, 0xffff, ENODEV },
 		{ "wave-save area in SVM", QUEUE_FLAGS, 4, OR, 4, EBADMSG },
 		{ "control stack", QUEUE_STACK_SIZE, 4, SET, 8, EBADMSG },
 		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, -8, EBADMSG },

@@ -448,19 +448,22 @@ struct amdgpu_criu_exported {
  *	PROCESS_INFO: processes of /dev/kfd and files of render nodes
  * @flags: 0
  * @num_bos: out, how many of their BOs are shared with clients that it has not paused
- *	(processes of /dev/kfd, open files of render nodes and card nodes, of any GPU).
- *	If 0, the other fields are 0, too
+ *	(processes of /dev/kfd, open files of render nodes and card nodes, of any GPU)
  * @pid: out, a process that has one of them and is not paused; 0 if it is not in the
  *	caller's pid namespace
  * @paused_pid: out, a process that is paused and has the same BO
  * @handle: out, low 32 bits of the BO's handle in the latter
  * @size: out, bytes of that BO
+ * @num_syncobjs: out, how many of their syncobjs are shared with clients that it has not
+ *	paused. If only syncobjs are shared, @pid, @paused_pid and @handle are those of a
+ *	syncobj, and @size is 0. If nothing is shared, all these fields are 0
+ * @pad: 0
  *
- * A checkpoint holds the state of the paused clients only: a BO that is shared with
- * others is restored as a separate BO, and neither side sees what the other one writes
- * any longer. Only the caller can decide whether that matters: it calls OUTSIDE when all
- * clients that belong together are paused. Dma-buf descriptors that others have open are
- * not counted; they are visible in /proc.
+ * A checkpoint holds the state of the paused clients only: a BO or a syncobj that is
+ * shared with others is restored as a separate one, and neither side sees what the other
+ * one writes or signals any longer. Only the caller can decide whether that matters: it
+ * calls OUTSIDE when all clients that belong together are paused. Descriptors of dma-bufs
+ * and syncobjs that others have open are not counted; they are visible in /proc.
  */
 struct amdgpu_criu_outside {
 	__s32 session_fd;
@@ -470,6 +473,8 @@ struct amdgpu_criu_outside {
 	__s32 paused_pid;
 	__u32 handle;
 	__u64 size;
+	__u32 num_syncobjs;
+	__u32 pad;
 };
 
 #if defined(__cplusplus)

@@ -66,11 +66,18 @@ static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)
 	return !xa_empty(&file->syncobj_xa);
 }
 
-/* Returns the syncobj with the next higher handle, or NULL. */
+/* Returns the syncobj with the next higher handle, with a reference, or NULL. */
 static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file,
 							   unsigned long *handle)
 {
-	return xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
+	struct drm_syncobj *syncobj;
+
+	xa_lock(&file->syncobj_xa);
+	syncobj = xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
+	if (syncobj)
+		drm_syncobj_get(syncobj);
+	xa_unlock(&file->syncobj_xa);
+	return syncobj;
 }
 
 /* True if a syncobj can have this handle. */

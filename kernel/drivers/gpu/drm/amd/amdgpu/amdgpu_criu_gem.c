@@ -41,19 +41,15 @@ struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handl
 static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem,
 				  u32 handle)
 {
-	struct amdgpu_criu_dump_object *objects = dump->objects;
-	u32 room = dump->objects_room;
+	struct amdgpu_criu_dump_object *objects;
 
-	if (dump->num_objects == room) {
-		room = room ? room * 2 : 64;
-		objects = kvrealloc(objects, room * sizeof(*objects), GFP_KERNEL_ACCOUNT);
-		if (!objects) {
-			drm_gem_object_put(gem);
-			return -ENOMEM;
-		}
-		dump->objects = objects;
-		dump->objects_room = room;
+	objects = criu_grow(dump->objects, dump->num_objects, &dump->objects_room,
+			    sizeof(*objects));
+	if (!objects) {
+		drm_gem_object_put(gem);
+		return -ENOMEM;
 	}
+	dump->objects = objects;
 	objects[dump->num_objects++] = (struct amdgpu_criu_dump_object) {
 		.gem = gem,
 		.handle = handle,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * OUTSIDE: finds the BOs that the paused clients share with clients that are not paused.
+ * OUTSIDE: finds the BOs and syncobjs that the paused clients share with clients that are not paused.
  */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
@@ -13,14 +13,29 @@
 #include <linux/sort.h>
 
 #include "amdgpu.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_gem.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_criu_outside.h"
 #include "amdgpu_criu_render.h"
 
+static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
+				  const struct amdgpu_criu_paused_object *object)
+{
+	struct amdgpu_criu_paused_object *objects;
+
+	objects = criu_grow(sharing->objects, sharing->num, &sharing->room, sizeof(*objects));
+	if (!objects)
+		return -ENOMEM;
+	sharing->objects = objects;
+	object->ops->get(object->object);
+	objects[sharing->num++] = *object;
+	return 0;
+}
+
 /**
- * amdgpu_criu_add_insider() - add a BO of a paused client
+ * amdgpu_criu_add_paused_bo() - add a BO of a paused client
  * @sharing: the search
  * @gem: the client's GEM object of it, with a reference
  * @pid: process of the client, in the caller's pid namespace
@@ -28,95 +43,100 @@
  *
  * Return: 0 or -ENOMEM.
  */
-int amdgpu_criu_add_insider(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
-			    pid_t pid, u32 handle)
+int amdgpu_criu_add_paused_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
+			      pid_t pid, u32 handle)
 {
 	struct drm_gem_object *home = amdgpu_criu_object_home(gem);
-	struct amdgpu_criu_insider *bos = sharing->bos;
-	u32 room = sharing->room;
-
-	/* Exported by another driver: PROCESS_INFO has refused it. */
-	if (!home)
-		return 0;
-	if (sharing->num_bos == room) {
-		room = room ? room * 2 : 64;
-		bos = kvrealloc(bos, room * sizeof(*bos), GFP_KERNEL_ACCOUNT);
-		if (!bos)
-			return -ENOMEM;
-		sharing->bos = bos;
-		sharing->room = room;
-	}
-	drm_gem_object_get(home);
-	bos[sharing->num_bos++] = (struct amdgpu_criu_insider) {
-		.home = home,
+	const struct amdgpu_criu_paused_object object = {
+		.object = home,
+		.ops = &amdgpu_criu_bo_ops,
+		.size = home ? home->size : 0,
 		.pid = pid,
 		.handle = handle,
 	};
-	return 0;
+
+	/* Exported by another driver: PROCESS_INFO has refused it. */
+	return home ? amdgpu_criu_add_paused(sharing, &object) : 0;
 }
 
-static int amdgpu_criu_cmp_insider(const void *a, const void *b)
+static int amdgpu_criu_cmp_paused(const void *a, const void *b)
 {
-	const struct amdgpu_criu_insider *x = a, *y = b;
+	const struct amdgpu_criu_paused_object *x = a, *y = b;
 
-	return x->home < y->home ? -1 : x->home > y->home;
+	return x->object < y->object ? -1 : x->object > y->object;
 }
 
-/* Sorts the BOs for lookups and removes duplicates. */
-static void amdgpu_criu_sort_insiders(struct amdgpu_criu_sharing *sharing)
+/* Sorts the objects for lookups and removes duplicates. */
+static void amdgpu_criu_sort_paused(struct amdgpu_criu_sharing *sharing)
 {
-	struct amdgpu_criu_insider *bos = sharing->bos;
+	struct amdgpu_criu_paused_object *objects = sharing->objects;
 	u32 i, num = 0;
 
-	sort(bos, sharing->num_bos, sizeof(*bos), amdgpu_criu_cmp_insider, NULL);
-	for (i = 0; i < sharing->num_bos; i++) {
-		if (num && bos[num - 1].home == bos[i].home)
-			drm_gem_object_put(bos[i].home);
+	sort_nonatomic(objects, sharing->num, sizeof(*objects), amdgpu_criu_cmp_paused, NULL);
+	for (i = 0; i < sharing->num; i++) {
+		if (num && objects[num - 1].object == objects[i].object)
+			objects[i].ops->put(objects[i].object);
 		else
-			bos[num++] = bos[i];
+			objects[num++] = objects[i];
 	}
-	sharing->num_bos = num;
+	sharing->num = num;
+}
+
+static void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *object, pid_t pid)
+{
+	const struct amdgpu_criu_paused_object key = { .object = object };
+	struct amdgpu_criu_paused_object *found;
+	bool is_bo;
+
+	found = bsearch(&key, sharing->objects, sharing->num, sizeof(key),
+			amdgpu_criu_cmp_paused);
+	if (!found || found->outside)
+		return;
+	found->outside = true;
+	is_bo = found->ops == &amdgpu_criu_bo_ops;
+	if (!sharing->first || (is_bo && !sharing->num_bos)) {
+		sharing->first = found;
+		sharing->pid = pid;
+	}
+	sharing->num_bos += is_bo;
+	sharing->num_syncobjs += !is_bo;
 }
 
 /**
- * amdgpu_criu_see_outsider() - mark a BO of a client that is not paused
+ * amdgpu_criu_mark_outside_bo() - mark a BO of a client that is not paused
  * @sharing: the search
  * @gem: the client's GEM object of it, with a reference
  * @pid: process of the client, in the caller's pid namespace, or 0
  */
-void amdgpu_criu_see_outsider(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
-			      pid_t pid)
+void amdgpu_criu_mark_outside_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
+				 pid_t pid)
 {
-	struct amdgpu_criu_insider key = { .home = amdgpu_criu_object_home(gem) };
-	struct amdgpu_criu_insider *insider;
-
-	insider = bsearch(&key, sharing->bos, sharing->num_bos, sizeof(key),
-			  amdgpu_criu_cmp_insider);
-	if (!insider || insider->outside)
-		return;
-	insider->outside = true;
-	sharing->num_outside++;
-	if (sharing->first)
-		return;
-	sharing->first = insider;
-	sharing->pid = pid;
+	amdgpu_criu_mark_outside(sharing, amdgpu_criu_object_home(gem), pid);
 }
 
 static int amdgpu_criu_add_file(struct amdgpu_criu_sharing *sharing, struct drm_file *file)
 {
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 	struct amdgpu_criu_gate *gate = fpriv->criu_gate;
+	struct amdgpu_criu_paused_object object = { .ops = &amdgpu_criu_syncobj_ops };
+	struct drm_syncobj *syncobj;
 	struct drm_gem_object *gem;
+	unsigned long number = 0;
 	int handle, ret = 0;
-	pid_t pid;
 
 	if (mutex_lock_killable(&gate->lock))
 		return -ERESTARTSYS;
-	pid = gate->task ? task_tgid_vnr(gate->task) : 0;
+	object.pid = gate->task ? task_tgid_vnr(gate->task) : 0;
 	mutex_unlock(&gate->lock);
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(file, &handle)); handle++) {
-		ret = amdgpu_criu_add_insider(sharing, gem, pid, handle);
+		ret = amdgpu_criu_add_paused_bo(sharing, gem, object.pid, handle);
 		drm_gem_object_put(gem);
+	}
+	while (!ret && (syncobj = amdgpu_criu_next_syncobj(file, &number))) {
+		object.object = syncobj;
+		object.handle = number;
+		ret = amdgpu_criu_add_paused(sharing, &object);
+		drm_syncobj_put(syncobj);
 	}
 	return ret;
 }
@@ -136,9 +156,11 @@ static int amdgpu_criu_add_files(struct amdgpu_criu_sharing *sharing)
 	return ret;
 }
 
-static void amdgpu_criu_see_file(struct amdgpu_criu_sharing *sharing, struct drm_file *file)
+static void amdgpu_criu_mark_file(struct amdgpu_criu_sharing *sharing, struct drm_file *file)
 {
+	struct drm_syncobj *syncobj;
 	struct drm_gem_object *gem;
+	unsigned long number = 0;
 	int handle;
 	pid_t pid;
 
@@ -146,58 +168,44 @@ static void amdgpu_criu_see_file(struct amdgpu_criu_sharing *sharing, struct drm
 	pid = pid_vnr(rcu_dereference(file->pid));
 	rcu_read_unlock();
 	for (handle = 1; (gem = amdgpu_criu_next_handle(file, &handle)); handle++) {
-		amdgpu_criu_see_outsider(sharing, gem, pid);
+		amdgpu_criu_mark_outside_bo(sharing, gem, pid);
 		drm_gem_object_put(gem);
+	}
+	while ((syncobj = amdgpu_criu_next_syncobj(file, &number))) {
+		amdgpu_criu_mark_outside(sharing, syncobj, pid);
+		drm_syncobj_put(syncobj);
 	}
 }
 
 /* Checks user-space files only. A paused file stays paused while its session is in use. */
-static void amdgpu_criu_see_device(struct amdgpu_criu_sharing *sharing, struct drm_device *dev)
+static void amdgpu_criu_mark_files(struct amdgpu_criu_sharing *sharing, struct drm_device *dev)
 {
 	struct drm_file *file;
 
 	mutex_lock(&dev->filelist_mutex);
 	list_for_each_entry(file, &dev->filelist, lhead)
 		if (criu_session_held(sharing->session, file))
-			amdgpu_criu_see_file(sharing, file);
+			amdgpu_criu_mark_file(sharing, file);
 	mutex_unlock(&dev->filelist_mutex);
-}
-
-/* Checks every GPU, because a BO may have been imported on any of them. */
-static void amdgpu_criu_see_devices(struct amdgpu_criu_sharing *sharing)
-{
-	u32 i;
-
-	mutex_lock(&mgpu_info.mutex);
-	for (i = 0; i < mgpu_info.num_gpu; i++)
-		amdgpu_criu_see_device(sharing, adev_to_drm(mgpu_info.gpu_ins[i].adev));
-	mutex_unlock(&mgpu_info.mutex);
 }
 
 static int amdgpu_criu_search_outside(struct amdgpu_criu_sharing *sharing)
 {
+	u32 i;
 	int ret;
 
 	ret = amdgpu_criu_add_files(sharing);
 	if (!ret && IS_ENABLED(CONFIG_HSA_AMD))
-		ret = kfd_criu_add_insiders(sharing);
+		ret = kfd_criu_add_paused_bos(sharing);
 	if (ret)
 		return ret;
-	amdgpu_criu_sort_insiders(sharing);
-	amdgpu_criu_see_devices(sharing);
-	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_see_outsiders(sharing) : 0;
-}
-
-static void amdgpu_criu_tell_outside(const struct amdgpu_criu_sharing *sharing,
-				     struct amdgpu_criu_outside *args)
-{
-	const struct amdgpu_criu_insider *first = sharing->first;
-
-	args->num_bos = sharing->num_outside;
-	args->pid = sharing->pid;
-	args->paused_pid = first ? first->pid : 0;
-	args->handle = first ? first->handle : 0;
-	args->size = first ? first->home->size : 0;
+	amdgpu_criu_sort_paused(sharing);
+	/* Checks every GPU, because an object may have been imported on any of them. */
+	mutex_lock(&mgpu_info.mutex);
+	for (i = 0; i < mgpu_info.num_gpu; i++)
+		amdgpu_criu_mark_files(sharing, adev_to_drm(mgpu_info.gpu_ins[i].adev));
+	mutex_unlock(&mgpu_info.mutex);
+	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_mark_outside_bos(sharing) : 0;
 }
 
 /**
@@ -211,16 +219,24 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
 	struct amdgpu_criu_outside *args = data;
 	struct amdgpu_criu_sharing sharing = { .session = call->session };
+	const struct amdgpu_criu_paused_object none = {}, *first;
 	u32 i;
 	int ret;
 
-	if (args->flags)
+	if (args->flags || args->pad)
 		return -EINVAL;
 	ret = amdgpu_criu_search_outside(&sharing);
-	if (!ret)
-		amdgpu_criu_tell_outside(&sharing, args);
-	for (i = 0; i < sharing.num_bos; i++)
-		drm_gem_object_put(sharing.bos[i].home);
-	kvfree(sharing.bos);
+	if (!ret) {
+		first = sharing.first ?: &none;
+		args->num_bos = sharing.num_bos;
+		args->num_syncobjs = sharing.num_syncobjs;
+		args->pid = sharing.pid;
+		args->paused_pid = first->pid;
+		args->handle = first->handle;
+		args->size = first->size;
+	}
+	for (i = 0; i < sharing.num; i++)
+		sharing.objects[i].ops->put(sharing.objects[i].object);
+	kvfree(sharing.objects);
 	return ret;
 }

@@ -43,6 +43,7 @@ extern const struct criu_blob_schema amdgpu_criu_render_schema;
 
 /* Operations of a file that a session holds, a &struct drm_file. */
 extern const struct criu_client_ops amdgpu_criu_file_ops;
+extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 
 /**
  * struct amdgpu_criu_dump_object - a BO of the file

@@ -33,7 +33,7 @@ static struct dma_buf *amdgpu_criu_syncobj_export(void *object)
 }
 
 /* Operations of a syncobj in a session, a &struct drm_syncobj, for any file. */
-static const struct criu_object_ops amdgpu_criu_syncobj_ops = {
+const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.get = amdgpu_criu_syncobj_get,
 	.put = amdgpu_criu_syncobj_put,
 	.export = amdgpu_criu_syncobj_export,
@@ -58,6 +58,7 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 
 	while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
 		fence = drm_syncobj_fence_get(syncobj);
+		drm_syncobj_put(syncobj);
 		if (!fence)
 			continue;
 		ret = amdgpu_criu_wait_fence(fence, deadline);
@@ -139,6 +140,7 @@ int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
 
 	while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
 		ret = amdgpu_criu_dump_syncobj(dump, syncobj, handle);
+		drm_syncobj_put(syncobj);
 		if (ret)
 			return ret;
 	}

@@ -22,56 +22,51 @@
 /**
  * struct amdgpu_criu_walk - a walk over the mappings of a VM
  * @dump: dump of the file
- * @kfds: addresses of KFD's mappings
- * @found: the other mappings; NULL: only count
- * @num: number of other mappings
+ * @of_kfd: addresses of KFD's mappings
+ * @found: the other mappings, in the order of addresses
+ * @num: entries at @found
+ * @room: capacity of @found in entries
  */
 struct amdgpu_criu_walk {
 	struct amdgpu_criu_dump *dump;
-	struct criu_id_set kfds;
+	struct criu_id_set of_kfd;
 	struct amdgpu_criu_found {
 		struct amdgpu_criu_mapping_record record;
 		struct drm_gem_object *gem;
 	} *found;
 	u32 num;
+	u32 room;
 };
 
-static int amdgpu_criu_add_kfds(struct amdgpu_criu_walk *walk, u64 va)
+static int amdgpu_criu_add_kfd_address(struct criu_id_set *set, u64 va)
 {
-	struct criu_id_set *set = &walk->kfds;
-	u32 room = set->room ? set->room * 2 : 64;
-	struct criu_id *ids = set->ids;
+	struct criu_id *ids = criu_grow(set->ids, set->num, &set->room, sizeof(*ids));
 
-	if (set->num == set->room) {
-		ids = kvrealloc(ids, room * sizeof(*ids), GFP_KERNEL_ACCOUNT);
-		if (!ids)
-			return -ENOMEM;
-		set->ids = ids;
-		set->room = room;
-	}
+	if (!ids)
+		return -ENOMEM;
+	set->ids = ids;
 	return criu_id_set_add(set, va, 0);
 }
 
-static int amdgpu_criu_see_kfds(struct amdgpu_criu_walk *walk, struct list_head *mems)
+static int amdgpu_criu_find_kfd_list(struct amdgpu_criu_walk *walk, struct list_head *mems)
 {
 	const struct kfd_mem_attachment *attachment;
 	struct kgd_mem *mem;
 	int ret = 0;
 
 	list_for_each_entry(mem, mems, validate_list) {
-		mutex_lock(&mem->lock);
+		guard(mutex)(&mem->lock);
 		list_for_each_entry(attachment, &mem->attachments, list) {
 			if (!ret && attachment->is_mapped &&
 			    attachment->bo_va->base.vm == &walk->dump->fpriv->vm)
-				ret = amdgpu_criu_add_kfds(walk, attachment->va);
+				ret = amdgpu_criu_add_kfd_address(&walk->of_kfd, attachment->va);
 		}
-		mutex_unlock(&mem->lock);
 	}
 	return ret;
 }
 
 /* Finds the mappings of AMDKFD_IOC_MAP_MEMORY_TO_GPU and those that KFD created for itself. */
-static int amdgpu_criu_find_kfds(struct amdgpu_criu_walk *walk)
+static int amdgpu_criu_find_kfd_mappings(struct amdgpu_criu_walk *walk)
 {
 	struct amdkfd_process_info *info = walk->dump->fpriv->vm.process_info;
 	u64 duplicate;
@@ -79,14 +74,13 @@ static int amdgpu_criu_find_kfds(struct amdgpu_criu_walk *walk)
 
 	if (!info)
 		return 0;
-	mutex_lock(&info->lock);
-	ret = amdgpu_criu_see_kfds(walk, &info->kfd_bo_list);
+	guard(mutex)(&info->lock);
+	ret = amdgpu_criu_find_kfd_list(walk, &info->kfd_bo_list);
 	if (!ret)
-		ret = amdgpu_criu_see_kfds(walk, &info->userptr_valid_list);
+		ret = amdgpu_criu_find_kfd_list(walk, &info->userptr_valid_list);
 	if (!ret)
-		ret = amdgpu_criu_see_kfds(walk, &info->userptr_inval_list);
-	mutex_unlock(&info->lock);
-	return ret ? ret : criu_id_set_seal(&walk->kfds, &duplicate);
+		ret = amdgpu_criu_find_kfd_list(walk, &info->userptr_inval_list);
+	return ret ? ret : criu_id_set_seal(&walk->of_kfd, &duplicate);
 }
 
 static bool amdgpu_criu_is_carried(const struct amdgpu_criu_walk *walk,
@@ -96,58 +90,47 @@ static bool amdgpu_criu_is_carried(const struct amdgpu_criu_walk *walk,
 
 	if (mapping->bo_va == fpriv->csa_va || mapping->bo_va == fpriv->seq64_va)
 		return false;
-	return !criu_id_set_find(&walk->kfds, mapping->start * AMDGPU_GPU_PAGE_SIZE);
+	return !criu_id_set_find(&walk->of_kfd, mapping->start * AMDGPU_GPU_PAGE_SIZE);
 }
 
-static void amdgpu_criu_see_mapping(struct amdgpu_criu_walk *walk,
-				    const struct amdgpu_bo_va_mapping *mapping)
+static int amdgpu_criu_add_mapping(struct amdgpu_criu_walk *walk,
+				   const struct amdgpu_bo_va_mapping *mapping)
 {
 	struct amdgpu_bo *bo = mapping->bo_va->base.bo;
+	struct amdgpu_criu_found *found;
 
-	if (walk->found)
-		walk->found[walk->num] = (struct amdgpu_criu_found) {
-			.gem = bo ? &bo->tbo.base : NULL,
-			.record.va = mapping->start * AMDGPU_GPU_PAGE_SIZE,
-			.record.size = (mapping->last - mapping->start + 1) *
-				       AMDGPU_GPU_PAGE_SIZE,
-			.record.offset = mapping->offset,
-			.record.flags = amdgpu_criu_mapping_flags(walk->dump->adev, mapping),
-		};
-	walk->num++;
+	found = criu_grow(walk->found, walk->num, &walk->room, sizeof(*found));
+	if (!found)
+		return -ENOMEM;
+	walk->found = found;
+	found[walk->num++] = (struct amdgpu_criu_found) {
+		.gem = bo ? &bo->tbo.base : NULL,
+		.record.va = mapping->start * AMDGPU_GPU_PAGE_SIZE,
+		.record.size = (mapping->last - mapping->start + 1) * AMDGPU_GPU_PAGE_SIZE,
+		.record.offset = mapping->offset,
+		.record.flags = amdgpu_criu_mapping_flags(walk->dump->adev, mapping),
+	};
+	return 0;
 }
 
-/* Visits the mappings in the order of addresses. The caller has reserved the page directory. */
-static void amdgpu_criu_see_mappings(struct amdgpu_criu_walk *walk)
-{
-	const struct amdgpu_bo_va_mapping *mapping;
-	struct rb_node *node;
-
-	walk->num = 0;
-	for (node = rb_first_cached(&walk->dump->fpriv->vm.va); node; node = rb_next(node)) {
-		mapping = rb_entry(node, struct amdgpu_bo_va_mapping, rb);
-		if (amdgpu_criu_is_carried(walk, mapping))
-			amdgpu_criu_see_mapping(walk, mapping);
-	}
-}
-
-/* The gate is closed, so the number of mappings does not change between counting and finding. */
 static int amdgpu_criu_find_mappings(struct amdgpu_criu_walk *walk)
 {
-	struct amdgpu_bo *root = walk->dump->fpriv->vm.root.bo;
+	struct amdgpu_vm *vm = &walk->dump->fpriv->vm;
+	const struct amdgpu_bo_va_mapping *mapping;
+	struct rb_node *node;
 	int ret;
 
-	ret = amdgpu_criu_find_kfds(walk);
+	ret = amdgpu_criu_find_kfd_mappings(walk);
 	if (!ret)
-		ret = amdgpu_bo_reserve(root, false);
+		ret = amdgpu_bo_reserve(vm->root.bo, false);
 	if (ret)
 		return ret;
-	amdgpu_criu_see_mappings(walk);
-	walk->found = kvcalloc(walk->num, sizeof(*walk->found), GFP_KERNEL_ACCOUNT);
-	if (!walk->found)
-		ret = walk->num ? -ENOMEM : 0;
-	else
-		amdgpu_criu_see_mappings(walk);
-	amdgpu_bo_unreserve(root);
+	for (node = rb_first_cached(&vm->va); !ret && node; node = rb_next(node)) {
+		mapping = rb_entry(node, struct amdgpu_bo_va_mapping, rb);
+		if (amdgpu_criu_is_carried(walk, mapping))
+			ret = amdgpu_criu_add_mapping(walk, mapping);
+	}
+	amdgpu_bo_unreserve(vm->root.bo);
 	return ret;
 }
 
@@ -181,7 +164,7 @@ int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
 	for (i = 0; !ret && i < walk.num; i++)
 		ret = amdgpu_criu_write_mapping(dump, &walk.found[i]);
 	kvfree(walk.found);
-	kvfree(walk.kfds.ids);
+	kvfree(walk.of_kfd.ids);
 	return ret;
 }
 

@@ -292,3 +292,25 @@ void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *n
 	}
 	return room;
 }
+
+/**
+ * criu_grow() - make room for one more entry in an array
+ * @array: the array, from an earlier call, or NULL if @room is 0
+ * @num: entries in use
+ * @room: capacity in entries; updated
+ * @size: bytes of an entry
+ *
+ * Return: the array, which may have moved, to be freed with kvfree(); NULL if out of
+ * memory, and @array is still valid.
+ */
+void *criu_grow(void *array, u32 num, u32 *room, size_t size)
+{
+	u32 more = *room ? *room * 2 : 64;
+
+	if (num < *room)
+		return array;
+	array = kvrealloc(array, more * size, GFP_KERNEL_ACCOUNT);
+	if (array)
+		*room = more;
+	return array;
+}

@@ -324,3 +324,27 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 		}
 	}
 }
+
+/**
+ * kfd_criu_mqd_masks_cus() - check whether a queue does not use all CUs
+ * @layout: layout of the MQD
+ * @mqd: one MQD
+ *
+ * AMDKFD_IOC_SET_CU_MASK and packets of the process set these words.
+ *
+ * Return: true if an enable mask differs from that of a new MQD.
+ */
+bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd)
+{
+	const struct v9_mqd *m = mqd;
+	u32 all;
+
+	if (layout->size != sizeof(*m))
+		return false;
+	all = m->compute_static_thread_mgmt_se0 & m->compute_static_thread_mgmt_se1 &
+	      m->compute_static_thread_mgmt_se2 & m->compute_static_thread_mgmt_se3;
+	if (layout == &kfd_criu_layout_cp_v9)
+		all &= m->compute_static_thread_mgmt_se4 & m->compute_static_thread_mgmt_se5 &
+		       m->compute_static_thread_mgmt_se6 & m->compute_static_thread_mgmt_se7;
+	return all != ~0u;
+}

@@ -23,7 +23,8 @@ static int kfd_criu_add_process(struct amdgpu_criu_sharing *sharing, struct kfd_
 
 	for (i = 0; i < p->n_pdds; i++) {
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
-			ret = amdgpu_criu_add_insider(sharing, &mem->bo->tbo.base, pid, handle);
+			ret = amdgpu_criu_add_paused_bo(sharing, &mem->bo->tbo.base, pid,
+							handle);
 			if (ret)
 				return ret;
 		}
@@ -32,12 +33,12 @@ static int kfd_criu_add_process(struct amdgpu_criu_sharing *sharing, struct kfd_
 }
 
 /**
- * kfd_criu_add_insiders() - add the BOs of the processes that the session has paused
+ * kfd_criu_add_paused_bos() - add the BOs of the processes that the session has paused
  * @sharing: the search
  *
  * Return: 0, -ENOMEM, or -ERESTARTSYS.
  */
-int kfd_criu_add_insiders(struct amdgpu_criu_sharing *sharing)
+int kfd_criu_add_paused_bos(struct amdgpu_criu_sharing *sharing)
 {
 	struct kfd_process *p;
 	void **processes;
@@ -59,7 +60,7 @@ int kfd_criu_add_insiders(struct amdgpu_criu_sharing *sharing)
 	return ret;
 }
 
-static void kfd_criu_see_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p)
+static void kfd_criu_mark_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p)
 {
 	const pid_t pid = task_tgid_vnr(p->lead_thread);
 	struct kgd_mem *mem;
@@ -68,7 +69,7 @@ static void kfd_criu_see_process(struct amdgpu_criu_sharing *sharing, struct kfd
 
 	for (i = 0; i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)
-			amdgpu_criu_see_outsider(sharing, &mem->bo->tbo.base, pid);
+			amdgpu_criu_mark_outside_bo(sharing, &mem->bo->tbo.base, pid);
 }
 
 /* Stores @num processes, at most @room, with references. Return: number of all processes. */
@@ -120,12 +121,12 @@ static struct kfd_process **kfd_criu_get_processes(u32 *num)
 }
 
 /**
- * kfd_criu_see_outsiders() - compare the BOs of all other processes
+ * kfd_criu_mark_outside_bos() - compare the BOs of all other processes
  * @sharing: the search
  *
  * Return: 0, -ENOMEM, or -ERESTARTSYS.
  */
-int kfd_criu_see_outsiders(struct amdgpu_criu_sharing *sharing)
+int kfd_criu_mark_outside_bos(struct amdgpu_criu_sharing *sharing)
 {
 	struct kfd_process **processes;
 	u32 i, num;
@@ -141,7 +142,7 @@ int kfd_criu_see_outsiders(struct amdgpu_criu_sharing *sharing)
 		if (ret)
 			break;
 		if (criu_session_held(sharing->session, p))
-			kfd_criu_see_process(sharing, p);
+			kfd_criu_mark_process(sharing, p);
 		mutex_unlock(&p->mutex);
 	}
 	kfd_criu_put_processes(processes, num);

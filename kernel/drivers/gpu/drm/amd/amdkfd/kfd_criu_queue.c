@@ -121,6 +121,27 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 	};
 }
 
+/**
+ * kfd_criu_active_cus() - return the number of CUs of each shader array
+ * @node: the GPU
+ * @cus: out, %KFD_CRIU_SHADER_ARRAYS_MAX numbers
+ *
+ * The CUs of an array that are harvested differ between GPUs of one kind. See
+ * mqd_symmetrically_map_cu_mask().
+ */
+void kfd_criu_active_cus(const struct kfd_node *node, u8 *cus)
+{
+	const struct amdgpu_gfx_config *config = &node->adev->gfx.config;
+	const int xcc = ffs(node->xcc_mask) - 1;
+	u32 se, sh;
+
+	memset(cus, 0, KFD_CRIU_SHADER_ARRAYS_MAX);
+	for (se = 0; se < min_t(u32, config->max_shader_engines, KFD_MAX_NUM_SE); se++)
+		for (sh = 0; sh < min_t(u32, config->max_sh_per_se, KFD_MAX_NUM_SH_PER_SE); sh++)
+			cus[se * KFD_MAX_NUM_SH_PER_SE + sh] =
+				hweight32(node->adev->gfx.cu_info.bitmap[xcc][se % 4][sh + se / 4]);
+}
+
 static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
 			       struct queue *q)
 {
@@ -142,6 +163,8 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	layout = kfd_criu_mqd_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
 	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
+	if (kfd_criu_mqd_masks_cus(layout, q->mqd))
+		kfd_criu_active_cus(pdd->dev, record.active_cus);
 	ret = pqm_get_queue_checkpoint_info(&dump->p->pqm, record.queue_id, &unused,
 					    &record.mqd_stack_size);
 	if (ret)
@@ -232,14 +255,8 @@ static int kfd_criu_create_queue(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	if (ret) {
 		kfd_queue_unref_bo_vas(pdd, properties);
 		kfd_queue_release_buffers(pdd, properties);
-		return ret;
 	}
-	if (doorbell_offset == record->doorbell_offset)
-		return 0;
-	criu_refuse(plan->call, "queue %u: doorbell at %#x, was at %#x", record->queue_id,
-		    doorbell_offset, record->doorbell_offset);
-	pqm_destroy_queue(&plan->p->pqm, record->queue_id);
-	return -ENODEV;
+	return ret;
 }
 
 /* Takes the paths of AMDKFD_IOC_CREATE_QUEUE and AMDKFD_IOC_ALLOC_QUEUE_GWS. */

@@ -6,6 +6,7 @@
 
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
+#include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
 /**
@@ -125,6 +126,11 @@ static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
 	if (record->queue_id >= KFD_MAX_NUM_OF_QUEUES_PER_PROCESS || record->pad ||
 	    no_ring != !record->ring_base)
 		return "id, ring or pad";
+	/* See amdgpu_doorbell_index_on_bar(). */
+	if (record->doorbell_id >= KFD_MAX_NUM_OF_QUEUES_PER_PROCESS ||
+	    record->doorbell_offset !=
+	    record->doorbell_id * round_up(node->kfd->device_info.doorbell_size, sizeof(u32)))
+		return "doorbell";
 	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
 	    kfd_criu_queue_properties(record, &properties))
 		return "what AMDKFD_IOC_CREATE_QUEUE would refuse";
@@ -145,6 +151,55 @@ static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
 		return "things of a compute queue";
 	}
 	return NULL;
+}
+
+/* The number of an SDMA queue and its place in the doorbells are those of the hardware. */
+static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
+				    const struct kfd_criu_queue_record *record,
+				    struct kfd_node *node)
+{
+	const bool xgmi = record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI;
+	const u32 first = xgmi ? kfd_get_num_sdma_engines(node) : 0;
+	const u32 num = xgmi ? kfd_get_num_xgmi_sdma_engines(node) :
+			       kfd_get_num_sdma_engines(node);
+	struct device_queue_manager *dqm = node->dqm;
+	bool is_free;
+	u32 doorbell;
+
+	if (record->sdma_id >= num * node->kfd->device_info.num_sdma_queues_per_engine) {
+		criu_refuse(plan->call, "queue %u: GPU %u has no SDMA queue %u", record->queue_id,
+			    node->id, record->sdma_id);
+		return -ENODEV;
+	}
+	doorbell = kfd_sdma_doorbell_id(dqm, first + record->sdma_id % num, record->sdma_id / num);
+	if (doorbell != record->doorbell_id) {
+		criu_refuse(plan->call, "queue %u: doorbell is number %u, was %u",
+			    record->queue_id, doorbell, record->doorbell_id);
+		return -ENODEV;
+	}
+	dqm_lock(dqm);
+	is_free = test_bit(record->sdma_id, xgmi ? dqm->xgmi_sdma_bitmap : dqm->sdma_bitmap);
+	dqm_unlock(dqm);
+	if (is_free)
+		return 0;
+	criu_refuse(plan->call, "queue %u: SDMA queue %u of GPU %u is in use", record->queue_id,
+		    record->sdma_id, node->id);
+	return -EBUSY;
+}
+
+static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
+				   const struct kfd_criu_queue_record *record,
+				   struct kfd_node *node)
+{
+	u8 cus[KFD_CRIU_SHADER_ARRAYS_MAX];
+
+	kfd_criu_active_cus(node, cus);
+	if (!memchr_inv(record->active_cus, 0, sizeof(cus)) ||
+	    !memcmp(record->active_cus, cus, sizeof(cus)))
+		return 0;
+	criu_refuse(plan->call, "queue %u: CUs per shader array are %*ph, were %*ph",
+		    record->queue_id, (int)sizeof(cus), cus, (int)sizeof(cus), record->active_cus);
+	return -ENODEV;
 }
 
 /* Checks whether this machine can restore a valid queue. */
@@ -174,6 +229,10 @@ static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 			    node->id);
 		return -ENODEV;
 	}
+	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_cus_here(plan, record, node) :
+					       kfd_criu_check_sdma_here(plan, record, node);
+	if (ret)
+		return ret;
 	ret = kfd_criu_mqd_check(kfd_criu_mqd_layout(node, type), queue->mqd,
 				 kfd_criu_num_mqds(node, type));
 	if (ret)

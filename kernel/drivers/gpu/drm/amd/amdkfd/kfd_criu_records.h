@@ -18,6 +18,7 @@
 
 /* Limits of the driver. */
 #define KFD_CRIU_DEVICES_MAX 64
+#define KFD_CRIU_SHADER_ARRAYS_MAX 16
 #define KFD_CRIU_QUEUES_MAX 1024
 
 extern const struct criu_blob_schema kfd_criu_schema;
@@ -219,6 +220,8 @@ struct kfd_criu_event_record {
  * @mqd_size: bytes of all MQDs
  * @mqd_stack_size: bytes of all control stacks that the kernel keeps
  * @pad: 0
+ * @active_cus: if the queue does not use all CUs: number of CUs that each shader array of
+ *	the GPU has, because masks in the MQD are relative to these
  *
  * Tail: consecutive MQDs, then the control stacks. In the MQDs each word that the kernel
  * itself sets is 0.
@@ -247,6 +250,7 @@ struct kfd_criu_queue_record {
 	__u32 mqd_size;
 	__u32 mqd_stack_size;
 	__u32 pad;
+	__u8 active_cus[KFD_CRIU_SHADER_ARRAYS_MAX];
 };
 
 /**

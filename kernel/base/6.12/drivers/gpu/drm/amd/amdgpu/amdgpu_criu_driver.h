@@ -58,16 +58,19 @@ static inline bool amdgpu_criu_has_syncobjs(struct drm_file *file)
 	return !idr_is_empty(&file->syncobj_idr);
 }
 
-/*
- * The gate of the file is closed, so the table of syncobjs does not change during the walk.
- *
- * Return: the syncobj with the next higher handle, or NULL.
- */
+/* Return: the syncobj with the next higher handle, with a reference, or NULL. */
 static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file,
 							   unsigned long *handle)
 {
+	struct drm_syncobj *syncobj;
+
 	++*handle;
-	return idr_get_next_ul(&file->syncobj_idr, handle);
+	spin_lock(&file->syncobj_table_lock);
+	syncobj = idr_get_next_ul(&file->syncobj_idr, handle);
+	if (syncobj)
+		drm_syncobj_get(syncobj);
+	spin_unlock(&file->syncobj_table_lock);
+	return syncobj;
 }
 
 /* The walk at close warns about a greater handle. */

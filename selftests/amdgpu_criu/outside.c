@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BOs and syncobjs that a process shares with others that are not checkpointed: OUTSIDE reports sharing through
- * this driver, and a BO that another driver has imported is refused.
+ * BOs and syncobjs that a process shares with others that are not checkpointed: OUTSIDE reports
+ * sharing through this driver, and a BO that another driver has imported is refused.
  */
 #include "kselftest_harness.h"
 

@@ -119,7 +119,8 @@ static int enter_namespace(uid_t uid)
 	snprintf(map, sizeof(map), "0 %u 1", uid);
 	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid) || unshare(CLONE_NEWUSER) ||
 	    prctl(PR_SET_DUMPABLE, 1) || criu_write_file("/proc/self/setgroups", "deny") ||
-	    criu_write_file("/proc/self/uid_map", map) || criu_write_file("/proc/self/gid_map", map))
+	    criu_write_file("/proc/self/uid_map", map) ||
+	    criu_write_file("/proc/self/gid_map", map))
 		return -errno;
 	return 0;
 }

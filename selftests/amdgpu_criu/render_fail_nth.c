@@ -5,7 +5,6 @@
  */
 #include "kselftest_harness.h"
 
-
 #include "fail_nth.h"
 #include "render.h"
 #include "render_blob.h"

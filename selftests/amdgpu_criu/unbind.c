@@ -70,7 +70,7 @@ static int releases(FIXTURE_DATA(unbind) *self)
 		if (got <= 0)
 			return num;
 		line[got] = 0;
-		num += strstr(line, "ttm finalized") != NULL;
+		num += !!strstr(line, "ttm finalized");
 	}
 }
 

@@ -16,13 +16,7 @@
 #define AMDGPU_CRIU_BO_LIST_PRIORITY_MAX 32
 #define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
 
-/**
- * amdgpu_criu_see_listed_bos() - visit all BOs in the BO lists of a file
- * @dump: dump of a file whose gate is closed
- * @see: called for each entry of each list; a nonzero result ends the walk
- *
- * Return: 0, or what @see returned.
- */
+/* Visits all BOs in the BO lists of a file. @dump: dump of a file whose gate is closed. */
 int amdgpu_criu_see_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_see_fn *see)
 {
 	struct amdgpu_bo_list_entry *entry;
@@ -51,24 +45,18 @@ static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu
 	struct amdgpu_bo_list_entry *entry;
 	int ret;
 
-	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_BO_LIST, &record);
+	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_BO_LIST, &record);
 	amdgpu_bo_list_for_each_entry(entry, list) {
 		struct amdgpu_criu_bo_list_item item = { .priority = entry->priority };
 
 		ret = amdgpu_criu_dump_object_id(dump, &entry->bo->tbo.base, &item.object_id);
 		if (ret)
 			return ret;
-		criu_writer_tail_copy(&dump->writer, &item, sizeof(item));
+		criu_writer_tail_copy(&dump->out.writer, &item, sizeof(item));
 	}
 	return 0;
 }
 
-/**
- * amdgpu_criu_dump_bo_lists() - write the BO lists of the file
- * @dump: dump whose BOs are written
- *
- * Return: 0 or -ENOMEM.
- */
 int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_bo_list *list;
@@ -85,14 +73,6 @@ int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
 	return ret;
 }
 
-/**
- * amdgpu_criu_parse_bo_list() - parse a record
- * @plan: the plan, for log messages
- * @list: output
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_bo_list *list,
 			      struct criu_record *record)
 {
@@ -101,8 +81,7 @@ int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_
 				       (u64)list->record.num_entries * sizeof(*list->items));
 	if (list->items && !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "BO list %u: tail does not fit", list->record.id);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO list %u: tail does not fit", list->record.id);
 }
 
 static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan,
@@ -128,12 +107,6 @@ static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan
 	return NULL;
 }
 
-/**
- * amdgpu_criu_check_bo_lists() - check the BO lists
- * @plan: parsed plan; its BOs and handles are checked
- *
- * Return: 0 or -EBADMSG.
- */
 int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
 {
 	const char *fault;
@@ -141,11 +114,9 @@ int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
 
 	for (i = 0; i < plan->num_bo_lists; i++) {
 		fault = amdgpu_criu_bo_list_fault(plan, &plan->bo_lists[i]);
-		if (fault) {
-			criu_refuse(plan->call, "BO list %u: %s", plan->bo_lists[i].record.id,
-				    fault);
-			return -EBADMSG;
-		}
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "BO list %u: %s",
+					   plan->bo_lists[i].record.id, fault);
 	}
 	return amdgpu_criu_sort_numbers(plan->call, "BO list", plan->bo_lists, plan->num_bo_lists,
 					sizeof(*plan->bo_lists));
@@ -217,12 +188,6 @@ static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
 	return ret == -ENOSPC ? -EBUSY : ret;
 }
 
-/**
- * amdgpu_criu_apply_bo_lists() - create the BO lists
- * @plan: the plan; its BOs and handles are restored
- *
- * Return: 0, or what AMDGPU_BO_LIST_OP_CREATE returns.
- */
 int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -231,7 +196,7 @@ int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
 	for (i = 0; !ret && i < plan->num_bo_lists; i++) {
 		ret = amdgpu_criu_apply_bo_list(plan, &plan->bo_lists[i]);
 		if (ret)
-			criu_refuse(plan->call, "BO list %u: cannot restore: %d",
+			criu_refuse(plan->call, ret, "BO list %u: cannot restore: %d",
 				    plan->bo_lists[i].record.id, ret);
 		else
 			plan->bo_lists_done++;
@@ -240,10 +205,6 @@ int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
 	return ret;
 }
 
-/**
- * amdgpu_criu_undo_bo_lists() - undo amdgpu_criu_apply_bo_lists()
- * @plan: the plan
- */
 void amdgpu_criu_undo_bo_lists(struct amdgpu_criu_plan *plan)
 {
 	struct amdgpu_fpriv *fpriv = plan->fpriv;

@@ -34,23 +34,18 @@ static const struct dma_buf_ops amdgpu_criu_copy_ops = {
 	.mmap = drm_gem_dmabuf_mmap,
 };
 
-/**
- * amdgpu_criu_is_copy() - check for a session's dma-buf for copying a BO
- * @dmabuf: any dma-buf
- *
- * Return: true if amdgpu_criu_new_copy() created @dmabuf.
+/*
+ * Checks for a session's dma-buf for copying a BO. Returns true if amdgpu_criu_new_copy() created
+ * @dmabuf.
  */
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf)
 {
 	return dmabuf->ops == &amdgpu_criu_copy_ops;
 }
 
-/**
- * amdgpu_criu_new_copy() - create a dma-buf for copying a BO
- * @gem: the BO
- * @flags: DRM_RDWR or 0
- *
- * Return: the dma-buf; ERR_PTR(-EPERM) for a userptr; ERR_PTR(-ENOMEM).
+/*
+ * Creates a dma-buf for copying a BO. Returns the dma-buf; ERR_PTR(-EPERM) for a userptr;
+ * ERR_PTR(-ENOMEM).
  */
 struct dma_buf *amdgpu_criu_new_copy(struct drm_gem_object *gem, int flags)
 {
@@ -96,13 +91,7 @@ static bool amdgpu_criu_is_of_one_vm(const struct dma_buf *dmabuf)
 	       AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
 }
 
-/**
- * amdgpu_criu_let_copy() - allow a file to import a copy until its session closes
- * @file: render-node file on which DMABUF was called
- * @dmabuf: dma-buf that DMABUF returns; its session is in use
- *
- * Return: 0 or -ENOMEM.
- */
+/* Allows a file to import a copy until its session closes */
 int amdgpu_criu_let_copy(const struct drm_file *file, const struct dma_buf *dmabuf)
 {
 	struct amdgpu_criu_copier *copier;
@@ -136,10 +125,7 @@ static void amdgpu_criu_count_anew(struct drm_gem_object *gem)
 	amdgpu_bo_unreserve(bo);
 }
 
-/**
- * amdgpu_criu_end_copy() - revoke all permissions to import a copy
- * @dmabuf: the copy, whose session is closing
- */
+/* Revokes all permissions to import a copy */
 void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 {
 	struct amdgpu_criu_copier *copier;
@@ -169,12 +155,9 @@ static bool amdgpu_criu_may_import(const struct drm_file *file, const struct dma
 	return may;
 }
 
-/**
- * amdgpu_criu_may_open() - check if a file may open a BO of another file's VM
- * @fpriv: driver-private part of the file
- * @gem: the BO
- *
- * Return: true while the file imports a copy of the BO.
+/*
+ * Checks if a file may open a BO of another file's VM. Returns true while the file imports a copy
+ * of the BO.
  */
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem)
 {
@@ -199,16 +182,10 @@ static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file
 	return ret;
 }
 
-/**
- * amdgpu_criu_fd_to_handle() - drm_driver.prime_fd_to_handle
- * @dev: DRM device
- * @file: open file
- * @fd: file descriptor of a dma-buf
- * @handle: output
- *
- * Return: as drm_gem_prime_fd_to_handle(). -EPERM if @fd is a copy of a BO of another
- * device, or of a BO of another VM and DMABUF was not called on the file in a session that
- * is still open.
+/*
+ * The prime_fd_to_handle() of the driver. Returns as drm_gem_prime_fd_to_handle(). -EPERM if @fd
+ * is a copy of a BO of another device, or of a BO of another VM and DMABUF was not called on the
+ * file in a session that is still open.
  */
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle)
 {

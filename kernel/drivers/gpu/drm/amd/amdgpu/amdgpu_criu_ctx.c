@@ -18,13 +18,7 @@
 /* Milliseconds; a reset takes about a second. */
 #define AMDGPU_CRIU_RESET_POLL 20
 
-/**
- * amdgpu_criu_wait_fence() - wait for a fence until a deadline
- * @fence: the fence
- * @deadline: jiffies
- *
- * Return: 0, -ETIME, or -ERESTARTSYS.
- */
+/* Waits for a fence until a deadline */
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 {
 	unsigned long now = jiffies;
@@ -82,8 +76,9 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 				continue;
 			ret = amdgpu_criu_drain_entity(ctx, ctx->entities[hw_ip][ring], deadline);
 			if (ret == -ETIME)
-				criu_refuse(dump->call, "context %d: a job of engine %u:%u hangs",
-					    id, hw_ip, ring);
+				criu_refuse(dump->out.call, ret,
+					    "context %d: a job of engine %u:%u hangs", id, hw_ip,
+					    ring);
 			if (ret)
 				return ret;
 		}
@@ -95,23 +90,15 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	while (amdgpu_in_reset(dump->adev)) {
-		if (time_after(jiffies, deadline)) {
-			criu_refuse(dump->call, "a reset of the GPU does not come to its end");
-			return -ETIME;
-		}
+		if (time_after(jiffies, deadline))
+			return criu_refuse(dump->out.call, -ETIME,
+					   "a reset of the GPU does not come to its end");
 		if (msleep_interruptible(AMDGPU_CRIU_RESET_POLL))
 			return -ERESTARTSYS;
 	}
 	return 0;
 }
 
-/**
- * amdgpu_criu_drain_ctxs() - wait for the jobs of all contexts, and for a reset
- * @dump: dump of a file whose gate is closed
- * @deadline: jiffies
- *
- * Return: 0; -ETIME; -ERESTARTSYS.
- */
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
@@ -168,19 +155,15 @@ static void amdgpu_criu_dump_entities(struct amdgpu_criu_dump *dump, struct amdg
 				.sequence = entity->sequence,
 				.error = amdgpu_ctx_entity_error(entity),
 			};
-			criu_writer_tail_copy(&dump->writer, &entry, sizeof(entry));
+			criu_writer_tail_copy(&dump->out.writer, &entry, sizeof(entry));
 		}
 	}
 }
 
-/**
- * amdgpu_criu_stateful_engine() - check if an engine keeps state between jobs
- * @hw_ip: AMDGPU_HW_IP_*
- *
- * The state of a video session persists between jobs, in the firmware and in memory that
- * jobs refer to. No ioctl reads or sets it.
- *
- * Return: name of the engine, or NULL if it keeps no state.
+/*
+ * Checks if an engine keeps state between jobs. The state of a video session persists between
+ * jobs, in the firmware and in memory that jobs refer to. No ioctl reads or sets it. Returns name
+ * of the engine, or NULL if it keeps no state.
  */
 const char *amdgpu_criu_stateful_engine(u32 hw_ip)
 {
@@ -220,8 +203,8 @@ static int amdgpu_criu_ctx_carriable(struct amdgpu_criu_dump *dump, const struct
 
 	if (!engine)
 		return 0;
-	criu_refuse(dump->call, "cannot carry: context %u has used %s", id, engine);
-	return -EOPNOTSUPP;
+	return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: context %u has used %s", id,
+			   engine);
 }
 
 static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
@@ -247,17 +230,11 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++)
 		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++)
 			record.num_entities += !!ctx->entities[hw_ip][ring];
-	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CTX, &record);
+	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CTX, &record);
 	amdgpu_criu_dump_entities(dump, ctx);
 	return 0;
 }
 
-/**
- * amdgpu_criu_dump_ctxs() - write the contexts of the file
- * @dump: destination; the jobs of the file are complete
- *
- * Return: 0; -EOPNOTSUPP and a log message.
- */
 int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;

@@ -17,14 +17,6 @@
 	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
 	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
-/**
- * amdgpu_criu_parse_ctx() - parse a record
- * @plan: the plan, for log messages
- * @ctx: output
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int amdgpu_criu_parse_ctx(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_ctx *ctx,
 			  struct criu_record *record)
 {
@@ -33,8 +25,7 @@ int amdgpu_criu_parse_ctx(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan
 						 sizeof(*ctx->entities));
 	if (ctx->entities && !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "context %u: tail does not fit", ctx->record.id);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "context %u: tail does not fit", ctx->record.id);
 }
 
 static const char *amdgpu_criu_ctx_fault(const struct amdgpu_criu_ctx_record *record)
@@ -94,21 +85,18 @@ static int amdgpu_criu_check_entities(struct amdgpu_criu_plan *plan,
 
 	for (i = 0; i < ctx->record.num_entities; i++, entity++) {
 		fault = amdgpu_criu_entity_fault(entity, &seen);
-		if (fault) {
-			criu_refuse(plan->call, "context %u: engine %u:%u: %s", ctx->record.id,
-				    entity->hw_ip, entity->ring, fault);
-			return -EBADMSG;
-		}
-		if (amdgpu_criu_stateful_engine(entity->hw_ip)) {
-			criu_refuse(plan->call, "context %u has used %s, which keeps state",
-				    ctx->record.id, amdgpu_criu_stateful_engine(entity->hw_ip));
-			return -EOPNOTSUPP;
-		}
-		if (!amdgpu_criu_has_engine(plan, entity->hw_ip)) {
-			criu_refuse(plan->call, "context %u: the GPU has no engine of type %u",
-				    ctx->record.id, entity->hw_ip);
-			return -ENODEV;
-		}
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "context %u: engine %u:%u: %s",
+					   ctx->record.id, entity->hw_ip, entity->ring, fault);
+		if (amdgpu_criu_stateful_engine(entity->hw_ip))
+			return criu_refuse(plan->call, -EOPNOTSUPP,
+					   "context %u has used %s, which keeps state",
+					   ctx->record.id,
+					   amdgpu_criu_stateful_engine(entity->hw_ip));
+		if (!amdgpu_criu_has_engine(plan, entity->hw_ip))
+			return criu_refuse(plan->call, -ENODEV,
+					   "context %u: the GPU has no engine of type %u",
+					   ctx->record.id, entity->hw_ip);
 	}
 	return 0;
 }
@@ -119,29 +107,18 @@ static int amdgpu_criu_check_ctx(struct amdgpu_criu_plan *plan,
 	const struct amdgpu_criu_ctx_record *record = &ctx->record;
 	const char *fault = amdgpu_criu_ctx_fault(record);
 
-	if (fault) {
-		criu_refuse(plan->call, "context %u: %s", record->id, fault);
-		return -EBADMSG;
-	}
-	if (record->flags & ~AMDGPU_CRIU_CTX_FLAGS) {
-		criu_refuse(plan->call, "context %u: unknown flags %#x", record->id,
-			    record->flags);
-		return -EOPNOTSUPP;
-	}
+	if (fault)
+		return criu_refuse(plan->call, -EBADMSG, "context %u: %s", record->id, fault);
+	if (record->flags & ~AMDGPU_CRIU_CTX_FLAGS)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "context %u: unknown flags %#x",
+				   record->id, record->flags);
 	if (amdgpu_ctx_priority_permit(plan->file, record->init_priority) ||
-	    amdgpu_ctx_priority_permit(plan->file, record->override_priority)) {
-		criu_refuse(plan->call, "context %u: its priority needs CAP_SYS_NICE", record->id);
-		return -EACCES;
-	}
+	    amdgpu_ctx_priority_permit(plan->file, record->override_priority))
+		return criu_refuse(plan->call, -EACCES,
+				   "context %u: its priority needs CAP_SYS_NICE", record->id);
 	return amdgpu_criu_check_entities(plan, ctx);
 }
 
-/**
- * amdgpu_criu_check_ctxs() - check the contexts and the caller's permission
- * @plan: parsed plan
- *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -EACCES.
- */
 int amdgpu_criu_check_ctxs(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -243,13 +220,6 @@ static int amdgpu_criu_apply_ctx(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/**
- * amdgpu_criu_apply_ctxs() - create the contexts
- * @plan: the plan
- *
- * Return: 0; -EBUSY if another context of the GPU owns the stable power state; an error of
- * AMDGPU_CTX_OP_ALLOC_CTX or AMDGPU_CTX_OP_SET_STABLE_PSTATE.
- */
 int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -257,19 +227,13 @@ int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan)
 
 	for (i = 0; i < plan->num_ctxs; i++) {
 		ret = amdgpu_criu_apply_ctx(plan, &plan->ctxs[i]);
-		if (ret) {
-			criu_refuse(plan->call, "context %u: cannot restore: %d",
-				    plan->ctxs[i].record.id, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret, "context %u: cannot restore: %d",
+					   plan->ctxs[i].record.id, ret);
 	}
 	return 0;
 }
 
-/**
- * amdgpu_criu_undo_ctxs() - undo amdgpu_criu_apply_ctxs()
- * @plan: the plan
- */
 void amdgpu_criu_undo_ctxs(struct amdgpu_criu_plan *plan)
 {
 	for (; plan->ctxs_done; plan->ctxs_done--)

@@ -118,8 +118,7 @@ static int amdgpu_criu_exported_fault(const struct criu_call *call, struct dma_b
 		fault = "a BO that another driver has imported";
 	if (!fault)
 		return 0;
-	criu_refuse(call, "cannot carry: %s", fault);
-	return -EOPNOTSUPP;
+	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", fault);
 }
 
 static int amdgpu_criu_dump_exported(struct criu_call *call, struct criu_session *session,
@@ -173,8 +172,8 @@ static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
 	    !(record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID) && !record->handle &&
 	    !(record->table_flags & AMDGPU_CRIU_BO_IMPORTED))
 		return 0;
-	criu_refuse(plan->call, "BO %llu: of a kind that has no dma-buf", record->object_id);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %llu: of a kind that has no dma-buf",
+			   record->object_id);
 }
 
 /* Follows the code paths of DRM_AMDGPU_GEM_CREATE and DRM_IOCTL_PRIME_HANDLE_TO_FD. */
@@ -256,13 +255,7 @@ static int amdgpu_criu_load_exported(struct criu_call *call, struct criu_session
 	return ret;
 }
 
-/**
- * amdgpu_criu_exported() - EXPORTED
- * @call: the call
- * @args: &struct amdgpu_criu_exported
- *
- * Return: 0; -ENOSPC, with the required size in @args; other errors as in the uapi header.
- */
+/* EXPORTED */
 int amdgpu_criu_exported(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_exported *exported = args;

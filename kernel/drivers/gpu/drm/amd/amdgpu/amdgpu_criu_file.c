@@ -15,8 +15,7 @@
 
 static int amdgpu_criu_refuse_state(struct criu_call *call, const char *what)
 {
-	criu_refuse(call, "cannot carry: %s", what);
-	return -EOPNOTSUPP;
+	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
 }
 
 /*
@@ -37,12 +36,7 @@ static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 	return false;
 }
 
-/**
- * amdgpu_criu_check_render() - check that the call is on a render node
- * @call: the call
- *
- * Return: 0, or -EOPNOTSUPP and a log message.
- */
+/* Checks that the call is on a render node */
 int amdgpu_criu_check_render(struct criu_call *call)
 {
 	if (drm_is_render_client(call->client))
@@ -50,32 +44,19 @@ int amdgpu_criu_check_render(struct criu_call *call)
 	return amdgpu_criu_refuse_state(call, "a file of a card node");
 }
 
-/**
- * amdgpu_criu_file_carriable() - check for state that a blob cannot hold
- * @dump: dump of the file
- *
- * The dump functions check single objects.
- *
- * Return: 0, or -EOPNOTSUPP and a log message.
- */
+/* Checks for state that a blob cannot hold. The dump functions check single objects. */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 {
 	if (amdgpu_criu_has_user_queues(dump->fpriv))
-		return amdgpu_criu_refuse_state(dump->call, "user queues");
+		return amdgpu_criu_refuse_state(dump->out.call, "user queues");
 	if (amdgpu_criu_has_video(dump))
-		return amdgpu_criu_refuse_state(dump->call, "sessions of UVD or VCE");
+		return amdgpu_criu_refuse_state(dump->out.call, "sessions of UVD or VCE");
 	return 0;
 }
 
-/**
- * amdgpu_criu_drain_vm() - wait for all submissions in the file's VM
- * @dump: dump of the file
- * @deadline: jiffies
- *
- * Every submission adds its fence to the page directory. The fence stays there when the
- * context is freed.
- *
- * Return: 0; -ETIME and a log message; -ERESTARTSYS.
+/*
+ * Every submission adds its fence to the page directory. The fence stays there when the context is
+ * freed.
  */
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
@@ -87,26 +68,22 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 		return 0;
 	if (ret)
 		return ret;
-	criu_refuse(dump->call, "the GPU does not come to the end of what was submitted");
-	return -ETIME;
+	return criu_refuse(dump->out.call, -ETIME,
+			   "the GPU does not come to the end of what was submitted");
 }
 
-/**
- * amdgpu_criu_device_of() - get the number of a GPU in the records of a session
- * @adev: the GPU
- *
- * Return: its PCI location, as in amdgpu_criu_file_record.device.
+/*
+ * Gets the number of a GPU in the records of a session. Returns its PCI location, as in
+ * amdgpu_criu_file_record.device.
  */
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
 {
 	return (u64)pci_domain_nr(adev->pdev->bus) << 16 | pci_dev_id(adev->pdev);
 }
 
-/**
- * amdgpu_criu_gpu_id() - get the number of a GPU in KFD and in the sysfs topology
- * @adev: the GPU; if it has partitions, the number is that of the first
- *
- * Return: the number, or 0 if KFD does not drive the GPU.
+/*
+ * Gets the number of a GPU in KFD and in the sysfs topology. Returns the number, or 0 if KFD does
+ * not drive the GPU.
  */
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev)
 {
@@ -137,22 +114,16 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 		record->flags |= AMDGPU_CRIU_FILE_RESERVED_VMID;
 }
 
-/**
- * amdgpu_criu_dump_file() - write the records of the file and of its name
- * @dump: destination
- *
- * Return: 0.
- */
 int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_criu_client_name_record client = {};
 	struct amdgpu_criu_file_record record;
 
 	amdgpu_criu_describe_file(dump->adev, dump->fpriv, &record);
-	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_FILE, &record);
+	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_FILE, &record);
 	amdgpu_criu_get_client_name(dump->file, client.name, sizeof(client.name));
 	if (client.name[0])
-		criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
+		criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
 	return 0;
 }
 
@@ -172,30 +143,20 @@ static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *wh
 {
 	if (is == was)
 		return true;
-	criu_refuse(plan->call, "this GPU does not fit: %s is %#llx, was %#llx", what, is, was);
+	criu_refuse(plan->call, -ENODEV, "this GPU does not fit: %s is %#llx, was %#llx", what, is,
+		    was);
 	return false;
 }
 
-/**
- * amdgpu_criu_check_file() - check that the GPU and the VM match the record
- * @plan: plan with the record and the file
- *
- * Return: 0; -EOPNOTSUPP; -EBADMSG; -ENODEV; -EBADFD if KFD must restore its part first,
- * or if KFD had no part at the checkpoint.
- */
 int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
 {
 	const struct amdgpu_criu_file_record *was = &plan->file_record;
 	struct amdgpu_criu_file_record now;
 
-	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID)) {
-		criu_refuse(plan->call, "file: unknown flags %#x", was->flags);
-		return -EOPNOTSUPP;
-	}
-	if (plan->has_client_name && !amdgpu_criu_is_client_name(&plan->client_name)) {
-		criu_refuse(plan->call, "client name: characters that none has");
-		return -EBADMSG;
-	}
+	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID))
+		return criu_refuse(plan->call, -EOPNOTSUPP, "file: unknown flags %#x", was->flags);
+	if (plan->has_client_name && !amdgpu_criu_is_client_name(&plan->client_name))
+		return criu_refuse(plan->call, -EBADMSG, "client name: characters that none has");
 	amdgpu_criu_describe_file(plan->adev, plan->fpriv, &now);
 	if (!amdgpu_criu_same(plan, "graphics IP version", now.gc_version, was->gc_version) ||
 	    !amdgpu_criu_same(plan, "SDMA IP version", now.sdma_version, was->sdma_version) ||
@@ -206,10 +167,10 @@ int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
 		return -ENODEV;
 	if (!((now.flags ^ was->flags) & AMDGPU_CRIU_FILE_VM_COMPUTE))
 		return 0;
-	criu_refuse(plan->call, was->flags & AMDGPU_CRIU_FILE_VM_COMPUTE ?
-		    "its VM was KFD's: restore the process's /dev/kfd first, with this file" :
-		    "its VM is KFD's, and was not");
-	return -EBADFD;
+	if (was->flags & AMDGPU_CRIU_FILE_VM_COMPUTE)
+		return criu_refuse(plan->call, -EBADFD,
+				   "its VM was KFD's: restore the process's /dev/kfd first, with this file");
+	return criu_refuse(plan->call, -EBADFD, "its VM is KFD's, and was not");
 }
 
 static int amdgpu_criu_apply_client_name(struct amdgpu_criu_plan *plan)
@@ -224,14 +185,7 @@ static int amdgpu_criu_apply_client_name(struct amdgpu_criu_plan *plan)
 	return ret;
 }
 
-/**
- * amdgpu_criu_apply_file() - restore the name and the reserved VMID
- * @plan: the plan
- *
- * Follows the code paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM.
- *
- * Return: 0 or an error of these ioctls.
- */
+/* Follows the code paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM. */
 int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 {
 	int ret;
@@ -242,18 +196,12 @@ int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 	if (!(plan->file_record.flags & AMDGPU_CRIU_FILE_RESERVED_VMID))
 		return 0;
 	ret = amdgpu_criu_reserve_vmid(plan->adev, &plan->fpriv->vm);
-	if (ret) {
-		criu_refuse(plan->call, "another file has the reserved VMID: %d", ret);
-		return ret;
-	}
+	if (ret)
+		return criu_refuse(plan->call, ret, "another file has the reserved VMID: %d", ret);
 	plan->vmid_done = true;
 	return 0;
 }
 
-/**
- * amdgpu_criu_undo_file() - undo amdgpu_criu_apply_file()
- * @plan: the plan
- */
 void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan)
 {
 	if (plan->vmid_done)

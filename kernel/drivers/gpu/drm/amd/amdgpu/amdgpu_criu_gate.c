@@ -10,11 +10,7 @@
 #include "amdgpu.h"
 #include "amdgpu_criu_gate.h"
 
-/**
- * amdgpu_criu_gate_create() - create the gate of a new file, open
- *
- * Return: the gate, or NULL if out of memory.
- */
+/* Creates the gate of a new file, open. Returns the gate, or NULL if out of memory. */
 struct amdgpu_criu_gate *amdgpu_criu_gate_create(void)
 {
 	struct amdgpu_criu_gate *gate = kzalloc_obj(*gate);
@@ -25,10 +21,7 @@ struct amdgpu_criu_gate *amdgpu_criu_gate_create(void)
 	return gate;
 }
 
-/**
- * amdgpu_criu_gate_destroy() - free the gate of a file that is no longer in use
- * @gate: the gate
- */
+/* Frees the gate of a file that is no longer in use */
 void amdgpu_criu_gate_destroy(struct amdgpu_criu_gate *gate)
 {
 	mutex_destroy(&gate->lock);
@@ -55,23 +48,14 @@ static bool amdgpu_criu_is_wait(unsigned int cmd)
 	}
 }
 
-/**
- * amdgpu_criu_gate_close() - block other calls and wait for running ones
- * @gate: an open gate; its lock is held
- * @deadline: jiffies
- *
- * Return: 0; -ETIME or -ERESTARTSYS, and the gate is open.
- */
+/* Blocks other calls and waits for running ones. @gate: an open gate; its lock is held. */
 int amdgpu_criu_gate_close(struct amdgpu_criu_gate *gate, unsigned long deadline)
 {
 	lockdep_assert_held(&gate->lock);
 	return amdgpu_criu_calls_stop(&gate->calls, deadline);
 }
 
-/**
- * amdgpu_criu_gate_open() - allow calls again
- * @gate: a closed gate; its lock is held
- */
+/* Allows calls again. @gate: a closed gate; its lock is held. */
 void amdgpu_criu_gate_open(struct amdgpu_criu_gate *gate)
 {
 	lockdep_assert_held(&gate->lock);
@@ -81,15 +65,7 @@ void amdgpu_criu_gate_open(struct amdgpu_criu_gate *gate)
 	amdgpu_criu_calls_allow(&gate->calls);
 }
 
-/**
- * amdgpu_criu_gated_ioctl() - run an ioctl of the file once its gate is open
- * @filp: the file
- * @cmd: the ioctl
- * @arg: its argument
- * @ioctl: handler of the ioctl
- *
- * Return: what @ioctl returns, or -ERESTARTSYS.
- */
+/* Runs an ioctl of the file once its gate is open. Returns what @ioctl returns, or -ERESTARTSYS. */
 long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
 			     amdgpu_criu_ioctl_fn ioctl)
 {

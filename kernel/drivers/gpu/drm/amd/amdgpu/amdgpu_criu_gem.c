@@ -18,13 +18,7 @@
 
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
-/**
- * amdgpu_criu_next_handle() - iterate over the GEM handles of a file
- * @file: the file
- * @handle: where to begin, at least 1; output: the first handle from there on
- *
- * Return: its object, with a reference, or NULL.
- */
+/* Iterates over the GEM handles of a file. Returns its object, with a reference, or NULL. */
 struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
 {
 	struct drm_gem_object *gem;
@@ -105,14 +99,9 @@ static int amdgpu_criu_sort_objects(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-/**
- * amdgpu_criu_find_objects() - find the BOs of a file
- * @dump: dump of the file; amdgpu_criu_drop_objects() drops its objects
- *
- * Each of these BOs has a handle or is in a BO list. Closing the last handle removes the
- * mappings of a BO.
- *
- * Return: 0 or -ENOMEM.
+/*
+ * Finds the BOs of a file. Each of these BOs has a handle or is in a BO list. Closing the last
+ * handle removes the mappings of a BO.
  */
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 {
@@ -128,10 +117,7 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 	return ret;
 }
 
-/**
- * amdgpu_criu_drop_objects() - drop the BOs that amdgpu_criu_find_objects() found
- * @dump: the dump
- */
+/* Drops the BOs that amdgpu_criu_find_objects() found */
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 {
 	u32 i;
@@ -153,13 +139,7 @@ static int amdgpu_criu_cmp_key(const void *key, const void *b)
 	return key < (const void *)object->gem ? -1 : key > (const void *)object->gem;
 }
 
-/**
- * amdgpu_criu_dump_object() - look up a BO of a file
- * @dump: dump with its objects
- * @gem: GEM object of the file's device
- *
- * Return: the BO, or NULL if it is not a BO of the file.
- */
+/* Looks up a BO of a file. Returns the BO, or NULL if it is not a BO of the file. */
 struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 							const struct drm_gem_object *gem)
 {
@@ -169,13 +149,9 @@ struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump 
 		       amdgpu_criu_cmp_key);
 }
 
-/**
- * amdgpu_criu_dump_object_id() - get the id of a BO of the file in the session
- * @dump: dump with its objects
- * @gem: GEM object of the file's device
- * @id: output; 0 in the size pass
- *
- * Return: 0; -ENOMEM; -EOPNOTSUPP if @gem is not a BO of the file.
+/*
+ * Gets the id of a BO of the file in the session. Returns 0; -ENOMEM; -EOPNOTSUPP if @gem is not a
+ * BO of the file.
  */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id)
 {
@@ -184,8 +160,8 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
 	*id = 0;
 	if (!object)
 		return -EOPNOTSUPP;
-	if (dump->session && !object->id) {
-		int ret = amdgpu_criu_object_id(dump->session, gem, &object->id);
+	if (dump->out.session && !object->id) {
+		int ret = amdgpu_criu_object_id(dump->out.session, gem, &object->id);
 
 		if (ret)
 			return ret;
@@ -194,12 +170,7 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
 	return 0;
 }
 
-/**
- * amdgpu_criu_object_domain() - get the domain for the BO table
- * @record: record of the BO
- *
- * Return: AMDGPU_CRIU_DOMAIN_*.
- */
+/* Gets the domain for the BO table. Returns AMDGPU_CRIU_DOMAIN_*. */
 u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
 {
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
@@ -211,12 +182,9 @@ u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
 	return AMDGPU_CRIU_DOMAIN_GTT;
 }
 
-/**
- * amdgpu_criu_object_table_flags() - get the flags for the BO table, except those that
- *	depend on other files
- * @record: record of the BO
- *
- * Return: AMDGPU_CRIU_BO_*.
+/*
+ * Gets the flags for the BO table, except those that depend on other files. Returns
+ * AMDGPU_CRIU_BO_*.
  */
 u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record)
 {
@@ -230,11 +198,7 @@ u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *recor
 	return AMDGPU_CRIU_BO_CONTENTS;
 }
 
-/**
- * amdgpu_criu_object_entry() - fill the BO table's entry for a record
- * @record: the record
- * @entry: output; @new_mmap_offset is 0
- */
+/* Fills the BO table's entry for a record */
 void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 			      struct amdgpu_criu_bo *entry)
 {
@@ -249,11 +213,9 @@ void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 	};
 }
 
-/**
- * amdgpu_criu_object_offset() - get the offset for mmap() of a BO
- * @gem: GEM object of the file's device
- *
- * Return: the offset that AMDGPU_GEM_MMAP returns; ~0 if the BO cannot be mapped.
+/*
+ * Gets the offset for mmap() of a BO. Returns the offset that AMDGPU_GEM_MMAP returns; ~0 if the
+ * BO cannot be mapped.
  */
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 {
@@ -300,10 +262,9 @@ static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
 	if (!fault)
 		return 0;
 	if (object->handle)
-		criu_refuse(dump->call, "cannot carry: %s (handle %u)", fault, object->handle);
-	else
-		criu_refuse(dump->call, "cannot carry: %s (in a BO list)", fault);
-	return -EOPNOTSUPP;
+		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (handle %u)",
+				   fault, object->handle);
+	return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (in a BO list)", fault);
 }
 
 /* Returns the alignment in the units of DRM_AMDGPU_GEM_CREATE. */
@@ -375,15 +336,7 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 	record->table_flags |= amdgpu_criu_object_table_flags(record);
 }
 
-/**
- * amdgpu_criu_write_object() - write the record of a BO and its table entry
- * @writer: destination
- * @home: GEM object that identifies the BO in the session
- * @record: record with the id and the fields that depend on the file
- * @entry: output, or NULL
- *
- * Return: 0 or -ERESTARTSYS.
- */
+/* Writes the record of a BO and its table entry. @entry: output, or NULL. */
 int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *home,
 			     struct amdgpu_criu_object_record *record,
 			     struct amdgpu_criu_bo *entry)
@@ -422,18 +375,12 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 	if (home != object->gem)
 		record.table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
-	ret = amdgpu_criu_write_object(&dump->writer, home, &record,
-				       dump->bos ? &dump->bos[dump->num_bos] : NULL);
-	dump->num_bos++;
+	ret = amdgpu_criu_write_object(&dump->out.writer, home, &record,
+				       dump->out.bos ? &dump->out.bos[dump->out.num_bos] : NULL);
+	dump->out.num_bos++;
 	return ret;
 }
 
-/**
- * amdgpu_criu_dump_objects() - write the BOs of the file to the blob
- * @dump: destination, with its objects
- *
- * Return: 0; -EOPNOTSUPP and a log message; -ENOMEM; -ERESTARTSYS.
- */
 int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
 {
 	u32 i;
@@ -444,12 +391,6 @@ int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
 	return ret;
 }
 
-/**
- * amdgpu_criu_dump_handles() - write the GEM handles of the file to the blob
- * @dump: destination, with its objects
- *
- * Return: 0; -EOPNOTSUPP and a log message; -ENOMEM.
- */
 int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_criu_handle_record record = {};
@@ -458,15 +399,15 @@ int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump)
 
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
 		if (handle > AMDGPU_CRIU_HANDLE_MAX) {
-			criu_refuse(dump->call, "cannot carry: GEM handle %d", handle);
-			ret = -EOPNOTSUPP;
+			ret = criu_refuse(dump->out.call, -EOPNOTSUPP,
+					  "cannot carry: GEM handle %d", handle);
 		} else {
 			ret = amdgpu_criu_dump_object_id(dump, gem, &record.object_id);
 		}
 		drm_gem_object_put(gem);
 		record.handle = handle;
 		if (!ret)
-			criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
+			criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
 	}
 	return ret;
 }

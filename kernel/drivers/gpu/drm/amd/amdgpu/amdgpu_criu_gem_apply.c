@@ -113,16 +113,10 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 	return ret;
 }
 
-/**
- * amdgpu_criu_create_bo() - create a BO of a plan
- * @plan: the plan
- * @object: the BO
- * @gem: output, with a reference
- *
- * Follows the code paths of DRM_AMDGPU_GEM_CREATE, DRM_AMDGPU_GEM_USERPTR,
- * AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA.
- *
- * Return: 0 or an error of these ioctls.
+/*
+ * Creates a BO of a plan. @gem: output, with a reference. Follows the code paths of
+ * DRM_AMDGPU_GEM_CREATE, DRM_AMDGPU_GEM_USERPTR, AMDGPU_GEM_OP_SET_PLACEMENT and
+ * DRM_AMDGPU_GEM_METADATA.
  */
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
@@ -145,12 +139,6 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/**
- * amdgpu_criu_apply_objects() - find or create the BOs
- * @plan: the plan
- *
- * Return: 0 or an error of amdgpu_criu_object_get().
- */
 int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -160,19 +148,14 @@ int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 		const struct amdgpu_criu_object_record *record = &plan->objects[i].record;
 
 		ret = amdgpu_criu_object_get(plan, &plan->objects[i]);
-		if (ret) {
-			criu_refuse(plan->call, "BO %llu, handle %u: cannot restore %llu bytes: %d",
-				    record->object_id, record->handle, record->size, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret,
+					   "BO %llu, handle %u: cannot restore %llu bytes: %d",
+					   record->object_id, record->handle, record->size, ret);
 	}
 	return 0;
 }
 
-/**
- * amdgpu_criu_undo_objects() - undo amdgpu_criu_apply_objects()
- * @plan: the plan; its handles are closed
- */
 void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -196,9 +179,9 @@ static int amdgpu_criu_apply_handle(struct amdgpu_criu_plan *plan,
 	if (number == handle->record.handle)
 		return 0;
 	/* An import returns the existing handle of the file for the dma-buf. */
-	criu_refuse(plan->call, "GEM handle %u came out as %u", handle->record.handle, number);
 	drm_gem_handle_delete(plan->file, number);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "GEM handle %u came out as %u",
+			   handle->record.handle, number);
 }
 
 static int amdgpu_criu_apply_in_order(struct amdgpu_criu_plan *plan,
@@ -209,22 +192,14 @@ static int amdgpu_criu_apply_in_order(struct amdgpu_criu_plan *plan,
 
 	for (i = 0; i < plan->num_handles; i++) {
 		ret = amdgpu_criu_apply_handle(plan, steering, &plan->handles[i]);
-		if (ret) {
-			criu_refuse(plan->call, "GEM handle %u: cannot restore: %d",
-				    plan->handles[i].record.handle, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret, "GEM handle %u: cannot restore: %d",
+					   plan->handles[i].record.handle, ret);
 		plan->handles_done = i + 1;
 	}
 	return 0;
 }
 
-/**
- * amdgpu_criu_apply_handles() - create the GEM handles
- * @plan: the plan; its BOs are restored
- *
- * Return: 0 or an error of DRM_AMDGPU_GEM_CREATE or DRM_IOCTL_PRIME_FD_TO_HANDLE.
- */
 int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan)
 {
 	const u32 num = plan->num_handles;
@@ -245,36 +220,9 @@ int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan)
 	return ret;
 }
 
-/**
- * amdgpu_criu_undo_handles() - undo amdgpu_criu_apply_handles()
- * @plan: the plan; everything that depends on the handles is undone
- */
 void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan)
 {
 	for (; plan->handles_done; plan->handles_done--)
 		drm_gem_handle_delete(plan->file,
 				      plan->handles[plan->handles_done - 1].record.handle);
-}
-
-/**
- * amdgpu_criu_put_objects() - write the new mmap offsets to the caller's table
- * @plan: the plan; its handles are restored
- * @args: the caller's table
- *
- * Return: 0 or -EFAULT.
- */
-int amdgpu_criu_put_objects(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args)
-{
-	struct amdgpu_criu_bo entry;
-	u32 i;
-	int ret;
-
-	for (i = 0; i < plan->num_objects; i++) {
-		amdgpu_criu_object_entry(&plan->objects[i].record, &entry);
-		entry.new_mmap_offset = plan->objects[i].new_mmap_offset;
-		ret = amdgpu_criu_table_put(args->bos, i, args->bo_stride, &entry, sizeof(entry));
-		if (ret)
-			return ret;
-	}
-	return 0;
 }

@@ -11,14 +11,6 @@
 /* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
 
-/**
- * amdgpu_criu_parse_object() - parse a record
- * @plan: the plan, for log messages
- * @object: output
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
 			     struct amdgpu_criu_plan_object *object,
 			     struct criu_record *record)
@@ -28,8 +20,8 @@ int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
 	if (object->record.metadata_size <= AMDGPU_CRIU_METADATA_MAX && object->metadata &&
 	    !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "BO %llu: tail does not fit", object->record.object_id);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %llu: tail does not fit",
+			   object->record.object_id);
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_USERPTR. */
@@ -113,11 +105,9 @@ static int amdgpu_criu_check_object_here(struct amdgpu_criu_plan *plan,
 {
 	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
 
-	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS) {
-		criu_refuse(plan->call, "BO %llu: unknown flags %#x, %#llx", record->object_id,
-			    record->flags, record->create_flags);
-		return -EOPNOTSUPP;
-	}
+	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "BO %llu: unknown flags %#x, %#llx",
+				   record->object_id, record->flags, record->create_flags);
 	return 0;
 }
 
@@ -132,8 +122,7 @@ static int amdgpu_criu_check_object(struct amdgpu_criu_plan *plan,
 		fault = "of the file's GPU and of another";
 	if (!fault)
 		return amdgpu_criu_check_object_here(plan, record);
-	criu_refuse(plan->call, "BO %llu: %s", record->object_id, fault);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %llu: %s", record->object_id, fault);
 }
 
 /* Builds the set of ids for lookups. */
@@ -151,17 +140,10 @@ static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 		criu_id_set_add(set, plan->objects[i].record.object_id, i);
 	if (!criu_id_set_seal(set, &duplicate))
 		return 0;
-	criu_refuse(plan->call, "BO %llu is there twice", duplicate);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %llu is there twice", duplicate);
 }
 
-/**
- * amdgpu_criu_plan_object() - look up a BO of the plan by its id
- * @plan: its BOs are checked
- * @object_id: the id
- *
- * Return: the BO, or NULL.
- */
+/* Looks up a BO of the plan by its id. Returns the BO, or NULL. */
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id)
 {
@@ -170,38 +152,16 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-/* The table that user space used must match this blob. */
-static int amdgpu_criu_check_object_table(struct amdgpu_criu_plan *plan,
-					  const struct amdgpu_criu_state *args)
+/* Fills the BO table's entry for a BO of a plan */
+void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
 {
-	struct amdgpu_criu_bo expected;
-	u32 i;
+	const struct amdgpu_criu_plan_object *object =
+		&((const struct amdgpu_criu_plan *)plan)->objects[index];
 
-	if (args->num_bos != plan->num_objects) {
-		criu_refuse(plan->call, "table of %u BOs for a blob of %u", args->num_bos,
-			    plan->num_objects);
-		return -EBADMSG;
-	}
-	for (i = 0; i < plan->num_objects; i++) {
-		const struct amdgpu_criu_bo *entry = &plan->tables->bos[i];
-
-		amdgpu_criu_object_entry(&plan->objects[i].record, &expected);
-		expected.new_mmap_offset = entry->new_mmap_offset;
-		if (!memcmp(entry, &expected, sizeof(expected)))
-			continue;
-		criu_refuse(plan->call, "BO %u: table and record do not agree", i);
-		return -EBADMSG;
-	}
-	return 0;
+	amdgpu_criu_object_entry(&object->record, entry);
+	entry->new_mmap_offset = object->new_mmap_offset;
 }
 
-/**
- * amdgpu_criu_check_objects() - check the BOs and the caller's table
- * @plan: parsed plan; its file is checked
- * @args: the caller's table
- *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM.
- */
 int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
 			      const struct amdgpu_criu_state *args)
 {
@@ -215,7 +175,8 @@ int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
 	}
 	ret = amdgpu_criu_check_object_ids(plan);
 	if (!ret)
-		ret = amdgpu_criu_check_object_table(plan, args);
+		ret = amdgpu_criu_bos_check(plan->call, args, plan->tables, plan, plan->num_objects,
+					    amdgpu_criu_plan_entry);
 	return ret;
 }
 
@@ -234,8 +195,7 @@ static int amdgpu_criu_check_handle(struct amdgpu_criu_plan *plan,
 		fault = "not the one that the record of its BO names";
 	if (!fault)
 		return 0;
-	criu_refuse(plan->call, "GEM handle %u: %s", record->handle, fault);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "GEM handle %u: %s", record->handle, fault);
 }
 
 /* The handle in the record of a BO must exist. */
@@ -249,16 +209,9 @@ static int amdgpu_criu_check_named_handles(struct amdgpu_criu_plan *plan)
 		found += plan->handles[i].object->record.handle == plan->handles[i].record.handle;
 	if (named == found)
 		return 0;
-	criu_refuse(plan->call, "a BO names a GEM handle that is not there");
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "a BO names a GEM handle that is not there");
 }
 
-/**
- * amdgpu_criu_check_handles() - check the GEM handles
- * @plan: parsed plan; its BOs are checked
- *
- * Return: 0; -EBADMSG.
- */
 int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan)
 {
 	u32 i;

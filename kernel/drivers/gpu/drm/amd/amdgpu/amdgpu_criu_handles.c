@@ -14,15 +14,9 @@
 #include "amdgpu_criu_handles.h"
 #include "criu_ioctl.h"
 
-/**
- * amdgpu_criu_handles_begin() - begin to create handles with chosen numbers
- * @handles: output
- * @file: the file; no one else opens or closes handles of it until
- *	amdgpu_criu_handles_end()
- * @last: greatest handle that will be requested; 0: none
- *
- * Return: 0, and the caller must call amdgpu_criu_handles_end(); -EINVAL if @last exceeds
- * %AMDGPU_CRIU_HANDLE_MAX; -ENOMEM.
+/*
+ * Begins to create handles with chosen numbers. Returns 0, and the caller must call
+ * amdgpu_criu_handles_end(); -EINVAL if @last exceeds %AMDGPU_CRIU_HANDLE_MAX; -ENOMEM.
  */
 int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,
 			      u32 last)
@@ -51,13 +45,9 @@ static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 	return number;
 }
 
-/**
- * amdgpu_criu_handles_seek() - choose the next handle of the file
- * @handles: set up by amdgpu_criu_handles_begin()
- * @handle: the number, which is free and not below the previous one
- *
- * Return: 0; -EINVAL for a number below the previous one, or beyond the last; -EINTR if
- * the caller is being killed; -ENOMEM.
+/*
+ * Chooses the next handle of the file. Returns 0; -EINVAL for a number below the previous one, or
+ * beyond the last; -EINTR if the caller is being killed; -ENOMEM.
  */
 int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle)
 {
@@ -81,12 +71,10 @@ int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle)
 	return 0;
 }
 
-/**
- * amdgpu_criu_handles_end() - remove the empty entries
- * @handles: set up by amdgpu_criu_handles_begin(); if already ended or all zero, the
- *	function does nothing
- *
- * Afterwards, new handles get the free numbers, as before the checkpoint.
+/*
+ * Removes the empty entries. @handles: set up by amdgpu_criu_handles_begin(); if already ended or
+ * all zero, the function does nothing. Afterwards, new handles get the free numbers, as before the
+ * checkpoint.
  */
 void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles)
 {
@@ -113,16 +101,7 @@ static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/**
- * amdgpu_criu_sort_numbers() - sort numbered entries and check for duplicates
- * @call: the call, for log messages
- * @what: name of the entries, for log messages
- * @entries: the array; an entry begins with its number, a u32
- * @num: number of entries
- * @size: bytes of an entry
- *
- * Return: 0, or -EBADMSG.
- */
+/* Sorts numbered entries and checks for duplicates */
 int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
 			     u32 num, size_t size)
 {
@@ -134,8 +113,7 @@ int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, voi
 
 		if (amdgpu_criu_cmp_numbers(number, entries + (i - 1) * size))
 			continue;
-		criu_refuse(call, "%s %u is there twice", what, *number);
-		return -EBADMSG;
+		return criu_refuse(call, -EBADMSG, "%s %u is there twice", what, *number);
 	}
 	return 0;
 }

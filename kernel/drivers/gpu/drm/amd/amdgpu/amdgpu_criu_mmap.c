@@ -45,14 +45,9 @@ static struct drm_gem_object *amdgpu_criu_find_mapped(struct drm_file *file,
 	return obj;
 }
 
-/**
- * amdgpu_criu_mmap() - mmap() of a file
- * @filp: the file
- * @vma: the mapping
- *
- * A mapping may begin inside a BO only if the file is restored and not yet resumed.
- *
- * Return: as drm_gem_mmap().
+/*
+ * The mmap() of the driver. A mapping may begin inside a BO only if the file is restored and not
+ * yet resumed. Returns as drm_gem_mmap().
  */
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma)
 {

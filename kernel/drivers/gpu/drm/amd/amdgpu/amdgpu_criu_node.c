@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/err.h>
 #include <linux/file.h>
@@ -131,57 +132,145 @@ static int amdgpu_criu_target_get(const struct amdgpu_criu_state *args,
 	return 0;
 }
 
-/* Returns amdgpu_criu_state.num_records entries, to be freed with kfree(); NULL for this kernel. */
-static struct criu_record_target *
-amdgpu_criu_targets_get(const struct amdgpu_criu_state *args)
+/* Sets @targets, which amdgpu_criu_output_free() frees. */
+static int amdgpu_criu_targets_get(struct amdgpu_criu_output *out,
+				   const struct amdgpu_criu_state *args)
 {
-	struct criu_record_target *targets;
 	u32 i;
 	int ret;
 
 	if (!amdgpu_criu_has_targets(args))
-		return NULL;
+		return 0;
 	if (!args->records || !args->num_records || args->num_records > AMDGPU_CRIU_TARGETS_MAX)
-		return ERR_PTR(-EINVAL);
+		return -EINVAL;
 	ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
 	if (ret)
-		return ERR_PTR(ret);
-	targets = kcalloc(args->num_records, sizeof(*targets), GFP_KERNEL_ACCOUNT);
-	if (!targets)
-		return ERR_PTR(-ENOMEM);
-	for (i = 0; i < args->num_records; i++) {
-		ret = amdgpu_criu_target_get(args, targets, i);
-		if (ret) {
-			kfree(targets);
-			return ERR_PTR(ret);
-		}
-	}
-	return targets;
+		return ret;
+	out->targets = kvcalloc(args->num_records, sizeof(*out->targets), GFP_KERNEL_ACCOUNT);
+	if (!out->targets)
+		return -ENOMEM;
+	out->num_targets = args->num_records;
+	for (i = 0; !ret && i < args->num_records; i++)
+		ret = amdgpu_criu_target_get(args, out->targets, i);
+	return ret;
 }
 
 /**
- * amdgpu_criu_checkpoint_with() - common part of CHECKPOINT on both kinds of node
+ * amdgpu_criu_output_init() - begin CHECKPOINT
+ * @out: all zero; the caller calls amdgpu_criu_output_free() even in case of an error
  * @call: the call
  * @state: structure of the caller
- * @checkpoint: the part that depends on the node; its @targets has @state->num_records
- *	entries; NULL: this kernel
  *
- * Return: result of @checkpoint; errors as in the uapi header.
+ * Return: 0; errors as in the uapi header.
  */
-int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state *state,
-				amdgpu_criu_checkpoint_fn checkpoint)
+int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
+			    const struct amdgpu_criu_state *state)
 {
-	struct criu_record_target *targets;
+	int ret = amdgpu_criu_state_check(state);
+
+	out->call = call;
+	return ret ? ret : amdgpu_criu_targets_get(out, state);
+}
+
+/**
+ * amdgpu_criu_output_free() - free the buffers of a dump
+ * @out: the dump
+ */
+void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
+{
+	kvfree(out->targets);
+	kvfree(out->devices);
+	kvfree(out->bos);
+	kvfree(out->blob);
+}
+
+static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk)
+{
 	int ret;
 
-	ret = amdgpu_criu_state_check(state);
+	out->num_devices = 0;
+	out->num_bos = 0;
+	criu_writer_init_for(&out->writer, out->call->node->schema, out->targets,
+			     out->num_targets, out->blob, out->blob_size);
+	ret = walk(out);
 	if (ret)
 		return ret;
-	targets = amdgpu_criu_targets_get(state);
-	if (IS_ERR(targets))
-		return PTR_ERR(targets);
-	ret = checkpoint(call, call->session, state, targets);
-	kfree(targets);
+	ret = criu_writer_finish(&out->writer, &out->blob_size);
+	return out->writer.fault.reason ?
+	       criu_refuse_blob(out->call, &out->writer.fault, ret) : ret;
+}
+
+/**
+ * amdgpu_criu_output_measure() - run the size pass
+ * @out: dump of a paused client, without buffers
+ * @walk: walks the client
+ *
+ * Return: 0, with the counts and @blob_size in @out; the error of the first object that a
+ * blob cannot hold.
+ */
+int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk)
+{
+	out->blob_size = 0;
+	return amdgpu_criu_output_pass(out, walk);
+}
+
+/**
+ * amdgpu_criu_output_write() - run both passes, into kernel buffers
+ * @out: dump of a paused client; the caller holds the client's own lock
+ * @state: structure of the caller; output: the counts and sizes
+ * @walk: walks the client
+ *
+ * Events of KFD have a lock of their own, so the write pass may find more of them than the
+ * size pass.
+ *
+ * Return: 0; -ENOSPC if the caller's buffers are too small; errors of @walk.
+ */
+int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state,
+			     amdgpu_criu_walk_fn walk)
+{
+	bool fits;
+	int ret;
+
+	ret = amdgpu_criu_output_measure(out, walk);
+	if (ret)
+		return ret;
+	fits = state->num_devices >= out->num_devices && state->num_bos >= out->num_bos &&
+	       state->blob_size >= out->blob_size;
+	state->num_devices = out->num_devices;
+	state->num_bos = out->num_bos;
+	state->blob_size = out->blob_size;
+	if (!fits)
+		return -ENOSPC;
+	out->devices = kvcalloc(out->num_devices, sizeof(*out->devices), GFP_KERNEL_ACCOUNT);
+	out->bos = kvcalloc(out->num_bos, sizeof(*out->bos), GFP_KERNEL_ACCOUNT);
+	out->blob = kvmalloc(out->blob_size, GFP_KERNEL_ACCOUNT);
+	if ((out->num_devices && !out->devices) || (out->num_bos && !out->bos) || !out->blob)
+		return -ENOMEM;
+	out->session = out->call->session;
+	ret = amdgpu_criu_output_pass(out, walk);
+	if (!ret || ret == -ENOSPC)
+		state->blob_size = out->blob_size;
+	return ret;
+}
+
+/**
+ * amdgpu_criu_output_put() - copy the blob and the BO table to the caller
+ * @out: a complete dump
+ * @state: structure of the caller
+ *
+ * Return: 0 or -EFAULT.
+ */
+int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
+			   const struct amdgpu_criu_state *state)
+{
+	u32 i;
+	int ret = 0;
+
+	if (copy_to_user(u64_to_user_ptr(state->blob), out->blob, state->blob_size))
+		return -EFAULT;
+	for (i = 0; !ret && i < out->num_bos; i++)
+		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &out->bos[i],
+					    sizeof(out->bos[i]));
 	return ret;
 }
 
@@ -200,31 +289,6 @@ int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
 	return amdgpu_criu_has_targets(state) ? -EINVAL : 0;
 }
 
-static int amdgpu_criu_restore_open(struct criu_call *call,
-				    const struct amdgpu_criu_state *state, const void *buf,
-				    amdgpu_criu_restore_fn restore)
-{
-	struct amdgpu_criu_tables tables;
-	struct criu_blob_fault fault;
-	struct criu_blob blob;
-	int ret;
-
-	ret = criu_blob_open(&blob, call->node->schema, buf, state->blob_size, &fault);
-	if (ret)
-		return criu_refuse_blob(call, &fault, ret);
-	/* Each entry has a record, so the size of the blob limits the copies. */
-	if (max(state->num_devices, state->num_bos) > state->blob_size / CRIU_BLOB_ALIGN) {
-		criu_refuse(call, "the tables are longer than the blob");
-		return -EBADMSG;
-	}
-	ret = amdgpu_criu_tables_get(&tables, state);
-	if (ret)
-		return ret;
-	ret = restore(call, state, &tables, &blob);
-	amdgpu_criu_tables_put(&tables);
-	return ret;
-}
-
 /**
  * amdgpu_criu_restore_with() - common part of RESTORE on both kinds of node
  * @call: the call
@@ -236,14 +300,25 @@ static int amdgpu_criu_restore_open(struct criu_call *call,
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     amdgpu_criu_restore_fn restore)
 {
-	void *buf;
+	void *buf __free(kvfree) = criu_blob_from_user(state->blob, state->blob_size);
+	struct amdgpu_criu_tables tables;
+	struct criu_blob_fault fault;
+	struct criu_blob blob;
 	int ret;
 
-	buf = criu_blob_from_user(state->blob, state->blob_size);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	ret = amdgpu_criu_restore_open(call, state, buf, restore);
-	kvfree(buf);
+	ret = criu_blob_open(&blob, call->node->schema, buf, state->blob_size, &fault);
+	if (ret)
+		return criu_refuse_blob(call, &fault, ret);
+	/* Each entry has a record, so the size of the blob limits the copies. */
+	if (max(state->num_devices, state->num_bos) > state->blob_size / CRIU_BLOB_ALIGN)
+		return criu_refuse(call, -EBADMSG, "the tables are longer than the blob");
+	ret = amdgpu_criu_tables_get(&tables, state);
+	if (ret)
+		return ret;
+	ret = restore(call, state, &tables, &blob);
+	amdgpu_criu_tables_put(&tables);
 	return ret;
 }
 

@@ -41,17 +41,56 @@ struct amdgpu_criu_tables {
 	struct amdgpu_criu_bo *bos;
 };
 
-typedef int (*amdgpu_criu_checkpoint_fn)(struct criu_call *call, struct criu_session *session,
-					 struct amdgpu_criu_state *state,
-					 const struct criu_record_target *targets);
+/**
+ * struct amdgpu_criu_output - what a dump of a client writes
+ * @call: the call, for log messages
+ * @session: session that allocates object ids; NULL in the size pass
+ * @targets: record types that the target kernel supports; NULL: as this kernel
+ * @num_targets: entries at @targets
+ * @writer: writer of the blob; without a buffer in the size pass
+ * @devices: table for the caller, NULL in the size pass
+ * @bos: table for the caller, NULL in the size pass
+ * @num_devices: entries so far
+ * @num_bos: entries so far
+ * @blob: the blob, NULL in the size pass
+ * @blob_size: bytes of the blob, once a pass has ended
+ * @paused: PROCESS_INFO: this call has paused the client
+ */
+struct amdgpu_criu_output {
+	struct criu_call *call;
+	struct criu_session *session;
+	struct criu_record_target *targets;
+	u32 num_targets;
+	struct criu_blob_writer writer;
+	struct amdgpu_criu_device *devices;
+	struct amdgpu_criu_bo *bos;
+	u32 num_devices;
+	u32 num_bos;
+	void *blob;
+	size_t blob_size;
+	bool paused;
+};
+
+/* Writes all records of a client. The size pass and the write pass make the same calls. */
+typedef int (*amdgpu_criu_walk_fn)(struct amdgpu_criu_output *out);
+
+/* Fills the entry of the BO table for a BO of a plan, with the new mmap offset. */
+typedef void (*amdgpu_criu_entry_fn)(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
+
 typedef int (*amdgpu_criu_restore_fn)(struct criu_call *call,
 				      const struct amdgpu_criu_state *state,
 				      const struct amdgpu_criu_tables *tables,
 				      const struct criu_blob *blob);
 
 /* Common parts of CHECKPOINT and RESTORE. */
-int amdgpu_criu_checkpoint_with(struct criu_call *call, struct amdgpu_criu_state *state,
-				amdgpu_criu_checkpoint_fn checkpoint);
+int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
+			    const struct amdgpu_criu_state *state);
+void amdgpu_criu_output_free(struct amdgpu_criu_output *out);
+int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk);
+int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state,
+			     amdgpu_criu_walk_fn walk);
+int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
+			   const struct amdgpu_criu_state *state);
 int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     amdgpu_criu_restore_fn restore);
@@ -84,7 +123,11 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
 			   const struct amdgpu_criu_state *state);
 void amdgpu_criu_tables_put(const struct amdgpu_criu_tables *tables);
-int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size);
+int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_state *state,
+			  const struct amdgpu_criu_tables *tables, const void *plan, u32 num,
+			  amdgpu_criu_entry_fn fill);
+int amdgpu_criu_bos_put(const struct amdgpu_criu_state *state, const void *plan, u32 num,
+			amdgpu_criu_entry_fn fill);
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev);

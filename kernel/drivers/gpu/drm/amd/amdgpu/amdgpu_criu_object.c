@@ -89,12 +89,10 @@ const struct criu_object_ops amdgpu_criu_bo_ops = {
 	.end_copy = amdgpu_criu_end_copy,
 };
 
-/**
- * amdgpu_criu_object_home() - get the GEM object that identifies a BO
- * @gem: a GEM object of any GPU
- *
- * Return: @gem, or the GEM object of the other GPU if @gem represents a BO of another GPU,
- * without a new reference; NULL if another driver exported it.
+/*
+ * Gets the GEM object that identifies a BO. Returns @gem, or the GEM object of the other GPU if
+ * @gem represents a BO of another GPU, without a new reference; NULL if another driver exported
+ * it.
  */
 struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem)
 {
@@ -106,12 +104,7 @@ struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem)
 	return dmabuf->ops == &amdgpu_dmabuf_ops ? dmabuf->priv : NULL;
 }
 
-/**
- * amdgpu_criu_object_dmabuf() - get the existing dma-buf of a BO
- * @gem: a GEM object of any GPU
- *
- * Return: the dma-buf with a reference, or NULL.
- */
+/* Gets the existing dma-buf of a BO. Returns the dma-buf with a reference, or NULL. */
 struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf;
@@ -124,14 +117,10 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 	return dmabuf;
 }
 
-/**
- * amdgpu_criu_is_lent() - check if another driver has imported a BO
- * @dmabuf: dma-buf of the BO, exported by amdgpu
- *
- * The use that the other driver makes of the BO cannot be determined, and a restore could
- * not import the BO there again.
- *
- * Return: true if a device of another driver is attached.
+/*
+ * Checks if another driver has imported a BO. The use that the other driver makes of the BO cannot
+ * be determined, and a restore could not import the BO there again. Returns true if a device of
+ * another driver is attached.
  */
 bool amdgpu_criu_is_lent(struct dma_buf *dmabuf)
 {
@@ -147,11 +136,9 @@ bool amdgpu_criu_is_lent(struct dma_buf *dmabuf)
 	return lent;
 }
 
-/**
- * amdgpu_criu_object_is_lent() - check if another driver has imported a BO
- * @gem: a GEM object of any GPU; not one that another driver exported
- *
- * Return: as amdgpu_criu_is_lent(); false if the BO has no dma-buf.
+/*
+ * Checks if another driver has imported a BO. Returns as amdgpu_criu_is_lent(); false if the BO
+ * has no dma-buf.
  */
 bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem)
 {
@@ -165,14 +152,7 @@ bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem)
 	return lent;
 }
 
-/**
- * amdgpu_criu_object_id() - get the id of a BO in a checkpoint
- * @session: session of kind CHECKPOINT
- * @gem: a GEM object of any GPU; not one that another driver exported
- * @id: output
- *
- * Return: as criu_session_object_id().
- */
+/* Gets the id of a BO in a checkpoint. Returns as criu_session_object_id(). */
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id)
 {
 	struct drm_gem_object *home = amdgpu_criu_object_home(gem);

@@ -30,16 +30,13 @@ static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
 		why = "is memory of another process";
 	else if (amdgpu_bo_size(bo) != record->size)
 		why = "has another size";
-	if (why) {
-		criu_refuse(plan->call, "BO %llu was restored before, and %s",
-			    record->object_id, why);
-		return -EBADMSG;
-	}
-	if (record->device == plan->file_record.device && home->dev != adev_to_drm(plan->adev)) {
-		criu_refuse(plan->call, "BO %llu was restored before, on another GPU",
-			    record->object_id);
-		return -ENODEV;
-	}
+	if (why)
+		return criu_refuse(plan->call, -EBADMSG, "BO %llu was restored before, and %s",
+				   record->object_id, why);
+	if (record->device == plan->file_record.device && home->dev != adev_to_drm(plan->adev))
+		return criu_refuse(plan->call, -ENODEV,
+				   "BO %llu was restored before, on another GPU",
+				   record->object_id);
 	return 0;
 }
 
@@ -90,20 +87,15 @@ static int amdgpu_criu_object_find(struct amdgpu_criu_plan *plan,
 	ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops, home);
 	if (ret != -ENOENT)
 		return ret;
-	criu_refuse(plan->call, "BO %llu is of GPU %u: EXPORTED there must create it first",
-		    record->object_id, record->gpu_id);
-	return -EBADFD;
+	return criu_refuse(plan->call, -EBADFD,
+			   "BO %llu is of GPU %u: EXPORTED there must create it first",
+			   record->object_id, record->gpu_id);
 }
 
-/**
- * amdgpu_criu_object_get() - find the BO of a plan in the session, or create it
- * @plan: the plan
- * @object: the BO; this function sets its @gem, or amdgpu_criu_object_handle() does for
- *	a BO of another GPU
- *
- * Return: 0; -EBADMSG or -ENODEV if another file has restored a different BO with the id;
- * -EBADFD if the BO belongs to another GPU and does not exist; errors of
- * criu_session_claim() and amdgpu_criu_create_bo().
+/*
+ * Finds the BO of a plan in the session, or creates it. Returns 0; -EBADMSG or -ENODEV if another
+ * file has restored a different BO with the id; -EBADFD if the BO belongs to another GPU and does
+ * not exist; errors of criu_session_claim() and amdgpu_criu_create_bo().
  */
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
@@ -124,11 +116,7 @@ int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_pla
 	return ret;
 }
 
-/**
- * amdgpu_criu_object_put() - undo amdgpu_criu_object_get() if it succeeded
- * @plan: the plan
- * @object: the BO; its handles are closed
- */
+/* Undoes amdgpu_criu_object_get() if it succeeded. @object: the BO; its handles are closed. */
 void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
 	if (object->bound)
@@ -198,17 +186,10 @@ err_put:
 	return ret;
 }
 
-/**
- * amdgpu_criu_object_handle() - create a GEM handle of a BO
- * @plan: the plan
- * @object: the BO, after amdgpu_criu_object_get(); this function sets its @gem
- * @handle: output: the lowest free handle, or the file's existing handle for the dma-buf
- *
- * Follows the code path of DRM_IOCTL_PRIME_FD_TO_HANDLE for a BO that was exported or
- * found, so that an import of the dma-buf returns the same handle as before the
- * checkpoint.
- *
- * Return: 0 or an error of the ioctl.
+/*
+ * Creates a GEM handle of a BO. Follows the code path of DRM_IOCTL_PRIME_FD_TO_HANDLE for a BO
+ * that was exported or found, so that an import of the dma-buf returns the same handle as before
+ * the checkpoint.
  */
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle)

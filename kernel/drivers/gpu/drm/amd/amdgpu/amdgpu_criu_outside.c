@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * OUTSIDE: finds the BOs and syncobjs that the paused clients share with clients that are not paused.
+ * OUTSIDE: finds the BOs and syncobjs that the paused clients share with clients that are not
+ * paused.
  */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
@@ -34,15 +35,7 @@ static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
 	return 0;
 }
 
-/**
- * amdgpu_criu_add_paused_bo() - add a BO of a paused client
- * @sharing: the search
- * @gem: the client's GEM object of it, with a reference
- * @pid: process of the client, in the caller's pid namespace
- * @handle: the client's handle
- *
- * Return: 0 or -ENOMEM.
- */
+/* Adds a BO of a paused client. @gem: the client's GEM object of it, with a reference. */
 int amdgpu_criu_add_paused_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 			      pid_t pid, u32 handle)
 {
@@ -102,11 +95,9 @@ static void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *
 	sharing->num_syncobjs += !is_bo;
 }
 
-/**
- * amdgpu_criu_mark_outside_bo() - mark a BO of a client that is not paused
- * @sharing: the search
- * @gem: the client's GEM object of it, with a reference
- * @pid: process of the client, in the caller's pid namespace, or 0
+/*
+ * Marks a BO of a client that is not paused. @gem: the client's GEM object of it, with a
+ * reference.
  */
 void amdgpu_criu_mark_outside_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 				 pid_t pid)
@@ -208,13 +199,7 @@ static int amdgpu_criu_search_outside(struct amdgpu_criu_sharing *sharing)
 	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_mark_outside_bos(sharing) : 0;
 }
 
-/**
- * amdgpu_criu_outside() - OUTSIDE
- * @call: the call
- * @data: &struct amdgpu_criu_outside
- *
- * Return: 0; errors as in the uapi header.
- */
+/* OUTSIDE */
 int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
 	struct amdgpu_criu_outside *args = data;

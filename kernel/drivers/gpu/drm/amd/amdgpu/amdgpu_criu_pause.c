@@ -32,7 +32,7 @@ static void amdgpu_criu_file_put(void *client)
 	fput(file->filp);
 }
 
-static void amdgpu_criu_file_let_go(struct criu_session *session, void *client)
+static void amdgpu_criu_file_end_hold(struct criu_session *session, void *client)
 {
 	struct drm_file *file = client;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
@@ -51,7 +51,7 @@ static void amdgpu_criu_file_let_go(struct criu_session *session, void *client)
 const struct criu_client_ops amdgpu_criu_file_ops = {
 	.get = amdgpu_criu_file_get,
 	.put = amdgpu_criu_file_put,
-	.let_go = amdgpu_criu_file_let_go,
+	.end_hold = amdgpu_criu_file_end_hold,
 };
 
 static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int fd)
@@ -70,16 +70,11 @@ static bool amdgpu_criu_has_open(struct task_struct *task, struct file *filp)
 	return found;
 }
 
-/**
- * amdgpu_criu_process() - get the process that an operation on a file refers to
- * @call: the call; log messages name the process from now on
- * @nr: its pid in the caller's pid namespace; 0: the caller
- *
- * A file may be open in several processes; the DRM core records only its last user.
- *
- * Return: leader of the process, with a reference; ERR_PTR(-EINVAL); ERR_PTR(-ESRCH);
- * ERR_PTR(-EBADF) if the caller does not trace the process, or the process does not have
- * the file open.
+/*
+ * Gets the process that an operation on a file refers to. A file may be open in several processes;
+ * the DRM core records only its last user. Returns leader of the process, with a reference;
+ * ERR_PTR(-EINVAL); ERR_PTR(-ESRCH); ERR_PTR(-EBADF) if the caller does not trace the process, or
+ * the process does not have the file open.
  */
 struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 {
@@ -136,18 +131,17 @@ static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_s
 	if (!ret)
 		return 1;
 	if (ret == -ETIME)
-		criu_refuse(dump->call, "a call on the file does not come to its end");
+		criu_refuse(dump->out.call, ret, "a call on the file does not come to its end");
 	criu_session_release(session, dump->file);
 	return ret;
 }
 
 static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
-					   struct criu_session *session,
 					   struct amdgpu_criu_process_info *info)
 {
 	const unsigned long deadline = jiffies + AMDGPU_CRIU_PAUSE_TIME;
+	struct criu_session *session = dump->out.call->session;
 	struct amdgpu_criu_gate *gate = dump->fpriv->criu_gate;
-	size_t blob_size;
 	int paused, ret;
 
 	paused = amdgpu_criu_pause_locked(dump, session, deadline);
@@ -157,7 +151,9 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 	if (!ret)
 		ret = amdgpu_criu_drain(dump, deadline);
 	if (!ret)
-		ret = amdgpu_criu_dump_sizes(dump, &blob_size);
+		ret = amdgpu_criu_find_objects(dump);
+	if (!ret)
+		ret = amdgpu_criu_output_measure(&dump->out, amdgpu_criu_dump_walk);
 	if (ret) {
 		/* A file that an earlier call paused stays paused. */
 		if (paused) {
@@ -166,61 +162,48 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 		}
 		return ret;
 	}
-	dump->paused = paused;
+	dump->out.paused = paused;
 	if (gate->task)
 		put_task_struct(gate->task);
 	gate->task = get_task_struct(dump->task);
-	info->pid = task_tgid_vnr(dump->task);
-	info->num_devices = 0;
-	info->num_bos = dump->num_bos;
-	info->num_queues = 0;
-	info->num_events = 0;
-	info->num_svm_ranges = 0;
-	info->blob_size = blob_size;
+	*info = (struct amdgpu_criu_process_info) {
+		.session_fd = info->session_fd,
+		.pid = task_tgid_vnr(dump->task),
+		.num_bos = dump->out.num_bos,
+		.blob_size = dump->out.blob_size,
+	};
 	return 0;
 }
 
-/**
- * amdgpu_criu_dump_init() - set up the dump of a file
- * @dump: output
- * @call: the call
- * @task: process whose memory its userptrs refer to; log messages name it from now on
- *
- * Return: 0, and the caller must call amdgpu_criu_dump_fini(); -ESRCH if the process has
- * released its memory.
+/*
+ * Sets up the dump of a file. Returns 0, and the caller must call amdgpu_criu_dump_fini(); -ESRCH
+ * if the process has released its memory.
  */
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 			  struct task_struct *task)
 {
-	struct drm_file *file = call->client;
-
-	*dump = (struct amdgpu_criu_dump) {
-		.call = call,
-		.adev = drm_to_adev(file->minor->dev),
-		.file = file,
-		.fpriv = file->driver_priv,
-		.task = task,
-		.mm = get_task_mm(task),
-	};
+	dump->out.call = call;
+	dump->file = call->client;
+	dump->fpriv = dump->file->driver_priv;
+	dump->adev = drm_to_adev(dump->file->minor->dev);
+	dump->task = task;
+	dump->mm = get_task_mm(task);
 	call->task = task;
 	return dump->mm ? 0 : -ESRCH;
 }
 
-/**
- * amdgpu_criu_dump_fini() - end the dump of a file
- * @dump: the dump; the gate's lock is not held
- */
+/* Ends the dump of a file. @dump: the dump; the gate's lock is not held. */
 void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
 {
 	amdgpu_criu_drop_objects(dump);
 	mmput(dump->mm);
 }
 
-static int amdgpu_criu_process_info_of(struct criu_call *call, struct criu_session *session,
+static int amdgpu_criu_process_info_of(struct criu_call *call,
 				       struct amdgpu_criu_process_info *info,
 				       struct task_struct *task)
 {
-	struct amdgpu_criu_dump dump;
+	struct amdgpu_criu_dump dump = {};
 	int ret;
 
 	ret = amdgpu_criu_dump_init(&dump, call, task);
@@ -228,25 +211,19 @@ static int amdgpu_criu_process_info_of(struct criu_call *call, struct criu_sessi
 		return ret;
 	ret = mutex_lock_interruptible(&dump.fpriv->criu_gate->lock);
 	if (!ret) {
-		ret = amdgpu_criu_process_info_locked(&dump, session, info);
+		ret = amdgpu_criu_process_info_locked(&dump, info);
 		mutex_unlock(&dump.fpriv->criu_gate->lock);
 	}
 	amdgpu_criu_dump_fini(&dump);
 	if (!ret && criu_call_put_args(call)) {
-		if (dump.paused)
-			amdgpu_criu_file_let_go(session, call->client);
+		if (dump.out.paused)
+			amdgpu_criu_file_end_hold(call->session, call->client);
 		ret = -EFAULT;
 	}
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
-/**
- * amdgpu_criu_process_info() - PROCESS_INFO
- * @call: the call
- * @args: &struct amdgpu_criu_process_info
- *
- * Return: 0; errors as in the uapi header.
- */
+/* PROCESS_INFO */
 int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
@@ -263,19 +240,13 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 	task = amdgpu_criu_process(call, info->pid);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	ret = amdgpu_criu_process_info_of(call, call->session, info, task);
+	ret = amdgpu_criu_process_info_of(call, info, task);
 	call->task = leader;
 	put_task_struct(task);
 	return ret;
 }
 
-/**
- * amdgpu_criu_unpause() - UNPAUSE
- * @call: the call
- * @args: &struct amdgpu_criu_unpause
- *
- * Return: 0; errors as in the uapi header.
- */
+/* UNPAUSE */
 int amdgpu_criu_unpause(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_unpause *unpause = args;

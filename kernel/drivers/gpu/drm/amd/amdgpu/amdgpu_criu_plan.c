@@ -116,22 +116,19 @@ static int amdgpu_criu_check_all(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/**
- * amdgpu_criu_plan_make() - build a plan, the first pass of a restore
- * @plan: the plan, with call, file, session and blob set; the gate of the file is closed
- * @args: arguments of RESTORE, for the table
- *
- * Return: 0, and applying the plan can fail only if resources are missing; or an error,
- * which has been logged if the blob causes it. The caller frees the plan in both cases.
+/*
+ * Builds a plan, the first pass of a restore. @plan: the plan, with call, file, session and blob
+ * set; the gate of the file is closed. Returns 0, and applying the plan can fail only if resources
+ * are missing; or an error, which has been logged if the blob causes it. The caller frees the plan
+ * in both cases.
  */
 int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
 	int ret;
 
-	if (args->num_devices) {
-		criu_refuse(plan->call, "table of %u GPUs for a render node", args->num_devices);
-		return -EBADMSG;
-	}
+	if (args->num_devices)
+		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a render node",
+				   args->num_devices);
 	ret = amdgpu_criu_plan_alloc(plan);
 	if (ret)
 		return ret;
@@ -142,10 +139,7 @@ int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_cri
 	return ret;
 }
 
-/**
- * amdgpu_criu_plan_free() - free a plan
- * @plan: applied, undone, or never applied
- */
+/* Frees a plan */
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 {
 	u32 i;

@@ -39,16 +39,9 @@ static const struct criu_node amdgpu_criu_render_node = {
 	.schema = &amdgpu_criu_render_schema,
 };
 
-/**
- * amdgpu_criu_ioctl() - the ioctl on a render node
- * @dev: DRM device
- * @data: &struct amdgpu_criu_ioctl
- * @file_priv: open file
- *
- * The DRM core has already made the caller the owner of the file (see
+/*
+ * The ioctl on a render node. The DRM core has already made the caller the owner of the file (see
  * drm_file_update_pid()), so no other process needs to be checked.
- *
- * Return: 0 or an error as in the uapi header.
  */
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv)
 {

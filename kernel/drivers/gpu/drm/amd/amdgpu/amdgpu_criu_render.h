@@ -59,7 +59,7 @@ struct amdgpu_criu_dump_object {
 
 /**
  * struct amdgpu_criu_dump - the dump of a paused file
- * @call: the call, for log messages
+ * @out: what is written
  * @adev: device of the file
  * @file: the file; its gate is closed and the gate's lock held
  * @fpriv: driver-private part of @file
@@ -69,16 +69,9 @@ struct amdgpu_criu_dump_object {
  * @in_order: the same BOs in the order of their handles
  * @num_objects: entries at @objects
  * @objects_room: capacity of @objects in entries
- * @session: session that allocates object ids; NULL in the size pass
- * @targets: record types that the target kernel supports; NULL: as this kernel
- * @num_targets: entries at @targets
- * @writer: writer of the blob; without a buffer in the size pass
- * @bos: table for the caller, NULL in the size pass
- * @num_bos: entries so far
- * @paused: PROCESS_INFO: the file was not paused before
  */
 struct amdgpu_criu_dump {
-	struct criu_call *call;
+	struct amdgpu_criu_output out;
 	struct amdgpu_device *adev;
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
@@ -88,13 +81,6 @@ struct amdgpu_criu_dump {
 	struct amdgpu_criu_dump_object **in_order;
 	u32 num_objects;
 	u32 objects_room;
-	struct criu_session *session;
-	const struct criu_record_target *targets;
-	u32 num_targets;
-	struct criu_blob_writer writer;
-	struct amdgpu_criu_bo *bos;
-	u32 num_bos;
-	bool paused;
 };
 
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
@@ -122,7 +108,7 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 
 /* Checkpoint. The size pass and the write pass make the same calls. */
-int amdgpu_criu_dump_sizes(struct amdgpu_criu_dump *dump, size_t *blob_size);
+int amdgpu_criu_dump_walk(struct amdgpu_criu_output *out);
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 
 int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *home,
@@ -311,13 +297,13 @@ int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_restore(struct criu_call *call, void *args);
 int amdgpu_criu_resume(struct criu_call *call, void *args);
 
+void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
 int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_put_objects(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args);
 int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan);

@@ -75,10 +75,8 @@ static int amdgpu_criu_restore_closed(struct amdgpu_criu_plan *plan,
 {
 	int ret;
 
-	if (!amdgpu_criu_is_fresh(plan)) {
-		criu_refuse(plan->call, "the file has been used already");
-		return -EBADFD;
-	}
+	if (!amdgpu_criu_is_fresh(plan))
+		return criu_refuse(plan->call, -EBADFD, "the file has been used already");
 	ret = amdgpu_criu_plan_make(plan, args);
 	if (!ret)
 		ret = amdgpu_criu_apply_all(plan);
@@ -118,7 +116,7 @@ static int amdgpu_criu_restore_answer(struct amdgpu_criu_plan *plan,
 				      const struct amdgpu_criu_state *args)
 {
 	struct amdgpu_criu_gate *gate = plan->fpriv->criu_gate;
-	int ret = amdgpu_criu_put_objects(plan, args);
+	int ret = amdgpu_criu_bos_put(args, plan, plan->num_objects, amdgpu_criu_plan_entry);
 
 	mutex_lock(&gate->lock);
 	gate->restoring = false;
@@ -159,14 +157,7 @@ static int amdgpu_criu_restore_blob(struct criu_call *call,
 	return ret;
 }
 
-/**
- * amdgpu_criu_restore() - RESTORE
- * @call: the call
- * @args: &struct amdgpu_criu_state
- *
- * Return: 0; errors as in the uapi header; errors of the ioctls whose code paths it
- * follows.
- */
+/* RESTORE */
 int amdgpu_criu_restore(struct criu_call *call, void *args)
 {
 	int ret = amdgpu_criu_restore_check(args);
@@ -196,7 +187,7 @@ static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_
 static int amdgpu_criu_resume_task(struct criu_call *call, struct criu_session *session,
 				   struct task_struct *task)
 {
-	struct amdgpu_criu_dump dump;
+	struct amdgpu_criu_dump dump = {};
 	int ret;
 
 	ret = amdgpu_criu_dump_init(&dump, call, task);
@@ -209,13 +200,7 @@ static int amdgpu_criu_resume_task(struct criu_call *call, struct criu_session *
 	return ret;
 }
 
-/**
- * amdgpu_criu_resume() - RESUME
- * @call: the call
- * @args: &struct amdgpu_criu_resume
- *
- * Return: 0; errors as in the uapi header.
- */
+/* RESUME */
 int amdgpu_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;

@@ -40,15 +40,7 @@ const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.copy = amdgpu_criu_syncobj_export,
 };
 
-/**
- * amdgpu_criu_drain_syncobjs() - wait for the fences of all syncobjs
- * @dump: dump of a file whose gate is closed
- * @deadline: jiffies
- *
- * The fences may belong to other files, other processes, or other drivers.
- *
- * Return: 0; -ETIME; -ERESTARTSYS.
- */
+/* The fences may belong to other files, other processes, or other drivers. */
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	struct drm_syncobj *syncobj;
@@ -64,7 +56,8 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 		ret = amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
 		if (ret == -ETIME)
-			criu_refuse(dump->call, "syncobj %lu: what it stands for hangs", handle);
+			criu_refuse(dump->out.call, ret, "syncobj %lu: what it stands for hangs",
+				    handle);
 		if (ret)
 			return ret;
 	}
@@ -104,34 +97,25 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 	struct dma_fence *fence;
 	int ret = 0;
 
-	if (amdgpu_criu_has_eventfd(syncobj)) {
-		criu_refuse(dump->call, "cannot carry: an eventfd waits for syncobj %u", handle);
-		return -EOPNOTSUPP;
-	}
+	if (amdgpu_criu_has_eventfd(syncobj))
+		return criu_refuse(dump->out.call, -EOPNOTSUPP,
+				   "cannot carry: an eventfd waits for syncobj %u", handle);
 	fence = drm_syncobj_fence_get(syncobj);
 	if (fence) {
 		ret = amdgpu_criu_describe_fence(fence, &record);
 		dma_fence_put(fence);
 	}
-	if (ret) {
-		criu_refuse(dump->call, "syncobj %u: another process has work on its way", handle);
-		return ret;
-	}
-	if (dump->session)
-		ret = criu_session_object_id(dump->session, syncobj, &amdgpu_criu_syncobj_ops,
+	if (ret)
+		return criu_refuse(dump->out.call, ret,
+				   "syncobj %u: another process has work on its way", handle);
+	if (dump->out.session)
+		ret = criu_session_object_id(dump->out.session, syncobj, &amdgpu_criu_syncobj_ops,
 					     &record.object_id);
 	if (!ret)
-		criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_SYNCOBJ, &record);
+		criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_SYNCOBJ, &record);
 	return ret;
 }
 
-/**
- * amdgpu_criu_dump_syncobjs() - write the syncobjs of the file
- * @dump: destination; the fences of the file are signaled
- *
- * Return: 0; -EOPNOTSUPP; -ENOMEM; -ETIME if a process that is not paused has added a new
- * fence.
- */
 int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
 {
 	struct drm_syncobj *syncobj;
@@ -163,12 +147,6 @@ static const char *amdgpu_criu_syncobj_fault(const struct amdgpu_criu_syncobj_re
 	return record->pad ? "pad is not zero" : NULL;
 }
 
-/**
- * amdgpu_criu_check_syncobjs() - check the syncobjs
- * @plan: parsed plan
- *
- * Return: 0; -EBADMSG; -EOPNOTSUPP.
- */
 int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan)
 {
 	const u32 known = AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE;
@@ -178,21 +156,17 @@ int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan)
 	for (i = 0; i < plan->num_syncobjs; i++) {
 		const struct amdgpu_criu_syncobj_record *record = &plan->syncobjs[i].record;
 
-		if (record->flags & ~known) {
-			criu_refuse(plan->call, "syncobj %u: unknown flags %#x", record->handle,
-				    record->flags);
-			return -EOPNOTSUPP;
-		}
-		if (!amdgpu_criu_has_syncobj_handle(record->handle)) {
-			criu_refuse(plan->call, "syncobj %u: a handle beyond those of this kernel",
-				    record->handle);
-			return -EOPNOTSUPP;
-		}
+		if (record->flags & ~known)
+			return criu_refuse(plan->call, -EOPNOTSUPP, "syncobj %u: unknown flags %#x",
+					   record->handle, record->flags);
+		if (!amdgpu_criu_has_syncobj_handle(record->handle))
+			return criu_refuse(plan->call, -EOPNOTSUPP,
+					   "syncobj %u: a handle beyond those of this kernel",
+					   record->handle);
 		fault = amdgpu_criu_syncobj_fault(record);
-		if (fault) {
-			criu_refuse(plan->call, "syncobj %u: %s", record->handle, fault);
-			return -EBADMSG;
-		}
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "syncobj %u: %s", record->handle,
+					   fault);
 	}
 	return amdgpu_criu_sort_numbers(plan->call, "syncobj", plan->syncobjs, plan->num_syncobjs,
 					sizeof(*plan->syncobjs));
@@ -322,13 +296,6 @@ static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/**
- * amdgpu_criu_apply_syncobjs() - create the syncobjs, or find them in the session
- * @plan: the plan
- *
- * Return: 0, or an error of DRM_IOCTL_SYNCOBJ_CREATE; -EBADMSG if an id refers to another
- * kind of object; -EINTR if killed while another process creates a syncobj.
- */
 int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -336,20 +303,14 @@ int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan)
 
 	for (i = 0; i < plan->num_syncobjs; i++) {
 		ret = amdgpu_criu_apply_syncobj(plan, &plan->syncobjs[i]);
-		if (ret) {
-			criu_refuse(plan->call, "syncobj %u: cannot restore: %d",
-				    plan->syncobjs[i].record.handle, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret, "syncobj %u: cannot restore: %d",
+					   plan->syncobjs[i].record.handle, ret);
 		plan->syncobjs_done = i + 1;
 	}
 	return 0;
 }
 
-/**
- * amdgpu_criu_undo_syncobjs() - undo amdgpu_criu_apply_syncobjs()
- * @plan: the plan
- */
 void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan)
 {
 	struct amdgpu_criu_plan_syncobj *plan_syncobj;

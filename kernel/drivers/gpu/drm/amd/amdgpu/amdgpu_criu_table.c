@@ -48,22 +48,6 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 				       sizeof(struct amdgpu_criu_bo));
 }
 
-/**
- * amdgpu_criu_table_get() - read an entry
- * @uptr: user pointer to the array
- * @index: index of the entry
- * @stride: checked by amdgpu_criu_state_check()
- * @entry: output
- * @size: bytes of an entry in this kernel
- *
- * Return: 0, -EFAULT, or -E2BIG if a field that this kernel does not support is not zero.
- */
-int amdgpu_criu_table_get(u64 uptr, u32 index, u32 stride, void *entry, size_t size)
-{
-	return copy_struct_from_user(entry, size, u64_to_user_ptr(uptr + (u64)index * stride),
-				     stride);
-}
-
 static void *amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size)
 {
 	void *table;
@@ -74,7 +58,8 @@ static void *amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size)
 	if (!table)
 		return ERR_PTR(-ENOMEM);
 	for (i = 0; i < num; i++) {
-		ret = amdgpu_criu_table_get(uptr, i, stride, table + i * size, size);
+		ret = copy_struct_from_user(table + i * size, size,
+					    u64_to_user_ptr(uptr + (u64)i * stride), stride);
 		if (ret) {
 			kvfree(table);
 			return ERR_PTR(ret);
@@ -138,4 +123,58 @@ int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, si
 	if (copy_to_user(to, entry, both) || clear_user(to + both, stride - both))
 		return -EFAULT;
 	return 0;
+}
+
+/**
+ * amdgpu_criu_bos_check() - compare the caller's BO table with the BOs of a plan
+ * @call: the call
+ * @state: the caller's structure
+ * @tables: copies of the caller's tables
+ * @plan: for @fill
+ * @num: number of BOs in the plan
+ * @fill: fills an entry for a BO of the plan
+ *
+ * Return: 0 or -EBADMSG.
+ */
+int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_state *state,
+			  const struct amdgpu_criu_tables *tables, const void *plan, u32 num,
+			  amdgpu_criu_entry_fn fill)
+{
+	struct amdgpu_criu_bo expected;
+	u32 i;
+
+	if (state->num_bos != num)
+		return criu_refuse(call, -EBADMSG, "table of %u BOs for a blob of %u",
+				   state->num_bos, num);
+	for (i = 0; i < num; i++) {
+		fill(plan, i, &expected);
+		expected.new_mmap_offset = tables->bos[i].new_mmap_offset;
+		if (memcmp(&tables->bos[i], &expected, sizeof(expected)))
+			return criu_refuse(call, -EBADMSG, "BO %u: table and record do not agree",
+					   i);
+	}
+	return 0;
+}
+
+/**
+ * amdgpu_criu_bos_put() - write the new mmap offsets to the caller's BO table
+ * @state: the caller's structure
+ * @plan: for @fill
+ * @num: number of BOs in the plan
+ * @fill: fills an entry for a BO of the plan
+ *
+ * Return: 0 or -EFAULT.
+ */
+int amdgpu_criu_bos_put(const struct amdgpu_criu_state *state, const void *plan, u32 num,
+			amdgpu_criu_entry_fn fill)
+{
+	struct amdgpu_criu_bo entry;
+	u32 i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < num; i++) {
+		fill(plan, i, &entry);
+		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &entry, sizeof(entry));
+	}
+	return ret;
 }

@@ -13,11 +13,9 @@
 #include "amdgpu_object.h"
 #include "amdgpu_ttm.h"
 
-/**
- * amdgpu_criu_userptr_mm() - get the memory that a userptr is attached to
- * @bo: the BO
- *
- * Return: the memory, without a new reference; NULL if the userptr is not attached.
+/*
+ * Gets the memory that a userptr is attached to. Returns the memory, without a new reference; NULL
+ * if the userptr is not attached.
  */
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 {
@@ -28,16 +26,7 @@ struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 #endif
 }
 
-/**
- * amdgpu_criu_set_userptr() - make a new BO a userptr
- * @plan: plan with the file
- * @record: record of the userptr
- * @bo: the BO
- *
- * Follows the code path of DRM_AMDGPU_GEM_USERPTR, up to the notifier.
- *
- * Return: 0 or -ENOMEM.
- */
+/* Makes a new BO a userptr. Follows the code path of DRM_AMDGPU_GEM_USERPTR, up to the notifier. */
 int amdgpu_criu_set_userptr(const struct amdgpu_criu_plan *plan,
 			    const struct amdgpu_criu_object_record *record,
 			    struct amdgpu_bo *bo)
@@ -119,13 +108,7 @@ static bool amdgpu_criu_is_detached(struct amdgpu_bo *bo)
 	return amdgpu_ttm_tt_is_userptr(bo->tbo.ttm) && !amdgpu_criu_userptr_mm(bo);
 }
 
-/**
- * amdgpu_criu_attach_userptrs() - attach the userptrs of a restored file
- * @dump: dump with the objects of the file and the process
- *
- * Return: 0, or an error and a log message. The userptrs before the failed one stay
- * attached, because the next attempt uses the memory of the same process.
- */
+/* Attaches the userptrs of a restored file */
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 {
 	u32 i;
@@ -138,11 +121,10 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 		if (!amdgpu_criu_is_detached(bo))
 			continue;
 		ret = amdgpu_criu_attach_userptr(dump, bo);
-		if (ret) {
-			criu_refuse(dump->call, "userptr (handle %u): cannot attach: %d",
-				    object->handle, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(dump->out.call, ret,
+					   "userptr (handle %u): cannot attach: %d", object->handle,
+					   ret);
 	}
 	return 0;
 }

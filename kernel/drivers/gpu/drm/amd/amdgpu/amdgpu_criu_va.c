@@ -142,18 +142,13 @@ static int amdgpu_criu_write_mapping(struct amdgpu_criu_dump *dump,
 	if (found->gem)
 		ret = amdgpu_criu_dump_object_id(dump, found->gem, &found->record.object_id);
 	if (ret == -EOPNOTSUPP)
-		criu_refuse(dump->call, "cannot carry: a mapping of a BO without handle, at %#llx",
+		criu_refuse(dump->out.call, ret,
+			    "cannot carry: a mapping of a BO without handle, at %#llx",
 			    found->record.va);
-	criu_writer_record(&dump->writer, AMDGPU_CRIU_RECORD_MAPPING, &found->record);
+	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_MAPPING, &found->record);
 	return ret;
 }
 
-/**
- * amdgpu_criu_dump_mappings() - write the mappings of the file's VM
- * @dump: destination, with its objects
- *
- * Return: 0; -EOPNOTSUPP and a log message; -ENOMEM; -ERESTARTSYS.
- */
 int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_criu_walk walk = { .dump = dump };
@@ -211,17 +206,11 @@ static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
 	}
 	ret = criu_ranges_check(ranges, plan->num_mappings, &culprit);
 	if (ret)
-		criu_refuse(plan->call, "mapping at %#llx overlaps another", culprit->start);
+		criu_refuse(plan->call, ret, "mapping at %#llx overlaps another", culprit->start);
 	kvfree(ranges);
 	return ret;
 }
 
-/**
- * amdgpu_criu_check_mappings() - check the mappings
- * @plan: parsed plan; its file and its BOs are checked
- *
- * Return: 0; -EBADMSG; -ENOMEM.
- */
 int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan)
 {
 	const char *fault;
@@ -232,10 +221,9 @@ int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan)
 
 		mapping->object = amdgpu_criu_plan_object(plan, mapping->record.object_id);
 		fault = amdgpu_criu_mapping_fault(plan, mapping);
-		if (fault) {
-			criu_refuse(plan->call, "mapping at %#llx: %s", mapping->record.va, fault);
-			return -EBADMSG;
-		}
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "mapping at %#llx: %s",
+					   mapping->record.va, fault);
 	}
 	return amdgpu_criu_check_overlaps(plan);
 }
@@ -328,14 +316,7 @@ static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
 	return ret;
 }
 
-/**
- * amdgpu_criu_apply_mappings() - create the mappings
- * @plan: the plan; its handles are restored
- *
- * Follows the code path of DRM_AMDGPU_GEM_VA.
- *
- * Return: 0 or an error of the ioctl.
- */
+/* Follows the code path of DRM_AMDGPU_GEM_VA. */
 int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
@@ -343,23 +324,17 @@ int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
 
 	for (i = 0; i < plan->num_mappings; i++) {
 		ret = amdgpu_criu_map(plan, &plan->mappings[i]);
-		if (ret) {
-			criu_refuse(plan->call, "mapping at %#llx (%llu bytes): cannot restore: %d",
-				    plan->mappings[i].record.va, plan->mappings[i].record.size,
-				    ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret,
+					   "mapping at %#llx (%llu bytes): cannot restore: %d",
+					   plan->mappings[i].record.va,
+					   plan->mappings[i].record.size, ret);
 		plan->mappings_done = i + 1;
 	}
 	return plan->num_mappings ? amdgpu_criu_update_all(plan) : 0;
 }
 
-/**
- * amdgpu_criu_undo_mappings() - undo amdgpu_criu_apply_mappings()
- * @plan: the plan
- *
- * Closing the handles, which this plan has created, removes the mappings of BOs.
- */
+/* Closing the handles, which this plan has created, removes the mappings of BOs. */
 void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan)
 {
 	struct amdgpu_vm *vm = &plan->fpriv->vm;

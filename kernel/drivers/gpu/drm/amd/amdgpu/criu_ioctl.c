@@ -21,13 +21,16 @@
 /**
  * criu_refuse() - report to the caller and the log why a call is refused
  * @call: the call
+ * @error: negative errno of the refusal
  * @fmt: reason, without a newline
  *
  * For errors whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Log
  * messages are rate-limited, because a caller may repeat a call. The caller receives the
  * first reason of a call.
+ *
+ * Return: @error.
  */
-void criu_refuse(const struct criu_call *call, const char *fmt, ...)
+int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 {
 	struct va_format vaf = { .fmt = fmt };
 	va_list args;
@@ -39,6 +42,7 @@ void criu_refuse(const struct criu_call *call, const char *fmt, ...)
 	pr_warn_ratelimited("criu: %s: %s of process %d refused: %pV\n", call->node->name,
 			    call->op->name, task_tgid_nr(call->task), &vaf);
 	va_end(args);
+	return error;
 }
 
 /**
@@ -54,11 +58,11 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 	const struct criu_record_desc *desc = criu_schema_find(call->node->schema, fault->type);
 
 	if (fault->type)
-		criu_refuse(call, "blob: record of type %u (%s) version %u at byte %zu: %s",
+		criu_refuse(call, error, "blob: record of type %u (%s) version %u at byte %zu: %s",
 			    fault->type, desc ? desc->name : "unknown", fault->version,
 			    fault->offset, fault->reason);
 	else
-		criu_refuse(call, "blob: byte %zu: %s", fault->offset, fault->reason);
+		criu_refuse(call, error, "blob: byte %zu: %s", fault->offset, fault->reason);
 	return error;
 }
 

@@ -214,7 +214,7 @@ void criu_session_clients_put(const struct criu_client_ops *ops, void **clients,
 	kvfree(clients);
 }
 
-static void criu_let_go_all(struct criu_session *session)
+static void criu_end_all_holds(struct criu_session *session)
 {
 	const struct criu_client_ops *ops;
 	struct criu_hold *hold;
@@ -232,7 +232,7 @@ static void criu_let_go_all(struct criu_session *session)
 		ops->get(client);
 		spin_unlock(&criu_hold_lock);
 
-		ops->let_go(session, client);
+		ops->end_hold(session, client);
 		WARN_ON_ONCE(!criu_session_release(session, client));
 		ops->put(client);
 	}
@@ -242,7 +242,7 @@ static int criu_session_close(struct inode *inode, struct file *file)
 {
 	struct criu_session *session = file->private_data;
 
-	criu_let_go_all(session);
+	criu_end_all_holds(session);
 	criu_objects_destroy(session);
 	kfree(session);
 	return 0;

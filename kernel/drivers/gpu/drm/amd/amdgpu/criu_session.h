@@ -12,7 +12,7 @@
  *   client's own lock -> export lock of the session -> what
  *	criu_object_ops.export and .copy take, and the session lock
  * get() of objects and clients is called with one of these locks held and must not sleep.
- * put(), export(), copy(), end_copy() and let_go() are called without these locks, except
+ * put(), export(), copy(), end_copy() and end_hold() are called without these locks, except
  * put() of a client, which criu_session_release() calls under the lock of its caller. No
  * operation of an object takes a client's own lock.
  */
@@ -83,7 +83,7 @@ struct dma_buf *criu_session_copy(struct criu_session *session, u64 id);
  * struct criu_client_ops - operations of a client that a session holds
  * @get: take a reference to the client; must not sleep
  * @put: drop a reference
- * @let_go: called when the session closes and still holds the client: take the client's
+ * @end_hold: called when the session closes and still holds the client: take the client's
  *	own lock, call criu_session_release() and, if it returns 0, end the held state
  *	(CHECKPOINT: the client continues; RESTORE: the client was never resumed).
  *	Cannot fail
@@ -95,7 +95,7 @@ struct dma_buf *criu_session_copy(struct criu_session *session, u64 id);
 struct criu_client_ops {
 	void (*get)(void *client);
 	void (*put)(void *client);
-	void (*let_go)(struct criu_session *session, void *client);
+	void (*end_hold)(struct criu_session *session, void *client);
 };
 
 int criu_session_hold(struct criu_session *session, void *client,

@@ -47,7 +47,7 @@ static void kfd_criu_unpause_locked(struct kfd_process *p)
 			task_tgid_nr(p->lead_thread), ret);
 }
 
-static void kfd_criu_paused_let_go(struct criu_session *session, void *client)
+static void kfd_criu_paused_end_hold(struct criu_session *session, void *client)
 {
 	struct kfd_process *p = client;
 
@@ -64,7 +64,7 @@ static void kfd_criu_paused_let_go(struct criu_session *session, void *client)
 const struct criu_client_ops kfd_criu_paused_ops = {
 	.get = kfd_criu_process_get,
 	.put = kfd_criu_process_put,
-	.let_go = kfd_criu_paused_let_go,
+	.end_hold = kfd_criu_paused_end_hold,
 };
 
 static void kfd_criu_abandon(struct kfd_process *p)
@@ -74,7 +74,7 @@ static void kfd_criu_abandon(struct kfd_process *p)
 }
 
 /* The session closes before RESUME. No later RESUME is possible, so the queues never run. */
-static void kfd_criu_restored_let_go(struct criu_session *session, void *client)
+static void kfd_criu_restored_end_hold(struct criu_session *session, void *client)
 {
 	struct kfd_process *p = client;
 
@@ -88,7 +88,7 @@ static void kfd_criu_restored_let_go(struct criu_session *session, void *client)
 const struct criu_client_ops kfd_criu_restored_ops = {
 	.get = kfd_criu_process_get,
 	.put = kfd_criu_process_put,
-	.let_go = kfd_criu_restored_let_go,
+	.end_hold = kfd_criu_restored_end_hold,
 };
 
 /* Return: 1 if this call pauses the process; 0 if the session has paused it before; an error. */
@@ -111,57 +111,57 @@ static int kfd_criu_pause_locked(struct criu_session *session, struct kfd_proces
 	return ret;
 }
 
-static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump, struct criu_session *session,
+static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
 					struct amdgpu_criu_process_info *info)
 {
+	struct criu_session *session = dump->out.call->session;
 	struct kfd_process *p = dump->p;
-	size_t blob_size;
 	int paused, ret;
 
 	if (!p->mm)
 		return -ESRCH;
-	ret = kfd_criu_process_carriable(dump->call, p);
+	ret = kfd_criu_process_carriable(dump->out.call, p);
 	if (ret)
 		return ret;
 	paused = kfd_criu_pause_locked(session, p);
 	if (paused < 0)
 		return paused;
 	/* Check again: the eviction resets a queue that hangs. */
-	ret = kfd_criu_process_carriable(dump->call, p);
+	ret = kfd_criu_process_carriable(dump->out.call, p);
 	if (!ret)
-		ret = kfd_criu_dump_sizes(dump, &blob_size);
+		ret = amdgpu_criu_output_measure(&dump->out, kfd_criu_dump_walk);
 	if (ret) {
 		/* A process that an earlier call has paused stays paused. */
 		if (paused && !criu_session_release(session, p))
 			kfd_criu_unpause_locked(p);
 		return ret;
 	}
-	dump->paused = paused;
+	dump->out.paused = paused;
 	info->pid = task_tgid_vnr(p->lead_thread);
-	info->num_devices = dump->num_devices;
-	info->num_bos = dump->num_bos;
+	info->num_devices = dump->out.num_devices;
+	info->num_bos = dump->out.num_bos;
 	info->num_queues = dump->num_queues;
 	info->num_events = dump->num_events;
 	info->num_svm_ranges = dump->num_svm_ranges;
-	info->blob_size = blob_size;
+	info->blob_size = dump->out.blob_size;
 	return 0;
 }
 
 static int kfd_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
-	struct kfd_criu_dump dump = { .call = call, .p = call->client };
+	struct kfd_criu_dump dump = { .out.call = call, .p = call->client };
 	int ret;
 
 	if (info->flags)
 		return -EINVAL;
 	if (mutex_lock_killable(&dump.p->mutex))
 		return -ERESTARTSYS;
-	ret = kfd_criu_process_info_locked(&dump, call->session, info);
+	ret = kfd_criu_process_info_locked(&dump, info);
 	mutex_unlock(&dump.p->mutex);
 	if (!ret && criu_call_put_args(call)) {
-		if (dump.paused)
-			kfd_criu_paused_let_go(call->session, dump.p);
+		if (dump.out.paused)
+			kfd_criu_paused_end_hold(call->session, dump.p);
 		ret = -EFAULT;
 	}
 	return ret;
@@ -336,15 +336,9 @@ static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long ar
 	return ret;
 }
 
-/**
- * kfd_criu_ioctl() - handle an ioctl of /dev/kfd
- * @filep: file of /dev/kfd
- * @cmd: ioctl number
- * @arg: argument of the ioctl
- * @ioctl: handles all ioctls other than that of checkpoint/restore
- *
- * Return: what @ioctl returns, or -ERESTARTSYS. For checkpoint/restore: see the uapi
- * header.
+/*
+ * Handles an ioctl of /dev/kfd. Returns what @ioctl returns, or -ERESTARTSYS. For
+ * checkpoint/restore: see the uapi header.
  */
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
 		    amdgpu_criu_ioctl_fn ioctl)

@@ -34,42 +34,21 @@ int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
 /**
  * struct kfd_criu_dump - one walk over a paused process
- * @call: for logs
+ * @out: what is written
  * @p: the process; its mutex is held
- * @session: assigns object ids; NULL in the size pass
- * @targets: record versions that the target kernel reads; NULL: those of this kernel
- * @num_targets: entries at @targets
- * @writer: writes the blob; has no buffer in the size pass
- * @devices: table for the caller, NULL in the size pass
- * @bos: table for the caller, NULL in the size pass
- * @num_devices: entries so far
- * @num_bos: entries so far
  * @num_queues: records so far
  * @num_events: records so far
  * @num_svm_ranges: records so far
- * @paused: PROCESS_INFO: this call has paused the process
- *
- * The mutex is held from the size pass to the write pass. Events have a lock of their
- * own, so the write pass may find more events than the buffer has room for.
  */
 struct kfd_criu_dump {
-	struct criu_call *call;
+	struct amdgpu_criu_output out;
 	struct kfd_process *p;
-	struct criu_session *session;
-	const struct criu_record_target *targets;
-	u32 num_targets;
-	struct criu_blob_writer writer;
-	struct amdgpu_criu_device *devices;
-	struct amdgpu_criu_bo *bos;
-	u32 num_devices;
-	u32 num_bos;
 	u32 num_queues;
 	u32 num_events;
 	u32 num_svm_ranges;
-	bool paused;
 };
 
-int kfd_criu_dump_sizes(struct kfd_criu_dump *dump, size_t *blob_size);
+int kfd_criu_dump_walk(struct amdgpu_criu_output *out);
 int kfd_criu_checkpoint(struct criu_call *call, void *args);
 
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
@@ -204,8 +183,10 @@ struct kfd_criu_plan {
 int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
 void kfd_criu_plan_free(struct kfd_criu_plan *plan);
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
-int kfd_criu_plan_check_unique(struct kfd_criu_plan *plan, const char *what, const u64 *ids,
-			       u32 num);
+/* An entry without an id. */
+#define KFD_CRIU_NO_ID U64_MAX
+int kfd_criu_check_unique(struct kfd_criu_plan *plan, const char *what, const void *entries,
+			  u32 num, size_t size, u64 (*id_of)(const void *entry));
 
 int kfd_criu_check_process(struct kfd_criu_plan *plan);
 int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
@@ -231,7 +212,7 @@ int kfd_criu_apply_process(struct kfd_criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_criu_plan *plan);
 int kfd_criu_apply_bos(struct kfd_criu_plan *plan);
 void kfd_criu_undo_bos(struct kfd_criu_plan *plan);
-int kfd_criu_put_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
+void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
 int kfd_criu_apply_events(struct kfd_criu_plan *plan);
 void kfd_criu_undo_events(struct kfd_criu_plan *plan);
 int kfd_criu_apply_queues(struct kfd_criu_plan *plan);

@@ -15,12 +15,7 @@ static bool kfd_criu_has_contents(u32 alloc_flags)
 	return alloc_flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT);
 }
 
-/**
- * kfd_criu_bo_domain() - return the domain for the BO table
- * @alloc_flags: flags of the allocation
- *
- * Return: AMDGPU_CRIU_DOMAIN_*.
- */
+/* Returns the domain for the BO table */
 u32 kfd_criu_bo_domain(u32 alloc_flags)
 {
 	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
@@ -32,12 +27,7 @@ u32 kfd_criu_bo_domain(u32 alloc_flags)
 	return AMDGPU_CRIU_DOMAIN_NONE;
 }
 
-/**
- * kfd_criu_bo_table_flags() - return the flags for the BO table without AMDGPU_CRIU_BO_SHARED
- * @alloc_flags: flags of the allocation
- *
- * Return: AMDGPU_CRIU_BO_*.
- */
+/* Returns the flags for the BO table without AMDGPU_CRIU_BO_SHARED */
 u32 kfd_criu_bo_table_flags(u32 alloc_flags)
 {
 	u32 flags = 0;
@@ -53,15 +43,7 @@ u32 kfd_criu_bo_table_flags(u32 alloc_flags)
 	return flags;
 }
 
-/**
- * kfd_criu_bo_offset() - return the offset for mmap() of a BO
- * @alloc_flags: flags of the allocation
- * @gpu_id: GPU of the BO, by the id that the process uses
- * @mem: the BO
- *
- * Return: the offset in /dev/kfd for doorbells and the MMIO page, in the render node for
- * other BOs; ~0 if the BO cannot be mapped.
- */
+/* Returns the offset for mmap() of a BO. Returns ~0 if the BO cannot be mapped. */
 u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 {
 	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)
@@ -73,11 +55,7 @@ u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 	return KFD_CRIU_NO_OFFSET;
 }
 
-/**
- * kfd_criu_bo_entry() - fill the entry of the BO table for a record
- * @record: the record
- * @entry: out; @new_mmap_offset is set to 0
- */
+/* Fills the entry of the BO table for a record */
 void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
 {
 	*entry = (struct amdgpu_criu_bo) {
@@ -92,12 +70,7 @@ void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_cr
 	};
 }
 
-/**
- * kfd_criu_bo_va_size() - return the bytes of address space that a mapped BO occupies
- * @record: record of the BO
- *
- * Return: bytes.
- */
+/* Returns the bytes of address space that a mapped BO occupies */
 u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record)
 {
 	/* KFD maps AQL rings of old GPUs twice, see kfd_mem_attach(). */
@@ -120,9 +93,9 @@ static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int han
 		why = "a BO with unknown flags";
 	if (!why)
 		return 0;
-	criu_refuse(dump->call, "cannot carry: %s (GPU %u, handle %d, flags %#x)", why, gpu_id,
-		    handle, mem->alloc_flags);
-	return -EOPNOTSUPP;
+	return criu_refuse(dump->out.call, -EOPNOTSUPP,
+			   "cannot carry: %s (GPU %u, handle %d, flags %#x)", why, gpu_id, handle,
+			   mem->alloc_flags);
 }
 
 static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
@@ -154,9 +127,9 @@ static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_pro
 		if (ret)
 			return ret;
 	}
-	if (!dump->session)
+	if (!dump->out.session)
 		return 0;
-	return amdgpu_criu_object_id(dump->session, gem, &record->object_id);
+	return amdgpu_criu_object_id(dump->out.session, gem, &record->object_id);
 }
 
 static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
@@ -180,20 +153,14 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 		    amdgpu_amdkfd_bo_mapped_to_dev(p->pdds[i]->drm_priv, mem))
 			mapped[record.num_mapped++] = p->pdds[i]->user_gpu_id;
 	mutex_unlock(&mem->lock);
-	criu_writer_record(&dump->writer, KFD_CRIU_BO, &record);
-	criu_writer_tail_copy(&dump->writer, mapped, record.num_mapped * sizeof(mapped[0]));
-	if (dump->bos)
-		kfd_criu_bo_entry(&record, &dump->bos[dump->num_bos]);
-	dump->num_bos++;
+	criu_writer_record(&dump->out.writer, KFD_CRIU_BO, &record);
+	criu_writer_tail_copy(&dump->out.writer, mapped, record.num_mapped * sizeof(mapped[0]));
+	if (dump->out.bos)
+		kfd_criu_bo_entry(&record, &dump->out.bos[dump->out.num_bos]);
+	dump->out.num_bos++;
 	return 0;
 }
 
-/**
- * kfd_criu_dump_bos() - write the BOs of the process
- * @dump: the walk
- *
- * Return: 0; -EOPNOTSUPP, with a line in the log; -ENOMEM.
- */
 int kfd_criu_dump_bos(struct kfd_criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;

@@ -163,22 +163,15 @@ static int kfd_criu_apply_bos_of(struct kfd_criu_plan *plan, u32 flags)
 		if ((bo->record.flags & KFD_CRIU_BO_IMPORTED) != flags)
 			continue;
 		ret = kfd_criu_apply_bo(plan, bo);
-		if (ret) {
-			criu_refuse(plan->call, "BO %u:%u (%llu bytes): cannot restore: %d",
-				    bo->record.gpu_id, bo->record.handle, bo->record.size, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret,
+					   "BO %u:%u (%llu bytes): cannot restore: %d",
+					   bo->record.gpu_id, bo->record.handle, bo->record.size,
+					   ret);
 	}
 	return 0;
 }
 
-/**
- * kfd_criu_apply_bos() - allocate or import the BOs, and map them
- * @plan: the plan; its GPUs are restored
- *
- * Return: 0; what the ioctls return; -EBADMSG, -ENODEV or -EBADFD if the session has
- * a different object for a BO, or none.
- */
 int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
 {
 	int ret = kfd_criu_apply_bos_of(plan, 0);
@@ -188,10 +181,6 @@ int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
 	return ret ? ret : kfd_criu_sync_bos(plan);
 }
 
-/**
- * kfd_criu_undo_bos() - undo kfd_criu_apply_bos()
- * @plan: the plan
- */
 void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
 {
 	u32 i;
@@ -204,27 +193,4 @@ void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
 		bo->bound = false;
 		kfd_criu_free_bo(plan, bo);
 	}
-}
-
-/**
- * kfd_criu_put_bos() - report the new mmap offsets to the caller
- * @plan: the plan; its BOs are restored
- * @args: the caller's table
- *
- * Return: 0 or -EFAULT.
- */
-int kfd_criu_put_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
-{
-	struct amdgpu_criu_bo entry;
-	u32 i;
-	int ret;
-
-	for (i = 0; i < plan->num_bos; i++) {
-		kfd_criu_bo_entry(&plan->bos[i].record, &entry);
-		entry.new_mmap_offset = plan->bos[i].new_mmap_offset;
-		ret = amdgpu_criu_table_put(args->bos, i, args->bo_stride, &entry, sizeof(entry));
-		if (ret)
-			return ret;
-	}
-	return 0;
 }

@@ -2,18 +2,11 @@
 /*
  * Checks whether the BOs of a blob are valid, and whether this machine can restore them.
  */
+#include <linux/cleanup.h>
 #include <linux/slab.h>
 
 #include "kfd_criu_bo.h"
 
-/**
- * kfd_criu_parse_bo() - parse the record of a BO
- * @plan: for the log
- * @bo: out
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 		      struct criu_record *record)
 {
@@ -22,9 +15,8 @@ int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 	if (bo->record.num_mapped <= plan->num_devices && bo->mapped &&
 	    !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "BO %u:%u: tail does not fit", bo->record.gpu_id,
-		    bo->record.handle);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %u:%u: tail does not fit", bo->record.gpu_id,
+			   bo->record.handle);
 }
 
 /* Makes the checks of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and compares the fields with each other. */
@@ -83,8 +75,8 @@ static int kfd_criu_check_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	}
 	if (!fault)
 		return 0;
-	criu_refuse(plan->call, "BO %u:%u: %s", record->gpu_id, record->handle, fault);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %u:%u: %s", record->gpu_id, record->handle,
+			   fault);
 }
 
 /* Checks whether this machine can restore a valid BO. */
@@ -95,23 +87,18 @@ static int kfd_criu_check_bo_here(struct kfd_criu_plan *plan, const struct kfd_c
 	struct kfd_node *node = bo->device->pdd->dev;
 
 	if ((flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) ||
-	    (record->flags & ~KFD_CRIU_BO_IMPORTED) || record->pad) {
-		criu_refuse(plan->call, "BO %u:%u: unknown flags %#x, %#x", record->gpu_id,
-			    record->handle, flags, record->flags);
-		return -EOPNOTSUPP;
-	}
+	    (record->flags & ~KFD_CRIU_BO_IMPORTED) || record->pad)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "BO %u:%u: unknown flags %#x, %#x",
+				   record->gpu_id, record->handle, flags, record->flags);
 	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) && (flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) &&
-	    !kfd_dev_is_large_bar(node)) {
-		criu_refuse(plan->call, "BO %u:%u: the CPU had access, GPU %u has a small BAR",
-			    record->gpu_id, record->handle, node->id);
-		return -ENODEV;
-	}
+	    !kfd_dev_is_large_bar(node))
+		return criu_refuse(plan->call, -ENODEV,
+				   "BO %u:%u: the CPU had access, GPU %u has a small BAR",
+				   record->gpu_id, record->handle, node->id);
 	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) &&
-	    (!node->adev->rmmio_remap.bus_addr || PAGE_SIZE > 4096)) {
-		criu_refuse(plan->call, "BO %u:%u: GPU %u has no MMIO page", record->gpu_id,
-			    record->handle, node->id);
-		return -ENODEV;
-	}
+	    (!node->adev->rmmio_remap.bus_addr || PAGE_SIZE > 4096))
+		return criu_refuse(plan->call, -ENODEV, "BO %u:%u: GPU %u has no MMIO page",
+				   record->gpu_id, record->handle, node->id);
 	return 0;
 }
 
@@ -138,82 +125,49 @@ static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id,
 	}
 	if (!criu_ranges_check(ranges, num, &culprit))
 		return 0;
-	criu_refuse(plan->call, "BO %u:%u overlaps another on GPU %u",
-		    plan->bos[culprit->index].record.gpu_id,
-		    plan->bos[culprit->index].record.handle, gpu_id);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "BO %u:%u overlaps another on GPU %u",
+			   plan->bos[culprit->index].record.gpu_id,
+			   plan->bos[culprit->index].record.handle, gpu_id);
 }
 
 static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
 {
-	struct criu_range *ranges;
+	struct criu_range *ranges __free(kvfree) =
+		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	u32 i;
 	int ret = 0;
 
-	ranges = kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	if (plan->num_bos && !ranges)
 		return -ENOMEM;
 	for (i = 0; !ret && i < plan->num_devices; i++)
 		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id, ranges);
-	kvfree(ranges);
 	return ret;
+}
+
+static u64 kfd_criu_bo_handle(const void *entry)
+{
+	const struct kfd_criu_plan_bo *bo = entry;
+
+	return MAKE_HANDLE(bo->record.gpu_id, bo->record.handle);
 }
 
 /* A process may import a BO that it has allocated, and import a BO more than once. */
-static int kfd_criu_check_bo_ids(struct kfd_criu_plan *plan)
+static u64 kfd_criu_bo_allocated(const void *entry)
 {
-	u32 num_allocated = 0;
-	u64 *ids;
-	u32 i;
-	int ret;
+	const struct kfd_criu_plan_bo *bo = entry;
 
-	ids = kvcalloc(plan->num_bos, sizeof(*ids), GFP_KERNEL_ACCOUNT);
-	if (plan->num_bos && !ids)
-		return -ENOMEM;
-	for (i = 0; i < plan->num_bos; i++)
-		ids[i] = MAKE_HANDLE(plan->bos[i].record.gpu_id, plan->bos[i].record.handle);
-	ret = kfd_criu_plan_check_unique(plan, "BO handle", ids, plan->num_bos);
-	for (i = 0; !ret && i < plan->num_bos; i++)
-		if (!(plan->bos[i].record.flags & KFD_CRIU_BO_IMPORTED))
-			ids[num_allocated++] = plan->bos[i].record.object_id;
-	if (!ret)
-		ret = kfd_criu_plan_check_unique(plan, "BO object", ids, num_allocated);
-	kvfree(ids);
-	return ret;
+	return bo->record.flags & KFD_CRIU_BO_IMPORTED ? KFD_CRIU_NO_ID : bo->record.object_id;
 }
 
-/* The table of the caller must match the blob. */
-static int kfd_criu_check_bo_table(struct kfd_criu_plan *plan,
-				   const struct amdgpu_criu_state *args)
+/* Fills the BO table's entry for a BO of a plan */
+void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
 {
-	struct amdgpu_criu_bo expected;
-	u32 i;
+	const struct kfd_criu_plan_bo *bo = &((const struct kfd_criu_plan *)plan)->bos[index];
 
-	if (args->num_bos != plan->num_bos) {
-		criu_refuse(plan->call, "table of %u BOs for a blob of %u", args->num_bos,
-			    plan->num_bos);
-		return -EBADMSG;
-	}
-	for (i = 0; i < plan->num_bos; i++) {
-		const struct amdgpu_criu_bo *entry = &plan->tables->bos[i];
-
-		kfd_criu_bo_entry(&plan->bos[i].record, &expected);
-		expected.new_mmap_offset = entry->new_mmap_offset;
-		if (!memcmp(entry, &expected, sizeof(expected)))
-			continue;
-		criu_refuse(plan->call, "BO %u: table and record do not agree", i);
-		return -EBADMSG;
-	}
-	return 0;
+	kfd_criu_bo_entry(&bo->record, entry);
+	entry->new_mmap_offset = bo->new_mmap_offset;
 }
 
-/**
- * kfd_criu_check_bos() - check the BOs, and compare them with the caller's table
- * @plan: with the records; its devices are checked
- * @args: the caller's table
- *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM.
- */
 int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
 	u32 i;
@@ -226,10 +180,15 @@ int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_stat
 		if (ret)
 			return ret;
 	}
-	ret = kfd_criu_check_bo_ids(plan);
+	ret = kfd_criu_check_unique(plan, "BO handle", plan->bos, plan->num_bos,
+				    sizeof(*plan->bos), kfd_criu_bo_handle);
+	if (!ret)
+		ret = kfd_criu_check_unique(plan, "BO object", plan->bos, plan->num_bos,
+					    sizeof(*plan->bos), kfd_criu_bo_allocated);
 	if (!ret)
 		ret = kfd_criu_check_bo_overlaps(plan);
 	if (!ret)
-		ret = kfd_criu_check_bo_table(plan, args);
+		ret = amdgpu_criu_bos_check(plan->call, args, plan->tables, plan, plan->num_bos,
+					    kfd_criu_plan_entry);
 	return ret;
 }

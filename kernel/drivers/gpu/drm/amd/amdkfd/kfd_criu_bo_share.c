@@ -16,13 +16,10 @@ static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
 	return bo->record.flags & KFD_CRIU_BO_IMPORTED;
 }
 
-/**
- * kfd_criu_find_object() - look up the BO in the session, or claim its id
- * @plan: the plan
- * @bo: the BO
- * @gem: out: GEM object with a reference; NULL: a claim is open
- *
- * Return: as criu_session_claim(); -EBADFD for an import of a BO that the session lacks.
+/*
+ * Looks up the BO in the session, or claims its id. @gem: out: GEM object with a reference; NULL:
+ * a claim is open. Returns as criu_session_claim(); -EBADFD for an import of a BO that the session
+ * lacks.
  */
 int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_criu_plan_bo *bo,
 			 struct drm_gem_object **gem)
@@ -37,11 +34,10 @@ int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_criu_plan_
 	} else {
 		ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops,
 					&found);
-		if (ret == -ENOENT) {
-			criu_refuse(plan->call, "BO %u:%u was imported: EXPORTED must create it",
-				    record->gpu_id, record->handle);
-			return -EBADFD;
-		}
+		if (ret == -ENOENT)
+			return criu_refuse(plan->call, -EBADFD,
+					   "BO %u:%u was imported: EXPORTED must create it",
+					   record->gpu_id, record->handle);
 	}
 	if (!ret)
 		*gem = found;
@@ -67,16 +63,13 @@ static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 		why = "has another size";
 	else if (!kfd_criu_is_import(bo) && object->kfd_bo)
 		why = "is allocated in another process, too";
-	if (why) {
-		criu_refuse(plan->call, "BO %u:%u was restored before, and %s", record->gpu_id,
-			    record->handle, why);
-		return -EBADMSG;
-	}
-	if (!kfd_criu_is_import(bo) && gem->dev != adev_to_drm(bo->device->pdd->dev->adev)) {
-		criu_refuse(plan->call, "BO %u:%u was restored before, on another GPU",
-			    record->gpu_id, record->handle);
-		return -ENODEV;
-	}
+	if (why)
+		return criu_refuse(plan->call, -EBADMSG, "BO %u:%u was restored before, and %s",
+				   record->gpu_id, record->handle, why);
+	if (!kfd_criu_is_import(bo) && gem->dev != adev_to_drm(bo->device->pdd->dev->adev))
+		return criu_refuse(plan->call, -ENODEV,
+				   "BO %u:%u was restored before, on another GPU", record->gpu_id,
+				   record->handle);
 	return 0;
 }
 
@@ -109,10 +102,7 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-/**
- * kfd_criu_disown_bo() - turn an allocation back into an import
- * @bo: the BO; the caller frees it next
- */
+/* Turns an allocation back into an import */
 void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -130,13 +120,9 @@ void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
 					  mem->bo->xcp_id);
 }
 
-/**
- * kfd_criu_take_bo() - take the path of AMDKFD_IOC_IMPORT_DMABUF
- * @plan: the plan
- * @bo: the BO; sets its @mem, which has no handle yet
- * @gem: object that the session has for the BO
- *
- * Return: 0; -EBADMSG or -ENODEV if @gem does not match the BO; what the ioctl returns.
+/*
+ * Takes the path of AMDKFD_IOC_IMPORT_DMABUF. Returns 0; -EBADMSG or -ENODEV if @gem does not
+ * match the BO; what the ioctl returns.
  */
 int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 		     struct drm_gem_object *gem)

@@ -10,12 +10,7 @@
 #include "kfd_criu_driver.h"
 #include "kfd_topology.h"
 
-/**
- * kfd_criu_gpu_id() - return the id of a GPU, for the render node
- * @adev: the GPU
- *
- * Return: the id of its first node; 0 if KFD does not drive it.
- */
+/* Returns the id of a GPU, for the render node. Returns 0 if KFD does not drive it. */
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev)
 {
 	const struct kfd_dev *kfd = adev->kfd.dev;
@@ -87,12 +82,6 @@ static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 	}
 }
 
-/**
- * kfd_criu_dump_devices() - write the GPUs of the process
- * @dump: the walk
- *
- * Return: 0.
- */
 int kfd_criu_dump_devices(struct kfd_criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
@@ -109,13 +98,13 @@ int kfd_criu_dump_devices(struct kfd_criu_dump *dump)
 		kfd_criu_describe_node(pdd->dev, &record);
 		kfd_criu_describe_apertures(pdd, &record);
 		kfd_criu_get_trap_handler(&pdd->qpd, &record);
-		criu_writer_record(&dump->writer, KFD_CRIU_DEVICE, &record);
-		if (dump->devices) {
-			dump->devices[i].gpu_id = pdd->user_gpu_id;
-			dump->devices[i].actual_gpu_id = pdd->dev->id;
-			dump->devices[i].drm_fd = -1;
+		criu_writer_record(&dump->out.writer, KFD_CRIU_DEVICE, &record);
+		if (dump->out.devices) {
+			dump->out.devices[i].gpu_id = pdd->user_gpu_id;
+			dump->out.devices[i].actual_gpu_id = pdd->dev->id;
+			dump->out.devices[i].drm_fd = -1;
 		}
-		dump->num_devices++;
+		dump->out.num_devices++;
 	}
 	return 0;
 }
@@ -125,7 +114,7 @@ static bool kfd_criu_same(const struct kfd_criu_plan *plan, u32 actual_gpu_id, u
 {
 	if (is == was)
 		return true;
-	criu_refuse(plan->call, "GPU %u does not fit for %u: %s is %#llx, was %#llx",
+	criu_refuse(plan->call, -ENODEV, "GPU %u does not fit for %u: %s is %#llx, was %#llx",
 		    actual_gpu_id, gpu_id, what, is, was);
 	return false;
 }
@@ -186,10 +175,9 @@ static bool kfd_criu_firmware_fits(const struct kfd_criu_plan *plan,
 	    now->mec2_fw_version >= old->mec2_fw_version &&
 	    now->sdma_fw_version >= old->sdma_fw_version)
 		return true;
-	criu_refuse(plan->call, "GPU %u has firmware MEC %u/%u, SDMA %u; %u had %u/%u, %u",
-		    actual_gpu_id, now->mec_fw_version, now->mec2_fw_version,
-		    now->sdma_fw_version, old->gpu_id, old->mec_fw_version,
-		    old->mec2_fw_version, old->sdma_fw_version);
+	criu_refuse(plan->call, -ENODEV, "GPU %u has firmware MEC %u/%u, SDMA %u; %u had %u/%u, %u",
+		    actual_gpu_id, now->mec_fw_version, now->mec2_fw_version, now->sdma_fw_version,
+		    old->gpu_id, old->mec_fw_version, old->mec2_fw_version, old->sdma_fw_version);
 	return false;
 }
 
@@ -208,9 +196,8 @@ static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
 	file = device->drm_file->private_data;
 	if (drm_to_adev(file->minor->dev) == device->pdd->dev->adev)
 		return 0;
-	criu_refuse(plan->call, "GPU %u: drm_fd is a file of another GPU than %u",
-		    device->record.gpu_id, device->pdd->dev->id);
-	return -EINVAL;
+	return criu_refuse(plan->call, -EINVAL, "GPU %u: drm_fd is a file of another GPU than %u",
+			   device->record.gpu_id, device->pdd->dev->id);
 }
 
 static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
@@ -222,11 +209,9 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	for (i = 0; i < plan->p->n_pdds; i++)
 		if (plan->p->pdds[i]->dev->id == actual_gpu_id)
 			device->pdd = plan->p->pdds[i];
-	if (!device->pdd) {
-		criu_refuse(plan->call, "no GPU %u for %u", actual_gpu_id,
-			    device->record.gpu_id);
-		return -ENODEV;
-	}
+	if (!device->pdd)
+		return criu_refuse(plan->call, -ENODEV, "no GPU %u for %u", actual_gpu_id,
+				   device->record.gpu_id);
 	kfd_criu_describe_node(device->pdd->dev, &now);
 	kfd_criu_describe_apertures(device->pdd, &now);
 	if (!kfd_criu_same_cores(plan, actual_gpu_id, &device->record, &now) ||
@@ -246,17 +231,14 @@ static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	if (entry->flags)
 		return -EINVAL;
 	if (record->flags & ~(KFD_CRIU_DEVICE_VM | KFD_CRIU_DEVICE_DOORBELLS |
-			      KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION)) {
-		criu_refuse(plan->call, "GPU %u: unknown flags %#x", record->gpu_id,
-			    record->flags);
-		return -EOPNOTSUPP;
-	}
+			      KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION))
+		return criu_refuse(plan->call, -EOPNOTSUPP, "GPU %u: unknown flags %#x",
+				   record->gpu_id, record->flags);
 	if (!record->gpu_id || record->gpu_id >= BIT(KFD_GPU_ID_HASH_WIDTH) ||
 	    entry->gpu_id != record->gpu_id || has_vm != has_file ||
-	    (!has_vm && record->flags) || record->scratch_va > U32_MAX) {
-		criu_refuse(plan->call, "GPU %u: table and record do not agree", record->gpu_id);
-		return -EBADMSG;
-	}
+	    (!has_vm && record->flags) || record->scratch_va > U32_MAX)
+		return criu_refuse(plan->call, -EBADMSG, "GPU %u: table and record do not agree",
+				   record->gpu_id);
 	/* A GPU that the process has never used may be missing. */
 	if (!entry->actual_gpu_id && !has_vm)
 		return 0;
@@ -278,43 +260,29 @@ static int kfd_criu_check_device_ids(struct kfd_criu_plan *plan)
 		for (j = 0; j < i; j++) {
 			const struct kfd_criu_plan_device *two = &plan->devices[j];
 
-			if (one->record.gpu_id == two->record.gpu_id) {
-				criu_refuse(plan->call, "GPU %u is there twice",
-					    one->record.gpu_id);
-				return -EBADMSG;
-			}
-			if (one->pdd && one->pdd == two->pdd) {
-				criu_refuse(plan->call, "GPU %u stands for both %u and %u",
-					    one->pdd->dev->id, one->record.gpu_id,
-					    two->record.gpu_id);
-				return -ENODEV;
-			}
+			if (one->record.gpu_id == two->record.gpu_id)
+				return criu_refuse(plan->call, -EBADMSG, "GPU %u is there twice",
+						   one->record.gpu_id);
+			if (one->pdd && one->pdd == two->pdd)
+				return criu_refuse(plan->call, -ENODEV,
+						   "GPU %u stands for both %u and %u",
+						   one->pdd->dev->id, one->record.gpu_id,
+						   two->record.gpu_id);
 		}
 	}
 	return 0;
 }
 
-/**
- * kfd_criu_check_devices() - look up the target GPUs, and compare their properties
- * @plan: with the records and the process; its mutex is held
- * @args: the caller's table
- *
- * Return: 0; -EINVAL for the table; -EBADMSG; -ENODEV; -EBADF for a bad drm_fd.
- */
 int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
 	u32 i;
 	int ret;
 
-	if (args->num_devices != plan->num_devices) {
-		criu_refuse(plan->call, "table of %u GPUs for a blob of %u", args->num_devices,
-			    plan->num_devices);
-		return -EBADMSG;
-	}
-	if (plan->num_devices > MAX_GPU_INSTANCE) {
-		criu_refuse(plan->call, "%u GPUs", plan->num_devices);
-		return -EBADMSG;
-	}
+	if (args->num_devices != plan->num_devices)
+		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
+				   args->num_devices, plan->num_devices);
+	if (plan->num_devices > MAX_GPU_INSTANCE)
+		return criu_refuse(plan->call, -EBADMSG, "%u GPUs", plan->num_devices);
 	for (i = 0; i < plan->num_devices; i++) {
 		ret = kfd_criu_check_device(plan, &plan->devices[i], &plan->tables->devices[i]);
 		if (ret)

@@ -68,12 +68,6 @@ static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
 	}
 }
 
-/**
- * kfd_criu_apply_devices() - set the ids of the GPUs, and acquire their VMs
- * @plan: the plan
- *
- * Return: 0 or what AMDKFD_IOC_ACQUIRE_VM returns.
- */
 int kfd_criu_apply_devices(struct kfd_criu_plan *plan)
 {
 	u32 i;
@@ -95,11 +89,9 @@ int kfd_criu_apply_devices(struct kfd_criu_plan *plan)
 		ret = kfd_criu_apply_vm(device);
 		if (!ret)
 			ret = kfd_criu_apply_device_modes(device);
-		if (ret) {
-			criu_refuse(plan->call, "GPU %u: cannot acquire the VM: %d",
-				    device->record.gpu_id, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret, "GPU %u: cannot acquire the VM: %d",
+					   device->record.gpu_id, ret);
 	}
 	/* CRIU moves VMAs to their addresses until RESUME. These moves must not evict. */
 	if (plan->p->kgd_process_info)
@@ -147,12 +139,7 @@ static void kfd_criu_undo_eviction(struct kfd_process *p)
 	dma_fence_put(fence);
 }
 
-/**
- * kfd_criu_undo_devices() - undo kfd_criu_apply_devices()
- * @plan: the plan; its BOs, events and queues are freed
- *
- * A VM with a BO that could not be freed stays until the process ends.
- */
+/* A VM with a BO that could not be freed stays until the process ends. */
 void kfd_criu_undo_devices(struct kfd_criu_plan *plan)
 {
 	struct kfd_process *p = plan->p;

@@ -40,17 +40,11 @@ static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
 
 	if (p->signal_page->need_to_free_pages)
 		record.num_slots = KFD_SIGNAL_EVENT_LIMIT;
-	criu_writer_record(&dump->writer, KFD_CRIU_EVENT_PAGE, &record);
-	criu_writer_tail_copy(&dump->writer, p->signal_page->kernel_address,
+	criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT_PAGE, &record);
+	criu_writer_tail_copy(&dump->out.writer, p->signal_page->kernel_address,
 			      record.num_slots * sizeof(u64));
 }
 
-/**
- * kfd_criu_dump_events() - write the events of the process
- * @dump: the walk
- *
- * Return: 0.
- */
 int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
@@ -66,20 +60,13 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 		spin_lock(&ev->lock);
 		kfd_criu_describe_event(ev, &record);
 		spin_unlock(&ev->lock);
-		criu_writer_record(&dump->writer, KFD_CRIU_EVENT, &record);
+		criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT, &record);
 		dump->num_events++;
 	}
 	mutex_unlock(&p->event_mutex);
 	return 0;
 }
 
-/**
- * kfd_criu_parse_event_page() - parse the record of the event page
- * @plan: out
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *record)
 {
 	criu_record_get(record, &plan->page, sizeof(plan->page));
@@ -88,8 +75,7 @@ int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *re
 	plan->has_page = true;
 	if (plan->page_slots && !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "event page: tail does not fit");
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "event page: tail does not fit");
 }
 
 static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_plan *plan,
@@ -151,39 +137,27 @@ static const char *kfd_criu_event_fault(const struct kfd_criu_plan *plan,
 	return NULL;
 }
 
-/**
- * kfd_criu_check_events() - check the events and their page
- * @plan: with the records; its BOs are checked
- *
- * Return: 0, -EBADMSG, or -ENOMEM.
- */
+static u64 kfd_criu_event_id(const void *entry)
+{
+	return ((const struct kfd_criu_event_record *)entry)->event_id;
+}
+
 int kfd_criu_check_events(struct kfd_criu_plan *plan)
 {
 	const char *fault;
-	u64 *ids;
 	u32 i;
-	int ret;
 
 	fault = plan->has_page ? kfd_criu_event_page_fault(plan) : NULL;
-	if (fault) {
-		criu_refuse(plan->call, "event page: %s", fault);
-		return -EBADMSG;
-	}
-	ids = kvcalloc(plan->num_events, sizeof(*ids), GFP_KERNEL_ACCOUNT);
-	if (plan->num_events && !ids)
-		return -ENOMEM;
+	if (fault)
+		return criu_refuse(plan->call, -EBADMSG, "event page: %s", fault);
 	for (i = 0; i < plan->num_events; i++) {
 		fault = kfd_criu_event_fault(plan, &plan->events[i]);
-		if (fault) {
-			criu_refuse(plan->call, "event %u: %s", plan->events[i].event_id, fault);
-			kvfree(ids);
-			return -EBADMSG;
-		}
-		ids[i] = plan->events[i].event_id;
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "event %u: %s",
+					   plan->events[i].event_id, fault);
 	}
-	ret = kfd_criu_plan_check_unique(plan, "event", ids, plan->num_events);
-	kvfree(ids);
-	return ret;
+	return kfd_criu_check_unique(plan, "event", plan->events, plan->num_events,
+				     sizeof(*plan->events), kfd_criu_event_id);
 }
 
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
@@ -227,14 +201,7 @@ static int kfd_criu_apply_event(struct kfd_criu_plan *plan,
 	return kfd_event_restore(plan->call->filp, plan->p, &data, record->age);
 }
 
-/**
- * kfd_criu_apply_events() - create the events and their page
- * @plan: the plan; its BOs are restored
- *
- * Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved ids of the events.
- *
- * Return: 0 or what AMDKFD_IOC_CREATE_EVENT returns.
- */
+/* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved ids of the events. */
 int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 {
 	u32 i;
@@ -242,19 +209,15 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 
 	if (plan->has_page) {
 		ret = kfd_criu_apply_event_page(plan);
-		if (ret) {
-			criu_refuse(plan->call, "event page: cannot restore: %d", ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret, "event page: cannot restore: %d", ret);
 		plan->page_done = true;
 	}
 	for (i = 0; i < plan->num_events; i++) {
 		ret = kfd_criu_apply_event(plan, &plan->events[i]);
-		if (ret) {
-			criu_refuse(plan->call, "event %u: cannot restore: %d",
-				    plan->events[i].event_id, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret, "event %u: cannot restore: %d",
+					   plan->events[i].event_id, ret);
 		plan->events_done = i + 1;
 	}
 	/* Creating an event clears its slot, so the slots are written last. */
@@ -264,10 +227,6 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-/**
- * kfd_criu_undo_events() - undo kfd_criu_apply_events()
- * @plan: the plan; its BOs are not yet freed
- */
 void kfd_criu_undo_events(struct kfd_criu_plan *plan)
 {
 	const struct kfd_criu_plan_bo *bo;

@@ -53,14 +53,9 @@ static int kfd_criu_find_pages(struct kfd_process *p, u64 offset, struct kfd_cri
 	return -EFAULT;
 }
 
-/**
- * kfd_criu_mmap() - map parts of doorbells, the MMIO page or the event page
- * @p: a process that is restored and not yet resumed
- * @vma: the mapping
- *
- * Does not change kfd_process.signal_mapped_size, which RESTORE has set.
- *
- * Return: 0; -EINVAL; -ENODEV; -ENOMEM; -EFAULT.
+/*
+ * Maps parts of doorbells, the MMIO page or the event page. Does not change
+ * kfd_process.signal_mapped_size, which RESTORE has set.
  */
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 {

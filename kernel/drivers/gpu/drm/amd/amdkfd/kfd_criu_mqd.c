@@ -166,12 +166,9 @@ static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 = {
 	.size = sizeof(struct v9_sdma_mqd),
 };
 
-/**
- * kfd_criu_mqd_layout() - return the layout of the MQDs of a GPU
- * @node: the GPU
- * @type: type of the queue
- *
- * Return: the layout, or NULL if the MQDs of the GPU are not supported.
+/*
+ * Returns the layout of the MQDs of a GPU. Returns the layout, or NULL if the MQDs of the GPU are
+ * not supported.
  */
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type)
@@ -188,12 +185,7 @@ const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 	return &kfd_criu_layout_cp_v9;
 }
 
-/**
- * kfd_criu_mqd_size() - return the size of one MQD
- * @layout: layout of the MQD
- *
- * Return: bytes.
- */
+/* Returns the size of one MQD */
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
 {
 	return layout->size;
@@ -214,12 +206,7 @@ static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 	return ~0u;
 }
 
-/**
- * kfd_criu_mqd_strip() - clear the bits that are not saved
- * @layout: layout of the MQDs
- * @mqds: consecutive MQDs
- * @num: number of MQDs
- */
+/* Clears the bits that are not saved */
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num)
 {
 	const u32 words = layout->size / sizeof(u32);
@@ -231,17 +218,10 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u3
 			mqd[word] &= kfd_criu_mqd_mask(layout, word);
 }
 
-/**
- * kfd_criu_mqd_strip_stacks() - clear the unused part of control stacks
- * @layout: layout of the MQDs
- * @mqds: consecutive MQDs
- * @stacks: consecutive control stacks, one for each MQD
- * @num: number of MQDs
- * @size: bytes of one control stack
- *
- * CP fills a control stack from its end down to cp_hqd_cntl_stack_offset. See
- * get_wave_state() of kfd_mqd_manager_v9.c. Memory below that offset has undefined
- * contents.
+/*
+ * Clears the unused part of control stacks. CP fills a control stack from its end down to
+ * cp_hqd_cntl_stack_offset. See get_wave_state() of kfd_mqd_manager_v9.c. Memory below that offset
+ * has undefined contents.
  */
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size)
@@ -254,14 +234,7 @@ void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const v
 		memset(stacks, 0, min(mqd[layout->stack_offset], size));
 }
 
-/**
- * kfd_criu_mqd_check() - check that saved MQDs contain no owned bits
- * @layout: layout of the MQDs
- * @mqds: consecutive MQDs
- * @num: number of MQDs
- *
- * Return: 0; -EOPNOTSUPP for a word that this kernel sets itself.
- */
+/* Checks that saved MQDs contain no owned bits */
 int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num)
 {
 	const u32 words = layout->size / sizeof(u32);
@@ -275,16 +248,7 @@ int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqd
 	return 0;
 }
 
-/**
- * kfd_criu_mqd_check_bounds() - check that saved waves lie within their area
- * @layout: layout of the MQDs
- * @mqds: consecutive MQDs
- * @num: number of MQDs
- * @ctl_stack_size: bytes of control stack
- * @ctx_size: bytes of wave-save area
- *
- * Return: 0 or -EBADMSG.
- */
+/* Checks that saved waves lie within their area */
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size)
 {
@@ -301,13 +265,7 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 	return 0;
 }
 
-/**
- * kfd_criu_mqd_merge() - copy saved words to new MQDs
- * @layout: layout of the MQDs
- * @fresh: MQDs that the driver has initialized
- * @saved: MQDs that passed kfd_criu_mqd_check()
- * @num: number of MQDs
- */
+/* Copies saved words to new MQDs */
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 			const void *saved, u32 num)
 {
@@ -325,14 +283,9 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 	}
 }
 
-/**
- * kfd_criu_mqd_masks_cus() - check whether a queue does not use all CUs
- * @layout: layout of the MQD
- * @mqd: one MQD
- *
- * AMDKFD_IOC_SET_CU_MASK and packets of the process set these words.
- *
- * Return: true if an enable mask differs from that of a new MQD.
+/*
+ * Checks whether a queue does not use all CUs. AMDKFD_IOC_SET_CU_MASK and packets of the process
+ * set these words. Returns true if an enable mask differs from that of a new MQD.
  */
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd)
 {

@@ -32,12 +32,7 @@ static int kfd_criu_add_process(struct amdgpu_criu_sharing *sharing, struct kfd_
 	return 0;
 }
 
-/**
- * kfd_criu_add_paused_bos() - add the BOs of the processes that the session has paused
- * @sharing: the search
- *
- * Return: 0, -ENOMEM, or -ERESTARTSYS.
- */
+/* Adds the BOs of the processes that the session has paused */
 int kfd_criu_add_paused_bos(struct amdgpu_criu_sharing *sharing)
 {
 	struct kfd_process *p;
@@ -120,12 +115,7 @@ static struct kfd_process **kfd_criu_get_processes(u32 *num)
 	}
 }
 
-/**
- * kfd_criu_mark_outside_bos() - compare the BOs of all other processes
- * @sharing: the search
- *
- * Return: 0, -ENOMEM, or -ERESTARTSYS.
- */
+/* Compares the BOs of all other processes */
 int kfd_criu_mark_outside_bos(struct amdgpu_criu_sharing *sharing)
 {
 	struct kfd_process **processes;

@@ -3,6 +3,7 @@
  * First pass of a restore: parses the blob to a plan. Refuses dangling references,
  * duplicates, and anything that the ordinary ioctls would refuse. Creates nothing.
  */
+#include <linux/cleanup.h>
 #include <linux/file.h>
 #include <linux/slab.h>
 
@@ -11,13 +12,7 @@
 static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
 static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
-/**
- * kfd_criu_plan_device() - look up a GPU of the plan by the id that the process uses
- * @plan: the plan
- * @gpu_id: the id
- *
- * Return: the GPU, or NULL.
- */
+/* Looks up a GPU of the plan by the id that the process uses. Returns the GPU, or NULL. */
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
 {
 	u32 i;
@@ -28,36 +23,25 @@ struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u3
 	return NULL;
 }
 
-/**
- * kfd_criu_plan_check_unique() - check that ids are unique
- * @plan: for the log
- * @what: kind of the objects, for the log
- * @ids: ids of the objects
- * @num: number of ids
- *
- * Return: 0, -EBADMSG, or -ENOMEM.
- */
-int kfd_criu_plan_check_unique(struct kfd_criu_plan *plan, const char *what, const u64 *ids,
-			       u32 num)
+/* Checks that the ids of entries of a plan are unique */
+int kfd_criu_check_unique(struct kfd_criu_plan *plan, const char *what, const void *entries,
+			  u32 num, size_t size, u64 (*id_of)(const void *entry))
 {
-	struct criu_id_set set = { .room = num };
-	u64 duplicate;
+	struct criu_id *ids __free(kvfree) = kvcalloc(num, sizeof(*ids), GFP_KERNEL_ACCOUNT);
+	struct criu_id_set set = { .ids = ids, .room = num };
+	u64 duplicate, id;
 	u32 i;
-	int ret = 0;
 
-	if (!num)
-		return 0;
-	set.ids = kvcalloc(num, sizeof(*set.ids), GFP_KERNEL_ACCOUNT);
-	if (!set.ids)
+	if (num && !ids)
 		return -ENOMEM;
-	for (i = 0; !ret && i < num; i++)
-		ret = criu_id_set_add(&set, ids[i], i);
-	if (!ret && criu_id_set_seal(&set, &duplicate)) {
-		criu_refuse(plan->call, "%s %#llx is there twice", what, duplicate);
-		ret = -EBADMSG;
+	for (i = 0; i < num; i++) {
+		id = id_of(entries + i * size);
+		if (id != KFD_CRIU_NO_ID)
+			criu_id_set_add(&set, id, i);
 	}
-	kvfree(set.ids);
-	return ret;
+	if (!criu_id_set_seal(&set, &duplicate))
+		return 0;
+	return criu_refuse(plan->call, -EBADMSG, "%s %#llx is there twice", what, duplicate);
 }
 
 static int kfd_criu_plan_alloc(struct kfd_criu_plan *plan)
@@ -112,15 +96,10 @@ static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)
 	return ret;
 }
 
-/**
- * kfd_criu_plan_make() - make a checked plan of the blob
- * @plan: with call, process, session and blob; the mutex of the process is held
- * @args: of RESTORE, for the tables
- *
- * The caller frees the plan in either case.
- *
- * Return: 0, and applying the plan fails only without resources; or an error. An error
- * in the blob is logged.
+/*
+ * Makes a checked plan of the blob. @plan: with call, process, session and blob; the mutex of the
+ * process is held. The caller frees the plan in either case. Returns 0, and applying the plan
+ * fails only without resources; or an error. An error in the blob is logged.
  */
 int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
@@ -146,10 +125,7 @@ int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_stat
 	return ret;
 }
 
-/**
- * kfd_criu_plan_free() - free a plan
- * @plan: applied, undone, or never applied
- */
+/* Frees a plan */
 void kfd_criu_plan_free(struct kfd_criu_plan *plan)
 {
 	u32 i;

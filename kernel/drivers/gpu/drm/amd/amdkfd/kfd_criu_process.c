@@ -14,8 +14,7 @@
 
 static int kfd_criu_refuse_state(struct criu_call *call, const char *what)
 {
-	criu_refuse(call, "cannot carry: %s", what);
-	return -EOPNOTSUPP;
+	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
 }
 
 static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned int fd)
@@ -80,14 +79,9 @@ static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_
 	return 0;
 }
 
-/**
- * kfd_criu_process_carriable() - check for state that a blob cannot hold
- * @call: for the log
- * @p: the process; its mutex is held
- *
- * BOs and queues are checked when they are dumped.
- *
- * Return: 0, or -EOPNOTSUPP with a line in the log.
+/*
+ * Checks for state that a blob cannot hold. @p: the process; its mutex is held. BOs and queues are
+ * checked when they are dumped.
  */
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 {
@@ -111,12 +105,6 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 	return 0;
 }
 
-/**
- * kfd_criu_dump_process() - write the record of the process
- * @dump: the walk
- *
- * Return: 0.
- */
 int kfd_criu_dump_process(struct kfd_criu_dump *dump)
 {
 	const struct kfd_process *p = dump->p;
@@ -129,46 +117,32 @@ int kfd_criu_dump_process(struct kfd_criu_dump *dump)
 		record.flags |= p->runtime_info.ttmp_setup ? KFD_CRIU_PROCESS_TTMP : 0;
 		record.r_debug = p->runtime_info.r_debug;
 	}
-	criu_writer_record(&dump->writer, KFD_CRIU_PROCESS, &record);
+	criu_writer_record(&dump->out.writer, KFD_CRIU_PROCESS, &record);
 	return 0;
 }
 
-/**
- * kfd_criu_check_process() - check the record of the process
- * @plan: with the record and the process; its mutex is held
- *
- * Return: 0; -EBADMSG; -ENODEV if the GPUs here do not have the XNACK mode.
- */
 int kfd_criu_check_process(struct kfd_criu_plan *plan)
 {
 	const struct kfd_criu_process_record *record = &plan->process;
 	const u32 known = KFD_CRIU_PROCESS_XNACK | KFD_CRIU_PROCESS_RUNTIME |
 			  KFD_CRIU_PROCESS_TTMP;
 
-	if ((record->flags & ~known) || record->pad) {
-		criu_refuse(plan->call, "process: unknown flags %#x", record->flags);
-		return -EOPNOTSUPP;
-	}
+	if ((record->flags & ~known) || record->pad)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "process: unknown flags %#x",
+				   record->flags);
 	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME) &&
-	    (record->r_debug || (record->flags & KFD_CRIU_PROCESS_TTMP))) {
-		criu_refuse(plan->call, "process: debug state without runtime-enable");
-		return -EBADMSG;
-	}
-	if ((record->flags & KFD_CRIU_PROCESS_XNACK) && !kfd_process_xnack_mode(plan->p, true)) {
-		criu_refuse(plan->call, "process: XNACK mode was on, GPUs here cannot do it");
-		return -ENODEV;
-	}
+	    (record->r_debug || (record->flags & KFD_CRIU_PROCESS_TTMP)))
+		return criu_refuse(plan->call, -EBADMSG,
+				   "process: debug state without runtime-enable");
+	if ((record->flags & KFD_CRIU_PROCESS_XNACK) && !kfd_process_xnack_mode(plan->p, true))
+		return criu_refuse(plan->call, -ENODEV,
+				   "process: XNACK mode was on, GPUs here cannot do it");
 	return 0;
 }
 
-/**
- * kfd_criu_apply_process() - set the modes of the process
- * @plan: the plan; its GPUs are restored, its queues are not
- *
- * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. The path of AMDKFD_IOC_SET_XNACK_MODE
- * moves reservations of SVM ranges, but the process has no SVM range yet.
- *
- * Return: 0 or what AMDKFD_IOC_RUNTIME_ENABLE returns.
+/*
+ * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. The path of AMDKFD_IOC_SET_XNACK_MODE moves
+ * reservations of SVM ranges, but the process has no SVM range yet.
  */
 int kfd_criu_apply_process(struct kfd_criu_plan *plan)
 {
@@ -186,10 +160,6 @@ int kfd_criu_apply_process(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-/**
- * kfd_criu_undo_process() - undo kfd_criu_apply_process()
- * @plan: the plan
- */
 void kfd_criu_undo_process(struct kfd_criu_plan *plan)
 {
 	plan->p->xnack_enabled = kfd_process_xnack_mode(plan->p, false);

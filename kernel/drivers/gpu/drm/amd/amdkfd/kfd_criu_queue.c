@@ -11,13 +11,7 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_mqd_manager.h"
 
-/**
- * kfd_criu_num_mqds() - return the number of MQDs of a queue
- * @node: GPU of the queue
- * @type: type of the queue
- *
- * Return: number of MQDs.
- */
+/* Returns the number of MQDs of a queue */
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
 {
 	return type == KFD_QUEUE_TYPE_COMPUTE ? NUM_XCC(node->xcc_mask) : 1;
@@ -121,13 +115,9 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 	};
 }
 
-/**
- * kfd_criu_active_cus() - return the number of CUs of each shader array
- * @node: the GPU
- * @cus: out, %KFD_CRIU_SHADER_ARRAYS_MAX numbers
- *
- * The CUs of an array that are harvested differ between GPUs of one kind. See
- * mqd_symmetrically_map_cu_mask().
+/*
+ * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
+ * between GPUs of one kind. See mqd_symmetrically_map_cu_mask().
  */
 void kfd_criu_active_cus(const struct kfd_node *node, u8 *cus)
 {
@@ -155,11 +145,10 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	u32 unused;
 	int ret;
 
-	if (why) {
-		criu_refuse(dump->call, "cannot carry: %s (GPU %u, queue %u)", why,
-			    pdd->user_gpu_id, q->properties.queue_id);
-		return -EOPNOTSUPP;
-	}
+	if (why)
+		return criu_refuse(dump->out.call, -EOPNOTSUPP,
+				   "cannot carry: %s (GPU %u, queue %u)", why, pdd->user_gpu_id,
+				   q->properties.queue_id);
 	layout = kfd_criu_mqd_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
 	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
@@ -169,9 +158,9 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 					    &record.mqd_stack_size);
 	if (ret)
 		return ret;
-	criu_writer_record(&dump->writer, KFD_CRIU_QUEUE, &record);
-	mqd = criu_writer_tail(&dump->writer, record.mqd_size);
-	stack = criu_writer_tail(&dump->writer, record.mqd_stack_size);
+	criu_writer_record(&dump->out.writer, KFD_CRIU_QUEUE, &record);
+	mqd = criu_writer_tail(&dump->out.writer, record.mqd_size);
+	stack = criu_writer_tail(&dump->out.writer, record.mqd_stack_size);
 	dump->num_queues++;
 	/* A zero-length tail may be NULL. */
 	if (!mqd || (!stack && record.mqd_stack_size))
@@ -186,12 +175,6 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	return 0;
 }
 
-/**
- * kfd_criu_dump_queues() - write the queues of the process
- * @dump: the walk; the queues are evicted
- *
- * Return: 0; -EOPNOTSUPP with a line in the log; -EINVAL if a queue is running.
- */
 int kfd_criu_dump_queues(struct kfd_criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
@@ -287,14 +270,9 @@ out:
 	return ret;
 }
 
-/**
- * kfd_criu_apply_queues() - create the queues
- * @plan: the plan; its BOs are restored, the process is evicted
- *
- * Creates the last queue first: KFD inserts a new queue at the head of its list, so the
- * list has the same order as before.
- *
- * Return: 0 or what AMDKFD_IOC_CREATE_QUEUE returns.
+/*
+ * Creates the last queue first: KFD inserts a new queue at the head of its list, so the list has
+ * the same order as before.
  */
 int kfd_criu_apply_queues(struct kfd_criu_plan *plan)
 {
@@ -305,21 +283,16 @@ int kfd_criu_apply_queues(struct kfd_criu_plan *plan)
 			&plan->queues[plan->num_queues - 1 - plan->queues_done];
 
 		ret = kfd_criu_apply_queue(plan, queue);
-		if (ret) {
-			criu_refuse(plan->call, "queue %u:%u (type %u, SDMA %u): no restore: %d",
-				    queue->record.gpu_id, queue->record.queue_id,
-				    queue->record.type, queue->record.sdma_id, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(plan->call, ret,
+					   "queue %u:%u (type %u, SDMA %u): no restore: %d",
+					   queue->record.gpu_id, queue->record.queue_id,
+					   queue->record.type, queue->record.sdma_id, ret);
 		plan->queues_done++;
 	}
 	return 0;
 }
 
-/**
- * kfd_criu_undo_queues() - undo kfd_criu_apply_queues()
- * @plan: the plan
- */
 void kfd_criu_undo_queues(struct kfd_criu_plan *plan)
 {
 	for (; plan->queues_done; plan->queues_done--)
@@ -342,13 +315,7 @@ static int kfd_criu_queue_resume(struct kfd_process_device *pdd,
 	return ret;
 }
 
-/**
- * kfd_criu_queues_resume() - take the references of queues to restored SVM ranges
- * @p: the process; its mutex is held
- * @call: for the log
- *
- * Return: 0 or -EINVAL.
- */
+/* Takes the references of queues to restored SVM ranges. @p: the process; its mutex is held. */
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct queue *q;
@@ -358,11 +325,10 @@ int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call)
 	for (i = 0; i < p->n_pdds; i++) {
 		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list) {
 			ret = kfd_criu_queue_resume(p->pdds[i], &q->properties);
-			if (ret) {
-				criu_refuse(call, "queue %u: its wave-save area is not mapped",
-					    q->properties.queue_id);
-				return ret;
-			}
+			if (ret)
+				return criu_refuse(call, ret,
+						   "queue %u: its wave-save area is not mapped",
+						   q->properties.queue_id);
 		}
 	}
 	return 0;

@@ -9,14 +9,6 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
-/**
- * kfd_criu_parse_queue() - parse the record of a queue
- * @plan: for the log
- * @queue: out
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
 			 struct criu_record *record)
 {
@@ -25,18 +17,13 @@ int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue 
 	queue->stack = queue->mqd ? criu_record_tail(record, queue->record.mqd_stack_size) : NULL;
 	if (queue->mqd && queue->stack && !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "queue %u: tail does not fit", queue->record.queue_id);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "queue %u: tail does not fit",
+			   queue->record.queue_id);
 }
 
-/**
- * kfd_criu_queue_properties() - check a record and return the properties of its queue
- * @record: record of the queue
- * @properties: out
- *
- * Takes the path of AMDKFD_IOC_CREATE_QUEUE.
- *
- * Return: 0 or an error.
+/*
+ * Checks a record and returns the properties of its queue. Takes the path of
+ * AMDKFD_IOC_CREATE_QUEUE.
  */
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 			      struct queue_properties *properties)
@@ -72,13 +59,7 @@ int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 	return 0;
 }
 
-/**
- * kfd_criu_ctx_total() - return the size of a wave-save area for all graphics cores
- * @pdd: GPU of the queue
- * @ctx_size: bytes for one graphics core, without those of the debugger
- *
- * Return: the size in bytes that kfd_queue_acquire_buffers() computes.
- */
+/* Returns the size of a wave-save area for all graphics cores */
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 {
 	struct kfd_topology_device *topology = kfd_topology_device_by_id(pdd->dev->id);
@@ -166,25 +147,20 @@ static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 	bool is_free;
 	u32 doorbell;
 
-	if (record->sdma_id >= num * node->kfd->device_info.num_sdma_queues_per_engine) {
-		criu_refuse(plan->call, "queue %u: GPU %u has no SDMA queue %u", record->queue_id,
-			    node->id, record->sdma_id);
-		return -ENODEV;
-	}
+	if (record->sdma_id >= num * node->kfd->device_info.num_sdma_queues_per_engine)
+		return criu_refuse(plan->call, -ENODEV, "queue %u: GPU %u has no SDMA queue %u",
+				   record->queue_id, node->id, record->sdma_id);
 	doorbell = kfd_sdma_doorbell_id(dqm, first + record->sdma_id % num, record->sdma_id / num);
-	if (doorbell != record->doorbell_id) {
-		criu_refuse(plan->call, "queue %u: doorbell is number %u, was %u",
-			    record->queue_id, doorbell, record->doorbell_id);
-		return -ENODEV;
-	}
+	if (doorbell != record->doorbell_id)
+		return criu_refuse(plan->call, -ENODEV, "queue %u: doorbell is number %u, was %u",
+				   record->queue_id, doorbell, record->doorbell_id);
 	dqm_lock(dqm);
 	is_free = test_bit(record->sdma_id, xgmi ? dqm->xgmi_sdma_bitmap : dqm->sdma_bitmap);
 	dqm_unlock(dqm);
 	if (is_free)
 		return 0;
-	criu_refuse(plan->call, "queue %u: SDMA queue %u of GPU %u is in use", record->queue_id,
-		    record->sdma_id, node->id);
-	return -EBUSY;
+	return criu_refuse(plan->call, -EBUSY, "queue %u: SDMA queue %u of GPU %u is in use",
+			   record->queue_id, record->sdma_id, node->id);
 }
 
 static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
@@ -197,9 +173,9 @@ static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
 	if (!memchr_inv(record->active_cus, 0, sizeof(cus)) ||
 	    !memcmp(record->active_cus, cus, sizeof(cus)))
 		return 0;
-	criu_refuse(plan->call, "queue %u: CUs per shader array are %*ph, were %*ph",
-		    record->queue_id, (int)sizeof(cus), cus, (int)sizeof(cus), record->active_cus);
-	return -ENODEV;
+	return criu_refuse(plan->call, -ENODEV,
+			   "queue %u: CUs per shader array are %*ph, were %*ph", record->queue_id,
+			   (int)sizeof(cus), cus, (int)sizeof(cus), record->active_cus);
 }
 
 /* Checks whether this machine can restore a valid queue. */
@@ -214,71 +190,62 @@ static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 	int ret;
 
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
-			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING)) {
-		criu_refuse(plan->call, "queue %u: unknown flags %#x", record->queue_id,
-			    record->flags);
-		return -EOPNOTSUPP;
-	}
-	if (kfd_criu_num_mqds(node, type) > 1) {
-		criu_refuse(plan->call, "queue %u: it is on several graphics cores",
-			    record->queue_id);
-		return -EOPNOTSUPP;
-	}
-	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws) {
-		criu_refuse(plan->call, "queue %u: GPU %u has no GWS", record->queue_id,
-			    node->id);
-		return -ENODEV;
-	}
+			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
+		return criu_refuse(plan->call, -EOPNOTSUPP, "queue %u: unknown flags %#x",
+				   record->queue_id, record->flags);
+	if (kfd_criu_num_mqds(node, type) > 1)
+		return criu_refuse(plan->call, -EOPNOTSUPP,
+				   "queue %u: it is on several graphics cores", record->queue_id);
+	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
+		return criu_refuse(plan->call, -ENODEV, "queue %u: GPU %u has no GWS",
+				   record->queue_id, node->id);
 	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_cus_here(plan, record, node) :
 					       kfd_criu_check_sdma_here(plan, record, node);
 	if (ret)
 		return ret;
 	ret = kfd_criu_mqd_check(kfd_criu_mqd_layout(node, type), queue->mqd,
 				 kfd_criu_num_mqds(node, type));
-	if (ret)
-		criu_refuse(plan->call, "queue %u: MQD has words that this kernel sets itself",
-			    record->queue_id);
-	return ret;
+	if (!ret)
+		return 0;
+	return criu_refuse(plan->call, ret, "queue %u: MQD has words that this kernel sets itself",
+			   record->queue_id);
 }
 
-/**
- * kfd_criu_check_queues() - check the queues
- * @plan: with the records; GPUs and SVM ranges are checked
- *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENODEV; -ENOMEM.
- */
+static u64 kfd_criu_queue_id(const void *entry)
+{
+	return ((const struct kfd_criu_plan_queue *)entry)->record.queue_id;
+}
+
+/* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
+static u64 kfd_criu_queue_doorbell(const void *entry)
+{
+	const struct kfd_criu_plan_queue *queue = entry;
+
+	return MAKE_HANDLE(queue->record.gpu_id, queue->record.doorbell_offset);
+}
+
 int kfd_criu_check_queues(struct kfd_criu_plan *plan)
 {
-	u64 ids[2] = {};
 	const char *fault;
-	u64 *all;
 	u32 i;
-	int ret = 0;
+	int ret;
 
-	all = kvcalloc(plan->num_queues, sizeof(ids[0]), GFP_KERNEL_ACCOUNT);
-	if (plan->num_queues && !all)
-		return -ENOMEM;
-	for (i = 0; !ret && i < plan->num_queues; i++) {
+	for (i = 0; i < plan->num_queues; i++) {
 		struct kfd_criu_plan_queue *queue = &plan->queues[i];
 
 		queue->device = kfd_criu_plan_device(plan, queue->record.gpu_id);
 		fault = kfd_criu_queue_fault(plan, queue);
-		if (fault) {
-			criu_refuse(plan->call, "queue %u: %s", queue->record.queue_id, fault);
-			ret = -EBADMSG;
-		} else {
-			ret = kfd_criu_check_queue_here(plan, queue);
-		}
-		all[i] = queue->record.queue_id;
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "queue %u: %s",
+					   queue->record.queue_id, fault);
+		ret = kfd_criu_check_queue_here(plan, queue);
+		if (ret)
+			return ret;
 	}
-	if (!ret)
-		ret = kfd_criu_plan_check_unique(plan, "queue", all, plan->num_queues);
-	/* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
-	for (i = 0; !ret && i < plan->num_queues; i++)
-		all[i] = MAKE_HANDLE(plan->queues[i].record.gpu_id,
-				     plan->queues[i].record.doorbell_offset);
-	if (!ret)
-		ret = kfd_criu_plan_check_unique(plan, "doorbell", all, plan->num_queues);
-	kvfree(all);
-	return ret;
+	ret = kfd_criu_check_unique(plan, "queue", plan->queues, plan->num_queues,
+				    sizeof(*plan->queues), kfd_criu_queue_id);
+	if (ret)
+		return ret;
+	return kfd_criu_check_unique(plan, "doorbell", plan->queues, plan->num_queues,
+				     sizeof(*plan->queues), kfd_criu_queue_doorbell);
 }

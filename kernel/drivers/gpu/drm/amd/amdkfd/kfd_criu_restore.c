@@ -57,12 +57,10 @@ static void kfd_criu_unblock_notifications(struct kfd_process *p)
 	mutex_unlock(&process_info->lock);
 }
 
-/**
- * kfd_criu_end_restore() - end the restrictions between RESTORE and RESUME
- * @p: the process; its mutex is held
- *
- * MMU notifiers reach its userptrs again, and its ioctls are no longer blocked. Queues stay
- * evicted: their userptrs have no pages.
+/*
+ * Ends the restrictions between RESTORE and RESUME. @p: the process; its mutex is held. MMU
+ * notifiers reach its userptrs again, and its ioctls are no longer blocked. Queues stay evicted:
+ * their userptrs have no pages.
  */
 void kfd_criu_end_restore(struct kfd_process *p)
 {
@@ -117,10 +115,8 @@ static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
 {
 	int ret;
 
-	if (!kfd_criu_is_fresh(plan->p)) {
-		criu_refuse(plan->call, "the process has used the GPU already");
-		return -EBADFD;
-	}
+	if (!kfd_criu_is_fresh(plan->p))
+		return criu_refuse(plan->call, -EBADFD, "the process has used the GPU already");
 	ret = criu_session_hold(plan->session, plan->p, &kfd_criu_restored_ops);
 	if (ret)
 		return ret == -EALREADY ? -EBADFD : ret;
@@ -153,7 +149,7 @@ static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan,
 	ret = kfd_criu_restore_locked(plan, args);
 	mutex_unlock(&p->mutex);
 	if (!ret) {
-		ret = kfd_criu_put_bos(plan, args);
+		ret = amdgpu_criu_bos_put(args, plan, plan->num_bos, kfd_criu_plan_entry);
 		if (ret) {
 			mutex_lock(&p->mutex);
 			kfd_criu_take_back(plan);
@@ -191,13 +187,7 @@ static int kfd_criu_restore_blob(struct criu_call *call, const struct amdgpu_cri
 	return ret;
 }
 
-/**
- * kfd_criu_restore() - RESTORE
- * @call: the call
- * @args: &struct amdgpu_criu_state
- *
- * Return: 0; errors as in the uapi header; errors of the ioctls whose paths it takes.
- */
+/* RESTORE */
 int kfd_criu_restore(struct criu_call *call, void *args)
 {
 	int ret = amdgpu_criu_restore_check(args);

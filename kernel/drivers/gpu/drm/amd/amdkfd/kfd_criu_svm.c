@@ -101,8 +101,8 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 	ret = svm_range_get_attr(p, mm, extent->start, extent->npages, num, attrs);
 	if (ret)
 		return ret;
-	criu_writer_record(&dump->writer, KFD_CRIU_SVM_RANGE, &record);
-	criu_writer_tail_copy(&dump->writer, attrs, num * sizeof(*attrs));
+	criu_writer_record(&dump->out.writer, KFD_CRIU_SVM_RANGE, &record);
+	criu_writer_tail_copy(&dump->out.writer, attrs, num * sizeof(*attrs));
 	dump->num_svm_ranges++;
 	return 0;
 }
@@ -123,12 +123,6 @@ static int kfd_criu_dump_extents(struct kfd_criu_dump *dump, struct mm_struct *m
 	return ret;
 }
 
-/**
- * kfd_criu_dump_svm() - write the SVM ranges of the process
- * @dump: the walk
- *
- * Return: 0; -ESRCH if the process has exited; -ENOMEM; what AMDKFD_IOC_SVM returns.
- */
 int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
 {
 	struct kfd_process *p = dump->p;
@@ -190,23 +184,17 @@ static int kfd_criu_svm_resume_all(struct kfd_process *p, struct mm_struct *mm,
 		num = kfd_criu_complete_attrs(attrs, svm->num_attrs);
 		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT,
 					 svm->size >> PAGE_SHIFT, num, attrs);
-		if (ret) {
-			criu_refuse(call, "SVM range %#llx+%#llx: cannot restore: %d",
-				    svm->start, svm->size, ret);
-			return ret;
-		}
+		if (ret)
+			return criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
+					   svm->start, svm->size, ret);
 	}
 	return 0;
 }
 
-/**
- * kfd_criu_svm_resume() - register the SVM ranges; their VMAs are restored
- * @p: the process; its mutex is held
- * @call: for the log
- *
- * Takes the path of AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_SET_ATTR.
- *
- * Return: 0; -ESRCH if the process has exited; what AMDKFD_IOC_SVM returns.
+/*
+ * Registers the SVM ranges; their VMAs are restored. @p: the process; its mutex is held. Takes the
+ * path of AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_SET_ATTR. Returns 0; -ESRCH if the process has
+ * exited; what AMDKFD_IOC_SVM returns.
  */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
@@ -249,14 +237,6 @@ static const char *kfd_criu_svm_cannot(void)
 
 #endif
 
-/**
- * kfd_criu_parse_svm() - parse the record of an SVM range
- * @plan: for the log
- * @svm: out
- * @record: the record
- *
- * Return: 0 or -EBADMSG.
- */
 int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm,
 		       struct criu_record *record)
 {
@@ -264,8 +244,8 @@ int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm
 	svm->attrs = criu_record_tail(record, (u64)svm->record.num_attrs * sizeof(*svm->attrs));
 	if (svm->attrs && !criu_record_tail_end(record))
 		return 0;
-	criu_refuse(plan->call, "SVM range %#llx: tail does not fit", svm->record.start);
-	return -EBADMSG;
+	return criu_refuse(plan->call, -EBADMSG, "SVM range %#llx: tail does not fit",
+			   svm->record.start);
 }
 
 /* Each GPU that an attribute refers to must be a GPU of the plan. */
@@ -321,12 +301,6 @@ static u32 kfd_criu_join_ranges(struct criu_range *ranges, u32 num)
 	return num ? last + 1 : 0;
 }
 
-/**
- * kfd_criu_check_svm() - check the SVM ranges
- * @plan: with the records; GPUs and BOs are checked
- *
- * Return: 0; -EBADMSG; -EOPNOTSUPP; -ENOMEM.
- */
 int kfd_criu_check_svm(struct kfd_criu_plan *plan)
 {
 	const char *fault = plan->num_svms ? kfd_criu_svm_cannot() : NULL;
@@ -335,10 +309,8 @@ int kfd_criu_check_svm(struct kfd_criu_plan *plan)
 	u32 i;
 	int ret = 0;
 
-	if (fault) {
-		criu_refuse(plan->call, "SVM ranges: %s", fault);
-		return -EOPNOTSUPP;
-	}
+	if (fault)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "SVM ranges: %s", fault);
 	ranges = kvcalloc(plan->num_svms, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	if (plan->num_svms && !ranges)
 		return -ENOMEM;
@@ -352,13 +324,11 @@ int kfd_criu_check_svm(struct kfd_criu_plan *plan)
 		};
 	}
 	if (fault) {
-		criu_refuse(plan->call, "SVM range %#llx: %s", plan->svms[i - 1].record.start,
-			    fault);
-		ret = -EBADMSG;
+		ret = criu_refuse(plan->call, -EBADMSG, "SVM range %#llx: %s",
+				  plan->svms[i - 1].record.start, fault);
 	} else if (criu_ranges_check(ranges, plan->num_svms, &culprit)) {
-		criu_refuse(plan->call, "SVM range %#llx overlaps another",
-			    plan->svms[culprit->index].record.start);
-		ret = -EBADMSG;
+		ret = criu_refuse(plan->call, -EBADMSG, "SVM range %#llx overlaps another",
+				  plan->svms[culprit->index].record.start);
 	} else {
 		plan->num_svm_areas = kfd_criu_join_ranges(ranges, plan->num_svms);
 	}
@@ -383,12 +353,6 @@ static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu
 	return num;
 }
 
-/**
- * kfd_criu_apply_svm() - keep the SVM ranges for RESUME
- * @plan: the plan
- *
- * Return: 0 or -ENOMEM.
- */
 int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
 {
 	struct kfd_criu_pending *pending;
@@ -422,10 +386,7 @@ int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-/**
- * kfd_criu_forget_svm() - free the SVM ranges kept for RESUME
- * @p: the process; its mutex is held
- */
+/* Frees the SVM ranges kept for RESUME. @p: the process; its mutex is held. */
 void kfd_criu_forget_svm(struct kfd_process *p)
 {
 	if (!p->criu_pending)

@@ -83,6 +83,7 @@ void CommandProcessor::reset() {
   vmid_mask_ = 0;
   queue_mask_ = 0;
   vmids_.clear();
+  last_vmid_ = 0;
   current_pasid_ = 0;
   current_vmid_ = 0;
 }
@@ -129,9 +130,11 @@ std::optional<unsigned> CommandProcessor::vmid_for(uint32_t pasid) {
   uint32_t free = vmid_mask_;
   for (const auto& [other, vmid] : vmids_) free &= ~(1u << vmid);
   if (!free) return std::nullopt;
-  const auto vmid = static_cast<unsigned>(std::countr_zero(free));
-  vmids_.emplace(pasid, vmid);
-  return vmid;
+  // In turn, so that whoever keeps a VMID over a preemption meets another process there.
+  const uint32_t above = free & ~((2u << last_vmid_) - 1);
+  last_vmid_ = static_cast<unsigned>(std::countr_zero(above ? above : free));
+  vmids_.emplace(pasid, last_vmid_);
+  return last_vmid_;
 }
 
 // A VMID stays with its process as long as a queue of it is mapped.

@@ -70,6 +70,7 @@ class CommandProcessor : public SchedulerPackets {
   uint32_t vmid_mask_ = 0;
   uint64_t queue_mask_ = 0;
   std::map<uint32_t, unsigned> vmids_;  // by pasid, of the processes in the run list
+  unsigned last_vmid_ = 0;              // that was given to a process
   shader::Apertures current_apertures_;
   uint32_t current_pasid_ = 0;  // of the run list's last MAP_PROCESS
   unsigned current_vmid_ = 0;   // 0: no VMID was free

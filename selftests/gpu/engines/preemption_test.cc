@@ -206,6 +206,20 @@ TEST_F(PreemptionTest, ProcessesKeepTheirMemoryWhenTheirVmidChanges) {
   }
 }
 
+TEST_F(PreemptionTest, AProcessGetsAnotherVmidEachTimeItIsMapped) {
+  TestQueue first = gpu_.make(TestQueue::kPm4, 1, 0);
+  TestQueue second = gpu_.make(TestQueue::kPm4, 2, 1);
+  for (unsigned vmid = 3; vmid <= 15; ++vmid) {
+    TestQueue& queue = vmid % 2 ? first : second;
+    gpu_.run({&queue});
+    ASSERT_TRUE(gpu_.preempt());
+    EXPECT_EQ(gpu_.memory.base_of(vmid), queue.base) << vmid;
+  }
+  gpu_.run({&second});
+  ASSERT_TRUE(gpu_.preempt());
+  EXPECT_EQ(gpu_.memory.base_of(3), second.base) << "from the first one again";
+}
+
 TEST_F(PreemptionTest, MoreQueuesThanDescriptorsAllRun) {
   std::vector<TestQueue> queues;
   std::vector<TestQueue*> list;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <format>
 #include <string>
 #include <string_view>
@@ -82,6 +83,17 @@ class [[nodiscard]] Result {
 };
 
 using Status = Result<Unit>;
+
+// What `body`, a Result, returns; an exception in it becomes an Error. For threads, where an
+// exception would end the process.
+template <typename Body>
+auto without_exceptions(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception& exception) {
+    return Error(ENOMEM, exception.what());
+  }
+}
 
 }  // namespace amdgpu_criu
 

@@ -157,6 +157,30 @@ TEST_F(Hooks, AFullDiskIsReportedWithTheFilesName) {
   EXPECT_FALSE(state_.paused);
 }
 
+TEST_F(Hooks, StateThatNoImageCanHaveIsRefusedBeforeAnythingIsSaved) {
+  state_.announced_blob_size = image::kMaxMetadata;
+  EXPECT_EQ(dump(), -EFBIG);
+  EXPECT_THAT(log(), HasSubstr("more than the 1073741824 that an image can have"));
+  EXPECT_THAT(state_.calls, Not(Contains("CHECKPOINT")));
+  EXPECT_FALSE(state_.paused);
+  EXPECT_TRUE(images_.names().empty());
+}
+
+TEST_F(Hooks, AnIndexThatNoImageCanHaveIsRefusedBeforeAnythingIsCopied) {
+  state_.bos[2].size = 1ull << 40;
+  EXPECT_EQ(dump(), -EFBIG);
+  EXPECT_THAT(log(), HasSubstr("choose larger chunks by amdgpu.chunk-kib"));
+  EXPECT_THAT(state_.calls, Not(Contains("DMABUF")));
+  EXPECT_FALSE(state_.paused);
+}
+
+TEST_F(Hooks, MissingImagesAreAnErrorIfCriusInventoryNamesThePlugin) {
+  ASSERT_EQ(dump(), 0) << log();
+  for (const std::string& name : images_.names()) std::filesystem::remove(images_.file(name));
+  EXPECT_EQ(start(kStageRestore), -ENOENT);
+  EXPECT_THAT(log(), HasSubstr("none of its images (amdgpu-*.img)"));
+}
+
 TEST_F(Hooks, ARenderNodeThatKfdDoesNotUseIsRefusedByName) {
   const Fd other = open(kRenderPath);
   ASSERT_EQ(start(kStageDump), 0);

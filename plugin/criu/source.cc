@@ -30,6 +30,10 @@ stock::StockContext stock_parts(const Parts& parts, const host::Host& host) {
 
 Result<std::optional<FoundImages>> find_ours(const Parts& parts, const host::Host& host) {
   FoundImages source{TRY(image::Set::load(TRY(image_directory()))), nullptr};
+  if (source.images.empty())
+    return Error(ENOENT,
+                 "CRIU's inventory says that processes had GPU state, but the image directory has "
+                 "none of its images (amdgpu-*.img): copy them there, too");
   if (stock::is_stock(source.images)) {
     log_info("the images were made through the stock kernel interface, which restores them");
     source.api = std::make_unique<stock::StockApi>(stock_parts(parts, host), TRY(host.gpus()));

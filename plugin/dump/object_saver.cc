@@ -2,7 +2,6 @@
 #include "dump/object_saver.h"
 
 #include <chrono>
-#include <exception>
 #include <thread>
 
 #include "base/log.h"
@@ -17,7 +16,7 @@ void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
 }
 
 // An earlier dump that is of no use costs space, not the dump.
-void ObjectSaver::need_earlier(int directory) {
+void ObjectSaver::load_earlier(int directory) {
   if (earlier_) return;
   auto loaded = Earlier::load(directory);
   if (!loaded.ok()) {
@@ -38,8 +37,9 @@ void ObjectSaver::need_earlier(int directory) {
 Status ObjectSaver::save() {
   if (pending_.empty()) return {};
   const int directory = TRY(env_.image_directory());
-  need_earlier(directory);
   const auto batches = std::exchange(pending_, {});
+  for (const auto& [gpu_id, batch] : batches) TRY(check_index(batch));
+  load_earlier(directory);
   std::vector<Outcome> outcomes(batches.size());
   save_all(directory, batches, outcomes);
   part_++;
@@ -48,6 +48,11 @@ Status ObjectSaver::save() {
     Outcome& outcome = outcomes[number++];
     TRY(std::move(outcome.status));
     const SaveCounts& counts = outcome.counts;
+    if (outcome.gave_up_direct)
+      log_warning(
+          "the file system of the images has no direct I/O: GPU memory of {} was written through "
+          "the page cache",
+          batch.gpu.describe());
     log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
              batch.gpu.describe(), outcome.milliseconds);
     log_info(
@@ -59,14 +64,21 @@ Status ObjectSaver::save() {
   return {};
 }
 
+// Before anything is copied: an index that no reader takes is of no use.
+Status ObjectSaver::check_index(const Batch& batch) const {
+  uint64_t chunks = 0;
+  for (const kernel::Bo& bo : batch.bos) chunks += bo.size / env_.options.chunk_bytes + 1;
+  if (chunks <= image::kMaxMetadata / image::kMaxChunkBytes) return {};
+  return Error::of(EFBIG,
+                   "the index of {} chunks of memory of {} is larger than an image can have: choose "
+                   "larger chunks by amdgpu.chunk-kib",
+                   chunks, batch.gpu.describe());
+}
+
 void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batches,
                            std::vector<Outcome>& outcomes) {
   auto save_one = [&](const Batch& batch, Outcome& outcome) {
-    try {
-      outcome.status = save(directory, batch, outcome);
-    } catch (const std::exception& exception) {
-      outcome.status = Error(ENOMEM, exception.what());
-    }
+    outcome.status = without_exceptions([&] { return save(directory, batch, outcome); });
   };
   std::vector<std::jthread> threads;
   size_t number = 0;
@@ -93,6 +105,7 @@ Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   auto saved = save_contents_of(batch, writer, outcome);
   if (!saved.ok()) return std::move(saved).error().within("writing " + name);
   outcome.counts = saved->counts;
+  outcome.gave_up_direct = env_.options.direct && !pipeline::is_direct(writer.fd());
   TRY(writer.finish(image::encode(image::Contents{id_, part_, batch.gpu, std::move(saved->objects),
                                                   std::move(saved->sources)})));
   const auto spent = std::chrono::steady_clock::now() - start;

@@ -45,11 +45,13 @@ class ObjectSaver {
     SaveCounts counts;
     gpu::StagingSize staging;
     const char* io = "";
+    bool gave_up_direct = false;
     uint64_t milliseconds = 0;
   };
-  void need_earlier(int directory);
+  void load_earlier(int directory);
   void save_all(int directory, const std::map<uint32_t, Batch>& batches,
                 std::vector<Outcome>& outcomes);
+  Status check_index(const Batch& batch) const;
   Status save(int directory, const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);

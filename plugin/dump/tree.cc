@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "image/records.h"
 
 namespace amdgpu_criu::dump {
 
@@ -14,7 +15,12 @@ Result<PausedClient> PausedClient::pause(kernel::Api& api, int session, kernel::
                                          host::TakenFile file, pid_t process) {
   const auto info = TRY(api.process_info({file.get(), kind}, session, process));
   file.set_idle();
-  return PausedClient(api, session, kind, std::move(file), info);
+  PausedClient client(api, session, kind, std::move(file), info);
+  const uint64_t metadata = info.blob_size + info.num_bos * image::kMaxBoBytes;
+  if (metadata > image::kMaxMetadata)
+    return Error::of(EFBIG, "its state takes {} bytes, more than the {} that an image can have",
+                     metadata, image::kMaxMetadata);
+  return client;
 }
 
 PausedClient::~PausedClient() {

@@ -60,9 +60,18 @@ bool ChunkFiles::is_cached(const Opened& file) {
   return syscall(kCachestat, file.file.get(), &range, &found, 0) == 0 && found.cached > pages / 2;
 }
 
-void ChunkFiles::use_direct() const {
-  for (const Opened& file : files_)
-    if (!is_cached(file)) (void)pipeline::set_direct(file.file.get(), true);
+void ChunkFiles::use_direct() {
+  for (const Opened& file : files_) {
+    if (is_cached(file)) continue;
+    (void)pipeline::set_direct(file.file.get(), true);
+    direct_.push_back(&file);
+  }
+}
+
+const std::string* ChunkFiles::find_given_up_direct() const {
+  for (const Opened* file : direct_)
+    if (!pipeline::is_direct(file->file.get())) return &file->name;
+  return nullptr;
 }
 
 Error ChunkFiles::damaged(const Object& object, const Chunk& chunk, const std::string& why) const {

@@ -17,7 +17,9 @@ class ChunkFiles {
   static Result<ChunkFiles> open(int directory, const Set::ContentsFile& file);
 
   // Reads go past the page cache, if they can, and if the files are not in it.
-  void use_direct() const;
+  void use_direct();
+  // The first file that turned out not to be able to; null: none.
+  const std::string* find_given_up_direct() const;
 
   const Opened& of(const Chunk& chunk) const { return files_[chunk.source]; }
   // Names file, object and chunk.
@@ -33,7 +35,8 @@ class ChunkFiles {
   Status open_sources(int directory, const Set::ContentsFile& file);
   Status check_places(const Set::ContentsFile& file) const;
 
-  std::vector<Opened> files_;  // by Chunk::source
+  std::vector<Opened> files_;           // by Chunk::source
+  std::vector<const Opened*> direct_;  // those that are to be read past the page cache
 };
 
 }  // namespace amdgpu_criu::image

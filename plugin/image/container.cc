@@ -57,8 +57,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr char kMagic[8] = {'A', 'M', 'D', 'G', 'C', 'R', 'I', 'U'};
-// Bounds what a damaged or hostile header can make us allocate.
-constexpr uint64_t kMaxMetadata = 1ull << 30;
 
 Bytes bytes_of(const Header& header) { return std::as_bytes(std::span(&header, 1)); }
 uint64_t sum_of(const Header& header) {
@@ -127,6 +125,12 @@ Status check_padding(const Fd& file, const std::string& name) {
   return {};
 }
 
+Status check_size(const std::string& name, Bytes metadata) {
+  if (metadata.size() <= kMaxMetadata) return {};
+  return Error::of(EFBIG, "image {} would have {} bytes of metadata, more than the {} that are read",
+                   name, metadata.size(), kMaxMetadata);
+}
+
 Result<Fd> create_file(int directory, const std::string& name) {
   Fd file(
       ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -137,6 +141,7 @@ Result<Fd> create_file(int directory, const std::string& name) {
 }  // namespace
 
 Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata) {
+  TRY(check_size(name, metadata));
   Fd file = TRY(create_file(directory, name));
   const Header header = make_header(kind, sizeof(Header), metadata);
   auto write_all = [&]() -> Status {
@@ -171,6 +176,7 @@ Result<uint64_t> ContentsWriter::append(Bytes bytes) {
 }
 
 Status ContentsWriter::finish(Bytes metadata) {
+  TRY(check_size(name_, metadata));
   const Header header = make_header(Kind::kContents, end_, metadata);
   std::vector<std::byte> first_block(kDataStart);
   memcpy(first_block.data(), &header, sizeof(header));

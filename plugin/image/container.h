@@ -34,6 +34,8 @@ inline constexpr uint32_t kFormat = 2;
 inline constexpr uint32_t kOldestFormat = 1;
 // Data starts aligned for direct I/O.
 inline constexpr uint64_t kDataStart = 4096;
+// Bounds what a damaged or hostile header can make a reader allocate. Nothing larger is written.
+inline constexpr uint64_t kMaxMetadata = 1ull << 30;
 // A reader needs staging memory for whole chunks.
 inline constexpr uint32_t kMaxChunk = 64u << 20;
 

@@ -136,6 +136,10 @@ struct Contents {
   std::vector<Source> sources;
 };
 
+// Upper bounds of what the tables and the index take in the metadata, before these are known.
+inline constexpr uint64_t kMaxBoBytes = 96;
+inline constexpr uint64_t kMaxChunkBytes = 128;
+
 std::string process_file_name(uint32_t index);
 std::string render_file_name(uint32_t index);
 std::string file_file_name(uint32_t id);

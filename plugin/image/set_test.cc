@@ -10,6 +10,7 @@ namespace amdgpu_criu::image {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using testing_support::TempDir;
 
 constexpr uint64_t kObject = 7;
@@ -160,7 +161,7 @@ TEST_F(ImageSet, EveryFlippedByteIsRefusedWithTheFilesName) {
     for (size_t at = 0; at < whole.size(); at++) {
       const char flipped = whole[at] ^ (at % 2 ? 0x01 : 0xff);
       ASSERT_EQ(pwrite(file.get(), &flipped, 1, at), 1);
-      ASSERT_THAT(problem(), HasSubstr(name)) << "byte " << at << " of " << whole.size();
+      ASSERT_THAT(problem(), StartsWith("image " + name)) << "byte " << at << " of " << whole.size();
       ASSERT_EQ(pwrite(file.get(), &whole[at], 1, at), 1);
     }
   }
@@ -171,10 +172,10 @@ TEST_F(ImageSet, EveryTruncationIsRefusedWithTheFilesName) {
   for (const std::string& name : dir_.names()) {
     const std::string whole = dir_.read(name);
     dir_.write(name, whole + '\0');
-    ASSERT_THAT(problem(), HasSubstr(name)) << "one byte too many";
+    ASSERT_THAT(problem(), StartsWith("image " + name)) << "one byte too many";
     for (size_t length = whole.size(); length-- > 0;) {
       std::filesystem::resize_file(dir_.file(name), length);
-      ASSERT_THAT(problem(), HasSubstr(name)) << length << " of " << whole.size();
+      ASSERT_THAT(problem(), StartsWith("image " + name)) << length << " of " << whole.size();
     }
     dir_.write(name, whole);
   }
@@ -286,6 +287,16 @@ TEST(ContentsWriter, LeavesNothingUnlessFinished) {
     auto writer = std::move(*ContentsWriter::create(dir.fd(), "amdgpu-contents-0-1.img"));
     ASSERT_TRUE(writer.append(std::vector<std::byte>(4096)).ok());
   }
+  EXPECT_TRUE(dir.names().empty());
+}
+
+TEST(ImageWriter, RefusesMetadataThatNoReaderTakes) {
+  TempDir dir;
+  const auto memory = std::move(
+      *Mapping::map(kMaxMetadata + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
+  const Status status = write_metadata_file(dir.fd(), process_file_name(0), Kind::kProcess,
+                                            Bytes(memory.data(), memory.size()));
+  EXPECT_EQ(status.error().code(), EFBIG);
   EXPECT_TRUE(dir.names().empty());
 }
 

@@ -64,19 +64,29 @@ TEST_P(Codecs, WhatDoesNotShrinkStaysAsItIs) {
   EXPECT_FALSE(codec_.compress({GetParam(), 0}, text_bytes(4096), stored)) << "one unit";
 }
 
-// Every byte changed, every length: refused, or the same bytes come out.
-TEST_P(Codecs, DamageIsSeenOrHarmless) {
-  const Bytes plain = text_bytes(16384);
-  Bytes stored(plain.size()), back(plain.size());
+// Every byte changed: refused, or other bytes come out, which the checksum of the chunk finds; never
+// does anything come out beside its place. Every length: refused, or the same bytes come out.
+TEST_P(Codecs, DamageStaysWithinTheOutputAndTruncationIsRefused) {
+  constexpr size_t kGuard = 4096;
+  const Bytes plain = text_bytes(16384), guard(kGuard, std::byte{0xa5});
+  Bytes stored(plain.size()), room(kGuard + plain.size() + kGuard, std::byte{0xa5});
+  const auto back = std::span(room).subspan(kGuard, plain.size());
   const size_t used = *codec_.compress({GetParam(), 0}, plain, stored);
   stored.resize(used);
+  size_t refused = 0;
   for (size_t at = 0; at < used; at++) {
     const std::byte whole = std::exchange(stored[at], stored[at] ^ std::byte{0x41});
-    (void)codec_.decompress(GetParam(), stored, back);  // must not touch memory of others
+    refused += !codec_.decompress(GetParam(), stored, back).ok();
     stored[at] = whole;
+    ASSERT_TRUE(std::ranges::equal(std::span(room).first(kGuard), guard)) << at;
+    ASSERT_TRUE(std::ranges::equal(std::span(room).last(kGuard), guard)) << at;
   }
-  for (size_t length = 0; length < used; length++)
-    (void)codec_.decompress(GetParam(), std::span(stored).first(length), back);
+  EXPECT_GT(refused, 0u);
+  for (size_t length = 0; length < used; length++) {
+    std::ranges::fill(back, std::byte{0});
+    const bool ok = codec_.decompress(GetParam(), std::span(stored).first(length), back).ok();
+    ASSERT_TRUE(!ok || std::ranges::equal(back, plain)) << length;
+  }
   stored.back() = std::byte{1};
   EXPECT_THAT(codec_.decompress(GetParam(), stored, back).error().message(),
               testing::HasSubstr("padding"));

@@ -15,6 +15,11 @@ bool set_direct(int fd, bool on) {
   return fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
+bool is_direct(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && flags & O_DIRECT;
+}
+
 void IoRequest::add(std::span<std::byte> bytes) {
   const bool goes_on =
       !parts.empty() &&
@@ -41,8 +46,7 @@ void IoQueue::submit(unsigned group, IoRequest request) {
 }
 
 void IoQueue::start_again(Work& work) {
-  const int flags = fcntl(work.request.fd, F_GETFL);
-  work.direct = flags >= 0 && flags & O_DIRECT;
+  work.direct = is_direct(work.request.fd);
   start(work);
 }
 

@@ -87,6 +87,8 @@ std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth);
 
 // Turns O_DIRECT on, if the file can do that.
 bool set_direct(int fd, bool on);
+// An IoQueue turns it off where a transfer shows that the file cannot do it.
+bool is_direct(int fd);
 
 // The kinds of IoQueue, each made by itself: for make_io_queue() and tests.
 // An error where the kernel, or who set it up, does not allow it.

@@ -47,8 +47,8 @@ void send(const Fd& to, int code, const std::string& text) {
 // What the child is from its first moment on.
 class Child {
  public:
-  Child(pid_t main, Fd result, Fd stop)
-      : main_(main), result_(std::move(result)), stop_(std::move(stop)) {}
+  Child(pid_t main, const void* memory, Fd result, Fd stop)
+      : main_(main), memory_(memory), result_(std::move(result)), stop_(std::move(stop)) {}
 
   [[noreturn]] void run(const Background::Work& work) {
     sigset_t all;
@@ -58,7 +58,11 @@ class Child {
     auto process = open_process(main_);
     if (!process.ok() || getppid() != main_) _exit(1);
     std::jthread worker([&] {
-      work([&](const Error& error) { fail(error); });
+      const Status status = without_exceptions([&]() -> Status {
+        work([&](const Error& error) { fail(error); });
+        return {};
+      });
+      if (!status.ok()) fail(status.error());
       send(result_, 0, "");
     });
     watch(*process);
@@ -73,7 +77,7 @@ class Child {
 
   // Until main says that it is over, or dies.
   [[noreturn]] void watch(const Pidfd& process) {
-    Orphans tasks(main_);
+    Orphans tasks(main_, memory_);
     pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.fd().get(), POLLIN, 0}};
     while (poll(files, 2, kLookMs) <= 0) tasks.look();
     if (files[0].revents & POLLIN) _exit(0);
@@ -82,18 +86,19 @@ class Child {
   }
 
   pid_t main_;
+  const void* memory_;
   Fd result_;
   Fd stop_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Background>> Background::start(const Work& work) {
+Result<std::unique_ptr<Background>> Background::start(const Work& work, const void* memory) {
   Pipe result = TRY(Pipe::create()), stop = TRY(Pipe::create());
   const pid_t main = getpid();
   const pid_t pid = fork();
   if (pid < 0) return Error::system("cannot make a process for the background");
-  if (pid == 0) Child(main, std::move(result.write), std::move(stop.read)).run(work);
+  if (pid == 0) Child(main, memory, std::move(result.write), std::move(stop.read)).run(work);
   // Its end is seen by there being no writer any more: the tasks, forked later, have none either.
   result.write.reset();
   Pidfd process = TRY(open_process(pid));

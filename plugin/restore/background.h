@@ -25,8 +25,8 @@ class Background {
   using Fail = std::function<void(const Error&)>;
   using Work = std::function<void(const Fail& fail)>;
 
-  // Main must not have threads.
-  static Result<std::unique_ptr<Background>> start(const Work& work);
+  // Main must not have threads. memory: shared with all that main forks.
+  static Result<std::unique_ptr<Background>> start(const Work& work, const void* memory = nullptr);
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
   // Ends it if it is still at work.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 namespace amdgpu_criu::restore {
@@ -54,6 +55,13 @@ TEST(Background, AnErrorIsTheEndOfAChildOfOurs) {
   EXPECT_GT(waitpid(-1, &status, 0), 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
   EXPECT_EQ((*background)->finish().error().code(), EIO);
+}
+
+TEST(Background, AnExceptionIsAnError) {
+  auto background =
+      Background::start([](const Background::Fail&) { throw std::runtime_error("no memory"); });
+  ASSERT_TRUE(background.ok());
+  EXPECT_THAT((*background)->finish().error().message(), HasSubstr("no memory"));
 }
 
 TEST(Background, ItsDeathIsAnError) {

@@ -236,10 +236,11 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
     const Fd dmabuf = TRY(tools.api.dmabuf(node, session.get(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
-  const auto files = TRY(image::ChunkFiles::open(image_directory, file));
+  auto files = TRY(image::ChunkFiles::open(image_directory, file));
   if (tools.direct) files.use_direct();
   auto filled = fill_contents(*engine, *queue, files, objects, import);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
+  if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();
   report.bytes = filled->bytes;
   report.zero_bytes = filled->zero_bytes;

@@ -47,7 +47,8 @@ struct FillReport {
   uint64_t zero_bytes = 0;   // of these
   uint64_t submissions = 0;  // to the GPU
   gpu::StagingSize staging;
-  const char* io = "";  // how files are read
+  const char* io = "";     // how files are read
+  std::string not_direct;  // a file that has no direct I/O, if it was to be used
   pipeline::StageTimes times;
 };
 

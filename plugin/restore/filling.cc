@@ -36,7 +36,7 @@ Status Filling::added(const std::set<uint64_t>& object_ids) {
     if (work.back().empty()) work.pop_back();
   }
   std::vector<Status> results(work.size());
-  auto run = [&](size_t i) { results[i] = fill(work[i]); };
+  auto run = [&](size_t i) { results[i] = without_exceptions([&] { return fill(work[i]); }); };
   if (work.size() > 1 && threads_do_no_harm()) {
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < work.size(); i++) threads.emplace_back(run, i);
@@ -51,7 +51,7 @@ void Filling::fill_added(const OnError& on_error) {
   std::vector<std::jthread> threads;
   for (const auto& entry : files_)
     threads.emplace_back([this, &on_error, gpu_id = entry.first] {
-      const Status status = fill_while_added(gpu_id);
+      const Status status = without_exceptions([&] { return fill_while_added(gpu_id); });
       if (!status.ok()) on_error(status.error());
     });
 }
@@ -111,6 +111,9 @@ Status Filling::fill(const Batch& batch) {
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),
                        *batch.file, batch.objects));
+  if (!report.not_direct.empty())
+    log_warning("the file system of {} has no direct I/O: it is read through the page cache",
+                report.not_direct);
   log_info("filled {} BOs, {} bytes of GPU {:#x} in {} ms{}; {}", report.objects, report.bytes,
            gpu_id, report.milliseconds, in_background_ ? ", in the background" : "",
            report.times.text());

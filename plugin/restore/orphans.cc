@@ -7,7 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -29,13 +29,6 @@ std::set<pid_t> children_of(pid_t pid) {
   return result;
 }
 
-// What is mapped, as /proc/PID/maps says it.
-struct Backing {
-  std::string device;
-  uint64_t inode = 0;
-  bool operator==(const Backing&) const = default;
-};
-
 // Of the first mapping in the file for which `wanted` is true.
 template <typename Wanted>
 std::optional<Backing> find_backing(pid_t pid, const Wanted& wanted) {
@@ -53,6 +46,26 @@ std::optional<Backing> find_backing(pid_t pid, const Wanted& wanted) {
   return std::nullopt;
 }
 
+std::optional<Backing> backing_of(const void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return find_backing(getpid(), [&](uint64_t start, uint64_t end, const Backing&) {
+    return start <= address && address < end;
+  });
+}
+
+bool maps(pid_t pid, const Backing& wanted) {
+  return find_backing(pid, [&](uint64_t, uint64_t, const Backing& it) { return it == wanted; })
+      .has_value();
+}
+
+// 0: it is gone.
+pid_t parent_of(pid_t pid) {
+  std::ifstream status(formatted("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("PPid:")) return static_cast<pid_t>(std::atoi(line.c_str() + 5));
+  return 0;
+}
+
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> result;
   std::error_code error;
@@ -67,9 +80,19 @@ std::vector<pid_t> all_processes() {
 
 }  // namespace
 
+Orphans::Orphans(pid_t parent, const void* memory)
+    : parent_(parent), memory_(backing_of(memory)) {}
+
+void Orphans::note(pid_t pid) {
+  if (pid != getpid() && !children_.contains(pid)) children_[pid] = Pidfd::open(pid);
+}
+
 void Orphans::look() {
-  for (const pid_t child : children_of(parent_))
-    if (child != getpid() && !children_.contains(child)) children_[child] = Pidfd::open(child);
+  for (const pid_t child : children_of(parent_)) note(child);
+  if (!memory_) return;
+  for (const pid_t sibling : children_of(parent_of(parent_)))
+    if (sibling != parent_ && !children_.contains(sibling) && maps(sibling, *memory_))
+      note(sibling);
 }
 
 void Orphans::kill() {
@@ -93,17 +116,13 @@ void Orphans::kill() {
 }
 
 void kill_sharers(const void* memory) {
-  const auto address = reinterpret_cast<uintptr_t>(memory);
-  const auto shared = find_backing(getpid(), [&](uint64_t start, uint64_t end, const Backing&) {
-    return start <= address && address < end;
-  });
+  const auto shared = backing_of(memory);
   if (!shared) return;
   for (const pid_t pid : all_processes()) {
     if (pid == getpid()) continue;
     // Opened first: it is the process that is looked at then, whatever becomes of its number.
     const auto process = Pidfd::open(pid);
-    if (!find_backing(pid, [&](uint64_t, uint64_t, const Backing& it) { return it == *shared; }))
-      continue;
+    if (!maps(pid, *shared)) continue;
     if (process.signal(SIGKILL))
       log_warning("process {} of a restore that failed was left: killed", pid);
   }

@@ -6,24 +6,37 @@
 #include <sys/types.h>
 
 #include <map>
-#include <set>
+#include <optional>
+#include <string>
 
 #include "base/fd.h"
 
 namespace amdgpu_criu::restore {
 
+// What is mapped, as /proc/PID/maps shows it.
+struct Backing {
+  std::string device;
+  uint64_t inode = 0;
+  bool operator==(const Backing&) const = default;
+};
+
 class Orphans {
  public:
-  explicit Orphans(pid_t parent) : parent_(parent) {}
+  // memory: shared with all that the parent has forked, until they become something else.
+  Orphans(pid_t parent, const void* memory);
 
-  // Notes the parent's children of this moment, but for the caller. To be called now and then while
-  // the parent lives: afterwards nothing tells whose they were.
+  // Notes the parent's children of this moment, but for the caller. Tasks that runc lets CRIU restore
+  // are siblings of CRIU (RstSibling): those that have the memory. To be called now and then while
+  // the parent lives: afterwards nobody is known to have been its child.
   void look();
   // Kills them, and all that they have forked.
   void kill();
 
  private:
+  void note(pid_t pid);
+
   pid_t parent_;
+  std::optional<Backing> memory_;
   std::map<pid_t, Pidfd> children_;  // the numbers may be reused
 };
 

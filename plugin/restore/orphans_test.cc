@@ -2,6 +2,7 @@
 #include "restore/orphans.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -51,6 +52,30 @@ TEST(KillSharers, EndsThoseThatStillHaveTheMemory) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   EXPECT_EQ(waitpid(without, &status, WNOHANG), 0);
   end(without);
+}
+
+// Main's tasks are children of main's parent, as runc has CRIU restore them; so is a process that
+// main did not fork.
+TEST(Orphans, SiblingsWithTheMemoryOfMainAreItsTasks) {
+  const Mapping memory = shared_page();
+  volatile auto* task = reinterpret_cast<volatile pid_t*>(memory.data());
+  const pid_t main = fork();
+  if (main == 0) {
+    const auto pid = static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0));
+    if (pid != 0) *task = pid;
+    for (;;) pause();
+  }
+  const pid_t stranger = child_without(&memory);
+  while (*task == 0) usleep(1000);
+  Orphans orphans(main, memory.data());
+  orphans.look();
+  end(main);
+  orphans.kill();
+  int status = 0;
+  EXPECT_EQ(waitpid(*task, &status, 0), *task);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_EQ(waitpid(stranger, &status, WNOHANG), 0);
+  end(stranger);
 }
 
 TEST(KillSharers, EndsNobodyForMemoryThatIsNotShared) {

@@ -79,9 +79,10 @@ Status Restore::make_session() {
 Status Restore::start_background() {
   const bool fill = env_.options.parallel && env_.store.is_ready() && !images_.contents().empty();
   if (fill) filling_.leave_to_background();
-  background_ = TRY(Background::start([&](const Background::Fail& fail_with) {
+  const auto work = [&](const Background::Fail& fail_with) {
     if (fill) filling_.fill_added(fail_with);
-  }));
+  };
+  background_ = TRY(Background::start(work, shared_.address()));
   return {};
 }
 

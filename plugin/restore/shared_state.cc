@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -39,8 +40,6 @@ Layout::Layout(const image::Set& images) {
 
 namespace {
 
-// A job is begun by a task that CRIU restores at the same time: it is not long in coming.
-constexpr std::chrono::minutes kLongestDelay{5};
 // How long a waiter sleeps at most: somebody who died may not have woken it.
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000'000};
 
@@ -75,11 +74,13 @@ struct alignas(std::atomic<uint64_t>) SharedState::Page {
   std::atomic<bool> closed;
 };
 
-SharedState::SharedState(Mapping mapping, const Layout& layout)
+SharedState::SharedState(Mapping mapping, const Layout& layout,
+                         std::chrono::milliseconds patience)
     : mapping_(std::move(mapping)),
       num_offsets_(layout.offsets()),
       num_files_(layout.files()),
-      num_jobs_(layout.jobs()) {}
+      num_jobs_(layout.jobs()),
+      patience_(patience) {}
 
 SharedState::Page& SharedState::page() const {
   return *std::launder(reinterpret_cast<Page*>(mapping_.data()));
@@ -95,13 +96,13 @@ std::span<std::atomic<int>> SharedState::jobs() const {
   return {files().data() + num_files_, num_jobs_};
 }
 
-Result<SharedState> SharedState::create(const Layout& layout) {
+Result<SharedState> SharedState::create(const Layout& layout, std::chrono::milliseconds patience) {
   static_assert(std::atomic<int>::is_always_lock_free &&
                 std::atomic<uint64_t>::is_always_lock_free);
   const size_t size = sizeof(Page) + layout.offsets() * sizeof(std::atomic<uint64_t>) +
                       (layout.files() + layout.jobs()) * sizeof(std::atomic<int>);
   SharedState state(TRY(Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS)),
-                    layout);
+                    layout, patience);
   Page& page = *new (state.mapping_.data()) Page;
   page.session_id = -1;
   page.changes = 0;
@@ -145,15 +146,21 @@ void SharedState::wait_for_change(uint32_t seen) const {
 
 Result<bool> SharedState::begin(size_t job) {
   int expected = kNotBegun;
-  if (jobs()[job].compare_exchange_strong(expected, kBegun)) return true;
+  if (jobs()[job].compare_exchange_strong(expected, kBegun)) {
+    changed();
+    return true;
+  }
   TRY(wait(job));
   return false;
 }
 
 Status SharedState::wait(size_t job) {
-  const auto end = std::chrono::steady_clock::now() + kLongestDelay;
-  while (true) {
+  // A task whose turn comes late is restored after others, however long these take.
+  auto end = std::chrono::steady_clock::now() + patience_;
+  for (uint32_t last = changes();;) {
     const uint32_t seen = changes();
+    if (std::exchange(last, seen) != seen || is_anyone_busy())
+      end = std::chrono::steady_clock::now() + patience_;
     switch (jobs()[job].load()) {
       case kDone:
         return {};
@@ -165,6 +172,10 @@ Status SharedState::wait(size_t job) {
     }
     wait_for_change(seen);
   }
+}
+
+bool SharedState::is_anyone_busy() const {
+  return std::ranges::any_of(jobs(), [](const auto& job) { return job == kBegun; });
 }
 
 void SharedState::end(size_t job, bool success) {

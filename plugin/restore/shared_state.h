@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <span>
@@ -61,7 +62,9 @@ class Layout {
 
 class SharedState {
  public:
-  static Result<SharedState> create(const Layout& layout);
+  // patience: how long wait() bears that nobody does anything.
+  static Result<SharedState> create(const Layout& layout,
+                                    std::chrono::milliseconds patience = std::chrono::minutes(5));
   // Those who have it were forked from CRIU's main process.
   const void* address() const { return mapping_.data(); }
 
@@ -78,7 +81,8 @@ class SharedState {
   // is at it; an error if it failed there.
   Result<bool> begin(size_t job);
   void end(size_t job, bool success);
-  // Until somebody else has done it.
+  // Until somebody else has done it. Gives up only after nobody has begun or ended any job for a
+  // while, and none is being done.
   Status wait(size_t job);
   bool is_done(size_t job) const;
 
@@ -101,10 +105,11 @@ class SharedState {
  private:
   enum State : int { kNotBegun, kGiven, kBegun, kDone, kFailed };
   struct Page;
-  SharedState(Mapping mapping, const Layout& layout);
+  SharedState(Mapping mapping, const Layout& layout, std::chrono::milliseconds patience);
   Page& page() const;
   Result<int> made_once(std::atomic<int>& id, const Make& make);
   void changed();
+  bool is_anyone_busy() const;
   std::span<std::atomic<uint64_t>> offsets() const;
   std::span<std::atomic<int>> files() const;
   std::span<std::atomic<int>> jobs() const;
@@ -113,6 +118,7 @@ class SharedState {
   size_t num_offsets_ = 0;
   size_t num_files_ = 0;
   size_t num_jobs_ = 0;
+  std::chrono::milliseconds patience_;
 };
 
 // A job that was begun: it has failed unless done() is called.

@@ -72,7 +72,9 @@ class FakeApi : public kernel::Api {
                                .num_devices = static_cast<uint32_t>(state_.devices.size()),
                                .num_bos = static_cast<uint32_t>(state_.bos.size()),
                                .num_queues = 1,
-                               .blob_size = state_.blob.size()};
+                               .blob_size = state_.announced_blob_size
+                                                ? state_.announced_blob_size
+                                                : state_.blob.size()};
   }
 
   Result<kernel::Checkpoint> checkpoint(Node node, int, const kernel::ProcessInfo&) override {

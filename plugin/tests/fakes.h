@@ -40,6 +40,7 @@ struct FakeState {
   std::vector<kernel::Bo> bos;
   std::vector<std::byte> blob;
   bool paused = false;
+  uint64_t announced_blob_size = 0;  // of PROCESS_INFO, if it is not that of the blob
 
   std::vector<FakeRender> renders;
   std::map<uint64_t, Fd> objects;           // contents by object id

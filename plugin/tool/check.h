@@ -34,6 +34,7 @@ struct Machine {
   std::string proc = "/proc";
   std::string cgroups = "/sys/fs/cgroup";
   std::string criu = "criu";
+  std::string kernel_release;  // empty: that of uname(2)
   std::string plugin_directory = "/usr/lib/criu";
   std::string image_directory;  // empty: not asked for
 };

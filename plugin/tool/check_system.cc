@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "pipeline/io_queue.h"
 #include "tool/check.h"
 
 namespace amdgpu_criu::tool {
@@ -44,18 +45,44 @@ std::optional<std::string> cgroup_of_self(const Machine& machine) {
   return std::nullopt;
 }
 
+// A file without a name, or one that is removed at once where the file system has none (NFS, FUSE).
+Result<Fd> make_file(const std::string& directory) {
+  if (auto file = Fd::open(directory.c_str(), O_TMPFILE | O_RDWR, 0600); file.ok()) return file;
+  std::string name = directory + "/amdgpu-criu-check-XXXXXX";
+  Fd file(mkostemp(name.data(), O_CLOEXEC));
+  if (!file.valid()) return Error::system("cannot make a file in {}", directory);
+  unlink(name.c_str());
+  return file;
+}
+
+bool has_direct(const std::string& directory) {
+  const auto file = make_file(directory);
+  return file.ok() && pipeline::set_direct(file->get(), true);
+}
+
 }  // namespace
 
-Item check_kernel(const Machine&) {
+// The series exists for 6.12 and for 7.2; later kernels are expected to build with the latter.
+Item check_kernel(const Machine& machine) {
+  constexpr char kWhat[] = "kernel";
+  constexpr char kRemedy[] = "boot Linux 6.12, 7.2 or later";
   utsname name{};
   uname(&name);
-  const std::string found = formatted("{} {} on {}", name.sysname, name.release, name.machine);
+  const std::string release =
+      machine.kernel_release.empty() ? name.release : machine.kernel_release;
+  const std::string found = formatted("{} {} on {}", name.sysname, release, name.machine);
   int major = 0, minor = 0;
-  if (sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
-      std::pair(major, minor) < std::pair(6, 12))
-    return {"kernel", Grade::kBad, found, "the driver's series does not exist for it",
-            "boot Linux 6.12, 7.2 or later"};
-  return Item::good("kernel", found);
+  if (sscanf(release.c_str(), "%d.%d", &major, &minor) != 2) return Item::good(kWhat, found);
+  const std::pair version(major, minor);
+  if (version < std::pair(5, 18))
+    return {kWhat, Grade::kBad, found, "KFD has no checkpoint/restore ioctl before Linux 5.18",
+            kRemedy};
+  if (version != std::pair(6, 12) && version < std::pair(7, 2))
+    return {kWhat, Grade::kLimited, found,
+            "the amdgpu-criu series does not exist for it: only the stock kernel interface can be "
+            "used",
+            kRemedy};
+  return Item::good(kWhat, found);
 }
 
 bool has_capability(const Machine& machine, unsigned capability) {
@@ -171,11 +198,9 @@ Item check_memory_cgroup(const Machine& machine, unsigned gpus) {
 
 Item check_images(const Machine& machine, const host::Host& host) {
   const std::string what = "image directory " + machine.image_directory;
-  const auto directory =
-      Fd::open(machine.image_directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT, 0600);
-  const bool direct = directory.ok();
+  const bool direct = has_direct(machine.image_directory);
   const auto plain = direct ? Fd::open(machine.image_directory.c_str(), O_RDONLY | O_DIRECTORY)
-                            : Fd::open(machine.image_directory.c_str(), O_TMPFILE | O_RDWR, 0600);
+                            : make_file(machine.image_directory);
   struct statvfs status{};
   if (!plain.ok() || fstatvfs(plain->get(), &status) != 0)
     return {what, Grade::kBad, plain.ok() ? "statvfs fails" : plain.error().message(),

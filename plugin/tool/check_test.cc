@@ -58,6 +58,18 @@ TEST_F(Check, EveryLineThatIsNotGoodSaysWhatToDo) {
   for (const Item& item : check_all(machine_)) expect_whole(item);
 }
 
+TEST_F(Check, KernelsWithoutTheSeriesAreNotesIfTheyHaveTheStockInterface) {
+  const std::pair<const char*, Grade> kernels[] = {
+      {"5.17.0-custom", Grade::kBad},    {"5.18.1", Grade::kLimited}, {"6.1.0-39-amd64", Grade::kLimited},
+      {"6.12.107+deb13", Grade::kGood},  {"6.13.0", Grade::kLimited}, {"7.1.9", Grade::kLimited},
+      {"7.2.12+deb13", Grade::kGood},    {"8.0.0", Grade::kGood}};
+  for (const auto& [release, grade] : kernels) {
+    machine_.kernel_release = release;
+    EXPECT_EQ(check_kernel(machine_).grade, grade) << release;
+    expect_whole(check_kernel(machine_));
+  }
+}
+
 TEST_F(Check, PermissionIsEitherOfTwoCapabilities) {
   for (const unsigned enough : {CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE}) {
     capabilities(uint64_t{1} << enough);

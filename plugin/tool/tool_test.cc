@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "image/set.h"
 #include "tests/temp_dir.h"
 
@@ -78,6 +80,17 @@ TEST_F(Tool, ShowsJson) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.output, HasSubstr("\"comm\": \"a \\\"job\\\"\""));
   EXPECT_THAT(outcome.output, HasSubstr("\"flags\": [\n"));
+}
+
+// A process may call itself by any bytes.
+TEST_F(Tool, ShowsJsonThatIsUtf8WhateverTheNames) {
+  image::Process process = std::move(*image::Set::load(dir_.fd())).processes().at(0);
+  process.comm = "caf\xe9\n";
+  ASSERT_TRUE(image::write_metadata_file(dir_.fd(), image::process_file_name(0),
+                                         image::Kind::kProcess, image::encode(process))
+                  .ok());
+  const auto json = nlohmann::json::parse(run("show --json " + dir_.path()).output);
+  EXPECT_EQ(json.at("processes").at(0).at("comm"), "caf\ufffd\n");
 }
 
 TEST_F(Tool, VerifiesWholeImages) {

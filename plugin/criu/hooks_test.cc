@@ -274,6 +274,13 @@ TEST_F(Hooks, ImagesThatDoNotAskForThePluginAreLeftAlone) {
   end(kStageRestore, 0);
 }
 
+TEST_F(Hooks, TheLogHasVersionAndOptions) {
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_THAT(log(), testing::ContainsRegex(
+                         "amdgpu_criu_plugin [0-9.]+, options: staging-kib=8"));
+  end(kStageDump, -1);
+}
+
 TEST_F(Hooks, TheTestSwitchLeavesBosUnfilledAndSaysSo) {
   ASSERT_EQ(dump(), 0) << log();
   clear_objects(state_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "criu/plugin.h"
 
+#include "base/log.h"
 #include "criu/abi.h"
 #include "criu/program.h"
 #include "criu/source.h"
@@ -24,7 +25,9 @@ Result<std::unique_ptr<Plugin>> Plugin::create(int stage, Parts parts) {
 }
 
 Status Plugin::prepare() {
-  options_ = TRY(options::parse(plugin_options()));
+  options_ = TRY(options::parse(plugin_options(), parts_.option_file));
+  log_info("amdgpu_criu_plugin {}, options: {}", AMDGPU_CRIU_VERSION,
+           options_.given.empty() ? "defaults" : options::describe(options_));
   if (!options_.test_fail.empty()) {
     faults_ = TRY(options::Faults::create(options_.test_fail));
     kernel::set_call_filter(

@@ -23,6 +23,7 @@ struct Parts {
   // For a kernel without our series, and for images that were made without.
   std::unique_ptr<stock::Ioctl> (*make_stock)() = stock::make_ioctl;
   std::string kfd_processes = stock::kKfdProcesses;
+  std::string option_file = options::kFile;
 };
 Parts real_parts();
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "options/options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 
 #include "options/faults.h"
 
@@ -11,6 +15,8 @@ namespace amdgpu_criu::options {
 namespace {
 
 constexpr std::string_view kPrefix = "--amdgpu.";
+
+using Set = Status (*)(Options& options, const std::string& name, const std::string& text);
 
 Result<uint64_t> number(const std::string& name, const std::string& text, uint64_t least,
                         uint64_t most) {
@@ -22,37 +28,49 @@ Result<uint64_t> number(const std::string& name, const std::string& text, uint64
   return value;
 }
 
-Result<uint64_t> whole_pages(const std::string& name, const std::string& text, uint64_t most_kib) {
-  const uint64_t kib = TRY(number(name, text, 4, most_kib));
-  if (kib % 4 != 0) return Error::of(EINVAL, "option {}: {} is not a multiple of 4", name, kib);
-  return kib;
+// The kinds of options.
+
+template <unsigned Options::*Field, unsigned kLeast, unsigned kMost>
+Status set_number(Options& options, const std::string& name, const std::string& text) {
+  options.*Field = static_cast<unsigned>(TRY(number(name, text, kLeast, kMost)));
+  return {};
 }
 
-Result<bool> on_or_off(const std::string& name, const std::string& text) {
-  const bool on = text == "on" || text == "1";
-  if (!on && text != "off" && text != "0")
+template <bool Options::*Field>
+Status set_yes_no(Options& options, const std::string& name, const std::string& text) {
+  constexpr std::string_view kYes[] = {"on", "yes", "1", "true"};
+  constexpr std::string_view kNo[] = {"off", "no", "0", "false"};
+  const bool yes = std::ranges::find(kYes, text) != std::end(kYes);
+  if (!yes && std::ranges::find(kNo, text) == std::end(kNo))
     return Error::of(EINVAL, "option {}: '{}' is neither on nor off", name, text);
-  return on;
+  options.*Field = yes;
+  return {};
 }
 
-Status set_map(Options& options, const std::string& value) {
-  options.map = TRY(topology::parse_map(value));
+Result<size_t> whole_pages(const std::string& name, const std::string& text) {
+  const uint64_t kib = TRY(number(name, text, 4, 64 << 10));
+  if (kib % 4 != 0) return Error::of(EINVAL, "option {}: {} is not a multiple of 4", name, kib);
+  return kib << 10;
+}
+
+Status set_map(Options& options, const std::string&, const std::string& text) {
+  options.map = TRY(topology::parse_map(text));
   return {};
 }
-Status set_ignore(Options& options, const std::string& value) {
-  options.ignore = TRY(topology::parse_ignored(value));
+Status set_ignore(Options& options, const std::string&, const std::string& text) {
+  options.ignore = TRY(topology::parse_ignored(text));
   return {};
 }
-Status set_slots(Options& options, const std::string& value) {
-  options.staging.slots = TRY(number("staging-slots", value, 1, 64));
+Status set_slots(Options& options, const std::string& name, const std::string& text) {
+  options.staging.slots = TRY(number(name, text, 1, 64));
   return {};
 }
-Status set_slot_size(Options& options, const std::string& value) {
-  options.staging.bytes = TRY(whole_pages("staging-kib", value, 64 << 10)) << 10;
+Status set_slot_size(Options& options, const std::string& name, const std::string& text) {
+  options.staging.bytes = TRY(whole_pages(name, text));
   return {};
 }
-Status set_chunk_size(Options& options, const std::string& value) {
-  options.chunk_bytes = static_cast<uint32_t>(TRY(whole_pages("chunk-kib", value, 64 << 10)) << 10);
+Status set_chunk_size(Options& options, const std::string& name, const std::string& text) {
+  options.chunk_bytes = static_cast<uint32_t>(TRY(whole_pages(name, text)));
   return {};
 }
 
@@ -65,98 +83,110 @@ constexpr Method kMethods[] = {{"none", pipeline::Encoding::kPlain},
                                {"lz4", pipeline::Encoding::kLz4}};
 
 // "zstd:LEVEL" is zstd, too.
-Status set_compression(Options& options, const std::string& value) {
-  const size_t colon = value.find(':');
-  const auto method = std::ranges::find(kMethods, value.substr(0, colon), &Method::name);
+Status set_compression(Options& options, const std::string& name, const std::string& text) {
+  const size_t colon = text.find(':');
+  const auto method = std::ranges::find(kMethods, text.substr(0, colon), &Method::name);
   const bool has_level = colon != std::string::npos;
   if (method == std::end(kMethods) || (has_level && method->encoding != pipeline::Encoding::kZstd))
-    return Error::of(EINVAL, "option compress: '{}' is none of none, lz4, zstd and zstd:LEVEL",
-                     value);
+    return Error::of(EINVAL, "option {}: '{}' is none of none, lz4, zstd and zstd:LEVEL", name,
+                     text);
   options.compression = {method->encoding, 0};
   if (has_level)
-    options.compression.level =
-        static_cast<int>(TRY(number("compress", value.substr(colon + 1), 1, 19)));
+    options.compression.level = static_cast<int>(TRY(number(name, text.substr(colon + 1), 1, 19)));
   return {};
 }
-Status set_incremental(Options& options, const std::string& value) {
-  options.incremental = TRY(on_or_off("incremental", value));
+Status set_io(Options& options, const std::string& name, const std::string& text) {
+  if (text != "io_uring" && text != "threads")
+    return Error::of(EINVAL, "option {}: '{}' is neither io_uring nor threads", name, text);
+  options.io = text == "threads" ? pipeline::IoKind::kThreads : pipeline::IoKind::kUring;
   return {};
 }
-Status set_direct(Options& options, const std::string& value) {
-  options.direct = TRY(on_or_off("direct-io", value));
-  return {};
-}
-Status set_io(Options& options, const std::string& value) {
-  if (value != "io_uring" && value != "threads")
-    return Error::of(EINVAL, "option io: '{}' is neither io_uring nor threads", value);
-  options.io = value == "threads" ? pipeline::IoKind::kThreads : pipeline::IoKind::kUring;
-  return {};
-}
-Status set_cut_sharing(Options& options, const std::string& value) {
-  options.cut_sharing = TRY(number("cut-sharing", value, 0, 1)) == 1;
-  return {};
-}
-Status set_parallel(Options& options, const std::string& value) {
-  if (value != "on" && value != "off")
-    return Error::of(EINVAL, "option parallel: '{}' is neither on nor off", value);
-  options.parallel = value == "on";
-  return {};
-}
-Status set_skip_contents(Options& options, const std::string& value) {
-  options.test_skip_contents = TRY(number("test-skip-contents", value, 0, 1)) == 1;
+Status set_fail(Options& options, const std::string&, const std::string& text) {
+  TRY(Faults::create(text));
+  options.test_fail = text;
   return {};
 }
 
-Status set_fail(Options& options, const std::string& value) {
-  TRY(Faults::create(value));
-  options.test_fail = value;
-  return {};
-}
-
-Status set_restore_delay(Options& options, const std::string& value) {
-  options.test_restore_delay =
-      static_cast<unsigned>(TRY(number("test-restore-delay", value, 0, 65535)));
-  return {};
-}
-
-struct Setting {
+// criu-amdgpu(1) describes each.
+struct Option {
   const char* name;
-  Status (*set)(Options& options, const std::string& value);
+  Set set;
 };
-constexpr Setting kSettings[] = {
+constexpr Option kOptions[] = {
     {"map", set_map},
     {"ignore", set_ignore},
     {"staging-slots", set_slots},
     {"staging-kib", set_slot_size},
-    {"cut-sharing", set_cut_sharing},
-    {"parallel", set_parallel},
     {"chunk-kib", set_chunk_size},
     {"compress", set_compression},
-    {"incremental", set_incremental},
+    {"incremental", set_yes_no<&Options::incremental>},
     {"io", set_io},
-    {"direct-io", set_direct},
-    {"test-skip-contents", set_skip_contents},
+    {"direct-io", set_yes_no<&Options::direct>},
+    {"cut-sharing", set_yes_no<&Options::cut_sharing>},
+    {"parallel", set_yes_no<&Options::parallel>},
+    {"timeout", set_number<&Options::timeout, 0, 86400>},
+    {"test-skip-contents", set_yes_no<&Options::test_skip_contents>},
     {"test-fail", set_fail},
-    {"test-restore-delay", set_restore_delay},
+    {"test-restore-delay", set_number<&Options::test_restore_delay, 0, 65535>},
 };
 
-// "staging-kib" is AMDGPU_CRIU_STAGING_KIB.
-std::string environment_name(std::string_view name) {
-  std::string result = "AMDGPU_CRIU_";
-  for (char c : name) result += c == '-' ? '_' : static_cast<char>(c >= 'a' ? c - 'a' + 'A' : c);
-  return result;
+Status set_option(Options& options, const std::string& name, const std::string& text) {
+  const auto option = std::ranges::find(kOptions, name, &Option::name);
+  if (option == std::end(kOptions)) return Error::of(EINVAL, "unknown option amdgpu.{}", name);
+  TRY(option->set(options, name, text));
+  options.given[name] = text;
+  return {};
 }
 
-Status set_argument(Options& options, std::string_view argument) {
-  const std::string_view name = argument.substr(0, argument.find('='));
-  auto setting = std::ranges::find(kSettings, name, &Setting::name);
-  if (setting == std::end(kSettings)) return Error::of(EINVAL, "unknown option amdgpu.{}", name);
-  if (name.size() == argument.size())
-    return Error::of(EINVAL, "option amdgpu.{} needs a value", name);
-  return setting->set(options, std::string(argument.substr(name.size() + 1)));
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// What options say together.
+Status set_line(Options& options, const std::string& line) {
+  const std::string text = trimmed(line.substr(0, line.find('#')));
+  if (text.empty()) return {};
+  const size_t equals = text.find('=');
+  if (equals == text.npos) return Error::of(EINVAL, "'{}' is not NAME = VALUE", text);
+  return set_option(options, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
+}
+
+Status set_from_file(Options& options, const std::string& path) {
+  std::ifstream file(path);
+  unsigned number = 0;
+  for (std::string line; std::getline(file, line);) {
+    number++;
+    Status status = set_line(options, line);
+    if (!status.ok()) return std::move(status).error().within(formatted("{}:{}", path, number));
+  }
+  return {};
+}
+
+// AMDGPU_CRIU_STAGING_KIB is "staging-kib".
+Status set_from_environment(Options& options) {
+  constexpr std::string_view kVariables = "AMDGPU_CRIU_";
+  for (char** variable = environ; *variable; variable++) {
+    const std::string_view text = *variable;
+    if (!text.starts_with(kVariables)) continue;
+    const size_t equals = text.find('=');
+    const std::string name(text.substr(0, equals));
+    std::string option = name.substr(kVariables.size());
+    for (char& c : option) c = c == '_' ? '-' : static_cast<char>(tolower(c));
+    Status status = set_option(options, option, std::string(text.substr(equals + 1)));
+    if (!status.ok()) return std::move(status).error().within("environment variable " + name);
+  }
+  return {};
+}
+
+Status set_from_argument(Options& options, std::string_view argument) {
+  const size_t equals = argument.find('=');
+  const std::string name(argument.substr(0, equals));
+  if (equals == argument.npos) return Error::of(EINVAL, "option amdgpu.{} needs a value", name);
+  return set_option(options, name, std::string(argument.substr(equals + 1)));
+}
+
+// Conditions on several options.
 Status check(const Options& options) {
   if (options.staging.total() > gpu::kMaxStaging)
     return Error::of(
@@ -169,18 +199,24 @@ Status check(const Options& options) {
 
 }  // namespace
 
-Result<Options> parse(std::span<const std::string> arguments) {
+Result<Options> parse(std::span<const std::string> arguments, const std::string& file) {
   Options options;
   options.ignore = topology::ignored_by_environment(
       [](const char* name) -> const char* { return getenv(name); });
-  for (const Setting& setting : kSettings)
-    if (const char* value = getenv(environment_name(setting.name).c_str()))
-      TRY(setting.set(options, value));
+  TRY(set_from_file(options, file));
+  TRY(set_from_environment(options));
   for (const std::string& argument : arguments)
     if (argument.starts_with(kPrefix))
-      TRY(set_argument(options, std::string_view(argument).substr(kPrefix.size())));
+      TRY(set_from_argument(options, std::string_view(argument).substr(kPrefix.size())));
   TRY(check(options));
   return options;
+}
+
+std::string describe(const Options& options) {
+  std::string result;
+  for (const auto& [name, text] : options.given)
+    result += formatted("{}{}={}", result.empty() ? "" : " ", name, text);
+  return result;
 }
 
 }  // namespace amdgpu_criu::options

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// Settings of one CRIU run: the environment's AMDGPU_CRIU_NAME, overridden by what CRIU 4.3 hands
-// over as "--amdgpu.name=value".
+// Options of one CRIU run: lines "name = value" of a file, overridden by AMDGPU_CRIU_NAME in the
+// environment, overridden by what CRIU 4.3 passes as "--amdgpu.name=value".
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,10 @@ struct Options {
   pipeline::Compression compression;
   bool incremental = false;  // a later dump will refer to this one
   pipeline::IoKind io = pipeline::IoKind::kUring;
+  unsigned timeout = 0;  // of the GPU part of a dump, in seconds; 0: none
   bool direct = true;
+  // As text, by name.
+  std::map<std::string, std::string> given;
   // For tests that must see the damage: restore leaves BOs unfilled.
   bool test_skip_contents = false;
   // For tests: what goes wrong; empty: nothing.
@@ -36,7 +40,13 @@ struct Options {
   unsigned test_restore_delay = 0;
 };
 
-// arguments: as CRIU gives them, those of other plugins included.
-Result<Options> parse(std::span<const std::string> arguments);
+// For container engines, which pass no options to CRIU. It need not exist.
+inline constexpr char kFile[] = "/etc/amdgpu-criu.conf";
+
+// arguments: as CRIU passes them, with those of other plugins.
+Result<Options> parse(std::span<const std::string> arguments, const std::string& file = kFile);
+
+// "name=value" of each option that was set, by the last place that set it; empty: all are defaults.
+std::string describe(const Options& options);
 
 }  // namespace amdgpu_criu::options

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/temp_dir.h"
+
 namespace amdgpu_criu::options {
 namespace {
 
@@ -30,6 +32,47 @@ TEST(Options, CriusOptionsOverrideTheEnvironment) {
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->staging.slots, 3u);
   EXPECT_TRUE(options->test_skip_contents);
+}
+
+TEST(Options, TheEnvironmentOverridesTheFile) {
+  testing_support::TempDir dir;
+  dir.write("conf", "# for podman\n\n chunk-kib = 64 # small\ncompress=lz4\n");
+  setenv("AMDGPU_CRIU_COMPRESS", "zstd", 1);
+  const auto options = parse({}, dir.file("conf"));
+  unsetenv("AMDGPU_CRIU_COMPRESS");
+  ASSERT_TRUE(options.ok()) << options.error().message();
+  EXPECT_EQ(options->chunk_bytes, 64u << 10);
+  EXPECT_EQ(options->compression.encoding, pipeline::Encoding::kZstd);
+  EXPECT_EQ(describe(*options), "chunk-kib=64 compress=zstd");
+  EXPECT_EQ(describe(*parse({}, dir.file("no-such-file"))), "");
+}
+
+TEST(Options, AMistakeInTheFileIsNamedByItsLine) {
+  testing_support::TempDir dir;
+  dir.write("conf", "timeout = 5\nparalel = off\n");
+  EXPECT_EQ(parse({}, dir.file("conf")).error().message(),
+            dir.file("conf") + ":2: unknown option amdgpu.paralel");
+  dir.write("conf", "timeout\n");
+  EXPECT_THAT(parse({}, dir.file("conf")).error().message(), HasSubstr(":1: 'timeout' is not NAME"));
+}
+
+TEST(Options, AnUnknownVariableIsAnError) {
+  setenv("AMDGPU_CRIU_PARALEL", "off", 1);
+  const auto options = parse({});
+  unsetenv("AMDGPU_CRIU_PARALEL");
+  EXPECT_EQ(options.error().message(),
+            "environment variable AMDGPU_CRIU_PARALEL: unknown option amdgpu.paralel");
+}
+
+TEST(Options, YesAndNoHaveOneSetOfWords) {
+  for (const char* name : {"incremental", "direct-io", "cut-sharing", "parallel",
+                           "test-skip-contents"}) {
+    for (const char* word : {"on", "yes", "1", "true", "off", "no", "0", "false"})
+      EXPECT_TRUE(parse_list({formatted("--amdgpu.{}={}", name, word)}).ok()) << name << word;
+    EXPECT_FALSE(parse_list({formatted("--amdgpu.{}=2", name)}).ok()) << name;
+  }
+  EXPECT_TRUE(parse_list({"--amdgpu.cut-sharing=yes"})->cut_sharing);
+  EXPECT_FALSE(parse_list({"--amdgpu.direct-io=no"})->direct);
 }
 
 TEST(Options, ParallelIsOnUnlessItIsTurnedOff) {
@@ -99,7 +142,7 @@ TEST(Options, RefusesWhatItDoesNotUnderstand) {
   EXPECT_FALSE(parse_list({"--amdgpu.compress=lz4:3"}).ok());
   EXPECT_FALSE(parse_list({"--amdgpu.compress=zstd:20"}).ok());
   EXPECT_FALSE(parse_list({"--amdgpu.chunk-kib=6"}).ok());
-  EXPECT_FALSE(parse_list({"--amdgpu.incremental=yes"}).ok());
+  EXPECT_FALSE(parse_list({"--amdgpu.incremental=maybe"}).ok());
   EXPECT_FALSE(parse_list({"--amdgpu.io=aio"}).ok());
   EXPECT_THAT(parse_list({"--amdgpu.mpa=1=2"}).error().message(), HasSubstr("amdgpu.mpa"));
   EXPECT_THAT(parse_list({"--amdgpu.map"}).error().message(), HasSubstr("needs a value"));

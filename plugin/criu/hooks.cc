@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <exception>
+#include <string>
 
 #include "base/log.h"
 #include "base/no_destroy.h"
@@ -23,6 +24,13 @@ constexpr uint64_t kUnmappable = ~0xfffull;
 // called either, the end of the process lets go of everything.
 NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
+// Of the process that failed first, if that is CRIU's main process.
+NoDestroy<std::string> first_error;
+
+void report(const char* what, const std::string& message) {
+  log_error("{}: {}", what, message);
+  if (first_error->empty()) *first_error = formatted("{}: {}", what, message);
+}
 
 // Runs `body`, a Result, and logs its error. on_value turns the value into CRIU's answer.
 template <typename Body, typename OnValue>
@@ -34,11 +42,11 @@ int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
       return body();
     }();
     if (result.ok()) return on_value(*result);
-    log_error("{}: {}", what, result.error().message());
+    report(what, result.error().message());
     // ENOTSUP would be taken for "not mine".
     return result.error().code() == ENOTSUP ? -EINVAL : -result.error().code();
   } catch (const std::exception& exception) {
-    log_error("{}: {}", what, exception.what());
+    report(what, exception.what());
     return -ENOMEM;
   }
 }
@@ -63,8 +71,8 @@ int handle_device_vma(int, const struct stat* status) {
       zero_if_mine);
 }
 
-int dump_finish(int) {
-  if (*holder) (*holder)->finish_dump();
+int dump_finish(int result) {
+  if (*holder) (*holder)->finish_dump(result < 0);
   return guarded(
       "DUMP_FINISH", "finishing the dump", [] { return Result<bool>(true); }, zero_if_mine);
 }
@@ -125,10 +133,17 @@ int init(int stage) {
   }
 }
 
-// Before 4.3 nothing else tells the end of a dump, failed ones included.
-void fini(int, int) {
-  if (*holder) (void)(*holder)->note_hook("FINI");
+// Before 4.3 nothing else announces the end of a dump, failed ones included. CRIU's own last lines
+// name the hook that failed and an errno that need not be its: the reason comes after them.
+void fini(int stage, int result) {
+  if (*holder) {
+    (void)(*holder)->note_hook("FINI");
+    (*holder)->finish_dump(result < 0);
+  }
   holder->reset();
+  if (result < 0 && !first_error->empty())
+    log_error("the {} has failed: {}", stage == kStageRestore ? "restore" : "dump", *first_error);
+  first_error->clear();
 }
 
 template <typename Type>

@@ -167,7 +167,7 @@ TEST_F(Hooks, StateThatNoImageCanHaveIsRefusedBeforeAnythingIsSaved) {
 }
 
 TEST_F(Hooks, AnIndexThatNoImageCanHaveIsRefusedBeforeAnythingIsCopied) {
-  state_.bos[2].size = 1ull << 40;
+  state_.bos[2].size = 1ull << 42;
   EXPECT_EQ(dump(), -EFBIG);
   EXPECT_THAT(log(), HasSubstr("choose larger chunks by amdgpu.chunk-kib"));
   EXPECT_THAT(state_.calls, Not(Contains("DMABUF")));
@@ -179,6 +179,53 @@ TEST_F(Hooks, MissingImagesAreAnErrorIfCriusInventoryNamesThePlugin) {
   for (const std::string& name : images_.names()) std::filesystem::remove(images_.file(name));
   EXPECT_EQ(start(kStageRestore), -ENOENT);
   EXPECT_THAT(log(), HasSubstr("none of its images (amdgpu-*.img)"));
+}
+
+TEST_F(Hooks, TheLastLineOfAFailedDumpIsItsReason) {
+  state_.failures["DMABUF"] = ENOSPC;
+  EXPECT_EQ(dump(), -ENOSPC);
+  const std::string last = log().substr(log().rfind("Error"));
+  EXPECT_THAT(last, HasSubstr("the dump has failed: "));
+  EXPECT_THAT(last, HasSubstr("injected failure of DMABUF"));
+  EXPECT_THAT(last, testing::ContainsRegex(images_.path() + " has [0-9]+ MiB free now"));
+  EXPECT_THAT(last, HasSubstr("amdgpu.compress=lz4"));
+}
+
+TEST_F(Hooks, NoImageIsLeftOfADumpThatFailsLater) {
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  ASSERT_FALSE(images_.names().empty());
+  end(kStageDump, -1);
+  EXPECT_TRUE(images_.names().empty());
+  EXPECT_FALSE(state_.paused);
+}
+
+TEST_F(Hooks, ASignalEndsTheDumpAndLetsTheProcessRunOn) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    program.log.clear();
+    testing_support::during_copies = [=] { raise(number); };
+    EXPECT_EQ(dump(), -EINTR);
+    testing_support::during_copies = {};
+    EXPECT_THAT(log(), HasSubstr("given up because of SIG"));
+    EXPECT_FALSE(state_.paused);
+    EXPECT_TRUE(images_.names().empty());
+  }
+  struct sigaction now {};
+  sigaction(SIGTERM, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+  EXPECT_EQ(dump(), 0) << log();
+}
+
+TEST_F(Hooks, ADumpThatTakesTooLongIsGivenUp) {
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  testing_support::during_copies = [] { usleep(1100 * 1000); };
+  EXPECT_EQ(dump(), -ETIME);
+  testing_support::during_copies = {};
+  EXPECT_THAT(log(), HasSubstr("longer than the 1 s of amdgpu.timeout"));
+  EXPECT_FALSE(state_.paused);
+  EXPECT_TRUE(images_.names().empty());
+  EXPECT_EQ(dump(), 0) << log();
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
 }
 
 TEST_F(Hooks, ARenderNodeThatKfdDoesNotUseIsRefusedByName) {

@@ -96,6 +96,11 @@ Result<bool> Plugin::handle_vma(const struct stat& status) {
   return true;
 }
 
+void Plugin::finish_dump(bool failed) {
+  if (dump_ && failed) dump_->discard();
+  dump_.reset();
+}
+
 Result<std::optional<Fd>> Plugin::restore_file(int id) {
   if (!restore_) return std::optional<Fd>();
   return restore_->open_file(id);

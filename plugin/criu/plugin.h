@@ -40,7 +40,8 @@ class Plugin {
   Result<bool> checkpoint_devices(pid_t pid);
   Result<bool> dump_file(int fd, int id);
   Result<bool> handle_vma(const struct stat& status);
-  void finish_dump() { dump_.reset(); }
+  // Resumes the GPU work. failed: no image is left.
+  void finish_dump(bool failed);
 
   Result<std::optional<Fd>> restore_file(int id);
   Result<std::optional<restore::NewMapping>> map(uint64_t start);

@@ -28,10 +28,10 @@ Error not_carried(int render) {
 }
 
 // What an earlier dump into the same directory left would be taken for ours.
-Status remove_old_images(int directory) {
+Status remove_images(int directory) {
   for (const std::string& name : TRY(image::list_files(directory)))
     if (unlinkat(directory, name.c_str(), 0) != 0 && errno != ENOENT)
-      return Error::system("cannot remove the old image {}", name);
+      return Error::system("cannot remove image {}", name);
   return {};
 }
 
@@ -39,7 +39,10 @@ Status remove_old_images(int directory) {
 
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
-  return tree_.add(pid);
+  const CaughtSignals signals;
+  interruption_.begin();
+  TRY(tree_.add(pid));
+  return interruption_.check();
 }
 
 Result<const topology::Gpu*> Dump::gpu_of_id(uint32_t gpu_id) const {
@@ -62,12 +65,28 @@ Result<const topology::Gpu*> Dump::gpu_of_minor(unsigned minor) const {
 Status Dump::prepare() {
   if (prepared_) return {};
   prepared_ = true;
+  const CaughtSignals signals;
+  Status status = save_all();
+  if (!status.ok()) discard();
+  return status;
+}
+
+void Dump::discard() {
+  if (!owns_images_) return;
+  const auto directory = env_.image_directory();
+  if (!directory.ok()) return;
+  if (const Status removed = remove_images(*directory); !removed.ok())
+    log_warning("{}", removed.error().message());
+}
+
+Status Dump::save_all() {
   TRY(tree_.complete());
   gpus_ = TRY(env_.host.gpus());
   if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside());
   for (const Member& member : tree_.members()) {
     if (member.vmas.empty() && !tree_.kfd_of(member.pid)) continue;
     image::Process process = describe(member);
+    TRY(interruption_.check());
     if (const PausedClient* kfd = tree_.kfd_of(member.pid)) TRY(checkpoint_kfd(*kfd, process));
     TRY(add_vmas(member, process));
     processes_.push_back(std::move(process));
@@ -80,7 +99,8 @@ Status Dump::prepare() {
     if (!tree_.carries_render()) TRY(check_renders());
     return status;
   }
-  TRY(remove_old_images(TRY(env_.image_directory())));
+  TRY(remove_images(TRY(env_.image_directory())));
+  owns_images_ = true;
   TRY(save_objects());
   return write_metadata();
 }
@@ -344,6 +364,7 @@ Result<bool> Dump::dump_dmabuf(int fd, uint32_t id) {
     return std::move(exported).error();
   }
   saver_.add(exported->state.bo, exported->gpu);
+  const CaughtSignals signals;
   TRY(saver_.save());
   TRY(write_file(fd, id, std::move(*exported)));
   return true;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/interruption.h"
 #include "dump/object_saver.h"
 #include "dump/tree.h"
 #include "image/mappings.h"
@@ -15,7 +16,10 @@ namespace amdgpu_criu::dump {
 class Dump {
  public:
   explicit Dump(DumpContext environment)
-      : env_(std::move(environment)), tree_(env_.api, env_.host), saver_(env_, tree_, id_) {}
+      : env_(std::move(environment)),
+        interruption_(std::chrono::seconds(env_.options.timeout)),
+        tree_(env_.api, env_.host),
+        saver_(env_, tree_, id_, interruption_) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
@@ -29,6 +33,9 @@ class Dump {
 
   // Writes the image of one open file. False if it is not ours.
   Result<bool> dump_file(int fd, uint32_t id);
+
+  // The dump has failed: removes the images that it wrote.
+  void discard();
 
   bool has_paused() const { return !tree_.empty(); }
   // There are images that restore needs.
@@ -55,6 +62,7 @@ class Dump {
                     const image::Vma& vma) const;
   Status check_mappings() const;
   Status check_outside();
+  Status save_all();
   Status save_objects();
   Status write_metadata();
 
@@ -65,6 +73,7 @@ class Dump {
 
   DumpContext env_;
   image::DumpId id_ = image::new_dump_id();
+  Interruption interruption_;
   Tree tree_;
   ObjectSaver saver_;
   std::vector<topology::Gpu> gpus_;
@@ -74,6 +83,7 @@ class Dump {
   std::vector<image::Render> renders_;  // as tree_.renders(), if this kernel carries those
   bool prepared_ = false;
   bool has_written_ = false;
+  bool owns_images_ = false;  // those in the directory are of this dump
 };
 
 }  // namespace amdgpu_criu::dump

@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "dump/object_saver.h"
 
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <climits>
 #include <thread>
 
 #include "base/log.h"
 
 namespace amdgpu_criu::dump {
+
+namespace {
+
+// Adds what a person needs to know to make room for the images.
+Error with_room(const Error& error, int directory, uint64_t bytes) {
+  if (error.code() != ENOSPC && error.code() != EDQUOT) return error;
+  struct statvfs room {};
+  (void)fstatvfs(directory, &room);
+  char path[PATH_MAX] = "the image directory";
+  const ssize_t length =
+      readlink(formatted("/proc/self/fd/{}", directory).c_str(), path, sizeof(path) - 1);
+  if (length > 0) path[length] = 0;
+  return Error::of(error.code(),
+                   "{}; {} has {} MiB free now, and GPU memory of {} MiB is to be saved: make room, "
+                   "choose another directory (criu -D), or compress (amdgpu.compress=lz4)",
+                   error.message(), path, room.f_bavail * room.f_frsize >> 20, bytes >> 20);
+}
+
+}  // namespace
 
 void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   if (!(bo.flags & AMDGPU_CRIU_BO_CONTENTS) || !known_.insert(bo.object_id).second) return;
@@ -43,25 +66,45 @@ Status ObjectSaver::save() {
   std::vector<Outcome> outcomes(batches.size());
   save_all(directory, batches, outcomes);
   part_++;
-  size_t number = 0;
-  for (const auto& [gpu_id, batch] : batches) {
-    Outcome& outcome = outcomes[number++];
-    TRY(std::move(outcome.status));
-    const SaveCounts& counts = outcome.counts;
-    if (outcome.gave_up_direct)
-      log_warning(
-          "the file system of the images has no direct I/O: GPU memory of {} was written through "
-          "the page cache",
-          batch.gpu.describe());
-    log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
-             batch.gpu.describe(), outcome.milliseconds);
-    log_info(
-        "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} submissions, {} KiB of "
-        "staging memory, files by {}; {}",
-        batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
-        counts.submissions, outcome.staging.total() >> 10, outcome.io, counts.times.text());
+  Status status = first_cause(outcomes);
+  if (!status.ok()) {
+    uint64_t bytes = 0;
+    for (const auto& [gpu_id, batch] : batches)
+      for (const kernel::Bo& bo : batch.bos) bytes += bo.size;
+    return with_room(std::move(status).error(), directory, bytes);
   }
+  size_t number = 0;
+  for (const auto& [gpu_id, batch] : batches) log_saved(batch, outcomes[number++]);
   return {};
+}
+
+// The others are logged, but for those that only followed from it.
+Status ObjectSaver::first_cause(const std::vector<Outcome>& outcomes) {
+  const Outcome* first = nullptr;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.status.ok()) continue;
+    if (!first || Interruption::is_consequence(first->status.error()))
+      first = &outcome;
+    else if (!Interruption::is_consequence(outcome.status.error()))
+      log_error("{}", outcome.status.error().message());
+  }
+  return first ? Status(first->status.error()) : Status();
+}
+
+void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
+  const SaveCounts& counts = outcome.counts;
+  if (outcome.gave_up_direct)
+    log_warning(
+        "the file system of the images has no direct I/O: GPU memory of {} was written through the "
+        "page cache",
+        batch.gpu.describe());
+  log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
+           batch.gpu.describe(), outcome.milliseconds);
+  log_info(
+      "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} submissions, {} KiB of "
+      "staging memory, files by {}; {}",
+      batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
+      counts.submissions, outcome.staging.total() >> 10, outcome.io, counts.times.text());
 }
 
 // Before anything is copied: an index that no reader takes is of no use.
@@ -79,6 +122,7 @@ void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batch
                            std::vector<Outcome>& outcomes) {
   auto save_one = [&](const Batch& batch, Outcome& outcome) {
     outcome.status = without_exceptions([&] { return save(directory, batch, outcome); });
+    if (!outcome.status.ok()) interruption_.stop_others();
   };
   std::vector<std::jthread> threads;
   size_t number = 0;
@@ -104,6 +148,7 @@ Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   if (env_.options.direct) (void)pipeline::set_direct(writer.fd(), true);
   auto saved = save_contents_of(batch, writer, outcome);
   if (!saved.ok()) return std::move(saved).error().within("writing " + name);
+  TRY(interruption_.check());
   outcome.counts = saved->counts;
   outcome.gave_up_direct = env_.options.direct && !pipeline::is_direct(writer.fd());
   TRY(writer.finish(image::encode(image::Contents{id_, part_, batch.gpu, std::move(saved->objects),
@@ -132,7 +177,8 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   };
   const Earlier* earlier = earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
   const SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
-                            env_.options.incremental || earlier, earlier, tell};
+                            env_.options.incremental || earlier, earlier, tell,
+                            &interruption_};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 

@@ -26,8 +26,9 @@ struct DumpContext {
 
 class ObjectSaver {
  public:
-  ObjectSaver(const DumpContext& environment, const Tree& tree, const image::DumpId& id)
-      : env_(environment), tree_(tree), id_(id) {}
+  ObjectSaver(const DumpContext& context, const Tree& tree, const image::DumpId& id,
+              Interruption& interruption)
+      : env_(context), tree_(tree), id_(id), interruption_(interruption) {}
 
   // bo, of some table, is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
@@ -52,6 +53,8 @@ class ObjectSaver {
   void save_all(int directory, const std::map<uint32_t, Batch>& batches,
                 std::vector<Outcome>& outcomes);
   Status check_index(const Batch& batch) const;
+  static Status first_cause(const std::vector<Outcome>& outcomes);
+  static void log_saved(const Batch& batch, const Outcome& outcome);
   Status save(int directory, const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
@@ -60,6 +63,7 @@ class ObjectSaver {
   const DumpContext& env_;
   const Tree& tree_;
   const image::DumpId& id_;
+  Interruption& interruption_;
   std::set<uint64_t> known_;
   std::map<uint32_t, Batch> pending_;  // by actual gpu_id
   uint32_t part_ = 0;                  // number of the next call that saves

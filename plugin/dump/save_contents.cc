@@ -98,6 +98,7 @@ class Saver {
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
+    if (options_.interruption) TRY(options_.interruption->check());
     TRY(engine_.start_read(current_, slot.pieces));
     slot.state = State::kCopying;
     saved_.counts.submissions++;
@@ -109,6 +110,7 @@ class Saver {
 
   Status empty(unsigned index) {
     Slot& slot = slots_[index];
+    if (options_.interruption) TRY(options_.interruption->check());
     if (slot.state == State::kCopying) TRY(write(index));
     if (slot.state == State::kWriting) {
       const pipeline::Stopwatch watch(saved_.counts.times.files);

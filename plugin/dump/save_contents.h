@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dump/earlier.h"
+#include "dump/interruption.h"
 #include "gpu/engine.h"
 #include "image/records.h"
 #include "pipeline/codec.h"
@@ -21,6 +22,7 @@ struct SaveOptions {
   const Earlier* earlier = nullptr;  // chunks that are there need not be written again
   // Told how far it is, at most once a second.
   std::function<void(const std::string&)> progress{};
+  const Interruption* interruption = nullptr;
 };
 
 struct SaveCounts {

@@ -244,6 +244,7 @@ class FakeEngine : public gpu::Engine {
   }
   Status wait(unsigned index) override {
     FakeSlot& slot = slots_[index];
+    if (during_copies && !slot.pieces.empty()) during_copies();
     for (const gpu::Piece& piece : std::exchange(slot.pieces, {})) TRY(copy(slot, piece));
     return {};
   }
@@ -298,6 +299,7 @@ class FakeEngine : public gpu::Engine {
 }  // namespace
 
 std::atomic<int> fail_copies_after = -1;
+std::function<void()> during_copies;
 
 FakeState::FakeState()
     : shared_memory(std::move(

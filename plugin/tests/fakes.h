@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -90,6 +91,8 @@ void clear_objects(FakeState& state);
 // Copies are only done at wait(), and out of order use of a slot is an error. `fail_copies_after`
 // counts pieces down over all engines; at 0 waits fail with EIO.
 extern std::atomic<int> fail_copies_after;
+// Called at each wait for copies, if set.
+extern std::function<void()> during_copies;
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd, gpu::StagingSize staging);
 
 }  // namespace amdgpu_criu::testing_support

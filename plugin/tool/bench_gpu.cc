@@ -100,7 +100,7 @@ Result<Seconds> BenchGpu::fill(const std::string& directory) {
   const auto start = std::chrono::steady_clock::now();
   const auto loaded = TRY(image::load_contents(from.get()));
   const auto& contents = loaded.at(0).contents;
-  const auto files = TRY(image::ChunkFiles::open(from.get(), loaded.at(0)));
+  auto files = TRY(image::ChunkFiles::open(from.get(), loaded.at(0)));
   files.use_direct();
   auto engine =
       TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How far long work is: counts, and tells now and then.
+// Progress of work that takes long: counts bytes, and reports at intervals.
 #pragma once
 
 #include <chrono>

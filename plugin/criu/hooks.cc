@@ -21,7 +21,7 @@ constexpr int kNotMine = -ENOTSUP;
 constexpr uint64_t kUnmappable = ~0xfffull;
 
 // CRIU forks while there is one, and some of its children end with exit(). Where fini() is not
-// called either, the end of the process lets go of everything.
+// called either, the end of the process releases everything.
 NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
 // Of the process that failed first, if that is CRIU's main process.

@@ -210,7 +210,7 @@ TEST_F(Hooks, ASignalEndsTheDumpAndLetsTheProcessRunOn) {
     EXPECT_FALSE(state_.paused);
     EXPECT_TRUE(images_.names().empty());
   }
-  struct sigaction now {};
+  struct sigaction now{};
   sigaction(SIGTERM, nullptr, &now);
   EXPECT_EQ(now.sa_handler, SIG_DFL);
   EXPECT_EQ(dump(), 0) << log();
@@ -323,8 +323,7 @@ TEST_F(Hooks, ImagesThatDoNotAskForThePluginAreLeftAlone) {
 
 TEST_F(Hooks, TheLogHasVersionAndOptions) {
   ASSERT_EQ(start(kStageDump), 0);
-  EXPECT_THAT(log(), testing::ContainsRegex(
-                         "amdgpu_criu_plugin [0-9.]+, options: staging-kib=8"));
+  EXPECT_THAT(log(), testing::ContainsRegex("amdgpu_criu_plugin [0-9.]+, options: staging-kib=8"));
   end(kStageDump, -1);
 }
 

@@ -116,7 +116,7 @@ TEST_F(Parallel, ContentsOfAllGpusAreThereWhenTasksAreResumed) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
 }
 
-// Tasks do not wait: with the process in the background stopped, they are restored all the same.
+// Tasks do not wait: with the process in the background stopped, they are restored anyway.
 TEST_F(Parallel, TasksDoNotWaitForContents) {
   prepare();
   ASSERT_EQ(start(kStageRestore), 0) << log();

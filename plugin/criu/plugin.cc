@@ -86,7 +86,7 @@ Result<bool> Plugin::dump_file(int fd, int id) {
   return ours;
 }
 
-// Which process the mapping is of is not told here, but pause() has seen those of all.
+// CRIU does not pass the process of the mapping, but pause() has collected those of all.
 Result<bool> Plugin::handle_vma(const struct stat& status) {
   if (!host_.classify(status)) return false;
   if (stage_ == kStagePreDump) return true;

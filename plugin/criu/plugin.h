@@ -47,7 +47,7 @@ class Plugin {
   Result<std::optional<restore::NewMapping>> map(uint64_t start);
   Result<bool> resume(pid_t pid);
   // To be called after each resume(): the processes that must not go on, for a restore that has
-  // failed in one of them. Each is told of once.
+  // failed in one of them. Each is returned once.
   std::vector<pid_t> doomed(pid_t pid, bool failed);
 
  private:

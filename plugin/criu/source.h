@@ -9,7 +9,7 @@
 
 namespace amdgpu_criu::criu {
 
-// For a dump; null: that of our kernel series, or nothing that could tell.
+// For a dump; null: that of our kernel series, or unknown.
 std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host);
 
 struct FoundImages {

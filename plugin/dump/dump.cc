@@ -211,7 +211,7 @@ Status Dump::check_outside() {
   const auto outside = env_.api.outside(kernel::render_node(any_render_), tree_.session());
   if (!outside.ok()) {
     if (outside.error().code() != ENOTTY) return outside.error();
-    log_info("the amdgpu module of this kernel cannot tell what is shared with others");
+    log_info("the amdgpu module of this kernel cannot report what is shared with others");
     return {};
   }
   if (outside->num_bos == 0 && outside->num_syncobjs == 0) return {};

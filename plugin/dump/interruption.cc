@@ -17,9 +17,9 @@ Status Interruption::check() const {
     return Error::of(EINTR, "the dump is given up because of {}",
                      number == SIGTERM ? "SIGTERM" : "SIGINT");
   if (start_ && timeout_.count() > 0 && Clock::now() - *start_ > timeout_)
-    return Error::of(ETIME,
-                     "the dump is given up: its GPU part took longer than the {} s of amdgpu.timeout",
-                     timeout_.count());
+    return Error::of(
+        ETIME, "the dump is given up: its GPU part took longer than the {} s of amdgpu.timeout",
+        timeout_.count());
   if (stopped_) return Error(ECANCELED, "stopped because another GPU could not be saved");
   return {};
 }
@@ -27,7 +27,7 @@ Status Interruption::check() const {
 // Without SA_RESTART: what blocks is interrupted.
 CaughtSignals::CaughtSignals() {
   caught_signal = 0;
-  struct sigaction note {};
+  struct sigaction note{};
   note.sa_handler = note_signal;
   sigaction(SIGTERM, &note, &terminate_);
   sigaction(SIGINT, &note, &interrupt_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Reasons to end a dump early: SIGTERM or SIGINT to CRIU, the deadline of the option amdgpu.timeout,
-// and a failure of one GPU while others are saved.
+// Reasons to end a dump early: SIGTERM or SIGINT to CRIU, the deadline of the option
+// amdgpu.timeout, and a failure of one GPU while others are saved.
 #pragma once
 
 #include <signal.h>
@@ -50,8 +50,8 @@ class CaughtSignals {
   ~CaughtSignals();
 
  private:
-  struct sigaction terminate_ {};
-  struct sigaction interrupt_ {};
+  struct sigaction terminate_{};
+  struct sigaction interrupt_{};
 };
 
 }  // namespace amdgpu_criu::dump

@@ -17,16 +17,17 @@ namespace {
 // Adds what a person needs to know to make room for the images.
 Error with_room(const Error& error, int directory, uint64_t bytes) {
   if (error.code() != ENOSPC && error.code() != EDQUOT) return error;
-  struct statvfs room {};
+  struct statvfs room{};
   (void)fstatvfs(directory, &room);
   char path[PATH_MAX] = "the image directory";
   const ssize_t length =
       readlink(formatted("/proc/self/fd/{}", directory).c_str(), path, sizeof(path) - 1);
   if (length > 0) path[length] = 0;
-  return Error::of(error.code(),
-                   "{}; {} has {} MiB free now, and GPU memory of {} MiB is to be saved: make room, "
-                   "choose another directory (criu -D), or compress (amdgpu.compress=lz4)",
-                   error.message(), path, room.f_bavail * room.f_frsize >> 20, bytes >> 20);
+  return Error::of(
+      error.code(),
+      "{}; {} has {} MiB free now, and GPU memory of {} MiB is to be saved: make room, "
+      "choose another directory (criu -D), or compress (amdgpu.compress=lz4)",
+      error.message(), path, room.f_bavail * room.f_frsize >> 20, bytes >> 20);
 }
 
 }  // namespace
@@ -112,10 +113,11 @@ Status ObjectSaver::check_index(const Batch& batch) const {
   uint64_t chunks = 0;
   for (const kernel::Bo& bo : batch.bos) chunks += bo.size / env_.options.chunk_bytes + 1;
   if (chunks <= image::kMaxMetadata / image::kMaxChunkBytes) return {};
-  return Error::of(EFBIG,
-                   "the index of {} chunks of memory of {} is larger than an image can have: choose "
-                   "larger chunks by amdgpu.chunk-kib",
-                   chunks, batch.gpu.describe());
+  return Error::of(
+      EFBIG,
+      "the index of {} chunks of memory of {} is larger than an image can have: choose "
+      "larger chunks by amdgpu.chunk-kib",
+      chunks, batch.gpu.describe());
 }
 
 void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batches,
@@ -171,13 +173,16 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
     const Fd dmabuf = TRY(env_.api.dmabuf(node, tree_.session(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
-  auto tell = [&](const std::string& text) {
+  auto report = [&](const std::string& text) {
     const std::lock_guard guard(one_at_a_time_);
     log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text);
   };
   const Earlier* earlier = earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
-  const SaveOptions options{env_.options.chunk_bytes, env_.options.compression,
-                            env_.options.incremental || earlier, earlier, tell,
+  const SaveOptions options{env_.options.chunk_bytes,
+                            env_.options.compression,
+                            env_.options.incremental || earlier,
+                            earlier,
+                            report,
                             &interruption_};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }

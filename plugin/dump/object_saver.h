@@ -40,7 +40,7 @@ class ObjectSaver {
     topology::Gpu gpu;
     std::vector<kernel::Bo> bos;
   };
-  // What is to be told of a batch when all are done.
+  // What is logged of a batch when all are done.
   struct Outcome {
     Status status;
     SaveCounts counts;

@@ -20,7 +20,7 @@ struct SaveOptions {
   pipeline::Compression compression{};
   bool hashes = false;               // for a later dump
   const Earlier* earlier = nullptr;  // chunks that are there need not be written again
-  // Told how far it is, at most once a second.
+  // Called with a progress report, at most once a second.
   std::function<void(const std::string&)> progress{};
   const Interruption* interruption = nullptr;
 };

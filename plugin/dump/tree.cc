@@ -76,7 +76,7 @@ Status Tree::add(pid_t pid) {
   if (std::ranges::count(members_, number, &Member::number) > 0)
     return Error::of(EOPNOTSUPP,
                      "two processes that use a GPU have the number {} in their pid namespaces; "
-                     "restore could not tell them apart",
+                     "restore could not distinguish them",
                      number);
   const Member& member = members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas));
   // Queues of the process first: what they do may be what the render node's work waits for.

@@ -70,7 +70,7 @@ struct OpenRender {
   host::TakenFile file;
   unsigned minor;
   std::vector<uint32_t> holders;
-  // The process that the kernel was told of, when paused.
+  // The process that was passed to the kernel when it was paused.
   uint32_t number = 0;
   std::string comm;
   std::optional<PausedClient> paused;

@@ -141,7 +141,7 @@ class KfdReader {
       return broken("is incomplete");
     if (message->num_gpus + uint64_t{message->num_cpus} != message->n_node ||
         message->num_bos != message->n_bo)
-      return broken("tells other numbers of GPUs or BOs than it holds");
+      return broken("states other numbers of GPUs or BOs than it holds");
     kfd_.pid = message->pid;
     kfd_.num_objects = message->num_objects;
     TRY(read_gpus(*message));
@@ -168,7 +168,7 @@ class KfdReader {
       if (!seen.insert(message.node[i]->gpu_id).second) return broken("names a GPU twice");
       connect(kfd_.gpus.emplace_back(gpu_of(*message.node[i])), *message.node[i], ids);
     }
-    if (kfd_.gpus.size() != message.num_gpus) return broken("tells another number of GPUs");
+    if (kfd_.gpus.size() != message.num_gpus) return broken("states another number of GPUs");
     return {};
   }
 

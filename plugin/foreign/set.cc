@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Images of CRIU's own plugin as those of ours would tell it.
+// Converts images of CRIU's own plugin into records of ours.
 #include <algorithm>
 
 #include "foreign/images.h"
@@ -68,7 +68,7 @@ Result<image::Set> make_set(const Images& images) {
   if (images.kfds.size() > 1)
     return Error::of(EOPNOTSUPP,
                      "the images of CRIU's own amdgpu plugin are of {} open files of /dev/kfd, and "
-                     "do not tell which render nodes go with which ({}, {} ...): only one can be "
+                     "do not say which render nodes go with which ({}, {} ...): only one can be "
                      "restored from them",
                      images.kfds.size(), images.kfds[0].name, images.kfds[1].name);
   std::map<uint32_t, image::Process> processes;

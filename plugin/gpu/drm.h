@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // What the files of this folder, and no others, have of libdrm_amdgpu: with owners, and with errors
-// that say what was wanted.
+// that say what failed.
 #pragma once
 
 #include <amdgpu.h>

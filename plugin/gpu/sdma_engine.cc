@@ -104,8 +104,8 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Staging memory is ours and lent to the GPU, not the GPU's and mapped here: files can be read into
-// it and written from it directly only so.
+// Staging memory is memory of this process that the GPU maps: only such memory can be the source
+// and the target of direct file I/O.
 struct Staging {
   Mapping memory;
   std::unique_ptr<MappedBo> bo;  // destroyed first

@@ -26,7 +26,7 @@ class ChunkFiles {
   Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
 
   // Reads every chunk of the object and compares it with its checksum; the first bad one is the
-  // error. Tells of each chunk's bytes when they are done.
+  // error. Calls `done` with the size of each chunk.
   Status verify(
       const Object& object, const std::function<void(uint64_t)>& done = [](uint64_t) {}) const;
 
@@ -35,7 +35,7 @@ class ChunkFiles {
   Status open_sources(int directory, const Set::ContentsFile& file);
   Status check_places(const Set::ContentsFile& file) const;
 
-  std::vector<Opened> files_;           // by Chunk::source
+  std::vector<Opened> files_;          // by Chunk::source
   std::vector<const Opened*> direct_;  // those that are to be read past the page cache
 };
 

@@ -127,8 +127,9 @@ Status check_padding(const Fd& file, const std::string& name) {
 
 Status check_size(const std::string& name, Bytes metadata) {
   if (metadata.size() <= kMaxMetadata) return {};
-  return Error::of(EFBIG, "image {} would have {} bytes of metadata, more than the {} that are read",
-                   name, metadata.size(), kMaxMetadata);
+  return Error::of(EFBIG,
+                   "image {} would have {} bytes of metadata, more than the {} that are read", name,
+                   metadata.size(), kMaxMetadata);
 }
 
 Result<Fd> create_file(int directory, const std::string& name) {

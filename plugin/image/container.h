@@ -21,7 +21,7 @@ namespace amdgpu_criu::image {
 // Fills `to`; a file that ends before is truncated. Errors name the file.
 Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to);
 
-// The names in the directory that are wanted, in order.
+// The names in the directory for which `wanted` is true, in order.
 Result<std::vector<std::string>> list_names(int directory,
                                             const std::function<bool(std::string_view)>& wanted);
 

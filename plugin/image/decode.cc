@@ -212,7 +212,7 @@ Status decode_tables(const Message& message, const Opened& from, Record& record)
 
 Result<FileKind> decode_what(const AmdgpuCriu__Pb__File& message, const Opened& from) {
   if (message.has_process + message.has_render + (message.exported != nullptr) != 1)
-    return bad(from, "does not tell what the file is");
+    return bad(from, "does not say what the file is");
   if (message.has_render) return FileKind(RenderFile{message.render});
   if (message.exported) return FileKind(TRY(decode(*message.exported, from)));
   if (message.kfd) return FileKind(KfdFile{message.process});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which BO a mapping of a GPU node shows. A mapping does not tell through which open file it was
+// Which BO a mapping of a GPU node shows. A mapping does not show through which open file it was
 // made, but offsets are those of the device: the same for all files of it.
 #pragma once
 

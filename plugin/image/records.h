@@ -36,7 +36,7 @@ struct Vma {
   uint32_t gpu_id = 0;  // actual; of /dev/kfd, Device::gpu_id, 0 if the mapping is of no GPU
 };
 
-// One object as operation EXPORTED tells of it. bo.gpu_id is the actual one, that of `gpu`.
+// One object as operation EXPORTED reports it. bo.gpu_id is the actual one, that of `gpu`.
 struct Exported {
   kernel::Exported state;
   topology::Gpu gpu;

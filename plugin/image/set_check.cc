@@ -16,7 +16,7 @@ Error missing(const std::string& what, const std::string& needed_by) {
   return Error::of(ENOENT, "image {} is missing; {} needs it", what, needed_by);
 }
 
-// Sees every object of every table, and that all tell the same of it.
+// Collects the objects of all tables, which must agree on each object.
 class Objects {
  public:
   Status add(const std::string& name, uint32_t gpu_id, const kernel::Bo& bo) {

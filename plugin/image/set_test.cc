@@ -161,7 +161,8 @@ TEST_F(ImageSet, EveryFlippedByteIsRefusedWithTheFilesName) {
     for (size_t at = 0; at < whole.size(); at++) {
       const char flipped = whole[at] ^ (at % 2 ? 0x01 : 0xff);
       ASSERT_EQ(pwrite(file.get(), &flipped, 1, at), 1);
-      ASSERT_THAT(problem(), StartsWith("image " + name)) << "byte " << at << " of " << whole.size();
+      ASSERT_THAT(problem(), StartsWith("image " + name))
+          << "byte " << at << " of " << whole.size();
       ASSERT_EQ(pwrite(file.get(), &whole[at], 1, at), 1);
     }
   }

@@ -106,7 +106,7 @@ class Api {
   // EXPORTED in a session of either kind; render nodes only.
   virtual Result<Exported> save_exported(Node node, int session, int dmabuf) = 0;
   virtual Result<Fd> restore_exported(Node node, int session, const Exported& exported) = 0;
-  // Render nodes only; ENOTTY: this kernel cannot tell.
+  // Render nodes only; ENOTTY: this kernel cannot report it.
   virtual Result<Outside> outside(Node node, int session) = 0;
 };
 

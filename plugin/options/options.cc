@@ -30,13 +30,13 @@ Result<uint64_t> number(const std::string& name, const std::string& text, uint64
 
 // The kinds of options.
 
-template <unsigned Options::*Field, unsigned kLeast, unsigned kMost>
+template <unsigned Options::* Field, unsigned kLeast, unsigned kMost>
 Status set_number(Options& options, const std::string& name, const std::string& text) {
   options.*Field = static_cast<unsigned>(TRY(number(name, text, kLeast, kMost)));
   return {};
 }
 
-template <bool Options::*Field>
+template <bool Options::* Field>
 Status set_yes_no(Options& options, const std::string& name, const std::string& text) {
   constexpr std::string_view kYes[] = {"on", "yes", "1", "true"};
   constexpr std::string_view kNo[] = {"off", "no", "0", "false"};

@@ -53,7 +53,8 @@ TEST(Options, AMistakeInTheFileIsNamedByItsLine) {
   EXPECT_EQ(parse({}, dir.file("conf")).error().message(),
             dir.file("conf") + ":2: unknown option amdgpu.paralel");
   dir.write("conf", "timeout\n");
-  EXPECT_THAT(parse({}, dir.file("conf")).error().message(), HasSubstr(":1: 'timeout' is not NAME"));
+  EXPECT_THAT(parse({}, dir.file("conf")).error().message(),
+              HasSubstr(":1: 'timeout' is not NAME"));
 }
 
 TEST(Options, AnUnknownVariableIsAnError) {
@@ -65,8 +66,8 @@ TEST(Options, AnUnknownVariableIsAnError) {
 }
 
 TEST(Options, YesAndNoHaveOneSetOfWords) {
-  for (const char* name : {"incremental", "direct-io", "cut-sharing", "parallel",
-                           "test-skip-contents"}) {
+  for (const char* name :
+       {"incremental", "direct-io", "cut-sharing", "parallel", "test-skip-contents"}) {
     for (const char* word : {"on", "yes", "1", "true", "off", "no", "0", "false"})
       EXPECT_TRUE(parse_list({formatted("--amdgpu.{}={}", name, word)}).ok()) << name << word;
     EXPECT_FALSE(parse_list({formatted("--amdgpu.{}=2", name)}).ok()) << name;

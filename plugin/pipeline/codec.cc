@@ -35,7 +35,7 @@ std::string_view name_of(Encoding encoding) {
 }
 
 bool is_zero(std::span<const std::byte> bytes) {
-  constexpr size_t kFirst = 64;  // mostly enough to tell that it is not
+  constexpr size_t kFirst = 64;  // mostly enough to find that it is not
   const size_t first = std::min(kFirst, bytes.size());
   if (std::ranges::any_of(bytes.first(first), [](std::byte b) { return b != std::byte{0}; }))
     return false;

@@ -64,8 +64,8 @@ TEST_P(Codecs, WhatDoesNotShrinkStaysAsItIs) {
   EXPECT_FALSE(codec_.compress({GetParam(), 0}, text_bytes(4096), stored)) << "one unit";
 }
 
-// Every byte changed: refused, or other bytes come out, which the checksum of the chunk finds; never
-// does anything come out beside its place. Every length: refused, or the same bytes come out.
+// Every byte changed: refused, or other bytes come out, which the checksum of the chunk finds;
+// never does anything come out beside its place. Every length: refused, or the same bytes come out.
 TEST_P(Codecs, DamageStaysWithinTheOutputAndTruncationIsRefused) {
   constexpr size_t kGuard = 4096;
   const Bytes plain = text_bytes(16384), guard(kGuard, std::byte{0xa5});

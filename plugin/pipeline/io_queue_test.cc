@@ -114,7 +114,7 @@ TEST_P(IoQueues, ADiskThatIsFullIsAnErrorOfItsGroup) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code(), ENOSPC);
   EXPECT_THAT(status.error().message(), HasSubstr("cannot write image " + name_));
-  EXPECT_TRUE(queue_->finish(0).ok()) << "told once";
+  EXPECT_TRUE(queue_->finish(0).ok()) << "reported once";
 }
 
 TEST_P(IoQueues, TheEndOfAFileIsAnError) {

@@ -80,8 +80,7 @@ std::vector<pid_t> all_processes() {
 
 }  // namespace
 
-Orphans::Orphans(pid_t parent, const void* memory)
-    : parent_(parent), memory_(backing_of(memory)) {}
+Orphans::Orphans(pid_t parent, const void* memory) : parent_(parent), memory_(backing_of(memory)) {}
 
 void Orphans::note(pid_t pid) {
   if (pid != getpid() && !children_.contains(pid)) children_[pid] = Pidfd::open(pid);

@@ -25,9 +25,9 @@ class Orphans {
   // memory: shared with all that the parent has forked, until they become something else.
   Orphans(pid_t parent, const void* memory);
 
-  // Notes the parent's children of this moment, but for the caller. Tasks that runc lets CRIU restore
-  // are siblings of CRIU (RstSibling): those that have the memory. To be called now and then while
-  // the parent lives: afterwards nobody is known to have been its child.
+  // Notes the parent's children of this moment, but for the caller. Tasks that runc lets CRIU
+  // restore are siblings of CRIU (RstSibling): those that have the memory. To be called now and
+  // then while the parent lives: afterwards nobody is known to have been its child.
   void look();
   // Kills them, and all that they have forked.
   void kill();

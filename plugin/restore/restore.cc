@@ -141,7 +141,7 @@ Result<Fd> Restore::open_kfd(const image::KfdFile& file) {
   return shared_file(layout_.file_of_kfd(file.process));
 }
 
-// Of a file that KFD takes a VM from only the open file is wanted here. Whose VM it is may be
+// Of a file that KFD takes a VM from only the open file is needed here. Whose VM it is may be
 // another task: it restores the rest, perhaps later.
 Result<Fd> Restore::open_vm(const image::VmFile& file) {
   const image::Process& process = images_.processes().at(file.vm.process);

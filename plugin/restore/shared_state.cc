@@ -74,8 +74,7 @@ struct alignas(std::atomic<uint64_t>) SharedState::Page {
   std::atomic<bool> closed;
 };
 
-SharedState::SharedState(Mapping mapping, const Layout& layout,
-                         std::chrono::milliseconds patience)
+SharedState::SharedState(Mapping mapping, const Layout& layout, std::chrono::milliseconds patience)
     : mapping_(std::move(mapping)),
       num_offsets_(layout.offsets()),
       num_files_(layout.files()),

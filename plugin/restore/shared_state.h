@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What CRIU's main process and the restored tasks, forked from it, know of one another.
+// State that CRIU's main process shares with the restored tasks, which it forks.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class FdStore {
   virtual Result<Fd> get(int id) = 0;
 };
 
-// Numbers for what the tasks of one restore must know of one another: made from the images before
+// Numbers for what the tasks of one restore share: made from the images before
 // the first task is forked, and so the same in all.
 class Layout {
  public:

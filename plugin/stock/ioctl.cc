@@ -59,7 +59,7 @@ const char* advice_for(int code) {
       return " (the process has no state of /dev/kfd)";
     case EINVAL:
     case EOPNOTSUPP:
-      return " (the kernel log may tell more)";
+      return " (the kernel log may say more)";
     default:
       return "";
   }

@@ -16,14 +16,14 @@
 
 namespace amdgpu_criu::stock {
 
-// KFD's flags of a BO that tell what kind of memory it is.
+// KFD's flags of a BO for the kind of its memory.
 inline constexpr uint32_t kVram = 1u << 0;
 inline constexpr uint32_t kGtt = 1u << 1;
 inline constexpr uint32_t kUserptr = 1u << 2;
 inline constexpr uint32_t kDoorbell = 1u << 3;
 inline constexpr uint32_t kMmio = 1u << 4;
 
-// What PROCESS_INFO tells, and CHECKPOINT wants to be told again.
+// What PROCESS_INFO returns, and CHECKPOINT takes as arguments.
 struct Sizes {
   pid_t pid = 0;  // in the process's own pid namespace
   uint32_t devices = 0;
@@ -66,7 +66,7 @@ class Ioctl {
   virtual Status restore(int kfd, std::span<const kernel::RestoreDevice> devices, State& state) = 0;
   virtual Status resume(int kfd, pid_t pid) = 0;
 
-  // GEM handles that the file has; 0 also where the kernel cannot tell (before 6.18).
+  // GEM handles that the file has; 0 also where the kernel does not report it (before 6.18).
   virtual Result<uint32_t> count_gem_handles(int render) = 0;
 };
 

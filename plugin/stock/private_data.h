@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The stock kernel's private data, version 1: what it says of queues must be known to tell whether
+// The stock kernel's private data, version 1: what it says of queues must be read to decide whether
 // it holds all that restore needs. Everything else in it is the kernel's business.
 #pragma once
 

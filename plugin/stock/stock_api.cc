@@ -36,7 +36,7 @@ uint32_t flags_of(uint32_t alloc_flags) {
   return alloc_flags & kMmio ? AMDGPU_CRIU_BO_MMIO : 0;
 }
 
-// The open file has sent work to the GPU through a context. Time is all that the kernel tells.
+// The open file has sent work to the GPU through a context. Time is all that the kernel reports.
 bool has_sent_work(int file) {
   std::ifstream in(formatted("/proc/self/fdinfo/{}", file));
   for (std::string line; std::getline(in, line);) {
@@ -51,10 +51,10 @@ bool has_sent_work(int file) {
 }  // namespace
 
 StockApi::~StockApi() {
-  for (const Paused& process : paused_) unpause_or_tell(process);
+  for (const Paused& process : paused_) unpause_or_log(process);
 }
 
-void StockApi::unpause_or_tell(const Paused& process) {
+void StockApi::unpause_or_log(const Paused& process) {
   if (const Status status = parts_.ioctl->unpause(process.files.front().get()); !status.ok())
     log_error("process {} stays paused on the GPU: {}", process.pid, status.error().message());
 }
@@ -85,7 +85,7 @@ StockApi::Paused* StockApi::find_process(pid_t pid) {
   return found == paused_.end() ? nullptr : &*found;
 }
 
-// PROCESS_INFO would tell whose the file is, but only once: it is known here before.
+// PROCESS_INFO would report the owner of the file, but only once: it is found before.
 Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   if (const Paused* known = TRY(find(node.fd))) return known->info;
@@ -99,7 +99,7 @@ Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid) {
   if (pid <= 0 || !std::filesystem::exists(formatted("{}/{}", parts_.kfd_processes, pid), error))
     return Error::of(EOPNOTSUPP,
                      "process {} has a /dev/kfd open that another process opened; without the "
-                     "amdgpu-criu kernel series nothing tells which one, and it cannot be carried",
+                     "amdgpu-criu kernel series nothing shows which one, and it cannot be carried",
                      pid);
   Paused process{pid, {}, {}, {}, {}, {}, {}};
   process.files.push_back(std::move(file));
@@ -113,7 +113,7 @@ Status StockApi::pause(Paused& process) {
   if (status.ok()) status = find_vms(process, sizes.devices);
   if (status.ok()) status = save(process, sizes);
   if (status.ok()) return {};
-  unpause_or_tell(process);
+  unpause_or_log(process);
   return status;
 }
 
@@ -147,7 +147,7 @@ Status StockApi::find_vms(Paused& process, uint32_t num_devices) const {
       if (vm.valid())
         return Error::of(EOPNOTSUPP,
                          "process {} has opened renderD{} more than once; without the amdgpu-criu "
-                         "kernel series nothing tells which of the files /dev/kfd uses",
+                         "kernel series nothing shows which of the files /dev/kfd uses",
                          process.pid, gpu.render_minor);
       TRY(check_render(process, taken.get(), file.node.minor));
       vm = std::move(taken).idle();
@@ -193,7 +193,7 @@ Status StockApi::save(Paused& process, const Sizes& sizes) {
   log_warning(
       "process {}: this kernel has no amdgpu-criu series, and does not save trap handlers, the "
       "state of the ROCm debugger's interface, and who shares a BO with processes outside of the "
-      "dump; amdgpu-criu check tells more",
+      "dump; amdgpu-criu check says more",
       process.pid);
   return {};
 }
@@ -313,7 +313,7 @@ Result<Fd> StockApi::restore_exported(Node, int, const kernel::Exported&) {
 }
 
 Result<kernel::Outside> StockApi::outside(Node, int) {
-  return Error(ENOTTY, "the stock kernel interface does not tell who shares a BO");
+  return Error(ENOTTY, "the stock kernel interface does not report who shares a BO");
 }
 
 }  // namespace amdgpu_criu::stock

@@ -13,7 +13,7 @@ namespace amdgpu_criu::testing_support {
 
 struct FakeQueue {
   uint32_t type = 0;        // 0 is compute, 1 is SDMA
-  uint32_t stack_size = 0;  // as its MQD tells
+  uint32_t stack_size = 0;  // as in its MQD
   uint32_t stack_used = 0;
   uint32_t stack_saved = 0;  // bytes behind the MQD
 };

@@ -68,13 +68,12 @@ class FakeApi : public kernel::Api {
                                  .blob_size = render->blob.size()};
     }
     state_.paused = true;
-    return kernel::ProcessInfo{.pid = state_.pid,
-                               .num_devices = static_cast<uint32_t>(state_.devices.size()),
-                               .num_bos = static_cast<uint32_t>(state_.bos.size()),
-                               .num_queues = 1,
-                               .blob_size = state_.announced_blob_size
-                                                ? state_.announced_blob_size
-                                                : state_.blob.size()};
+    return kernel::ProcessInfo{
+        .pid = state_.pid,
+        .num_devices = static_cast<uint32_t>(state_.devices.size()),
+        .num_bos = static_cast<uint32_t>(state_.bos.size()),
+        .num_queues = 1,
+        .blob_size = state_.announced_blob_size ? state_.announced_blob_size : state_.blob.size()};
   }
 
   Result<kernel::Checkpoint> checkpoint(Node node, int, const kernel::ProcessInfo&) override {

@@ -45,10 +45,10 @@ struct FakeState {
 
   std::vector<FakeRender> renders;
   std::map<uint64_t, Fd> objects;           // contents by object id
-  std::map<uint64_t, kernel::Bo> exported;  // what EXPORTED tells, by object id
+  std::map<uint64_t, kernel::Bo> exported;  // what EXPORTED returns, by object id
   std::set<uint64_t> always_valid;          // DMABUF must be called on the importing file
   std::set<uint64_t> foreign;               // exported by another driver
-  kernel::Outside outside;                  // what OUTSIDE tells
+  kernel::Outside outside;                  // what OUTSIDE returns
 
   std::map<std::string, int> failures;  // operation to errno
   std::vector<std::string> calls;

@@ -54,7 +54,7 @@ Item check_criu_version(const Machine& machine) {
   const Run version = run(machine.criu + " --version");
   int major = 0, minor = 0;
   if (version.status != 0 || sscanf(version.output.c_str(), "Version: %d.%d", &major, &minor) != 2)
-    return {kWhat, Grade::kBad, formatted("no command {} that tells its version", machine.criu),
+    return {kWhat, Grade::kBad, formatted("no command {} that prints its version", machine.criu),
             "there is nothing that loads the plugin", "install criu, and let PATH lead to it"};
   const std::string found = formatted("version {}.{}", major, minor);
   if (major < 4 || (major == 4 && minor < 1))

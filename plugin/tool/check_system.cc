@@ -109,7 +109,7 @@ Item check_kcmp() {
   const auto same = host::same_file(STDERR_FILENO, STDERR_FILENO);
   if (same.ok()) return Item::good(kWhat, "kcmp works");
   return {kWhat, Grade::kBad, same.error().message(),
-          "neither CRIU nor the plugin can tell files apart",
+          "neither CRIU nor the plugin can compare open files",
           "a kernel with CONFIG_KCMP, without a seccomp filter against it"};
 }
 

@@ -60,9 +60,10 @@ TEST_F(Check, EveryLineThatIsNotGoodSaysWhatToDo) {
 
 TEST_F(Check, KernelsWithoutTheSeriesAreNotesIfTheyHaveTheStockInterface) {
   const std::pair<const char*, Grade> kernels[] = {
-      {"5.17.0-custom", Grade::kBad},    {"5.18.1", Grade::kLimited}, {"6.1.0-39-amd64", Grade::kLimited},
-      {"6.12.107+deb13", Grade::kGood},  {"6.13.0", Grade::kLimited}, {"7.1.9", Grade::kLimited},
-      {"7.2.12+deb13", Grade::kGood},    {"8.0.0", Grade::kGood}};
+      {"5.17.0-custom", Grade::kBad},      {"5.18.1", Grade::kLimited},
+      {"6.1.0-39-amd64", Grade::kLimited}, {"6.12.107+deb13", Grade::kGood},
+      {"6.13.0", Grade::kLimited},         {"7.1.9", Grade::kLimited},
+      {"7.2.12+deb13", Grade::kGood},      {"8.0.0", Grade::kGood}};
   for (const auto& [release, grade] : kernels) {
     machine_.kernel_release = release;
     EXPECT_EQ(check_kernel(machine_).grade, grade) << release;
@@ -123,7 +124,7 @@ TEST_F(Check, TheTightestMemoryLimitOfAllGroupsAboveCounts) {
   EXPECT_EQ(check_memory_cgroup(machine_, 1).grade, Grade::kGood);
 }
 
-// Lowers a soft limit for as long as it lives.
+// Lowers a soft limit until destroyed.
 class LowLimit {
  public:
   LowLimit(__rlimit_resource what, rlim_t value) : what_(what) {

@@ -14,7 +14,7 @@ int main(int argc, char** argv) try {
   bool json = false;
   std::string directory, libdir;
   CLI::App* check = app.add_subcommand(
-      "check", "Tell what will work on this machine, what will not, why, and the remedy");
+      "check", "Report what will work on this machine, what will not, why, and the remedy");
   check->add_option("--libdir", libdir, "Where CRIU finds its plugins (its own option)")
       ->type_name("DIR")
       ->envname("CRIU_LIBS_DIR");

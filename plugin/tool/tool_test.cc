@@ -100,7 +100,7 @@ TEST_F(Tool, VerifiesWholeImages) {
               HasSubstr("2 files, 4096 bytes of contents: every checksum is right"));
 }
 
-TEST_F(Tool, VerifyTellsWhoseMemoryIsHurt) {
+TEST_F(Tool, VerifyNamesTheBufferThatIsDamaged) {
   std::string bytes = dir_.read(contents_);
   bytes[image::kDataStart + 100] ^= 1;
   dir_.write(contents_, bytes);

@@ -22,7 +22,7 @@ struct Verdict {
   std::vector<Finding> findings;
 };
 
-// "; it is the BO at 0x7f… of pid 184 (job)": who is hurt by a damaged object.
+// "; it is the BO at 0x7f… of pid 184 (job)": whose memory a damaged object is.
 std::string victims_of(const image::Set& set, uint64_t object_id) {
   std::string result;
   auto look = [&](const auto& owner) {
@@ -120,7 +120,7 @@ int verify(const std::string& directory, Format format) {
     if (verdict->findings.empty() && !verdict->checksums)
       printf(
           "%zu files of CRIU's own amdgpu plugin, %llu bytes of contents: lengths and numbers fit "
-          "together; there are no checksums, and nothing tells whether the contents are right\n",
+          "together; there are no checksums, and nothing shows whether the contents are right\n",
           verdict->files, static_cast<unsigned long long>(verdict->bytes));
     else if (verdict->findings.empty())
       printf("%zu files, %llu bytes of contents: every checksum is right\n", verdict->files,

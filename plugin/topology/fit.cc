@@ -16,7 +16,7 @@ struct Check {
   Binding binding;
 };
 
-// What code compiled for the source, or state saved on it, depends on. What a user may let go is
+// What code compiled for the source, or state saved on it, depends on. What a user may ignore is
 // what a program rarely depends on, and what only its author can know.
 constexpr Check kChecks[] = {
     {"gfx_target_version", Rule::kEqual, Binding::kAlways},
@@ -109,7 +109,7 @@ std::string remedy(std::string_view property) {
 
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored) {
   for (const Check& check : kChecks) {
-    // What the images do not tell cannot be compared.
+    // What the images do not contain cannot be compared.
     if (ignored.contains(check.property) || !source.properties.contains(check.property)) continue;
     const uint64_t had = source.property(check.property);
     const uint64_t has = target.property(check.property);

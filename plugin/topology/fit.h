@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which properties of a GPU must be as they were, and which of them a user may let go.
+// Which properties of a GPU must be as they were, and which of them a user may ignore.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace amdgpu_criu::topology {
 // Names of properties that are not compared.
 using Ignored = std::set<std::string>;
 
-// Parses "PROPERTY,PROPERTY"; only what a user may let go is accepted, "help" lists it.
+// Parses "PROPERTY,PROPERTY"; only what a user may ignore is accepted, "help" lists it.
 Result<Ignored> parse_ignored(std::string_view text);
 
 // The environment that CRIU's own plugin reads, "KFD_FW_VER_CHECK=0" and its like: those that say

@@ -83,7 +83,7 @@ class Search {
     return result;
   }
 
-  // May `source` be on `target`, those before it being where they are?
+  // True if `source` fits on `target` while those before it stay where they are.
   bool joins(size_t source, size_t target) {
     for (size_t before = 0; before < source; before++) {
       const std::string why = torn_apart(before, source, chosen_[before], target);
@@ -115,7 +115,9 @@ class Search {
     return {};
   }
 
-  // Kuhn's algorithm: is there a target for each source from `from` on, groups and links aside?
+  // Kuhn's algorithm: true if there is a target for each source from `from` on, apart from groups
+  // and
+  // links.
   bool rest_can_match(size_t from) const {
     std::vector<std::optional<size_t>> owner(targets_.size());
     for (size_t source = from; source < sources_.size(); source++) {

@@ -50,7 +50,7 @@ struct Link {
   uint64_t type = 0;
 };
 
-// KFD tells links that leave a node in two folders: by CPU or XGMI, and directly by PCIe.
+// KFD lists links that leave a node in two folders: by CPU or XGMI, and directly by PCIe.
 std::vector<Link> read_links(const fs::path& node) {
   std::vector<Link> result;
   std::error_code ignored;

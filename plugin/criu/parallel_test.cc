@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "criu/program.h"
 #include "image/set.h"
 #include "tests/criu_program.h"
 
@@ -114,6 +115,31 @@ TEST_F(Parallel, ContentsOfAllGpusAreThereWhenTasksAreResumed) {
   EXPECT_EQ(state_.shared().sessions, 1);
   end(kStageRestore, 0);
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+// pstree.img of one task: its number, and that of its second thread.
+TEST_F(Parallel, HelpersTakeNoNumberThatATaskNeeds) {
+  prepare();
+  const auto thread = static_cast<uint32_t>(getpid() + 700);
+  std::string entry{'\x08', '\x07', '\x10', '\x00', '\x18', '\x07',
+                    '\x20', '\x07', '\x28', '\x07', '\x28'};
+  for (uint32_t rest = thread; rest > 0; rest >>= 7)
+    entry += static_cast<char>(rest > 0x7f ? 0x80 | (rest & 0x7f) : rest);
+  const auto size = static_cast<char>(entry.size());
+  images_.write("pstree.img", std::string(8, 'm') + std::string{size, 0, 0, 0} + entry);
+  EXPECT_EQ(*highest_pid(images_.fd()), thread);
+  if (access("/proc/sys/kernel/ns_last_pid", W_OK) != 0) GTEST_SKIP() << "numbers cannot be chosen";
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_GT(child_of_ours(), static_cast<pid_t>(thread));
+  end(kStageRestore, -1);
+}
+
+TEST_F(Parallel, ADamagedProcessTreeIsAnErrorAndStopsNoRestore) {
+  prepare();
+  images_.write("pstree.img", std::string(8, 'm') + std::string{2, 0, 0, 0} + "\x08\xff");
+  EXPECT_EQ(highest_pid(images_.fd()).error().code(), EBADMSG);
+  EXPECT_EQ(start(kStageRestore), 0) << log();
+  end(kStageRestore, -1);
 }
 
 // Tasks do not wait: with the process in the background stopped, they are restored anyway.

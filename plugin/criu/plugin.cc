@@ -43,8 +43,11 @@ Status Plugin::prepare() {
   restore_ = TRY(restore::Restore::create(
       {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory},
       std::move(source->images)));
-  if (!restore_->empty()) TRY(restore_->start_background());
-  return {};
+  if (restore_->empty()) return {};
+  // The process in the background, its threads and those of the kernel for its I/O.
+  if (const auto highest = highest_pid(TRY(image_directory())); highest.ok())
+    number_processes_from(*highest);
+  return restore_->start_background();
 }
 
 // The first process that uses a GPU makes us look which interface the kernel has: for others

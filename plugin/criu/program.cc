@@ -4,12 +4,17 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <optional>
+#include <span>
 
 #include "base/log.h"
 #include "criu/abi.h"
+#include "image/container.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -62,6 +67,64 @@ class CriuFdStore : public restore::FdStore {
   }
 };
 
+constexpr char kProcessTree[] = "pstree.img";
+// Two magic numbers, then entries: a size and a protobuf message.
+constexpr uint64_t kFirstEntry = 8;
+constexpr uint32_t kMaxEntry = 16u << 20;
+
+// Fields of pstree_entry: pid, ppid, pgid, sid, threads (repeated; packed or not).
+constexpr uint64_t kLastField = 5;
+
+enum WireType : uint64_t { kVarint = 0, kBytes = 2 };
+
+// A protobuf message, read from its start.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  bool at_end() const { return rest_.empty(); }
+  std::optional<uint64_t> varint() {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<uint64_t>(rest_.front());
+      rest_ = rest_.subspan(1);
+      value |= (byte & 0x7f) << shift;
+      if (!(byte & 0x80)) return value;
+    }
+    return std::nullopt;
+  }
+  std::optional<Reader> bytes() {
+    const auto size = varint();
+    if (!size || *size > rest_.size()) return std::nullopt;
+    Reader inner(rest_.first(*size));
+    rest_ = rest_.subspan(*size);
+    return inner;
+  }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+// False: it is not what it should be.
+bool raise_to_numbers(Reader reader, bool packed, uint32_t& highest) {
+  while (!reader.at_end()) {
+    const auto tag = packed ? std::optional<uint64_t>(kVarint) : reader.varint();
+    if (!tag) return false;
+    if ((*tag & 7) == kVarint) {
+      const auto value = reader.varint();
+      if (!value) return false;
+      if (*tag >> 3 <= kLastField) highest = std::max(highest, static_cast<uint32_t>(*value));
+    } else if ((*tag & 7) == kBytes) {
+      const auto inner = reader.bytes();
+      if (!inner || (*tag >> 3 == kLastField && !raise_to_numbers(*inner, true, highest)))
+        return false;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_43() { return criu_plugin_get_options != nullptr; }
@@ -102,5 +165,27 @@ bool foreign_required_by_images() {
 }
 
 std::unique_ptr<restore::FdStore> make_fd_store() { return std::make_unique<CriuFdStore>(); }
+
+Result<uint32_t> highest_pid(int image_directory) {
+  const Fd file = TRY(Fd::openat(image_directory, kProcessTree, O_RDONLY));
+  const off_t end = lseek(file.get(), 0, SEEK_END);
+  uint32_t highest = 0;
+  for (uint64_t at = kFirstEntry; at < static_cast<uint64_t>(end);) {
+    uint32_t size = 0;
+    TRY(image::read_at(file, kProcessTree, at, std::as_writable_bytes(std::span(&size, 1))));
+    if (size > kMaxEntry)
+      return Error::of(EBADMSG, "image {}: an entry is too large", kProcessTree);
+    std::vector<std::byte> entry(size);
+    TRY(image::read_at(file, kProcessTree, at + sizeof(size), entry));
+    if (!raise_to_numbers(Reader(entry), false, highest))
+      return Error::of(EBADMSG, "image {}: an entry cannot be decoded", kProcessTree);
+    at += sizeof(size) + size;
+  }
+  return highest;
+}
+
+void number_processes_from(uint32_t pid) {
+  std::ofstream("/proc/sys/kernel/ns_last_pid") << pid << std::flush;
+}
 
 }  // namespace amdgpu_criu::criu

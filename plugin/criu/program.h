@@ -28,4 +28,10 @@ bool foreign_required_by_images();
 
 std::unique_ptr<restore::FdStore> make_fd_store();
 
+// The highest number of a process, thread, group or session in CRIU's image of the process tree.
+Result<uint32_t> highest_pid(int image_directory);
+// The next processes and threads of this pid namespace get higher numbers than `pid`, if the kernel
+// allows that: no number that CRIU gives to a task is in use by a helper of ours.
+void number_processes_from(uint32_t pid);
+
 }  // namespace amdgpu_criu::criu

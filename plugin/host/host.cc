@@ -228,10 +228,4 @@ std::string comm_of(pid_t pid) {
   return comm;
 }
 
-std::string pid_namespace() {
-  char name[64];
-  const ssize_t length = readlink("/proc/self/ns/pid", name, sizeof(name));
-  return length > 0 ? std::string(name, length) : std::string();
-}
-
 }  // namespace amdgpu_criu::host

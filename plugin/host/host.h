@@ -118,7 +118,5 @@ Result<bool> same_file(int a, int b);
 // Number of a process in its own (innermost) pid namespace.
 Result<pid_t> namespace_pid(pid_t pid);
 std::string comm_of(pid_t pid);
-// Names the caller's; empty: unknown.
-std::string pid_namespace();
 
 }  // namespace amdgpu_criu::host

@@ -10,40 +10,19 @@ namespace amdgpu_criu::restore {
 
 Filling::Filling(const RestoreContext& environment, const image::Set& images,
                  const TargetGpus& machine, const Layout& layout, SharedState& shared)
-    : env_(environment),
-      gpus_(machine),
-      layout_(layout),
-      shared_(shared),
-      pid_namespace_(host::pid_namespace()) {
+    : env_(environment), gpus_(machine), layout_(layout), shared_(shared) {
   for (const File& file : images.contents()) files_[file.contents.gpu.gpu_id].push_back(&file);
 }
 
-// A thread takes the next number of the task's pid namespace. In a namespace that is being restored
-// that may be one that another task has still to get back.
-bool Filling::threads_do_no_harm() const {
-  return !pid_namespace_.empty() && host::pid_namespace() == pid_namespace_;
-}
-
+// In a task, one GPU after the other: a thread would take a number that another task needs.
 Status Filling::added(const std::set<uint64_t>& object_ids) {
-  std::vector<std::vector<Batch>> work;
   for (const auto& [gpu_id, files] : files_) {
     for (const File* file : files)
       for (const image::Object& object : file->contents.objects)
         if (object_ids.contains(object.object_id))
           shared_.give(layout_.job_of_object(object.object_id));
-    if (in_background_) continue;
-    work.push_back(take(gpu_id));
-    if (work.back().empty()) work.pop_back();
+    if (!in_background_) TRY(fill(take(gpu_id)));
   }
-  std::vector<Status> results(work.size());
-  auto run = [&](size_t i) { results[i] = without_exceptions([&] { return fill(work[i]); }); };
-  if (work.size() > 1 && threads_do_no_harm()) {
-    std::vector<std::jthread> threads;
-    for (size_t i = 0; i < work.size(); i++) threads.emplace_back(run, i);
-  } else {
-    for (size_t i = 0; i < work.size(); i++) run(i);
-  }
-  for (Status& result : results) TRY(std::move(result));
   return {};
 }
 

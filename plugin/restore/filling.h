@@ -45,14 +45,12 @@ class Filling {
   Status fill(const std::vector<Batch>& batches);
   Status fill(const Batch& batch);
   Status fill_while_added(uint32_t gpu_id);
-  bool threads_do_no_harm() const;
 
   const RestoreContext& env_;
   const TargetGpus& gpus_;
   const Layout& layout_;
   SharedState& shared_;
   std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images
-  std::string pid_namespace_;                           // of CRIU's main process
   bool in_background_ = false;
 };
 

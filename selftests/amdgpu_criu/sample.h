@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Long series of cases, or a sample of them for a machine on which they would take hours.
- * AMDGPU_CRIU_SAMPLE=K in the environment selects one in K at random. Each run has another seed,
- * which the test prints; AMDGPU_CRIU_SEED=SEED repeats the run.
+ * CRIU_TEST_SAMPLE=K in the environment selects one in K at random. Each run has another seed,
+ * which the test prints; CRIU_TEST_SEED=SEED repeats the run.
  */
 #ifndef AMDGPU_CRIU_TEST_SAMPLE_H
 #define AMDGPU_CRIU_TEST_SAMPLE_H
@@ -32,17 +32,17 @@ static inline unsigned long sample_seed(void)
 	if (seed)
 		return seed;
 	clock_gettime(CLOCK_REALTIME, &now);
-	seed = sample_number("AMDGPU_CRIU_SEED", (now.tv_sec ^ now.tv_nsec) & 0x7fffffff);
+	seed = sample_number("CRIU_TEST_SEED", (now.tv_sec ^ now.tv_nsec) & 0x7fffffff);
 	if (!seed)
 		seed = 1;
-	fprintf(stderr, "# AMDGPU_CRIU_SEED=%lu\n", seed);
+	fprintf(stderr, "# CRIU_TEST_SEED=%lu\n", seed);
 	return seed;
 }
 
 static inline struct sample sample_start(void)
 {
 	struct sample sample = {
-		.one_in = sample_number("AMDGPU_CRIU_SAMPLE", 1),
+		.one_in = sample_number("CRIU_TEST_SAMPLE", 1),
 		.seed = sample_seed(),
 	};
 

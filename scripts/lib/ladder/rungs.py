@@ -47,7 +47,7 @@ def guests(name: str, needs: tuple[str, ...], seconds: int, *arguments: str) -> 
 def debug_guests(name: str, sample: str, limit: int, *suites: str) -> Rung:
     command = ("selftests/vm/check", "--name", name, "--kernel", "build/debug-kernel/boot",
                "--module", "build/module/7.2-debug-kernel/amdgpu.ko",
-               "--patience", DEBUG_PATIENCE, "--environment", f"AMDGPU_CRIU_SAMPLE={sample}",
+               "--patience", DEBUG_PATIENCE, "--environment", f"CRIU_TEST_SAMPLE={sample}",
                "--epilogue", "/payload/debug-kernel /payload/debug-known.txt", *suites)
     return Rung(name, (command,), ("debug-kernel", "host"), limit, limit=limit)
 

@@ -45,7 +45,7 @@ scenario_render_three_rounds() {
 
 scenario_render_many() {
   need_gpus 1
-  local many=$((10000 / ${AMDGPU_CRIU_SAMPLE:-1}))
+  local many=$((10000 / ${CRIU_TEST_SAMPLE:-1}))
   echo "$many BOs"
   round_trip render_chain --many $many
 }

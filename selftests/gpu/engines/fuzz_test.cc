@@ -11,13 +11,13 @@
 namespace gpu::test {
 namespace {
 
-// Each run has other garbage. A run prints its seed; AMDGPU_CRIU_SEED=SEED repeats it.
+// Each run has other garbage. A run prints its seed; CRIU_TEST_SEED=SEED repeats it.
 uint32_t run_seed() {
   static const uint32_t seed = [] {
-    const char* text = getenv("AMDGPU_CRIU_SEED");
+    const char* text = getenv("CRIU_TEST_SEED");
     const auto value =
         text ? static_cast<uint32_t>(strtoul(text, nullptr, 0)) : std::random_device()();
-    std::cout << "AMDGPU_CRIU_SEED=" << value << std::endl;
+    std::cout << "CRIU_TEST_SEED=" << value << std::endl;
     return value;
   }();
   return seed;

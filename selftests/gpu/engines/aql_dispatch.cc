@@ -27,11 +27,16 @@ enum Property : uint32_t {
 constexpr uint32_t kUserSgprs = 16;
 constexpr uint32_t kMaxItems = 1024;
 constexpr uint32_t kMaxLds = 64 << 10;
-constexpr unsigned kTurnInstructions = 1 << 15;
+constexpr uint32_t kLdsGranule = 512;
+constexpr uint32_t kCodeAlignment = 256;
+
+// Words of COMPUTE_PGM_RSRC2 that the descriptor does not decide.
+constexpr uint32_t kTrapPresent = 1 << 6;
+constexpr uint32_t kLdsSize = 0x1ff << 15;
 
 // Fills user SGPRs densely, in the order of the properties.
 struct UserData {
-  std::array<uint32_t, 16>& words;
+  std::span<uint32_t> words;
   size_t count = 0;
   bool fits = true;
 
@@ -48,41 +53,51 @@ struct UserData {
 }  // namespace
 
 amdgpu_criu::Result<Step> AqlQueue::dispatch(const Packet& packet, Budget& budget) {
-  if (!dispatch_) {
+  if (!pm4_.launcher().has_waves()) {
     const Step step = TRY(start_dispatch(packet));
     if (step != Step::kDone) return step;
   }
   return run_dispatch(packet, budget);
 }
 
-// kDone: the waves may run.
-amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
-  const unsigned dimensions = bits(packet[0], 17, 16);
-  if (!dimensions) {
-    return refuse(QueueException::kDispatchDimInvalid, aql::kErrorDimensions,
-                  "a dispatch without dimensions");
-  }
-  shader::DispatchSpec spec = {.apertures = pm4_.apertures()};
-  spec.group_size = {bits(packet[kGroupSize], 15, 0), bits(packet[kGroupSize], 31, 16),
-                     bits(packet[kGroupSize + 1], 15, 0)};
+// Fills COMPUTE_DIM and COMPUTE_NUM_THREAD; the grid counts work-items.
+amdgpu_criu::Status AqlQueue::set_shape(const Packet& packet) {
+  auto& words = registers().words;
+  const std::array<uint32_t, 3> group = {bits(packet[kGroupSize], 15, 0),
+                                         bits(packet[kGroupSize], 31, 16),
+                                         bits(packet[kGroupSize + 1], 15, 0)};
   uint64_t items = 1;
   for (unsigned axis = 0; axis < 3; ++axis) {
-    spec.grid[axis] = packet[kGrid + axis];
-    items *= spec.group_size[axis];
-    if (!spec.grid[axis]) {
+    words[ComputeRegisters::kNumThreadX + axis] = group[axis];
+    words[ComputeRegisters::kDimX + axis] = packet[kGrid + axis];
+    items *= group[axis];
+    if (!packet[kGrid + axis]) {
       return refuse(QueueException::kDispatchDimInvalid, aql::kErrorDimensions,
                     "a dispatch of an empty grid");
     }
   }
   if (!items || items > kMaxItems) {
-    return refuse(QueueException::kDispatchWorkGroupSizeInvalid, aql::kErrorGroupSize,
-                  amdgpu_criu::formatted("a work-group of {} x {} x {}", spec.group_size[0],
-                                         spec.group_size[1], spec.group_size[2]));
+    return refuse(
+        QueueException::kDispatchWorkGroupSizeInvalid, aql::kErrorGroupSize,
+        amdgpu_criu::formatted("a work-group of {} x {} x {}", group[0], group[1], group[2]));
   }
-  spec.lds_bytes = packet[kGroupSegment];
-  if (spec.lds_bytes > kMaxLds) {
+  words[ComputeRegisters::kInitiator] = initiator::kShaderEnable | initiator::kPartialGroups |
+                                        initiator::kForceStartAt000 |
+                                        initiator::kUseThreadDimensions;
+  return {};
+}
+
+// kDone: the waves may run.
+amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
+  if (!bits(packet[0], 17, 16)) {
+    return refuse(QueueException::kDispatchDimInvalid, aql::kErrorDimensions,
+                  "a dispatch without dimensions");
+  }
+  TRY(set_shape(packet));
+  const uint32_t lds_bytes = packet[kGroupSegment];
+  if (lds_bytes > kMaxLds) {
     return refuse(QueueException::kDispatchGroupSegmentSizeInvalid, aql::kErrorGroupMemory,
-                  amdgpu_criu::formatted("{} bytes of LDS", spec.lds_bytes));
+                  amdgpu_criu::formatted("{} bytes of LDS", lds_bytes));
   }
   const uint64_t object = join(packet[kObject], packet[kObject + 1]);
   std::array<uint32_t, kDescriptorDwords> descriptor = {};
@@ -91,25 +106,34 @@ amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
                   amdgpu_criu::formatted("no kernel object at {:#x}", object));
   }
   TRY(context_.memory.read(space(), object, std::as_writable_bytes(std::span(descriptor))));
-  spec.code = object + join(descriptor[kEntry], descriptor[kEntry + 1]);
-  spec.rsrc1 = descriptor[kRsrc1];
-  spec.rsrc2 = descriptor[kRsrc2];
-  spec.rsrc3 = descriptor[kRsrc3];
-  if (!TRY(find_scratch(packet, spec))) return Step::kWait;
-  TRY(set_user_data(packet, descriptor[kProperties], spec));
-  auto created = shader::Dispatch::create(context_.cores, context_.memory, space(), spec);
-  if (!created.ok()) {
-    return refuse(QueueException::kDispatchRegisterInvalid, aql::kErrorRegisters,
-                  created.error().message());
+  const uint64_t code = object + join(descriptor[kEntry], descriptor[kEntry + 1]);
+  if (code % kCodeAlignment) {
+    return refuse(QueueException::kDispatchCodeInvalid, aql::kErrorCode,
+                  amdgpu_criu::formatted("code at {:#x}, which is not aligned", code));
   }
-  dispatch_ = std::move(*created);
+  using Registers = ComputeRegisters;
+  auto& words = registers().words;
+  words[Registers::kPgmLo] = low32(code >> 8);
+  words[Registers::kPgmLo + 1] = high32(code >> 8);
+  words[Registers::kRsrc1] = descriptor[kRsrc1];
+  words[Registers::kRsrc2] = (descriptor[kRsrc2] & ~(kLdsSize | kTrapPresent)) |
+                             (words[Registers::kRsrc2] & kTrapPresent) |
+                             (lds_bytes + kLdsGranule - 1) / kLdsGranule << 15;
+  words[Registers::kRsrc3] = descriptor[kRsrc3];
+  if (!TRY(find_scratch(packet))) return Step::kWait;
+  TRY(set_user_data(packet, descriptor[kProperties]));
+  const amdgpu_criu::Status started = pm4_.launcher().start(space(), low32(read_index()));
+  if (!started.ok()) {
+    return refuse(QueueException::kDispatchRegisterInvalid, aql::kErrorRegisters,
+                  started.error().message());
+  }
   return Step::kDone;
 }
 
 // False: the runtime was asked for more scratch and has not answered. Its answer is a signal of 0,
 // and then the same packet is looked at again.
-amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet, shader::DispatchSpec& spec) {
-  const bool wanted = spec.rsrc2 & 1;
+amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet) {
+  const bool wanted = registers().words[ComputeRegisters::kRsrc2] & 1;
   if (!wanted) return true;
   const uint64_t fields = runtime_fields();
   if (!fields) {
@@ -128,15 +152,14 @@ amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet, shader::D
     signal_error(aql::kNeedsScratch);
     return false;
   }
-  const auto tmpring = TRY(memory.load<uint32_t>(space(), fields + aql::kTmpringSize));
-  spec.scratch_waves = bits(tmpring, 11, 0);
-  spec.scratch_wave_bytes = uint64_t{bits(tmpring, 24, 12)} << 10;
+  registers().words[ComputeRegisters::kTmpringSize] =
+      TRY(memory.load<uint32_t>(space(), fields + aql::kTmpringSize));
   return true;
 }
 
-amdgpu_criu::Status AqlQueue::set_user_data(const Packet& packet, uint32_t properties,
-                                            shader::DispatchSpec& spec) {
-  UserData data{spec.user_data};
+amdgpu_criu::Status AqlQueue::set_user_data(const Packet& packet, uint32_t properties) {
+  UserData data{std::span(registers().words)
+                    .subspan(ComputeRegisters::kUserData0, ComputeRegisters::kUserData)};
   Memory& memory = context_.memory;
   const uint64_t fields = runtime_fields();
   if (!fields && properties & (kPrivateSegmentBuffer | kQueuePtr | kFlatScratchInit)) {
@@ -165,19 +188,20 @@ amdgpu_criu::Status AqlQueue::set_user_data(const Packet& packet, uint32_t prope
 }
 
 amdgpu_criu::Result<Step> AqlQueue::run_dispatch(const Packet& packet, Budget& budget) {
-  using State = shader::Dispatch::State;
-  const State state = dispatch_->run(kTurnInstructions);
-  budget.use_bytes(budget.bytes);
-  if (state == State::kRunning) return Step::kMore;
-  const auto ended = std::move(dispatch_);
-  switch (state) {
+  using State = Launcher::State;
+  Launcher& launcher = pm4_.launcher();
+  switch (launcher.run(budget)) {
+    case State::kRunning:
+      return Step::kMore;
+    case State::kSuspended:
+      return Step::kStarved;
     case State::kIllegal:
       return refuse(QueueException::kDispatchCodeInvalid, aql::kErrorIllegalInstruction,
-                    ended->complaint());
+                    launcher.complaint());
     case State::kFault:
       stream_.place().stage = SavedPlace::kRefused;
-      return amdgpu_criu::Error(EFAULT, ended->complaint());
-    default:
+      return amdgpu_criu::Error(EFAULT, launcher.complaint());
+    case State::kDone:
       break;
   }
   const Step step = TRY(complete(packet));

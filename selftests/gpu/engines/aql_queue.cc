@@ -23,7 +23,7 @@ AqlQueue::AqlQueue(Context& context, const Spec& spec, Pm4::Setup setup, Stream:
       ring_(ring) {}
 
 // The descriptor counts doublewords also for AQL; CP_HQD_PQ_RPTR wraps, the write pointer does not.
-void AqlQueue::start() {
+amdgpu_criu::Status AqlQueue::start() {
   const uint64_t mask = ring_.dwords - 1;
   const uint64_t wptr = hqd_.pair(mqd::kPqWptr);
   const uint32_t rptr = hqd_.at(mqd::kPqRptr);
@@ -32,7 +32,14 @@ void AqlQueue::start() {
   } else {
     read_index() = (wptr - ((wptr - rptr) & mask)) / aql::kPacketDwords;
   }
+  TRY(pm4_.launcher().resume(hqd_, space(), spec_.mqd, low32(read_index())));
   state_ = State::kRunnable;
+  return {};
+}
+
+void AqlQueue::preempt() {
+  preempting_ = true;
+  pm4_.launcher().preempt();
 }
 
 void AqlQueue::save() {
@@ -41,8 +48,7 @@ void AqlQueue::save() {
   hqd_.at(mqd::kPqRptr) = static_cast<uint32_t>(dwords & (ring_.dwords - 1));
   hqd_.set_pair(mqd::kPqWptr, dwords);
   hqd_.place = stream_.place();
-  hqd_.compute = pm4_.compute();
-  if (!hqd_.save(context_.memory, spec_.mqd).ok()) {
+  if (!pm4_.launcher().save(hqd_, spec_.mqd).ok() || !hqd_.save(context_.memory, spec_.mqd).ok()) {
     context_.report(spec_.name + ": its MQD cannot be written");
   }
 }
@@ -87,7 +93,7 @@ bool AqlQueue::run(Budget& budget) {
 
 amdgpu_criu::Result<Step> AqlQueue::step(Budget& budget) {
   --budget.packets;
-  if (draining_ && !has_waves()) return Step::kStarved;
+  if (preempting_ && !has_waves()) return Step::kStarved;
   if (stream_.settle()) return pm4_.execute(stream_, budget);
   return next_packet(budget);
 }

@@ -22,6 +22,20 @@ shader::Apertures apertures_of(uint32_t bases) {
           .scratch = uint64_t{bits(bases, 15, 0)} << 48};
 }
 
+// SQ_SHADER_TBA and TMA have 48 bits, of which the upper ones are copies of the last.
+uint64_t handler_address(uint32_t low, uint32_t high) {
+  return static_cast<uint64_t>(static_cast<int64_t>(join(low, high) << 24) >> 16);
+}
+
+// SPI_GDBG_PER_VMID_CNTL is in the longer packet of Aldebaran only.
+shader::TrapHandler trap_handler_of(std::span<const uint32_t> body) {
+  constexpr size_t kSpiGdbg = 13;
+  constexpr uint32_t kTrapEn = 1 << 3;
+  return {.tba = handler_address(body[5], body[6]),
+          .tma = handler_address(body[7], body[8]),
+          .place_in_ttmps = body.size() > kSpiGdbg && body[kSpiGdbg] & kTrapEn};
+}
+
 }  // namespace
 
 amdgpu_criu::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body,
@@ -116,7 +130,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner
     context_.memory.bind_vmid({Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}, current_pasid_,
                               table);
   }
-  current_apertures_ = apertures_of(body[3]);
+  current_process_ = {.apertures = apertures_of(body[3]), .trap = trap_handler_of(body)};
   return Step::kDone;
 }
 
@@ -155,7 +169,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner 
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
     if (Queue* old = table_.find(body[at] & kDoorbellMask)) replaced.push_back(old);
   }
-  if (!drained(replaced)) return Step::kWait;
+  if (!preempted(replaced)) return Step::kWait;
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
     map_one({.issuer = issuer,
              .control = body[0],
@@ -235,7 +249,7 @@ amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::S
                             .doorbell = spec.doorbell,
                             .scheduler = is_hiq ? this : nullptr,
                             .manages = Queue::Owner::kRunList,
-                            .apertures = current_apertures_};
+                            .process = current_process_};
   const auto visible = spec.slot;
   auto queue = TRY(make_compute_queue(context_, spec, setup, state));
   if (visible) bank_.show(*visible, state);
@@ -256,16 +270,16 @@ std::optional<HqdSlot> CommandProcessor::free_slot() {
   return std::nullopt;
 }
 
-// Waves that run are not saved yet, so they run to their end, as they do on hardware that cannot
-// save them. What takes longer than the driver's time limit for preemption resets the GPU.
-bool CommandProcessor::drained(std::span<Queue* const> queues) {
-  bool drained = true;
+// Waves save themselves, which takes turns of theirs. Those of a queue without a save area run to
+// their end; what takes longer than the driver's time limit for preemption resets the GPU.
+bool CommandProcessor::preempted(std::span<Queue* const> queues) {
+  bool done = true;
   for (Queue* queue : queues) {
     if (!queue->has_waves()) continue;
-    queue->drain();
-    drained = false;
+    queue->preempt();
+    done = false;
   }
-  return drained;
+  return done;
 }
 
 void CommandProcessor::unmap(Queue& queue, bool save) {
@@ -297,7 +311,7 @@ amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owne
       queues.push_back(&queue);
     });
   }
-  if (save && !drained(queues)) return Step::kWait;
+  if (save && !preempted(queues)) return Step::kWait;
   for (Queue* queue : queues) unmap(*queue, save);
   if (issuer == Queue::Owner::kRunList) release_vmids();
   return Step::kDone;

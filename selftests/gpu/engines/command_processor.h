@@ -54,7 +54,7 @@ class CommandProcessor : public SchedulerPackets {
   amdgpu_criu::Status map_compute(const Target& target, Queue::Spec spec);
   amdgpu_criu::Status map_sdma(const Target& target, Queue::Spec spec, unsigned engine);
   void map_one(const Target& target);
-  bool drained(std::span<Queue* const> queues);
+  bool preempted(std::span<Queue* const> queues);
   void unmap(Queue& queue, bool save);
   // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
   Partition partition();
@@ -71,7 +71,7 @@ class CommandProcessor : public SchedulerPackets {
   uint64_t queue_mask_ = 0;
   std::map<uint32_t, unsigned> vmids_;  // by pasid, of the processes in the run list
   unsigned last_vmid_ = 0;              // that was given to a process
-  shader::Apertures current_apertures_;
+  Launcher::Process current_process_;
   uint32_t current_pasid_ = 0;  // of the run list's last MAP_PROCESS
   unsigned current_vmid_ = 0;   // 0: no VMID was free
 };

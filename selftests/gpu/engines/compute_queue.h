@@ -7,7 +7,6 @@
 #include "engines/hqd.h"
 #include "engines/pm4.h"
 #include "engines/queue.h"
-#include "shader/dispatch.h"
 
 namespace gpu {
 
@@ -26,12 +25,12 @@ class Pm4Queue : public PacketQueue {
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
-  bool has_waves() const override { return pm4_.has_waves(); }
-  void drain() override { draining_ = true; }
+  bool has_waves() const override { return pm4_.launcher().has_waves(); }
+  void preempt() override;
 
  protected:
   amdgpu_criu::Result<Step> execute(Budget& budget) override {
-    if (draining_ && !has_waves()) return Step::kStarved;
+    if (preempting_ && !has_waves()) return Step::kStarved;
     return pm4_.execute(stream_, budget);
   }
   void report_rptr() override;
@@ -41,7 +40,7 @@ class Pm4Queue : public PacketQueue {
 
   Pm4 pm4_;
   HqdState hqd_;
-  bool draining_ = false;
+  bool preempting_ = false;
 };
 
 class AqlQueue : public Queue {
@@ -49,13 +48,13 @@ class AqlQueue : public Queue {
   AqlQueue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
            const HqdState& state);
 
-  void start();
+  amdgpu_criu::Status start();
   bool run(Budget& budget) override;
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
-  bool has_waves() const override { return dispatch_ || pm4_.has_waves(); }
-  void drain() override { draining_ = true; }
+  bool has_waves() const override { return pm4_.launcher().has_waves(); }
+  void preempt() override;
 
  protected:
   uint64_t packet_address() const override;
@@ -73,9 +72,10 @@ class AqlQueue : public Queue {
   amdgpu_criu::Result<Step> start_dispatch(const Packet& packet);
   amdgpu_criu::Result<Step> run_dispatch(const Packet& packet, Budget& budget);
   amdgpu_criu::Result<bool> scratch_is_for_once();
-  amdgpu_criu::Result<bool> find_scratch(const Packet& packet, shader::DispatchSpec& spec);
-  amdgpu_criu::Status set_user_data(const Packet& packet, uint32_t properties,
-                                    shader::DispatchSpec& spec);
+  amdgpu_criu::Result<bool> find_scratch(const Packet& packet);
+  amdgpu_criu::Status set_shape(const Packet& packet);
+  amdgpu_criu::Status set_user_data(const Packet& packet, uint32_t properties);
+  ComputeRegisters& registers() { return pm4_.launcher().registers(); }
   amdgpu_criu::Result<Step> barrier(const Packet& packet, bool all);
   amdgpu_criu::Result<Step> vendor(const Packet& packet);
   amdgpu_criu::Result<Step> barrier_value(const Packet& packet);
@@ -87,9 +87,8 @@ class AqlQueue : public Queue {
 
   Pm4 pm4_;
   HqdState hqd_;
-  const Stream::Ring ring_;                     // stream_ has only the indirect buffers
-  std::unique_ptr<shader::Dispatch> dispatch_;  // the current packet, while waves run
-  bool draining_ = false;
+  const Stream::Ring ring_;  // stream_ has only the indirect buffers
+  bool preempting_ = false;
 };
 
 }  // namespace gpu

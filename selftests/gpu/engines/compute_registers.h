@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // COMPUTE_*: what SET_SH_REG gives a queue for its dispatches. Every queue has its own, which its
 // MQD keeps over a preemption: v9_mqd has the registers up to COMPUTE_RELAUNCH from word 1 on, and
-// the user data from word 69 on. It has no word for COMPUTE_PGM_RSRC3.
+// the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3.
 #pragma once
 
 #include <array>
@@ -16,12 +16,15 @@ namespace gpu {
 struct ComputeRegisters {
   static constexpr uint32_t kFirst = 0x2e00;  // COMPUTE_DISPATCH_INITIATOR
   enum Offset : unsigned {
+    kInitiator = 0x00,
+    kDimX = 0x01,
     kStartX = 0x04,
     kNumThreadX = 0x07,
     kPgmLo = 0x0c,
     kRsrc1 = 0x12,
     kRsrc2 = 0x13,
     kTmpringSize = 0x18,
+    kRestartX = 0x1b,
     kRelaunch = 0x22,
     kRsrc3 = 0x2d,
     kUserData0 = 0x40,

@@ -212,6 +212,18 @@ TestQueue FakeGpu::make(TestQueue::Kind kind, uint32_t process, unsigned index, 
   return queue;
 }
 
+void FakeGpu::give_save_area(const TestQueue& queue, uint64_t area, uint32_t bytes) {
+  const auto word = [&](unsigned at, uint32_t value) {
+    memory.put<uint32_t>(0, queue.mqd + at * uint64_t{4}, value);
+  };
+  word(mqd::kSaveAreaBase, low32(area));
+  word(mqd::kSaveAreaBase + 1, high32(area));
+  word(mqd::kSaveAreaSize, bytes);
+  word(mqd::kStackSize, kStackBytes);
+  word(mqd::kStackOffset, kStackBytes);
+  word(mqd::kWaveOffset, kStackBytes);
+}
+
 // The indirect buffer that pm_create_runlist_ib builds: each process, then its queues.
 void FakeGpu::run(const std::vector<TestQueue*>& queues) {
   std::vector<uint32_t> ib;
@@ -223,6 +235,11 @@ void FakeGpu::run(const std::vector<TestQueue*>& queues) {
       body[0] = queue->pasid;
       body[1] = low32(base);
       body[2] = high32(base);
+      // As pm_map_process_aldebaran does it: SQ_SHADER_TBA, TMA, SPI_GDBG_PER_VMID_CNTL.
+      body[5] = low32(queue->tba >> 8);
+      body[6] = high32(queue->tba >> 8) | 1u << 31;
+      body[7] = low32((queue->tba + 0x1800) >> 8);
+      body[13] = queue->tba ? 1 << 3 : 0;
       ib = ib + pm4_packet(pm4::kMapProcess, body);
     }
     const bool extended = queue->kind == TestQueue::kSdma && queue->engine >= 2;

@@ -106,6 +106,7 @@ struct TestQueue {
   uint64_t wptr_value = 0;
 
   uint64_t wptr_at = 0;  // 0: behind the read pointer
+  uint64_t tba = 0;      // of the process's trap handler; 0: it has none
 
   uint64_t wptr() const { return wptr_at ? wptr_at : rptr + 8; }
 };
@@ -132,6 +133,9 @@ class FakeGpu {
   void sdma_ring(unsigned engine, const std::vector<uint32_t>& words);
   uint64_t sdma_ring_wptr(unsigned engine) const { return sdma_wptrs_[engine]; }
 
+  // Gives a queue a control stack and an area to save its waves in.
+  void give_save_area(const TestQueue& queue, uint64_t area, uint32_t bytes);
+  static constexpr uint32_t kStackBytes = 4096;
   // User queues: make() writes the MQD as KFD does, run() maps a list of them, preempt() unmaps all
   // and fails the test if that does not complete.
   TestQueue make(TestQueue::Kind kind, uint32_t process, unsigned index, unsigned engine = 0);

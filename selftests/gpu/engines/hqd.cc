@@ -44,6 +44,8 @@ amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   TRY(put(mqd::kActive, std::span(&inactive, 1)));
   TRY(put(mqd::kPqRptr, std::span(words).subspan(mqd::kPqRptr - mqd::kHqdFirst, 1)));
   TRY(put(mqd::kPqWptr, std::span(words).subspan(mqd::kPqWptr - mqd::kHqdFirst, 2)));
+  TRY(put(mqd::kStackOffset, std::span(words).subspan(mqd::kStackOffset - mqd::kHqdFirst, 1)));
+  TRY(put(mqd::kWaveOffset, std::span(words).subspan(mqd::kWaveOffset - mqd::kHqdFirst, 1)));
   const std::span registers(compute.words);
   TRY(put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1)));
   TRY(put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0)));

@@ -11,7 +11,7 @@
 #include "core/interfaces.h"
 #include "engines/compute_registers.h"
 #include "engines/mqd.h"
-#include "engines/pm4.h"
+#include "engines/queue.h"
 
 namespace gpu {
 
@@ -37,7 +37,8 @@ struct HqdState {
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
   static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd);
-  // Writes what preemption saves into all copies: pointers, place, not active.
+  // Writes what preemption saves into all copies: pointers, place, fill levels, COMPUTE_*, not
+  // active.
   amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;
 
  private:

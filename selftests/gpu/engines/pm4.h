@@ -4,11 +4,10 @@
 
 #include <span>
 
-#include "engines/compute_registers.h"
 #include "engines/context.h"
+#include "engines/launcher.h"
 #include "engines/queue.h"
 #include "engines/stream.h"
-#include "shader/dispatch.h"
 
 namespace gpu {
 
@@ -30,18 +29,17 @@ class Pm4 {
     uint32_t doorbell = 0;
     SchedulerPackets* scheduler = nullptr;  // for the KIQ and the HIQ
     Queue::Owner manages = Queue::Owner::kKiq;
-    shader::Apertures apertures = {};
+    Launcher::Process process = {};
   };
 
   Pm4(Context& context, Setup setup, const ComputeRegisters& compute)
-      : context_(context), setup_(setup), compute_(compute) {}
+      : context_(context), setup_(setup), launcher_(context, setup.process, compute) {}
 
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
   amdgpu_criu::Result<Step> execute(Stream& stream, Budget& budget);
-  bool has_waves() const { return dispatch_ != nullptr; }
-  // What its dispatches start with, to be kept over a preemption.
-  const ComputeRegisters& compute() const { return compute_; }
-  const shader::Apertures& apertures() const { return setup_.apertures; }
+  // Of its dispatches, and of those of the AQL packets around its buffers.
+  Launcher& launcher() { return launcher_; }
+  const Launcher& launcher() const { return launcher_; }
   // End of pipe: client, source and ring of this queue.
   void interrupt(uint32_t context_id, uint8_t source) const;
   // Raises the firmware's interrupt for a packet that it cannot run; KFD passes it to the runtime
@@ -81,17 +79,15 @@ class Pm4 {
   amdgpu_criu::Result<Step> set_uconfig_reg(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> run_list(Words words, Stream& stream, Budget& budget);
 
-  shader::DispatchSpec dispatch_spec(std::array<uint32_t, 3> end, uint32_t initiator) const;
-  amdgpu_criu::Result<Step> run_dispatch(std::array<uint32_t, 3> end, uint32_t initiator,
-                                         Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> run_dispatch(std::array<uint32_t, 3> end, uint32_t how, Stream& stream,
+                                         Budget& budget);
   amdgpu_criu::Result<Step> set_registers(uint32_t first, Words words, Stream& stream);
   void write_register(Stream& stream, uint32_t dword, uint32_t value);
   amdgpu_criu::Result<uint64_t> copy_source(Words words, Stream& stream, bool wide);
 
   Context& context_;
   const Setup setup_;
-  ComputeRegisters compute_;
-  std::unique_ptr<shader::Dispatch> dispatch_;  // the current packet, while waves run
+  Launcher launcher_;
 };
 
 }  // namespace gpu

@@ -51,7 +51,7 @@ amdgpu_criu::Result<Step> Pm4::set_context_reg(Words words, Stream& stream, Budg
 amdgpu_criu::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
   uint32_t dword = pm4::kShRegs + bits(words[0], 15, 0);
   for (const uint32_t value : words.subspan(1)) {
-    if (!compute_.write(dword, value)) write_register(stream, dword, value);
+    if (!launcher_.registers().write(dword, value)) write_register(stream, dword, value);
     ++dword;
   }
   return Step::kDone;

@@ -10,7 +10,7 @@ amdgpu_criu::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context,
   const Stream::Ring ring = TRY(state.ring());
   if (state.at(mqd::kAqlControl)) {
     auto queue = std::make_unique<AqlQueue>(context, spec, setup, ring, state);
-    queue->start();
+    TRY(queue->start());
     return std::unique_ptr<Queue>(std::move(queue));
   }
   auto queue = std::make_unique<Pm4Queue>(context, spec, setup, ring, state);
@@ -38,6 +38,7 @@ amdgpu_criu::Status Pm4Queue::start() {
     stream_.place().ring_next = wptr - behind;
   }
   TRY(stream_.set_wptr(wptr));
+  TRY(pm4_.launcher().resume(hqd_, space(), spec_.mqd, 0));
   state_ = State::kRunnable;
   return {};
 }
@@ -78,10 +79,14 @@ void Pm4Queue::save() {
   hqd_.at(mqd::kPqRptr) = static_cast<uint32_t>(stream_.rptr() & (stream_.ring_dwords() - 1));
   hqd_.set_pair(mqd::kPqWptr, stream_.wptr());
   hqd_.place = stream_.place();
-  hqd_.compute = pm4_.compute();
-  if (!hqd_.save(context_.memory, spec_.mqd).ok()) {
+  if (!pm4_.launcher().save(hqd_, spec_.mqd).ok() || !hqd_.save(context_.memory, spec_.mqd).ok()) {
     context_.report(spec_.name + ": its MQD cannot be written");
   }
+}
+
+void Pm4Queue::preempt() {
+  preempting_ = true;
+  pm4_.launcher().preempt();
 }
 
 }  // namespace gpu

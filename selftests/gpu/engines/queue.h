@@ -63,10 +63,10 @@ class Queue {
   virtual void doorbell(uint64_t value, unsigned size) = 0;
   // Writes everything that mapping needs to continue into the MQD.
   virtual void save() = 0;
-  // Waves run, which a preemption would lose: the model does not save them yet.
+  // Waves run, which have to be saved before the queue is.
   virtual bool has_waves() const { return false; }
-  // Starts no more packets, so that waves in flight come to an end.
-  virtual void drain() {}
+  // Starts no more packets, and saves the waves in flight.
+  virtual void preempt() {}
   // Finds work that was queued while the queue was not mapped.
   virtual void catch_up() = 0;
 

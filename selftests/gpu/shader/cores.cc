@@ -29,8 +29,8 @@ ByName collect() {
       out[op.name] = {.handler = op.compare ? execute_compare : execute_vector, .op = &op};
     }
   }
-  for (const auto ops : {scalar_ops(), program_ops(), special_vector_ops(), packed_ops(),
-                         load_store_ops(), atomic_ops()}) {
+  for (const auto ops : {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(),
+                         packed_ops(), load_store_ops(), atomic_ops()}) {
     for (const SpecialOp& op : ops) out[op.name] = {.handler = op.handler};
   }
   return out;
@@ -49,6 +49,8 @@ std::unique_ptr<Table> make_table() {
   }
   return table;
 }
+
+bool is_vector_alu(Format format) { return format >= Format::kVop2 && format <= Format::kVop3p; }
 
 // The word in the next page, which is not touched unless the instruction extends into it.
 bool fetch_second(Wave& wave, std::array<uint32_t, 2>& words) {
@@ -90,7 +92,11 @@ unsigned Cores::run(Wave& wave, unsigned count) {
     const uint64_t pc = wave.pc;
     wave.pc += instruction.dwords * uint64_t{4};
     ++done;
-    instruction.handler(wave, instruction);
+    if (wave.mode & mode::kGprIdxEn && is_vector_alu(instruction.format)) {
+      execute_indexed(wave, instruction);
+    } else {
+      instruction.handler(wave, instruction);
+    }
     // A trap handler finds the instruction that failed.
     if (wave.stop >= Stop::kIllegal) wave.pc = pc;
   }

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "shader/resident.h"
+
 namespace gpu::shader {
 namespace {
 
 // More would be resident on hardware; what does not fit here waits for others to end.
 constexpr size_t kMaxResident = 256;
-constexpr unsigned kQuantum = 256;
 constexpr uint32_t kMaxGroup = 1024;
 constexpr uint32_t kMaxLds = 64 << 10;
 constexpr uint32_t kLdsGranule = 512;
@@ -27,6 +28,7 @@ struct Rsrc1 {
 struct Rsrc2 {
   static bool scratch(uint32_t word) { return word & 1; }
   static unsigned user_sgprs(uint32_t word) { return bits(word, 5, 1); }
+  static bool trap_present(uint32_t word) { return bits(word, 6, 6); }
   static bool group_id(uint32_t word, unsigned axis) { return word >> (7 + axis) & 1; }
   static bool group_info(uint32_t word) { return bits(word, 10, 10); }
   static unsigned item_id_axes(uint32_t word) { return bits(word, 12, 11); }
@@ -34,15 +36,14 @@ struct Rsrc2 {
 
 }  // namespace
 
-struct Dispatch::Resident {
-  std::unique_ptr<Wave> wave;
-  std::shared_ptr<WorkGroup> group;
-  unsigned slot = 0;
-  bool at_barrier = false;
-};
+WaveShape DispatchSpec::shape() const {
+  return {.vgprs = Rsrc1::vgprs(rsrc1),
+          .accum_offset = (bits(rsrc3, 5, 0) + 1) * 4,
+          .lds_bytes = (lds_bytes + kLdsGranule - 1) / kLdsGranule * kLdsGranule};
+}
 
 Dispatch::Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec& spec)
-    : cores_(cores), view_(memory, space), spec_(spec) {}
+    : cores_(cores), view_(memory, space), spec_(spec), shape_(spec.shape()) {}
 Dispatch::~Dispatch() = default;
 
 amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Memory& memory,
@@ -70,25 +71,35 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
     return amdgpu_criu::Error::of(EINVAL, "{} user SGPRs", Rsrc2::user_sgprs(spec.rsrc2));
   }
   if (bits(spec.rsrc1, 26, 26)) return amdgpu_criu::Error::of(EINVAL, "FP16_OVFL is not modelled");
+  const WaveShape& shape = dispatch->shape_;
+  if (shape.accum_offset > shape.vgprs) {
+    return amdgpu_criu::Error::of(EINVAL, "accumulation VGPRs from {} of {}", shape.accum_offset,
+                                  shape.vgprs);
+  }
   dispatch->group_count_ = groups;
+  const size_t group = spec.waves_per_group();
   size_t resident = kMaxResident;
   if (Rsrc2::scratch(spec.rsrc2)) resident = std::min<size_t>(resident, spec.scratch_waves);
-  if (resident < dispatch->waves_per_group()) {
+  if (resident < group) {
     return amdgpu_criu::Error::of(EINVAL, "scratch for {} waves only", spec.scratch_waves);
   }
   dispatch->slots_.resize(resident);
+  if (dispatch->can_suspend() && dispatch->group_bytes() > spec.save_area.bytes) {
+    return amdgpu_criu::Error::of(EINVAL, "a save area of {} bytes", spec.save_area.bytes);
+  }
   return dispatch;
 }
 
-unsigned Dispatch::waves_per_group() const {
-  const auto& size = spec_.group_size;
-  return (size[0] * size[1] * size[2] + kLanes - 1) / kLanes;
+uint64_t Dispatch::group_bytes() const {
+  return spec_.waves_per_group() * (shape_.record_bytes(false) + kRecordGap) + shape_.lds_bytes;
 }
 
 std::array<uint32_t, 3> Dispatch::group_id(uint64_t index) const {
   std::array<uint32_t, 3> id;
   for (unsigned axis = 0; axis < 3; ++axis) {
-    id[axis] = static_cast<uint32_t>(index % groups_[axis]) + spec_.first_group[axis];
+    // Behind the last group the last axis counts on.
+    const uint64_t within = axis < 2 ? index % groups_[axis] : index;
+    id[axis] = static_cast<uint32_t>(within) + spec_.first_group[axis];
     index /= groups_[axis];
   }
   return id;
@@ -96,46 +107,65 @@ std::array<uint32_t, 3> Dispatch::group_id(uint64_t index) const {
 
 // All waves of a group at once, or none.
 bool Dispatch::launch_group() {
-  const unsigned count = waves_per_group();
-  if (!groups_left() || waves_.size() + count > slots_.size()) return false;
+  const unsigned count = spec_.waves_per_group();
+  if (suspending_ || !groups_left() || waves_.size() + count > slots_.size()) return false;
+  if (can_suspend() && record_bytes_ + group_bytes() > spec_.save_area.bytes) return false;
   auto group = std::make_shared<WorkGroup>();
   group->id = group_id(next_group_++);
-  group->lds.resize((size_t{spec_.lds_bytes} + kLdsGranule - 1) / kLdsGranule * kLdsGranule);
+  group->lds.resize(shape_.lds_bytes);
+  record_bytes_ += shape_.lds_bytes;
   for (unsigned index = 0; index < count; ++index) {
-    auto resident = std::make_unique<Resident>();
-    if (spare_.empty()) {
-      resident->wave = std::make_unique<Wave>();
-    } else {
-      resident->wave = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    const auto free = std::ranges::find(slots_, false);
-    *free = true;
-    resident->slot = static_cast<unsigned>(free - slots_.begin());
-    resident->group = group;
-    start_wave(*resident->wave, *group, index, resident->slot);
+    Resident& resident = add_wave(group, take_slot());
+    start_wave(*resident.wave, *group, index);
     // A partial group at the end of the grid may have waves without any work-item.
-    if (!resident->wave->exec()) {
-      *free = false;
-      spare_.push_back(std::move(resident->wave));
-      continue;
-    }
-    ++group->waves;
-    waves_.push_back(std::move(resident));
+    if (!resident.wave->exec()) remove(resident);
   }
   return true;
 }
 
-void Dispatch::start_wave(Wave& wave, WorkGroup& group, unsigned index, unsigned slot) {
-  const unsigned vgprs = Rsrc1::vgprs(spec_.rsrc1);
-  wave.reset(group, view_, vgprs, (bits(spec_.rsrc3, 5, 0) + 1) * 4);
+unsigned Dispatch::take_slot() {
+  return static_cast<unsigned>(std::ranges::find(slots_, false) - slots_.begin());
+}
+
+Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigned slot) {
+  auto resident = std::make_unique<Resident>();
+  if (spare_.empty()) {
+    resident->wave = std::make_unique<Wave>();
+  } else {
+    resident->wave = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  slots_[slot] = true;
+  resident->slot = slot;
+  Wave& wave = *resident->wave;
+  wave.reset(*group, view_, shape_.vgprs, shape_.accum_offset);
+  if (spec_.waves_per_group() > 1) wave.status |= status::kInTg;
+  if (Rsrc2::trap_present(spec_.rsrc2)) wave.status |= status::kTrapEn;
+  wave.apertures = spec_.apertures;
+  wave.trap = spec_.trap;
+  wave.scoreboard = slot;
+  ++group->waves;
+  resident->group = std::move(group);
+  record_bytes_ += shape_.record_bytes(false) + kRecordGap;
+  return *waves_.emplace_back(std::move(resident));
+}
+
+void Dispatch::remove(Resident& resident) {
+  const std::shared_ptr<WorkGroup> group = resident.group;
+  slots_[resident.slot] = false;
+  spare_.push_back(std::move(resident.wave));
+  std::erase_if(waves_, [&](const auto& one) { return one.get() == &resident; });
+  record_bytes_ -= shape_.record_bytes(false) + kRecordGap;
+  if (--group->waves == 0) record_bytes_ -= shape_.lds_bytes;
+  release_barrier(*group);
+}
+
+void Dispatch::start_wave(Wave& wave, WorkGroup& group, unsigned index) const {
   wave.pc = spec_.code;
   wave.mode = Rsrc1::mode(spec_.rsrc1);
-  if (waves_per_group() > 1) wave.status |= status::kInTg;
-  wave.apertures = spec_.apertures;
-  wave.scoreboard = slot;
   set_vectors(wave, group, index);
   set_scalars(wave, group, index);
+  if (spec_.trap.place_in_ttmps) set_place(wave, group, index);
 }
 
 void Dispatch::set_scalars(Wave& wave, const WorkGroup& group, unsigned index) const {
@@ -145,11 +175,19 @@ void Dispatch::set_scalars(Wave& wave, const WorkGroup& group, unsigned index) c
     if (Rsrc2::group_id(spec_.rsrc2, axis)) wave.set_s(next++, group.id[axis]);
   }
   if (Rsrc2::group_info(spec_.rsrc2)) {
-    wave.set_s(next++, (index == 0 ? 1u << 31 : 0) | waves_per_group());
+    wave.set_s(next++, (index == 0 ? 1u << 31 : 0) | spec_.waves_per_group());
   }
   if (Rsrc2::scratch(spec_.rsrc2)) {
     wave.set_s(next++, static_cast<uint32_t>(wave.scoreboard * spec_.scratch_wave_bytes));
   }
+}
+
+// As ROCr's second-level trap handler and the debugger expect it.
+void Dispatch::set_place(Wave& wave, const WorkGroup& group, unsigned index) const {
+  constexpr uint32_t kNoScratch = 1 << 6;
+  wave.set_s(operand::kTtmp + 6, bits(spec_.packet_index, 24, 0));
+  for (unsigned axis = 0; axis < 3; ++axis) wave.set_s(operand::kTtmp + 8 + axis, group.id[axis]);
+  wave.set_s(operand::kTtmp + 11, index | (Rsrc2::scratch(spec_.rsrc2) ? 0 : kNoScratch));
 }
 
 // Work-item ids are packed into VGPR 0. Those that the kernel did not ask for are 0.
@@ -183,14 +221,46 @@ void Dispatch::release_barrier(WorkGroup& group) {
 }
 
 Dispatch::State Dispatch::stopped(const Wave& wave) {
-  complaint_ =
-      amdgpu_criu::formatted("a wave of work-group ({}, {}, {}) stops at {:#x}: {}",
-                             wave.group->id[0], wave.group->id[1], wave.group->id[2], wave.pc,
-                             wave.stop == Stop::kFault ? view_.error().message() : wave.complaint);
-  return wave.stop == Stop::kFault ? State::kFault : State::kIllegal;
+  const bool faulted = wave.stop == Stop::kFault;
+  complaint_ = amdgpu_criu::formatted("a wave stops at {:#x}: {}", wave.pc,
+                                      faulted ? view_.error().message() : wave.complaint);
+  return faulted ? State::kFault : State::kIllegal;
+}
+
+// A trap that is pending is entered before the next instruction.
+bool Dispatch::can_run(Resident& resident) {
+  Wave& wave = *resident.wave;
+  if (wave.trapsts & trapsts::kSaveContext && !wave.privileged()) wave.enter_trap(0);
+  return !resident.at_barrier && !wave.halted();
+}
+
+// What follows from the end of the wave's turn. The wave may be gone.
+Dispatch::State Dispatch::after(Resident& resident) {
+  Wave& wave = *resident.wave;
+  const Stop stop = wave.stop;
+  if (stop >= Stop::kIllegal) return stopped(wave);
+  if (stop == Stop::kEnded || stop == Stop::kSaved) {
+    remove(resident);
+    return State::kRunning;
+  }
+  wave.stop = Stop::kNone;
+  if (stop == Stop::kBarrier) {
+    resident.at_barrier = true;
+    ++resident.group->at_barrier;
+    release_barrier(*resident.group);
+  }
+  if (stop == Stop::kMessage && !take_message(resident)) return stopped(wave);
+  ++turn_;
+  return State::kRunning;
+}
+
+Dispatch::State Dispatch::without_waves() const {
+  if (suspending_ && (groups_left() || !suspended_.stack.empty())) return State::kSuspended;
+  return groups_left() ? State::kRunning : State::kDone;
 }
 
 Dispatch::State Dispatch::run(unsigned instructions) {
+  constexpr int64_t kQuantum = 256;
   view_.begin_turn();
   int64_t left = instructions;
   State state = State::kRunning;
@@ -198,46 +268,20 @@ Dispatch::State Dispatch::run(unsigned instructions) {
     while (launch_group()) {
     }
     if (waves_.empty()) {
-      state = groups_left() ? State::kRunning : State::kDone;
-      if (state == State::kDone) break;
       --left;
+      state = without_waves();
       continue;
     }
     if (turn_ >= waves_.size()) turn_ = 0;
     Resident& resident = *waves_[turn_];
-    --left;
-    if (resident.at_barrier) {
+    if (!can_run(resident)) {
+      --left;
       ++turn_;
       continue;
     }
-    Wave& wave = *resident.wave;
-    left -= cores_.run(wave, kQuantum);
-    const std::shared_ptr<WorkGroup> group = resident.group;
-    switch (wave.stop) {
-      case Stop::kNone:
-      case Stop::kYield:
-        wave.stop = Stop::kNone;
-        ++turn_;
-        break;
-      case Stop::kBarrier:
-        wave.stop = Stop::kNone;
-        resident.at_barrier = true;
-        ++group->at_barrier;
-        release_barrier(*group);
-        ++turn_;
-        break;
-      case Stop::kEnded:
-        slots_[resident.slot] = false;
-        spare_.push_back(std::move(resident.wave));
-        waves_.erase(waves_.begin() + static_cast<ptrdiff_t>(turn_));
-        --group->waves;
-        release_barrier(*group);
-        break;
-      case Stop::kIllegal:
-      case Stop::kFault:
-        state = stopped(wave);
-        break;
-    }
+    left -=
+        std::max(1u, cores_.run(*resident.wave, static_cast<unsigned>(std::min(left, kQuantum))));
+    state = after(resident);
   }
   view_.end_turn();
   return state;

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-// One dispatch: its work-groups are launched in order, and the waves in flight take turns.
+// One dispatch: its work-groups are launched in order, and the waves in flight take turns. SPI's
+// part of a preemption: the waves save and restore themselves by the driver's trap handler.
 #pragma once
 
 #include <memory>
 
 #include "shader/cores.h"
+#include "shader/relaunch.h"
 
 namespace gpu::shader {
 
 // What COMPUTE_* registers hold when a dispatch starts, whoever filled them.
 struct DispatchSpec {
+  // Where waves are saved: records from base on, and a control stack. No bytes: nowhere.
+  struct SaveArea {
+    uint64_t base = 0, bytes = 0;
+    size_t stack_words = 0;
+  };
+
   uint64_t code = 0;
   uint32_t rsrc1 = 0, rsrc2 = 0, rsrc3 = 0;
   std::array<uint32_t, 16> user_data = {};
@@ -20,20 +28,46 @@ struct DispatchSpec {
   uint64_t scratch_wave_bytes = 0;
   uint32_t scratch_waves = 0;
   Apertures apertures;
+  TrapHandler trap;
+  SaveArea save_area;
+  uint32_t packet_index = 0;
+
+  unsigned waves_per_group() const {
+    return (group_size[0] * group_size[1] * group_size[2] + kLanes - 1) / kLanes;
+  }
+  WaveShape shape() const;
+};
+
+// What a preemption leaves: saved waves, and the group that would have been launched next.
+struct Suspended {
+  std::vector<uint32_t> stack;  // upward from its fill level; empty: no waves
+  uint64_t bytes = 0;           // of records
+  std::array<uint32_t, 3> restart = {};
 };
 
 class Dispatch {
  public:
-  enum class State { kRunning, kDone, kIllegal, kFault };
+  enum class State { kRunning, kDone, kSuspended, kIllegal, kFault };
 
   // EINVAL: hardware would not start it.
   static amdgpu_criu::Result<std::unique_ptr<Dispatch>> create(Cores& cores, Memory& memory,
                                                                Space space,
                                                                const DispatchSpec& spec);
+  // The rest of a dispatch. EINVAL also: the waves are not as SPI left them.
+  static amdgpu_criu::Result<std::unique_ptr<Dispatch>> resume(Cores& cores, Memory& memory,
+                                                               Space space,
+                                                               const DispatchSpec& spec,
+                                                               const Suspended& suspended);
   ~Dispatch();
 
   // Executes about that many instructions. Not kRunning: it ended, or a wave cannot go on.
   State run(unsigned instructions);
+
+  bool can_suspend() const { return spec_.trap.tba && spec_.save_area.bytes; }
+  // Raises the save trap in all waves, and launches no more. run() ends with kSuspended, or with
+  // kDone if nothing is left.
+  void suspend();
+  const Suspended& suspended() const { return suspended_; }
 
   size_t waves_in_flight() const { return waves_.size(); }
   // Why a wave cannot go on, and where.
@@ -45,25 +79,43 @@ class Dispatch {
   Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec& spec);
 
   bool groups_left() const { return next_group_ < group_count_; }
-  unsigned waves_per_group() const;
+  uint64_t group_bytes() const;
   std::array<uint32_t, 3> group_id(uint64_t index) const;
+  amdgpu_criu::Status continue_at(const std::array<uint32_t, 3>& group);
+  amdgpu_criu::Status relaunch(const Suspended& suspended);
+  void relaunch_wave(const RelaunchWave& word, uint64_t record, std::shared_ptr<WorkGroup> group);
   bool launch_group();
-  void start_wave(Wave& wave, WorkGroup& group, unsigned index, unsigned slot);
+  Resident& add_wave(std::shared_ptr<WorkGroup> group, unsigned slot);
+  unsigned take_slot();
+  void start_wave(Wave& wave, WorkGroup& group, unsigned index) const;
   void set_scalars(Wave& wave, const WorkGroup& group, unsigned index) const;
+  void set_place(Wave& wave, const WorkGroup& group, unsigned index) const;
   void set_vectors(Wave& wave, const WorkGroup& group, unsigned index) const;
   void release_barrier(WorkGroup& group);
+  void leave_barrier(Resident& resident);
+  bool can_run(Resident& resident);
+  State after(Resident& resident);
+  void remove(Resident& resident);
+  State without_waves() const;
+  bool take_message(Resident& resident);
+  void hand_out_records();
   State stopped(const Wave& wave);
 
   Cores& cores_;
   MemoryView view_;
   const DispatchSpec spec_;
+  const WaveShape shape_;
   std::array<uint64_t, 3> groups_ = {};
   uint64_t group_count_ = 0;
   uint64_t next_group_ = 0;
-  std::vector<std::unique_ptr<Resident>> waves_;
+  std::vector<std::unique_ptr<Resident>> waves_;  // those of a group are contiguous
   std::vector<std::unique_ptr<Wave>> spare_;
-  std::vector<bool> slots_;  // of scratch
+  std::vector<bool> slots_;    // of scratch
+  uint64_t record_bytes_ = 0;  // of the waves in flight
   size_t turn_ = 0;
+  bool suspending_ = false;
+  size_t asking_ = 0;  // waves that wait for their record
+  Suspended suspended_;
   std::string complaint_;
 };
 

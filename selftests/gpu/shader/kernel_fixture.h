@@ -6,6 +6,7 @@
 
 #include "engines/fake_gpu.h"
 #include "shader/code_object.h"
+#include "shader/driver_trap_handler.h"
 
 namespace gpu::test {
 
@@ -14,6 +15,7 @@ class KernelTest : public ::testing::Test {
   static constexpr uint64_t kQueue = 0x2000;  // amd_queue_t
   static constexpr uint64_t kSignal = 0x4000, kErrorSignal = 0x4040, kKernarg = 0x5000;
   static constexpr uint64_t kCode = 0x200000, kScratch = 0x800000, kData = 0x400000;
+  static constexpr uint64_t kTrapHandler = 0x300000, kSaveArea = 0xa00000;
 
   struct Launch {
     std::array<uint32_t, 3> grid = {1, 1, 1};
@@ -38,6 +40,14 @@ class KernelTest : public ::testing::Test {
   }
 
   void map() { gpu_.run({&queue_}); }
+  // The driver's trap handler, as KFD puts it into every process, and where waves are saved.
+  void give_trap_handler() {
+    gpu_.preempt();
+    put_bytes(kTrapHandler, driver_trap_handler().data(), driver_trap_handler().size());
+    queue_.tba = kTrapHandler;
+    gpu_.give_save_area(queue_, kSaveArea, 0x600000);
+    map();
+  }
 
   template <typename T>
   T get(uint64_t address) {

@@ -152,8 +152,93 @@ TEST_F(BasicKernels, ScratchForOneDispatchIsGivenBack) {
   EXPECT_TRUE(completes());
 }
 
-// Waves cannot be saved yet: they end before the preemption does, and nothing of them is lost.
-TEST_F(BasicKernels, APreemptionWaitsForWavesInFlight) {
+uint32_t mqd_word(FakeGpu& gpu, const TestQueue& queue, unsigned word) {
+  return gpu.memory.get<uint32_t>(0, queue.mqd + word * uint64_t{4});
+}
+
+// What churn leaves, on the CPU.
+std::vector<uint32_t> churned(std::vector<uint32_t> values, uint32_t rounds) {
+  for (size_t group = 0; group < values.size(); group += 256) {
+    for (uint32_t round = 0; round < rounds; ++round) {
+      const std::vector<uint32_t> row(values.begin() + static_cast<ptrdiff_t>(group),
+                                      values.begin() + static_cast<ptrdiff_t>(group + 256));
+      for (size_t i = 0; i < 256; ++i) {
+        values[group + i] = row[(i + 1) % 256] * 1664525u + 1013904223u + round;
+      }
+    }
+  }
+  return values;
+}
+
+TEST_F(BasicKernels, APreemptionSavesWavesAndTheirQueueContinuesThem) {
+  constexpr uint32_t kCount = 4096, kRounds = 400;
+  give_trap_handler();
+  const auto in = random<uint32_t>(kCount, 0, ~0u);
+  put_all(kData, in);
+  arguments(kData, kRounds);
+  const uint64_t object = object_of("churn");
+  submit(object, {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .lds = get<uint32_t>(object)});
+  unsigned with_waves = 0;
+  while (get<uint64_t>(kSignal + aql::kSignalValue)) {
+    ASSERT_TRUE(gpu_.preempt());
+    if (mqd_word(gpu_, queue_, mqd::kWaveOffset) > FakeGpu::kStackBytes) {
+      ++with_waves;
+      EXPECT_LT(mqd_word(gpu_, queue_, mqd::kStackOffset), FakeGpu::kStackBytes);
+    }
+    map();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(with_waves, 2u);
+  EXPECT_EQ(get_all<uint32_t>(kData, kCount), churned(in, kRounds));
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(BasicKernels, SavedWavesKeepTheirPrivateMemory) {
+  constexpr uint32_t kCount = 1024, kRounds = 3000;
+  give_trap_handler();
+  give_scratch(128, 64);
+  const auto in = random<uint32_t>(kCount, 0, 100000);
+  put_all(kData, in);
+  arguments(kData, kRounds);
+  const uint64_t object = object_of("private_memory");
+  submit(object,
+         {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .private_size = get<uint32_t>(object + 4)});
+  unsigned with_waves = 0;
+  while (get<uint64_t>(kSignal + aql::kSignalValue)) {
+    ASSERT_TRUE(gpu_.preempt());
+    with_waves += mqd_word(gpu_, queue_, mqd::kWaveOffset) > FakeGpu::kStackBytes;
+    map();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(with_waves, 2u);
+  const auto out = get_all<uint32_t>(kData, kCount);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(out[i], private_sum(in[i], kRounds)) << i;
+}
+
+// What a checkpoint has to carry: without one of the words the result is another.
+TEST_F(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
+  constexpr uint32_t kCount = 1024, kRounds = 2000;
+  give_trap_handler();
+  const auto in = random<uint32_t>(kCount, 0, ~0u);
+  const uint64_t object = object_of("churn");
+  const auto without = [&](unsigned word, uint32_t lost) {
+    put_all(kData, in);
+    arguments(kData, kRounds);
+    submit(object, {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .lds = get<uint32_t>(object)});
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(gpu_.preempt());
+    EXPECT_GT(mqd_word(gpu_, queue_, mqd::kWaveOffset), FakeGpu::kStackBytes);
+    if (word) gpu_.memory.put<uint32_t>(0, queue_.mqd + word * uint64_t{4}, lost);
+    map();
+    EXPECT_TRUE(completes());
+    return get_all<uint32_t>(kData, kCount) != churned(in, kRounds);
+  };
+  EXPECT_FALSE(without(0, 0));
+  EXPECT_TRUE(without(mqd::kStackOffset, FakeGpu::kStackBytes));
+}
+
+// A queue without a save area: its waves end before the preemption does.
+TEST_F(BasicKernels, APreemptionWaitsForWavesThatCannotBeSaved) {
   const uint32_t n = 64 * 1024;
   arguments(kData, uint32_t{1}, uint32_t{2});
   submit(object_of("philox"), {.grid = {n, 1, 1}, .group = {256, 1, 1}});
@@ -318,10 +403,10 @@ class RawKernels : public KernelTest {
 constexpr uint32_t kEndpgm = 0xbf810000;
 
 TEST_F(RawKernels, AnInstructionThatIsMissingIsNamedAndStopsTheQueue) {
-  submit(put_kernel({0xbf900000 /* s_sendmsg 0 */, kEndpgm}), {.group = {64, 1, 1}});
+  submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}), {.group = {64, 1, 1}});
   ASSERT_TRUE(fails_with(aql::kErrorIllegalInstruction));
   ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
-  EXPECT_THAT(gpu_.reports()[0], HasSubstr("s_sendmsg is not modelled"));
+  EXPECT_THAT(gpu_.reports()[0], HasSubstr("s_sendmsghalt is not modelled"));
   EXPECT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 1u);
   EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
   EXPECT_TRUE(gpu_.preempt());

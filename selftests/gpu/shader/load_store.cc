@@ -29,8 +29,20 @@ void load(Wave& wave, const Instruction& in) {
   });
 }
 
+// A load into LDS: to the address in M0, 4 bytes a lane.
+void load_to_lds(Wave& wave, const Instruction& in) {
+  const uint32_t base = (wave.s(operand::kM0) & 0xffff) + static_cast<uint32_t>(in.immediate);
+  for_each_active(wave, [&](unsigned lane) {
+    uint32_t value;
+    if (!read_place(wave, locate(wave, in, lane), &value, sizeof(value))) return;
+    const Place to = {.in = Place::In::kLds, .address = base + uint64_t{4} * lane, .lane = lane};
+    write_place(wave, to, &value, sizeof(value));
+  });
+}
+
 template <unsigned kDwords>
 void load_dwords(Wave& wave, const Instruction& in) {
+  if (in.lds && kDwords == 1 && in.format == Format::kMubuf) return load_to_lds(wave, in);
   if (in.lds) return wave.refuse("a load into LDS is not modelled");
   Row* rows = &wave.row(in.dst);
   for_each_active(wave, [&](unsigned lane) {
@@ -112,18 +124,35 @@ void s_store(Wave& wave, const Instruction& in) {
   if (!wave.memory->write(address, values, sizeof(values))) wave.fault();
 }
 
-// Each dword that is out of range reads as zero.
+// The scalar view of a buffer: each dword that is out of range reads as zero and drops writes.
+struct ScalarBuffer {
+  uint64_t base, size, offset;
+
+  ScalarBuffer(const Wave& wave, const Instruction& in)
+      : base(wave.s64(in.address) & 0xffffffffffff),
+        size(uint64_t{wave.s(in.address + 2u)} *
+             std::max(bits(wave.s(in.address + 1u), 29, 16), 1u)),
+        offset(scalar_offset(wave, in) & ~uint64_t{3}) {}
+  bool has(unsigned i) const { return offset + uint64_t{4} * i + 4 <= size; }
+  uint64_t address(unsigned i) const { return base + offset + uint64_t{4} * i; }
+};
+
 template <unsigned kDwords>
 void s_buffer_load(Wave& wave, const Instruction& in) {
-  const uint64_t base = wave.s64(in.address) & 0xffffffffffff;
-  const uint32_t stride = bits(wave.s(in.address + 1u), 29, 16);
-  const uint64_t size = uint64_t{wave.s(in.address + 2u)} * (stride ? stride : 1);
-  const uint64_t offset = scalar_offset(wave, in) & ~uint64_t{3};
+  const ScalarBuffer buffer(wave, in);
   for (unsigned i = 0; i < kDwords; ++i) {
     uint32_t value = 0;
-    const uint64_t at = offset + uint64_t{4} * i;
-    if (at + 4 <= size && !wave.memory->read(base + at, &value, 4)) return wave.fault();
+    if (buffer.has(i) && !wave.memory->read(buffer.address(i), &value, 4)) return wave.fault();
     wave.set_s(std::min(in.data + i, 127u), value);
+  }
+}
+
+template <unsigned kDwords>
+void s_buffer_store(Wave& wave, const Instruction& in) {
+  const ScalarBuffer buffer(wave, in);
+  for (unsigned i = 0; i < kDwords; ++i) {
+    const uint32_t value = wave.s(std::min(in.data + i, 127u));
+    if (buffer.has(i) && !wave.memory->write(buffer.address(i), &value, 4)) return wave.fault();
   }
 }
 
@@ -178,6 +207,9 @@ class Table {
     own("s_buffer_load_dwordx4", s_buffer_load<4>);
     own("s_buffer_load_dwordx8", s_buffer_load<8>);
     own("s_buffer_load_dwordx16", s_buffer_load<16>);
+    own("s_buffer_store_dword", s_buffer_store<1>);
+    own("s_buffer_store_dwordx2", s_buffer_store<2>);
+    own("s_buffer_store_dwordx4", s_buffer_store<4>);
     own("s_memtime", s_memtime);
     own("s_memrealtime", s_memtime);
   }

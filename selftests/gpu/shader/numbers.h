@@ -22,6 +22,7 @@ constexpr uint32_t kDenormMask = 0xf0;
 constexpr uint32_t kDx10Clamp = 1 << 8;
 constexpr uint32_t kIeee = 1 << 9;
 constexpr uint32_t kGprIdxEn = 1 << 27;
+constexpr uint32_t kVskip = 1 << 28;
 }  // namespace mode
 
 // Signaling NaNs stay signaling, which a conversion by the host would change.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Control of the program: branches, waits, messages, hardware registers.
-#include "engines/context.h"
+// Control of the program: branches, waits, messages.
 #include "shader/vector_op.h"
 
 namespace gpu::shader {
@@ -45,55 +44,6 @@ void trap(Wave& wave, const Instruction& in) {
   wave.refuse(amdgpu_criu::formatted("s_trap {}", in.immediate));
 }
 
-// Hardware registers: id [5:0], offset [10:6], size - 1 [15:11].
-enum Hwreg : unsigned { kMode = 1, kStatus = 2, kTrapsts = 3, kHwId = 4, kShMemBases = 15 };
-
-struct Field {
-  unsigned id, offset;
-  uint32_t mask;
-};
-Field field_of(const Instruction& in) {
-  const auto word = static_cast<uint32_t>(in.immediate);
-  return {.id = bits(word, 5, 0),
-          .offset = bits(word, 10, 6),
-          .mask = 0xffffffffu >> (31 - bits(word, 15, 11))};
-}
-
-void getreg(Wave& wave, const Instruction& in) {
-  const Field field = field_of(in);
-  uint32_t value = 0;
-  switch (field.id) {
-    case kMode:
-      value = wave.mode;
-      break;
-    case kStatus:
-      value = wave.status | (wave.scc ? status::kScc : 0) | (wave.exec() ? 0 : status::kExecz) |
-              (wave.vcc() ? 0 : status::kVccz);
-      break;
-    case kTrapsts:
-    case kHwId:
-      break;
-    case kShMemBases:
-      value = high32(wave.apertures.scratch) >> 16 | (high32(wave.apertures.shared) & 0xffff0000);
-      break;
-    default:
-      return wave.refuse(amdgpu_criu::formatted("s_getreg_b32 of hardware register {}", field.id));
-  }
-  wave.set_s(in.dst, value >> field.offset & field.mask);
-}
-
-void set_register(Wave& wave, const Instruction& in, uint32_t value) {
-  const Field field = field_of(in);
-  if (field.id != kMode) {
-    return wave.refuse(amdgpu_criu::formatted("s_setreg_b32 of hardware register {}", field.id));
-  }
-  const uint32_t mask = field.mask << field.offset;
-  wave.mode = (wave.mode & ~mask) | (value << field.offset & mask);
-  if (wave.mode & mode::kGprIdxEn) wave.refuse("VGPR indexing mode is not modelled");
-}
-void setreg(Wave& wave, const Instruction& in) { set_register(wave, in, wave.s(in.dst)); }
-void setreg_imm32(Wave& wave, const Instruction& in) { set_register(wave, in, in.literal); }
-
 constexpr SpecialOp kOps[] = {
     {"s_nop", nop},
     {"s_waitcnt", nop},
@@ -126,9 +76,6 @@ constexpr SpecialOp kOps[] = {
     {"s_setpc_b64", setpc},
     {"s_swappc_b64", swappc},
     {"s_call_b64", call},
-    {"s_getreg_b32", getreg},
-    {"s_setreg_b32", setreg},
-    {"s_setreg_imm32_b32", setreg_imm32},
 };
 
 }  // namespace

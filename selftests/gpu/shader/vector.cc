@@ -219,10 +219,6 @@ bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
         amdgpu_criu::formatted("DPP control {:#x} is not modelled", bits(in.literal, 16, 8)));
     return false;
   }
-  if (wave.mode & mode::kGprIdxEn) {
-    wave.refuse("VGPR indexing mode is not modelled");
-    return false;
-  }
   return true;
 }
 
@@ -317,6 +313,24 @@ void execute_vector(Wave& wave, const Instruction& in) {
   }
   place(in, op.dst, row, out);
   blend(in.extra == Extra::kDpp ? dpp_mask(in, exec) : exec, out, row);
+}
+
+// M0 counts for the operands that s_set_gpr_idx_on names: three sources and the destination.
+void execute_indexed(Wave& wave, const Instruction& in) {
+  const bool moves = in.name().starts_with("v_accvgpr_");
+  if (!moves && (!in.op || in.op->compare || in.op->reads_dst)) {
+    return wave.refuse(in.name() + " with indexed VGPRs is not modelled");
+  }
+  const uint32_t m0 = wave.s(operand::kM0);
+  const uint32_t index = bits(m0, 7, 0), which = bits(m0, 15, 12);
+  Instruction moved = in;
+  for (unsigned i = 0; i < in.src.size(); ++i) {
+    if (which >> i & 1 && in.src[i] >= operand::kVgpr) {
+      moved.src[i] = static_cast<uint16_t>(in.src[i] + index);
+    }
+  }
+  if (which & 8) moved.dst = static_cast<uint16_t>(in.dst + index);
+  moved.handler(wave, moved);
 }
 
 // Lanes that are not active give 0.

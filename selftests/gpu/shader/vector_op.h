@@ -53,6 +53,7 @@ struct SpecialOp {
 };
 std::span<const SpecialOp> scalar_ops();
 std::span<const SpecialOp> program_ops();
+std::span<const SpecialOp> hardware_ops();
 std::span<const SpecialOp> special_vector_ops();
 std::span<const SpecialOp> packed_ops();
 std::span<const SpecialOp> load_store_ops();
@@ -60,6 +61,8 @@ std::span<const SpecialOp> atomic_ops();
 
 void execute_vector(Wave& wave, const Instruction& in);
 void execute_compare(Wave& wave, const Instruction& in);
+// While MODE.GPR_IDX_EN is set.
+void execute_indexed(Wave& wave, const Instruction& in);
 
 // For special operations: the source with its modifiers, in place or in the buffer.
 const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer);

@@ -13,18 +13,28 @@ constexpr double kFloats[] = {0.5, -0.5, 1, -1, 2, -2, 4, -4, kOneOverTwoPi};
 
 }  // namespace
 
-void Wave::reset(WorkGroup& of, MemoryView& view, unsigned vgprs, unsigned accum) {
-  std::fill_n(rows_.begin(), std::min(vgprs, kRows), Row{});
+void Wave::reset(WorkGroup& of, MemoryView& view, unsigned count, unsigned accum) {
+  std::fill_n(rows_.begin(), std::min(count, kRows), Row{});
   sgpr = {};
   pc = 0;
   scc = false;
   mode = 0;
   status = status::kValid;
+  trapsts = 0;
+  ib_sts = 0;
+  vgprs = count;
   accum_offset = accum;
   group = &of;
   memory = &view;
   stop = Stop::kNone;
   complaint.clear();
+}
+
+// TTMP0 and 1: PC [47:0], trap id [55:48].
+void Wave::enter_trap(uint32_t trap_id) {
+  set_s64(operand::kTtmp, (pc & 0xffffffffffff) | uint64_t{trap_id} << 48);
+  status |= status::kPriv;
+  pc = trap.tba;
 }
 
 uint32_t Wave::scalar(unsigned code, const Instruction& in) const {

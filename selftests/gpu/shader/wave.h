@@ -14,6 +14,8 @@
 namespace gpu::shader {
 
 constexpr unsigned kLanes = 64;
+// Every wave has as many: s0 to s101, FLAT_SCRATCH, XNACK_MASK, VCC, and four without a name.
+constexpr unsigned kSgprs = 112;
 struct alignas(64) Row {
   uint32_t lane[kLanes];
 };
@@ -27,12 +29,31 @@ union Lanes {
 // STATUS and TRAPSTS bits, as gc_9_4_2_sh_mask.h names them.
 namespace status {
 constexpr uint32_t kScc = 1 << 0;
+constexpr uint32_t kPriv = 1 << 5;
+constexpr uint32_t kTrapEn = 1 << 6;
 constexpr uint32_t kExecz = 1 << 9;
 constexpr uint32_t kVccz = 1 << 10;
 constexpr uint32_t kInTg = 1 << 11;
+constexpr uint32_t kHalt = 1 << 13;
 constexpr uint32_t kValid = 1 << 16;
-constexpr uint32_t kWritable = 0x1f | 1 << 13;
+// Computed when they are read.
+constexpr uint32_t kDerived = kScc | kExecz | kVccz;
 }  // namespace status
+
+namespace trapsts {
+constexpr uint32_t kSaveContext = 1 << 10;
+}  // namespace trapsts
+
+// Where the waves of a VMID enter the driver's trap handler (SQ_SHADER_TBA, SQ_SHADER_TMA), and
+// whether SPI gives it the place of a wave in its dispatch (SPI_GDBG_PER_VMID_CNTL.TRAP_EN).
+struct TrapHandler {
+  uint64_t tba = 0;  // 0: there is none
+  uint64_t tma = 0;
+  bool place_in_ttmps = false;
+
+  // The second instruction of the handler is its entry for waves to be restored.
+  uint64_t restore_entry() const { return tba + 4; }
+};
 
 struct WorkGroup {
   std::array<uint32_t, 3> id = {};
@@ -49,7 +70,7 @@ struct Apertures {
 };
 
 // Why a wave does not go on.
-enum class Stop : uint8_t { kNone, kYield, kBarrier, kEnded, kIllegal, kFault };
+enum class Stop : uint8_t { kNone, kYield, kBarrier, kMessage, kEnded, kSaved, kIllegal, kFault };
 
 class Wave {
  public:
@@ -61,6 +82,16 @@ class Wave {
 
   // Zeroes everything.
   void reset(WorkGroup& group, MemoryView& memory, unsigned vgprs, unsigned accum_offset);
+
+  bool privileged() const { return status & status::kPriv; }
+  // A halted wave executes only within the trap handler.
+  bool halted() const { return status & status::kHalt && !privileged(); }
+  uint32_t status_word() const {
+    return status | (scc ? status::kScc : 0) | (exec() ? 0 : status::kExecz) |
+           (vcc() ? 0 : status::kVccz);
+  }
+  // The next instruction is the trap handler's first.
+  void enter_trap(uint32_t trap_id);
 
   uint32_t s(unsigned code) const { return sgpr[code]; }
   void set_s(unsigned code, uint32_t value) { sgpr[code] = value; }
@@ -93,11 +124,16 @@ class Wave {
   uint64_t pc = 0;                      // of the next instruction
   bool scc = false;
   uint32_t mode = 0;
-  uint32_t status = 0;
+  uint32_t status = 0;  // without the derived bits
+  uint32_t trapsts = 0;
+  uint32_t ib_sts = 0;
+  unsigned vgprs = 0;  // allocated, of both kinds
   unsigned accum_offset = 0;
   WorkGroup* group = nullptr;
   MemoryView* memory = nullptr;
   Apertures apertures;
+  TrapHandler trap;
+  uint32_t message = 0;     // of s_sendmsg
   uint32_t scoreboard = 0;  // of its scratch
   Stop stop = Stop::kNone;
   std::string complaint;

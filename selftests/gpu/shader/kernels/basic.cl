@@ -83,3 +83,18 @@ kernel void private_memory(global uint* data, uint n) {
   for (uint k = 0; k < n; ++k) sum += stack[(data[i] + k * 7) % 24] ^ k;
   data[i] = sum;
 }
+
+// Each element goes through many rounds in place, so that a kernel that is started again instead of
+// continued gives other numbers. Work-groups pass their numbers on through LDS in each round.
+kernel void churn(global uint* data, uint rounds) {
+  local uint row[GROUP];
+  const uint i = GROUP_ID * GROUP + LOCAL_ID, lid = LOCAL_ID;
+  uint value = data[i];
+  for (uint round = 0; round < rounds; ++round) {
+    row[lid] = value;
+    group_barrier();
+    value = row[(lid + 1) % GROUP] * 1664525u + 1013904223u + round;
+    group_barrier();
+  }
+  data[i] = value;
+}

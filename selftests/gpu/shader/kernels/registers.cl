@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+// Kernels whose waves are unlike each other in size, for tests that save and restore them.
+#define GROUP_ID __builtin_amdgcn_workgroup_id_x()
+#define LOCAL_ID __builtin_amdgcn_workitem_id_x()
+
+static void group_barrier(void) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// As few VGPRs as can be allocated.
+kernel void few(global uint* data) {
+  data[GROUP_ID * 64 + LOCAL_ID] += LOCAL_ID * 3;
+}
+
+// Numbers wait in accumulation VGPRs.
+kernel void accumulators(global uint* data) {
+  const uint i = GROUP_ID * 64 + LOCAL_ID;
+  const uint in = data[i];
+  uint first, second;
+  __asm__ volatile(
+      "v_accvgpr_write_b32 a0, %2\n\tv_accvgpr_write_b32 a5, %3\n\ts_nop 7\n\ts_nop 7\n\t"
+      "v_accvgpr_read_b32 %0, a5\n\tv_accvgpr_read_b32 %1, a0"
+      : "=&v"(first), "=&v"(second)
+      : "v"(in), "v"(in * 7u)
+      : "a0", "a1", "a2", "a3", "a4", "a5");
+  data[i] = first * 31u + second;
+}
+
+// All of LDS in one group of four waves.
+kernel void whole_lds(global uint* data) {
+  local uint all[16384];
+  const uint lid = LOCAL_ID;
+  for (uint i = lid; i < 16384; i += 256) all[i] = i * 2654435761u ^ data[i % 256];
+  group_barrier();
+  uint sum = 0;
+  for (uint i = 0; i < 16; ++i) sum = sum * 5 + all[(lid * 61 + i * 1031) % 16384];
+  group_barrier();
+  data[lid] = sum;
+}
+
+// The sum of many registers that are all alive at once.
+kernel void many(global float* data) {
+  const uint i = GROUP_ID * 64 + LOCAL_ID;
+  float v[96];
+  for (uint k = 0; k < 96; ++k) v[k] = data[(i + k) % 128] * (k + 1);
+  float sum = 0;
+  for (uint k = 0; k < 96; ++k) sum = sum * v[95 - k] + v[k];
+  data[128 + i] = sum;
+}

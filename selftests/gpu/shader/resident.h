@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+// A wave in flight, as its dispatch knows it.
+#pragma once
+
+#include <memory>
+
+#include "shader/dispatch.h"
+
+namespace gpu::shader {
+
+struct Dispatch::Resident {
+  std::unique_ptr<Wave> wave;
+  std::shared_ptr<WorkGroup> group;
+  unsigned slot = 0;
+  bool at_barrier = false;
+};
+
+}  // namespace gpu::shader

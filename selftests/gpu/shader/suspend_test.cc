@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+// Waves are saved and restored by the driver's trap handler at each instruction of compiled
+// kernels. SUSPEND_EVERY=N takes each Nth instruction, of which a run in check takes a few.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "engines/fake_gpu.h"
+#include "shader/code_object.h"
+#include "shader/dispatch.h"
+#include "shader/driver_trap_handler.h"
+
+namespace gpu::test {
+namespace {
+
+using shader::Dispatch;
+using shader::DispatchSpec;
+using shader::Suspended;
+using State = Dispatch::State;
+
+constexpr uint64_t kCode = 0x200000, kHandler = 0x300000, kData = 0x400000, kKernarg = 0x5000;
+constexpr uint64_t kDataBytes = 0x20000, kSaveArea = 0xa00000, kSaveBytes = 0x600000;
+constexpr uint64_t kProcess = 1;
+constexpr Space kSpace = {Hub::kGfx, 1};
+
+constexpr uint32_t kA = 0x400000, kB = 0x404000, kOut = 0x408000;
+
+struct Kernel {
+  const char* object;
+  const char* name;
+  uint32_t groups;                  // in the first dimension
+  std::array<uint32_t, 3> group;    // work-items
+  std::vector<uint32_t> arguments;  // doublewords
+};
+
+class SuspendTest : public ::testing::TestWithParam<Kernel> {
+ protected:
+  SuspendTest() : object_(KERNELS "/" + std::string(GetParam().object)) {
+    memory_.bind_vmid(kSpace, 0x8000, kProcess);
+    std::memcpy(at(kCode), object_.image().data(), object_.image().size());
+    std::ranges::copy(driver_trap_handler(), at(kHandler));
+    const auto& arguments = GetParam().arguments;
+    std::memcpy(at(kKernarg), arguments.data(), arguments.size() * 4);
+    fill();
+  }
+
+  std::byte* at(uint64_t address) { return memory_.space(kProcess).data() + address; }
+  // Numbers that are small floats and indexes alike do no harm.
+  void fill() {
+    for (uint64_t i = 0; i < kDataBytes / 4; ++i) {
+      const auto value = static_cast<uint32_t>(i * 2654435761u % 0x3f800000);
+      std::memcpy(at(kData + 4 * i), &value, 4);
+    }
+  }
+  std::vector<std::byte> results() { return {at(kData), at(kData) + kDataBytes}; }
+
+  DispatchSpec spec() {
+    const uint64_t object = kCode + object_.kernel(GetParam().name);
+    std::array<uint32_t, 16> words;
+    std::memcpy(words.data(), at(object), sizeof(words));
+    constexpr size_t kEntry = 4, kRsrc3 = 11;
+    const Kernel& kernel = GetParam();
+    DispatchSpec out;
+    out.code = object + words[kEntry];
+    out.rsrc1 = words[kRsrc3 + 1];
+    out.rsrc2 = words[kRsrc3 + 2] | 1 << 6;
+    out.rsrc3 = words[kRsrc3];
+    // Behind a resource for private memory, if the kernel wants one.
+    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kKernargPtr = 1 << 3;
+    const uint32_t properties = words[kRsrc3 + 3] & 0x7f;
+    EXPECT_EQ(properties & ~kPrivateSegmentBuffer, kKernargPtr);
+    out.user_data[properties & kPrivateSegmentBuffer ? 4 : 0] = low32(kKernarg);
+    out.grid = {kernel.groups * kernel.group[0], kernel.group[1], 1};
+    out.group_size = kernel.group;
+    out.lds_bytes = words[0];
+    out.trap = {.tba = kHandler, .tma = kHandler + 0x1800, .place_in_ttmps = true};
+    out.save_area = {.base = kSaveArea, .bytes = kSaveBytes, .stack_words = 1024};
+    return out;
+  }
+
+  std::unique_ptr<Dispatch> started() {
+    auto dispatch = Dispatch::create(*cores_, memory_, kSpace, spec());
+    EXPECT_TRUE(dispatch.ok());
+    return std::move(*dispatch);
+  }
+
+  // How many steps it takes to the end.
+  uint64_t finish(Dispatch& dispatch) {
+    uint64_t steps = 0;
+    State state = State::kRunning;
+    while (state == State::kRunning && steps < 10'000'000) {
+      state = dispatch.run(1);
+      ++steps;
+    }
+    EXPECT_EQ(state, State::kDone) << dispatch.complaint();
+    return steps;
+  }
+
+  void run_steps(Dispatch& dispatch, uint64_t steps) {
+    for (uint64_t i = 0; i < steps; ++i) ASSERT_EQ(dispatch.run(1), State::kRunning);
+  }
+
+  // Suspends; null when the dispatch ended instead. Nothing of the model's state is kept.
+  std::unique_ptr<Dispatch> again(std::unique_ptr<Dispatch> dispatch) {
+    dispatch->suspend();
+    State state = State::kRunning;
+    for (unsigned turn = 0; turn < 10'000 && state == State::kRunning; ++turn) {
+      state = dispatch->run(1 << 12);
+    }
+    if (state == State::kDone) return nullptr;
+    EXPECT_EQ(state, State::kSuspended) << dispatch->complaint();
+    if (state != State::kSuspended) return nullptr;
+    suspended_ = dispatch->suspended();
+    dispatch.reset();
+    cores_ = std::make_unique<shader::Cores>();
+    auto resumed = Dispatch::resume(*cores_, memory_, kSpace, spec(), suspended_);
+    EXPECT_TRUE(resumed.ok()) << resumed.error().message();
+    return resumed.ok() ? std::move(*resumed) : nullptr;
+  }
+
+  FakeMemory memory_;
+  CodeObject object_;
+  std::unique_ptr<shader::Cores> cores_ = std::make_unique<shader::Cores>();
+  Suspended suspended_;
+};
+
+uint64_t stride(uint64_t steps, uint64_t samples) {
+  const char* every = std::getenv("SUSPEND_EVERY");
+  if (every) return std::max<uint64_t>(1, std::strtoull(every, nullptr, 10));
+  return std::max<uint64_t>(1, steps / samples);
+}
+
+TEST_P(SuspendTest, TheResultIsTheSameWhereverTheWavesAreSaved) {
+  const uint64_t steps = finish(*started());
+  const auto expected = results();
+  fill();
+  ASSERT_NE(results(), expected);
+  for (uint64_t at = 0; at < steps; at += stride(steps, 12)) {
+    fill();
+    auto dispatch = started();
+    run_steps(*dispatch, at);
+    dispatch = again(std::move(dispatch));
+    if (dispatch) finish(*dispatch);
+    ASSERT_EQ(results(), expected) << "saved after " << at << " of " << steps;
+  }
+}
+
+// Records are not handed out before the last wave has left its old one.
+TEST_P(SuspendTest, WavesAreSavedAgainWhileTheyRestoreThemselves) {
+  const uint64_t steps = finish(*started());
+  const auto expected = results();
+  fill();
+  ASSERT_NE(results(), expected);
+  auto to_restore = started();
+  run_steps(*to_restore, steps / 3);
+  to_restore = again(std::move(to_restore));
+  ASSERT_TRUE(to_restore);
+  const uint64_t rest = finish(*to_restore);
+  for (uint64_t at = 0; at < rest; at += stride(rest, 10)) {
+    fill();
+    auto dispatch = started();
+    run_steps(*dispatch, steps / 3);
+    dispatch = again(std::move(dispatch));
+    ASSERT_TRUE(dispatch);
+    run_steps(*dispatch, at);
+    dispatch = again(std::move(dispatch));
+    if (dispatch) finish(*dispatch);
+    ASSERT_EQ(results(), expected) << "saved again after " << at << " of " << rest;
+  }
+}
+
+// Without what was saved the results are others: the model keeps nothing by itself.
+TEST_P(SuspendTest, NothingButTheSavedStateContinuesTheWaves) {
+  const uint64_t steps = finish(*started());
+  const auto expected = results();
+  fill();
+  ASSERT_NE(results(), expected);
+  const auto suspended_in_the_middle = [&] {
+    fill();
+    auto dispatch = started();
+    run_steps(*dispatch, steps / 2);
+    (void)again(std::move(dispatch));
+  };
+  suspended_in_the_middle();
+  ASSERT_GT(suspended_.bytes, 0u);
+  std::memset(at(kSaveArea), 0, suspended_.bytes);
+  auto without_area = Dispatch::resume(*cores_, memory_, kSpace, spec(), suspended_);
+  ASSERT_TRUE(without_area.ok());
+  const State state = (*without_area)->run(1 << 20);
+  EXPECT_TRUE(state != State::kDone || results() != expected);
+
+  suspended_in_the_middle();
+  Suspended without_stack = suspended_;
+  without_stack.stack.clear();
+  auto no_waves = Dispatch::resume(*cores_, memory_, kSpace, spec(), without_stack);
+  ASSERT_TRUE(no_waves.ok());
+  finish(**no_waves);
+  EXPECT_NE(results(), expected);
+
+  Suspended other_stack = suspended_;
+  other_stack.stack.pop_back();
+  EXPECT_FALSE(Dispatch::resume(*cores_, memory_, kSpace, spec(), other_stack).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, SuspendTest,
+    ::testing::Values(
+        Kernel{"basic.co", "vector_add", 2, {256, 1, 1}, {kA, 0, kB, 0, kOut, 0, 500}},
+        Kernel{"basic.co", "reduce", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}},
+        Kernel{"basic.co", "matrix_multiply", 1, {16, 16, 1}, {kA, 0, kB, 0, kOut, 0, 16}},
+        Kernel{"basic.co", "histogram", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}},
+        Kernel{"basic.co", "philox", 2, {256, 1, 1}, {kA, 0, 0xcafe, 0xf00d}},
+        Kernel{"basic.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}},
+        Kernel{"registers.co", "few", 3, {64, 1, 1}, {kA, 0}},
+        Kernel{"registers.co", "accumulators", 2, {64, 1, 1}, {kA, 0}},
+        Kernel{"registers.co", "whole_lds", 1, {256, 1, 1}, {kA, 0}},
+        Kernel{"registers.co", "many", 2, {64, 1, 1}, {kA, 0}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace gpu::test

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // rocr_kernels: compiled kernels launched through stock ROCr, each result compared with the CPU's.
 // Step n draws numbers (Philox) with a key made of n, sums them through LDS, counts their bytes
-// with atomics, works on them in private memory, and multiplies two matrices. Device memory that
-// no step changes is compared when a verdict is asked for.
+// with atomics, works on them in private memory, and multiplies two matrices. With --rounds a step
+// ends with a kernel that runs for seconds. A line is printed before it starts, so that a dump can
+// meet its waves. Device memory that no step changes is compared when a verdict is asked for.
 #include <unistd.h>
 
 #include <array>
@@ -34,6 +35,7 @@ using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
 constexpr uint32_t kNumbers = 2048, kGroup = 256, kMatrix = 32, kPrivateRounds = 20;
+constexpr uint32_t kChurned = 1024;
 constexpr uint64_t kDeviceSeed = 3;
 constexpr size_t kStaging = 4 << 20;
 
@@ -42,12 +44,13 @@ struct Shared {
   std::array<uint32_t, kNumbers> numbers, stirred;
   std::array<uint32_t, kNumbers / kGroup / 4> sums;
   std::array<uint32_t, 256> counts;
+  std::array<uint32_t, kChurned> churned;
   std::array<float, size_t{kMatrix} * kMatrix> a, b, product;
   alignas(64) std::array<std::byte, 64> arguments;
 };
 
 struct Kernels {
-  Kernel philox, reduce, histogram, private_memory, matrix_multiply;
+  Kernel philox, reduce, histogram, private_memory, matrix_multiply, churn;
 };
 
 struct Workload {
@@ -58,6 +61,7 @@ struct Workload {
   AqlUserQueue queue;
   Signal done_signal;
   unsigned timeout_ms;
+  uint32_t rounds;
   uint64_t done = 0;
 
   Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
@@ -82,6 +86,20 @@ uint32_t stir(uint32_t value) {
   uint32_t sum = 0;
   for (uint32_t k = 0; k < kPrivateRounds; ++k) sum += (value * ((value + k * 7) % 24 + 1)) ^ k;
   return sum;
+}
+
+// The kernel churn: each number becomes a function of its neighbor's in the same work-group.
+void churn(std::span<uint32_t, kChurned> values, uint32_t rounds) {
+  for (size_t group = 0; group < kChurned; group += kGroup) {
+    const auto part = values.subspan(group, kGroup);
+    for (uint32_t round = 0; round < rounds; ++round) {
+      const uint32_t first = part[0];
+      for (size_t i = 0; i < kGroup; ++i) {
+        const uint32_t neighbor = i + 1 < kGroup ? part[i + 1] : first;
+        part[i] = neighbor * 1664525u + 1013904223u + round;
+      }
+    }
+  }
 }
 
 // The arguments one behind the other, aligned to their size; then the end of the kernel.
@@ -120,6 +138,19 @@ Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {
              kPrivateRounds));
   return launch(w, k.matrix_multiply, {{kMatrix, kMatrix}, {16, 16}}, data.a.data(), data.b.data(),
                 data.product.data(), kMatrix);
+}
+
+// A kernel that was started again instead of continued would give other numbers.
+Status launch_long(Workload& w, uint64_t step) {
+  Shared& data = w.data();
+  std::array<uint32_t, kChurned> expected;
+  std::copy_n(data.numbers.begin(), kChurned, expected.begin());
+  data.churned = expected;
+  say(amdgpu_criu::formatted("long kernel of step {}", step));
+  TRY(launch(w, w.kernels.churn, {{kChurned, 1}, {kGroup, 1}}, data.churned.data(), w.rounds));
+  churn(expected, w.rounds);
+  if (data.churned != expected) return Error::of(EBADMSG, "a number of the long kernel is wrong");
+  return {};
 }
 
 Status check_product(const Shared& data) {
@@ -167,15 +198,16 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Buffer shared = TRY(Buffer::create(r, Place::kHost, sizeof(Shared)));
   const auto size = static_cast<size_t>(code_object_end - code_object_begin);
   Executable executable = TRY(Executable::load(r, {code_object_begin, size}));
-  const Kernels kernels = {TRY(executable.kernel("philox")), TRY(executable.kernel("reduce")),
-                           TRY(executable.kernel("histogram")),
-                           TRY(executable.kernel("private_memory")),
-                           TRY(executable.kernel("matrix_multiply"))};
+  const Kernels kernels = {
+      TRY(executable.kernel("philox")),          TRY(executable.kernel("reduce")),
+      TRY(executable.kernel("histogram")),       TRY(executable.kernel("private_memory")),
+      TRY(executable.kernel("matrix_multiply")), TRY(executable.kernel("churn"))};
   AqlUserQueue queue = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
   return Workload{std::move(runtime), std::move(device),      std::move(staging),
                   std::move(shared),  std::move(executable),  kernels,
-                  std::move(queue),   std::move(done_signal), options.timeout_s * 1000};
+                  std::move(queue),   std::move(done_signal), options.timeout_s * 1000,
+                  options.rounds};
 }
 
 Status start(Workload& w) {
@@ -193,6 +225,7 @@ Status step(Workload& w) {
   const auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
   TRY(launch_all(w, key0, key1));
   TRY(check_results(w.data(), key0, key1));
+  if (w.rounds) TRY(launch_long(w, next));
   w.done = next;
   say(amdgpu_criu::formatted("step {} value {:#018x}", next, key));
   return {};
@@ -261,7 +294,7 @@ int main(int argc, char** argv) {
       {"rocr_kernels",
        "Compiled kernels through stock ROCr, each result compared with the CPU's; device memory\n"
        "(--vram) filled with a pattern.",
-       "--vram --steps --interval --timeout"},
+       "--vram --rounds --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);

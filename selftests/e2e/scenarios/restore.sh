@@ -105,6 +105,41 @@ scenario_rocr_kernels() {
   ends_well "after the restore"
 }
 
+# Waves in flight: the dump meets a kernel that runs for seconds. Its waves are in the images, and
+# in the restored process the kernel ends with the numbers that the CPU has.
+scenario_rocr_waves() {
+  STEPS_WANTED=1
+  need_gpus 1
+  need_plugin
+  start rocr_kernels --rounds "$LONG_ROUNDS"
+  all_memory_is_right "before the dump"
+  in_long_kernel $(($(last_step) + 1))
+  dump_and_kill dump "$DIR/images"
+  waves_are_saved "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  in_long_kernel $(($(last_step) + 1))
+  dump_and_kill again "$DIR/images2"
+  waves_are_saved "$DIR/images2"
+  restore_and_check restore-again "$DIR/images2"
+  ends_well "after the restores"
+}
+
+LONG_ROUNDS=60000
+
+in_long_kernel() { # in_long_kernel STEP
+  wait_until $STEP_SECONDS said "long kernel of step $1" || fail "step $1 has no long kernel"
+  alive "$PID" || fail "the process is gone before step $1"
+}
+
+said() { grep -q "^$1\$" "$LOG" || gone "$PID"; }
+
+waves_are_saved() { # waves_are_saved IMAGES: prints how many
+  local text
+  text=$("$PAYLOAD/bin/saved_waves" "$1" 2>&1) || fail "saved waves of $1: $text"
+  echo "$text"
+  grep -q '^waves [1-9]' <<<"$text" || fail "no waves in $1"
+}
+
 scenario_criu_4_1_1() {
   CRIU=/opt/criu-4.1.1/criu
   need_gpus 1

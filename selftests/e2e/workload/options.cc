@@ -52,6 +52,8 @@ constexpr Setting kSettings[] = {
     {"--seed", "of the random numbers", 0, UINT32_MAX, [](Options& o, uint64_t v) { o.seed = v; }},
     {"--operations", "what is done at random", 0, 100000,
      [](Options& o, uint64_t v) { o.operations = v; }},
+    {"--rounds", "of a long kernel in each step; 0: none", 0, UINT32_MAX,
+     [](Options& o, uint64_t v) { o.rounds = static_cast<uint32_t>(v); }},
     {"--steps", "steps to do; 0: until SIGTERM", 0, UINT32_MAX,
      [](Options& o, uint64_t v) { o.steps = v; }},
     {"--interval", "milliseconds between steps", 0, 60000,

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+// saved_waves DIR: prints which waves the GPU images of a dump contain, a line for each queue that
+// has any, and a last line with their number. Control stacks are decoded as the debugger does it
+// for gfx90a (ROCdbgapi, control_stack_iterate), independently of the software GPU. Exit code: 0
+// good, 1 an image is damaged or a control stack does not describe its save area, 2 failure.
+#include <fcntl.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstring>
+#include <span>
+
+#include "base/fd.h"
+#include "image/set.h"
+
+namespace amdgpu_criu {
+namespace {
+
+// criu_blob.h and kfd_criu_records.h
+constexpr uint16_t kKfdQueue = 0x105;
+struct RecordHeader {
+  uint16_t type, version;
+  uint32_t flags, fixed_size, size;
+};
+struct QueueRecord {
+  uint32_t gpu_id, queue_id, type, flags;
+  uint64_t ring_base, ring_size, metadata_size, read_ptr, write_ptr, eop_addr, ctx_addr;
+  uint32_t eop_size, ctx_size, ctl_stack_size, percent, priority, pm4_target_xcc, doorbell_id,
+      doorbell_offset, sdma_id, mqd_size, mqd_stack_size, pad;
+};
+constexpr size_t kHeaderSizeAt = 12;
+
+// v9_mqd
+constexpr size_t kStackOffset = 174, kWaveOffset = 176;
+
+uint32_t field(uint32_t word, unsigned high, unsigned low) {
+  return word >> low & (0xffffffffu >> (31 - (high - low)));
+}
+
+struct Waves {
+  unsigned waves = 0, groups = 0;
+  uint64_t bytes = 0;  // of records
+};
+
+// stack: upward from its fill level.
+Waves decode(std::span<const uint32_t> stack) {
+  constexpr size_t kPm4Words = 2;
+  constexpr uint64_t kSgprs = 4, kHwregsAndTtmps = 2 * 16 * 4, kGap = 64, kVgpr = 4 * 64;
+  Waves out;
+  uint32_t state = 0;
+  for (size_t i = kPm4Words; i < stack.size(); ++i) {
+    const uint32_t word = stack[i];
+    if (field(word, 30, 30)) continue;
+    if (field(word, 31, 31)) {
+      state = word;
+      continue;
+    }
+    const bool first = field(word, 17, 17);
+    const uint64_t lds = uint64_t{field(state, 16, 9)} * 128 * 4;
+    const uint64_t sgprs = (field(state, 8, 6) + 1) * 16 - 16;
+    const uint64_t vgprs = (field(state, 5, 0) + 1) * uint64_t{8};
+    out.bytes += vgprs * kVgpr + sgprs * kSgprs + kHwregsAndTtmps + (first ? lds : 0) + kGap;
+    ++out.waves;
+    out.groups += first;
+  }
+  return out;
+}
+
+template <typename T>
+T load(std::span<const std::byte> bytes, size_t at) {
+  T value = {};
+  memcpy(&value, &bytes[at], sizeof(value));
+  return value;
+}
+
+// Of one queue with one MQD and its control stack behind it.
+Result<Waves> read_queue(std::span<const std::byte> payload, size_t fixed_size) {
+  if (payload.size() < fixed_size || fixed_size < sizeof(QueueRecord))
+    return Error(EBADMSG, "a queue's record is too short");
+  const auto record = load<QueueRecord>(payload, 0);
+  const auto tail = payload.subspan(fixed_size);
+  if (!record.mqd_stack_size) return Waves{};  // SDMA
+  if (tail.size() < size_t{record.mqd_size} + record.mqd_stack_size)
+    return Error(EBADMSG, "a queue's MQD is too short");
+  const auto offset = load<uint32_t>(tail, kStackOffset * 4);
+  const auto wave_end = load<uint32_t>(tail, kWaveOffset * 4);
+  if (offset > record.ctl_stack_size || wave_end < record.ctl_stack_size)
+    return Error(EBADMSG, "a queue's save area is out of range");
+  const auto bytes = tail.subspan(record.mqd_size + offset, record.ctl_stack_size - offset);
+  std::vector<uint32_t> stack(bytes.size() / 4);
+  memcpy(stack.data(), bytes.data(), stack.size() * 4);
+  const Waves waves = decode(stack);
+  if (waves.bytes != wave_end - record.ctl_stack_size)
+    return Error::of(EBADMSG, "queue {}: records of {} bytes in a save area of {}", record.queue_id,
+                     waves.bytes, wave_end - record.ctl_stack_size);
+  if (waves.waves)
+    printf("queue %u: %u waves in %u work-groups, %llu bytes\n", record.queue_id, waves.waves,
+           waves.groups, static_cast<unsigned long long>(waves.bytes));
+  return waves;
+}
+
+Result<unsigned> read_process(std::span<const std::byte> blob) {
+  unsigned waves = 0;
+  for (size_t at = load<uint32_t>(blob, kHeaderSizeAt); at + sizeof(RecordHeader) <= blob.size();) {
+    const auto header = load<RecordHeader>(blob, at);
+    at += sizeof(header);
+    if (header.size > blob.size() - at) return Error(EBADMSG, "a record is too long");
+    if (header.type == kKfdQueue)
+      waves += TRY(read_queue(blob.subspan(at, header.size), header.fixed_size)).waves;
+    at += header.size;
+  }
+  return waves;
+}
+
+Result<unsigned> read_images(const std::string& directory) {
+  const Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return Error(errno, directory);
+  const image::Set set = TRY(image::Set::load(fd.get()));
+  unsigned waves = 0;
+  for (const auto& [index, process] : set.processes())
+    if (process.blob) waves += TRY(read_process(*process.blob));
+  return waves;
+}
+
+}  // namespace
+}  // namespace amdgpu_criu
+
+int main(int argc, char** argv) {
+  CLI::App app("Prints which waves the GPU images of a dump contain.");
+  std::string directory;
+  app.add_option("DIR", directory)->required();
+  CLI11_PARSE(app, argc, argv);
+  const auto waves = amdgpu_criu::read_images(directory);
+  if (!waves.ok()) {
+    fprintf(stderr, "saved_waves: %s\n", waves.error().message().c_str());
+    return waves.error().code() == EBADMSG ? 1 : 2;
+  }
+  printf("waves %u\n", *waves);
+  return 0;
+}

@@ -9,7 +9,7 @@ namespace gpu::test {
 
 inline std::unique_ptr<Device> make_device() {
   return expect(Device::create({.vram_size = 256 << 20},
-                               [](Memory&, Registers&, InterruptSink&)
+                               [](const Asic&, Memory&, Registers&, InterruptSink&)
                                    -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
                                  return std::vector<std::unique_ptr<Engine>>();
                                }));

@@ -24,7 +24,8 @@ struct WaveShape {
 
   uint64_t record_bytes(bool first) const {
     constexpr uint64_t kHwregs = 64, kTtmps = 64;
-    return vgprs * uint64_t{256} + kSgprs * 4 + kHwregs + kTtmps + (first ? lds_bytes : 0);
+    return vgprs * uint64_t{256} + kSgprs * uint64_t{4} + kHwregs + kTtmps +
+           (first ? lds_bytes : 0);
   }
 };
 constexpr uint64_t kRecordGap = 64;

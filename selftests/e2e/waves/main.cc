@@ -45,7 +45,7 @@ struct Waves {
 // stack: upward from its fill level.
 Waves decode(std::span<const uint32_t> stack) {
   constexpr size_t kPm4Words = 2;
-  constexpr uint64_t kSgprs = 4, kHwregsAndTtmps = 2 * 16 * 4, kGap = 64, kVgpr = 4 * 64;
+  constexpr uint64_t kSgprs = 4, kHwregsAndTtmps = 128, kGap = 64, kVgpr = 256;
   Waves out;
   uint32_t state = 0;
   for (size_t i = kPm4Words; i < stack.size(); ++i) {

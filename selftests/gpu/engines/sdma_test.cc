@@ -269,6 +269,9 @@ TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndRestartsFromZero) {
   gpu_.start_sdma_ring(0);
   ASSERT_TRUE(fence(0, 1));
   const uint32_t base = mi210().sdma[0];
+  // Idle: the engine writes its read pointer after the fence.
+  ASSERT_TRUE(
+      FakeGpu::eventually([&] { return gpu_.registers.read(base + reg::kSdmaRbRptr) == 16; }));
   gpu_.registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1);
   gpu_.registers.write(base + reg::kSdmaRbRptr, 0);
   gpu_.registers.write(base + reg::kSdmaRbWptr, 0);

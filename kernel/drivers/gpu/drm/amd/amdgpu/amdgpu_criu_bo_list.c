@@ -17,25 +17,22 @@
 #define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
 
 /* Visits all BOs in the BO lists of a file. @dump: dump of a file whose gate is closed. */
-int amdgpu_criu_see_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_see_fn *see)
+int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_fn *fn)
 {
 	struct amdgpu_bo_list_entry *entry;
 	struct amdgpu_bo_list *list;
-	int ret = 0;
 	u32 id;
+	int ret;
 
-	mutex_lock(&dump->fpriv->bo_list_lock);
+	guard(mutex)(&dump->fpriv->bo_list_lock);
 	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
 		amdgpu_bo_list_for_each_entry(entry, list) {
-			ret = see(dump, &entry->bo->tbo.base);
+			ret = fn(dump, &entry->bo->tbo.base);
 			if (ret)
-				break;
+				return ret;
 		}
-		if (ret)
-			break;
 	}
-	mutex_unlock(&dump->fpriv->bo_list_lock);
-	return ret;
+	return 0;
 }
 
 static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu_bo_list *list,
@@ -60,17 +57,16 @@ static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu
 int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_bo_list *list;
-	int ret = 0;
 	u32 id;
+	int ret;
 
-	mutex_lock(&dump->fpriv->bo_list_lock);
+	guard(mutex)(&dump->fpriv->bo_list_lock);
 	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
 		ret = amdgpu_criu_dump_bo_list(dump, list, id);
 		if (ret)
-			break;
+			return ret;
 	}
-	mutex_unlock(&dump->fpriv->bo_list_lock);
-	return ret;
+	return 0;
 }
 
 int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_bo_list *list,
@@ -123,9 +119,9 @@ int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
 }
 
 /* A list is created from handles. A BO without a handle gets one until all lists exist. */
-static int amdgpu_criu_lend_handles(struct amdgpu_criu_plan *plan,
-				    const struct amdgpu_criu_plan_bo_list *list,
-				    struct drm_amdgpu_bo_list_entry *entries)
+static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
+				      const struct amdgpu_criu_plan_bo_list *list,
+				      struct drm_amdgpu_bo_list_entry *entries)
 {
 	u32 i;
 	int ret;
@@ -135,28 +131,28 @@ static int amdgpu_criu_lend_handles(struct amdgpu_criu_plan *plan,
 		struct amdgpu_criu_plan_object *object;
 
 		object = amdgpu_criu_plan_object(plan, item->object_id);
-		entries[i].bo_handle = object->record.handle ?: object->lent_handle;
+		entries[i].bo_handle = object->record.handle ?: object->borrowed_handle;
 		if (!entries[i].bo_handle) {
-			ret = amdgpu_criu_object_handle(plan, object, &object->lent_handle);
+			ret = amdgpu_criu_object_handle(plan, object, &object->borrowed_handle);
 			if (ret)
 				return ret;
-			entries[i].bo_handle = object->lent_handle;
+			entries[i].bo_handle = object->borrowed_handle;
 		}
 		entries[i].bo_priority = item->priority;
 	}
 	return 0;
 }
 
-static void amdgpu_criu_take_handles_back(struct amdgpu_criu_plan *plan)
+static void amdgpu_criu_return_handles(struct amdgpu_criu_plan *plan)
 {
 	u32 i;
 
 	for (i = 0; i < plan->num_objects; i++) {
 		struct amdgpu_criu_plan_object *object = &plan->objects[i];
 
-		if (object->lent_handle)
-			drm_gem_handle_delete(plan->file, object->lent_handle);
-		object->lent_handle = 0;
+		if (object->borrowed_handle)
+			drm_gem_handle_delete(plan->file, object->borrowed_handle);
+		object->borrowed_handle = 0;
 	}
 }
 
@@ -174,7 +170,7 @@ static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
 	entries = kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
 	if (num && !entries)
 		return -ENOMEM;
-	ret = amdgpu_criu_lend_handles(plan, plan_list, entries);
+	ret = amdgpu_criu_borrow_handles(plan, plan_list, entries);
 	if (!ret)
 		ret = amdgpu_bo_list_create(plan->adev, plan->file, entries, num, &list);
 	kvfree(entries);
@@ -201,7 +197,7 @@ int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
 		else
 			plan->bo_lists_done++;
 	}
-	amdgpu_criu_take_handles_back(plan);
+	amdgpu_criu_return_handles(plan);
 	return ret;
 }
 

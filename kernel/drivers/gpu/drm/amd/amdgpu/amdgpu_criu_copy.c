@@ -92,7 +92,7 @@ static bool amdgpu_criu_is_of_one_vm(const struct dma_buf *dmabuf)
 }
 
 /* Allows a file to import a copy until its session closes */
-int amdgpu_criu_let_copy(const struct drm_file *file, const struct dma_buf *dmabuf)
+int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf)
 {
 	struct amdgpu_criu_copier *copier;
 
@@ -115,7 +115,7 @@ int amdgpu_criu_let_copy(const struct drm_file *file, const struct dma_buf *dmab
 }
 
 /* Closing a handle updates the statistics while the BO still counts as shared. */
-static void amdgpu_criu_count_anew(struct drm_gem_object *gem)
+static void amdgpu_criu_update_statistics(struct drm_gem_object *gem)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
 
@@ -140,7 +140,7 @@ void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 		kfree(copier);
 	}
 	spin_unlock(&amdgpu_criu_copiers_lock);
-	amdgpu_criu_count_anew(dmabuf->priv);
+	amdgpu_criu_update_statistics(dmabuf->priv);
 }
 
 static bool amdgpu_criu_may_import(const struct drm_file *file, const struct dma_buf *dmabuf)

@@ -16,7 +16,7 @@ struct drm_gem_object;
 struct dma_buf *amdgpu_criu_new_copy(struct drm_gem_object *gem, int flags);
 void amdgpu_criu_end_copy(struct dma_buf *dmabuf);
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf);
-int amdgpu_criu_let_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
+int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
 
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem);
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle);

@@ -38,11 +38,10 @@ static struct amdgpu_ctx *amdgpu_criu_next_ctx(struct amdgpu_ctx_mgr *mgr, int *
 {
 	struct amdgpu_ctx *ctx;
 
-	mutex_lock(&mgr->lock);
+	guard(mutex)(&mgr->lock);
 	ctx = idr_get_next(&mgr->ctx_handles, id);
 	if (ctx)
 		kref_get(&ctx->refcount);
-	mutex_unlock(&mgr->lock);
 	return ctx;
 }
 
@@ -239,15 +238,14 @@ int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
 	struct amdgpu_ctx *ctx;
-	int ret = 0;
 	u32 id;
+	int ret;
 
-	mutex_lock(&mgr->lock);
+	guard(mutex)(&mgr->lock);
 	idr_for_each_entry(&mgr->ctx_handles, ctx, id) {
 		ret = amdgpu_criu_dump_ctx(dump, ctx, id);
 		if (ret)
-			break;
+			return ret;
 	}
-	mutex_unlock(&mgr->lock);
-	return ret;
+	return 0;
 }

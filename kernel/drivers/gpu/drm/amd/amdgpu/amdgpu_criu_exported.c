@@ -46,10 +46,10 @@ static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_c
 static int amdgpu_criu_write_exported(struct dma_buf *dmabuf, u64 id, void *buf, size_t room,
 				      size_t *size, struct amdgpu_criu_bo *entry)
 {
-	struct drm_gem_object *home = dmabuf->priv;
+	struct drm_gem_object *owner = dmabuf->priv;
 	struct amdgpu_criu_object_record record = {
 		.object_id = id,
-		.mmap_offset = amdgpu_criu_object_offset(home),
+		.mmap_offset = amdgpu_criu_object_offset(owner),
 		.flags = AMDGPU_CRIU_OBJECT_EXPORTED,
 		.table_flags = AMDGPU_CRIU_BO_SHARED,
 	};
@@ -62,7 +62,7 @@ static int amdgpu_criu_write_exported(struct dma_buf *dmabuf, u64 id, void *buf,
 	if (!writer)
 		return -ENOMEM;
 	criu_writer_init(writer, &amdgpu_criu_exported_schema, buf, room);
-	ret = amdgpu_criu_write_object(writer, home, &record, entry);
+	ret = amdgpu_criu_write_object(writer, owner, &record, entry);
 	if (!ret)
 		ret = criu_writer_finish(writer, size);
 	kfree(writer);
@@ -114,7 +114,7 @@ static int amdgpu_criu_exported_fault(const struct criu_call *call, struct dma_b
 		fault = "an encrypted BO";
 	else if (amdgpu_criu_exported_flags(dmabuf) & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
 		fault = "a BO of one VM by itself";
-	else if (amdgpu_criu_is_lent(dmabuf))
+	else if (amdgpu_criu_dmabuf_has_importer(dmabuf))
 		fault = "a BO that another driver has imported";
 	if (!fault)
 		return 0;

@@ -13,11 +13,6 @@
 #include "amdgpu_ids.h"
 #include "amdgpu_vm.h"
 
-static int amdgpu_criu_refuse_state(struct criu_call *call, const char *what)
-{
-	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
-}
-
 /*
  * True if the file has a session of a video engine before VCN. No ioctl can set the state that
  * the firmware of these engines keeps.
@@ -41,16 +36,16 @@ int amdgpu_criu_check_render(struct criu_call *call)
 {
 	if (drm_is_render_client(call->client))
 		return 0;
-	return amdgpu_criu_refuse_state(call, "a file of a card node");
+	return criu_refuse_state(call, "a file of a card node");
 }
 
 /* Checks for state that a blob cannot hold. The dump functions check single objects. */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 {
 	if (amdgpu_criu_has_user_queues(dump->fpriv))
-		return amdgpu_criu_refuse_state(dump->out.call, "user queues");
+		return criu_refuse_state(dump->out.call, "user queues");
 	if (amdgpu_criu_has_video(dump))
-		return amdgpu_criu_refuse_state(dump->out.call, "sessions of UVD or VCE");
+		return criu_refuse_state(dump->out.call, "sessions of UVD or VCE");
 	return 0;
 }
 

@@ -23,11 +23,10 @@ struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handl
 {
 	struct drm_gem_object *gem;
 
-	spin_lock(&file->table_lock);
+	guard(spinlock)(&file->table_lock);
 	gem = idr_get_next(&file->object_idr, handle);
 	if (gem)
 		drm_gem_object_get(gem);
-	spin_unlock(&file->table_lock);
 	return gem;
 }
 
@@ -51,7 +50,7 @@ static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_
 	return 0;
 }
 
-static int amdgpu_criu_see_listed(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem)
+static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem)
 {
 	drm_gem_object_get(gem);
 	return amdgpu_criu_add_object(dump, gem, 0);
@@ -111,7 +110,7 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++)
 		ret = amdgpu_criu_add_object(dump, gem, handle);
 	if (!ret)
-		ret = amdgpu_criu_see_listed_bos(dump, amdgpu_criu_see_listed);
+		ret = amdgpu_criu_visit_listed_bos(dump, amdgpu_criu_add_listed);
 	if (!ret)
 		ret = amdgpu_criu_sort_objects(dump);
 	return ret;
@@ -251,13 +250,13 @@ static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,
 
 static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
 				    const struct amdgpu_criu_dump_object *object,
-				    struct drm_gem_object *home)
+				    struct drm_gem_object *owner)
 {
 	const char *fault = "a BO of another driver";
 
-	if (home)
-		fault = amdgpu_criu_bo_fault(dump, gem_to_amdgpu_bo(home));
-	if (!fault && amdgpu_criu_object_is_lent(object->gem))
+	if (owner)
+		fault = amdgpu_criu_bo_fault(dump, gem_to_amdgpu_bo(owner));
+	if (!fault && amdgpu_criu_object_has_importer(object->gem))
 		fault = "a BO that another driver has imported";
 	if (!fault)
 		return 0;
@@ -337,11 +336,11 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 }
 
 /* Writes the record of a BO and its table entry. @entry: output, or NULL. */
-int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *home,
+int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *owner,
 			     struct amdgpu_criu_object_record *record,
 			     struct amdgpu_criu_bo *entry)
 {
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo(home);
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
 	void *tail;
 	int ret;
 
@@ -363,19 +362,19 @@ int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_obj
 static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 				struct amdgpu_criu_dump_object *object)
 {
-	struct drm_gem_object *home = amdgpu_criu_object_home(object->gem);
+	struct drm_gem_object *owner = amdgpu_criu_owner_object(object->gem);
 	struct amdgpu_criu_object_record record = { .handle = object->handle };
 	int ret;
 
-	ret = amdgpu_criu_bo_carriable(dump, object, home);
+	ret = amdgpu_criu_bo_carriable(dump, object, owner);
 	if (!ret)
 		ret = amdgpu_criu_dump_object_id(dump, object->gem, &record.object_id);
 	if (ret)
 		return ret;
-	if (home != object->gem)
+	if (owner != object->gem)
 		record.table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
-	ret = amdgpu_criu_write_object(&dump->out.writer, home, &record,
+	ret = amdgpu_criu_write_object(&dump->out.writer, owner, &record,
 				       dump->out.bos ? &dump->out.bos[dump->out.num_bos] : NULL);
 	dump->out.num_bos++;
 	return ret;

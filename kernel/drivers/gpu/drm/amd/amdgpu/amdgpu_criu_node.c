@@ -357,7 +357,7 @@ static int amdgpu_criu_dmabuf_fd(struct criu_call *call, u64 id, const struct dr
 
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	ret = copier ? amdgpu_criu_let_copy(copier, dmabuf) : 0;
+	ret = copier ? amdgpu_criu_allow_copy(copier, dmabuf) : 0;
 	if (ret) {
 		dma_buf_put(dmabuf);
 		return ret;

@@ -94,7 +94,7 @@ const struct criu_object_ops amdgpu_criu_bo_ops = {
  * @gem represents a BO of another GPU, without a new reference; NULL if another driver exported
  * it.
  */
-struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem)
+struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem)
 {
 	const struct dma_buf *dmabuf;
 
@@ -122,46 +122,46 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
  * be determined, and a restore could not import the BO there again. Returns true if a device of
  * another driver is attached.
  */
-bool amdgpu_criu_is_lent(struct dma_buf *dmabuf)
+bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 {
-	const struct drm_gem_object *home = dmabuf->priv;
-	const struct device_driver *driver = home->dev->dev->driver;
+	const struct drm_gem_object *owner = dmabuf->priv;
+	const struct device_driver *driver = owner->dev->dev->driver;
 	struct dma_buf_attachment *attach;
-	bool lent = false;
+	bool found = false;
 
 	dma_resv_lock(dmabuf->resv, NULL);
 	list_for_each_entry(attach, &dmabuf->attachments, node)
-		lent |= attach->dev->driver != driver;
+		found |= attach->dev->driver != driver;
 	dma_resv_unlock(dmabuf->resv);
-	return lent;
+	return found;
 }
 
 /*
- * Checks if another driver has imported a BO. Returns as amdgpu_criu_is_lent(); false if the BO
- * has no dma-buf.
+ * Checks if another driver has imported a BO. Returns as amdgpu_criu_dmabuf_has_importer(); false
+ * if the BO has no dma-buf.
  */
-bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem)
+bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf = amdgpu_criu_object_dmabuf(gem);
-	bool lent;
+	bool found;
 
 	if (!dmabuf)
 		return false;
-	lent = amdgpu_criu_is_lent(dmabuf);
+	found = amdgpu_criu_dmabuf_has_importer(dmabuf);
 	dma_buf_put(dmabuf);
-	return lent;
+	return found;
 }
 
 /* Gets the id of a BO in a checkpoint. Returns as criu_session_object_id(). */
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id)
 {
-	struct drm_gem_object *home = amdgpu_criu_object_home(gem);
+	struct drm_gem_object *owner = amdgpu_criu_owner_object(gem);
 	struct dma_buf *dmabuf;
 	int ret;
 
-	if (!home)
+	if (!owner)
 		return -EOPNOTSUPP;
-	ret = criu_session_object_id(session, home, &amdgpu_criu_bo_ops, id);
+	ret = criu_session_object_id(session, owner, &amdgpu_criu_bo_ops, id);
 	if (ret)
 		return ret;
 	dmabuf = amdgpu_criu_object_dmabuf(gem);

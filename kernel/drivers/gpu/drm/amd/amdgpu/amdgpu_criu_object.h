@@ -15,10 +15,10 @@ struct drm_gem_object;
 /* Operations of a BO in a session, a &struct drm_gem_object, for any node. */
 extern const struct criu_object_ops amdgpu_criu_bo_ops;
 
-struct drm_gem_object *amdgpu_criu_object_home(struct drm_gem_object *gem);
+struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem);
 struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem);
-bool amdgpu_criu_is_lent(struct dma_buf *dmabuf);
-bool amdgpu_criu_object_is_lent(struct drm_gem_object *gem);
+bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf);
+bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
 
 #endif /* _AMDGPU_CRIU_OBJECT_H_ */

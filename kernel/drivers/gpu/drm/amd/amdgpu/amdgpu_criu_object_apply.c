@@ -18,9 +18,9 @@
 /* Fails if the id refers to a different BO in this blob than in the blob it was created from. */
 static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
 				   const struct amdgpu_criu_object_record *record,
-				   struct drm_gem_object *home)
+				   struct drm_gem_object *owner)
 {
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo(home);
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
 	const char *why = NULL;
 
 	if ((record->create_flags | bo->flags) & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
@@ -33,7 +33,7 @@ static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
 	if (why)
 		return criu_refuse(plan->call, -EBADMSG, "BO %llu was restored before, and %s",
 				   record->object_id, why);
-	if (record->device == plan->file_record.device && home->dev != adev_to_drm(plan->adev))
+	if (record->device == plan->file_record.device && owner->dev != adev_to_drm(plan->adev))
 		return criu_refuse(plan->call, -ENODEV,
 				   "BO %llu was restored before, on another GPU",
 				   record->object_id);
@@ -77,14 +77,14 @@ err_forget:
 }
 
 static int amdgpu_criu_object_find(struct amdgpu_criu_plan *plan,
-				   const struct amdgpu_criu_object_record *record, void **home)
+				   const struct amdgpu_criu_object_record *record, void **owner)
 {
 	int ret;
 
 	if (record->device == plan->file_record.device)
 		return criu_session_claim(plan->session, record->object_id,
-					  &amdgpu_criu_bo_ops, home);
-	ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops, home);
+					  &amdgpu_criu_bo_ops, owner);
+	ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops, owner);
 	if (ret != -ENOENT)
 		return ret;
 	return criu_refuse(plan->call, -EBADFD,

@@ -39,17 +39,17 @@ static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
 int amdgpu_criu_add_paused_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 			      pid_t pid, u32 handle)
 {
-	struct drm_gem_object *home = amdgpu_criu_object_home(gem);
+	struct drm_gem_object *owner = amdgpu_criu_owner_object(gem);
 	const struct amdgpu_criu_paused_object object = {
-		.object = home,
+		.object = owner,
 		.ops = &amdgpu_criu_bo_ops,
-		.size = home ? home->size : 0,
+		.size = owner ? owner->size : 0,
 		.pid = pid,
 		.handle = handle,
 	};
 
 	/* Exported by another driver: PROCESS_INFO has refused it. */
-	return home ? amdgpu_criu_add_paused(sharing, &object) : 0;
+	return owner ? amdgpu_criu_add_paused(sharing, &object) : 0;
 }
 
 static int amdgpu_criu_cmp_paused(const void *a, const void *b)
@@ -102,7 +102,7 @@ static void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *
 void amdgpu_criu_mark_outside_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 				 pid_t pid)
 {
-	amdgpu_criu_mark_outside(sharing, amdgpu_criu_object_home(gem), pid);
+	amdgpu_criu_mark_outside(sharing, amdgpu_criu_owner_object(gem), pid);
 }
 
 static int amdgpu_criu_add_file(struct amdgpu_criu_sharing *sharing, struct drm_file *file)

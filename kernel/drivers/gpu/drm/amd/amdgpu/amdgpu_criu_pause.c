@@ -38,10 +38,9 @@ static void amdgpu_criu_file_end_hold(struct criu_session *session, void *client
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 	struct amdgpu_criu_gate *gate = fpriv->criu_gate;
 
-	mutex_lock(&gate->lock);
+	guard(mutex)(&gate->lock);
 	if (!criu_session_release(session, file))
 		amdgpu_criu_gate_open(gate);
-	mutex_unlock(&gate->lock);
 }
 
 /*
@@ -256,10 +255,9 @@ int amdgpu_criu_unpause(struct criu_call *call, void *args)
 
 	if (unpause->flags)
 		return -EINVAL;
-	mutex_lock(&fpriv->criu_gate->lock);
+	guard(mutex)(&fpriv->criu_gate->lock);
 	ret = criu_session_release(call->session, file);
 	if (!ret)
 		amdgpu_criu_gate_open(fpriv->criu_gate);
-	mutex_unlock(&fpriv->criu_gate->lock);
 	return ret;
 }

@@ -111,7 +111,7 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 int amdgpu_criu_dump_walk(struct amdgpu_criu_output *out);
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 
-int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *home,
+int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *owner,
 			     struct amdgpu_criu_object_record *record,
 			     struct amdgpu_criu_bo *entry);
 int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump);
@@ -124,8 +124,8 @@ int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump);
 
 /* Called for each BO in a BO list, with or without a handle, until it returns nonzero. */
-typedef int amdgpu_criu_see_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
-int amdgpu_criu_see_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_see_fn *see);
+typedef int amdgpu_criu_bo_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
+int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_fn *fn);
 
 /* Gets the id of a BO of the file in the session; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
@@ -137,7 +137,7 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
  * @gem: GEM object of the file's device for it, with a reference, once it exists
  * @bound: it was created for this plan, and its id is bound in the session
  * @prime_handle: its handle in the file's table of imports, or 0
- * @lent_handle: temporary handle until the BO lists are created, or 0
+ * @borrowed_handle: temporary handle until the BO lists are created, or 0
  * @new_mmap_offset: new offset for mmap(), for the caller
  */
 struct amdgpu_criu_plan_object {
@@ -146,7 +146,7 @@ struct amdgpu_criu_plan_object {
 	struct drm_gem_object *gem;
 	bool bound;
 	u32 prime_handle;
-	u32 lent_handle;
+	u32 borrowed_handle;
 	u64 new_mmap_offset;
 };
 

@@ -46,6 +46,18 @@ int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 }
 
 /**
+ * criu_refuse_state() - refuse a checkpoint because of state that no blob can hold
+ * @call: the call
+ * @what: the state
+ *
+ * Return: -EOPNOTSUPP.
+ */
+int criu_refuse_state(const struct criu_call *call, const char *what)
+{
+	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
+}
+
+/**
  * criu_refuse_blob() - report to the caller and the log why a blob is refused
  * @call: the call
  * @fault: fault from criu_blob_open()

@@ -131,6 +131,7 @@ int criu_call_put_args(struct criu_call *call);
 int criu_call_new_fd(struct criu_call *call, struct file *file);
 
 __printf(3, 4) int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...);
+int criu_refuse_state(const struct criu_call *call, const char *what);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 void *criu_blob_from_user(u64 uptr, u64 size);
 void *criu_grow(void *array, u32 num, u32 *room, size_t size);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -157,29 +158,26 @@ int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id)
 {
 	struct criu_object *entry;
-	int ret = 0;
+	int ret;
 
 	if (session->kind != CRIU_SESSION_CHECKPOINT)
 		return -EBADFD;
-	mutex_lock(&session->lock);
+	guard(mutex)(&session->lock);
 	entry = rhashtable_lookup_fast(&session->by_object, &object, criu_by_object);
 	if (!entry) {
 		entry = criu_object_add(session, session->last_id + 1, ops);
-		if (IS_ERR(entry)) {
-			mutex_unlock(&session->lock);
+		if (IS_ERR(entry))
 			return PTR_ERR(entry);
-		}
 		ret = criu_object_set(session, entry, object);
 		if (ret) {
 			criu_object_unlink(session, entry);
-			mutex_unlock(&session->lock);
-			criu_free_object(entry, NULL);
+			/* The entry has no object and no dma-buf. */
+			kfree(entry);
 			return ret;
 		}
 		session->last_id++;
 	}
 	*id = entry->id;
-	mutex_unlock(&session->lock);
 	return 0;
 }
 
@@ -298,16 +296,13 @@ int criu_session_bind(struct criu_session *session, u64 id, void *object)
 	struct criu_object *entry;
 	int ret;
 
-	mutex_lock(&session->lock);
+	guard(mutex)(&session->lock);
 	entry = criu_object_by_id(session, id);
-	if (WARN_ON_ONCE(!entry || entry->object)) {
-		mutex_unlock(&session->lock);
+	if (WARN_ON_ONCE(!entry || entry->object))
 		return -EINVAL;
-	}
 	ret = criu_object_set(session, entry, object);
 	if (!ret)
 		criu_claim_ended(session);
-	mutex_unlock(&session->lock);
 	return ret;
 }
 
@@ -342,12 +337,10 @@ static int criu_object_take(struct criu_session *session, u64 id, bool copy, voi
 {
 	struct criu_object *entry;
 
-	mutex_lock(&session->lock);
+	guard(mutex)(&session->lock);
 	entry = criu_object_by_id(session, id);
-	if (!entry || !entry->object) {
-		mutex_unlock(&session->lock);
+	if (!entry || !entry->object)
 		return -ENOENT;
-	}
 	*dmabuf = entry->dmabuf;
 	if (!*dmabuf && copy)
 		*dmabuf = entry->copy;
@@ -357,7 +350,6 @@ static int criu_object_take(struct criu_session *session, u64 id, bool copy, voi
 		get_dma_buf(*dmabuf);
 	else
 		entry->ops->get(entry->object);
-	mutex_unlock(&session->lock);
 	return 0;
 }
 
@@ -367,13 +359,12 @@ static void criu_object_keep(struct criu_session *session, u64 id, bool copy, vo
 {
 	struct criu_object *entry;
 
-	mutex_lock(&session->lock);
+	guard(mutex)(&session->lock);
 	entry = criu_object_by_id(session, id);
 	if (entry && entry->object == object) {
 		get_dma_buf(dmabuf);
 		*(copy ? &entry->copy : &entry->dmabuf) = dmabuf;
 	}
-	mutex_unlock(&session->lock);
 }
 
 /**
@@ -389,15 +380,13 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 {
 	struct criu_object *entry;
 
-	mutex_lock(&session->export_lock);
-	mutex_lock(&session->lock);
+	guard(mutex)(&session->export_lock);
+	guard(mutex)(&session->lock);
 	entry = criu_object_by_id(session, id);
 	if (entry && !entry->dmabuf) {
 		get_dma_buf(dmabuf);
 		entry->dmabuf = dmabuf;
 	}
-	mutex_unlock(&session->lock);
-	mutex_unlock(&session->export_lock);
 }
 
 static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, bool copy)
@@ -407,19 +396,16 @@ static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, 
 	void *object;
 	int ret;
 
-	mutex_lock(&session->export_lock);
+	guard(mutex)(&session->export_lock);
 	ret = criu_object_take(session, id, copy, &object, &ops, &dmabuf);
-	if (ret) {
-		mutex_unlock(&session->export_lock);
+	if (ret)
 		return ERR_PTR(ret);
-	}
-	if (!dmabuf) {
-		dmabuf = copy ? ops->copy(object) : ops->export(object);
-		if (!IS_ERR(dmabuf))
-			criu_object_keep(session, id, copy, object, dmabuf);
-		ops->put(object);
-	}
-	mutex_unlock(&session->export_lock);
+	if (dmabuf)
+		return dmabuf;
+	dmabuf = copy ? ops->copy(object) : ops->export(object);
+	if (!IS_ERR(dmabuf))
+		criu_object_keep(session, id, copy, object, dmabuf);
+	ops->put(object);
 	return dmabuf;
 }
 

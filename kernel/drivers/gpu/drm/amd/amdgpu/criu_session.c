@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <linux/anon_inodes.h>
 #include <linux/capability.h>
+#include <linux/cleanup.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -60,28 +61,24 @@ static struct criu_hold *criu_find_hold(void *client)
 int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops)
 {
-	struct criu_hold *hold, *old;
+	struct criu_hold *hold __free(kfree) = kzalloc_obj(*hold, GFP_KERNEL_ACCOUNT);
+	const struct criu_hold *old;
 
-	hold = kzalloc_obj(*hold, GFP_KERNEL_ACCOUNT);
 	if (!hold)
 		return -ENOMEM;
 	hold->session = session;
 	hold->client = client;
 	hold->ops = ops;
 
-	spin_lock(&criu_hold_lock);
+	guard(spinlock)(&criu_hold_lock);
 	old = criu_find_hold(client);
-	if (old) {
-		int ret = old->session == session ? -EALREADY : -EBUSY;
-
-		spin_unlock(&criu_hold_lock);
-		kfree(hold);
-		return ret;
-	}
+	if (old)
+		return old->session == session ? -EALREADY : -EBUSY;
 	ops->get(client);
 	hash_add(criu_holds, &hold->by_client, (unsigned long)client);
 	list_add_tail(&hold->of_session, &session->holds);
-	spin_unlock(&criu_hold_lock);
+	/* The table and the list have it now. */
+	hold = NULL;
 	return 0;
 }
 
@@ -121,14 +118,11 @@ int criu_session_release(struct criu_session *session, void *client)
  */
 int criu_session_held(struct criu_session *session, void *client)
 {
-	struct criu_hold *hold;
-	int ret;
+	const struct criu_hold *hold;
 
-	spin_lock(&criu_hold_lock);
+	guard(spinlock)(&criu_hold_lock);
 	hold = criu_find_hold(client);
-	ret = hold && hold->session == session ? 0 : -EBADFD;
-	spin_unlock(&criu_hold_lock);
-	return ret;
+	return hold && hold->session == session ? 0 : -EBADFD;
 }
 
 /**
@@ -141,14 +135,11 @@ int criu_session_held(struct criu_session *session, void *client)
  */
 bool criu_client_in_restore(void *client)
 {
-	struct criu_hold *hold;
-	bool in_restore;
+	const struct criu_hold *hold;
 
-	spin_lock(&criu_hold_lock);
+	guard(spinlock)(&criu_hold_lock);
 	hold = criu_find_hold(client);
-	in_restore = hold && hold->session->kind == CRIU_SESSION_RESTORE;
-	spin_unlock(&criu_hold_lock);
-	return in_restore;
+	return hold && hold->session->kind == CRIU_SESSION_RESTORE;
 }
 
 /* Lists up to @room clients and sets @num to their number. Returns the number of all clients. */
@@ -159,14 +150,13 @@ static u32 criu_list_clients(struct criu_session *session, const struct criu_cli
 	u32 all = 0;
 
 	*num = 0;
-	spin_lock(&criu_hold_lock);
+	guard(spinlock)(&criu_hold_lock);
 	list_for_each_entry(hold, &session->holds, of_session) {
 		if (hold->ops != ops || all++ >= room)
 			continue;
 		ops->get(hold->client);
 		clients[(*num)++] = hold->client;
 	}
-	spin_unlock(&criu_hold_lock);
 	return all;
 }
 

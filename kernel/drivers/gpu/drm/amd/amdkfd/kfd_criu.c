@@ -51,10 +51,9 @@ static void kfd_criu_paused_end_hold(struct criu_session *session, void *client)
 {
 	struct kfd_process *p = client;
 
-	mutex_lock(&p->mutex);
+	guard(mutex)(&p->mutex);
 	if (!criu_session_release(session, p))
 		kfd_criu_unpause_locked(p);
-	mutex_unlock(&p->mutex);
 }
 
 /*
@@ -67,21 +66,16 @@ const struct criu_client_ops kfd_criu_paused_ops = {
 	.end_hold = kfd_criu_paused_end_hold,
 };
 
-static void kfd_criu_abandon(struct kfd_process *p)
-{
-	kfd_criu_forget_svm(p);
-	kfd_criu_end_restore(p);
-}
-
 /* The session closes before RESUME. No later RESUME is possible, so the queues never run. */
 static void kfd_criu_restored_end_hold(struct criu_session *session, void *client)
 {
 	struct kfd_process *p = client;
 
-	mutex_lock(&p->mutex);
-	if (!criu_session_release(session, p))
-		kfd_criu_abandon(p);
-	mutex_unlock(&p->mutex);
+	guard(mutex)(&p->mutex);
+	if (criu_session_release(session, p))
+		return;
+	kfd_criu_forget_svm(p);
+	kfd_criu_end_restore(p);
 }
 
 /* A session of kind RESTORE holds a process from RESTORE to RESUME. */
@@ -175,11 +169,10 @@ static int kfd_criu_unpause(struct criu_call *call, void *args)
 
 	if (unpause->flags)
 		return -EINVAL;
-	mutex_lock(&p->mutex);
+	guard(mutex)(&p->mutex);
 	ret = criu_session_release(call->session, p);
 	if (!ret)
 		kfd_criu_unpause_locked(p);
-	mutex_unlock(&p->mutex);
 	return ret;
 }
 

@@ -82,9 +82,9 @@ static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int han
 {
 	const char *why = NULL;
 
-	if (!amdgpu_criu_object_home(&mem->bo->tbo.base))
+	if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))
 		why = "a BO of another driver";
-	else if (amdgpu_criu_object_is_lent(&mem->bo->tbo.base))
+	else if (amdgpu_criu_object_has_importer(&mem->bo->tbo.base))
 		why = "a BO that another driver has imported";
 	else if (!mem->is_imported && mem->bo->kfd_bo != mem)
 		why = "a BO that belongs to another process";

@@ -109,76 +109,69 @@ int kfd_criu_dump_devices(struct kfd_criu_dump *dump)
 	return 0;
 }
 
-static bool kfd_criu_same(const struct kfd_criu_plan *plan, u32 actual_gpu_id, u32 gpu_id,
-			  const char *what, u64 is, u64 was)
+#define KFD_CRIU_SAME(_type, _field, _name) \
+	{ offsetof(struct kfd_criu_device_record, _field), sizeof(_type), _name }
+
+/* Properties that the target GPU must have, too. */
+static const struct {
+	u16 offset;
+	u16 size;
+	const char *name;
+} kfd_criu_same[] = {
+	KFD_CRIU_SAME(u32, gc_version, "graphics IP version"),
+	KFD_CRIU_SAME(u32, sdma_version, "SDMA IP version"),
+	KFD_CRIU_SAME(u32, num_xcc, "number of XCCs"),
+	KFD_CRIU_SAME(u32, simd_count, "number of SIMDs"),
+	KFD_CRIU_SAME(u32, array_count, "number of arrays"),
+	KFD_CRIU_SAME(u32, cwsr_size, "wave-save size"),
+	KFD_CRIU_SAME(u32, ctl_stack_size, "control stack size"),
+	KFD_CRIU_SAME(u32, debug_memory_size, "debug memory size"),
+	KFD_CRIU_SAME(u32, num_sdma_engines, "number of SDMA engines"),
+	KFD_CRIU_SAME(u32, num_xgmi_engines, "number of XGMI engines"),
+	KFD_CRIU_SAME(u32, num_sdma_queues, "number of SDMA queues"),
+	KFD_CRIU_SAME(u64, lds_base, "LDS base"),
+	KFD_CRIU_SAME(u64, lds_limit, "LDS limit"),
+	KFD_CRIU_SAME(u64, scratch_base, "scratch base"),
+	KFD_CRIU_SAME(u64, scratch_limit, "scratch limit"),
+	KFD_CRIU_SAME(u64, gpuvm_base, "GPUVM base"),
+	KFD_CRIU_SAME(u64, gpuvm_limit, "GPUVM limit"),
+};
+
+/* The records are little-endian, like the CPU. */
+static int kfd_criu_check_same(const struct kfd_criu_plan *plan, u32 actual_gpu_id,
+			       const struct kfd_criu_device_record *old,
+			       const struct kfd_criu_device_record *now)
 {
-	if (is == was)
-		return true;
-	criu_refuse(plan->call, -ENODEV, "GPU %u does not fit for %u: %s is %#llx, was %#llx",
-		    actual_gpu_id, gpu_id, what, is, was);
-	return false;
-}
+	u32 i;
 
-static bool kfd_criu_same_cores(const struct kfd_criu_plan *plan, u32 id,
-				const struct kfd_criu_device_record *old,
-				const struct kfd_criu_device_record *now)
-{
-	const u32 gpu_id = old->gpu_id;
+	for (i = 0; i < ARRAY_SIZE(kfd_criu_same); i++) {
+		u64 is = 0, was = 0;
 
-	return kfd_criu_same(plan, id, gpu_id, "graphics IP version", now->gc_version,
-			     old->gc_version) &&
-	       kfd_criu_same(plan, id, gpu_id, "SDMA IP version", now->sdma_version,
-			     old->sdma_version) &&
-	       kfd_criu_same(plan, id, gpu_id, "number of XCCs", now->num_xcc, old->num_xcc) &&
-	       kfd_criu_same(plan, id, gpu_id, "number of SIMDs", now->simd_count,
-			     old->simd_count) &&
-	       kfd_criu_same(plan, id, gpu_id, "number of arrays", now->array_count,
-			     old->array_count) &&
-	       kfd_criu_same(plan, id, gpu_id, "wave-save size", now->cwsr_size,
-			     old->cwsr_size) &&
-	       kfd_criu_same(plan, id, gpu_id, "control stack size", now->ctl_stack_size,
-			     old->ctl_stack_size) &&
-	       kfd_criu_same(plan, id, gpu_id, "debug memory size", now->debug_memory_size,
-			     old->debug_memory_size) &&
-	       kfd_criu_same(plan, id, gpu_id, "number of SDMA engines", now->num_sdma_engines,
-			     old->num_sdma_engines) &&
-	       kfd_criu_same(plan, id, gpu_id, "number of XGMI engines", now->num_xgmi_engines,
-			     old->num_xgmi_engines) &&
-	       kfd_criu_same(plan, id, gpu_id, "number of SDMA queues", now->num_sdma_queues,
-			     old->num_sdma_queues);
-}
-
-static bool kfd_criu_same_apertures(const struct kfd_criu_plan *plan, u32 id,
-				    const struct kfd_criu_device_record *old,
-				    const struct kfd_criu_device_record *now)
-{
-	const u32 gpu_id = old->gpu_id;
-
-	return kfd_criu_same(plan, id, gpu_id, "LDS base", now->lds_base, old->lds_base) &&
-	       kfd_criu_same(plan, id, gpu_id, "LDS limit", now->lds_limit, old->lds_limit) &&
-	       kfd_criu_same(plan, id, gpu_id, "scratch base", now->scratch_base,
-			     old->scratch_base) &&
-	       kfd_criu_same(plan, id, gpu_id, "scratch limit", now->scratch_limit,
-			     old->scratch_limit) &&
-	       kfd_criu_same(plan, id, gpu_id, "GPUVM base", now->gpuvm_base,
-			     old->gpuvm_base) &&
-	       kfd_criu_same(plan, id, gpu_id, "GPUVM limit", now->gpuvm_limit,
-			     old->gpuvm_limit);
+		memcpy(&is, (const void *)now + kfd_criu_same[i].offset, kfd_criu_same[i].size);
+		memcpy(&was, (const void *)old + kfd_criu_same[i].offset, kfd_criu_same[i].size);
+		if (is != was)
+			return criu_refuse(plan->call, -ENODEV,
+					   "GPU %u does not fit for %u: %s is %#llx, was %#llx",
+					   actual_gpu_id, old->gpu_id, kfd_criu_same[i].name, is,
+					   was);
+	}
+	return 0;
 }
 
 /* Newer firmware reads saved waves of older firmware. The reverse may fail. */
-static bool kfd_criu_firmware_fits(const struct kfd_criu_plan *plan,
+static int kfd_criu_check_firmware(const struct kfd_criu_plan *plan, u32 actual_gpu_id,
 				   const struct kfd_criu_device_record *old,
-				   const struct kfd_criu_device_record *now, u32 actual_gpu_id)
+				   const struct kfd_criu_device_record *now)
 {
 	if (now->mec_fw_version >= old->mec_fw_version &&
 	    now->mec2_fw_version >= old->mec2_fw_version &&
 	    now->sdma_fw_version >= old->sdma_fw_version)
-		return true;
-	criu_refuse(plan->call, -ENODEV, "GPU %u has firmware MEC %u/%u, SDMA %u; %u had %u/%u, %u",
-		    actual_gpu_id, now->mec_fw_version, now->mec2_fw_version, now->sdma_fw_version,
-		    old->gpu_id, old->mec_fw_version, old->mec2_fw_version, old->sdma_fw_version);
-	return false;
+		return 0;
+	return criu_refuse(plan->call, -ENODEV,
+			   "GPU %u has firmware MEC %u/%u, SDMA %u; %u had %u/%u, %u",
+			   actual_gpu_id, now->mec_fw_version, now->mec2_fw_version,
+			   now->sdma_fw_version, old->gpu_id, old->mec_fw_version,
+			   old->mec2_fw_version, old->sdma_fw_version);
 }
 
 static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
@@ -205,6 +198,7 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 {
 	struct kfd_criu_device_record now = {};
 	u32 i;
+	int ret;
 
 	for (i = 0; i < plan->p->n_pdds; i++)
 		if (plan->p->pdds[i]->dev->id == actual_gpu_id)
@@ -214,11 +208,10 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 				   device->record.gpu_id);
 	kfd_criu_describe_node(device->pdd->dev, &now);
 	kfd_criu_describe_apertures(device->pdd, &now);
-	if (!kfd_criu_same_cores(plan, actual_gpu_id, &device->record, &now) ||
-	    !kfd_criu_same_apertures(plan, actual_gpu_id, &device->record, &now) ||
-	    !kfd_criu_firmware_fits(plan, &device->record, &now, actual_gpu_id))
-		return -ENODEV;
-	return kfd_criu_check_file(plan, device);
+	ret = kfd_criu_check_same(plan, actual_gpu_id, &device->record, &now);
+	if (!ret)
+		ret = kfd_criu_check_firmware(plan, actual_gpu_id, &device->record, &now);
+	return ret ? ret : kfd_criu_check_file(plan, device);
 }
 
 static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,

@@ -12,11 +12,6 @@
 #include "kfd_smi_events.h"
 #include "kfd_svm.h"
 
-static int kfd_criu_refuse_state(struct criu_call *call, const char *what)
-{
-	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
-}
-
 static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned int fd)
 {
 	return kfd_smi_event_is_file(file);
@@ -37,12 +32,12 @@ static bool kfd_criu_has_smi_file(struct task_struct *task)
 static int kfd_criu_debugger_carriable(struct criu_call *call, struct kfd_process *p)
 {
 	if (p->debug_trap_enabled || p->debugger_process)
-		return kfd_criu_refuse_state(call, "a debugger is attached");
+		return criu_refuse_state(call, "a debugger is attached");
 	if (atomic_read(&p->debugged_process_count))
-		return kfd_criu_refuse_state(call, "it debugs another process");
+		return criu_refuse_state(call, "it debugs another process");
 	if (p->is_runtime_retry ||
 	    p->runtime_info.runtime_state > DEBUG_RUNTIME_STATE_ENABLED)
-		return kfd_criu_refuse_state(call, "runtime-enable is under way");
+		return criu_refuse_state(call, "runtime-enable is under way");
 	return 0;
 }
 
@@ -52,12 +47,12 @@ static int kfd_criu_faults_carriable(struct criu_call *call, struct kfd_process 
 	u32 i;
 
 	if (atomic_read(&p->poison))
-		return kfd_criu_refuse_state(call, "it has used poisoned memory");
+		return criu_refuse_state(call, "it has used poisoned memory");
 	if (p->exception_status)
-		return kfd_criu_refuse_state(call, "an exception was reported");
+		return criu_refuse_state(call, "an exception was reported");
 	for (i = 0; i < p->n_pdds; i++)
 		if (p->pdds[i]->exception_status)
-			return kfd_criu_refuse_state(call, "a memory fault was reported");
+			return criu_refuse_state(call, "a memory fault was reported");
 	return 0;
 }
 
@@ -67,15 +62,15 @@ static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_
 
 	if (pdd->drm_file && ((adev->xcp_mgr && adev->xcp_mgr->num_xcps > 1) ||
 			      adev->gmc.num_mem_partitions > 1))
-		return kfd_criu_refuse_state(call, "a GPU or its memory is in partitions");
+		return criu_refuse_state(call, "a GPU or its memory is in partitions");
 	if (kfd_criu_has_profiler(pdd))
-		return kfd_criu_refuse_state(call, "the profiler is locked");
+		return criu_refuse_state(call, "the profiler is locked");
 	if (pdd->alloc_watch_ids)
-		return kfd_criu_refuse_state(call, "address watch points");
+		return criu_refuse_state(call, "address watch points");
 	if (pdd->has_reset_queue)
-		return kfd_criu_refuse_state(call, "a queue that was reset");
+		return criu_refuse_state(call, "a queue that was reset");
 	if (!list_empty(&pdd->qpd.priv_queue_list))
-		return kfd_criu_refuse_state(call, "a queue of the debugger");
+		return criu_refuse_state(call, "a queue of the debugger");
 	return 0;
 }
 
@@ -89,7 +84,7 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 	int ret;
 
 	if (kfd_criu_has_contexts(p))
-		return kfd_criu_refuse_state(call, "secondary contexts");
+		return criu_refuse_state(call, "secondary contexts");
 	ret = kfd_criu_debugger_carriable(call, p);
 	if (!ret)
 		ret = kfd_criu_faults_carriable(call, p);
@@ -101,7 +96,7 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 			return ret;
 	}
 	if (kfd_criu_has_smi_file(p->lead_thread))
-		return kfd_criu_refuse_state(call, "an open file of SMI events");
+		return criu_refuse_state(call, "an open file of SMI events");
 	return 0;
 }
 

@@ -104,7 +104,7 @@ static int kfd_criu_apply_all(struct kfd_criu_plan *plan)
 	return ret;
 }
 
-static void kfd_criu_take_back(struct kfd_criu_plan *plan)
+static void kfd_criu_undo_restore(struct kfd_criu_plan *plan)
 {
 	kfd_criu_undo(plan);
 	criu_session_release(plan->session, plan->p);
@@ -124,7 +124,7 @@ static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
 	if (!ret)
 		ret = kfd_criu_apply_all(plan);
 	if (ret)
-		kfd_criu_take_back(plan);
+		kfd_criu_undo_restore(plan);
 	return ret;
 }
 
@@ -152,7 +152,7 @@ static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan,
 		ret = amdgpu_criu_bos_put(args, plan, plan->num_bos, kfd_criu_plan_entry);
 		if (ret) {
 			mutex_lock(&p->mutex);
-			kfd_criu_take_back(plan);
+			kfd_criu_undo_restore(plan);
 			mutex_unlock(&p->mutex);
 		}
 	}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Dump and restore, interrupted at the plugin's hooks, operations of the kernel, and fills. Each of
-# them once, and each kind with one of the CRIUs, by chance from SEED. The campaign `faults` has all
+# Dump and restore, interrupted at the plugin's hooks, operations of the kernel, and fills. One of two
+# events, once, and each kind with one of the CRIUs, by chance from SEED. The campaign `faults` has all
 # kinds with each CRIU, and with EVERY=1 all events each time that they happen.
 
 # One step needs the one before: this many are as good as more.
@@ -18,6 +18,16 @@ faults_of() {
     index(kinds, " " $1 " ") {
       name = $1 == "fill" ? "fill" : $2
       if (++number[name] == 1 || every) print name ":" number[name] }'
+}
+
+# Of the array `faults` of its caller one of two stays, but at least one.
+choose_faults() {
+  local fault chosen=()
+  for fault in "${faults[@]}"; do
+    ((EVERY || RANDOM % 2)) && chosen+=("$fault")
+  done
+  ((${#chosen[@]} > 0)) || chosen=("${faults[RANDOM % ${#faults[@]}]}")
+  faults=("${chosen[@]}")
 }
 
 # with_fault EVENT:NUMBER:ACTION COMMAND...
@@ -95,6 +105,7 @@ faults_at_dump() { # faults_at_dump KIND...
   for_each member_goes_on_after "a dump"
   mapfile -t faults < <(faults_of events "$@")
   [ ${#faults[@]} -ge 1 ] || fail "no events of $*"
+  choose_faults
   for fault in "${faults[@]}"; do
     fail_dump "$fault" EIO
     count=$((count + 1))
@@ -203,6 +214,7 @@ faults_at_restore() { # faults_at_restore KIND...
   kill_tree "the first restore"
   mapfile -t faults < <(faults_of events "$@")
   [ ${#faults[@]} -ge 1 ] || fail "no events of $*"
+  choose_faults
   for fault in "${faults[@]}"; do
     for action in EIO kill kill-criu; do
       is_of_restore "$fault" $action || continue

@@ -50,9 +50,8 @@ scenario_parallel_namespaces() {
     </dev/null >>"$LOG" 2>&1 &
   local unshare=$!
   PIDS+=("$unshare")
-  wait_until 120 grep -q '^ready: ' "$LOG" || fail "the workload is not ready"
+  wait_until 120 log_has 'ready: ' || fail "the workload is not ready"
   disown "$unshare"
-  READY=$(grep -m1 '^ready: ' "$LOG")
   PID=$(pgrep -P "$unshare")
   PIDS+=("$PID")
   first_steps "$BEFORE_DUMP"

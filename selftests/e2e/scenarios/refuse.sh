@@ -37,7 +37,7 @@ scenario_contents_skipped() {
   echo "noticed: $(grep -m1 '^damage: BO' "$LOG")"
 }
 
-damage_reported() { grep -q '^damage: BO' "$LOG"; }
+damage_reported() { log_has 'damage: BO'; }
 
 flip_byte() { # flip_byte FILE OFFSET
   local old

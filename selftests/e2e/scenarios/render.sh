@@ -191,32 +191,32 @@ shuffle_workloads() { # the array of its caller; the same for the same RANDOM
 
 # --- what is refused by its name
 
-# CASE and what the logs must say of it.
+# CASE and the reason, an extended regular expression: of the plugin, or of CRIU where that comes first.
 refused_states() {
   cat <<'END'
-node_in_socket  in flight
-udmabuf         another driver|foreign|not .*exported by
-udmabuf_fd      another driver|foreign|not .*exported by|udmabuf|dmabuf
-syncobj_fd      syncobj
-fence_fd        sync_file|fence
-eventfd         eventfd|syncobj
-card_node       card
-foreign_userptr userptr
-mapped_dmabuf   dmabuf|dma-buf
-only_mapped     handle|VMA|map
+node_in_socket  \(amdgpu\): .* is open in no process that was paused \(is the descriptor in flight in a UNIX socket\?\); it cannot be carried$
+udmabuf         \(amdgpu\): .* cannot carry: a BO of another driver \(handle [0-9]+\) \(kernel operation PROCESS_INFO failed: Operation not supported\)$
+udmabuf_fd      Can't dump file [0-9]+ of that type \[600\] \(unknown /dmabuf:\)$
+syncobj_fd      Can't dump file [0-9]+ of that type \[600\] \(anon anon_inode:syncobj_file\)$
+fence_fd        Can't dump file [0-9]+ of that type \[600\] \(anon anon_inode:sync_file\)$
+eventfd         \(amdgpu\): .* cannot carry: an eventfd waits for syncobj [0-9]+ \(kernel operation PROCESS_INFO failed: Operation not supported\)$
+card_node       \(amdgpu\): .*/dev/dri/card[0-9]+ is a card node; what is done through card nodes \(screens, leases\) cannot be carried, only through render nodes$
+foreign_userptr \(amdgpu\): .* cannot carry: a userptr of another process \(handle [0-9]+\) \(kernel operation PROCESS_INFO failed: Operation not supported\)$
+mapped_dmabuf   Unknown shit 600 \(/dmabuf:\)$
+only_mapped     \(amdgpu\): .* which is not memory of a BO that any open file knows \(was its handle closed after it was mapped\?\); such a mapping cannot be carried$
 END
 }
 
-released() { grep -q '^released' "$LOG" || gone "$PID"; }
+released() { log_has released || gone "$PID"; }
 
-# refuse_state CASE PATTERN
+# refuse_state CASE REASON
 refuse_state() {
-  local state=$1 pattern=$2 said
+  local state=$1 reason=$2 said
   LOG_NAME=workload-$state
   start render_refused "$state"
   ! criu_dump "$state" "$DIR/images-$state" || fail "$state: CRIU dumped it"
-  said=$(grep -E 'Error|\(amdgpu\)' "$DIR/criu-$state.log" | grep -iE "$pattern" | grep -iE 'error|cannot|can.t|refuse|unsupp|criu' | tail -n 1)
-  [ -n "$said" ] || fail "$state: refused, but not by its name"
+  said=$(grep -E "Error .*$reason" "$DIR/criu-$state.log" | tail -n 1)
+  [ -n "$said" ] || fail "$state: refused, but not for $reason"
   echo "$state: $said"
   survives "$state"
   kill -USR2 "$PID"
@@ -227,9 +227,9 @@ refuse_state() {
 scenario_render_refused() {
   need_gpus 1
   need_plugin
-  local state pattern
-  while read -r state pattern; do
-    refuse_state "$state" "$pattern"
+  local state reason
+  while read -r state reason; do
+    refuse_state "$state" "$reason"
   done < <(refused_states)
 }
 

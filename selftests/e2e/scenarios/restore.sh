@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # What must work.
 
-BEFORE_DUMP=50
+BEFORE_DUMP=20
 # Workload options where the amount of memory does not matter.
 SMALL=(--vram 4 --hidden 2 --gtt 2 --userptr 2 --small 4)
 
@@ -131,7 +131,7 @@ in_long_kernel() { # in_long_kernel STEP
   alive "$PID" || fail "the process is gone before step $1"
 }
 
-said() { grep -q "^$1\$" "$LOG" || gone "$PID"; }
+said() { log_has "$1"$'\n' || gone "$PID"; }
 
 waves_are_saved() { # waves_are_saved IMAGES: prints how many
   local text
@@ -205,7 +205,7 @@ scenario_reloaded_driver() {
 # disk: the first half leaves images, log and these facts.
 keep_facts() { # keep_facts NAME
   {
-    printf '%s=%q\n' PID "$PID" STEP_BEFORE "$STEP_BEFORE" READY "$READY" USAGE "$USAGE" \
+    printf '%s=%q\n' PID "$PID" STEP_BEFORE "$STEP_BEFORE" USAGE "$USAGE" \
       OLD_KERNEL "$(uname -r)" \
       LOG "$LOG" OLD_GPU_IDS "$(gpu_ids | tr '\n' ' ')"
     echo "OLD_BOOT=$(cat /proc/sys/kernel/random/boot_id)"

@@ -39,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
                         f"shell, too); '{RUNNER}' is the test of the runner")
     result.add_argument("--except", action="append", default=[], dest="unwanted", metavar="SUITE",
                         help="not these; may be repeated, may be a pattern")
+    result.add_argument("--runner-tests", type=int, metavar="N", default=len(self_check.TESTS),
+                        help="so many of the tests of the runner, by chance (default all)")
     result.add_argument("--name", default="guest",
                         help="for results and logs; checks at the same time need names of their own "
                         "(default %(default)s)")
@@ -172,7 +174,7 @@ class Checker:
         print(f"suite {RUNNER}", flush=True)
         module = self.opts.module if self.opts.module != "none" else "stock"
         options_for_gpus = ["--module", module, "--build", str(self.build), "--kvm", self.opts.kvm]
-        for result, seconds in self_check.run_all(options_for_gpus):
+        for result, seconds in self_check.run(options_for_gpus, self.opts.runner_tests):
             show_at_length(RUNNER, result, seconds)
             self.record(RUNNER, RUNNER, [result])
 

@@ -55,8 +55,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 # In these groups one of the other CRIUs has its turn, by chance; with EVERY=1 all.
-OTHER_CRIUS = ("_criu_4_1_1", "_criu_4_3")
-TAKING_TURNS = ("render", "trees", "parallel")
+OTHER_CRIUS = ("criu_4_1_1", "criu_4_3")
+TAKING_TURNS = ("kfd", "render", "trees", "parallel")
 
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)
 

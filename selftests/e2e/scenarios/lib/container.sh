@@ -94,7 +94,6 @@ wait_for_workload() {
   "${ENGINE}_pid"
   wait_until 120 started || fail "the workload is not ready after 120 s"
   ! gone "$PID" || fail "the workload ended in its container"
-  READY=$(grep -m1 '^ready: ' "$LOG")
 }
 
 # start_bundle RENDER-MINOR PROGRAM OPTIONS...

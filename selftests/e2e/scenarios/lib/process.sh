@@ -2,15 +2,21 @@
 # shellcheck shell=bash
 # The workload process: gpu_chain, rocr_chain or rocr_kernels. Its log reports its complete state.
 
-STEPS_WANTED=100
+STEPS_WANTED=40
 STEP_SECONDS=120
+
+# What is asked many times a second, while something is waited for, starts no other program: each costs
+# an emulated processor a tenth of a second.
 
 # False for a zombie too: CRIU leaves its children to whoever waits for them.
 alive() {
-  local state
-  state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
-  [ -n "$state" ] && [ "$state" != Z ]
+  local stat
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  [[ ${stat##*) } != [ZX]* ]]
 }
+
+# log_has TEXT: a line of the log begins with it
+log_has() { [[ $'\n'$(<"$LOG")$'\n' == *$'\n'"$1"* ]]; }
 
 gone() { ! alive "$1"; }
 wait_gone() { wait_until "$2" gone "$1"; }
@@ -24,8 +30,9 @@ need_gpus() {
 # Pids of different scenarios are far apart and high: a process must get its own back, also after
 # a reboot.
 first_pid_of_scenario() {
-  local base=$((20000 + $(cksum <<<"$NAME" | cut -d' ' -f1) % 10000))
-  echo $base >/proc/sys/kernel/ns_last_pid
+  local sum
+  sum=$(cksum <<<"$NAME")
+  echo $((20000 + ${sum%% *} % 10000)) >/proc/sys/kernel/ns_last_pid
 }
 
 # start PROGRAM OPTIONS...: sets PID and LOG
@@ -35,6 +42,7 @@ start() {
   LOG=$DIR/${LOG_NAME:-workload}.log
   [ -x "$program" ] || fail "$program is missing"
   first_pid_of_scenario
+  : >>"$LOG"
   setsid "$program" "$@" </dev/null >>"$LOG" 2>&1 &
   PID=$!
   PIDS+=("$PID")
@@ -46,22 +54,39 @@ start() {
     fail "the workload ended with status $status"
   fi
   disown "$PID"
-  READY=$(grep -m1 '^ready: ' "$LOG")
 }
 
-started() { grep -q '^ready: ' "$LOG" || gone "$PID"; }
+started() { log_has 'ready: ' || gone "$PID"; }
+
+ready_line() { grep -m1 '^ready: ' "$LOG"; }
 
 fact() { # fact WORD: the number after it in the ready line
-  sed -n "s/.* $1 \([0-9]*\).*/\1/p" <<<"$READY"
+  ready_line | sed -n "s/.* $1 \([0-9]*\).*/\1/p"
+}
+
+# read_last_step: sets STEP
+read_last_step() {
+  local text
+  text=$'\n'$(<"$LOG")
+  STEP=0
+  [[ $text == *$'\nstep '* ]] || return 0
+  # Its end has a step in it, or only verdicts; a long text takes long to search from its end.
+  [[ ${text: -1000} != *$'\nstep '* ]] || text=${text: -1000}
+  text=${text##*$'\nstep '}
+  STEP=${text%%[!0-9]*}
 }
 
 last_step() {
-  local step
-  step=$(tail -c 4096 "$LOG" | grep '^step ' | tail -n 1 | cut -d' ' -f2)
-  echo "${step:-0}"
+  local STEP
+  read_last_step
+  echo "$STEP"
 }
 
-reached_or_gone() { [ "$(last_step)" -ge "$1" ] || gone "$PID"; }
+reached_or_gone() {
+  local STEP
+  read_last_step
+  [ "$STEP" -ge "$1" ] || gone "$PID"
+}
 
 first_steps() { # first_steps STEP: is alive and has done that many
   wait_until $STEP_SECONDS reached_or_gone "$1" || fail "no $1 steps after $STEP_SECONDS s"
@@ -76,16 +101,20 @@ goes_on() {
   alive "$PID" || fail "$2: the process is gone at step $(last_step)"
 }
 
-verdicts() { grep -c '^verify ' "$LOG"; }
-more_verdicts_or_gone() { [ "$(verdicts)" -gt "$1" ] || gone "$PID"; }
+# verdict_or_gone LENGTH: a verdict is in NEW, what the log has after that many characters
+verdict_or_gone() {
+  NEW=$'\n'$(<"$LOG")
+  NEW=${NEW:$1}
+  [[ $NEW == *$'\nverify '* ]] || gone "$PID"
+}
 
 # all_memory_is_right WHAT: asks the process to compare all of it
 all_memory_is_right() {
-  local before
-  before=$(verdicts)
+  local NEW before
+  before=$(<"$LOG")
   kill -USR1 "$PID" || fail "$1: the process is gone"
-  wait_until $STEP_SECONDS more_verdicts_or_gone "$before" || fail "$1: no verdict"
-  grep '^verify ' "$LOG" | tail -n 1 | grep -q '^verify ok' ||
+  wait_until $STEP_SECONDS verdict_or_gone ${#before} || fail "$1: no verdict"
+  [[ $NEW == *$'\nverify ok'* ]] ||
     fail "$1: $(grep -E '^(verify|damage|stopped)' "$LOG" | tail -n 8)"
 }
 
@@ -93,7 +122,7 @@ all_memory_is_right() {
 ends_well() {
   kill -TERM "$PID" || fail "$1: the process is gone"
   wait_gone "$PID" $STEP_SECONDS || fail "$1: it does not end"
-  grep -q '^final ok' "$LOG" || fail "$1: $(tail -n 5 "$LOG")"
+  log_has 'final ok' || fail "$1: $(tail -n 5 "$LOG")"
   ! grep -qE '^[a-z]+ FAILED' "$LOG" || fail "$1: $(grep -E '^(damage|[a-z]+ FAILED)' "$LOG")"
 }
 
@@ -134,7 +163,7 @@ same_usage() {
 
 describe_workload() {
   USAGE=$(gpu_usage)
-  case $READY in
+  case $(ready_line) in
     *" bos "*) echo "$(fact bos) BOs, $(mebibytes "$(fact bytes)") MiB; the driver counts $USAGE" ;;
     *) echo "the driver counts $USAGE" ;;
   esac

@@ -35,10 +35,10 @@ start_tree() {
 }
 
 tree_started() {
-  local log
+  local LOG
   gone "$ROOT" && return
-  for log in "${TREE_LOGS[@]}"; do
-    grep -qE '^(ready|skip): ' "$log" || return
+  for LOG in "${TREE_LOGS[@]}"; do
+    log_has 'ready: ' || log_has 'skip: ' || return
   done
 }
 
@@ -48,7 +48,6 @@ for_each() {
   for member in "${!TREE[@]}"; do
     PID=${TREE[member]} LOG=${TREE_LOGS[member]}
     MEMBER=$member
-    READY=$(grep -m1 '^ready: ' "$LOG")
     "$@" || return
   done
 }

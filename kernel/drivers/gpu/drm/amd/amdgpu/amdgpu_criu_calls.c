@@ -34,13 +34,9 @@ static int amdgpu_criu_calls_begin(struct amdgpu_criu_calls *calls)
 	}
 }
 
-/**
- * amdgpu_criu_calls_stop() - block new ioctls and wait for running ones
- * @calls: ioctls of the client
- * @deadline: jiffies
- *
- * Return: 0; -EBUSY if ioctls are already stopped; -ETIME or -ERESTARTSYS, and ioctls are
- * allowed again.
+/*
+ * Blocks new ioctls and waits for running ones. Returns 0; -EBUSY if ioctls are already stopped;
+ * -ETIME or -ERESTARTSYS, and ioctls are allowed again.
  */
 int amdgpu_criu_calls_stop(struct amdgpu_criu_calls *calls, unsigned long deadline)
 {
@@ -58,27 +54,17 @@ int amdgpu_criu_calls_stop(struct amdgpu_criu_calls *calls, unsigned long deadli
 	return ret ? ret : -ETIME;
 }
 
-/**
- * amdgpu_criu_calls_allow() - allow ioctls again
- * @calls: ioctls of the client
- */
+/* Allows ioctls again */
 void amdgpu_criu_calls_allow(struct amdgpu_criu_calls *calls)
 {
 	WRITE_ONCE(calls->stopped, 0);
 	wake_up_all(&amdgpu_criu_calls_wait);
 }
 
-/**
- * amdgpu_criu_calls_ioctl() - run an ioctl of the client once it may begin
- * @calls: ioctls of the client
- * @is_wait: the ioctl changes nothing and may block indefinitely;
- *	amdgpu_criu_calls_stop() does not wait for it
- * @filp: the file
- * @cmd: the ioctl
- * @arg: its argument
- * @ioctl: handler of the ioctl
- *
- * Return: what @ioctl returns, or -ERESTARTSYS.
+/*
+ * Runs an ioctl of the client once it may begin. @is_wait: the ioctl changes nothing and may block
+ * indefinitely; amdgpu_criu_calls_stop() does not wait for it. Returns what @ioctl returns, or
+ * -ERESTARTSYS.
  */
 long amdgpu_criu_calls_ioctl(struct amdgpu_criu_calls *calls, bool is_wait, struct file *filp,
 			     unsigned int cmd, unsigned long arg, amdgpu_criu_ioctl_fn ioctl)

@@ -10,13 +10,10 @@
 #include "amdgpu_criu_copy.h"
 #include "amdgpu_criu_node.h"
 
-/**
- * amdgpu_criu_call() - run the operation that an envelope describes
- * @call: the call, with @node, @client, @filp and @task set and all else zero
- * @envelope: envelope of the caller
- *
- * Return: result of the operation; the errors common to all operations, as in the uapi
- * header.
+/*
+ * Runs the operation that an envelope describes. @call: the call, with @node, @client, @filp and
+ * @task set and all else zero. Returns the result of the operation; the errors common to all
+ * operations, as in the uapi header.
  */
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope)
 {
@@ -62,13 +59,7 @@ static int amdgpu_criu_put_record_info(const struct criu_record_desc *desc, void
 	return 0;
 }
 
-/**
- * amdgpu_criu_query() - QUERY, the same on both kinds of node
- * @call: the call
- * @data: &struct amdgpu_criu_query
- *
- * Return: 0 or an error as in the uapi header.
- */
+/* QUERY, the same on both kinds of node. Returns 0 or an error as in the uapi header. */
 int amdgpu_criu_query(struct criu_call *call, void *data)
 {
 	const struct criu_blob_schema *schema = call->node->schema;
@@ -155,13 +146,9 @@ static int amdgpu_criu_targets_get(struct amdgpu_criu_output *out,
 	return ret;
 }
 
-/**
- * amdgpu_criu_output_init() - begin CHECKPOINT
- * @out: all zero; the caller calls amdgpu_criu_output_free() even in case of an error
- * @call: the call
- * @state: structure of the caller
- *
- * Return: 0; errors as in the uapi header.
+/*
+ * Begins CHECKPOINT. @out: all zero; the caller calls amdgpu_criu_output_free() even in case of an
+ * error. Returns 0; errors as in the uapi header.
  */
 int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state)
@@ -172,10 +159,7 @@ int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *ca
 	return ret ? ret : amdgpu_criu_targets_get(out, state);
 }
 
-/**
- * amdgpu_criu_output_free() - free the buffers of a dump
- * @out: the dump
- */
+/* Frees the buffers of a dump */
 void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
 {
 	kvfree(out->targets);
@@ -200,13 +184,9 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out, amdgpu_criu_w
 	       criu_refuse_blob(out->call, &out->writer.fault, ret) : ret;
 }
 
-/**
- * amdgpu_criu_output_measure() - run the size pass
- * @out: dump of a paused client, without buffers
- * @walk: walks the client
- *
- * Return: 0, with the counts and @blob_size in @out; the error of the first object that a
- * blob cannot hold.
+/*
+ * Runs the size pass. @out: dump of a paused client, without buffers. Returns 0, with the counts
+ * and @blob_size in @out; the error of the first object that a blob cannot hold.
  */
 int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk)
 {
@@ -214,16 +194,11 @@ int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_
 	return amdgpu_criu_output_pass(out, walk);
 }
 
-/**
- * amdgpu_criu_output_write() - run both passes, into kernel buffers
- * @out: dump of a paused client; the caller holds the client's own lock
- * @state: structure of the caller; output: the counts and sizes
- * @walk: walks the client
- *
- * Events of KFD have a lock of their own, so the write pass may find more of them than the
- * size pass.
- *
- * Return: 0; -ENOSPC if the caller's buffers are too small; errors of @walk.
+/*
+ * Runs both passes, into kernel buffers. @out: dump of a paused client; the caller holds the
+ * client's own lock. @state: structure of the caller; output: the counts and sizes. Events of KFD
+ * have a lock of their own, so the write pass may find more of them than the size pass. Returns 0;
+ * -ENOSPC if the caller's buffers are too small; errors of @walk.
  */
 int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state,
 			     amdgpu_criu_walk_fn walk)
@@ -253,13 +228,7 @@ int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_
 	return ret;
 }
 
-/**
- * amdgpu_criu_output_put() - copy the blob and the BO table to the caller
- * @out: a complete dump
- * @state: structure of the caller
- *
- * Return: 0 or -EFAULT.
- */
+/* Copies the blob and the BO table to the caller. Returns 0 or -EFAULT. */
 int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 			   const struct amdgpu_criu_state *state)
 {
@@ -274,12 +243,7 @@ int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 	return ret;
 }
 
-/**
- * amdgpu_criu_restore_check() - check the arguments of RESTORE
- * @state: structure of the caller
- *
- * Return: 0 or -EINVAL.
- */
+/* Checks the arguments of RESTORE. Returns 0 or -EINVAL. */
 int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
 {
 	int ret = amdgpu_criu_state_check(state);
@@ -289,13 +253,9 @@ int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
 	return amdgpu_criu_has_targets(state) ? -EINVAL : 0;
 }
 
-/**
- * amdgpu_criu_restore_with() - common part of RESTORE on both kinds of node
- * @call: the call
- * @state: checked by amdgpu_criu_restore_check()
- * @restore: the part that depends on the node, called with the open blob
- *
- * Return: result of @restore; errors as in the uapi header.
+/*
+ * Runs the common part of RESTORE on both kinds of node. @restore: the part that depends on the
+ * node, called with the open blob. Returns the result of @restore; errors as in the uapi header.
  */
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     amdgpu_criu_restore_fn restore)
@@ -322,13 +282,7 @@ int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_st
 	return ret;
 }
 
-/**
- * amdgpu_criu_session() - SESSION, the same on both kinds of node
- * @call: the call
- * @data: &struct amdgpu_criu_session
- *
- * Return: 0 or an error as in the uapi header.
- */
+/* SESSION, the same on both kinds of node. Returns 0 or an error as in the uapi header. */
 int amdgpu_criu_session(struct criu_call *call, void *data)
 {
 	struct amdgpu_criu_session *args = data;
@@ -366,13 +320,9 @@ static int amdgpu_criu_dmabuf_fd(struct criu_call *call, u64 id, const struct dr
 	return criu_call_new_fd(call, dmabuf->file);
 }
 
-/**
- * amdgpu_criu_dmabuf_for() - DMABUF, the same on both kinds of node
- * @call: the call
- * @data: &struct amdgpu_criu_dmabuf
- * @copier: render-node file of the call, or NULL
- *
- * Return: 0 or an error as in the uapi header.
+/*
+ * DMABUF, the same on both kinds of node. @copier: render-node file of the call, or NULL. Returns
+ * 0 or an error as in the uapi header.
  */
 int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_file *copier)
 {
@@ -384,13 +334,7 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_
 	return args->fd < 0 ? args->fd : 0;
 }
 
-/**
- * amdgpu_criu_dmabuf() - DMABUF on a node that cannot import dma-bufs
- * @call: the call
- * @data: &struct amdgpu_criu_dmabuf
- *
- * Return: 0 or an error as in the uapi header.
- */
+/* DMABUF on a node that cannot import dma-bufs. Returns 0 or an error as in the uapi header. */
 int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
 {
 	return amdgpu_criu_dmabuf_for(call, data, NULL);

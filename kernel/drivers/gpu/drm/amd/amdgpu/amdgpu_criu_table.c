@@ -28,11 +28,9 @@ static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1
 	return 0;
 }
 
-/**
- * amdgpu_criu_state_check() - check the arguments of CHECKPOINT and RESTORE
- * @state: the arguments; flags and both tables are checked
- *
- * Return: 0 or -EINVAL.
+/*
+ * Checks the arguments of CHECKPOINT and RESTORE. @state: the arguments; flags and both tables are
+ * checked. Returns 0 or -EINVAL.
  */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 {
@@ -68,16 +66,11 @@ static void *amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size)
 	return table;
 }
 
-/**
- * amdgpu_criu_tables_get() - copy the tables of RESTORE
- * @tables: output, to be freed with amdgpu_criu_tables_put()
- * @state: checked by amdgpu_criu_restore_check()
- *
- * Reading the tables may block indefinitely if their memory belongs to a file system in
- * user space or to userfaultfd, so the caller holds no lock.
- *
- * Return: 0, -ENOMEM, -EFAULT, or -E2BIG if an entry sets a field that this kernel does
- * not support.
+/*
+ * Copies the tables of RESTORE. @tables: output, to be freed with amdgpu_criu_tables_put().
+ * Reading the tables may block indefinitely if their memory belongs to a file system in user space
+ * or to userfaultfd, so the caller holds no lock. Returns 0, -ENOMEM, -EFAULT, or -E2BIG if an
+ * entry sets a field that this kernel does not support.
  */
 int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
 			   const struct amdgpu_criu_state *state)
@@ -95,25 +88,16 @@ int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
 	return 0;
 }
 
-/**
- * amdgpu_criu_tables_put() - free the copies
- * @tables: filled by amdgpu_criu_tables_get()
- */
+/* Frees the copies */
 void amdgpu_criu_tables_put(const struct amdgpu_criu_tables *tables)
 {
 	kvfree(tables->devices);
 	kvfree(tables->bos);
 }
 
-/**
- * amdgpu_criu_table_put() - write an entry
- * @uptr: user pointer to the array
- * @index: index of the entry
- * @stride: checked by amdgpu_criu_state_check()
- * @entry: entry to write
- * @size: bytes of an entry in this kernel; the rest of the caller's entry is set to 0
- *
- * Return: 0 or -EFAULT.
+/*
+ * Writes an entry. @size: bytes of an entry in this kernel; the rest of the caller's entry is set
+ * to 0. Returns 0 or -EFAULT.
  */
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size)
 {
@@ -125,17 +109,7 @@ int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, si
 	return 0;
 }
 
-/**
- * amdgpu_criu_bos_check() - compare the caller's BO table with the BOs of a plan
- * @call: the call
- * @state: the caller's structure
- * @tables: copies of the caller's tables
- * @plan: for @fill
- * @num: number of BOs in the plan
- * @fill: fills an entry for a BO of the plan
- *
- * Return: 0 or -EBADMSG.
- */
+/* Compares the caller's BO table with the BOs of a plan. Returns 0 or -EBADMSG. */
 int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_state *state,
 			  const struct amdgpu_criu_tables *tables, const void *plan, u32 num,
 			  amdgpu_criu_entry_fn fill)
@@ -156,15 +130,7 @@ int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu
 	return 0;
 }
 
-/**
- * amdgpu_criu_bos_put() - write the new mmap offsets to the caller's BO table
- * @state: the caller's structure
- * @plan: for @fill
- * @num: number of BOs in the plan
- * @fill: fills an entry for a BO of the plan
- *
- * Return: 0 or -EFAULT.
- */
+/* Writes the new mmap offsets to the caller's BO table. Returns 0 or -EFAULT. */
 int amdgpu_criu_bos_put(const struct amdgpu_criu_state *state, const void *plan, u32 num,
 			amdgpu_criu_entry_fn fill)
 {

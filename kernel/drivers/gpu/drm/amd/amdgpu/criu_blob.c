@@ -8,24 +8,15 @@
 
 #include "criu_blob.h"
 
-/**
- * criu_all_zero() - check that all bytes are zero
- * @data: the bytes
- * @size: bytes
- *
- * Return: true if every byte is 0.
- */
+/* Checks that all bytes are zero. Returns true if every byte is 0. */
 bool criu_all_zero(const void *data, size_t size)
 {
 	return !memchr_inv(data, 0, size);
 }
 
-/**
- * criu_schema_find() - find the row of a record type
- * @schema: the table
- * @type: type number
- *
- * Return: the row, or NULL if this kernel does not support the type.
+/*
+ * Finds the row of a record type. Returns the row, or NULL if this kernel does not support the
+ * type.
  */
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type)
@@ -38,13 +29,9 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 	return NULL;
 }
 
-/**
- * criu_target_find() - find the target's entry for a record type
- * @targets: types that the target supports
- * @num: entries at @targets
- * @type: type number
- *
- * Return: the entry, or NULL if the target does not support the type.
+/*
+ * Finds the target's entry for a record type. Returns the entry, or NULL if the target does not
+ * support the type.
  */
 const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
 						  __u32 num, __u16 type)
@@ -252,20 +239,13 @@ static int criu_check_identity(const struct criu_blob *blob, struct criu_blob_fa
 	return 0;
 }
 
-/**
- * criu_blob_open() - check a blob from user space
- * @blob: output
- * @schema: record types
- * @buf: the blob in kernel memory, aligned to 8 bytes; the caller keeps ownership
- * @size: bytes at @buf
- * @fault: output in case of an error: position and reason
- *
- * After success, every record that criu_blob_next() returns has a supported type and
- * version, is complete, and is within the limits of its row. The caller must check the
- * values of the fields.
- *
- * Return: 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for an undamaged blob that this
- * kernel cannot read.
+/*
+ * Checks a blob from user space. @blob: output. @buf: the blob in kernel memory, aligned to 8
+ * bytes; the caller keeps ownership. @fault: output in case of an error: position and reason.
+ * After success, every record that criu_blob_next() returns has a supported type and version, is
+ * complete, and is within the limits of its row. The caller must check the values of the fields.
+ * Returns 0; -EBADMSG for a damaged blob; -EOPNOTSUPP for an undamaged blob that this kernel
+ * cannot read.
  */
 int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema,
 		   const void *buf, size_t size, struct criu_blob_fault *fault)
@@ -303,12 +283,9 @@ int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema
 	return criu_check_identity(blob, fault);
 }
 
-/**
- * criu_blob_count() - count the records of a type
- * @blob: the open blob
- * @type: type number, one of the schema's
- *
- * Return: number of records that criu_blob_next_of() returns.
+/*
+ * Counts the records of a type. @type: type number, one of the schema's. Returns the number of
+ * records that criu_blob_next_of() returns.
  */
 __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 {
@@ -317,12 +294,9 @@ __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 	return desc ? blob->counts[desc - blob->schema->records] : 0;
 }
 
-/**
- * criu_blob_next() - go to the next record that this kernel can read
- * @blob: the open blob
- * @record: the current record; all zero to get the first one
- *
- * Return: false if there is none.
+/*
+ * Goes to the next record that this kernel can read. @record: the current record; all zero to get
+ * the first one. Returns false if there is none.
  */
 bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 {
@@ -349,13 +323,9 @@ bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 	return false;
 }
 
-/**
- * criu_blob_next_of() - go to the next record of one type
- * @blob: the open blob
- * @type: type number
- * @record: the current record; all zero to get the first one
- *
- * Return: false if there is none.
+/*
+ * Goes to the next record of one type. @record: the current record; all zero to get the first one.
+ * Returns false if there is none.
  */
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record)
 {
@@ -365,12 +335,10 @@ bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_rec
 	return false;
 }
 
-/**
- * criu_record_get() - read the fixed structure of a record
- * @record: record of an open blob
- * @fixed: output, the structure in the newest version that this kernel supports; fields
- *	that the writer did not have are zero
- * @size: bytes at @fixed, criu_record_desc.size_now
+/*
+ * Reads the fixed structure of a record. @fixed: output, the structure in the newest version that
+ * this kernel supports; fields that the writer did not have are zero. @size: bytes at @fixed,
+ * criu_record_desc.size_now.
  */
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 {
@@ -385,13 +353,10 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 			older->raise(fixed);
 }
 
-/**
- * criu_blob_get_all() - read the fixed structures of all records of a type
- * @blob: the open blob
- * @type: type number
- * @entries: output, criu_blob_count() entries, each of which begins with the structure
- * @stride: bytes from one entry to the next
- * @size: bytes of the structure, criu_record_desc.size_now
+/*
+ * Reads the fixed structures of all records of a type. @entries: output, criu_blob_count()
+ * entries, each of which begins with the structure. @size: bytes of the structure,
+ * criu_record_desc.size_now.
  */
 void criu_blob_get_all(const struct criu_blob *blob, __u16 type, void *entries, size_t stride,
 		       size_t size)
@@ -403,13 +368,10 @@ void criu_blob_get_all(const struct criu_blob *blob, __u16 type, void *entries, 
 		criu_record_get(&record, entry, size);
 }
 
-/**
- * criu_record_tail() - get the next piece of the tail
- * @record: record of an open blob
- * @size: bytes, from a field of the record; not trusted
- *
- * Return: the piece, aligned to 8 bytes; NULL if the blob is damaged (-EBADMSG): the tail
- * is shorter, or the padding of the piece is not zero.
+/*
+ * Gets the next piece of the tail. @size: bytes, from a field of the record; not trusted. Returns
+ * the piece, aligned to 8 bytes; NULL if the blob is damaged (-EBADMSG): the tail is shorter, or
+ * the padding of the piece is not zero.
  */
 const void *criu_record_tail(struct criu_record *record, __u64 size)
 {
@@ -427,11 +389,9 @@ const void *criu_record_tail(struct criu_record *record, __u64 size)
 	return piece;
 }
 
-/**
- * criu_record_tail_end() - check that the whole tail has been read
- * @record: record of an open blob
- *
- * Return: 0, or -EBADMSG if criu_record_tail() has not returned all of the tail.
+/*
+ * Checks that the whole tail has been read. Returns 0, or -EBADMSG if criu_record_tail() has not
+ * returned all of the tail.
  */
 int criu_record_tail_end(const struct criu_record *record)
 {

@@ -153,20 +153,13 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
 	criu_writer_put_record(writer, desc, version, fixed);
 }
 
-/**
- * criu_writer_init_for() - begin a blob for a reader that may be older
- * @writer: output
- * @schema: record types
- * @targets: the types that the reader supports, without duplicates; must outlive the
- *	writer. NULL: as this kernel
- * @num_targets: entries at @targets
- * @buf: destination, aligned to 8 bytes; NULL: only count
- * @room: bytes available at @buf
- *
- * Records are written in the newest version that both kernels support. A record that the
- * reader does not support and may skip is omitted. If the reader cannot represent a
- * record, criu_writer_finish() fails with -EOPNOTSUPP, and criu_blob_writer.fault contains
- * the reason.
+/*
+ * Begins a blob for a reader that may be older. @writer: output. @targets: the types that the
+ * reader supports, without duplicates; must outlive the writer. NULL: as this kernel. @buf:
+ * destination, aligned to 8 bytes; NULL: only count. Records are written in the newest version
+ * that both kernels support. A record that the reader does not support and may skip is omitted. If
+ * the reader cannot represent a record, criu_writer_finish() fails with -EOPNOTSUPP, and
+ * criu_blob_writer.fault contains the reason.
  */
 void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
 			  const struct criu_record_target *targets, __u32 num_targets,
@@ -197,27 +190,16 @@ void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blo
 	criu_writer_emit(writer, CRIU_RECORD_IDENTITY, &identity);
 }
 
-/**
- * criu_writer_init() - begin a blob
- * @writer: output
- * @schema: record types
- * @buf: destination, aligned to 8 bytes; NULL: only count
- * @room: bytes available at @buf
- */
+/* Begins a blob. @writer: output. @buf: destination, aligned to 8 bytes; NULL: only count. */
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
 		      void *buf, size_t room)
 {
 	criu_writer_init_for(writer, schema, NULL, 0, buf, room);
 }
 
-/**
- * criu_writer_version() - get the version in which records of a type are written
- * @writer: writer of the blob
- * @type: type number
- *
- * For a type whose tail depends on the version.
- *
- * Return: the version; 0 if this kernel or the target does not support the type.
+/*
+ * Gets the version in which records of a type are written. For a type whose tail depends on the
+ * version. Returns the version; 0 if this kernel or the target does not support the type.
  */
 __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
 {
@@ -226,12 +208,7 @@ __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
 	return desc ? criu_writer_choose(writer, desc) : 0;
 }
 
-/**
- * criu_writer_record() - write a record
- * @writer: writer of the blob
- * @type: a type of the driver
- * @fixed: its structure, criu_record_desc.size_now bytes, pads zero
- */
+/* Writes a record. @fixed: its structure, criu_record_desc.size_now bytes, pads zero. */
 void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed)
 {
 	if (type < CRIU_RECORD_DRIVER || type == CRIU_RECORD_END)
@@ -240,13 +217,10 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
 		criu_writer_emit(writer, type, fixed);
 }
 
-/**
- * criu_writer_tail() - add a piece to the tail of the last record
- * @writer: writer of the blob
- * @size: bytes
- *
- * Return: @size zero bytes for the caller to fill in; NULL if there is nothing to fill in
- * (size pass, no room, @size is 0, the record is omitted, or an earlier error).
+/*
+ * Adds a piece to the tail of the last record. Returns @size zero bytes for the caller to fill in;
+ * NULL if there is nothing to fill in (size pass, no room, @size is 0, the record is omitted, or
+ * an earlier error).
  */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
@@ -271,12 +245,7 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 	return piece;
 }
 
-/**
- * criu_writer_tail_copy() - copy a piece to the tail of the last record
- * @writer: writer of the blob
- * @data: the piece
- * @size: bytes at @data
- */
+/* Copies a piece to the tail of the last record */
 void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size)
 {
 	void *to = criu_writer_tail(writer, size);
@@ -295,14 +264,10 @@ static int criu_writer_check_counts(const struct criu_blob_writer *writer)
 	return 0;
 }
 
-/**
- * criu_writer_finish() - end a blob
- * @writer: writer of the blob
- * @size: output, bytes of the blob; in case of -ENOSPC, bytes that it needs
- *
- * Return: 0; -ENOSPC if there is too little room; -EOPNOTSUPP if the blob exceeds a limit,
- * or if the target cannot represent it; -EINVAL for a record that does not match the
- * schema.
+/*
+ * Ends a blob. @size: output, bytes of the blob; in case of -ENOSPC, bytes that it needs. Returns
+ * 0; -ENOSPC if there is too little room; -EOPNOTSUPP if the blob exceeds a limit, or if the
+ * target cannot represent it; -EINVAL for a record that does not match the schema.
  */
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 {

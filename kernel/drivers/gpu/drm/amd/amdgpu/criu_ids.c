@@ -13,14 +13,7 @@ static int criu_id_cmp(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/**
- * criu_id_set_add() - add an id to a set that is not yet sealed
- * @set: the set
- * @id: the id
- * @index: the caller's index for the id
- *
- * Return: 0, or -EBADMSG if the set is full.
- */
+/* Adds an id to a set that is not yet sealed. Returns 0, or -EBADMSG if the set is full. */
 int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index)
 {
 	if (set->num >= set->room)
@@ -31,12 +24,9 @@ int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index)
 	return 0;
 }
 
-/**
- * criu_id_set_seal() - sort a set and check for duplicates
- * @set: the set, which can only be searched afterwards
- * @duplicate: output in case of an error: an id that occurs twice
- *
- * Return: 0, or -EBADMSG.
+/*
+ * Sorts a set and checks for duplicates. @set: the set, which can only be searched afterwards.
+ * @duplicate: output in case of an error: an id that occurs twice. Returns 0, or -EBADMSG.
  */
 int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
 {
@@ -52,13 +42,7 @@ int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
 	return 0;
 }
 
-/**
- * criu_id_set_find() - look up an id
- * @set: a sealed set
- * @id: the id
- *
- * Return: the entry of the id, or NULL if the reference is dangling.
- */
+/* Looks up an id. Returns the entry of the id, or NULL if the reference is dangling. */
 const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id)
 {
 	__u32 low = 0, high = set->num;
@@ -82,14 +66,10 @@ static int criu_range_cmp(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/**
- * criu_ranges_check() - sort ranges of an address space and check for overlaps
- * @ranges: the ranges, sorted on return
- * @num: entries at @ranges
- * @culprit: output in case of an error: a range that is empty, wraps around, or begins
- *	in the preceding one
- *
- * Return: 0, or -EBADMSG.
+/*
+ * Sorts ranges of an address space and checks for overlaps. @ranges: the ranges, sorted on return.
+ * @culprit: output in case of an error: a range that is empty, wraps around, or begins in the
+ * preceding one. Returns 0, or -EBADMSG.
  */
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit)
 {

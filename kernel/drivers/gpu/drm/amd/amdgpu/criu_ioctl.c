@@ -18,17 +18,11 @@
 #include "criu_blob.h"
 #include "criu_ioctl.h"
 
-/**
- * criu_refuse() - report to the caller and the log why a call is refused
- * @call: the call
- * @error: negative errno of the refusal
- * @fmt: reason, without a newline
- *
- * For errors whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Log
- * messages are rate-limited, because a caller may repeat a call. The caller receives the
- * first reason of a call.
- *
- * Return: @error.
+/*
+ * Reports to the caller and the log why a call is refused. @fmt: reason, without a newline. For
+ * errors whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Log messages are
+ * rate-limited, because a caller may repeat a call. The caller receives the first reason of a
+ * call. Returns @error.
  */
 int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 {
@@ -45,26 +39,13 @@ int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 	return error;
 }
 
-/**
- * criu_refuse_state() - refuse a checkpoint because of state that no blob can hold
- * @call: the call
- * @what: the state
- *
- * Return: -EOPNOTSUPP.
- */
+/* Refuses a checkpoint because of state that no blob can hold. Returns -EOPNOTSUPP. */
 int criu_refuse_state(const struct criu_call *call, const char *what)
 {
 	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
 }
 
-/**
- * criu_refuse_blob() - report to the caller and the log why a blob is refused
- * @call: the call
- * @fault: fault from criu_blob_open()
- * @error: error from criu_blob_open()
- *
- * Return: @error.
- */
+/* Reports to the caller and the log why a blob is refused. Returns @error. */
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error)
 {
 	const struct criu_record_desc *desc = criu_schema_find(call->node->schema, fault->type);
@@ -78,12 +59,9 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 	return error;
 }
 
-/**
- * criu_check_owner() - check that the caller owns or traces a process
- * @task: leader of the process
- *
- * Return: 0 if the process is the caller's own or the caller traces it; -EBADF; -ESRCH if
- * all threads of the process have exited.
+/*
+ * Checks that the caller owns or traces a process. Returns 0 if the process is the caller's own or
+ * the caller traces it; -EBADF; -ESRCH if all threads of the process have exited.
  */
 int criu_check_owner(struct task_struct *task)
 {
@@ -134,14 +112,10 @@ static int criu_get_session(struct criu_call *call, const void *args)
 	return 0;
 }
 
-/**
- * criu_call_put_args() - copy the structure with the results to the caller
- * @call: the call
- *
- * criu_ioctl() calls this for every operation that has succeeded. An operation that must
- * undo its work if the caller's structure cannot be written calls this itself.
- *
- * Return: 0 or -EFAULT.
+/*
+ * Copies the structure with the results to the caller. criu_ioctl() calls this for every operation
+ * that has succeeded. An operation that must undo its work if the caller's structure cannot be
+ * written calls this itself. Returns 0 or -EFAULT.
  */
 int criu_call_put_args(struct criu_call *call)
 {
@@ -212,16 +186,10 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	return ret;
 }
 
-/**
- * criu_ioctl() - run an operation
- * @call: the call, with @node, @client, @filp, @task, @ureason and @ureason_size set and
- *	all else zero
- * @op: number of the operation
- * @size: bytes of its structure in the caller's version
- * @arg: user pointer to it
- *
- * Return: result of the operation; the errors common to all operations, as in the uapi
- * header.
+/*
+ * Runs an operation. @call: the call, with @node, @client, @filp, @task, @ureason and
+ * @ureason_size set and all else zero. Returns the result of the operation; the errors common to
+ * all operations, as in the uapi header.
  */
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 {
@@ -235,15 +203,11 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 	return ret;
 }
 
-/**
- * criu_call_new_fd() - create a descriptor of a file for the caller
- * @call: the call, which may create one descriptor
- * @file: the file; its reference is taken over, even in case of an error
- *
- * The descriptor is close-on-exec. It is installed when the call has succeeded and its
- * number has been copied to the caller.
- *
- * Return: number of the descriptor, or an error.
+/*
+ * Creates a descriptor of a file for the caller. @call: the call, which may create one descriptor.
+ * @file: the file; its reference is taken over, even in case of an error. The descriptor is
+ * close-on-exec. It is installed when the call has succeeded and its number has been copied to the
+ * caller. Returns the number of the descriptor, or an error.
  */
 int criu_call_new_fd(struct criu_call *call, struct file *file)
 {
@@ -258,13 +222,9 @@ int criu_call_new_fd(struct criu_call *call, struct file *file)
 	return fd;
 }
 
-/**
- * criu_blob_from_user() - copy a blob into the kernel
- * @uptr: user pointer
- * @size: bytes, from the caller
- *
- * Return: the copy, to be freed with kvfree(); ERR_PTR(-EBADMSG) for a size that no blob
- * has, ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
+/*
+ * Copies a blob into the kernel. @size: bytes, from the caller. Returns the copy, to be freed with
+ * kvfree(); ERR_PTR(-EBADMSG) for a size that no blob has, ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
  */
 void *criu_blob_from_user(u64 uptr, u64 size)
 {
@@ -284,15 +244,10 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 	return blob;
 }
 
-/**
- * criu_blob_room() - allocate an array for all records of a type
- * @blob: the open blob
- * @type: type number
- * @size: bytes for each record
- * @num: output, number of records; 0 in case of an error
- * @ret: set to -ENOMEM in case of an error, otherwise unchanged
- *
- * Return: zeroed array, to be freed with kvfree(); NULL if there are no records.
+/*
+ * Allocates an array for all records of a type. @num: output, number of records; 0 in case of an
+ * error. @ret: set to -ENOMEM in case of an error, otherwise unchanged. Returns a zeroed array, to
+ * be freed with kvfree(); NULL if there are no records.
  */
 void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *num, int *ret)
 {
@@ -309,15 +264,10 @@ void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *n
 	return room;
 }
 
-/**
- * criu_grow() - make room for one more entry in an array
- * @array: the array, from an earlier call, or NULL if @room is 0
- * @num: entries in use
- * @room: capacity in entries; updated
- * @size: bytes of an entry
- *
- * Return: the array, which may have moved, to be freed with kvfree(); NULL if out of
- * memory, and @array is still valid.
+/*
+ * Makes room for one more entry in an array. @array: the array, from an earlier call, or NULL if
+ * @room is 0. @room: capacity in entries; updated. Returns the array, which may have moved, to be
+ * freed with kvfree(); NULL if out of memory, and @array is still valid.
  */
 void *criu_grow(void *array, u32 num, u32 *room, size_t size)
 {

@@ -53,12 +53,7 @@ static void criu_free_object(void *ptr, void *unused)
 	kfree(entry);
 }
 
-/**
- * criu_objects_init() - set up the object tables of a new session
- * @session: the session
- *
- * Return: 0 or -ENOMEM.
- */
+/* Sets up the object tables of a new session. Returns 0 or -ENOMEM. */
 int criu_objects_init(struct criu_session *session)
 {
 	int ret = rhashtable_init(&session->by_id, &criu_by_id);
@@ -76,10 +71,7 @@ int criu_objects_init(struct criu_session *session)
 	return 0;
 }
 
-/**
- * criu_objects_destroy() - drop all objects of a session that is no longer in use
- * @session: the session
- */
+/* Drops all objects of a session that is no longer in use */
 void criu_objects_destroy(struct criu_session *session)
 {
 	rhashtable_destroy(&session->by_object);
@@ -145,14 +137,10 @@ static int criu_object_set(struct criu_session *session, struct criu_object *ent
 	return 0;
 }
 
-/**
- * criu_session_object_id() - get the id of an object in a checkpoint
- * @session: session of kind CHECKPOINT
- * @object: the object; the session takes a reference to a new object
- * @ops: operations of the object; must outlive the session
- * @id: output
- *
- * Return: 0, -ENOMEM, or -EBADFD for a session of the other kind.
+/*
+ * Gets the id of an object in a checkpoint. @object: the object; the session takes a reference to
+ * a new object. @ops: operations of the object; must outlive the session. @id: output. Returns 0,
+ * -ENOMEM, or -EBADFD for a session of the other kind.
  */
 int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id)
@@ -239,19 +227,14 @@ static int criu_wait_claims(struct criu_session *session, u64 id,
 	}
 }
 
-/**
- * criu_session_claim() - look up an object of a restore, or claim its creation
- * @session: session of kind RESTORE
- * @id: id in the blob, not 0
- * @ops: operations of the object; must outlive the session
- * @object: output: the object, with a reference for the caller; or NULL, and the caller
- *	must create it and call criu_session_bind(), or criu_session_forget()
- *
- * While one caller creates an object, other callers that claim it wait. To avoid
- * deadlocks, a caller has at most one open claim at a time.
- *
- * Return: 0; -EBADMSG if the id refers to another kind of object, or is 0; -EINTR if
- * killed while waiting; -ENOMEM; -EBADFD for a session of the other kind.
+/*
+ * Looks up an object of a restore, or claims its creation. @id: id in the blob, not 0. @ops:
+ * operations of the object; must outlive the session. @object: output: the object, with a
+ * reference for the caller; or NULL, and the caller must create it and call criu_session_bind(),
+ * or criu_session_forget(). While one caller creates an object, other callers that claim it wait.
+ * To avoid deadlocks, a caller has at most one open claim at a time. Returns 0; -EBADMSG if the id
+ * refers to another kind of object, or is 0; -EINTR if killed while waiting; -ENOMEM; -EBADFD for
+ * a session of the other kind.
  */
 int criu_session_claim(struct criu_session *session, u64 id,
 		       const struct criu_object_ops *ops, void **object)
@@ -259,15 +242,10 @@ int criu_session_claim(struct criu_session *session, u64 id,
 	return criu_wait_claims(session, id, ops, object, criu_try_claim);
 }
 
-/**
- * criu_session_find() - look up an object of a restore that another caller creates
- * @session: session of kind RESTORE
- * @id: id in the blob, not 0
- * @ops: operations of the object
- * @object: output: the object, with a reference for the caller
- *
- * Return: 0; -ENOENT if no caller has created or claimed it; otherwise as
- * criu_session_claim().
+/*
+ * Looks up an object of a restore that another caller creates. @id: id in the blob, not 0.
+ * @object: output: the object, with a reference for the caller. Returns 0; -ENOENT if no caller
+ * has created or claimed it; otherwise as criu_session_claim().
  */
 int criu_session_find(struct criu_session *session, u64 id,
 		      const struct criu_object_ops *ops, void **object)
@@ -282,14 +260,10 @@ static void criu_claim_ended(struct criu_session *session)
 	wake_up_all(&session->claim_wait);
 }
 
-/**
- * criu_session_bind() - set the object of a claim
- * @session: the session
- * @id: id that the caller has claimed
- * @object: the object; the session takes a reference
- *
- * Return: 0; -EBADMSG if the object has another id already; -ENOMEM. In case of
- * an error the claim is still open.
+/*
+ * Sets the object of a claim. @object: the object; the session takes a reference. Returns 0;
+ * -EBADMSG if the object has another id already; -ENOMEM. In case of an error the claim is still
+ * open.
  */
 int criu_session_bind(struct criu_session *session, u64 id, void *object)
 {
@@ -306,13 +280,10 @@ int criu_session_bind(struct criu_session *session, u64 id, void *object)
 	return ret;
 }
 
-/**
- * criu_session_forget() - undo criu_session_claim() and, if called, criu_session_bind()
- * @session: the session
- * @id: id that the caller has claimed
- *
- * The next caller that claims the id creates the object again. If another caller has
- * already found the object, it stays in the session.
+/*
+ * Undoes criu_session_claim() and, if called, criu_session_bind(). The next caller that claims the
+ * id creates the object again. If another caller has already found the object, it stays in the
+ * session.
  */
 void criu_session_forget(struct criu_session *session, u64 id)
 {
@@ -367,14 +338,10 @@ static void criu_object_keep(struct criu_session *session, u64 id, bool copy, vo
 	}
 }
 
-/**
- * criu_session_exported() - set the existing dma-buf of an object
- * @session: session of either kind
- * @id: id of the object, or one that the caller has claimed
- * @dmabuf: its dma-buf; the session takes a reference
- *
- * criu_session_dmabuf() returns this dma-buf afterwards, unless it has already returned
- * another one.
+/*
+ * Sets the existing dma-buf of an object. @id: id of the object, or one that the caller has
+ * claimed. @dmabuf: its dma-buf; the session takes a reference. criu_session_dmabuf() returns this
+ * dma-buf afterwards, unless it has already returned another one.
  */
 void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf)
 {
@@ -409,27 +376,20 @@ static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, 
 	return dmabuf;
 }
 
-/**
- * criu_session_dmabuf() - get the dma-buf of an object, and export it if there is none
- * @session: session of either kind
- * @id: id of the object
- *
- * Return: the dma-buf with a reference for the caller; ERR_PTR(-ENOENT) if there is no
- * such object; an error of criu_object_ops.export.
+/*
+ * Gets the dma-buf of an object, and exports it if there is none. Returns the dma-buf with a
+ * reference for the caller; ERR_PTR(-ENOENT) if there is no such object; an error of
+ * criu_object_ops.export.
  */
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id)
 {
 	return criu_object_dmabuf(session, id, false);
 }
 
-/**
- * criu_session_copy() - get a dma-buf for copying the contents of an object
- * @session: session of either kind
- * @id: id of the object
- *
- * Return: the object's dma-buf if it has one, otherwise one of the session, with a
- * reference for the caller; ERR_PTR(-ENOENT) if there is no such object; an error of
- * criu_object_ops.copy.
+/*
+ * Gets a dma-buf for copying the contents of an object. Returns the object's dma-buf if it has
+ * one, otherwise one of the session, with a reference for the caller; ERR_PTR(-ENOENT) if there is
+ * no such object; an error of criu_object_ops.copy.
  */
 struct dma_buf *criu_session_copy(struct criu_session *session, u64 id)
 {

@@ -45,18 +45,12 @@ static struct criu_hold *criu_find_hold(void *client)
 	return NULL;
 }
 
-/**
- * criu_session_hold() - hold a client
- * @session: the session
- * @client: the client; its own lock is held by the caller
- * @ops: operations of the client; must outlive the session
- *
- * The caller then puts the client into the held state (evicts the queues). If that fails,
- * the caller calls criu_session_release(). Under the client's lock, a client is held if
- * and only if it is in this state.
- *
- * Return: 0; -EALREADY if this session already holds it; -EBUSY if another session holds
- * it; -ENOMEM.
+/*
+ * Holds a client. @client: the client; its own lock is held by the caller. @ops: operations of the
+ * client; must outlive the session. The caller then puts the client into the held state (evicts
+ * the queues). If that fails, the caller calls criu_session_release(). Under the client's lock, a
+ * client is held if and only if it is in this state. Returns 0; -EALREADY if this session already
+ * holds it; -EBUSY if another session holds it; -ENOMEM.
  */
 int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops)
@@ -82,13 +76,10 @@ int criu_session_hold(struct criu_session *session, void *client,
 	return 0;
 }
 
-/**
- * criu_session_release() - stop holding a client
- * @session: the session that holds it
- * @client: the client; its own lock is held by the caller, and a reference
- *
- * Return: 0, and the caller must end the held state of the client; -EBADFD if this session
- * does not hold it.
+/*
+ * Stops holding a client. @client: the client; its own lock is held by the caller, and a
+ * reference. Returns 0, and the caller must end the held state of the client; -EBADFD if this
+ * session does not hold it.
  */
 int criu_session_release(struct criu_session *session, void *client)
 {
@@ -108,13 +99,9 @@ int criu_session_release(struct criu_session *session, void *client)
 	return 0;
 }
 
-/**
- * criu_session_held() - check that this session holds a client
- * @session: the session
- * @client: the client; the caller holds its own lock, under which the result does not
- *	change
- *
- * Return: 0 or -EBADFD.
+/*
+ * Checks that this session holds a client. @client: the client; the caller holds its own lock,
+ * under which the result does not change. Returns 0 or -EBADFD.
  */
 int criu_session_held(struct criu_session *session, void *client)
 {
@@ -125,13 +112,9 @@ int criu_session_held(struct criu_session *session, void *client)
 	return hold && hold->session == session ? 0 : -EBADFD;
 }
 
-/**
- * criu_client_in_restore() - check if a client is restored and not yet resumed
- * @client: the client
- *
- * For callers without the client's lock. The result may change at any time.
- *
- * Return: true if a session of kind RESTORE holds it.
+/*
+ * Checks if a client is restored and not yet resumed. For callers without the client's lock. The
+ * result may change at any time. Returns true if a session of kind RESTORE holds it.
  */
 bool criu_client_in_restore(void *client)
 {
@@ -160,14 +143,10 @@ static u32 criu_list_clients(struct criu_session *session, const struct criu_cli
 	return all;
 }
 
-/**
- * criu_session_clients() - get the clients of one kind that a session holds
- * @session: the session
- * @ops: the kind
- * @num: output, number of clients
- *
- * Return: the clients, with a reference to each, to be freed with
- * criu_session_clients_put(); ERR_PTR(-ENOMEM).
+/*
+ * Gets the clients of one kind that a session holds. @num: output, number of clients. Returns the
+ * clients, with a reference to each, to be freed with criu_session_clients_put();
+ * ERR_PTR(-ENOMEM).
  */
 void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
 			    u32 *num)
@@ -189,12 +168,7 @@ void **criu_session_clients(struct criu_session *session, const struct criu_clie
 	}
 }
 
-/**
- * criu_session_clients_put() - free the result of criu_session_clients()
- * @ops: the kind
- * @clients: the clients
- * @num: number of clients
- */
+/* Frees the result of criu_session_clients() */
 void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
 {
 	u32 i;
@@ -280,30 +254,21 @@ static struct criu_session *criu_session_alloc(enum criu_session_kind kind)
 	return session;
 }
 
-/**
- * criu_session_allowed() - check if the caller may create sessions
- *
- * Only a capability in the initial user namespace is sufficient, because any user can
- * create a user namespace and has all capabilities in it.
- *
- * Return: true with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the initial user
- * namespace.
+/*
+ * Checks if the caller may create sessions. Only a capability in the initial user namespace is
+ * sufficient, because any user can create a user namespace and has all capabilities in it. Returns
+ * true with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the initial user namespace.
  */
 bool criu_session_allowed(void)
 {
 	return checkpoint_restore_ns_capable(&init_user_ns);
 }
 
-/**
- * criu_session_create() - create a session
- * @kind: %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE
- *
- * Capabilities are checked only here. A holder of a descriptor of the session may use it,
- * because the task that CRIU restores has no capability, or has one in its own user
- * namespace.
- *
- * Return: the file of the session; ERR_PTR(-EPERM) if the caller may not create sessions;
- * another ERR_PTR().
+/*
+ * Creates a session. Capabilities are checked only here. A holder of a descriptor of the session
+ * may use it, because the task that CRIU restores has no capability, or has one in its own user
+ * namespace. Returns the file of the session; ERR_PTR(-EPERM) if the caller may not create
+ * sessions; another ERR_PTR().
  */
 struct file *criu_session_create(enum criu_session_kind kind)
 {
@@ -326,14 +291,10 @@ struct file *criu_session_create(enum criu_session_kind kind)
 	return file;
 }
 
-/**
- * criu_session_get() - get the session of a descriptor of the calling process
- * @fd: the descriptor
- * @kind: required kind, or %CRIU_SESSION_ANY
- *
- * Return: the session, with a reference to be dropped by criu_session_put();
- * ERR_PTR(-EBADF) if @fd is not a session, ERR_PTR(-EBADFD) if it is of the
- * other kind.
+/*
+ * Gets the session of a descriptor of the calling process. @kind: required kind, or
+ * %CRIU_SESSION_ANY. Returns the session, with a reference to be dropped by criu_session_put();
+ * ERR_PTR(-EBADF) if @fd is not a session, ERR_PTR(-EBADFD) if it is of the other kind.
  */
 struct criu_session *criu_session_get(int fd, enum criu_session_kind kind)
 {
@@ -354,21 +315,13 @@ struct criu_session *criu_session_get(int fd, enum criu_session_kind kind)
 	return session;
 }
 
-/**
- * criu_session_put() - drop a reference of criu_session_get()
- * @session: the session
- */
+/* Drops a reference of criu_session_get() */
 void criu_session_put(struct criu_session *session)
 {
 	fput(session->file);
 }
 
-/**
- * criu_session_kind() - get the kind of a session
- * @session: the session
- *
- * Return: %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE.
- */
+/* Gets the kind of a session. Returns %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE. */
 enum criu_session_kind criu_session_kind(const struct criu_session *session)
 {
 	return session->kind;

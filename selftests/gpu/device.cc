@@ -267,9 +267,10 @@ void Device::disconnect() {
 }
 
 std::string Device::report() const {
-  return amdgpu_criu::formatted("{} VM faults, {} chip resets, {} model faults\n",
-                                memory_->faults(), chip_resets_, model_faults()) +
-         bus_->report();
+  std::string text = amdgpu_criu::formatted("{} VM faults, {} chip resets, {} model faults\n",
+                                            memory_->faults(), chip_resets_, model_faults());
+  for (const auto& engine : engines_) text += engine->report();
+  return text + bus_->report();
 }
 
 }  // namespace gpu

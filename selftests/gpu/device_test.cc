@@ -32,6 +32,7 @@ class FakeEngine : public Engine {
   }
   void reset() override { ++log_.resets; }
   void stop() override { ++log_.stops; }
+  std::string report() const override { return ""; }
 
  private:
   EngineLog& log_;

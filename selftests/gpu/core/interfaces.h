@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -130,6 +131,8 @@ class Engine : public DoorbellSink {
   virtual void reset() = 0;
   // Ends its threads.
   virtual void stop() = 0;
+  // What its compute kernels have executed; empty if there were none.
+  virtual std::string report() const = 0;
 };
 
 // Creates the engines of a device; they claim their registers here.

@@ -190,9 +190,11 @@ amdgpu_criu::Status AqlQueue::set_user_data(const Packet& packet, uint32_t prope
 amdgpu_criu::Result<Step> AqlQueue::run_dispatch(const Packet& packet, Budget& budget) {
   using State = Launcher::State;
   Launcher& launcher = pm4_.launcher();
-  switch (launcher.run(budget)) {
+  switch (pm4_.run_waves(budget)) {
     case State::kRunning:
       return Step::kMore;
+    case State::kHalted:
+      return Step::kWait;
     case State::kSuspended:
       return Step::kStarved;
     case State::kIllegal:

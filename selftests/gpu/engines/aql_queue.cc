@@ -129,7 +129,7 @@ amdgpu_criu::Result<Step> AqlQueue::run_packet(const Packet& packet, Budget& bud
       return refuse(QueueException::kUnsupported, aql::kErrorInvalidPacket,
                     "an agent dispatch is not for a GPU queue");
     default:
-      return refuse(QueueException::kReserved, aql::kErrorInvalidPacket,
+      return refuse(QueueException::kUnsupported, aql::kErrorInvalidPacket,
                     "a reserved AQL packet type");
   }
 }

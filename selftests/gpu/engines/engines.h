@@ -38,6 +38,7 @@ class Engines final : public Engine {
   void reset() override;
   // Ends the thread. Mapped queues do not finish their work. Idempotent.
   void stop() override { worker_->stop(); }
+  std::string report() const override { return cores_.report(); }
 
   // Makes every preemption hang, for tests of the driver's recovery; a reset ends it.
   void hang_preemption() { command_processor_.hang_preemption(true); }

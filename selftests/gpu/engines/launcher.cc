@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engines/hqd.h"
+#include "shader/cores.h"
 
 namespace gpu {
 namespace {
@@ -26,7 +27,8 @@ shader::DispatchSpec Launcher::spec() const {
                                .apertures = process_.apertures,
                                .trap = process_.trap,
                                .save_area = save_area_,
-                               .packet_index = packet_index_};
+                               .packet_index = packet_index_,
+                               .doorbell_id = doorbell_id_};
   spec.code = join(words[Registers::kPgmLo], words[Registers::kPgmLo + 1]) << 8;
   const uint32_t how = words[Registers::kInitiator];
   const auto end = registers_.three(Registers::kDimX);
@@ -53,8 +55,10 @@ amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
 
 Launcher::State Launcher::run(Budget& budget) {
   const State state = dispatch_->run(kTurnInstructions);
+  interrupts_ = dispatch_->take_interrupts();
+  for (const std::string& text : context_.cores.take_complaints()) context_.report(text);
   budget.use_bytes(budget.bytes);
-  if (state == State::kRunning) return state;
+  if (state == State::kRunning || state == State::kHalted) return state;
   const auto ended = std::move(dispatch_);
   complaint_ = ended->complaint();
   if (state == State::kSuspended) suspended_ = ended->suspended();

@@ -33,8 +33,9 @@ class Launcher {
   };
   using State = shader::Dispatch::State;
 
-  Launcher(Context& context, const Process& process, const ComputeRegisters& registers)
-      : context_(context), process_(process), registers_(registers) {}
+  Launcher(Context& context, const Process& process, const ComputeRegisters& registers,
+           uint32_t doorbell_id)
+      : context_(context), process_(process), doorbell_id_(doorbell_id), registers_(registers) {}
 
   ComputeRegisters& registers() { return registers_; }
 
@@ -45,6 +46,7 @@ class Launcher {
   bool has_waves() const { return dispatch_ != nullptr; }
   // Why a wave cannot go on.
   const std::string& complaint() const { return complaint_; }
+  std::vector<shader::WaveInterrupt> take_interrupts() { return std::exchange(interrupts_, {}); }
 
   // Saves the waves, or waits for their end where there is no trap handler to save them.
   void preempt();
@@ -59,11 +61,13 @@ class Launcher {
 
   Context& context_;
   const Process process_;
+  const uint32_t doorbell_id_;
   ComputeRegisters registers_;
   shader::DispatchSpec::SaveArea save_area_;
   std::unique_ptr<shader::Dispatch> dispatch_;
   std::optional<shader::Suspended> suspended_;
   uint32_t packet_index_ = 0;
+  std::vector<shader::WaveInterrupt> interrupts_;
   std::string complaint_;
 };
 

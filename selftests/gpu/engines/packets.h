@@ -138,7 +138,6 @@ enum class QueueException : uint32_t {
   kDispatchDimInvalid = 16,
   kDispatchGroupSegmentSizeInvalid = 17,
   kDispatchCodeInvalid = 18,
-  kReserved = 19,
   kUnsupported = 20,
   kDispatchWorkGroupSizeInvalid = 21,
   kDispatchRegisterInvalid = 22,
@@ -146,11 +145,13 @@ enum class QueueException : uint32_t {
 };
 
 namespace ih {
+constexpr uint8_t kClientSe0Sh = 0x0a;
 constexpr uint8_t kClientGrbmCp = 0x14;
 constexpr uint8_t kSourceEndOfPipe = 181;
 constexpr uint8_t kSourceBadOpcode = 183;
 constexpr uint8_t kSourceIb2OrGeneric = 178;  // what a write to CPC_INT_STATUS raises
 constexpr uint8_t kSourceSdmaTrap = 224;
+constexpr uint8_t kSourceSqMessage = 239;
 constexpr uint8_t kSdmaRingGfx = 0;
 constexpr uint8_t kSdmaRingUser = 2;
 }  // namespace ih

@@ -110,9 +110,26 @@ void Pm4::interrupt(uint32_t context_id, uint8_t source) const {
 }
 
 void Pm4::exception(QueueException code) const {
-  // Doorbells are 8 bytes each, and KFD numbers them from the start of the process's 8 KiB.
-  const uint32_t doorbell_id = setup_.doorbell >> 3 & 0x3ff;
-  interrupt(static_cast<uint32_t>(code) << 10 | doorbell_id, ih::kSourceBadOpcode);
+  interrupt(static_cast<uint32_t>(code) << 10 | doorbell_id(), ih::kSourceBadOpcode);
+}
+
+// 24 bits of data are spread over two words (kfd_int_process_v9.c, KFD_CONTEXT_ID_GET_SQ_INT_DATA).
+Launcher::State Pm4::run_waves(Budget& budget) {
+  constexpr uint32_t kFromWave = 1 << 26, kPrivileged = 1 << 13;
+  const Launcher::State state = launcher_.run(budget);
+  for (const shader::WaveInterrupt& sent : launcher_.take_interrupts()) {
+    const uint32_t first = bits(sent.data, 11, 0) | bits(sent.data, 15, 12) << 28 | kFromWave |
+                           (sent.privileged ? kPrivileged : 0);
+    context_.interrupts.raise({
+        .client = ih::kClientSe0Sh,
+        .source = ih::kSourceSqMessage,
+        .vmid = static_cast<uint8_t>(setup_.vmid),
+        .from_mmhub = false,
+        .pasid = setup_.pasid,
+        .data = {first, bits(sent.data, 23, 16), 0, 0},
+    });
+  }
+  return state;
 }
 
 amdgpu_criu::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budget&) {

@@ -33,13 +33,17 @@ class Pm4 {
   };
 
   Pm4(Context& context, Setup setup, const ComputeRegisters& compute)
-      : context_(context), setup_(setup), launcher_(context, setup.process, compute) {}
+      : context_(context),
+        setup_(setup),
+        launcher_(context, setup.process, compute, doorbell_id()) {}
 
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
   amdgpu_criu::Result<Step> execute(Stream& stream, Budget& budget);
   // Of its dispatches, and of those of the AQL packets around its buffers.
   Launcher& launcher() { return launcher_; }
   const Launcher& launcher() const { return launcher_; }
+  // A turn of the waves of its dispatch, and the interrupts that they send.
+  Launcher::State run_waves(Budget& budget);
   // End of pipe: client, source and ring of this queue.
   void interrupt(uint32_t context_id, uint8_t source) const;
   // Raises the firmware's interrupt for a packet that it cannot run; KFD passes it to the runtime
@@ -57,6 +61,8 @@ class Pm4 {
     bool drop_on_fault;
   };
 
+  // Doorbells are 8 bytes each, and KFD numbers them from the start of the process's 8 KiB.
+  uint32_t doorbell_id() const { return setup_.doorbell >> 3 & 0x3ff; }
   static const Packet* find(uint8_t opcode);
   amdgpu_criu::Result<Step> run_packet(uint32_t header, Words body, Stream& stream, Budget& budget);
 

@@ -20,9 +20,11 @@ amdgpu_criu::Result<Step> Pm4::run_dispatch(std::array<uint32_t, 3> end, uint32_
       return std::move(started).error();
     }
   }
-  switch (launcher_.run(budget)) {
+  switch (run_waves(budget)) {
     case State::kRunning:
       return Step::kMore;
+    case State::kHalted:
+      return Step::kWait;
     case State::kSuspended:
       return Step::kStarved;
     case State::kDone:

@@ -36,8 +36,9 @@ class CodeObject {
   // As its segments lie in memory.
   const std::vector<char>& image() const { return image_; }
   // The kernel descriptor, from the start of the image; 0: there is no such kernel.
-  uint64_t kernel(const std::string& name) const {
-    const auto found = symbols_.find(name + ".kd");
+  uint64_t kernel(const std::string& name) const { return symbol(name + ".kd"); }
+  uint64_t symbol(const std::string& name) const {
+    const auto found = symbols_.find(name);
     return found == symbols_.end() ? 0 : found->second;
   }
 

@@ -50,6 +50,32 @@ std::unique_ptr<Table> make_table() {
   return table;
 }
 
+// Within the error: hardware's documented one, of at most 1 ULP (LLVM's AMDGPUUsage), and the seeds
+// of double divisions. Approximate: the accuracy or the order of roundings is not documented.
+std::string describe_accuracy(const std::set<std::string>& names) {
+  static const std::set<std::string, std::less<>> kWithinError = {
+      "v_exp_f32",  "v_log_f32", "v_rcp_f32", "v_rcp_iflag_f32", "v_rsq_f32",
+      "v_sqrt_f32", "v_exp_f16", "v_log_f16", "v_rcp_f16",       "v_rsq_f16",
+      "v_sqrt_f16", "v_rcp_f64", "v_rsq_f64", "v_sqrt_f64"};
+  static const std::set<std::string, std::less<>> kApproximate = {"v_sin_f32", "v_cos_f32",
+                                                                  "v_dot2_f32_f16"};
+  std::string within, approximate;
+  size_t exact = 0;
+  for (const std::string& name : names) {
+    if (kWithinError.contains(name)) {
+      within += " " + name;
+    } else if (kApproximate.contains(name)) {
+      approximate += " " + name;
+    } else {
+      ++exact;
+    }
+  }
+  return amdgpu_criu::formatted(
+      "{} opcodes of compute kernels: {} exact\n  within the documented error:{}\n"
+      "  approximate:{}\n",
+      names.size(), exact, within, approximate);
+}
+
 bool is_vector_alu(Format format) { return format >= Format::kVop2 && format <= Format::kVop3p; }
 
 // The word in the next page, which is not touched unless the instruction extends into it.
@@ -76,7 +102,24 @@ const Instruction& Cores::decoded(uint64_t pc, const std::array<uint32_t, 2>& wo
   if (entry.valid && entry.words == words) return entry.instruction;
   entry = {.words = words, .valid = true, .instruction = decode(words)};
   bind(entry.instruction);
-  return entry.instruction;
+  const Instruction& in = entry.instruction;
+  if (in.handler != unknown)
+    ran_[size_t(in.format)][in.opcode].store(true, std::memory_order_relaxed);
+  return in;
+}
+
+std::string Cores::report() const {
+  std::set<std::string> names;
+  for (size_t format = 0; format < ran_.size(); ++format) {
+    for (unsigned opcode = 0; opcode < kMaxOpcodes; ++opcode) {
+      if (ran_[format][opcode]) names.insert(mnemonic(Format(format), opcode));
+    }
+  }
+  return names.empty() ? "" : describe_accuracy(names);
+}
+
+void Cores::complain(const std::string& reason, const std::string& text) {
+  if (reasons_.insert(reason).second) complaints_.push_back(text);
 }
 
 unsigned Cores::run(Wave& wave, unsigned count) {

@@ -2,6 +2,12 @@
 // What executes waves: the table of handlers, and instructions that were decoded before.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include "shader/opcodes.h"
 #include "shader/wave.h"
 
 namespace gpu::shader {
@@ -14,6 +20,14 @@ class Cores {
   unsigned run(Wave& wave, unsigned count);
 
   uint64_t executed() const { return executed_; }
+  // How many of the opcodes that ran give the same bits as hardware, and which others did. Any
+  // thread.
+  std::string report() const;
+
+  // An instruction that the cores do not have; its wave deals with that itself. Each reason is
+  // taken once.
+  void complain(const std::string& reason, const std::string& text);
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
  private:
   struct Entry {
@@ -29,6 +43,9 @@ class Cores {
   // same: code that is overwritten needs no invalidation.
   std::vector<Entry> cache_;
   uint64_t executed_ = 0;
+  std::array<std::array<std::atomic<bool>, kMaxOpcodes>, size_t(Format::kCount)> ran_ = {};
+  std::set<std::string> reasons_;
+  std::vector<std::string> complaints_;
 };
 
 // The handler of an opcode; one that refuses when there is none.

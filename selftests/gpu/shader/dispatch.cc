@@ -140,7 +140,7 @@ Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigne
   Wave& wave = *resident->wave;
   wave.reset(*group, view_, shape_.vgprs, shape_.accum_offset);
   if (spec_.waves_per_group() > 1) wave.status |= status::kInTg;
-  if (Rsrc2::trap_present(spec_.rsrc2)) wave.status |= status::kTrapEn;
+  if (can_suspend() && Rsrc2::trap_present(spec_.rsrc2)) wave.status |= status::kTrapEn;
   wave.apertures = spec_.apertures;
   wave.trap = spec_.trap;
   wave.scoreboard = slot;
@@ -220,11 +220,24 @@ void Dispatch::release_barrier(WorkGroup& group) {
   }
 }
 
-Dispatch::State Dispatch::stopped(const Wave& wave) {
+void Dispatch::describe(const Wave& wave) {
   const bool faulted = wave.stop == Stop::kFault;
   complaint_ = amdgpu_criu::formatted("a wave stops at {:#x}: {}", wave.pc,
                                       faulted ? view_.error().message() : wave.complaint);
-  return faulted ? State::kFault : State::kIllegal;
+}
+
+// An exception of the wave: its trap handler deals with it, unless it has none or is there.
+Dispatch::State Dispatch::stopped(Wave& wave) {
+  const bool faulted = wave.stop == Stop::kFault;
+  describe(wave);
+  if (!wave.can_trap()) return faulted ? State::kFault : State::kIllegal;
+  if (!faulted) cores_.complain(wave.complaint, complaint_);
+  wave.trapsts |=
+      faulted ? trapsts::kMemoryViolation | trapsts::kXnackError : trapsts::kIllegalInstruction;
+  wave.stop = Stop::kNone;
+  wave.complaint.clear();
+  wave.enter_trap(0);
+  return State::kRunning;
 }
 
 // A trap that is pending is entered before the next instruction.
@@ -263,6 +276,7 @@ Dispatch::State Dispatch::run(unsigned instructions) {
   constexpr int64_t kQuantum = 256;
   view_.begin_turn();
   int64_t left = instructions;
+  bool idle = true;
   State state = State::kRunning;
   while (left > 0 && state == State::kRunning) {
     while (launch_group()) {
@@ -279,12 +293,15 @@ Dispatch::State Dispatch::run(unsigned instructions) {
       ++turn_;
       continue;
     }
+    idle = false;
     left -=
         std::max(1u, cores_.run(*resident.wave, static_cast<unsigned>(std::min(left, kQuantum))));
     state = after(resident);
   }
   view_.end_turn();
-  return state;
+  const bool halted = idle && !waves_.empty() &&
+                      std::ranges::none_of(waves_, [&](const auto& one) { return can_run(*one); });
+  return halted ? State::kHalted : state;
 }
 
 }  // namespace gpu::shader

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "shader/cores.h"
 #include "shader/relaunch.h"
@@ -31,6 +32,7 @@ struct DispatchSpec {
   TrapHandler trap;
   SaveArea save_area;
   uint32_t packet_index = 0;
+  uint32_t doorbell_id = 0;
 
   unsigned waves_per_group() const {
     return (group_size[0] * group_size[1] * group_size[2] + kLanes - 1) / kLanes;
@@ -45,9 +47,15 @@ struct Suspended {
   std::array<uint32_t, 3> restart = {};
 };
 
+// s_sendmsg MSG_INTERRUPT.
+struct WaveInterrupt {
+  uint32_t data = 0;  // M0
+  bool privileged = false;
+};
+
 class Dispatch {
  public:
-  enum class State { kRunning, kDone, kSuspended, kIllegal, kFault };
+  enum class State { kRunning, kHalted, kDone, kSuspended, kIllegal, kFault };
 
   // EINVAL: hardware would not start it.
   static amdgpu_criu::Result<std::unique_ptr<Dispatch>> create(Cores& cores, Memory& memory,
@@ -60,7 +68,8 @@ class Dispatch {
                                                                const Suspended& suspended);
   ~Dispatch();
 
-  // Executes about that many instructions. Not kRunning: it ended, or a wave cannot go on.
+  // Executes about that many instructions. kHalted: no wave can go on before they are saved. Others
+  // but kRunning: it ended, or a wave stopped it.
   State run(unsigned instructions);
 
   bool can_suspend() const { return spec_.trap.tba && spec_.save_area.bytes; }
@@ -72,6 +81,7 @@ class Dispatch {
   size_t waves_in_flight() const { return waves_.size(); }
   // Why a wave cannot go on, and where.
   const std::string& complaint() const { return complaint_; }
+  std::vector<WaveInterrupt> take_interrupts() { return std::exchange(interrupts_, {}); }
 
  private:
   struct Resident;
@@ -98,8 +108,10 @@ class Dispatch {
   void remove(Resident& resident);
   State without_waves() const;
   bool take_message(Resident& resident);
+  bool save_wave(Wave& wave);
   void hand_out_records();
-  State stopped(const Wave& wave);
+  State stopped(Wave& wave);
+  void describe(const Wave& wave);
 
   Cores& cores_;
   MemoryView view_;
@@ -116,6 +128,7 @@ class Dispatch {
   bool suspending_ = false;
   size_t asking_ = 0;  // waves that wait for their record
   Suspended suspended_;
+  std::vector<WaveInterrupt> interrupts_;
   std::string complaint_;
 };
 

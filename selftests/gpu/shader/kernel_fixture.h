@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engines/compute_registers.h"
 #include "engines/fake_gpu.h"
 #include "shader/code_object.h"
 #include "shader/driver_trap_handler.h"
@@ -43,8 +44,13 @@ class KernelTest : public ::testing::Test {
   // The driver's trap handler, as KFD puts it into every process, and where waves are saved.
   void give_trap_handler() {
     gpu_.preempt();
-    put_bytes(kTrapHandler, driver_trap_handler().data(), driver_trap_handler().size());
+    put_trap_handlers(kTrapHandler, [this](uint64_t to, const void* data, size_t size) {
+      put_bytes(to, data, size);
+    });
     queue_.tba = kTrapHandler;
+    constexpr uint32_t kTrapPresent = 1 << 6;
+    gpu_.memory.put<uint32_t>(
+        0, queue_.mqd + uint64_t{mqd::kCompute + ComputeRegisters::kRsrc2} * 4, kTrapPresent);
     gpu_.give_save_area(queue_, kSaveArea, 0x600000);
     map();
   }

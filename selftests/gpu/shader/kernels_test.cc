@@ -429,6 +429,75 @@ TEST_F(RawKernels, AFaultStopsTheQueueAndIsToldByTheMemoryOnly) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
+// What the wave sent: bits 9:0 the doorbell, above them the exceptions of the queue.
+class TrappingKernels : public RawKernels {
+ protected:
+  TrappingKernels() { give_trap_handler(); }
+  testing::AssertionResult sends(uint32_t exceptions, size_t count) {
+    if (!FakeGpu::eventually([&] { return messages().size() == count; }))
+      return testing::AssertionFailure() << messages().size() << " messages of waves";
+    const Interrupt last = messages().back();
+    const uint32_t data = (last.data[0] & 0xfff) | (last.data[0] >> 16 & 0xf000);
+    const uint32_t doorbell = queue_.doorbell >> 3 & 0x3ff;
+    constexpr uint32_t kFromPrivilegedWave = 1 << 26 | 1 << 13;
+    if (last.client == ih::kClientSe0Sh && data == (exceptions << 10 | doorbell) &&
+        (last.data[0] & kFromPrivilegedWave) == kFromPrivilegedWave && last.pasid == queue_.pasid)
+      return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "a message of " << std::hex << data;
+  }
+  std::vector<Interrupt> messages() {
+    std::vector<Interrupt> out = gpu_.interrupts.all();
+    std::erase_if(out, [](const auto& one) { return one.source != ih::kSourceSqMessage; });
+    return out;
+  }
+  // Its halted wave is saved and continues to be halted.
+  void expect_that_the_wave_is_kept() {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(gpu_.preempt());
+      EXPECT_GT(mqd_word(gpu_, queue_, mqd::kWaveOffset), FakeGpu::kStackBytes);
+      map();
+    }
+    EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
+  }
+
+  static constexpr uint32_t kIllegal = 1 << 3, kMemoryViolation = 1 << 4;
+};
+
+TEST_F(TrappingKernels, AnIllegalInstructionIsTheTrapHandlers) {
+  submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}), {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kIllegal, 1));
+  expect_that_the_wave_is_kept();
+  EXPECT_EQ(messages().size(), 1u);
+  EXPECT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 0u);
+  ASSERT_EQ(gpu_.reports().size(), 1u);
+  EXPECT_THAT(gpu_.reports()[0], HasSubstr("s_sendmsghalt is not modelled"));
+}
+
+TEST_F(TrappingKernels, EveryWaveIsToldButTheInstructionIsNamedOnce) {
+  submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}),
+         {.grid = {256, 1, 1}, .group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kIllegal, 4));
+  EXPECT_EQ(gpu_.reports().size(), 1u);
+}
+
+TEST_F(TrappingKernels, AFaultIsTheTrapHandlers) {
+  gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
+  // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0
+  submit(put_kernel({0xbe8000ff, 0x700000, 0xbe810080, 0xc0020080, 0, kEndpgm}),
+         {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kMemoryViolation, 1));
+  expect_that_the_wave_is_kept();
+  EXPECT_EQ(gpu_.memory.faults(), 1u);
+  EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
+}
+
+TEST_F(TrappingKernels, ATrapReturnsBehindItself) {
+  // s_trap 3
+  submit(put_kernel({0xbf920003, 0xbf920002, kEndpgm}), {.group = {64, 1, 1}});
+  EXPECT_TRUE(completes());
+  EXPECT_TRUE(messages().empty());
+}
+
 TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
   struct Case {
     Launch launch;

@@ -37,9 +37,13 @@ void call(Wave& wave, const Instruction& in) {
   branch(wave, in);
 }
 
-// Debuggers do not attach to the model, so llvm.debugtrap returns at once.
+// Without a trap handler llvm.debugtrap returns at once. The handler finds the s_trap itself.
 void trap(Wave& wave, const Instruction& in) {
   constexpr int kDebugTrap = 3;
+  if (wave.can_trap()) {
+    wave.pc -= 4;
+    return wave.enter_trap(static_cast<uint32_t>(in.immediate) & 0xff);
+  }
   if (in.immediate == kDebugTrap) return;
   wave.refuse(amdgpu_criu::formatted("s_trap {}", in.immediate));
 }

@@ -7,8 +7,8 @@
 namespace gpu::shader {
 namespace {
 
-constexpr uint32_t kMessageSaveWave = 4;
-constexpr uint64_t kBarrierBytes = 4;
+enum Message : uint32_t { kInterrupt = 1, kSaveWave = 4, kGetDoorbell = 10 };
+constexpr uint64_t kBarrierBytes = 4, kMessageBytes = 4;
 constexpr unsigned kEngines = 8;
 
 // Each shader engine has its share of the scratch slots.
@@ -43,15 +43,31 @@ void Dispatch::suspend() {
   suspended_.restart = group_id(next_group_);
 }
 
-// False: it refuses the wave.
-bool Dispatch::take_message(Resident& resident) {
-  Wave& wave = *resident.wave;
-  if (wave.message != kMessageSaveWave || !wave.privileged() || !suspending_) {
-    wave.refuse(amdgpu_criu::formatted("s_sendmsg {} is not modelled", wave.message));
-    return false;
-  }
+bool Dispatch::save_wave(Wave& wave) {
+  if (!wave.privileged() || !suspending_) return false;
   if (++asking_ == waves_.size()) hand_out_records();
   return true;
+}
+
+// False: it refuses the wave. The answer to a message is a new EXEC.
+bool Dispatch::take_message(Resident& resident) {
+  Wave& wave = *resident.wave;
+  switch (wave.message) {
+    case kInterrupt:
+      interrupts_.push_back({.data = wave.s(operand::kM0), .privileged = wave.privileged()});
+      return true;
+    case kGetDoorbell:
+      wave.set_s64(operand::kExec, spec_.doorbell_id);
+      return true;
+    case kSaveWave:
+      if (save_wave(wave)) return true;
+      break;
+    default:
+      break;
+  }
+  wave.pc -= kMessageBytes;
+  wave.refuse(amdgpu_criu::formatted("s_sendmsg {} is not modelled", wave.message));
+  return false;
 }
 
 // Not before every wave is there: until then one may still have to restore itself from a record.

@@ -20,6 +20,8 @@ using State = Dispatch::State;
 
 constexpr uint64_t kCode = 0x200000, kHandler = 0x300000, kData = 0x400000, kKernarg = 0x5000;
 constexpr uint64_t kDataBytes = 0x20000, kSaveArea = 0xa00000, kSaveBytes = 0x600000;
+constexpr uint64_t kScratch = 0x800000;
+constexpr uint32_t kScratchWaves = 64, kScratchWaveBytes = 8192;
 constexpr uint64_t kProcess = 1;
 constexpr Space kSpace = {Hub::kGfx, 1};
 
@@ -38,7 +40,9 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
   SuspendTest() : object_(KERNELS "/" + std::string(GetParam().object)) {
     memory_.bind_vmid(kSpace, 0x8000, kProcess);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
-    std::ranges::copy(driver_trap_handler(), at(kHandler));
+    put_trap_handlers(kHandler, [this](uint64_t to, const void* data, size_t size) {
+      std::memcpy(at(to), data, size);
+    });
     const auto& arguments = GetParam().arguments;
     std::memcpy(at(kKernarg), arguments.data(), arguments.size() * 4);
     fill();
@@ -65,17 +69,30 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     out.rsrc1 = words[kRsrc3 + 1];
     out.rsrc2 = words[kRsrc3 + 2] | 1 << 6;
     out.rsrc3 = words[kRsrc3];
-    // Behind a resource for private memory, if the kernel wants one.
-    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kKernargPtr = 1 << 3;
-    const uint32_t properties = words[kRsrc3 + 3] & 0x7f;
-    EXPECT_EQ(properties & ~kPrivateSegmentBuffer, kKernargPtr);
-    out.user_data[properties & kPrivateSegmentBuffer ? 4 : 0] = low32(kKernarg);
+    set_user_data(out, words[kRsrc3 + 3] & 0x7f);
     out.grid = {kernel.groups * kernel.group[0], kernel.group[1], 1};
     out.group_size = kernel.group;
     out.lds_bytes = words[0];
-    out.trap = {.tba = kHandler, .tma = kHandler + 0x1800, .place_in_ttmps = true};
+    out.scratch_waves = kScratchWaves;
+    out.scratch_wave_bytes = kScratchWaveBytes;
+    out.trap = {.tba = kHandler, .tma = kHandler + kTmaAfterTba, .place_in_ttmps = true};
     out.save_area = {.base = kSaveArea, .bytes = kSaveBytes, .stack_words = 1024};
     return out;
+  }
+
+  // A resource for private memory, if the kernel wants one, the arguments, the start of the memory.
+  static void set_user_data(DispatchSpec& spec, uint32_t properties) {
+    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kKernargPtr = 1 << 3,
+                       kFlatScratchInit = 1 << 5;
+    EXPECT_EQ(properties & ~(kPrivateSegmentBuffer | kFlatScratchInit), kKernargPtr);
+    size_t next = 0;
+    if (properties & kPrivateSegmentBuffer) {
+      spec.user_data = {low32(kScratch), 1u << 31, kScratchWaveBytes * kScratchWaves,
+                        1u << 23 | 3u << 21 | 4u << 15};
+      next = 4;
+    }
+    spec.user_data[next] = low32(kKernarg);
+    if (properties & kFlatScratchInit) spec.user_data[next + 2] = low32(kScratch);
   }
 
   std::unique_ptr<Dispatch> started() {
@@ -211,6 +228,8 @@ INSTANTIATE_TEST_SUITE_P(
         Kernel{"basic.co", "histogram", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}},
         Kernel{"basic.co", "philox", 2, {256, 1, 1}, {kA, 0, 0xcafe, 0xf00d}},
         Kernel{"basic.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}},
+        Kernel{"basic.co", "private_memory", 2, {256, 1, 1}, {kA, 0, 5}},
+        Kernel{"registers.co", "trapping", 2, {128, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "few", 3, {64, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "accumulators", 2, {64, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "whole_lds", 1, {256, 1, 1}, {kA, 0}},

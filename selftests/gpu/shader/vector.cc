@@ -317,7 +317,8 @@ void execute_vector(Wave& wave, const Instruction& in) {
 
 // M0 counts for the operands that s_set_gpr_idx_on names: three sources and the destination.
 void execute_indexed(Wave& wave, const Instruction& in) {
-  const bool moves = in.name().starts_with("v_accvgpr_");
+  const bool reads_lane = in.name() == "v_readlane_b32";
+  const bool moves = reads_lane || in.name().starts_with("v_accvgpr_");
   if (!moves && (!in.op || in.op->compare || in.op->reads_dst)) {
     return wave.refuse(in.name() + " with indexed VGPRs is not modelled");
   }
@@ -329,7 +330,7 @@ void execute_indexed(Wave& wave, const Instruction& in) {
       moved.src[i] = static_cast<uint16_t>(in.src[i] + index);
     }
   }
-  if (which & 8) moved.dst = static_cast<uint16_t>(in.dst + index);
+  if (which & 8 && !reads_lane) moved.dst = static_cast<uint16_t>(in.dst + index);
   moved.handler(wave, moved);
 }
 

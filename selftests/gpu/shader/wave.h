@@ -41,7 +41,10 @@ constexpr uint32_t kDerived = kScc | kExecz | kVccz;
 }  // namespace status
 
 namespace trapsts {
+constexpr uint32_t kMemoryViolation = 1 << 8;
 constexpr uint32_t kSaveContext = 1 << 10;
+constexpr uint32_t kIllegalInstruction = 1 << 11;
+constexpr uint32_t kXnackError = 1 << 28;  // with kMemoryViolation: a page fault
 }  // namespace trapsts
 
 // Where the waves of a VMID enter the driver's trap handler (SQ_SHADER_TBA, SQ_SHADER_TMA), and
@@ -90,6 +93,7 @@ class Wave {
     return status | (scc ? status::kScc : 0) | (exec() ? 0 : status::kExecz) |
            (vcc() ? 0 : status::kVccz);
   }
+  bool can_trap() const { return status & status::kTrapEn && !privileged(); }
   // The next instruction is the trap handler's first.
   void enter_trap(uint32_t trap_id);
 

@@ -40,6 +40,21 @@ kernel void whole_lds(global uint* data) {
   data[lid] = sum;
 }
 
+// Each round has a trap between two barriers.
+kernel void trapping(global uint* data) {
+  local uint row[128];
+  const uint i = GROUP_ID * 128 + LOCAL_ID, lid = LOCAL_ID;
+  uint value = data[i];
+  for (uint round = 0; round < 3; ++round) {
+    row[lid] = value;
+    group_barrier();
+    __asm__ volatile("s_trap 3");
+    value = row[(lid + 1) % 128] * 5 + round;
+    group_barrier();
+  }
+  data[i] = value;
+}
+
 // The sum of many registers that are all alive at once.
 kernel void many(global float* data) {
   const uint i = GROUP_ID * 64 + LOCAL_ID;

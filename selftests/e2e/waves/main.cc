@@ -3,15 +3,21 @@
 // has any, and a last line with their number. Control stacks are decoded as the debugger does it
 // for gfx90a (ROCdbgapi, control_stack_iterate), independently of the software GPU. Exit code: 0
 // good, 1 an image is damaged or a control stack does not describe its save area, 2 failure.
+//
+// --withhold stack|mqd|area takes a part of that away: a process that is restored from such images
+// must not come to the right result. It changes the images, with valid checksums.
 #include <fcntl.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <span>
 
 #include "base/fd.h"
+#include "image/container.h"
 #include "image/set.h"
+#include "waves/pages.h"
 
 namespace amdgpu_criu {
 namespace {
@@ -31,15 +37,18 @@ struct QueueRecord {
 constexpr size_t kHeaderSizeAt = 12;
 
 // v9_mqd
-constexpr size_t kStackOffset = 174, kWaveOffset = 176;
+constexpr size_t kInitiator = 1, kStackOffset = 174, kWaveOffset = 176;
+constexpr uint32_t kRestore = 1 << 14;  // of COMPUTE_DISPATCH_INITIATOR
 
 uint32_t field(uint32_t word, unsigned high, unsigned low) {
   return word >> low & (0xffffffffu >> (31 - (high - low)));
 }
 
+enum class Part : uint8_t { kNone, kStack, kMqd, kArea };
+
 struct Waves {
   unsigned waves = 0, groups = 0;
-  uint64_t bytes = 0;  // of records
+  uint64_t area = 0, bytes = 0;  // of records
 };
 
 // stack: upward from its fill level.
@@ -74,7 +83,7 @@ T load(std::span<const std::byte> bytes, size_t at) {
 }
 
 // Of one queue with one MQD and its control stack behind it.
-Result<Waves> read_queue(std::span<const std::byte> payload, size_t fixed_size) {
+Result<Waves> read_queue(std::span<std::byte> payload, size_t fixed_size, Part withheld) {
   if (payload.size() < fixed_size || fixed_size < sizeof(QueueRecord))
     return Error(EBADMSG, "a queue's record is too short");
   const auto record = load<QueueRecord>(payload, 0);
@@ -89,36 +98,55 @@ Result<Waves> read_queue(std::span<const std::byte> payload, size_t fixed_size) 
   const auto bytes = tail.subspan(record.mqd_size + offset, record.ctl_stack_size - offset);
   std::vector<uint32_t> stack(bytes.size() / 4);
   memcpy(stack.data(), bytes.data(), stack.size() * 4);
-  const Waves waves = decode(stack);
+  Waves waves = decode(stack);
+  waves.area = record.ctx_addr + record.ctl_stack_size;
   if (waves.bytes != wave_end - record.ctl_stack_size)
     return Error::of(EBADMSG, "queue {}: records of {} bytes in a save area of {}", record.queue_id,
                      waves.bytes, wave_end - record.ctl_stack_size);
   if (waves.waves)
     printf("queue %u: %u waves in %u work-groups, %llu bytes\n", record.queue_id, waves.waves,
            waves.groups, static_cast<unsigned long long>(waves.bytes));
+  if (waves.waves && withheld == Part::kStack) std::ranges::fill(bytes, std::byte{0});
+  if (waves.waves && withheld == Part::kMqd) {
+    const auto initiator = load<uint32_t>(tail, kInitiator * 4) & ~kRestore;
+    memcpy(&tail[kInitiator * 4], &initiator, sizeof(initiator));
+  }
   return waves;
 }
 
-Result<unsigned> read_process(std::span<const std::byte> blob) {
+Result<unsigned> read_process(int directory, uint32_t pid, std::span<std::byte> blob,
+                              Part withheld) {
   unsigned waves = 0;
   for (size_t at = load<uint32_t>(blob, kHeaderSizeAt); at + sizeof(RecordHeader) <= blob.size();) {
     const auto header = load<RecordHeader>(blob, at);
     at += sizeof(header);
     if (header.size > blob.size() - at) return Error(EBADMSG, "a record is too long");
-    if (header.type == kKfdQueue)
-      waves += TRY(read_queue(blob.subspan(at, header.size), header.fixed_size)).waves;
+    if (header.type == kKfdQueue) {
+      const Waves queue =
+          TRY(read_queue(blob.subspan(at, header.size), header.fixed_size, withheld));
+      waves += queue.waves;
+      if (queue.waves && withheld == Part::kArea)
+        TRY(TRY(Pages::open(directory, pid)).zero(queue.area, queue.bytes));
+    }
     at += header.size;
   }
   return waves;
 }
 
-Result<unsigned> read_images(const std::string& directory) {
+Result<unsigned> read_images(const std::string& directory, Part withheld) {
   const Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return Error(errno, directory);
   const image::Set set = TRY(image::Set::load(fd.get()));
   unsigned waves = 0;
-  for (const auto& [index, process] : set.processes())
-    if (process.blob) waves += TRY(read_process(*process.blob));
+  for (const auto& [index, process] : set.processes()) {
+    if (!process.blob) continue;
+    image::Process copy = process;
+    waves += TRY(read_process(fd.get(), copy.pid, *copy.blob, withheld));
+    if (withheld == Part::kNone) continue;
+    const std::string name = image::process_file_name(index);
+    if (unlinkat(fd.get(), name.c_str(), 0) != 0) return Error::system("cannot replace {}", name);
+    TRY(image::write_metadata_file(fd.get(), name, image::Kind::kProcess, image::encode(copy)));
+  }
   return waves;
 }
 
@@ -128,9 +156,15 @@ Result<unsigned> read_images(const std::string& directory) {
 int main(int argc, char** argv) {
   CLI::App app("Prints which waves the GPU images of a dump contain.");
   std::string directory;
+  using amdgpu_criu::Part;
+  Part withheld = Part::kNone;
+  const std::map<std::string, Part> parts = {
+      {"stack", Part::kStack}, {"mqd", Part::kMqd}, {"area", Part::kArea}};
   app.add_option("DIR", directory)->required();
+  app.add_option("--withhold", withheld, "take this away from the images")
+      ->transform(CLI::CheckedTransformer(parts));
   CLI11_PARSE(app, argc, argv);
-  const auto waves = amdgpu_criu::read_images(directory);
+  const auto waves = amdgpu_criu::read_images(directory, withheld);
   if (!waves.ok()) {
     fprintf(stderr, "saved_waves: %s\n", waves.error().message().c_str());
     return waves.error().code() == EBADMSG ? 1 : 2;

@@ -94,7 +94,7 @@ kernel void churn(global uint* data, uint rounds) {
     row[lid] = value;
     group_barrier();
     value = row[(lid + 1) % GROUP] * 1664525u + 1013904223u + round;
+    data[i] = value;
     group_barrier();
   }
-  data[i] = value;
 }

@@ -184,7 +184,7 @@ Status AqlUserQueue::barrier(const Signal& after, const Signal& completion) cons
 }
 
 Status AqlUserQueue::dispatch(const Kernel& kernel, const Shape& shape, void* arguments,
-                              const Signal& completion) const {
+                              const Signal* completion) const {
   hsa_kernel_dispatch_packet_t packet = {};
   packet.setup = 2 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
   packet.workgroup_size_x = shape.group[0];
@@ -197,7 +197,7 @@ Status AqlUserQueue::dispatch(const Kernel& kernel, const Shape& shape, void* ar
   packet.group_segment_size = kernel.group_size;
   packet.kernel_object = kernel.object;
   packet.kernarg_address = arguments;
-  packet.completion_signal = completion.get();
+  if (completion) packet.completion_signal = completion->get();
   return submit(packet, HSA_PACKET_TYPE_KERNEL_DISPATCH);
 }
 

@@ -123,7 +123,7 @@ class AqlUserQueue {
     uint16_t group[2] = {1, 1};
   };
   amdgpu_criu::Status dispatch(const Kernel& kernel, const Shape& shape, void* arguments,
-                               const Signal& completion) const;
+                               const Signal* completion) const;
 
  private:
   explicit AqlUserQueue(hsa_queue_t* queue) : queue_(queue) {}

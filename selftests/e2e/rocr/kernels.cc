@@ -115,7 +115,7 @@ Status launch(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape
   };
   (add(values), ...);
   w.done_signal.store(1);
-  TRY(w.queue.dispatch(kernel, shape, start, w.done_signal));
+  TRY(w.queue.dispatch(kernel, shape, start, &w.done_signal));
   if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
   return {};
 }

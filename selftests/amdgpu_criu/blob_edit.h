@@ -164,4 +164,17 @@ static inline void blob_repair(struct blob *blob)
 	end->crc = crc32c(blob->data, (unsigned char *)&end->crc - blob->data);
 }
 
+/* Clears ids of the session and offsets of the node, which are not state of a process. */
+static inline void blob_blank(struct blob_record *record)
+{
+	__u64 *payload = (__u64 *)(record + 1);
+
+	if (record->type == BLOB_KFD_BO) {
+		payload[0] = 0;
+		payload[4] = 0;
+	}
+	if (record->type == BLOB_END)
+		memset(payload, 0, record->size);
+}
+
 #endif /* AMDGPU_CRIU_TEST_BLOB_EDIT_H */

@@ -80,19 +80,6 @@ static int make(FIXTURE_DATA(kinds) *self, int (*maker)(struct kfd *, struct car
 	return self->session < 0 ? self->session : 0;
 }
 
-/* Ids of the session and offsets of the node are not state of the process. */
-static void blank(struct blob_record *record)
-{
-	__u64 *payload = (__u64 *)(record + 1);
-
-	if (record->type == BLOB_KFD_BO) {
-		payload[0] = 0;
-		payload[4] = 0;
-	}
-	if (record->type == BLOB_END)
-		memset(payload, 0, record->size);
-}
-
 /* A checkpoint of the restored process equals the first one. */
 static void expect_same_again(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self)
 {
@@ -108,8 +95,8 @@ static void expect_same_again(struct __test_metadata *_metadata, FIXTURE_DATA(ki
 	ASSERT_TRUE(blob_copy(&is, again.blob, again.blob_size));
 	for (at = sizeof(struct blob_head); at < is.size;
 	     at += sizeof(struct blob_record) + blob_record(&is, at)->size) {
-		blank(blob_record(&was, at));
-		blank(blob_record(&is, at));
+		blob_blank(blob_record(&was, at));
+		blob_blank(blob_record(&is, at));
 		EXPECT_EQ(0, memcmp(was.data + at, is.data + at, sizeof(struct blob_record) +
 				    blob_record(&is, at)->size)) {
 			TH_LOG("record of type %#x at byte %zu", blob_record(&is, at)->type, at);

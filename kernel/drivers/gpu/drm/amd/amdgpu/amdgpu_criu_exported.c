@@ -17,21 +17,6 @@
 #include "amdgpu_dma_buf.h"
 #include "amdgpu_object.h"
 
-static const struct criu_record_desc amdgpu_criu_exported_records[] = {
-	CRIU_RECORD_IDENTITY_ROW,
-	CRIU_RECORD_END_ROW,
-	CRIU_RECORD(AMDGPU_CRIU_RECORD_OBJECT, "bo", struct amdgpu_criu_object_record,
-		    metadata_size, 1, 1, 1, CRIU_DESC_TAIL),
-};
-
-static const struct criu_blob_schema amdgpu_criu_exported_schema = {
-	.driver = AMDGPU_CRIU_DRIVER,
-	.node = AMDGPU_CRIU_NODE_EXPORTED,
-	.page_size = PAGE_SIZE,
-	.num_records = ARRAY_SIZE(amdgpu_criu_exported_records),
-	.records = amdgpu_criu_exported_records,
-};
-
 /* Describes the entry as a table of one entry, as in CHECKPOINT and RESTORE. */
 static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_criu_exported *args)
 {

@@ -17,6 +17,9 @@
 
 #include "amdgpu_criu_node.h"
 
+extern const struct criu_blob_schema amdgpu_criu_render_schema;
+extern const struct criu_blob_schema amdgpu_criu_exported_schema;
+
 enum amdgpu_criu_record_type {
 	AMDGPU_CRIU_RECORD_FILE = AMDGPU_CRIU_RECORD_RENDER,
 	AMDGPU_CRIU_RECORD_OBJECT,

@@ -6,6 +6,7 @@
  *   amdgpu_criu_gate.c     blocks other calls on a file
  *   amdgpu_criu_pause.c    PROCESS_INFO, UNPAUSE: the process and the session
  *   amdgpu_criu_dump.c     CHECKPOINT: dumps every kind of object to the blob
+ *   amdgpu_criu_schema.c   record types of the blobs, and their versions
  *   amdgpu_criu_plan.c     RESTORE, first pass: parses the blob into a checked plan
  *   amdgpu_criu_restore.c  RESTORE, second pass: applies the plan, or undoes it;
  *                          RESUME
@@ -38,8 +39,6 @@ struct drm_file;
 struct drm_gem_object;
 struct mm_struct;
 struct task_struct;
-
-extern const struct criu_blob_schema amdgpu_criu_render_schema;
 
 /* Operations of a file that a session holds, a &struct drm_file. */
 extern const struct criu_client_ops amdgpu_criu_file_ops;

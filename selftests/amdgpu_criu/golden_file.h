@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Files with blobs of released formats. Each is written once, by "PROGRAM --write DIRECTORY". */
+#ifndef AMDGPU_CRIU_TEST_GOLDEN_FILE_H
+#define AMDGPU_CRIU_TEST_GOLDEN_FILE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "blob_edit.h"
+#include "kfd.h"
+
+/* The GPU that they were written on, an MI200. */
+#define GOLDEN_GFX_VERSION 90010
+
+static inline int golden_write(const char *directory, const char *name, const void *data,
+			       size_t size)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "w");
+	if (!file || fwrite(data, size, 1, file) != 1 || fclose(file))
+		return -errno;
+	printf("%s: %zu bytes\n", path, size);
+	return 0;
+}
+
+/* The blob can be edited. False if there is no such file. */
+static inline bool golden_load(const char *name, struct blob *blob)
+{
+	char path[256];
+	FILE *file;
+	long size;
+
+	snprintf(path, sizeof(path), "blobs/%s", name);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	fseek(file, 0, SEEK_END);
+	size = ftell(file);
+	rewind(file);
+	blob->data = malloc(size + BLOB_SPARE);
+	blob->size = fread(blob->data, 1, size, file);
+	fclose(file);
+	return blob->size == (size_t)size;
+}
+
+/*
+ * Compares the fields that the writer of @was had, and the tails, of record @index of a type. Returns
+ * the offset of the first byte that differs; -1 if none does; 0 if @is has no such record.
+ */
+static inline int golden_difference(struct blob *was, struct blob *is, __u16 type,
+				    unsigned int index)
+{
+	const size_t at = blob_find(was, type, index), to = blob_find(is, type, index);
+	const struct blob_record *old = blob_record(was, at), *new = blob_record(is, to);
+	const unsigned char *a = blob_payload(was, at), *b = blob_payload(is, to);
+	__u32 i;
+
+	if (!at || !to || new->size - new->fixed_size != old->size - old->fixed_size)
+		return 0;
+	for (i = 0; i < old->size; i++) {
+		if (a[i] != *b)
+			return i;
+		b += i + 1 == old->fixed_size ? 1 + new->fixed_size - old->fixed_size : 1;
+	}
+	return -1;
+}
+
+/* Why GPU @index cannot have the state of the blobs, or NULL. */
+static inline const char *golden_missing(unsigned int index)
+{
+	struct kfd_gpu gpu;
+
+	if (kfd_gpu_at(index, &gpu))
+		return "too few GPUs in the topology of KFD";
+	if (gpu.gfx_version != GOLDEN_GFX_VERSION)
+		return "the golden blobs are from another GPU generation";
+	return access("blobs", X_OK) ? "no directory with golden blobs here" : NULL;
+}
+
+#endif /* AMDGPU_CRIU_TEST_GOLDEN_FILE_H */

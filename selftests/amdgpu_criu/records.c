@@ -21,7 +21,7 @@ enum device {
 	DEVICE_DEBUG_MEMORY = 48, DEVICE_SDMA_ENGINES = 52, DEVICE_XGMI_ENGINES = 56,
 	DEVICE_SDMA_QUEUES = 60, DEVICE_LDS_BASE = 64, DEVICE_LDS_LIMIT = 72,
 	DEVICE_SCRATCH_BASE = 80, DEVICE_SCRATCH_LIMIT = 88, DEVICE_GPUVM_BASE = 96,
-	DEVICE_GPUVM_LIMIT = 104,
+	DEVICE_GPUVM_LIMIT = 104, DEVICE_SCRATCH_VA = 128,
 };
 
 enum bo {
@@ -208,6 +208,7 @@ TEST_F(records, invalid_device_fields_are_refused)
 		{ "no id", DEVICE_GPU_ID, 4, SET, 0, EBADMSG },
 		{ "id of no GPU", DEVICE_GPU_ID, 4, SET, 0x10000, EBADMSG },
 		{ "no VM, but a file", DEVICE_FLAGS, 4, SET, 0, EBADMSG },
+		{ "scratch beyond 32 bits", DEVICE_SCRATCH_VA, 8, SET, 1ULL << 32, EBADMSG },
 		{ "no doorbells, but queues", DEVICE_FLAGS, 4, SET, 1, EBADMSG },
 	};
 

@@ -234,6 +234,22 @@ TEST_F(table, a_file_that_is_not_a_render_node_is_EINVAL)
 	close(file);
 }
 
+TEST_F(table, a_file_of_another_gpu_is_EINVAL)
+{
+	struct kfd_gpu other;
+
+	if (kfd_gpu_at(1, &other))
+		SKIP(return, "needs a second GPU");
+	if (other.gpu_id == self->r.kfd.gpu.gpu_id)
+		ASSERT_EQ(0, kfd_gpu_at(0, &other));
+	reset(self);
+	self->used->drm_fd = kfd_render_open(&other);
+	ASSERT_LE(0, self->used->drm_fd);
+	EXPECT_EQ(-EINVAL, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "drm_fd is a file of another GPU"));
+	close(self->used->drm_fd);
+}
+
 /* Its VM is in use by a process. */
 TEST_F(table, file_whose_vm_is_in_use_is_refused)
 {

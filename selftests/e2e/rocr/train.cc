@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // rocr_train: trains a small transformer (attention, layer norm, GELU, cross entropy, Adam) through
 // stock ROCr, and prints the loss of each step and at its end a sum of all weights, to the bit. Its
-// queue always has the next step, so that a dump meets waves. --steps decides how long it is.
+// queue always has the next steps, so that a dump meets waves. --steps decides how long it is.
 #include <unistd.h>
 
 #include <array>
@@ -34,6 +34,9 @@ using amdgpu_criu::Status;
 // and of the layer that is between.
 constexpr uint32_t kTokens = 32, kWords = 64, kWidth = 128, kInner = 256;
 constexpr uint32_t kMaxSteps = 4096;
+// Steps in the queue: a process that CRIU has stopped queues no more, and the GPU goes on for a
+// while.
+constexpr uint32_t kAhead = 4;
 
 // Where the parts of the memory begin, in numbers.
 struct Layout {
@@ -96,7 +99,7 @@ struct Workload {
   Executable executable;
   Kernels kernels;
   AqlUserQueue queue;
-  std::array<Signal, 2> ended;  // of steps in turn
+  std::array<Signal, kAhead> ended;  // of steps in turn
   unsigned timeout_ms;
   size_t launched = 0;
   uint64_t done = 0;
@@ -227,7 +230,7 @@ Status queue_step(Workload& w, uint32_t step) {
   Launcher l(w);
   forward(l, w.kernels, step);
   backward(l, w.kernels);
-  const Signal& ended = w.ended[step % 2];
+  const Signal& ended = w.ended[step % kAhead];
   ended.store(1);
   const auto correction = [&](double decay) {
     return static_cast<float>(1 / (1 - std::pow(decay, step + 1)));
@@ -244,7 +247,7 @@ Status queue_step(Workload& w, uint32_t step) {
 }
 
 Status finish_step(Workload& w) {
-  if (!w.ended[w.done % 2].wait_for(0, w.timeout_ms))
+  if (!w.ended[w.done % kAhead].wait_for(0, w.timeout_ms))
     return Error::of(ETIMEDOUT, "step {} does not end", w.done + 1);
   const float loss = w.data().losses[w.done++];
   say(amdgpu_criu::formatted("step {} loss {:.6f} {:#010x}", w.done, loss,
@@ -283,7 +286,8 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
       TRY(executable.kernel("cross_entropy")),  TRY(executable.kernel("mean_loss")),
       TRY(executable.kernel("embed_back")),     TRY(executable.kernel("adam"))};
   AqlUserQueue queue = TRY(AqlUserQueue::create(r));
-  std::array<Signal, 2> ended = {TRY(Signal::create(1)), TRY(Signal::create(1))};
+  std::array<Signal, kAhead> ended = {TRY(Signal::create(1)), TRY(Signal::create(1)),
+                                      TRY(Signal::create(1)), TRY(Signal::create(1))};
   return Workload{std::move(runtime), std::move(memory),     std::move(staging),
                   std::move(shared),  std::move(executable), kernels,
                   std::move(queue),   std::move(ended),      options.timeout_s * 1000};
@@ -293,9 +297,9 @@ Status train(Workload& w, uint64_t steps) {
   Launcher l(w);
   initialize(l, w);
   TRY(l.take());
-  TRY(queue_step(w, 0));
+  uint32_t queued = 0;
   while (w.done < steps) {
-    if (w.done + 1 < steps) TRY(queue_step(w, static_cast<uint32_t>(w.done + 1)));
+    while (queued < steps && queued < w.done + kAhead) TRY(queue_step(w, queued++));
     TRY(finish_step(w));
     if (take_verify_request()) give_verdict("verify", w.done, {});
   }

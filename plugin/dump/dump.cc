@@ -27,6 +27,14 @@ Error not_carried(int render) {
                    path_of(render));
 }
 
+// CRIU refuses them, but not by this name.
+void warn_of_refused(const std::string& path, uint32_t id) {
+  if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
+    log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
+  if (path == "anon_inode:kfd_smi_ev")
+    log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
+}
+
 // What an earlier dump into the same directory left would be taken for ours.
 Status remove_images(int directory) {
   for (const std::string& name : TRY(image::list_files(directory)))
@@ -79,7 +87,8 @@ void Dump::discard() {
     log_warning("{}", removed.error().message());
 }
 
-Status Dump::save_all() {
+// What the kernel has of all paused processes. Refuses by name what cannot be carried.
+Status Dump::collect() {
   TRY(tree_.complete());
   gpus_ = TRY(env_.host.gpus());
   if (tree_.carries_render() && !gpus_.empty()) TRY(check_outside());
@@ -99,6 +108,11 @@ Status Dump::save_all() {
     if (!tree_.carries_render()) TRY(check_renders());
     return status;
   }
+  return {};
+}
+
+Status Dump::save_all() {
+  TRY(collect());
   TRY(remove_images(TRY(env_.image_directory())));
   owns_images_ = true;
   TRY(save_objects());
@@ -324,17 +338,12 @@ Result<FileKind> Dump::describe_render_file(int fd, unsigned minor) {
   return not_carried(fd);
 }
 
-Result<bool> Dump::dump_file(int fd, uint32_t id) {
+Result<std::optional<FileKind>> Dump::describe_file(int fd, uint32_t id) {
   const auto node = env_.host.classify(fd);
-  if (!node && env_.host.is_dmabuf(fd)) return dump_dmabuf(fd, id);
+  if (!node && env_.host.is_dmabuf(fd)) return describe_dmabuf(fd, id);
   if (!node) {
-    // CRIU refuses them, but not by this name.
-    const std::string path = path_of(fd);
-    if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
-      log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
-    if (path == "anon_inode:kfd_smi_ev")
-      log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
-    return false;
+    warn_of_refused(path_of(fd), id);
+    return std::optional<FileKind>();
   }
   if (node->kind == NodeKind::kCard)
     return Error::of(EOPNOTSUPP,
@@ -342,17 +351,28 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
                      "be carried, only through render nodes",
                      path_of(fd));
   TRY(prepare());
-  TRY(write_file(fd, id,
-                 node->kind == NodeKind::kKfd ? TRY(describe_kfd_file(fd))
-                                              : TRY(describe_render_file(fd, node->minor))));
+  return std::optional<FileKind>(node->kind == NodeKind::kKfd
+                                     ? TRY(describe_kfd_file(fd))
+                                     : TRY(describe_render_file(fd, node->minor)));
+}
+
+Result<bool> Dump::dump_file(int fd, uint32_t id) {
+  auto what = TRY(describe_file(fd, id));
+  if (!what) return false;
+  if (const auto* exported = std::get_if<image::Exported>(&*what)) {
+    saver_.add(exported->state.bo, exported->gpu);
+    const CaughtSignals signals;
+    TRY(saver_.save());
+  }
+  TRY(write_file(fd, id, std::move(*what)));
   return true;
 }
 
 // One of another driver is left to that driver's plugin.
-Result<bool> Dump::dump_dmabuf(int fd, uint32_t id) {
+Result<std::optional<FileKind>> Dump::describe_dmabuf(int fd, uint32_t id) {
   auto leave = [&](const Error& error) {
     log_warning("descriptor of a dma-buf (file {:#x}): {}", id, error.message());
-    return false;
+    return std::optional<FileKind>();
   };
   if (const Status status = need_any_render(); !status.ok()) return leave(status.error());
   const Status session = tree_.need_session(kernel::render_node(any_render_));
@@ -363,11 +383,7 @@ Result<bool> Dump::dump_dmabuf(int fd, uint32_t id) {
     if (exported.error().code() == EOPNOTSUPP) return leave(exported.error());
     return std::move(exported).error();
   }
-  saver_.add(exported->state.bo, exported->gpu);
-  const CaughtSignals signals;
-  TRY(saver_.save());
-  TRY(write_file(fd, id, std::move(*exported)));
-  return true;
+  return std::optional<FileKind>(std::move(*exported));
 }
 
 Status Dump::write_file(int fd, uint32_t id, FileKind what) {

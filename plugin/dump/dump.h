@@ -34,6 +34,14 @@ class Dump {
   // Writes the image of one open file. False if it is not ours.
   Result<bool> dump_file(int fd, uint32_t id);
 
+  // Of a dry run, in the place of prepare() and dump_file(): they refuse the same, and log the same
+  // warnings of what CRIU will refuse, and write nothing.
+  Status examine();
+  Status examine_file(int fd, uint32_t id);
+  // What was found of the paused processes.
+  const std::vector<image::Process>& processes() const { return processes_; }
+  const std::vector<image::Render>& renders() const { return renders_; }
+
   // The dump has failed: removes the images that it wrote.
   void discard();
 
@@ -62,13 +70,16 @@ class Dump {
                     const image::Vma& vma) const;
   Status check_mappings() const;
   Status check_outside();
+  Status collect();
   Status save_all();
   Status save_objects();
   Status write_metadata();
 
   Result<image::FileKind> describe_kfd_file(int fd);
   Result<image::FileKind> describe_render_file(int fd, unsigned minor);
-  Result<bool> dump_dmabuf(int fd, uint32_t id);
+  Result<std::optional<image::FileKind>> describe_dmabuf(int fd, uint32_t id);
+  // None: it is not ours.
+  Result<std::optional<image::FileKind>> describe_file(int fd, uint32_t id);
   Status write_file(int fd, uint32_t id, image::FileKind what);
 
   DumpContext env_;

@@ -147,9 +147,20 @@ Status Tree::pause(OpenRender& render, const Member& member) {
   return {};
 }
 
-Status Tree::complete() {
+Status Tree::check_paused() const {
   for (const OpenRender& render : renders_)
     if (render.refusal) return *render.refusal;
+  return {};
+}
+
+void Tree::leave_to_session() {
+  for (PausedClient& client : kfd_clients_) client.keep();
+  for (OpenRender& render : renders_)
+    if (render.paused) render.paused->keep();
+}
+
+Status Tree::complete() {
+  TRY(check_paused());
   for (const OpenKfd& kfd : kfd_files_) TRY(check_kfd_file(kfd));
   return {};
 }

@@ -85,6 +85,11 @@ class Tree {
 
   // Pauses what the process has open. It must be frozen, and traced by the caller.
   Status add(pid_t pid);
+  // All processes were added: refuses what could not be paused.
+  Status check_paused() const;
+  // From now on the session alone keeps everything paused, until it is closed: this process traces
+  // no other any more, and could not unpause.
+  void leave_to_session();
   // All processes were added: refuses by name what cannot be carried. To be called before
   // anything is saved.
   Status complete();

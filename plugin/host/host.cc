@@ -73,6 +73,23 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
   return result;
 }
 
+// body(PATH, NUMBER) for each open descriptor.
+template <typename Body>
+Status for_each_descriptor(pid_t pid, const Body& body) {
+  std::error_code error;
+  const fs::path directory = formatted("/proc/{}/fd", pid);
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    int number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    body(entry.path(), number);
+  }
+  if (error)
+    return Error::of(error.value(), "cannot list the files of process {}: {}", pid,
+                     error.message());
+  return {};
+}
+
 }  // namespace
 
 Host Host::create(Config config) {
@@ -148,21 +165,24 @@ Result<std::vector<topology::Gpu>> Host::gpus() const {
 
 Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
   std::vector<ProcessFile> result;
-  std::error_code error;
-  const fs::path directory = formatted("/proc/{}/fd", pid);
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
+  TRY(for_each_descriptor(pid, [&](const fs::path& path, int number) {
     struct stat status;
-    if (stat(entry.path().c_str(), &status) != 0) continue;
-    const auto node = classify(status);
-    if (!node) continue;
-    const std::string name = entry.path().filename();
-    int number = -1;
-    std::from_chars(name.data(), name.data() + name.size(), number);
-    result.push_back({number, *node});
-  }
-  if (error)
-    return Error::of(error.value(), "cannot list the files of process {}: {}", pid,
-                     error.message());
+    if (stat(path.c_str(), &status) != 0) return;
+    if (const auto node = classify(status)) result.push_back({number, *node});
+  }));
+  return result;
+}
+
+Result<std::vector<int>> Host::special_files_of(pid_t pid) const {
+  std::vector<int> result;
+  TRY(for_each_descriptor(pid, [&](const fs::path& path, int number) {
+    struct stat status;
+    std::error_code gone;
+    const std::string target = fs::read_symlink(path, gone);
+    if (target.starts_with(config_.dmabuf_link) || target.starts_with("anon_inode:") ||
+        (stat(path.c_str(), &status) == 0 && classify(status)))
+      result.push_back(number);
+  }));
   return result;
 }
 

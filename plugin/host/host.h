@@ -102,6 +102,8 @@ class Host {
 
   // pid must be traced by the caller.
   Result<std::vector<ProcessFile>> files_of(pid_t pid) const;
+  // Descriptors of GPU nodes, dma-bufs and anonymous files.
+  Result<std::vector<int>> special_files_of(pid_t pid) const;
   Result<TakenFile> take(pid_t pid, const ProcessFile& file) const;
   Result<std::vector<ProcessVma>> vmas_of(pid_t pid) const;
 

@@ -122,9 +122,7 @@ void HooksTest::end(int stage, int result) {
   for (const int node : left) close(node);
 }
 
-int HooksTest::start(int stage) {
-  nodes_before_ = open_nodes();
-  setenv("AMDGPU_CRIU_STAGING_KIB", std::to_string(staging_kib_).c_str(), 1);
+host::Config HooksTest::host_config() const {
   host::Config host;
   host.kfd_path = machine_has_kfd_ ? kKfdPath : "/dev/no-kfd";
   if (machine_has_kfd_) host.kfd_device = makedev(1, 7);
@@ -134,8 +132,14 @@ int HooksTest::start(int stage) {
   host.drm_major = 1;
   host.first_render_minor = kRenderMinor;
   host.dmabuf_link = "/memfd:object";
+  return host;
+}
+
+int HooksTest::start(int stage) {
+  nodes_before_ = open_nodes();
+  setenv("AMDGPU_CRIU_STAGING_KIB", std::to_string(staging_kib_).c_str(), 1);
   criu::set_parts_for_test(
-      {make_fake_api(state_), host, make_fake_engine, make_stock_, kfd_processes_.path()});
+      {make_fake_api(state_), host_config(), make_fake_engine, make_stock_, kfd_processes_.path()});
   return CR_PLUGIN_DESC.init(stage);
 }
 

@@ -57,6 +57,7 @@ class HooksTest : public testing::Test {
 
   // Makes GPU `gpu_id` the one with that render minor.
   void write_topology(uint32_t gpu_id, int simds, unsigned minor = kRenderMinor);
+  host::Config host_config() const;
   int start(int stage);
   // As the exit of CRIU, also for descriptors of nodes that the plugin leaves to it.
   void end(int stage, int result);

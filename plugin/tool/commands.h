@@ -3,6 +3,8 @@
 // finding, 2 it could not be done.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,10 +13,15 @@ namespace amdgpu_criu::tool {
 
 enum class Format { kText, kJson };
 
-int show(const std::string& directory, Format format);
+// blobs: list the records of the kernel's state, too.
+int show(const std::string& directory, bool blobs, Format format);
 int verify(const std::string& directory, Format format);
 // Directories may be empty: CRIU's own, and none.
 int check(const std::string& plugin_directory, const std::string& image_directory, Format format);
+// A dry run of a dump.
+int check_process(pid_t pid, Format format);
+int freeze(pid_t pid);
+int thaw(pid_t pid);
 
 struct BenchOptions {
   std::vector<std::string> gpus;  // empty: all

@@ -11,7 +11,7 @@ int main(int argc, char** argv) try {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.set_version_flag("--version", "amdgpu-criu " AMDGPU_CRIU_VERSION);
-  bool json = false;
+  bool json = false, blobs = false;
   std::string directory, libdir;
   CLI::App* check = app.add_subcommand(
       "check", "Report what will work on this machine, what will not, why, and the remedy");
@@ -20,7 +20,17 @@ int main(int argc, char** argv) try {
       ->envname("CRIU_LIBS_DIR");
   check->add_option("--directory", directory, "Look at this place for images, too")
       ->type_name("DIR");
+  pid_t pid = 0;
+  check
+      ->add_option("--pid", pid, "Report whether this process, with its descendants, can be dumped")
+      ->type_name("PID");
+  CLI::App* freeze = app.add_subcommand(
+      "freeze", "Pause the GPU work of a process and its descendants, until thaw");
+  CLI::App* thaw = app.add_subcommand("thaw", "End the pause of freeze");
+  for (CLI::App* command : {freeze, thaw})
+    command->add_option("--pid", pid, "The process")->type_name("PID")->required();
   CLI::App* show = app.add_subcommand("show", "Print what the GPU images in a directory hold");
+  show->add_flag("--blob", blobs, "List the records of the kernel's state, too");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
   CLI::App* bench = app.add_subcommand(
@@ -49,7 +59,10 @@ int main(int argc, char** argv) try {
     return app.exit(error) == 0 ? 0 : 2;
   }
   const auto format = json ? amdgpu_criu::tool::Format::kJson : amdgpu_criu::tool::Format::kText;
-  if (*show) return amdgpu_criu::tool::show(directory, format);
+  if (*freeze) return amdgpu_criu::tool::freeze(pid);
+  if (*thaw) return amdgpu_criu::tool::thaw(pid);
+  if (*check && pid > 0) return amdgpu_criu::tool::check_process(pid, format);
+  if (*show) return amdgpu_criu::tool::show(directory, blobs, format);
   if (*verify) return amdgpu_criu::tool::verify(directory, format);
   if (*bench) return amdgpu_criu::tool::bench(benched, format);
   return amdgpu_criu::tool::check(libdir, directory, format);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "foreign/images.h"
+#include "image/blob.h"
 #include "image/set.h"
 #include "stock/record.h"
 #include "tool/commands.h"
@@ -185,11 +186,50 @@ Usage usage_of(const image::Contents& contents) {
   return usage;
 }
 
-Json set_json(const image::Set& set, bool foreign) {
+// body(RECORDS) for each type; nothing of a blob that has none.
+template <typename Body>
+void for_each_record(std::span<const std::byte> blob, const Body& body) {
+  const auto records = image::list_records(blob);
+  if (!records.ok()) return;
+  for (const image::BlobRecords& one : *records) body(one);
+}
+
+Json records_json(std::span<const std::byte> blob) {
+  Json result = Json::array();
+  for_each_record(blob, [&](const image::BlobRecords& one) {
+    result.push_back(Json{{"type", one.type},
+                          {"name", one.name()},
+                          {"version", one.version},
+                          {"count", one.count},
+                          {"bytes", one.bytes}});
+  });
+  return result;
+}
+
+void print_records(std::span<const std::byte> blob) {
+  for_each_record(blob, [](const image::BlobRecords& one) {
+    printf("  record %#x %s, version %u: %llu, %llu bytes\n", one.type, one.name().c_str(),
+           one.version, static_cast<unsigned long long>(one.count),
+           static_cast<unsigned long long>(one.bytes));
+  });
+}
+
+std::span<const std::byte> blob_of(const Process& process) {
+  return process.blob && !is_stock(process) ? std::span<const std::byte>(*process.blob)
+                                            : std::span<const std::byte>();
+}
+
+Json set_json(const image::Set& set, bool foreign, bool blobs) {
   Json processes = Json::array(), renders = Json::array(), files = Json::array(),
        contents = Json::array();
-  for (const auto& [index, process] : set.processes()) processes.push_back(process_json(process));
-  for (const auto& [index, render] : set.renders()) renders.push_back(render_json(render));
+  for (const auto& [index, process] : set.processes()) {
+    processes.push_back(process_json(process));
+    if (blobs) processes.back()["records"] = records_json(blob_of(process));
+  }
+  for (const auto& [index, render] : set.renders()) {
+    renders.push_back(render_json(render));
+    if (blobs) renders.back()["records"] = records_json(render.blob);
+  }
   for (const auto& [id, file] : set.files()) files.push_back(file_json(file));
   for (const auto& file : set.contents()) {
     const Usage usage = usage_of(file.contents);
@@ -252,13 +292,19 @@ void print_render(const image::Render& render) {
   for (const Bo& bo : render.bos) print_bo(bo);
 }
 
-void print(const image::Set& set, bool foreign) {
+void print(const image::Set& set, bool foreign, bool blobs) {
   if (foreign)
     printf("of CRIU's own amdgpu plugin, without checksums\n");
   else
     printf("format %u, dump %s\n", set.format(), dump_id_of(set).c_str());
-  for (const auto& [index, process] : set.processes()) print_process(process);
-  for (const auto& [index, render] : set.renders()) print_render(render);
+  for (const auto& [index, process] : set.processes()) {
+    print_process(process);
+    if (blobs) print_records(blob_of(process));
+  }
+  for (const auto& [index, render] : set.renders()) {
+    print_render(render);
+    if (blobs) print_records(render.blob);
+  }
   for (const auto& [id, file] : set.files())
     printf("open file %#x: %s\n", id, describe(file).c_str());
   for (const auto& file : set.contents()) {
@@ -288,7 +334,7 @@ Result<image::Set> load_any(int directory, bool& foreign) {
 
 }  // namespace
 
-int show(const std::string& directory, Format format) {
+int show(const std::string& directory, bool blobs, Format format) {
   const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   if (!dir.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", dir.error().message().c_str()), 2;
   bool foreign = false;
@@ -297,9 +343,9 @@ int show(const std::string& directory, Format format) {
   if (set->empty())
     return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
   if (format == Format::kJson)
-    print_json(set_json(*set, foreign));
+    print_json(set_json(*set, foreign, blobs));
   else
-    print(*set, foreign);
+    print(*set, foreign, blobs);
   return 0;
 }
 

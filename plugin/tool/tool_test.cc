@@ -2,6 +2,9 @@
 // Runs the command as a user does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -134,6 +137,23 @@ TEST_F(Tool, CheckSaysConsequenceAndRemedyWithoutAGpu) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("GPU driver: no /dev/kfd"));
   EXPECT_THAT(outcome.output, HasSubstr("remedy: load amdgpu"));
+}
+
+TEST_F(Tool, AProcessWithoutAGpuNeedsNothingAndCannotBeFrozen) {
+  const pid_t child = fork();
+  if (child == 0) pause(), _exit(0);
+  const std::string pid = formatted(" --pid {}", child);
+  const Outcome outcome = run("check" + pid);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("use no AMD GPU"));
+  const Outcome frozen = run("freeze" + pid);
+  EXPECT_EQ(frozen.status, 1);
+  EXPECT_THAT(frozen.output, HasSubstr("uses no AMD GPU"));
+  EXPECT_EQ(run("thaw" + pid).status, 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(run("check" + pid).status, 2);
+  EXPECT_EQ(run("thaw").status, 2);
 }
 
 TEST_F(Tool, BenchSaysThatThereIsNoGpu) {

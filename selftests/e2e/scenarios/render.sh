@@ -241,9 +241,12 @@ scenario_render_let_go() {
   need_plugin
   start render_refused udmabuf
   ! criu_dump refused "$DIR/images" || fail "CRIU dumped a BO of another driver"
+  "$TOOL" check --pid "$PID" >"$DIR/check" && fail "a dry run allows what a dump refuses"
+  grep '^BAD ' "$DIR/check" || fail "a dry run does not say why: $(cat "$DIR/check")"
   kill -USR2 "$PID"
   wait_until 30 released || fail "the workload does not release it"
   first_steps 20
+  "$TOOL" check --pid "$PID" || fail "a dry run refuses what a dump allows"
   dump_and_kill dump "$DIR/images"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"

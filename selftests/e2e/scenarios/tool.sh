@@ -35,13 +35,54 @@ scenario_tool_check() {
   echo "for nobody: $(grep -c '"bad"' "$DIR/nobody.json") bad, each with a remedy"
 }
 
+# stands_still SECONDS: the workload does no step meanwhile
+stands_still() {
+  local step
+  sleep 0.5 # for what it was about to print
+  step=$(last_step)
+  sleep "$1"
+  [ "$(last_step)" -eq "$step" ] || fail "the frozen workload went from step $step to $(last_step)"
+}
+
+# The pid of the process that `freeze` leaves behind.
+holder() { sed -n 's/.*; process \([0-9]*\) holds it.*/\1/p' "$DIR/freeze"; }
+
+# A dry run, and the GPU work of PID paused and resumed in every way.
+dry_run_and_freeze() {
+  "$TOOL" check --pid "$PID" --json >"$DIR/pid.json" || fail "check --pid: status $?: $(cat "$DIR/pid.json")"
+  json "$DIR/pid.json" "it['ok'] and it['processes'][0]['pid'] == $PID and it['processes'][0]['queues'] > 0"
+  json "$DIR/pid.json" "it['contents_bytes'] > 1 << 20"
+  "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
+  stands_still 1
+  "$TOOL" freeze --pid "$PID" && fail "a frozen process was frozen again"
+  ! criu_dump frozen "$DIR/images" || fail "a frozen process was dumped"
+  stands_still 1
+  "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
+  survives "after the thaw"
+  "$TOOL" thaw --pid "$PID" && fail "a process was thawed twice"
+  "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
+  kill -KILL "$(holder)"
+  survives "after the end of the holder"
+}
+
+kill_frozen() {
+  "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
+  kill -KILL "$PID"
+  wait_gone "$PID" 20 || fail "a frozen process that was killed does not end"
+  wait_gone "$(holder)" 20 || fail "the holder outlives what it has frozen"
+}
+
 scenario_tool_images() {
   need_gpus 1
   need_plugin
   start gpu_chain "${SMALL[@]}"
   first_steps 20
-  dump_and_kill dump "$DIR/images"
-  "$TOOL" show --json "$DIR/images" >"$DIR/show.json" || fail "show: status $?"
+  dry_run_and_freeze
+  criu_dump dump "$DIR/images" --leave-running || fail "criu dump ended with status $?"
+  kill_frozen
+  "$TOOL" show --json --blob "$DIR/images" >"$DIR/show.json" || fail "show: status $?"
+  json "$DIR/show.json" "{'process', 'queue', 'bo'} <= {one['name'] for one in it['processes'][0]['records']}"
+  json "$DIR/show.json" "{'file', 'end'} <= {one['name'] for one in it['render_files'][0]['records']}"
   json "$DIR/show.json" "it['processes'][0]['pid'] == $PID and it['processes'][0]['comm'] == 'gpu_chain'"
   "$TOOL" verify "$DIR/images" || fail "verify: status $?"
   local file size

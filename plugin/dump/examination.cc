@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/examination.h"
+
+#include <set>
+
+#include "base/log.h"
+
+namespace amdgpu_criu::dump {
+namespace {
+
+// Of the examination that runs: what is logged as a warning, CRIU will refuse.
+std::vector<std::string>* refusals;
+
+void collect_warnings(LogLevel level, const std::string& line) {
+  if (level <= LogLevel::kWarning) refusals->push_back(line);
+}
+
+class CollectedWarnings {
+ public:
+  explicit CollectedWarnings(std::vector<std::string>& to) {
+    refusals = &to;
+    before_ = set_log_sink(collect_warnings);
+  }
+  CollectedWarnings(const CollectedWarnings&) = delete;
+  CollectedWarnings& operator=(const CollectedWarnings&) = delete;
+  ~CollectedWarnings() { set_log_sink(before_); }
+
+ private:
+  LogSink before_;
+};
+
+Status examine_files(Dump& dump, const host::Host& host, pid_t pid) {
+  const auto process = Pidfd::open(pid);
+  for (const int number : TRY(host.special_files_of(pid))) {
+    const Fd taken = process.take_descriptor(number);
+    if (!taken.valid()) return Error::system("cannot get descriptor {} of process {}", number, pid);
+    Status status = dump.examine_file(taken.get(), number);
+    if (!status.ok())
+      return std::move(status).error().within(formatted("process {}, descriptor {}", pid, number));
+  }
+  return {};
+}
+
+Status examine_all(Dump& dump, const host::Host& host, std::span<const pid_t> pids) {
+  for (const pid_t pid : pids) TRY(dump.pause(pid));
+  if (dump.has_paused()) TRY(dump.examine());
+  for (const pid_t pid : pids) TRY(examine_files(dump, host, pid));
+  return {};
+}
+
+}  // namespace
+
+Status Dump::examine() {
+  prepared_ = true;
+  TRY(collect());
+  return tree_.carries_render() ? Status() : check_renders();
+}
+
+Status Dump::examine_file(int fd, uint32_t id) {
+  TRY(describe_file(fd, id));
+  return {};
+}
+
+uint64_t Examination::contents() const {
+  std::set<uint64_t> counted;
+  uint64_t bytes = 0;
+  const auto count = [&](const kernel::Bo& bo) {
+    if (bo.flags & AMDGPU_CRIU_BO_CONTENTS && counted.insert(bo.object_id).second) bytes += bo.size;
+  };
+  const auto count_all = [&](const auto& owner) {
+    for (const kernel::Bo& bo : owner.bos) count(bo);
+    for (const image::Exported& exported : owner.imports) count(exported.state.bo);
+  };
+  for (const image::Process& process : processes) count_all(process);
+  for (const image::Render& render : renders) count_all(render);
+  return bytes;
+}
+
+Examination examine(kernel::Api& api, const host::Host& host, const options::Options& options,
+                    std::span<const pid_t> pids) {
+  Examination result;
+  const CollectedWarnings warnings(result.refusals);
+  Dump dump({api, host, {}, options, [] { return Result<int>(Error(ENOTDIR, "a dry run")); }});
+  const Status status = examine_all(dump, host, pids);
+  if (!status.ok()) result.refusals.push_back(status.error().message());
+  result.processes = dump.processes();
+  result.renders = dump.renders();
+  return result;
+}
+
+}  // namespace amdgpu_criu::dump

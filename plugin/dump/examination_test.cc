@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+// Dry runs of a dump of a child that has this process's files, with a kernel made of memfds.
+#include "dump/examination.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/criu_program.h"
+
+namespace amdgpu_criu::dump {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::kGpu;
+using testing_support::kRenderPath;
+
+class Examine : public testing_support::HooksTest {
+ protected:
+  void SetUp() override {
+    HooksTest::SetUp();
+    render_ = open(kRenderPath);
+    auto& fake = state_.renders.emplace_back();
+    fake.file = std::move(*render_.duplicate());
+    for (uint64_t id = 1; id <= 2; id++) {
+      kernel::Bo bo{};
+      bo.object_id = id;
+      bo.size = 0x1000 * id;
+      bo.gpu_id = kGpu;
+      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+      bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+      fake.bos.push_back(bo);
+      // The child has the memory of the fakes: descriptors of dma-bufs.
+      add_object(state_, bo, 1);
+      state_.exported[id] = bo;
+    }
+    child_ = fork();
+    if (child_ == 0) ::pause(), _exit(0);
+  }
+  void TearDown() override {
+    syscall(SYS_kill, child_, SIGKILL);  // kill() is not libc's here
+    waitpid(child_, nullptr, 0);
+    HooksTest::TearDown();
+  }
+
+  Examination examine_child() {
+    const host::Host host = host::Host::create(host_config());
+    const auto api = make_fake_api(state_);
+    return examine(*api, host, {}, std::vector{child_});
+  }
+  void expect_untouched() {
+    EXPECT_FALSE(state_.anything_paused());
+    EXPECT_EQ(state_.open_sessions(), 0);
+    EXPECT_THAT(images_.names(), IsEmpty());
+  }
+
+  Fd render_;
+  pid_t child_ = 0;
+};
+
+TEST_F(Examine, CountsWhatADumpWouldCarry) {
+  const Examination found = examine_child();
+  EXPECT_THAT(found.refusals, IsEmpty());
+  ASSERT_EQ(found.renders.size(), 1u);
+  EXPECT_EQ(found.renders[0].pid, static_cast<uint32_t>(child_));
+  EXPECT_EQ(found.contents(), 0x3000u);
+  expect_untouched();
+}
+
+TEST_F(Examine, RefusesWhatTheKernelRefuses) {
+  state_.failures["CHECKPOINT"] = EOPNOTSUPP;
+  EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("CHECKPOINT")));
+  expect_untouched();
+}
+
+TEST_F(Examine, RefusesWhatOthersShare) {
+  state_.outside = {.num_bos = 1, .pid = 1, .paused_pid = child_, .handle = 4, .size = 4096};
+  EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("shares memory of the GPU")));
+  expect_untouched();
+}
+
+// A dump leaves it to other plugins of CRIU, with a warning.
+TEST_F(Examine, RefusesADmabufOfAnotherDriver) {
+  state_.foreign = {2};
+  EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("descriptor of a dma-buf")));
+  expect_untouched();
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::dump

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+// `amdgpu-criu freeze` and `thaw`. A process in the background holds the session of the driver that
+// keeps the GPU work paused: whatever ends it ends the pause. A socket, whose name has the number
+// of the frozen process, makes it the only one, and leads `thaw` to it.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "dump/tree.h"
+#include "tool/commands.h"
+#include "tool/traced.h"
+
+namespace amdgpu_criu::tool {
+namespace {
+
+struct Address {
+  sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+  socklen_t size = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+// Abstract, so that nothing is left of it. Other pid namespaces have the same numbers.
+Result<Address> address_of(pid_t pid) {
+  struct stat space;
+  if (stat("/proc/self/ns/pid", &space) != 0) return Error::system("cannot read the pid namespace");
+  const std::string text =
+      formatted("amdgpu-criu/freeze/{}/{}", static_cast<uint64_t>(space.st_ino), pid);
+  Address address;
+  text.copy(address.name.sun_path + 1, sizeof(address.name.sun_path) - 1);
+  address.size = offsetof(sockaddr_un, sun_path) + 1 + text.size();
+  return address;
+}
+
+// Only root, or who has made the other end, has a say in this.
+bool may_ask(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == 0 || peer.uid == geteuid());
+}
+
+Fd make_socket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+Result<Fd> listen_for_thaw(pid_t pid) {
+  const Address address = TRY(address_of(pid));
+  Fd socket = make_socket();
+  if (bind(socket.get(), address.get(), address.size) != 0) {
+    if (errno == EADDRINUSE) return Error::of(EBUSY, "process {} is frozen already", pid);
+    return Error::system("cannot make a socket");
+  }
+  if (listen(socket.get(), 1) != 0) return Error::system("cannot listen");
+  return socket;
+}
+
+// Holds what keeps a process tree paused.
+class Holder {
+ public:
+  static Result<Holder> freeze(pid_t pid) {
+    Holder holder;
+    holder.socket_ = TRY(listen_for_thaw(pid));
+    const auto stopped = TRY(StoppedTree::stop(pid));
+    const Status paused = holder.pause(stopped.pids());
+    // Also after an error: the end of the session resumes what is paused already.
+    holder.tree_->leave_to_session();
+    TRY(paused);
+    if (holder.frozen_.empty()) return Error::of(ENOENT, "process {} uses no AMD GPU", pid);
+    return holder;
+  }
+
+  // Until a thaw, or the end of all that is frozen. Returns the socket of who asked, if anyone.
+  Fd wait() {
+    for (;;) {
+      std::vector<pollfd> events{{socket_.get(), POLLIN, 0}};
+      for (const Pidfd& process : frozen_) events.push_back({process.fd().get(), POLLIN, 0});
+      if (poll(events.data(), events.size(), -1) < 0) continue;
+      if (events[0].revents != 0) {
+        Fd asking(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (asking.valid() && may_ask(asking.get())) return asking;
+      }
+      for (size_t i = frozen_.size(); i-- > 0;)
+        if (events[i + 1].revents != 0) frozen_.erase(frozen_.begin() + static_cast<ptrdiff_t>(i));
+      if (frozen_.empty()) return {};
+    }
+  }
+
+ private:
+  Holder() : host_(std::make_unique<host::Host>(host::Host::create())) {
+    tree_ = std::make_unique<dump::Tree>(*api_, *host_);
+  }
+
+  Status pause(std::span<const pid_t> pids) {
+    for (const pid_t pid : pids) TRY(tree_->add(pid));
+    for (const dump::Member& member : tree_->members()) frozen_.push_back(Pidfd::open(member.pid));
+    return tree_->check_paused();
+  }
+
+  Fd socket_;
+  std::unique_ptr<kernel::Api> api_ = kernel::make_ioctl_api();
+  std::unique_ptr<host::Host> host_;
+  std::unique_ptr<dump::Tree> tree_;
+  std::vector<Pidfd> frozen_;
+};
+
+void leave_terminal() {
+  const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), fd);
+  (void)!chdir("/");
+}
+
+// `report` gets the reason of a failure, or is closed when everything is paused.
+int hold(pid_t pid, Fd report) {
+  setsid();
+  signal(SIGPIPE, SIG_IGN);
+  Fd asking;
+  {
+    auto holder = Holder::freeze(pid);
+    if (!holder.ok()) {
+      const std::string& why = holder.error().message();
+      return write(report.get(), why.data(), why.size()) < 0 ? 2 : 1;
+    }
+    leave_terminal();
+    report.reset();
+    asking = holder->wait();
+  }
+  return 0;  // all runs again: the end of `asking` says so
+}
+
+}  // namespace
+
+int freeze(pid_t pid) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return perror("amdgpu-criu: pipe"), 2;
+  const Fd report(ends[0]);
+  Fd reporter(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) return perror("amdgpu-criu: fork"), 2;
+  if (child == 0) _exit(hold(pid, std::move(reporter)));
+  reporter.reset();
+  std::string why;
+  char buffer[512];
+  for (ssize_t got; (got = read(report.get(), buffer, sizeof(buffer))) > 0;)
+    why.append(buffer, got);
+  if (!why.empty()) return fprintf(stderr, "amdgpu-criu: %s\n", why.c_str()), 1;
+  printf("the GPU work of process %d is paused; process %d holds it, until amdgpu-criu thaw\n", pid,
+         child);
+  return 0;
+}
+
+int thaw(pid_t pid) {
+  const auto address = address_of(pid);
+  if (!address.ok())
+    return fprintf(stderr, "amdgpu-criu: %s\n", address.error().message().c_str()), 2;
+  const Fd socket = make_socket();
+  if (connect(socket.get(), address->get(), address->size) != 0 || !may_ask(socket.get()))
+    return fprintf(stderr, "amdgpu-criu: process %d is not frozen by amdgpu-criu freeze\n", pid), 1;
+  char nothing;
+  if (read(socket.get(), &nothing, 1) < 0) return perror("amdgpu-criu: read"), 2;
+  return 0;
+}
+
+}  // namespace amdgpu_criu::tool

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "tool/traced.h"
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "host/host.h"
+
+namespace amdgpu_criu::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<std::vector<pid_t>> threads_of(pid_t pid) {
+  std::vector<pid_t> result;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error))
+    result.push_back(static_cast<pid_t>(atoi(entry.path().filename().c_str())));
+  if (error) return Error::of(ESRCH, "there is no process {}", pid);
+  return result;
+}
+
+// Zombies have nothing that could be stopped.
+bool has_ended(pid_t thread) {
+  std::ifstream stat(formatted("/proc/{}/stat", thread));
+  std::string line;
+  if (!std::getline(stat, line)) return true;
+  const size_t name_end = line.rfind(')');  // of the name, which may have others in it
+  return name_end + 2 >= line.size() || line[name_end + 2] == 'Z' || line[name_end + 2] == 'X';
+}
+
+}  // namespace
+
+Result<std::vector<pid_t>> tree_of(pid_t pid) {
+  std::vector<pid_t> result{pid};
+  for (size_t i = 0; i < result.size(); i++)
+    for (const pid_t thread : TRY(threads_of(result[i]))) {
+      std::ifstream children(formatted("/proc/{}/task/{}/children", result[i], thread));
+      for (pid_t child; children >> child;) result.push_back(child);
+    }
+  return result;
+}
+
+Result<bool> StoppedTree::stop_thread(pid_t thread) {
+  if (ptrace(PTRACE_SEIZE, thread, 0, 0) != 0) {
+    const Error error = Error::system("cannot trace thread {} (does a debugger, or criu?)", thread);
+    if (has_ended(thread)) return false;
+    return error;
+  }
+  int& pending = threads_[thread] = 0;
+  int status = 0;
+  if (ptrace(PTRACE_INTERRUPT, thread, 0, 0) != 0 || waitpid(thread, &status, __WALL) != thread ||
+      !WIFSTOPPED(status))
+    return false;  // it has ended since
+  if (status >> 16 != PTRACE_EVENT_STOP) pending = WSTOPSIG(status);
+  return true;
+}
+
+Result<bool> StoppedTree::stop_new_threads(pid_t pid) {
+  bool found = false;
+  for (const pid_t thread : TRY(threads_of(pid))) {
+    if (threads_.contains(thread)) continue;
+    found |= TRY(stop_thread(thread));
+  }
+  return found;
+}
+
+// What runs may make threads and children meanwhile, until nothing is left that runs.
+Result<StoppedTree> StoppedTree::stop(pid_t pid) {
+  StoppedTree tree;
+  for (bool found = true; std::exchange(found, false);) {
+    tree.pids_ = TRY(tree_of(pid));
+    for (const pid_t one : tree.pids_) found |= TRY(tree.stop_new_threads(one));
+  }
+  return tree;
+}
+
+StoppedTree::~StoppedTree() {
+  for (const auto& [thread, signal] : threads_) ptrace(PTRACE_DETACH, thread, 0, signal);
+}
+
+}  // namespace amdgpu_criu::tool

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+// A process tree stopped as CRIU stops it. The driver lets only the tracer of a process act on its
+// files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace amdgpu_criu::tool {
+
+// The process and its descendants: what `criu dump -t PID` takes.
+Result<std::vector<pid_t>> tree_of(pid_t pid);
+
+// All threads of some processes, traced and stopped until this object is destroyed. If this process
+// is killed before, the kernel lets them go on.
+class StoppedTree {
+ public:
+  static Result<StoppedTree> stop(pid_t pid);
+  StoppedTree(StoppedTree&&) = default;
+  StoppedTree& operator=(StoppedTree&&) = delete;
+  ~StoppedTree();
+
+  const std::vector<pid_t>& pids() const { return pids_; }
+
+ private:
+  StoppedTree() = default;
+  // False: nothing was new.
+  Result<bool> stop_new_threads(pid_t pid);
+  // False: it has ended.
+  Result<bool> stop_thread(pid_t thread);
+
+  std::vector<pid_t> pids_;
+  // The signal that each thread was about to get, or 0.
+  std::map<pid_t, int> threads_;
+};
+
+}  // namespace amdgpu_criu::tool

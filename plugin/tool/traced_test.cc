@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "tool/traced.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+#include <thread>
+
+#include "base/fd.h"
+
+namespace amdgpu_criu::tool {
+namespace {
+
+// What a child, its thread and its own child count up until they are killed.
+class Counting {
+ public:
+  Counting() {
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (fork() == 0) count(2);
+      std::thread([this] { count(1); }).detach();
+      count(0);
+    }
+    while (!all_moved({})) usleep(1000);
+  }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+  ~Counting() {
+    shared().stop = true;
+    waitpid(pid_, nullptr, 0);
+  }
+
+  pid_t pid() const { return pid_; }
+  std::array<unsigned, 3> counts() const {
+    return {shared().counts[0], shared().counts[1], shared().counts[2]};
+  }
+  bool all_moved(const std::array<unsigned, 3>& since) const {
+    const auto now = counts();
+    return now[0] != since[0] && now[1] != since[1] && now[2] != since[2];
+  }
+
+ private:
+  struct Shared {
+    std::atomic<unsigned> counts[3];
+    std::atomic<bool> stop;
+  };
+  Shared& shared() const { return *std::launder(reinterpret_cast<Shared*>(memory_.data())); }
+  [[noreturn]] void count(int which) {
+    for (; !shared().stop; usleep(100)) shared().counts[which]++;
+    _exit(0);
+  }
+
+  Mapping memory_ =
+      std::move(*Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  pid_t pid_;
+};
+
+TEST(StoppedTree, StopsAllThreadsAndChildrenUntilItIsDestroyed) {
+  const Counting counting;
+  std::array<unsigned, 3> stopped_at{};
+  {
+    const auto tree = StoppedTree::stop(counting.pid());
+    ASSERT_TRUE(tree.ok()) << tree.error().message();
+    EXPECT_EQ(tree->pids().size(), 2u);
+    stopped_at = counting.counts();
+    usleep(20'000);
+    EXPECT_EQ(counting.counts(), stopped_at);
+  }
+  while (!counting.all_moved(stopped_at)) usleep(1000);
+}
+
+TEST(StoppedTree, NamesAProcessThatThereIsNot) {
+  const auto tree = StoppedTree::stop(1 << 30);
+  ASSERT_FALSE(tree.ok());
+  EXPECT_THAT(tree.error().message(), testing::HasSubstr("no process 1073741824"));
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::tool

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "image/set.h"
 #include "tests/criu_program.h"
@@ -97,6 +99,21 @@ TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
   EXPECT_EQ(resume(getpid()), 0);
   EXPECT_EQ(state_.resumed, getpid());
   end(kStageRestore, 0);
+}
+
+// The images would be in a place where no restore from the stream looks for them.
+TEST_F(Hooks, RefusesADumpIntoAStream) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  images_.file("streamer-capture.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  const Fd streamer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const Fd criu(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(streamer.get(), generic, sizeof(address)), 0);
+  ASSERT_EQ(listen(streamer.get(), 1), 0);
+  ASSERT_EQ(connect(criu.get(), generic, sizeof(address)), 0);
+  EXPECT_LT(dump(), 0);
+  EXPECT_THAT(log(), HasSubstr("with criu --stream"));
+  EXPECT_THAT(state_.calls, Not(Contains("PROCESS_INFO")));
 }
 
 TEST_F(Hooks, LeaksNoDescriptor) {

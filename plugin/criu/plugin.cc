@@ -78,6 +78,10 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
   // Not every pid is one of a process: -1 is announced as a marker.
   if (stage_ != kStageDump || pid <= 0) return false;
   if (!TRY(need_interface(pid))) return false;
+  if (streams_images())
+    return Error(EOPNOTSUPP,
+                 "with criu --stream the images of GPU state and memory would stay behind in the "
+                 "image directory: dump without it");
   TRY(dump().pause(pid));
   return dump_->has_paused();
 }

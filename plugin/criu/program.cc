@@ -45,14 +45,28 @@ bool is_fd_store(int fd) {
   return name.find(kName) != name.npos;
 }
 
+// criu --stream has no image directory of its own but connects to criu-image-streamer, which
+// listens there.
+bool is_streamer(int fd) {
+  constexpr std::string_view kName = "streamer-capture.sock";
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      address.sun_family != AF_UNIX)
+    return false;
+  return std::string_view(address.sun_path).ends_with(kName);
+}
+
+bool has_open(bool (*is_it)(int fd)) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
+    if (is_it(atoi(entry.path().filename().c_str()))) return true;
+  return false;
+}
+
 class CriuFdStore : public restore::FdStore {
  public:
-  bool is_ready() const override {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
-      if (is_fd_store(atoi(entry.path().filename().c_str()))) return true;
-    return false;
-  }
+  bool is_ready() const override { return has_open(is_fd_store); }
   Result<int> add(const Fd& fd) override {
     if (!fdstore_add) return Error(ENOSYS, "this CRIU has no descriptor store");
     const int id = fdstore_add(fd.get());
@@ -134,6 +148,8 @@ Result<int> image_directory() {
   if (fd < 0) return Error(ENOENT, "CRIU has no image directory");
   return fd;
 }
+
+bool streams_images() { return has_open(is_streamer); }
 
 std::vector<std::string> plugin_options() {
   int argc = 0;

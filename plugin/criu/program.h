@@ -14,6 +14,8 @@ namespace amdgpu_criu::criu {
 // CRIU 4.3 or later: more hooks, options, and errors of RESUME_DEVICES_LATE are heeded.
 bool is_43();
 Result<int> image_directory();
+// This dump was started with --stream.
+bool streams_images();
 std::vector<std::string> plugin_options();
 void send_log_to_criu();
 

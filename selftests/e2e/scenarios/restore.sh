@@ -116,6 +116,7 @@ scenario_rocr_waves() {
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"
   waves_are_saved "$DIR/images"
+  [ -z "${EVERY-}" ] || withheld_waves_are_missed "$DIR/images"
   restore_and_check restore "$DIR/images"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill again "$DIR/images2"
@@ -123,6 +124,37 @@ scenario_rocr_waves() {
   restore_and_check restore-again "$DIR/images2"
   ends_well "after the restores"
 }
+
+# withheld_waves_are_missed IMAGES: without a part of what was saved of the waves no restore comes to
+# the right result. With EVERY=1 only: it takes a minute.
+withheld_waves_are_missed() {
+  local part seconds usage=$USAGE
+  allow_complaint 'model fault: .*(saved waves|control stack|the waves of a group)'
+  allow_complaint 'model fault: .*a wave stops at|Illegal opcode in command stream'
+  allow_complaint 'page fault \(src_id|VM fault: VMID [0-9]+ cannot (read|write)'
+  cp "$LOG" "$DIR/log-at-dump"
+  for part in mqd stack area; do
+    cp -a "$1" "$1-$part"
+    "$PAYLOAD/bin/saved_waves" --withhold $part "$1-$part" || fail "$part cannot be withheld"
+    criu_restore "without-$part" "$1-$part" || fail "$part withheld: criu restore ended with status $?"
+    PIDS+=("$PID")
+    # Without a stack no wave continues, and so the kernel does not end.
+    seconds=$STEP_SECONDS
+    [ "$part" = stack ] && seconds=5
+    wait_until "$seconds" stopped_or_further || echo "$part withheld: the kernel does not end"
+    [ "$(last_step)" -eq "$STEP_BEFORE" ] || fail "$part withheld: the result is right"
+    grep '^stopped' "$LOG"
+    gone "$PID" || kill -KILL "$PID"
+    wait_gone "$PID" 60 || fail "$part withheld: the process does not go away"
+    rm -r "$1-$part"
+    # CRIU wants the file as it was.
+    cat "$DIR/log-at-dump" >"$LOG"
+  done
+  USAGE=$usage
+  disallow_complaints
+}
+
+stopped_or_further() { grep -q '^stopped' "$LOG" || [ "$(last_step)" -gt "$STEP_BEFORE" ] || gone "$PID"; }
 
 # A training run: it is dumped in the middle of kernels, and restored on its GPU, then on another one.
 # The loss of each step and the weights at its end are those of an undisturbed run, to the bit.

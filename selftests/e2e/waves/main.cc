@@ -23,7 +23,7 @@ namespace amdgpu_criu {
 namespace {
 
 // criu_blob.h and kfd_criu_records.h
-constexpr uint16_t kKfdQueue = 0x105;
+constexpr uint16_t kKfdQueue = 0x105, kEnd = 0xffff;
 struct RecordHeader {
   uint16_t type, version;
   uint32_t flags, fixed_size, size;
@@ -114,6 +114,17 @@ Result<Waves> read_queue(std::span<std::byte> payload, size_t fixed_size, Part w
   return waves;
 }
 
+// CRC-32C of all before it, the last word of the record that ends a blob.
+void seal(std::span<std::byte> blob) {
+  constexpr uint32_t kPolynomial = 0x82f63b78;
+  uint32_t crc = ~0u;
+  for (const std::byte byte : blob.first(blob.size() - sizeof(crc))) {
+    crc ^= static_cast<uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kPolynomial : 0);
+  }
+  memcpy(&blob[blob.size() - sizeof(crc)], &crc, sizeof(crc));
+}
+
 Result<unsigned> read_process(int directory, uint32_t pid, std::span<std::byte> blob,
                               Part withheld) {
   unsigned waves = 0;
@@ -129,6 +140,7 @@ Result<unsigned> read_process(int directory, uint32_t pid, std::span<std::byte> 
         TRY(TRY(Pages::open(directory, pid)).zero(queue.area, queue.bytes));
     }
     at += header.size;
+    if (header.type == kEnd && withheld != Part::kNone) seal(blob.first(at));
   }
   return waves;
 }

@@ -102,7 +102,8 @@ CAMPAIGN = table(
     campaign_in_guest("images"),
     Rung("runner", (("selftests/vm/check", "--name", "runner", "runner"),), ("module", "host")),
     campaign_in_guest("soak"),
-    Rung("waves", (("scripts/suspend-everywhere",),), ("lab",)),
+    Rung("waves", (("scripts/suspend-everywhere",), *campaign_in_guest("waves").commands),
+         ("module", "host")),
     Rung("static-all", (("scripts/static", "--results", "static-all", "clang_tidy_all",
                          "clang_analyzer", "kernel_sparse_all"),), ("module", "module-6.12", "host")),
 )
@@ -124,7 +125,7 @@ CAMPAIGNS = {
     "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
     "runner": (("runner",), "the tests of the runner itself, each with guests of its own (minutes)"),
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
-    "waves": (("waves",), "waves saved at every instruction of the tests' kernels (five minutes)"),
+    "waves": (("waves",), "waves are saved at every instruction, or withheld (ten minutes)"),
     "static": (("static-all",), "clang-tidy and sparse of all files, clang's analyzer (an hour)"),
 }
 

@@ -6,8 +6,9 @@
 //
 // Places are the file's first and last bytes, and others spread over it. Prints a line for each
 // file. Exit code: 0 every damage was harmless or refused with the file's name; 1 not; 2 failure.
-#include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <random>
 
 #include "image/chunk_files.h"
@@ -246,14 +247,15 @@ Result<bool> run(const std::string& directory, unsigned flips, unsigned truncati
 }  // namespace amdgpu_criu
 
 int main(int argc, char** argv) {
-  CLI::App app("Damages GPU images in every way, and checks how their readers react.");
-  std::string directory;
+  const auto number = [&](int at, unsigned& value) {
+    const char* end = argv[at] + strlen(argv[at]);
+    const auto parsed = std::from_chars(argv[at], end, value);
+    return parsed.ec == std::errc() && parsed.ptr == end;
+  };
   unsigned flips = 0, truncations = 0;
-  app.add_option("DIR", directory)->required();
-  app.add_option("FLIPS", flips, "bytes to change in each file")->required();
-  app.add_option("TRUNCATIONS", truncations, "lengths to cut each file to")->required();
-  CLI11_PARSE(app, argc, argv);
-  const auto result = amdgpu_criu::run(directory, flips, truncations);
+  if (argc != 4 || !number(2, flips) || !number(3, truncations))
+    return fprintf(stderr, "usage: image_damage DIR FLIPS TRUNCATIONS\n"), 2;
+  const auto result = amdgpu_criu::run(argv[1], flips, truncations);
   if (!result.ok())
     return fprintf(stderr, "image_damage: %s\n", result.error().message().c_str()), 2;
   return *result ? 0 : 1;

@@ -8,7 +8,6 @@
 // must not come to the right result. It changes the images, with valid checksums.
 #include <fcntl.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -166,17 +165,14 @@ Result<unsigned> read_images(const std::string& directory, Part withheld) {
 }  // namespace amdgpu_criu
 
 int main(int argc, char** argv) {
-  CLI::App app("Prints which waves the GPU images of a dump contain.");
-  std::string directory;
   using amdgpu_criu::Part;
-  Part withheld = Part::kNone;
-  const std::map<std::string, Part> parts = {
+  const std::map<std::string_view, Part> parts = {
       {"stack", Part::kStack}, {"mqd", Part::kMqd}, {"area", Part::kArea}};
-  app.add_option("DIR", directory)->required();
-  app.add_option("--withhold", withheld, "take this away from the images")
-      ->transform(CLI::CheckedTransformer(parts));
-  CLI11_PARSE(app, argc, argv);
-  const auto waves = amdgpu_criu::read_images(directory, withheld);
+  const bool withholds = argc == 4 && std::string_view(argv[1]) == "--withhold";
+  if (argc != 2 && !(withholds && parts.contains(argv[2])))
+    return fprintf(stderr, "usage: saved_waves [--withhold stack|mqd|area] DIR\n"), 2;
+  const auto waves =
+      amdgpu_criu::read_images(argv[argc - 1], withholds ? parts.at(argv[2]) : Part::kNone);
   if (!waves.ok()) {
     fprintf(stderr, "saved_waves: %s\n", waves.error().message().c_str());
     return waves.error().code() == EBADMSG ? 1 : 2;

@@ -11,21 +11,12 @@
 #include <cstring>
 #include <vector>
 
+#include "rocr/code_object.h"  // built from selftests/gpu/shader/kernels/basic.cl
 #include "rocr/hsa.h"
 #include "workload/chain_math.h"
 #include "workload/control.h"
 #include "workload/options.h"
 #include "workload/pattern.h"
-
-// Built from selftests/gpu/shader/kernels/basic.cl.
-asm(".section .rodata\n"
-    ".balign 4096\n"
-    "code_object_begin: .incbin \"" CODE_OBJECT
-    "\"\n"
-    "code_object_end:\n"
-    ".previous\n");
-extern const char code_object_begin[];
-extern const char code_object_end[];
 
 namespace e2e {
 namespace {
@@ -196,8 +187,7 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Buffer device = TRY(Buffer::create(r, Place::kDevice, options.vram_mib << 20));
   Buffer staging = TRY(Buffer::create(r, Place::kHost, kStaging));
   Buffer shared = TRY(Buffer::create(r, Place::kHost, sizeof(Shared)));
-  const auto size = static_cast<size_t>(code_object_end - code_object_begin);
-  Executable executable = TRY(Executable::load(r, {code_object_begin, size}));
+  Executable executable = TRY(Executable::load(r, code_object()));
   const Kernels kernels = {
       TRY(executable.kernel("philox")),          TRY(executable.kernel("reduce")),
       TRY(executable.kernel("histogram")),       TRY(executable.kernel("private_memory")),

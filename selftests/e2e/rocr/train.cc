@@ -9,19 +9,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "rocr/code_object.h"  // built from selftests/gpu/shader/kernels/train.cl
 #include "rocr/hsa.h"
 #include "workload/control.h"
 #include "workload/options.h"
-
-// Built from selftests/gpu/shader/kernels/train.cl.
-asm(".section .rodata\n"
-    ".balign 4096\n"
-    "code_object_begin: .incbin \"" CODE_OBJECT
-    "\"\n"
-    "code_object_end:\n"
-    ".previous\n");
-extern const char code_object_begin[];
-extern const char code_object_end[];
 
 namespace e2e {
 namespace {
@@ -275,8 +266,7 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Buffer memory = TRY(Buffer::create(r, Place::kDevice, kAt.end * sizeof(float)));
   Buffer staging = TRY(Buffer::create(r, Place::kHost, kAt.weights * sizeof(float)));
   Buffer shared = TRY(Buffer::create(r, Place::kHost, sizeof(Shared)));
-  const auto size = static_cast<size_t>(code_object_end - code_object_begin);
-  Executable executable = TRY(Executable::load(r, {code_object_begin, size}));
+  Executable executable = TRY(Executable::load(r, code_object()));
   const Kernels kernels = {
       TRY(executable.kernel("initialize")),     TRY(executable.kernel("embed")),
       TRY(executable.kernel("multiply")),       TRY(executable.kernel("normalize")),

@@ -218,6 +218,8 @@ TEST_F(carried, refuses_every_bit_of_a_field_that_must_be_zero)
 
 	for (field = self->op->zeros; field->name; field++) {
 		for (bit = 0; bit < 8 * field->size; bit++) {
+			if (field == self->op->zeros && bit < 32 && self->op->flags >> bit & 1)
+				continue;
 			op_fill(&self->context, self->op, &self->args);
 			self->args.bytes[field->offset + bit / 8] = 1 << bit % 8;
 			EXPECT_EQ(-EINVAL, call(&self->context, self->op, &self->args)) {

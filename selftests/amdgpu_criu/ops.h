@@ -43,8 +43,9 @@ struct op {
 	__u32 session_kind;
 	int kfd_answer;
 	int render_answer;
-	/* Fields that must be zero. */
+	/* Fields that must be zero, but for these bits of the first. */
 	struct op_field zeros[5];
+	__u32 flags;
 };
 
 #define OP_FIELD(type, field) { #field, offsetof(struct type, field), \
@@ -65,6 +66,7 @@ static const struct op ops[] = {
 		.size_now = sizeof(struct amdgpu_criu_process_info),
 		.session_kind = AMDGPU_CRIU_SESSION_CHECKPOINT,
 		.zeros = { OP_FIELD(amdgpu_criu_process_info, flags) },
+		.flags = AMDGPU_CRIU_PROCESS_INFO_LIVE,
 	}, {
 		.name = "CHECKPOINT", .nr = AMDGPU_CRIU_OP_CHECKPOINT, .size_v1 = 56,
 		.size_now = sizeof(struct amdgpu_criu_state),

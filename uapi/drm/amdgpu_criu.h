@@ -144,9 +144,10 @@ struct amdgpu_criu_record_info {
 	__u16 size;
 };
 
-/* Features of amdgpu_criu_query.features: which nodes of this kernel carry state. */
+/* Features of amdgpu_criu_query.features: which nodes carry state, and what is supported. */
 #define AMDGPU_CRIU_FEATURE_KFD (1ULL << 0)
 #define AMDGPU_CRIU_FEATURE_RENDER (1ULL << 1)
+#define AMDGPU_CRIU_FEATURE_LIVE (1ULL << 2) /* AMDGPU_CRIU_PROCESS_INFO_LIVE */
 
 /**
  * struct amdgpu_criu_query - what this kernel supports
@@ -195,10 +196,13 @@ struct amdgpu_criu_session {
 	__u32 pad;
 };
 
+/* amdgpu_criu_process_info.flags */
+#define AMDGPU_CRIU_PROCESS_INFO_LIVE (1U << 0) /* do not pause */
+
 /**
  * struct amdgpu_criu_process_info - pause, and return sizes
  * @session_fd: a session of kind CHECKPOINT
- * @flags: 0
+ * @flags: 0 or AMDGPU_CRIU_PROCESS_INFO_LIVE
  * @pid: process (thread group) of the file, in the caller's pid namespace. Out on
  *	/dev/kfd, where the file identifies it. In and out on a render node, whose
  *	file may have been passed on: a process that has the file open and in whose
@@ -221,6 +225,15 @@ struct amdgpu_criu_session {
  *
  * May be repeated within a session. On error nothing changes: a running process
  * continues, and one that the session has already paused stays paused.
+ *
+ * With AMDGPU_CRIU_PROCESS_INFO_LIVE the process continues, so that contents can be copied
+ * before it is paused. The session is live from then on: it serves only PROCESS_INFO with
+ * this flag, CHECKPOINT and DMABUF, and all else is EBADFD, as is the flag in a session that
+ * has paused a process. @blob_size and the counts for display are 0. CHECKPOINT in a live
+ * session returns tables of any file, without a blob and with @drm_fd of each device -1.
+ * State that cannot be carried is no error. BOs may be created and freed at any time; one
+ * that the table names exists until the session ends. Contents that the process writes
+ * meanwhile are copied before or after, or in part.
  */
 struct amdgpu_criu_process_info {
 	__s32 session_fd;
@@ -321,8 +334,8 @@ struct amdgpu_criu_bo {
  * that the other kernel cannot represent is EOPNOTSUPP, while the process still
  * lives. CHECKPOINT returns the size of such a blob (ENOSPC); PROCESS_INFO does not.
  *
- * CHECKPOINT requires that the same session has paused the process (EBADFD). It
- * changes nothing and may be repeated.
+ * CHECKPOINT requires that the same session has paused the process (EBADFD), or is live: see
+ * &struct amdgpu_criu_process_info. It changes nothing and may be repeated.
  *
  * RESTORE acts on the calling process, which must have nothing on this node but
  * the open file (EBADFD). It validates all of its input before it creates

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * CHECKPOINT: writes the state of a paused file to a table and a blob.
+ * CHECKPOINT: writes the state of a paused file to a table and a blob, or lists the BOs of a
+ * running one.
  */
 #include <drm/drm_file.h>
 #include <linux/cleanup.h>
@@ -26,6 +27,8 @@ int amdgpu_criu_dump_walk(struct amdgpu_criu_output *out)
 	u32 i;
 	int ret = 0;
 
+	if (out->live)
+		return amdgpu_criu_dump_objects(dump);
 	for (i = 0; !ret && i < ARRAY_SIZE(kinds); i++)
 		ret = kinds[i](dump);
 	return ret;
@@ -40,7 +43,7 @@ static int amdgpu_criu_dump_file_state(struct amdgpu_criu_dump *dump,
 
 	if (mutex_lock_interruptible(lock))
 		return -ERESTARTSYS;
-	ret = criu_session_held(dump->out.call->session, dump->file);
+	ret = dump->out.live ? 0 : criu_session_held(dump->out.call->session, dump->file);
 	if (!ret)
 		ret = amdgpu_criu_find_objects(dump);
 	if (!ret)
@@ -49,23 +52,28 @@ static int amdgpu_criu_dump_file_state(struct amdgpu_criu_dump *dump,
 	return ret;
 }
 
-/* Returns the process that was passed to PROCESS_INFO, with a reference. */
-static struct task_struct *amdgpu_criu_paused_task(const struct criu_call *call)
+/*
+ * Returns the process that was passed to PROCESS_INFO, with a reference. A live dump does not read
+ * its memory: the caller stands for it.
+ */
+static struct task_struct *amdgpu_criu_dumped_task(const struct criu_call *call, bool live)
 {
 	struct drm_file *file = call->client;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 
+	if (live)
+		return get_task_struct(current->group_leader);
 	guard(mutex)(&fpriv->criu_gate->lock);
 	if (criu_session_held(call->session, file))
 		return ERR_PTR(-EBADFD);
 	return get_task_struct(fpriv->criu_gate->task);
 }
 
-static int amdgpu_criu_dump_paused(struct amdgpu_criu_dump *dump, struct criu_call *call,
+static int amdgpu_criu_dump_client(struct amdgpu_criu_dump *dump, struct criu_call *call,
 				   struct amdgpu_criu_state *args)
 {
 	struct task_struct *leader = call->task;
-	struct task_struct *task = amdgpu_criu_paused_task(call);
+	struct task_struct *task = amdgpu_criu_dumped_task(call, dump->out.live);
 	int ret;
 
 	if (IS_ERR(task))
@@ -90,7 +98,7 @@ int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 
 	ret = amdgpu_criu_output_init(&dump.out, call, args);
 	if (!ret)
-		ret = amdgpu_criu_dump_paused(&dump, call, args);
+		ret = amdgpu_criu_dump_client(&dump, call, args);
 	amdgpu_criu_output_free(&dump.out);
 	return ret;
 }

@@ -364,9 +364,13 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 {
 	struct drm_gem_object *owner = amdgpu_criu_owner_object(object->gem);
 	struct amdgpu_criu_object_record record = { .handle = object->handle };
-	int ret;
+	int ret = 0;
 
-	ret = amdgpu_criu_bo_carriable(dump, object, owner);
+	/* The refusal is for the pause: a running process may be about to drop the BO. */
+	if (!dump->out.live)
+		ret = amdgpu_criu_bo_carriable(dump, object, owner);
+	else if (!owner)
+		return 0;
 	if (!ret)
 		ret = amdgpu_criu_dump_object_id(dump, object->gem, &record.object_id);
 	if (ret)

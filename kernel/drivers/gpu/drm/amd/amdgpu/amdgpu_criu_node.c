@@ -73,7 +73,7 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 		return ret;
 	args->abi_min = AMDGPU_CRIU_ABI;
 	args->abi_max = AMDGPU_CRIU_ABI;
-	args->features = AMDGPU_CRIU_FEATURE_RENDER;
+	args->features = AMDGPU_CRIU_FEATURE_RENDER | AMDGPU_CRIU_FEATURE_LIVE;
 	if (IS_ENABLED(CONFIG_HSA_AMD))
 		args->features |= AMDGPU_CRIU_FEATURE_KFD;
 	args->blob_format = CRIU_BLOB_FORMAT;
@@ -156,6 +156,7 @@ int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *ca
 	int ret = amdgpu_criu_state_check(state);
 
 	out->call = call;
+	out->live = criu_session_kind(call->session) == CRIU_SESSION_LIVE;
 	return ret ? ret : amdgpu_criu_targets_get(out, state);
 }
 
@@ -177,7 +178,7 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out, amdgpu_criu_w
 	criu_writer_init_for(&out->writer, out->call->node->schema, out->targets,
 			     out->num_targets, out->blob, out->blob_size);
 	ret = walk(out);
-	if (ret)
+	if (ret || out->live)
 		return ret;
 	ret = criu_writer_finish(&out->writer, &out->blob_size);
 	return out->writer.fault.reason ?
@@ -185,8 +186,8 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out, amdgpu_criu_w
 }
 
 /*
- * Runs the size pass. @out: dump of a paused client, without buffers. Returns 0, with the counts
- * and @blob_size in @out; the error of the first object that a blob cannot hold.
+ * Runs the size pass. @out: dump of a client, paused or @live, without buffers. Returns 0, with the
+ * counts and @blob_size in @out; the error of the first object that a blob cannot hold.
  */
 int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk)
 {
@@ -195,7 +196,7 @@ int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_
 }
 
 /*
- * Runs both passes, into kernel buffers. @out: dump of a paused client; the caller holds the
+ * Runs both passes, into kernel buffers. @out: dump of a client; the caller holds the
  * client's own lock. @state: structure of the caller; output: the counts and sizes. Events of KFD
  * have a lock of their own, so the write pass may find more of them than the size pass. Returns 0;
  * -ENOSPC if the caller's buffers are too small; errors of @walk.
@@ -241,6 +242,42 @@ int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &out->bos[i],
 					    sizeof(out->bos[i]));
 	return ret;
+}
+
+/* Checks the flags of PROCESS_INFO. Returns 0; -EINVAL; -EBADFD for a pause in a live session. */
+int amdgpu_criu_info_check(const struct criu_call *call,
+			   const struct amdgpu_criu_process_info *info)
+{
+	if (info->flags & ~AMDGPU_CRIU_PROCESS_INFO_LIVE)
+		return -EINVAL;
+	if (!info->flags && criu_session_kind(call->session) == CRIU_SESSION_LIVE)
+		return criu_refuse_live(call);
+	return 0;
+}
+
+/*
+ * PROCESS_INFO with flag LIVE. @out: dump of a client; the caller holds the client's own lock.
+ * Returns 0, and the session is live; -EBADFD if it has paused a client; errors of @walk.
+ */
+int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info,
+			  amdgpu_criu_walk_fn walk)
+{
+	int ret;
+
+	out->live = true;
+	ret = amdgpu_criu_output_measure(out, walk);
+	if (ret)
+		return ret;
+	if (criu_session_set_live(out->call->session))
+		return criu_refuse(out->call, -EBADFD, "the session has paused a process");
+	*info = (struct amdgpu_criu_process_info) {
+		.session_fd = info->session_fd,
+		.flags = info->flags,
+		.pid = task_tgid_vnr(out->call->task),
+		.num_devices = out->num_devices,
+		.num_bos = out->num_bos,
+	};
+	return 0;
 }
 
 /* Checks the arguments of RESTORE. Returns 0 or -EINVAL. */

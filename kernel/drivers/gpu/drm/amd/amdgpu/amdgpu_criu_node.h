@@ -55,6 +55,7 @@ struct amdgpu_criu_tables {
  * @blob: the blob, NULL in the size pass
  * @blob_size: bytes of the blob, once a pass has ended
  * @paused: PROCESS_INFO: this call has paused the client
+ * @live: the client runs: only the tables are written, and no blob
  */
 struct amdgpu_criu_output {
 	struct criu_call *call;
@@ -69,6 +70,7 @@ struct amdgpu_criu_output {
 	void *blob;
 	size_t blob_size;
 	bool paused;
+	bool live;
 };
 
 /* Writes all records of a client. The size pass and the write pass make the same calls. */
@@ -96,6 +98,12 @@ int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_st
 			     amdgpu_criu_restore_fn restore);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
+
+/* Common parts of PROCESS_INFO. */
+int amdgpu_criu_info_check(const struct criu_call *call,
+			   const struct amdgpu_criu_process_info *info);
+int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info,
+			  amdgpu_criu_walk_fn walk);
 
 /* These operations have the same rows in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);

@@ -174,6 +174,14 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 	return 0;
 }
 
+static int amdgpu_criu_live_info_locked(struct amdgpu_criu_dump *dump,
+					struct amdgpu_criu_process_info *info)
+{
+	int ret = amdgpu_criu_find_objects(dump);
+
+	return ret ? ret : amdgpu_criu_live_info(&dump->out, info, amdgpu_criu_dump_walk);
+}
+
 /*
  * Sets up the dump of a file. Returns 0, and the caller must call amdgpu_criu_dump_fini(); -ESRCH
  * if the process has released its memory.
@@ -210,7 +218,8 @@ static int amdgpu_criu_process_info_of(struct criu_call *call,
 		return ret;
 	ret = mutex_lock_interruptible(&dump.fpriv->criu_gate->lock);
 	if (!ret) {
-		ret = amdgpu_criu_process_info_locked(&dump, info);
+		ret = info->flags ? amdgpu_criu_live_info_locked(&dump, info) :
+				    amdgpu_criu_process_info_locked(&dump, info);
 		mutex_unlock(&dump.fpriv->criu_gate->lock);
 	}
 	amdgpu_criu_dump_fini(&dump);
@@ -230,8 +239,9 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 	struct task_struct *task;
 	int ret;
 
-	if (info->flags)
-		return -EINVAL;
+	ret = amdgpu_criu_info_check(call, info);
+	if (ret)
+		return ret;
 	/* Check before the gate closes: a refused call must not block other calls. */
 	ret = amdgpu_criu_check_render(call);
 	if (ret)

@@ -18,9 +18,9 @@ static int amdgpu_criu_render_dmabuf(struct criu_call *call, void *args)
 static const struct criu_op amdgpu_criu_render_ops[] = {
 	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, struct amdgpu_criu_query, pad),
 	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, CHECKPOINT, amdgpu_criu_process_info,
+	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, amdgpu_criu_process_info,
 		       struct amdgpu_criu_process_info, blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, CHECKPOINT, amdgpu_criu_checkpoint, struct amdgpu_criu_state,
+	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, amdgpu_criu_checkpoint, struct amdgpu_criu_state,
 		       bo_stride),
 	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, struct amdgpu_criu_unpause,
 			  flags),
@@ -28,7 +28,8 @@ static const struct criu_op amdgpu_criu_render_ops[] = {
 			  bo_stride),
 	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
-	AMDGPU_CRIU_OP(EXPORTED, ANY, amdgpu_criu_exported, struct amdgpu_criu_exported, blob_size),
+	AMDGPU_CRIU_OP(EXPORTED, BOTH, amdgpu_criu_exported, struct amdgpu_criu_exported,
+		       blob_size),
 	AMDGPU_CRIU_OP(OUTSIDE, CHECKPOINT, amdgpu_criu_outside, struct amdgpu_criu_outside, size),
 };
 

@@ -45,6 +45,12 @@ int criu_refuse_state(const struct criu_call *call, const char *what)
 	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
 }
 
+/* Refuses a call that a live session does not serve. Returns -EBADFD. */
+int criu_refuse_live(const struct criu_call *call)
+{
+	return criu_refuse(call, -EBADFD, "the session is live: it pauses and changes nothing");
+}
+
 /* Reports to the caller and the log why a blob is refused. Returns @error. */
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error)
 {
@@ -100,14 +106,20 @@ static int criu_get_session(struct criu_call *call, const void *args)
 {
 	const s32 *fd = args;
 	struct criu_session *session;
+	enum criu_session_kind kind;
 
 	if (call->op->session == CRIU_SESSION_NONE)
 		return 0;
-	session = criu_session_get(*fd, call->op->session);
+	session = criu_session_get(*fd);
 	if (session == ERR_PTR(-EBADF) && !criu_session_allowed())
 		return -EPERM;
 	if (IS_ERR(session))
 		return PTR_ERR(session);
+	kind = criu_session_kind(session);
+	if (!(kind & call->op->session)) {
+		criu_session_put(session);
+		return kind == CRIU_SESSION_LIVE ? criu_refuse_live(call) : -EBADFD;
+	}
 	call->session = session;
 	return 0;
 }

@@ -72,7 +72,7 @@ struct criu_call {
  * @name: for logs
  * @size_v1: bytes of the structure in its first released version
  * @size_now: bytes of the structure in this kernel
- * @session: kind of session of which the caller must pass a descriptor. Unless it is
+ * @session: kinds of session of which the caller must pass a descriptor. Unless it is
  *	%CRIU_SESSION_NONE, that descriptor is the first field of the structure, a __s32
  * @in_only: the structure has no output fields
  */
@@ -132,6 +132,7 @@ int criu_call_new_fd(struct criu_call *call, struct file *file);
 
 __printf(3, 4) int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...);
 int criu_refuse_state(const struct criu_call *call, const char *what);
+int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 void *criu_blob_from_user(u64 uptr, u64 size);
 void *criu_grow(void *array, u32 num, u32 *room, size_t size);

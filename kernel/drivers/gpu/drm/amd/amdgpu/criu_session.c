@@ -50,7 +50,7 @@ static struct criu_hold *criu_find_hold(void *client)
  * client; must outlive the session. The caller then puts the client into the held state (evicts
  * the queues). If that fails, the caller calls criu_session_release(). Under the client's lock, a
  * client is held if and only if it is in this state. Returns 0; -EALREADY if this session already
- * holds it; -EBUSY if another session holds it; -ENOMEM.
+ * holds it; -EBUSY if another session holds it; -EBADFD if this session is live; -ENOMEM.
  */
 int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops)
@@ -65,6 +65,8 @@ int criu_session_hold(struct criu_session *session, void *client,
 	hold->ops = ops;
 
 	guard(spinlock)(&criu_hold_lock);
+	if (session->kind == CRIU_SESSION_LIVE)
+		return -EBADFD;
 	old = criu_find_hold(client);
 	if (old)
 		return old->session == session ? -EALREADY : -EBUSY;
@@ -224,7 +226,7 @@ static void criu_session_fdinfo(struct seq_file *m, struct file *file)
 	spin_unlock(&criu_hold_lock);
 	mutex_lock(&session->lock);
 	seq_printf(m, "criu-session-kind:\t%s\ncriu-session-objects:\t%u\n",
-		   session->kind == CRIU_SESSION_CHECKPOINT ? "checkpoint" : "restore",
+		   criu_session_kind(session) == CRIU_SESSION_RESTORE ? "restore" : "checkpoint",
 		   session->num_objects);
 	mutex_unlock(&session->lock);
 	seq_printf(m, "criu-session-clients:\t%u\n", num_held);
@@ -292,13 +294,11 @@ struct file *criu_session_create(enum criu_session_kind kind)
 }
 
 /*
- * Gets the session of a descriptor of the calling process. @kind: required kind, or
- * %CRIU_SESSION_ANY. Returns the session, with a reference to be dropped by criu_session_put();
- * ERR_PTR(-EBADF) if @fd is not a session, ERR_PTR(-EBADFD) if it is of the other kind.
+ * Gets the session of a descriptor of the calling process. Returns the session, with a reference
+ * to be dropped by criu_session_put(); ERR_PTR(-EBADF) if @fd is not a session.
  */
-struct criu_session *criu_session_get(int fd, enum criu_session_kind kind)
+struct criu_session *criu_session_get(int fd)
 {
-	struct criu_session *session;
 	struct file *file = fget(fd);
 
 	if (!file)
@@ -307,12 +307,7 @@ struct criu_session *criu_session_get(int fd, enum criu_session_kind kind)
 		fput(file);
 		return ERR_PTR(-EBADF);
 	}
-	session = file->private_data;
-	if (kind != CRIU_SESSION_ANY && session->kind != kind) {
-		fput(file);
-		return ERR_PTR(-EBADFD);
-	}
-	return session;
+	return file->private_data;
 }
 
 /* Drops a reference of criu_session_get() */
@@ -321,8 +316,21 @@ void criu_session_put(struct criu_session *session)
 	fput(session->file);
 }
 
-/* Gets the kind of a session. Returns %CRIU_SESSION_CHECKPOINT or %CRIU_SESSION_RESTORE. */
+/* Gets the kind of a session: a single one, see enum criu_session_kind. */
 enum criu_session_kind criu_session_kind(const struct criu_session *session)
 {
-	return session->kind;
+	return READ_ONCE(session->kind);
+}
+
+/*
+ * Makes a session of kind CHECKPOINT live, for good: it can hold no client. Returns 0; -EBADFD if
+ * it holds one.
+ */
+int criu_session_set_live(struct criu_session *session)
+{
+	guard(spinlock)(&criu_hold_lock);
+	if (!list_empty(&session->holds))
+		return -EBADFD;
+	WRITE_ONCE(session->kind, CRIU_SESSION_LIVE);
+	return 0;
 }

@@ -31,7 +31,13 @@ enum criu_session_kind {
 	CRIU_SESSION_NONE = 0,
 	CRIU_SESSION_CHECKPOINT = 1,
 	CRIU_SESSION_RESTORE = 2,
-	CRIU_SESSION_ANY = 3,
+	/* Was of kind CHECKPOINT until criu_session_set_live(). */
+	CRIU_SESSION_LIVE = 4,
+
+	/* Sets of kinds. */
+	CRIU_SESSION_BOTH = CRIU_SESSION_CHECKPOINT | CRIU_SESSION_RESTORE,
+	CRIU_SESSION_DUMP = CRIU_SESSION_CHECKPOINT | CRIU_SESSION_LIVE,
+	CRIU_SESSION_ANY = CRIU_SESSION_BOTH | CRIU_SESSION_LIVE,
 };
 
 /* Maximum number of objects in a session, far above the needs of real processes. */
@@ -39,9 +45,10 @@ enum criu_session_kind {
 
 bool criu_session_allowed(void);
 struct file *criu_session_create(enum criu_session_kind kind);
-struct criu_session *criu_session_get(int fd, enum criu_session_kind kind);
+struct criu_session *criu_session_get(int fd);
 void criu_session_put(struct criu_session *session);
 enum criu_session_kind criu_session_kind(const struct criu_session *session);
+int criu_session_set_live(struct criu_session *session);
 
 /**
  * struct criu_object_ops - operations of an object in a session
@@ -90,7 +97,7 @@ struct dma_buf *criu_session_copy(struct criu_session *session, u64 id);
  *
  * A client is also an opaque pointer (KFD: &struct kfd_process). A session of kind
  * CHECKPOINT holds the clients that it has paused. A session of kind RESTORE holds the
- * clients that were restored in it and not yet resumed.
+ * clients that were restored in it and not yet resumed. A session of kind LIVE holds none.
  */
 struct criu_client_ops {
 	void (*get)(void *client);

@@ -13,7 +13,7 @@
 /**
  * struct criu_session - see criu_session.h
  * @file: its file; a reference to the file is a reference to the session
- * @kind: never changes
+ * @kind: changes once, from CHECKPOINT to LIVE, under the hold lock
  * @lock: protects the tables, their entries, and the fields up to @claims_ended
  * @by_id: all objects, by id
  * @by_object: objects by address, without those that are only claimed

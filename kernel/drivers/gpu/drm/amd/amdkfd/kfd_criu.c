@@ -105,6 +105,14 @@ static int kfd_criu_pause_locked(struct criu_session *session, struct kfd_proces
 	return ret;
 }
 
+static int kfd_criu_live_info_locked(struct kfd_criu_dump *dump,
+				     struct amdgpu_criu_process_info *info)
+{
+	if (!dump->p->mm)
+		return -ESRCH;
+	return amdgpu_criu_live_info(&dump->out, info, kfd_criu_dump_walk);
+}
+
 static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
 					struct amdgpu_criu_process_info *info)
 {
@@ -147,11 +155,13 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 	struct kfd_criu_dump dump = { .out.call = call, .p = call->client };
 	int ret;
 
-	if (info->flags)
-		return -EINVAL;
+	ret = amdgpu_criu_info_check(call, info);
+	if (ret)
+		return ret;
 	if (mutex_lock_killable(&dump.p->mutex))
 		return -ERESTARTSYS;
-	ret = kfd_criu_process_info_locked(&dump, info);
+	ret = info->flags ? kfd_criu_live_info_locked(&dump, info) :
+			    kfd_criu_process_info_locked(&dump, info);
 	mutex_unlock(&dump.p->mutex);
 	if (!ret && criu_call_put_args(call)) {
 		if (dump.out.paused)
@@ -287,10 +297,9 @@ static int kfd_criu_resume(struct criu_call *call, void *args)
 static const struct criu_op kfd_criu_ops[] = {
 	AMDGPU_CRIU_OP(QUERY, NONE, amdgpu_criu_query, struct amdgpu_criu_query, pad),
 	AMDGPU_CRIU_OP(SESSION, NONE, amdgpu_criu_session, struct amdgpu_criu_session, pad),
-	AMDGPU_CRIU_OP(PROCESS_INFO, CHECKPOINT, kfd_criu_process_info,
+	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, kfd_criu_process_info,
 		       struct amdgpu_criu_process_info, blob_size),
-	AMDGPU_CRIU_OP(CHECKPOINT, CHECKPOINT, kfd_criu_checkpoint, struct amdgpu_criu_state,
-		       bo_stride),
+	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, kfd_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
 	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, kfd_criu_unpause, struct amdgpu_criu_unpause, flags),
 	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
 	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, kfd_criu_resume, struct amdgpu_criu_resume, pad),

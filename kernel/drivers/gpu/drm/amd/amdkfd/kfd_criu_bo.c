@@ -139,9 +139,13 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	struct kfd_criu_bo_record record;
 	u32 mapped[MAX_GPU_INSTANCE];
 	u32 i;
-	int ret;
+	int ret = 0;
 
-	ret = kfd_criu_bo_carriable(dump, pdd->user_gpu_id, handle, mem);
+	/* The refusal is for the pause: a running process may be about to drop the BO. */
+	if (!dump->out.live)
+		ret = kfd_criu_bo_carriable(dump, pdd->user_gpu_id, handle, mem);
+	else if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))
+		return 0;
 	if (ret)
 		return ret;
 	ret = kfd_criu_describe_bo(dump, pdd, handle, mem, &record);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * CHECKPOINT: writes the state of a paused process to tables and a blob.
+ * CHECKPOINT: writes the state of a paused process to tables and a blob, or lists the GPUs and BOs
+ * of a running one.
  */
 #include <linux/file.h>
 
@@ -27,6 +28,10 @@ int kfd_criu_dump_walk(struct amdgpu_criu_output *out)
 	dump->num_queues = 0;
 	dump->num_events = 0;
 	dump->num_svm_ranges = 0;
+	if (out->live) {
+		ret = kfd_criu_dump_devices(dump);
+		return ret ? ret : kfd_criu_dump_bos(dump);
+	}
 	for (i = 0; !ret && i < ARRAY_SIZE(kinds); i++)
 		ret = kinds[i](dump);
 	return ret;
@@ -37,12 +42,13 @@ static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 {
 	int ret;
 
-	ret = criu_session_held(dump->out.call->session, dump->p);
+	ret = dump->out.live ? 0 : criu_session_held(dump->out.call->session, dump->p);
 	if (ret)
 		return ret;
 	if (!dump->p->mm)
 		return -ESRCH;
-	ret = kfd_criu_process_carriable(dump->out.call, dump->p);
+	if (!dump->out.live)
+		ret = kfd_criu_process_carriable(dump->out.call, dump->p);
 	return ret ? ret : amdgpu_criu_output_write(&dump->out, args, kfd_criu_dump_walk);
 }
 
@@ -91,7 +97,7 @@ static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_
 	return ret;
 }
 
-static int kfd_criu_dump_paused(struct kfd_criu_dump *dump, struct amdgpu_criu_state *args)
+static int kfd_criu_dump_client(struct kfd_criu_dump *dump, struct amdgpu_criu_state *args)
 {
 	struct file *files[MAX_GPU_INSTANCE] = {};
 	u32 i;
@@ -100,7 +106,7 @@ static int kfd_criu_dump_paused(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 	if (mutex_lock_killable(&dump->p->mutex))
 		return -ERESTARTSYS;
 	ret = kfd_criu_dump_locked(dump, args);
-	if (!ret)
+	if (!ret && !dump->out.live)
 		kfd_criu_dump_files(dump->p, files, dump->out.num_devices);
 	mutex_unlock(&dump->p->mutex);
 	if (!ret)
@@ -123,7 +129,7 @@ int kfd_criu_checkpoint(struct criu_call *call, void *args)
 
 	ret = amdgpu_criu_output_init(&dump.out, call, args);
 	if (!ret)
-		ret = kfd_criu_dump_paused(&dump, args);
+		ret = kfd_criu_dump_client(&dump, args);
 	amdgpu_criu_output_free(&dump.out);
 	return ret;
 }

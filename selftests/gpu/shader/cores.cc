@@ -30,7 +30,7 @@ ByName collect() {
     }
   }
   for (const auto ops : {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(),
-                         packed_ops(), load_store_ops(), atomic_ops()}) {
+                         packed_ops(), matrix_ops(), load_store_ops(), atomic_ops()}) {
     for (const SpecialOp& op : ops) out[op.name] = {.handler = op.handler};
   }
   return out;

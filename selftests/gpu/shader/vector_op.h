@@ -56,6 +56,7 @@ std::span<const SpecialOp> program_ops();
 std::span<const SpecialOp> hardware_ops();
 std::span<const SpecialOp> special_vector_ops();
 std::span<const SpecialOp> packed_ops();
+std::span<const SpecialOp> matrix_ops();
 std::span<const SpecialOp> load_store_ops();
 std::span<const SpecialOp> atomic_ops();
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+// Matrix instructions (MFMA): D = A x B + C, of one or more blocks, spread over all lanes of the
+// wave whatever EXEC and the rounding mode say. Where a lane has which element: AMD's matrix
+// instruction calculator. Order and places of the roundings: what MMA-Sim has found on CDNA2.
+#include <algorithm>
+
+#include "shader/vector_op.h"
+
+namespace gpu::shader {
+namespace {
+
+// A lane has kItems consecutive k of A's row or B's column. Lanes count rows first, then blocks,
+// then k.
+struct Shape {
+  unsigned size, depth, blocks, items;
+
+  unsigned input_lane(unsigned row, unsigned k, unsigned block) const {
+    return row + size * (block + blocks * (k / items));
+  }
+  // Consecutive rows of D that a lane has.
+  struct Place {
+    unsigned item, lane;
+  };
+  Place output(unsigned row, unsigned column, unsigned block, unsigned run) const {
+    const unsigned at_once = std::max(1u, kLanes * run / (size * size));
+    const unsigned row_lanes = kLanes / at_once / size;
+    const unsigned rounds = size / (run * row_lanes);
+    return {row % run + run * (row / (run * row_lanes) + rounds * (block / at_once)),
+            column + size * (row / run % row_lanes + row_lanes * (block % at_once))};
+  }
+};
+
+float flushed_bits(uint32_t value) { return flushed(std::bit_cast<float>(value)); }
+
+// How elements are stored and added up. The accumulator of a k is added last where there are
+// groups.
+struct Float32 {
+  using Element = float;
+  using Sum = float;
+  static constexpr unsigned kPerWord = 1, kGroup = 1;
+  static float element(uint32_t word, unsigned) { return std::bit_cast<float>(word); }
+  static float input(uint32_t word) { return std::bit_cast<float>(word); }
+  static float add(const float* a, const float* b, float sum) { return std::fma(a[0], b[0], sum); }
+};
+
+template <unsigned kGroupSize>
+struct Grouped {
+  using Element = float;
+  using Sum = float;
+  static constexpr unsigned kPerWord = 2, kGroup = kGroupSize;
+  static float input(uint32_t word) { return flushed_bits(word); }
+  static float add(const float* a, const float* b, float sum) {
+    float part = flushed(flushed(a[0] * b[0]) + flushed(a[1] * b[1]));
+    if constexpr (kGroup == 4)
+      part = flushed(part + flushed(flushed(a[2] * b[2]) + flushed(a[3] * b[3])));
+    return flushed(sum + part);
+  }
+};
+struct Float16 : Grouped<4> {
+  static float element(uint32_t word, unsigned item) {
+    const uint32_t half = word >> 16 * item & 0xffff;
+    return (half & 0x7c00) ? half_to_float(half)
+                           : std::copysign(0.0f, half & 0x8000 ? -1.0f : 1.0f);
+  }
+};
+template <unsigned kGroupSize>
+struct Bfloat16 : Grouped<kGroupSize> {
+  static float element(uint32_t word, unsigned item) {
+    return flushed_bits(item ? word & 0xffff0000 : word << 16);
+  }
+};
+
+struct Int8 {
+  using Element = int32_t;
+  using Sum = uint32_t;
+  static constexpr unsigned kPerWord = 4, kGroup = 1;
+  static int32_t element(uint32_t word, unsigned item) {
+    return static_cast<int8_t>(word >> 8 * item);
+  }
+  static uint32_t input(uint32_t word) { return word; }
+  static uint32_t add(const int32_t* a, const int32_t* b, uint32_t sum) {
+    return sum + static_cast<uint32_t>(a[0] * b[0]);
+  }
+};
+
+constexpr unsigned kMaxElements = kLanes * 4;
+
+// The elements of A or B by block, row (or column), and k.
+template <typename T, Shape kShape>
+void gather(Wave& wave, unsigned code, typename T::Element* out) {
+  const Row* rows = &wave.row(code);
+  for (unsigned block = 0; block < kShape.blocks; ++block) {
+    for (unsigned row = 0; row < kShape.size; ++row) {
+      for (unsigned k = 0; k < kShape.depth; ++k) {
+        const unsigned item = k % kShape.items;
+        const uint32_t word = rows[item / T::kPerWord].lane[kShape.input_lane(row, k, block)];
+        *out++ = T::element(word, item % T::kPerWord);
+      }
+    }
+  }
+}
+
+bool refuses_matrix(Wave& wave, const Instruction& in) {
+  // CBSZ, ABID and BLGP.
+  if (bits(in.words[0], 10, 8) || bits(in.words[0], 14, 11) || bits(in.words[1], 31, 29)) {
+    wave.refuse(in.name() + " with broadcast fields is not modelled");
+    return true;
+  }
+  return false;
+}
+
+template <typename T, Shape kShape>
+void multiply(Wave& wave, const Instruction& in) {
+  constexpr unsigned kRun = 4;
+  if (refuses_matrix(wave, in)) return;
+  typename T::Element a[kMaxElements], b[kMaxElements];
+  gather<T, kShape>(wave, in.src[0], a);
+  gather<T, kShape>(wave, in.src[1], b);
+  const bool constant = in.src[2] < operand::kVgpr;
+  const uint32_t value = constant ? wave.scalar(in.src[2], in) : 0;
+  constexpr unsigned kRows = kShape.size * kShape.size * kShape.blocks / kLanes;
+  Row out[kRows];
+  const Row* const c = constant ? nullptr : &wave.row(in.src[2]);
+  for (unsigned block = 0; block < kShape.blocks; ++block) {
+    for (unsigned row = 0; row < kShape.size; ++row) {
+      for (unsigned column = 0; column < kShape.size; ++column) {
+        const auto [item, lane] = kShape.output(row, column, block, kRun);
+        typename T::Sum sum = T::input(c ? c[item].lane[lane] : value);
+        const auto* x = a + (block * kShape.size + row) * kShape.depth;
+        const auto* y = b + (block * kShape.size + column) * kShape.depth;
+        for (unsigned k = 0; k < kShape.depth; k += T::kGroup) sum = T::add(x + k, y + k, sum);
+        out[item].lane[lane] = std::bit_cast<uint32_t>(sum);
+      }
+    }
+  }
+  std::copy_n(out, kRows, &wave.row(in.dst));
+}
+
+template <typename T, Shape kShape>
+constexpr SpecialOp op_of(std::string_view name) {
+  static_assert(kShape.size * kShape.depth * kShape.blocks == kLanes * kShape.items);
+  return {name, multiply<T, kShape>};
+}
+
+using Bf16 = Bfloat16<2>;
+using Bf16Of4 = Bfloat16<4>;
+
+constexpr SpecialOp kOps[] = {
+    op_of<Float32, Shape{32, 1, 2, 1}>("v_mfma_f32_32x32x1f32"),
+    op_of<Float32, Shape{16, 1, 4, 1}>("v_mfma_f32_16x16x1f32"),
+    op_of<Float32, Shape{4, 1, 16, 1}>("v_mfma_f32_4x4x1f32"),
+    op_of<Float32, Shape{32, 2, 1, 1}>("v_mfma_f32_32x32x2f32"),
+    op_of<Float32, Shape{16, 4, 1, 1}>("v_mfma_f32_16x16x4f32"),
+    op_of<Float16, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4f16"),
+    op_of<Float16, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4f16"),
+    op_of<Float16, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4f16"),
+    op_of<Float16, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8f16"),
+    op_of<Float16, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16f16"),
+    op_of<Int8, Shape{32, 4, 2, 4}>("v_mfma_i32_32x32x4i8"),
+    op_of<Int8, Shape{16, 4, 4, 4}>("v_mfma_i32_16x16x4i8"),
+    op_of<Int8, Shape{4, 4, 16, 4}>("v_mfma_i32_4x4x4i8"),
+    op_of<Int8, Shape{32, 8, 1, 4}>("v_mfma_i32_32x32x8i8"),
+    op_of<Int8, Shape{16, 16, 1, 4}>("v_mfma_i32_16x16x16i8"),
+    op_of<Bf16Of4, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4bf16_1k"),
+    op_of<Bf16Of4, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4bf16_1k"),
+    op_of<Bf16Of4, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4bf16_1k"),
+    op_of<Bf16Of4, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8bf16_1k"),
+    op_of<Bf16Of4, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16bf16_1k"),
+    op_of<Bf16, Shape{32, 2, 2, 2}>("v_mfma_f32_32x32x2bf16"),
+    op_of<Bf16, Shape{16, 2, 4, 2}>("v_mfma_f32_16x16x2bf16"),
+    op_of<Bf16, Shape{4, 2, 16, 2}>("v_mfma_f32_4x4x2bf16"),
+    op_of<Bf16, Shape{32, 4, 1, 2}>("v_mfma_f32_32x32x4bf16"),
+    op_of<Bf16, Shape{16, 8, 1, 2}>("v_mfma_f32_16x16x8bf16"),
+};
+
+}  // namespace
+
+std::span<const SpecialOp> matrix_ops() { return kOps; }
+
+}  // namespace gpu::shader

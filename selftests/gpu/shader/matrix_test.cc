@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+// Matrix instructions against sums of products, and their roundings.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "shader/kernel_fixture.h"
+#include "shader/numbers.h"
+
+namespace gpu::test {
+namespace {
+
+using shader::half_to_float;
+using shader::to_half;
+
+enum class Type : uint8_t { kFloat, kHalf, kBfloat, kByte };
+
+struct Case {
+  const char* kernel;
+  unsigned size, depth, blocks;
+  Type type;
+  unsigned items;  // of A that a lane has, with consecutive k
+};
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.kernel; }
+
+uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
+float float_of(uint32_t value) { return std::bit_cast<float>(value); }
+
+unsigned width_of(Type type) { return type == Type::kFloat ? 32 : type == Type::kByte ? 8 : 16; }
+uint32_t stored(Type type, float value) {
+  switch (type) {
+    case Type::kFloat:
+      return bits_of(value);
+    case Type::kHalf:
+      return to_half(value);
+    case Type::kBfloat:
+      return bits_of(value) >> 16;
+    case Type::kByte:
+      return static_cast<uint32_t>(static_cast<int>(value)) & 0xff;
+  }
+  return 0;
+}
+
+// A or B, by block, row of A (column of B), and k; and where the lanes have it.
+struct Operand {
+  Operand(const Case& one, std::vector<float> values) : shape(one), values(std::move(values)) {}
+  float at(unsigned block, unsigned row, unsigned k) const {
+    return values[(block * shape.size + row) * shape.depth + k];
+  }
+  std::vector<uint32_t> registers() const {
+    const unsigned words = std::max(1u, shape.items * width_of(shape.type) / 32);
+    std::vector<uint32_t> out(size_t{64} * words);
+    for (unsigned lane = 0; lane < 64; ++lane) {
+      // With one block the lanes beyond its rows have the next k, otherwise the next block.
+      const unsigned row = lane % shape.size, rest = lane / shape.size;
+      const unsigned block = shape.blocks == 1 ? 0 : rest;
+      const unsigned first_k = shape.blocks == 1 ? rest * shape.items : 0;
+      for (unsigned item = 0; item < shape.items; ++item) {
+        const unsigned shift = item * width_of(shape.type);
+        out[lane * words + shift / 32] |= stored(shape.type, at(block, row, first_k + item))
+                                          << shift % 32;
+      }
+    }
+    return out;
+  }
+  Case shape;
+  std::vector<float> values;
+};
+
+class MatrixKernels : public KernelTest, public testing::WithParamInterface<Case> {
+ protected:
+  MatrixKernels() : KernelTest("matrix.co") {}
+
+  // D as the lanes have it: element i of a lane behind the other.
+  std::vector<uint32_t> multiply(const Operand& a, const Operand& b,
+                                 const std::vector<uint32_t>& c) {
+    put_all(kData, a.registers());
+    put_all(kData + 0x10000, b.registers());
+    put_all(kData + 0x20000, c);
+    arguments(kData, kData + 0x10000, kData + 0x20000);
+    EXPECT_TRUE(runs(a.shape.kernel, {.grid = {64, 1, 1}, .group = {64, 1, 1}}));
+    return get_all<uint32_t>(kData + 0x20000, c.size());
+  }
+  static size_t elements(const Case& one) { return size_t{one.size} * one.size * one.blocks; }
+  // Groups of four rows take turns among the lanes that have a column; then come the blocks.
+  static size_t place(const Case& one, unsigned block, unsigned row, unsigned column) {
+    const size_t of_lane = elements(one) / 64;
+    if (one.size == 4) return (block * size_t{4} + column) * 4 + row;
+    const unsigned groups = 64 / one.size;
+    const unsigned lane = column + one.size * (row / 4 % groups);
+    const unsigned item = row % 4 + 4 * (row / 4 / groups) + block * one.size * one.size / 64;
+    return lane * of_lane + item;
+  }
+  Operand random(const Case& one) {
+    std::vector<float> values(size_t{one.size} * one.depth * one.blocks);
+    std::uniform_int_distribution<int> number(-100, 100);
+    for (float& value : values) value = static_cast<float>(number(engine_));
+    return {one, std::move(values)};
+  }
+  std::mt19937 engine_{3};
+};
+
+TEST_P(MatrixKernels, SumProducts) {
+  const Case& one = GetParam();
+  const Operand a = random(one), b = random(one);
+  const bool floats = one.type != Type::kByte;
+  std::vector<uint32_t> c(elements(one));
+  for (uint32_t i = 0; i < c.size(); ++i) c[i] = floats ? bits_of(static_cast<float>(i)) : i;
+  const std::vector<uint32_t> d = multiply(a, b, c);
+  for (unsigned block = 0; block < one.blocks; ++block) {
+    for (unsigned row = 0; row < one.size; ++row) {
+      for (unsigned column = 0; column < one.size; ++column) {
+        const size_t at = place(one, block, row, column);
+        double sum = static_cast<double>(at);
+        for (unsigned k = 0; k < one.depth; ++k)
+          sum += double{a.at(block, row, k)} * double{b.at(block, column, k)};
+        const double got = floats ? double{float_of(d[at])} : static_cast<int32_t>(d[at]);
+        ASSERT_EQ(got, sum) << block << " " << row << " " << column;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MatrixKernels,
+                         testing::Values(Case{"f32_32x32x1f32", 32, 1, 2, Type::kFloat, 1},
+                                         Case{"f32_16x16x1f32", 16, 1, 4, Type::kFloat, 1},
+                                         Case{"f32_4x4x1f32", 4, 1, 16, Type::kFloat, 1},
+                                         Case{"f32_32x32x2f32", 32, 2, 1, Type::kFloat, 1},
+                                         Case{"f32_16x16x4f32", 16, 4, 1, Type::kFloat, 1},
+                                         Case{"f32_32x32x4f16", 32, 4, 2, Type::kHalf, 4},
+                                         Case{"f32_16x16x4f16", 16, 4, 4, Type::kHalf, 4},
+                                         Case{"f32_4x4x4f16", 4, 4, 16, Type::kHalf, 4},
+                                         Case{"f32_32x32x8f16", 32, 8, 1, Type::kHalf, 4},
+                                         Case{"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4},
+                                         Case{"i32_32x32x4i8", 32, 4, 2, Type::kByte, 4},
+                                         Case{"i32_16x16x4i8", 16, 4, 4, Type::kByte, 4},
+                                         Case{"i32_4x4x4i8", 4, 4, 16, Type::kByte, 4},
+                                         Case{"i32_32x32x8i8", 32, 8, 1, Type::kByte, 4},
+                                         Case{"i32_16x16x16i8", 16, 16, 1, Type::kByte, 4},
+                                         Case{"f32_32x32x4bf16_1k", 32, 4, 2, Type::kBfloat, 4},
+                                         Case{"f32_16x16x4bf16_1k", 16, 4, 4, Type::kBfloat, 4},
+                                         Case{"f32_4x4x4bf16_1k", 4, 4, 16, Type::kBfloat, 4},
+                                         Case{"f32_32x32x8bf16_1k", 32, 8, 1, Type::kBfloat, 4},
+                                         Case{"f32_16x16x16bf16_1k", 16, 16, 1, Type::kBfloat, 4},
+                                         Case{"f32_32x32x2bf16", 32, 2, 2, Type::kBfloat, 2},
+                                         Case{"f32_16x16x2bf16", 16, 2, 4, Type::kBfloat, 2},
+                                         Case{"f32_4x4x2bf16", 4, 2, 16, Type::kBfloat, 2},
+                                         Case{"f32_32x32x4bf16", 32, 4, 1, Type::kBfloat, 2},
+                                         Case{"f32_16x16x8bf16", 16, 8, 1, Type::kBfloat, 2}),
+                         [](const auto& info) { return std::string(info.param.kernel); });
+
+class MatrixRoundings : public MatrixKernels {
+ protected:
+  // Row 0 of A times a column of ones.
+  float sum_of(const Case& one, std::vector<float> row, float start) {
+    row.resize(size_t{one.size} * one.depth * one.blocks);
+    const std::vector<float> ones(row.size(), 1.0f);
+    const std::vector<uint32_t> c(elements(one), bits_of(start));
+    return float_of(multiply({one, std::move(row)}, {one, ones}, c)[0]);
+  }
+};
+
+TEST_F(MatrixRoundings, FloatsAreAddedOneAfterTheOther) {
+  const Case one = {"f32_16x16x4f32", 16, 4, 1, Type::kFloat, 1};
+  EXPECT_EQ(sum_of(one, {0x1p-24f, 0x1p-24f, 0x1p-24f, 0x1p-24f}, 1.0f), 1.0f);
+  EXPECT_EQ(sum_of(one, {0x1p24f, 1.0f, 1.0f, -0x1p24f}, 0.0f), 0.0f);
+}
+
+TEST_F(MatrixRoundings, FourProductsOfHalvesAreAddedInPairsBeforeTheAccumulator) {
+  const Case one = {"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4};
+  // One after the other each of these would vanish beside 1.
+  EXPECT_EQ(sum_of(one, {0x1p-24f, 0x1p-14f, 0x1p-14f}, 0x1p10f), 0x1p10f + 0x1p-13f);
+  EXPECT_EQ(sum_of(one, {0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f}, 0x1p12f), 0x1p12f + 0x1p-11f);
+}
+
+TEST_F(MatrixRoundings, DenormalHalvesCountAsZero) {
+  const Case one = {"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4};
+  EXPECT_EQ(sum_of(one, {0x1p-20f}, 0.0f), 0.0f);
+  EXPECT_EQ(sum_of(one, {0x1p-14f}, 0x1p-130f), 0x1p-14f);
+}
+
+}  // namespace
+}  // namespace gpu::test

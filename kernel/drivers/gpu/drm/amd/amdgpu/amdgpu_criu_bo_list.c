@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BO lists. A list holds references to its BOs, so the handles of the BOs may be closed.
- */
+/* BO lists. A list holds references to its BOs, so the handles of the BOs may be closed. */
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <linux/idr.h>

@@ -11,14 +11,10 @@
 
 struct file;
 
-/**
- * struct amdgpu_criu_calls - ioctls of a client; all zero: none is running and all may begin
- * @inside: number of running ioctls
- * @stopped: new ioctls wait until it is 0; an int for xchg()
- */
+/* Ioctls of a client; all zero: none is running and all may begin */
 struct amdgpu_criu_calls {
-	atomic_t inside;
-	int stopped;
+	atomic_t inside; /* number of running ioctls */
+	int stopped; /* new ioctls wait until it is 0; an int for xchg() */
 };
 
 typedef long (*amdgpu_criu_ioctl_fn)(struct file *filp, unsigned int cmd, unsigned long arg);

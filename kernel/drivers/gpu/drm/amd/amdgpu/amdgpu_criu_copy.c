@@ -59,16 +59,12 @@ struct dma_buf *amdgpu_criu_new_copy(struct drm_gem_object *gem, int flags)
 	return dmabuf;
 }
 
-/**
- * struct amdgpu_criu_copier - a file that may import a copy of a BO of another VM
- * @by_dmabuf: in amdgpu_criu_copiers
- * @dmabuf: the copy; a session holds it until amdgpu_criu_end_copy()
- * @client: drm_file.client_id of the file, which is never reused
- */
+/* A file that may import a copy of a BO of another VM */
 struct amdgpu_criu_copier {
-	struct hlist_node by_dmabuf;
+	struct hlist_node by_dmabuf; /* in amdgpu_criu_copiers */
+	/* The copy; a session holds it until amdgpu_criu_end_copy() */
 	const struct dma_buf *dmabuf;
-	u64 client;
+	u64 client; /* drm_file.client_id of the file, which is never reused */
 };
 
 static DEFINE_HASHTABLE(amdgpu_criu_copiers, 10);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Dma-bufs for copying the contents of BOs.
- */
+/* Dma-bufs for copying the contents of BOs. */
 #ifndef _AMDGPU_CRIU_COPY_H_
 #define _AMDGPU_CRIU_COPY_H_
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Contexts of a plan: check, create, and free.
- */
+/* Contexts of a plan: check, create, and free. */
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/err.h>

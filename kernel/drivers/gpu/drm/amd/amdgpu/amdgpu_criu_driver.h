@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Interfaces of amdgpu and DRM that differ between kernel releases.
- */
+/* Interfaces of amdgpu and DRM that differ between kernel releases. */
 #ifndef _AMDGPU_CRIU_DRIVER_H_
 #define _AMDGPU_CRIU_DRIVER_H_
 

@@ -13,20 +13,20 @@
 
 struct task_struct;
 
-/**
- * struct amdgpu_criu_gate - the gate of an open file
- * @lock: the client's own lock of criu_session.h; held while the gate is closed or
- *	opened, and during every operation on the file while the gate is closed
- * @calls: the file's ioctls, stopped while the gate is closed
- * @restoring: RESTORE is running; it holds @lock except while it writes its results
- * @task: CHECKPOINT: leader of the process whose userptrs are saved, with a reference,
- *	while the gate is closed; otherwise NULL
- */
+/* The gate of an open file */
 struct amdgpu_criu_gate {
-	/* The outermost lock of checkpoint/restore of the file. */
+	/*
+	 * The outermost lock of checkpoint/restore of the file, and the client's own lock of
+	 * criu_session.h. Held while the gate is closed or opened, and during every operation on
+	 * the file while the gate is closed.
+	 */
 	struct mutex lock;
-	struct amdgpu_criu_calls calls;
-	bool restoring;
+	struct amdgpu_criu_calls calls; /* the file's ioctls, stopped while the gate is closed */
+	bool restoring; /* RESTORE is running; it holds lock except while it writes its results */
+	/*
+	 * CHECKPOINT: leader of the process whose userptrs are saved, with a reference, while the
+	 * gate is closed; otherwise NULL
+	 */
 	struct task_struct *task;
 };
 

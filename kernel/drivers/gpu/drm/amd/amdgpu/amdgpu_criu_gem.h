@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Declarations shared by the files that handle BOs.
- */
+/* Declarations shared by the files that handle BOs. */
 #ifndef _AMDGPU_CRIU_GEM_H_
 #define _AMDGPU_CRIU_GEM_H_
 

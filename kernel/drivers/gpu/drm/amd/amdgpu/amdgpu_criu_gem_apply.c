@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs and GEM handles of a plan: create and undo.
- */
+/* BOs and GEM handles of a plan: create and undo. */
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <uapi/linux/kfd_ioctl.h>

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Checks of the BOs and GEM handles of a blob, by themselves and against this GPU.
- */
+/* Checks of the BOs and GEM handles of a blob, by themselves and against this GPU. */
 #include <linux/slab.h>
 
 #include "amdgpu.h"

@@ -27,18 +27,12 @@ struct drm_file;
  */
 #define AMDGPU_CRIU_HANDLE_MAX SZ_1M
 
-/**
- * struct amdgpu_criu_handles - empty entries in a file's table of GEM handles
- * @file: the file
- * @fillers: numbers with an empty entry; bit 0 is not used
- * @last: greatest number that may be requested
- * @next: all numbers below it have an entry
- */
+/* Empty entries in a file's table of GEM handles */
 struct amdgpu_criu_handles {
 	struct drm_file *file;
-	unsigned long *fillers;
-	u32 last;
-	u32 next;
+	unsigned long *fillers; /* numbers with an empty entry; bit 0 is not used */
+	u32 last; /* greatest number that may be requested */
+	u32 next; /* all numbers below it have an entry */
 };
 
 int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,

@@ -31,46 +31,28 @@ struct vm_area_struct;
 /* Maximum number of record types that a caller may list for another kernel. */
 #define AMDGPU_CRIU_TARGETS_MAX 1024
 
-/**
- * struct amdgpu_criu_tables - copies of the tables that the caller passes to RESTORE
- * @devices: amdgpu_criu_state.num_devices entries
- * @bos: amdgpu_criu_state.num_bos entries
- */
+/* Copies of the tables that the caller passes to RESTORE */
 struct amdgpu_criu_tables {
-	struct amdgpu_criu_device *devices;
-	struct amdgpu_criu_bo *bos;
+	struct amdgpu_criu_device *devices; /* amdgpu_criu_state.num_devices entries */
+	struct amdgpu_criu_bo *bos; /* amdgpu_criu_state.num_bos entries */
 };
 
-/**
- * struct amdgpu_criu_output - what a dump of a client writes
- * @call: the call, for log messages
- * @session: session that allocates object ids; NULL in the size pass
- * @targets: record types that the target kernel supports; NULL: as this kernel
- * @num_targets: entries at @targets
- * @writer: writer of the blob; without a buffer in the size pass
- * @devices: table for the caller, NULL in the size pass
- * @bos: table for the caller, NULL in the size pass
- * @num_devices: entries so far
- * @num_bos: entries so far
- * @blob: the blob, NULL in the size pass
- * @blob_size: bytes of the blob, once a pass has ended
- * @paused: PROCESS_INFO: this call has paused the client
- * @live: the client runs: only the tables are written, and no blob
- */
+/* What a dump of a client writes */
 struct amdgpu_criu_output {
 	struct criu_call *call;
-	struct criu_session *session;
+	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
+	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;
 	u32 num_targets;
-	struct criu_blob_writer writer;
-	struct amdgpu_criu_device *devices;
-	struct amdgpu_criu_bo *bos;
+	struct criu_blob_writer writer; /* writer of the blob; without a buffer in the size pass */
+	struct amdgpu_criu_device *devices; /* table for the caller, NULL in the size pass */
+	struct amdgpu_criu_bo *bos; /* table for the caller, NULL in the size pass */
 	u32 num_devices;
 	u32 num_bos;
-	void *blob;
-	size_t blob_size;
-	bool paused;
-	bool live;
+	void *blob; /* the blob, NULL in the size pass */
+	size_t blob_size; /* bytes of the blob, once a pass has ended */
+	bool paused; /* PROCESS_INFO: this call has paused the client */
+	bool live; /* the client runs: only the tables are written, and no blob */
 };
 
 /* Writes all records of a client. The size pass and the write pass make the same calls. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * BOs in a session: declarations for render nodes, KFD and the GEM code.
- */
+/* BOs in a session: declarations for render nodes, KFD and the GEM code. */
 #ifndef _AMDGPU_CRIU_OBJECT_H_
 #define _AMDGPU_CRIU_OBJECT_H_
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs of a plan: find them in the session or create them, and create their GEM handles.
- */
+/* BOs of a plan: find them in the session or create them, and create their GEM handles. */
 #include <linux/dma-buf.h>
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>

@@ -12,45 +12,29 @@ struct criu_object_ops;
 struct criu_session;
 struct drm_gem_object;
 
-/**
- * struct amdgpu_criu_paused_object - an object of a client that the session has paused
- * @object: the object, with a reference; of a BO the GEM object on the GPU where it was
- *	allocated
- * @ops: amdgpu_criu_bo_ops or amdgpu_criu_syncobj_ops
- * @size: bytes of a BO
- * @pid: process of that client, in the caller's pid namespace
- * @handle: the client's handle of the object
- * @outside: a client that is not paused has the object as well
- */
+/* An object of a client that the session has paused */
 struct amdgpu_criu_paused_object {
+	/* The object, with a reference; of a BO the GEM object on the GPU where it was allocated */
 	void *object;
-	const struct criu_object_ops *ops;
-	u64 size;
-	pid_t pid;
-	u32 handle;
-	bool outside;
+	const struct criu_object_ops *ops; /* amdgpu_criu_bo_ops or amdgpu_criu_syncobj_ops */
+	u64 size; /* bytes of a BO */
+	pid_t pid; /* process of that client, in the caller's pid namespace */
+	u32 handle; /* the client's handle of the object */
+	bool outside; /* a client that is not paused has the object as well */
 };
 
-/**
- * struct amdgpu_criu_sharing - a search for objects that are shared with other clients
- * @session: session of kind CHECKPOINT
- * @objects: objects of its clients; sorted before other clients are checked
- * @num: entries at @objects
- * @room: capacity of @objects in entries
- * @num_bos: BOs with @outside set
- * @num_syncobjs: syncobjs with @outside set
- * @first: the first BO with @outside set, or else the first syncobj, or NULL
- * @pid: process that has @first and is not paused, 0 if the caller cannot see it
- */
+/* A search for objects that are shared with other clients */
 struct amdgpu_criu_sharing {
-	struct criu_session *session;
+	struct criu_session *session; /* session of kind CHECKPOINT */
+	/* Objects of its clients; sorted before other clients are checked */
 	struct amdgpu_criu_paused_object *objects;
 	u32 num;
-	u32 room;
-	u32 num_bos;
-	u32 num_syncobjs;
+	u32 room; /* capacity of objects in entries */
+	u32 num_bos; /* BOs with outside set */
+	u32 num_syncobjs; /* syncobjs with outside set */
+	/* The first BO with outside set, or else the first syncobj, or NULL */
 	const struct amdgpu_criu_paused_object *first;
-	pid_t pid;
+	pid_t pid; /* process that has first and is not paused, 0 if the caller cannot see it */
 };
 
 int amdgpu_criu_add_paused_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * PROCESS_INFO and UNPAUSE: the process of a file, and the session that pauses it.
- */
+/* PROCESS_INFO and UNPAUSE: the process of a file, and the session that pauses it. */
 #include <drm/drm_file.h>
 #include <linux/fdtable.h>
 #include <linux/file.h>

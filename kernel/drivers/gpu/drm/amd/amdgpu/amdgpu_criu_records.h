@@ -35,39 +35,27 @@ enum amdgpu_criu_record_type {
 #define AMDGPU_CRIU_FILE_VM_COMPUTE BIT(0) /* KFD acquired its VM */
 #define AMDGPU_CRIU_FILE_RESERVED_VMID BIT(1) /* AMDGPU_VM_OP_RESERVE_VMID */
 
-/**
- * struct amdgpu_criu_file_record - the file itself; exactly one
- * @flags: AMDGPU_CRIU_FILE_*
- * @gpu_id: number of the GPU in KFD, 0 if KFD does not drive it
- * @device: PCI location, domain << 16 | bus << 8 | devfn; other records refer to GPUs by
- *	this number
- * @gc_version: IP version of the graphics core
- * @sdma_version: IP version of the SDMA engines
- * @vcn_version: IP version of the video engines, 0 if there are none
- * @gb_addr_config: layout of tiled surfaces
- * @va_end: end of the GPU address space that the process may use
- */
+/* The file itself; exactly one */
 struct amdgpu_criu_file_record {
 	__u32 flags;
-	__u32 gpu_id;
+	__u32 gpu_id; /* number of the GPU in KFD, 0 if KFD does not drive it */
+	/*
+	 * PCI location, domain << 16 | bus << 8 | devfn; other records refer to GPUs by this number
+	 */
 	__u64 device;
-	__u32 gc_version;
-	__u32 sdma_version;
-	__u32 vcn_version;
-	__u32 gb_addr_config;
-	__u64 va_end;
+	__u32 gc_version; /* IP version of the graphics core */
+	__u32 sdma_version; /* IP version of the SDMA engines */
+	__u32 vcn_version; /* IP version of the video engines, 0 if there are none */
+	__u32 gb_addr_config; /* layout of tiled surfaces */
+	__u64 va_end; /* end of the GPU address space that the process may use */
 };
 
 /* DRM_CLIENT_NAME_MAX_LEN */
 #define AMDGPU_CRIU_CLIENT_NAME_SIZE 64
 
-/**
- * struct amdgpu_criu_client_name_record - human-readable name of the file; at most one
- * @name: of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field
- *
- * A reader may skip it.
- */
+/* Human-readable name of the file; at most one. A reader may skip it. */
 struct amdgpu_criu_client_name_record {
+	/* Of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field */
 	__u8 name[AMDGPU_CRIU_CLIENT_NAME_SIZE];
 };
 
@@ -79,86 +67,50 @@ struct amdgpu_criu_client_name_record {
 #define AMDGPU_CRIU_OBJECT_PINNED BIT(4) /* pinned by an importer */
 #define AMDGPU_CRIU_OBJECT_FLAGS GENMASK(4, 0)
 
-/**
- * struct amdgpu_criu_object_record - a BO of the file; one record for each BO
- * @object_id: id in the session
- * @size: bytes; GDS, GWS, OA: one page for each unit
- * @device: GPU where it was allocated, as in amdgpu_criu_file_record.device; another GPU
- *	than the file's if the file imported the BO
- * @create_flags: AMDGPU_GEM_CREATE_*
- * @user_addr: userptr: address in the process
- * @tiling_flags: of DRM_AMDGPU_GEM_METADATA
- * @metadata_flags: of DRM_AMDGPU_GEM_METADATA
- * @mmap_offset: offset for mmap() of the file, ~0 if it cannot be mapped
- * @kfd_va: KFD: address of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU
- * @flags: AMDGPU_CRIU_OBJECT_*
- * @alignment: bytes; GDS, GWS, OA: units
- * @preferred_domains: AMDGPU_GEM_DOMAIN_*, of DRM_AMDGPU_GEM_CREATE or
- *	AMDGPU_GEM_OP_SET_PLACEMENT
- * @allowed_domains: same
- * @placement: current AMDGPU_GEM_DOMAIN_*, 0 if it has no memory yet
- * @user_flags: userptr: AMDGPU_GEM_USERPTR_*
- * @kfd_flags: KFD: KFD_IOC_ALLOC_MEM_FLAGS_*
- * @gpu_id: BO table: number of the GPU of @device in KFD
- * @handle: BO table: lowest GEM handle, 0 if it has none
- * @domain: BO table: AMDGPU_CRIU_DOMAIN_*
- * @table_flags: BO table: AMDGPU_CRIU_BO_*
- * @metadata_size: bytes of the tail
- *
- * Tail: metadata of DRM_AMDGPU_GEM_METADATA.
- */
+/* A BO of the file; one record for each BO. Tail: metadata of DRM_AMDGPU_GEM_METADATA. */
 struct amdgpu_criu_object_record {
-	__u64 object_id;
-	__u64 size;
+	__u64 object_id; /* id in the session */
+	__u64 size; /* bytes; GDS, GWS, OA: one page for each unit */
+	/*
+	 * GPU where it was allocated, as in amdgpu_criu_file_record.device; another GPU than the
+	 * file's if the file imported the BO
+	 */
 	__u64 device;
-	__u64 create_flags;
-	__u64 user_addr;
-	__u64 tiling_flags;
-	__u64 metadata_flags;
-	__u64 mmap_offset;
-	__u64 kfd_va;
+	__u64 create_flags; /* AMDGPU_GEM_CREATE_* */
+	__u64 user_addr; /* userptr: address in the process */
+	__u64 tiling_flags; /* of DRM_AMDGPU_GEM_METADATA */
+	__u64 metadata_flags; /* of DRM_AMDGPU_GEM_METADATA */
+	__u64 mmap_offset; /* offset for mmap() of the file, ~0 if it cannot be mapped */
+	__u64 kfd_va; /* KFD: address of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU */
 	__u32 flags;
-	__u32 alignment;
+	__u32 alignment; /* bytes; GDS, GWS, OA: units */
+	/* AMDGPU_GEM_DOMAIN_*, of DRM_AMDGPU_GEM_CREATE or AMDGPU_GEM_OP_SET_PLACEMENT */
 	__u32 preferred_domains;
 	__u32 allowed_domains;
-	__u32 placement;
-	__u32 user_flags;
-	__u32 kfd_flags;
-	__u32 gpu_id;
-	__u32 handle;
-	__u32 domain;
-	__u32 table_flags;
-	__u32 metadata_size;
+	__u32 placement; /* current AMDGPU_GEM_DOMAIN_*, 0 if it has no memory yet */
+	__u32 user_flags; /* userptr: AMDGPU_GEM_USERPTR_* */
+	__u32 kfd_flags; /* KFD: KFD_IOC_ALLOC_MEM_FLAGS_* */
+	__u32 gpu_id; /* BO table: number of the GPU of device in KFD */
+	__u32 handle; /* BO table: lowest GEM handle, 0 if it has none */
+	__u32 domain; /* BO table: AMDGPU_CRIU_DOMAIN_* */
+	__u32 table_flags; /* BO table: AMDGPU_CRIU_BO_* */
+	__u32 metadata_size; /* bytes of the tail */
 };
 
-/**
- * struct amdgpu_criu_handle_record - a GEM handle
- * @handle: its number
- * @pad: 0
- * @object_id: the BO of the handle
- */
+/* A GEM handle */
 struct amdgpu_criu_handle_record {
 	__u32 handle;
 	__u32 pad;
-	__u64 object_id;
+	__u64 object_id; /* the BO of the handle */
 };
 
-/**
- * struct amdgpu_criu_mapping_record - a mapping of DRM_AMDGPU_GEM_VA, or the part that
- * later calls did not unmap
- * @object_id: the BO, 0 if it has none (AMDGPU_VM_PAGE_PRT)
- * @va: GPU address
- * @size: bytes
- * @offset: in the BO
- * @flags: AMDGPU_VM_PAGE_*, AMDGPU_VM_MTYPE_*
- * @pad: 0
- */
+/* A mapping of DRM_AMDGPU_GEM_VA, or the part that later calls did not unmap */
 struct amdgpu_criu_mapping_record {
-	__u64 object_id;
-	__u64 va;
+	__u64 object_id; /* the BO, 0 if it has none (AMDGPU_VM_PAGE_PRT) */
+	__u64 va; /* GPU address */
 	__u64 size;
-	__u64 offset;
-	__u32 flags;
+	__u64 offset; /* in the BO */
+	__u32 flags; /* AMDGPU_VM_PAGE_*, AMDGPU_VM_MTYPE_* */
 	__u32 pad;
 };
 
@@ -170,63 +122,37 @@ struct amdgpu_criu_mapping_record {
 #define AMDGPU_CRIU_CTX_RAS_CE_UNREAD BIT(4) /* correctable errors not read by QUERY_STATE2 */
 #define AMDGPU_CRIU_CTX_RAS_UE_UNREAD BIT(5) /* uncorrectable errors, same */
 
-/**
- * struct amdgpu_criu_ctx_record - a context
- * @id: its number
- * @flags: AMDGPU_CRIU_CTX_*
- * @init_priority: AMDGPU_CTX_PRIORITY_*, of AMDGPU_CTX_OP_ALLOC_CTX
- * @override_priority: of DRM_AMDGPU_SCHED, or AMDGPU_CTX_PRIORITY_UNSET
- * @stable_pstate: %AMDGPU_CRIU_CTX_PSTATE: AMDGPU_CTX_STABLE_PSTATE_*
- * @num_entities: entries of the tail
- *
- * Tail: &struct amdgpu_criu_ctx_entity.
- */
+/* A context. Tail: struct amdgpu_criu_ctx_entity. */
 struct amdgpu_criu_ctx_record {
 	__u32 id;
 	__u32 flags;
-	__s32 init_priority;
-	__s32 override_priority;
-	__u32 stable_pstate;
-	__u32 num_entities;
+	__s32 init_priority; /* AMDGPU_CTX_PRIORITY_*, of AMDGPU_CTX_OP_ALLOC_CTX */
+	__s32 override_priority; /* of DRM_AMDGPU_SCHED, or AMDGPU_CTX_PRIORITY_UNSET */
+	__u32 stable_pstate; /* AMDGPU_CRIU_CTX_PSTATE: AMDGPU_CTX_STABLE_PSTATE_* */
+	__u32 num_entities; /* entries of the tail */
 };
 
-/**
- * struct amdgpu_criu_ctx_entity - an entity of a context
- * @hw_ip: AMDGPU_HW_IP_*
- * @ring: as in struct drm_amdgpu_cs_chunk_ib
- * @sequence: drm_amdgpu_cs_out.handle of the next submission
- * @error: 0, or the negative errno of the last job; submissions fail if it is not 0
- * @pad: 0
- */
+/* An entity of a context */
 struct amdgpu_criu_ctx_entity {
-	__u32 hw_ip;
-	__u32 ring;
-	__u64 sequence;
-	__s32 error;
+	__u32 hw_ip; /* AMDGPU_HW_IP_* */
+	__u32 ring; /* as in struct drm_amdgpu_cs_chunk_ib */
+	__u64 sequence; /* drm_amdgpu_cs_out.handle of the next submission */
+	__s32 error; /* 0, or the negative errno of the last job; submissions fail if it is not 0 */
 	__u32 pad;
 };
 
-/**
- * struct amdgpu_criu_bo_list_record - a BO list
- * @id: its number
- * @num_entries: entries of the tail
- *
- * Tail: &struct amdgpu_criu_bo_list_item.
- */
+/* A BO list. Tail: struct amdgpu_criu_bo_list_item. */
 struct amdgpu_criu_bo_list_record {
 	__u32 id;
-	__u32 num_entries;
+	__u32 num_entries; /* entries of the tail */
 };
 
-/**
- * struct amdgpu_criu_bo_list_item - entry of a BO list
- * @object_id: the BO, which may have no handle
- * @priority: of struct drm_amdgpu_bo_list_entry, limited to the values that the kernel
- *	distinguishes
- * @pad: 0
- */
+/* Entry of a BO list */
 struct amdgpu_criu_bo_list_item {
-	__u64 object_id;
+	__u64 object_id; /* the BO, which may have no handle */
+	/*
+	 * Of struct drm_amdgpu_bo_list_entry, limited to the values that the kernel distinguishes
+	 */
 	__u32 priority;
 	__u32 pad;
 };
@@ -235,21 +161,13 @@ struct amdgpu_criu_bo_list_item {
 #define AMDGPU_CRIU_SYNCOBJ_SIGNALED BIT(0) /* has a fence, which is signaled ... */
 #define AMDGPU_CRIU_SYNCOBJ_TIMELINE BIT(1) /* ... and a point of a timeline */
 
-/**
- * struct amdgpu_criu_syncobj_record - a handle of a syncobj
- * @handle: its number
- * @flags: AMDGPU_CRIU_SYNCOBJ_*
- * @object_id: id of the syncobj in the session; a syncobj may have several handles
- * @point: last point of the timeline
- * @error: 0, or the negative errno of the fence
- * @pad: 0
- */
+/* A handle of a syncobj */
 struct amdgpu_criu_syncobj_record {
 	__u32 handle;
 	__u32 flags;
-	__u64 object_id;
-	__u64 point;
-	__s32 error;
+	__u64 object_id; /* id of the syncobj in the session; a syncobj may have several handles */
+	__u64 point; /* last point of the timeline */
+	__s32 error; /* 0, or the negative errno of the fence */
 	__u32 pad;
 };
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * The checkpoint/restore ioctl of a render node: its operations.
- */
+/* The checkpoint/restore ioctl of a render node: its operations. */
 #include <drm/drm_file.h>
 #include <linux/sched.h>
 

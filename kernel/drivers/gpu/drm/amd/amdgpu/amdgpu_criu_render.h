@@ -44,42 +44,26 @@ struct task_struct;
 extern const struct criu_client_ops amdgpu_criu_file_ops;
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 
-/**
- * struct amdgpu_criu_dump_object - a BO of the file
- * @gem: GEM object of the file's device, with a reference
- * @id: id in the session, once it is requested
- * @handle: its lowest handle, 0 if it has none
- */
+/* A BO of the file */
 struct amdgpu_criu_dump_object {
-	struct drm_gem_object *gem;
-	u64 id;
-	u32 handle;
+	struct drm_gem_object *gem; /* GEM object of the file's device, with a reference */
+	u64 id; /* id in the session, once it is requested */
+	u32 handle; /* its lowest handle, 0 if it has none */
 };
 
-/**
- * struct amdgpu_criu_dump - the dump of a paused file
- * @out: what is written
- * @adev: device of the file
- * @file: the file; its gate is closed and the gate's lock held
- * @fpriv: driver-private part of @file
- * @task: leader of the process whose memory its userptrs refer to
- * @mm: that memory, with a reference to its users
- * @objects: BOs of the file, in the order of their addresses
- * @in_order: the same BOs in the order of their handles
- * @num_objects: entries at @objects
- * @objects_room: capacity of @objects in entries
- */
+/* The dump of a paused file */
 struct amdgpu_criu_dump {
-	struct amdgpu_criu_output out;
+	struct amdgpu_criu_output out; /* what is written */
 	struct amdgpu_device *adev;
-	struct drm_file *file;
+	struct drm_file *file; /* the file; its gate is closed and the gate's lock held */
 	struct amdgpu_fpriv *fpriv;
-	struct task_struct *task;
-	struct mm_struct *mm;
+	struct task_struct *task; /* leader of the process whose memory its userptrs refer to */
+	struct mm_struct *mm; /* that memory, with a reference to its users */
+	/* BOs of the file, in the order of their addresses */
 	struct amdgpu_criu_dump_object *objects;
-	struct amdgpu_criu_dump_object **in_order;
+	struct amdgpu_criu_dump_object **in_order; /* the same BOs in the order of their handles */
 	u32 num_objects;
-	u32 objects_room;
+	u32 objects_room; /* capacity of objects in entries */
 };
 
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
@@ -129,142 +113,85 @@ int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_f
 /* Gets the id of a BO of the file in the session; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
 
-/**
- * struct amdgpu_criu_plan_object - a BO to be restored
- * @record: from the blob
- * @metadata: tail of the record
- * @gem: GEM object of the file's device for it, with a reference, once it exists
- * @bound: it was created for this plan, and its id is bound in the session
- * @prime_handle: its handle in the file's table of imports, or 0
- * @borrowed_handle: temporary handle until the BO lists are created, or 0
- * @new_mmap_offset: new offset for mmap(), for the caller
- */
+/* A BO to be restored */
 struct amdgpu_criu_plan_object {
 	struct amdgpu_criu_object_record record;
-	const void *metadata;
+	const void *metadata; /* tail of the record */
+	/* GEM object of the file's device for it, with a reference, once it exists */
 	struct drm_gem_object *gem;
-	bool bound;
-	u32 prime_handle;
-	u32 borrowed_handle;
-	u64 new_mmap_offset;
+	bool bound; /* it was created for this plan, and its id is bound in the session */
+	u32 prime_handle; /* its handle in the file's table of imports, or 0 */
+	u32 borrowed_handle; /* temporary handle until the BO lists are created, or 0 */
+	u64 new_mmap_offset; /* new offset for mmap(), for the caller */
 };
 
-/**
- * struct amdgpu_criu_plan_handle - a GEM handle to be restored
- * @record: from the blob
- * @object: the BO of the handle
- */
+/* A GEM handle to be restored */
 struct amdgpu_criu_plan_handle {
 	struct amdgpu_criu_handle_record record;
-	struct amdgpu_criu_plan_object *object;
+	struct amdgpu_criu_plan_object *object; /* the BO of the handle */
 };
 
-/**
- * struct amdgpu_criu_plan_mapping - a mapping to be restored
- * @record: from the blob
- * @object: the BO, NULL if it has none
- */
+/* A mapping to be restored */
 struct amdgpu_criu_plan_mapping {
 	struct amdgpu_criu_mapping_record record;
-	struct amdgpu_criu_plan_object *object;
+	struct amdgpu_criu_plan_object *object; /* the BO, NULL if it has none */
 };
 
-/**
- * struct amdgpu_criu_plan_ctx - a context to be restored
- * @record: from the blob
- * @entities: tail of the record
- */
+/* A context to be restored */
 struct amdgpu_criu_plan_ctx {
 	struct amdgpu_criu_ctx_record record;
-	const struct amdgpu_criu_ctx_entity *entities;
+	const struct amdgpu_criu_ctx_entity *entities; /* tail of the record */
 };
 
-/**
- * struct amdgpu_criu_plan_bo_list - a BO list to be restored
- * @record: from the blob
- * @items: tail of the record
- */
+/* A BO list to be restored */
 struct amdgpu_criu_plan_bo_list {
 	struct amdgpu_criu_bo_list_record record;
-	const struct amdgpu_criu_bo_list_item *items;
+	const struct amdgpu_criu_bo_list_item *items; /* tail of the record */
 };
 
-/**
- * struct amdgpu_criu_plan_syncobj - a handle of a syncobj to be restored
- * @record: from the blob
- * @bound: the syncobj was created for this plan, and its id is bound in the session
- */
+/* A handle of a syncobj to be restored */
 struct amdgpu_criu_plan_syncobj {
 	struct amdgpu_criu_syncobj_record record;
-	bool bound;
+	bool bound; /* the syncobj was created for this plan, and its id is bound in the session */
 };
 
-/**
- * struct amdgpu_criu_plan - a checked blob, and the progress of applying it
- * @call: the call, for log messages
- * @adev: device of the file
- * @file: file to be restored; its gate is closed and the gate's lock held
- * @fpriv: driver-private part of @file
- * @session: session of kind RESTORE
- * @tables: copies of the caller's tables
- * @blob: the blob, into which the plan points
- * @file_record: record of the file
- * @client_name: record of the name, if there is one
- * @objects: BOs, in the order of the blob and of the BO table
- * @handles: GEM handles, sorted in ascending order when they are checked
- * @mappings: GPU mappings
- * @ctxs: contexts
- * @bo_lists: BO lists
- * @syncobjs: handles of syncobjs
- * @object_ids: ids of @objects, set when they are checked
- * @num_objects: BOs in the plan
- * @num_handles: GEM handles in the plan
- * @num_mappings: mappings in the plan
- * @num_ctxs: contexts in the plan
- * @num_bo_lists: BO lists in the plan
- * @num_syncobjs: handles of syncobjs in the plan
- * @has_client_name: @client_name is valid
- * @name_done: the name of the file is restored
- * @vmid_done: the VMID is reserved
- * @handles_done: number of restored handles
- * @mappings_done: number of restored mappings
- * @ctxs_done: number of restored contexts
- * @bo_lists_done: number of restored BO lists
- * @syncobjs_done: number of restored handles of syncobjs
- */
+/* A checked blob, and the progress of applying it */
 struct amdgpu_criu_plan {
 	struct criu_call *call;
 	struct amdgpu_device *adev;
+	/* File to be restored; its gate is closed and the gate's lock held */
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
-	struct criu_session *session;
-	const struct amdgpu_criu_tables *tables;
-	const struct criu_blob *blob;
+	struct criu_session *session; /* session of kind RESTORE */
+	const struct amdgpu_criu_tables *tables; /* copies of the caller's tables */
+	const struct criu_blob *blob; /* the blob, into which the plan points */
 
-	struct amdgpu_criu_file_record file_record;
-	struct amdgpu_criu_client_name_record client_name;
+	struct amdgpu_criu_file_record file_record; /* record of the file */
+	struct amdgpu_criu_client_name_record client_name; /* record of the name, if there is one */
+	/* BOs, in the order of the blob and of the BO table */
 	struct amdgpu_criu_plan_object *objects;
+	/* GEM handles, sorted in ascending order when they are checked */
 	struct amdgpu_criu_plan_handle *handles;
 	struct amdgpu_criu_plan_mapping *mappings;
 	struct amdgpu_criu_plan_ctx *ctxs;
 	struct amdgpu_criu_plan_bo_list *bo_lists;
 	struct amdgpu_criu_plan_syncobj *syncobjs;
-	struct criu_id_set object_ids;
+	struct criu_id_set object_ids; /* ids of objects, set when they are checked */
 	u32 num_objects;
 	u32 num_handles;
 	u32 num_mappings;
 	u32 num_ctxs;
 	u32 num_bo_lists;
 	u32 num_syncobjs;
-	bool has_client_name;
+	bool has_client_name; /* client_name is valid */
 
-	bool name_done;
-	bool vmid_done;
-	u32 handles_done;
-	u32 mappings_done;
-	u32 ctxs_done;
-	u32 bo_lists_done;
-	u32 syncobjs_done;
+	bool name_done; /* the name of the file is restored */
+	bool vmid_done; /* the VMID is reserved */
+	u32 handles_done; /* number of restored handles */
+	u32 mappings_done; /* number of restored mappings */
+	u32 ctxs_done; /* number of restored contexts */
+	u32 bo_lists_done; /* number of restored BO lists */
+	u32 syncobjs_done; /* number of restored handles of syncobjs */
 };
 
 /* First pass. These functions create nothing and log their errors. */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * GPU mappings of the file's VM, except those that the driver or KFD created.
- */
+/* GPU mappings of the file's VM, except those that the driver or KFD created. */
 #include <drm/drm_exec.h>
 #include <drm/drm_file.h>
 #include <linux/slab.h>
@@ -19,23 +17,16 @@
 			      AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC)
 #define AMDGPU_CRIU_PRT_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_PRT)
 
-/**
- * struct amdgpu_criu_walk - a walk over the mappings of a VM
- * @dump: dump of the file
- * @of_kfd: addresses of KFD's mappings
- * @found: the other mappings, in the order of addresses
- * @num: entries at @found
- * @room: capacity of @found in entries
- */
+/* A walk over the mappings of a VM */
 struct amdgpu_criu_walk {
-	struct amdgpu_criu_dump *dump;
-	struct criu_id_set of_kfd;
+	struct amdgpu_criu_dump *dump; /* dump of the file */
+	struct criu_id_set of_kfd; /* addresses of KFD's mappings */
 	struct amdgpu_criu_found {
 		struct amdgpu_criu_mapping_record record;
 		struct drm_gem_object *gem;
-	} *found;
+	} *found; /* the other mappings, in the order of addresses */
 	u32 num;
-	u32 room;
+	u32 room; /* capacity of found in entries */
 };
 
 static int amdgpu_criu_add_kfd_address(struct criu_id_set *set, u64 va)

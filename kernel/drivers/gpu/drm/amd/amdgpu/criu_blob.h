@@ -46,41 +46,26 @@
 /* Maximum bytes of a fixed structure, which is lowered on the stack. */
 #define CRIU_RECORD_FIXED_MAX 512
 
-/**
- * struct criu_blob_header - first bytes of a blob
- * @magic: %CRIU_BLOB_MAGIC
- * @format: %CRIU_BLOB_FORMAT; changes only if old readers cannot walk the records
- * @header_size: bytes of this structure in the writer's kernel
- * @total_size: bytes of the whole blob
- * @flags: 0; a reader refuses unknown flags
- * @pad: 0
- */
+/* First bytes of a blob */
 struct criu_blob_header {
-	__u64 magic;
-	__u32 format;
-	__u32 header_size;
-	__u64 total_size;
-	__u32 flags;
+	__u64 magic; /* CRIU_BLOB_MAGIC */
+	__u32 format; /* CRIU_BLOB_FORMAT; changes only if old readers cannot walk the records */
+	__u32 header_size; /* bytes of this structure in the writer's kernel */
+	__u64 total_size; /* bytes of the whole blob */
+	__u32 flags; /* 0; a reader refuses unknown flags */
 	__u32 pad;
 };
 
 /* A reader that does not support the type may skip the record. */
 #define CRIU_RECORD_MAY_SKIP BIT(0)
 
-/**
- * struct criu_record_header - first bytes of a record
- * @type: CRIU_RECORD_* or a type of the driver
- * @version: version of the type that the writer used
- * @flags: %CRIU_RECORD_MAY_SKIP
- * @fixed_size: bytes of the fixed structure in the writer's kernel
- * @size: bytes of the payload: fixed structure and tail
- */
+/* First bytes of a record */
 struct criu_record_header {
-	__u16 type;
-	__u16 version;
-	__u32 flags;
-	__u32 fixed_size;
-	__u32 size;
+	__u16 type; /* CRIU_RECORD_* or a type of the driver */
+	__u16 version; /* version of the type that the writer used */
+	__u32 flags; /* CRIU_RECORD_MAY_SKIP */
+	__u32 fixed_size; /* bytes of the fixed structure in the writer's kernel */
+	__u32 size; /* bytes of the payload: fixed structure and tail */
 };
 
 /*
@@ -94,28 +79,19 @@ struct criu_record_header {
 /* Bytes of a driver's name in a blob, zero-padded. */
 #define CRIU_DRIVER_NAME_SIZE 8
 
-/**
- * struct criu_record_identity - source of the state; always the first record
- * @driver: name of the driver, zero-padded, not terminated if it fills the field
- * @node: kind of device node, a number that the driver defines
- * @page_size: the writer's page size; sizes and offsets are multiples of it
- */
+/* Source of the state; always the first record */
 struct criu_record_identity {
+	/* Name of the driver, zero-padded, not terminated if it fills the field */
 	__u8 driver[CRIU_DRIVER_NAME_SIZE];
-	__u32 node;
-	__u32 page_size;
+	__u32 node; /* kind of device node, a number that the driver defines */
+	__u32 page_size; /* the writer's page size; sizes and offsets are multiples of it */
 };
 
-/**
- * struct criu_record_end - always the last record
- * @num_records: records in the blob, this one included
- * @pad: 0
- * @crc: CRC-32C (seed ~0, not inverted at the end) of all bytes before this field
- */
+/* Always the last record */
 struct criu_record_end {
-	__u64 num_records;
+	__u64 num_records; /* records in the blob, this one included */
 	__u32 pad;
-	__u32 crc;
+	__u32 crc; /* CRC-32C (seed ~0, not inverted at the end) of all bytes before this field */
 };
 
 /* criu_record_desc.flags: records of this type may have a tail. */
@@ -123,46 +99,35 @@ struct criu_record_end {
 /* criu_record_desc.flags: the writer marks records of this type %CRIU_RECORD_MAY_SKIP. */
 #define CRIU_DESC_MAY_SKIP BIT(1)
 
-/**
- * struct criu_record_older - an earlier version of a record type
- * @size_min: bytes of the fixed structure when the version was released
- * @size: bytes of its fixed structure in this kernel
- * @raise: converts this version to the next one. The bytes from @size to
- *	criu_record_desc.size_now are zero. NULL: the next version only has more fields
- * @lower: converts the next version to this one; false if this version cannot represent
- *	the next one. NULL: this version only has fewer fields, and the bytes beyond
- *	@size must be zero
- */
+/* An earlier version of a record type */
 struct criu_record_older {
-	__u32 size_min;
-	__u32 size;
+	__u32 size_min; /* bytes of the fixed structure when the version was released */
+	__u32 size; /* bytes of its fixed structure in this kernel */
+	/*
+	 * Converts this version to the next one. The bytes from size to criu_record_desc.size_now
+	 * are zero. NULL: the next version only has more fields
+	 */
 	void (*raise)(void *fixed);
+	/*
+	 * Converts the next version to this one; false if this version cannot represent the next
+	 * one. NULL: this version only has fewer fields, and the bytes beyond size must be zero
+	 */
 	bool (*lower)(void *fixed);
 };
 
-/**
- * struct criu_record_desc - description of a record type in this kernel
- * @type: type number
- * @version_min: oldest version that is read, or written if the target requires it
- * @version_max: newest version that is read, and the default for writing
- * @flags: CRIU_DESC_*
- * @size_min: bytes of the fixed structure when @version_max was released; a smaller one
- *	is damaged
- * @size_now: bytes of the fixed structure of @version_max in this kernel
- * @count_min: a blob with fewer records of the type is damaged
- * @count_max: a blob with more is damaged; 0: no limit except the limits of the blob
- * @older: versions from @version_min up to, but not including, @version_max
- * @name: for logs
- */
+/* Description of a record type in this kernel */
 struct criu_record_desc {
 	__u16 type;
-	__u16 version_min;
-	__u16 version_max;
+	__u16 version_min; /* oldest version that is read, or written if the target requires it */
+	__u16 version_max; /* newest version that is read, and the default for writing */
 	__u16 flags;
+	/* Bytes of the fixed structure when version_max was released; a smaller one is damaged */
 	__u32 size_min;
-	__u32 size_now;
-	__u32 count_min;
+	__u32 size_now; /* bytes of the fixed structure of version_max in this kernel */
+	__u32 count_min; /* a blob with fewer records of the type is damaged */
+	/* A blob with more is damaged; 0: no limit except the limits of the blob */
 	__u32 count_max;
+	/* Versions from version_min up to, but not including, version_max */
 	const struct criu_record_older *older;
 	const char *name;
 };
@@ -217,20 +182,13 @@ struct criu_record_desc {
 #define CRIU_RECORD_END_ROW \
 	CRIU_RECORD(CRIU_RECORD_END, "end", struct criu_record_end, crc, 1, 1, 1, 0)
 
-/**
- * struct criu_blob_schema - the record types of one kind of node
- * @driver: name of the driver, at most %CRIU_DRIVER_NAME_SIZE characters
- * @node: kind of device node
- * @page_size: page size of this kernel
- * @num_records: rows of @records, at most %CRIU_BLOB_TYPES_MAX
- * @records: the table, which begins with %CRIU_RECORD_IDENTITY_ROW and
- *	%CRIU_RECORD_END_ROW
- */
+/* The record types of one kind of node */
 struct criu_blob_schema {
-	const char *driver;
-	__u32 node;
-	__u32 page_size;
-	__u32 num_records;
+	const char *driver; /* name of the driver, at most CRIU_DRIVER_NAME_SIZE characters */
+	__u32 node; /* kind of device node */
+	__u32 page_size; /* page size of this kernel */
+	__u32 num_records; /* rows of records, at most CRIU_BLOB_TYPES_MAX */
+	/* The table, which begins with CRIU_RECORD_IDENTITY_ROW and CRIU_RECORD_END_ROW */
 	const struct criu_record_desc *records;
 };
 
@@ -239,68 +197,43 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
 						  __u32 num, __u16 type);
 
-/**
- * struct criu_record_target - a record type that the target kernel supports
- * @type: type number
- * @version_min: oldest version that the target reads
- * @version_max: newest version that the target reads
- * @size: bytes of the fixed structure of @version_max in the target
- */
+/* A record type that the target kernel supports */
 struct criu_record_target {
 	__u16 type;
-	__u16 version_min;
-	__u16 version_max;
-	__u16 size;
+	__u16 version_min; /* oldest version that the target reads */
+	__u16 version_max; /* newest version that the target reads */
+	__u16 size; /* bytes of the fixed structure of version_max in the target */
 };
 
-/**
- * struct criu_blob_fault - why a blob was refused, for the log
- * @offset: position in the blob
- * @type: type of the record at @offset, 0 if there is none
- * @version: version of the record
- * @reason: the reason, a string constant
- */
+/* Why a blob was refused, for the log */
 struct criu_blob_fault {
-	size_t offset;
-	__u16 type;
-	__u16 version;
-	const char *reason;
+	size_t offset; /* position in the blob */
+	__u16 type; /* type of the record at offset, 0 if there is none */
+	__u16 version; /* version of the record */
+	const char *reason; /* the reason, a string constant */
 };
 
-/**
- * struct criu_blob_writer - writes a blob, or only counts its size
- * @schema: record types
- * @targets: record types that the reader supports; NULL: as this kernel
- * @num_targets: entries at @targets
- * @buf: destination; NULL: only count
- * @room: bytes available at @buf
- * @pos: bytes written, including those that exceed @room
- * @record: offset of the header of the last record, to which tail pieces are added
- * @desc: row of the last record
- * @left_out: the last record is omitted, because the target does not support it and may
- *	skip it
- * @num_records: records so far
- * @error: first error; sticky, returned by criu_writer_finish()
- * @fault: the record that the target cannot read, if any, and the reason
- * @counts: records of each row of the schema's table
- *
- * The size pass and the write pass make the same calls. Errors are sticky, so a caller
- * checks only the result of criu_writer_finish().
+/*
+ * Writes a blob, or only counts its size. The size pass and the write pass make the same
+ * calls. Errors are sticky, so a caller checks only the result of criu_writer_finish().
  */
 struct criu_blob_writer {
-	const struct criu_blob_schema *schema;
+	const struct criu_blob_schema *schema; /* record types */
+	/* Record types that the reader supports; NULL: as this kernel */
 	const struct criu_record_target *targets;
 	__u32 num_targets;
-	__u8 *buf;
-	size_t room;
-	size_t pos;
-	size_t record;
-	const struct criu_record_desc *desc;
+	__u8 *buf; /* destination; NULL: only count */
+	size_t room; /* bytes available at buf */
+	size_t pos; /* bytes written, including those that exceed room */
+	size_t record; /* offset of the header of the last record, to which tail pieces are added */
+	const struct criu_record_desc *desc; /* row of the last record */
+	/* The last record is omitted, because the target does not support it and may skip it */
 	bool left_out;
 	__u64 num_records;
-	int error;
+	int error; /* first error; sticky, returned by criu_writer_finish() */
+	/* The record that the target cannot read, if any, and the reason */
 	struct criu_blob_fault fault;
-	__u32 counts[CRIU_BLOB_TYPES_MAX];
+	__u32 counts[CRIU_BLOB_TYPES_MAX]; /* records of each row of the schema's table */
 };
 
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
@@ -314,42 +247,27 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size);
 void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size);
 int criu_writer_finish(struct criu_blob_writer *writer, size_t *size);
 
-/**
- * struct criu_blob - a blob that passed criu_blob_open()
- * @schema: record types
- * @buf: the blob, owned by the caller; it must not change while in use
- * @size: bytes at @buf
- * @begin: offset of the first record
- * @counts: records of each row of the schema's table
- */
+/* A blob that passed criu_blob_open() */
 struct criu_blob {
-	const struct criu_blob_schema *schema;
-	const __u8 *buf;
+	const struct criu_blob_schema *schema; /* record types */
+	const __u8 *buf; /* the blob, owned by the caller; it must not change while in use */
 	size_t size;
-	size_t begin;
-	__u32 counts[CRIU_BLOB_TYPES_MAX];
+	size_t begin; /* offset of the first record */
+	__u32 counts[CRIU_BLOB_TYPES_MAX]; /* records of each row of the schema's table */
 };
 
-/**
- * struct criu_record - a record of an open blob
- * @desc: its row in the table; NULL before the first criu_blob_next()
- * @version: version, between the bounds of the row
- * @fixed: fixed structure as the writer wrote it; use criu_record_get() to read it
- * @fixed_size: bytes at @fixed
- * @tail: pieces that criu_record_tail() has not yet returned
- * @tail_size: bytes at @tail
- * @offset: offset of its header in the blob, for logs
- * @next: offset of the next record
- */
+/* A record of an open blob */
 struct criu_record {
+	/* Its row in the table; NULL before the first criu_blob_next() */
 	const struct criu_record_desc *desc;
-	__u16 version;
+	__u16 version; /* version, between the bounds of the row */
+	/* Fixed structure as the writer wrote it; use criu_record_get() to read it */
 	const __u8 *fixed;
 	__u32 fixed_size;
-	const __u8 *tail;
+	const __u8 *tail; /* pieces that criu_record_tail() has not yet returned */
 	__u32 tail_size;
-	size_t offset;
-	size_t next;
+	size_t offset; /* offset of its header in the blob, for logs */
+	size_t next; /* offset of the next record */
 };
 
 int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema,

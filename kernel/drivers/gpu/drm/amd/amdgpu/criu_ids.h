@@ -8,42 +8,28 @@
 
 #include <linux/types.h>
 
-/**
- * struct criu_id - an id and its index in the caller's plan
- * @id: unique in its set
- * @index: index of the caller
- */
+/* An id and its index in the caller's plan */
 struct criu_id {
-	__u64 id;
-	__u32 index;
+	__u64 id; /* unique in its set */
+	__u32 index; /* index of the caller */
 };
 
-/**
- * struct criu_id_set - ids of one kind, to find duplicates and dangling references
- * @ids: room for @room ids, allocated by the caller (see criu_blob_count())
- * @num: number of ids in the set
- * @room: capacity of @ids
- */
+/* Ids of one kind, to find duplicates and dangling references */
 struct criu_id_set {
-	struct criu_id *ids;
-	__u32 num;
-	__u32 room;
+	struct criu_id *ids; /* allocated by the caller, see criu_blob_count() */
+	__u32 num; /* number of ids in the set */
+	__u32 room; /* capacity of ids */
 };
 
 int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index);
 int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate);
 const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id);
 
-/**
- * struct criu_range - part of an address space
- * @start: first byte
- * @size: bytes, not 0
- * @index: index of the caller
- */
+/* Part of an address space */
 struct criu_range {
-	__u64 start;
-	__u64 size;
-	__u32 index;
+	__u64 start; /* first byte */
+	__u64 size; /* bytes, not 0 */
+	__u32 index; /* index of the caller */
 };
 
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit);

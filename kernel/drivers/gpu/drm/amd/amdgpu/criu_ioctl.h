@@ -25,64 +25,46 @@ struct task_struct;
 /* Maximum bytes of the reason why a call is refused. */
 #define CRIU_REASON_SIZE 256
 
-/**
- * struct criu_call - one call of an operation
- * @node: the kind of node
- * @client: the driver's object of the file (KFD: &struct kfd_process, render node:
- *	&struct drm_file)
- * @filp: the file on which the ioctl was called
- * @task: leader of the process that the file belongs to
- * @ureason: user pointer to a buffer for the reason of an error, or 0
- * @ureason_size: bytes at @ureason
- * @reason: %CRIU_REASON_SIZE bytes, empty until criu_refuse()
- * @op: row of the operation
- * @session: the session that the caller passes, with a reference; NULL if the operation
- *	has none
- * @args: the kernel's copy of its structure
- * @uargs: user pointer to the caller's structure
- * @uargs_size: bytes at @uargs
- * @args_put: set by criu_call_put_args()
- * @new_file: set by criu_call_new_fd()
- * @new_fd: descriptor reserved for @new_file
- */
+/* One call of an operation */
 struct criu_call {
-	const struct criu_node *node;
+	const struct criu_node *node; /* the kind of node */
+	/*
+	 * The driver's object of the file (KFD: struct kfd_process, render node: struct drm_file)
+	 */
 	void *client;
-	struct file *filp;
-	struct task_struct *task;
-	u64 ureason;
+	struct file *filp; /* the file on which the ioctl was called */
+	struct task_struct *task; /* leader of the process that the file belongs to */
+	u64 ureason; /* user pointer to a buffer for the reason of an error, or 0 */
 	u32 ureason_size;
-	char *reason;
-	const struct criu_op *op;
+	char *reason; /* CRIU_REASON_SIZE bytes, empty until criu_refuse() */
+	const struct criu_op *op; /* row of the operation */
+	/* The session that the caller passes, with a reference; NULL if the operation has none */
 	struct criu_session *session;
-	void *args;
-	u64 uargs;
+	void *args; /* the kernel's copy of its structure */
+	u64 uargs; /* user pointer to the caller's structure */
 	u32 uargs_size;
-	bool args_put;
-	struct file *new_file;
-	int new_fd;
+	bool args_put; /* set by criu_call_put_args() */
+	struct file *new_file; /* set by criu_call_new_fd() */
+	int new_fd; /* descriptor reserved for new_file */
 };
 
-/**
- * struct criu_op - row of an operation table
- * @fn: runs the operation. @args is the kernel's copy of the structure of the operation,
- *	padded with zeros if the caller's is shorter. It is copied back to the caller if
- *	the result is 0 or -ENOSPC, unless @in_only. The function checks flags and pads.
- *	NULL: not supported
- * @name: for logs
- * @size_v1: bytes of the structure in its first released version
- * @size_now: bytes of the structure in this kernel
- * @session: kinds of session of which the caller must pass a descriptor. Unless it is
- *	%CRIU_SESSION_NONE, that descriptor is the first field of the structure, a __s32
- * @in_only: the structure has no output fields
- */
+/* Row of an operation table */
 struct criu_op {
+	/*
+	 * Runs the operation. args is the kernel's copy of the structure of the operation, padded
+	 * with zeros if the caller's is shorter. It is copied back to the caller if the result is 0
+	 * or -ENOSPC, unless in_only. The function checks flags and pads. NULL: not supported
+	 */
 	int (*fn)(struct criu_call *call, void *args);
 	const char *name;
-	u32 size_v1;
-	u32 size_now;
+	u32 size_v1; /* bytes of the structure in its first released version */
+	u32 size_now; /* bytes of the structure in this kernel */
+	/*
+	 * Kinds of session of which the caller must pass a descriptor. Unless it is
+	 * CRIU_SESSION_NONE, that descriptor is the first field of the structure, a __s32
+	 */
 	enum criu_session_kind session;
-	bool in_only;
+	bool in_only; /* the structure has no output fields */
 };
 
 /**
@@ -111,18 +93,12 @@ struct criu_op {
 			    BUILD_BUG_ON_ZERO(sizeof(_struct) % 8), \
 	}
 
-/**
- * struct criu_node - a kind of device node
- * @name: for logs
- * @ops: operations by number; unused numbers have no fn
- * @num_ops: rows of @ops
- * @schema: record types of its blobs, NULL if it has none
- */
+/* A kind of device node */
 struct criu_node {
 	const char *name;
-	const struct criu_op *ops;
-	u32 num_ops;
-	const struct criu_blob_schema *schema;
+	const struct criu_op *ops; /* operations by number; unused numbers have no fn */
+	u32 num_ops; /* rows of ops */
+	const struct criu_blob_schema *schema; /* record types of its blobs, NULL if it has none */
 };
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);

@@ -14,20 +14,13 @@
 
 #include "criu_session_priv.h"
 
-/**
- * struct criu_hold - a client held by a session
- * @by_client: in criu_holds
- * @of_session: in criu_session.holds
- * @session: the session that holds it
- * @client: the client, with a reference
- * @ops: operations of the client
- */
+/* A client held by a session */
 struct criu_hold {
-	struct hlist_node by_client;
-	struct list_head of_session;
-	struct criu_session *session;
-	void *client;
-	const struct criu_client_ops *ops;
+	struct hlist_node by_client; /* in criu_holds */
+	struct list_head of_session; /* in criu_session.holds */
+	struct criu_session *session; /* the session that holds it */
+	void *client; /* the client, with a reference */
+	const struct criu_client_ops *ops; /* operations of the client */
 };
 
 /* All clients held by any session. Two sessions never hold the same client. */

@@ -10,35 +10,25 @@
 
 #include "criu_session.h"
 
-/**
- * struct criu_session - see criu_session.h
- * @file: its file; a reference to the file is a reference to the session
- * @kind: changes once, from CHECKPOINT to LIVE, under the hold lock
- * @lock: protects the tables, their entries, and the fields up to @claims_ended
- * @by_id: all objects, by id
- * @by_object: objects by address, without those that are only claimed
- * @num_objects: entries in @by_id
- * @last_id: last allocated id, in a session of kind CHECKPOINT
- * @claims_ended: number of ended claims; waiters check it
- * @claim_wait: wait queue of the waiters
- * @export_lock: held during export() and copy(), so that each object is exported once;
- *	held to set criu_object.dmabuf or criu_object.copy
- * @holds: clients held, protected by the hold lock
- */
+/* See criu_session.h */
 struct criu_session {
-	struct file *file;
+	struct file *file; /* its file; a reference to the file is a reference to the session */
+	/* Changes once, from CHECKPOINT to LIVE, under the hold lock */
 	enum criu_session_kind kind;
-	/* Innermost, except for get(). */
+	/* Innermost, except for get(). Protects the tables and what follows up to claims_ended. */
 	struct mutex lock;
-	struct rhashtable by_id;
-	struct rhashtable by_object;
-	u32 num_objects;
-	u64 last_id;
-	unsigned long claims_ended;
-	wait_queue_head_t claim_wait;
-	/* Outermost: taken before @lock and before what export() takes. */
+	struct rhashtable by_id; /* all objects, by id */
+	struct rhashtable by_object; /* objects by address, without those that are only claimed */
+	u32 num_objects; /* entries in by_id */
+	u64 last_id; /* last allocated id, in a session of kind CHECKPOINT */
+	unsigned long claims_ended; /* number of ended claims; waiters check it */
+	wait_queue_head_t claim_wait; /* wait queue of the waiters */
+	/*
+	 * Outermost: taken before @lock and before what export() takes. Held during export() and
+	 * copy(), so that each object is exported once, and to set criu_object.dmabuf or .copy.
+	 */
 	struct mutex export_lock;
-	struct list_head holds;
+	struct list_head holds; /* clients held, protected by the hold lock */
 };
 
 int criu_objects_init(struct criu_session *session);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes.
- */
+/* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
 #include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>

@@ -32,17 +32,10 @@ long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
 		    amdgpu_criu_ioctl_fn ioctl);
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
-/**
- * struct kfd_criu_dump - one walk over a paused process
- * @out: what is written
- * @p: the process; its mutex is held
- * @num_queues: records so far
- * @num_events: records so far
- * @num_svm_ranges: records so far
- */
+/* One walk over a paused process */
 struct kfd_criu_dump {
-	struct amdgpu_criu_output out;
-	struct kfd_process *p;
+	struct amdgpu_criu_output out; /* what is written */
+	struct kfd_process *p; /* the process; its mutex is held */
 	u32 num_queues;
 	u32 num_events;
 	u32 num_svm_ranges;
@@ -59,109 +52,57 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump);
 int kfd_criu_dump_queues(struct kfd_criu_dump *dump);
 int kfd_criu_dump_svm(struct kfd_criu_dump *dump);
 
-/**
- * struct kfd_criu_plan_device - a GPU to restore
- * @record: from the blob
- * @pdd: target GPU; NULL: the process did not use the GPU, and the GPU is missing
- * @drm_file: file whose VM it takes; the reference passes to @pdd
- * @vm_done: @pdd has the VM
- */
+/* A GPU to restore */
 struct kfd_criu_plan_device {
 	struct kfd_criu_device_record record;
+	/* Target GPU; NULL: the process did not use the GPU, and the GPU is missing */
 	struct kfd_process_device *pdd;
-	struct file *drm_file;
-	bool vm_done;
+	struct file *drm_file; /* file whose VM it takes; the reference passes to pdd */
+	bool vm_done; /* pdd has the VM */
 };
 
-/**
- * struct kfd_criu_plan_bo - a BO to restore
- * @record: from the blob
- * @mapped: tail of the record
- * @device: GPU of the allocation
- * @mem: the BO, NULL until it is created
- * @owned: @mem was imported, then turned into an allocation
- * @bound: the BO was created for this plan, and its id is bound in the session
- * @new_mmap_offset: for the caller
- */
+/* A BO to restore */
 struct kfd_criu_plan_bo {
 	struct kfd_criu_bo_record record;
-	const __u32 *mapped;
-	struct kfd_criu_plan_device *device;
-	struct kgd_mem *mem;
-	bool owned;
-	bool bound;
-	u64 new_mmap_offset;
+	const __u32 *mapped; /* tail of the record */
+	struct kfd_criu_plan_device *device; /* GPU of the allocation */
+	struct kgd_mem *mem; /* the BO, NULL until it is created */
+	bool owned; /* mem was imported, then turned into an allocation */
+	bool bound; /* the BO was created for this plan, and its id is bound in the session */
+	u64 new_mmap_offset; /* for the caller */
 };
 
-/**
- * struct kfd_criu_plan_queue - a queue to restore
- * @record: from the blob
- * @mqd: MQDs, the first part of the tail
- * @stack: control stacks, the second part of the tail
- * @device: GPU of the queue
- */
+/* A queue to restore */
 struct kfd_criu_plan_queue {
 	struct kfd_criu_queue_record record;
-	const void *mqd;
-	const void *stack;
-	struct kfd_criu_plan_device *device;
+	const void *mqd; /* MQDs, the first part of the tail */
+	const void *stack; /* control stacks, the second part of the tail */
+	struct kfd_criu_plan_device *device; /* GPU of the queue */
 };
 
-/**
- * struct kfd_criu_plan_svm - an SVM range to restore
- * @record: from the blob
- * @attrs: tail of the record
- */
+/* An SVM range to restore */
 struct kfd_criu_plan_svm {
 	struct kfd_criu_svm_record record;
-	const struct kfd_criu_svm_attr *attrs;
+	const struct kfd_criu_svm_attr *attrs; /* tail of the record */
 };
 
-/**
- * struct kfd_criu_plan - a checked blob, and the progress of its restore
- * @call: for logs
- * @p: process to restore
- * @session: of kind RESTORE
- * @tables: copies of the caller's tables
- * @blob: pointers of the plan point into it
- * @process: record
- * @devices: GPUs
- * @bos: BOs
- * @queues: queues
- * @page: record of the event page
- * @page_slots: tail of @page
- * @events: events
- * @svms: SVM ranges
- * @svm_areas: addresses that SVM ranges cover, sorted; adjacent ranges are merged
- * @num_devices: GPUs in the plan
- * @num_bos: BOs in the plan
- * @num_queues: queues in the plan
- * @num_events: events in the plan
- * @num_svms: SVM ranges in the plan
- * @num_svm_areas: entries at @svm_areas
- * @has_page: the blob has an event page
- * @evicted: done: the queues of the process are evicted
- * @devices_done: GPUs whose restore has begun
- * @page_done: done: event page
- * @events_done: events that are created
- * @runtime_done: done: AMDKFD_IOC_RUNTIME_ENABLE
- * @queues_done: queues that are created, counted from the last
- */
+/* A checked blob, and the progress of its restore */
 struct kfd_criu_plan {
 	struct criu_call *call;
-	struct kfd_process *p;
-	struct criu_session *session;
-	const struct amdgpu_criu_tables *tables;
-	const struct criu_blob *blob;
+	struct kfd_process *p; /* process to restore */
+	struct criu_session *session; /* of kind RESTORE */
+	const struct amdgpu_criu_tables *tables; /* copies of the caller's tables */
+	const struct criu_blob *blob; /* pointers of the plan point into it */
 
 	struct kfd_criu_process_record process;
 	struct kfd_criu_plan_device *devices;
 	struct kfd_criu_plan_bo *bos;
 	struct kfd_criu_plan_queue *queues;
-	struct kfd_criu_event_page_record page;
-	const __u64 *page_slots;
+	struct kfd_criu_event_page_record page; /* record of the event page */
+	const __u64 *page_slots; /* tail of page */
 	struct kfd_criu_event_record *events;
 	struct kfd_criu_plan_svm *svms;
+	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
 	struct criu_range *svm_areas;
 	u32 num_devices;
 	u32 num_bos;
@@ -169,14 +110,14 @@ struct kfd_criu_plan {
 	u32 num_events;
 	u32 num_svms;
 	u32 num_svm_areas;
-	bool has_page;
+	bool has_page; /* the blob has an event page */
 
-	bool evicted;
-	u32 devices_done;
-	bool page_done;
-	u32 events_done;
-	bool runtime_done;
-	u32 queues_done;
+	bool evicted; /* done: the queues of the process are evicted */
+	u32 devices_done; /* GPUs whose restore has begun */
+	bool page_done; /* done: event page */
+	u32 events_done; /* events that are created */
+	bool runtime_done; /* done: AMDKFD_IOC_RUNTIME_ENABLE */
+	u32 queues_done; /* queues that are created, counted from the last */
 };
 
 /* First pass: creates nothing, and logs every error of the blob. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Shared declarations of the files that handle BOs.
- */
+/* Shared declarations of the files that handle BOs. */
 #ifndef KFD_CRIU_BO_H_
 #define KFD_CRIU_BO_H_
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Allocates or imports the BOs of a plan and maps them, or frees them again.
- */
+/* Allocates or imports the BOs of a plan and maps them, or frees them again. */
 #include <linux/idr.h>
 #include <drm/drm_gem.h>
 

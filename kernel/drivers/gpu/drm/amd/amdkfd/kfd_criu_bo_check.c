@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Checks whether the BOs of a blob are valid, and whether this machine can restore them.
- */
+/* Checks whether the BOs of a blob are valid, and whether this machine can restore them. */
 #include <linux/cleanup.h>
 #include <linux/slab.h>
 

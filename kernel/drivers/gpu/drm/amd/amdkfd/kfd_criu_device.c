@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * GPUs of a process: the properties that KFD has reported, and the acquired VMs.
- */
+/* GPUs of a process: the properties that KFD has reported, and the acquired VMs. */
 #include <drm/drm_file.h>
 #include <linux/file.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Sets the ids of the GPUs of a plan, and acquires or releases their VMs.
- */
+/* Sets the ids of the GPUs of a plan, and acquires or releases their VMs. */
 #include <linux/dma-fence.h>
 #include <linux/pm_runtime.h>
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Accessors of KFD state that differ between releases.
- */
+/* Accessors of KFD state that differ between releases. */
 #ifndef KFD_CRIU_DRIVER_H_
 #define KFD_CRIU_DRIVER_H_
 

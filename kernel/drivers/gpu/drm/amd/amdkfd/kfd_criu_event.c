@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Events and the page of their signal slots.
- */
+/* Events and the page of their signal slots. */
 #include <linux/idr.h>
 #include <linux/slab.h>
 

@@ -10,16 +10,11 @@
 #include "kfd_criu.h"
 #include "kfd_events.h"
 
-/**
- * struct kfd_criu_pages - pages at an offset of /dev/kfd
- * @address: physical address
- * @size: bytes
- * @in_ram: the pages are system memory, not MMIO
- */
+/* Pages at an offset of /dev/kfd */
 struct kfd_criu_pages {
-	phys_addr_t address;
+	phys_addr_t address; /* physical address */
 	u64 size;
-	bool in_ram;
+	bool in_ram; /* the pages are system memory, not MMIO */
 };
 
 static int kfd_criu_find_pages(struct kfd_process *p, u64 offset, struct kfd_criu_pages *pages)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs that processes paused by a session share with other processes of KFD.
- */
+/* BOs that processes paused by a session share with other processes of KFD. */
 #include <linux/err.h>
 #include <linux/hashtable.h>
 #include <linux/kref.h>

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * State of the process as a whole, and checks for state that a blob cannot hold.
- */
+/* State of the process as a whole, and checks for state that a blob cannot hold. */
 #include <linux/fdtable.h>
 #include <linux/idr.h>
 #include <linux/sched/task.h>

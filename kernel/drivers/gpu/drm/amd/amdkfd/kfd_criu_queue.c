@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * User queues: compute (PM4, AQL) and SDMA.
- */
+/* User queues: compute (PM4, AQL) and SDMA. */
 #include <linux/list.h>
 #include <linux/slab.h>
 

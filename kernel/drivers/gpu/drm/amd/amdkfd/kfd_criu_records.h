@@ -38,16 +38,11 @@ enum kfd_criu_record_type {
 #define KFD_CRIU_PROCESS_RUNTIME BIT(1) /* AMDKFD_IOC_RUNTIME_ENABLE was called ... */
 #define KFD_CRIU_PROCESS_TTMP BIT(2) /* ... with KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK */
 
-/**
- * struct kfd_criu_process_record - state of the whole process; exactly one
- * @flags: KFD_CRIU_PROCESS_*
- * @pad: 0
- * @r_debug: address that the process passed to AMDKFD_IOC_RUNTIME_ENABLE
- */
+/* State of the whole process; exactly one */
 struct kfd_criu_process_record {
 	__u32 flags;
 	__u32 pad;
-	__u64 r_debug;
+	__u64 r_debug; /* address that the process passed to AMDKFD_IOC_RUNTIME_ENABLE */
 };
 
 /* kfd_criu_device_record.flags */
@@ -55,113 +50,62 @@ struct kfd_criu_process_record {
 #define KFD_CRIU_DEVICE_DOORBELLS BIT(1) /* doorbells of the process are allocated */
 #define KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION BIT(2) /* AMDKFD_IOC_SET_MEMORY_POLICY */
 
-/**
- * struct kfd_criu_device_record - a GPU as the process sees it
- * @gpu_id: id that the process uses
- * @flags: KFD_CRIU_DEVICE_*
- * @gc_version: IP version of the graphics core
- * @sdma_version: IP version of the SDMA engines
- * @mec_fw_version: firmware that wrote the saved wave state
- * @mec2_fw_version: same
- * @sdma_fw_version: same
- * @num_xcc: graphics cores of this GPU
- * @simd_count: SIMDs in use
- * @array_count: shader arrays
- * @cwsr_size: bytes of wave-save area per queue and graphics core
- * @ctl_stack_size: bytes of control stack in @cwsr_size
- * @debug_memory_size: bytes of debugger memory after the wave-save area
- * @num_sdma_engines: engines for system memory
- * @num_xgmi_engines: engines for other GPUs
- * @num_sdma_queues: queues per engine
- * @lds_base: aperture that KFD reported to the process
- * @lds_limit: same
- * @scratch_base: same
- * @scratch_limit: same
- * @gpuvm_base: same
- * @gpuvm_limit: same
- * @tba_addr: second-level trap handler of AMDKFD_IOC_SET_TRAP_HANDLER
- * @tma_addr: memory of the trap handler
- * @scratch_va: address of AMDKFD_IOC_SET_SCRATCH_BACKING_VA
- */
+/* A GPU as the process sees it */
 struct kfd_criu_device_record {
-	__u32 gpu_id;
+	__u32 gpu_id; /* id that the process uses */
 	__u32 flags;
-	__u32 gc_version;
-	__u32 sdma_version;
-	__u32 mec_fw_version;
+	__u32 gc_version; /* IP version of the graphics core */
+	__u32 sdma_version; /* IP version of the SDMA engines */
+	__u32 mec_fw_version; /* firmware that wrote the saved wave state */
 	__u32 mec2_fw_version;
 	__u32 sdma_fw_version;
-	__u32 num_xcc;
-	__u32 simd_count;
-	__u32 array_count;
-	__u32 cwsr_size;
-	__u32 ctl_stack_size;
-	__u32 debug_memory_size;
-	__u32 num_sdma_engines;
-	__u32 num_xgmi_engines;
-	__u32 num_sdma_queues;
-	__u64 lds_base;
+	__u32 num_xcc; /* graphics cores of this GPU */
+	__u32 simd_count; /* SIMDs in use */
+	__u32 array_count; /* shader arrays */
+	__u32 cwsr_size; /* bytes of wave-save area per queue and graphics core */
+	__u32 ctl_stack_size; /* bytes of control stack in cwsr_size */
+	__u32 debug_memory_size; /* bytes of debugger memory after the wave-save area */
+	__u32 num_sdma_engines; /* engines for system memory */
+	__u32 num_xgmi_engines; /* engines for other GPUs */
+	__u32 num_sdma_queues; /* queues per engine */
+	__u64 lds_base; /* aperture that KFD reported to the process */
 	__u64 lds_limit;
 	__u64 scratch_base;
 	__u64 scratch_limit;
 	__u64 gpuvm_base;
 	__u64 gpuvm_limit;
-	__u64 tba_addr;
-	__u64 tma_addr;
-	__u64 scratch_va;
+	__u64 tba_addr; /* second-level trap handler of AMDKFD_IOC_SET_TRAP_HANDLER */
+	__u64 tma_addr; /* memory of the trap handler */
+	__u64 scratch_va; /* address of AMDKFD_IOC_SET_SCRATCH_BACKING_VA */
 };
 
 /* kfd_criu_bo_record.flags */
 #define KFD_CRIU_BO_IMPORTED BIT(0) /* by AMDKFD_IOC_IMPORT_DMABUF */
 
-/**
- * struct kfd_criu_bo_record - a BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, or imported
- * @object_id: id in the session; several BOs may share an id if all but one of them
- *	are imports
- * @size: bytes of the BO
- * @va: GPU virtual address, 0 if it has none
- * @user_addr: userptr: address in the process
- * @mmap_offset: offset for mmap(), ~0 if the BO cannot be mapped
- * @gpu_id: GPU of the allocation or import
- * @handle: low half of its handle
- * @alloc_flags: KFD_IOC_ALLOC_MEM_FLAGS_*
- * @table_flags: AMDGPU_CRIU_BO_* as in the BO table
- * @domain: AMDGPU_CRIU_DOMAIN_*
- * @num_mapped: number of GPUs that map the BO
- * @flags: KFD_CRIU_BO_*
- * @pad: 0
- *
- * Tail: __u32 gpu_id[num_mapped].
- */
+/* A BO of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, or imported. Tail: __u32 gpu_id[num_mapped]. */
 struct kfd_criu_bo_record {
+	/* Id in the session; several BOs may share an id if all but one of them are imports */
 	__u64 object_id;
-	__u64 size;
-	__u64 va;
-	__u64 user_addr;
-	__u64 mmap_offset;
-	__u32 gpu_id;
-	__u32 handle;
-	__u32 alloc_flags;
-	__u32 table_flags;
+	__u64 size; /* bytes of the BO */
+	__u64 va; /* GPU virtual address, 0 if it has none */
+	__u64 user_addr; /* userptr: address in the process */
+	__u64 mmap_offset; /* offset for mmap(), ~0 if the BO cannot be mapped */
+	__u32 gpu_id; /* GPU of the allocation or import */
+	__u32 handle; /* low half of its handle */
+	__u32 alloc_flags; /* KFD_IOC_ALLOC_MEM_FLAGS_* */
+	__u32 table_flags; /* AMDGPU_CRIU_BO_* as in the BO table */
 	__u32 domain;
-	__u32 num_mapped;
+	__u32 num_mapped; /* number of GPUs that map the BO */
 	__u32 flags;
 	__u32 pad;
 };
 
-/**
- * struct kfd_criu_event_page_record - the page of signal slots; at most one
- * @handle: BO that user mode has provided as the page; 0: the kernel has allocated the page
- * @mapped_size: bytes of the page that user mode can map
- * @num_slots: slots in the tail; 0 if a BO holds them
- * @pad: 0
- *
- * Tail: __u64 slot[num_slots].
- */
+/* The page of signal slots; at most one. Tail: __u64 slot[num_slots]. */
 struct kfd_criu_event_page_record {
+	/* BO that user mode has provided as the page; 0: the kernel has allocated the page */
 	__u64 handle;
-	__u64 mapped_size;
-	__u32 num_slots;
+	__u64 mapped_size; /* bytes of the page that user mode can map */
+	__u32 num_slots; /* slots in the tail; 0 if a BO holds them */
 	__u32 pad;
 };
 
@@ -169,24 +113,15 @@ struct kfd_criu_event_page_record {
 #define KFD_CRIU_EVENT_AUTO_RESET BIT(0)
 #define KFD_CRIU_EVENT_SIGNALED BIT(1)
 
-/**
- * struct kfd_criu_event_record - an event of AMDKFD_IOC_CREATE_EVENT
- * @event_id: id of the event, and its slot if it has one
- * @type: KFD_IOC_EVENT_*
- * @flags: KFD_CRIU_EVENT_*
- * @pad: 0
- * @age: number of signals, as reported to waiters
- * @memory: data for waiters of a memory exception
- * @hw: data for waiters of a hardware exception
- */
+/* An event of AMDKFD_IOC_CREATE_EVENT */
 struct kfd_criu_event_record {
-	__u32 event_id;
-	__u32 type;
+	__u32 event_id; /* id of the event, and its slot if it has one */
+	__u32 type; /* KFD_IOC_EVENT_* */
 	__u32 flags;
 	__u32 pad;
-	__u64 age;
-	struct kfd_hsa_memory_exception_data memory;
-	struct kfd_hsa_hw_exception_data hw;
+	__u64 age; /* number of signals, as reported to waiters */
+	struct kfd_hsa_memory_exception_data memory; /* data for waiters of a memory exception */
+	struct kfd_hsa_hw_exception_data hw; /* data for waiters of a hardware exception */
 };
 
 /* kfd_criu_queue_record.flags */
@@ -195,87 +130,53 @@ struct kfd_criu_event_record {
 #define KFD_CRIU_QUEUE_CWSR_IN_SVM BIT(2) /* the wave-save area is in an SVM range */
 #define KFD_CRIU_QUEUE_NO_RING BIT(3) /* disabled by AMDKFD_IOC_UPDATE_QUEUE with a NULL ring */
 
-/**
- * struct kfd_criu_queue_record - a queue of AMDKFD_IOC_CREATE_QUEUE
- * @gpu_id: GPU of the queue
- * @queue_id: id of the queue
- * @type: KFD_IOC_QUEUE_TYPE_*; a queue created by engine id has the type of its engine
- * @flags: KFD_CRIU_QUEUE_*
- * @ring_base: address of the ring, 0 with %KFD_CRIU_QUEUE_NO_RING
- * @ring_size: bytes
- * @metadata_size: bytes of AQL metadata after the ring
- * @read_ptr: address of the read pointer
- * @write_ptr: address of the write pointer
- * @eop_addr: address of the end-of-pipe buffer
- * @ctx_addr: address of the wave-save area
- * @eop_size: bytes at @eop_addr
- * @ctx_size: bytes at @ctx_addr per graphics core
- * @ctl_stack_size: bytes of control stack per graphics core
- * @percent: 0 to 100; 0: the process has stopped the queue
- * @priority: 0 to 15
- * @pm4_target_xcc: graphics core for PM4
- * @doorbell_id: number of its doorbell
- * @doorbell_offset: byte offset of its doorbell in the doorbells of the process
- * @sdma_id: SDMA: number that identifies both engine and queue
- * @mqd_size: bytes of all MQDs
- * @mqd_stack_size: bytes of all control stacks that the kernel keeps
- * @pad: 0
- * @active_cus: if the queue does not use all CUs: number of CUs that each shader array of
- *	the GPU has, because masks in the MQD are relative to these
- *
- * Tail: consecutive MQDs, then the control stacks. In the MQDs each word that the kernel
- * itself sets is 0.
+/*
+ * A queue of AMDKFD_IOC_CREATE_QUEUE. Tail: consecutive MQDs, then the control stacks. In
+ * the MQDs each word that the kernel itself sets is 0.
  */
 struct kfd_criu_queue_record {
-	__u32 gpu_id;
+	__u32 gpu_id; /* GPU of the queue */
 	__u32 queue_id;
+	/* KFD_IOC_QUEUE_TYPE_*; a queue created by engine id has the type of its engine */
 	__u32 type;
 	__u32 flags;
-	__u64 ring_base;
+	__u64 ring_base; /* address of the ring, 0 with KFD_CRIU_QUEUE_NO_RING */
 	__u64 ring_size;
-	__u64 metadata_size;
-	__u64 read_ptr;
-	__u64 write_ptr;
-	__u64 eop_addr;
-	__u64 ctx_addr;
+	__u64 metadata_size; /* bytes of AQL metadata after the ring */
+	__u64 read_ptr; /* address of the read pointer */
+	__u64 write_ptr; /* address of the write pointer */
+	__u64 eop_addr; /* address of the end-of-pipe buffer */
+	__u64 ctx_addr; /* address of the wave-save area */
 	__u32 eop_size;
-	__u32 ctx_size;
-	__u32 ctl_stack_size;
-	__u32 percent;
-	__u32 priority;
-	__u32 pm4_target_xcc;
-	__u32 doorbell_id;
-	__u32 doorbell_offset;
-	__u32 sdma_id;
-	__u32 mqd_size;
-	__u32 mqd_stack_size;
+	__u32 ctx_size; /* bytes at ctx_addr per graphics core */
+	__u32 ctl_stack_size; /* bytes of control stack per graphics core */
+	__u32 percent; /* 0 to 100; 0: the process has stopped the queue */
+	__u32 priority; /* 0 to 15 */
+	__u32 pm4_target_xcc; /* graphics core for PM4 */
+	__u32 doorbell_id; /* number of its doorbell */
+	__u32 doorbell_offset; /* byte offset of its doorbell in the doorbells of the process */
+	__u32 sdma_id; /* SDMA: number that identifies both engine and queue */
+	__u32 mqd_size; /* bytes of all MQDs */
+	__u32 mqd_stack_size; /* bytes of all control stacks that the kernel keeps */
 	__u32 pad;
+	/*
+	 * If the queue does not use all CUs: number of CUs that each shader array of the GPU has,
+	 * because masks in the MQD are relative to these
+	 */
 	__u8 active_cus[KFD_CRIU_SHADER_ARRAYS_MAX];
 };
 
-/**
- * struct kfd_criu_svm_record - a range of AMDKFD_IOC_SVM
- * @start: address
- * @size: bytes
- * @num_attrs: attributes in the tail
- * @pad: 0
- *
- * Tail: struct kfd_criu_svm_attr[num_attrs].
- */
+/* A range of AMDKFD_IOC_SVM. Tail: struct kfd_criu_svm_attr[num_attrs]. */
 struct kfd_criu_svm_record {
 	__u64 start;
 	__u64 size;
-	__u32 num_attrs;
+	__u32 num_attrs; /* attributes in the tail */
 	__u32 pad;
 };
 
-/**
- * struct kfd_criu_svm_attr - an attribute of an SVM range
- * @type: enum kfd_ioctl_svm_attr_type
- * @value: its value
- */
+/* An attribute of an SVM range */
 struct kfd_criu_svm_attr {
-	__u32 type;
+	__u32 type; /* enum kfd_ioctl_svm_attr_type */
 	__u32 value;
 };
 

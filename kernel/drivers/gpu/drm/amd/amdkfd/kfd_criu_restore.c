@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * RESTORE: makes a plan of the blob and applies it. An error undoes all of it.
- */
+/* RESTORE: makes a plan of the blob and applies it. An error undoes all of it. */
 #include <linux/idr.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>

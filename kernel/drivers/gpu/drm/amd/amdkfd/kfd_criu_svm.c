@@ -16,29 +16,17 @@
 
 static_assert(sizeof(struct kfd_criu_svm_attr) == sizeof(struct kfd_ioctl_svm_attribute));
 
-/**
- * struct kfd_criu_pending_svm - a range whose VMA does not exist yet
- * @start: address
- * @size: bytes
- * @num_attrs: number of its attributes
- * @first_attr: index in kfd_criu_pending.attrs
- */
+/* A range whose VMA does not exist yet */
 struct kfd_criu_pending_svm {
 	u64 start;
 	u64 size;
-	u32 num_attrs;
-	u32 first_attr;
+	u32 num_attrs; /* number of its attributes */
+	u32 first_attr; /* index in kfd_criu_pending.attrs */
 };
 
-/**
- * struct kfd_criu_pending - SVM ranges that RESUME registers
- * @attrs: attributes of all ranges, with one spare entry for each range
- * @num_svms: number of ranges
- * @svms: ranges
- *
- * Freed when the session releases the restored process.
- */
+/* SVM ranges that RESUME registers. Freed when the session releases the restored process. */
 struct kfd_criu_pending {
+	/* Attributes of all ranges, with one spare entry for each range */
 	struct kfd_ioctl_svm_attribute *attrs;
 	u32 num_svms;
 	struct kfd_criu_pending_svm svms[] __counted_by(num_svms);
@@ -46,13 +34,9 @@ struct kfd_criu_pending {
 
 #if IS_ENABLED(CONFIG_HSA_AMD_SVM)
 
-/**
- * struct kfd_criu_extent - copy of a range of the process, read under its lock
- * @start: first page
- * @npages: pages
- */
+/* Copy of a range of the process, read under its lock */
 struct kfd_criu_extent {
-	u64 start;
+	u64 start; /* first page */
 	u64 npages;
 };
 

@@ -7,7 +7,6 @@
 
 #include "amdgpu.h"
 #include "amdgpu_bo_list.h"
-#include "amdgpu_criu_handles.h"
 #include "amdgpu_criu_render.h"
 
 /* Limits of amdgpu_bo_list_create() and amdgpu_bo_create_list_entry_array(). */

@@ -6,7 +6,6 @@
 #include <linux/limits.h>
 
 #include "amdgpu.h"
-#include "amdgpu_criu_handles.h"
 #include "amdgpu_criu_render.h"
 #include "amdgpu_ctx.h"
 #include "amdgpu_ras.h"

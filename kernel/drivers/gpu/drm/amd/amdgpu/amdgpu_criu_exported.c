@@ -11,9 +11,8 @@
 #include <drm/drm_gem.h>
 
 #include "amdgpu.h"
-#include "amdgpu_criu_copy.h"
-#include "amdgpu_criu_gem.h"
 #include "amdgpu_criu_object.h"
+#include "amdgpu_criu_render.h"
 #include "amdgpu_dma_buf.h"
 #include "amdgpu_object.h"
 

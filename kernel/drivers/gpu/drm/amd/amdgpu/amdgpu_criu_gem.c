@@ -12,8 +12,8 @@
 
 #include "amdgpu.h"
 #include "amdgpu_amdkfd.h"
-#include "amdgpu_criu_gem.h"
 #include "amdgpu_criu_object.h"
+#include "amdgpu_criu_render.h"
 #include "amdgpu_object.h"
 
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)

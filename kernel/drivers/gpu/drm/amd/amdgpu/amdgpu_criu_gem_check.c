@@ -3,7 +3,7 @@
 #include <linux/slab.h>
 
 #include "amdgpu.h"
-#include "amdgpu_criu_gem.h"
+#include "amdgpu_criu_render.h"
 #include "amdgpu_object.h"
 
 /* The limit of DRM_AMDGPU_GEM_METADATA. */

@@ -11,7 +11,7 @@
 #include <linux/sort.h>
 #include <linux/spinlock.h>
 
-#include "amdgpu_criu_handles.h"
+#include "amdgpu_criu_render.h"
 #include "criu_ioctl.h"
 
 /*

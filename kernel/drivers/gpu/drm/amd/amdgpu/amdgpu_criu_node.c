@@ -7,8 +7,8 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "amdgpu_criu_copy.h"
 #include "amdgpu_criu_node.h"
+#include "amdgpu_criu_object.h"
 
 /*
  * Runs the operation that an envelope describes. @call: the call, with @node, @client, @filp and

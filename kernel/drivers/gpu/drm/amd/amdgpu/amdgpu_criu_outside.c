@@ -16,7 +16,6 @@
 #include "amdgpu.h"
 #include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_gate.h"
-#include "amdgpu_criu_gem.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_criu_outside.h"
 #include "amdgpu_criu_render.h"

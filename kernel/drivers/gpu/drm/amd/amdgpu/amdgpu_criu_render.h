@@ -25,6 +25,7 @@
 #define _AMDGPU_CRIU_RENDER_H_
 
 #include <linux/jiffies.h>
+#include <linux/sizes.h>
 #include <linux/types.h>
 
 #include "amdgpu_criu_node.h"
@@ -240,7 +241,7 @@ int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan);
 
 /*
- * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c, _userptr.c), and BOs that several
+ * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c), and BOs that several
  * files share (amdgpu_criu_object.c, _object_apply.c).
  *
  * amdgpu_criu_object_get() finds the BO of a plan in the session, or calls
@@ -258,5 +259,58 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
+
+/* A BO is in one of these domains only, or may be in several of the others. */
+#define AMDGPU_CRIU_SPECIAL_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
+				     AMDGPU_GEM_DOMAIN_OA | AMDGPU_GEM_DOMAIN_DOORBELL)
+#define AMDGPU_CRIU_NORMAL_DOMAINS (AMDGPU_GEM_DOMAIN_CPU | AMDGPU_GEM_DOMAIN_GTT | \
+				    AMDGPU_GEM_DOMAIN_VRAM)
+/* Sizes in these domains are in units of the resource; the driver counts a page for each. */
+#define AMDGPU_CRIU_UNIT_DOMAINS (AMDGPU_GEM_DOMAIN_GDS | AMDGPU_GEM_DOMAIN_GWS | \
+				  AMDGPU_GEM_DOMAIN_OA)
+
+struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle);
+u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record);
+u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record);
+void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
+			      struct amdgpu_criu_bo *entry);
+u64 amdgpu_criu_object_offset(struct drm_gem_object *gem);
+
+struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo);
+
+/*
+ * Creation of GEM handles with chosen numbers. drm_gem_handle_create() and
+ * drm_gem_prime_fd_to_handle() allocate the lowest free number. Restore needs a specific
+ * number, so every free number below it gets an empty entry until the restore ends.
+ *
+ *   begin; for each handle, in ascending order { seek; create }; end
+ *
+ * No one else may open or close handles of the file in between. If this happens, create
+ * returns a different number, and no object is lost.
+ *
+ * Contexts, BO lists and syncobjs do not need this: their numbers can be requested.
+ */
+/*
+ * Greater handles are not carried, because each number below a handle takes a temporary
+ * empty entry. The kernel allocates the lowest free number, so a file with a handle above
+ * this limit has, or had, that many handles at once.
+ */
+#define AMDGPU_CRIU_HANDLE_MAX SZ_1M
+
+/* Empty entries in a file's table of GEM handles */
+struct amdgpu_criu_handles {
+	struct drm_file *file;
+	unsigned long *fillers; /* numbers with an empty entry; bit 0 is not used */
+	u32 last; /* greatest number that may be requested */
+	u32 next; /* all numbers below it have an entry */
+};
+
+int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,
+			      u32 last);
+int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle);
+void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles);
+
+int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
+			     u32 num, size_t size);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

@@ -14,7 +14,6 @@
 
 #include "amdgpu.h"
 #include "amdgpu_criu_driver.h"
-#include "amdgpu_criu_handles.h"
 #include "amdgpu_criu_render.h"
 
 static void amdgpu_criu_syncobj_get(void *object)

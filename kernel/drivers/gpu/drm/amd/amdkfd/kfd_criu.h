@@ -20,6 +20,7 @@
 
 #include <linux/types.h>
 
+#include "amdgpu_criu_object.h"
 #include "criu_ids.h"
 #include "criu_session.h"
 #include "kfd_criu_records.h"
@@ -173,6 +174,26 @@ void kfd_criu_active_cus(const struct kfd_node *node, u8 *cus);
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 			      struct queue_properties *properties);
+
+/* Each BO is of exactly one kind, and has any number of attributes. */
+#define KFD_CRIU_BO_KINDS (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
+#define KFD_CRIU_BO_ATTRS (KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
+
+u32 kfd_criu_bo_domain(u32 alloc_flags);
+u32 kfd_criu_bo_table_flags(u32 alloc_flags);
+u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem);
+u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
+void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry);
 
 struct kfd_criu_mqd_layout;
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,

@@ -6,7 +6,7 @@
  */
 #include "amdgpu_amdkfd.h"
 #include "amdgpu_object.h"
-#include "kfd_criu_bo.h"
+#include "kfd_criu.h"
 
 #define KFD_CRIU_NO_OFFSET (~0ULL)
 

@@ -3,7 +3,7 @@
 #include <linux/cleanup.h>
 #include <linux/slab.h>
 
-#include "kfd_criu_bo.h"
+#include "kfd_criu.h"
 
 int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 		      struct criu_record *record)

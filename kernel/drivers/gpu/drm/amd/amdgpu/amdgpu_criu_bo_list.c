@@ -80,14 +80,12 @@ int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_
 static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan,
 					     const struct amdgpu_criu_plan_bo_list *list)
 {
-	u32 i;
-
 	/* idr_for_each_entry() stops at INT_MAX. */
 	if (!list->record.id || list->record.id >= INT_MAX)
 		return "id";
 	if (list->record.num_entries > AMDGPU_CRIU_BO_LIST_ENTRIES_MAX)
 		return "number of entries";
-	for (i = 0; i < list->record.num_entries; i++) {
+	for (u32 i = 0; i < list->record.num_entries; i++) {
 		const struct amdgpu_criu_bo_list_item *item = &list->items[i];
 
 		if (!amdgpu_criu_plan_object(plan, item->object_id))
@@ -103,9 +101,8 @@ static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan
 int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
 {
 	const char *fault;
-	u32 i;
 
-	for (i = 0; i < plan->num_bo_lists; i++) {
+	for (u32 i = 0; i < plan->num_bo_lists; i++) {
 		fault = amdgpu_criu_bo_list_fault(plan, &plan->bo_lists[i]);
 		if (fault)
 			return criu_refuse(plan->call, -EBADMSG, "BO list %u: %s",
@@ -120,10 +117,9 @@ static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
 				      const struct amdgpu_criu_plan_bo_list *list,
 				      struct drm_amdgpu_bo_list_entry *entries)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < list->record.num_entries; i++) {
+	for (u32 i = 0; i < list->record.num_entries; i++) {
 		const struct amdgpu_criu_bo_list_item *item = &list->items[i];
 		struct amdgpu_criu_plan_object *object;
 
@@ -142,9 +138,7 @@ static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
 
 static void amdgpu_criu_return_handles(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
-
-	for (i = 0; i < plan->num_objects; i++) {
+	for (u32 i = 0; i < plan->num_objects; i++) {
 		struct amdgpu_criu_plan_object *object = &plan->objects[i];
 
 		if (object->borrowed_handle)
@@ -183,10 +177,9 @@ static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
 
 int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < plan->num_bo_lists; i++) {
+	for (u32 i = 0; !ret && i < plan->num_bo_lists; i++) {
 		ret = amdgpu_criu_apply_bo_list(plan, &plan->bo_lists[i]);
 		if (ret)
 			criu_refuse(plan->call, ret, "BO list %u: cannot restore: %d",

@@ -69,9 +69,8 @@ void amdgpu_criu_calls_allow(struct amdgpu_criu_calls *calls)
 long amdgpu_criu_calls_ioctl(struct amdgpu_criu_calls *calls, bool is_wait, struct file *filp,
 			     unsigned int cmd, unsigned long arg, amdgpu_criu_ioctl_fn ioctl)
 {
-	long ret;
+	long ret = amdgpu_criu_calls_begin(calls);
 
-	ret = amdgpu_criu_calls_begin(calls);
 	if (ret)
 		return ret;
 	if (!is_wait) {

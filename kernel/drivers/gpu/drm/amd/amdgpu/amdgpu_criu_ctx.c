@@ -215,9 +215,8 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 		.override_priority = ctx->override_priority,
 	};
 	u32 hw_ip, ring;
-	int ret;
+	int ret = amdgpu_criu_ctx_carriable(dump, ctx, id);
 
-	ret = amdgpu_criu_ctx_carriable(dump, ctx, id);
 	if (ret)
 		return ret;
 	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);

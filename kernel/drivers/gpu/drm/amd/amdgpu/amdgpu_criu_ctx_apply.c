@@ -78,9 +78,8 @@ static int amdgpu_criu_check_entities(struct amdgpu_criu_plan *plan,
 	const struct amdgpu_criu_ctx_entity *entity = ctx->entities;
 	const char *fault;
 	u64 seen = 0;
-	u32 i;
 
-	for (i = 0; i < ctx->record.num_entities; i++, entity++) {
+	for (u32 i = 0; i < ctx->record.num_entities; i++, entity++) {
 		fault = amdgpu_criu_entity_fault(entity, &seen);
 		if (fault)
 			return criu_refuse(plan->call, -EBADMSG, "context %u: engine %u:%u: %s",
@@ -118,10 +117,9 @@ static int amdgpu_criu_check_ctx(struct amdgpu_criu_plan *plan,
 
 int amdgpu_criu_check_ctxs(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_ctxs; i++) {
+	for (u32 i = 0; i < plan->num_ctxs; i++) {
 		ret = amdgpu_criu_check_ctx(plan, &plan->ctxs[i]);
 		if (ret)
 			return ret;
@@ -155,10 +153,9 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 				      struct amdgpu_ctx *ctx)
 {
 	struct drm_sched_entity *unused;
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan_ctx->record.num_entities; i++) {
+	for (u32 i = 0; i < plan_ctx->record.num_entities; i++) {
 		const struct amdgpu_criu_ctx_entity *from = &plan_ctx->entities[i];
 		struct amdgpu_ctx_entity *entity;
 
@@ -199,10 +196,9 @@ static int amdgpu_criu_apply_ctx(struct amdgpu_criu_plan *plan,
 	const struct amdgpu_criu_ctx_record *record = &plan_ctx->record;
 	struct amdgpu_ctx *ctx;
 	u32 id;
-	int ret;
+	int ret = amdgpu_ctx_alloc(plan->adev, plan->fpriv, plan->file, record->init_priority,
+				   record->id, record->id + 1, &id);
 
-	ret = amdgpu_ctx_alloc(plan->adev, plan->fpriv, plan->file, record->init_priority,
-			       record->id, record->id + 1, &id);
 	if (ret)
 		return ret == -ENOSPC ? -EBUSY : ret;
 	plan->ctxs_done++;
@@ -219,10 +215,9 @@ static int amdgpu_criu_apply_ctx(struct amdgpu_criu_plan *plan,
 
 int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_ctxs; i++) {
+	for (u32 i = 0; i < plan->num_ctxs; i++) {
 		ret = amdgpu_criu_apply_ctx(plan, &plan->ctxs[i]);
 		if (ret)
 			return criu_refuse(plan->call, ret, "context %u: cannot restore: %d",

@@ -60,9 +60,8 @@ static int amdgpu_criu_save_exported(struct dma_buf *dmabuf, u64 id,
 	struct amdgpu_criu_bo entry;
 	size_t size;
 	void *buf;
-	int ret;
+	int ret = amdgpu_criu_write_exported(dmabuf, id, NULL, 0, &size, NULL);
 
-	ret = amdgpu_criu_write_exported(dmabuf, id, NULL, 0, &size, NULL);
 	if (ret)
 		return ret;
 	if (args->blob_size < size) {
@@ -167,9 +166,8 @@ static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 	struct amdgpu_criu_plan_object *object = plan->objects;
 	struct amdgpu_criu_bo entry;
 	struct dma_buf *dmabuf;
-	int ret;
+	int ret = amdgpu_criu_object_get(plan, object);
 
-	ret = amdgpu_criu_object_get(plan, object);
 	if (ret)
 		return ret;
 	amdgpu_criu_object_entry(&object->record, &entry);
@@ -213,9 +211,8 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct criu_sess
 		.num_objects = 1,
 	};
 	struct criu_blob_fault fault;
-	int ret;
+	int ret = criu_blob_open(&blob, &amdgpu_criu_exported_schema, buf, args->blob_size, &fault);
 
-	ret = criu_blob_open(&blob, &amdgpu_criu_exported_schema, buf, args->blob_size, &fault);
 	if (ret)
 		return criu_refuse_blob(call, &fault, ret);
 	ret = amdgpu_criu_check_exported(&plan, args);
@@ -244,9 +241,8 @@ int amdgpu_criu_exported(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_exported *exported = args;
 	const struct amdgpu_criu_state table = amdgpu_criu_exported_table(exported);
-	int ret;
+	int ret = amdgpu_criu_state_check(&table);
 
-	ret = amdgpu_criu_state_check(&table);
 	if (ret)
 		return ret;
 	return criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT ?

@@ -20,12 +20,11 @@
 static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 {
 	const struct amdgpu_device *adev = dump->adev;
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
 		if (adev->uvd.filp[i] == dump->file)
 			return true;
-	for (i = 0; i < ARRAY_SIZE(adev->vce.filp); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(adev->vce.filp); i++)
 		if (adev->vce.filp[i] == dump->file)
 			return true;
 	return false;
@@ -183,9 +182,8 @@ static int amdgpu_criu_apply_client_name(struct amdgpu_criu_plan *plan)
 /* Follows the code paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM. */
 int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
 {
-	int ret;
+	int ret = amdgpu_criu_apply_client_name(plan);
 
-	ret = amdgpu_criu_apply_client_name(plan);
 	if (ret)
 		return ret;
 	if (!(plan->file_record.flags & AMDGPU_CRIU_FILE_RESERVED_VMID))

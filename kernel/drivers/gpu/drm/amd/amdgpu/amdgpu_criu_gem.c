@@ -119,9 +119,7 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 /* Drops the BOs that amdgpu_criu_find_objects() found */
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 {
-	u32 i;
-
-	for (i = 0; i < dump->num_objects; i++)
+	for (u32 i = 0; i < dump->num_objects; i++)
 		drm_gem_object_put(dump->objects[i].gem);
 	kvfree(dump->objects);
 	kvfree(dump->in_order);
@@ -386,10 +384,9 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 
 int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
 {
-	u32 i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < dump->num_objects; i++)
+	for (u32 i = 0; !ret && i < dump->num_objects; i++)
 		ret = amdgpu_criu_dump_one(dump, dump->in_order[i]);
 	return ret;
 }

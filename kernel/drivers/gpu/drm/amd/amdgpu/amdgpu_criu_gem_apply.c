@@ -43,9 +43,8 @@ static int amdgpu_criu_set_userptr(const struct amdgpu_criu_plan *plan,
 static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range *range)
 {
 	struct ttm_operation_ctx ctx = { .interruptible = true };
-	int ret;
+	int ret = amdgpu_bo_reserve(bo, false);
 
-	ret = amdgpu_bo_reserve(bo, false);
 	if (ret)
 		return ret;
 	amdgpu_ttm_tt_set_user_pages(bo->tbo.ttm, range);
@@ -116,10 +115,9 @@ static bool amdgpu_criu_is_detached(struct amdgpu_bo *bo)
 /* Attaches the userptrs of a restored file */
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < dump->num_objects; i++) {
+	for (u32 i = 0; i < dump->num_objects; i++) {
 		const struct amdgpu_criu_dump_object *object = dump->in_order[i];
 		struct amdgpu_bo *bo = gem_to_amdgpu_bo(object->gem);
 
@@ -221,9 +219,8 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 				      struct amdgpu_bo *bo)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
-	int ret;
+	int ret = amdgpu_bo_reserve(bo, false);
 
-	ret = amdgpu_bo_reserve(bo, false);
 	if (ret)
 		return ret;
 	bo->preferred_domains = record->preferred_domains;
@@ -245,9 +242,8 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  struct drm_gem_object **gem)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
-	int ret;
+	int ret = amdgpu_criu_alloc_in_vm(plan, record, gem);
 
-	ret = amdgpu_criu_alloc_in_vm(plan, record, gem);
 	if (ret)
 		return ret;
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
@@ -263,10 +259,9 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 
 int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_objects; i++) {
+	for (u32 i = 0; i < plan->num_objects; i++) {
 		const struct amdgpu_criu_object_record *record = &plan->objects[i].record;
 
 		ret = amdgpu_criu_object_get(plan, &plan->objects[i]);
@@ -280,9 +275,7 @@ int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan)
 
 void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
-
-	for (i = 0; i < plan->num_objects; i++)
+	for (u32 i = 0; i < plan->num_objects; i++)
 		amdgpu_criu_object_put(plan, &plan->objects[i]);
 }
 
@@ -291,9 +284,8 @@ static int amdgpu_criu_apply_handle(struct amdgpu_criu_plan *plan,
 				    struct amdgpu_criu_plan_handle *handle)
 {
 	u32 number;
-	int ret;
+	int ret = amdgpu_criu_handles_seek(steering, handle->record.handle);
 
-	ret = amdgpu_criu_handles_seek(steering, handle->record.handle);
 	if (!ret)
 		ret = amdgpu_criu_object_handle(plan, handle->object, &number);
 	if (ret)
@@ -309,10 +301,9 @@ static int amdgpu_criu_apply_handle(struct amdgpu_criu_plan *plan,
 static int amdgpu_criu_apply_in_order(struct amdgpu_criu_plan *plan,
 				      struct amdgpu_criu_handles *steering)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_handles; i++) {
+	for (u32 i = 0; i < plan->num_handles; i++) {
 		ret = amdgpu_criu_apply_handle(plan, steering, &plan->handles[i]);
 		if (ret)
 			return criu_refuse(plan->call, ret, "GEM handle %u: cannot restore: %d",
@@ -326,16 +317,14 @@ int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan)
 {
 	const u32 num = plan->num_handles;
 	struct amdgpu_criu_handles steering;
-	u32 i;
-	int ret;
+	int ret = amdgpu_criu_handles_begin(&steering, plan->file,
+					    num ? plan->handles[num - 1].record.handle : 0);
 
-	ret = amdgpu_criu_handles_begin(&steering, plan->file,
-					num ? plan->handles[num - 1].record.handle : 0);
 	if (ret)
 		return ret;
 	ret = amdgpu_criu_apply_in_order(plan, &steering);
 	amdgpu_criu_handles_end(&steering);
-	for (i = 0; !ret && i < plan->num_objects; i++)
+	for (u32 i = 0; !ret && i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			plan->objects[i].new_mmap_offset =
 				amdgpu_criu_object_offset(plan->objects[i].gem);

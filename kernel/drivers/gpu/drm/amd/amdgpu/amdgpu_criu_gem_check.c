@@ -128,13 +128,12 @@ static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 {
 	struct criu_id_set *set = &plan->object_ids;
 	u64 duplicate;
-	u32 i;
 
 	set->room = plan->num_objects;
 	set->ids = kvcalloc(plan->num_objects, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
 	if (plan->num_objects && !set->ids)
 		return -ENOMEM;
-	for (i = 0; i < plan->num_objects; i++)
+	for (u32 i = 0; i < plan->num_objects; i++)
 		criu_id_set_add(set, plan->objects[i].record.object_id, i);
 	if (!criu_id_set_seal(set, &duplicate))
 		return 0;
@@ -163,10 +162,9 @@ void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *
 int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
 			      const struct amdgpu_criu_state *args)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_objects; i++) {
+	for (u32 i = 0; i < plan->num_objects; i++) {
 		ret = amdgpu_criu_check_object(plan, &plan->objects[i].record);
 		if (ret)
 			return ret;
@@ -212,10 +210,9 @@ static int amdgpu_criu_check_named_handles(struct amdgpu_criu_plan *plan)
 
 int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_handles; i++) {
+	for (u32 i = 0; i < plan->num_handles; i++) {
 		ret = amdgpu_criu_check_handle(plan, &plan->handles[i]);
 		if (ret)
 			return ret;

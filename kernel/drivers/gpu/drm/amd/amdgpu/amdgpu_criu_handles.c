@@ -105,10 +105,8 @@ static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
 int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
 			     u32 num, size_t size)
 {
-	u32 i;
-
 	sort(entries, num, size, amdgpu_criu_cmp_numbers, NULL);
-	for (i = 1; i < num; i++) {
+	for (u32 i = 1; i < num; i++) {
 		const u32 *number = entries + i * size;
 
 		if (amdgpu_criu_cmp_numbers(number, entries + (i - 1) * size))

@@ -54,9 +54,8 @@ int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma)
 	struct drm_file *file = filp->private_data;
 	struct drm_gem_object *obj;
 	unsigned long rest;
-	int ret;
+	int ret = drm_gem_mmap(filp, vma);
 
-	ret = drm_gem_mmap(filp, vma);
 	if (ret != -EINVAL || !criu_client_in_restore(file))
 		return ret;
 	obj = amdgpu_criu_find_mapped(file, vma, &rest);

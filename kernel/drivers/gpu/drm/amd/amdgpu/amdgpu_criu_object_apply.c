@@ -44,9 +44,8 @@ static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
 	struct dma_buf *dmabuf;
-	int ret;
+	int ret = amdgpu_criu_create_bo(plan, object, &object->gem);
 
-	ret = amdgpu_criu_create_bo(plan, object, &object->gem);
 	if (ret)
 		goto err_forget;
 	/* Export with the flags of the process, before another caller can export the BO. */
@@ -98,9 +97,8 @@ static int amdgpu_criu_object_find(struct amdgpu_criu_plan *plan,
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
 	void *found;
-	int ret;
+	int ret = amdgpu_criu_object_find(plan, &object->record, &found);
 
-	ret = amdgpu_criu_object_find(plan, &object->record, &found);
 	if (ret)
 		return ret;
 	if (!found)

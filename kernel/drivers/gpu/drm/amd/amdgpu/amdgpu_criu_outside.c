@@ -181,10 +181,8 @@ static void amdgpu_criu_mark_files(struct amdgpu_criu_sharing *sharing, struct d
 
 static int amdgpu_criu_search_outside(struct amdgpu_criu_sharing *sharing)
 {
-	u32 i;
-	int ret;
+	int ret = amdgpu_criu_add_files(sharing);
 
-	ret = amdgpu_criu_add_files(sharing);
 	if (!ret && IS_ENABLED(CONFIG_HSA_AMD))
 		ret = kfd_criu_add_paused_bos(sharing);
 	if (ret)
@@ -192,7 +190,7 @@ static int amdgpu_criu_search_outside(struct amdgpu_criu_sharing *sharing)
 	amdgpu_criu_sort_paused(sharing);
 	/* Checks every GPU, because an object may have been imported on any of them. */
 	mutex_lock(&mgpu_info.mutex);
-	for (i = 0; i < mgpu_info.num_gpu; i++)
+	for (u32 i = 0; i < mgpu_info.num_gpu; i++)
 		amdgpu_criu_mark_files(sharing, adev_to_drm(mgpu_info.gpu_ins[i].adev));
 	mutex_unlock(&mgpu_info.mutex);
 	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_mark_outside_bos(sharing) : 0;
@@ -204,7 +202,6 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 	struct amdgpu_criu_outside *args = data;
 	struct amdgpu_criu_sharing sharing = { .session = call->session };
 	const struct amdgpu_criu_paused_object none = {}, *first;
-	u32 i;
 	int ret;
 
 	if (args->flags || args->pad)
@@ -219,7 +216,7 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 		args->handle = first->handle;
 		args->size = first->size;
 	}
-	for (i = 0; i < sharing.num; i++)
+	for (u32 i = 0; i < sharing.num; i++)
 		sharing.objects[i].ops->put(sharing.objects[i].object);
 	kvfree(sharing.objects);
 	return ret;

@@ -76,13 +76,11 @@ static int amdgpu_criu_check_all(struct amdgpu_criu_plan *plan,
 		amdgpu_criu_check_bo_lists,
 		amdgpu_criu_check_syncobjs,
 	};
-	u32 i;
-	int ret;
+	int ret = amdgpu_criu_check_file(plan);
 
-	ret = amdgpu_criu_check_file(plan);
 	if (!ret)
 		ret = amdgpu_criu_check_objects(plan, args);
-	for (i = 0; !ret && i < ARRAY_SIZE(checks); i++)
+	for (u32 i = 0; !ret && i < ARRAY_SIZE(checks); i++)
 		ret = checks[i](plan);
 	return ret;
 }
@@ -113,10 +111,8 @@ int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_cri
 /* Frees a plan */
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
-
 	/* The handles and the session now own what was applied. */
-	for (i = 0; i < plan->num_objects; i++)
+	for (u32 i = 0; i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
 	kvfree(plan->object_ids.ids);

@@ -62,10 +62,9 @@ static int amdgpu_criu_apply_all(struct amdgpu_criu_plan *plan)
 		amdgpu_criu_apply_bo_lists,
 		amdgpu_criu_apply_syncobjs,
 	};
-	u32 i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < ARRAY_SIZE(steps); i++)
+	for (u32 i = 0; !ret && i < ARRAY_SIZE(steps); i++)
 		ret = steps[i](plan);
 	return ret;
 }
@@ -90,9 +89,8 @@ static int amdgpu_criu_restore_locked(struct amdgpu_criu_plan *plan,
 				      const struct amdgpu_criu_state *args)
 {
 	struct amdgpu_criu_gate *gate = plan->fpriv->criu_gate;
-	int ret;
+	int ret = criu_session_hold(plan->session, plan->file, &amdgpu_criu_file_ops);
 
-	ret = criu_session_hold(plan->session, plan->file, &amdgpu_criu_file_ops);
 	if (ret)
 		return ret == -EALREADY ? -EBADFD : ret;
 	ret = amdgpu_criu_gate_close(gate, jiffies + AMDGPU_CRIU_CLOSE_TIME);
@@ -144,9 +142,8 @@ static int amdgpu_criu_restore_blob(struct criu_call *call,
 		.tables = tables,
 		.blob = blob,
 	};
-	int ret;
+	int ret = mutex_lock_interruptible(&plan.fpriv->criu_gate->lock);
 
-	ret = mutex_lock_interruptible(&plan.fpriv->criu_gate->lock);
 	if (ret)
 		return -ERESTARTSYS;
 	ret = amdgpu_criu_restore_locked(&plan, args);
@@ -169,9 +166,8 @@ int amdgpu_criu_restore(struct criu_call *call, void *args)
 
 static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_session *session)
 {
-	int ret;
+	int ret = criu_session_held(session, dump->file);
 
-	ret = criu_session_held(session, dump->file);
 	if (!ret && dump->fpriv->criu_gate->restoring)
 		ret = -EBADFD;
 	if (!ret)
@@ -188,9 +184,8 @@ static int amdgpu_criu_resume_task(struct criu_call *call, struct criu_session *
 				   struct task_struct *task)
 {
 	struct amdgpu_criu_dump dump = {};
-	int ret;
+	int ret = amdgpu_criu_dump_init(&dump, call, task);
 
-	ret = amdgpu_criu_dump_init(&dump, call, task);
 	if (ret)
 		return ret;
 	mutex_lock(&dump.fpriv->criu_gate->lock);

@@ -150,9 +150,8 @@ int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan)
 {
 	const u32 known = AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE;
 	const char *fault;
-	u32 i;
 
-	for (i = 0; i < plan->num_syncobjs; i++) {
+	for (u32 i = 0; i < plan->num_syncobjs; i++) {
 		const struct amdgpu_criu_syncobj_record *record = &plan->syncobjs[i].record;
 
 		if (record->flags & ~known)
@@ -237,9 +236,8 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 				      struct drm_syncobj **syncobj)
 {
 	const struct amdgpu_criu_syncobj_record *record = &plan_syncobj->record;
-	int ret;
+	int ret = drm_syncobj_create(syncobj, 0, NULL);
 
-	ret = drm_syncobj_create(syncobj, 0, NULL);
 	if (ret)
 		return ret;
 	ret = amdgpu_criu_signal_syncobj(record, *syncobj);
@@ -272,10 +270,9 @@ static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
 	const struct amdgpu_criu_syncobj_record *record = &plan_syncobj->record;
 	struct drm_syncobj *syncobj;
 	void *object;
-	int ret;
+	int ret = criu_session_claim(plan->session, record->object_id, &amdgpu_criu_syncobj_ops,
+				     &object);
 
-	ret = criu_session_claim(plan->session, record->object_id, &amdgpu_criu_syncobj_ops,
-				 &object);
 	if (ret)
 		return ret;
 	syncobj = object;
@@ -297,10 +294,9 @@ static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
 
 int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_syncobjs; i++) {
+	for (u32 i = 0; i < plan->num_syncobjs; i++) {
 		ret = amdgpu_criu_apply_syncobj(plan, &plan->syncobjs[i]);
 		if (ret)
 			return criu_refuse(plan->call, ret, "syncobj %u: cannot restore: %d",

@@ -49,13 +49,12 @@ int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 static void *amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size)
 {
 	void *table;
-	u32 i;
 	int ret;
 
 	table = kvcalloc(num, size, GFP_KERNEL_ACCOUNT);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
-	for (i = 0; i < num; i++) {
+	for (u32 i = 0; i < num; i++) {
 		ret = copy_struct_from_user(table + i * size, size,
 					    u64_to_user_ptr(uptr + (u64)i * stride), stride);
 		if (ret) {
@@ -115,12 +114,11 @@ int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu
 			  amdgpu_criu_entry_fn fill)
 {
 	struct amdgpu_criu_bo expected;
-	u32 i;
 
 	if (state->num_bos != num)
 		return criu_refuse(call, -EBADMSG, "table of %u BOs for a blob of %u",
 				   state->num_bos, num);
-	for (i = 0; i < num; i++) {
+	for (u32 i = 0; i < num; i++) {
 		fill(plan, i, &expected);
 		expected.new_mmap_offset = tables->bos[i].new_mmap_offset;
 		if (memcmp(&tables->bos[i], &expected, sizeof(expected)))
@@ -135,10 +133,9 @@ int amdgpu_criu_bos_put(const struct amdgpu_criu_state *state, const void *plan,
 			amdgpu_criu_entry_fn fill)
 {
 	struct amdgpu_criu_bo entry;
-	u32 i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < num; i++) {
+	for (u32 i = 0; !ret && i < num; i++) {
 		fill(plan, i, &entry);
 		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &entry, sizeof(entry));
 	}

@@ -109,9 +109,8 @@ static int amdgpu_criu_find_mappings(struct amdgpu_criu_walk *walk)
 	struct amdgpu_vm *vm = &walk->dump->fpriv->vm;
 	const struct amdgpu_bo_va_mapping *mapping;
 	struct rb_node *node;
-	int ret;
+	int ret = amdgpu_criu_find_kfd_mappings(walk);
 
-	ret = amdgpu_criu_find_kfd_mappings(walk);
 	if (!ret)
 		ret = amdgpu_bo_reserve(vm->root.bo, false);
 	if (ret)
@@ -143,11 +142,9 @@ static int amdgpu_criu_write_mapping(struct amdgpu_criu_dump *dump,
 int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_criu_walk walk = { .dump = dump };
-	u32 i;
-	int ret;
+	int ret = amdgpu_criu_find_mappings(&walk);
 
-	ret = amdgpu_criu_find_mappings(&walk);
-	for (i = 0; !ret && i < walk.num; i++)
+	for (u32 i = 0; !ret && i < walk.num; i++)
 		ret = amdgpu_criu_write_mapping(dump, &walk.found[i]);
 	kvfree(walk.found);
 	kvfree(walk.of_kfd.ids);
@@ -185,13 +182,12 @@ static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
 {
 	const struct criu_range *culprit;
 	struct criu_range *ranges;
-	u32 i;
 	int ret;
 
 	ranges = kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	if (plan->num_mappings && !ranges)
 		return -ENOMEM;
-	for (i = 0; i < plan->num_mappings; i++) {
+	for (u32 i = 0; i < plan->num_mappings; i++) {
 		ranges[i].start = plan->mappings[i].record.va;
 		ranges[i].size = plan->mappings[i].record.size;
 	}
@@ -205,9 +201,8 @@ static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
 int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan)
 {
 	const char *fault;
-	u32 i;
 
-	for (i = 0; i < plan->num_mappings; i++) {
+	for (u32 i = 0; i < plan->num_mappings; i++) {
 		struct amdgpu_criu_plan_mapping *mapping = &plan->mappings[i];
 
 		mapping->object = amdgpu_criu_plan_object(plan, mapping->record.object_id);
@@ -258,9 +253,8 @@ static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
 	struct drm_gem_object *gem = mapping->object ? mapping->object->gem : NULL;
 	struct amdgpu_bo_va *bo_va;
 	struct drm_exec exec;
-	int ret;
+	int ret = amdgpu_criu_lock_vm(plan, gem, &exec);
 
-	ret = amdgpu_criu_lock_vm(plan, gem, &exec);
 	if (ret)
 		return ret;
 	/* A handle has no bo_va if allocating the bo_va failed. */
@@ -277,9 +271,8 @@ static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_obje
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 	struct amdgpu_bo_va *bo_va;
 	struct drm_exec exec;
-	int ret;
+	int ret = amdgpu_criu_lock_vm(plan, gem, &exec);
 
-	ret = amdgpu_criu_lock_vm(plan, gem, &exec);
 	if (ret)
 		return ret;
 	bo_va = amdgpu_criu_bo_va(plan, gem);
@@ -296,12 +289,11 @@ static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_obje
 
 static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
 	/* Update the mappings without a BO, then those of each BO once. */
 	ret = amdgpu_criu_update(plan, NULL);
-	for (i = 0; !ret && i < plan->num_objects; i++)
+	for (u32 i = 0; !ret && i < plan->num_objects; i++)
 		if (plan->objects[i].gem && plan->objects[i].record.handle)
 			ret = amdgpu_criu_update(plan, plan->objects[i].gem);
 	return ret;
@@ -310,10 +302,9 @@ static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
 /* Follows the code path of DRM_AMDGPU_GEM_VA. */
 int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_mappings; i++) {
+	for (u32 i = 0; i < plan->num_mappings; i++) {
 		ret = amdgpu_criu_map(plan, &plan->mappings[i]);
 		if (ret)
 			return criu_refuse(plan->call, ret,
@@ -329,11 +320,10 @@ int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
 void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan)
 {
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
-	u32 i;
 
 	if (!plan->mappings_done || amdgpu_bo_reserve(vm->root.bo, true))
 		return;
-	for (i = 0; i < plan->mappings_done; i++)
+	for (u32 i = 0; i < plan->mappings_done; i++)
 		if (!plan->mappings[i].object)
 			amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va,
 					   plan->mappings[i].record.va);

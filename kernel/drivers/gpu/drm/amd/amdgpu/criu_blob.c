@@ -21,9 +21,7 @@ bool criu_all_zero(const void *data, size_t size)
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type)
 {
-	__u32 i;
-
-	for (i = 0; i < schema->num_records; i++)
+	for (__u32 i = 0; i < schema->num_records; i++)
 		if (schema->records[i].type == type)
 			return &schema->records[i];
 	return NULL;
@@ -36,9 +34,7 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
 						  __u32 num, __u16 type)
 {
-	__u32 i;
-
-	for (i = 0; i < num; i++)
+	for (__u32 i = 0; i < num; i++)
 		if (targets[i].type == type)
 			return &targets[i];
 	return NULL;
@@ -207,9 +203,8 @@ static int criu_check_record(struct criu_blob *blob, size_t at,
 static int criu_check_counts(const struct criu_blob *blob, struct criu_blob_fault *fault)
 {
 	const struct criu_record_desc *desc;
-	__u32 i;
 
-	for (i = 0; i < blob->schema->num_records; i++) {
+	for (__u32 i = 0; i < blob->schema->num_records; i++) {
 		desc = &blob->schema->records[i];
 		if (blob->counts[i] >= desc->count_min)
 			continue;

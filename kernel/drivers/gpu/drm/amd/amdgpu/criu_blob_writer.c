@@ -256,9 +256,7 @@ void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, si
 
 static int criu_writer_check_counts(const struct criu_blob_writer *writer)
 {
-	__u32 i;
-
-	for (i = 0; i < writer->schema->num_records; i++)
+	for (__u32 i = 0; i < writer->schema->num_records; i++)
 		if (writer->counts[i] < writer->schema->records[i].count_min)
 			return -EINVAL;
 	return 0;

@@ -30,10 +30,8 @@ int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index)
  */
 int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
 {
-	__u32 i;
-
 	sort_nonatomic(set->ids, set->num, sizeof(*set->ids), criu_id_cmp, NULL);
-	for (i = 1; i < set->num; i++) {
+	for (__u32 i = 1; i < set->num; i++) {
 		if (set->ids[i].id != set->ids[i - 1].id)
 			continue;
 		*duplicate = set->ids[i].id;
@@ -74,10 +72,9 @@ static int criu_range_cmp(const void *a, const void *b)
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit)
 {
 	__u64 last, last_before = 0;
-	__u32 i;
 
 	sort_nonatomic(ranges, num, sizeof(*ranges), criu_range_cmp, NULL);
-	for (i = 0; i < num; i++) {
+	for (__u32 i = 0; i < num; i++) {
 		*culprit = &ranges[i];
 		if (!ranges[i].size ||
 		    check_add_overflow(ranges[i].start, ranges[i].size - 1, &last))

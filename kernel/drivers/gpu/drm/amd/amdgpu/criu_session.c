@@ -166,9 +166,7 @@ void **criu_session_clients(struct criu_session *session, const struct criu_clie
 /* Frees the result of criu_session_clients() */
 void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
 {
-	u32 i;
-
-	for (i = 0; i < num; i++)
+	for (u32 i = 0; i < num; i++)
 		ops->put(clients[i]);
 	kvfree(clients);
 }

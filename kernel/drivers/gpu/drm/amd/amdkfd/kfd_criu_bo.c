@@ -138,7 +138,6 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	struct kfd_process *p = dump->p;
 	struct kfd_criu_bo_record record;
 	u32 mapped[MAX_GPU_INSTANCE];
-	u32 i;
 	int ret = 0;
 
 	/* The refusal is for the pause: a running process may be about to drop the BO. */
@@ -152,7 +151,7 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	if (ret)
 		return ret;
 	mutex_lock(&mem->lock);
-	for (i = 0; i < p->n_pdds; i++)
+	for (u32 i = 0; i < p->n_pdds; i++)
 		if (p->pdds[i]->drm_priv &&
 		    amdgpu_amdkfd_bo_mapped_to_dev(p->pdds[i]->drm_priv, mem))
 			mapped[record.num_mapped++] = p->pdds[i]->user_gpu_id;
@@ -170,10 +169,9 @@ int kfd_criu_dump_bos(struct kfd_criu_dump *dump)
 	struct kfd_process *p = dump->p;
 	struct kgd_mem *mem;
 	int handle;
-	u32 i;
 	int ret;
 
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
 			ret = kfd_criu_dump_bo(dump, p->pdds[i], handle, mem);
 			if (ret)

@@ -84,10 +84,9 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 	const struct kfd_criu_bo_record *record = &bo->record;
 	struct kfd_process_device *pdd = bo->device->pdd;
 	struct kgd_mem *mem = bo->mem;
-	int ret;
+	int ret = amdgpu_amdkfd_reserve_mem_limit(pdd->dev->adev, record->size,
+						  record->alloc_flags, mem->bo->xcp_id);
 
-	ret = amdgpu_amdkfd_reserve_mem_limit(pdd->dev->adev, record->size,
-					      record->alloc_flags, mem->bo->xcp_id);
 	if (ret)
 		return ret;
 	if (cmpxchg(&mem->bo->kfd_bo, NULL, mem)) {
@@ -131,9 +130,8 @@ static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo 
 {
 	struct kfd_process_device *pdd = bo->device->pdd;
 	struct dma_buf *dmabuf;
-	int ret;
+	int ret = kfd_criu_object_fits(plan, bo, gem);
 
-	ret = kfd_criu_object_fits(plan, bo, gem);
 	if (ret)
 		return ret;
 	dmabuf = criu_session_dmabuf(plan->session, bo->record.object_id);
@@ -196,14 +194,13 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 {
 	struct kfd_process_device *pdd;
 	u64 vram_size = 0;
-	u32 i;
 
 	/* Nothing to undo. @device may be NULL if the blob is invalid. */
 	if (!bo->mem)
 		return;
 	pdd = bo->device->pdd;
 	kfd_criu_disown_bo(bo);
-	for (i = 0; i < bo->record.num_mapped; i++) {
+	for (u32 i = 0; i < bo->record.num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
 
 		if (amdgpu_amdkfd_bo_mapped_to_dev(peer->drm_priv, bo->mem))
@@ -222,10 +219,9 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 
 static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < bo->record.num_mapped; i++) {
+	for (u32 i = 0; i < bo->record.num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
 
 		ret = amdgpu_amdkfd_gpuvm_map_memory_to_gpu(peer->dev->adev, bo->mem,
@@ -253,9 +249,8 @@ static int kfd_criu_bind_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo 
 static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	struct drm_gem_object *found;
-	int ret;
+	int ret = kfd_criu_find_object(plan, bo, &found);
 
-	ret = kfd_criu_find_object(plan, bo, &found);
 	if (ret)
 		return ret;
 	if (found) {
@@ -278,17 +273,16 @@ static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 /* Waits until the page tables are written, then flushes older entries from the TLBs. */
 static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_bos; i++) {
+	for (u32 i = 0; i < plan->num_bos; i++) {
 		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
 
 		ret = amdgpu_amdkfd_gpuvm_sync_memory(bo->device->pdd->dev->adev, bo->mem, true);
 		if (ret)
 			return ret;
 	}
-	for (i = 0; i < plan->num_devices; i++)
+	for (u32 i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].vm_done)
 			kfd_flush_tlb(plan->devices[i].pdd);
 	return 0;
@@ -297,10 +291,9 @@ static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
 /* Called for allocations first: an import may refer to a BO that this plan allocates. */
 static int kfd_criu_apply_bos_of(struct kfd_criu_plan *plan, u32 flags)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_bos; i++) {
+	for (u32 i = 0; i < plan->num_bos; i++) {
 		struct kfd_criu_plan_bo *bo = &plan->bos[i];
 
 		if ((bo->record.flags & KFD_CRIU_BO_IMPORTED) != flags)
@@ -326,9 +319,7 @@ int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
 
 void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
 {
-	u32 i;
-
-	for (i = plan->num_bos; i--;) {
+	for (u32 i = plan->num_bos; i--;) {
 		struct kfd_criu_plan_bo *bo = &plan->bos[i];
 
 		if (bo->bound)

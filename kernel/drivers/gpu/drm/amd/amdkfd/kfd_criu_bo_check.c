@@ -132,12 +132,11 @@ static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
 {
 	struct criu_range *ranges __free(kvfree) =
 		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
-	u32 i;
 	int ret = 0;
 
 	if (plan->num_bos && !ranges)
 		return -ENOMEM;
-	for (i = 0; !ret && i < plan->num_devices; i++)
+	for (u32 i = 0; !ret && i < plan->num_devices; i++)
 		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id, ranges);
 	return ret;
 }
@@ -168,10 +167,9 @@ void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *ent
 
 int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
-	u32 i;
 	int ret;
 
-	for (i = 0; i < plan->num_bos; i++) {
+	for (u32 i = 0; i < plan->num_bos; i++) {
 		ret = kfd_criu_check_bo(plan, &plan->bos[i]);
 		if (!ret)
 			ret = kfd_criu_check_bo_here(plan, &plan->bos[i]);

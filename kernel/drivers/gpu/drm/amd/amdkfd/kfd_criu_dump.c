@@ -22,7 +22,6 @@ int kfd_criu_dump_walk(struct amdgpu_criu_output *out)
 		kfd_criu_dump_queues,
 	};
 	struct kfd_criu_dump *dump = container_of(out, struct kfd_criu_dump, out);
-	u32 i;
 	int ret = 0;
 
 	dump->num_queues = 0;
@@ -32,7 +31,7 @@ int kfd_criu_dump_walk(struct amdgpu_criu_output *out)
 		ret = kfd_criu_dump_devices(dump);
 		return ret ? ret : kfd_criu_dump_bos(dump);
 	}
-	for (i = 0; !ret && i < ARRAY_SIZE(kinds); i++)
+	for (u32 i = 0; !ret && i < ARRAY_SIZE(kinds); i++)
 		ret = kinds[i](dump);
 	return ret;
 }
@@ -40,9 +39,8 @@ int kfd_criu_dump_walk(struct amdgpu_criu_output *out)
 /* Runs both passes without dropping the mutex. Kernel buffers hold the results. */
 static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct amdgpu_criu_state *args)
 {
-	int ret;
+	int ret = dump->out.live ? 0 : criu_session_held(dump->out.call->session, dump->p);
 
-	ret = dump->out.live ? 0 : criu_session_held(dump->out.call->session, dump->p);
 	if (ret)
 		return ret;
 	if (!dump->p->mm)
@@ -55,9 +53,7 @@ static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 /* Collects the files of the first @num VMs, with references. */
 static void kfd_criu_dump_files(const struct kfd_process *p, struct file **files, u32 num)
 {
-	u32 i;
-
-	for (i = 0; i < num; i++) {
+	for (u32 i = 0; i < num; i++) {
 		files[i] = p->pdds[i]->drm_file;
 		if (files[i])
 			get_file(files[i]);
@@ -69,10 +65,9 @@ static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_
 				struct file **files)
 {
 	struct amdgpu_criu_device *device;
-	u32 i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < dump->out.num_devices; i++) {
+	for (u32 i = 0; !ret && i < dump->out.num_devices; i++) {
 		device = &dump->out.devices[i];
 		if (files[i]) {
 			device->drm_fd = get_unused_fd_flags(O_CLOEXEC);
@@ -83,7 +78,7 @@ static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_
 			ret = amdgpu_criu_table_put(args->devices, i, args->device_stride, device,
 						    sizeof(*device));
 	}
-	for (i = 0; i < dump->out.num_devices; i++) {
+	for (u32 i = 0; i < dump->out.num_devices; i++) {
 		device = &dump->out.devices[i];
 		if (device->drm_fd < 0)
 			continue;
@@ -100,7 +95,6 @@ static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_
 static int kfd_criu_dump_client(struct kfd_criu_dump *dump, struct amdgpu_criu_state *args)
 {
 	struct file *files[MAX_GPU_INSTANCE] = {};
-	u32 i;
 	int ret;
 
 	if (mutex_lock_killable(&dump->p->mutex))
@@ -115,7 +109,7 @@ static int kfd_criu_dump_client(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 		ret = criu_call_put_args(dump->out.call);
 	if (!ret)
 		ret = kfd_criu_put_devices(dump, args, files);
-	for (i = 0; i < ARRAY_SIZE(files); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(files); i++)
 		if (files[i])
 			fput(files[i]);
 	return ret;
@@ -125,9 +119,8 @@ static int kfd_criu_dump_client(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct kfd_criu_dump dump = { .p = call->client };
-	int ret;
+	int ret = amdgpu_criu_output_init(&dump.out, call, args);
 
-	ret = amdgpu_criu_output_init(&dump.out, call, args);
 	if (!ret)
 		ret = kfd_criu_dump_client(&dump, args);
 	amdgpu_criu_output_free(&dump.out);

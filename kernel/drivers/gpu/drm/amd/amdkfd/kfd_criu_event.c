@@ -79,9 +79,7 @@ int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *re
 static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_plan *plan,
 						       u64 handle)
 {
-	u32 i;
-
-	for (i = 0; i < plan->num_bos; i++) {
+	for (u32 i = 0; i < plan->num_bos; i++) {
 		const struct kfd_criu_bo_record *record = &plan->bos[i].record;
 
 		if (MAKE_HANDLE(record->gpu_id, record->handle) == handle)
@@ -143,12 +141,11 @@ static u64 kfd_criu_event_id(const void *entry)
 int kfd_criu_check_events(struct kfd_criu_plan *plan)
 {
 	const char *fault;
-	u32 i;
 
 	fault = plan->has_page ? kfd_criu_event_page_fault(plan) : NULL;
 	if (fault)
 		return criu_refuse(plan->call, -EBADMSG, "event page: %s", fault);
-	for (i = 0; i < plan->num_events; i++) {
+	for (u32 i = 0; i < plan->num_events; i++) {
 		fault = kfd_criu_event_fault(plan, &plan->events[i]);
 		if (fault)
 			return criu_refuse(plan->call, -EBADMSG, "event %u: %s",
@@ -202,7 +199,6 @@ static int kfd_criu_apply_event(struct kfd_criu_plan *plan,
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved ids of the events. */
 int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 {
-	u32 i;
 	int ret;
 
 	if (plan->has_page) {
@@ -211,7 +207,7 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 			return criu_refuse(plan->call, ret, "event page: cannot restore: %d", ret);
 		plan->page_done = true;
 	}
-	for (i = 0; i < plan->num_events; i++) {
+	for (u32 i = 0; i < plan->num_events; i++) {
 		ret = kfd_criu_apply_event(plan, &plan->events[i]);
 		if (ret)
 			return criu_refuse(plan->call, ret, "event %u: cannot restore: %d",

@@ -58,9 +58,8 @@ int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 	const u64 size = vma->vm_end - vma->vm_start;
 	u64 inside = offset & ~(KFD_MMAP_TYPE_MASK | KFD_MMAP_GPU_ID_MASK);
 	struct kfd_criu_pages pages;
-	int ret;
+	int ret = kfd_criu_find_pages(p, offset, &pages);
 
-	ret = kfd_criu_find_pages(p, offset, &pages);
 	if (ret)
 		return ret;
 	if (inside >= pages.size || size > pages.size - inside)

@@ -17,9 +17,8 @@ static int kfd_criu_add_process(struct amdgpu_criu_sharing *sharing, struct kfd_
 	const pid_t pid = task_tgid_vnr(p->lead_thread);
 	struct kgd_mem *mem;
 	int handle, ret;
-	u32 i;
 
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
 			ret = amdgpu_criu_add_paused_bo(sharing, &mem->bo->tbo.base, pid,
 							handle);
@@ -58,9 +57,8 @@ static void kfd_criu_mark_process(struct amdgpu_criu_sharing *sharing, struct kf
 	const pid_t pid = task_tgid_vnr(p->lead_thread);
 	struct kgd_mem *mem;
 	int handle;
-	u32 i;
 
-	for (i = 0; i < p->n_pdds; i++)
+	for (u32 i = 0; i < p->n_pdds; i++)
 		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle)
 			amdgpu_criu_mark_outside_bo(sharing, &mem->bo->tbo.base, pid);
 }
@@ -83,9 +81,7 @@ static u32 kfd_criu_list_processes(struct kfd_process **processes, u32 room, u32
 
 static void kfd_criu_put_processes(struct kfd_process **processes, u32 num)
 {
-	u32 i;
-
-	for (i = 0; i < num; i++)
+	for (u32 i = 0; i < num; i++)
 		kfd_unref_process(processes[i]);
 	kvfree(processes);
 }

@@ -15,9 +15,7 @@ static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 /* Looks up a GPU of the plan by the id that the process uses. Returns the GPU, or NULL. */
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
 {
-	u32 i;
-
-	for (i = 0; i < plan->num_devices; i++)
+	for (u32 i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].record.gpu_id == gpu_id)
 			return &plan->devices[i];
 	return NULL;
@@ -30,11 +28,10 @@ int kfd_criu_check_unique(struct kfd_criu_plan *plan, const char *what, const vo
 	struct criu_id *ids __free(kvfree) = kvcalloc(num, sizeof(*ids), GFP_KERNEL_ACCOUNT);
 	struct criu_id_set set = { .ids = ids, .room = num };
 	u64 duplicate, id;
-	u32 i;
 
 	if (num && !ids)
 		return -ENOMEM;
-	for (i = 0; i < num; i++) {
+	for (u32 i = 0; i < num; i++) {
 		id = id_of(entries + i * size);
 		if (id != KFD_CRIU_NO_ID)
 			criu_id_set_add(&set, id, i);
@@ -103,9 +100,8 @@ static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)
  */
 int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
-	int ret;
+	int ret = kfd_criu_plan_alloc(plan);
 
-	ret = kfd_criu_plan_alloc(plan);
 	if (ret)
 		return ret;
 	kfd_criu_parse_simple(plan);
@@ -128,9 +124,7 @@ int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_stat
 /* Frees a plan */
 void kfd_criu_plan_free(struct kfd_criu_plan *plan)
 {
-	u32 i;
-
-	for (i = 0; i < plan->num_devices; i++)
+	for (u32 i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].drm_file)
 			fput(plan->devices[i].drm_file);
 	kvfree(plan->devices);

@@ -42,13 +42,11 @@ static int kfd_criu_debugger_carriable(struct criu_call *call, struct kfd_proces
 /* Refuses faults of the GPU that user mode has not read yet. */
 static int kfd_criu_faults_carriable(struct criu_call *call, struct kfd_process *p)
 {
-	u32 i;
-
 	if (atomic_read(&p->poison))
 		return criu_refuse_state(call, "it has used poisoned memory");
 	if (p->exception_status)
 		return criu_refuse_state(call, "an exception was reported");
-	for (i = 0; i < p->n_pdds; i++)
+	for (u32 i = 0; i < p->n_pdds; i++)
 		if (p->pdds[i]->exception_status)
 			return criu_refuse_state(call, "a memory fault was reported");
 	return 0;
@@ -78,7 +76,6 @@ static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_
  */
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 {
-	u32 i;
 	int ret;
 
 	if (kfd_criu_has_contexts(p))
@@ -88,7 +85,7 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 		ret = kfd_criu_faults_carriable(call, p);
 	if (ret)
 		return ret;
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		ret = kfd_criu_device_carriable(call, p->pdds[i]);
 		if (ret)
 			return ret;

@@ -27,9 +27,8 @@ static bool kfd_criu_has_svm(struct kfd_process *p)
 static bool kfd_criu_is_fresh(struct kfd_process *p)
 {
 	bool fresh;
-	u32 i;
 
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		const struct kfd_process_device *pdd = p->pdds[i];
 
 		if (pdd->drm_file || pdd->qpd.proc_doorbells || !idr_is_empty(&pdd->alloc_idr) ||
@@ -91,13 +90,12 @@ static int kfd_criu_apply_all(struct kfd_criu_plan *plan)
 		kfd_criu_apply_queues,
 		kfd_criu_apply_svm,
 	};
-	u32 i;
 	int ret;
 
 	/* No queue may run before RESUME: its memory has no contents yet. */
 	ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
 	plan->evicted = !ret || ret == -EIO;
-	for (i = 0; !ret && i < ARRAY_SIZE(steps); i++)
+	for (u32 i = 0; !ret && i < ARRAY_SIZE(steps); i++)
 		ret = steps[i](plan);
 	return ret;
 }
@@ -173,9 +171,8 @@ static int kfd_criu_restore_blob(struct criu_call *call, const struct amdgpu_cri
 		.tables = tables,
 		.blob = blob,
 	};
-	int ret;
+	int ret = amdgpu_criu_calls_stop(&plan.p->criu_calls, jiffies + KFD_CRIU_STOP_TIME);
 
-	ret = amdgpu_criu_calls_stop(&plan.p->criu_calls, jiffies + KFD_CRIU_STOP_TIME);
 	if (ret)
 		return ret == -EBUSY ? -EBADFD : ret;
 	ret = kfd_criu_restore_stopped(&plan, args);

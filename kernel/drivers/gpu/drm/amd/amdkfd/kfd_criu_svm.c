@@ -70,7 +70,6 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 		.size = extent->npages << PAGE_SHIFT,
 		.num_attrs = num,
 	};
-	u32 i;
 	int ret;
 
 	memset(attrs, 0, num * sizeof(*attrs));
@@ -78,7 +77,7 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 	attrs[1].type = KFD_IOCTL_SVM_ATTR_PREFETCH_LOC;
 	attrs[2].type = KFD_IOCTL_SVM_ATTR_SET_FLAGS;
 	attrs[3].type = KFD_IOCTL_SVM_ATTR_GRANULARITY;
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		attrs[KFD_CRIU_SVM_COMMON + i].type = KFD_IOCTL_SVM_ATTR_ACCESS;
 		attrs[KFD_CRIU_SVM_COMMON + i].value = p->pdds[i]->user_gpu_id;
 	}
@@ -95,13 +94,12 @@ static int kfd_criu_dump_extents(struct kfd_criu_dump *dump, struct mm_struct *m
 				 const struct kfd_criu_extent *extents, u32 num)
 {
 	struct kfd_ioctl_svm_attribute *attrs;
-	u32 i;
 	int ret = 0;
 
 	attrs = kcalloc(KFD_CRIU_SVM_COMMON + dump->p->n_pdds, sizeof(*attrs), GFP_KERNEL);
 	if (!attrs)
 		return -ENOMEM;
-	for (i = 0; !ret && i < num; i++)
+	for (u32 i = 0; !ret && i < num; i++)
 		ret = kfd_criu_dump_extent(dump, mm, &extents[i], attrs);
 	kfree(attrs);
 	return ret;
@@ -260,12 +258,11 @@ static const char *kfd_criu_svm_fault(struct kfd_criu_plan *plan,
 				      const struct kfd_criu_plan_svm *svm)
 {
 	const struct kfd_criu_svm_record *record = &svm->record;
-	u32 i;
 
 	if (record->pad || !record->start || !record->size || !PAGE_ALIGNED(record->start) ||
 	    !PAGE_ALIGNED(record->size))
 		return "address, size or pad";
-	for (i = 0; i < record->num_attrs; i++)
+	for (u32 i = 0; i < record->num_attrs; i++)
 		if (!kfd_criu_svm_attr_ok(plan, &svm->attrs[i]))
 			return "attributes";
 	return NULL;
@@ -341,7 +338,6 @@ int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
 {
 	struct kfd_criu_pending *pending;
 	size_t num_attrs = 0;
-	u32 i;
 
 	if (!plan->num_svms)
 		return 0;
@@ -349,7 +345,7 @@ int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
 	if (!pending)
 		return -ENOMEM;
 	pending->num_svms = plan->num_svms;
-	for (i = 0; i < plan->num_svms; i++) {
+	for (u32 i = 0; i < plan->num_svms; i++) {
 		pending->svms[i] = (struct kfd_criu_pending_svm) {
 			.start = plan->svms[i].record.start,
 			.size = plan->svms[i].record.size,
@@ -362,7 +358,7 @@ int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
 		kvfree(pending);
 		return -ENOMEM;
 	}
-	for (i = 0; i < plan->num_svms; i++)
+	for (u32 i = 0; i < plan->num_svms; i++)
 		pending->svms[i].num_attrs =
 			kfd_criu_copy_attrs(plan, &plan->svms[i],
 					    &pending->attrs[pending->svms[i].first_attr]);

@@ -153,23 +153,21 @@ static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
 {
 	const u32 num = plan_list->record.num_entries;
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
-	struct drm_amdgpu_bo_list_entry *entries;
+	struct drm_amdgpu_bo_list_entry *entries __free(kvfree) =
+		kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
 	struct amdgpu_bo_list *list;
 	u32 id = plan_list->record.id;
 	int ret;
 
-	entries = kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
 	if (num && !entries)
 		return -ENOMEM;
 	ret = amdgpu_criu_borrow_handles(plan, plan_list, entries);
 	if (!ret)
 		ret = amdgpu_bo_list_create(plan->adev, plan->file, entries, num, &list);
-	kvfree(entries);
 	if (ret)
 		return ret;
-	mutex_lock(&fpriv->bo_list_lock);
-	ret = idr_alloc_u32(&fpriv->bo_list_handles, list, &id, id, GFP_KERNEL);
-	mutex_unlock(&fpriv->bo_list_lock);
+	scoped_guard(mutex, &fpriv->bo_list_lock)
+		ret = idr_alloc_u32(&fpriv->bo_list_handles, list, &id, id, GFP_KERNEL);
 	if (ret)
 		amdgpu_bo_list_put(list);
 	return ret == -ENOSPC ? -EBUSY : ret;

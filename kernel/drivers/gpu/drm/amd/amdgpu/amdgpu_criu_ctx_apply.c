@@ -179,13 +179,12 @@ static int amdgpu_criu_apply_pstate(struct amdgpu_criu_plan *plan, u32 pstate,
 	struct amdgpu_device *adev = plan->adev;
 	int ret;
 
-	mutex_lock(&adev->pm.stable_pstate_ctx_lock);
+	guard(mutex)(&adev->pm.stable_pstate_ctx_lock);
 	ret = __amdgpu_ctx_set_stable_pstate(ctx, pstate);
 	if (!ret && !adev->pm.stable_pstate_ctx) {
 		ctx->stable_pstate = pstate;
 		adev->pm.stable_pstate_ctx = ctx;
 	}
-	mutex_unlock(&adev->pm.stable_pstate_ctx_lock);
 	return ret;
 }
 

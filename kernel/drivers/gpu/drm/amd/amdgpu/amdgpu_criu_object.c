@@ -17,6 +17,7 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
 #include <linux/device.h>
+#include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 #include <linux/err.h>
@@ -100,7 +101,7 @@ static bool amdgpu_criu_is_of_one_vm(const struct dma_buf *dmabuf)
 /* Allows a file to import a copy until its session closes */
 int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf)
 {
-	struct amdgpu_criu_copier *copier;
+	struct amdgpu_criu_copier *copier __free(kfree) = NULL;
 
 	if (!amdgpu_criu_is_copy(dmabuf) || !amdgpu_criu_is_of_one_vm(dmabuf))
 		return 0;
@@ -109,14 +110,12 @@ int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dm
 		return -ENOMEM;
 	copier->dmabuf = dmabuf;
 	copier->client = file->client_id;
-	spin_lock(&amdgpu_criu_copiers_lock);
-	if (amdgpu_criu_find_copier(file, dmabuf)) {
-		spin_unlock(&amdgpu_criu_copiers_lock);
-		kfree(copier);
+	guard(spinlock)(&amdgpu_criu_copiers_lock);
+	if (amdgpu_criu_find_copier(file, dmabuf))
 		return 0;
-	}
 	hash_add(amdgpu_criu_copiers, &copier->by_dmabuf, (unsigned long)dmabuf);
-	spin_unlock(&amdgpu_criu_copiers_lock);
+	/* The table has it now. */
+	copier = NULL;
 	return 0;
 }
 
@@ -151,14 +150,10 @@ static void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 
 static bool amdgpu_criu_may_import(const struct drm_file *file, const struct dma_buf *dmabuf)
 {
-	bool may;
-
 	if (!amdgpu_criu_is_of_one_vm(dmabuf))
 		return true;
-	spin_lock(&amdgpu_criu_copiers_lock);
-	may = amdgpu_criu_find_copier(file, dmabuf);
-	spin_unlock(&amdgpu_criu_copiers_lock);
-	return may;
+	guard(spinlock)(&amdgpu_criu_copiers_lock);
+	return amdgpu_criu_find_copier(file, dmabuf);
 }
 
 /*
@@ -180,11 +175,10 @@ static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file
 
 	if (gem->dev != dev || !amdgpu_criu_may_import(file, dmabuf))
 		return -EPERM;
-	mutex_lock(&file->prime.lock);
+	guard(mutex)(&file->prime.lock);
 	WRITE_ONCE(fpriv->criu_copies, gem);
 	ret = drm_gem_handle_create(file, gem, handle);
 	WRITE_ONCE(fpriv->criu_copies, NULL);
-	mutex_unlock(&file->prime.lock);
 	return ret;
 }
 
@@ -293,11 +287,10 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf;
 
-	mutex_lock(&gem->dev->object_name_lock);
+	guard(mutex)(&gem->dev->object_name_lock);
 	dmabuf = gem->import_attach ? gem->import_attach->dmabuf : gem->dma_buf;
 	if (dmabuf)
 		get_dma_buf(dmabuf);
-	mutex_unlock(&gem->dev->object_name_lock);
 	return dmabuf;
 }
 

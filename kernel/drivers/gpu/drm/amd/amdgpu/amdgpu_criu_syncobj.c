@@ -81,12 +81,8 @@ static int amdgpu_criu_describe_fence(struct dma_fence *fence,
 
 static bool amdgpu_criu_has_eventfd(struct drm_syncobj *syncobj)
 {
-	bool has;
-
-	spin_lock(&syncobj->lock);
-	has = !list_empty(&syncobj->ev_fd_list);
-	spin_unlock(&syncobj->lock);
-	return has;
+	guard(spinlock)(&syncobj->lock);
+	return !list_empty(&syncobj->ev_fd_list);
 }
 
 static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_syncobj *syncobj,

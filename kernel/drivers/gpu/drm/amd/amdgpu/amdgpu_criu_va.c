@@ -181,21 +181,19 @@ static const char *amdgpu_criu_mapping_fault(struct amdgpu_criu_plan *plan,
 static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
 {
 	const struct criu_range *culprit;
-	struct criu_range *ranges;
-	int ret;
+	struct criu_range *ranges __free(kvfree) =
+		kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 
-	ranges = kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	if (plan->num_mappings && !ranges)
 		return -ENOMEM;
 	for (u32 i = 0; i < plan->num_mappings; i++) {
 		ranges[i].start = plan->mappings[i].record.va;
 		ranges[i].size = plan->mappings[i].record.size;
 	}
-	ret = criu_ranges_check(ranges, plan->num_mappings, &culprit);
-	if (ret)
-		criu_refuse(plan->call, ret, "mapping at %#llx overlaps another", culprit->start);
-	kvfree(ranges);
-	return ret;
+	if (!criu_ranges_check(ranges, plan->num_mappings, &culprit))
+		return 0;
+	return criu_refuse(plan->call, -EBADMSG, "mapping at %#llx overlaps another",
+			   culprit->start);
 }
 
 int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan)

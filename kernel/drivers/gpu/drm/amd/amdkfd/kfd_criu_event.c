@@ -51,7 +51,7 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 	u32 id;
 
 	/* Threads create and destroy events without kfd_process.mutex. */
-	mutex_lock(&p->event_mutex);
+	guard(mutex)(&p->event_mutex);
 	if (p->signal_page)
 		kfd_criu_dump_event_page(dump);
 	idr_for_each_entry(&p->event_idr, ev, id) {
@@ -61,7 +61,6 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 		criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT, &record);
 		dump->num_events++;
 	}
-	mutex_unlock(&p->event_mutex);
 	return 0;
 }
 
@@ -160,23 +159,18 @@ static int kfd_criu_apply_event_page(struct kfd_criu_plan *plan)
 {
 	const struct kfd_criu_event_page_record *page = &plan->page;
 	struct kfd_process *p = plan->p;
-	int ret = 0;
 
 	if (page->handle)
 		return kfd_kmap_event_page(p, page->handle);
+	guard(mutex)(&p->event_mutex);
 	/* Another thread may have created an event, and the page with it. */
-	mutex_lock(&p->event_mutex);
-	if (p->signal_page) {
-		ret = -EBUSY;
-	} else {
-		p->signal_page = kfd_signal_page_alloc(p);
-		if (p->signal_page)
-			p->signal_mapped_size = page->mapped_size;
-		else
-			ret = -ENOMEM;
-	}
-	mutex_unlock(&p->event_mutex);
-	return ret;
+	if (p->signal_page)
+		return -EBUSY;
+	p->signal_page = kfd_signal_page_alloc(p);
+	if (!p->signal_page)
+		return -ENOMEM;
+	p->signal_mapped_size = page->mapped_size;
+	return 0;
 }
 
 static int kfd_criu_apply_event(struct kfd_criu_plan *plan,

@@ -47,8 +47,8 @@ static inline bool golden_load(const char *name, struct blob *blob)
 }
 
 /*
- * Compares the fields that the writer of @was had, and the tails, of record @index of a type. Returns
- * the offset of the first byte that differs; -1 if none does; 0 if @is has no such record.
+ * Compares the fields that the writer of @was had, and the tails, of record @index of a type.
+ * Returns the offset of the first byte that differs; -1 if none does; 0 if @is has no such record.
  */
 static inline int golden_difference(struct blob *was, struct blob *is, __u16 type,
 				    unsigned int index)

@@ -82,7 +82,7 @@ static __u32 field(const unsigned char *payload, enum queue offset)
 	return value;
 }
 
-/* Fills the words and the control stack of a queue. @invert: all bits, for the other half of them. */
+/* Fills the words and the control stack of a queue. @invert: all bits, for their other half. */
 static void set_words(struct __test_metadata *_metadata, unsigned char *payload, __u32 invert)
 {
 	const __u32 type = field(payload, QUEUE_TYPE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Blobs of a render-node file and of an exported BO in released formats, as in golden.c: every later
- * kernel restores them with the same values.
+ * Blobs of a render-node file and of an exported BO in released formats, as in golden.c: every
+ * later kernel restores them with the same values.
  *
  *   render_golden --write DIRECTORY    writes blobs of this format, for a new fixture
  */
@@ -147,8 +147,8 @@ static __u32 make_table(FIXTURE_DATA(golden) *self)
 }
 
 /*
- * Clears offsets of the node, and a flag that the driver sets when the CPU accesses a BO, whether or
- * not the process has asked for it.
+ * Clears offsets of the node, and a flag that the driver sets when the CPU accesses a BO, whether
+ * or not the process has asked for it.
  */
 static void blank(struct blob *blob)
 {

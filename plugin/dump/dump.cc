@@ -35,20 +35,20 @@ void warn_of_refused(const std::string& path, uint32_t id) {
     log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
 }
 
-// What an earlier dump into the same directory left would be taken for ours.
-Status remove_images(int directory) {
-  for (const std::string& name : TRY(image::list_files(directory)))
-    if (unlinkat(directory, name.c_str(), 0) != 0 && errno != ENOENT)
-      return Error::system("cannot remove image {}", name);
-  return {};
-}
-
 }  // namespace
+
+Dump::Standstill::~Standstill() {
+  if (!since) return;
+  const auto time = Interruption::Clock::now() - *since;
+  log_info("GPU work was paused for {} ms",
+           std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+}
 
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
   const CaughtSignals signals;
   interruption_.begin();
+  if (!standstill_.since) standstill_.since = Interruption::Clock::now();
   TRY(tree_.add(pid));
   return interruption_.check();
 }
@@ -83,7 +83,7 @@ void Dump::discard() {
   if (!owns_images_) return;
   const auto directory = env_.image_directory();
   if (!directory.ok()) return;
-  if (const Status removed = remove_images(*directory); !removed.ok())
+  if (const Status removed = image::remove_files(*directory); !removed.ok())
     log_warning("{}", removed.error().message());
 }
 
@@ -113,7 +113,8 @@ Status Dump::collect() {
 
 Status Dump::save_all() {
   TRY(collect());
-  TRY(remove_images(TRY(env_.image_directory())));
+  // What an earlier dump into the same directory left would be taken for ours.
+  TRY(image::remove_files(TRY(env_.image_directory())));
   owns_images_ = true;
   TRY(save_objects());
   return write_metadata();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ class Dump {
       : env_(std::move(environment)),
         interruption_(std::chrono::seconds(env_.options.timeout)),
         tree_(env_.api, env_.host),
-        saver_(env_, tree_, id_, interruption_) {}
+        saver_(env_, tree_.session_file(), id_, interruption_) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
@@ -82,7 +83,17 @@ class Dump {
   Result<std::optional<image::FileKind>> describe_file(int fd, uint32_t id);
   Status write_file(int fd, uint32_t id, image::FileKind what);
 
+  // Logs how long the GPU work was paused; it ends after tree_.
+  struct Standstill {
+    Standstill() = default;
+    Standstill(const Standstill&) = delete;
+    Standstill& operator=(const Standstill&) = delete;
+    ~Standstill();
+    std::optional<Interruption::Clock::time_point> since;
+  };
+
   DumpContext env_;
+  Standstill standstill_;
   image::DumpId id_ = image::new_dump_id();
   Interruption interruption_;
   Tree tree_;

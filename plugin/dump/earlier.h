@@ -14,7 +14,7 @@ class Earlier {
   // From the directory that CRIU's --prev-images-dir has made "parent" of this one. Empty if there
   // is none, or if it holds no hashes.
   static Result<Earlier> load(int directory);
-  // There is an earlier dump of GPU memory; criu pre-dump makes none.
+  // There is an earlier dump of GPU memory; criu pre-dump makes none, amdgpu-criu pre-dump does.
   bool has_contents() const { return has_contents_; }
   bool has_hashes() const { return has_hashes_; }
   size_t size() const { return chunks_.size(); }

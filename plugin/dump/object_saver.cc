@@ -94,6 +94,7 @@ Status ObjectSaver::first_cause(const std::vector<Outcome>& outcomes) {
 
 void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
   const SaveCounts& counts = outcome.counts;
+  counts_ += counts;
   if (outcome.gave_up_direct)
     log_warning(
         "the file system of the images has no direct I/O: GPU memory of {} was written through the "
@@ -170,7 +171,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
     const std::lock_guard guard(one_at_a_time_);
-    const Fd dmabuf = TRY(env_.api.dmabuf(node, tree_.session(), id));
+    const Fd dmabuf = TRY(env_.api.dmabuf(node, session_.get(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
   auto report = [&](const std::string& text) {

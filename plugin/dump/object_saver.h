@@ -8,9 +8,10 @@
 #include <set>
 #include <vector>
 
+#include "dump/interruption.h"
 #include "dump/save_contents.h"
-#include "dump/tree.h"
 #include "gpu/engine.h"
+#include "host/host.h"
 #include "image/records.h"
 #include "options/options.h"
 
@@ -26,14 +27,17 @@ struct DumpContext {
 
 class ObjectSaver {
  public:
-  ObjectSaver(const DumpContext& context, const Tree& tree, const image::DumpId& id,
+  // session: of the kernel; it may be made later.
+  ObjectSaver(const DumpContext& context, const Fd& session, const image::DumpId& id,
               Interruption& interruption)
-      : env_(context), tree_(tree), id_(id), interruption_(interruption) {}
+      : env_(context), session_(session), id_(id), interruption_(interruption) {}
 
   // bo, of some table, is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
   // Saves what was added since the last call: a contents file for each GPU, all GPUs at a time.
   Status save();
+  // Of all that was saved.
+  const SaveCounts& counts() const { return counts_; }
 
  private:
   struct Batch {
@@ -54,19 +58,20 @@ class ObjectSaver {
                 std::vector<Outcome>& outcomes);
   Status check_index(const Batch& batch) const;
   static Status first_cause(const std::vector<Outcome>& outcomes);
-  static void log_saved(const Batch& batch, const Outcome& outcome);
+  void log_saved(const Batch& batch, const Outcome& outcome);
   Status save(int directory, const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
   gpu::StagingSize staging() const;
 
   const DumpContext& env_;
-  const Tree& tree_;
+  const Fd& session_;
   const image::DumpId& id_;
   Interruption& interruption_;
   std::set<uint64_t> known_;
   std::map<uint32_t, Batch> pending_;  // by actual gpu_id
-  uint32_t part_ = 0;                  // number of the next call that saves
+  SaveCounts counts_;
+  uint32_t part_ = 0;  // number of the next call that saves
   std::optional<Earlier> earlier_;
   std::mutex one_at_a_time_;  // env_.api and the log, while there are several threads
 };

@@ -32,6 +32,16 @@ struct SaveCounts {
   uint64_t stored_bytes = 0;   // in the file
   uint64_t submissions = 0;    // to the GPU
   pipeline::StageTimes times;
+
+  // Of other memory; without the times.
+  SaveCounts& operator+=(const SaveCounts& other) {
+    bytes += other.bytes;
+    zero_bytes += other.zero_bytes;
+    earlier_bytes += other.earlier_bytes;
+    stored_bytes += other.stored_bytes;
+    submissions += other.submissions;
+    return *this;
+  }
 };
 
 struct Saved {

@@ -98,6 +98,7 @@ class Tree {
   Status need_session(kernel::Node node);
   bool has_session() const { return session_.valid(); }
   int session() const { return session_.get(); }
+  const Fd& session_file() const { return session_; }
   // This kernel carries the state of render-node files.
   bool carries_render() const { return carries_render_; }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "image/set.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -41,6 +43,13 @@ Status check_file(int directory, const std::string& name) { return Set().add(dir
 
 Result<std::vector<std::string>> list_files(int directory) {
   return list_names(directory, [](std::string_view name) { return kind_of(name).has_value(); });
+}
+
+Status remove_files(int directory) {
+  for (const std::string& name : TRY(list_files(directory)))
+    if (unlinkat(directory, name.c_str(), 0) != 0 && errno != ENOENT)
+      return Error::system("cannot remove image {}", name);
+  return {};
 }
 
 Status Set::add(int directory, const std::string& name) {

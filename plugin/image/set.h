@@ -18,6 +18,8 @@ std::optional<Kind> kind_of(std::string_view name);
 Status check_file(int directory, const std::string& name);
 // Names in the directory that this plugin's images have.
 Result<std::vector<std::string>> list_files(int directory);
+// Removes all of them.
+Status remove_files(int directory);
 
 class Set {
  public:

@@ -143,6 +143,21 @@ amdgpu_criu_exported exported_argument(int session, const Exported& exported) {
   return argument;
 }
 
+Result<ProcessInfo> info_of(Node node, int session, pid_t process, uint32_t flags) {
+  amdgpu_criu_process_info argument{};
+  argument.session_fd = session;
+  argument.flags = flags;
+  argument.pid = node.kind == Node::Kind::kRender ? process : 0;
+  TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument));
+  return ProcessInfo{.pid = argument.pid,
+                     .num_devices = argument.num_devices,
+                     .num_bos = argument.num_bos,
+                     .num_queues = argument.num_queues,
+                     .num_events = argument.num_events,
+                     .num_svm_ranges = argument.num_svm_ranges,
+                     .blob_size = argument.blob_size};
+}
+
 class IoctlApi : public Api {
  public:
   Result<Query> query(Node node) override {
@@ -168,17 +183,11 @@ class IoctlApi : public Api {
   }
 
   Result<ProcessInfo> process_info(Node node, int session, pid_t process) override {
-    amdgpu_criu_process_info argument{};
-    argument.session_fd = session;
-    argument.pid = node.kind == Node::Kind::kRender ? process : 0;
-    TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument));
-    return ProcessInfo{.pid = argument.pid,
-                       .num_devices = argument.num_devices,
-                       .num_bos = argument.num_bos,
-                       .num_queues = argument.num_queues,
-                       .num_events = argument.num_events,
-                       .num_svm_ranges = argument.num_svm_ranges,
-                       .blob_size = argument.blob_size};
+    return info_of(node, session, process, 0);
+  }
+
+  Result<ProcessInfo> live_info(Node node, int session, pid_t process) override {
+    return info_of(node, session, process, AMDGPU_CRIU_PROCESS_INFO_LIVE);
   }
 
   Result<Checkpoint> checkpoint(Node node, int session, const ProcessInfo& sizes) override {

@@ -96,6 +96,11 @@ class Api {
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
   // process: one that has the file open.
   virtual Result<ProcessInfo> process_info(Node node, int session, pid_t process) = 0;
+  // PROCESS_INFO of a process that runs on; needs AMDGPU_CRIU_FEATURE_LIVE. In a session in which
+  // this was called, checkpoint() returns tables and nothing else.
+  virtual Result<ProcessInfo> live_info(Node, int, pid_t) {
+    return Error(EOPNOTSUPP, "this kernel cannot list the memory of a process that runs");
+  }
   virtual Result<Checkpoint> checkpoint(Node node, int session, const ProcessInfo& sizes) = 0;
   virtual Status unpause(Node node, int session) = 0;
   // Fills new_mmap_offset of every BO.

@@ -76,9 +76,21 @@ class FakeApi : public kernel::Api {
         .blob_size = state_.announced_blob_size ? state_.announced_blob_size : state_.blob.size()};
   }
 
+  Result<kernel::ProcessInfo> live_info(Node, int, pid_t process) override {
+    TRY(called("PROCESS_INFO"));
+    state_.live = true;
+    return kernel::ProcessInfo{.pid = process};
+  }
+
   Result<kernel::Checkpoint> checkpoint(Node node, int, const kernel::ProcessInfo&) override {
     TRY(called("CHECKPOINT"));
     kernel::Checkpoint result;
+    if (state_.live) {
+      for (const auto& device : state_.devices)
+        result.devices.push_back({device.gpu_id, device.actual_gpu_id, Fd()});
+      result.bos = node.kind == Node::Kind::kKfd ? state_.bos : TRY(find(node))->bos;
+      return result;
+    }
     if (node.kind == Node::Kind::kRender) {
       const FakeRender* render = TRY(find(node));
       if (!render->paused) return Error(EBADFD, "not paused");

@@ -41,6 +41,7 @@ struct FakeState {
   std::vector<kernel::Bo> bos;
   std::vector<std::byte> blob;
   bool paused = false;
+  bool live = false;                 // live_info() was called
   uint64_t announced_blob_size = 0;  // of PROCESS_INFO, if it is not that of the blob
 
   std::vector<FakeRender> renders;

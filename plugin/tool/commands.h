@@ -23,6 +23,13 @@ int check_process(pid_t pid, Format format);
 int freeze(pid_t pid);
 int thaw(pid_t pid);
 
+struct PreDumpOptions {
+  pid_t pid = 0;
+  std::string directory;
+  std::string earlier;  // from the directory; empty: none
+};
+int pre_dump(const PreDumpOptions& options);
+
 struct BenchOptions {
   std::vector<std::string> gpus;  // empty: all
   std::string directory = ".";

@@ -29,6 +29,18 @@ int main(int argc, char** argv) try {
   CLI::App* thaw = app.add_subcommand("thaw", "End the pause of freeze");
   for (CLI::App* command : {freeze, thaw})
     command->add_option("--pid", pid, "The process")->type_name("PID")->required();
+  CLI::App* pre_dump = app.add_subcommand(
+      "pre-dump",
+      "Save the GPU memory of a process and its descendants while they run, for a later criu dump");
+  amdgpu_criu::tool::PreDumpOptions saved;
+  pre_dump->add_option("--pid,-t", saved.pid, "The process")->type_name("PID")->required();
+  pre_dump->add_option("--images-dir,-D", saved.directory, "Where images are written")
+      ->type_name("DIR")
+      ->required();
+  pre_dump
+      ->add_option("--prev-images-dir", saved.earlier,
+                   "Images of the round before; a path from DIR, as of criu")
+      ->type_name("DIR");
   CLI::App* show = app.add_subcommand("show", "Print what the GPU images in a directory hold");
   show->add_flag("--blob", blobs, "List the records of the kernel's state, too");
   CLI::App* verify =
@@ -61,6 +73,7 @@ int main(int argc, char** argv) try {
   const auto format = json ? amdgpu_criu::tool::Format::kJson : amdgpu_criu::tool::Format::kText;
   if (*freeze) return amdgpu_criu::tool::freeze(pid);
   if (*thaw) return amdgpu_criu::tool::thaw(pid);
+  if (*pre_dump) return amdgpu_criu::tool::pre_dump(saved);
   if (*check && pid > 0) return amdgpu_criu::tool::check_process(pid, format);
   if (*show) return amdgpu_criu::tool::show(directory, blobs, format);
   if (*verify) return amdgpu_criu::tool::verify(directory, format);

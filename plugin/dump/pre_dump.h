@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+// Copies the contents of GPU memory while the processes run, for a later dump to refer to.
+#pragma once
+
+#include "dump/interruption.h"
+#include "dump/object_saver.h"
+
+namespace amdgpu_criu::dump {
+
+class PreDump {
+ public:
+  explicit PreDump(DumpContext context) : env_(std::move(context)) {
+    env_.options.incremental = true;
+  }
+  PreDump(const PreDump&) = delete;
+  PreDump& operator=(const PreDump&) = delete;
+
+  // Lists the BOs of a process, which must be traced by the caller, and may run.
+  Status add(pid_t pid);
+  // Copies what was listed. What the processes free meanwhile exists until this object is gone.
+  // Fails if the directory has a dump; after an error no image of ours is left in it.
+  Status save();
+
+  // Processes with BOs.
+  size_t processes() const { return processes_; }
+  const SaveCounts& counts() const { return saver_.counts(); }
+
+ private:
+  Status need_session(kernel::Node node);
+  Status add_kfd(const host::TakenFile& file);
+  Status add_render(const host::TakenFile& file, unsigned minor, pid_t pid);
+  const topology::Gpu* find_gpu(uint32_t gpu_id) const;
+  Status check_directory(int directory) const;
+
+  DumpContext env_;
+  image::DumpId id_ = image::new_dump_id();
+  // No deadline: nothing stands still.
+  Interruption interruption_{std::chrono::seconds(0)};
+  Fd session_;
+  ObjectSaver saver_{env_, session_, id_, interruption_};
+  std::vector<topology::Gpu> gpus_;
+  size_t processes_ = 0;
+};
+
+}  // namespace amdgpu_criu::dump

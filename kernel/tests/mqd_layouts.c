@@ -2,6 +2,7 @@
 /* The driver's file is included whole: its tables are its own. */
 #include <linux/types.h>
 #include <linux/array_size.h>
+#include <linux/bits.h>
 
 #include <errno.h>
 
@@ -81,6 +82,11 @@ u32 mqd_stack_word(const struct kfd_criu_mqd_layout *layout)
 u32 mqd_wave_word(const struct kfd_criu_mqd_layout *layout)
 {
 	return layout->wave_offset;
+}
+
+u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout)
+{
+	return layout->logic_xcc;
 }
 
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma)

@@ -25,6 +25,7 @@ u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque);
 /* Words with a meaning beside their class; 0: none. */
 u32 mqd_stack_word(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_wave_word(const struct kfd_criu_mqd_layout *layout);
+u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout);
 /* Of a GPU with this graphics IP version; NULL: not known. */
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma);
 
@@ -37,6 +38,8 @@ bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void
 int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			      u32 ctl_stack_size, u32 ctx_size);
+int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+			    bool aql);
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh, const void *saved,
 			u32 num);
 

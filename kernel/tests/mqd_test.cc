@@ -6,6 +6,7 @@
 #include <bit>
 #include <cerrno>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -159,6 +160,35 @@ TEST_P(Mqd, WavesLieWithinTheirArea) {
       }
 }
 
+// XCCs share the work-groups of an AQL packet by these ids; with one too many or one twice, groups
+// run twice or never.
+TEST_P(Mqd, LogicalIdsOfXccsAreAPermutation) {
+  const u32 at = mqd_logic_xcc_word(layout());
+  const bool checked = GetParam().kind == MQD_CP_9_4_3;
+  EXPECT_EQ(at != 0, checked);
+  for (u32 num = 1; num <= kMaxXccs; num++) {
+    Words mqds(static_cast<size_t>(words()) * num, ~0u);
+    const auto id = [&](u32 xcc) -> u32& { return mqds[static_cast<size_t>(xcc) * words() + at]; };
+    const auto result = [&](bool aql) {
+      return kfd_criu_mqd_check_xccs(layout(), mqds.data(), num, aql);
+    };
+    EXPECT_EQ(result(true), checked ? -EBADMSG : 0);
+    for (u32 start = 0; start < num; start++) {
+      for (u32 xcc = 0; xcc < num; xcc++) id(xcc) = (start + xcc) % num;
+      EXPECT_EQ(result(true), 0);
+      EXPECT_EQ(result(false), checked && num > 1 ? -EBADMSG : 0);
+      for (const u32 wrong : {num, 31u, 32u, ~0u, (id(num - 1) + 1) % num}) {
+        const u32 right = std::exchange(id(num - 1), wrong);
+        EXPECT_EQ(result(true), checked && wrong != right ? -EBADMSG : 0) << wrong;
+        id(num - 1) = right;
+      }
+    }
+    for (u32 xcc = 0; xcc < num; xcc++) id(xcc) = 0;
+    EXPECT_EQ(result(true), checked && num > 1 ? -EBADMSG : 0);
+    EXPECT_EQ(result(false), 0);
+  }
+}
+
 // All enable masks of a new MQD are ~0; a mask of a word that the layout lacks means nothing.
 TEST_P(Mqd, EachMaskOfCusIsFound) {
   const bool compute = mqd_stack_word(layout()) != 0;
@@ -202,10 +232,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Mqd,
                                            Layout{.name = "Cp943",
                                                   .kind = MQD_CP_9_4_3,
                                                   .words = 512,
-                                                  .state = 98,
-                                                  .owned = 117,
+                                                  .state = 99,
+                                                  .owned = 116,
                                                   .opaque = 297,
-                                                  .sum = 0x07dda0b1},
+                                                  .sum = 0x07afa047},
                                            Layout{.name = "Sdma",
                                                   .kind = MQD_SDMA,
                                                   .words = 128,

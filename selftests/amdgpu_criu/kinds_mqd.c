@@ -8,7 +8,7 @@
 /* Offsets of fields in bytes, as in kfd_criu_records.h. */
 enum queue {
 	QUEUE_TYPE = 8, QUEUE_CTL_STACK = 80, QUEUE_MQD_SIZE = 108, QUEUE_STACK_SIZE = 112,
-	QUEUE_MQD = 136,
+	QUEUE_MQD = 248,
 };
 
 /* Words of an MQD that a blob must not contain. @saved: their bits that are state. */
@@ -29,6 +29,10 @@ static const struct owned owned_cp[] = {
 /* cp_hqd_cntl_stack_offset and cp_hqd_wg_state_offset have bounds. */
 #define CP_STACK_OFFSET 174
 #define CP_WAVE_OFFSET 176
+/* Of gfx942: compute_current_logic_xcc_id, of which each XCC has another; compute_tg_chunk_size */
+#define CP_LOGIC_XCC 39
+#define CP_CHUNK_SIZE 41
+#define CP_WORDS 512
 
 /* Of struct v9_sdma_mqd */
 static const struct owned owned_sdma[] = {
@@ -36,7 +40,12 @@ static const struct owned owned_sdma[] = {
 	{ 126, 127, 0 },
 };
 
-static __u32 saved_bits(bool sdma, unsigned int word)
+static bool has_logic_xccs(const struct kfd_gpu *gpu)
+{
+	return gpu->gfx_version == 90402 || gpu->gfx_version == 90500;
+}
+
+static __u32 saved_bits(const struct kfd_gpu *gpu, bool sdma, unsigned int word)
 {
 	const struct owned *owned = sdma ? owned_sdma : owned_cp;
 	const size_t num = sdma ? ARRAY_SIZE(owned_sdma) : ARRAY_SIZE(owned_cp);
@@ -44,7 +53,7 @@ static __u32 saved_bits(bool sdma, unsigned int word)
 	for (size_t i = 0; i < num; i++)
 		if (word >= owned[i].first && word <= owned[i].last)
 			return owned[i].saved;
-	return ~0u;
+	return has_logic_xccs(gpu) && !sdma && word == CP_CHUNK_SIZE ? 0 : ~0u;
 }
 
 static int make_inactive_queues(struct kfd *kfd, struct carry *carry)
@@ -82,33 +91,57 @@ static __u32 field(const unsigned char *payload, enum queue offset)
 	return value;
 }
 
-/* Fills the words and the control stack of a queue. @invert: all bits, for their other half. */
-static void set_words(struct __test_metadata *_metadata, unsigned char *payload, __u32 invert)
+/* Fills words of one MQD. @salt: another value for each MQD */
+static void set_words(struct __test_metadata *_metadata, const struct kfd_gpu *gpu, __u32 *mqd,
+		      __u32 words, bool sdma, __u32 salt)
+{
+	for (__u32 i = 0; i < words; i++) {
+		const __u32 saved = saved_bits(gpu, sdma, i);
+
+		EXPECT_EQ(0, mqd[i] & ~saved) {
+			TH_LOG("word %u", i);
+		}
+		mqd[i] = ((i + 1) * 0x9e3779b9 ^ salt) & saved;
+	}
+}
+
+/* The stack of each XCC is used from its end down to the offset. */
+static void set_stack(unsigned char *stack, __u32 size, __u32 salt)
+{
+	memset(stack, 0, size / 2);
+	for (__u32 i = size / 2; i < size; i++)
+		stack[i] = i * 7 ^ i >> 8 ^ salt;
+}
+
+/* Fills the words and the control stacks. @invert: all bits, for their other half. */
+static void set_queue(struct __test_metadata *_metadata, const struct kfd_gpu *gpu,
+		      unsigned char *payload, __u32 invert)
 {
 	const __u32 type = field(payload, QUEUE_TYPE);
-	const bool sdma = type != KFD_IOC_QUEUE_TYPE_COMPUTE &&
-			  type != KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
+	const bool aql = type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
+	const bool sdma = type != KFD_IOC_QUEUE_TYPE_COMPUTE && !aql;
 	const __u32 mqd_size = field(payload, QUEUE_MQD_SIZE);
-	const __u32 stack_size = field(payload, QUEUE_STACK_SIZE);
+	const __u32 num = sdma ? 1 : gpu->num_xcc;
+	const __u32 stack_size = field(payload, QUEUE_STACK_SIZE) / num;
+	const __u32 words = mqd_size / sizeof(__u32) / num;
 	unsigned char *stack = payload + QUEUE_MQD + mqd_size;
 	__u32 *mqd = (__u32 *)(payload + QUEUE_MQD);
 
-	for (__u32 i = 0; i < mqd_size / sizeof(*mqd); i++) {
-		EXPECT_EQ(0, mqd[i] & ~saved_bits(sdma, i)) {
-			TH_LOG("word %u", i);
-		}
-		mqd[i] = ((i + 1) * 0x9e3779b9 ^ invert) & saved_bits(sdma, i);
+	for (__u32 xcc = 0; xcc < num; xcc++, mqd += words, stack += stack_size) {
+		const __u32 salt = invert ^ xcc << 16 ^ xcc;
+
+		set_words(_metadata, gpu, mqd, words, sdma, salt);
+		if (sdma)
+			return;
+		ASSERT_EQ(CP_WORDS, words);
+		ASSERT_LT(0, stack_size);
+		ASSERT_EQ(stack_size, field(payload, QUEUE_CTL_STACK));
+		mqd[CP_STACK_OFFSET] = stack_size / 2;
+		mqd[CP_WAVE_OFFSET] = 0x1230;
+		if (has_logic_xccs(gpu))
+			mqd[CP_LOGIC_XCC] = aql ? num - 1 - xcc : 0;
+		set_stack(stack, stack_size, salt);
 	}
-	if (sdma)
-		return;
-	ASSERT_LT(0, stack_size);
-	ASSERT_EQ(stack_size, field(payload, QUEUE_CTL_STACK));
-	/* The stack is used from its end down to the offset. */
-	mqd[CP_STACK_OFFSET] = stack_size / 2;
-	mqd[CP_WAVE_OFFSET] = 0x1230;
-	memset(stack, 0, stack_size / 2);
-	for (__u32 i = stack_size / 2; i < stack_size; i++)
-		stack[i] = i * 7 ^ i >> 8 ^ invert;
 }
 
 static void carry_words(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self, __u32 invert)
@@ -122,7 +155,7 @@ static void carry_words(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *
 	for (unsigned int i = 0; i < 3; i++) {
 		at = blob_find(&blob, BLOB_KFD_QUEUE, i);
 		ASSERT_NE(0, at);
-		set_words(_metadata, blob_payload(&blob, at), invert);
+		set_queue(_metadata, &self->kfd.gpu, blob_payload(&blob, at), invert);
 	}
 	blob_repair(&blob);
 	carry_over(_metadata, self, 0);

@@ -39,7 +39,7 @@ enum queue {
 	QUEUE_EOP = 56, QUEUE_CTX = 64, QUEUE_EOP_SIZE = 72, QUEUE_CTX_SIZE = 76,
 	QUEUE_CTL_STACK = 80, QUEUE_PERCENT = 84, QUEUE_PRIORITY = 88, QUEUE_XCC = 92,
 	QUEUE_DOORBELL_ID = 96, QUEUE_DOORBELL = 100, QUEUE_SDMA_ID = 104, QUEUE_MQD_SIZE = 108,
-	QUEUE_STACK_SIZE = 112, QUEUE_PAD = 116, QUEUE_CUS = 120, QUEUE_MQD = 136,
+	QUEUE_STACK_SIZE = 112, QUEUE_PAD = 116, QUEUE_CUS = 120, QUEUE_MQD = 248,
 };
 
 enum svm { SVM_START = 0, SVM_SIZE_FIELD = 8, SVM_NUM = 16, SVM_PAD = 20, SVM_ATTR = 24 };
@@ -307,6 +307,21 @@ TEST_F(records, invalid_compute_queue_fields_are_refused)
 		{ "word of the MQD that the kernel sets", QUEUE_MQD, 4, SET, 1, EOPNOTSUPP },
 	};
 
+	EXPECT_ROWS(BLOB_KFD_QUEUE, 0, rows);
+}
+
+/* compute_current_logic_xcc_id of the first MQD */
+TEST_F(records, logical_ids_of_xccs_that_occur_twice_are_refused)
+{
+	static const struct row rows[] = {
+		{ "id of another XCC", QUEUE_MQD + 4 * 39, 4, ADD, 1, EBADMSG },
+		{ "id out of range", QUEUE_MQD + 4 * 39, 4, SET, ~0u, EBADMSG },
+	};
+	struct kfd_gpu gpu;
+
+	ASSERT_EQ(0, kfd_find_gpu(&gpu));
+	if (gpu.num_xcc < 2)
+		SKIP(return, "the GPU has a single XCC");
 	EXPECT_ROWS(BLOB_KFD_QUEUE, 0, rows);
 }
 

@@ -131,21 +131,6 @@ TEST_F(uncarried, a_locked_profiler_is_EOPNOTSUPP)
 	expect_taken(_metadata, self);
 }
 
-TEST_F(uncarried, a_queue_on_several_graphics_cores_is_EOPNOTSUPP)
-{
-	char state[64];
-	__u32 id;
-
-	if (self->kfd.gpu.num_xcc < 2)
-		SKIP(return, "the GPU has a single graphics core");
-	ASSERT_EQ(0, kfd_compute_create(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &id));
-	snprintf(state, sizeof(state), "a queue on several graphics cores (GPU %u, queue %u)",
-		 self->kfd.gpu.gpu_id, id);
-	expect_refused(_metadata, self, state);
-	ASSERT_EQ(0, kfd_queue_destroy(&self->kfd, id));
-	expect_taken(_metadata, self);
-}
-
 /* The mode of a GPU that can be in partitions, such as SPX for none. */
 static bool read_mode(char mode[8])
 {

@@ -170,7 +170,7 @@ extern const struct criu_client_ops kfd_criu_paused_ops;
 extern const struct criu_client_ops kfd_criu_restored_ops;
 
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);
-void kfd_criu_active_cus(const struct kfd_node *node, u8 *cus);
+void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus);
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 			      struct queue_properties *properties);
@@ -208,5 +208,7 @@ u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);
+int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+			    bool aql);
 
 #endif /* KFD_CRIU_H_ */

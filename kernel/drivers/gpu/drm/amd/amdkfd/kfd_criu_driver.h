@@ -7,6 +7,9 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_priv.h"
 
+/* MQDs of a queue that checkpoint_mqd() and restore_mqd() process */
+#define KFD_CRIU_MQDS_MAX KFD_CRIU_XCCS_MAX
+
 /* Return: true if the process is or has a secondary context. */
 static inline bool kfd_criu_has_contexts(const struct kfd_process *p)
 {

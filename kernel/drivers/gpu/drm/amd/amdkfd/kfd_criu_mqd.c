@@ -17,6 +17,7 @@
  * The words are defined in v9_structs.h, init_mqd() and update_mqd() in
  * kfd_mqd_manager_v9.c, and the register headers gc_9_4_3 and sdma0_4_2.
  */
+#include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 
@@ -49,12 +50,14 @@ struct kfd_criu_mqd_part {
  * @size: bytes of the MQD
  * @stack_offset: word with the fill level of the control stack; 0: no control stack
  * @wave_offset: word with the fill level of the wave-save area
+ * @logic_xcc: word with the logical id of the XCC; 0: no such word
  */
 struct kfd_criu_mqd_layout {
 	struct kfd_criu_mqd_part parts[2];
 	u32 size;
 	u16 stack_offset;
 	u16 wave_offset;
+	u16 logic_xcc;
 };
 
 #define WORD(type, field) (offsetof(struct type, field) / sizeof(u32))
@@ -113,8 +116,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_v9_one[] = {
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
-	CP_OWNED(compute_current_logic_xcc_id, compute_current_logic_xcc_id),
-	CP_STATE(compute_restart_cg_tg_id, compute_restart_cg_tg_id),
+	CP_STATE(compute_current_logic_xcc_id, compute_restart_cg_tg_id),
 	CP_OWNED(compute_tg_chunk_size, compute_tg_chunk_size),
 	CP_STATE(compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
 };
@@ -157,6 +159,7 @@ static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9_4_3 = {
 	.size = sizeof(struct v9_mqd),
 	.stack_offset = WORD(v9_mqd, cp_hqd_cntl_stack_offset),
 	.wave_offset = WORD(v9_mqd, cp_hqd_wg_state_offset),
+	.logic_xcc = WORD(v9_mqd, compute_current_logic_xcc_id),
 };
 
 static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 = {
@@ -262,6 +265,29 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 		if (mqd[layout->stack_offset] > ctl_stack_size ||
 		    mqd[layout->wave_offset] > ctx_size)
 			return -EBADMSG;
+	return 0;
+}
+
+/*
+ * Checks the logical ids by which XCCs share the work-groups of an AQL packet: each id occurs once.
+ * XCCs of a queue with PM4 packets have id 0.
+ */
+int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
+			    bool aql)
+{
+	const u32 words = layout->size / sizeof(u32);
+	const u32 *mqd = mqds;
+	u32 seen = 0;
+
+	if (!layout->logic_xcc)
+		return 0;
+	for (u32 i = 0; i < num; i++, mqd += words) {
+		u32 id = mqd[layout->logic_xcc];
+
+		if (id >= num || (aql ? seen & BIT(id) : id))
+			return -EBADMSG;
+		seen |= BIT(id);
+	}
 	return 0;
 }
 

@@ -47,7 +47,7 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";
-	if (kfd_criu_num_mqds(q->device, properties->type) > 1)
+	if (kfd_criu_num_mqds(q->device, properties->type) > KFD_CRIU_MQDS_MAX)
 		return "a queue on several graphics cores";
 	if (kfd_criu_queue_was_reset(properties))
 		return "a queue that was reset";
@@ -113,21 +113,42 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 	};
 }
 
-/*
- * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
- * between GPUs of one kind. See mqd_symmetrically_map_cu_mask().
- */
-void kfd_criu_active_cus(const struct kfd_node *node, u8 *cus)
+static void kfd_criu_active_cus_of_xcc(const struct kfd_node *node, int xcc, u8 *cus)
 {
 	const struct amdgpu_gfx_config *config = &node->adev->gfx.config;
-	const int xcc = ffs(node->xcc_mask) - 1;
 	u32 se, sh;
 
-	memset(cus, 0, KFD_CRIU_SHADER_ARRAYS_MAX);
 	for (se = 0; se < min_t(u32, config->max_shader_engines, KFD_MAX_NUM_SE); se++)
 		for (sh = 0; sh < min_t(u32, config->max_sh_per_se, KFD_MAX_NUM_SH_PER_SE); sh++)
 			cus[se * KFD_MAX_NUM_SH_PER_SE + sh] =
 				hweight32(node->adev->gfx.cu_info.bitmap[xcc][se % 4][sh + se / 4]);
+}
+
+/*
+ * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
+ * between GPUs of one kind. See mqd_symmetrically_map_cu_mask().
+ */
+void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
+{
+	int xcc, i = 0;
+
+	memset(cus, 0, sizeof(*cus));
+	for_each_inst(xcc, node->xcc_mask)
+		if (i < KFD_CRIU_XCCS_MAX)
+			kfd_criu_active_cus_of_xcc(node, xcc, cus->xcc[i++]);
+}
+
+/* Return: true if a queue does not use all CUs. */
+static bool kfd_criu_queue_masks_cus(const struct queue *q,
+				     const struct kfd_criu_mqd_layout *layout)
+{
+	struct mqd_manager *mm = kfd_criu_mqd_mgr(q->device, q->properties.type);
+	struct queue_properties properties = q->properties;
+
+	for (u32 i = 0; i < kfd_criu_num_mqds(q->device, properties.type); i++)
+		if (kfd_criu_mqd_masks_cus(layout, q->mqd + i * mm->mqd_stride(mm, &properties)))
+			return true;
+	return false;
 }
 
 static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
@@ -150,8 +171,8 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	layout = kfd_criu_mqd_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
 	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
-	if (kfd_criu_mqd_masks_cus(layout, q->mqd))
-		kfd_criu_active_cus(pdd->dev, record.active_cus);
+	if (kfd_criu_queue_masks_cus(q, layout))
+		kfd_criu_active_cus(pdd->dev, &record.active_cus);
 	ret = pqm_get_queue_checkpoint_info(&dump->p->pqm, record.queue_id, &unused,
 					    &record.mqd_stack_size);
 	if (ret)

@@ -125,6 +125,9 @@ static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
 			return "control stack";
 		if (properties.cwsr_in_svm && !kfd_criu_ctx_in_svm(plan, queue))
 			return "its wave-save area is in no SVM range";
+		if (kfd_criu_mqd_check_xccs(layout, queue->mqd, num_mqds,
+					    record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL))
+			return "logical ids of XCCs";
 	} else if (record->mqd_stack_size ||
 		   (record->flags & (KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_GWS))) {
 		return "things of a compute queue";
@@ -165,15 +168,21 @@ static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
 				   const struct kfd_criu_queue_record *record,
 				   struct kfd_node *node)
 {
-	u8 cus[KFD_CRIU_SHADER_ARRAYS_MAX];
+	struct kfd_criu_cus cus;
 
-	kfd_criu_active_cus(node, cus);
-	if (!memchr_inv(record->active_cus, 0, sizeof(cus)) ||
-	    !memcmp(record->active_cus, cus, sizeof(cus)))
+	kfd_criu_active_cus(node, &cus);
+	if (!memchr_inv(&record->active_cus, 0, sizeof(cus)))
 		return 0;
-	return criu_refuse(plan->call, -ENODEV,
-			   "queue %u: CUs per shader array are %*ph, were %*ph", record->queue_id,
-			   (int)sizeof(cus), cus, (int)sizeof(cus), record->active_cus);
+	for (u32 i = 0; i < KFD_CRIU_XCCS_MAX; i++) {
+		const u8 *is = cus.xcc[i], *was = record->active_cus.xcc[i];
+
+		if (memcmp(is, was, KFD_CRIU_SHADER_ARRAYS_MAX))
+			return criu_refuse(plan->call, -ENODEV,
+					   "queue %u: CUs per shader array are %*ph, were %*ph",
+					   record->queue_id, KFD_CRIU_SHADER_ARRAYS_MAX, is,
+					   KFD_CRIU_SHADER_ARRAYS_MAX, was);
+	}
+	return 0;
 }
 
 /* Checks whether this machine can restore a valid queue. */
@@ -191,7 +200,7 @@ static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "queue %u: unknown flags %#x",
 				   record->queue_id, record->flags);
-	if (kfd_criu_num_mqds(node, type) > 1)
+	if (kfd_criu_num_mqds(node, type) > KFD_CRIU_MQDS_MAX)
 		return criu_refuse(plan->call, -EOPNOTSUPP,
 				   "queue %u: it is on several graphics cores", record->queue_id);
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)

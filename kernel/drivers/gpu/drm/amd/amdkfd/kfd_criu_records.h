@@ -19,6 +19,7 @@
 /* Limits of the driver. */
 #define KFD_CRIU_DEVICES_MAX 64
 #define KFD_CRIU_SHADER_ARRAYS_MAX 16
+#define KFD_CRIU_XCCS_MAX 8
 #define KFD_CRIU_QUEUES_MAX 1024
 
 extern const struct criu_blob_schema kfd_criu_schema;
@@ -130,6 +131,11 @@ struct kfd_criu_event_record {
 #define KFD_CRIU_QUEUE_CWSR_IN_SVM BIT(2) /* the wave-save area is in an SVM range */
 #define KFD_CRIU_QUEUE_NO_RING BIT(3) /* disabled by AMDKFD_IOC_UPDATE_QUEUE with a NULL ring */
 
+/* CUs that are not harvested: of each XCC, the number for each of its shader arrays. */
+struct kfd_criu_cus {
+	__u8 xcc[KFD_CRIU_XCCS_MAX][KFD_CRIU_SHADER_ARRAYS_MAX];
+};
+
 /*
  * A queue of AMDKFD_IOC_CREATE_QUEUE. Tail: consecutive MQDs, then the control stacks. In
  * the MQDs each word that the kernel itself sets is 0.
@@ -160,10 +166,10 @@ struct kfd_criu_queue_record {
 	__u32 mqd_stack_size; /* bytes of all control stacks that the kernel keeps */
 	__u32 pad;
 	/*
-	 * If the queue does not use all CUs: number of CUs that each shader array of the GPU has,
-	 * because masks in the MQD are relative to these
+	 * If the queue does not use all CUs: number of CUs that each shader array has, because
+	 * masks in the MQDs are relative to these
 	 */
-	__u8 active_cus[KFD_CRIU_SHADER_ARRAYS_MAX];
+	struct kfd_criu_cus active_cus;
 };
 
 /* A range of AMDKFD_IOC_SVM. Tail: struct kfd_criu_svm_attr[num_attrs]. */

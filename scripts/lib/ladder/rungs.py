@@ -52,9 +52,9 @@ def debug_guests(name: str, sample: str, limit: int, *suites: str) -> Rung:
     return Rung(name, (command,), ("debug-kernel", "host"), limit, limit=limit)
 
 
-def campaign_in_guest(name: str) -> Rung:
+def campaign_in_guest(name: str, *needs: str) -> Rung:
     return Rung(name, (("selftests/vm/check", "--name", name,
-                        "--directory", "selftests/vm/campaigns", name),), ("module", "host"))
+                        "--directory", "selftests/vm/campaigns", name),), ("module", "host", *needs))
 
 
 def table(*rungs: Rung) -> dict[str, Rung]:
@@ -98,6 +98,8 @@ CAMPAIGN = table(
     campaign_in_guest("criu"),
     campaign_in_guest("faults"),
     campaign_in_guest("generated"),
+    Rung("rocm", (("scripts/rocm",),), ("lab",), builds=True),
+    campaign_in_guest("hip", "rocm"),
     campaign_in_guest("igt"),
     campaign_in_guest("images"),
     Rung("runner", (("selftests/vm/check", "--name", "runner", "runner"),), ("module", "host")),
@@ -121,6 +123,7 @@ CAMPAIGNS = {
     "criu": (("criu",), "scenarios of render nodes and process trees with each CRIU (an hour)"),
     "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
     "generated": (("generated",), "processes that did random legal things, 3000 of them (hours)"),
+    "hip": (("hip",), "programs of Debian's HIP runtime (minutes; 10 GB more of disk)"),
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),
     "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
     "runner": (("runner",), "the tests of the runner itself, each with guests of its own (minutes)"),

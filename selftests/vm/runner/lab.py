@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .base import DEFAULT
@@ -54,6 +54,15 @@ class Boot:
                 made_by = "" if directory else ": `make lab` makes it"
                 raise Failure(f"{file} is missing{made_by}")
         return boot
+
+    def with_image(self, image: str) -> Boot:
+        """The same with a root disk that scripts/IMAGE makes, if one is named."""
+        if not image:
+            return self
+        disk = ROOT / "build" / image / "guest.ext4"
+        if not disk.exists():
+            raise Failure(f"{disk} is missing: `scripts/{image}` makes it")
+        return replace(self, root_disk=disk)
 
 
 def lab_root() -> Path:

@@ -54,6 +54,7 @@ class Hardware:
     memory_mib: int = 3072
     sockets: tuple[str, ...] = ()                    # external GPU models instead of softgpu
     base: str = DEFAULT                              # the kernel that it boots
+    image: str = ""                                  # its root disk, other than the lab's
     module: str = ""
     module_parameters: tuple[str, ...] = ()
     append: str = ""

@@ -88,6 +88,8 @@ def _add_software(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("software")
     group.add_argument("--base", choices=tuple(BASES), default=DEFAULT,
                        help="the kernel to boot (default %(default)s)")
+    group.add_argument("--image", default="", metavar="NAME",
+                       help="the root disk that scripts/NAME has made, as rocm: with HIP and llama.cpp")
     group.add_argument("--kernel", type=Path, metavar="DIR",
                        help="boot vmlinuz and initrd of this directory, with the options in "
                             "its cmdline and the files in its payload/ (default build/lab/boot)")
@@ -169,7 +171,7 @@ def hardware(options: argparse.Namespace) -> Hardware:
     return Hardware(
         gpus=gpus, asics=options.asic, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
         hive=options.hive, smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
-        base=options.base, module=module_in_guest(options.module),
+        base=options.base, image=options.image, module=module_in_guest(options.module),
         module_parameters=BASES[options.base].parameters + tuple(options.param),
         append=options.append)
 

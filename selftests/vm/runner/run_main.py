@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 def run(opts: argparse.Namespace) -> int:
     hardware = options.hardware(opts)
     build = prepare.build_directory(opts.build)
-    boot = lab.Boot.find(opts.base, opts.kernel)
+    boot = lab.Boot.find(opts.base, opts.kernel).with_image(opts.image)
     boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(LockedDirectory(short_parent(), opts.keep))

@@ -8,8 +8,8 @@
     bases = 7.2 6.12               kernels that it is run with (default: 7.2 alone)
 
     [boot first]                   one section for each guest, in order; without any, one guest
-    gpus = 2                       base, asic, vram, order, empty-slots, memory, smp, param, append: as
-                                   in `run`; the base is otherwise that of `check`
+    gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,
+                                   append: as in `run`; the base is otherwise that of `check`
     hive = no                      no XGMI between the GPUs
     command = /payload/e2e/reboot dump
     timeout = 120
@@ -33,8 +33,8 @@ from .base import BASES, DEFAULT
 from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases"}
-BOOT_KEYS = {"base", "gpus", "asic", "vram", "order", "empty-slots", "hive", "memory", "smp", "param",
-             "append", "command", "timeout"}
+BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "memory", "smp",
+             "param", "append", "command", "timeout"}
 PROTOCOLS = ("ktap", "status")
 
 
@@ -142,7 +142,8 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
         smp=int(keys.get("smp", "2")), memory_mib=parse_size_mib(keys.get("memory", "3G")),
-        base=_base(keys["base"]), module=module_in_guest(module or "amdgpu.ko"),
+        base=_base(keys["base"]), image=keys.get("image", ""),
+        module=module_in_guest(module or "amdgpu.ko"),
         module_parameters=BASES[keys["base"]].parameters + tuple(keys.get("param", "").split()),
         append=keys.get("append", ""))
     timeout = float(keys["timeout"])

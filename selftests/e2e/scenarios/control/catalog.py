@@ -39,6 +39,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "faults": ("faults_dump", "faults_restore"),
     # The last one ends with our driver.
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
+    # With the image that scripts/rocm makes.
+    "rocm": ("hip",),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.
@@ -128,6 +130,8 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
         seconds = 7200 if whole else 900
     elif name == "contents_damaged":
         seconds = 36000 if whole else 600
+    elif name in GROUPS["rocm"]:
+        seconds = 3600
     elif name == "soak":
         seconds = 240 + _number(environment, "ROUNDS", 2) * 90
     return seconds * patience(environment)

@@ -35,9 +35,10 @@ first_pid_of_scenario() {
   echo $((20000 + ${sum%% *} % 10000)) >/proc/sys/kernel/ns_last_pid
 }
 
-# start PROGRAM OPTIONS...: sets PID and LOG
+# start PROGRAM OPTIONS...: sets PID and LOG. The program is of $PAYLOAD/bin, unless it is a path.
 start() {
   local program=$PAYLOAD/bin/$1 status
+  [[ $1 != /* ]] || program=$1
   shift
   LOG=$DIR/${LOG_NAME:-workload}.log
   [ -x "$program" ] || fail "$program is missing"

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+// What is compiled as HIP, without the headers of the other workloads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace e2e {
+
+class Programs {
+ public:
+  // The persistent kernel runs afterwards. problem: what has failed, or empty.
+  static std::unique_ptr<Programs> create(std::string& problem);
+  virtual ~Programs() = default;
+  // What is wrong, or empty.
+  virtual std::string step(uint64_t number, uint64_t key) = 0;
+  // Ends the persistent kernel.
+  virtual std::string finish() = 0;
+};
+
+}  // namespace e2e

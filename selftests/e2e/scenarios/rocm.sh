@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Programs of Debian's HIP runtime, in the guest image that scripts/rocm makes.
+
+# swap_gpus: the images of one GPU are restored on the other one
+swap_gpus() {
+  local -a ids
+  mapfile -t ids < <(gpu_ids)
+  export AMDGPU_CRIU_IGNORE=vram_size
+  export AMDGPU_CRIU_MAP="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
+}
+
+# A persistent kernel runs from the beginning to the end, so that every dump meets its waves.
+scenario_hip() {
+  STEPS_WANTED=3
+  need_gpus 2
+  need_plugin
+  start "$PAYLOAD/rocm/bin/hip_programs"
+  first_steps 2
+  all_memory_is_right "before the dump"
+  describe_workload
+  dump_and_kill dump "$DIR/images"
+  waves_are_saved "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  dump_and_kill again "$DIR/images2"
+  waves_are_saved "$DIR/images2"
+  swap_gpus
+  restore_and_check elsewhere "$DIR/images2"
+  ends_well "after the restores"
+}

@@ -46,11 +46,32 @@ our_warnings() {
   printf 'CFLAGS_MODULE=$(if $(filter $(target-stem),%s),%s)\n' "$stems" "${W1[*]} -Werror"
 }
 
+# precompile_headers OBJECTS RELEASE: prints a directory of compilers that keep the kernel's headers
+# precompiled in OBJECTS.
+precompile_headers() {
+  local objects=$1 release=$2 key name headers=$TOP/kernel/base/kernel-headers.h
+  mkdir -p "$objects/compiler"
+  key=$(cat - "$headers" "$TOP/scripts/lib/kernel-compiler" <<<"$release" | sha256sum)
+  if [[ $key != "$(cat "$objects/compiler/key" 2>/dev/null)" ]]; then
+    rm -f "$objects/compiler/kernel-headers.h.gch"
+    cp "$headers" "$objects/compiler/"
+    # ccache takes this for the contents of the precompiled header, which are never twice the same.
+    printf '%s\n' "$key" | tee "$objects/compiler/key" >"$objects/compiler/kernel-headers.h.gch.sum"
+  fi
+  for name in /usr/lib/ccache/*-gcc*; do
+    ln -sfn "$TOP/scripts/lib/kernel-compiler" "$objects/compiler/${name##*/}"
+  done
+  printf '%s\n' "$objects/compiler"
+}
+
 # kbuild BASE STAGE OBJECTS MAKE-ARGUMENT...: runs make. STAGE is a path below the checkout; the object
 # of STAGE/FILE is in OBJECTS/STAGE. Uses ccache if it is installed.
 kbuild() {
-  local base=$1 stage=$2 objects=$3 kdir=${KDIR-} where
+  local base=$1 stage=$2 objects=$3 kdir=${KDIR-} where compilers=
   shift 3
+  if [[ -z $kdir && -d /usr/lib/ccache ]]; then
+    compilers=$(precompile_headers "$objects" "$(kernel_release "$base")"):
+  fi
   kdir=${kdir:-/usr/src/linux-headers-$(kernel_release "$base")}
   if [[ $(printf '%s\n' 6.13 "$base" | sort -V | head -n 1) == 6.13 ]]; then
     where=(M="$TOP" MO="$objects")
@@ -59,6 +80,7 @@ kbuild() {
     where=(M="$objects" criu-top="$TOP")
   fi
   # Variables on the command line override those of Kbuild.
-  PATH=/usr/lib/ccache:$PATH make -C "$kdir" "${where[@]}" criu-stage="$stage" STAGED=1 --no-print-directory \
-    -j"$(nproc)" "$@"
+  PATH=$compilers/usr/lib/ccache:$PATH CCACHE_PCH_EXTSUM=1 \
+    KERNEL_HEADERS=$objects/compiler/kernel-headers.h make -C "$kdir" "${where[@]}" \
+    criu-stage="$stage" STAGED=1 --no-print-directory -j"$(nproc)" "$@"
 }

@@ -27,7 +27,7 @@ using testing_support::program;
 
 constexpr int kFiles = 4;
 
-kernel::Bo make_bo(uint64_t id) {
+kernel::Bo make_bo_of_either_gpu(uint64_t id) {
   kernel::Bo bo{};
   bo.object_id = id;
   bo.size = 0x8000;
@@ -63,8 +63,8 @@ class Parallel : public testing_support::HooksTest {
       render.file = std::move(*files.back().duplicate());
       render.blob = formatted("file {}", i);
       for (uint64_t id = 1; id <= 8; id++) {
-        if (!state_.objects.contains(id)) add_object(state_, make_bo(id), id);
-        render.bos.push_back(make_bo(id));
+        if (!state_.objects.contains(id)) add_object(state_, make_bo_of_either_gpu(id), id);
+        render.bos.push_back(make_bo_of_either_gpu(id));
       }
     }
     ASSERT_EQ(start(kStageDump), 0);
@@ -164,7 +164,7 @@ TEST_F(Parallel, ABoOfFiveGibibytes) {
                                   kSize - 4096};
   ASSERT_LE(gpu::StagingSize().total(), gpu::kMaxStaging);
   staging_kib_ = gpu::StagingSize().bytes >> 10;
-  kernel::Bo bo = make_bo(9);
+  kernel::Bo bo = make_bo_of_either_gpu(9);
   bo.size = kSize;
   Fd memory(memfd_create("large", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(memory.get(), kSize), 0);

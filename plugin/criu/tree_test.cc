@@ -18,7 +18,7 @@ using testing_support::kKfdPath;
 using testing_support::kRenderPath;
 using testing_support::program;
 
-kernel::Bo make_bo(uint64_t id) {
+kernel::Bo make_shared_bo(uint64_t id) {
   kernel::Bo bo{};
   bo.object_id = id;
   bo.size = 0x8000;
@@ -54,8 +54,8 @@ class Trees : public testing_support::HooksTest {
     render.file = std::move(*file.duplicate());
     render.blob = blob;
     for (uint64_t id = 1; id <= 8; id++) {
-      if (!state_.objects.contains(id)) add_object(state_, make_bo(id), id);
-      render.bos.push_back(make_bo(id));
+      if (!state_.objects.contains(id)) add_object(state_, make_shared_bo(id), id);
+      render.bos.push_back(make_shared_bo(id));
     }
   }
 };

@@ -10,10 +10,10 @@
 namespace amdgpu_criu::image {
 namespace {
 
-constexpr uint64_t kMagic = 0x424f4c4255495243;  // "CRIUBLOB"
+constexpr uint64_t kBlobMagic = 0x424f4c4255495243;  // "CRIUBLOB"
 constexpr uint64_t kAlignment = 8;
 
-struct Header {
+struct BlobHeader {
   uint64_t magic;
   uint32_t format;
   uint32_t header_size;
@@ -60,8 +60,8 @@ std::string BlobRecords::name() const {
 }
 
 Result<std::vector<BlobRecords>> list_records(std::span<const std::byte> blob) {
-  const auto header = read<Header>(blob);
-  if (!header || header->magic != kMagic || header->header_size < sizeof(Header) ||
+  const auto header = read<BlobHeader>(blob);
+  if (!header || header->magic != kBlobMagic || header->header_size < sizeof(BlobHeader) ||
       header->header_size > blob.size())
     return Error(EBADMSG, "not a blob of the driver");
   std::vector<BlobRecords> result;

@@ -22,6 +22,10 @@ struct DirCloser {
 
 }  // namespace
 
+Error bad(const std::string& name, const std::string& why) {
+  return Error::of(EBADMSG, "image {}: {}", name, why);
+}
+
 Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to) {
   while (!to.empty()) {
     const ssize_t got = pread(file.get(), to.data(), to.size(), offset);
@@ -95,25 +99,25 @@ Status sync_and_close(Fd& file, const std::string& name) {
 }
 
 Status check_header(const Header& header, const std::string& name, Kind kind, uint64_t size) {
-  auto bad = [&](const char* why) { return Error::of(EBADMSG, "image {}: {}", name, why); };
   if (memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
-    return bad("is not an image of this plugin, or is damaged");
-  if (header.sum != sum_of(header)) return bad("its header is damaged (checksum does not match)");
+    return bad(name, "is not an image of this plugin, or is damaged");
+  if (header.sum != sum_of(header))
+    return bad(name, "its header is damaged (checksum does not match)");
   if (header.format < kOldestFormat || header.format > kFormat)
     return Error::of(EOPNOTSUPP, "image {} is of format {}; this plugin reads formats {} to {}",
                      name, header.format, kOldestFormat, kFormat);
   if (header.kind != static_cast<uint32_t>(kind))
-    return bad("holds something else than its name says");
-  if (header.reserved != 0) return bad("has an unknown header field set");
+    return bad(name, "holds something else than its name says");
+  if (header.reserved != 0) return bad(name, "has an unknown header field set");
   if (header.metadata_size > kMaxMetadata || header.metadata_offset > size ||
       header.metadata_size > size - header.metadata_offset)
-    return bad("is truncated");
+    return bad(name, "is truncated");
   if (header.metadata_offset + header.metadata_size != size)
-    return bad("has extra bytes at its end");
+    return bad(name, "has extra bytes at its end");
   if (header.metadata_offset < (kind == Kind::kContents ? kDataStart : sizeof(Header)))
-    return bad("its header is inconsistent");
+    return bad(name, "its header is inconsistent");
   if (kind != Kind::kContents && header.metadata_offset != sizeof(Header))
-    return bad("its header is inconsistent");
+    return bad(name, "its header is inconsistent");
   return {};
 }
 

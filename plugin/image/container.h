@@ -27,6 +27,9 @@ Result<std::vector<std::string>> list_names(int directory,
 
 using Bytes = std::span<const std::byte>;
 
+// The image of that name is not whole, or contradicts itself.
+Error bad(const std::string& name, const std::string& why);
+
 enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3, kRender = 4 };
 
 // Of what is written; and the oldest that is read.

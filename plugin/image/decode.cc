@@ -35,10 +35,6 @@ Pointer unpack(const Opened& from, Unpack function) {
                           reinterpret_cast<const uint8_t*>(from.metadata.data())));
 }
 
-Error bad(const Opened& from, const std::string& why) {
-  return Error::of(EBADMSG, "image {}: {}", from.name, why);
-}
-
 Bytes bytes_of(const ProtobufCBinaryData& data) {
   return std::as_bytes(std::span(data.data, data.len));
 }
@@ -51,7 +47,8 @@ std::vector<std::byte> copy_of(const ProtobufCBinaryData& data) {
 template <typename Message>
 Result<DumpId> dump_id_of(const Message& message, const Opened& from) {
   DumpId id;
-  if (!message.has_dump_id || message.dump_id.len != id.size()) return bad(from, "has no dump id");
+  if (!message.has_dump_id || message.dump_id.len != id.size())
+    return bad(from.name, "has no dump id");
   memcpy(id.data(), message.dump_id.data, id.size());
   return id;
 }
@@ -59,7 +56,7 @@ Result<DumpId> dump_id_of(const Message& message, const Opened& from) {
 // A field that was never set comes as 0 from protobuf-c, and is refused where 0 makes no sense.
 Result<topology::Gpu> decode(const AmdgpuCriu__Pb__Gpu* message, const Opened& from) {
   topology::Gpu gpu;
-  if (!message || message->gpu_id == 0) return bad(from, "a GPU is not described");
+  if (!message || message->gpu_id == 0) return bad(from.name, "a GPU is not described");
   gpu.gpu_id = message->gpu_id;
   gpu.render_minor = message->render_minor;
   gpu.unique_id = message->unique_id;
@@ -75,13 +72,13 @@ Result<topology::Gpu> decode(const AmdgpuCriu__Pb__Gpu* message, const Opened& f
 Result<Device> decode(const AmdgpuCriu__Pb__Device& message, const Opened& from) {
   Device device;
   if (!message.has_gpu_id || !message.has_actual_gpu_id || !message.gpu)
-    return bad(from, "a device is incomplete");
+    return bad(from.name, "a device is incomplete");
   device.gpu_id = message.gpu_id;
   device.actual_gpu_id = message.actual_gpu_id;
   device.has_vm = message.has_vm;
   device.gpu = TRY(decode(message.gpu, from));
   if (device.gpu.gpu_id != device.actual_gpu_id)
-    return bad(from, "a device's description is of another GPU");
+    return bad(from.name, "a device's description is of another GPU");
   return device;
 }
 
@@ -98,18 +95,18 @@ Result<kernel::Bo> decode(const AmdgpuCriu__Pb__Bo& message, const Opened& from)
   // GDS, GWS and OA have other units, but nothing that is copied or mapped.
   const bool pages = bo.flags & AMDGPU_CRIU_BO_CONTENTS || bo.mmap_offset != ~0ull;
   if (bo.object_id == 0 || bo.size == 0 || (pages && bo.size & kPageMask))
-    return bad(from, "a BO is incomplete");
+    return bad(from.name, "a BO is incomplete");
   return bo;
 }
 
 Result<Exported> decode(const AmdgpuCriu__Pb__Exported& message, const Opened& from) {
-  if (!message.bo || !message.has_blob) return bad(from, "an exported object is incomplete");
+  if (!message.bo || !message.has_blob) return bad(from.name, "an exported object is incomplete");
   Exported exported;
   exported.state.bo = TRY(decode(*message.bo, from));
   exported.state.blob = copy_of(message.blob);
   exported.gpu = TRY(decode(message.gpu, from));
   if (exported.state.bo.gpu_id != 0 && exported.state.bo.gpu_id != exported.gpu.gpu_id)
-    return bad(from, "an exported object's GPU is another one than described");
+    return bad(from.name, "an exported object's GPU is another one than described");
   return exported;
 }
 
@@ -120,14 +117,14 @@ Vma decode(const AmdgpuCriu__Pb__Vma& message) {
 Status check(const Process& process, const Opened& from) {
   std::set<uint32_t> gpus;
   for (const Device& device : process.devices)
-    if (!gpus.insert(device.gpu_id).second) return bad(from, "names a GPU twice");
+    if (!gpus.insert(device.gpu_id).second) return bad(from.name, "names a GPU twice");
   for (const kernel::Bo& bo : process.bos)
-    if (!gpus.contains(bo.gpu_id)) return bad(from, "a BO is on a GPU that is not described");
+    if (!gpus.contains(bo.gpu_id)) return bad(from.name, "a BO is on a GPU that is not described");
   if (!process.blob && !(process.devices.empty() && process.bos.empty()))
-    return bad(from, "has no state of /dev/kfd, but GPUs of it");
+    return bad(from.name, "has no state of /dev/kfd, but GPUs of it");
   for (const Vma& vma : process.vmas) {
     if (vma.start >= vma.end || (vma.start | vma.end | vma.offset) & kPageMask)
-      return bad(from, "a mapping is inconsistent");
+      return bad(from.name, "a mapping is inconsistent");
   }
   return {};
 }
@@ -153,12 +150,12 @@ Result<Chunk> decode_chunk(const AmdgpuCriu__Pb__Object& message, size_t i, cons
   chunk.encoding = static_cast<pipeline::Encoding>(encoding);
   chunk.compressed = message.n_stored ? message.stored[i] : 0;
   chunk.source = message.n_source ? message.source[i] : 0;
-  if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from, "a chunk has a bad size");
+  if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from.name, "a chunk has a bad size");
   const bool zeros = chunk.encoding == pipeline::Encoding::kZeros;
   if (zeros && (chunk.offset != 0 || chunk.source != 0))
-    return bad(from, "a chunk of zeros is somewhere");
+    return bad(from.name, "a chunk of zeros is somewhere");
   if (!zeros && (chunk.stored() == 0 || chunk.stored() > chunk.size))
-    return bad(from, "a chunk is not what it should be in the file");
+    return bad(from.name, "a chunk is not what it should be in the file");
   return chunk;
 }
 
@@ -168,20 +165,20 @@ Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from,
                       uint64_t& next) {
   Object object{message.object_id, message.size, {}, {}};
   if (object.object_id == 0 || object.size == 0 || !has_columns(message))
-    return bad(from, "an object's chunk index is incomplete");
+    return bad(from.name, "an object's chunk index is incomplete");
   uint64_t covered = 0;
   for (size_t i = 0; i < message.n_offset; i++) {
     const Chunk chunk = TRY(decode_chunk(message, i, from));
     covered += chunk.size;
-    if (chunk.source > sources) return bad(from, "a chunk is in a file that is not named");
+    if (chunk.source > sources) return bad(from.name, "a chunk is in a file that is not named");
     if (chunk.source == 0 && chunk.stored() > 0) {
       if (chunk.offset != next || chunk.stored() > from.data_end - next)
-        return bad(from, "a chunk is not where it should be");
+        return bad(from.name, "a chunk is not where it should be");
       next += chunk.stored();
     }
     object.chunks.push_back(chunk);
   }
-  if (covered != object.size) return bad(from, "an object's chunks do not cover it");
+  if (covered != object.size) return bad(from.name, "an object's chunks do not cover it");
   if (message.has_hashes && message.hashes.len > 0) {
     object.hashes.resize(object.chunks.size());
     memcpy(object.hashes.data(), message.hashes.data, message.hashes.len);
@@ -197,7 +194,7 @@ Result<Source> decode(const AmdgpuCriu__Pb__Source& message, const Opened& from)
   if (source.depth == 0 || source.depth > kMaxSourceDepth ||
       kind_of(source.name) != Kind::kContents || source.name.find('/') != std::string::npos ||
       message.metadata_sum.len != sizeof(source.metadata_sum))
-    return bad(from, "a file of an earlier dump is not named properly");
+    return bad(from.name, "a file of an earlier dump is not named properly");
   memcpy(source.metadata_sum.data(), message.metadata_sum.data, sizeof(source.metadata_sum));
   return source;
 }
@@ -212,7 +209,7 @@ Status decode_tables(const Message& message, const Opened& from, Record& record)
 
 Result<FileKind> decode_what(const AmdgpuCriu__Pb__File& message, const Opened& from) {
   if (message.has_process + message.has_render + (message.exported != nullptr) != 1)
-    return bad(from, "does not say what the file is");
+    return bad(from.name, "does not say what the file is");
   if (message.has_render) return FileKind(RenderFile{message.render});
   if (message.exported) return FileKind(TRY(decode(*message.exported, from)));
   if (message.kfd) return FileKind(KfdFile{message.process});
@@ -223,10 +220,10 @@ Result<FileKind> decode_what(const AmdgpuCriu__Pb__File& message, const Opened& 
 
 Result<Process> decode_process(const Opened& from) {
   auto message = unpack<ProcessMessage>(from, amdgpu_criu__pb__process__unpack);
-  if (!message) return bad(from, "cannot be decoded");
+  if (!message) return bad(from.name, "cannot be decoded");
   Process process;
   process.dump_id = TRY(dump_id_of(*message, from));
-  if (!message->has_index || !message->has_pid) return bad(from, "is incomplete");
+  if (!message->has_index || !message->has_pid) return bad(from.name, "is incomplete");
   process.index = message->index;
   process.pid = message->pid;
   process.comm = message->comm ? message->comm : "";
@@ -244,11 +241,11 @@ Result<Process> decode_process(const Opened& from) {
 
 Result<Render> decode_render(const Opened& from) {
   auto message = unpack<RenderMessage>(from, amdgpu_criu__pb__render__unpack);
-  if (!message) return bad(from, "cannot be decoded");
+  if (!message) return bad(from.name, "cannot be decoded");
   Render render;
   render.dump_id = TRY(dump_id_of(*message, from));
   if (!message->has_index || !message->has_pid || !message->has_blob)
-    return bad(from, "is incomplete");
+    return bad(from.name, "is incomplete");
   render.index = message->index;
   render.pid = message->pid;
   render.comm = message->comm ? message->comm : "";
@@ -262,10 +259,10 @@ Result<Render> decode_render(const Opened& from) {
 
 Result<File> decode_file(const Opened& from) {
   auto message = unpack<FileMessage>(from, amdgpu_criu__pb__file__unpack);
-  if (!message) return bad(from, "cannot be decoded");
+  if (!message) return bad(from.name, "cannot be decoded");
   File file;
   file.dump_id = TRY(dump_id_of(*message, from));
-  if (!message->has_id) return bad(from, "is incomplete");
+  if (!message->has_id) return bad(from.name, "is incomplete");
   file.id = message->id;
   file.status_flags = message->status_flags;
   file.what = TRY(decode_what(*message, from));
@@ -274,10 +271,10 @@ Result<File> decode_file(const Opened& from) {
 
 Result<Contents> decode_contents(const Opened& from) {
   auto message = unpack<ContentsMessage>(from, amdgpu_criu__pb__contents__unpack);
-  if (!message) return bad(from, "cannot be decoded");
+  if (!message) return bad(from.name, "cannot be decoded");
   Contents contents;
   contents.dump_id = TRY(dump_id_of(*message, from));
-  if (!message->has_part) return bad(from, "is incomplete");
+  if (!message->has_part) return bad(from.name, "is incomplete");
   contents.part = message->part;
   contents.gpu = TRY(decode(message->gpu, from));
   for (size_t i = 0; i < message->n_source; i++)
@@ -286,7 +283,7 @@ Result<Contents> decode_contents(const Opened& from) {
   for (size_t i = 0; i < message->n_object; i++)
     contents.objects.push_back(
         TRY(decode(*message->object[i], from, contents.sources.size(), next)));
-  if (next != from.data_end) return bad(from, "holds data that its index does not know");
+  if (next != from.data_end) return bad(from.name, "holds data that its index does not know");
   return contents;
 }
 

@@ -13,10 +13,6 @@
 namespace amdgpu_criu::image {
 namespace {
 
-Error bad(const std::string& name, const std::string& why) {
-  return Error::of(EBADMSG, "image {}: {}", name, why);
-}
-
 Status check_name(const std::string& name, const std::string& expected) {
   if (name == expected) return {};
   return bad(name, "is the file that should be called " + expected);

@@ -2,15 +2,12 @@
 // Whether the image files of one dump, each of them whole, fit together.
 #include <set>
 
+#include "image/container.h"
 #include "image/mappings.h"
 #include "image/set.h"
 
 namespace amdgpu_criu::image {
 namespace {
-
-Error bad(const std::string& name, const std::string& why) {
-  return Error::of(EBADMSG, "image {}: {}", name, why);
-}
 
 Error missing(const std::string& what, const std::string& needed_by) {
   return Error::of(ENOENT, "image {} is missing; {} needs it", what, needed_by);

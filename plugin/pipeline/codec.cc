@@ -14,14 +14,14 @@ namespace {
 // The compressed bytes' number comes first: what follows them is padding.
 using StoredSize = uint32_t;
 
-struct ZstdDeleter {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
-
 }  // namespace
 
 struct Codec::Contexts {
+  struct ZstdDeleter {
+    void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+
   std::unique_ptr<ZSTD_CCtx, ZstdDeleter> compress;
   std::unique_ptr<ZSTD_DCtx, ZstdDeleter> decompress;
 };

@@ -3,6 +3,7 @@
 // result.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,6 +36,10 @@ class Series {
 };
 
 using Seconds = double;
+
+inline Seconds since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 // bench_file.cc: several blocks at a time, past the page cache where that works.
 class BenchFile {

@@ -35,10 +35,6 @@ constexpr uint64_t kBlock = 8 << 20;
 constexpr unsigned kInFlight = 4;
 constexpr uint64_t kPage = 4096;
 
-double since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }

@@ -12,10 +12,6 @@ namespace {
 
 constexpr uint64_t kObject = 1;
 
-double since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 // The name of the contents file that save() writes and fill() reads.
 std::string file_name(const topology::Gpu& gpu) { return image::contents_file_name(0, gpu.gpu_id); }
 

@@ -34,6 +34,9 @@ struct Space {
   unsigned instance = 0;  // which hub of its kind
 };
 
+// What the driver itself uses for queues and their descriptors.
+inline constexpr Space kKernelSpace = {Hub::kGfx, 0};
+
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
 // the fault as the hardware does (status registers, interrupt); bytes before it may have been
 // copied. Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the

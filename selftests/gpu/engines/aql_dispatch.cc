@@ -2,6 +2,7 @@
 // Kernel dispatches of AQL queues. The kernel descriptor and its properties: LLVM's AMDGPUUsage,
 // "Kernel Descriptor". Scratch is negotiated with ROCr as its DynamicQueueEventsHandler expects.
 #include "engines/compute_queue.h"
+#include "shader/dispatch.h"
 
 namespace gpu {
 namespace {
@@ -26,8 +27,6 @@ enum Property : uint32_t {
 
 constexpr uint32_t kUserSgprs = 16;
 constexpr uint32_t kMaxItems = 1024;
-constexpr uint32_t kMaxLds = 64 << 10;
-constexpr uint32_t kLdsGranule = 512;
 constexpr uint32_t kCodeAlignment = 256;
 
 // Words of COMPUTE_PGM_RSRC2 that the descriptor does not decide.
@@ -95,7 +94,7 @@ amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
   }
   TRY(set_shape(packet));
   const uint32_t lds_bytes = packet[kGroupSegment];
-  if (lds_bytes > kMaxLds) {
+  if (lds_bytes > shader::kMaxLds) {
     return refuse(QueueException::kDispatchGroupSegmentSizeInvalid, aql::kErrorGroupMemory,
                   amdgpu_criu::formatted("{} bytes of LDS", lds_bytes));
   }
@@ -118,7 +117,7 @@ amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
   words[Registers::kRsrc1] = descriptor[kRsrc1];
   words[Registers::kRsrc2] = (descriptor[kRsrc2] & ~(kLdsSize | kTrapPresent)) |
                              (words[Registers::kRsrc2] & kTrapPresent) |
-                             (lds_bytes + kLdsGranule - 1) / kLdsGranule << 15;
+                             (lds_bytes + shader::kLdsGranule - 1) / shader::kLdsGranule << 15;
   words[Registers::kRsrc3] = descriptor[kRsrc3];
   if (!TRY(find_scratch(packet))) return Step::kWait;
   TRY(set_user_data(packet, descriptor[kProperties]));

@@ -2,11 +2,6 @@
 #include "engines/hqd.h"
 
 namespace gpu {
-namespace {
-
-constexpr Space kKernel = {Hub::kGfx, 0};
-
-}  // namespace
 
 amdgpu_criu::Result<Stream::Ring> HqdState::ring() const {
   const unsigned size = bits(at(mqd::kPqControl), 5, 0);
@@ -19,7 +14,7 @@ amdgpu_criu::Result<Stream::Ring> HqdState::ring() const {
 
 amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   std::array<uint32_t, mqd::kDwords> all;
-  TRY(memory.read(kKernel, mqd, std::as_writable_bytes(std::span(all))));
+  TRY(memory.read(kKernelSpace, mqd, std::as_writable_bytes(std::span(all))));
   HqdState state;
   std::copy_n(all.begin() + mqd::kHqdFirst, state.words.size(), state.words.begin());
   SavedPlace::Words place;
@@ -38,7 +33,7 @@ amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
 
 amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   const auto put = [&](unsigned index, std::span<const uint32_t> values) {
-    return memory.write(kKernel, mqd + index * uint64_t{4}, std::as_bytes(values));
+    return memory.write(kKernelSpace, mqd + index * uint64_t{4}, std::as_bytes(values));
   };
   const uint32_t inactive = 0;
   TRY(put(mqd::kActive, std::span(&inactive, 1)));

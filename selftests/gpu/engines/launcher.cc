@@ -10,8 +10,6 @@ namespace gpu {
 namespace {
 
 constexpr unsigned kTurnInstructions = 1 << 15;
-constexpr uint32_t kLdsGranule = 512;
-constexpr Space kKernel = {Hub::kGfx, 0};
 // The control stack begins one page behind the MQD (kfd_mqd_manager_v9.c, allocate_mqd).
 constexpr uint64_t kStackAfterMqd = 4096;
 
@@ -40,7 +38,7 @@ shader::DispatchSpec Launcher::spec() const {
         how & initiator::kUseThreadDimensions ? end[axis] : end[axis] * spec.group_size[axis];
   }
   std::copy_n(words.begin() + Registers::kUserData0, spec.user_data.size(), spec.user_data.begin());
-  spec.lds_bytes = bits(spec.rsrc2, 23, 15) * kLdsGranule;
+  spec.lds_bytes = bits(spec.rsrc2, 23, 15) * shader::kLdsGranule;
   const uint32_t tmpring = words[Registers::kTmpringSize];
   spec.scratch_waves = bits(tmpring, 11, 0);
   spec.scratch_wave_bytes = uint64_t{bits(tmpring, 24, 12)} << 10;
@@ -78,7 +76,7 @@ amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
   if (suspended_) {
     const auto& stack = suspended_->stack;
     used = static_cast<uint32_t>(stack.size() * 4);
-    TRY(context_.memory.write(kKernel, mqd + kStackAfterMqd + size - used,
+    TRY(context_.memory.write(kKernelSpace, mqd + kStackAfterMqd + size - used,
                               std::as_bytes(std::span(stack))));
     state.at(mqd::kWaveOffset) = size + static_cast<uint32_t>(suspended_->bytes);
     state.compute.words[Registers::kInitiator] |= initiator::kRestore;
@@ -111,7 +109,7 @@ amdgpu_criu::Status Launcher::resume(const HqdState& state, Space space, uint64_
                                   offset, size, end);
   }
   suspended.stack.resize((size - offset) / 4);
-  TRY(context_.memory.read(kKernel, mqd + kStackAfterMqd + offset,
+  TRY(context_.memory.read(kKernelSpace, mqd + kStackAfterMqd + offset,
                            std::as_writable_bytes(std::span(suspended.stack))));
   suspended.bytes = end - size;
   dispatch_ =

@@ -9,7 +9,7 @@
 namespace gpu {
 namespace {
 
-enum Table : size_t { kIps = 0, kGc = 1, kHarvest = 2 };
+enum Table : size_t { kIpTable = 0, kGcTable = 1, kHarvestTable = 2 };
 
 constexpr size_t kChecksumAt = 8;
 constexpr size_t kTableInfo = 12;
@@ -56,7 +56,7 @@ void put_ips(Image& image, const std::vector<DiscoveredIp>& ips) {
     }
   }
   image.put<uint16_t>(kIpsAt + 6, static_cast<uint16_t>(at - kIpsAt));
-  put_info(image, kIps, kIpsAt, at - kIpsAt);
+  put_info(image, kIpTable, kIpsAt, at - kIpsAt);
 }
 
 // gc_info_v2_1: counts are of one XCC.
@@ -88,13 +88,13 @@ void put_gc(Image& image, const Asic& asic) {
   put(kInstructions, 64);
   put(kScalars, 16);
   put(kTccSize, 4096);
-  put_info(image, kGc, kGcAt, kGcBytes);
+  put_info(image, kGcTable, kGcAt, kGcBytes);
 }
 
 // Nothing is harvested.
 void put_harvest(Image& image) {
   image.text(kHarvestAt, "HARV");
-  put_info(image, kHarvest, kHarvestAt, kHarvestBytes);
+  put_info(image, kHarvestTable, kHarvestAt, kHarvestBytes);
 }
 
 }  // namespace

@@ -14,8 +14,6 @@ namespace {
 // More would be resident on hardware; what does not fit here waits for others to end.
 constexpr size_t kMaxResident = 256;
 constexpr uint32_t kMaxGroup = 1024;
-constexpr uint32_t kMaxLds = 64 << 10;
-constexpr uint32_t kLdsGranule = 512;
 
 struct Rsrc1 {
   static unsigned vgprs(uint32_t word) { return (bits(word, 5, 0) + 1) * 8; }

@@ -11,6 +11,10 @@
 
 namespace gpu::shader {
 
+// LDS of a work-group, and what COMPUTE_PGM_RSRC2 counts it in, in bytes.
+inline constexpr uint32_t kMaxLds = 64 << 10;
+inline constexpr uint32_t kLdsGranule = 512;
+
 // What COMPUTE_* registers hold when a dispatch starts, whoever filled them.
 struct DispatchSpec {
   // Where waves are saved: records from base on, and a control stack. No bytes: nowhere.

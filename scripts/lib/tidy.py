@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -60,6 +61,16 @@ def parse_dependencies(text):
     return found
 
 
+def single_files(entry):
+    """The entry, or one for each file that its file only includes (CMakeLists.txt, BATCH)."""
+    file = Path(entry["file"])
+    if file.parent.name != "batch":
+        return [entry]
+    parts = [str(TOP / part) for part in re.findall(r'^#include "(.*)"$', file.read_text(), re.MULTILINE)]
+    return [{**entry, "file": part, "command": entry["command"].replace(entry["file"], part)}
+            for part in parts]
+
+
 def our_dependencies(tree):
     """Object -> files of ours that its last compilation read."""
     listed = subprocess.run(["ninja", "-C", str(tree), "-t", "deps"],
@@ -102,6 +113,7 @@ class Tidy:
         self.cache = cache
         self.options = [f"--checks={checks}"] if checks else []
         entries = json.loads((tree / "compile_commands.json").read_text())
+        entries = [part for entry in entries for part in single_files(entry)]
         for entry in entries:
             entry["command"] = clang_command(entry["command"])
         ours = [entry for entry in entries if is_ours(Path(entry["file"]))]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 import random
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -31,6 +32,21 @@ class ClangCommand(unittest.TestCase):
     def test_has_nothing_of_gcc(self):
         self.assertEqual("g++ -include a.h -c b.cc", tidy.clang_command(
             "g++ -fno-gnu-unique -include x/cmake_pch.hxx -include a.h -c b.cc"))
+
+
+class SingleFiles(unittest.TestCase):
+    def test_are_those_that_a_batch_includes(self):
+        with tempfile.TemporaryDirectory() as directory:
+            batch = Path(directory) / "batch" / "all_1.cc"
+            batch.parent.mkdir()
+            batch.write_text('#include "plugin/a.cc"\n#include "plugin/b.cc"\n')
+            entries = tidy.single_files({"file": str(batch), "command": f"g++ -c {batch}", "output": "x.o"})
+        self.assertEqual([{"file": f"{tidy.TOP}/plugin/{name}.cc", "output": "x.o",
+                           "command": f"g++ -c {tidy.TOP}/plugin/{name}.cc"} for name in "ab"], entries)
+
+    def test_is_the_file_itself_otherwise(self):
+        entry = {"file": "a.cc", "command": "g++ -c a.cc"}
+        self.assertEqual([entry], tidy.single_files(entry))
 
 
 class Choose(unittest.TestCase):

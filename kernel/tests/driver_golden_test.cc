@@ -25,7 +25,7 @@ extern "C" const criu_blob_schema amdgpu_criu_exported_schema;
 namespace sample {
 namespace {
 
-constexpr int kMutations = 50000;
+constexpr int kMutations = 15000;
 // A longer tail is shown by its checksum.
 constexpr size_t kTailShown = 256;
 

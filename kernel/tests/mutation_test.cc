@@ -14,7 +14,7 @@
 namespace sample {
 namespace {
 
-constexpr int kMutations = 100000;
+constexpr int kMutations = 30000;
 
 TEST(Mutation, EveryTruncationIsDamage) {
   const Bytes whole = MakeSample();

@@ -162,7 +162,7 @@ void clear_mqd(FakeGpu& gpu, const TestQueue& queue) {
 }
 
 void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent) {
-  constexpr unsigned kRounds = 1000, kPackets = 50;
+  constexpr unsigned kRounds = 300, kPackets = 50;
   uint64_t submitted = 0, read = 0;
   Garbage garbage(test);
   FakeGpu gpu;
@@ -213,7 +213,7 @@ TEST(FuzzTest, GarbageInMqds) {
 
 TEST(FuzzTest, GarbageOnTheKernelsOwnQueues) {
   Garbage garbage(5);
-  for (unsigned round = 0; round < 200; ++round) {
+  for (unsigned round = 0; round < 70; ++round) {
     FakeGpu gpu;
     gpu.start_hiq();
     gpu.start_sdma_ring(0);

@@ -52,9 +52,9 @@ def debug_guests(name: str, sample: str, limit: int, *suites: str) -> Rung:
     return Rung(name, (command,), ("debug-kernel", "host"), limit, limit=limit)
 
 
-def campaign_in_guest(name: str, *needs: str) -> Rung:
-    return Rung(name, (("selftests/vm/check", "--name", name,
-                        "--directory", "selftests/vm/campaigns", name),), ("module", "host", *needs))
+def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> Rung:
+    return Rung(name, (("selftests/vm/check", "--name", name, "--directory", "selftests/vm/campaigns",
+                        name, *others),), ("module", "host", *needs))
 
 
 def table(*rungs: Rung) -> dict[str, Rung]:
@@ -96,10 +96,10 @@ CAMPAIGN = table(
     debug_guests("debug-all-rest", "1", DEBUG_CAMPAIGN_SECONDS,
                  "e2e", "e2e-render", "e2e-trees", "e2e-reboot", "e2e-swapped"),
     campaign_in_guest("criu"),
-    campaign_in_guest("faults"),
+    campaign_in_guest("faults", "faults-reset"),
     campaign_in_guest("generated"),
     Rung("rocm", (("scripts/rocm",),), ("lab",), builds=True),
-    campaign_in_guest("hip", "rocm"),
+    campaign_in_guest("hip", needs=("rocm",)),
     campaign_in_guest("igt"),
     campaign_in_guest("images"),
     Rung("runner", (("selftests/vm/check", "--name", "runner", "runner"),), ("module", "host")),
@@ -120,7 +120,7 @@ CAMPAIGNS = {
     "dkms": (("dkms",), "the driver's package is installed, boots, and is removed (minutes)"),
     "debug": (("debug-all-kselftests", "debug-all-rest"),
               "the suites in the debug kernel; each allocation of each operation fails (hours)"),
-    "criu": (("criu",), "scenarios of render nodes and process trees with each CRIU (an hour)"),
+    "criu": (("criu",), "scenarios of render nodes, trees and containers, with each CRIU (an hour)"),
     "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
     "generated": (("generated",), "processes that did random legal things, 3000 of them (hours)"),
     "hip": (("hip",), "programs of Debian's HIP runtime (minutes; 10 GB more of disk)"),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Dump and restore, interrupted at the plugin's hooks, operations of the kernel, and fills. One of two
-# events, once, and each kind with one of the CRIUs, by chance from SEED. The campaign `faults` has all
-# kinds with each CRIU, and with EVERY=1 all events each time that they happen.
+# Dump and restore, interrupted at the plugin's hooks, operations of the kernel, and fills. By chance
+# from SEED: one of two events, once, at restore in one of the ways, and each kind with one of the
+# CRIUs. The campaign `faults` has all kinds with each CRIU, and with EVERY=1 all events each time that
+# they happen, in each way.
 
 # One step needs the one before: this many are as good as more.
 STEPS_AFTER_FAULT=20
@@ -30,6 +31,17 @@ choose_faults() {
   faults=("${chosen[@]}")
 }
 
+# Of the array `actions` of its caller one stays, with EVERY=1 all.
+choose_one() {
+  ((EVERY)) || actions=("${actions[RANDOM % ${#actions[@]}]}")
+}
+
+seed_chance() {
+  SEED=${SEED:-$(($(now) % 1000000))}
+  RANDOM=$SEED
+  echo "SEED=$SEED"
+}
+
 # with_fault EVENT:NUMBER:ACTION COMMAND...
 with_fault() {
   local fault=$1 status
@@ -51,12 +63,11 @@ with_each_criu() {
   local command=$1 kind chosen
   local -A kinds=()
   shift
-  SEED=${SEED:-$(($(now) % 1000000))}
-  RANDOM=$SEED
+  seed_chance
   for kind; do
     chosen=${FAULT_CRIUS[RANDOM % ${#FAULT_CRIUS[@]}]}
     kinds[$chosen]+="$kind "
-    echo "SEED=$SEED: $kind with $chosen"
+    echo "$kind with $chosen"
   done
   for CRIU in "${!kinds[@]}"; do
     # shellcheck disable=SC2086  # several words
@@ -202,7 +213,7 @@ is_of_restore() { # is_of_restore EVENT:NUMBER ACTION
 }
 
 faults_at_restore() { # faults_at_restore KIND...
-  local fault faults count=0 action
+  local fault faults count=0 action actions
   rm -rf "$DIR/images"
   dump_and_kill_tree dump "$DIR/images"
   for_each remember_log_size
@@ -216,9 +227,14 @@ faults_at_restore() { # faults_at_restore KIND...
   [ ${#faults[@]} -ge 1 ] || fail "no events of $*"
   choose_faults
   for fault in "${faults[@]}"; do
+    actions=()
     for action in EIO kill kill-criu; do
-      is_of_restore "$fault" $action || continue
-      fail_restore "$fault" $action
+      is_of_restore "$fault" $action && actions+=("$action")
+    done
+    ((${#actions[@]} > 0)) || continue
+    choose_one
+    for action in "${actions[@]}"; do
+      fail_restore "$fault" "$action"
       count=$((count + 1))
     done
   done
@@ -302,9 +318,11 @@ as_expected() {
     fail "$1: the log does not say what failed: $(grep Error "$DIR/criu-$1.log" | tail -n 4)"
 }
 
+# At one operation of the dump and one of the restore, by chance; with EVERY=1 at all of them.
 scenario_faults_reset() {
   need_gpus 1
   need_plugin
+  seed_chance
   # In a hive without a PSP the driver does not survive it.
   [ "$(gpu_count)" -eq 1 ] || skip "a single GPU wanted, this machine has $(gpu_count)"
   mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
@@ -312,9 +330,10 @@ scenario_faults_reset() {
   # A reset loses page tables, and a queue of KFD may still run.
   allow_complaint 'page fault \(src_id|VM fault: VMID [0-9]+ cannot (read|write) 0x[0-9a-f]+: not mapped'
   LOG_SIZE=()
-  local event status
+  local event status actions=(PROCESS_INFO CHECKPOINT DMABUF)
   VRAM_FREE=$(vram_used)
-  for event in PROCESS_INFO CHECKPOINT DMABUF; do
+  choose_one
+  for event in "${actions[@]}"; do
     start_reset_tree
     reset_at $event criu_dump "dump-$event" "$DIR/images" --leave-running
     status=$?
@@ -328,7 +347,9 @@ scenario_faults_reset() {
   start_reset_tree
   dump_and_kill_tree dump "$DIR/images"
   for_each remember_log_size
-  for event in RESTORE DMABUF RESUME; do
+  actions=(RESTORE DMABUF RESUME)
+  choose_one
+  for event in "${actions[@]}"; do
     PID=$ROOT
     reset_at $event criu_restore "restore-$event" "$DIR/images"
     status=$?

@@ -29,7 +29,13 @@ class CatalogTest(unittest.TestCase):
         self.assertEqual(every, list(catalog.GROUPS["render"]))
         turns = [set(catalog.select(["@render"], {"SEED": seed})) for seed in ("4", "5")]
         self.assertEqual(turns[0] | turns[1], set(every))
-        self.assertEqual(turns[0] - turns[1], {"render_criu_4_1_1", "render_family_criu_4_1_1"})
+        self.assertEqual(turns[0] - turns[1],
+                         {"render_criu_4_1_1", "render_family_criu_4_1_1", "render_busy"})
+
+    def test_pairs_take_turns(self) -> None:
+        turns = [set(catalog.select(["@containers"], {"SEED": seed})) for seed in ("4", "5")]
+        self.assertEqual(turns[0] | turns[1], set(catalog.GROUPS["containers"]))
+        self.assertEqual(turns[0] - turns[1], {"container_users_runc", "container_criu_4_3"})
 
     def test_limits_depend_on_the_environment(self) -> None:
         self.assertEqual(catalog.limit("one_gpu", {}), 300)

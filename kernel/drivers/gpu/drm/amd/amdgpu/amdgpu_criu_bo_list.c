@@ -66,17 +66,6 @@ int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_bo_list *list,
-			      struct criu_record *record)
-{
-	criu_record_get(record, &list->record, sizeof(list->record));
-	list->items = criu_record_tail(record,
-				       (u64)list->record.num_entries * sizeof(*list->items));
-	if (list->items && !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "BO list %u: tail does not fit", list->record.id);
-}
-
 static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan,
 					     const struct amdgpu_criu_plan_bo_list *list)
 {

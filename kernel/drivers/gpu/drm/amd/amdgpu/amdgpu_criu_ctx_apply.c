@@ -14,17 +14,6 @@
 	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
 	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
-int amdgpu_criu_parse_ctx(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_ctx *ctx,
-			  struct criu_record *record)
-{
-	criu_record_get(record, &ctx->record, sizeof(ctx->record));
-	ctx->entities = criu_record_tail(record, (u64)ctx->record.num_entities *
-						 sizeof(*ctx->entities));
-	if (ctx->entities && !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "context %u: tail does not fit", ctx->record.id);
-}
-
 static const char *amdgpu_criu_ctx_fault(const struct amdgpu_criu_ctx_record *record)
 {
 	if (!record->id || record->id >= AMDGPU_VM_MAX_NUM_CTX)

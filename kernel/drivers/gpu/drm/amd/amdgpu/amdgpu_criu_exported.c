@@ -130,16 +130,14 @@ static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
 				      const struct amdgpu_criu_exported *args)
 {
 	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
-	struct amdgpu_criu_plan_object *object = plan->objects;
+	const struct amdgpu_criu_object_record *record;
 	struct amdgpu_criu_tables tables;
-	const struct amdgpu_criu_object_record *record = &object->record;
-	struct criu_record from = {};
-	int ret;
+	int ret = amdgpu_criu_plan_load(plan);
 
-	criu_blob_next_of(plan->blob, AMDGPU_CRIU_RECORD_OBJECT, &from);
-	ret = amdgpu_criu_parse_object(plan, object, &from);
 	if (ret)
 		return ret;
+	/* The schema says that there is one. */
+	record = &plan->objects->record;
 	plan->file_record.device = record->device;
 	ret = amdgpu_criu_tables_get(&tables, &state);
 	if (ret)
@@ -198,7 +196,6 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct criu_sess
 					struct amdgpu_criu_exported *args, const void *buf)
 {
 	struct drm_file *file = call->client;
-	struct amdgpu_criu_plan_object object = {};
 	struct criu_blob blob;
 	struct amdgpu_criu_plan plan = {
 		.call = call,
@@ -207,8 +204,6 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct criu_sess
 		.fpriv = file->driver_priv,
 		.session = session,
 		.blob = &blob,
-		.objects = &object,
-		.num_objects = 1,
 	};
 	struct criu_blob_fault fault;
 	int ret = criu_blob_open(&blob, &amdgpu_criu_exported_schema, buf, args->blob_size, &fault);
@@ -218,7 +213,7 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct criu_sess
 	ret = amdgpu_criu_check_exported(&plan, args);
 	if (!ret)
 		ret = amdgpu_criu_apply_exported(&plan, args);
-	kvfree(plan.object_ids.ids);
+	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
 

@@ -9,19 +9,6 @@
 /* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
 
-int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
-			     struct amdgpu_criu_plan_object *object,
-			     struct criu_record *record)
-{
-	criu_record_get(record, &object->record, sizeof(object->record));
-	object->metadata = criu_record_tail(record, object->record.metadata_size);
-	if (object->record.metadata_size <= AMDGPU_CRIU_METADATA_MAX && object->metadata &&
-	    !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "BO %llu: tail does not fit",
-			   object->record.object_id);
-}
-
 /* Performs the checks of DRM_AMDGPU_GEM_USERPTR. */
 static const char *amdgpu_criu_user_fault(const struct amdgpu_criu_object_record *record)
 {
@@ -89,6 +76,8 @@ static const char *amdgpu_criu_object_fault(const struct amdgpu_criu_object_reco
 		return "no id";
 	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48))
 		return "bad size";
+	if (record->metadata_size > AMDGPU_CRIU_METADATA_MAX)
+		return "too much metadata";
 	fault = amdgpu_criu_domain_fault(record);
 	if (!fault)
 		fault = amdgpu_criu_user_fault(record);

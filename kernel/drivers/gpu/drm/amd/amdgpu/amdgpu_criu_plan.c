@@ -9,61 +9,31 @@
 
 #include "amdgpu_criu_render.h"
 
-static int amdgpu_criu_plan_alloc(struct amdgpu_criu_plan *plan)
+static const struct criu_list amdgpu_criu_lists[] = {
+	CRIU_LIST(AMDGPU_CRIU_RECORD_OBJECT, struct amdgpu_criu_plan, objects, num_objects,
+		  struct amdgpu_criu_plan_object,
+		  CRIU_LIST_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, __u8)),
+	CRIU_LIST(AMDGPU_CRIU_RECORD_HANDLE, struct amdgpu_criu_plan, handles, num_handles,
+		  struct amdgpu_criu_plan_handle),
+	CRIU_LIST(AMDGPU_CRIU_RECORD_MAPPING, struct amdgpu_criu_plan, mappings, num_mappings,
+		  struct amdgpu_criu_plan_mapping),
+	CRIU_LIST(AMDGPU_CRIU_RECORD_CTX, struct amdgpu_criu_plan, ctxs, num_ctxs,
+		  struct amdgpu_criu_plan_ctx,
+		  CRIU_LIST_TAIL(struct amdgpu_criu_plan_ctx, num_entities, entities,
+				 struct amdgpu_criu_ctx_entity)),
+	CRIU_LIST(AMDGPU_CRIU_RECORD_BO_LIST, struct amdgpu_criu_plan, bo_lists, num_bo_lists,
+		  struct amdgpu_criu_plan_bo_list,
+		  CRIU_LIST_TAIL(struct amdgpu_criu_plan_bo_list, num_entries, items,
+				 struct amdgpu_criu_bo_list_item)),
+	CRIU_LIST(AMDGPU_CRIU_RECORD_SYNCOBJ, struct amdgpu_criu_plan, syncobjs, num_syncobjs,
+		  struct amdgpu_criu_plan_syncobj),
+};
+
+/* Loads the records of @plan->blob that have an array in the plan. */
+int amdgpu_criu_plan_load(struct amdgpu_criu_plan *plan)
 {
-	int ret = 0;
-
-	plan->objects = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_OBJECT,
-				       sizeof(*plan->objects), &plan->num_objects, &ret);
-	plan->handles = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_HANDLE,
-				       sizeof(*plan->handles), &plan->num_handles, &ret);
-	plan->mappings = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_MAPPING,
-					sizeof(*plan->mappings), &plan->num_mappings, &ret);
-	plan->ctxs = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_CTX,
-				    sizeof(*plan->ctxs), &plan->num_ctxs, &ret);
-	plan->bo_lists = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_BO_LIST,
-					sizeof(*plan->bo_lists), &plan->num_bo_lists, &ret);
-	plan->syncobjs = criu_blob_room(plan->blob, AMDGPU_CRIU_RECORD_SYNCOBJ,
-					sizeof(*plan->syncobjs), &plan->num_syncobjs, &ret);
-	return ret;
-}
-
-/* Parses the records that have no tail. An entry of the plan begins with the fixed structure. */
-static void amdgpu_criu_parse_simple(struct amdgpu_criu_plan *plan)
-{
-	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_FILE, &plan->file_record, 0,
-			  sizeof(plan->file_record));
-	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_CLIENT_NAME, &plan->client_name, 0,
-			  sizeof(plan->client_name));
-	plan->has_client_name = criu_blob_count(plan->blob, AMDGPU_CRIU_RECORD_CLIENT_NAME);
-	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_HANDLE, plan->handles,
-			  sizeof(*plan->handles), sizeof(plan->handles->record));
-	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_MAPPING, plan->mappings,
-			  sizeof(*plan->mappings), sizeof(plan->mappings->record));
-	criu_blob_get_all(plan->blob, AMDGPU_CRIU_RECORD_SYNCOBJ, plan->syncobjs,
-			  sizeof(*plan->syncobjs), sizeof(plan->syncobjs->record));
-}
-
-static int amdgpu_criu_parse_tailed(struct amdgpu_criu_plan *plan)
-{
-	struct criu_record record = {};
-	u32 object = 0, ctx = 0, list = 0;
-	int ret = 0;
-
-	while (!ret && criu_blob_next(plan->blob, &record)) {
-		switch (record.desc->type) {
-		case AMDGPU_CRIU_RECORD_OBJECT:
-			ret = amdgpu_criu_parse_object(plan, &plan->objects[object++], &record);
-			break;
-		case AMDGPU_CRIU_RECORD_CTX:
-			ret = amdgpu_criu_parse_ctx(plan, &plan->ctxs[ctx++], &record);
-			break;
-		case AMDGPU_CRIU_RECORD_BO_LIST:
-			ret = amdgpu_criu_parse_bo_list(plan, &plan->bo_lists[list++], &record);
-			break;
-		}
-	}
-	return ret;
+	return criu_lists_load(plan->call, plan->blob, amdgpu_criu_lists,
+			       ARRAY_SIZE(amdgpu_criu_lists), plan);
 }
 
 static int amdgpu_criu_check_all(struct amdgpu_criu_plan *plan,
@@ -98,11 +68,11 @@ int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_cri
 	if (args->num_devices)
 		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a render node",
 				   args->num_devices);
-	ret = amdgpu_criu_plan_alloc(plan);
-	if (ret)
-		return ret;
-	amdgpu_criu_parse_simple(plan);
-	ret = amdgpu_criu_parse_tailed(plan);
+	criu_blob_get(plan->blob, AMDGPU_CRIU_RECORD_FILE, &plan->file_record,
+		      sizeof(plan->file_record));
+	plan->has_client_name = criu_blob_get(plan->blob, AMDGPU_CRIU_RECORD_CLIENT_NAME,
+					      &plan->client_name, sizeof(plan->client_name));
+	ret = amdgpu_criu_plan_load(plan);
 	if (!ret)
 		ret = amdgpu_criu_check_all(plan, args);
 	return ret;
@@ -116,10 +86,5 @@ void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
 	kvfree(plan->object_ids.ids);
-	kvfree(plan->objects);
-	kvfree(plan->handles);
-	kvfree(plan->mappings);
-	kvfree(plan->ctxs);
-	kvfree(plan->bo_lists);
-	kvfree(plan->syncobjs);
+	criu_lists_free(amdgpu_criu_lists, ARRAY_SIZE(amdgpu_criu_lists), plan);
 }

@@ -117,7 +117,7 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
 /* A BO to be restored */
 struct amdgpu_criu_plan_object {
 	struct amdgpu_criu_object_record record;
-	const void *metadata; /* tail of the record */
+	const u8 *metadata; /* tail of the record */
 	/* GEM object of the file's device for it, with a reference, once it exists */
 	struct drm_gem_object *gem;
 	bool bound; /* it was created for this plan, and its id is bound in the session */
@@ -197,23 +197,17 @@ struct amdgpu_criu_plan {
 
 /* First pass. These functions create nothing and log their errors. */
 int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args);
+int amdgpu_criu_plan_load(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id);
 
 int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_parse_object(struct amdgpu_criu_plan *plan,
-			     struct amdgpu_criu_plan_object *object,
-			     struct criu_record *record);
 int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
 			      const struct amdgpu_criu_state *args);
 int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_parse_ctx(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_ctx *ctx,
-			  struct criu_record *record);
 int amdgpu_criu_check_ctxs(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_parse_bo_list(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_bo_list *list,
-			      struct criu_record *record);
 int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan);
 int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan);
 

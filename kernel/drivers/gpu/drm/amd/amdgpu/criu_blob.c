@@ -349,18 +349,17 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 }
 
 /*
- * Reads the fixed structures of all records of a type. @entries: output, criu_blob_count()
- * entries, each of which begins with the structure. @size: bytes of the structure,
- * criu_record_desc.size_now.
+ * Reads the fixed structure of the first record of a type. @fixed: output, unchanged if there is no
+ * such record. @size: bytes at @fixed, criu_record_desc.size_now. Returns false if there is none.
  */
-void criu_blob_get_all(const struct criu_blob *blob, __u16 type, void *entries, size_t stride,
-		       size_t size)
+bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size)
 {
 	struct criu_record record = {};
-	__u8 *entry = entries;
 
-	for (; criu_blob_next_of(blob, type, &record); entry += stride)
-		criu_record_get(&record, entry, size);
+	if (!criu_blob_next_of(blob, type, &record))
+		return false;
+	criu_record_get(&record, fixed, size);
+	return true;
 }
 
 /*

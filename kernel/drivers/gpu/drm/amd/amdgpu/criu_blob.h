@@ -276,8 +276,7 @@ __u32 criu_blob_count(const struct criu_blob *blob, __u16 type);
 bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record);
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record);
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size);
-void criu_blob_get_all(const struct criu_blob *blob, __u16 type, void *entries, size_t stride,
-		       size_t size);
+bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size);
 const void *criu_record_tail(struct criu_record *record, __u64 size);
 int criu_record_tail_end(const struct criu_record *record);
 

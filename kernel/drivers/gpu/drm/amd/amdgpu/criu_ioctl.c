@@ -256,24 +256,63 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 	return blob;
 }
 
-/*
- * Allocates an array for all records of a type. @num: output, number of records; 0 in case of an
- * error. @ret: set to -ENOMEM in case of an error, otherwise unchanged. Returns a zeroed array, to
- * be freed with kvfree(); NULL if there are no records.
- */
-void *criu_blob_room(const struct criu_blob *blob, u16 type, size_t size, u32 *num, int *ret)
+static int criu_load_entry(const struct criu_call *call, const struct criu_list *list,
+			   struct criu_record *record, void *entry)
 {
-	void *room;
+	const struct criu_blob_fault fault = {
+		.offset = record->offset,
+		.type = list->type,
+		.version = record->version,
+		.reason = "the tail is not as long as the record says",
+	};
+	bool fits = true;
 
-	*num = criu_blob_count(blob, type);
-	if (!*num)
-		return NULL;
-	room = kvcalloc(*num, size, GFP_KERNEL_ACCOUNT);
-	if (!room) {
-		*num = 0;
-		*ret = -ENOMEM;
+	criu_record_get(record, entry, record->desc->size_now);
+	for (int i = 0; fits && i < CRIU_LIST_TAILS && list->tails[i].size; i++) {
+		const struct criu_list_tail *tail = &list->tails[i];
+		const u32 *count = entry + tail->count;
+		const void **items = entry + tail->items;
+
+		*items = criu_record_tail(record, (u64)*count * tail->size);
+		fits = *items;
 	}
-	return room;
+	if (fits && !criu_record_tail_end(record))
+		return 0;
+	return criu_refuse_blob(call, &fault, -EBADMSG);
+}
+
+/*
+ * Loads all records of the types in @lists to arrays of a plan. Returns 0; -ENOMEM; -EBADMSG if a
+ * tail does not have the length that its record says. The caller calls criu_lists_free() in each
+ * case.
+ */
+int criu_lists_load(const struct criu_call *call, const struct criu_blob *blob,
+		    const struct criu_list *lists, u32 num, void *plan)
+{
+	for (const struct criu_list *list = lists; list < lists + num; list++) {
+		const u32 count = criu_blob_count(blob, list->type);
+		void *entry = kvcalloc(count, list->size, GFP_KERNEL_ACCOUNT);
+		struct criu_record record = {};
+
+		if (!entry)
+			return -ENOMEM;
+		*(void **)(plan + list->entries) = entry;
+		*(u32 *)(plan + list->num) = count;
+		for (; criu_blob_next_of(blob, list->type, &record); entry += list->size) {
+			int ret = criu_load_entry(call, list, &record, entry);
+
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+/* Frees the arrays of criu_lists_load(). */
+void criu_lists_free(const struct criu_list *lists, u32 num, const void *plan)
+{
+	for (u32 i = 0; i < num; i++)
+		kvfree(*(void **)(plan + lists[i].entries));
 }
 
 /*

@@ -73,11 +73,17 @@ struct kfd_criu_plan_bo {
 	u64 new_mmap_offset; /* for the caller */
 };
 
+/* The event page to restore */
+struct kfd_criu_plan_page {
+	struct kfd_criu_event_page_record record;
+	const __u64 *slots; /* tail of the record */
+};
+
 /* A queue to restore */
 struct kfd_criu_plan_queue {
 	struct kfd_criu_queue_record record;
-	const void *mqd; /* MQDs, the first part of the tail */
-	const void *stack; /* control stacks, the second part of the tail */
+	const u8 *mqd; /* MQDs, the first part of the tail */
+	const u8 *stack; /* control stacks, the second part of the tail */
 	struct kfd_criu_plan_device *device; /* GPU of the queue */
 };
 
@@ -99,8 +105,7 @@ struct kfd_criu_plan {
 	struct kfd_criu_plan_device *devices;
 	struct kfd_criu_plan_bo *bos;
 	struct kfd_criu_plan_queue *queues;
-	struct kfd_criu_event_page_record page; /* record of the event page */
-	const __u64 *page_slots; /* tail of page */
+	struct kfd_criu_plan_page *pages; /* one or none */
 	struct kfd_criu_event_record *events;
 	struct kfd_criu_plan_svm *svms;
 	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
@@ -111,7 +116,7 @@ struct kfd_criu_plan {
 	u32 num_events;
 	u32 num_svms;
 	u32 num_svm_areas;
-	bool has_page; /* the blob has an event page */
+	u32 num_pages;
 
 	bool evicted; /* done: the queues of the process are evicted */
 	u32 devices_done; /* GPUs whose restore has begun */
@@ -132,16 +137,9 @@ int kfd_criu_check_unique(struct kfd_criu_plan *plan, const char *what, const vo
 
 int kfd_criu_check_process(struct kfd_criu_plan *plan);
 int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
-int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
-		      struct criu_record *record);
 int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
-int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *record);
 int kfd_criu_check_events(struct kfd_criu_plan *plan);
-int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
-			 struct criu_record *record);
 int kfd_criu_check_queues(struct kfd_criu_plan *plan);
-int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm,
-		       struct criu_record *record);
 int kfd_criu_check_svm(struct kfd_criu_plan *plan);
 
 /* Second pass, under the mutex of the process. Each undo reverts a begun apply. */

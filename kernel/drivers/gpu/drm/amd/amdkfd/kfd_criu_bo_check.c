@@ -5,18 +5,6 @@
 
 #include "kfd_criu.h"
 
-int kfd_criu_parse_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
-		      struct criu_record *record)
-{
-	criu_record_get(record, &bo->record, sizeof(bo->record));
-	bo->mapped = criu_record_tail(record, (u64)bo->record.num_mapped * sizeof(*bo->mapped));
-	if (bo->record.num_mapped <= plan->num_devices && bo->mapped &&
-	    !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "BO %u:%u: tail does not fit", bo->record.gpu_id,
-			   bo->record.handle);
-}
-
 /* Makes the checks of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and compares the fields with each other. */
 static const char *kfd_criu_bo_fault(const struct kfd_criu_plan_bo *bo)
 {
@@ -59,6 +47,8 @@ static int kfd_criu_check_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	bo->device = kfd_criu_plan_device(plan, record->gpu_id);
 	if (!bo->device || !(bo->device->record.flags & KFD_CRIU_DEVICE_VM))
 		fault = "on a GPU without a VM";
+	else if (record->num_mapped > plan->num_devices)
+		fault = "mapped twice on one GPU";
 	else
 		fault = kfd_criu_bo_fault(bo);
 	for (i = 0; !fault && i < record->num_mapped; i++) {

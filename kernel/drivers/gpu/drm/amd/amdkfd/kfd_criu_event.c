@@ -64,17 +64,6 @@ int kfd_criu_dump_events(struct kfd_criu_dump *dump)
 	return 0;
 }
 
-int kfd_criu_parse_event_page(struct kfd_criu_plan *plan, struct criu_record *record)
-{
-	criu_record_get(record, &plan->page, sizeof(plan->page));
-	plan->page_slots = criu_record_tail(record,
-					    (u64)plan->page.num_slots * sizeof(*plan->page_slots));
-	plan->has_page = true;
-	if (plan->page_slots && !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "event page: tail does not fit");
-}
-
 static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_plan *plan,
 						       u64 handle)
 {
@@ -91,7 +80,7 @@ static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_pla
 static const char *kfd_criu_event_page_fault(const struct kfd_criu_plan *plan)
 {
 	const u64 limit = KFD_SIGNAL_EVENT_LIMIT * sizeof(u64);
-	const struct kfd_criu_event_page_record *page = &plan->page;
+	const struct kfd_criu_event_page_record *page = &plan->pages->record;
 	const struct kfd_criu_plan_bo *bo;
 
 	if (page->pad)
@@ -124,10 +113,10 @@ static const char *kfd_criu_event_fault(const struct kfd_criu_plan *plan,
 	if (!kfd_criu_event_has_slot(record->type))
 		return record->event_id < KFD_FIRST_NONSIGNAL_EVENT_ID ||
 		       record->event_id > KFD_LAST_NONSIGNAL_EVENT_ID ? "id" : NULL;
-	if (!plan->has_page)
+	if (!plan->num_pages)
 		return "has no page for its slot";
-	if (!record->event_id || record->event_id >= plan->page.mapped_size / sizeof(u64) ||
-	    record->event_id >= KFD_SIGNAL_EVENT_LIMIT)
+	if (!record->event_id || record->event_id >= KFD_SIGNAL_EVENT_LIMIT ||
+	    record->event_id >= plan->pages->record.mapped_size / sizeof(u64))
 		return "id";
 	return NULL;
 }
@@ -141,7 +130,7 @@ int kfd_criu_check_events(struct kfd_criu_plan *plan)
 {
 	const char *fault;
 
-	fault = plan->has_page ? kfd_criu_event_page_fault(plan) : NULL;
+	fault = plan->num_pages ? kfd_criu_event_page_fault(plan) : NULL;
 	if (fault)
 		return criu_refuse(plan->call, -EBADMSG, "event page: %s", fault);
 	for (u32 i = 0; i < plan->num_events; i++) {
@@ -157,7 +146,7 @@ int kfd_criu_check_events(struct kfd_criu_plan *plan)
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
 static int kfd_criu_apply_event_page(struct kfd_criu_plan *plan)
 {
-	const struct kfd_criu_event_page_record *page = &plan->page;
+	const struct kfd_criu_event_page_record *page = &plan->pages->record;
 	struct kfd_process *p = plan->p;
 
 	if (page->handle)
@@ -195,7 +184,7 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 {
 	int ret;
 
-	if (plan->has_page) {
+	if (plan->num_pages) {
 		ret = kfd_criu_apply_event_page(plan);
 		if (ret)
 			return criu_refuse(plan->call, ret, "event page: cannot restore: %d", ret);
@@ -209,9 +198,9 @@ int kfd_criu_apply_events(struct kfd_criu_plan *plan)
 		plan->events_done = i + 1;
 	}
 	/* Creating an event clears its slot, so the slots are written last. */
-	if (plan->has_page && !plan->page.handle && plan->p->signal_page)
-		memcpy(plan->p->signal_page->kernel_address, plan->page_slots,
-		       plan->page.num_slots * sizeof(u64));
+	if (plan->num_pages && !plan->pages->record.handle && plan->p->signal_page)
+		memcpy(plan->p->signal_page->kernel_address, plan->pages->slots,
+		       plan->pages->record.num_slots * sizeof(u64));
 	return 0;
 }
 
@@ -233,7 +222,7 @@ void kfd_criu_undo_events(struct kfd_criu_plan *plan)
 	mutex_unlock(&p->event_mutex);
 	/* The interrupt worker reads the page under RCU. */
 	synchronize_rcu();
-	bo = plan->page.handle ? kfd_criu_find_bo(plan, plan->page.handle) : NULL;
+	bo = plan->pages->record.handle ? kfd_criu_find_bo(plan, plan->pages->record.handle) : NULL;
 	if (bo)
 		amdgpu_amdkfd_gpuvm_unmap_gtt_bo_from_kernel(bo->mem);
 	kfd_signal_page_free(page);

@@ -41,57 +41,25 @@ int kfd_criu_check_unique(struct kfd_criu_plan *plan, const char *what, const vo
 	return criu_refuse(plan->call, -EBADMSG, "%s %#llx is there twice", what, duplicate);
 }
 
-static int kfd_criu_plan_alloc(struct kfd_criu_plan *plan)
-{
-	int ret = 0;
-
-	plan->devices = criu_blob_room(plan->blob, KFD_CRIU_DEVICE, sizeof(*plan->devices),
-				       &plan->num_devices, &ret);
-	plan->bos = criu_blob_room(plan->blob, KFD_CRIU_BO, sizeof(*plan->bos), &plan->num_bos,
-				   &ret);
-	plan->events = criu_blob_room(plan->blob, KFD_CRIU_EVENT, sizeof(*plan->events),
-				      &plan->num_events, &ret);
-	plan->queues = criu_blob_room(plan->blob, KFD_CRIU_QUEUE, sizeof(*plan->queues),
-				      &plan->num_queues, &ret);
-	plan->svms = criu_blob_room(plan->blob, KFD_CRIU_SVM_RANGE, sizeof(*plan->svms),
-				    &plan->num_svms, &ret);
-	return ret;
-}
-
-/* Parses records without a tail. The entry of the plan begins with the record. */
-static void kfd_criu_parse_simple(struct kfd_criu_plan *plan)
-{
-	criu_blob_get_all(plan->blob, KFD_CRIU_PROCESS, &plan->process, 0, sizeof(plan->process));
-	criu_blob_get_all(plan->blob, KFD_CRIU_DEVICE, plan->devices, sizeof(*plan->devices),
-			  sizeof(plan->devices->record));
-	criu_blob_get_all(plan->blob, KFD_CRIU_EVENT, plan->events, sizeof(*plan->events),
-			  sizeof(*plan->events));
-}
-
-static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)
-{
-	struct criu_record record = {};
-	u32 bo = 0, queue = 0, svm = 0;
-	int ret = 0;
-
-	while (!ret && criu_blob_next(plan->blob, &record)) {
-		switch (record.desc->type) {
-		case KFD_CRIU_BO:
-			ret = kfd_criu_parse_bo(plan, &plan->bos[bo++], &record);
-			break;
-		case KFD_CRIU_EVENT_PAGE:
-			ret = kfd_criu_parse_event_page(plan, &record);
-			break;
-		case KFD_CRIU_QUEUE:
-			ret = kfd_criu_parse_queue(plan, &plan->queues[queue++], &record);
-			break;
-		case KFD_CRIU_SVM_RANGE:
-			ret = kfd_criu_parse_svm(plan, &plan->svms[svm++], &record);
-			break;
-		}
-	}
-	return ret;
-}
+static const struct criu_list kfd_criu_lists[] = {
+	CRIU_LIST(KFD_CRIU_DEVICE, struct kfd_criu_plan, devices, num_devices,
+		  struct kfd_criu_plan_device),
+	CRIU_LIST(KFD_CRIU_BO, struct kfd_criu_plan, bos, num_bos, struct kfd_criu_plan_bo,
+		  CRIU_LIST_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32)),
+	CRIU_LIST(KFD_CRIU_EVENT_PAGE, struct kfd_criu_plan, pages, num_pages,
+		  struct kfd_criu_plan_page,
+		  CRIU_LIST_TAIL(struct kfd_criu_plan_page, num_slots, slots, __u64)),
+	CRIU_LIST(KFD_CRIU_EVENT, struct kfd_criu_plan, events, num_events,
+		  struct kfd_criu_event_record),
+	CRIU_LIST(KFD_CRIU_QUEUE, struct kfd_criu_plan, queues, num_queues,
+		  struct kfd_criu_plan_queue,
+		  CRIU_LIST_TAIL(struct kfd_criu_plan_queue, mqd_size, mqd, __u8),
+		  CRIU_LIST_TAIL(struct kfd_criu_plan_queue, mqd_stack_size, stack, __u8)),
+	CRIU_LIST(KFD_CRIU_SVM_RANGE, struct kfd_criu_plan, svms, num_svms,
+		  struct kfd_criu_plan_svm,
+		  CRIU_LIST_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
+				 struct kfd_criu_svm_attr)),
+};
 
 /*
  * Makes a checked plan of the blob. @plan: with call, process, session and blob; the mutex of the
@@ -100,12 +68,10 @@ static int kfd_criu_parse_tailed(struct kfd_criu_plan *plan)
  */
 int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
 {
-	int ret = kfd_criu_plan_alloc(plan);
+	int ret = criu_lists_load(plan->call, plan->blob, kfd_criu_lists,
+				  ARRAY_SIZE(kfd_criu_lists), plan);
 
-	if (ret)
-		return ret;
-	kfd_criu_parse_simple(plan);
-	ret = kfd_criu_parse_tailed(plan);
+	criu_blob_get(plan->blob, KFD_CRIU_PROCESS, &plan->process, sizeof(plan->process));
 	if (!ret)
 		ret = kfd_criu_check_process(plan);
 	if (!ret)
@@ -127,10 +93,6 @@ void kfd_criu_plan_free(struct kfd_criu_plan *plan)
 	for (u32 i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].drm_file)
 			fput(plan->devices[i].drm_file);
-	kvfree(plan->devices);
-	kvfree(plan->bos);
-	kvfree(plan->events);
-	kvfree(plan->queues);
-	kvfree(plan->svms);
+	criu_lists_free(kfd_criu_lists, ARRAY_SIZE(kfd_criu_lists), plan);
 	kvfree(plan->svm_areas);
 }

@@ -7,18 +7,6 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
-int kfd_criu_parse_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
-			 struct criu_record *record)
-{
-	criu_record_get(record, &queue->record, sizeof(queue->record));
-	queue->mqd = criu_record_tail(record, queue->record.mqd_size);
-	queue->stack = queue->mqd ? criu_record_tail(record, queue->record.mqd_stack_size) : NULL;
-	if (queue->mqd && queue->stack && !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "queue %u: tail does not fit",
-			   queue->record.queue_id);
-}
-
 /*
  * Checks a record and returns the properties of its queue. Takes the path of
  * AMDKFD_IOC_CREATE_QUEUE.

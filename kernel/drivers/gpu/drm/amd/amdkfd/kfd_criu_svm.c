@@ -219,17 +219,6 @@ static const char *kfd_criu_svm_cannot(void)
 
 #endif
 
-int kfd_criu_parse_svm(struct kfd_criu_plan *plan, struct kfd_criu_plan_svm *svm,
-		       struct criu_record *record)
-{
-	criu_record_get(record, &svm->record, sizeof(svm->record));
-	svm->attrs = criu_record_tail(record, (u64)svm->record.num_attrs * sizeof(*svm->attrs));
-	if (svm->attrs && !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "SVM range %#llx: tail does not fit",
-			   svm->record.start);
-}
-
 /* Each GPU that an attribute refers to must be a GPU of the plan. */
 static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_criu_svm_attr *attr)
 {

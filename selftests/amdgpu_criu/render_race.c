@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Processes that restore files in one session, close and share BOs, fork, and are killed at any
+ * moment. No call may fail in an unexpected way, no file may stay closed to other calls, and the
+ * session must still work at the end. CRIU_TEST_SECONDS is the time to race.
+ */
+#include "kselftest_harness.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "render.h"
+#include "sample.h"
+
+#define SIZE 0x4000
+#define HANDLES 4
+#define SECONDS 3
+
+enum { OWN_FILE, OWN_FILE_TOO, SHARED_FILE, CLOSE, PRIME, PAUSE, FORK, WORKERS };
+
+/* In memory of all processes. */
+struct score {
+	/* How often each worker has come to its end. */
+	unsigned int rounds[WORKERS];
+	/* An unexpected result, and the worker that got it. */
+	int error, worker;
+};
+
+FIXTURE(race) {
+	/* Open in all processes. */
+	struct criu_node node;
+	struct criu_image image;
+	int session;
+	int dmabuf;
+	pid_t workers[WORKERS];
+	struct score *score;
+	unsigned int seed;
+};
+
+/* Two BOs, one of which has a dma-buf. */
+static int make_image(FIXTURE_DATA(race) *self)
+{
+	struct criu_node node;
+	__u32 handle[2];
+	int ret = render_open(&node, 0);
+
+	if (ret)
+		return ret;
+	for (int i = 0; !ret && i < 2; i++)
+		ret = render_bo_create(&node, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle[i]);
+	if (!ret) {
+		self->dmabuf = render_bo_export(&node, handle[1]);
+		ret = self->dmabuf < 0 ? self->dmabuf : render_save(&node, &self->image);
+	}
+	criu_node_close(&node);
+	return ret;
+}
+
+FIXTURE_SETUP(race)
+{
+	self->session = -1;
+	self->seed = sample_seed();
+	self->score = mmap(NULL, sizeof(*self->score), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->score);
+	if (render_open(&self->node, 0))
+		SKIP(return, "no amdgpu render node");
+	ASSERT_EQ(0, make_image(self));
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+}
+
+FIXTURE_TEARDOWN(race)
+{
+	if (self->session >= 0) {
+		close(self->session);
+		close(self->dmabuf);
+		criu_image_free(&self->image);
+	}
+	criu_node_close(&self->node);
+}
+
+/* 0 for a result that a race may have: @ret is 0, or one of the two. */
+static int allow(int ret, int one, int two)
+{
+	return ret == one || ret == two ? 0 : ret;
+}
+
+/* All of these restore the same BOs to files of their own: one of them creates each BO. */
+static int restore_own_file(FIXTURE_DATA(race) *self)
+{
+	struct criu_node node;
+	int ret = render_restore_to(&node, 0, self->session, &self->image);
+
+	if (ret)
+		return ret;
+	for (__u32 handle = 1; !ret && handle <= self->image.num_bos; handle++)
+		ret = render_bo_close(&node, handle);
+	criu_node_close(&node);
+	return ret;
+}
+
+/* Fails while the file has a handle, or another session holds it. */
+static int restore_shared_file(FIXTURE_DATA(race) *self)
+{
+	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
+	int ret;
+
+	if (session < 0)
+		return session;
+	ret = criu_restore(&self->node, session, &self->image);
+	if (!ret)
+		ret = criu_resume(&self->node, session, 0);
+	else
+		ret = allow(ret, -EBADFD, -EBUSY);
+	close(session);
+	return ret;
+}
+
+static int pause_shared_file(FIXTURE_DATA(race) *self)
+{
+	int session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	struct criu_image image = {};
+	int ret;
+
+	if (session < 0)
+		return session;
+	ret = allow(criu_checkpoint(&self->node, session, &image), -EBUSY, -EBUSY);
+	criu_image_free(&image);
+	close(session);
+	return ret;
+}
+
+static int share(FIXTURE_DATA(race) *self, __u32 handle)
+{
+	int fd = render_bo_export(&self->node, handle);
+	int ret;
+
+	if (fd >= 0)
+		close(fd);
+	ret = allow(fd < 0 ? fd : 0, -ENOENT, -ENOENT);
+	if (!ret)
+		ret = render_bo_import(&self->node, self->dmabuf, &handle);
+	return ret;
+}
+
+static int fork_and_wait(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		return -errno;
+	if (!child)
+		_exit(0);
+	return waitpid(child, &status, 0) == child && !status ? 0 : -ECHILD;
+}
+
+static int one_round(FIXTURE_DATA(race) *self, int worker, unsigned int round)
+{
+	const __u32 handle = 1 + round % HANDLES;
+
+	switch (worker) {
+	case OWN_FILE:
+	case OWN_FILE_TOO:
+		return restore_own_file(self);
+	case SHARED_FILE:
+		return restore_shared_file(self);
+	case CLOSE:
+		return allow(render_bo_close(&self->node, handle), -EINVAL, -EINVAL);
+	case PRIME:
+		return share(self, handle);
+	case PAUSE:
+		return pause_shared_file(self);
+	default:
+		return fork_and_wait();
+	}
+}
+
+static void start(FIXTURE_DATA(race) *self, int worker)
+{
+	int ret = 0;
+
+	self->workers[worker] = fork();
+	if (self->workers[worker])
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned int round = 0; !ret; round++) {
+		ret = one_round(self, worker, round);
+		if (!ret)
+			self->score->rounds[worker]++;
+	}
+	self->score->worker = worker;
+	self->score->error = ret;
+	_exit(1);
+}
+
+static void end(FIXTURE_DATA(race) *self, int worker)
+{
+	kill(self->workers[worker], SIGKILL);
+	waitpid(self->workers[worker], NULL, 0);
+}
+
+/* Milliseconds. */
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
+}
+
+TEST_F_TIMEOUT(race, restores_close_share_and_fork_while_they_are_killed, 120)
+{
+	const long long stop = now() + 1000LL * patience() *
+					 sample_number("CRIU_TEST_SECONDS", SECONDS);
+	struct criu_node to;
+	__u32 handle;
+
+	for (int worker = 0; worker < WORKERS; worker++) {
+		start(self, worker);
+		ASSERT_LE(0, self->workers[worker]);
+	}
+	while (now() < stop && !self->score->error) {
+		const int worker = rand_r(&self->seed) % WORKERS;
+
+		usleep(rand_r(&self->seed) % 40000 * patience());
+		end(self, worker);
+		start(self, worker);
+	}
+	for (int worker = 0; worker < WORKERS; worker++)
+		end(self, worker);
+	EXPECT_EQ(0, self->score->error) {
+		TH_LOG("worker %d", self->score->worker);
+	}
+	for (int worker = 0; worker < WORKERS; worker++) {
+		EXPECT_LT(0, self->score->rounds[worker]) {
+			TH_LOG("worker %d", worker);
+		}
+	}
+	/* The file is open to calls again, and the session restores what it has. */
+	EXPECT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	EXPECT_EQ(0, render_restore_to(&to, 0, self->session, &self->image));
+	criu_node_close(&to);
+	munmap(self->score, sizeof(*self->score));
+}
+
+TEST_HARNESS_MAIN

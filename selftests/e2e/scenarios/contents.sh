@@ -129,6 +129,86 @@ scenario_contents_incremental() {
   ends_well "after the restore"
 }
 
+# pre_dump ROUND OPTIONS...: of a workload that computes; sets STORED
+pre_dump() {
+  local round=$1
+  shift
+  mkdir -p "$DIR/$round"
+  amdgpu-criu pre-dump --pid "$PID" -D "$DIR/$round" "$@" >"$DIR/$round.out" 2>"$DIR/$round.log" ||
+    fail "pre-dump $round: status $?"
+  STORED=$(sed -nE 's/^pre-dump of .*; ([0-9]+) stored,.*/\1/p' "$DIR/$round.out")
+  cat "$DIR/$round.out"
+}
+
+has_contents() { compgen -G "$1/amdgpu-contents-*.img" >/dev/null; }
+
+# A process that ends while it is copied is no error.
+pre_dump_of_what_ends() {
+  LOG_NAME=short start gpu_chain --vram 16 --hidden 1 --gtt 1 --userptr 1 --small 4
+  mkdir "$DIR/short"
+  amdgpu-criu pre-dump --pid "$PID" -D "$DIR/short" >"$DIR/short.out" 2>"$DIR/short.log" &
+  local copier=$!
+  wait_until 30 has_contents "$DIR/short" || fail "the pre-dump writes nothing"
+  kill -KILL "$PID"
+  wait_gone "$PID" 30 || fail "the killed process is still there"
+  kill -0 "$copier" || fail "the pre-dump was over before the process was"
+  wait "$copier" || fail "the pre-dump of what was killed: status $?"
+  rm -r "$DIR/short"
+}
+
+# flip_chunks IMAGES: a byte of each chunk in the first half of the file
+flip_chunks() {
+  python3 - "$1"/amdgpu-contents-*.img <<'END'
+import os
+import sys
+with open(sys.argv[1], "r+b") as file:
+    for at in range(4096, os.path.getsize(sys.argv[1]) // 2, 65536):
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+END
+}
+
+# What was copied while the process computed need not be written again, and is only used if it is right.
+scenario_contents_pre_dump() {
+  gpu_usage() { kfd_usage; }
+  need_gpus 1
+  need_plugin
+  pre_dump_of_what_ends
+  start gpu_chain --vram 1 --hidden 1 --gtt 1 --userptr 1 --small 4
+  first_steps "$BEFORE_DUMP"
+  local first stored
+  pre_dump first
+  first=$STORED
+  goes_on "$(last_step)" "after the first round"
+  pre_dump second --prev-images-dir ../first
+  [ "$STORED" -lt $((first / 4)) ] || fail "the second round stored $STORED bytes, the first $first"
+  sleep 100 &
+  amdgpu-criu pre-dump --pid $! -D "$DIR/second"
+  [ $? -eq 1 ] || fail "a process that uses no GPU was saved"
+  kill $!
+  USAGE=$(gpu_usage)
+  criu_dump dump "$DIR/images" --track-mem --prev-images-dir ../second ||
+    fail "criu dump ended with status $?"
+  gone "$PID" || fail "the dumped process is still there"
+  STEP_BEFORE=$(last_step)
+  contents_log dump
+  stored=$(contents_fact dump '\): GPU [^ ]+ ([0-9]+) bytes stored')
+  [ "$stored" -lt $((first / 4)) ] || fail "the dump stored $stored bytes, the first round $first"
+  verified "$DIR/images"
+  cp -r "$DIR/first" "$DIR/right"
+  flip_chunks "$DIR/first"
+  ! criu_restore damaged "$DIR/images" || fail "restored from a damaged pre-dump"
+  grep -q 'Error.*amdgpu-contents-.*\.img' "$DIR/criu-damaged.log" ||
+    fail "refused, but not by the name of what is damaged"
+  nothing_runs "from a damaged pre-dump"
+  rm -r "$DIR/first"
+  mv "$DIR/right" "$DIR/first"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
 # A file system of its own on DIR/disk.
 make_disk() {
   truncate -s 96M "$DIR/disk.img"

@@ -24,6 +24,7 @@ GOALS = {
     "speed-up": (3.0, "times the other plugin's dump and restore, large BOs"),
     "parallel": (0.6, "of the wall time of a sequential restore saved, warm cache"),
     "incremental": (0.9, "of the bytes saved by a second dump, a twentieth dirtied"),
+    "frozen": (0.8, "of the pause saved by a pre-dump, a twentieth dirtied"),
     "staging": (64.0, "MiB of staging memory a GPU"),
 }
 
@@ -186,7 +187,8 @@ class Goal:
 class Report:
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self.shapes = [Shape(samples, name) for name in samples.shapes if name != "incremental"]
+        self.shapes = [Shape(samples, name) for name in samples.shapes
+                       if name not in ("incremental", "frozen")]
         self.empty = next((one for one in self.shapes if one.name == "empty"), None)
         self.incremental = self._incremental()
         self.goals = self._goals()
@@ -222,13 +224,20 @@ class Report:
                     add("staging", shape.series[f"ours {what}_peak"], f"{shape.name}, {what}")
         saved = Series([self.incremental["saved"]] if self.incremental else [])
         add("incremental", saved, "16 x 128 MiB")
+        add("frozen", self._pauses(0.05)[2], "16 x 128 MiB")
         return result
+
+    def _pauses(self, dirty: float) -> tuple[Series, Series, Series]:
+        """Seconds without and with a pre-dump, and what part the latter saves."""
+        plain, ahead = (Series([one["paused"] for one in self.samples.of(
+            "frozen", "frozen", dirty=dirty, ahead=which)]) for which in (False, True))
+        return plain, ahead, Series([1 - b / a for a, b in zip(plain.values, ahead.values)])
 
     # Text
 
     def text(self) -> str:
         parts = [self._head(), self._rates(), self._walls(), self._restores(), self._memory(),
-                 self._increments(), self._goal_table(), self._profiles(), self._failures()]
+                 self._increments(), self._frozen(), self._goal_table(), self._profiles(), self._failures()]
         return "\n".join(part for part in parts if part)
 
     def _head(self) -> str:
@@ -305,6 +314,12 @@ class Report:
                 f"{one['saved']:.1%} saved; {one['second_seconds']:.2f} s after "
                 f"{one['first_seconds']:.2f} s\n")
 
+    def _frozen(self) -> str:
+        rows = [[f"{dirty:.0%}", *(series.text() for series in self._pauses(dirty))]
+                for dirty in (0, 0.05, 0.5)]
+        return self._table("GPU work paused by a dump, 16 x 128 MiB, s",
+                           ["dirtied since the pre-dump", "without one", "with it", "saved"], rows)
+
     def _goal_table(self) -> str:
         words = {True: "met", False: "MISSED", None: "not measured"}
         rows = [[words[goal.met], goal.shape, goal.measured.text(),
@@ -348,6 +363,8 @@ class Report:
                                    if series.values},
                         "said": shape.said} for shape in self.shapes],
             "incremental": self.incremental,
+            "frozen": {str(dirty): [series.json() for series in self._pauses(dirty)]
+                       for dirty in (0, 0.05, 0.5)},
             "goals": [{"name": goal.name, "shape": goal.shape, "wanted": goal.wanted,
                        "measured": goal.measured.json(), "met": goal.met} for goal in self.goals],
             "failures": self.samples.failures()}

@@ -49,6 +49,9 @@ def samples(other: bool = True) -> list[dict]:
     for number, size in ((1, 1000), (2, 60)):
         found.append(run(1, sample="incremental", number=number, of="incremental", dirty=0.05,
                          image_bytes=size))
+    for dirty, ahead, paused in ((0.05, False, 10.0), (0.05, True, 1.5)):
+        found.append(run(1, sample="frozen", of="frozen", round=0, dirty=dirty, ahead=ahead,
+                         paused=paused))
     found.append({"done": True, "failures": 0})
     return found
 
@@ -101,6 +104,10 @@ class Numbers(unittest.TestCase):
     def test_incremental_saves_bytes(self) -> None:
         self.assertAlmostEqual(self.report.incremental["saved"], 0.94)
         self.assertTrue(self.goal("incremental", "16 x 128 MiB").met)
+
+    def test_a_pre_dump_shortens_the_pause(self) -> None:
+        self.assertAlmostEqual(self.goal("frozen", "16 x 128 MiB").measured.median, 0.85)
+        self.assertIn("10.00", self.report.text())
 
     def test_small_bos_have_no_goals_of_large_ones(self) -> None:
         self.assertNotIn("empty", {goal.shape for goal in self.report.goals})

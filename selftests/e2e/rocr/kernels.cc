@@ -4,8 +4,6 @@
 // with atomics, works on them in private memory, and multiplies two matrices. With --rounds a step
 // ends with a kernel that runs for seconds. A line is printed before it starts, so that a dump can
 // meet its waves. Device memory that no step changes is compared when a verdict is asked for.
-#include <unistd.h>
-
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -13,6 +11,7 @@
 
 #include "rocr/code_object.h"  // built from selftests/gpu/shader/kernels/basic.cl
 #include "rocr/hsa.h"
+#include "rocr/program.h"
 #include "workload/chain_math.h"
 #include "workload/control.h"
 #include "workload/options.h"
@@ -259,21 +258,9 @@ bool run(Workload& w, const Options& options) {
 }
 
 int main_with(const Options& options) {
-  Result<std::unique_ptr<Runtime>> runtime = Runtime::create();
-  if (!runtime.ok()) {
-    say("skip: " + runtime.error().message());
-    return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
-  }
-  Result<Workload> workload = set_up(*std::move(runtime), options);
-  Status status = workload.ok() ? handle_signals() : Status(workload.error());
-  if (status.ok()) status = start(*workload);
-  if (!status.ok()) {
-    say("setup failed: " + status.error().message());
-    return kSetupFailed;
-  }
-  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bytes {}", getpid(),
-                             workload->device.size()));
-  return run(*workload, options) ? kGood : kDamaged;
+  return run_program(
+      options, set_up, start, [](const Workload& w) { return w.device.size(); },
+      [](Workload& w, const Options& o) { return run(w, o) ? kGood : kDamaged; });
 }
 
 }  // namespace

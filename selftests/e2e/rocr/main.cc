@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rocr/hsa.h"
+#include "rocr/program.h"
 #include "workload/chain_math.h"
 #include "workload/control.h"
 #include "workload/options.h"
@@ -203,23 +204,13 @@ bool run(Workload& w, const Options& options) {
 }
 
 int main_with(const Options& options) {
-  Result<std::unique_ptr<Runtime>> runtime = Runtime::create();
-  if (!runtime.ok()) {
-    say("skip: " + runtime.error().message());
-    return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
-  }
-  Result<Workload> workload = set_up(*std::move(runtime), options);
-  Status status = workload.ok() ? handle_signals() : Status(workload.error());
-  if (status.ok()) status = start(*workload);
-  if (!status.ok()) {
-    say("setup failed: " + status.error().message());
-    return kSetupFailed;
-  }
-  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bytes {}", getpid(),
-                             workload->device.size() + workload->host.size()));
-  const bool good = run(*workload, options);
-  // The runtime's threads still hold submitted steps, which only the end of the process ends.
-  _exit(good ? kGood : kDamaged);
+  return run_program(
+      options, set_up, start, [](const Workload& w) { return w.device.size() + w.host.size(); },
+      [](Workload& w, const Options& o) -> int {
+        const bool good = run(w, o);
+        // The runtime's threads still hold submitted steps, which only the end of the process ends.
+        _exit(good ? kGood : kDamaged);
+      });
 }
 
 }  // namespace

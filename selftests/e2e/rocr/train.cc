@@ -2,8 +2,6 @@
 // rocr_train: trains a small transformer (attention, layer norm, GELU, cross entropy, Adam) through
 // stock ROCr, and prints the loss of each step and at its end a sum of all weights, to the bit. Its
 // queue always has the next steps, so that a dump meets waves. --steps decides how long it is.
-#include <unistd.h>
-
 #include <array>
 #include <bit>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include "rocr/code_object.h"  // built from selftests/gpu/shader/kernels/train.cl
 #include "rocr/hsa.h"
+#include "rocr/program.h"
 #include "workload/control.h"
 #include "workload/options.h"
 
@@ -296,24 +295,17 @@ Status train(Workload& w, uint64_t steps) {
   return say_weights(w);
 }
 
-int main_with(const Options& options) {
-  Result<std::unique_ptr<Runtime>> runtime = Runtime::create();
-  if (!runtime.ok()) {
-    say("skip: " + runtime.error().message());
-    return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
-  }
-  Result<Workload> workload = set_up(*std::move(runtime), options);
-  Status status = workload.ok() ? handle_signals() : Status(workload.error());
-  if (!status.ok()) {
-    say("setup failed: " + status.error().message());
-    return kSetupFailed;
-  }
-  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bos 1 bytes {}", getpid(),
-                             workload->memory.size()));
+int run(Workload& w, const Options& options) {
   const uint64_t steps = options.steps ? std::min<uint64_t>(options.steps, kMaxSteps) : kMaxSteps;
-  status = train(*workload, steps);
+  const Status status = train(w, steps);
   if (!status.ok()) say("stopped: " + status.error().message());
-  return give_verdict("final", workload->done, {}) && status.ok() ? kGood : kDamaged;
+  return give_verdict("final", w.done, {}) && status.ok() ? kGood : kDamaged;
+}
+
+int main_with(const Options& options) {
+  return run_program(
+      options, set_up, [](Workload&) { return Status(); },
+      [](const Workload& w) { return w.memory.size(); }, run);
 }
 
 }  // namespace

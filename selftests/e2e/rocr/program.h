@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the workloads through ROCr do from their start to their ready line.
+#pragma once
+
+#include <unistd.h>
+
+#include "rocr/hsa.h"
+#include "workload/control.h"
+#include "workload/options.h"
+
+namespace e2e {
+
+// set_up(runtime, options) returns the Result of a workload, start(workload) a Status,
+// bytes(workload) what it compares, and run(workload, options) the exit code.
+int run_program(const Options& options, auto set_up, auto start, auto bytes, auto run) {
+  amdgpu_criu::Result<std::unique_ptr<Runtime>> runtime = Runtime::create();
+  if (!runtime.ok()) {
+    say("skip: " + runtime.error().message());
+    return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
+  }
+  auto workload = set_up(*std::move(runtime), options);
+  amdgpu_criu::Status status =
+      workload.ok() ? handle_signals() : amdgpu_criu::Status(workload.error());
+  if (status.ok()) status = start(*workload);
+  if (!status.ok()) {
+    say("setup failed: " + status.error().message());
+    return kSetupFailed;
+  }
+  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bytes {}", getpid(), bytes(*workload)));
+  return run(*workload, options);
+}
+
+}  // namespace e2e

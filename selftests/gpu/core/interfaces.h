@@ -80,6 +80,8 @@ class Memory {
   // MAP_PROCESS: which page tables a VMID of a hub uses from now on.
   // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM.
   virtual void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) = 0;
+  // INVALIDATE_TLBS: the hub forgets the translations of a process, whose VMIDs it knows.
+  virtual void invalidate_pasid(Space hub, uint32_t pasid) = 0;
 };
 
 // One entry of the interrupt ring (IH), before the ring adds time and vmid source.

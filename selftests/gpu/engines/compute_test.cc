@@ -222,6 +222,16 @@ class KernelQueueTest : public ::testing::Test {
   FakeGpu gpu_;
 };
 
+TEST_F(KernelQueueTest, TheHubsForgetAProcess) {
+  constexpr uint32_t kAllHubs = 1 << 4;
+  gpu_.kiq(pm4_packet(pm4::kInvalidateTlbs, {0x8001 << 5 | 1}));
+  gpu_.kiq(pm4_packet(pm4::kInvalidateTlbs, {0x8002 << 5 | kAllHubs | 1}));
+  ASSERT_EQ(gpu_.memory.invalidated(0x8001).size(), 1u);
+  EXPECT_EQ(gpu_.memory.invalidated(0x8001)[0].hub, Hub::kGfx);
+  ASSERT_EQ(gpu_.memory.invalidated(0x8002).size(), 2u);
+  EXPECT_EQ(gpu_.memory.invalidated(0x8002)[1].hub, Hub::kMm);
+}
+
 TEST_F(KernelQueueTest, TheRingTestOfTheDriverPasses) {
   gpu_.kiq(pm4_packet(pm4::kSetUconfigReg, {0x40, 0xdeadbeef}));
   EXPECT_EQ(gpu_.registers.read(0xc040), 0xdeadbeefu);

@@ -43,6 +43,16 @@ void FakeMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base
   pasids_[space.vmid] = pasid;
 }
 
+void FakeMemory::invalidate_pasid(Space hub, uint32_t pasid) {
+  const std::lock_guard lock(mutex_);
+  invalidated_[pasid].push_back(hub);
+}
+
+std::vector<Space> FakeMemory::invalidated(uint32_t pasid) {
+  const std::lock_guard lock(mutex_);
+  return invalidated_[pasid];
+}
+
 std::vector<std::byte>& FakeMemory::space(uint64_t page_table_base) {
   const std::lock_guard lock(mutex_);
   auto& space = spaces_[page_table_base];

@@ -35,6 +35,9 @@ class FakeMemory final : public Memory {
   amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                    bool for_write) override;
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override;
+  void invalidate_pasid(Space hub, uint32_t pasid) override;
+  // Hubs that have forgotten a process.
+  std::vector<Space> invalidated(uint32_t pasid);
   uint32_t pasid_of(unsigned vmid) const { return pasids_[vmid]; }
 
   // A process: memory behind a page table base. Base 0 is VMID 0.
@@ -59,8 +62,9 @@ class FakeMemory final : public Memory {
   uint64_t base_of(unsigned vmid) const { return bases_[vmid]; }
 
  private:
-  std::mutex mutex_;  // spaces_
+  std::mutex mutex_;  // spaces_, invalidated_
   std::map<uint64_t, std::vector<std::byte>> spaces_;
+  std::map<uint32_t, std::vector<Space>> invalidated_;
   std::set<std::pair<uint64_t, uint64_t>> holes_;
   std::array<std::atomic<uint64_t>, 16> bases_ = {};
   std::array<std::atomic<uint32_t>, 16> pasids_ = {};

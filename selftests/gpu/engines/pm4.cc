@@ -43,7 +43,7 @@ const Pm4::Packet* Pm4::find(uint8_t opcode) {
       {kSetUconfigReg, 2, &Pm4::set_uconfig_reg, true},
       {kSwitchBuffer, 0, &Pm4::ignore, true},
       {kFrameControl, 0, &Pm4::ignore, true},
-      {kInvalidateTlbs, 0, &Pm4::ignore, true},  // nothing is cached that could be stale
+      {kInvalidateTlbs, 1, &Pm4::invalidate_tlbs, true},
       {kRunCleanerShader, 0, &Pm4::ignore, true},
       {kRunList, 3, &Pm4::run_list, false},
   };
@@ -95,6 +95,17 @@ amdgpu_criu::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& s
   const bool jumps = opcode == pm4::kIndirectBuffer || opcode == pm4::kRunList;
   if (*step == Step::kDone && !jumps) stream.advance(length);
   return step;
+}
+
+// Of this XCC, and of the AID that it is on.
+amdgpu_criu::Result<Step> Pm4::invalidate_tlbs(Words words, Stream& stream, Budget&) {
+  constexpr uint32_t kAllHubs = 1 << 4;
+  const uint32_t pasid = bits(words[0], 20, 5);
+  if (!stream.privileged()) return Step::kDone;
+  context_.memory.invalidate_pasid({Hub::kGfx, 0}, pasid);
+  if (words[0] & kAllHubs)
+    context_.memory.invalidate_pasid({Hub::kMm, 0, context_.asic.aid_of_xcc(context_.xcc)}, pasid);
+  return Step::kDone;
 }
 
 void Pm4::interrupt(uint32_t context_id, uint8_t source) const {

@@ -67,6 +67,7 @@ class Pm4 {
   amdgpu_criu::Result<Step> run_packet(uint32_t header, Words body, Stream& stream, Budget& budget);
 
   amdgpu_criu::Result<Step> ignore(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> invalidate_tlbs(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> dispatch_direct(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> dispatch_indirect(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> atomic_mem(Words words, Stream& stream, Budget& budget);

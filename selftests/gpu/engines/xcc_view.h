@@ -30,6 +30,9 @@ class XccMemory final : public Memory {
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override {
     memory_.bind_vmid(space, pasid, page_table_base);
   }
+  void invalidate_pasid(Space hub, uint32_t pasid) override {
+    memory_.invalidate_pasid(own(hub), pasid);
+  }
 
  private:
   Space own(Space space) const {

@@ -89,18 +89,37 @@ amdgpu_criu::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory
 
 HubRegisters* GpuMemory::hub(Space space) const {
   const auto& hubs = space.hub == Hub::kGfx ? hubs_.gfx : hubs_.mm;
-  return space.vmid <= 15 && space.instance < hubs.size() ? hubs[space.instance] : nullptr;
+  return space.vmid < HubRegisters::kVmids && space.instance < hubs.size() ? hubs[space.instance]
+                                                                           : nullptr;
 }
 
 PhysicalRun GpuMemory::translate(Space space, uint64_t address, uint64_t size, bool for_write) {
-  const HubRegisters* found = hub(space);
+  HubRegisters* found = hub(space);
   if (!found) return {.cause = FaultCause::kOutOfRange};
   address &= kVirtualMask;
-  const HubRegisters& registers = *found;
+  HubRegisters& registers = *found;
   if (space.vmid == 0 && address >= registers.fb_base() && address <= registers.fb_end())
     return {.physical = {false, address - registers.fb_base()},
             .size = std::min(size, registers.fb_end() - address + 1)};
-  return walker_.walk(registers.context(space.vmid), address, size, for_write);
+  const uint64_t offset = address % Tlb::kPage;
+  PhysicalRun run = look_up(registers, space.vmid, address - offset,
+                            std::min(size, kVirtualMask) + offset, for_write);
+  if (run.cause != FaultCause::kNone) return run;
+  run.physical.address += offset;
+  run.size = std::min(run.size - offset, size);
+  return run;
+}
+
+// A run of whole pages. Faults are not kept: the driver need not invalidate what was not mapped.
+PhysicalRun GpuMemory::look_up(HubRegisters& registers, unsigned vmid, uint64_t page, uint64_t size,
+                               bool for_write) {
+  Tlb& tlb = registers.tlb(vmid);
+  if (const auto known = tlb.find(page, for_write)) return *known;
+  const uint64_t epoch = tlb.epoch();
+  const uint64_t whole = (size + Tlb::kPage - 1) / Tlb::kPage * Tlb::kPage;
+  const PhysicalRun run = walker_.walk(registers.context(vmid), page, whole, for_write);
+  if (run.cause == FaultCause::kNone && !run.unbacked) tlb.insert(page, for_write, run, epoch);
+  return run;
 }
 
 std::span<std::byte> GpuMemory::host(const PhysicalRun& run, bool for_write) {
@@ -146,8 +165,17 @@ amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
 void GpuMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) {
   HubRegisters* found = hub(space);
   if (!found || space.vmid == 0) return;
+  if (found->context(space.vmid).base != page_table_base || pasids_.pasid(space) != pasid)
+    found->tlb(space.vmid).invalidate();
   found->set_page_table_base(space.vmid, page_table_base);
   pasids_.set_pasid(space, pasid);
+}
+
+void GpuMemory::invalidate_pasid(Space space, uint32_t pasid) {
+  HubRegisters* found = hub(space);
+  for (space.vmid = 1; found && space.vmid < HubRegisters::kVmids; ++space.vmid) {
+    if (pasids_.pasid(space) == pasid) found->tlb(space.vmid).invalidate();
+  }
 }
 
 amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_write,

@@ -39,6 +39,7 @@ class GpuMemory final : public Memory {
   amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                    bool for_write) override;
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override;
+  void invalidate_pasid(Space space, uint32_t pasid) override;
 
   // Translates an address without reporting a fault.
   PhysicalRun translate(Space space, uint64_t address, uint64_t size, bool for_write);
@@ -57,6 +58,8 @@ class GpuMemory final : public Memory {
 
   // Null if the chip has no such hub or VMID.
   HubRegisters* hub(Space space) const;
+  PhysicalRun look_up(HubRegisters& registers, unsigned vmid, uint64_t page, uint64_t size,
+                      bool for_write);
   std::span<std::byte> host(const PhysicalRun& run, bool for_write);
   amdgpu_criu::Error report(Space space, uint64_t address, bool for_write, FaultCause cause);
 

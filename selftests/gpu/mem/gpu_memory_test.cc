@@ -114,6 +114,7 @@ TEST_F(GpuMemoryTest, WindowIsAsLongAsMemoryIsContiguous) {
   for (uint64_t i = 0; i < 512; ++i) map(i, (0x400000 + i * kPage) | kRw);
   EXPECT_EQ(expect(memory_->window(kUser, 0, 8 << 20, true)).size(), 2u << 20);
   map(100, (kRamBase) | kRw | pte::kSystem);
+  memory_->invalidate_pasid(kUser, 0x8001);
   EXPECT_EQ(expect(memory_->window(kUser, 0, 8 << 20, true)).size(), 100 * kPage);
   EXPECT_EQ(code_of(memory_->window(kUser, 0, 0, true)), EINVAL);
 }
@@ -223,13 +224,65 @@ TEST_F(GpuMemoryTest, BindingRedirectsAHub) {
   EXPECT_EQ(interrupts_.pasids[kVmid], 0x8002u) << "there is no second hub";
 }
 
-TEST_F(GpuMemoryTest, ChangedTablesAreUsedAtOnce) {
+// Registers of the invalidation engine that drivers use.
+constexpr uint32_t kGfxInvalidate = 0x2840 + 0x63 + 17, kMmInvalidate = 0x1ab80 + 0x63 + 17;
+
+// A driver that omits the invalidation writes to the page that was there before.
+TEST_F(GpuMemoryTest, OnlyAnInvalidationMakesAHubSeeChangedTables) {
+  const auto written = [&] {
+    EXPECT_TRUE(memory_->store<uint32_t>(kUser, 0, 1).ok());
+    const bool changed = vram_->own()[0x6000] == std::byte{1};
+    vram_->own()[0x5000] = vram_->own()[0x6000] = std::byte{0};
+    return changed;
+  };
+  const auto change = [&] {
+    gfx_.write(kGfxInvalidate, 1 << kVmid);
+    map(0, 0x5000 | kRw);
+    EXPECT_FALSE(written());
+    map(0, 0x6000 | kRw);
+  };
+  change();
+  EXPECT_FALSE(written());
+  mm_.write(kMmInvalidate, 1 << kVmid);
+  EXPECT_FALSE(written()) << "of the other hub";
+  gfx_.write(kGfxInvalidate, 0xffff & ~(1 << kVmid));
+  EXPECT_FALSE(written()) << "of other VMIDs";
+  memory_->invalidate_pasid(kUser, 0x8002);
+  EXPECT_FALSE(written()) << "of another process";
+  bind(kVmid, 0x8001, pte::kValid);
+  EXPECT_FALSE(written()) << "bound already";
+  gfx_.write(kGfxInvalidate, 1 << kVmid);
+  EXPECT_TRUE(written());
+  change();
+  memory_->invalidate_pasid(kUser, 0x8001);
+  EXPECT_TRUE(written());
+  change();
+  bind(kVmid, 0x8002, pte::kValid);
+  EXPECT_TRUE(written());
+  change();
+  gfx_.reset();
+  EXPECT_FALSE(gfx_.context(kVmid).enabled);
+}
+
+TEST_F(GpuMemoryTest, WhatWasNotMappedNeedsNoInvalidation) {
+  EXPECT_EQ(code_of(memory_->load<uint32_t>(kUser, 0)), EFAULT);
+  map(0, 0x5000 | pte::kValid | pte::kRead);
+  EXPECT_TRUE(memory_->load<uint32_t>(kUser, 0).ok());
+  EXPECT_EQ(code_of(memory_->store<uint32_t>(kUser, 0, 1)), EFAULT);
   map(0, 0x5000 | kRw);
-  ASSERT_TRUE(memory_->store<uint32_t>(kUser, 0, 1).ok());
-  map(0, 0x6000 | kRw);
-  ASSERT_TRUE(memory_->store<uint32_t>(kUser, 0, 2).ok());
-  EXPECT_EQ(vram_->own()[0x5000], std::byte{1});
-  EXPECT_EQ(vram_->own()[0x6000], std::byte{2});
+  EXPECT_TRUE(memory_->store<uint32_t>(kUser, 0, 1).ok()) << "a new permission";
+}
+
+TEST(Tlb, ALookUpThatAnInvalidationOvertakesIsNotKept) {
+  Tlb tlb;
+  const uint64_t epoch = tlb.epoch();
+  tlb.invalidate();
+  tlb.insert(0x1000, false, {.size = 0x1000}, epoch);
+  EXPECT_FALSE(tlb.find(0x1000, false));
+  tlb.insert(0x1000, false, {.size = 0x2000}, tlb.epoch());
+  EXPECT_EQ(tlb.find(0x1000, false)->size, 0x2000u);
+  EXPECT_FALSE(tlb.find(0x1000, true));
+  EXPECT_FALSE(tlb.find(0x2000, false));
 }
 
 TEST_F(GpuMemoryTest, CellsThatCrossAPageAreAnError) {

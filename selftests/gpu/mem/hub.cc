@@ -5,7 +5,6 @@ namespace gpu {
 namespace {
 
 constexpr uint32_t kInvalidateEngines = 18;
-constexpr uint32_t kVmids = 16;
 constexpr uint32_t kClearFault = 1;  // in the fault control register
 
 bool within(uint32_t word, uint32_t first, uint32_t count) {
@@ -30,6 +29,7 @@ amdgpu_criu::Status HubRegisters::claim(Registers& registers) {
 
 void HubRegisters::reset() {
   for (auto& word : words_) word = 0;
+  for (Tlb& tlb : tlbs_) tlb.invalidate();
   words_[at_.fb_base] = static_cast<uint32_t>(spec_.fb_base >> 24);
   words_[at_.fb_top] =
       static_cast<uint32_t>((spec_.fb_base + spec_.segment * spec_.nodes - 1) >> 24);
@@ -49,9 +49,12 @@ void HubRegisters::write(uint32_t dword, uint32_t value) {
   const uint32_t word = dword - spec_.base;
   if (word == at_.fault_status || within(word, at_.invalidate_ack, kInvalidateEngines)) return;
   words_[word] = value;
-  // Nothing is cached here, so an invalidation completes at once.
-  if (within(word, at_.invalidate_request, kInvalidateEngines))
+  if (within(word, at_.invalidate_request, kInvalidateEngines)) {
+    for (unsigned vmid = 0; vmid < kVmids; ++vmid) {
+      if (value >> vmid & 1) tlbs_[vmid].invalidate();
+    }
     words_[word - at_.invalidate_request + at_.invalidate_ack] = value & 0xffff;
+  }
   if (word == at_.fault_control && (value & kClearFault)) {
     words_[at_.fault_status] = 0;
     words_[at_.fault_control] = value & ~kClearFault;
@@ -63,7 +66,6 @@ uint64_t HubRegisters::pair(uint32_t word) const {
 }
 
 AddressSpace HubRegisters::context(unsigned vmid) const {
-  if (vmid >= kVmids) return {};
   const uint32_t control = words_[at_.context_control + vmid];
   return {.enabled = (control & 1) != 0,
           .depth = control >> 1 & 3,

@@ -2,6 +2,7 @@
 // One translation hub's registers: VM contexts, invalidation, apertures, fault status.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -9,12 +10,15 @@
 #include "core/interfaces.h"
 #include "mem/hub_layout.h"
 #include "mem/page_walker.h"
+#include "mem/tlb.h"
 
 namespace gpu {
 
 // Registers are single words that hardware and driver change at any time: atomics, no lock.
 class HubRegisters final : public RegisterBlock {
  public:
+  static constexpr unsigned kVmids = 16;
+
   struct Spec {
     Hub hub;
     HubLayout layout;
@@ -39,7 +43,9 @@ class HubRegisters final : public RegisterBlock {
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
 
+  // vmid: below kVmids.
   AddressSpace context(unsigned vmid) const;
+  Tlb& tlb(unsigned vmid) { return tlbs_[vmid]; }
   void set_page_table_base(unsigned vmid, uint64_t base);
   // The frame buffer aperture of VMID 0: first and last byte.
   uint64_t fb_base() const;
@@ -54,6 +60,7 @@ class HubRegisters final : public RegisterBlock {
   const Spec spec_;
   const HubLayout at_;
   std::vector<std::atomic<uint32_t>> words_;
+  std::array<Tlb, kVmids> tlbs_;
 };
 
 }  // namespace gpu

@@ -3,6 +3,9 @@
 #include "kinds.h"
 
 #define NEVER 300
+/* Bytes of the doorbells of one process, on GFX9 */
+#define DOORBELLS 0x2000
+#define SDMA_WRITE 2
 
 static int make_inactive(struct kfd *kfd, struct carry *carry)
 {
@@ -235,6 +238,58 @@ TEST_F(kinds, packets_whose_doorbell_was_rung_run_after_restore)
 	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
 	kfd_sdma_write(&self->notes->queues[0], self->notes->words.at, 7);
 	EXPECT_TRUE(kfd_becomes(self->notes->words.at, 7, SOON));
+}
+
+/* The doorbells of the process, at an address of the GPU. */
+static int make_gpu_doorbells(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.size = DOORBELLS,
+		.gpu_id = kfd->gpu.gpu_id,
+		.flags = KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE |
+			 KFD_IOC_ALLOC_MEM_FLAGS_COHERENT,
+	};
+	int ret = make_sdma(kfd, carry, 2);
+
+	notes->far.at = mmap(NULL, DOORBELLS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	args.va_addr = (uintptr_t)notes->far.at;
+	if (!ret)
+		ret = call(kfd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+	notes->far.handle = args.handle;
+	return ret ? ret : kfd_bo_map(kfd, &notes->far);
+}
+
+/* The engine writes a doorbell. */
+static void write_doorbell(struct kfd_queue *queue, char *to, __u64 value)
+{
+	__u32 *packet = (__u32 *)((char *)queue->ring.at + queue->written);
+	const __u32 words[] = {
+		SDMA_WRITE, (uintptr_t)to, (uintptr_t)to >> 32, 1, value, value >> 32,
+	};
+
+	memcpy(packet, words, sizeof(words));
+	queue->written += sizeof(words);
+	__atomic_store_n((__u64 *)((char *)queue->pointers.at + 56), queue->written,
+			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(queue->doorbell, queue->written, __ATOMIC_SEQ_CST);
+}
+
+TEST_F(kinds, a_queue_rings_the_doorbell_of_another_after_restore)
+{
+	struct kfd_queue *queues = self->notes->queues;
+	__u32 *word;
+	__u64 unused;
+
+	ASSERT_EQ(0, make(self, make_gpu_doorbells, NULL));
+	carry_over(_metadata, self, 2);
+	word = (__u32 *)self->notes->words.at + 2;
+	queues[1].doorbell = &unused;
+	kfd_sdma_write(&queues[1], word, 9);
+	EXPECT_FALSE(kfd_becomes(word, 9, NEVER));
+	write_doorbell(&queues[0], (char *)self->notes->far.at +
+		       queues[1].doorbell_offset % DOORBELLS, queues[1].written);
+	EXPECT_TRUE(kfd_becomes(word, 9, SOON));
 }
 
 /* AQL: a barrier-AND packet that waits for one signal and decrements another. */

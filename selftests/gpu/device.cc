@@ -123,7 +123,12 @@ amdgpu_criu::Status Device::claim_registers() {
 amdgpu_criu::Status Device::put_together(const EngineFactory& engines) {
   TRY(claim_registers());
   memory_ = TRY(GpuMemory::create(physical_, {pointers(gfx_hubs_), pointers(mm_hubs_)}, interrupts_,
-                                  interrupts_));
+                                  interrupts_, [this](uint64_t address, auto data) {
+                                    const uint64_t offset = address - doorbells_at_;
+                                    if (!doorbells_at_ || offset >= kDoorbellBytes) return false;
+                                    ring_doorbell(offset, data);
+                                    return true;
+                                  }));
   engines_ = TRY(engines(asic_, *memory_, *bus_, interrupts_));
   return {};
 }
@@ -237,6 +242,7 @@ void Device::set_interrupt(std::optional<amdgpu_criu::Fd> event) {
 void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   const bool before = config_.bus_master();
   config_.write(offset, data);
+  doorbells_at_ = config_.doorbell_bar();
   if (!before || config_.bus_master() || !nbio_.engine_hung()) return;
   log_info("chip reset (mode 1)");
   ++chip_resets_;
@@ -258,6 +264,7 @@ void Device::reset_chip() {
 void Device::reset() {
   reset_chip();
   config_.reset();
+  doorbells_at_ = config_.doorbell_bar();
 }
 
 void Device::disconnect() {

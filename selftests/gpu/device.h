@@ -2,6 +2,7 @@
 // One GPU put together: blocks, memory and engines behind a PCI device.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -85,6 +86,7 @@ class Device final : public PciDevice {
 
   const Asic& asic_;
   ConfigSpace config_;
+  std::atomic<uint64_t> doorbells_at_ = 0;  // on the bus
   std::vector<std::byte> rom_;
   std::unique_ptr<Vram> vram_;
   DmaTable dma_;

@@ -22,6 +22,7 @@ struct EngineLog {
   int resets = 0;
   int stops = 0;
   InterruptSink* interrupts = nullptr;
+  Memory* memory = nullptr;
 };
 
 class FakeEngine : public Engine {
@@ -39,9 +40,10 @@ class FakeEngine : public Engine {
 };
 
 EngineFactory factory(EngineLog& log) {
-  return [&log](const Asic&, Memory&, Registers&, InterruptSink& interrupts)
+  return [&log](const Asic&, Memory& memory, Registers&, InterruptSink& interrupts)
              -> amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> {
     log.interrupts = &interrupts;
+    log.memory = &memory;
     std::vector<std::unique_ptr<Engine>> engines;
     engines.push_back(std::make_unique<FakeEngine>(log));
     return engines;
@@ -84,6 +86,27 @@ TEST_F(DeviceTest, DoorbellsGoToTheEngines) {
   EXPECT_EQ(log_.rings[0], std::pair(0x800u, 0x123456789ul));
   EXPECT_EQ(log_.rings[1], std::pair(0x18u, 7ul));
   EXPECT_EQ(get<uint64_t>(2, 0x800), 0u);
+}
+
+// The GART has one page: of the doorbells, where the BIOS has put their BAR.
+TEST_F(DeviceTest, TheGpuReachesItsOwnDoorbells) {
+  constexpr uint64_t kBar = 0x140000000, kTable = 0x10000;
+  constexpr uint32_t kHub = 0x2840;  // VM_L2_CNTL of GC
+  const auto hub = [&](uint32_t word, uint32_t value) {
+    put<uint32_t>(5, (kHub + word) * 4, value);
+  };
+  const uint64_t entry = (kBar + 0x3000) | pte::kValid | pte::kSystem | pte::kRead | pte::kWrite;
+  put<uint64_t>(0, kTable, entry);
+  hub(kHub942.context_control, 1);
+  hub(kHub942.page_table_base, kTable | pte::kValid);
+  hub(kHub942.page_table_end, 0);
+  const Space kernel = {Hub::kGfx, 0};
+  EXPECT_EQ(code_of(log_.memory->store<uint64_t>(kernel, 0x18, 1)), EFAULT) << "no BAR yet";
+  put<uint64_t>(kConfig, PCI_BASE_ADDRESS_2, kBar);
+  EXPECT_TRUE(log_.memory->store<uint64_t>(kernel, 0x18, 7).ok());
+  ASSERT_EQ(log_.rings.size(), 1u);
+  EXPECT_EQ(log_.rings[0], std::pair(0x3018u, uint64_t{7}));
+  EXPECT_EQ(code_of(log_.memory->load<uint64_t>(kernel, 0x18)), EFAULT) << "not to be read";
 }
 
 TEST_F(DeviceTest, TheDoorbellOfTheInterruptRingDoesNotGoToTheEngines) {

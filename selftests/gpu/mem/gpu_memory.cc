@@ -79,12 +79,14 @@ void move_bytes(std::byte* to, const std::byte* from, size_t size) {
 
 amdgpu_criu::Result<std::unique_ptr<GpuMemory>> GpuMemory::create(PhysicalMemory& physical,
                                                                   Hubs hubs, PasidTable& pasids,
-                                                                  InterruptSink& interrupts) {
+                                                                  InterruptSink& interrupts,
+                                                                  BusWrite bus_write) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   auto zeros = TRY(amdgpu_criu::Mapping::map(kUnbackedWindow, PROT_READ, kFlags));
   auto sink = TRY(amdgpu_criu::Mapping::map(kUnbackedWindow, PROT_READ | PROT_WRITE, kFlags));
   return std::unique_ptr<GpuMemory>(new GpuMemory(physical, std::move(hubs), pasids, interrupts,
-                                                  std::move(zeros), std::move(sink)));
+                                                  std::move(bus_write), std::move(zeros),
+                                                  std::move(sink)));
 }
 
 HubRegisters* GpuMemory::hub(Space space) const {
@@ -154,10 +156,17 @@ amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
                                      std::span<const std::byte> data) {
   const auto held = hold();
   while (!data.empty()) {
-    const auto piece = TRY(window(space, address, data.size(), true));
-    move_bytes(piece.data(), data.data(), piece.size());
-    address += piece.size();
-    data = data.subspan(piece.size());
+    const PhysicalRun run = translate(space, address, data.size(), true);
+    if (run.cause != FaultCause::kNone) return report(space, address, true, run.cause);
+    const auto piece = host(run, true);
+    const size_t size = piece.empty() ? run.size : piece.size();
+    if (!piece.empty()) {
+      move_bytes(piece.data(), data.data(), size);
+    } else if (!run.physical.system || !bus_write_(run.physical.address, data.first(size))) {
+      return report(space, address, true, FaultCause::kNoMemory);
+    }
+    address += size;
+    data = data.subspan(size);
   }
   return {};
 }

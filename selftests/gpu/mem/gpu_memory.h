@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <vector>
 
 #include "core/interfaces.h"
@@ -28,9 +29,14 @@ class GpuMemory final : public Memory {
     std::vector<HubRegisters*> mm;
   };
 
+  // A write to a guest-physical address without memory; false: nothing is there. The GPU's own
+  // doorbells are, which it reaches over the bus as the CPU does.
+  using BusWrite = std::function<bool(uint64_t address, std::span<const std::byte> data)>;
+
   static amdgpu_criu::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical, Hubs hubs,
                                                                 PasidTable& pasids,
-                                                                InterruptSink& interrupts);
+                                                                InterruptSink& interrupts,
+                                                                BusWrite bus_write);
 
   Hold hold() override { return physical_.hold(); }
   amdgpu_criu::Status read(Space space, uint64_t address, std::span<std::byte> out) override;
@@ -47,11 +53,12 @@ class GpuMemory final : public Memory {
 
  private:
   GpuMemory(PhysicalMemory& physical, Hubs hubs, PasidTable& pasids, InterruptSink& interrupts,
-            amdgpu_criu::Mapping zeros, amdgpu_criu::Mapping sink)
+            BusWrite bus_write, amdgpu_criu::Mapping zeros, amdgpu_criu::Mapping sink)
       : physical_(physical),
         hubs_(std::move(hubs)),
         pasids_(pasids),
         interrupts_(interrupts),
+        bus_write_(std::move(bus_write)),
         walker_(physical),
         zeros_(std::move(zeros)),
         sink_(std::move(sink)) {}
@@ -67,6 +74,7 @@ class GpuMemory final : public Memory {
   const Hubs hubs_;
   PasidTable& pasids_;
   InterruptSink& interrupts_;
+  const BusWrite bus_write_;
   PageWalker walker_;
   // Unbacked (PRT) pages read from the one and write to the other.
   amdgpu_criu::Mapping zeros_;

@@ -55,7 +55,8 @@ class GpuMemoryTest : public testing::Test {
         physical_(dma_, *vram_),
         gfx_(hub_spec(Hub::kGfx)),
         mm_(hub_spec(Hub::kMm)),
-        memory_(expect(GpuMemory::create(physical_, {{&gfx_}, {&mm_}}, interrupts_, interrupts_))) {
+        memory_(expect(GpuMemory::create(physical_, {{&gfx_}, {&mm_}}, interrupts_, interrupts_,
+                                         [](uint64_t, auto) { return false; }))) {
     EXPECT_TRUE(dma_.map({.iova = kRamBase, .size = 4 << 20}, ram_.fd(), 0).ok());
     link(0x0000, 0, 0x1000 | pte::kValid);
     link(0x1000, 0, 0x2000 | pte::kValid);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace gpu {
 namespace {
@@ -100,6 +101,12 @@ void ConfigSpace::write(size_t offset, std::span<const std::byte> data) {
     std::byte& byte = now_.at(offset + i);
     byte = (byte & ~mask_.at(offset + i)) | (data[i] & mask_.at(offset + i));
   }
+}
+
+uint64_t ConfigSpace::doorbell_bar() const {
+  uint64_t bar;
+  std::memcpy(&bar, now_.data() + PCI_BASE_ADDRESS_2, sizeof(bar));
+  return bar & static_cast<uint64_t>(PCI_BASE_ADDRESS_MEM_MASK);
 }
 
 bool ConfigSpace::bus_master() const {

@@ -38,6 +38,8 @@ class ConfigSpace {
   void write(size_t offset, std::span<const std::byte> data);
 
   bool bus_master() const;
+  // Address of BAR 2; 0: none was assigned.
+  uint64_t doorbell_bar() const;
 
  private:
   ConfigSpace() : reset_(kSize), mask_(kSize) {}

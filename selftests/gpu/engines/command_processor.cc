@@ -243,6 +243,10 @@ amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::S
   state.at(mqd::kVmid) = spec.vmid;
   state.at(mqd::kActive) = 1;
   if (is_user) state.copies = partition().count;
+  if (state.copies > 1) {
+    const std::string fault = TRY(state.check_copies(context_.memory, spec.mqd));
+    if (!fault.empty()) context_.report(spec.name + ": " + fault);
+  }
   const Pm4::Setup setup = {.slot = slot,
                             .vmid = spec.vmid,
                             .pasid = spec.pasid,

@@ -22,7 +22,32 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   state.has_place = state.place.unpack(place);
   state.compute.load(all);
   state.stride = all[mqd::kStride];
+  state.logic_xcc = all[mqd::kLogicXcc];
   return state;
+}
+
+amdgpu_criu::Result<std::string> HqdState::check_copies(Memory& memory, uint64_t mqd) const {
+  constexpr std::array kSame = {mqd::kPqBase,    mqd::kPqRptr, mqd::kRptrReport, mqd::kDoorbell,
+                                mqd::kStackSize, mqd::kPqWptr, mqd::kPqWptr + 1};
+  const bool aql = at(mqd::kAqlControl) != 0;
+  uint64_t seen = 0;
+  for (unsigned copy = 0; copy < copies; ++copy) {
+    const HqdState other = TRY(load(memory, mqd + uint64_t{copy} * stride));
+    for (const unsigned word : kSame) {
+      if (other.at(word) != at(word))
+        return amdgpu_criu::formatted("word {} of the MQD of XCC {} is {:#x}, of XCC 0 {:#x}", word,
+                                      copy, other.at(word), at(word));
+    }
+    const uint64_t area = pair(mqd::kSaveAreaBase) + uint64_t{copy} * at(mqd::kSaveAreaSize);
+    if (other.pair(mqd::kSaveAreaBase) != area)
+      return amdgpu_criu::formatted("XCC {} saves waves to {:#x} instead of {:#x}", copy,
+                                    other.pair(mqd::kSaveAreaBase), area);
+    const uint32_t id = other.logic_xcc;
+    if (aql ? id >= copies || seen >> id & 1 : id != 0)
+      return amdgpu_criu::formatted("XCC {} has the logical id {}", copy, id);
+    seen |= uint64_t{1} << id;
+  }
+  return std::string();
 }
 
 amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {

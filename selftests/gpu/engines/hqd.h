@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "core/interfaces.h"
 #include "engines/compute_registers.h"
@@ -24,6 +25,7 @@ struct HqdState {
   // The MQD has a copy for each XCC of the partition, at this distance.
   unsigned copies = 1;
   uint32_t stride = 0;
+  uint32_t logic_xcc = 0;  // this copy's share of the work-groups of an AQL packet
 
   uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
   uint32_t at(unsigned index) const { return words[index - mqd::kHqdFirst]; }
@@ -37,6 +39,8 @@ struct HqdState {
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
   static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd);
+  // What is wrong with the copies, which have to describe one queue; empty: nothing.
+  amdgpu_criu::Result<std::string> check_copies(Memory& memory, uint64_t mqd) const;
   // Writes what preemption saves into all copies: pointers, place, fill levels, COMPUTE_*, not
   // active.
   amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;

@@ -16,6 +16,7 @@ constexpr unsigned kDwords = 512;
 constexpr unsigned kHqdFirst = 128;  // the word of register kHqdFirst
 constexpr unsigned kHqdWords = reg::kHqdLast - reg::kHqdFirst + 1;
 constexpr unsigned kCompute = 1;    // COMPUTE_DISPATCH_INITIATOR
+constexpr unsigned kLogicXcc = 39;  // COMPUTE_CURRENT_LOGIC_XCC_ID
 constexpr unsigned kUserData = 65;  // COMPUTE_USER_DATA_0
 constexpr unsigned kBase = 128;
 constexpr unsigned kActive = 130;

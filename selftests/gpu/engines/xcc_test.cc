@@ -81,6 +81,17 @@ class PartitionTest : public testing::Test {
     for (uint32_t xcc = 0; xcc < 2; ++xcc)
       gpu_.registers.write(xcc * kInstanceStride + Partition::kControl, count << 3 | xcc % count);
   }
+  // The MQD of the second XCC, as KFD makes it.
+  void copy_mqd(const TestQueue& queue) {
+    put(queue.mqd, mqd::kStride, kStride);
+    for (unsigned word = 0; word < mqd::kDwords; ++word)
+      put(queue.mqd + kStride, word, gpu_.memory.get<uint32_t>(0, queue.mqd + 4 * word));
+  }
+  void put(uint64_t mqd, unsigned word, uint32_t value) {
+    gpu_.memory.put<uint32_t>(0, mqd + uint64_t{4} * word, value);
+  }
+
+  static constexpr uint32_t kStride = 0x1000;
   FakeGpu gpu_{mi300x_small()};
 };
 
@@ -88,15 +99,39 @@ TEST_F(PartitionTest, TheFirstXccSavesIntoTheMqdOfEveryXcc) {
   group(2);
   gpu_.start_hiq();
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
-  const uint64_t stride = 0x1000;
-  gpu_.memory.put<uint32_t>(0, queue.mqd + 4 * mqd::kStride, stride);
+  copy_mqd(queue);
   gpu_.run({&queue});
   gpu_.submit(queue, pm4_write(0x8000, {1, 2, 3}));
   ASSERT_TRUE(
       FakeGpu::eventually([&] { return gpu_.memory.get<uint32_t>(queue.base, 0x8008) == 3; }));
   ASSERT_TRUE(gpu_.preempt());
-  for (const uint64_t copy : {queue.mqd, queue.mqd + stride})
+  for (const uint64_t copy : {queue.mqd, queue.mqd + kStride})
     EXPECT_EQ(gpu_.memory.get<uint64_t>(0, copy + 4 * mqd::kPqWptr), queue.wptr_value) << copy;
+  EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
+}
+
+// A driver that restores the MQD of the first XCC only gets other work-groups twice.
+TEST_F(PartitionTest, MqdsOfOneQueueThatDoNotFitAreReported) {
+  group(2);
+  gpu_.start_hiq();
+  const auto reports_of = [&](TestQueue::Kind kind, unsigned word, uint32_t value) {
+    TestQueue queue = gpu_.make(kind, 1, 0);
+    if (kind == TestQueue::kPm4) put(queue.mqd, mqd::kAqlControl, 0);  // of the queue before
+    copy_mqd(queue);
+    put(queue.mqd + kStride, mqd::kLogicXcc, kind == TestQueue::kAql);
+    put(queue.mqd + kStride, word, value);
+    const size_t before = gpu_.reports().size();
+    gpu_.run({&queue});
+    EXPECT_TRUE(gpu_.preempt());
+    return gpu_.reports().size() - before;
+  };
+  EXPECT_EQ(reports_of(TestQueue::kPm4, mqd::kLogicXcc, 0), 0u);
+  EXPECT_EQ(reports_of(TestQueue::kAql, mqd::kLogicXcc, 1), 0u);
+  EXPECT_EQ(reports_of(TestQueue::kPm4, mqd::kLogicXcc, 1), 1u);
+  EXPECT_EQ(reports_of(TestQueue::kAql, mqd::kLogicXcc, 0), 1u) << "twice";
+  EXPECT_EQ(reports_of(TestQueue::kAql, mqd::kLogicXcc, 2), 1u) << "out of range";
+  EXPECT_EQ(reports_of(TestQueue::kPm4, mqd::kPqRptr, 1), 1u);
+  EXPECT_EQ(reports_of(TestQueue::kPm4, mqd::kSaveAreaBase, 1), 1u);
 }
 
 TEST_F(PartitionTest, AnXccThatIsAloneSavesIntoOneMqd) {

@@ -371,6 +371,87 @@ TEST_F(NumberKernels, IntegersOfEveryWidth) {
   }
 }
 
+// The part of a word that starts at that bit.
+int32_t part(uint32_t value, unsigned shift, unsigned width) {
+  return static_cast<int32_t>(value << (32 - width - shift)) >> (32 - width);
+}
+uint32_t unsigned_part(uint32_t value, unsigned shift, unsigned width) {
+  return value << (32 - width - shift) >> (32 - width);
+}
+
+TEST_F(NumberKernels, DotProductsAreExact) {
+  const auto a = patterns<uint32_t, uint32_t>(512), b = patterns<uint32_t, uint32_t>(512);
+  run_on("narrow", a, b);
+  const auto out = get_all<std::array<uint32_t, 12>>(kOut, a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint32_t x = a[i], y = b[i];
+    std::array<int64_t, 4> sums = {x, y, x, x};
+    for (unsigned at = 0; at < 32; at += 16) {
+      sums[0] += int64_t{part(x, at, 16)} * part(y, at, 16);
+      sums[1] += int64_t{unsigned_part(x, at, 16)} * unsigned_part(y, at, 16);
+    }
+    for (unsigned at = 0; at < 32; at += 4) {
+      sums[2] += int64_t{part(x, at, 4)} * part(y, at, 4);
+      sums[3] += int64_t{unsigned_part(x, at, 4)} * unsigned_part(y, at, 4);
+    }
+    for (size_t k = 0; k < sums.size(); ++k) {
+      ASSERT_EQ(out[i][k], static_cast<uint32_t>(sums[k])) << std::hex << x << " " << y << " " << k;
+    }
+  }
+}
+
+TEST_F(NumberKernels, NarrowedNumbers) {
+  auto a = patterns<uint32_t, uint32_t>(512), b = patterns<uint32_t, uint32_t>(512);
+  for (size_t i = 0; i < a.size(); i += 3)
+    a[i] = std::bit_cast<uint32_t>(0.3f * static_cast<float>(i));
+  for (size_t i = 0; i < b.size(); i += 4) b[i] %= 100000;
+  run_on("narrow", a, b);
+  const auto out = get_all<std::array<uint32_t, 12>>(kOut, a.size());
+  const auto narrowed = [](uint32_t value) {
+    return static_cast<uint16_t>(std::clamp<int32_t>(static_cast<int32_t>(value), -32768, 32767));
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint32_t x = a[i], y = b[i];
+    EXPECT_EQ(out[i][5], narrowed(x) | uint32_t{narrowed(y)} << 16);
+    EXPECT_EQ(out[i][6], std::min(x, 0xffffu) | std::min(y, 0xffffu) << 16);
+    const auto toward_zero = static_cast<float>(std::bit_cast<float>(x));
+    const float half = shader::half_to_float(out[i][4] & 0xffff);
+    if (std::isfinite(toward_zero)) {
+      const float next = shader::half_to_float((out[i][4] & 0x7fff) + 1);
+      EXPECT_LE(std::fabs(half), std::fabs(toward_zero));
+      EXPECT_TRUE(std::isinf(next) || next > std::fabs(toward_zero)) << toward_zero;
+    }
+    const std::array<int32_t, 3> three = {part(x, 0, 16), part(y, 0, 16), part(x, 16, 16)};
+    EXPECT_EQ(part(out[i][11], 0, 16), std::ranges::max(three));
+    std::array<uint32_t, 3> sorted = {x & 0xffff, y & 0xffff, x >> 16};
+    std::ranges::sort(sorted);
+    EXPECT_EQ(out[i][11] >> 16, sorted[1]);
+  }
+}
+
+TEST_F(NumberKernels, HalvesOfEveryKind) {
+  std::vector<uint32_t> a, b;
+  for (uint32_t i = 0; i < 1 << 16; i += 16) a.push_back(i + i % 7);
+  for (uint32_t i = 0; i < a.size(); ++i) b.push_back(a[i * 1009 % a.size()]);
+  run_on("narrow", a, b);
+  const auto out = get_all<std::array<uint32_t, 12>>(kOut, a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float x = shader::half_to_float(a[i]), y = shader::half_to_float(b[i]);
+    const float quotient = shader::half_to_float(out[i][7]);
+    ASSERT_TRUE(same(quotient, shader::half_to_float(shader::to_half(double{x} / y))))
+        << x << " / " << y << " gives " << quotient;
+    if (!std::isfinite(x)) continue;
+    int exponent = 0;
+    ASSERT_EQ(shader::half_to_float(out[i][9]), std::frexp(x, &exponent)) << x;
+    ASSERT_EQ(static_cast<int16_t>(out[i][10]), exponent) << x;
+    const float fract = shader::half_to_float(out[i][8]);
+    ASSERT_GE(fract, 0) << x;
+    ASSERT_LT(fract, 1) << x;
+    ASSERT_EQ(fract,
+              shader::half_to_float(shader::to_half(std::min(x - std::floor(x), 0x1.ffcp-1f))));
+  }
+}
+
 TEST_F(NumberKernels, LanesExchange) {
   const auto in = patterns<uint32_t, uint32_t>(64);
   put_all(kData, in);

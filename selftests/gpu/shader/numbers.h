@@ -57,6 +57,13 @@ uint32_t to_half(T value) {
   return sign | (bits + units);
 }
 
+// Never past the value: beyond the largest number, that is the result.
+inline uint32_t to_half_toward_zero(float value) {
+  const uint32_t rounded = to_half(value);
+  if (std::isnan(value) || std::isinf(value)) return rounded;
+  return std::fabs(half_to_float(rounded)) > std::fabs(value) ? rounded - 1 : rounded;
+}
+
 template <std::floating_point T>
 constexpr auto to_bits(T value) {
   if constexpr (sizeof(T) == 4) {

@@ -173,6 +173,44 @@ void dot4(Wave& wave, const Instruction& in) {
   write_lanes(wave, in.dst, out.narrow);
 }
 
+template <typename T>
+void dot2(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  Lanes buffers[3], out;
+  const uint32_t* source[3];
+  for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    uint32_t sum = source[2][lane];
+    for (const unsigned select : {in.op_sel, in.op_sel_hi}) {
+      const auto a = static_cast<T>(half_of(source[0][lane], select & 1));
+      const auto b = static_cast<T>(half_of(source[1][lane], select >> 1 & 1));
+      sum += static_cast<uint32_t>(int64_t{a} * b);
+    }
+    out.narrow[lane] = sum;
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
+template <bool kSigned>
+void dot8(Wave& wave, const Instruction& in) {
+  if (refuses(wave, in)) return;
+  Lanes buffers[3], out;
+  const uint32_t* source[3];
+  for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
+  const auto nibble = [](uint32_t value, unsigned shift) {
+    const uint32_t top = value << (28 - shift);
+    return kSigned ? static_cast<int32_t>(top) >> 28 : static_cast<int32_t>(top >> 28);
+  };
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    uint32_t sum = source[2][lane];
+    for (unsigned shift = 0; shift < 32; shift += 4) {
+      sum += static_cast<uint32_t>(nibble(source[0][lane], shift) * nibble(source[1][lane], shift));
+    }
+    out.narrow[lane] = sum;
+  }
+  write_lanes(wave, in.dst, out.narrow);
+}
+
 using U = uint32_t;
 constexpr int16_t i16(U value) { return static_cast<int16_t>(value); }
 constexpr U u(int value) { return static_cast<U>(value); }
@@ -227,6 +265,10 @@ constexpr SpecialOp kOps[] = {
     {"v_fma_mixlo_f16", fma_mix<MixTo::kLow>},
     {"v_fma_mixhi_f16", fma_mix<MixTo::kHigh>},
     {"v_dot2_f32_f16", dot2_f32_f16},
+    {"v_dot2_i32_i16", dot2<int16_t>},
+    {"v_dot2_u32_u16", dot2<uint16_t>},
+    {"v_dot8_i32_i4", dot8<true>},
+    {"v_dot8_u32_u4", dot8<false>},
     {"v_dot4_i32_i8", dot4<int8_t>},
     {"v_dot4_u32_u8", dot4<uint8_t>},
 };

@@ -135,6 +135,8 @@ constexpr VectorOp kConversions[] = {
     op<I, F>("v_cvt_flr_i32_f32", [](F a) { return saturate<I>(std::floor(a)); }),
     op<Half, F>("v_cvt_f16_f32", [](F a) { return a; }),
     op<F, Half>("v_cvt_f32_f16", [](F a) { return is_signaling(a) ? quiet_bit_set(a) : a; }),
+    op<U, F, F>("v_cvt_pkrtz_f16_f32",
+                [](F a, F b) { return to_half_toward_zero(a) | to_half_toward_zero(b) << 16; }),
     op<F, D>("v_cvt_f32_f64", [](D a) { return static_cast<F>(a); }),
     op<D, F>("v_cvt_f64_f32", [](F a) { return static_cast<D>(a); }),
     op<D, I>("v_cvt_f64_i32", [](I a) { return static_cast<D>(a); }),

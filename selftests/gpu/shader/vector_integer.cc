@@ -77,6 +77,19 @@ U dot4(U a, U b, U c) {
   return c;
 }
 
+// Of halves and of nibbles.
+U dot2_i16(U a, U b, U c) {
+  for (unsigned i = 0; i < 32; i += 16) {
+    c += static_cast<U>(I{static_cast<int16_t>(a >> i)} * I{static_cast<int16_t>(b >> i)});
+  }
+  return c;
+}
+U dot8_i4(U a, U b, U c) {
+  const auto nibble = [](U value, unsigned i) { return static_cast<I>(value << (28 - i)) >> 28; };
+  for (unsigned i = 0; i < 32; i += 4) c += static_cast<U>(nibble(a, i) * nibble(b, i));
+  return c;
+}
+
 constexpr VectorOp kOps[] = {
     op<U, U>("v_mov_b32", [](U a) { return a; }),
     op<U, U>("v_not_b32", [](U a) { return ~a; }),
@@ -142,7 +155,18 @@ constexpr VectorOp kOps[] = {
     op<U, U, U, U>("v_perm_b32", [](U a, U b, U c) { return perm(a, b, c); }),
     op<U, U, U>("v_bcnt_u32_b32", [](U a, U b) { return static_cast<U>(std::popcount(a)) + b; }),
     op<U, U, U, U>("v_sad_u8", [](U a, U b, U c) { return sad_u8(a, b, c); }),
+    op<U, I, I>("v_cvt_pk_i16_i32",
+                [](I a, I b) {
+                  const auto narrowed = [](I value) {
+                    return static_cast<U>(std::clamp<I>(value, INT16_MIN, INT16_MAX)) & 0xffff;
+                  };
+                  return narrowed(a) | narrowed(b) << 16;
+                }),
+    op<U, U, U>("v_cvt_pk_u16_u32",
+                [](U a, U b) { return std::min<U>(a, 0xffff) | std::min<U>(b, 0xffff) << 16; }),
     op<U, U, U, U>("v_sad_u32", [](U a, U b, U c) { return (a > b ? a - b : b - a) + c; }),
+    accumulate<U, U, U, U>("v_dot2c_i32_i16", [](U a, U b, U c) { return dot2_i16(a, b, c); }),
+    accumulate<U, U, U, U>("v_dot8c_i32_i4", [](U a, U b, U c) { return dot8_i4(a, b, c); }),
     accumulate<U, U, U, U>("v_dot4c_i32_i8", [](U a, U b, U c) { return dot4<int8_t>(a, b, c); }),
 };
 

@@ -18,6 +18,37 @@ constexpr auto kFma = [](float a, float b, float c) {
 };
 constexpr auto kMin = [](float a, float b) { return pick<false>(a, b); };
 constexpr auto kMax = [](float a, float b) { return pick<true>(a, b); };
+constexpr auto kMin3 = [](auto a, auto b, auto c) { return std::min({a, b, c}); };
+constexpr auto kMax3 = [](auto a, auto b, auto c) { return std::max({a, b, c}); };
+constexpr auto kMed3 = [](auto a, auto b, auto c) {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+};
+
+// The largest number below 1 is the largest result.
+float fract(float value) { return std::min(value - std::floor(value), 0x1.ffcp-1f); }
+float mantissa(float value) {
+  int exponent;
+  return std::isfinite(value) ? std::frexp(value, &exponent) : value;
+}
+int exponent(float value) {
+  int exponent = 0;
+  if (std::isfinite(value)) std::frexp(value, &exponent);
+  return exponent;
+}
+
+// The quotient is one that was computed in 32 bits.
+float div_fixup16(float quotient, float denominator, float numerator) {
+  const float sign = std::signbit(denominator) != std::signbit(numerator) ? -1.0f : 1.0f;
+  if (numerator != numerator) return quiet_bit_set(numerator);
+  if (denominator != denominator) return quiet_bit_set(denominator);
+  const bool infinite = std::isinf(denominator);
+  if ((denominator == 0 && numerator == 0) || (infinite && std::isinf(numerator)))
+    return -std::numeric_limits<float>::quiet_NaN();
+  if (denominator == 0 || std::isinf(numerator))
+    return std::copysign(std::numeric_limits<float>::infinity(), sign);
+  if (infinite || numerator == 0) return std::copysign(0.0f, sign);
+  return std::copysign(quotient, sign);
+}
 
 constexpr VectorOp kOps[] = {
     op<U, U, U>("v_add_u16", [](U a, U b) { return a + b; }),
@@ -31,11 +62,21 @@ constexpr VectorOp kOps[] = {
     op<U, U, U>("v_max_u16", [](U a, U b) { return std::max(a, b); }),
     op<I, I, I>("v_min_i16", [](I a, I b) { return std::min(a, b); }),
     op<I, I, I>("v_max_i16", [](I a, I b) { return std::max(a, b); }),
+    op<I, I, I>("v_add_i16", [](I a, I b) { return a + b; }),
+    op<I, I, I>("v_sub_i16", [](I a, I b) { return a - b; }),
+    op<I, I, I, I>("v_min3_i16", kMin3),
+    op<U, U, U, U>("v_min3_u16", kMin3),
+    op<I, I, I, I>("v_max3_i16", kMax3),
+    op<U, U, U, U>("v_max3_u16", kMax3),
+    op<I, I, I, I>("v_med3_i16", kMed3),
+    op<U, U, U, U>("v_med3_u16", kMed3),
     op<U, U, U, U>("v_mad_u16", [](U a, U b, U c) { return uint32_t{a} * b + c; }),
     op<U, U, U, U>("v_mad_legacy_u16", [](U a, U b, U c) { return uint32_t{a} * b + c; }),
     op<I, I, I, I>("v_mad_i16", [](I a, I b, I c) { return a * b + c; }),
     op<uint32_t, U, U, uint32_t>("v_mad_u32_u16",
                                  [](U a, U b, uint32_t c) { return uint32_t{a} * b + c; }),
+    op<int32_t, I, I, int32_t>("v_mad_i32_i16",
+                               [](I a, I b, int32_t c) { return int64_t{a} * b + c; }),
     op<H, H, H>("v_add_f16", [](float a, float b) { return a + b; }),
     op<H, H, H>("v_sub_f16", [](float a, float b) { return a - b; }),
     op<H, H, H>("v_subrev_f16", [](float a, float b) { return b - a; }),
@@ -43,6 +84,11 @@ constexpr VectorOp kOps[] = {
     op<H, H, H>("v_min_f16", kMin),
     op<H, H, H>("v_max_f16", kMax),
     op<H, H, H, H>("v_fma_f16", kFma),
+    op<H, H, H, H>("v_div_fixup_f16",
+                   [](float a, float b, float c) { return div_fixup16(a, b, c); }),
+    op<H, H>("v_fract_f16", [](float a) { return fract(a); }),
+    op<H, H>("v_frexp_mant_f16", [](float a) { return mantissa(a); }),
+    op<I, H>("v_frexp_exp_i16_f16", [](float a) { return exponent(a); }),
     op<H, H>("v_sqrt_f16", [](float a) { return std::sqrt(a); }),
     op<H, H>("v_rcp_f16", [](float a) { return 1 / a; }),
     op<H, H>("v_rsq_f16", [](float a) { return 1 / std::sqrt(double{a}); }),

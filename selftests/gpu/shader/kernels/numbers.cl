@@ -56,3 +56,32 @@ kernel void lanes(global const uint* in, global uint* out) {
   out[256 + lid] = __builtin_amdgcn_update_dpp(0, x, 0x111 /* row_shr:1 */, 0xf, 0xf, 0);
   out[320 + lid] = __builtin_amdgcn_ds_swizzle(x, 0x041f /* xor 1 */);
 }
+
+typedef short short2_t __attribute__((ext_vector_type(2)));
+typedef ushort ushort2_t __attribute__((ext_vector_type(2)));
+
+// Halves, nibbles, and pairs of halves.
+kernel void narrow(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i];
+  global uint* to = out + 12 * i;
+  const short2_t xs = __builtin_astype(x, short2_t), ys = __builtin_astype(y, short2_t);
+  const ushort2_t xu = __builtin_astype(x, ushort2_t), yu = __builtin_astype(y, ushort2_t);
+  to[0] = (uint)__builtin_amdgcn_sdot2(xs, ys, (int)x, 0);
+  to[1] = __builtin_amdgcn_udot2(xu, yu, y, 0);
+  to[2] = (uint)__builtin_amdgcn_sdot8((int)x, (int)y, (int)x, 0);
+  to[3] = __builtin_amdgcn_udot8(x, y, x, 0);
+  to[4] = __builtin_astype(__builtin_amdgcn_cvt_pkrtz(__builtin_astype(x, float), __builtin_astype(y, float)), uint);
+  to[5] = __builtin_astype(__builtin_amdgcn_cvt_pk_i16((int)x, (int)y), uint);
+  to[6] = __builtin_astype(__builtin_amdgcn_cvt_pk_u16(x, y), uint);
+  const half h = __builtin_astype(xs.x, half), g = __builtin_astype(ys.x, half);
+  to[7] = __builtin_astype((half)(h / g), ushort);
+  to[8] = __builtin_astype((half)__builtin_amdgcn_fracth(h), ushort);
+  to[9] = __builtin_astype((half)__builtin_amdgcn_frexp_manth(h), ushort);
+  to[10] = (ushort)__builtin_amdgcn_frexp_exph(h);
+  uint sum;
+  __asm__("v_max3_i16 %0, %1, %2, %3" : "=v"(sum) : "v"(x), "v"(y), "v"(x >> 16));
+  to[11] = sum;
+  __asm__("v_med3_u16 %0, %1, %2, %3" : "=v"(sum) : "v"(x), "v"(y), "v"(x >> 16));
+  to[11] |= sum << 16;
+}

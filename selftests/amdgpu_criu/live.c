@@ -54,7 +54,8 @@ static int make_render(struct client *client)
 	if (!ret)
 		ret = render_work_make(&client->node, &client->work);
 	if (!ret)
-		ret = render_ctx_create(&client->node, AMDGPU_CTX_PRIORITY_NORMAL, &client->job.ctx);
+		ret = render_ctx_create(&client->node, AMDGPU_CTX_PRIORITY_NORMAL,
+					&client->job.ctx);
 	if (!ret)
 		ret = render_bo_create(&client->node, SIZE, AMDGPU_GEM_DOMAIN_VRAM,
 				       AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED, &client->handle);

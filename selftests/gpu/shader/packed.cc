@@ -156,59 +156,47 @@ void dot2_f32_f16(Wave& wave, const Instruction& in) {
   write_lanes(wave, in.dst, out.narrow);
 }
 
-template <typename T>
-void dot4(Wave& wave, const Instruction& in) {
+// kSum: what the products of the parts of a and b add to c.
+template <auto kSum>
+void dot(Wave& wave, const Instruction& in) {
   if (refuses(wave, in)) return;
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
   for (unsigned lane = 0; lane < kLanes; ++lane) {
-    uint32_t sum = source[2][lane];
-    for (unsigned shift = 0; shift < 32; shift += 8) {
-      sum += static_cast<uint32_t>(int32_t{static_cast<T>(source[0][lane] >> shift)} *
-                                   int32_t{static_cast<T>(source[1][lane] >> shift)});
-    }
-    out.narrow[lane] = sum;
+    out.narrow[lane] = kSum(in, source[0][lane], source[1][lane], source[2][lane]);
   }
   write_lanes(wave, in.dst, out.narrow);
 }
 
 template <typename T>
-void dot2(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
-  Lanes buffers[3], out;
-  const uint32_t* source[3];
-  for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    uint32_t sum = source[2][lane];
-    for (const unsigned select : {in.op_sel, in.op_sel_hi}) {
-      const auto a = static_cast<T>(half_of(source[0][lane], select & 1));
-      const auto b = static_cast<T>(half_of(source[1][lane], select >> 1 & 1));
-      sum += static_cast<uint32_t>(int64_t{a} * b);
-    }
-    out.narrow[lane] = sum;
+uint32_t dot2(const Instruction& in, uint32_t a, uint32_t b, uint32_t c) {
+  for (const unsigned select : {in.op_sel, in.op_sel_hi}) {
+    c += static_cast<uint32_t>(int64_t{static_cast<T>(half_of(a, select & 1))} *
+                               static_cast<T>(half_of(b, select >> 1 & 1)));
   }
-  write_lanes(wave, in.dst, out.narrow);
+  return c;
+}
+
+template <typename T>
+uint32_t dot4(const Instruction&, uint32_t a, uint32_t b, uint32_t c) {
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    c += static_cast<uint32_t>(int32_t{static_cast<T>(a >> shift)} *
+                               int32_t{static_cast<T>(b >> shift)});
+  }
+  return c;
 }
 
 template <bool kSigned>
-void dot8(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
-  Lanes buffers[3], out;
-  const uint32_t* source[3];
-  for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
+uint32_t dot8(const Instruction&, uint32_t a, uint32_t b, uint32_t c) {
   const auto nibble = [](uint32_t value, unsigned shift) {
     const uint32_t top = value << (28 - shift);
     return kSigned ? static_cast<int32_t>(top) >> 28 : static_cast<int32_t>(top >> 28);
   };
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    uint32_t sum = source[2][lane];
-    for (unsigned shift = 0; shift < 32; shift += 4) {
-      sum += static_cast<uint32_t>(nibble(source[0][lane], shift) * nibble(source[1][lane], shift));
-    }
-    out.narrow[lane] = sum;
+  for (unsigned shift = 0; shift < 32; shift += 4) {
+    c += static_cast<uint32_t>(nibble(a, shift) * nibble(b, shift));
   }
-  write_lanes(wave, in.dst, out.narrow);
+  return c;
 }
 
 using U = uint32_t;
@@ -265,12 +253,12 @@ constexpr SpecialOp kOps[] = {
     {"v_fma_mixlo_f16", fma_mix<MixTo::kLow>},
     {"v_fma_mixhi_f16", fma_mix<MixTo::kHigh>},
     {"v_dot2_f32_f16", dot2_f32_f16},
-    {"v_dot2_i32_i16", dot2<int16_t>},
-    {"v_dot2_u32_u16", dot2<uint16_t>},
-    {"v_dot8_i32_i4", dot8<true>},
-    {"v_dot8_u32_u4", dot8<false>},
-    {"v_dot4_i32_i8", dot4<int8_t>},
-    {"v_dot4_u32_u8", dot4<uint8_t>},
+    {"v_dot2_i32_i16", dot<dot2<int16_t>>},
+    {"v_dot2_u32_u16", dot<dot2<uint16_t>>},
+    {"v_dot8_i32_i4", dot<dot8<true>>},
+    {"v_dot8_u32_u4", dot<dot8<false>>},
+    {"v_dot4_i32_i8", dot<dot4<int8_t>>},
+    {"v_dot4_u32_u8", dot<dot4<uint8_t>>},
 };
 
 }  // namespace

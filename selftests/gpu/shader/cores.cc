@@ -57,8 +57,8 @@ std::string describe_accuracy(const std::set<std::string>& names) {
       "v_exp_f32",  "v_log_f32", "v_rcp_f32", "v_rcp_iflag_f32", "v_rsq_f32",
       "v_sqrt_f32", "v_exp_f16", "v_log_f16", "v_rcp_f16",       "v_rsq_f16",
       "v_sqrt_f16", "v_rcp_f64", "v_rsq_f64", "v_sqrt_f64"};
-  static const std::set<std::string, std::less<>> kApproximate = {"v_sin_f32", "v_cos_f32",
-                                                                  "v_dot2_f32_f16"};
+  static const std::set<std::string, std::less<>> kApproximate = {
+      "v_sin_f32", "v_cos_f32", "v_sin_f16", "v_cos_f16", "v_dot2_f32_f16", "v_dot2c_f32_f16"};
   std::string within, approximate;
   size_t exact = 0;
   for (const std::string& name : names) {

@@ -136,6 +136,37 @@ void multiply(Wave& wave, const Instruction& in) {
   std::copy_n(out, kRows, &wave.row(in.dst));
 }
 
+// A lane has one element of A and B; four rows of D take turns.
+template <Shape kShape>
+void multiply_doubles(Wave& wave, const Instruction& in) {
+  if (refuses_matrix(wave, in)) return;
+  const auto element = [](const Row* rows, unsigned lane) {
+    return std::bit_cast<double>(join(rows[0].lane[lane], rows[1].lane[lane]));
+  };
+  const Row* const a = &wave.row(in.src[0]);
+  const Row* const b = &wave.row(in.src[1]);
+  const bool constant = in.src[2] < operand::kVgpr;
+  const Row* const c = constant ? nullptr : &wave.row(in.src[2]);
+  const auto value = constant ? std::bit_cast<double>(wave.scalar64(in.src[2], in, true)) : 0;
+  constexpr unsigned kRows = 2 * kShape.size * kShape.size * kShape.blocks / kLanes;
+  Row out[kRows];
+  for (unsigned block = 0; block < kShape.blocks; ++block) {
+    for (unsigned row = 0; row < kShape.size; ++row) {
+      for (unsigned column = 0; column < kShape.size; ++column) {
+        const unsigned item = row / 4, lane = column + kShape.size * block + 16 * (row % 4);
+        double sum = c ? element(c + 2 * item, lane) : value;
+        for (unsigned k = 0; k < kShape.depth; ++k) {
+          sum = std::fma(element(a, kShape.input_lane(row, k, block)),
+                         element(b, kShape.input_lane(column, k, block)), sum);
+        }
+        out[2 * item].lane[lane] = low32(std::bit_cast<uint64_t>(sum));
+        out[2 * item + 1].lane[lane] = high32(std::bit_cast<uint64_t>(sum));
+      }
+    }
+  }
+  std::copy_n(out, kRows, &wave.row(in.dst));
+}
+
 template <typename T, Shape kShape>
 constexpr SpecialOp op_of(std::string_view name) {
   static_assert(kShape.size * kShape.depth * kShape.blocks == kLanes * kShape.items);
@@ -171,6 +202,8 @@ constexpr SpecialOp kOps[] = {
     op_of<Bf16, Shape{4, 2, 16, 2}>("v_mfma_f32_4x4x2bf16"),
     op_of<Bf16, Shape{32, 4, 1, 2}>("v_mfma_f32_32x32x4bf16"),
     op_of<Bf16, Shape{16, 8, 1, 2}>("v_mfma_f32_16x16x8bf16"),
+    {"v_mfma_f64_16x16x4f64", multiply_doubles<Shape{16, 4, 1, 1}>},
+    {"v_mfma_f64_4x4x4f64", multiply_doubles<Shape{4, 4, 4, 1}>},
 };
 
 }  // namespace

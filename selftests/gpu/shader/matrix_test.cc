@@ -150,6 +150,43 @@ INSTANTIATE_TEST_SUITE_P(All, MatrixKernels,
                                          Case{"f32_16x16x8bf16", 16, 8, 1, Type::kBfloat, 2}),
                          [](const auto& info) { return std::string(info.param.kernel); });
 
+// Doubles, with the same shapes in other places: a row of D is a register.
+class DoubleKernels : public MatrixKernels {};
+
+TEST_P(DoubleKernels, SumProducts) {
+  const Case& one = GetParam();
+  std::vector<double> a(64), b(64), c(elements(one));
+  std::uniform_real_distribution<double> number(-1, 1);
+  for (auto* values : {&a, &b, &c})
+    for (double& value : *values) value = number(engine_);
+  put_all(kData, a);
+  put_all(kData + 0x10000, b);
+  put_all(kData + 0x20000, c);
+  arguments(kData, kData + 0x10000, kData + 0x20000);
+  ASSERT_TRUE(runs(one.kernel, {.grid = {64, 1, 1}, .group = {64, 1, 1}}));
+  const auto d = get_all<double>(kData + 0x20000, c.size());
+  const auto lane = [&](unsigned block, unsigned row, unsigned k) {
+    return row + one.size * (block + one.blocks * k);
+  };
+  for (unsigned block = 0; block < one.blocks; ++block) {
+    for (unsigned row = 0; row < one.size; ++row) {
+      for (unsigned column = 0; column < one.size; ++column) {
+        const size_t at = one.blocks > 1 ? (row * one.blocks + block) * one.size + column
+                                         : (column + row % 4 * 16) * 4 + row / 4;
+        double sum = c[at];
+        for (unsigned k = 0; k < 4; ++k)
+          sum = std::fma(a[lane(block, row, k)], b[lane(block, column, k)], sum);
+        ASSERT_EQ(d[at], sum) << block << " " << row << " " << column;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DoubleKernels,
+                         testing::Values(Case{"f64_16x16x4f64", 16, 4, 1, Type::kFloat, 1},
+                                         Case{"f64_4x4x4f64", 4, 4, 4, Type::kFloat, 1}),
+                         [](const auto& info) { return std::string(info.param.kernel); });
+
 class MatrixRoundings : public MatrixKernels {
  protected:
   // Row 0 of A times a column of ones.

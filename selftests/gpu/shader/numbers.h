@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 
 namespace gpu::shader {
 
@@ -204,6 +205,12 @@ T div_fixup(T quotient, T denominator, T numerator) {
   // steps before as no number.
   if (quotient != quotient) return std::copysign(Limits::infinity(), sign);
   return std::copysign(quotient, sign);
+}
+
+// Sine or cosine of a number of revolutions, which is defined within +-256 only.
+inline float turn(float value, double (*function)(double)) {
+  if (!(std::fabs(value) <= 256)) return function(0) == 0 ? 0.0f : 1.0f;
+  return static_cast<float>(function(double{value} * 2 * std::numbers::pi));
 }
 
 }  // namespace gpu::shader

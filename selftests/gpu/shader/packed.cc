@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Packed operations (VOP3P): two halves of 16 or 32 bits, which op_sel and op_sel_hi choose.
 #include <algorithm>
+#include <limits>
 
 #include "shader/vector_op.h"
 
@@ -29,9 +30,17 @@ const uint32_t* halves(Wave& wave, const Instruction& in, unsigned i, Lanes& buf
 
 uint32_t half_of(uint32_t value, bool high) { return high ? value >> 16 : value & 0xffff; }
 
-template <unsigned kSources, bool kFloats, typename F>
+// The limits of the type of a half, where an instruction with clamp stops.
+template <typename T>
+uint32_t saturated(int value) {
+  using Limits = std::numeric_limits<T>;
+  return static_cast<uint32_t>(std::clamp<int>(value, Limits::min(), Limits::max()));
+}
+
+// kSaturates: clamp is part of what F does.
+template <unsigned kSources, bool kFloats, typename F, bool kSaturates = false>
 void packed16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
+  if (refuses(wave, in, kSaturates)) return;
   Lanes buffers[3], out;
   const uint32_t* source[3] = {};
   for (unsigned i = 0; i < kSources; ++i) source[i] = halves(wave, in, i, buffers[i], kFloats);
@@ -156,6 +165,17 @@ void dot2_f32_f16(Wave& wave, const Instruction& in) {
   write_lanes(wave, in.dst, out.narrow);
 }
 
+// As dot2_f32_f16, added to the destination.
+void dot2c_f32_f16(Wave& wave, const Instruction& in) {
+  if (in.extra == Instruction::Extra::kDpp || in.neg || in.abs)
+    return wave.refuse("modifiers of v_dot2c_f32_f16 are not modelled");
+  Instruction three = in;
+  three.src[2] = in.dst;
+  three.op_sel = 0;
+  three.op_sel_hi = 3;
+  dot2_f32_f16(wave, three);
+}
+
 // kSum: what the products of the parts of a and b add to c.
 template <auto kSum>
 void dot(Wave& wave, const Instruction& in) {
@@ -207,6 +227,19 @@ template <unsigned kSources, typename F>
 constexpr SpecialOp integer(std::string_view name, F) {
   return {name, packed16<kSources, false, F>};
 }
+template <typename T, typename F>
+constexpr SpecialOp saturating(std::string_view name, F) {
+  return {name, [](Wave& wave, const Instruction& in) {
+            using Wrapped = decltype([](U a, U b, U) {
+              return static_cast<U>(F{}(static_cast<T>(a), static_cast<T>(b)));
+            });
+            using Clamped = decltype([](U a, U b, U) {
+              return saturated<T>(F{}(static_cast<T>(a), static_cast<T>(b)));
+            });
+            in.clamp ? packed16<2, false, Clamped, true>(wave, in)
+                     : packed16<2, false, Wrapped>(wave, in);
+          }};
+}
 template <unsigned kSources, typename F>
 constexpr SpecialOp float16(std::string_view name, F) {
   return {name, packed16<kSources, true, F>};
@@ -220,10 +253,10 @@ constexpr SpecialOp kOps[] = {
     integer<3>("v_pk_mad_i16", [](U a, U b, U c) { return a * b + c; }),
     integer<3>("v_pk_mad_u16", [](U a, U b, U c) { return a * b + c; }),
     integer<2>("v_pk_mul_lo_u16", [](U a, U b, U) { return a * b; }),
-    integer<2>("v_pk_add_i16", [](U a, U b, U) { return a + b; }),
-    integer<2>("v_pk_add_u16", [](U a, U b, U) { return a + b; }),
-    integer<2>("v_pk_sub_i16", [](U a, U b, U) { return a - b; }),
-    integer<2>("v_pk_sub_u16", [](U a, U b, U) { return a - b; }),
+    saturating<int16_t>("v_pk_add_i16", [](int a, int b) { return a + b; }),
+    saturating<uint16_t>("v_pk_add_u16", [](int a, int b) { return a + b; }),
+    saturating<int16_t>("v_pk_sub_i16", [](int a, int b) { return a - b; }),
+    saturating<uint16_t>("v_pk_sub_u16", [](int a, int b) { return a - b; }),
     integer<2>("v_pk_lshlrev_b16", [](U a, U b, U) { return b << (a & 15); }),
     integer<2>("v_pk_lshrrev_b16", [](U a, U b, U) { return b >> (a & 15); }),
     integer<2>("v_pk_ashrrev_i16", [](U a, U b, U) { return u(i16(b) >> (a & 15)); }),
@@ -253,6 +286,7 @@ constexpr SpecialOp kOps[] = {
     {"v_fma_mixlo_f16", fma_mix<MixTo::kLow>},
     {"v_fma_mixhi_f16", fma_mix<MixTo::kHigh>},
     {"v_dot2_f32_f16", dot2_f32_f16},
+    {"v_dot2c_f32_f16", dot2c_f32_f16},
     {"v_dot2_i32_i16", dot<dot2<int16_t>>},
     {"v_dot2_u32_u16", dot<dot2<uint16_t>>},
     {"v_dot8_i32_i4", dot<dot8<true>>},

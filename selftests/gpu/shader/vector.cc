@@ -59,23 +59,6 @@ bool dpp_is_known(unsigned control) {
          (control >= 0x150 && control <= 0x15f);
 }
 
-// Lanes that a DPP instruction writes: rows and banks of its masks. A lane whose source does not
-// exist or is not active is written only when bound_ctrl makes it 0.
-uint64_t dpp_mask(const Instruction& in, uint64_t exec) {
-  const uint32_t word = in.literal;
-  const unsigned control = bits(word, 16, 8);
-  const bool bound_zero = bits(word, 19, 19);
-  uint64_t mask = 0;
-  for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
-    const bool row = bits(word, 31, 28) >> (lane / 16) & 1;
-    const bool bank = bits(word, 27, 24) >> (lane / 4 % 4) & 1;
-    const int source = dpp_source(control, lane);
-    const bool valid = bound_zero || (source >= 0 && exec >> source & 1);
-    if (row && bank && valid) mask |= uint64_t{1} << lane;
-  }
-  return mask & exec;
-}
-
 void dpp_gather(const Instruction& in, uint64_t exec, const Row& from, uint32_t* to) {
   const unsigned control = bits(in.literal, 16, 8);
   for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
@@ -210,19 +193,20 @@ bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
     wave.refuse("16-bit floats without denormals are not modelled");
     return false;
   }
-  if (in.clamp && !is_float(op.dst) && !op.compare) {
+  if (in.clamp && !is_float(op.dst) && !op.compare && !op.clamped) {
     wave.refuse("clamp of an integer is not modelled");
     return false;
   }
-  if (in.extra == Extra::kDpp && !dpp_is_known(bits(in.literal, 16, 8))) {
-    wave.refuse(
-        amdgpu_criu::formatted("DPP control {:#x} is not modelled", bits(in.literal, 16, 8)));
-    return false;
-  }
-  return true;
+  return !refuses_dpp(wave, in);
 }
 
 }  // namespace
+
+bool refuses_dpp(Wave& wave, const Instruction& in) {
+  if (in.extra != Extra::kDpp || dpp_is_known(bits(in.literal, 16, 8))) return false;
+  wave.refuse(amdgpu_criu::formatted("DPP control {:#x} is not modelled", bits(in.literal, 16, 8)));
+  return true;
+}
 
 const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer) {
   const unsigned code = in.src[i];
@@ -275,6 +259,29 @@ void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values) {
   blend_wide(wave.exec(), lanes, &wave.row(code));
 }
 
+// Rows and banks of its masks. A lane whose source does not exist or is not active is written only
+// when bound_ctrl makes it 0.
+uint64_t dpp_mask(const Instruction& in, uint64_t exec) {
+  const uint32_t word = in.literal;
+  const unsigned control = bits(word, 16, 8);
+  const bool bound_zero = bits(word, 19, 19);
+  uint64_t mask = 0;
+  for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
+    const bool row = bits(word, 31, 28) >> (lane / 16) & 1;
+    const bool bank = bits(word, 27, 24) >> (lane / 4 % 4) & 1;
+    const int source = dpp_source(control, lane);
+    const bool valid = bound_zero || (source >= 0 && exec >> source & 1);
+    if (row && bank && valid) mask |= uint64_t{1} << lane;
+  }
+  return mask & exec;
+}
+
+void write_result(Wave& wave, const Instruction& in, Lanes& values) {
+  Row& row = wave.row(in.dst);
+  place(in, Kind::kB32, row, values);
+  blend(in.extra == Extra::kDpp ? dpp_mask(in, wave.exec()) : wave.exec(), values, row);
+}
+
 void execute_vector(Wave& wave, const Instruction& in) {
   const VectorOp& op = *in.op;
   if (!can_execute(wave, in, op)) return;
@@ -304,7 +311,8 @@ void execute_vector(Wave& wave, const Instruction& in) {
     return;
   }
   Lanes out;
-  op.run(out.narrow, sources[0], sources[1], sources[2]);
+  const VectorOp::Run run = in.clamp && op.clamped ? op.clamped : op.run;
+  run(out.narrow, sources[0], sources[1], sources[2]);
   if (flush) flush_lanes(op.dst, out);
   if (modified && is_float(op.dst)) modify_output(wave, in, op.dst, out);
   if (is_wide(op.dst)) {

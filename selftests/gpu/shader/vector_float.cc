@@ -3,7 +3,6 @@
 // rounds to nearest even, so what IEEE 754 defines is exact. v_exp, v_log, v_rcp, v_rsq and v_sin
 // have a documented error on hardware; here they are the double-precision value rounded once.
 #include <algorithm>
-#include <numbers>
 
 #include "shader/vector_op.h"
 
@@ -60,11 +59,6 @@ F exp2_of(F value) { return flushed(static_cast<F>(std::exp2(D{flushed(value)}))
 F log2_of(F value) { return static_cast<F>(std::log2(D{flushed(value)})); }
 F rcp_of(F value) { return flushed(1 / flushed(value)); }
 F rsq_of(F value) { return static_cast<F>(1 / std::sqrt(D{value})); }
-F turn(F value, D (*function)(D)) {
-  // In revolutions; defined within +-256 only.
-  if (!(std::fabs(value) <= 256)) return function(0) == 0 ? 0.0f : 1.0f;
-  return static_cast<F>(function(D{value} * 2 * std::numbers::pi));
-}
 
 template <unsigned kByte>
 constexpr auto kUbyte = [](U a) { return static_cast<F>(a >> (8 * kByte) & 0xff); };

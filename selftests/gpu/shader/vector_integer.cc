@@ -13,6 +13,8 @@ using U64 = uint64_t;
 using I64 = int64_t;
 
 constexpr auto kAdd = [](auto a, auto b) { return a + b; };
+constexpr auto kSub = [](auto a, auto b) { return a - b; };
+constexpr auto kSubrev = [](auto a, auto b) { return b - a; };
 constexpr auto kAnd = [](auto a, auto b) { return a & b; };
 constexpr auto kMin = [](auto a, auto b) { return std::min(a, b); };
 constexpr auto kMax = [](auto a, auto b) { return std::max(a, b); };
@@ -101,11 +103,11 @@ constexpr VectorOp kOps[] = {
                const U same = static_cast<U>(a ^ (a >> 31));
                return same ? static_cast<U>(std::countl_zero(same)) : ~U{0};
              }),
-    op<U, U, U>("v_add_u32", kAdd),
-    op<U, U, U>("v_sub_u32", [](U a, U b) { return a - b; }),
-    op<U, U, U>("v_subrev_u32", [](U a, U b) { return b - a; }),
-    op<U, U, U>("v_add_i32", kAdd),
-    op<U, U, U>("v_sub_i32", [](U a, U b) { return a - b; }),
+    saturating<U, U, U>("v_add_u32", kAdd),
+    saturating<U, U, U>("v_sub_u32", kSub),
+    saturating<U, U, U>("v_subrev_u32", kSubrev),
+    saturating<I, I, I>("v_add_i32", kAdd),
+    saturating<I, I, I>("v_sub_i32", kSub),
     op<U, U, U>("v_mul_lo_u32", [](U a, U b) { return a * b; }),
     op<U, U, U>("v_mul_hi_u32", [](U a, U b) { return high32(U64{a} * b); }),
     op<U, I, I>("v_mul_hi_i32", [](I a, I b) { return high32(static_cast<U64>(I64{a} * b)); }),

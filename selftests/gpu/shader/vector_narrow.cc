@@ -18,6 +18,15 @@ constexpr auto kFma = [](float a, float b, float c) {
 };
 constexpr auto kMin = [](float a, float b) { return pick<false>(a, b); };
 constexpr auto kMax = [](float a, float b) { return pick<true>(a, b); };
+constexpr auto kFmin3 = [](float a, float b, float c) { return kMin(kMin(a, b), c); };
+constexpr auto kFmax3 = [](float a, float b, float c) { return kMax(kMax(a, b), c); };
+constexpr auto kFmed3 = [](float a, float b, float c) {
+  if (a != a || b != b || c != c) return kFmin3(a, b, c);
+  return kMax(kMin(a, b), kMin(kMax(a, b), c));
+};
+constexpr auto kAdd = [](auto a, auto b) { return a + b; };
+constexpr auto kSub = [](auto a, auto b) { return a - b; };
+constexpr auto kSubrev = [](auto a, auto b) { return b - a; };
 constexpr auto kMin3 = [](auto a, auto b, auto c) { return std::min({a, b, c}); };
 constexpr auto kMax3 = [](auto a, auto b, auto c) { return std::max({a, b, c}); };
 constexpr auto kMed3 = [](auto a, auto b, auto c) {
@@ -51,9 +60,9 @@ float div_fixup16(float quotient, float denominator, float numerator) {
 }
 
 constexpr VectorOp kOps[] = {
-    op<U, U, U>("v_add_u16", [](U a, U b) { return a + b; }),
-    op<U, U, U>("v_sub_u16", [](U a, U b) { return a - b; }),
-    op<U, U, U>("v_subrev_u16", [](U a, U b) { return b - a; }),
+    saturating<U, U, U>("v_add_u16", kAdd),
+    saturating<U, U, U>("v_sub_u16", kSub),
+    saturating<U, U, U>("v_subrev_u16", kSubrev),
     op<U, U, U>("v_mul_lo_u16", [](U a, U b) { return uint32_t{a} * b; }),
     op<U, U, U>("v_lshlrev_b16", [](U a, U b) { return b << (a & 15); }),
     op<U, U, U>("v_lshrrev_b16", [](U a, U b) { return b >> (a & 15); }),
@@ -62,8 +71,8 @@ constexpr VectorOp kOps[] = {
     op<U, U, U>("v_max_u16", [](U a, U b) { return std::max(a, b); }),
     op<I, I, I>("v_min_i16", [](I a, I b) { return std::min(a, b); }),
     op<I, I, I>("v_max_i16", [](I a, I b) { return std::max(a, b); }),
-    op<I, I, I>("v_add_i16", [](I a, I b) { return a + b; }),
-    op<I, I, I>("v_sub_i16", [](I a, I b) { return a - b; }),
+    saturating<I, I, I>("v_add_i16", kAdd),
+    saturating<I, I, I>("v_sub_i16", kSub),
     op<I, I, I, I>("v_min3_i16", kMin3),
     op<U, U, U, U>("v_min3_u16", kMin3),
     op<I, I, I, I>("v_max3_i16", kMax3),
@@ -83,6 +92,9 @@ constexpr VectorOp kOps[] = {
     op<H, H, H>("v_mul_f16", [](float a, float b) { return a * b; }),
     op<H, H, H>("v_min_f16", kMin),
     op<H, H, H>("v_max_f16", kMax),
+    op<H, H, H, H>("v_min3_f16", kFmin3),
+    op<H, H, H, H>("v_max3_f16", kFmax3),
+    op<H, H, H, H>("v_med3_f16", kFmed3),
     op<H, H, H, H>("v_fma_f16", kFma),
     op<H, H, H, H>("v_div_fixup_f16",
                    [](float a, float b, float c) { return div_fixup16(a, b, c); }),
@@ -94,6 +106,8 @@ constexpr VectorOp kOps[] = {
     op<H, H>("v_rsq_f16", [](float a) { return 1 / std::sqrt(double{a}); }),
     op<H, H>("v_exp_f16", [](float a) { return std::exp2(double{a}); }),
     op<H, H>("v_log_f16", [](float a) { return std::log2(double{a}); }),
+    op<H, H>("v_sin_f16", [](float a) { return turn(a, std::sin); }),
+    op<H, H>("v_cos_f16", [](float a) { return turn(a, std::cos); }),
     op<H, H>("v_floor_f16", [](float a) { return std::floor(a); }),
     op<H, H>("v_ceil_f16", [](float a) { return std::ceil(a); }),
     op<H, H>("v_trunc_f16", [](float a) { return std::trunc(a); }),

@@ -4,6 +4,8 @@
 // are common to all of them (vector.cc).
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -37,6 +39,7 @@ struct VectorOp {
   bool reads_dst = false;  // the last source is the destination, as in v_fmac
   Compare compare = nullptr;
   bool writes_exec = false;  // v_cmpx
+  Run clamped = nullptr;     // of integers: what clamp makes of run
 };
 
 // Tables of the executor, one of each file.
@@ -69,6 +72,11 @@ void execute_indexed(Wave& wave, const Instruction& in);
 const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer);
 void write_lanes(Wave& wave, unsigned code, const uint32_t* values);
 void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values);
+bool refuses_dpp(Wave& wave, const Instruction& in);
+// The active lanes that an instruction with DPP writes.
+uint64_t dpp_mask(const Instruction& in, uint64_t exec);
+// Writes what a 32-bit operation gives, where SDWA, DPP and EXEC say.
+void write_result(Wave& wave, const Instruction& in, Lanes& values);
 
 namespace detail {
 
@@ -147,6 +155,20 @@ template <typename D, typename... S, typename F>
 constexpr VectorOp accumulate(std::string_view name, F f) {
   VectorOp row = op<D, S...>(name, f);
   row.reads_dst = true;
+  return row;
+}
+// An integer operation that clamp makes saturate. f is called with wider operands for that, and
+// where it would overflow.
+template <typename D, typename... S, typename F>
+constexpr VectorOp saturating(std::string_view name, F f) {
+  VectorOp row = op<D, S...>(name, f);
+  constexpr auto kWide = [](S... values) { return F{}(int64_t{values}...); };
+  constexpr auto kClamped = [](S... values) {
+    using Limits = std::numeric_limits<D>;
+    return std::clamp<int64_t>(F{}(int64_t{values}...), Limits::min(), Limits::max());
+  };
+  if (std::is_signed_v<D>) row.run = &detail::run<decltype(kWide), D, S...>;
+  row.clamped = &detail::run<decltype(kClamped), D, S...>;
   return row;
 }
 template <typename A, typename B, typename F>

@@ -40,16 +40,9 @@ uint64_t mask_source(Wave& wave, const Instruction& in) {
   return in.format == Format::kVop3 ? wave.scalar64(in.src[2], in) : wave.vcc();
 }
 
-// The sources may have the modifiers of floats. SDWA and DPP have a place for the result only in
-// operations of the tables, so it is written through one that moves.
-void finish(Wave& wave, const Instruction& in, const uint32_t* values) {
-  if (in.extra == Extra::kSdwa || in.extra == Extra::kDpp) {
-    return wave.refuse("SDWA and DPP of this operation are not modelled");
-  }
-  write_lanes(wave, in.dst, values);
-}
-
+// The sources may have the modifiers of floats.
 void cndmask(Wave& wave, const Instruction& in) {
+  if (refuses_dpp(wave, in)) return;
   const uint64_t mask = mask_source(wave, in);
   Lanes buffers[2], out;
   const bool modified = in.neg || in.abs;
@@ -59,7 +52,7 @@ void cndmask(Wave& wave, const Instruction& in) {
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     out.narrow[lane] = mask >> lane & 1 ? b[lane] : a[lane];
   }
-  finish(wave, in, out.narrow);
+  write_result(wave, in, out);
 }
 
 // The result and the mask of a sum or difference with carry. Only active lanes set their bit.
@@ -67,6 +60,10 @@ enum class Carry { kAdd, kSub, kSubrev };
 template <Carry kOp, bool kCarryIn>
 void carry(Wave& wave, const Instruction& in) {
   if (in.clamp) return wave.refuse("clamp of an integer is not modelled");
+  if (refuses_dpp(wave, in)) return;
+  if (in.extra == Extra::kDpp && dpp_mask(in, wave.exec()) != wave.exec()) {
+    return wave.refuse("a carry of lanes that DPP leaves out is not modelled");
+  }
   const uint64_t carry_in = kCarryIn ? mask_source(wave, in) : 0;
   Lanes buffers[2], out;
   const uint32_t* a = narrow(wave, in, 0, buffers[0]);
@@ -83,7 +80,7 @@ void carry(Wave& wave, const Instruction& in) {
   }
   const unsigned sdst = in.sdst == Instruction::kNoSdst ? operand::kVcc : in.sdst;
   const uint64_t exec = wave.exec();
-  finish(wave, in, out.narrow);
+  write_result(wave, in, out);
   wave.set_s64(sdst, carry_out & exec);
 }
 
@@ -119,7 +116,7 @@ void mbcnt(Wave& wave, const Instruction& in) {
     const auto lanes = static_cast<uint32_t>((uint64_t{1} << below) - 1);
     out.narrow[lane] = base[lane] + static_cast<uint32_t>(std::popcount(mask[lane] & lanes));
   }
-  finish(wave, in, out.narrow);
+  write_result(wave, in, out);
 }
 
 template <typename T>
@@ -194,7 +191,7 @@ void pack_b32_f16(Wave& wave, const Instruction& in) {
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     out.narrow[lane] = (a[lane] & 0xffff) | b[lane] << 16;
   }
-  finish(wave, in, out.narrow);
+  write_result(wave, in, out);
 }
 
 constexpr SpecialOp kOps[] = {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+// Instructions that few kernels have.
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define ID (__builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x())
+
+typedef short short2_t __attribute__((ext_vector_type(2)));
+typedef ushort ushort2_t __attribute__((ext_vector_type(2)));
+
+#define CLAMPED(NAME, OUT, X, Y) __asm__(NAME " %0, %1, %2 clamp" : "=v"(OUT) : "v"(X), "v"(Y))
+
+// Sums and differences that stop at the limits of their type.
+kernel void saturating(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i];
+  global uint* to = out + 8 * i;
+  const short2_t xs = __builtin_astype(x, short2_t), ys = __builtin_astype(y, short2_t);
+  const ushort2_t xu = __builtin_astype(x, ushort2_t), yu = __builtin_astype(y, ushort2_t);
+  to[0] = __builtin_elementwise_add_sat(x, y);
+  to[1] = __builtin_elementwise_sub_sat(x, y);
+  to[2] = (uint)__builtin_elementwise_add_sat((int)x, (int)y);
+  to[3] = (uint)__builtin_elementwise_sub_sat((int)x, (int)y);
+  to[4] = __builtin_astype(__builtin_elementwise_add_sat(xu, yu), uint);
+  to[5] = __builtin_astype(__builtin_elementwise_sub_sat(xs, ys), uint);
+  uint low, high;
+  CLAMPED("v_sub_u16_e64", low, x, y);
+  CLAMPED("v_add_u16_e64", high, x >> 16, y);
+  to[6] = low | high << 16;
+  CLAMPED("v_add_i16", low, x, y);
+  CLAMPED("v_sub_i16", high, x >> 16, y);
+  to[7] = low | high << 16;
+}
+
+#define ASM3(NAME, OUT, X, Y, Z) __asm__(NAME " %0, %1, %2, %3" : "=v"(OUT) : "v"(X), "v"(Y), "v"(Z))
+
+// The upper halves are rubbish that nobody may read.
+kernel void halves(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i], z = x >> 16;
+  global uint* to = out + 8 * i;
+  ASM3("v_min3_f16", to[0], x, y, z);
+  ASM3("v_max3_f16", to[1], x, y, z);
+  ASM3("v_med3_f16", to[2], x, y, z);
+  __asm__("v_sin_f16 %0, %1" : "=v"(to[3]) : "v"(x));
+  __asm__("v_cos_f16 %0, %1" : "=v"(to[4]) : "v"(x));
+  uint sum = 0x3fc00000;  // 1.5
+  __asm__("v_dot2c_f32_f16 %0, %1, %2" : "+v"(sum) : "v"(x), "v"(y));
+  to[5] = sum;
+}
+
+// Parts of registers, and other lanes, of operations with carries and masks.
+kernel void parts(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i];
+  global uint* to = out + 8 * i;
+  uint selected = x, sum = y, carry, row;
+  __asm__("v_cmp_gt_u32 vcc, %1, %2\n"
+          "v_cndmask_b32_sdwa %0, %1, %2, vcc dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE "
+          "src0_sel:WORD_1 src1_sel:BYTE_3"
+          : "+v"(selected)
+          : "v"(x), "v"(y)
+          : "vcc");
+  to[0] = selected;
+  __asm__("v_add_co_u32_sdwa %0, vcc, %2, %3 dst_sel:WORD_1 dst_unused:UNUSED_PAD "
+          "src0_sel:DWORD src1_sel:WORD_0\n"
+          "v_addc_co_u32 %1, vcc, 0, 0, vcc"
+          : "=&v"(sum), "=v"(carry)
+          : "v"(x), "v"(y)
+          : "vcc");
+  to[1] = sum;
+  to[2] = carry;
+  __asm__("s_nop 4\n"
+          "v_add_co_u32_dpp %0, vcc, %2, %3 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0\n"
+          "v_addc_co_u32 %1, vcc, 0, 0, vcc"
+          : "=&v"(row), "=v"(carry)
+          : "v"(x), "v"(y)
+          : "vcc");
+  to[3] = row;
+  to[4] = carry;
+  row = 77;
+  __asm__("v_cmp_gt_u32 vcc, %1, %2\n"
+          "s_nop 4\n"
+          "v_cndmask_b32_dpp %0, %1, %2, vcc row_shl:2 row_mask:0x5 bank_mask:0xf"
+          : "+v"(row)
+          : "v"(x), "v"(y)
+          : "vcc");
+  to[5] = row;
+}

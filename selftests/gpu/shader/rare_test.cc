@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+// Instructions that few kernels have, against the same on the CPU.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "shader/kernel_fixture.h"
+#include "shader/numbers.h"
+
+namespace gpu::test {
+namespace {
+
+using shader::half_to_float;
+using shader::to_half;
+
+class RareKernels : public KernelTest {
+ protected:
+  RareKernels() : KernelTest("rare.co") {}
+  using Row = std::array<uint32_t, 8>;
+  static constexpr uint64_t kOut = kData + 0x100000;
+
+  std::vector<Row> run_on(const std::string& kernel, const std::vector<uint32_t>& a,
+                          const std::vector<uint32_t>& b) {
+    put_all(kData, a);
+    put_all(kData + 0x80000, b);
+    arguments(kData, kData + 0x80000, kOut);
+    const auto count = static_cast<uint32_t>(a.size());
+    EXPECT_TRUE(runs(kernel, {.grid = {count, 1, 1}, .group = {64, 1, 1}}));
+    return get_all<Row>(kOut, a.size());
+  }
+  // Some near the limits of every type.
+  std::vector<uint32_t> random(size_t count) {
+    std::vector<uint32_t> values(count);
+    for (uint32_t& value : values) value = engine_();
+    for (size_t i = 0; i < count; i += 3) values[i] ^= values[i] & 0x70007000;
+    for (size_t i = 0; i < count; i += 5) values[i] |= 0x7ff07ff0;
+    return values;
+  }
+  std::mt19937 engine_{5};
+};
+
+template <typename T>
+uint32_t limited(int64_t value) {
+  using Limits = std::numeric_limits<T>;
+  const auto within = std::clamp<int64_t>(value, Limits::min(), Limits::max());
+  return static_cast<uint32_t>(static_cast<std::make_unsigned_t<T>>(static_cast<T>(within)));
+}
+int64_t u16(uint32_t value) { return value & 0xffff; }
+int64_t i16(uint32_t value) { return static_cast<int16_t>(value); }
+int64_t i32(uint32_t value) { return static_cast<int32_t>(value); }
+
+TEST_F(RareKernels, ClampedSumsStopAtTheLimitsOfTheirType) {
+  const auto a = random(1024), b = random(1024);
+  const auto out = run_on("saturating", a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint32_t x = a[i], y = b[i], xh = x >> 16, yh = y >> 16;
+    ASSERT_EQ(out[i][0], limited<uint32_t>(int64_t{x} + y));
+    ASSERT_EQ(out[i][1], limited<uint32_t>(int64_t{x} - y));
+    ASSERT_EQ(out[i][2], limited<int32_t>(i32(x) + i32(y)));
+    ASSERT_EQ(out[i][3], limited<int32_t>(i32(x) - i32(y)));
+    ASSERT_EQ(out[i][4], limited<uint16_t>(u16(x) + u16(y)) | limited<uint16_t>(u16(xh) + u16(yh))
+                                                                  << 16);
+    ASSERT_EQ(out[i][5], limited<int16_t>(i16(x) - i16(y)) | limited<int16_t>(i16(xh) - i16(yh))
+                                                                 << 16);
+    ASSERT_EQ(out[i][6], limited<uint16_t>(u16(x) - u16(y)) | limited<uint16_t>(u16(xh) + u16(y))
+                                                                  << 16);
+    ASSERT_EQ(out[i][7], limited<int16_t>(i16(x) + i16(y)) | limited<int16_t>(i16(xh) - i16(y))
+                                                                 << 16);
+  }
+}
+
+// Finite, and with something above that does not count.
+std::vector<uint32_t> finite_halves(std::vector<uint32_t> values) {
+  for (uint32_t& value : values)
+    for (const uint32_t bit : {0x4000u, 0x40000000u})
+      if ((value & bit * 31 / 16) == bit * 31 / 16) value ^= bit;
+  return values;
+}
+
+TEST_F(RareKernels, HalvesInThreesAndTurns) {
+  const auto a = finite_halves(random(2048)), b = finite_halves(random(2048));
+  const auto out = run_on("halves", a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float x = half_to_float(a[i] & 0xffff), y = half_to_float(b[i] & 0xffff),
+                z = half_to_float(a[i] >> 16);
+    std::array<float, 3> sorted = {x, y, z};
+    std::ranges::sort(sorted);
+    ASSERT_EQ(half_to_float(out[i][0]), sorted[0]);
+    ASSERT_EQ(half_to_float(out[i][1]), sorted[2]);
+    ASSERT_EQ(half_to_float(out[i][2]), sorted[1]);
+    const double turn = double{x} * 2 * std::numbers::pi;
+    if (std::fabs(x) <= 256) {
+      ASSERT_NEAR(half_to_float(out[i][3]), std::sin(turn), 0x1p-11) << x;
+      ASSERT_NEAR(half_to_float(out[i][4]), std::cos(turn), 0x1p-11) << x;
+    } else {
+      ASSERT_EQ(out[i][3], 0u) << x;
+      ASSERT_EQ(out[i][4], to_half(1.0f)) << x;
+    }
+    const float low = std::fma(x, y, 1.5f);
+    const float sum = std::fma(z, half_to_float(b[i] >> 16), low);
+    ASSERT_EQ(std::bit_cast<float>(out[i][5]), sum) << x << " " << y;
+  }
+}
+
+TEST_F(RareKernels, PartsOfRegistersAndOtherLanesInSumsWithCarries) {
+  const auto a = random(256), b = random(256);
+  const auto out = run_on("parts", a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint32_t x = a[i], y = b[i], lane = i % 64;
+    const uint32_t selected = x > y ? y >> 24 : x >> 16;
+    ASSERT_EQ(out[i][0], (x & ~0xff00u) | (selected & 0xff) << 8);
+    const uint64_t sum = uint64_t{x} + (y & 0xffff);
+    ASSERT_EQ(out[i][1], low32(sum) << 16);
+    ASSERT_EQ(out[i][2], high32(sum));
+    const uint64_t row = uint64_t{lane % 16 ? a[i - 1] : 0} + y;
+    ASSERT_EQ(out[i][3], low32(row));
+    ASSERT_EQ(out[i][4], high32(row));
+    // Rows 0 and 2, but for the lanes whose source is beyond the end of the row.
+    const bool written = lane / 16 % 2 == 0 && lane % 16 < 14;
+    ASSERT_EQ(out[i][5], !written ? 77 : x > y ? y : a[i + 2]) << lane;
+  }
+}
+
+}  // namespace
+}  // namespace gpu::test

@@ -325,12 +325,12 @@ TEST_F(bad_ctx, a_duplicate_context_is_EBADMSG)
 	blob_free(&blob);
 }
 
-/* A type of engine that the GPU lacks, -1 if it has all. */
+/* A type of engine without state of its own that the GPU lacks, -1 if it has all. */
 static int missing_engine(const struct criu_node *node)
 {
 	int i;
 
-	for (i = 0; i < AMDGPU_HW_IP_NUM; i++) {
+	for (i = 0; i < AMDGPU_HW_IP_UVD; i++) {
 		struct drm_amdgpu_info_hw_ip info = {};
 		struct drm_amdgpu_info args = {
 			.return_pointer = (uintptr_t)&info,

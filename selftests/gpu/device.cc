@@ -22,12 +22,18 @@ constexpr uint64_t kFbBase = 0x8000000000;  // as a BIOS of this generation sets
 
 HubRegisters::Spec hub_spec(const Asic& asic, Hub hub, uint32_t base, const Vram& vram) {
   return {.hub = hub,
-          .layout = asic.hub_layout,
+          .layout = hub == Hub::kGfx ? asic.gfx_hub_layout : asic.mm_hub_layout,
           .base = base,
           .fb_base = kFbBase,
           .segment = Vram::kSegment,
           .node = vram.node(),
           .nodes = vram.nodes()};
+}
+
+Nbio::Spec nbio_spec(const Asic& asic) {
+  Nbio::Spec spec = {.smn_index = asic.smn_index, .extended_smn = asic.extended_smn};
+  for (const auto& [address, value] : asic.smn) spec.smn.emplace(address, value);
+  return spec;
 }
 
 std::vector<HubRegisters*> pointers(std::deque<HubRegisters>& hubs) {
@@ -59,6 +65,8 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
     return amdgpu_criu::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
                                   kMinVram >> 20, kMaxVram >> 20);
   const Asic& asic = spec.asic;
+  if (spec.nodes > 1 && !asic.has_xgmi())
+    return amdgpu_criu::Error::of(EINVAL, "{} has no XGMI", asic.name);
   ConfigSpace config = TRY(ConfigSpace::create({.device_id = asic.device_id,
                                                 .revision = asic.revision,
                                                 .class_code = asic.class_code,
@@ -85,21 +93,25 @@ Device::Device(const Asic& asic, ConfigSpace config, std::unique_ptr<Vram> vram,
       vram_(std::move(vram)),
       physical_(dma_, *vram_),
       bus_(std::move(bus)),
-      interrupts_({.nodes = asic.interrupt_nodes, .hubs = asic.xccs}, physical_, clock_,
-                  [this] { message_.signal(); }),
-      nbio_(*bus_, vram_->own(), asic.extended_smn) {
+      interrupts_({.nodes = asic.interrupt_nodes,
+                   .hubs = asic.xccs,
+                   .bus_space = asic.interrupts.bus_space},
+                  physical_, clock_, [this] { message_.signal(); }),
+      nbio_(*bus_, vram_->own(), nbio_spec(asic)) {
   rom_.resize(kRomBytes, std::byte{0xff});
   make_dies();
 }
 
 void Device::make_dies() {
   if (asic_.has_partitions()) partitions_.emplace(asic_.xccs);
+  if (asic_.smu) smu_.emplace(*asic_.smu);
+  if (asic_.golden_clock) golden_clock_.emplace(clock_, *asic_.golden_clock);
   for (const uint32_t base : asic_.mm_hubs)
     mm_hubs_.emplace_back(hub_spec(asic_, Hub::kMm, base, *vram_));
   for (uint32_t xcc = 0; xcc < asic_.xccs; ++xcc) {
     const uint32_t offset = xcc * kInstanceStride;
     gfx_hubs_.emplace_back(hub_spec(asic_, Hub::kGfx, asic_.gfx_hub + offset, *vram_));
-    rlcs_.emplace_back(clock_, offset);
+    rlcs_.emplace_back(clock_, asic_.rlc_safe_mode, offset);
   }
   for (const ConstantBlock& block : asic_.constants)
     for (uint32_t xcc = 0; xcc < (block.per_xcc ? asic_.xccs : 1); ++xcc)
@@ -113,6 +125,8 @@ amdgpu_criu::Status Device::claim_registers() {
   TRY(interrupts_.claim(*bus_));
   TRY(nbio_.claim());
   if (partitions_) TRY(partitions_->claim(*bus_));
+  if (smu_) TRY(smu_->claim(*bus_));
+  if (golden_clock_) TRY(golden_clock_->claim(*bus_));
   for (HubRegisters& hub : gfx_hubs_) TRY(hub.claim(*bus_));
   for (HubRegisters& hub : mm_hubs_) TRY(hub.claim(*bus_));
   for (Rlc& rlc : rlcs_) TRY(rlc.claim(*bus_));
@@ -122,13 +136,16 @@ amdgpu_criu::Status Device::claim_registers() {
 
 amdgpu_criu::Status Device::put_together(const EngineFactory& engines) {
   TRY(claim_registers());
-  memory_ = TRY(GpuMemory::create(physical_, {pointers(gfx_hubs_), pointers(mm_hubs_)}, interrupts_,
-                                  interrupts_, [this](uint64_t address, auto data) {
-                                    const uint64_t offset = address - doorbells_at_;
-                                    if (!doorbells_at_ || offset >= kDoorbellBytes) return false;
-                                    ring_doorbell(offset, data);
-                                    return true;
-                                  }));
+  const auto bus_write = [this](uint64_t address, auto data) {
+    const uint64_t offset = address - doorbells_at_;
+    if (!doorbells_at_ || offset >= kDoorbellBytes) return false;
+    ring_doorbell(offset, data);
+    return true;
+  };
+  memory_ = TRY(GpuMemory::create(
+      physical_, {pointers(gfx_hubs_), pointers(mm_hubs_), asic_.interrupts.gfx_fault_client},
+      interrupts_, interrupts_, bus_write));
+  interrupts_.translate_by(*memory_);
   engines_ = TRY(engines(asic_, *memory_, *bus_, interrupts_));
   return {};
 }
@@ -258,6 +275,7 @@ void Device::reset_chip() {
   for (Rlc& rlc : rlcs_) rlc.reset();
   nbio_.reset();
   if (partitions_) partitions_->reset();
+  if (smu_) smu_->reset();
   bus_->reset();
 }
 

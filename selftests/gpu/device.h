@@ -21,6 +21,7 @@
 #include "regs/partitions.h"
 #include "regs/register_bus.h"
 #include "regs/rlc.h"
+#include "regs/smu_mailbox.h"
 
 namespace gpu {
 
@@ -101,6 +102,8 @@ class Device final : public PciDevice {
   std::deque<FixedRegisters> fixed_;
   Nbio nbio_;
   std::optional<Partitions> partitions_;
+  std::optional<SmuMailboxBlock> smu_;
+  std::optional<GoldenClock> golden_clock_;
   std::unique_ptr<GpuMemory> memory_;
   std::vector<std::unique_ptr<Engine>> engines_;
   unsigned chip_resets_ = 0;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/interfaces.h"
 #include "mem/hub_layout.h"
 #include "regs/names.h"
 
@@ -14,6 +16,26 @@ namespace gpu {
 
 // Distance of the registers of two XCCs, and of two AIDs.
 inline constexpr uint32_t kInstanceStride = 0x10000;
+
+// Of the driver's soc15_hw_ip.h.
+namespace hw {
+enum Id : uint16_t {
+  kMp1 = 1,
+  kThm = 3,
+  kSmuio = 4,
+  kGc = 11,
+  kVcn = 12,
+  kMmhub = 34,
+  kAthub = 35,
+  kOsssys = 40,
+  kHdp = 41,
+  kSdma0 = 42,
+  kSdma1 = 43,
+  kDf = 46,
+  kNbif = 108,
+  kMp0 = 255,
+};
+}  // namespace hw
 
 // An entry of the IP discovery table.
 struct DiscoveredIp {
@@ -34,6 +56,49 @@ struct ConstantBlock {
   bool per_xcc = false;
 };
 
+// Registers of the command processor that act on queues.
+struct CpRegisters {
+  uint32_t select;       // GRBM_GFX_CNTL: which descriptor the HQD registers are
+  uint32_t hqd;          // CP_MQD_BASE_ADDR, the first of them
+  uint32_t mec_control;  // resets of compute pipes
+  uint32_t queue_reset;  // SPI_COMPUTE_QUEUE_RESET
+  std::optional<uint32_t> mes_control = {};  // CP_MES_CNTL
+};
+inline constexpr CpRegisters kCpGfx9 = {
+    .select = 0x2022, .hqd = 0x3245, .mec_control = 0x208d, .queue_reset = 0x31db};
+
+// Who maps the queues of KFD: packets of run lists, or the firmware that takes frames of commands.
+enum class Scheduler : uint8_t { kHws, kMes };
+
+// Interrupts, as the driver of a generation recognises them.
+struct InterruptIds {
+  uint32_t bus_space = 1;             // IH_RB_CNTL.MC_SPACE: the ring is guest-physical
+  uint8_t gfx_fault_client = 0x1b;    // VM faults of the GC hub
+  uint8_t sdma_trap = 224;            // source
+  bool sdma_ring_has_engine = false;  // the ring field of SDMA traps
+};
+
+// Words of an SDMA MQD.
+struct SdmaMqdLayout {
+  unsigned rptr_addr_hi;
+  unsigned rptr_addr_lo;
+  std::optional<unsigned> wptr_poll_hi = {};  // the low half follows; none: packets have it
+};
+inline constexpr SdmaMqdLayout kSdmaMqd9 = {.rptr_addr_hi = 8, .rptr_addr_lo = 9};
+
+// Headers that the driver expects in a firmware file (amdgpu_ucode.h).
+enum class UcodeKind : uint8_t { kMec, kRlc, kSdma, kGfxRs64, kMes, kImu, kSdmaThreads, kSmc };
+struct Ucode {
+  std::string_view name;
+  UcodeKind kind;
+  uint32_t version = 1;
+};
+
+// A mailbox of the SMU: the driver waits until the response is not zero.
+struct SmuMailbox {
+  uint32_t message, argument, response;
+};
+
 struct Asic {
   std::string_view name;    // as --asic takes it
   std::string_view target;  // as compilers call it
@@ -52,23 +117,38 @@ struct Asic {
   uint8_t arrays_per_engine;
   uint8_t units_per_array;
 
-  HubLayout hub_layout;
+  bool kernels = true;  // compute kernels run
+  Scheduler scheduler = Scheduler::kHws;
+  CpRegisters cp = kCpGfx9;
+  uint32_t rlc_safe_mode = 0xec05;
+  HubLayout gfx_hub_layout;
+  HubLayout mm_hub_layout;
   uint32_t gfx_hub;                   // VM_L2_CNTL of XCC 0
   std::vector<uint32_t> mm_hubs;      // of each AID
   std::vector<uint32_t> sdma;         // first register of each engine
-  uint32_t sdma_halt;                 // F32_CNTL, from there
+  std::optional<uint32_t> sdma_halt;  // F32_CNTL, from there; none: it is not modelled
+  Hub sdma_hub = Hub::kMm;
+  SdmaMqdLayout sdma_mqd = kSdmaMqd9;
   std::vector<uint8_t> sdma_clients;  // of interrupts, by engine of an AID
-  bool extended_smn;                  // PCIE_INDEX2_HI: addresses of more than 32 bits
-  bool interrupt_nodes;               // entries of the interrupt ring name the die
+  InterruptIds interrupts = {};
+  uint32_t smn_index = 0xe;                       // indirect access; the data register follows
+  bool extended_smn;                              // PCIE_INDEX2_HI: addresses of more than 32 bits
+  std::vector<ConstantBlock::Register> smn = {};  // by byte address; not zero after a reset
+  bool interrupt_nodes;                           // entries of the interrupt ring name the die
   std::vector<ConstantBlock> constants;
   std::string (*register_name)(uint32_t dword);  // for messages
 
-  std::string_view firmware_gc;  // names of firmware files begin with these
-  std::string_view firmware_sdma;
+  std::optional<SmuMailbox> smu = {};
+  std::optional<uint32_t> golden_clock = {};  // GOLDEN_TSC_COUNT_UPPER; _LOWER follows
+
+  std::vector<Ucode> firmware;
   uint8_t asic_init_format;            // of the VBIOS's command table
+  uint16_t dpm_info_bytes = 0;         // of its table smc_dpm_info, all zero; 0: there is none
+  unsigned gc_table = 2;               // major version of the discovery binary's GC table
   std::vector<DiscoveredIp> ips = {};  // empty: the driver knows the chip without a table
 
   bool has_partitions() const { return xccs > 1; }
+  bool has_xgmi() const { return gfx_hub_layout.xgmi_control.has_value(); }
   unsigned aid_of_xcc(unsigned xcc) const { return xcc * aids / xccs; }
   unsigned aid_of_sdma(unsigned engine) const {
     return engine * aids / static_cast<unsigned>(sdma.size());
@@ -80,6 +160,7 @@ const Asic& mi210();
 const Asic& mi300x();
 // One AID of it: two XCCs, four SDMA engines.
 const Asic& mi300x_small();
+const Asic& navi31();
 
 const std::vector<const Asic*>& all_asics();
 // Null if there is no such chip.

@@ -60,7 +60,7 @@ TEST_P(AsicTest, EveryXccHasItsOwnHub) {
         device->read(5, uint64_t{4} * dword, std::as_writable_bytes(std::span(&value, 1))).ok());
     return value;
   };
-  const uint32_t base = asic().gfx_hub + asic().hub_layout.page_table_base;
+  const uint32_t base = asic().gfx_hub + asic().gfx_hub_layout.page_table_base;
   for (uint32_t xcc = 0; xcc < asic().xccs; ++xcc) put(base + xcc * kInstanceStride, 0x1000 + xcc);
   for (uint32_t xcc = 0; xcc < asic().xccs; ++xcc)
     EXPECT_EQ(get(base + xcc * kInstanceStride), 0x1000 + xcc);
@@ -106,6 +106,13 @@ TEST_P(AsicTest, TheDiscoveryBinaryListsItsIps) {
   }
   for (const DiscoveredIp& ip : asic().ips)
     EXPECT_EQ(found.count({ip.hw_id, ip.instance}), 1u) << ip.hw_id << "." << ip.instance;
+}
+
+TEST(Asic, AChipWithoutXgmiIsNoMemberOfAHive) {
+  const auto device =
+      Device::create({.asic = navi31(), .vram_size = 256 << 20, .nodes = 2}, create_engines);
+  ASSERT_FALSE(device.ok());
+  EXPECT_EQ(device.error().code(), EINVAL);
 }
 
 TEST(Asic, TheDriverFindsTheDiscoveryBinaryNearTheEndOfVram) {

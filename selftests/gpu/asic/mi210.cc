@@ -17,7 +17,8 @@ const Asic& mi210() {
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 8,
-      .hub_layout = kHub942,
+      .gfx_hub_layout = kHub942,
+      .mm_hub_layout = kHub942,
       .gfx_hub = 0x2840,
       .mm_hubs = {0x1ab80},
       .sdma = {0x1260, 0x1860, 0x1e000, 0x1e400, 0x1e800},
@@ -39,8 +40,9 @@ const Asic& mi210() {
               {"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}, true},
           },
       .register_name = register_name,
-      .firmware_gc = "aldebaran",
-      .firmware_sdma = "aldebaran_sdma",
+      .firmware = {{"aldebaran_mec", UcodeKind::kMec, 72},
+                   {"aldebaran_rlc", UcodeKind::kRlc},
+                   {"aldebaran_sdma", UcodeKind::kSdma}},
       .asic_init_format = 1,
   };
   return kAsic;

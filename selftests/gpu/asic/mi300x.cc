@@ -9,21 +9,6 @@ namespace {
 
 constexpr unsigned kSdmaPerAid = 4;
 
-enum HwId : uint16_t {
-  kMp1 = 1,
-  kSmuio = 4,
-  kGc = 11,
-  kVcn = 12,
-  kMmhub = 34,
-  kAthub = 35,
-  kOsssys = 40,
-  kHdp = 41,
-  kSdma0 = 42,
-  kDf = 46,
-  kNbif = 108,
-  kMp0 = 255,
-};
-
 constexpr uint8_t u8(unsigned value) { return static_cast<uint8_t>(value); }
 constexpr uint32_t mmhub_base(unsigned aid) { return aid * kInstanceStride + 0x4000; }
 constexpr uint32_t sdma_base(unsigned engine) {
@@ -32,24 +17,28 @@ constexpr uint32_t sdma_base(unsigned engine) {
 
 std::vector<DiscoveredIp> make_ips(unsigned xccs, unsigned aids) {
   std::vector<DiscoveredIp> ips = {
-      {kOsssys, 0, 4, 4, 2, {0x10a0}}, {kHdp, 0, 4, 4, 2, {0xf20}},
-      {kAthub, 0, 1, 8, 0, {0xc20}},   {kMp0, 0, 13, 0, 6, {0x16000}},
-      {kMp1, 0, 13, 0, 6, {0x16000}},  {kSmuio, 0, 13, 0, 3, {0x16800, 0x16a00}},
-      {kDf, 0, 4, 6, 2, {0x1c000}}};
+      {hw::kOsssys, 0, 4, 4, 2, {0x10a0}}, {hw::kHdp, 0, 4, 4, 2, {0xf20}},
+      {hw::kAthub, 0, 1, 8, 0, {0xc20}},   {hw::kMp0, 0, 13, 0, 6, {0x16000}},
+      {hw::kMp1, 0, 13, 0, 6, {0x16000}},  {hw::kSmuio, 0, 13, 0, 3, {0x16800, 0x16a00}},
+      {hw::kDf, 0, 4, 6, 2, {0x1c000}}};
   for (unsigned xcc = 0; xcc < xccs; ++xcc) {
     const uint32_t at = xcc * kInstanceStride;
-    ips.push_back({kGc, u8(xcc), 9, 4, 3, {at + 0x2000, at + 0xa000}});
+    ips.push_back({hw::kGc, u8(xcc), 9, 4, 3, {at + 0x2000, at + 0xa000}});
   }
   for (unsigned aid = 0; aid < aids; ++aid) {
     const uint32_t at = aid * kInstanceStride;
-    ips.push_back({kMmhub, u8(aid), 1, 8, 0, {mmhub_base(aid)}});
-    ips.push_back({kVcn, u8(aid), 4, 0, 3, {at + 0x7800}});
+    ips.push_back({hw::kMmhub, u8(aid), 1, 8, 0, {mmhub_base(aid)}});
+    ips.push_back({hw::kVcn, u8(aid), 4, 0, 3, {at + 0x7800}});
     // The driver uses segments 0, 1, 2, 5 and 8.
-    ips.push_back(
-        {kNbif, u8(aid), 7, 9, 0, {at, at + 0x14, at + 0xd20, at, at, at, at, at, at + 0x8000}});
+    ips.push_back({hw::kNbif,
+                   u8(aid),
+                   7,
+                   9,
+                   0,
+                   {at, at + 0x14, at + 0xd20, at, at, at, at, at, at + 0x8000}});
   }
   for (unsigned engine = 0; engine < aids * kSdmaPerAid; ++engine)
-    ips.push_back({kSdma0, u8(engine), 4, 4, 2, {sdma_base(engine)}});
+    ips.push_back({hw::kSdma0, u8(engine), 4, 4, 2, {sdma_base(engine)}});
   return ips;
 }
 
@@ -66,7 +55,8 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids) {
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 4,
-      .hub_layout = kHub943,
+      .gfx_hub_layout = kHub943,
+      .mm_hub_layout = kHub943,
       .gfx_hub = 0x2820,
       .mm_hubs = {},
       .sdma = {},
@@ -85,8 +75,9 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids) {
               {"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}, true},
           },
       .register_name = register_number,
-      .firmware_gc = "gc_9_4_3",
-      .firmware_sdma = "sdma_4_4_2",
+      .firmware = {{"gc_9_4_3_mec", UcodeKind::kMec, 72},
+                   {"gc_9_4_3_rlc", UcodeKind::kRlc},
+                   {"sdma_4_4_2", UcodeKind::kSdma}},
       .asic_init_format = 2,
       .ips = make_ips(xccs, aids),
   };

@@ -6,13 +6,13 @@
 namespace gpu {
 namespace {
 
-constexpr unsigned kPipesPerMe = 4;
-constexpr unsigned kQueuesPerPipe = 8;
 // MAP_QUEUES engine_sel without an extended one.
-enum EngineSelect : uint32_t { kCompute = 0, kHiq = 1, kSdma0 = 2, kSdma1 = 3 };
+enum EngineSelect : uint32_t { kCompute = 0, kHiq = 1, kSdma0 = 2, kSdma1 = 3, kMesRing = 5 };
 
-std::string queue_name(std::string_view kind, HqdSlot slot) {
-  return amdgpu_criu::formatted("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
+HqdSlot slot_of(uint32_t control) {
+  return {.me = bits(control, 19, 18) + 1,
+          .pipe = bits(control, 17, 16),
+          .queue = bits(control, 15, 13)};
 }
 
 // SH_MEM_BASES: the top 16 bits of the addresses of LDS and of private memory.
@@ -88,24 +88,19 @@ void CommandProcessor::dequeue(HqdSlot slot) {
 }
 
 void CommandProcessor::reset_pipe(unsigned me, unsigned pipe) {
-  for (unsigned queue = 0; queue < kQueuesPerPipe; ++queue) {
+  for (unsigned queue = 0; queue < HqdSlot::kQueuesPerPipe; ++queue) {
     dequeue({.me = me, .pipe = pipe, .queue = queue});
   }
 }
 
 void CommandProcessor::reset() {
-  vmid_mask_ = 0;
-  queue_mask_ = 0;
-  vmids_.clear();
-  last_vmid_ = 0;
   current_pasid_ = 0;
   current_vmid_ = 0;
 }
 
 amdgpu_criu::Result<Step> CommandProcessor::set_resources(Words body, Queue::Owner issuer) {
   if (issuer != Queue::Owner::kRunList) return Step::kDone;
-  vmid_mask_ = bits(body[0], 15, 0) & ~1u;
-  queue_mask_ = join(body[1], body[2]);
+  mapper_.set_resources(bits(body[0], 15, 0), join(body[1], body[2]));
   return Step::kDone;
 }
 
@@ -114,7 +109,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner
     return amdgpu_criu::Error::of(EINVAL, "a process is mapped outside of a run list");
   }
   current_pasid_ = bits(body[0], 15, 0);
-  const auto vmid = vmid_for(current_pasid_);
+  const auto vmid = mapper_.vmid_for(current_pasid_);
   current_vmid_ = vmid.value_or(0);
   if (!vmid) {
     context_.report(
@@ -139,29 +134,6 @@ Partition CommandProcessor::partition() {
   return Partition::of(context_.xcc, context_.registers.read(Partition::kControl));
 }
 
-std::optional<unsigned> CommandProcessor::vmid_for(uint32_t pasid) {
-  if (const auto known = vmids_.find(pasid); known != vmids_.end()) return known->second;
-  uint32_t free = vmid_mask_;
-  for (const auto& [other, vmid] : vmids_) free &= ~(1u << vmid);
-  if (!free) return std::nullopt;
-  // In turn, so that whoever keeps a VMID over a preemption meets another process there.
-  const uint32_t above = free & ~((2u << last_vmid_) - 1);
-  last_vmid_ = static_cast<unsigned>(std::countr_zero(above ? above : free));
-  vmids_.emplace(pasid, last_vmid_);
-  return last_vmid_;
-}
-
-// A VMID stays with its process as long as a queue of it is mapped.
-void CommandProcessor::release_vmids() {
-  std::erase_if(vmids_, [&](const auto& entry) {
-    bool used = false;
-    table_.for_each([&](Queue& queue) {
-      used |= queue.spec().owner == Queue::Owner::kRunList && queue.spec().vmid == entry.second;
-    });
-    return !used;
-  });
-}
-
 amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
   constexpr size_t kPerQueue = 5;
   // A run list replaces the one before it, also without an unmap in between.
@@ -169,7 +141,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner 
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
     if (Queue* old = table_.find(body[at] & kDoorbellMask)) replaced.push_back(old);
   }
-  if (!preempted(replaced)) return Step::kWait;
+  if (!mapper_.preempted(replaced)) return Step::kWait;
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
     map_one({.issuer = issuer,
              .control = body[0],
@@ -191,16 +163,19 @@ void CommandProcessor::map_one(const Target& target) {
                       .wptr_poll = target.wptr_poll,
                       .is_static = bits(target.control, 23, 21) >= 2};
   if (from_run_list && !spec.vmid) return;
-  if (Queue* old = table_.find(target.doorbell)) unmap(*old, true);
+  if (Queue* old = table_.find(target.doorbell)) mapper_.unmap(*old, true);
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
   // All XCCs of a partition read the HIQ; what the first of them does is done for all.
   if (engine == kHiq && !extended && partition().first != context_.xcc) return;
   amdgpu_criu::Status mapped;
   if (extended) {
-    mapped = map_sdma(target, std::move(spec), engine + 8 * (extended - 1));
+    mapped = map_sdma(std::move(spec), engine + 8 * (extended - 1));
   } else if (engine == kSdma0 || engine == kSdma1) {
-    mapped = map_sdma(target, std::move(spec), engine - kSdma0);
+    mapped = map_sdma(std::move(spec), engine - kSdma0);
+  } else if (engine == kMesRing && mes_) {
+    spec.slot = slot_of(target.control);
+    mapped = mes_->map(std::move(spec));
   } else if (engine == kCompute || engine == kHiq) {
     mapped = map_compute(target, std::move(spec));
   } else {
@@ -213,83 +188,31 @@ void CommandProcessor::map_one(const Target& target) {
 }
 
 // engine: counted from the first of the partition.
-amdgpu_criu::Status CommandProcessor::map_sdma(const Target&, Queue::Spec spec, unsigned engine) {
+amdgpu_criu::Status CommandProcessor::map_sdma(Queue::Spec spec, unsigned engine) {
   engine += partition().first * context_.asic.sdma_per_xcc();
-  if (engine >= context_.asic.sdma.size()) {
-    return amdgpu_criu::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
-  }
-  spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
-  auto queue = TRY(SdmaQueue::map(context_, spec, engine));
-  table_.add(std::move(queue)).catch_up();
-  return {};
+  return mapper_.map_sdma(std::move(spec), engine);
 }
 
 amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spec) {
   const bool chosen_here = bits(target.control, 5, 4) == 1;
-  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd));
   if (chosen_here) {
-    spec.slot = free_slot();
+    spec.slot = mapper_.free_slot();
   } else {
-    spec.slot = HqdSlot{.me = bits(target.control, 19, 18) + 1,
-                        .pipe = bits(target.control, 17, 16),
-                        .queue = bits(target.control, 15, 13)};
+    spec.slot = slot_of(target.control);
     if (spec.slot->me > 2) return amdgpu_criu::Error::of(EINVAL, "micro engine {}", spec.slot->me);
-    if (Queue* old = table_.find(*spec.slot)) unmap(*old, false);
+    if (Queue* old = table_.find(*spec.slot)) mapper_.unmap(*old, false);
   }
-  const HqdSlot slot = spec.slot.value_or(HqdSlot{});
   const bool is_hiq = target.issuer == Queue::Owner::kKiq && bits(target.control, 28, 26) == kHiq;
   const bool is_user = target.issuer == Queue::Owner::kRunList;
-  spec.name = queue_name(is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ", slot);
-  state.at(mqd::kVmid) = spec.vmid;
-  state.at(mqd::kActive) = 1;
-  if (is_user) state.copies = partition().count;
-  if (state.copies > 1) {
-    const std::string fault = TRY(state.check_copies(context_.memory, spec.mqd));
-    if (!fault.empty()) context_.report(spec.name + ": " + fault);
-  }
-  const Pm4::Setup setup = {.slot = slot,
+  const Pm4::Setup setup = {.slot = {},
                             .vmid = spec.vmid,
                             .pasid = spec.pasid,
                             .doorbell = spec.doorbell,
                             .scheduler = is_hiq ? this : nullptr,
                             .manages = Queue::Owner::kRunList,
                             .process = current_process_};
-  const auto visible = spec.slot;
-  auto queue = TRY(make_compute_queue(context_, spec, setup, state));
-  if (visible) bank_.show(*visible, state);
-  table_.add(std::move(queue)).catch_up();
-  return {};
-}
-
-// A slot that SET_RESOURCES assigned to the HIQ. The bits count pipes of 8 queues. If all are in
-// use the queue runs anyway, without a descriptor that registers show.
-std::optional<HqdSlot> CommandProcessor::free_slot() {
-  for (unsigned bit = 0; bit < 64; ++bit) {
-    if (!(queue_mask_ >> bit & 1)) continue;
-    const unsigned pipe = bit / kQueuesPerPipe;
-    const HqdSlot slot = {
-        .me = 1 + pipe / kPipesPerMe, .pipe = pipe % kPipesPerMe, .queue = bit % kQueuesPerPipe};
-    if (!table_.find(slot)) return slot;
-  }
-  return std::nullopt;
-}
-
-// Waves save themselves, which takes turns of theirs. Those of a queue without a save area run to
-// their end; what takes longer than the driver's time limit for preemption resets the GPU.
-bool CommandProcessor::preempted(std::span<Queue* const> queues) {
-  bool done = true;
-  for (Queue* queue : queues) {
-    if (!queue->has_waves()) continue;
-    queue->preempt();
-    done = false;
-  }
-  return done;
-}
-
-void CommandProcessor::unmap(Queue& queue, bool save) {
-  if (save) queue.save();
-  queue.retire();
-  if (const auto& slot = queue.spec().slot) bank_.deactivate(*slot);
+  const std::string_view kind = is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ";
+  return mapper_.map_compute(std::move(spec), kind, setup, is_user ? partition().count : 1);
 }
 
 amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issuer) {
@@ -315,9 +238,9 @@ amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owne
       queues.push_back(&queue);
     });
   }
-  if (save && !preempted(queues)) return Step::kWait;
-  for (Queue* queue : queues) unmap(*queue, save);
-  if (issuer == Queue::Owner::kRunList) release_vmids();
+  if (save && !mapper_.preempted(queues)) return Step::kWait;
+  for (Queue* queue : queues) mapper_.unmap(*queue, save);
+  if (issuer == Queue::Owner::kRunList) mapper_.release_vmids(issuer);
   return Step::kDone;
 }
 

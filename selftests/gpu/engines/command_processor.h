@@ -4,22 +4,26 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "engines/compute_queue.h"
-#include "engines/hqd.h"
-#include "engines/queue_table.h"
+#include "engines/mes.h"
+#include "engines/queue_mapper.h"
 #include "regs/partitions.h"
 
 namespace gpu {
 
 class CommandProcessor : public SchedulerPackets {
  public:
-  CommandProcessor(Context& context, QueueTable& table, HqdBank& bank)
-      : context_(context), table_(table), bank_(bank) {}
+  // mes: null on chips without it.
+  CommandProcessor(Context& context, QueueMapper& mapper, Mes* mes)
+      : context_(context),
+        mapper_(mapper),
+        table_(mapper.table()),
+        bank_(mapper.bank()),
+        mes_(mes) {}
 
   // A descriptor was activated by its registers (the KIQ), or is to be removed.
   void activate(HqdSlot slot);
@@ -52,25 +56,18 @@ class CommandProcessor : public SchedulerPackets {
   amdgpu_criu::Result<Step> query_status(Words body, Queue::Owner issuer);
 
   amdgpu_criu::Status map_compute(const Target& target, Queue::Spec spec);
-  amdgpu_criu::Status map_sdma(const Target& target, Queue::Spec spec, unsigned engine);
+  amdgpu_criu::Status map_sdma(Queue::Spec spec, unsigned engine);
   void map_one(const Target& target);
-  bool preempted(std::span<Queue* const> queues);
-  void unmap(Queue& queue, bool save);
   // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
   Partition partition();
-  std::optional<HqdSlot> free_slot();
-  std::optional<unsigned> vmid_for(uint32_t pasid);
-  void release_vmids();
 
   Context& context_;
+  QueueMapper& mapper_;
   QueueTable& table_;
   HqdBank& bank_;
+  Mes* const mes_;
   std::atomic<bool> hang_preemption_ = false;
 
-  uint32_t vmid_mask_ = 0;
-  uint64_t queue_mask_ = 0;
-  std::map<uint32_t, unsigned> vmids_;  // by pasid, of the processes in the run list
-  unsigned last_vmid_ = 0;              // that was given to a process
   Launcher::Process current_process_;
   uint32_t current_pasid_ = 0;  // of the run list's last MAP_PROCESS
   unsigned current_vmid_ = 0;   // 0: no VMID was free

@@ -263,16 +263,16 @@ TEST_F(KernelQueueTest, MapsAComputeRingWhoseInterruptsNameIt) {
   EXPECT_EQ(gpu_.interrupts.all()[0].ring, 2 | 1 << 2 | 1 << 4);
   EXPECT_EQ(gpu_.interrupts.all()[0].vmid, 0);
   // Its descriptor is there for the driver to see, until it is unmapped.
-  const uint32_t active = reg::kHqdFirst + mqd::kActive - mqd::kHqdFirst;
-  gpu_.registers.write(reg::kGrbmGfxCntl, 1 << 8 | 1 << 2 | 2);
+  const uint32_t active = mi210().cp.hqd + mqd::kActive - mqd::kHqdFirst;
+  gpu_.registers.write(mi210().cp.select, 1 << 8 | 1 << 2 | 2);
   EXPECT_EQ(gpu_.registers.read(active), 1u);
   gpu_.kiq(pm4_packet(pm4::kUnmapQueues, {1u << 29, 0x18, 0, 0, 0}));
   EXPECT_EQ(gpu_.registers.read(active), 0u);
 }
 
 TEST_F(KernelQueueTest, ADequeueRequestEndsTheKiq) {
-  const uint32_t hqd = reg::kHqdFirst - mqd::kHqdFirst;
-  gpu_.registers.write(reg::kGrbmGfxCntl, 2 << 2 | 1);
+  const uint32_t hqd = mi210().cp.hqd - mqd::kHqdFirst;
+  gpu_.registers.write(mi210().cp.select, 2 << 2 | 1);
   EXPECT_EQ(gpu_.registers.read(hqd + mqd::kActive), 1u);
   gpu_.registers.write(hqd + mqd::kDequeueRequest, 1);
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(hqd + mqd::kActive) == 0; }));

@@ -4,6 +4,14 @@
 #include "core/log.h"
 
 namespace gpu {
+namespace {
+
+std::optional<Mes> make_mes(Context& context, QueueMapper& mapper) {
+  if (context.asic.scheduler != Scheduler::kMes) return std::nullopt;
+  return std::optional<Mes>(std::in_place, context, mapper);
+}
+
+}  // namespace
 
 Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, InterruptSink& interrupts,
                  Report report)
@@ -11,16 +19,20 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
       registers_(registers, spec.xcc),
       interrupts_(interrupts, spec.xcc),
       context_{spec.asic, spec.xcc, memory_, registers_, interrupts_, std::move(report), cores_},
-      bank_(registers_, {.activate =
-                             [this](HqdSlot slot) {
-                               worker_->post([this, slot] { command_processor_.activate(slot); });
-                             },
-                         .dequeue =
-                             [this](HqdSlot slot) {
-                               worker_->post([this, slot] { command_processor_.dequeue(slot); });
-                             }}),
-      command_processor_(context_, table_, bank_),
+      bank_(registers_, spec.asic.cp,
+            {.activate =
+                 [this](HqdSlot slot) {
+                   worker_->post([this, slot] { command_processor_.activate(slot); });
+                 },
+             .dequeue =
+                 [this](HqdSlot slot) {
+                   worker_->post([this, slot] { command_processor_.dequeue(slot); });
+                 }}),
+      mapper_(context_, table_, bank_),
+      mes_(make_mes(context_, mapper_)),
+      command_processor_(context_, mapper_, mes_ ? &*mes_ : nullptr),
       mec_control_("CP_MEC_CNTL", [this](uint32_t value) { mec_control(value); }),
+      mes_control_("CP_MES_CNTL", [this](uint32_t value) { mes_control(value); }),
       queue_reset_("SPI_COMPUTE_QUEUE_RESET", [this](uint32_t value) {
         if (!value) return;
         worker_->post([this, slot = bank_.selected()] { command_processor_.dequeue(slot); });
@@ -46,9 +58,11 @@ amdgpu_criu::Result<std::unique_ptr<Engines>> Engines::create(const Spec& spec, 
 
 amdgpu_criu::Status Engines::claim() {
   Registers& registers = context_.registers;
-  TRY(registers.claim(bank_, reg::kHqdFirst, reg::kHqdLast));
-  TRY(registers.claim(mec_control_, reg::kCpMecCntl, reg::kCpMecCntl));
-  TRY(registers.claim(queue_reset_, reg::kSpiComputeQueueReset, reg::kSpiComputeQueueReset));
+  const CpRegisters& at = context_.asic.cp;
+  TRY(registers.claim(bank_, bank_.first(), bank_.last()));
+  TRY(registers.claim(mec_control_, at.mec_control, at.mec_control));
+  TRY(registers.claim(queue_reset_, at.queue_reset, at.queue_reset));
+  if (at.mes_control) TRY(registers.claim(mes_control_, *at.mes_control, *at.mes_control));
   for (const auto& engine : sdma_) TRY(registers.claim(*engine, engine->first(), engine->last()));
   return {};
 }
@@ -71,14 +85,27 @@ void Engines::mec_control(uint32_t value) {
   });
 }
 
+void Engines::mes_control(uint32_t value) {
+  constexpr unsigned kFirstPipeReset = 16;  // MES_PIPE0_RESET
+  constexpr unsigned kMesMe = 3;
+  worker_->post([this, value] {
+    for (unsigned pipe = 0; pipe < 4; ++pipe) {
+      if (value >> (kFirstPipeReset + pipe) & 1) command_processor_.reset_pipe(kMesMe, pipe);
+    }
+  });
+}
+
 void Engines::reset() {
   worker_->post_and_wait([this] {
     table_.clear();
     bank_.reset();
+    mapper_.reset();
+    if (mes_) mes_->reset();
     command_processor_.reset();
     command_processor_.hang_preemption(false);
     for (const auto& engine : sdma_) engine->reset();
     mec_control_.reset();
+    mes_control_.reset();
     queue_reset_.reset();
   });
 }

@@ -44,7 +44,8 @@ class Engines final : public Engine {
   void hang_preemption() { command_processor_.hang_preemption(true); }
 
  private:
-  // CP_MEC_CNTL or SPI_COMPUTE_QUEUE_RESET: a register that acts on queues when it is written.
+  // CP_MEC_CNTL, CP_MES_CNTL or SPI_COMPUTE_QUEUE_RESET: a register that acts on queues when it is
+  // written.
   class Trigger : public RegisterBlock {
    public:
     Trigger(std::string name, std::function<void(uint32_t)> written)
@@ -67,6 +68,7 @@ class Engines final : public Engine {
           Report report);
   amdgpu_criu::Status claim();
   void mec_control(uint32_t value);
+  void mes_control(uint32_t value);
 
   XccMemory memory_;
   XccRegisters registers_;
@@ -75,9 +77,12 @@ class Engines final : public Engine {
   Context context_;
   QueueTable table_;
   HqdBank bank_;
+  QueueMapper mapper_;
+  std::optional<Mes> mes_;
   CommandProcessor command_processor_;
   std::vector<std::unique_ptr<SdmaEngine>> sdma_;
   Trigger mec_control_;
+  Trigger mes_control_;
   Trigger queue_reset_;
   std::unique_ptr<Worker> worker_;  // last: its thread uses the rest
 };

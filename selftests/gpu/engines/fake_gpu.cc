@@ -106,7 +106,7 @@ size_t FakeInterrupts::count(uint8_t source) const {
       std::ranges::count_if(interrupts, [&](const auto& one) { return one.source == source; }));
 }
 
-FakeGpu::FakeGpu(const Asic& asic) {
+FakeGpu::FakeGpu(const Asic& asic) : asic_(asic) {
   const auto report = [this](const std::string& text) {
     const std::lock_guard lock(mutex_);
     reports_.push_back(text);
@@ -130,12 +130,14 @@ bool FakeGpu::eventually(const std::function<bool()>& done, unsigned seconds) {
   return true;
 }
 
-// As gfx_v9_0_kiq_init_register does it: me 2, pipe 1, queue 0.
+// As gfx_v9_0_kiq_init_register and mes_v11_0_queue_init_register do it: me 2 or 3, pipe 1, queue
+// 0.
 void FakeGpu::start_kiq() {
   const auto hqd = [&](unsigned word, uint32_t value) {
-    registers.write(reg::kHqdFirst + word - mqd::kHqdFirst, value);
+    registers.write(asic_.cp.hqd + word - mqd::kHqdFirst, value);
   };
-  registers.write(reg::kGrbmGfxCntl, 2 << 2 | 1);
+  const uint32_t me = asic_.scheduler == Scheduler::kMes ? 3 : 2;
+  registers.write(asic_.cp.select, me << 2 | 1);
   hqd(mqd::kPqBase, static_cast<uint32_t>(kiq_.ring >> 8));
   hqd(mqd::kPqControl, 13);  // 2^14 doublewords: kRingBytes
   hqd(mqd::kRptrReport, static_cast<uint32_t>(rptr_report(kiq_)));
@@ -143,7 +145,7 @@ void FakeGpu::start_kiq() {
   hqd(mqd::kPqRptr, 0);
   hqd(mqd::kPqWptr, 0);
   hqd(mqd::kActive, 1);
-  registers.write(reg::kGrbmGfxCntl, 0);
+  registers.write(asic_.cp.select, 0);
 }
 
 void FakeGpu::start_hiq() {
@@ -156,6 +158,46 @@ void FakeGpu::start_hiq() {
   kiq(pm4_packet(pm4::kMapQueues, {1u << 29 | 1 << 26 | 1 << 18, hiq_.doorbell,
                                    static_cast<uint32_t>(hiq_.mqd), 0, 0, 0}));
   hiq(pm4_packet(pm4::kSetResources, {1u << 29 | 0xfff8, 0xff, 0, 0, 0, 0, 0}));
+}
+
+// As gfx11_kiq_map_queues() maps MES, and mes_v11_0_set_hw_resources() gives it VMIDs 8 to 15.
+void FakeGpu::start_mes() {
+  start_kiq();
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqBase * uint64_t{4},
+                       static_cast<uint32_t>(hiq_.ring >> 8));
+  memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqControl * uint64_t{4}, 13);
+  kiq(pm4_packet(pm4::kMapQueues, {1u << 29 | 5 << 26 | 2 << 18, hiq_.doorbell,
+                                   static_cast<uint32_t>(hiq_.mqd), 0, 0, 0}));
+  mes(mes_frame(0, {{2, 0xff00}, {5, 0xc}}), 50);
+}
+
+uint64_t FakeGpu::mes_async(std::vector<uint32_t> frame, size_t status) {
+  ++fence_;
+  frame[status] = 0x1e0000;
+  frame[status + 2] = low32(fence_);
+  push_kernel(hiq_, frame);
+  return fence_;
+}
+
+bool FakeGpu::mes(const std::vector<uint32_t>& frame, size_t status) {
+  const uint64_t fence = mes_async(frame, status);
+  return eventually([&] { return memory.get<uint64_t>(0, 0x1e0000) == fence; });
+}
+
+bool FakeGpu::add_queue(const TestQueue& queue) {
+  return mes(mes_frame(2, {{1, queue.pasid},
+                           {2, low32(queue.base)},
+                           {3, high32(queue.base)},
+                           {10, queue.pasid << 12},
+                           {14, low32(queue.mqd)},
+                           {18, queue.doorbell / 4},
+                           {19, low32(queue.mqd)},
+                           {27, queue.kind == TestQueue::kSdma ? 2u : 1u}}),
+             37);
+}
+
+bool FakeGpu::remove_queue(const TestQueue& queue) {
+  return mes(mes_frame(3, {{1, queue.doorbell / 4}, {2, low32(queue.mqd)}}), 5);
 }
 
 void FakeGpu::push_kernel(KernelQueue& queue, const std::vector<uint32_t>& words) {
@@ -172,14 +214,14 @@ void FakeGpu::submit_kernel(KernelQueue& queue, const std::vector<uint32_t>& wor
 }
 
 void FakeGpu::start_sdma_ring(unsigned engine) {
-  const uint32_t base = mi210().sdma[engine];
+  const uint32_t base = asic_.sdma[engine];
   const uint64_t ring = 0x200000 + engine * kRingBytes;
   registers.write(base + reg::kSdmaRbBase, static_cast<uint32_t>(ring >> 8));
   registers.write(base + reg::kSdmaRbRptrAddrLo, static_cast<uint32_t>(0x180000 + engine * 8));
   registers.write(base + reg::kSdmaDoorbell, 1u << 28);
   registers.write(base + reg::kSdmaDoorbellOffset, 0x800 + engine * 0x50);
   registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1 | 1);
-  registers.write(base + mi210().sdma_halt, 0);
+  if (asic_.sdma_halt) registers.write(base + *asic_.sdma_halt, 0);
 }
 
 void FakeGpu::sdma_ring(unsigned engine, const std::vector<uint32_t>& words) {
@@ -206,7 +248,9 @@ TestQueue FakeGpu::make(TestQueue::Kind kind, uint32_t process, unsigned index, 
   if (kind == TestQueue::kSdma) {
     word(sdma_mqd::kRbCntl, 1u << 12 | 14 << 1);
     word(sdma_mqd::kRbBase, queue.ring >> 8);
-    word(sdma_mqd::kRptrAddrLo, queue.rptr);
+    word(asic_.sdma_mqd.rptr_addr_lo, queue.rptr);
+    if (asic_.sdma_mqd.wptr_poll_hi) word(*asic_.sdma_mqd.wptr_poll_hi + 1, queue.wptr());
+    word(sdma_mqd::kEngine, engine);
     return queue;
   }
   word(mqd::kPqBase, queue.ring >> 8);
@@ -301,6 +345,13 @@ std::vector<uint32_t> operator+(std::vector<uint32_t> a, const std::vector<uint3
 std::vector<uint32_t> pm4_packet(uint8_t opcode, const std::vector<uint32_t>& body) {
   const uint32_t header = 3u << 30 | static_cast<uint32_t>(body.size() - 1) << 16 | opcode << 8;
   return std::vector<uint32_t>{header} + body;
+}
+
+std::vector<uint32_t> mes_frame(uint32_t opcode, const std::map<size_t, uint32_t>& words) {
+  std::vector<uint32_t> frame(Mes::kFrameDwords);
+  frame[0] = 64 << 12 | opcode << 4 | 1;
+  for (const auto& [at, value] : words) frame.at(at) = value;
+  return frame;
 }
 
 std::vector<uint32_t> pm4_write(uint64_t address, const std::vector<uint32_t>& data) {

@@ -129,6 +129,14 @@ class FakeGpu {
   // Kernel rings. Submits each packet and waits for its completion.
   void start_kiq();
   void start_hiq();
+  // On chips with MES, instead of the HIQ. A frame is given a fence at the status word, which
+  // mes() waits for.
+  void start_mes();
+  bool mes(const std::vector<uint32_t>& frame, size_t status);
+  uint64_t mes_async(std::vector<uint32_t> frame, size_t status);
+  // A queue is a gang of its own, named by its MQD.
+  bool add_queue(const TestQueue& queue);
+  bool remove_queue(const TestQueue& queue);
   void kiq(const std::vector<uint32_t>& words) { submit_kernel(kiq_, words); }
   void hiq(const std::vector<uint32_t>& words) { submit_kernel(hiq_, words); }
   // Submits to the HIQ and does not wait.
@@ -172,6 +180,7 @@ class FakeGpu {
   void submit_kernel(KernelQueue& queue, const std::vector<uint32_t>& words);
   uint64_t rptr_report(const KernelQueue& queue) const { return queue.mqd + 0x1000; }
 
+  const Asic& asic_;
   KernelQueue kiq_ = {.ring = 0x100000, .mqd = 0x120000, .doorbell = 0};
   KernelQueue hiq_ = {.ring = 0x140000, .mqd = 0x160000, .doorbell = kHiqDoorbell};
   std::array<uint64_t, 5> sdma_wptrs_ = {};
@@ -182,6 +191,7 @@ class FakeGpu {
 
 // Packet builders.
 std::vector<uint32_t> pm4_packet(uint8_t opcode, const std::vector<uint32_t>& body);
+std::vector<uint32_t> mes_frame(uint32_t opcode, const std::map<size_t, uint32_t>& words);
 std::vector<uint32_t> pm4_write(uint64_t address, const std::vector<uint32_t>& data);
 std::vector<uint32_t> sdma_copy(uint64_t from, uint64_t to, uint64_t bytes);
 std::vector<uint32_t> sdma_fill(uint64_t to, uint32_t value, uint64_t bytes, unsigned size = 2);

@@ -26,6 +26,16 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
   return state;
 }
 
+// v11_gfx_mqd: cp_gfx_hqd_wptr. The other words that count are those of a compute MQD.
+amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t mqd) {
+  constexpr unsigned kGfxWptr = 149;
+  HqdState state = TRY(load(memory, mqd));
+  state.set_pair(mqd::kPqWptr, state.pair(kGfxWptr));
+  state.at(mqd::kAqlControl) = 0;
+  state.has_place = false;
+  return state;
+}
+
 amdgpu_criu::Result<std::string> HqdState::check_copies(Memory& memory, uint64_t mqd) const {
   constexpr std::array kSame = {mqd::kPqBase,    mqd::kPqRptr, mqd::kRptrReport, mqd::kDoorbell,
                                 mqd::kStackSize, mqd::kPqWptr, mqd::kPqWptr + 1};
@@ -73,20 +83,24 @@ amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   return put(mqd::kPlace, place.pack());
 }
 
+std::string queue_name(std::string_view kind, HqdSlot slot) {
+  return amdgpu_criu::formatted("{} {}.{}.{}", kind, slot.me, slot.pipe, slot.queue);
+}
+
 HqdSlot HqdBank::selected() const {
-  const uint32_t select = registers_.read(reg::kGrbmGfxCntl);
+  const uint32_t select = registers_.read(at_.select);
   return {.me = bits(select, 3, 2), .pipe = bits(select, 1, 0), .queue = bits(select, 10, 8)};
 }
 
 uint32_t HqdBank::read(uint32_t dword) {
   const HqdSlot slot = selected();
   const std::lock_guard lock(mutex_);
-  return slots_[index(slot)][dword - reg::kHqdFirst];
+  return slots_[index(slot)][dword - at_.hqd];
 }
 
 void HqdBank::write(uint32_t dword, uint32_t value) {
   const HqdSlot slot = selected();
-  const unsigned word = dword - reg::kHqdFirst;
+  const unsigned word = dword - at_.hqd;
   bool was_active;
   {
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "asic/asic.h"
 #include "core/interfaces.h"
 #include "engines/compute_registers.h"
 #include "engines/mqd.h"
@@ -39,6 +40,8 @@ struct HqdState {
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
   static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd);
+  // Of a ring of the graphics pipe, whose MQD has the write pointer elsewhere.
+  static amdgpu_criu::Result<HqdState> load_graphics(Memory& memory, uint64_t mqd);
   // What is wrong with the copies, which have to describe one queue; empty: nothing.
   amdgpu_criu::Result<std::string> check_copies(Memory& memory, uint64_t mqd) const;
   // Writes what preemption saves into all copies: pointers, place, fill levels, COMPUTE_*, not
@@ -49,6 +52,8 @@ struct HqdState {
   amdgpu_criu::Status save_copy(Memory& memory, uint64_t mqd) const;
 };
 
+std::string queue_name(std::string_view kind, HqdSlot slot);
+
 // Any thread. GRBM_GFX_CNTL selects the descriptor that is accessed.
 class HqdBank : public RegisterBlock {
  public:
@@ -58,8 +63,11 @@ class HqdBank : public RegisterBlock {
     std::function<void(HqdSlot)> dequeue;   // DEQUEUE_REQUEST, or ACTIVE was cleared
   };
 
-  HqdBank(Registers& registers, Events events)
-      : registers_(registers), events_(std::move(events)) {}
+  HqdBank(Registers& registers, const CpRegisters& at, Events events)
+      : registers_(registers), at_(at), events_(std::move(events)) {}
+
+  uint32_t first() const { return at_.hqd; }
+  uint32_t last() const { return at_.hqd + mqd::kHqdWords - 1; }
 
   std::string_view name() const override { return "CP_HQD"; }
   uint32_t read(uint32_t dword) override;
@@ -76,6 +84,7 @@ class HqdBank : public RegisterBlock {
   static size_t index(HqdSlot slot) { return slot.me << 5 | slot.pipe << 3 | slot.queue; }
 
   Registers& registers_;
+  const CpRegisters at_;
   const Events events_;
   mutable std::mutex mutex_;
   std::array<std::array<uint32_t, mqd::kHqdWords>, kSlots> slots_ = {};

@@ -46,6 +46,9 @@ shader::DispatchSpec Launcher::spec() const {
 }
 
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
+  if (!context_.asic.kernels)
+    return amdgpu_criu::Error::of(EINVAL, "compute kernels of {} are not modelled",
+                                  context_.asic.target);
   packet_index_ = packet_index;
   dispatch_ = TRY(shader::Dispatch::create(context_.cores, context_.memory, space, spec()));
   return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Memory queue descriptors: what a queue is started from and saved to, as doubleword indices of
-// v9_mqd and v9_sdma_mqd. CP_MQD_BASE_ADDR..CP_HQD_PQ_WPTR_HI are the same words as the registers.
+// v9_mqd, v11_compute_mqd and their SDMA counterparts, which agree on these.
+// CP_MQD_BASE_ADDR..CP_HQD_PQ_WPTR_HI are the same words as the registers.
 #pragma once
 
 #include <array>
@@ -13,11 +14,11 @@ namespace gpu {
 
 namespace mqd {
 constexpr unsigned kDwords = 512;
-constexpr unsigned kHqdFirst = 128;  // the word of register kHqdFirst
-constexpr unsigned kHqdWords = reg::kHqdLast - reg::kHqdFirst + 1;
-constexpr unsigned kCompute = 1;    // COMPUTE_DISPATCH_INITIATOR
-constexpr unsigned kLogicXcc = 39;  // COMPUTE_CURRENT_LOGIC_XCC_ID
-constexpr unsigned kUserData = 65;  // COMPUTE_USER_DATA_0
+constexpr unsigned kHqdFirst = 128;  // the word of CP_MQD_BASE_ADDR
+constexpr unsigned kHqdWords = 56;   // up to CP_HQD_PQ_WPTR_HI
+constexpr unsigned kCompute = 1;     // COMPUTE_DISPATCH_INITIATOR
+constexpr unsigned kLogicXcc = 39;   // COMPUTE_CURRENT_LOGIC_XCC_ID
+constexpr unsigned kUserData = 65;   // COMPUTE_USER_DATA_0
 constexpr unsigned kBase = 128;
 constexpr unsigned kActive = 130;
 constexpr unsigned kVmid = 131;
@@ -36,9 +37,9 @@ constexpr unsigned kSaveAreaSize = 177;
 constexpr unsigned kAqlControl = 181;
 constexpr unsigned kPqWptr = 182;
 constexpr unsigned kStride = 226;  // bytes between the copies for the XCCs of a partition
-// Reserved words, zeroed when a queue is created and saved in a checkpoint: the model's place
-// inside of a packet and an indirect buffer (SavedPlace).
-constexpr unsigned kPlace = 256;
+// Words that are reserved in all generations, zeroed when a queue is created and saved in a
+// checkpoint: the model's place inside of a packet and an indirect buffer (SavedPlace).
+constexpr unsigned kPlace = 288;
 constexpr unsigned kRsrc3 = kPlace + 32;  // COMPUTE_PGM_RSRC3
 }  // namespace mqd
 
@@ -48,9 +49,8 @@ constexpr unsigned kRbCntl = 0;
 constexpr unsigned kRbBase = 1;
 constexpr unsigned kRbRptr = 3;
 constexpr unsigned kRbWptr = 5;
-constexpr unsigned kRptrAddrHi = 8;
-constexpr unsigned kRptrAddrLo = 9;
-constexpr unsigned kDoorbellOffset = 22;
+// Where the addresses are that follow depends on the generation (SdmaMqdLayout).
+constexpr unsigned kEngine = 126;
 // The hardware keeps its place in IB_* and MIDCMD_*, which only the hardware interprets. The
 // model's place is longer, so it uses reserved words.
 constexpr unsigned kPlace = 64;

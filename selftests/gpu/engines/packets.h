@@ -81,9 +81,10 @@ enum Opcode : uint8_t {
   kSrbmWrite = 14,
   kPreExe = 15,
   kDummyTrap = 16,
+  kGcrReq = 17,
 };
 enum CopySubop : uint8_t { kCopyLinear = 0, kCopyLinearSubWindow = 4 };
-enum PollSubop : uint8_t { kPoll = 0, kPollRegWriteMem = 1 };
+enum PollSubop : uint8_t { kPoll = 0, kPollRegWriteMem = 1, kVmInvalidation = 4 };
 enum TimestampSubop : uint8_t { kTimestampSet = 0, kTimestampGet = 1, kTimestampGetGlobal = 2 };
 }  // namespace sdma
 
@@ -150,23 +151,12 @@ constexpr uint8_t kClientGrbmCp = 0x14;
 constexpr uint8_t kSourceEndOfPipe = 181;
 constexpr uint8_t kSourceBadOpcode = 183;
 constexpr uint8_t kSourceIb2OrGeneric = 178;  // what a write to CPC_INT_STATUS raises
-constexpr uint8_t kSourceSdmaTrap = 224;
 constexpr uint8_t kSourceSqMessage = 239;
 constexpr uint8_t kSdmaRingGfx = 0;
 constexpr uint8_t kSdmaRingUser = 2;
 }  // namespace ih
 
 namespace reg {
-constexpr uint32_t kGrbmGfxCntl = 0x2022;
-constexpr uint32_t kCpMecCntl = 0x208d;
-constexpr uint32_t kMecPipeResets = 0x00ff0000;  // MEC_ME2_PIPE0_RESET.., MEC_ME1_PIPE0_RESET..
-constexpr uint32_t kMecMe2Halt = 1u << 28;
-constexpr uint32_t kMecMe1Halt = 1u << 30;
-constexpr uint32_t kSpiComputeQueueReset = 0x31db;
-constexpr uint32_t kHqdFirst = 0x3245;  // CP_MQD_BASE_ADDR
-constexpr uint32_t kHqdLast = 0x327c;   // CP_HQD_PQ_WPTR_HI
-constexpr uint32_t kCpcIntStatus = 0x30b5;
-
 constexpr uint32_t kSdmaStatus = 0x25;
 constexpr uint32_t kSdmaRbCntl = 0x80;
 constexpr uint32_t kSdmaRbBase = 0x81;

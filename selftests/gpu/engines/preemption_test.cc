@@ -304,7 +304,7 @@ TEST_F(PreemptionTest, AResetEndsAHungPreemption) {
   gpu_.submit(queue, sdma_fence(kFence, 1));
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(fence(queue), 0u);
-  EXPECT_EQ(gpu_.registers.read(mi210().sdma[0] + mi210().sdma_halt), 1u);
+  EXPECT_EQ(gpu_.registers.read(mi210().sdma[0] + *mi210().sdma_halt), 1u);
 }
 
 TEST_F(PreemptionTest, ABadMqdIsReportedAndTheOthersRun) {

@@ -11,8 +11,12 @@
 
 namespace gpu {
 
-// A hardware queue descriptor's place: micro engine 1 or 2, its pipe, its queue.
+// A hardware queue descriptor's place: micro engine (0 graphics, 1 and 2 compute, 3 scheduler), its
+// pipe, its queue.
 struct HqdSlot {
+  static constexpr unsigned kPipesPerMe = 4;
+  static constexpr unsigned kQueuesPerPipe = 8;
+
   unsigned me = 1;
   unsigned pipe = 0;
   unsigned queue = 0;
@@ -31,7 +35,7 @@ class Queue {
   };
 
   // How a queue was mapped, and so who may unmap it.
-  enum class Owner : uint8_t { kRegisters, kKiq, kRunList };
+  enum class Owner : uint8_t { kRegisters, kKiq, kRunList, kMes };
 
   struct Spec {
     std::string name = {};

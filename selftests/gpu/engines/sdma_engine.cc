@@ -27,12 +27,12 @@ SdmaEngine::SdmaEngine(Context& context, unsigned index, std::function<void()> c
 }
 
 bool SdmaEngine::wanted(std::span<const uint32_t> words) const {
-  return words[reg::kSdmaRbCntl] & kRbEnable && !(words[halt_] & kHalt);
+  return words[reg::kSdmaRbCntl] & kRbEnable && !(halt_ && words[*halt_] & kHalt);
 }
 
 void SdmaEngine::power_on() {
   words_ = {};
-  words_[halt_] = kHalt;
+  if (halt_) words_[*halt_] = kHalt;
   words_[reg::kSdmaStatus] = kStatusIdle;
   wptr_written_ = false;
   stopped_ = true;
@@ -53,7 +53,7 @@ void SdmaEngine::write(uint32_t dword, uint32_t value) {
     if (word == reg::kSdmaRbWptr || word == reg::kSdmaRbWptr + 1) wptr_written_ = true;
   }
   const bool of_ring = word >= reg::kSdmaRbCntl && word <= reg::kSdmaRbRptrAddrLo;
-  if (of_ring || word == halt_) changed_();
+  if (of_ring || halt_ == word) changed_();
 }
 
 SdmaEngine::Change SdmaEngine::take_change() {

@@ -46,7 +46,7 @@ class SdmaEngine : public RegisterBlock {
   Context& context_;
   const unsigned index_;
   const uint32_t base_;
-  const uint32_t halt_;  // F32_CNTL
+  const std::optional<uint32_t> halt_;  // F32_CNTL
   const std::string name_;
   const std::function<void()> changed_;
   std::mutex mutex_;  // words_, wptr_written_, stopped_

@@ -20,6 +20,7 @@ uint64_t copy_length(Words head) { return bits(head[0], 27, 27) ? 9 : 7; }
 uint64_t write_length(Words head) { return 4 + uint64_t{bits(head[3], 19, 0)} + 1; }
 
 constexpr uint64_t kHdpFlush = 1u << 26;
+constexpr uint32_t kInvalidateEngines = 18;
 
 }  // namespace
 
@@ -36,6 +37,7 @@ const SdmaQueue::Packet* SdmaQueue::find(uint32_t header) {
       {kTrap, kAny, 1, fixed<2>, &SdmaQueue::trap, true},
       {kPollRegMem, kPoll, 1, fixed<6>, &SdmaQueue::poll, false},
       {kPollRegMem, kPollRegWriteMem, 1, fixed<4>, &SdmaQueue::poll_reg_write_mem, true},
+      {kPollRegMem, kVmInvalidation, 1, fixed<4>, &SdmaQueue::vm_invalidation, true},
       {kCondExe, kAny, 1, fixed<5>, &SdmaQueue::cond_exe, false},
       {kAtomic, kAny, 1, fixed<8>, &SdmaQueue::atomic_op, true},
       {kConstFill, 0, 1, fixed<5>, &SdmaQueue::const_fill, true},
@@ -44,6 +46,7 @@ const SdmaQueue::Packet* SdmaQueue::find(uint32_t header) {
       {kSrbmWrite, kAny, 1, fixed<3>, &SdmaQueue::srbm_write, true},
       {kPreExe, kAny, 1, fixed<2>, &SdmaQueue::pre_exe, true},
       {kDummyTrap, kAny, 1, fixed<2>, &SdmaQueue::nop, true},
+      {kGcrReq, kAny, 1, fixed<5>, &SdmaQueue::nop, true},
   };
   for (const Packet& packet : kPackets) {
     if (packet.opcode != bits(header, 7, 0)) continue;
@@ -159,12 +162,14 @@ amdgpu_criu::Result<Step> SdmaQueue::fence(Words words, Budget&) {
 
 amdgpu_criu::Result<Step> SdmaQueue::trap(Words words, Budget&) {
   const auto& clients = context_.asic.sdma_clients;
+  const InterruptIds& ids = context_.asic.interrupts;
+  const unsigned engine = ids.sdma_ring_has_engine ? setup_.engine << 4 : 0;
   context_.interrupts.raise({
       .client = clients[setup_.engine % clients.size()],
-      .source = ih::kSourceSdmaTrap,
-      .ring = setup_.user ? ih::kSdmaRingUser : ih::kSdmaRingGfx,
+      .source = ids.sdma_trap,
+      .ring = static_cast<uint8_t>((setup_.user ? ih::kSdmaRingUser : ih::kSdmaRingGfx) | engine),
       .vmid = static_cast<uint8_t>(spec_.vmid),
-      .from_mmhub = true,
+      .from_mmhub = space().hub == Hub::kMm,
       .instance = space().instance,
       .pasid = spec_.pasid,
       .data = {bits(words[1], 27, 0), 0, 0, 0},
@@ -183,6 +188,18 @@ amdgpu_criu::Result<Step> SdmaQueue::poll(Words words, Budget&) {
   }
   return poll_matches(bits(words[0], 30, 28), value & words[4], words[3]) ? Step::kDone
                                                                           : Step::kWait;
+}
+
+// An invalidation request to an engine of the GC hub, all of whose registers follow VM_L2_CNTL; it
+// is acknowledged at once.
+amdgpu_criu::Result<Step> SdmaQueue::vm_invalidation(Words words, Budget&) {
+  const Asic& asic = context_.asic;
+  const uint32_t engine = bits(words[0], 20, 16);
+  if (stream_.privileged() && engine < kInvalidateEngines) {
+    context_.registers.write(asic.gfx_hub + asic.gfx_hub_layout.invalidate_request + engine,
+                             words[1]);
+  }
+  return Step::kDone;
 }
 
 amdgpu_criu::Result<Step> SdmaQueue::poll_reg_write_mem(Words words, Budget&) {

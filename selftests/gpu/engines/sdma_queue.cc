@@ -5,7 +5,8 @@ namespace gpu {
 namespace {
 
 Space sdma_space(const Context& context, const Queue::Spec& spec, unsigned engine) {
-  return {Hub::kMm, spec.vmid, context.asic.aid_of_sdma(engine)};
+  const Asic& asic = context.asic;
+  return {asic.sdma_hub, spec.vmid, asic.sdma_hub == Hub::kMm ? asic.aid_of_sdma(engine) : 0};
 }
 
 }  // namespace
@@ -24,22 +25,25 @@ amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::create(Context& conte
   return queue;
 }
 
-amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, const Spec& spec,
+amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, Spec spec,
                                                                unsigned engine) {
+  const SdmaMqdLayout& at = context.asic.sdma_mqd;
   std::array<uint32_t, sdma_mqd::kDwords> words;
   TRY(context.memory.read({Hub::kGfx, 0}, spec.mqd, std::as_writable_bytes(std::span(words))));
-  const auto pair = [&](unsigned at) { return join(words[at], words[at + 1]); };
+  const auto pair = [&](unsigned word) { return join(words[word], words[word + 1]); };
   const unsigned log2_dwords = bits(words[sdma_mqd::kRbCntl], 6, 1);
   if (log2_dwords < 4 || log2_dwords > 28) {
     return amdgpu_criu::Error::of(EINVAL, "SDMA MQD at {:#x}: ring of 2^{} doublewords", spec.mqd,
                                   log2_dwords);
   }
+  if (const auto poll = at.wptr_poll_hi; poll && !spec.wptr_poll)
+    spec.wptr_poll = join(words[*poll + 1], words[*poll]);
   Setup setup = {
       .engine = engine,
       .ring = {.base = pair(sdma_mqd::kRbBase) << 8, .dwords = uint64_t{1} << log2_dwords},
       .rptr = pair(sdma_mqd::kRbRptr),
       .wptr = pair(sdma_mqd::kRbWptr),
-      .rptr_report = join(words[sdma_mqd::kRptrAddrLo], words[sdma_mqd::kRptrAddrHi]),
+      .rptr_report = join(words[at.rptr_addr_lo], words[at.rptr_addr_hi]),
       .show = {},
       .user = true,
   };

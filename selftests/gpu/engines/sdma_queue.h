@@ -24,7 +24,7 @@ class SdmaQueue : public PacketQueue {
   static amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> create(Context& context, const Spec& spec,
                                                                 Setup setup);
   // From an MQD at spec.mqd.
-  static amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> map(Context& context, const Spec& spec,
+  static amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> map(Context& context, Spec spec,
                                                              unsigned engine);
 
   void doorbell(uint64_t value, unsigned size) override;
@@ -63,6 +63,7 @@ class SdmaQueue : public PacketQueue {
   amdgpu_criu::Result<Step> trap(Words words, Budget& budget);
   amdgpu_criu::Result<Step> poll(Words words, Budget& budget);
   amdgpu_criu::Result<Step> poll_reg_write_mem(Words words, Budget& budget);
+  amdgpu_criu::Result<Step> vm_invalidation(Words words, Budget& budget);
   amdgpu_criu::Result<Step> cond_exe(Words words, Budget& budget);
   amdgpu_criu::Result<Step> atomic_op(Words words, Budget& budget);
   amdgpu_criu::Result<Step> const_fill(Words words, Budget& budget);

@@ -142,6 +142,33 @@ TEST(Firmware, HeadersDescribeTheFile) {
   }
 }
 
+TEST(Firmware, FilesOfRiscCoresHaveCodeAndDataInThePayload) {
+  for (const FirmwareFile& file : make_firmware(navi31())) {
+    const Reader image(file.bytes);
+    EXPECT_EQ(image.get<uint32_t>(0), image.size()) << file.name;
+    EXPECT_EQ(image.get<uint32_t>(24) + image.get<uint32_t>(20), image.size()) << file.name;
+    const bool is_mes = file.name.find("_mes") != std::string::npos;
+    const bool is_gfx = file.name == "gc_11_0_0_mec.bin";
+    if (!is_mes && !is_gfx) continue;
+    const size_t data = is_mes ? 52 : 48;
+    EXPECT_EQ(image.get<uint32_t>(data) + image.get<uint32_t>(data - 4), image.size()) << file.name;
+    if (is_mes) {
+      EXPECT_EQ(image.get<uint32_t>(0x100 + 96), 0x93u) << "the driver's ucode_ptr[24]";
+    }
+  }
+}
+
+TEST(Vbios, PowerManagementHasItsTableWhereAChipWantsOne) {
+  const Reader rom(make_vbios({.vendor = 0x1002, .asic = navi31()}));
+  const size_t master = rom.get<uint16_t>(rom.get<uint16_t>(0x48) + 0x20u);
+  const size_t at = rom.get<uint16_t>(master + 4 + 2 * 2);
+  ASSERT_NE(at, 0u);
+  EXPECT_EQ(rom.get<uint16_t>(at), 0x900);
+  EXPECT_LT(at + 0x900, rom.size());
+  for (size_t slot = 3; slot < 35; ++slot)
+    EXPECT_LT(rom.get<uint16_t>(master + 4 + 2 * slot), at) << "it is the last";
+}
+
 TEST(Firmware, RlcListsAreEmpty) {
   const Reader image(make_firmware(mi210())[1].bytes);
   for (size_t at = 36; at < image.get<uint32_t>(4); at += 4) EXPECT_EQ(image.get<uint32_t>(at), 0u);

@@ -23,10 +23,12 @@ constexpr size_t kFirmwareInfo = 0x320;
 constexpr size_t kSmuInfo = 0x380;
 constexpr size_t kGfxInfo = 0x3c0;
 constexpr size_t kVramInfo = 0x420;
+constexpr size_t kDpmInfo = 0x500;
 
 constexpr uint16_t kCommandTables = 84;
 constexpr uint16_t kDataTables = 35;
 // Slots of the master data table.
+constexpr size_t kSlotDpmInfo = 2;
 constexpr size_t kSlotFirmwareInfo = 4;
 constexpr size_t kSlotSmuInfo = 8;
 constexpr size_t kSlotGfxInfo = 14;
@@ -134,6 +136,12 @@ void put_vram_info(Image& rom) {
   rom.put<uint8_t>(kModule + 0x19, 7);   // of 2^7 bits
 }
 
+// smc_dpm_info: required by the driver's power management, which takes every value.
+void put_dpm_info(Image& rom, uint16_t bytes) {
+  rom.put<uint16_t>(kDataTable + 4 + 2 * kSlotDpmInfo, kDpmInfo);
+  table_header(rom, kDpmInfo, bytes, 5, 0);
+}
+
 // The sum of all bytes of an expansion ROM is zero.
 void put_checksum(Image& rom) {
   uint8_t sum = 0;
@@ -154,6 +162,7 @@ std::vector<std::byte> make_vbios(const VbiosSpec& spec) {
   put_smu_info(rom);
   put_gfx_info(rom, spec);
   put_vram_info(rom);
+  if (spec.asic.dpm_info_bytes) put_dpm_info(rom, spec.asic.dpm_info_bytes);
   put_checksum(rom);
   return rom.take();
 }

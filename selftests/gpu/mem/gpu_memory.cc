@@ -12,7 +12,6 @@ namespace {
 constexpr size_t kUnbackedWindow = 2 << 20;
 constexpr uint64_t kVirtualMask = (1ull << 48) - 1;  // addresses may come sign-extended
 
-constexpr uint8_t kClientUtcl2 = 0x1b;
 constexpr uint8_t kClientVmc = 0x12;
 
 std::string_view describe(FaultCause cause) {
@@ -42,9 +41,9 @@ uint8_t protection_bits(bool for_write, FaultCause cause) {
   return static_cast<uint8_t>((permission ? 0 : 0x08) | (for_write ? 0x20 : 0x10));
 }
 
-Interrupt fault_interrupt(Space space, uint32_t pasid, uint64_t address, bool for_write,
-                          FaultCause cause) {
-  Interrupt interrupt{.client = space.hub == Hub::kGfx ? kClientUtcl2 : kClientVmc, .source = 0};
+Interrupt fault_interrupt(uint8_t client, Space space, uint32_t pasid, uint64_t address,
+                          bool for_write, FaultCause cause) {
+  Interrupt interrupt{.client = client, .source = 0};
   interrupt.ring = protection_bits(for_write, cause);
   interrupt.vmid = static_cast<uint8_t>(space.vmid);
   interrupt.from_mmhub = space.hub == Hub::kMm;
@@ -193,7 +192,8 @@ amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_wri
   ++faults_;
   const uint32_t pasid = pasids_.pasid(space);
   if (HubRegisters* found = hub(space)) found->latch_fault(space.vmid, address, for_write, cause);
-  interrupts_.raise(fault_interrupt(space, pasid, address, for_write, cause));
+  const uint8_t client = space.hub == Hub::kGfx ? hubs_.gfx_fault_client : kClientVmc;
+  interrupts_.raise(fault_interrupt(client, space, pasid, address, for_write, cause));
   amdgpu_criu::Error error =
       amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
                              for_write ? "write" : "read", address, describe(cause));

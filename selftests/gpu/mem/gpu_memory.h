@@ -27,6 +27,7 @@ class GpuMemory final : public Memory {
   struct Hubs {
     std::vector<HubRegisters*> gfx;
     std::vector<HubRegisters*> mm;
+    uint8_t gfx_fault_client = 0x1b;  // of interrupts
   };
 
   // A write to a guest-physical address without memory; false: nothing is there. The GPU's own

@@ -33,9 +33,9 @@ void HubRegisters::reset() {
   words_[at_.fb_base] = static_cast<uint32_t>(spec_.fb_base >> 24);
   words_[at_.fb_top] =
       static_cast<uint32_t>((spec_.fb_base + spec_.segment * spec_.nodes - 1) >> 24);
-  if (spec_.nodes < 2 || spec_.hub != Hub::kGfx) return;
-  words_[at_.xgmi_control] = spec_.node | (spec_.nodes - 1) << 4;
-  words_[at_.xgmi_size] = static_cast<uint32_t>(spec_.segment >> 24);
+  if (spec_.nodes < 2 || spec_.hub != Hub::kGfx || !at_.xgmi_control) return;
+  words_[*at_.xgmi_control] = spec_.node | (spec_.nodes - 1) << 4;
+  words_[*at_.xgmi_control + 1] = static_cast<uint32_t>(spec_.segment >> 24);
 }
 
 uint32_t HubRegisters::read(uint32_t dword) {

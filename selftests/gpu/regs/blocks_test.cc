@@ -5,6 +5,7 @@
 #include "regs/nbio.h"
 #include "regs/register_bus.h"
 #include "regs/rlc.h"
+#include "regs/smu_mailbox.h"
 #include "test_support/guest_ram.h"
 
 namespace gpu {
@@ -14,7 +15,7 @@ using test::expect;
 
 class NbioTest : public testing::Test {
  protected:
-  NbioTest() : vram_(64 << 20), bus_(expect(RegisterBus::create({}))), nbio_(*bus_, vram_) {
+  NbioTest() : vram_(64 << 20), bus_(expect(RegisterBus::create({}))), nbio_(*bus_, vram_, {}) {
     EXPECT_TRUE(nbio_.claim().ok());
   }
   std::vector<std::byte> vram_;
@@ -72,6 +73,20 @@ TEST_F(NbioTest, ManagementNetworkIsStorageOfBoundedSize) {
   EXPECT_EQ(bus_->read(0xf), 0u);
 }
 
+TEST(Nbio, TheManagementNetworkMayBeElsewhereAndHaveConstants) {
+  std::vector<std::byte> vram(4096);
+  auto bus = expect(RegisterBus::create({}));
+  Nbio nbio(*bus, vram, {.smn_index = 0x14, .smn = {{0x3b10024, 1}}});
+  ASSERT_TRUE(nbio.claim().ok());
+  bus->write(0x14, 0x3b10024);
+  EXPECT_EQ(bus->read(0x15), 1u);
+  bus->write(0x15, 0);
+  EXPECT_EQ(bus->read(0x15), 0u);
+  nbio.reset();
+  bus->write(0x14, 0x3b10024);
+  EXPECT_EQ(bus->read(0x15), 1u);
+}
+
 TEST_F(NbioTest, HdpFlushIsAlwaysDone) {
   bus_->write(0xe26, 0x1000);
   EXPECT_EQ(bus_->read(0xe27) & 0x1000, 0x1000u);
@@ -84,6 +99,33 @@ TEST(Rlc, SafeModeRequestCompletesAtOnce) {
   ASSERT_TRUE(rlc.claim(*bus).ok());
   bus->write(0xec05, 3);
   EXPECT_EQ(bus->read(0xec05), 2u);
+}
+
+TEST(SmuMailbox, EveryMessageSucceedsWithZero) {
+  auto bus = expect(RegisterBus::create({}));
+  SmuMailboxBlock smu({.message = 0x16282, .argument = 0x16292, .response = 0x1629a});
+  ASSERT_TRUE(smu.claim(*bus).ok());
+  bus->write(0x1629a, 0);
+  bus->write(0x16292, 77);
+  EXPECT_EQ(bus->read(0x16292), 77u);
+  EXPECT_EQ(bus->read(0x1629a), 0u) << "not before the message";
+  bus->write(0x16282, 0xc);
+  EXPECT_EQ(bus->read(0x1629a), 1u);
+  EXPECT_EQ(bus->read(0x16292), 0u);
+  smu.reset();
+  EXPECT_EQ(bus->read(0x1629a), 0u);
+}
+
+TEST(GoldenClock, HasTheUpperHalfFirst) {
+  auto bus = expect(RegisterBus::create({}));
+  const GpuClock clock;
+  GoldenClock golden(clock, 0x16a2d);
+  ASSERT_TRUE(golden.claim(*bus).ok());
+  const uint64_t before = clock.ticks();
+  const uint64_t upper = bus->read(0x16a2d);
+  const uint64_t now = upper << 32 | bus->read(0x16a2e);
+  EXPECT_GE(now, before);
+  EXPECT_LE(now, clock.ticks());
 }
 
 TEST(Rlc, TheClockCountsAndKeepsTheCapturedValue) {

@@ -24,7 +24,7 @@ constexpr uint32_t kOverflowEnable = 1u << 16;
 constexpr uint32_t kInterruptEnable = 1u << 17;
 constexpr uint32_t kOverflowClear = 1u << 31;
 constexpr uint32_t kSpaceShift = 28;
-constexpr uint32_t kSpaceGuestPhysical = 1;
+constexpr uint32_t kSpaceTranslated = 4;
 
 constexpr uint32_t kOverflowed = 1;  // in the write pointer
 constexpr uint32_t kPointerMask = 0x3fffc;
@@ -99,6 +99,15 @@ bool InterruptRing::signals() const {
   return (ring_[kControl] & kEnable) && (ring_[kControl] & kInterruptEnable);
 }
 
+std::optional<PhysicalAddress> InterruptRing::physical(uint64_t address) const {
+  const uint32_t space = ring_[kControl] >> kSpaceShift & 7;
+  if (space == spec_.bus_space) return PhysicalAddress{true, address};
+  if (space != kSpaceTranslated || !translation_) return std::nullopt;
+  const PhysicalRun run = translation_->translate({Hub::kMm, 0}, address, sizeof(uint32_t), true);
+  if (run.cause != FaultCause::kNone || run.unbacked) return std::nullopt;
+  return run.physical;
+}
+
 void InterruptRing::raise(const Interrupt& from) {
   const uint64_t time = clock_.ticks();
   const std::array<uint32_t, 8> entry = {
@@ -118,16 +127,15 @@ void InterruptRing::raise(const Interrupt& from) {
 
 void InterruptRing::push(const std::array<uint32_t, 8>& entry) {
   const uint32_t bytes = ring_bytes();
-  const uint32_t space = ring_[kControl] >> kSpaceShift & 7;
   const uint64_t base = uint64_t{ring_[kBase]} << 8 | uint64_t{ring_[kBaseHigh] & 0xff} << 40;
   const uint32_t at = ring_[kWritePointer] & kPointerMask;
   const auto held = memory_.hold();
-  const auto cells = memory_.find({true, base + at}, kEntryBytes, true);
-  if (bytes < 2 * kEntryBytes || at >= bytes || at % kEntryBytes || cells.size() < kEntryBytes ||
-      space != kSpaceGuestPhysical) {
+  const auto place = physical(base + at);
+  const auto cells = place ? memory_.find(*place, kEntryBytes, true) : std::span<std::byte>();
+  if (bytes < 2 * kEntryBytes || at >= bytes || at % kEntryBytes || cells.size() < kEntryBytes) {
     if (!std::exchange(reported_, true))
       model_fault("interrupt lost: IH ring at {:#x}, {} bytes, space {}, wptr {:#x}", base, bytes,
-                  space, at);
+                  ring_[kControl] >> kSpaceShift & 7, at);
     return;
   }
   std::ranges::copy(std::as_bytes(std::span(entry)), cells.begin());
@@ -143,7 +151,8 @@ void InterruptRing::write_back() {
   if (!(ring_[kControl] & kWriteBackEnable)) return;
   const uint64_t address =
       (uint64_t{ring_[kWriteBackHigh] & 0xffff} << 32 | ring_[kWriteBackLow]) & ~uint64_t{3};
-  if (!memory_.store<uint32_t>({true, address}, ring_[kWritePointer]) &&
+  const auto place = physical(address);
+  if ((!place || !memory_.store<uint32_t>(*place, ring_[kWritePointer])) &&
       !std::exchange(reported_, true))
     model_fault("IH write pointer cannot be written back to {:#x}", address);
 }

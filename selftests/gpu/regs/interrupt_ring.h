@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-// OSSSYS 4.x interrupt handler: ring 0, its write-back and doorbell, the PASID look-up tables.
-// Chips of several dies name the die in each entry (OSSSYS 4.4.2).
+// OSSSYS 4.x and 6.0 interrupt handler: ring 0, its write-back and doorbell, the PASID look-up
+// tables. Chips of several dies name the die in each entry (OSSSYS 4.4.2).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/interfaces.h"
@@ -21,13 +22,17 @@ namespace gpu {
 class InterruptRing final : public RegisterBlock, public InterruptSink, public PasidTable {
  public:
   struct Spec {
-    bool nodes = false;  // entries name the die
-    unsigned hubs = 1;   // the largest number of hubs of a kind
+    bool nodes = false;      // entries name the die
+    unsigned hubs = 1;       // the largest number of hubs of a kind
+    uint32_t bus_space = 1;  // MC_SPACE of a guest-physical ring
   };
 
   InterruptRing(const Spec& spec, PhysicalMemory& memory, const GpuClock& clock,
                 std::function<void()> signal)
       : spec_(spec), memory_(memory), clock_(clock), signal_(std::move(signal)), luts_(spec.hubs) {}
+
+  // For a ring in the driver's address space (VMID 0), until memory is destroyed.
+  void translate_by(GpuMemory& memory) { translation_ = &memory; }
 
   amdgpu_criu::Status claim(Registers& registers);
   void reset();
@@ -55,6 +60,8 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   // All below: with mutex_ held.
   uint32_t ring_bytes() const;
   bool signals() const;
+  // An address of the ring and its write-back; none if the driver's space is not modelled.
+  std::optional<PhysicalAddress> physical(uint64_t address) const;
   void push(const std::array<uint32_t, 8>& entry);
   void write_back();
   void acknowledge(uint32_t rptr);
@@ -62,6 +69,7 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
 
   const Spec spec_;
   PhysicalMemory& memory_;
+  GpuMemory* translation_ = nullptr;
   const GpuClock& clock_;
   std::function<void()> signal_;
   mutable std::mutex mutex_;

@@ -171,6 +171,29 @@ TEST_F(InterruptRingTest, AnInvalidRingIsReportedOnceAndWritesNothing) {
   EXPECT_EQ(signals_, 0);
 }
 
+TEST_F(InterruptRingTest, ARingInTheDriversAddressSpaceIsTranslated) {
+  constexpr uint64_t kGart = 0x40000000, kTable = 0x2000;
+  const uint64_t mapping =
+      (kRamBase + kRing) | pte::kValid | pte::kSystem | pte::kRead | pte::kWrite;
+  memcpy(vram_->own().data() + kTable, &mapping, sizeof(mapping));
+  HubRegisters hub(
+      {.hub = Hub::kMm, .layout = kHub942, .base = 0, .fb_base = 0x8000000000, .segment = 1 << 20});
+  hub.write(kHub942.context_control, 1);
+  hub.write(kHub942.page_table_base, kTable | pte::kValid);
+  hub.write(kHub942.page_table_start, kGart >> 12);
+  hub.write(kHub942.page_table_end, kGart >> 12);
+  const auto memory = expect(GpuMemory::create(physical_, {{}, {&hub}}, ring_, ring_,
+                                               [](uint64_t, auto) { return false; }));
+  ring_.translate_by(*memory);
+  bus_->write(kBase, kGart >> 8);
+  bus_->write(0x1125, 0);
+  bus_->write(0x1126, kGart + 0x800);
+  bus_->write(kControl, (kEnabled & ~(7u << 28)) | 4u << 28);
+  raise(7);
+  EXPECT_EQ(entry(0, 4), 7u);
+  EXPECT_EQ(ram_.get<uint32_t>(kRing + 0x800), 32u);
+}
+
 TEST_F(InterruptRingTest, PasidsComeFromTheLookUpTables) {
   bus_->write(0x10a0 + 2, 0x8001);
   bus_->write(0x10b0 + 2, 0x8002);

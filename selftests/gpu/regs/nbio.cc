@@ -9,8 +9,6 @@ namespace {
 constexpr uint32_t kMmIndex = 0x0;
 constexpr uint32_t kMmData = 0x1;
 constexpr uint32_t kMmIndexHigh = 0x6;
-constexpr uint32_t kPcieIndex2 = 0xe;  // system management network, byte addresses
-constexpr uint32_t kPcieData2 = 0xf;
 constexpr uint32_t kPcieIndex2High = 0x11;
 constexpr uint32_t kBiosScratch = 0x4c;
 constexpr uint32_t kConfigMemSize = 0xde3;  // MiB
@@ -27,10 +25,11 @@ constexpr uint32_t kScratch7InitComplete = 0x200;  // ATOM_S7_ASIC_INIT_COMPLETE
 }  // namespace
 
 amdgpu_criu::Status Nbio::claim() {
-  for (const uint32_t one : {kMmIndex, kMmData, kMmIndexHigh, kPcieIndex2, kPcieData2,
-                             kConfigMemSize, kIovFunction, kHdpFlushRequest, kHdpFlushDone})
+  for (const uint32_t one : {kMmIndex, kMmData, kMmIndexHigh, kConfigMemSize, kIovFunction,
+                             kHdpFlushRequest, kHdpFlushDone})
     TRY(registers_.claim(*this, one, one));
-  if (extended_smn_) TRY(registers_.claim(*this, kPcieIndex2High, kPcieIndex2High));
+  TRY(registers_.claim(*this, spec_.smn_index, spec_.smn_index + 1));
+  if (spec_.extended_smn) TRY(registers_.claim(*this, kPcieIndex2High, kPcieIndex2High));
   return registers_.claim(*this, kBiosScratch, kBiosScratch + kScratchWords - 1);
 }
 
@@ -40,7 +39,7 @@ void Nbio::reset() {
   scratch_[kScratch7] = kScratch7InitComplete;
   index_ = index_high_ = smn_index_ = smn_index_high_ = 0;
   const std::lock_guard lock(mutex_);
-  smn_.clear();
+  smn_ = spec_.smn;
 }
 
 bool Nbio::engine_hung() const { return scratch_[kScratch3] & kScratch3EngineHung; }
@@ -70,7 +69,21 @@ void Nbio::write_indirect(uint32_t value) {
   if (const auto bytes = indirect_vram(); !bytes.empty()) memcpy(bytes.data(), &value, 4);
 }
 
+uint32_t Nbio::read_smn() {
+  const std::lock_guard lock(mutex_);
+  const auto it = smn_.find(smn_address());
+  return it == smn_.end() ? 0 : it->second;
+}
+
+void Nbio::write_smn(uint32_t value) {
+  constexpr size_t kMaxSmnRegisters = 4096;
+  const std::lock_guard lock(mutex_);
+  if (smn_.size() < kMaxSmnRegisters || smn_.contains(smn_address())) smn_[smn_address()] = value;
+}
+
 uint32_t Nbio::read(uint32_t dword) {
+  if (dword == spec_.smn_index) return smn_index_;
+  if (dword == spec_.smn_index + 1) return read_smn();
   switch (dword) {
     case kMmIndex:
       return index_;
@@ -78,13 +91,6 @@ uint32_t Nbio::read(uint32_t dword) {
       return read_indirect();
     case kMmIndexHigh:
       return index_high_;
-    case kPcieIndex2:
-      return smn_index_;
-    case kPcieData2: {
-      const std::lock_guard lock(mutex_);
-      const auto it = smn_.find(smn_address());
-      return it == smn_.end() ? 0 : it->second;
-    }
     case kPcieIndex2High:
       return smn_index_high_;
     case kConfigMemSize:
@@ -100,7 +106,11 @@ uint32_t Nbio::read(uint32_t dword) {
 }
 
 void Nbio::write(uint32_t dword, uint32_t value) {
-  constexpr size_t kMaxSmnRegisters = 4096;
+  if (dword == spec_.smn_index) {
+    smn_index_ = value;
+    return;
+  }
+  if (dword == spec_.smn_index + 1) return write_smn(value);
   switch (dword) {
     case kMmIndex:
       index_ = value;
@@ -110,15 +120,6 @@ void Nbio::write(uint32_t dword, uint32_t value) {
     case kMmIndexHigh:
       index_high_ = value;
       return;
-    case kPcieIndex2:
-      smn_index_ = value;
-      return;
-    case kPcieData2: {
-      const std::lock_guard lock(mutex_);
-      if (smn_.size() < kMaxSmnRegisters || smn_.contains(smn_address()))
-        smn_[smn_address()] = value;
-      return;
-    }
     case kPcieIndex2High:
       smn_index_high_ = value;
       return;

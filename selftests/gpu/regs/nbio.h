@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// NBIO 7.4 and 7.9: the interface between PCI and the chip. Indirect access, memory size, BIOS
+// NBIO 4.3, 7.4 and 7.9: the interface between PCI and the chip. Indirect access, memory size, BIOS
 // scratch, HDP flush.
 #pragma once
 
@@ -16,9 +16,14 @@ namespace gpu {
 
 class Nbio final : public RegisterBlock {
  public:
-  // extended_smn: there is PCIE_INDEX2_HI.
-  Nbio(Registers& registers, std::span<std::byte> vram, bool extended_smn = false)
-      : registers_(registers), vram_(vram), extended_smn_(extended_smn) {
+  struct Spec {
+    uint32_t smn_index = 0xe;               // the data register follows
+    bool extended_smn = false;              // there is PCIE_INDEX2_HI
+    std::map<uint64_t, uint32_t> smn = {};  // after a reset
+  };
+
+  Nbio(Registers& registers, std::span<std::byte> vram, Spec spec)
+      : registers_(registers), vram_(vram), spec_(std::move(spec)) {
     reset();
   }
 
@@ -36,12 +41,14 @@ class Nbio final : public RegisterBlock {
 
   std::span<std::byte> indirect_vram();
   uint64_t smn_address() const { return smn_index_ | uint64_t{smn_index_high_} << 32; }
+  uint32_t read_smn();
+  void write_smn(uint32_t value);
   uint32_t read_indirect();
   void write_indirect(uint32_t value);
 
   Registers& registers_;
   const std::span<std::byte> vram_;
-  const bool extended_smn_;
+  const Spec spec_;
   std::array<std::atomic<uint32_t>, kScratchWords> scratch_;
   std::atomic<uint32_t> index_ = 0;
   std::atomic<uint32_t> index_high_ = 0;

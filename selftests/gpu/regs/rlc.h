@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// RLC: safe mode handshake and the free-running GPU clock.
+// RLC: safe mode handshake and the free-running GPU clock, which newer chips also have in SMUIO.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,12 @@ struct GpuClock {
 
 class Rlc final : public RegisterBlock {
  public:
-  // offset: of the registers of its XCC.
-  explicit Rlc(const GpuClock& clock, uint32_t offset = 0) : clock_(clock), offset_(offset) {}
+  // safe_mode: RLC_SAFE_MODE; offset: of the registers of its XCC.
+  explicit Rlc(const GpuClock& clock, uint32_t safe_mode = 0xec05, uint32_t offset = 0)
+      : clock_(clock), safe_mode_at_(safe_mode), offset_(offset) {}
 
   amdgpu_criu::Status claim(Registers& registers) {
-    TRY(registers.claim(*this, offset_ + kSafeMode, offset_ + kSafeMode));
+    TRY(registers.claim(*this, offset_ + safe_mode_at_, offset_ + safe_mode_at_));
     return registers.claim(*this, offset_ + kClockLow, offset_ + kClockCapture);
   }
   void reset() { safe_mode_ = 0; }
@@ -32,7 +33,7 @@ class Rlc final : public RegisterBlock {
   std::string_view name() const override { return "RLC"; }
   uint32_t read(uint32_t dword) override {
     dword -= offset_;
-    if (dword == kSafeMode) return safe_mode_;
+    if (dword == safe_mode_at_) return safe_mode_;
     // The high half belongs to the low half that was read or captured before it.
     if (dword == kClockHigh) return static_cast<uint32_t>(captured_ >> 32);
     if (dword == kClockLow) {
@@ -43,7 +44,7 @@ class Rlc final : public RegisterBlock {
   }
   void write(uint32_t dword, uint32_t value) override {
     dword -= offset_;
-    if (dword == kSafeMode) safe_mode_ = value & ~kCommand;
+    if (dword == safe_mode_at_) safe_mode_ = value & ~kCommand;
     if (dword == kClockCapture) {
       captured_ = clock_.ticks();
       latched_ = true;
@@ -51,17 +52,37 @@ class Rlc final : public RegisterBlock {
   }
 
  private:
-  static constexpr uint32_t kSafeMode = 0xec05;
   static constexpr uint32_t kCommand = 1;  // cleared when the RLC has taken the message
   static constexpr uint32_t kClockLow = 0xec24;
   static constexpr uint32_t kClockHigh = 0xec25;
   static constexpr uint32_t kClockCapture = 0xec26;
 
   const GpuClock& clock_;
+  const uint32_t safe_mode_at_;
   const uint32_t offset_;
   std::atomic<uint32_t> safe_mode_ = 0;
   std::atomic<uint64_t> captured_ = 0;
   std::atomic<bool> latched_ = false;
+};
+
+// GOLDEN_TSC_COUNT_UPPER and _LOWER.
+class GoldenClock final : public RegisterBlock {
+ public:
+  GoldenClock(const GpuClock& clock, uint32_t upper) : clock_(clock), upper_(upper) {}
+
+  amdgpu_criu::Status claim(Registers& registers) {
+    return registers.claim(*this, upper_, upper_ + 1);
+  }
+  std::string_view name() const override { return "SMUIO clock"; }
+  uint32_t read(uint32_t dword) override {
+    const uint64_t now = clock_.ticks();
+    return static_cast<uint32_t>(dword == upper_ ? now >> 32 : now);
+  }
+  void write(uint32_t, uint32_t) override {}
+
+ private:
+  const GpuClock& clock_;
+  const uint32_t upper_;
 };
 
 }  // namespace gpu

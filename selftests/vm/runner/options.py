@@ -159,6 +159,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         p.error("--unload wants a module")
     if options.smp < 1 or options.empty_slots < 0:
         p.error("--smp and --empty-slots want a positive number")
+    try:
+        options.param = [*BASES[options.base].parameters(options.asic), *options.param]
+    except ValueError as error:
+        p.error(str(error))
     return options
 
 
@@ -172,7 +176,7 @@ def hardware(options: argparse.Namespace) -> Hardware:
         gpus=gpus, asics=options.asic, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
         hive=options.hive, smp=options.smp, memory_mib=options.memory, sockets=tuple(options.gpu_socket),
         base=options.base, image=options.image, module=module_in_guest(options.module),
-        module_parameters=BASES[options.base].parameters + tuple(options.param),
+        module_parameters=tuple(options.param),
         append=options.append)
 
 

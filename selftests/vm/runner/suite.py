@@ -136,15 +136,17 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
     if protocol not in PROTOCOLS:
         raise ValueError(f"protocol {protocol}; there are {', '.join(PROTOCOLS)}")
     vram = keys.get("vram", "")
+    asics = tuple(keys.get("asic", DEFAULT_ASIC).split(","))
+    base = _base(keys["base"])
     hardware = Hardware(
-        gpus=int(keys.get("gpus", "0")), asics=tuple(keys.get("asic", DEFAULT_ASIC).split(",")),
+        gpus=int(keys.get("gpus", "0")), asics=asics,
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
         smp=int(keys.get("smp", "2")), memory_mib=parse_size_mib(keys.get("memory", "3G")),
-        base=_base(keys["base"]), image=keys.get("image", ""),
+        base=base, image=keys.get("image", ""),
         module=module_in_guest(module or "amdgpu.ko"),
-        module_parameters=BASES[keys["base"]].parameters + tuple(keys.get("param", "").split()),
+        module_parameters=BASES[base].parameters(asics) + tuple(keys.get("param", "").split()),
         append=keys.get("append", ""))
     timeout = float(keys["timeout"])
     if not timeout > 0:

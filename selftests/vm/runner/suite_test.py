@@ -43,6 +43,13 @@ class ParseTest(unittest.TestCase):
         self.assertNotIn("discovery=0", new.module_parameters)
         self.assertEqual(len(plan([one])), 2)
 
+    def test_a_chip_may_need_other_parameters(self) -> None:
+        navi = suite("s", common="gpus = 1\nasic = navi31\nparam = gpu_recovery=1")
+        self.assertEqual(navi.steps[0].hardware.module_parameters,
+                         ("fw_load_type=-1", "ip_block_mask=0x277", "gpu_recovery=1"))
+        self.assertIn("fw_load_type=0",
+                      suite("s", common="gpus = 1").steps[0].hardware.module_parameters)
+
     def test_a_base_overrides_what_the_suite_says(self) -> None:
         text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.2 6.12\n"
                 "[base 6.12]\ncommand = less\ntimeout = 2\n")
@@ -62,6 +69,7 @@ class ParseTest(unittest.TestCase):
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 2\norder = 1,1",
                      "name = s\ncommand = c\ntimeout = 1\nvram = much",
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 1\nasic = a,b",
+                     "name = s\ncommand = c\ntimeout = 1\ngpus = 2\nasic = mi210,navi31",
                      "name = s\ncommand = c\ntimeout = 1\nhive = none",
                      "name = s\ncommand = c\ntimeout = 1\nbase = 5.18",
                      "name = s\ncommand = c\ntimeout = 1\nbases = 5.18"):

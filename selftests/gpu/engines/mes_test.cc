@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+// Queues that MES maps for the driver: its frames, and what is kept of a queue between them.
+#include "engines/mes.h"
+
+#include <gtest/gtest.h>
+
+#include "engines/fake_gpu.h"
+
+namespace gpu::test {
+namespace {
+
+constexpr uint64_t kData = 0x8000;
+constexpr uint32_t kPattern = 0xc0ffee;
+
+class MesTest : public testing::Test {
+ protected:
+  MesTest() { gpu_.start_mes(); }
+
+  bool arrives(uint64_t base, uint64_t address, uint32_t value) {
+    return FakeGpu::eventually([&] { return gpu_.memory.get<uint32_t>(base, address) == value; });
+  }
+  uint32_t mqd_word(const TestQueue& queue, unsigned word) {
+    return gpu_.memory.get<uint32_t>(0, queue.mqd + word * uint64_t{4});
+  }
+
+  FakeGpu gpu_{navi31()};
+};
+
+TEST_F(MesTest, AnswersAQueryOfItsStatus) {
+  EXPECT_TRUE(gpu_.mes(mes_frame(11, {}), 2));
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(MesTest, AnAddedQueueRunsInAVmidOfItsProcess) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  gpu_.submit(queue, pm4_write(kData, {kPattern}));
+  EXPECT_TRUE(arrives(queue.base, kData, kPattern));
+  EXPECT_EQ(gpu_.memory.base_of(8), queue.base) << "the first of those that the driver gave";
+  EXPECT_EQ(gpu_.memory.pasid_of(8), queue.pasid);
+}
+
+TEST_F(MesTest, ARemovedQueueContinuesWhereItWasWhenItIsAddedAgain) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  const auto first = pm4_write(kData, {1});
+  gpu_.submit(queue, first);
+  ASSERT_TRUE(arrives(queue.base, kData, 1));
+  ASSERT_TRUE(gpu_.remove_queue(queue));
+  EXPECT_EQ(mqd_word(queue, mqd::kPqRptr), first.size());
+  EXPECT_EQ(mqd_word(queue, mqd::kPqWptr), first.size());
+  EXPECT_EQ(mqd_word(queue, mqd::kActive), 0u);
+  gpu_.submit(queue, pm4_write(kData, {2}));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(queue.base, kData), 1u) << "it is not mapped";
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  EXPECT_TRUE(arrives(queue.base, kData, 2)) << "queued while it was not mapped";
+  EXPECT_EQ(gpu_.memory.base_of(9), queue.base) << "VMIDs are given in turn";
+}
+
+TEST_F(MesTest, ASuspendedGangRestsUntilItIsResumed) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0), other = gpu_.make(TestQueue::kPm4, 2, 1);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  ASSERT_TRUE(gpu_.add_queue(other));
+  const uint64_t fence = 0x1f0000;
+  ASSERT_TRUE(gpu_.mes(mes_frame(6, {{2, low32(queue.mqd)}, {4, low32(fence)}, {6, 77}}), 7));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(0, fence), 77u);
+  gpu_.submit(queue, pm4_write(kData, {kPattern}));
+  gpu_.submit(other, pm4_write(kData, {kPattern}));
+  EXPECT_TRUE(arrives(other.base, kData, kPattern));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(queue.base, kData), 0u);
+  ASSERT_TRUE(gpu_.mes(mes_frame(7, {{2, low32(queue.mqd)}}), 4));
+  EXPECT_TRUE(arrives(queue.base, kData, kPattern));
+}
+
+TEST_F(MesTest, AllGangsAreSuspendedAtOnceAndMayBeRemovedThen) {
+  TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  ASSERT_TRUE(gpu_.mes(mes_frame(6, {{1, 1}}), 7));
+  ASSERT_TRUE(gpu_.remove_queue(queue));
+  ASSERT_TRUE(gpu_.mes(mes_frame(7, {{1, 1}}), 4));
+  gpu_.submit(queue, sdma_write(kData, {kPattern}));
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  EXPECT_TRUE(arrives(queue.base, kData, kPattern));
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(MesTest, AnSdmaQueueRunsOnTheEngineOfItsMqd) {
+  TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0, 1);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  gpu_.submit(queue, sdma_write(kData, {kPattern}) + std::vector<uint32_t>{sdma::kTrap, 5});
+  ASSERT_TRUE(arrives(queue.base, kData, kPattern));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.interrupts.count(49) == 1; }));
+  const Interrupt trap = gpu_.interrupts.all()[0];
+  EXPECT_EQ(trap.client, 0x0a);
+  EXPECT_EQ(trap.ring >> 4, 1) << "the engine";
+  EXPECT_NE(trap.ring & 15, 0) << "not the driver's own ring";
+  EXPECT_FALSE(trap.from_mmhub);
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.rptr(queue) == queue.wptr_value; }));
+}
+
+TEST_F(MesTest, AnSdmaEngineInvalidatesByTheGcHub) {
+  gpu_.start_sdma_ring(0);
+  const uint32_t request = navi31().gfx_hub + navi31().gfx_hub_layout.invalidate_request + 6;
+  gpu_.sdma_ring(0, {6 << 16 | sdma::kVmInvalidation << 8 | sdma::kPollRegMem, 0xf80100, ~0u, 0});
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(request) == 0xf80100; }));
+}
+
+TEST_F(MesTest, WritesARegisterAndWaitsForAnother) {
+  constexpr uint32_t kRequest = 0x291c, kAck = 0x292e;
+  const uint64_t fence = gpu_.mes_async(
+      mes_frame(14, {{1, 4}, {6, 1}, {7, 0x70100}, {8, 0x100}, {9, kRequest}, {10, kAck}}), 2);
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(kRequest) == 0x70100; }));
+  EXPECT_NE(gpu_.memory.get<uint64_t>(0, 0x1e0000), fence) << "before the acknowledgement";
+  gpu_.registers.write(kAck, 0x100);
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.get<uint64_t>(0, 0x1e0000) == fence; }));
+}
+
+TEST_F(MesTest, ReadsAndWritesRegisters) {
+  ASSERT_TRUE(gpu_.mes(mes_frame(14, {{1, 0}, {6, 0xc040}, {7, kPattern}}), 2));
+  EXPECT_EQ(gpu_.registers.read(0xc040), kPattern);
+  ASSERT_TRUE(gpu_.mes(mes_frame(14, {{1, 3}, {6, 0xc040}, {7, 0x1f0000}}), 2));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(0, 0x1f0000), kPattern);
+}
+
+TEST_F(MesTest, TheGraphicsRingStartsAtItsOwnWritePointer) {
+  constexpr uint64_t kMqd = 0x500000, kRing = 0x600000;
+  constexpr uint32_t kDoorbell = 0x458;
+  const auto word = [&](unsigned at, uint32_t value) {
+    gpu_.memory.put<uint32_t>(0, kMqd + at * uint64_t{4}, value);
+  };
+  word(mqd::kPqBase, low32(kRing >> 8));
+  word(mqd::kPqControl, 9);
+  word(mqd::kPqRptr, 16);
+  word(149, 16);                 // cp_gfx_hqd_wptr
+  word(mqd::kPqWptr, kPattern);  // has another meaning there
+  ASSERT_TRUE(
+      gpu_.mes(mes_frame(2, {{18, kDoorbell / 4}, {19, low32(kMqd)}, {27, 0}, {36, 1 << 13}}), 37));
+  const auto packet = pm4_write(kData, {kPattern});
+  gpu_.memory.put_words(0, kRing + 16 * 4, packet);
+  gpu_.engines->ring(kDoorbell, 16 + packet.size(), 8);
+  EXPECT_TRUE(arrives(0, kData, kPattern));
+  ASSERT_TRUE(gpu_.mes(mes_frame(3, {{1, kDoorbell / 4}, {4, 1 << 3}}), 5));
+  gpu_.memory.put_words(0, kRing + (16 + packet.size()) * 4, pm4_write(kData, {1}));
+  gpu_.engines->ring(kDoorbell, 16 + 2 * packet.size(), 8);
+  ASSERT_TRUE(gpu_.mes(mes_frame(11, {}), 2));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(0, kData), kPattern) << "unmapped";
+}
+
+TEST_F(MesTest, AResetQueueIsNotSaved) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  gpu_.submit(queue, pm4_write(kData, {1}));
+  ASSERT_TRUE(arrives(queue.base, kData, 1));
+  ASSERT_TRUE(gpu_.mes(mes_frame(8, {{1, 1}, {4, queue.doorbell / 4}}), 24));
+  EXPECT_EQ(mqd_word(queue, mqd::kPqRptr), 0u);
+  EXPECT_TRUE(gpu_.remove_queue(queue));
+}
+
+TEST_F(MesTest, StopsAtAFrameThatItDoesNotModel) {
+  const uint64_t fence = gpu_.mes_async(mes_frame(12, {}), 2);
+  ASSERT_TRUE(FakeGpu::eventually([&] { return !gpu_.reports().empty(); }));
+  EXPECT_NE(gpu_.memory.get<uint64_t>(0, 0x1e0000), fence);
+  EXPECT_NE(gpu_.reports()[0].find("0x400c1"), std::string::npos) << gpu_.reports()[0];
+}
+
+TEST_F(MesTest, APipeResetRemovesTheRingOfFrames) {
+  const uint32_t active = navi31().cp.hqd + mqd::kActive - mqd::kHqdFirst;
+  gpu_.registers.write(navi31().cp.select, 3 << 2);
+  EXPECT_EQ(gpu_.registers.read(active), 1u);
+  gpu_.registers.write(*navi31().cp.mes_control, 1 << 16);
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(active) == 0; }));
+}
+
+TEST_F(MesTest, KernelsAreRefused) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  gpu_.submit(queue, pm4_packet(pm4::kDispatchDirect, {1, 1, 1, 1}));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return !gpu_.reports().empty(); }));
+  EXPECT_NE(gpu_.reports()[0].find("compute kernels of gfx1100 are not modelled"),
+            std::string::npos)
+      << gpu_.reports()[0];
+}
+
+}  // namespace
+}  // namespace gpu::test

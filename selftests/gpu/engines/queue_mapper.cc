@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "engines/queue_mapper.h"
+
+#include "engines/sdma_queue.h"
+
+namespace gpu {
+
+void QueueMapper::reset() {
+  vmid_mask_ = 0;
+  queue_mask_ = 0;
+  vmids_.clear();
+  last_vmid_ = 0;
+}
+
+void QueueMapper::set_resources(uint32_t vmids, uint64_t queues) {
+  vmid_mask_ = vmids & ~1u;
+  queue_mask_ = queues;
+}
+
+amdgpu_criu::Status QueueMapper::add(const Queue::Spec& spec, const Pm4::Setup& setup,
+                                     const HqdState& state) {
+  auto queue = TRY(make_compute_queue(context_, spec, setup, state));
+  if (spec.slot) bank_.show(*spec.slot, state);
+  table_.add(std::move(queue)).catch_up();
+  return {};
+}
+
+amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view kind,
+                                             Pm4::Setup setup, unsigned copies) {
+  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd));
+  if (!spec.wptr_poll) spec.wptr_poll = state.pair(mqd::kWptrPoll);
+  setup.slot = spec.slot.value_or(HqdSlot{});
+  spec.name = queue_name(kind, setup.slot);
+  state.at(mqd::kVmid) = spec.vmid;
+  state.at(mqd::kActive) = 1;
+  state.copies = copies;
+  if (copies > 1) {
+    const std::string fault = TRY(state.check_copies(context_.memory, spec.mqd));
+    if (!fault.empty()) context_.report(spec.name + ": " + fault);
+  }
+  return add(spec, setup, state);
+}
+
+// Nothing is saved to its MQD: the driver writes it anew before it maps the ring again.
+amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup) {
+  HqdState state = TRY(HqdState::load_graphics(context_.memory, spec.mqd));
+  setup.slot = spec.slot.value_or(HqdSlot{});
+  spec.name = queue_name("graphics ring", setup.slot);
+  spec.mqd = 0;
+  state.at(mqd::kActive) = 1;
+  return add(spec, setup, state);
+}
+
+amdgpu_criu::Status QueueMapper::map_sdma(Queue::Spec spec, unsigned engine) {
+  if (engine >= context_.asic.sdma.size()) {
+    return amdgpu_criu::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
+  }
+  spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
+  auto queue = TRY(SdmaQueue::map(context_, spec, engine));
+  table_.add(std::move(queue)).catch_up();
+  return {};
+}
+
+// If all are in use the queue runs anyway, without a descriptor that registers show.
+std::optional<HqdSlot> QueueMapper::free_slot() {
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    if (!(queue_mask_ >> bit & 1)) continue;
+    const unsigned pipe = bit / HqdSlot::kQueuesPerPipe;
+    const HqdSlot slot = {.me = 1 + pipe / HqdSlot::kPipesPerMe,
+                          .pipe = pipe % HqdSlot::kPipesPerMe,
+                          .queue = bit % HqdSlot::kQueuesPerPipe};
+    if (!table_.find(slot)) return slot;
+  }
+  return std::nullopt;
+}
+
+// Waves save themselves, which takes turns of theirs. Those of a queue without a save area run to
+// their end; what takes longer than the driver's time limit for preemption resets the GPU.
+bool QueueMapper::preempted(std::span<Queue* const> queues) {
+  bool done = true;
+  for (Queue* queue : queues) {
+    if (!queue->has_waves()) continue;
+    queue->preempt();
+    done = false;
+  }
+  return done;
+}
+
+void QueueMapper::unmap(Queue& queue, bool save) {
+  if (save) queue.save();
+  queue.retire();
+  if (const auto& slot = queue.spec().slot) bank_.deactivate(*slot);
+}
+
+std::optional<unsigned> QueueMapper::vmid_for(uint64_t process) {
+  if (const auto known = vmids_.find(process); known != vmids_.end()) return known->second;
+  uint32_t free = vmid_mask_;
+  for (const auto& [other, vmid] : vmids_) free &= ~(1u << vmid);
+  if (!free) return std::nullopt;
+  // In turn, so that whoever keeps a VMID over a preemption meets another process there.
+  const uint32_t above = free & ~((2u << last_vmid_) - 1);
+  last_vmid_ = static_cast<unsigned>(std::countr_zero(above ? above : free));
+  vmids_.emplace(process, last_vmid_);
+  return last_vmid_;
+}
+
+void QueueMapper::release_vmids(Queue::Owner owner) {
+  std::erase_if(vmids_, [&](const auto& entry) {
+    bool used = false;
+    table_.for_each([&](Queue& queue) {
+      used |= queue.spec().owner == owner && queue.spec().vmid == entry.second;
+    });
+    return !used;
+  });
+}
+
+}  // namespace gpu

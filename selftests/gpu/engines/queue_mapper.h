@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+// Maps and unmaps queues: from an MQD to a queue that runs, with a VMID and a descriptor. What the
+// two kinds of scheduler share. Worker thread only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "engines/compute_queue.h"
+#include "engines/hqd.h"
+#include "engines/queue_table.h"
+
+namespace gpu {
+
+class QueueMapper {
+ public:
+  QueueMapper(Context& context, QueueTable& table, HqdBank& bank)
+      : context_(context), table_(table), bank_(bank) {}
+
+  void reset();
+  // Which VMIDs and descriptors (bits count pipes of 8 queues) are there for user queues.
+  void set_resources(uint32_t vmids, uint64_t queues);
+
+  // spec.slot: where the queue is shown. copies: of the MQD, one for each XCC of a partition.
+  amdgpu_criu::Status map_compute(Queue::Spec spec, std::string_view kind, Pm4::Setup setup,
+                                  unsigned copies = 1);
+  // The driver's ring of the graphics pipe.
+  amdgpu_criu::Status map_graphics(Queue::Spec spec, Pm4::Setup setup);
+  // engine: of the chip.
+  amdgpu_criu::Status map_sdma(Queue::Spec spec, unsigned engine);
+
+  // A descriptor that set_resources() assigned; none if all are in use.
+  std::optional<HqdSlot> free_slot();
+  // True once none of the queues has waves; asks those that have some to save them.
+  bool preempted(std::span<Queue* const> queues);
+  void unmap(Queue& queue, bool save);
+
+  // The VMID of a process; none is left if it is empty.
+  std::optional<unsigned> vmid_for(uint64_t process);
+  // A VMID stays with its process as long as a queue of this owner uses it.
+  void release_vmids(Queue::Owner owner);
+
+  QueueTable& table() { return table_; }
+  HqdBank& bank() { return bank_; }
+
+ private:
+  amdgpu_criu::Status add(const Queue::Spec& spec, const Pm4::Setup& setup, const HqdState& state);
+
+  Context& context_;
+  QueueTable& table_;
+  HqdBank& bank_;
+
+  uint32_t vmid_mask_ = 0;
+  uint64_t queue_mask_ = 0;
+  std::map<uint64_t, unsigned> vmids_;  // of the processes that have queues
+  unsigned last_vmid_ = 0;              // that was given to a process
+};
+
+}  // namespace gpu

@@ -27,6 +27,7 @@ help:
 	@echo 'make bench     measure dump and restore beside the limits of the machine and another plugin:'
 	@echo '               build/bench  (OTHER_PLUGIN=FILE; SCALE=1: full sizes; ARGS=--here: on this'
 	@echo '               machine and its GPU)'
+	@echo 'make bench-host  measure on this machine how fast memory in the place of a GPU is saved'
 	@echo 'make series    the kernel patches as mails: outgoing/7.2-fixes, 7.2-kfd, 7.2-render, 6.12-…'
 	@echo '               BUILD=1: build after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
@@ -74,6 +75,12 @@ campaign:
 .PHONY: bench
 bench: lab module host
 	@OTHER_PLUGIN='$(OTHER_PLUGIN)' SCALE='$(SCALE)' scripts/bench $(ARGS)
+
+.PHONY: bench-host
+bench-host: lab
+	@scripts/host release pipeline_bench
+	@scripts/in-lab build/release/selftests/bench/pipeline_bench --benchmark_repetitions=5 \
+	  --benchmark_enable_random_interleaving $(ARGS)
 
 .PHONY: series
 series: lab

@@ -17,6 +17,8 @@ class Earlier {
   // There is an earlier dump of GPU memory; criu pre-dump makes none, amdgpu-criu pre-dump does.
   bool has_contents() const { return has_contents_; }
   bool has_hashes() const { return has_hashes_; }
+  // Those that an earlier version of the plugin wrote.
+  bool has_other_hashes() const { return has_other_hashes_; }
   size_t size() const { return chunks_.size(); }
 
   const image::Chunk* find(const image::Hash& hash, uint32_t size) const;
@@ -34,6 +36,7 @@ class Earlier {
   std::vector<image::Source> sources_;
   bool has_contents_ = false;
   bool has_hashes_ = false;
+  bool has_other_hashes_ = false;
 };
 
 }  // namespace amdgpu_criu::dump

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <thread>
@@ -13,6 +14,11 @@
 namespace amdgpu_criu::dump {
 
 namespace {
+
+// More than that do not make a GPU's copies wait less.
+constexpr unsigned kMaxThreadsOfGpu = 16;
+// Of all that compress by zstd.
+constexpr size_t kMaxCodecBytes = 16u << 20;
 
 // Adds what a person needs to know to make room for the images.
 Error with_room(const Error& error, int directory, uint64_t bytes) {
@@ -51,9 +57,10 @@ void ObjectSaver::load_earlier(int directory) {
   earlier_ = std::move(*loaded);
   if (!earlier_->has_contents()) return;
   if (!earlier_->has_hashes())
-    log_warning(
-        "the earlier dump has no hashes of GPU memory (it was made without option incremental=on): "
-        "all of it is written");
+    log_warning("the earlier dump has no hashes of GPU memory ({}): all of it is written",
+                earlier_->has_other_hashes()
+                    ? "an earlier version wrote SHA-256, this one compares BLAKE3"
+                    : "it was made without option incremental=on");
   else
     log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
 }
@@ -127,6 +134,7 @@ void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batch
     outcome.status = without_exceptions([&] { return save(directory, batch, outcome); });
     if (!outcome.status.ok()) interruption_.stop_others();
   };
+  workers_ = std::make_unique<pipeline::Workers>(threads_for(batches.size()));
   std::vector<std::jthread> threads;
   size_t number = 0;
   for (const auto& [gpu_id, batch] : batches) {
@@ -136,12 +144,25 @@ void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batch
     else
       threads.emplace_back(save_one, std::cref(batch), std::ref(outcome));
   }
+  threads.clear();  // waits
+  workers_.reset();
 }
 
-// What is compressed has room of its own, as large as that of what it is made from.
+unsigned ObjectSaver::threads_for(size_t gpus) const {
+  const size_t each = pipeline::codec_bytes(env_.options.compression, env_.options.chunk_bytes);
+  size_t most = gpus * kMaxThreadsOfGpu;
+  if (each > 0) most = std::min(most, kMaxCodecBytes / each);
+  return pipeline::worker_threads(static_cast<unsigned>(most));
+}
+
+// What is compressed has room of its own, as large as that of what it is made from, beside that of
+// the codecs.
 gpu::StagingSize ObjectSaver::staging() const {
-  const bool compress = env_.options.compression.encoding != pipeline::Encoding::kPlain;
-  return env_.options.staging.within(compress ? gpu::kMaxStaging / 2 : gpu::kMaxStaging);
+  const pipeline::Compression& how = env_.options.compression;
+  if (how.encoding == pipeline::Encoding::kPlain)
+    return env_.options.staging.within(gpu::kMaxStaging);
+  const size_t codecs = pipeline::codec_bytes(how, env_.options.chunk_bytes) * workers_->threads();
+  return env_.options.staging.within((gpu::kMaxStaging - std::min(codecs, kMaxCodecBytes)) / 2);
 }
 
 Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
@@ -184,7 +205,8 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             env_.options.incremental || earlier,
                             earlier,
                             report,
-                            &interruption_};
+                            &interruption_,
+                            workers_.get()};
   return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 

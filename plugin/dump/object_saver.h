@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -62,6 +63,7 @@ class ObjectSaver {
   Status save(int directory, const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
+  unsigned threads_for(size_t gpus) const;
   gpu::StagingSize staging() const;
 
   const DumpContext& env_;
@@ -73,6 +75,7 @@ class ObjectSaver {
   SaveCounts counts_;
   uint32_t part_ = 0;  // number of the next call that saves
   std::optional<Earlier> earlier_;
+  std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, while they are saved
   std::mutex one_at_a_time_;  // env_.api and the log, while there are several threads
 };
 

@@ -19,6 +19,8 @@ class Saver {
         queue_(queue),
         options_(options),
         to_(to),
+        inline_workers_(0),
+        workers_(options.workers ? *options.workers : inline_workers_),
         slots_(engine.slots()),
         chunk_bytes_(std::min<uint64_t>(options.chunk_bytes, engine.staging(0).size())),
         progress_(bytes, std::chrono::seconds(1)) {}
@@ -28,6 +30,7 @@ class Saver {
   ~Saver() {
     for (unsigned slot = 0; slot < slots_.size(); slot++) {
       (void)engine_.wait(slot);
+      workers_.wait(slots_[slot].batch);
       (void)queue_.finish(slot);
     }
   }
@@ -54,11 +57,16 @@ class Saver {
   }
 
  private:
-  enum class State { kIdle, kFilling, kCopying, kWriting };
+  // In this order.
+  enum class State { kIdle, kFilling, kCopying, kPreparing, kWriting };
   struct Part {
     size_t object;
     size_t at;  // in the slot
     uint32_t size;
+    // Of prepare().
+    image::Chunk chunk{};
+    image::Hash hash{};
+    std::span<std::byte> stored{};  // empty: nothing must be written
   };
   struct Slot {
     State state = State::kIdle;
@@ -68,6 +76,7 @@ class Saver {
     size_t used = 0;
     uint64_t packets = 0;
     pipeline::StoredRoom compressed;
+    pipeline::Workers::Batch batch;
   };
 
   bool has_room(uint64_t size) const {
@@ -94,24 +103,30 @@ class Saver {
     slot.used += size;
   }
 
-  // While the slot is copied, the one before it is summed and written.
+  // While the slot is copied, the one before it is given to the workers, and the one before that,
+  // which they have had in the meantime, is written. With few slots that is one and the same.
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
-    if (options_.interruption) TRY(options_.interruption->check());
+    TRY(check_interruption());
     TRY(engine_.start_read(current_, slot.pieces));
     slot.state = State::kCopying;
     saved_.counts.submissions++;
-    const unsigned before = (current_ + slots_.size() - 1) % slots_.size();
+    const auto before = [&](size_t count) {
+      return static_cast<unsigned>((current_ + slots_.size() - count) % slots_.size());
+    };
+    const unsigned copied = before(1), prepared = before(slots_.size() >= 4 ? 2 : 1);
     current_ = (current_ + 1) % slots_.size();
-    if (slots_.size() > 1 && slots_[before].state == State::kCopying) TRY(write(before));
+    if (slots_.size() > 1 && slots_[copied].state == State::kCopying) TRY(start_prepare(copied));
+    if (slots_[prepared].state == State::kPreparing) TRY(write(prepared));
     return {};
   }
 
   Status empty(unsigned index) {
     Slot& slot = slots_[index];
-    if (options_.interruption) TRY(options_.interruption->check());
-    if (slot.state == State::kCopying) TRY(write(index));
+    TRY(check_interruption());
+    if (slot.state == State::kCopying) TRY(start_prepare(index));
+    if (slot.state == State::kPreparing) TRY(write(index));
     if (slot.state == State::kWriting) {
       const pipeline::Stopwatch watch(saved_.counts.times.files);
       TRY(queue_.finish(index));
@@ -120,7 +135,11 @@ class Saver {
     return {};
   }
 
-  Status write(unsigned index) {
+  Status check_interruption() const {
+    return options_.interruption ? options_.interruption->check() : Status();
+  }
+
+  Status start_prepare(unsigned index) {
     Slot& slot = slots_[index];
     {
       const pipeline::Stopwatch watch(saved_.counts.times.copies);
@@ -128,12 +147,54 @@ class Saver {
     }
     slot.from.clear();
     slot.pieces.clear();
-    pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
-    size_t compressed = 0;
+    const std::span<std::byte> bytes = engine_.staging(index);
+    std::span<std::byte> room;
+    if (options_.compression.encoding != Encoding::kPlain) room = slot.compressed.get(bytes.size());
+    const pipeline::Stopwatch watch(saved_.counts.times.bytes);
+    workers_.start(slot.batch, slot.chunks.size(),
+                   [this, &slot, bytes, room](size_t i, pipeline::Codec& codec) {
+                     Part& part = slot.chunks[i];
+                     prepare(part, bytes.subspan(part.at, part.size),
+                             room.empty() ? room : room.subspan(part.at, part.size), codec);
+                   });
+    slot.state = State::kPreparing;
+    return {};
+  }
+
+  // By any thread: what the chunk is, and what of it must be written.
+  void prepare(Part& part, std::span<std::byte> bytes, std::span<std::byte> room,
+               pipeline::Codec& codec) const {
+    if (!check_interruption().ok()) return;
+    part.chunk.size = part.size;
+    if (pipeline::is_zero(bytes)) {
+      part.chunk.encoding = Encoding::kZeros;
+      return;
+    }
+    if (options_.hashes) part.hash = image::strong_hash(bytes);
+    if (options_.earlier)
+      if (const image::Chunk* earlier = options_.earlier->find(part.hash, part.size)) {
+        part.chunk = *earlier;
+        return;
+      }
+    part.chunk.sum = image::checksum(bytes);
+    part.stored = bytes;
+    if (room.empty()) return;
+    if (const auto size = codec.compress(options_.compression, bytes, room)) {
+      part.stored = room.first(*size);
+      part.chunk.encoding = options_.compression.encoding;
+      part.chunk.compressed = static_cast<uint32_t>(*size);
+    }
+  }
+
+  Status write(unsigned index) {
+    Slot& slot = slots_[index];
     {
       const pipeline::Stopwatch watch(saved_.counts.times.bytes);
-      for (const Part& part : slot.chunks) store(index, part, request, compressed);
+      workers_.wait(slot.batch);
     }
+    TRY(check_interruption());  // the workers have stopped then
+    pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
+    for (const Part& part : slot.chunks) place(part, request);
     const auto text = progress_.add(slot.used);
     if (text && options_.progress) options_.progress(*text);
     if (!request.parts.empty()) queue_.submit(index, std::move(request));
@@ -145,30 +206,23 @@ class Saver {
   }
 
   // Puts the chunk into the index, and what must be written of it into the request.
-  void store(unsigned index, const Part& part, pipeline::IoRequest& request, size_t& compressed) {
-    const auto bytes = engine_.staging(index).subspan(part.at, part.size);
+  void place(const Part& part, pipeline::IoRequest& request) {
     image::Object& object = saved_.objects[part.object];
-    image::Chunk chunk{0, part.size};
+    image::Chunk chunk = part.chunk;
     saved_.counts.bytes += part.size;
-    image::Hash hash{};
-    if (pipeline::is_zero(bytes)) {
-      chunk.encoding = Encoding::kZeros;
+    if (!part.stored.empty()) {
+      chunk.offset = to_.reserve(part.stored.size());
+      saved_.counts.stored_bytes += part.stored.size();
+      if (request.parts.empty()) request.offset = chunk.offset;
+      request.add(part.stored);
+    } else if (chunk.encoding == Encoding::kZeros) {
       saved_.counts.zero_bytes += part.size;
     } else {
-      if (options_.hashes) hash = image::strong_hash(bytes);
-      const image::Chunk* earlier =
-          options_.earlier ? options_.earlier->find(hash, part.size) : nullptr;
-      if (earlier) {
-        chunk = *earlier;
-        chunk.source = number_of(chunk.source);
-        saved_.counts.earlier_bytes += part.size;
-      } else {
-        chunk.sum = image::checksum(bytes);
-        put_into_file(index, bytes, chunk, request, compressed);
-      }
+      chunk.source = number_of(chunk.source);
+      saved_.counts.earlier_bytes += part.size;
     }
     object.chunks.push_back(chunk);
-    if (options_.hashes) object.hashes.push_back(hash);
+    if (options_.hashes) object.hashes.push_back(part.hash);
   }
 
   // Files are named that are needed, and no others.
@@ -181,34 +235,16 @@ class Saver {
     return number;
   }
 
-  void put_into_file(unsigned index, std::span<std::byte> bytes, image::Chunk& chunk,
-                     pipeline::IoRequest& request, size_t& compressed) {
-    Slot& slot = slots_[index];
-    std::span<std::byte> stored = bytes;
-    if (options_.compression.encoding != Encoding::kPlain) {
-      const auto room = slot.compressed.get(engine_.staging(index).size()).subspan(compressed);
-      if (const auto size = codec_.compress(options_.compression, bytes, room)) {
-        stored = room.first(*size);
-        compressed += *size;
-        chunk.encoding = options_.compression.encoding;
-        chunk.compressed = static_cast<uint32_t>(*size);
-      }
-    }
-    chunk.offset = to_.reserve(stored.size());
-    saved_.counts.stored_bytes += stored.size();
-    if (request.parts.empty()) request.offset = chunk.offset;
-    request.add(stored);
-  }
-
   gpu::Engine& engine_;
   pipeline::IoQueue& queue_;
   const SaveOptions& options_;
   image::ContentsWriter& to_;
+  pipeline::Workers inline_workers_;
+  pipeline::Workers& workers_;
   std::vector<Slot> slots_;
   uint64_t chunk_bytes_;
   Progress progress_;
   unsigned current_ = 0;
-  pipeline::Codec codec_;
   std::map<uint32_t, uint32_t> source_numbers_;  // in the file, by that in Earlier
   Saved saved_;
 };

@@ -12,6 +12,7 @@
 #include "pipeline/codec.h"
 #include "pipeline/io_queue.h"
 #include "pipeline/stage_times.h"
+#include "pipeline/workers.h"
 
 namespace amdgpu_criu::dump {
 
@@ -23,6 +24,7 @@ struct SaveOptions {
   // Called with a progress report, at most once a second.
   std::function<void(const std::string&)> progress{};
   const Interruption* interruption = nullptr;
+  pipeline::Workers* workers = nullptr;  // null: the caller's thread does their work
 };
 
 struct SaveCounts {
@@ -50,8 +52,8 @@ struct Saved {
   SaveCounts counts;
 };
 
-// Copies on the GPU, sums, and writes of different slots are under way at the same time. Many small
-// objects share a slot, a submission and a write.
+// Copies on the GPU, the workers' part, and writes of different slots are under way at the same
+// time. Many small objects share a slot, a submission and a write.
 Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to);

@@ -58,8 +58,9 @@ class ContentsTest : public testing::Test {
     };
   }
 
-  Result<SaveCounts> save(int directory, const SaveOptions& options,
+  Result<SaveCounts> save(int directory, SaveOptions options,
                           pipeline::IoKind io = pipeline::IoKind::kThreads) {
+    if (io != pipeline::IoKind::kInline) options.workers = &workers_;
     auto engine = this->engine();
     const auto queue = pipeline::make_io_queue(io, engine->slots());
     auto writer = TRY(image::ContentsWriter::create(directory, name_));
@@ -121,6 +122,7 @@ class ContentsTest : public testing::Test {
   std::string name_ = image::contents_file_name(0, 0x22);
   std::vector<kernel::Bo> bos_;
   size_t imports_ = 0;
+  pipeline::Workers workers_{3};
 };
 
 struct Way {
@@ -203,6 +205,20 @@ TEST(Staging, IsBoundedWhateverTheChunks) {
 }
 
 // Failures
+
+TEST_F(ContentsTest, AnInterruptedDumpEndsWithItsCause) {
+  TempDir dir;
+  add(1, 2 * kStaging.total(), 1);
+  for (const auto io : {pipeline::IoKind::kThreads, pipeline::IoKind::kInline}) {
+    Interruption interruption(std::chrono::seconds(0));
+    testing_support::during_copies = [&] { interruption.stop_others(); };
+    const auto counts =
+        save(dir.fd(), {kChunk, {}, false, nullptr, {}, &interruption, nullptr}, io);
+    testing_support::during_copies = nullptr;
+    EXPECT_EQ(counts.error().code(), ECANCELED);
+    EXPECT_TRUE(dir.names().empty());
+  }
+}
 
 TEST_F(ContentsTest, ACopyThatFailsAnywhereLeavesNoFile) {
   TempDir dir;

@@ -9,8 +9,7 @@
 #include <xxhash.h>
 #endif
 
-// nettle uses the processor's instructions for SHA-256.
-#include <nettle/sha2.h>
+#include <blake3.h>
 
 #include <cstring>
 
@@ -30,12 +29,12 @@ uint64_t short_checksum(std::span<const std::byte> bytes) {
 }
 
 Hash strong_hash(std::span<const std::byte> bytes) {
-  sha256_ctx context;
-  sha256_init(&context);
-  sha256_update(&context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
+  blake3_hasher hasher;
+  blake3_hasher_init(&hasher);
+  blake3_hasher_update(&hasher, bytes.data(), bytes.size());
   Hash result;
-  static_assert(sizeof(result) == SHA256_DIGEST_SIZE);
-  sha256_digest(&context, result.size(), reinterpret_cast<uint8_t*>(result.data()));
+  static_assert(sizeof(result) == BLAKE3_OUT_LEN);
+  blake3_hasher_finalize(&hasher, reinterpret_cast<uint8_t*>(result.data()), result.size());
   return result;
 }
 

@@ -13,7 +13,7 @@ using Sum = std::array<std::byte, 16>;
 Sum checksum(std::span<const std::byte> bytes);
 uint64_t short_checksum(std::span<const std::byte> bytes);
 
-// SHA-256: bytes that have the same are the same, also if somebody wants it to seem so.
+// BLAKE3: bytes that have the same are the same, also if somebody wants it to seem so.
 using Hash = std::array<std::byte, 32>;
 Hash strong_hash(std::span<const std::byte> bytes);
 

@@ -133,7 +133,7 @@ Status check(const Process& process, const Opened& from) {
 bool has_columns(const AmdgpuCriu__Pb__Object& message) {
   const size_t count = message.n_offset;
   auto fits = [&](size_t column) { return column == count || column == 0; };
-  const size_t hashes = message.has_hashes ? message.hashes.len : 0;
+  const size_t hashes = message.has_blake3 ? message.blake3.len : 0;
   return count <= SIZE_MAX / sizeof(Hash) && message.n_chunk_size == count && message.has_sums &&
          message.sums.len == count * sizeof(Sum) && fits(message.n_encoding) &&
          fits(message.n_stored) && fits(message.n_source) &&
@@ -179,10 +179,11 @@ Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from,
     object.chunks.push_back(chunk);
   }
   if (covered != object.size) return bad(from.name, "an object's chunks do not cover it");
-  if (message.has_hashes && message.hashes.len > 0) {
+  if (message.has_blake3 && message.blake3.len > 0) {
     object.hashes.resize(object.chunks.size());
-    memcpy(object.hashes.data(), message.hashes.data, message.hashes.len);
+    memcpy(object.hashes.data(), message.blake3.data, message.blake3.len);
   }
+  object.has_other_hashes = message.has_sha256;
   return object;
 }
 

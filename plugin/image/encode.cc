@@ -170,7 +170,7 @@ void add_object(List<AmdgpuCriu__Pb__Object>& objects, const Object& object,
   message.n_source = columns.sources.size();
   message.source = columns.sources.data();
   SET(message, sums, binary(columns.sums));
-  if (!object.hashes.empty()) SET(message, hashes, binary(std::as_bytes(std::span(object.hashes))));
+  if (!object.hashes.empty()) SET(message, blake3, binary(std::as_bytes(std::span(object.hashes))));
 }
 
 }  // namespace

@@ -116,7 +116,8 @@ struct Object {
   uint64_t object_id = 0;
   uint64_t size = 0;
   std::vector<Chunk> chunks;
-  std::vector<Hash> hashes;  // of each chunk, or none
+  std::vector<Hash> hashes;       // of each chunk, or none
+  bool has_other_hashes = false;  // of an earlier version, and not read
 };
 
 // A contents file of an earlier dump that chunks are in.

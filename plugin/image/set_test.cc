@@ -117,6 +117,39 @@ class ImageSet : public testing::Test {
   DumpId id_ = new_dump_id();
 };
 
+// Values that b3sum(1) prints, too.
+TEST(StrongHash, IsBlake3) {
+  auto hex = [](const std::string& text) {
+    std::string result;
+    for (const std::byte byte : strong_hash(std::as_bytes(std::span(text))))
+      result += formatted("{:02x}", static_cast<unsigned>(byte));
+    return result;
+  };
+  EXPECT_EQ(hex(""), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");
+  EXPECT_EQ(hex("abc"), "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85");
+}
+
+// The number of the field says which hashes they are.
+TEST(Contents, HashesOfAnEarlierVersionAreNotTakenForOurs) {
+  TempDir dir;
+  auto writer = std::move(*ContentsWriter::create(dir.fd(), contents_file_name(0, 0x22)));
+  Hash hash;
+  hash.fill(std::byte{0xab});
+  Chunk zeros{0, 4096};
+  zeros.encoding = pipeline::Encoding::kZeros;
+  auto metadata =
+      encode(Contents{new_dump_id(), 0, gpu_22(), {{kObject, 4096, {zeros}, {hash}}}, {}});
+  const auto at = std::ranges::search(metadata, hash).begin() - metadata.begin();
+  ASSERT_EQ(metadata.at(at - 2), std::byte{10 << 3 | 2});
+  metadata[at - 2] = std::byte{9 << 3 | 2};
+  ASSERT_TRUE(writer.finish(metadata).ok());
+  const auto files = load_contents(dir.fd());
+  ASSERT_TRUE(files.ok()) << files.error().message();
+  const Object& object = files->at(0).contents.objects.at(0);
+  EXPECT_TRUE(object.has_other_hashes);
+  EXPECT_TRUE(object.hashes.empty());
+}
+
 TEST_F(ImageSet, ReadsBackWhatWasWritten) {
   auto set = Set::load(dir_.fd());
   ASSERT_TRUE(set.ok()) << set.error().message();

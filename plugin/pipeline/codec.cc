@@ -3,6 +3,7 @@
 #include "pipeline/codec.h"
 
 #include <lz4.h>
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_estimateCCtxSize_usingCParams()
 #include <zstd.h>
 
 #include <algorithm>
@@ -41,6 +42,11 @@ bool is_zero(std::span<const std::byte> bytes) {
     return false;
   return bytes.size() == first ||
          memcmp(bytes.data(), bytes.data() + first, bytes.size() - first) == 0;
+}
+
+size_t codec_bytes(const Compression& how, size_t chunk) {
+  if (how.encoding != Encoding::kZstd) return 0;
+  return ZSTD_estimateCCtxSize_usingCParams(ZSTD_getCParams(how.level, chunk, 0));
 }
 
 std::optional<size_t> Codec::compress(const Compression& how, std::span<const std::byte> plain,

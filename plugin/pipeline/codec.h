@@ -30,6 +30,9 @@ struct Compression {
   int level = 0;  // of zstd; 0: its default
 };
 
+// What a Codec takes to compress chunks of this size.
+size_t codec_bytes(const Compression& how, size_t chunk);
+
 // For one thread.
 class Codec {
  public:

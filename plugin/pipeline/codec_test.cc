@@ -104,6 +104,15 @@ TEST_P(Codecs, AnotherSizeIsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, Codecs, testing::Values(Encoding::kZstd, Encoding::kLz4));
 
+TEST(Codec, ItsMemoryDependsOnMethodAndLevel) {
+  constexpr size_t kChunk = 256u << 10;
+  EXPECT_EQ(codec_bytes({}, kChunk), 0u);
+  EXPECT_EQ(codec_bytes({Encoding::kLz4, 0}, kChunk), 0u);
+  const size_t fast = codec_bytes({Encoding::kZstd, 1}, kChunk);
+  EXPECT_GT(fast, 0u);
+  EXPECT_GT(codec_bytes({Encoding::kZstd, 19}, kChunk), fast);
+}
+
 TEST(Codec, NothingIsCompressedUnlessAskedFor) {
   Codec codec;
   Bytes stored(65536);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Where the time of a thread that moves contents went. What is none of these is imports and
+// What the thread that moves contents of a GPU waited for. The rest of its time is imports and
 // submissions.
 #pragma once
 
@@ -14,10 +14,10 @@ struct StageTimes {
   using Clock = std::chrono::steady_clock;
   Clock::duration copies{};  // waiting for the GPU
   Clock::duration files{};   // waiting for file I/O
-  Clock::duration bytes{};   // looking for zeros, sums, compression
+  Clock::duration bytes{};   // zeros, sums, compression: of workers, or its own work
 
   std::string text() const {
-    return formatted("waited {} ms for copies and {} ms for files, {} ms of sums", ms(copies),
+    return formatted("waited {} ms for copies, {} ms for files, {} ms for sums", ms(copies),
                      ms(files), ms(bytes));
   }
 

@@ -11,6 +11,7 @@ namespace amdgpu_criu::tool {
 namespace {
 
 constexpr uint64_t kObject = 1;
+constexpr unsigned kThreads = 16;
 
 // The name of the contents file that save() writes and fill() reads.
 std::string file_name(const topology::Gpu& gpu) { return image::contents_file_name(0, gpu.gpu_id); }
@@ -84,8 +85,11 @@ Result<Seconds> BenchGpu::save(const std::string& directory) {
   const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
   auto writer = TRY(image::ContentsWriter::create(to.get(), file_name(gpu_)));
   (void)pipeline::set_direct(writer.fd(), true);
+  pipeline::Workers workers(pipeline::worker_threads(kThreads));
+  dump::SaveOptions options;
+  options.workers = &workers;
   auto saved =
-      TRY(dump::save_contents(*engine, *queue, {&bo, 1}, import_with(*engine), {}, writer));
+      TRY(dump::save_contents(*engine, *queue, {&bo, 1}, import_with(*engine), options, writer));
   TRY(writer.finish(
       image::encode(image::Contents{image::new_dump_id(), 0, gpu_, std::move(saved.objects), {}})));
   return since(start);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "pipeline/workers.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/log.h"
+
+namespace amdgpu_criu::pipeline {
+
+unsigned worker_threads(unsigned most) {
+  return std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u));
+}
+
+Workers::Workers(unsigned threads) {
+  try {
+    for (unsigned i = 0; i < threads; i++) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error& error) {
+    log_warning("{} of {} threads for checksums: {}", threads_.size(), threads, error.what());
+  }
+}
+
+Workers::~Workers() {
+  {
+    const std::lock_guard guard(lock_);
+    stop_ = true;
+  }
+  started_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::start(Batch& batch, size_t parts, Task task) {
+  if (threads_.empty()) {
+    Codec codec;
+    for (size_t part = 0; part < parts; part++) task(part, codec);
+    return;
+  }
+  if (parts == 0) return;
+  {
+    const std::lock_guard guard(lock_);
+    batch.task_ = std::move(task);
+    batch.parts_ = batch.left_ = parts;
+    batch.next_ = 0;
+    to_do_.push_back(&batch);
+  }
+  started_.notify_all();
+}
+
+void Workers::wait(Batch& batch) {
+  std::unique_lock guard(lock_);
+  completed_.wait(guard, [&] { return batch.left_ == 0; });
+}
+
+void Workers::run() {
+  Codec codec;
+  std::unique_lock guard(lock_);
+  while (true) {
+    started_.wait(guard, [&] { return stop_ || !to_do_.empty(); });
+    if (to_do_.empty()) return;
+    Batch& batch = *to_do_.front();
+    // Small enough that the threads end at about the same time, and no smaller: each takes the
+    // lock.
+    const size_t share = std::max<size_t>((batch.parts_ - batch.next_) / (4 * threads_.size()), 1);
+    const size_t first = batch.next_;
+    batch.next_ += share;
+    if (batch.next_ == batch.parts_) to_do_.pop_front();
+    guard.unlock();
+    for (size_t part = first; part < first + share; part++) batch.task_(part, codec);
+    guard.lock();
+    batch.left_ -= share;
+    if (batch.left_ == 0) completed_.notify_all();
+  }
+}
+
+}  // namespace amdgpu_criu::pipeline

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+// Threads that sum, hash and compress chunks.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "pipeline/codec.h"
+
+namespace amdgpu_criu::pipeline {
+
+// One for each CPU that the process may use, but no more than `most`.
+unsigned worker_threads(unsigned most);
+
+class Workers {
+ public:
+  // Called once for each part of a batch, in any order, by several threads. Must not throw.
+  using Task = std::function<void(size_t part, Codec& codec)>;
+
+  // Parts that are waited for together. Must outlive the work.
+  class Batch {
+    friend class Workers;
+    Task task_;
+    size_t parts_ = 0;
+    size_t next_ = 0;
+    size_t left_ = 0;
+  };
+
+  // With fewer threads if the system allows no more. With none start() does the work itself.
+  explicit Workers(unsigned threads);
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
+  unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
+
+  // From any thread. The batch is idle, and busy until wait().
+  void start(Batch& batch, size_t parts, Task task);
+  void wait(Batch& batch);
+
+ private:
+  void run();
+
+  std::mutex lock_;  // of batches, and of what follows, but for the threads
+  std::condition_variable started_;
+  std::condition_variable completed_;
+  std::deque<Batch*> to_do_;  // with parts that no thread has begun
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace amdgpu_criu::pipeline

@@ -13,6 +13,8 @@
 
 #include <cstring>
 
+#include "base/result.h"
+
 namespace amdgpu_criu::image {
 
 Sum checksum(std::span<const std::byte> bytes) {
@@ -28,13 +30,35 @@ uint64_t short_checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-Hash strong_hash(std::span<const std::byte> bytes) {
+struct StrongHasher::State {
   blake3_hasher hasher;
-  blake3_hasher_init(&hasher);
-  blake3_hasher_update(&hasher, bytes.data(), bytes.size());
+};
+
+StrongHasher::StrongHasher() : state_(std::make_unique<State>()) {
+  blake3_hasher_init(&state_->hasher);
+}
+StrongHasher::~StrongHasher() = default;
+
+void StrongHasher::add(std::span<const std::byte> bytes) {
+  blake3_hasher_update(&state_->hasher, bytes.data(), bytes.size());
+}
+
+Hash StrongHasher::finish() const {
   Hash result;
   static_assert(sizeof(result) == BLAKE3_OUT_LEN);
-  blake3_hasher_finalize(&hasher, reinterpret_cast<uint8_t*>(result.data()), result.size());
+  blake3_hasher_finalize(&state_->hasher, reinterpret_cast<uint8_t*>(result.data()), result.size());
+  return result;
+}
+
+Hash strong_hash(std::span<const std::byte> bytes) {
+  StrongHasher hasher;
+  hasher.add(bytes);
+  return hasher.finish();
+}
+
+std::string text_of(const Hash& hash) {
+  std::string result = "blake3:";
+  for (const std::byte byte : hash) result += formatted("{:02x}", static_cast<unsigned>(byte));
   return result;
 }
 

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 
 namespace amdgpu_criu::image {
 
@@ -16,5 +18,22 @@ uint64_t short_checksum(std::span<const std::byte> bytes);
 // BLAKE3: bytes that have the same are the same, also if somebody wants it to seem so.
 using Hash = std::array<std::byte, 32>;
 Hash strong_hash(std::span<const std::byte> bytes);
+// "blake3:" and the bytes in hexadecimal.
+std::string text_of(const Hash& hash);
+
+// Of bytes that come one after another.
+class StrongHasher {
+ public:
+  StrongHasher();
+  StrongHasher(const StrongHasher&) = delete;
+  StrongHasher& operator=(const StrongHasher&) = delete;
+  ~StrongHasher();
+  void add(std::span<const std::byte> bytes);
+  Hash finish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace amdgpu_criu::image

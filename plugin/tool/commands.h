@@ -16,6 +16,8 @@ enum class Format { kText, kJson };
 // blobs: list the records of the kernel's state, too.
 int show(const std::string& directory, bool blobs, Format format);
 int verify(const std::string& directory, Format format);
+int requirements(const std::string& directory, Format format);
+int stack_id(Format format);
 // Directories may be empty: CRIU's own, and none.
 int check(const std::string& plugin_directory, const std::string& image_directory, Format format);
 // A dry run of a dump.

@@ -45,6 +45,10 @@ int main(int argc, char** argv) try {
   show->add_flag("--blob", blobs, "List the records of the kernel's state, too");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
+  CLI::App* requirements = app.add_subcommand(
+      "requirements", "Print what a restore of the images in a directory needs: GPUs, files");
+  CLI::App* stack_id = app.add_subcommand(
+      "stack-id", "Print an identifier that machines share which restore each other's images");
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure how fast GPU memory is copied, summed, written and read here");
   amdgpu_criu::tool::BenchOptions benched;
@@ -61,9 +65,9 @@ int main(int argc, char** argv) try {
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  for (CLI::App* command : {check, show, verify, bench})
+  for (CLI::App* command : {check, show, verify, requirements, stack_id, bench})
     command->add_flag("--json", json, "Print JSON");
-  for (CLI::App* command : {show, verify})
+  for (CLI::App* command : {show, verify, requirements})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
   try {
     app.parse(argc, argv);
@@ -77,6 +81,8 @@ int main(int argc, char** argv) try {
   if (*check && pid > 0) return amdgpu_criu::tool::check_process(pid, format);
   if (*show) return amdgpu_criu::tool::show(directory, blobs, format);
   if (*verify) return amdgpu_criu::tool::verify(directory, format);
+  if (*requirements) return amdgpu_criu::tool::requirements(directory, format);
+  if (*stack_id) return amdgpu_criu::tool::stack_id(format);
   if (*bench) return amdgpu_criu::tool::bench(benched, format);
   return amdgpu_criu::tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {

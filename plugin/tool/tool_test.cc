@@ -121,6 +121,49 @@ TEST_F(Tool, VerifyNamesEveryDamagedFile) {
   for (const std::string& name : dir_.names()) EXPECT_THAT(outcome.output, HasSubstr(name));
 }
 
+TEST_F(Tool, RequirementsNameGpusRecordsAndFilesWithDigests) {
+  const auto json = nlohmann::json::parse(run("requirements --json " + dir_.path()).output);
+  EXPECT_EQ(json.at("image_format"), 2);
+  EXPECT_EQ(json.at("kernel_interface"), "amdgpu-criu");
+  ASSERT_EQ(json.at("gpus").size(), 1u);
+  EXPECT_EQ(json.at("gpus").at(0).at("pci_address"), "0000:03:00.0");
+  EXPECT_EQ(json.at("gpus").at(0).at("contents_bytes"), 4096);
+  std::vector<std::string> names;
+  for (const auto& file : json.at("files")) {
+    names.push_back(file.at("name"));
+    const std::string bytes = dir_.read(names.back());
+    EXPECT_EQ(file.at("size"), bytes.size());
+    EXPECT_EQ(file.at("digest"),
+              image::text_of(image::strong_hash(std::as_bytes(std::span(bytes)))));
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(dir_.names()));
+  EXPECT_THAT(run("requirements " + dir_.path()).output, HasSubstr("a GPU like GPU 0x22"));
+}
+
+TEST_F(Tool, RequirementsOfAnIncrementalDumpNameFilesOfTheEarlierOne) {
+  TempDir next;
+  ASSERT_EQ(symlink(dir_.path().c_str(), next.file("parent").c_str()), 0);
+  const auto earlier = std::move(*image::load_contents(dir_.fd()));
+  image::Contents contents = earlier.at(0).contents;
+  contents.sources = {{1, contents_, earlier.at(0).metadata_sum}};
+  contents.objects.at(0).chunks.at(0).source = 1;
+  auto writer = std::move(*image::ContentsWriter::create(next.fd(), contents_));
+  ASSERT_TRUE(writer.finish(image::encode(contents)).ok());
+  next.write("amdgpu-process-0.img", dir_.read("amdgpu-process-0.img"));
+  const auto json = nlohmann::json::parse(run("requirements --json " + next.path()).output);
+  ASSERT_EQ(json.at("files").size(), 3u);
+  EXPECT_EQ(json.at("files").at(2).at("name"), "parent/" + contents_);
+  std::filesystem::remove(dir_.file(contents_));
+  EXPECT_EQ(run("requirements " + next.path()).status, 2);
+}
+
+TEST_F(Tool, StackIdNeedsAGpu) {
+  if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
+  const Outcome outcome = run("stack-id");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("no driver stack"));
+}
+
 TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   TempDir empty;
   EXPECT_EQ(run("").status, 2);
@@ -128,6 +171,7 @@ TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   EXPECT_EQ(run("frobnicate").status, 2);
   EXPECT_EQ(run("show " + empty.path()).status, 2);
   EXPECT_EQ(run("verify /no/such/directory").status, 2);
+  EXPECT_EQ(run("requirements " + empty.path()).status, 2);
   EXPECT_EQ(run("--help").status, 0);
 }
 
@@ -188,6 +232,8 @@ std::string complete(const std::string& words) {
 TEST_F(Tool, CompletionKnowsCommandsOptionsAndDirectories) {
   EXPECT_EQ(complete("ver"), "verify\n");
   EXPECT_EQ(complete("verify --js"), "--json\n");
+  EXPECT_EQ(complete("req"), "requirements\n");
+  EXPECT_EQ(complete("stack-id --js"), "--json\n");
   EXPECT_EQ(complete("check --lib"), "--libdir\n");
   EXPECT_EQ(complete("show " + dir_.path()), dir_.path() + "\n");
 }

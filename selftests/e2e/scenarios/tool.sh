@@ -27,6 +27,8 @@ scenario_tool_check() {
   json "$DIR/root.json" "it['ok'] and not $BAD"
   json "$DIR/root.json" "sum('gfx target 90010' in one['found'] for one in it['checks']) == $(gpu_count)"
   "$TOOL" check --libdir "$PLUGIN_DIR"
+  "$TOOL" stack-id --json >"$DIR/stack.json" || fail "stack-id: status $?"
+  json "$DIR/stack.json" "0 < len(it['stack_id']) <= 64 and it['stack_id'].isascii()"
   tool_check nobody setpriv --reuid 65534 --regid 65534 --clear-groups
   [ $STATUS -eq 1 ] || fail "status $STATUS for a user without permission"
   json "$DIR/nobody.json" "{'GPU driver', 'permission'} <= {one['what'] for one in $BAD}"
@@ -85,6 +87,10 @@ scenario_tool_images() {
   json "$DIR/show.json" "{'file', 'end'} <= {one['name'] for one in it['render_files'][0]['records']}"
   json "$DIR/show.json" "it['processes'][0]['pid'] == $PID and it['processes'][0]['comm'] == 'gpu_chain'"
   "$TOOL" verify "$DIR/images" || fail "verify: status $?"
+  "$TOOL" requirements --json "$DIR/images" >"$DIR/requirements.json" || fail "requirements: status $?"
+  json "$DIR/requirements.json" "it['kernel_interface'] == 'amdgpu-criu' and it['kernel_records']"
+  json "$DIR/requirements.json" "sum(gpu['contents_bytes'] for gpu in it['gpus']) > 1 << 20"
+  json "$DIR/requirements.json" "len(it['files']) == $(find "$DIR/images" -name 'amdgpu-*.img' | wc -l)"
   local file size
   file=$(find "$DIR/images" -name 'amdgpu-contents-*.img' -size +1M | head -n 1)
   size=$(stat -c %s "$file")

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+// What a restore needs: GPUs, an interface of the kernel, and files.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "image/blob.h"
+#include "image/set.h"
+#include "stock/record.h"
+#include "tool/commands.h"
+#include "tool/output.h"
+
+namespace amdgpu_criu::tool {
+namespace {
+
+constexpr size_t kBlock = 4u << 20;
+
+struct File {
+  std::string name;  // from the directory
+  uint64_t size = 0;
+  image::Hash digest{};
+};
+
+struct Requirements {
+  image::Set set;
+  std::vector<File> files;
+  std::set<std::string> records;  // "queue 1"
+};
+
+// Those of earlier dumps, too, that memory is in.
+Result<std::vector<std::string>> names_of(int directory, const image::Set& set) {
+  auto names = TRY(image::list_files(directory));
+  std::set<std::string> earlier;
+  for (const auto& file : set.contents())
+    for (const image::Source& source : file.contents.sources) earlier.insert(path_of(source));
+  names.insert(names.end(), earlier.begin(), earlier.end());
+  return names;
+}
+
+Result<uint64_t> size_of(int directory, const std::string& name) {
+  struct stat status{};
+  if (fstatat(directory, name.c_str(), &status, 0) != 0) return Error::system("{}", name);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+Status read_digest(int directory, File& file, ProgressLine& progress) {
+  const Fd opened = TRY(Fd::openat(directory, file.name.c_str(), O_RDONLY));
+  image::StrongHasher hasher;
+  std::vector<std::byte> block(kBlock);
+  for (uint64_t at = 0; at < file.size; at += block.size()) {
+    block.resize(std::min<uint64_t>(kBlock, file.size - at));
+    TRY(image::read_at(opened, file.name, at, block));
+    hasher.add(block);
+    progress.add(block.size());
+  }
+  file.digest = hasher.finish();
+  return {};
+}
+
+// State that another interface wrote has no records.
+void add_records(std::span<const std::byte> blob, std::set<std::string>& to) {
+  const auto records = image::list_records(blob);
+  if (!records.ok()) return;
+  for (const image::BlobRecords& one : *records)
+    to.insert(formatted("{} {}", one.name(), one.version));
+}
+
+Result<Requirements> requirements_of(int directory) {
+  Requirements result{TRY(image::Set::load(directory)), {}, {}};
+  uint64_t bytes = 0;
+  for (const std::string& name : TRY(names_of(directory, result.set))) {
+    result.files.push_back({name, TRY(size_of(directory, name)), {}});
+    bytes += result.files.back().size;
+  }
+  ProgressLine progress("digests", bytes);
+  for (File& file : result.files) TRY(read_digest(directory, file, progress));
+  for (const auto& [index, process] : result.set.processes())
+    if (process.blob) add_records(*process.blob, result.records);
+  for (const auto& [index, render] : result.set.renders()) add_records(render.blob, result.records);
+  return result;
+}
+
+uint64_t contents_of(const image::Set& set, uint32_t gpu_id) {
+  uint64_t bytes = 0;
+  for (const auto& file : set.contents())
+    if (file.contents.gpu.gpu_id == gpu_id)
+      for (const image::Object& object : file.contents.objects) bytes += object.size;
+  return bytes;
+}
+
+Json json_of(const Requirements& requirements) {
+  Json gpus = Json::array(), files = Json::array(), records = Json::array();
+  for (const auto& [gpu_id, gpu] : requirements.set.gpus()) {
+    Json properties = Json::object();
+    for (const auto& [name, value] : gpu.properties) properties[name] = value;
+    gpus.push_back({{"gpu_id", gpu_id},
+                    {"pci_address", gpu.pci_address},
+                    {"contents_bytes", contents_of(requirements.set, gpu_id)},
+                    {"properties", std::move(properties)}});
+  }
+  for (const std::string& record : requirements.records) {
+    const size_t space = record.rfind(' ');
+    records.push_back(
+        {{"record", record.substr(0, space)}, {"version", std::stoul(record.substr(space))}});
+  }
+  for (const File& file : requirements.files)
+    files.push_back(
+        {{"name", file.name}, {"size", file.size}, {"digest", image::text_of(file.digest)}});
+  return {{"image_format", requirements.set.format()},
+          {"kernel_interface", stock::is_stock(requirements.set) ? "stock" : "amdgpu-criu"},
+          {"gpus", std::move(gpus)},
+          {"kernel_records", std::move(records)},
+          {"files", std::move(files)}};
+}
+
+void print(const Requirements& requirements) {
+  for (const auto& [gpu_id, gpu] : requirements.set.gpus())
+    printf("a GPU like %s: gfx target %llu, %llu bytes of contents\n", gpu.describe().c_str(),
+           static_cast<unsigned long long>(gpu.property("gfx_target_version")),
+           static_cast<unsigned long long>(contents_of(requirements.set, gpu_id)));
+  for (const std::string& record : requirements.records)
+    printf("a kernel that reads records: %s\n", record.c_str());
+  for (const File& file : requirements.files)
+    printf("%s  %llu  %s\n", image::text_of(file.digest).c_str(),
+           static_cast<unsigned long long>(file.size), file.name.c_str());
+}
+
+}  // namespace
+
+int requirements(const std::string& directory, Format format) {
+  const auto dir = Fd::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
+  const auto found = dir.ok() ? requirements_of(dir->get()) : Result<Requirements>(dir.error());
+  if (!found.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", found.error().message().c_str()), 2;
+  if (found->files.empty())
+    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
+  if (format == Format::kJson)
+    print_json(json_of(*found));
+  else
+    print(*found);
+  return 0;
+}
+
+}  // namespace amdgpu_criu::tool

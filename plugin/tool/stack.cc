@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "tool/stack.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "host/host.h"
+#include "image/container.h"
+#include "tool/commands.h"
+#include "tool/output.h"
+
+namespace amdgpu_criu::tool {
+namespace {
+
+// Another number for another text below: an id is compared with those that older versions printed.
+constexpr char kPrefix[] = "amdgpu-criu:1:";
+constexpr size_t kHexDigits = 40;
+constexpr const char* kOfGpu[] = {"gfx_target_version", "device_id", "fw_version",
+                                  "sdma_fw_version"};
+
+std::string text_of(const std::optional<kernel::Query>& kernel, const std::string& release) {
+  if (!kernel) return "stock " + release;
+  std::string text = formatted("abi {} {} features {} blob {}", kernel->abi_min, kernel->abi_max,
+                               kernel->features, kernel->blob_format);
+  auto records = kernel->records;
+  std::ranges::sort(records, {}, &amdgpu_criu_record_info::type);
+  for (const amdgpu_criu_record_info& record : records)
+    text += formatted(" {}:{}-{}", record.type, record.version_min, record.version_max);
+  return text;
+}
+
+int fail(const std::string& why) {
+  fprintf(stderr, "amdgpu-criu: %s\n", why.c_str());
+  return 2;
+}
+
+}  // namespace
+
+std::string stack_id(const std::optional<kernel::Query>& kernel, const std::string& release,
+                     std::span<const topology::Gpu> gpus) {
+  std::set<std::string> kinds;
+  for (const topology::Gpu& gpu : gpus) {
+    std::string kind;
+    for (const char* property : kOfGpu)
+      kind += formatted(" {} {}", property, gpu.property(property));
+    kinds.insert(kind);
+  }
+  std::string text =
+      formatted("{} image {}-{}", text_of(kernel, release), image::kOldestFormat, image::kFormat);
+  for (const std::string& kind : kinds) text += ";" + kind;
+  const std::string hash = image::text_of(image::strong_hash(std::as_bytes(std::span(text))));
+  return kPrefix + hash.substr(hash.find(':') + 1, kHexDigits);
+}
+
+int stack_id(Format format) {
+  const host::Host host = host::Host::create();
+  const auto kfd = host.open_kfd();
+  if (!kfd.ok()) return fail("there is no driver stack: " + kfd.error().message());
+  const auto gpus = host.gpus();
+  if (!gpus.ok()) return fail(gpus.error().message());
+  if (gpus->empty()) return fail("there is no GPU here");
+  auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(*kfd));
+  if (!query.ok() && query.error().code() != ENOTTY) return fail(query.error().message());
+  utsname name{};
+  uname(&name);
+  std::optional<kernel::Query> series;
+  if (query.ok()) series = std::move(*query);
+  const std::string id = stack_id(series, name.release, *gpus);
+  if (format == Format::kJson)
+    print_json({{"stack_id", id}});
+  else
+    printf("%s\n", id.c_str());
+  return 0;
+}
+
+}  // namespace amdgpu_criu::tool

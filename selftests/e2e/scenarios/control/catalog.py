@@ -40,7 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # The last one ends with our driver.
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
-    "rocm": ("hip",),
+    "rocm": ("hip", "llm"),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.

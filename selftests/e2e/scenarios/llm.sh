@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Debian's llama.cpp with a model that ../llm/random_model.py has written, in the guest image that
+# scripts/rocm makes.
+
+WORDS=160        # of each text
+WORD_SECONDS=400 # until the first one, and from the first to the last
+
+# start_llama NAME OPTIONS...: Debian's llama.cpp writes into the file TEXT what the most probable
+# words are; sets PID, TEXT and LOG
+start_llama() {
+  local name=$1
+  shift
+  TEXT=$DIR/$name.txt LOG=$DIR/$name.log
+  [ -s "$PAYLOAD/rocm/model.gguf" ] || fail "there is no model in $PAYLOAD/rocm"
+  first_pid_of_scenario
+  HIP_VISIBLE_DEVICES=0 setsid llama-completion -m "$PAYLOAD/rocm/model.gguf" --prompt gpu \
+    --predict $WORDS --temp 0 --threads 2 --ctx-size 512 --no-conversation --no-warmup "$@" \
+    </dev/null >"$TEXT" 2>"$LOG" &
+  PID=$!
+  PIDS+=("$PID")
+  disown "$PID"
+}
+
+words() { wc -w <"$TEXT"; }
+has_words() { [ "$(words)" -ge "$1" ] || gone "$PID"; }
+
+first_words() { # first_words COUNT: is alive and has written that many
+  wait_until $WORD_SECONDS has_words "$1" || fail "no $1 words after $WORD_SECONDS s"
+  alive "$PID" || fail "llama.cpp is gone after $(words) words"
+}
+
+# whole_text WHAT: until the end, which it also reports
+whole_text() {
+  wait_gone "$PID" $WORD_SECONDS || fail "$1: stuck after $(words) words"
+  grep -q 'eval time' "$LOG" || fail "$1: llama.cpp has failed after $(words) words"
+  [ "$(words)" -gt "$WORDS" ] || fail "$1: only $(words) words"
+}
+
+same_text() { # same_text WHAT FILE
+  cmp -s "$TEXT" "$2" || fail "$1: another text, from $(cmp "$TEXT" "$2" 2>&1)"
+}
+
+# dump_text WHAT IMAGES: in the middle of the text; prints the waves in flight, if there are any
+dump_text() {
+  local waves
+  criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
+  gone "$PID" || fail "$1: the dumped process is still there"
+  waves=$("$PAYLOAD/bin/saved_waves" "$2" 2>&1) || fail "saved waves of $2: $waves"
+  echo "$1 $DUMP_SECONDS s, images $(mebibytes "$(image_bytes "$2")") MiB, after $(words) words"
+  [ "$waves" = "waves 0" ] || echo "$waves"
+}
+
+restore_text() { # restore_text WHAT IMAGES: it writes more words
+  local before
+  before=$(words)
+  criu_restore "$1" "$2" || fail "$1: criu restore ended with status $?"
+  PIDS+=("$PID")
+  first_words $((before + 10))
+  echo "$1 $RESTORE_SECONDS s, words $before -> $(words)"
+}
+
+# A text is interrupted twice and continues on the same GPU, then on the other one. It is the one
+# that the GPU writes undisturbed, and so does the CPU.
+scenario_llm() {
+  need_gpus 2
+  need_plugin
+  start_llama undisturbed --gpu-layers 99
+  whole_text undisturbed
+  cp "$TEXT" "$DIR/expected"
+  start_llama cpu --device none
+  whole_text "of the CPU"
+  same_text "of the CPU" "$DIR/expected"
+  start_llama interrupted --gpu-layers 99
+  first_words 20
+  USAGE=$(gpu_usage)
+  echo "the driver counts $USAGE"
+  dump_text dump "$DIR/images"
+  restore_text restore "$DIR/images"
+  dump_text again "$DIR/images2"
+  swap_gpus
+  restore_text elsewhere "$DIR/images2"
+  whole_text "after the restores"
+  same_text "after the restores" "$DIR/expected"
+  fold -s -w 90 "$TEXT"
+}

@@ -123,5 +123,31 @@ TEST_F(RareKernels, PartsOfRegistersAndOtherLanesInSumsWithCarries) {
   }
 }
 
+// A sine by the rest of a division by a quarter turn, as LLVM's mathematical functions compute it.
+TEST_F(RareKernels, PartsOfTwoOverPiReduceLargeAngles) {
+  std::vector<double> a(512);
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = std::ldexp(1 + static_cast<double>(engine_()) * 0x1p-32,
+                      54 + static_cast<int>(i * 17 % 880));
+  put_all(kData, a);
+  arguments(kData, kData, kOut);
+  const auto count = static_cast<uint32_t>(a.size());
+  ASSERT_TRUE(runs("parts_of_two_over_pi", {.grid = {count, 1, 1}, .group = {64, 1, 1}}));
+  const auto parts = get_all<std::array<double, 4>>(kOut, a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    int exponent = 0;
+    const double fraction = std::frexp(a[i], &exponent);
+    double quarters = 0;
+    for (unsigned part = 0; part < 3; ++part) {
+      // The product has more bits than a double.
+      const double scaled = std::ldexp(parts[i][part], exponent);
+      const double high = fraction * scaled, low = std::fma(fraction, scaled, -high);
+      quarters += std::fmod(high, 4) + std::fmod(low, 4);
+    }
+    ASSERT_NEAR(std::sin(std::fmod(quarters, 4) * std::numbers::pi / 2), std::sin(a[i]), 1e-12)
+        << a[i];
+  }
+}
+
 }  // namespace
 }  // namespace gpu::test

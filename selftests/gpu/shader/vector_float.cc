@@ -60,6 +60,30 @@ F log2_of(F value) { return static_cast<F>(std::log2(D{flushed(value)})); }
 F rcp_of(F value) { return flushed(1 / flushed(value)); }
 F rsq_of(F value) { return static_cast<F>(1 / std::sqrt(D{value})); }
 
+// The first 1201 bits of 2 / pi behind the point.
+constexpr uint64_t kTwoOverPi[] = {
+    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+    0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b0000,
+};
+
+// 53 of these bits, from the first one that counts for a value of that exponent, or the 53 or 106
+// ones behind them: sines of large values are computed from the three parts.
+D trig_preop(D value, U segment) {
+  constexpr int kWidth = 53, kBits = 1201, kLarge = 1077, kHuge = 1968;
+  const int exponent = exponent_of(value);
+  const int first = static_cast<int>(segment & 31) * kWidth + std::max(exponent - kLarge, 0);
+  uint64_t part = 0;
+  for (int at = first; at < first + kWidth; ++at) {
+    const bool bit = at < kBits && kTwoOverPi[at / 64] >> (63 - at % 64) & 1;
+    part = part << 1 | uint64_t{bit};
+  }
+  const int scale = -kWidth - first + (exponent >= kHuge ? 128 : 0);
+  return std::ldexp(static_cast<D>(part), scale);
+}
+
 template <unsigned kByte>
 constexpr auto kUbyte = [](U a) { return static_cast<F>(a >> (8 * kByte) & 0xff); };
 
@@ -116,6 +140,7 @@ constexpr VectorOp kDoubles[] = {
     op<D, D>("v_sqrt_f64", [](D a) { return std::sqrt(a); }),
     op<D, D, I>("v_ldexp_f64", [](D a, I b) { return std::ldexp(a, b); }),
     op<D, D>("v_frexp_mant_f64", [](D a) { return mantissa(a); }),
+    op<D, D, U>("v_trig_preop_f64", [](D a, U b) { return trig_preop(a, b); }),
     op<I, D>("v_frexp_exp_i32_f64", [](D a) { return exponent(a); }),
     op<D, D, D, D>("v_div_fixup_f64", kDivFixup),
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Instructions that few kernels have.
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define ID (__builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x())
 
 typedef short short2_t __attribute__((ext_vector_type(2)));
@@ -84,4 +85,10 @@ kernel void parts(global const uint* a, global const uint* b, global uint* out) 
           : "v"(x), "v"(y)
           : "vcc");
   to[5] = row;
+}
+
+// The parts of 2 / pi that count for a value.
+kernel void parts_of_two_over_pi(global const double* a, global const double* unused, global double* out) {
+  const uint i = ID;
+  for (uint part = 0; part < 3; ++part) out[4 * i + part] = __builtin_amdgcn_trig_preop(a[i], part);
 }

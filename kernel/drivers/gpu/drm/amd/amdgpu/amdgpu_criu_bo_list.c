@@ -51,8 +51,9 @@ static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu
 	return 0;
 }
 
-int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_dump_bo_lists(void *data)
 {
+	struct amdgpu_criu_dump *dump = data;
 	struct amdgpu_bo_list *list;
 	u32 id;
 	int ret;
@@ -66,9 +67,10 @@ int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan,
-					     const struct amdgpu_criu_plan_bo_list *list)
+static const char *amdgpu_criu_bo_list_fault(void *plan, void *entry)
 {
+	const struct amdgpu_criu_plan_bo_list *list = entry;
+
 	/* idr_for_each_entry() stops at INT_MAX. */
 	if (!list->record.id || list->record.id >= INT_MAX)
 		return "id";
@@ -85,20 +87,6 @@ static const char *amdgpu_criu_bo_list_fault(const struct amdgpu_criu_plan *plan
 			return "pad is not zero";
 	}
 	return NULL;
-}
-
-int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan)
-{
-	const char *fault;
-
-	for (u32 i = 0; i < plan->num_bo_lists; i++) {
-		fault = amdgpu_criu_bo_list_fault(plan, &plan->bo_lists[i]);
-		if (fault)
-			return criu_refuse(plan->call, -EBADMSG, "BO list %u: %s",
-					   plan->bo_lists[i].record.id, fault);
-	}
-	return amdgpu_criu_sort_numbers(plan->call, "BO list", plan->bo_lists, plan->num_bo_lists,
-					sizeof(*plan->bo_lists));
 }
 
 /* A list is created from handles. A BO without a handle gets one until all lists exist. */
@@ -125,8 +113,10 @@ static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
 	return 0;
 }
 
-static void amdgpu_criu_return_handles(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_return_handles(void *data, int ret)
 {
+	struct amdgpu_criu_plan *plan = data;
+
 	for (u32 i = 0; i < plan->num_objects; i++) {
 		struct amdgpu_criu_plan_object *object = &plan->objects[i];
 
@@ -134,23 +124,25 @@ static void amdgpu_criu_return_handles(struct amdgpu_criu_plan *plan)
 			drm_gem_handle_delete(plan->file, object->borrowed_handle);
 		object->borrowed_handle = 0;
 	}
+	return ret;
 }
 
 /* Follows the code path of AMDGPU_BO_LIST_OP_CREATE, with the saved id of the list. */
-static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
-				     const struct amdgpu_criu_plan_bo_list *plan_list)
+static int amdgpu_criu_apply_bo_list(void *data, void *entry)
 {
-	const u32 num = plan_list->record.num_entries;
+	const struct amdgpu_criu_bo_list_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
+	const u32 num = record->num_entries;
 	struct drm_amdgpu_bo_list_entry *entries __free(kvfree) =
 		kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
 	struct amdgpu_bo_list *list;
-	u32 id = plan_list->record.id;
+	u32 id = record->id;
 	int ret;
 
 	if (num && !entries)
 		return -ENOMEM;
-	ret = amdgpu_criu_borrow_handles(plan, plan_list, entries);
+	ret = amdgpu_criu_borrow_handles(plan, entry, entries);
 	if (!ret)
 		ret = amdgpu_bo_list_create(plan->adev, plan->file, entries, num, &list);
 	if (ret)
@@ -162,33 +154,28 @@ static int amdgpu_criu_apply_bo_list(struct amdgpu_criu_plan *plan,
 	return ret == -ENOSPC ? -EBUSY : ret;
 }
 
-int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan)
+static void amdgpu_criu_undo_bo_list(void *data, void *entry)
 {
-	int ret = 0;
-
-	for (u32 i = 0; !ret && i < plan->num_bo_lists; i++) {
-		ret = amdgpu_criu_apply_bo_list(plan, &plan->bo_lists[i]);
-		if (ret)
-			criu_refuse(plan->call, ret, "BO list %u: cannot restore: %d",
-				    plan->bo_lists[i].record.id, ret);
-		else
-			plan->bo_lists_done++;
-	}
-	amdgpu_criu_return_handles(plan);
-	return ret;
-}
-
-void amdgpu_criu_undo_bo_lists(struct amdgpu_criu_plan *plan)
-{
-	struct amdgpu_fpriv *fpriv = plan->fpriv;
+	const struct amdgpu_criu_bo_list_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
 	struct amdgpu_bo_list *list;
 
-	for (; plan->bo_lists_done; plan->bo_lists_done--) {
-		mutex_lock(&fpriv->bo_list_lock);
-		list = idr_remove(&fpriv->bo_list_handles,
-				  plan->bo_lists[plan->bo_lists_done - 1].record.id);
-		mutex_unlock(&fpriv->bo_list_lock);
-		if (list)
-			amdgpu_bo_list_put(list);
-	}
+	scoped_guard(mutex, &plan->fpriv->bo_list_lock)
+		list = idr_remove(&plan->fpriv->bo_list_handles, record->id);
+	if (list)
+		amdgpu_bo_list_put(list);
 }
+
+const struct criu_kind amdgpu_criu_bo_lists = {
+	.type = AMDGPU_CRIU_RECORD_BO_LIST,
+	.subject = "BO list %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_bo_list, num_entries, items,
+				  struct amdgpu_criu_bo_list_item) },
+	.unique = true,
+	.dump = amdgpu_criu_dump_bo_lists,
+	.fault = amdgpu_criu_bo_list_fault,
+	.apply = amdgpu_criu_apply_bo_list,
+	.end = amdgpu_criu_return_handles,
+	.undo = amdgpu_criu_undo_bo_list,
+};

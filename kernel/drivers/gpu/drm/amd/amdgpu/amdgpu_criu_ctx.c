@@ -4,10 +4,14 @@
  * need not be saved: amdgpu_ctx_get_fence() treats a sequence number below the next one
  * that has no fence as a complete job.
  */
+#include <linux/bits.h>
+#include <linux/build_bug.h>
 #include <linux/delay.h>
 #include <linux/dma-fence.h>
+#include <linux/err.h>
 #include <linux/idr.h>
 #include <linux/jiffies.h>
+#include <linux/limits.h>
 
 #include "amdgpu.h"
 #include "amdgpu_criu_render.h"
@@ -17,6 +21,10 @@
 
 /* Milliseconds; a reset takes about a second. */
 #define AMDGPU_CRIU_RESET_POLL 20
+
+#define AMDGPU_CRIU_CTX_FLAGS \
+	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
+	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
 /* Waits for a fence until a deadline */
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
@@ -160,51 +168,17 @@ static void amdgpu_criu_dump_entities(struct amdgpu_criu_dump *dump, struct amdg
 }
 
 /*
- * Checks if an engine keeps state between jobs. The state of a video session persists between
- * jobs, in the firmware and in memory that jobs refer to. No ioctl reads or sets it. Returns name
- * of the engine, or NULL if it keeps no state.
+ * Engines that keep state between jobs. The state of a video session persists in the firmware and
+ * in memory that jobs refer to. No ioctl reads or sets it.
  */
-const char *amdgpu_criu_stateful_engine(u32 hw_ip)
-{
-	switch (hw_ip) {
-	case AMDGPU_HW_IP_UVD:
-		return "UVD";
-	case AMDGPU_HW_IP_VCE:
-		return "VCE";
-	case AMDGPU_HW_IP_UVD_ENC:
-		return "UVD encode";
-	case AMDGPU_HW_IP_VCN_DEC:
-		return "VCN decode";
-	case AMDGPU_HW_IP_VCN_ENC:
-		return "VCN encode";
-	case AMDGPU_HW_IP_VCN_JPEG:
-		return "VCN JPEG";
-	default:
-		return NULL;
-	}
-}
-
-static const char *amdgpu_criu_used_engine(const struct amdgpu_ctx *ctx)
-{
-	u32 hw_ip, ring;
-
-	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++)
-		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++)
-			if (ctx->entities[hw_ip][ring] && amdgpu_criu_stateful_engine(hw_ip))
-				return amdgpu_criu_stateful_engine(hw_ip);
-	return NULL;
-}
-
-static int amdgpu_criu_ctx_carriable(struct amdgpu_criu_dump *dump, const struct amdgpu_ctx *ctx,
-				     u32 id)
-{
-	const char *engine = amdgpu_criu_used_engine(ctx);
-
-	if (!engine)
-		return 0;
-	return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: context %u has used %s", id,
-			   engine);
-}
+static const char *const amdgpu_criu_stateful_engines[AMDGPU_HW_IP_NUM] = {
+	[AMDGPU_HW_IP_UVD] = "UVD",
+	[AMDGPU_HW_IP_VCE] = "VCE",
+	[AMDGPU_HW_IP_UVD_ENC] = "UVD encode",
+	[AMDGPU_HW_IP_VCN_DEC] = "VCN decode",
+	[AMDGPU_HW_IP_VCN_ENC] = "VCN encode",
+	[AMDGPU_HW_IP_VCN_JPEG] = "VCN JPEG",
+};
 
 static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id)
 {
@@ -215,26 +189,32 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 		.override_priority = ctx->override_priority,
 	};
 	u32 hw_ip, ring;
-	int ret = amdgpu_criu_ctx_carriable(dump, ctx, id);
 
-	if (ret)
-		return ret;
+	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++) {
+		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++) {
+			if (!ctx->entities[hw_ip][ring])
+				continue;
+			if (amdgpu_criu_stateful_engines[hw_ip])
+				return criu_refuse(dump->out.call, -EOPNOTSUPP,
+						   "cannot carry: context %u has used %s", id,
+						   amdgpu_criu_stateful_engines[hw_ip]);
+			record.num_entities++;
+		}
+	}
 	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);
 	if (dump->adev->pm.stable_pstate_ctx == ctx) {
 		record.flags |= AMDGPU_CRIU_CTX_PSTATE;
 		amdgpu_ctx_get_stable_pstate(ctx, &record.stable_pstate);
 	}
 	mutex_unlock(&dump->adev->pm.stable_pstate_ctx_lock);
-	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++)
-		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++)
-			record.num_entities += !!ctx->entities[hw_ip][ring];
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CTX, &record);
 	amdgpu_criu_dump_entities(dump, ctx);
 	return 0;
 }
 
-int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_dump_ctxs(void *data)
 {
+	struct amdgpu_criu_dump *dump = data;
 	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
 	struct amdgpu_ctx *ctx;
 	u32 id;
@@ -248,3 +228,187 @@ int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump)
 	}
 	return 0;
 }
+
+static const char *amdgpu_criu_ctx_fault(void *data, void *entry)
+{
+	const struct amdgpu_criu_ctx_record *record = entry;
+
+	if (!record->id || record->id >= AMDGPU_VM_MAX_NUM_CTX)
+		return "id";
+	if (!amdgpu_ctx_priority_is_valid(record->init_priority))
+		return "priority";
+	if (record->override_priority != AMDGPU_CTX_PRIORITY_UNSET &&
+	    !amdgpu_ctx_priority_is_valid(record->override_priority))
+		return "priority that overrides its own";
+	if (record->stable_pstate > AMDGPU_CTX_STABLE_PSTATE_PEAK ||
+	    (record->stable_pstate && !(record->flags & AMDGPU_CRIU_CTX_PSTATE)))
+		return "power state";
+	return NULL;
+}
+
+static const char *amdgpu_criu_entity_fault(const struct amdgpu_criu_ctx_entity *entity, u64 *seen)
+{
+	u64 bit;
+
+	BUILD_BUG_ON(AMDGPU_HW_IP_NUM * AMDGPU_MAX_ENTITY_NUM > BITS_PER_TYPE(bit));
+
+	if (entity->hw_ip >= AMDGPU_HW_IP_NUM ||
+	    entity->ring >= amdgpu_ctx_num_entities[entity->hw_ip])
+		return "no such engine";
+	bit = BIT_ULL(entity->hw_ip * AMDGPU_MAX_ENTITY_NUM + entity->ring);
+	if (*seen & bit)
+		return "is there twice";
+	*seen |= bit;
+	if (!entity->sequence || entity->sequence > S64_MAX)
+		return "sequence number";
+	if (entity->error > 0 || entity->error < -MAX_ERRNO)
+		return "error";
+	return entity->pad ? "pad is not zero" : NULL;
+}
+
+/* Without a scheduler, amdgpu_ctx_get_entity() would fail. */
+static bool amdgpu_criu_has_engine(const struct amdgpu_criu_plan *plan, u32 hw_ip)
+{
+	const struct amdgpu_xcp_mgr *xcp_mgr = plan->adev->xcp_mgr;
+	u32 xcp = plan->fpriv->xcp_id;
+
+	if (!xcp_mgr)
+		return plan->adev->gpu_sched[hw_ip][AMDGPU_RING_PRIO_DEFAULT].num_scheds;
+	xcp = xcp == AMDGPU_XCP_NO_PARTITION ? 0 : xcp;
+	return xcp_mgr->xcp[xcp].gpu_sched[hw_ip][AMDGPU_RING_PRIO_DEFAULT].num_scheds;
+}
+
+static int amdgpu_criu_check_ctx(void *data, void *entry)
+{
+	const struct amdgpu_criu_plan_ctx *ctx = entry;
+	const struct amdgpu_criu_plan *plan = data;
+	const char *fault;
+	u64 seen = 0;
+
+	if (ctx->record.flags & ~AMDGPU_CRIU_CTX_FLAGS)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", ctx->record.flags);
+	if (amdgpu_ctx_priority_permit(plan->file, ctx->record.init_priority) ||
+	    amdgpu_ctx_priority_permit(plan->file, ctx->record.override_priority))
+		return criu_refuse(plan->call, -EACCES, "its priority needs CAP_SYS_NICE");
+	for (u32 i = 0; i < ctx->record.num_entities; i++) {
+		const u32 hw_ip = ctx->entities[i].hw_ip;
+
+		fault = amdgpu_criu_entity_fault(&ctx->entities[i], &seen);
+		if (fault)
+			return criu_refuse(plan->call, -EBADMSG, "engine %u:%u: %s", hw_ip,
+					   ctx->entities[i].ring, fault);
+		if (amdgpu_criu_stateful_engines[hw_ip])
+			return criu_refuse(plan->call, -EOPNOTSUPP,
+					   "it has used %s, which keeps state",
+					   amdgpu_criu_stateful_engines[hw_ip]);
+		if (!amdgpu_criu_has_engine(plan, hw_ip))
+			return criu_refuse(plan->call, -ENODEV, "the GPU has no engine of type %u",
+					   hw_ip);
+	}
+	return 0;
+}
+
+static void amdgpu_criu_set_ctx(struct amdgpu_criu_plan *plan,
+				const struct amdgpu_criu_ctx_record *record,
+				struct amdgpu_ctx *ctx)
+{
+	struct amdgpu_ras *ras = amdgpu_ras_get_context(plan->adev);
+
+	if (record->override_priority != AMDGPU_CTX_PRIORITY_UNSET)
+		amdgpu_ctx_priority_override(ctx, record->override_priority);
+	/* Ioctls report only whether a counter differs, not its value. */
+	ctx->reset_counter -= !!(record->flags & AMDGPU_CRIU_CTX_RESET);
+	ctx->reset_counter_query -= !!(record->flags & AMDGPU_CRIU_CTX_RESET_UNREAD);
+	if (record->flags & AMDGPU_CRIU_CTX_LOST)
+		ctx->generation = ~ctx->generation;
+	if (!ras)
+		return;
+	ctx->ras_counter_ce = atomic_read(&ras->ras_ce_count) -
+			      !!(record->flags & AMDGPU_CRIU_CTX_RAS_CE_UNREAD);
+	ctx->ras_counter_ue = atomic_read(&ras->ras_ue_count) -
+			      !!(record->flags & AMDGPU_CRIU_CTX_RAS_UE_UNREAD);
+}
+
+static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ctx,
+				      struct amdgpu_ctx *ctx)
+{
+	struct drm_sched_entity *unused;
+	int ret;
+
+	for (u32 i = 0; i < plan_ctx->record.num_entities; i++) {
+		const struct amdgpu_criu_ctx_entity *from = &plan_ctx->entities[i];
+		struct amdgpu_ctx_entity *entity;
+
+		ret = amdgpu_ctx_get_entity(ctx, from->hw_ip, 0, from->ring, &unused);
+		if (ret)
+			return ret;
+		entity = ctx->entities[from->hw_ip][from->ring];
+		entity->sequence = from->sequence;
+		entity->restored_error = from->error;
+	}
+	return 0;
+}
+
+/*
+ * Follows the code path of AMDGPU_CTX_OP_SET_STABLE_PSTATE, and owns the state even if it did
+ * not change.
+ */
+static int amdgpu_criu_apply_pstate(struct amdgpu_criu_plan *plan, u32 pstate,
+				    struct amdgpu_ctx *ctx)
+{
+	struct amdgpu_device *adev = plan->adev;
+	int ret;
+
+	guard(mutex)(&adev->pm.stable_pstate_ctx_lock);
+	ret = __amdgpu_ctx_set_stable_pstate(ctx, pstate);
+	if (!ret && !adev->pm.stable_pstate_ctx) {
+		ctx->stable_pstate = pstate;
+		adev->pm.stable_pstate_ctx = ctx;
+	}
+	return ret;
+}
+
+/* Follows the code path of AMDGPU_CTX_OP_ALLOC_CTX, with the saved id of the context. */
+static int amdgpu_criu_apply_ctx(void *data, void *entry)
+{
+	const struct amdgpu_criu_ctx_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_ctx *ctx;
+	u32 id;
+	int ret = amdgpu_ctx_alloc(plan->adev, plan->fpriv, plan->file, record->init_priority,
+				   record->id, record->id + 1, &id);
+
+	if (ret)
+		return ret == -ENOSPC ? -EBUSY : ret;
+	ctx = amdgpu_ctx_get(plan->fpriv, id);
+	if (!ctx)
+		return -EBUSY;
+	amdgpu_criu_set_ctx(plan, record, ctx);
+	ret = amdgpu_criu_apply_entities(entry, ctx);
+	if (!ret && (record->flags & AMDGPU_CRIU_CTX_PSTATE))
+		ret = amdgpu_criu_apply_pstate(plan, record->stable_pstate, ctx);
+	amdgpu_ctx_put(ctx);
+	return ret;
+}
+
+static void amdgpu_criu_undo_ctx(void *data, void *entry)
+{
+	const struct amdgpu_criu_ctx_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+
+	amdgpu_ctx_free(plan->fpriv, record->id);
+}
+
+const struct criu_kind amdgpu_criu_ctxs = {
+	.type = AMDGPU_CRIU_RECORD_CTX,
+	.subject = "context %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, ctxs, struct amdgpu_criu_plan_ctx, record.id),
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_ctx, num_entities, entities,
+				  struct amdgpu_criu_ctx_entity) },
+	.unique = true,
+	.dump = amdgpu_criu_dump_ctxs,
+	.fault = amdgpu_criu_ctx_fault,
+	.check = amdgpu_criu_check_ctx,
+	.apply = amdgpu_criu_apply_ctx,
+	.undo = amdgpu_criu_undo_ctx,
+};

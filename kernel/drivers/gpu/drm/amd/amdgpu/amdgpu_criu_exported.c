@@ -24,61 +24,54 @@ static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_c
 		.bos = args->bo,
 		.num_bos = 1,
 		.bo_stride = args->bo_stride,
+		.blob = args->blob,
+		.blob_size = args->blob_size,
 	};
 }
 
-static int amdgpu_criu_write_exported(struct dma_buf *dmabuf, u64 id, void *buf, size_t room,
-				      size_t *size, struct amdgpu_criu_bo *entry)
+/* The dump of a BO */
+struct amdgpu_criu_exported_dump {
+	struct amdgpu_criu_output out; /* what is written */
+	struct dma_buf *dmabuf;
+	u64 id; /* of the BO in the session */
+};
+
+static int amdgpu_criu_write_exported(struct amdgpu_criu_output *out)
 {
-	struct drm_gem_object *owner = dmabuf->priv;
+	const struct amdgpu_criu_exported_dump *dump =
+		container_of(out, struct amdgpu_criu_exported_dump, out);
+	struct drm_gem_object *owner = dump->dmabuf->priv;
 	struct amdgpu_criu_object_record record = {
-		.object_id = id,
+		.object_id = dump->id,
 		.mmap_offset = amdgpu_criu_object_offset(owner),
 		.flags = AMDGPU_CRIU_OBJECT_EXPORTED,
 		.table_flags = AMDGPU_CRIU_BO_SHARED,
 	};
-	struct criu_blob_writer *writer;
-	int ret;
 
-	if (dmabuf->file->f_mode & FMODE_WRITE)
+	if (dump->dmabuf->file->f_mode & FMODE_WRITE)
 		record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
-	writer = kmalloc_obj(*writer);
-	if (!writer)
-		return -ENOMEM;
-	criu_writer_init(writer, &amdgpu_criu_exported_schema, buf, room);
-	ret = amdgpu_criu_write_object(writer, owner, &record, entry);
-	if (!ret)
-		ret = criu_writer_finish(writer, size);
-	kfree(writer);
-	return ret;
+	out->num_bos = 1;
+	return amdgpu_criu_write_object(&out->writer, owner, &record, out->bos);
 }
 
 /* Metadata may grow between the two passes, because other users of the BO are not stopped. */
-static int amdgpu_criu_save_exported(struct dma_buf *dmabuf, u64 id,
+static int amdgpu_criu_save_exported(struct criu_call *call, struct dma_buf *dmabuf, u64 id,
 				     struct amdgpu_criu_exported *args)
 {
-	struct amdgpu_criu_bo entry;
-	size_t size;
-	void *buf;
-	int ret = amdgpu_criu_write_exported(dmabuf, id, NULL, 0, &size, NULL);
+	struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
+	struct amdgpu_criu_exported_dump dump = {
+		.out.call = call,
+		.out.schema = &amdgpu_criu_exported_schema,
+		.out.walk = amdgpu_criu_write_exported,
+		.dmabuf = dmabuf,
+		.id = id,
+	};
+	int ret = amdgpu_criu_output_write(&dump.out, &state);
 
-	if (ret)
-		return ret;
-	if (args->blob_size < size) {
-		args->blob_size = size;
-		return -ENOSPC;
-	}
-	buf = kvmalloc(size, GFP_KERNEL_ACCOUNT);
-	if (!buf)
-		return -ENOMEM;
-	ret = amdgpu_criu_write_exported(dmabuf, id, buf, size, &size, &entry);
-	if (!ret || ret == -ENOSPC)
-		args->blob_size = size;
-	if (!ret && copy_to_user(u64_to_user_ptr(args->blob), buf, size))
-		ret = -EFAULT;
+	args->blob_size = state.blob_size;
 	if (!ret)
-		ret = amdgpu_criu_table_put(args->bo, 0, args->bo_stride, &entry, sizeof(entry));
-	kvfree(buf);
+		ret = amdgpu_criu_output_put(&dump.out, &state);
+	amdgpu_criu_output_free(&dump.out);
 	return ret;
 }
 
@@ -104,9 +97,9 @@ static int amdgpu_criu_exported_fault(const struct criu_call *call, struct dma_b
 	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", fault);
 }
 
-static int amdgpu_criu_dump_exported(struct criu_call *call, struct criu_session *session,
-				     struct amdgpu_criu_exported *args)
+static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_exported *args)
 {
+	struct criu_session *session = call->session;
 	struct dma_buf *dmabuf = dma_buf_get(args->fd);
 	u64 id;
 	int ret;
@@ -119,35 +112,22 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct criu_session
 	if (!ret) {
 		if (!amdgpu_criu_is_copy(dmabuf))
 			criu_session_exported(session, id, dmabuf);
-		ret = amdgpu_criu_save_exported(dmabuf, id, args);
+		ret = amdgpu_criu_save_exported(call, dmabuf, id, args);
 	}
 	dma_buf_put(dmabuf);
 	return ret;
 }
 
 /* EXPORTED never writes a BO without a dma-buf of its own, so such a blob is damaged. */
-static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan,
-				      const struct amdgpu_criu_exported *args)
+static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan)
 {
-	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	const struct amdgpu_criu_object_record *record;
-	struct amdgpu_criu_tables tables;
-	int ret = amdgpu_criu_plan_load(plan);
+	int ret = criu_plan_make(plan->call, plan->blob, plan);
 
 	if (ret)
 		return ret;
 	/* The schema says that there is one. */
 	record = &plan->objects->record;
-	plan->file_record.device = record->device;
-	ret = amdgpu_criu_tables_get(&tables, &state);
-	if (ret)
-		return ret;
-	plan->tables = &tables;
-	ret = amdgpu_criu_check_objects(plan, &state);
-	amdgpu_criu_tables_put(&tables);
-	plan->tables = NULL;
-	if (ret)
-		return ret;
 	if ((record->flags & (AMDGPU_CRIU_OBJECT_USERPTR | AMDGPU_CRIU_OBJECT_EXPORTED)) ==
 	    AMDGPU_CRIU_OBJECT_EXPORTED &&
 	    !(record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID) && !record->handle &&
@@ -192,42 +172,31 @@ out_put:
 	return ret;
 }
 
-static int amdgpu_criu_restore_exported(struct criu_call *call, struct criu_session *session,
-					struct amdgpu_criu_exported *args, const void *buf)
+static int amdgpu_criu_restore_exported(struct criu_call *call,
+					const struct amdgpu_criu_state *args,
+					const struct amdgpu_criu_tables *tables,
+					const struct criu_blob *blob)
 {
 	struct drm_file *file = call->client;
-	struct criu_blob blob;
+	struct amdgpu_criu_object_record record;
 	struct amdgpu_criu_plan plan = {
 		.call = call,
 		.adev = drm_to_adev(file->minor->dev),
 		.file = file,
 		.fpriv = file->driver_priv,
-		.session = session,
-		.blob = &blob,
+		.session = call->session,
+		.args = args,
+		.tables = tables,
+		.blob = blob,
 	};
-	struct criu_blob_fault fault;
-	int ret = criu_blob_open(&blob, &amdgpu_criu_exported_schema, buf, args->blob_size, &fault);
-
-	if (ret)
-		return criu_refuse_blob(call, &fault, ret);
-	ret = amdgpu_criu_check_exported(&plan, args);
-	if (!ret)
-		ret = amdgpu_criu_apply_exported(&plan, args);
-	amdgpu_criu_plan_free(&plan);
-	return ret;
-}
-
-static int amdgpu_criu_load_exported(struct criu_call *call, struct criu_session *session,
-				     struct amdgpu_criu_exported *args)
-{
-	void *buf;
 	int ret;
 
-	buf = criu_blob_from_user(args->blob, args->blob_size);
-	if (IS_ERR(buf))
-		return PTR_ERR(buf);
-	ret = amdgpu_criu_restore_exported(call, session, args, buf);
-	kvfree(buf);
+	criu_blob_get(blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
+	plan.device = record.device;
+	ret = amdgpu_criu_check_exported(&plan);
+	if (!ret)
+		ret = amdgpu_criu_apply_exported(&plan, call->args);
+	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
 
@@ -240,7 +209,8 @@ int amdgpu_criu_exported(struct criu_call *call, void *args)
 
 	if (ret)
 		return ret;
-	return criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT ?
-	       amdgpu_criu_dump_exported(call, call->session, exported) :
-	       amdgpu_criu_load_exported(call, call->session, exported);
+	if (criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT)
+		return amdgpu_criu_dump_exported(call, exported);
+	return amdgpu_criu_restore_with(call, &table, &amdgpu_criu_exported_schema,
+					amdgpu_criu_restore_exported);
 }

@@ -108,8 +108,9 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 		record->flags |= AMDGPU_CRIU_FILE_RESERVED_VMID;
 }
 
-int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_dump_file(void *data)
 {
+	struct amdgpu_criu_dump *dump = data;
 	struct amdgpu_criu_client_name_record client = {};
 	struct amdgpu_criu_file_record record;
 
@@ -119,17 +120,6 @@ int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump)
 	if (client.name[0])
 		criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
 	return 0;
-}
-
-/* True if DRM_IOCTL_SET_CLIENT_NAME accepts the name and only zeros follow it. */
-static bool amdgpu_criu_is_client_name(const struct amdgpu_criu_client_name_record *client)
-{
-	const u32 size = sizeof(client->name);
-	u32 i = 0;
-
-	while (i < size && isascii(client->name[i]) && isgraph(client->name[i]))
-		i++;
-	return i && criu_all_zero(&client->name[i], size - i);
 }
 
 static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *what, u64 is,
@@ -142,15 +132,15 @@ static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *wh
 	return false;
 }
 
-int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_check_file(void *data, void *entry)
 {
-	const struct amdgpu_criu_file_record *was = &plan->file_record;
+	const struct amdgpu_criu_file_record *was = entry;
 	struct amdgpu_criu_file_record now;
+	struct amdgpu_criu_plan *plan = data;
 
+	plan->device = was->device;
 	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID))
-		return criu_refuse(plan->call, -EOPNOTSUPP, "file: unknown flags %#x", was->flags);
-	if (plan->has_client_name && !amdgpu_criu_is_client_name(&plan->client_name))
-		return criu_refuse(plan->call, -EBADMSG, "client name: characters that none has");
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", was->flags);
 	amdgpu_criu_describe_file(plan->adev, plan->fpriv, &now);
 	if (!amdgpu_criu_same(plan, "graphics IP version", now.gc_version, was->gc_version) ||
 	    !amdgpu_criu_same(plan, "SDMA IP version", now.sdma_version, was->sdma_version) ||
@@ -167,40 +157,70 @@ int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan)
 	return criu_refuse(plan->call, -EBADFD, "its VM is KFD's, and was not");
 }
 
-static int amdgpu_criu_apply_client_name(struct amdgpu_criu_plan *plan)
+/* Follows the code path of DRM_AMDGPU_VM. */
+static int amdgpu_criu_apply_file(void *data, void *entry)
 {
-	int ret;
+	const struct amdgpu_criu_file_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+	int ret = 0;
 
-	if (!plan->has_client_name)
-		return 0;
-	ret = amdgpu_criu_set_client_name(plan->file, plan->client_name.name,
-					  sizeof(plan->client_name.name));
-	plan->name_done = !ret;
+	if (record->flags & AMDGPU_CRIU_FILE_RESERVED_VMID)
+		ret = amdgpu_criu_reserve_vmid(plan->adev, &plan->fpriv->vm);
+	if (ret)
+		criu_refuse(plan->call, ret, "another file has the reserved VMID: %d", ret);
 	return ret;
 }
 
-/* Follows the code paths of DRM_IOCTL_SET_CLIENT_NAME and DRM_AMDGPU_VM. */
-int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan)
+static void amdgpu_criu_undo_file(void *data, void *entry)
 {
-	int ret = amdgpu_criu_apply_client_name(plan);
+	struct amdgpu_criu_plan *plan = data;
 
-	if (ret)
-		return ret;
-	if (!(plan->file_record.flags & AMDGPU_CRIU_FILE_RESERVED_VMID))
-		return 0;
-	ret = amdgpu_criu_reserve_vmid(plan->adev, &plan->fpriv->vm);
-	if (ret)
-		return criu_refuse(plan->call, ret, "another file has the reserved VMID: %d", ret);
-	plan->vmid_done = true;
-	return 0;
-}
-
-void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan)
-{
-	if (plan->vmid_done)
+	if (plan->fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)])
 		amdgpu_criu_unreserve_vmid(plan->adev, &plan->fpriv->vm);
-	plan->vmid_done = false;
-	if (plan->name_done)
-		amdgpu_criu_set_client_name(plan->file, NULL, 0);
-	plan->name_done = false;
 }
+
+const struct criu_kind amdgpu_criu_files = {
+	.type = AMDGPU_CRIU_RECORD_FILE,
+	.subject = "file",
+	CRIU_KIND(struct amdgpu_criu_plan, files, struct amdgpu_criu_file_record, flags),
+	.dump = amdgpu_criu_dump_file,
+	.check = amdgpu_criu_check_file,
+	.apply = amdgpu_criu_apply_file,
+	.undo = amdgpu_criu_undo_file,
+};
+
+/* DRM_IOCTL_SET_CLIENT_NAME accepts the name, and only zeros follow it. */
+static const char *amdgpu_criu_name_fault(void *data, void *entry)
+{
+	const struct amdgpu_criu_client_name_record *client = entry;
+	const u32 size = sizeof(client->name);
+	u32 i = 0;
+
+	while (i < size && isascii(client->name[i]) && isgraph(client->name[i]))
+		i++;
+	return i && criu_all_zero(&client->name[i], size - i) ? NULL : "characters that none has";
+}
+
+static int amdgpu_criu_apply_name(void *data, void *entry)
+{
+	const struct amdgpu_criu_client_name_record *client = entry;
+	struct amdgpu_criu_plan *plan = data;
+
+	return amdgpu_criu_set_client_name(plan->file, client->name, sizeof(client->name));
+}
+
+static void amdgpu_criu_undo_name(void *data, void *entry)
+{
+	struct amdgpu_criu_plan *plan = data;
+
+	amdgpu_criu_set_client_name(plan->file, NULL, 0);
+}
+
+const struct criu_kind amdgpu_criu_names = {
+	.type = AMDGPU_CRIU_RECORD_CLIENT_NAME,
+	.subject = "client name",
+	CRIU_KIND(struct amdgpu_criu_plan, names, struct amdgpu_criu_client_name_record, name[0]),
+	.fault = amdgpu_criu_name_fault,
+	.apply = amdgpu_criu_apply_name,
+	.undo = amdgpu_criu_undo_name,
+};

@@ -137,8 +137,8 @@ static int amdgpu_criu_cmp_key(const void *key, const void *b)
 }
 
 /* Looks up a BO of a file. Returns the BO, or NULL if it is not a BO of the file. */
-struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
-							const struct drm_gem_object *gem)
+static struct amdgpu_criu_dump_object *
+amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump, const struct drm_gem_object *gem)
 {
 	if (!dump->num_objects)
 		return NULL;
@@ -382,32 +382,12 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 	return ret;
 }
 
-int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump)
+int amdgpu_criu_dump_objects(void *data)
 {
+	struct amdgpu_criu_dump *dump = data;
 	int ret = 0;
 
 	for (u32 i = 0; !ret && i < dump->num_objects; i++)
 		ret = amdgpu_criu_dump_one(dump, dump->in_order[i]);
-	return ret;
-}
-
-int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump)
-{
-	struct amdgpu_criu_handle_record record = {};
-	struct drm_gem_object *gem;
-	int handle, ret = 0;
-
-	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
-		if (handle > AMDGPU_CRIU_HANDLE_MAX) {
-			ret = criu_refuse(dump->out.call, -EOPNOTSUPP,
-					  "cannot carry: GEM handle %d", handle);
-		} else {
-			ret = amdgpu_criu_dump_object_id(dump, gem, &record.object_id);
-		}
-		drm_gem_object_put(gem);
-		record.handle = handle;
-		if (!ret)
-			criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
-	}
 	return ret;
 }

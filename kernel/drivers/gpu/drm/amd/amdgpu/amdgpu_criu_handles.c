@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-#include <drm/drm_file.h>
+/*
+ * GEM handles. drm_gem_handle_create() and drm_gem_prime_fd_to_handle() allocate the lowest free
+ * number. A restore needs a specific number, so every free number below it gets an empty entry
+ * until all handles exist, and the handles are created in ascending order. No one else may open or
+ * close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
+ * numbers can be requested.
+ */
 #include <linux/bitmap.h>
+#include <linux/dma-buf.h>
 #include <linux/errno.h>
 #include <linux/gfp.h>
 #include <linux/idr.h>
@@ -10,23 +17,98 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/spinlock.h>
+#include <drm/drm_device.h>
+#include <drm/drm_file.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_prime.h>
 
+#include "amdgpu.h"
+#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
-#include "criu_ioctl.h"
+#include "amdgpu_dma_buf.h"
 
 /*
- * Begins to create handles with chosen numbers. Returns 0, and the caller must call
- * amdgpu_criu_handles_end(); -EINVAL if @last exceeds %AMDGPU_CRIU_HANDLE_MAX; -ENOMEM.
+ * Greater handles are not carried, because each number below a handle takes a temporary
+ * empty entry. The kernel allocates the lowest free number, so a file with a handle above
+ * this limit has, or had, that many handles at once.
  */
-int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,
-			      u32 last)
+#define AMDGPU_CRIU_HANDLE_MAX SZ_1M
+
+static int amdgpu_criu_dump_handles(void *data)
 {
-	if (last > AMDGPU_CRIU_HANDLE_MAX)
-		return -EINVAL;
-	*handles = (struct amdgpu_criu_handles) { .file = file, .last = last, .next = 1 };
-	handles->fillers = kvcalloc(BITS_TO_LONGS(last + 1), sizeof(*handles->fillers),
-				    GFP_KERNEL_ACCOUNT);
-	return handles->fillers ? 0 : -ENOMEM;
+	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_handle_record record = {};
+	struct drm_gem_object *gem;
+	int handle, ret = 0;
+
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
+		if (handle > AMDGPU_CRIU_HANDLE_MAX) {
+			ret = criu_refuse(dump->out.call, -EOPNOTSUPP,
+					  "cannot carry: GEM handle %d", handle);
+		} else {
+			ret = amdgpu_criu_dump_object_id(dump, gem, &record.object_id);
+		}
+		drm_gem_object_put(gem);
+		record.handle = handle;
+		if (!ret)
+			criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_HANDLE, &record);
+	}
+	return ret;
+}
+
+static const char *amdgpu_criu_handle_fault(void *plan, void *entry)
+{
+	const struct amdgpu_criu_handle_record *record = entry;
+	struct amdgpu_criu_plan_handle *handle = entry;
+
+	handle->object = amdgpu_criu_plan_object(plan, record->object_id);
+	if (!record->handle || record->handle > AMDGPU_CRIU_HANDLE_MAX || record->pad)
+		return "bad number";
+	if (!handle->object)
+		return "of no BO";
+	if (!handle->object->record.handle || handle->object->record.handle > record->handle)
+		return "not the one that the record of its BO names";
+	return NULL;
+}
+
+static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
+{
+	const u32 *x = a;
+	const u32 *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The handle in the record of a BO must exist. Sorts the handles, to apply them in order. */
+static int amdgpu_criu_check_named_handles(void *data)
+{
+	struct amdgpu_criu_plan *plan = data;
+	u32 i, named = 0, found = 0;
+
+	for (i = 0; i < plan->num_objects; i++)
+		named += !!plan->objects[i].record.handle;
+	for (i = 0; i < plan->num_handles; i++)
+		found += plan->handles[i].object->record.handle == plan->handles[i].record.handle;
+	if (named != found)
+		return criu_refuse(plan->call, -EBADMSG,
+				   "a BO names a GEM handle that is not there");
+	sort(plan->handles, plan->num_handles, sizeof(*plan->handles), amdgpu_criu_cmp_numbers,
+	     NULL);
+	return 0;
+}
+
+/* Begins to create handles with chosen numbers. */
+static int amdgpu_criu_begin_handles(void *data)
+{
+	struct amdgpu_criu_plan *plan = data;
+
+	if (!plan->num_handles)
+		return 0;
+	plan->last_handle = plan->handles[plan->num_handles - 1].record.handle;
+	plan->next_handle = 1;
+	plan->fillers = kvcalloc(BITS_TO_LONGS(plan->last_handle + 1), sizeof(*plan->fillers),
+				 GFP_KERNEL_ACCOUNT);
+	return plan->fillers ? 0 : -ENOMEM;
 }
 
 /*
@@ -46,72 +128,172 @@ static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 }
 
 /*
- * Chooses the next handle of the file. Returns 0; -EINVAL for a number below the previous one, or
- * beyond the last; -EINTR if the caller is being killed; -ENOMEM.
+ * Chooses the next handle of the file: a number above the previous one. Returns 0; -EINTR if the
+ * caller is being killed; -ENOMEM.
  */
-int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle)
+static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
 {
 	int number;
 
-	if (handle < handles->next || handle > handles->last)
-		return -EINVAL;
-	while (handles->next < handle) {
-		number = amdgpu_criu_handles_fill(handles->file, handles->next, handle);
+	while (plan->next_handle < handle) {
+		number = amdgpu_criu_handles_fill(plan->file, plan->next_handle, handle);
 		if (number == -ENOSPC)
 			break;
 		if (number < 0)
 			return number;
-		__set_bit(number, handles->fillers);
-		handles->next = number + 1;
+		__set_bit(number, plan->fillers);
+		plan->next_handle = number + 1;
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
-	handles->next = handle;
+	plan->next_handle = handle;
 	return 0;
+}
+
+/* Removes the empty entries. New handles get the free numbers, as before the checkpoint. */
+static void amdgpu_criu_remove_fillers(struct amdgpu_criu_plan *plan)
+{
+	unsigned long number;
+
+	if (!plan->fillers)
+		return;
+	for_each_set_bit(number, plan->fillers, (unsigned long)plan->last_handle + 1) {
+		spin_lock(&plan->file->table_lock);
+		idr_remove(&plan->file->object_idr, number);
+		spin_unlock(&plan->file->table_lock);
+		cond_resched();
+	}
+	kvfree(plan->fillers);
+	plan->fillers = NULL;
 }
 
 /*
- * Removes the empty entries. @handles: set up by amdgpu_criu_handles_begin(); if already ended or
- * all zero, the function does nothing. Afterwards, new handles get the free numbers, as before the
- * checkpoint.
+ * Sets the state as after a PRIME import: the BO points to the dma-buf, and the file's table
+ * maps the dma-buf to its handle.
  */
-void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles)
+static int amdgpu_criu_enter_import(struct drm_file *file, struct drm_gem_object *gem,
+				    struct dma_buf *dmabuf, u32 handle)
 {
-	struct drm_file *file = handles->file;
-	unsigned long number;
+	struct drm_device *dev = file->minor->dev;
+	struct dma_buf *entered;
 
-	if (!handles->fillers)
-		return;
-	for_each_set_bit(number, handles->fillers, (unsigned long)handles->last + 1) {
-		spin_lock(&file->table_lock);
-		idr_remove(&file->object_idr, number);
-		spin_unlock(&file->table_lock);
-		cond_resched();
+	mutex_lock(&dev->object_name_lock);
+	if (!gem->dma_buf) {
+		get_dma_buf(dmabuf);
+		gem->dma_buf = dmabuf;
 	}
-	kvfree(handles->fillers);
-	handles->fillers = NULL;
+	mutex_unlock(&dev->object_name_lock);
+	entered = drm_gem_prime_handle_to_dmabuf(dev, file, handle, 0);
+	if (IS_ERR(entered))
+		return PTR_ERR(entered);
+	dma_buf_put(entered);
+	return entered == dmabuf ? 0 : -EBUSY;
 }
 
-static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
+/* Imports without a descriptor, which the process could see and close. */
+static int amdgpu_criu_object_import(struct amdgpu_criu_plan *plan,
+				     struct amdgpu_criu_plan_object *object,
+				     struct dma_buf *dmabuf, u32 *handle)
 {
-	const u32 *x = a;
-	const u32 *y = b;
+	struct drm_gem_object *gem;
+	int ret;
 
-	return *x < *y ? -1 : *x > *y;
-}
-
-/* Sorts numbered entries and checks for duplicates */
-int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
-			     u32 num, size_t size)
-{
-	sort(entries, num, size, amdgpu_criu_cmp_numbers, NULL);
-	for (u32 i = 1; i < num; i++) {
-		const u32 *number = entries + i * size;
-
-		if (amdgpu_criu_cmp_numbers(number, entries + (i - 1) * size))
-			continue;
-		return criu_refuse(call, -EBADMSG, "%s %u is there twice", what, *number);
+	/* An import returns the existing handle of the file for the dma-buf. */
+	if (object->prime_handle) {
+		*handle = object->prime_handle;
+		return 0;
 	}
+	gem = amdgpu_gem_prime_import(plan->file->minor->dev, dmabuf);
+	if (IS_ERR(gem))
+		return PTR_ERR(gem);
+	ret = drm_gem_handle_create(plan->file, gem, handle);
+	if (ret)
+		goto err_put;
+	ret = amdgpu_criu_enter_import(plan->file, gem, dmabuf, *handle);
+	if (ret)
+		goto err_delete;
+	object->prime_handle = *handle;
+	if (object->gem)
+		drm_gem_object_put(gem);
+	else
+		object->gem = gem;
 	return 0;
+
+err_delete:
+	drm_gem_handle_delete(plan->file, *handle);
+err_put:
+	drm_gem_object_put(gem);
+	return ret;
 }
+
+/*
+ * Creates a GEM handle of a BO. Follows the code path of DRM_IOCTL_PRIME_FD_TO_HANDLE for a BO
+ * that was exported or found, so that an import of the dma-buf returns the same handle as before
+ * the checkpoint.
+ */
+int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
+			      struct amdgpu_criu_plan_object *object, u32 *handle)
+{
+	struct dma_buf *dmabuf;
+	int ret;
+
+	if (object->bound && !(object->record.flags & AMDGPU_CRIU_OBJECT_EXPORTED))
+		return drm_gem_handle_create(plan->file, object->gem, handle);
+	dmabuf = criu_session_dmabuf(plan->session, object->record.object_id);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	ret = amdgpu_criu_object_import(plan, object, dmabuf, handle);
+	dma_buf_put(dmabuf);
+	return ret;
+}
+
+static int amdgpu_criu_apply_handle(void *data, void *entry)
+{
+	struct amdgpu_criu_plan_handle *handle = entry;
+	struct amdgpu_criu_plan *plan = data;
+	u32 number;
+	int ret = amdgpu_criu_seek_handle(plan, handle->record.handle);
+
+	if (!ret)
+		ret = amdgpu_criu_object_handle(plan, handle->object, &number);
+	if (ret || number == handle->record.handle)
+		return ret;
+	/* An import returns the existing handle of the file for the dma-buf. */
+	drm_gem_handle_delete(plan->file, number);
+	return criu_refuse(plan->call, -EBADMSG, "came out as %u", number);
+}
+
+static int amdgpu_criu_end_handles(void *data, int ret)
+{
+	struct amdgpu_criu_plan *plan = data;
+
+	amdgpu_criu_remove_fillers(plan);
+	for (u32 i = 0; !ret && i < plan->num_objects; i++)
+		if (plan->objects[i].gem)
+			plan->objects[i].new_mmap_offset =
+				amdgpu_criu_object_offset(plan->objects[i].gem);
+	return ret;
+}
+
+static void amdgpu_criu_undo_handle(void *data, void *entry)
+{
+	const struct amdgpu_criu_handle_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+
+	drm_gem_handle_delete(plan->file, record->handle);
+}
+
+const struct criu_kind amdgpu_criu_handles = {
+	.type = AMDGPU_CRIU_RECORD_HANDLE,
+	.subject = "GEM handle %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, handles, struct amdgpu_criu_plan_handle, record.handle),
+	.unique = true,
+	.dump = amdgpu_criu_dump_handles,
+	.fault = amdgpu_criu_handle_fault,
+	.check_all = amdgpu_criu_check_named_handles,
+	.begin = amdgpu_criu_begin_handles,
+	.apply = amdgpu_criu_apply_handle,
+	.end = amdgpu_criu_end_handles,
+	.undo = amdgpu_criu_undo_handle,
+};

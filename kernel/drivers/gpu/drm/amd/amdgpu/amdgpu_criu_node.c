@@ -9,6 +9,7 @@
 
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
+#include "criu_plan.h"
 
 /*
  * Runs the operation that an envelope describes. @call: the call, with @node, @client, @filp and
@@ -169,15 +170,26 @@ void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
 	kvfree(out->blob);
 }
 
-static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk)
+static int amdgpu_criu_dump_kinds(struct amdgpu_criu_output *out)
+{
+	const struct criu_node *node = out->call->node;
+	int ret = 0;
+
+	for (u32 i = 0; !ret && i < node->num_kinds; i++)
+		if (node->kinds[i]->dump && (!out->live || node->kinds[i]->live))
+			ret = node->kinds[i]->dump(out);
+	return ret;
+}
+
+static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 {
 	int ret;
 
 	out->num_devices = 0;
 	out->num_bos = 0;
-	criu_writer_init_for(&out->writer, out->call->node->schema, out->targets,
+	criu_writer_init_for(&out->writer, out->schema ?: out->call->node->schema, out->targets,
 			     out->num_targets, out->blob, out->blob_size);
-	ret = walk(out);
+	ret = out->walk ? out->walk(out) : amdgpu_criu_dump_kinds(out);
 	if (ret || out->live)
 		return ret;
 	ret = criu_writer_finish(&out->writer, &out->blob_size);
@@ -189,25 +201,24 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out, amdgpu_criu_w
  * Runs the size pass. @out: dump of a client, paused or @live, without buffers. Returns 0, with the
  * counts and @blob_size in @out; the error of the first object that a blob cannot hold.
  */
-int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk)
+int amdgpu_criu_output_measure(struct amdgpu_criu_output *out)
 {
 	out->blob_size = 0;
-	return amdgpu_criu_output_pass(out, walk);
+	return amdgpu_criu_output_pass(out);
 }
 
 /*
  * Runs both passes, into kernel buffers. @out: dump of a client; the caller holds the
  * client's own lock. @state: structure of the caller; output: the counts and sizes. Events of KFD
  * have a lock of their own, so the write pass may find more of them than the size pass. Returns 0;
- * -ENOSPC if the caller's buffers are too small; errors of @walk.
+ * -ENOSPC if the caller's buffers are too small; errors of the dump functions.
  */
-int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state,
-			     amdgpu_criu_walk_fn walk)
+int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state)
 {
 	bool fits;
 	int ret;
 
-	ret = amdgpu_criu_output_measure(out, walk);
+	ret = amdgpu_criu_output_measure(out);
 	if (ret)
 		return ret;
 	fits = state->num_devices >= out->num_devices && state->num_bos >= out->num_bos &&
@@ -223,7 +234,7 @@ int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_
 	if ((out->num_devices && !out->devices) || (out->num_bos && !out->bos) || !out->blob)
 		return -ENOMEM;
 	out->session = out->call->session;
-	ret = amdgpu_criu_output_pass(out, walk);
+	ret = amdgpu_criu_output_pass(out);
 	if (!ret || ret == -ENOSPC)
 		state->blob_size = out->blob_size;
 	return ret;
@@ -257,15 +268,14 @@ int amdgpu_criu_info_check(const struct criu_call *call,
 
 /*
  * PROCESS_INFO with flag LIVE. @out: dump of a client; the caller holds the client's own lock.
- * Returns 0, and the session is live; -EBADFD if it has paused a client; errors of @walk.
+ * Returns 0, and the session is live; -EBADFD if it has paused a client; errors of the dump functions.
  */
-int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info,
-			  amdgpu_criu_walk_fn walk)
+int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info)
 {
 	int ret;
 
 	out->live = true;
-	ret = amdgpu_criu_output_measure(out, walk);
+	ret = amdgpu_criu_output_measure(out);
 	if (ret)
 		return ret;
 	if (criu_session_set_live(out->call->session))
@@ -295,6 +305,7 @@ int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
  * node, called with the open blob. Returns the result of @restore; errors as in the uapi header.
  */
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
+			     const struct criu_blob_schema *schema,
 			     amdgpu_criu_restore_fn restore)
 {
 	void *buf __free(kvfree) = criu_blob_from_user(state->blob, state->blob_size);
@@ -305,7 +316,7 @@ int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_st
 
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	ret = criu_blob_open(&blob, call->node->schema, buf, state->blob_size, &fault);
+	ret = criu_blob_open(&blob, schema, buf, state->blob_size, &fault);
 	if (ret)
 		return criu_refuse_blob(call, &fault, ret);
 	/* Each entry has a record, so the size of the blob limits the copies. */

@@ -40,6 +40,12 @@ struct amdgpu_criu_tables {
 /* What a dump of a client writes */
 struct amdgpu_criu_output {
 	struct criu_call *call;
+	const struct criu_blob_schema *schema; /* of the blob; NULL: the node's */
+	/*
+	 * Writes all records. The size pass and the write pass make the same calls. NULL: calls the
+	 * dump functions of the node's kinds with a pointer to this structure
+	 */
+	int (*walk)(struct amdgpu_criu_output *out);
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
 	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;
@@ -55,9 +61,6 @@ struct amdgpu_criu_output {
 	bool live; /* the client runs: only the tables are written, and no blob */
 };
 
-/* Writes all records of a client. The size pass and the write pass make the same calls. */
-typedef int (*amdgpu_criu_walk_fn)(struct amdgpu_criu_output *out);
-
 /* Fills the entry of the BO table for a BO of a plan, with the new mmap offset. */
 typedef void (*amdgpu_criu_entry_fn)(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
 
@@ -70,13 +73,13 @@ typedef int (*amdgpu_criu_restore_fn)(struct criu_call *call,
 int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state);
 void amdgpu_criu_output_free(struct amdgpu_criu_output *out);
-int amdgpu_criu_output_measure(struct amdgpu_criu_output *out, amdgpu_criu_walk_fn walk);
-int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state,
-			     amdgpu_criu_walk_fn walk);
+int amdgpu_criu_output_measure(struct amdgpu_criu_output *out);
+int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
 int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 			   const struct amdgpu_criu_state *state);
 int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
+			     const struct criu_blob_schema *schema,
 			     amdgpu_criu_restore_fn restore);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
@@ -84,8 +87,7 @@ int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *env
 /* Common parts of PROCESS_INFO. */
 int amdgpu_criu_info_check(const struct criu_call *call,
 			   const struct amdgpu_criu_process_info *info);
-int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info,
-			  amdgpu_criu_walk_fn walk);
+int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info);
 
 /* These operations have the same rows in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);

@@ -2,20 +2,16 @@
 /*
  * Checkpoint and restore of an open render-node file: shared declarations.
  *
- *   amdgpu_criu_render.c   the ioctl: operations
+ *   amdgpu_criu_render.c   the ioctl: operations; RESTORE and RESUME
+ *   amdgpu_criu_dump.c     PROCESS_INFO, CHECKPOINT, UNPAUSE
  *   amdgpu_criu_gate.c     blocks other calls on a file
- *   amdgpu_criu_pause.c    PROCESS_INFO, UNPAUSE: the process and the session
- *   amdgpu_criu_dump.c     CHECKPOINT: dumps every kind of object to the blob
  *   amdgpu_criu_schema.c   record types of the blobs, and their versions
- *   amdgpu_criu_plan.c     RESTORE, first pass: parses the blob into a checked plan
- *   amdgpu_criu_restore.c  RESTORE, second pass: applies the plan, or undoes it;
- *                          RESUME
- *   amdgpu_criu_<kind>.c   one kind of object each: drain, dump, parse, check,
- *                          apply, undo; "file" is the state of the file itself
+ *   amdgpu_criu_<kind>.c   one kind of object each: drain, dump, check, apply, undo;
+ *                          "file" is the state of the file itself
+ *   amdgpu_criu_gem*.c     BOs: dump, plan, creation
  *   amdgpu_criu_object.c   a BO shared by several files: which one creates it
  *   amdgpu_criu_exported.c EXPORTED: a single BO
  *   amdgpu_criu_outside.c  OUTSIDE: BOs shared with other clients
- *   amdgpu_criu_handles.c  numbers of handles
  *   amdgpu_criu_table.c    arrays of the caller, with their strides
  *
  * Lock order: amdgpu_criu_gate.lock, then the locks of criu_session.h, then the locks of
@@ -24,13 +20,12 @@
 #ifndef _AMDGPU_CRIU_RENDER_H_
 #define _AMDGPU_CRIU_RENDER_H_
 
-#include <linux/jiffies.h>
-#include <linux/sizes.h>
 #include <linux/types.h>
 
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_records.h"
 #include "criu_ids.h"
+#include "criu_plan.h"
 
 struct amdgpu_bo;
 struct amdgpu_device;
@@ -44,6 +39,15 @@ struct task_struct;
 /* Operations of a file that a session holds, a &struct drm_file. */
 extern const struct criu_client_ops amdgpu_criu_file_ops;
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
+
+extern const struct criu_kind amdgpu_criu_files;
+extern const struct criu_kind amdgpu_criu_names;
+extern const struct criu_kind amdgpu_criu_objects;
+extern const struct criu_kind amdgpu_criu_handles;
+extern const struct criu_kind amdgpu_criu_mappings;
+extern const struct criu_kind amdgpu_criu_ctxs;
+extern const struct criu_kind amdgpu_criu_bo_lists;
+extern const struct criu_kind amdgpu_criu_syncobjs;
 
 /* A BO of the file */
 struct amdgpu_criu_dump_object {
@@ -70,42 +74,26 @@ struct amdgpu_criu_dump {
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 			  struct task_struct *task);
 void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump);
+struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
+int amdgpu_criu_check_render(struct criu_call *call);
+
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump);
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump);
-struct amdgpu_criu_dump_object *amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
-							const struct drm_gem_object *gem);
+int amdgpu_criu_dump_objects(void *data);
+int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *owner,
+			     struct amdgpu_criu_object_record *record,
+			     struct amdgpu_criu_bo *entry);
 
 /*
  * Pause. The drain functions wait until @deadline (jiffies) and return 0; -ETIME, with a
- * log message that names the cause; -ERESTARTSYS. The dump functions in the size pass, and
- * the functions named *_carriable, return -EOPNOTSUPP and log a message for state that
- * cannot be carried.
+ * log message that names the cause; -ERESTARTSYS. amdgpu_criu_file_carriable() returns -EOPNOTSUPP
+ * and logs a message for state that cannot be carried.
  */
-int amdgpu_criu_process_info(struct criu_call *call, void *args);
-int amdgpu_criu_unpause(struct criu_call *call, void *args);
-struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
-int amdgpu_criu_check_render(struct criu_call *call);
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
-
-/* Checkpoint. The size pass and the write pass make the same calls. */
-int amdgpu_criu_dump_walk(struct amdgpu_criu_output *out);
-int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
-
-int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *owner,
-			     struct amdgpu_criu_object_record *record,
-			     struct amdgpu_criu_bo *entry);
-int amdgpu_criu_dump_file(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_objects(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_handles(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_ctxs(struct amdgpu_criu_dump *dump);
-const char *amdgpu_criu_stateful_engine(u32 hw_ip);
-int amdgpu_criu_dump_bo_lists(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump);
 
 /* Called for each BO in a BO list, with or without a handle, until it returns nonzero. */
 typedef int amdgpu_criu_bo_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
@@ -166,9 +154,11 @@ struct amdgpu_criu_plan {
 	struct criu_session *session; /* session of kind RESTORE */
 	const struct amdgpu_criu_tables *tables; /* copies of the caller's tables */
 	const struct criu_blob *blob; /* the blob, into which the plan points */
+	const struct amdgpu_criu_state *args; /* arguments of the call */
+	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device */
 
-	struct amdgpu_criu_file_record file_record; /* record of the file */
-	struct amdgpu_criu_client_name_record client_name; /* record of the name, if there is one */
+	struct amdgpu_criu_file_record *files; /* one */
+	struct amdgpu_criu_client_name_record *names; /* one or none */
 	/* BOs, in the order of the blob and of the BO table */
 	struct amdgpu_criu_plan_object *objects;
 	/* GEM handles, sorted in ascending order when they are checked */
@@ -178,66 +168,33 @@ struct amdgpu_criu_plan {
 	struct amdgpu_criu_plan_bo_list *bo_lists;
 	struct amdgpu_criu_plan_syncobj *syncobjs;
 	struct criu_id_set object_ids; /* ids of objects, set when they are checked */
+	u32 num_files;
+	u32 num_names;
 	u32 num_objects;
 	u32 num_handles;
 	u32 num_mappings;
 	u32 num_ctxs;
 	u32 num_bo_lists;
 	u32 num_syncobjs;
-	bool has_client_name; /* client_name is valid */
 
-	bool name_done; /* the name of the file is restored */
-	bool vmid_done; /* the VMID is reserved */
-	u32 handles_done; /* number of restored handles */
-	u32 mappings_done; /* number of restored mappings */
-	u32 ctxs_done; /* number of restored contexts */
-	u32 bo_lists_done; /* number of restored BO lists */
-	u32 syncobjs_done; /* number of restored handles of syncobjs */
+	/* Empty entries in the file's table of handles, while handles are created */
+	unsigned long *fillers; /* numbers with an empty entry; bit 0 is not used */
+	u32 last_handle; /* greatest number that is created */
+	u32 next_handle; /* all numbers below it have an entry */
 };
 
-/* First pass. These functions create nothing and log their errors. */
-int amdgpu_criu_plan_make(struct amdgpu_criu_plan *plan, const struct amdgpu_criu_state *args);
-int amdgpu_criu_plan_load(struct amdgpu_criu_plan *plan);
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id);
-
-int amdgpu_criu_check_file(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_check_objects(struct amdgpu_criu_plan *plan,
-			      const struct amdgpu_criu_state *args);
-int amdgpu_criu_check_handles(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_check_ctxs(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_check_bo_lists(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan);
-
-/*
- * Second pass, under the gate's lock. An undo function reverts everything that its apply
- * function did, even if the apply function failed, and skips what was not applied.
- */
-int amdgpu_criu_restore(struct criu_call *call, void *args);
-int amdgpu_criu_resume(struct criu_call *call, void *args);
-
 void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
-int amdgpu_criu_apply_file(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_file(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_apply_objects(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_objects(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_apply_handles(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_handles(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_apply_ctxs(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_ctxs(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_apply_bo_lists(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_bo_lists(struct amdgpu_criu_plan *plan);
-int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan);
-void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan);
+
+int amdgpu_criu_process_info(struct criu_call *call, void *args);
+int amdgpu_criu_unpause(struct criu_call *call, void *args);
+int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
+int amdgpu_criu_exported(struct criu_call *call, void *args);
+int amdgpu_criu_outside(struct criu_call *call, void *args);
 
 /*
- * BOs (amdgpu_criu_gem.c, _gem_check.c, _gem_apply.c), and BOs that several
- * files share (amdgpu_criu_object.c, _object_apply.c).
- *
  * amdgpu_criu_object_get() finds the BO of a plan in the session, or calls
  * amdgpu_criu_create_bo() to create it. amdgpu_criu_object_handle() creates a GEM handle.
  */
@@ -250,8 +207,6 @@ u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev);
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
 			  struct drm_gem_object **gem);
-int amdgpu_criu_exported(struct criu_call *call, void *args);
-int amdgpu_criu_outside(struct criu_call *call, void *args);
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
 
 /* A BO is in one of these domains only, or may be in several of the others. */
@@ -271,40 +226,5 @@ void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem);
 
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo);
-
-/*
- * Creation of GEM handles with chosen numbers. drm_gem_handle_create() and
- * drm_gem_prime_fd_to_handle() allocate the lowest free number. Restore needs a specific
- * number, so every free number below it gets an empty entry until the restore ends.
- *
- *   begin; for each handle, in ascending order { seek; create }; end
- *
- * No one else may open or close handles of the file in between. If this happens, create
- * returns a different number, and no object is lost.
- *
- * Contexts, BO lists and syncobjs do not need this: their numbers can be requested.
- */
-/*
- * Greater handles are not carried, because each number below a handle takes a temporary
- * empty entry. The kernel allocates the lowest free number, so a file with a handle above
- * this limit has, or had, that many handles at once.
- */
-#define AMDGPU_CRIU_HANDLE_MAX SZ_1M
-
-/* Empty entries in a file's table of GEM handles */
-struct amdgpu_criu_handles {
-	struct drm_file *file;
-	unsigned long *fillers; /* numbers with an empty entry; bit 0 is not used */
-	u32 last; /* greatest number that may be requested */
-	u32 next; /* all numbers below it have an entry */
-};
-
-int amdgpu_criu_handles_begin(struct amdgpu_criu_handles *handles, struct drm_file *file,
-			      u32 last);
-int amdgpu_criu_handles_seek(struct amdgpu_criu_handles *handles, u32 handle);
-void amdgpu_criu_handles_end(struct amdgpu_criu_handles *handles);
-
-int amdgpu_criu_sort_numbers(const struct criu_call *call, const char *what, void *entries,
-			     u32 num, size_t size);
 
 #endif /* _AMDGPU_CRIU_RENDER_H_ */

@@ -111,8 +111,9 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 	return ret;
 }
 
-int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_dump_syncobjs(void *data)
 {
+	struct amdgpu_criu_dump *dump = data;
 	struct drm_syncobj *syncobj;
 	unsigned long handle = 0;
 	int ret;
@@ -126,14 +127,16 @@ int amdgpu_criu_dump_syncobjs(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-static const char *amdgpu_criu_syncobj_fault(const struct amdgpu_criu_syncobj_record *record)
+static const char *amdgpu_criu_syncobj_fault(void *plan, void *entry)
 {
+	const struct amdgpu_criu_syncobj_record *record = entry;
+
 	if (!record->handle)
 		return "handle";
 	if (!record->object_id)
 		return "object id";
 	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_SIGNALED) &&
-	    (record->flags || record->error))
+	    ((record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) || record->error))
 		return "state of a fence that it has not";
 	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) && record->point)
 		return "point";
@@ -142,28 +145,16 @@ static const char *amdgpu_criu_syncobj_fault(const struct amdgpu_criu_syncobj_re
 	return record->pad ? "pad is not zero" : NULL;
 }
 
-int amdgpu_criu_check_syncobjs(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_check_syncobj(void *data, void *entry)
 {
-	const u32 known = AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE;
-	const char *fault;
+	const struct amdgpu_criu_syncobj_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
 
-	for (u32 i = 0; i < plan->num_syncobjs; i++) {
-		const struct amdgpu_criu_syncobj_record *record = &plan->syncobjs[i].record;
-
-		if (record->flags & ~known)
-			return criu_refuse(plan->call, -EOPNOTSUPP, "syncobj %u: unknown flags %#x",
-					   record->handle, record->flags);
-		if (!amdgpu_criu_has_syncobj_handle(record->handle))
-			return criu_refuse(plan->call, -EOPNOTSUPP,
-					   "syncobj %u: a handle beyond those of this kernel",
-					   record->handle);
-		fault = amdgpu_criu_syncobj_fault(record);
-		if (fault)
-			return criu_refuse(plan->call, -EBADMSG, "syncobj %u: %s", record->handle,
-					   fault);
-	}
-	return amdgpu_criu_sort_numbers(plan->call, "syncobj", plan->syncobjs, plan->num_syncobjs,
-					sizeof(*plan->syncobjs));
+	if (record->flags & ~(AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE))
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
+	if (!amdgpu_criu_has_syncobj_handle(record->handle))
+		return criu_refuse(plan->call, -EOPNOTSUPP, "a handle beyond those of this kernel");
+	return 0;
 }
 
 static const char *amdgpu_criu_fence_name(struct dma_fence *fence)
@@ -260,10 +251,11 @@ static int amdgpu_criu_put_syncobj_handle(struct drm_file *file, struct drm_sync
 	return ret;
 }
 
-static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
-				     struct amdgpu_criu_plan_syncobj *plan_syncobj)
+static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 {
-	const struct amdgpu_criu_syncobj_record *record = &plan_syncobj->record;
+	struct amdgpu_criu_plan_syncobj *plan_syncobj = entry;
+	const struct amdgpu_criu_syncobj_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
 	struct drm_syncobj *syncobj;
 	void *object;
 	int ret = criu_session_claim(plan->session, record->object_id, &amdgpu_criu_syncobj_ops,
@@ -281,39 +273,31 @@ static int amdgpu_criu_apply_syncobj(struct amdgpu_criu_plan *plan,
 	}
 	ret = amdgpu_criu_put_syncobj_handle(plan->file, syncobj, record->handle);
 	drm_syncobj_put(syncobj);
-	if (ret && plan_syncobj->bound) {
-		criu_session_forget(plan->session, record->object_id);
-		plan_syncobj->bound = false;
-	}
 	return ret;
 }
 
-int amdgpu_criu_apply_syncobjs(struct amdgpu_criu_plan *plan)
+static void amdgpu_criu_undo_syncobj(void *data, void *entry)
 {
-	int ret;
-
-	for (u32 i = 0; i < plan->num_syncobjs; i++) {
-		ret = amdgpu_criu_apply_syncobj(plan, &plan->syncobjs[i]);
-		if (ret)
-			return criu_refuse(plan->call, ret, "syncobj %u: cannot restore: %d",
-					   plan->syncobjs[i].record.handle, ret);
-		plan->syncobjs_done = i + 1;
-	}
-	return 0;
-}
-
-void amdgpu_criu_undo_syncobjs(struct amdgpu_criu_plan *plan)
-{
-	struct amdgpu_criu_plan_syncobj *plan_syncobj;
+	struct amdgpu_criu_plan_syncobj *plan_syncobj = entry;
+	struct amdgpu_criu_plan *plan = data;
 	struct drm_syncobj *syncobj;
 
-	for (; plan->syncobjs_done; plan->syncobjs_done--) {
-		plan_syncobj = &plan->syncobjs[plan->syncobjs_done - 1];
-		syncobj = amdgpu_criu_remove_syncobj(plan->file, plan_syncobj->record.handle);
-		if (syncobj)
-			drm_syncobj_put(syncobj);
-		if (plan_syncobj->bound)
-			criu_session_forget(plan->session, plan_syncobj->record.object_id);
-		plan_syncobj->bound = false;
-	}
+	syncobj = amdgpu_criu_remove_syncobj(plan->file, plan_syncobj->record.handle);
+	if (syncobj)
+		drm_syncobj_put(syncobj);
+	if (plan_syncobj->bound)
+		criu_session_forget(plan->session, plan_syncobj->record.object_id);
 }
+
+const struct criu_kind amdgpu_criu_syncobjs = {
+	.type = AMDGPU_CRIU_RECORD_SYNCOBJ,
+	.subject = "syncobj %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, syncobjs, struct amdgpu_criu_plan_syncobj,
+		  record.handle),
+	.unique = true,
+	.dump = amdgpu_criu_dump_syncobjs,
+	.fault = amdgpu_criu_syncobj_fault,
+	.check = amdgpu_criu_check_syncobj,
+	.apply = amdgpu_criu_apply_syncobj,
+	.undo = amdgpu_criu_undo_syncobj,
+};

@@ -139,8 +139,9 @@ static int amdgpu_criu_write_mapping(struct amdgpu_criu_dump *dump,
 	return ret;
 }
 
-int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_dump_mappings(void *data)
 {
+	struct amdgpu_criu_dump *dump = data;
 	struct amdgpu_criu_walk walk = { .dump = dump };
 	int ret = amdgpu_criu_find_mappings(&walk);
 
@@ -152,18 +153,20 @@ int amdgpu_criu_dump_mappings(struct amdgpu_criu_dump *dump)
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_VA. */
-static const char *amdgpu_criu_mapping_fault(struct amdgpu_criu_plan *plan,
-					     const struct amdgpu_criu_plan_mapping *mapping)
+static const char *amdgpu_criu_mapping_fault(void *data, void *entry)
 {
+	struct amdgpu_criu_plan_mapping *mapping = entry;
+	struct amdgpu_criu_plan *plan = data;
 	const struct amdgpu_criu_mapping_record *record = &mapping->record;
 	const u64 mask = AMDGPU_GPU_PAGE_SIZE - 1;
 	u64 end;
 
+	mapping->object = amdgpu_criu_plan_object(plan, record->object_id);
 	if (record->pad || (record->va | record->size | record->offset) & mask || !record->size)
 		return "bad address, size or offset";
 	if (record->va < AMDGPU_VA_RESERVED_BOTTOM ||
 	    check_add_overflow(record->va, record->size, &end) ||
-	    end > plan->file_record.va_end)
+	    end > plan->files->va_end)
 		return "not in the address space";
 	if (!record->object_id)
 		return record->flags & ~AMDGPU_CRIU_PRT_FLAGS ||
@@ -178,8 +181,9 @@ static const char *amdgpu_criu_mapping_fault(struct amdgpu_criu_plan *plan,
 	return NULL;
 }
 
-static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_check_overlaps(void *data)
 {
+	struct amdgpu_criu_plan *plan = data;
 	const struct criu_range *culprit;
 	struct criu_range *ranges __free(kvfree) =
 		kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
@@ -194,22 +198,6 @@ static int amdgpu_criu_check_overlaps(struct amdgpu_criu_plan *plan)
 		return 0;
 	return criu_refuse(plan->call, -EBADMSG, "mapping at %#llx overlaps another",
 			   culprit->start);
-}
-
-int amdgpu_criu_check_mappings(struct amdgpu_criu_plan *plan)
-{
-	const char *fault;
-
-	for (u32 i = 0; i < plan->num_mappings; i++) {
-		struct amdgpu_criu_plan_mapping *mapping = &plan->mappings[i];
-
-		mapping->object = amdgpu_criu_plan_object(plan, mapping->record.object_id);
-		fault = amdgpu_criu_mapping_fault(plan, mapping);
-		if (fault)
-			return criu_refuse(plan->call, -EBADMSG, "mapping at %#llx: %s",
-					   mapping->record.va, fault);
-	}
-	return amdgpu_criu_check_overlaps(plan);
 }
 
 /* Reserves the page directory, and the BO if there is one. */
@@ -244,10 +232,12 @@ static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct amdgpu_criu_plan *plan,
 		     plan->fpriv->prt_va;
 }
 
-static int amdgpu_criu_map(struct amdgpu_criu_plan *plan,
-			   const struct amdgpu_criu_plan_mapping *mapping)
+/* Follows the code path of DRM_AMDGPU_GEM_VA. */
+static int amdgpu_criu_apply_mapping(void *data, void *entry)
 {
-	const struct amdgpu_criu_mapping_record *record = &mapping->record;
+	const struct amdgpu_criu_plan_mapping *mapping = entry;
+	const struct amdgpu_criu_mapping_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
 	struct drm_gem_object *gem = mapping->object ? mapping->object->gem : NULL;
 	struct amdgpu_bo_va *bo_va;
 	struct drm_exec exec;
@@ -285,48 +275,45 @@ static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_obje
 	return ret;
 }
 
-static int amdgpu_criu_update_all(struct amdgpu_criu_plan *plan)
+/* Updates the mappings without a BO, then those of each BO once. */
+static int amdgpu_criu_update_all(void *data, int ret)
 {
-	int ret;
+	struct amdgpu_criu_plan *plan = data;
 
-	/* Update the mappings without a BO, then those of each BO once. */
-	ret = amdgpu_criu_update(plan, NULL);
-	for (u32 i = 0; !ret && i < plan->num_objects; i++)
+	if (!ret && plan->num_mappings)
+		ret = amdgpu_criu_update(plan, NULL);
+	for (u32 i = 0; !ret && plan->num_mappings && i < plan->num_objects; i++)
 		if (plan->objects[i].gem && plan->objects[i].record.handle)
 			ret = amdgpu_criu_update(plan, plan->objects[i].gem);
 	return ret;
 }
 
-/* Follows the code path of DRM_AMDGPU_GEM_VA. */
-int amdgpu_criu_apply_mappings(struct amdgpu_criu_plan *plan)
-{
-	int ret;
-
-	for (u32 i = 0; i < plan->num_mappings; i++) {
-		ret = amdgpu_criu_map(plan, &plan->mappings[i]);
-		if (ret)
-			return criu_refuse(plan->call, ret,
-					   "mapping at %#llx (%llu bytes): cannot restore: %d",
-					   plan->mappings[i].record.va,
-					   plan->mappings[i].record.size, ret);
-		plan->mappings_done = i + 1;
-	}
-	return plan->num_mappings ? amdgpu_criu_update_all(plan) : 0;
-}
-
 /* Closing the handles, which this plan has created, removes the mappings of BOs. */
-void amdgpu_criu_undo_mappings(struct amdgpu_criu_plan *plan)
+static void amdgpu_criu_undo_mappings(void *data)
 {
+	struct amdgpu_criu_plan *plan = data;
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 
-	if (!plan->mappings_done || amdgpu_bo_reserve(vm->root.bo, true))
+	if (!plan->num_mappings || amdgpu_bo_reserve(vm->root.bo, true))
 		return;
-	for (u32 i = 0; i < plan->mappings_done; i++)
+	for (u32 i = 0; i < plan->num_mappings; i++)
 		if (!plan->mappings[i].object)
 			amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va,
 					   plan->mappings[i].record.va);
 	if (amdgpu_vm_ready(vm))
 		amdgpu_vm_clear_freed(plan->adev, vm, NULL);
 	amdgpu_bo_unreserve(vm->root.bo);
-	plan->mappings_done = 0;
 }
+
+const struct criu_kind amdgpu_criu_mappings = {
+	.type = AMDGPU_CRIU_RECORD_MAPPING,
+	.subject = "mapping at %#llx",
+	CRIU_KIND(struct amdgpu_criu_plan, mappings, struct amdgpu_criu_plan_mapping, record.va),
+	.id64 = true,
+	.dump = amdgpu_criu_dump_mappings,
+	.fault = amdgpu_criu_mapping_fault,
+	.check_all = amdgpu_criu_check_overlaps,
+	.apply = amdgpu_criu_apply_mapping,
+	.end = amdgpu_criu_update_all,
+	.undo_all = amdgpu_criu_undo_mappings,
+};

@@ -17,6 +17,7 @@
 
 #include "criu_blob.h"
 #include "criu_ioctl.h"
+#include "criu_plan.h"
 
 /*
  * Reports to the caller and the log why a call is refused. @fmt: reason, without a newline. For
@@ -27,14 +28,16 @@
 int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 {
 	struct va_format vaf = { .fmt = fmt };
+	char name[64];
 	va_list args;
 
 	va_start(args, fmt);
 	vaf.va = &args;
+	criu_entry_name(call, name, sizeof(name));
 	if (!*call->reason)
-		snprintf(call->reason, CRIU_REASON_SIZE, "%pV", &vaf);
-	pr_warn_ratelimited("criu: %s: %s of process %d refused: %pV\n", call->node->name,
-			    call->op->name, task_tgid_nr(call->task), &vaf);
+		snprintf(call->reason, CRIU_REASON_SIZE, "%s%pV", name, &vaf);
+	pr_warn_ratelimited("criu: %s: %s of process %d refused: %s%pV\n", call->node->name,
+			    call->op->name, task_tgid_nr(call->task), name, &vaf);
 	va_end(args);
 	return error;
 }
@@ -254,65 +257,6 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 		return ERR_PTR(-EFAULT);
 	}
 	return blob;
-}
-
-static int criu_load_entry(const struct criu_call *call, const struct criu_list *list,
-			   struct criu_record *record, void *entry)
-{
-	const struct criu_blob_fault fault = {
-		.offset = record->offset,
-		.type = list->type,
-		.version = record->version,
-		.reason = "the tail is not as long as the record says",
-	};
-	bool fits = true;
-
-	criu_record_get(record, entry, record->desc->size_now);
-	for (int i = 0; fits && i < CRIU_LIST_TAILS && list->tails[i].size; i++) {
-		const struct criu_list_tail *tail = &list->tails[i];
-		const u32 *count = entry + tail->count;
-		const void **items = entry + tail->items;
-
-		*items = criu_record_tail(record, (u64)*count * tail->size);
-		fits = *items;
-	}
-	if (fits && !criu_record_tail_end(record))
-		return 0;
-	return criu_refuse_blob(call, &fault, -EBADMSG);
-}
-
-/*
- * Loads all records of the types in @lists to arrays of a plan. Returns 0; -ENOMEM; -EBADMSG if a
- * tail does not have the length that its record says. The caller calls criu_lists_free() in each
- * case.
- */
-int criu_lists_load(const struct criu_call *call, const struct criu_blob *blob,
-		    const struct criu_list *lists, u32 num, void *plan)
-{
-	for (const struct criu_list *list = lists; list < lists + num; list++) {
-		const u32 count = criu_blob_count(blob, list->type);
-		void *entry = kvcalloc(count, list->size, GFP_KERNEL_ACCOUNT);
-		struct criu_record record = {};
-
-		if (!entry)
-			return -ENOMEM;
-		*(void **)(plan + list->entries) = entry;
-		*(u32 *)(plan + list->num) = count;
-		for (; criu_blob_next_of(blob, list->type, &record); entry += list->size) {
-			int ret = criu_load_entry(call, list, &record, entry);
-
-			if (ret)
-				return ret;
-		}
-	}
-	return 0;
-}
-
-/* Frees the arrays of criu_lists_load(). */
-void criu_lists_free(const struct criu_list *lists, u32 num, const void *plan)
-{
-	for (u32 i = 0; i < num; i++)
-		kvfree(*(void **)(plan + lists[i].entries));
 }
 
 /*

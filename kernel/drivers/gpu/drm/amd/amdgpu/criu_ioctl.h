@@ -16,6 +16,7 @@
 struct criu_blob;
 struct criu_blob_fault;
 struct criu_blob_schema;
+struct criu_kind;
 struct file;
 struct task_struct;
 
@@ -46,6 +47,10 @@ struct criu_call {
 	bool args_put; /* set by criu_call_put_args() */
 	struct file *new_file; /* set by criu_call_new_fd() */
 	int new_fd; /* descriptor reserved for new_file */
+	const struct criu_kind *kind; /* kind of entry */
+	void *entry; /* of a plan, which is checked or applied, or NULL */
+	u32 kinds_begun; /* RESTORE: kinds whose apply has begun */
+	u32 entries_begun; /* of the last of them, entries whose apply has begun */
 };
 
 /* Row of an operation table */
@@ -98,7 +103,9 @@ struct criu_node {
 	const char *name;
 	const struct criu_op *ops; /* operations by number; unused numbers have no fn */
 	u32 num_ops; /* rows of ops */
-	const struct criu_blob_schema *schema; /* record types of its blobs, NULL if it has none */
+	const struct criu_blob_schema *schema; /* record types of its blobs */
+	const struct criu_kind *const *kinds; /* of its plans, in the order of application */
+	u32 num_kinds;
 };
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);
@@ -112,39 +119,5 @@ int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 void *criu_blob_from_user(u64 uptr, u64 size);
 void *criu_grow(void *array, u32 num, u32 *room, size_t size);
-
-#define CRIU_LIST_TAILS 2
-
-/*
- * The records of one type in a plan: an array whose entries begin with the record. A tail of the
- * record consists of arrays, each with its number of items in a field of the record.
- */
-struct criu_list {
-	u16 type; /* of the records */
-	u16 entries; /* offset in the plan: pointer to the array */
-	u16 num; /* offset in the plan: number of entries, a u32 */
-	u16 size; /* bytes of an entry */
-	struct criu_list_tail {
-		u16 count; /* offset in the entry: number of items, a __u32 */
-		u16 items; /* offset in the entry: pointer to the items */
-		u16 size; /* bytes of an item; 0: no such tail */
-	} tails[CRIU_LIST_TAILS];
-};
-
-/* A row of a table: @_entries and @_num are fields of @_plan, a pointer to @_entry and a u32. */
-#define CRIU_LIST(_type, _plan, _entries, _num, _entry, ...) \
-	{ \
-		.type = (_type), .entries = offsetof(_plan, _entries), \
-		.num = offsetof(_plan, _num), .size = sizeof(_entry), .tails = { __VA_ARGS__ }, \
-	}
-#define CRIU_LIST_TAIL(_entry, _count, _items, _item) \
-	{ \
-		.count = offsetof(_entry, record._count), .items = offsetof(_entry, _items), \
-		.size = sizeof(_item), \
-	}
-
-int criu_lists_load(const struct criu_call *call, const struct criu_blob *blob,
-		    const struct criu_list *lists, u32 num, void *plan);
-void criu_lists_free(const struct criu_list *lists, u32 num, const void *plan);
 
 #endif /* _CRIU_IOCTL_H_ */

@@ -108,7 +108,7 @@ static int kfd_criu_live_info_locked(struct kfd_criu_dump *dump,
 {
 	if (!dump->p->mm)
 		return -ESRCH;
-	return amdgpu_criu_live_info(&dump->out, info, kfd_criu_dump_walk);
+	return amdgpu_criu_live_info(&dump->out, info);
 }
 
 static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
@@ -129,7 +129,7 @@ static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
 	/* Check again: the eviction resets a queue that hangs. */
 	ret = kfd_criu_process_carriable(dump->out.call, p);
 	if (!ret)
-		ret = amdgpu_criu_output_measure(&dump->out, kfd_criu_dump_walk);
+		ret = amdgpu_criu_output_measure(&dump->out);
 	if (ret) {
 		/* A process that an earlier call has paused stays paused. */
 		if (paused && !criu_session_release(session, p))
@@ -304,11 +304,23 @@ static const struct criu_op kfd_criu_ops[] = {
 	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
 };
 
+static const struct criu_kind *const kfd_criu_kinds[] = {
+	&kfd_criu_processes,
+	&kfd_criu_devices,
+	&kfd_criu_bos,
+	&kfd_criu_event_pages,
+	&kfd_criu_events,
+	&kfd_criu_svms,
+	&kfd_criu_queues,
+};
+
 static const struct criu_node kfd_criu_node = {
 	.name = "kfd",
 	.ops = kfd_criu_ops,
 	.num_ops = ARRAY_SIZE(kfd_criu_ops),
 	.schema = &kfd_criu_schema,
+	.kinds = kfd_criu_kinds,
+	.num_kinds = ARRAY_SIZE(kfd_criu_kinds),
 };
 
 static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)

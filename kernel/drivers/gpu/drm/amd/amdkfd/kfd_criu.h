@@ -3,10 +3,9 @@
  * Checkpoint and restore of a KFD process: shared declarations.
  *
  *   kfd_criu.c          the ioctl: operations and paused processes
- *   kfd_criu_dump.c     CHECKPOINT: walks the objects and writes the blob
- *   kfd_criu_plan.c     RESTORE, first pass: makes a checked plan of the blob
- *   kfd_criu_restore.c  RESTORE, second pass: applies the plan, or undoes all of it
- *   kfd_criu_<kind>.c   one kind of object each: dump, parse, check, apply, undo
+ *   kfd_criu_dump.c     CHECKPOINT: writes the tables and the blob
+ *   kfd_criu_restore.c  RESTORE: makes a plan of the blob and applies it, or undoes all of it
+ *   kfd_criu_<kind>.c   one kind of object each: dump, check, apply, undo
  *   kfd_criu_outside.c  OUTSIDE: BOs that other processes have as well
  *   kfd_criu_mmap.c     mmap() while the process is restored
  *   kfd_criu_mqd.c      words of an MQD that are state
@@ -22,6 +21,7 @@
 
 #include "amdgpu_criu_object.h"
 #include "criu_ids.h"
+#include "criu_plan.h"
 #include "criu_session.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
@@ -42,16 +42,16 @@ struct kfd_criu_dump {
 	u32 num_svm_ranges;
 };
 
-int kfd_criu_dump_walk(struct amdgpu_criu_output *out);
 int kfd_criu_checkpoint(struct criu_call *call, void *args);
-
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
-int kfd_criu_dump_process(struct kfd_criu_dump *dump);
-int kfd_criu_dump_devices(struct kfd_criu_dump *dump);
-int kfd_criu_dump_bos(struct kfd_criu_dump *dump);
-int kfd_criu_dump_events(struct kfd_criu_dump *dump);
-int kfd_criu_dump_queues(struct kfd_criu_dump *dump);
-int kfd_criu_dump_svm(struct kfd_criu_dump *dump);
+
+extern const struct criu_kind kfd_criu_processes;
+extern const struct criu_kind kfd_criu_devices;
+extern const struct criu_kind kfd_criu_bos;
+extern const struct criu_kind kfd_criu_event_pages;
+extern const struct criu_kind kfd_criu_events;
+extern const struct criu_kind kfd_criu_svms;
+extern const struct criu_kind kfd_criu_queues;
 
 /* A GPU to restore */
 struct kfd_criu_plan_device {
@@ -98,10 +98,11 @@ struct kfd_criu_plan {
 	struct criu_call *call;
 	struct kfd_process *p; /* process to restore */
 	struct criu_session *session; /* of kind RESTORE */
+	const struct amdgpu_criu_state *args; /* arguments of the call */
 	const struct amdgpu_criu_tables *tables; /* copies of the caller's tables */
 	const struct criu_blob *blob; /* pointers of the plan point into it */
 
-	struct kfd_criu_process_record process;
+	struct kfd_criu_process_record *processes; /* one */
 	struct kfd_criu_plan_device *devices;
 	struct kfd_criu_plan_bo *bos;
 	struct kfd_criu_plan_queue *queues;
@@ -110,6 +111,7 @@ struct kfd_criu_plan {
 	struct kfd_criu_plan_svm *svms;
 	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
 	struct criu_range *svm_areas;
+	u32 num_processes;
 	u32 num_devices;
 	u32 num_bos;
 	u32 num_queues;
@@ -118,46 +120,22 @@ struct kfd_criu_plan {
 	u32 num_svm_areas;
 	u32 num_pages;
 
-	bool evicted; /* done: the queues of the process are evicted */
-	u32 devices_done; /* GPUs whose restore has begun */
-	bool page_done; /* done: event page */
-	u32 events_done; /* events that are created */
-	bool runtime_done; /* done: AMDKFD_IOC_RUNTIME_ENABLE */
-	u32 queues_done; /* queues that are created, counted from the last */
+	bool evicted; /* the queues of the process are evicted */
 };
 
-/* First pass: creates nothing, and logs every error of the blob. */
-int kfd_criu_plan_make(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
-void kfd_criu_plan_free(struct kfd_criu_plan *plan);
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
-/* An entry without an id. */
-#define KFD_CRIU_NO_ID U64_MAX
-int kfd_criu_check_unique(struct kfd_criu_plan *plan, const char *what, const void *entries,
-			  u32 num, size_t size, u64 (*id_of)(const void *entry));
 
-int kfd_criu_check_process(struct kfd_criu_plan *plan);
-int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
-int kfd_criu_check_bos(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args);
-int kfd_criu_check_events(struct kfd_criu_plan *plan);
-int kfd_criu_check_queues(struct kfd_criu_plan *plan);
-int kfd_criu_check_svm(struct kfd_criu_plan *plan);
-
-/* Second pass, under the mutex of the process. Each undo reverts a begun apply. */
 int kfd_criu_restore(struct criu_call *call, void *args);
 void kfd_criu_end_restore(struct kfd_process *p);
-
-int kfd_criu_apply_devices(struct kfd_criu_plan *plan);
-void kfd_criu_undo_devices(struct kfd_criu_plan *plan);
 int kfd_criu_apply_process(struct kfd_criu_plan *plan);
-void kfd_criu_undo_process(struct kfd_criu_plan *plan);
-int kfd_criu_apply_bos(struct kfd_criu_plan *plan);
-void kfd_criu_undo_bos(struct kfd_criu_plan *plan);
+void kfd_criu_undo_process(struct kfd_process *p);
+int kfd_criu_apply_bo(void *plan, void *entry);
+int kfd_criu_end_bos(void *plan, int ret);
+void kfd_criu_undo_bo(void *plan, void *entry);
 void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
-int kfd_criu_apply_events(struct kfd_criu_plan *plan);
-void kfd_criu_undo_events(struct kfd_criu_plan *plan);
-int kfd_criu_apply_queues(struct kfd_criu_plan *plan);
-void kfd_criu_undo_queues(struct kfd_criu_plan *plan);
-int kfd_criu_apply_svm(struct kfd_criu_plan *plan);
+const char *kfd_criu_queue_fault(void *plan, void *entry);
+int kfd_criu_check_queue(void *plan, void *entry);
+int kfd_criu_check_doorbells(void *plan);
 void kfd_criu_forget_svm(struct kfd_process *p);
 
 /* RESUME, under the mutex of the process. */
@@ -173,25 +151,8 @@ u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 			      struct queue_properties *properties);
 
-/* Each BO is of exactly one kind, and has any number of attributes. */
-#define KFD_CRIU_BO_KINDS (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
-#define KFD_CRIU_BO_ATTRS (KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT | \
-			   KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
-
-u32 kfd_criu_bo_domain(u32 alloc_flags);
-u32 kfd_criu_bo_table_flags(u32 alloc_flags);
 u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem);
 u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
-void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry);
 
 struct kfd_criu_mqd_layout;
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,

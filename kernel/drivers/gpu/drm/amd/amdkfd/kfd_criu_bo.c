@@ -4,11 +4,28 @@
  * AMDKFD_IOC_IMPORT_DMABUF, and their mappings. The blob does not contain the contents:
  * user space copies them through the dma-buf of each BO.
  */
+#include <linux/cleanup.h>
+#include <linux/slab.h>
+
 #include "amdgpu_amdkfd.h"
 #include "amdgpu_object.h"
 #include "kfd_criu.h"
 
 #define KFD_CRIU_NO_OFFSET (~0ULL)
+
+/* Each BO is of exactly one kind, and has any number of attributes. */
+#define KFD_CRIU_BO_KINDS (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
+#define KFD_CRIU_BO_ATTRS (KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_NO_SUBSTITUTE | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT | \
+			   KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 
 static bool kfd_criu_has_contents(u32 alloc_flags)
 {
@@ -16,7 +33,7 @@ static bool kfd_criu_has_contents(u32 alloc_flags)
 }
 
 /* Returns the domain for the BO table */
-u32 kfd_criu_bo_domain(u32 alloc_flags)
+static u32 kfd_criu_bo_domain(u32 alloc_flags)
 {
 	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
 		return AMDGPU_CRIU_DOMAIN_VRAM;
@@ -28,7 +45,7 @@ u32 kfd_criu_bo_domain(u32 alloc_flags)
 }
 
 /* Returns the flags for the BO table without AMDGPU_CRIU_BO_SHARED */
-u32 kfd_criu_bo_table_flags(u32 alloc_flags)
+static u32 kfd_criu_bo_table_flags(u32 alloc_flags)
 {
 	u32 flags = 0;
 
@@ -56,7 +73,7 @@ u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 }
 
 /* Fills the entry of the BO table for a record */
-void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
+static void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
 {
 	*entry = (struct amdgpu_criu_bo) {
 		.object_id = record->object_id,
@@ -164,8 +181,9 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	return 0;
 }
 
-int kfd_criu_dump_bos(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_bos(void *data)
 {
+	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
 	struct kgd_mem *mem;
 	int handle;
@@ -180,3 +198,171 @@ int kfd_criu_dump_bos(struct kfd_criu_dump *dump)
 	}
 	return 0;
 }
+
+/* Makes the checks of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, and compares the fields with each other. */
+static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
+{
+	const struct kfd_criu_bo_record *record = &bo->record;
+	const bool imported = record->flags & KFD_CRIU_BO_IMPORTED;
+	const u32 flags = record->alloc_flags;
+	struct kfd_node *node = bo->device->pdd->dev;
+
+	if (!record->object_id || record->handle > INT_MAX)
+		return "bad id or handle";
+	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
+		return "flags of several kinds of BO";
+	if (imported && !(flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT)))
+		return "imported, but of a kind that cannot be";
+	if (record->domain != kfd_criu_bo_domain(flags) ||
+	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) !=
+	    (kfd_criu_bo_table_flags(flags) | (imported ? AMDGPU_CRIU_BO_IMPORTED : 0)))
+		return "domain or flags do not fit its kind";
+	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48) ||
+	    !PAGE_ALIGNED(record->va) || record->va > BIT_ULL(57))
+		return "bad size or address";
+	if (!record->va && record->num_mapped)
+		return "mapped, but has no address";
+	if (!(flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) != !record->user_addr)
+		return "bad user address";
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) &&
+	    record->size != kfd_doorbell_process_slice(node->kfd))
+		return "doorbells of another size";
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) && record->size != PAGE_SIZE)
+		return "MMIO page of another size";
+	return NULL;
+}
+
+static const char *kfd_criu_bo_fault(void *data, void *entry)
+{
+	const struct kfd_criu_bo_record *record = entry;
+	struct kfd_criu_plan_bo *bo = entry;
+	struct kfd_criu_plan *plan = data;
+	const char *fault;
+
+	bo->device = kfd_criu_plan_device(plan, record->gpu_id);
+	if (!bo->device || !(bo->device->record.flags & KFD_CRIU_DEVICE_VM))
+		return "on a GPU without a VM";
+	fault = record->num_mapped > plan->num_devices ? "mapped twice on one GPU" :
+							 kfd_criu_bo_field_fault(bo);
+	for (u32 i = 0; !fault && i < record->num_mapped; i++) {
+		const struct kfd_criu_plan_device *on = kfd_criu_plan_device(plan,
+									     bo->mapped[i]);
+
+		if (!on || !(on->record.flags & KFD_CRIU_DEVICE_VM))
+			fault = "mapped on a GPU without a VM";
+		for (u32 j = 0; j < i; j++)
+			if (bo->mapped[j] == bo->mapped[i])
+				fault = "mapped twice on one GPU";
+	}
+	return fault;
+}
+
+/* Checks whether this machine can restore a valid BO. */
+static int kfd_criu_check_bo(void *data, void *entry)
+{
+	const struct kfd_criu_bo_record *record = entry;
+	const struct kfd_criu_plan_bo *bo = entry;
+	const u32 flags = record->alloc_flags;
+	struct kfd_node *node = bo->device->pdd->dev;
+	struct kfd_criu_plan *plan = data;
+
+	if ((flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) ||
+	    (record->flags & ~KFD_CRIU_BO_IMPORTED) || record->pad)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x, %#x", flags,
+				   record->flags);
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC) && (flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) &&
+	    !kfd_dev_is_large_bar(node))
+		return criu_refuse(plan->call, -ENODEV,
+				   "the CPU had access, GPU %u has a small BAR", node->id);
+	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) &&
+	    (!node->adev->rmmio_remap.bus_addr || PAGE_SIZE > 4096))
+		return criu_refuse(plan->call, -ENODEV, "GPU %u has no MMIO page", node->id);
+	return 0;
+}
+
+/* Two BOs must not overlap on a GPU: amdgpu_vm_bo_map() would refuse the second. */
+static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id,
+				     struct criu_range *ranges)
+{
+	const struct criu_range *culprit;
+	u32 num = 0;
+	u32 i, j;
+
+	for (i = 0; i < plan->num_bos; i++) {
+		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
+
+		for (j = 0; j < bo->record.num_mapped; j++) {
+			if (bo->mapped[j] != gpu_id)
+				continue;
+			ranges[num++] = (struct criu_range) {
+				.start = bo->record.va,
+				.size = kfd_criu_bo_va_size(&bo->record),
+				.index = i,
+			};
+		}
+	}
+	if (!criu_ranges_check(ranges, num, &culprit))
+		return 0;
+	plan->call->entry = &plan->bos[culprit->index];
+	return criu_refuse(plan->call, -EBADMSG, "it overlaps another on GPU %u", gpu_id);
+}
+
+static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
+{
+	struct criu_range *ranges __free(kvfree) =
+		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
+	int ret = 0;
+
+	if (plan->num_bos && !ranges)
+		return -ENOMEM;
+	for (u32 i = 0; !ret && i < plan->num_devices; i++)
+		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id, ranges);
+	return ret;
+}
+
+/* A process may import a BO that it has allocated, and import a BO more than once. */
+static u64 kfd_criu_bo_allocated(const struct criu_kind *kind, const void *entry)
+{
+	const struct kfd_criu_bo_record *record = entry;
+
+	return record->flags & KFD_CRIU_BO_IMPORTED ? CRIU_NO_ID : record->object_id;
+}
+
+/* Fills the BO table's entry for a BO of a plan */
+void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
+{
+	const struct kfd_criu_plan_bo *bo = &((const struct kfd_criu_plan *)plan)->bos[index];
+
+	kfd_criu_bo_entry(&bo->record, entry);
+	entry->new_mmap_offset = bo->new_mmap_offset;
+}
+
+static int kfd_criu_check_bos(void *data)
+{
+	struct kfd_criu_plan *plan = data;
+	int ret = criu_check_unique(plan->call, plan, "object", kfd_criu_bo_allocated);
+
+	if (!ret)
+		ret = kfd_criu_check_bo_overlaps(plan);
+	if (!ret)
+		ret = amdgpu_criu_bos_check(plan->call, plan->args, plan->tables, plan,
+					    plan->num_bos, kfd_criu_plan_entry);
+	return ret;
+}
+
+const struct criu_kind kfd_criu_bos = {
+	.type = KFD_CRIU_BO,
+	.subject = "BO %llu of GPU %u",
+	CRIU_KIND(struct kfd_criu_plan, bos, struct kfd_criu_plan_bo, record.handle),
+	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
+	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
+	.unique = true,
+	.live = true,
+	.dump = kfd_criu_dump_bos,
+	.fault = kfd_criu_bo_fault,
+	.check = kfd_criu_check_bo,
+	.check_all = kfd_criu_check_bos,
+	.apply = kfd_criu_apply_bo,
+	.end = kfd_criu_end_bos,
+	.undo = kfd_criu_undo_bo,
+};

@@ -38,8 +38,7 @@ static int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_cri
 					&found);
 		if (ret == -ENOENT)
 			return criu_refuse(plan->call, -EBADFD,
-					   "BO %u:%u was imported: EXPORTED must create it",
-					   record->gpu_id, record->handle);
+					   "it was imported: EXPORTED must create it");
 	}
 	if (!ret)
 		*gem = found;
@@ -66,12 +65,9 @@ static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 	else if (!kfd_criu_is_import(bo) && object->kfd_bo)
 		why = "is allocated in another process, too";
 	if (why)
-		return criu_refuse(plan->call, -EBADMSG, "BO %u:%u was restored before, and %s",
-				   record->gpu_id, record->handle, why);
+		return criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
 	if (!kfd_criu_is_import(bo) && gem->dev != adev_to_drm(bo->device->pdd->dev->adev))
-		return criu_refuse(plan->call, -ENODEV,
-				   "BO %u:%u was restored before, on another GPU", record->gpu_id,
-				   record->handle);
+		return criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
 	return 0;
 }
 
@@ -246,7 +242,7 @@ static int kfd_criu_bind_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo 
  * Takes the paths of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or AMDKFD_IOC_IMPORT_DMABUF, and
  * AMDKFD_IOC_MAP_MEMORY_TO_GPU.
  */
-static int kfd_criu_apply_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
+static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	struct drm_gem_object *found;
 	int ret = kfd_criu_find_object(plan, bo, &found);
@@ -288,43 +284,33 @@ static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-/* Called for allocations first: an import may refer to a BO that this plan allocates. */
-static int kfd_criu_apply_bos_of(struct kfd_criu_plan *plan, u32 flags)
+/* Leaves imports to kfd_criu_end_bos(): an import may refer to a BO that this plan allocates. */
+int kfd_criu_apply_bo(void *plan, void *entry)
 {
-	int ret;
-
-	for (u32 i = 0; i < plan->num_bos; i++) {
-		struct kfd_criu_plan_bo *bo = &plan->bos[i];
-
-		if ((bo->record.flags & KFD_CRIU_BO_IMPORTED) != flags)
-			continue;
-		ret = kfd_criu_apply_bo(plan, bo);
-		if (ret)
-			return criu_refuse(plan->call, ret,
-					   "BO %u:%u (%llu bytes): cannot restore: %d",
-					   bo->record.gpu_id, bo->record.handle, bo->record.size,
-					   ret);
-	}
-	return 0;
+	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(plan, entry);
 }
 
-int kfd_criu_apply_bos(struct kfd_criu_plan *plan)
+int kfd_criu_end_bos(void *data, int ret)
 {
-	int ret = kfd_criu_apply_bos_of(plan, 0);
+	struct kfd_criu_plan *plan = data;
 
-	if (!ret)
-		ret = kfd_criu_apply_bos_of(plan, KFD_CRIU_BO_IMPORTED);
+	for (u32 i = 0; !ret && i < plan->num_bos; i++) {
+		plan->call->entry = &plan->bos[i];
+		if (kfd_criu_is_import(&plan->bos[i]))
+			ret = kfd_criu_create_bo(plan, &plan->bos[i]);
+	}
+	if (ret && !*plan->call->reason)
+		criu_refuse(plan->call, ret, "cannot restore: %d", ret);
+	plan->call->entry = NULL;
 	return ret ? ret : kfd_criu_sync_bos(plan);
 }
 
-void kfd_criu_undo_bos(struct kfd_criu_plan *plan)
+void kfd_criu_undo_bo(void *plan, void *entry)
 {
-	for (u32 i = plan->num_bos; i--;) {
-		struct kfd_criu_plan_bo *bo = &plan->bos[i];
+	struct kfd_criu_plan_bo *bo = entry;
 
-		if (bo->bound)
-			criu_session_forget(plan->session, bo->record.object_id);
-		bo->bound = false;
-		kfd_criu_free_bo(plan, bo);
-	}
+	if (bo->bound)
+		criu_session_forget(((struct kfd_criu_plan *)plan)->session, bo->record.object_id);
+	bo->bound = false;
+	kfd_criu_free_bo(plan, bo);
 }

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* GPUs of a process: the properties that KFD has reported, and the acquired VMs. */
 #include <drm/drm_file.h>
+#include <linux/dma-fence.h>
 #include <linux/file.h>
+#include <linux/pm_runtime.h>
 
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
+#include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
+
+/* Looks up a GPU of the plan by the id that the process uses. Returns the GPU, or NULL. */
+struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
+{
+	for (u32 i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].record.gpu_id == gpu_id)
+			return &plan->devices[i];
+	return NULL;
+}
 
 /* Returns the id of a GPU, for the render node. Returns 0 if KFD does not drive it. */
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev)
@@ -80,8 +92,9 @@ static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 	}
 }
 
-int kfd_criu_dump_devices(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_devices(void *data)
 {
+	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
 	u32 i;
 
@@ -149,9 +162,8 @@ static int kfd_criu_check_same(const struct kfd_criu_plan *plan, u32 actual_gpu_
 		memcpy(&was, (const void *)old + kfd_criu_same[i].offset, kfd_criu_same[i].size);
 		if (is != was)
 			return criu_refuse(plan->call, -ENODEV,
-					   "GPU %u does not fit for %u: %s is %#llx, was %#llx",
-					   actual_gpu_id, old->gpu_id, kfd_criu_same[i].name, is,
-					   was);
+					   "GPU %u does not fit: %s is %#llx, was %#llx",
+					   actual_gpu_id, kfd_criu_same[i].name, is, was);
 	}
 	return 0;
 }
@@ -166,10 +178,10 @@ static int kfd_criu_check_firmware(const struct kfd_criu_plan *plan, u32 actual_
 	    now->sdma_fw_version >= old->sdma_fw_version)
 		return 0;
 	return criu_refuse(plan->call, -ENODEV,
-			   "GPU %u has firmware MEC %u/%u, SDMA %u; %u had %u/%u, %u",
+			   "GPU %u has firmware MEC %u/%u, SDMA %u; was %u/%u, %u",
 			   actual_gpu_id, now->mec_fw_version, now->mec2_fw_version,
-			   now->sdma_fw_version, old->gpu_id, old->mec_fw_version,
-			   old->mec2_fw_version, old->sdma_fw_version);
+			   now->sdma_fw_version, old->mec_fw_version, old->mec2_fw_version,
+			   old->sdma_fw_version);
 }
 
 static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
@@ -187,8 +199,8 @@ static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
 	file = device->drm_file->private_data;
 	if (drm_to_adev(file->minor->dev) == device->pdd->dev->adev)
 		return 0;
-	return criu_refuse(plan->call, -EINVAL, "GPU %u: drm_fd is a file of another GPU than %u",
-			   device->record.gpu_id, device->pdd->dev->id);
+	return criu_refuse(plan->call, -EINVAL, "drm_fd is a file of another GPU than %u",
+			   device->pdd->dev->id);
 }
 
 static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
@@ -202,8 +214,7 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 		if (plan->p->pdds[i]->dev->id == actual_gpu_id)
 			device->pdd = plan->p->pdds[i];
 	if (!device->pdd)
-		return criu_refuse(plan->call, -ENODEV, "no GPU %u for %u", actual_gpu_id,
-				   device->record.gpu_id);
+		return criu_refuse(plan->call, -ENODEV, "no GPU %u", actual_gpu_id);
 	kfd_criu_describe_node(device->pdd->dev, &now);
 	kfd_criu_describe_apertures(device->pdd, &now);
 	ret = kfd_criu_check_same(plan, actual_gpu_id, &device->record, &now);
@@ -212,10 +223,12 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	return ret ? ret : kfd_criu_check_file(plan, device);
 }
 
-static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
-				 const struct amdgpu_criu_device *entry)
+static int kfd_criu_check_device(void *data, void *elem)
 {
-	const struct kfd_criu_device_record *record = &device->record;
+	const struct kfd_criu_device_record *record = elem;
+	struct kfd_criu_plan_device *device = elem;
+	struct kfd_criu_plan *plan = data;
+	const struct amdgpu_criu_device *entry = &plan->tables->devices[device - plan->devices];
 	bool has_vm = record->flags & KFD_CRIU_DEVICE_VM;
 	bool has_file = entry->drm_fd >= 0;
 
@@ -223,13 +236,11 @@ static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_pla
 		return -EINVAL;
 	if (record->flags & ~(KFD_CRIU_DEVICE_VM | KFD_CRIU_DEVICE_DOORBELLS |
 			      KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION))
-		return criu_refuse(plan->call, -EOPNOTSUPP, "GPU %u: unknown flags %#x",
-				   record->gpu_id, record->flags);
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!record->gpu_id || record->gpu_id >= BIT(KFD_GPU_ID_HASH_WIDTH) ||
 	    entry->gpu_id != record->gpu_id || has_vm != has_file ||
 	    (!has_vm && record->flags) || record->scratch_va > U32_MAX)
-		return criu_refuse(plan->call, -EBADMSG, "GPU %u: table and record do not agree",
-				   record->gpu_id);
+		return criu_refuse(plan->call, -EBADMSG, "table and record do not agree");
 	/* A GPU that the process has never used may be missing. */
 	if (!entry->actual_gpu_id && !has_vm)
 		return 0;
@@ -241,43 +252,186 @@ static int kfd_criu_check_device(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	return kfd_criu_check_target(plan, device, entry->actual_gpu_id);
 }
 
-static int kfd_criu_check_device_ids(struct kfd_criu_plan *plan)
+static int kfd_criu_check_targets(void *data)
 {
-	u32 i, j;
+	struct kfd_criu_plan *plan = data;
 
-	for (i = 0; i < plan->num_devices; i++) {
-		const struct kfd_criu_plan_device *one = &plan->devices[i];
-
-		for (j = 0; j < i; j++) {
-			const struct kfd_criu_plan_device *two = &plan->devices[j];
-
-			if (one->record.gpu_id == two->record.gpu_id)
-				return criu_refuse(plan->call, -EBADMSG, "GPU %u is there twice",
-						   one->record.gpu_id);
-			if (one->pdd && one->pdd == two->pdd)
+	for (u32 i = 0; i < plan->num_devices; i++)
+		for (u32 j = 0; j < i; j++)
+			if (plan->devices[i].pdd && plan->devices[i].pdd == plan->devices[j].pdd)
 				return criu_refuse(plan->call, -ENODEV,
 						   "GPU %u stands for both %u and %u",
-						   one->pdd->dev->id, one->record.gpu_id,
-						   two->record.gpu_id);
-		}
-	}
+						   plan->devices[i].pdd->dev->id,
+						   plan->devices[i].record.gpu_id,
+						   plan->devices[j].record.gpu_id);
 	return 0;
 }
 
-int kfd_criu_check_devices(struct kfd_criu_plan *plan, const struct amdgpu_criu_state *args)
+/* Takes the path of AMDKFD_IOC_ACQUIRE_VM, then that of the first use of the GPU. */
+static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 {
-	u32 i;
+	struct kfd_process_device *pdd = device->pdd;
 	int ret;
 
-	if (args->num_devices != plan->num_devices)
-		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
-				   args->num_devices, plan->num_devices);
-	if (plan->num_devices > MAX_GPU_INSTANCE)
-		return criu_refuse(plan->call, -EBADMSG, "%u GPUs", plan->num_devices);
-	for (i = 0; i < plan->num_devices; i++) {
-		ret = kfd_criu_check_device(plan, &plan->devices[i], &plan->tables->devices[i]);
-		if (ret)
-			return ret;
-	}
-	return kfd_criu_check_device_ids(plan);
+	ret = kfd_process_device_init_vm(pdd, device->drm_file);
+	if (ret)
+		return ret;
+	device->drm_file = NULL;
+	device->vm_done = true;
+	pdd = kfd_bind_process_to_device(pdd->dev, pdd->process);
+	if (IS_ERR(pdd))
+		return PTR_ERR(pdd);
+	if (!(device->record.flags & KFD_CRIU_DEVICE_DOORBELLS))
+		return 0;
+	return kfd_alloc_process_doorbells(pdd->dev->kfd, pdd);
 }
+
+/*
+ * Takes the paths of AMDKFD_IOC_SET_TRAP_HANDLER, AMDKFD_IOC_SET_SCRATCH_BACKING_VA
+ * and AMDKFD_IOC_SET_MEMORY_POLICY.
+ */
+static int kfd_criu_apply_device_modes(const struct kfd_criu_plan_device *device)
+{
+	const struct kfd_criu_device_record *record = &device->record;
+	struct kfd_process_device *pdd = device->pdd;
+
+	if (record->tba_addr || record->tma_addr)
+		kfd_process_set_trap_handler(&pdd->qpd, record->tba_addr, record->tma_addr);
+	pdd->qpd.sh_hidden_private_base = record->scratch_va;
+	if ((record->flags & KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION) &&
+	    !kfd_criu_set_mfma_high_precision(pdd))
+		return -EINVAL;
+	return 0;
+}
+
+/* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
+static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
+{
+	u32 free_id = BIT(KFD_GPU_ID_HASH_WIDTH) - 1;
+	u32 i, j;
+
+	for (i = 0; i < plan->p->n_pdds; i++) {
+		struct kfd_process_device *pdd = plan->p->pdds[i];
+		bool planned = false;
+
+		for (j = 0; j < plan->num_devices; j++)
+			planned |= plan->devices[j].pdd == pdd;
+		if (planned || !kfd_criu_plan_device(plan, pdd->user_gpu_id))
+			continue;
+		while (kfd_criu_plan_device(plan, free_id) ||
+		       kfd_process_device_data_by_id(plan->p, free_id))
+			free_id--;
+		pdd->user_gpu_id = free_id;
+	}
+}
+
+static int kfd_criu_name_devices(void *data)
+{
+	struct kfd_criu_plan *plan = data;
+
+	kfd_criu_rename_others(plan);
+	for (u32 i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].pdd)
+			plan->devices[i].pdd->user_gpu_id = plan->devices[i].record.gpu_id;
+	return 0;
+}
+
+static int kfd_criu_apply_device(void *data, void *entry)
+{
+	struct kfd_criu_plan_device *device = entry;
+	int ret;
+
+	if (!(device->record.flags & KFD_CRIU_DEVICE_VM))
+		return 0;
+	ret = kfd_criu_apply_vm(device);
+	return ret ? ret : kfd_criu_apply_device_modes(device);
+}
+
+static int kfd_criu_end_devices(void *data, int ret)
+{
+	struct kfd_criu_plan *plan = data;
+
+	if (ret)
+		return ret;
+	/* CRIU moves VMAs to their addresses until RESUME. These moves must not evict. */
+	if (plan->p->kgd_process_info)
+		amdgpu_amdkfd_block_mmu_notifications(plan->p->kgd_process_info);
+	/* The modes of the process are those of its GPUs. */
+	return kfd_criu_apply_process(plan);
+}
+
+static void kfd_criu_undo_vm(struct kfd_criu_plan_device *device)
+{
+	struct kfd_process_device *pdd = device->pdd;
+
+	if (pdd->qpd.proc_doorbells)
+		kfd_free_process_doorbells(pdd->dev->kfd, pdd);
+	kfd_process_device_fini_vm(pdd);
+	if (pdd->runtime_inuse) {
+		pm_runtime_put_autosuspend(adev_to_drm(pdd->dev->adev)->dev);
+		pdd->runtime_inuse = false;
+	}
+	pdd->qpd.sh_hidden_private_base = 0;
+	pdd->qpd.sh_mem_config = 0;
+	device->vm_done = false;
+}
+
+/*
+ * The eviction fence and its workers belong to the VMs. A running worker may replace the
+ * fence that is signaled here with a new one.
+ */
+static void kfd_criu_undo_eviction(struct kfd_process *p)
+{
+	struct dma_fence *fence;
+
+	for (;;) {
+		fence = rcu_dereference_protected(p->ef, true);
+		if (!fence)
+			return;
+		dma_fence_signal(fence);
+		cancel_delayed_work_sync(&p->eviction_work);
+		/* Drop the eviction of a canceled restore. */
+		if (cancel_delayed_work_sync(&p->restore_work))
+			kfd_process_restore_queues(p);
+		if (fence == rcu_dereference_protected(p->ef, true))
+			break;
+	}
+	RCU_INIT_POINTER(p->ef, NULL);
+	dma_fence_put(fence);
+}
+
+/* A VM with a BO that could not be freed stays until the process ends. */
+static void kfd_criu_undo_devices(void *data)
+{
+	struct kfd_criu_plan *plan = data;
+	struct kfd_process *p = plan->p;
+	u32 i;
+
+	kfd_criu_undo_process(p);
+	for (i = 0; i < p->n_pdds; i++)
+		if (!idr_is_empty(&p->pdds[i]->alloc_idr))
+			return;
+	kfd_criu_undo_eviction(p);
+	for (i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].vm_done)
+			kfd_criu_undo_vm(&plan->devices[i]);
+	/* The last of its VMs frees it. */
+	p->kgd_process_info = NULL;
+	for (i = 0; i < p->n_pdds; i++)
+		p->pdds[i]->user_gpu_id = p->pdds[i]->dev->id;
+}
+
+const struct criu_kind kfd_criu_devices = {
+	.type = KFD_CRIU_DEVICE,
+	.subject = "GPU %llu",
+	CRIU_KIND(struct kfd_criu_plan, devices, struct kfd_criu_plan_device, record.gpu_id),
+	.unique = true,
+	.live = true,
+	.dump = kfd_criu_dump_devices,
+	.check = kfd_criu_check_device,
+	.check_all = kfd_criu_check_targets,
+	.begin = kfd_criu_name_devices,
+	.apply = kfd_criu_apply_device,
+	.end = kfd_criu_end_devices,
+	.undo_all = kfd_criu_undo_devices,
+};

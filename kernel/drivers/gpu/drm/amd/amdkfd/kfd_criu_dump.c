@@ -7,35 +7,6 @@
 
 #include "kfd_criu.h"
 
-/*
- * Writes all records of a process. @out: of a dump; the mutex of the process is held. Returns 0;
- * the error of the first object that a blob cannot hold.
- */
-int kfd_criu_dump_walk(struct amdgpu_criu_output *out)
-{
-	static int (* const kinds[])(struct kfd_criu_dump *dump) = {
-		kfd_criu_dump_process,
-		kfd_criu_dump_devices,
-		kfd_criu_dump_bos,
-		kfd_criu_dump_events,
-		kfd_criu_dump_svm,
-		kfd_criu_dump_queues,
-	};
-	struct kfd_criu_dump *dump = container_of(out, struct kfd_criu_dump, out);
-	int ret = 0;
-
-	dump->num_queues = 0;
-	dump->num_events = 0;
-	dump->num_svm_ranges = 0;
-	if (out->live) {
-		ret = kfd_criu_dump_devices(dump);
-		return ret ? ret : kfd_criu_dump_bos(dump);
-	}
-	for (u32 i = 0; !ret && i < ARRAY_SIZE(kinds); i++)
-		ret = kinds[i](dump);
-	return ret;
-}
-
 /* Runs both passes without dropping the mutex. Kernel buffers hold the results. */
 static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct amdgpu_criu_state *args)
 {
@@ -47,7 +18,7 @@ static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 		return -ESRCH;
 	if (!dump->out.live)
 		ret = kfd_criu_process_carriable(dump->out.call, dump->p);
-	return ret ? ret : amdgpu_criu_output_write(&dump->out, args, kfd_criu_dump_walk);
+	return ret ? ret : amdgpu_criu_output_write(&dump->out, args);
 }
 
 /* Collects the files of the first @num VMs, with references. */

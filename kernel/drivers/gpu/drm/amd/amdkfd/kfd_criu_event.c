@@ -43,8 +43,9 @@ static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
 			      record.num_slots * sizeof(u64));
 }
 
-int kfd_criu_dump_events(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_events(void *data)
 {
+	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
 	struct kfd_criu_event_record record;
 	struct kfd_event *ev;
@@ -77,10 +78,10 @@ static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_pla
 }
 
 /* Makes the checks of kfd_kmap_event_page() and kfd_event_page_set(). */
-static const char *kfd_criu_event_page_fault(const struct kfd_criu_plan *plan)
+static const char *kfd_criu_page_fault(void *plan, void *entry)
 {
 	const u64 limit = KFD_SIGNAL_EVENT_LIMIT * sizeof(u64);
-	const struct kfd_criu_event_page_record *page = &plan->pages->record;
+	const struct kfd_criu_event_page_record *page = entry;
 	const struct kfd_criu_plan_bo *bo;
 
 	if (page->pad)
@@ -101,9 +102,11 @@ static const char *kfd_criu_event_page_fault(const struct kfd_criu_plan *plan)
 	return NULL;
 }
 
-static const char *kfd_criu_event_fault(const struct kfd_criu_plan *plan,
-					const struct kfd_criu_event_record *record)
+static const char *kfd_criu_event_fault(void *data, void *entry)
 {
+	const struct kfd_criu_event_record *record = entry;
+	const struct kfd_criu_plan *plan = data;
+
 	if (record->flags & ~(KFD_CRIU_EVENT_AUTO_RESET | KFD_CRIU_EVENT_SIGNALED))
 		return "unknown flags";
 	if (record->pad)
@@ -121,40 +124,16 @@ static const char *kfd_criu_event_fault(const struct kfd_criu_plan *plan,
 	return NULL;
 }
 
-static u64 kfd_criu_event_id(const void *entry)
-{
-	return ((const struct kfd_criu_event_record *)entry)->event_id;
-}
-
-int kfd_criu_check_events(struct kfd_criu_plan *plan)
-{
-	const char *fault;
-
-	fault = plan->num_pages ? kfd_criu_event_page_fault(plan) : NULL;
-	if (fault)
-		return criu_refuse(plan->call, -EBADMSG, "event page: %s", fault);
-	for (u32 i = 0; i < plan->num_events; i++) {
-		fault = kfd_criu_event_fault(plan, &plan->events[i]);
-		if (fault)
-			return criu_refuse(plan->call, -EBADMSG, "event %u: %s",
-					   plan->events[i].event_id, fault);
-	}
-	return kfd_criu_check_unique(plan, "event", plan->events, plan->num_events,
-				     sizeof(*plan->events), kfd_criu_event_id);
-}
-
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
-static int kfd_criu_apply_event_page(struct kfd_criu_plan *plan)
+static int kfd_criu_apply_page(void *data, void *entry)
 {
-	const struct kfd_criu_event_page_record *page = &plan->pages->record;
+	const struct kfd_criu_event_page_record *page = entry;
+	struct kfd_criu_plan *plan = data;
 	struct kfd_process *p = plan->p;
 
 	if (page->handle)
 		return kfd_kmap_event_page(p, page->handle);
 	guard(mutex)(&p->event_mutex);
-	/* Another thread may have created an event, and the page with it. */
-	if (p->signal_page)
-		return -EBUSY;
 	p->signal_page = kfd_signal_page_alloc(p);
 	if (!p->signal_page)
 		return -ENOMEM;
@@ -162,9 +141,44 @@ static int kfd_criu_apply_event_page(struct kfd_criu_plan *plan)
 	return 0;
 }
 
-static int kfd_criu_apply_event(struct kfd_criu_plan *plan,
-				const struct kfd_criu_event_record *record)
+static void kfd_criu_undo_page(void *data, void *entry)
 {
+	const struct kfd_criu_event_page_record *record = entry;
+	const struct kfd_criu_plan_bo *bo;
+	struct kfd_criu_plan *plan = data;
+	struct kfd_process *p = plan->p;
+	struct kfd_signal_page *page = p->signal_page;
+
+	if (!page)
+		return;
+	mutex_lock(&p->event_mutex);
+	WRITE_ONCE(p->signal_page, NULL);
+	p->signal_mapped_size = 0;
+	p->signal_handle = 0;
+	mutex_unlock(&p->event_mutex);
+	/* The interrupt worker reads the page under RCU. */
+	synchronize_rcu();
+	bo = record->handle ? kfd_criu_find_bo(plan, record->handle) : NULL;
+	if (bo)
+		amdgpu_amdkfd_gpuvm_unmap_gtt_bo_from_kernel(bo->mem);
+	kfd_signal_page_free(page);
+}
+
+const struct criu_kind kfd_criu_event_pages = {
+	.type = KFD_CRIU_EVENT_PAGE,
+	.subject = "event page",
+	CRIU_KIND(struct kfd_criu_plan, pages, struct kfd_criu_plan_page, record.handle),
+	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_page, num_slots, slots, __u64) },
+	.fault = kfd_criu_page_fault,
+	.apply = kfd_criu_apply_page,
+	.undo = kfd_criu_undo_page,
+};
+
+/* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved id of the event. */
+static int kfd_criu_apply_event(void *to, void *entry)
+{
+	const struct kfd_criu_event_record *record = entry;
+	struct kfd_criu_plan *plan = to;
 	struct kfd_criu_event_priv_data data = {
 		.event_id = record->event_id,
 		.auto_reset = !!(record->flags & KFD_CRIU_EVENT_AUTO_RESET),
@@ -179,52 +193,33 @@ static int kfd_criu_apply_event(struct kfd_criu_plan *plan,
 	return kfd_event_restore(plan->call->filp, plan->p, &data, record->age);
 }
 
-/* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved ids of the events. */
-int kfd_criu_apply_events(struct kfd_criu_plan *plan)
+/* Creating an event clears its slot, so the slots are written last. */
+static int kfd_criu_end_events(void *data, int ret)
 {
-	int ret;
+	struct kfd_criu_plan *plan = data;
 
-	if (plan->num_pages) {
-		ret = kfd_criu_apply_event_page(plan);
-		if (ret)
-			return criu_refuse(plan->call, ret, "event page: cannot restore: %d", ret);
-		plan->page_done = true;
-	}
-	for (u32 i = 0; i < plan->num_events; i++) {
-		ret = kfd_criu_apply_event(plan, &plan->events[i]);
-		if (ret)
-			return criu_refuse(plan->call, ret, "event %u: cannot restore: %d",
-					   plan->events[i].event_id, ret);
-		plan->events_done = i + 1;
-	}
-	/* Creating an event clears its slot, so the slots are written last. */
-	if (plan->num_pages && !plan->pages->record.handle && plan->p->signal_page)
+	if (!ret && plan->num_pages && !plan->pages->record.handle)
 		memcpy(plan->p->signal_page->kernel_address, plan->pages->slots,
 		       plan->pages->record.num_slots * sizeof(u64));
-	return 0;
+	return ret;
 }
 
-void kfd_criu_undo_events(struct kfd_criu_plan *plan)
+static void kfd_criu_undo_event(void *data, void *entry)
 {
-	const struct kfd_criu_plan_bo *bo;
-	struct kfd_process *p = plan->p;
-	struct kfd_signal_page *page;
+	const struct kfd_criu_event_record *record = entry;
+	struct kfd_criu_plan *plan = data;
 
-	for (; plan->events_done; plan->events_done--)
-		kfd_event_destroy(p, plan->events[plan->events_done - 1].event_id);
-	if (!plan->page_done)
-		return;
-	mutex_lock(&p->event_mutex);
-	page = p->signal_page;
-	WRITE_ONCE(p->signal_page, NULL);
-	p->signal_mapped_size = 0;
-	p->signal_handle = 0;
-	mutex_unlock(&p->event_mutex);
-	/* The interrupt worker reads the page under RCU. */
-	synchronize_rcu();
-	bo = plan->pages->record.handle ? kfd_criu_find_bo(plan, plan->pages->record.handle) : NULL;
-	if (bo)
-		amdgpu_amdkfd_gpuvm_unmap_gtt_bo_from_kernel(bo->mem);
-	kfd_signal_page_free(page);
-	plan->page_done = false;
+	kfd_event_destroy(plan->p, record->event_id);
 }
+
+const struct criu_kind kfd_criu_events = {
+	.type = KFD_CRIU_EVENT,
+	.subject = "event %llu",
+	CRIU_KIND(struct kfd_criu_plan, events, struct kfd_criu_event_record, event_id),
+	.unique = true,
+	.dump = kfd_criu_dump_events,
+	.fault = kfd_criu_event_fault,
+	.apply = kfd_criu_apply_event,
+	.end = kfd_criu_end_events,
+	.undo = kfd_criu_undo_event,
+};

@@ -95,8 +95,9 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 	return 0;
 }
 
-int kfd_criu_dump_process(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_process(void *data)
 {
+	struct kfd_criu_dump *dump = data;
 	const struct kfd_process *p = dump->p;
 	struct kfd_criu_process_record record = {
 		.flags = p->xnack_enabled ? KFD_CRIU_PROCESS_XNACK : 0,
@@ -108,27 +109,37 @@ int kfd_criu_dump_process(struct kfd_criu_dump *dump)
 		record.r_debug = p->runtime_info.r_debug;
 	}
 	criu_writer_record(&dump->out.writer, KFD_CRIU_PROCESS, &record);
+	dump->num_queues = 0;
+	dump->num_events = 0;
+	dump->num_svm_ranges = 0;
 	return 0;
 }
 
-int kfd_criu_check_process(struct kfd_criu_plan *plan)
+static int kfd_criu_check_process(void *data, void *entry)
 {
-	const struct kfd_criu_process_record *record = &plan->process;
 	const u32 known = KFD_CRIU_PROCESS_XNACK | KFD_CRIU_PROCESS_RUNTIME |
 			  KFD_CRIU_PROCESS_TTMP;
+	const struct kfd_criu_process_record *record = entry;
+	struct kfd_criu_plan *plan = data;
 
 	if ((record->flags & ~known) || record->pad)
-		return criu_refuse(plan->call, -EOPNOTSUPP, "process: unknown flags %#x",
-				   record->flags);
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME) &&
 	    (record->r_debug || (record->flags & KFD_CRIU_PROCESS_TTMP)))
-		return criu_refuse(plan->call, -EBADMSG,
-				   "process: debug state without runtime-enable");
+		return criu_refuse(plan->call, -EBADMSG, "debug state without runtime-enable");
 	if ((record->flags & KFD_CRIU_PROCESS_XNACK) && !kfd_process_xnack_mode(plan->p, true))
 		return criu_refuse(plan->call, -ENODEV,
-				   "process: XNACK mode was on, GPUs here cannot do it");
+				   "XNACK mode was on, GPUs here cannot do it");
 	return 0;
 }
+
+const struct criu_kind kfd_criu_processes = {
+	.type = KFD_CRIU_PROCESS,
+	.subject = "process",
+	CRIU_KIND(struct kfd_criu_plan, processes, struct kfd_criu_process_record, flags),
+	.dump = kfd_criu_dump_process,
+	.check = kfd_criu_check_process,
+};
 
 /*
  * Takes the path of AMDKFD_IOC_RUNTIME_ENABLE. The path of AMDKFD_IOC_SET_XNACK_MODE moves
@@ -136,24 +147,18 @@ int kfd_criu_check_process(struct kfd_criu_plan *plan)
  */
 int kfd_criu_apply_process(struct kfd_criu_plan *plan)
 {
-	const struct kfd_criu_process_record *record = &plan->process;
+	const struct kfd_criu_process_record *record = plan->processes;
 	struct kfd_process *p = plan->p;
-	int ret;
 
 	p->xnack_enabled = record->flags & KFD_CRIU_PROCESS_XNACK;
 	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME))
 		return 0;
-	ret = kfd_runtime_enable(p, record->r_debug, record->flags & KFD_CRIU_PROCESS_TTMP);
-	if (ret)
-		return ret;
-	plan->runtime_done = true;
-	return 0;
+	return kfd_runtime_enable(p, record->r_debug, record->flags & KFD_CRIU_PROCESS_TTMP);
 }
 
-void kfd_criu_undo_process(struct kfd_criu_plan *plan)
+void kfd_criu_undo_process(struct kfd_process *p)
 {
-	plan->p->xnack_enabled = kfd_process_xnack_mode(plan->p, false);
-	if (plan->runtime_done)
-		kfd_runtime_disable(plan->p);
-	plan->runtime_done = false;
+	p->xnack_enabled = kfd_process_xnack_mode(p, false);
+	if (p->runtime_info.runtime_state == DEBUG_RUNTIME_STATE_ENABLED)
+		kfd_runtime_disable(p);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* User queues: compute (PM4, AQL) and SDMA. */
+#include <linux/cleanup.h>
 #include <linux/list.h>
 #include <linux/slab.h>
 
@@ -194,8 +195,9 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	return 0;
 }
 
-int kfd_criu_dump_queues(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_queues(void *data)
 {
+	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
 	struct queue *q;
 	u32 i;
@@ -262,14 +264,15 @@ static int kfd_criu_create_queue(struct kfd_criu_plan *plan, struct kfd_criu_pla
 }
 
 /* Takes the paths of AMDKFD_IOC_CREATE_QUEUE and AMDKFD_IOC_ALLOC_QUEUE_GWS. */
-static int kfd_criu_apply_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue)
+static int kfd_criu_apply_queue(void *data, void *entry)
 {
-	const struct kfd_criu_queue_record *record = &queue->record;
+	void *scratch __free(kvfree) = NULL;
+	const struct kfd_criu_queue_record *record = entry;
+	struct kfd_criu_plan_queue *queue = entry;
+	struct kfd_criu_plan *plan = data;
 	struct queue_properties properties;
-	void *scratch;
-	int ret;
+	int ret = kfd_criu_queue_properties(record, &properties);
 
-	ret = kfd_criu_queue_properties(record, &properties);
 	if (ret)
 		return ret;
 	scratch = kvzalloc((size_t)record->mqd_size + record->mqd_stack_size,
@@ -278,47 +281,40 @@ static int kfd_criu_apply_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan
 		return -ENOMEM;
 	ret = kfd_criu_create_queue(plan, queue, &properties, scratch);
 	if (ret)
-		goto out;
+		return ret;
 	kfd_criu_load_mqd(queue, pqm_get_user_queue(&plan->p->pqm, record->queue_id), scratch);
 	if (record->flags & KFD_CRIU_QUEUE_GWS)
 		ret = pqm_set_gws(&plan->p->pqm, record->queue_id, queue->device->pdd->dev->gws);
-	if (ret)
-		pqm_destroy_queue(&plan->p->pqm, record->queue_id);
-out:
-	kvfree(scratch);
 	return ret;
 }
 
-/*
- * Creates the last queue first: KFD inserts a new queue at the head of its list, so the list has
- * the same order as before.
- */
-int kfd_criu_apply_queues(struct kfd_criu_plan *plan)
+static void kfd_criu_undo_queue(void *data, void *entry)
 {
-	int ret;
+	const struct kfd_criu_queue_record *record = entry;
+	struct kfd_criu_plan *plan = data;
 
-	while (plan->queues_done < plan->num_queues) {
-		struct kfd_criu_plan_queue *queue =
-			&plan->queues[plan->num_queues - 1 - plan->queues_done];
-
-		ret = kfd_criu_apply_queue(plan, queue);
-		if (ret)
-			return criu_refuse(plan->call, ret,
-					   "queue %u:%u (type %u, SDMA %u): no restore: %d",
-					   queue->record.gpu_id, queue->record.queue_id,
-					   queue->record.type, queue->record.sdma_id, ret);
-		plan->queues_done++;
-	}
-	return 0;
+	if (pqm_get_user_queue(&plan->p->pqm, record->queue_id))
+		pqm_destroy_queue(&plan->p->pqm, record->queue_id);
 }
 
-void kfd_criu_undo_queues(struct kfd_criu_plan *plan)
-{
-	for (; plan->queues_done; plan->queues_done--)
-		pqm_destroy_queue(&plan->p->pqm,
-				  plan->queues[plan->num_queues - plan->queues_done]
-				  .record.queue_id);
-}
+/* KFD inserts a new queue at the head of its list, so the last queue is created first. */
+const struct criu_kind kfd_criu_queues = {
+	.type = KFD_CRIU_QUEUE,
+	.subject = "queue %llu",
+	CRIU_KIND(struct kfd_criu_plan, queues, struct kfd_criu_plan_queue, record.queue_id),
+	.tails = {
+		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_size, mqd, u8),
+		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_stack_size, stack, u8),
+	},
+	.unique = true,
+	.backwards = true,
+	.dump = kfd_criu_dump_queues,
+	.fault = kfd_criu_queue_fault,
+	.check = kfd_criu_check_queue,
+	.check_all = kfd_criu_check_doorbells,
+	.apply = kfd_criu_apply_queue,
+	.undo = kfd_criu_undo_queue,
+};
 
 static int kfd_criu_queue_resume(struct kfd_process_device *pdd,
 				 struct queue_properties *properties)

@@ -77,16 +77,18 @@ static bool kfd_criu_ctx_in_svm(const struct kfd_criu_plan *plan,
 	return start - range->start < range->size && size <= range->size - (start - range->start);
 }
 
-static const char *kfd_criu_queue_fault(const struct kfd_criu_plan *plan,
-					const struct kfd_criu_plan_queue *queue)
+const char *kfd_criu_queue_fault(void *data, void *entry)
 {
-	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_queue_record *record = entry;
+	struct kfd_criu_plan_queue *queue = entry;
+	struct kfd_criu_plan *plan = data;
 	const bool no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
 	const struct kfd_criu_mqd_layout *layout;
 	struct queue_properties properties;
 	struct kfd_node *node;
 	u32 num_mqds;
 
+	queue->device = kfd_criu_plan_device(plan, record->gpu_id);
 	if (!queue->device || !(queue->device->record.flags & KFD_CRIU_DEVICE_DOORBELLS))
 		return "on a GPU without doorbells";
 	node = queue->device->pdd->dev;
@@ -137,19 +139,19 @@ static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 	u32 doorbell;
 
 	if (record->sdma_id >= num * node->kfd->device_info.num_sdma_queues_per_engine)
-		return criu_refuse(plan->call, -ENODEV, "queue %u: GPU %u has no SDMA queue %u",
-				   record->queue_id, node->id, record->sdma_id);
+		return criu_refuse(plan->call, -ENODEV, "GPU %u has no SDMA queue %u", node->id,
+				   record->sdma_id);
 	doorbell = kfd_sdma_doorbell_id(dqm, first + record->sdma_id % num, record->sdma_id / num);
 	if (doorbell != record->doorbell_id)
-		return criu_refuse(plan->call, -ENODEV, "queue %u: doorbell is number %u, was %u",
-				   record->queue_id, doorbell, record->doorbell_id);
+		return criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
+				   record->doorbell_id);
 	dqm_lock(dqm);
 	is_free = test_bit(record->sdma_id, xgmi ? dqm->xgmi_sdma_bitmap : dqm->sdma_bitmap);
 	dqm_unlock(dqm);
 	if (is_free)
 		return 0;
-	return criu_refuse(plan->call, -EBUSY, "queue %u: SDMA queue %u of GPU %u is in use",
-			   record->queue_id, record->sdma_id, node->id);
+	return criu_refuse(plan->call, -EBUSY, "SDMA queue %u of GPU %u is in use",
+			   record->sdma_id, node->id);
 }
 
 static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
@@ -166,18 +168,19 @@ static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
 
 		if (memcmp(is, was, KFD_CRIU_SHADER_ARRAYS_MAX))
 			return criu_refuse(plan->call, -ENODEV,
-					   "queue %u: CUs per shader array are %*ph, were %*ph",
-					   record->queue_id, KFD_CRIU_SHADER_ARRAYS_MAX, is,
+					   "CUs per shader array are %*ph, were %*ph",
+					   KFD_CRIU_SHADER_ARRAYS_MAX, is,
 					   KFD_CRIU_SHADER_ARRAYS_MAX, was);
 	}
 	return 0;
 }
 
 /* Checks whether this machine can restore a valid queue. */
-static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
-				     const struct kfd_criu_plan_queue *queue)
+int kfd_criu_check_queue(void *data, void *entry)
 {
-	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_queue_record *record = entry;
+	const struct kfd_criu_plan_queue *queue = entry;
+	struct kfd_criu_plan *plan = data;
 	struct kfd_node *node = queue->device->pdd->dev;
 	enum kfd_queue_type type = record->type == KFD_IOC_QUEUE_TYPE_COMPUTE ||
 				   record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL ?
@@ -186,61 +189,33 @@ static int kfd_criu_check_queue_here(struct kfd_criu_plan *plan,
 
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
-		return criu_refuse(plan->call, -EOPNOTSUPP, "queue %u: unknown flags %#x",
-				   record->queue_id, record->flags);
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (kfd_criu_num_mqds(node, type) > KFD_CRIU_MQDS_MAX)
-		return criu_refuse(plan->call, -EOPNOTSUPP,
-				   "queue %u: it is on several graphics cores", record->queue_id);
+		return criu_refuse(plan->call, -EOPNOTSUPP, "it is on several graphics cores");
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
-		return criu_refuse(plan->call, -ENODEV, "queue %u: GPU %u has no GWS",
-				   record->queue_id, node->id);
+		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);
 	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_cus_here(plan, record, node) :
 					       kfd_criu_check_sdma_here(plan, record, node);
 	if (ret)
 		return ret;
 	ret = kfd_criu_mqd_check(kfd_criu_mqd_layout(node, type), queue->mqd,
 				 kfd_criu_num_mqds(node, type));
-	if (!ret)
-		return 0;
-	return criu_refuse(plan->call, ret, "queue %u: MQD has words that this kernel sets itself",
-			   record->queue_id);
-}
-
-static u64 kfd_criu_queue_id(const void *entry)
-{
-	return ((const struct kfd_criu_plan_queue *)entry)->record.queue_id;
+	if (ret)
+		criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself");
+	return ret;
 }
 
 /* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
-static u64 kfd_criu_queue_doorbell(const void *entry)
+static u64 kfd_criu_queue_doorbell(const struct criu_kind *kind, const void *entry)
 {
-	const struct kfd_criu_plan_queue *queue = entry;
+	const struct kfd_criu_queue_record *record = entry;
 
-	return MAKE_HANDLE(queue->record.gpu_id, queue->record.doorbell_offset);
+	return MAKE_HANDLE(record->gpu_id, record->doorbell_offset);
 }
 
-int kfd_criu_check_queues(struct kfd_criu_plan *plan)
+int kfd_criu_check_doorbells(void *data)
 {
-	const char *fault;
-	u32 i;
-	int ret;
+	struct kfd_criu_plan *plan = data;
 
-	for (i = 0; i < plan->num_queues; i++) {
-		struct kfd_criu_plan_queue *queue = &plan->queues[i];
-
-		queue->device = kfd_criu_plan_device(plan, queue->record.gpu_id);
-		fault = kfd_criu_queue_fault(plan, queue);
-		if (fault)
-			return criu_refuse(plan->call, -EBADMSG, "queue %u: %s",
-					   queue->record.queue_id, fault);
-		ret = kfd_criu_check_queue_here(plan, queue);
-		if (ret)
-			return ret;
-	}
-	ret = kfd_criu_check_unique(plan, "queue", plan->queues, plan->num_queues,
-				    sizeof(*plan->queues), kfd_criu_queue_id);
-	if (ret)
-		return ret;
-	return kfd_criu_check_unique(plan, "doorbell", plan->queues, plan->num_queues,
-				     sizeof(*plan->queues), kfd_criu_queue_doorbell);
+	return criu_check_unique(plan->call, plan, "doorbell", kfd_criu_queue_doorbell);
 }

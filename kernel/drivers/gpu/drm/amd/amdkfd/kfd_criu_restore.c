@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* RESTORE: makes a plan of the blob and applies it. An error undoes all of it. */
+#include <linux/file.h>
 #include <linux/idr.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -10,6 +11,9 @@
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
 #include "kfd_svm.h"
+
+static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
+static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
 /* Limit of the wait for running ioctls of the process. */
 #define KFD_CRIU_STOP_TIME (5 * HZ)
@@ -69,45 +73,22 @@ void kfd_criu_end_restore(struct kfd_process *p)
 static void kfd_criu_undo(struct kfd_criu_plan *plan)
 {
 	kfd_criu_unblock_notifications(plan->p);
-	kfd_criu_forget_svm(plan->p);
-	kfd_criu_undo_queues(plan);
-	kfd_criu_undo_process(plan);
-	kfd_criu_undo_events(plan);
-	kfd_criu_undo_bos(plan);
-	kfd_criu_undo_devices(plan);
+	criu_plan_undo(plan->call, plan);
 	if (plan->evicted)
 		kfd_process_restore_queues(plan->p);
-	plan->evicted = false;
-}
-
-static int kfd_criu_apply_all(struct kfd_criu_plan *plan)
-{
-	static int (* const steps[])(struct kfd_criu_plan *plan) = {
-		kfd_criu_apply_devices,
-		kfd_criu_apply_bos,
-		kfd_criu_apply_events,
-		kfd_criu_apply_process,
-		kfd_criu_apply_queues,
-		kfd_criu_apply_svm,
-	};
-	int ret;
-
-	/* No queue may run before RESUME: its memory has no contents yet. */
-	ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
-	plan->evicted = !ret || ret == -EIO;
-	for (u32 i = 0; !ret && i < ARRAY_SIZE(steps); i++)
-		ret = steps[i](plan);
-	return ret;
-}
-
-static void kfd_criu_undo_restore(struct kfd_criu_plan *plan)
-{
-	kfd_criu_undo(plan);
 	criu_session_release(plan->session, plan->p);
 }
 
-static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
-				   const struct amdgpu_criu_state *args)
+static int kfd_criu_apply(struct kfd_criu_plan *plan)
+{
+	/* No queue may run before RESUME: its memory has no contents yet. */
+	int ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
+
+	plan->evicted = !ret || ret == -EIO;
+	return ret ? ret : criu_plan_apply(plan->call, plan);
+}
+
+static int kfd_criu_restore_locked(struct kfd_criu_plan *plan)
 {
 	int ret;
 
@@ -116,12 +97,26 @@ static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
 	ret = criu_session_hold(plan->session, plan->p, &kfd_criu_restored_ops);
 	if (ret)
 		return ret == -EALREADY ? -EBADFD : ret;
-	ret = kfd_criu_plan_make(plan, args);
+	if (plan->args->num_devices != criu_blob_count(plan->blob, KFD_CRIU_DEVICE))
+		ret = criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
+				  plan->args->num_devices,
+				  criu_blob_count(plan->blob, KFD_CRIU_DEVICE));
 	if (!ret)
-		ret = kfd_criu_apply_all(plan);
+		ret = criu_plan_make(plan->call, plan->blob, plan);
+	if (!ret)
+		ret = kfd_criu_apply(plan);
 	if (ret)
-		kfd_criu_undo_restore(plan);
+		kfd_criu_undo(plan);
 	return ret;
+}
+
+static void kfd_criu_plan_free(struct kfd_criu_plan *plan)
+{
+	for (u32 i = 0; i < plan->num_devices; i++)
+		if (plan->devices[i].drm_file)
+			fput(plan->devices[i].drm_file);
+	kvfree(plan->svm_areas);
+	criu_plan_free(plan->call, plan);
 }
 
 /*
@@ -132,8 +127,7 @@ static int kfd_criu_restore_locked(struct kfd_criu_plan *plan,
  * Writing the results may block, so the mutex is not held. The session holds the process:
  * other operations refuse it, and RESUME checks @criu_restoring.
  */
-static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan,
-				    const struct amdgpu_criu_state *args)
+static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan)
 {
 	struct kfd_process *p = plan->p;
 	int ret;
@@ -142,13 +136,13 @@ static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan,
 	mmap_write_lock(current->mm);
 	mmap_write_unlock(current->mm);
 	mutex_lock(&p->mutex);
-	ret = kfd_criu_restore_locked(plan, args);
+	ret = kfd_criu_restore_locked(plan);
 	mutex_unlock(&p->mutex);
 	if (!ret) {
-		ret = amdgpu_criu_bos_put(args, plan, plan->num_bos, kfd_criu_plan_entry);
+		ret = amdgpu_criu_bos_put(plan->args, plan, plan->num_bos, kfd_criu_plan_entry);
 		if (ret) {
 			mutex_lock(&p->mutex);
-			kfd_criu_undo_restore(plan);
+			kfd_criu_undo(plan);
 			mutex_unlock(&p->mutex);
 		}
 	}
@@ -168,6 +162,7 @@ static int kfd_criu_restore_blob(struct criu_call *call, const struct amdgpu_cri
 		.call = call,
 		.p = call->client,
 		.session = call->session,
+		.args = args,
 		.tables = tables,
 		.blob = blob,
 	};
@@ -175,7 +170,7 @@ static int kfd_criu_restore_blob(struct criu_call *call, const struct amdgpu_cri
 
 	if (ret)
 		return ret == -EBUSY ? -EBADFD : ret;
-	ret = kfd_criu_restore_stopped(&plan, args);
+	ret = kfd_criu_restore_stopped(&plan);
 	if (ret)
 		amdgpu_criu_calls_allow(&plan.p->criu_calls);
 	kfd_criu_plan_free(&plan);
@@ -192,5 +187,5 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 	/* BOs, userptrs and VMAs are created only in the context of their process. */
 	if (call->task != current->group_leader)
 		return -EBADF;
-	return amdgpu_criu_restore_with(call, args, kfd_criu_restore_blob);
+	return amdgpu_criu_restore_with(call, args, &kfd_criu_schema, kfd_criu_restore_blob);
 }

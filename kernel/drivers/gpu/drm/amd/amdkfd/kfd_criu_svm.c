@@ -105,8 +105,9 @@ static int kfd_criu_dump_extents(struct kfd_criu_dump *dump, struct mm_struct *m
 	return ret;
 }
 
-int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_svm(void *data)
 {
+	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
 	struct kfd_criu_extent *extents;
 	struct mm_struct *mm;
@@ -195,14 +196,9 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 	return ret;
 }
 
-static const char *kfd_criu_svm_cannot(void)
-{
-	return NULL;
-}
-
 #else
 
-int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
+static int kfd_criu_dump_svm(void *data)
 {
 	return 0;
 }
@@ -210,11 +206,6 @@ int kfd_criu_dump_svm(struct kfd_criu_dump *dump)
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	return 0;
-}
-
-static const char *kfd_criu_svm_cannot(void)
-{
-	return "this kernel is built without CONFIG_HSA_AMD_SVM";
 }
 
 #endif
@@ -243,10 +234,10 @@ static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_cr
 	return false;
 }
 
-static const char *kfd_criu_svm_fault(struct kfd_criu_plan *plan,
-				      const struct kfd_criu_plan_svm *svm)
+static const char *kfd_criu_svm_fault(void *plan, void *entry)
 {
-	const struct kfd_criu_svm_record *record = &svm->record;
+	const struct kfd_criu_svm_record *record = entry;
+	const struct kfd_criu_plan_svm *svm = entry;
 
 	if (record->pad || !record->start || !record->size || !PAGE_ALIGNED(record->start) ||
 	    !PAGE_ALIGNED(record->size))
@@ -271,38 +262,39 @@ static u32 kfd_criu_join_ranges(struct criu_range *ranges, u32 num)
 	return num ? last + 1 : 0;
 }
 
-int kfd_criu_check_svm(struct kfd_criu_plan *plan)
+static int kfd_criu_check_svm(void *data, void *entry)
 {
-	const char *fault = plan->num_svms ? kfd_criu_svm_cannot() : NULL;
+	struct kfd_criu_plan *plan = data;
+
+	if (IS_ENABLED(CONFIG_HSA_AMD_SVM))
+		return 0;
+	return criu_refuse(plan->call, -EOPNOTSUPP,
+			   "this kernel is built without CONFIG_HSA_AMD_SVM");
+}
+
+static int kfd_criu_check_svms(void *data)
+{
+	struct kfd_criu_plan *plan = data;
 	const struct criu_range *culprit;
 	struct criu_range *ranges;
-	u32 i;
-	int ret = 0;
 
-	if (fault)
-		return criu_refuse(plan->call, -EOPNOTSUPP, "SVM ranges: %s", fault);
 	ranges = kvcalloc(plan->num_svms, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
-	if (plan->num_svms && !ranges)
+	if (!ranges)
 		return -ENOMEM;
 	plan->svm_areas = ranges;
-	for (i = 0; !fault && i < plan->num_svms; i++) {
-		fault = kfd_criu_svm_fault(plan, &plan->svms[i]);
+	for (u32 i = 0; i < plan->num_svms; i++) {
 		ranges[i] = (struct criu_range) {
 			.start = plan->svms[i].record.start,
 			.size = plan->svms[i].record.size,
 			.index = i,
 		};
 	}
-	if (fault) {
-		ret = criu_refuse(plan->call, -EBADMSG, "SVM range %#llx: %s",
-				  plan->svms[i - 1].record.start, fault);
-	} else if (criu_ranges_check(ranges, plan->num_svms, &culprit)) {
-		ret = criu_refuse(plan->call, -EBADMSG, "SVM range %#llx overlaps another",
-				  plan->svms[culprit->index].record.start);
-	} else {
-		plan->num_svm_areas = kfd_criu_join_ranges(ranges, plan->num_svms);
+	if (criu_ranges_check(ranges, plan->num_svms, &culprit)) {
+		plan->call->entry = &plan->svms[culprit->index];
+		return criu_refuse(plan->call, -EBADMSG, "it overlaps another");
 	}
-	return ret;
+	plan->num_svm_areas = kfd_criu_join_ranges(ranges, plan->num_svms);
+	return 0;
 }
 
 /* Omits NO_ACCESS for a GPU that is missing on this machine. */
@@ -323,8 +315,10 @@ static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu
 	return num;
 }
 
-int kfd_criu_apply_svm(struct kfd_criu_plan *plan)
+/* RESUME registers the ranges. */
+static int kfd_criu_keep_svms(void *data)
 {
+	struct kfd_criu_plan *plan = data;
 	struct kfd_criu_pending *pending;
 	size_t num_attrs = 0;
 
@@ -364,3 +358,25 @@ void kfd_criu_forget_svm(struct kfd_process *p)
 	kvfree(p->criu_pending);
 	p->criu_pending = NULL;
 }
+
+static void kfd_criu_undo_svms(void *data)
+{
+	struct kfd_criu_plan *plan = data;
+
+	kfd_criu_forget_svm(plan->p);
+}
+
+const struct criu_kind kfd_criu_svms = {
+	.type = KFD_CRIU_SVM_RANGE,
+	.subject = "SVM range %#llx",
+	CRIU_KIND(struct kfd_criu_plan, svms, struct kfd_criu_plan_svm, record.start),
+	.id64 = true,
+	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_svm, num_attrs, attrs,
+				  struct kfd_criu_svm_attr) },
+	.dump = kfd_criu_dump_svm,
+	.fault = kfd_criu_svm_fault,
+	.check = kfd_criu_check_svm,
+	.check_all = kfd_criu_check_svms,
+	.begin = kfd_criu_keep_svms,
+	.undo_all = kfd_criu_undo_svms,
+};

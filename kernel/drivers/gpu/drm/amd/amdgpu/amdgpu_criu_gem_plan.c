@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * BOs of a plan: checks by themselves and against this GPU, then those that the session lacks are
+ * created.
+ */
+#include <linux/dma-buf.h>
+#include <linux/slab.h>
+#include <drm/drm_device.h>
+#include <drm/drm_gem.h>
+
+#include "amdgpu.h"
+#include "amdgpu_criu_object.h"
+#include "amdgpu_criu_render.h"
+#include "amdgpu_dma_buf.h"
+#include "amdgpu_object.h"
+#include "amdgpu_ttm.h"
+
+/* The limit of DRM_AMDGPU_GEM_METADATA. */
+#define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
+
+/* Performs the checks of DRM_AMDGPU_GEM_USERPTR. */
+static const char *amdgpu_criu_user_fault(const struct amdgpu_criu_object_record *record)
+{
+	const u32 known = AMDGPU_GEM_USERPTR_READONLY | AMDGPU_GEM_USERPTR_ANONONLY |
+			  AMDGPU_GEM_USERPTR_VALIDATE | AMDGPU_GEM_USERPTR_REGISTER;
+	const u32 flags = record->user_flags;
+
+	if (!(record->flags & AMDGPU_CRIU_OBJECT_USERPTR))
+		return record->user_addr || flags ? "user address, but no userptr" : NULL;
+	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		return "userptr with flags of another kind of BO";
+	if (!record->user_addr || !PAGE_ALIGNED(record->user_addr) ||
+	    record->user_addr >= TASK_SIZE || record->size > TASK_SIZE - record->user_addr)
+		return "bad user address";
+	if (flags & ~known || !(flags & (AMDGPU_GEM_USERPTR_READONLY |
+					 AMDGPU_GEM_USERPTR_REGISTER)))
+		return "bad flags of a userptr";
+	if (record->preferred_domains != AMDGPU_GEM_DOMAIN_GTT ||
+	    record->allowed_domains != AMDGPU_GEM_DOMAIN_GTT)
+		return "userptr in another domain";
+	return NULL;
+}
+
+/* A special domain is the only one. For others, the fields must agree as the driver sets them. */
+static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_record *record)
+{
+	const u32 preferred = record->preferred_domains;
+	const u32 special = preferred & AMDGPU_CRIU_SPECIAL_DOMAINS;
+	u32 allowed = preferred;
+
+	if (preferred & ~(AMDGPU_CRIU_SPECIAL_DOMAINS | AMDGPU_CRIU_NORMAL_DOMAINS) ||
+	    (special && preferred != special) || hweight32(special) > 1)
+		return "bad domains";
+	if (special && record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		return "always valid, and not memory";
+	if (special & AMDGPU_CRIU_UNIT_DOMAINS &&
+	    !(record->create_flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS))
+		return "not memory, and with access of the CPU";
+	if (preferred == AMDGPU_GEM_DOMAIN_VRAM)
+		allowed |= record->allowed_domains & AMDGPU_GEM_DOMAIN_GTT;
+	if (record->allowed_domains != allowed)
+		return "allowed domains that do not follow from the preferred ones";
+	if (hweight32(record->placement) > 1 ||
+	    record->placement & ~(special | AMDGPU_CRIU_NORMAL_DOMAINS))
+		return "bad placement";
+	return NULL;
+}
+
+/* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */
+static const char *amdgpu_criu_object_fault(void *data, void *entry)
+{
+	const u32 sharing = AMDGPU_CRIU_BO_SHARED | AMDGPU_CRIU_BO_IMPORTED;
+	const struct amdgpu_criu_object_record *record = entry;
+	const struct amdgpu_criu_plan *plan = data;
+	const bool own = record->device == plan->device;
+	const char *fault;
+
+	if (!record->object_id)
+		return "no id";
+	if (!record->size || !PAGE_ALIGNED(record->size) || record->size > BIT_ULL(48))
+		return "bad size";
+	if (record->metadata_size > AMDGPU_CRIU_METADATA_MAX)
+		return "too much metadata";
+	fault = amdgpu_criu_domain_fault(record);
+	if (!fault)
+		fault = amdgpu_criu_user_fault(record);
+	if (fault)
+		return fault;
+	if (record->domain != amdgpu_criu_object_domain(record) ||
+	    (record->table_flags & ~sharing) != amdgpu_criu_object_table_flags(record))
+		return "entry of the BO table does not fit its kind";
+	if (!(record->table_flags & AMDGPU_CRIU_BO_IMPORTED) != own)
+		return "of the file's GPU and of another";
+	return NULL;
+}
+
+static int amdgpu_criu_check_object(void *data, void *entry)
+{
+	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
+	const struct amdgpu_criu_object_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+
+	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x, %#llx",
+				   record->flags, record->create_flags);
+	return 0;
+}
+
+/* Builds the set of ids for lookups. */
+static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
+{
+	struct criu_id_set *set = &plan->object_ids;
+	u64 duplicate;
+
+	set->room = plan->num_objects;
+	set->ids = kvcalloc(plan->num_objects, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
+	if (plan->num_objects && !set->ids)
+		return -ENOMEM;
+	for (u32 i = 0; i < plan->num_objects; i++)
+		criu_id_set_add(set, plan->objects[i].record.object_id, i);
+	if (!criu_id_set_seal(set, &duplicate))
+		return 0;
+	return criu_refuse(plan->call, -EBADMSG, "BO %llu is there twice", duplicate);
+}
+
+/* Looks up a BO of the plan by its id. Returns the BO, or NULL. */
+struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
+							u64 object_id)
+{
+	const struct criu_id *id = criu_id_set_find(&plan->object_ids, object_id);
+
+	return id ? &plan->objects[id->index] : NULL;
+}
+
+/* Fills the BO table's entry for a BO of a plan */
+void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
+{
+	const struct amdgpu_criu_plan_object *object =
+		&((const struct amdgpu_criu_plan *)plan)->objects[index];
+
+	amdgpu_criu_object_entry(&object->record, entry);
+	entry->new_mmap_offset = object->new_mmap_offset;
+}
+
+static int amdgpu_criu_check_objects(void *data)
+{
+	struct amdgpu_criu_plan *plan = data;
+	int ret = amdgpu_criu_check_object_ids(plan);
+
+	return ret ? ret : amdgpu_criu_bos_check(plan->call, plan->args, plan->tables, plan,
+						 plan->num_objects, amdgpu_criu_plan_entry);
+}
+
+/* Fails if the id refers to a different BO in this blob than in the blob it was created from. */
+static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
+				   const struct amdgpu_criu_object_record *record,
+				   struct drm_gem_object *owner)
+{
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
+	const char *why = NULL;
+
+	if ((record->create_flags | bo->flags) & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		why = "belongs to the VM of another file";
+	else if ((record->flags & AMDGPU_CRIU_OBJECT_USERPTR) ||
+		 amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
+		why = "is memory of another process";
+	else if (amdgpu_bo_size(bo) != record->size)
+		why = "has another size";
+	if (why)
+		return criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
+	if (record->device == plan->device && owner->dev != adev_to_drm(plan->adev))
+		return criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
+	return 0;
+}
+
+/* The caller has an open claim. An error closes it. */
+static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
+				     struct amdgpu_criu_plan_object *object)
+{
+	const struct amdgpu_criu_object_record *record = &object->record;
+	struct dma_buf *dmabuf;
+	int ret = amdgpu_criu_create_bo(plan, object, &object->gem);
+
+	if (ret)
+		goto err_forget;
+	/* Export with the flags of the process, before another caller can export the BO. */
+	if (record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
+		dmabuf = amdgpu_gem_prime_export(object->gem, record->flags &
+						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
+		if (IS_ERR(dmabuf)) {
+			ret = PTR_ERR(dmabuf);
+			goto err_put;
+		}
+		criu_session_exported(plan->session, record->object_id, dmabuf);
+		dma_buf_put(dmabuf);
+	}
+	ret = criu_session_bind(plan->session, record->object_id, object->gem);
+	if (ret)
+		goto err_put;
+	object->bound = true;
+	return 0;
+
+err_put:
+	drm_gem_object_put(object->gem);
+	object->gem = NULL;
+err_forget:
+	criu_session_forget(plan->session, record->object_id);
+	return ret;
+}
+
+static int amdgpu_criu_object_find(struct amdgpu_criu_plan *plan,
+				   const struct amdgpu_criu_object_record *record, void **owner)
+{
+	int ret;
+
+	if (record->device == plan->device)
+		return criu_session_claim(plan->session, record->object_id,
+					  &amdgpu_criu_bo_ops, owner);
+	ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops, owner);
+	if (ret != -ENOENT)
+		return ret;
+	return criu_refuse(plan->call, -EBADFD, "EXPORTED must create it first on GPU %u",
+			   record->gpu_id);
+}
+
+/*
+ * Finds the BO of a plan in the session, or creates it. Returns 0; -EBADMSG or -ENODEV if another
+ * file has restored a different BO with the id; -EBADFD if the BO belongs to another GPU and does
+ * not exist; errors of criu_session_claim() and amdgpu_criu_create_bo().
+ */
+int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
+{
+	void *found;
+	int ret = amdgpu_criu_object_find(plan, &object->record, &found);
+
+	if (ret)
+		return ret;
+	if (!found)
+		return amdgpu_criu_object_create(plan, object);
+	ret = amdgpu_criu_object_fits(plan, &object->record, found);
+	if (!ret && ((struct drm_gem_object *)found)->dev == adev_to_drm(plan->adev)) {
+		object->gem = found;
+		drm_gem_object_get(object->gem);
+	}
+	amdgpu_criu_bo_ops.put(found);
+	return ret;
+}
+
+/* Undoes amdgpu_criu_object_get() if it succeeded. @object: the BO; its handles are closed. */
+void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
+{
+	if (object->bound)
+		criu_session_forget(plan->session, object->record.object_id);
+	object->bound = false;
+	if (object->gem)
+		drm_gem_object_put(object->gem);
+	object->gem = NULL;
+}
+
+static int amdgpu_criu_apply_object(void *plan, void *entry)
+{
+	return amdgpu_criu_object_get(plan, entry);
+}
+
+static void amdgpu_criu_undo_object(void *plan, void *entry)
+{
+	amdgpu_criu_object_put(plan, entry);
+}
+
+const struct criu_kind amdgpu_criu_objects = {
+	.type = AMDGPU_CRIU_RECORD_OBJECT,
+	.subject = "BO %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, objects, struct amdgpu_criu_plan_object,
+		  record.object_id),
+	.id64 = true,
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
+	.live = true,
+	.dump = amdgpu_criu_dump_objects,
+	.fault = amdgpu_criu_object_fault,
+	.check = amdgpu_criu_check_object,
+	.check_all = amdgpu_criu_check_objects,
+	.apply = amdgpu_criu_apply_object,
+	.undo = amdgpu_criu_undo_object,
+};

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <linux/cleanup.h>
+#include <linux/errno.h>
+#include <linux/slab.h>
+#include <linux/sprintf.h>
+#include <linux/string.h>
+
+#include "criu_blob.h"
+#include "criu_ids.h"
+#include "criu_ioctl.h"
+#include "criu_plan.h"
+
+static u32 criu_num_entries(const struct criu_kind *kind, const void *plan)
+{
+	return *(const u32 *)(plan + kind->num);
+}
+
+/* Returns an entry by its position in the order of application. */
+static void *criu_entry(const struct criu_kind *kind, const void *plan, u32 position)
+{
+	if (kind->backwards)
+		position = criu_num_entries(kind, plan) - 1 - position;
+	return *(void *const *)(plan + kind->entries) + (size_t)position * kind->size;
+}
+
+static int criu_load_entry(const struct criu_call *call, const struct criu_kind *kind,
+			   struct criu_record *record, void *entry)
+{
+	const struct criu_blob_fault fault = {
+		.offset = record->offset,
+		.type = kind->type,
+		.version = record->version,
+		.reason = "the tail is not as long as the record says",
+	};
+	bool fits = true;
+
+	criu_record_get(record, entry, record->desc->size_now);
+	for (int i = 0; fits && i < CRIU_TAILS_MAX && kind->tails[i].size; i++) {
+		const struct criu_kind_tail *tail = &kind->tails[i];
+		const u32 *count = entry + tail->count;
+		const void **items = entry + tail->items;
+
+		*items = criu_record_tail(record, (u64)*count * tail->size);
+		fits = *items;
+	}
+	if (fits && !criu_record_tail_end(record))
+		return 0;
+	return criu_refuse_blob(call, &fault, -EBADMSG);
+}
+
+static int criu_load_kind(const struct criu_call *call, const struct criu_kind *kind,
+			  const struct criu_blob *blob, void *plan)
+{
+	const u32 num = criu_blob_count(blob, kind->type);
+	void *entry = kvcalloc(num, kind->size, GFP_KERNEL_ACCOUNT);
+	struct criu_record record = {};
+	int ret = 0;
+
+	if (!entry)
+		return -ENOMEM;
+	*(void **)(plan + kind->entries) = entry;
+	*(u32 *)(plan + kind->num) = num;
+	for (; !ret && criu_blob_next_of(blob, kind->type, &record); entry += kind->size)
+		ret = criu_load_entry(call, kind, &record, entry);
+	return ret;
+}
+
+static u64 criu_entry_id(const struct criu_kind *kind, const void *entry)
+{
+	const u64 gpu = kind->gpu ? *(const u32 *)(entry + kind->gpu) : 0;
+
+	if (kind->id64)
+		return *(const u64 *)(entry + kind->id);
+	return gpu << 32 | *(const u32 *)(entry + kind->id);
+}
+
+/* Writes the name of an entry, as in "context 3: ", or nothing without one. */
+void criu_entry_name(const struct criu_call *call, char *name, size_t size)
+{
+	const struct criu_kind *kind = call->kind;
+	u64 id;
+
+	*name = '\0';
+	if (!call->entry)
+		return;
+	id = criu_entry_id(kind, call->entry);
+	snprintf(name, size, kind->subject, kind->gpu ? (u32)id : id, (u32)(id >> 32));
+	strlcat(name, ": ", size);
+}
+
+/*
+ * Checks that ids of the entries of the current kind are unique. @id_of: returns %CRIU_NO_ID for an
+ * entry without an id. @what: name of the id. Returns 0, -EBADMSG or -ENOMEM.
+ */
+int criu_check_unique(struct criu_call *call, const void *plan, const char *what, criu_id_fn id_of)
+{
+	const struct criu_kind *kind = call->kind;
+	const u32 num = criu_num_entries(kind, plan);
+	struct criu_id *ids __free(kvfree) = kvcalloc(num, sizeof(*ids), GFP_KERNEL_ACCOUNT);
+	struct criu_id_set set = { .ids = ids, .room = num };
+	u64 duplicate;
+
+	if (!ids)
+		return -ENOMEM;
+	for (u32 i = 0; i < num; i++) {
+		const u64 id = id_of(kind, criu_entry(kind, plan, i));
+
+		if (id != CRIU_NO_ID)
+			criu_id_set_add(&set, id, i);
+	}
+	if (!criu_id_set_seal(&set, &duplicate))
+		return 0;
+	call->entry = criu_entry(kind, plan, criu_id_set_find(&set, duplicate)->index);
+	return criu_refuse(call, -EBADMSG, "its %s is there twice", what);
+}
+
+static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind, void *plan)
+{
+	const char *fault = NULL;
+	int ret = 0;
+
+	call->kind = kind;
+	for (u32 i = 0; !ret && i < criu_num_entries(kind, plan); i++) {
+		call->entry = criu_entry(kind, plan, i);
+		if (kind->fault)
+			fault = kind->fault(plan, call->entry);
+		if (fault)
+			ret = criu_refuse(call, -EBADMSG, "%s", fault);
+		else if (kind->check)
+			ret = kind->check(plan, call->entry);
+	}
+	call->entry = NULL;
+	if (!ret && kind->unique)
+		ret = criu_check_unique(call, plan, "number", criu_entry_id);
+	if (!ret && kind->check_all)
+		ret = kind->check_all(plan);
+	call->entry = NULL;
+	return ret;
+}
+
+/*
+ * First pass of a restore: loads the records of a blob and checks them. @plan: has num and entries
+ * of each kind of the node. The caller calls criu_plan_free() in each case. Returns 0, and applying
+ * the plan fails only without resources; -ENOMEM; an error of the blob, which has been reported.
+ */
+int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *plan)
+{
+	const struct criu_node *node = call->node;
+	int ret = 0;
+
+	for (u32 i = 0; !ret && i < node->num_kinds; i++)
+		ret = criu_load_kind(call, node->kinds[i], blob, plan);
+	for (u32 i = 0; !ret && i < node->num_kinds; i++)
+		ret = criu_check_kind(call, node->kinds[i], plan);
+	return ret;
+}
+
+static int criu_apply_kind(struct criu_call *call, const struct criu_kind *kind, void *plan)
+{
+	int ret = kind->begin ? kind->begin(plan) : 0;
+
+	call->kind = kind;
+	while (!ret && kind->apply && call->entries_begun < criu_num_entries(kind, plan)) {
+		call->entry = criu_entry(kind, plan, call->entries_begun++);
+		ret = kind->apply(plan, call->entry);
+		if (ret && !*call->reason)
+			criu_refuse(call, ret, "cannot restore: %d", ret);
+	}
+	call->entry = NULL;
+	return kind->end ? kind->end(plan, ret) : ret;
+}
+
+/* Second pass of a restore. The caller undoes what was done in case of an error. */
+int criu_plan_apply(struct criu_call *call, void *plan)
+{
+	int ret = 0;
+
+	while (!ret && call->kinds_begun < call->node->num_kinds) {
+		call->entries_begun = 0;
+		ret = criu_apply_kind(call, call->node->kinds[call->kinds_begun++], plan);
+	}
+	return ret;
+}
+
+/* Undoes what criu_plan_apply() has begun, in reverse order. */
+void criu_plan_undo(struct criu_call *call, void *plan)
+{
+	while (call->kinds_begun) {
+		const struct criu_kind *kind = call->node->kinds[--call->kinds_begun];
+
+		while (kind->undo && call->entries_begun)
+			kind->undo(plan, criu_entry(kind, plan, --call->entries_begun));
+		if (kind->undo_all)
+			kind->undo_all(plan);
+		if (call->kinds_begun)
+			call->entries_begun =
+				criu_num_entries(call->node->kinds[call->kinds_begun - 1], plan);
+	}
+}
+
+/* Frees the entries of a plan. */
+void criu_plan_free(const struct criu_call *call, void *plan)
+{
+	for (u32 i = 0; i < call->node->num_kinds; i++)
+		kvfree(*(void **)(plan + call->node->kinds[i]->entries));
+}

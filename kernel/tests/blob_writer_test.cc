@@ -13,7 +13,7 @@ namespace {
 class Writer {
  public:
   explicit Writer(Bytes* buffer, const criu_blob_schema& schema = kSchema) {
-    criu_writer_init(&writer_, &schema, buffer ? buffer->data() : nullptr,
+    criu_writer_init(&writer_, &schema, nullptr, 0, buffer ? buffer->data() : nullptr,
                      buffer ? buffer->size() : 0);
   }
   criu_blob_writer* get() { return &writer_; }
@@ -58,7 +58,7 @@ TEST(BlobWriter, TooLittleRoomIsENOSPCWithTheSizeNeededAndNothingBeyondIsWritten
   for (size_t room = 0; room < needed; room++) {
     const auto bytes = std::make_unique<uint8_t[]>(room + 1);  // exact, so that ASan sees all
     criu_blob_writer writer;
-    criu_writer_init(&writer, &kSchema, bytes.get(), room);
+    criu_writer_init(&writer, &kSchema, nullptr, 0, bytes.get(), room);
     WriteSample(&writer);
     size_t size = 0;
     ASSERT_EQ(criu_writer_finish(&writer, &size), -ENOSPC) << room;

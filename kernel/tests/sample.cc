@@ -143,11 +143,11 @@ void WriteSample(criu_blob_writer* writer) {
 Bytes MakeSample() {
   criu_blob_writer writer;
   size_t size;
-  criu_writer_init(&writer, &kSchema, nullptr, 0);
+  criu_writer_init(&writer, &kSchema, nullptr, 0, nullptr, 0);
   WriteSample(&writer);
   Require(criu_writer_finish(&writer, &size) == 0);
   Bytes bytes(size);
-  criu_writer_init(&writer, &kSchema, bytes.data(), bytes.size());
+  criu_writer_init(&writer, &kSchema, nullptr, 0, bytes.data(), bytes.size());
   WriteSample(&writer);
   Require(criu_writer_finish(&writer, &size) == 0 && size == bytes.size());
   return bytes;

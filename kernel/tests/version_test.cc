@@ -139,9 +139,9 @@ Written WriteBlob(const criu_blob_schema& kernel, const std::vector<criu_record_
   for (int pass = 0; pass < 2; pass++) {
     criu_blob_writer writer;
     size_t size = 0;
-    criu_writer_init_for(&writer, &kernel, targets ? targets->data() : nullptr,
-                         targets ? static_cast<__u32>(targets->size()) : 0,
-                         pass ? result.bytes.data() : nullptr, result.bytes.size());
+    criu_writer_init(&writer, &kernel, targets ? targets->data() : nullptr,
+                     targets ? static_cast<__u32>(targets->size()) : 0,
+                     pass ? result.bytes.data() : nullptr, result.bytes.size());
     write(&writer);
     result.error = criu_writer_finish(&writer, &size);
     result.fault = writer.fault;
@@ -334,15 +334,14 @@ TEST(Version, ATargetMustKnowTheCodecsOwnRecords) {
 TEST(Version, TellsTheVersionThatItWrites) {
   const auto first = Query(kKernel1), second = Query(kKernel2);
   criu_blob_writer writer;
-  criu_writer_init(&writer, &kKernel3, nullptr, 0);
+  criu_writer_init(&writer, &kKernel3, nullptr, 0, nullptr, 0);
   EXPECT_EQ(criu_writer_version(&writer, kClock), 3);
   EXPECT_EQ(criu_writer_version(&writer, 0x7777), 0);
-  criu_writer_init_for(&writer, &kKernel3, first.data(), static_cast<__u32>(first.size()), nullptr,
-                       0);
+  criu_writer_init(&writer, &kKernel3, first.data(), static_cast<__u32>(first.size()), nullptr, 0);
   EXPECT_EQ(criu_writer_version(&writer, kClock), 1);
   EXPECT_EQ(criu_writer_version(&writer, kExtra), 0);
-  criu_writer_init_for(&writer, &kKernel3, second.data(), static_cast<__u32>(second.size()),
-                       nullptr, 0);
+  criu_writer_init(&writer, &kKernel3, second.data(), static_cast<__u32>(second.size()), nullptr,
+                   0);
   EXPECT_EQ(criu_writer_version(&writer, kClock), 2);
 }
 

@@ -34,10 +34,7 @@ static int amdgpu_criu_calls_begin(struct amdgpu_criu_calls *calls)
 	}
 }
 
-/*
- * Blocks new ioctls and waits for running ones. Returns 0; -EBUSY if ioctls are already stopped;
- * -ETIME or -ERESTARTSYS, and ioctls are allowed again.
- */
+/* Blocks new ioctls and waits for running ones. Fails with -EBUSY, -ETIME or -ERESTARTSYS. */
 int amdgpu_criu_calls_stop(struct amdgpu_criu_calls *calls, unsigned long deadline)
 {
 	long ret;
@@ -54,18 +51,13 @@ int amdgpu_criu_calls_stop(struct amdgpu_criu_calls *calls, unsigned long deadli
 	return ret ? ret : -ETIME;
 }
 
-/* Allows ioctls again */
 void amdgpu_criu_calls_allow(struct amdgpu_criu_calls *calls)
 {
 	WRITE_ONCE(calls->stopped, 0);
 	wake_up_all(&amdgpu_criu_calls_wait);
 }
 
-/*
- * Runs an ioctl of the client once it may begin. @is_wait: the ioctl changes nothing and may block
- * indefinitely; amdgpu_criu_calls_stop() does not wait for it. Returns what @ioctl returns, or
- * -ERESTARTSYS.
- */
+/* Runs an ioctl once it may begin. @is_wait: it may block forever, and nobody waits for it. */
 long amdgpu_criu_calls_ioctl(struct amdgpu_criu_calls *calls, bool is_wait, struct file *filp,
 			     unsigned int cmd, unsigned long arg, amdgpu_criu_ioctl_fn ioctl)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * All ioctls of a client except the checkpoint/restore ioctl. They can be stopped, so that
- * the state of the client does not change.
- */
+/* Stops all ioctls of a client but ours, so that its state does not change */
 #ifndef _AMDGPU_CRIU_CALLS_H_
 #define _AMDGPU_CRIU_CALLS_H_
 

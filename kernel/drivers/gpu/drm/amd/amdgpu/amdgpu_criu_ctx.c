@@ -26,7 +26,6 @@
 	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
 	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
-/* Waits for a fence until a deadline */
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 {
 	unsigned long now = jiffies;
@@ -38,10 +37,7 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 	return ret ? 0 : -ETIME;
 }
 
-/*
- * Returns the context with the lowest id >= *@id, with a reference, and stores its id in *@id;
- * or NULL.
- */
+/* Returns the context with the lowest id >= *@id, with a reference, or NULL. */
 static struct amdgpu_ctx *amdgpu_criu_next_ctx(struct amdgpu_ctx_mgr *mgr, int *id)
 {
 	struct amdgpu_ctx *ctx;
@@ -71,24 +67,31 @@ static int amdgpu_criu_drain_entity(struct amdgpu_ctx *ctx, const struct amdgpu_
 	return ret;
 }
 
+/* Returns the first entity of a context from *@hw_ip and *@ring on, or NULL. */
+static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx *ctx, u32 *hw_ip,
+							 u32 *ring)
+{
+	for (; *hw_ip < AMDGPU_HW_IP_NUM; ++*hw_ip, *ring = 0)
+		for (; *ring < amdgpu_ctx_num_entities[*hw_ip]; ++*ring)
+			if (ctx->entities[*hw_ip][*ring])
+				return ctx->entities[*hw_ip][*ring];
+	return NULL;
+}
+
 static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, int id,
 				 unsigned long deadline)
 {
-	u32 hw_ip, ring;
+	const struct amdgpu_ctx_entity *entity;
+	u32 hw_ip = 0, ring;
 	int ret;
 
-	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++) {
-		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++) {
-			if (!ctx->entities[hw_ip][ring])
-				continue;
-			ret = amdgpu_criu_drain_entity(ctx, ctx->entities[hw_ip][ring], deadline);
-			if (ret == -ETIME)
-				criu_refuse(dump->out.call, ret,
-					    "context %d: a job of engine %u:%u hangs", id, hw_ip,
-					    ring);
-			if (ret)
-				return ret;
-		}
+	for (ring = 0; (entity = amdgpu_criu_next_entity(ctx, &hw_ip, &ring)); ring++) {
+		ret = amdgpu_criu_drain_entity(ctx, entity, deadline);
+		if (ret == -ETIME)
+			criu_refuse(dump->out.call, ret, "context %d: a job of engine %u:%u hangs",
+				    id, hw_ip, ring);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -145,28 +148,6 @@ static u32 amdgpu_criu_ctx_flags(struct amdgpu_device *adev, struct amdgpu_fpriv
 	return flags;
 }
 
-static void amdgpu_criu_dump_entities(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx)
-{
-	struct amdgpu_criu_ctx_entity entry;
-	u32 hw_ip, ring;
-
-	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++) {
-		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++) {
-			struct amdgpu_ctx_entity *entity = ctx->entities[hw_ip][ring];
-
-			if (!entity)
-				continue;
-			entry = (struct amdgpu_criu_ctx_entity) {
-				.hw_ip = hw_ip,
-				.ring = ring,
-				.sequence = entity->sequence,
-				.error = amdgpu_ctx_entity_error(entity),
-			};
-			criu_writer_tail_copy(&dump->out.writer, &entry, sizeof(entry));
-		}
-	}
-}
-
 /*
  * Engines that keep state between jobs. The state of a video session persists in the firmware and
  * in memory that jobs refer to. No ioctl reads or sets it.
@@ -188,18 +169,16 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 		.init_priority = ctx->init_priority,
 		.override_priority = ctx->override_priority,
 	};
-	u32 hw_ip, ring;
+	struct amdgpu_criu_ctx_entity entry;
+	struct amdgpu_ctx_entity *entity;
+	u32 hw_ip = 0, ring;
 
-	for (hw_ip = 0; hw_ip < AMDGPU_HW_IP_NUM; hw_ip++) {
-		for (ring = 0; ring < amdgpu_ctx_num_entities[hw_ip]; ring++) {
-			if (!ctx->entities[hw_ip][ring])
-				continue;
-			if (amdgpu_criu_stateful_engines[hw_ip])
-				return criu_refuse(dump->out.call, -EOPNOTSUPP,
-						   "cannot carry: context %u has used %s", id,
-						   amdgpu_criu_stateful_engines[hw_ip]);
-			record.num_entities++;
-		}
+	for (ring = 0; amdgpu_criu_next_entity(ctx, &hw_ip, &ring); ring++) {
+		if (amdgpu_criu_stateful_engines[hw_ip])
+			return criu_refuse(dump->out.call, -EOPNOTSUPP,
+					   "cannot carry: context %u has used %s", id,
+					   amdgpu_criu_stateful_engines[hw_ip]);
+		record.num_entities++;
 	}
 	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);
 	if (dump->adev->pm.stable_pstate_ctx == ctx) {
@@ -208,7 +187,16 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 	}
 	mutex_unlock(&dump->adev->pm.stable_pstate_ctx_lock);
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CTX, &record);
-	amdgpu_criu_dump_entities(dump, ctx);
+	hw_ip = 0;
+	for (ring = 0; (entity = amdgpu_criu_next_entity(ctx, &hw_ip, &ring)); ring++) {
+		entry = (struct amdgpu_criu_ctx_entity) {
+			.hw_ip = hw_ip,
+			.ring = ring,
+			.sequence = entity->sequence,
+			.error = amdgpu_ctx_entity_error(entity),
+		};
+		criu_writer_tail_copy(&dump->out.writer, &entry, sizeof(entry));
+	}
 	return 0;
 }
 
@@ -349,10 +337,7 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 	return 0;
 }
 
-/*
- * Follows the code path of AMDGPU_CTX_OP_SET_STABLE_PSTATE, and owns the state even if it did
- * not change.
- */
+/* As AMDGPU_CTX_OP_SET_STABLE_PSTATE, and owns the state even if it did not change. */
 static int amdgpu_criu_apply_pstate(struct amdgpu_criu_plan *plan, u32 pstate,
 				    struct amdgpu_ctx *ctx)
 {

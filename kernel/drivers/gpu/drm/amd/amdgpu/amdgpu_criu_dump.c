@@ -5,7 +5,6 @@
 #include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/pid.h>
-#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 
@@ -42,10 +41,7 @@ static void amdgpu_criu_file_end_hold(struct criu_session *session, void *client
 		amdgpu_criu_gate_open(gate);
 }
 
-/*
- * The gate of a file that a session holds is closed: from PROCESS_INFO to UNPAUSE in a
- * session of kind CHECKPOINT, from RESTORE to RESUME in a session of kind RESTORE.
- */
+/* The gate of a file is closed while a session holds it. */
 const struct criu_client_ops amdgpu_criu_file_ops = {
 	.get = amdgpu_criu_file_get,
 	.put = amdgpu_criu_file_put,
@@ -57,22 +53,9 @@ static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int
 	return file == filp;
 }
 
-static bool amdgpu_criu_has_open(struct task_struct *task, struct file *filp)
-{
-	bool found = false;
-
-	task_lock(task);
-	if (task->files)
-		found = iterate_fd(task->files, 0, amdgpu_criu_is_file, filp);
-	task_unlock(task);
-	return found;
-}
-
 /*
- * Gets the process that an operation on a file refers to. A file may be open in several processes;
- * the DRM core records only its last user. Returns leader of the process, with a reference;
- * ERR_PTR(-EINVAL); ERR_PTR(-ESRCH); ERR_PTR(-EBADF) if the caller does not trace the process, or
- * the process does not have the file open.
+ * Returns the leader of the process that an operation on a file refers to, with a reference. A file
+ * may be open in several processes; the DRM core records only its last user.
  */
 struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 {
@@ -90,27 +73,12 @@ struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 	if (!task)
 		return ERR_PTR(-ESRCH);
 	ret = criu_check_owner(task);
-	if (!ret && !amdgpu_criu_has_open(task, call->filp))
+	if (!ret && !criu_has_file(task, amdgpu_criu_is_file, call->filp))
 		ret = -EBADF;
 	if (!ret)
 		return task;
 	put_task_struct(task);
 	return ERR_PTR(ret);
-}
-
-static int amdgpu_criu_drain(struct amdgpu_criu_dump *dump, unsigned long deadline)
-{
-	static int (* const drains[])(struct amdgpu_criu_dump *dump, unsigned long deadline) = {
-		amdgpu_criu_drain_vm,
-		amdgpu_criu_drain_ctxs,
-		amdgpu_criu_drain_syncobjs,
-	};
-	u32 i;
-	int ret = 0;
-
-	for (i = 0; !ret && i < ARRAY_SIZE(drains); i++)
-		ret = drains[i](dump, deadline);
-	return ret;
 }
 
 /* Returns 1 if the file is now paused, 0 if this session had already paused it, or an error. */
@@ -147,7 +115,11 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 		return paused;
 	ret = amdgpu_criu_file_carriable(dump);
 	if (!ret)
-		ret = amdgpu_criu_drain(dump, deadline);
+		ret = amdgpu_criu_drain_vm(dump, deadline);
+	if (!ret)
+		ret = amdgpu_criu_drain_ctxs(dump, deadline);
+	if (!ret)
+		ret = amdgpu_criu_drain_syncobjs(dump, deadline);
 	if (!ret)
 		ret = amdgpu_criu_find_objects(dump);
 	if (!ret)
@@ -181,10 +153,7 @@ static int amdgpu_criu_live_info_locked(struct amdgpu_criu_dump *dump,
 	return ret ? ret : amdgpu_criu_live_info(&dump->out, info);
 }
 
-/*
- * Sets up the dump of a file. Returns 0, and the caller must call amdgpu_criu_dump_fini(); -ESRCH
- * if the process has released its memory.
- */
+/* Fails with -ESRCH if the process has released its memory. */
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 			  struct task_struct *task)
 {
@@ -194,15 +163,17 @@ int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 	dump->adev = drm_to_adev(dump->file->minor->dev);
 	dump->task = task;
 	dump->mm = get_task_mm(task);
+	if (!dump->mm)
+		return -ESRCH;
 	call->task = task;
-	return dump->mm ? 0 : -ESRCH;
+	return 0;
 }
 
-/* Ends the dump of a file. @dump: the dump; the gate's lock is not held. */
 void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
 {
 	amdgpu_criu_drop_objects(dump);
 	mmput(dump->mm);
+	dump->out.call->task = current->group_leader;
 }
 
 static int amdgpu_criu_process_info_of(struct criu_call *call,
@@ -230,11 +201,9 @@ static int amdgpu_criu_process_info_of(struct criu_call *call,
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
-/* PROCESS_INFO */
 int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
-	struct task_struct *leader = call->task;
 	struct task_struct *task;
 	int ret;
 
@@ -249,12 +218,10 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	ret = amdgpu_criu_process_info_of(call, info, task);
-	call->task = leader;
 	put_task_struct(task);
 	return ret;
 }
 
-/* UNPAUSE */
 int amdgpu_criu_unpause(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_unpause *unpause = args;
@@ -289,10 +256,7 @@ static int amdgpu_criu_dump_file_state(struct amdgpu_criu_dump *dump,
 	return ret;
 }
 
-/*
- * Returns the process that was passed to PROCESS_INFO, with a reference. A live dump does not read
- * its memory: the caller stands for it.
- */
+/* Returns the process of PROCESS_INFO; of a live dump, which reads no memory, the caller. */
 static struct task_struct *amdgpu_criu_dumped_task(const struct criu_call *call, bool live)
 {
 	struct drm_file *file = call->client;
@@ -309,7 +273,6 @@ static struct task_struct *amdgpu_criu_dumped_task(const struct criu_call *call,
 static int amdgpu_criu_dump_client(struct amdgpu_criu_dump *dump, struct criu_call *call,
 				   struct amdgpu_criu_state *args)
 {
-	struct task_struct *leader = call->task;
 	struct task_struct *task = amdgpu_criu_dumped_task(call, dump->out.live);
 	int ret;
 
@@ -322,12 +285,10 @@ static int amdgpu_criu_dump_client(struct amdgpu_criu_dump *dump, struct criu_ca
 			ret = amdgpu_criu_output_put(&dump->out, args);
 		amdgpu_criu_dump_fini(dump);
 	}
-	call->task = leader;
 	put_task_struct(task);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
-/* CHECKPOINT */
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_dump dump = {};

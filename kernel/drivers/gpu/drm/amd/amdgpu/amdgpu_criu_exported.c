@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * EXPORTED: saves or restores one BO in a separate blob: the BO of a dma-buf descriptor of
- * a process, or a BO that no file of its own GPU may hold.
- */
+/* EXPORTED: one BO in a blob of its own, of a dma-buf descriptor or without a file of its GPU. */
 #include <linux/dma-buf.h>
 #include <linux/file.h>
 #include <linux/slab.h>
@@ -200,7 +197,6 @@ static int amdgpu_criu_restore_exported(struct criu_call *call,
 	return ret;
 }
 
-/* EXPORTED */
 int amdgpu_criu_exported(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_exported *exported = args;

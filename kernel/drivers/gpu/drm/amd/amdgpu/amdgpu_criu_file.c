@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * The file itself: its GPU, the state of its VM, and checks for state that cannot be
- * carried.
- */
+/* The file itself: its GPU, its VM, and state that cannot be carried. */
 #include <drm/drm_file.h>
 #include <linux/ctype.h>
 #include <linux/dma-resv.h>
@@ -13,10 +10,7 @@
 #include "amdgpu_ids.h"
 #include "amdgpu_vm.h"
 
-/*
- * True if the file has a session of a video engine before VCN. No ioctl can set the state that
- * the firmware of these engines keeps.
- */
+/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
 static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 {
 	const struct amdgpu_device *adev = dump->adev;
@@ -30,7 +24,6 @@ static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 	return false;
 }
 
-/* Checks that the call is on a render node */
 int amdgpu_criu_check_render(struct criu_call *call)
 {
 	if (drm_is_render_client(call->client))
@@ -48,10 +41,7 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-/*
- * Every submission adds its fence to the page directory. The fence stays there when the context is
- * freed.
- */
+/* Every submission adds its fence to the page directory, where it outlives the context. */
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	long ret;
@@ -66,28 +56,16 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 			   "the GPU does not come to the end of what was submitted");
 }
 
-/*
- * Gets the number of a GPU in the records of a session. Returns its PCI location, as in
- * amdgpu_criu_file_record.device.
- */
+/* Returns the PCI location of a GPU, as in amdgpu_criu_file_record.device. */
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
 {
 	return (u64)pci_domain_nr(adev->pdev->bus) << 16 | pci_dev_id(adev->pdev);
 }
 
-/*
- * Gets the number of a GPU in KFD and in the sysfs topology. Returns the number, or 0 if KFD does
- * not drive the GPU.
- */
+/* Returns the number of a GPU in KFD, or 0 if KFD does not drive it. */
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev)
 {
 	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_gpu_id(adev) : 0;
-}
-
-/* End of the address space that the process may use; see amdgpu_gem_va_ioctl(). */
-static u64 amdgpu_criu_va_end(const struct amdgpu_device *adev)
-{
-	return adev->vm_manager.max_pfn * AMDGPU_GPU_PAGE_SIZE - AMDGPU_VA_RESERVED_TOP;
 }
 
 static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,
@@ -100,7 +78,8 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 		.sdma_version = amdgpu_ip_version(adev, SDMA0_HWIP, 0),
 		.vcn_version = amdgpu_ip_version(adev, VCN_HWIP, 0),
 		.gb_addr_config = adev->gfx.config.gb_addr_config,
-		.va_end = amdgpu_criu_va_end(adev),
+		/* See amdgpu_gem_va_ioctl(). */
+		.va_end = adev->vm_manager.max_pfn * AMDGPU_GPU_PAGE_SIZE - AMDGPU_VA_RESERVED_TOP,
 	};
 	if (fpriv->vm.is_compute_context)
 		record->flags |= AMDGPU_CRIU_FILE_VM_COMPUTE;
@@ -122,33 +101,32 @@ static int amdgpu_criu_dump_file(void *data)
 	return 0;
 }
 
-static bool amdgpu_criu_same(const struct amdgpu_criu_plan *plan, const char *what, u64 is,
-			     u64 was)
-{
-	if (is == was)
-		return true;
-	criu_refuse(plan->call, -ENODEV, "this GPU does not fit: %s is %#llx, was %#llx", what, is,
-		    was);
-	return false;
-}
+#define AMDGPU_CRIU_SAME(_type, _field, _name) \
+	CRIU_SAME(struct amdgpu_criu_file_record, _type, _field, _name)
+
+static const struct criu_same amdgpu_criu_same[] = {
+	AMDGPU_CRIU_SAME(u32, gc_version, "graphics IP version"),
+	AMDGPU_CRIU_SAME(u32, sdma_version, "SDMA IP version"),
+	AMDGPU_CRIU_SAME(u32, vcn_version, "video IP version"),
+	AMDGPU_CRIU_SAME(u32, gb_addr_config, "tiling configuration"),
+	AMDGPU_CRIU_SAME(u64, va_end, "end of the address space"),
+};
 
 static int amdgpu_criu_check_file(void *data, void *entry)
 {
 	const struct amdgpu_criu_file_record *was = entry;
 	struct amdgpu_criu_file_record now;
 	struct amdgpu_criu_plan *plan = data;
+	int ret;
 
 	plan->device = was->device;
 	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", was->flags);
 	amdgpu_criu_describe_file(plan->adev, plan->fpriv, &now);
-	if (!amdgpu_criu_same(plan, "graphics IP version", now.gc_version, was->gc_version) ||
-	    !amdgpu_criu_same(plan, "SDMA IP version", now.sdma_version, was->sdma_version) ||
-	    !amdgpu_criu_same(plan, "video IP version", now.vcn_version, was->vcn_version) ||
-	    !amdgpu_criu_same(plan, "tiling configuration", now.gb_addr_config,
-			      was->gb_addr_config) ||
-	    !amdgpu_criu_same(plan, "end of the address space", now.va_end, was->va_end))
-		return -ENODEV;
+	ret = criu_check_same(plan->call, amdgpu_criu_same, ARRAY_SIZE(amdgpu_criu_same), was,
+			      &now);
+	if (ret)
+		return ret;
 	if (!((now.flags ^ was->flags) & AMDGPU_CRIU_FILE_VM_COMPUTE))
 		return 0;
 	if (was->flags & AMDGPU_CRIU_FILE_VM_COMPUTE)

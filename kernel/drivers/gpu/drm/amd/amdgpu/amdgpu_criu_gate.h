@@ -23,10 +23,7 @@ struct amdgpu_criu_gate {
 	struct mutex lock;
 	struct amdgpu_criu_calls calls; /* the file's ioctls, stopped while the gate is closed */
 	bool restoring; /* RESTORE is running; it holds lock except while it writes its results */
-	/*
-	 * CHECKPOINT: leader of the process whose userptrs are saved, with a reference, while the
-	 * gate is closed; otherwise NULL
-	 */
+	/* CHECKPOINT: leader of the process whose userptrs are saved, while the gate is closed */
 	struct task_struct *task;
 };
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs and GEM handles of the file. The blob does not contain the contents of BOs: user
- * space copies them through a dma-buf of each BO.
- */
+/* BOs of the file. User space copies their contents through a dma-buf of each BO. */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
 #include <linux/bsearch.h>
@@ -18,7 +15,6 @@
 
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
-/* Iterates over the GEM handles of a file. Returns its object, with a reference, or NULL. */
 struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handle)
 {
 	struct drm_gem_object *gem;
@@ -98,10 +94,7 @@ static int amdgpu_criu_sort_objects(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-/*
- * Finds the BOs of a file. Each of these BOs has a handle or is in a BO list. Closing the last
- * handle removes the mappings of a BO.
- */
+/* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 {
 	struct drm_gem_object *gem;
@@ -116,7 +109,6 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 	return ret;
 }
 
-/* Drops the BOs that amdgpu_criu_find_objects() found */
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 {
 	for (u32 i = 0; i < dump->num_objects; i++)
@@ -146,10 +138,7 @@ amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump, const struct drm_gem_obje
 		       amdgpu_criu_cmp_key);
 }
 
-/*
- * Gets the id of a BO of the file in the session. Returns 0; -ENOMEM; -EOPNOTSUPP if @gem is not a
- * BO of the file.
- */
+/* Gets the id of a BO in the session. Fails with -EOPNOTSUPP if it is not one of the file. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id)
 {
 	struct amdgpu_criu_dump_object *object = amdgpu_criu_dump_object(dump, gem);
@@ -167,7 +156,6 @@ int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_obj
 	return 0;
 }
 
-/* Gets the domain for the BO table. Returns AMDGPU_CRIU_DOMAIN_*. */
 u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
 {
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
@@ -179,10 +167,7 @@ u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
 	return AMDGPU_CRIU_DOMAIN_GTT;
 }
 
-/*
- * Gets the flags for the BO table, except those that depend on other files. Returns
- * AMDGPU_CRIU_BO_*.
- */
+/* Returns the flags for the BO table, except those that depend on other files. */
 u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *record)
 {
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
@@ -195,7 +180,6 @@ u32 amdgpu_criu_object_table_flags(const struct amdgpu_criu_object_record *recor
 	return AMDGPU_CRIU_BO_CONTENTS;
 }
 
-/* Fills the BO table's entry for a record */
 void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 			      struct amdgpu_criu_bo *entry)
 {
@@ -210,10 +194,7 @@ void amdgpu_criu_object_entry(const struct amdgpu_criu_object_record *record,
 	};
 }
 
-/*
- * Gets the offset for mmap() of a BO. Returns the offset that AMDGPU_GEM_MMAP returns; ~0 if the
- * BO cannot be mapped.
- */
+/* Returns the offset of AMDGPU_GEM_MMAP, or ~0 if the BO cannot be mapped. */
 u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
@@ -224,26 +205,19 @@ u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 	return amdgpu_bo_mmap_offset(bo);
 }
 
-static const char *amdgpu_criu_userptr_fault(const struct amdgpu_criu_dump *dump,
-					     struct amdgpu_bo *bo)
+static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump, struct amdgpu_bo *bo)
 {
-	if (!amdgpu_ttm_tt_get_usermm(bo->tbo.ttm) && !amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
-		return NULL;
-	if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
-		return "a userptr at address 0";
-	if (!amdgpu_criu_userptr_mm(bo))
-		return "a userptr that was never attached";
-	return amdgpu_criu_userptr_mm(bo) == dump->mm ? NULL : "a userptr of another process";
-}
+	const struct mm_struct *mm = amdgpu_criu_userptr_mm(bo);
 
-static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,
-					struct amdgpu_bo *bo)
-{
 	if (bo->flags & AMDGPU_GEM_CREATE_ENCRYPTED)
 		return "an encrypted BO";
 	if (bo->tbo.type == ttm_bo_type_kernel)
 		return "a BO of the kernel";
-	return amdgpu_criu_userptr_fault(dump, bo);
+	if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
+		return amdgpu_ttm_tt_get_usermm(bo->tbo.ttm) ? "a userptr at address 0" : NULL;
+	if (!mm)
+		return "a userptr that was never attached";
+	return mm == dump->mm ? NULL : "a userptr of another process";
 }
 
 static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
@@ -262,25 +236,6 @@ static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
 		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (handle %u)",
 				   fault, object->handle);
 	return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (in a BO list)", fault);
-}
-
-/* Returns the alignment in the units of DRM_AMDGPU_GEM_CREATE. */
-static u32 amdgpu_criu_alignment(const struct amdgpu_bo *bo)
-{
-	const u32 alignment = bo->tbo.page_alignment;
-
-	return bo->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS ? alignment :
-	       alignment << PAGE_SHIFT;
-}
-
-static void amdgpu_criu_describe_userptr(struct amdgpu_bo *bo,
-					 struct amdgpu_criu_object_record *record)
-{
-	if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
-		return;
-	amdgpu_ttm_tt_get_userptr(&bo->tbo, &record->user_addr);
-	record->user_flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
-	record->flags |= AMDGPU_CRIU_OBJECT_USERPTR;
 }
 
 /* Records the state of the BO outside of the file: KFD, pins, and the dma-buf. */
@@ -321,14 +276,20 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 	record->gpu_id = amdgpu_criu_gpu_id(adev);
 	/* The driver uses the other flags internally, and sets them again when it needs them. */
 	record->create_flags = bo->flags & AMDGPU_GEM_CREATE_SETTABLE_MASK;
-	record->alignment = amdgpu_criu_alignment(bo);
+	record->alignment = bo->tbo.page_alignment;
+	if (!(bo->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS))
+		record->alignment <<= PAGE_SHIFT;
 	record->preferred_domains = bo->preferred_domains;
 	record->allowed_domains = bo->allowed_domains;
 	if (bo->tbo.resource)
 		record->placement = amdgpu_mem_type_to_domain(bo->tbo.resource->mem_type);
 	amdgpu_bo_get_tiling_flags(bo, &record->tiling_flags);
 	amdgpu_bo_get_metadata(bo, NULL, 0, &record->metadata_size, &record->metadata_flags);
-	amdgpu_criu_describe_userptr(bo, record);
+	if (amdgpu_ttm_tt_is_userptr(bo->tbo.ttm)) {
+		amdgpu_ttm_tt_get_userptr(&bo->tbo, &record->user_addr);
+		record->user_flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
+		record->flags |= AMDGPU_CRIU_OBJECT_USERPTR;
+	}
 	record->domain = amdgpu_criu_object_domain(record);
 	record->table_flags |= amdgpu_criu_object_table_flags(record);
 }

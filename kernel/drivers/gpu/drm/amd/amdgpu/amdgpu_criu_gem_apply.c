@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs and GEM handles of a plan: create and undo. RESTORE creates userptrs without memory.
- * The memory of the process is in place when RESUME is called, possibly by another process.
- */
+/* Creates BOs. Userptrs have no memory until RESUME, which another process may call. */
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <drm/ttm/ttm_tt.h>
@@ -18,10 +15,7 @@
 #include "amdgpu_object.h"
 #include "amdgpu_ttm.h"
 
-/*
- * Gets the memory that a userptr is attached to. Returns the memory, without a new reference; NULL
- * if the userptr is not attached.
- */
+/* Returns the memory that a userptr is attached to, without a new reference, or NULL. */
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 {
 #ifdef CONFIG_MMU_NOTIFIER
@@ -29,15 +23,6 @@ struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 #else
 	return NULL;
 #endif
-}
-
-/* Makes a new BO a userptr. Follows the code path of DRM_AMDGPU_GEM_USERPTR, up to the notifier. */
-static int amdgpu_criu_set_userptr(const struct amdgpu_criu_plan *plan,
-				   const struct amdgpu_criu_object_record *record,
-				   struct amdgpu_bo *bo)
-{
-	bo->parent = amdgpu_bo_ref(plan->fpriv->vm.root.bo);
-	return amdgpu_ttm_tt_set_userptr(&bo->tbo, record->user_addr, record->user_flags);
 }
 
 static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range *range)
@@ -54,10 +39,7 @@ static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range 
 	return ret;
 }
 
-/*
- * The process may have unmapped the memory. Its next submission with the BO then fails, as
- * it would have failed before the checkpoint.
- */
+/* If the process has unmapped the memory, its next submission fails, as it would have before. */
 static int amdgpu_criu_try_validate(struct amdgpu_bo *bo)
 {
 	struct amdgpu_hmm_range *range = amdgpu_hmm_range_alloc(NULL);
@@ -74,11 +56,7 @@ static int amdgpu_criu_try_validate(struct amdgpu_bo *bo)
 	return ret;
 }
 
-/*
- * Validates the BO as the process requested by AMDGPU_GEM_USERPTR_VALIDATE. If the memory
- * changes during an attempt, for example by a copy on write, the attempt is repeated, as
- * user space repeats the ioctl.
- */
+/* AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. */
 static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 {
 	int ret;
@@ -106,13 +84,6 @@ static int amdgpu_criu_attach_userptr(struct amdgpu_criu_dump *dump, struct amdg
 	return ret;
 }
 
-/* A BO that several files of the process share is attached by the first of them. */
-static bool amdgpu_criu_is_detached(struct amdgpu_bo *bo)
-{
-	return amdgpu_ttm_tt_is_userptr(bo->tbo.ttm) && !amdgpu_criu_userptr_mm(bo);
-}
-
-/* Attaches the userptrs of a restored file */
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 {
 	int ret;
@@ -121,7 +92,8 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 		const struct amdgpu_criu_dump_object *object = dump->in_order[i];
 		struct amdgpu_bo *bo = gem_to_amdgpu_bo(object->gem);
 
-		if (!amdgpu_criu_is_detached(bo))
+		/* A BO that several files of the process share is attached by the first of them. */
+		if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm) || amdgpu_criu_userptr_mm(bo))
 			continue;
 		ret = amdgpu_criu_attach_userptr(dump, bo);
 		if (ret)
@@ -132,10 +104,7 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-/*
- * Returns the domain to allocate in: the saved placement, or the preferred domains if the BO
- * had no memory.
- */
+/* Allocates in the saved placement, or the preferred domains if the BO had no memory. */
 static u32 amdgpu_criu_first_domain(const struct amdgpu_criu_object_record *record)
 {
 	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
@@ -232,24 +201,25 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 	return ret;
 }
 
-/*
- * Creates a BO of a plan. @gem: output, with a reference. Follows the code paths of
- * DRM_AMDGPU_GEM_CREATE, DRM_AMDGPU_GEM_USERPTR, AMDGPU_GEM_OP_SET_PLACEMENT and
- * DRM_AMDGPU_GEM_METADATA.
- */
+/* Creates a BO as the ioctls GEM_CREATE, GEM_USERPTR, GEM_OP and GEM_METADATA do. */
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
 			  struct drm_gem_object **gem)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
 	int ret = amdgpu_criu_alloc_in_vm(plan, record, gem);
+	struct amdgpu_bo *bo;
 
 	if (ret)
 		return ret;
-	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
-		ret = amdgpu_criu_set_userptr(plan, record, gem_to_amdgpu_bo(*gem));
+	bo = gem_to_amdgpu_bo(*gem);
+	/* RESUME registers the notifier. */
+	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR) {
+		bo->parent = amdgpu_bo_ref(plan->fpriv->vm.root.bo);
+		ret = amdgpu_ttm_tt_set_userptr(&bo->tbo, record->user_addr, record->user_flags);
+	}
 	if (!ret)
-		ret = amdgpu_criu_set_attributes(object, gem_to_amdgpu_bo(*gem));
+		ret = amdgpu_criu_set_attributes(object, bo);
 	if (ret) {
 		drm_gem_object_put(*gem);
 		*gem = NULL;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs of a plan: checks by themselves and against this GPU, then those that the session lacks are
- * created.
- */
+/* BOs of a plan: checks, and creation of those that the session lacks. */
 #include <linux/dma-buf.h>
 #include <linux/slab.h>
 #include <drm/drm_device.h>
@@ -106,7 +103,6 @@ static int amdgpu_criu_check_object(void *data, void *entry)
 	return 0;
 }
 
-/* Builds the set of ids for lookups. */
 static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 {
 	struct criu_id_set *set = &plan->object_ids;
@@ -123,7 +119,6 @@ static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 	return criu_refuse(plan->call, -EBADMSG, "BO %llu is there twice", duplicate);
 }
 
-/* Looks up a BO of the plan by its id. Returns the BO, or NULL. */
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id)
 {
@@ -132,7 +127,6 @@ struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-/* Fills the BO table's entry for a BO of a plan */
 void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
 {
 	const struct amdgpu_criu_plan_object *object =
@@ -156,16 +150,11 @@ static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
 				   const struct amdgpu_criu_object_record *record,
 				   struct drm_gem_object *owner)
 {
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
-	const char *why = NULL;
+	const char *why = amdgpu_criu_unshareable(owner, record->size);
 
-	if ((record->create_flags | bo->flags) & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
-		why = "belongs to the VM of another file";
-	else if ((record->flags & AMDGPU_CRIU_OBJECT_USERPTR) ||
-		 amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
-		why = "is memory of another process";
-	else if (amdgpu_bo_size(bo) != record->size)
-		why = "has another size";
+	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
+	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		why = "is of a kind that cannot be shared";
 	if (why)
 		return criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
 	if (record->device == plan->device && owner->dev != adev_to_drm(plan->adev))
@@ -208,37 +197,19 @@ err_forget:
 	return ret;
 }
 
-static int amdgpu_criu_object_find(struct amdgpu_criu_plan *plan,
-				   const struct amdgpu_criu_object_record *record, void **owner)
-{
-	int ret;
-
-	if (record->device == plan->device)
-		return criu_session_claim(plan->session, record->object_id,
-					  &amdgpu_criu_bo_ops, owner);
-	ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops, owner);
-	if (ret != -ENOENT)
-		return ret;
-	return criu_refuse(plan->call, -EBADFD, "EXPORTED must create it first on GPU %u",
-			   record->gpu_id);
-}
-
-/*
- * Finds the BO of a plan in the session, or creates it. Returns 0; -EBADMSG or -ENODEV if another
- * file has restored a different BO with the id; -EBADFD if the BO belongs to another GPU and does
- * not exist; errors of criu_session_claim() and amdgpu_criu_create_bo().
- */
+/* Finds the BO in the session, or creates it. It may be that of another file with the same id. */
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
-	void *found;
-	int ret = amdgpu_criu_object_find(plan, &object->record, &found);
+	struct drm_gem_object *found;
+	int ret = amdgpu_criu_claim(plan->call, object->record.object_id,
+				    object->record.device == plan->device, &found);
 
 	if (ret)
 		return ret;
 	if (!found)
 		return amdgpu_criu_object_create(plan, object);
 	ret = amdgpu_criu_object_fits(plan, &object->record, found);
-	if (!ret && ((struct drm_gem_object *)found)->dev == adev_to_drm(plan->adev)) {
+	if (!ret && found->dev == adev_to_drm(plan->adev)) {
 		object->gem = found;
 		drm_gem_object_get(object->gem);
 	}

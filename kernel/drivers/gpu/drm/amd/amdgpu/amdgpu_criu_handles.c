@@ -8,11 +8,8 @@
  */
 #include <linux/bitmap.h>
 #include <linux/dma-buf.h>
-#include <linux/errno.h>
-#include <linux/gfp.h>
 #include <linux/idr.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -27,11 +24,7 @@
 #include "amdgpu_criu_render.h"
 #include "amdgpu_dma_buf.h"
 
-/*
- * Greater handles are not carried, because each number below a handle takes a temporary
- * empty entry. The kernel allocates the lowest free number, so a file with a handle above
- * this limit has, or had, that many handles at once.
- */
+/* A file with a greater handle has, or had, that many handles at once. */
 #define AMDGPU_CRIU_HANDLE_MAX SZ_1M
 
 static int amdgpu_criu_dump_handles(void *data)
@@ -97,7 +90,6 @@ static int amdgpu_criu_check_named_handles(void *data)
 	return 0;
 }
 
-/* Begins to create handles with chosen numbers. */
 static int amdgpu_criu_begin_handles(void *data)
 {
 	struct amdgpu_criu_plan *plan = data;
@@ -111,10 +103,7 @@ static int amdgpu_criu_begin_handles(void *data)
 	return plan->fillers ? 0 : -ENOMEM;
 }
 
-/*
- * Inserts an empty entry at the lowest free number in [@from, @end). Lookups see an empty
- * entry as they see a handle that drm_gem_handle_create() has not finished creating.
- */
+/* Inserts an empty entry in [@from, @end), which looks like a handle that is being created. */
 static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 {
 	int number;
@@ -127,10 +116,7 @@ static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 	return number;
 }
 
-/*
- * Chooses the next handle of the file: a number above the previous one. Returns 0; -EINTR if the
- * caller is being killed; -ENOMEM.
- */
+/* Makes @handle the lowest free number. It is greater than the previous one. */
 static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
 {
 	int number;
@@ -168,10 +154,7 @@ static void amdgpu_criu_remove_fillers(struct amdgpu_criu_plan *plan)
 	plan->fillers = NULL;
 }
 
-/*
- * Sets the state as after a PRIME import: the BO points to the dma-buf, and the file's table
- * maps the dma-buf to its handle.
- */
+/* As after a PRIME import: the BO points to the dma-buf, and a table maps that to the handle. */
 static int amdgpu_criu_enter_import(struct drm_file *file, struct drm_gem_object *gem,
 				    struct dma_buf *dmabuf, u32 handle)
 {
@@ -227,11 +210,7 @@ err_put:
 	return ret;
 }
 
-/*
- * Creates a GEM handle of a BO. Follows the code path of DRM_IOCTL_PRIME_FD_TO_HANDLE for a BO
- * that was exported or found, so that an import of the dma-buf returns the same handle as before
- * the checkpoint.
- */
+/* Creates a GEM handle, by an import if the BO was exported or found in the session. */
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle)
 {

@@ -11,11 +11,7 @@
 #include "amdgpu_criu_object.h"
 #include "criu_plan.h"
 
-/*
- * Runs the operation that an envelope describes. @call: the call, with @node, @client, @filp and
- * @task set and all else zero. Returns the result of the operation; the errors common to all
- * operations, as in the uapi header.
- */
+/* Runs the operation of an envelope. @call: with @node, @client, @filp and @task. */
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope)
 {
 	if (envelope->pad || !envelope->reason != !envelope->reason_size)
@@ -44,32 +40,13 @@ static int amdgpu_criu_query_check(const struct amdgpu_criu_query *args)
 	return amdgpu_criu_record_infos_check(args->records, args->record_stride);
 }
 
-static int amdgpu_criu_put_record_info(const struct criu_record_desc *desc, void __user *to,
-				       u32 stride)
-{
-	struct amdgpu_criu_record_info info = {
-		.type = desc->type,
-		.version_min = desc->version_min,
-		.version_max = desc->version_max,
-		.size = desc->size_now,
-	};
-
-	if (copy_to_user(to, &info, sizeof(info)) ||
-	    clear_user(to + sizeof(info), stride - sizeof(info)))
-		return -EFAULT;
-	return 0;
-}
-
-/* QUERY, the same on both kinds of node. Returns 0 or an error as in the uapi header. */
 int amdgpu_criu_query(struct criu_call *call, void *data)
 {
 	const struct criu_blob_schema *schema = call->node->schema;
 	struct amdgpu_criu_query *args = data;
 	u32 room = args->num_records;
-	u32 i;
-	int ret;
+	int ret = amdgpu_criu_query_check(args);
 
-	ret = amdgpu_criu_query_check(args);
 	if (ret)
 		return ret;
 	args->abi_min = AMDGPU_CRIU_ABI;
@@ -83,15 +60,18 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 		return 0;
 	if (room < schema->num_records)
 		return -ENOSPC;
-	for (i = 0; i < schema->num_records; i++) {
-		ret = amdgpu_criu_put_record_info(&schema->records[i],
-						  u64_to_user_ptr(args->records) +
-						  (u64)i * args->record_stride,
-						  args->record_stride);
-		if (ret)
-			return ret;
+	for (u32 i = 0; !ret && i < schema->num_records; i++) {
+		const struct amdgpu_criu_record_info info = {
+			.type = schema->records[i].type,
+			.version_min = schema->records[i].version_min,
+			.version_max = schema->records[i].version_max,
+			.size = schema->records[i].size_now,
+		};
+
+		ret = amdgpu_criu_table_put(args->records, i, args->record_stride, &info,
+					    sizeof(info));
 	}
-	return 0;
+	return ret;
 }
 
 /* True if the caller passes the record types that another kernel supports. */
@@ -147,10 +127,7 @@ static int amdgpu_criu_targets_get(struct amdgpu_criu_output *out,
 	return ret;
 }
 
-/*
- * Begins CHECKPOINT. @out: all zero; the caller calls amdgpu_criu_output_free() even in case of an
- * error. Returns 0; errors as in the uapi header.
- */
+/* Begins CHECKPOINT. The caller calls amdgpu_criu_output_free() even in case of an error. */
 int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state)
 {
@@ -161,7 +138,6 @@ int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *ca
 	return ret ? ret : amdgpu_criu_targets_get(out, state);
 }
 
-/* Frees the buffers of a dump */
 void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
 {
 	kvfree(out->targets);
@@ -187,8 +163,8 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 
 	out->num_devices = 0;
 	out->num_bos = 0;
-	criu_writer_init_for(&out->writer, out->schema ?: out->call->node->schema, out->targets,
-			     out->num_targets, out->blob, out->blob_size);
+	criu_writer_init(&out->writer, out->schema ?: out->call->node->schema, out->targets,
+			 out->num_targets, out->blob, out->blob_size);
 	ret = out->walk ? out->walk(out) : amdgpu_criu_dump_kinds(out);
 	if (ret || out->live)
 		return ret;
@@ -197,10 +173,7 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 	       criu_refuse_blob(out->call, &out->writer.fault, ret) : ret;
 }
 
-/*
- * Runs the size pass. @out: dump of a client, paused or @live, without buffers. Returns 0, with the
- * counts and @blob_size in @out; the error of the first object that a blob cannot hold.
- */
+/* Runs the size pass. Sets the counts and @blob_size. */
 int amdgpu_criu_output_measure(struct amdgpu_criu_output *out)
 {
 	out->blob_size = 0;
@@ -208,10 +181,9 @@ int amdgpu_criu_output_measure(struct amdgpu_criu_output *out)
 }
 
 /*
- * Runs both passes, into kernel buffers. @out: dump of a client; the caller holds the
- * client's own lock. @state: structure of the caller; output: the counts and sizes. Events of KFD
- * have a lock of their own, so the write pass may find more of them than the size pass. Returns 0;
- * -ENOSPC if the caller's buffers are too small; errors of the dump functions.
+ * Runs both passes, into kernel buffers, under the client's own lock. Sets the sizes of @state.
+ * Events of KFD have a lock of their own, so the write pass may find more of them than the size
+ * pass.
  */
 int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state)
 {
@@ -240,7 +212,6 @@ int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_
 	return ret;
 }
 
-/* Copies the blob and the BO table to the caller. Returns 0 or -EFAULT. */
 int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 			   const struct amdgpu_criu_state *state)
 {
@@ -266,10 +237,7 @@ int amdgpu_criu_info_check(const struct criu_call *call,
 	return 0;
 }
 
-/*
- * PROCESS_INFO with flag LIVE. @out: dump of a client; the caller holds the client's own lock.
- * Returns 0, and the session is live; -EBADFD if it has paused a client; errors of the dump functions.
- */
+/* PROCESS_INFO with flag LIVE, under the client's own lock. Makes the session live. */
 int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info)
 {
 	int ret;
@@ -290,30 +258,22 @@ int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_pro
 	return 0;
 }
 
-/* Checks the arguments of RESTORE. Returns 0 or -EINVAL. */
-int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state)
-{
-	int ret = amdgpu_criu_state_check(state);
-
-	if (ret)
-		return ret;
-	return amdgpu_criu_has_targets(state) ? -EINVAL : 0;
-}
-
-/*
- * Runs the common part of RESTORE on both kinds of node. @restore: the part that depends on the
- * node, called with the open blob. Returns the result of @restore; errors as in the uapi header.
- */
+/* Runs RESTORE. @restore: the part that depends on the node, called with the open blob. */
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     const struct criu_blob_schema *schema,
 			     amdgpu_criu_restore_fn restore)
 {
-	void *buf __free(kvfree) = criu_blob_from_user(state->blob, state->blob_size);
+	void *buf __free(kvfree) = NULL;
 	struct amdgpu_criu_tables tables;
 	struct criu_blob_fault fault;
 	struct criu_blob blob;
-	int ret;
+	int ret = amdgpu_criu_state_check(state);
 
+	if (ret)
+		return ret;
+	if (amdgpu_criu_has_targets(state))
+		return -EINVAL;
+	buf = criu_blob_from_user(state->blob, state->blob_size);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
 	ret = criu_blob_open(&blob, schema, buf, state->blob_size, &fault);
@@ -330,7 +290,6 @@ int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_st
 	return ret;
 }
 
-/* SESSION, the same on both kinds of node. Returns 0 or an error as in the uapi header. */
 int amdgpu_criu_session(struct criu_call *call, void *data)
 {
 	struct amdgpu_criu_session *args = data;
@@ -351,12 +310,16 @@ int amdgpu_criu_session(struct criu_call *call, void *data)
 	return args->fd < 0 ? args->fd : 0;
 }
 
-/* Returns a descriptor of a dma-buf, and allows @copier, if not NULL, to import it. */
-static int amdgpu_criu_dmabuf_fd(struct criu_call *call, u64 id, const struct drm_file *copier)
+/* DMABUF. @copier: render-node file of the call, which may import the dma-buf, or NULL. */
+int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_file *copier)
 {
-	struct dma_buf *dmabuf = criu_session_copy(call->session, id);
+	struct amdgpu_criu_dmabuf *args = data;
+	struct dma_buf *dmabuf;
 	int ret;
 
+	if (args->flags || args->pad)
+		return -EINVAL;
+	dmabuf = criu_session_copy(call->session, args->object_id);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = copier ? amdgpu_criu_allow_copy(copier, dmabuf) : 0;
@@ -365,24 +328,10 @@ static int amdgpu_criu_dmabuf_fd(struct criu_call *call, u64 id, const struct dr
 		return ret;
 	}
 	/* A reference to the dma-buf is a reference to its file. */
-	return criu_call_new_fd(call, dmabuf->file);
-}
-
-/*
- * DMABUF, the same on both kinds of node. @copier: render-node file of the call, or NULL. Returns
- * 0 or an error as in the uapi header.
- */
-int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_file *copier)
-{
-	struct amdgpu_criu_dmabuf *args = data;
-
-	if (args->flags || args->pad)
-		return -EINVAL;
-	args->fd = amdgpu_criu_dmabuf_fd(call, args->object_id, copier);
+	args->fd = criu_call_new_fd(call, dmabuf->file);
 	return args->fd < 0 ? args->fd : 0;
 }
 
-/* DMABUF on a node that cannot import dma-bufs. Returns 0 or an error as in the uapi header. */
 int amdgpu_criu_dmabuf(struct criu_call *call, void *data)
 {
 	return amdgpu_criu_dmabuf_for(call, data, NULL);

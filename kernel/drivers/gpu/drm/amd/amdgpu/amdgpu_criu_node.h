@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * The common part of checkpoint and restore on both kinds of amdgpu nodes: the operations
- * QUERY, SESSION and DMABUF, the rows of operation tables, and access to the caller's
- * arrays.
- */
+/* What both kinds of nodes of amdgpu share */
 #ifndef _AMDGPU_CRIU_NODE_H_
 #define _AMDGPU_CRIU_NODE_H_
 
@@ -77,7 +73,6 @@ int amdgpu_criu_output_measure(struct amdgpu_criu_output *out);
 int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
 int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 			   const struct amdgpu_criu_state *state);
-int amdgpu_criu_restore_check(const struct amdgpu_criu_state *state);
 int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
 			     const struct criu_blob_schema *schema,
 			     amdgpu_criu_restore_fn restore);
@@ -95,20 +90,11 @@ int amdgpu_criu_session(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_file *copier);
 
-/**
- * AMDGPU_CRIU_OP() - row of an operation table
- * @_op: as in enum amdgpu_criu_op, without its prefix
- * @_session: criu_op.session, without its prefix
- * @_fn: criu_op.fn
- * @_struct: structure of the operation
- * @_last_v1: last field of its first released version
- */
+/* Rows of operation tables; AMDGPU_CRIU_OP_IN() for a structure without output fields. */
 #define AMDGPU_CRIU_OP(_op, _session, _fn, _struct, _last_v1) \
-	CRIU_OP(AMDGPU_CRIU_OP_##_op, _session, _fn, #_op, _struct, _last_v1)
-
-/* AMDGPU_CRIU_OP_IN(): as AMDGPU_CRIU_OP(), for a structure without output fields */
+	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, _struct, _last_v1, false)
 #define AMDGPU_CRIU_OP_IN(_op, _session, _fn, _struct, _last_v1) \
-	CRIU_OP_IN(AMDGPU_CRIU_OP_##_op, _session, _fn, #_op, _struct, _last_v1)
+	CRIU_OP(AMDGPU_CRIU_OP_##_op, #_op, _session, _fn, _struct, _last_v1, true)
 
 /* Access to arrays of the caller with their strides. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);

@@ -33,6 +33,7 @@
 #include "amdgpu_dma_buf.h"
 #include "amdgpu_object.h"
 #include "amdgpu_ttm.h"
+#include "criu_ioctl.h"
 
 static int amdgpu_criu_copy_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attach)
 {
@@ -45,19 +46,13 @@ static const struct dma_buf_ops amdgpu_criu_copy_ops = {
 	.mmap = drm_gem_dmabuf_mmap,
 };
 
-/*
- * Checks for a session's dma-buf for copying a BO. Returns true if amdgpu_criu_new_copy() created
- * @dmabuf.
- */
+/* True for a dma-buf of amdgpu_criu_new_copy(). */
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf)
 {
 	return dmabuf->ops == &amdgpu_criu_copy_ops;
 }
 
-/*
- * Creates a dma-buf for copying a BO. Returns the dma-buf; ERR_PTR(-EPERM) for a userptr;
- * ERR_PTR(-ENOMEM).
- */
+/* Creates a dma-buf for copying a BO, which may not be a userptr. */
 static struct dma_buf *amdgpu_criu_new_copy(struct drm_gem_object *gem, int flags)
 {
 	struct dma_buf *dmabuf;
@@ -130,7 +125,6 @@ static void amdgpu_criu_update_statistics(struct drm_gem_object *gem)
 	amdgpu_bo_unreserve(bo);
 }
 
-/* Revokes all permissions to import a copy */
 static void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 {
 	struct amdgpu_criu_copier *copier;
@@ -156,10 +150,7 @@ static bool amdgpu_criu_may_import(const struct drm_file *file, const struct dma
 	return amdgpu_criu_find_copier(file, dmabuf);
 }
 
-/*
- * Checks if a file may open a BO of another file's VM. Returns true while the file imports a copy
- * of the BO.
- */
+/* True while the file imports a copy of a BO, which may be of another file's VM. */
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem)
 {
 	return READ_ONCE(fpriv->criu_copies) == gem;
@@ -183,9 +174,8 @@ static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file
 }
 
 /*
- * The prime_fd_to_handle() of the driver. Returns as drm_gem_prime_fd_to_handle(). -EPERM if @fd
- * is a copy of a BO of another device, or of a BO of another VM and DMABUF was not called on the
- * file in a session that is still open.
+ * The prime_fd_to_handle() of the driver. A copy is imported only on its own device, and if it is
+ * of another VM only by a file on which DMABUF was called in a session that is still open.
  */
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle)
 {
@@ -228,9 +218,8 @@ static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 }
 
 /*
- * Follows the code path of DRM_IOCTL_PRIME_HANDLE_TO_FD, but needs no handle, because the
- * handle may have been closed. A GEM object without handles has no pointer to its dma-buf,
- * which would be a reference cycle.
+ * As DRM_IOCTL_PRIME_HANDLE_TO_FD, but the handle may have been closed. A GEM object without
+ * handles has no pointer to its dma-buf, which would be a reference cycle.
  */
 static struct dma_buf *amdgpu_criu_bo_export(void *object)
 {
@@ -267,11 +256,7 @@ const struct criu_object_ops amdgpu_criu_bo_ops = {
 	.end_copy = amdgpu_criu_end_copy,
 };
 
-/*
- * Gets the GEM object that identifies a BO. Returns @gem, or the GEM object of the other GPU if
- * @gem represents a BO of another GPU, without a new reference; NULL if another driver exported
- * it.
- */
+/* Returns the GEM object on the GPU that allocated the BO; NULL if another driver exported it. */
 struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem)
 {
 	const struct dma_buf *dmabuf;
@@ -294,11 +279,7 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 	return dmabuf;
 }
 
-/*
- * Checks if another driver has imported a BO. The use that the other driver makes of the BO cannot
- * be determined, and a restore could not import the BO there again. Returns true if a device of
- * another driver is attached.
- */
+/* True if another driver has imported the BO: a restore could not import it there again. */
 bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 {
 	const struct drm_gem_object *owner = dmabuf->priv;
@@ -313,10 +294,7 @@ bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 	return found;
 }
 
-/*
- * Checks if another driver has imported a BO. Returns as amdgpu_criu_dmabuf_has_importer(); false
- * if the BO has no dma-buf.
- */
+/* As amdgpu_criu_dmabuf_has_importer(); false if the BO has no dma-buf. */
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf = amdgpu_criu_object_dmabuf(gem);
@@ -347,4 +325,33 @@ int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *g
 		dma_buf_put(dmabuf);
 	}
 	return 0;
+}
+
+/* Returns why a BO of a session cannot be one that a record describes, or NULL. */
+const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size)
+{
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
+
+	if (bo->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
+		return "belongs to the VM of another file";
+	if (bo->tbo.type != ttm_bo_type_device || amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
+		return "is not of a kind to be shared";
+	return amdgpu_bo_size(bo) == size ? NULL : "has another size";
+}
+
+/*
+ * Looks up a BO of a restore in the session, with a reference. @own: if there is none, claims its
+ * id: *@owner is NULL. Fails with -EBADFD if another GPU must create it.
+ */
+int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner)
+{
+	void *found;
+	int ret = own ? criu_session_claim(call->session, id, &amdgpu_criu_bo_ops, &found) :
+			criu_session_find(call->session, id, &amdgpu_criu_bo_ops, &found);
+
+	if (ret == -ENOENT)
+		return criu_refuse(call, -EBADFD, "it was imported: EXPORTED must create it first");
+	if (!ret)
+		*owner = found;
+	return ret;
 }

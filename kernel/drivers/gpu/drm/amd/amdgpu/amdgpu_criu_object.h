@@ -8,6 +8,7 @@
 #include "criu_session.h"
 
 struct amdgpu_fpriv;
+struct criu_call;
 struct dma_buf;
 struct drm_device;
 struct drm_file;
@@ -20,11 +21,49 @@ struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem);
 struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem);
 bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf);
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem);
+const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size);
+int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
 
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf);
 int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem);
 int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int fd, u32 *handle);
+
+/* OUTSIDE: BOs and syncobjs that clients paused by a session share with other clients. */
+
+/* An object of a client that the session has paused */
+struct amdgpu_criu_paused_object {
+	/* The object, with a reference; of a BO the GEM object on the GPU where it was allocated */
+	void *object;
+	const struct criu_object_ops *ops; /* amdgpu_criu_bo_ops or amdgpu_criu_syncobj_ops */
+	u64 size; /* bytes of a BO */
+	pid_t pid; /* process of that client, in the caller's pid namespace */
+	u32 handle; /* the client's handle of the object */
+	bool outside; /* a client that is not paused has the object as well */
+};
+
+/* A search for objects that are shared with other clients */
+struct amdgpu_criu_sharing {
+	struct criu_session *session; /* session of kind CHECKPOINT */
+	/* Objects of its clients; sorted before other clients are checked */
+	struct amdgpu_criu_paused_object *objects;
+	u32 num;
+	u32 room; /* capacity of objects in entries */
+	u32 num_bos; /* BOs with outside set */
+	u32 num_syncobjs; /* syncobjs with outside set */
+	/* The first BO with outside set, or else the first syncobj, or NULL */
+	const struct amdgpu_criu_paused_object *first;
+	pid_t pid; /* process that has first and is not paused, 0 if the caller cannot see it */
+};
+
+int amdgpu_criu_add_paused_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
+			      pid_t pid, u32 handle);
+void amdgpu_criu_mark_outside_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
+				 pid_t pid);
+
+/* The KFD part. */
+int kfd_criu_add_paused_bos(struct amdgpu_criu_sharing *sharing);
+int kfd_criu_mark_outside_bos(struct amdgpu_criu_sharing *sharing);
 
 #endif /* _AMDGPU_CRIU_OBJECT_H_ */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * OUTSIDE: finds the BOs and syncobjs that the paused clients share with clients that are not
- * paused.
- */
+/* OUTSIDE: finds what paused clients share with clients that are not paused. */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
@@ -17,7 +14,6 @@
 #include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_object.h"
-#include "amdgpu_criu_outside.h"
 #include "amdgpu_criu_render.h"
 
 static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
@@ -94,10 +90,7 @@ static void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *
 	sharing->num_syncobjs += !is_bo;
 }
 
-/*
- * Marks a BO of a client that is not paused. @gem: the client's GEM object of it, with a
- * reference.
- */
+/* Marks a BO of a client that is not paused. @gem: the client's GEM object of it. */
 void amdgpu_criu_mark_outside_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 				 pid_t pid)
 {
@@ -142,7 +135,7 @@ static int amdgpu_criu_add_files(struct amdgpu_criu_sharing *sharing)
 		return PTR_ERR(files);
 	for (i = 0; !ret && i < num; i++)
 		ret = amdgpu_criu_add_file(sharing, files[i]);
-	criu_session_clients_put(&amdgpu_criu_file_ops, files, num);
+	criu_clients_put(&amdgpu_criu_file_ops, files, num);
 	return ret;
 }
 
@@ -196,7 +189,6 @@ static int amdgpu_criu_search_outside(struct amdgpu_criu_sharing *sharing)
 	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_mark_outside_bos(sharing) : 0;
 }
 
-/* OUTSIDE */
 int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
 	struct amdgpu_criu_outside *args = data;

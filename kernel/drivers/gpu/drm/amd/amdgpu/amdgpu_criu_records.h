@@ -39,10 +39,7 @@ enum amdgpu_criu_record_type {
 struct amdgpu_criu_file_record {
 	__u32 flags;
 	__u32 gpu_id; /* number of the GPU in KFD, 0 if KFD does not drive it */
-	/*
-	 * PCI location, domain << 16 | bus << 8 | devfn; other records refer to GPUs by this number
-	 */
-	__u64 device;
+	__u64 device; /* PCI location, domain << 16 | bus << 8 | devfn: the GPU in all records */
 	__u32 gc_version; /* IP version of the graphics core */
 	__u32 sdma_version; /* IP version of the SDMA engines */
 	__u32 vcn_version; /* IP version of the video engines, 0 if there are none */
@@ -71,11 +68,7 @@ struct amdgpu_criu_client_name_record {
 struct amdgpu_criu_object_record {
 	__u64 object_id; /* id in the session */
 	__u64 size; /* bytes; GDS, GWS, OA: one page for each unit */
-	/*
-	 * GPU where it was allocated, as in amdgpu_criu_file_record.device; another GPU than the
-	 * file's if the file imported the BO
-	 */
-	__u64 device;
+	__u64 device; /* GPU where it was allocated, not the file's if the file imported the BO */
 	__u64 create_flags; /* AMDGPU_GEM_CREATE_* */
 	__u64 user_addr; /* userptr: address in the process */
 	__u64 tiling_flags; /* of DRM_AMDGPU_GEM_METADATA */
@@ -150,10 +143,7 @@ struct amdgpu_criu_bo_list_record {
 /* Entry of a BO list */
 struct amdgpu_criu_bo_list_item {
 	__u64 object_id; /* the BO, which may have no handle */
-	/*
-	 * Of struct drm_amdgpu_bo_list_entry, limited to the values that the kernel distinguishes
-	 */
-	__u32 priority;
+	__u32 priority; /* limited to the values that the kernel distinguishes */
 	__u32 pad;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The ioctl of a render node: its operations, of which RESTORE and RESUME are here. */
 #include <drm/drm_file.h>
-#include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
@@ -37,7 +36,6 @@ static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
 }
 
-/* Frees a plan. The handles and the session own what was applied. */
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 {
 	for (u32 i = 0; i < plan->num_objects; i++)
@@ -133,13 +131,10 @@ static int amdgpu_criu_restore_blob(struct criu_call *call,
 	return ret;
 }
 
-/* RESTORE */
 static int amdgpu_criu_restore(struct criu_call *call, void *args)
 {
-	int ret = amdgpu_criu_restore_check(args);
+	int ret = amdgpu_criu_check_render(call);
 
-	if (!ret)
-		ret = amdgpu_criu_check_render(call);
 	return ret ? ret : amdgpu_criu_restore_with(call, args, &amdgpu_criu_render_schema,
 						    amdgpu_criu_restore_blob);
 }
@@ -175,11 +170,9 @@ static int amdgpu_criu_resume_task(struct criu_call *call, struct criu_session *
 	return ret;
 }
 
-/* RESUME */
 static int amdgpu_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
-	struct task_struct *leader = call->task;
 	struct task_struct *task;
 	int ret;
 
@@ -189,7 +182,6 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	ret = amdgpu_criu_resume_task(call, call->session, task);
-	call->task = leader;
 	put_task_struct(task);
 	return ret;
 }
@@ -240,10 +232,7 @@ static const struct criu_node amdgpu_criu_render_node = {
 	.num_kinds = ARRAY_SIZE(amdgpu_criu_kinds),
 };
 
-/*
- * The ioctl on a render node. The DRM core has already made the caller the owner of the file (see
- * drm_file_update_pid()), so no other process needs to be checked.
- */
+/* DRM has made the caller the owner of the file, see drm_file_update_pid(). */
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv)
 {
 	struct criu_call call = {

@@ -84,11 +84,7 @@ int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_obj
 			     struct amdgpu_criu_object_record *record,
 			     struct amdgpu_criu_bo *entry);
 
-/*
- * Pause. The drain functions wait until @deadline (jiffies) and return 0; -ETIME, with a
- * log message that names the cause; -ERESTARTSYS. amdgpu_criu_file_carriable() returns -EOPNOTSUPP
- * and logs a message for state that cannot be carried.
- */
+/* The drain functions wait until @deadline (jiffies), and report what hangs. */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
@@ -194,10 +190,6 @@ int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
 
-/*
- * amdgpu_criu_object_get() finds the BO of a plan in the session, or calls
- * amdgpu_criu_create_bo() to create it. amdgpu_criu_object_handle() creates a GEM handle.
- */
 int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
 void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Access to arrays of the caller, whose entries may be longer or shorter than the
- * kernel's.
- */
+/* Arrays of the caller, whose entries may be longer or shorter than the kernel's. */
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -11,10 +8,7 @@
 
 #include "amdgpu_criu_node.h"
 
-/*
- * Checks the address and the stride of an array. @size_v1: size of an entry in its first
- * version.
- */
+/* Checks an array. @size_v1: bytes of an entry in its first version. */
 static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
 {
 	u64 end;
@@ -28,10 +22,7 @@ static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1
 	return 0;
 }
 
-/*
- * Checks the arguments of CHECKPOINT and RESTORE. @state: the arguments; flags and both tables are
- * checked. Returns 0 or -EINVAL.
- */
+/* Checks flags and tables of CHECKPOINT and RESTORE. Returns 0 or -EINVAL. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
 {
 	int ret;
@@ -66,10 +57,8 @@ static void *amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size)
 }
 
 /*
- * Copies the tables of RESTORE. @tables: output, to be freed with amdgpu_criu_tables_put().
- * Reading the tables may block indefinitely if their memory belongs to a file system in user space
- * or to userfaultfd, so the caller holds no lock. Returns 0, -ENOMEM, -EFAULT, or -E2BIG if an
- * entry sets a field that this kernel does not support.
+ * Copies the tables of RESTORE. Reading may block indefinitely if their memory belongs to a file
+ * system in user space or to userfaultfd, so the caller holds no lock.
  */
 int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
 			   const struct amdgpu_criu_state *state)
@@ -87,17 +76,13 @@ int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
 	return 0;
 }
 
-/* Frees the copies */
 void amdgpu_criu_tables_put(const struct amdgpu_criu_tables *tables)
 {
 	kvfree(tables->devices);
 	kvfree(tables->bos);
 }
 
-/*
- * Writes an entry. @size: bytes of an entry in this kernel; the rest of the caller's entry is set
- * to 0. Returns 0 or -EFAULT.
- */
+/* Writes an entry of @size bytes, and zeros to the rest of the caller's entry. */
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size)
 {
 	u8 __user *to = u64_to_user_ptr(uptr + (u64)index * stride);

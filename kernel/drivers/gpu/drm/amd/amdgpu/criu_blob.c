@@ -14,10 +14,7 @@ bool criu_all_zero(const void *data, size_t size)
 	return !memchr_inv(data, 0, size);
 }
 
-/*
- * Finds the row of a record type. Returns the row, or NULL if this kernel does not support the
- * type.
- */
+/* Returns the row of a record type, or NULL. */
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type)
 {
@@ -27,10 +24,7 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 	return NULL;
 }
 
-/*
- * Finds the target's entry for a record type. Returns the entry, or NULL if the target does not
- * support the type.
- */
+/* Returns what the target supports of a record type, or NULL. */
 const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
 						  __u32 num, __u16 type)
 {
@@ -278,10 +272,7 @@ int criu_blob_open(struct criu_blob *blob, const struct criu_blob_schema *schema
 	return criu_check_identity(blob, fault);
 }
 
-/*
- * Counts the records of a type. @type: type number, one of the schema's. Returns the number of
- * records that criu_blob_next_of() returns.
- */
+/* Returns the number of records that criu_blob_next_of() returns. */
 __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 {
 	const struct criu_record_desc *desc = criu_schema_find(blob->schema, type);
@@ -289,10 +280,7 @@ __u32 criu_blob_count(const struct criu_blob *blob, __u16 type)
 	return desc ? blob->counts[desc - blob->schema->records] : 0;
 }
 
-/*
- * Goes to the next record that this kernel can read. @record: the current record; all zero to get
- * the first one. Returns false if there is none.
- */
+/* Goes to the next record that this kernel can read; to the first if @record is all zero. */
 bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 {
 	struct criu_record_header header;
@@ -318,10 +306,7 @@ bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 	return false;
 }
 
-/*
- * Goes to the next record of one type. @record: the current record; all zero to get the first one.
- * Returns false if there is none.
- */
+/* As criu_blob_next(), for records of one type. */
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record)
 {
 	while (criu_blob_next(blob, record))
@@ -330,11 +315,7 @@ bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_rec
 	return false;
 }
 
-/*
- * Reads the fixed structure of a record. @fixed: output, the structure in the newest version that
- * this kernel supports; fields that the writer did not have are zero. @size: bytes at @fixed,
- * criu_record_desc.size_now.
- */
+/* Reads the fixed structure in the newest version. Fields that the writer did not have are zero. */
 void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 {
 	const struct criu_record_older *older = criu_older(record->desc, record->version);
@@ -348,10 +329,7 @@ void criu_record_get(const struct criu_record *record, void *fixed, size_t size)
 			older->raise(fixed);
 }
 
-/*
- * Reads the fixed structure of the first record of a type. @fixed: output, unchanged if there is no
- * such record. @size: bytes at @fixed, criu_record_desc.size_now. Returns false if there is none.
- */
+/* Reads the fixed structure of the first record of a type. Returns false if there is none. */
 bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t size)
 {
 	struct criu_record record = {};
@@ -363,9 +341,8 @@ bool criu_blob_get(const struct criu_blob *blob, __u16 type, void *fixed, size_t
 }
 
 /*
- * Gets the next piece of the tail. @size: bytes, from a field of the record; not trusted. Returns
- * the piece, aligned to 8 bytes; NULL if the blob is damaged (-EBADMSG): the tail is shorter, or
- * the padding of the piece is not zero.
+ * Returns the next piece of the tail, aligned to 8 bytes. @size: not trusted. NULL: the tail is
+ * shorter, or the padding of the piece is not zero.
  */
 const void *criu_record_tail(struct criu_record *record, __u64 size)
 {
@@ -383,10 +360,7 @@ const void *criu_record_tail(struct criu_record *record, __u64 size)
 	return piece;
 }
 
-/*
- * Checks that the whole tail has been read. Returns 0, or -EBADMSG if criu_record_tail() has not
- * returned all of the tail.
- */
+/* Fails with -EBADMSG if criu_record_tail() has not returned all of the tail. */
 int criu_record_tail_end(const struct criu_record *record)
 {
 	return record->tail_size ? -EBADMSG : 0;

@@ -103,15 +103,9 @@ struct criu_record_end {
 struct criu_record_older {
 	__u32 size_min; /* bytes of the fixed structure when the version was released */
 	__u32 size; /* bytes of its fixed structure in this kernel */
-	/*
-	 * Converts this version to the next one. The bytes from size to criu_record_desc.size_now
-	 * are zero. NULL: the next version only has more fields
-	 */
+	/* Converts to the next version. Bytes beyond size are 0. NULL: it only has more fields */
 	void (*raise)(void *fixed);
-	/*
-	 * Converts the next version to this one; false if this version cannot represent the next
-	 * one. NULL: this version only has fewer fields, and the bytes beyond size must be zero
-	 */
+	/* Converts the next version to this one, if it can. NULL: bytes beyond size must be zero */
 	bool (*lower)(void *fixed);
 };
 
@@ -137,16 +131,9 @@ struct criu_record_desc {
 	.size_now = sizeof(_struct) + BUILD_BUG_ON_ZERO(sizeof(_struct) % 8) + \
 		    BUILD_BUG_ON_ZERO(sizeof(_struct) > CRIU_RECORD_FIXED_MAX)
 
-/**
- * CRIU_RECORD() - initializer of a &struct criu_record_desc with one version
- * @_type: type number
- * @_name: for logs
- * @_struct: the fixed structure
- * @_last_v1: last field of its first released version
- * @_version: 1
- * @_min: least number of such records
- * @_max: greatest number, or 0
- * @_flags: CRIU_DESC_*
+/*
+ * Row of a record type with one version. @_last_v1: last field of @_struct when it was released.
+ * @_min, @_max: least and greatest number of such records, 0: no limit. @_flags: CRIU_DESC_*.
  */
 #define CRIU_RECORD(_type, _name, _struct, _last_v1, _version, _min, _max, _flags) \
 	{ \
@@ -156,16 +143,9 @@ struct criu_record_desc {
 		.count_min = (_min), .count_max = (_max), .older = NULL, .name = (_name), \
 	}
 
-/**
- * CRIU_RECORD_VERSIONS() - initializer of a &struct criu_record_desc with several versions
- * @_type: type number
- * @_name: for logs
- * @_struct: the fixed structure of the newest version
- * @_last: last field when that version was released
- * @_older: array of &struct criu_record_older, from version 1 on
- * @_min: least number of such records
- * @_max: greatest number, or 0
- * @_flags: CRIU_DESC_*
+/*
+ * Row of a record type with several versions. @_older: array of &struct criu_record_older, from
+ * version 1 on. @_last: last field of the newest version when it was released.
  */
 #define CRIU_RECORD_VERSIONS(_type, _name, _struct, _last, _older, _min, _max, _flags) \
 	{ \
@@ -237,10 +217,8 @@ struct criu_blob_writer {
 };
 
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
+		      const struct criu_record_target *targets, __u32 num_targets,
 		      void *buf, size_t room);
-void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
-			  const struct criu_record_target *targets, __u32 num_targets,
-			  void *buf, size_t room);
 __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type);
 void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed);
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size);

@@ -161,9 +161,9 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
  * the reader cannot represent a record, criu_writer_finish() fails with -EOPNOTSUPP, and
  * criu_blob_writer.fault contains the reason.
  */
-void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
-			  const struct criu_record_target *targets, __u32 num_targets,
-			  void *buf, size_t room)
+void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
+		      const struct criu_record_target *targets, __u32 num_targets,
+		      void *buf, size_t room)
 {
 	struct criu_blob_header header = {
 		.magic = CRIU_BLOB_MAGIC,
@@ -190,17 +190,7 @@ void criu_writer_init_for(struct criu_blob_writer *writer, const struct criu_blo
 	criu_writer_emit(writer, CRIU_RECORD_IDENTITY, &identity);
 }
 
-/* Begins a blob. @writer: output. @buf: destination, aligned to 8 bytes; NULL: only count. */
-void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
-		      void *buf, size_t room)
-{
-	criu_writer_init_for(writer, schema, NULL, 0, buf, room);
-}
-
-/*
- * Gets the version in which records of a type are written. For a type whose tail depends on the
- * version. Returns the version; 0 if this kernel or the target does not support the type.
- */
+/* Returns the version in which records of a type are written; 0: none is possible. */
 __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
 {
 	const struct criu_record_desc *desc = criu_schema_find(writer->schema, type);
@@ -208,7 +198,6 @@ __u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
 	return desc ? criu_writer_choose(writer, desc) : 0;
 }
 
-/* Writes a record. @fixed: its structure, criu_record_desc.size_now bytes, pads zero. */
 void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed)
 {
 	if (type < CRIU_RECORD_DRIVER || type == CRIU_RECORD_END)
@@ -218,9 +207,8 @@ void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void 
 }
 
 /*
- * Adds a piece to the tail of the last record. Returns @size zero bytes for the caller to fill in;
- * NULL if there is nothing to fill in (size pass, no room, @size is 0, the record is omitted, or
- * an earlier error).
+ * Adds a piece to the tail of the last record. Returns @size zero bytes, or NULL if there is
+ * nothing to fill in (size pass, no room, @size is 0, the record is omitted, or an earlier error).
  */
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 {
@@ -245,7 +233,6 @@ void *criu_writer_tail(struct criu_blob_writer *writer, size_t size)
 	return piece;
 }
 
-/* Copies a piece to the tail of the last record */
 void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size)
 {
 	void *to = criu_writer_tail(writer, size);

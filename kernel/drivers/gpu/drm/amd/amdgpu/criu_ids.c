@@ -5,12 +5,13 @@
 
 #include "criu_ids.h"
 
-static int criu_id_cmp(const void *a, const void *b)
+/* struct criu_id and struct criu_range begin with the number that they are sorted by. */
+static int criu_cmp(const void *a, const void *b)
 {
-	const struct criu_id *x = a;
-	const struct criu_id *y = b;
+	const __u64 *x = a;
+	const __u64 *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return *x < *y ? -1 : *x > *y;
 }
 
 /* Adds an id to a set that is not yet sealed. Returns 0, or -EBADMSG if the set is full. */
@@ -24,13 +25,10 @@ int criu_id_set_add(struct criu_id_set *set, __u64 id, __u32 index)
 	return 0;
 }
 
-/*
- * Sorts a set and checks for duplicates. @set: the set, which can only be searched afterwards.
- * @duplicate: output in case of an error: an id that occurs twice. Returns 0, or -EBADMSG.
- */
+/* Sorts a set, which can be searched then. Fails with -EBADMSG if an id occurs twice. */
 int criu_id_set_seal(struct criu_id_set *set, __u64 *duplicate)
 {
-	sort_nonatomic(set->ids, set->num, sizeof(*set->ids), criu_id_cmp, NULL);
+	sort_nonatomic(set->ids, set->num, sizeof(*set->ids), criu_cmp, NULL);
 	for (__u32 i = 1; i < set->num; i++) {
 		if (set->ids[i].id != set->ids[i - 1].id)
 			continue;
@@ -56,24 +54,15 @@ const struct criu_id *criu_id_set_find(const struct criu_id_set *set, __u64 id)
 	return low < set->num && set->ids[low].id == id ? &set->ids[low] : NULL;
 }
 
-static int criu_range_cmp(const void *a, const void *b)
-{
-	const struct criu_range *x = a;
-	const struct criu_range *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 /*
- * Sorts ranges of an address space and checks for overlaps. @ranges: the ranges, sorted on return.
- * @culprit: output in case of an error: a range that is empty, wraps around, or begins in the
- * preceding one. Returns 0, or -EBADMSG.
+ * Sorts ranges of an address space. Fails with -EBADMSG and sets @culprit for a range that is
+ * empty, wraps around, or begins in the preceding one.
  */
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit)
 {
 	__u64 last, last_before = 0;
 
-	sort_nonatomic(ranges, num, sizeof(*ranges), criu_range_cmp, NULL);
+	sort_nonatomic(ranges, num, sizeof(*ranges), criu_cmp, NULL);
 	for (__u32 i = 0; i < num; i++) {
 		*culprit = &ranges[i];
 		if (!ranges[i].size ||

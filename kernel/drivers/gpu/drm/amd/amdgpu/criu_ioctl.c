@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <linux/err.h>
-#include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/nospec.h>
@@ -9,6 +9,7 @@
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sprintf.h>
@@ -54,7 +55,6 @@ int criu_refuse_live(const struct criu_call *call)
 	return criu_refuse(call, -EBADFD, "the session is live: it pauses and changes nothing");
 }
 
-/* Reports to the caller and the log why a blob is refused. Returns @error. */
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error)
 {
 	const struct criu_record_desc *desc = criu_schema_find(call->node->schema, fault->type);
@@ -68,10 +68,7 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 	return error;
 }
 
-/*
- * Checks that the caller owns or traces a process. Returns 0 if the process is the caller's own or
- * the caller traces it; -EBADF; -ESRCH if all threads of the process have exited.
- */
+/* Fails with -EBADF unless the process is the caller's own or traced by it; -ESRCH if it exited. */
 int criu_check_owner(struct task_struct *task)
 {
 	struct task_struct *tracer;
@@ -87,6 +84,18 @@ int criu_check_owner(struct task_struct *task)
 		ret = 0;
 	rcu_read_unlock();
 	return ret;
+}
+
+/* True if @match returns nonzero for a file of the thread group leader. */
+bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg)
+{
+	bool found = false;
+
+	task_lock(task);
+	if (task->files)
+		found = iterate_fd(task->files, 0, match, arg);
+	task_unlock(task);
+	return found;
 }
 
 /* Reads the caller's structure by the rules of copy_struct_from_user(). */
@@ -128,9 +137,8 @@ static int criu_get_session(struct criu_call *call, const void *args)
 }
 
 /*
- * Copies the structure with the results to the caller. criu_ioctl() calls this for every operation
- * that has succeeded. An operation that must undo its work if the caller's structure cannot be
- * written calls this itself. Returns 0 or -EFAULT.
+ * Copies the results to the caller, for every operation that has succeeded. An operation that must
+ * undo its work if the caller's structure cannot be written calls this itself.
  */
 int criu_call_put_args(struct criu_call *call)
 {
@@ -201,11 +209,7 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	return ret;
 }
 
-/*
- * Runs an operation. @call: the call, with @node, @client, @filp, @task, @ureason and
- * @ureason_size set and all else zero. Returns the result of the operation; the errors common to
- * all operations, as in the uapi header.
- */
+/* Runs an operation. @call: all zero but what amdgpu_criu_call() sets. */
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 {
 	char reason[CRIU_REASON_SIZE] = "";
@@ -219,10 +223,8 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 }
 
 /*
- * Creates a descriptor of a file for the caller. @call: the call, which may create one descriptor.
- * @file: the file; its reference is taken over, even in case of an error. The descriptor is
- * close-on-exec. It is installed when the call has succeeded and its number has been copied to the
- * caller. Returns the number of the descriptor, or an error.
+ * Returns a new descriptor of @file, which is installed when the call has succeeded. Takes over the
+ * reference. A call may create one descriptor.
  */
 int criu_call_new_fd(struct criu_call *call, struct file *file)
 {
@@ -237,10 +239,7 @@ int criu_call_new_fd(struct criu_call *call, struct file *file)
 	return fd;
 }
 
-/*
- * Copies a blob into the kernel. @size: bytes, from the caller. Returns the copy, to be freed with
- * kvfree(); ERR_PTR(-EBADMSG) for a size that no blob has, ERR_PTR(-EFAULT), ERR_PTR(-ENOMEM).
- */
+/* Returns a copy of a blob. ERR_PTR(-EBADMSG): no blob has this size. */
 void *criu_blob_from_user(u64 uptr, u64 size)
 {
 	void *blob;
@@ -260,9 +259,8 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 }
 
 /*
- * Makes room for one more entry in an array. @array: the array, from an earlier call, or NULL if
- * @room is 0. @room: capacity in entries; updated. Returns the array, which may have moved, to be
- * freed with kvfree(); NULL if out of memory, and @array is still valid.
+ * Makes room for one more entry. Returns the array, which may have moved; NULL if out of memory,
+ * and @array is still valid. @room: capacity in entries, updated.
  */
 void *criu_grow(void *array, u32 num, u32 *room, size_t size)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/*
- * Dispatcher of the checkpoint/restore ioctl: one table of operations for each kind of
- * node. It uses no driver type.
- */
+/* Dispatcher of the ioctl, with a table for each kind of node. It uses no driver type. */
 #ifndef _CRIU_IOCTL_H_
 #define _CRIU_IOCTL_H_
 
@@ -29,10 +26,7 @@ struct task_struct;
 /* One call of an operation */
 struct criu_call {
 	const struct criu_node *node; /* the kind of node */
-	/*
-	 * The driver's object of the file (KFD: struct kfd_process, render node: struct drm_file)
-	 */
-	void *client;
+	void *client; /* of the file: struct kfd_process or struct drm_file */
 	struct file *filp; /* the file on which the ioctl was called */
 	struct task_struct *task; /* leader of the process that the file belongs to */
 	u64 ureason; /* user pointer to a buffer for the reason of an error, or 0 */
@@ -64,31 +58,13 @@ struct criu_op {
 	const char *name;
 	u32 size_v1; /* bytes of the structure in its first released version */
 	u32 size_now; /* bytes of the structure in this kernel */
-	/*
-	 * Kinds of session of which the caller must pass a descriptor. Unless it is
-	 * CRIU_SESSION_NONE, that descriptor is the first field of the structure, a __s32
-	 */
+	/* Kinds of session of which the first field of the structure is a descriptor, a __s32 */
 	enum criu_session_kind session;
 	bool in_only; /* the structure has no output fields */
 };
 
-/**
- * CRIU_OP() - row of an operation table
- * @_op: number of the operation
- * @_session: criu_op.session, without its prefix
- * @_fn: criu_op.fn
- * @_name: for logs
- * @_struct: structure of the operation
- * @_last_v1: last field of its first released version
- */
-#define CRIU_OP(_op, _session, _fn, _name, _struct, _last_v1) \
-	CRIU_OP_ROW(_op, _session, _fn, _name, _struct, _last_v1, false)
-
-/* CRIU_OP_IN(): as CRIU_OP(), for a structure without output fields */
-#define CRIU_OP_IN(_op, _session, _fn, _name, _struct, _last_v1) \
-	CRIU_OP_ROW(_op, _session, _fn, _name, _struct, _last_v1, true)
-
-#define CRIU_OP_ROW(_op, _session, _fn, _name, _struct, _last_v1, _in_only) \
+/* Row of an operation table. @_last_v1: last field of the first released version of @_struct. */
+#define CRIU_OP(_op, _name, _session, _fn, _struct, _last_v1, _in_only) \
 	[_op] = { \
 		.fn = (_fn), .name = (_name), .in_only = (_in_only), \
 		.session = CRIU_SESSION_##_session, \
@@ -110,6 +86,8 @@ struct criu_node {
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);
 int criu_check_owner(struct task_struct *task);
+typedef int (*criu_file_fn)(const void *arg, struct file *file, unsigned int fd);
+bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg);
 int criu_call_put_args(struct criu_call *call);
 int criu_call_new_fd(struct criu_call *call, struct file *file);
 

@@ -53,7 +53,6 @@ static void criu_free_object(void *ptr, void *unused)
 	kfree(entry);
 }
 
-/* Sets up the object tables of a new session. Returns 0 or -ENOMEM. */
 int criu_objects_init(struct criu_session *session)
 {
 	int ret = rhashtable_init(&session->by_id, &criu_by_id);
@@ -71,7 +70,6 @@ int criu_objects_init(struct criu_session *session)
 	return 0;
 }
 
-/* Drops all objects of a session that is no longer in use */
 void criu_objects_destroy(struct criu_session *session)
 {
 	rhashtable_destroy(&session->by_object);
@@ -137,11 +135,7 @@ static int criu_object_set(struct criu_session *session, struct criu_object *ent
 	return 0;
 }
 
-/*
- * Gets the id of an object in a checkpoint. @object: the object; the session takes a reference to
- * a new object. @ops: operations of the object; must outlive the session. @id: output. Returns 0,
- * -ENOMEM, or -EBADFD for a session of the other kind.
- */
+/* Gets the id of an object in a checkpoint. The session takes a reference to a new one. */
 int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id)
 {
@@ -169,10 +163,7 @@ int criu_session_object_id(struct criu_session *session, void *object,
 	return 0;
 }
 
-/*
- * Looks up an id. Returns 0 and the object with a reference; -ENOENT; -EAGAIN if the
- * caller must wait for a claim to end.
- */
+/* Looks up an id. Fails with -ENOENT; -EAGAIN if the caller must wait for a claim to end. */
 static int criu_try_find(struct criu_session *session, u64 id,
 			 const struct criu_object_ops *ops, void **object)
 {
@@ -228,13 +219,11 @@ static int criu_wait_claims(struct criu_session *session, u64 id,
 }
 
 /*
- * Looks up an object of a restore, or claims its creation. @id: id in the blob, not 0. @ops:
- * operations of the object; must outlive the session. @object: output: the object, with a
- * reference for the caller; or NULL, and the caller must create it and call criu_session_bind(),
- * or criu_session_forget(). While one caller creates an object, other callers that claim it wait.
- * To avoid deadlocks, a caller has at most one open claim at a time. Returns 0; -EBADMSG if the id
- * refers to another kind of object, or is 0; -EINTR if killed while waiting; -ENOMEM; -EBADFD for
- * a session of the other kind.
+ * Looks up an object of a restore, with a reference, or claims its creation: @object is NULL, and
+ * the caller creates it and calls criu_session_bind(), or criu_session_forget(). Other callers that
+ * claim it wait meanwhile. To avoid deadlocks, a caller has at most one open claim at a time. Fails
+ * with -EBADMSG if the id refers to another kind of object, or is 0; -EINTR if killed while
+ * waiting.
  */
 int criu_session_claim(struct criu_session *session, u64 id,
 		       const struct criu_object_ops *ops, void **object)
@@ -242,11 +231,7 @@ int criu_session_claim(struct criu_session *session, u64 id,
 	return criu_wait_claims(session, id, ops, object, criu_try_claim);
 }
 
-/*
- * Looks up an object of a restore that another caller creates. @id: id in the blob, not 0.
- * @object: output: the object, with a reference for the caller. Returns 0; -ENOENT if no caller
- * has created or claimed it; otherwise as criu_session_claim().
- */
+/* As criu_session_claim(), but fails with -ENOENT if nobody has created or claimed the object. */
 int criu_session_find(struct criu_session *session, u64 id,
 		      const struct criu_object_ops *ops, void **object)
 {
@@ -260,11 +245,7 @@ static void criu_claim_ended(struct criu_session *session)
 	wake_up_all(&session->claim_wait);
 }
 
-/*
- * Sets the object of a claim. @object: the object; the session takes a reference. Returns 0;
- * -EBADMSG if the object has another id already; -ENOMEM. In case of an error the claim is still
- * open.
- */
+/* Sets the object of a claim, which stays open in case of an error. -EBADMSG: it has another id. */
 int criu_session_bind(struct criu_session *session, u64 id, void *object)
 {
 	struct criu_object *entry;
@@ -281,9 +262,8 @@ int criu_session_bind(struct criu_session *session, u64 id, void *object)
 }
 
 /*
- * Undoes criu_session_claim() and, if called, criu_session_bind(). The next caller that claims the
- * id creates the object again. If another caller has already found the object, it stays in the
- * session.
+ * Undoes criu_session_claim() and criu_session_bind(). The next caller that claims the id creates
+ * the object again. If another caller has found the object, it stays in the session.
  */
 void criu_session_forget(struct criu_session *session, u64 id)
 {
@@ -302,9 +282,9 @@ void criu_session_forget(struct criu_session *session, u64 id)
 		criu_free_object(entry, NULL);
 }
 
-/* Gets the existing dma-buf of an object, or else the object, with a reference. */
-static int criu_object_take(struct criu_session *session, u64 id, bool copy, void **object,
-			    const struct criu_object_ops **ops, struct dma_buf **dmabuf)
+/* Copies an entry, with a reference to its dma-buf, or else to the object. */
+static int criu_object_take(struct criu_session *session, u64 id, bool copy,
+			    struct criu_object *taken)
 {
 	struct criu_object *entry;
 
@@ -312,13 +292,11 @@ static int criu_object_take(struct criu_session *session, u64 id, bool copy, voi
 	entry = criu_object_by_id(session, id);
 	if (!entry || !entry->object)
 		return -ENOENT;
-	*dmabuf = entry->dmabuf;
-	if (!*dmabuf && copy)
-		*dmabuf = entry->copy;
-	*object = entry->object;
-	*ops = entry->ops;
-	if (*dmabuf)
-		get_dma_buf(*dmabuf);
+	*taken = *entry;
+	if (!taken->dmabuf && copy)
+		taken->dmabuf = entry->copy;
+	if (taken->dmabuf)
+		get_dma_buf(taken->dmabuf);
 	else
 		entry->ops->get(entry->object);
 	return 0;
@@ -339,9 +317,8 @@ static void criu_object_keep(struct criu_session *session, u64 id, bool copy, vo
 }
 
 /*
- * Sets the existing dma-buf of an object. @id: id of the object, or one that the caller has
- * claimed. @dmabuf: its dma-buf; the session takes a reference. criu_session_dmabuf() returns this
- * dma-buf afterwards, unless it has already returned another one.
+ * Sets the dma-buf that criu_session_dmabuf() returns, unless it has returned another one. @id: of
+ * an object, or claimed by the caller.
  */
 void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf)
 {
@@ -358,39 +335,30 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 
 static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, bool copy)
 {
-	const struct criu_object_ops *ops;
+	struct criu_object taken;
 	struct dma_buf *dmabuf;
-	void *object;
 	int ret;
 
 	guard(mutex)(&session->export_lock);
-	ret = criu_object_take(session, id, copy, &object, &ops, &dmabuf);
+	ret = criu_object_take(session, id, copy, &taken);
 	if (ret)
 		return ERR_PTR(ret);
-	if (dmabuf)
-		return dmabuf;
-	dmabuf = copy ? ops->copy(object) : ops->export(object);
+	if (taken.dmabuf)
+		return taken.dmabuf;
+	dmabuf = copy ? taken.ops->copy(taken.object) : taken.ops->export(taken.object);
 	if (!IS_ERR(dmabuf))
-		criu_object_keep(session, id, copy, object, dmabuf);
-	ops->put(object);
+		criu_object_keep(session, id, copy, taken.object, dmabuf);
+	taken.ops->put(taken.object);
 	return dmabuf;
 }
 
-/*
- * Gets the dma-buf of an object, and exports it if there is none. Returns the dma-buf with a
- * reference for the caller; ERR_PTR(-ENOENT) if there is no such object; an error of
- * criu_object_ops.export.
- */
+/* Returns the dma-buf of an object with a reference, and exports it if there is none. */
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id)
 {
 	return criu_object_dmabuf(session, id, false);
 }
 
-/*
- * Gets a dma-buf for copying the contents of an object. Returns the object's dma-buf if it has
- * one, otherwise one of the session, with a reference for the caller; ERR_PTR(-ENOENT) if there is
- * no such object; an error of criu_object_ops.copy.
- */
+/* Returns a dma-buf for copying an object: its own if it has one, or one of the session. */
 struct dma_buf *criu_session_copy(struct criu_session *session, u64 id)
 {
 	return criu_object_dmabuf(session, id, true);

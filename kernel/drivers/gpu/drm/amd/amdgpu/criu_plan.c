@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <linux/cleanup.h>
-#include <linux/errno.h>
 #include <linux/slab.h>
 #include <linux/sprintf.h>
 #include <linux/string.h>
@@ -88,10 +87,7 @@ void criu_entry_name(const struct criu_call *call, char *name, size_t size)
 	strlcat(name, ": ", size);
 }
 
-/*
- * Checks that ids of the entries of the current kind are unique. @id_of: returns %CRIU_NO_ID for an
- * entry without an id. @what: name of the id. Returns 0, -EBADMSG or -ENOMEM.
- */
+/* Checks that ids of the entries of the current kind are unique. @what: name of the id. */
 int criu_check_unique(struct criu_call *call, const void *plan, const char *what, criu_id_fn id_of)
 {
 	const struct criu_kind *kind = call->kind;
@@ -112,6 +108,24 @@ int criu_check_unique(struct criu_call *call, const void *plan, const char *what
 		return 0;
 	call->entry = criu_entry(kind, plan, criu_id_set_find(&set, duplicate)->index);
 	return criu_refuse(call, -EBADMSG, "its %s is there twice", what);
+}
+
+/* Compares the record of a GPU with the same record of its target. Returns 0 or -ENODEV. */
+int criu_check_same(const struct criu_call *call, const struct criu_same *same, u32 num,
+		    const void *was, const void *is)
+{
+	for (; num; num--, same++) {
+		u64 old = 0, now = 0;
+
+		/* Records are little-endian, like the CPU. */
+		memcpy(&old, was + same->offset, same->size);
+		memcpy(&now, is + same->offset, same->size);
+		if (old != now)
+			return criu_refuse(call, -ENODEV,
+					   "the GPU does not fit: %s is %#llx, was %#llx",
+					   same->name, now, old);
+	}
+	return 0;
 }
 
 static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind, void *plan)
@@ -139,9 +153,8 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
 }
 
 /*
- * First pass of a restore: loads the records of a blob and checks them. @plan: has num and entries
- * of each kind of the node. The caller calls criu_plan_free() in each case. Returns 0, and applying
- * the plan fails only without resources; -ENOMEM; an error of the blob, which has been reported.
+ * First pass of a restore: loads the records of a blob and checks them. Applying the plan then
+ * fails only without resources. The caller calls criu_plan_free() in each case.
  */
 int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *plan)
 {
@@ -198,7 +211,6 @@ void criu_plan_undo(struct criu_call *call, void *plan)
 	}
 }
 
-/* Frees the entries of a plan. */
 void criu_plan_free(const struct criu_call *call, void *plan)
 {
 	for (u32 i = 0; i < call->node->num_kinds; i++)

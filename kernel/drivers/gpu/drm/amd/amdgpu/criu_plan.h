@@ -78,4 +78,16 @@ void criu_entry_name(const struct criu_call *call, char *name, size_t size);
 typedef u64 (*criu_id_fn)(const struct criu_kind *kind, const void *entry);
 int criu_check_unique(struct criu_call *call, const void *plan, const char *what, criu_id_fn id_of);
 
+/* A field of a record, a __u32 or a __u64, that must be the same on the target */
+struct criu_same {
+	u16 offset;
+	u16 size;
+	const char *name;
+};
+
+#define CRIU_SAME(_struct, _type, _field, _name) \
+	{ offsetof(_struct, _field), sizeof(_type), _name }
+int criu_check_same(const struct criu_call *call, const struct criu_same *same, u32 num,
+		    const void *was, const void *is);
+
 #endif /* _CRIU_PLAN_H_ */

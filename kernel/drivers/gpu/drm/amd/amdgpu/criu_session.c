@@ -39,11 +39,10 @@ static struct criu_hold *criu_find_hold(void *client)
 }
 
 /*
- * Holds a client. @client: the client; its own lock is held by the caller. @ops: operations of the
- * client; must outlive the session. The caller then puts the client into the held state (evicts
- * the queues). If that fails, the caller calls criu_session_release(). Under the client's lock, a
- * client is held if and only if it is in this state. Returns 0; -EALREADY if this session already
- * holds it; -EBUSY if another session holds it; -EBADFD if this session is live; -ENOMEM.
+ * Holds a client, under its own lock. The caller then puts it into the held state (evicts the
+ * queues), or calls criu_session_release(). Under its lock, a client is held if and only if it is
+ * in this state. Fails with -EALREADY if this session holds it; -EBUSY if another does; -EBADFD if
+ * this session is live.
  */
 int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops)
@@ -72,9 +71,8 @@ int criu_session_hold(struct criu_session *session, void *client,
 }
 
 /*
- * Stops holding a client. @client: the client; its own lock is held by the caller, and a
- * reference. Returns 0, and the caller must end the held state of the client; -EBADFD if this
- * session does not hold it.
+ * Stops holding a client, under its own lock. The caller then ends its held state. Fails with
+ * -EBADFD if this session does not hold it.
  */
 int criu_session_release(struct criu_session *session, void *client)
 {
@@ -94,10 +92,7 @@ int criu_session_release(struct criu_session *session, void *client)
 	return 0;
 }
 
-/*
- * Checks that this session holds a client. @client: the client; the caller holds its own lock,
- * under which the result does not change. Returns 0 or -EBADFD.
- */
+/* Returns 0 or -EBADFD, which does not change under the client's own lock. */
 int criu_session_held(struct criu_session *session, void *client)
 {
 	const struct criu_hold *hold;
@@ -107,10 +102,7 @@ int criu_session_held(struct criu_session *session, void *client)
 	return hold && hold->session == session ? 0 : -EBADFD;
 }
 
-/*
- * Checks if a client is restored and not yet resumed. For callers without the client's lock. The
- * result may change at any time. Returns true if a session of kind RESTORE holds it.
- */
+/* True if a client is restored and not yet resumed. May change without the client's own lock. */
 bool criu_client_in_restore(void *client)
 {
 	const struct criu_hold *hold;
@@ -120,33 +112,13 @@ bool criu_client_in_restore(void *client)
 	return hold && hold->session->kind == CRIU_SESSION_RESTORE;
 }
 
-/* Lists up to @room clients and sets @num to their number. Returns the number of all clients. */
-static u32 criu_list_clients(struct criu_session *session, const struct criu_client_ops *ops,
-			     void **clients, u32 room, u32 *num)
-{
-	struct criu_hold *hold;
-	u32 all = 0;
-
-	*num = 0;
-	guard(spinlock)(&criu_hold_lock);
-	list_for_each_entry(hold, &session->holds, of_session) {
-		if (hold->ops != ops || all++ >= room)
-			continue;
-		ops->get(hold->client);
-		clients[(*num)++] = hold->client;
-	}
-	return all;
-}
-
 /*
- * Gets the clients of one kind that a session holds. @num: output, number of clients. Returns the
- * clients, with a reference to each, to be freed with criu_session_clients_put();
- * ERR_PTR(-ENOMEM).
+ * Returns clients with references, for criu_clients_put(). @list: stores up to @room of them, with
+ * references, sets @num to their number, and returns how many there are.
  */
-void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
-			    u32 *num)
+void **criu_list_clients(const struct criu_client_ops *ops, criu_list_fn list, void *arg, u32 *num)
 {
-	u32 room = criu_list_clients(session, ops, NULL, 0, num);
+	u32 room = list(arg, NULL, 0, num);
 	void **clients;
 	u32 all;
 
@@ -154,17 +126,47 @@ void **criu_session_clients(struct criu_session *session, const struct criu_clie
 		clients = kvcalloc(room + 1, sizeof(*clients), GFP_KERNEL_ACCOUNT);
 		if (!clients)
 			return ERR_PTR(-ENOMEM);
-		all = criu_list_clients(session, ops, clients, room, num);
+		all = list(arg, clients, room, num);
 		if (all <= room)
 			return clients;
-		/* The session has more clients than before. */
-		criu_session_clients_put(ops, clients, *num);
+		/* There are more than before. */
+		criu_clients_put(ops, clients, *num);
 		room = all;
 	}
 }
 
-/* Frees the result of criu_session_clients() */
-void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
+struct criu_clients_of {
+	struct criu_session *session;
+	const struct criu_client_ops *ops;
+};
+
+static u32 criu_list_held(void *arg, void **clients, u32 room, u32 *num)
+{
+	const struct criu_clients_of *of = arg;
+	struct criu_hold *hold;
+	u32 all = 0;
+
+	*num = 0;
+	guard(spinlock)(&criu_hold_lock);
+	list_for_each_entry(hold, &of->session->holds, of_session) {
+		if (hold->ops != of->ops || all++ >= room)
+			continue;
+		of->ops->get(hold->client);
+		clients[(*num)++] = hold->client;
+	}
+	return all;
+}
+
+/* Returns the clients of one kind that a session holds, as criu_list_clients(). */
+void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
+			    u32 *num)
+{
+	struct criu_clients_of of = { .session = session, .ops = ops };
+
+	return criu_list_clients(ops, criu_list_held, &of, num);
+}
+
+void criu_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
 {
 	for (u32 i = 0; i < num; i++)
 		ops->put(clients[i]);
@@ -229,11 +231,28 @@ static const struct file_operations criu_session_fops = {
 	.show_fdinfo = criu_session_fdinfo,
 };
 
-static struct criu_session *criu_session_alloc(enum criu_session_kind kind)
+/*
+ * A capability counts in the initial user namespace only: any user can create a namespace and has
+ * all capabilities in it.
+ */
+bool criu_session_allowed(void)
+{
+	return checkpoint_restore_ns_capable(&init_user_ns);
+}
+
+/*
+ * Creates a session. Capabilities are checked only here. A holder of a descriptor of the session
+ * may use it, because the task that CRIU restores has no capability, or has one in its own user
+ * namespace.
+ */
+struct file *criu_session_create(enum criu_session_kind kind)
 {
 	struct criu_session *session;
+	struct file *file;
 	int ret;
 
+	if (!criu_session_allowed())
+		return ERR_PTR(-EPERM);
 	session = kzalloc_obj(*session, GFP_KERNEL_ACCOUNT);
 	if (!session)
 		return ERR_PTR(-ENOMEM);
@@ -244,35 +263,6 @@ static struct criu_session *criu_session_alloc(enum criu_session_kind kind)
 	}
 	session->kind = kind;
 	INIT_LIST_HEAD(&session->holds);
-	return session;
-}
-
-/*
- * Checks if the caller may create sessions. Only a capability in the initial user namespace is
- * sufficient, because any user can create a user namespace and has all capabilities in it. Returns
- * true with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the initial user namespace.
- */
-bool criu_session_allowed(void)
-{
-	return checkpoint_restore_ns_capable(&init_user_ns);
-}
-
-/*
- * Creates a session. Capabilities are checked only here. A holder of a descriptor of the session
- * may use it, because the task that CRIU restores has no capability, or has one in its own user
- * namespace. Returns the file of the session; ERR_PTR(-EPERM) if the caller may not create
- * sessions; another ERR_PTR().
- */
-struct file *criu_session_create(enum criu_session_kind kind)
-{
-	struct criu_session *session;
-	struct file *file;
-
-	if (!criu_session_allowed())
-		return ERR_PTR(-EPERM);
-	session = criu_session_alloc(kind);
-	if (IS_ERR(session))
-		return ERR_CAST(session);
 	file = anon_inode_getfile("[gpu-criu-session]", &criu_session_fops, session,
 				  O_RDWR | O_CLOEXEC);
 	if (IS_ERR(file)) {
@@ -284,10 +274,7 @@ struct file *criu_session_create(enum criu_session_kind kind)
 	return file;
 }
 
-/*
- * Gets the session of a descriptor of the calling process. Returns the session, with a reference
- * to be dropped by criu_session_put(); ERR_PTR(-EBADF) if @fd is not a session.
- */
+/* Returns the session of a descriptor, with a reference. */
 struct criu_session *criu_session_get(int fd)
 {
 	struct file *file = fget(fd);
@@ -301,7 +288,6 @@ struct criu_session *criu_session_get(int fd)
 	return file->private_data;
 }
 
-/* Drops a reference of criu_session_get() */
 void criu_session_put(struct criu_session *session)
 {
 	fput(session->file);
@@ -313,10 +299,7 @@ enum criu_session_kind criu_session_kind(const struct criu_session *session)
 	return READ_ONCE(session->kind);
 }
 
-/*
- * Makes a session of kind CHECKPOINT live, for good: it can hold no client. Returns 0; -EBADFD if
- * it holds one.
- */
+/* Makes a session live, for good. Fails with -EBADFD if it holds a client. */
 int criu_session_set_live(struct criu_session *session)
 {
 	guard(spinlock)(&criu_hold_lock);

@@ -50,28 +50,21 @@ void criu_session_put(struct criu_session *session);
 enum criu_session_kind criu_session_kind(const struct criu_session *session);
 int criu_session_set_live(struct criu_session *session);
 
-/**
- * struct criu_object_ops - operations of an object in a session
- * @get: take a reference to the object; must not sleep
- * @put: drop a reference
- * @export: the object's own dma-buf with a reference for the caller, or ERR_PTR(). The
- *	session keeps the result, so that at most one call for each object succeeds and
- *	all descriptors of an object refer to one dma-buf. May be called in any process
- *	that holds the session
- * @copy: as @export, for a dma-buf for copying the contents. It does not change the
- *	object
- * @end_copy: called before the session drops the dma-buf that @copy returned
- *
- * The object is an opaque pointer, which identifies the object. The session holds a
- * reference while it contains the object, so that the address cannot be reused for another
- * one.
+/*
+ * Operations of an object, an opaque pointer that identifies it. The session holds a reference
+ * while it contains the object, so that the address cannot be reused for another one.
  */
 struct criu_object_ops {
 	void (*get)(void *object);
 	void (*put)(void *object);
+	/*
+	 * Returns the object's own dma-buf with a reference, or ERR_PTR(). The session keeps it, so
+	 * all descriptors of an object refer to one dma-buf. Called in any process with the session
+	 */
 	struct dma_buf *(*export)(void *object);
+	/* As export, for copying the contents. It does not change the object */
 	struct dma_buf *(*copy)(void *object);
-	void (*end_copy)(struct dma_buf *dmabuf);
+	void (*end_copy)(struct dma_buf *dmabuf); /* before the session drops the result of copy */
 };
 
 int criu_session_object_id(struct criu_session *session, void *object,
@@ -86,25 +79,23 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id);
 struct dma_buf *criu_session_copy(struct criu_session *session, u64 id);
 
-/**
- * struct criu_client_ops - operations of a client that a session holds
- * @get: take a reference to the client; must not sleep
- * @put: drop a reference
- * @end_hold: called when the session closes and still holds the client: take the client's
- *	own lock, call criu_session_release() and, if it returns 0, end the held state
- *	(CHECKPOINT: the client continues; RESTORE: the client was never resumed).
- *	Cannot fail
- *
- * A client is also an opaque pointer (KFD: &struct kfd_process). A session of kind
- * CHECKPOINT holds the clients that it has paused. A session of kind RESTORE holds the
- * clients that were restored in it and not yet resumed. A session of kind LIVE holds none.
+/*
+ * Operations of a client, also an opaque pointer (KFD: &struct kfd_process). A session of kind
+ * CHECKPOINT holds the clients that it has paused. A session of kind RESTORE holds the clients
+ * that were restored in it and not yet resumed. A session of kind LIVE holds none.
  */
 struct criu_client_ops {
 	void (*get)(void *client);
 	void (*put)(void *client);
+	/*
+	 * Called when the session closes and still holds the client: takes the client's own lock,
+	 * calls criu_session_release() and, if it returns 0, ends the held state
+	 */
 	void (*end_hold)(struct criu_session *session, void *client);
 };
 
+typedef u32 (*criu_list_fn)(void *arg, void **clients, u32 room, u32 *num);
+void **criu_list_clients(const struct criu_client_ops *ops, criu_list_fn list, void *arg, u32 *num);
 int criu_session_hold(struct criu_session *session, void *client,
 		      const struct criu_client_ops *ops);
 int criu_session_release(struct criu_session *session, void *client);
@@ -112,6 +103,6 @@ int criu_session_held(struct criu_session *session, void *client);
 bool criu_client_in_restore(void *client);
 void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
 			    u32 *num);
-void criu_session_clients_put(const struct criu_client_ops *ops, void **clients, u32 num);
+void criu_clients_put(const struct criu_client_ops *ops, void **clients, u32 num);
 
 #endif /* _CRIU_SESSION_H_ */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
 #include <linux/pid.h>
-#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
@@ -54,10 +53,7 @@ static void kfd_criu_paused_end_hold(struct criu_session *session, void *client)
 		kfd_criu_unpause_locked(p);
 }
 
-/*
- * A session of kind CHECKPOINT holds one eviction of the queues of each of its processes.
- * TTM, userptrs and SVM count their own evictions.
- */
+/* Holds one eviction of the queues. TTM, userptrs and SVM count their own evictions. */
 const struct criu_client_ops kfd_criu_paused_ops = {
 	.get = kfd_criu_process_get,
 	.put = kfd_criu_process_put,
@@ -103,14 +99,6 @@ static int kfd_criu_pause_locked(struct criu_session *session, struct kfd_proces
 	return ret;
 }
 
-static int kfd_criu_live_info_locked(struct kfd_criu_dump *dump,
-				     struct amdgpu_criu_process_info *info)
-{
-	if (!dump->p->mm)
-		return -ESRCH;
-	return amdgpu_criu_live_info(&dump->out, info);
-}
-
 static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
 					struct amdgpu_criu_process_info *info)
 {
@@ -120,6 +108,8 @@ static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
 
 	if (!p->mm)
 		return -ESRCH;
+	if (info->flags)
+		return amdgpu_criu_live_info(&dump->out, info);
 	ret = kfd_criu_process_carriable(dump->out.call, p);
 	if (ret)
 		return ret;
@@ -158,8 +148,7 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 		return ret;
 	if (mutex_lock_killable(&dump.p->mutex))
 		return -ERESTARTSYS;
-	ret = info->flags ? kfd_criu_live_info_locked(&dump, info) :
-			    kfd_criu_process_info_locked(&dump, info);
+	ret = kfd_criu_process_info_locked(&dump, info);
 	mutex_unlock(&dump.p->mutex);
 	if (!ret && criu_call_put_args(call)) {
 		if (dump.out.paused)
@@ -348,10 +337,7 @@ static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long ar
 	return ret;
 }
 
-/*
- * Handles an ioctl of /dev/kfd. Returns what @ioctl returns, or -ERESTARTSYS. For
- * checkpoint/restore: see the uapi header.
- */
+/* Handles an ioctl of /dev/kfd, ours or, once it may begin, another. */
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
 		    amdgpu_criu_ioctl_fn ioctl)
 {

@@ -7,7 +7,6 @@
  *   kfd_criu_restore.c  RESTORE: makes a plan of the blob and applies it, or undoes all of it
  *   kfd_criu_<kind>.c   one kind of object each: dump, check, apply, undo
  *   kfd_criu_outside.c  OUTSIDE: BOs that other processes have as well
- *   kfd_criu_mmap.c     mmap() while the process is restored
  *   kfd_criu_mqd.c      words of an MQD that are state
  *   kfd_criu_schema.c   record types of the blob, and their versions
  *   kfd_criu_driver.h   parts of KFD that differ between releases

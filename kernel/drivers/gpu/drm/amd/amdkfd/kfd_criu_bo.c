@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * BOs that the process has allocated by AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or imported by
- * AMDKFD_IOC_IMPORT_DMABUF, and their mappings. The blob does not contain the contents:
- * user space copies them through the dma-buf of each BO.
- */
+/* BOs that the process has allocated or imported, and their mappings. */
 #include <linux/cleanup.h>
 #include <linux/slab.h>
 
@@ -32,7 +28,6 @@ static bool kfd_criu_has_contents(u32 alloc_flags)
 	return alloc_flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT);
 }
 
-/* Returns the domain for the BO table */
 static u32 kfd_criu_bo_domain(u32 alloc_flags)
 {
 	if (alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
@@ -44,7 +39,6 @@ static u32 kfd_criu_bo_domain(u32 alloc_flags)
 	return AMDGPU_CRIU_DOMAIN_NONE;
 }
 
-/* Returns the flags for the BO table without AMDGPU_CRIU_BO_SHARED */
 static u32 kfd_criu_bo_table_flags(u32 alloc_flags)
 {
 	u32 flags = 0;
@@ -72,7 +66,6 @@ u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem)
 	return KFD_CRIU_NO_OFFSET;
 }
 
-/* Fills the entry of the BO table for a record */
 static void kfd_criu_bo_entry(const struct kfd_criu_bo_record *record, struct amdgpu_criu_bo *entry)
 {
 	*entry = (struct amdgpu_criu_bo) {
@@ -328,7 +321,6 @@ static u64 kfd_criu_bo_allocated(const struct criu_kind *kind, const void *entry
 	return record->flags & KFD_CRIU_BO_IMPORTED ? CRIU_NO_ID : record->object_id;
 }
 
-/* Fills the BO table's entry for a BO of a plan */
 void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
 {
 	const struct kfd_criu_plan_bo *bo = &((const struct kfd_criu_plan *)plan)->bos[index];

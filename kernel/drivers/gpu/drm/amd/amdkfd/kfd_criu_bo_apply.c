@@ -18,51 +18,18 @@ static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
 	return bo->record.flags & KFD_CRIU_BO_IMPORTED;
 }
 
-/*
- * Looks up the BO in the session, or claims its id. @gem: out: GEM object with a reference; NULL:
- * a claim is open. Returns as criu_session_claim(); -EBADFD for an import of a BO that the session
- * lacks.
- */
-static int kfd_criu_find_object(struct kfd_criu_plan *plan, const struct kfd_criu_plan_bo *bo,
-				struct drm_gem_object **gem)
-{
-	const struct kfd_criu_bo_record *record = &bo->record;
-	void *found;
-	int ret;
-
-	if (!kfd_criu_is_import(bo)) {
-		ret = criu_session_claim(plan->session, record->object_id, &amdgpu_criu_bo_ops,
-					 &found);
-	} else {
-		ret = criu_session_find(plan->session, record->object_id, &amdgpu_criu_bo_ops,
-					&found);
-		if (ret == -ENOENT)
-			return criu_refuse(plan->call, -EBADFD,
-					   "it was imported: EXPORTED must create it");
-	}
-	if (!ret)
-		*gem = found;
-	return ret;
-}
-
 /* Refuses an object of the session that does not match the record with its id. */
 static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 				const struct kfd_criu_plan_bo *bo,
 				struct drm_gem_object *gem)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
-	struct amdgpu_bo *object = gem_to_amdgpu_bo(gem);
 	const u32 kinds = KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT;
-	const char *why = NULL;
+	const char *why = amdgpu_criu_unshareable(gem, record->size);
 
-	if (!(record->alloc_flags & kinds) || object->tbo.type != ttm_bo_type_device ||
-	    amdgpu_ttm_tt_get_usermm(object->tbo.ttm))
+	if (!(record->alloc_flags & kinds))
 		why = "is not of a kind to be shared";
-	else if (object->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
-		why = "belongs to the VM of another file";
-	else if (amdgpu_bo_size(object) != record->size)
-		why = "has another size";
-	else if (!kfd_criu_is_import(bo) && object->kfd_bo)
+	else if (!why && !kfd_criu_is_import(bo) && gem_to_amdgpu_bo(gem)->kfd_bo)
 		why = "is allocated in another process, too";
 	if (why)
 		return criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
@@ -71,10 +38,7 @@ static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 	return 0;
 }
 
-/*
- * Turns an import into an allocation with the flags of the record. It counts against the
- * memory limits of KFD until the last reference to the BO is dropped.
- */
+/* Turns an import into an allocation, which counts against the memory limits of KFD. */
 static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -99,7 +63,6 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-/* Turns an allocation back into an import */
 static void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
 {
 	const struct kfd_criu_bo_record *record = &bo->record;
@@ -117,10 +80,7 @@ static void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
 					  mem->bo->xcp_id);
 }
 
-/*
- * Takes the path of AMDKFD_IOC_IMPORT_DMABUF. Returns 0; -EBADMSG or -ENODEV if @gem does not
- * match the BO; what the ioctl returns.
- */
+/* Takes the path of AMDKFD_IOC_IMPORT_DMABUF. */
 static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 			    struct drm_gem_object *gem)
 {
@@ -228,24 +188,12 @@ static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *
 	return 0;
 }
 
-/* Binds a created BO when it is complete: other files import any BO that is bound. */
-static int kfd_criu_bind_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
-{
-	int ret = criu_session_bind(plan->session, bo->record.object_id,
-				    &bo->mem->bo->tbo.base);
-
-	bo->bound = !ret;
-	return ret;
-}
-
-/*
- * Takes the paths of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or AMDKFD_IOC_IMPORT_DMABUF, and
- * AMDKFD_IOC_MAP_MEMORY_TO_GPU.
- */
+/* As AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or _IMPORT_DMABUF, and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
 static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	struct drm_gem_object *found;
-	int ret = kfd_criu_find_object(plan, bo, &found);
+	int ret = amdgpu_criu_claim(plan->call, bo->record.object_id, !kfd_criu_is_import(bo),
+				    &found);
 
 	if (ret)
 		return ret;
@@ -254,8 +202,11 @@ static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_b
 		amdgpu_criu_bo_ops.put(found);
 	} else {
 		ret = kfd_criu_alloc_bo(bo);
+		/* Other files import any BO that is bound, so it is complete now. */
 		if (!ret)
-			ret = kfd_criu_bind_bo(plan, bo);
+			ret = criu_session_bind(plan->session, bo->record.object_id,
+						&bo->mem->bo->tbo.base);
+		bo->bound = !ret;
 		if (ret)
 			criu_session_forget(plan->session, bo->record.object_id);
 	}

@@ -11,7 +11,6 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
-/* Looks up a GPU of the plan by the id that the process uses. Returns the GPU, or NULL. */
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
 {
 	for (u32 i = 0; i < plan->num_devices; i++)
@@ -121,14 +120,10 @@ static int kfd_criu_dump_devices(void *data)
 }
 
 #define KFD_CRIU_SAME(_type, _field, _name) \
-	{ offsetof(struct kfd_criu_device_record, _field), sizeof(_type), _name }
+	CRIU_SAME(struct kfd_criu_device_record, _type, _field, _name)
 
 /* Properties that the target GPU must have, too. */
-static const struct {
-	u16 offset;
-	u16 size;
-	const char *name;
-} kfd_criu_same[] = {
+static const struct criu_same kfd_criu_same[] = {
 	KFD_CRIU_SAME(u32, gc_version, "graphics IP version"),
 	KFD_CRIU_SAME(u32, sdma_version, "SDMA IP version"),
 	KFD_CRIU_SAME(u32, num_xcc, "number of XCCs"),
@@ -147,26 +142,6 @@ static const struct {
 	KFD_CRIU_SAME(u64, gpuvm_base, "GPUVM base"),
 	KFD_CRIU_SAME(u64, gpuvm_limit, "GPUVM limit"),
 };
-
-/* The records are little-endian, like the CPU. */
-static int kfd_criu_check_same(const struct kfd_criu_plan *plan, u32 actual_gpu_id,
-			       const struct kfd_criu_device_record *old,
-			       const struct kfd_criu_device_record *now)
-{
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(kfd_criu_same); i++) {
-		u64 is = 0, was = 0;
-
-		memcpy(&is, (const void *)now + kfd_criu_same[i].offset, kfd_criu_same[i].size);
-		memcpy(&was, (const void *)old + kfd_criu_same[i].offset, kfd_criu_same[i].size);
-		if (is != was)
-			return criu_refuse(plan->call, -ENODEV,
-					   "GPU %u does not fit: %s is %#llx, was %#llx",
-					   actual_gpu_id, kfd_criu_same[i].name, is, was);
-	}
-	return 0;
-}
 
 /* Newer firmware reads saved waves of older firmware. The reverse may fail. */
 static int kfd_criu_check_firmware(const struct kfd_criu_plan *plan, u32 actual_gpu_id,
@@ -217,7 +192,8 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 		return criu_refuse(plan->call, -ENODEV, "no GPU %u", actual_gpu_id);
 	kfd_criu_describe_node(device->pdd->dev, &now);
 	kfd_criu_describe_apertures(device->pdd, &now);
-	ret = kfd_criu_check_same(plan, actual_gpu_id, &device->record, &now);
+	ret = criu_check_same(plan->call, kfd_criu_same, ARRAY_SIZE(kfd_criu_same), &device->record,
+			      &now);
 	if (!ret)
 		ret = kfd_criu_check_firmware(plan, actual_gpu_id, &device->record, &now);
 	return ret ? ret : kfd_criu_check_file(plan, device);
@@ -286,24 +262,6 @@ static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 	return kfd_alloc_process_doorbells(pdd->dev->kfd, pdd);
 }
 
-/*
- * Takes the paths of AMDKFD_IOC_SET_TRAP_HANDLER, AMDKFD_IOC_SET_SCRATCH_BACKING_VA
- * and AMDKFD_IOC_SET_MEMORY_POLICY.
- */
-static int kfd_criu_apply_device_modes(const struct kfd_criu_plan_device *device)
-{
-	const struct kfd_criu_device_record *record = &device->record;
-	struct kfd_process_device *pdd = device->pdd;
-
-	if (record->tba_addr || record->tma_addr)
-		kfd_process_set_trap_handler(&pdd->qpd, record->tba_addr, record->tma_addr);
-	pdd->qpd.sh_hidden_private_base = record->scratch_va;
-	if ((record->flags & KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION) &&
-	    !kfd_criu_set_mfma_high_precision(pdd))
-		return -EINVAL;
-	return 0;
-}
-
 /* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
 static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
 {
@@ -336,15 +294,26 @@ static int kfd_criu_name_devices(void *data)
 	return 0;
 }
 
+/* As AMDKFD_IOC_ACQUIRE_VM, _SET_TRAP_HANDLER, _SET_SCRATCH_BACKING_VA, _SET_MEMORY_POLICY. */
 static int kfd_criu_apply_device(void *data, void *entry)
 {
+	const struct kfd_criu_device_record *record = entry;
 	struct kfd_criu_plan_device *device = entry;
+	struct kfd_process_device *pdd = device->pdd;
 	int ret;
 
-	if (!(device->record.flags & KFD_CRIU_DEVICE_VM))
+	if (!(record->flags & KFD_CRIU_DEVICE_VM))
 		return 0;
 	ret = kfd_criu_apply_vm(device);
-	return ret ? ret : kfd_criu_apply_device_modes(device);
+	if (ret)
+		return ret;
+	if (record->tba_addr || record->tma_addr)
+		kfd_process_set_trap_handler(&pdd->qpd, record->tba_addr, record->tma_addr);
+	pdd->qpd.sh_hidden_private_base = record->scratch_va;
+	if ((record->flags & KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION) &&
+	    !kfd_criu_set_mfma_high_precision(pdd))
+		return -EINVAL;
+	return 0;
 }
 
 static int kfd_criu_end_devices(void *data, int ret)

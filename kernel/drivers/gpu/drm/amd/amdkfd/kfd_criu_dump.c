@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * CHECKPOINT: writes the state of a paused process to tables and a blob, or lists the GPUs and BOs
- * of a running one.
- */
+/* CHECKPOINT: writes tables and a blob of a paused process, or tables of a running one. */
 #include <linux/file.h>
 
 #include "kfd_criu.h"
@@ -19,16 +16,6 @@ static int kfd_criu_dump_locked(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 	if (!dump->out.live)
 		ret = kfd_criu_process_carriable(dump->out.call, dump->p);
 	return ret ? ret : amdgpu_criu_output_write(&dump->out, args);
-}
-
-/* Collects the files of the first @num VMs, with references. */
-static void kfd_criu_dump_files(const struct kfd_process *p, struct file **files, u32 num)
-{
-	for (u32 i = 0; i < num; i++) {
-		files[i] = p->pdds[i]->drm_file;
-		if (files[i])
-			get_file(files[i]);
-	}
 }
 
 /* Installs descriptors when no later step can fail. */
@@ -71,8 +58,9 @@ static int kfd_criu_dump_client(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 	if (mutex_lock_killable(&dump->p->mutex))
 		return -ERESTARTSYS;
 	ret = kfd_criu_dump_locked(dump, args);
-	if (!ret && !dump->out.live)
-		kfd_criu_dump_files(dump->p, files, dump->out.num_devices);
+	for (u32 i = 0; !ret && !dump->out.live && i < dump->out.num_devices; i++)
+		if (dump->p->pdds[i]->drm_file)
+			files[i] = get_file(dump->p->pdds[i]->drm_file);
 	mutex_unlock(&dump->p->mutex);
 	if (!ret)
 		ret = amdgpu_criu_output_put(&dump->out, args);
@@ -86,7 +74,6 @@ static int kfd_criu_dump_client(struct kfd_criu_dump *dump, struct amdgpu_criu_s
 	return ret;
 }
 
-/* CHECKPOINT */
 int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct kfd_criu_dump dump = { .p = call->client };

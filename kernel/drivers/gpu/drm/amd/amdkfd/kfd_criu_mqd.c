@@ -26,16 +26,11 @@
 #include "gc/gc_9_4_3_sh_mask.h"
 #include "sdma0/sdma0_4_2_sh_mask.h"
 
-/**
- * struct kfd_criu_mqd_span - words of one kind
- * @first: first word
- * @last: last word
- * @mask: bits that are state; 0: all bits are owned
- */
+/* Words of one kind */
 struct kfd_criu_mqd_span {
 	u16 first;
 	u16 last;
-	u32 mask;
+	u32 mask; /* bits that are state; 0: all bits are owned */
 };
 
 /* Owned and state words. A word outside all spans of an MQD is opaque. */
@@ -44,20 +39,12 @@ struct kfd_criu_mqd_part {
 	u32 num;
 };
 
-/**
- * struct kfd_criu_mqd_layout - layout of an MQD
- * @parts: its spans, in up to two tables
- * @size: bytes of the MQD
- * @stack_offset: word with the fill level of the control stack; 0: no control stack
- * @wave_offset: word with the fill level of the wave-save area
- * @logic_xcc: word with the logical id of the XCC; 0: no such word
- */
 struct kfd_criu_mqd_layout {
 	struct kfd_criu_mqd_part parts[2];
-	u32 size;
-	u16 stack_offset;
-	u16 wave_offset;
-	u16 logic_xcc;
+	u32 size; /* bytes of the MQD */
+	u16 stack_offset; /* word with the fill level of the control stack; 0: no control stack */
+	u16 wave_offset; /* word with the fill level of the wave-save area */
+	u16 logic_xcc; /* word with the logical id of the XCC; 0: no such word */
 };
 
 #define WORD(type, field) (offsetof(struct type, field) / sizeof(u32))
@@ -169,10 +156,7 @@ static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 = {
 	.size = sizeof(struct v9_sdma_mqd),
 };
 
-/*
- * Returns the layout of the MQDs of a GPU. Returns the layout, or NULL if the MQDs of the GPU are
- * not supported.
- */
+/* Returns the layout of the MQDs of a GPU, or NULL if they are not supported. */
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type)
 {
@@ -188,7 +172,6 @@ const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 	return &kfd_criu_layout_cp_v9;
 }
 
-/* Returns the size of one MQD */
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
 {
 	return layout->size;
@@ -209,7 +192,6 @@ static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 	return ~0u;
 }
 
-/* Clears the bits that are not saved */
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num)
 {
 	const u32 words = layout->size / sizeof(u32);
@@ -268,10 +250,7 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 	return 0;
 }
 
-/*
- * Checks the logical ids by which XCCs share the work-groups of an AQL packet: each id occurs once.
- * XCCs of a queue with PM4 packets have id 0.
- */
+/* XCCs share the work-groups of an AQL packet by unique logical ids. With PM4 packets all are 0. */
 int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			    bool aql)
 {
@@ -291,7 +270,6 @@ int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void
 	return 0;
 }
 
-/* Copies saved words to new MQDs */
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 			const void *saved, u32 num)
 {

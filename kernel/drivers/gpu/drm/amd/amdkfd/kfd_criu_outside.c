@@ -4,11 +4,9 @@
 #include <linux/hashtable.h>
 #include <linux/kref.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
 #include <linux/srcu.h>
 
 #include "amdgpu_amdkfd.h"
-#include "amdgpu_criu_outside.h"
 #include "amdgpu_object.h"
 #include "kfd_criu.h"
 
@@ -29,7 +27,6 @@ static int kfd_criu_add_process(struct amdgpu_criu_sharing *sharing, struct kfd_
 	return 0;
 }
 
-/* Adds the BOs of the processes that the session has paused */
 int kfd_criu_add_paused_bos(struct amdgpu_criu_sharing *sharing)
 {
 	struct kfd_process *p;
@@ -48,7 +45,7 @@ int kfd_criu_add_paused_bos(struct amdgpu_criu_sharing *sharing)
 		ret = kfd_criu_add_process(sharing, p);
 		mutex_unlock(&p->mutex);
 	}
-	criu_session_clients_put(&kfd_criu_paused_ops, processes, num);
+	criu_clients_put(&kfd_criu_paused_ops, processes, num);
 	return ret;
 }
 
@@ -63,8 +60,7 @@ static void kfd_criu_mark_process(struct amdgpu_criu_sharing *sharing, struct kf
 			amdgpu_criu_mark_outside_bo(sharing, &mem->bo->tbo.base, pid);
 }
 
-/* Stores @num processes, at most @room, with references. Return: number of all processes. */
-static u32 kfd_criu_list_processes(struct kfd_process **processes, u32 room, u32 *num)
+static u32 kfd_criu_list_processes(void *arg, void **processes, u32 room, u32 *num)
 {
 	int idx = srcu_read_lock(&kfd_processes_srcu);
 	struct kfd_process *p;
@@ -79,44 +75,17 @@ static u32 kfd_criu_list_processes(struct kfd_process **processes, u32 room, u32
 	return all;
 }
 
-static void kfd_criu_put_processes(struct kfd_process **processes, u32 num)
-{
-	for (u32 i = 0; i < num; i++)
-		kfd_unref_process(processes[i]);
-	kvfree(processes);
-}
-
 /*
- * Returns all processes with references. The caller must not hold kfd_processes_srcu while it
- * waits for a mutex: every exiting process waits for it, and a page fault may hold the mutex.
+ * Compares the BOs of all other processes. kfd_processes_srcu is not held while this waits for a
+ * mutex: every exiting process waits for it, and a page fault may hold the mutex.
  */
-static struct kfd_process **kfd_criu_get_processes(u32 *num)
-{
-	u32 room = kfd_criu_list_processes(NULL, 0, num);
-	struct kfd_process **processes;
-	u32 all;
-
-	for (;;) {
-		processes = kvcalloc(room + 1, sizeof(*processes), GFP_KERNEL_ACCOUNT);
-		if (!processes)
-			return ERR_PTR(-ENOMEM);
-		all = kfd_criu_list_processes(processes, room, num);
-		if (all <= room)
-			return processes;
-		/* Processes were added between the calls. */
-		kfd_criu_put_processes(processes, *num);
-		room = all;
-	}
-}
-
-/* Compares the BOs of all other processes */
 int kfd_criu_mark_outside_bos(struct amdgpu_criu_sharing *sharing)
 {
-	struct kfd_process **processes;
+	void **processes;
 	u32 i, num;
 	int ret = 0;
 
-	processes = kfd_criu_get_processes(&num);
+	processes = criu_list_clients(&kfd_criu_paused_ops, kfd_criu_list_processes, NULL, &num);
 	if (IS_ERR(processes))
 		return PTR_ERR(processes);
 	for (i = 0; i < num; i++) {
@@ -129,6 +98,6 @@ int kfd_criu_mark_outside_bos(struct amdgpu_criu_sharing *sharing)
 			kfd_criu_mark_process(sharing, p);
 		mutex_unlock(&p->mutex);
 	}
-	kfd_criu_put_processes(processes, num);
+	criu_clients_put(&kfd_criu_paused_ops, processes, num);
 	return ret;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* State of the process as a whole, and checks for state that a blob cannot hold. */
-#include <linux/fdtable.h>
 #include <linux/idr.h>
-#include <linux/sched/task.h>
 
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
@@ -15,84 +13,54 @@ static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned 
 	return kfd_smi_event_is_file(file);
 }
 
-/* Finds files of SMI events in the file table of the thread group leader. */
-static bool kfd_criu_has_smi_file(struct task_struct *task)
-{
-	bool found = false;
-
-	task_lock(task);
-	if (task->files)
-		found = iterate_fd(task->files, 0, kfd_criu_is_smi_file, NULL);
-	task_unlock(task);
-	return found;
-}
-
-static int kfd_criu_debugger_carriable(struct criu_call *call, struct kfd_process *p)
-{
-	if (p->debug_trap_enabled || p->debugger_process)
-		return criu_refuse_state(call, "a debugger is attached");
-	if (atomic_read(&p->debugged_process_count))
-		return criu_refuse_state(call, "it debugs another process");
-	if (p->is_runtime_retry ||
-	    p->runtime_info.runtime_state > DEBUG_RUNTIME_STATE_ENABLED)
-		return criu_refuse_state(call, "runtime-enable is under way");
-	return 0;
-}
-
-/* Refuses faults of the GPU that user mode has not read yet. */
-static int kfd_criu_faults_carriable(struct criu_call *call, struct kfd_process *p)
-{
-	if (atomic_read(&p->poison))
-		return criu_refuse_state(call, "it has used poisoned memory");
-	if (p->exception_status)
-		return criu_refuse_state(call, "an exception was reported");
-	for (u32 i = 0; i < p->n_pdds; i++)
-		if (p->pdds[i]->exception_status)
-			return criu_refuse_state(call, "a memory fault was reported");
-	return 0;
-}
-
-static int kfd_criu_device_carriable(struct criu_call *call, struct kfd_process_device *pdd)
+static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)
 {
 	const struct amdgpu_device *adev = pdd->dev->adev;
 
+	if (pdd->exception_status)
+		return "a memory fault was reported";
 	if (pdd->drm_file && ((adev->xcp_mgr && adev->xcp_mgr->num_xcps > 1) ||
 			      adev->gmc.num_mem_partitions > 1))
-		return criu_refuse_state(call, "a GPU or its memory is in partitions");
+		return "a GPU or its memory is in partitions";
 	if (kfd_criu_has_profiler(pdd))
-		return criu_refuse_state(call, "the profiler is locked");
+		return "the profiler is locked";
 	if (pdd->alloc_watch_ids)
-		return criu_refuse_state(call, "address watch points");
+		return "address watch points";
 	if (pdd->has_reset_queue)
-		return criu_refuse_state(call, "a queue that was reset");
-	if (!list_empty(&pdd->qpd.priv_queue_list))
-		return criu_refuse_state(call, "a queue of the debugger");
-	return 0;
+		return "a queue that was reset";
+	return list_empty(&pdd->qpd.priv_queue_list) ? NULL : "a queue of the debugger";
 }
 
-/*
- * Checks for state that a blob cannot hold. @p: the process; its mutex is held. BOs and queues are
- * checked when they are dumped.
- */
-int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
+static const char *kfd_criu_process_fault(struct kfd_process *p)
 {
-	int ret;
+	const char *fault = NULL;
 
 	if (kfd_criu_has_contexts(p))
-		return criu_refuse_state(call, "secondary contexts");
-	ret = kfd_criu_debugger_carriable(call, p);
-	if (!ret)
-		ret = kfd_criu_faults_carriable(call, p);
-	if (ret)
-		return ret;
-	for (u32 i = 0; i < p->n_pdds; i++) {
-		ret = kfd_criu_device_carriable(call, p->pdds[i]);
-		if (ret)
-			return ret;
-	}
-	if (kfd_criu_has_smi_file(p->lead_thread))
-		return criu_refuse_state(call, "an open file of SMI events");
-	return 0;
+		return "secondary contexts";
+	if (p->debug_trap_enabled || p->debugger_process)
+		return "a debugger is attached";
+	if (atomic_read(&p->debugged_process_count))
+		return "it debugs another process";
+	if (p->is_runtime_retry ||
+	    p->runtime_info.runtime_state > DEBUG_RUNTIME_STATE_ENABLED)
+		return "runtime-enable is under way";
+	if (atomic_read(&p->poison))
+		return "it has used poisoned memory";
+	if (p->exception_status)
+		return "an exception was reported";
+	for (u32 i = 0; !fault && i < p->n_pdds; i++)
+		fault = kfd_criu_device_fault(p->pdds[i]);
+	if (!fault && criu_has_file(p->lead_thread, kfd_criu_is_smi_file, NULL))
+		fault = "an open file of SMI events";
+	return fault;
+}
+
+/* Checks for state that a blob cannot hold, except that of BOs and queues. */
+int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
+{
+	const char *fault = kfd_criu_process_fault(p);
+
+	return fault ? criu_refuse_state(call, fault) : 0;
 }
 
 static int kfd_criu_dump_process(void *data)

@@ -10,7 +10,6 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_mqd_manager.h"
 
-/* Returns the number of MQDs of a queue */
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
 {
 	return type == KFD_QUEUE_TYPE_COMPUTE ? NUM_XCC(node->xcc_mask) : 1;
@@ -139,7 +138,6 @@ void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
 			kfd_criu_active_cus_of_xcc(node, xcc, cus->xcc[i++]);
 }
 
-/* Return: true if a queue does not use all CUs. */
 static bool kfd_criu_queue_masks_cus(const struct queue *q,
 				     const struct kfd_criu_mqd_layout *layout)
 {
@@ -213,10 +211,7 @@ static int kfd_criu_dump_queues(void *data)
 	return 0;
 }
 
-/*
- * Copies the saved state to the new MQD of the queue. The queue is evicted, so neither
- * the firmware nor the GPU reads the MQD.
- */
+/* The queue is evicted, so neither the firmware nor the GPU reads its MQD. */
 static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct queue *q,
 			      void *scratch)
 {

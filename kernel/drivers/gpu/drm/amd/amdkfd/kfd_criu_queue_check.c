@@ -7,10 +7,7 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
-/*
- * Checks a record and returns the properties of its queue. Takes the path of
- * AMDKFD_IOC_CREATE_QUEUE.
- */
+/* Checks a record and gets the properties of its queue, as AMDKFD_IOC_CREATE_QUEUE does. */
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 			      struct queue_properties *properties)
 {

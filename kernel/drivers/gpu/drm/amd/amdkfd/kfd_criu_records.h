@@ -165,10 +165,7 @@ struct kfd_criu_queue_record {
 	__u32 mqd_size; /* bytes of all MQDs */
 	__u32 mqd_stack_size; /* bytes of all control stacks that the kernel keeps */
 	__u32 pad;
-	/*
-	 * If the queue does not use all CUs: number of CUs that each shader array has, because
-	 * masks in the MQDs are relative to these
-	 */
+	/* If the queue does not use all CUs: those to which masks in the MQDs are relative */
 	struct kfd_criu_cus active_cus;
 };
 

@@ -174,11 +174,7 @@ static int kfd_criu_svm_resume_all(struct kfd_process *p, struct mm_struct *mm,
 	return 0;
 }
 
-/*
- * Registers the SVM ranges; their VMAs are restored. @p: the process; its mutex is held. Takes the
- * path of AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_SET_ATTR. Returns 0; -ESRCH if the process has
- * exited; what AMDKFD_IOC_SVM returns.
- */
+/* Registers the SVM ranges, whose VMAs are restored, as KFD_IOCTL_SVM_OP_SET_ATTR does. */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct mm_struct *mm;
@@ -349,7 +345,6 @@ static int kfd_criu_keep_svms(void *data)
 	return 0;
 }
 
-/* Frees the SVM ranges kept for RESUME. @p: the process; its mutex is held. */
 void kfd_criu_forget_svm(struct kfd_process *p)
 {
 	if (!p->criu_pending)

@@ -8,7 +8,8 @@ import shlex
 from pathlib import Path
 
 from .base import BASES, DEFAULT
-from .machine import DEFAULT_ASIC, DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib
+from .machine import (
+    DEFAULT_ASIC, DEFAULT_CPUS, DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib)
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -72,7 +73,8 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
                             "so other KFD gpu_ids")
     group.add_argument("--no-hive", dest="hive", action="store_false",
                        help="no XGMI between the GPUs, which reach each other by PCI if at all")
-    group.add_argument("--smp", type=int, default=2, metavar="N", help="CPUs (default 2)")
+    group.add_argument("--smp", type=int, default=DEFAULT_CPUS, metavar="N",
+                       help=f"CPUs (default {DEFAULT_CPUS})")
     group.add_argument("--memory", type=size, default=3072, metavar="SIZE",
                        help="memory (default 3G)")
     group.add_argument("--scratch", type=Path, metavar="DIR|FILE",

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .lab import Failure
-from .machine import DEFAULT_ASIC, DEFAULT_VRAM_MIB, Hardware, parse_size_mib
+from .machine import DEFAULT_ASIC, DEFAULT_CPUS, DEFAULT_VRAM_MIB, Hardware, parse_size_mib
 from .base import BASES, DEFAULT
 from .options import module_in_guest
 
@@ -143,7 +143,8 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
-        smp=int(keys.get("smp", "2")), memory_mib=parse_size_mib(keys.get("memory", "3G")),
+        smp=int(keys.get("smp", str(DEFAULT_CPUS))),
+        memory_mib=parse_size_mib(keys.get("memory", "3G")),
         base=base, image=keys.get("image", ""),
         module=module_in_guest(module or "amdgpu.ko"),
         module_parameters=BASES[base].parameters(asics) + tuple(keys.get("param", "").split()),

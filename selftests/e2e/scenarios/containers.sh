@@ -24,12 +24,12 @@ bundle_round_trip() {
   ends_well "after the restore"
 }
 
-scenario_container_runc() { bundle_round_trip gpu_chain "${SMALL[@]}"; }
+scenario_container_runc() { bundle_round_trip gpu_chain; }
 
 # Root of the container has no capability that counts for a session: CRIU's main process makes it.
 scenario_container_users_runc() {
   own_users
-  bundle_round_trip gpu_chain "${SMALL[@]}"
+  bundle_round_trip gpu_chain
 }
 
 scenario_container_criu_4_3() {
@@ -42,12 +42,12 @@ scenario_container_criu_4_1_1() {
   [ -e /proc/net/udplite ] ||
     skip "CRIU 4.1.1 dumps no network namespace on a kernel without UDP-Lite, as this one is"
   CRIU=/opt/criu-4.1.1/criu
-  bundle_round_trip gpu_chain "${SMALL[@]}"
+  bundle_round_trip gpu_chain
 }
 
 scenario_container_podman() {
   need_two_nodes
-  start_podman $SECOND_MINOR gpu_chain "${SMALL[@]}"
+  start_podman $SECOND_MINOR gpu_chain
   sees_one_gpu $SECOND_MINOR
   first_steps "$BEFORE_DUMP"
   dump_container dump "$DIR/container.tar"
@@ -71,14 +71,14 @@ bundle_moves() {
   ends_well "after the restore"
 }
 
-scenario_container_moved_runc() { bundle_moves gpu_chain "${SMALL[@]}"; }
+scenario_container_moved_runc() { bundle_moves gpu_chain; }
 
 # In the next boot the second GPU has another minor: its node is the other's.
 scenario_container_swapped_dump() {
   need_two_nodes
   rm -rf "$KEPT/container_swapped"
   mkdir -p "$KEPT/container_swapped"
-  start_bundle $SECOND_MINOR gpu_chain "${SMALL[@]}"
+  start_bundle $SECOND_MINOR gpu_chain
   first_steps "$BEFORE_DUMP"
   dump_container dump "$KEPT/container_swapped/images"
   cp "$LOG" "$KEPT/container_swapped/"
@@ -93,7 +93,7 @@ scenario_container_swapped() {
   prepare_engines
   ENGINE=bundle BUNDLE=$DIR/bundle LOGS_OUTSIDE=$DIR LOG=$DIR/workload.log
   cp "$KEPT/container_swapped/workload.log" "$LOG"
-  write_bundle $FIRST_MINOR "$(container_command gpu_chain "${SMALL[@]}")"
+  write_bundle $FIRST_MINOR "$(container_command gpu_chain)"
   restore_container restore "$KEPT/container_swapped/images"
   sees_one_gpu $FIRST_MINOR renderD$SECOND_MINOR
   has_open_only $FIRST_MINOR

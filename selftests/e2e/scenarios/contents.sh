@@ -48,7 +48,7 @@ scenario_contents_bounded() {
 scenario_contents_elsewhere() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps "$BEFORE_DUMP"
   local kind
   for kind in tmpfs ramfs; do
@@ -75,7 +75,7 @@ without_io_uring() {
 scenario_contents_compressed() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps "$BEFORE_DUMP"
   local how plain compressed
   for how in lz4 zstd:3; do
@@ -235,7 +235,7 @@ failed_with_eio() {
 scenario_contents_disk_fails() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps "$BEFORE_DUMP"
   make_disk
   disk_ends_at 6

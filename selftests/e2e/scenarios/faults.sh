@@ -80,7 +80,7 @@ start_fault_tree() {
   need_gpus 2
   need_plugin
   mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
-  start_tree "gpu_chain --gpus 2 ${SMALL[*]}" "render_group family"
+  start_tree "gpu_chain --gpus 2" "render_group family"
   for_each first_steps 20
 }
 
@@ -292,7 +292,7 @@ reset_at() {
 }
 
 start_reset_tree() {
-  start_tree "gpu_chain ${SMALL[*]}" "render_chain"
+  start_tree "gpu_chain" "render_chain"
   for_each first_steps 20
   PID=$ROOT
 }

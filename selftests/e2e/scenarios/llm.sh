@@ -47,7 +47,7 @@ dump_text() {
   criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
   gone "$PID" || fail "$1: the dumped process is still there"
   waves=$("$PAYLOAD/bin/saved_waves" "$2" 2>&1) || fail "saved waves of $2: $waves"
-  echo "$1 $DUMP_SECONDS s, images $(mebibytes "$(image_bytes "$2")") MiB, after $(words) words"
+  echo "$1 $DUMP_SECONDS s, images $(image_mebibytes "$2") MiB, after $(words) words"
   [ "$waves" = "waves 0" ] || echo "$waves"
 }
 

@@ -8,7 +8,7 @@ fills_in_background() { grep -c '(amdgpu): filled .* in the background' "$DIR/cr
 parallel_tree() { # parallel_tree: one process on both GPUs, one that shares, one on its own
   need_gpus 2
   need_plugin
-  start_tree "gpu_chain --gpus 2 ${SMALL[*]}" "render_group family" "gpu_chain ${SMALL[*]}"
+  start_tree "gpu_chain --gpus 2" "render_group family" "gpu_chain"
   round_trip_tree
 }
 
@@ -46,7 +46,7 @@ scenario_parallel_namespaces() {
   need_plugin
   LOG=$DIR/workload.log
   first_pid_of_scenario
-  unshare --pid --net --ipc --uts --fork setsid "$PAYLOAD/bin/gpu_chain" "${SMALL[@]}" \
+  unshare --pid --net --ipc --uts --fork setsid "$PAYLOAD/bin/gpu_chain" \
     </dev/null >>"$LOG" 2>&1 &
   local unshare=$!
   PIDS+=("$unshare")

@@ -13,7 +13,7 @@ survives() {
 
 scenario_no_plugin() {
   need_gpus 1
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   mkdir "$DIR/no-plugins"
   PLUGIN_DIR=$DIR/no-plugins
   ! criu_dump dump "$DIR/images" || fail "CRIU dumped a GPU process without a plugin"
@@ -25,7 +25,7 @@ scenario_no_plugin() {
 scenario_contents_skipped() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}" --timeout 10
+  start gpu_chain --timeout 10
   first_steps 20
   dump_and_kill dump "$DIR/images"
   # Rings are memory too: the queues find zeros in them.
@@ -59,7 +59,7 @@ restore_is_refused() {
 scenario_flipped_byte() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps 20
   dump_and_kill dump "$DIR/images"
   local file size count=0

@@ -106,15 +106,15 @@ round_trip_tree() {
 scenario_tree_of_two() {
   need_gpus 1
   need_plugin
-  start_tree "gpu_chain ${SMALL[*]}" "gpu_chain ${SMALL[*]}"
+  start_tree "gpu_chain" "gpu_chain"
   round_trip_tree
 }
 
 scenario_tree_two_gpus() {
   need_gpus 2
   need_plugin
-  start_tree "gpu_chain --gpus 2 ${SMALL[*]}" "render_chain --gpus 2" "render_vmm" \
-    "gpu_chain ${SMALL[*]}"
+  start_tree "gpu_chain --gpus 2" "render_chain --gpus 2" "render_vmm" \
+    "gpu_chain"
   round_trip_tree
 }
 
@@ -131,7 +131,7 @@ scenario_tree_criu_4_3() {
 scenario_tree_leave_running() {
   need_gpus 2
   need_plugin
-  start_tree "render_chain" "gpu_chain ${SMALL[*]}" "gpu_chain --gpus 2 ${SMALL[*]}"
+  start_tree "render_chain" "gpu_chain" "gpu_chain --gpus 2"
   PID=$ROOT
   criu_dump dump "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   for_each member_survives "after the dump"
@@ -165,8 +165,8 @@ scenario_soak() {
   local round rounds=${ROUNDS:-1} seed=${SEED:-$(($(now) % 1000000))}
   echo "$rounds rounds, SEED=$seed"
   RANDOM=$seed
-  local workloads=("gpu_chain --gpus 2 ${SMALL[*]}" "render_chain --gpus 2" "render_vmm"
-    "render_group fork" "render_group family" "gpu_chain ${SMALL[*]}")
+  local workloads=("gpu_chain --gpus 2" "render_chain --gpus 2" "render_vmm"
+    "render_group fork" "render_group family" "gpu_chain")
   shuffle_workloads
   printf '%s\n' "${workloads[@]}"
   start_tree "${workloads[@]}"

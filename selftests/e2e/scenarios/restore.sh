@@ -3,8 +3,6 @@
 # What must work.
 
 BEFORE_DUMP=20
-# Workload options where the amount of memory does not matter.
-SMALL=(--vram 4 --hidden 2 --gtt 2 --userptr 2 --small 4)
 
 # round_trip PROGRAM OPTIONS...: dump, restore, end
 round_trip() {
@@ -28,13 +26,13 @@ scenario_workload_alone() {
 
 scenario_one_gpu() {
   need_gpus 1
-  round_trip gpu_chain
+  round_trip gpu_chain --vram 32 --hidden 8 --gtt 8 --userptr 8 --small 16
 }
 
 # Doorbells, event page and MMIO page by offsets of /dev/kfd alone.
 scenario_own_pages() {
   need_gpus 1
-  round_trip gpu_chain --own-pages 1 "${SMALL[@]}"
+  round_trip gpu_chain --own-pages 1
 }
 
 # On the other GPU, whose own doorbells are not the process's.
@@ -43,7 +41,7 @@ scenario_own_pages_moved() {
   need_plugin
   local ids
   mapfile -t ids < <(gpu_ids)
-  start gpu_chain --own-pages 1 "${SMALL[@]}"
+  start gpu_chain --own-pages 1
   first_steps $BEFORE_DUMP
   dump_and_kill dump "$DIR/images"
   local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
@@ -60,7 +58,7 @@ scenario_own_pages_swapped() {
   need_plugin
   local ids
   mapfile -t ids < <(gpu_ids)
-  start gpu_chain --own-pages 1 --gpus 2 "${SMALL[@]}"
+  start gpu_chain --own-pages 1 --gpus 2
   first_steps $BEFORE_DUMP
   dump_and_kill dump "$DIR/images"
   local -x AMDGPU_CRIU_IGNORE=vram_size
@@ -72,17 +70,17 @@ scenario_own_pages_swapped() {
 # What mprotect(), madvise() and mremap() leave of mappings begins inside of BOs.
 scenario_split_mappings() {
   need_gpus 1
-  round_trip gpu_chain --split 1 "${SMALL[@]}"
+  round_trip gpu_chain --split 1
 }
 
 scenario_split_own_pages() {
   need_gpus 1
-  round_trip gpu_chain --split 1 --own-pages 1 "${SMALL[@]}"
+  round_trip gpu_chain --split 1 --own-pages 1
 }
 
 scenario_two_gpus() {
   need_gpus 2
-  round_trip gpu_chain --gpus 2 --vram 16
+  round_trip gpu_chain --gpus 2
 }
 
 scenario_rocr() {
@@ -323,7 +321,7 @@ LATE_SECONDS=150
 
 scenario_early_dump() {
   need_gpus 1
-  dump_and_keep late gpu_chain "${SMALL[@]}"
+  dump_and_keep late gpu_chain
 }
 
 scenario_late_restore() {
@@ -363,7 +361,7 @@ scenario_swapped_nodes() {
 
 scenario_swapped_gpus_dump() {
   need_gpus 2
-  dump_and_keep swapped_gpus gpu_chain --gpus 2 --vram 16
+  dump_and_keep swapped_gpus gpu_chain --gpus 2
 }
 
 scenario_swapped_gpus() {
@@ -378,7 +376,7 @@ scenario_swapped_gpus() {
 # No GPU has the number of one that was there.
 scenario_own_pages_dump() {
   need_gpus 2
-  dump_and_keep own_pages gpu_chain --own-pages 1 "${SMALL[@]}"
+  dump_and_keep own_pages gpu_chain --own-pages 1
 }
 
 scenario_own_pages_elsewhere() {

@@ -7,7 +7,7 @@ is_stopped() { grep -q '^State:[[:space:]]*T' "/proc/$1/status"; }
 scenario_leave_stopped() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps 20
   criu_dump dump "$DIR/images" --leave-stopped || fail "criu dump ended with status $?"
   wait_until 10 is_stopped "$PID" || fail "the process is not stopped"
@@ -23,7 +23,7 @@ scenario_pre_dump() {
   gpu_usage() { kfd_usage; }
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps 20
   mkdir -p "$DIR/images/first"
   "$CRIU" pre-dump -t "$PID" -D "$DIR/images/first" -W "$DIR" -o criu-pre-dump.log -v4 \

@@ -33,7 +33,7 @@ need_stock_driver() {
 
 scenario_stock_round_trip() {
   need_stock_driver
-  start gpu_chain --gpus 2 --vram 16
+  start gpu_chain --gpus 2
   describe_workload
   first_steps $BEFORE_DUMP
   criu_dump running "$DIR/running" --leave-running || fail "criu dump ended with status $?"
@@ -56,7 +56,7 @@ refused_by_name() {
 
 scenario_stock_refused() {
   need_stock_driver
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   refused_by_name "crashes at a process that does not use all GPUs"
   survives "a GPU that is not used"
   ends_well "a GPU that is not used"
@@ -73,7 +73,7 @@ foreign_dump() {
   PLUGIN_DIR=$PAYLOAD/criu-plugin/$1
   [ -e "$PLUGIN_DIR/amdgpu_plugin.so" ] ||
     skip "the lab has no amdgpu plugin of CRIU $1: its mirror has no source of that"
-  start gpu_chain --gpus 2 --vram 16
+  start gpu_chain --gpus 2
   describe_workload
   first_steps $BEFORE_DUMP
   dump_and_kill dump "$2"

@@ -77,7 +77,7 @@ kill_frozen() {
 scenario_tool_images() {
   need_gpus 1
   need_plugin
-  start gpu_chain "${SMALL[@]}"
+  start gpu_chain
   first_steps 20
   dry_run_and_freeze
   criu_dump dump "$DIR/images" --leave-running || fail "criu dump ended with status $?"

@@ -9,11 +9,11 @@ namespace e2e {
 
 struct Options {
   unsigned gpus = 1;
-  uint64_t vram_mib = 32;    // visible to the CPU, a GPU
-  uint64_t hidden_mib = 8;   // not visible to the CPU, a GPU
-  uint64_t gtt_mib = 8;      // a GPU
-  uint64_t userptr_mib = 8;  // a GPU
-  unsigned small = 16;       // BOs of one page, a GPU
+  uint64_t vram_mib = 4;     // visible to the CPU, a GPU
+  uint64_t hidden_mib = 2;   // not visible to the CPU, a GPU
+  uint64_t gtt_mib = 2;      // a GPU
+  uint64_t userptr_mib = 2;  // a GPU
+  unsigned small = 4;        // BOs of one page, a GPU
   unsigned many = 0;         // more BOs of one page, render nodes
   bool peer_vram = false;    // GPUs share VRAM
   bool vmid = false;         // reserve a VMID

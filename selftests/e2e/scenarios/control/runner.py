@@ -37,6 +37,7 @@ class Runner:
     clean_up_seconds: float = CLEAN_UP_SECONDS
     limit: Callable[[str, Mapping[str, str]], float] = field(default=catalog.limit)
     measure: Callable[[], usage.Usage] = field(default=usage.measure)
+    _in_use: usage.Usage | None = field(default=None, init=False)
 
     def run_all(self, names: Sequence[str]) -> bool:
         """True if none failed."""
@@ -47,9 +48,10 @@ class Runner:
     def _run(self, number: int, name: str) -> bool:
         limit = self.limit(name, self.environment)
         self.mark(f"vm: test {name}")
-        before = self.measure()
+        # What is in use after one scenario is in use before the next.
+        before = self._in_use or self.measure()
         outcome = self._outcome(name, limit)
-        left = usage.settled_differences(
+        self._in_use, left = usage.settled(
             name, before, self.measure, usage.SETTLE_SECONDS * catalog.patience(self.environment))
         self.mark(f"vm: tested {name}")
         for difference in left:

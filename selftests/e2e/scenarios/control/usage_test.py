@@ -35,11 +35,11 @@ class UsageTest(unittest.TestCase):
 
     def test_the_driver_has_time_to_free_things(self) -> None:
         states = [{**BEFORE, "KFD processes": "1"}, BEFORE]
-        self.assertEqual(usage.settled_differences("a", BEFORE, lambda: states.pop(0),
-                                                   sleep=lambda _: None), [])
+        self.assertEqual(usage.settled("a", BEFORE, lambda: states.pop(0), sleep=lambda _: None),
+                         (BEFORE, []))
         waited: list[float] = []
-        self.assertEqual(len(usage.settled_differences("a", BEFORE, lambda: {}, settle=1,
-                                                       sleep=waited.append)), 3)
+        now, left = usage.settled("a", BEFORE, lambda: {}, settle=1, sleep=waited.append)
+        self.assertEqual((now, len(left)), ({}, 3))
         self.assertEqual(sum(waited), 1)
 
 

@@ -13,8 +13,10 @@ SKIP=4
 prepare() {
   DIR=$SCRATCH/e2e/$NAME
   KEPT=$SCRATCH/kept
-  clean_mounts
-  rm -rf "$DIR"
+  if [ -e "$DIR" ]; then
+    clean_mounts
+    rm -rf "$DIR"
+  fi
   mkdir -p "$DIR" "$KEPT"
   mkfifo "$DIR/never"
   PIDS=()
@@ -54,7 +56,7 @@ allow_complaint() { echo "vm: allow $1" >/dev/kmsg; }
 clean_mounts() {
   local mount
   for mount in "$DIR"/*/; do
-    mountpoint -q "$mount" && umount "$mount"
+    [[ $(</proc/mounts) == *" ${mount%/} "* ]] && umount "$mount"
   done
   return 0
 }
@@ -96,6 +98,6 @@ wait_until() {
   until "$@"; do
     [ ${EPOCHREALTIME/./} -lt $deadline ] || return 1
     # A sleep that starts no program: nobody writes into this FIFO.
-    read -rt 0.05 <>"$DIR/never" || true
+    read -rt 0.1 <>"$DIR/never" || true
   done
 }

@@ -9,18 +9,19 @@ need_plugin() {
   command -v "$CRIU" >/dev/null || fail "there is no $CRIU"
 }
 
-# Where CRIU looks for plugins; DEFAULT_LIBDIR=yes: where it does so itself.
-libdir_options() { [ -n "${DEFAULT_LIBDIR-}" ] || printf '%s\n' -L "$PLUGIN_DIR"; }
+# run_criu COMMAND OPTIONS...: with our plugins; DEFAULT_LIBDIR=yes: with those where CRIU itself looks
+run_criu() {
+  local libdir=(-L "$PLUGIN_DIR")
+  [ -z "${DEFAULT_LIBDIR-}" ] || libdir=()
+  "$CRIU" "$@" "${libdir[@]}"
+}
 
 # criu_dump WHAT IMAGES OPTIONS...: sets DUMP_SECONDS
 criu_dump() {
-  local what=$1 images=$2 start status libdir
+  local what=$1 images=$2 start=${EPOCHREALTIME/./} status
   shift 2
-  mapfile -t libdir < <(libdir_options)
   mkdir -p "$images"
-  start=$(now)
-  "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
-    "${libdir[@]}" "$@"
+  run_criu dump -t "$PID" -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job "$@"
   status=$?
   DUMP_SECONDS=$(seconds_since "$start")
   return $status
@@ -28,20 +29,21 @@ criu_dump() {
 
 # criu_restore WHAT IMAGES OPTIONS...: detached; sets RESTORE_SECONDS
 criu_restore() {
-  local what=$1 images=$2 start status libdir
+  local what=$1 images=$2 start=${EPOCHREALTIME/./} status
   shift 2
-  mapfile -t libdir < <(libdir_options)
   # The pid that the process had must be free; new ones of ours are to be far below.
   echo 1000 >/proc/sys/kernel/ns_last_pid
-  start=$(now)
-  "$CRIU" restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job \
-    "${libdir[@]}" "$@" </dev/null
+  run_criu restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job "$@" </dev/null
   status=$?
   RESTORE_SECONDS=$(seconds_since "$start")
   return $status
 }
 
-image_bytes() { du -sb "$1" | cut -f1; }
+image_mebibytes() {
+  local bytes
+  bytes=$(du -sb "$1")
+  mebibytes "${bytes%%[!0-9]*}"
+}
 
 # dump_and_kill WHAT IMAGES: sets STEP_BEFORE
 dump_and_kill() {
@@ -49,7 +51,7 @@ dump_and_kill() {
   criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
   gone "$PID" || fail "$1: the dumped process is still there"
   STEP_BEFORE=$(last_step)
-  echo "$1 $DUMP_SECONDS s, images $(mebibytes "$(image_bytes "$2")") MiB, step $STEP_BEFORE"
+  echo "$1 $DUMP_SECONDS s, images $(image_mebibytes "$2") MiB, step $STEP_BEFORE"
 }
 
 # Which GPU stands for which, as the plugin says.

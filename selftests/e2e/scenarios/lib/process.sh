@@ -5,8 +5,8 @@
 STEPS_WANTED=40
 STEP_SECONDS=120
 
-# What is asked many times a second, while something is waited for, starts no other program: each costs
-# an emulated processor a tenth of a second.
+# What is asked many times a second, or in every scenario, starts no other program if the shell can do it:
+# each costs an emulated processor a twentieth of a second, and a subshell half of that.
 
 # False for a zombie too: CRIU leaves its children to whoever waits for them.
 alive() {
@@ -22,17 +22,23 @@ gone() { ! alive "$1"; }
 wait_gone() { wait_until "$2" gone "$1"; }
 
 need_gpus() {
-  local count
-  count=$(cat /sys/class/kfd/kfd/topology/nodes/*/gpu_id 2>/dev/null | grep -cv '^0$')
+  local file id count=0
+  for file in /sys/class/kfd/kfd/topology/nodes/*/gpu_id; do
+    [ ! -e "$file" ] || read -r id <"$file"
+    [ "${id:-0}" = 0 ] || count=$((count + 1))
+  done
   [ "$count" -ge "$1" ] || skip "$1 GPUs wanted, this machine has $count"
 }
 
 # Pids of different scenarios are far apart and high: a process must get its own back, also after
 # a reboot.
 first_pid_of_scenario() {
-  local sum
-  sum=$(cksum <<<"$NAME")
-  echo $((20000 + ${sum%% *} % 10000)) >/proc/sys/kernel/ns_last_pid
+  local sum=0 at letter
+  for ((at = 0; at < ${#NAME}; at++)); do
+    printf -v letter %d "'${NAME:at:1}"
+    sum=$(((sum * 31 + letter) % 10000))
+  done
+  echo $((20000 + sum)) >/proc/sys/kernel/ns_last_pid
 }
 
 # start PROGRAM OPTIONS...: sets PID and LOG. The program is of $PAYLOAD/bin, unless it is a path.
@@ -59,10 +65,19 @@ start() {
 
 started() { log_has 'ready: ' || gone "$PID"; }
 
-ready_line() { grep -m1 '^ready: ' "$LOG"; }
+# read_ready_line: sets READY
+read_ready_line() {
+  READY=$'\n'$(<"$LOG")
+  READY=${READY#*$'\nready: '}
+  READY=${READY%%$'\n'*}
+}
 
 fact() { # fact WORD: the number after it in the ready line
-  ready_line | sed -n "s/.* $1 \([0-9]*\).*/\1/p"
+  local READY
+  read_ready_line
+  READY=" $READY"
+  READY=${READY##*" $1 "}
+  echo "${READY%%[!0-9]*}"
 }
 
 # read_last_step: sets STEP
@@ -129,15 +144,18 @@ ends_well() {
 
 # gpu_usage: what KFD counts for the process, its queues and its VRAM on all GPUs; and the memory of
 # each of its render-node files
-gpu_usage() { echo "$(kfd_usage)$(render_usage)"; }
+gpu_usage() {
+  kfd_usage
+  render_usage
+}
 
 kfd_usage() {
   local proc=/sys/class/kfd/kfd/proc/$PID file bytes=0 queues=("/sys/class/kfd/kfd/proc/$PID/queues/"*)
   [ -d "$proc" ] || return
   for file in "$proc"/vram_*; do
-    [ -e "$file" ] && bytes=$((bytes + $(cat "$file")))
+    [ -e "$file" ] && bytes=$((bytes + $(<"$file")))
   done
-  echo "${#queues[@]} queues, $(mebibytes $bytes) MiB VRAM ($bytes bytes)"
+  printf %s "${#queues[@]} queues, $(((bytes + 524288) / 1048576)) MiB VRAM ($bytes bytes)"
 }
 
 # Of each open file once, however many descriptors it has; what KFD has in its VM counts as well.
@@ -163,9 +181,11 @@ same_usage() {
 }
 
 describe_workload() {
+  local READY text=''
   USAGE=$(gpu_usage)
-  case $(ready_line) in
-    *" bos "*) echo "$(fact bos) BOs, $(mebibytes "$(fact bytes)") MiB; the driver counts $USAGE" ;;
-    *) echo "the driver counts $USAGE" ;;
-  esac
+  read_ready_line
+  if [[ $READY =~ " bos "([0-9]+).*" bytes "([0-9]+) ]]; then
+    text="${BASH_REMATCH[1]} BOs, $(mebibytes "${BASH_REMATCH[2]}") MiB; "
+  fi
+  echo "${text}the driver counts $USAGE"
 }

@@ -65,7 +65,7 @@ dump_and_kill_tree() {
   PID=$ROOT
   criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
   for_each remember_step
-  echo "$1 $DUMP_SECONDS s, images $(mebibytes "$(image_bytes "$2")") MiB, ${#TREE[@]} workloads," \
+  echo "$1 $DUMP_SECONDS s, images $(image_mebibytes "$2") MiB, ${#TREE[@]} workloads," \
     "steps ${TREE_STEP[*]}"
 }
 

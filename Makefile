@@ -19,7 +19,7 @@ help:
 	@echo '               WITH_DISPLAY=1: the whole driver, for a machine with a screen'
 	@echo '               BASE=6.12: for the other kernel, as in make vm and make install'
 	@echo 'make host      CRIU plugin, software GPU, tools: build/release'
-	@echo 'make unit      unit tests, with sanitizers      (ARGS="-R NAME": some of them)'
+	@echo 'make unit      unit tests, with sanitizers      (ARGS='*NAME*': some of them)'
 	@echo 'make static    checkpatch, sparse, clang-tidy …  (ARGS=NAME: one of them)'
 	@echo 'make check-X   one rung of the ladder and what it needs: lab module host unit static guest'
 	@echo '               demo deb; 6.12: the guest tests with that kernel'

@@ -83,11 +83,18 @@ void make_fd_store() { make_fd_store(""); }
 void make_fd_store_known() { make_fd_store(formatted("/criu-fdstore-test-{}", getpid())); }
 
 void HooksTest::SetUp() {
+  // What the test before this one had from the plugin, as CRIU has.
+  for (const int node : open_nodes()) close(node);
   program = {};
   program.image_directory = images_.fd();
   make_fd_store();
   fail_copies_after = -1;
   write_topology(kGpu, 32);
+}
+
+void HooksTest::TearDown() {
+  if (stage_) end(*stage_, 0);
+  clear_fd_store();
 }
 
 void HooksTest::write_topology(uint32_t gpu_id, int simds, unsigned minor) {
@@ -114,6 +121,7 @@ std::set<int> HooksTest::open_nodes() {
 
 void HooksTest::end(int stage, int result) {
   CR_PLUGIN_DESC.exit(stage, result);
+  stage_.reset();
   // What was dumped is idle: nothing of it is left.
   if (stage != criu::kStageDump || result == 0) return;
   std::set<int> left = open_nodes();
@@ -140,6 +148,7 @@ int HooksTest::start(int stage) {
   setenv("AMDGPU_CRIU_STAGING_KIB", std::to_string(staging_kib_).c_str(), 1);
   criu::set_parts_for_test(
       {make_fake_api(state_), host_config(), make_fake_engine, make_stock_, kfd_processes_.path()});
+  stage_ = stage;
   return CR_PLUGIN_DESC.init(stage);
 }
 

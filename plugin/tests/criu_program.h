@@ -53,7 +53,7 @@ inline constexpr char kOtherPath[] = "/dev/urandom";
 class HooksTest : public testing::Test {
  protected:
   void SetUp() override;
-  void TearDown() override { clear_fd_store(); }
+  void TearDown() override;
 
   // Makes GPU `gpu_id` the one with that render minor.
   void write_topology(uint32_t gpu_id, int simds, unsigned minor = kRenderMinor);
@@ -98,6 +98,7 @@ class HooksTest : public testing::Test {
  private:
   static std::set<int> open_nodes();
   std::set<int> nodes_before_;  // open at start()
+  std::optional<int> stage_;    // of the plugin that runs
 };
 
 }  // namespace amdgpu_criu::testing_support

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Turns a report of ctest into lines of build/results/*.tap."""
+"""Turns the reports of ctest and of GoogleTest in a build tree into lines of build/results/*.tap."""
 
 import argparse
 import ctypes
 import errno
 import os
-import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -17,26 +16,31 @@ from runner import skips  # noqa: E402
 from runner.ktap import FAIL, PASS, SKIP, TestResult  # noqa: E402
 
 
-def skip_reason(case):
-    """What the test itself printed on skipping; None if it was not the test that skipped.
-
-    ctest reports a program that was not built as skipped, too.
-    """
+def of_gtest(case):
+    """The result of one test in a report of GoogleTest."""
+    name = f"{case.get('classname')}.{case.get('name')}"
     skipped = case.find("skipped")
-    message = skipped.get("message", "") if skipped is not None else ""
-    if not message.startswith("SKIP_"):
-        return None
-    said = re.search(r": Skipped\n(.+)", case.findtext("system-out") or "")
-    return said.group(1).strip() if said else "no reason given"
+    if case.find("failure") is not None:
+        return TestResult(name, FAIL)
+    if skipped is not None:
+        # The place in the source comes first, then what the test says.
+        said = skipped.get("message", "").split("\n", 1)[-1].strip()
+        return TestResult(name, SKIP, said.splitlines()[0] if said else "no reason given")
+    return TestResult(name, PASS, f"{float(case.get('time') or 0):.1f} s")
 
 
-def result(case):
-    # ctest appends the value of a test's parameter.
-    name = case.get("name").partition("  # GetParam()")[0]
-    if case.get("status") == "run":
-        return TestResult(name, PASS, f"{float(case.get('time') or 0):.1f} s")
-    reason = skip_reason(case)
-    return TestResult(name, SKIP, reason) if reason else TestResult(name, FAIL)
+def of_program(case, tree):
+    """The results of what ctest ran: a program that died, or failed without a failed test, is one."""
+    name, passed = case.get("name"), case.get("status") == "run"
+    report = tree / "reports" / f"{name}.xml"
+    if not report.exists():
+        return [TestResult(name, PASS, f"{float(case.get('time') or 0):.1f} s") if passed else
+                TestResult(name, FAIL)]
+    tests = [of_gtest(test) for test in ElementTree.parse(report).getroot().iter("testcase")
+             if test.get("status") == "run"]
+    if not passed and all(test.outcome != FAIL for test in tests):
+        tests.append(TestResult(name, FAIL, "it ended with an error after its tests"))
+    return tests
 
 
 def io_uring_works():
@@ -55,13 +59,14 @@ def facts():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("report", metavar="FILE")
+    parser.add_argument("tree", type=Path, metavar="DIRECTORY")
     parser.add_argument("--skips", type=Path, metavar="LIST", required=True,
                         help="tests that are expected to skip, as selftests/vm/runner/skips.py has it")
     parser.add_argument("--all", action="store_true", help="all tests ran: none of LIST is missing")
     options = parser.parse_args()
     expected = skips.load(options.skips, facts())
-    results = [result(case) for case in ElementTree.parse(options.report).getroot().iter("testcase")]
+    programs = ElementTree.parse(options.tree / "junit.xml").getroot().iter("testcase")
+    results = [result for case in programs for result in of_program(case, options.tree)]
     for seen in results:
         print(expected.judge(seen).line())
     missing = expected.missing({seen.name for seen in results}) if options.all else []

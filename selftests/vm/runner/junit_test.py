@@ -8,40 +8,53 @@ import unittest
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "lib" / "junit-to-tap.py"
-SKIPPED = ('<testcase name="{}" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
-           '<system-out>x.cc:1: Skipped\n{}\n</system-out></testcase>')
+TEST = '<testcase classname="{}" name="{}" status="run" time="0.02">{}</testcase>'
+PASSED = TEST.format("A", "b", "")
+FAILED = TEST.format("A", "c", '<failure message="x.cc:1&#x0A;wrong"/>')
+SKIPPED = TEST.format("A", "b", '<skipped message="x.cc:1&#x0A;no GPU: none&#x0A;"/>')
 
 
 class JunitTest(unittest.TestCase):
-    def lines(self, *cases: str, skips: str = "", all_ran: bool = False) -> list[str]:
+    def lines(self, *tests: str, program: str = "run", report: bool = True, skips: str = "",
+              all_ran: bool = False) -> list[str]:
+        """What is made of one program, whose end was as ctest says, and of the report on its tests."""
         with tempfile.TemporaryDirectory() as work:
-            report, listed = Path(work, "junit.xml"), Path(work, "unit.skips")
-            report.write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+            Path(work, "junit.xml").write_text(
+                f'<testsuite><testcase name="a_test" status="{program}"/></testsuite>')
+            Path(work, "reports").mkdir()
+            if report:
+                Path(work, "reports", "a_test.xml").write_text(
+                    f"<testsuites><testsuite>{''.join(tests)}</testsuite></testsuites>")
+            listed = Path(work, "unit.skips")
             listed.write_text(skips)
-            command = [sys.executable, "-B", str(SCRIPT), "--skips", str(listed), str(report)]
+            command = [sys.executable, "-B", str(SCRIPT), "--skips", str(listed), work]
             return subprocess.run(command + ["--all"] * all_ran, capture_output=True, text=True,
                                   check=True).stdout.splitlines()
 
     def test_passes_and_failures(self) -> None:
-        self.assertEqual(self.lines('<testcase name="A.b" status="run"/>',
-                                    '<testcase name="A.c" status="fail"/>'),
-                         ["ok A.b # 0.0 s", "not ok A.c"])
+        self.assertEqual(self.lines(PASSED, FAILED, program="fail"), ["ok A.b # 0.0 s", "not ok A.c"])
 
-    def test_a_program_that_was_not_built_fails(self) -> None:
-        case = '<testcase name="a" status="disabled"><skipped message="Disabled"/></testcase>'
-        self.assertEqual(self.lines(case, skips="skip a # Disabled"), ["not ok a"])
+    def test_a_program_without_a_report_is_one_test(self) -> None:
+        self.assertEqual(self.lines(report=False), ["ok a_test # 0.0 s"])
+        for status in ("fail", "disabled"):
+            self.assertEqual(self.lines(report=False, program=status), ["not ok a_test"])
+
+    def test_an_error_after_the_last_test_is_a_failure(self) -> None:
+        self.assertEqual(self.lines(PASSED, program="fail"),
+                         ["ok A.b # 0.0 s", "not ok a_test # it ended with an error after its tests"])
+
+    def test_a_test_that_the_filter_left_out_is_none(self) -> None:
+        self.assertEqual(self.lines(PASSED.replace('"run"', '"notrun"')), [])
 
     def test_a_skip_must_be_expected(self) -> None:
-        case = SKIPPED.format("A.b", "no GPU: none")
-        self.assertEqual(self.lines(case), ["not ok A.b # skipped, and is not in unit.skips: "
-                                            "no GPU: none"])
-        self.assertEqual(self.lines(case, skips="skip A.b # no GPU: ..."),
+        self.assertEqual(self.lines(SKIPPED), ["not ok A.b # skipped, and is not in unit.skips: "
+                                               "no GPU: none"])
+        self.assertEqual(self.lines(SKIPPED, skips="skip A.b # no GPU: ..."),
                          ["skip A.b # no GPU: none"])
 
     def test_what_is_expected_and_did_not_run_is_missed_if_all_ran(self) -> None:
-        case = '<testcase name="A.b" status="run"/>'
-        self.assertEqual(self.lines(case, skips="skip c # r"), ["ok A.b # 0.0 s"])
-        self.assertEqual(len(self.lines(case, skips="skip c # r", all_ran=True)), 2)
+        self.assertEqual(self.lines(PASSED, skips="skip c # r"), ["ok A.b # 0.0 s"])
+        self.assertEqual(len(self.lines(PASSED, skips="skip c # r", all_ran=True)), 2)
 
 
 if __name__ == "__main__":

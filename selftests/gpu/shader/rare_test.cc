@@ -74,8 +74,8 @@ TEST_F(RareKernels, ClampedSumsStopAtTheLimitsOfTheirType) {
 // Finite, and with something above that does not count.
 std::vector<uint32_t> finite_halves(std::vector<uint32_t> values) {
   for (uint32_t& value : values)
-    for (const uint32_t bit : {0x4000u, 0x40000000u})
-      if ((value & bit * 31 / 16) == bit * 31 / 16) value ^= bit;
+    for (const uint32_t exponent : {0x7c00u, 0x7c000000u})
+      if ((value & exponent) == exponent) value ^= exponent & 0x40004000u;
   return values;
 }
 

@@ -161,6 +161,16 @@ TEST_F(GpuMemoryTest, FaultIsReportedAsTheHardwareDoes) {
   EXPECT_EQ(mm_.read(kMmStatus), 0u);
 }
 
+TEST_F(GpuMemoryTest, FaultsOfTheGcHubHaveTheClientOfTheChip) {
+  const auto memory = expect(GpuMemory::create(physical_, {{&gfx_}, {&mm_}, 0x0a}, interrupts_,
+                                               interrupts_, [](uint64_t, auto) { return false; }));
+  EXPECT_EQ(code_of(memory->load<uint32_t>({Hub::kGfx, kVmid}, 0x7000)), EFAULT);
+  EXPECT_EQ(code_of(memory->load<uint32_t>({Hub::kMm, kVmid}, 0x7000)), EFAULT);
+  ASSERT_EQ(interrupts_.raised.size(), 2u);
+  EXPECT_EQ(interrupts_.raised[0].client, 0x0a);
+  EXPECT_EQ(interrupts_.raised[1].client, 0x12);
+}
+
 TEST_F(GpuMemoryTest, FaultOfTheMmHubIsItsOwn) {
   EXPECT_EQ(code_of(memory_->load<uint32_t>({Hub::kMm, kVmid}, 0x7000)), EFAULT);
   ASSERT_EQ(interrupts_.raised.size(), 1u);

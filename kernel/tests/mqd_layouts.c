@@ -36,6 +36,10 @@ const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind)
 		return &kfd_criu_layout_cp_v9;
 	case MQD_CP_9_4_3:
 		return &kfd_criu_layout_cp_v9_4_3;
+	case MQD_CP_11:
+		return &kfd_criu_layout_cp_v11;
+	case MQD_SDMA_11:
+		return &kfd_criu_layout_sdma_v11;
 	default:
 		return &kfd_criu_layout_sdma_v9;
 	}

@@ -13,6 +13,8 @@ enum mqd_kind {
 	MQD_CP,
 	MQD_CP_9_4_3,
 	MQD_SDMA,
+	MQD_CP_11,
+	MQD_SDMA_11,
 };
 
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind);
@@ -30,6 +32,7 @@ u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout);
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma);
 
 /* As the driver has them. */
+u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,

@@ -200,7 +200,13 @@ TEST_P(Mqd, EachMaskOfCusIsFound) {
     found += kfd_criu_mqd_masks_cus(layout(), mqd.data());
     mqd[word] = ~0u;
   }
-  EXPECT_EQ(found, !compute ? 0u : GetParam().kind == MQD_CP ? 8u : 4u);
+  EXPECT_EQ(found, !compute ? 0u : GetParam().kind == MQD_CP_9_4_3 ? 4u : 8u);
+}
+
+// GFX11 keeps control stacks in memory of the process.
+TEST_P(Mqd, StacksAreSavedWithTheMqdWhereTheyLieBehindIt) {
+  const bool behind = GetParam().kind == MQD_CP || GetParam().kind == MQD_CP_9_4_3;
+  EXPECT_EQ(kfd_criu_mqd_stack_size(layout(), 0x8000), behind ? 0x8000u : 0u);
 }
 
 // What is below the fill is not the process's, and a fill beyond the end clears no more than all.
@@ -242,7 +248,21 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Mqd,
                                                   .state = 26,
                                                   .owned = 18,
                                                   .opaque = 84,
-                                                  .sum = 0x2995b61a}),
+                                                  .sum = 0x2995b61a},
+                                           Layout{.name = "Cp11",
+                                                  .kind = MQD_CP_11,
+                                                  .words = 512,
+                                                  .state = 178,
+                                                  .owned = 120,
+                                                  .opaque = 214,
+                                                  .sum = 0x2e2eb670},
+                                           Layout{.name = "Sdma11",
+                                                  .kind = MQD_SDMA_11,
+                                                  .words = 128,
+                                                  .state = 26,
+                                                  .owned = 21,
+                                                  .opaque = 81,
+                                                  .sum = 0xcef1a1b5}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(MqdLayout, IsThatOfTheGpu) {
@@ -258,7 +278,11 @@ TEST(MqdLayout, IsThatOfTheGpu) {
   EXPECT_EQ(mqd_layout_of(9, 0, 0, false), nullptr);
   EXPECT_EQ(mqd_layout_of(8, 0, 3, false), nullptr);
   EXPECT_EQ(mqd_layout_of(10, 1, 0, false), nullptr);
-  EXPECT_EQ(mqd_layout_of(11, 0, 0, true), nullptr);
+  for (const u32 minor : {0u, 5u, 7u}) {
+    EXPECT_EQ(mqd_layout_of(11, minor, 0, false), mqd_layout(MQD_CP_11)) << "11." << minor;
+    EXPECT_EQ(mqd_layout_of(11, minor, 0, true), mqd_layout(MQD_SDMA_11)) << "11." << minor;
+  }
+  EXPECT_EQ(mqd_layout_of(12, 0, 0, false), nullptr);
 }
 
 }  // namespace

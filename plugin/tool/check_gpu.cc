@@ -7,7 +7,7 @@ namespace amdgpu_criu::tool {
 namespace {
 
 // KFD's number for GFX9: 9, two digits of the minor version, two of the stepping.
-constexpr uint64_t kGfx9 = 90000, kGfx10 = 100000;
+constexpr uint64_t kGfx9 = 90000, kGfx10 = 100000, kGfx11 = 110000, kGfx12 = 120000;
 constexpr char kInterface[] = "kernel interface";
 constexpr char kNewModule[] =
     "install an amdgpu module with the checkpoint/restore series (package amdgpu-criu-dkms)";
@@ -20,10 +20,12 @@ Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   if (!node.ok())
     return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
             "make its render node accessible: as root, in its group, in the container's devices"};
-  if (target < kGfx9 || target >= kGfx10)
-    return {gpu.describe(), Grade::kLimited, found,
-            "processes that have KFD queues on it are refused at dump: only GFX9 is known",
-            "use a GPU of generation GFX9, such as gfx90a or gfx942, for these"};
+  const bool known = (target >= kGfx9 && target < kGfx10) || (target >= kGfx11 && target < kGfx12);
+  if (!known)
+    return {
+        gpu.describe(), Grade::kLimited, found,
+        "processes that have KFD queues on it are refused at dump: only GFX9 and GFX11 are known",
+        "use a GPU of these generations, such as gfx90a, gfx942 or gfx1100, for these"};
   return Item::good(gpu.describe(), found);
 }
 

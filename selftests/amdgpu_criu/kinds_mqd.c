@@ -26,6 +26,15 @@ static const struct owned owned_cp[] = {
 	{ 240, 255, 0 },
 };
 
+/* Of struct v11_compute_mqd */
+static const struct owned owned_cp_11[] = {
+	{ 0, 0, 0 }, { 11, 12, 0 }, { 19, 19, ~(1u << 20) }, { 20, 20, ~(1u << 6) },
+	{ 21, 21, 0 }, { 31, 32, 0 }, { 106, 106, 0 }, { 120, 137, 0 }, { 139, 145, 0 },
+	{ 149, 153, 0 }, { 155, 155, 0 }, { 160, 167, 0 }, { 171, 173, 0 }, { 175, 175, 0 },
+	{ 177, 177, 0 }, { 181, 181, 0 }, { 192, 224, 0 }, { 228, 235, 0 }, { 240, 264, 0 },
+	{ 446, 447, 0 },
+};
+
 /* cp_hqd_cntl_stack_offset and cp_hqd_wg_state_offset have bounds. */
 #define CP_STACK_OFFSET 174
 #define CP_WAVE_OFFSET 176
@@ -40,6 +49,18 @@ static const struct owned owned_sdma[] = {
 	{ 126, 127, 0 },
 };
 
+/* Of struct v11_sdma_mqd */
+static const struct owned owned_sdma_11[] = {
+	{ 0, 2, 0 }, { 7, 8, 0 }, { 9, 9, 1 }, { 17, 17, 0 }, { 19, 22, 0 }, { 24, 30, 0 },
+	{ 43, 44, 0 }, { 126, 127, 0 },
+};
+
+/* Its control stacks are in memory of the process. */
+static bool is_gfx11(const struct kfd_gpu *gpu)
+{
+	return gpu->gfx_version / 10000 == 11;
+}
+
 static bool has_logic_xccs(const struct kfd_gpu *gpu)
 {
 	return gpu->gfx_version == 90402 || gpu->gfx_version == 90500;
@@ -47,10 +68,17 @@ static bool has_logic_xccs(const struct kfd_gpu *gpu)
 
 static __u32 saved_bits(const struct kfd_gpu *gpu, bool sdma, unsigned int word)
 {
-	const struct owned *owned = sdma ? owned_sdma : owned_cp;
-	const size_t num = sdma ? ARRAY_SIZE(owned_sdma) : ARRAY_SIZE(owned_cp);
+	static const struct {
+		const struct owned *owned;
+		size_t num;
+	} tables[2][2] = {
+		{ { owned_cp, ARRAY_SIZE(owned_cp) }, { owned_sdma, ARRAY_SIZE(owned_sdma) } },
+		{ { owned_cp_11, ARRAY_SIZE(owned_cp_11) },
+		  { owned_sdma_11, ARRAY_SIZE(owned_sdma_11) } },
+	};
+	const struct owned *owned = tables[is_gfx11(gpu)][sdma].owned;
 
-	for (size_t i = 0; i < num; i++)
+	for (size_t i = 0; i < tables[is_gfx11(gpu)][sdma].num; i++)
 		if (word >= owned[i].first && word <= owned[i].last)
 			return owned[i].saved;
 	return has_logic_xccs(gpu) && !sdma && word == CP_CHUNK_SIZE ? 0 : ~0u;
@@ -134,9 +162,8 @@ static void set_queue(struct __test_metadata *_metadata, const struct kfd_gpu *g
 		if (sdma)
 			return;
 		ASSERT_EQ(CP_WORDS, words);
-		ASSERT_LT(0, stack_size);
-		ASSERT_EQ(stack_size, field(payload, QUEUE_CTL_STACK));
-		mqd[CP_STACK_OFFSET] = stack_size / 2;
+		ASSERT_EQ(stack_size, is_gfx11(gpu) ? 0 : field(payload, QUEUE_CTL_STACK));
+		mqd[CP_STACK_OFFSET] = field(payload, QUEUE_CTL_STACK) / 2;
 		mqd[CP_WAVE_OFFSET] = 0x1230;
 		if (has_logic_xccs(gpu))
 			mqd[CP_LOGIC_XCC] = aql ? num - 1 - xcc : 0;

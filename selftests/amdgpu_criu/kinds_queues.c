@@ -135,7 +135,8 @@ static int make_cu_masks(struct kfd *kfd, struct carry *carry)
 	int ret = 0;
 
 	for (int i = 0; !ret && i < 2; i++) {
-		const __u32 mask[] = { 0x0f0f0f0f << i, 0x33333333 };
+		/* Newer GPUs take only pairs of CUs. */
+		const __u32 mask[] = { 0x0f0f0f0f << 2 * i, 0x33333333 };
 		struct kfd_ioctl_set_cu_mask_args args = {
 			.num_cu_mask = 64, .cu_mask_ptr = (uintptr_t)mask,
 		};

@@ -163,6 +163,7 @@ int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqd
 void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 			const void *saved, u32 num);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
+u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);

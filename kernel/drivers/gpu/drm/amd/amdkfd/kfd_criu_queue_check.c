@@ -106,7 +106,8 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 		return "MQD size";
 	if (properties.type == KFD_QUEUE_TYPE_COMPUTE) {
 		if (record->ctl_stack_size != queue->device->record.ctl_stack_size ||
-		    record->mqd_stack_size != num_mqds * record->ctl_stack_size ||
+		    record->mqd_stack_size !=
+		    num_mqds * kfd_criu_mqd_stack_size(layout, record->ctl_stack_size) ||
 		    kfd_criu_mqd_check_bounds(layout, queue->mqd, num_mqds,
 					      record->ctl_stack_size, record->ctx_size))
 			return "control stack";

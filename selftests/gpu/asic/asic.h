@@ -129,6 +129,8 @@ struct Asic {
   std::optional<uint32_t> sdma_halt;  // F32_CNTL, from there; none: it is not modelled
   Hub sdma_hub = Hub::kMm;
   SdmaMqdLayout sdma_mqd = kSdmaMqd9;
+  unsigned mqd_reserved =
+      256;  // first of 64 words of a compute MQD that neither driver nor CP uses
   std::vector<uint8_t> sdma_clients;  // of interrupts, by engine of an AID
   InterruptIds interrupts = {};
   uint32_t smn_index = 0xe;                       // indirect access; the data register follows

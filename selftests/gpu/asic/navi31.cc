@@ -86,6 +86,7 @@ Asic make_navi31() {
       .sdma_halt = {},
       .sdma_hub = Hub::kGfx,
       .sdma_mqd = {.rptr_addr_hi = 7, .rptr_addr_lo = 8, .wptr_poll_hi = 26},
+      .mqd_reserved = 288,
       .sdma_clients = {0x0a, 0x0a},
       .interrupts = {.bus_space = 2,
                      .gfx_fault_client = 0x0a,

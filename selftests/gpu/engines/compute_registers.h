@@ -45,10 +45,10 @@ struct ComputeRegisters {
   }
 
   // From and to the words of an MQD.
-  void load(std::span<const uint32_t, mqd::kDwords> mqd) {
+  void load(std::span<const uint32_t, mqd::kDwords> mqd, unsigned reserved) {
     for (unsigned i = 0; i <= kRelaunch; ++i) words[i] = mqd[mqd::kCompute + i];
     for (unsigned i = 0; i < kUserData; ++i) words[kUserData0 + i] = mqd[mqd::kUserData + i];
-    words[kRsrc3] = mqd[mqd::kRsrc3];
+    words[kRsrc3] = mqd[reserved + mqd::kRsrc3];
   }
 };
 

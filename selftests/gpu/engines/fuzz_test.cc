@@ -203,7 +203,7 @@ TEST(FuzzTest, GarbageInMqds) {
     }
     if (garbage.below(2)) {
       gpu.memory.put<uint32_t>(0, queue.mqd + sdma_mqd::kPlace * 4, SavedPlace::kMagic);
-      gpu.memory.put<uint32_t>(0, queue.mqd + mqd::kPlace * 4, SavedPlace::kMagic);
+      gpu.memory.put<uint32_t>(0, queue.mqd + mi210().mqd_reserved * 4, SavedPlace::kMagic);
     }
     gpu.run({&queue});
     gpu.ring(queue);

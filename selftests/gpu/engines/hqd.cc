@@ -12,24 +12,26 @@ amdgpu_criu::Result<Stream::Ring> HqdState::ring() const {
   return Stream::Ring{.base = pair(mqd::kPqBase) << 8, .dwords = uint64_t{2} << size};
 }
 
-amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd) {
+amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsigned reserved) {
   std::array<uint32_t, mqd::kDwords> all;
   TRY(memory.read(kKernelSpace, mqd, std::as_writable_bytes(std::span(all))));
   HqdState state;
   std::copy_n(all.begin() + mqd::kHqdFirst, state.words.size(), state.words.begin());
   SavedPlace::Words place;
-  std::copy_n(all.begin() + mqd::kPlace, place.size(), place.begin());
+  std::copy_n(all.begin() + reserved + mqd::kPlace, place.size(), place.begin());
   state.has_place = state.place.unpack(place);
-  state.compute.load(all);
+  state.compute.load(all, reserved);
+  state.reserved = reserved;
   state.stride = all[mqd::kStride];
   state.logic_xcc = all[mqd::kLogicXcc];
   return state;
 }
 
 // v11_gfx_mqd: cp_gfx_hqd_wptr. The other words that count are those of a compute MQD.
-amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t mqd) {
+amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t mqd,
+                                                      unsigned reserved) {
   constexpr unsigned kGfxWptr = 149;
-  HqdState state = TRY(load(memory, mqd));
+  HqdState state = TRY(load(memory, mqd, reserved));
   state.set_pair(mqd::kPqWptr, state.pair(kGfxWptr));
   state.at(mqd::kAqlControl) = 0;
   state.has_place = false;
@@ -42,7 +44,7 @@ amdgpu_criu::Result<std::string> HqdState::check_copies(Memory& memory, uint64_t
   const bool aql = at(mqd::kAqlControl) != 0;
   uint64_t seen = 0;
   for (unsigned copy = 0; copy < copies; ++copy) {
-    const HqdState other = TRY(load(memory, mqd + uint64_t{copy} * stride));
+    const HqdState other = TRY(load(memory, mqd + uint64_t{copy} * stride, reserved));
     for (const unsigned word : kSame) {
       if (other.at(word) != at(word))
         return amdgpu_criu::formatted("word {} of the MQD of XCC {} is {:#x}, of XCC 0 {:#x}", word,
@@ -79,8 +81,8 @@ amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   const std::span registers(compute.words);
   TRY(put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1)));
   TRY(put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0)));
-  TRY(put(mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1)));
-  return put(mqd::kPlace, place.pack());
+  TRY(put(reserved + mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1)));
+  return put(reserved + mqd::kPlace, place.pack());
 }
 
 std::string queue_name(std::string_view kind, HqdSlot slot) {

@@ -26,6 +26,7 @@ struct HqdState {
   // The MQD has a copy for each XCC of the partition, at this distance.
   unsigned copies = 1;
   uint32_t stride = 0;
+  unsigned reserved = 0;   // Asic::mqd_reserved
   uint32_t logic_xcc = 0;  // this copy's share of the work-groups of an AQL packet
 
   uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
@@ -39,9 +40,10 @@ struct HqdState {
   // The ring that CP_HQD_PQ_CONTROL describes; EINVAL if no ring is that long.
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
-  static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd);
+  static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd, unsigned reserved);
   // Of a ring of the graphics pipe, whose MQD has the write pointer elsewhere.
-  static amdgpu_criu::Result<HqdState> load_graphics(Memory& memory, uint64_t mqd);
+  static amdgpu_criu::Result<HqdState> load_graphics(Memory& memory, uint64_t mqd,
+                                                     unsigned reserved);
   // What is wrong with the copies, which have to describe one queue; empty: nothing.
   amdgpu_criu::Result<std::string> check_copies(Memory& memory, uint64_t mqd) const;
   // Writes what preemption saves into all copies: pointers, place, fill levels, COMPUTE_*, not

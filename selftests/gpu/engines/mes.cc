@@ -67,7 +67,7 @@ uint32_t doorbell_of(uint32_t index) { return index * 4 & kDoorbellMask; }
 
 amdgpu_criu::Status Mes::map(Queue::Spec spec) {
   spec.name = queue_name("MES", *spec.slot);
-  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd));
+  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.mqd_reserved));
   state.at(mqd::kActive) = 1;
   auto queue = std::make_unique<MesQueue>(context_, spec, TRY(state.ring()), *this);
   TRY(queue->start(state));

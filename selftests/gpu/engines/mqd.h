@@ -37,10 +37,11 @@ constexpr unsigned kSaveAreaSize = 177;
 constexpr unsigned kAqlControl = 181;
 constexpr unsigned kPqWptr = 182;
 constexpr unsigned kStride = 226;  // bytes between the copies for the XCCs of a partition
-// Words that are reserved in all generations, zeroed when a queue is created and saved in a
-// checkpoint: the model's place inside of a packet and an indirect buffer (SavedPlace).
-constexpr unsigned kPlace = 288;
-constexpr unsigned kRsrc3 = kPlace + 32;  // COMPUTE_PGM_RSRC3
+// From Asic::mqd_reserved on, words that the generation reserves, zeroed when a queue is created
+// and saved in a checkpoint: the model's place inside of a packet and an indirect buffer
+// (SavedPlace), and COMPUTE_PGM_RSRC3.
+constexpr unsigned kPlace = 0;
+constexpr unsigned kRsrc3 = kPlace + 32;
 }  // namespace mqd
 
 namespace sdma_mqd {

@@ -27,7 +27,7 @@ amdgpu_criu::Status QueueMapper::add(const Queue::Spec& spec, const Pm4::Setup& 
 
 amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view kind,
                                              Pm4::Setup setup, unsigned copies) {
-  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd));
+  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.mqd_reserved));
   if (!spec.wptr_poll) spec.wptr_poll = state.pair(mqd::kWptrPoll);
   setup.slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name(kind, setup.slot);
@@ -43,7 +43,8 @@ amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view 
 
 // Nothing is saved to its MQD: the driver writes it anew before it maps the ring again.
 amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup) {
-  HqdState state = TRY(HqdState::load_graphics(context_.memory, spec.mqd));
+  HqdState state =
+      TRY(HqdState::load_graphics(context_.memory, spec.mqd, context_.asic.mqd_reserved));
   setup.slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name("graphics ring", setup.slot);
   spec.mqd = 0;

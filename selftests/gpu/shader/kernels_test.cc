@@ -607,7 +607,7 @@ TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
     EXPECT_TRUE(fails_with(one.error)) << one.what;
     // What was refused stays refused, so each case has a queue of its own.
     ASSERT_TRUE(gpu_.preempt());
-    gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kPlace * uint64_t{4}, 0);
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + mi210().mqd_reserved * uint64_t{4}, 0);
     put<uint32_t>(queue_.ring + (queue_.wptr_value - 1) % 1024 * 64, aql::kInvalid);
     gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kPqRptr * uint64_t{4},
                               static_cast<uint32_t>(queue_.wptr_value * 16));

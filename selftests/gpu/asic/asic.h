@@ -100,8 +100,9 @@ struct SmuMailbox {
 };
 
 struct Asic {
-  std::string_view name;    // as --asic takes it
-  std::string_view target;  // as compilers call it
+  std::string_view name;     // as --asic takes it
+  std::string_view target;   // as compilers call it
+  bool saves_waves = false;  // the shader cores run the driver's trap handler for it
 
   // PCI.
   uint16_t device_id;

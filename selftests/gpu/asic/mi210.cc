@@ -8,6 +8,7 @@ const Asic& mi210() {
   static const Asic kAsic = {
       .name = "mi210",
       .target = "gfx90a",
+      .saves_waves = true,
       .device_id = 0x740f,
       .revision = 2,
       .class_code = 0x038000,

@@ -94,8 +94,8 @@ amdgpu_criu::Status Launcher::resume(const HqdState& state, Space space, uint64_
                                      uint32_t packet_index) {
   using Registers = ComputeRegisters;
   const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
-  // Other chips have other handlers, whose waves run to their end.
-  if (context_.asic.target == "gfx90a") {
+  // Otherwise waves run to their end.
+  if (context_.asic.saves_waves) {
     save_area_ = {.base = state.pair(mqd::kSaveAreaBase) + size,
                   .bytes = area - std::min(area, size),
                   .stack_words = size / 4};

@@ -123,6 +123,11 @@ constexpr auto kXor = [](auto a, auto b, auto) { return a ^ b; };
 constexpr auto kInc = [](auto a, auto b, auto) { return a >= b ? decltype(a){0} : a + 1; };
 constexpr auto kDec = [](auto a, auto b, auto) { return a == 0 || a > b ? b : a - 1; };
 
+constexpr auto kAddHalves = [](U a, U b, U) {
+  const auto sum = [](U x, U y) { return to_half(half_to_float(x) + half_to_float(y)); };
+  return sum(a & 0xffff, b & 0xffff) | sum(a >> 16, b >> 16) << 16;
+};
+
 class Table {
  public:
   Table() {
@@ -177,6 +182,7 @@ class Table {
     };
     with("atomic_add_f32", atomic_op<float, false, false, decltype(kAdd)>);
     with("atomic_add_f64", atomic_op<double, false, false, decltype(kAdd)>);
+    with("atomic_pk_add_f16", atomic_op<U, false, false, decltype(kAddHalves)>);
     with("atomic_min_f64", atomic_op<double, false, false, decltype(kFmin)>);
     with("atomic_max_f64", atomic_op<double, false, false, decltype(kFmax)>);
   }

@@ -104,6 +104,38 @@ TEST_F(RareKernels, HalvesInThreesAndTurns) {
   }
 }
 
+TEST_F(RareKernels, SumsOfDifferencesAndOfHalvesInMemory) {
+  auto a = finite_halves(random(512)), b = finite_halves(random(512));
+  for (size_t i = 0; i < b.size(); i += 2) b[i] &= 0xff00ffff;
+  const auto out = run_on("sums", a, b);
+  const auto sum = [](uint32_t x, uint32_t y) {
+    const auto half = [&](unsigned shift) {
+      return to_half(half_to_float(x >> shift & 0xffff) + half_to_float(y >> shift & 0xffff));
+    };
+    return half(0) | half(16) << 16;
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint32_t x = a[i], y = b[i];
+    uint32_t bytes = 0, masked = 0, means = 0;
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      const int of_x = x >> shift & 0xff, of_y = y >> shift & 0xff;
+      bytes += static_cast<uint32_t>(std::abs(of_x - of_y));
+      if (of_y) masked += static_cast<uint32_t>(std::abs(of_x - of_y));
+      const bool up = x >> 1 >> shift & 1;
+      means |= static_cast<uint32_t>((of_x + of_y + up) / 2) << shift;
+    }
+    ASSERT_EQ(out[i][0], (bytes << 16) + y);
+    const int64_t halves = std::abs(u16(x) - u16(y)) + std::abs(u16(x >> 16) - u16(y >> 16));
+    ASSERT_EQ(out[i][1], static_cast<uint32_t>(halves) + y);
+    ASSERT_EQ(out[i][2], masked + y);
+    ASSERT_EQ(out[i][3], means);
+    const uint32_t once = sum(0x3c004000, x);
+    ASSERT_EQ(out[i][6], once);
+    ASSERT_EQ(out[i][4], sum(once, y));
+    ASSERT_EQ(out[i][5], 0x3c004000u);
+  }
+}
+
 TEST_F(RareKernels, PartsOfRegistersAndOtherLanesInSumsWithCarries) {
   const auto a = random(256), b = random(256);
   const auto out = run_on("parts", a, b);

@@ -70,6 +70,32 @@ U sad_u8(U a, U b, U c) {
   return c;
 }
 
+U sad_u16(U a, U b, U sum) {
+  for (unsigned shift = 0; shift < 32; shift += 16) {
+    const U x = a >> shift & 0xffff, y = b >> shift & 0xffff;
+    sum += x > y ? x - y : y - x;
+  }
+  return sum;
+}
+
+// A byte of the second operand that is 0 counts for nothing.
+U msad_u8(U a, U b, U sum) {
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    const U x = a >> shift & 0xff, y = b >> shift & 0xff;
+    if (y) sum += x > y ? x - y : y - x;
+  }
+  return sum;
+}
+
+// The mean of each byte; bits of the third operand round up.
+U lerp_u8(U a, U b, U round) {
+  U out = 0;
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    out |= (((a >> shift & 0xff) + (b >> shift & 0xff) + (round >> shift & 1)) >> 1) << shift;
+  }
+  return out;
+}
+
 // Dot products of bytes, exact modulo 2^32.
 template <typename T>
 U dot4(U a, U b, U c) {
@@ -157,6 +183,10 @@ constexpr VectorOp kOps[] = {
     op<U, U, U, U>("v_perm_b32", [](U a, U b, U c) { return perm(a, b, c); }),
     op<U, U, U>("v_bcnt_u32_b32", [](U a, U b) { return static_cast<U>(std::popcount(a)) + b; }),
     op<U, U, U, U>("v_sad_u8", [](U a, U b, U c) { return sad_u8(a, b, c); }),
+    op<U, U, U, U>("v_sad_hi_u8", [](U a, U b, U c) { return (sad_u8(a, b, 0) << 16) + c; }),
+    op<U, U, U, U>("v_sad_u16", [](U a, U b, U c) { return sad_u16(a, b, c); }),
+    op<U, U, U, U>("v_msad_u8", [](U a, U b, U c) { return msad_u8(a, b, c); }),
+    op<U, U, U, U>("v_lerp_u8", [](U a, U b, U c) { return lerp_u8(a, b, c); }),
     op<U, I, I>("v_cvt_pk_i16_i32",
                 [](I a, I b) {
                   const auto narrowed = [](I value) {

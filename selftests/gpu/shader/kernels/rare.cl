@@ -48,6 +48,28 @@ kernel void halves(global const uint* a, global const uint* b, global uint* out)
   to[5] = sum;
 }
 
+// Sums of differences of bytes and halves, and sums of halves in memory.
+kernel void sums(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = ID;
+  const uint x = a[i], y = b[i];
+  global uint* to = out + 8 * i;
+  to[0] = __builtin_amdgcn_sad_hi_u8(x, y, y);
+  to[1] = __builtin_amdgcn_sad_u16(x, y, y);
+  to[2] = __builtin_amdgcn_msad_u8(x, y, y);
+  to[3] = __builtin_amdgcn_lerp(x, y, x >> 1);
+  to[4] = 0x3c004000;  // 1 and 2
+  to[5] = 0x3c004000;
+  uint old;
+  __asm__ volatile(
+      "global_atomic_pk_add_f16 %1, %2, off\n"
+      "global_atomic_pk_add_f16 %0, %1, %3, off glc\n"
+      "s_waitcnt vmcnt(0)"
+      : "=&v"(old)
+      : "v"(to + 4), "v"(x), "v"(y)
+      : "memory");
+  to[6] = old;
+}
+
 // Parts of registers, and other lanes, of operations with carries and masks.
 kernel void parts(global const uint* a, global const uint* b, global uint* out) {
   const uint i = ID;

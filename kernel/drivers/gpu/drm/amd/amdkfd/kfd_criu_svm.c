@@ -235,6 +235,8 @@ static const char *kfd_criu_svm_fault(void *plan, void *entry)
 	const struct kfd_criu_svm_record *record = entry;
 	const struct kfd_criu_plan_svm *svm = entry;
 
+	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
+		return NULL; /* the check refuses any range */
 	if (record->pad || !record->start || !record->size || !PAGE_ALIGNED(record->start) ||
 	    !PAGE_ALIGNED(record->size))
 		return "address, size or pad";

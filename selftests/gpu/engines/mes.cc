@@ -66,12 +66,13 @@ uint32_t doorbell_of(uint32_t index) { return index * 4 & kDoorbellMask; }
 }  // namespace
 
 amdgpu_criu::Status Mes::map(Queue::Spec spec) {
-  spec.name = queue_name("MES", *spec.slot);
+  const HqdSlot slot = spec.slot.value_or(HqdSlot{});
+  spec.name = queue_name("MES", slot);
   HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.mqd_reserved));
   state.at(mqd::kActive) = 1;
   auto queue = std::make_unique<MesQueue>(context_, spec, TRY(state.ring()), *this);
   TRY(queue->start(state));
-  mapper_.bank().show(*spec.slot, state);
+  mapper_.bank().show(slot, state);
   mapper_.table().add(std::move(queue));
   return {};
 }

@@ -52,7 +52,8 @@ void Pm4Queue::set_wptr(uint64_t dwords) {
 }
 
 void Pm4Queue::doorbell(uint64_t value, unsigned size) {
-  if (state_ != State::kStopped) set_wptr(widen(value, size, stream_.wptr()));
+  const uint64_t wptr = widen(value, size, stream_.wptr());
+  if (state_ != State::kStopped && wptr >= polled_wptr_) set_wptr(wptr);
 }
 
 void Pm4Queue::catch_up() {
@@ -61,6 +62,7 @@ void Pm4Queue::catch_up() {
   if (!value.ok()) return;
   // Only a pointer ahead of the known one, and within the ring, can mean work.
   if (*value > stream_.wptr() && *value - stream_.rptr() <= stream_.ring_dwords()) {
+    polled_wptr_ = *value;
     set_wptr(*value);
   }
 }

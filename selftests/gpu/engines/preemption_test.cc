@@ -187,6 +187,24 @@ TEST_F(PreemptionTest, WorkQueuedWhileUnmappedIsFound) {
   EXPECT_TRUE(fenced(pm4, 1));
 }
 
+// A doorbell of earlier work can arrive when the write pointer in memory is already ahead of it.
+TEST_F(PreemptionTest, ADoorbellThatMappingHasOvertakenIsIgnored) {
+  for (const auto kind : {TestQueue::kSdma, TestQueue::kPm4}) {
+    TestQueue queue = gpu_.make(kind, 1, 0, 4);
+    const auto write =
+        kind == TestQueue::kSdma ? sdma_write(kTarget, {1}) : pm4_write(kTarget, {1});
+    gpu_.append(queue, write);
+    const TestQueue earlier = queue;
+    gpu_.append(queue, kind == TestQueue::kSdma ? sdma_fence(kFence, 1) : pm4_write(kFence, {1}));
+    gpu_.run({&queue});
+    EXPECT_TRUE(fenced(queue, 1));
+    gpu_.ring(earlier);
+    gpu_.submit(queue, kind == TestQueue::kSdma ? sdma_fence(kFence, 2) : pm4_write(kFence, {2}));
+    EXPECT_TRUE(fenced(queue, 2));
+    EXPECT_TRUE(gpu_.reports().empty());
+  }
+}
+
 TEST_F(PreemptionTest, ProcessesKeepTheirMemoryWhenTheirVmidChanges) {
   std::vector<TestQueue> queues;
   for (uint32_t process = 1; process <= 6; ++process) {

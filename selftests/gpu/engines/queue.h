@@ -102,6 +102,10 @@ class PacketQueue : public Queue {
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
   virtual amdgpu_criu::Result<Step> execute(Budget& budget) = 0;
   virtual void report_rptr() = 0;
+
+  // The write pointer that was last found in memory, in units of doorbells: less was rung before
+  // that.
+  uint64_t polled_wptr_ = 0;
 };
 
 }  // namespace gpu

@@ -85,7 +85,8 @@ void SdmaQueue::set_wptr(uint64_t bytes) {
 }
 
 void SdmaQueue::doorbell(uint64_t value, unsigned size) {
-  if (state_ != State::kStopped) set_wptr(widen(value, size, stream_.wptr() * 4));
+  const uint64_t wptr = widen(value, size, stream_.wptr() * 4);
+  if (state_ != State::kStopped && wptr >= polled_wptr_) set_wptr(wptr);
 }
 
 void SdmaQueue::catch_up() {
@@ -94,7 +95,10 @@ void SdmaQueue::catch_up() {
   if (!value.ok()) return;
   const uint64_t wptr = *value / 4;
   // Only a pointer ahead of the known one, and within the ring, can mean work.
-  if (wptr > stream_.wptr() && wptr - stream_.rptr() <= stream_.ring_dwords()) set_wptr(*value);
+  if (wptr > stream_.wptr() && wptr - stream_.rptr() <= stream_.ring_dwords()) {
+    polled_wptr_ = *value;
+    set_wptr(*value);
+  }
 }
 
 void SdmaQueue::report_rptr() {

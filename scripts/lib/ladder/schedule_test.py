@@ -11,8 +11,8 @@ def take(schedule):
 
 
 class TheSchedule(unittest.TestCase):
-    def test_starts_at_most_two_rungs(self):
-        schedule = Schedule([Rung(name, ()) for name in "abc"])
+    def test_starts_at_most_so_many_rungs(self):
+        schedule = Schedule([Rung(name, ()) for name in "abc"], places=2)
         self.assertIsNotNone(take(schedule))
         self.assertIsNotNone(take(schedule))
         self.assertIsNone(take(schedule))

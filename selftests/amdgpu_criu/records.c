@@ -266,6 +266,8 @@ TEST_F(records, invalid_event_fields_are_refused)
 		{ "duplicate id", EVENT_ID, 4, COPY, 1, EBADMSG },
 		{ "id beyond the slots", EVENT_ID, 4, SET, 4096, EBADMSG },
 		{ "id of events with a slot", EVENT_TYPE, 4, SET, KFD_IOC_EVENT_MEMORY, EBADMSG },
+		{ "last id of events without one", EVENT_ID, 8, SET,
+		  (__u64)KFD_IOC_EVENT_MEMORY << 32 | 0x7fffffff, EBADMSG },
 		{ "unknown flag", EVENT_FLAGS, 4, OR, 4, EBADMSG },
 		{ "pad", EVENT_PAD, 4, SET, 1, EBADMSG },
 		{ "age 0", EVENT_AGE, 8, SET, 0, EBADMSG },

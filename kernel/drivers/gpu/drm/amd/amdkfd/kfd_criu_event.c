@@ -114,8 +114,9 @@ static const char *kfd_criu_event_fault(void *data, void *entry)
 	if (!record->age)
 		return "age";
 	if (!kfd_criu_event_has_slot(record->type))
+		/* Walking an IDR that has the last id, INT_MAX, warns. */
 		return record->event_id < KFD_FIRST_NONSIGNAL_EVENT_ID ||
-		       record->event_id > KFD_LAST_NONSIGNAL_EVENT_ID ? "id" : NULL;
+		       record->event_id >= KFD_LAST_NONSIGNAL_EVENT_ID ? "id" : NULL;
 	if (!plan->num_pages)
 		return "has no page for its slot";
 	if (!record->event_id || record->event_id >= KFD_SIGNAL_EVENT_LIMIT ||

@@ -89,7 +89,7 @@ seconds_since() { # seconds_since MICROSECONDS: with two decimals
   printf '%d.%02d' $((us / 1000000)) $((us % 1000000 / 10000))
 }
 
-mebibytes() { echo $((($1 + 524288) / 1048576)); }
+mebibytes() { printf %d $((($1 + 524288) / 1048576)); }
 
 # wait_until SECONDS COMMAND...: until it is true
 wait_until() {

@@ -155,7 +155,9 @@ kfd_usage() {
   for file in "$proc"/vram_*; do
     [ -e "$file" ] && bytes=$((bytes + $(<"$file")))
   done
-  printf %s "${#queues[@]} queues, $(((bytes + 524288) / 1048576)) MiB VRAM ($bytes bytes)"
+  printf '%d queues, ' ${#queues[@]}
+  mebibytes $bytes
+  printf ' MiB VRAM (%d bytes)' $bytes
 }
 
 # Of each open file once, however many descriptors it has; what KFD has in its VM counts as well.

@@ -89,7 +89,7 @@ class Documents(unittest.TestCase):
 
 
 class PlainEnglish(unittest.TestCase):
-    RULES = plain_english.parse("folder a\n"
+    RULES = plain_english.parse("except ours/phrases\n"
                                 "tells? => report\nlets? go => release\n# a comment")
 
     def faults(self, text, path="a/b.c"):
@@ -108,13 +108,18 @@ class PlainEnglish(unittest.TestCase):
     def test_the_line_and_the_plain_wording_are_reported(self):
         self.assertEqual(self.faults("\nit tells"), ["a/b.c:2: 'tells': report"])
 
-    def test_only_the_folders_of_the_list_are_read(self):
-        self.assertEqual(self.faults("it tells", "ab/c.c"), [])
+    def test_all_files_but_the_exceptions_are_read(self):
+        for path in ("ours/phrases", "ours/phrases/c.c"):
+            self.assertEqual(self.faults("it tells", path), [])
+        for path in ("Makefile", "ours/c.c", "ours/phrases.c"):
+            self.assertEqual(len(self.faults("it tells", path)), 1, path)
 
     def test_the_list_is_read(self):
         rules = plain_english.parse(plain_english.LIST.read_text())
-        self.assertTrue(rules.folders)
+        self.assertTrue(rules.exceptions)
         self.assertTrue(plain_english.faults(rules, "README.md", "which buffer is hurt"))
+        self.assertTrue(plain_english.faults(rules, "a.py", "it will tell"))
+        self.assertEqual(plain_english.faults(rules, "a.py", "place = file.tell()"), [])
 
 
 if __name__ == "__main__":

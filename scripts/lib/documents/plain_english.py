@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""plain_english.py TOP: files that have a phrase of plain_english.txt.
+"""plain_english.py TOP: reports phrases of plain_english.txt.
 
 Reads paths of tracked files from standard input. A comment that asks a question is a fault, too.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIST = Path(__file__).with_name("plain_english.txt")
-# Words of identifiers: let_go, letGo. Not a path or a variable, as in /home and $HOME.
+# Matches parts of identifiers, such as let_go and letGo, but not /home or $HOME.
 _WORD = r"(?<![A-Za-z/$])(?:{})(?![a-z])"
 # Between two words: a space, an underscore, or a line break with the margin of a comment.
 _GAP = r"(?:[ _]|[ ]?\n\s*(?://|\*|#)?\s*)"
@@ -29,25 +29,23 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Rules:
-    folders: tuple[str, ...]
+    exceptions: tuple[str, ...]
     phrases: tuple[Phrase, ...]
 
     def covers(self, path: str) -> bool:
-        if path.startswith("scripts/lib/documents/"):  # it has the phrases
-            return False
-        return any(path == folder or path.startswith(folder + "/") for folder in self.folders)
+        return not any(path == one or path.startswith(one + "/") for one in self.exceptions)
 
 
 def parse(text: str) -> Rules:
-    folders, phrases = [], []
+    exceptions, phrases = [], []
     for line in text.splitlines():
         pattern, arrow, instead = line.partition(" => ")
-        if line.startswith("folder "):
-            folders.append(line.split()[1])
+        if line.startswith("except "):
+            exceptions.append(line.split()[1])
         elif arrow:
             words = pattern.split(" ")
             phrases.append(Phrase(re.compile(_WORD.format(_GAP.join(words)), re.I), instead))
-    return Rules(tuple(folders), tuple(phrases))
+    return Rules(tuple(exceptions), tuple(phrases))
 
 
 def faults(rules: Rules, path: str, text: str) -> list[str]:

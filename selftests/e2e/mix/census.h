@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the kernel tells of the calling process's mappings of GPU nodes and of its descriptors: a
-// line each. Nothing in them may change by a restore.
+// One line for each GPU mapping and each descriptor of the calling process, from /proc. A restore
+// must not change any of them.
 #pragma once
 
 #include <string>

@@ -236,7 +236,7 @@ scenario_render_refused() {
 }
 
 # A checkpoint succeeds when the refused state no longer exists.
-scenario_render_let_go() {
+scenario_render_after_refusal() {
   need_gpus 1
   need_plugin
   start render_refused udmabuf

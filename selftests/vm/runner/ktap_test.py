@@ -47,7 +47,7 @@ class ParserTest(unittest.TestCase):
         self.assertEqual(outcomes(results), [("top/middle/leaf", PASS)])
         self.assertEqual(problems, [])
 
-    def test_tells_the_path_of_a_leaf_at_once_if_it_was_announced(self) -> None:
+    def test_an_announced_leaf_has_its_path_at_once(self) -> None:
         parser = Parser()
         parser.feed(["1..2", "  # Subtest: a", "  1..1"])
         leaf = parser.line("  ok 1 x")

@@ -164,8 +164,8 @@ def add_epilogue(guests: Iterable[PlannedGuest], command: str, timeout: float) -
 
 def load(directory: Path, wanted: Sequence[str], module: str = "", base: str = DEFAULT,
          unwanted: Sequence[str] = ()) -> list[Suite]:
-    """All suites of a directory that are run with a kernel, or those of these names, less those of
-    others. A name may be a pattern: it stands for such suites as are run with the kernel."""
+    """The suites of a directory that are called `wanted`, by default all that run with the kernel
+    `base`, except `unwanted`. A name may be a pattern; it matches suites that run with `base`."""
     suites = [parse(file.read_text(), str(file), module, base)
               for file in sorted(directory.glob("*.suite"))]
     names = [suite.name for suite in suites]
@@ -175,12 +175,12 @@ def load(directory: Path, wanted: Sequence[str], module: str = "", base: str = D
         if not fnmatch.filter(names, name):
             raise Failure(f"no suite {name}; there are: {', '.join(names)}")
 
-    def is_wanted(suite: Suite) -> bool:
+    def selected(suite: Suite) -> bool:
         if _matches(suite.name, unwanted):
             return False
         return suite.name in wanted or base in suite.bases and _matches(suite.name, wanted or ["*"])
 
-    return [suite for suite in suites if is_wanted(suite)]
+    return [suite for suite in suites if selected(suite)]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-# In the order in which a person wants to read of them. `run` without names runs the first.
+# Simple scenarios come first in each group. `run` without names runs DEFAULT_GROUP.
 DEFAULT_GROUP = "kfd"
 GROUPS: dict[str, tuple[str, ...]] = {
     "kfd": (
@@ -22,8 +22,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "render_alone", "render_one_gpu", "render_two_gpus", "render_criu_4_1_1",
         "render_criu_4_3", "render_leave_running", "render_three_rounds", "render_many",
         "render_vmm", "render_fork", "render_unrelated", "render_family",
-        "render_family_criu_4_1_1", "render_family_criu_4_3", "render_refused", "render_let_go",
-        "render_in_flight", "render_busy", "render_killed"),
+        "render_family_criu_4_1_1", "render_family_criu_4_3", "render_refused",
+        "render_after_refusal", "render_in_flight", "render_busy", "render_killed"),
     "trees": (
         "tree_of_two", "tree_two_gpus", "tree_criu_4_1_1", "tree_criu_4_3", "tree_leave_running",
         "tree_disk_full", "soak"),
@@ -45,7 +45,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.
     "packaged": ("packages",),
-    # What the campaign `faults` has instead of @faults, a sample of it.
+    # The campaign `faults` runs these instead of @faults, which is a sample of them.
     "all_faults": (
         "faults_dump_criu", "faults_dump_criu_4_1_1", "faults_dump_criu_4_3",
         "faults_restore_criu", "faults_restore_criu_4_1_1", "faults_restore_criu_4_3"),
@@ -56,10 +56,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
 }
 
-# In these groups one of the other CRIUs has its turn, by chance; with EVERY=1 all.
+# A run of these groups takes one of the other CRIU versions at random; with EVERY=1, all of them.
 OTHER_CRIUS = ("criu_4_1_1", "criu_4_3")
 TAKING_TURNS = ("kfd", "render", "trees", "parallel")
-# Of two such scenarios one has its turn, likewise.
+# A run takes one of each pair, likewise.
 PAIRS = (
     ("container_users_runc", "container_moved_runc"),
     ("container_criu_4_3", "container_podman"),
@@ -85,7 +85,7 @@ def defined(directory: Path) -> set[str]:
 
 
 def check(directory: Path) -> None:
-    """A scenario that nobody runs is worse than none."""
+    """Fails unless each defined scenario is listed once, and each listed one defined."""
     names = listed()
     twice = {name for name in names if names.count(name) > 1}
     wrong = sorted(twice | set(names) ^ defined(directory))

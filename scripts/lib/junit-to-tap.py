@@ -23,14 +23,14 @@ def of_gtest(case):
     if case.find("failure") is not None:
         return TestResult(name, FAIL)
     if skipped is not None:
-        # The place in the source comes first, then what the test says.
+        # The first line is the place in the source; the test's message follows.
         said = skipped.get("message", "").split("\n", 1)[-1].strip()
         return TestResult(name, SKIP, said.splitlines()[0] if said else "no reason given")
     return TestResult(name, PASS, f"{float(case.get('time') or 0):.1f} s")
 
 
 def of_program(case, tree):
-    """The results of what ctest ran: a program that died, or failed without a failed test, is one."""
+    """The results of a program. One that died, or failed without a failed test, is a failed test."""
     name, passed = case.get("name"), case.get("status") == "run"
     report = tree / "reports" / f"{name}.xml"
     if not report.exists():
@@ -44,7 +44,7 @@ def of_program(case, tree):
 
 
 def io_uring_works():
-    """True if the kernel looks at the arguments of io_uring_setup(2), which are wrong."""
+    """True if io_uring_setup(2) fails because of its arguments, not because it is disabled."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall(425, 1, None)
     return ctypes.get_errno() == errno.EFAULT

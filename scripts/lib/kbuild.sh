@@ -55,7 +55,7 @@ precompile_headers() {
   if [[ $key != "$(cat "$objects/compiler/key" 2>/dev/null)" ]]; then
     rm -f "$objects/compiler/kernel-headers.h.gch"
     cp "$headers" "$objects/compiler/"
-    # ccache takes this for the contents of the precompiled header, which are never twice the same.
+    # ccache hashes this file instead of the precompiled header, which is different each time.
     printf '%s\n' "$key" | tee "$objects/compiler/key" >"$objects/compiler/kernel-headers.h.gch.sum"
   fi
   for name in /usr/lib/ccache/*-gcc*; do

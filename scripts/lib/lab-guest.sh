@@ -12,8 +12,8 @@ apt_in_guest() {
 
 step_guest_base() {
   bootstrap "$GUEST"
-  # Later releases are there to be asked for by name, and never preferred. Testing's Release
-  # file may have passed its date.
+  # Packages of later releases are installed only on request (-t). Testing's Release file may have
+  # expired.
   cat >"$GUEST/etc/apt/sources.list.d/later.list" <<-END
 	deb [check-valid-until=no] $MIRROR forky main
 	deb [check-valid-until=no] $MIRROR experimental main

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # The driver of a later kernel, for the tests of versions: our files with the patches of
-# kernel/tests/next. It is built in a mount namespace in which kernel/ has the patches and the build
-# directories are others. Paths are those of the ordinary build, so ccache has nearly all results.
+# kernel/tests/next. The build runs in a mount namespace, where kernel/ is the patched copy and the
+# build directories are separate. Paths are the same as in the ordinary build, so ccache has nearly
+# all results.
 
 NEXT=$TOP/build/next
 
@@ -14,7 +15,7 @@ make_next_source() {
   (cd "$TOP/kernel" && tar --exclude=./tests -c .) | tar -C "$new" -x
   for patch in "$TOP/kernel/tests/next"/*.patch; do
     patch -d "$new" -p1 --no-backup-if-mismatch -s <"$patch" ||
-      die "${patch#"$TOP/"} does not apply any more: make it again for what has changed"
+      die "${patch#"$TOP/"} does not apply any more: adapt it to the changed files"
   done
   rsync -rlp --checksum --delete "$new/" "$NEXT/kernel/"
   rm -rf "$new"

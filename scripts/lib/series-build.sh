@@ -46,7 +46,7 @@ bring_to() {
     install -D -m 644 "$WORK/one-file" "$BUILD_STAGE/$path"
     [[ $path == *.h ]] || continue
     touch -d @0 "$BUILD_STAGE/$path"
-    # Where the build has a copy of the stage, only what is newer is copied.
+    # If the build uses a copy of the stage, only newer files are copied.
     rm -f "$TOP/build/kbuild/series-$BASE-"{link,w1}"/${BUILD_STAGE#"$TOP/"}/$path"
   done
 }

@@ -20,7 +20,7 @@ def read_known(path, names):
         if not words:
             continue
         if len(words) < 3 or (words[1] != "*" and words[1] not in names):
-            sys.exit(f"{path}: want TYPE, a patch or *, and why: {line}")
+            sys.exit(f"{path}: a line must have TYPE, a patch or *, and a reason: {line}")
         known[tuple(words[:2])] = 0
     return known
 

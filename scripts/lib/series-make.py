@@ -185,7 +185,7 @@ class Tree:
     def add_base(self, paths):
         for path in paths:
             if not (self.source / path).is_file():
-                raise Fault(f"a hook patch changes {path}, which the kernel source has not")
+                raise Fault(f"a hook patch changes {path}, which the kernel source does not have")
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(self.source / path, self.root / path)
             (self.root / path).chmod(0o644)
@@ -238,7 +238,7 @@ class Series:
             if len(found) >= 3:
                 self.stamps.append(tuple(found[:3]))
                 return self.stamps[-1]
-        raise Fault("authors and dates come from git, but here is no commit")
+        raise Fault("authors and dates come from git, but there is no commit here")
 
     def message_path(self, patch):
         text = self.text(f"{patch.name}.txt")

@@ -24,7 +24,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 
-# Options of the project's compiler, g++, that clang does not know or reports in kernel macros.
+# Options of g++ that clang does not have, or that make it report kernel macros.
 GCC_ONLY = {"-fno-gnu-unique", "-Wzero-as-null-pointer-constant"}
 RECENT_COMMITS = 10
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test ladder: what `scripts/check` and `scripts/campaign` run, when, and what came of it."""
+"""The test ladder: what `scripts/check` and `scripts/campaign` run, in which order, and the results."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from .rungs import Command, Rung
 
 STOP_SECONDS = 30
-# Output that somebody who outlives the command still holds open is not waited for.
+# A process that outlives the command may hold the output open. The job waits so long for the rest.
 DRAIN_SECONDS = 5
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every rung: its commands, what must have passed before, and how much work it is."""
+"""Every rung: its commands, the rungs that must have passed before, and its CPU time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# Multiplies time limits in guests: something runs beside them.
+# Multiplies time limits in guests, because other rungs run at the same time.
 PATIENCE = "3"
 # Everything is about ten times as slow in the debug kernel.
 DEBUG_PATIENCE = "10"
-# One in this many faults, changed blobs and BOs, where there are hundreds.
+# Long series of faults, changed blobs and BOs run one case in this many.
 DEBUG_SAMPLE = "20"
 DEBUG_SECONDS = 7200
 DEBUG_CAMPAIGN_SECONDS = 24 * 3600
@@ -35,7 +35,7 @@ class Rung:
 
 
 def in_background(*commands: Command) -> tuple[Command, ...]:
-    """Guests have time limits; what has none leaves the processors to them."""
+    """Commands without time limits yield to guests, which have them."""
     return tuple(("nice", "-n", "5", *command) for command in commands)
 
 
@@ -78,8 +78,8 @@ CHECK = table(
     guests("deb-guest", ("deb",), 60, "--name", "deb-guest", "packages"),
 )
 
-# The suites in the debug kernel. What boots other kernels or drivers, or needs more of a kernel
-# than kernel/debug.config has, is not among them.
+# The suites in the debug kernel, except those that boot other kernels or drivers, or need more than
+# kernel/debug.config has.
 DEBUG = table(
     Rung("debug-kernel", (("scripts/debug-kernel",), ("scripts/module", "--debug-kernel", "--next")),
          ("lab",), 1200, builds=True),
@@ -88,7 +88,7 @@ DEBUG = table(
     debug_guests("debug-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug"),
 )
 
-# What takes too long for every check, whole.
+# Tests that take too long for every check.
 CAMPAIGN = table(
     Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
     debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS,
@@ -116,32 +116,32 @@ ALL = CHECK | DEBUG | CAMPAIGN
 # A name for several rungs.
 GROUPS = {"debug": tuple(DEBUG)}
 
-# What a person asks for: the rungs, and a line about it.
+# The rungs of each campaign, and a line that describes it.
 CAMPAIGNS = {
     "dkms": (("dkms",), "the driver's package is installed, boots, and is removed (minutes)"),
     "debug": (("debug-all-kselftests", "debug-all-rest"),
-              "the suites in the debug kernel; each allocation of each operation fails (hours)"),
+              "the suites in the debug kernel; each allocation of each operation fails once (hours)"),
     "criu": (("criu",), "scenarios of render nodes, trees and containers, with each CRIU (an hour)"),
     "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
-    "generated": (("generated",), "processes that did random legal things, 3000 of them (hours)"),
+    "generated": (("generated",), "3000 processes with random valid state (hours)"),
     "hip": (("hip",), "programs of Debian's HIP runtime (minutes; 10 GB more of disk)"),
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),
     "llm": (("llm",), "a language model of llama.cpp (minutes; the disk of hip)"),
     "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
-    "runner": (("runner",), "the tests of the runner itself, each with guests of its own (minutes)"),
+    "runner": (("runner",), "the tests of the guest runner, which boot guests (minutes)"),
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
     "waves": (("waves",), "waves are saved at every instruction, or withheld (ten minutes)"),
-    "static": (("static-all",), "clang-tidy and sparse of all files, clang's analyzer (an hour)"),
+    "static": (("static-all",), "clang-tidy and sparse on all files, clang's analyzer (an hour)"),
 }
 
 
 class UnknownRung(Exception):
-    """The text names the rung and those that exist."""
+    """The message contains the unknown name and the known ones."""
 
 
 def expand(names: Iterable[str], groups: Mapping[str, tuple[str, ...]] = GROUPS,
            rungs: Mapping[str, Rung] = ALL) -> list[Rung]:
-    """The named rungs and everything that they need, what is needed first, each once."""
+    """The named rungs and all that they need, each once and after what it needs."""
     chosen: dict[str, Rung] = {}
 
     def add(name: str) -> None:

@@ -20,7 +20,7 @@ from .schedule import Schedule
 
 
 class Ended(Exception):
-    """A signal asked for the end."""
+    """A signal requested the end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -35,7 +35,7 @@ def _raise_ended(number: int, _frame: object) -> None:
 
 @contextlib.contextmanager
 def locked(file: Path, message: str) -> Iterator[None]:
-    """One holder at a time; the children do not hold it."""
+    """Held by one check at a time; children do not inherit it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as lock:
         try:

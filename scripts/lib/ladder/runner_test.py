@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs real processes, in a checkout of its own that has nothing but results."""
+"""Runs real processes in a temporary checkout that contains only results."""
 
 import contextlib
 import io

@@ -12,7 +12,7 @@ PLACES = 3
 
 
 class Schedule:
-    """Hands out rungs whose needs have passed, the longest way to the end first."""
+    """Starts rungs whose needs have passed, those first that the most work depends on."""
 
     def __init__(self, rungs: Iterable[Rung], places: int = PLACES) -> None:
         self._waiting = {rung.name: rung for rung in rungs}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// CLI11, compiled once: the programs that use it are compiled with CLI11_COMPILE.
+// The only file that compiles CLI11. Programs that use it are compiled with CLI11_COMPILE.
 #include <CLI/CLI.hpp>
 #include <CLI/impl/App_inl.hpp>
 #include <CLI/impl/Argv_inl.hpp>

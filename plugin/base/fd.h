@@ -46,7 +46,7 @@ class Fd {
   int get() const { return fd_; }
   // The caller closes it from now on.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
-  // Closes what is held. Not retried on EINTR: Linux has closed it by then.
+  // Closes the descriptor. Not retried on EINTR: Linux has closed it by then.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
@@ -95,25 +95,26 @@ class Mapping {
   size_t size_ = 0;
 };
 
-// A process by a descriptor, which stays with it when its number goes to another: pidfd_open(2),
-// pidfd_send_signal(2) and pidfd_getfd(2), which the C library of Debian 12 does not know.
+// A descriptor of a process, which stays valid when another process gets the number: pidfd_open(2),
+// pidfd_send_signal(2) and pidfd_getfd(2), which the C library of Debian 12 does not have.
 class Pidfd {
  public:
   Pidfd() = default;
-  // Of a process that there is not (errno says so) it is not valid.
+  // Not valid if there is no such process; errno has the reason.
   static Pidfd open(pid_t pid) {
     return Pidfd(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
   }
 
   bool valid() const { return fd_.valid(); }
-  // Readable from the end of the process on.
+  // Becomes readable when the process ends.
   const Fd& fd() const { return fd_; }
 
   bool signal(int number) const {
     return syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0) == 0;
   }
 
-  // A copy of its descriptor of that number, closed on exec. Not valid: errno says why.
+  // A close-on-exec copy of its descriptor of that number. If it is not valid, errno has the
+  // reason.
   Fd take_descriptor(int number) const {
     return Fd(static_cast<int>(syscall(SYS_pidfd_getfd, fd_.get(), number, 0)));
   }

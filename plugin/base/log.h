@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Log lines of the plugin. Where they go is set once by the program: CRIU's log, or stderr.
+// Log lines of the plugin. The program sets the sink once: CRIU's log, or stderr.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// NoDestroy<T>: a global that exit() leaves alone.
+// NoDestroy<T>: a global whose destructor exit() does not call.
 #pragma once
 
 #include <cstddef>

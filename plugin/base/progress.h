@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Progress of work that takes long: counts bytes, and reports at intervals.
+// Progress of long work: counts bytes, and reports at intervals.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class Progress {
   Progress(uint64_t total_bytes, Clock::duration interval, Clock::time_point now = Clock::now())
       : total_(total_bytes), interval_(interval), start_(now), last_(now) {}
 
-  // Some more is done. A text if it is time for one and the work is not over.
+  // Adds bytes. Returns a text if a report is due and the work is not complete.
   std::optional<std::string> add(uint64_t bytes, Clock::time_point now = Clock::now()) {
     done_ += bytes;
     if (now - last_ < interval_ || done_ >= total_) return std::nullopt;

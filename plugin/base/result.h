@@ -13,8 +13,7 @@
 
 namespace amdgpu_criu {
 
-// std::format, compiled once. In a header it is compiled anew by every file that uses it, which
-// takes more than two seconds each time.
+// Calls std::format in one file only, because compiling it takes more than two seconds.
 std::string formatted_from(std::string_view text, std::format_args args);
 
 // The name differs from std::format, which arguments of namespace std would find as well.
@@ -23,7 +22,7 @@ std::string formatted(std::format_string<Args...> text, Args&&... args) {
   return formatted_from(text.get(), std::make_format_args(args...));
 }
 
-// An errno (never 0) and one sentence that says what failed and, where known, what to do.
+// An errno (never 0) and one sentence that names the failure and, where known, the remedy.
 class [[nodiscard]] Error {
  public:
   Error(int code, std::string message) : code_(code ? code : EIO), message_(std::move(message)) {}
@@ -43,7 +42,7 @@ class [[nodiscard]] Error {
   int code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // Puts what the caller was doing in front: "restoring kfd-3.img: checksum mismatch".
+  // Prepends the caller's activity: "restoring kfd-3.img: checksum mismatch".
   Error within(const std::string& what) && { return Error(code_, what + ": " + message_); }
 
  private:
@@ -84,7 +83,7 @@ class [[nodiscard]] Result {
 
 using Status = Result<Unit>;
 
-// What `body`, a Result, returns; an exception in it becomes an Error. For threads, where an
+// Returns the Result of `body`; an exception in it becomes an Error. For threads, where an
 // exception would end the process.
 template <typename Body>
 auto without_exceptions(const Body& body) -> decltype(body()) {

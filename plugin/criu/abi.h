@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// CRIU's plugin ABI, declared in our own words. Facts from criu-plugin.h of CRIU 4.1.1, 4.2.1 and
-// 4.3: a plugin exports one descriptor named CR_PLUGIN_DESC with name, init, exit, version, the
-// number of hooks and a table of hook functions by number. CRIU refuses a descriptor whose version
-// or number of hooks is above its own, and then the whole dump: hence the values of 4.1, the oldest
-// that is supported, are used unless CRIU is known to be 4.3 or later.
+// CRIU's plugin ABI, as in criu-plugin.h of CRIU 4.1.1, 4.2.1 and 4.3: a plugin exports one
+// descriptor named CR_PLUGIN_DESC with name, init, exit, version, the number of hooks and a table
+// of hook functions by number. CRIU refuses a descriptor whose version or number of hooks is above
+// its own, and then the whole dump fails. The plugin therefore uses the values of 4.1, the oldest
+// supported version, unless CRIU is known to be 4.3 or later.
 #pragma once
 
 #include <sys/stat.h>
@@ -54,9 +54,9 @@ struct Descriptor {
 };
 static_assert(offsetof(Descriptor, hooks) == 32);
 
-// What the hooks in use look like.
+// The signatures of the hooks in use.
 using DumpExtFile = int(int fd, int id);
-// `retry` is passed by 4.3 only, and uninitialised there; before, the argument is garbage.
+// Only 4.3 passes `retry`, and does not initialise it. With earlier versions it is undefined.
 using RestoreExtFile = int(int id, bool* retry);
 using HandleDeviceVma = int(int fd, const struct stat* status);
 using UpdateVmaMap = int(const char* path, uint64_t address, uint64_t old_offset,
@@ -68,13 +68,13 @@ using DumpFinish = int(int result);
 }  // namespace amdgpu_criu::criu
 
 extern "C" {
-// Exported by the criu program. Weak, so that the plugin also loads where one is missing.
+// Exported by the criu program. Weak, so that the plugin loads if one is missing.
 [[gnu::weak]] int criu_get_image_dir(void);
 [[gnu::weak]] int criu_plugin_get_options(int* argc, char*** argv);  // 4.3
 [[gnu::weak]] void print_on_level(unsigned level, const char* format, ...)
     __attribute__((format(printf, 2, 3)));
 [[gnu::weak]] int add_inventory_plugin(const char* name);
-// 4.3 takes the name alone; the second argument does it no harm.
+// 4.3 takes the name alone and ignores the second argument.
 [[gnu::weak]] bool check_and_remove_inventory_plugin(const char* name, size_t length);
 [[gnu::weak]] int fdstore_add(int fd);
 [[gnu::weak]] int fdstore_get(int id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The functions that CRIU calls: they turn Results into its return values, log each error once,
-// and let no exception out.
+// The functions that CRIU calls. They turn Results into its return values, log each error once, and
+// catch all exceptions.
 #include <signal.h>
 
 #include <exception>
@@ -15,16 +15,16 @@
 namespace amdgpu_criu::criu {
 namespace {
 
-// CRIU's word for "not mine: ask the next plugin".
+// The return value for "not mine: ask the next plugin".
 constexpr int kNotMine = -ENOTSUP;
 // No GPU node maps this offset: mmap() fails, and the restore with it.
 constexpr uint64_t kUnmappable = ~0xfffull;
 
-// CRIU forks while there is one, and some of its children end with exit(). Where fini() is not
-// called either, the end of the process releases everything.
+// CRIU forks while there is one, and some of its children end with exit(). If fini() is not called,
+// the end of the process releases everything.
 NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
-// Of the process that failed first, if that is CRIU's main process.
+// The first error, if it occurred in CRIU's main process.
 NoDestroy<std::string> first_error;
 
 void report(const char* what, const std::string& message) {
@@ -87,7 +87,8 @@ int restore_ext_file(int id, bool* retry) {
       });
 }
 
-// CRIU goes on after an error here, with the old offset: an offset that cannot be mapped stops it.
+// CRIU ignores an error of this hook and uses the old offset. An offset that cannot be mapped stops
+// it.
 int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_offset, int* fd) {
   const int result = guarded(
       "UPDATE_VMA_MAP", "finding a GPU mapping", [&] { return (*holder)->map(address); },
@@ -133,8 +134,8 @@ int init(int stage) {
   }
 }
 
-// Before 4.3 nothing else announces the end of a dump, failed ones included. CRIU's own last lines
-// name the hook that failed and an errno that need not be its: the reason comes after them.
+// Before 4.3, nothing else announces the end of a dump, even of a failed one. CRIU's last lines
+// name the failed hook and an unrelated errno; the reason is logged after them.
 void fini(int stage, int result) {
   if (*holder) {
     (void)(*holder)->note_hook("FINI");

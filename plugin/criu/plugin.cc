@@ -38,20 +38,20 @@ Status Plugin::prepare() {
   auto source = TRY(find_source(parts_, host_, options_));
   if (!source) return {};
   stock_ = std::move(source->api);
-  // What it restores, only the task that has restored it can fill.
+  // Only the task that has restored an object can fill it.
   if (stock_) options_.parallel = false;
   restore_ = TRY(restore::Restore::create(
       {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory},
       std::move(source->images)));
   if (restore_->empty()) return {};
-  // The process in the background, its threads and those of the kernel for its I/O.
+  // The background process, its threads, and the kernel's threads for its I/O.
   if (const auto highest = highest_pid(TRY(image_directory())); highest.ok())
     number_processes_from(*highest);
   return restore_->start_background();
 }
 
-// The first process that uses a GPU makes us look which interface the kernel has: for others
-// /dev/kfd is not even opened.
+// The interface of the kernel is examined at the first process that uses a GPU. Without one,
+// /dev/kfd is not opened.
 Result<bool> Plugin::need_interface(pid_t pid) {
   if (chosen_) return true;
   if (TRY(host_.files_of(pid)).empty() && TRY(host_.vmas_of(pid)).empty()) return false;
@@ -75,7 +75,7 @@ Status Plugin::note_written() {
 }
 
 Result<bool> Plugin::checkpoint_devices(pid_t pid) {
-  // Not every pid is one of a process: -1 is announced as a marker.
+  // CRIU also passes -1, as a marker.
   if (stage_ != kStageDump || pid <= 0) return false;
   if (!TRY(need_interface(pid))) return false;
   if (streams_images())

@@ -15,12 +15,12 @@
 
 namespace amdgpu_criu::criu {
 
-// What the plugin works on; a test puts its own in place before init().
+// The plugin's environment; a test replaces it before init().
 struct Parts {
   std::unique_ptr<kernel::Api> api;
   host::Config host;
   gpu::EngineFactory make_engine;
-  // For a kernel without our series, and for images that were made without.
+  // For a kernel without our series, and for images made on such a kernel.
   std::unique_ptr<stock::Ioctl> (*make_stock)() = stock::make_ioctl;
   std::string kfd_processes = stock::kKfdProcesses;
   std::string option_file = options::kFile;
@@ -40,13 +40,13 @@ class Plugin {
   Result<bool> checkpoint_devices(pid_t pid);
   Result<bool> dump_file(int fd, int id);
   Result<bool> handle_vma(const struct stat& status);
-  // Resumes the GPU work. failed: no image is left.
+  // Resumes the GPU work. After a failure it removes all images.
   void finish_dump(bool failed);
 
   Result<std::optional<Fd>> restore_file(int id);
   Result<std::optional<restore::NewMapping>> map(uint64_t start);
   Result<bool> resume(pid_t pid);
-  // To be called after each resume(): the processes that must not go on, for a restore that has
+  // To be called after each resume(): the processes that must not continue, because the restore has
   // failed in one of them. Each is returned once.
   std::vector<pid_t> doomed(pid_t pid, bool failed);
 
@@ -65,9 +65,9 @@ class Plugin {
   std::unique_ptr<restore::FdStore> store_;
   options::Options options_;
   options::Faults faults_;
-  std::unique_ptr<kernel::Api> stock_;  // instead of that in parts_
+  std::unique_ptr<kernel::Api> stock_;  // replaces the one in parts_
   bool chosen_ = false;
-  // At most one of them; they refer to what is above.
+  // At most one of them exists; they refer to the members above.
   std::unique_ptr<dump::Dump> dump_;
   bool required_ = false;  // CRIU knows that restore needs us
   std::unique_ptr<restore::Restore> restore_;

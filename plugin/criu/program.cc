@@ -26,14 +26,14 @@ void log_to_criu(LogLevel level, const std::string& line) {
   const char* mark = level == LogLevel::kError     ? "Error "
                      : level == LogLevel::kWarning ? "Warn  "
                                                    : "";
-  // CRIU's log is for one thread.
+  // CRIU's log is not thread-safe.
   static std::mutex lock;
   const std::lock_guard guard(lock);
   print_on_level(static_cast<unsigned>(level), "%s(amdgpu): %s\n", mark, line.c_str());
 }
 
-// The descriptor store is a socket connected to itself. CRIU 4.1 makes it after it has loaded the
-// plugins, and would crash if it was used before.
+// The descriptor store is a socket connected to itself. CRIU 4.1 creates it after it has loaded the
+// plugins, and would crash if it were used before.
 bool is_fd_store(int fd) {
   constexpr std::string_view kName = "criu-fdstore-";
   sockaddr_un address{};
@@ -45,8 +45,7 @@ bool is_fd_store(int fd) {
   return name.find(kName) != name.npos;
 }
 
-// criu --stream has no image directory of its own but connects to criu-image-streamer, which
-// listens there.
+// criu --stream connects to criu-image-streamer, which listens in the image directory.
 bool is_streamer(int fd) {
   constexpr std::string_view kName = "streamer-capture.sock";
   sockaddr_un address{};
@@ -119,7 +118,7 @@ class Reader {
   std::span<const std::byte> rest_;
 };
 
-// False: it is not what it should be.
+// Returns false if it is malformed.
 bool raise_to_numbers(Reader reader, bool packed, uint32_t& highest) {
   while (!reader.at_end()) {
     const auto tag = packed ? std::optional<uint64_t>(kVarint) : reader.varint();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The criu program that has loaded us, in our terms. Only this folder knows its ABI.
+// The criu program that has loaded the plugin. Only this folder uses its ABI.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace amdgpu_criu::criu {
 
-// CRIU 4.3 or later: more hooks, options, and errors of RESUME_DEVICES_LATE are heeded.
+// CRIU 4.3 or later: it has more hooks and options, and checks errors of RESUME_DEVICES_LATE.
 bool is_43();
 Result<int> image_directory();
 // This dump was started with --stream.
@@ -19,21 +19,21 @@ bool streams_images();
 std::vector<std::string> plugin_options();
 void send_log_to_criu();
 
-// Makes the plugin mandatory at restore. To be called once: CRIU counts every call, and a second
-// one would make restore look for a second plugin.
+// Makes the plugin mandatory at restore. To be called once: CRIU counts the calls, and after a
+// second one a restore would look for a second plugin.
 Status require_at_restore();
 // Whether the images being restored ask for this plugin.
 bool required_by_images();
-// Whether they ask for CRIU's own amdgpu plugin. It is not asked for any more then: its images are
-// for us to restore.
+// Whether they ask for CRIU's own amdgpu plugin. This removes the request, because our plugin
+// restores its images.
 bool foreign_required_by_images();
 
 std::unique_ptr<restore::FdStore> make_fd_store();
 
 // The highest number of a process, thread, group or session in CRIU's image of the process tree.
 Result<uint32_t> highest_pid(int image_directory);
-// The next processes and threads of this pid namespace get higher numbers than `pid`, if the kernel
-// allows that: no number that CRIU gives to a task is in use by a helper of ours.
+// Gives the next processes and threads of this pid namespace numbers above `pid`, if the kernel
+// allows that, so that our helpers use no number that CRIU gives to a task.
 void number_processes_from(uint32_t pid);
 
 }  // namespace amdgpu_criu::criu

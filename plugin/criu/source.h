@@ -9,15 +9,16 @@
 
 namespace amdgpu_criu::criu {
 
-// For a dump; null: that of our kernel series, or unknown.
+// For a dump; null: the interface of our kernel series, or unknown.
 std::unique_ptr<kernel::Api> stock_api_if_needed(const Parts& parts, const host::Host& host);
 
 struct FoundImages {
   image::Set images;
-  // Null: that of our kernel series. Its objects are known only to the task that restored them.
+  // Null: the interface of our kernel series. Otherwise only the task that restored an object has
+  // it.
   std::unique_ptr<kernel::Api> api;
 };
-// The images that CRIU's inventory asks a plugin for; nullopt: it asks none of ours.
+// The kind of images that CRIU's inventory requests a plugin for; nullopt: none that we restore.
 Result<std::optional<FoundImages>> find_source(const Parts& parts, const host::Host& host,
                                                const options::Options& options);
 

@@ -27,7 +27,7 @@ Error not_carried(int render) {
                    path_of(render));
 }
 
-// CRIU refuses them, but not by this name.
+// CRIU refuses them too, but does not name them.
 void warn_of_refused(const std::string& path, uint32_t id) {
   if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
     log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
@@ -87,7 +87,7 @@ void Dump::discard() {
     log_warning("{}", removed.error().message());
 }
 
-// What the kernel has of all paused processes. Refuses by name what cannot be carried.
+// Reads the state of all paused processes from the kernel. Refuses state that cannot be carried.
 Status Dump::collect() {
   TRY(tree_.complete());
   gpus_ = TRY(env_.host.gpus());
@@ -104,7 +104,7 @@ Status Dump::collect() {
     for (const OpenRender& render : tree_.renders())
       if (render.paused) renders_.push_back(TRY(checkpoint_render(render, *render.paused)));
   if (Status status = check_mappings(); !status.ok()) {
-    // A file that is not carried is a better reason than what is mapped of it.
+    // A file that is not carried is a better reason than its mappings.
     if (!tree_.carries_render()) TRY(check_renders());
     return status;
   }
@@ -113,7 +113,7 @@ Status Dump::collect() {
 
 Status Dump::save_all() {
   TRY(collect());
-  // What an earlier dump into the same directory left would be taken for ours.
+  // Images that an earlier dump left in the directory would count as images of this one.
   TRY(image::remove_files(TRY(env_.image_directory())));
   owns_images_ = true;
   TRY(save_objects());
@@ -180,7 +180,7 @@ Result<image::Render> Dump::checkpoint_render(const OpenRender& open, const Paus
   return render;
 }
 
-// A part of a BO is mapped again through a file that is restored: one that some process has open.
+// A partial mapping of a BO is restored through a restored file, which some process must have open.
 Status Dump::check_part(const image::MappingIndex& index, const image::Process& process,
                         const image::Vma& vma) const {
   if (vma.kfd || !index.is_part(process, vma)) return {};
@@ -210,7 +210,7 @@ Status Dump::check_mappings() const {
   return {};
 }
 
-// On a kernel that carries nothing of them but KFD's VMs.
+// For a kernel that carries only KFD's VMs of them.
 Status Dump::check_renders() {
   for (const OpenRender& render : tree_.renders()) {
     bool used = false;
@@ -220,7 +220,7 @@ Status Dump::check_renders() {
   return {};
 }
 
-// What processes outside of the tree have as well would be cut in two.
+// A BO that processes outside of the tree share would become two.
 Status Dump::check_outside() {
   TRY(need_any_render());
   const auto outside = env_.api.outside(kernel::render_node(any_render_), tree_.session());
@@ -259,7 +259,7 @@ Status Dump::need_any_render() {
   return {};
 }
 
-// RESTORE only finds those: somebody must have made them before, on their own GPU.
+// RESTORE only finds these objects. They must have been created before, on their own GPU.
 Result<std::vector<image::Exported>> Dump::find_imports(std::span<const kernel::Bo> bos) {
   std::vector<image::Exported> result;
   for (const kernel::Bo& bo : bos) {
@@ -272,7 +272,7 @@ Result<std::vector<image::Exported>> Dump::find_imports(std::span<const kernel::
   return result;
 }
 
-// Through any render node: the kernel finds the GPU.
+// Any render node will do: the kernel finds the GPU.
 Result<image::Exported> Dump::save_exported(int dmabuf) {
   TRY(need_any_render());
   image::Exported exported;
@@ -369,7 +369,7 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
   return true;
 }
 
-// One of another driver is left to that driver's plugin.
+// A dma-buf of another driver is left to that driver's plugin.
 Result<std::optional<FileKind>> Dump::describe_dmabuf(int fd, uint32_t id) {
   auto leave = [&](const Error& error) {
     log_warning("descriptor of a dma-buf (file {:#x}): {}", id, error.message());

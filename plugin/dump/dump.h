@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// One dump: pauses processes, writes the images, and lets the processes run on when destroyed.
+// One dump: pauses processes, writes the images, and resumes the processes when destroyed.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ class Dump {
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
-  // To be called for every process of the tree before anything else. pid must be frozen and
-  // traced by the caller. Refuses by name what cannot be carried.
+  // To be called for every process of the tree before anything else. pid must be frozen and traced
+  // by the caller. Refuses state that cannot be carried.
   Status pause(pid_t pid);
 
   // Writes the images of all paused processes, the first time; refuses mappings that cannot be
@@ -35,11 +35,11 @@ class Dump {
   // Writes the image of one open file. False if it is not ours.
   Result<bool> dump_file(int fd, uint32_t id);
 
-  // Of a dry run, in the place of prepare() and dump_file(): they refuse the same, and log the same
-  // warnings of what CRIU will refuse, and write nothing.
+  // For a dry run, instead of prepare() and dump_file(): these refuse the same state, log the same
+  // warnings about state that CRIU will refuse, and write nothing.
   Status examine();
   Status examine_file(int fd, uint32_t id);
-  // What was found of the paused processes.
+  // The state of the paused processes.
   const std::vector<image::Process>& processes() const { return processes_; }
   const std::vector<image::Render>& renders() const { return renders_; }
 
@@ -47,7 +47,7 @@ class Dump {
   void discard();
 
   bool has_paused() const { return !tree_.empty(); }
-  // There are images that restore needs.
+  // True if there are images that a restore needs.
   bool has_written() const { return has_written_; }
 
  private:
@@ -79,11 +79,11 @@ class Dump {
   Result<image::FileKind> describe_kfd_file(int fd);
   Result<image::FileKind> describe_render_file(int fd, unsigned minor);
   Result<std::optional<image::FileKind>> describe_dmabuf(int fd, uint32_t id);
-  // None: it is not ours.
+  // None: the file is not ours.
   Result<std::optional<image::FileKind>> describe_file(int fd, uint32_t id);
   Status write_file(int fd, uint32_t id, image::FileKind what);
 
-  // Logs how long the GPU work was paused; it ends after tree_.
+  // Logs how long the GPU work was paused; destroyed after tree_.
   struct Standstill {
     Standstill() = default;
     Standstill(const Standstill&) = delete;
@@ -99,13 +99,13 @@ class Dump {
   Tree tree_;
   ObjectSaver saver_;
   std::vector<topology::Gpu> gpus_;
-  Fd any_render_;  // a file of our own, for what any node does
+  Fd any_render_;  // a file of our own, for calls that any node accepts
   std::vector<Vm> vms_;
   std::vector<image::Process> processes_;
-  std::vector<image::Render> renders_;  // as tree_.renders(), if this kernel carries those
+  std::vector<image::Render> renders_;  // tree_.renders(), if this kernel carries those
   bool prepared_ = false;
   bool has_written_ = false;
-  bool owns_images_ = false;  // those in the directory are of this dump
+  bool owns_images_ = false;  // the images in the directory are of this dump
 };
 
 }  // namespace amdgpu_criu::dump

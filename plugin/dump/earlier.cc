@@ -38,7 +38,7 @@ uint32_t Earlier::number_of(const image::Source& source) {
   return number + 1;
 }
 
-// A chunk that the earlier dump has from one before it is referred to where it is.
+// If the earlier dump itself refers to a chunk, the new dump refers to the file that has it.
 void Earlier::add(const image::Set::ContentsFile& file) {
   const image::Source itself{1, file.name, file.metadata_sum};
   for (const image::Object& object : file.contents.objects) {

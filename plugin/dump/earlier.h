@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The chunks of an earlier dump, by what is in them.
+// The chunks of an earlier dump, by content.
 #pragma once
 
 #include <unordered_map>
@@ -11,18 +11,19 @@ namespace amdgpu_criu::dump {
 
 class Earlier {
  public:
-  // From the directory that CRIU's --prev-images-dir has made "parent" of this one. Empty if there
-  // is none, or if it holds no hashes.
+  // From the directory that the link "parent" (CRIU's --prev-images-dir) points to. Empty if there
+  // is none, or if it has no hashes.
   static Result<Earlier> load(int directory);
-  // There is an earlier dump of GPU memory; criu pre-dump makes none, amdgpu-criu pre-dump does.
+  // True if there is an earlier dump of GPU memory. amdgpu-criu pre-dump makes one, criu pre-dump
+  // does not.
   bool has_contents() const { return has_contents_; }
   bool has_hashes() const { return has_hashes_; }
-  // Those that an earlier version of the plugin wrote.
+  // True if it has hashes that an earlier version of the plugin wrote.
   bool has_other_hashes() const { return has_other_hashes_; }
   size_t size() const { return chunks_.size(); }
 
   const image::Chunk* find(const image::Hash& hash, uint32_t size) const;
-  // Those that chunks found here are in; Chunk::source counts them from 1.
+  // The files of the chunks that were found here; Chunk::source counts them from 1.
   const std::vector<image::Source>& sources() const { return sources_; }
 
  private:

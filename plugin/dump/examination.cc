@@ -8,7 +8,7 @@
 namespace amdgpu_criu::dump {
 namespace {
 
-// Of the examination that runs: what is logged as a warning, CRIU will refuse.
+// The running examination. State that is logged as a warning will be refused by CRIU.
 std::vector<std::string>* refusals;
 
 void collect_warnings(LogLevel level, const std::string& line) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A dry run of a dump: everything is asked that a dump asks, and nothing is written.
+// A dry run of a dump: makes the same queries as a dump, and writes nothing.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace amdgpu_criu::dump {
 struct Examination {
   std::vector<image::Process> processes;
   std::vector<image::Render> renders;
-  std::vector<std::string> refusals;  // none: all of it can be carried
+  std::vector<std::string> refusals;  // none: all state can be carried
 
   bool uses_gpu() const { return !processes.empty() || !renders.empty(); }
   // Bytes of GPU memory that a dump would copy, each object once.

@@ -24,7 +24,7 @@ Status Interruption::check() const {
   return {};
 }
 
-// Without SA_RESTART: what blocks is interrupted.
+// Without SA_RESTART, so that blocking calls are interrupted.
 CaughtSignals::CaughtSignals() {
   caught_signal = 0;
   struct sigaction note{};

@@ -26,12 +26,12 @@ class Interruption {
     if (!start_) start_ = Clock::now();
   }
 
-  // From any thread: check() fails from now on.
+  // Makes check() fail from now on. From any thread.
   void stop_others() { stopped_ = true; }
 
-  // Asked between two pieces of work, from any thread.
+  // To be called between two pieces of work, from any thread.
   Status check() const;
-  // The error is only that of stop_others(): another one is its cause.
+  // True if the error is that of stop_others(), which another error caused.
   static bool is_consequence(const Error& error) { return error.code() == ECANCELED; }
 
  private:
@@ -40,8 +40,8 @@ class Interruption {
   std::atomic<bool> stopped_ = false;
 };
 
-// Takes SIGTERM and SIGINT for check() until destroyed. Outside of that they end CRIU, and the
-// kernel resumes what was paused.
+// Makes SIGTERM and SIGINT fail check() until destroyed. At other times these signals end CRIU, and
+// the kernel resumes the paused processes.
 class CaughtSignals {
  public:
   CaughtSignals();

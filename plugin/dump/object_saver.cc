@@ -15,12 +15,12 @@ namespace amdgpu_criu::dump {
 
 namespace {
 
-// More than that do not make a GPU's copies wait less.
+// More threads do not shorten the time that a GPU's copies wait.
 constexpr unsigned kMaxThreadsOfGpu = 16;
-// Of all that compress by zstd.
+// For all threads that compress with zstd.
 constexpr size_t kMaxCodecBytes = 16u << 20;
 
-// Adds what a person needs to know to make room for the images.
+// Adds the facts that a user needs to make room for the images.
 Error with_room(const Error& error, int directory, uint64_t bytes) {
   if (error.code() != ENOSPC && error.code() != EDQUOT) return error;
   struct statvfs room{};
@@ -45,7 +45,7 @@ void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
   batch.bos.push_back(bo);
 }
 
-// An earlier dump that is of no use costs space, not the dump.
+// An earlier dump that cannot be used costs space, but does not fail the dump.
 void ObjectSaver::load_earlier(int directory) {
   if (earlier_) return;
   auto loaded = Earlier::load(directory);
@@ -86,7 +86,7 @@ Status ObjectSaver::save() {
   return {};
 }
 
-// The others are logged, but for those that only followed from it.
+// The other errors are logged, except those that resulted from the first.
 Status ObjectSaver::first_cause(const std::vector<Outcome>& outcomes) {
   const Outcome* first = nullptr;
   for (const Outcome& outcome : outcomes) {
@@ -116,7 +116,7 @@ void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
       counts.submissions, outcome.staging.total() >> 10, outcome.io, counts.times.text());
 }
 
-// Before anything is copied: an index that no reader takes is of no use.
+// Checked before anything is copied: readers would refuse a larger index.
 Status ObjectSaver::check_index(const Batch& batch) const {
   uint64_t chunks = 0;
   for (const kernel::Bo& bo : batch.bos) chunks += bo.size / env_.options.chunk_bytes + 1;
@@ -155,8 +155,8 @@ unsigned ObjectSaver::threads_for(size_t gpus) const {
   return pipeline::worker_threads(static_cast<unsigned>(most));
 }
 
-// What is compressed has room of its own, as large as that of what it is made from, beside that of
-// the codecs.
+// Compressed data has its own buffers, as large as those of the plain data, besides those of the
+// codecs.
 gpu::StagingSize ObjectSaver::staging() const {
   const pipeline::Compression& how = env_.options.compression;
   if (how.encoding == pipeline::Encoding::kPlain)

@@ -28,16 +28,17 @@ struct DumpContext {
 
 class ObjectSaver {
  public:
-  // session: of the kernel; it may be made later.
+  // session: the kernel's; it may be created later.
   ObjectSaver(const DumpContext& context, const Fd& session, const image::DumpId& id,
               Interruption& interruption)
       : env_(context), session_(session), id_(id), interruption_(interruption) {}
 
-  // bo, of some table, is on that GPU.
+  // Adds bo, an entry of any table, which is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
-  // Saves what was added since the last call: a contents file for each GPU, all GPUs at a time.
+  // Saves the objects added since the last call: a contents file for each GPU, all GPUs at the same
+  // time.
   Status save();
-  // Of all that was saved.
+  // The sum of all saved objects.
   const SaveCounts& counts() const { return counts_; }
 
  private:
@@ -45,7 +46,7 @@ class ObjectSaver {
     topology::Gpu gpu;
     std::vector<kernel::Bo> bos;
   };
-  // What is logged of a batch when all are done.
+  // Statistics of a batch, logged when all GPUs are done.
   struct Outcome {
     Status status;
     SaveCounts counts;

@@ -41,7 +41,7 @@ const topology::Gpu* PreDump::find_gpu(uint32_t gpu_id) const {
   return gpu == gpus_.end() ? nullptr : &*gpu;
 }
 
-// What is imported is listed where it was allocated, or left to the dump.
+// Imported BOs are listed where they were allocated, or left to the dump.
 Status PreDump::add_kfd(const host::TakenFile& file) {
   const kernel::Node node{file.get(), kernel::Node::Kind::kKfd};
   TRY(need_session(node));
@@ -67,7 +67,7 @@ Status PreDump::add_render(const host::TakenFile& file, unsigned minor, pid_t pi
   return {};
 }
 
-// The images of a dump are not replaced by what no process can be restored from.
+// A pre-dump, from which no process can be restored, must not replace the images of a dump.
 Status PreDump::check_directory(int directory) const {
   for (const std::string& name : TRY(image::list_files(directory)))
     if (image::kind_of(name) != image::Kind::kContents)

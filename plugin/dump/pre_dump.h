@@ -15,10 +15,10 @@ class PreDump {
   PreDump(const PreDump&) = delete;
   PreDump& operator=(const PreDump&) = delete;
 
-  // Lists the BOs of a process, which must be traced by the caller, and may run.
+  // Lists the BOs of a process, which must be traced by the caller and may run.
   Status add(pid_t pid);
-  // Copies what was listed. What the processes free meanwhile exists until this object is gone.
-  // Fails if the directory has a dump; after an error no image of ours is left in it.
+  // Copies the listed BOs. BOs that the processes free meanwhile exist until this object is
+  // destroyed. Fails if the directory has a dump; after an error none of our images is left in it.
   Status save();
 
   // Processes with BOs.
@@ -34,7 +34,7 @@ class PreDump {
 
   DumpContext env_;
   image::DumpId id_ = image::new_dump_id();
-  // No deadline: nothing stands still.
+  // No deadline, because nothing is paused.
   Interruption interruption_{std::chrono::seconds(0)};
   Fd session_;
   ObjectSaver saver_{env_, session_, id_, interruption_};

@@ -35,7 +35,7 @@ class Saver {
     }
   }
 
-  // A chunk is never in two slots, and begins in its object where it would in any other dump.
+  // A chunk is never in two slots, and begins at the same place in its object as in any other dump.
   Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& from) {
     const size_t object = saved_.objects.size();
     saved_.objects.push_back({bo.object_id, bo.size, {}, {}});
@@ -82,7 +82,7 @@ class Saver {
   bool has_room(uint64_t size) const {
     const Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return true;
-    // The last piece may grow by less than a packet, or by one more.
+    // The last piece may grow within its packet, or by one packet.
     return slot.used + size <= engine_.staging(current_).size() &&
            slot.packets + gpu::packets_for(size) < gpu::kMaxPackets;
   }
@@ -103,8 +103,8 @@ class Saver {
     slot.used += size;
   }
 
-  // While the slot is copied, the one before it is given to the workers, and the one before that,
-  // which they have had in the meantime, is written. With few slots that is one and the same.
+  // While this slot is copied, the workers process the previous one, and the one before that, which
+  // they have finished, is written. With few slots these are the same slot.
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
@@ -161,7 +161,7 @@ class Saver {
     return {};
   }
 
-  // By any thread: what the chunk is, and what of it must be written.
+  // Called by any thread: determines what the chunk is, and which bytes of it must be written.
   void prepare(Part& part, std::span<std::byte> bytes, std::span<std::byte> room,
                pipeline::Codec& codec) const {
     if (!check_interruption().ok()) return;
@@ -205,7 +205,7 @@ class Saver {
     return {};
   }
 
-  // Puts the chunk into the index, and what must be written of it into the request.
+  // Adds the chunk to the index, and the bytes that must be written to the request.
   void place(const Part& part, pipeline::IoRequest& request) {
     image::Object& object = saved_.objects[part.object];
     image::Chunk chunk = part.chunk;
@@ -225,7 +225,7 @@ class Saver {
     if (options_.hashes) object.hashes.push_back(part.hash);
   }
 
-  // Files are named that are needed, and no others.
+  // Lists only the files that are needed.
   uint32_t number_of(uint32_t source) {
     uint32_t& number = source_numbers_[source];
     if (number == 0) {
@@ -245,7 +245,7 @@ class Saver {
   uint64_t chunk_bytes_;
   Progress progress_;
   unsigned current_ = 0;
-  std::map<uint32_t, uint32_t> source_numbers_;  // in the file, by that in Earlier
+  std::map<uint32_t, uint32_t> source_numbers_;  // number in the file, by number in Earlier
   Saved saved_;
 };
 

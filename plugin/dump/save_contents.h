@@ -20,11 +20,11 @@ struct SaveOptions {
   uint32_t chunk_bytes = 256u << 10;
   pipeline::Compression compression{};
   bool hashes = false;               // for a later dump
-  const Earlier* earlier = nullptr;  // chunks that are there need not be written again
+  const Earlier* earlier = nullptr;  // chunks that it has are not written again
   // Called with a progress report, at most once a second.
   std::function<void(const std::string&)> progress{};
   const Interruption* interruption = nullptr;
-  pipeline::Workers* workers = nullptr;  // null: the caller's thread does their work
+  pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
 };
 
 struct SaveCounts {
@@ -35,7 +35,7 @@ struct SaveCounts {
   uint64_t submissions = 0;    // to the GPU
   pipeline::StageTimes times;
 
-  // Of other memory; without the times.
+  // Adds the counts of other memory, but not the times.
   SaveCounts& operator+=(const SaveCounts& other) {
     bytes += other.bytes;
     zero_bytes += other.zero_bytes;
@@ -52,8 +52,8 @@ struct Saved {
   SaveCounts counts;
 };
 
-// Copies on the GPU, the workers' part, and writes of different slots are under way at the same
-// time. Many small objects share a slot, a submission and a write.
+// Copies on the GPU, the workers' part, and writes of different slots overlap. Many small objects
+// share a slot, a submission and a write.
 Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to);

@@ -79,7 +79,7 @@ Status Tree::add(pid_t pid) {
                      "restore could not distinguish them",
                      number);
   const Member& member = members_.emplace_back(pid, number, host::comm_of(pid), std::move(vmas));
-  // Queues of the process first: what they do may be what the render node's work waits for.
+  // The queues of the process first: render-node work may wait for them.
   for (const NodeKind kind : {NodeKind::kKfd, NodeKind::kRender})
     for (const host::ProcessFile& file : files) {
       if (file.node.kind != kind) continue;
@@ -117,7 +117,7 @@ Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
 
 Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
   TRY(need_session({file.get(), kernel::Node::Kind::kRender}));
-  // Where its state is not carried, a file that is in use is refused.
+  // A file that is in use is refused if its state is not carried.
   if (!carries_render_) file.set_idle();
   OpenRender* render = TRY(find_render(file.get(), minor));
   if (!render) render = &renders_.emplace_back(std::move(file), minor);
@@ -125,7 +125,7 @@ Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
   return render->paused || !carries_render_ ? Status() : pause(*render, member);
 }
 
-// Userptrs of the file may be in the memory of another process that has it: that one's turn comes.
+// Userptrs of the file may be in the memory of another process that has it, which is added later.
 Status Tree::pause(OpenRender& render, const Member& member) {
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kRender,
                                     TRY(render.file.duplicate()), member.pid);
@@ -165,8 +165,8 @@ Status Tree::complete() {
   return {};
 }
 
-// CRIU restores an open file in the one of its holders that has the lowest number, and /dev/kfd
-// belongs to who opens it.
+// CRIU restores an open file in the process with the lowest number of those that have it, and
+// /dev/kfd belongs to the process that opens it.
 Status Tree::check_kfd_file(const OpenKfd& kfd) const {
   const Member* owner = member_of(kfd.owner);
   if (owner && std::ranges::min(kfd.holders) == owner->number) return {};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The processes of one dump and the GPU files that they have open, each file once whoever has it,
-// and all of them paused.
+// The processes of one dump, and the GPU files that they have open, each file once. All are paused.
 #pragma once
 
 #include <deque>
@@ -14,8 +13,8 @@
 
 namespace amdgpu_criu::dump {
 
-// An open file of a GPU node through which no GPU work runs as long as this object exists: of
-// /dev/kfd a process's queues, of a render node what was submitted through the file.
+// An open file of a GPU node whose GPU work is paused while this object exists: for /dev/kfd, the
+// queues of its process; for a render node, work submitted through the file.
 class PausedClient {
  public:
   // process: one that has the file open.
@@ -42,21 +41,21 @@ class PausedClient {
                const kernel::ProcessInfo& info)
       : api_(&api), session_(session), kind_(kind), file_(std::move(file)), info_(info) {}
 
-  kernel::Api* api_;  // null: not ours to unpause
-  int session_;       // owned by Tree, which outlives this
+  kernel::Api* api_;  // null: another object unpauses it
+  int session_;       // owned by Tree, which outlives this object
   kernel::Node::Kind kind_;
   host::TakenFile file_;
   kernel::ProcessInfo info_;
 };
 
 struct Member {
-  pid_t pid;        // as we know it
+  pid_t pid;        // in our pid namespace
   uint32_t number;  // in its own pid namespace
   std::string comm;
   std::vector<host::ProcessVma> vmas;
 };
 
-// An open /dev/kfd, which belongs to one process whoever else has it.
+// An open /dev/kfd, which belongs to one process even if others have it open.
 struct OpenKfd {
   host::TakenFile file;
   pid_t owner;
@@ -74,7 +73,7 @@ struct OpenRender {
   uint32_t number = 0;
   std::string comm;
   std::optional<PausedClient> paused;
-  std::optional<Error> refusal;  // why not, if not
+  std::optional<Error> refusal;  // the reason, if it was not paused
 };
 
 class Tree {
@@ -83,23 +82,23 @@ class Tree {
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
 
-  // Pauses what the process has open. It must be frozen, and traced by the caller.
+  // Pauses all GPU files of the process, which must be frozen and traced by the caller.
   Status add(pid_t pid);
-  // All processes were added: refuses what could not be paused.
+  // To be called after all processes were added: refuses files that could not be paused.
   Status check_paused() const;
-  // From now on the session alone keeps everything paused, until it is closed: this process traces
+  // From now on only the session keeps everything paused, until it is closed: this process traces
   // no other any more, and could not unpause.
   void leave_to_session();
-  // All processes were added: refuses by name what cannot be carried. To be called before
-  // anything is saved.
+  // To be called after all processes were added, and before anything is saved: refuses state that
+  // cannot be carried.
   Status complete();
 
-  // Makes the session through that node, if there is none yet.
+  // Creates the session through that node, if there is none yet.
   Status need_session(kernel::Node node);
   bool has_session() const { return session_.valid(); }
   int session() const { return session_.get(); }
   const Fd& session_file() const { return session_; }
-  // This kernel carries the state of render-node files.
+  // True if this kernel carries the state of render-node files.
   bool carries_render() const { return carries_render_; }
 
   bool empty() const { return members_.empty(); }
@@ -107,7 +106,7 @@ class Tree {
   const std::deque<Member>& members() const { return members_; }
   std::deque<OpenRender>& renders() { return renders_; }
   const Member* member_of(pid_t pid) const;
-  // The process's /dev/kfd; null: it has none of its own.
+  // The /dev/kfd that the process opened; null: none.
   const PausedClient* kfd_of(pid_t pid) const;
   Result<OpenRender*> find_render(int fd, unsigned minor);
 
@@ -119,7 +118,7 @@ class Tree {
 
   kernel::Api& api_;
   const host::Host& host_;
-  // Before what is paused, so that it is closed after everything is unpaused.
+  // Declared before the paused clients, so that it is closed after all of them are unpaused.
   Fd session_;
   bool carries_render_ = false;
   std::deque<Member> members_;

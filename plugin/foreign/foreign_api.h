@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Restores a process of CRIU's own plugin's images, contents included: those come from its files,
-// which have no sums, and so not by the way of ours.
+// Restores a process from the images of CRIU's own plugin, contents included. Their files have no
+// checksums, so they have their own reader.
 #pragma once
 
 #include "foreign/images.h"

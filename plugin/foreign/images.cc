@@ -54,7 +54,7 @@ bool is_one(std::string_view name) {
           (name.starts_with(kPages) || name.starts_with(kDrmPages) || name.starts_with(kDmabuf)));
 }
 
-// A file that its writer did not truncate may be longer than what is in it.
+// A file that was overwritten without truncation may be longer than its contents.
 Result<uint64_t> content_size(const Fd& file, const std::string& name) {
   struct stat status;
   if (fstat(file.get(), &status) != 0) return Error::system("cannot examine image {}", name);
@@ -76,7 +76,7 @@ Result<std::vector<std::byte>> read_message(int directory, const std::string& na
   return bytes;
 }
 
-// Properties by KFD's names. What is not in the images is not there, and so not compared.
+// Properties by KFD's names. Those that the images lack are absent, and so not compared.
 topology::Gpu gpu_of(const CriuAmdgpu__Pb__Node& node) {
   topology::Gpu gpu;
   gpu.gpu_id = node.gpu_id;
@@ -185,7 +185,7 @@ class KfdReader {
     return {};
   }
 
-  // Where in which file the BOs' contents are, and that they are all there.
+  // Finds the contents of the BOs in the files, and checks that they are complete.
   Status find_contents() {
     for (const topology::Gpu& gpu : kfd_.gpus) {
       const std::string name =
@@ -220,7 +220,7 @@ class KfdReader {
     return {};
   }
 
-  // Of old versions of ROCm's user mode; CRIU's own plugin would make it.
+  // Used by old versions of ROCm's user mode. CRIU's own plugin would create it.
   Status check_shared_memory(const CriuAmdgpu__Pb__Kfd& message) {
     constexpr char kSharedMemory[] = "/dev/shm/hsakmt_shared_mem";
     std::error_code error;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// The image files of CRIU's own amdgpu plugin, 4.1 to 4.3. Each begins with a size of 8 bytes, of
-// what follows: a protobuf message, or in amdgpu-pages-ID-GPUID.img the contents of the BOs in VRAM
-// and GTT of one GPU, in the order of the table. There is no magic, version or checksum: what can
-// be checked is that lengths and numbers fit together.
+// The image files of CRIU's own amdgpu plugin, 4.1 to 4.3. Each begins with the size of the rest,
+// in 8 bytes. The rest is a protobuf message, or in amdgpu-pages-ID-GPUID.img the contents of the
+// BOs in VRAM and GTT of one GPU, in the order of the table. There is no magic, version or
+// checksum: only lengths and numbers can be checked against each other.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Bo {
   std::optional<FileRange> contents;
 };
 
-// One open /dev/kfd, and the process that it belongs to. The images know a GPU only by the number
-// that the process knew it by.
+// One open /dev/kfd, and the process that it belongs to. The images identify a GPU only by the
+// number that the process used.
 struct Kfd {
   std::string name;
   uint32_t file_id = 0;  // CRIU's
@@ -58,12 +58,12 @@ struct Images {
   uint64_t contents_bytes = 0;
 };
 
-// Names in the directory that such images have; empty: there are none.
+// Names of such images in the directory; empty: there are none.
 Result<std::vector<std::string>> list_files(int directory);
-// Reads and checks all of them, and names the file that does not fit.
+// Reads and checks all of them; an error names the file.
 Result<Images> read(int directory);
 
-// As the set of images that a restore takes: contents are not in it.
+// Converts them to the set of images that a restore reads, without contents.
 Result<image::Set> make_set(const Images& images);
 // Objects of the set are numbered over all BOs, beginning with 1.
 const Bo* find_object(const Images& images, uint64_t object_id);

@@ -34,8 +34,8 @@ kernel::Bo convert(const Bo& bo, uint64_t object_id) {
   return result;
 }
 
-// Mappings are not in the images. CRIU's own plugin knows those of a whole BO at its GPU address,
-// which is where user mode of ROCm has them.
+// Mappings are not in the images. As in CRIU's own plugin, a BO is mapped as a whole at its GPU
+// address, as the user mode of ROCm does.
 image::Vma mapping_of(const Bo& bo) {
   const bool kfd = bo.alloc_flags & (stock::kDoorbell | stock::kMmio);
   return {bo.va, bo.va + bo.size, bo.mmap_offset, kfd, kfd ? 0 : bo.gpu_id};

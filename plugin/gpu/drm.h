@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the files of this folder, and no others, have of libdrm_amdgpu: with owners, and with errors
-// that say what failed.
+// The part of libdrm_amdgpu that this folder, and no other, uses: with owners, and with errors that
+// name the failure.
 #pragma once
 
 #include <amdgpu.h>

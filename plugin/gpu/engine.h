@@ -20,12 +20,12 @@ struct StagingSize {
   size_t bytes = 8u << 20;  // of each slot
 
   size_t total() const { return slots * bytes; }
-  // With fewer slots, if they were too much together.
+  // Reduces the number of slots if they are too large together.
   StagingSize within(size_t limit) const {
     return {std::clamp<unsigned>(limit / bytes, 1, slots), bytes};
   }
 };
-// Whatever is copied, a GPU has no more staging memory than this.
+// The limit of the staging memory of a GPU.
 inline constexpr size_t kMaxStaging = 64u << 20;
 
 // A dma-buf made known to the engine. Must outlive the copies that were started on it.
@@ -47,16 +47,16 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // The render-node file that it imports with. A BO that belongs to one VM (VM_ALWAYS_VALID) can be
+  // The render-node file that imports BOs. A BO that belongs to one VM (VM_ALWAYS_VALID) can be
   // imported only by a file on which operation DMABUF was called.
   virtual int file() const = 0;
   virtual unsigned slots() const = 0;
-  // Pages of its own: files can be read and written without a copy.
+  // It has whole pages, so that files can be read and written without a copy.
   virtual std::span<std::byte> staging(unsigned slot) = 0;
   virtual Result<std::unique_ptr<Imported>> import(const Fd& dmabuf, uint64_t size) = 0;
 
-  // From BOs to the slot, or the other way, all in one submission of at most kMaxPackets packets.
-  // The slot must be idle; it is busy until wait().
+  // Starts copies from BOs to the slot, or from the slot to BOs, in one submission of at most
+  // kMaxPackets packets. The slot must be idle; it is busy until wait().
   virtual Status start_read(unsigned slot, std::span<const Piece> pieces) = 0;
   virtual Status start_write(unsigned slot, std::span<const Piece> pieces) = 0;
   // Returns at once for an idle slot. After an error the slot's contents are undefined.

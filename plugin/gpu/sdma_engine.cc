@@ -12,14 +12,14 @@
 namespace amdgpu_criu::gpu {
 namespace {
 
-// Generous: the slowest copies are on a software GPU.
+// Long enough for the slowest copies, those on a software GPU.
 constexpr std::chrono::seconds kFenceTimeout{120};
 constexpr std::chrono::microseconds kShortestPoll{20};
 constexpr std::chrono::microseconds kLongestPoll{500};
 
-// Waits for a fence by looking at it. A wait in the kernel has an absolute end on the host's
-// CLOCK_MONOTONIC, and a restored task lives in a time namespace, whose clock goes on from the
-// dump: the end that libdrm works out there may have passed already, or be days away.
+// Polls a fence. A wait in the kernel has an absolute timeout on the host's CLOCK_MONOTONIC. A
+// restored task lives in a time namespace, whose clock continues from the dump, so the timeout that
+// libdrm computes there may have passed already, or be days away.
 Status wait_for(amdgpu_cs_fence& fence) {
   const auto end = std::chrono::steady_clock::now() + kFenceTimeout;
   auto pause = kShortestPoll;
@@ -104,8 +104,8 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Staging memory is memory of this process that the GPU maps: only such memory can be the source
-// and the target of direct file I/O.
+// Staging memory is memory of this process that the GPU maps, because direct file I/O needs such
+// memory.
 struct Staging {
   Mapping memory;
   std::unique_ptr<MappedBo> bo;  // destroyed first
@@ -115,7 +115,7 @@ struct Staging {
     staging.memory = TRY(Mapping::map(round_up(bytes, kGpuPage), PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS));
     const auto all = staging.memory.bytes();
-    // Both only help: few large pages are found sooner, and a child would have copies made of all.
+    // Both are optional: huge pages are faster to map, and a fork would copy all pages.
     (void)madvise(all.data(), all.size(), MADV_HUGEPAGE);
     (void)madvise(all.data(), all.size(), MADV_DONTFORK);
     amdgpu_bo_handle handle = nullptr;
@@ -249,7 +249,7 @@ class SdmaEngine : public Engine {
   Status submit(Slot& slot, std::span<const Piece> pieces, uint32_t dwords) {
     std::vector<amdgpu_bo_handle> handles = {ibs_->handle(), slot.staging.bo->handle()};
     for (const Piece& piece : pieces) handles.push_back(static_cast<MappedBo*>(piece.bo)->handle());
-    // One BO may have several pieces, and be listed once only.
+    // A BO with several pieces is listed only once.
     std::sort(handles.begin() + 2, handles.end());
     handles.erase(std::unique(handles.begin() + 2, handles.end()), handles.end());
     amdgpu_bo_list_handle list = nullptr;
@@ -270,7 +270,7 @@ class SdmaEngine : public Engine {
     return {};
   }
 
-  // After a GPU reset fences signal although the copies behind them were lost.
+  // After a GPU reset, fences signal although their copies were lost.
   Status check_context() {
     uint64_t flags = 0;
     TRY(checked(amdgpu_cs_query_reset_state2(context_.get(), &flags), "cannot query the context"));

@@ -15,7 +15,7 @@ inline constexpr uint32_t kCopyPacketDwords = 7;
 inline constexpr uint32_t kFillPacketDwords = 5;
 // Command buffers are fetched in units of eight dwords.
 inline constexpr uint32_t kIbAlignDwords = 8;
-// Of one submission.
+// The limit for one submission.
 inline constexpr uint32_t kMaxPackets = 4096;
 inline constexpr uint32_t kIbDwords = kMaxPackets * kCopyPacketDwords;
 static_assert(kIbDwords % kIbAlignDwords == 0);

@@ -41,7 +41,7 @@ bool is_node(const Fd& directory, const char* name, dev_t wanted) {
   return fstatat(directory.get(), name, &status, 0) == 0 && is_node(status, wanted);
 }
 
-// Only by number: where a restored task is, sysfs may not be, nor /proc.
+// By number, because a restored task may have neither sysfs nor /proc.
 std::optional<std::string> find_node(const Fd& directory, dev_t wanted) {
   const int fd = openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> open(fd < 0 ? nullptr : fdopendir(fd), closedir);
@@ -202,7 +202,7 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
   for (std::string line; std::getline(maps, line);) {
     const auto map = parse_maps_line(line);
     if (!map || map->inode == 0) continue;
-    // CRIU refuses it, but not by this name.
+    // CRIU refuses it too, but does not name it.
     if (line.ends_with(" " + config_.dmabuf_link))
       log_warning(
           "process {} maps a dma-buf descriptor itself at {:#x}, which cannot be carried; a "
@@ -211,7 +211,7 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
           pid, map->start);
     struct stat status;
     const std::string link = formatted("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
-    // Not every file-backed mapping has a link; one that cannot be looked at might be a GPU's.
+    // Not every file-backed mapping has a link. One that cannot be examined might be a GPU's.
     if (stat(link.c_str(), &status) != 0) {
       if (errno == ENOENT) continue;
       return Error::system("cannot examine a mapping of process {}", pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the plugin asks this machine: which device nodes are GPUs, and which of them a process has
-// open or mapped.
+// Facts about this machine: which device nodes are GPUs, and which of them a process has open or
+// mapped.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 
 namespace amdgpu_criu::host {
 
-// kCard: the node of the same GPU for who draws on screens.
+// kCard: the node of the same GPU for programs that control screens.
 enum class NodeKind { kKfd, kRender, kCard };
 
 struct NodeId {
@@ -25,17 +25,17 @@ struct NodeId {
   unsigned minor;
 };
 
-// Defaults are those of a real machine; tests put other devices in the place of GPUs.
+// Defaults are those of a real machine; tests use other devices instead of GPUs.
 struct Config {
   std::string kfd_path = "/dev/kfd";
   std::string dri_directory = "/dev/dri";
   std::string topology_nodes = topology::kNodes;
   std::string sys_devices = "/sys/dev/char";
-  std::optional<dev_t> kfd_device;  // unset: as sysfs says, or else the node at kfd_path
+  std::optional<dev_t> kfd_device;  // unset: the number in sysfs, or that of kfd_path
   unsigned drm_major = 226;
   unsigned first_render_minor = 128;
   unsigned card_minors = 64;             // 0 to 63
-  std::string dmabuf_link = "/dmabuf:";  // how descriptors of dma-bufs look in /proc
+  std::string dmabuf_link = "/dmabuf:";  // the name of dma-buf descriptors in /proc
 };
 
 // An open GPU node of a process.
@@ -44,9 +44,9 @@ struct ProcessFile {
   NodeId node;
 };
 
-// An open file of another process, held by us too. close() of a render node waits until the kernel
-// has taken up all that was submitted through it, however long that lasts; exit waits for a second.
-// So what is not known to be idle is left to the exit of this process.
+// A duplicate of an open file of another process. close() of a render node waits without a limit
+// until the kernel has scheduled all work submitted through it; exit waits for a second. A file
+// that is not known to be idle is therefore closed by the exit of this process.
 class TakenFile {
  public:
   TakenFile(Fd file, NodeKind kind) : file_(std::move(file)), idle_(kind != NodeKind::kRender) {}
@@ -57,7 +57,7 @@ class TakenFile {
   }
 
   Result<TakenFile> duplicate() const { return TakenFile(TRY(file_.duplicate()), idle_); }
-  // Nothing that was submitted through it is pending.
+  // Declares that no work submitted through the file is pending.
   void set_idle() { idle_ = true; }
   Fd idle() && { return std::move(file_); }
   int get() const { return file_.get(); }
@@ -83,11 +83,11 @@ class Host {
   // Nodes of other drivers' GPUs are not ours.
   std::optional<NodeId> classify(const struct stat& status) const;
   std::optional<NodeId> classify(int fd) const;
-  // Whether this descriptor of ours is of a dma-buf, whoever exported it.
+  // Whether this descriptor of ours is a dma-buf, of any exporter.
   bool is_dmabuf(int fd) const;
 
-  // Nodes are known by their numbers: a container may have them under other names, and other nodes
-  // under their names. The directory is by default the one that the caller sees.
+  // Identifies nodes by number: a container may have them under other names, and other nodes under
+  // their names. The default directory is the caller's /dev.
   Result<Fd> kfd_directory() const;
   Result<Fd> render_directory() const;
   Result<Fd> open_kfd() const { return open_kfd(TRY(kfd_directory())); }

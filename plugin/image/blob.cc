@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Layout and numbers are those of criu_blob.h, kfd_criu_records.h and amdgpu_criu_records.h of the
-// driver, which never change their meaning.
+// Layout and numbers are those of the driver's criu_blob.h, kfd_criu_records.h and
+// amdgpu_criu_records.h. Their meaning never changes.
 #include "image/blob.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What a blob of the kernel's is made of, without what it means: for people.
+// Lists the records of a kernel's blob, for display. It does not interpret their fields.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ struct BlobRecords {
   uint16_t version = 0;
   uint64_t count = 0;
   uint64_t bytes = 0;  // of payload
-  // "queue", or "type 0x123" for one that a later kernel may have added.
+  // "queue", or "type 0x123" for a type that a later kernel has added.
   std::string name() const;
 };
 
-// In the order in which they first come.
+// In the order in which they first occur.
 Result<std::vector<BlobRecords>> list_records(std::span<const std::byte> blob);
 
 }  // namespace amdgpu_criu::image

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "image/checksum.h"
 
-// What the compiler makes of it for any x86-64 is half as fast as AVX2, which the library has as
-// well, and takes where the CPU does.
+// Code for any x86-64 is half as fast as AVX2. The library selects AVX2 at run time if the CPU has
+// it.
 #ifdef HAVE_XXH_DISPATCH
 #include <xxh_x86dispatch.h>
 #else

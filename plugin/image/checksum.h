@@ -15,13 +15,13 @@ using Sum = std::array<std::byte, 16>;
 Sum checksum(std::span<const std::byte> bytes);
 uint64_t short_checksum(std::span<const std::byte> bytes);
 
-// BLAKE3: bytes that have the same are the same, also if somebody wants it to seem so.
+// BLAKE3: bytes with equal hashes are equal, even if somebody chose them to deceive.
 using Hash = std::array<std::byte, 32>;
 Hash strong_hash(std::span<const std::byte> bytes);
 // "blake3:" and the bytes in hexadecimal.
 std::string text_of(const Hash& hash);
 
-// Of bytes that come one after another.
+// The hash of bytes that are added one after another.
 class StrongHasher {
  public:
   StrongHasher();

@@ -13,16 +13,16 @@ namespace amdgpu_criu::image {
 
 class ChunkFiles {
  public:
-  // Refuses a file that is missing, or is not the one that was referred to.
+  // Refuses a file that is missing or was replaced.
   static Result<ChunkFiles> open(int directory, const Set::ContentsFile& file);
 
-  // Reads go past the page cache, if they can, and if the files are not in it.
+  // Reads go past the page cache, if the file system supports it and the files are not cached.
   void use_direct();
-  // The first file that turned out not to be able to; null: none.
+  // The first file without direct I/O; null: none.
   const std::string* find_given_up_direct() const;
 
   const Opened& of(const Chunk& chunk) const { return files_[chunk.source]; }
-  // Names file, object and chunk.
+  // The error names file, object and chunk.
   Error damaged(const Object& object, const Chunk& chunk, const std::string& why) const;
 
   // Reads every chunk of the object and compares it with its checksum; the first bad one is the
@@ -36,7 +36,7 @@ class ChunkFiles {
   Status check_places(const Set::ContentsFile& file) const;
 
   std::vector<Opened> files_;          // by Chunk::source
-  std::vector<const Opened*> direct_;  // those that are to be read past the page cache
+  std::vector<const Opened*> direct_;  // files to be read past the page cache
 };
 
 }  // namespace amdgpu_criu::image

@@ -185,7 +185,7 @@ Status ContentsWriter::finish(Bytes metadata) {
   const Header header = make_header(Kind::kContents, end_, metadata);
   std::vector<std::byte> first_block(kDataStart);
   memcpy(first_block.data(), &header, sizeof(header));
-  // Metadata end anywhere.
+  // Metadata may end at any byte.
   (void)pipeline::set_direct(file_.get(), false);
   TRY(write_at(file_, name_, end_, metadata));
   TRY(write_at(file_, name_, 0, first_block));

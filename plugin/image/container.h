@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// The outer form of every image file: a header, and metadata that the header points to. Files of
-// kind kContents have data between the two. Every byte of a file is covered by some check:
-// header by its own checksum, metadata by the one in the header, data by the chunk index in the
-// metadata, and nothing else may be there but zeros up to kDataStart.
+// The common format of all image files: a header, and metadata that the header points to. Files of
+// kind kContents have data between the two. Every byte of a file is checked: the header by its own
+// checksum, metadata by the checksum in the header, data by the chunk index in the metadata. All
+// other bytes up to kDataStart must be zero.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace amdgpu_criu::image {
 
-// Fills `to`; a file that ends before is truncated. Errors name the file.
+// Fills `to`. A file that ends earlier is truncated, which is an error. Errors name the file.
 Status read_at(const Fd& file, const std::string& name, uint64_t offset, std::span<std::byte> to);
 
 // The names in the directory for which `wanted` is true, in order.
@@ -27,12 +27,12 @@ Result<std::vector<std::string>> list_names(int directory,
 
 using Bytes = std::span<const std::byte>;
 
-// The image of that name is not whole, or contradicts itself.
+// The image of that name is incomplete or inconsistent.
 Error bad(const std::string& name, const std::string& why);
 
 enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3, kRender = 4 };
 
-// Of what is written; and the oldest that is read.
+// The format that is written, and the oldest one that is read.
 inline constexpr uint32_t kFormat = 2;
 inline constexpr uint32_t kOldestFormat = 1;
 // Data starts aligned for direct I/O.
@@ -42,7 +42,7 @@ inline constexpr uint64_t kMaxMetadata = 1ull << 30;
 // A reader needs staging memory for whole chunks.
 inline constexpr uint32_t kMaxChunk = 64u << 20;
 
-// As it stands in the file, little-endian. All formats begin with magic, format and end with sum.
+// The layout in the file, little-endian. All formats begin with magic and format, and end with sum.
 struct Header {
   char magic[8];
   uint32_t format;
@@ -55,11 +55,11 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// Writes a file whole; on error nothing is left of it.
+// Writes a complete file; after an error the file is removed.
 Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata);
 
-// A contents file in the making. Removed again unless finish() succeeds. The header is written
-// last, so a file that was cut short never looks whole.
+// Writes a contents file, and removes it unless finish() succeeds. The header is written last, so
+// an incomplete file is never valid.
 class ContentsWriter {
  public:
   static Result<ContentsWriter> create(int directory, const std::string& name);
@@ -67,9 +67,10 @@ class ContentsWriter {
   ContentsWriter& operator=(ContentsWriter&&) = delete;
   ~ContentsWriter();
 
-  // Returns where in the file the bytes went.
+  // Returns the place of the bytes in the file.
   Result<uint64_t> append(Bytes bytes);
-  // As append(), but the caller writes them, until finish(), through fd(), which may have O_DIRECT.
+  // As append(), but the caller writes the bytes before finish() through fd(), which may have
+  // O_DIRECT.
   uint64_t reserve(uint64_t bytes) { return std::exchange(end_, end_ + bytes); }
   int fd() const { return file_.get(); }
   Status finish(Bytes metadata);
@@ -86,7 +87,7 @@ class ContentsWriter {
   bool finished_ = false;
 };
 
-// A file whose header and metadata have been found whole.
+// A file whose header and metadata were verified.
 struct Opened {
   std::string name;
   Fd file;

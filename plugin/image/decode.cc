@@ -53,7 +53,7 @@ Result<DumpId> dump_id_of(const Message& message, const Opened& from) {
   return id;
 }
 
-// A field that was never set comes as 0 from protobuf-c, and is refused where 0 makes no sense.
+// protobuf-c returns 0 for a field that was never set. It is refused where 0 is not a valid value.
 Result<topology::Gpu> decode(const AmdgpuCriu__Pb__Gpu* message, const Opened& from) {
   topology::Gpu gpu;
   if (!message || message->gpu_id == 0) return bad(from.name, "a GPU is not described");
@@ -92,7 +92,7 @@ Result<kernel::Bo> decode(const AmdgpuCriu__Pb__Bo& message, const Opened& from)
   bo.handle = message.handle;
   bo.domain = message.domain;
   bo.flags = message.flags;
-  // GDS, GWS and OA have other units, but nothing that is copied or mapped.
+  // GDS, GWS and OA have other units, but are neither copied nor mapped.
   const bool pages = bo.flags & AMDGPU_CRIU_BO_CONTENTS || bo.mmap_offset != ~0ull;
   if (bo.object_id == 0 || bo.size == 0 || (pages && bo.size & kPageMask))
     return bad(from.name, "a BO is incomplete");
@@ -129,7 +129,7 @@ Status check(const Process& process, const Opened& from) {
   return {};
 }
 
-// Columns that not every file has.
+// Columns that some files lack.
 bool has_columns(const AmdgpuCriu__Pb__Object& message) {
   const size_t count = message.n_offset;
   auto fits = [&](size_t column) { return column == count || column == 0; };
@@ -159,8 +159,8 @@ Result<Chunk> decode_chunk(const AmdgpuCriu__Pb__Object& message, size_t i, cons
   return chunk;
 }
 
-// Chunks must cover the object without gap. `next` is where the next chunk's data must begin in
-// the file: with no gap there either, every byte of the file is covered by a checksum.
+// Chunks must cover the object without a gap. `next` is the place in the file where the data of the
+// next chunk must begin: without gaps in the file, a checksum covers every byte.
 Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from, size_t sources,
                       uint64_t& next) {
   Object object{message.object_id, message.size, {}, {}};

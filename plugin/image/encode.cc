@@ -10,8 +10,8 @@
 namespace amdgpu_criu::image {
 namespace {
 
-// Messages of one type that a repeated field points to. protobuf-c only reads them, but its
-// structures have no const.
+// Messages of one type that a repeated field points to. protobuf-c only reads them, although its
+// structures lack const.
 template <typename Message>
 class List {
  public:
@@ -127,7 +127,7 @@ void add_vma(Messages& all, const Vma& vma) {
   SET(message, gpu_id, vma.gpu_id);
 }
 
-// What one encoded object's repeated fields point to.
+// Owns the arrays that the repeated fields of one encoded object point to.
 struct ObjectColumns {
   std::vector<uint64_t> offsets;
   std::vector<uint32_t> sizes, encodings, stored, sources;
@@ -177,7 +177,7 @@ void add_object(List<AmdgpuCriu__Pb__Object>& objects, const Object& object,
 
 DumpId new_dump_id() {
   DumpId id{};
-  // Cannot fail for so few bytes once the kernel's pool is ready; zeros would only weaken the
+  // Does not fail for so few bytes once the kernel's pool is ready. Zeros would only weaken the
   // check that files belong together.
   if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) id.fill(std::byte{0});
   return id;

@@ -14,7 +14,7 @@ bool is_on_kfd(const kernel::Bo& bo) {
   return bo.flags & (AMDGPU_CRIU_BO_DOORBELL | AMDGPU_CRIU_BO_MMIO);
 }
 
-// KFD maps doorbells as a whole only. GPUs before gfx9 have half as many.
+// KFD maps doorbells only as a whole. GPUs before gfx9 have half as many.
 bool is_part_of_doorbells(const Process& process, const Vma& vma) {
   constexpr uint64_t kFirstGfx9 = 90000;
   if (kernel::kfd_mapping_type(vma.offset) != KfdMapping::kDoorbell) return false;
@@ -40,7 +40,8 @@ void MappingIndex::add(const Process& process) {
   }
 }
 
-// Whatever device a BO was allocated on, its offset is one of the file's device.
+// The offset of a BO belongs to the device of the file, even if the BO was allocated on another
+// one.
 void MappingIndex::add(const Render& render) {
   for (size_t i = 0; i < render.bos.size(); i++)
     add({false, render.gpu.gpu_id}, render.bos[i], {{true, render.index}, i});

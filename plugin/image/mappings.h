@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which BO a mapping of a GPU node shows. A mapping does not show through which open file it was
-// made, but offsets are those of the device: the same for all files of it.
+// Finds the BO of a mapping of a GPU node. The open file that a mapping was made through is
+// unknown, but all files of a device have the same offsets.
 #pragma once
 
 #include <compare>
@@ -30,12 +30,12 @@ class MappingIndex {
   void add(const Process& process);
   void add(const Render& render);
 
-  // The places of the BO that the mapping shows a part of, in no order; none: unknown. /dev/kfd:
-  // only those of `process`, whose mapping it is.
+  // The table entries of the BO that the mapping shows, in any order; empty: unknown. For /dev/kfd,
+  // only entries of `process`, which has the mapping.
   std::vector<Place> find(const Process& process, const Vma& vma) const;
-  // No program maps it like this: it is what is left of a mapping that was split.
+  // No program maps this range: it is the rest of a mapping that was split.
   bool is_part(const Process& process, const Vma& vma) const;
-  // How far into the BO the mapping begins.
+  // The offset within the BO at which the mapping begins.
   static uint64_t offset_in_bo(const Vma& vma, const kernel::Bo& bo) {
     return vma.offset - bo.mmap_offset;
   }
@@ -55,23 +55,24 @@ class MappingIndex {
   std::map<Space, std::multimap<uint64_t, Entry>> spaces_;  // by mmap_offset
 };
 
-// The GPU that an offset of /dev/kfd names, as the process knows it; 0: none of the process's.
-// by_machine: the kernel that made the offset names it as the machine does.
+// The GPU that an offset of /dev/kfd names, by the number that the process uses; 0: none of the
+// process's GPUs. by_machine: the kernel that made the offset uses the machine's number.
 uint32_t gpu_of_kfd_offset(const Process& process, uint64_t offset, bool by_machine);
-// Of /dev/kfd, the event page, doorbells and the MMIO page may be mapped without there being a BO.
+// The event page, doorbells and the MMIO page of /dev/kfd may be mapped without a BO.
 bool is_known_without_bo(const Process& process, const Vma& vma);
-// Where such a mapping is after restore. targets: actual gpu_id then to now, if the kernel there
-// names GPUs as the machine does; null: it names them as the process does.
+// The offset of such a mapping after a restore. targets: maps the old actual gpu_id to the new one,
+// if the target kernel uses the machine's numbers; null: it uses those of the process.
 Result<uint64_t> restored_kfd_offset(const Process& process, const Vma& vma,
                                      const topology::Assignment* targets);
 
-// Refuses a mapping that restore would not know how to make again. parts: the kernel lets a restore
-// map a part of what the process had mapped as a whole.
+// Refuses a mapping that a restore could not create. parts: the kernel lets a restore map a part of
+// a range that the process had mapped as a whole.
 Status check_mapping(const MappingIndex& index, const Process& process, const Vma& vma, bool parts);
 
-// A process may know a GPU by another number than the machine does.
+// A process may use another number for a GPU than the machine does.
 const Device* find_device(const Process& process, uint32_t gpu_id);
-// A render node's table names no GPU where KFD does not drive it: it is the file's own.
+// An entry of a render node's table has gpu_id 0 if KFD does not drive its GPU, which is the
+// file's.
 inline uint32_t actual_gpu(const Render& render, const kernel::Bo& bo) {
   return bo.gpu_id ? bo.gpu_id : render.gpu.gpu_id;
 }

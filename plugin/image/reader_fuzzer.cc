@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// Feeds damaged metadata to the decoders of all kinds of image files: what they accept must come
-// back the same from another encoding, and fit into a set of images or be refused by it.
+// Feeds damaged metadata to the decoders of all kinds of image files. Accepted metadata must
+// survive encoding and decoding unchanged, and a set of images must accept or refuse it.
 //
-// An input is a kind and edits of the sample of that kind, so that a checksum or a missing field
-// does not keep the fuzzer out.
+// An input is a kind and edits of the sample of that kind, so that inputs pass the checksum and
+// have all fields.
 #include <cstdlib>
 
 #include "image/set.h"
@@ -73,7 +73,7 @@ std::vector<std::byte> sample_of(Kind kind) {
   return encode(sample_contents());
 }
 
-// Each edit is a place (2 bytes), what to do there, and a byte.
+// Each edit is a place (2 bytes), an operation, and a byte.
 void edit(std::vector<std::byte>& bytes, std::span<const uint8_t> edits) {
   for (; edits.size() >= 4; edits = edits.subspan(4)) {
     const size_t at = (edits[0] | edits[1] << 8) % (bytes.size() + 1);

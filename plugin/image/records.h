@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the image files say, as plain structures. encode.cc and decode.cc alone know protobuf-c.
+// The contents of the image files as plain structures. Only encode.cc and decode.cc use protobuf-c.
 #pragma once
 
 #include <array>
@@ -52,7 +52,7 @@ struct Process {
   std::vector<kernel::Bo> bos;  // gpu_id as in Device::gpu_id
   std::vector<Vma> vmas;
   std::optional<std::vector<std::byte>> blob;  // none: it has no /dev/kfd
-  std::vector<Exported> imports;               // must be there before it is restored
+  std::vector<Exported> imports;               // must exist before it is restored
   uint32_t num_queues = 0;
   uint32_t num_events = 0;
   uint32_t num_svm_ranges = 0;
@@ -79,11 +79,11 @@ struct Render {
   std::optional<VmId> vm;  // KFD uses its VM
 };
 
-// What CRIU knows as an open file: exactly one of these.
+// An open file in CRIU's images is exactly one of these.
 struct KfdFile {
   uint32_t process = 0;
 };
-// Of a render node for whose own state this kernel had no interface: KFD opens it again.
+// A render node whose own state this kernel could not save: it is only opened again, for KFD.
 struct VmFile {
   VmId vm;
 };
@@ -137,7 +137,7 @@ struct Contents {
   std::vector<Source> sources;
 };
 
-// Upper bounds of what the tables and the index take in the metadata, before these are known.
+// Upper bounds of the size of the tables and the index in the metadata.
 inline constexpr uint64_t kMaxBoBytes = 96;
 inline constexpr uint64_t kMaxChunkBytes = 128;
 
@@ -153,7 +153,7 @@ std::vector<std::byte> encode(const Render& render);
 std::vector<std::byte> encode(const File& file);
 std::vector<std::byte> encode(const Contents& contents);
 
-// Refuse missing fields and inconsistencies within the one file; errors name it.
+// Refuse missing fields and inconsistencies within one file; errors name it.
 Result<Process> decode_process(const Opened& from);
 Result<Render> decode_render(const Opened& from);
 Result<File> decode_file(const Opened& from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// All image files of one dump, read and cross-checked before anything is done with them.
+// All image files of one dump, read and cross-checked before they are used.
 #pragma once
 
 #include <map>
@@ -12,24 +12,24 @@
 
 namespace amdgpu_criu::image {
 
-// What a file of this name holds; nullopt: it is not one of ours.
+// The kind of a file of this name; nullopt: it is not one of ours.
 std::optional<Kind> kind_of(std::string_view name);
-// Reads one file, to see whether it is whole.
+// Reads one file and checks that it is complete.
 Status check_file(int directory, const std::string& name);
-// Names in the directory that this plugin's images have.
+// Names of this plugin's images in the directory.
 Result<std::vector<std::string>> list_files(int directory);
 // Removes all of them.
 Status remove_files(int directory);
 
 class Set {
  public:
-  // Verifies header and metadata of every file and that they fit together; not the data in
-  // contents files, whose chunks are verified when they are read.
+  // Verifies header and metadata of every file, and that the files fit together. The chunks in
+  // contents files are verified when they are read.
   static Result<Set> load(int directory);
-  // Of records that were not read from files of ours, with the same checks.
+  // Makes a set of records that come from other images, with the same checks.
   static Result<Set> of(std::map<uint32_t, Process> processes, std::map<uint32_t, File> files);
 
-  // Not kept open: CRIU closes in a restored task what its main process had opened.
+  // Opened for each use: a restored task does not have the descriptors of CRIU's main process.
   struct ContentsFile {
     std::string name;
     Contents contents;
@@ -50,7 +50,7 @@ class Set {
   const std::map<uint32_t, Render>& renders() const { return renders_; }
   const std::map<uint32_t, File>& files() const { return files_; }
   const std::vector<ContentsFile>& contents() const { return contents_; }
-  // Every GPU that any file names, by the gpu_id that the machine knew it by.
+  // Every GPU that any file names, by the machine's gpu_id.
   const std::map<uint32_t, topology::Gpu>& gpus() const { return gpus_; }
 
  private:

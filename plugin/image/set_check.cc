@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Whether the image files of one dump, each of them whole, fit together.
+// Checks that the image files of one dump, each of them complete, fit together.
 #include <set>
 
 #include "image/container.h"

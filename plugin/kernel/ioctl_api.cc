@@ -12,9 +12,9 @@ namespace amdgpu_criu::kernel {
 namespace {
 
 constexpr int kMaxSizeRetries = 8;
-// No reason of the kernel is longer.
+// The kernel's reasons are not longer.
 constexpr size_t kReasonSize = 256;
-// Metadata of a BO is the only part of one object's state that varies, and is small.
+// Only the metadata of a BO makes the state of an object vary in size, and it is small.
 constexpr size_t kFirstExportedBlob = 4096;
 constexpr uint64_t kMaxExportedBlob = 16u << 20;
 
@@ -46,7 +46,7 @@ const char* name_of(amdgpu_criu_op op) {
   return "?";
 }
 
-// What an operator can do about it; empty where the errno says it all.
+// The remedy; empty if the errno is sufficient.
 const char* advice_for(int code) {
   switch (code) {
     case ENOTTY:
@@ -121,7 +121,7 @@ Result<Checkpoint> checkpoint_once(Node node, int session, ProcessInfo& sizes) {
     sizes.blob_size = state.blob_size;
     return std::move(status).error();
   }
-  // The kernel made these descriptors: they are ours whatever else is found wrong.
+  // The kernel has created these descriptors: the caller owns them even after an error.
   for (const amdgpu_criu_device& device :
        std::span(devices).first(std::min<size_t>(state.num_devices, devices.size())))
     result.devices.push_back({device.gpu_id, device.actual_gpu_id, Fd(device.drm_fd)});

@@ -69,12 +69,12 @@ struct Exported {
   std::vector<std::byte> blob;
 };
 
-// What the paused clients of a session share with others, by one example.
+// What the paused clients of a session share with others: counts, and one example.
 struct Outside {
   uint32_t num_bos = 0;
   uint32_t num_syncobjs = 0;
-  pid_t pid = 0;         // not paused; 0: none that we can see
-  pid_t paused_pid = 0;  // has it as well
+  pid_t pid = 0;         // a process that is not paused; 0: not in our pid namespace
+  pid_t paused_pid = 0;  // a paused process that shares it
   uint32_t handle = 0;   // of the latter
   uint64_t size = 0;     // 0: a syncobj
 };
@@ -89,15 +89,16 @@ class Api {
  public:
   virtual ~Api() = default;
 
-  // The kernel has the amdgpu-criu series. Without it, offsets for mmap() of /dev/kfd name a GPU as
-  // the machine does and not as the process does, and no mapping may begin inside of a BO.
+  // True if the kernel has the amdgpu-criu series. Without it, offsets for mmap() of /dev/kfd
+  // contain the machine's number of a GPU instead of the process's, and no mapping may begin inside
+  // of a BO.
   virtual bool has_series() const { return true; }
   virtual Result<Query> query(Node node) = 0;
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
   // process: one that has the file open.
   virtual Result<ProcessInfo> process_info(Node node, int session, pid_t process) = 0;
-  // PROCESS_INFO of a process that runs on; needs AMDGPU_CRIU_FEATURE_LIVE. In a session in which
-  // this was called, checkpoint() returns tables and nothing else.
+  // PROCESS_INFO of a process that continues to run; needs AMDGPU_CRIU_FEATURE_LIVE. In a session
+  // in which this was called, checkpoint() returns only tables.
   virtual Result<ProcessInfo> live_info(Node, int, pid_t) {
     return Error(EOPNOTSUPP, "this kernel cannot list the memory of a process that runs");
   }
@@ -115,14 +116,14 @@ class Api {
   virtual Result<Outside> outside(Node node, int session) = 0;
 };
 
-// For tests: asked before each operation; its error is returned in the place of the kernel's.
+// For tests: called before each operation. Its error is returned instead of the kernel's.
 using CallFilter = std::function<Status(const char* operation)>;
 std::unique_ptr<Api> make_ioctl_api();
 void set_call_filter(CallFilter filter);
 
 // Offsets for mmap() of /dev/kfd, as in the driver's kfd_priv.h: a type in the top two bits, and
-// below it the GPU: as the process knows it on a kernel with the amdgpu-criu series, and as the
-// machine does on others.
+// below it the number of the GPU: the process's on a kernel with the amdgpu-criu series, the
+// machine's on others.
 enum class KfdMapping : uint64_t { kMmio = 0, kReserved = 1, kEvents = 2, kDoorbell = 3 };
 
 inline constexpr unsigned kKfdTypeShift = 62;

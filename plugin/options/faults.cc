@@ -25,10 +25,10 @@ constexpr Code kCodes[] = {{"EIO", EIO},       {"ENOMEM", ENOMEM}, {"ENOSPC", EN
                            {"EFAULT", EFAULT}, {"EINVAL", EINVAL}, {"ENODEV", ENODEV},
                            {"EPERM", EPERM},   {"EBUSY", EBUSY},   {"ETIME", ETIME}};
 
-// Long enough for a person, or a script, to do something meanwhile.
+// Long enough for a person or a script to act meanwhile.
 constexpr std::chrono::seconds kNap{5};
 
-// Not kill(): tests put their own in its place.
+// kill() would be the tests' replacement.
 void signal_process(pid_t pid, int number) { syscall(SYS_kill, pid, number); }
 
 }  // namespace

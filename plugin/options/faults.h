@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// For tests: makes one of the things that happen while CRIU runs go wrong. Processes that are
-// forked from the one that made it count together.
+// For tests: makes one event of a CRIU run fail. Processes that are forked from the creator of this
+// object count events together.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@ namespace amdgpu_criu::options {
 
 class Faults {
  public:
-  // Nothing goes wrong.
+  // Injects nothing.
   Faults() = default;
   // EVENT:NUMBER:ACTION, as criu-amdgpu(1) describes it.
   static Result<Faults> create(const std::string& text);
 
-  // To be called where an event of that kind ("hook", "ioctl", "fill") and name happens. The error
-  // is to take the place of what would have been done.
+  // To be called at an event of that kind ("hook", "ioctl", "fill") and name. After an error the
+  // caller fails instead of continuing.
   Status at(std::string_view kind, std::string_view name) const;
 
  private:

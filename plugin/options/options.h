@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Options of one CRIU run: lines "name = value" of a file, overridden by AMDGPU_CRIU_NAME in the
-// environment, overridden by what CRIU 4.3 passes as "--amdgpu.name=value".
+// environment, overridden by "--amdgpu.name=value", which CRIU 4.3 passes.
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ struct Options {
   std::vector<topology::Wish> map;
   topology::Ignored ignore;
   gpu::StagingSize staging;
-  // BOs that others have as well may come back as BOs of their own.
+  // BOs shared with other processes may be restored as separate ones.
   bool cut_sharing = false;
-  // Contents are filled while the tasks go on with their restore, where CRIU allows it.
+  // Contents are filled while the tasks are restored, if CRIU allows it.
   bool parallel = true;
   uint32_t chunk_bytes = 256u << 10;
   pipeline::Compression compression;
@@ -32,21 +32,21 @@ struct Options {
   bool direct = true;
   // As text, by name.
   std::map<std::string, std::string> given;
-  // For tests that must see the damage: restore leaves BOs unfilled.
+  // For tests that must detect missing contents: a restore leaves BOs unfilled.
   bool test_skip_contents = false;
-  // For tests: what goes wrong; empty: nothing.
+  // For tests: the fault to inject; empty: none.
   std::string test_fail;
-  // For tests, not 0: every file waits for a moment, which differs with this number.
+  // For tests: if not 0, the seed of random delays before the restore of each file.
   unsigned test_restore_delay = 0;
 };
 
 // For container engines, which pass no options to CRIU. It need not exist.
 inline constexpr char kFile[] = "/etc/amdgpu-criu.conf";
 
-// arguments: as CRIU passes them, with those of other plugins.
+// arguments: as CRIU passes them, including those of other plugins.
 Result<Options> parse(std::span<const std::string> arguments, const std::string& file = kFile);
 
-// "name=value" of each option that was set, by the last place that set it; empty: all are defaults.
+// "name=value" of each option that was set; empty: all are defaults.
 std::string describe(const Options& options);
 
 }  // namespace amdgpu_criu::options

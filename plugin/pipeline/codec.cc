@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The only file that knows zstd and LZ4.
+// The only file that uses zstd and LZ4.
 #include "pipeline/codec.h"
 
 #include <lz4.h>
@@ -12,7 +12,7 @@
 namespace amdgpu_criu::pipeline {
 namespace {
 
-// The compressed bytes' number comes first: what follows them is padding.
+// The number of compressed bytes comes first; the bytes are followed by padding.
 using StoredSize = uint32_t;
 
 }  // namespace
@@ -36,7 +36,7 @@ std::string_view name_of(Encoding encoding) {
 }
 
 bool is_zero(std::span<const std::byte> bytes) {
-  constexpr size_t kFirst = 64;  // mostly enough to find that it is not
+  constexpr size_t kFirst = 64;  // usually enough to detect incompressible data
   const size_t first = std::min(kFirst, bytes.size());
   if (std::ranges::any_of(bytes.first(first), [](std::byte b) { return b != std::byte{0}; }))
     return false;
@@ -53,7 +53,7 @@ std::optional<size_t> Codec::compress(const Compression& how, std::span<const st
                                       std::span<std::byte> to) {
   if (how.encoding == Encoding::kPlain || plain.size() <= kStoredUnit || to.size() < kStoredUnit)
     return std::nullopt;
-  // One unit less than the plain bytes, or it does not pay.
+  // Compression must save at least one unit.
   const size_t room = std::min(to.size(), (plain.size() - 1) / kStoredUnit * kStoredUnit);
   const std::span<std::byte> out = to.subspan(sizeof(StoredSize), room - sizeof(StoredSize));
   size_t size = 0;

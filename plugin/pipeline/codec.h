@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How a chunk's bytes stand in a file.
+// The encoding of a chunk in a file.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace amdgpu_criu::pipeline {
 
-// Numbers are those in the files.
+// The numbers are those in the files.
 enum class Encoding : uint32_t { kPlain = 0, kZeros = 1, kZstd = 2, kLz4 = 3 };
 inline constexpr uint32_t kLastEncoding = 3;
 std::string_view name_of(Encoding encoding);
 
-// What is stored begins and ends at multiples of this, for direct I/O.
+// Stored chunks begin and end at multiples of this, for direct I/O.
 inline constexpr size_t kStoredUnit = 4096;
 
 bool is_zero(std::span<const std::byte> bytes);
@@ -30,10 +30,10 @@ struct Compression {
   int level = 0;  // of zstd; 0: its default
 };
 
-// What a Codec takes to compress chunks of this size.
+// The memory that a Codec needs to compress chunks of this size.
 size_t codec_bytes(const Compression& how, size_t chunk);
 
-// For one thread.
+// Not thread-safe.
 class Codec {
  public:
   Codec();
@@ -41,11 +41,11 @@ class Codec {
   Codec& operator=(const Codec&) = delete;
   ~Codec();
 
-  // The size of what was put into `to`, rounded up to kStoredUnit and padded with zeros; nullopt if
-  // that is no less than the plain bytes.
+  // Returns the size of the result in `to`, rounded up to kStoredUnit and padded with zeros;
+  // nullopt if that is not less than the plain bytes.
   std::optional<size_t> compress(const Compression& how, std::span<const std::byte> plain,
                                  std::span<std::byte> to);
-  // An error if it does not become exactly plain.size() bytes.
+  // Fails unless the result has exactly plain.size() bytes.
   Status decompress(Encoding encoding, std::span<const std::byte> stored,
                     std::span<std::byte> plain);
 
@@ -54,10 +54,10 @@ class Codec {
   std::unique_ptr<Contexts> contexts_;
 };
 
-// Memory for what is stored compressed, aligned for direct I/O; there is none until it is needed.
+// Memory for compressed chunks, aligned for direct I/O and allocated at the first use.
 class StoredRoom {
  public:
-  // Always called with the same size: where the bytes are stays.
+  // Always called with the same size, so the address does not change.
   std::span<std::byte> get(size_t size);
 
  private:

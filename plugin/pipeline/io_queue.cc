@@ -69,8 +69,8 @@ void IoQueue::complete_one() {
   works_.erase(done.work);
 }
 
-// A file system may take O_DIRECT at open() and refuse it at the transfer (EINVAL), and pages of a
-// device cannot be transferred so (EFAULT).
+// A file system may accept O_DIRECT at open() and refuse the transfer (EINVAL), and pages of a
+// device cannot be transferred with it (EFAULT).
 Status IoQueue::without_direct(const Work& work, int error) {
   const IoRequest& request = work.request;
   if (work.direct && (error == EINVAL || error == EFAULT) && set_direct(request.fd, false))
@@ -79,7 +79,7 @@ Status IoQueue::without_direct(const Work& work, int error) {
                    strerror(error));
 }
 
-// True: there is more to do.
+// Returns true if part of the request remains.
 Result<bool> IoQueue::advance(Work& work, ssize_t result) {
   IoRequest& request = work.request;
   if (result == -EINTR || result == -EAGAIN) return true;
@@ -99,7 +99,7 @@ Result<bool> IoQueue::advance(Work& work, ssize_t result) {
     result -= static_cast<ssize_t>(done);
     if (part.iov_len == 0) work.first++;
   }
-  // What is left of a short transfer may begin where O_DIRECT cannot.
+  // The rest of a short transfer may be unaligned for O_DIRECT.
   const bool more = work.first < request.parts.size();
   if (more && request.offset % 512 != 0) (void)set_direct(request.fd, false);
   return more;

@@ -16,8 +16,8 @@
 
 namespace amdgpu_criu::pipeline {
 
-// kUring falls back to kThreads where the system has no io_uring for us. kInline does everything at
-// once, in the caller: for a process in which no thread may be made, of the kernel's neither.
+// kUring falls back to kThreads if io_uring is not available. kInline transfers at once in the
+// caller: for a process that may create no thread, not even one of the kernel.
 enum class IoKind { kUring, kThreads, kInline };
 
 struct IoRequest {
@@ -27,12 +27,12 @@ struct IoRequest {
   std::vector<iovec> parts;           // one after another in the file
   const std::string* name = nullptr;  // of the file, for errors; must outlive the request
 
-  // After what is there.
+  // Appends to the previous parts.
   void add(std::span<std::byte> bytes);
 };
 
-// For one thread. Descriptors may have O_DIRECT, which is taken off one that turns out not to be
-// able to; both must then be of an open file that nobody else uses.
+// Not thread-safe. Descriptors may have O_DIRECT, which is cleared if the file turns out not to
+// support it; nobody else may use their open file then.
 class IoQueue {
  public:
   IoQueue(const IoQueue&) = delete;
@@ -60,13 +60,14 @@ class IoQueue {
   };
 
   IoQueue() = default;
-  // To be called by destructors of what implements the rest: memory and files are the caller's.
+  // To be called by destructors of the derived classes, because memory and files belong to the
+  // caller.
   void drain();
 
-  // Starts next() to the last; work stays in its place until it was completed.
+  // Starts all work from next() to the last; work is not moved until it is complete.
   virtual void start(Work& work) = 0;
   virtual Completion wait_for_any() = 0;
-  // How many may be under way at a time.
+  // The number of transfers that may be under way at a time.
   virtual size_t depth() const = 0;
 
  private:
@@ -85,13 +86,13 @@ class IoQueue {
 
 std::unique_ptr<IoQueue> make_io_queue(IoKind wanted, unsigned depth);
 
-// Turns O_DIRECT on, if the file can do that.
+// Turns O_DIRECT on if the file supports it.
 bool set_direct(int fd, bool on);
-// An IoQueue turns it off where a transfer shows that the file cannot do it.
+// An IoQueue turns it off if a transfer shows that the file does not support it.
 bool is_direct(int fd);
 
-// The kinds of IoQueue, each made by itself: for make_io_queue() and tests.
-// An error where the kernel, or who set it up, does not allow it.
+// Create one kind of IoQueue: for make_io_queue() and tests. Fail if the kernel or its
+// configuration does not allow that kind.
 Result<std::unique_ptr<IoQueue>> make_uring_queue(unsigned depth);
 Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth);
 std::unique_ptr<IoQueue> make_inline_queue();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the thread that moves contents of a GPU waited for. The rest of its time is imports and
+// The times that the thread which moves contents of a GPU waited. It spends the rest on imports and
 // submissions.
 #pragma once
 
@@ -14,7 +14,7 @@ struct StageTimes {
   using Clock = std::chrono::steady_clock;
   Clock::duration copies{};  // waiting for the GPU
   Clock::duration files{};   // waiting for file I/O
-  Clock::duration bytes{};   // zeros, sums, compression: of workers, or its own work
+  Clock::duration bytes{};   // waiting for workers: zeros, checksums, compression
 
   std::string text() const {
     return formatted("waited {} ms for copies, {} ms for files, {} ms for sums", ms(copies),
@@ -27,7 +27,7 @@ struct StageTimes {
   }
 };
 
-// Adds the time that it lives.
+// Adds the time between its construction and destruction.
 class Stopwatch {
  public:
   explicit Stopwatch(StageTimes::Clock::duration& sum) : sum_(sum) {}

@@ -102,7 +102,7 @@ class ThreadQueue : public IoQueue {
     }
   }
 
-  std::mutex lock_;  // of what follows, but for the threads
+  std::mutex lock_;  // protects the members below, except the threads
   std::condition_variable started_;
   std::condition_variable completed_;
   std::deque<Work*> to_do_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The only file that knows liburing.
+// The only file that uses liburing.
 #include <liburing.h>
 
 #include <deque>
@@ -33,7 +33,7 @@ class UringQueue : public IoQueue {
  private:
   explicit UringQueue(unsigned depth) : depth_(depth) {}
 
-  // No more than depth_ are under way, so there is always an entry free.
+  // At most depth_ transfers are under way, so there is always a free entry.
   void start(Work& work) override {
     const IoRequest& request = work.request;
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
@@ -44,7 +44,7 @@ class UringQueue : public IoQueue {
       io_uring_prep_readv(entry, request.fd, work.next(), parts, request.offset);
     io_uring_sqe_set_data(entry, &work);
     under_way_.push_back(&work);
-    // What the kernel could not take now it takes at the next call.
+    // The kernel takes the remaining entries at the next call.
     (void)io_uring_submit(&ring_);
   }
 
@@ -55,7 +55,7 @@ class UringQueue : public IoQueue {
       (void)io_uring_submit(&ring_);
       result = io_uring_wait_cqe(&ring_, &entry);
     } while (result == -EINTR || result == -EAGAIN || result == -EBUSY);
-    // Somebody has closed the ring, which ends what was under way.
+    // The ring was closed, which ends all transfers.
     if (result != 0) return completed(under_way_.front(), result);
     const Completion done = completed(static_cast<Work*>(io_uring_cqe_get_data(entry)), entry->res);
     io_uring_cqe_seen(&ring_, entry);

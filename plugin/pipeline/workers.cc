@@ -58,8 +58,8 @@ void Workers::run() {
     started_.wait(guard, [&] { return stop_ || !to_do_.empty(); });
     if (to_do_.empty()) return;
     Batch& batch = *to_do_.front();
-    // Small enough that the threads end at about the same time, and no smaller: each takes the
-    // lock.
+    // Small enough for the threads to end at about the same time, and no smaller, because each
+    // takes the lock.
     const size_t share = std::max<size_t>((batch.parts_ - batch.next_) / (4 * threads_.size()), 1);
     const size_t first = batch.next_;
     batch.next_ += share;

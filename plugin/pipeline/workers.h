@@ -13,7 +13,7 @@
 
 namespace amdgpu_criu::pipeline {
 
-// One for each CPU that the process may use, but no more than `most`.
+// Creates a thread for each CPU that the process may use, but at most `most`.
 unsigned worker_threads(unsigned most);
 
 class Workers {
@@ -21,7 +21,7 @@ class Workers {
   // Called once for each part of a batch, in any order, by several threads. Must not throw.
   using Task = std::function<void(size_t part, Codec& codec)>;
 
-  // Parts that are waited for together. Must outlive the work.
+  // Parts that wait() waits for together. Must outlive the work.
   class Batch {
     friend class Workers;
     Task task_;
@@ -30,21 +30,22 @@ class Workers {
     size_t left_ = 0;
   };
 
-  // With fewer threads if the system allows no more. With none start() does the work itself.
+  // Creates fewer threads if the system allows no more. Without threads, start() does the work
+  // itself.
   explicit Workers(unsigned threads);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
-  // From any thread. The batch is idle, and busy until wait().
+  // From any thread. The batch must be idle; it is busy until wait().
   void start(Batch& batch, size_t parts, Task task);
   void wait(Batch& batch);
 
  private:
   void run();
 
-  std::mutex lock_;  // of batches, and of what follows, but for the threads
+  std::mutex lock_;  // protects batches and the members below, except the threads
   std::condition_variable started_;
   std::condition_variable completed_;
   std::deque<Batch*> to_do_;  // with parts that no thread has begun

@@ -21,7 +21,7 @@ struct Report {
   int code;  // 0: done
   std::array<char, 1024> text;
 };
-static_assert(sizeof(Report) <= PIPE_BUF);  // whole or not at all
+static_assert(sizeof(Report) <= PIPE_BUF);  // written and read atomically
 
 struct Pipe {
   Fd read, write;
@@ -44,7 +44,7 @@ void send(const Fd& to, int code, const std::string& text) {
   (void)!write(to.get(), &report, sizeof(report));
 }
 
-// What the child is from its first moment on.
+// Sets up the child before anything else.
 class Child {
  public:
   Child(pid_t main, const void* memory, Fd result, Fd stop)
@@ -75,7 +75,7 @@ class Child {
     _exit(1);
   }
 
-  // Until main says that it is over, or dies.
+  // Waits until the main process ends the restore or dies.
   [[noreturn]] void watch(const Pidfd& process) {
     Orphans tasks(main_, memory_);
     pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.fd().get(), POLLIN, 0}};
@@ -99,7 +99,7 @@ Result<std::unique_ptr<Background>> Background::start(const Work& work, const vo
   const pid_t pid = fork();
   if (pid < 0) return Error::system("cannot make a process for the background");
   if (pid == 0) Child(main, memory, std::move(result.write), std::move(stop.read)).run(work);
-  // Its end is seen by there being no writer any more: the tasks, forked later, have none either.
+  // Its end closes the last writer of the pipe. The tasks, which are forked later, have no copy.
   result.write.reset();
   Pidfd process = TRY(open_process(pid));
   return std::unique_ptr<Background>(
@@ -137,7 +137,7 @@ void Background::reap() const {
 
 Background::~Background() {
   if (released_) return;
-  // CRIU's handler would take this end for a task's.
+  // CRIU's handler would treat its end as that of a task.
   sigset_t child, before;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-// A process that works while CRIU's main process and the restored tasks do what they have to.
+// A process that works in parallel with CRIU's main process and the restored tasks.
 //
-// A process, not a thread: CRIU's main process forks until all tasks are there, changes namespaces,
-// which one with threads cannot, and its log is for one writer. It is in main's own namespaces and
-// has what main had open, whatever the tasks are in. If main dies in the middle of a restore it
-// kills the tasks, which nobody else would: they can never go on.
+// A thread would not do: CRIU's main process forks until all tasks exist, and changes namespaces,
+// which a process with threads cannot, and its log has one writer. The background process is in the
+// namespaces of the main process and has its open files, independently of the tasks. If the main
+// process dies in the middle of a restore, the background process kills the tasks, which could not
+// continue.
 #pragma once
 
 #include <sys/types.h>
@@ -20,21 +21,21 @@ namespace amdgpu_criu::restore {
 
 class Background {
  public:
-  // Both are called in the new process. `fail` ends it and does not return; CRIU then gives up, for
-  // a child of it has ended.
+  // Both are called in the new process. `fail` ends it and does not return; CRIU then gives up
+  // because a child has ended.
   using Fail = std::function<void(const Error&)>;
   using Work = std::function<void(const Fail& fail)>;
 
-  // Main must not have threads. memory: shared with all that main forks.
+  // The main process must not have threads. memory: shared with all processes that it forks.
   static Result<std::unique_ptr<Background>> start(const Work& work, const void* memory = nullptr);
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  // Ends it if it is still at work.
+  // Ends the process if it is still working.
   ~Background();
 
-  // Waits until it has done its work, and says how that ended, each time.
+  // Waits until the work is complete. Each call returns the result.
   Status finish();
-  // Nobody needs it any more: the tasks can do without main.
+  // Ends the process because the tasks no longer need the main process.
   void release();
 
  private:

@@ -110,7 +110,7 @@ class Filler {
     slot.pieces.push_back(piece);
   }
 
-  // What stands together in a file is read together.
+  // Adjacent chunks of a file are read together.
   void add_read(Slot& slot, const image::Chunk& chunk, std::span<std::byte> room) {
     const image::Opened& file = files_.of(chunk);
     const auto to = room.first(chunk.stored());
@@ -127,7 +127,7 @@ class Filler {
         {file.file.get(), false, chunk.offset, {{to.data(), to.size()}}, &file.name});
   }
 
-  // While the slot's chunks are read, those of the slot before it are checked and copied.
+  // While the chunks of this slot are read, those of the previous slot are checked and copied.
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};

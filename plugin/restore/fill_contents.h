@@ -13,7 +13,8 @@
 
 namespace amdgpu_criu::restore {
 
-// Staging of the options, but no slot smaller than the largest chunk, and no more than kMaxStaging.
+// Staging as in the options, but each slot has room for the largest chunk, and all have at most
+// kMaxStaging.
 gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize wanted);
 
 struct FillCounts {
@@ -23,19 +24,19 @@ struct FillCounts {
   pipeline::StageTimes times;
 };
 
-// No chunk reaches the GPU before its checksum was found right. Reads, sums and copies on the GPU
-// of different slots are under way at the same time. Many small objects share a slot.
+// No chunk reaches the GPU before its checksum was verified. Reads, checksums and copies on the GPU
+// of different slots overlap. Many small objects share a slot.
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files,
                                  std::span<const image::Object> objects,
                                  const gpu::ImportObject& import);
 
-// What filling works with. Holds no state: any process and any thread may have one.
+// Fills contents. Has no state, so any process and any thread may have one.
 struct FillTools {
   kernel::Api& api;
   gpu::EngineFactory make_engine;
   gpu::StagingSize staging;
-  // Restored tasks take kInline: threads, also the kernel's, have numbers that the task may need.
+  // Restored tasks use kInline: threads, even the kernel's, have numbers that the task may need.
   pipeline::IoKind io = pipeline::IoKind::kUring;
   bool direct = true;
 };
@@ -47,14 +48,14 @@ struct FillReport {
   uint64_t zero_bytes = 0;   // of these
   uint64_t submissions = 0;  // to the GPU
   gpu::StagingSize staging;
-  const char* io = "";     // how files are read
-  std::string not_direct;  // a file that has no direct I/O, if it was to be used
+  const char* io = "";     // the kind of I/O
+  std::string not_direct;  // a file without direct I/O, if that was requested
   pipeline::StageTimes times;
 };
 
-// Fills these objects of one contents file, all of which the session has by now, through a file of
-// its own of the GPU that they are on. Logs nothing. Objects are independent of one another, as are
-// calls: any number may run at the same time.
+// Fills these objects of one contents file through its own open file of their GPU. The session must
+// have all of them. Logs nothing. Objects are independent of one another, as are calls: any number
+// may run at the same time.
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
                                 int image_directory, const image::Set::ContentsFile& file,
                                 std::span<const image::Object> objects);

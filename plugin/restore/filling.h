@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Who fills which objects, and when: a process in the background while the tasks go on with their
-// restore, or the task that has made them.
+// Distributes the filling of objects: to a background process, while the tasks are restored, or to
+// the task that has created them.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,19 @@ class Filling {
   Filling(const RestoreContext& environment, const image::Set& images, const TargetGpus& machine,
           const Layout& layout, SharedState& shared);
 
-  // To be called before tasks are forked: somebody calls fill_added() in another process.
+  // To be called before tasks are forked, if another process will call fill_added().
   void leave_to_background() { in_background_ = true; }
 
-  // In a restored task: the session has these objects by now. They are filled when this returns,
-  // unless that is left to the background.
+  // In a restored task: the session has these objects now. They are filled when this returns,
+  // unless the background process fills them.
   Status added(const std::set<uint64_t>& object_ids);
 
-  // In the background: fills what is added until that is everything, or SharedState is closed. Each
-  // GPU has a thread; `on_error` is called in it, and does not return.
+  // In the background process: fills added objects until all are filled or SharedState is closed.
+  // Each GPU has a thread, which calls `on_error`; that does not return.
   using OnError = std::function<void(const Error&)>;
   void fill_added(const OnError& on_error);
 
-  // All of all files were filled.
+  // True if all objects of all files were filled.
   Status check_all_filled() const;
 
  private:
@@ -39,7 +39,7 @@ class Filling {
     const File* file;
     std::vector<image::Object> objects;
   };
-  // Those of the GPU that were added and that nobody else fills: the caller must.
+  // Returns added objects of the GPU that nobody else fills. The caller must fill them.
   std::vector<Batch> take(uint32_t gpu_id);
   bool is_filled(uint32_t gpu_id) const;
   Status fill(const std::vector<Batch>& batches);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// Device nodes of GPUs, as a restored task opens them.
+// Opens device nodes of GPUs in a restored task.
 //
-// The task may be in a container, whose /dev comes out of the images: what was there is there
-// again, with the numbers of the machine of the dump. So where it lacks a node the one of this
-// machine is opened, by the task itself: its device cgroup is the container's, and decides.
+// The task may be in a container, whose /dev is restored from the images, with the numbers of the
+// dumped machine. If it lacks a node, the task opens the node of this machine; the device cgroup of
+// the container decides whether it may.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class Nodes {
   Result<Fd> open_kfd() const;
   Result<Fd> open_render(unsigned minor) const;
 
-  // Whether the task may open it by its own /dev, or at all.
+  // Whether the task may open the node through its own /dev, or through any.
   bool has_render(unsigned minor) const;
   bool may_open_render(unsigned minor) const;
 
@@ -33,7 +33,7 @@ class Nodes {
 
   const host::Host* host_;
   FdStore* store_;
-  // Directories of CRIU's main process, in the store. None with CRIU 4.1, nor without a GPU.
+  // The store has directories of CRIU's main process, except with CRIU 4.1 or without a GPU.
   std::optional<int> kfd_directory_;
   std::optional<int> render_directory_;
 };

@@ -17,7 +17,7 @@
 namespace amdgpu_criu::restore {
 namespace {
 
-// As the kernel lists them, by thread.
+// The kernel lists children for each thread.
 std::set<pid_t> children_of(pid_t pid) {
   std::set<pid_t> result;
   std::error_code error;
@@ -29,7 +29,7 @@ std::set<pid_t> children_of(pid_t pid) {
   return result;
 }
 
-// Of the first mapping in the file for which `wanted` is true.
+// Returns the first mapping in the file for which `wanted` is true.
 template <typename Wanted>
 std::optional<Backing> find_backing(pid_t pid, const Wanted& wanted) {
   std::ifstream maps(formatted("/proc/{}/maps", pid));
@@ -95,7 +95,7 @@ void Orphans::look() {
 }
 
 void Orphans::kill() {
-  // Stopped ones fork no more. Their children are known as such only as long as they live.
+  // Stopped processes do not fork. Their children are listed only while they live.
   std::map<pid_t, Pidfd> doomed = std::move(children_);
   std::erase_if(doomed, [](const auto& entry) { return !entry.second.signal(SIGSTOP); });
   for (bool more = true; more;) {
@@ -119,7 +119,7 @@ void kill_sharers(const void* memory) {
   if (!shared) return;
   for (const pid_t pid : all_processes()) {
     if (pid == getpid()) continue;
-    // Opened first: it is the process that is looked at then, whatever becomes of its number.
+    // Opened first, so that the examined process stays the same if its number is reused.
     const auto process = Pidfd::open(pid);
     if (!maps(pid, *shared)) continue;
     if (process.signal(SIGKILL))

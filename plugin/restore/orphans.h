@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The processes that somebody has forked, in case that one dies before they are complete, or gives
-// up.
+// The processes that a parent has forked, to be killed if the parent dies or gives up before they
+// are complete.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace amdgpu_criu::restore {
 
-// What is mapped, as /proc/PID/maps shows it.
+// A mapping, as in /proc/PID/maps.
 struct Backing {
   std::string device;
   uint64_t inode = 0;
@@ -22,14 +22,14 @@ struct Backing {
 
 class Orphans {
  public:
-  // memory: shared with all that the parent has forked, until they become something else.
+  // memory: shared with all processes that the parent has forked, until they replace their memory.
   Orphans(pid_t parent, const void* memory);
 
-  // Notes the parent's children of this moment, but for the caller. Tasks that runc lets CRIU
-  // restore are siblings of CRIU (RstSibling): those that have the memory. To be called now and
-  // then while the parent lives: afterwards nobody is known to have been its child.
+  // Records the parent's current children except the caller. Tasks that CRIU restores for runc are
+  // siblings of CRIU (RstSibling) and are identified by the memory. To be called repeatedly while
+  // the parent lives: afterwards its children cannot be found.
   void look();
-  // Kills them, and all that they have forked.
+  // Kills them and all their descendants.
   void kill();
 
  private:
@@ -40,8 +40,8 @@ class Orphans {
   std::map<pid_t, Pidfd> children_;  // the numbers may be reused
 };
 
-// Kills all other processes that have this memory: it is shared with those that the caller has
-// forked, and theirs, until they become something else.
+// Kills all other processes that have this memory: the descendants of the caller, until they
+// replace their memory.
 void kill_sharers(const void* memory);
 
 }  // namespace amdgpu_criu::restore

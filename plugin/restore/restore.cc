@@ -43,8 +43,8 @@ Restore::Restore(RestoreContext environment, image::Set images, TargetGpus machi
   }
 }
 
-// CRIU kills the tasks; but 4.3 leaves a helper that one of them has made for the cgroups of
-// threads, and with it the descriptor store: sessions, files of GPUs and all their memory.
+// CRIU kills the tasks. But 4.3 leaves a helper process that a task has created for the cgroups of
+// threads. That would keep the descriptor store open: sessions, files of GPUs and all their memory.
 Restore::~Restore() {
   if (not_resumed_.empty() || getpid() != main_) return;
   background_.reset();
@@ -106,7 +106,7 @@ Result<Fd> Restore::shared_file(size_t file) {
   return env_.store.get(id);
 }
 
-// Tasks restore their files at the same time; what must not matter is who comes first.
+// Tasks restore their files at the same time; the result must not depend on the order.
 void Restore::wait_for_test(uint32_t id) const {
   if (!env_.options.test_restore_delay) return;
   constexpr unsigned kMostMs = 200;
@@ -136,13 +136,13 @@ Result<Fd> Restore::open_kind(const image::FileKind& kind) {
 Result<Fd> Restore::open_kfd(const image::KfdFile& file) {
   const image::Process& process = images_.processes().at(file.process);
   TRY(ensure_process(process));
-  // Further opens of /dev/kfd in one process all mean the same.
+  // All opens of /dev/kfd in one process are equivalent.
   if (std::exchange(kfd_given_, true)) return gpus_.open_kfd();
   return shared_file(layout_.file_of_kfd(file.process));
 }
 
-// Of a file that KFD takes a VM from only the open file is needed here. Whose VM it is may be
-// another task: it restores the rest, perhaps later.
+// If KFD uses the VM of a file, only the open file is needed here. The VM may belong to another
+// task, which restores the rest, perhaps later.
 Result<Fd> Restore::open_vm(const image::VmFile& file) {
   const image::Process& process = images_.processes().at(file.vm.process);
   if (&process == own_process()) TRY(ensure_process(process));
@@ -189,7 +189,7 @@ Status Restore::ensure_process(const image::Process& process) {
   return {};
 }
 
-// A file whose VM KFD uses is restored after the process that the VM belongs to, by its task.
+// If KFD uses the VM of a file, the task of the VM's process restores the file, after the process.
 Status Restore::ensure_render(const image::Render& render) {
   if (render.vm && !shared_.is_done(layout_.job_of({false, render.vm->process}))) {
     const image::Process& process = images_.processes().at(render.vm->process);
@@ -251,7 +251,7 @@ Status Restore::restore_render(const image::Render& render) {
   return filling_.added(objects_of(bos));
 }
 
-// The session holds the objects from then on.
+// From then on the session holds the objects.
 Status Restore::make_imports(std::span<const image::Exported> imports) {
   for (const image::Exported& exported : imports) TRY(restore_exported(exported));
   return {};
@@ -302,8 +302,8 @@ Result<NewMapping> Restore::new_mapping(const image::Process& process, const ima
   return NewMapping{offset, std::move(file)};
 }
 
-// Any file that knows the BO may map it. One of the process's own is most like what was there. A
-// part of a BO needs a file that is restored: not one that KFD alone had open.
+// Any file that has the BO can map it. A file of the same process is closest to the original. A
+// part of a BO needs a restored file, not one that only KFD had open.
 image::Place Restore::best_place(const image::Process& process,
                                  std::span<const image::Place> places) const {
   auto is_restored = [&](const image::VmId& vm) {
@@ -322,8 +322,8 @@ image::Place Restore::best_place(const image::Process& process,
   return *std::ranges::min_element(places, {}, rank);
 }
 
-// Another task restores it. The kernel lets parts of BOs be mapped through a file that is restored
-// and not yet resumed.
+// Another task restores it. Parts of BOs can be mapped only through a file that is restored and not
+// yet resumed.
 Status Restore::wait_for(const image::Process& process) {
   TRY(shared_.wait(layout_.job_of({false, process.index})));
   for (const auto& [index, render] : images_.renders())
@@ -332,7 +332,7 @@ Status Restore::wait_for(const image::Process& process) {
   return {};
 }
 
-// A file that may map the BO, which is restored by then.
+// A file that can map the BO, which must be restored by then.
 Result<Fd> Restore::file_for(image::Place place) {
   if (place.table.render) {
     TRY(ensure_render(images_.renders().at(place.table.index)));
@@ -360,7 +360,7 @@ Status Restore::check_complete() const {
   return filling_.check_all_filled();
 }
 
-// All tasks have done what they do themselves.
+// All tasks have completed their own part.
 Status Restore::complete() {
   shared_.close();
   if (background_) TRY(background_->finish());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// One restore. Made in CRIU's main process, which then forks the tasks: each works on its own copy
-// of this object, and they share only SharedState and the FdStore.
+// One restore. Created in CRIU's main process, which then forks the tasks. Each task works on its
+// own copy of this object; they share only SharedState and the FdStore.
 #pragma once
 
 #include <memory>
@@ -14,32 +14,34 @@ namespace amdgpu_criu::restore {
 
 struct NewMapping {
   uint64_t offset;
-  // Of each mapping a descriptor of its own: CRIU knows every mapping of a device as another file,
-  // takes the descriptor it is given, and closes it when it has mapped.
+  // Each mapping gets its own descriptor: to CRIU, each mapping of a device is another file, whose
+  // descriptor it closes after mmap().
   Fd file;
 };
 
 class Restore {
  public:
-  // Finds a GPU for each that was in use, before anything is created. The images are verified.
+  // Verifies the images, and finds a GPU for each that was in use, before anything is created.
   static Result<std::unique_ptr<Restore>> create(RestoreContext environment, image::Set images);
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
-  // In CRIU's main process, if not all was resumed: nothing that it has forked is left.
+  // In CRIU's main process, if some process was not resumed: kills all processes that it has
+  // forked.
   ~Restore();
 
   bool empty() const { return images_.empty(); }
-  // Before any task is forked. Later it is of no use.
+  // To be called before any task is forked.
   Status start_background();
 
-  // In a restored task: the open file that had this id; nullopt: not one of ours. CRIU asks in one
-  // of the tasks that have it. What the file needs is restored first, if nobody has done so.
+  // In a restored task: the open file that had this id; nullopt: not one of ours. CRIU calls this
+  // in one of the tasks that have it. Restores first what the file needs, unless another task has
+  // done so.
   Result<std::optional<Fd>> open_file(uint32_t id);
 
   // In a restored task, when its files are open; nullopt: no GPU mapping was saved at `start`.
   Result<std::optional<NewMapping>> map(uint64_t start);
 
-  // In CRIU's main process, all VMAs of all tasks being in place. False: that process has no GPU
+  // In CRIU's main process, when all VMAs of all tasks are in place. False: that process has no GPU
   // state.
   Result<bool> resume(pid_t pid);
 
@@ -47,9 +49,9 @@ class Restore {
   Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
           SharedState shared);
 
-  // In CRIU's main process: a task in a user namespace of its own may not make one.
+  // In CRIU's main process, because a task in its own user namespace may not create a session.
   Status make_session();
-  // Of CRIU's file that is one of these.
+  // The id of CRIU's file that is one of these.
   void wait_for_test(uint32_t id) const;
   Result<Fd> open_kind(const image::FileKind& kind);
   Result<Fd> open_kfd(const image::KfdFile& file);
@@ -57,10 +59,10 @@ class Restore {
   Result<Fd> open_render(const image::RenderFile& file);
   Result<Fd> open_dmabuf(const image::Exported& file);
 
-  // Return when it is restored, by this task or by another one.
+  // These return when it is restored, by this task or by another one.
   Status ensure_process(const image::Process& process);
   Status ensure_render(const image::Render& render);
-  // Once, by whoever comes first.
+  // Done once, by the first task that needs it.
   Status restore_render_once(const image::Render& render);
   Status restore_process(const image::Process& process);
   Status restore_render(const image::Render& render);

@@ -40,7 +40,7 @@ Layout::Layout(const image::Set& images) {
 
 namespace {
 
-// How long a waiter sleeps at most: somebody who died may not have woken it.
+// The longest sleep of a waiter, because a process that died has not woken it.
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 100'000'000};
 
 class Lock {
@@ -138,7 +138,7 @@ void SharedState::changed() {
   syscall(SYS_futex, &page().changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Not std::atomic's: that one is for the threads of one process.
+// std::atomic's wait() works only among threads of one process.
 void SharedState::wait_for_change(uint32_t seen) const {
   syscall(SYS_futex, &page().changes, FUTEX_WAIT, seen, &kNap, nullptr, 0);
 }
@@ -154,7 +154,7 @@ Result<bool> SharedState::begin(size_t job) {
 }
 
 Status SharedState::wait(size_t job) {
-  // A task whose turn comes late is restored after others, however long these take.
+  // A task may be restored long after others.
   auto end = std::chrono::steady_clock::now() + patience_;
   for (uint32_t last = changes();;) {
     const uint32_t seen = changes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// State that CRIU's main process shares with the restored tasks, which it forks.
+// State that CRIU's main process shares with the tasks that it forks.
 #pragma once
 
 #include <atomic>
@@ -15,26 +15,26 @@
 
 namespace amdgpu_criu::restore {
 
-// A place for descriptors that all processes of one restore reach. What is in it needs no number
-// in the restored task, where every number may be wanted by a file of its own.
+// Stores descriptors for all processes of one restore. A stored descriptor occupies no number in a
+// restored task, whose own files may need any number.
 class FdStore {
  public:
   virtual ~FdStore() = default;
-  // A process that is forked now can use it. Without that, only tasks can.
+  // True if a process that is forked now can use it; otherwise only tasks can.
   virtual bool is_ready() const = 0;
   virtual Result<int> add(const Fd& fd) = 0;
   // A new descriptor of the same open file.
   virtual Result<Fd> get(int id) = 0;
 };
 
-// Numbers for what the tasks of one restore share: made from the images before
-// the first task is forked, and so the same in all.
+// Numbers of the things that the tasks of one restore share. They are assigned from the images
+// before the first task is forked, and so are the same in all tasks.
 class Layout {
  public:
   explicit Layout(const image::Set& images);
 
-  // Work that is done once, by whoever comes first: to restore a process's /dev/kfd, to restore an
-  // open render-node file, to fill an object. Objects come last.
+  // Jobs that are done once, by the first task that needs them: restoring a process's /dev/kfd,
+  // restoring an open render-node file, filling an object. Objects come last.
   size_t jobs() const { return units_.size() + objects_.size(); }
   size_t job_of(image::TableId table) const { return units_.at(table); }
   size_t job_of_object(uint64_t object_id) const { return objects_.at(object_id); }
@@ -45,7 +45,7 @@ class Layout {
   size_t file_of_render(uint32_t render) const { return render_files_.at(render); }
   size_t file_of_vm(const image::VmId& vm) const { return vm_files_.at(vm); }
 
-  // Offsets for mmap() after restore: those of a table's BOs follow one another.
+  // Offsets for mmap() after the restore. Those of one table's BOs are consecutive.
   size_t offsets() const { return offsets_; }
   size_t offset_of(image::TableId table, size_t bo) const { return first_offset_.at(table) + bo; }
 
@@ -62,40 +62,39 @@ class Layout {
 
 class SharedState {
  public:
-  // patience: how long wait() bears that nobody does anything.
+  // patience: how long wait() waits without progress of others.
   static Result<SharedState> create(const Layout& layout,
                                     std::chrono::milliseconds patience = std::chrono::minutes(5));
-  // Those who have it were forked from CRIU's main process.
+  // The descendants of CRIU's main process have this mapping.
   const void* address() const { return mapping_.data(); }
 
   using Make = std::function<Result<int>()>;
-  // The store's id of the one session, and of a shared file; `make` is called by whoever comes
-  // first.
+  // The store's id of the session, and of a shared file. The first caller calls `make`.
   Result<int> session_id(const Make& make);
   Result<int> file_id(size_t file, const Make& make);
-  // -1 if nobody made it.
+  // -1 if it was not made.
   int session_id() const;
   int file_id(size_t file) const;
 
-  // True: the job is the caller's, who must end() it. False: it was done. Waits while somebody
-  // is at it; an error if it failed there.
+  // True: the caller must do the job and end() it. False: it is done. Waits while another process
+  // does the job; an error if it failed there.
   Result<bool> begin(size_t job);
   void end(size_t job, bool success);
-  // Until somebody else has done it. Gives up only after nobody has begun or ended any job for a
-  // while, and none is being done.
+  // Waits until another process has done the job. Gives up only if no job was begun or ended for a
+  // while, and none is in progress.
   Status wait(size_t job);
   bool is_done(size_t job) const;
 
-  // Of a job that is given by one and taken by another: true for one of those who call take() after
-  // give(). To give it again is no harm.
+  // Hands a job from one process to another: take() returns true to one of the callers after
+  // give(). Further calls of give() have no effect.
   void give(size_t job);
   bool take(size_t job);
-  // Nobody gives anything any more.
+  // No more jobs will be given.
   void close();
   bool is_closed() const;
 
-  // Changes with everything that others may wait for. wait_for_change() returns at once if it is
-  // not `seen` any more, and may return too early.
+  // Changes at every event that others may wait for. wait_for_change() returns at once if the value
+  // differs from `seen`, and may return early.
   uint32_t changes() const;
   void wait_for_change(uint32_t seen) const;
 
@@ -121,7 +120,7 @@ class SharedState {
   std::chrono::milliseconds patience_;
 };
 
-// A job that was begun: it has failed unless done() is called.
+// A job in progress. Its destructor reports failure unless done() was called.
 class Job {
  public:
   Job(SharedState& shared, size_t number) : shared_(&shared), number_(number) {}

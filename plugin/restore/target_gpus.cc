@@ -87,7 +87,7 @@ Result<Assignment> TargetGpus::plan(const Gpus& among) const {
   return topology::plan(sources_, among, env_.options.map, env_.options.ignore);
 }
 
-// GPUs that have a node in the task's /dev before others that it may open.
+// Prefers GPUs that have a node in the task's /dev to others that it may open.
 Result<Assignment> TargetGpus::plan_in_task() const {
   const Gpus own = only(here_, [&](const Gpu& gpu) { return nodes_.has_render(gpu.render_minor); });
   if (auto result = plan(own); result.ok()) return result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What a restore works with, and which GPU of this machine replaces which GPU of the images.
+// The environment of a restore, and the GPU of this machine that replaces each GPU of the images.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ class TargetGpus {
   // In CRIU's main process, before tasks are forked: finds a GPU for each of the images.
   static Result<TargetGpus> create(const RestoreContext& environment, const image::Set& images);
 
-  // In a restored task, before it asks for anything else: chooses again where its container has not
-  // the GPUs that were chosen. What the first task finds is the choice of all.
+  // In a restored task, before any other call: chooses again if its container lacks the chosen
+  // GPUs. The choice of the first task holds for all.
   Status settle() const;
 
   topology::Assignment targets() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The only file that knows the stock ioctl's structures.
+// The only file that uses the stock ioctl's structures.
 #include "stock/ioctl.h"
 
 #include <linux/kfd_ioctl.h>
@@ -16,7 +16,7 @@ static_assert(kVram == KFD_IOC_ALLOC_MEM_FLAGS_VRAM && kGtt == KFD_IOC_ALLOC_MEM
               kMmio == KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
 
 constexpr uint32_t kNoDescriptor = ~0u;
-// Bounds what a confused kernel can make us allocate.
+// Bounds allocations if the kernel returns wrong numbers.
 constexpr uint64_t kMaxPrivateData = 1ull << 30;
 constexpr uint32_t kMaxBos = 1u << 22;
 
@@ -46,7 +46,7 @@ const char* name_of(uint32_t op) {
   return "?";
 }
 
-// The stock ioctl says nearly everything by EINVAL.
+// The stock ioctl returns EINVAL for nearly all errors.
 const char* advice_for(int code) {
   switch (code) {
     case EACCES:
@@ -77,7 +77,7 @@ Status call(int kfd, uint32_t op, kfd_ioctl_criu_args& args) {
                    advice_for(code));
 }
 
-// Not for those that have no dma-buf.
+// Except for BOs that have no dma-buf.
 Fd owner_of(uint32_t descriptor) {
   return descriptor == kNoDescriptor ? Fd() : Fd(static_cast<int>(descriptor));
 }
@@ -95,7 +95,7 @@ class RealIoctl : public Ioctl {
     if (sizes.private_data > kMaxPrivateData || sizes.bos > kMaxBos)
       return Error::of(E2BIG, "the kernel has {} BOs and {} bytes of state for one process",
                        sizes.bos, sizes.private_data);
-    // One more than needed: the kernel wants an address also for none.
+    // One more than needed, because the kernel requires an address even for none.
     std::vector<kfd_criu_device_bucket> devices(sizes.devices + 1);
     std::vector<kfd_criu_bo_bucket> bos(sizes.bos + 1);
     State state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// AMDKFD_IOC_CRIU_OP, which KFD has since Linux 5.18: what there is on a kernel without our series,
-// and what images of CRIU's own plugin are for. It has no session: dma-bufs come by descriptor, one
-// for each BO at once, and a process that was paused stays so until somebody says UNPAUSE.
+// AMDKFD_IOC_CRIU_OP, which KFD has had since Linux 5.18: the interface of kernels without our
+// series, and of images of CRIU's own plugin. It has no session: it returns dma-buf descriptors of
+// all BOs at once, and a paused process stays paused until UNPAUSE.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ inline constexpr uint32_t kUserptr = 1u << 2;
 inline constexpr uint32_t kDoorbell = 1u << 3;
 inline constexpr uint32_t kMmio = 1u << 4;
 
-// What PROCESS_INFO returns, and CHECKPOINT takes as arguments.
+// PROCESS_INFO returns these, and CHECKPOINT takes them as arguments.
 struct Sizes {
   pid_t pid = 0;  // in the process's own pid namespace
   uint32_t devices = 0;
@@ -43,7 +43,7 @@ struct Bo {
   uint64_t mmap_offset = 0;
   uint32_t gpu_id = 0;  // as Device::gpu_id
   uint32_t alloc_flags = 0;
-  // From the kernel: for VRAM and GTT; the offset at restore.
+  // Returned by the kernel: the descriptor for VRAM and GTT; the offset at restore.
   uint64_t new_mmap_offset = 0;
   Fd dmabuf;
 };
@@ -66,7 +66,7 @@ class Ioctl {
   virtual Status restore(int kfd, std::span<const kernel::RestoreDevice> devices, State& state) = 0;
   virtual Status resume(int kfd, pid_t pid) = 0;
 
-  // GEM handles that the file has; 0 also where the kernel does not report it (before 6.18).
+  // The number of GEM handles of the file; 0 also if the kernel does not report it (before 6.18).
   virtual Result<uint32_t> count_gem_handles(int render) = 0;
 };
 

@@ -39,7 +39,7 @@ constexpr uint64_t kEventSize = 64;
 constexpr uint64_t kSvmHeader = 24;
 constexpr uint64_t kSvmAttribute = 8;
 
-// MQDs of compute queues: the same for GFX9 to GFX11 where it matters here.
+// MQDs of compute queues. The words used here are the same for GFX9 to GFX11.
 constexpr uint32_t kMqdSize = 2048;
 constexpr uint32_t kStackOffsetWord = 174;
 constexpr uint32_t kStackSizeWord = 175;
@@ -130,8 +130,8 @@ class Describer {
     return {};
   }
 
-  // Bytes of control stack that the queue must have, and was saved without. There is an MQD, and a
-  // control stack, for each graphics core.
+  // Bytes of control stack that the queue must have but was saved without. Each graphics core has
+  // an MQD and a control stack.
   Result<uint64_t> room_wanted(const QueueRecord& record, Bytes mqds) {
     if (record.type != kCompute || record.control_stack_size != 0 || mqds.size() % kMqdSize != 0)
       return uint64_t{0};

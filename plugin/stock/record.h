@@ -22,7 +22,7 @@ bool is_record(std::span<const std::byte> blob);
 std::vector<std::byte> encode(const Record& record);
 Result<Record> decode(std::span<const std::byte> blob);
 
-// Some process of the images was saved through the stock ioctl.
+// True if a process of the images was saved through the stock ioctl.
 bool is_stock(const image::Set& images);
 
 }  // namespace amdgpu_criu::stock

@@ -36,7 +36,8 @@ uint32_t flags_of(uint32_t alloc_flags) {
   return alloc_flags & kMmio ? AMDGPU_CRIU_BO_MMIO : 0;
 }
 
-// The open file has sent work to the GPU through a context. Time is all that the kernel reports.
+// True if the open file has sent work to the GPU through a context. The kernel reports only the
+// time.
 bool has_sent_work(int file) {
   std::ifstream in(formatted("/proc/self/fdinfo/{}", file));
   for (std::string line; std::getline(in, line);) {
@@ -85,7 +86,7 @@ StockApi::Paused* StockApi::find_process(pid_t pid) {
   return found == paused_.end() ? nullptr : &*found;
 }
 
-// PROCESS_INFO would report the owner of the file, but only once: it is found before.
+// PROCESS_INFO would report the owner of the file, but only once, so the owner is found before.
 Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   if (const Paused* known = TRY(find(node.fd))) return known->info;
@@ -125,8 +126,8 @@ Status StockApi::check_pid(const Paused& process, const Sizes& sizes) const {
                    process.pid, sizes.pid);
 }
 
-// CHECKPOINT of a process that has no VM on one of the GPUs ends in an oops, and restore wants a
-// file for each.
+// CHECKPOINT of a process that has no VM on one of the GPUs ends in an oops, and a restore needs a
+// file for each GPU.
 Status StockApi::find_vms(Paused& process, uint32_t num_devices) const {
   if (num_devices != gpus_.size())
     return Error::of(EOPNOTSUPP,
@@ -198,7 +199,7 @@ Status StockApi::save(Paused& process, const Sizes& sizes) {
   return {};
 }
 
-// There is one dma-buf of an object, whoever asks.
+// An object has one dma-buf, for all callers.
 Result<kernel::Bo> StockApi::add_object(const Paused& process, Bo bo) {
   kernel::Bo result{};
   result.object_id = next_object_++;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// The interface that the plugin works with, made of the stock ioctl: dump and restore go the same
-// way on a kernel without our series, and what that kernel would lose or crash at is refused here.
+// Implements the plugin's kernel interface with the stock ioctl, so that dump and restore use the
+// same code on a kernel without our series. State that such a kernel would lose or crash at is
+// refused here.
 //
-// A session is only a descriptor: what it would hold is in this object. Objects restored by a task
-// are known to that task alone, which has to fill them, each once.
+// A session is only a descriptor; this object holds its state. Only the task that has restored an
+// object can fill it, once.
 #pragma once
 
 #include <deque>
@@ -16,7 +17,7 @@
 
 namespace amdgpu_criu::stock {
 
-// A directory for every process that KFD knows, named by its pid.
+// Has a directory for every KFD process, named by its pid.
 inline constexpr char kKfdProcesses[] = "/sys/class/kfd/kfd/proc";
 
 struct StockContext {
@@ -33,13 +34,13 @@ class StockApi : public kernel::Api {
       : parts_(std::move(parts)), gpus_(std::move(gpus)) {}
   StockApi(const StockApi&) = delete;
   StockApi& operator=(const StockApi&) = delete;
-  // Unpauses what is still paused: no kernel would.
+  // Unpauses processes that are still paused, which the kernel does not do.
   ~StockApi() override;
 
   bool has_series() const override { return parts_.has_series; }
   Result<kernel::Query> query(kernel::Node node) override;
   Result<Fd> create_session(kernel::Node node, kernel::SessionKind kind) override;
-  // Saves the state at once: whatever cannot be carried is refused here, and the process goes on.
+  // Saves the state at once, so that a refusal occurs here and the process continues.
   Result<kernel::ProcessInfo> process_info(kernel::Node node, int session, pid_t process) override;
   Result<kernel::Checkpoint> checkpoint(kernel::Node node, int session,
                                         const kernel::ProcessInfo& sizes) override;
@@ -54,7 +55,7 @@ class StockApi : public kernel::Api {
   Result<kernel::Outside> outside(kernel::Node node, int session) override;
 
  protected:
-  // As restore(), but hands out the state with its dma-bufs.
+  // As restore(), but returns the state with its dma-bufs.
   Result<State> restore_state(int kfd, std::span<const kernel::RestoreDevice> devices,
                               std::span<kernel::Bo> bos, std::span<const std::byte> blob);
   const host::Host& host() const { return parts_.host; }

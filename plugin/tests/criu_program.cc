@@ -19,7 +19,7 @@ CriuProgram program;
 
 namespace {
 
-// As CRIU's: a datagram socket connected to itself, which all processes forked from here reach.
+// Like CRIU's: a datagram socket connected to itself, which all descendants inherit.
 struct FdStore {
   Fd socket;
   Mapping shared;
@@ -83,7 +83,7 @@ void make_fd_store() { make_fd_store(""); }
 void make_fd_store_known() { make_fd_store(formatted("/criu-fdstore-test-{}", getpid())); }
 
 void HooksTest::SetUp() {
-  // What the test before this one had from the plugin, as CRIU has.
+  // The state that the previous test left in the plugin.
   for (const int node : open_nodes()) close(node);
   program = {};
   program.image_directory = images_.fd();
@@ -122,7 +122,7 @@ std::set<int> HooksTest::open_nodes() {
 void HooksTest::end(int stage, int result) {
   CR_PLUGIN_DESC.exit(stage, result);
   stage_.reset();
-  // What was dumped is idle: nothing of it is left.
+  // The dumped process is idle, so no open file of it is left.
   if (stage != criu::kStageDump || result == 0) return;
   std::set<int> left = open_nodes();
   for (const int node : nodes_before_) left.erase(node);
@@ -166,7 +166,7 @@ HooksTest::Mapped HooksTest::update_vma(const void* address) {
 using amdgpu_criu::testing_support::program;
 
 extern "C" {
-// In the place of libc's: only the plugin calls it here.
+// Replaces that of libc. Only the plugin calls it here.
 int kill(pid_t pid, int) noexcept { return program.killed.push_back(pid), 0; }
 int criu_get_image_dir(void) { return program.image_directory; }
 int add_inventory_plugin(const char*) { return program.inventory_calls++, 0; }

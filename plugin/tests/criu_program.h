@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The criu program as tests of the hooks play it: what the plugin calls in it, and how it calls
-// the plugin.
+// A fake criu program for tests of the hooks: the functions that the plugin calls, and calls of the
+// hooks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,9 +29,9 @@ struct CriuProgram {
 extern CriuProgram program;
 // Forgets every stored descriptor.
 void clear_fd_store();
-// Makes an empty one.
+// Creates an empty store.
 void make_fd_store();
-// As from CRIU 4.2 on: it is there when the plugin starts.
+// As since CRIU 4.2: it exists when the plugin starts.
 void make_fd_store_known();
 
 template <typename Type, typename... Args>
@@ -39,8 +39,8 @@ int call(criu::Hook hook, Args... args) {
   return reinterpret_cast<Type*>(CR_PLUGIN_DESC.hooks[hook])(args...);
 }
 
-// /dev/full plays /dev/kfd, /dev/zero and /dev/urandom play render nodes: what matters is their
-// numbers.
+// /dev/full stands for /dev/kfd, /dev/zero and /dev/urandom stand for render nodes. Only their
+// numbers matter.
 inline constexpr uint32_t kGpu = 0x11;
 inline constexpr uint32_t kOtherGpu = 0x12;
 inline constexpr unsigned kRenderMinor = 5;
@@ -59,7 +59,7 @@ class HooksTest : public testing::Test {
   void write_topology(uint32_t gpu_id, int simds, unsigned minor = kRenderMinor);
   host::Config host_config() const;
   int start(int stage);
-  // As the exit of CRIU, also for descriptors of nodes that the plugin leaves to it.
+  // Does what the exit of CRIU does, also for descriptors of nodes that the plugin leaves open.
   void end(int stage, int result);
   const std::string& log() const { return program.log; }
 
@@ -76,7 +76,7 @@ class HooksTest : public testing::Test {
   static int resume(pid_t pid) {
     return call<criu::ResumeDevicesLate>(criu::kResumeDevicesLate, pid);
   }
-  // The answer for the mapping that was at `address`; `offset` is unchanged if it is not ours.
+  // The result for the mapping that was at `address`; `offset` is unchanged if it is not ours.
   struct Mapped {
     int result;
     uint64_t offset;
@@ -89,7 +89,7 @@ class HooksTest : public testing::Test {
   TempDir sysfs_;
   FakeState state_;
   bool machine_has_kfd_ = true;
-  // Of the stock kernel interface; null: the real one.
+  // Creates the stock kernel interface; null: the real one.
   std::unique_ptr<stock::Ioctl> (*make_stock_)() = stock::make_ioctl;
   TempDir kfd_processes_;
   std::string dri_directory_ = "/dev";
@@ -98,7 +98,7 @@ class HooksTest : public testing::Test {
  private:
   static std::set<int> open_nodes();
   std::set<int> nodes_before_;  // open at start()
-  std::optional<int> stage_;    // of the plugin that runs
+  std::optional<int> stage_;    // of the running plugin
 };
 
 }  // namespace amdgpu_criu::testing_support

@@ -21,7 +21,7 @@ std::vector<std::byte> make_private_data(uint32_t devices, uint32_t bos,
                                          const std::vector<FakeQueue>& queues, uint32_t events,
                                          uint32_t ranges, uint32_t version = 1);
 
-// What the fake kernel holds. There is one, which tests clear.
+// The state of the fake kernel. There is one, which tests clear.
 struct FakeStock {
   int evicted = 0;  // PROCESS_INFO adds one, UNPAUSE takes one
   bool paused = false;
@@ -39,7 +39,7 @@ struct FakeStock {
   std::vector<uint32_t> restored_flags;
   pid_t resumed = 0;
 
-  // A BO in VRAM whose contents depend on every byte's place, or of another kind.
+  // A BO in VRAM, or of another kind. Each byte of its contents depends on its place.
   void add_bo(uint64_t va, uint64_t size, uint64_t offset, uint32_t gpu_id, uint32_t flags);
   std::string contents(uint64_t va) const;
   // Empties all memory.

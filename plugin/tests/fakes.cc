@@ -217,7 +217,7 @@ class FakeEngine : public gpu::Engine {
  public:
   static Result<std::unique_ptr<gpu::Engine>> create(Fd render, gpu::StagingSize staging) {
     std::unique_ptr<FakeEngine> engine(new FakeEngine(std::move(render), staging));
-    // Pages, as the real one has: direct I/O wants them.
+    // Whole pages, as in the real engine, because direct I/O needs them.
     for (FakeSlot& slot : engine->slots_)
       slot.memory =
           TRY(Mapping::map(staging.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
@@ -290,7 +290,7 @@ class FakeEngine : public gpu::Engine {
     if (fail_copies_after-- == 0) return Error(EIO, "injected failure of a copy");
     const int fd = static_cast<FakeImported*>(piece.bo)->file.get();
     if (piece.zero) {
-      // No memory for zeros, of which there may be more than there is memory.
+      // Zeros get no memory, because there may be more of them than memory.
       constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
       const bool done = fallocate(fd, kHole, static_cast<off_t>(piece.offset),
                                   static_cast<off_t>(piece.size)) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A kernel and a GPU made of memfds, for tests of the plugin without either.
+// A fake kernel and GPU made of memfds, for unit tests of the plugin.
 #pragma once
 
 #include <atomic>
@@ -23,19 +23,20 @@ struct FakeRender {
   bool paused = false;
 };
 
-// What RESTORE and RESUME were called for.
+// The arguments of RESTORE and RESUME.
 struct FakeRestored {
   std::string blob;
   Fd file;
   pid_t resumed = 0;
 };
 
-// What the fake kernel holds, apart from it, so that a test can look after the plugin is gone.
+// The state of the fake kernel, in its own object, so that a test can examine it after the end of
+// the plugin.
 struct FakeState {
   FakeState();
 
   uint64_t features = AMDGPU_CRIU_FEATURE_KFD | AMDGPU_CRIU_FEATURE_RENDER;
-  // A process's state of /dev/kfd, as CHECKPOINT gives it.
+  // A process's state of /dev/kfd, as CHECKPOINT returns it.
   pid_t pid = 0;
   std::vector<kernel::RestoreDevice> devices;  // drm_fd: the test's own descriptor
   std::vector<kernel::Bo> bos;
@@ -55,12 +56,12 @@ struct FakeState {
   std::vector<std::string> calls;
   bool anything_paused() const;
   int open_sessions() const;
-  // How many bytes were ever written into the object, by any process forked from this one.
+  // The number of bytes that this process and its descendants have written into the object.
   uint64_t bytes_filled(uint64_t object_id) const;
   // How often the blob was restored, by any process.
   int times_restored(const std::string& blob) const;
 
-  std::vector<Fd> session_ends;  // sees the session's last close
+  std::vector<Fd> session_ends;  // detects the session's last close
   std::vector<kernel::RestoreDevice> restored_devices;
   std::vector<FakeRestored> restored;  // render nodes
   std::set<uint64_t> present;          // objects that RESTORE or EXPORTED made
@@ -81,16 +82,16 @@ struct FakeState {
 // The last one made is the one that fake engines copy for.
 std::unique_ptr<kernel::Api> make_fake_api(FakeState& state);
 
-// A BO whose contents depend on every byte's place.
+// A BO in which each byte of the contents depends on its place.
 void add_object(FakeState& state, kernel::Bo bo, unsigned seed);
-// Adds the object to the table of /dev/kfd, too.
+// Also adds the object to the table of /dev/kfd.
 void add_kfd_object(FakeState& state, kernel::Bo bo, unsigned seed);
 std::string contents_of(const FakeState& state, uint64_t object_id);
-// Forgets all contents, and what was restored.
+// Forgets all contents and all restored state.
 void clear_objects(FakeState& state);
 
-// Copies are only done at wait(), and out of order use of a slot is an error. `fail_copies_after`
-// counts pieces down over all engines; at 0 waits fail with EIO.
+// Copies are done only in wait(), and using a slot out of order is an error. `fail_copies_after`
+// counts down the pieces of all engines; at 0, waits fail with EIO.
 extern std::atomic<int> fail_copies_after;
 // Called at each wait for copies, if set.
 extern std::function<void()> during_copies;

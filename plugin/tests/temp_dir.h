@@ -12,7 +12,7 @@
 
 namespace amdgpu_criu::testing_support {
 
-// A directory that is removed with all that is in it.
+// A directory that is removed with its contents.
 class TempDir {
  public:
   TempDir() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What `amdgpu-criu bench` measures. Each function is one pass over `bytes`; the time is its
-// result.
+// The measurements of `amdgpu-criu bench`. Each function makes one pass over `bytes` and returns
+// the time.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace amdgpu_criu::tool {
 class Series {
  public:
   void add(double value) { values_.push_back(value); }
-  // 0 of none. The median of an even number of values is between the two in the middle.
+  // 0 without values. The median of an even number of values is the mean of the two in the middle.
   double median() const;
   double least() const;
   double most() const;
@@ -41,7 +41,7 @@ inline Seconds since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// bench_file.cc: several blocks at a time, past the page cache where that works.
+// bench_file.cc: several blocks at a time, past the page cache if possible.
 class BenchFile {
  public:
   static Result<BenchFile> create(const std::string& directory, uint64_t bytes);
@@ -60,17 +60,17 @@ class BenchFile {
   bool direct_;
 };
 
-// Words that no compression and no elision makes less of.
+// Words that cannot be compressed or omitted.
 void fill_random(std::span<std::byte> bytes, uint64_t seed);
 
 // bench_gpu.cc: VRAM of one GPU, full of random words.
 class BenchGpu {
  public:
   static Result<BenchGpu> create(const Fd& render_node, const topology::Gpu& gpu, uint64_t bytes);
-  // Nothing but SDMA copies to and from staging memory.
+  // Only SDMA copies to and from staging memory.
   Result<Seconds> copy_out();
   Result<Seconds> copy_in();
-  // What a dump does with the contents of a BO, and a restore, into a directory.
+  // Save and fill the contents of a BO in a directory, as a dump and a restore do.
   Result<Seconds> save(const std::string& directory);
   Result<Seconds> fill(const std::string& directory);
 

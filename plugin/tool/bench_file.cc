@@ -100,7 +100,7 @@ Seconds checksum_pass(uint64_t bytes) {
   const auto start = std::chrono::steady_clock::now();
   for (uint64_t done = 0; done < bytes; done += buffer.size()) {
     const image::Sum sum = image::checksum(buffer);
-    buffer[0] = sum[0];  // every pass depends on the one before
+    buffer[0] = sum[0];  // every pass depends on the previous one
   }
   return since(start);
 }

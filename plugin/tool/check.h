@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What `amdgpu-criu check` looks at. Each function is one subject, and has one line or more to say.
+// The checks of `amdgpu-criu check`. Each function has one subject, and returns one line or more.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace amdgpu_criu::tool {
 
-// kLimited: it works, but slower, or not for all.
+// kLimited: it works, but more slowly, or not for all processes.
 enum class Grade { kGood, kLimited, kBad };
 
-// Where the grade is kGood, consequence and remedy are empty.
+// If the grade is kGood, consequence and remedy are empty.
 struct Item {
   std::string what;
   Grade grade;
@@ -28,7 +28,7 @@ struct Item {
   }
 };
 
-// Defaults are this machine; tests put another in its place.
+// Defaults are for this machine; tests replace it.
 struct Machine {
   host::Config host;
   std::string proc = "/proc";
@@ -60,7 +60,7 @@ Item check_file_size();
 Item check_memory_cgroup(const Machine& machine, unsigned gpus);
 Item check_images(const Machine& machine, const host::Host& host);
 
-// What the capability sets of /proc/self/status say.
+// The capability sets of /proc/self/status.
 bool has_capability(const Machine& machine, unsigned capability);
 // The tightest memory limit that this process is under, and what is free below it.
 struct MemoryLimit {

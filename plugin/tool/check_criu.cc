@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// CRIU and the plugin in it.
+// Checks CRIU and the plugin.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ Run run(const std::string& command) {
   return result;
 }
 
-// The first line with "Error" in it, or else the last one.
+// The first line that contains "Error", or else the last line.
 std::string complaint(const std::string& output) {
   std::string last, line;
   for (size_t start = 0; start < output.size(); start += line.size() + 1) {

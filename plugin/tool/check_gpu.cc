@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Driver, its checkpoint/restore interface, GPUs.
+// Checks the driver, its checkpoint/restore interface, and GPUs.
 #include "kernel/kernel_api.h"
 #include "tool/check.h"
 

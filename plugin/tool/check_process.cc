@@ -14,7 +14,7 @@ namespace {
 
 using dump::Examination;
 
-// With the stock interface where the kernel has no other.
+// Uses the stock interface if the kernel has no other.
 Result<std::unique_ptr<kernel::Api>> find_interface(const host::Host& host) {
   auto api = kernel::make_ioctl_api();
   const Fd kfd = TRY(host.open_kfd());
@@ -29,7 +29,7 @@ Result<Examination> examine(pid_t pid) {
   const options::Options options = TRY(options::parse({}));
   const host::Host host = host::Host::create();
   const auto tree = TRY(StoppedTree::stop(pid));
-  // Before the driver is looked for, which a process without a GPU needs not.
+  // Before the search for the driver, which a process without a GPU does not need.
   bool uses_gpu = false;
   for (const pid_t one : tree.pids())
     uses_gpu = uses_gpu || !TRY(host.files_of(one)).empty() || !TRY(host.vmas_of(one)).empty();

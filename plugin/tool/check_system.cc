@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Permission, limits and what else the system allows or not.
+// Checks permission, limits and other settings of the system.
 #include <linux/capability.h>
 #include <linux/io_uring.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-// What copies take for each GPU at most: staging memory, and as much again for all else.
+// The most memory that copies need for each GPU: staging memory, and as much again for the rest.
 constexpr uint64_t kMemoryPerGpu = 128u << 20;
 constexpr rlim_t kManyFiles = 4096;
 
@@ -45,7 +45,8 @@ std::optional<std::string> cgroup_of_self(const Machine& machine) {
   return std::nullopt;
 }
 
-// A file without a name, or one that is removed at once where the file system has none (NFS, FUSE).
+// A file without a name, or, if the file system does not support that (NFS, FUSE), one that is
+// removed at once.
 Result<Fd> make_file(const std::string& directory) {
   if (auto file = Fd::open(directory.c_str(), O_TMPFILE | O_RDWR, 0600); file.ok()) return file;
   std::string name = directory + "/amdgpu-criu-check-XXXXXX";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The subcommands of amdgpu-criu. Each returns the program's exit status: 0 all is well, 1 a
-// finding, 2 it could not be done.
+// The subcommands of amdgpu-criu. Each returns the program's exit status: 0 success, 1 a finding, 2
+// an error.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@ namespace amdgpu_criu::tool {
 
 enum class Format { kText, kJson };
 
-// blobs: list the records of the kernel's state, too.
+// blobs: also list the records of the kernel's state.
 int show(const std::string& directory, bool blobs, Format format);
 int verify(const std::string& directory, Format format);
 int requirements(const std::string& directory, Format format);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// `amdgpu-criu freeze` and `thaw`. A process in the background holds the session of the driver that
-// keeps the GPU work paused: whatever ends it ends the pause. A socket, whose name has the number
-// of the frozen process, makes it the only one, and leads `thaw` to it.
+// `amdgpu-criu freeze` and `thaw`. A background process holds the driver's session, which keeps the
+// GPU work paused: the end of the process ends the pause. A socket, whose name has the number of
+// the frozen process, prevents a second one, and connects `thaw` to it.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-// Abstract, so that nothing is left of it. Other pid namespaces have the same numbers.
+// Abstract, so that no file is left. Other pid namespaces have the same numbers.
 Result<Address> address_of(pid_t pid) {
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) != 0) return Error::system("cannot read the pid namespace");
@@ -38,7 +38,7 @@ Result<Address> address_of(pid_t pid) {
   return address;
 }
 
-// Only root, or who has made the other end, has a say in this.
+// Only root and the user who created the other end may thaw.
 bool may_ask(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -59,7 +59,7 @@ Result<Fd> listen_for_thaw(pid_t pid) {
   return socket;
 }
 
-// Holds what keeps a process tree paused.
+// Keeps a process tree paused.
 class Holder {
  public:
   static Result<Holder> freeze(pid_t pid) {
@@ -67,14 +67,15 @@ class Holder {
     holder.socket_ = TRY(listen_for_thaw(pid));
     const auto stopped = TRY(StoppedTree::stop(pid));
     const Status paused = holder.pause(stopped.pids());
-    // Also after an error: the end of the session resumes what is paused already.
+    // Also after an error: the end of the session resumes processes that are already paused.
     holder.tree_->leave_to_session();
     TRY(paused);
     if (holder.frozen_.empty()) return Error::of(ENOENT, "process {} uses no AMD GPU", pid);
     return holder;
   }
 
-  // Until a thaw, or the end of all that is frozen. Returns the socket of who asked, if anyone.
+  // Waits for a thaw, or for the end of all frozen processes. Returns the socket of the thawing
+  // process, if any.
   Fd wait() {
     for (;;) {
       std::vector<pollfd> events{{socket_.get(), POLLIN, 0}};
@@ -129,7 +130,7 @@ int hold(pid_t pid, Fd report) {
     report.reset();
     asking = holder->wait();
   }
-  return 0;  // all runs again: the end of `asking` says so
+  return 0;  // closing `asking` reports that all GPU work continues
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// amdgpu-criu: looks at this machine and at images.
+// amdgpu-criu: examines this machine and images.
 #include <CLI/CLI.hpp>
 
 #include "tool/commands.h"

@@ -21,7 +21,7 @@ class ProgressLine {
   ProgressLine(std::string what, uint64_t total_bytes);
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  // Leaves nothing of itself on a terminal.
+  // Erases its line on a terminal.
   ~ProgressLine();
 
   void add(uint64_t bytes);

@@ -23,7 +23,7 @@ void to_stderr(LogLevel, const std::string& line) {
   fprintf(stderr, "amdgpu-criu: %s\n", line.c_str());
 }
 
-// As CRIU does: a link, to a path relative to the directory.
+// Makes the same link as CRIU: to a path relative to the directory.
 Status link_earlier(const std::string& earlier) {
   if (earlier.empty()) return {};
   TRY(Fd::openat(images.get(), earlier.c_str(), O_RDONLY | O_DIRECTORY));
@@ -37,7 +37,8 @@ Status link_earlier(const std::string& earlier) {
   return Error::of(EEXIST, "{} in the image directory leads elsewhere", kParent);
 }
 
-// The processes stand still only while their files are listed: the driver heeds their tracer alone.
+// The processes are stopped only while their files are listed, because the driver obeys only their
+// tracer.
 Status list_all(dump::PreDump& dump, pid_t pid) {
   const auto stopped = TRY(StoppedTree::stop(pid));
   for (const pid_t one : stopped.pids()) TRY(dump.add(one));

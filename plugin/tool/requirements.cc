@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What a restore needs: GPUs, an interface of the kernel, and files.
+// Prints what a restore needs: GPUs, an interface of the kernel, and files.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ struct Requirements {
   std::set<std::string> records;  // "queue 1"
 };
 
-// Those of earlier dumps, too, that memory is in.
+// Includes files of earlier dumps that contain memory of this dump.
 Result<std::vector<std::string>> names_of(int directory, const image::Set& set) {
   auto names = TRY(image::list_files(directory));
   std::set<std::string> earlier;

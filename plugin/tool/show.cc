@@ -163,7 +163,7 @@ Json process_json(const Process& process) {
           {"mappings", std::move(vmas)}};
 }
 
-// What became of the memory.
+// How the memory was saved.
 struct Usage {
   uint64_t chunks = 0;
   uint64_t bytes = 0;
@@ -186,7 +186,7 @@ Usage usage_of(const image::Contents& contents) {
   return usage;
 }
 
-// body(RECORDS) for each type; nothing of a blob that has none.
+// Calls body(RECORDS) for each type; not for a blob without records.
 template <typename Body>
 void for_each_record(std::span<const std::byte> blob, const Body& body) {
   const auto records = image::list_records(blob);
@@ -324,7 +324,7 @@ void print(const image::Set& set, bool foreign, bool blobs) {
 
 namespace {
 
-// Of CRIU's own plugin, if there are none of ours.
+// Shows images of CRIU's own plugin if there are none of ours.
 Result<image::Set> load_any(int directory, bool& foreign) {
   auto set = TRY(image::Set::load(directory));
   if (!set.empty() || TRY(foreign::list_files(directory)).empty()) return set;

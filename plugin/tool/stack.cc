@@ -16,7 +16,8 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-// Another number for another text below: an id is compared with those that older versions printed.
+// To be changed whenever the text below changes, because ids are compared with those of older
+// versions.
 constexpr char kPrefix[] = "amdgpu-criu:1:";
 constexpr size_t kHexDigits = 40;
 constexpr const char* kOfGpu[] = {"gfx_target_version", "device_id", "fw_version",

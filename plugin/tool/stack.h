@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What of a machine's driver stack decides whether images of another one can be restored there.
+// Identifies the properties of a machine's driver stack that a restore of another machine's images
+// depends on.
 #pragma once
 
 #include <optional>
@@ -14,9 +15,9 @@ namespace amdgpu_criu::tool {
 // Letters, digits and ":-" only.
 inline constexpr size_t kMaxStackId = 64;
 
-// The same on machines that restore each other's images: of the kernel's interface (nullopt: the
-// stock one, of this kernel release), the image format, and kinds and firmware of the GPUs,
-// whatever their number and order.
+// The same on machines that can restore each other's images. Consists of the kernel's interface
+// (nullopt: the stock one, of this kernel release), the image format, and kinds and firmware of the
+// GPUs, regardless of their number and order.
 std::string stack_id(const std::optional<kernel::Query>& kernel, const std::string& release,
                      std::span<const topology::Gpu> gpus);
 

@@ -25,12 +25,12 @@ Result<std::vector<pid_t>> threads_of(pid_t pid) {
   return result;
 }
 
-// Zombies have nothing that could be stopped.
+// Zombies have nothing to stop.
 bool has_ended(pid_t thread) {
   std::ifstream stat(formatted("/proc/{}/stat", thread));
   std::string line;
   if (!std::getline(stat, line)) return true;
-  const size_t name_end = line.rfind(')');  // of the name, which may have others in it
+  const size_t name_end = line.rfind(')');  // the end of the name, which may contain parentheses
   return name_end + 2 >= line.size() || line[name_end + 2] == 'Z' || line[name_end + 2] == 'X';
 }
 
@@ -70,7 +70,7 @@ Result<bool> StoppedTree::stop_new_threads(pid_t pid) {
   return found;
 }
 
-// What runs may make threads and children meanwhile, until nothing is left that runs.
+// Running processes may create threads and children meanwhile; repeat until none runs.
 Result<StoppedTree> StoppedTree::stop(pid_t pid) {
   StoppedTree tree;
   for (bool found = true; std::exchange(found, false);) {

@@ -13,11 +13,11 @@
 
 namespace amdgpu_criu::tool {
 
-// The process and its descendants: what `criu dump -t PID` takes.
+// The process and its descendants, as in `criu dump -t PID`.
 Result<std::vector<pid_t>> tree_of(pid_t pid);
 
 // All threads of some processes, traced and stopped until this object is destroyed. If this process
-// is killed before, the kernel lets them go on.
+// is killed before that, the kernel continues them.
 class StoppedTree {
  public:
   static Result<StoppedTree> stop(pid_t pid);
@@ -29,7 +29,7 @@ class StoppedTree {
 
  private:
   StoppedTree() = default;
-  // False: nothing was new.
+  // False: there was no new thread.
   Result<bool> stop_new_threads(pid_t pid);
   // False: it has ended.
   Result<bool> stop_thread(pid_t thread);

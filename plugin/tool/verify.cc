@@ -22,7 +22,7 @@ struct Verdict {
   std::vector<Finding> findings;
 };
 
-// "; it is the BO at 0x7f… of pid 184 (job)": whose memory a damaged object is.
+// Names the owner of a damaged object: "; it is the BO at 0x7f… of pid 184 (job)".
 std::string victims_of(const image::Set& set, uint64_t object_id) {
   std::string result;
   auto look = [&](const auto& owner) {
@@ -57,7 +57,7 @@ Result<Verdict> verify_all(int directory) {
       verdict.findings.push_back({name, status.error().message()});
   const auto set = image::Set::load(directory);
   if (!set.ok()) {
-    // Every file is whole, but they do not fit together.
+    // Each file is complete, but they do not fit together.
     if (verdict.findings.empty()) verdict.findings.push_back({"", set.error().message()});
     return verdict;
   }
@@ -76,7 +76,7 @@ Result<Verdict> verify_all(int directory) {
   return verdict;
 }
 
-// There is nothing to compare with but lengths and numbers, and what the kernel's data says.
+// Without checksums, only lengths, numbers and the kernel's data can be compared.
 Result<Verdict> verify_foreign(int directory) {
   Verdict verdict;
   verdict.checksums = false;

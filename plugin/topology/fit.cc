@@ -16,8 +16,8 @@ struct Check {
   Binding binding;
 };
 
-// What code compiled for the source, or state saved on it, depends on. What a user may ignore is
-// what a program rarely depends on, and what only its author can know.
+// The properties that code compiled for the source, or state saved on it, depends on. A user may
+// ignore those that programs rarely depend on, or that only the program's author can judge.
 constexpr Check kChecks[] = {
     {"gfx_target_version", Rule::kEqual, Binding::kAlways},
     {"vendor_id", Rule::kEqual, Binding::kAlways},
@@ -109,7 +109,7 @@ std::string remedy(std::string_view property) {
 
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored) {
   for (const Check& check : kChecks) {
-    // What the images do not contain cannot be compared.
+    // Properties that the images lack cannot be compared.
     if (ignored.contains(check.property) || !source.properties.contains(check.property)) continue;
     const uint64_t had = source.property(check.property);
     const uint64_t has = target.property(check.property);
@@ -128,7 +128,7 @@ std::span<const char* const> grouping_properties() { return kGroups; }
 std::optional<uint64_t> group_of(const Gpu& gpu, const std::string& property) {
   auto found = gpu.properties.find(property);
   if (found == gpu.properties.end()) return std::nullopt;
-  // KFD's way to say "in no hive".
+  // KFD's value for "in no hive".
   if (property == "hive_id" && found->second == 0) return std::nullopt;
   return found->second;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which properties of a GPU must be as they were, and which of them a user may ignore.
+// The properties of a GPU that must be the same as before, and those of them that a user may
+// ignore.
 #pragma once
 
 #include <optional>
@@ -15,19 +16,18 @@ namespace amdgpu_criu::topology {
 // Names of properties that are not compared.
 using Ignored = std::set<std::string>;
 
-// Parses "PROPERTY,PROPERTY"; only what a user may ignore is accepted, "help" lists it.
+// Parses "PROPERTY,PROPERTY". Accepts only properties that a user may ignore; the error lists them.
 Result<Ignored> parse_ignored(std::string_view text);
 
-// The environment that CRIU's own plugin reads, "KFD_FW_VER_CHECK=0" and its like: those that say
-// no. get: normally getenv.
+// The properties that the environment variables of CRIU's own plugin, such as "KFD_FW_VER_CHECK=0",
+// turn off. get: normally getenv.
 Ignored ignored_by_environment(const char* (*get)(const char* name));
 
-// Empty if work of `source` can go on on `target`; else the property, both values, and the option
-// that would allow it if there is one.
+// Empty if `target` can continue the work of `source`; otherwise the property, both values, and the
+// option that would allow it, if any.
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored = {});
 
-// Properties that keep GPUs together: those that had the same value have the same one again,
-// whichever it is.
+// Properties that keep GPUs together: GPUs that had equal values must have equal values again.
 std::span<const char* const> grouping_properties();
 
 // The GPU's value of such a property; nullopt: it belongs to no group.

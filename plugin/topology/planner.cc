@@ -8,8 +8,7 @@
 namespace amdgpu_criu::topology {
 namespace {
 
-// Far more than any machine needs whose GPUs are alike; a machine where this is not enough needs
-// the user's map.
+// Far more than a machine with equal GPUs needs. If it is not enough, the user must provide a map.
 constexpr unsigned kStepsMax = 200'000;
 
 class Search {
@@ -50,7 +49,7 @@ class Search {
     return result;
   }
 
-  // Why GPUs that each fit do not fit together: the first obstacle in the order of preference.
+  // The reason why GPUs fit alone but not together: the first obstacle in the order of preference.
   const std::string& obstacle() const { return obstacle_; }
 
  private:
@@ -67,7 +66,8 @@ class Search {
     return false;
   }
 
-  // Targets that fit, those preferred first. A target that the user gave to another is not free.
+  // Targets that fit, in the order of preference. A target that the user assigned to another source
+  // is not free.
   std::vector<size_t> candidates(size_t source) const {
     if (const auto& wished = wished_[source]) return {*wished};
     std::vector<size_t> result;
@@ -83,7 +83,7 @@ class Search {
     return result;
   }
 
-  // True if `source` fits on `target` while those before it stay where they are.
+  // True if `source` fits on `target` with the current targets of the previous sources.
   bool joins(size_t source, size_t target) {
     for (size_t before = 0; before < source; before++) {
       const std::string why = torn_apart(before, source, chosen_[before], target);
@@ -115,8 +115,7 @@ class Search {
     return {};
   }
 
-  // Kuhn's algorithm: true if there is a target for each source from `from` on, apart from groups
-  // and
+  // Kuhn's algorithm: true if there is a target for each source from `from` on, ignoring groups and
   // links.
   bool rest_can_match(size_t from) const {
     std::vector<std::optional<size_t>> owner(targets_.size());
@@ -151,7 +150,7 @@ class Search {
   unsigned steps_ = 0;
 };
 
-// The first source that fits no target, with the reason of each.
+// The first source that fits no target, with the reason for each target.
 std::optional<Error> unfit(std::span<const Gpu> sources, std::span<const Gpu> targets,
                            const Ignored& ignored) {
   for (const Gpu& source : sources) {

@@ -33,7 +33,7 @@ std::map<std::string, uint64_t> read_properties(const fs::path& file) {
   return result;
 }
 
-// Sizes of the VRAM heaps (1: visible to the CPU, 2: not) are in files of their own.
+// Sizes of the VRAM heaps (1: visible to the CPU, 2: not) are in separate files.
 uint64_t vram_size(const fs::path& node) {
   uint64_t total = 0;
   std::error_code ignored;
@@ -50,7 +50,7 @@ struct Link {
   uint64_t type = 0;
 };
 
-// KFD lists links that leave a node in two folders: by CPU or XGMI, and directly by PCIe.
+// KFD lists the links of a node in two folders: through the CPU or XGMI, and directly through PCIe.
 std::vector<Link> read_links(const fs::path& node) {
   std::vector<Link> result;
   std::error_code ignored;
@@ -73,7 +73,7 @@ std::string pci_address(const std::map<std::string, uint64_t>& properties) {
                    location >> 3 & 0x1f, location & 7);
 }
 
-// 0 for a node that has CPUs only; nullopt: hidden by the device cgroup.
+// 0 for a node that has only CPUs; nullopt: hidden by the device cgroup.
 std::optional<uint32_t> read_gpu_id(const fs::path& node) {
   std::ifstream in(node / "gpu_id");
   uint32_t gpu_id = 0;
@@ -92,7 +92,7 @@ std::optional<Gpu> read_gpu(const fs::path& node, uint32_t gpu_id) {
   return gpu;
 }
 
-// `ids`: gpu_id by node number. Where a GPU has links to several CPU nodes the least one counts.
+// `ids`: gpu_id by node number. If a GPU has links to several CPU nodes, the lowest one counts.
 void connect(Gpu& gpu, const std::vector<Link>& links, const std::map<uint64_t, uint32_t>& ids) {
   for (const Link& link : links) {
     auto end = ids.find(link.node);

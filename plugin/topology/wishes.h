@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The user's map of GPUs: "this one of the images on that one of this machine".
+// The user's map of GPUs: which GPU of this machine replaces a GPU of the images.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct Wish {
   std::string target;
 };
 
-// Parses "SOURCE=TARGET,SOURCE=TARGET"; empty text is no wish.
+// Parses "SOURCE=TARGET,SOURCE=TARGET". Returns no wishes for an empty text.
 Result<std::vector<Wish>> parse_map(std::string_view text);
 
 // Place of the GPU with that name; an error says that it is not `where`.

@@ -133,7 +133,7 @@ TEST(BlobWriter, ManyTailsTogetherBeyondTheLimitAreRefused) {
   EXPECT_EQ(writer.Finish(), -EOPNOTSUPP);
 }
 
-TEST(BlobWriter, TellsTheFirstErrorAndWritesNothingAfterIt) {
+TEST(BlobWriter, ReturnsTheFirstErrorAndWritesNothingAfterIt) {
   const Queue queue = {.device_id = 100, .mqd_size = 0, .stack_size = 0, .cu_mask = 0};
   const uint64_t nothing[8] = {};
   for (bool by_record : {true, false}) {

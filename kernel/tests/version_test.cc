@@ -216,7 +216,7 @@ TEST(Version, WrittenForAnOlderKernelItIsWhatThatKernelWouldHaveWritten) {
             WriteClock(kKernel2, Clock2{.nanoseconds = 3000000001, .drift = 9}).bytes);
 }
 
-TEST(Version, WhatAnOlderVersionCannotTellIsRefusedByNameInBothPasses) {
+TEST(Version, AStateThatAnOlderVersionLacksIsRefusedByNameInBothPasses) {
   const auto first = Query(kKernel1);
   // Not a whole microsecond; and a drift, for which version 1 has no field.
   for (const Clock3& clock : {Clock3{.seconds = 5, .drift = 0, .nanoseconds = 7},
@@ -331,7 +331,7 @@ TEST(Version, ATargetMustKnowTheCodecsOwnRecords) {
   EXPECT_EQ(written.fault.type, CRIU_RECORD_IDENTITY);
 }
 
-TEST(Version, TellsTheVersionThatItWrites) {
+TEST(Version, ReportsTheVersionThatItWrites) {
   const auto first = Query(kKernel1), second = Query(kKernel2);
   criu_blob_writer writer;
   criu_writer_init(&writer, &kKernel3, nullptr, 0, nullptr, 0);

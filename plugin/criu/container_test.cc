@@ -43,7 +43,7 @@ class Containers : public testing_support::HooksTest {
     testing_support::make_fd_store_known();
   }
 
-  // From now on these are the nodes of GPUs. Who has the directory open keeps what was there.
+  // Replaces the nodes of GPUs. A process that has the directory open keeps the old ones.
   void show(const std::map<std::string, std::string>& nodes) {
     const std::string path = nodes_.file("dri");
     if (std::filesystem::exists(path))
@@ -52,7 +52,7 @@ class Containers : public testing_support::HooksTest {
     for (const auto& [name, device] : nodes)
       std::filesystem::create_symlink(device, path + "/" + name);
   }
-  // Device number of what the task got.
+  // Device number of the node that the task opened.
   std::optional<dev_t> restored() {
     const Fd file(restore_file(1));
     struct stat status;
@@ -85,7 +85,7 @@ TEST_F(Containers, ANodeThatTheContainerLacksIsOpenedAsItIsOutside) {
   end(kStageRestore, 0);
 }
 
-TEST_F(Containers, TheGpuOfTheContainerIsTakenAlsoWhenAnotherWasPreferred) {
+TEST_F(Containers, TheGpuOfTheContainerWinsOverAPreferredOne) {
   write_topology(kOtherGpu, 32, kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
   ASSERT_EQ(start(kStageRestore), 0) << log();
@@ -105,7 +105,7 @@ TEST_F(Containers, AGpuOfTheContainerThatDoesNotFitIsLeftForOneOutside) {
   end(kStageRestore, 0);
 }
 
-TEST_F(Containers, NoGpuThatMayBeOpenedIsSaid) {
+TEST_F(Containers, ReportsThatNoGpuMayBeOpened) {
   ASSERT_EQ(start(kStageRestore), 0) << log();
   std::filesystem::remove(nodes_.file("dri/renderD128"));
   EXPECT_EQ(restored(), std::nullopt);
@@ -115,7 +115,7 @@ TEST_F(Containers, NoGpuThatMayBeOpenedIsSaid) {
 }
 
 // A task in a user namespace of its own may not make one.
-TEST_F(Containers, TheSessionIsMadeBeforeThereAreTasks) {
+TEST_F(Containers, TheSessionIsCreatedBeforeTasks) {
   const int before = state_.shared().sessions;
   ASSERT_EQ(start(kStageRestore), 0) << log();
   EXPECT_EQ(state_.shared().sessions, before + 1);

@@ -31,7 +31,7 @@ class Hooks : public testing_support::HooksTest {
  protected:
   void SetUp() override {
     HooksTest::SetUp();
-    // The file that KFD took its VM from is all that is carried of the render node.
+    // Only the file whose VM KFD uses is carried of the render node.
     state_.features = AMDGPU_CRIU_FEATURE_KFD;
     kfd_ = open(kKfdPath);
     render_ = open(kRenderPath);
@@ -51,7 +51,7 @@ class Hooks : public testing_support::HooksTest {
     }
   }
 
-  // As CRIU: ends at the first error, and calls exit in any case.
+  // Like CRIU, stops at the first error, and calls exit in any case.
   int dump() {
     int result = start(kStageDump);
     if (result == 0) result = dump_hooks();
@@ -101,7 +101,7 @@ TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
   end(kStageRestore, 0);
 }
 
-// The images would be in a place where no restore from the stream looks for them.
+// A restore from the stream would not find the images.
 TEST_F(Hooks, RefusesADumpIntoAStream) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   images_.file("streamer-capture.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
@@ -136,10 +136,10 @@ TEST_F(Hooks, LeaksNoDescriptor) {
   EXPECT_EQ(testing_support::count_open_files(), before);
 }
 
-// The point of the whole: whatever goes wrong, the process runs on.
+// The main promise: after any failure, the process continues.
 class FailedDump : public Hooks, public testing::WithParamInterface<const char*> {};
 
-TEST_P(FailedDump, LetsTheProcessRunOn) {
+TEST_P(FailedDump, ContinuesTheProcess) {
   state_.failures[GetParam()] = EIO;
   EXPECT_EQ(dump(), -EIO);
   EXPECT_FALSE(state_.paused);
@@ -149,7 +149,7 @@ TEST_P(FailedDump, LetsTheProcessRunOn) {
 INSTANTIATE_TEST_SUITE_P(Operations, FailedDump,
                          testing::Values("SESSION", "PROCESS_INFO", "CHECKPOINT", "DMABUF"));
 
-TEST_F(Hooks, AFailedCopyFailsTheDumpAndLetsTheProcessRunOn) {
+TEST_F(Hooks, AFailedCopyFailsTheDumpAndContinuesTheProcess) {
   for (int copies = 0; copies < 15; copies++) {
     testing_support::fail_copies_after = copies;
     EXPECT_EQ(dump(), -EIO) << copies;
@@ -174,7 +174,7 @@ TEST_F(Hooks, AFullDiskIsReportedWithTheFilesName) {
   EXPECT_FALSE(state_.paused);
 }
 
-TEST_F(Hooks, StateThatNoImageCanHaveIsRefusedBeforeAnythingIsSaved) {
+TEST_F(Hooks, StateLargerThanAnImageIsRefusedBeforeAnythingIsSaved) {
   state_.announced_blob_size = image::kMaxMetadata;
   EXPECT_EQ(dump(), -EFBIG);
   EXPECT_THAT(log(), HasSubstr("more than the 1073741824 that an image can have"));
@@ -183,7 +183,7 @@ TEST_F(Hooks, StateThatNoImageCanHaveIsRefusedBeforeAnythingIsSaved) {
   EXPECT_TRUE(images_.names().empty());
 }
 
-TEST_F(Hooks, AnIndexThatNoImageCanHaveIsRefusedBeforeAnythingIsCopied) {
+TEST_F(Hooks, AnIndexLargerThanAnImageIsRefusedBeforeAnythingIsCopied) {
   state_.bos[2].size = 1ull << 42;
   EXPECT_EQ(dump(), -EFBIG);
   EXPECT_THAT(log(), HasSubstr("choose larger chunks by amdgpu.chunk-kib"));
@@ -217,7 +217,7 @@ TEST_F(Hooks, NoImageIsLeftOfADumpThatFailsLater) {
   EXPECT_FALSE(state_.paused);
 }
 
-TEST_F(Hooks, ASignalEndsTheDumpAndLetsTheProcessRunOn) {
+TEST_F(Hooks, ASignalEndsTheDumpAndContinuesTheProcess) {
   for (const int number : {SIGTERM, SIGINT}) {
     program.log.clear();
     testing_support::during_copies = [=] { raise(number); };
@@ -233,7 +233,7 @@ TEST_F(Hooks, ASignalEndsTheDumpAndLetsTheProcessRunOn) {
   EXPECT_EQ(dump(), 0) << log();
 }
 
-TEST_F(Hooks, ADumpThatTakesTooLongIsGivenUp) {
+TEST_F(Hooks, ADumpThatTakesTooLongFails) {
   setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
   testing_support::during_copies = [] { usleep(1100 * 1000); };
   EXPECT_EQ(dump(), -ETIME);
@@ -256,7 +256,7 @@ TEST_F(Hooks, ARenderNodeThatKfdDoesNotUseIsRefusedByName) {
   EXPECT_FALSE(state_.paused);
 }
 
-TEST_F(Hooks, AMappingThatIsNoBoIsRefused) {
+TEST_F(Hooks, AMappingWithoutABoIsRefused) {
   state_.bos[0].mmap_offset = 0x7000000;
   EXPECT_LT(dump(), 0);
   EXPECT_THAT(log(), HasSubstr("not memory of a BO that any open file knows"));
@@ -344,7 +344,7 @@ TEST_F(Hooks, TheLogHasVersionAndOptions) {
   end(kStageDump, -1);
 }
 
-TEST_F(Hooks, TheTestSwitchLeavesBosUnfilledAndSaysSo) {
+TEST_F(Hooks, TheTestSwitchLeavesBosUnfilledAndLogsIt) {
   ASSERT_EQ(dump(), 0) << log();
   clear_objects(state_);
   setenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS", "1", 1);
@@ -362,7 +362,7 @@ TEST_F(Hooks, AFailedResumeKillsAllTasksWhereCriuWouldIgnoreIt) {
   ASSERT_EQ(start(kStageRestore), 0);
   const Fd kfd(restore_file(kKfdId));
   ASSERT_TRUE(kfd.valid());
-  // A process with another number is not ours, and lives as long as all is well.
+  // A process with another number is not ours, and is not killed without an error.
   EXPECT_EQ(resume(1), -ENOTSUP);
   EXPECT_TRUE(program.killed.empty());
   state_.failures["RESUME"] = EIO;
@@ -375,7 +375,7 @@ TEST_F(Hooks, AFailedResumeKillsAllTasksWhereCriuWouldIgnoreIt) {
   end(kStageRestore, 0);
 }
 
-TEST_F(Hooks, WhatNobodyRestoredFailsTheRestore) {
+TEST_F(Hooks, AMissingTaskFailsTheRestore) {
   ASSERT_EQ(dump(), 0) << log();
   ASSERT_EQ(start(kStageRestore), 0);
   EXPECT_EQ(resume(getpid()), -EPROTO);

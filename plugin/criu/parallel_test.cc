@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Drives the plugin as CRIU 4.2 and later do, where contents are filled while the tasks go on.
+// Drives the plugin as CRIU 4.2 and later do: contents are filled while the tasks are restored.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ kernel::Bo make_bo_of_either_gpu(uint64_t id) {
   return bo;
 }
 
-// The one child of ours.
+// Our only child.
 pid_t child_of_ours() {
   std::ifstream children(formatted("/proc/self/task/{}/children", getpid()));
   pid_t child = -1;
@@ -54,7 +54,7 @@ class Parallel : public testing_support::HooksTest {
     write_topology(kOtherGpu, 16, kOtherMinor);
   }
 
-  // Files on two GPUs, of which each knows all objects; dumped.
+  // Dumps files on two GPUs. Each file has all objects.
   void prepare() {
     std::vector<Fd> files;
     for (int i = 0; i < kFiles; i++) {
@@ -105,7 +105,7 @@ class Parallel : public testing_support::HooksTest {
   std::map<uint64_t, std::string> before_;
 };
 
-TEST_F(Parallel, ContentsOfAllGpusAreThereWhenTasksAreResumed) {
+TEST_F(Parallel, ContentsOfAllGpusAreFilledWhenTasksAreResumed) {
   prepare();
   ASSERT_EQ(start(kStageRestore), 0) << log();
   restore_all();
@@ -142,7 +142,7 @@ TEST_F(Parallel, ADamagedProcessTreeIsAnErrorAndStopsNoRestore) {
   end(kStageRestore, -1);
 }
 
-// Tasks do not wait: with the process in the background stopped, they are restored anyway.
+// Tasks do not wait: they are restored even if the background process is stopped.
 TEST_F(Parallel, TasksDoNotWaitForContents) {
   prepare();
   ASSERT_EQ(start(kStageRestore), 0) << log();
@@ -189,7 +189,7 @@ TEST_F(Parallel, ABoOfFiveGibibytes) {
             16u << 20);
 
   clear_objects(state_);
-  // What was zero is to be zero again.
+  // Zeros must be restored, too.
   for (const uint64_t place : {3ull << 30, (4ull << 30) + (300ull << 20)}) write_at(place, 'x');
   testing_support::make_fd_store_known();
   ASSERT_EQ(start(kStageRestore), 0) << log();
@@ -244,7 +244,7 @@ TEST_F(Parallel, TheDeathOfTheBackgroundFailsTheRestore) {
   end(kStageRestore, -1);
 }
 
-TEST_F(Parallel, WhatNobodyRestoredFailsTheRestore) {
+TEST_F(Parallel, AMissingTaskFailsTheRestore) {
   prepare();
   ASSERT_EQ(start(kStageRestore), 0) << log();
   EXPECT_EQ(resume(1), -EPROTO);

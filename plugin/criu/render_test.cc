@@ -74,7 +74,7 @@ class RenderHooks : public testing_support::HooksTest {
   }
 };
 
-TEST_F(RenderHooks, AProcessWithoutKfdAndWithTwoFilesComesBack) {
+TEST_F(RenderHooks, AProcessWithoutKfdAndWithTwoFilesIsRestored) {
   const Fd first = open(kRenderPath), second = open(kRenderPath);
   add_render(first, {make_bo(1), make_bo(2)}, "first");
   add_render(second, {make_bo(2), make_bo(3)}, "second");
@@ -211,7 +211,7 @@ TEST_F(RenderHooks, ABoOfOneVmIsCopiedThroughAFileThatMayImportIt) {
   add_render(render, {make_bo(1)}, "file");
   state_.always_valid = {1};
   ASSERT_EQ(dump({&render}), 0) << log();
-  // Not through the process's own file: that one would keep the right.
+  // Not through the process's own file, which would keep the permission.
   for (const Fd& marked : state_.marked) EXPECT_FALSE(*host::same_file(marked.get(), render.get()));
   clear_objects(state_);
   ASSERT_EQ(start(kStageRestore), 0) << log();
@@ -229,7 +229,7 @@ TEST_F(RenderHooks, AMappingOfNoKnownBoIsRefusedByName) {
   EXPECT_FALSE(state_.anything_paused());
 }
 
-TEST_F(RenderHooks, AMappingWhoseFileIsClosedIsRefusedWhereCriuAsks) {
+TEST_F(RenderHooks, AMappingWhoseFileIsClosedIsRefusedInItsHook) {
   const Mapping left = map(open(kRenderPath), make_bo(1).mmap_offset);
   struct stat status;
   fstat(open(kRenderPath).get(), &status);
@@ -240,7 +240,7 @@ TEST_F(RenderHooks, AMappingWhoseFileIsClosedIsRefusedWhereCriuAsks) {
   end(kStageDump, -1);
 }
 
-TEST_F(RenderHooks, WithoutTheKernelsRenderHalfItIsRefusedByName) {
+TEST_F(RenderHooks, RenderNodesAreRefusedOnAKernelWithoutTheirPart) {
   state_.features = AMDGPU_CRIU_FEATURE_KFD;
   const Fd render = open(kRenderPath);
   add_render(render, {make_bo(1)}, "file");
@@ -281,7 +281,7 @@ TEST_F(RenderHooks, AFileThatWasNotPausedIsRefusedByName) {
 
 class FailedRenderDump : public RenderHooks, public testing::WithParamInterface<const char*> {};
 
-TEST_P(FailedRenderDump, LetsEveryFileRunOn) {
+TEST_P(FailedRenderDump, ContinuesEveryFile) {
   const Fd first = open(kRenderPath), second = open(kRenderPath);
   add_render(first, {make_bo(1)}, "first");
   add_render(second, {make_bo(2)}, "second");

@@ -29,7 +29,7 @@ kernel::Bo make_shared_bo(uint64_t id) {
   return bo;
 }
 
-// A child with copies of all our descriptors, that does nothing.
+// An idle child with copies of all our descriptors.
 class Child {
  public:
   Child() : pid_(fork()) {
@@ -88,7 +88,7 @@ TEST_F(Trees, AFileThatAChildInheritedIsPausedAndSavedOnce) {
   end(kStageRestore, 0);
 }
 
-TEST_F(Trees, AFileThatNoHolderCanBePausedForIsRefusedAndAllRunOn) {
+TEST_F(Trees, AFileThatNoHolderCanBePausedForIsRefusedAndAllContinue) {
   const Fd refused = open(kRenderPath), other = open(kRenderPath);
   add_render(refused, "refused");
   add_render(other, "other");
@@ -103,7 +103,7 @@ TEST_F(Trees, AFileThatNoHolderCanBePausedForIsRefusedAndAllRunOn) {
   EXPECT_FALSE(state_.anything_paused());
 }
 
-TEST_F(Trees, WhatOthersShareIsRefusedUnlessItMayBeCut) {
+TEST_F(Trees, SharingWithOthersIsRefusedUnlessItMayBeCut) {
   const Fd render = open(kRenderPath);
   add_render(render, "shared");
   state_.outside = {.num_bos = 2, .pid = 1, .paused_pid = getpid(), .handle = 7, .size = 4096};
@@ -131,7 +131,7 @@ TEST_F(Trees, WhatOthersShareIsRefusedUnlessItMayBeCut) {
   end(kStageDump, 0);
 }
 
-// CRIU would open it in us, who have the lower number.
+// CRIU would open it in this process, which has the lower number.
 TEST_F(Trees, AKfdFileInTheWrongProcessIsRefused) {
   const Fd kfd = open(kKfdPath);
   const Child child;

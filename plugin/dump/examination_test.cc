@@ -71,13 +71,13 @@ TEST_F(Examine, CountsWhatADumpWouldCarry) {
   expect_untouched();
 }
 
-TEST_F(Examine, RefusesWhatTheKernelRefuses) {
+TEST_F(Examine, RefusesStateThatTheKernelRefuses) {
   state_.failures["CHECKPOINT"] = EOPNOTSUPP;
   EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("CHECKPOINT")));
   expect_untouched();
 }
 
-TEST_F(Examine, RefusesWhatOthersShare) {
+TEST_F(Examine, RefusesSharingWithOthers) {
   state_.outside = {.num_bos = 1, .pid = 1, .paused_pid = child_, .handle = 4, .size = 4096};
   EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("shares memory of the GPU")));
   expect_untouched();

@@ -60,7 +60,7 @@ class PreDumping : public testing_support::HooksTest {
     HooksTest::TearDown();
   }
 
-  // What earlier tests have taken, and left to the end of the program.
+  // Descriptors that earlier tests leave open until the program ends.
   void close_others() const {
     for (int fd = 3; fd < 1024; fd++) {
       const auto same = host::same_file(fd, render_.get());
@@ -97,7 +97,7 @@ TEST_F(PreDumping, CopiesWithoutAPause) {
     EXPECT_EQ(object.hashes.size(), object.chunks.size());
 }
 
-TEST_F(PreDumping, NeedsAKernelThatCanListIt) {
+TEST_F(PreDumping, NeedsAKernelThatListsMemory) {
   state_.features &= ~AMDGPU_CRIU_FEATURE_LIVE;
   const Status status = pre_dump();
   ASSERT_FALSE(status.ok());
@@ -114,7 +114,7 @@ TEST_F(PreDumping, DoesNotReplaceADump) {
   EXPECT_THAT(images_.names(), ElementsAre(kName));
 }
 
-TEST_F(PreDumping, LeavesNoImageThatIsNotWhole) {
+TEST_F(PreDumping, LeavesNoIncompleteImage) {
   testing_support::fail_copies_after = 0;
   const Status status = pre_dump();
   ASSERT_FALSE(status.ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Contents out of a fake GPU into files and back.
+// Saves contents of a fake GPU to files and fills them again.
 #include "dump/save_contents.h"
 
 #include <gmock/gmock.h>
@@ -99,7 +99,7 @@ class ContentsTest : public testing::Test {
     ASSERT_TRUE(filled.ok()) << filled.error().message();
     EXPECT_EQ(all_contents(), before);
   }
-  // The error of loading, verifying and filling; they must agree.
+  // The error of loading, verifying and filling, which must be the same.
   std::string problem(int directory) {
     auto verify = [&]() -> Status {
       const auto loaded = TRY(image::load_contents(directory));
@@ -192,7 +192,7 @@ TEST_F(ContentsTest, OneSlotIsEnough) {
   expect_round_trip(dir.fd());
 }
 
-TEST(Staging, IsBoundedWhateverTheChunks) {
+TEST(Staging, IsBoundedForAllChunkSizes) {
   image::Contents contents;
   contents.objects = {{1, 1 << 20, {{4096, 4096}}, {}}};
   EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), 32u << 20);
@@ -238,7 +238,7 @@ TEST_F(ContentsTest, ACopyThatFailsAnywhereLeavesNoFile) {
   }
 }
 
-TEST_F(ContentsTest, AFileThatMayNotGrowLeavesNone) {
+TEST_F(ContentsTest, AFileSizeLimitLeavesNoFile) {
   TempDir dir;
   add(1, 4 << 20, 1);
   rlimit old;
@@ -270,7 +270,7 @@ TEST_F(ContentsTest, AnObjectThatIsGoneFailsTheDump) {
   EXPECT_EQ(save_contents(*engine, *queue, bos_, import, {kChunk}, writer).error().code(), ENODEV);
 }
 
-// Each page of what is stored, damaged: the file is named, and nothing of that slot, which has one
+// Damages each stored page: the error names the file, and no byte of that slot, which has one
 // object, reaches the GPU.
 TEST_F(ContentsTest, DamagedChunksDoNotReachTheGpu) {
   TempDir dir;
@@ -290,7 +290,7 @@ TEST_F(ContentsTest, DamagedChunksDoNotReachTheGpu) {
       const auto filled = fill(dir.fd());
       const auto after = all_contents();
       if (filled.ok()) {
-        // Padding of what is compressed may be any bytes that decompression does not read.
+        // Padding of compressed chunks may be any bytes that decompression does not read.
         ASSERT_NE(encoding, pipeline::Encoding::kPlain) << at;
         ASSERT_EQ(after, before) << at;
         continue;
@@ -336,7 +336,7 @@ class IncrementalTest : public ContentsTest {
   SaveCounts second_counts_, third_counts_;
 };
 
-TEST_F(IncrementalTest, OnlyWhatChangedIsWritten) {
+TEST_F(IncrementalTest, OnlyChangedChunksAreWritten) {
   EXPECT_EQ(second_counts_.stored_bytes, kChunk);
   EXPECT_EQ(second_counts_.earlier_bytes, 15 * kChunk);
   EXPECT_EQ(third_counts_.stored_bytes, kChunk);
@@ -349,7 +349,7 @@ TEST_F(IncrementalTest, OnlyWhatChangedIsWritten) {
 }
 
 // A BO that was moved, and one that has become the same as another.
-TEST_F(IncrementalTest, WhoseChunkItIsDoesNotMatter) {
+TEST_F(IncrementalTest, ChunksOfOtherObjectsAreFound) {
   TempDir dir;
   ASSERT_EQ(symlink(third_.path().c_str(), dir.file("parent").c_str()), 0);
   const std::string bytes = contents_of(state_, 1);
@@ -393,7 +393,7 @@ TEST_F(ContentsTest, WithoutAParentThereIsNothingEarlier) {
   EXPECT_FALSE(earlier->has_contents());
   ASSERT_EQ(symlink("nowhere", dir.file("parent").c_str()), 0);
   EXPECT_FALSE(Earlier::load(dir.fd())->has_contents());
-  // Of criu pre-dump.
+  // As criu pre-dump leaves it.
   TempDir parent, child;
   ASSERT_EQ(symlink(parent.path().c_str(), child.file("parent").c_str()), 0);
   const auto of_pre_dump = Earlier::load(child.fd());
@@ -401,7 +401,7 @@ TEST_F(ContentsTest, WithoutAParentThereIsNothingEarlier) {
   EXPECT_FALSE(of_pre_dump->has_contents() || of_pre_dump->has_hashes());
 }
 
-TEST_F(ContentsTest, AnEarlierDumpWithoutHashesIsOfNoUse) {
+TEST_F(ContentsTest, AnEarlierDumpMayHaveNoHashes) {
   TempDir first, second;
   add(1, kChunk, 1);
   ASSERT_TRUE(save(first.fd(), {kChunk}).ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Restore of images that CRIU's own amdgpu plugin wrote, whole and hostile, through the hooks.
+// Restores images of CRIU's own amdgpu plugin through the hooks: complete, truncated and damaged
+// ones.
 #include <gmock/gmock.h>
 #include <array>
 
@@ -31,7 +32,7 @@ std::string framed(const std::string& bytes) {
   return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + bytes;
 }
 
-// One message, with room for what it points to.
+// One message, with room for its arrays.
 struct Message {
   Message() {
     gpu.has_node_id = gpu.has_gpu_id = gpu.has_simd_count = gpu.has_render_minor = 1;
@@ -99,7 +100,7 @@ class Foreign : public testing_support::HooksTest {
     images_.write(kRenderName, framed(std::string("\x08\x11", 2)));
     fake_stock.clear_memory();
   }
-  // Of reading the images; "": all is well.
+  // The error of reading the images; "": none.
   std::string problem() {
     const auto images = read(images_.fd());
     if (!images.ok()) return images.error().message();
@@ -174,7 +175,7 @@ TEST_F(Foreign, EveryTruncationIsRefusedWithTheFilesName) {
     for (size_t length = 0; length < whole.size(); length += step) {
       images_.write(name, whole.substr(0, length));
       ASSERT_THAT(problem(), HasSubstr(name)) << length;
-      // Also where the length at the file's head is made to fit.
+      // Also if the length at the beginning of the file is correct.
       if (length < 8) continue;
       images_.write(name, framed(whole.substr(8, length - 8)));
       ASSERT_THAT(problem(), HasSubstr(name)) << length;
@@ -184,8 +185,9 @@ TEST_F(Foreign, EveryTruncationIsRefusedWithTheFilesName) {
   EXPECT_EQ(problem(), "");
 }
 
-// There are no sums: what must hold is that nothing crashes and no file is read beyond its end.
-// A restore for each, so not every byte: the step meets tags, lengths and values alike.
+// There are no checksums, so the test only requires no crash and no access beyond the end of a
+// file. It needs a restore for each byte, so it changes a part of the bytes; the step reaches tags,
+// lengths and values.
 TEST_F(Foreign, FlippedBytesOfMetadataAreRefusedOrHarmless) {
   constexpr std::array<unsigned char, 3> kFlips = {0x01, 0x80, 0xff};
   const std::string whole = images_.read(kKfdName);
@@ -221,7 +223,7 @@ TEST_F(Foreign, MissingContentsAreNamed) {
   EXPECT_THAT(problem(), HasSubstr(kKfdName));
 }
 
-TEST_F(Foreign, BosThatCannotBeAreRefused) {
+TEST_F(Foreign, ImpossibleBosAreRefused) {
   for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{0xfff}, uint64_t{1} << 60}) {
     message_.bos[0].size = size;
     EXPECT_THAT(problem_of_message(), HasSubstr("no sensible size")) << size;
@@ -254,7 +256,7 @@ TEST_F(Foreign, StateThatWasNotSavedIsNamed) {
   EXPECT_THAT(problem_of_message(), HasSubstr(kKfdName));
 }
 
-TEST_F(Foreign, WhatCannotBeRestoredIsRefusedByName) {
+TEST_F(Foreign, StateThatCannotBeRestoredIsRefusedByName) {
   images_.write("amdgpu-kfd-35.img", images_.read(kKfdName));
   images_.write("amdgpu-pages-35-0011.img", images_.read(kPagesName));
   EXPECT_THAT(problem(), HasSubstr("2 open files of /dev/kfd"));

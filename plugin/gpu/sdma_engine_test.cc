@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// On the first render node of the machine, real or software; skipped where there is none.
+// Runs on the first render node of the machine, real or software; skipped if there is none.
 #include <amdgpu.h>
 #include <amdgpu_drm.h>
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST_P(SdmaEngine, ReadsBackWhatItWroteThroughAllSlots) {
   }
 }
 
-// Pieces out of order, some of zeros, in one submission; what is between them stays.
+// Pieces out of order, some of zeros, in one submission. The bytes between them stay unchanged.
 TEST_P(SdmaEngine, ManyPiecesAreOneSubmission) {
   auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
   ASSERT_TRUE(engine.ok()) << engine.error().message();
@@ -103,7 +103,7 @@ TEST_P(SdmaEngine, ManyPiecesAreOneSubmission) {
   }
 }
 
-TEST_P(SdmaEngine, RefusesWhatDoesNotFit) {
+TEST_P(SdmaEngine, RefusesCopiesThatDoNotFit) {
   auto engine = make_sdma_engine(*node_.duplicate(), {1, 1 << 20});
   ASSERT_TRUE(engine.ok()) << engine.error().message();
   auto bo = (*engine)->import(dmabuf_, kSize);

@@ -31,7 +31,7 @@ TEST(Blob, RecordsOfAKfdProcessHaveTheirNames) {
   EXPECT_GT(devices->bytes, 0u);
 }
 
-TEST(Blob, EveryBlobThatIsCutIsRefused) {
+TEST(Blob, EveryTruncatedBlobIsRefused) {
   const std::vector<std::byte> whole = read_golden("kfd-1-one-gpu.blob");
   ASSERT_TRUE(list_records(whole).ok());
   for (size_t size = 0; size < whole.size(); size += 4) {
@@ -41,9 +41,7 @@ TEST(Blob, EveryBlobThatIsCutIsRefused) {
   }
 }
 
-TEST(Blob, ATypeThatIsNewHasItsNumber) {
-  EXPECT_EQ((BlobRecords{0x123, 1, 1, 8}.name()), "type 0x123");
-}
+TEST(Blob, ANewTypeHasItsNumber) { EXPECT_EQ((BlobRecords{0x123, 1, 1, 8}.name()), "type 0x123"); }
 
 }  // namespace
 }  // namespace amdgpu_criu::image

@@ -56,14 +56,14 @@ class Mappings : public testing::Test {
   MappingIndex index_;
 };
 
-TEST_F(Mappings, AnOffsetNamesAGpuAsTheKernelThatMadeItDoes) {
+TEST_F(Mappings, AnOffsetContainsTheGpuNumberOfItsKernel) {
   EXPECT_EQ(gpu_of_kfd_offset(process_, at(kDoorbells, 0x11), false), 0x11u);
   EXPECT_EQ(gpu_of_kfd_offset(process_, at(kDoorbells, 0x11), true), 0x22u);
   EXPECT_EQ(gpu_of_kfd_offset(process_, at(kDoorbells, 0x33), false), 0u);
   EXPECT_EQ(gpu_of_kfd_offset(process_, kEvents, false), 0u);
 }
 
-TEST_F(Mappings, AKernelThatNamesGpusAsTheProcessDoesGetsTheOffsetThatThereWas) {
+TEST_F(Mappings, OffsetsStayTheSameIfTheKernelUsesTheProcesssNumbers) {
   for (const uint64_t type : {kDoorbells, kMmio}) {
     const Vma vma = kfd(at(type, 0x11), type == kMmio ? 4096 : kSlice);
     EXPECT_EQ(problem(vma, true), "");
@@ -71,11 +71,11 @@ TEST_F(Mappings, AKernelThatNamesGpusAsTheProcessDoesGetsTheOffsetThatThereWas) 
   }
 }
 
-TEST_F(Mappings, AKernelThatNamesGpusAsTheMachineDoesGetsTheGpuThatIsRestoredOn) {
+TEST_F(Mappings, OffsetsNameTheTargetGpuIfTheKernelUsesTheMachinesNumbers) {
   const topology::Assignment targets = {{0x11, 0x55}, {0x22, 0x66}};
   const Vma vma = kfd(at(kDoorbells, 0x11), kSlice);
   EXPECT_EQ(*restored_kfd_offset(process_, vma, &targets), at(kDoorbells, 0x66));
-  // The offset is of such a kernel too.
+  // The offset comes from such a kernel too.
   const Vma stock = kfd(at(kDoorbells, 0x11), kSlice, true);
   EXPECT_EQ(*restored_kfd_offset(process_, stock, &targets), at(kDoorbells, 0x55));
   EXPECT_EQ(*restored_kfd_offset(process_, stock, nullptr), at(kDoorbells, 0x22));
@@ -88,13 +88,13 @@ TEST_F(Mappings, TheEventPageIsOfNoGpu) {
   EXPECT_EQ(*restored_kfd_offset(process_, vma, &targets), kEvents);
 }
 
-TEST_F(Mappings, AGpuThatTheProcessDoesNotKnowIsRefused) {
+TEST_F(Mappings, AGpuThatTheProcessDoesNotUseIsRefused) {
   const Vma vma = kfd(at(kDoorbells, 0x33), kSlice);
   EXPECT_THAT(problem(vma, true), HasSubstr("not memory of a BO"));
   EXPECT_EQ(restored_kfd_offset(process_, vma, nullptr).error().code(), ENODEV);
 }
 
-TEST_F(Mappings, APartIsRefusedByNameWhereTheKernelCannotMapIt) {
+TEST_F(Mappings, APartIsRefusedByNameIfTheKernelCannotMapIt) {
   const Vma parts[] = {render(0x1000, 0x1000), kfd(at(kDoorbells, 0x11), kSlice / 2),
                        kfd(at(kDoorbells, 0x11, kSlice / 2), kSlice / 2),
                        kfd(kEvents | 0x1000, 0x1000)};
@@ -109,7 +109,7 @@ TEST_F(Mappings, TheBeginningOfABoIsNoPart) {
   EXPECT_EQ(problem(render(0, 0x4000), false), "");
 }
 
-TEST_F(Mappings, WhatReachesBeyondABoIsRefused) {
+TEST_F(Mappings, AMappingBeyondABoIsRefused) {
   EXPECT_THAT(problem(render(0x3000, 0x2000), true), HasSubstr("not memory of a BO"));
 }
 

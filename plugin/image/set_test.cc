@@ -51,7 +51,7 @@ Process sample_process(const DumpId& id) {
   return process;
 }
 
-// The file that the process's VM is of.
+// The file that the process's VM belongs to.
 Render sample_render(const DumpId& id) {
   Render render;
   render.dump_id = id;
@@ -99,7 +99,7 @@ class ImageSet : public testing::Test {
     }
     ASSERT_TRUE(writer.finish(encode(Contents{id, 0, gpu_22(), {object}, {}})).ok());
   }
-  // All that restore and `verify` check, in one; the error's text, or "".
+  // Makes all checks of a restore and of `verify`; returns the error's text, or "".
   std::string problem() {
     auto set = Set::load(dir_.fd());
     if (!set.ok()) return set.error().message();
@@ -129,8 +129,8 @@ TEST(StrongHash, IsBlake3) {
   EXPECT_EQ(hex("abc"), "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85");
 }
 
-// The number of the field says which hashes they are.
-TEST(Contents, HashesOfAnEarlierVersionAreNotTakenForOurs) {
+// The number of the field identifies the kind of hashes.
+TEST(Contents, HashesOfAnEarlierVersionAreNotUsed) {
   TempDir dir;
   auto writer = std::move(*ContentsWriter::create(dir.fd(), contents_file_name(0, 0x22)));
   Hash hash;
@@ -242,7 +242,7 @@ TEST_F(ImageSet, AnUnknownFormatIsRefusedByNumber) {
   EXPECT_THAT(problem(), HasSubstr("is of format 3; this plugin reads formats 1 to 2"));
 }
 
-// What was written before there were encodings.
+// As written before encodings existed.
 TEST_F(ImageSet, TheFirstFormatIsRead) {
   for (const std::string& name : dir_.names()) {
     std::string bytes = dir_.read(name);
@@ -277,7 +277,7 @@ TEST_F(ImageSet, ABoOnAnUndescribedGpuIsRefused) {
   EXPECT_THAT(problem(), HasSubstr("GPU that is not described"));
 }
 
-TEST_F(ImageSet, ASizeThatTheContentsDoNotHaveIsRefused) {
+TEST_F(ImageSet, ASizeThatDiffersFromTheContentsIsRefused) {
   Process process = sample_process(id_);
   process.bos[0].object_id = 8;
   write_process(process);
@@ -302,7 +302,7 @@ TEST_F(ImageSet, AFileThatTwoFilesClaimIsRefused) {
   EXPECT_THAT(problem(), HasSubstr("second file of one VM"));
 }
 
-TEST_F(ImageSet, AVmThatItsProcessHasNotIsRefused) {
+TEST_F(ImageSet, AVmThatItsProcessLacksIsRefused) {
   Render render = sample_render(id_);
   render.vm = VmId{0, 0x99};
   write_render(render);
@@ -324,7 +324,7 @@ TEST(ContentsWriter, LeavesNothingUnlessFinished) {
   EXPECT_TRUE(dir.names().empty());
 }
 
-TEST(ImageWriter, RefusesMetadataThatNoReaderTakes) {
+TEST(ImageWriter, RefusesMetadataLargerThanReadersAccept) {
   TempDir dir;
   const auto memory = std::move(
       *Mapping::map(kMaxMetadata + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));

@@ -8,7 +8,7 @@
 namespace amdgpu_criu::options {
 namespace {
 
-TEST(Faults, NothingFailsUnlessAsked) {
+TEST(Faults, NothingFailsUnlessRequested) {
   EXPECT_TRUE(Faults().at("ioctl", "RESTORE").ok());
   auto faults = Faults::create("ioctl:0:EIO");
   ASSERT_TRUE(faults.ok());
@@ -39,7 +39,7 @@ TEST(Faults, ProcessesCountTogether) {
   EXPECT_FALSE(faults->at("fill", "b").ok());
 }
 
-TEST(Faults, KillsWhereItIsAsked) {
+TEST(Faults, KillsTheRequestedProcess) {
   auto faults = Faults::create("hook:1:kill");
   ASSERT_TRUE(faults.ok());
   const pid_t child = fork();
@@ -52,7 +52,7 @@ TEST(Faults, KillsWhereItIsAsked) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST(Faults, RefusesWhatItDoesNotUnderstand) {
+TEST(Faults, RefusesInvalidText) {
   for (const char* text : {"", "ioctl", "ioctl:1", ":1:EIO", "ioctl:x:EIO", "ioctl:1:EGREAT"})
     EXPECT_FALSE(Faults::create(text).ok()) << text;
 }

@@ -65,7 +65,7 @@ TEST(Options, AnUnknownVariableIsAnError) {
             "environment variable AMDGPU_CRIU_PARALEL: unknown option amdgpu.paralel");
 }
 
-TEST(Options, YesAndNoHaveOneSetOfWords) {
+TEST(Options, AllSwitchesAcceptTheSameWords) {
   for (const char* name :
        {"incremental", "direct-io", "cut-sharing", "parallel", "test-skip-contents"}) {
     for (const char* word : {"on", "yes", "1", "true", "off", "no", "0", "false"})
@@ -84,7 +84,7 @@ TEST(Options, ParallelIsOnUnlessItIsTurnedOff) {
               HasSubstr("neither on nor off"));
 }
 
-TEST(Options, RefusesAFaultThatIsNone) {
+TEST(Options, RefusesAnInvalidFault) {
   EXPECT_EQ(parse_list({"--amdgpu.test-fail=RESTORE:2:EIO"})->test_fail, "RESTORE:2:EIO");
   EXPECT_THAT(parse_list({"--amdgpu.test-fail=RESTORE"}).error().message(),
               HasSubstr("is not EVENT:NUMBER:ACTION"));
@@ -112,7 +112,7 @@ TEST(Options, ReadsWhatToIgnoreFromOursAndFromCriusSwitches) {
               HasSubstr("'simd_count' is not a property that can be ignored; those are:"));
 }
 
-TEST(Options, TellsHowContentsAreStored) {
+TEST(Options, ParsesHowContentsAreStored) {
   auto options = parse({});
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->chunk_bytes, 256u << 10);
@@ -138,7 +138,7 @@ TEST(Options, RefusesMoreStagingMemoryThanAGpuMayHave) {
               HasSubstr("more than the 65536 KiB"));
 }
 
-TEST(Options, RefusesWhatItDoesNotUnderstand) {
+TEST(Options, RefusesInvalidValues) {
   EXPECT_THAT(parse_list({"--amdgpu.compress=gzip"}).error().message(), HasSubstr("'gzip'"));
   EXPECT_FALSE(parse_list({"--amdgpu.compress=lz4:3"}).ok());
   EXPECT_FALSE(parse_list({"--amdgpu.compress=zstd:20"}).ok());

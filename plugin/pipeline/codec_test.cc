@@ -43,7 +43,7 @@ class Codecs : public testing::TestWithParam<Encoding> {
   Codec codec_;
 };
 
-TEST_P(Codecs, WhatIsCompressedComesBack) {
+TEST_P(Codecs, DecompressionReturnsTheSameBytes) {
   for (const size_t size : {8192u, 65536u, 262144u, 262144u + 4096u}) {
     const Bytes plain = text_bytes(size);
     Bytes stored(size, std::byte{0xee}), back(size);
@@ -57,15 +57,16 @@ TEST_P(Codecs, WhatIsCompressedComesBack) {
   }
 }
 
-TEST_P(Codecs, WhatDoesNotShrinkStaysAsItIs) {
+TEST_P(Codecs, IncompressibleBytesStayAsTheyAre) {
   const Bytes plain = random_bytes(65536);
   Bytes stored(plain.size());
   EXPECT_FALSE(codec_.compress({GetParam(), 0}, plain, stored));
   EXPECT_FALSE(codec_.compress({GetParam(), 0}, text_bytes(4096), stored)) << "one unit";
 }
 
-// Every byte changed: refused, or other bytes come out, which the checksum of the chunk finds;
-// never does anything come out beside its place. Every length: refused, or the same bytes come out.
+// After a change of any byte, decompression fails or returns other bytes, which the checksum of the
+// chunk detects; it never writes beyond the output. With any other length it fails or returns the
+// same bytes.
 TEST_P(Codecs, DamageStaysWithinTheOutputAndTruncationIsRefused) {
   constexpr size_t kGuard = 4096;
   const Bytes plain = text_bytes(16384), guard(kGuard, std::byte{0xa5});
@@ -113,7 +114,7 @@ TEST(Codec, ItsMemoryDependsOnMethodAndLevel) {
   EXPECT_GT(codec_bytes({Encoding::kZstd, 19}, kChunk), fast);
 }
 
-TEST(Codec, NothingIsCompressedUnlessAskedFor) {
+TEST(Codec, NothingIsCompressedUnlessRequested) {
   Codec codec;
   Bytes stored(65536);
   EXPECT_FALSE(codec.compress({}, text_bytes(65536), stored));

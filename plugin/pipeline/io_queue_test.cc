@@ -16,7 +16,7 @@ using testing_support::TempDir;
 
 constexpr size_t kPage = 4096;
 
-// A page of its own for direct I/O, wherever the test has its stack.
+// A whole page for direct I/O, wherever the stack is.
 struct Pages {
   explicit Pages(size_t count)
       : memory(std::move(
@@ -34,7 +34,7 @@ struct Pages {
 class IoQueues : public testing::TestWithParam<IoKind> {
  protected:
   void SetUp() override {
-    // Not make_io_queue(), which may take another kind than is asked for.
+    // Not make_io_queue(), which may create another kind than the requested one.
     if (GetParam() == IoKind::kInline) {
       queue_ = make_inline_queue();
       return;
@@ -63,7 +63,7 @@ TEST_P(IoQueues, ReadsBackWhatItWroteInAnyNumberOfParts) {
     const Fd file = open("file", direct);
     const Pages written(64), read(64);
     written.fill(direct);
-    // More requests than the queue holds, groups among one another.
+    // More requests than the queue holds, in alternating groups.
     for (size_t i = 0; i < 16; i++) {
       IoRequest request{file.get(), true, i * 4 * kPage, {}, &name_};
       request.parts = {written.part(4 * i, 1), written.part(4 * i + 1, 3)};
@@ -78,7 +78,7 @@ TEST_P(IoQueues, ReadsBackWhatItWroteInAnyNumberOfParts) {
   }
 }
 
-TEST_P(IoQueues, MorePartsThanASystemCallTakes) {
+TEST_P(IoQueues, TransfersMorePartsThanASystemCallTakes) {
   const Fd file = open("file", false);
   const Pages pages(1);
   pages.fill(0);
@@ -92,7 +92,7 @@ TEST_P(IoQueues, MorePartsThanASystemCallTakes) {
 }
 
 // Of an odd size, from an odd address.
-TEST_P(IoQueues, GoesOnWithoutDirectWhereItCannotBe) {
+TEST_P(IoQueues, ContinuesWithoutDirectIoWhereItIsUnsupported) {
   const Fd file = open("file", true);
   const Pages pages(1);
   pages.fill(5);
@@ -138,14 +138,14 @@ TEST_P(IoQueues, MayBeDestroyedWithWorkUnderWay) {
 INSTANTIATE_TEST_SUITE_P(Kinds, IoQueues,
                          testing::Values(IoKind::kUring, IoKind::kThreads, IoKind::kInline));
 
-TEST(IoQueue, TakesWhatThereIs) {
+TEST(IoQueue, UsesUringIfItIsAvailable) {
   EXPECT_STREQ(make_io_queue(IoKind::kThreads, 2)->name(), "threads");
   EXPECT_STREQ(make_io_queue(IoKind::kInline, 2)->name(), "system calls");
   const std::string name = make_io_queue(IoKind::kUring, 2)->name();
   EXPECT_EQ(name, make_uring_queue(2).ok() ? "io_uring" : "threads");
 }
 
-// A kernel that answers as the test says.
+// A kernel that returns the results that the test gives.
 class Scripted : public IoQueue {
  public:
   explicit Scripted(std::deque<ssize_t> answers) : answers_(std::move(answers)) {}
@@ -154,7 +154,7 @@ class Scripted : public IoQueue {
   ~Scripted() override { drain(); }
   const char* name() const override { return "scripted"; }
 
-  std::vector<std::pair<uint64_t, size_t>> seen;  // offsets and lengths of what was started
+  std::vector<std::pair<uint64_t, size_t>> seen;  // offsets and lengths of the started transfers
 
  private:
   void start(Work& work) override {
@@ -176,7 +176,7 @@ class Scripted : public IoQueue {
   std::deque<Work*> started_;
 };
 
-TEST(IoQueue, GoesOnAfterShortAndInterruptedTransfers) {
+TEST(IoQueue, ContinuesAfterShortAndInterruptedTransfers) {
   const std::string name = "image";
   char bytes[64];
   Scripted queue({-EINTR, 10, -EAGAIN, 25, 29});

@@ -32,7 +32,7 @@ TEST(WorkersOfChunks, DoEachPartOfEachBatchOnce) {
   }
 }
 
-TEST(WorkersOfChunks, LetTheCallerGoOn) {
+TEST(WorkersOfChunks, DoNotBlockTheCaller) {
   Workers workers(1);
   Workers::Batch batch, empty;
   std::binary_semaphore go_on(0);

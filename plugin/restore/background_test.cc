@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
 
-TEST(Background, SaysWhenItsWorkIsDone) {
+TEST(Background, ReportsTheEndOfItsWork) {
   const Mapping shared =
       std::move(*Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   volatile auto* done = reinterpret_cast<volatile int*>(shared.data());
@@ -46,8 +46,8 @@ TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
   }
 }
 
-// CRIU learns of it by the end of a child.
-TEST(Background, AnErrorIsTheEndOfAChildOfOurs) {
+// CRIU notices the end of a child.
+TEST(Background, AnErrorEndsTheChildProcess) {
   auto background =
       Background::start([](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
   ASSERT_TRUE(background.ok());

@@ -20,7 +20,7 @@ Mapping shared_page() {
   return *std::move(page);
 }
 
-// A child that waits for its end, after it has given up that memory.
+// A child that has unmapped that memory and waits for its end.
 pid_t child_without(const Mapping* memory) {
   int ready[2];
   EXPECT_EQ(pipe(ready), 0);
@@ -37,13 +37,13 @@ pid_t child_without(const Mapping* memory) {
   return pid;
 }
 
-// Not kill(): other tests of this program put their own in its place.
+// Not kill(), which other tests of this program replace.
 void end(pid_t pid) {
   syscall(SYS_kill, pid, SIGKILL);
   waitpid(pid, nullptr, 0);
 }
 
-TEST(KillSharers, EndsThoseThatStillHaveTheMemory) {
+TEST(KillSharers, KillsProcessesThatStillHaveTheMemory) {
   const Mapping memory = shared_page(), other = shared_page();
   const pid_t with = child_without(&other), without = child_without(&memory);
   kill_sharers(memory.data());
@@ -54,8 +54,8 @@ TEST(KillSharers, EndsThoseThatStillHaveTheMemory) {
   end(without);
 }
 
-// Main's tasks are children of main's parent, as runc has CRIU restore them; so is a process that
-// main did not fork.
+// The tasks are children of the main process's parent, as in a restore by runc; so is a process
+// that the main process did not fork.
 TEST(Orphans, SiblingsWithTheMemoryOfMainAreItsTasks) {
   const Mapping memory = shared_page();
   volatile auto* task = reinterpret_cast<volatile pid_t*>(memory.data());
@@ -78,7 +78,7 @@ TEST(Orphans, SiblingsWithTheMemoryOfMainAreItsTasks) {
   end(stranger);
 }
 
-TEST(KillSharers, EndsNobodyForMemoryThatIsNotShared) {
+TEST(KillSharers, KillsNoProcessForMemoryThatIsNotShared) {
   int on_the_stack = 0;
   const pid_t child = child_without(nullptr);
   kill_sharers(&on_the_stack);

@@ -28,11 +28,11 @@ class SharedJobs : public testing::Test {
   SharedState state_;
 };
 
-TEST_F(SharedJobs, AWaiterGivesUpIfNobodyDoesAnything) {
+TEST_F(SharedJobs, AWaiterGivesUpIfNoJobMakesProgress) {
   EXPECT_EQ(state_.wait(kSecond).error().code(), ETIMEDOUT);
 }
 
-TEST_F(SharedJobs, AWaiterIsPatientWhileAnotherJobIsBeingDone) {
+TEST_F(SharedJobs, AWaiterKeepsWaitingWhileAnotherJobIsBeingDone) {
   ASSERT_TRUE(*state_.begin(kFirst));
   std::jthread task([&] {
     std::this_thread::sleep_for(3 * kPatience);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Dump and restore on a kernel that has the stock ioctl only, through the plugin's hooks.
+// Dump and restore through the plugin's hooks on a kernel that has only the stock ioctl.
 #include <gmock/gmock.h>
 
 #include "image/set.h"
@@ -34,7 +34,7 @@ class PrivateData : public testing::Test {
   }
 };
 
-TEST_F(PrivateData, CountsWhatIsInIt) {
+TEST_F(PrivateData, CountsItsObjects) {
   const auto data = make_private_data(2, 3, {{.type = 1}, {}}, 4, 5);
   const auto described = describe(data, {2, 3, 11});
   ASSERT_TRUE(described.ok()) << described.error().message();
@@ -44,14 +44,14 @@ TEST_F(PrivateData, CountsWhatIsInIt) {
   EXPECT_EQ(described->data, data);
 }
 
-TEST_F(PrivateData, GivesAQueueTheRoomThatItsControlStackWasSavedWithout) {
+TEST_F(PrivateData, AddsRoomForAControlStackThatWasNotSaved) {
   const std::vector<FakeQueue> had = {{.stack_size = kStack}, {.type = 1}};
   const std::vector<FakeQueue> wanted = {{.stack_size = kStack, .stack_saved = kStack},
                                          {.type = 1}};
   const auto described = describe(make_private_data(1, 1, had, 1, 1), {1, 1, 4});
   ASSERT_TRUE(described.ok()) << described.error().message();
   auto expected = make_private_data(1, 1, wanted, 1, 1);
-  // Room is zeros; a stack that was saved is kept as it is.
+  // The room is filled with zeros; a saved stack is not changed.
   std::ranges::replace(expected, std::byte{0xcc}, std::byte{0});
   EXPECT_EQ(described->data, expected);
   const auto again = describe(described->data, {1, 1, 4});
@@ -84,7 +84,7 @@ TEST_F(PrivateData, RefusesAnUnknownVersionAndUnknownObjects) {
   EXPECT_THAT(problem(data, {0, 0, 1}), HasSubstr("unknown type"));
 }
 
-TEST_F(PrivateData, RefusesAControlStackThatCannotBe) {
+TEST_F(PrivateData, RefusesAnImpossibleControlStack) {
   auto data = make_private_data(0, 0, {{.stack_size = 64, .stack_used = 128}}, 0, 0);
   EXPECT_THAT(problem(data, {0, 0, 1}), HasSubstr("inconsistent"));
   data = make_private_data(0, 0, {{.stack_size = 0x80000000}}, 0, 0);
@@ -218,7 +218,7 @@ TEST_F(Stock, ASecondFileOfTheRenderNodeIsRefusedByName) {
   expect_refused("has opened renderD5 more than once");
 }
 
-TEST_F(Stock, AGpuThatIsNotUsedIsRefusedForTheKernelWouldCrash) {
+TEST_F(Stock, AnUnusedGpuIsRefusedBecauseTheKernelWouldCrash) {
   write_topology(testing_support::kOtherGpu, 32, testing_support::kOtherMinor);
   fake_stock.devices.push_back({testing_support::kOtherGpu, testing_support::kOtherGpu});
   fake_stock.failures["CHECKPOINT"] = EFAULT;  // must not be reached
@@ -248,20 +248,20 @@ TEST_F(Stock, AFileOfAnotherProcessIsRefusedByName) {
   expect_refused("that another process opened");
 }
 
-TEST_F(Stock, WhatBelongsToAnotherPidIsRefusedByName) {
+TEST_F(Stock, AFileOfAnotherPidIsRefusedByName) {
   fake_stock.pid = 1;
   expect_refused("belongs to process 1");
 }
 
 class StockFailedDump : public Stock, public testing::WithParamInterface<const char*> {};
-TEST_P(StockFailedDump, LetsTheProcessRunOn) {
+TEST_P(StockFailedDump, ContinuesTheProcess) {
   fake_stock.failures[GetParam()] = EIO;
   expect_refused(std::string("injected failure of ") + GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Operations, StockFailedDump,
                          testing::Values("PROCESS_INFO", "CHECKPOINT"));
 
-TEST_F(Stock, AFailedCopyLetsTheProcessRunOn) {
+TEST_F(Stock, AFailedCopyContinuesTheProcess) {
   testing_support::fail_copies_after = 1;
   expect_refused("injected failure of a copy");
 }
@@ -285,7 +285,7 @@ TEST_F(Stock, AnotherNumberOfGpusIsRefusedBeforeTheKernelIsAsked) {
   end(criu::kStageRestore, -1);
 }
 
-TEST_F(Stock, ImagesOfTheStockKernelGoThroughItsIoctlAlsoOnANewerOne) {
+TEST_F(Stock, ImagesOfTheStockKernelUseItsIoctlOnANewerKernelToo) {
   ASSERT_EQ(dump(), 0) << log();
   state_.failures.clear();
   state_.calls.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Loads the plugin as CRIU does and looks at its descriptor. Built twice: with and without the
-// function by which the plugin knows CRIU 4.3.
+// Loads the plugin as CRIU does and checks its descriptor. Built twice: with and without the
+// function by which the plugin recognizes CRIU 4.3.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

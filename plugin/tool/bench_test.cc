@@ -13,7 +13,7 @@ namespace {
 
 using testing_support::TempDir;
 
-TEST(Series, OfNothingIsZero) { EXPECT_EQ(Series().median(), 0); }
+TEST(Series, WithoutValuesIsZero) { EXPECT_EQ(Series().median(), 0); }
 
 TEST(Series, MedianAndSpread) {
   Series series;
@@ -42,7 +42,7 @@ TEST(BenchFile, WritesAndReadsAllOfItAndLeavesNothing) {
   EXPECT_TRUE(dir.names().empty());
 }
 
-TEST(BenchFile, NeedsADirectoryThatIsThere) {
+TEST(BenchFile, NeedsAnExistingDirectory) {
   EXPECT_FALSE(BenchFile::create("/no/such/directory", 4096).ok());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The lines of `amdgpu-criu check`, on machines that are made up.
+// The lines of `amdgpu-criu check`, on fake machines.
 #include "tool/check.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using testing_support::TempDir;
 
-// Good lines have nothing more to say; all others say what it means, and what to do.
+// Good lines have no more text; all others have consequence and remedy.
 void expect_whole(const Item& item) {
   EXPECT_FALSE(item.found.empty()) << item.what;
   EXPECT_EQ(item.grade == Grade::kGood, item.remedy.empty()) << item.what << ": " << item.remedy;
@@ -53,7 +53,7 @@ class Check : public testing::Test {
   Machine machine_;
 };
 
-TEST_F(Check, EveryLineThatIsNotGoodSaysWhatToDo) {
+TEST_F(Check, EveryLineThatIsNotGoodHasARemedy) {
   capabilities(0);
   for (const Item& item : check_all(machine_)) expect_whole(item);
 }
@@ -80,7 +80,7 @@ TEST_F(Check, PermissionIsEitherOfTwoCapabilities) {
   EXPECT_EQ(check_capability(machine_).grade, Grade::kBad);
 }
 
-TEST_F(Check, CriuMustBeThereAndNewEnough) {
+TEST_F(Check, CriuMustBeInstalledAndNewEnough) {
   EXPECT_EQ(check_criu_version(machine_).grade, Grade::kBad);
   criu("echo 'Version: 4.0'\n");
   EXPECT_THAT(check_criu_version(machine_).remedy, HasSubstr("4.1 or later"));
@@ -90,7 +90,7 @@ TEST_F(Check, CriuMustBeThereAndNewEnough) {
   EXPECT_EQ(check_criu_version(machine_).grade, Grade::kGood);
 }
 
-TEST_F(Check, WhatCriuSaysOfTheKernelIsHandedOn) {
+TEST_F(Check, FindingsOfCriuAboutTheKernelAreReported) {
   if (geteuid() != 0) GTEST_SKIP() << "criu check is asked by root only";
   criu("echo 'Warn  no such thing'; echo 'Error (criu/x.c:1): no pagemap'; exit 1\n");
   const Item item = check_criu_kernel(machine_);
@@ -100,7 +100,7 @@ TEST_F(Check, WhatCriuSaysOfTheKernelIsHandedOn) {
   EXPECT_EQ(check_criu_kernel(machine_).grade, Grade::kGood);
 }
 
-TEST_F(Check, ThePluginMustBeThereAloneAndLoad) {
+TEST_F(Check, ThePluginMustBeTheOnlyOneAndLoad) {
   EXPECT_EQ(check_plugin(machine_).grade, Grade::kBad);
   dir_.write("amdgpu_criu_plugin.so", "not a library");
   EXPECT_THAT(check_plugin(machine_).found, HasSubstr("amdgpu_criu_plugin.so"));
@@ -163,7 +163,7 @@ TEST_F(Check, ImageDirectoryMustBeWritableAndLargeEnough) {
   EXPECT_THAT(check_images(machine_, host).found, HasSubstr("MiB free, direct I/O"));
 }
 
-TEST(Progress, TellsAtMostOnceInAnInterval) {
+TEST(Progress, ReportsAtMostOncePerInterval) {
   using std::chrono::seconds;
   const Progress::Clock::time_point start{};
   Progress progress(100 << 20, seconds(1), start);
@@ -174,7 +174,7 @@ TEST(Progress, TellsAtMostOnceInAnInterval) {
   EXPECT_EQ(progress.text(start + seconds(4)), "100 %, 100 of 100 MiB, 4.0 s, 25 MiB/s");
 }
 
-TEST(Progress, OfNothingIsAll) {
+TEST(Progress, OfZeroBytesIsComplete) {
   const Progress::Clock::time_point start{};
   EXPECT_EQ(Progress(0, std::chrono::seconds(1), start).text(start),
             "100 %, 0 of 0 MiB, 0.0 s, 0 MiB/s");

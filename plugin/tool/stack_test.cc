@@ -22,13 +22,13 @@ class StackId : public testing::Test {
   topology::Gpu gpu_;
 };
 
-TEST_F(StackId, HasTheFormThatSchedulersTake) {
+TEST_F(StackId, HasTheFormThatSchedulersAccept) {
   EXPECT_THAT(id(), testing::MatchesRegex("amdgpu-criu:1:[0-9a-f]+"));
   EXPECT_LE(id().size(), kMaxStackId);
   EXPECT_EQ(id(), id());
 }
 
-TEST_F(StackId, DoesNotDependOnWhatRestoreDoesNotNeed) {
+TEST_F(StackId, DependsOnlyOnWhatARestoreNeeds) {
   const std::string before = id();
   std::swap(kernel_.records[0], kernel_.records[1]);
   gpu_.gpu_id = 8;
@@ -39,7 +39,7 @@ TEST_F(StackId, DoesNotDependOnWhatRestoreDoesNotNeed) {
   EXPECT_EQ(stack_id(kernel_, "6.12.0", eight), before);
 }
 
-TEST_F(StackId, IsAnotherForAnotherStack) {
+TEST_F(StackId, DiffersForAnotherStack) {
   std::set<std::string> ids{id()};
   kernel_.records[0].version_max++;
   ids.insert(id());

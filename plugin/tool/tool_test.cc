@@ -85,7 +85,7 @@ TEST_F(Tool, ShowsJson) {
   EXPECT_THAT(outcome.output, HasSubstr("\"flags\": [\n"));
 }
 
-// A process may call itself by any bytes.
+// The name of a process may have any bytes.
 TEST_F(Tool, ShowsJsonThatIsUtf8WhateverTheNames) {
   image::Process process = std::move(*image::Set::load(dir_.fd())).processes().at(0);
   process.comm = "caf\xe9\n";
@@ -96,7 +96,7 @@ TEST_F(Tool, ShowsJsonThatIsUtf8WhateverTheNames) {
   EXPECT_EQ(json.at("processes").at(0).at("comm"), "caf\ufffd\n");
 }
 
-TEST_F(Tool, VerifiesWholeImages) {
+TEST_F(Tool, VerifiesCompleteImages) {
   const Outcome outcome = run("verify " + dir_.path());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output,
@@ -175,7 +175,7 @@ TEST_F(Tool, WrongUsageAndEmptyDirectoriesAreStatus2) {
   EXPECT_EQ(run("--help").status, 0);
 }
 
-TEST_F(Tool, CheckSaysConsequenceAndRemedyWithoutAGpu) {
+TEST_F(Tool, CheckPrintsConsequenceAndRemedyWithoutAGpu) {
   if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
   const Outcome outcome = run("check");
   EXPECT_EQ(outcome.status, 1);
@@ -200,7 +200,7 @@ TEST_F(Tool, AProcessWithoutAGpuNeedsNothingAndCannotBeFrozen) {
   EXPECT_EQ(run("thaw").status, 2);
 }
 
-TEST_F(Tool, BenchSaysThatThereIsNoGpu) {
+TEST_F(Tool, BenchReportsThatThereIsNoGpu) {
   if (access("/dev/kfd", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU driver";
   const Outcome outcome = run("bench --size 1 --directory " + dir_.path());
   EXPECT_EQ(outcome.status, 2);
@@ -208,7 +208,7 @@ TEST_F(Tool, BenchSaysThatThereIsNoGpu) {
   EXPECT_EQ(run("bench --rounds 0").status, 2);
 }
 
-TEST_F(Tool, CheckLooksWhereItIsTold) {
+TEST_F(Tool, CheckUsesTheGivenDirectories) {
   const std::string arguments = "check --libdir " + dir_.path() + " --directory " + dir_.path();
   EXPECT_THAT(run(arguments).output, HasSubstr("no amdgpu_criu_plugin.so in " + dir_.path()));
   const Outcome json = run(arguments + " --json");
@@ -229,7 +229,7 @@ std::string complete(const std::string& words) {
   return output;
 }
 
-TEST_F(Tool, CompletionKnowsCommandsOptionsAndDirectories) {
+TEST_F(Tool, CompletionOffersCommandsOptionsAndDirectories) {
   EXPECT_EQ(complete("ver"), "verify\n");
   EXPECT_EQ(complete("verify --js"), "--json\n");
   EXPECT_EQ(complete("req"), "requirements\n");

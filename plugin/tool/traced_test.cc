@@ -16,7 +16,7 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-// What a child, its thread and its own child count up until they are killed.
+// Counters that a child, its thread and its own child increment until they are killed.
 class Counting {
  public:
   Counting() {
@@ -74,7 +74,7 @@ TEST(StoppedTree, StopsAllThreadsAndChildrenUntilItIsDestroyed) {
   while (!counting.all_moved(stopped_at)) usleep(1000);
 }
 
-TEST(StoppedTree, NamesAProcessThatThereIsNot) {
+TEST(StoppedTree, NamesAMissingProcess) {
   const auto tree = StoppedTree::stop(1 << 30);
   ASSERT_FALSE(tree.ok());
   EXPECT_THAT(tree.error().message(), testing::HasSubstr("no process 1073741824"));

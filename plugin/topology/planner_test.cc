@@ -86,7 +86,7 @@ TEST(Planner, KeepsAHiveOfFourTogetherAmongTwoHives) {
   std::vector<Gpu> sources, targets;
   for (uint32_t i = 0; i < 4; i++) sources.push_back(gpu(1 + i, 128 + i, 7));
   for (uint32_t i = 0; i < 8; i++) targets.push_back(gpu(21 + i, 140 + i, i % 2 ? 5 : 6));
-  // One GPU of hive 6 is unfit, so only hive 5 has four.
+  // One GPU of hive 6 does not fit, so only hive 5 has four.
   targets[0].properties["vram_size"] = 1;
   auto result = plan(sources, targets);
   ASSERT_TRUE(result.ok());
@@ -153,7 +153,7 @@ std::vector<Gpu> hive_of(uint32_t size, uint32_t first_id, uint64_t hive) {
   return result;
 }
 
-TEST(Planner, PlacesAHiveOfEightOnTheOneOfTwoThatIsWhole) {
+TEST(Planner, PlacesAHiveOfEightOnTheCompleteOneOfTwo) {
   const auto sources = hive_of(8, 1, 7);
   auto targets = hive_of(8, 101, 5);
   targets[7].properties["fw_version"] = 1;
@@ -176,7 +176,7 @@ TEST(Planner, RefusesAHiveOfEightWhereOnlySevenFitAtOnce) {
   EXPECT_THAT(refusal(hive_of(8, 1, 7), targets), HasSubstr("not together"));
 }
 
-// 8 GPUs in partition mode CPX are 64 to KFD.
+// 8 GPUs in partition mode CPX are 64 GPUs for KFD.
 TEST(Planner, PlacesSixtyFourPartitions) {
   EXPECT_TRUE(plan(hive_of(64, 1, 7), hive_of(64, 1001, 5)).ok());
 }
@@ -206,7 +206,7 @@ TEST(Planner, LeavesAWishedTargetToItsSource) {
   EXPECT_THAT(*plan(sources, targets, wishes), UnorderedElementsAre(Pair(1, 9), Pair(2, 1)));
 }
 
-TEST(Planner, RefusesWishesThatCannotBe) {
+TEST(Planner, RefusesImpossibleWishes) {
   std::vector one{gpu(1, 128)};
   EXPECT_THAT(refusal(one, one, {{"5", "1"}}), HasSubstr("5, which is not in the images"));
   EXPECT_THAT(refusal(one, one, {{"1", "5"}}), HasSubstr("5, which is not on this machine"));

@@ -96,9 +96,11 @@ class PlainEnglish(unittest.TestCase):
         return plain_english.faults(self.RULES, path, text)
 
     def test_words_and_identifiers(self):
-        for text in ("it tells", "LET GO", "let_go(x)", "Lets go", "let\n\t * go"):
+        for text in ("it tells", "LET GO", "let_go(x)", "Lets go", "let\n\t * go", "TellsHow",
+                     "ItTells", "x.letGo()", "WillLetGoOf"):
             self.assertEqual(len(self.faults(text)), 1, text)
-        for text in ("it reports", "intelligence", "teller", "let us go"):
+        for text in ("it reports", "intelligence", "teller", "let us go", "TELLER", "$TELL",
+                     "Letgo"):
             self.assertEqual(self.faults(text), [], text)
 
     def test_questions(self):

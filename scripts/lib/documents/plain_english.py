@@ -14,9 +14,10 @@ from pathlib import Path
 
 LIST = Path(__file__).with_name("plain_english.txt")
 # Matches parts of identifiers, such as let_go and letGo, but not /home or $HOME.
-_WORD = r"(?<![A-Za-z/$])(?:{})(?![a-z])"
-# Between two words: a space, an underscore, or a line break with the margin of a comment.
-_GAP = r"(?:[ _]|[ ]?\n\s*(?://|\*|#)?\s*)"
+_WORD = r"(?:(?<![A-Za-z/$])|(?<=[a-z])(?=[A-Z])){}(?![a-z])(?!(?<=[A-Z])[A-Z])"
+# Between two words: a space, an underscore, a capital letter, or a line break with the margin of a
+# comment.
+_GAP = r"(?:[ _]|(?<=[a-z])(?=[A-Z])|[ ]?\n\s*(?://|\*|#)?\s*)"
 _QUESTION = re.compile(r"^\s*(?://|/?\*|#)\s.*[a-z)]\?\s*(?:\*/)?$", re.M)
 _ASK = "a comment states a fact"
 
@@ -43,8 +44,8 @@ def parse(text: str) -> Rules:
         if line.startswith("except "):
             exceptions.append(line.split()[1])
         elif arrow:
-            words = pattern.split(" ")
-            phrases.append(Phrase(re.compile(_WORD.format(_GAP.join(words)), re.I), instead))
+            words = _GAP.join(f"(?i:{word})" for word in pattern.split(" "))
+            phrases.append(Phrase(re.compile(_WORD.format(words)), instead))
     return Rules(tuple(exceptions), tuple(phrases))
 
 

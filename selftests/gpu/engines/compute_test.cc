@@ -175,7 +175,7 @@ TEST_F(Pm4DispatchTest, RunsAKernel) {
   EXPECT_EQ(get<uint32_t>(kTarget + 4 * 5 * 64), 0u);
 }
 
-TEST_F(Pm4DispatchTest, StartsWhereItIsToldAndCountsThreads) {
+TEST_F(Pm4DispatchTest, StartsAtTheGivenGroupAndCountsThreads) {
   gpu_.memory.put<uint32_t>(queue_.base, kTarget, 77);
   ASSERT_TRUE(run(prepare() + set_sh(0x2e04, {2, 0, 0}) +
                   pm4_packet(pm4::kDispatchDirect, {4 * 64 + 10, 1, 1, 1 << 5 | 1})));

@@ -507,7 +507,7 @@ TEST_F(RawKernels, AWordThatIsNoInstructionStopsTheQueue) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
 }
 
-TEST_F(RawKernels, AFaultStopsTheQueueAndIsToldByTheMemoryOnly) {
+TEST_F(RawKernels, AFaultStopsTheQueueAndIsReportedByTheMemoryOnly) {
   gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
   // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0
   submit(put_kernel({0xbe8000ff, 0x700000, 0xbe810080, 0xc0020080, 0, kEndpgm}),
@@ -562,7 +562,7 @@ TEST_F(TrappingKernels, AnIllegalInstructionIsTheTrapHandlers) {
   EXPECT_THAT(gpu_.reports()[0], HasSubstr("s_sendmsghalt is not modelled"));
 }
 
-TEST_F(TrappingKernels, EveryWaveIsToldButTheInstructionIsNamedOnce) {
+TEST_F(TrappingKernels, EveryWaveIsReportedButTheInstructionIsNamedOnce) {
   submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}),
          {.grid = {256, 1, 1}, .group = {64, 1, 1}});
   EXPECT_TRUE(sends(kIllegal, 4));

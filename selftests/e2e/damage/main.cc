@@ -30,8 +30,8 @@ constexpr std::byte kPoison{0x5a};
 
 Staging make_staging() { return Staging(4, std::vector<std::byte>(8u << 20, kPoison)); }
 
-// Copies nothing, and compares what it is to write with the expected contents. Staging memory does
-// not keep them: a reader can pass on only what it has read.
+// Copies nothing, and compares the bytes to be written with the expected contents. Staging memory
+// does not keep bytes: a reader can pass on only bytes that it has just read.
 class Witness : public gpu::Engine {
  public:
   Witness(const Memory& memory, Staging& staging) : memory_(memory), staging_(staging) {}

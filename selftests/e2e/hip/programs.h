@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What is compiled as HIP, without the headers of the other workloads.
+// The part that is compiled as HIP, without the headers of the other workloads.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ class Mix {
   uint64_t done() const { return done_; }
   bool verify(const char* word);
   void announce() const;
-  // A child: what its parent asks, until that is gone.
+  // A child serves requests of its parent until the parent exits.
   int serve(const Channel& channel);
 
  private:
@@ -47,8 +47,8 @@ class Mix {
   Status close_one();
   Status make_child();
   void check(std::vector<std::string>& problems);
-  // A child may still map the memory of a queue that is gone, or have a /dev/kfd open that is its
-  // parent's. That is legal, and refused: some do it.
+  // Some children keep a mapping of the memory of a destroyed queue, or the /dev/kfd of their
+  // parent. That is legal, and a dump refuses it.
   bool may_take_away() const { return children_.empty() || options_.seed % 8 == 0; }
 
   static constexpr size_t kMostChildren = 2;
@@ -127,7 +127,7 @@ Status Mix::pass(int fd) {
   return {};
 }
 
-// One that no mapping was, or will be, made through.
+// One that no mapping is made through.
 Status Mix::close_one() {
   const auto used = [&](const Fd& file) {
     return std::ranges::count(sources_, file.get(), &Source::fd) > 0;
@@ -173,7 +173,7 @@ Status Mix::make_child() {
   if (pid == 0) {
     is_child_ = true;
     children_.clear();
-    // With a copy of its own it would never see that the parent has ended.
+    // With its own copy, the child would not notice the end of the parent.
     {
       const Channel not_ours = std::move(mine);
     }
@@ -193,7 +193,7 @@ Status Mix::change() {
   return pages_.change(random_, sources_);
 }
 
-// KFD's own pages, and its BOs, are of the parent only to make; mappings are a child's, too.
+// Only the parent maps KFD's own pages and creates BOs; children have mappings, too.
 int Mix::serve(const Channel& channel) {
   for (uint64_t i = 0; i < options_.operations / 4 && pages_.count() != 0; ++i)
     if (!pages_.change_mapped(random_).ok()) return kSetupFailed;

@@ -41,7 +41,7 @@ Status fill(const Source& source) {
   return {};
 }
 
-// Nothing else of the process comes there: it has one thread. A page is left free on both sides.
+// The process has one thread, so nothing else takes the place. A page is left free on both sides.
 uint64_t Pages::free_range(uint64_t pages) {
   const auto mapping = amdgpu_criu::Mapping::map((pages + 2) * kPageSize, PROT_NONE,
                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
@@ -89,7 +89,7 @@ Status Pages::protect(Random& random, const Run& run) {
   return {};
 }
 
-// By pages: older kernels move no more than one mapping at a time.
+// Page by page, because older kernels move only one mapping at a time.
 Status Pages::move(const Run& run) {
   const uint64_t target = free_range(run.pages);
   for (uint64_t i = 0; i < run.pages; ++i) {

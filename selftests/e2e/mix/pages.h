@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// CPU mappings of GPU memory, and what a process may do to them: the pages as they should be.
+// CPU mappings of GPU memory, the operations that a process may apply to them, and the expected
+// state of the pages.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +24,23 @@ struct Source {
   uint64_t id = 0;
   uint64_t offset = 0;
   uint64_t pages = 0;
-  bool has_contents = true;  // false: doorbells; they are mapped as a whole, and not looked at
+  bool has_contents = true;  // false: doorbells, which are mapped as a whole and not read
   int fd = -1;
 };
 
-// Fills all of it, through a mapping of its own.
+// Fills all of it through a separate mapping.
 amdgpu_criu::Status fill(const Source& source);
 
 class Pages {
  public:
-  // One of the operations below at random, of those that there is something for.
+  // Does one of the operations below, chosen at random from those that are possible.
   amdgpu_criu::Status change(Random& random, const std::vector<Source>& sources);
-  // The same without new mappings; there must be one.
+  // The same without new mappings; there must be an old one.
   amdgpu_criu::Status change_mapped(Random& random);
-  // In a new process: MADV_DONTFORK and KFD's own pages are gone.
+  // In a new process: drops pages with MADV_DONTFORK and KFD's own pages.
   void forked();
-  // Contents of all that can be read; and that what is written through one mapping is seen in all.
+  // Checks the contents of all readable pages, and that a write through one mapping is visible in
+  // all.
   void check(std::vector<std::string>& problems);
   size_t count() const { return pages_.size(); }
 

@@ -13,7 +13,7 @@ using amdgpu_criu::Status;
 
 namespace {
 constexpr uint64_t kCellSize = 8;
-constexpr uint32_t kWaiting = 4;  // submissions that a queue at rest may get
+constexpr uint32_t kWaiting = 4;  // submissions that a disabled queue may get
 }  // namespace
 
 Result<Queues> Queues::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
@@ -29,7 +29,7 @@ Status Queues::add() {
   return {};
 }
 
-// Disabled by a share of nothing, or by a ring that is nowhere.
+// Disabled by a share of 0 %, or by a ring at address 0.
 Status Queues::update(Random& random, One& one) {
   one.percent = below(random, 3) == 0 ? 0 : 1 + static_cast<unsigned>(below(random, 100));
   one.has_ring = below(random, 3) != 0;

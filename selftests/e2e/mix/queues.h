@@ -22,7 +22,7 @@ class Queues {
     return offset - offset % Kfd::kDoorbellSlice;
   }
   amdgpu_criu::Status change(Random& random, bool may_destroy);
-  // Those that are to run do so, the others do not.
+  // Checks that enabled queues run and disabled ones do not.
   void check(std::vector<std::string>& problems, unsigned timeout_ms);
   size_t count() const { return queues_.size(); }
 

@@ -22,7 +22,7 @@ struct Request {
 };
 
 struct Reply {
-  uint64_t problems;  // lines that the follower printed
+  uint64_t problems;  // lines to print for the follower
   int64_t value;      // kExport: the descriptor
 };
 

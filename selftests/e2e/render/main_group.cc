@@ -54,7 +54,7 @@ class Member {
  public:
   explicit Member(unsigned timeout_ms) : timeout_ms_(timeout_ms) {}
 
-  // The first of all; the others import what it exports.
+  // The first member; the others import the BOs that it exports.
   Status create(const std::string& path, uint32_t domain);
   Result<Shared> export_all() const;
   // cpu: the CPU mappings of the BOs, if they are not of this file.
@@ -183,7 +183,8 @@ uint64_t report(const std::vector<std::string>& problems) {
   return problems.size();
 }
 
-// Runs a follower until the leader exits. It must not undo what it shares with its parent.
+// Runs a follower until the leader exits. It must not destroy objects that it shares with its
+// parent.
 [[noreturn]] void follow(Member& member, const Channel& channel) {
   for (;;) {
     const Result<Request> request = channel.next();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // rocr_chain: a process that uses the GPU through stock ROCr. Step n copies a block from host to
 // device, goes through a barrier packet of an AQL queue, and copies the block back, each waiting
-// for the one before by signals. kAhead further steps are always submitted, behind closed gates.
+// for the previous one by signals. kAhead further steps are always submitted, behind closed gates.
 #include <unistd.h>
 
 #include <atomic>
@@ -219,7 +219,7 @@ int main_with(const Options& options) {
 int main(int argc, char** argv) {
   const e2e::ParsedOptions parsed = e2e::parse_options(
       {"rocr_chain",
-       "Copies and barrier packets through stock ROCr, each step dependent on the one before;\n"
+       "Copies and barrier packets through stock ROCr, each step dependent on the previous;\n"
        "device (--vram) and host (--gtt) memory filled with a pattern. No kernels are dispatched.",
        "--vram --gtt --steps --interval --timeout"},
       argc, argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the workloads through ROCr do from their start to their ready line.
+// The start of workloads through ROCr, up to the ready line.
 #pragma once
 
 #include <unistd.h>

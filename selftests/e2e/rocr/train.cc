@@ -24,11 +24,10 @@ using amdgpu_criu::Status;
 // and of the layer that is between.
 constexpr uint32_t kTokens = 32, kWords = 64, kWidth = 128, kInner = 256;
 constexpr uint32_t kMaxSteps = 4096;
-// Steps in the queue: a process that CRIU has stopped queues no more, and the GPU goes on for a
-// while.
+// Steps in the queue: after CRIU has stopped the process, the GPU continues with these for a while.
 constexpr uint32_t kAhead = 4;
 
-// Where the parts of the memory begin, in numbers.
+// The offsets of the parts of the memory, in numbers.
 struct Layout {
   uint32_t end = 0;
   constexpr uint32_t take(uint32_t count) {
@@ -38,13 +37,13 @@ struct Layout {
   }
   static constexpr uint32_t kSquare = kWidth * kWidth, kRows = kTokens * kWidth;
 
-  // Gain and bias of a normalization are one behind the other.
+  // Gain and bias of a normalization are adjacent.
   uint32_t words = take(kWords * kWidth), places = take(kRows), norm1 = take(2 * kWidth),
            query = take(kSquare), key = take(kSquare), value = take(kSquare), merge = take(kSquare),
            norm2 = take(2 * kWidth), widen = take(kWidth * kInner), narrow = take(kInner * kWidth),
            output = take(kWidth * kWords);
   uint32_t weights = end;
-  // As many: gradients, and what Adam keeps.
+  // Each as large as the weights: gradients, and the state of Adam.
   uint32_t gradients = take(weights), means = take(weights), squares = take(weights);
 
   uint32_t tokens = take(kTokens + 1), losses = take(kTokens);
@@ -61,7 +60,7 @@ struct Layout {
 };
 constexpr Layout kAt;
 
-// What multiply does with its factors: transpose one, and add something.
+// Options of multiply: transpose a factor, and add to the result.
 constexpr uint32_t kPlain = 0, kFirst = 1, kSecond = 2, kAdd = 4;
 
 struct Arguments {
@@ -97,7 +96,7 @@ struct Workload {
   Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
 };
 
-// The kernels of a step are queued one behind the other; the first failure is kept.
+// The kernels of a step are queued in order; the first failure is kept.
 class Launcher {
  public:
   explicit Launcher(Workload& workload) : w_(workload) {}
@@ -215,7 +214,7 @@ void backward(Launcher& l, const Kernels& k) {
         {.a = kAt.words + kAt.gradients, .b = kAt.d_x0, .d = kAt.tokens, .n0 = kTokens});
 }
 
-// ended: counts down when the weights are changed.
+// ended: counts down when the weights were changed.
 Status queue_step(Workload& w, uint32_t step) {
   Launcher l(w);
   forward(l, w.kernels, step);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Containers that see one of two GPUs: the second one unless something else is said.
+# Containers that see one of two GPUs, by default the second one.
 
 FIRST_MINOR=128
 SECOND_MINOR=129
@@ -26,7 +26,7 @@ bundle_round_trip() {
 
 scenario_container_runc() { bundle_round_trip gpu_chain; }
 
-# Root of the container has no capability that counts for a session: CRIU's main process makes it.
+# The container's root user may not create a session; CRIU's main process creates it.
 scenario_container_users_runc() {
   own_users
   bundle_round_trip gpu_chain
@@ -37,7 +37,7 @@ scenario_container_criu_4_3() {
   bundle_round_trip render_chain
 }
 
-# This CRIU gives up, without a word, if the network namespace has no UDP-Lite sockets to ask for.
+# This CRIU fails without a message if the kernel has no UDP-Lite sockets.
 scenario_container_criu_4_1_1() {
   [ -e /proc/net/udplite ] ||
     skip "CRIU 4.1.1 dumps no network namespace on a kernel without UDP-Lite, as this one is"
@@ -56,8 +56,8 @@ scenario_container_podman() {
   ends_well "after the restore"
 }
 
-# bundle_moves PROGRAM OPTIONS...: restored where the container has the other GPU. Its /dev comes back
-# as it was, with the node of the first one.
+# bundle_moves PROGRAM OPTIONS...: a restore into a container that has the other GPU. Its /dev is
+# restored with the node of the first one.
 bundle_moves() {
   need_two_nodes
   start_bundle $FIRST_MINOR "$@"

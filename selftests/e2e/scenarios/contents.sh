@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# How the contents of GPU memory get into files and back.
+# How the contents of GPU memory are saved and filled.
 
-# contents_log WHAT: the plugin's words on how it saved, of the last CRIU run of that name
+# contents_log WHAT: the plugin's log lines about saved contents, of the last CRIU run of that name
 contents_log() { grep -h '(amdgpu): GPU .* bytes stored' "$DIR/criu-$1.log"; }
 
 # contents_fact WHAT REGULAR-EXPRESSION: the sum, over GPUs, of the number that it captures there
@@ -18,7 +18,8 @@ verified() { # verified IMAGES
   amdgpu-criu verify "$1" || fail "amdgpu-criu verify: status $?"
 }
 
-# Zeros are not stored, staging memory is bounded though a BO is larger, small BOs go together.
+# Zeros are not stored, staging memory is bounded even for larger BOs, small BOs are copied
+# together.
 scenario_contents_bounded() {
   need_gpus 1
   need_plugin
@@ -44,7 +45,7 @@ scenario_contents_bounded() {
   ends_well "after the restore"
 }
 
-# File systems that have no direct I/O, or no disk; and no io_uring.
+# File systems without direct I/O or without a disk, and kernels without io_uring.
 scenario_contents_elsewhere() {
   need_gpus 1
   need_plugin
@@ -79,7 +80,7 @@ scenario_contents_compressed() {
   first_steps "$BEFORE_DUMP"
   local how plain compressed
   for how in lz4 zstd:3; do
-    # Of the same memory: the workload writes to what was zeros when it compares its own.
+    # Of the same memory: when the workload compares its memory, it writes to pages that were zeros.
     criu_dump "plain-${how%:*}" "$DIR/plain" --leave-running || fail "criu dump ended with status $?"
     plain=$(contents_bytes "$DIR/plain")
     rm -r "$DIR/plain"
@@ -95,9 +96,10 @@ scenario_contents_compressed() {
   ends_well "after the restores"
 }
 
-# The second dump has only what has changed, and needs the first.
+# The second dump has only changed chunks, and needs the first.
 scenario_contents_incremental() {
-  # As in pre_dump: page tables of userptrs differ, for --track-mem has made writes move their pages.
+  # As in pre_dump: page tables of userptrs differ, because --track-mem makes writes move their
+  # pages.
   gpu_usage() { kfd_usage; }
   need_gpus 1
   need_plugin
@@ -170,7 +172,8 @@ with open(sys.argv[1], "r+b") as file:
 END
 }
 
-# What was copied while the process computed need not be written again, and is only used if it is right.
+# Memory copied while the process computed is not written again, and is used only if it is
+# undamaged.
 scenario_contents_pre_dump() {
   gpu_usage() { kfd_usage; }
   need_gpus 1
@@ -209,7 +212,7 @@ scenario_contents_pre_dump() {
   ends_well "after the restore"
 }
 
-# A file system of its own on DIR/disk.
+# A separate file system on DIR/disk.
 make_disk() {
   truncate -s 96M "$DIR/disk.img"
   mkfs.ext4 -q -O ^has_journal -N 256 "$DIR/disk.img" || fail "no file system"
@@ -218,13 +221,13 @@ make_disk() {
 }
 mount_disk() { mount -o loop "$DIR/disk.img" "$DIR/disk" || fail "no loop device"; }
 
-# From there on the device gives errors.
+# The device returns errors beyond that place.
 disk_ends_at() { # disk_ends_at MIB
   truncate -s "$1M" "$DIR/disk.img"
   losetup --set-capacity "$(findmnt -no SOURCE "$DIR/disk")" || fail "the disk does not shrink"
 }
 
-# failed_with_eio WHAT: and the plugin said so, of its file
+# failed_with_eio WHAT: the plugin logged the error and the name of its file
 failed_with_eio() {
   grep -q '(amdgpu).*amdgpu-contents-.*Input/output error' "$DIR/criu-$1.log" ||
     fail "$1: failed, but the log does not say which file could not be used, and why"
@@ -249,7 +252,7 @@ scenario_contents_disk_fails() {
   local file
   file=$(compgen -G "$DIR/images/amdgpu-contents-*.img")
   mv "$file" "$DIR/disk/" && ln -s "$DIR/disk/${file##*/}" "$file"
-  umount "$DIR/disk" # what was read from now on is not in memory
+  umount "$DIR/disk" # drops the page cache
   cp --sparse=always "$DIR/disk.img" "$DIR/whole.img"
   mount_disk
   disk_ends_at 6

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Dump and restore, interrupted at the plugin's hooks, operations of the kernel, and fills. By chance
-# from SEED: one of two events, once, at restore in one of the ways, and each kind with one of the
-# CRIUs. The campaign `faults` has all kinds with each CRIU, and with EVERY=1 all events each time that
-# they happen, in each way.
+# Interrupts dump and restore at the plugin's hooks, operations of the kernel, and fills. SEED
+# selects at random one event in two, which fails once, the action at restore, and the CRIU version
+# for each kind. The campaign `faults` runs all kinds with each CRIU version, and with EVERY=1 each
+# occurrence of all events, with each action.
 
-# One step needs the one before: this many are as good as more.
+# Each step needs the previous one, so this many show as much as more.
 STEPS_AFTER_FAULT=20
 FAULT_CRIUS=(criu /opt/criu-4.1.1/criu /opt/criu-4.3/criu)
 
 events_of() { sed -n 's/.*(amdgpu): TEST SWITCH: event //p' "$DIR/criu-$1.log"; }
 
-# faults_of WHAT KIND...: EVENT:NUMBER of what has happened in that run
+# faults_of WHAT KIND...: EVENT:NUMBER of the events of that run
 faults_of() {
   local what=$1
   shift
@@ -21,7 +21,7 @@ faults_of() {
       if (++number[name] == 1 || every) print name ":" number[name] }'
 }
 
-# Of the array `faults` of its caller one of two stays, but at least one.
+# Reduces the array `faults` of its caller by half, but keeps at least one.
 choose_faults() {
   local fault chosen=()
   for fault in "${faults[@]}"; do
@@ -31,7 +31,7 @@ choose_faults() {
   faults=("${chosen[@]}")
 }
 
-# Of the array `actions` of its caller one stays, with EVERY=1 all.
+# Reduces the array `actions` of its caller to one; keeps all with EVERY=1.
 choose_one() {
   ((EVERY)) || actions=("${actions[RANDOM % ${#actions[@]}]}")
 }
@@ -58,7 +58,8 @@ had_its_fault() {
   grep -q 'TEST SWITCH: fault at' "$DIR/criu-$1.log" || fail "$1: nothing was made to fail"
 }
 
-# with_each_criu COMMAND KIND...: COMMAND KIND..., with each CRIU that is chosen for some of the kinds
+# with_each_criu COMMAND KIND...: runs COMMAND KIND... with each CRIU version, with the kinds it was
+# chosen for
 with_each_criu() {
   local command=$1 kind chosen
   local -A kinds=()
@@ -88,8 +89,8 @@ start_fault_tree() {
 
 member_goes_on_after() { goes_on "$(last_step)" "$1"; }
 
-# What is undone anyway when the session is closed, what comes after everything is done, and the
-# question whether the kernel has the series, which the next operation answers.
+# Events whose failure has no effect: those that closing the session undoes, those after the end of
+# all work, and the query whether the kernel has the series, which the next operation answers, too.
 is_no_failure() {
   case $1 in
     UNPAUSE:* | FINI:* | QUERY:1) return 0 ;;
@@ -120,7 +121,7 @@ faults_at_dump() { # faults_at_dump KIND...
   for fault in "${faults[@]}"; do
     fail_dump "$fault" EIO
     count=$((count + 1))
-    # CRIU leaves behind what it has in a process when it is killed later than that.
+    # If CRIU is killed later than that, its parasite code stays in the process.
     case $fault in
       CHECKPOINT_DEVICES:* | HANDLE_DEVICE_VMA:* | CHECKPOINT:*)
         fail_dump "$fault" kill
@@ -153,7 +154,7 @@ scenario_faults_dump_criu_4_3() {
 
 # --- restore: nothing is left
 
-# Whoever has a GPU in use, and what of sessions and dma-bufs is open.
+# Processes that use a GPU, and open sessions and dma-bufs.
 gpu_traces() {
   find /sys/class/kfd/kfd/proc -mindepth 1 -maxdepth 1 -printf 'KFD process %f\n' 2>/dev/null
   grep -hs '^pid' /sys/kernel/debug/dri/*/amdgpu_gem_info | sort -u
@@ -206,7 +207,7 @@ is_of_restore() { # is_of_restore EVENT:NUMBER ACTION
     FINI:*) return 1 ;; # all is done
     *:EIO) return 0 ;;
     INIT:*) return 1 ;; # nothing is there yet
-    RESUME_DEVICES_LATE:[!1]*) return 1 ;; # tasks that are complete run on when CRIU dies
+    RESUME_DEVICES_LATE:[!1]*) return 1 ;; # complete tasks continue when CRIU dies
     RESTORE_EXT_FILE:* | UPDATE_VMA_MAP:* | RESUME_DEVICES_LATE:* | fill:*) return 0 ;;
   esac
   [ "$EVERY" -ne 0 ]
@@ -261,11 +262,11 @@ scenario_faults_restore_criu_4_3() {
   faults_restore faults_at_restore hook ioctl fill
 }
 
-# --- the GPU is reset in the middle: what was on it may be lost, but nothing more
+# --- a GPU reset in the middle loses no more than the state on the GPU
 
 resets_done() { dmesg | grep -c 'GPU reset([0-9]*) succeeded'; }
 
-# reset_gpu: and the driver says that it has
+# reset_gpu: resets the GPU and checks that the driver reports success
 reset_gpu() {
   local before file answer
   before=$(resets_done)
@@ -280,7 +281,8 @@ fault_or_end() { # fault_or_end WHAT PROCESS
   grep -qs 'TEST SWITCH: fault at' "$DIR/criu-$1.log" || ! kill -0 "$2" 2>/dev/null
 }
 
-# reset_at EVENT COMMAND WHAT...: the command takes a nap there, in which the GPU is reset. Its status
+# reset_at EVENT COMMAND WHAT...: resets the GPU while the command sleeps at EVENT. Returns its
+# status
 reset_at() {
   local event=$1 what=$3 command
   shift
@@ -297,9 +299,9 @@ start_reset_tree() {
   PID=$ROOT
 }
 
-# Where the plugin copies contents, the reset takes the copy from it: that fails, and says so. At the
-# other places the call waits for the reset, and what the process has lost it finds out as from any
-# reset. While one process is in RESTORE, contents of the other may be copied.
+# A reset during a copy of contents fails the copy with an error. At other events the call waits for
+# the reset, and the process detects its losses as after any reset. While one process is in RESTORE,
+# contents of the other may be copied.
 statuses_with_reset_at() {
   case $1 in
     DMABUF) echo 1 ;;
@@ -318,7 +320,7 @@ as_expected() {
     fail "$1: the log does not say what failed: $(grep Error "$DIR/criu-$1.log" | tail -n 4)"
 }
 
-# At one operation of the dump and one of the restore, by chance; with EVERY=1 at all of them.
+# At one random operation of the dump and one of the restore; with EVERY=1 at all of them.
 scenario_faults_reset() {
   need_gpus 1
   need_plugin

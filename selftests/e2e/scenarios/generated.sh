@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Processes that have done random legal things to their mappings, descriptors and queues: whatever
-# they have done is carried, or is refused when they are dumped, never when they are restored.
+# Processes that have applied random valid operations to their mappings, descriptors and queues. The
+# resulting state is carried, or refused at the dump, never at the restore.
 #
-# Environment: SEED of the first process; each one after it has the next number.
+# Environment: SEED of the first process; each further process has the next number.
 
 # carry_or_refuse SEED: sets OUTCOME
 carry_or_refuse() {

@@ -30,7 +30,7 @@ first_words() { # first_words COUNT: is alive and has written that many
   alive "$PID" || fail "llama.cpp is gone after $(words) words"
 }
 
-# whole_text WHAT: until the end, which it also reports
+# whole_text WHAT: waits for the complete text
 whole_text() {
   wait_gone "$PID" $WORD_SECONDS || fail "$1: stuck after $(words) words"
   grep -q 'eval time' "$LOG" || fail "$1: llama.cpp has failed after $(words) words"
@@ -60,8 +60,8 @@ restore_text() { # restore_text WHAT IMAGES: it writes more words
   echo "$1 $RESTORE_SECONDS s, words $before -> $(words)"
 }
 
-# A text is interrupted twice and continues on the same GPU, then on the other one. It is the one
-# that the GPU writes undisturbed, and so does the CPU.
+# A text is interrupted twice and continues on the same GPU, then on the other one. It must equal
+# the text that the GPU writes undisturbed, and the text of the CPU.
 scenario_llm() {
   need_gpus 2
   need_plugin

@@ -27,7 +27,7 @@ scenario_parallel_criu_4_3() {
   all_in_background
 }
 
-# It makes no descriptor store early enough: a task fills what it restores, GPUs at the same time.
+# This CRIU creates its descriptor store too late, so each task fills the memory that it restores.
 scenario_parallel_criu_4_1_1() {
   CRIU=/opt/criu-4.1.1/criu
   parallel_tree

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# What must fail, and fail well.
+# Operations that must fail with a good error.
 
-# A dump that failed: the process goes on, and can be dumped by somebody who does it right.
+# After a failed dump, the process continues, and a correct dump succeeds.
 survives() {
   local step
   step=$(last_step)
@@ -55,7 +55,7 @@ restore_is_refused() {
   rm "$DIR/criu-$what.log"
 }
 
-# By CRIU, one kind of damage for each file by chance; contents_damaged does it at many more places.
+# With CRIU, one random kind of damage for each file; contents_damaged changes many more places.
 scenario_flipped_byte() {
   need_gpus 1
   need_plugin
@@ -123,7 +123,7 @@ kill_dump() {
   kill -"$signal" $CRIU_PID && kill -CONT $CRIU_PID
   { wait $CRIU_PID; } 2>/dev/null  # bash would report the kill
   local status=$?
-  if [ "$signal" = TERM ]; then # the plugin gives up, and removes what it has written
+  if [ "$signal" = TERM ]; then # the plugin fails the dump, and removes its images
     ((status > 0 && status < 128)) || fail "after SIGTERM criu ended with status $status"
     grep -q 'the dump has failed: .*SIGTERM' "$DIR/criu-dump-TERM.log" || fail "no reason in the log"
     ! compgen -G "$images/amdgpu-*.img" >/dev/null || fail "SIGTERM left GPU images"
@@ -151,7 +151,7 @@ killed_dumps() {
 
 scenario_dump_killed() { killed_dumps gpu_chain --vram 96; }
 
-# While its calls wait: the end of the session lets them go on.
+# While its calls block: the end of the session continues them.
 scenario_render_killed() { killed_dumps render_chain --many 3000; }
 
 scenario_stock_ioctl() {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Processes that use render nodes: alone, in groups that share, and beside KFD.
+# Processes that use render nodes: alone, in groups that share memory, and together with KFD.
 
 scenario_render_alone() {
   need_gpus 1
@@ -52,7 +52,7 @@ scenario_render_many() {
   round_trip render_chain --many $many
 }
 
-# Memory as ROCm's virtual-memory API makes it: KFD and a render node on one VM.
+# Memory as ROCm's virtual-memory API creates it: KFD and a render node with one VM.
 scenario_render_vmm() {
   need_gpus 1
   round_trip render_vmm
@@ -138,7 +138,7 @@ scenario_tree_leave_running() {
   tree_ends_well "after the dump"
 }
 
-# The second of two processes cannot be saved: both go on.
+# The second of two processes cannot be saved: both continue.
 scenario_tree_disk_full() {
   need_gpus 1
   need_plugin
@@ -157,8 +157,8 @@ scenario_tree_disk_full() {
 
 # --- again and again
 
-# Everything that shares anything, in one tree, dumped and restored ROUNDS times. Who is whose parent,
-# and who comes first at restore, is different in each round and each run; SEED repeats a run.
+# All workloads with shared state in one tree, dumped and restored ROUNDS times. Parents and the
+# order at restore differ in each round and each run; SEED repeats a run.
 scenario_soak() {
   need_gpus 2
   need_plugin
@@ -193,7 +193,8 @@ shuffle_workloads() { # the array of its caller; the same for the same RANDOM
 
 # --- what is refused by its name
 
-# CASE and the reason, an extended regular expression: of the plugin, or of CRIU where that comes first.
+# CASE and the reason, an extended regular expression: the plugin's, or CRIU's if CRIU refuses
+# first.
 refused_states() {
   cat <<'END'
 node_in_socket  \(amdgpu\): .* is open in no process that was paused \(is the descriptor in flight in a UNIX socket\?\); it cannot be carried$

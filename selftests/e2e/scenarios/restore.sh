@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# What must work.
+# Operations that must succeed.
 
 BEFORE_DUMP=20
 
@@ -29,13 +29,13 @@ scenario_one_gpu() {
   round_trip gpu_chain --vram 32 --hidden 8 --gtt 8 --userptr 8 --small 16
 }
 
-# Doorbells, event page and MMIO page by offsets of /dev/kfd alone.
+# Doorbells, event page and MMIO page, mapped by offsets of /dev/kfd without BOs.
 scenario_own_pages() {
   need_gpus 1
   round_trip gpu_chain --own-pages 1
 }
 
-# On the other GPU, whose own doorbells are not the process's.
+# On the other GPU, whose doorbells the process has not mapped.
 scenario_own_pages_moved() {
   need_gpus 2
   need_plugin
@@ -67,7 +67,7 @@ scenario_own_pages_swapped() {
   ends_well "after the restore"
 }
 
-# What mprotect(), madvise() and mremap() leave of mappings begins inside of BOs.
+# Mappings split by mprotect(), madvise() and mremap() begin inside of BOs.
 scenario_split_mappings() {
   need_gpus 1
   round_trip gpu_chain --split 1
@@ -103,8 +103,8 @@ scenario_rocr_kernels() {
   ends_well "after the restore"
 }
 
-# Waves in flight: the dump meets a kernel that runs for seconds. Its waves are in the images, and
-# in the restored process the kernel ends with the numbers that the CPU has.
+# Waves in flight: the dump interrupts a kernel that runs for seconds. Its waves are in the images,
+# and in the restored process the kernel ends with the same numbers as on the CPU.
 scenario_rocr_waves() {
   STEPS_WANTED=1
   need_gpus 1
@@ -123,8 +123,8 @@ scenario_rocr_waves() {
   ends_well "after the restores"
 }
 
-# withheld_waves_are_missed IMAGES: without a part of what was saved of the waves no restore comes to
-# the right result. The campaign `waves` runs it: it takes a minute.
+# withheld_waves_are_missed IMAGES: without a part of the saved waves, no restore gets the right
+# result. Only the campaign `waves` runs it, because it takes a minute.
 withheld_waves_are_missed() {
   local part seconds usage=$USAGE
   allow_complaint 'model fault: .*(saved waves|control stack|the waves of a group)'
@@ -145,7 +145,7 @@ withheld_waves_are_missed() {
     gone "$PID" || kill -KILL "$PID"
     wait_gone "$PID" 60 || fail "$part withheld: the process does not go away"
     rm -r "$1-$part"
-    # CRIU wants the file as it was.
+    # CRIU requires the unchanged file.
     cat "$DIR/log-at-dump" >"$LOG"
   done
   USAGE=$usage
@@ -171,7 +171,7 @@ scenario_rocr_train() {
   waves=$("$PAYLOAD/bin/saved_waves" "$DIR/images")
   restore_and_check restore "$DIR/images"
   dump_and_kill again "$DIR/images2"
-  # A dump can meet the moment between two kernels.
+  # A dump may fall between two kernels.
   waves+=" "$("$PAYLOAD/bin/saved_waves" "$DIR/images2")
   echo "$waves"
   grep -q 'waves [1-9]' <<<"$waves" || fail "no dump has met waves"
@@ -315,8 +315,8 @@ another_boot() {
   [ "$OLD_BOOT" != "$(cat /proc/sys/kernel/random/boot_id)" ] || fail "this is the same boot"
 }
 
-# CRIU lets a restored process's clocks go on from the dump, by a time namespace: what counts on
-# the machine's clock is wrong by the time between. So that time must be longer than any timeout.
+# CRIU continues a restored process's clocks from the dump, by a time namespace, so code that uses
+# the machine's clock is wrong by the time in between. That time must be longer than any timeout.
 LATE_SECONDS=150
 
 scenario_early_dump() {
@@ -346,7 +346,7 @@ scenario_fresh_driver() {
   restore_kept fresh_driver
 }
 
-# Render nodes have other minors then, and other GPUs behind them.
+# The restore finds other minors, and other GPUs behind them.
 scenario_swapped_nodes_dump() {
   need_gpus 2
   dump_and_keep swapped_nodes render_chain --gpus 2
@@ -373,7 +373,7 @@ scenario_swapped_gpus() {
   restore_kept swapped_gpus
 }
 
-# No GPU has the number of one that was there.
+# At the restore, no GPU has a number of the old GPUs.
 scenario_own_pages_dump() {
   need_gpus 2
   dump_and_keep own_pages gpu_chain --own-pages 1

@@ -10,7 +10,7 @@ swap_gpus() {
   export AMDGPU_CRIU_MAP="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
 }
 
-# A persistent kernel runs from the beginning to the end, so that every dump meets its waves.
+# A persistent kernel runs from the beginning to the end, so that every dump has its waves.
 scenario_hip() {
   STEPS_WANTED=3
   need_gpus 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Dumps that end otherwise than with the process killed, or that come in several stages.
+# Dumps that do not kill the process, or that have several stages.
 
 is_stopped() { grep -q '^State:[[:space:]]*T' "/proc/$1/status"; }
 
@@ -16,10 +16,10 @@ scenario_leave_stopped() {
   ends_well "after it was continued"
 }
 
-# The process runs on between the stages; only the last one pauses its GPU.
+# The process runs between the stages; only the last one pauses its GPU.
 scenario_pre_dump() {
-  # What the driver counts for the file has page tables in it, and how many a userptr takes depends
-  # on where its pages are: the first stage makes the process's next writes move them.
+  # The driver's count for the file includes page tables, and a userptr's number of page tables
+  # depends on its pages, which the process's writes move after the first stage.
   gpu_usage() { kfd_usage; }
   need_gpus 1
   need_plugin

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The driver as the distribution builds it, with nothing of ours: what our plugin does there, and
-# images that CRIU's own amdgpu plugin makes there.
+# The distribution's driver without our series: dumps by our plugin, and images that CRIU's own
+# amdgpu plugin makes there.
 
 STOCK_MODULE=$PAYLOAD/stock/amdgpu.ko
 DRIVER_FILE=$SCRATCH/driver
 
-# use_driver ours|stock: makes it the one that is loaded, if it is not
+# use_driver ours|stock: loads that driver unless it is loaded
 use_driver() {
   local count module=$MODULE parameters
   [ "$(cat "$DRIVER_FILE" 2>/dev/null || echo ours)" != "$1" ] || return 0
   count=$(gpu_count)
   parameters="fw_load_type=$(cat $PARAMETERS/fw_load_type) ip_block_mask=$(cat $PARAMETERS/ip_block_mask)"
-  # The clear of a page directory that the CPU writes may come after what was written there: the
-  # stock driver lacks the mending of it.
+  # Without our fix, the clear of a page directory that the CPU updates may overwrite later entries.
   [ "$1" = ours ] || { module=$STOCK_MODULE parameters+=" vm_update_mode=0"; }
   rmmod amdgpu || fail "rmmod amdgpu"
   # shellcheck disable=SC2046  # words
@@ -47,7 +46,7 @@ scenario_stock_round_trip() {
   ends_well "after the restore"
 }
 
-# refused_by_name TEXT: a dump fails for that reason, and the process goes on
+# refused_by_name TEXT: a dump fails for that reason, and the process continues
 refused_by_name() {
   ! criu_dump "${1%% *}" "$DIR/images-${1%% *}" || fail "dumped, but: $1"
   grep -q "Error.*$1" "$DIR/criu-${1%% *}.log" || fail "not refused by name: $1"
@@ -66,7 +65,7 @@ scenario_stock_refused() {
   ends_well "a render node alone"
 }
 
-# foreign_dump VERSION IMAGES: by that CRIU and its own plugin
+# foreign_dump VERSION IMAGES: dumps with that CRIU and its own plugin
 foreign_dump() {
   CRIU=/opt/criu-$1/criu
   local ours=$PLUGIN_DIR
@@ -89,12 +88,12 @@ scenario_foreign_criu_4_1_1() {
   ends_well "after the restore"
 }
 
-# Made on the stock driver, restored on ours, which has the stock ioctl too.
+# Dumped with the stock driver, restored with ours, which has the stock ioctl too.
 scenario_foreign_criu_4_2_1() {
   need_stock_driver
   foreign_dump 4.2.1 "$DIR/images"
   use_driver ours
-  # shellcheck disable=SC2034  # restore_and_check() looks at it
+  # shellcheck disable=SC2034  # restore_and_check() reads it
   local OLD_KERNEL="this kernel with another driver"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The command amdgpu-criu, and what `make bench` is made of, where there is a GPU.
+# The command amdgpu-criu and the programs of `make bench`, on a GPU.
 
 TOOL=$PAYLOAD/bin/amdgpu-criu
 
-# json FILE EXPRESSION: of python, about the object `it`; must be true
+# json FILE EXPRESSION: checks a Python expression about the object `it`
 json() {
   python3 -c "import json, sys; it = json.load(open('$1')); sys.exit(not ($2))" ||
     fail "${1##*/}: not true: $2: $(cat "$1")"
@@ -37,16 +37,16 @@ scenario_tool_check() {
   echo "for nobody: $(grep -c '"bad"' "$DIR/nobody.json") bad, each with a remedy"
 }
 
-# stands_still SECONDS: the workload does no step meanwhile
+# stands_still SECONDS: checks that the workload does no step during that time
 stands_still() {
   local step
-  sleep 0.5 # for what it was about to print
+  sleep 0.5 # for lines that it was about to print
   step=$(last_step)
   sleep "$1"
   [ "$(last_step)" -eq "$step" ] || fail "the frozen workload went from step $step to $(last_step)"
 }
 
-# The pid of the process that `freeze` leaves behind.
+# The pid of the background process of `freeze`.
 holder() { sed -n 's/.*; process \([0-9]*\) holds it.*/\1/p' "$DIR/freeze"; }
 
 # A dry run, and the GPU work of PID paused and resumed in every way.

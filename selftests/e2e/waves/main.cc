@@ -50,7 +50,7 @@ struct Waves {
   uint64_t area = 0, bytes = 0;  // of records
 };
 
-// stack: upward from its fill level.
+// stack: upwards from its fill level.
 Waves decode(std::span<const uint32_t> stack) {
   constexpr size_t kPm4Words = 2;
   constexpr uint64_t kSgprs = 4, kHwregsAndTtmps = 128, kGap = 64, kVgpr = 256;
@@ -81,7 +81,7 @@ T load(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
-// Of one queue with one MQD and its control stack behind it.
+// For one queue with one MQD, which its control stack follows.
 Result<Waves> read_queue(std::span<std::byte> payload, size_t fixed_size, Part withheld) {
   if (payload.size() < fixed_size || fixed_size < sizeof(QueueRecord))
     return Error(EBADMSG, "a queue's record is too short");
@@ -113,7 +113,7 @@ Result<Waves> read_queue(std::span<std::byte> payload, size_t fixed_size, Part w
   return waves;
 }
 
-// CRC-32C of all before it, the last word of the record that ends a blob.
+// CRC-32C of all preceding bytes, the last word of the record that ends a blob.
 void seal(std::span<std::byte> blob) {
   constexpr uint32_t kPolynomial = 0x82f63b78;
   uint32_t crc = ~0u;

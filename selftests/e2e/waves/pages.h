@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The memory of a dumped process in CRIU's own images: pagemap-PID.img says which pages pages-N.img
-// has. Only what the scenarios need: one dump, without a parent.
+// The memory of a dumped process in CRIU's own images: pagemap-PID.img lists the pages in
+// pages-N.img. Supports what the scenarios need: one dump, without a parent.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace amdgpu_criu {
 class Pages {
  public:
   static Result<Pages> open(int directory, uint32_t pid);
-  // Overwrites what the image has of it; EFAULT if it has none.
+  // Overwrites the pages that the image has; EFAULT if it has none.
   Status zero(uint64_t address, uint64_t bytes) const;
 
  private:

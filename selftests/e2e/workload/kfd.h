@@ -63,10 +63,10 @@ struct EventHandle {
   uint64_t page_offset;  // of the mmap of the page that the kernel allocated
 };
 
-// How the process maps what the driver gives it.
+// How the process maps the driver's pages and BOs.
 struct Ways {
   bool own_pages = false;  // pages of /dev/kfd without BOs
-  bool split = false;      // mappings are split as soon as they are there
+  bool split = false;      // mappings are split as soon as they exist
 };
 
 enum class WaitResult { kComplete, kTimeout };

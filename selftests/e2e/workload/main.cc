@@ -15,7 +15,7 @@ namespace {
 using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
-// Everything that the process has; each member depends on the ones before it.
+// All objects of the process; each member depends on the previous ones.
 struct Process {
   amdgpu_criu::Status step() const { return chain->step(); }
   uint64_t done() const { return chain->done(); }

@@ -17,7 +17,7 @@ constexpr uint32_t kWaitRegMem = 0x3c;
 constexpr uint32_t kCopyData = 0x40;
 constexpr uint32_t kReleaseMem = 0x49;
 constexpr uint32_t kDmaData = 0x50;
-// A NOP of one dword has a count of its own.
+// A NOP of one dword has a special count.
 constexpr uint32_t kSingleNop = 0xffff1000;
 
 constexpr uint32_t kAtomicAdd64 = 0x2f;  // TC_OP_ATOMIC_ADD_RTN_64, PM4 and SDMA

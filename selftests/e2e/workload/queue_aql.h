@@ -6,7 +6,7 @@
 
 namespace e2e {
 
-// Its ring is a userptr BO, as ROCr's are.
+// Its ring is a userptr BO, as in ROCr.
 class AqlQueue {
  public:
   static amdgpu_criu::Result<AqlQueue> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);

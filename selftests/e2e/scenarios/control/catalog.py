@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which scenarios there are, in which groups, and how long each may take."""
+"""The scenarios, their groups and their time limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
         "parallel_namespaces"),
     "faults": ("faults_dump", "faults_restore"),
-    # The last one ends with our driver.
+    # The last one loads our driver again.
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
     "rocm": ("hip", "llm"),

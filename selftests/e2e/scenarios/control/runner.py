@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs scenarios one after the other, each in a process of its own with a time limit; prints KTAP."""
+"""Runs scenarios one after the other, each in its own process with a time limit; prints KTAP."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import BinaryIO
 from . import catalog, usage
 
 SKIPPED = 4
-# How long a scenario may take to clean up after its time is over.
+# The time that a scenario has to clean up after its time limit.
 CLEAN_UP_SECONDS = 20
-# How long its output is waited for when it has ended: a process that it left behind may have it open.
+# The time to wait for the end of its output, which a process that it left may hold open.
 OUTPUT_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Outcome:
-    status: int | None  # None: its time was over
+    status: int | None  # None: it exceeded its time limit
     skip_reason: str = ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What of the GPUs is in use: the same after a scenario as before it."""
+"""The use of the GPUs, which must be the same after a scenario as before it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .catalog import GROUPS
 
 # The driver frees some things in work queues.
 SETTLE_SECONDS = 8.0
-# Scenarios after which one value may differ, and why.
+# Scenarios after which one value may differ, with the reason.
 EXPLAINED = {
-    "reloaded_driver": ("memory", "another instance of the driver has buffers of its own"),
-    **{name: ("memory", "the stock driver's, which the last one of the group unloads")
+    "reloaded_driver": ("memory", "another instance of the driver has its own buffers"),
+    **{name: ("memory", "that of the stock driver, which the last one of the group unloads")
        for name in GROUPS["stock"]},
 }
 
@@ -24,7 +24,7 @@ Usage = dict[str, str]
 
 def _holders() -> Iterator[str]:
     """Processes that have a GPU device open."""
-    # Not with pathlib, which takes four times as long, for hundreds of processes after every scenario.
+    # pathlib would take four times as long, for hundreds of processes after every scenario.
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             files = f"/proc/{pid}/fd"
@@ -32,14 +32,15 @@ def _holders() -> Iterator[str]:
             if any(link == "/dev/kfd" or link.startswith("/dev/dri/") for link in links):
                 yield f"{pid} {Path(f'/proc/{pid}/comm').read_text().strip()}"
         except OSError:
-            continue  # it has just ended
+            continue  # the process has just ended
 
 
 def measure() -> Usage:
     usage = {"device files": ", ".join(sorted(_holders())),
              "KFD processes": str(len(list(Path("/sys/class/kfd/kfd/proc").glob("*"))))}
     for device in sorted(Path("/sys/bus/pci/drivers/amdgpu").glob("0*")):
-        # One sum: under pressure the driver's own buffers move from VRAM to GTT, and stay there.
+        # The sum of both, because under pressure the driver's own buffers move from VRAM to GTT and
+        # stay there.
         used = sum(int((device / f"mem_info_{heap}_used").read_text()) for heap in ("vram", "gtt"))
         usage[f"{device.name} memory"] = str(used)
         info = Path(f"/sys/kernel/debug/dri/{device.name}/amdgpu_gem_info")
@@ -60,7 +61,7 @@ def differences(name: str, before: Usage, after: Usage) -> list[str]:
 def settled(name: str, before: Usage, measure_now: Callable[[], Usage] = measure,
             settle: float = SETTLE_SECONDS,
             sleep: Callable[[float], None] = time.sleep) -> tuple[Usage, list[str]]:
-    """What is in use when the driver had time, and what of it differs."""
+    """The use after the driver had time to free things, and the differences."""
     left = settle
     while (found := differences(name, before, now := measure_now())) and left > 0:
         sleep(0.25)

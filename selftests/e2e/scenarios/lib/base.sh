@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# What every scenario has: a directory, an end, and ways to say what is wrong.
+# The base of every scenario: its directory, its end, and functions that report failures.
 
 PAYLOAD=${PAYLOAD:-/payload}
 SCRATCH=${SCRATCH:-/scratch}
@@ -9,7 +9,7 @@ PATIENCE=${PATIENCE:-1} # multiplies time limits
 EVERY=${EVERY:-0}      # 1: whole campaigns, not samples
 SKIP=4
 
-# DIR holds logs and images of this scenario; what crosses a boot is in KEPT.
+# DIR holds logs and images of this scenario; KEPT holds files for another boot.
 prepare() {
   DIR=$SCRATCH/e2e/$NAME
   KEPT=$SCRATCH/kept
@@ -48,8 +48,8 @@ show_logs() {
   dmesg | grep -E 'criu: |kfd: |amdgpu.*(fault|timeout|reset)' | tail -n 8
 }
 
-# The guest's runner takes complaints of kernel and software GPU for failures, but for these, from here
-# on until the scenario ends, or disallow_complaints.
+# Complaints of kernel and software GPU fail the run in the guest, except those that match this
+# pattern, until the scenario ends or calls disallow_complaints.
 disallow_complaints() { echo "vm: disallow" >/dev/kmsg; }
 allow_complaint() { echo "vm: allow $1" >/dev/kmsg; }
 
@@ -64,7 +64,7 @@ clean_mounts() {
 # Functions that clean_up calls first. A file that defines scenarios adds its own.
 CLEANERS=(remove_containers)
 
-# Images are large; logs are kept for a person.
+# Removes images, which are large, and keeps logs.
 clean_up() {
   local status=$? pid cleaner
   trap - EXIT TERM
@@ -91,13 +91,13 @@ seconds_since() { # seconds_since MICROSECONDS: with two decimals
 
 mebibytes() { printf %d $((($1 + 524288) / 1048576)); }
 
-# wait_until SECONDS COMMAND...: until it is true
+# wait_until SECONDS COMMAND...: waits until COMMAND succeeds
 wait_until() {
   local deadline=$((${EPOCHREALTIME/./} + $1 * PATIENCE * 1000000))
   shift
   until "$@"; do
     [ ${EPOCHREALTIME/./} -lt $deadline ] || return 1
-    # A sleep that starts no program: nobody writes into this FIFO.
+    # A sleep that starts no program: nothing is ever written to this FIFO.
     read -rt 0.1 <>"$DIR/never" || true
   done
 }

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Containers that see one GPU. The workload is process 1 in there; PID is its number out here.
+# Containers that see one GPU. The workload is process 1 in the container; PID is its number
+# outside.
 #
-# BUNDLE: of runc and crun; their command line is the same. PODMAN_RUNTIME: what podman runs. The
-# root file system is empty but for mount points.
+# BUNDLE: the bundle of runc and crun, which have the same command line. PODMAN_RUNTIME: the runtime
+# of podman. The root file system is empty except for mount points.
 
 CRIU_CONF=/etc/criu/default.conf
 BUNDLE_RUNTIME=${BUNDLE_RUNTIME:-runc}
 PODMAN_RUNTIME=${PODMAN_RUNTIME:-crun}
-# As every container has its own pid 1, so may every scenario have the same names.
+# Every container has its own pid 1, so all scenarios can use the same names.
 CONTAINER=workload
 PODMAN_IMAGE=localhost/empty:1
 
 need_engine() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
 
-# Engines have no option for CRIU's plugins, nor for which CRIU.
+# Engines have no option for CRIU's plugins or for the CRIU program.
 prepare_engines() {
   local bin=$DIR/bin
   mkdir -p "$bin" "${CRIU_CONF%/*}"
@@ -32,7 +33,7 @@ make_root() {
 # One shell command: CRIU carries no descriptor of a file that is outside of the container.
 container_command() { echo "exec $PAYLOAD/bin/$* </dev/null >>/logs/workload.log 2>&1"; }
 
-device_json() { # device_json PATH: its numbers as OCI has them
+device_json() { # device_json PATH: its device numbers in OCI's format
   printf '"type":"c","major":%d,"minor":%d' "$(stat -c %Hr "$1")" "$(stat -c %Lr "$1")"
 }
 
@@ -82,13 +83,13 @@ END
 
 bundle_runtime() { "$BUNDLE_RUNTIME" --root /run/bundles "$@"; }
 
-bundle_pid() { # a restored process has another number out here
+bundle_pid() { # a restored process has another number outside
   PID=$(bundle_runtime state "$CONTAINER" | sed -n 's/^ *"pid": \([0-9]*\).*/\1/p')
   [ "${PID:-0}" -gt 0 ] || fail "$BUNDLE_RUNTIME knows no process of $CONTAINER"
   PIDS+=("$PID")
 }
 
-# wait_for_workload STATUS-OF-ENGINE: until the process that the engine started is at work
+# wait_for_workload STATUS-OF-ENGINE: waits until the process that the engine started is ready
 wait_for_workload() {
   [ "$1" -eq 0 ] || fail "the container does not start: status $1"
   "${ENGINE}_pid"
@@ -169,7 +170,7 @@ start_podman() {
   wait_for_workload $?
 }
 
-# What CRIU had to say is in the directory of the container.
+# CRIU's log is in the directory of the container.
 keep_podman_log() { # keep_podman_log dump|restore WHAT
   find "$SCRATCH/containers/overlay-containers" -name "$1.log" -exec cp {} "$DIR/criu-$2.log" \;
 }
@@ -193,7 +194,7 @@ podman_restore() { # podman_restore WHAT FILE
   return $status
 }
 
-# sees_one_gpu RENDER-MINOR: the other nodes, and the other half of KFD's topology, are hidden
+# sees_one_gpu RENDER-MINOR: the other nodes, and the other GPU in KFD's topology, are hidden
 sees_one_gpu() {
   local minors gpus
   minors=$("in_$ENGINE" sh -c 'cat /sys/class/kfd/kfd/topology/nodes/*/properties 2>/dev/null' |
@@ -212,7 +213,7 @@ has_own_users() {
     fail "the workload is in the initial user namespace"
 }
 
-# has_open_only RENDER-MINOR: the workload has, of the render nodes
+# has_open_only RENDER-MINOR: the workload has only this render node open
 has_open_only() {
   local minors
   minors=$(stat -L -c '%t %T' "/proc/$PID/fd"/* | sed -n 's/^e2 /0x/p' | sort -u | xargs printf '%d ')

@@ -9,7 +9,8 @@ need_plugin() {
   command -v "$CRIU" >/dev/null || fail "there is no $CRIU"
 }
 
-# run_criu COMMAND OPTIONS...: with our plugins; DEFAULT_LIBDIR=yes: with those where CRIU itself looks
+# run_criu COMMAND OPTIONS...: with our plugins; DEFAULT_LIBDIR=yes: with those in CRIU's own
+# directory
 run_criu() {
   local libdir=(-L "$PLUGIN_DIR")
   [ -z "${DEFAULT_LIBDIR-}" ] || libdir=()
@@ -31,7 +32,7 @@ criu_dump() {
 criu_restore() {
   local what=$1 images=$2 start=${EPOCHREALTIME/./} status
   shift 2
-  # The pid that the process had must be free; new ones of ours are to be far below.
+  # The pid that the process had must be free, so new processes of ours get much lower numbers.
   echo 1000 >/proc/sys/kernel/ns_last_pid
   run_criu restore -d -D "$images" -W "$DIR" -o "criu-$what.log" -v4 --shell-job "$@" </dev/null
   status=$?
@@ -54,7 +55,7 @@ dump_and_kill() {
   echo "$1 $DUMP_SECONDS s, images $(image_mebibytes "$2") MiB, step $STEP_BEFORE"
 }
 
-# Which GPU stands for which, as the plugin says.
+# The GPU map that the plugin logs.
 gpu_map() { # gpu_map WHAT
   sed -n 's/.*(amdgpu): GPU \([^ ]*\) of the images is restored on GPU/\1 ->/p' \
     "$DIR/criu-$1.log" | paste -sd, -
@@ -69,8 +70,8 @@ restore_and_check() {
   all_memory_is_right "$1"
   local now was=$USAGE
   now=$(gpu_usage)
-  # Another kernel, or driver, counts what render nodes have (their page tables are among it) in
-  # another way, or not at all.
+  # Another kernel or driver counts the memory of render nodes, including page tables, differently
+  # or not at all.
   if [ "${OLD_KERNEL-$(uname -r)}" != "$(uname -r)" ]; then
     now=${now%% render nodes*} was=${was%% render nodes*}
   fi
@@ -78,7 +79,7 @@ restore_and_check() {
   echo "$1 $RESTORE_SECONDS s, step $STEP_BEFORE -> $(last_step), all memory right"
 }
 
-# Nothing of a failed restore may be left.
+# Checks that a failed restore leaves nothing.
 nothing_runs() {
   gone "$PID" || fail "$1: process $PID runs after a failed restore"
   local left

@@ -5,10 +5,11 @@
 STEPS_WANTED=40
 STEP_SECONDS=120
 
-# What is asked many times a second, or in every scenario, starts no other program if the shell can do it:
-# each costs an emulated processor a twentieth of a second, and a subshell half of that.
+# Functions that are called many times a second, or in every scenario, start no program if the shell
+# can do the work: a program costs an emulated processor a twentieth of a second, a subshell half of
+# that.
 
-# False for a zombie too: CRIU leaves its children to whoever waits for them.
+# False also for a zombie: CRIU does not reap all of its children.
 alive() {
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -41,7 +42,7 @@ first_pid_of_scenario() {
   echo $((20000 + sum)) >/proc/sys/kernel/ns_last_pid
 }
 
-# start PROGRAM OPTIONS...: sets PID and LOG. The program is of $PAYLOAD/bin, unless it is a path.
+# start PROGRAM OPTIONS...: sets PID and LOG. The program is in $PAYLOAD/bin, unless it is a path.
 start() {
   local program=$PAYLOAD/bin/$1 status
   [[ $1 != /* ]] || program=$1
@@ -86,7 +87,7 @@ read_last_step() {
   text=$'\n'$(<"$LOG")
   STEP=0
   [[ $text == *$'\nstep '* ]] || return 0
-  # Its end has a step in it, or only verdicts; a long text takes long to search from its end.
+  # The end of the log usually has a step; searching a long text from its end is slow.
   [[ ${text: -1000} != *$'\nstep '* ]] || text=${text: -1000}
   text=${text##*$'\nstep '}
   STEP=${text%%[!0-9]*}
@@ -109,7 +110,7 @@ first_steps() { # first_steps STEP: is alive and has done that many
   alive "$PID" || fail "the process is gone before step $1"
 }
 
-# goes_on FROM WHAT: it lives and does STEPS_WANTED steps after FROM
+# goes_on FROM WHAT: the process is alive and does STEPS_WANTED steps after FROM
 goes_on() {
   local target=$(($1 + STEPS_WANTED))
   wait_until $STEP_SECONDS reached_or_gone $target ||
@@ -117,7 +118,7 @@ goes_on() {
   alive "$PID" || fail "$2: the process is gone at step $(last_step)"
 }
 
-# verdict_or_gone LENGTH: a verdict is in NEW, what the log has after that many characters
+# verdict_or_gone LENGTH: sets NEW to the log after that many characters; true if it has a verdict
 verdict_or_gone() {
   NEW=$'\n'$(<"$LOG")
   NEW=${NEW:$1}
@@ -142,8 +143,8 @@ ends_well() {
   ! grep -qE '^[a-z]+ FAILED' "$LOG" || fail "$1: $(grep -E '^(damage|[a-z]+ FAILED)' "$LOG")"
 }
 
-# gpu_usage: what KFD counts for the process, its queues and its VRAM on all GPUs; and the memory of
-# each of its render-node files
+# gpu_usage: KFD's counts of the process's queues and VRAM on all GPUs, and the memory of its
+# render-node files
 gpu_usage() {
   kfd_usage
   render_usage
@@ -160,7 +161,7 @@ kfd_usage() {
   printf ' MiB VRAM (%d bytes)' $bytes
 }
 
-# Of each open file once, however many descriptors it has; what KFD has in its VM counts as well.
+# Each open file counts once, with all its descriptors; KFD's memory in its VM counts, too.
 render_usage() {
   cat /proc/"$PID"/fdinfo/* 2>/dev/null | awk '
     /^drm-client-id:/ { known = seen[$2]++ }
@@ -172,8 +173,8 @@ render_usage() {
     }'
 }
 
-# same_usage NOW BEFORE: but for a few page tables, which are in the VRAM of a render node: how many
-# there are depends on where memory is.
+# same_usage NOW BEFORE: equal except for a few page tables, which count as VRAM of the render node.
+# Their number depends on the addresses of memory.
 same_usage() {
   local pattern='render nodes: VRAM ([0-9]+) KiB' now=0 before=0
   [[ $1 =~ $pattern ]] && now=${BASH_REMATCH[1]}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Several workloads in one process tree: the last one is its root, the others are children of that.
-# Each has a log of its own; what is in lib/ is about the one that PID and LOG name.
+# Each has its own log; functions of lib/ act on the one that PID and LOG name.
 
 # start_tree "PROGRAM OPTIONS"...: sets TREE (pids) and TREE_LOGS, both in the order of the arguments
 start_tree() {
@@ -91,5 +91,5 @@ member_survives() {
   all_memory_is_right "$1"
 }
 
-# Children first: what their root leaves unreaped is as good as gone.
+# Children first; children that the root does not reap count as gone.
 tree_ends_well() { for_each ends_well "$1"; }

@@ -76,7 +76,7 @@ def _boots(kernel: Path, seconds: float) -> bool:
 
 
 def _wait(child: Child, seconds: float) -> None:
-    """Until it ends, or its time is over, or KVM gives up (QEMU then stands still)."""
+    """Waits until it ends, its time is over, or KVM fails (QEMU then hangs)."""
     limit = Deadline(seconds)
     while child.wait(0.1) is None and not limit.passed():
         if "KVM internal error" in child.log.read_text(errors="replace"):
@@ -98,7 +98,7 @@ def _answer(kernel: Path, cache: Path) -> Path:
 
 
 def _keep(file: Path, text: str) -> None:
-    """Others see the file whole or not at all. Answers of earlier boots are removed."""
+    """Writes the file atomically, and removes results of earlier boots."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as unfinished:
         unfinished.write(text)
@@ -109,7 +109,7 @@ def _keep(file: Path, text: str) -> None:
 
 
 def kvm_works(kernel: Path, cache: Path) -> tuple[bool, str]:
-    """Whether KVM boots this kernel, and a sentence that says how we know."""
+    """Whether KVM boots this kernel, and a sentence with the reason."""
     if not os.access(KVM, os.R_OK | os.W_OK):
         return False, "no access to /dev/kvm" if KVM.exists() else "no /dev/kvm"
     file = _answer(kernel, cache)
@@ -117,12 +117,12 @@ def kvm_works(kernel: Path, cache: Path) -> tuple[bool, str]:
         known = json.loads(file.read_text())
         return bool(known["works"]), str(known["why"])
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # not probed yet, or the file is damaged: probe
+        pass  # not probed yet, or the file is damaged
     start = time.monotonic()
     works = _boots(kernel, PROBE_SECONDS)
     took = time.monotonic() - start
     why = (f"KVM booted the kernel in {took:.1f} s" if works else
-           f"KVM is there but did not boot the kernel, tried for {took:.1f} s")
+           f"KVM is present but did not boot the kernel, tried for {took:.1f} s")
     _keep(file, json.dumps({"works": works, "why": why}))
     return works, why
 

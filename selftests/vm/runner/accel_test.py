@@ -51,7 +51,7 @@ class KvmAnswerTest(unittest.TestCase):
             self.assertFalse(self.works(bad))
         self.assertEqual(self.tried, [good, bad])
 
-    def test_a_new_file_in_the_place_of_the_old_one_is_tried(self) -> None:
+    def test_a_new_file_that_replaces_the_old_one_is_tried(self) -> None:
         kernel = self.kernel("good")
         self.works(kernel)
         self.kernel("other").rename(kernel)
@@ -66,7 +66,7 @@ class KvmAnswerTest(unittest.TestCase):
         self.assertEqual(len(self.tried), 2)
         self.assertEqual(len(list(self.cache.iterdir())), 1)
 
-    def test_a_damaged_answer_is_none(self) -> None:
+    def test_a_damaged_answer_is_ignored(self) -> None:
         kernel = self.kernel("good")
         self.works(kernel)
         next(self.cache.iterdir()).write_text("{")

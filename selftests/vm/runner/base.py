@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 DEFAULT = "7.2"
 
-# What a GPU without PSP, SMU, VCN and JPEG needs; see the driver's ip_block_mask.
+# Parameters for a GPU without PSP, SMU, VCN and JPEG; see the driver's ip_block_mask.
 _PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")
-# Of chips that need others: without an SMU the driver of GFX11 crashes, and it uses one only if a
+# Parameters of other chips: without an SMU the driver of GFX11 crashes, and it uses one only if a
 # PSP loads the firmware. The mask drops the PSP, VCN and JPEG.
 _PARAMETERS_OF_ASICS = {"navi31": ("fw_load_type=-1", "ip_block_mask=0x277")}
 
 
 @dataclass(frozen=True)
 class Base:
-    """A kernel, and what its driver needs besides the parameters of the chips."""
+    """A kernel, and the parameters of its driver besides those of the chips."""
 
     name: str
     more_parameters: tuple[str, ...] = ()
@@ -28,10 +28,10 @@ class Base:
         return f"build/module/{self.name}/amdgpu.ko"
 
     def parameters(self, asics: Iterable[str]) -> tuple[str, ...]:
-        """Module parameters that disable what the GPU models lack: one set for all GPUs."""
+        """Module parameters that disable parts that the GPU models lack: one set for all GPUs."""
         wanted = {asic: _PARAMETERS_OF_ASICS.get(asic, _PARAMETERS) for asic in asics}
         if len(set(wanted.values())) > 1:
-            raise ValueError(f"{', '.join(wanted)}: their drivers want different module parameters")
+            raise ValueError(f"{', '.join(wanted)}: their drivers need different module parameters")
         return next(iter(wanted.values())) + self.more_parameters
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# A file in use was touched by its user a moment ago, or is held open by QEMU.
+# A file in use was recently touched by its user, or is held open by QEMU.
 UNUSED_SECONDS = 3600
 
 
@@ -20,7 +20,7 @@ def digest(file: Path) -> str:
 
 
 def produce(path: Path, make: Callable[[Path], None]) -> Path:
-    """`path`, made by `make` unless it exists; others see it whole or not at all."""
+    """`path`, made by `make` unless it exists; it appears atomically."""
     if path.exists():
         os.utime(path)
         return path
@@ -35,10 +35,10 @@ def produce(path: Path, make: Callable[[Path], None]) -> Path:
 
 
 def prune(directory: Path, pattern: str, now: Callable[[], float] = time.time) -> None:
-    """Removes what no run has used for a while."""
+    """Removes files that no run has used for a while."""
     for file in directory.glob(pattern):
         try:
             if file.stat().st_mtime < now() - UNUSED_SECONDS:
                 file.unlink()
         except FileNotFoundError:
-            pass  # another run was faster
+            pass  # another run has removed it

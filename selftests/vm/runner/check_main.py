@@ -27,7 +27,7 @@ from .run_main import BROKEN, on_signal
 
 SCRATCH_MIB = 4096
 EPILOGUE_SECONDS = 300
-# The suite that tests the runner itself; it starts guests of its own.
+# The suite that tests the runner itself; it starts its own guests.
 RUNNER = "runner"
 
 
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--except", action="append", default=[], dest="unwanted", metavar="SUITE",
                         help="not these; may be repeated, may be a pattern")
     result.add_argument("--runner-tests", type=int, metavar="N", default=len(self_check.TESTS),
-                        help="so many of the tests of the runner, by chance (default all)")
+                        help="run this many random tests of the runner (default all)")
     result.add_argument("--name", default="guest",
                         help="for results and logs; checks at the same time need names of their own "
                         "(default %(default)s)")
@@ -122,7 +122,7 @@ def check(opts: argparse.Namespace, suites: list[suite.Suite],
 
 @dataclasses.dataclass(frozen=True)
 class Equipment:
-    """What the guests of one base have in common."""
+    """The common parts of the guests of one base."""
 
     boot: lab.Boot
     payload: Path
@@ -179,7 +179,7 @@ class Checker:
             self.record(RUNNER, RUNNER, [result])
 
     def refuse_incomplete(self, suites: list[suite.Suite]) -> set[str]:
-        """Suites whose programs are not in the payload fail by name, with what makes them."""
+        """Fails suites whose programs are not in the payload, and names what makes them."""
         refused = set()
         for one in suites:
             for path in one.needs:
@@ -193,7 +193,7 @@ class Checker:
         return refused
 
     def run_guest(self, name: str, hardware: suite.Hardware, steps: list[suite.Step]) -> None:
-        """Runs the steps; after a lost guest the rest goes on in a fresh one."""
+        """Runs the steps; after a lost guest the rest runs in a fresh one."""
         attempt = 0
         while steps:
             attempt += 1
@@ -204,7 +204,7 @@ class Checker:
 
     def _one_boot(self, name: str, hardware: suite.Hardware,
                   steps: list[suite.Step]) -> list[suite.Step]:
-        """One guest; returns the steps that are left when a step has lost it."""
+        """Runs one guest. Returns the remaining steps if it is lost in a step."""
         left = list(steps)
         doing = "boot"
         try:
@@ -223,7 +223,7 @@ class Checker:
                 self._fail(doing, f"{doing}/{name}", str(error))
         except lab.Failure as error:
             self._fail(doing, f"{doing}/{name}", str(error))
-        if doing == "boot":  # it never came up: no step can run
+        if doing == "boot":  # it did not boot: no step can run
             for step in left:
                 self._fail(step.suite, step.title, f"not run: guest {name} did not come up")
             return []
@@ -237,7 +237,7 @@ class Checker:
                      trace=self.opts.trace, patience=self.opts.patience)
 
     def _environment(self, step: suite.Step) -> str:
-        """What every command finds: its own place on the scratch disk, and how slow the guest is."""
+        """The environment of every command: its scratch directory, and how slow the guest is."""
         values = [("SCRATCH", f"/scratch/{step.suite}"),
                   ("PATIENCE", str(math.ceil(self.opts.patience))),
                   *self.opts.environment]
@@ -266,7 +266,7 @@ class Checker:
         self.record(step.suite, step.title, record.finish(status, problems))
 
     def _leave(self, guest: Guest, name: str) -> None:
-        """The end of a guest is a test, too: rmmod works, and nothing was complained about."""
+        """The end of a guest is a test, too: rmmod succeeds, and there was no complaint."""
         problems = []
         if guest.hardware.module != "none":
             problems += [text for text in [guest.unload()] if text]

@@ -20,7 +20,7 @@ class Deadline:
         self._end = None if seconds is None else clock() + seconds
 
     def left(self) -> float | None:
-        """Seconds left, never negative; None without a limit (what select() wants)."""
+        """Seconds left, never negative; None without a limit, as select() expects."""
         return None if self._end is None else max(0.0, self._end - self._clock())
 
     def passed(self) -> bool:

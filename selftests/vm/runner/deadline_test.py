@@ -22,7 +22,7 @@ class DeadlineTest(unittest.TestCase):
         clock.now += 0.5
         self.assertTrue(limit.passed())
 
-    def test_never_has_less_than_nothing_left(self) -> None:
+    def test_the_time_left_is_never_negative(self) -> None:
         clock = FakeClock()
         limit = Deadline(1, clock)
         clock.now += 50

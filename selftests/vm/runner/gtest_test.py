@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests guest/gtest: what the guest prints of GoogleTest is what the parser counts."""
+"""Tests guest/gtest: the parser counts the results that GoogleTest reports."""
 
 import subprocess
 import tempfile

@@ -23,13 +23,13 @@ from .process import Child, tail
 BOOT_SECONDS = 180
 GPU_SECONDS = 30
 HALT_SECONDS = 60
-# Modules that CRIU and the tests use; the guest only names those that it does not have.
+# Modules that CRIU and the tests use. The guest logs those that it does not have.
 MODULES = ("tun", "unix_diag", "inet_diag", "tcp_diag", "udp_diag", "raw_diag", "netlink_diag",
            "af_packet_diag", "veth", "overlay", "loop")
 
 
 class GuestLost(lab.Failure):
-    """The guest or a GPU model died or hung: nothing more can be run in this guest."""
+    """The guest or a GPU model died or hung, so this guest can run nothing more."""
 
 
 class TooSlow(GuestLost):
@@ -166,7 +166,7 @@ class Guest:
             self._kernel_file.close()
             self._kernel_file = None
 
-    # --- what one does with it
+    # --- operations on it
 
     def _limit(self, seconds: float) -> Deadline:
         return Deadline(seconds * self.setup.patience)
@@ -205,7 +205,7 @@ class Guest:
         return dict(line.partition(" ")[::2] for line in decode(text).splitlines())
 
     def unload(self) -> str:
-        """rmmod; empty, or why it failed."""
+        """Unloads the driver; returns "" or the reason of a failure."""
         self._send("unload")
         verb, text = self._expect(("unloaded", "fail"), self._limit(120), "rmmod amdgpu")
         return decode(text) if verb == "fail" else ""
@@ -214,7 +214,7 @@ class Guest:
         return self._gpus.new_faults() if self._gpus else []
 
     def halt(self) -> str:
-        """Powers the guest off in order; empty, or what went wrong in doing so."""
+        """Powers the guest off in order; returns "" or the reason of a failure."""
         assert self._qemu
         self._send("halt")
         self._expect(("halted",), self._limit(HALT_SECONDS), "powering off")
@@ -276,7 +276,7 @@ class Guest:
         if any(key.data == "process" for key, _ in events):
             self._child_died(doing)
         if self.kernel.panicked:
-            time.sleep(0.3)  # the trace follows the words
+            time.sleep(0.3)  # the trace follows the message
             self._drain("kernel")
             self._lost(f"the kernel panicked while {doing}")
 
@@ -319,7 +319,7 @@ class Guest:
     # --- when things go wrong
 
     def _child_died(self, doing: str) -> None:
-        time.sleep(0.2)  # a model and QEMU die together: see both
+        time.sleep(0.2)  # a model and QEMU die together: report both
         for name in list(self._sockets):
             self._drain(name)
         assert self._qemu
@@ -341,7 +341,7 @@ class Guest:
                        f"{self.last_words(40)}")
 
     def _ask_for_blocked_tasks(self) -> None:
-        """Magic SysRq on the kernel's console (^O, then the key): who hangs, and where."""
+        """Magic SysRq on the kernel's console (^O, then the key): lists blocked tasks."""
         end = self._sockets.get("kernel")
         if not end:
             return

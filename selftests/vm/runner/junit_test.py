@@ -17,7 +17,7 @@ SKIPPED = TEST.format("A", "b", '<skipped message="x.cc:1&#x0A;no GPU: none&#x0A
 class JunitTest(unittest.TestCase):
     def lines(self, *tests: str, program: str = "run", report: bool = True, skips: str = "",
               all_ran: bool = False) -> list[str]:
-        """What is made of one program, whose end was as ctest says, and of the report on its tests."""
+        """The results of one program, from ctest's status and the report on its tests."""
         with tempfile.TemporaryDirectory() as work:
             Path(work, "junit.xml").write_text(
                 f'<testsuite><testcase name="a_test" status="{program}"/></testsuite>')

@@ -12,7 +12,7 @@ from pathlib import Path
 from .cache import digest, produce
 
 ELF = b"\x7fELF"
-# Magic number at the start of the payload in a bzImage, and what decompresses it.
+# Magic number at the start of the payload in a bzImage, and the program that decompresses it.
 DECOMPRESSORS = (
     (b"\x28\xb5\x2f\xfd", ("zstd", "-dcq")),
     (b"\xfd7zXZ\x00", ("xz", "-dcq")),
@@ -21,13 +21,13 @@ DECOMPRESSORS = (
 
 
 def extract(image: bytes) -> bytes | None:
-    """The ELF kernel inside a bzImage, or None if it is not compressed in a way that we know."""
+    """The ELF kernel inside a bzImage, or None if its compression is unknown."""
     if image.startswith(ELF):
         return image
     for magic, command in DECOMPRESSORS:
         position = image.find(magic)
         while position >= 0:
-            # Whatever follows the payload makes the tool complain after it wrote everything.
+            # The bytes after the payload make the tool complain after it wrote everything.
             result = subprocess.run(command, input=image[position:], capture_output=True,
                                     check=False)
             if result.stdout.startswith(ELF):
@@ -37,7 +37,7 @@ def extract(image: bytes) -> bytes | None:
 
 
 def uncompressed(kernel: Path, cache: Path) -> Path:
-    """A cached uncompressed copy of the kernel, or the kernel itself if there is no way."""
+    """A cached uncompressed copy of the kernel, or the kernel itself if that is impossible."""
 
     def make(copy: Path) -> None:
         image = kernel.read_bytes()

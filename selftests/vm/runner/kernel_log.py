@@ -43,22 +43,22 @@ COMPLAINTS = re.compile("|".join((
 
 PANIC = re.compile(r"Kernel panic - not syncing")
 
-# Known sayings of a healthy kernel that match above.
+# Messages of a healthy kernel that match a pattern above.
 HARMLESS = re.compile("|".join((
     r"taint: ", r"loading out-of-tree module taints kernel", r"module verification failed",
 )))
 
 
-# How much of what follows a complaint (registers, call trace) is kept with it.
+# The number of lines after a complaint (registers, call trace) that are kept with it.
 LINES_KEPT = 30
-# A fault that repeats itself is reported so often; the log has all.
+# A fault that repeats is reported this many times; the log has all.
 SAME_KEPT = 3
 
 
 @dataclass
 class Complaint:
-    command: int | None  # which was running
-    test: str            # which of its tests, or empty
+    command: int | None  # the command that was running
+    test: str            # the test of it, or empty
     text: str
     context: list[str] = field(default_factory=list)
 
@@ -115,7 +115,7 @@ class Watcher:
             self._context.append(text)
 
     def collect(self) -> None:
-        """Judges what the GPU models have said so far by what may be said now."""
+        """Judges the complaints of the GPU models so far by the current permissions."""
         for text in self.model():
             if not self._allows(text):
                 self._complain(text)
@@ -177,5 +177,5 @@ class Watcher:
 
 
 def _kind(text: str) -> str:
-    """A complaint without its numbers: two that differ in nothing else are of one kind."""
+    """A complaint without its numbers; complaints that differ only in numbers are of one kind."""
     return re.sub(r"0x[0-9a-f]+|\d+", "#", text)

@@ -43,7 +43,7 @@ class WatcherTest(unittest.TestCase):
         self.assertEqual(texts(watcher, None), ["WARNING: early", "WARNING: late"])
         self.assertEqual(watcher.finished, {1, 2})
 
-    def test_the_drivers_own_words_about_its_gpu_are_complaints(self) -> None:
+    def test_messages_of_the_driver_about_its_gpu_are_complaints(self) -> None:
         for line in ("amdgpu 0000:00:04.0: [gfxhub0] no-retry page fault (src_id:0 ring:0 vmid:8)",
                      "amdgpu 0000:00:04.0: ring sdma0 timeout, signaled seq=5, emitted seq=6",
                      "amdgpu 0000:00:04.0: Ring sdma0 reset failed",
@@ -52,25 +52,25 @@ class WatcherTest(unittest.TestCase):
                      "amdgpu 0000:00:04.0: [drm] *ERROR* Failed to initialize parser -12!"):
             self.assertEqual(len(watch(line).complaints), 1, line)
 
-    def test_outside_of_tests_what_is_allowed_ends_with_the_command(self) -> None:
+    def test_outside_of_tests_a_permission_ends_with_the_command(self) -> None:
         watcher = watch("vm: begin 1", "vm: allow in f_one", "WARNING: in f_one", "WARNING: in g",
                         "vm: end 1", "WARNING: in f_one", "vm: begin 2", "WARNING: in f_one")
         self.assertEqual(texts(watcher, 1), ["WARNING: in g"])
         self.assertEqual(texts(watcher, None), ["WARNING: in f_one"])
         self.assertEqual(texts(watcher, 2), ["WARNING: in f_one"])
 
-    def test_what_a_test_allows_ends_with_it(self) -> None:
+    def test_the_permission_of_a_test_ends_with_it(self) -> None:
         watcher = watch("vm: begin 1", "vm: test a", "vm: allow in f", "WARNING: in f",
                         "vm: tested a", "WARNING: in f between", "vm: test b", "WARNING: in f of b",
                         "vm: tested b", "vm: end 1")
         self.assertEqual([(c.test, c.text) for c in watcher.of(1)],
                          [("", "WARNING: in f between"), ("b", "WARNING: in f of b")])
 
-    def test_the_next_test_ends_the_one_before(self) -> None:
+    def test_the_next_test_ends_the_previous_one(self) -> None:
         watcher = watch("vm: begin 1", "vm: test a", "vm: allow in f", "vm: test b", "WARNING: in f")
         self.assertEqual(texts(watcher, 1), ["WARNING: in f"])
 
-    def test_nothing_is_allowed_backwards(self) -> None:
+    def test_a_permission_does_not_apply_to_earlier_lines(self) -> None:
         watcher = watch("vm: begin 1", "vm: test a", "WARNING: in f", "vm: allow in f",
                         "vm: tested a")
         self.assertEqual(texts(watcher, 1), ["WARNING: in f"])
@@ -80,7 +80,7 @@ class WatcherTest(unittest.TestCase):
                         "WARNING: in f", "vm: tested a")
         self.assertEqual(texts(watcher, 1), ["WARNING: in f"])
 
-    def test_what_is_allowed_in_a_named_test_is_allowed_in_no_other(self) -> None:
+    def test_the_permission_of_a_named_test_holds_in_no_other(self) -> None:
         watcher = watch("vm: begin 1", "vm: allow-in p@hang ring sdma0 timeout",
                         "[IGT] p: starting subtest hang", "ring sdma0 timeout, first",
                         "[IGT] p: finished subtest hang, SUCCESS", "ring sdma0 timeout, second",
@@ -123,7 +123,7 @@ class WatcherTest(unittest.TestCase):
         self.assertTrue(str(complaint).startswith("complaint: BUG: x\nline 0\nline 1\n"))
         self.assertEqual(len(complaint.context), 30)
 
-    def test_what_is_allowed_ends_the_trace_of_the_complaint_before(self) -> None:
+    def test_an_allowed_complaint_ends_the_trace_of_the_previous_one(self) -> None:
         complaint, = watch("vm: begin 1", "vm: allow BUG: y", "BUG: x", "of x", "BUG: y",
                            "of y").of(1)
         self.assertEqual(complaint.context, ["of x"])

@@ -48,12 +48,12 @@ class _Level:
 
 
 class Parser:
-    """Feed it lines; then look at `results` and `problems`."""
+    """Takes lines; `results` and `problems` have the outcome."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self._levels: list[_Level] = []
-        self._subtests: dict[int, str] = {}  # by indentation: whose tests come now
+        self._subtests: dict[int, str] = {}  # by indentation: the parent of the next tests
         self._finished: list[TestResult] = []
 
     def feed(self, lines: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ class Parser:
             self.line(line)
 
     def line(self, line: str) -> TestResult | None:
-        """Takes one line; returns the result if it counts, with its path as far as known."""
+        """Takes one line; returns the result if it counts, with the known part of its path."""
         line = line.rstrip("\r\n")
         if bail := _BAIL.match(line):
             self.problems.append(f"bailed out: {bail['reason'] or NO_REASON}")

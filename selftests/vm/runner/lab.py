@@ -14,7 +14,7 @@ from .base import DEFAULT
 ROOT = Path(__file__).resolve().parents[3]
 VM = ROOT / "selftests" / "vm"
 
-# What the runner calls; all of it is in the lab.
+# Programs that the runner calls; the lab has all of them.
 PROGRAMS = ("qemu-system-x86_64", "mke2fs", "setpriv")
 
 
@@ -56,7 +56,7 @@ class Boot:
         return boot
 
     def with_image(self, image: str) -> Boot:
-        """The same with a root disk that scripts/IMAGE makes, if one is named."""
+        """The same with the root disk of scripts/IMAGE, if one is named."""
         if not image:
             return self
         disk = ROOT / "build" / image / "guest.ext4"
@@ -70,7 +70,7 @@ def lab_root() -> Path:
 
 
 def modules(base: str) -> Path:
-    """Modules of the packaged kernel; all of them, while the guest has what it needs."""
+    """All modules of the packaged kernel, although the guest has a copy of those that it needs."""
     release = lab_root() / f"kernel-release-{base}"
     name = release.read_text().strip() if release.exists() else "none"
     return lab_root() / "root" / "usr" / "lib" / "modules" / name

@@ -25,7 +25,7 @@ def compare(before: dict[str, str], after: dict[str, str]) -> list[str]:
 def differences(measure: Callable[[], dict[str, str]], before: dict[str, str],
                 settle: float = SETTLE_SECONDS,
                 sleep: Callable[[float], None] = time.sleep) -> list[str]:
-    """What differs even after the driver had time to free things (it does so in work queues)."""
+    """Differences that remain after the driver had time to free things (in work queues)."""
     left = settle
     while True:
         lines = compare(before, measure())

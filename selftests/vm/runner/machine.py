@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a guest is made of, and the QEMU command line for it. The one file that knows QEMU."""
+"""The hardware of a guest, and the QEMU command line for it. Only this file uses QEMU."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .lab import Boot, Failure
 
 MAX_GPUS = 8
 DEFAULT_VRAM_MIB = 1024
-# Emulated CPUs that wait for each other take a fifth more of the machine's time. Suites that look for
-# races ask for two.
+# Emulated CPUs that wait for each other take a fifth more of the machine's time. Suites that test
+# races request two.
 DEFAULT_CPUS = 1
-# Names as softgpu has them.
+# Names as in softgpu.
 DEFAULT_ASIC = "mi210"
 
 KERNEL_OPTIONS = (
     "console=hvc0", "panic=-1", "oops=panic", "ignore_loglevel", "log_buf_len=4M",
     "printk.devkmsg=on", "sysrq_always_enabled",
-    # TCG on a busy host is slow enough to trip limits that are meant for hardware.
+    # TCG on a busy host is slow enough to exceed limits that are meant for hardware.
     "tsc=reliable", "no_timer_check", "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60",
-    # Together with an uncompressed kernel these halve the time to boot under TCG. Memory that is
-    # not cleared on allocation also lets a leak of uninitialised bytes be seen.
+    # Together with an uncompressed kernel, these halve the time to boot under TCG. Memory that is
+    # not cleared on allocation also makes leaks of uninitialised bytes visible.
     "mitigations=off", "nokaslr", "init_on_alloc=0", "apparmor=0", "cryptomgr.notests",
     "random.trust_cpu=on",
 )
@@ -48,8 +48,8 @@ class Hardware:
     """The guest's hardware: two guests with equal hardware can be one guest."""
 
     gpus: int = 0
-    asics: tuple[str, ...] = (DEFAULT_ASIC,)         # the last one is for all further GPUs
-    vram_mib: tuple[int, ...] = (DEFAULT_VRAM_MIB,)  # as that
+    asics: tuple[str, ...] = (DEFAULT_ASIC,)         # the last one holds for all further GPUs
+    vram_mib: tuple[int, ...] = (DEFAULT_VRAM_MIB,)  # likewise
     order: tuple[int, ...] = ()                      # which GPU sits in the 1st, 2nd ... slot
     empty_slots: int = 0                             # root ports before the first GPU
     hive: bool = True                                # XGMI between the GPUs
@@ -85,7 +85,7 @@ class Hardware:
 
 @dataclass
 class Channels:
-    """File descriptors of connected sockets: what QEMU's side of each guest port talks to."""
+    """File descriptors of the sockets that are connected to QEMU's guest ports."""
 
     fds: Mapping[str, int] = field(default_factory=dict)  # kernel, control, output, shell
 

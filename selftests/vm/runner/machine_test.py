@@ -35,7 +35,7 @@ class AssignmentTest(unittest.TestCase):
 
 
 class HardwareTest(unittest.TestCase):
-    def test_refuses_what_does_not_fit(self) -> None:
+    def test_refuses_numbers_that_do_not_fit(self) -> None:
         for values in ({"gpus": 9}, {"gpus": -1}, {"gpus": 2, "order": (0,)},
                        {"gpus": 2, "order": (0, 2)}, {"gpus": 1, "vram_mib": (1, 2)},
                        {"gpus": 1, "asics": ("a", "b")}):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which amdgpu.ko the guest gets."""
+"""Chooses the amdgpu.ko of the guest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .lab import ROOT, Failure, cache_root, lab_root
 
 
 def module_file(choice: str, base: str) -> Path | None:
-    """The module file on the host, or None when none is to be brought along."""
+    """The module file on the host, or None if the guest gets none."""
     if choice == "none":
         return None
     if choice == "stock":

@@ -122,9 +122,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
                        help="read KTAP from the output, add the results to "
                             "build/results/SUITE.tap, fail unless all passed")
     group.add_argument("--check-leaks", action="store_true",
-                       help="afterwards, device fds, BOs and memory use must be as before")
+                       help="afterwards, device fds, BOs and memory in use must be as before")
     group.add_argument("--unload", action="store_true",
-                       help="afterwards, rmmod amdgpu, which must work; implies --check-leaks")
+                       help="afterwards, rmmod amdgpu must succeed; implies --check-leaks")
     group.add_argument("--name", metavar="NAME", help="name of the log directory")
     group.add_argument("--trace", action="store_true", help="let softgpu trace to the logs")
     group.add_argument("--keep", action="store_true", help="keep the run's temporary directory")
@@ -146,7 +146,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Options, checked as far as that is possible without the lab."""
+    """Options, with all checks that are possible without the lab."""
     p = parser()
     options = p.parse_args(arguments)
     if options.shell and options.command:
@@ -158,9 +158,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.shell and options.ktap:
         p.error("--shell and --ktap exclude each other")
     if options.unload and options.module == "none":
-        p.error("--unload wants a module")
+        p.error("--unload needs a module")
     if options.smp < 1 or options.empty_slots < 0:
-        p.error("--smp and --empty-slots want a positive number")
+        p.error("--smp and --empty-slots need a positive number")
     try:
         options.param = [*BASES[options.base].parameters(options.asic), *options.param]
     except ValueError as error:

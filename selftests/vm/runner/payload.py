@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The payload disk: a read-only ext4 image with what the guest runs, cached by its contents."""
+"""The payload disk: a read-only ext4 image with the guest's programs, cached by contents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .cache import digest, produce
 from .lab import ROOT, Failure
 
 LABEL = "lab-payload"
-# What CMake leaves beside programs.
+# Files that CMake leaves beside programs.
 BUILD_ONLY = ("CMakeFiles", "cmake_install.cmake", "CTestTestfile.cmake", "*.a", "*.o")
 
 
@@ -76,7 +76,7 @@ def _exists(entry: Entry) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes to the disk (destination to source; later entries win), and what is not there."""
+    """The files of the disk (destination to source; later entries win), and missing ones."""
 
     files: dict[str, Path]
     missing: list[Entry]

@@ -40,13 +40,13 @@ class PlanTest(unittest.TestCase):
     def entry(self, source: str, destination: str, required: bool = True) -> Entry:
         return Entry(self.top / source, destination, required, "make it")
 
-    def test_a_directory_comes_with_everything_in_it(self) -> None:
+    def test_a_directory_is_copied_with_its_contents(self) -> None:
         plan = Plan.make([self.entry("d", "x")])
         self.assertEqual(sorted(plan.files), ["x/e/two", "x/one"])
         self.assertTrue(plan.has("x/one") and plan.has("x/e") and plan.has("x"))
         self.assertFalse(plan.has("x/on"))
 
-    def test_leaves_out_what_only_a_build_needs(self) -> None:
+    def test_leaves_out_files_that_only_a_build_needs(self) -> None:
         (self.top / "d" / "CMakeFiles").mkdir()
         for name in ("CMakeFiles/rules", "x.a", "cmake_install.cmake"):
             (self.top / "d" / name).write_text("")
@@ -55,7 +55,7 @@ class PlanTest(unittest.TestCase):
     def test_contents_of_a_directory(self) -> None:
         self.assertEqual(sorted(Plan.make([self.entry("d/*", ".")]).files), ["e/two", "one"])
 
-    def test_a_missing_required_source_names_what_makes_it(self) -> None:
+    def test_a_missing_required_source_names_its_make_target(self) -> None:
         with self.assertRaisesRegex(Failure, "nothing: `make it` makes it"):
             Plan.make([self.entry("nothing", "x")])
 

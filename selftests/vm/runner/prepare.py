@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Gathers what a guest needs: payload disk, firmware, directories."""
+"""Prepares the payload disk, firmware and directories of a guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .module import module_file, quick_to_load
 def payload_image(build: Path, module: str, base: str, with_softgpu: bool, extra: Sequence[Path],
                   run: Path, quiet: bool,
                   function_trace: bool = False) -> tuple[Path, payload.Plan]:
-    """The payload disk, and what is on it."""
+    """The payload disk and its files."""
     entries = payload.manifest_entries(VM / "payload.txt", build)
     file = module_file(module, base)
     if file:

@@ -38,7 +38,7 @@ class Child:
         return self._process.poll() is None
 
     def wait(self, seconds: float) -> int | None:
-        """The exit status (negative: signal), or None when it has not ended in time."""
+        """The exit status (negative: signal), or None if it has not ended in time."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -52,10 +52,10 @@ class Child:
         self._process.wait()
 
     def stop(self, patience: float) -> bool:
-        """Ends it, politely first; false when it had to be killed."""
+        """Ends it with SIGTERM, then SIGKILL; false if it had to be killed."""
         self.terminate()
         if self.wait(patience) is not None:
-            self._signal(signal.SIGKILL)  # what it may have started
+            self._signal(signal.SIGKILL)  # processes that it has started
             return True
         self.kill()
         return False

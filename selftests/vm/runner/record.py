@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one step of a suite printed: results as they come, and the step's verdict."""
+"""The output of one step of a suite: results as they arrive, and the step's verdict."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Record:
                 print(f"        {line}", flush=True)
 
     def finish(self, status: int | None, problems: list[str]) -> list[TestResult]:
-        """The step is over with this exit status (None: it never ended). All results."""
+        """Ends the step with this exit status (None: it did not end); returns all results."""
         if self._partial:
             self._line(self._partial.decode(errors="replace"))
         self._log.close()

@@ -24,7 +24,7 @@ class RecordTest(unittest.TestCase):
         results = self.finished("1..2\nok 1 a\nnot ok 2 b\n", 1)
         self.assertEqual([(r.name, r.outcome) for r in results], [("a", PASS), ("b", FAIL)])
 
-    def test_a_skip_that_nobody_expects_fails_at_once_and_at_the_end(self) -> None:
+    def test_an_unexpected_skip_fails_at_once_and_at_the_end(self) -> None:
         result, = self.finished("1..1\nok 1 a # SKIP no GPU\n", 0)
         self.assertEqual(result.outcome, FAIL)
         self.assertIn("FAIL  suite/a", self.shown)
@@ -34,7 +34,7 @@ class RecordTest(unittest.TestCase):
         self.assertEqual([r.outcome for r in results], [SKIP, FAIL])
         self.assertIn("there is no such test", results[1].reason)
 
-    def test_of_a_guest_that_was_lost_nothing_is_missing(self) -> None:
+    def test_in_a_lost_guest_no_test_is_missing(self) -> None:
         results = self.finished("1..2\nok 1 a\n", None, "skip b # no GPU", ("lost",))
         self.assertFalse(any("no such test" in r.reason for r in results))
         self.assertTrue(any(r.reason == "lost" for r in results))

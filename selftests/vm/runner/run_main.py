@@ -26,7 +26,7 @@ BROKEN = 125
 
 
 class Output:
-    """Where the command's output goes: our standard output, a log file, and the KTAP parser."""
+    """Passes the command's output to our standard output, a log file and the KTAP parser."""
 
     def __init__(self, log: Path, ktap: bool) -> None:
         self._file = log.open("wb")

@@ -16,7 +16,7 @@ YOUNG_SECONDS = 60
 
 
 def _try_lock(directory: Path) -> int | None:
-    """An fd that holds the directory's lock, or None when somebody else holds it."""
+    """A descriptor that holds the directory's lock, or None if another process holds it."""
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -30,7 +30,7 @@ def _try_lock(directory: Path) -> int | None:
 
 
 def remove_stale(parent: Path) -> None:
-    """Removes directories of runs that died without cleaning up: nobody holds their lock."""
+    """Removes directories of runs that died without cleaning up, so that their lock is free."""
     for directory in parent.glob(PREFIX + "*"):
         try:
             status = directory.stat()

@@ -31,7 +31,7 @@ class RunDirectoryTest(unittest.TestCase):
         remove_stale(self.top)
         self.assertTrue(run.path.exists())
 
-    def test_what_a_killed_run_left_is_removed(self) -> None:
+    def test_the_directory_of_a_killed_run_is_removed(self) -> None:
         left = self.top / (PREFIX + "left")
         left.mkdir()
         remove_stale(self.top)
@@ -40,7 +40,7 @@ class RunDirectoryTest(unittest.TestCase):
         remove_stale(self.top)
         self.assertFalse(left.exists())
 
-    def test_that_of_a_run_at_work_is_not_removed(self) -> None:
+    def test_the_directory_of_a_running_run_is_not_removed(self) -> None:
         with LockedDirectory(self.top) as run:
             make_old(run.path)
             remove_stale(self.top)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests the runner with real guests: what it must notice, and that it leaves nothing behind."""
+"""Tests the runner with real guests: it detects failures, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outcome:
     messages: str
 
     def must(self, status: int, output: str = "", message: str = "") -> str:
-        """Empty, or what is not as it must be."""
+        """Empty, or the difference from the expected outcome."""
         if self.status != status:
             return f"exit status {self.status} instead of {status}: {self.messages[-2000:]}"
         if output not in self.output:
@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Run:
-    """`run` as a user starts it, with results and names of its own."""
+    """`run` as a user starts it, with separate results and names."""
 
     def __init__(self, name: str, arguments: list[str]) -> None:
         self.name = f"self-{name}"
@@ -64,7 +64,7 @@ class Run:
                        self._errors.read_text(errors="replace"))
 
     def wait_for_output(self) -> bool:
-        """Until the command has printed its first line."""
+        """Waits until the command has printed its first line."""
         assert self._process.stdout
         return bool(self._process.stdout.readline())
 

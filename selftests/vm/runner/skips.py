@@ -37,13 +37,13 @@ class Skip:
 
 @dataclass(frozen=True)
 class SkipList:
-    """What is expected of one run of a suite."""
+    """The skips that one run of a suite expects."""
 
     origin: str
     skips: tuple[Skip, ...] = ()
 
     def judge(self, result: TestResult) -> TestResult:
-        """The result, or a failure if it is not what the list says."""
+        """The result, or a failure if it contradicts the list."""
         expected = next((skip for skip in self.skips if skip.test == result.name), None)
         if expected and result.outcome == SKIP and result.reason == NO_REASON:
             return replace(result, reason=expected.reason)

@@ -42,7 +42,7 @@ class SkipListTest(unittest.TestCase):
         self.assertEqual(self.judged("a", SKIP, "no node: No such file")[0], SKIP)
         self.assertEqual(self.judged("a", SKIP, "no such node")[0], FAIL)
 
-    def test_a_test_that_gives_no_reason_has_that_of_the_list(self) -> None:
+    def test_a_test_without_a_reason_gets_that_of_the_list(self) -> None:
         self.assertEqual(self.judged("prog/a.b", SKIP, "no reason given"), (SKIP, "no such node"))
         self.assertEqual(self.judged("prog/a.c", SKIP, "no reason given")[0], FAIL)
 
@@ -67,7 +67,7 @@ class SkipListTest(unittest.TestCase):
         for there, number in ((True, 0), (False, 1)):
             self.assertEqual(len(parse(line, "x.skips", FACTS, lambda _: there).skips), number)
 
-    def test_a_list_that_is_not_right_is_refused(self) -> None:
+    def test_an_invalid_list_is_refused(self) -> None:
         for lines in (["skip a"], ["skip a #"], ["fail a # r"], ["skip a when moon=full # r"],
                       ["skip a when base # r"], ["skip a # r", "skip a # s"]):
             with self.assertRaises(Failure, msg=str(lines)):

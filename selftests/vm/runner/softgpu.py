@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Starts the software GPUs: one server process each. The one file that knows their command line."""
+"""Starts the software GPUs: one server process each. Only this file uses their command line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .process import Child
 
 SOCKET_SECONDS = 10
 STOP_SECONDS = 10
-# How softgpu marks lines about requests that it cannot answer as the hardware would, and about
-# accesses that do not translate.
+# softgpu's marks of lines about requests that it cannot answer like hardware, and about accesses
+# that fail to translate.
 FAULTS = ("model fault: ", "VM fault: ")
 
 
@@ -82,7 +82,7 @@ class SoftGpus:
         return ""
 
     def new_faults(self) -> list[str]:
-        """What the models said since the last call about what went wrong in them."""
+        """Complaints of the models since the last call."""
         found = []
         for child in self.children:
             with child.log.open(errors="replace") as log:
@@ -114,7 +114,7 @@ class SoftGpus:
 
 
 def _wait_until_listening(child: Child, path: Path) -> None:
-    """Until the socket exists: the server makes it by bind(); QEMU's connect() may then wait."""
+    """Waits for the socket, which the server creates by bind(); QEMU's connect() may then wait."""
     end = time.monotonic() + SOCKET_SECONDS
     while not path.exists():
         if not child.alive():
@@ -127,7 +127,7 @@ def _wait_until_listening(child: Child, path: Path) -> None:
 
 
 def check_external(path: Path) -> None:
-    """An external model serves one connection, so only its kind is looked at."""
+    """Checks only the type of the file, because an external model serves one connection."""
     if not path.is_socket():
         raise Failure(f"{path} is not a socket; start the GPU model first")
     if len(str(path)) > 107:

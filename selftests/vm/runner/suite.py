@@ -69,7 +69,7 @@ class PlannedGuest:
 
 
 def parse(text: str, origin: str, module: str = "", base: str = DEFAULT) -> Suite:
-    """A suite as it is run with that kernel."""
+    """A suite as it runs with that kernel."""
     config = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=None)
     try:
         config.read_string(text)
@@ -156,7 +156,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
 
 
 def add_epilogue(guests: Iterable[PlannedGuest], command: str, timeout: float) -> None:
-    """Lets every guest end with this command, which prints KTAP."""
+    """Ends every guest with this command, which prints KTAP."""
     name = Path(command.split()[0]).name
     for number, guest in enumerate(guests, 1):
         guest.steps.append(Step(name, f"guest-{number}", guest.hardware, command, timeout, "ktap"))
@@ -191,7 +191,7 @@ def plan(suites: Iterable[Suite]) -> list[PlannedGuest]:
     """As few guests as the order of each suite's boots allows."""
     guests: list[PlannedGuest] = []
     for suite in suites:
-        after = -1  # a later boot of a suite needs a guest after that of the boot before
+        after = -1  # a later boot of a suite needs a later guest than the previous boot
         for step in suite.steps:
             for index in range(after + 1, len(guests)):
                 if guests[index].hardware == step.hardware:

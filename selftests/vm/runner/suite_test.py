@@ -50,7 +50,7 @@ class ParseTest(unittest.TestCase):
         self.assertIn("fw_load_type=0",
                       suite("s", common="gpus = 1").steps[0].hardware.module_parameters)
 
-    def test_a_base_overrides_what_the_suite_says(self) -> None:
+    def test_a_base_overrides_the_suite(self) -> None:
         text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.2 6.12\n"
                 "[base 6.12]\ncommand = less\ntimeout = 2\n")
         self.assertEqual([(one.steps[0].command, one.steps[0].timeout)
@@ -60,7 +60,7 @@ class ParseTest(unittest.TestCase):
             with self.assertRaisesRegex(Failure, "^here: ", msg=wrong):
                 parse("[suite]\nname = s\ncommand = c\ntimeout = 1\n" + wrong, "here")
 
-    def test_refuses_what_it_does_not_know(self) -> None:
+    def test_refuses_unknown_keys_and_values(self) -> None:
         for text in ("name = s\ncommand = c\ntimeout = 1\ncolour = red", "command = c\ntimeout = 1",
                      "name = s\ntimeout = 1", "name = s\ncommand = c",
                      "name = s\ncommand = c\ntimeout = 0", "name = s\ncommand = c\ntimeout = soon",
@@ -100,7 +100,7 @@ class LoadTest(unittest.TestCase):
         self.assertEqual(self.names("b*"), ["b-1"])
         self.assertEqual(self.names("b*", "b-2"), ["b-1", "b-2"])
 
-    def test_those_of_a_pattern_and_the_others_are_all(self) -> None:
+    def test_a_pattern_and_its_exception_complement_each_other(self) -> None:
         self.assertEqual(self.names("b*") + self.names(unwanted=("b*",)), ["b-1", "a"])
         self.assertEqual(self.names("b-1", "a", unwanted=("b*",)), ["a"])
 

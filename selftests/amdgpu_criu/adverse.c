@@ -86,7 +86,7 @@ static unsigned long in_use(void)
 	return all;
 }
 
-/* KFD ends a process in a worker, after it is gone. */
+/* KFD ends a process in a worker, after its exit. */
 static bool becomes_unused(unsigned long before)
 {
 	for (int i = 0; i < 50; i++) {
@@ -140,7 +140,7 @@ TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing,
 	long long whole;
 	pid_t child;
 
-	/* How long it takes, measured the second time, when all code is in memory. */
+	/* The duration of the second run, when all code is in memory. */
 	for (int round = 0; round < 2; round++) {
 		child = start_restoring(self, -1, &ready);
 		ASSERT_EQ(child, waitpid(child, &status, 0));
@@ -166,7 +166,7 @@ TEST_F_TIMEOUT(adverse, a_caller_killed_in_the_middle_of_restore_leaves_nothing,
 	EXPECT_EQ(0, restore_and_run(self));
 }
 
-/* Nobody waits for objects that a killed caller had claimed. */
+/* No caller waits for objects that a killed caller had claimed. */
 TEST_F_TIMEOUT(adverse, a_session_outlives_callers_killed_in_it, 300)
 {
 	struct criu_node node;

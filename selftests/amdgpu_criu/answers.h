@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an operation may answer to blobs that were changed by chance: a table of errors, each with
- * its reason. How often each was given is counted. To be included after kselftest_harness.h.
+ * The results that an operation may return for randomly changed blobs: a table of errors with
+ * their reasons. Each result is counted. To be included after kselftest_harness.h.
  */
 #ifndef AMDGPU_CRIU_TEST_ANSWERS_H
 #define AMDGPU_CRIU_TEST_ANSWERS_H

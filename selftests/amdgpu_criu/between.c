@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Between RESTORE and RESUME of a process of KFD: notifiers of userptrs are blocked, so nothing
- * but checkpoint/restore may be done, and with the session that ends.
+ * Between RESTORE and RESUME of a process of KFD, notifiers of userptrs are blocked. Only
+ * checkpoint/restore operations are served, until RESUME or the end of the session.
  */
 #include "kselftest_harness.h"
 
@@ -138,8 +138,8 @@ static bool is_evicted(int events)
 }
 
 /*
- * If the notifier stays blocked, the GPU still has the pages that the process has given back, and
- * writes to whatever they are next.
+ * If the notifier stays blocked, the GPU still has the pages that the process has freed, and
+ * writes to their next owner.
  */
 TEST_F(between, userptrs_are_watched_once_the_session_is_closed)
 {
@@ -186,7 +186,7 @@ static void *slow_version(void *data)
 	return (void *)(intptr_t)ret;
 }
 
-/* One that has begun might allocate a userptr at any later time. */
+/* An ioctl in progress might allocate a userptr at any later time. */
 TEST_F(between, restore_waits_for_ioctls_under_way_and_gives_up)
 {
 	struct kfd_ioctl_get_version_args args = {};

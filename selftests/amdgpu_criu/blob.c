@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * RESTORE with blobs of a hostile or careless caller. After every refusal the valid blob is
- * restored in the same process: the other was refused for that one reason, and left nothing.
+ * restored in the same process, which shows that the other was refused for one reason and
+ * left nothing.
  */
 #include "kselftest_harness.h"
 

@@ -37,7 +37,7 @@ void criu_node_close(struct criu_node *node);
 
 /* Whatever is in the envelope. */
 int criu_envelope(const struct criu_node *node, const struct amdgpu_criu_ioctl *envelope);
-/* Why the last criu_call() was refused; empty if the errno says all. */
+/* Why the last criu_call() was refused; empty if the errno is sufficient. */
 extern char criu_reason[256];
 /* The plain ioctl: with any size and any pointer. */
 int criu_call(const struct criu_node *node, __u32 op, __u32 size, const void *arg);

@@ -94,7 +94,7 @@ static inline bool fail_nth_disarm(int fd)
 	return !left;
 }
 
-/* In a sample the first ones, which are all that short operations have, are all taken. */
+/* A sample includes all of the first faults, because short operations have only these. */
 #define FAIL_NTH_ALL 40
 
 /* The fault that comes after @n. */

@@ -10,7 +10,7 @@
 #include "kfd.h"
 #include "render.h"
 
-/* A running engine needs less, a paused one never finishes. */
+/* A running engine needs less time, a paused one never finishes. */
 #define SOON 5000
 #define NEVER 300
 #define SIZE 0x10000
@@ -252,7 +252,7 @@ TEST_F(live, lists_and_copies_while_the_process_runs)
 	EXPECT_TRUE(bo->flags & AMDGPU_CRIU_BO_CONTENTS);
 	EXPECT_TRUE(has(&self->client.node, self->session, bo->object_id, 0x5a));
 	EXPECT_TRUE(runs(&self->client, SOON));
-	/* What the process writes is seen in later copies. */
+	/* Later copies contain what the process writes. */
 	memset(self->client.at, 0x77, SIZE);
 	EXPECT_TRUE(has(&self->client.node, self->session, bo->object_id, 0x77));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A call of the kernel that is in flight as long as a test wants: its argument is not there yet. */
+/* A system call that stays in flight until a test supplies its missing argument. */
 #ifndef AMDGPU_CRIU_TEST_MISSING_H
 #define AMDGPU_CRIU_TEST_MISSING_H
 
@@ -65,7 +65,7 @@ static inline int missing_begin(struct missing *missing, const struct criu_node 
 	return fault.event == UFFD_EVENT_PAGEFAULT ? 0 : -EPROTO;
 }
 
-/* Its argument is there: what the call returns. */
+/* Supplies the argument; returns the result of the call. */
 static inline int missing_end(struct missing *missing)
 {
 	struct uffdio_zeropage zero = {

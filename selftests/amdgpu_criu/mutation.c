@@ -218,14 +218,14 @@ static const char *count(struct tally *tally, int ret, unsigned long number)
 			tally->good_at[tally->good] = number;
 		tally->good++;
 		return NULL;
-	/* The checks before anything is applied give these alone. */
+	/* Only these come from the checks before anything is applied. */
 	case EBADMSG: /* the blob contradicts itself */
 	case EOPNOTSUPP: /* a record, a version or a flag that this kernel does not know */
 	case ENODEV: /* a GPU that is not there, or is another one */
 		tally->refused++;
 		return NULL;
 	case EBADFD:
-		return "the one before has left an object";
+		return "the previous one has left an object";
 	}
 	return strerror(-ret);
 }

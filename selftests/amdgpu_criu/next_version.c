@@ -23,7 +23,7 @@
 
 #define ROOM 64
 #define PARAMETERS "/sys/module/amdgpu/parameters/"
-/* What the later driver writes, and what it has read: see kernel/tests/next. */
+/* Bits of what the later driver writes, and of what it has read: see kernel/tests/next. */
 #define FIELD 1
 #define TENTHS 2
 #define RECORD 4

@@ -106,7 +106,7 @@ static const struct op ops[] = {
 	},
 };
 
-/* What an operation needs around its argument. */
+/* The environment that an operation needs besides its argument. */
 struct op_context {
 	struct criu_node node;
 	int sessions[3];

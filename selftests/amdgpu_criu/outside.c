@@ -152,7 +152,7 @@ TEST_F(outside, a_handle_on_another_GPU_is_reported)
 	criu_node_close(&farther);
 }
 
-/* A restore would make two of it, and signals of one side would no longer reach the other. */
+/* A restore would create two, and signals of one side would no longer reach the other. */
 TEST_F(outside, a_syncobj_of_another_file_is_reported_until_it_is_paused_or_closed)
 {
 	__u32 syncobj, unrelated, imported, handle;

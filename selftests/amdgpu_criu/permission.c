@@ -66,7 +66,7 @@ FIXTURE_TEARDOWN(permission)
 	op_context_close(&self->context);
 }
 
-/* As is an index into ops[]; those that are not there. */
+/* The index of operations that only render nodes have, and that ops[] lacks. */
 #define RENDER_ONLY 50
 
 /* All operations but QUERY, with a descriptor that is no session. Return: index of a wrong one. */
@@ -126,8 +126,8 @@ static int enter_namespace(uid_t uid)
 }
 
 /*
- * What a child with a file of its own does, and what it says: 0, NO_NAMESPACE, or an index into
- * ops[] after WRONG.
+ * Runs a child with its own file, which returns 0, NO_NAMESPACE, or an index into ops[] plus
+ * WRONG.
  */
 #define NO_NAMESPACE 100
 #define WRONG 1
@@ -254,7 +254,7 @@ TEST_F(permission, capability_in_the_namespace_of_exec_is_EPERM)
 	EXPECT_EQ(EPERM, WEXITSTATUS(status));
 }
 
-/* What the new program of the test above does: exit code is the errno. */
+/* The new program of the test above; its exit code is the errno. */
 static int probe(const char *kind)
 {
 	struct criu_node node;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files of card nodes: refused before anybody waits for them, and left as they are.
+ * Files of card nodes are refused before the kernel waits for them, and are not
+ * changed.
  */
 #include "kselftest_harness.h"
 
@@ -77,7 +78,7 @@ TEST_F(card, is_not_restored)
 	criu_image_free(&image);
 }
 
-/* It could give a name to the BO of another VM, by which everybody opens it. */
+/* It could give the BO of another VM a name, by which all files can open it. */
 TEST_F(card, copies_nothing)
 {
 	struct criu_image image;

@@ -27,7 +27,7 @@ FIXTURE(copy) {
 
 FIXTURE_VARIANT(copy) {
 	__u64 flags;
-	/* No handle: a BO list alone has it. */
+	/* It has no handle; only a BO list holds it. */
 	bool listed;
 };
 
@@ -86,7 +86,7 @@ FIXTURE_TEARDOWN(copy)
 	criu_node_close(&self->other);
 }
 
-/* Puts the BO into a new session, and lets the process run on. Its id, or an error. */
+/* Adds the BO to a new session and unpauses the process. Returns its id or an error. */
 static int save(FIXTURE_DATA(copy) *self, int which, struct criu_image *image)
 {
 	int ret;
@@ -101,7 +101,7 @@ static int save(FIXTURE_DATA(copy) *self, int which, struct criu_image *image)
 	return ret ? ret : (int)image->bos[0].object_id;
 }
 
-/* By a new session: a descriptor, or an error. */
+/* Through a new session; returns a descriptor or an error. */
 static int start_copy(FIXTURE_DATA(copy) *self, int which)
 {
 	int id = save(self, which, &self->image);
@@ -123,7 +123,7 @@ static void expect_import(struct __test_metadata *_metadata, const struct criu_n
 	EXPECT_EQ(0, render_bo_close(node, handle));
 }
 
-/* Each session has one of its own, and the BO lives longer than any. */
+/* Each session has its own dma-buf, and the BO outlives all of them. */
 TEST_F(copy, of_several_sessions_are_imported)
 {
 	__u32 handles[SESSIONS];
@@ -135,7 +135,7 @@ TEST_F(copy, of_several_sessions_are_imported)
 		if (i == 1)
 			end_session(self, 0);
 	}
-	/* The kernel warns of a second dma-buf that PRIME meets. */
+	/* The kernel warns if PRIME finds a second dma-buf. */
 	for (i = 1; i < SESSIONS; i++)
 		ASSERT_EQ(0, render_bo_import(&self->copier, fds[i], &handles[i]));
 	for (i = 1; i < SESSIONS; i++)
@@ -144,7 +144,7 @@ TEST_F(copy, of_several_sessions_are_imported)
 		close(fds[i]);
 }
 
-/* All that fdinfo says is shared. */
+/* The shared memory in fdinfo. */
 static void shared(const struct criu_node *node, char *found)
 {
 	char path[64], line[256];
@@ -182,13 +182,13 @@ TEST_F(copy, leaves_no_trace_in_a_checkpoint)
 			end_session(self, 1);
 		}
 	}
-	/* Nothing of it is shared any more, once something is counted anew. */
+	/* After the next update of the counts, none of it is shared. */
 	shared(&self->other, before);
 	shared(&self->node, after);
 	EXPECT_STREQ(before, after);
 }
 
-/* The process may do as much as it could, and gets what it asks for. */
+/* The process has the same rights as before, and its exports succeed. */
 TEST_F(copy, is_not_what_the_process_exports)
 {
 	int fd, own, third;
@@ -210,7 +210,7 @@ TEST_F(copy, is_not_what_the_process_exports)
 	expect_import(_metadata, &self->copier, fd, 1);
 	expect_import(_metadata, &self->other, own, 2);
 	expect_import(_metadata, &self->copier, fd, 3);
-	/* What it has exported is what the next session copies by. */
+	/* The next session copies through the dma-buf that the process has exported. */
 	third = start_copy(self, 1);
 	ASSERT_LE(0, third);
 	EXPECT_TRUE(share_same_file(third, own));
@@ -226,7 +226,7 @@ TEST_F(copy, is_not_what_the_process_exports)
 	close(fd);
 }
 
-/* The right to open a BO of another VM is one to this BO, and goes with the session. */
+/* The permission to open a BO of another VM is for this BO, and ends with the session. */
 TEST_F(copy, of_one_vm_is_for_one_file_as_long_as_the_session_is_open)
 {
 	__u32 handle, second;
@@ -258,7 +258,7 @@ TEST_F(copy, of_one_vm_is_for_one_file_as_long_as_the_session_is_open)
 	close(others);
 }
 
-/* Nobody but files of the BO's device, and those by their own way. */
+/* Only files of the BO's device may import it, and without attaching to it. */
 TEST_F(copy, is_attached_to_nothing)
 {
 	struct criu_node second;
@@ -278,7 +278,7 @@ TEST_F(copy, is_attached_to_nothing)
 	close(fd);
 }
 
-/* What fills a BO after a restore is no export of it either. */
+/* The dma-buf that fills a BO after a restore is not an export of it either. */
 TEST_F(copy, leaves_no_trace_in_what_was_restored)
 {
 	int session, fd;

@@ -358,7 +358,7 @@ TEST_F(bad_ctx, an_engine_that_the_GPU_lacks_is_ENODEV)
 						  &fault));
 }
 
-/* Its contexts cannot be carried, whatever GPU they come to. */
+/* Its contexts cannot be carried to any GPU. */
 TEST_F(bad_ctx, engine_that_keeps_state_is_EOPNOTSUPP)
 {
 	static const __u32 engines[] = {

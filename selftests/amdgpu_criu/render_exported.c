@@ -263,7 +263,7 @@ TEST_F(exported, a_session_holds_its_objects)
 	EXPECT_EQ(1, objects_of(self->restore));
 	close(fd);
 	close(again);
-	/* In a session of its own it is another object. */
+	/* In another session it is a different object. */
 	again = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, again);
 	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, again, id));

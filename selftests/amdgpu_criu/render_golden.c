@@ -147,8 +147,8 @@ static __u32 make_table(FIXTURE_DATA(golden) *self)
 }
 
 /*
- * Clears offsets of the node, and a flag that the driver sets when the CPU accesses a BO, whether
- * or not the process has asked for it.
+ * Clears offsets of the node, and a flag that the driver sets when the CPU accesses a BO, even if
+ * the process has not requested it.
  */
 static void blank(struct blob *blob)
 {

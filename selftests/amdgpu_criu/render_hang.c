@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Jobs that hang end in one of two ways: the driver times the job out, or, if the parameter
- * lockup_timeout is longer, PROCESS_INFO fails first.
+ * Either the driver times out a job that hangs, or, if the parameter lockup_timeout is
+ * longer, PROCESS_INFO fails first.
  */
 #include "kselftest_harness.h"
 
@@ -11,7 +11,7 @@
 
 /* The longest wait of PROCESS_INFO. */
 #define PAUSE_MILLISECONDS 20000
-/* What the driver reports of a job that it gives up. */
+/* The driver's reports about a job that it gives up. */
 #define RESET_MESSAGES "ring sdma[0-9]+ timeout|GPU reset begin|\\*ERROR\\*"
 /* The word that the engine waits for. */
 #define GATE 7
@@ -163,7 +163,7 @@ TEST_F_TIMEOUT(hang, a_job_that_does_not_end_is_ETIME_and_the_process_continues,
 	close(session);
 }
 
-/* What it waits for is the job of a file that is not paused. */
+/* It waits for the job of a file that is not paused. */
 TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_nobody_ends_is_ETIME, 180)
 {
 	struct amdgpu_criu_process_info info;

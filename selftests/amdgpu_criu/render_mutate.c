@@ -162,7 +162,7 @@ static const struct answer restore_answers[] = {
 	{ -EBADFD, "a BO of another GPU that was not restored before" },
 };
 
-/* What a process may do with the restored state. */
+/* Uses the restored state as a process may. */
 static void use(const struct criu_node *to, int session)
 {
 	__u32 handle;

@@ -44,7 +44,7 @@ static int create(const struct criu_node *node)
 	return render_bo_create(node, BO_SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle);
 }
 
-/* A process that has all files of this one, and does nothing. */
+/* An idle process that has all files of this one. */
 static pid_t start_idle(void)
 {
 	pid_t child = fork();

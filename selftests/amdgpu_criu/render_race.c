@@ -23,7 +23,7 @@ enum { OWN_FILE, OWN_FILE_TOO, SHARED_FILE, CLOSE, PRIME, PAUSE, FORK, WORKERS }
 
 /* In memory of all processes. */
 struct score {
-	/* How often each worker has come to its end. */
+	/* How often each worker has finished. */
 	unsigned int rounds[WORKERS];
 	/* An unexpected result, and the worker that got it. */
 	int error, worker;

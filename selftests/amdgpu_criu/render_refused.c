@@ -97,7 +97,7 @@ TEST_F(refused, a_bo_of_another_driver)
 	expect_taken(_metadata, self);
 }
 
-/* The driver takes such a BO for one that is no userptr. */
+/* The driver treats such a BO as one that is not a userptr. */
 TEST_F(refused, a_userptr_at_address_0)
 {
 	struct drm_amdgpu_gem_userptr args = {
@@ -112,7 +112,7 @@ TEST_F(refused, a_userptr_at_address_0)
 	expect_taken(_metadata, self);
 }
 
-/* By its copy, which is no dma-buf that the process has. */
+/* Through its copy, which is not a dma-buf of the process. */
 TEST_F(refused, a_bo_of_one_vm_by_itself)
 {
 	struct share_exported exported;
@@ -130,7 +130,7 @@ TEST_F(refused, a_bo_of_one_vm_by_itself)
 	criu_image_free(&image);
 }
 
-/* A BO that nobody has exported, by its copy: what is described is the BO. */
+/* A BO that no process has exported, described by its copy: the description is that of the BO. */
 TEST_F(refused, not_a_bo_by_its_copy)
 {
 	struct share_exported exported;

@@ -39,7 +39,7 @@ static int resume(FIXTURE_DATA(restore) *self)
 	return criu_resume(&self->r.kfd.node, self->r.session, 0);
 }
 
-/* What CRIU does between RESTORE and RESUME, and the doorbell. */
+/* Does what CRIU does between RESTORE and RESUME, and maps the doorbell. */
 static int map_and_fill(FIXTURE_DATA(restore) *self)
 {
 	int ret = carry_fill(&self->r.saved.carry);

@@ -57,7 +57,7 @@ int share_do(struct share_process *process, int command, int argument);
 int share_begin(struct share_process *process, int command, int argument);
 int share_end(struct share_process *process);
 void share_kill(struct share_process *process);
-/* A descriptor of what another process has open. */
+/* A duplicate of a descriptor of another process. */
 int share_fd(const struct share_process *process, int fd);
 /* True if both are the same open file. */
 bool share_same_file(int one, int two);

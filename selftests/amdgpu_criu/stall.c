@@ -149,7 +149,7 @@ static pid_t wait_for_exit(pid_t pid, int *status)
 	return ret;
 }
 
-/* Even while somebody asks OUTSIDE. */
+/* Even while OUTSIDE runs. */
 TEST_F(stall, processes_of_kfd_can_exit)
 {
 	struct amdgpu_criu_outside args = { .session_fd = self->checkpoint };
@@ -254,7 +254,7 @@ FIXTURE_TEARDOWN(render_stall)
 	criu_node_close(&self->to);
 }
 
-/* Before the file is touched, it may be paused; after, the session of the restore has it. */
+/* Before the file is changed, it may be paused; afterwards the session of the restore has it. */
 TEST_F(render_stall, the_gate_does_not_wait)
 {
 	struct amdgpu_criu_process_info info = { .session_fd = self->checkpoint };

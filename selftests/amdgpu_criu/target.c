@@ -309,7 +309,7 @@ static int map_all(struct target_state *state, const struct criu_image *image)
 	return ret;
 }
 
-/* What CRIU's plugin does in the restored process. */
+/* Does what CRIU's plugin does in the restored process. */
 static int restore(struct target_state *state, int session, const struct criu_image *image)
 {
 	const struct criu_node node = { .fd = state->kfd_fd, .kind = CRIU_NODE_KFD };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory whose first access takes as long as a test wants it to: the kernel's, too. Everything
- * returns 0 or a negative errno.
+ * Memory whose first access, also by the kernel, blocks until a test continues it. All
+ * functions return 0 or a negative errno.
  */
 #ifndef AMDGPU_CRIU_TEST_UFFD_H
 #define AMDGPU_CRIU_TEST_UFFD_H
@@ -78,7 +78,7 @@ static inline bool uffd_is_waited_for(const struct uffd *uffd, int milliseconds)
 	return poll(&events, 1, milliseconds) == 1;
 }
 
-/* Whoever waits goes on; memory that nobody could read becomes a copy of @from. */
+/* Continues waiting threads; memory that could not be read becomes a copy of @from. */
 static inline int uffd_serve(const struct uffd *uffd, const void *from, size_t size)
 {
 	_Alignas(4096) static unsigned char pages[UFFD_SIZE];
@@ -92,7 +92,7 @@ static inline int uffd_serve(const struct uffd *uffd, const void *from, size_t s
 	return ioctl(uffd->fd, UFFDIO_COPY, &args) ? -errno : 0;
 }
 
-/* Whoever waits goes on, and cannot use the memory. */
+/* Continues waiting threads, which cannot use the memory. */
 static inline int uffd_take_away(const struct uffd *uffd)
 {
 	struct uffdio_range range = { .start = (uintptr_t)uffd->at, .len = UFFD_SIZE };

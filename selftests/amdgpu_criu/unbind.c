@@ -56,7 +56,7 @@ static int follow_log(void)
 	return fd;
 }
 
-/* How often the driver has freed a device since the last call: TTM goes with it. */
+/* How often the driver has freed a device, and TTM with it, since the last call. */
 static int releases(FIXTURE_DATA(unbind) *self)
 {
 	char line[1024];
@@ -136,7 +136,7 @@ static void expect_held(struct __test_metadata *_metadata, FIXTURE_DATA(unbind) 
 {
 	criu_node_close(&self->node);
 	ASSERT_EQ(0, unbind(self));
-	/* The device is freed by whoever holds it last. */
+	/* The last reference frees the device. */
 	sleep(1);
 	EXPECT_EQ(0, releases(self));
 	end_session(self);

@@ -11,7 +11,7 @@
 #include "kfd.h"
 
 #define SOON 5000
-/* As KFD of 7.2 has them; older headers do not. */
+/* As in KFD of 7.2; older headers lack them. */
 #define IOC_CREATE_PROCESS _IO('K', 0x27)
 #define PROFILER_PMC 0
 

@@ -65,7 +65,7 @@ static struct amdgpu_criu_record_info *info(FIXTURE_DATA(versions) *self, __u16 
 	return NULL;
 }
 
-/* Valid arguments; the blob is written to a buffer of its own. */
+/* Valid arguments; the blob is written to a separate buffer. */
 static void reset(FIXTURE_DATA(versions) *self)
 {
 	self->args = criu_image_args(self->session, &self->image);

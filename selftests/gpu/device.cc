@@ -214,8 +214,8 @@ amdgpu_criu::Status Device::write(unsigned index, uint64_t offset,
   }
 }
 
-// Registers are 32 bits wide; the driver uses nothing else. Other reads return the bytes that they
-// cover, other writes are ignored.
+// Registers are 32 bits wide, and the driver uses only such accesses. Other reads return the bytes
+// that they cover; other writes are ignored.
 void Device::read_mmio(uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const uint32_t value = bus_->driver_read(static_cast<uint32_t>(offset / 4));
@@ -254,8 +254,8 @@ void Device::set_interrupt(std::optional<amdgpu_criu::Fd> event) {
   interrupts_.resignal();
 }
 
-// There is no PSP or SMU that could reset the chip: for a reset (mode 1) the driver marks the
-// engine as hung and switches bus mastering off, and then expects a chip after reset.
+// No PSP or SMU can reset the chip. For a reset (mode 1) the driver marks the engine as hung,
+// switches bus mastering off, and then expects that the chip was reset.
 void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   const bool before = config_.bus_master();
   config_.write(offset, data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What differs between the chips that the model can be, as data. Register offsets are doublewords.
+// The differences between the modelled chips, as data. Register offsets are doublewords.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct DiscoveredIp {
   std::vector<uint32_t> bases;
 };
 
-// Registers in which the driver waits for a constant, or reads what the chip is.
+// Registers in which the driver waits for a constant, or reads the identity of the chip.
 struct ConstantBlock {
   struct Register {
     uint32_t dword;
@@ -67,7 +67,8 @@ struct CpRegisters {
 inline constexpr CpRegisters kCpGfx9 = {
     .select = 0x2022, .hqd = 0x3245, .mec_control = 0x208d, .queue_reset = 0x31db};
 
-// Who maps the queues of KFD: packets of run lists, or the firmware that takes frames of commands.
+// The way in which queues of KFD are mapped: by packets of run lists, or by firmware that takes
+// frames of commands.
 enum class Scheduler : uint8_t { kHws, kMes };
 
 // Interrupts, as the driver of a generation recognises them.

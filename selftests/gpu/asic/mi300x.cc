@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// MI300X: GC 9.4.3, SDMA 4.4.2, MMHUB 1.8, described by its IP discovery table. The bases are the
-// model's own: a base of GC ends in 0x2000 or 0xa000, because packets carry the low 16 bits, and
-// everything else lies between these windows.
+// MI300X: GC 9.4.3, SDMA 4.4.2, MMHUB 1.8, described by its IP discovery table. The bases are those
+// of the model: a base of GC ends in 0x2000 or 0xa000, because packets carry the low 16 bits, and
+// all other registers lie between these windows.
 #include "asic/asic.h"
 
 namespace gpu {

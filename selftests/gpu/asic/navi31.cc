@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Navi 31, as sold as Radeon RX 7900 XTX: GC 11.0.0, SDMA 6.0.0, MMHUB 3.0.0, described by its IP
-// discovery table. The driver believes that a PSP has loaded all firmware; power management is a
-// mailbox that agrees to everything.
+// discovery table. For the driver, a PSP has loaded all firmware. Power management is a mailbox
+// that accepts all messages.
 #include "asic/asic.h"
 
 namespace gpu {
@@ -43,8 +43,8 @@ std::vector<ConstantBlock> navi_constants() {
   };
 }
 
-// The driver's features depend on these versions: atomics of MEC from 509 on, resets of single
-// queues from 2410, the maximum for user queues would be 3450.
+// The driver's features depend on these versions: atomics of MEC since 509, resets of single queues
+// since 2410. User queues would need 3450.
 std::vector<Ucode> navi_firmware() {
   return {{"gc_11_0_0_pfp", UcodeKind::kGfxRs64, 2000},
           {"gc_11_0_0_me", UcodeKind::kGfxRs64, 2000},

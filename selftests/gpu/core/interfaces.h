@@ -2,8 +2,8 @@
 // The interfaces between the blocks of the software GPU. Nothing here uses PCI or vfio-user.
 //
 // Threads: registers and doorbells are accessed from the transport thread, which must never wait
-// for work of an engine. Engines run in threads of their own. Memory and InterruptSink may be used
-// from any thread.
+// for work of an engine. Engines have their own threads. Memory and InterruptSink may be used from
+// any thread.
 #pragma once
 
 #include <array>
@@ -80,7 +80,7 @@ class Memory {
   // MAP_PROCESS: which page tables a VMID of a hub uses from now on.
   // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM.
   virtual void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) = 0;
-  // INVALIDATE_TLBS: the hub forgets the translations of a process, whose VMIDs it knows.
+  // INVALIDATE_TLBS: the hub drops the translations of a process, for all VMIDs that it has.
   virtual void invalidate_pasid(Space hub, uint32_t pasid) = 0;
 };
 
@@ -128,15 +128,15 @@ class DoorbellSink {
   virtual void ring(uint32_t offset, uint64_t value, unsigned size) = 0;
 };
 
-// A set of engines as the device holds it. ring() and reset() come from the transport thread and
-// must not wait for work.
+// A set of engines, owned by the device. The transport thread calls ring() and reset(), which must
+// not wait for work.
 class Engine : public DoorbellSink {
  public:
-  // Returns to the state after power-on, and idle: no access to memory once it has returned.
+  // Resets to the idle state after power-on. Afterwards there is no access to memory.
   virtual void reset() = 0;
   // Ends its threads.
   virtual void stop() = 0;
-  // What its compute kernels have executed; empty if there were none.
+  // Statistics of executed compute kernels; empty if there were none.
   virtual std::string report() const = 0;
 };
 

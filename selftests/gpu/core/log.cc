@@ -19,8 +19,8 @@ void print(const std::string& text) {
   fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// A guest that repeats its mistake must not fill the disk with messages, and must not hide the
-// mistakes that come later.
+// A guest that repeats an error must not fill the disk with messages, and must not hide later
+// errors.
 class FaultLog {
  public:
   explicit FaultLog(std::string_view kind) : kind_(kind) {}

@@ -9,13 +9,13 @@
 
 namespace gpu {
 
-// Put in front of every message, for instance the node. Set once, before threads start.
+// A prefix of every message, for instance the node. Set once, before threads start.
 void set_log_prefix(std::string prefix);
 
 enum class Fault { kModel, kVm };
 
 void log_line(const std::string& text);
-// Counts the fault, and prints it but for a flood: a few a second of each kind.
+// Counts the fault, and prints at most a few per second of each kind.
 void log_fault(Fault kind, const std::string& text);
 
 template <typename... Args>
@@ -23,8 +23,8 @@ void log_info(std::format_string<Args...> text, Args&&... args) {
   log_line(amdgpu_criu::formatted(text, std::forward<Args>(args)...));
 }
 
-// The guest asked for something that the model does not do, or the model is in a state that it
-// should never be in. Work continues; the count shows whether a run had any.
+// The guest requested something that the model does not support, or the model is in an invalid
+// state. Work continues; the count shows whether a run had any.
 template <typename... Args>
 void model_fault(std::format_string<Args...> text, Args&&... args) {
   log_fault(Fault::kModel, amdgpu_criu::formatted(text, std::forward<Args>(args)...));

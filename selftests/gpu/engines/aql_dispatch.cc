@@ -29,7 +29,7 @@ constexpr uint32_t kUserSgprs = 16;
 constexpr uint32_t kMaxItems = 1024;
 constexpr uint32_t kCodeAlignment = 256;
 
-// Words of COMPUTE_PGM_RSRC2 that the descriptor does not decide.
+// Fields of COMPUTE_PGM_RSRC2 that the descriptor does not determine.
 constexpr uint32_t kTrapPresent = 1 << 6;
 constexpr uint32_t kLdsSize = 0x1ff << 15;
 
@@ -129,8 +129,8 @@ amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
   return Step::kDone;
 }
 
-// False: the runtime was asked for more scratch and has not answered. Its answer is a signal of 0,
-// and then the same packet is looked at again.
+// False: the runtime was asked for more scratch and has not answered. It answers by setting the
+// signal to 0; then the same packet is examined again.
 amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet) {
   const bool wanted = registers().words[ComputeRegisters::kRsrc2] & 1;
   if (!wanted) return true;

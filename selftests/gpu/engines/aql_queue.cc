@@ -53,7 +53,8 @@ void AqlQueue::save() {
   }
 }
 
-// The end of the packets is read from the queue itself; the value only signals that there are some.
+// The end of the packets is read from the queue itself; the value only signals that there are
+// packets.
 void AqlQueue::doorbell(uint64_t, unsigned) {
   if (state_ == State::kIdle) state_ = State::kRunnable;
 }

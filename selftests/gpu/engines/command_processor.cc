@@ -136,7 +136,7 @@ Partition CommandProcessor::partition() {
 
 amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
   constexpr size_t kPerQueue = 5;
-  // A run list replaces the one before it, also without an unmap in between.
+  // A run list replaces the previous one, even without an unmap in between.
   std::vector<Queue*> replaced;
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
     if (Queue* old = table_.find(body[at] & kDoorbellMask)) replaced.push_back(old);
@@ -152,7 +152,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner 
   return Step::kDone;
 }
 
-// If one queue cannot be mapped, the others are mapped nevertheless.
+// If a queue cannot be mapped, the others are still mapped.
 void CommandProcessor::map_one(const Target& target) {
   const bool from_run_list = target.issuer == Queue::Owner::kRunList;
   Queue::Spec spec = {.owner = target.issuer,
@@ -166,7 +166,7 @@ void CommandProcessor::map_one(const Target& target) {
   if (Queue* old = table_.find(target.doorbell)) mapper_.unmap(*old, true);
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
-  // All XCCs of a partition read the HIQ; what the first of them does is done for all.
+  // All XCCs of a partition read the HIQ; the first one acts for all.
   if (engine == kHiq && !extended && partition().first != context_.xcc) return;
   amdgpu_criu::Status mapped;
   if (extended) {

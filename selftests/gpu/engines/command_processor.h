@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The command processor's scheduler: which queues are mapped, to which VMID, from which MQD.
-// Worker thread only.
+// The command processor's scheduler: maps queues from MQDs, and assigns VMIDs. Worker thread only.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,7 @@ class CommandProcessor : public SchedulerPackets {
         bank_(mapper.bank()),
         mes_(mes) {}
 
-  // A descriptor was activated by its registers (the KIQ), or is to be removed.
+  // A descriptor was activated by its registers (the KIQ), or must be removed.
   void activate(HqdSlot slot);
   void dequeue(HqdSlot slot);
   // Pipe resets of CP_MEC_CNTL remove the queues of a pipe without saving them.

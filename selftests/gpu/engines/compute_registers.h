@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// COMPUTE_*: what SET_SH_REG gives a queue for its dispatches. Every queue has its own, which its
-// MQD keeps over a preemption: v9_mqd has the registers up to COMPUTE_RELAUNCH from word 1 on, and
-// the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3.
+// COMPUTE_*: the registers that SET_SH_REG sets for the dispatches of a queue. Every queue has its
+// own, which its MQD keeps over a preemption: v9_mqd has the registers up to COMPUTE_RELAUNCH from
+// word 1 on, and the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3.
 #pragma once
 
 #include <array>

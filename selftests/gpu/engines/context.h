@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What every engine needs: memory, registers, interrupts, the clock, and reports.
+// The environment of every engine: memory, registers, interrupts, the clock, and reports.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct Context {
   }
 };
 
-// How much a queue may do before the next queue runs.
+// The amount of work of a queue before the next queue runs.
 struct Budget {
   uint64_t bytes = 1 << 20;
   unsigned packets = 64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The engines of one XCC: its command processor and its share of the SDMA engines, in a thread of
-// their own.
+// The engines of one XCC: its command processor and its share of the SDMA engines, in their own
+// thread.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,7 @@ class Engines final : public Engine {
   // Any thread; never waits for an engine.
   void ring(uint32_t offset, uint64_t value, unsigned size) override;
 
-  // Back to power-on: no queue is mapped any more. Waits for the current slice of work.
+  // Resets to the state after power-on, without mapped queues. Waits for the current slice of work.
   void reset() override;
   // Ends the thread. Mapped queues do not finish their work. Idempotent.
   void stop() override { worker_->stop(); }

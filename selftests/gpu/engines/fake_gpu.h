@@ -36,7 +36,7 @@ class FakeMemory final : public Memory {
                                                    bool for_write) override;
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override;
   void invalidate_pasid(Space hub, uint32_t pasid) override;
-  // Hubs that have forgotten a process.
+  // Hubs that have dropped the translations of a process.
   std::vector<Space> invalidated(uint32_t pasid);
   uint32_t pasid_of(unsigned vmid) const { return pasids_[vmid]; }
 

@@ -25,7 +25,7 @@ uint32_t run_seed() {
 
 class Garbage {
  public:
-  // Tests of one run have different garbage by their number.
+  // Each test of a run has different garbage, selected by its number.
   explicit Garbage(uint32_t test) : random_(run_seed() + test) {}
 
   uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
@@ -156,7 +156,7 @@ std::vector<uint32_t> packet_for(Garbage& garbage, TestQueue::Kind kind) {
   }
 }
 
-// An unused queue, without the pointers or the saved place of the one before.
+// An unused queue, without the pointers or the saved place of the previous one.
 void clear_mqd(FakeGpu& gpu, const TestQueue& queue) {
   gpu.memory.put_words(0, queue.mqd, std::vector<uint32_t>(mqd::kDwords));
 }

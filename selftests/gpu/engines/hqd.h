@@ -41,13 +41,13 @@ struct HqdState {
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
   static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd, unsigned reserved);
-  // Of a ring of the graphics pipe, whose MQD has the write pointer elsewhere.
+  // For a ring of the graphics pipe, whose MQD has the write pointer elsewhere.
   static amdgpu_criu::Result<HqdState> load_graphics(Memory& memory, uint64_t mqd,
                                                      unsigned reserved);
-  // What is wrong with the copies, which have to describe one queue; empty: nothing.
+  // The difference between the copies, which must describe one queue; empty: none.
   amdgpu_criu::Result<std::string> check_copies(Memory& memory, uint64_t mqd) const;
-  // Writes what preemption saves into all copies: pointers, place, fill levels, COMPUTE_*, not
-  // active.
+  // Writes the state that preemption saves into all copies: pointers, place, fill levels,
+  // COMPUTE_*, inactive.
   amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;
 
  private:

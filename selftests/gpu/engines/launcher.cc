@@ -15,7 +15,7 @@ constexpr uint64_t kStackAfterMqd = 4096;
 
 }  // namespace
 
-// The dimensions are where the grid ends, not how long it is; it starts at COMPUTE_START.
+// The dimensions give the end of the grid, which starts at COMPUTE_START.
 shader::DispatchSpec Launcher::spec() const {
   using Registers = ComputeRegisters;
   const auto& words = registers_.words;

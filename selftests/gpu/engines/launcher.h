@@ -26,7 +26,7 @@ constexpr uint32_t kRestore = 1 << 14;
 
 class Launcher {
  public:
-  // What MAP_PROCESS gives the waves of a VMID.
+  // The state of a VMID's waves that MAP_PROCESS sets.
   struct Process {
     shader::Apertures apertures;
     shader::TrapHandler trap;
@@ -39,20 +39,20 @@ class Launcher {
 
   ComputeRegisters& registers() { return registers_; }
 
-  // Of the registers. EINVAL: hardware would not start it.
+  // Starts the dispatch of the registers. EINVAL: hardware would not start it.
   amdgpu_criu::Status start(Space space, uint32_t packet_index = 0);
-  // A turn of the waves. There are none unless it gives kRunning.
+  // Runs the waves for one turn. Waves remain only if it returns kRunning.
   State run(Budget& budget);
   bool has_waves() const { return dispatch_ != nullptr; }
-  // Why a wave cannot go on.
+  // The reason why a wave cannot continue.
   const std::string& complaint() const { return complaint_; }
   std::vector<shader::WaveInterrupt> take_interrupts() { return std::exchange(interrupts_, {}); }
 
-  // Saves the waves, or waits for their end where there is no trap handler to save them.
+  // Saves the waves, or waits for their end if there is no trap handler to save them.
   void preempt();
-  // To the words of an MQD, and to the control stack behind it.
+  // Writes the words of an MQD, and the control stack behind it.
   amdgpu_criu::Status save(HqdState& state, uint64_t mqd);
-  // The waves of a queue that is mapped again, if there are any.
+  // Restores the waves of a queue that is mapped again, if any.
   amdgpu_criu::Status resume(const HqdState& state, Space space, uint64_t mqd,
                              uint32_t packet_index);
 

@@ -122,7 +122,7 @@ amdgpu_criu::Result<Step> Mes::set_resources(Frame frame, uint64_t&) {
   return Step::kDone;
 }
 
-// A queue that cannot be mapped is reported; for the driver it is there.
+// A queue that cannot be mapped is reported; the driver sees no error.
 amdgpu_criu::Result<Step> Mes::add_queue(Frame frame, uint64_t&) {
   const uint32_t doorbell = doorbell_of(frame[add_frame::kDoorbell]);
   const bool legacy = frame[add_frame::kFlags] & add_frame::kLegacy;
@@ -138,7 +138,7 @@ amdgpu_criu::Result<Step> Mes::add_queue(Frame frame, uint64_t&) {
   return Step::kDone;
 }
 
-// A ring of the driver itself, at a place of its choice.
+// A ring of the driver itself, in a slot that the driver chooses.
 amdgpu_criu::Status Mes::map_legacy(Frame frame) {
   const uint32_t type = frame[add_frame::kType];
   if (type > mes::kCompute)
@@ -242,7 +242,7 @@ amdgpu_criu::Result<Step> Mes::resume(Frame frame, uint64_t&) {
   return Step::kDone;
 }
 
-// Detection of hung queues finds none: the driver's list of them stays as it is.
+// Detection of hung queues finds none, so the driver's list is not changed.
 amdgpu_criu::Result<Step> Mes::reset_queue(Frame frame, uint64_t&) {
   if (!(frame[hung_frame::kFlags] & (hung_frame::kThisQueue | hung_frame::kGraphicsRing)))
     return Step::kDone;

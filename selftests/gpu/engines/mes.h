@@ -28,7 +28,7 @@ class Mes {
   amdgpu_criu::Result<Step> execute(Frame frame, uint64_t& progress);
 
  private:
-  // What ADD_QUEUE gave, for as long as the queue is not removed.
+  // The arguments of ADD_QUEUE, until the queue is removed.
   struct Added {
     std::array<uint32_t, kFrameDwords> frame;
     bool suspended = false;
@@ -36,7 +36,7 @@ class Mes {
   using Handler = amdgpu_criu::Result<Step> (Mes::*)(Frame frame, uint64_t& progress);
   struct Command {
     uint32_t opcode;
-    size_t status;  // where the address and value of its fence are
+    size_t status;  // the position of its fence's address and value
     Handler handler;
   };
   static const Command* find(uint32_t opcode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Queues that MES maps for the driver: its frames, and what is kept of a queue between them.
+// Queues that MES maps for the driver: its frames, and the state of a queue between them.
 #include "engines/mes.h"
 
 #include <gtest/gtest.h>
@@ -36,11 +36,11 @@ TEST_F(MesTest, AnAddedQueueRunsInAVmidOfItsProcess) {
   ASSERT_TRUE(gpu_.add_queue(queue));
   gpu_.submit(queue, pm4_write(kData, {kPattern}));
   EXPECT_TRUE(arrives(queue.base, kData, kPattern));
-  EXPECT_EQ(gpu_.memory.base_of(8), queue.base) << "the first of those that the driver gave";
+  EXPECT_EQ(gpu_.memory.base_of(8), queue.base) << "the first VMID that the driver assigned";
   EXPECT_EQ(gpu_.memory.pasid_of(8), queue.pasid);
 }
 
-TEST_F(MesTest, ARemovedQueueContinuesWhereItWasWhenItIsAddedAgain) {
+TEST_F(MesTest, ARemovedQueueContinuesWhenItIsAddedAgain) {
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
   ASSERT_TRUE(gpu_.add_queue(queue));
   const auto first = pm4_write(kData, {1});

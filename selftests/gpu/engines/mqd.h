@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Memory queue descriptors: what a queue is started from and saved to, as doubleword indices of
-// v9_mqd, v11_compute_mqd and their SDMA counterparts, which agree on these.
+// Memory queue descriptors, from which a queue is started and to which it is saved: doubleword
+// indices that are the same in v9_mqd, v11_compute_mqd and their SDMA counterparts.
 // CP_MQD_BASE_ADDR..CP_HQD_PQ_WPTR_HI are the same words as the registers.
 #pragma once
 
@@ -52,7 +52,7 @@ constexpr unsigned kRbRptr = 3;
 constexpr unsigned kRbWptr = 5;
 // Where the addresses are that follow depends on the generation (SdmaMqdLayout).
 constexpr unsigned kEngine = 126;
-// The hardware keeps its place in IB_* and MIDCMD_*, which only the hardware interprets. The
+// The hardware stores its place in IB_* and MIDCMD_*, which only the hardware interprets. The
 // model's place is longer, so it uses reserved words.
 constexpr unsigned kPlace = 64;
 }  // namespace sdma_mqd

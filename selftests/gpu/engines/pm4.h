@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Executes PM4 packets: of kernel and user compute rings, and of buffers that AQL packets call.
+// Executes PM4 packets of kernel and user compute rings, and of buffers that AQL packets call.
 #pragma once
 
 #include <span>
@@ -42,7 +42,7 @@ class Pm4 {
   // Of its dispatches, and of those of the AQL packets around its buffers.
   Launcher& launcher() { return launcher_; }
   const Launcher& launcher() const { return launcher_; }
-  // A turn of the waves of its dispatch, and the interrupts that they send.
+  // Runs the waves of its dispatch for one turn, and sends their interrupts.
   Launcher::State run_waves(Budget& budget);
   // End of pipe: client, source and ring of this queue.
   void interrupt(uint32_t context_id, uint8_t source) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// DISPATCH_DIRECT and DISPATCH_INDIRECT, with what SET_SH_REG has put into COMPUTE_* before.
+// DISPATCH_DIRECT and DISPATCH_INDIRECT, with the COMPUTE_* registers that SET_SH_REG has set.
 #include <algorithm>
 
 #include "engines/pm4.h"
@@ -34,7 +34,7 @@ amdgpu_criu::Result<Step> Pm4::run_dispatch(std::array<uint32_t, 3> end, uint32_
     case State::kIllegal:
       break;
   }
-  // The queue hangs, which the driver's time limit turns into an error for whoever submitted it.
+  // The queue hangs, which the driver's time limit turns into an error for the submitter.
   exception(QueueException::kDispatchCodeInvalid);
   return amdgpu_criu::Error(ENOSYS, launcher_.complaint());
 }
@@ -43,7 +43,7 @@ amdgpu_criu::Result<Step> Pm4::dispatch_direct(Words words, Stream& stream, Budg
   return run_dispatch({words[0], words[1], words[2]}, words[3], stream, budget);
 }
 
-// As compute rings have it: the address of the dimensions.
+// In the form of compute rings: the address of the dimensions.
 amdgpu_criu::Result<Step> Pm4::dispatch_indirect(Words words, Stream& stream, Budget& budget) {
   std::array<uint32_t, 3> end;
   TRY(context_.memory.read(stream.space(), join(words[0] & ~3u, words[1]),

@@ -47,7 +47,7 @@ amdgpu_criu::Result<Step> Pm4::set_config_reg(Words words, Stream& stream, Budge
 amdgpu_criu::Result<Step> Pm4::set_context_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kContextRegs, words, stream);
 }
-// COMPUTE_* are the queue's own.
+// COMPUTE_* registers belong to the queue.
 amdgpu_criu::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
   uint32_t dword = pm4::kShRegs + bits(words[0], 15, 0);
   for (const uint32_t value : words.subspan(1)) {

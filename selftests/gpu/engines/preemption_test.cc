@@ -24,8 +24,8 @@ class PreemptionTest : public ::testing::Test {
   FakeGpu gpu_;
 };
 
-// Every copy reads what the one before wrote one page below, so a page copied twice or not at all
-// by any of them would show at the end.
+// Every copy reads what the previous one wrote one page below, so a page that any of them copies
+// twice or not at all is detected at the end.
 std::vector<uint32_t> sliding_copies(unsigned count) {
   std::vector<uint32_t> words;
   for (unsigned i = 0; i < count; ++i) {
@@ -251,7 +251,7 @@ TEST_F(PreemptionTest, MoreQueuesThanDescriptorsAllRun) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
-TEST_F(PreemptionTest, ARunListReplacesTheOneBeforeWithoutLosingWork) {
+TEST_F(PreemptionTest, ARunListReplacesThePreviousOneWithoutLosingWork) {
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
   std::vector<uint32_t> words;
   for (uint32_t i = 0; i < 1000; ++i) {

@@ -34,7 +34,7 @@ class Queue {
     kStopped,   // until it is unmapped
   };
 
-  // How a queue was mapped, and so who may unmap it.
+  // How a queue was mapped, which determines what may unmap it.
   enum class Owner : uint8_t { kRegisters, kKiq, kRunList, kMes };
 
   struct Spec {
@@ -58,16 +58,17 @@ class Queue {
   const Spec& spec() const { return spec_; }
   State state() const { return state_; }
   bool has_turn() const { return state_ == State::kRunnable || state_ == State::kWaiting; }
-  // Out of service; removed after the round. Its state was saved, or is discarded.
+  // Out of service: removed after the round. Its state is saved already or is discarded.
   bool retired() const { return retired_; }
   void retire() { retired_ = true; }
 
-  // Works until the budget is spent or there is nothing to do. True when anything was done.
+  // Works until the budget is spent or there is nothing to do. Returns true if it has done any
+  // work.
   virtual bool run(Budget& budget) = 0;
   virtual void doorbell(uint64_t value, unsigned size) = 0;
-  // Writes everything that mapping needs to continue into the MQD.
+  // Writes the state that a later mapping needs into the MQD.
   virtual void save() = 0;
-  // Waves run, which have to be saved before the queue is.
+  // True if waves run, which must be saved before the queue.
   virtual bool has_waves() const { return false; }
   // Starts no more packets, and saves the waves in flight.
   virtual void preempt() {}
@@ -92,7 +93,7 @@ class Queue {
   bool retired_ = false;
 };
 
-// One that runs packets from its stream one after another: SDMA and PM4.
+// A queue that runs packets of its stream one after another: SDMA and PM4.
 class PacketQueue : public Queue {
  public:
   using Queue::Queue;
@@ -103,8 +104,8 @@ class PacketQueue : public Queue {
   virtual amdgpu_criu::Result<Step> execute(Budget& budget) = 0;
   virtual void report_rptr() = 0;
 
-  // The write pointer that was last found in memory, in units of doorbells: less was rung before
-  // that.
+  // The write pointer that was last found in memory, in units of doorbells. Lower doorbell values
+  // are older.
   uint64_t polled_wptr_ = 0;
 };
 

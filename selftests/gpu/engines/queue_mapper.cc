@@ -75,8 +75,9 @@ std::optional<HqdSlot> QueueMapper::free_slot() {
   return std::nullopt;
 }
 
-// Waves save themselves, which takes turns of theirs. Those of a queue without a save area run to
-// their end; what takes longer than the driver's time limit for preemption resets the GPU.
+// Waves save themselves, which takes several turns. Those of a queue without a save area run to
+// their end. If that takes longer than the driver's time limit for preemption, the driver resets
+// the GPU.
 bool QueueMapper::preempted(std::span<Queue* const> queues) {
   bool done = true;
   for (Queue* queue : queues) {
@@ -98,7 +99,7 @@ std::optional<unsigned> QueueMapper::vmid_for(uint64_t process) {
   uint32_t free = vmid_mask_;
   for (const auto& [other, vmid] : vmids_) free &= ~(1u << vmid);
   if (!free) return std::nullopt;
-  // In turn, so that whoever keeps a VMID over a preemption meets another process there.
+  // In turn, so that code that keeps a VMID over a preemption finds another process there.
   const uint32_t above = free & ~((2u << last_vmid_) - 1);
   last_vmid_ = static_cast<unsigned>(std::countr_zero(above ? above : free));
   vmids_.emplace(process, last_vmid_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Maps and unmaps queues: from an MQD to a queue that runs, with a VMID and a descriptor. What the
-// two kinds of scheduler share. Worker thread only.
+// Maps and unmaps queues: from an MQD to a queue that runs, with a VMID and a descriptor. Shared by
+// the two kinds of scheduler. Worker thread only.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class QueueMapper {
       : context_(context), table_(table), bank_(bank) {}
 
   void reset();
-  // Which VMIDs and descriptors (bits count pipes of 8 queues) are there for user queues.
+  // The VMIDs and descriptors (bits count pipes of 8 queues) for user queues.
   void set_resources(uint32_t vmids, uint64_t queues);
 
   // spec.slot: where the queue is shown. copies: of the MQD, one for each XCC of a partition.
@@ -33,11 +33,11 @@ class QueueMapper {
 
   // A descriptor that set_resources() assigned; none if all are in use.
   std::optional<HqdSlot> free_slot();
-  // True once none of the queues has waves; asks those that have some to save them.
+  // True if none of the queues has waves; otherwise asks the queues to save them.
   bool preempted(std::span<Queue* const> queues);
   void unmap(Queue& queue, bool save);
 
-  // The VMID of a process; none is left if it is empty.
+  // The VMID of a process; empty if none is free.
   std::optional<unsigned> vmid_for(uint64_t process);
   // A VMID stays with its process as long as a queue of this owner uses it.
   void release_vmids(Queue::Owner owner);

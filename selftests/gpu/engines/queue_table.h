@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The queues that are mapped, and which one runs next. Worker thread only.
+// The mapped queues, and the order in which they run. Worker thread only.
 #pragma once
 
 #include <memory>

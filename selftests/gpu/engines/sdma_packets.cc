@@ -216,7 +216,7 @@ amdgpu_criu::Result<Step> SdmaQueue::cond_exe(Words words, Budget&) {
 }
 
 amdgpu_criu::Result<Step> SdmaQueue::pre_exe(Words words, Budget&) {
-  // The device mask names this device by bit 0: the ring has no other.
+  // Bit 0 of the device mask is this device; the ring has no other.
   if (!bits(words[0], 16, 16)) stream_.skip(bits(words[1], 13, 0));
   return Step::kDone;
 }

@@ -31,7 +31,7 @@ void Worker::post_and_wait(Task task) {
     wake_.notify_one();
   }
   done.reset();
-  // If the thread stops first, the task is destroyed without running, and its promise with it.
+  // If the thread stops first, the task and its promise are destroyed without running.
   finished.wait();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A chip with several XCCs: what each of them does, and what the first of a partition does for all.
+// A chip with several XCCs: the work of each, and the work of the first one for its partition.
 #include "engines/xcc_view.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST_F(PartitionTest, TheFirstXccSavesIntoTheMqdOfEveryXcc) {
   EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
 }
 
-// A driver that restores the MQD of the first XCC only gets other work-groups twice.
+// A driver that restores only the MQD of the first XCC would run some work-groups twice.
 TEST_F(PartitionTest, MqdsOfOneQueueThatDoNotFitAreReported) {
   group(2);
   gpu_.start_hiq();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The chip as the engines of one XCC see it: register offsets, the GC hub and interrupts are those
-// of XCC 0 to them, whichever XCC they belong to.
+// The chip as the engines of one XCC see it: register offsets, the GC hub and interrupts look like
+// those of XCC 0, for every XCC.
 #pragma once
 
 #include <memory>

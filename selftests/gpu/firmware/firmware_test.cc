@@ -158,7 +158,7 @@ TEST(Firmware, FilesOfRiscCoresHaveCodeAndDataInThePayload) {
   }
 }
 
-TEST(Vbios, PowerManagementHasItsTableWhereAChipWantsOne) {
+TEST(Vbios, PowerManagementHasItsTableOnChipsThatNeedOne) {
   const Reader rom(make_vbios({.vendor = 0x1002, .asic = navi31()}));
   const size_t master = rom.get<uint16_t>(rom.get<uint16_t>(0x48) + 0x20u);
   const size_t at = rom.get<uint16_t>(master + 4 + 2 * 2);

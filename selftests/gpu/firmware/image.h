@@ -10,7 +10,8 @@
 
 namespace gpu {
 
-// All offsets come from the generator: one out of bounds is a bug, and vector::at stops it.
+// All offsets come from the generator. One that is out of bounds is a bug, which vector::at
+// catches.
 class Image {
  public:
   explicit Image(size_t size) : bytes_(size) {}

@@ -16,7 +16,7 @@ struct FirmwareFile {
 };
 
 std::vector<FirmwareFile> make_firmware(const Asic& asic);
-// Writes those of all chips into an existing directory.
+// Writes the files of all chips into an existing directory.
 amdgpu_criu::Status write_firmware(const std::string& dir);
 
 }  // namespace gpu

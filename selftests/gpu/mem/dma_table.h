@@ -30,7 +30,7 @@ class DmaTable {
 
   DmaTable() : epoch_(std::make_shared<Epoch>()) {}
 
-  // Without a descriptor the range is known but has no memory here (another device's BAR).
+  // Without a descriptor, the range is registered but has no memory here (another device's BAR).
   amdgpu_criu::Status map(const Range& range, std::optional<amdgpu_criu::Fd> memory,
                           uint64_t offset);
   // Removes every range inside [iova, iova + size). Fails if that would cut a range in two.

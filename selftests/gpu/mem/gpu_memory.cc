@@ -111,7 +111,8 @@ PhysicalRun GpuMemory::translate(Space space, uint64_t address, uint64_t size, b
   return run;
 }
 
-// A run of whole pages. Faults are not kept: the driver need not invalidate what was not mapped.
+// A run of whole pages. Faults are not cached, because the driver need not invalidate unmapped
+// pages.
 PhysicalRun GpuMemory::look_up(HubRegisters& registers, unsigned vmid, uint64_t page, uint64_t size,
                                bool for_write) {
   Tlb& tlb = registers.tlb(vmid);

@@ -30,8 +30,8 @@ class GpuMemory final : public Memory {
     uint8_t gfx_fault_client = 0x1b;  // of interrupts
   };
 
-  // A write to a guest-physical address without memory; false: nothing is there. The GPU's own
-  // doorbells are, which it reaches over the bus as the CPU does.
+  // A write to a guest-physical address without memory. False: there is no target. The GPU's own
+  // doorbells are one, which it reaches over the bus as the CPU does.
   using BusWrite = std::function<bool(uint64_t address, std::span<const std::byte> data)>;
 
   static amdgpu_criu::Result<std::unique_ptr<GpuMemory>> create(PhysicalMemory& physical, Hubs hubs,

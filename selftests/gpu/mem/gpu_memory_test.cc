@@ -238,7 +238,7 @@ TEST_F(GpuMemoryTest, BindingRedirectsAHub) {
 // Registers of the invalidation engine that drivers use.
 constexpr uint32_t kGfxInvalidate = 0x2840 + 0x63 + 17, kMmInvalidate = 0x1ab80 + 0x63 + 17;
 
-// A driver that omits the invalidation writes to the page that was there before.
+// Without the invalidation, a driver writes to the old page.
 TEST_F(GpuMemoryTest, OnlyAnInvalidationMakesAHubSeeChangedTables) {
   const auto written = [&] {
     EXPECT_TRUE(memory_->store<uint32_t>(kUser, 0, 1).ok());
@@ -275,7 +275,7 @@ TEST_F(GpuMemoryTest, OnlyAnInvalidationMakesAHubSeeChangedTables) {
   EXPECT_FALSE(gfx_.context(kVmid).enabled);
 }
 
-TEST_F(GpuMemoryTest, WhatWasNotMappedNeedsNoInvalidation) {
+TEST_F(GpuMemoryTest, UnmappedPagesNeedNoInvalidation) {
   EXPECT_EQ(code_of(memory_->load<uint32_t>(kUser, 0)), EFAULT);
   map(0, 0x5000 | pte::kValid | pte::kRead);
   EXPECT_TRUE(memory_->load<uint32_t>(kUser, 0).ok());

@@ -42,7 +42,7 @@ enum class FaultCause : uint8_t {
   kNoMemory,  // a valid entry that points to no memory
 };
 
-// A physically contiguous run at the start of the range asked for.
+// A physically contiguous run at the start of the requested range.
 struct PhysicalRun {
   FaultCause cause = FaultCause::kNone;
   bool unbacked = false;  // PRT: reads give 0, writes are dropped

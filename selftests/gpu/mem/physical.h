@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What lies below translation: guest-physical memory and the VRAM of the hive.
+// Physical memory: guest-physical memory and the VRAM of the hive.
 #pragma once
 
 #include <atomic>

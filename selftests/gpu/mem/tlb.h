@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Translations of one VMID that a hub has looked up. As in hardware, only an invalidation empties
-// it: who changes page tables and omits it lets engines use the memory that was there before.
+// it. Without one, engines use the old memory after a change of page tables.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ class Tlb {
  public:
   static constexpr uint64_t kPage = 4096;
 
-  // Before page tables are read. A translation of before an invalidation is not kept after it.
+  // To be called before page tables are read. A translation from before an invalidation is not kept
+  // after it.
   uint64_t epoch() const { return epoch_; }
   // page: address of a page. The run begins there and has whole pages.
   std::optional<PhysicalRun> find(uint64_t page, bool for_write) const;

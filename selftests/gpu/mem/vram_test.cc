@@ -54,7 +54,7 @@ TEST_F(VramTest, ThereIsNoMemoryOutsideOfTheHive) {
   EXPECT_TRUE(only->find(~0ull, 4).empty());
 }
 
-TEST_F(VramTest, StartsZeroedWhateverRanBefore) {
+TEST_F(VramTest, StartsZeroed) {
   {
     auto before = expect(make(0, 1));
     before->own()[0] = std::byte{1};

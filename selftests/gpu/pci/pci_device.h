@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // A PCI device as a bus sees it: regions, DMA ranges, one interrupt line, reset. The transport
-// calls it, from one thread; it does not use the transport.
+// calls it from one thread; it does not call the transport.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace gpu {
 
 class PciDevice {
  public:
-  // BARs 0..5, then these; a region of size 0 is not there.
+  // BARs 0..5, then these; a region of size 0 does not exist.
   static constexpr unsigned kRomRegion = 6;
   static constexpr unsigned kConfigRegion = 7;
   static constexpr unsigned kRegions = 9;

@@ -73,8 +73,8 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   const GpuClock& clock_;
   std::function<void()> signal_;
   mutable std::mutex mutex_;
-  // By instance of a hub. The registers write all of them: the driver uses them for VMIDs that are
-  // the same on all hubs.
+  // By instance of a hub. A register write sets all of them, because the driver uses these
+  // registers for VMIDs that are the same on all hubs.
   std::vector<std::array<uint32_t, kLutWords>> luts_;
   std::array<uint32_t, kRingWords> ring_ = {};
   bool reported_ = false;  // an invalid ring has been reported

@@ -35,7 +35,7 @@ amdgpu_criu::Status Nbio::claim() {
 
 void Nbio::reset() {
   for (auto& word : scratch_) word = 0;
-  // After a reset the board's BIOS has run: the driver need not post it.
+  // After a reset, the state is that after the BIOS: the driver need not post the board.
   scratch_[kScratch7] = kScratch7InitComplete;
   index_ = index_high_ = smn_index_ = smn_index_high_ = 0;
   const std::lock_guard lock(mutex_);

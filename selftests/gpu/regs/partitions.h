@@ -17,7 +17,7 @@ struct Partition {
   unsigned first;  // XCC
   unsigned count;
 
-  // own: the XCC whose register it is. Before the driver has written it, the XCC is alone.
+  // own: the XCC of the register. Until the driver has written it, the XCC is alone.
   static Partition of(unsigned own, uint32_t control) {
     const unsigned position = control & 7;
     const unsigned count = control >> 3 & 15;

@@ -17,7 +17,7 @@ namespace gpu {
 
 class RegisterBus final : public Registers {
  public:
-  // Half as many as the driver's own polls. On a busy machine an engine may not run for thousands
+  // Half of the driver's own number of polls. On a busy machine an engine may not run for thousands
   // of polls.
   static constexpr uint32_t kSpinLimit = 50000;
 

@@ -9,8 +9,8 @@
 
 namespace gpu {
 
-// 100 MHz, as the VBIOS says (smu_info core_refclk); the same for engines, interrupt entries and
-// all GPUs of a machine.
+// 100 MHz, as in the VBIOS (smu_info core_refclk); the same for engines, interrupt entries and all
+// GPUs of a machine.
 struct GpuClock {
   uint64_t ticks() const {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();

@@ -99,7 +99,7 @@ amdgpu_criu::Result<Session::Reply> Session::handle(Message& message) {
 
 amdgpu_criu::Result<Session::Reply> Session::version(Message& message) {
   if (front<Version>(message).major != 0) return invalid("only version 0 is supported");
-  // The client's capabilities are limits that we never reach.
+  // The client's capabilities are limits that this server never reaches.
   if (message.payload.size() > sizeof(Version) && message.payload.back() != std::byte{0})
     return invalid("the version data does not end");
   static constexpr std::string_view kJson =

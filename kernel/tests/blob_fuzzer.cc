@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Feeds arbitrary bytes to the reader, as they are and with the frame made right, so that the
-// checksum does not keep the fuzzer out. What must hold is in sample::ReadAll().
+// Feeds arbitrary bytes to the reader, unchanged and with a corrected frame, so that inputs pass
+// the checksum. sample::ReadAll() checks the promises of the codec.
 #include "sample.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

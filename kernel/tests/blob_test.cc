@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the reader takes, and every reason for which it refuses: each blob here is right but for
-// the one thing the test is about.
+// Blobs that the reader accepts, and every reason for a refusal: each blob is valid except for the
+// one thing that its test is about.
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::StrEq;
 
-// Result of opening and reason given, as one value to compare.
+// Result and reason of opening a blob, as one value to compare.
 struct Verdict {
   int error;
   std::string reason;
@@ -80,7 +80,7 @@ TEST(Blob, IdentityIsFirstAndEndIsLastInTheWalk) {
   EXPECT_EQ(types.back(), CRIU_RECORD_END);
 }
 
-TEST(Blob, TheLeastBlobIsTaken) { EXPECT_EQ(Open(Minimal().End().Build()), kFine); }
+TEST(Blob, TheSmallestBlobIsAccepted) { EXPECT_EQ(Open(Minimal().End().Build()), kFine); }
 
 // Header.
 
@@ -108,7 +108,7 @@ TEST(Blob, RefusesFormatZero) {
   EXPECT_EQ(Open(builder.Build()), (Verdict{-EBADMSG, "bad format"}));
 }
 
-TEST(Blob, RefusesAHeaderFlagItDoesNotKnow) {
+TEST(Blob, RefusesAnUnknownHeaderFlag) {
   Builder builder = Minimal().End();
   builder.header().flags = 1;
   EXPECT_EQ(Open(builder.Build()), (Verdict{-EOPNOTSUPP, "unknown flag or field in the header"}));
@@ -120,13 +120,13 @@ TEST(Blob, RefusesAHeaderPadThatIsSet) {
   EXPECT_EQ(Open(builder.Build()), (Verdict{-EOPNOTSUPP, "unknown flag or field in the header"}));
 }
 
-TEST(Blob, TakesALongerHeaderOfZerosOnly) {
+TEST(Blob, AcceptsALongerHeaderOnlyWithZeros) {
   EXPECT_EQ(Open(Minimal().HeaderTail(Bytes(8, 0)).End().Build()), kFine);
   EXPECT_EQ(Open(Minimal().HeaderTail(Bytes(8, 1)).End().Build()),
             (Verdict{-EOPNOTSUPP, "unknown flag or field in the header"}));
 }
 
-TEST(Blob, RefusesHeaderSizesThatCannotBe) {
+TEST(Blob, RefusesImpossibleHeaderSizes) {
   for (uint32_t size : {0u, 8u, 24u, 31u, 33u, 36u, 0x7ffffff8u, 0xfffffff8u, 0xffffffffu}) {
     Bytes bytes = Minimal().End().Build();
     Patch(&bytes, offsetof(criu_blob_header, header_size), size);
@@ -134,7 +134,7 @@ TEST(Blob, RefusesHeaderSizesThatCannotBe) {
   }
 }
 
-TEST(Blob, RefusesATotalSizeThatIsNotItsOwn) {
+TEST(Blob, RefusesAWrongTotalSize) {
   const uint64_t right = Minimal().End().Build().size();
   for (uint64_t size : {uint64_t{0}, right - 8, right + 8, uint64_t{1} << 63,
                         std::numeric_limits<uint64_t>::max(), right + (uint64_t{1} << 32)}) {
@@ -144,18 +144,18 @@ TEST(Blob, RefusesATotalSizeThatIsNotItsOwn) {
   }
 }
 
-TEST(Blob, RefusesASizeThatIsNoMultipleOfTheAlignment) {
+TEST(Blob, RefusesAnUnalignedSize) {
   Bytes bytes = Minimal().End().Build();
   bytes.resize(bytes.size() + 4);
   RepairFrame(&bytes);
   EXPECT_EQ(Open(bytes), (Verdict{-EBADMSG, "not the size in the header"}));
 }
 
-TEST(Blob, RefusesNothingAtAll) {
+TEST(Blob, RefusesAnEmptyBlob) {
   EXPECT_EQ(Open({}), (Verdict{-EBADMSG, "size of blob out of bounds"}));
 }
 
-TEST(Blob, RefusesABlobBeyondTheLimitWithoutLookingAtIt) {
+TEST(Blob, RefusesABlobBeyondTheLimitWithoutReadingIt) {
   criu_blob blob;
   criu_blob_fault fault;
   const Bytes bytes = MakeSample();
@@ -216,7 +216,7 @@ TEST(Blob, RefusesHalfARecordHeader) {
   EXPECT_EQ(Open(bytes), (Verdict{-EBADMSG, "cut off in the header of a record"}));
 }
 
-TEST(Blob, RefusesRecordSizesThatCannotBe) {
+TEST(Blob, RefusesImpossibleRecordSizes) {
   struct Sizes {
     uint32_t fixed, all, payload;
   };
@@ -237,7 +237,7 @@ TEST(Blob, RefusesAWrongChecksum) {
   EXPECT_EQ(Open(bytes), (Verdict{-EBADMSG, "wrong checksum", CRIU_RECORD_END}));
 }
 
-// The checksum of END covers num_records and pad, so both need one that is right for them.
+// The checksum of END covers num_records and pad, so each change of these needs a new checksum.
 void BreakEnd(Bytes* bytes, uint64_t more_records, uint32_t pad) {
   const size_t at = bytes->size() - sizeof(criu_record_end);
   criu_record_end end;
@@ -315,7 +315,7 @@ TEST(Blob, RefusesAnUnknownTypeUnlessItMayBeSkipped) {
             kFine);
 }
 
-TEST(Blob, ARecordThatIsSkippedIsNeitherCountedNorSeen) {
+TEST(Blob, ASkippedRecordIsNeitherCountedNorReturned) {
   const Bytes bytes = Minimal()
                           .Record(0x6666, uint64_t{1}, 1, CRIU_RECORD_MAY_SKIP)
                           .Record(kHint, Hint{5}, 9, CRIU_RECORD_MAY_SKIP)
@@ -342,7 +342,7 @@ TEST(Blob, RefusesANewerVersion) {
             (Verdict{-EOPNOTSUPP, "newer version of record", kBo}));
 }
 
-TEST(Blob, RefusesAVersionNoLongerKnown) {
+TEST(Blob, RefusesAVersionThatIsNoLongerSupported) {
   std::vector<criu_record_desc> records(kSchema.records, kSchema.records + kSchema.num_records);
   for (criu_record_desc& row : records)
     if (row.type == kQueue) row.version_min = 2;
@@ -353,7 +353,7 @@ TEST(Blob, RefusesAVersionNoLongerKnown) {
   EXPECT_EQ(Open(Minimal().Record(kQueue, Queue{}, 2).End().Build(), schema), kFine);
 }
 
-TEST(Blob, TakesAnOlderVersion) {
+TEST(Blob, AcceptsAnOlderVersion) {
   EXPECT_EQ(Open(Minimal().Record(kQueue, Queue{}, 1).End().Build()), kFine);
 }
 
@@ -362,7 +362,7 @@ TEST(Blob, RefusesVersionZero) {
             (Verdict{-EBADMSG, "version 0", kBo}));
 }
 
-TEST(Blob, RefusesARecordFlagItDoesNotKnow) {
+TEST(Blob, RefusesAnUnknownRecordFlag) {
   for (uint32_t flags : {2u, 3u, 0x80000000u})
     EXPECT_EQ(Open(Minimal().Record(kBo, Bo{}, 1, flags).End().Build()),
               (Verdict{-EOPNOTSUPP, "unknown flag of record", kBo}));
@@ -378,7 +378,7 @@ TEST(Blob, RefusesToSkipTheCodecsOwnRecords) {
             (Verdict{-EBADMSG, "must not be skipped", CRIU_RECORD_IDENTITY}));
 }
 
-TEST(Blob, FillsWhatAnOlderWriterDidNotKnowWithZeros) {
+TEST(Blob, FillsFieldsThatAnOlderWriterLacksWithZeros) {
   const uint64_t old_queue[] = {100, 0};
   const Bytes bytes = Minimal().Record(kQueue, old_queue).End().Build();
   criu_blob blob;
@@ -400,7 +400,7 @@ TEST(Blob, RefusesARecordShorterThanItsFirstVersion) {
             (Verdict{-EBADMSG, "record too short", kQueue}));
 }
 
-TEST(Blob, TakesALongerRecordOnlyIfWhatIsBeyondIsZero) {
+TEST(Blob, AcceptsALongerRecordOnlyIfTheRestIsZero) {
   struct Newer {
     Bo bo;
     uint64_t field;
@@ -412,7 +412,7 @@ TEST(Blob, TakesALongerRecordOnlyIfWhatIsBeyondIsZero) {
             (Verdict{-EOPNOTSUPP, "record has a field that is not known", kBo}));
 }
 
-TEST(Blob, RefusesATailWhereTheTypeHasNone) {
+TEST(Blob, RefusesATailIfTheTypeHasNone) {
   const Bo bo = {};
   const std::span<const uint8_t> fixed(reinterpret_cast<const uint8_t*>(&bo), sizeof(bo));
   EXPECT_EQ(Open(Minimal().Record(kBo, 1, 0, fixed, Bytes(8)).End().Build()),
@@ -435,13 +435,13 @@ TEST(Blob, RefusesFewerOfATypeThanItsLimit) {
             (Verdict{-EBADMSG, "too few of the type", kDevice}));
 }
 
-TEST(Blob, DamageIsNamedBeforeWhatCannotBeRead) {
+TEST(Blob, DamageIsReportedBeforeUnsupportedRecords) {
   Bytes bytes = Minimal().Record(0x6666, uint64_t{1}).End().Build();
   bytes[bytes.size() / 2] ^= 1;
   EXPECT_EQ(Open(bytes).error, -EBADMSG);
 }
 
-TEST(Blob, SaysWhereTheFaultIs) {
+TEST(Blob, ReportsThePositionOfTheFault) {
   const Bytes bytes = Minimal().Record(0x6666, uint64_t{1}, 3).End().Build();
   criu_blob blob;
   criu_blob_fault fault;
@@ -476,7 +476,7 @@ class Tail : public ::testing::Test {
   criu_record record_;
 };
 
-TEST_F(Tail, GivesPiecesInOrderAndThenNoMore) {
+TEST_F(Tail, ReturnsPiecesInOrderAndThenNone) {
   Make({1, 2, 3, 0, 0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11});
   EXPECT_EQ(static_cast<const uint8_t*>(criu_record_tail(&record_, 3))[2], 3);
   EXPECT_EQ(criu_record_tail_end(&record_), -EBADMSG);
@@ -485,13 +485,13 @@ TEST_F(Tail, GivesPiecesInOrderAndThenNoMore) {
   EXPECT_EQ(criu_record_tail(&record_, 1), nullptr);
 }
 
-TEST_F(Tail, AnEmptyPieceIsThereToo) {
+TEST_F(Tail, ReturnsAnEmptyPiece) {
   Make({});
   EXPECT_NE(criu_record_tail(&record_, 0), nullptr);
   EXPECT_EQ(criu_record_tail_end(&record_), 0);
 }
 
-TEST_F(Tail, RefusesMoreThanThereIs) {
+TEST_F(Tail, RefusesPiecesBeyondTheTail) {
   Make(Bytes(16));
   for (uint64_t size :
        {uint64_t{17}, uint64_t{1} << 32, (uint64_t{1} << 32) + 8, ~uint64_t{0}, ~uint64_t{0} - 7})

@@ -42,7 +42,7 @@ TEST(BlobWriter, SizePassCountsWhatTheWritePassWrites) {
   EXPECT_EQ(ReadAll(bytes), 0);
 }
 
-TEST(BlobWriter, WritesTheSameBytesWhateverWasInTheBuffer) {
+TEST(BlobWriter, WritesTheSameBytesIntoAnyBuffer) {
   const Bytes expected = MakeSample();
   for (uint8_t dirt : {0x00, 0xff, 0x5a}) {
     Bytes bytes(expected.size(), dirt);
@@ -53,7 +53,7 @@ TEST(BlobWriter, WritesTheSameBytesWhateverWasInTheBuffer) {
   }
 }
 
-TEST(BlobWriter, TooLittleRoomIsENOSPCWithTheSizeNeededAndNothingBeyondIsWritten) {
+TEST(BlobWriter, TooLittleRoomIsENOSPCWithTheSizeAndNothingBeyondIsWritten) {
   const size_t needed = MakeSample().size();
   for (size_t room = 0; room < needed; room++) {
     const auto bytes = std::make_unique<uint8_t[]>(room + 1);  // exact, so that ASan sees all
@@ -88,7 +88,7 @@ TEST(BlobWriter, RefusesTheCodecsOwnTypes) {
   }
 }
 
-TEST(BlobWriter, RefusesATailWhereTheTypeHasNone) {
+TEST(BlobWriter, RefusesATailIfTheTypeHasNone) {
   for (bool counting : {true, false}) {
     Bytes bytes(4096);
     Writer writer(counting ? nullptr : &bytes);
@@ -103,7 +103,7 @@ TEST(BlobWriter, RefusesTooFewOfAType) {
   EXPECT_EQ(writer.Finish(), -EINVAL);
 }
 
-TEST(BlobWriter, RefusesToWriteWhatNoReaderWouldTake) {
+TEST(BlobWriter, RefusesToWriteWhatReadersRefuse) {
   Writer writer(nullptr);
   for (uint64_t id = 0; id < kDevicesMax; id++) writer.Device(id);
   writer.Device(kDevicesMax);

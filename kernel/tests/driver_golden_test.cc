@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// Blobs that the driver made of real processes when their format was new, read with the record
-// types of the driver as they are today. golden/*.blob of the driver are written by the kselftests
-// `golden --write` and `render_golden --write`, once, and never again. golden/*.txt are the values
-// of their fields; a field that is not listed is zero.
+// Blobs that the driver made of real processes when their format was new, read with the driver's
+// current record types. golden/*.blob of the driver are written by the kselftests `golden --write`
+// and `render_golden --write`, once, and never again. golden/*.txt are the values of their fields;
+// a field that is not listed is zero.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -26,7 +26,7 @@ namespace sample {
 namespace {
 
 constexpr int kMutations = 15000;
-// A longer tail is shown by its checksum.
+// A longer tail is represented by its checksum.
 constexpr size_t kTailShown = 256;
 
 std::string ReadFile(const std::string& name) {
@@ -34,7 +34,7 @@ std::string ReadFile(const std::string& name) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Bytes as one number if they fit, or else one by one.
+// Bytes as one number if they fit, otherwise one by one.
 std::string Hex(const uint8_t* bytes, size_t size) {
   std::ostringstream out;
   out << std::hex;
@@ -115,7 +115,7 @@ TEST_P(DriverGolden, EveryByteOfARecordIsInOneField) {
   }
 }
 
-TEST_P(DriverGolden, HasTheValuesThatWereWritten) {
+TEST_P(DriverGolden, HasTheWrittenValues) {
   criu_blob blob;
   criu_blob_fault fault;
   ASSERT_EQ(criu_blob_open(&blob, schema(), bytes_.data(), bytes_.size(), &fault), 0)
@@ -131,7 +131,7 @@ TEST_P(DriverGolden, HasTheValuesThatWereWritten) {
   EXPECT_EQ(text, ReadFile(name)) << saved << " has what was read";
 }
 
-TEST_P(DriverGolden, DamagedAtRandomIsReadOrRefused) {
+TEST_P(DriverGolden, RandomDamageIsReadOrRefused) {
   std::mt19937 random(3);
   int taken = 0, refused = 0;
   for (int i = 0; i < kMutations; i++) {

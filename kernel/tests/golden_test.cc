@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Blobs of released formats stay readable, whatever becomes of the code. golden/format1.blob was
+// Blobs of released formats stay readable after any change of the code. golden/format1.blob was
 // written by criu_blob_golden when format 1 was new, and is never written again.
 #include <fstream>
 #include <iterator>
@@ -16,15 +16,15 @@ Bytes ReadFile(const std::string& path) {
   return Bytes(std::istreambuf_iterator<char>(file), {});
 }
 
-TEST(Golden, Format1IsReadWhole) {
+TEST(Golden, Format1IsReadCompletely) {
   const Bytes bytes = ReadFile(GOLDEN_DIR "/format1.blob");
   ASSERT_FALSE(bytes.empty());
   criu_blob_fault fault = {};
   EXPECT_EQ(ReadAll(bytes, &fault), 0) << (fault.reason ? fault.reason : "");
 }
 
-// When the sample or the format changes on purpose, this goes, and the fixture stays.
-TEST(Golden, Format1IsStillWhatTheWriterWrites) {
+// When the sample or the format changes on purpose, this test is removed, and the fixture stays.
+TEST(Golden, TheWriterStillWritesFormat1) {
   EXPECT_EQ(ReadFile(GOLDEN_DIR "/format1.blob"), MakeSample());
 }
 

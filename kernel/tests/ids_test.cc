@@ -25,7 +25,7 @@ class IdSet : public ::testing::Test {
   __u64 duplicate_ = 0;
 };
 
-TEST_F(IdSet, FindsWhatIsInItWithItsIndex) {
+TEST_F(IdSet, FindsItsIdsWithTheirIndex) {
   const std::vector<uint64_t> ids = {77, 3, kMax, 5, 0, uint64_t{1} << 32};
   Make(ids);
   ASSERT_EQ(criu_id_set_seal(&set_, &duplicate_), 0);
@@ -38,7 +38,7 @@ TEST_F(IdSet, FindsWhatIsInItWithItsIndex) {
     EXPECT_EQ(criu_id_set_find(&set_, id), nullptr) << id;
 }
 
-TEST_F(IdSet, AnEmptyOneHasNothing) {
+TEST_F(IdSet, AnEmptySetHasNoIds) {
   EXPECT_EQ(criu_id_set_seal(&set_, &duplicate_), 0);
   EXPECT_EQ(criu_id_set_find(&set_, 0), nullptr);
 }
@@ -49,7 +49,7 @@ TEST_F(IdSet, NamesADuplicate) {
   EXPECT_EQ(duplicate_, 4u);
 }
 
-TEST_F(IdSet, RefusesMoreThanItHasRoomFor) {
+TEST_F(IdSet, RefusesMoreIdsThanItHasRoomFor) {
   Make({1, 2});
   EXPECT_EQ(criu_id_set_add(&set_, 3, 2), -EBADMSG);
 }
@@ -62,12 +62,12 @@ int Check(std::vector<criu_range> ranges, uint32_t* culprit = nullptr) {
   return ret;
 }
 
-TEST(Ranges, NeighboursAreFineInAnyOrder) {
+TEST(Ranges, AcceptsNeighboursInAnyOrder) {
   EXPECT_EQ(Check({{0x3000, 0x1000, 0}, {0x1000, 0x2000, 1}, {0, 0x1000, 2}}), 0);
   EXPECT_EQ(Check({}), 0);
 }
 
-TEST(Ranges, MayReachTheVeryEnd) { EXPECT_EQ(Check({{kMax, 1, 0}, {0, kMax, 1}}), 0); }
+TEST(Ranges, MayReachTheEndOfTheAddressSpace) { EXPECT_EQ(Check({{kMax, 1, 0}, {0, kMax, 1}}), 0); }
 
 TEST(Ranges, RefusesAnOverlapOfOneByteAndNamesIt) {
   uint32_t culprit = 99;
@@ -75,13 +75,13 @@ TEST(Ranges, RefusesAnOverlapOfOneByteAndNamesIt) {
   EXPECT_EQ(culprit, 0u);
 }
 
-TEST(Ranges, RefusesOneInsideAnother) {
+TEST(Ranges, RefusesARangeInsideAnother) {
   EXPECT_EQ(Check({{0, 0x10000, 0}, {0x1000, 0x1000, 1}, {0x20000, 1, 2}}), -EBADMSG);
 }
 
-TEST(Ranges, RefusesAnEmptyOne) { EXPECT_EQ(Check({{0x1000, 0, 0}}), -EBADMSG); }
+TEST(Ranges, RefusesAnEmptyRange) { EXPECT_EQ(Check({{0x1000, 0, 0}}), -EBADMSG); }
 
-TEST(Ranges, RefusesOneThatWrapsAround) {
+TEST(Ranges, RefusesARangeThatWrapsAround) {
   EXPECT_EQ(Check({{kMax, 2, 0}}), -EBADMSG);
   EXPECT_EQ(Check({{0x1000, kMax, 0}}), -EBADMSG);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The driver's file is included whole: its tables are its own. */
+/* Includes the driver's file, because its tables are static. */
 #include <linux/types.h>
 #include <linux/array_size.h>
 #include <linux/bits.h>
 
 #include <errno.h>
 
-/* Its header is for the driver alone; this is what it uses of that. */
+/* The parts of its header that the file uses; the header itself needs the driver. */
 #define KFD_CRIU_H_
 
 enum kfd_queue_type {

@@ -19,19 +19,19 @@ enum mqd_kind {
 
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind);
 u32 mqd_words(const struct kfd_criu_mqd_layout *layout);
-/* How many spans hold the word; spans beyond the end of the MQD, or upside down. */
+/* The number of spans that contain the word; the number of spans that are out of order or range. */
 u32 mqd_num_spans(const struct kfd_criu_mqd_layout *layout, u32 word);
 u32 mqd_num_bad_spans(const struct kfd_criu_mqd_layout *layout);
 /* Bits of a word that may go through a blob. */
 u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque);
-/* Words with a meaning beside their class; 0: none. */
+/* Words with a meaning besides their class; 0: none. */
 u32 mqd_stack_word(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_wave_word(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout);
-/* Of a GPU with this graphics IP version; NULL: not known. */
+/* The layout of a GPU with this graphics IP version; NULL: unknown. */
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma);
 
-/* As the driver has them. */
+/* The driver's functions. */
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which words of an MQD go through a blob: every word of every layout, with hostile values, for
+// The words of an MQD that a blob may contain: every word of every layout, with hostile values, for
 // one XCC and for several.
 #include <linux/crc32.h>
 
@@ -18,14 +18,14 @@ namespace {
 using Words = std::vector<u32>;
 
 constexpr u32 kMaxXccs = 8;
-// Stands behind the last MQD: nothing writes there.
+// Follows the last MQD: no function may write there.
 constexpr u32 kGuard = 0xdeadbeef;
 
 struct Layout {
   const char* name;
   mqd_kind kind;
   u32 words, state, owned, opaque;
-  // Of the masks of all words: a word that changes its class changes it.
+  // A checksum of the masks of all words, which changes if a word changes its class.
   u32 sum;
 };
 
@@ -67,7 +67,7 @@ TEST_P(Mqd, EveryWordIsInOneClass) {
   }
 }
 
-TEST_P(Mqd, ClassesAreThoseThatBlobsWereWrittenWith) {
+TEST_P(Mqd, ClassesAreTheSameAsInOldBlobs) {
   u32 state = 0, owned = 0, opaque = 0, sum = 0;
   for (u32 word = 0; word < words(); word++) {
     const u32 pair[] = {mask(word), is_opaque(word)};
@@ -84,7 +84,7 @@ TEST_P(Mqd, ClassesAreThoseThatBlobsWereWrittenWith) {
   EXPECT_EQ(sum, GetParam().sum) << std::hex << sum;
 }
 
-// What restores waves must have been saved.
+// Words that a restore of waves needs must be saved.
 TEST_P(Mqd, FillsOfSaveAreasAreState) {
   for (const u32 word : {mqd_stack_word(layout()), mqd_wave_word(layout())})
     if (word) {
@@ -93,7 +93,7 @@ TEST_P(Mqd, FillsOfSaveAreasAreState) {
     }
 }
 
-TEST_P(Mqd, StripLeavesStateAndOpaqueAlone) {
+TEST_P(Mqd, StripKeepsStateAndOpaqueWords) {
   for (u32 num = 1; num <= kMaxXccs; num++) {
     const Words before = random(num);
     Words after = before;
@@ -120,7 +120,7 @@ TEST_P(Mqd, OneBitOfAnOwnedWordIsRefused) {
     }
 }
 
-TEST_P(Mqd, AllBitsOfStateAndOpaqueWordsAreTaken) {
+TEST_P(Mqd, AllBitsOfStateAndOpaqueWordsAreAccepted) {
   for (const u32 num : {1u, 2u})
     for (u32 word = 0; word < words(); word++) {
       Words mqds(static_cast<size_t>(words()) * num);
@@ -129,7 +129,7 @@ TEST_P(Mqd, AllBitsOfStateAndOpaqueWordsAreTaken) {
     }
 }
 
-TEST_P(Mqd, MergeTakesWhatIsNotOwned) {
+TEST_P(Mqd, MergeCopiesAllWordsThatAreNotOwned) {
   for (u32 num = 1; num <= kMaxXccs; num++) {
     const Words fresh = random(num), saved = random(num);
     Words merged = fresh;
@@ -160,8 +160,8 @@ TEST_P(Mqd, WavesLieWithinTheirArea) {
       }
 }
 
-// XCCs share the work-groups of an AQL packet by these ids; with one too many or one twice, groups
-// run twice or never.
+// XCCs share the work-groups of an AQL packet by these ids. With a duplicate or an id out of range,
+// groups run twice or never.
 TEST_P(Mqd, LogicalIdsOfXccsAreAPermutation) {
   const u32 at = mqd_logic_xcc_word(layout());
   const bool checked = GetParam().kind == MQD_CP_9_4_3;
@@ -189,7 +189,7 @@ TEST_P(Mqd, LogicalIdsOfXccsAreAPermutation) {
   }
 }
 
-// All enable masks of a new MQD are ~0; a mask of a word that the layout lacks means nothing.
+// All enable masks of a new MQD are ~0; a mask in a word that the layout lacks has no meaning.
 TEST_P(Mqd, EachMaskOfCusIsFound) {
   const bool compute = mqd_stack_word(layout()) != 0;
   Words mqd(words(), ~0u);
@@ -204,12 +204,13 @@ TEST_P(Mqd, EachMaskOfCusIsFound) {
 }
 
 // GFX11 keeps control stacks in memory of the process.
-TEST_P(Mqd, StacksAreSavedWithTheMqdWhereTheyLieBehindIt) {
+TEST_P(Mqd, StacksAreSavedWithTheMqdIfTheyFollowIt) {
   const bool behind = GetParam().kind == MQD_CP || GetParam().kind == MQD_CP_9_4_3;
   EXPECT_EQ(kfd_criu_mqd_stack_size(layout(), 0x8000), behind ? 0x8000u : 0u);
 }
 
-// What is below the fill is not the process's, and a fill beyond the end clears no more than all.
+// Bytes below the fill level do not belong to the process. A level beyond the end clears the whole
+// stack and no more.
 TEST_P(Mqd, StripClearsStacksBelowTheirFill) {
   constexpr u32 kSize = 256;
   if (!mqd_stack_word(layout())) GTEST_SKIP() << "no control stack";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Damage of every kind to a real blob, and random damage with the frame made right again, so that
-// the checks behind the checksum see it. Repeatable: the seeds are fixed.
+// Damage of every kind to a real blob, and random damage with a corrected frame, which reaches the
+// checks after the checksum. Repeatable, because the seeds are fixed.
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -59,7 +59,7 @@ TEST(Mutation, EveryByteSetToAnyValueIsRefused) {
   }
 }
 
-// One random edit of the kinds that damage and malice make.
+// One random edit, as by damage or by an attacker.
 void Edit(Bytes* bytes, std::mt19937* random) {
   const auto below = [&](size_t limit) { return limit ? (*random)() % limit : 0; };
   static constexpr uint64_t kInteresting[] = {
@@ -98,7 +98,7 @@ void Edit(Bytes* bytes, std::mt19937* random) {
   }
 }
 
-TEST(Mutation, RandomDamageIsNeverTakenForTheOriginal) {
+TEST(Mutation, RandomDamageIsNeverReadAsTheOriginal) {
   std::mt19937 random(1);
   const Bytes whole = MakeSample();
   for (int i = 0; i < kMutations; i++) {

@@ -25,7 +25,7 @@ const criu_record_desc kRecords[] = {
     CRIU_RECORD(kHint, "hint", Hint, priority, 1, 0, 0, CRIU_DESC_MAY_SKIP),
 };
 
-// What the codec promised did not hold: a test, and a fuzzer, must stop here.
+// The codec broke a promise: a test or a fuzzer must stop here.
 void Require(bool promise) {
   if (!promise) abort();
 }

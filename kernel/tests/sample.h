@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// A schema for the tests of the codec, a blob of it, and a way to make blobs that the writer would
-// never write.
+// A schema for the tests of the codec, a blob of it, and functions that make blobs that the writer
+// would never write.
 #ifndef KERNEL_TESTS_SAMPLE_H_
 #define KERNEL_TESTS_SAMPLE_H_
 
@@ -65,12 +65,12 @@ Bytes MakeSample();
 Bytes QueueBytes(uint32_t queue, uint32_t size, uint8_t salt);
 Queue SampleQueue(uint32_t queue);
 
-// Reads everything there is in a blob, as a driver would. 0 or a negative errno; aborts if the
-// codec breaks a promise.
+// Reads all of a blob, as a driver would. Returns 0 or a negative errno; aborts if the codec breaks
+// a promise.
 int ReadAll(std::span<const uint8_t> bytes, criu_blob_fault* fault = nullptr);
 
-// Makes the frame right again after records were tampered with: total size, and, if an END record
-// can be found by walking, record count and checksum.
+// Corrects the frame after changes of records: total size, and, if walking finds an END record,
+// record count and checksum.
 void RepairFrame(Bytes* bytes);
 
 // Assembles a blob by hand.
@@ -82,7 +82,7 @@ class Builder {
   Builder& Identity(const criu_record_identity& identity);
   Builder& Identity();
   Builder& Raw(const criu_record_header& header, std::span<const uint8_t> payload);
-  // A record whose fixed part and tail have right sizes.
+  // A record whose fixed part and tail have correct sizes.
   Builder& Record(uint16_t type, uint16_t version, uint32_t flags, std::span<const uint8_t> fixed,
                   std::span<const uint8_t> tail = {});
   template <typename T>

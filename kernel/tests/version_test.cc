@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Kernels of several ages read each other's blobs, and a newer one writes for an older one. Three
-// of them: each next one has a field more, a new version with another meaning, and new types.
+// Kernels of several ages read each other's blobs, and a newer one writes for an older one. There
+// are three, each with one more field, a new version with another meaning, and new types.
 #include <cerrno>
 #include <cstring>
 
@@ -80,7 +80,7 @@ constexpr criu_record_older kClockOlder[] = {
     {.size_min = 8, .size = sizeof(Clock1), .raise = Raise1, .lower = Lower1},
     {.size_min = 8, .size = sizeof(Clock2), .raise = Raise2, .lower = Lower2},
 };
-// As the second kernel has it: it knows only the first step.
+// The table of the second kernel, which has only the first step.
 constexpr criu_record_older kClockOlder2[] = {kClockOlder[0]};
 
 constexpr criu_record_desc kRecords1[] = {
@@ -131,7 +131,7 @@ struct Written {
   criu_blob_fault fault = {};
 };
 
-// A blob by @kernel: what @write writes, in both passes.
+// A blob of @kernel that @write writes in both passes.
 template <typename Write>
 Written WriteBlob(const criu_blob_schema& kernel, const std::vector<criu_record_target>* targets,
                   const Write& write) {
@@ -203,7 +203,7 @@ TEST(Version, AnOlderKernelRefusesANewerVersionByName) {
   EXPECT_EQ(fault.version, 2);
 }
 
-TEST(Version, WrittenForAnOlderKernelItIsWhatThatKernelWouldHaveWritten) {
+TEST(Version, ForAnOlderKernelTheBlobEqualsThatKernelsBlob) {
   const auto first = Query(kKernel1), second = Query(kKernel2);
   const Written by3for1 =
       WriteClock(kKernel3, Clock3{.seconds = 5, .drift = 0, .nanoseconds = 7000}, &first);
@@ -230,7 +230,7 @@ TEST(Version, AStateThatAnOlderVersionLacksIsRefusedByNameInBothPasses) {
 }
 
 // The field was added without a new version: only the size shows that the target lacks it.
-TEST(Version, AFieldThatTheTargetsKernelHasNotGotMustBeZero) {
+TEST(Version, AFieldThatTheTargetLacksMustBeZero) {
   auto targets = Query(kKernel2);
   for (criu_record_target& target : targets)
     if (target.type == kClock) target.size = 8;
@@ -243,7 +243,7 @@ TEST(Version, AFieldThatTheTargetsKernelHasNotGotMustBeZero) {
       -EOPNOTSUPP);
 }
 
-TEST(Version, AFieldOfAnOlderVersionThatIsNotKnownIsRefused) {
+TEST(Version, AnUnknownFieldOfAnOlderVersionIsRefused) {
   struct Longer {
     Clock1 clock;
     uint64_t unknown;
@@ -266,14 +266,14 @@ TEST(Version, AFieldOfAnOlderVersionThatIsNotKnownIsRefused) {
   EXPECT_EQ(clock.nanoseconds, 0u);
 }
 
-TEST(Version, ATargetThatKnowsMoreGetsTheNewestOfHere) {
+TEST(Version, ANewerTargetGetsTheNewestVersionOfThisKernel) {
   const auto third = Query(kKernel3);
   const Written written = WriteClock(kKernel1, Clock1{.microseconds = 1}, &third);
   ASSERT_EQ(written.error, 0);
   EXPECT_EQ(written.bytes, WriteClock(kKernel1, Clock1{.microseconds = 1}).bytes);
 }
 
-TEST(Version, ATargetThatHasForgottenAllVersionsOfHereIsRefused) {
+TEST(Version, ATargetThatReadsNoVersionOfThisKernelIsRefused) {
   auto targets = Query(kKernel3);
   for (criu_record_target& target : targets)
     if (target.type == kClock) target.version_min = 2;
@@ -283,7 +283,7 @@ TEST(Version, ATargetThatHasForgottenAllVersionsOfHereIsRefused) {
   EXPECT_THAT(written.fault.reason, StrEq("the target reads no version of it"));
 }
 
-// By the second kernel: a record of the type @type, and a clock after it.
+// A blob of the second kernel: a record of the type @type, and a clock after it.
 Written WriteTyped(uint16_t type, const std::vector<criu_record_target>* targets) {
   return WriteBlob(kKernel2, targets, [&](criu_blob_writer* writer) {
     const Extra extra = {.size = 20};
@@ -312,7 +312,7 @@ TEST(Version, ANewTypeIsRefusedByAnOlderKernelUnlessItMayBeSkipped) {
   EXPECT_EQ(ReadClock<Clock1>(kKernel1, comment.bytes).microseconds, 1u);
 }
 
-TEST(Version, ANewTypeIsLeftOutForAnOlderKernelIfItMayBeAndElseRefused) {
+TEST(Version, ANewTypeIsOmittedForAnOlderKernelIfItMayBeSkippedAndElseRefused) {
   const auto first = Query(kKernel1);
   const Written left_out = WriteTyped(kComment, &first);
   ASSERT_EQ(left_out.error, 0);
@@ -323,7 +323,7 @@ TEST(Version, ANewTypeIsLeftOutForAnOlderKernelIfItMayBeAndElseRefused) {
   EXPECT_THAT(needed.fault.reason, StrEq("the target reads no version of it"));
 }
 
-TEST(Version, ATargetMustKnowTheCodecsOwnRecords) {
+TEST(Version, ATargetMustSupportTheCodecsOwnRecords) {
   std::vector<criu_record_target> nothing;
   nothing.push_back({.type = kClock, .version_min = 1, .version_max = 3, .size = 24});
   const Written written = WriteClock(kKernel1, Clock1{}, &nothing);

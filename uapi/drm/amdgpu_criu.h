@@ -2,9 +2,9 @@
 /*
  * Checkpoint and restore of processes that use AMD GPUs.
  *
- * One ioctl, the same number and the same argument on /dev/kfd and on every
- * render node /dev/dri/renderD*. It carries an operation, the size of that
- * operation's structure as the caller knows it, and a pointer to it.
+ * There is one ioctl, with the same number and argument on /dev/kfd and on
+ * every render node /dev/dri/renderD*. It carries an operation, the size of
+ * that operation's structure as the caller knows it, and a pointer to it.
  *
  *   dump                              restore
  *   ----                              -------
@@ -72,12 +72,12 @@ extern "C" {
  * @op: one of enum amdgpu_criu_op
  * @size: size in bytes of the structure at @arg, as the caller was compiled
  * @arg: user pointer to the operation's structure
- * @reason: user pointer to room for a text, or 0. When the ioctl fails, the text says why,
- *	as far as the errno does not: what the kernel log has, which a container cannot
- *	read. It is empty if the errno says all, ends with a null byte, and is cut to fit.
- *	It is for people, and may change. When the ioctl succeeds nothing is written. That
- *	@reason cannot be written is no error
- * @reason_size: bytes at @reason; 0 if it is 0, and only then. No text is longer than 255
+ * @reason: user pointer to a buffer for a text, or 0. If the ioctl fails for a reason that
+ *	the errno does not name, the text has it, as has the kernel log, which a container
+ *	cannot read; otherwise the text is empty. It ends with a null byte, is truncated to
+ *	fit, is meant for display, and may change. If the ioctl succeeds, nothing is
+ *	written. A failure to write the text is not an error
+ * @reason_size: bytes at @reason; 0 if and only if @reason is 0. No text is longer than 255
  * @pad: 0
  */
 struct amdgpu_criu_ioctl {
@@ -187,7 +187,7 @@ struct amdgpu_criu_query {
  * A session is the scope of object ids of one checkpoint or one restore, over any
  * number of processes and nodes. Holding its fd is the right to use it. Its last
  * close resumes every process that it still has paused, and drops every reference
- * that it holds. What RESTORE created belongs to the restored process.
+ * that it holds. Objects that RESTORE created belong to the restored process.
  */
 struct amdgpu_criu_session {
 	__u32 kind;
@@ -221,19 +221,19 @@ struct amdgpu_criu_session {
  *
  * While a file is blocked, all other ioctls on it block, from any caller: from
  * PROCESS_INFO to UNPAUSE, from RESTORE to RESUME, or to the end of the session. A
- * signal interrupts the wait. So contents are copied through another file of the node.
+ * signal interrupts the wait. Contents are copied through another file of the node.
  *
  * May be repeated within a session. On error nothing changes: a running process
  * continues, and one that the session has already paused stays paused.
  *
  * With AMDGPU_CRIU_PROCESS_INFO_LIVE the process continues, so that contents can be copied
  * before it is paused. The session is live from then on: it serves only PROCESS_INFO with
- * this flag, CHECKPOINT and DMABUF, and all else is EBADFD, as is the flag in a session that
- * has paused a process. @blob_size and the counts for display are 0. CHECKPOINT in a live
- * session returns tables of any file, without a blob and with @drm_fd of each device -1.
- * State that cannot be carried is no error. BOs may be created and freed at any time; one
- * that the table names exists until the session ends. Contents that the process writes
- * meanwhile are copied before or after, or in part.
+ * this flag, CHECKPOINT and DMABUF. All other operations fail with EBADFD, as does the flag
+ * in a session that has paused a process. @blob_size and the counts for display are 0.
+ * CHECKPOINT in a live session returns tables of any file, without a blob and with @drm_fd
+ * of each device -1. State that cannot be carried is no error. BOs may be created and freed
+ * at any time; one that the table names exists until the session ends. A copy of
+ * contents that the process writes meanwhile may have old bytes, new bytes, or both.
  */
 struct amdgpu_criu_process_info {
 	__s32 session_fd;
@@ -402,7 +402,7 @@ struct amdgpu_criu_resume {
  * needs ten thousand descriptors. Works in any process that holds the session.
  *
  * If the process has exported the BO, the descriptor is of that dma-buf. Otherwise it is
- * of one that is only good for copying the contents: it does not export the BO, each
+ * of a dma-buf that serves only to copy the contents: it does not export the BO, each
  * import has its own handle, and other devices and drivers cannot import it (EPERM).
  *
  * A BO with AMDGPU_GEM_CREATE_VM_ALWAYS_VALID can be imported, too, but only by a
@@ -440,9 +440,9 @@ struct amdgpu_criu_dmabuf {
  * A BO with AMDGPU_CRIU_BO_IMPORTED in a table is one that the file did not allocate on
  * its own GPU: on a render node a BO of another GPU, on /dev/kfd one from
  * AMDKFD_IOC_IMPORT_DMABUF. RESTORE of that file finds it in the session, or fails with
- * EBADFD. So, at dump, save such a BO by EXPORTED of the descriptor from DMABUF; and at
- * restore, before RESTORE of the file, call EXPORTED on a render node of the GPU that
- * replaces @bo's gpu_id. The returned descriptor may be closed: the session holds the
+ * EBADFD. At dump, save such a BO by EXPORTED of the descriptor from DMABUF. At
+ * restore, call EXPORTED on a render node of the GPU that replaces @bo's gpu_id, before
+ * RESTORE of the file. The returned descriptor may be closed: the session holds the
  * object.
  */
 struct amdgpu_criu_exported {
@@ -457,8 +457,8 @@ struct amdgpu_criu_exported {
 
 /**
  * struct amdgpu_criu_outside - what the paused clients share with others
- * @session_fd: a session of kind CHECKPOINT, and clients are what it has paused by
- *	PROCESS_INFO: processes of /dev/kfd and files of render nodes
+ * @session_fd: a session of kind CHECKPOINT. Its clients are the processes of /dev/kfd and
+ *	the files of render nodes that it has paused by PROCESS_INFO
  * @flags: 0
  * @num_bos: out, how many of their BOs are shared with clients that it has not paused
  *	(processes of /dev/kfd, open files of render nodes and card nodes, of any GPU)

@@ -6,7 +6,7 @@
 
 SHIM_C_BEGIN
 
-/* CRC-32C as lib/crc has it: the caller seeds, nothing is inverted. */
+/* CRC-32C as in lib/crc: the caller passes the seed, and nothing is inverted. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t size);
 
 SHIM_C_END

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from . import accel, lab, softgpu, terminal
 from .deadline import Deadline
 from .kernel_log import Watcher
-from .machine import Channels, Hardware, command_line
+from .machine import Channels, Hardware, Network, command_line
 from .process import Child, tail
 
 BOOT_SECONDS = 180
@@ -30,6 +30,10 @@ MODULES = ("tun", "unix_diag", "inet_diag", "tcp_diag", "udp_diag", "raw_diag", 
 
 class GuestLost(lab.Failure):
     """The guest or a GPU model died or hung, so this guest can run nothing more."""
+
+
+class SwitchedOff(GuestLost):
+    """A command reset the guest, or powered it off."""
 
 
 class TooSlow(GuestLost):
@@ -57,6 +61,7 @@ class Setup:
     shell: bool = False
     quiet: bool = False
     patience: float = 1  # multiplies time limits
+    network: Network | None = None
 
 
 def encode(values: Mapping[str, str]) -> str:
@@ -122,7 +127,7 @@ class Guest:
             self._selector.register(self._sockets[name], selectors.EVENT_READ, name)
         channels = Channels({name: end.fileno() for name, end in theirs.items()})
         command = command_line(setup.name, hardware, setup.boot, accelerator, setup.payload, setup.scratch,
-                               sockets, channels)
+                               sockets, channels, setup.network)
         (setup.log / "qemu-command.txt").write_text(shlex.join(command) + "\n")
         self._qemu = Child("QEMU", command, setup.log / "qemu.log",
                            pass_fds=list(channels.fds.values()), env={"TMPDIR": str(setup.run)})
@@ -141,8 +146,10 @@ class Guest:
 
     def _configure(self, limit: Deadline) -> None:
         hardware = self.hardware
+        address = self.setup.network.number if self.setup.network else 0
         self._send("config " + encode({
-            "hostname": "guest", "gpus": str(hardware.gpus),
+            "hostname": f"node{address}" if address else "guest", "gpus": str(hardware.gpus),
+            "address": str(address),
             "gpu_seconds": str(round(GPU_SECONDS * self.setup.patience)),
             "module": hardware.module, "modules": " ".join(MODULES),
             "module_parameters": " ".join(hardware.module_parameters)}))
@@ -332,8 +339,11 @@ class Guest:
             self._lost(f"while {doing}: {complaint}")
         if self.kernel.panicked:
             self._lost(f"the kernel panicked while {doing}")
-        self._lost(f"while {doing}: QEMU {self._qemu.how_it_ended()}; its last lines:\n"
-                   f"{self._qemu.last_lines()}")
+        ended = self._qemu.how_it_ended()
+        if ended == "ended with status 0":
+            self.kernel.collect()
+            raise SwitchedOff(f"the guest was reset while {doing}\n{self.last_words()}")
+        self._lost(f"while {doing}: QEMU {ended}; its last lines:\n{self._qemu.last_lines()}")
 
     def _on_timeout(self, limit: Deadline, doing: str) -> None:
         self._ask_for_blocked_tasks()

@@ -90,9 +90,28 @@ class Channels:
     fds: Mapping[str, int] = field(default_factory=dict)  # kernel, control, output, shell
 
 
+@dataclass(frozen=True)
+class Network:
+    """A network of two guests, and a directory that both have at /shared."""
+
+    place: Path  # of the sockets; its path is short
+    number: int  # of this guest, 1 or 2
+
+    def __post_init__(self) -> None:
+        if self.number not in (1, 2):
+            raise Failure(f"guest {self.number} of a network: there are 1 and 2")
+
+    @property
+    def shared(self) -> Path:
+        return self.place / "shared"
+
+    def socket(self, number: int) -> Path:
+        return self.place / f"net{number}"
+
+
 def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, payload: Path,
-                 scratch: Path | None, gpu_sockets: Sequence[Path],
-                 channels: Channels) -> list[str]:
+                 scratch: Path | None, gpu_sockets: Sequence[Path], channels: Channels,
+                 network: Network | None = None) -> list[str]:
     memory = f"{hardware.memory_mib}M"
     cpu_threads = "tcg,thread=multi" if accelerator == "tcg" else accelerator
     command = [
@@ -110,6 +129,8 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
     if scratch:
         command += _disk("scratch", scratch, "cache.no-flush=on")
     command += _ports(channels)
+    if network:
+        command += _network(network)
     command += _gpus(hardware, gpu_sockets)
     return command
 
@@ -131,6 +152,20 @@ def _ports(channels: Channels) -> list[str]:
     for name in ("control", "output"):
         command += ["-device", f"virtserialport,bus=serial.0,chardev={name},name={name}"]
     return command
+
+
+def _network(network: Network) -> list[str]:
+    """Each guest sends datagrams to the other's socket: neither has to be there first."""
+    mine, other = network.number, 3 - network.number
+    link = {"type": "dgram", "id": "net",
+            "local": {"type": "unix", "path": str(network.socket(mine))},
+            "remote": {"type": "unix", "path": str(network.socket(other))}}
+    shared = str(network.shared).replace(",", ",,")
+    return ["-netdev", json.dumps(link),
+            "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:00:00:0{mine},romfile=",
+            # As root, QEMU keeps owners and modes as the guests want them.
+            "-fsdev", f"local,id=shared,path={shared},security_model=none,multidevs=remap",
+            "-device", "virtio-9p-pci,fsdev=shared,mount_tag=shared"]
 
 
 def _gpus(hardware: Hardware, sockets: Sequence[Path]) -> list[str]:

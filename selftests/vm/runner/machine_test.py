@@ -10,7 +10,7 @@ from . import options
 from .accel import newc
 from .lab import Boot, Failure
 from .leaks import compare, differences
-from .machine import Channels, Hardware, command_line, parse_size_mib
+from .machine import Channels, Hardware, Network, command_line, parse_size_mib
 
 BOOT = Boot(Path("/k"), Path("/i"), Path("/r"))
 
@@ -62,6 +62,20 @@ class CommandLineTest(unittest.TestCase):
     def test_empty_slots_come_first(self) -> None:
         self.assertEqual(self.gpu_sockets(Hardware(gpus=1, empty_slots=2)), [("port3", "/s0")])
 
+    def test_each_guest_of_a_network_sends_to_the_other(self) -> None:
+        for number, other in ((1, 2), (2, 1)):
+            command = command_line("n", Hardware(), BOOT, "tcg", Path("/p"), None, [], Channels(),
+                                   Network(Path("/net"), number))
+            link = json.loads(command[command.index("-netdev") + 1])
+            self.assertEqual((link["local"]["path"], link["remote"]["path"]),
+                             (f"/net/net{number}", f"/net/net{other}"))
+            self.assertIn("local,id=shared,path=/net/shared,security_model=none,multidevs=remap",
+                          command)
+
+    def test_a_guest_is_alone_unless_it_has_a_network(self) -> None:
+        command = command_line("n", Hardware(), BOOT, "tcg", Path("/p"), None, [], Channels())
+        self.assertNotIn("-netdev", command)
+
     def test_the_kernel_console_is_the_first(self) -> None:
         command = command_line("n", Hardware(), BOOT, "kvm", Path("/p"), None, [],
                                Channels({"kernel": 3, "control": 4, "output": 5, "shell": 6}))
@@ -82,6 +96,8 @@ class OptionsTest(unittest.TestCase):
         self.refuses("--ktap", "x")
         self.refuses("--timeout", "0", "--", "true")
         self.refuses("--vram", "lots", "--", "true")
+        self.refuses("--network", "/net", "--", "true")
+        self.refuses("--network", "/net,3", "--", "true")
 
     def test_without_a_command_it_is_a_shell(self) -> None:
         self.assertTrue(options.parse(["--gpus", "1"]).shell)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from .base import BASES, DEFAULT
 from .machine import (
-    DEFAULT_ASIC, DEFAULT_CPUS, DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, parse_size_mib)
+    DEFAULT_ASIC, DEFAULT_CPUS, DEFAULT_VRAM_MIB, MAX_GPUS, Hardware, Network, parse_size_mib)
+from .lab import Failure
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -54,6 +55,16 @@ def assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
+def network(text: str) -> Network:
+    place, comma, number = text.rpartition(",")
+    try:
+        if not comma:
+            raise ValueError
+        return Network(Path(place).absolute(), int(number))
+    except (ValueError, Failure):
+        raise argparse.ArgumentTypeError(f"'{text}' is not DIR,1 or DIR,2") from None
+
+
 def _add_hardware(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hardware")
     group.add_argument("--gpus", type=int, default=None, metavar="N",
@@ -82,6 +93,8 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
                             "is missing (default: a new disk, removed afterwards)")
     group.add_argument("--scratch-size", type=size, default=2048, metavar="SIZE",
                        help="size of /scratch when it is made (default 2G)")
+    group.add_argument("--network", type=network, metavar="DIR,NUMBER",
+                       help="be guest 1 or 2 of a network of two; both have DIR/shared at /shared")
     group.add_argument("--kvm", choices=("auto", "on", "off"), default="auto",
                        help="auto: use KVM if a trial boot works (default)")
 
@@ -116,6 +129,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     group.add_argument("--timeout", type=seconds, metavar="SECONDS",
                        help="kill the guest when the command takes longer; exit status 124")
+    group.add_argument("--may-reset", action="store_true",
+                       help="the command may reset the guest, which counts as status 0")
     group.add_argument("--shell", action="store_true",
                        help="an interactive shell in the guest; also without a COMMAND")
     group.add_argument("--ktap", metavar="SUITE",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import lab, options, prepare, terminal
 from .deadline import Deadline
-from .guest import Guest, GuestLost, Setup, TimedOut
+from .guest import Guest, GuestLost, Setup, SwitchedOff, TimedOut
 from .kernel_image import uncompressed
 from .ktap import FAIL, Parser, TestResult, summary
 from .leaks import differences
@@ -100,7 +100,7 @@ def run(opts: argparse.Namespace) -> int:
         setup = Setup(name=log.path.name, boot=boot, build=build, payload=image, run=work.path,
                       hive=hive.path, log=log.path, scratch=scratch, kvm=opts.kvm,
                       trace=opts.trace, shell=opts.shell, quiet=opts.quiet,
-                      patience=opts.patience)
+                      patience=opts.patience, network=opts.network)
         guest = stack.enter_context(Guest(hardware, setup))
         return shell(guest) if opts.shell else command(guest, opts, log.path)
 
@@ -125,6 +125,12 @@ def command(guest: Guest, opts: argparse.Namespace, log: Path) -> int:
         if opts.unload:
             problems += [f"rmmod: {text}" for text in [guest.unload()] if text]
         problems += [text for text in [guest.halt()] if text]
+    except SwitchedOff as error:
+        if not opts.may_reset:
+            raise
+        output.close()
+        say(str(error).splitlines()[0])
+        return verdict(guest, 0, [str(complaint) for complaint in guest.kernel.complaints], opts.quiet)
     except GuestLost as error:
         output.close()
         if output.parser:

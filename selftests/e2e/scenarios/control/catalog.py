@@ -41,6 +41,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
     "rocm": ("hip", "llm"),
+    # In a pair of guests, on node 2.
+    "pair": ("podman_arrives",),
+    # What podman_arrives runs on node 1.
+    "node1": ("podman_leaves",),
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.

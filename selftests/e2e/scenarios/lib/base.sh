@@ -12,7 +12,7 @@ SKIP=4
 # DIR holds logs and images of this scenario; KEPT holds files for another boot.
 prepare() {
   DIR=$SCRATCH/e2e/$NAME
-  KEPT=$SCRATCH/kept
+  KEPT=${KEPT:-$SCRATCH/kept}
   if [ -e "$DIR" ]; then
     clean_mounts
     rm -rf "$DIR"

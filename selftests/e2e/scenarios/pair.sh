@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Two guests that have a network and the directory /shared: see selftests/vm/pair.
+
+# On node 1. The image goes with the container, as by a registry.
+scenario_podman_leaves() {
+  need_gpus 1
+  need_plugin
+  LOGS_OUTSIDE=$KEPT/logs
+  mkdir -p "$LOGS_OUTSIDE"
+  start_podman $FIRST_MINOR gpu_chain
+  first_steps "$BEFORE_DUMP"
+  podman_command save --quiet -o "$KEPT/image.tar" $PODMAN_IMAGE >/dev/null ||
+    fail "podman does not save the image"
+  dump_container dump "$KEPT/container.tar"
+  keep_facts podman
+}
+
+scenario_podman_arrives() {
+  need_pair
+  on_node1 300 'KEPT=/shared/kept /payload/e2e/run podman_leaves' || fail "node 1 has not dumped"
+  KEPT=/shared/kept
+  read_facts podman
+  another_boot
+  [ "$(gpu_ids | tr '\n' ' ')" != "$OLD_GPU_IDS" ] || fail "node 1 has the same GPUs"
+  need_engine podman
+  need_engine "$PODMAN_RUNTIME"
+  prepare_engines
+  export TMPDIR=$SCRATCH/tmp
+  mkdir -p "$TMPDIR"
+  ENGINE=podman
+  podman_command load --quiet -i "$KEPT/image.tar" >/dev/null || fail "podman does not load the image"
+  restore_container restore "$KEPT/container.tar"
+  sees_one_gpu $FIRST_MINOR
+  ends_well "after the restore"
+  rm -rf /shared/kept
+}

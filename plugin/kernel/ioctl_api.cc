@@ -63,7 +63,7 @@ const char* advice_for(int code) {
     case EBUSY:
       return " (another checkpoint of this process is under way)";
     case ETIME:
-      return " (what was submitted to the GPU does not come to its end)";
+      return " (submitted GPU work does not complete)";
     default:
       return "";
   }

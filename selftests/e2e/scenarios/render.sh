@@ -278,7 +278,7 @@ scenario_render_busy() {
   PID=$(fact pid)
   PIDS+=("$PID")
   ! criu_dump busy "$DIR/images" || fail "CRIU dumped a process whose GPU was busy for minutes"
-  grep 'Error.*does not come to the end' "$DIR/criu-busy.log" || fail "refused, but not by its name"
+  grep 'Error.*does not complete submitted work' "$DIR/criu-busy.log" || fail "refused, but not by its name"
   echo "refused after $DUMP_SECONDS s"
   kill -USR2 "$feeder"
   survives "after the refused dump"

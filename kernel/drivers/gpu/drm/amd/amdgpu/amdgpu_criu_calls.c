@@ -57,7 +57,7 @@ void amdgpu_criu_calls_allow(struct amdgpu_criu_calls *calls)
 	wake_up_all(&amdgpu_criu_calls_wait);
 }
 
-/* Runs an ioctl once it may begin. @is_wait: it may block forever, and nobody waits for it. */
+/* Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it. */
 long amdgpu_criu_calls_ioctl(struct amdgpu_criu_calls *calls, bool is_wait, struct file *filp,
 			     unsigned int cmd, unsigned long arg, amdgpu_criu_ioctl_fn ioctl)
 {

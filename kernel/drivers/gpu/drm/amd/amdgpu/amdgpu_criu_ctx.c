@@ -102,7 +102,7 @@ static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long 
 	while (amdgpu_in_reset(dump->adev)) {
 		if (time_after(jiffies, deadline))
 			return criu_refuse(dump->out.call, -ETIME,
-					   "a reset of the GPU does not come to its end");
+					   "a reset of the GPU does not complete");
 		if (msleep_interruptible(AMDGPU_CRIU_RESET_POLL))
 			return -ERESTARTSYS;
 	}
@@ -245,7 +245,7 @@ static const char *amdgpu_criu_entity_fault(const struct amdgpu_criu_ctx_entity 
 		return "no such engine";
 	bit = BIT_ULL(entity->hw_ip * AMDGPU_MAX_ENTITY_NUM + entity->ring);
 	if (*seen & bit)
-		return "is there twice";
+		return "occurs twice";
 	*seen |= bit;
 	if (!entity->sequence || entity->sequence > S64_MAX)
 		return "sequence number";

@@ -97,7 +97,7 @@ static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_s
 	if (!ret)
 		return 1;
 	if (ret == -ETIME)
-		criu_refuse(dump->out.call, ret, "a call on the file does not come to its end");
+		criu_refuse(dump->out.call, ret, "a call on the file does not return");
 	criu_session_release(session, dump->file);
 	return ret;
 }

@@ -53,7 +53,7 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 	if (ret)
 		return ret;
 	return criu_refuse(dump->out.call, -ETIME,
-			   "the GPU does not come to the end of what was submitted");
+			   "the GPU does not complete submitted work");
 }
 
 /* Returns the PCI location of a GPU, as in amdgpu_criu_file_record.device. */
@@ -176,7 +176,7 @@ static const char *amdgpu_criu_name_fault(void *data, void *entry)
 
 	while (i < size && isascii(client->name[i]) && isgraph(client->name[i]))
 		i++;
-	return i && criu_all_zero(&client->name[i], size - i) ? NULL : "characters that none has";
+	return i && criu_all_zero(&client->name[i], size - i) ? NULL : "invalid characters";
 }
 
 static int amdgpu_criu_apply_name(void *data, void *entry)

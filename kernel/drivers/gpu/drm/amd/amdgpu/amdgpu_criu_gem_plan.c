@@ -49,10 +49,10 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 	    (special && preferred != special) || hweight32(special) > 1)
 		return "bad domains";
 	if (special && record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
-		return "always valid, and not memory";
+		return "always valid, but not memory";
 	if (special & AMDGPU_CRIU_UNIT_DOMAINS &&
 	    !(record->create_flags & AMDGPU_GEM_CREATE_NO_CPU_ACCESS))
-		return "not memory, and with access of the CPU";
+		return "not memory, but with CPU access";
 	if (preferred == AMDGPU_GEM_DOMAIN_VRAM)
 		allowed |= record->allowed_domains & AMDGPU_GEM_DOMAIN_GTT;
 	if (record->allowed_domains != allowed)
@@ -116,7 +116,7 @@ static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 		criu_id_set_add(set, plan->objects[i].record.object_id, i);
 	if (!criu_id_set_seal(set, &duplicate))
 		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "BO %llu is there twice", duplicate);
+	return criu_refuse(plan->call, -EBADMSG, "BO %llu occurs twice", duplicate);
 }
 
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,

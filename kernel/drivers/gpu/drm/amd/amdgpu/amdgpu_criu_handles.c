@@ -84,7 +84,7 @@ static int amdgpu_criu_check_named_handles(void *data)
 		found += plan->handles[i].object->record.handle == plan->handles[i].record.handle;
 	if (named != found)
 		return criu_refuse(plan->call, -EBADMSG,
-				   "a BO names a GEM handle that is not there");
+				   "a BO names a GEM handle that does not exist");
 	sort(plan->handles, plan->num_handles, sizeof(*plan->handles), amdgpu_criu_cmp_numbers,
 	     NULL);
 	return 0;
@@ -240,7 +240,7 @@ static int amdgpu_criu_apply_handle(void *data, void *entry)
 		return ret;
 	/* An import returns the existing handle of the file for the dma-buf. */
 	drm_gem_handle_delete(plan->file, number);
-	return criu_refuse(plan->call, -EBADMSG, "came out as %u", number);
+	return criu_refuse(plan->call, -EBADMSG, "got the number %u", number);
 }
 
 static int amdgpu_criu_end_handles(void *data, int ret)

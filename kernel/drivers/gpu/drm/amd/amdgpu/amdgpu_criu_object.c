@@ -335,7 +335,7 @@ const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size)
 	if (bo->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
 		return "belongs to the VM of another file";
 	if (bo->tbo.type != ttm_bo_type_device || amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
-		return "is not of a kind to be shared";
+		return "is of a kind that cannot be shared";
 	return amdgpu_bo_size(bo) == size ? NULL : "has another size";
 }
 

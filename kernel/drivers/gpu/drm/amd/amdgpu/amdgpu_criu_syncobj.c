@@ -55,7 +55,7 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 		ret = amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
 		if (ret == -ETIME)
-			criu_refuse(dump->out.call, ret, "syncobj %lu: what it stands for hangs",
+			criu_refuse(dump->out.call, ret, "syncobj %lu: the work behind it hangs",
 				    handle);
 		if (ret)
 			return ret;
@@ -102,7 +102,7 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 	}
 	if (ret)
 		return criu_refuse(dump->out.call, ret,
-				   "syncobj %u: another process has work on its way", handle);
+				   "syncobj %u: another process has pending work", handle);
 	if (dump->out.session)
 		ret = criu_session_object_id(dump->out.session, syncobj, &amdgpu_criu_syncobj_ops,
 					     &record.object_id);
@@ -137,7 +137,7 @@ static const char *amdgpu_criu_syncobj_fault(void *plan, void *entry)
 		return "object id";
 	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_SIGNALED) &&
 	    ((record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) || record->error))
-		return "state of a fence that it has not";
+		return "state of a fence, but no fence";
 	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) && record->point)
 		return "point";
 	if (record->error > 0 || record->error < -MAX_ERRNO)

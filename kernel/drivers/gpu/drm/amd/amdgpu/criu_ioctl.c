@@ -209,7 +209,7 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	return ret;
 }
 
-/* Runs an operation. @call: all zero but what amdgpu_criu_call() sets. */
+/* Runs an operation. @call: all zero except what amdgpu_criu_call() sets. */
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 {
 	char reason[CRIU_REASON_SIZE] = "";

@@ -231,7 +231,7 @@ int criu_session_claim(struct criu_session *session, u64 id,
 	return criu_wait_claims(session, id, ops, object, criu_try_claim);
 }
 
-/* As criu_session_claim(), but fails with -ENOENT if nobody has created or claimed the object. */
+/* As criu_session_claim(), but fails with -ENOENT if no caller created or claimed the object. */
 int criu_session_find(struct criu_session *session, u64 id,
 		      const struct criu_object_ops *ops, void **object)
 {

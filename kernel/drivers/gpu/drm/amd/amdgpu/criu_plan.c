@@ -107,7 +107,7 @@ int criu_check_unique(struct criu_call *call, const void *plan, const char *what
 	if (!criu_id_set_seal(&set, &duplicate))
 		return 0;
 	call->entry = criu_entry(kind, plan, criu_id_set_find(&set, duplicate)->index);
-	return criu_refuse(call, -EBADMSG, "its %s is there twice", what);
+	return criu_refuse(call, -EBADMSG, "its %s occurs twice", what);
 }
 
 /* Compares the record of a GPU with the same record of its target. Returns 0 or -ENODEV. */

@@ -205,7 +205,7 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
 		return "flags of several kinds of BO";
 	if (imported && !(flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT)))
-		return "imported, but of a kind that cannot be";
+		return "imported, but of a kind that cannot be imported";
 	if (record->domain != kfd_criu_bo_domain(flags) ||
 	    (record->table_flags & ~AMDGPU_CRIU_BO_SHARED) !=
 	    (kfd_criu_bo_table_flags(flags) | (imported ? AMDGPU_CRIU_BO_IMPORTED : 0)))

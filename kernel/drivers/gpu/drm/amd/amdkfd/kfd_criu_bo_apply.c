@@ -28,7 +28,7 @@ static int kfd_criu_object_fits(const struct kfd_criu_plan *plan,
 	const char *why = amdgpu_criu_unshareable(gem, record->size);
 
 	if (!(record->alloc_flags & kinds))
-		why = "is not of a kind to be shared";
+		why = "is of a kind that cannot be shared";
 	else if (!why && !kfd_criu_is_import(bo) && gem_to_amdgpu_bo(gem)->kfd_bo)
 		why = "is allocated in another process, too";
 	if (why)

@@ -97,7 +97,7 @@ static int kfd_criu_check_process(void *data, void *entry)
 		return criu_refuse(plan->call, -EBADMSG, "debug state without runtime-enable");
 	if ((record->flags & KFD_CRIU_PROCESS_XNACK) && !kfd_process_xnack_mode(plan->p, true))
 		return criu_refuse(plan->call, -ENODEV,
-				   "XNACK mode was on, GPUs here cannot do it");
+				   "XNACK mode was on, these GPUs do not support it");
 	return 0;
 }
 

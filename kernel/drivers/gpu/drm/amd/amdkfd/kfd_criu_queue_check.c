@@ -99,7 +99,7 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 		return "doorbell";
 	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
 	    kfd_criu_queue_properties(record, &properties))
-		return "what AMDKFD_IOC_CREATE_QUEUE would refuse";
+		return "properties that AMDKFD_IOC_CREATE_QUEUE refuses";
 	layout = kfd_criu_mqd_layout(node, properties.type);
 	num_mqds = kfd_criu_num_mqds(node, properties.type);
 	if (!layout || record->mqd_size != num_mqds * kfd_criu_mqd_size(layout))
@@ -118,7 +118,7 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 			return "logical ids of XCCs";
 	} else if (record->mqd_stack_size ||
 		   (record->flags & (KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_GWS))) {
-		return "things of a compute queue";
+		return "fields of a compute queue";
 	}
 	return NULL;
 }

@@ -111,7 +111,7 @@ int resume_devices_late(int pid) {
       zero_if_mine);
   if (is_43() || !*holder) return result;
   for (const pid_t doomed : (*holder)->doomed(pid, result < 0 && result != kNotMine)) {
-    log_error("process {} is killed, for it or another one cannot go on without its GPU", doomed);
+    log_error("process {} is killed: it or another one cannot continue without its GPU", doomed);
     kill(doomed, SIGKILL);
   }
   return result;

@@ -259,7 +259,7 @@ TEST_F(Hooks, ARenderNodeThatKfdDoesNotUseIsRefusedByName) {
 TEST_F(Hooks, AMappingWithoutABoIsRefused) {
   state_.bos[0].mmap_offset = 0x7000000;
   EXPECT_LT(dump(), 0);
-  EXPECT_THAT(log(), HasSubstr("not memory of a BO that any open file knows"));
+  EXPECT_THAT(log(), HasSubstr("not memory of a BO of any open file"));
   EXPECT_FALSE(state_.paused);
 }
 

@@ -46,7 +46,7 @@ Result<std::optional<FoundImages>> find_foreign(const Parts& parts, const host::
   foreign::Images images = TRY(foreign::read(TRY(image_directory())));
   if (images.kfds.empty() && images.renders.empty()) return std::optional<FoundImages>();
   log_warning(
-      "the images are of CRIU's own amdgpu plugin: nothing in them shows whether they are whole");
+      "the images are of CRIU's own amdgpu plugin: without checksums, damage may not be detected");
   FoundImages source{TRY(foreign::make_set(images)), nullptr};
   const foreign::Tools tools{parts.make_engine, options.staging, image_directory};
   source.api = std::make_unique<foreign::ForeignApi>(stock_parts(parts, host), TRY(host.gpus()),

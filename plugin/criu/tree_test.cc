@@ -120,7 +120,8 @@ TEST_F(Trees, SharingWithOthersIsRefusedUnlessItMayBeCut) {
   ASSERT_EQ(start(kStageDump), 0);
   ASSERT_EQ(pause(getpid()), 0) << log();
   EXPECT_EQ(dump_file(render, 1), -EINVAL);
-  EXPECT_THAT(log(), HasSubstr("shares 3 syncobjs with what is, one of them with handle 5"));
+  EXPECT_THAT(log(),
+              HasSubstr("shares 3 syncobjs with dumped processes, one of them with handle 5"));
   end(kStageDump, -1);
 
   setenv("AMDGPU_CRIU_CUT_SHARING", "1", 1);

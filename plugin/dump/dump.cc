@@ -32,7 +32,7 @@ void warn_of_refused(const std::string& path, uint32_t id) {
   if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
     log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
   if (path == "anon_inode:kfd_smi_ev")
-    log_warning("file {:#x} gets events of a GPU (SMI): such files cannot be carried", id);
+    log_warning("file {:#x} receives events of a GPU (SMI): such files cannot be carried", id);
 }
 
 }  // namespace
@@ -150,10 +150,11 @@ Status Dump::checkpoint_kfd(const PausedClient& kfd, image::Process& process) {
 Status Dump::add_vmas(const Member& member, image::Process& process) {
   for (const host::ProcessVma& vma : member.vmas) {
     if (vma.node.kind == NodeKind::kCard)
-      return Error::of(EOPNOTSUPP,
-                       "process {} ({}) has memory of a card node (minor {}) mapped at {:#x}; what "
-                       "is done through card nodes cannot be carried, only through render nodes",
-                       member.pid, member.comm, vma.node.minor, vma.start);
+      return Error::of(
+          EOPNOTSUPP,
+          "process {} ({}) has memory of a card node (minor {}) mapped at {:#x}; state "
+          "of card nodes cannot be carried, only that of render nodes",
+          member.pid, member.comm, vma.node.minor, vma.start);
     image::Vma record{vma.start, vma.end, vma.offset, vma.node.kind == NodeKind::kKfd, 0};
     record.gpu_id = record.kfd
                         ? image::gpu_of_kfd_offset(process, vma.offset, !env_.api.has_series())
@@ -232,23 +233,23 @@ Status Dump::check_outside() {
   if (outside->num_bos == 0 && outside->num_syncobjs == 0) return {};
   const std::string who =
       outside->pid != 0 ? formatted("process {} ({})", outside->pid, host::comm_of(outside->pid))
-                        : std::string("a process that cannot be seen from here");
+                        : std::string("a process of another pid namespace");
   const std::string what =
       outside->num_bos != 0
           ? formatted(
-                "{}, which is not dumped, shares memory of the GPU with what is: {} BOs, one of "
+                "{}, which is not dumped, shares GPU memory with dumped processes: {} BOs, one of "
                 "them of {} bytes with handle {} in process {}",
                 who, outside->num_bos, outside->size, outside->handle, outside->paused_pid)
           : formatted(
-                "{}, which is not dumped, shares {} syncobjs with what is, one of them with "
-                "handle {} in process {}",
+                "{}, which is not dumped, shares {} syncobjs with dumped processes, one of them "
+                "with handle {} in process {}",
                 who, outside->num_syncobjs, outside->handle, outside->paused_pid);
   if (!env_.options.cut_sharing)
     return Error::of(EOPNOTSUPP,
-                     "{}. After a restore neither would see what the other one writes: dump them "
-                     "together, or allow that by amdgpu.cut-sharing=1",
+                     "{}. After a restore, neither side would see the writes of the other: dump "
+                     "them together, or allow this with amdgpu.cut-sharing=1",
                      what);
-  log_warning("{}; amdgpu.cut-sharing allows that they are apart after a restore", what);
+  log_warning("{}; amdgpu.cut-sharing allows separate copies after a restore", what);
   return {};
 }
 
@@ -329,8 +330,8 @@ Result<FileKind> Dump::describe_render_file(int fd, unsigned minor) {
   const OpenRender* render = TRY(tree_.find_render(fd, minor));
   if (!render)
     return Error::of(EOPNOTSUPP,
-                     "{} is open in no process that was paused (is the descriptor in flight in a "
-                     "UNIX socket?); it cannot be carried",
+                     "{} is open in no process that was paused (its descriptor may be in flight in "
+                     "a UNIX socket); it cannot be carried",
                      path_of(fd));
   for (size_t i = 0; i < renders_.size(); i++)
     if (&tree_.renders()[i] == render) return FileKind(image::RenderFile{renders_[i].index});
@@ -348,8 +349,8 @@ Result<std::optional<FileKind>> Dump::describe_file(int fd, uint32_t id) {
   }
   if (node->kind == NodeKind::kCard)
     return Error::of(EOPNOTSUPP,
-                     "{} is a card node; what is done through card nodes (screens, leases) cannot "
-                     "be carried, only through render nodes",
+                     "{} is a card node; state of card nodes (screens, leases) cannot be carried, "
+                     "only that of render nodes",
                      path_of(fd));
   TRY(prepare());
   return std::optional<FileKind>(node->kind == NodeKind::kKfd

@@ -79,7 +79,7 @@ TEST_F(Examine, RefusesStateThatTheKernelRefuses) {
 
 TEST_F(Examine, RefusesSharingWithOthers) {
   state_.outside = {.num_bos = 1, .pid = 1, .paused_pid = child_, .handle = 4, .size = 4096};
-  EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("shares memory of the GPU")));
+  EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("shares GPU memory")));
   expect_untouched();
 }
 

@@ -153,9 +153,9 @@ Result<Chunk> decode_chunk(const AmdgpuCriu__Pb__Object& message, size_t i, cons
   if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from.name, "a chunk has a bad size");
   const bool zeros = chunk.encoding == pipeline::Encoding::kZeros;
   if (zeros && (chunk.offset != 0 || chunk.source != 0))
-    return bad(from.name, "a chunk of zeros is somewhere");
+    return bad(from.name, "a chunk of zeros has a place in a file");
   if (!zeros && (chunk.stored() == 0 || chunk.stored() > chunk.size))
-    return bad(from.name, "a chunk is not what it should be in the file");
+    return bad(from.name, "the stored size of a chunk is invalid");
   return chunk;
 }
 
@@ -173,7 +173,7 @@ Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from,
     if (chunk.source > sources) return bad(from.name, "a chunk is in a file that is not named");
     if (chunk.source == 0 && chunk.stored() > 0) {
       if (chunk.offset != next || chunk.stored() > from.data_end - next)
-        return bad(from.name, "a chunk is not where it should be");
+        return bad(from.name, "a chunk is at a wrong offset");
       next += chunk.stored();
     }
     object.chunks.push_back(chunk);
@@ -284,7 +284,7 @@ Result<Contents> decode_contents(const Opened& from) {
   for (size_t i = 0; i < message->n_object; i++)
     contents.objects.push_back(
         TRY(decode(*message->object[i], from, contents.sources.size(), next)));
-  if (next != from.data_end) return bad(from.name, "holds data that its index does not know");
+  if (next != from.data_end) return bad(from.name, "has data that its index lacks");
   return contents;
 }
 

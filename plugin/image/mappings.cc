@@ -106,7 +106,7 @@ Status check_mapping(const MappingIndex& index, const Process& process, const Vm
     return Error::of(
         EOPNOTSUPP,
         "process {} ({}) maps offset {:#x} of {} at {:#x}, which is not memory of a BO "
-        "that any open file knows (was its handle closed after it was mapped?); such a "
+        "of any open file (its handle may have been closed after the mapping); such a "
         "mapping cannot be carried",
         process.pid, process.comm, vma.offset, node, vma.start);
   if (parts || !index.is_part(process, vma)) return {};

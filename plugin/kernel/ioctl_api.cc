@@ -127,7 +127,7 @@ Result<Checkpoint> checkpoint_once(Node node, int session, ProcessInfo& sizes) {
     result.devices.push_back({device.gpu_id, device.actual_gpu_id, Fd(device.drm_fd)});
   if (state.num_devices > devices.size() || state.num_bos > result.bos.size() ||
       state.blob_size > result.blob.size())
-    return Error(EPROTO, "kernel operation CHECKPOINT says it wrote more than there was room for");
+    return Error(EPROTO, "kernel operation CHECKPOINT reports more bytes than there was room for");
   result.bos.resize(state.num_bos);
   result.blob.resize(state.blob_size);
   return result;
@@ -254,7 +254,7 @@ class IoctlApi : public Api {
       result.blob.resize(argument.blob_size);
     }
     if (argument.blob_size > result.blob.size())
-      return Error(EPROTO, "kernel operation EXPORTED says it wrote more than there was room for");
+      return Error(EPROTO, "kernel operation EXPORTED reports more bytes than there was room for");
     result.blob.resize(argument.blob_size);
     return result;
   }

@@ -106,7 +106,7 @@ Status Filling::check_all_filled() const {
         if (!shared_.is_done(layout_.job_of_object(object.object_id)))
           return Error::of(EPROTO,
                            "contents of object {} in {} were not restored: no restored process "
-                           "opened a file that knows it",
+                           "opened a file that has it",
                            object.object_id, file->name);
   return {};
 }

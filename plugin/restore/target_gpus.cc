@@ -45,7 +45,7 @@ Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const i
   const bool needs_kfd = std::ranges::any_of(
       images.processes(), [](const auto& entry) { return entry.second.blob.has_value(); });
   if (needs_kfd && !environment.host.has_kfd())
-    return Error(ENODEV, "the images hold state of /dev/kfd, which this machine has not");
+    return Error(ENODEV, "the images hold state of /dev/kfd, which this machine lacks");
   Gpus sources;
   for (const auto& [gpu_id, gpu] : images.gpus()) sources.push_back(gpu);
   const Nodes nodes = TRY(Nodes::create(environment.host, environment.store));

@@ -280,7 +280,7 @@ Result<State> StockApi::restore_state(int kfd, std::span<const kernel::RestoreDe
     if (device.gpu_id != device.actual_gpu_id)
       log_warning(
           "GPU {:#x} takes the place of {:#x}: on a kernel without the amdgpu-criu series the "
-          "process cannot make new queues there",
+          "process cannot create new queues there",
           device.actual_gpu_id, device.gpu_id);
   for (size_t i = 0; i < bos.size(); i++)
     state.bos.push_back({bos[i].va, bos[i].size, bos[i].mmap_offset, bos[i].gpu_id,

@@ -28,9 +28,9 @@ void print(const Item& item) {
 
 void print_verdict(size_t bad, size_t limited) {
   if (bad)
-    printf("%zu of these must be put right before all works", bad);
+    printf("%zu of these must be fixed before everything works", bad);
   else
-    printf("all that is needed is there");
+    printf("all requirements are met");
   printf(limited ? ", %zu notes\n" : "\n", limited);
 }
 

@@ -55,7 +55,7 @@ Item check_criu_version(const Machine& machine) {
   int major = 0, minor = 0;
   if (version.status != 0 || sscanf(version.output.c_str(), "Version: %d.%d", &major, &minor) != 2)
     return {kWhat, Grade::kBad, formatted("no command {} that prints its version", machine.criu),
-            "there is nothing that loads the plugin", "install criu, and let PATH lead to it"};
+            "there is nothing that loads the plugin", "install criu, or add its directory to PATH"};
   const std::string found = formatted("version {}.{}", major, minor);
   if (major < 4 || (major == 4 && minor < 1))
     return {kWhat, Grade::kBad, found, "it lacks the hook at which GPUs are paused",
@@ -66,14 +66,14 @@ Item check_criu_version(const Machine& machine) {
 Item check_criu_kernel(const Machine& machine) {
   constexpr char kWhat[] = "CRIU with this kernel";
   if (geteuid() != 0)
-    return {kWhat, Grade::kLimited, "not asked: criu check wants root", "", "run this as root"};
+    return {kWhat, Grade::kLimited, "not asked: criu check needs root", "", "run this as root"};
   const Run check = run(machine.criu + " check");
   if (check.status == kShellCannotRun)
     return {kWhat, Grade::kBad, "not asked: there is no CRIU", "", "see above"};
   if (check.status != 0)
     return {kWhat, Grade::kBad, "criu check: " + complaint(check.output),
             "processes cannot be dumped or restored here, with GPUs or without",
-            "see what criu check says"};
+            "see the output of criu check"};
   return Item::good(kWhat, "criu check finds all that it needs");
 }
 
@@ -94,7 +94,7 @@ Item check_plugin(const Machine& machine) {
   const std::unique_ptr<void, int (*)(void*)> library(dlopen(plugin.c_str(), RTLD_LAZY), dlclose);
   if (!library || !dlsym(library.get(), "CR_PLUGIN_DESC"))
     return {kWhat, Grade::kBad, dlerror(), "every run of CRIU ends with an error",
-            "install what it needs, or the plugin again"};
+            "install its dependencies, or reinstall the plugin"};
   return Item::good(kWhat, plugin.string());
 }
 

@@ -50,10 +50,9 @@ Item check_interface(const Fd& kfd) {
   const auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(kfd));
   if (!query.ok() && query.error().code() == ENOTTY)
     return {kInterface, Grade::kLimited, "the stock one, AMDKFD_IOC_CRIU_OP",
-            "carried is what a process has through /dev/kfd, if it uses all GPUs; restored on as "
-            "many; trap handlers are lost; CRIU must not be killed in a dump, or queues stay "
-            "stopped; refused are render nodes' own BOs, shared BOs, dma-bufs, compute work that "
-            "was interrupted",
+            "only the state of /dev/kfd is carried, of processes that use all GPUs, to as many "
+            "GPUs; trap handlers are lost; if CRIU is killed during a dump, queues stay stopped; "
+            "BOs of render nodes, shared BOs, dma-bufs and interrupted compute work are refused",
             kNewModule};
   if (!query.ok())
     return {kInterface, Grade::kBad, query.error().message(), "GPU processes are refused at dump",
@@ -64,7 +63,7 @@ Item check_interface(const Fd& kfd) {
                 query->abi_min, query->abi_max, query->blob_format, query->records.size(),
                 query->features & AMDGPU_CRIU_FEATURE_KFD ? "yes" : "no", render ? "yes" : "no");
   if (query->abi_min > AMDGPU_CRIU_ABI)
-    return {kInterface, Grade::kBad, found, "the kernel no longer speaks this plugin's ABI",
+    return {kInterface, Grade::kBad, found, "the kernel no longer supports this plugin's ABI",
             "install a newer plugin"};
   if (!render)
     return {kInterface, Grade::kBad, found,
@@ -81,7 +80,7 @@ std::vector<Item> check_gpus(const host::Host& host) {
              "make sysfs readable here: mount it, or pass it into the container"}};
   if (gpus->empty())
     return {{"GPUs", Grade::kBad, "none in KFD's topology", "nothing to dump or restore",
-             "see in the kernel log why amdgpu has found none"}};
+             "see the kernel log for the reason"}};
   std::vector<Item> items;
   for (const topology::Gpu& gpu : *gpus) items.push_back(check_gpu(host, gpu));
   return items;

@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) try {
   CLI::App app(
-      "Checkpoint and restore of processes that use AMD GPUs: looks at this machine and at "
+      "Checkpoint and restore of processes that use AMD GPUs: examines this machine and "
       "images.");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Print the help of all commands");
@@ -18,7 +18,7 @@ int main(int argc, char** argv) try {
   check->add_option("--libdir", libdir, "Where CRIU finds its plugins (its own option)")
       ->type_name("DIR")
       ->envname("CRIU_LIBS_DIR");
-  check->add_option("--directory", directory, "Look at this place for images, too")
+  check->add_option("--directory", directory, "Also check this directory for images")
       ->type_name("DIR");
   pid_t pid = 0;
   check
@@ -39,16 +39,17 @@ int main(int argc, char** argv) try {
       ->required();
   pre_dump
       ->add_option("--prev-images-dir", saved.earlier,
-                   "Images of the round before; a path from DIR, as of criu")
+                   "Images of the previous round; a path relative to DIR, as with criu")
       ->type_name("DIR");
   CLI::App* show = app.add_subcommand("show", "Print what the GPU images in a directory hold");
-  show->add_flag("--blob", blobs, "List the records of the kernel's state, too");
+  show->add_flag("--blob", blobs, "Also list the records of the kernel's state");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
   CLI::App* requirements = app.add_subcommand(
       "requirements", "Print what a restore of the images in a directory needs: GPUs, files");
   CLI::App* stack_id = app.add_subcommand(
-      "stack-id", "Print an identifier that machines share which restore each other's images");
+      "stack-id",
+      "Print an identifier that is equal on machines that can restore each other's images");
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure how fast GPU memory is copied, summed, written and read here");
   amdgpu_criu::tool::BenchOptions benched;
@@ -61,7 +62,7 @@ int main(int argc, char** argv) try {
       ->type_name("MIB")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  bench->add_option("--rounds", benched.rounds, "Measure that often")
+  bench->add_option("--rounds", benched.rounds, "Number of measurements")
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

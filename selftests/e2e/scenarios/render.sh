@@ -197,16 +197,16 @@ shuffle_workloads() { # the array of its caller; the same for the same RANDOM
 # first.
 refused_states() {
   cat <<'END'
-node_in_socket  \(amdgpu\): .* is open in no process that was paused \(is the descriptor in flight in a UNIX socket\?\); it cannot be carried$
+node_in_socket  \(amdgpu\): .* is open in no process that was paused \(its descriptor may be in flight in a UNIX socket\); it cannot be carried$
 udmabuf         \(amdgpu\): .* cannot carry: a BO of another driver \(handle [0-9]+\) \(kernel operation PROCESS_INFO failed: Operation not supported\)$
 udmabuf_fd      Can't dump file [0-9]+ of that type \[600\] \(unknown /dmabuf:\)$
 syncobj_fd      Can't dump file [0-9]+ of that type \[600\] \(anon anon_inode:syncobj_file\)$
 fence_fd        Can't dump file [0-9]+ of that type \[600\] \(anon anon_inode:sync_file\)$
 eventfd         \(amdgpu\): .* cannot carry: an eventfd waits for syncobj [0-9]+ \(kernel operation PROCESS_INFO failed: Operation not supported\)$
-card_node       \(amdgpu\): .*/dev/dri/card[0-9]+ is a card node; what is done through card nodes \(screens, leases\) cannot be carried, only through render nodes$
+card_node       \(amdgpu\): .*/dev/dri/card[0-9]+ is a card node; state of card nodes \(screens, leases\) cannot be carried, only that of render nodes$
 foreign_userptr \(amdgpu\): .* cannot carry: a userptr of another process \(handle [0-9]+\) \(kernel operation PROCESS_INFO failed: Operation not supported\)$
 mapped_dmabuf   Unknown shit 600 \(/dmabuf:\)$
-only_mapped     \(amdgpu\): .* which is not memory of a BO that any open file knows \(was its handle closed after it was mapped\?\); such a mapping cannot be carried$
+only_mapped     \(amdgpu\): .* which is not memory of a BO of any open file \(its handle may have been closed after the mapping\); such a mapping cannot be carried$
 END
 }
 

@@ -43,7 +43,7 @@ int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
     }();
     if (result.ok()) return on_value(*result);
     report(what, result.error().message());
-    // ENOTSUP would be taken for "not mine".
+    // ENOTSUP would mean "not mine".
     return result.error().code() == ENOTSUP ? -EINVAL : -result.error().code();
   } catch (const std::exception& exception) {
     report(what, exception.what());

@@ -15,7 +15,7 @@ using Sum = std::array<std::byte, 16>;
 Sum checksum(std::span<const std::byte> bytes);
 uint64_t short_checksum(std::span<const std::byte> bytes);
 
-// BLAKE3: bytes with equal hashes are equal, even if somebody chose them to deceive.
+// BLAKE3: bytes with equal hashes are equal, even if an attacker chose them.
 using Hash = std::array<std::byte, 32>;
 Hash strong_hash(std::span<const std::byte> bytes);
 // "blake3:" and the bytes in hexadecimal.

@@ -32,7 +32,7 @@ struct IoRequest {
 };
 
 // Not thread-safe. Descriptors may have O_DIRECT, which is cleared if the file turns out not to
-// support it; nobody else may use their open file then.
+// support it; no other code may use their open file then.
 class IoQueue {
  public:
   IoQueue(const IoQueue&) = delete;

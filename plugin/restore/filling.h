@@ -39,7 +39,7 @@ class Filling {
     const File* file;
     std::vector<image::Object> objects;
   };
-  // Returns added objects of the GPU that nobody else fills. The caller must fill them.
+  // Returns added objects of the GPU that no other process fills. The caller must fill them.
   std::vector<Batch> take(uint32_t gpu_id);
   bool is_filled(uint32_t gpu_id) const;
   Status fill(const std::vector<Batch>& batches);

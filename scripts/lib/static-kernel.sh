@@ -138,7 +138,7 @@ check_header_m32() {
 }
 
 # Every structure has the same layout in 32-bit and 64-bit programs, and no padding by the compiler,
-# which nobody would clear. i386 aligns __u64 to 4; no other test shows that.
+# which no code would clear. i386 aligns __u64 to 4; no other test shows that.
 our_layouts() { awk -v RS= '/struct amdgpu_criu/' | sed 's/, align=[48]//'; }
 
 check_header_layout() {

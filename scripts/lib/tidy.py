@@ -89,7 +89,7 @@ def git_lines(*arguments):
 
 
 def recently_changed():
-    """Files that one of the last commits, or nobody yet, has committed."""
+    """Files that the last commits or the working tree changed."""
     commits = git_lines("rev-list", f"--max-count={RECENT_COMMITS + 1}", "HEAD")
     changed = git_lines("diff", "--name-only", commits[-1]) if commits else []
     changed += git_lines("ls-files", "--others", "--exclude-standard")

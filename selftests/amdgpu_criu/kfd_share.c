@@ -324,7 +324,7 @@ TEST_F(kfd_share, restoring_all_at_once_works)
 	expect_shared(_metadata, self, 3);
 }
 
-TEST_F(kfd_share, an_import_that_nobody_has_created_is_EBADFD)
+TEST_F(kfd_share, an_import_that_was_not_created_is_EBADFD)
 {
 	ASSERT_EQ(0, make(self, variant->flags, 2));
 	ASSERT_EQ(0, move(self, 2));

@@ -43,7 +43,7 @@ struct op {
 	__u32 session_kind;
 	int kfd_answer;
 	int render_answer;
-	/* Fields that must be zero, but for these bits of the first. */
+	/* Fields that must be zero, except these bits of the first. */
 	struct op_field zeros[5];
 	__u32 flags;
 };

@@ -111,7 +111,7 @@ static int first_refused(struct op_context *context, enum criu_node_kind kind)
 	return -1;
 }
 
-/* As `unshare -Ur` of that user: all capabilities, in a namespace that anybody can make. */
+/* As `unshare -Ur` of that user: all capabilities, in a namespace that any user can create. */
 static int enter_namespace(uid_t uid)
 {
 	char map[32];

@@ -104,7 +104,7 @@ static double seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-TEST_F(card, with_a_call_in_flight_holds_up_nobody)
+TEST_F(card, with_a_call_in_flight_blocks_no_other_caller)
 {
 	struct amdgpu_criu_process_info info;
 	struct missing missing;

@@ -164,7 +164,7 @@ TEST_F_TIMEOUT(hang, a_job_that_does_not_end_is_ETIME_and_the_process_continues,
 }
 
 /* It waits for the job of a file that is not paused. */
-TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_nobody_ends_is_ETIME, 180)
+TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_never_ends_is_ETIME, 180)
 {
 	struct amdgpu_criu_process_info info;
 	struct criu_node other;

@@ -89,7 +89,7 @@ class MemoryEngine : public gpu::Engine {
     }
   }
 
-  std::mutex lock_;  // of what follows, but for the thread
+  std::mutex lock_;  // protects the members below, except the thread
   std::condition_variable changed_;
   std::vector<Slot> slots_;
   std::deque<unsigned> to_do_;

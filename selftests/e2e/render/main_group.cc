@@ -348,7 +348,7 @@ Status Group::step() {
   return {};
 }
 
-// A BO's dma-buf is one file, whoever exports it.
+// A BO's dma-buf is one file for all exporters.
 Status Group::check_bo_identity(size_t index, std::vector<std::string>& problems) {
   const Fd mine = TRY(own_.export_bo(index)), other = TRY(own_.export_bo(index + 1));
   const pid_t self = getpid();

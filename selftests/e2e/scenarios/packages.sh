@@ -4,7 +4,7 @@
 
 PACKAGES=(amdgpu-criu-plugin amdgpu-criu-tools amdgpu-criu-dev)
 
-all_files() { # but for dpkg's own book-keeping
+all_files() { # except dpkg's own book-keeping
   find / -xdev \( -path /var/lib/dpkg -o -path /var/log -o -path /root \) -prune -o -print | sort
 }
 

@@ -253,7 +253,7 @@ scenario_render_after_refusal() {
   ends_well "after the restore"
 }
 
-# A dma-buf descriptor that one process has sent, and nobody has received yet.
+# A dma-buf descriptor that one process has sent, and that was not received yet.
 scenario_render_in_flight() {
   need_gpus 1
   need_plugin
@@ -262,7 +262,7 @@ scenario_render_in_flight() {
   dump_and_kill dump "$DIR/images"
   restore_and_check restore "$DIR/images"
   kill -USR2 "$PID"
-  wait_until 30 released || fail "nobody receives the descriptor"
+  wait_until 30 released || fail "the descriptor is not received"
   goes_on "$(last_step)" "after the descriptor was received"
   echo "received after the restore, and it is the dma-buf that was sent"
   ends_well "after the restore"

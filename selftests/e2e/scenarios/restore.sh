@@ -52,7 +52,7 @@ scenario_own_pages_moved() {
   ends_well "after both restores"
 }
 
-# Both GPUs' pages, each in the place of the other one's.
+# The pages of both GPUs, exchanged.
 scenario_own_pages_swapped() {
   need_gpus 2
   need_plugin

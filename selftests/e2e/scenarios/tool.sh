@@ -37,8 +37,8 @@ scenario_tool_check() {
   echo "for nobody: $(grep -c '"bad"' "$DIR/nobody.json") bad, each with a remedy"
 }
 
-# stands_still SECONDS: checks that the workload does no step during that time
-stands_still() {
+# makes_no_progress SECONDS: checks that the workload does no step during that time
+makes_no_progress() {
   local step
   sleep 0.5 # for lines that it was about to print
   step=$(last_step)
@@ -55,10 +55,10 @@ dry_run_and_freeze() {
   json "$DIR/pid.json" "it['ok'] and it['processes'][0]['pid'] == $PID and it['processes'][0]['queues'] > 0"
   json "$DIR/pid.json" "it['contents_bytes'] > 1 << 20"
   "$TOOL" freeze --pid "$PID" >"$DIR/freeze" || fail "freeze: status $?"
-  stands_still 1
+  makes_no_progress 1
   "$TOOL" freeze --pid "$PID" && fail "a frozen process was frozen again"
   ! criu_dump frozen "$DIR/images" || fail "a frozen process was dumped"
-  stands_still 1
+  makes_no_progress 1
   "$TOOL" thaw --pid "$PID" || fail "thaw: status $?"
   survives "after the thaw"
   "$TOOL" thaw --pid "$PID" && fail "a process was thawed twice"

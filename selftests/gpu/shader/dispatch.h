@@ -15,7 +15,7 @@ namespace gpu::shader {
 inline constexpr uint32_t kMaxLds = 64 << 10;
 inline constexpr uint32_t kLdsGranule = 512;
 
-// What COMPUTE_* registers hold when a dispatch starts, whoever filled them.
+// The COMPUTE_* registers at the start of a dispatch, from any source.
 struct DispatchSpec {
   // Where waves are saved: records from base on, and a control stack. No bytes: nowhere.
   struct SaveArea {

@@ -149,7 +149,7 @@ TEST_F(RareKernels, PartsOfRegistersAndOtherLanesInSumsWithCarries) {
     const uint64_t row = uint64_t{lane % 16 ? a[i - 1] : 0} + y;
     ASSERT_EQ(out[i][3], low32(row));
     ASSERT_EQ(out[i][4], high32(row));
-    // Rows 0 and 2, but for the lanes whose source is beyond the end of the row.
+    // Rows 0 and 2, except the lanes whose source is beyond the end of the row.
     const bool written = lane / 16 % 2 == 0 && lane % 16 < 14;
     ASSERT_EQ(out[i][5], !written ? 77 : x > y ? y : a[i + 2]) << lane;
   }

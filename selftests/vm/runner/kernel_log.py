@@ -6,7 +6,7 @@ messages:
 
     vm: begin N / vm: end N    command N of the runner runs; init writes these
     vm: test NAME / vm: tested NAME
-                               one test of the command runs; whoever starts tests writes these
+                               one test of the command runs; programs that start tests write these
     vm: allow PATTERN          complaints that match are expected from here on, until "vm: disallow"
                                or the end of the test, or of the command outside of a test
     vm: allow-in NAME PATTERN  the same while the test of that name runs, in this command

@@ -163,7 +163,7 @@ TESTS: tuple[Callable[[list[str]], str], ...] = (
 
 
 def run(options: list[str], count: int) -> Iterator[tuple[TestResult, float]]:
-    """Runs `count` tests, by chance, or all; `options` are for guests that have a GPU."""
+    """Runs `count` random tests, or all; `options` are for guests that have a GPU."""
     chosen = random.sample(TESTS, count) if count < len(TESTS) else TESTS
     for test in chosen:
         start = time.monotonic()

@@ -72,7 +72,7 @@ class SoftGpus:
         self.sockets.append(path)
 
     def complaint(self, connected: bool) -> str:
-        """Empty, or which model has died and its last words.
+        """Empty, or the model that has died and its last output.
 
         A model may end in order (status 0) once QEMU is gone, that is when not `connected`.
         """

@@ -33,7 +33,7 @@ kernel void saturating(global const uint* a, global const uint* b, global uint* 
 
 #define ASM3(NAME, OUT, X, Y, Z) __asm__(NAME " %0, %1, %2, %3" : "=v"(OUT) : "v"(X), "v"(Y), "v"(Z))
 
-// The upper halves are rubbish that nobody may read.
+// The upper halves are garbage that must not be read.
 kernel void halves(global const uint* a, global const uint* b, global uint* out) {
   const uint i = ID;
   const uint x = a[i], y = b[i], z = x >> 16;

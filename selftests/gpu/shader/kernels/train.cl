@@ -57,8 +57,8 @@ kernel void initialize(ARGUMENTS) {
   if (ID < n0) m[a + ID] = (float)c * 0.001f + (float)d * 0.001f * u;
 }
 
-// Tokens of step n1 to d, each a function of the one before: n0 of them, below n2, and one more to
-// predict. a = embedding b of the token + embedding c of its place. A row has GROUP numbers.
+// Tokens of step n1 to d, each a function of the previous one: n0 of them, below n2, and one more
+// to predict. a = embedding b of the token + embedding c of its place. A row has GROUP numbers.
 kernel void embed(ARGUMENTS) {
   uint token = hash(n1) % n2;
   for (uint i = 0; i < ROW; ++i) token = (token * 5 + 3) % n2;

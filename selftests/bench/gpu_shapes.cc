@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// gpu_shapes: a process with many BOs of one size in VRAM, full of words that do not compress.
-// SIGUSR1: compare all. SIGUSR2: write a twentieth of it again. SIGTERM: compare, and end.
+// gpu_shapes: a process with many BOs of one size in VRAM, full of incompressible words. SIGUSR1:
+// compare all. SIGUSR2: rewrite a twentieth of it. SIGTERM: compare, and end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Shapes {
     return shapes;
   }
 
-  // Every twentieth unit; others the next time.
+  // Rewrites every twentieth unit, others the next time.
   Result<uint64_t> dirty() {
     uint64_t bytes = 0;
     for (uint64_t unit = turn_++ % kDirtyOneOf; unit < units(); unit += kDirtyOneOf) {
@@ -82,7 +82,7 @@ class Shapes {
   uint64_t turn_ = 0;
 };
 
-// Each member depends on the ones before it.
+// Each member depends on the previous ones.
 struct Process {
   std::unique_ptr<Kfd> kfd;
   std::vector<std::unique_ptr<Gpu>> gpus;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// How fast contents are saved on this machine, by a GPU that is plain memory and a thread that
-// copies from it. BENCH_DIRECTORY: where files are written (default: the current directory).
+// Measures how fast contents are saved on this machine, with a fake GPU: plain memory, and a thread
+// that copies from it. BENCH_DIRECTORY: where files are written (default: the current directory).
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -26,7 +26,7 @@ struct Memory : gpu::Imported {
   std::byte* bytes;
 };
 
-// Copies one slot after the other, as the ring of an SDMA engine.
+// Copies one slot after the other, like the ring of an SDMA engine.
 class MemoryEngine : public gpu::Engine {
  public:
   explicit MemoryEngine(gpu::StagingSize staging) : slots_(staging.slots) {

@@ -29,8 +29,8 @@ GOALS = {
 }
 
 
-EMULATED = """  The CPUs here are emulated; GPU and disk are the host's own code. So sums, and all else that a
-  CPU does, are ten times and more as slow beside copies and files as on a real machine."""
+EMULATED = """  The CPUs here are emulated; GPU and disk run native code. In relation to copies and files,
+  checksums and other CPU work are ten or more times slower than on a real machine."""
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Shape:
         self.said = self._said(samples)
 
     def _said(self, samples: Samples) -> dict[str, list[str]]:
-        """What the plugin itself logged in the run of median length."""
+        """The plugin's own log lines of the run of median length."""
         result = {}
         for kind in ("dump", "restore"):
             runs = sorted(samples.of(self.name, kind, plugin="ours"), key=lambda one: one["seconds"])
@@ -294,7 +294,7 @@ class Report:
                                    "other", "speed-up"], rows)
 
     def _restores(self) -> str:
-        """In parallel, the shorter of contents and CRIU's own work costs no time, at best."""
+        """The parallel restore hides the shorter of contents and CRIU's own work, at best."""
         return self._by_shape("Restore in parallel with CRIU's own work, and not, s", [
             (name, key.format(cache), 2) for cache in ("warm", "cold") for name, key in (
                 (f"parallel, {cache}", "parallel {} s"), ("sequential", "sequential {} s"),
@@ -328,7 +328,7 @@ class Report:
         return self._table("Goals", ["", "shape", "measured", "goal"], rows)
 
     def _profiles(self) -> str:
-        """Where the time went in runs of median length, for shapes that missed a goal."""
+        """The distribution of time in runs of median length, for shapes that missed a goal."""
         missed = {goal.shape.split(",")[0] for goal in self.goals if goal.met is False}
         lines = []
         for shape in self.shapes:
@@ -417,7 +417,7 @@ unset multiplot
 
 
 def plot(directory: Path, title: str) -> str:
-    """Why there are no curves; empty if there are."""
+    """The reason why there are no curves; empty if there are."""
     if not shutil.which("gnuplot"):
         return "no curves.png: there is no gnuplot here"
     script = PLOT.format(png=directory / "curves.png", data=directory / "curves.dat",

@@ -26,7 +26,7 @@ Place global(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   return {.address = lane_address64(wave, in.address, lane) + offset, .lane = lane};
 }
 
-// The aperture is that of the address without the offset.
+// The address without the offset selects the aperture.
 Place flat(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   const uint64_t address = lane_address64(wave, in.address, lane);
   const uint64_t with_offset = address + static_cast<uint64_t>(in.immediate) + extra;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Where a lane's memory operand is: memory, LDS, or private memory with its swizzled layout.
+// The place of a lane's memory operand: memory, LDS, or private memory with its swizzled layout.
 #pragma once
 
 #include "shader/vector_op.h"
@@ -21,7 +21,8 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra = 
 // LDS addresses beyond the allocation.
 bool read_place(Wave& wave, const Place& place, void* out, size_t size);
 bool write_place(Wave& wave, const Place& place, const void* data, size_t size);
-// The host's memory for an atomic operation; null with the wave still running: nowhere.
+// The host's memory for an atomic operation. Null while the wave still runs: the operand is
+// nowhere.
 std::byte* atomic_place(Wave& wave, const Place& place, size_t size);
 
 // Calls visit(lane) for active lanes, as long as the wave runs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// For tests: a code object of the AMDGPU target, and where its kernels are.
+// For tests: a code object of the AMDGPU target, and the places of its kernels.
 #pragma once
 
 #include <elf.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What executes waves: the table of handlers, and instructions that were decoded before.
+// Executes waves: has the table of handlers, and a cache of decoded instructions.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ class Cores {
   unsigned run(Wave& wave, unsigned count);
 
   uint64_t executed() const { return executed_; }
-  // How many of the opcodes that ran give the same bits as hardware, and which others did. Any
-  // thread.
+  // The number of executed opcodes that give the same bits as hardware, and the names of the
+  // others. Any thread.
   std::string report() const;
 
-  // An instruction that the cores do not have; its wave deals with that itself. Each reason is
-  // taken once.
+  // Reports an instruction that the cores lack, which its wave handles. Each reason is reported
+  // once.
   void complain(const std::string& reason, const std::string& text);
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 

@@ -213,7 +213,7 @@ void Decoder::vop3p() {
   for (unsigned i = 0; i < 3; ++i) out.src[i] = field(second(), 9 * i + 8, 9 * i);
   out.dst = vgpr(bits(first(), 7, 0));
   if (out.opcode < kFirstMai) return;
-  // These two name their files by themselves, whatever the bits say.
+  // The opcodes of these two determine the register files; the bits are ignored.
   constexpr unsigned kAccvgprRead = 88, kAccvgprWrite = 89;
   if (out.opcode == kAccvgprRead || out.opcode == kAccvgprWrite) {
     out.sources = 1;

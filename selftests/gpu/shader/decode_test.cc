@@ -50,7 +50,7 @@ std::string bytes_of(const Words& words) {
   return text;
 }
 
-// What llvm-mc decodes each of the encodings to; empty where it refuses. Two s_nop follow each of
+// The text to which llvm-mc decodes each encoding; empty if it refuses. Two s_nop follow each of
 // them: the first is the literal of an instruction that wants one more word, the second ends it.
 std::vector<Text> disassemble(const std::vector<Words>& encodings) {
   const std::string path = testing::TempDir() + "decode_test.txt";
@@ -176,7 +176,7 @@ TEST(Decode, AgreesWithLlvmOnEveryOpcodeOfEveryFormat) {
     EXPECT_EQ(instruction.dwords, texts[i].dwords) << texts[i].mnemonic;
     confirmed.emplace(instruction.format, instruction.opcode);
   }
-  // Names that no operand above brought LLVM to print.
+  // Names that LLVM prints for none of the operands above.
   std::set<std::string> unconfirmed;
   for (const Encoding& encoding : kEncodings) {
     for (unsigned opcode = 0; opcode < encoding.opcodes; ++opcode) {

@@ -11,7 +11,7 @@
 namespace gpu::shader {
 namespace {
 
-// More would be resident on hardware; what does not fit here waits for others to end.
+// Hardware would have more resident waves. Here, further groups wait for others to end.
 constexpr size_t kMaxResident = 256;
 constexpr uint32_t kMaxGroup = 1024;
 
@@ -188,7 +188,7 @@ void Dispatch::set_place(Wave& wave, const WorkGroup& group, unsigned index) con
   wave.set_s(operand::kTtmp + 11, index | (Rsrc2::scratch(spec_.rsrc2) ? 0 : kNoScratch));
 }
 
-// Work-item ids are packed into VGPR 0. Those that the kernel did not ask for are 0.
+// Work-item ids are packed into VGPR 0. Ids that the kernel does not request are 0.
 void Dispatch::set_vectors(Wave& wave, const WorkGroup& group, unsigned index) const {
   const auto& size = spec_.group_size;
   const unsigned axes = Rsrc2::item_id_axes(spec_.rsrc2) + 1;
@@ -209,7 +209,7 @@ void Dispatch::set_vectors(Wave& wave, const WorkGroup& group, unsigned index) c
   wave.set_s64(operand::kExec, exec);
 }
 
-// All waves go on together.
+// All waves continue together.
 void Dispatch::release_barrier(WorkGroup& group) {
   if (group.at_barrier < group.waves) return;
   group.at_barrier = 0;
@@ -224,7 +224,7 @@ void Dispatch::describe(const Wave& wave) {
                                       faulted ? view_.error().message() : wave.complaint);
 }
 
-// An exception of the wave: its trap handler deals with it, unless it has none or is there.
+// An exception of the wave. Its trap handler handles it, unless there is none or the wave is in it.
 Dispatch::State Dispatch::stopped(Wave& wave) {
   const bool faulted = wave.stop == Stop::kFault;
   describe(wave);
@@ -245,7 +245,7 @@ bool Dispatch::can_run(Resident& resident) {
   return !resident.at_barrier && !wave.halted();
 }
 
-// What follows from the end of the wave's turn. The wave may be gone.
+// Handles the end of the wave's turn. May remove the wave.
 Dispatch::State Dispatch::after(Resident& resident) {
   Wave& wave = *resident.wave;
   const Stop stop = wave.stop;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// One dispatch: its work-groups are launched in order, and the waves in flight take turns. SPI's
-// part of a preemption: the waves save and restore themselves by the driver's trap handler.
+// One dispatch: launches its work-groups in order, and runs the waves in flight in turns. It does
+// SPI's part of a preemption; the waves save and restore themselves by the driver's trap handler.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ inline constexpr uint32_t kLdsGranule = 512;
 
 // The COMPUTE_* registers at the start of a dispatch, from any source.
 struct DispatchSpec {
-  // Where waves are saved: records from base on, and a control stack. No bytes: nowhere.
+  // The save area of waves: records from base on, and a control stack. Without bytes there is none.
   struct SaveArea {
     uint64_t base = 0, bytes = 0;
     size_t stack_words = 0;
@@ -44,7 +44,7 @@ struct DispatchSpec {
   WaveShape shape() const;
 };
 
-// What a preemption leaves: saved waves, and the group that would have been launched next.
+// The result of a preemption: saved waves, and the group that would have been launched next.
 struct Suspended {
   std::vector<uint32_t> stack;  // upward from its fill level; empty: no waves
   uint64_t bytes = 0;           // of records
@@ -65,7 +65,7 @@ class Dispatch {
   static amdgpu_criu::Result<std::unique_ptr<Dispatch>> create(Cores& cores, Memory& memory,
                                                                Space space,
                                                                const DispatchSpec& spec);
-  // The rest of a dispatch. EINVAL also: the waves are not as SPI left them.
+  // Resumes a dispatch. Also EINVAL if the waves are not as SPI left them.
   static amdgpu_criu::Result<std::unique_ptr<Dispatch>> resume(Cores& cores, Memory& memory,
                                                                Space space,
                                                                const DispatchSpec& spec,
@@ -83,7 +83,7 @@ class Dispatch {
   const Suspended& suspended() const { return suspended_; }
 
   size_t waves_in_flight() const { return waves_.size(); }
-  // Why a wave cannot go on, and where.
+  // The reason why a wave cannot continue, and the place.
   const std::string& complaint() const { return complaint_; }
   std::vector<WaveInterrupt> take_interrupts() { return std::exchange(interrupts_, {}); }
 

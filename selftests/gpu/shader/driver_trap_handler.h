@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// For tests: the trap handler that the driver gives to GPUs like the model's, and what a runtime
-// adds to it.
+// For tests: the driver's trap handler for GPUs like the model, and the second level that a runtime
+// adds.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The wave as trap handlers see it: hardware registers, registers by index, messages, the way back.
-// Fields of the hardware registers: gc_9_4_2_sh_mask.h, SQ_WAVE_*.
+// Instructions of trap handlers: hardware registers, registers by index, messages, return. Fields
+// of the hardware registers: gc_9_4_2_sh_mask.h, SQ_WAVE_*.
 #include "shader/vector_op.h"
 
 namespace gpu::shader {
@@ -117,8 +117,8 @@ void setvskip(Wave& wave, const Instruction& in) {
   if (bit) wave.refuse("skipping of vector instructions is not modelled");
 }
 
-// M0 selects the register, relative to the one that is named. Registers behind VCC are allocated,
-// but have no name: nothing that is kept there can be read.
+// M0 selects the register, relative to the one that is named. Registers after VCC are allocated but
+// have no name, so no instruction can read them.
 bool is_unnamed(unsigned code) { return code > operand::kVcc + 1 && code < kSgprs; }
 
 template <unsigned kDwords>
@@ -159,7 +159,7 @@ void sendmsg(Wave& wave, const Instruction& in) {
   wave.stop = Stop::kMessage;
 }
 
-// The wave is looked at before it goes on: a trap may be pending.
+// The wave is examined before it continues, because a trap may be pending.
 void rfe(Wave& wave, const Instruction& in) {
   if (!wave.privileged()) return wave.refuse("s_rfe_b64 outside of the trap handler");
   wave.pc = wave.scalar64(in.src[0], in) & 0xfffffffffffc;

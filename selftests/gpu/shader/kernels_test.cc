@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Compiled kernels, dispatched through an AQL queue, against the same on the CPU.
+// Compiled kernels, dispatched through an AQL queue, compared with the same computation on the CPU.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -156,7 +156,7 @@ uint32_t mqd_word(FakeGpu& gpu, const TestQueue& queue, unsigned word) {
   return gpu.memory.get<uint32_t>(0, queue.mqd + word * uint64_t{4});
 }
 
-// What churn leaves, on the CPU.
+// The result of churn, on the CPU.
 std::vector<uint32_t> churned(std::vector<uint32_t> values, uint32_t rounds) {
   for (size_t group = 0; group < values.size(); group += 256) {
     for (uint32_t round = 0; round < rounds; ++round) {
@@ -215,7 +215,7 @@ TEST_F(BasicKernels, SavedWavesKeepTheirPrivateMemory) {
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(out[i], private_sum(in[i], kRounds)) << i;
 }
 
-// What a checkpoint has to carry: without one of the words the result is another.
+// A checkpoint must carry these words: without one of them the result is different.
 TEST_F(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
   constexpr uint32_t kCount = 1024, kRounds = 2000;
   give_trap_handler();
@@ -518,7 +518,8 @@ TEST_F(RawKernels, AFaultStopsTheQueueAndIsReportedByTheMemoryOnly) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
-// What the wave sent: bits 9:0 the doorbell, above them the exceptions of the queue.
+// The message of the wave: bits 9:0 are the doorbell, the bits above are the exceptions of the
+// queue.
 class TrappingKernels : public RawKernels {
  protected:
   TrappingKernels() { give_trap_handler(); }
@@ -605,7 +606,7 @@ TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
     put<uint64_t>(kErrorSignal + aql::kSignalValue, 0);
     gpu_.submit(queue_, packet(object, one.launch));
     EXPECT_TRUE(fails_with(one.error)) << one.what;
-    // What was refused stays refused, so each case has a queue of its own.
+    // A refused packet stays in its queue, so each case has a separate queue.
     ASSERT_TRUE(gpu_.preempt());
     gpu_.memory.put<uint32_t>(0, queue_.mqd + mi210().mqd_reserved * uint64_t{4}, 0);
     put<uint32_t>(queue_.ring + (queue_.wptr_value - 1) % 1024 * 64, aql::kInvalid);

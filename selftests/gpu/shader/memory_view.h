@@ -26,8 +26,8 @@ class MemoryView {
   bool write(uint64_t address, const void* data, size_t size);
   // The cell of an atomic operation; null also when it is not aligned.
   std::byte* cell(uint64_t address, size_t size);
-  // Instruction fetch: how many words there are in the page, of which the second is not needed by
-  // every instruction. 0: the page cannot be read.
+  // Instruction fetch: the number of words in the page; only some instructions need the second one.
+  // 0: the page cannot be read.
   size_t fetch(uint64_t address, std::array<uint32_t, 2>& words);
 
   const amdgpu_criu::Error& error() const { return error_; }

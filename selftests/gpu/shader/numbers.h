@@ -201,8 +201,8 @@ T div_fixup(T quotient, T denominator, T numerator) {
   if (exponent_of(numerator) - exponent_of(denominator) < C::kUnderflow) {
     return std::copysign(T(0), sign);
   }
-  // Of finite operands that are not 0 only a quotient beyond the range of the type comes out of the
-  // steps before as no number.
+  // For finite operands other than 0, the previous steps return NaN only for a quotient beyond the
+  // range of the type.
   if (quotient != quotient) return std::copysign(Limits::infinity(), sign);
   return std::copysign(quotient, sign);
 }

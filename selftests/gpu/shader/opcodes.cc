@@ -273,7 +273,7 @@ void add_runs(Names& names, std::span<const std::string_view> runs, std::string_
   }
 }
 
-// Those that exist in their short form only.
+// Opcodes that exist only in their short form.
 constexpr std::string_view kNotPromoted[] = {
     "v_accvgpr_mov_b32", "v_madak_f16",   "v_madak_f32",         "v_madmk_f16",
     "v_madmk_f32",       "v_pk_fmac_f16", "v_readfirstlane_b32", "v_swap_b32",

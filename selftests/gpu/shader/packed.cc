@@ -30,7 +30,7 @@ const uint32_t* halves(Wave& wave, const Instruction& in, unsigned i, Lanes& buf
 
 uint32_t half_of(uint32_t value, bool high) { return high ? value >> 16 : value & 0xffff; }
 
-// The limits of the type of a half, where an instruction with clamp stops.
+// The limits of the type of a half, to which an instruction with clamp saturates.
 template <typename T>
 uint32_t saturated(int value) {
   using Limits = std::numeric_limits<T>;
@@ -176,7 +176,7 @@ void dot2c_f32_f16(Wave& wave, const Instruction& in) {
   dot2_f32_f16(wave, three);
 }
 
-// kSum: what the products of the parts of a and b add to c.
+// kSum: adds the products of the parts of a and b to c.
 template <auto kSum>
 void dot(Wave& wave, const Instruction& in) {
   if (refuses(wave, in)) return;

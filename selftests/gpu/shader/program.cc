@@ -16,7 +16,7 @@ constexpr SpecialOp branch_if(std::string_view name, F) {
           }};
 }
 
-// Memory is done in order and at once, so there is nothing to wait for.
+// Memory accesses complete in order and at once, so there is nothing to wait for.
 void nop(Wave&, const Instruction&) {}
 
 void end_program(Wave& wave, const Instruction&) { wave.stop = Stop::kEnded; }

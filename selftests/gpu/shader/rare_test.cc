@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Instructions that few kernels have, against the same on the CPU.
+// Instructions that few kernels have, compared with the same computation on the CPU.
 #include <gmock/gmock.h>
 
 #include <algorithm>

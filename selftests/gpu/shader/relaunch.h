@@ -16,7 +16,7 @@
 
 namespace gpu::shader {
 
-// What the waves of a dispatch have in common.
+// The common properties of the waves of a dispatch.
 struct WaveShape {
   unsigned vgprs = 8;         // of both kinds, a multiple of 8
   unsigned accum_offset = 8;  // VGPRs of the first kind, a multiple of 4

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A wave in flight, as its dispatch knows it.
+// A wave in flight, with the state that its dispatch needs.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// SPI's part of saving and restoring waves: cwsr_trap_handler_gfx9.asm has the other one.
+// SPI's part of saving and restoring waves. The driver's cwsr_trap_handler_gfx9.asm does the rest.
 #include <algorithm>
 
 #include "shader/resident.h"
@@ -70,7 +70,8 @@ bool Dispatch::take_message(Resident& resident) {
   return false;
 }
 
-// Not before every wave is there: until then one may still have to restore itself from a record.
+// Waits until all waves are present. Until then a wave may still have to restore itself from a
+// record.
 void Dispatch::hand_out_records() {
   const ScratchSlots slots(spec_.scratch_waves);
   const bool scratch = spec_.rsrc2 & 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Waves are saved and restored by the driver's trap handler at each instruction of compiled
-// kernels. SUSPEND_EVERY=N takes each Nth instruction, of which a run in check takes a few.
+// kernels. SUSPEND_EVERY=N takes every Nth instruction; a run in check takes a few.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -101,7 +101,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     return std::move(*dispatch);
   }
 
-  // How many steps it takes to the end.
+  // The number of steps to the end.
   uint64_t finish(Dispatch& dispatch) {
     uint64_t steps = 0;
     State state = State::kRunning;
@@ -186,8 +186,8 @@ TEST_P(SuspendTest, WavesAreSavedAgainWhileTheyRestoreThemselves) {
   }
 }
 
-// Without what was saved the results are others: the model keeps nothing by itself.
-TEST_P(SuspendTest, NothingButTheSavedStateContinuesTheWaves) {
+// Without the saved state the results differ, because the model itself keeps no state.
+TEST_P(SuspendTest, OnlyTheSavedStateContinuesTheWaves) {
   const uint64_t steps = finish(*started());
   const auto expected = results();
   fill();

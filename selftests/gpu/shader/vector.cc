@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// What vector operations have in common: operands, modifiers, SDWA, DPP, and the mask.
+// The common parts of vector operations: operands, modifiers, SDWA, DPP, and the mask.
 #include <algorithm>
 
 #include "shader/vector_op.h"
@@ -179,7 +179,7 @@ uint32_t narrow_constant(Wave& wave, const Instruction& in, unsigned code, Kind 
   return value;
 }
 
-// Refuses what would give other numbers than those that were asked for.
+// Refuses modes that would give other results than the requested ones.
 bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
   const bool floats = is_float(op.dst) || std::ranges::any_of(op.src, is_float);
   if (floats && wave.mode & mode::kRoundMask) {

@@ -78,7 +78,7 @@ U sad_u16(U a, U b, U sum) {
   return sum;
 }
 
-// A byte of the second operand that is 0 counts for nothing.
+// Bytes that are 0 in the second operand are skipped.
 U msad_u8(U a, U b, U sum) {
   for (unsigned shift = 0; shift < 32; shift += 8) {
     const U x = a >> shift & 0xff, y = b >> shift & 0xff;

@@ -14,7 +14,7 @@
 
 namespace gpu::shader {
 
-// What an operand is, for constants and modifiers. 16-bit operands are the low half of a lane.
+// The type of an operand, for constants and modifiers. 16-bit operands are the low half of a lane.
 enum class Kind : uint8_t { kNone, kB32, kF32, kB16, kF16, kB64, kF64, kMask };
 
 constexpr bool is_wide(Kind kind) { return kind == Kind::kB64 || kind == Kind::kF64; }
@@ -39,7 +39,7 @@ struct VectorOp {
   bool reads_dst = false;  // the last source is the destination, as in v_fmac
   Compare compare = nullptr;
   bool writes_exec = false;  // v_cmpx
-  Run clamped = nullptr;     // of integers: what clamp makes of run
+  Run clamped = nullptr;     // of integers: run with clamp
 };
 
 // Tables of the executor, one of each file.
@@ -75,7 +75,7 @@ void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values);
 bool refuses_dpp(Wave& wave, const Instruction& in);
 // The active lanes that an instruction with DPP writes.
 uint64_t dpp_mask(const Instruction& in, uint64_t exec);
-// Writes what a 32-bit operation gives, where SDWA, DPP and EXEC say.
+// Writes the result of a 32-bit operation as SDWA, DPP and EXEC specify.
 void write_result(Wave& wave, const Instruction& in, Lanes& values);
 
 namespace detail {

@@ -16,7 +16,7 @@ const uint32_t* narrow(Wave& wave, const Instruction& in, unsigned i, Lanes& buf
 
 void nop(Wave&, const Instruction&) {}
 
-// Without active lanes the first lane counts as such.
+// Without active lanes, the first lane counts as active.
 void readfirstlane(Wave& wave, const Instruction& in) {
   const uint64_t exec = wave.exec();
   const unsigned lane = exec ? static_cast<unsigned>(std::countr_zero(exec)) : 0;

@@ -14,7 +14,8 @@
 namespace gpu::shader {
 
 constexpr unsigned kLanes = 64;
-// Every wave has as many: s0 to s101, FLAT_SCRATCH, XNACK_MASK, VCC, and four without a name.
+// Every wave has the same number: s0 to s101, FLAT_SCRATCH, XNACK_MASK, VCC, and four without a
+// name.
 constexpr unsigned kSgprs = 112;
 struct alignas(64) Row {
   uint32_t lane[kLanes];
@@ -47,8 +48,8 @@ constexpr uint32_t kIllegalInstruction = 1 << 11;
 constexpr uint32_t kXnackError = 1 << 28;  // with kMemoryViolation: a page fault
 }  // namespace trapsts
 
-// Where the waves of a VMID enter the driver's trap handler (SQ_SHADER_TBA, SQ_SHADER_TMA), and
-// whether SPI gives it the place of a wave in its dispatch (SPI_GDBG_PER_VMID_CNTL.TRAP_EN).
+// The driver's trap handler of a VMID's waves (SQ_SHADER_TBA, SQ_SHADER_TMA), and whether SPI
+// passes it the place of a wave in its dispatch (SPI_GDBG_PER_VMID_CNTL.TRAP_EN).
 struct TrapHandler {
   uint64_t tba = 0;  // 0: there is none
   uint64_t tma = 0;
@@ -72,7 +73,7 @@ struct Apertures {
   static constexpr uint64_t kSize = uint64_t{1} << 32;
 };
 
-// Why a wave does not go on.
+// The reason why a wave does not continue.
 enum class Stop : uint8_t { kNone, kYield, kBarrier, kMessage, kEnded, kSaved, kIllegal, kFault };
 
 class Wave {

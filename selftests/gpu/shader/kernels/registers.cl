@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Kernels whose waves are unlike each other in size, for tests that save and restore them.
+// Kernels with waves of different sizes, for tests that save and restore them.
 #define GROUP_ID __builtin_amdgcn_workgroup_id_x()
 #define LOCAL_ID __builtin_amdgcn_workitem_id_x()
 

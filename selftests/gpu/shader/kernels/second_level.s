@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The second level of a trap handler, in as much of what ROCr's does as decides about a wave: it
-// returns behind an s_trap; any other exception is sent to the driver, and the wave is halted. An
+// The second level of a trap handler, reduced to the parts of ROCr's that decide about a wave: it
+// returns behind an s_trap; for any other exception it informs the driver and halts the wave. An
 // s_trap takes a while, so that waves can be saved meanwhile.
 .text
 .globl second_level

@@ -61,7 +61,7 @@ had_its_fault() {
 # with_each_criu COMMAND KIND...: runs COMMAND KIND... with each CRIU version, with the kinds it was
 # chosen for
 with_each_criu() {
-  local command=$1 kind chosen
+  local command=$1 kind chosen words
   local -A kinds=()
   shift
   seed_chance
@@ -71,8 +71,8 @@ with_each_criu() {
     echo "$kind with $chosen"
   done
   for CRIU in "${!kinds[@]}"; do
-    # shellcheck disable=SC2086  # several words
-    "$command" ${kinds[$CRIU]}
+    read -r -a words <<<"${kinds[$CRIU]}"
+    "$command" "${words[@]}"
   done
 }
 

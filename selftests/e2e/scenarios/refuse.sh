@@ -42,8 +42,7 @@ damage_reported() { log_has 'damage: BO'; }
 flip_byte() { # flip_byte FILE OFFSET
   local old
   old=$(od -An -tu1 -j "$2" -N 1 "$1")
-  # shellcheck disable=SC2059  # the format is the byte
-  printf "\\x$(printf %02x $((old ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+  printf %b "\\x$(printf %02x $((old ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
 # restore_is_refused WHAT FILE: of images whose FILE is damaged

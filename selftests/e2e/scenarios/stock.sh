@@ -8,17 +8,16 @@ DRIVER_FILE=$SCRATCH/driver
 
 # use_driver ours|stock: loads that driver unless it is loaded
 use_driver() {
-  local count module=$MODULE parameters
+  local count module=$MODULE depends
   [ "$(cat "$DRIVER_FILE" 2>/dev/null || echo ours)" != "$1" ] || return 0
   count=$(gpu_count)
-  parameters="fw_load_type=$(cat $PARAMETERS/fw_load_type) ip_block_mask=$(cat $PARAMETERS/ip_block_mask)"
+  read_parameters
   # Without our fix, the clear of a page directory that the CPU updates may overwrite later entries.
-  [ "$1" = ours ] || { module=$STOCK_MODULE parameters+=" vm_update_mode=0"; }
+  [ "$1" = ours ] || { module=$STOCK_MODULE DRIVER_PARAMETERS+=(vm_update_mode=0); }
   rmmod amdgpu || fail "rmmod amdgpu"
-  # shellcheck disable=SC2046  # words
-  modprobe -a $(modinfo -F depends "$module" | tr , ' ') || fail "modprobe for $module"
-  # shellcheck disable=SC2086  # words
-  insmod "$module" $parameters || fail "insmod $module $parameters"
+  IFS=, read -r -a depends < <(modinfo -F depends "$module")
+  modprobe -a "${depends[@]}" || fail "modprobe ${depends[*]} for $module"
+  insmod "$module" "${DRIVER_PARAMETERS[@]}" || fail "insmod $module ${DRIVER_PARAMETERS[*]}"
   wait_until 120 gpus_are_back "$count" || fail "$count GPUs before, $(gpu_count) with the $1 driver"
   echo "$1" >"$DRIVER_FILE"
 }
@@ -93,8 +92,7 @@ scenario_foreign_criu_4_2_1() {
   need_stock_driver
   foreign_dump 4.2.1 "$DIR/images"
   use_driver ours
-  # shellcheck disable=SC2034  # restore_and_check() reads it
-  local OLD_KERNEL="this kernel with another driver"
+  local -x OLD_KERNEL="this kernel with another driver"
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Which kernel interface a dump goes through, and what kind of images a restore has: ours, of the
+// Chooses the kernel interface of a dump, and finds the kind of images of a restore: ours, of the
 // kernel series or of the stock ioctl, or those of CRIU's own amdgpu plugin.
 #pragma once
 

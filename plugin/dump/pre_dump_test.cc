@@ -40,7 +40,7 @@ class PreDumping : public testing_support::HooksTest {
       bo.gpu_id = kGpu;
       bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
       bo.flags = AMDGPU_CRIU_BO_CONTENTS;
-      // Of another GPU.
+      // A BO of another GPU.
       if (id == 3) bo.flags |= AMDGPU_CRIU_BO_IMPORTED;
       fake.bos.push_back(bo);
       add_object(state_, bo, 1);

@@ -63,7 +63,7 @@ class Saver {
     size_t object;
     size_t at;  // in the slot
     uint32_t size;
-    // Of prepare().
+    // The results of prepare().
     image::Chunk chunk{};
     image::Hash hash{};
     std::span<std::byte> stored{};  // empty: nothing must be written

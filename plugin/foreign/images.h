@@ -18,7 +18,7 @@
 
 namespace amdgpu_criu::foreign {
 
-// Where the contents of one BO are.
+// The place of the contents of one BO.
 struct FileRange {
   std::string file;
   uint64_t offset = 0;

@@ -91,7 +91,7 @@ TEST_P(IoQueues, TransfersMorePartsThanASystemCallTakes) {
   EXPECT_EQ(memcmp(&bytes[3 * 2999], pages.memory.data() + 2999, 3), 0);
 }
 
-// Of an odd size, from an odd address.
+// Writes an odd size from an odd address.
 TEST_P(IoQueues, ContinuesWithoutDirectIoWhereItIsUnsupported) {
   const Fd file = open("file", true);
   const Pages pages(1);

@@ -22,7 +22,8 @@ copy_stage() {
   ln -sfn "$TOP/Kbuild" "$objects/Kbuild"
 }
 
-# What W=1 adds in scripts/Makefile.warn (Makefile.extrawarn before 7.0) of the kernel for gcc.
+# The warnings for gcc that W=1 adds in the kernel's scripts/Makefile.warn (Makefile.extrawarn
+# before 7.0).
 W1=(-Wmissing-format-attribute -Wmissing-include-dirs -Wunused-const-variable
   -Wunused-but-set-variable -Wpacked-not-aligned -Wformat-overflow -Wformat-truncation
   -Wstringop-truncation)

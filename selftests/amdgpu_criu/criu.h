@@ -71,7 +71,7 @@ int criu_restore(const struct criu_node *node, int session, const struct criu_im
 struct amdgpu_criu_state criu_image_args(int session, const struct criu_image *image);
 void criu_image_free(struct criu_image *image);
 
-/* Of PROCESS_INFO, in a page that can only be read; NULL: no memory. */
+/* The argument of PROCESS_INFO, in a read-only page; NULL: no memory. */
 struct amdgpu_criu_process_info *criu_readonly_info(int session);
 
 /* For features that the driver does not report. */

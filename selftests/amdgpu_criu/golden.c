@@ -24,7 +24,7 @@ struct svm_fields {
 	__u64 start, size;
 };
 
-/* Of a queue record, at this offset; and the offset of cp_hqd_cntl_stack_offset in an MQD. */
+/* Sizes in a queue record, at this offset; and the offset of cp_hqd_cntl_stack_offset in an MQD. */
 struct queue_sizes {
 	__u32 mqd, stack;
 };

@@ -20,7 +20,7 @@ struct kfd_gpu {
 	__u32 num_xcc;
 	__u32 ctl_stack_size;
 	__u32 cwsr_size;
-	/* Of the whole BO, with the debugger's part, for all graphics cores. */
+	/* Bytes of the whole BO, with the debugger's part, for all graphics cores. */
 	__u32 cwsr_area;
 	/* True if the kernel has AMDKFD_IOC_SVM, which needs CONFIG_HSA_AMD_SVM. */
 	bool svm;

@@ -24,7 +24,7 @@ FIXTURE(roundtrip) {
 	struct criu_image image;
 	/* Sizes of the parts that share_image() has moved, or 0. */
 	size_t shared_bos, shared_blob;
-	/* Of the BOs with contents, by their index in the image. */
+	/* Contents of BOs that have them, by their index in the image. */
 	char **contents;
 };
 

@@ -25,7 +25,7 @@ enum command {
 	FREE_IMPORT,
 };
 
-/* Of one process, and of the one that replaces it. */
+/* State of one process, and of the process that replaces it. */
 struct member {
 	struct kfd kfd;
 	struct kfd_bo bo;
@@ -380,7 +380,7 @@ TEST_F(kfd_share, restored_processes_can_be_checkpointed_again)
 	expect_shared(_metadata, self, 2);
 }
 
-/* Of the same process, at a second address. */
+/* An import in the same process, at a second address. */
 TEST_F(kfd_share, a_process_may_import_its_own_bo)
 {
 	struct member *member = &board->members[0];
@@ -421,8 +421,8 @@ TEST_F(kfd_share, two_owners_of_one_object_are_EBADMSG)
 }
 
 /*
- * Of the driver itself, without a checkpoint: each import has its own handle in KFD's table, so
- * that freeing one import frees no other handle.
+ * A test of the driver itself, without a checkpoint: each import has its own handle in KFD's
+ * table, so that freeing one import frees no other handle.
  */
 TEST_F(kfd_share, freeing_an_import_frees_no_other_handle)
 {

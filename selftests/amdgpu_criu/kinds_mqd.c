@@ -17,7 +17,7 @@ struct owned {
 	__u32 saved;
 };
 
-/* Of struct v9_mqd */
+/* Words of struct v9_mqd */
 static const struct owned owned_cp[] = {
 	{ 0, 0, 0 }, { 11, 12, 0 }, { 15, 18, 0 }, { 19, 19, ~(1u << 20) },
 	{ 20, 20, ~(1u << 6) }, { 21, 21, 0 }, { 31, 32, 0 }, { 106, 106, 0 }, { 120, 137, 0 },
@@ -26,7 +26,7 @@ static const struct owned owned_cp[] = {
 	{ 240, 255, 0 },
 };
 
-/* Of struct v11_compute_mqd */
+/* Words of struct v11_compute_mqd */
 static const struct owned owned_cp_11[] = {
 	{ 0, 0, 0 }, { 11, 12, 0 }, { 19, 19, ~(1u << 20) }, { 20, 20, ~(1u << 6) },
 	{ 21, 21, 0 }, { 31, 32, 0 }, { 106, 106, 0 }, { 120, 137, 0 }, { 139, 145, 0 },
@@ -38,18 +38,18 @@ static const struct owned owned_cp_11[] = {
 /* cp_hqd_cntl_stack_offset and cp_hqd_wg_state_offset have bounds. */
 #define CP_STACK_OFFSET 174
 #define CP_WAVE_OFFSET 176
-/* Of gfx942: compute_current_logic_xcc_id, of which each XCC has another; compute_tg_chunk_size */
+/* Words of gfx942: compute_current_logic_xcc_id, unique for each XCC; compute_tg_chunk_size */
 #define CP_LOGIC_XCC 39
 #define CP_CHUNK_SIZE 41
 #define CP_WORDS 512
 
-/* Of struct v9_sdma_mqd */
+/* Words of struct v9_sdma_mqd */
 static const struct owned owned_sdma[] = {
 	{ 0, 2, 0 }, { 7, 9, 0 }, { 10, 10, 1 }, { 18, 18, 0 }, { 22, 24, 0 }, { 26, 31, 0 },
 	{ 126, 127, 0 },
 };
 
-/* Of struct v11_sdma_mqd */
+/* Words of struct v11_sdma_mqd */
 static const struct owned owned_sdma_11[] = {
 	{ 0, 2, 0 }, { 7, 8, 0 }, { 9, 9, 1 }, { 17, 17, 0 }, { 19, 22, 0 }, { 24, 30, 0 },
 	{ 43, 44, 0 }, { 126, 127, 0 },

@@ -28,7 +28,7 @@
 struct tally {
 	unsigned long refused, good;
 	int by_errno[256];
-	/* Of the valid ones. */
+	/* Numbers of the valid ones. */
 	unsigned long good_at[8192];
 	unsigned long failed_at;
 	const char *failed;
@@ -296,7 +296,7 @@ static int apply(FIXTURE_DATA(mutation) *self, unsigned long number)
 	return WEXITSTATUS(status);
 }
 
-/* What RESTORE may return for a blob that was found good, and why. */
+/* Results that RESTORE may return for a valid blob, with the reasons. */
 static const struct answer apply_answers[] = {
 	{ 0, "the changed blob describes another valid state" },
 	{ -EINVAL, "an address, a size or a property that the ordinary ioctls refuse" },

@@ -17,7 +17,7 @@
 
 struct mutations {
 	struct blob original;
-	/* Of records, END among them. */
+	/* Offsets of all records, including END. */
 	size_t *records;
 	size_t num_records;
 	/* Offsets of the words of the header, and of each record. */

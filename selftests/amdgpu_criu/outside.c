@@ -227,7 +227,7 @@ static void start(struct __test_metadata *_metadata, struct share_process *proce
 	ASSERT_EQ(0, share_do(process, IMPORT, dmabuf));
 }
 
-/* Of a process that allocates a BO and one that imports it: each is paused without the other. */
+/* One process allocates a BO and another imports it; each is paused without the other. */
 TEST_F(outside, a_bo_that_KFD_processes_share_is_reported)
 {
 	struct board *boards = share_board(2 * sizeof(*boards));

@@ -113,7 +113,7 @@ TEST_F(one_vm, is_filled_after_restore)
 	criu_node_close(&to);
 }
 
-/* What is refused. */
+/* Refusals. */
 FIXTURE(exported) {
 	struct criu_node node;
 	struct share_exported exported;

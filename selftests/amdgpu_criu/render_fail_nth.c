@@ -231,7 +231,7 @@ TEST_F_TIMEOUT(fail_nth, a_fault_in_OUTSIDE_leaves_nothing, 600)
 	sweep(_metadata, self, &outside_row);
 }
 
-/* Of a file that is not paused. */
+/* Exports a BO of a file that is not paused. */
 static int export_bo(FIXTURE_DATA(fail_nth) *self)
 {
 	int ret = render_open(&self->to, 0);

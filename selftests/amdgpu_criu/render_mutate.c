@@ -145,7 +145,7 @@ static void mutate(struct blob *blob)
 	}
 }
 
-/* What RESTORE may return, and why. */
+/* Results that RESTORE may return, with the reasons. */
 static const struct answer restore_answers[] = {
 	{ 0, "the changed blob describes another valid state" },
 	{ -EBADMSG, "the blob contradicts itself" },

@@ -214,7 +214,7 @@ TEST_F(restore, userptrs_are_carried_for_the_named_process)
 	close(session);
 }
 
-/* Of kernels and headers since 6.13. */
+/* In kernels and headers since 6.13. */
 struct client_name {
 	__u64 length, name;
 };
@@ -244,7 +244,7 @@ TEST_F(restore, the_client_name_is_restored)
 		BLOB_FAULT("beyond ASCII", blob_client_name, name[1], 0xe4, -EBADMSG),
 		BLOB_FAULT("bytes after its end", blob_client_name, name[8], 0, -EBADMSG),
 	};
-	/* Of maximal length. */
+	/* A name of maximal length. */
 	const char *name = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 	struct client_name set = { .length = 64, .name = (uintptr_t)name };
 	char found[80];

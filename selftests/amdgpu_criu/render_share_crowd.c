@@ -30,7 +30,7 @@ struct board {
 	int restore;
 };
 
-/* Of one process. */
+/* State of one process. */
 static struct {
 	struct criu_node node;
 	__u32 *words[BOS];

@@ -13,7 +13,7 @@ class Programs {
   // The persistent kernel runs afterwards. problem: what has failed, or empty.
   static std::unique_ptr<Programs> create(std::string& problem);
   virtual ~Programs() = default;
-  // What is wrong, or empty.
+  // The problem, or empty.
   virtual std::string step(uint64_t number, uint64_t key) = 0;
   // Ends the persistent kernel.
   virtual std::string finish() = 0;

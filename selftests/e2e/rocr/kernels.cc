@@ -29,7 +29,7 @@ constexpr uint32_t kChurned = 1024;
 constexpr uint64_t kDeviceSeed = 3;
 constexpr size_t kStaging = 4 << 20;
 
-// Where a step's data is in the buffer that the GPU and the CPU share.
+// The places of a step's data in the buffer that the GPU and the CPU share.
 struct Shared {
   std::array<uint32_t, kNumbers> numbers, stirred;
   std::array<uint32_t, kNumbers / kGroup / 4> sums;

@@ -80,7 +80,8 @@ scenario_contents_compressed() {
   first_steps "$BEFORE_DUMP"
   local how plain compressed
   for how in lz4 zstd:3; do
-    # Of the same memory: when the workload compares its memory, it writes to pages that were zeros.
+    # Dumps the same memory both ways: when the workload compares its memory, it writes to pages of
+    # zeros.
     criu_dump "plain-${how%:*}" "$DIR/plain" --leave-running || fail "criu dump ended with status $?"
     plain=$(contents_bytes "$DIR/plain")
     rm -r "$DIR/plain"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What queues of all types have in common: ring, pointers, doorbell, and for compute queues the
-// EOP buffer and the context save area.
+// The common parts of queues of all types: ring, pointers, doorbell, and for compute queues the EOP
+// buffer and the context save area.
 #pragma once
 
 #include <cstdint>

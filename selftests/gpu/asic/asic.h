@@ -17,7 +17,7 @@ namespace gpu {
 // Distance of the registers of two XCCs, and of two AIDs.
 inline constexpr uint32_t kInstanceStride = 0x10000;
 
-// Of the driver's soc15_hw_ip.h.
+// Ids from the driver's soc15_hw_ip.h.
 namespace hw {
 enum Id : uint16_t {
   kMp1 = 1,
@@ -113,8 +113,8 @@ struct Asic {
 
   unsigned xccs;  // compute dies: command processor and hub
   unsigned aids;  // base dies: MMHUB and SDMA engines
-  // Of each XCC. Small, because KFD allocates a context save area of about 0.6 MiB a CU for every
-  // queue.
+  // Counts for each XCC. They are small, because KFD allocates a context save area of about 0.6 MiB
+  // per CU for every queue.
   uint8_t shader_engines;
   uint8_t arrays_per_engine;
   uint8_t units_per_array;

@@ -34,7 +34,7 @@ struct Space {
   unsigned instance = 0;  // which hub of its kind
 };
 
-// What the driver itself uses for queues and their descriptors.
+// The space of the driver's own queues and descriptors.
 inline constexpr Space kKernelSpace = {Hub::kGfx, 0};
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported

@@ -50,7 +50,7 @@ constexpr unsigned kRbCntl = 0;
 constexpr unsigned kRbBase = 1;
 constexpr unsigned kRbRptr = 3;
 constexpr unsigned kRbWptr = 5;
-// Where the addresses are that follow depends on the generation (SdmaMqdLayout).
+// The places of the following addresses depend on the generation (SdmaMqdLayout).
 constexpr unsigned kEngine = 126;
 // The hardware stores its place in IB_* and MIDCMD_*, which only the hardware interprets. The
 // model's place is longer, so it uses reserved words.
@@ -73,8 +73,8 @@ struct SavedPlace {
   uint32_t skip = 0;       // doublewords left to skip after a condition that was false
   uint32_t depth = 0;
   uint64_t started = 0;  // when the current AQL packet began
-  // Of the current AQL packet: its buffer was called, it was refused, more scratch was asked for,
-  // or the runtime is to take scratch back that was for one dispatch.
+  // State of the current AQL packet: its buffer was called, it was refused, more scratch was
+  // requested, or the runtime must take back scratch of one dispatch.
   enum Stage : uint32_t {
     kNew = 0,
     kCalled = 1,

@@ -122,7 +122,7 @@ constexpr uint64_t kQueueProperties = 52;
 constexpr uint64_t kInactiveSignal = 64;
 constexpr uint32_t kUseScratchOnce = 1 << 4;  // of the properties
 
-// What the trap handler and the CP write to queue_inactive_signal.
+// Values that the trap handler and the CP write to queue_inactive_signal.
 constexpr uint64_t kNeedsScratch = 0x1;
 constexpr uint64_t kErrorDimensions = 0x2;
 constexpr uint64_t kErrorGroupMemory = 0x4;

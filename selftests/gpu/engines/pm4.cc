@@ -97,7 +97,7 @@ amdgpu_criu::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& s
   return step;
 }
 
-// Of this XCC, and of the AID that it is on.
+// Invalidates the hubs of this XCC and of its AID.
 amdgpu_criu::Result<Step> Pm4::invalidate_tlbs(Words words, Stream& stream, Budget&) {
   constexpr uint32_t kAllHubs = 1 << 4;
   const uint32_t pasid = bits(words[0], 20, 5);

@@ -39,7 +39,7 @@ class Pm4 {
 
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
   amdgpu_criu::Result<Step> execute(Stream& stream, Budget& budget);
-  // Of its dispatches, and of those of the AQL packets around its buffers.
+  // Launches its dispatches, and those of the AQL packets around its buffers.
   Launcher& launcher() { return launcher_; }
   const Launcher& launcher() const { return launcher_; }
   // Runs the waves of its dispatch for one turn, and sends their interrupts.

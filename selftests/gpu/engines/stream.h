@@ -53,7 +53,7 @@ class Stream {
   amdgpu_criu::Status chain(uint64_t base, uint32_t dwords, unsigned vmid, uint64_t packet_dwords);
   unsigned depth() const { return place_.depth; }
 
-  // Of the current packet; kept over preemption.
+  // Progress of the current packet; kept over preemption.
   uint64_t& progress() { return place_.progress; }
 
   SavedPlace& place() { return place_; }

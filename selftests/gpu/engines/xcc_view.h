@@ -26,7 +26,7 @@ class XccMemory final : public Memory {
                                                    bool for_write) override {
     return memory_.window(own(space), address, size, for_write);
   }
-  // Of any hub: a process is bound on all XCCs of a partition by one of them.
+  // For any hub, because one XCC binds a process on all XCCs of its partition.
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override {
     memory_.bind_vmid(space, pasid, page_table_base);
   }

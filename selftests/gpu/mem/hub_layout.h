@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Where the registers of a translation hub are: words from VM_L2_CNTL on.
+// The places of the registers of a translation hub: words from VM_L2_CNTL on.
 #pragma once
 
 #include <cstdint>

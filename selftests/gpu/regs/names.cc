@@ -15,7 +15,7 @@ struct Name {
   std::string_view text;
 };
 
-// What amdgpu touches at bind on GC 9.4.2, sorted; the families are named below.
+// The registers that amdgpu accesses at bind on GC 9.4.2, sorted; the families are named below.
 constexpr auto kNames = std::to_array<Name>({
     {0x00000, "NBIO_MM_INDEX"},
     {0x00001, "NBIO_MM_DATA"},

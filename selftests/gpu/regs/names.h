@@ -7,7 +7,7 @@
 
 namespace gpu {
 
-// Of a chip with GC 9.4.2: "NAME (0x12345)", or the offset alone if the name is unknown.
+// For a chip with GC 9.4.2: "NAME (0x12345)", or the offset alone if the name is unknown.
 std::string register_name(uint32_t dword);
 // The offset alone.
 std::string register_number(uint32_t dword);

@@ -14,7 +14,7 @@ struct Place {
   unsigned lane = 0;
 };
 
-// Of a FLAT, SCRATCH, GLOBAL, MUBUF or DS instruction; extra is added to the offset.
+// For a FLAT, SCRATCH, GLOBAL, MUBUF or DS instruction; extra is added to the offset.
 Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra = 0);
 
 // False: the access faulted, and the wave stops. Nowhere reads as zero and drops writes, as do

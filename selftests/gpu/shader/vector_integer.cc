@@ -105,7 +105,7 @@ U dot4(U a, U b, U c) {
   return c;
 }
 
-// Of halves and of nibbles.
+// Dot products of halves and of nibbles.
 U dot2_i16(U a, U b, U c) {
   for (unsigned i = 0; i < 32; i += 16) {
     c += static_cast<U>(I{static_cast<int16_t>(a >> i)} * I{static_cast<int16_t>(b >> i)});

@@ -44,7 +44,7 @@ kernel void integers(global const int* a, global const int* b, global long* out)
   out[8 * i + 7] = wide / (uy | 3) + wide % 1000003;
 }
 
-// What lanes exchange, and what a wave agrees on.
+// Exchanges between lanes, and values that are the same for a wave.
 kernel void lanes(global const uint* in, global uint* out) {
   const uint lid = __builtin_amdgcn_workitem_id_x();
   const uint x = in[lid];

@@ -26,7 +26,7 @@ static void group_barrier(void) {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// Of the work-group; part has GROUP numbers.
+// The sum over the work-group; part has GROUP numbers.
 static float group_sum(local float* part, float value) {
   part[COLUMN] = value;
   group_barrier();

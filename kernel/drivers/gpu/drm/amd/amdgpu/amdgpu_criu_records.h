@@ -52,7 +52,7 @@ struct amdgpu_criu_file_record {
 
 /* Human-readable name of the file; at most one. A reader may skip it. */
 struct amdgpu_criu_client_name_record {
-	/* Of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field */
+	/* name of DRM_IOCTL_SET_CLIENT_NAME, zero-padded, not terminated if it fills the field */
 	__u8 name[AMDGPU_CRIU_CLIENT_NAME_SIZE];
 };
 

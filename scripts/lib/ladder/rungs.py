@@ -61,7 +61,7 @@ def table(*rungs: Rung) -> dict[str, Rung]:
     return {rung.name: rung for rung in rungs}
 
 
-# What `make check` runs.
+# The rungs of `make check`.
 CHECK = table(
     Rung("lab", (("scripts/lab",),), seconds=150, builds=True),
     Rung("module", (("scripts/module", "--next"),), ("lab",), 400, builds=True),

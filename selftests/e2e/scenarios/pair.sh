@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Two guests that have a network and the directory /shared: see selftests/vm/pair.
 
-# On node 1. The image goes with the container, as by a registry.
+# Runs on node 1. The image is copied too, because the guests have no registry.
 scenario_podman_leaves() {
   need_gpus 1
   need_plugin

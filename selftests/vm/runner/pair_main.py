@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`pair`: two guests on one network. Each is a `run`; node 1 does what node 2's command asks for."""
+"""`pair`: two guests on one network. `run` boots each; node 1 runs the commands of node 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import lab
 from .rundir import LockedDirectory, short_parent
 from .run_main import BROKEN, on_signal
 
-# What node 1 needs to notice the end and to power off.
+# Time for node 1 to notice the end and to power off.
 END_SECONDS = 120
 SERVE = "/payload/serve"
 
@@ -24,19 +24,19 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="selftests/vm/pair", usage="%(prog)s [options] -- COMMAND...",
         description="Boots the guests node1 (10.0.0.1) and node2 (10.0.0.2), which share the "
-                    "directory /shared, and runs COMMAND in node2. It calls on_node1 of "
-                    "scenarios/lib/pair.sh to run something in node1.",
-        epilog="Exit status: that of `run` for node2, or else for node1.")
-    result.add_argument("--node1", default="", metavar="OPTIONS", help="of `run`, for node1 alone")
-    result.add_argument("--node2", default="", metavar="OPTIONS", help="of `run`, for node2 alone")
-    result.add_argument("--both", default="", metavar="OPTIONS", help="of `run`, for both")
-    result.add_argument("--name", default="pair", help="of the log directories (default pair)")
+                    "directory /shared, and runs COMMAND in node2. To run something in node1, "
+                    "COMMAND calls on_node1 of scenarios/lib/pair.sh.",
+        epilog="Exit status: that of `run` for node2 or, if that is 0, for node1.")
+    result.add_argument("--node1", default="", metavar="OPTIONS", help="options of `run` for node1")
+    result.add_argument("--node2", default="", metavar="OPTIONS", help="options of `run` for node2")
+    result.add_argument("--both", default="", metavar="OPTIONS", help="options of `run` for both")
+    result.add_argument("--name", default="pair", help="prefix of the log directories (default pair)")
     result.add_argument("command", nargs="+", metavar="COMMAND")
     return result
 
 
 def run_command(opts: argparse.Namespace, place: Path, number: int) -> list[str]:
-    """The `run` of one guest."""
+    """The command that boots one guest."""
     own = opts.node1 if number == 1 else opts.node2
     command = ["--", SERVE] if number == 1 else ["--", *opts.command]
     may_reset = ["--may-reset"] if number == 1 else []
@@ -77,7 +77,7 @@ def both(opts: argparse.Namespace, place: Path) -> int:
 
 
 def wait_for(node2: subprocess.Popen[bytes], node1: subprocess.Popen[bytes]) -> int:
-    """Until node 2 ends. If node 1 fails, what node 2 does cannot be of use."""
+    """Waits for node 2. If node 1 fails, the result of node 2 is useless, and this ends node 2."""
     while node2.poll() is None:
         if node1.poll():
             print("vm: node1 is lost; ending node2", file=sys.stderr, flush=True)

@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "rocm": ("hip", "llm"),
     # In a pair of guests, on node 2.
     "pair": ("podman_arrives",),
-    # What podman_arrives runs on node 1.
+    # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
     # With one GPU.
     "single_gpu": ("faults_reset",),

@@ -48,7 +48,7 @@ class Runner:
     def _run(self, number: int, name: str) -> bool:
         limit = self.limit(name, self.environment)
         self.mark(f"vm: test {name}")
-        # What is in use after one scenario is in use before the next.
+        # Resources in use after one scenario are in use before the next one.
         before = self._in_use or self.measure()
         outcome = self._outcome(name, limit)
         self._in_use, left = usage.settled(

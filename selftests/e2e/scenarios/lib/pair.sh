@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# The other guest of selftests/vm/pair. It runs /payload/serve, which reads what is asked here.
+# Commands for the other guest of selftests/vm/pair, which runs /payload/serve to execute them.
 
 need_pair() { [ -d /shared/asked ] || fail "this is not node 2 of a pair of guests"; }
 
-# ask_node1 COMMAND: lets a shell of node 1 run it, after what was asked before; sets ASKED
+# ask_node1 COMMAND: queues COMMAND for a shell of node 1, and sets ASKED to its number
 ask_node1() {
   local before=(/shared/asked/[0-9]*)
   ASKED=1
@@ -13,7 +13,7 @@ ask_node1() {
   mv /shared/asked/new "/shared/asked/$ASKED"
 }
 
-# on_node1 SECONDS COMMAND: the same, with its output and its status
+# on_node1 SECONDS COMMAND: runs COMMAND on node 1, prints its output and returns its status
 on_node1() {
   local status
   ask_node1 "$2"

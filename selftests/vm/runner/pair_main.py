@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--node1", default="", metavar="OPTIONS", help="options of `run` for node1")
     result.add_argument("--node2", default="", metavar="OPTIONS", help="options of `run` for node2")
     result.add_argument("--both", default="", metavar="OPTIONS", help="options of `run` for both")
-    result.add_argument("--name", default="pair", help="prefix of the log directories (default pair)")
+    result.add_argument("--name", default="pair", help="prefix of log directories (default pair)")
     result.add_argument("command", nargs="+", metavar="COMMAND")
     return result
 

@@ -26,23 +26,135 @@ struct kfd_node {
 
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type);
+bool kfd_criu_mqd_tested(struct kfd_node *node);
 
 #include "../drivers/gpu/drm/amd/amdkfd/kfd_criu_mqd.c"
 
+/* The tables that generations share have the names of one of them. */
+#define SAME(type, other, field) \
+	_Static_assert(WORD(type, field) == WORD(other, field), #type " " #field);
+#define SAME_SINCE_V11(field) SAME(v12_compute_mqd, v11_compute_mqd, field)
+#define SAME_SINCE_V9(field) \
+	SAME(v10_compute_mqd, v9_mqd, field) \
+	SAME(v11_compute_mqd, v9_mqd, field) \
+	SAME(v12_compute_mqd, v9_mqd, field)
+#define SAME_UNTIL_V11(field) \
+	SAME(vi_mqd, v9_mqd, field) \
+	SAME(v10_compute_mqd, v9_mqd, field) \
+	SAME(v11_compute_mqd, v9_mqd, field)
+#define SAME_IN_ALL(field) \
+	SAME(vi_mqd, v9_mqd, field) \
+	SAME_SINCE_V9(field)
+#define SAME_SDMA(field) SAME(v10_sdma_mqd, v9_sdma_mqd, field)
+
+SAME_IN_ALL(header)
+SAME_IN_ALL(compute_dispatch_initiator)
+SAME_IN_ALL(compute_num_thread_z)
+SAME_IN_ALL(compute_pipelinestat_enable)
+SAME_IN_ALL(compute_perfcount_enable)
+SAME_IN_ALL(compute_pgm_lo)
+SAME_IN_ALL(compute_pgm_hi)
+SAME_IN_ALL(compute_pgm_rsrc1)
+SAME_IN_ALL(compute_vmid)
+SAME_IN_ALL(compute_resource_limits)
+SAME_IN_ALL(compute_static_thread_mgmt_se0)
+SAME_IN_ALL(compute_static_thread_mgmt_se1)
+SAME_IN_ALL(compute_static_thread_mgmt_se2)
+SAME_IN_ALL(compute_static_thread_mgmt_se3)
+SAME_IN_ALL(compute_restart_z)
+SAME_IN_ALL(compute_thread_trace_enable)
+SAME_IN_ALL(compute_misc_reserved)
+SAME_IN_ALL(compute_dispatch_id)
+SAME_IN_ALL(compute_threadgroup_id)
+SAME_IN_ALL(compute_user_data_0)
+SAME_IN_ALL(cp_compute_csinvoc_count_hi)
+SAME_IN_ALL(cp_mqd_query_time_lo)
+SAME_IN_ALL(cp_mqd_restore_end_time_hi)
+SAME_IN_ALL(disable_queue)
+SAME_IN_ALL(cp_pq_exe_status_lo)
+SAME_IN_ALL(cp_packet_exe_status_hi)
+SAME_IN_ALL(ctx_save_base_addr_lo)
+SAME_IN_ALL(cp_hqd_pq_base_hi)
+SAME_IN_ALL(cp_hqd_pq_rptr)
+SAME_IN_ALL(cp_hqd_pq_rptr_report_addr_lo)
+SAME_IN_ALL(cp_hqd_pq_doorbell_control)
+SAME_IN_ALL(cp_hqd_pq_control)
+SAME_IN_ALL(cp_hqd_ib_base_addr_lo)
+SAME_IN_ALL(cp_hqd_ib_rptr)
+SAME_IN_ALL(cp_hqd_ib_control)
+SAME_IN_ALL(cp_hqd_dma_offload)
+SAME_IN_ALL(cp_hqd_sema_cmd)
+SAME_IN_ALL(cp_hqd_msg_type)
+SAME_IN_ALL(cp_hqd_atomic0_preop_lo)
+SAME_IN_ALL(cp_hqd_atomic1_preop_hi)
+SAME_IN_ALL(cp_hqd_eop_control)
+SAME_IN_ALL(cp_hqd_eop_rptr)
+SAME_IN_ALL(cp_hqd_eop_done_events)
+SAME_IN_ALL(cp_hqd_ctx_save_base_addr_lo)
+SAME_IN_ALL(cp_hqd_ctx_save_control)
+SAME_IN_ALL(cp_hqd_cntl_stack_offset)
+SAME_IN_ALL(cp_hqd_cntl_stack_size)
+SAME_IN_ALL(cp_hqd_wg_state_offset)
+SAME_IN_ALL(cp_hqd_ctx_save_size)
+SAME_IN_ALL(cp_hqd_error)
+SAME_IN_ALL(cp_hqd_eop_wptr_mem)
+SAME_IN_ALL(iqtimer_pkt_header)
+SAME_IN_ALL(iqtimer_pkt_dw31)
+SAME_IN_ALL(set_resources_header)
+SAME_IN_ALL(set_resources_dw7)
+SAME_IN_ALL(queue_doorbell_id0)
+SAME_IN_ALL(queue_doorbell_id15)
+SAME_SINCE_V9(cp_hqd_aql_control)
+SAME_SINCE_V9(cp_hqd_pq_wptr_lo)
+SAME_SINCE_V9(cp_hqd_pq_wptr_hi)
+SAME_UNTIL_V11(compute_pgm_rsrc2)
+SAME_UNTIL_V11(gds_cs_ctxsw_cnt0)
+SAME_UNTIL_V11(gds_cs_ctxsw_cnt3)
+SAME_UNTIL_V11(gds_save_base_addr_lo)
+SAME_UNTIL_V11(gds_save_mask_hi)
+SAME_UNTIL_V11(cp_hqd_gds_resource_state)
+SAME_SINCE_V11(compute_dispatch_pkt_addr_lo)
+SAME_SINCE_V11(compute_dispatch_scratch_base_hi)
+SAME_SINCE_V11(compute_req_ctrl)
+SAME_SINCE_V11(compute_wave_restore_control)
+SAME_SINCE_V11(control_buf_addr_lo)
+SAME_SINCE_V11(draw_ring_addr_hi)
+SAME_SINCE_V11(gws_0_val)
+SAME_SINCE_V11(gws_63_val)
+SAME_SDMA(sdmax_rlcx_rb_cntl)
+SAME_SDMA(sdmax_rlcx_rb_rptr)
+SAME_SDMA(sdmax_rlcx_rb_wptr_hi)
+SAME_SDMA(sdmax_rlcx_rb_wptr_poll_cntl)
+SAME_SDMA(sdmax_rlcx_ib_cntl)
+SAME_SDMA(sdmax_rlcx_context_status)
+SAME_SDMA(sdmax_rlcx_doorbell)
+SAME_SDMA(sdmax_rlcx_status)
+SAME_SDMA(sdmax_rlcx_watermark)
+SAME_SDMA(sdmax_rlcx_doorbell_offset)
+SAME_SDMA(sdmax_rlcx_csa_addr_hi)
+SAME_SDMA(sdmax_rlcx_ib_sub_remain)
+SAME_SDMA(sdmax_rlcx_preempt)
+SAME_SDMA(sdmax_rlcx_minor_ptr_update)
+SAME_SDMA(sdmax_rlcx_midcmd_data0)
+SAME_SDMA(sdmax_rlcx_midcmd_cntl)
+
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind)
 {
-	switch (kind) {
-	case MQD_CP:
-		return &kfd_criu_layout_cp_v9;
-	case MQD_CP_9_4_3:
-		return &kfd_criu_layout_cp_v9_4_3;
-	case MQD_CP_11:
-		return &kfd_criu_layout_cp_v11;
-	case MQD_SDMA_11:
-		return &kfd_criu_layout_sdma_v11;
-	default:
-		return &kfd_criu_layout_sdma_v9;
-	}
+	static const struct kfd_criu_mqd_layout *const layouts[] = {
+		[MQD_CP_8] = &kfd_criu_layout_cp_v8,
+		[MQD_SDMA_8] = &kfd_criu_layout_sdma_v8,
+		[MQD_CP] = &kfd_criu_layout_cp_v9,
+		[MQD_CP_9_4_3] = &kfd_criu_layout_cp_v9_4_3,
+		[MQD_SDMA] = &kfd_criu_layout_sdma_v9,
+		[MQD_CP_10] = &kfd_criu_layout_cp_v10,
+		[MQD_SDMA_10] = &kfd_criu_layout_sdma_v10,
+		[MQD_CP_11] = &kfd_criu_layout_cp_v11,
+		[MQD_SDMA_11] = &kfd_criu_layout_sdma_v11,
+		[MQD_CP_12] = &kfd_criu_layout_cp_v12,
+		[MQD_SDMA_12] = &kfd_criu_layout_sdma_v12,
+	};
+
+	return layouts[kind];
 }
 
 u32 mqd_words(const struct kfd_criu_mqd_layout *layout)
@@ -98,4 +210,11 @@ const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revisi
 	struct kfd_node node = { .gc_version = IP_VERSION(major, minor, revision) };
 
 	return kfd_criu_mqd_layout(&node, sdma ? KFD_QUEUE_TYPE_SDMA : KFD_QUEUE_TYPE_COMPUTE);
+}
+
+bool mqd_tested(u32 major, u32 minor, u32 revision)
+{
+	struct kfd_node node = { .gc_version = IP_VERSION(major, minor, revision) };
+
+	return kfd_criu_mqd_tested(&node);
 }

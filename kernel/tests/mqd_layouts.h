@@ -10,11 +10,17 @@ SHIM_C_BEGIN
 struct kfd_criu_mqd_layout;
 
 enum mqd_kind {
+	MQD_CP_8,
+	MQD_SDMA_8,
 	MQD_CP,
 	MQD_CP_9_4_3,
 	MQD_SDMA,
+	MQD_CP_10,
+	MQD_SDMA_10,
 	MQD_CP_11,
 	MQD_SDMA_11,
+	MQD_CP_12,
+	MQD_SDMA_12,
 };
 
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind);
@@ -30,6 +36,8 @@ u32 mqd_wave_word(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout);
 /* The layout of a GPU with this graphics IP version; NULL: unknown. */
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma);
+/* Whether tests have run queues of it. */
+bool mqd_tested(u32 major, u32 minor, u32 revision);
 
 /* The driver's functions. */
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);

@@ -5,7 +5,13 @@
 
 #include <bit>
 #include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <random>
+#include <regex>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +30,8 @@ constexpr u32 kGuard = 0xdeadbeef;
 struct Layout {
   const char* name;
   mqd_kind kind;
+  // Of the driver: structs.h, the structure, and what sets its words.
+  const char *header, *structure, *manager;
   u32 words, state, owned, opaque;
   // A checksum of the masks of all words, which changes if a word changes its class.
   u32 sum;
@@ -189,6 +197,57 @@ TEST_P(Mqd, LogicalIdsOfXccsAreAPermutation) {
   }
 }
 
+// Words by name, in a structure of the driver.
+std::map<std::string, u32> words_of(const std::string& header, const std::string& structure) {
+  std::ifstream file(std::string(AMDGPU_DIR "/include/") + header + "_structs.h");
+  std::map<std::string, u32> words;
+  std::string line;
+  while (std::getline(file, line) && line != "struct " + structure + " {") {
+  }
+  const std::regex field(R"(\s*uint32_t\s+(\w+);.*)");
+  u32 next = 0, first_of_union = 0;
+  while (std::getline(file, line) && line != "};") {
+    std::smatch match;
+    if (std::regex_match(line, match, field)) words[match[1]] = next++;
+    if (line.find("union {") != std::string::npos) first_of_union = next;
+    if (line.find("struct {") != std::string::npos) next = first_of_union;
+  }
+  return words;
+}
+
+// Names of words that init_mqd() or update_mqd() sets.
+std::set<std::string> set_by_driver(const std::string& manager) {
+  std::ifstream file(std::string(AMDGPU_DIR "/amdkfd/kfd_mqd_manager_") + manager + ".c");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::regex assignment(R"(\bm->(\w+)\s*[|&]?=[^=])");
+  std::set<std::string> names;
+  for (std::sregex_iterator i(text.begin(), text.end(), assignment), end; i != end; ++i)
+    names.insert((*i)[1]);
+  return names;
+}
+
+// They may be set otherwise by packets of the process, or by CP; or the driver sets other bits.
+bool may_be_state(const std::string& name) {
+  return name.starts_with("compute_static_thread_mgmt_se") || name == "compute_resource_limits" ||
+         name == "compute_current_logic_xcc_id" || name == "cp_hqd_cntl_stack_offset" ||
+         name == "cp_hqd_wg_state_offset" || name == "cp_hqd_eop_rptr" ||
+         name == "compute_pgm_rsrc2" || name == "sdmax_rlcx_ib_cntl";
+}
+
+TEST_P(Mqd, WhatTheDriverSetsIsOwned) {
+  const auto words_by_name = words_of(GetParam().header, GetParam().structure);
+  u32 owned = 0;
+  for (const std::string& name : set_by_driver(GetParam().manager)) {
+    const auto word = words_by_name.find(name);
+    if (word == words_by_name.end() || may_be_state(name)) continue;
+    // A mask of CUs where there is one XCC
+    if (GetParam().kind == MQD_CP && name == "compute_tg_chunk_size") continue;
+    EXPECT_EQ(mask(word->second), 0u) << name;
+    owned++;
+  }
+  EXPECT_GE(owned, 9u);
+}
+
 // All enable masks of a new MQD are ~0; a mask in a word that the layout lacks has no meaning.
 TEST_P(Mqd, EachMaskOfCusIsFound) {
   const bool compute = mqd_stack_word(layout()) != 0;
@@ -200,10 +259,12 @@ TEST_P(Mqd, EachMaskOfCusIsFound) {
     found += kfd_criu_mqd_masks_cus(layout(), mqd.data());
     mqd[word] = ~0u;
   }
-  EXPECT_EQ(found, !compute ? 0u : GetParam().kind == MQD_CP_9_4_3 ? 4u : 8u);
+  const bool has_four = GetParam().kind == MQD_CP_8 || GetParam().kind == MQD_CP_9_4_3 ||
+                        GetParam().kind == MQD_CP_10;
+  EXPECT_EQ(found, !compute ? 0u : has_four ? 4u : 8u);
 }
 
-// GFX11 keeps control stacks in memory of the process.
+// All generations but GFX9 keep control stacks in memory of the process.
 TEST_P(Mqd, StacksAreSavedWithTheMqdIfTheyFollowIt) {
   const bool behind = GetParam().kind == MQD_CP || GetParam().kind == MQD_CP_9_4_3;
   EXPECT_EQ(kfd_criu_mqd_stack_size(layout(), 0x8000), behind ? 0x8000u : 0u);
@@ -228,42 +289,22 @@ TEST_P(Mqd, StripClearsStacksBelowTheirFill) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Mqd,
-                         ::testing::Values(Layout{.name = "Cp",
-                                                  .kind = MQD_CP,
-                                                  .words = 512,
-                                                  .state = 100,
-                                                  .owned = 115,
-                                                  .opaque = 297,
-                                                  .sum = 0xd7e633c6},
-                                           Layout{.name = "Cp943",
-                                                  .kind = MQD_CP_9_4_3,
-                                                  .words = 512,
-                                                  .state = 99,
-                                                  .owned = 116,
-                                                  .opaque = 297,
-                                                  .sum = 0x07afa047},
-                                           Layout{.name = "Sdma",
-                                                  .kind = MQD_SDMA,
-                                                  .words = 128,
-                                                  .state = 26,
-                                                  .owned = 18,
-                                                  .opaque = 84,
-                                                  .sum = 0x2995b61a},
-                                           Layout{.name = "Cp11",
-                                                  .kind = MQD_CP_11,
-                                                  .words = 512,
-                                                  .state = 178,
-                                                  .owned = 120,
-                                                  .opaque = 214,
-                                                  .sum = 0x2e2eb670},
-                                           Layout{.name = "Sdma11",
-                                                  .kind = MQD_SDMA_11,
-                                                  .words = 128,
-                                                  .state = 26,
-                                                  .owned = 21,
-                                                  .opaque = 81,
-                                                  .sum = 0xcef1a1b5}),
+// Name, kind, header, structure, manager; words of all, state, owned, opaque; sum.
+constexpr Layout kLayouts[] = {
+    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 96, 111, 305, 0x5a48c2c9},
+    {"Sdma8", MQD_SDMA_8, "vi", "vi_sdma_mqd", "vi", 128, 11, 13, 104, 0x99aa3a8c},
+    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 100, 115, 297, 0xd7e633c6},
+    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 99, 116, 297, 0x07afa047},
+    {"Sdma", MQD_SDMA, "v9", "v9_sdma_mqd", "v9", 128, 26, 18, 84, 0x2995b61a},
+    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 99, 113, 300, 0x37a0ed13},
+    {"Sdma10", MQD_SDMA_10, "v10", "v10_sdma_mqd", "v10", 130, 26, 18, 86, 0x4a892bdc},
+    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 178, 120, 214, 0x2e2eb670},
+    {"Sdma11", MQD_SDMA_11, "v11", "v11_sdma_mqd", "v11", 128, 26, 21, 81, 0xcef1a1b5},
+    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 174, 120, 218, 0x5e7fd382},
+    {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 25, 24, 79, 0x14794bd0},
+};
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Mqd, ::testing::ValuesIn(kLayouts),
                          [](const auto& info) { return info.param.name; });
 
 TEST(MqdLayout, IsThatOfTheGpu) {
@@ -276,14 +317,33 @@ TEST(MqdLayout, IsThatOfTheGpu) {
   EXPECT_EQ(mqd_layout_of(9, 4, 3, false), mqd_layout(MQD_CP_9_4_3));
   EXPECT_EQ(mqd_layout_of(9, 4, 4, false), mqd_layout(MQD_CP_9_4_3));
   EXPECT_EQ(mqd_layout_of(9, 5, 0, false), mqd_layout(MQD_CP_9_4_3));
-  EXPECT_EQ(mqd_layout_of(9, 0, 0, false), nullptr);
-  EXPECT_EQ(mqd_layout_of(8, 0, 3, false), nullptr);
-  EXPECT_EQ(mqd_layout_of(10, 1, 0, false), nullptr);
+  for (const u32 minor : {1u, 3u}) {
+    EXPECT_EQ(mqd_layout_of(10, minor, 0, false), mqd_layout(MQD_CP_10)) << "10." << minor;
+    EXPECT_EQ(mqd_layout_of(10, minor, 0, true), mqd_layout(MQD_SDMA_10)) << "10." << minor;
+  }
   for (const u32 minor : {0u, 5u, 7u}) {
     EXPECT_EQ(mqd_layout_of(11, minor, 0, false), mqd_layout(MQD_CP_11)) << "11." << minor;
     EXPECT_EQ(mqd_layout_of(11, minor, 0, true), mqd_layout(MQD_SDMA_11)) << "11." << minor;
   }
-  EXPECT_EQ(mqd_layout_of(12, 0, 0, false), nullptr);
+  EXPECT_EQ(mqd_layout_of(12, 0, 1, false), mqd_layout(MQD_CP_12));
+  EXPECT_EQ(mqd_layout_of(12, 0, 1, true), mqd_layout(MQD_SDMA_12));
+  // The driver has no version of what is older than GFX9.
+  EXPECT_EQ(mqd_layout_of(0, 0, 0, false), mqd_layout(MQD_CP_8));
+  EXPECT_EQ(mqd_layout_of(0, 0, 0, true), mqd_layout(MQD_SDMA_8));
+  EXPECT_EQ(mqd_layout_of(12, 1, 0, false), nullptr);
+  EXPECT_EQ(mqd_layout_of(12, 1, 0, true), nullptr);
+  EXPECT_EQ(mqd_layout_of(13, 0, 0, false), nullptr);
+}
+
+// Those that the software GPU has.
+TEST(MqdLayout, IsTestedWhereAModelRunsQueues) {
+  EXPECT_TRUE(mqd_tested(9, 4, 2));
+  EXPECT_TRUE(mqd_tested(9, 4, 3));
+  EXPECT_TRUE(mqd_tested(11, 0, 0));
+  EXPECT_FALSE(mqd_tested(0, 0, 0));
+  EXPECT_FALSE(mqd_tested(10, 3, 0));
+  EXPECT_FALSE(mqd_tested(12, 0, 0));
+  EXPECT_FALSE(mqd_tested(12, 1, 0));
 }
 
 }  // namespace

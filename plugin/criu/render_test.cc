@@ -248,6 +248,21 @@ TEST_F(RenderHooks, RenderNodesAreRefusedOnAKernelWithoutTheirPart) {
   EXPECT_THAT(log(), HasSubstr("does not carry what was done through it"));
 }
 
+TEST_F(RenderHooks, AGenerationThatNoTestHasRunIsAWarning) {
+  const Fd render = open(kRenderPath);
+  add_render(render, {make_bo(1)}, "file");
+  state_.features |= AMDGPU_CRIU_FEATURE_UNTESTED;
+  EXPECT_EQ(dump({&render}), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("carried untested"));
+}
+
+TEST_F(RenderHooks, AGenerationThatTestsHaveRunIsNone) {
+  const Fd render = open(kRenderPath);
+  add_render(render, {make_bo(1)}, "file");
+  EXPECT_EQ(dump({&render}), 0) << log();
+  EXPECT_THAT(log(), Not(HasSubstr("carried untested")));
+}
+
 TEST_F(RenderHooks, NodesOfOtherDriversAreNotOurs) {
   const std::string driver = sysfs_.file("1:5/device/driver");
   std::filesystem::remove(driver);

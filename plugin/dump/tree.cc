@@ -63,7 +63,12 @@ Result<OpenRender*> Tree::find_render(int fd, unsigned minor) {
 Status Tree::need_session(kernel::Node node) {
   if (session_.valid()) return {};
   session_ = TRY(api_.create_session(node, kernel::SessionKind::kCheckpoint));
-  carries_render_ = TRY(api_.query(node)).features & AMDGPU_CRIU_FEATURE_RENDER;
+  const uint64_t features = TRY(api_.query(node)).features;
+  carries_render_ = features & AMDGPU_CRIU_FEATURE_RENDER;
+  if (features & AMDGPU_CRIU_FEATURE_UNTESTED)
+    log_warning(
+        "a GPU here is of a generation whose queues are carried untested: check what a restored "
+        "process computes");
   return {};
 }
 

@@ -6,8 +6,9 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-// KFD's number for GFX9: 9, two digits of the minor version, two of the stepping.
-constexpr uint64_t kGfx9 = 90000, kGfx10 = 100000, kGfx11 = 110000, kGfx12 = 120000;
+// KFD's numbers: the generation, two digits of the minor version, two of the stepping.
+constexpr uint64_t kGfx8 = 80000, kGfx9 = 90000, kGfx10 = 100000, kGfx11 = 110000, kGfx12 = 120000,
+                   kGfx12_5 = 120500;
 constexpr char kInterface[] = "kernel interface";
 constexpr char kNewModule[] =
     "install an amdgpu module with the checkpoint/restore series (package amdgpu-criu-dkms)";
@@ -20,12 +21,15 @@ Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   if (!node.ok())
     return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
             "make its render node accessible: as root, in its group, in the container's devices"};
-  const bool known = (target >= kGfx9 && target < kGfx10) || (target >= kGfx11 && target < kGfx12);
-  if (!known)
-    return {
-        gpu.describe(), Grade::kLimited, found,
-        "processes that have KFD queues on it are refused at dump: only GFX9 and GFX11 are known",
-        "use a GPU of these generations, such as gfx90a, gfx942 or gfx1100, for these"};
+  if (target < kGfx8 || target >= kGfx12_5)
+    return {gpu.describe(), Grade::kLimited, found,
+            "processes that have KFD queues on it are refused at dump: its generation is not known",
+            "use a GPU of GFX9 to GFX12 for these"};
+  const bool tested = (target >= kGfx9 && target < kGfx10) || (target >= kGfx11 && target < kGfx12);
+  if (!tested)
+    return {gpu.describe(), Grade::kLimited, found,
+            "queues of its generation are carried untested (GFX12: not on Linux 6.12)",
+            "check what a restored process computes"};
   return Item::good(gpu.describe(), found);
 }
 

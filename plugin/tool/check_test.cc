@@ -111,6 +111,28 @@ TEST_F(Check, ThePluginMustBeTheOnlyOneAndLoad) {
   EXPECT_THAT(check_plugin(machine_).consequence, HasSubstr("claim the same files"));
 }
 
+TEST_F(Check, QueuesThatNoTestHasRunAreANote) {
+  std::filesystem::create_directories(dir_.file("nodes/1"));
+  std::filesystem::create_directories(dir_.file("dri"));
+  std::filesystem::create_symlink("/dev/zero", dir_.file("dri/renderD5"));
+  machine_.host.drm_major = 1;
+  machine_.host.dri_directory = dir_.file("dri");
+  const host::Host host = host::Host::create(machine_.host);
+  dir_.write("nodes/1/gpu_id", "7\n");
+  const std::pair<unsigned, const char*> generations[] = {
+      {70001, "refused"},   {80003, "untested"}, {90010, ""},          {90402, ""},
+      {100300, "untested"}, {110000, ""},        {120001, "untested"}, {120500, "refused"}};
+  for (const auto& [target, note] : generations) {
+    dir_.write("nodes/1/properties",
+               formatted("simd_count 32\ndrm_render_minor 5\ngfx_target_version {}\n", target));
+    const std::vector<Item> items = check_gpus(host);
+    ASSERT_EQ(items.size(), 1u);
+    expect_whole(items[0]);
+    EXPECT_EQ(items[0].grade, *note ? Grade::kLimited : Grade::kGood) << target;
+    EXPECT_THAT(items[0].consequence, HasSubstr(note)) << target;
+  }
+}
+
 TEST_F(Check, TheTightestMemoryLimitOfAllGroupsAboveCounts) {
   EXPECT_EQ(check_memory_cgroup(machine_, 1).found, "none");
   dir_.write("proc/self/cgroup", "1:name=x:/old\n0::/a/b\n");

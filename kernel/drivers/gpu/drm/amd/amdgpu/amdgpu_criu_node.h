@@ -109,6 +109,7 @@ int amdgpu_criu_bos_put(const struct amdgpu_criu_state *state, const void *plan,
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev);
+u64 kfd_criu_features(void);
 
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);

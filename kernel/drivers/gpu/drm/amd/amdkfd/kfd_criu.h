@@ -156,6 +156,9 @@ u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
 struct kfd_criu_mqd_layout;
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type);
+const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
+							enum kfd_queue_type type);
+bool kfd_criu_mqd_tested(struct kfd_node *node);
 void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size);

@@ -27,6 +27,17 @@ u32 kfd_criu_gpu_id(struct amdgpu_device *adev)
 	return adev->kfd.init_complete && kfd->num_nodes ? kfd->nodes[0]->id : 0;
 }
 
+/* Returns the features of QUERY that depend on the GPUs. */
+u64 kfd_criu_features(void)
+{
+	struct kfd_node *node;
+
+	for (u8 i = 0; !kfd_topology_enum_kfd_devices(i, &node); i++)
+		if (node && !kfd_criu_mqd_tested(node))
+			return AMDGPU_CRIU_FEATURE_UNTESTED;
+	return 0;
+}
+
 static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
 {
 	u32 flags = 0;

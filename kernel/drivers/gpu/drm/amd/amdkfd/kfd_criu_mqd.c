@@ -14,17 +14,21 @@
  *   opaque  All other words: scratch of the firmware without public documentation.
  *           Saved and copied, because only privileged callers can open a session.
  *
- * The words are defined in v9_structs.h and v11_structs.h, init_mqd() and update_mqd() in
- * kfd_mqd_manager_v9.c and kfd_mqd_manager_v11.c, and the register headers gc_9_4_3,
- * sdma0_4_2 and gc_11_0_0. Bits that are masked below are the same in all of these headers.
+ * The words are defined in the headers *_structs.h, in init_mqd() and update_mqd() in
+ * kfd_mqd_manager_*.c, and in the register headers. Bits that are masked below are the same in all
+ * of these headers. Most words of compute queues are the same in all generations: a layout is made
+ * of parts, which never overlap.
  */
 #include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 
 #include "kfd_criu.h"
+#include "v10_structs.h"
 #include "v11_structs.h"
+#include "v12_structs.h"
 #include "v9_structs.h"
+#include "vi_structs.h"
 #include "gc/gc_9_4_3_sh_mask.h"
 #include "sdma0/sdma0_4_2_sh_mask.h"
 
@@ -42,7 +46,7 @@ struct kfd_criu_mqd_part {
 };
 
 struct kfd_criu_mqd_layout {
-	struct kfd_criu_mqd_part parts[2];
+	struct kfd_criu_mqd_part parts[4];
 	u32 size; /* bytes of the MQD */
 	u16 stack_offset; /* word with the fill level of the control stack; 0: no control stack */
 	u16 wave_offset; /* word with the fill level of the wave-save area */
@@ -54,218 +58,258 @@ struct kfd_criu_mqd_layout {
 #define WORD(type, field) (offsetof(struct type, field) / sizeof(u32))
 #define SPAN(type, from, to, bits) \
 	{ .first = WORD(type, from), .last = WORD(type, to), .mask = (bits) }
+#define OWNED(type, from, to) SPAN(type, from, to, 0)
+#define STATE(type, from, to) SPAN(type, from, to, ~0u)
 
-#define CP_OWNED(from, to) SPAN(v9_mqd, from, to, 0)
-#define CP_STATE(from, to) SPAN(v9_mqd, from, to, ~0u)
+/* Words of compute queues that are the same in all generations */
+static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
+	OWNED(v9_mqd, header, header),
+	STATE(v9_mqd, compute_dispatch_initiator, compute_num_thread_z),
+	OWNED(v9_mqd, compute_pipelinestat_enable, compute_perfcount_enable),
+	STATE(v9_mqd, compute_pgm_lo, compute_pgm_hi),
+	SPAN(v9_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1, ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
+	OWNED(v9_mqd, compute_vmid, compute_vmid),
+	STATE(v9_mqd, compute_resource_limits, compute_restart_z),
+	OWNED(v9_mqd, compute_thread_trace_enable, compute_misc_reserved),
+	STATE(v9_mqd, compute_dispatch_id, compute_threadgroup_id),
+	STATE(v9_mqd, compute_user_data_0, cp_compute_csinvoc_count_hi),
+	STATE(v9_mqd, cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
+	OWNED(v9_mqd, disable_queue, disable_queue),
+	STATE(v9_mqd, cp_pq_exe_status_lo, cp_packet_exe_status_hi),
+	OWNED(v9_mqd, ctx_save_base_addr_lo, cp_hqd_pq_base_hi),
+	STATE(v9_mqd, cp_hqd_pq_rptr, cp_hqd_pq_rptr),
+	OWNED(v9_mqd, cp_hqd_pq_rptr_report_addr_lo, cp_hqd_pq_doorbell_control),
+	OWNED(v9_mqd, cp_hqd_pq_control, cp_hqd_pq_control),
+	STATE(v9_mqd, cp_hqd_ib_base_addr_lo, cp_hqd_ib_rptr),
+	OWNED(v9_mqd, cp_hqd_ib_control, cp_hqd_dma_offload),
+	STATE(v9_mqd, cp_hqd_sema_cmd, cp_hqd_sema_cmd),
+	OWNED(v9_mqd, cp_hqd_msg_type, cp_hqd_msg_type),
+	STATE(v9_mqd, cp_hqd_atomic0_preop_lo, cp_hqd_atomic1_preop_hi),
+	OWNED(v9_mqd, cp_hqd_hq_status0, cp_hqd_eop_control),
+	STATE(v9_mqd, cp_hqd_eop_rptr, cp_hqd_eop_done_events),
+	OWNED(v9_mqd, cp_hqd_ctx_save_base_addr_lo, cp_hqd_ctx_save_control),
+	STATE(v9_mqd, cp_hqd_cntl_stack_offset, cp_hqd_cntl_stack_offset),
+	OWNED(v9_mqd, cp_hqd_cntl_stack_size, cp_hqd_cntl_stack_size),
+	STATE(v9_mqd, cp_hqd_wg_state_offset, cp_hqd_wg_state_offset),
+	OWNED(v9_mqd, cp_hqd_ctx_save_size, cp_hqd_ctx_save_size),
+	STATE(v9_mqd, cp_hqd_error, cp_hqd_eop_wptr_mem),
+	OWNED(v9_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
+	OWNED(v9_mqd, set_resources_header, set_resources_dw7),
+	OWNED(v9_mqd, queue_doorbell_id0, queue_doorbell_id15),
+};
 
-static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
-	CP_OWNED(header, header),
-	CP_STATE(compute_dispatch_initiator, compute_num_thread_z),
-	CP_OWNED(compute_pipelinestat_enable, compute_perfcount_enable),
-	CP_STATE(compute_pgm_lo, compute_pgm_hi),
-	CP_OWNED(compute_tba_lo, compute_tma_hi),
-	SPAN(v9_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1,
-	     ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
+/* Since GFX9 */
+static const struct kfd_criu_mqd_span kfd_criu_cp_since_v9[] = {
+	OWNED(v9_mqd, reserved_144, reserved_144),
+	OWNED(v9_mqd, cp_hqd_aql_control, cp_hqd_aql_control),
+	STATE(v9_mqd, cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
+};
+
+/* Until GFX11 */
+static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
 	SPAN(v9_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2,
 	     ~(u32)COMPUTE_PGM_RSRC2__TRAP_PRESENT_MASK),
-	CP_OWNED(compute_vmid, compute_vmid),
-	CP_STATE(compute_resource_limits, compute_restart_z),
-	CP_OWNED(compute_thread_trace_enable, compute_misc_reserved),
-	CP_STATE(compute_dispatch_id, compute_wave_restore_control),
-	CP_STATE(compute_user_data_0, cp_compute_csinvoc_count_hi),
-	CP_STATE(cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
-	CP_OWNED(disable_queue, disable_queue),
-	CP_STATE(gds_cs_ctxsw_cnt0, gds_cs_ctxsw_cnt3),
-	CP_STATE(cp_pq_exe_status_lo, cp_packet_exe_status_hi),
-	CP_OWNED(gds_save_base_addr_lo, cp_hqd_pq_base_hi),
-	CP_STATE(cp_hqd_pq_rptr, cp_hqd_pq_rptr),
-	CP_OWNED(cp_hqd_pq_rptr_report_addr_lo, cp_hqd_pq_control),
-	CP_STATE(cp_hqd_ib_base_addr_lo, cp_hqd_ib_rptr),
-	CP_OWNED(cp_hqd_ib_control, cp_hqd_dma_offload),
-	CP_STATE(cp_hqd_sema_cmd, cp_hqd_sema_cmd),
-	CP_OWNED(cp_hqd_msg_type, cp_hqd_msg_type),
-	CP_STATE(cp_hqd_atomic0_preop_lo, cp_hqd_atomic1_preop_hi),
-	CP_OWNED(cp_hqd_hq_status0, cp_hqd_eop_control),
-	CP_STATE(cp_hqd_eop_rptr, cp_hqd_eop_done_events),
-	CP_OWNED(cp_hqd_ctx_save_base_addr_lo, cp_hqd_ctx_save_control),
-	CP_STATE(cp_hqd_cntl_stack_offset, cp_hqd_cntl_stack_offset),
-	CP_OWNED(cp_hqd_cntl_stack_size, cp_hqd_cntl_stack_size),
-	CP_STATE(cp_hqd_wg_state_offset, cp_hqd_wg_state_offset),
-	CP_OWNED(cp_hqd_ctx_save_size, cp_hqd_ctx_save_size),
-	CP_STATE(cp_hqd_gds_resource_state, cp_hqd_eop_wptr_mem),
-	CP_OWNED(cp_hqd_aql_control, cp_hqd_aql_control),
-	CP_STATE(cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
-	CP_OWNED(iqtimer_pkt_header, iqtimer_pkt_dw31),
-	CP_OWNED(pm4_target_xcc_in_xcp, cp_mqd_stride_size),
-	CP_OWNED(set_resources_header, set_resources_dw7),
-	CP_OWNED(queue_doorbell_id0, queue_doorbell_id15),
+	STATE(v9_mqd, gds_cs_ctxsw_cnt0, gds_cs_ctxsw_cnt3),
+	OWNED(v9_mqd, gds_save_base_addr_lo, gds_save_mask_hi),
+	STATE(v9_mqd, cp_hqd_gds_resource_state, cp_hqd_gds_resource_state),
 };
 
-/* Words that differ on graphics cores with partitions. */
-static const struct kfd_criu_mqd_span kfd_criu_cp_v9_one[] = {
-	CP_STATE(compute_static_thread_mgmt_se4, compute_static_thread_mgmt_se7),
+static const struct kfd_criu_mqd_span kfd_criu_cp_v8[] = {
+	OWNED(vi_mqd, compute_tba_lo, compute_tma_hi),
+	STATE(vi_mqd, compute_relaunch, compute_wave_restore_control),
+	STATE(vi_mqd, cp_hqd_pq_wptr, cp_hqd_pq_wptr),
+	STATE(vi_mqd, cp_hqd_eop_dones, cp_hqd_eop_dones),
 };
 
+static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
+	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
+	STATE(v9_mqd, compute_relaunch, compute_static_thread_mgmt_se7),
+	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
+};
+
+/* Graphics cores with partitions */
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
-	CP_STATE(compute_current_logic_xcc_id, compute_restart_cg_tg_id),
-	CP_OWNED(compute_tg_chunk_size, compute_tg_chunk_size),
-	CP_STATE(compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
+	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
+	STATE(v9_mqd, compute_relaunch, compute_restart_cg_tg_id),
+	OWNED(v9_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
+	STATE(v9_mqd, compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
+	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
 };
 
-#define SDMA_OWNED(from, to) SPAN(v9_sdma_mqd, from, to, 0)
-#define SDMA_STATE(from, to) SPAN(v9_sdma_mqd, from, to, ~0u)
-
-static const struct kfd_criu_mqd_span kfd_criu_sdma_v9[] = {
-	SDMA_OWNED(sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
-	SDMA_STATE(sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
-	SDMA_OWNED(sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
-	/* The word also holds the VMID and the privilege that the engine runs IBs with. */
-	SPAN(v9_sdma_mqd, sdmax_rlcx_ib_cntl, sdmax_rlcx_ib_cntl,
-	     SDMA0_RLC0_IB_CNTL__IB_ENABLE_MASK),
-	SDMA_STATE(sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
-	SDMA_OWNED(sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
-	SDMA_STATE(sdmax_rlcx_status, sdmax_rlcx_watermark),
-	SDMA_OWNED(sdmax_rlcx_doorbell_offset, sdmax_rlcx_csa_addr_hi),
-	SDMA_STATE(sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
-	SDMA_OWNED(sdmax_rlcx_preempt, sdmax_rlcx_minor_ptr_update),
-	SDMA_STATE(sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
-	SDMA_OWNED(sdma_engine_id, sdma_queue_id),
+static const struct kfd_criu_mqd_span kfd_criu_cp_v10[] = {
+	OWNED(v10_compute_mqd, compute_tba_lo, compute_tma_hi),
+	STATE(v10_compute_mqd, compute_relaunch, compute_wave_restore_control),
+	STATE(v10_compute_mqd, cp_hqd_suspend_cntl_stack_offset, cp_hqd_suspend_wg_state_offset),
 };
 
-#define CP11_OWNED(from, to) SPAN(v11_compute_mqd, from, to, 0)
-#define CP11_STATE(from, to) SPAN(v11_compute_mqd, from, to, ~0u)
-
-static const struct kfd_criu_mqd_span kfd_criu_cp_v11[] = {
-	CP11_OWNED(header, header),
-	CP11_STATE(compute_dispatch_initiator, compute_num_thread_z),
-	CP11_OWNED(compute_pipelinestat_enable, compute_perfcount_enable),
-	CP11_STATE(compute_pgm_lo, compute_dispatch_scratch_base_hi),
-	SPAN(v11_compute_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1,
-	     ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
-	SPAN(v11_compute_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2,
-	     ~(u32)COMPUTE_PGM_RSRC2__TRAP_PRESENT_MASK),
-	CP11_OWNED(compute_vmid, compute_vmid),
-	CP11_STATE(compute_resource_limits, compute_restart_z),
-	CP11_OWNED(compute_thread_trace_enable, compute_misc_reserved),
-	CP11_STATE(compute_dispatch_id, compute_wave_restore_control),
-	CP11_STATE(compute_user_data_0, cp_compute_csinvoc_count_hi),
-	CP11_STATE(cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
-	CP11_OWNED(disable_queue, disable_queue),
-	CP11_STATE(gds_cs_ctxsw_cnt0, gds_cs_ctxsw_cnt3),
-	CP11_STATE(cp_pq_exe_status_lo, cp_packet_exe_status_hi),
-	CP11_OWNED(gds_save_base_addr_lo, cp_hqd_pq_base_hi),
-	CP11_STATE(cp_hqd_pq_rptr, cp_hqd_pq_rptr),
-	CP11_OWNED(cp_hqd_pq_rptr_report_addr_lo, cp_hqd_pq_control),
-	CP11_STATE(cp_hqd_ib_base_addr_lo, cp_hqd_ib_rptr),
-	CP11_OWNED(cp_hqd_ib_control, cp_hqd_dma_offload),
-	CP11_STATE(cp_hqd_sema_cmd, cp_hqd_sema_cmd),
-	CP11_OWNED(cp_hqd_msg_type, cp_hqd_msg_type),
-	CP11_STATE(cp_hqd_atomic0_preop_lo, cp_hqd_atomic1_preop_hi),
-	CP11_OWNED(cp_hqd_hq_status0, cp_hqd_eop_control),
-	CP11_STATE(cp_hqd_eop_rptr, cp_hqd_eop_done_events),
-	CP11_OWNED(cp_hqd_ctx_save_base_addr_lo, cp_hqd_ctx_save_control),
-	CP11_STATE(cp_hqd_cntl_stack_offset, cp_hqd_cntl_stack_offset),
-	CP11_OWNED(cp_hqd_cntl_stack_size, cp_hqd_cntl_stack_size),
-	CP11_STATE(cp_hqd_wg_state_offset, cp_hqd_wg_state_offset),
-	CP11_OWNED(cp_hqd_ctx_save_size, cp_hqd_ctx_save_size),
-	CP11_STATE(cp_hqd_gds_resource_state, cp_hqd_eop_wptr_mem),
-	CP11_OWNED(cp_hqd_aql_control, cp_hqd_aql_control),
-	CP11_STATE(cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
-	CP11_OWNED(iqtimer_pkt_header, iqtimer_pkt_dw31),
-	CP11_OWNED(set_resources_header, set_resources_dw7),
-	CP11_OWNED(queue_doorbell_id0, queue_doorbell_id15),
+static const struct kfd_criu_mqd_span kfd_criu_cp_since_v11[] = {
+	STATE(v11_compute_mqd, compute_dispatch_pkt_addr_lo, compute_dispatch_scratch_base_hi),
+	STATE(v11_compute_mqd, compute_req_ctrl, compute_wave_restore_control),
 	/* Buffers and fences that the firmware writes with the privileges of the driver. */
-	CP11_OWNED(control_buf_addr_lo, draw_ring_addr_hi),
+	OWNED(v11_compute_mqd, control_buf_addr_lo, draw_ring_addr_hi),
 	/* fence_address_lo and fence_address_hi: reserved words in older kernels. */
 	{ .first = 446, .last = 447 },
-	CP11_STATE(gws_0_val, gws_63_val),
+	STATE(v11_compute_mqd, gws_0_val, gws_63_val),
 };
 
-#define SDMA11_OWNED(from, to) SPAN(v11_sdma_mqd, from, to, 0)
-#define SDMA11_STATE(from, to) SPAN(v11_sdma_mqd, from, to, ~0u)
+static const struct kfd_criu_mqd_span kfd_criu_cp_v12[] = {
+	/* No bit of the word is a privilege. */
+	STATE(v12_compute_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2),
+	STATE(v12_compute_mqd, compute_static_thread_mgmt_se8, compute_static_thread_mgmt_se8),
+	OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi),
+};
+
+/*
+ * The word ib_cntl of SDMA queues also holds the VMID and the privilege that the engine runs IBs
+ * with.
+ */
+#define SDMA_IB(type) \
+	SPAN(type, sdmax_rlcx_ib_cntl, sdmax_rlcx_ib_cntl, SDMA0_RLC0_IB_CNTL__IB_ENABLE_MASK)
+
+static const struct kfd_criu_mqd_span kfd_criu_sdma_v8[] = {
+	OWNED(vi_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
+	STATE(vi_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr),
+	OWNED(vi_sdma_mqd, sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
+	SDMA_IB(vi_sdma_mqd),
+	STATE(vi_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
+	OWNED(vi_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_ape1_cntl),
+	STATE(vi_sdma_mqd, sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
+	OWNED(vi_sdma_mqd, sdma_engine_id, sdma_queue_id),
+};
+
+static const struct kfd_criu_mqd_span kfd_criu_sdma[] = {
+	OWNED(v9_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
+	STATE(v9_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
+	OWNED(v9_sdma_mqd, sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
+	SDMA_IB(v9_sdma_mqd),
+	STATE(v9_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
+	OWNED(v9_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
+	STATE(v9_sdma_mqd, sdmax_rlcx_status, sdmax_rlcx_watermark),
+	OWNED(v9_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_csa_addr_hi),
+	STATE(v9_sdma_mqd, sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
+	OWNED(v9_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_minor_ptr_update),
+	STATE(v9_sdma_mqd, sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
+};
+
+static const struct kfd_criu_mqd_span kfd_criu_sdma_v9[] = {
+	OWNED(v9_sdma_mqd, sdma_engine_id, sdma_queue_id),
+};
+
+static const struct kfd_criu_mqd_span kfd_criu_sdma_v10[] = {
+	OWNED(v10_sdma_mqd, sdma_engine_id, sdma_queue_id),
+};
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v11[] = {
-	SDMA11_OWNED(sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
-	SDMA11_STATE(sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
-	SDMA11_OWNED(sdmax_rlcx_rb_rptr_addr_hi, sdmax_rlcx_rb_rptr_addr_lo),
-	SPAN(v11_sdma_mqd, sdmax_rlcx_ib_cntl, sdmax_rlcx_ib_cntl,
-	     SDMA0_RLC0_IB_CNTL__IB_ENABLE_MASK),
-	SDMA11_STATE(sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
-	SDMA11_OWNED(sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
-	SDMA11_STATE(sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
-	SDMA11_OWNED(sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
-	SDMA11_STATE(sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
-	SDMA11_OWNED(sdmax_rlcx_preempt, sdmax_rlcx_rb_preempt),
-	SDMA11_STATE(sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
-	SDMA11_OWNED(sdmax_rlcx_f32_dbg0, sdmax_rlcx_f32_dbg1),
-	SDMA11_OWNED(sdma_engine_id, sdma_queue_id),
+	OWNED(v11_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
+	STATE(v11_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
+	OWNED(v11_sdma_mqd, sdmax_rlcx_rb_rptr_addr_hi, sdmax_rlcx_rb_rptr_addr_lo),
+	SDMA_IB(v11_sdma_mqd),
+	STATE(v11_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
+	OWNED(v11_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
+	STATE(v11_sdma_mqd, sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
+	OWNED(v11_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
+	STATE(v11_sdma_mqd, sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
+	OWNED(v11_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_rb_preempt),
+	STATE(v11_sdma_mqd, sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
+	OWNED(v11_sdma_mqd, sdmax_rlcx_f32_dbg0, sdmax_rlcx_f32_dbg1),
+	OWNED(v11_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9 = {
-	.parts = {
-		{ .spans = kfd_criu_cp_v9, .num = ARRAY_SIZE(kfd_criu_cp_v9) },
-		{ .spans = kfd_criu_cp_v9_one, .num = ARRAY_SIZE(kfd_criu_cp_v9_one) },
-	},
-	.size = sizeof(struct v9_mqd),
-	.stack_offset = WORD(v9_mqd, cp_hqd_cntl_stack_offset),
-	.wave_offset = WORD(v9_mqd, cp_hqd_wg_state_offset),
-	.more_cu_masks = WORD(v9_mqd, compute_static_thread_mgmt_se4),
-	.stack_with_mqd = true,
+static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
+	OWNED(v12_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
+	STATE(v12_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
+	OWNED(v12_sdma_mqd, sdmax_rlcx_rb_rptr_addr_lo, sdmax_rlcx_rb_rptr_addr_hi),
+	SDMA_IB(v12_sdma_mqd),
+	STATE(v12_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_ib_size),
+	OWNED(v12_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
+	STATE(v12_sdma_mqd, sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
+	OWNED(v12_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
+	STATE(v12_sdma_mqd, sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
+	OWNED(v12_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_mcu_dbg1),
+	STATE(v12_sdma_mqd, sdmax_rlcx_context_switch_status, sdmax_rlcx_midcmd_data10),
+	OWNED(v12_sdma_mqd, sdmax_rlcx_wait_unsatisfied_thd, sdmax_rlcx_mqd_control),
+	OWNED(v12_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9_4_3 = {
-	.parts = {
-		{ .spans = kfd_criu_cp_v9, .num = ARRAY_SIZE(kfd_criu_cp_v9) },
-		{ .spans = kfd_criu_cp_v9_4_3, .num = ARRAY_SIZE(kfd_criu_cp_v9_4_3) },
-	},
-	.size = sizeof(struct v9_mqd),
-	.stack_offset = WORD(v9_mqd, cp_hqd_cntl_stack_offset),
-	.wave_offset = WORD(v9_mqd, cp_hqd_wg_state_offset),
-	.logic_xcc = WORD(v9_mqd, compute_current_logic_xcc_id),
-	.stack_with_mqd = true,
+#define PART(part) { .spans = kfd_criu_##part, .num = ARRAY_SIZE(kfd_criu_##part) }
+
+#define LAYOUT_CP(type, _xcc, _cu_masks, _stack, ...) { \
+	.parts = { PART(cp), __VA_ARGS__ }, \
+	.size = sizeof(struct type), \
+	.stack_offset = WORD(type, cp_hqd_cntl_stack_offset), \
+	.wave_offset = WORD(type, cp_hqd_wg_state_offset), \
+	.logic_xcc = (_xcc), \
+	.more_cu_masks = (_cu_masks), \
+	.stack_with_mqd = (_stack), \
+}
+
+#define LAYOUT_SDMA(type, ...) { .parts = { __VA_ARGS__ }, .size = sizeof(struct type) }
+
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v8 =
+	LAYOUT_CP(vi_mqd, 0, 0, false, PART(cp_until_v11), PART(cp_v8));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9 =
+	LAYOUT_CP(v9_mqd, 0, WORD(v9_mqd, compute_static_thread_mgmt_se4), true,
+		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_v9));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9_4_3 =
+	LAYOUT_CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), 0, true,
+		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_v9_4_3));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v10 =
+	LAYOUT_CP(v10_compute_mqd, 0, 0, false,
+		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_v10));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v11 =
+	LAYOUT_CP(v11_compute_mqd, 0, WORD(v11_compute_mqd, compute_static_thread_mgmt_se4), false,
+		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_since_v11));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v12 =
+	LAYOUT_CP(v12_compute_mqd, 0, WORD(v12_compute_mqd, compute_static_thread_mgmt_se4), false,
+		  PART(cp_since_v9), PART(cp_since_v11), PART(cp_v12));
+
+static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v8 =
+	LAYOUT_SDMA(vi_sdma_mqd, PART(sdma_v8));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 =
+	LAYOUT_SDMA(v9_sdma_mqd, PART(sdma), PART(sdma_v9));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v10 =
+	LAYOUT_SDMA(v10_sdma_mqd, PART(sdma), PART(sdma_v10));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v11 =
+	LAYOUT_SDMA(v11_sdma_mqd, PART(sdma_v11));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v12 =
+	LAYOUT_SDMA(v12_sdma_mqd, PART(sdma_v12));
+
+/* Graphics IP versions, newest first. Before GFX9 the version is 0. */
+static const struct kfd_criu_generation {
+	u32 first; /* up to the first version of the entry before */
+	bool tested; /* tests have run queues of it */
+	const struct kfd_criu_mqd_layout *cp, *sdma; /* NULL: not supported */
+} kfd_criu_generations[] = {
+	{ IP_VERSION(12, 1, 0), false, NULL, NULL },
+	{ IP_VERSION(12, 0, 0), false, &kfd_criu_layout_cp_v12, &kfd_criu_layout_sdma_v12 },
+	{ IP_VERSION(11, 0, 0), true, &kfd_criu_layout_cp_v11, &kfd_criu_layout_sdma_v11 },
+	{ IP_VERSION(10, 0, 0), false, &kfd_criu_layout_cp_v10, &kfd_criu_layout_sdma_v10 },
+	{ IP_VERSION(9, 4, 3), true, &kfd_criu_layout_cp_v9_4_3, &kfd_criu_layout_sdma_v9 },
+	{ IP_VERSION(9, 0, 1), true, &kfd_criu_layout_cp_v9, &kfd_criu_layout_sdma_v9 },
+	{ 0, false, &kfd_criu_layout_cp_v8, &kfd_criu_layout_sdma_v8 },
 };
 
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v9 = {
-	.parts = {
-		{ .spans = kfd_criu_sdma_v9, .num = ARRAY_SIZE(kfd_criu_sdma_v9) },
-	},
-	.size = sizeof(struct v9_sdma_mqd),
-};
+static const struct kfd_criu_generation *kfd_criu_generation(struct kfd_node *node)
+{
+	const struct kfd_criu_generation *generation = kfd_criu_generations;
 
-static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v11 = {
-	.parts = {
-		{ .spans = kfd_criu_cp_v11, .num = ARRAY_SIZE(kfd_criu_cp_v11) },
-	},
-	.size = sizeof(struct v11_compute_mqd),
-	.stack_offset = WORD(v11_compute_mqd, cp_hqd_cntl_stack_offset),
-	.wave_offset = WORD(v11_compute_mqd, cp_hqd_wg_state_offset),
-	.more_cu_masks = WORD(v11_compute_mqd, compute_static_thread_mgmt_se4),
-};
+	while (KFD_GC_VERSION(node) < generation->first)
+		generation++;
+	return generation;
+}
 
-static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v11 = {
-	.parts = {
-		{ .spans = kfd_criu_sdma_v11, .num = ARRAY_SIZE(kfd_criu_sdma_v11) },
-	},
-	.size = sizeof(struct v11_sdma_mqd),
-};
+bool kfd_criu_mqd_tested(struct kfd_node *node)
+{
+	return kfd_criu_generation(node)->tested;
+}
 
 /* Returns the layout of the MQDs of a GPU, or NULL if they are not supported. */
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type)
 {
-	u32 version = KFD_GC_VERSION(node);
+	const struct kfd_criu_generation *generation = kfd_criu_generation(node);
 
-	if (version >= IP_VERSION(11, 0, 0) && version < IP_VERSION(12, 0, 0))
-		return type == KFD_QUEUE_TYPE_COMPUTE ? &kfd_criu_layout_cp_v11 :
-							&kfd_criu_layout_sdma_v11;
-	if (version < IP_VERSION(9, 0, 1) || version >= IP_VERSION(10, 0, 0))
-		return NULL;
-	if (type != KFD_QUEUE_TYPE_COMPUTE)
-		return &kfd_criu_layout_sdma_v9;
-	if (version == IP_VERSION(9, 4, 3) || version == IP_VERSION(9, 4, 4) ||
-	    version == IP_VERSION(9, 5, 0))
-		return &kfd_criu_layout_cp_v9_4_3;
-	return &kfd_criu_layout_cp_v9;
+	return type == KFD_QUEUE_TYPE_COMPUTE ? generation->cp : generation->sdma;
 }
 
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)
@@ -404,7 +448,7 @@ bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void
 
 	if (!layout->stack_offset)
 		return false;
-	/* The first four words are at the same place in v11_compute_mqd. */
+	/* The first four words are at the same place in all generations. */
 	all = m->compute_static_thread_mgmt_se0 & m->compute_static_thread_mgmt_se1 &
 	      m->compute_static_thread_mgmt_se2 & m->compute_static_thread_mgmt_se3;
 	for (u32 i = 0; layout->more_cu_masks && i < 4; i++)

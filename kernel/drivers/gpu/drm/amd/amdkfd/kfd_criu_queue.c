@@ -21,6 +21,19 @@ static struct mqd_manager *kfd_criu_mqd_mgr(const struct kfd_node *node, enum kf
 								    KFD_MQD_TYPE_SDMA];
 }
 
+/* Returns the layout of the MQDs of a queue, or NULL if this kernel does not save and load them. */
+const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
+							enum kfd_queue_type type)
+{
+	const struct kfd_criu_mqd_layout *layout = kfd_criu_mqd_layout(node, type);
+	const struct mqd_manager *mm = kfd_criu_mqd_mgr(node, type);
+
+	if (!layout || kfd_criu_mqd_size(layout) != mm->mqd_size || !mm->checkpoint_mqd ||
+	    !mm->restore_mqd)
+		return NULL;
+	return layout;
+}
+
 static u32 kfd_criu_queue_type(const struct queue_properties *properties)
 {
 	if (properties->type == KFD_QUEUE_TYPE_SDMA)
@@ -35,15 +48,12 @@ static u32 kfd_criu_queue_type(const struct queue_properties *properties)
 static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 {
 	const struct queue_properties *properties = &q->properties;
-	const struct kfd_criu_mqd_layout *layout;
 
 	if (properties->type != KFD_QUEUE_TYPE_COMPUTE &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
 		return "a queue of unknown type";
-	layout = kfd_criu_mqd_layout(q->device, properties->type);
-	if (!layout || kfd_criu_mqd_size(layout) !=
-		       kfd_criu_mqd_mgr(q->device, properties->type)->mqd_size)
+	if (!kfd_criu_queue_layout(q->device, properties->type))
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";

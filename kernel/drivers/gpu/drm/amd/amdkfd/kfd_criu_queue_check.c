@@ -100,7 +100,7 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 	if (record->type > KFD_IOC_QUEUE_TYPE_SDMA_XGMI ||
 	    kfd_criu_queue_properties(record, &properties))
 		return "properties that AMDKFD_IOC_CREATE_QUEUE refuses";
-	layout = kfd_criu_mqd_layout(node, properties.type);
+	layout = kfd_criu_queue_layout(node, properties.type);
 	num_mqds = kfd_criu_num_mqds(node, properties.type);
 	if (!layout || record->mqd_size != num_mqds * kfd_criu_mqd_size(layout))
 		return "MQD size";
@@ -139,7 +139,8 @@ static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 	if (record->sdma_id >= num * node->kfd->device_info.num_sdma_queues_per_engine)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no SDMA queue %u", node->id,
 				   record->sdma_id);
-	doorbell = kfd_sdma_doorbell_id(dqm, first + record->sdma_id % num, record->sdma_id / num);
+	doorbell = !KFD_IS_SOC15(node) ? record->queue_id :
+		   kfd_sdma_doorbell_id(dqm, first + record->sdma_id % num, record->sdma_id / num);
 	if (doorbell != record->doorbell_id)
 		return criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
 				   record->doorbell_id);

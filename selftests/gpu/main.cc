@@ -2,8 +2,10 @@
 // softgpu: a software GPU for the real amdgpu driver in a virtual machine.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <random>
 
 #include "core/log.h"
 #include "device.h"
@@ -28,6 +30,7 @@ struct Options {
   std::string trace;
   std::string report;
   std::string firmware_dir;
+  std::string delays;
 };
 
 std::vector<std::string> asic_names() {
@@ -61,6 +64,11 @@ void describe(CLI::App& app, Options& options) {
       ->type_name("FILE");
   app.add_option("--report", options.report, "Write at exit which registers no model answers for")
       ->type_name("FILE");
+  app.add_option("--delays", options.delays,
+                 "Let queues rest at random; the seed, or \"random\", which is logged")
+      ->type_name("SEED")
+      ->envname("SOFTGPU_DELAYS")
+      ->check(CLI::PositiveNumber | CLI::IsMember({"random"}));
   app.add_option("--write-firmware", options.firmware_dir,
                  "Write the firmware files for the guest's /lib/firmware/amdgpu and exit")
       ->type_name("DIR")
@@ -79,6 +87,15 @@ amdgpu_criu::Status write_report(const std::string& path, const gpu::Device& dev
   return {};
 }
 
+gpu::EngineFactory engines_of(const std::string& delays) {
+  if (delays.empty()) return gpu::create_engines;
+  const uint32_t seed = delays == "random"
+                            ? std::random_device()()
+                            : static_cast<uint32_t>(std::strtoul(delays.c_str(), nullptr, 10));
+  gpu::log_info("queues rest at random; again: --delays {}", seed);
+  return gpu::engines_with_delays(seed);
+}
+
 amdgpu_criu::Status serve(const Options& options) {
   const auto signals = TRY(gpu::StopSignals::create());
   const auto device = TRY(gpu::Device::create({.asic = *gpu::find_asic(options.asic),
@@ -87,7 +104,7 @@ amdgpu_criu::Status serve(const Options& options) {
                                                .node = options.node,
                                                .nodes = options.nodes,
                                                .trace = options.trace},
-                                              gpu::create_engines));
+                                              engines_of(options.delays)));
   const auto server = TRY(gpu::vfio::Server::create(options.socket));
   signals->on_signal([&server] { server->stop(); });
   const auto status = server->serve(*device);

@@ -109,6 +109,7 @@ TEST_F(ProgramTest, WrongUsageExitsWithTwo) {
       {"--socket", path("s"), "--vram", "many"},
       {"--socket", path("s"), "--vram", "18446744073709551615"},
       {"--socket", path("s"), "--hive-dir", path("none")},
+      {"--socket", path("s"), "--delays", "some"},
       {"--socket", path("s"), "--write-firmware", dir_}};
   for (const auto& arguments : wrong) {
     Program program(arguments);
@@ -153,6 +154,16 @@ TEST_F(ProgramTest, ItEndsWhenTheClientCloses) {
   Program program({"--socket", path("s"), "--vram", "256"});
   connect(path("s")).reset();
   EXPECT_EQ(program.wait(), 0) << program.output();
+}
+
+TEST_F(ProgramTest, TheSeedOfDelaysIsLogged) {
+  for (const std::string seed : {"7", "random"}) {
+    Program program({"--socket", path("s"), "--vram", "256", "--delays", seed});
+    connect(path("s")).reset();
+    EXPECT_EQ(program.wait(), 0) << program.output();
+    EXPECT_THAT(program.output(),
+                testing::ContainsRegex(seed == "7" ? "--delays 7" : "--delays [0-9]"));
+  }
 }
 
 TEST_F(ProgramTest, AMalformedMessageIsReported) {

@@ -43,6 +43,7 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
       worker_->post([this, i] { sdma_[i]->update(table_); });
     }));
   }
+  if (spec.delays) table_.delay(*spec.delays + spec.xcc);
   worker_ = std::make_unique<Worker>([this] { return table_.round(); });
 }
 
@@ -110,13 +111,30 @@ void Engines::reset() {
   });
 }
 
-amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(
-    const Asic& asic, Memory& memory, Registers& registers, InterruptSink& interrupts) {
+namespace {
+
+amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_all(
+    const Asic& asic, Memory& memory, Registers& registers, InterruptSink& interrupts,
+    std::optional<uint32_t> delays) {
   const Report report = [](const std::string& text) { model_fault("{}", text); };
   std::vector<std::unique_ptr<Engine>> engines;
   for (unsigned xcc = 0; xcc < asic.xccs; ++xcc)
-    engines.push_back(TRY(Engines::create({asic, xcc}, memory, registers, interrupts, report)));
+    engines.push_back(
+        TRY(Engines::create({asic, xcc, delays}, memory, registers, interrupts, report)));
   return engines;
+}
+
+}  // namespace
+
+amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(
+    const Asic& asic, Memory& memory, Registers& registers, InterruptSink& interrupts) {
+  return create_all(asic, memory, registers, interrupts, std::nullopt);
+}
+
+EngineFactory engines_with_delays(uint32_t seed) {
+  return [seed](const Asic& asic, Memory& memory, Registers& registers, InterruptSink& interrupts) {
+    return create_all(asic, memory, registers, interrupts, seed);
+  };
 }
 
 }  // namespace gpu

@@ -22,6 +22,7 @@ class Engines final : public Engine {
   struct Spec {
     const Asic& asic;
     unsigned xcc = 0;
+    std::optional<uint32_t> delays = {};  // seed of QueueTable::delay()
   };
 
   // report: messages about packets that are malformed or not modelled; from the engines' thread.
@@ -92,5 +93,7 @@ amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(const A
                                                                          Memory& memory,
                                                                          Registers& registers,
                                                                          InterruptSink& interrupts);
+// The same; their queues rest at random.
+EngineFactory engines_with_delays(uint32_t seed);
 
 }  // namespace gpu

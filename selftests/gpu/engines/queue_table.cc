@@ -30,10 +30,25 @@ void QueueTable::doorbell(uint32_t offset, uint64_t value, unsigned size) {
   if (Queue* queue = find(offset)) queue->doorbell(value, size);
 }
 
+// Doorbells are eight bytes apart.
+bool QueueTable::rests(const Queue& queue) const {
+  return rounds_of_rest_ && (queue.spec().doorbell / 8 + choice_) % kRestingShare == 0;
+}
+
 QueueTable::Activity QueueTable::round() {
   Activity activity = Activity::kIdle;
+  if (rounds_of_rest_) {
+    --rounds_of_rest_;
+  } else if (random_) {
+    choice_ = static_cast<uint32_t>((*random_)());
+    rounds_of_rest_ = static_cast<unsigned>((*random_)() % kLongestRest);
+  }
   for_each([&](Queue& queue) {
     if (!queue.has_turn()) return;
+    if (rests(queue)) {
+      activity = std::max(activity, Activity::kWaiting);
+      return;
+    }
     Budget budget;
     const bool worked = queue.run(budget);
     if (worked || queue.state() == Queue::State::kRunnable) activity = Activity::kBusy;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <random>
 #include <vector>
 
 #include "engines/queue.h"
@@ -20,6 +22,8 @@ class QueueTable {
   void doorbell(uint32_t offset, uint64_t value, unsigned size);
   // Runs each queue once. Queues that wait for a condition check it once.
   Activity round();
+  // From now on some queues have no turn for some rounds, at random.
+  void delay(uint32_t seed) { random_.emplace(seed); }
   void clear() { queues_.clear(); }
   size_t size() const;
 
@@ -32,6 +36,15 @@ class QueueTable {
   }
 
  private:
+  static constexpr unsigned kLongestRest = 64;  // rounds
+  // One of so many queues rests.
+  static constexpr uint32_t kRestingShare = 3;
+
+  bool rests(const Queue& queue) const;
+
+  std::optional<std::mt19937> random_;
+  uint32_t choice_ = 0;          // which queues rest
+  unsigned rounds_of_rest_ = 0;  // that are left to them
   // Grows within a round, by packets that map queues; shrinks only between rounds.
   std::vector<std::unique_ptr<Queue>> queues_;
 };

@@ -44,16 +44,16 @@ std::vector<ConstantBlock> navi_constants() {
 }
 
 // The driver's features depend on these versions: atomics of MEC since 509, resets of single queues
-// since 2410. User queues would need 3450.
+// since 2410, user queues since 3450, with PFP 3190, ME 3090 and SDMA 27.
 std::vector<Ucode> navi_firmware() {
-  return {{"gc_11_0_0_pfp", UcodeKind::kGfxRs64, 2000},
-          {"gc_11_0_0_me", UcodeKind::kGfxRs64, 2000},
-          {"gc_11_0_0_mec", UcodeKind::kGfxRs64, 2000},
+  return {{"gc_11_0_0_pfp", UcodeKind::kGfxRs64, 3190},
+          {"gc_11_0_0_me", UcodeKind::kGfxRs64, 3090},
+          {"gc_11_0_0_mec", UcodeKind::kGfxRs64, 3450},
           {"gc_11_0_0_rlc", UcodeKind::kRlc},
           {"gc_11_0_0_mes_2", UcodeKind::kMes, 0x93},
           {"gc_11_0_0_mes1", UcodeKind::kMes, 0x93},
           {"gc_11_0_0_imu", UcodeKind::kImu},
-          {"sdma_6_0_0", UcodeKind::kSdmaThreads},
+          {"sdma_6_0_0", UcodeKind::kSdmaThreads, 27},
           {"smu_13_0_0", UcodeKind::kSmc}};
 }
 

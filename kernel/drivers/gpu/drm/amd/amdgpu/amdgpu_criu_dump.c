@@ -9,44 +9,10 @@
 #include <linux/sched/task.h>
 
 #include "amdgpu.h"
-#include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
 
 /* Limit for running calls and submitted jobs. A hung job is reset earlier. */
 #define AMDGPU_CRIU_PAUSE_TIME (20 * HZ)
-
-/* A client of a session is a &struct drm_file, which exists as long as its struct file. */
-static void amdgpu_criu_file_get(void *client)
-{
-	struct drm_file *file = client;
-
-	get_file(file->filp);
-}
-
-static void amdgpu_criu_file_put(void *client)
-{
-	struct drm_file *file = client;
-
-	fput(file->filp);
-}
-
-static void amdgpu_criu_file_end_hold(struct criu_session *session, void *client)
-{
-	struct drm_file *file = client;
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-	struct amdgpu_criu_gate *gate = fpriv->criu_gate;
-
-	guard(mutex)(&gate->lock);
-	if (!criu_session_release(session, file))
-		amdgpu_criu_gate_open(gate);
-}
-
-/* The gate of a file is closed while a session holds it. */
-const struct criu_client_ops amdgpu_criu_file_ops = {
-	.get = amdgpu_criu_file_get,
-	.put = amdgpu_criu_file_put,
-	.end_hold = amdgpu_criu_file_end_hold,
-};
 
 static int amdgpu_criu_is_file(const void *filp, struct file *file, unsigned int fd)
 {
@@ -81,38 +47,26 @@ struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr)
 	return ERR_PTR(ret);
 }
 
-/* Returns 1 if the file is now paused, 0 if this session had already paused it, or an error. */
-static int amdgpu_criu_pause_locked(struct amdgpu_criu_dump *dump, struct criu_session *session,
-				    unsigned long deadline)
+/* Closes the gate, and waits for work in progress, also if the file was already paused. */
+static int amdgpu_criu_pause(struct amdgpu_criu_output *out)
 {
-	struct amdgpu_criu_gate *gate = dump->fpriv->criu_gate;
-	int ret;
-
-	ret = criu_session_hold(session, dump->file, &amdgpu_criu_file_ops);
-	if (ret == -EALREADY)
-		return 0;
-	if (ret)
-		return ret;
-	ret = amdgpu_criu_gate_close(gate, deadline);
-	if (!ret)
-		return 1;
-	if (ret == -ETIME)
-		criu_refuse(dump->out.call, ret, "a call on the file does not return");
-	criu_session_release(session, dump->file);
-	return ret;
-}
-
-static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
-					   struct amdgpu_criu_process_info *info)
-{
+	struct amdgpu_criu_dump *dump = container_of(out, struct amdgpu_criu_dump, out);
 	const unsigned long deadline = jiffies + AMDGPU_CRIU_PAUSE_TIME;
-	struct criu_session *session = dump->out.call->session;
-	struct amdgpu_criu_gate *gate = dump->fpriv->criu_gate;
-	int paused, ret;
+	struct criu_client *client = out->call->client;
+	int ret = criu_session_hold(out->call->session, client);
 
-	paused = amdgpu_criu_pause_locked(dump, session, deadline);
-	if (paused < 0)
-		return paused;
+	if (ret && ret != -EALREADY)
+		return ret;
+	if (!ret) {
+		ret = criu_client_stop(client, deadline);
+		if (ret == -ETIME)
+			criu_refuse(out->call, ret, "a call on the file does not return");
+		if (ret) {
+			criu_session_release(out->call->session, client);
+			return ret;
+		}
+		out->paused = true;
+	}
 	ret = amdgpu_criu_file_carriable(dump);
 	if (!ret)
 		ret = amdgpu_criu_drain_vm(dump, deadline);
@@ -120,37 +74,12 @@ static int amdgpu_criu_process_info_locked(struct amdgpu_criu_dump *dump,
 		ret = amdgpu_criu_drain_ctxs(dump, deadline);
 	if (!ret)
 		ret = amdgpu_criu_drain_syncobjs(dump, deadline);
-	if (!ret)
-		ret = amdgpu_criu_find_objects(dump);
-	if (!ret)
-		ret = amdgpu_criu_output_measure(&dump->out);
-	if (ret) {
-		/* A file that an earlier call paused stays paused. */
-		if (paused) {
-			amdgpu_criu_gate_open(gate);
-			criu_session_release(session, dump->file);
-		}
-		return ret;
-	}
-	dump->out.paused = paused;
-	if (gate->task)
-		put_task_struct(gate->task);
-	gate->task = get_task_struct(dump->task);
-	*info = (struct amdgpu_criu_process_info) {
-		.session_fd = info->session_fd,
-		.pid = task_tgid_vnr(dump->task),
-		.num_bos = dump->out.num_bos,
-		.blob_size = dump->out.blob_size,
-	};
-	return 0;
+	return ret;
 }
 
-static int amdgpu_criu_live_info_locked(struct amdgpu_criu_dump *dump,
-					struct amdgpu_criu_process_info *info)
+static int amdgpu_criu_prepare(struct amdgpu_criu_output *out)
 {
-	int ret = amdgpu_criu_find_objects(dump);
-
-	return ret ? ret : amdgpu_criu_live_info(&dump->out, info);
+	return amdgpu_criu_find_objects(container_of(out, struct amdgpu_criu_dump, out));
 }
 
 /* Fails with -ESRCH if the process has released its memory. */
@@ -158,7 +87,11 @@ int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 			  struct task_struct *task)
 {
 	dump->out.call = call;
-	dump->file = call->client;
+	dump->out.pause = amdgpu_criu_pause;
+	dump->out.prepare = amdgpu_criu_prepare;
+	INIT_LIST_HEAD(&dump->objects);
+	xa_init(&dump->by_gem);
+	dump->file = call->client->owner;
 	dump->fpriv = dump->file->driver_priv;
 	dump->adev = drm_to_adev(dump->file->minor->dev);
 	dump->task = task;
@@ -176,127 +109,61 @@ void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
 	dump->out.call->task = current->group_leader;
 }
 
-static int amdgpu_criu_process_info_of(struct criu_call *call,
-				       struct amdgpu_criu_process_info *info,
-				       struct task_struct *task)
-{
-	struct amdgpu_criu_dump dump = {};
-	int ret;
-
-	ret = amdgpu_criu_dump_init(&dump, call, task);
-	if (ret)
-		return ret;
-	ret = mutex_lock_interruptible(&dump.fpriv->criu_gate->lock);
-	if (!ret) {
-		ret = info->flags ? amdgpu_criu_live_info_locked(&dump, info) :
-				    amdgpu_criu_process_info_locked(&dump, info);
-		mutex_unlock(&dump.fpriv->criu_gate->lock);
-	}
-	amdgpu_criu_dump_fini(&dump);
-	if (!ret && criu_call_put_args(call)) {
-		if (dump.out.paused)
-			amdgpu_criu_file_end_hold(call->session, call->client);
-		ret = -EFAULT;
-	}
-	return ret == -EINTR ? -ERESTARTSYS : ret;
-}
-
 int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
+	struct amdgpu_criu_dump dump = {};
 	struct task_struct *task;
-	int ret;
+	int ret = amdgpu_criu_info_check(call, info);
 
-	ret = amdgpu_criu_info_check(call, info);
-	if (ret)
-		return ret;
 	/* Check before the gate closes: a refused call must not block other calls. */
-	ret = amdgpu_criu_check_render(call);
+	if (!ret)
+		ret = amdgpu_criu_check_render(call);
 	if (ret)
 		return ret;
 	task = amdgpu_criu_process(call, info->pid);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	ret = amdgpu_criu_process_info_of(call, info, task);
-	put_task_struct(task);
-	return ret;
-}
-
-int amdgpu_criu_unpause(struct criu_call *call, void *args)
-{
-	const struct amdgpu_criu_unpause *unpause = args;
-	struct drm_file *file = call->client;
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-	int ret;
-
-	if (unpause->flags)
-		return -EINVAL;
-	guard(mutex)(&fpriv->criu_gate->lock);
-	ret = criu_session_release(call->session, file);
-	if (!ret)
-		amdgpu_criu_gate_open(fpriv->criu_gate);
-	return ret;
-}
-
-/* Runs both passes under one hold of the lock. The results stay in kernel buffers. */
-static int amdgpu_criu_dump_file_state(struct amdgpu_criu_dump *dump,
-				       struct amdgpu_criu_state *args)
-{
-	struct mutex *lock = &dump->fpriv->criu_gate->lock;
-	int ret;
-
-	if (mutex_lock_interruptible(lock))
-		return -ERESTARTSYS;
-	ret = dump->out.live ? 0 : criu_session_held(dump->out.call->session, dump->file);
-	if (!ret)
-		ret = amdgpu_criu_find_objects(dump);
-	if (!ret)
-		ret = amdgpu_criu_output_write(&dump->out, args);
-	mutex_unlock(lock);
-	return ret;
-}
-
-/* Returns the process of PROCESS_INFO; of a live dump, which reads no memory, the caller. */
-static struct task_struct *amdgpu_criu_dumped_task(const struct criu_call *call, bool live)
-{
-	struct drm_file *file = call->client;
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-
-	if (live)
-		return get_task_struct(current->group_leader);
-	guard(mutex)(&fpriv->criu_gate->lock);
-	if (criu_session_held(call->session, file))
-		return ERR_PTR(-EBADFD);
-	return get_task_struct(fpriv->criu_gate->task);
-}
-
-static int amdgpu_criu_dump_client(struct amdgpu_criu_dump *dump, struct criu_call *call,
-				   struct amdgpu_criu_state *args)
-{
-	struct task_struct *task = amdgpu_criu_dumped_task(call, dump->out.live);
-	int ret;
-
-	if (IS_ERR(task))
-		return PTR_ERR(task);
-	ret = amdgpu_criu_dump_init(dump, call, task);
+	ret = amdgpu_criu_dump_init(&dump, call, task);
 	if (!ret) {
-		ret = amdgpu_criu_dump_file_state(dump, args);
-		if (!ret)
-			ret = amdgpu_criu_output_put(&dump->out, args);
-		amdgpu_criu_dump_fini(dump);
+		ret = amdgpu_criu_info(&dump.out, info);
+		amdgpu_criu_dump_fini(&dump);
 	}
 	put_task_struct(task);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
+/* Returns the process of PROCESS_INFO; of a live dump, which reads no memory, the caller. */
+static struct task_struct *amdgpu_criu_dumped_task(const struct criu_call *call, bool live)
+{
+	if (live)
+		return get_task_struct(current->group_leader);
+	guard(mutex)(call->client->lock);
+	if (criu_session_held(call->session, call->client))
+		return ERR_PTR(-EBADFD);
+	return get_task_struct(call->client->task);
+}
+
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_dump dump = {};
-	int ret;
+	struct task_struct *task;
+	int ret = amdgpu_criu_output_init(&dump.out, call, args);
 
-	ret = amdgpu_criu_output_init(&dump.out, call, args);
-	if (!ret)
-		ret = amdgpu_criu_dump_client(&dump, call, args);
+	if (ret)
+		goto out_free;
+	task = amdgpu_criu_dumped_task(call, dump.out.live);
+	if (IS_ERR(task)) {
+		ret = PTR_ERR(task);
+		goto out_free;
+	}
+	ret = amdgpu_criu_dump_init(&dump, call, task);
+	if (!ret) {
+		ret = amdgpu_criu_dump(&dump.out, args);
+		amdgpu_criu_dump_fini(&dump);
+	}
+	put_task_struct(task);
+out_free:
 	amdgpu_criu_output_free(&dump.out);
-	return ret;
+	return ret == -EINTR ? -ERESTARTSYS : ret;
 }

@@ -119,7 +119,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan)
 {
 	const struct amdgpu_criu_object_record *record;
-	int ret = criu_plan_make(plan->call, plan->blob, plan);
+	int ret = criu_plan_make(plan->call, &plan->in.blob, plan);
 
 	if (ret)
 		return ret;
@@ -139,18 +139,16 @@ static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 				      struct amdgpu_criu_exported *args)
 {
 	struct amdgpu_criu_plan_object *object = plan->objects;
-	struct amdgpu_criu_bo entry;
 	struct dma_buf *dmabuf;
 	int ret = amdgpu_criu_object_get(plan, object);
 
 	if (ret)
 		return ret;
-	amdgpu_criu_object_entry(&object->record, &entry);
-	entry.new_mmap_offset = amdgpu_criu_object_offset(object->gem);
-	ret = amdgpu_criu_table_put(args->bo, 0, args->bo_stride, &entry, sizeof(entry));
+	object->new_mmap_offset = amdgpu_criu_object_offset(object->gem);
+	ret = amdgpu_criu_bos_put(&plan->in);
 	if (ret)
 		goto out_put;
-	dmabuf = criu_session_dmabuf(plan->session, object->record.object_id);
+	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id);
 	if (IS_ERR(dmabuf)) {
 		ret = PTR_ERR(dmabuf);
 		goto out_put;
@@ -169,44 +167,33 @@ out_put:
 	return ret;
 }
 
-static int amdgpu_criu_restore_exported(struct criu_call *call,
-					const struct amdgpu_criu_state *args,
-					const struct amdgpu_criu_tables *tables,
-					const struct criu_blob *blob)
+static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_criu_exported *args)
 {
-	struct drm_file *file = call->client;
+	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
 	struct amdgpu_criu_object_record record;
-	struct amdgpu_criu_plan plan = {
-		.call = call,
-		.adev = drm_to_adev(file->minor->dev),
-		.file = file,
-		.fpriv = file->driver_priv,
-		.session = call->session,
-		.args = args,
-		.tables = tables,
-		.blob = blob,
-	};
+	struct amdgpu_criu_plan plan = {};
 	int ret;
 
-	criu_blob_get(blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
-	plan.device = record.device;
-	ret = amdgpu_criu_check_exported(&plan);
+	amdgpu_criu_plan_init(&plan, call, &state);
+	ret = amdgpu_criu_input_read(&plan.in, call, &amdgpu_criu_exported_schema);
+	if (!ret) {
+		criu_blob_get(&plan.in.blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
+		plan.device = record.device;
+		ret = amdgpu_criu_check_exported(&plan);
+	}
 	if (!ret)
-		ret = amdgpu_criu_apply_exported(&plan, call->args);
+		ret = amdgpu_criu_apply_exported(&plan, args);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
 
 int amdgpu_criu_exported(struct criu_call *call, void *args)
 {
-	struct amdgpu_criu_exported *exported = args;
-	const struct amdgpu_criu_state table = amdgpu_criu_exported_table(exported);
-	int ret = amdgpu_criu_state_check(&table);
+	const struct amdgpu_criu_state state = amdgpu_criu_exported_table(args);
+	int ret = amdgpu_criu_state_check(&state);
 
 	if (ret)
 		return ret;
-	if (criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT)
-		return amdgpu_criu_dump_exported(call, exported);
-	return amdgpu_criu_restore_with(call, &table, &amdgpu_criu_exported_schema,
-					amdgpu_criu_restore_exported);
+	return criu_session_kind(call->session) == CRIU_SESSION_CHECKPOINT ?
+	       amdgpu_criu_dump_exported(call, args) : amdgpu_criu_restore_exported(call, args);
 }

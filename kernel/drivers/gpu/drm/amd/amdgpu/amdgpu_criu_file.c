@@ -26,7 +26,7 @@ static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
 
 int amdgpu_criu_check_render(struct criu_call *call)
 {
-	if (drm_is_render_client(call->client))
+	if (drm_is_render_client(call->client->owner))
 		return 0;
 	return criu_refuse_state(call, "a file of a card node");
 }
@@ -119,6 +119,9 @@ static int amdgpu_criu_check_file(void *data, void *entry)
 	struct amdgpu_criu_plan *plan = data;
 	int ret;
 
+	if (plan->in.state->num_devices)
+		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a render node",
+				   plan->in.state->num_devices);
 	plan->device = was->device;
 	if (was->flags & ~(AMDGPU_CRIU_FILE_VM_COMPUTE | AMDGPU_CRIU_FILE_RESERVED_VMID))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", was->flags);

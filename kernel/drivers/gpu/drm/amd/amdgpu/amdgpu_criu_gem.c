@@ -2,10 +2,9 @@
 /* BOs of the file. User space copies their contents through a dma-buf of each BO. */
 #include <drm/drm_device.h>
 #include <drm/drm_file.h>
-#include <linux/bsearch.h>
 #include <linux/dma-buf.h>
 #include <linux/slab.h>
-#include <linux/sort.h>
+#include <linux/xarray.h>
 
 #include "amdgpu.h"
 #include "amdgpu_amdkfd.h"
@@ -26,72 +25,30 @@ struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handl
 	return gem;
 }
 
-/* Takes over the reference to @gem. */
+/* Adds a BO, unless it is there. */
 static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem,
 				  u32 handle)
 {
-	struct amdgpu_criu_dump_object *objects;
+	struct amdgpu_criu_dump_object *object = kzalloc_obj(*object, GFP_KERNEL_ACCOUNT);
+	int ret;
 
-	objects = criu_grow(dump->objects, dump->num_objects, &dump->objects_room,
-			    sizeof(*objects));
-	if (!objects) {
-		drm_gem_object_put(gem);
+	if (!object)
 		return -ENOMEM;
+	ret = xa_insert(&dump->by_gem, (unsigned long)gem, object, GFP_KERNEL_ACCOUNT);
+	if (ret) {
+		kfree(object);
+		return ret == -EBUSY ? 0 : ret;
 	}
-	dump->objects = objects;
-	objects[dump->num_objects++] = (struct amdgpu_criu_dump_object) {
-		.gem = gem,
-		.handle = handle,
-	};
+	drm_gem_object_get(gem);
+	object->gem = gem;
+	object->handle = handle;
+	list_add_tail(&object->of_dump, &dump->objects);
 	return 0;
 }
 
 static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem)
 {
-	drm_gem_object_get(gem);
 	return amdgpu_criu_add_object(dump, gem, 0);
-}
-
-/* Sorts by object, then by handle, and entries without a handle last. */
-static int amdgpu_criu_cmp_gem(const void *a, const void *b)
-{
-	const struct amdgpu_criu_dump_object *x = a, *y = b;
-
-	if (x->gem != y->gem)
-		return x->gem < y->gem ? -1 : 1;
-	return x->handle - 1 < y->handle - 1 ? -1 : x->handle - 1 > y->handle - 1;
-}
-
-static int amdgpu_criu_cmp_handle(const void *a, const void *b)
-{
-	const struct amdgpu_criu_dump_object *const *x = a, *const *y = b;
-
-	if ((*x)->handle != (*y)->handle)
-		return (*x)->handle - 1 < (*y)->handle - 1 ? -1 : 1;
-	return (*x)->gem < (*y)->gem ? -1 : (*x)->gem > (*y)->gem;
-}
-
-/* Removes duplicates and sorts by handle, so that dumps are reproducible. */
-static int amdgpu_criu_sort_objects(struct amdgpu_criu_dump *dump)
-{
-	struct amdgpu_criu_dump_object *objects = dump->objects;
-	u32 i, num = 0;
-
-	sort(objects, dump->num_objects, sizeof(*objects), amdgpu_criu_cmp_gem, NULL);
-	for (i = 0; i < dump->num_objects; i++) {
-		if (num && objects[num - 1].gem == objects[i].gem)
-			drm_gem_object_put(objects[i].gem);
-		else
-			objects[num++] = objects[i];
-	}
-	dump->num_objects = num;
-	dump->in_order = kvcalloc(num, sizeof(*dump->in_order), GFP_KERNEL_ACCOUNT);
-	if (num && !dump->in_order)
-		return -ENOMEM;
-	for (i = 0; i < num; i++)
-		dump->in_order[i] = &objects[i];
-	sort(dump->in_order, num, sizeof(*dump->in_order), amdgpu_criu_cmp_handle, NULL);
-	return 0;
 }
 
 /* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
@@ -100,60 +57,31 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 	struct drm_gem_object *gem;
 	int handle, ret = 0;
 
-	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++)
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
 		ret = amdgpu_criu_add_object(dump, gem, handle);
-	if (!ret)
-		ret = amdgpu_criu_visit_listed_bos(dump, amdgpu_criu_add_listed);
-	if (!ret)
-		ret = amdgpu_criu_sort_objects(dump);
-	return ret;
+		drm_gem_object_put(gem);
+	}
+	return ret ? ret : amdgpu_criu_visit_listed_bos(dump, amdgpu_criu_add_listed);
 }
 
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 {
-	for (u32 i = 0; i < dump->num_objects; i++)
-		drm_gem_object_put(dump->objects[i].gem);
-	kvfree(dump->objects);
-	kvfree(dump->in_order);
-	dump->objects = NULL;
-	dump->in_order = NULL;
-	dump->num_objects = 0;
-	dump->objects_room = 0;
-}
+	struct amdgpu_criu_dump_object *object, *next;
 
-static int amdgpu_criu_cmp_key(const void *key, const void *b)
-{
-	const struct amdgpu_criu_dump_object *object = b;
-
-	return key < (const void *)object->gem ? -1 : key > (const void *)object->gem;
-}
-
-/* Looks up a BO of a file. Returns the BO, or NULL if it is not a BO of the file. */
-static struct amdgpu_criu_dump_object *
-amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump, const struct drm_gem_object *gem)
-{
-	if (!dump->num_objects)
-		return NULL;
-	return bsearch(gem, dump->objects, dump->num_objects, sizeof(*dump->objects),
-		       amdgpu_criu_cmp_key);
+	list_for_each_entry_safe(object, next, &dump->objects, of_dump) {
+		drm_gem_object_put(object->gem);
+		kfree(object);
+	}
+	xa_destroy(&dump->by_gem);
 }
 
 /* Gets the id of a BO in the session. Fails with -EOPNOTSUPP if it is not one of the file. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id)
 {
-	struct amdgpu_criu_dump_object *object = amdgpu_criu_dump_object(dump, gem);
+	const struct amdgpu_criu_dump_object *object = xa_load(&dump->by_gem, (unsigned long)gem);
 
-	*id = 0;
-	if (!object)
-		return -EOPNOTSUPP;
-	if (dump->out.session && !object->id) {
-		int ret = amdgpu_criu_object_id(dump->out.session, gem, &object->id);
-
-		if (ret)
-			return ret;
-	}
-	*id = object->id;
-	return 0;
+	*id = object ? object->id : 0;
+	return object ? 0 : -EOPNOTSUPP;
 }
 
 u32 amdgpu_criu_object_domain(const struct amdgpu_criu_object_record *record)
@@ -330,10 +258,11 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 		ret = amdgpu_criu_bo_carriable(dump, object, owner);
 	else if (!owner)
 		return 0;
-	if (!ret)
-		ret = amdgpu_criu_dump_object_id(dump, object->gem, &record.object_id);
+	if (!ret && dump->out.session)
+		ret = amdgpu_criu_object_id(dump->out.session, object->gem, &object->id);
 	if (ret)
 		return ret;
+	record.object_id = object->id;
 	if (owner != object->gem)
 		record.table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
@@ -345,10 +274,14 @@ static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
 
 int amdgpu_criu_dump_objects(void *data)
 {
+	struct amdgpu_criu_dump_object *object;
 	struct amdgpu_criu_dump *dump = data;
-	int ret = 0;
+	int ret;
 
-	for (u32 i = 0; !ret && i < dump->num_objects; i++)
-		ret = amdgpu_criu_dump_one(dump, dump->in_order[i]);
-	return ret;
+	list_for_each_entry(object, &dump->objects, of_dump) {
+		ret = amdgpu_criu_dump_one(dump, object);
+		if (ret)
+			return ret;
+	}
+	return 0;
 }

@@ -86,10 +86,10 @@ static int amdgpu_criu_attach_userptr(struct amdgpu_criu_dump *dump, struct amdg
 
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 {
+	const struct amdgpu_criu_dump_object *object;
 	int ret;
 
-	for (u32 i = 0; i < dump->num_objects; i++) {
-		const struct amdgpu_criu_dump_object *object = dump->in_order[i];
+	list_for_each_entry(object, &dump->objects, of_dump) {
 		struct amdgpu_bo *bo = gem_to_amdgpu_bo(object->gem);
 
 		/* A BO that several files of the process share is attached by the first of them. */

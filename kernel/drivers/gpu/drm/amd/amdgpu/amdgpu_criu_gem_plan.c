@@ -141,8 +141,7 @@ static int amdgpu_criu_check_objects(void *data)
 	struct amdgpu_criu_plan *plan = data;
 	int ret = amdgpu_criu_check_object_ids(plan);
 
-	return ret ? ret : amdgpu_criu_bos_check(plan->call, plan->args, plan->tables, plan,
-						 plan->num_objects, amdgpu_criu_plan_entry);
+	return ret ? ret : amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_objects);
 }
 
 /* Fails if the id refers to a different BO in this blob than in the blob it was created from. */
@@ -180,10 +179,10 @@ static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
 			ret = PTR_ERR(dmabuf);
 			goto err_put;
 		}
-		criu_session_exported(plan->session, record->object_id, dmabuf);
+		criu_session_exported(plan->call->session, record->object_id, dmabuf);
 		dma_buf_put(dmabuf);
 	}
-	ret = criu_session_bind(plan->session, record->object_id, object->gem);
+	ret = criu_session_bind(plan->call->session, record->object_id, object->gem);
 	if (ret)
 		goto err_put;
 	object->bound = true;
@@ -193,7 +192,7 @@ err_put:
 	drm_gem_object_put(object->gem);
 	object->gem = NULL;
 err_forget:
-	criu_session_forget(plan->session, record->object_id);
+	criu_session_forget(plan->call->session, record->object_id);
 	return ret;
 }
 
@@ -221,7 +220,7 @@ int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_pla
 void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
 {
 	if (object->bound)
-		criu_session_forget(plan->session, object->record.object_id);
+		criu_session_forget(plan->call->session, object->record.object_id);
 	object->bound = false;
 	if (object->gem)
 		drm_gem_object_put(object->gem);

@@ -6,7 +6,7 @@
  * close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
  * numbers can be requested.
  */
-#include <linux/bitmap.h>
+#include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/idr.h>
 #include <linux/mm.h>
@@ -90,19 +90,6 @@ static int amdgpu_criu_check_named_handles(void *data)
 	return 0;
 }
 
-static int amdgpu_criu_begin_handles(void *data)
-{
-	struct amdgpu_criu_plan *plan = data;
-
-	if (!plan->num_handles)
-		return 0;
-	plan->last_handle = plan->handles[plan->num_handles - 1].record.handle;
-	plan->next_handle = 1;
-	plan->fillers = kvcalloc(BITS_TO_LONGS(plan->last_handle + 1), sizeof(*plan->fillers),
-				 GFP_KERNEL_ACCOUNT);
-	return plan->fillers ? 0 : -ENOMEM;
-}
-
 /* Inserts an empty entry in [@from, @end), which looks like a handle that is being created. */
 static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 {
@@ -119,39 +106,33 @@ static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
 /* Makes @handle the lowest free number. It is greater than the previous one. */
 static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
 {
-	int number;
+	int number = 0;
 
-	while (plan->next_handle < handle) {
-		number = amdgpu_criu_handles_fill(plan->file, plan->next_handle, handle);
-		if (number == -ENOSPC)
-			break;
-		if (number < 0)
+	while (plan->last_handle + 1 < handle && number != -ENOSPC) {
+		number = amdgpu_criu_handles_fill(plan->file, plan->last_handle + 1, handle);
+		if (number < 0 && number != -ENOSPC)
 			return number;
-		__set_bit(number, plan->fillers);
-		plan->next_handle = number + 1;
+		if (number > 0)
+			plan->last_handle = number;
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
-	plan->next_handle = handle;
+	plan->last_handle = handle;
 	return 0;
 }
 
 /* Removes the empty entries. New handles get the free numbers, as before the checkpoint. */
 static void amdgpu_criu_remove_fillers(struct amdgpu_criu_plan *plan)
 {
-	unsigned long number;
+	struct idr *idr = &plan->file->object_idr;
 
-	if (!plan->fillers)
-		return;
-	for_each_set_bit(number, plan->fillers, (unsigned long)plan->last_handle + 1) {
-		spin_lock(&plan->file->table_lock);
-		idr_remove(&plan->file->object_idr, number);
-		spin_unlock(&plan->file->table_lock);
+	for (; plan->last_handle; plan->last_handle--) {
+		scoped_guard(spinlock, &plan->file->table_lock)
+			if (!idr_find(idr, plan->last_handle))
+				idr_remove(idr, plan->last_handle);
 		cond_resched();
 	}
-	kvfree(plan->fillers);
-	plan->fillers = NULL;
 }
 
 /* As after a PRIME import: the BO points to the dma-buf, and a table maps that to the handle. */
@@ -219,7 +200,7 @@ int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 
 	if (object->bound && !(object->record.flags & AMDGPU_CRIU_OBJECT_EXPORTED))
 		return drm_gem_handle_create(plan->file, object->gem, handle);
-	dmabuf = criu_session_dmabuf(plan->session, object->record.object_id);
+	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_criu_object_import(plan, object, dmabuf, handle);
@@ -271,7 +252,6 @@ const struct criu_kind amdgpu_criu_handles = {
 	.dump = amdgpu_criu_dump_handles,
 	.fault = amdgpu_criu_handle_fault,
 	.check_all = amdgpu_criu_check_named_handles,
-	.begin = amdgpu_criu_begin_handles,
 	.apply = amdgpu_criu_apply_handle,
 	.end = amdgpu_criu_end_handles,
 	.undo = amdgpu_criu_undo_handle,

@@ -23,6 +23,46 @@ int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *env
 	return criu_ioctl(call, envelope->op, envelope->size, envelope->arg);
 }
 
+/* Checks an array. @size_v1: bytes of an entry in its first version. */
+static int amdgpu_criu_table_check(u64 uptr, u32 num, u32 stride, size_t size_v1)
+{
+	u64 end;
+
+	if (!num)
+		return 0;
+	if (stride < size_v1 || stride > PAGE_SIZE || stride % 8)
+		return -EINVAL;
+	if (check_add_overflow(uptr, (u64)num * stride, &end) || end > ULONG_MAX)
+		return -EINVAL;
+	return 0;
+}
+
+/* Checks flags and tables of CHECKPOINT and RESTORE. Returns 0 or -EINVAL. */
+int amdgpu_criu_state_check(const struct amdgpu_criu_state *state)
+{
+	int ret;
+
+	if (state->flags)
+		return -EINVAL;
+	ret = amdgpu_criu_table_check(state->devices, state->num_devices, state->device_stride,
+				      sizeof(struct amdgpu_criu_device));
+	if (ret)
+		return ret;
+	return amdgpu_criu_table_check(state->bos, state->num_bos, state->bo_stride,
+				       sizeof(struct amdgpu_criu_bo));
+}
+
+/* Writes an entry of @size bytes, and zeros to the rest of the caller's entry. */
+int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size)
+{
+	u8 __user *to = u64_to_user_ptr(uptr + (u64)index * stride);
+	size_t both = min_t(size_t, size, stride);
+
+	if (copy_to_user(to, entry, both) || clear_user(to + both, stride - both))
+		return -EFAULT;
+	return 0;
+}
+
 /* Checks the address and the stride of an array of &struct amdgpu_criu_record_info. */
 static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
 {
@@ -163,6 +203,9 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 
 	out->num_devices = 0;
 	out->num_bos = 0;
+	out->num_queues = 0;
+	out->num_events = 0;
+	out->num_svm_ranges = 0;
 	criu_writer_init(&out->writer, out->schema ?: out->call->node->schema, out->targets,
 			 out->num_targets, out->blob, out->blob_size);
 	ret = out->walk ? out->walk(out) : amdgpu_criu_dump_kinds(out);
@@ -174,7 +217,7 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 }
 
 /* Runs the size pass. Sets the counts and @blob_size. */
-int amdgpu_criu_output_measure(struct amdgpu_criu_output *out)
+static int amdgpu_criu_output_measure(struct amdgpu_criu_output *out)
 {
 	out->blob_size = 0;
 	return amdgpu_criu_output_pass(out);
@@ -226,6 +269,23 @@ int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 	return ret;
 }
 
+/* Runs CHECKPOINT: both passes under one hold of the lock, into kernel buffers, then the copies. */
+int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state)
+{
+	struct criu_call *call = out->call;
+	int ret;
+
+	if (mutex_lock_interruptible(call->client->lock))
+		return -ERESTARTSYS;
+	ret = out->live ? 0 : criu_session_held(call->session, call->client);
+	if (!ret)
+		ret = out->prepare(out);
+	if (!ret)
+		ret = amdgpu_criu_output_write(out, state);
+	mutex_unlock(call->client->lock);
+	return ret ? ret : amdgpu_criu_output_put(out, state);
+}
+
 /* Checks the flags of PROCESS_INFO. Returns 0; -EINVAL; -EBADFD for a pause in a live session. */
 int amdgpu_criu_info_check(const struct criu_call *call,
 			   const struct amdgpu_criu_process_info *info)
@@ -237,57 +297,58 @@ int amdgpu_criu_info_check(const struct criu_call *call,
 	return 0;
 }
 
-/* PROCESS_INFO with flag LIVE, under the client's own lock. Makes the session live. */
-int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info)
+static int amdgpu_criu_info_locked(struct amdgpu_criu_output *out)
 {
-	int ret;
+	struct criu_call *call = out->call;
+	struct criu_client *client = call->client;
+	int ret = out->live ? 0 : out->pause(out);
 
-	out->live = true;
-	ret = amdgpu_criu_output_measure(out);
-	if (ret)
-		return ret;
-	if (criu_session_set_live(out->call->session))
-		return criu_refuse(out->call, -EBADFD, "the session has paused a process");
-	*info = (struct amdgpu_criu_process_info) {
-		.session_fd = info->session_fd,
-		.flags = info->flags,
-		.pid = task_tgid_vnr(out->call->task),
-		.num_devices = out->num_devices,
-		.num_bos = out->num_bos,
-	};
-	return 0;
+	if (!ret)
+		ret = out->prepare(out);
+	if (!ret)
+		ret = amdgpu_criu_output_measure(out);
+	if (!ret && out->live && criu_session_set_live(call->session))
+		ret = criu_refuse(call, -EBADFD, "the session has paused a process");
+	if (!ret && !out->live)
+		criu_client_set_task(client, call->task);
+	/* A client that an earlier call has paused stays paused. */
+	if (ret && out->paused && !criu_session_release(call->session, client))
+		client->ops->end(client->owner, CRIU_SESSION_CHECKPOINT);
+	return ret;
 }
 
-/* Runs RESTORE. @restore: the part that depends on the node, called with the open blob. */
-int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
-			     const struct criu_blob_schema *schema,
-			     amdgpu_criu_restore_fn restore)
+/* Runs PROCESS_INFO, whose flags are checked. With flag LIVE it makes the session live. */
+int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info)
 {
-	void *buf __free(kvfree) = NULL;
-	struct amdgpu_criu_tables tables;
-	struct criu_blob_fault fault;
-	struct criu_blob blob;
-	int ret = amdgpu_criu_state_check(state);
+	struct criu_call *call = out->call;
+	int ret;
 
+	out->live = info->flags;
+	if (mutex_lock_interruptible(call->client->lock))
+		return -ERESTARTSYS;
+	ret = amdgpu_criu_info_locked(out);
+	mutex_unlock(call->client->lock);
 	if (ret)
 		return ret;
-	if (amdgpu_criu_has_targets(state))
-		return -EINVAL;
-	buf = criu_blob_from_user(state->blob, state->blob_size);
-	if (IS_ERR(buf))
-		return PTR_ERR(buf);
-	ret = criu_blob_open(&blob, schema, buf, state->blob_size, &fault);
-	if (ret)
-		return criu_refuse_blob(call, &fault, ret);
-	/* Each entry has a record, so the size of the blob limits the copies. */
-	if (max(state->num_devices, state->num_bos) > state->blob_size / CRIU_BLOB_ALIGN)
-		return criu_refuse(call, -EBADMSG, "the tables are longer than the blob");
-	ret = amdgpu_criu_tables_get(&tables, state);
-	if (ret)
-		return ret;
-	ret = restore(call, state, &tables, &blob);
-	amdgpu_criu_tables_put(&tables);
-	return ret;
+	info->pid = task_tgid_vnr(call->task);
+	info->num_devices = out->num_devices;
+	info->num_bos = out->num_bos;
+	info->num_queues = out->num_queues;
+	info->num_events = out->num_events;
+	info->num_svm_ranges = out->num_svm_ranges;
+	info->blob_size = out->live ? 0 : out->blob_size;
+	if (!criu_call_put_args(call))
+		return 0;
+	if (out->paused)
+		criu_session_end_hold(call->session, call->client);
+	return -EFAULT;
+}
+
+int amdgpu_criu_unpause(struct criu_call *call, void *data)
+{
+	const struct amdgpu_criu_unpause *args = data;
+
+	return args->flags ? -EINVAL : criu_session_end_hold(call->session, call->client);
 }
 
 int amdgpu_criu_session(struct criu_call *call, void *data)

@@ -14,24 +14,8 @@ struct drm_file;
 struct file;
 struct vm_area_struct;
 
-/* criu_blob_schema.driver, and its node numbers. */
-#define AMDGPU_CRIU_DRIVER "amdgpu"
-#define AMDGPU_CRIU_NODE_KFD 1
-#define AMDGPU_CRIU_NODE_RENDER 2
-#define AMDGPU_CRIU_NODE_EXPORTED 3 /* not a node: one BO of EXPORTED */
-
-/* First record type of each kind of node: one number space for both. */
-#define AMDGPU_CRIU_RECORD_KFD 0x100
-#define AMDGPU_CRIU_RECORD_RENDER 0x200
-
 /* Maximum number of record types that a caller may list for another kernel. */
 #define AMDGPU_CRIU_TARGETS_MAX 1024
-
-/* Copies of the tables that the caller passes to RESTORE */
-struct amdgpu_criu_tables {
-	struct amdgpu_criu_device *devices; /* amdgpu_criu_state.num_devices entries */
-	struct amdgpu_criu_bo *bos; /* amdgpu_criu_state.num_bos entries */
-};
 
 /* What a dump of a client writes */
 struct amdgpu_criu_output {
@@ -42,6 +26,9 @@ struct amdgpu_criu_output {
 	 * dump functions of the node's kinds with a pointer to this structure
 	 */
 	int (*walk)(struct amdgpu_criu_output *out);
+	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
+	int (*pause)(struct amdgpu_criu_output *out);
+	int (*prepare)(struct amdgpu_criu_output *out); /* called before the passes, or NULL */
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
 	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;
@@ -51,42 +38,51 @@ struct amdgpu_criu_output {
 	struct amdgpu_criu_bo *bos; /* table for the caller, NULL in the size pass */
 	u32 num_devices;
 	u32 num_bos;
+	u32 num_queues; /* this and the next two: for PROCESS_INFO */
+	u32 num_events;
+	u32 num_svm_ranges;
 	void *blob; /* the blob, NULL in the size pass */
 	size_t blob_size; /* bytes of the blob, once a pass has ended */
 	bool paused; /* PROCESS_INFO: this call has paused the client */
 	bool live; /* the client runs: only the tables are written, and no blob */
 };
 
-/* Fills the entry of the BO table for a BO of a plan, with the new mmap offset. */
-typedef void (*amdgpu_criu_entry_fn)(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
+/* What RESTORE reads from the caller: the beginning of a plan */
+struct amdgpu_criu_input {
+	const struct amdgpu_criu_state *state; /* arguments of the call */
+	struct amdgpu_criu_device *devices; /* state->num_devices entries */
+	struct amdgpu_criu_bo *bos; /* state->num_bos entries */
+	struct criu_blob blob; /* the plan points into it */
+	bool (*is_fresh)(void *plan); /* true if the client has no state */
+	/* Fills the entry of the BO table for a BO of the plan, with the new mmap offset */
+	void (*entry)(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
+};
 
-typedef int (*amdgpu_criu_restore_fn)(struct criu_call *call,
-				      const struct amdgpu_criu_state *state,
-				      const struct amdgpu_criu_tables *tables,
-				      const struct criu_blob *blob);
-
-/* Common parts of CHECKPOINT and RESTORE. */
+/* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
+int amdgpu_criu_info_check(const struct criu_call *call,
+			   const struct amdgpu_criu_process_info *info);
+int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info);
 int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state);
-void amdgpu_criu_output_free(struct amdgpu_criu_output *out);
-int amdgpu_criu_output_measure(struct amdgpu_criu_output *out);
 int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
 int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 			   const struct amdgpu_criu_state *state);
-int amdgpu_criu_restore_with(struct criu_call *call, const struct amdgpu_criu_state *state,
-			     const struct criu_blob_schema *schema,
-			     amdgpu_criu_restore_fn restore);
+int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
+void amdgpu_criu_output_free(struct amdgpu_criu_output *out);
+int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call,
+			   const struct criu_blob_schema *schema);
+void amdgpu_criu_input_free(const struct amdgpu_criu_input *in);
+int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_input *in,
+			  u32 num);
+int amdgpu_criu_bos_put(const struct amdgpu_criu_input *in);
+int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
-
-/* Common parts of PROCESS_INFO. */
-int amdgpu_criu_info_check(const struct criu_call *call,
-			   const struct amdgpu_criu_process_info *info);
-int amdgpu_criu_live_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info);
 
 /* These operations have the same rows in every table. */
 int amdgpu_criu_query(struct criu_call *call, void *args);
 int amdgpu_criu_session(struct criu_call *call, void *args);
+int amdgpu_criu_unpause(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf(struct criu_call *call, void *args);
 int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_file *copier);
 
@@ -98,14 +94,6 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_
 
 /* Access to arrays of the caller with their strides. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
-int amdgpu_criu_tables_get(struct amdgpu_criu_tables *tables,
-			   const struct amdgpu_criu_state *state);
-void amdgpu_criu_tables_put(const struct amdgpu_criu_tables *tables);
-int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_state *state,
-			  const struct amdgpu_criu_tables *tables, const void *plan, u32 num,
-			  amdgpu_criu_entry_fn fill);
-int amdgpu_criu_bos_put(const struct amdgpu_criu_state *state, const void *plan, u32 num,
-			amdgpu_criu_entry_fn fill);
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev);

@@ -4,6 +4,7 @@
 #define _AMDGPU_CRIU_OBJECT_H_
 
 #include <linux/types.h>
+#include <linux/xarray.h>
 
 #include "criu_session.h"
 
@@ -46,10 +47,9 @@ struct amdgpu_criu_paused_object {
 /* A search for objects that are shared with other clients */
 struct amdgpu_criu_sharing {
 	struct criu_session *session; /* session of kind CHECKPOINT */
-	/* Objects of its clients; sorted before other clients are checked */
-	struct amdgpu_criu_paused_object *objects;
-	u32 num;
-	u32 room; /* capacity of objects in entries */
+	/* Its clients are visited, and their objects added. Then others are, which mark them. */
+	bool paused;
+	struct xarray objects; /* struct amdgpu_criu_paused_object by the address of the object */
 	u32 num_bos; /* BOs with outside set */
 	u32 num_syncobjs; /* syncobjs with outside set */
 	/* The first BO with outside set, or else the first syncobj, or NULL */
@@ -57,13 +57,8 @@ struct amdgpu_criu_sharing {
 	pid_t pid; /* process that has first and is not paused, 0 if the caller cannot see it */
 };
 
-int amdgpu_criu_add_paused_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
-			      pid_t pid, u32 handle);
-void amdgpu_criu_mark_outside_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
-				 pid_t pid);
-
-/* The KFD part. */
-int kfd_criu_add_paused_bos(struct amdgpu_criu_sharing *sharing);
-int kfd_criu_mark_outside_bos(struct amdgpu_criu_sharing *sharing);
+int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
+			 pid_t pid, u32 handle);
+int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);
 
 #endif /* _AMDGPU_CRIU_OBJECT_H_ */

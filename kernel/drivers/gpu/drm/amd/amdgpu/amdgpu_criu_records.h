@@ -15,13 +15,17 @@
 #include <linux/types.h>
 #include <drm/amdgpu_drm.h>
 
-#include "amdgpu_criu_node.h"
+#include "criu_blob.h"
+
+/* criu_blob_schema.node: after that of KFD. EXPORTED has no node. */
+#define AMDGPU_CRIU_NODE_RENDER 2
+#define AMDGPU_CRIU_NODE_EXPORTED 3
 
 extern const struct criu_blob_schema amdgpu_criu_render_schema;
 extern const struct criu_blob_schema amdgpu_criu_exported_schema;
 
 enum amdgpu_criu_record_type {
-	AMDGPU_CRIU_RECORD_FILE = AMDGPU_CRIU_RECORD_RENDER,
+	AMDGPU_CRIU_RECORD_FILE = 0x200, /* after those of KFD */
 	AMDGPU_CRIU_RECORD_OBJECT,
 	AMDGPU_CRIU_RECORD_HANDLE,
 	AMDGPU_CRIU_RECORD_MAPPING,

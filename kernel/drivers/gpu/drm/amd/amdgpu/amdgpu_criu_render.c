@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The ioctl of a render node: its operations, of which RESTORE and RESUME are here. */
 #include <drm/drm_file.h>
+#include <linux/cleanup.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
 #include "amdgpu.h"
 #include "amdgpu_criu_driver.h"
-#include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_render.h"
-
-/* Limit for running calls of the process. */
-#define AMDGPU_CRIU_CLOSE_TIME (5 * HZ)
 
 static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
 {
@@ -25,8 +22,9 @@ static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
 }
 
 /* True if the file has no state, except that KFD may use its VM. */
-static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
+static bool amdgpu_criu_is_fresh(void *data)
 {
+	const struct amdgpu_criu_plan *plan = data;
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
 
 	return idr_is_empty(&plan->file->object_idr) && !amdgpu_criu_has_syncobjs(plan->file) &&
@@ -36,6 +34,19 @@ static bool amdgpu_criu_is_fresh(const struct amdgpu_criu_plan *plan)
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
 }
 
+/* @state: arguments of the call. */
+void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
+			   const struct amdgpu_criu_state *state)
+{
+	plan->in.state = state;
+	plan->in.is_fresh = amdgpu_criu_is_fresh;
+	plan->in.entry = amdgpu_criu_plan_entry;
+	plan->call = call;
+	plan->file = call->client->owner;
+	plan->fpriv = plan->file->driver_priv;
+	plan->adev = drm_to_adev(plan->file->minor->dev);
+}
+
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 {
 	for (u32 i = 0; i < plan->num_objects; i++)
@@ -43,107 +54,28 @@ void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 			drm_gem_object_put(plan->objects[i].gem);
 	kvfree(plan->object_ids.ids);
 	criu_plan_free(plan->call, plan);
+	amdgpu_criu_input_free(&plan->in);
 }
 
-static int amdgpu_criu_restore_closed(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_restore_file(struct criu_call *call, void *args)
 {
-	int ret;
-
-	if (!amdgpu_criu_is_fresh(plan))
-		return criu_refuse(plan->call, -EBADFD, "the file has been used already");
-	if (plan->args->num_devices)
-		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a render node",
-				   plan->args->num_devices);
-	ret = criu_plan_make(plan->call, plan->blob, plan);
-	if (!ret)
-		ret = criu_plan_apply(plan->call, plan);
-	if (ret)
-		criu_plan_undo(plan->call, plan);
-	return ret;
-}
-
-/* The gate stays closed until RESUME, because userptrs have no memory until then. */
-static int amdgpu_criu_restore_locked(struct amdgpu_criu_plan *plan)
-{
-	struct amdgpu_criu_gate *gate = plan->fpriv->criu_gate;
-	int ret = criu_session_hold(plan->session, plan->file, &amdgpu_criu_file_ops);
+	struct amdgpu_criu_plan plan = {};
+	int ret = amdgpu_criu_check_render(call);
 
 	if (ret)
-		return ret == -EALREADY ? -EBADFD : ret;
-	ret = amdgpu_criu_gate_close(gate, jiffies + AMDGPU_CRIU_CLOSE_TIME);
-	if (!ret) {
-		ret = amdgpu_criu_restore_closed(plan);
-		if (ret)
-			amdgpu_criu_gate_open(gate);
-	}
-	if (ret)
-		criu_session_release(plan->session, plan->file);
-	gate->restoring = !ret;
-	return ret;
-}
-
-/*
- * Writing the results may block indefinitely, so it is done without the lock. The gate is
- * closed and the session holds the file, so that only RESUME could change the file, and
- * RESUME checks @restoring.
- */
-static int amdgpu_criu_restore_answer(struct amdgpu_criu_plan *plan)
-{
-	struct amdgpu_criu_gate *gate = plan->fpriv->criu_gate;
-	int ret = amdgpu_criu_bos_put(plan->args, plan, plan->num_objects, amdgpu_criu_plan_entry);
-
-	mutex_lock(&gate->lock);
-	gate->restoring = false;
-	if (ret) {
-		criu_plan_undo(plan->call, plan);
-		amdgpu_criu_gate_open(gate);
-		criu_session_release(plan->session, plan->file);
-	}
-	mutex_unlock(&gate->lock);
-	return ret;
-}
-
-static int amdgpu_criu_restore_blob(struct criu_call *call,
-				    const struct amdgpu_criu_state *args,
-				    const struct amdgpu_criu_tables *tables,
-				    const struct criu_blob *blob)
-{
-	struct drm_file *file = call->client;
-	struct amdgpu_criu_plan plan = {
-		.call = call,
-		.adev = drm_to_adev(file->minor->dev),
-		.file = file,
-		.fpriv = file->driver_priv,
-		.session = call->session,
-		.args = args,
-		.tables = tables,
-		.blob = blob,
-	};
-	int ret = mutex_lock_interruptible(&plan.fpriv->criu_gate->lock);
-
-	if (ret)
-		return -ERESTARTSYS;
-	ret = amdgpu_criu_restore_locked(&plan);
-	mutex_unlock(&plan.fpriv->criu_gate->lock);
-	if (!ret)
-		ret = amdgpu_criu_restore_answer(&plan);
+		return ret;
+	amdgpu_criu_plan_init(&plan, call, args);
+	ret = amdgpu_criu_restore(call, &plan.in);
 	amdgpu_criu_plan_free(&plan);
 	return ret;
 }
 
-static int amdgpu_criu_restore(struct criu_call *call, void *args)
+static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump)
 {
-	int ret = amdgpu_criu_check_render(call);
+	struct criu_call *call = dump->out.call;
+	int ret = criu_session_held(call->session, call->client);
 
-	return ret ? ret : amdgpu_criu_restore_with(call, args, &amdgpu_criu_render_schema,
-						    amdgpu_criu_restore_blob);
-}
-
-static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_session *session)
-{
-	int ret = criu_session_held(session, dump->file);
-
-	if (!ret && dump->fpriv->criu_gate->restoring)
+	if (!ret && call->client->restoring)
 		ret = -EBADFD;
 	if (!ret)
 		ret = amdgpu_criu_find_objects(dump);
@@ -151,28 +83,14 @@ static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump, struct criu_
 		ret = amdgpu_criu_attach_userptrs(dump);
 	if (ret)
 		return ret;
-	amdgpu_criu_gate_open(dump->fpriv->criu_gate);
-	return criu_session_release(session, dump->file);
-}
-
-static int amdgpu_criu_resume_task(struct criu_call *call, struct criu_session *session,
-				   struct task_struct *task)
-{
-	struct amdgpu_criu_dump dump = {};
-	int ret = amdgpu_criu_dump_init(&dump, call, task);
-
-	if (ret)
-		return ret;
-	mutex_lock(&dump.fpriv->criu_gate->lock);
-	ret = amdgpu_criu_resume_locked(&dump, session);
-	mutex_unlock(&dump.fpriv->criu_gate->lock);
-	amdgpu_criu_dump_fini(&dump);
-	return ret;
+	criu_client_allow(call->client);
+	return criu_session_release(call->session, call->client);
 }
 
 static int amdgpu_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
+	struct amdgpu_criu_dump dump = {};
 	struct task_struct *task;
 	int ret;
 
@@ -181,7 +99,12 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	task = amdgpu_criu_process(call, resume->pid);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	ret = amdgpu_criu_resume_task(call, call->session, task);
+	ret = amdgpu_criu_dump_init(&dump, call, task);
+	if (!ret) {
+		scoped_guard(mutex, call->client->lock)
+			ret = amdgpu_criu_resume_locked(&dump);
+		amdgpu_criu_dump_fini(&dump);
+	}
 	put_task_struct(task);
 	return ret;
 }
@@ -191,7 +114,7 @@ static int amdgpu_criu_render_dmabuf(struct criu_call *call, void *args)
 {
 	int ret = amdgpu_criu_check_render(call);
 
-	return ret ? ret : amdgpu_criu_dmabuf_for(call, args, call->client);
+	return ret ? ret : amdgpu_criu_dmabuf_for(call, args, call->client->owner);
 }
 
 static const struct criu_op amdgpu_criu_render_ops[] = {
@@ -203,7 +126,7 @@ static const struct criu_op amdgpu_criu_render_ops[] = {
 		       bo_stride),
 	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, struct amdgpu_criu_unpause,
 			  flags),
-	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, amdgpu_criu_restore, struct amdgpu_criu_state,
+	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, amdgpu_criu_restore_file, struct amdgpu_criu_state,
 			  bo_stride),
 	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, amdgpu_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_render_dmabuf, struct amdgpu_criu_dmabuf, pad),
@@ -235,9 +158,10 @@ static const struct criu_node amdgpu_criu_render_node = {
 /* DRM has made the caller the owner of the file, see drm_file_update_pid(). */
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv)
 {
+	struct amdgpu_fpriv *fpriv = file_priv->driver_priv;
 	struct criu_call call = {
 		.node = &amdgpu_criu_render_node,
-		.client = file_priv,
+		.client = &fpriv->criu,
 		.filp = file_priv->filp,
 		.task = current->group_leader,
 	};

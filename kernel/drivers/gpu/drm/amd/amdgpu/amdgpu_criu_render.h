@@ -3,7 +3,7 @@
  * Checkpoint and restore of an open render-node file: shared declarations.
  *
  *   amdgpu_criu_render.c   the ioctl: operations; RESTORE and RESUME
- *   amdgpu_criu_dump.c     PROCESS_INFO, CHECKPOINT, UNPAUSE
+ *   amdgpu_criu_dump.c     PROCESS_INFO and CHECKPOINT
  *   amdgpu_criu_gate.c     blocks other calls on a file
  *   amdgpu_criu_schema.c   record types of the blobs, and their versions
  *   amdgpu_criu_<kind>.c   one kind of object each: drain, dump, check, apply, undo;
@@ -12,15 +12,16 @@
  *   amdgpu_criu_object.c   a BO shared by several files: which one creates it
  *   amdgpu_criu_exported.c EXPORTED: a single BO
  *   amdgpu_criu_outside.c  OUTSIDE: BOs shared with other clients
- *   amdgpu_criu_table.c    arrays of the caller, with their strides
  *
- * Lock order: amdgpu_criu_gate.lock, then the locks of criu_session.h, then the locks of
+ * Lock order: criu_client.lock, then the locks of criu_session.h, then the locks of
  * GEM and reservations.
  */
 #ifndef _AMDGPU_CRIU_RENDER_H_
 #define _AMDGPU_CRIU_RENDER_H_
 
+#include <linux/list.h>
 #include <linux/types.h>
+#include <linux/xarray.h>
 
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_records.h"
@@ -36,8 +37,6 @@ struct drm_gem_object;
 struct mm_struct;
 struct task_struct;
 
-/* Operations of a file that a session holds, a &struct drm_file. */
-extern const struct criu_client_ops amdgpu_criu_file_ops;
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 
 extern const struct criu_kind amdgpu_criu_files;
@@ -51,8 +50,9 @@ extern const struct criu_kind amdgpu_criu_syncobjs;
 
 /* A BO of the file */
 struct amdgpu_criu_dump_object {
+	struct list_head of_dump; /* in amdgpu_criu_dump.objects */
 	struct drm_gem_object *gem; /* GEM object of the file's device, with a reference */
-	u64 id; /* id in the session, once it is requested */
+	u64 id; /* id in the session, once its record is written */
 	u32 handle; /* its lowest handle, 0 if it has none */
 };
 
@@ -64,11 +64,8 @@ struct amdgpu_criu_dump {
 	struct amdgpu_fpriv *fpriv;
 	struct task_struct *task; /* leader of the process whose memory its userptrs refer to */
 	struct mm_struct *mm; /* that memory, with a reference to its users */
-	/* BOs of the file, in the order of their addresses */
-	struct amdgpu_criu_dump_object *objects;
-	struct amdgpu_criu_dump_object **in_order; /* the same BOs in the order of their handles */
-	u32 num_objects;
-	u32 objects_room; /* capacity of objects in entries */
+	struct list_head objects; /* BOs of the file in the order of handles; without one last */
+	struct xarray by_gem; /* the same BOs by the address of gem */
 };
 
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
@@ -95,7 +92,7 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
 typedef int amdgpu_criu_bo_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
 int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_fn *fn);
 
-/* Gets the id of a BO of the file in the session; 0 in the size pass. */
+/* Gets the id of a BO in the session, once it is dumped; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
 
 /* A BO to be restored */
@@ -142,15 +139,12 @@ struct amdgpu_criu_plan_syncobj {
 
 /* A checked blob, and the progress of applying it */
 struct amdgpu_criu_plan {
+	struct amdgpu_criu_input in;
 	struct criu_call *call;
 	struct amdgpu_device *adev;
 	/* File to be restored; its gate is closed and the gate's lock held */
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
-	struct criu_session *session; /* session of kind RESTORE */
-	const struct amdgpu_criu_tables *tables; /* copies of the caller's tables */
-	const struct criu_blob *blob; /* the blob, into which the plan points */
-	const struct amdgpu_criu_state *args; /* arguments of the call */
 	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device */
 
 	struct amdgpu_criu_file_record *files; /* one */
@@ -173,19 +167,18 @@ struct amdgpu_criu_plan {
 	u32 num_bo_lists;
 	u32 num_syncobjs;
 
-	/* Empty entries in the file's table of handles, while handles are created */
-	unsigned long *fillers; /* numbers with an empty entry; bit 0 is not used */
-	u32 last_handle; /* greatest number that is created */
-	u32 next_handle; /* all numbers below it have an entry */
+	/* While handles are created, all numbers up to this have an entry, which may be empty */
+	u32 last_handle;
 };
 
+void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
+			   const struct amdgpu_criu_state *state);
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id);
 void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
 
 int amdgpu_criu_process_info(struct criu_call *call, void *args);
-int amdgpu_criu_unpause(struct criu_call *call, void *args);
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);

@@ -30,7 +30,7 @@ static const struct criu_record_desc amdgpu_criu_render_records[] = {
 };
 
 const struct criu_blob_schema amdgpu_criu_render_schema = {
-	.driver = AMDGPU_CRIU_DRIVER,
+	.driver = "amdgpu",
 	.node = AMDGPU_CRIU_NODE_RENDER,
 	.page_size = PAGE_SIZE,
 	.num_records = ARRAY_SIZE(amdgpu_criu_render_records),
@@ -45,7 +45,7 @@ static const struct criu_record_desc amdgpu_criu_exported_records[] = {
 };
 
 const struct criu_blob_schema amdgpu_criu_exported_schema = {
-	.driver = AMDGPU_CRIU_DRIVER,
+	.driver = "amdgpu",
 	.node = AMDGPU_CRIU_NODE_EXPORTED,
 	.page_size = PAGE_SIZE,
 	.num_records = ARRAY_SIZE(amdgpu_criu_exported_records),

@@ -229,7 +229,7 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 		return ret;
 	ret = amdgpu_criu_signal_syncobj(record, *syncobj);
 	if (!ret)
-		ret = criu_session_bind(plan->session, record->object_id, *syncobj);
+		ret = criu_session_bind(plan->call->session, record->object_id, *syncobj);
 	if (ret) {
 		drm_syncobj_put(*syncobj);
 		return ret;
@@ -258,7 +258,7 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 	struct amdgpu_criu_plan *plan = data;
 	struct drm_syncobj *syncobj;
 	void *object;
-	int ret = criu_session_claim(plan->session, record->object_id, &amdgpu_criu_syncobj_ops,
+	int ret = criu_session_claim(plan->call->session, record->object_id, &amdgpu_criu_syncobj_ops,
 				     &object);
 
 	if (ret)
@@ -267,7 +267,7 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 	if (!syncobj) {
 		ret = amdgpu_criu_create_syncobj(plan, plan_syncobj, &syncobj);
 		if (ret) {
-			criu_session_forget(plan->session, record->object_id);
+			criu_session_forget(plan->call->session, record->object_id);
 			return ret;
 		}
 	}
@@ -286,7 +286,7 @@ static void amdgpu_criu_undo_syncobj(void *data, void *entry)
 	if (syncobj)
 		drm_syncobj_put(syncobj);
 	if (plan_syncobj->bound)
-		criu_session_forget(plan->session, plan_syncobj->record.object_id);
+		criu_session_forget(plan->call->session, plan_syncobj->record.object_id);
 }
 
 const struct criu_kind amdgpu_criu_syncobjs = {

@@ -3,6 +3,7 @@
 #include <drm/drm_exec.h>
 #include <drm/drm_file.h>
 #include <linux/slab.h>
+#include <linux/xarray.h>
 
 #include "amdgpu.h"
 #include "amdgpu_amdkfd.h"
@@ -17,29 +18,9 @@
 			      AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC)
 #define AMDGPU_CRIU_PRT_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_PRT)
 
-/* A walk over the mappings of a VM */
-struct amdgpu_criu_walk {
-	struct amdgpu_criu_dump *dump; /* dump of the file */
-	struct criu_id_set of_kfd; /* addresses of KFD's mappings */
-	struct amdgpu_criu_found {
-		struct amdgpu_criu_mapping_record record;
-		struct drm_gem_object *gem;
-	} *found; /* the other mappings, in the order of addresses */
-	u32 num;
-	u32 room; /* capacity of found in entries */
-};
-
-static int amdgpu_criu_add_kfd_address(struct criu_id_set *set, u64 va)
-{
-	struct criu_id *ids = criu_grow(set->ids, set->num, &set->room, sizeof(*ids));
-
-	if (!ids)
-		return -ENOMEM;
-	set->ids = ids;
-	return criu_id_set_add(set, va, 0);
-}
-
-static int amdgpu_criu_find_kfd_list(struct amdgpu_criu_walk *walk, struct list_head *mems)
+/* Adds the pages where mappings of KFD begin. */
+static int amdgpu_criu_find_kfd_list(struct amdgpu_criu_dump *dump, struct list_head *mems,
+				     struct xarray *of_kfd)
 {
 	const struct kfd_mem_attachment *attachment;
 	struct kgd_mem *mem;
@@ -49,106 +30,73 @@ static int amdgpu_criu_find_kfd_list(struct amdgpu_criu_walk *walk, struct list_
 		guard(mutex)(&mem->lock);
 		list_for_each_entry(attachment, &mem->attachments, list) {
 			if (!ret && attachment->is_mapped &&
-			    attachment->bo_va->base.vm == &walk->dump->fpriv->vm)
-				ret = amdgpu_criu_add_kfd_address(&walk->of_kfd, attachment->va);
+			    attachment->bo_va->base.vm == &dump->fpriv->vm)
+				ret = xa_err(xa_store(of_kfd, attachment->va / AMDGPU_GPU_PAGE_SIZE,
+						      mem, GFP_KERNEL_ACCOUNT));
 		}
 	}
 	return ret;
 }
 
 /* Finds the mappings of AMDKFD_IOC_MAP_MEMORY_TO_GPU and those that KFD created for itself. */
-static int amdgpu_criu_find_kfd_mappings(struct amdgpu_criu_walk *walk)
+static int amdgpu_criu_find_kfd_mappings(struct amdgpu_criu_dump *dump, struct xarray *of_kfd)
 {
-	struct amdkfd_process_info *info = walk->dump->fpriv->vm.process_info;
-	u64 duplicate;
+	struct amdkfd_process_info *info = dump->fpriv->vm.process_info;
 	int ret;
 
 	if (!info)
 		return 0;
 	guard(mutex)(&info->lock);
-	ret = amdgpu_criu_find_kfd_list(walk, &info->kfd_bo_list);
+	ret = amdgpu_criu_find_kfd_list(dump, &info->kfd_bo_list, of_kfd);
 	if (!ret)
-		ret = amdgpu_criu_find_kfd_list(walk, &info->userptr_valid_list);
-	if (!ret)
-		ret = amdgpu_criu_find_kfd_list(walk, &info->userptr_inval_list);
-	return ret ? ret : criu_id_set_seal(&walk->of_kfd, &duplicate);
+		ret = amdgpu_criu_find_kfd_list(dump, &info->userptr_valid_list, of_kfd);
+	return ret ? ret : amdgpu_criu_find_kfd_list(dump, &info->userptr_inval_list, of_kfd);
 }
 
-static bool amdgpu_criu_is_carried(const struct amdgpu_criu_walk *walk,
-				   const struct amdgpu_bo_va_mapping *mapping)
-{
-	const struct amdgpu_fpriv *fpriv = walk->dump->fpriv;
-
-	if (mapping->bo_va == fpriv->csa_va || mapping->bo_va == fpriv->seq64_va)
-		return false;
-	return !criu_id_set_find(&walk->of_kfd, mapping->start * AMDGPU_GPU_PAGE_SIZE);
-}
-
-static int amdgpu_criu_add_mapping(struct amdgpu_criu_walk *walk,
-				   const struct amdgpu_bo_va_mapping *mapping)
+static int amdgpu_criu_dump_mapping(struct amdgpu_criu_dump *dump,
+				    const struct amdgpu_bo_va_mapping *mapping)
 {
 	struct amdgpu_bo *bo = mapping->bo_va->base.bo;
-	struct amdgpu_criu_found *found;
-
-	found = criu_grow(walk->found, walk->num, &walk->room, sizeof(*found));
-	if (!found)
-		return -ENOMEM;
-	walk->found = found;
-	found[walk->num++] = (struct amdgpu_criu_found) {
-		.gem = bo ? &bo->tbo.base : NULL,
-		.record.va = mapping->start * AMDGPU_GPU_PAGE_SIZE,
-		.record.size = (mapping->last - mapping->start + 1) * AMDGPU_GPU_PAGE_SIZE,
-		.record.offset = mapping->offset,
-		.record.flags = amdgpu_criu_mapping_flags(walk->dump->adev, mapping),
+	struct amdgpu_criu_mapping_record record = {
+		.va = mapping->start * AMDGPU_GPU_PAGE_SIZE,
+		.size = (mapping->last - mapping->start + 1) * AMDGPU_GPU_PAGE_SIZE,
+		.offset = mapping->offset,
+		.flags = amdgpu_criu_mapping_flags(dump->adev, mapping),
 	};
+
+	if (bo && amdgpu_criu_dump_object_id(dump, &bo->tbo.base, &record.object_id))
+		return criu_refuse(dump->out.call, -EOPNOTSUPP,
+				   "cannot carry: a mapping of a BO without handle, at %#llx",
+				   record.va);
+	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_MAPPING, &record);
 	return 0;
-}
-
-static int amdgpu_criu_find_mappings(struct amdgpu_criu_walk *walk)
-{
-	struct amdgpu_vm *vm = &walk->dump->fpriv->vm;
-	const struct amdgpu_bo_va_mapping *mapping;
-	struct rb_node *node;
-	int ret = amdgpu_criu_find_kfd_mappings(walk);
-
-	if (!ret)
-		ret = amdgpu_bo_reserve(vm->root.bo, false);
-	if (ret)
-		return ret;
-	for (node = rb_first_cached(&vm->va); !ret && node; node = rb_next(node)) {
-		mapping = rb_entry(node, struct amdgpu_bo_va_mapping, rb);
-		if (amdgpu_criu_is_carried(walk, mapping))
-			ret = amdgpu_criu_add_mapping(walk, mapping);
-	}
-	amdgpu_bo_unreserve(vm->root.bo);
-	return ret;
-}
-
-static int amdgpu_criu_write_mapping(struct amdgpu_criu_dump *dump,
-				     struct amdgpu_criu_found *found)
-{
-	int ret = 0;
-
-	if (found->gem)
-		ret = amdgpu_criu_dump_object_id(dump, found->gem, &found->record.object_id);
-	if (ret == -EOPNOTSUPP)
-		criu_refuse(dump->out.call, ret,
-			    "cannot carry: a mapping of a BO without handle, at %#llx",
-			    found->record.va);
-	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_MAPPING, &found->record);
-	return ret;
 }
 
 static int amdgpu_criu_dump_mappings(void *data)
 {
 	struct amdgpu_criu_dump *dump = data;
-	struct amdgpu_criu_walk walk = { .dump = dump };
-	int ret = amdgpu_criu_find_mappings(&walk);
+	const struct amdgpu_fpriv *fpriv = dump->fpriv;
+	struct amdgpu_bo *root = fpriv->vm.root.bo;
+	const struct amdgpu_bo_va_mapping *mapping;
+	struct xarray of_kfd;
+	struct rb_node *node;
+	int ret;
 
-	for (u32 i = 0; !ret && i < walk.num; i++)
-		ret = amdgpu_criu_write_mapping(dump, &walk.found[i]);
-	kvfree(walk.found);
-	kvfree(walk.of_kfd.ids);
+	xa_init(&of_kfd);
+	ret = amdgpu_criu_find_kfd_mappings(dump, &of_kfd);
+	if (!ret)
+		ret = amdgpu_bo_reserve(root, false);
+	if (ret)
+		goto out_destroy;
+	for (node = rb_first_cached(&fpriv->vm.va); !ret && node; node = rb_next(node)) {
+		mapping = rb_entry(node, struct amdgpu_bo_va_mapping, rb);
+		if (mapping->bo_va != fpriv->csa_va && mapping->bo_va != fpriv->seq64_va &&
+		    !xa_load(&of_kfd, mapping->start))
+			ret = amdgpu_criu_dump_mapping(dump, mapping);
+	}
+	amdgpu_bo_unreserve(root);
+out_destroy:
+	xa_destroy(&of_kfd);
 	return ret;
 }
 

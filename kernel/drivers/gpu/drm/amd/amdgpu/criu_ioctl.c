@@ -257,19 +257,3 @@ void *criu_blob_from_user(u64 uptr, u64 size)
 	}
 	return blob;
 }
-
-/*
- * Makes room for one more entry. Returns the array, which may have moved; NULL if out of memory,
- * and @array is still valid. @room: capacity in entries, updated.
- */
-void *criu_grow(void *array, u32 num, u32 *room, size_t size)
-{
-	u32 more = *room ? *room * 2 : 64;
-
-	if (num < *room)
-		return array;
-	array = kvrealloc(array, more * size, GFP_KERNEL_ACCOUNT);
-	if (array)
-		*room = more;
-	return array;
-}

@@ -26,7 +26,7 @@ struct task_struct;
 /* One call of an operation */
 struct criu_call {
 	const struct criu_node *node; /* the kind of node */
-	void *client; /* of the file: struct kfd_process or struct drm_file */
+	struct criu_client *client; /* of the file */
 	struct file *filp; /* the file on which the ioctl was called */
 	struct task_struct *task; /* leader of the process that the file belongs to */
 	u64 ureason; /* user pointer to a buffer for the reason of an error, or 0 */
@@ -96,6 +96,5 @@ int criu_refuse_state(const struct criu_call *call, const char *what);
 int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 void *criu_blob_from_user(u64 uptr, u64 size);
-void *criu_grow(void *array, u32 num, u32 *room, size_t size);
 
 #endif /* _CRIU_IOCTL_H_ */

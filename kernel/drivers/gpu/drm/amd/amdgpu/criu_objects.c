@@ -2,9 +2,10 @@
 #include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/err.h>
+#include <linux/rhashtable.h>
 #include <linux/slab.h>
 
-#include "criu_session_priv.h"
+#include "criu_session.h"
 
 /*
  * One object of a session. Entries are looked up and used only under the session lock. A

@@ -5,37 +5,117 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/hashtable.h>
+#include <linux/jiffies.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
+#include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
 
-#include "criu_session_priv.h"
+#include "criu_session.h"
 
-/* A client held by a session */
-struct criu_hold {
-	struct hlist_node by_client; /* in criu_holds */
-	struct list_head of_session; /* in criu_session.holds */
-	struct criu_session *session; /* the session that holds it */
-	void *client; /* the client, with a reference */
-	const struct criu_client_ops *ops; /* operations of the client */
-};
-
-/* All clients held by any session. Two sessions never hold the same client. */
-static DEFINE_HASHTABLE(criu_holds, 8);
+/* Protects criu_session.holds and criu_client.session of all of them. */
 static DEFINE_SPINLOCK(criu_hold_lock);
 
-static struct criu_hold *criu_find_hold(void *client)
-{
-	struct criu_hold *hold;
+/* Ioctls wait here until they may begin. criu_client_stop() waits until none is running. */
+static DECLARE_WAIT_QUEUE_HEAD(criu_client_wait);
 
-	lockdep_assert_held(&criu_hold_lock);
-	hash_for_each_possible(criu_holds, hold, by_client, (unsigned long)client)
-		if (hold->client == client)
-			return hold;
-	return NULL;
+/* @client: all zero. */
+void criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
+		      const struct criu_client_ops *ops)
+{
+	client->owner = owner;
+	client->lock = lock;
+	client->ops = ops;
+}
+
+static void criu_client_end_ioctl(struct criu_client *client)
+{
+	if (atomic_dec_and_test(&client->inside) && READ_ONCE(client->stopped))
+		wake_up_all(&criu_client_wait);
+}
+
+/* The wait is interruptible, so that signals can stop the process. */
+static int criu_client_begin_ioctl(struct criu_client *client)
+{
+	int ret;
+
+	for (;;) {
+		atomic_inc(&client->inside);
+		/* Pairs with criu_client_stop(): at least one side sees the other's store. */
+		smp_mb__after_atomic();
+		if (!READ_ONCE(client->stopped))
+			return 0;
+		criu_client_end_ioctl(client);
+		ret = wait_event_interruptible(criu_client_wait, !READ_ONCE(client->stopped));
+		if (ret)
+			return ret;
+	}
+}
+
+/* Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it. */
+long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
+		       unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
+{
+	long ret = criu_client_begin_ioctl(client);
+
+	if (ret)
+		return ret;
+	if (is_wait)
+		criu_client_end_ioctl(client);
+	ret = ioctl(filp, cmd, arg);
+	if (!is_wait)
+		criu_client_end_ioctl(client);
+	return ret;
+}
+
+/* Blocks new ioctls and waits for running ones. Fails with -EBUSY, -ETIME or -ERESTARTSYS. */
+int criu_client_stop(struct criu_client *client, unsigned long deadline)
+{
+	long ret;
+
+	/* A full barrier, which pairs with the barrier in criu_client_begin_ioctl(). */
+	if (xchg(&client->stopped, 1))
+		return -EBUSY;
+	ret = wait_event_interruptible_timeout(criu_client_wait, !atomic_read(&client->inside),
+					       max(1L, (long)(deadline - jiffies)));
+	if (ret > 0)
+		return 0;
+	criu_client_allow(client);
+	return ret ? ret : -ETIME;
+}
+
+void criu_client_allow(struct criu_client *client)
+{
+	WRITE_ONCE(client->stopped, 0);
+	wake_up_all(&criu_client_wait);
+}
+
+/* Sets the leader of the process that is saved. */
+void criu_client_set_task(struct criu_client *client, struct task_struct *task)
+{
+	if (task)
+		get_task_struct(task);
+	scoped_guard(spinlock, &criu_hold_lock)
+		swap(client->task, task);
+	if (task)
+		put_task_struct(task);
+}
+
+/* Returns the number of that process in the pid namespace of the caller, or 0. */
+pid_t criu_client_pid(struct criu_client *client)
+{
+	guard(spinlock)(&criu_hold_lock);
+	return client->task ? task_tgid_vnr(client->task) : 0;
+}
+
+/* True if a client is restored and not yet resumed. May change without the client's own lock. */
+bool criu_client_in_restore(struct criu_client *client)
+{
+	guard(spinlock)(&criu_hold_lock);
+	return client->session && client->session->kind == CRIU_SESSION_RESTORE;
 }
 
 /*
@@ -44,156 +124,68 @@ static struct criu_hold *criu_find_hold(void *client)
  * in this state. Fails with -EALREADY if this session holds it; -EBUSY if another does; -EBADFD if
  * this session is live.
  */
-int criu_session_hold(struct criu_session *session, void *client,
-		      const struct criu_client_ops *ops)
+int criu_session_hold(struct criu_session *session, struct criu_client *client)
 {
-	struct criu_hold *hold __free(kfree) = kzalloc_obj(*hold, GFP_KERNEL_ACCOUNT);
-	const struct criu_hold *old;
-
-	if (!hold)
-		return -ENOMEM;
-	hold->session = session;
-	hold->client = client;
-	hold->ops = ops;
-
 	guard(spinlock)(&criu_hold_lock);
 	if (session->kind == CRIU_SESSION_LIVE)
 		return -EBADFD;
-	old = criu_find_hold(client);
-	if (old)
-		return old->session == session ? -EALREADY : -EBUSY;
-	ops->get(client);
-	hash_add(criu_holds, &hold->by_client, (unsigned long)client);
-	list_add_tail(&hold->of_session, &session->holds);
-	/* The table and the list have it now. */
-	hold = NULL;
+	if (client->session)
+		return client->session == session ? -EALREADY : -EBUSY;
+	client->ops->get(client->owner);
+	WRITE_ONCE(client->session, session);
+	list_add_tail(&client->of_session, &session->holds);
 	return 0;
+}
+
+/* Returns 0 or -EBADFD, which does not change under the client's own lock. */
+int criu_session_held(struct criu_session *session, struct criu_client *client)
+{
+	return READ_ONCE(client->session) == session ? 0 : -EBADFD;
 }
 
 /*
  * Stops holding a client, under its own lock. The caller then ends its held state. Fails with
  * -EBADFD if this session does not hold it.
  */
-int criu_session_release(struct criu_session *session, void *client)
+int criu_session_release(struct criu_session *session, struct criu_client *client)
 {
-	struct criu_hold *hold;
-
-	spin_lock(&criu_hold_lock);
-	hold = criu_find_hold(client);
-	if (!hold || hold->session != session) {
-		spin_unlock(&criu_hold_lock);
-		return -EBADFD;
+	scoped_guard(spinlock, &criu_hold_lock) {
+		if (client->session != session)
+			return -EBADFD;
+		WRITE_ONCE(client->session, NULL);
+		list_del(&client->of_session);
 	}
-	hash_del(&hold->by_client);
-	list_del(&hold->of_session);
-	spin_unlock(&criu_hold_lock);
-	hold->ops->put(client);
-	kfree(hold);
+	criu_client_set_task(client, NULL);
+	client->ops->put(client->owner);
 	return 0;
 }
 
-/* Returns 0 or -EBADFD, which does not change under the client's own lock. */
-int criu_session_held(struct criu_session *session, void *client)
+/* Stops holding a client and ends its held state. The caller has a reference to it. */
+int criu_session_end_hold(struct criu_session *session, struct criu_client *client)
 {
-	const struct criu_hold *hold;
+	int ret;
 
-	guard(spinlock)(&criu_hold_lock);
-	hold = criu_find_hold(client);
-	return hold && hold->session == session ? 0 : -EBADFD;
-}
-
-/* True if a client is restored and not yet resumed. May change without the client's own lock. */
-bool criu_client_in_restore(void *client)
-{
-	const struct criu_hold *hold;
-
-	guard(spinlock)(&criu_hold_lock);
-	hold = criu_find_hold(client);
-	return hold && hold->session->kind == CRIU_SESSION_RESTORE;
-}
-
-/*
- * Returns clients with references, for criu_clients_put(). @list: stores up to @room of them, with
- * references, sets @num to their number, and returns how many there are.
- */
-void **criu_list_clients(const struct criu_client_ops *ops, criu_list_fn list, void *arg, u32 *num)
-{
-	u32 room = list(arg, NULL, 0, num);
-	void **clients;
-	u32 all;
-
-	for (;;) {
-		clients = kvcalloc(room + 1, sizeof(*clients), GFP_KERNEL_ACCOUNT);
-		if (!clients)
-			return ERR_PTR(-ENOMEM);
-		all = list(arg, clients, room, num);
-		if (all <= room)
-			return clients;
-		/* There are more than before. */
-		criu_clients_put(ops, clients, *num);
-		room = all;
-	}
-}
-
-struct criu_clients_of {
-	struct criu_session *session;
-	const struct criu_client_ops *ops;
-};
-
-static u32 criu_list_held(void *arg, void **clients, u32 room, u32 *num)
-{
-	const struct criu_clients_of *of = arg;
-	struct criu_hold *hold;
-	u32 all = 0;
-
-	*num = 0;
-	guard(spinlock)(&criu_hold_lock);
-	list_for_each_entry(hold, &of->session->holds, of_session) {
-		if (hold->ops != of->ops || all++ >= room)
-			continue;
-		of->ops->get(hold->client);
-		clients[(*num)++] = hold->client;
-	}
-	return all;
-}
-
-/* Returns the clients of one kind that a session holds, as criu_list_clients(). */
-void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
-			    u32 *num)
-{
-	struct criu_clients_of of = { .session = session, .ops = ops };
-
-	return criu_list_clients(ops, criu_list_held, &of, num);
-}
-
-void criu_clients_put(const struct criu_client_ops *ops, void **clients, u32 num)
-{
-	for (u32 i = 0; i < num; i++)
-		ops->put(clients[i]);
-	kvfree(clients);
+	guard(mutex)(client->lock);
+	ret = criu_session_release(session, client);
+	if (!ret)
+		client->ops->end(client->owner, session->kind);
+	return ret;
 }
 
 static void criu_end_all_holds(struct criu_session *session)
 {
-	const struct criu_client_ops *ops;
-	struct criu_hold *hold;
-	void *client;
+	struct criu_client *client;
 
 	for (;;) {
 		spin_lock(&criu_hold_lock);
-		hold = list_first_entry_or_null(&session->holds, struct criu_hold, of_session);
-		if (!hold) {
-			spin_unlock(&criu_hold_lock);
-			return;
-		}
-		client = hold->client;
-		ops = hold->ops;
-		ops->get(client);
+		client = list_first_entry_or_null(&session->holds, struct criu_client, of_session);
+		if (client)
+			client->ops->get(client->owner);
 		spin_unlock(&criu_hold_lock);
-
-		ops->end_hold(session, client);
-		WARN_ON_ONCE(!criu_session_release(session, client));
-		ops->put(client);
+		if (!client)
+			return;
+		criu_session_end_hold(session, client);
+		client->ops->put(client->owner);
 	}
 }
 
@@ -210,19 +202,16 @@ static int criu_session_close(struct inode *inode, struct file *file)
 static void criu_session_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct criu_session *session = file->private_data;
-	struct criu_hold *hold;
-	u32 num_held = 0;
+	size_t num_held;
 
-	spin_lock(&criu_hold_lock);
-	list_for_each_entry(hold, &session->holds, of_session)
-		num_held++;
-	spin_unlock(&criu_hold_lock);
+	scoped_guard(spinlock, &criu_hold_lock)
+		num_held = list_count_nodes(&session->holds);
 	mutex_lock(&session->lock);
 	seq_printf(m, "criu-session-kind:\t%s\ncriu-session-objects:\t%u\n",
 		   criu_session_kind(session) == CRIU_SESSION_RESTORE ? "restore" : "checkpoint",
 		   session->num_objects);
 	mutex_unlock(&session->lock);
-	seq_printf(m, "criu-session-clients:\t%u\n", num_held);
+	seq_printf(m, "criu-session-clients:\t%zu\n", num_held);
 }
 
 static const struct file_operations criu_session_fops = {

@@ -7,24 +7,29 @@
  * descriptor is closed and no call uses it any longer.
  *
  * Lock order:
- *   client's own lock (KFD: kfd_process.mutex) -> session lock
- *   client's own lock -> hold lock (a spinlock, one for all sessions)
- *   client's own lock -> export lock of the session -> what
+ *   criu_client.lock (KFD: kfd_process.mutex) -> session lock
+ *   criu_client.lock -> hold lock (a spinlock, one for all sessions)
+ *   criu_client.lock -> export lock of the session -> what
  *	criu_object_ops.export and .copy take, and the session lock
  * get() of objects and clients is called with one of these locks held and must not sleep.
- * put(), export(), copy(), end_copy() and end_hold() are called without these locks, except
- * put() of a client, which criu_session_release() calls under the lock of its caller. No
- * operation of an object takes a client's own lock.
+ * put(), export(), copy() and end_copy() are called without these locks, except put() of a
+ * client, which criu_session_release() calls under the lock of its caller. No operation of an
+ * object takes a client's lock.
  */
 #ifndef _CRIU_SESSION_H_
 #define _CRIU_SESSION_H_
 
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rhashtable-types.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
+#include <linux/wait.h>
 
 struct dma_buf;
 struct file;
-struct criu_session;
+struct task_struct;
 
 /* CHECKPOINT and RESTORE have the same numbers as in the uapi header. */
 enum criu_session_kind {
@@ -43,12 +48,34 @@ enum criu_session_kind {
 /* Maximum number of objects in a session, far above the needs of real processes. */
 #define CRIU_SESSION_OBJECTS_MAX SZ_1M
 
+struct criu_session {
+	struct file *file; /* its file; a reference to the file is a reference to the session */
+	/* Changes once, from CHECKPOINT to LIVE, under the hold lock */
+	enum criu_session_kind kind;
+	/* Innermost, except for get(). Protects the tables and what follows up to claims_ended. */
+	struct mutex lock;
+	struct rhashtable by_id; /* all objects, by id */
+	struct rhashtable by_object; /* objects by address, without those that are only claimed */
+	u32 num_objects; /* entries in by_id */
+	u64 last_id; /* last allocated id, in a session of kind CHECKPOINT */
+	unsigned long claims_ended; /* number of ended claims; waiters check it */
+	wait_queue_head_t claim_wait; /* wait queue of the waiters */
+	/*
+	 * Outermost: taken before @lock and before what export() takes. Held during export() and
+	 * copy(), so that each object is exported once, and to set criu_object.dmabuf or .copy.
+	 */
+	struct mutex export_lock;
+	struct list_head holds; /* clients held, protected by the hold lock */
+};
+
 bool criu_session_allowed(void);
 struct file *criu_session_create(enum criu_session_kind kind);
 struct criu_session *criu_session_get(int fd);
 void criu_session_put(struct criu_session *session);
 enum criu_session_kind criu_session_kind(const struct criu_session *session);
 int criu_session_set_live(struct criu_session *session);
+int criu_objects_init(struct criu_session *session);
+void criu_objects_destroy(struct criu_session *session);
 
 /*
  * Operations of an object, an opaque pointer that identifies it. The session holds a reference
@@ -80,29 +107,44 @@ struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id);
 struct dma_buf *criu_session_copy(struct criu_session *session, u64 id);
 
 /*
- * Operations of a client, also an opaque pointer (KFD: &struct kfd_process). A session of kind
- * CHECKPOINT holds the clients that it has paused. A session of kind RESTORE holds the clients
- * that were restored in it and not yet resumed. A session of kind LIVE holds none.
+ * A client is a process or a file whose state is saved or restored. A session of kind CHECKPOINT
+ * holds the clients that it has paused. A session of kind RESTORE holds the clients that were
+ * restored in it and not yet resumed. A session of kind LIVE holds none.
  */
-struct criu_client_ops {
-	void (*get)(void *client);
-	void (*put)(void *client);
-	/*
-	 * Called when the session closes and still holds the client: takes the client's own lock,
-	 * calls criu_session_release() and, if it returns 0, ends the held state
-	 */
-	void (*end_hold)(struct criu_session *session, void *client);
+struct criu_client {
+	void *owner; /* the driver's object of it: struct kfd_process or struct drm_file */
+	struct mutex *lock; /* outermost lock of checkpoint/restore of the client */
+	const struct criu_client_ops *ops;
+	struct criu_session *session; /* holds the client, or NULL; protected by the hold lock */
+	struct list_head of_session; /* in criu_session.holds */
+	/* Leader of the process that is saved, once it is paused; protected by the hold lock */
+	struct task_struct *task;
+	atomic_t inside; /* number of running ioctls */
+	int stopped; /* new ioctls wait until it is 0; an int for xchg() */
+	bool restoring; /* RESTORE is running, which holds lock only in part */
 };
 
-typedef u32 (*criu_list_fn)(void *arg, void **clients, u32 room, u32 *num);
-void **criu_list_clients(const struct criu_client_ops *ops, criu_list_fn list, void *arg, u32 *num);
-int criu_session_hold(struct criu_session *session, void *client,
+struct criu_client_ops {
+	void (*get)(void *owner);
+	void (*put)(void *owner);
+	/* Ends the held state of a client that the session no longer holds, under the lock */
+	void (*end)(void *owner, enum criu_session_kind kind);
+};
+
+typedef long (*criu_ioctl_fn)(struct file *filp, unsigned int cmd, unsigned long arg);
+
+void criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
 		      const struct criu_client_ops *ops);
-int criu_session_release(struct criu_session *session, void *client);
-int criu_session_held(struct criu_session *session, void *client);
-bool criu_client_in_restore(void *client);
-void **criu_session_clients(struct criu_session *session, const struct criu_client_ops *ops,
-			    u32 *num);
-void criu_clients_put(const struct criu_client_ops *ops, void **clients, u32 num);
+int criu_client_stop(struct criu_client *client, unsigned long deadline);
+void criu_client_allow(struct criu_client *client);
+long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
+		       unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl);
+void criu_client_set_task(struct criu_client *client, struct task_struct *task);
+pid_t criu_client_pid(struct criu_client *client);
+bool criu_client_in_restore(struct criu_client *client);
+int criu_session_hold(struct criu_session *session, struct criu_client *client);
+int criu_session_held(struct criu_session *session, struct criu_client *client);
+int criu_session_release(struct criu_session *session, struct criu_client *client);
+int criu_session_end_hold(struct criu_session *session, struct criu_client *client);
 
 #endif /* _CRIU_SESSION_H_ */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The checkpoint/restore ioctl of /dev/kfd: its operations, and the paused processes. */
+#include <linux/file.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
@@ -44,132 +45,116 @@ static void kfd_criu_unpause_locked(struct kfd_process *p)
 			task_tgid_nr(p->lead_thread), ret);
 }
 
-static void kfd_criu_paused_end_hold(struct criu_session *session, void *client)
+/*
+ * A session of kind CHECKPOINT holds one eviction of the queues. TTM, userptrs and SVM count their
+ * own evictions. If a session of kind RESTORE closes, no later RESUME is possible, and the queues
+ * never run: their userptrs have no pages.
+ */
+static void kfd_criu_process_end(void *owner, enum criu_session_kind kind)
 {
-	struct kfd_process *p = client;
-
-	guard(mutex)(&p->mutex);
-	if (!criu_session_release(session, p))
-		kfd_criu_unpause_locked(p);
-}
-
-/* Holds one eviction of the queues. TTM, userptrs and SVM count their own evictions. */
-const struct criu_client_ops kfd_criu_paused_ops = {
-	.get = kfd_criu_process_get,
-	.put = kfd_criu_process_put,
-	.end_hold = kfd_criu_paused_end_hold,
-};
-
-/* The session closes before RESUME. No later RESUME is possible, so the queues never run. */
-static void kfd_criu_restored_end_hold(struct criu_session *session, void *client)
-{
-	struct kfd_process *p = client;
-
-	guard(mutex)(&p->mutex);
-	if (criu_session_release(session, p))
+	if (kind == CRIU_SESSION_CHECKPOINT) {
+		kfd_criu_unpause_locked(owner);
 		return;
-	kfd_criu_forget_svm(p);
-	kfd_criu_end_restore(p);
+	}
+	kfd_criu_forget_svm(owner);
+	kfd_criu_unblock_notifications(owner);
+	criu_client_allow(&((struct kfd_process *)owner)->criu);
 }
 
-/* A session of kind RESTORE holds a process from RESTORE to RESUME. */
-const struct criu_client_ops kfd_criu_restored_ops = {
+const struct criu_client_ops kfd_criu_process_ops = {
 	.get = kfd_criu_process_get,
 	.put = kfd_criu_process_put,
-	.end_hold = kfd_criu_restored_end_hold,
+	.end = kfd_criu_process_end,
 };
 
-/* Return: 1 if this call pauses the process; 0 if the session has paused it before; an error. */
-static int kfd_criu_pause_locked(struct criu_session *session, struct kfd_process *p)
+static int kfd_criu_pause(struct amdgpu_criu_output *out)
 {
-	int ret;
+	struct criu_call *call = out->call;
+	struct kfd_process *p = call->client->owner;
+	int ret = kfd_criu_process_carriable(call, p);
 
+	if (ret)
+		return ret;
 	if (p->queues_paused)
 		return -EBUSY;
-	ret = criu_session_hold(session, p, &kfd_criu_paused_ops);
+	ret = criu_session_hold(call->session, call->client);
 	if (ret)
 		return ret == -EALREADY ? 0 : ret;
 	ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
+	out->paused = !ret;
 	if (!ret)
-		return 1;
+		return 0;
 	/* -EIO: the GPU is being reset, and the eviction is counted anyway. */
 	if (ret == -EIO)
 		kfd_criu_unpause_locked(p);
-	criu_session_release(session, p);
+	criu_session_release(call->session, call->client);
 	return ret;
 }
 
-static int kfd_criu_process_info_locked(struct kfd_criu_dump *dump,
-					struct amdgpu_criu_process_info *info)
+/* Checks again after a pause: the eviction resets a queue that hangs. */
+static int kfd_criu_prepare(struct amdgpu_criu_output *out)
 {
-	struct criu_session *session = dump->out.call->session;
-	struct kfd_process *p = dump->p;
-	int paused, ret;
-
-	if (!p->mm)
-		return -ESRCH;
-	if (info->flags)
-		return amdgpu_criu_live_info(&dump->out, info);
-	ret = kfd_criu_process_carriable(dump->out.call, p);
-	if (ret)
-		return ret;
-	paused = kfd_criu_pause_locked(session, p);
-	if (paused < 0)
-		return paused;
-	/* Check again: the eviction resets a queue that hangs. */
-	ret = kfd_criu_process_carriable(dump->out.call, p);
-	if (!ret)
-		ret = amdgpu_criu_output_measure(&dump->out);
-	if (ret) {
-		/* A process that an earlier call has paused stays paused. */
-		if (paused && !criu_session_release(session, p))
-			kfd_criu_unpause_locked(p);
-		return ret;
-	}
-	dump->out.paused = paused;
-	info->pid = task_tgid_vnr(p->lead_thread);
-	info->num_devices = dump->out.num_devices;
-	info->num_bos = dump->out.num_bos;
-	info->num_queues = dump->num_queues;
-	info->num_events = dump->num_events;
-	info->num_svm_ranges = dump->num_svm_ranges;
-	info->blob_size = dump->out.blob_size;
-	return 0;
+	return out->live ? 0 : kfd_criu_process_carriable(out->call, out->call->client->owner);
 }
 
 static int kfd_criu_process_info(struct criu_call *call, void *args)
 {
-	struct amdgpu_criu_process_info *info = args;
-	struct kfd_criu_dump dump = { .out.call = call, .p = call->client };
-	int ret;
+	struct kfd_criu_dump dump = {
+		.out = { .call = call, .pause = kfd_criu_pause, .prepare = kfd_criu_prepare },
+		.p = call->client->owner,
+	};
+	int ret = amdgpu_criu_info_check(call, args);
 
-	ret = amdgpu_criu_info_check(call, info);
-	if (ret)
-		return ret;
-	if (mutex_lock_killable(&dump.p->mutex))
-		return -ERESTARTSYS;
-	ret = kfd_criu_process_info_locked(&dump, info);
-	mutex_unlock(&dump.p->mutex);
-	if (!ret && criu_call_put_args(call)) {
-		if (dump.out.paused)
-			kfd_criu_paused_end_hold(call->session, dump.p);
-		ret = -EFAULT;
+	return ret ? ret : amdgpu_criu_info(&dump.out, args);
+}
+
+/* Installs descriptors when no later step can fail. */
+static int kfd_criu_put_devices(struct kfd_criu_dump *dump, const struct amdgpu_criu_state *args)
+{
+	struct amdgpu_criu_device *device;
+	int ret = criu_call_put_args(dump->out.call);
+
+	for (u32 i = 0; !ret && i < dump->out.num_devices; i++) {
+		device = &dump->out.devices[i];
+		if (dump->files[i]) {
+			device->drm_fd = get_unused_fd_flags(O_CLOEXEC);
+			if (device->drm_fd < 0)
+				ret = device->drm_fd;
+		}
+		if (!ret)
+			ret = amdgpu_criu_table_put(args->devices, i, args->device_stride, device,
+						    sizeof(*device));
+	}
+	for (u32 i = 0; i < dump->out.num_devices; i++) {
+		device = &dump->out.devices[i];
+		if (device->drm_fd < 0)
+			continue;
+		if (ret) {
+			put_unused_fd(device->drm_fd);
+		} else {
+			fd_install(device->drm_fd, dump->files[i]);
+			dump->files[i] = NULL;
+		}
 	}
 	return ret;
 }
 
-static int kfd_criu_unpause(struct criu_call *call, void *args)
+static int kfd_criu_checkpoint(struct criu_call *call, void *args)
 {
-	const struct amdgpu_criu_unpause *unpause = args;
-	struct kfd_process *p = call->client;
-	int ret;
+	struct kfd_criu_dump dump = {
+		.out.prepare = kfd_criu_prepare,
+		.p = call->client->owner,
+	};
+	int ret = amdgpu_criu_output_init(&dump.out, call, args);
 
-	if (unpause->flags)
-		return -EINVAL;
-	guard(mutex)(&p->mutex);
-	ret = criu_session_release(call->session, p);
 	if (!ret)
-		kfd_criu_unpause_locked(p);
+		ret = amdgpu_criu_dump(&dump.out, args);
+	if (!ret)
+		ret = kfd_criu_put_devices(&dump, args);
+	for (u32 i = 0; i < ARRAY_SIZE(dump.files); i++)
+		if (dump.files[i])
+			fput(dump.files[i]);
+	amdgpu_criu_output_free(&dump.out);
 	return ret;
 }
 
@@ -192,7 +177,7 @@ static struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
 /* Returns the process with a reference. */
 static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t nr)
 {
-	struct kfd_process *p = call->client;
+	struct kfd_process *p = call->client->owner;
 	struct pid *pid;
 	int ret;
 
@@ -213,18 +198,14 @@ static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t 
 	return p;
 }
 
-static int kfd_criu_resume_locked(struct criu_call *call, struct criu_session *session,
-				  struct kfd_process *p)
+static int kfd_criu_resume_locked(struct criu_call *call, struct kfd_process *p)
 {
-	int ret;
+	int ret = criu_session_held(call->session, &p->criu);
 
-	ret = criu_session_held(session, p);
 	if (ret)
 		return ret;
-	if (READ_ONCE(p->criu_restoring))
+	if (p->criu.restoring)
 		return -EBADFD;
-	if (!p->mm)
-		return -ESRCH;
 	ret = kfd_criu_svm_resume(p, call);
 	if (!ret)
 		ret = kfd_criu_queues_resume(p, call);
@@ -236,17 +217,16 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct criu_session *s
 	else
 		ret = kfd_process_restore_queues(p);
 	if (!ret)
-		ret = criu_session_release(session, p);
+		ret = criu_session_release(call->session, &p->criu);
 	if (!ret)
-		amdgpu_criu_calls_allow(&p->criu_calls);
+		criu_client_allow(&p->criu);
 	return ret;
 }
 
-static int kfd_criu_resume_process(struct criu_call *call, struct criu_session *session,
-				   struct kfd_process *p)
+static int kfd_criu_resume_process(struct criu_call *call, struct kfd_process *p)
 {
-	struct amdkfd_process_info *process_info;
 	struct mm_struct *mm = kfd_criu_get_mm(p);
+	struct amdkfd_process_info *process_info;
 	int ret;
 
 	if (!mm)
@@ -255,7 +235,7 @@ static int kfd_criu_resume_process(struct criu_call *call, struct criu_session *
 		mmput(mm);
 		return -ERESTARTSYS;
 	}
-	ret = kfd_criu_resume_locked(call, session, p);
+	ret = kfd_criu_resume_locked(call, p);
 	mutex_unlock(&p->mutex);
 	process_info = p->kgd_process_info;
 	/* The queues run when the call returns, unless the userptrs need a second try. */
@@ -276,7 +256,7 @@ static int kfd_criu_resume(struct criu_call *call, void *args)
 	p = kfd_criu_resume_target(call, resume->pid);
 	if (IS_ERR(p))
 		return PTR_ERR(p);
-	ret = kfd_criu_resume_process(call, call->session, p);
+	ret = kfd_criu_resume_process(call, p);
 	kfd_unref_process(p);
 	return ret;
 }
@@ -287,7 +267,8 @@ static const struct criu_op kfd_criu_ops[] = {
 	AMDGPU_CRIU_OP(PROCESS_INFO, DUMP, kfd_criu_process_info,
 		       struct amdgpu_criu_process_info, blob_size),
 	AMDGPU_CRIU_OP(CHECKPOINT, DUMP, kfd_criu_checkpoint, struct amdgpu_criu_state, bo_stride),
-	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, kfd_criu_unpause, struct amdgpu_criu_unpause, flags),
+	AMDGPU_CRIU_OP_IN(UNPAUSE, CHECKPOINT, amdgpu_criu_unpause, struct amdgpu_criu_unpause,
+			  flags),
 	AMDGPU_CRIU_OP_IN(RESTORE, RESTORE, kfd_criu_restore, struct amdgpu_criu_state, bo_stride),
 	AMDGPU_CRIU_OP_IN(RESUME, RESTORE, kfd_criu_resume, struct amdgpu_criu_resume, pad),
 	AMDGPU_CRIU_OP(DMABUF, ANY, amdgpu_criu_dmabuf, struct amdgpu_criu_dmabuf, pad),
@@ -318,7 +299,7 @@ static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long ar
 	struct amdgpu_criu_ioctl envelope;
 	struct criu_call call = {
 		.node = &kfd_criu_node,
-		.client = p,
+		.client = &p->criu,
 		.filp = filep,
 		.task = p->lead_thread,
 	};
@@ -339,13 +320,12 @@ static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long ar
 
 /* Handles an ioctl of /dev/kfd, ours or, once it may begin, another. */
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
-		    amdgpu_criu_ioctl_fn ioctl)
+		    criu_ioctl_fn ioctl)
 {
 	struct kfd_process *p = filep->private_data;
 
 	if (_IOC_NR(cmd) == AMDGPU_CRIU_NR)
 		return kfd_criu_call(filep, cmd, arg);
-	return amdgpu_criu_calls_ioctl(&p->criu_calls,
-				       _IOC_NR(cmd) == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep,
-				       cmd, arg, ioctl);
+	return criu_client_ioctl(&p->criu, _IOC_NR(cmd) == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep,
+				 cmd, arg, ioctl);
 }

@@ -3,8 +3,7 @@
  * Checkpoint and restore of a KFD process: shared declarations.
  *
  *   kfd_criu.c          the ioctl: operations and paused processes
- *   kfd_criu_dump.c     CHECKPOINT: writes the tables and the blob
- *   kfd_criu_restore.c  RESTORE: makes a plan of the blob and applies it, or undoes all of it
+ *   kfd_criu_restore.c  RESTORE, and mmap() until RESUME
  *   kfd_criu_<kind>.c   one kind of object each: dump, check, apply, undo
  *   kfd_criu_outside.c  OUTSIDE: BOs that other processes have as well
  *   kfd_criu_mqd.c      words of an MQD that are state
@@ -18,6 +17,7 @@
 
 #include <linux/types.h>
 
+#include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
 #include "criu_ids.h"
 #include "criu_plan.h"
@@ -29,19 +29,16 @@ struct kgd_mem;
 struct vm_area_struct;
 
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
-		    amdgpu_criu_ioctl_fn ioctl);
+		    criu_ioctl_fn ioctl);
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
 /* One walk over a paused process */
 struct kfd_criu_dump {
 	struct amdgpu_criu_output out; /* what is written */
 	struct kfd_process *p; /* the process; its mutex is held */
-	u32 num_queues;
-	u32 num_events;
-	u32 num_svm_ranges;
+	struct file *files[MAX_GPU_INSTANCE]; /* CHECKPOINT: files of its VMs, with references */
 };
 
-int kfd_criu_checkpoint(struct criu_call *call, void *args);
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
 
 extern const struct criu_kind kfd_criu_processes;
@@ -94,12 +91,9 @@ struct kfd_criu_plan_svm {
 
 /* A checked blob, and the progress of its restore */
 struct kfd_criu_plan {
+	struct amdgpu_criu_input in;
 	struct criu_call *call;
 	struct kfd_process *p; /* process to restore */
-	struct criu_session *session; /* of kind RESTORE */
-	const struct amdgpu_criu_state *args; /* arguments of the call */
-	const struct amdgpu_criu_tables *tables; /* copies of the caller's tables */
-	const struct criu_blob *blob; /* pointers of the plan point into it */
 
 	struct kfd_criu_process_record *processes; /* one */
 	struct kfd_criu_plan_device *devices;
@@ -125,7 +119,7 @@ struct kfd_criu_plan {
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
 
 int kfd_criu_restore(struct criu_call *call, void *args);
-void kfd_criu_end_restore(struct kfd_process *p);
+void kfd_criu_unblock_notifications(struct kfd_process *p);
 int kfd_criu_apply_process(struct kfd_criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_process *p);
 int kfd_criu_apply_bo(void *plan, void *entry);
@@ -141,8 +135,7 @@ void kfd_criu_forget_svm(struct kfd_process *p);
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call);
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
 
-extern const struct criu_client_ops kfd_criu_paused_ops;
-extern const struct criu_client_ops kfd_criu_restored_ops;
+extern const struct criu_client_ops kfd_criu_process_ops;
 
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);
 void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus);

@@ -337,8 +337,7 @@ static int kfd_criu_check_bos(void *data)
 	if (!ret)
 		ret = kfd_criu_check_bo_overlaps(plan);
 	if (!ret)
-		ret = amdgpu_criu_bos_check(plan->call, plan->args, plan->tables, plan,
-					    plan->num_bos, kfd_criu_plan_entry);
+		ret = amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_bos);
 	return ret;
 }
 

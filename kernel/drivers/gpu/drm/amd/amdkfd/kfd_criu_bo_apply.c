@@ -90,7 +90,7 @@ static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo 
 
 	if (ret)
 		return ret;
-	dmabuf = criu_session_dmabuf(plan->session, bo->record.object_id);
+	dmabuf = criu_session_dmabuf(plan->call->session, bo->record.object_id);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_amdkfd_gpuvm_import_dmabuf(pdd->dev->adev, dmabuf, bo->record.va,
@@ -204,11 +204,11 @@ static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_b
 		ret = kfd_criu_alloc_bo(bo);
 		/* Other files import any BO that is bound, so it is complete now. */
 		if (!ret)
-			ret = criu_session_bind(plan->session, bo->record.object_id,
+			ret = criu_session_bind(plan->call->session, bo->record.object_id,
 						&bo->mem->bo->tbo.base);
 		bo->bound = !ret;
 		if (ret)
-			criu_session_forget(plan->session, bo->record.object_id);
+			criu_session_forget(plan->call->session, bo->record.object_id);
 	}
 	if (!ret)
 		ret = kfd_criu_name_bo(bo);
@@ -261,7 +261,7 @@ void kfd_criu_undo_bo(void *plan, void *entry)
 	struct kfd_criu_plan_bo *bo = entry;
 
 	if (bo->bound)
-		criu_session_forget(((struct kfd_criu_plan *)plan)->session, bo->record.object_id);
+		criu_session_forget(((struct kfd_criu_plan *)plan)->call->session, bo->record.object_id);
 	bo->bound = false;
 	kfd_criu_free_bo(plan, bo);
 }

@@ -124,6 +124,8 @@ static int kfd_criu_dump_devices(void *data)
 			dump->out.devices[i].gpu_id = pdd->user_gpu_id;
 			dump->out.devices[i].actual_gpu_id = pdd->dev->id;
 			dump->out.devices[i].drm_fd = -1;
+			if (pdd->drm_file && !dump->out.live)
+				dump->files[i] = get_file(pdd->drm_file);
 		}
 		dump->out.num_devices++;
 	}
@@ -215,7 +217,7 @@ static int kfd_criu_check_device(void *data, void *elem)
 	const struct kfd_criu_device_record *record = elem;
 	struct kfd_criu_plan_device *device = elem;
 	struct kfd_criu_plan *plan = data;
-	const struct amdgpu_criu_device *entry = &plan->tables->devices[device - plan->devices];
+	const struct amdgpu_criu_device *entry = &plan->in.devices[device - plan->devices];
 	bool has_vm = record->flags & KFD_CRIU_DEVICE_VM;
 	bool has_file = entry->drm_fd >= 0;
 
@@ -327,6 +329,18 @@ static int kfd_criu_apply_device(void *data, void *entry)
 	return 0;
 }
 
+/* MMU notifiers reach the userptrs of the process again. */
+void kfd_criu_unblock_notifications(struct kfd_process *p)
+{
+	struct amdkfd_process_info *process_info = p->kgd_process_info;
+
+	if (!process_info)
+		return;
+	mutex_lock(&process_info->lock);
+	WRITE_ONCE(process_info->block_mmu_notifications, false);
+	mutex_unlock(&process_info->lock);
+}
+
 static int kfd_criu_end_devices(void *data, int ret)
 {
 	struct kfd_criu_plan *plan = data;
@@ -387,6 +401,7 @@ static void kfd_criu_undo_devices(void *data)
 	struct kfd_process *p = plan->p;
 	u32 i;
 
+	kfd_criu_unblock_notifications(p);
 	kfd_criu_undo_process(p);
 	for (i = 0; i < p->n_pdds; i++)
 		if (!idr_is_empty(&p->pdds[i]->alloc_idr))

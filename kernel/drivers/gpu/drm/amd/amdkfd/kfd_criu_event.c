@@ -60,7 +60,7 @@ static int kfd_criu_dump_events(void *data)
 		kfd_criu_describe_event(ev, &record);
 		spin_unlock(&ev->lock);
 		criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT, &record);
-		dump->num_events++;
+		dump->out.num_events++;
 	}
 	return 0;
 }

@@ -77,9 +77,6 @@ static int kfd_criu_dump_process(void *data)
 		record.r_debug = p->runtime_info.r_debug;
 	}
 	criu_writer_record(&dump->out.writer, KFD_CRIU_PROCESS, &record);
-	dump->num_queues = 0;
-	dump->num_events = 0;
-	dump->num_svm_ranges = 0;
 	return 0;
 }
 
@@ -90,6 +87,9 @@ static int kfd_criu_check_process(void *data, void *entry)
 	const struct kfd_criu_process_record *record = entry;
 	struct kfd_criu_plan *plan = data;
 
+	if (plan->in.state->num_devices != plan->num_devices)
+		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
+				   plan->in.state->num_devices, plan->num_devices);
 	if ((record->flags & ~known) || record->pad)
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!(record->flags & KFD_CRIU_PROCESS_RUNTIME) &&
@@ -101,12 +101,32 @@ static int kfd_criu_check_process(void *data, void *entry)
 	return 0;
 }
 
+/* No queue may run before RESUME: its memory has no contents yet. */
+static int kfd_criu_evict(void *data)
+{
+	struct kfd_criu_plan *plan = data;
+	int ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
+
+	plan->evicted = !ret || ret == -EIO;
+	return ret;
+}
+
+static void kfd_criu_undo_evict(void *data)
+{
+	struct kfd_criu_plan *plan = data;
+
+	if (plan->evicted)
+		kfd_process_restore_queues(plan->p);
+}
+
 const struct criu_kind kfd_criu_processes = {
 	.type = KFD_CRIU_PROCESS,
 	.subject = "process",
 	CRIU_KIND(struct kfd_criu_plan, processes, struct kfd_criu_process_record, flags),
 	.dump = kfd_criu_dump_process,
 	.check = kfd_criu_check_process,
+	.begin = kfd_criu_evict,
+	.undo_all = kfd_criu_undo_evict,
 };
 
 /*

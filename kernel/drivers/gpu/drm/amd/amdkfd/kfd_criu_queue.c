@@ -189,7 +189,7 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	criu_writer_record(&dump->out.writer, KFD_CRIU_QUEUE, &record);
 	mqd = criu_writer_tail(&dump->out.writer, record.mqd_size);
 	stack = criu_writer_tail(&dump->out.writer, record.mqd_stack_size);
-	dump->num_queues++;
+	dump->out.num_queues++;
 	/* A zero-length tail may be NULL. */
 	if (!mqd || (!stack && record.mqd_stack_size))
 		return 0;

@@ -14,7 +14,7 @@
 #include <linux/types.h>
 #include <uapi/linux/kfd_ioctl.h>
 
-#include "amdgpu_criu_node.h"
+#include "criu_blob.h"
 
 /* Limits of the driver. */
 #define KFD_CRIU_DEVICES_MAX 64
@@ -22,10 +22,12 @@
 #define KFD_CRIU_XCCS_MAX 8
 #define KFD_CRIU_QUEUES_MAX 1024
 
+#define KFD_CRIU_NODE 1 /* criu_blob_schema.node */
+
 extern const struct criu_blob_schema kfd_criu_schema;
 
 enum kfd_criu_record_type {
-	KFD_CRIU_PROCESS = AMDGPU_CRIU_RECORD_KFD,
+	KFD_CRIU_PROCESS = 0x100,
 	KFD_CRIU_DEVICE,
 	KFD_CRIU_BO,
 	KFD_CRIU_EVENT_PAGE,

@@ -2,7 +2,6 @@
 /* RESTORE: makes a plan of the blob and applies it, or undoes all of it. mmap() until RESUME. */
 #include <linux/file.h>
 #include <linux/idr.h>
-#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -17,9 +16,6 @@
 static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
 static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
-/* Limit of the wait for running ioctls of the process. */
-#define KFD_CRIU_STOP_TIME (5 * HZ)
-
 static bool kfd_criu_has_svm(struct kfd_process *p)
 {
 	u32 num;
@@ -30,8 +26,10 @@ static bool kfd_criu_has_svm(struct kfd_process *p)
 }
 
 /* Return: true if the process has opened /dev/kfd and has no other state. */
-static bool kfd_criu_is_fresh(struct kfd_process *p)
+static bool kfd_criu_is_fresh(void *data)
 {
+	const struct kfd_criu_plan *plan = data;
+	struct kfd_process *p = plan->p;
 	bool fresh;
 
 	for (u32 i = 0; i < p->n_pdds; i++) {
@@ -49,142 +47,30 @@ static bool kfd_criu_is_fresh(struct kfd_process *p)
 	       !kfd_criu_has_contexts(p) && !kfd_criu_has_svm(p);
 }
 
-static void kfd_criu_unblock_notifications(struct kfd_process *p)
-{
-	struct amdkfd_process_info *process_info = p->kgd_process_info;
-
-	if (!process_info)
-		return;
-	mutex_lock(&process_info->lock);
-	WRITE_ONCE(process_info->block_mmu_notifications, false);
-	mutex_unlock(&process_info->lock);
-}
-
-/*
- * Ends the restrictions between RESTORE and RESUME. @p: the process; its mutex is held. MMU
- * notifiers reach its userptrs again, and its ioctls are no longer blocked. Queues stay evicted:
- * their userptrs have no pages.
- */
-void kfd_criu_end_restore(struct kfd_process *p)
-{
-	kfd_criu_unblock_notifications(p);
-	amdgpu_criu_calls_allow(&p->criu_calls);
-}
-
-/* Undoes the applied steps in reverse order. Skips steps that have not begun. */
-static void kfd_criu_undo(struct kfd_criu_plan *plan)
-{
-	kfd_criu_unblock_notifications(plan->p);
-	criu_plan_undo(plan->call, plan);
-	if (plan->evicted)
-		kfd_process_restore_queues(plan->p);
-	criu_session_release(plan->session, plan->p);
-}
-
-static int kfd_criu_apply(struct kfd_criu_plan *plan)
-{
-	/* No queue may run before RESUME: its memory has no contents yet. */
-	int ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
-
-	plan->evicted = !ret || ret == -EIO;
-	return ret ? ret : criu_plan_apply(plan->call, plan);
-}
-
-static int kfd_criu_restore_locked(struct kfd_criu_plan *plan)
-{
-	int ret;
-
-	if (!kfd_criu_is_fresh(plan->p))
-		return criu_refuse(plan->call, -EBADFD, "the process has used the GPU already");
-	ret = criu_session_hold(plan->session, plan->p, &kfd_criu_restored_ops);
-	if (ret)
-		return ret == -EALREADY ? -EBADFD : ret;
-	if (plan->args->num_devices != criu_blob_count(plan->blob, KFD_CRIU_DEVICE))
-		ret = criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
-				  plan->args->num_devices,
-				  criu_blob_count(plan->blob, KFD_CRIU_DEVICE));
-	if (!ret)
-		ret = criu_plan_make(plan->call, plan->blob, plan);
-	if (!ret)
-		ret = kfd_criu_apply(plan);
-	if (ret)
-		kfd_criu_undo(plan);
-	return ret;
-}
-
-static void kfd_criu_plan_free(struct kfd_criu_plan *plan)
-{
-	for (u32 i = 0; i < plan->num_devices; i++)
-		if (plan->devices[i].drm_file)
-			fput(plan->devices[i].drm_file);
-	kvfree(plan->svm_areas);
-	criu_plan_free(plan->call, plan);
-}
-
-/*
- * A failed restore frees doorbells and event pages. No thread of the process may map them
- * before, so mmap() of the node fails while @criu_restoring is set. Taking the mmap lock
- * waits for a running mmap() that has not seen the flag.
- *
- * Writing the results may block, so the mutex is not held. The session holds the process:
- * other operations refuse it, and RESUME checks @criu_restoring.
- */
-static int kfd_criu_restore_stopped(struct kfd_criu_plan *plan)
-{
-	struct kfd_process *p = plan->p;
-	int ret;
-
-	WRITE_ONCE(p->criu_restoring, true);
-	mmap_write_lock(current->mm);
-	mmap_write_unlock(current->mm);
-	mutex_lock(&p->mutex);
-	ret = kfd_criu_restore_locked(plan);
-	mutex_unlock(&p->mutex);
-	if (!ret) {
-		ret = amdgpu_criu_bos_put(plan->args, plan, plan->num_bos, kfd_criu_plan_entry);
-		if (ret) {
-			mutex_lock(&p->mutex);
-			kfd_criu_undo(plan);
-			mutex_unlock(&p->mutex);
-		}
-	}
-	WRITE_ONCE(p->criu_restoring, false);
-	return ret;
-}
-
-/*
- * Other ioctls block until RESUME. Userptr notifiers are blocked, so a userptr that is
- * allocated before RESUME would keep pages that the process has freed.
- */
-static int kfd_criu_restore_blob(struct criu_call *call, const struct amdgpu_criu_state *args,
-				 const struct amdgpu_criu_tables *tables,
-				 const struct criu_blob *blob)
-{
-	struct kfd_criu_plan plan = {
-		.call = call,
-		.p = call->client,
-		.session = call->session,
-		.args = args,
-		.tables = tables,
-		.blob = blob,
-	};
-	int ret = amdgpu_criu_calls_stop(&plan.p->criu_calls, jiffies + KFD_CRIU_STOP_TIME);
-
-	if (ret)
-		return ret == -EBUSY ? -EBADFD : ret;
-	ret = kfd_criu_restore_stopped(&plan);
-	if (ret)
-		amdgpu_criu_calls_allow(&plan.p->criu_calls);
-	kfd_criu_plan_free(&plan);
-	return ret;
-}
-
 int kfd_criu_restore(struct criu_call *call, void *args)
 {
+	struct kfd_criu_plan plan = {
+		.in = {
+			.state = args,
+			.is_fresh = kfd_criu_is_fresh,
+			.entry = kfd_criu_plan_entry,
+		},
+		.call = call,
+		.p = call->client->owner,
+	};
+	int ret;
+
 	/* BOs, userptrs and VMAs are created only in the context of their process. */
 	if (call->task != current->group_leader)
 		return -EBADF;
-	return amdgpu_criu_restore_with(call, args, &kfd_criu_schema, kfd_criu_restore_blob);
+	ret = amdgpu_criu_restore(call, &plan.in);
+	for (u32 i = 0; i < plan.num_devices; i++)
+		if (plan.devices[i].drm_file)
+			fput(plan.devices[i].drm_file);
+	kvfree(plan.svm_areas);
+	criu_plan_free(call, &plan);
+	amdgpu_criu_input_free(&plan.in);
+	return ret;
 }
 
 /*

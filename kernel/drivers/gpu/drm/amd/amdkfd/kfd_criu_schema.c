@@ -32,8 +32,8 @@ static const struct criu_record_desc kfd_criu_records[] = {
 };
 
 const struct criu_blob_schema kfd_criu_schema = {
-	.driver = AMDGPU_CRIU_DRIVER,
-	.node = AMDGPU_CRIU_NODE_KFD,
+	.driver = "amdgpu",
+	.node = KFD_CRIU_NODE,
 	.page_size = PAGE_SIZE,
 	.num_records = ARRAY_SIZE(kfd_criu_records),
 	.records = kfd_criu_records,

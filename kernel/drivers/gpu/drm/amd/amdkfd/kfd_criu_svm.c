@@ -86,7 +86,7 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 		return ret;
 	criu_writer_record(&dump->out.writer, KFD_CRIU_SVM_RANGE, &record);
 	criu_writer_tail_copy(&dump->out.writer, attrs, num * sizeof(*attrs));
-	dump->num_svm_ranges++;
+	dump->out.num_svm_ranges++;
 	return 0;
 }
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* RESTORE: reads what the caller passes, makes a plan of it and applies it, or undoes all of it. */
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "amdgpu_criu_node.h"
+#include "criu_plan.h"
+
+/* Limit of the wait for running ioctls of the client. */
+#define AMDGPU_CRIU_STOP_TIME (5 * HZ)
+
+static int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, void **table)
+{
+	int ret = 0;
+
+	*table = kvcalloc(num, size, GFP_KERNEL_ACCOUNT);
+	if (!*table)
+		return -ENOMEM;
+	for (u32 i = 0; !ret && i < num; i++)
+		ret = copy_struct_from_user(*table + i * size, size,
+					    u64_to_user_ptr(uptr + (u64)i * stride), stride);
+	return ret;
+}
+
+void amdgpu_criu_input_free(const struct amdgpu_criu_input *in)
+{
+	kvfree(in->devices);
+	kvfree(in->bos);
+	kvfree(in->blob.buf);
+}
+
+/*
+ * Reads the blob and the tables of @in->state. Reading may block indefinitely if the memory belongs
+ * to a file system in user space or to userfaultfd, so the caller holds no lock. The caller calls
+ * amdgpu_criu_input_free() in each case.
+ */
+int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call,
+			   const struct criu_blob_schema *schema)
+{
+	const struct amdgpu_criu_state *state = in->state;
+	struct criu_blob_fault fault;
+	void *buf;
+	int ret = amdgpu_criu_state_check(state);
+
+	if (ret)
+		return ret;
+	if (state->records || state->num_records || state->record_stride)
+		return -EINVAL;
+	buf = criu_blob_from_user(state->blob, state->blob_size);
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	ret = criu_blob_open(&in->blob, schema, buf, state->blob_size, &fault);
+	if (ret)
+		return criu_refuse_blob(call, &fault, ret);
+	/* Each entry has a record, so the size of the blob limits the copies. */
+	if (max(state->num_devices, state->num_bos) > state->blob_size / CRIU_BLOB_ALIGN)
+		return criu_refuse(call, -EBADMSG, "the tables are longer than the blob");
+	ret = amdgpu_criu_table_copy(state->devices, state->num_devices, state->device_stride,
+				     sizeof(*in->devices), (void **)&in->devices);
+	return ret ?: amdgpu_criu_table_copy(state->bos, state->num_bos, state->bo_stride,
+					     sizeof(*in->bos), (void **)&in->bos);
+}
+
+/* Compares the caller's BO table with the BOs of a plan. Returns 0 or -EBADMSG. */
+int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_input *in,
+			  u32 num)
+{
+	struct amdgpu_criu_bo expected;
+
+	if (in->state->num_bos != num)
+		return criu_refuse(call, -EBADMSG, "table of %u BOs for a blob of %u",
+				   in->state->num_bos, num);
+	for (u32 i = 0; i < num; i++) {
+		in->entry(in, i, &expected);
+		expected.new_mmap_offset = in->bos[i].new_mmap_offset;
+		if (memcmp(&in->bos[i], &expected, sizeof(expected)))
+			return criu_refuse(call, -EBADMSG, "BO %u: table and record do not agree",
+					   i);
+	}
+	return 0;
+}
+
+/* Writes the new mmap offsets to the caller's BO table. Returns 0 or -EFAULT. */
+int amdgpu_criu_bos_put(const struct amdgpu_criu_input *in)
+{
+	const struct amdgpu_criu_state *state = in->state;
+	struct amdgpu_criu_bo entry;
+	int ret = 0;
+
+	for (u32 i = 0; !ret && i < state->num_bos; i++) {
+		in->entry(in, i, &entry);
+		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &entry, sizeof(entry));
+	}
+	return ret;
+}
+
+/*
+ * A failed restore frees doorbells and event pages. No thread of the process may map them
+ * before, so mmap() of KFD fails while @restoring is set. Taking the mmap lock waits for a
+ * running mmap() that has not seen the flag.
+ *
+ * Writing the results may block indefinitely, so the lock is not held. The session holds the
+ * client: other operations refuse it, and RESUME checks @restoring.
+ */
+static int amdgpu_criu_restore_stopped(struct criu_call *call, struct amdgpu_criu_input *in)
+{
+	struct mutex *lock = call->client->lock;
+	int ret;
+
+	mmap_write_lock(current->mm);
+	mmap_write_unlock(current->mm);
+	scoped_guard(mutex, lock) {
+		if (!in->is_fresh(in))
+			return criu_refuse(call, -EBADFD, "it has been used already");
+		ret = criu_plan_make(call, &in->blob, in);
+		if (!ret)
+			ret = criu_plan_apply(call, in);
+		if (ret)
+			criu_plan_undo(call, in);
+	}
+	if (ret)
+		return ret;
+	ret = amdgpu_criu_bos_put(in);
+	if (ret) {
+		guard(mutex)(lock);
+		criu_plan_undo(call, in);
+	}
+	return ret;
+}
+
+/*
+ * Runs RESTORE. Other ioctls of the client block until RESUME: userptrs have no memory, and their
+ * notifiers are blocked, so a new one would keep pages that the process has freed.
+ */
+int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in)
+{
+	struct criu_client *client = call->client;
+	int ret = amdgpu_criu_input_read(in, call, call->node->schema);
+
+	if (ret)
+		return ret;
+	if (mutex_lock_interruptible(client->lock))
+		return -ERESTARTSYS;
+	ret = criu_session_hold(call->session, client);
+	if (!ret)
+		WRITE_ONCE(client->restoring, true);
+	mutex_unlock(client->lock);
+	if (ret)
+		return ret == -EALREADY ? -EBADFD : ret;
+	ret = criu_client_stop(client, jiffies + AMDGPU_CRIU_STOP_TIME);
+	if (!ret) {
+		ret = amdgpu_criu_restore_stopped(call, in);
+		if (ret)
+			criu_client_allow(client);
+	}
+	guard(mutex)(client->lock);
+	WRITE_ONCE(client->restoring, false);
+	if (ret)
+		criu_session_release(call->session, client);
+	return ret;
+}

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* BO lists. A list holds references to its BOs, so the handles of the BOs may be closed. */
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
-#include <linux/idr.h>
-#include <linux/slab.h>
-
-#include "amdgpu.h"
-#include "amdgpu_bo_list.h"
 #include "amdgpu_criu_render.h"
 
 /* Limits of amdgpu_bo_list_create() and amdgpu_bo_create_list_entry_array(). */
 #define AMDGPU_CRIU_BO_LIST_PRIORITY_MAX 32
 #define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
 
-/* Visits all BOs in the BO lists of a file. @dump: dump of a file whose gate is closed. */
-int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_fn *fn)
+/* Adds the BOs in the BO lists of a file. @dump: dump of a file whose gate is closed. */
+int amdgpu_criu_add_listed_objects(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_bo_list_entry *entry;
 	struct amdgpu_bo_list *list;
@@ -24,7 +17,7 @@ int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_f
 	guard(mutex)(&dump->fpriv->bo_list_lock);
 	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
 		amdgpu_bo_list_for_each_entry(entry, list) {
-			ret = fn(dump, &entry->bo->tbo.base);
+			ret = amdgpu_criu_add_object(dump, &entry->bo->tbo.base, 0);
 			if (ret)
 				return ret;
 		}

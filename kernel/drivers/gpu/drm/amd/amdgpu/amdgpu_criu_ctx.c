@@ -4,19 +4,9 @@
  * need not be saved: amdgpu_ctx_get_fence() treats a sequence number below the next one
  * that has no fence as a complete job.
  */
-#include <linux/bits.h>
-#include <linux/build_bug.h>
 #include <linux/delay.h>
-#include <linux/dma-fence.h>
-#include <linux/err.h>
-#include <linux/idr.h>
-#include <linux/jiffies.h>
-#include <linux/limits.h>
 
-#include "amdgpu.h"
 #include "amdgpu_criu_render.h"
-#include "amdgpu_ctx.h"
-#include "amdgpu_ras.h"
 #include "amdgpu_reset.h"
 
 /* Milliseconds; a reset takes about a second. */
@@ -35,18 +25,6 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 	if (ret < 0)
 		return ret;
 	return ret ? 0 : -ETIME;
-}
-
-/* Returns the context with the lowest id >= *@id, with a reference, or NULL. */
-static struct amdgpu_ctx *amdgpu_criu_next_ctx(struct amdgpu_ctx_mgr *mgr, int *id)
-{
-	struct amdgpu_ctx *ctx;
-
-	guard(mutex)(&mgr->lock);
-	ctx = idr_get_next(&mgr->ctx_handles, id);
-	if (ctx)
-		kref_get(&ctx->refcount);
-	return ctx;
 }
 
 static int amdgpu_criu_drain_entity(struct amdgpu_ctx *ctx, const struct amdgpu_ctx_entity *entity,
@@ -96,9 +74,20 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 	return 0;
 }
 
-/* A reset signals the fences of the jobs it ended before it records what was lost. */
-static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long deadline)
+int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
+	struct idr *ctxs = &dump->fpriv->ctx_mgr.ctx_handles;
+	struct amdgpu_ctx *ctx;
+	u32 id;
+	int ret;
+
+	/* The gate is closed: no context is created or destroyed. */
+	idr_for_each_entry(ctxs, ctx, id) {
+		ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
+		if (ret)
+			return ret;
+	}
+	/* A reset signals the fences of the jobs it ended before it records what was lost. */
 	while (amdgpu_in_reset(dump->adev)) {
 		if (time_after(jiffies, deadline))
 			return criu_refuse(dump->out.call, -ETIME,
@@ -107,23 +96,6 @@ static int amdgpu_criu_drain_reset(struct amdgpu_criu_dump *dump, unsigned long 
 			return -ERESTARTSYS;
 	}
 	return 0;
-}
-
-int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline)
-{
-	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
-	struct amdgpu_ctx *ctx;
-	int id = 1, ret = 0;
-
-	while (!ret) {
-		ctx = amdgpu_criu_next_ctx(mgr, &id);
-		if (!ctx)
-			break;
-		ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
-		amdgpu_ctx_put(ctx);
-		id++;
-	}
-	return ret ? ret : amdgpu_criu_drain_reset(dump, deadline);
 }
 
 static u32 amdgpu_criu_ctx_flags(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,
@@ -337,30 +309,15 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 	return 0;
 }
 
-/* As AMDGPU_CTX_OP_SET_STABLE_PSTATE, and owns the state even if it did not change. */
-static int amdgpu_criu_apply_pstate(struct amdgpu_criu_plan *plan, u32 pstate,
-				    struct amdgpu_ctx *ctx)
-{
-	struct amdgpu_device *adev = plan->adev;
-	int ret;
-
-	guard(mutex)(&adev->pm.stable_pstate_ctx_lock);
-	ret = __amdgpu_ctx_set_stable_pstate(ctx, pstate);
-	if (!ret && !adev->pm.stable_pstate_ctx) {
-		ctx->stable_pstate = pstate;
-		adev->pm.stable_pstate_ctx = ctx;
-	}
-	return ret;
-}
-
-/* Follows the code path of AMDGPU_CTX_OP_ALLOC_CTX, with the saved id of the context. */
+/* As AMDGPU_CTX_OP_ALLOC_CTX and _SET_STABLE_PSTATE, with the saved id of the context. */
 static int amdgpu_criu_apply_ctx(void *data, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
 	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_device *adev = plan->adev;
 	struct amdgpu_ctx *ctx;
 	u32 id;
-	int ret = amdgpu_ctx_alloc(plan->adev, plan->fpriv, plan->file, record->init_priority,
+	int ret = amdgpu_ctx_alloc(adev, plan->fpriv, plan->file, record->init_priority,
 				   record->id, record->id + 1, &id);
 
 	if (ret)
@@ -370,8 +327,15 @@ static int amdgpu_criu_apply_ctx(void *data, void *entry)
 		return -EBUSY;
 	amdgpu_criu_set_ctx(plan, record, ctx);
 	ret = amdgpu_criu_apply_entities(entry, ctx);
-	if (!ret && (record->flags & AMDGPU_CRIU_CTX_PSTATE))
-		ret = amdgpu_criu_apply_pstate(plan, record->stable_pstate, ctx);
+	if (!ret && (record->flags & AMDGPU_CRIU_CTX_PSTATE)) {
+		/* As the ioctl does, and owns the state even if it did not change. */
+		guard(mutex)(&adev->pm.stable_pstate_ctx_lock);
+		ret = __amdgpu_ctx_set_stable_pstate(ctx, record->stable_pstate);
+		if (!ret && !adev->pm.stable_pstate_ctx) {
+			ctx->stable_pstate = record->stable_pstate;
+			adev->pm.stable_pstate_ctx = ctx;
+		}
+	}
 	amdgpu_ctx_put(ctx);
 	return ret;
 }

@@ -78,12 +78,6 @@ static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file
 	return syncobj;
 }
 
-/* True if a syncobj can have this handle. */
-static inline bool amdgpu_criu_has_syncobj_handle(u32 handle)
-{
-	return true;
-}
-
 /* Returns 0, and the handle owns the reference; -EBUSY; -ENOMEM. */
 static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
 					     u32 handle)
@@ -98,12 +92,6 @@ static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_s
 static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *file, u32 handle)
 {
 	return xa_erase(&file->syncobj_xa, handle);
-}
-
-/* Updates the shared statistics of the BO in fdinfo. The caller has reserved the BO. */
-static inline void amdgpu_criu_update_shared(struct amdgpu_bo *bo)
-{
-	amdgpu_vm_bo_update_shared(bo);
 }
 
 /* Converts the flags of a mapping to flags of DRM_AMDGPU_GEM_VA. */

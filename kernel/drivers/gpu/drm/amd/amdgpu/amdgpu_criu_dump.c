@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* PROCESS_INFO, CHECKPOINT, UNPAUSE: the process of a file, and the session that pauses it. */
-#include <drm/drm_file.h>
-#include <linux/cleanup.h>
 #include <linux/fdtable.h>
-#include <linux/file.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/task.h>
 
-#include "amdgpu.h"
 #include "amdgpu_criu_render.h"
 
 /* Limit for running calls and submitted jobs. A hung job is reset earlier. */
@@ -82,15 +77,20 @@ static int amdgpu_criu_prepare(struct amdgpu_criu_output *out)
 	return amdgpu_criu_find_objects(container_of(out, struct amdgpu_criu_dump, out));
 }
 
-/* Fails with -ESRCH if the process has released its memory. */
+/*
+ * @task: leader of the process, or an error; its reference is taken over. The caller calls
+ * amdgpu_criu_dump_fini() in each case. Fails with -ESRCH if the process has released its memory.
+ */
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 			  struct task_struct *task)
 {
 	dump->out.call = call;
-	dump->out.pause = amdgpu_criu_pause;
-	dump->out.prepare = amdgpu_criu_prepare;
 	INIT_LIST_HEAD(&dump->objects);
 	xa_init(&dump->by_gem);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	dump->out.pause = amdgpu_criu_pause;
+	dump->out.prepare = amdgpu_criu_prepare;
 	dump->file = call->client->owner;
 	dump->fpriv = dump->file->driver_priv;
 	dump->adev = drm_to_adev(dump->file->minor->dev);
@@ -105,7 +105,10 @@ int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
 void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump)
 {
 	amdgpu_criu_drop_objects(dump);
-	mmput(dump->mm);
+	if (dump->mm)
+		mmput(dump->mm);
+	if (dump->task)
+		put_task_struct(dump->task);
 	dump->out.call->task = current->group_leader;
 }
 
@@ -113,57 +116,37 @@ int amdgpu_criu_process_info(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_process_info *info = args;
 	struct amdgpu_criu_dump dump = {};
-	struct task_struct *task;
-	int ret = amdgpu_criu_info_check(call, info);
+	int ret = amdgpu_criu_check_render(call);
 
-	/* Check before the gate closes: a refused call must not block other calls. */
-	if (!ret)
-		ret = amdgpu_criu_check_render(call);
+	/* Before the gate closes: a refused call must not block other calls. */
 	if (ret)
 		return ret;
-	task = amdgpu_criu_process(call, info->pid);
-	if (IS_ERR(task))
-		return PTR_ERR(task);
-	ret = amdgpu_criu_dump_init(&dump, call, task);
-	if (!ret) {
+	ret = amdgpu_criu_dump_init(&dump, call, amdgpu_criu_process(call, info->pid));
+	if (!ret)
 		ret = amdgpu_criu_info(&dump.out, info);
-		amdgpu_criu_dump_fini(&dump);
-	}
-	put_task_struct(task);
+	amdgpu_criu_dump_fini(&dump);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
-}
-
-/* Returns the process of PROCESS_INFO; of a live dump, which reads no memory, the caller. */
-static struct task_struct *amdgpu_criu_dumped_task(const struct criu_call *call, bool live)
-{
-	if (live)
-		return get_task_struct(current->group_leader);
-	guard(mutex)(call->client->lock);
-	if (criu_session_held(call->session, call->client))
-		return ERR_PTR(-EBADFD);
-	return get_task_struct(call->client->task);
 }
 
 int amdgpu_criu_checkpoint(struct criu_call *call, void *args)
 {
+	struct task_struct *task = current->group_leader;
 	struct amdgpu_criu_dump dump = {};
-	struct task_struct *task;
 	int ret = amdgpu_criu_output_init(&dump.out, call, args);
 
-	if (ret)
-		goto out_free;
-	task = amdgpu_criu_dumped_task(call, dump.out.live);
-	if (IS_ERR(task)) {
-		ret = PTR_ERR(task);
-		goto out_free;
-	}
-	ret = amdgpu_criu_dump_init(&dump, call, task);
 	if (!ret) {
-		ret = amdgpu_criu_dump(&dump.out, args);
+		/* A live dump reads no memory of the process of PROCESS_INFO. */
+		scoped_guard(mutex, call->client->lock) {
+			if (!dump.out.live)
+				task = call->client->task;
+			if (task)
+				get_task_struct(task);
+		}
+		ret = amdgpu_criu_dump_init(&dump, call, task ?: ERR_PTR(-EBADFD));
+		if (!ret)
+			ret = amdgpu_criu_dump(&dump.out, args);
 		amdgpu_criu_dump_fini(&dump);
 	}
-	put_task_struct(task);
-out_free:
 	amdgpu_criu_output_free(&dump.out);
 	return ret == -EINTR ? -ERESTARTSYS : ret;
 }

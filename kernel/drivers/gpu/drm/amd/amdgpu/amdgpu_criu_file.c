@@ -1,28 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The file itself: its GPU, its VM, and state that cannot be carried. */
-#include <drm/drm_file.h>
 #include <linux/ctype.h>
 #include <linux/dma-resv.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_render.h"
-#include "amdgpu_ids.h"
-#include "amdgpu_vm.h"
-
-/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
-static bool amdgpu_criu_has_video(const struct amdgpu_criu_dump *dump)
-{
-	const struct amdgpu_device *adev = dump->adev;
-
-	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
-		if (adev->uvd.filp[i] == dump->file)
-			return true;
-	for (u32 i = 0; i < ARRAY_SIZE(adev->vce.filp); i++)
-		if (adev->vce.filp[i] == dump->file)
-			return true;
-	return false;
-}
 
 int amdgpu_criu_check_render(struct criu_call *call)
 {
@@ -34,11 +15,17 @@ int amdgpu_criu_check_render(struct criu_call *call)
 /* Checks for state that a blob cannot hold. The dump functions check single objects. */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 {
+	const struct amdgpu_device *adev = dump->adev;
+	bool has_video = false;
+
 	if (amdgpu_criu_has_user_queues(dump->fpriv))
 		return criu_refuse_state(dump->out.call, "user queues");
-	if (amdgpu_criu_has_video(dump))
-		return criu_refuse_state(dump->out.call, "sessions of UVD or VCE");
-	return 0;
+	/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
+	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
+		has_video |= adev->uvd.filp[i] == dump->file;
+	for (u32 i = 0; i < ARRAY_SIZE(adev->vce.filp); i++)
+		has_video |= adev->vce.filp[i] == dump->file;
+	return has_video ? criu_refuse_state(dump->out.call, "sessions of UVD or VCE") : 0;
 }
 
 /* Every submission adds its fence to the page directory, where it outlives the context. */

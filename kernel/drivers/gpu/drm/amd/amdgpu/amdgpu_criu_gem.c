@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* BOs of the file. User space copies their contents through a dma-buf of each BO. */
-#include <drm/drm_device.h>
-#include <drm/drm_file.h>
 #include <linux/dma-buf.h>
-#include <linux/slab.h>
-#include <linux/xarray.h>
 
-#include "amdgpu.h"
-#include "amdgpu_amdkfd.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
-#include "amdgpu_object.h"
 
 #define AMDGPU_CRIU_NO_OFFSET (~0ULL)
 
@@ -26,8 +18,7 @@ struct drm_gem_object *amdgpu_criu_next_handle(struct drm_file *file, int *handl
 }
 
 /* Adds a BO, unless it is there. */
-static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem,
-				  u32 handle)
+int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle)
 {
 	struct amdgpu_criu_dump_object *object = kzalloc_obj(*object, GFP_KERNEL_ACCOUNT);
 	int ret;
@@ -46,11 +37,6 @@ static int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_
 	return 0;
 }
 
-static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem)
-{
-	return amdgpu_criu_add_object(dump, gem, 0);
-}
-
 /* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 {
@@ -61,7 +47,7 @@ int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
 		ret = amdgpu_criu_add_object(dump, gem, handle);
 		drm_gem_object_put(gem);
 	}
-	return ret ? ret : amdgpu_criu_visit_listed_bos(dump, amdgpu_criu_add_listed);
+	return ret ? ret : amdgpu_criu_add_listed_objects(dump);
 }
 
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
@@ -133,37 +119,27 @@ u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 	return amdgpu_bo_mmap_offset(bo);
 }
 
-static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump, struct amdgpu_bo *bo)
+static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,
+					struct drm_gem_object *gem, struct drm_gem_object *owner)
 {
-	const struct mm_struct *mm = amdgpu_criu_userptr_mm(bo);
+	const struct mm_struct *mm;
+	struct amdgpu_bo *bo;
 
+	if (!owner)
+		return "a BO of another driver";
+	bo = gem_to_amdgpu_bo(owner);
+	mm = amdgpu_criu_userptr_mm(bo);
 	if (bo->flags & AMDGPU_GEM_CREATE_ENCRYPTED)
 		return "an encrypted BO";
 	if (bo->tbo.type == ttm_bo_type_kernel)
 		return "a BO of the kernel";
+	if (amdgpu_criu_object_has_importer(gem))
+		return "a BO that another driver has imported";
 	if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm))
 		return amdgpu_ttm_tt_get_usermm(bo->tbo.ttm) ? "a userptr at address 0" : NULL;
 	if (!mm)
 		return "a userptr that was never attached";
 	return mm == dump->mm ? NULL : "a userptr of another process";
-}
-
-static int amdgpu_criu_bo_carriable(struct amdgpu_criu_dump *dump,
-				    const struct amdgpu_criu_dump_object *object,
-				    struct drm_gem_object *owner)
-{
-	const char *fault = "a BO of another driver";
-
-	if (owner)
-		fault = amdgpu_criu_bo_fault(dump, gem_to_amdgpu_bo(owner));
-	if (!fault && amdgpu_criu_object_has_importer(object->gem))
-		fault = "a BO that another driver has imported";
-	if (!fault)
-		return 0;
-	if (object->handle)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (handle %u)",
-				   fault, object->handle);
-	return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (in a BO list)", fault);
 }
 
 /* Records the state of the BO outside of the file: KFD, pins, and the dma-buf. */
@@ -222,54 +198,59 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 	record->table_flags |= amdgpu_criu_object_table_flags(record);
 }
 
-/* Writes the record of a BO and its table entry. @entry: output, or NULL. */
-int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *owner,
-			     struct amdgpu_criu_object_record *record,
-			     struct amdgpu_criu_bo *entry)
-{
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo(owner);
-	void *tail;
-	int ret;
-
-	amdgpu_criu_describe_sharing(bo, record);
-	ret = amdgpu_bo_reserve(bo, false);
-	if (ret)
-		return ret;
-	amdgpu_criu_describe_bo(bo, record);
-	criu_writer_record(writer, AMDGPU_CRIU_RECORD_OBJECT, record);
-	tail = criu_writer_tail(writer, record->metadata_size);
-	if (tail)
-		amdgpu_bo_get_metadata(bo, tail, record->metadata_size, NULL, NULL);
-	amdgpu_bo_unreserve(bo);
-	if (entry)
-		amdgpu_criu_object_entry(record, entry);
-	return 0;
-}
-
-static int amdgpu_criu_dump_one(struct amdgpu_criu_dump *dump,
-				struct amdgpu_criu_dump_object *object)
+static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
+				   struct amdgpu_criu_dump_object *object)
 {
 	struct drm_gem_object *owner = amdgpu_criu_owner_object(object->gem);
 	struct amdgpu_criu_object_record record = { .handle = object->handle };
+	struct criu_session *session = dump->out.session;
+	const char *fault = NULL;
+	struct amdgpu_bo *bo;
+	void *tail;
 	int ret = 0;
 
 	/* The refusal is for the pause: a running process may be about to drop the BO. */
-	if (!dump->out.live)
-		ret = amdgpu_criu_bo_carriable(dump, object, owner);
+	if (!dump->out.live && !dump->exported)
+		fault = amdgpu_criu_bo_fault(dump, object->gem, owner);
 	else if (!owner)
 		return 0;
-	if (!ret && dump->out.session)
-		ret = amdgpu_criu_object_id(dump->out.session, object->gem, &object->id);
+	if (fault && object->handle)
+		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (handle %u)",
+				   fault, object->handle);
+	if (fault)
+		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (in a BO list)",
+				   fault);
+	if (session)
+		ret = amdgpu_criu_object_id(session, object->gem, &object->id);
 	if (ret)
 		return ret;
 	record.object_id = object->id;
+	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
 	if (owner != object->gem)
 		record.table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
-	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
-	ret = amdgpu_criu_write_object(&dump->out.writer, owner, &record,
-				       dump->out.bos ? &dump->out.bos[dump->out.num_bos] : NULL);
+	if (dump->exported) {
+		record.table_flags |= AMDGPU_CRIU_BO_SHARED;
+		record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
+		if (dump->exported->file->f_mode & FMODE_WRITE)
+			record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED_RDWR;
+		if (session && !amdgpu_criu_is_copy(dump->exported))
+			criu_session_exported(session, object->id, dump->exported);
+	}
+	bo = gem_to_amdgpu_bo(owner);
+	amdgpu_criu_describe_sharing(bo, &record);
+	ret = amdgpu_bo_reserve(bo, false);
+	if (ret)
+		return ret;
+	amdgpu_criu_describe_bo(bo, &record);
+	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_OBJECT, &record);
+	tail = criu_writer_tail(&dump->out.writer, record.metadata_size);
+	if (tail)
+		amdgpu_bo_get_metadata(bo, tail, record.metadata_size, NULL, NULL);
+	amdgpu_bo_unreserve(bo);
+	if (dump->out.bos)
+		amdgpu_criu_object_entry(&record, &dump->out.bos[dump->out.num_bos]);
 	dump->out.num_bos++;
-	return ret;
+	return 0;
 }
 
 int amdgpu_criu_dump_objects(void *data)
@@ -279,7 +260,7 @@ int amdgpu_criu_dump_objects(void *data)
 	int ret;
 
 	list_for_each_entry(object, &dump->objects, of_dump) {
-		ret = amdgpu_criu_dump_one(dump, object);
+		ret = amdgpu_criu_dump_object(dump, object);
 		if (ret)
 			return ret;
 	}

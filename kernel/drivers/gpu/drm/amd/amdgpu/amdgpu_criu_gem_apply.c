@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Creates BOs. Userptrs have no memory until RESUME, which another process may call. */
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
-#include <drm/ttm/ttm_tt.h>
 #include <linux/sched/signal.h>
 #include <uapi/linux/kfd_ioctl.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
-#include "amdgpu_gem.h"
-#include "amdgpu_hmm.h"
-#include "amdgpu_object.h"
-#include "amdgpu_ttm.h"
 
 /* Returns the memory that a userptr is attached to, without a new reference, or NULL. */
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
@@ -39,54 +29,34 @@ static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range 
 	return ret;
 }
 
-/* If the process has unmapped the memory, its next submission fails, as it would have before. */
-static int amdgpu_criu_try_validate(struct amdgpu_bo *bo)
-{
-	struct amdgpu_hmm_range *range = amdgpu_hmm_range_alloc(NULL);
-	int ret;
-
-	if (!range)
-		return -ENOMEM;
-	ret = amdgpu_ttm_tt_get_user_pages(bo, range);
-	if (!ret)
-		ret = amdgpu_criu_bind_pages(bo, range);
-	else if (ret == -EFAULT || ret == -EPERM)
-		ret = 0;
-	amdgpu_hmm_range_free(range);
-	return ret;
-}
-
-/* AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. */
+/*
+ * AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. If the
+ * process has unmapped the memory, its next submission fails, as it would have before.
+ */
 static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 {
+	struct amdgpu_hmm_range *range;
 	int ret;
 
 	do {
-		ret = amdgpu_criu_try_validate(bo);
+		range = amdgpu_hmm_range_alloc(NULL);
+		if (!range)
+			return -ENOMEM;
+		ret = amdgpu_ttm_tt_get_user_pages(bo, range);
+		if (!ret)
+			ret = amdgpu_criu_bind_pages(bo, range);
+		else if (ret == -EFAULT || ret == -EPERM)
+			ret = 0;
+		amdgpu_hmm_range_free(range);
 	} while (ret == -EAGAIN && !fatal_signal_pending(current));
-	return ret;
-}
-
-static int amdgpu_criu_attach_userptr(struct amdgpu_criu_dump *dump, struct amdgpu_bo *bo)
-{
-	u64 addr;
-	int ret;
-
-	amdgpu_ttm_tt_get_userptr(&bo->tbo, &addr);
-	amdgpu_ttm_tt_set_usertask(bo->tbo.ttm, dump->task);
-	ret = amdgpu_hmm_register_mm(bo, dump->mm, addr);
-	if (ret)
-		return ret;
-	if (amdgpu_ttm_tt_get_userflags(bo->tbo.ttm) & AMDGPU_GEM_USERPTR_VALIDATE)
-		ret = amdgpu_criu_validate_userptr(bo);
-	if (ret)
-		amdgpu_hmm_unregister(bo);
 	return ret;
 }
 
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 {
 	const struct amdgpu_criu_dump_object *object;
+	u32 flags;
+	u64 addr;
 	int ret;
 
 	list_for_each_entry(object, &dump->objects, of_dump) {
@@ -95,7 +65,15 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 		/* A BO that several files of the process share is attached by the first of them. */
 		if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm) || amdgpu_criu_userptr_mm(bo))
 			continue;
-		ret = amdgpu_criu_attach_userptr(dump, bo);
+		flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
+		amdgpu_ttm_tt_get_userptr(&bo->tbo, &addr);
+		amdgpu_ttm_tt_set_usertask(bo->tbo.ttm, dump->task);
+		ret = amdgpu_hmm_register_mm(bo, dump->mm, addr);
+		if (!ret && flags & AMDGPU_GEM_USERPTR_VALIDATE) {
+			ret = amdgpu_criu_validate_userptr(bo);
+			if (ret)
+				amdgpu_hmm_unregister(bo);
+		}
 		if (ret)
 			return criu_refuse(dump->out.call, ret,
 					   "userptr (handle %u): cannot attach: %d", object->handle,
@@ -105,28 +83,23 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 }
 
 /* Allocates in the saved placement, or the preferred domains if the BO had no memory. */
-static u32 amdgpu_criu_first_domain(const struct amdgpu_criu_object_record *record)
-{
-	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
-		return AMDGPU_GEM_DOMAIN_CPU;
-	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS || !record->placement)
-		return record->preferred_domains;
-	return record->placement;
-}
-
 static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 				const struct amdgpu_criu_object_record *record,
 				struct dma_resv *resv, struct drm_gem_object **gem)
 {
-	u32 domain = amdgpu_criu_first_domain(record);
+	u32 domain = record->placement;
 	u64 flags = record->create_flags;
 	u64 size = record->size;
 	int ret;
 
+	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS || !domain)
+		domain = record->preferred_domains;
 	if (record->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS)
 		size >>= PAGE_SHIFT;
 	/* Clear the BO: stale data of others must not leak if user space does not fill the BO. */
-	if (!(record->flags & AMDGPU_CRIU_OBJECT_USERPTR))
+	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		domain = AMDGPU_GEM_DOMAIN_CPU;
+	else
 		flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
 	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 		flags |= AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
@@ -166,37 +139,25 @@ static int amdgpu_criu_alloc_in_vm(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-/* Removing the metadata does not clear its flags. */
-static int amdgpu_criu_set_metadata(const struct amdgpu_criu_plan_object *object,
-				    struct amdgpu_bo *bo)
-{
-	const struct amdgpu_criu_object_record *record = &object->record;
-	u32 none = 0;
-	int ret;
-
-	if (!record->metadata_size && record->metadata_flags) {
-		ret = amdgpu_bo_set_metadata(bo, &none, sizeof(none), record->metadata_flags);
-		if (ret)
-			return ret;
-	}
-	return amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
-				      record->metadata_flags);
-}
-
 /* Does what AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA do. */
 static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *object,
 				      struct amdgpu_bo *bo)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
 	int ret = amdgpu_bo_reserve(bo, false);
+	u32 none = 0;
 
 	if (ret)
 		return ret;
 	bo->preferred_domains = record->preferred_domains;
 	bo->allowed_domains = record->allowed_domains;
 	ret = amdgpu_bo_set_tiling_flags(bo, record->tiling_flags);
+	/* Removing the metadata does not clear its flags. */
+	if (!ret && !record->metadata_size && record->metadata_flags)
+		ret = amdgpu_bo_set_metadata(bo, &none, sizeof(none), record->metadata_flags);
 	if (!ret)
-		ret = amdgpu_criu_set_metadata(object, bo);
+		ret = amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
+					     record->metadata_flags);
 	amdgpu_bo_unreserve(bo);
 	return ret;
 }

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* BOs of a plan: checks, and creation of those that the session lacks. */
 #include <linux/dma-buf.h>
-#include <linux/slab.h>
-#include <drm/drm_device.h>
-#include <drm/drm_gem.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
 #include "amdgpu_dma_buf.h"
-#include "amdgpu_object.h"
-#include "amdgpu_ttm.h"
 
 /* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
@@ -103,8 +96,9 @@ static int amdgpu_criu_check_object(void *data, void *entry)
 	return 0;
 }
 
-static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
+static int amdgpu_criu_check_objects(void *data)
 {
+	struct amdgpu_criu_plan *plan = data;
 	struct criu_id_set *set = &plan->object_ids;
 	u64 duplicate;
 
@@ -114,9 +108,9 @@ static int amdgpu_criu_check_object_ids(struct amdgpu_criu_plan *plan)
 		return -ENOMEM;
 	for (u32 i = 0; i < plan->num_objects; i++)
 		criu_id_set_add(set, plan->objects[i].record.object_id, i);
-	if (!criu_id_set_seal(set, &duplicate))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "BO %llu occurs twice", duplicate);
+	if (criu_id_set_seal(set, &duplicate))
+		return criu_refuse(plan->call, -EBADMSG, "BO %llu occurs twice", duplicate);
+	return amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_objects);
 }
 
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
@@ -134,31 +128,6 @@ void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *
 
 	amdgpu_criu_object_entry(&object->record, entry);
 	entry->new_mmap_offset = object->new_mmap_offset;
-}
-
-static int amdgpu_criu_check_objects(void *data)
-{
-	struct amdgpu_criu_plan *plan = data;
-	int ret = amdgpu_criu_check_object_ids(plan);
-
-	return ret ? ret : amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_objects);
-}
-
-/* Fails if the id refers to a different BO in this blob than in the blob it was created from. */
-static int amdgpu_criu_object_fits(const struct amdgpu_criu_plan *plan,
-				   const struct amdgpu_criu_object_record *record,
-				   struct drm_gem_object *owner)
-{
-	const char *why = amdgpu_criu_unshareable(owner, record->size);
-
-	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
-	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
-		why = "is of a kind that cannot be shared";
-	if (why)
-		return criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
-	if (record->device == plan->device && owner->dev != adev_to_drm(plan->adev))
-		return criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
-	return 0;
 }
 
 /* The caller has an open claim. An error closes it. */
@@ -197,44 +166,49 @@ err_forget:
 }
 
 /* Finds the BO in the session, or creates it. It may be that of another file with the same id. */
-int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
+int amdgpu_criu_object_get(void *data, void *entry)
 {
+	struct amdgpu_criu_plan_object *object = entry;
+	struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_criu_object_record *record = &object->record;
+	const bool own = record->device == plan->device;
 	struct drm_gem_object *found;
-	int ret = amdgpu_criu_claim(plan->call, object->record.object_id,
-				    object->record.device == plan->device, &found);
+	const char *why;
+	int ret = amdgpu_criu_claim(plan->call, record->object_id, own, &found);
 
 	if (ret)
 		return ret;
 	if (!found)
 		return amdgpu_criu_object_create(plan, object);
-	ret = amdgpu_criu_object_fits(plan, &object->record, found);
-	if (!ret && found->dev == adev_to_drm(plan->adev)) {
+	/* The id may refer to another BO than in the blob that this one was created from. */
+	why = amdgpu_criu_unshareable(found, record->size);
+	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
+	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		why = "is of a kind that cannot be shared";
+	if (why) {
+		ret = criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
+	} else if (found->dev == adev_to_drm(plan->adev)) {
 		object->gem = found;
 		drm_gem_object_get(object->gem);
+	} else if (own) {
+		ret = criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
 	}
 	amdgpu_criu_bo_ops.put(found);
 	return ret;
 }
 
-/* Undoes amdgpu_criu_object_get() if it succeeded. @object: the BO; its handles are closed. */
-void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object)
+/* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */
+void amdgpu_criu_object_put(void *plan, void *entry)
 {
+	struct amdgpu_criu_plan_object *object = entry;
+
 	if (object->bound)
-		criu_session_forget(plan->call->session, object->record.object_id);
+		criu_session_forget(((struct amdgpu_criu_plan *)plan)->call->session,
+				    object->record.object_id);
 	object->bound = false;
 	if (object->gem)
 		drm_gem_object_put(object->gem);
 	object->gem = NULL;
-}
-
-static int amdgpu_criu_apply_object(void *plan, void *entry)
-{
-	return amdgpu_criu_object_get(plan, entry);
-}
-
-static void amdgpu_criu_undo_object(void *plan, void *entry)
-{
-	amdgpu_criu_object_put(plan, entry);
 }
 
 const struct criu_kind amdgpu_criu_objects = {
@@ -249,6 +223,6 @@ const struct criu_kind amdgpu_criu_objects = {
 	.fault = amdgpu_criu_object_fault,
 	.check = amdgpu_criu_check_object,
 	.check_all = amdgpu_criu_check_objects,
-	.apply = amdgpu_criu_apply_object,
-	.undo = amdgpu_criu_undo_object,
+	.apply = amdgpu_criu_object_get,
+	.undo = amdgpu_criu_object_put,
 };

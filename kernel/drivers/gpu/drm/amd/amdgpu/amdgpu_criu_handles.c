@@ -6,21 +6,11 @@
  * close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
  * numbers can be requested.
  */
-#include <linux/cleanup.h>
 #include <linux/dma-buf.h>
-#include <linux/idr.h>
-#include <linux/mm.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 #include <linux/sort.h>
-#include <linux/spinlock.h>
-#include <drm/drm_device.h>
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
 #include "amdgpu_dma_buf.h"
 
@@ -90,26 +80,22 @@ static int amdgpu_criu_check_named_handles(void *data)
 	return 0;
 }
 
-/* Inserts an empty entry in [@from, @end), which looks like a handle that is being created. */
-static int amdgpu_criu_handles_fill(struct drm_file *file, u32 from, u32 end)
-{
-	int number;
-
-	idr_preload(GFP_KERNEL);
-	spin_lock(&file->table_lock);
-	number = idr_alloc(&file->object_idr, NULL, from, end, GFP_NOWAIT | __GFP_ACCOUNT);
-	spin_unlock(&file->table_lock);
-	idr_preload_end();
-	return number;
-}
-
-/* Makes @handle the lowest free number. It is greater than the previous one. */
+/*
+ * Makes @handle the lowest free number. It is greater than the previous one. An empty entry looks
+ * like a handle that is being created.
+ */
 static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
 {
+	struct drm_file *file = plan->file;
 	int number = 0;
 
 	while (plan->last_handle + 1 < handle && number != -ENOSPC) {
-		number = amdgpu_criu_handles_fill(plan->file, plan->last_handle + 1, handle);
+		idr_preload(GFP_KERNEL);
+		spin_lock(&file->table_lock);
+		number = idr_alloc(&file->object_idr, NULL, plan->last_handle + 1, handle,
+				   GFP_NOWAIT | __GFP_ACCOUNT);
+		spin_unlock(&file->table_lock);
+		idr_preload_end();
 		if (number < 0 && number != -ENOSPC)
 			return number;
 		if (number > 0)
@@ -120,19 +106,6 @@ static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
 	}
 	plan->last_handle = handle;
 	return 0;
-}
-
-/* Removes the empty entries. New handles get the free numbers, as before the checkpoint. */
-static void amdgpu_criu_remove_fillers(struct amdgpu_criu_plan *plan)
-{
-	struct idr *idr = &plan->file->object_idr;
-
-	for (; plan->last_handle; plan->last_handle--) {
-		scoped_guard(spinlock, &plan->file->table_lock)
-			if (!idr_find(idr, plan->last_handle))
-				idr_remove(idr, plan->last_handle);
-		cond_resched();
-	}
 }
 
 /* As after a PRIME import: the BO points to the dma-buf, and a table maps that to the handle. */
@@ -200,7 +173,7 @@ int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 
 	if (object->bound && !(object->record.flags & AMDGPU_CRIU_OBJECT_EXPORTED))
 		return drm_gem_handle_create(plan->file, object->gem, handle);
-	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id);
+	dmabuf = criu_session_dmabuf(plan->call->session, object->record.object_id, false);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_criu_object_import(plan, object, dmabuf, handle);
@@ -227,8 +200,15 @@ static int amdgpu_criu_apply_handle(void *data, void *entry)
 static int amdgpu_criu_end_handles(void *data, int ret)
 {
 	struct amdgpu_criu_plan *plan = data;
+	struct idr *idr = &plan->file->object_idr;
 
-	amdgpu_criu_remove_fillers(plan);
+	/* Removes the empty entries. New handles get the free numbers, as before the checkpoint. */
+	for (; plan->last_handle; plan->last_handle--) {
+		scoped_guard(spinlock, &plan->file->table_lock)
+			if (!idr_find(idr, plan->last_handle))
+				idr_remove(idr, plan->last_handle);
+		cond_resched();
+	}
 	for (u32 i = 0; !ret && i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			plan->objects[i].new_mmap_offset =

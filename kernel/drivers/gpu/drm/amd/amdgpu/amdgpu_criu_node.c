@@ -63,6 +63,20 @@ int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, si
 	return 0;
 }
 
+/* Copies an array of entries of @size bytes. The caller frees *@table, even after an error. */
+int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, void **table)
+{
+	int ret = 0;
+
+	*table = kvcalloc(num, size, GFP_KERNEL_ACCOUNT);
+	if (!*table)
+		return -ENOMEM;
+	for (u32 i = 0; !ret && i < num; i++)
+		ret = copy_struct_from_user(*table + i * size, size,
+					    u64_to_user_ptr(uptr + (u64)i * stride), stride);
+	return ret;
+}
+
 /* Checks the address and the stride of an array of &struct amdgpu_criu_record_info. */
 static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
 {
@@ -71,22 +85,17 @@ static int amdgpu_criu_record_infos_check(u64 uptr, u32 stride)
 	return uptr != (uintptr_t)uptr ? -EFAULT : 0;
 }
 
-static int amdgpu_criu_query_check(const struct amdgpu_criu_query *args)
-{
-	if (args->pad)
-		return -EINVAL;
-	if (!args->records)
-		return args->num_records || args->record_stride ? -EINVAL : 0;
-	return amdgpu_criu_record_infos_check(args->records, args->record_stride);
-}
-
 int amdgpu_criu_query(struct criu_call *call, void *data)
 {
 	const struct criu_blob_schema *schema = call->node->schema;
 	struct amdgpu_criu_query *args = data;
 	u32 room = args->num_records;
-	int ret = amdgpu_criu_query_check(args);
+	int ret = 0;
 
+	if (args->pad || (!args->records && (room || args->record_stride)))
+		return -EINVAL;
+	if (args->records)
+		ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
 	if (ret)
 		return ret;
 	args->abi_min = AMDGPU_CRIU_ABI;
@@ -114,56 +123,32 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 	return ret;
 }
 
-/* True if the caller passes the record types that another kernel supports. */
-static bool amdgpu_criu_has_targets(const struct amdgpu_criu_state *args)
-{
-	return args->records || args->num_records || args->record_stride;
-}
-
-static int amdgpu_criu_target_get(const struct amdgpu_criu_state *args,
-				  struct criu_record_target *targets, u32 index)
-{
-	struct amdgpu_criu_record_info info;
-	int ret;
-
-	ret = copy_struct_from_user(&info, sizeof(info),
-				    u64_to_user_ptr(args->records +
-						    (u64)index * args->record_stride),
-				    args->record_stride);
-	if (ret)
-		return ret;
-	if (!info.version_min || info.version_min > info.version_max ||
-	    criu_target_find(targets, index, info.type))
-		return -EINVAL;
-	targets[index] = (struct criu_record_target) {
-		.type = info.type,
-		.version_min = info.version_min,
-		.version_max = info.version_max,
-		.size = info.size,
-	};
-	return 0;
-}
-
 /* Sets @targets, which amdgpu_criu_output_free() frees. */
 static int amdgpu_criu_targets_get(struct amdgpu_criu_output *out,
 				   const struct amdgpu_criu_state *args)
 {
-	u32 i;
+	const u32 num = args->num_records;
 	int ret;
 
-	if (!amdgpu_criu_has_targets(args))
+	/* The uapi names the fields of the codec. */
+	BUILD_BUG_ON(sizeof(struct amdgpu_criu_record_info) != sizeof(struct criu_record_target));
+
+	if (!args->records && !num && !args->record_stride)
 		return 0;
-	if (!args->records || !args->num_records || args->num_records > AMDGPU_CRIU_TARGETS_MAX)
+	if (!args->records || !num || num > AMDGPU_CRIU_TARGETS_MAX)
 		return -EINVAL;
 	ret = amdgpu_criu_record_infos_check(args->records, args->record_stride);
-	if (ret)
-		return ret;
-	out->targets = kvcalloc(args->num_records, sizeof(*out->targets), GFP_KERNEL_ACCOUNT);
-	if (!out->targets)
-		return -ENOMEM;
-	out->num_targets = args->num_records;
-	for (i = 0; !ret && i < args->num_records; i++)
-		ret = amdgpu_criu_target_get(args, out->targets, i);
+	if (!ret)
+		ret = amdgpu_criu_table_copy(args->records, num, args->record_stride,
+					     sizeof(*out->targets), (void **)&out->targets);
+	out->num_targets = num;
+	for (u32 i = 0; !ret && i < num; i++) {
+		const struct criu_record_target *target = &out->targets[i];
+
+		if (!target->version_min || target->version_min > target->version_max ||
+		    criu_target_find(out->targets, i, target->type))
+			ret = -EINVAL;
+	}
 	return ret;
 }
 
@@ -186,29 +171,21 @@ void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
 	kvfree(out->blob);
 }
 
-static int amdgpu_criu_dump_kinds(struct amdgpu_criu_output *out)
+static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 {
 	const struct criu_node *node = out->call->node;
 	int ret = 0;
-
-	for (u32 i = 0; !ret && i < node->num_kinds; i++)
-		if (node->kinds[i]->dump && (!out->live || node->kinds[i]->live))
-			ret = node->kinds[i]->dump(out);
-	return ret;
-}
-
-static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
-{
-	int ret;
 
 	out->num_devices = 0;
 	out->num_bos = 0;
 	out->num_queues = 0;
 	out->num_events = 0;
 	out->num_svm_ranges = 0;
-	criu_writer_init(&out->writer, out->schema ?: out->call->node->schema, out->targets,
-			 out->num_targets, out->blob, out->blob_size);
-	ret = out->walk ? out->walk(out) : amdgpu_criu_dump_kinds(out);
+	criu_writer_init(&out->writer, node->schema, out->targets, out->num_targets, out->blob,
+			 out->blob_size);
+	for (u32 i = 0; !ret && i < node->num_kinds; i++)
+		if (node->kinds[i]->dump && (!out->live || node->kinds[i]->live))
+			ret = node->kinds[i]->dump(out);
 	if (ret || out->live)
 		return ret;
 	ret = criu_writer_finish(&out->writer, &out->blob_size);
@@ -286,17 +263,6 @@ int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *s
 	return ret ? ret : amdgpu_criu_output_put(out, state);
 }
 
-/* Checks the flags of PROCESS_INFO. Returns 0; -EINVAL; -EBADFD for a pause in a live session. */
-int amdgpu_criu_info_check(const struct criu_call *call,
-			   const struct amdgpu_criu_process_info *info)
-{
-	if (info->flags & ~AMDGPU_CRIU_PROCESS_INFO_LIVE)
-		return -EINVAL;
-	if (!info->flags && criu_session_kind(call->session) == CRIU_SESSION_LIVE)
-		return criu_refuse_live(call);
-	return 0;
-}
-
 static int amdgpu_criu_info_locked(struct amdgpu_criu_output *out)
 {
 	struct criu_call *call = out->call;
@@ -317,12 +283,16 @@ static int amdgpu_criu_info_locked(struct amdgpu_criu_output *out)
 	return ret;
 }
 
-/* Runs PROCESS_INFO, whose flags are checked. With flag LIVE it makes the session live. */
+/* Runs PROCESS_INFO. With flag LIVE it makes the session live. */
 int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info)
 {
 	struct criu_call *call = out->call;
 	int ret;
 
+	if (info->flags & ~AMDGPU_CRIU_PROCESS_INFO_LIVE)
+		return -EINVAL;
+	if (!info->flags && criu_session_kind(call->session) == CRIU_SESSION_LIVE)
+		return criu_refuse_live(call);
 	out->live = info->flags;
 	if (mutex_lock_interruptible(call->client->lock))
 		return -ERESTARTSYS;
@@ -380,7 +350,7 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *data, const struct drm_
 
 	if (args->flags || args->pad)
 		return -EINVAL;
-	dmabuf = criu_session_copy(call->session, args->object_id);
+	dmabuf = criu_session_dmabuf(call->session, args->object_id, true);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = copier ? amdgpu_criu_allow_copy(copier, dmabuf) : 0;

@@ -17,15 +17,9 @@ struct vm_area_struct;
 /* Maximum number of record types that a caller may list for another kernel. */
 #define AMDGPU_CRIU_TARGETS_MAX 1024
 
-/* What a dump of a client writes */
+/* What a dump writes: the size pass and the write pass call the dump functions of the kinds. */
 struct amdgpu_criu_output {
 	struct criu_call *call;
-	const struct criu_blob_schema *schema; /* of the blob; NULL: the node's */
-	/*
-	 * Writes all records. The size pass and the write pass make the same calls. NULL: calls the
-	 * dump functions of the node's kinds with a pointer to this structure
-	 */
-	int (*walk)(struct amdgpu_criu_output *out);
 	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
 	int (*pause)(struct amdgpu_criu_output *out);
 	int (*prepare)(struct amdgpu_criu_output *out); /* called before the passes, or NULL */
@@ -59,8 +53,6 @@ struct amdgpu_criu_input {
 };
 
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
-int amdgpu_criu_info_check(const struct criu_call *call,
-			   const struct amdgpu_criu_process_info *info);
 int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info);
 int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state);
@@ -69,8 +61,7 @@ int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
 			   const struct amdgpu_criu_state *state);
 int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
 void amdgpu_criu_output_free(struct amdgpu_criu_output *out);
-int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call,
-			   const struct criu_blob_schema *schema);
+int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call);
 void amdgpu_criu_input_free(const struct amdgpu_criu_input *in);
 int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_input *in,
 			  u32 num);
@@ -94,6 +85,7 @@ int amdgpu_criu_dmabuf_for(struct criu_call *call, void *args, const struct drm_
 
 /* Access to arrays of the caller with their strides. */
 int amdgpu_criu_state_check(const struct amdgpu_criu_state *state);
+int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, void **table);
 int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, size_t size);
 
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev);

@@ -11,28 +11,16 @@
  * before. The copy refuses attachments. Files of the BO's device import it without PRIME,
  * whose tables hold only one dma-buf for each BO.
  */
-#include <drm/drm_device.h>
 #include <drm/drm_drv.h>
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
-#include <linux/device.h>
-#include <linux/cleanup.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
-#include <linux/err.h>
-#include <linux/hashtable.h>
-#include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu.h"
-#include "amdgpu_amdkfd.h"
 #include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_dma_buf.h"
-#include "amdgpu_object.h"
-#include "amdgpu_ttm.h"
 #include "criu_ioctl.h"
 
 static int amdgpu_criu_copy_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attach)
@@ -46,23 +34,10 @@ static const struct dma_buf_ops amdgpu_criu_copy_ops = {
 	.mmap = drm_gem_dmabuf_mmap,
 };
 
-/* True for a dma-buf of amdgpu_criu_new_copy(). */
+/* True for a dma-buf of amdgpu_criu_bo_copy(). */
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf)
 {
 	return dmabuf->ops == &amdgpu_criu_copy_ops;
-}
-
-/* Creates a dma-buf for copying a BO, which may not be a userptr. */
-static struct dma_buf *amdgpu_criu_new_copy(struct drm_gem_object *gem, int flags)
-{
-	struct dma_buf *dmabuf;
-
-	if (amdgpu_ttm_tt_get_usermm(gem_to_amdgpu_bo(gem)->tbo.ttm))
-		return ERR_PTR(-EPERM);
-	dmabuf = drm_gem_prime_export(gem, flags);
-	if (!IS_ERR(dmabuf))
-		dmabuf->ops = &amdgpu_criu_copy_ops;
-	return dmabuf;
 }
 
 /* A file that may import a copy of a BO of another VM */
@@ -114,19 +89,9 @@ int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dm
 	return 0;
 }
 
-/* Closing a handle updates the statistics while the BO still counts as shared. */
-static void amdgpu_criu_update_statistics(struct drm_gem_object *gem)
-{
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo(gem);
-
-	if (amdgpu_bo_reserve(bo, true))
-		return;
-	amdgpu_criu_update_shared(bo);
-	amdgpu_bo_unreserve(bo);
-}
-
 static void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 {
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv);
 	struct amdgpu_criu_copier *copier;
 	struct hlist_node *next;
 
@@ -139,15 +104,11 @@ static void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 		kfree(copier);
 	}
 	spin_unlock(&amdgpu_criu_copiers_lock);
-	amdgpu_criu_update_statistics(dmabuf->priv);
-}
-
-static bool amdgpu_criu_may_import(const struct drm_file *file, const struct dma_buf *dmabuf)
-{
-	if (!amdgpu_criu_is_of_one_vm(dmabuf))
-		return true;
-	guard(spinlock)(&amdgpu_criu_copiers_lock);
-	return amdgpu_criu_find_copier(file, dmabuf);
+	/* Closing a handle updates the statistics while the BO still counts as shared. */
+	if (amdgpu_bo_reserve(bo, true))
+		return;
+	amdgpu_vm_bo_update_shared(bo);
+	amdgpu_bo_unreserve(bo);
 }
 
 /* True while the file imports a copy of a BO, which may be of another file's VM. */
@@ -162,9 +123,14 @@ static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file
 {
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 	struct drm_gem_object *gem = dmabuf->priv;
+	bool allowed = gem->dev == dev;
 	int ret;
 
-	if (gem->dev != dev || !amdgpu_criu_may_import(file, dmabuf))
+	if (amdgpu_criu_is_of_one_vm(dmabuf)) {
+		guard(spinlock)(&amdgpu_criu_copiers_lock);
+		allowed &= amdgpu_criu_find_copier(file, dmabuf);
+	}
+	if (!allowed)
 		return -EPERM;
 	guard(mutex)(&file->prime.lock);
 	WRITE_ONCE(fpriv->criu_copies, gem);
@@ -243,9 +209,18 @@ static struct dma_buf *amdgpu_criu_bo_export(void *object)
 	return dmabuf;
 }
 
+/* Creates a dma-buf for copying a BO, which may not be a userptr. */
 static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 {
-	return amdgpu_criu_new_copy(object, amdgpu_criu_export_flags(gem_to_amdgpu_bo(object)));
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(object);
+	struct dma_buf *dmabuf;
+
+	if (amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
+		return ERR_PTR(-EPERM);
+	dmabuf = drm_gem_prime_export(object, amdgpu_criu_export_flags(bo));
+	if (!IS_ERR(dmabuf))
+		dmabuf->ops = &amdgpu_criu_copy_ops;
+	return dmabuf;
 }
 
 const struct criu_object_ops amdgpu_criu_bo_ops = {
@@ -298,12 +273,10 @@ bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf = amdgpu_criu_object_dmabuf(gem);
-	bool found;
+	bool found = dmabuf && amdgpu_criu_dmabuf_has_importer(dmabuf);
 
-	if (!dmabuf)
-		return false;
-	found = amdgpu_criu_dmabuf_has_importer(dmabuf);
-	dma_buf_put(dmabuf);
+	if (dmabuf)
+		dma_buf_put(dmabuf);
 	return found;
 }
 
@@ -346,8 +319,7 @@ const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size)
 int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner)
 {
 	void *found;
-	int ret = own ? criu_session_claim(call->session, id, &amdgpu_criu_bo_ops, &found) :
-			criu_session_find(call->session, id, &amdgpu_criu_bo_ops, &found);
+	int ret = criu_session_claim(call->session, id, &amdgpu_criu_bo_ops, own, &found);
 
 	if (ret == -ENOENT)
 		return criu_refuse(call, -EBADFD, "it was imported: EXPORTED must create it first");

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* OUTSIDE: finds what paused clients share with clients that are not paused. */
-#include <drm/drm_device.h>
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
-#include <linux/cleanup.h>
 #include <linux/pid.h>
-#include <linux/rcupdate.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
-#include <linux/xarray.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
-#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_render.h"
 
 static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,

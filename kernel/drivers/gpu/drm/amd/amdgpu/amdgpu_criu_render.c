@@ -1,12 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The ioctl of a render node: its operations, of which RESTORE and RESUME are here. */
-#include <drm/drm_file.h>
-#include <linux/cleanup.h>
-#include <linux/sched/task.h>
-#include <linux/slab.h>
-
-#include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_render.h"
 
 static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
@@ -70,42 +63,30 @@ static int amdgpu_criu_restore_file(struct criu_call *call, void *args)
 	return ret;
 }
 
-static int amdgpu_criu_resume_locked(struct amdgpu_criu_dump *dump)
-{
-	struct criu_call *call = dump->out.call;
-	int ret = criu_session_held(call->session, call->client);
-
-	if (!ret && call->client->restoring)
-		ret = -EBADFD;
-	if (!ret)
-		ret = amdgpu_criu_find_objects(dump);
-	if (!ret)
-		ret = amdgpu_criu_attach_userptrs(dump);
-	if (ret)
-		return ret;
-	criu_client_allow(call->client);
-	return criu_session_release(call->session, call->client);
-}
-
 static int amdgpu_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
+	struct criu_client *client = call->client;
 	struct amdgpu_criu_dump dump = {};
-	struct task_struct *task;
 	int ret;
 
 	if (resume->flags || resume->pad)
 		return -EINVAL;
-	task = amdgpu_criu_process(call, resume->pid);
-	if (IS_ERR(task))
-		return PTR_ERR(task);
-	ret = amdgpu_criu_dump_init(&dump, call, task);
+	ret = amdgpu_criu_dump_init(&dump, call, amdgpu_criu_process(call, resume->pid));
 	if (!ret) {
-		scoped_guard(mutex, call->client->lock)
-			ret = amdgpu_criu_resume_locked(&dump);
-		amdgpu_criu_dump_fini(&dump);
+		mutex_lock(client->lock);
+		ret = client->restoring ? -EBADFD : criu_session_held(call->session, client);
+		if (!ret)
+			ret = amdgpu_criu_find_objects(&dump);
+		if (!ret)
+			ret = amdgpu_criu_attach_userptrs(&dump);
+		if (!ret)
+			ret = criu_session_release(call->session, client);
+		if (!ret)
+			criu_client_allow(client);
+		mutex_unlock(client->lock);
 	}
-	put_task_struct(task);
+	amdgpu_criu_dump_fini(&dump);
 	return ret;
 }
 

@@ -19,23 +19,13 @@
 #ifndef _AMDGPU_CRIU_RENDER_H_
 #define _AMDGPU_CRIU_RENDER_H_
 
-#include <linux/list.h>
-#include <linux/types.h>
-#include <linux/xarray.h>
-
+#include "amdgpu.h"
+#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_node.h"
+#include "amdgpu_criu_object.h"
 #include "amdgpu_criu_records.h"
 #include "criu_ids.h"
 #include "criu_plan.h"
-
-struct amdgpu_bo;
-struct amdgpu_device;
-struct amdgpu_fpriv;
-struct dma_fence;
-struct drm_file;
-struct drm_gem_object;
-struct mm_struct;
-struct task_struct;
 
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 
@@ -66,6 +56,7 @@ struct amdgpu_criu_dump {
 	struct mm_struct *mm; /* that memory, with a reference to its users */
 	struct list_head objects; /* BOs of the file in the order of handles; without one last */
 	struct xarray by_gem; /* the same BOs by the address of gem */
+	struct dma_buf *exported; /* EXPORTED: the dma-buf of the only BO; nothing else is dumped */
 };
 
 int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
@@ -74,12 +65,11 @@ void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump);
 struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
 int amdgpu_criu_check_render(struct criu_call *call);
 
+int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle);
+int amdgpu_criu_add_listed_objects(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump);
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_objects(void *data);
-int amdgpu_criu_write_object(struct criu_blob_writer *writer, struct drm_gem_object *owner,
-			     struct amdgpu_criu_object_record *record,
-			     struct amdgpu_criu_bo *entry);
 
 /* The drain functions wait until @deadline (jiffies), and report what hangs. */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
@@ -87,10 +77,6 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
-
-/* Called for each BO in a BO list, with or without a handle, until it returns nonzero. */
-typedef int amdgpu_criu_bo_fn(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem);
-int amdgpu_criu_visit_listed_bos(struct amdgpu_criu_dump *dump, amdgpu_criu_bo_fn *fn);
 
 /* Gets the id of a BO in the session, once it is dumped; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
@@ -183,8 +169,8 @@ int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
 
-int amdgpu_criu_object_get(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
-void amdgpu_criu_object_put(struct amdgpu_criu_plan *plan, struct amdgpu_criu_plan_object *object);
+int amdgpu_criu_object_get(void *plan, void *entry);
+void amdgpu_criu_object_put(void *plan, void *entry);
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);

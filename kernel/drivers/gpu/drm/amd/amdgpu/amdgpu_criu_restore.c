@@ -12,19 +12,6 @@
 /* Limit of the wait for running ioctls of the client. */
 #define AMDGPU_CRIU_STOP_TIME (5 * HZ)
 
-static int amdgpu_criu_table_copy(u64 uptr, u32 num, u32 stride, size_t size, void **table)
-{
-	int ret = 0;
-
-	*table = kvcalloc(num, size, GFP_KERNEL_ACCOUNT);
-	if (!*table)
-		return -ENOMEM;
-	for (u32 i = 0; !ret && i < num; i++)
-		ret = copy_struct_from_user(*table + i * size, size,
-					    u64_to_user_ptr(uptr + (u64)i * stride), stride);
-	return ret;
-}
-
 void amdgpu_criu_input_free(const struct amdgpu_criu_input *in)
 {
 	kvfree(in->devices);
@@ -37,8 +24,7 @@ void amdgpu_criu_input_free(const struct amdgpu_criu_input *in)
  * to a file system in user space or to userfaultfd, so the caller holds no lock. The caller calls
  * amdgpu_criu_input_free() in each case.
  */
-int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call,
-			   const struct criu_blob_schema *schema)
+int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call)
 {
 	const struct amdgpu_criu_state *state = in->state;
 	struct criu_blob_fault fault;
@@ -52,7 +38,7 @@ int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call,
 	buf = criu_blob_from_user(state->blob, state->blob_size);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	ret = criu_blob_open(&in->blob, schema, buf, state->blob_size, &fault);
+	ret = criu_blob_open(&in->blob, call->node->schema, buf, state->blob_size, &fault);
 	if (ret)
 		return criu_refuse_blob(call, &fault, ret);
 	/* Each entry has a record, so the size of the blob limits the copies. */
@@ -138,7 +124,7 @@ static int amdgpu_criu_restore_stopped(struct criu_call *call, struct amdgpu_cri
 int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in)
 {
 	struct criu_client *client = call->client;
-	int ret = amdgpu_criu_input_read(in, call, call->node->schema);
+	int ret = amdgpu_criu_input_read(in, call);
 
 	if (ret)
 		return ret;

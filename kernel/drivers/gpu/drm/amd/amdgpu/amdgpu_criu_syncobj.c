@@ -3,17 +3,9 @@
  * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no
  * fence or a signaled one. Only the last point of a timeline is saved.
  */
-#include <drm/drm_file.h>
-#include <drm/drm_syncobj.h>
-#include <linux/dma-fence.h>
 #include <linux/dma-fence-chain.h>
-#include <linux/err.h>
 #include <linux/ktime.h>
-#include <linux/limits.h>
-#include <linux/slab.h>
 
-#include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_render.h"
 
 static void amdgpu_criu_syncobj_get(void *object)
@@ -63,46 +55,34 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 	return 0;
 }
 
-static int amdgpu_criu_describe_fence(struct dma_fence *fence,
-				      struct amdgpu_criu_syncobj_record *record)
-{
-	struct dma_fence_chain *chain = to_dma_fence_chain(fence);
-
-	if (!dma_fence_is_signaled(fence))
-		return -ETIME;
-	record->flags = AMDGPU_CRIU_SYNCOBJ_SIGNALED;
-	record->error = dma_fence_chain_contained(fence)->error;
-	if (chain) {
-		record->flags |= AMDGPU_CRIU_SYNCOBJ_TIMELINE;
-		record->point = chain->base.seqno;
-	}
-	return 0;
-}
-
-static bool amdgpu_criu_has_eventfd(struct drm_syncobj *syncobj)
-{
-	guard(spinlock)(&syncobj->lock);
-	return !list_empty(&syncobj->ev_fd_list);
-}
-
 static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_syncobj *syncobj,
 				    u32 handle)
 {
 	struct amdgpu_criu_syncobj_record record = { .handle = handle };
 	struct dma_fence *fence;
+	bool has_eventfd;
 	int ret = 0;
 
-	if (amdgpu_criu_has_eventfd(syncobj))
+	scoped_guard(spinlock, &syncobj->lock)
+		has_eventfd = !list_empty(&syncobj->ev_fd_list);
+	if (has_eventfd)
 		return criu_refuse(dump->out.call, -EOPNOTSUPP,
 				   "cannot carry: an eventfd waits for syncobj %u", handle);
 	fence = drm_syncobj_fence_get(syncobj);
-	if (fence) {
-		ret = amdgpu_criu_describe_fence(fence, &record);
-		dma_fence_put(fence);
+	if (fence && dma_fence_is_signaled(fence)) {
+		record.flags = AMDGPU_CRIU_SYNCOBJ_SIGNALED;
+		record.error = dma_fence_chain_contained(fence)->error;
+		if (to_dma_fence_chain(fence)) {
+			record.flags |= AMDGPU_CRIU_SYNCOBJ_TIMELINE;
+			record.point = fence->seqno;
+		}
+	} else if (fence) {
+		ret = criu_refuse(dump->out.call, -ETIME,
+				  "syncobj %u: another process has pending work", handle);
 	}
+	dma_fence_put(fence);
 	if (ret)
-		return criu_refuse(dump->out.call, ret,
-				   "syncobj %u: another process has pending work", handle);
+		return ret;
 	if (dump->out.session)
 		ret = criu_session_object_id(dump->out.session, syncobj, &amdgpu_criu_syncobj_ops,
 					     &record.object_id);
@@ -152,43 +132,7 @@ static int amdgpu_criu_check_syncobj(void *data, void *entry)
 
 	if (record->flags & ~(AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
-	if (!amdgpu_criu_has_syncobj_handle(record->handle))
-		return criu_refuse(plan->call, -EOPNOTSUPP, "a handle beyond those of this kernel");
 	return 0;
-}
-
-static const char *amdgpu_criu_fence_name(struct dma_fence *fence)
-{
-	return "amdgpu_criu";
-}
-
-static const struct dma_fence_ops amdgpu_criu_fence_ops = {
-	.get_driver_name = amdgpu_criu_fence_name,
-	.get_timeline_name = amdgpu_criu_fence_name,
-};
-
-struct amdgpu_criu_fence {
-	struct dma_fence base;
-	/* for dma_fence_init() */
-	spinlock_t lock;
-};
-
-/* Returns a signaled fence with the saved error. */
-static struct dma_fence *amdgpu_criu_signaled_fence(int error)
-{
-	struct amdgpu_criu_fence *fence;
-
-	if (!error)
-		return dma_fence_allocate_private_stub(ktime_get());
-	fence = kzalloc_obj(*fence);
-	if (!fence)
-		return NULL;
-	spin_lock_init(&fence->lock);
-	dma_fence_init(&fence->base, &amdgpu_criu_fence_ops, &fence->lock,
-		       dma_fence_context_alloc(1), 1);
-	dma_fence_set_error(&fence->base, error);
-	dma_fence_signal(&fence->base);
-	return &fence->base;
 }
 
 /* Follows the code path of DRM_IOCTL_SYNCOBJ_SIGNAL or DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL. */
@@ -200,9 +144,11 @@ static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *r
 
 	if (!(record->flags & AMDGPU_CRIU_SYNCOBJ_SIGNALED))
 		return 0;
-	fence = amdgpu_criu_signaled_fence(record->error);
+	fence = dma_fence_allocate_private_stub(ktime_get());
 	if (!fence)
 		return -ENOMEM;
+	/* The fence is signaled, so dma_fence_set_error() warns, but nobody has it yet. */
+	fence->error = record->error;
 	if (record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) {
 		chain = dma_fence_chain_alloc();
 		if (!chain) {
@@ -230,24 +176,9 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 	ret = amdgpu_criu_signal_syncobj(record, *syncobj);
 	if (!ret)
 		ret = criu_session_bind(plan->call->session, record->object_id, *syncobj);
-	if (ret) {
-		drm_syncobj_put(*syncobj);
-		return ret;
-	}
-	plan_syncobj->bound = true;
-	return 0;
-}
-
-/* Does what drm_syncobj_get_handle() does, but with a given handle. */
-static int amdgpu_criu_put_syncobj_handle(struct drm_file *file, struct drm_syncobj *syncobj,
-					  u32 handle)
-{
-	int ret;
-
-	drm_syncobj_get(syncobj);
-	ret = amdgpu_criu_insert_syncobj(file, syncobj, handle);
+	plan_syncobj->bound = !ret;
 	if (ret)
-		drm_syncobj_put(syncobj);
+		drm_syncobj_put(*syncobj);
 	return ret;
 }
 
@@ -258,8 +189,8 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 	struct amdgpu_criu_plan *plan = data;
 	struct drm_syncobj *syncobj;
 	void *object;
-	int ret = criu_session_claim(plan->call->session, record->object_id, &amdgpu_criu_syncobj_ops,
-				     &object);
+	int ret = criu_session_claim(plan->call->session, record->object_id,
+				     &amdgpu_criu_syncobj_ops, true, &object);
 
 	if (ret)
 		return ret;
@@ -271,8 +202,10 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 			return ret;
 		}
 	}
-	ret = amdgpu_criu_put_syncobj_handle(plan->file, syncobj, record->handle);
-	drm_syncobj_put(syncobj);
+	/* The handle takes over the reference. */
+	ret = amdgpu_criu_insert_syncobj(plan->file, syncobj, record->handle);
+	if (ret)
+		drm_syncobj_put(syncobj);
 	return ret;
 }
 

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* GPU mappings of the file's VM, except those that the driver or KFD created. */
 #include <drm/drm_exec.h>
-#include <drm/drm_file.h>
-#include <linux/slab.h>
-#include <linux/xarray.h>
 
-#include "amdgpu.h"
-#include "amdgpu_amdkfd.h"
-#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_render.h"
-#include "amdgpu_object.h"
-#include "amdgpu_vm.h"
 
 /* Flags that DRM_AMDGPU_GEM_VA accepts for mappings with and without a BO. */
 #define AMDGPU_CRIU_VA_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_READABLE | \
@@ -18,39 +10,33 @@
 			      AMDGPU_VM_MTYPE_MASK | AMDGPU_VM_PAGE_NOALLOC)
 #define AMDGPU_CRIU_PRT_FLAGS (AMDGPU_VM_DELAY_UPDATE | AMDGPU_VM_PAGE_PRT)
 
-/* Adds the pages where mappings of KFD begin. */
-static int amdgpu_criu_find_kfd_list(struct amdgpu_criu_dump *dump, struct list_head *mems,
-				     struct xarray *of_kfd)
+/*
+ * Finds the pages where mappings of AMDKFD_IOC_MAP_MEMORY_TO_GPU begin, and those that KFD created
+ * for itself.
+ */
+static int amdgpu_criu_find_kfd_mappings(const struct amdgpu_fpriv *fpriv,
+					 struct amdkfd_process_info *info, struct xarray *of_kfd)
 {
+	struct list_head *const lists[] = {
+		&info->kfd_bo_list, &info->userptr_valid_list, &info->userptr_inval_list,
+	};
 	const struct kfd_mem_attachment *attachment;
 	struct kgd_mem *mem;
 	int ret = 0;
 
-	list_for_each_entry(mem, mems, validate_list) {
-		guard(mutex)(&mem->lock);
-		list_for_each_entry(attachment, &mem->attachments, list) {
-			if (!ret && attachment->is_mapped &&
-			    attachment->bo_va->base.vm == &dump->fpriv->vm)
-				ret = xa_err(xa_store(of_kfd, attachment->va / AMDGPU_GPU_PAGE_SIZE,
-						      mem, GFP_KERNEL_ACCOUNT));
+	guard(mutex)(&info->lock);
+	for (u32 i = 0; i < ARRAY_SIZE(lists); i++) {
+		list_for_each_entry(mem, lists[i], validate_list) {
+			guard(mutex)(&mem->lock);
+			list_for_each_entry(attachment, &mem->attachments, list)
+				if (!ret && attachment->is_mapped &&
+				    attachment->bo_va->base.vm == &fpriv->vm)
+					ret = xa_err(xa_store(of_kfd, attachment->va /
+							      AMDGPU_GPU_PAGE_SIZE, mem,
+							      GFP_KERNEL_ACCOUNT));
 		}
 	}
 	return ret;
-}
-
-/* Finds the mappings of AMDKFD_IOC_MAP_MEMORY_TO_GPU and those that KFD created for itself. */
-static int amdgpu_criu_find_kfd_mappings(struct amdgpu_criu_dump *dump, struct xarray *of_kfd)
-{
-	struct amdkfd_process_info *info = dump->fpriv->vm.process_info;
-	int ret;
-
-	if (!info)
-		return 0;
-	guard(mutex)(&info->lock);
-	ret = amdgpu_criu_find_kfd_list(dump, &info->kfd_bo_list, of_kfd);
-	if (!ret)
-		ret = amdgpu_criu_find_kfd_list(dump, &info->userptr_valid_list, of_kfd);
-	return ret ? ret : amdgpu_criu_find_kfd_list(dump, &info->userptr_inval_list, of_kfd);
 }
 
 static int amdgpu_criu_dump_mapping(struct amdgpu_criu_dump *dump,
@@ -80,10 +66,11 @@ static int amdgpu_criu_dump_mappings(void *data)
 	const struct amdgpu_bo_va_mapping *mapping;
 	struct xarray of_kfd;
 	struct rb_node *node;
-	int ret;
+	int ret = 0;
 
 	xa_init(&of_kfd);
-	ret = amdgpu_criu_find_kfd_mappings(dump, &of_kfd);
+	if (fpriv->vm.process_info)
+		ret = amdgpu_criu_find_kfd_mappings(fpriv, fpriv->vm.process_info, &of_kfd);
 	if (!ret)
 		ret = amdgpu_bo_reserve(root, false);
 	if (ret)

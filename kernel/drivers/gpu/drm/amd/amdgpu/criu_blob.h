@@ -126,34 +126,30 @@ struct criu_record_desc {
 	const char *name;
 };
 
-#define CRIU_RECORD_FIXED_FIELDS(_struct, _last) \
-	.size_min = (offsetofend(_struct, _last) + 7) / 8 * 8, \
-	.size_now = sizeof(_struct) + BUILD_BUG_ON_ZERO(sizeof(_struct) % 8) + \
-		    BUILD_BUG_ON_ZERO(sizeof(_struct) > CRIU_RECORD_FIXED_MAX)
+#define CRIU_RECORD_ROW(_type, _name, _struct, _last, _version, _older, _min, _max, _flags) \
+	{ \
+		.type = (_type), .version_min = 1, .version_max = (_version), .flags = (_flags), \
+		.size_min = (offsetofend(_struct, _last) + 7) / 8 * 8, \
+		.size_now = sizeof(_struct) + BUILD_BUG_ON_ZERO(sizeof(_struct) % 8) + \
+			    BUILD_BUG_ON_ZERO(sizeof(_struct) > CRIU_RECORD_FIXED_MAX), \
+		.count_min = (_min), .count_max = (_max), .older = (_older), .name = (_name), \
+	}
 
 /*
  * Row of a record type with one version. @_last_v1: last field of @_struct when it was released.
  * @_min, @_max: least and greatest number of such records, 0: no limit. @_flags: CRIU_DESC_*.
  */
 #define CRIU_RECORD(_type, _name, _struct, _last_v1, _version, _min, _max, _flags) \
-	{ \
-		.type = (_type), .version_min = 1, \
-		.version_max = 1 + BUILD_BUG_ON_ZERO((_version) != 1), .flags = (_flags), \
-		CRIU_RECORD_FIXED_FIELDS(_struct, _last_v1), \
-		.count_min = (_min), .count_max = (_max), .older = NULL, .name = (_name), \
-	}
+	CRIU_RECORD_ROW(_type, _name, _struct, _last_v1, \
+			1 + BUILD_BUG_ON_ZERO((_version) != 1), NULL, _min, _max, _flags)
 
 /*
  * Row of a record type with several versions. @_older: array of &struct criu_record_older, from
  * version 1 on. @_last: last field of the newest version when it was released.
  */
 #define CRIU_RECORD_VERSIONS(_type, _name, _struct, _last, _older, _min, _max, _flags) \
-	{ \
-		.type = (_type), .version_min = 1, \
-		.version_max = 1 + sizeof(_older) / sizeof((_older)[0]), .flags = (_flags), \
-		CRIU_RECORD_FIXED_FIELDS(_struct, _last), \
-		.count_min = (_min), .count_max = (_max), .older = (_older), .name = (_name), \
-	}
+	CRIU_RECORD_ROW(_type, _name, _struct, _last, \
+			1 + sizeof(_older) / sizeof((_older)[0]), _older, _min, _max, _flags)
 
 /* The first two rows of every table. */
 #define CRIU_RECORD_IDENTITY_ROW \

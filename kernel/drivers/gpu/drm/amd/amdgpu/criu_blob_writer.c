@@ -82,19 +82,6 @@ static __u32 criu_writer_lower(const struct criu_record_desc *desc, __u16 versio
 	return size;
 }
 
-/* True if a field that the target does not support is set. */
-static bool criu_writer_beyond(const struct criu_blob_writer *writer, __u16 type, __u16 version,
-			       const __u8 *fixed, __u32 size)
-{
-	const struct criu_record_target *target;
-
-	if (!writer->targets)
-		return false;
-	target = criu_target_find(writer->targets, writer->num_targets, type);
-	return target->version_max == version && size > target->size &&
-	       !criu_all_zero(fixed + target->size, size - target->size);
-}
-
 static void criu_writer_put_record(struct criu_blob_writer *writer,
 				   const struct criu_record_desc *desc, __u16 version,
 				   const void *newest)
@@ -104,19 +91,24 @@ static void criu_writer_put_record(struct criu_blob_writer *writer,
 		.version = version,
 		.flags = desc->flags & CRIU_DESC_MAY_SKIP ? CRIU_RECORD_MAY_SKIP : 0,
 	};
+	const struct criu_record_target *target =
+		criu_target_find(writer->targets, writer->num_targets, desc->type);
 	__u64 fixed[CRIU_RECORD_FIXED_MAX / sizeof(__u64)];
+	__u32 size;
 
 	memcpy(fixed, newest, desc->size_now);
-	header.fixed_size = criu_writer_lower(desc, version, (__u8 *)fixed);
-	header.size = header.fixed_size;
-	if (!header.fixed_size ||
-	    criu_writer_beyond(writer, desc->type, version, (__u8 *)fixed, header.fixed_size)) {
+	size = criu_writer_lower(desc, version, (__u8 *)fixed);
+	header.fixed_size = size;
+	header.size = size;
+	/* A field that the target does not support may not be set. */
+	if (!size || (target && target->version_max == version && size > target->size &&
+		      !criu_all_zero((__u8 *)fixed + target->size, size - target->size))) {
 		criu_writer_refuse(writer, desc->type, version,
 				   "the target kernel cannot represent it");
 		return;
 	}
 	criu_writer_put(writer, &header, sizeof(header));
-	criu_writer_put(writer, fixed, header.fixed_size);
+	criu_writer_put(writer, fixed, size);
 }
 
 static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const void *fixed)
@@ -241,14 +233,6 @@ void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, si
 		memcpy(to, data, size);
 }
 
-static int criu_writer_check_counts(const struct criu_blob_writer *writer)
-{
-	for (__u32 i = 0; i < writer->schema->num_records; i++)
-		if (writer->counts[i] < writer->schema->records[i].count_min)
-			return -EINVAL;
-	return 0;
-}
-
 /*
  * Ends a blob. @size: output, bytes of the blob; in case of -ENOSPC, bytes that it needs. Returns
  * 0; -ENOSPC if there is too little room; -EOPNOTSUPP if the blob exceeds a limit, or if the
@@ -260,15 +244,16 @@ int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 	struct criu_record_end end = {};
 	size_t crc_at;
 	__u64 total;
-	int ret;
 
 	end.num_records = writer->num_records + 1;
 	crc_at = writer->pos + sizeof(struct criu_record_header) +
 		 offsetof(struct criu_record_end, crc);
 	criu_writer_emit(writer, CRIU_RECORD_END, &end);
-	ret = writer->error ?: criu_writer_check_counts(writer);
-	if (ret)
-		return ret;
+	if (writer->error)
+		return writer->error;
+	for (__u32 i = 0; i < writer->schema->num_records; i++)
+		if (writer->counts[i] < writer->schema->records[i].count_min)
+			return -EINVAL;
 	*size = writer->pos;
 	if (!writer->buf)
 		return 0;

@@ -59,13 +59,11 @@ int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault 
 {
 	const struct criu_record_desc *desc = criu_schema_find(call->node->schema, fault->type);
 
-	if (fault->type)
-		criu_refuse(call, error, "blob: record of type %u (%s) version %u at byte %zu: %s",
-			    fault->type, desc ? desc->name : "unknown", fault->version,
-			    fault->offset, fault->reason);
-	else
-		criu_refuse(call, error, "blob: byte %zu: %s", fault->offset, fault->reason);
-	return error;
+	if (!fault->type)
+		return criu_refuse(call, error, "blob: byte %zu: %s", fault->offset, fault->reason);
+	return criu_refuse(call, error, "blob: record of type %u (%s) version %u at byte %zu: %s",
+			   fault->type, desc ? desc->name : "unknown", fault->version,
+			   fault->offset, fault->reason);
 }
 
 /* Fails with -EBADF unless the process is the caller's own or traced by it; -ESRCH if it exited. */
@@ -96,18 +94,6 @@ bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg
 		found = iterate_fd(task->files, 0, match, arg);
 	task_unlock(task);
 	return found;
-}
-
-/* Reads the caller's structure by the rules of copy_struct_from_user(). */
-static int criu_read_args(const struct criu_op *op, void *args, u32 size, u64 arg)
-{
-	if (size < op->size_v1)
-		return -EINVAL;
-	if (size > SZ_4K)
-		return -E2BIG;
-	if (arg != (uintptr_t)arg)
-		return -EFAULT;
-	return copy_struct_from_user(args, op->size_now, u64_to_user_ptr(arg), size);
 }
 
 /*
@@ -150,34 +136,6 @@ int criu_call_put_args(struct criu_call *call)
 	return 0;
 }
 
-/* Cannot fail: installs the descriptor, or releases it if the call failed. */
-static void criu_end_new_fd(struct criu_call *call, int ret)
-{
-	if (!call->new_file)
-		return;
-	if (!ret) {
-		fd_install(call->new_fd, call->new_file);
-		return;
-	}
-	put_unused_fd(call->new_fd);
-	fput(call->new_file);
-}
-
-/* A failure to write the reason does not change the error of the call. */
-static void criu_put_reason(const struct criu_call *call)
-{
-	size_t size = strlen(call->reason) + 1;
-
-	if (!call->ureason_size)
-		return;
-	if (size > call->ureason_size) {
-		size = call->ureason_size;
-		call->reason[size - 1] = '\0';
-	}
-	if (copy_to_user(u64_to_user_ptr(call->ureason), call->reason, size))
-		pr_debug("criu: the reason cannot be written\n");
-}
-
 static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 {
 	u64 args[CRIU_ARGS_MAX / sizeof(u64)] = {};
@@ -191,7 +149,13 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	ret = criu_check_owner(call->task);
 	if (ret)
 		return ret;
-	ret = criu_read_args(call->op, args, size, arg);
+	if (size < call->op->size_v1)
+		return -EINVAL;
+	if (size > SZ_4K)
+		return -E2BIG;
+	if (arg != (uintptr_t)arg)
+		return -EFAULT;
+	ret = copy_struct_from_user(args, call->op->size_now, u64_to_user_ptr(arg), size);
 	if (!ret)
 		ret = criu_get_session(call, args);
 	if (ret)
@@ -203,7 +167,12 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	ret = call->op->fn(call, args);
 	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
 		ret = -EFAULT;
-	criu_end_new_fd(call, ret);
+	if (call->new_file && !ret) {
+		fd_install(call->new_fd, call->new_file);
+	} else if (call->new_file) {
+		put_unused_fd(call->new_fd);
+		fput(call->new_file);
+	}
 	if (call->session)
 		criu_session_put(call->session);
 	return ret;
@@ -213,12 +182,17 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 {
 	char reason[CRIU_REASON_SIZE] = "";
+	size_t room;
 	int ret;
 
 	call->reason = reason;
 	ret = criu_do_op(call, op, size, arg);
-	if (ret)
-		criu_put_reason(call);
+	if (!ret || !call->ureason_size)
+		return ret;
+	room = min_t(size_t, strlen(reason) + 1, call->ureason_size);
+	reason[room - 1] = '\0';
+	if (copy_to_user(u64_to_user_ptr(call->ureason), reason, room))
+		pr_debug("criu: the reason cannot be written\n");
 	return ret;
 }
 

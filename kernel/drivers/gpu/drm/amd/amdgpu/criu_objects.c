@@ -182,22 +182,15 @@ static int criu_try_find(struct criu_session *session, u64 id,
 	return 0;
 }
 
-static int criu_try_claim(struct criu_session *session, u64 id,
-			  const struct criu_object_ops *ops, void **object)
-{
-	int ret = criu_try_find(session, id, ops, object);
-
-	if (ret != -ENOENT)
-		return ret;
-	*object = NULL;
-	return PTR_ERR_OR_ZERO(criu_object_add(session, id, ops));
-}
-
-/* Repeats @try while another caller's claim blocks it. */
-static int criu_wait_claims(struct criu_session *session, u64 id,
-			    const struct criu_object_ops *ops, void **object,
-			    int (*try)(struct criu_session *session, u64 id,
-				       const struct criu_object_ops *ops, void **object))
+/*
+ * Looks up an object of a restore, with a reference. If nobody has created it: -ENOENT, or with
+ * @create, claims its creation: @object is NULL, and the caller creates it and calls
+ * criu_session_bind(), or criu_session_forget(). Other callers wait meanwhile. To avoid deadlocks,
+ * a caller has at most one open claim at a time. Fails with -EBADMSG if the id refers to another
+ * kind of object, or is 0; -EINTR if killed while waiting.
+ */
+int criu_session_claim(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
+		       bool create, void **object)
 {
 	unsigned long seen;
 	int ret;
@@ -208,7 +201,11 @@ static int criu_wait_claims(struct criu_session *session, u64 id,
 		return -EBADMSG;
 	for (;;) {
 		mutex_lock(&session->lock);
-		ret = try(session, id, ops, object);
+		ret = criu_try_find(session, id, ops, object);
+		if (ret == -ENOENT && create) {
+			*object = NULL;
+			ret = PTR_ERR_OR_ZERO(criu_object_add(session, id, ops));
+		}
 		seen = session->claims_ended;
 		mutex_unlock(&session->lock);
 		if (ret != -EAGAIN)
@@ -217,26 +214,6 @@ static int criu_wait_claims(struct criu_session *session, u64 id,
 					READ_ONCE(session->claims_ended) != seen))
 			return -EINTR;
 	}
-}
-
-/*
- * Looks up an object of a restore, with a reference, or claims its creation: @object is NULL, and
- * the caller creates it and calls criu_session_bind(), or criu_session_forget(). Other callers that
- * claim it wait meanwhile. To avoid deadlocks, a caller has at most one open claim at a time. Fails
- * with -EBADMSG if the id refers to another kind of object, or is 0; -EINTR if killed while
- * waiting.
- */
-int criu_session_claim(struct criu_session *session, u64 id,
-		       const struct criu_object_ops *ops, void **object)
-{
-	return criu_wait_claims(session, id, ops, object, criu_try_claim);
-}
-
-/* As criu_session_claim(), but fails with -ENOENT if no caller created or claimed the object. */
-int criu_session_find(struct criu_session *session, u64 id,
-		      const struct criu_object_ops *ops, void **object)
-{
-	return criu_wait_claims(session, id, ops, object, criu_try_find);
 }
 
 static void criu_claim_ended(struct criu_session *session)
@@ -303,20 +280,6 @@ static int criu_object_take(struct criu_session *session, u64 id, bool copy,
 	return 0;
 }
 
-/* Keeps the dma-buf for the next call if the object still exists. */
-static void criu_object_keep(struct criu_session *session, u64 id, bool copy, void *object,
-			     struct dma_buf *dmabuf)
-{
-	struct criu_object *entry;
-
-	guard(mutex)(&session->lock);
-	entry = criu_object_by_id(session, id);
-	if (entry && entry->object == object) {
-		get_dma_buf(dmabuf);
-		*(copy ? &entry->copy : &entry->dmabuf) = dmabuf;
-	}
-}
-
 /*
  * Sets the dma-buf that criu_session_dmabuf() returns, unless it has returned another one. @id: of
  * an object, or claimed by the caller.
@@ -334,9 +297,13 @@ void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf 
 	}
 }
 
-static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, bool copy)
+/*
+ * Returns the dma-buf of an object with a reference, and exports it if there is none. @copy: one
+ * for copying the contents, if the object has none of its own.
+ */
+struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool copy)
 {
-	struct criu_object taken;
+	struct criu_object taken, *entry;
 	struct dma_buf *dmabuf;
 	int ret;
 
@@ -347,20 +314,14 @@ static struct dma_buf *criu_object_dmabuf(struct criu_session *session, u64 id, 
 	if (taken.dmabuf)
 		return taken.dmabuf;
 	dmabuf = copy ? taken.ops->copy(taken.object) : taken.ops->export(taken.object);
-	if (!IS_ERR(dmabuf))
-		criu_object_keep(session, id, copy, taken.object, dmabuf);
+	/* Keep the dma-buf for the next call if the object still exists. */
+	mutex_lock(&session->lock);
+	entry = criu_object_by_id(session, id);
+	if (!IS_ERR(dmabuf) && entry && entry->object == taken.object) {
+		get_dma_buf(dmabuf);
+		*(copy ? &entry->copy : &entry->dmabuf) = dmabuf;
+	}
+	mutex_unlock(&session->lock);
 	taken.ops->put(taken.object);
 	return dmabuf;
-}
-
-/* Returns the dma-buf of an object with a reference, and exports it if there is none. */
-struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id)
-{
-	return criu_object_dmabuf(session, id, false);
-}
-
-/* Returns a dma-buf for copying an object: its own if it has one, or one of the session. */
-struct dma_buf *criu_session_copy(struct criu_session *session, u64 id)
-{
-	return criu_object_dmabuf(session, id, true);
 }

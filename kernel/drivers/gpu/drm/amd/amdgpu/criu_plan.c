@@ -47,23 +47,6 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 	return criu_refuse_blob(call, &fault, -EBADMSG);
 }
 
-static int criu_load_kind(const struct criu_call *call, const struct criu_kind *kind,
-			  const struct criu_blob *blob, void *plan)
-{
-	const u32 num = criu_blob_count(blob, kind->type);
-	void *entry = kvcalloc(num, kind->size, GFP_KERNEL_ACCOUNT);
-	struct criu_record record = {};
-	int ret = 0;
-
-	if (!entry)
-		return -ENOMEM;
-	*(void **)(plan + kind->entries) = entry;
-	*(u32 *)(plan + kind->num) = num;
-	for (; !ret && criu_blob_next_of(blob, kind->type, &record); entry += kind->size)
-		ret = criu_load_entry(call, kind, &record, entry);
-	return ret;
-}
-
 static u64 criu_entry_id(const struct criu_kind *kind, const void *entry)
 {
 	const u64 gpu = kind->gpu ? *(const u32 *)(entry + kind->gpu) : 0;
@@ -161,26 +144,22 @@ int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *p
 	const struct criu_node *node = call->node;
 	int ret = 0;
 
-	for (u32 i = 0; !ret && i < node->num_kinds; i++)
-		ret = criu_load_kind(call, node->kinds[i], blob, plan);
+	for (u32 i = 0; !ret && i < node->num_kinds; i++) {
+		const struct criu_kind *kind = node->kinds[i];
+		const u32 num = criu_blob_count(blob, kind->type);
+		void *entry = kvcalloc(num, kind->size, GFP_KERNEL_ACCOUNT);
+		struct criu_record record = {};
+
+		if (!entry)
+			return -ENOMEM;
+		*(void **)(plan + kind->entries) = entry;
+		*(u32 *)(plan + kind->num) = num;
+		for (; !ret && criu_blob_next_of(blob, kind->type, &record); entry += kind->size)
+			ret = criu_load_entry(call, kind, &record, entry);
+	}
 	for (u32 i = 0; !ret && i < node->num_kinds; i++)
 		ret = criu_check_kind(call, node->kinds[i], plan);
 	return ret;
-}
-
-static int criu_apply_kind(struct criu_call *call, const struct criu_kind *kind, void *plan)
-{
-	int ret = kind->begin ? kind->begin(plan) : 0;
-
-	call->kind = kind;
-	while (!ret && kind->apply && call->entries_begun < criu_num_entries(kind, plan)) {
-		call->entry = criu_entry(kind, plan, call->entries_begun++);
-		ret = kind->apply(plan, call->entry);
-		if (ret && !*call->reason)
-			criu_refuse(call, ret, "cannot restore: %d", ret);
-	}
-	call->entry = NULL;
-	return kind->end ? kind->end(plan, ret) : ret;
 }
 
 /* Second pass of a restore. The caller undoes what was done in case of an error. */
@@ -189,8 +168,19 @@ int criu_plan_apply(struct criu_call *call, void *plan)
 	int ret = 0;
 
 	while (!ret && call->kinds_begun < call->node->num_kinds) {
+		const struct criu_kind *kind = call->node->kinds[call->kinds_begun++];
+
+		call->kind = kind;
 		call->entries_begun = 0;
-		ret = criu_apply_kind(call, call->node->kinds[call->kinds_begun++], plan);
+		ret = kind->begin ? kind->begin(plan) : 0;
+		while (!ret && kind->apply && call->entries_begun < criu_num_entries(kind, plan)) {
+			call->entry = criu_entry(kind, plan, call->entries_begun++);
+			ret = kind->apply(plan, call->entry);
+			if (ret && !*call->reason)
+				criu_refuse(call, ret, "cannot restore: %d", ret);
+		}
+		call->entry = NULL;
+		ret = kind->end ? kind->end(plan, ret) : ret;
 	}
 	return ret;
 }

@@ -172,8 +172,9 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 	return ret;
 }
 
-static void criu_end_all_holds(struct criu_session *session)
+static int criu_session_close(struct inode *inode, struct file *file)
 {
+	struct criu_session *session = file->private_data;
 	struct criu_client *client;
 
 	for (;;) {
@@ -183,17 +184,10 @@ static void criu_end_all_holds(struct criu_session *session)
 			client->ops->get(client->owner);
 		spin_unlock(&criu_hold_lock);
 		if (!client)
-			return;
+			break;
 		criu_session_end_hold(session, client);
 		client->ops->put(client->owner);
 	}
-}
-
-static int criu_session_close(struct inode *inode, struct file *file)
-{
-	struct criu_session *session = file->private_data;
-
-	criu_end_all_holds(session);
 	criu_objects_destroy(session);
 	kfree(session);
 	return 0;
@@ -268,13 +262,11 @@ struct criu_session *criu_session_get(int fd)
 {
 	struct file *file = fget(fd);
 
-	if (!file)
-		return ERR_PTR(-EBADF);
-	if (file->f_op != &criu_session_fops) {
+	if (file && file->f_op == &criu_session_fops)
+		return file->private_data;
+	if (file)
 		fput(file);
-		return ERR_PTR(-EBADF);
-	}
-	return file->private_data;
+	return ERR_PTR(-EBADF);
 }
 
 void criu_session_put(struct criu_session *session)

@@ -96,15 +96,12 @@ struct criu_object_ops {
 
 int criu_session_object_id(struct criu_session *session, void *object,
 			   const struct criu_object_ops *ops, u64 *id);
-int criu_session_claim(struct criu_session *session, u64 id,
-		       const struct criu_object_ops *ops, void **object);
-int criu_session_find(struct criu_session *session, u64 id,
-		      const struct criu_object_ops *ops, void **object);
+int criu_session_claim(struct criu_session *session, u64 id, const struct criu_object_ops *ops,
+		       bool create, void **object);
 int criu_session_bind(struct criu_session *session, u64 id, void *object);
 void criu_session_forget(struct criu_session *session, u64 id);
 void criu_session_exported(struct criu_session *session, u64 id, struct dma_buf *dmabuf);
-struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id);
-struct dma_buf *criu_session_copy(struct criu_session *session, u64 id);
+struct dma_buf *criu_session_dmabuf(struct criu_session *session, u64 id, bool copy);
 
 /*
  * A client is a process or a file whose state is saved or restored. A session of kind CHECKPOINT

@@ -3,10 +3,7 @@
 #include <linux/file.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
-#include <linux/uaccess.h>
-#include <linux/workqueue.h>
 
-#include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 
@@ -103,9 +100,8 @@ static int kfd_criu_process_info(struct criu_call *call, void *args)
 		.out = { .call = call, .pause = kfd_criu_pause, .prepare = kfd_criu_prepare },
 		.p = call->client->owner,
 	};
-	int ret = amdgpu_criu_info_check(call, args);
 
-	return ret ? ret : amdgpu_criu_info(&dump.out, args);
+	return amdgpu_criu_info(&dump.out, args);
 }
 
 /* Installs descriptors when no later step can fail. */

@@ -15,18 +15,12 @@
 #ifndef KFD_CRIU_H_
 #define KFD_CRIU_H_
 
-#include <linux/types.h>
-
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
 #include "criu_ids.h"
 #include "criu_plan.h"
-#include "criu_session.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
-
-struct kgd_mem;
-struct vm_area_struct;
 
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
 		    criu_ioctl_fn ioctl);

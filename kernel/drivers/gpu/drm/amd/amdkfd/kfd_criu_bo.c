@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* BOs that the process has allocated or imported, and their mappings. */
-#include <linux/cleanup.h>
-#include <linux/slab.h>
-
-#include "amdgpu_amdkfd.h"
-#include "amdgpu_object.h"
 #include "kfd_criu.h"
 
 #define KFD_CRIU_NO_OFFSET (~0ULL)
@@ -108,13 +103,9 @@ static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int han
 			   mem->alloc_flags);
 }
 
-static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
-				int handle, struct kgd_mem *mem,
-				struct kfd_criu_bo_record *record)
+static void kfd_criu_describe_bo(const struct kfd_process_device *pdd, int handle,
+				 struct kgd_mem *mem, struct kfd_criu_bo_record *record)
 {
-	struct drm_gem_object *gem = &mem->bo->tbo.base;
-	int ret;
-
 	*record = (struct kfd_criu_bo_record) {
 		.size = amdgpu_bo_size(mem->bo),
 		.va = mem->va,
@@ -130,16 +121,10 @@ static int kfd_criu_describe_bo(struct kfd_criu_dump *dump, const struct kfd_pro
 		record->table_flags |= AMDGPU_CRIU_BO_IMPORTED;
 	}
 	/* KFD itself has one handle of each BO. */
-	if (mem->is_imported || READ_ONCE(gem->handle_count) > 1)
+	if (mem->is_imported || READ_ONCE(mem->bo->tbo.base.handle_count) > 1)
 		record->table_flags |= AMDGPU_CRIU_BO_SHARED;
-	if (mem->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
-		ret = amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &record->user_addr);
-		if (ret)
-			return ret;
-	}
-	if (!dump->out.session)
-		return 0;
-	return amdgpu_criu_object_id(dump->out.session, gem, &record->object_id);
+	if (mem->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+		amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &record->user_addr);
 }
 
 static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process_device *pdd,
@@ -157,7 +142,10 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 		return 0;
 	if (ret)
 		return ret;
-	ret = kfd_criu_describe_bo(dump, pdd, handle, mem, &record);
+	kfd_criu_describe_bo(pdd, handle, mem, &record);
+	if (dump->out.session)
+		ret = amdgpu_criu_object_id(dump->out.session, &mem->bo->tbo.base,
+					    &record.object_id);
 	if (ret)
 		return ret;
 	mutex_lock(&mem->lock);
@@ -274,13 +262,15 @@ static int kfd_criu_check_bo(void *data, void *entry)
 }
 
 /* Two BOs must not overlap on a GPU: amdgpu_vm_bo_map() would refuse the second. */
-static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id,
-				     struct criu_range *ranges)
+static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id)
 {
+	struct criu_range *ranges __free(kvfree) =
+		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	const struct criu_range *culprit;
-	u32 num = 0;
-	u32 i, j;
+	u32 i, j, num = 0;
 
+	if (!ranges)
+		return -ENOMEM;
 	for (i = 0; i < plan->num_bos; i++) {
 		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
 
@@ -298,19 +288,6 @@ static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id,
 		return 0;
 	plan->call->entry = &plan->bos[culprit->index];
 	return criu_refuse(plan->call, -EBADMSG, "it overlaps another on GPU %u", gpu_id);
-}
-
-static int kfd_criu_check_bo_overlaps(struct kfd_criu_plan *plan)
-{
-	struct criu_range *ranges __free(kvfree) =
-		kvcalloc(plan->num_bos, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
-	int ret = 0;
-
-	if (plan->num_bos && !ranges)
-		return -ENOMEM;
-	for (u32 i = 0; !ret && i < plan->num_devices; i++)
-		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id, ranges);
-	return ret;
 }
 
 /* A process may import a BO that it has allocated, and import a BO more than once. */
@@ -334,11 +311,9 @@ static int kfd_criu_check_bos(void *data)
 	struct kfd_criu_plan *plan = data;
 	int ret = criu_check_unique(plan->call, plan, "object", kfd_criu_bo_allocated);
 
-	if (!ret)
-		ret = kfd_criu_check_bo_overlaps(plan);
-	if (!ret)
-		ret = amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_bos);
-	return ret;
+	for (u32 i = 0; !ret && i < plan->num_devices; i++)
+		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id);
+	return ret ? ret : amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_bos);
 }
 
 const struct criu_kind kfd_criu_bos = {

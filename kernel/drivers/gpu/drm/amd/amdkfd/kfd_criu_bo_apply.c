@@ -4,13 +4,8 @@
  * BO that another file or EXPORTED has restored, and turns it into an allocation if the
  * process had allocated it.
  */
-#include <drm/drm_gem.h>
 #include <linux/dma-buf.h>
-#include <linux/idr.h>
 
-#include "amdgpu_amdkfd.h"
-#include "amdgpu_object.h"
-#include "amdgpu_ttm.h"
 #include "kfd_criu.h"
 
 static bool kfd_criu_is_import(const struct kfd_criu_plan_bo *bo)
@@ -90,7 +85,7 @@ static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo 
 
 	if (ret)
 		return ret;
-	dmabuf = criu_session_dmabuf(plan->call->session, bo->record.object_id);
+	dmabuf = criu_session_dmabuf(plan->call->session, bo->record.object_id, false);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_amdkfd_gpuvm_import_dmabuf(pdd->dev->adev, dmabuf, bo->record.va,
@@ -133,19 +128,6 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-static int kfd_criu_name_bo(struct kfd_criu_plan_bo *bo)
-{
-	const struct kfd_criu_bo_record *record = &bo->record;
-	int handle;
-
-	handle = idr_alloc(&bo->device->pdd->alloc_idr, bo->mem, record->handle,
-			   record->handle + 1, GFP_KERNEL);
-	if (handle < 0)
-		return handle;
-	bo->new_mmap_offset = kfd_criu_bo_offset(record->alloc_flags, record->gpu_id, bo->mem);
-	return 0;
-}
-
 static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	struct kfd_process_device *pdd;
@@ -173,19 +155,24 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	bo->mem = NULL;
 }
 
+/* Gives a BO its handle and maps it. */
 static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
-	int ret;
+	const struct kfd_criu_bo_record *record = &bo->record;
+	int ret = idr_alloc(&bo->device->pdd->alloc_idr, bo->mem, record->handle,
+			    record->handle + 1, GFP_KERNEL);
 
-	for (u32 i = 0; i < bo->record.num_mapped; i++) {
+	if (ret < 0)
+		return ret;
+	bo->new_mmap_offset = kfd_criu_bo_offset(record->alloc_flags, record->gpu_id, bo->mem);
+	ret = 0;
+	for (u32 i = 0; !ret && i < record->num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
 
 		ret = amdgpu_amdkfd_gpuvm_map_memory_to_gpu(peer->dev->adev, bo->mem,
 							    peer->drm_priv);
-		if (ret)
-			return ret;
 	}
-	return 0;
+	return ret;
 }
 
 /* As AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or _IMPORT_DMABUF, and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
@@ -210,29 +197,7 @@ static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_b
 		if (ret)
 			criu_session_forget(plan->call->session, bo->record.object_id);
 	}
-	if (!ret)
-		ret = kfd_criu_name_bo(bo);
-	if (!ret)
-		ret = kfd_criu_map_bo(plan, bo);
-	return ret;
-}
-
-/* Waits until the page tables are written, then flushes older entries from the TLBs. */
-static int kfd_criu_sync_bos(struct kfd_criu_plan *plan)
-{
-	int ret;
-
-	for (u32 i = 0; i < plan->num_bos; i++) {
-		const struct kfd_criu_plan_bo *bo = &plan->bos[i];
-
-		ret = amdgpu_amdkfd_gpuvm_sync_memory(bo->device->pdd->dev->adev, bo->mem, true);
-		if (ret)
-			return ret;
-	}
-	for (u32 i = 0; i < plan->num_devices; i++)
-		if (plan->devices[i].vm_done)
-			kfd_flush_tlb(plan->devices[i].pdd);
-	return 0;
+	return ret ? ret : kfd_criu_map_bo(plan, bo);
 }
 
 /* Leaves imports to kfd_criu_end_bos(): an import may refer to a BO that this plan allocates. */
@@ -253,15 +218,23 @@ int kfd_criu_end_bos(void *data, int ret)
 	if (ret && !*plan->call->reason)
 		criu_refuse(plan->call, ret, "cannot restore: %d", ret);
 	plan->call->entry = NULL;
-	return ret ? ret : kfd_criu_sync_bos(plan);
+	/* Waits until the page tables are written, then flushes older entries from the TLBs. */
+	for (u32 i = 0; !ret && i < plan->num_bos; i++)
+		ret = amdgpu_amdkfd_gpuvm_sync_memory(plan->bos[i].device->pdd->dev->adev,
+						      plan->bos[i].mem, true);
+	for (u32 i = 0; !ret && i < plan->num_devices; i++)
+		if (plan->devices[i].vm_done)
+			kfd_flush_tlb(plan->devices[i].pdd);
+	return ret;
 }
 
-void kfd_criu_undo_bo(void *plan, void *entry)
+void kfd_criu_undo_bo(void *data, void *entry)
 {
 	struct kfd_criu_plan_bo *bo = entry;
+	struct kfd_criu_plan *plan = data;
 
 	if (bo->bound)
-		criu_session_forget(((struct kfd_criu_plan *)plan)->call->session, bo->record.object_id);
+		criu_session_forget(plan->call->session, bo->record.object_id);
 	bo->bound = false;
 	kfd_criu_free_bo(plan, bo);
 }

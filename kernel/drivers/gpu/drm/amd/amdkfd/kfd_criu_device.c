@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* GPUs of a process: the properties that KFD has reported, and the acquired VMs. */
-#include <drm/drm_file.h>
-#include <linux/dma-fence.h>
 #include <linux/file.h>
 #include <linux/pm_runtime.h>
 
-#include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
-#include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
@@ -38,22 +34,14 @@ u64 kfd_criu_features(void)
 	return 0;
 }
 
-static u32 kfd_criu_device_flags(const struct kfd_process_device *pdd)
+/*
+ * Describes properties of the hardware, which the target GPU must have as well, and what
+ * AMDKFD_IOC_GET_PROCESS_APERTURES_NEW has reported to the process.
+ */
+static void kfd_criu_describe(const struct kfd_process_device *pdd,
+			      struct kfd_criu_device_record *record)
 {
-	u32 flags = 0;
-
-	if (pdd->drm_file)
-		flags |= KFD_CRIU_DEVICE_VM;
-	if (pdd->qpd.proc_doorbells)
-		flags |= KFD_CRIU_DEVICE_DOORBELLS;
-	if (kfd_criu_is_mfma_high_precision(pdd))
-		flags |= KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION;
-	return flags;
-}
-
-/* Describes properties of the hardware. The target GPU must have the same ones. */
-static void kfd_criu_describe_node(struct kfd_node *node, struct kfd_criu_device_record *record)
-{
+	struct kfd_node *node = pdd->dev;
 	struct kfd_topology_device *topology = kfd_topology_device_by_id(node->id);
 
 	record->gc_version = KFD_GC_VERSION(node);
@@ -65,6 +53,12 @@ static void kfd_criu_describe_node(struct kfd_node *node, struct kfd_criu_device
 	record->num_sdma_engines = kfd_get_num_sdma_engines(node);
 	record->num_xgmi_engines = kfd_get_num_xgmi_sdma_engines(node);
 	record->num_sdma_queues = node->kfd->device_info.num_sdma_queues_per_engine;
+	record->lds_base = pdd->lds_base;
+	record->lds_limit = pdd->lds_limit;
+	record->scratch_base = pdd->scratch_base;
+	record->scratch_limit = pdd->scratch_limit;
+	record->gpuvm_base = pdd->gpuvm_base;
+	record->gpuvm_limit = pdd->gpuvm_limit;
 	if (!topology)
 		return;
 	record->simd_count = topology->node_props.simd_count;
@@ -72,18 +66,6 @@ static void kfd_criu_describe_node(struct kfd_node *node, struct kfd_criu_device
 	record->cwsr_size = topology->node_props.cwsr_size;
 	record->ctl_stack_size = topology->node_props.ctl_stack_size;
 	record->debug_memory_size = topology->node_props.debug_memory_size;
-}
-
-/* Describes what AMDKFD_IOC_GET_PROCESS_APERTURES_NEW has reported to the process. */
-static void kfd_criu_describe_apertures(const struct kfd_process_device *pdd,
-					struct kfd_criu_device_record *record)
-{
-	record->lds_base = pdd->lds_base;
-	record->lds_limit = pdd->lds_limit;
-	record->scratch_base = pdd->scratch_base;
-	record->scratch_limit = pdd->scratch_limit;
-	record->gpuvm_base = pdd->gpuvm_base;
-	record->gpuvm_limit = pdd->gpuvm_limit;
 }
 
 static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
@@ -112,12 +94,16 @@ static int kfd_criu_dump_devices(void *data)
 		const struct kfd_process_device *pdd = p->pdds[i];
 		struct kfd_criu_device_record record = {
 			.gpu_id = pdd->user_gpu_id,
-			.flags = kfd_criu_device_flags(pdd),
 			.scratch_va = pdd->qpd.sh_hidden_private_base,
 		};
 
-		kfd_criu_describe_node(pdd->dev, &record);
-		kfd_criu_describe_apertures(pdd, &record);
+		if (pdd->drm_file)
+			record.flags |= KFD_CRIU_DEVICE_VM;
+		if (pdd->qpd.proc_doorbells)
+			record.flags |= KFD_CRIU_DEVICE_DOORBELLS;
+		if (kfd_criu_is_mfma_high_precision(pdd))
+			record.flags |= KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION;
+		kfd_criu_describe(pdd, &record);
 		kfd_criu_get_trap_handler(&pdd->qpd, &record);
 		criu_writer_record(&dump->out.writer, KFD_CRIU_DEVICE, &record);
 		if (dump->out.devices) {
@@ -156,22 +142,6 @@ static const struct criu_same kfd_criu_same[] = {
 	KFD_CRIU_SAME(u64, gpuvm_limit, "GPUVM limit"),
 };
 
-/* Newer firmware reads saved waves of older firmware. The reverse may fail. */
-static int kfd_criu_check_firmware(const struct kfd_criu_plan *plan, u32 actual_gpu_id,
-				   const struct kfd_criu_device_record *old,
-				   const struct kfd_criu_device_record *now)
-{
-	if (now->mec_fw_version >= old->mec_fw_version &&
-	    now->mec2_fw_version >= old->mec2_fw_version &&
-	    now->sdma_fw_version >= old->sdma_fw_version)
-		return 0;
-	return criu_refuse(plan->call, -ENODEV,
-			   "GPU %u has firmware MEC %u/%u, SDMA %u; was %u/%u, %u",
-			   actual_gpu_id, now->mec_fw_version, now->mec2_fw_version,
-			   now->sdma_fw_version, old->mec_fw_version, old->mec2_fw_version,
-			   old->sdma_fw_version);
-}
-
 static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
 			       const struct kfd_criu_plan_device *device)
 {
@@ -194,6 +164,7 @@ static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
 static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_plan_device *device,
 				 u32 actual_gpu_id)
 {
+	const struct kfd_criu_device_record *old = &device->record;
 	struct kfd_criu_device_record now = {};
 	u32 i;
 	int ret;
@@ -203,13 +174,20 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 			device->pdd = plan->p->pdds[i];
 	if (!device->pdd)
 		return criu_refuse(plan->call, -ENODEV, "no GPU %u", actual_gpu_id);
-	kfd_criu_describe_node(device->pdd->dev, &now);
-	kfd_criu_describe_apertures(device->pdd, &now);
-	ret = criu_check_same(plan->call, kfd_criu_same, ARRAY_SIZE(kfd_criu_same), &device->record,
-			      &now);
-	if (!ret)
-		ret = kfd_criu_check_firmware(plan, actual_gpu_id, &device->record, &now);
-	return ret ? ret : kfd_criu_check_file(plan, device);
+	kfd_criu_describe(device->pdd, &now);
+	ret = criu_check_same(plan->call, kfd_criu_same, ARRAY_SIZE(kfd_criu_same), old, &now);
+	if (ret)
+		return ret;
+	/* Newer firmware reads saved waves of older firmware. The reverse may fail. */
+	if (now.mec_fw_version < old->mec_fw_version ||
+	    now.mec2_fw_version < old->mec2_fw_version ||
+	    now.sdma_fw_version < old->sdma_fw_version)
+		return criu_refuse(plan->call, -ENODEV,
+				   "GPU %u has firmware MEC %u/%u, SDMA %u; was %u/%u, %u",
+				   actual_gpu_id, now.mec_fw_version, now.mec2_fw_version,
+				   now.sdma_fw_version, old->mec_fw_version, old->mec2_fw_version,
+				   old->sdma_fw_version);
+	return kfd_criu_check_file(plan, device);
 }
 
 static int kfd_criu_check_device(void *data, void *elem)
@@ -354,22 +332,6 @@ static int kfd_criu_end_devices(void *data, int ret)
 	return kfd_criu_apply_process(plan);
 }
 
-static void kfd_criu_undo_vm(struct kfd_criu_plan_device *device)
-{
-	struct kfd_process_device *pdd = device->pdd;
-
-	if (pdd->qpd.proc_doorbells)
-		kfd_free_process_doorbells(pdd->dev->kfd, pdd);
-	kfd_process_device_fini_vm(pdd);
-	if (pdd->runtime_inuse) {
-		pm_runtime_put_autosuspend(adev_to_drm(pdd->dev->adev)->dev);
-		pdd->runtime_inuse = false;
-	}
-	pdd->qpd.sh_hidden_private_base = 0;
-	pdd->qpd.sh_mem_config = 0;
-	device->vm_done = false;
-}
-
 /*
  * The eviction fence and its workers belong to the VMs. A running worker may replace the
  * fence that is signaled here with a new one.
@@ -407,9 +369,21 @@ static void kfd_criu_undo_devices(void *data)
 		if (!idr_is_empty(&p->pdds[i]->alloc_idr))
 			return;
 	kfd_criu_undo_eviction(p);
-	for (i = 0; i < plan->num_devices; i++)
-		if (plan->devices[i].vm_done)
-			kfd_criu_undo_vm(&plan->devices[i]);
+	for (i = 0; i < plan->num_devices; i++) {
+		struct kfd_process_device *pdd = plan->devices[i].pdd;
+
+		if (!plan->devices[i].vm_done)
+			continue;
+		if (pdd->qpd.proc_doorbells)
+			kfd_free_process_doorbells(pdd->dev->kfd, pdd);
+		kfd_process_device_fini_vm(pdd);
+		if (pdd->runtime_inuse) {
+			pm_runtime_put_autosuspend(adev_to_drm(pdd->dev->adev)->dev);
+			pdd->runtime_inuse = false;
+		}
+		pdd->qpd.sh_hidden_private_base = 0;
+		pdd->qpd.sh_mem_config = 0;
+	}
 	/* The last of its VMs frees it. */
 	p->kgd_process_info = NULL;
 	for (i = 0; i < p->n_pdds; i++)

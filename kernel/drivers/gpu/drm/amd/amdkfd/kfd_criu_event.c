@@ -1,32 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Events and the page of their signal slots. */
-#include <linux/idr.h>
-#include <linux/slab.h>
-
-#include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_events.h"
-
-static bool kfd_criu_event_has_slot(u32 type)
-{
-	return type == KFD_EVENT_TYPE_SIGNAL || type == KFD_EVENT_TYPE_DEBUG;
-}
-
-static void kfd_criu_describe_event(const struct kfd_event *ev,
-				    struct kfd_criu_event_record *record)
-{
-	*record = (struct kfd_criu_event_record) {
-		.event_id = ev->event_id,
-		.type = ev->type,
-		.flags = (ev->auto_reset ? KFD_CRIU_EVENT_AUTO_RESET : 0) |
-			 (ev->signaled ? KFD_CRIU_EVENT_SIGNALED : 0),
-		.age = ev->event_age,
-	};
-	if (ev->type == KFD_EVENT_TYPE_MEMORY)
-		record->memory = ev->memory_exception_data;
-	else if (ev->type == KFD_EVENT_TYPE_HW_EXCEPTION)
-		record->hw = ev->hw_exception_data;
-}
 
 static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
 {
@@ -57,7 +32,17 @@ static int kfd_criu_dump_events(void *data)
 		kfd_criu_dump_event_page(dump);
 	idr_for_each_entry(&p->event_idr, ev, id) {
 		spin_lock(&ev->lock);
-		kfd_criu_describe_event(ev, &record);
+		record = (struct kfd_criu_event_record) {
+			.event_id = ev->event_id,
+			.type = ev->type,
+			.flags = (ev->auto_reset ? KFD_CRIU_EVENT_AUTO_RESET : 0) |
+				 (ev->signaled ? KFD_CRIU_EVENT_SIGNALED : 0),
+			.age = ev->event_age,
+		};
+		if (ev->type == KFD_EVENT_TYPE_MEMORY)
+			record.memory = ev->memory_exception_data;
+		else if (ev->type == KFD_EVENT_TYPE_HW_EXCEPTION)
+			record.hw = ev->hw_exception_data;
 		spin_unlock(&ev->lock);
 		criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT, &record);
 		dump->out.num_events++;
@@ -113,7 +98,7 @@ static const char *kfd_criu_event_fault(void *data, void *entry)
 		return "pad is not zero";
 	if (!record->age)
 		return "age";
-	if (!kfd_criu_event_has_slot(record->type))
+	if (record->type != KFD_EVENT_TYPE_SIGNAL && record->type != KFD_EVENT_TYPE_DEBUG)
 		/* Walking an IDR that has the last id, INT_MAX, warns. */
 		return record->event_id < KFD_FIRST_NONSIGNAL_EVENT_ID ||
 		       record->event_id >= KFD_LAST_NONSIGNAL_EVENT_ID ? "id" : NULL;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* OUTSIDE: BOs of the processes of KFD. */
-#include <linux/hashtable.h>
-#include <linux/sched.h>
 #include <linux/srcu.h>
 
-#include "amdgpu_amdkfd.h"
-#include "amdgpu_object.h"
 #include "kfd_criu.h"
 
 static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p)

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* State of the process as a whole, and checks for state that a blob cannot hold. */
-#include <linux/idr.h>
-
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
-#include "kfd_device_queue_manager.h"
 #include "kfd_smi_events.h"
 #include "kfd_svm.h"
 

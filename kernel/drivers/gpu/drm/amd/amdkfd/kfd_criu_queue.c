@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* User queues: compute (PM4, AQL) and SDMA. */
-#include <linux/cleanup.h>
-#include <linux/list.h>
-#include <linux/slab.h>
-
-#include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
-#include "kfd_device_queue_manager.h"
 #include "kfd_mqd_manager.h"
 
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
@@ -84,20 +78,13 @@ static u32 kfd_criu_queue_flags(const struct queue *q)
 	return flags;
 }
 
-/* Returns the same offset as pqm_create_queue(). */
-static u32 kfd_criu_doorbell_offset(const struct kfd_process_device *pdd, const struct queue *q)
-{
-	struct kfd_node *node = pdd->dev;
-	u32 first = amdgpu_doorbell_index_on_bar(node->adev, pdd->qpd.proc_doorbells, 0,
-						 node->kfd->device_info.doorbell_size);
-
-	return (q->properties.doorbell_off - first) * sizeof(u32);
-}
-
 static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const struct queue *q,
 				    struct kfd_criu_queue_record *record)
 {
 	const struct queue_properties *properties = &q->properties;
+	const struct kfd_node *node = pdd->dev;
+	u32 first = amdgpu_doorbell_index_on_bar(node->adev, pdd->qpd.proc_doorbells, 0,
+						 node->kfd->device_info.doorbell_size);
 
 	*record = (struct kfd_criu_queue_record) {
 		.gpu_id = pdd->user_gpu_id,
@@ -118,20 +105,10 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 		.priority = properties->priority,
 		.pm4_target_xcc = properties->pm4_target_xcc,
 		.doorbell_id = q->doorbell_id,
-		.doorbell_offset = kfd_criu_doorbell_offset(pdd, q),
+		/* as pqm_create_queue() returns it */
+		.doorbell_offset = (properties->doorbell_off - first) * sizeof(u32),
 		.sdma_id = properties->type == KFD_QUEUE_TYPE_COMPUTE ? 0 : q->sdma_id,
 	};
-}
-
-static void kfd_criu_active_cus_of_xcc(const struct kfd_node *node, int xcc, u8 *cus)
-{
-	const struct amdgpu_gfx_config *config = &node->adev->gfx.config;
-	u32 se, sh;
-
-	for (se = 0; se < min_t(u32, config->max_shader_engines, KFD_MAX_NUM_SE); se++)
-		for (sh = 0; sh < min_t(u32, config->max_sh_per_se, KFD_MAX_NUM_SH_PER_SE); sh++)
-			cus[se * KFD_MAX_NUM_SH_PER_SE + sh] =
-				hweight32(node->adev->gfx.cu_info.bitmap[xcc][se % 4][sh + se / 4]);
 }
 
 /*
@@ -140,12 +117,21 @@ static void kfd_criu_active_cus_of_xcc(const struct kfd_node *node, int xcc, u8 
  */
 void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
 {
+	const struct amdgpu_gfx *gfx = &node->adev->gfx;
+	const u32 num_se = min_t(u32, gfx->config.max_shader_engines, KFD_MAX_NUM_SE);
+	const u32 num_sh = min_t(u32, gfx->config.max_sh_per_se, KFD_MAX_NUM_SH_PER_SE);
 	int xcc, i = 0;
 
 	memset(cus, 0, sizeof(*cus));
-	for_each_inst(xcc, node->xcc_mask)
-		if (i < KFD_CRIU_XCCS_MAX)
-			kfd_criu_active_cus_of_xcc(node, xcc, cus->xcc[i++]);
+	for_each_inst(xcc, node->xcc_mask) {
+		if (i == KFD_CRIU_XCCS_MAX)
+			break;
+		for (u32 se = 0; se < num_se; se++)
+			for (u32 sh = 0; sh < num_sh; sh++)
+				cus->xcc[i][se * KFD_MAX_NUM_SH_PER_SE + sh] =
+					hweight32(gfx->cu_info.bitmap[xcc][se % 4][sh + se / 4]);
+		i++;
+	}
 }
 
 static bool kfd_criu_queue_masks_cus(const struct queue *q,
@@ -321,34 +307,27 @@ const struct criu_kind kfd_criu_queues = {
 	.undo = kfd_criu_undo_queue,
 };
 
-static int kfd_criu_queue_resume(struct kfd_process_device *pdd,
-				 struct queue_properties *properties)
-{
-	u64 size = kfd_criu_ctx_total(pdd, properties->ctx_save_restore_area_size);
-	int ret;
-
-	if (!properties->cwsr_in_svm)
-		return 0;
-	ret = kfd_queue_buffer_svm_get(pdd, properties->ctx_save_restore_area_address, size);
-	if (!ret)
-		properties->cwsr_in_svm = false;
-	return ret;
-}
-
 /* Takes the references of queues to restored SVM ranges. @p: the process; its mutex is held. */
 int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct queue *q;
-	u32 i;
+	u64 size;
 	int ret;
 
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		list_for_each_entry(q, &p->pdds[i]->qpd.queues_list, list) {
-			ret = kfd_criu_queue_resume(p->pdds[i], &q->properties);
+			struct queue_properties *to = &q->properties;
+
+			if (!to->cwsr_in_svm)
+				continue;
+			size = kfd_criu_ctx_total(p->pdds[i], to->ctx_save_restore_area_size);
+			ret = kfd_queue_buffer_svm_get(p->pdds[i],
+						       to->ctx_save_restore_area_address, size);
 			if (ret)
 				return criu_refuse(call, ret,
 						   "queue %u: its wave-save area is not mapped",
-						   q->properties.queue_id);
+						   to->queue_id);
+			to->cwsr_in_svm = false;
 		}
 	}
 	return 0;

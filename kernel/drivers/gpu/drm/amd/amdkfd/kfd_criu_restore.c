@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* RESTORE: makes a plan of the blob and applies it, or undoes all of it. mmap() until RESUME. */
 #include <linux/file.h>
-#include <linux/idr.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
 
-#include "amdgpu.h"
-#include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
 #include "kfd_events.h"
@@ -16,20 +11,13 @@
 static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
 static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
-static bool kfd_criu_has_svm(struct kfd_process *p)
-{
-	u32 num;
-	u64 unused;
-
-	svm_range_get_info(p, &num, &unused);
-	return num;
-}
-
 /* Return: true if the process has opened /dev/kfd and has no other state. */
 static bool kfd_criu_is_fresh(void *data)
 {
 	const struct kfd_criu_plan *plan = data;
 	struct kfd_process *p = plan->p;
+	u32 num_svms;
+	u64 unused;
 	bool fresh;
 
 	for (u32 i = 0; i < p->n_pdds; i++) {
@@ -42,9 +30,10 @@ static bool kfd_criu_is_fresh(void *data)
 	mutex_lock(&p->event_mutex);
 	fresh = !p->signal_page && !kfd_get_num_events(p);
 	mutex_unlock(&p->event_mutex);
+	svm_range_get_info(p, &num_svms, &unused);
 	return fresh && !p->queues_paused && !p->criu_pending && !p->debug_trap_enabled &&
 	       p->runtime_info.runtime_state == DEBUG_RUNTIME_STATE_DISABLED &&
-	       !kfd_criu_has_contexts(p) && !kfd_criu_has_svm(p);
+	       !kfd_criu_has_contexts(p) && !num_svms;
 }
 
 int kfd_criu_restore(struct criu_call *call, void *args)
@@ -76,65 +65,47 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 /*
  * mmap() between RESTORE and RESUME. KFD maps doorbells only as a whole, and the event page only
  * from its start. A restore maps the remaining parts of a mapping that the process has split.
+ * kfd_process.signal_mapped_size stays as RESTORE has set it.
  */
-
-/* Pages at an offset of /dev/kfd */
-struct kfd_criu_pages {
-	phys_addr_t address; /* physical address */
-	u64 size;
-	bool in_ram; /* the pages are system memory, not MMIO */
-};
-
-static int kfd_criu_find_pages(struct kfd_process *p, u64 offset, struct kfd_criu_pages *pages)
-{
-	struct kfd_process_device *pdd =
-		kfd_process_device_data_by_id(p, KFD_MMAP_GET_GPU_ID(offset));
-
-	*pages = (struct kfd_criu_pages) {};
-	switch (offset & KFD_MMAP_TYPE_MASK) {
-	case KFD_MMAP_TYPE_EVENTS:
-		/* A page that user mode has provided is a BO, mapped through a render node. */
-		if (!p->signal_page || !p->signal_page->need_to_free_pages)
-			return -EINVAL;
-		pages->address = __pa(p->signal_page->kernel_address);
-		pages->size = PAGE_SIZE << get_order(KFD_SIGNAL_EVENT_LIMIT * sizeof(u64));
-		pages->in_ram = true;
-		return 0;
-	case KFD_MMAP_TYPE_DOORBELL:
-		if (!pdd)
-			return -ENODEV;
-		pages->address = kfd_get_process_doorbells(pdd);
-		pages->size = kfd_doorbell_process_slice(pdd->dev->kfd);
-		return pages->address ? 0 : -ENOMEM;
-	case KFD_MMAP_TYPE_MMIO:
-		if (!pdd)
-			return -ENODEV;
-		pages->address = pdd->dev->adev->rmmio_remap.bus_addr;
-		pages->size = PAGE_SIZE;
-		return PAGE_SHIFT > 12 ? -EINVAL : 0;
-	}
-	return -EFAULT;
-}
-
-/* Maps parts. kfd_process.signal_mapped_size stays as RESTORE has set it. */
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 {
 	const u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	const u64 inside = offset & ~(KFD_MMAP_TYPE_MASK | KFD_MMAP_GPU_ID_MASK);
+	const u64 type = offset & KFD_MMAP_TYPE_MASK;
 	const u64 size = vma->vm_end - vma->vm_start;
-	u64 inside = offset & ~(KFD_MMAP_TYPE_MASK | KFD_MMAP_GPU_ID_MASK);
-	struct kfd_criu_pages pages;
-	int ret = kfd_criu_find_pages(p, offset, &pages);
+	const struct kfd_signal_page *page = p->signal_page;
+	struct kfd_process_device *pdd =
+		kfd_process_device_data_by_id(p, KFD_MMAP_GET_GPU_ID(offset));
+	u64 room = PAGE_SIZE;
+	phys_addr_t address;
 
-	if (ret)
-		return ret;
-	if (inside >= pages.size || size > pages.size - inside)
+	if (type == KFD_MMAP_TYPE_EVENTS) {
+		/* A page that user mode has provided is a BO, mapped through a render node. */
+		if (!page || !page->need_to_free_pages)
+			return -EINVAL;
+		address = __pa(page->kernel_address);
+		room <<= get_order(KFD_SIGNAL_EVENT_LIMIT * sizeof(u64));
+	} else if (type != KFD_MMAP_TYPE_DOORBELL && type != KFD_MMAP_TYPE_MMIO) {
+		return -EFAULT;
+	} else if (!pdd) {
+		return -ENODEV;
+	} else if (type == KFD_MMAP_TYPE_DOORBELL) {
+		address = kfd_get_process_doorbells(pdd);
+		room = kfd_doorbell_process_slice(pdd->dev->kfd);
+	} else {
+		address = pdd->dev->adev->rmmio_remap.bus_addr;
+		room = PAGE_SHIFT > 12 ? 0 : PAGE_SIZE;
+	}
+	if (!address)
+		return -ENOMEM;
+	if (inside >= room || size > room - inside)
 		return -EINVAL;
 	vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_NORESERVE | VM_DONTDUMP |
 			  VM_PFNMAP);
-	if (pages.in_ram)
-		return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(pages.address + inside), size,
+	if (type == KFD_MMAP_TYPE_EVENTS)
+		return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(address + inside), size,
 				       vma->vm_page_prot);
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
-	return io_remap_pfn_range(vma, vma->vm_start, PHYS_PFN(pages.address + inside), size,
+	return io_remap_pfn_range(vma, vma->vm_start, PHYS_PFN(address + inside), size,
 				  vma->vm_page_prot);
 }

@@ -3,10 +3,7 @@
  * SVM ranges: attributes only. CRIU saves and restores the pages as memory of the process.
  * Pages in VRAM migrate to system memory when CRIU reads them.
  */
-#include <linux/mm.h>
-#include <linux/overflow.h>
 #include <linux/sched/mm.h>
-#include <linux/slab.h>
 
 #include "kfd_criu.h"
 #include "kfd_svm.h"
@@ -34,14 +31,8 @@ struct kfd_criu_pending {
 
 #if IS_ENABLED(CONFIG_HSA_AMD_SVM)
 
-/* Copy of a range of the process, read under its lock */
-struct kfd_criu_extent {
-	u64 start; /* first page */
-	u64 npages;
-};
-
-/* Copies at most @room ranges. Return: number of ranges. */
-static u32 kfd_criu_list_svm(struct kfd_process *p, struct kfd_criu_extent *extents, u32 room)
+/* Copies at most @room ranges, in pages. Return: number of ranges. */
+static u32 kfd_criu_list_svm(struct kfd_process *p, struct criu_range *extents, u32 room)
 {
 	struct svm_range *range;
 	u32 num = 0;
@@ -50,7 +41,7 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct kfd_criu_extent *exte
 	list_for_each_entry(range, &p->svms.list, list) {
 		if (num < room) {
 			extents[num].start = range->start;
-			extents[num].npages = range->npages;
+			extents[num].size = range->npages;
 		}
 		num++;
 	}
@@ -60,14 +51,14 @@ static u32 kfd_criu_list_svm(struct kfd_process *p, struct kfd_criu_extent *exte
 
 /* Reads the attributes that AMDKFD_IOC_SVM with KFD_IOCTL_SVM_OP_GET_ATTR can return. */
 static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm,
-				const struct kfd_criu_extent *extent,
+				const struct criu_range *extent,
 				struct kfd_ioctl_svm_attribute *attrs)
 {
 	struct kfd_process *p = dump->p;
 	const u32 num = KFD_CRIU_SVM_COMMON + p->n_pdds;
 	struct kfd_criu_svm_record record = {
 		.start = extent->start << PAGE_SHIFT,
-		.size = extent->npages << PAGE_SHIFT,
+		.size = extent->size << PAGE_SHIFT,
 		.num_attrs = num,
 	};
 	int ret;
@@ -81,7 +72,7 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 		attrs[KFD_CRIU_SVM_COMMON + i].type = KFD_IOCTL_SVM_ATTR_ACCESS;
 		attrs[KFD_CRIU_SVM_COMMON + i].value = p->pdds[i]->user_gpu_id;
 	}
-	ret = svm_range_get_attr(p, mm, extent->start, extent->npages, num, attrs);
+	ret = svm_range_get_attr(p, mm, extent->start, extent->size, num, attrs);
 	if (ret)
 		return ret;
 	criu_writer_record(&dump->out.writer, KFD_CRIU_SVM_RANGE, &record);
@@ -90,29 +81,15 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 	return 0;
 }
 
-static int kfd_criu_dump_extents(struct kfd_criu_dump *dump, struct mm_struct *mm,
-				 const struct kfd_criu_extent *extents, u32 num)
-{
-	struct kfd_ioctl_svm_attribute *attrs;
-	int ret = 0;
-
-	attrs = kcalloc(KFD_CRIU_SVM_COMMON + dump->p->n_pdds, sizeof(*attrs), GFP_KERNEL);
-	if (!attrs)
-		return -ENOMEM;
-	for (u32 i = 0; !ret && i < num; i++)
-		ret = kfd_criu_dump_extent(dump, mm, &extents[i], attrs);
-	kfree(attrs);
-	return ret;
-}
-
 static int kfd_criu_dump_svm(void *data)
 {
 	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
-	struct kfd_criu_extent *extents;
+	struct kfd_ioctl_svm_attribute *attrs __free(kfree) = NULL;
+	struct criu_range *extents __free(kvfree) = NULL;
 	struct mm_struct *mm;
 	u32 num, room;
-	int ret;
+	int ret = 0;
 
 	/* A worker splits and merges ranges after the VMAs have changed. */
 	flush_work(&p->svms.deferred_list_work);
@@ -120,17 +97,16 @@ static int kfd_criu_dump_svm(void *data)
 	if (!room)
 		return 0;
 	extents = kvcalloc(room, sizeof(*extents), GFP_KERNEL);
-	if (!extents)
+	attrs = kcalloc(KFD_CRIU_SVM_COMMON + p->n_pdds, sizeof(*attrs), GFP_KERNEL);
+	if (!extents || !attrs)
 		return -ENOMEM;
 	num = min(kfd_criu_list_svm(p, extents, room), room);
 	mm = get_task_mm(p->lead_thread);
-	if (mm) {
-		ret = kfd_criu_dump_extents(dump, mm, extents, num);
-		mmput(mm);
-	} else {
-		ret = -ESRCH;
-	}
-	kvfree(extents);
+	if (!mm)
+		return -ESRCH;
+	for (u32 i = 0; !ret && i < num; i++)
+		ret = kfd_criu_dump_extent(dump, mm, &extents[i], attrs);
+	mmput(mm);
 	return ret;
 }
 
@@ -153,14 +129,20 @@ static u32 kfd_criu_complete_attrs(struct kfd_ioctl_svm_attribute *attrs, u32 nu
 	return to;
 }
 
-static int kfd_criu_svm_resume_all(struct kfd_process *p, struct mm_struct *mm,
-				   const struct criu_call *call)
+/* Registers the SVM ranges, whose VMAs are restored, as KFD_IOCTL_SVM_OP_SET_ATTR does. */
+int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct kfd_criu_pending *pending = p->criu_pending;
+	struct mm_struct *mm;
 	u32 i, num;
-	int ret;
+	int ret = 0;
 
-	for (i = 0; i < pending->num_svms; i++) {
+	if (!pending)
+		return 0;
+	mm = get_task_mm(p->lead_thread);
+	if (!mm)
+		return -ESRCH;
+	for (i = 0; !ret && i < pending->num_svms; i++) {
 		const struct kfd_criu_pending_svm *svm = &pending->svms[i];
 		struct kfd_ioctl_svm_attribute *attrs = &pending->attrs[svm->first_attr];
 
@@ -168,24 +150,9 @@ static int kfd_criu_svm_resume_all(struct kfd_process *p, struct mm_struct *mm,
 		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT,
 					 svm->size >> PAGE_SHIFT, num, attrs);
 		if (ret)
-			return criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
-					   svm->start, svm->size, ret);
+			criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
+				    svm->start, svm->size, ret);
 	}
-	return 0;
-}
-
-/* Registers the SVM ranges, whose VMAs are restored, as KFD_IOCTL_SVM_OP_SET_ATTR does. */
-int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
-{
-	struct mm_struct *mm;
-	int ret;
-
-	if (!p->criu_pending)
-		return 0;
-	mm = get_task_mm(p->lead_thread);
-	if (!mm)
-		return -ESRCH;
-	ret = kfd_criu_svm_resume_all(p, mm, call);
 	mmput(mm);
 	if (!ret)
 		kfd_criu_forget_svm(p);
@@ -246,20 +213,6 @@ static const char *kfd_criu_svm_fault(void *plan, void *entry)
 	return NULL;
 }
 
-/* Merges adjacent ranges; @ranges is sorted. Return: number of merged ranges. */
-static u32 kfd_criu_join_ranges(struct criu_range *ranges, u32 num)
-{
-	u32 i, last = 0;
-
-	for (i = 1; i < num; i++) {
-		if (ranges[i].start == ranges[last].start + ranges[last].size)
-			ranges[last].size += ranges[i].size;
-		else
-			ranges[++last] = ranges[i];
-	}
-	return num ? last + 1 : 0;
-}
-
 static int kfd_criu_check_svm(void *data, void *entry)
 {
 	struct kfd_criu_plan *plan = data;
@@ -275,6 +228,7 @@ static int kfd_criu_check_svms(void *data)
 	struct kfd_criu_plan *plan = data;
 	const struct criu_range *culprit;
 	struct criu_range *ranges;
+	u32 last = 0;
 
 	ranges = kvcalloc(plan->num_svms, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 	if (!ranges)
@@ -291,7 +245,14 @@ static int kfd_criu_check_svms(void *data)
 		plan->call->entry = &plan->svms[culprit->index];
 		return criu_refuse(plan->call, -EBADMSG, "it overlaps another");
 	}
-	plan->num_svm_areas = kfd_criu_join_ranges(ranges, plan->num_svms);
+	/* Merge adjacent ranges. */
+	for (u32 i = 1; i < plan->num_svms; i++) {
+		if (ranges[i].start == ranges[last].start + ranges[last].size)
+			ranges[last].size += ranges[i].size;
+		else
+			ranges[++last] = ranges[i];
+	}
+	plan->num_svm_areas = plan->num_svms ? last + 1 : 0;
 	return 0;
 }
 

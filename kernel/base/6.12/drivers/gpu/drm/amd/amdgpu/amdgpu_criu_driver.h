@@ -73,19 +73,16 @@ static inline struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file
 	return syncobj;
 }
 
-/* The walk at close warns about a greater handle. */
-static inline bool amdgpu_criu_has_syncobj_handle(u32 handle)
-{
-	return handle <= INT_MAX;
-}
-
-/* Return: 0, and the reference passes to the handle; -EBUSY; -ENOMEM. */
+/* Return: 0, and the reference passes to the handle; -EBUSY; -ENOMEM; -EOPNOTSUPP. */
 static inline int amdgpu_criu_insert_syncobj(struct drm_file *file, struct drm_syncobj *syncobj,
 					     u32 handle)
 {
 	u32 number = handle;
 	int ret;
 
+	/* The walk at close warns about a greater handle. */
+	if (handle > INT_MAX)
+		return -EOPNOTSUPP;
 	idr_preload(GFP_KERNEL);
 	spin_lock(&file->syncobj_table_lock);
 	ret = idr_alloc_u32(&file->syncobj_idr, syncobj, &number, handle, GFP_NOWAIT);
@@ -106,7 +103,7 @@ static inline struct drm_syncobj *amdgpu_criu_remove_syncobj(struct drm_file *fi
 }
 
 /* This kernel computes the statistics when fdinfo is read. */
-static inline void amdgpu_criu_update_shared(struct amdgpu_bo *bo)
+static inline void amdgpu_vm_bo_update_shared(struct amdgpu_bo *bo)
 {
 }
 

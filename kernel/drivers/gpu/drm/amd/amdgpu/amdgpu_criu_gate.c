@@ -47,12 +47,10 @@ static const struct criu_client_ops amdgpu_criu_file_ops = {
 };
 
 /* Initializes a new file of the driver. */
-void amdgpu_criu_open(struct drm_file *file)
+int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file)
 {
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-
 	mutex_init(&fpriv->criu_lock);
-	criu_client_init(&fpriv->criu, file, &fpriv->criu_lock, &amdgpu_criu_file_ops);
+	return criu_client_init(&fpriv->criu, file, &fpriv->criu_lock, &amdgpu_criu_file_ops);
 }
 
 /* True if the ioctl only waits. A process stopped in one of these restarts it. */

@@ -5,9 +5,10 @@
 
 #include "criu_session.h"
 
+struct amdgpu_fpriv;
 struct drm_file;
 
-void amdgpu_criu_open(struct drm_file *file);
+int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file);
 long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
 			     criu_ioctl_fn ioctl);
 

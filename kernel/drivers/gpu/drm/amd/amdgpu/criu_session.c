@@ -22,52 +22,45 @@ static DEFINE_SPINLOCK(criu_hold_lock);
 /* Ioctls wait here until they may begin. criu_client_stop() waits until none is running. */
 static DECLARE_WAIT_QUEUE_HEAD(criu_client_wait);
 
-/* @client: all zero. */
-void criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
-		      const struct criu_client_ops *ops)
+static void criu_client_idle(struct percpu_ref *calls)
+{
+	wake_up_all(&criu_client_wait);
+}
+
+/* @client: all zero. Fails with -ENOMEM. */
+int criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
+		     const struct criu_client_ops *ops)
 {
 	client->owner = owner;
 	client->lock = lock;
 	client->ops = ops;
+	return percpu_ref_init(&client->calls, criu_client_idle, PERCPU_REF_ALLOW_REINIT,
+			       GFP_KERNEL);
 }
 
-static void criu_client_end_ioctl(struct criu_client *client)
+void criu_client_fini(struct criu_client *client)
 {
-	if (atomic_dec_and_test(&client->inside) && READ_ONCE(client->stopped))
-		wake_up_all(&criu_client_wait);
-}
-
-/* The wait is interruptible, so that signals can stop the process. */
-static int criu_client_begin_ioctl(struct criu_client *client)
-{
-	int ret;
-
-	for (;;) {
-		atomic_inc(&client->inside);
-		/* Pairs with criu_client_stop(): at least one side sees the other's store. */
-		smp_mb__after_atomic();
-		if (!READ_ONCE(client->stopped))
-			return 0;
-		criu_client_end_ioctl(client);
-		ret = wait_event_interruptible(criu_client_wait, !READ_ONCE(client->stopped));
-		if (ret)
-			return ret;
-	}
+	percpu_ref_exit(&client->calls);
 }
 
 /* Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it. */
 long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
 		       unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
 {
-	long ret = criu_client_begin_ioctl(client);
+	long ret;
 
-	if (ret)
-		return ret;
+	while (!percpu_ref_tryget_live(&client->calls)) {
+		ret = wait_event_interruptible(criu_client_wait,
+					       !percpu_ref_is_dying(&client->calls));
+		/* A signal can stop the process. */
+		if (ret)
+			return ret;
+	}
 	if (is_wait)
-		criu_client_end_ioctl(client);
+		percpu_ref_put(&client->calls);
 	ret = ioctl(filp, cmd, arg);
 	if (!is_wait)
-		criu_client_end_ioctl(client);
+		percpu_ref_put(&client->calls);
 	return ret;
 }
 
@@ -76,20 +69,26 @@ int criu_client_stop(struct criu_client *client, unsigned long deadline)
 {
 	long ret;
 
-	/* A full barrier, which pairs with the barrier in criu_client_begin_ioctl(). */
 	if (xchg(&client->stopped, 1))
 		return -EBUSY;
-	ret = wait_event_interruptible_timeout(criu_client_wait, !atomic_read(&client->inside),
+	/* An ioctl that has begun is counted, and after a grace period its CPU's count is seen. */
+	percpu_ref_kill(&client->calls);
+	ret = wait_event_interruptible_timeout(criu_client_wait, percpu_ref_is_zero(&client->calls),
 					       max(1L, (long)(deadline - jiffies)));
 	if (ret > 0)
 		return 0;
 	criu_client_allow(client);
+	/* The callback of percpu_ref_kill() may still use the client, which may be freed soon. */
+	rcu_barrier();
 	return ret ? ret : -ETIME;
 }
 
+/* Lets the ioctls of a stopped client run. */
 void criu_client_allow(struct criu_client *client)
 {
-	WRITE_ONCE(client->stopped, 0);
+	percpu_ref_resurrect(&client->calls);
+	/* Pairs with xchg() of criu_client_stop(). */
+	smp_store_release(&client->stopped, 0);
 	wake_up_all(&criu_client_wait);
 }
 

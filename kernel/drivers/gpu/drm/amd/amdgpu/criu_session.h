@@ -19,9 +19,9 @@
 #ifndef _CRIU_SESSION_H_
 #define _CRIU_SESSION_H_
 
-#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/percpu-refcount.h>
 #include <linux/rhashtable-types.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
@@ -116,8 +116,8 @@ struct criu_client {
 	struct list_head of_session; /* in criu_session.holds */
 	/* Leader of the process that is saved, once it is paused; protected by the hold lock */
 	struct task_struct *task;
-	atomic_t inside; /* number of running ioctls */
-	int stopped; /* new ioctls wait until it is 0; an int for xchg() */
+	struct percpu_ref calls; /* running ioctls; killed while new ones wait */
+	int stopped; /* the reference is killed; an int for xchg() */
 	bool restoring; /* RESTORE is running, which holds lock only in part */
 };
 
@@ -130,8 +130,9 @@ struct criu_client_ops {
 
 typedef long (*criu_ioctl_fn)(struct file *filp, unsigned int cmd, unsigned long arg);
 
-void criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
-		      const struct criu_client_ops *ops);
+int criu_client_init(struct criu_client *client, void *owner, struct mutex *lock,
+		     const struct criu_client_ops *ops);
+void criu_client_fini(struct criu_client *client);
 int criu_client_stop(struct criu_client *client, unsigned long deadline);
 void criu_client_allow(struct criu_client *client);
 long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,

@@ -24,6 +24,8 @@
 #define READ_POINTER 128
 /* sdma_v4 packets.h: write one word to memory, as an engine does for a fence. */
 #define SDMA_OP_FENCE 5
+#define SDMA_OP_COPY 1
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 static int kfd_ioctl(const struct kfd *kfd, unsigned long cmd, void *args)
 {
@@ -401,18 +403,37 @@ int kfd_queue_destroy(struct kfd *kfd, __u32 id)
 	return kfd_ioctl(kfd, AMDKFD_IOC_DESTROY_QUEUE, &args);
 }
 
-void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value)
+/* As many words as divide the size of the ring. */
+static void submit(struct kfd_queue *queue, const __u32 *words, size_t num)
 {
-	__u32 *packet = (void *)((char *)queue->ring.at + queue->written % RING_SIZE);
+	char *packet = (char *)queue->ring.at + queue->written % RING_SIZE;
 	__u64 *write_pointer = (void *)((char *)queue->pointers.at + WRITE_POINTER);
 
-	packet[0] = SDMA_OP_FENCE;
-	packet[1] = (uintptr_t)to;
-	packet[2] = (uintptr_t)to >> 32;
-	packet[3] = value;
-	queue->written += 4 * sizeof(*packet);
+	memcpy(packet, words, num * sizeof(*words));
+	queue->written += num * sizeof(*words);
 	__atomic_store_n(write_pointer, queue->written, __ATOMIC_SEQ_CST);
 	__atomic_store_n(queue->doorbell, queue->written, __ATOMIC_SEQ_CST);
+}
+
+void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value)
+{
+	const __u32 words[] = { SDMA_OP_FENCE, (uintptr_t)to, (uintptr_t)to >> 32, value };
+
+	submit(queue, words, ARRAY_SIZE(words));
+}
+
+/* Packets of four words and of eight: the last word does nothing. */
+void kfd_sdma_copy(struct kfd_queue *queue, void *to, const void *from, __u32 size)
+{
+	const __u32 words[8] = {
+		SDMA_OP_COPY, size - 1, 0, (uintptr_t)from, (uintptr_t)from >> 32, (uintptr_t)to,
+		(uintptr_t)to >> 32,
+	};
+	static const __u32 nothing[4];
+
+	if (queue->written % sizeof(words))
+		submit(queue, nothing, ARRAY_SIZE(nothing));
+	submit(queue, words, ARRAY_SIZE(words));
 }
 
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue)

@@ -94,6 +94,8 @@ int kfd_queue_update(struct kfd *kfd, const struct kfd_queue *queue, __u32 perce
 		     __u32 priority);
 /* The engine writes @value to @to, which is in a BO. */
 void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
+/* It copies memory of BOs. */
+void kfd_sdma_copy(struct kfd_queue *queue, void *to, const void *from, __u32 size);
 /* A compute queue, with its doorbell mapped; its buffers stay allocated. */
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue);
 /* A queue that is never used. */

@@ -7,6 +7,8 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
+#include <sys/ptrace.h>
 
 #include "kfd.h"
 
@@ -14,6 +16,10 @@
 /* As in KFD of 7.2; older headers lack them. */
 #define IOC_CREATE_PROCESS _IO('K', 0x27)
 #define PROFILER_PMC 0
+/* The first of 16 words. On the software GPU a copy of just these uses poisoned memory. */
+#define POISON 0xbad0ecc0
+#define POISON_WORDS 16
+#define GFX90A 90010
 
 struct profiler {
 	__u32 op;
@@ -86,12 +92,13 @@ TEST_F(uncarried, an_open_file_of_smi_events_is_EOPNOTSUPP)
 	expect_taken(_metadata, self);
 }
 
-TEST_F(uncarried, an_attached_debugger_is_EOPNOTSUPP)
+/* Makes this process the debugger of @pid. */
+static int debug(FIXTURE_DATA(uncarried) *self, pid_t pid)
 {
 	char name[] = "/tmp/criu-debug-XXXXXX";
 	struct kfd_runtime_info runtime;
 	struct kfd_ioctl_dbg_trap_args args = {
-		.pid = getpid(),
+		.pid = pid,
 		.op = KFD_IOC_DBG_TRAP_ENABLE,
 		.enable.rinfo_ptr = (uintptr_t)&runtime,
 		.enable.rinfo_size = sizeof(runtime),
@@ -102,12 +109,69 @@ TEST_F(uncarried, an_attached_debugger_is_EOPNOTSUPP)
 	args.enable.dbg_fd = mkstemp(name);
 	unlink(name);
 	ret = call(self, AMDKFD_IOC_DBG_TRAP, &args);
+	close(args.enable.dbg_fd);
+	return ret;
+}
+
+static int end_debug(FIXTURE_DATA(uncarried) *self, pid_t pid)
+{
+	struct kfd_ioctl_dbg_trap_args args = { .pid = pid, .op = KFD_IOC_DBG_TRAP_DISABLE };
+
+	return call(self, AMDKFD_IOC_DBG_TRAP, &args);
+}
+
+TEST_F(uncarried, an_attached_debugger_is_EOPNOTSUPP)
+{
+	int ret = debug(self, getpid());
+
 	if (ret)
 		SKIP(return, "no debugger of GPUs here: %s", strerror(-ret));
 	expect_refused(_metadata, self, "a debugger is attached");
-	args.op = KFD_IOC_DBG_TRAP_DISABLE;
-	ASSERT_EQ(0, call(self, AMDKFD_IOC_DBG_TRAP, &args));
+	ASSERT_EQ(0, end_debug(self, getpid()));
 	expect_taken(_metadata, self);
+}
+
+/* A process of KFD that this one traces; it ends when @hold is closed. */
+static pid_t start_traced(int *hold)
+{
+	struct criu_node node;
+	int ready[2], held[2];
+	char byte = 0;
+	pid_t child;
+
+	if (pipe(ready) || pipe(held))
+		return -errno;
+	child = fork();
+	if (!child) {
+		close(held[1]);
+		if (!criu_node_open(&node, CRIU_NODE_KFD) && write(ready[1], &byte, 1) == 1)
+			_exit(read(held[0], &byte, 1));
+		_exit(1);
+	}
+	close(ready[1]);
+	close(held[0]);
+	*hold = held[1];
+	if (child < 0 || read(ready[0], &byte, 1) != 1 || ptrace(PTRACE_SEIZE, child, 0, 0))
+		child = -ECHILD;
+	close(ready[0]);
+	return child;
+}
+
+TEST_F(uncarried, debugging_another_process_is_EOPNOTSUPP)
+{
+	int hold = -1, ret, status;
+	pid_t child = start_traced(&hold);
+
+	ASSERT_LT(0, child);
+	ret = debug(self, child);
+	if (ret)
+		SKIP(return, "no debugger of GPUs here: %s", strerror(-ret));
+	expect_refused(_metadata, self, "it debugs another process");
+	ASSERT_EQ(0, end_debug(self, child));
+	expect_taken(_metadata, self);
+	close(hold);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 /* Without a queue: with one, set_perfcount() of 7.2 waits for a lock that it holds. */
@@ -129,6 +193,34 @@ TEST_F(uncarried, a_locked_profiler_is_EOPNOTSUPP)
 	args.lock = 0;
 	ASSERT_EQ(0, call(self, cmd, &args));
 	expect_taken(_metadata, self);
+}
+
+static bool is_poisoned(FIXTURE_DATA(uncarried) *self)
+{
+	for (int i = 0; i < SOON * patience() / 10; i++) {
+		if (criu_pause(&self->kfd.node, self->session, &self->info) == -EOPNOTSUPP)
+			return true;
+		criu_unpause(&self->kfd.node, self->session);
+		usleep(10000);
+	}
+	return false;
+}
+
+TEST_F(uncarried, use_of_poisoned_memory_is_EOPNOTSUPP)
+{
+	__u32 *words = self->word.at;
+
+	if (self->kfd.gpu.gfx_version != GFX90A)
+		SKIP(return, "the GPU is no gfx90a");
+	for (int i = 0; i < POISON_WORDS; i++)
+		words[i] = POISON + i;
+	expect_taken(_metadata, self);
+	/* A driver with RAS sends this. */
+	signal(SIGBUS, SIG_IGN);
+	kfd_sdma_copy(&self->queue, words + POISON_WORDS, words, POISON_WORDS * sizeof(*words));
+	if (!is_poisoned(self))
+		SKIP(return, "this GPU has no errors to inject");
+	expect_refused(_metadata, self, "it has used poisoned memory");
 }
 
 /* The mode of a GPU that can be in partitions, such as SPX for none. */

@@ -73,10 +73,11 @@ enum class Scheduler : uint8_t { kHws, kMes };
 
 // Interrupts, as the driver of a generation recognises them.
 struct InterruptIds {
-  uint32_t bus_space = 1;             // IH_RB_CNTL.MC_SPACE: the ring is guest-physical
-  uint8_t gfx_fault_client = 0x1b;    // VM faults of the GC hub
-  uint8_t sdma_trap = 224;            // source
-  bool sdma_ring_has_engine = false;  // the ring field of SDMA traps
+  uint32_t bus_space = 1;                 // IH_RB_CNTL.MC_SPACE: the ring is guest-physical
+  uint8_t gfx_fault_client = 0x1b;        // VM faults of the GC hub
+  uint8_t sdma_trap = 224;                // source
+  std::optional<uint8_t> sdma_ecc = 220;  // source; none: errors cannot be injected
+  bool sdma_ring_has_engine = false;      // the ring field of SDMA traps
 };
 
 // Words of an SDMA MQD.

@@ -91,6 +91,7 @@ Asic make_navi31() {
       .interrupts = {.bus_space = 2,
                      .gfx_fault_client = 0x0a,
                      .sdma_trap = 49,
+                     .sdma_ecc = {},
                      .sdma_ring_has_engine = true},
       .smn_index = 0x14,  // RSMU_INDEX
       .extended_smn = false,

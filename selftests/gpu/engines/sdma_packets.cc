@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The SDMA packets.
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
 #include "engines/atomics.h"
 #include "engines/bulk.h"
@@ -21,6 +23,12 @@ uint64_t write_length(Words head) { return 4 + uint64_t{bits(head[3], 19, 0)} + 
 
 constexpr uint64_t kHdpFlush = 1u << 26;
 constexpr uint32_t kInvalidateEngines = 18;
+// A copy of exactly these words consumes poison. Tests inject errors by writing them.
+constexpr auto kPoison = [] {
+  std::array<uint32_t, 16> words;
+  for (uint32_t i = 0; i < words.size(); ++i) words[i] = 0xbad0ecc0 + i;
+  return words;
+}();
 
 }  // namespace
 
@@ -94,6 +102,7 @@ amdgpu_criu::Result<Step> SdmaQueue::copy_linear(Words words, Budget& budget) {
   const uint64_t target = join(words[5], words[6]);
   const Space space = stream_.space();
   if (words.size() == 7) {
+    if (size == sizeof(kPoison)) TRY(consume_poison(source));
     return copy(context_.memory, space, source, target, size, stream_.progress(), budget);
   }
   // Broadcast: the same to a second target, one after the other.
@@ -160,20 +169,32 @@ amdgpu_criu::Result<Step> SdmaQueue::fence(Words words, Budget&) {
   return Step::kDone;
 }
 
-amdgpu_criu::Result<Step> SdmaQueue::trap(Words words, Budget&) {
+void SdmaQueue::interrupt(uint8_t source, uint32_t data) const {
   const auto& clients = context_.asic.sdma_clients;
-  const InterruptIds& ids = context_.asic.interrupts;
-  const unsigned engine = ids.sdma_ring_has_engine ? setup_.engine << 4 : 0;
+  const bool has_engine = context_.asic.interrupts.sdma_ring_has_engine;
+  const unsigned engine = has_engine ? setup_.engine << 4 : 0;
   context_.interrupts.raise({
       .client = clients[setup_.engine % clients.size()],
-      .source = ids.sdma_trap,
+      .source = source,
       .ring = static_cast<uint8_t>((setup_.user ? ih::kSdmaRingUser : ih::kSdmaRingGfx) | engine),
       .vmid = static_cast<uint8_t>(spec_.vmid),
       .from_mmhub = space().hub == Hub::kMm,
       .instance = space().instance,
       .pasid = spec_.pasid,
-      .data = {bits(words[1], 27, 0), 0, 0, 0},
+      .data = {data, 0, 0, 0},
   });
+}
+
+amdgpu_criu::Status SdmaQueue::consume_poison(uint64_t address) {
+  std::remove_const_t<decltype(kPoison)> words;
+  TRY(context_.memory.read(stream_.space(), address, std::as_writable_bytes(std::span(words))));
+  const auto source = context_.asic.interrupts.sdma_ecc;
+  if (words == kPoison && source) interrupt(*source, 0);
+  return {};
+}
+
+amdgpu_criu::Result<Step> SdmaQueue::trap(Words words, Budget&) {
+  interrupt(context_.asic.interrupts.sdma_trap, bits(words[1], 27, 0));
   return Step::kDone;
 }
 

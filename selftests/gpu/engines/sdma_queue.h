@@ -53,6 +53,9 @@ class SdmaQueue : public PacketQueue {
   static const Packet* find(uint32_t header);
   amdgpu_criu::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
   void set_wptr(uint64_t bytes);
+  void interrupt(uint8_t source, uint32_t data) const;
+  // Raises the interrupt of an uncorrectable error if the memory has one.
+  amdgpu_criu::Status consume_poison(uint64_t address);
 
   amdgpu_criu::Result<Step> nop(Words words, Budget& budget);
   amdgpu_criu::Result<Step> copy_linear(Words words, Budget& budget);

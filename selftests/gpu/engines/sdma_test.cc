@@ -182,6 +182,22 @@ TEST_F(SdmaTest, TrapsIdentifyTheRingAndFollowTheFence) {
   EXPECT_EQ(seen, 42u);
 }
 
+TEST_F(SdmaTest, CopyingPoisonRaisesAnInterruptOnce) {
+  std::vector<uint32_t> poison(16);
+  std::iota(poison.begin(), poison.end(), 0xbad0ecc0);
+  ASSERT_TRUE(run(sdma_write(kSource, poison)));
+  ASSERT_TRUE(run(sdma_copy(kSource, kTarget, 63)));
+  ASSERT_TRUE(run(sdma_copy(kSource + 4, kTarget, 64)));
+  EXPECT_TRUE(gpu_.interrupts.all().empty());
+  ASSERT_TRUE(run(sdma_copy(kSource, kTarget, 64)));
+  const auto interrupts = gpu_.interrupts.all();
+  ASSERT_EQ(interrupts.size(), 1u);
+  EXPECT_EQ(interrupts[0].client, 0x04);  // SDMA3
+  EXPECT_EQ(interrupts[0].source, 220);
+  EXPECT_EQ(interrupts[0].pasid, queue_.pasid);
+  EXPECT_TRUE(same(kSource, kTarget, 64));
+}
+
 TEST_F(SdmaTest, UserQueuesCannotWriteRegisters) {
   gpu_.registers.write(0x100, 1);
   ASSERT_TRUE(run({0xfu << 28 | sdma::kSrbmWrite, 0x100, 2}));

@@ -10,8 +10,10 @@ swap_gpus() {
   export AMDGPU_CRIU_MAP="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
 }
 
-# A persistent kernel runs from the beginning to the end, so that every dump has its waves.
+# A persistent kernel runs from the beginning to the end, for a minute at least, so that every dump
+# has its waves.
 scenario_hip() {
+  local begin=$SECONDS
   STEPS_WANTED=3
   need_gpus 2
   need_plugin
@@ -26,5 +28,9 @@ scenario_hip() {
   waves_are_saved "$DIR/images2"
   swap_gpus
   restore_and_check elsewhere "$DIR/images2"
+  while ((SECONDS < begin + 60)); do
+    goes_on "$(last_step)" "within a minute"
+  done
+  echo "the persistent kernel has run for $((SECONDS - begin)) s and answered $(last_step) times"
   ends_well "after the restores"
 }

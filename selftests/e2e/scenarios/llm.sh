@@ -4,7 +4,7 @@
 # scripts/rocm makes.
 
 WORDS=160        # of each text
-WORD_SECONDS=400 # until the first one, and from the first to the last
+WORD_SECONDS=400 # until the first one, and from each to a later one
 
 # start_llama NAME OPTIONS...: Debian's llama.cpp writes into the file TEXT what the most probable
 # words are; sets PID, TEXT and LOG
@@ -32,7 +32,12 @@ first_words() { # first_words COUNT: is alive and has written that many
 
 # whole_text WHAT: waits for the complete text
 whole_text() {
-  wait_gone "$PID" $WORD_SECONDS || fail "$1: stuck after $(words) words"
+  local before=-1
+  until gone "$PID"; do
+    [ "$(words)" -gt $before ] || fail "$1: stuck after $(words) words"
+    before=$(words)
+    wait_gone "$PID" $WORD_SECONDS
+  done
   grep -q 'eval time' "$LOG" || fail "$1: llama.cpp has failed after $(words) words"
   [ "$(words)" -gt "$WORDS" ] || fail "$1: only $(words) words"
 }

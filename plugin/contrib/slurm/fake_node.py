@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""For tests: job-helper with a criu that only pretends, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+HERE = Path(__file__).resolve().parent
+JOB = 42
+
+# A "checkpoint" is the number that the program has counted to. Files in its directory make it fail.
+CRIU = """#!/bin/sh
+verb=$1
+shift
+while [ $# -gt 0 ]; do
+  case $1 in
+  --images-dir) images=$2 ;; --pidfile) pidfile=$2 ;; --tree) tree=$2 ;; --work-dir) work=$2 ;;
+  --leave-stopped) stop=yes ;;
+  esac
+  shift
+done
+echo "(00.1) Error (criu): a first one" >"$work/criu.log"
+if [ -e FAKE/refuse-$verb ]; then
+  echo "(00.2) Error (amdgpu): cannot carry: an attached debugger" >>"$work/criu.log"
+  exit 1
+fi
+if [ $verb = dump ]; then
+  [ "$stop" != yes ] || kill -STOP $tree $(cat /proc/$tree/task/$tree/children)
+  touch "$images/part"
+  [ ! -e FAKE/hang ] || exec sleep 100
+  tail -n 1 FAKE/output >"$images/state"
+else
+  read -r _ count <"$images/state"
+  setsid sh FAKE/program $count >>FAKE/output 2>&1 &
+  echo $! >"$pidfile"
+fi
+"""
+PROGRAM = """count=$1
+until [ -e FAKE/stop ]; do count=$((count + 1)); echo "step $count"; sleep 0.05; done
+exit $(cat FAKE/stop)
+"""
+VERIFY = """#!/bin/sh
+[ ! -e FAKE/damage ] || { echo damaged; exit 1; }
+"""
+# An orphan of the pretended criu becomes a child, as its sibling would be.
+DRIVER = """
+import ctypes, sys
+sys.path.insert(0, {here!r})
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+import fake_node
+sys.exit(fake_node.FakeNode.drive({work!r}, sys.argv[1:]))
+"""
+
+
+def load(name: str) -> ModuleType:
+    loader = SourceFileLoader(name.replace("-", "_"), str(HERE / name))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module
+    loader.exec_module(module)
+    return module
+
+
+class FakeNode:
+    """What a job finds on a node; DIRECTORY is shared by all nodes."""
+
+    def __init__(self, work: Path, name: str = "node") -> None:
+        self.work = work
+        self.run = work / name
+        self.store = work / "checkpoints" / str(os.getuid()) / str(JOB)
+        self.output = work / "output"
+        self.driver = [sys.executable, "-B", "-c", DRIVER.format(here=str(HERE), work=str(self.run))]
+        self.run.mkdir()
+        for file, text in (("criu", CRIU), ("program", PROGRAM), ("verify", VERIFY)):
+            (work / file).write_text(text.replace("FAKE", str(work)))
+            (work / file).chmod(0o755)
+
+    @staticmethod
+    def drive(run: str, words: list[str]) -> int:
+        """In the process of the helper."""
+        helper = load("job-helper")
+        work = Path(run).parent
+        settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
+                                   criu=(str(work / "criu"),), verify=(str(work / "verify"),))
+        helper.read_settings = lambda _: settings
+        helper.CONFIGURATION = Path("/dev/null")
+        helper.job_of = lambda *_: helper.Job(JOB, os.getuid(), os.getgid())
+        return helper.main(words)
+
+    def spec(self) -> dict:
+        return {"argv": ["sh", str(self.work / "program"), "0"], "env": dict(os.environ), "cwd": "/",
+                "umask": 0o22, "output": str(self.output), "errors": str(self.output)}
+
+    def start(self) -> subprocess.Popen[str]:
+        """`job-helper run`."""
+        process = subprocess.Popen([*self.driver, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        assert process.stdin
+        process.stdin.write(json.dumps(self.spec()))
+        process.stdin.close()
+        process.stdin = None  # for communicate()
+        return process
+
+    def dump(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*self.driver, "dump", *options], capture_output=True, text=True,
+                              check=False)
+
+    def say(self, name: str, text: str = "") -> None:
+        (self.work / name).write_text(text)
+
+    def steps(self) -> list[int]:
+        text = self.output.read_text() if self.output.exists() else ""
+        return [int(line.split()[1]) for line in text.splitlines() if line.startswith("step ")]
+
+    def wait_for_steps(self, more: int) -> None:
+        target = len(self.steps()) + more
+        wait_until(lambda: len(self.steps()) >= target)
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError("it does not happen")
+        time.sleep(0.02)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from fake_node import FakeNode, load
+
+helper = load("job-helper")
+
+
+class Settings(unittest.TestCase):
+    def test_reads_what_the_manual_names(self) -> None:
+        settings = helper.read_settings("# of the site\ndirectory = /shared/c\ncriu=/opt/criu -v0 # 4.3\n"
+                                        "options = --tcp-close\nkeep = 2\n")
+        self.assertEqual((settings.directory, settings.criu, settings.options, settings.keep),
+                         (Path("/shared/c"), ("/opt/criu", "-v0"), ("--tcp-close",), 2))
+
+    def test_refuses_what_it_does_not_know(self) -> None:
+        for text in ("", "directory = c", "directory = /c\nkeep = 0", "directory = /c\nkepe = 1", "/c"):
+            with self.assertRaises(helper.Failure, msg=text):
+                helper.read_settings(text)
+
+
+class JobOf(unittest.TestCase):
+    SUDO = {"SUDO_UID": "1000", "SUDO_GID": "1001"}
+
+    def test_is_that_of_the_cgroup(self) -> None:
+        cgroup = "0::/system.slice/slurmstepd.scope/job_77/step_batch/user/task_0\n"
+        self.assertEqual(helper.job_of(cgroup, {**self.SUDO, "SLURM_JOB_ID": "1"}),
+                         helper.Job(77, 1000, 1001))
+
+    def test_refuses_processes_of_no_job_and_without_sudo(self) -> None:
+        for cgroup, environment in (("0::/user.slice\n", self.SUDO), ("0::/x/job_7/y\n", {})):
+            with self.assertRaises(helper.Failure):
+                helper.job_of(cgroup, environment)
+
+
+class Reason(unittest.TestCase):
+    def of(self, *lines: str) -> str:
+        with tempfile.TemporaryDirectory() as work:
+            Path(work, "log").write_text("\n".join(lines))
+            return helper.reason(Path(work, "log"))
+
+    def test_is_the_plugins_last_word_or_crius_errors(self) -> None:
+        self.assertEqual(self.of("(1) Error (a.c:1): one", "(2) Error (amdgpu): ours", "(3) Error (b.c): x"),
+                         "(amdgpu): ours")
+        self.assertEqual(self.of("pie: 1: Error (a.c:1): one", "(2) Warn (c.c:1): no", "(3) Error (b.c:2): x",
+                                 "(4) Error (d.c:3): Dumping FAILED."), "(a.c:1): one; (b.c:2): x")
+        self.assertEqual(self.of("nothing"), "no reason in its log")
+
+
+class Store(unittest.TestCase):
+    def setUp(self) -> None:
+        work = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.addCleanup(work.cleanup)
+        self.settings = helper.Settings(directory=Path(work.name))
+        self.store = helper.Store(self.settings, helper.Job(1, 2, 3))
+        self.store.create()
+
+    def make(self, token: str) -> Path:
+        self.store.begin()
+        (self.store.new / "image").write_text("x")
+        return self.store.commit(token)
+
+    def test_only_what_is_committed_is_complete(self) -> None:
+        token = self.store.take()
+        self.store.begin()
+        self.assertEqual(self.store.complete(), [])
+        self.assertEqual(self.make(token).name, "1")
+        self.store.begin()
+        self.assertEqual([path.name for path in self.store.complete()], ["1"])
+
+    def test_a_new_one_replaces_the_oldest(self) -> None:
+        token = self.store.take()
+        self.assertEqual([self.make(token).name for _ in range(3)], ["1", "2", "3"])
+        self.assertEqual([path.name for path in self.store.complete()], ["3"])
+
+    def test_a_node_that_was_given_up_commits_nothing(self) -> None:
+        token = self.store.take()
+        self.store.take()
+        with self.assertRaisesRegex(helper.Failure, "runs on another node"):
+            self.make(token)
+        self.assertEqual(self.store.complete(), [])
+
+    def test_is_for_root_alone(self) -> None:
+        self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)
+
+
+class Helper(unittest.TestCase):
+    def setUp(self) -> None:
+        work = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.addCleanup(work.cleanup)
+        self.node = FakeNode(Path(work.name))
+        self.addCleanup(self.node.say, "stop", "0")
+
+    def end(self, process, status: int = 0) -> str:
+        self.node.say("stop", str(status))
+        _, messages = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, status, messages)
+        return messages
+
+    def checkpoint(self) -> None:
+        """A program has run, has been dumped, and is gone."""
+        process = self.node.start()
+        self.node.wait_for_steps(2)
+        done = self.node.dump()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 137)
+
+    def test_passes_the_status_on_and_removes_checkpoints_of_a_success_only(self) -> None:
+        for status, kept in ((3, True), (0, False)):
+            process = self.node.start()
+            self.node.wait_for_steps(1)
+            self.assertEqual(self.node.dump("--leave-running").returncode, 0)
+            self.end(process, status)
+            self.assertEqual(self.node.store.exists(), kept)
+            (self.node.work / "stop").unlink()
+
+    def test_a_dumped_program_goes_on_on_another_node(self) -> None:
+        self.checkpoint()
+        last = self.node.steps()[-1]
+        other = FakeNode(self.node.work, "other")
+        process = other.start()
+        other.wait_for_steps(2)
+        self.assertEqual(self.node.steps(), list(range(1, len(self.node.steps()) + 1)))
+        self.assertGreater(self.node.steps()[-1], last)
+        self.assertIn("restored from checkpoint 1", self.end(process))
+
+    def test_a_program_that_cannot_be_carried_goes_on(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("refuse-dump")
+        done = self.node.dump()
+        self.assertEqual(done.returncode, helper.REFUSED)
+        self.assertIn("no checkpoint: (amdgpu): cannot carry: an attached debugger", done.stderr)
+        self.node.wait_for_steps(2)
+        self.end(process)
+
+    def test_a_program_with_damaged_images_goes_on(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("damage")
+        self.assertIn("its images are damaged: damaged", self.node.dump().stderr)
+        self.assertEqual([path.name for path in self.node.store.iterdir()], ["owner"])
+        self.node.wait_for_steps(2)
+        self.end(process)
+
+    def test_a_node_that_dies_in_a_dump_leaves_the_checkpoint_before(self) -> None:
+        self.checkpoint()
+        (self.node.store / "new").mkdir()
+        (self.node.store / "new" / "state").write_text("step 100000")
+        process = self.node.start()
+        self.node.wait_for_steps(2)
+        self.assertLess(self.node.steps()[-1], 1000)
+        self.end(process)
+
+    def test_a_checkpoint_that_is_not_restored_is_kept(self) -> None:
+        self.checkpoint()
+        self.node.say("refuse-restore")
+        process = self.node.start()
+        _, messages = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, helper.NOT_RESTORED)
+        self.assertIn("was not restored: (amdgpu): cannot carry", messages)
+        self.assertTrue((self.node.store / "1" / "state").exists())
+
+    def test_there_is_nothing_to_dump_without_a_program(self) -> None:
+        self.assertIn("no program of this job runs", self.node.dump().stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

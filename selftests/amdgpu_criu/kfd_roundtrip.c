@@ -5,6 +5,8 @@
  */
 #include "kselftest_harness.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -279,14 +281,43 @@ TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
 	}
 }
 
-/*
- * An SDMA queue belongs to one process of the machine: while the first process lives, RESTORE
- * fails at the queues, after it has created everything else.
- */
+/* A process with all SDMA queues that are left. */
+static pid_t start_hoarder(void)
+{
+	struct kfd_queue queue;
+	int ready[2], ret;
+	struct kfd kfd;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (!pid) {
+		ret = kfd_open(&kfd);
+		while (!ret)
+			ret = kfd_sdma_create(&kfd, &queue);
+		if (write(ready[1], &ret, sizeof(ret)) != sizeof(ret))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (pid > 0 && (read(ready[0], &ret, sizeof(ret)) != sizeof(ret) || ret != -ENOMEM)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		pid = -EIO;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+/* While others have all SDMA queues, RESTORE fails after it has created everything before them. */
 TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
 {
 	struct target first;
+	pid_t hoarder = start_hoarder();
 
+	ASSERT_LT(0, hoarder);
 	share_image(self);
 	ASSERT_EQ(0, save_contents(self));
 	first = self->target;
@@ -294,6 +325,8 @@ TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
 	for (int i = 0; i < 3; i++) {
 		EXPECT_EQ(-EBUSY, target_do(&self->target, TARGET_RESTORE));
 	}
+	kill(hoarder, SIGKILL);
+	EXPECT_EQ(hoarder, waitpid(hoarder, NULL, 0));
 	target_kill(&first);
 	resume_and_check(_metadata, self);
 }

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Queues in every possible state. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "kinds.h"
 
 #define NEVER 300
@@ -90,6 +95,100 @@ TEST_F(kinds, queues_keep_numbers_doorbells_and_engines_when_others_were_free)
 	self->notes->queues[1] = self->notes->queues[2];
 	carry_over(_metadata, self, 2);
 	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->notes->ids[0]));
+}
+
+/* Has the SDMA queues of two doorbells, as soon as the process that had them is gone. */
+static int hold_sdma(struct kfd *kfd, const struct kfd_queue *wanted)
+{
+	int held = 0;
+
+	for (int i = 0; i < 100 && held < 2; i++) {
+		struct kfd_queue queue;
+		int ret = kfd_sdma_create(kfd, &queue);
+
+		if (ret)
+			return ret;
+		if (queue.doorbell_offset == wanted[0].doorbell_offset ||
+		    queue.doorbell_offset == wanted[1].doorbell_offset) {
+			held++;
+			continue;
+		}
+		ret = kfd_queue_destroy(kfd, queue.id);
+		if (ret)
+			return ret;
+		usleep(50 * 1000);
+	}
+	return held == 2 ? 0 : -ETIMEDOUT;
+}
+
+static pid_t start_holder(const struct kfd_queue *wanted)
+{
+	int ready[2], ret = -EIO;
+	struct kfd kfd;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (!pid) {
+		ret = kfd_open(&kfd);
+		if (!ret)
+			ret = hold_sdma(&kfd, wanted);
+		if (write(ready[1], &ret, sizeof(ret)) != sizeof(ret))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (pid > 0 && (read(ready[0], &ret, sizeof(ret)) != sizeof(ret) || ret)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		pid = ret;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+static int make_two(struct kfd *kfd, struct carry *carry)
+{
+	return make_sdma(kfd, carry, 2);
+}
+
+/* A replica's numbers on the engines are others, and its doorbells the same. */
+TEST_F(kinds, sdma_queues_run_beside_those_that_have_their_numbers)
+{
+	struct kfd_queue queues[64];
+	pid_t holder;
+	int num = 2;
+
+	ASSERT_EQ(0, make(self, make_two, NULL));
+	holder = start_holder(self->notes->queues);
+	ASSERT_LT(0, holder);
+	carry_over(_metadata, self, 2);
+	kill(holder, SIGKILL);
+	EXPECT_EQ(holder, waitpid(holder, NULL, 0));
+	/* The numbers that are free now have doorbells that the process uses already. */
+	memcpy(queues, self->notes->queues, sizeof(*queues) * 2);
+	for (int tries = 0; tries < 20 && num < 64;) {
+		if (!kfd_sdma_create(&self->kfd, &queues[num])) {
+			num++;
+			continue;
+		}
+		usleep(50 * 1000);
+		tries++;
+	}
+	EXPECT_LE(4, num);
+	for (int i = 0; i < num; i++) {
+		for (int j = 0; j < i; j++) {
+			EXPECT_NE(queues[j].doorbell_offset, queues[i].doorbell_offset);
+		}
+	}
+	for (int i = 2; i < num; i++) {
+		__u32 *word = (__u32 *)self->notes->words.at + 8 + i;
+
+		kfd_sdma_write(&queues[i], word, i);
+		EXPECT_TRUE(kfd_becomes(word, i, SOON));
+	}
 }
 
 static int make_by_engine(struct kfd *kfd, struct carry *carry)

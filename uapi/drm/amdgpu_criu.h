@@ -47,8 +47,8 @@
  *   EBADF       file of another process, or session_fd is not a session
  *   EBADFD      out of order: not paused by this session, nothing to resume, a
  *               session of the other kind
- *   EBUSY       another session has this process paused; RESTORE: another process
- *               uses an SDMA queue that must have its old number
+ *   EBUSY       another session has this process paused; RESTORE: other processes
+ *               have all SDMA queues of an engine
  *   ESRCH       the process is gone
  *   ENOSPC      a table or the blob is too small; the required counts and
  *               sizes are written back, and nothing else is done

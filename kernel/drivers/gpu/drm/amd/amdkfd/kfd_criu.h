@@ -134,6 +134,9 @@ extern const struct criu_client_ops kfd_criu_process_ops;
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);
 void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus);
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
+u32 kfd_criu_saved_sdma_id(const struct queue *q);
+int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
+			  u32 *sdma_id);
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 			      struct queue_properties *properties);
 

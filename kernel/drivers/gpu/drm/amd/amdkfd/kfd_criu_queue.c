@@ -107,7 +107,8 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 		.doorbell_id = q->doorbell_id,
 		/* as pqm_create_queue() returns it */
 		.doorbell_offset = (properties->doorbell_off - first) * sizeof(u32),
-		.sdma_id = properties->type == KFD_QUEUE_TYPE_COMPUTE ? 0 : q->sdma_id,
+		.sdma_id = properties->type == KFD_QUEUE_TYPE_COMPUTE ? 0 :
+			   kfd_criu_saved_sdma_id(q),
 	};
 }
 
@@ -228,25 +229,46 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 	dqm_unlock(dqm);
 }
 
+/* Another process may take the SDMA queue that was found to be free. */
+static int kfd_criu_create_with_free_id(struct kfd_criu_plan *plan,
+					struct kfd_criu_plan_queue *queue,
+					struct queue_properties *properties, void *scratch)
+{
+	const struct kfd_criu_queue_record *record = &queue->record;
+	struct kfd_criu_queue_priv_data ids = {
+		.q_id = record->queue_id,
+		.doorbell_id = record->doorbell_id,
+		.ctl_stack_size = record->mqd_stack_size,
+	};
+	struct kfd_node *node = queue->device->pdd->dev;
+	int attempts = KFD_MAX_SDMA_QUEUES;
+	u32 doorbell_offset, queue_id;
+	int ret;
+
+	do {
+		if (properties->type != KFD_QUEUE_TYPE_COMPUTE) {
+			ret = kfd_criu_find_sdma_id(node, record, &ids.sdma_id);
+			if (ret)
+				return criu_refuse(plan->call, ret,
+						   "all SDMA queues of its engine of GPU %u are in use",
+						   node->id);
+		}
+		ret = pqm_create_queue(&plan->p->pqm, node, properties, &queue_id, &ids, scratch,
+				       queue->stack, &doorbell_offset);
+	} while (ret == -EBUSY && properties->type != KFD_QUEUE_TYPE_COMPUTE && --attempts);
+	return ret;
+}
+
 static int kfd_criu_create_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
 				 struct queue_properties *properties, void *scratch)
 {
-	const struct kfd_criu_queue_record *record = &queue->record;
-	const struct kfd_criu_queue_priv_data ids = {
-		.q_id = record->queue_id,
-		.doorbell_id = record->doorbell_id,
-		.sdma_id = record->sdma_id,
-		.ctl_stack_size = record->mqd_stack_size,
-	};
 	struct kfd_process_device *pdd = queue->device->pdd;
-	u32 doorbell_offset, queue_id;
 	int ret;
 
 	ret = kfd_queue_acquire_buffers(pdd, properties);
 	if (ret)
 		return ret;
-	ret = pqm_create_queue(&plan->p->pqm, pdd->dev, properties, &queue_id, &ids, scratch,
-			       queue->stack, &doorbell_offset);
+	ret = kfd_criu_create_with_free_id(plan, queue, properties, scratch);
 	if (ret) {
 		kfd_queue_unref_bo_vas(pdd, properties);
 		kfd_queue_release_buffers(pdd, properties);

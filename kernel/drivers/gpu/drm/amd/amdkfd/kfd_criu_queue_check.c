@@ -119,34 +119,92 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 	return NULL;
 }
 
-/* The number of an SDMA queue and its place in the doorbells are those of the hardware. */
+/* SDMA queues of one kind. Number N is queue N / num_engines of engine first + N % num_engines. */
+struct kfd_criu_sdma {
+	struct device_queue_manager *dqm;
+	const unsigned long *free;
+	u32 first;
+	u32 num_engines;
+	u32 num; /* of all engines */
+};
+
+static struct kfd_criu_sdma kfd_criu_sdma_of(struct kfd_node *node, bool xgmi)
+{
+	const u32 first = xgmi ? kfd_get_num_sdma_engines(node) : 0;
+	const u32 num_engines = xgmi ? kfd_get_num_xgmi_sdma_engines(node) :
+				       kfd_get_num_sdma_engines(node);
+
+	return (struct kfd_criu_sdma) {
+		.dqm = node->dqm,
+		.free = xgmi ? node->dqm->xgmi_sdma_bitmap : node->dqm->sdma_bitmap,
+		.first = first,
+		.num_engines = num_engines,
+		.num = num_engines * node->kfd->device_info.num_sdma_queues_per_engine,
+	};
+}
+
+static u32 kfd_criu_sdma_doorbell(const struct kfd_criu_sdma *sdma, u32 sdma_id)
+{
+	return kfd_sdma_doorbell_id(sdma->dqm, sdma->first + sdma_id % sdma->num_engines,
+				    sdma_id / sdma->num_engines);
+}
+
+/*
+ * Returns the number of an SDMA queue to save: the one that its doorbell is made for. A restored
+ * queue has its doorbell, but may have another number on the same engine. On GFX8 the doorbell
+ * depends on the id of the queue instead.
+ */
+u32 kfd_criu_saved_sdma_id(const struct queue *q)
+{
+	const bool xgmi = q->properties.type == KFD_QUEUE_TYPE_SDMA_XGMI;
+	const struct kfd_criu_sdma sdma = kfd_criu_sdma_of(q->device, xgmi);
+
+	if (!KFD_IS_SOC15(q->device))
+		return q->sdma_id;
+	for (u32 id = q->sdma_id % sdma.num_engines; id < sdma.num; id += sdma.num_engines)
+		if (kfd_criu_sdma_doorbell(&sdma, id) == q->doorbell_id)
+			return id;
+	return q->sdma_id;
+}
+
+/*
+ * Finds a number on the engine of the saved one, which the doorbell determines. The process knows
+ * its doorbell and not its number, which may be another process's by now.
+ */
+int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
+			  u32 *sdma_id)
+{
+	const struct kfd_criu_sdma sdma =
+		kfd_criu_sdma_of(node, record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI);
+	int ret = -EBUSY;
+
+	dqm_lock(sdma.dqm);
+	for (u32 i = 0; i < sdma.num && ret; i += sdma.num_engines) {
+		*sdma_id = (record->sdma_id + i) % sdma.num;
+		if (test_bit(*sdma_id, sdma.free))
+			ret = 0;
+	}
+	dqm_unlock(sdma.dqm);
+	return ret;
+}
+
 static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 				    const struct kfd_criu_queue_record *record,
 				    struct kfd_node *node)
 {
-	const bool xgmi = record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI;
-	const u32 first = xgmi ? kfd_get_num_sdma_engines(node) : 0;
-	const u32 num = xgmi ? kfd_get_num_xgmi_sdma_engines(node) :
-			       kfd_get_num_sdma_engines(node);
-	struct device_queue_manager *dqm = node->dqm;
-	bool is_free;
+	const struct kfd_criu_sdma sdma =
+		kfd_criu_sdma_of(node, record->type == KFD_IOC_QUEUE_TYPE_SDMA_XGMI);
 	u32 doorbell;
 
-	if (record->sdma_id >= num * node->kfd->device_info.num_sdma_queues_per_engine)
+	if (record->sdma_id >= sdma.num)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no SDMA queue %u", node->id,
 				   record->sdma_id);
 	doorbell = !KFD_IS_SOC15(node) ? record->queue_id :
-		   kfd_sdma_doorbell_id(dqm, first + record->sdma_id % num, record->sdma_id / num);
-	if (doorbell != record->doorbell_id)
-		return criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
-				   record->doorbell_id);
-	dqm_lock(dqm);
-	is_free = test_bit(record->sdma_id, xgmi ? dqm->xgmi_sdma_bitmap : dqm->sdma_bitmap);
-	dqm_unlock(dqm);
-	if (is_free)
+					 kfd_criu_sdma_doorbell(&sdma, record->sdma_id);
+	if (doorbell == record->doorbell_id)
 		return 0;
-	return criu_refuse(plan->call, -EBUSY, "SDMA queue %u of GPU %u is in use",
-			   record->sdma_id, node->id);
+	return criu_refuse(plan->call, -ENODEV, "doorbell is number %u, was %u", doorbell,
+			   record->doorbell_id);
 }
 
 static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,

@@ -163,7 +163,7 @@ struct kfd_criu_queue_record {
 	__u32 pm4_target_xcc; /* graphics core for PM4 */
 	__u32 doorbell_id; /* number of its doorbell */
 	__u32 doorbell_offset; /* byte offset of its doorbell in the doorbells of the process */
-	__u32 sdma_id; /* SDMA: number that identifies both engine and queue */
+	__u32 sdma_id; /* SDMA: identifies the engine, and the queue that the doorbell is for */
 	__u32 mqd_size; /* bytes of all MQDs */
 	__u32 mqd_stack_size; /* bytes of all control stacks that the kernel keeps */
 	__u32 pad;

@@ -3,17 +3,21 @@
 // kernel and a GPU made of memfds.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "image/set.h"
+#include "restore/reservation.h"
 #include "tests/criu_program.h"
 
 namespace amdgpu_criu::criu {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing_support::call;
@@ -26,6 +30,7 @@ using testing_support::TempDir;
 constexpr uint64_t kOffset = 0x10000;
 constexpr int kKfdId = 0x21;
 constexpr int kRenderId = 0x22;
+constexpr uint64_t kBytes = 4096 * (5 + 10 + 15);  // of VRAM
 
 class Hooks : public testing_support::HooksTest {
  protected:
@@ -318,6 +323,43 @@ TEST_F(Hooks, DamagedMetadataIsRefusedBeforeAnythingIsCreated) {
   EXPECT_EQ(start(kStageRestore), -EBADMSG);
   EXPECT_THAT(log(), HasSubstr("amdgpu-process-0.img"));
   EXPECT_TRUE(state_.calls.empty());
+}
+
+TEST_F(Hooks, AGpuWithoutRoomIsRefusedBeforeAnythingIsCreated) {
+  ASSERT_EQ(dump(), 0) << log();
+  state_.calls.clear();
+  testing_support::make_fd_store_known();
+  state_.available[kGpu] = kBytes - 1;
+  EXPECT_EQ(start(kStageRestore), -ENODEV);
+  EXPECT_THAT(log(), HasSubstr("MiB of VRAM are needed, 0 MiB are free"));
+  EXPECT_TRUE(state_.calls.empty());
+  state_.available[kGpu]++;
+  EXPECT_EQ(start(kStageRestore), 0) << log();
+  end(kStageRestore, -1);
+}
+
+// Another restore at the same time, which is about to take its memory.
+TEST_F(Hooks, WaitsForTheMemoryThatAnotherRestoreIsAboutToTake) {
+  ASSERT_EQ(dump(), 0) << log();
+  testing_support::make_fd_store_known();
+  state_.available[kGpu] = 2 * kBytes - 1;
+  const Fd ready(eventfd(0, EFD_CLOEXEC));
+  const pid_t other = fork();
+  if (other == 0) {
+    auto reservation = restore::Reservation::begin(run_.path());
+    if (!reservation.ok() || !reservation->take({{kGpu, kBytes}}).ok()) _exit(1);
+    eventfd_write(ready.get(), 1);
+    usleep(300 * 1000);
+    _exit(0);
+  }
+  eventfd_t value;
+  eventfd_read(ready.get(), &value);
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_GE(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(200));
+  EXPECT_EQ(waitpid(other, nullptr, 0), other);
+  end(kStageRestore, -1);
+  EXPECT_THAT(run_.names(), ElementsAre("turn"));
 }
 
 TEST_F(Hooks, AGpuThatDoesNotFitIsRefusedBeforeAnythingIsCreated) {

@@ -36,6 +36,7 @@ struct Config {
   unsigned first_render_minor = 128;
   unsigned card_minors = 64;             // 0 to 63
   std::string dmabuf_link = "/dmabuf:";  // the name of dma-buf descriptors in /proc
+  std::string run_directory = "/run/amdgpu-criu";
 };
 
 // An open GPU node of a process.
@@ -79,6 +80,8 @@ class Host {
  public:
   static Host create(Config config = {});
 
+  // Holds files by which processes of this machine coordinate.
+  const std::string& run_directory() const { return config_.run_directory; }
   bool has_kfd() const { return kfd_device_.has_value(); }
   // Nodes of other drivers' GPUs are not ours.
   std::optional<NodeId> classify(const struct stat& status) const;

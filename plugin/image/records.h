@@ -111,6 +111,7 @@ struct Chunk {
   // Bytes in the file.
   uint32_t stored() const;
 };
+static_assert(sizeof(Chunk) == 40);  // criu-amdgpu(1) says it
 
 struct Object {
   uint64_t object_id = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The only file that issues the ioctl.
+#include <linux/kfd_ioctl.h>
 #include <sys/ioctl.h>
 
 #include <array>
@@ -173,6 +174,14 @@ class IoctlApi : public Api {
     result.features = argument.features;
     result.blob_format = argument.blob_format;
     return result;
+  }
+
+  Result<uint64_t> available_memory(const Fd& kfd, uint32_t gpu_id) override {
+    kfd_ioctl_get_available_memory_args argument{};
+    argument.gpu_id = gpu_id;
+    if (ioctl(kfd.get(), AMDKFD_IOC_AVAILABLE_MEMORY, &argument) != 0)
+      return Error::system("how much memory GPU {:#x} has left", gpu_id);
+    return static_cast<uint64_t>(argument.available);
   }
 
   Result<Fd> create_session(Node node, SessionKind kind) override {

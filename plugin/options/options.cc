@@ -124,6 +124,7 @@ constexpr Option kOptions[] = {
     {"direct-io", set_yes_no<&Options::direct>},
     {"cut-sharing", set_yes_no<&Options::cut_sharing>},
     {"parallel", set_yes_no<&Options::parallel>},
+    {"replicas", set_yes_no<&Options::replicas>},
     {"timeout", set_number<&Options::timeout, 0, 86400>},
     {"test-skip-contents", set_yes_no<&Options::test_skip_contents>},
     {"test-fail", set_fail},

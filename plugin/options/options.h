@@ -22,6 +22,9 @@ struct Options {
   gpu::StagingSize staging;
   // BOs shared with other processes may be restored as separate ones.
   bool cut_sharing = false;
+  // The images are restored several times: on the GPUs with the largest part of their memory free,
+  // and through the page cache.
+  bool replicas = false;
   // Contents are filled while the tasks are restored, if CRIU allows it.
   bool parallel = true;
   uint32_t chunk_bytes = 256u << 10;

@@ -85,7 +85,7 @@ Status Filling::fill(const Batch& batch) {
   const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
   const FillTools tools{env_.api, env_.make_engine, env_.options.staging,
                         in_background_ ? env_.options.io : pipeline::IoKind::kInline,
-                        env_.options.direct};
+                        env_.options.direct && !env_.options.replicas};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),

@@ -363,6 +363,7 @@ Status Restore::check_complete() const {
 // All tasks have completed their own part.
 Status Restore::complete() {
   shared_.close();
+  gpus_.release_room();
   if (background_) TRY(background_->finish());
   return check_complete();
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 #include <thread>
 
 #include "base/log.h"
@@ -24,6 +25,27 @@ namespace {
 // Between two stores to memory.
 constexpr std::chrono::seconds kLongestChange{30};
 constexpr std::chrono::milliseconds kPoll{1};
+// The kernel frees memory of a process some time after its end.
+constexpr std::chrono::seconds kFreedWithin{2};
+// Other restores allocate what they have reserved within this time.
+constexpr std::chrono::seconds kTakenWithin{60};
+constexpr std::chrono::milliseconds kMemoryPoll{100};
+
+// VRAM that processes allocated through /dev/kfd, by the GPU of the images. Memory of render nodes
+// does not count: the kernel moves it to system memory if VRAM is short.
+std::map<uint32_t, uint64_t> vram_of(const image::Set& images) {
+  std::map<uint32_t, uint64_t> result;
+  std::set<uint64_t> known;
+  for (const auto& [index, process] : images.processes())
+    for (const kernel::Bo& bo : process.bos) {
+      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || bo.flags & AMDGPU_CRIU_BO_IMPORTED ||
+          !known.insert(bo.object_id).second)
+        continue;
+      const auto device = std::ranges::find(process.devices, bo.gpu_id, &image::Device::gpu_id);
+      if (device != process.devices.end()) result[device->actual_gpu_id] += bo.size;
+    }
+  return result;
+}
 
 template <typename Predicate>
 std::vector<Gpu> only(const std::vector<Gpu>& gpus, const Predicate& predicate) {
@@ -52,18 +74,70 @@ Result<TargetGpus> TargetGpus::create(const RestoreContext& environment, const i
   Gpus here;
   if (!sources.empty()) here = TRY(environment.host.gpus());
   TargetGpus machine(environment, nodes, std::move(sources), std::move(here));
-  TRY(machine.make_first_choice());
+  TRY(machine.make_first_choice(images));
   return machine;
 }
 
-Status TargetGpus::make_first_choice() {
+Status TargetGpus::make_first_choice(const image::Set& images) {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   shared_ = TRY(Mapping::map(sizeof(Choice) + sources_.size() * sizeof(std::atomic<uint32_t>),
                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   new (shared_.data()) Choice{Choice::kFirst};
   for (auto& target : chosen()) new (&target) std::atomic<uint32_t>(0);
-  if (!sources_.empty()) choose(TRY(plan(here_)));
+  room_ = {vram_of(images), {}, env_.options.replicas};
+  if (!sources_.empty()) choose(TRY(plan_with_room()));
   return {};
+}
+
+// If CRIU has no descriptor store yet, only the tasks may open /dev/kfd.
+void TargetGpus::look_at_memory() {
+  if (room_.needed.empty() || !env_.store.is_ready()) return;
+  const auto kfd = nodes_.open_kfd();
+  if (!kfd.ok()) return;
+  for (const Gpu& gpu : here_)
+    if (const auto free = env_.api.available_memory(*kfd, gpu.gpu_id); free.ok())
+      room_.free[gpu.gpu_id] = *free;
+}
+
+Reservation::Bytes TargetGpus::needed_by(const Assignment& targets) const {
+  Reservation::Bytes result;
+  for (const auto& [source, bytes] : room_.needed) result[targets.at(source)] += bytes;
+  return result;
+}
+
+// Reserves the memory that it chooses. fits_without_others: the plan fails only because of the
+// reservations of other restores.
+Result<Assignment> TargetGpus::try_plan(bool& fits_without_others) {
+  if (room_.needed.empty()) return plan(here_);
+  auto turn = Reservation::begin(env_.host.run_directory());
+  look_at_memory();
+  fits_without_others = plan(here_).ok();
+  if (!turn.ok()) {
+    log_info("GPU memory is not reserved: {}", turn.error().message());
+    return plan(here_);
+  }
+  for (const auto& [gpu_id, bytes] : turn->of_others())
+    if (const auto free = room_.free.find(gpu_id); free != room_.free.end())
+      free->second -= std::min(bytes, free->second);
+  Assignment result = TRY(plan(here_));
+  if (const Status taken = turn->take(needed_by(result)); !taken.ok())
+    log_warning("GPU memory is not reserved: {}", taken.error().message());
+  reservation_.emplace(std::move(*turn));
+  return result;
+}
+
+// Reservations of others end soon, and memory of ended processes becomes free soon.
+Result<Assignment> TargetGpus::plan_with_room() {
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    bool fits_without_others = false;
+    auto result = try_plan(fits_without_others);
+    const bool may_fit =
+        topology::plan(sources_, here_, env_.options.map, env_.options.ignore).ok();
+    const auto end = start + (fits_without_others ? kTakenWithin : kFreedWithin);
+    if (result.ok() || !may_fit || std::chrono::steady_clock::now() > end) return result;
+    std::this_thread::sleep_for(kMemoryPoll);
+  }
 }
 
 TargetGpus::Choice& TargetGpus::choice() const {
@@ -84,7 +158,7 @@ void TargetGpus::choose(const Assignment& targets) const {
 }
 
 Result<Assignment> TargetGpus::plan(const Gpus& among) const {
-  return topology::plan(sources_, among, env_.options.map, env_.options.ignore);
+  return topology::plan(sources_, among, env_.options.map, env_.options.ignore, room_);
 }
 
 // Prefers GPUs that have a node in the task's /dev to others that it may open.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "options/faults.h"
 #include "options/options.h"
 #include "restore/nodes.h"
+#include "restore/reservation.h"
 #include "restore/shared_state.h"
 #include "topology/planner.h"
 
@@ -36,6 +38,9 @@ class TargetGpus {
   // GPUs. The choice of the first task holds for all.
   Status settle() const;
 
+  // For CRIU's main process, when the tasks have allocated their memory.
+  void release_room() { reservation_.reset(); }
+
   topology::Assignment targets() const;
   // source: actual gpu_id of the images
   uint32_t target(uint32_t source) const;
@@ -47,11 +52,15 @@ class TargetGpus {
   using Gpus = std::vector<topology::Gpu>;
 
   TargetGpus(const RestoreContext& environment, Nodes nodes, Gpus sources, Gpus here);
-  Status make_first_choice();
+  Status make_first_choice(const image::Set& images);
   Choice& choice() const;
   std::span<std::atomic<uint32_t>> chosen() const;
   void choose(const topology::Assignment& targets) const;
   bool suits_task() const;
+  void look_at_memory();
+  Reservation::Bytes needed_by(const topology::Assignment& targets) const;
+  Result<topology::Assignment> try_plan(bool& fits_without_others);
+  Result<topology::Assignment> plan_with_room();
   Result<topology::Assignment> plan(const Gpus& among) const;
   Result<topology::Assignment> plan_in_task() const;
 
@@ -59,6 +68,8 @@ class TargetGpus {
   Nodes nodes_;
   Gpus sources_;
   Gpus here_;
+  topology::Room room_;
+  std::optional<Reservation> reservation_;
   Mapping shared_;  // by all tasks
 };
 

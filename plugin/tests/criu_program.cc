@@ -140,6 +140,7 @@ host::Config HooksTest::host_config() const {
   host.drm_major = 1;
   host.first_render_minor = kRenderMinor;
   host.dmabuf_link = "/memfd:object";
+  host.run_directory = run_.path();
   return host;
 }
 

@@ -87,6 +87,7 @@ class HooksTest : public testing::Test {
   TempDir images_;
   TempDir topology_;
   TempDir sysfs_;
+  TempDir run_;
   FakeState state_;
   bool machine_has_kfd_ = true;
   // Creates the stock kernel interface; null: the real one.

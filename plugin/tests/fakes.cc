@@ -163,6 +163,11 @@ class FakeApi : public kernel::Api {
     return kernel::Exported{found->second, bytes_of(std::to_string(found->first))};
   }
 
+  Result<uint64_t> available_memory(const Fd&, uint32_t gpu_id) override {
+    const auto found = state_.available.find(gpu_id);
+    if (found == state_.available.end()) return Error(ENOTTY, "not known");
+    return found->second;
+  }
   Result<kernel::Outside> outside(Node node, int) override {
     TRY(called("OUTSIDE"));
     if (node.kind != Node::Kind::kRender) return Error(ENOTTY, "not on /dev/kfd");

@@ -52,6 +52,8 @@ struct FakeState {
   std::set<uint64_t> foreign;               // exported by another driver
   kernel::Outside outside;                  // what OUTSIDE returns
 
+  std::map<uint32_t, uint64_t> available;  // memory by GPU; none: the kernel cannot report it
+
   std::map<std::string, int> failures;  // operation to errno
   std::vector<std::string> calls;
   bool anything_paused() const;

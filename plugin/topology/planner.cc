@@ -2,6 +2,7 @@
 #include "topology/planner.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -11,12 +12,25 @@ namespace {
 // Far more than a machine with equal GPUs needs. If it is not enough, the user must provide a map.
 constexpr unsigned kStepsMax = 200'000;
 
+// Empty if the source can be on the target, whatever else is there.
+std::string obstacle_to(const Gpu& source, const Gpu& target, const Ignored& ignored,
+                        const Room& room) {
+  const auto needed = room.needed.find(source.gpu_id);
+  const auto free = room.free.find(target.gpu_id);
+  if (needed != room.needed.end() && free != room.free.end() && needed->second > free->second)
+    return formatted("{} MiB of VRAM are needed, {} MiB are free", (needed->second >> 20) + 1,
+                     free->second >> 20);
+  return mismatch(source, target, ignored);
+}
+
 class Search {
  public:
-  Search(std::span<const Gpu> sources, std::span<const Gpu> targets, const Ignored& ignored)
+  Search(std::span<const Gpu> sources, std::span<const Gpu> targets, const Ignored& ignored,
+         const Room& room)
       : sources_(sources),
         targets_(targets),
         ignored_(ignored),
+        room_(room),
         wished_(sources.size()),
         chosen_(sources.size()),
         taken_(targets.size()) {}
@@ -27,7 +41,7 @@ class Search {
     if (wished_[source]) return Error::of(EINVAL, "the GPU map names {} twice", wish.source);
     if (std::ranges::count(wished_, std::optional(target)))
       return Error::of(EINVAL, "the GPU map gives {} to two GPUs", wish.target);
-    const std::string why = mismatch(sources_[source], targets_[target], ignored_);
+    const std::string why = obstacle_to(sources_[source], targets_[target], ignored_, room_);
     if (!why.empty())
       return Error::of(ENODEV, "the GPU map puts {} on {}, which does not fit: {}",
                        sources_[source].describe(), targets_[target].describe(), why);
@@ -73,13 +87,19 @@ class Search {
     std::vector<size_t> result;
     for (size_t i = 0; i < targets_.size(); i++)
       if (!std::ranges::count(wished_, std::optional(i)) &&
-          mismatch(sources_[source], targets_[i], ignored_).empty())
+          obstacle_to(sources_[source], targets_[i], ignored_, room_).empty())
         result.push_back(i);
     auto rank = [&](size_t i) {
       if (targets_[i].gpu_id == sources_[source].gpu_id) return 0;
       return targets_[i].pci_address == sources_[source].pci_address ? 1 : 2;
     };
     std::ranges::stable_sort(result, {}, rank);
+    auto free = [&](size_t i) {
+      const auto found = room_.free.find(targets_[i].gpu_id);
+      const uint64_t size = std::max<uint64_t>(targets_[i].property("vram_size"), 1);
+      return found == room_.free.end() ? 0.0 : static_cast<double>(found->second) / size;
+    };
+    if (room_.spread) std::ranges::stable_sort(result, std::greater(), free);
     return result;
   }
 
@@ -142,6 +162,7 @@ class Search {
   std::span<const Gpu> sources_;
   std::span<const Gpu> targets_;
   const Ignored& ignored_;
+  const Room& room_;
   std::vector<std::optional<size_t>> wished_;
   std::vector<std::vector<size_t>> candidates_;
   std::vector<size_t> chosen_;
@@ -152,11 +173,11 @@ class Search {
 
 // The first source that fits no target, with the reason for each target.
 std::optional<Error> unfit(std::span<const Gpu> sources, std::span<const Gpu> targets,
-                           const Ignored& ignored) {
+                           const Ignored& ignored, const Room& room) {
   for (const Gpu& source : sources) {
     std::string reasons;
     for (const Gpu& target : targets) {
-      const std::string why = mismatch(source, target, ignored);
+      const std::string why = obstacle_to(source, target, ignored, room);
       if (why.empty()) {
         reasons.clear();
         break;
@@ -171,11 +192,11 @@ std::optional<Error> unfit(std::span<const Gpu> sources, std::span<const Gpu> ta
 }
 
 Error explain(const Search& search, std::span<const Gpu> sources, std::span<const Gpu> targets,
-              const Ignored& ignored) {
+              const Ignored& ignored, const Room& room) {
   if (targets.size() < sources.size())
     return Error::of(ENODEV, "the images need {} GPUs, this machine has {}", sources.size(),
                      targets.size());
-  if (auto error = unfit(sources, targets, ignored)) return std::move(*error);
+  if (auto error = unfit(sources, targets, ignored, room)) return std::move(*error);
   if (search.gave_up())
     return Error(ENODEV,
                  "too many ways to place the saved GPUs on this machine's: give amdgpu.map");
@@ -188,10 +209,10 @@ Error explain(const Search& search, std::span<const Gpu> sources, std::span<cons
 }  // namespace
 
 Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targets,
-                        std::span<const Wish> wishes, const Ignored& ignored) {
-  Search search(sources, targets, ignored);
+                        std::span<const Wish> wishes, const Ignored& ignored, const Room& room) {
+  Search search(sources, targets, ignored, room);
   for (const Wish& wish : wishes) TRY(search.wish(wish));
-  if (!search.solve()) return explain(search, sources, targets, ignored);
+  if (!search.solve()) return explain(search, sources, targets, ignored, room);
   return search.assignment();
 }
 

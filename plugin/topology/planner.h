@@ -15,11 +15,19 @@ namespace amdgpu_criu::topology {
 // Source gpu_id to target gpu_id.
 using Assignment = std::map<uint32_t, uint32_t>;
 
+// VRAM, by gpu_id.
+struct Room {
+  std::map<uint32_t, uint64_t> needed;  // of sources
+  std::map<uint32_t, uint64_t> free;    // of targets; none: it is not known
+  bool spread = false;                  // the target with the largest part free comes first
+};
+
 // A pure function. GPUs of one XGMI hive, or of one NUMA node, stay in one, and GPUs that had a
 // link have one. Sources prefer the target with their own gpu_id, then their PCI address. Spare
-// targets are left alone. An error names the GPU, the property, both values, and the option that
-// would allow it.
+// targets are left alone, and no source is put where it has no room. An error names the GPU, the
+// property, both values, and the option that would allow it.
 Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targets,
-                        std::span<const Wish> wishes = {}, const Ignored& ignored = {});
+                        std::span<const Wish> wishes = {}, const Ignored& ignored = {},
+                        const Room& room = {});
 
 }  // namespace amdgpu_criu::topology

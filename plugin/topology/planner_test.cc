@@ -43,6 +43,52 @@ TEST(Planner, FallsBackToPciAddressThenToAnyThatFits) {
   EXPECT_THAT(*plan(sources, std::vector{gpu(8, 140)}), UnorderedElementsAre(Pair(1, 8)));
 }
 
+class PlannerOfReplicas : public testing::Test {
+ protected:
+  PlannerOfReplicas() { targets_[1].properties["vram_size"] = 2ull << 30; }
+  Result<Assignment> plan_one(const std::vector<Wish>& wishes = {}) {
+    return plan(sources_, targets_, wishes, {}, room_);
+  }
+
+  std::vector<Gpu> sources_{gpu(1, 128)};
+  std::vector<Gpu> targets_{gpu(1, 128), gpu(9, 129)};
+  Room room_{{{1, 300u << 20}}, {{1, 900u << 20}, {9, 1900u << 20}}, false};
+};
+
+TEST_F(PlannerOfReplicas, FillTheirOwnGpuFirst) {
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 1)));
+  room_.free[1] = 300u << 20;
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 1)));
+  room_.free[1]--;
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 9)));
+}
+
+TEST_F(PlannerOfReplicas, SpreadByThePartThatIsFree) {
+  room_.spread = true;
+  std::string order;
+  while (true) {
+    const auto placed = plan_one();
+    if (!placed.ok()) break;
+    order += formatted("{}", placed->at(1));
+    room_.free[placed->at(1)] -= room_.needed[1];
+  }
+  EXPECT_EQ(order, "919919919");
+}
+
+TEST_F(PlannerOfReplicas, AreRefusedByNameWhereThereIsNoRoom) {
+  room_.free = {{1, 10u << 20}, {9, 299u << 20}};
+  const std::string text = plan_one().error().message();
+  EXPECT_THAT(text, HasSubstr("renderD128): 301 MiB of VRAM are needed, 10 MiB are free"));
+  EXPECT_THAT(text, HasSubstr("renderD129): 301 MiB of VRAM are needed, 299 MiB are free"));
+  const auto wished = plan_one(*parse_map("0x1=0x9"));
+  EXPECT_THAT(wished.error().message(), HasSubstr("does not fit: 301 MiB of VRAM are needed"));
+}
+
+TEST_F(PlannerOfReplicas, AreNotRefusedWhereNobodyKnows) {
+  room_.free = {};
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 1)));
+}
+
 TEST(Planner, NoSourcesNeedNoTargets) { EXPECT_TRUE(plan({}, {})->empty()); }
 
 TEST(Planner, BacktracksWhenTheFirstChoiceStarvesALaterGpu) {

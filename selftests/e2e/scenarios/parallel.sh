@@ -40,13 +40,11 @@ scenario_parallel_off() {
   [ "$(fills_in_background restore)" -eq 0 ] || fail "filled in the background anyway"
 }
 
-# The process is number 1 of its own namespaces, as in a container.
-scenario_parallel_namespaces() {
-  need_gpus 1
-  need_plugin
+# start_in_namespaces OPTIONS...: gpu_chain as number 1 of namespaces of its own, as in a container.
+start_in_namespaces() {
   LOG=$DIR/workload.log
   first_pid_of_scenario
-  unshare --pid --net --ipc --uts --fork setsid "$PAYLOAD/bin/gpu_chain" \
+  unshare --pid --net --ipc --uts --fork setsid "$PAYLOAD/bin/gpu_chain" "$@" \
     </dev/null >>"$LOG" 2>&1 &
   local unshare=$!
   PIDS+=("$unshare")
@@ -55,6 +53,12 @@ scenario_parallel_namespaces() {
   PID=$(pgrep -P "$unshare")
   PIDS+=("$PID")
   first_steps "$BEFORE_DUMP"
+}
+
+scenario_parallel_namespaces() {
+  need_gpus 1
+  need_plugin
+  start_in_namespaces
   dump_and_kill dump "$DIR/images"
   criu_restore restore "$DIR/images" --pidfile "$DIR/pid" ||
     fail "criu restore ended with status $?"
@@ -66,4 +70,76 @@ scenario_parallel_namespaces() {
   [ "$(sed -n 's/^NSpid:.*\t//p' "/proc/$PID/status")" = 1 ] || fail "it is not in a pid namespace"
   echo "process $PID, 1 in its namespace, goes on, all memory right"
   ends_well "after the restore"
+}
+
+# restore_replica NUMBER OPTIONS...: its files are its own, which CRIU finds where the first one's were
+restore_replica() {
+  local number=$1 log=$DIR/replica-$1.log CRIU=$DIR/criu-$1
+  cp "$DIR/dumped" "$log"
+  printf '#!/bin/sh\nexec unshare --mount sh -c %s sh "$@"\n' \
+    "'mount --bind $log $DIR/workload.log && exec criu \"\$@\"'" >"$CRIU"
+  chmod +x "$CRIU"
+  criu_restore "replica-$number" "$DIR/images" --pidfile "$DIR/pid-$number"
+}
+
+add_replica() { # add_replica NUMBER: to what ends with the scenario
+  PIDS+=("$(cat "$DIR/pid-$1")")
+}
+
+# replica NUMBER COMMAND...: with PID and LOG of that replica
+replica() {
+  PID=$(cat "$DIR/pid-$1")
+  LOG=$DIR/replica-$1.log
+  "${@:2}" "replica $1"
+}
+
+# has_kfd_processes COUNT
+has_kfd_processes() { [ "$(find /sys/class/kfd/kfd/proc -mindepth 1 -maxdepth 1 | wc -l)" -eq "$1" ]; }
+
+# More than fit: without contents, which is faster
+fill_gpus_with_replicas() { # fill_gpus_with_replicas FIRST
+  local number=$1
+  # Rings are memory, too.
+  allow_complaint 'stops at packet 0x00000000 .*not a type-3 packet'
+  while AMDGPU_CRIU_TEST_SKIP_CONTENTS=1 restore_replica "$number"; do
+    add_replica "$number"
+    number=$((number + 1))
+    [ "$number" -lt 20 ] || fail "$number replicas have room"
+  done
+  REFUSED=$number
+}
+
+# One image, restored several times at once, beside each other on both GPUs.
+scenario_replicas() {
+  local number gpus restores=() replicas=(1 2 3)
+  need_gpus 2
+  need_plugin
+  start_in_namespaces --hidden 64
+  dump_and_kill dump "$DIR/images"
+  cp "$LOG" "$DIR/dumped"
+  export AMDGPU_CRIU_REPLICAS=on AMDGPU_CRIU_IGNORE=vram_size
+  for number in "${replicas[@]}"; do
+    restore_replica "$number" &
+    restores+=($!)
+  done
+  for number in "${!restores[@]}"; do
+    wait "${restores[number]}" || fail "replica $((number + 1)) is not restored"
+    add_replica $((number + 1))
+  done
+  gpus=$(for number in "${replicas[@]}"; do gpu_map "replica-$number"; done | sed 's/.*-> //' |
+    sort | uniq -c)
+  [ "$(wc -l <<<"$gpus")" -eq 2 ] || fail "not spread over two GPUs: $gpus"
+  for number in "${replicas[@]}"; do
+    replica "$number" goes_on "$STEP_BEFORE"
+    replica "$number" all_memory_is_right
+  done
+  echo "replicas on" $gpus "go on from step $STEP_BEFORE, all memory right"
+  fill_gpus_with_replicas 4
+  grep -q 'MiB of VRAM are needed, .* MiB are free' "$DIR/criu-replica-$REFUSED.log" ||
+    fail "replica $REFUSED is not refused for its memory"
+  ! grep -q 'kernel operation' "$DIR/criu-replica-$REFUSED.log" ||
+    fail "replica $REFUSED is refused late"
+  wait_until 10 has_kfd_processes $((REFUSED - 1)) || fail "not $((REFUSED - 1)) processes use KFD"
+  echo "replica $REFUSED is refused: the GPUs are full"
+  for number in "${replicas[@]}"; do replica "$number" ends_well; done
 }

@@ -1,33 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "image/checksum.h"
 
-// Code for any x86-64 is half as fast as AVX2. The library selects AVX2 at run time if the CPU has
-// it.
-#ifdef HAVE_XXH_DISPATCH
-#include <xxh_x86dispatch.h>
-#else
-#include <xxhash.h>
-#endif
-
 #include <blake3.h>
 
 #include <cstring>
 
 #include "base/result.h"
 
+// xxh3.c. The shared library chooses an instruction set, too; the archive that is linked does not.
+extern "C" {
+using Xxh3 = void(const void* bytes, size_t size, unsigned char* sum);
+Xxh3 amdgpu_criu_xxh3;
+uint64_t amdgpu_criu_xxh3_short(const void* bytes, size_t size);
+#ifdef __x86_64__
+Xxh3 amdgpu_criu_xxh3_avx2, amdgpu_criu_xxh3_avx512;
+#endif
+}
+
 namespace amdgpu_criu::image {
+namespace {
+
+Xxh3* best_xxh3() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f")) return amdgpu_criu_xxh3_avx512;
+  if (__builtin_cpu_supports("avx2")) return amdgpu_criu_xxh3_avx2;
+#endif
+  return amdgpu_criu_xxh3;
+}
+
+}  // namespace
 
 Sum checksum(std::span<const std::byte> bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  static Xxh3* const xxh3 = best_xxh3();
   Sum result;
-  static_assert(sizeof(canonical.digest) == sizeof(result));
-  memcpy(result.data(), canonical.digest, sizeof(result));
+  xxh3(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(result.data()));
   return result;
 }
 
 uint64_t short_checksum(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
+  return amdgpu_criu_xxh3_short(bytes.data(), bytes.size());
 }
 
 struct StrongHasher::State {

@@ -2,7 +2,12 @@
 // Loads the plugin as CRIU does and checks its descriptor. Built twice: with and without the
 // function by which the plugin recognizes CRIU 4.3.
 #include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <link.h>
+
+#include <string>
+#include <vector>
 
 #include "criu/abi.h"
 
@@ -43,6 +48,22 @@ TEST_F(Load, DescriptorIsOneThatThisCriuAccepts) {
   EXPECT_EQ(descriptor_->max_hooks, 12u);
 #endif
   EXPECT_STREQ(descriptor_->name, "amdgpu_criu_plugin");
+}
+
+// CRIU would not even start where another one is missing.
+TEST_F(Load, NeedsNoLibraryButThoseOfTheCompiler) {
+  link_map* map = nullptr;
+  ASSERT_EQ(dlinfo(handle_, RTLD_DI_LINKMAP, &map), 0);
+  const char* names = nullptr;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+  std::vector<std::string> needed;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_NEEDED) needed.emplace_back(names + entry->d_un.d_val);
+  EXPECT_THAT(needed, testing::Contains("libc.so.6"));
+  EXPECT_THAT(needed,
+              testing::Each(testing::AnyOf("libc.so.6", "libm.so.6", "libstdc++.so.6",
+                                           "libgcc_s.so.1", testing::StartsWith("ld-linux-"))));
 }
 
 TEST_F(Load, HooksAreAtTheirNumbers) {

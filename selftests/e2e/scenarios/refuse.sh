@@ -22,6 +22,30 @@ scenario_no_plugin() {
   ends_well "after the refused dump"
 }
 
+# CRIU loads all plugins, whatever it dumps: a library that a plugin misses must not matter to it.
+scenario_libraries_missing() {
+  local library hidden=()
+  need_plugin
+  for library in /usr/lib/x86_64-linux-gnu/{libxxhash,liblz4,libzstd,liburing,libdrm,libdrm_amdgpu}.so.?; do
+    mount --bind /dev/null "$library" && hidden+=("$library")
+  done
+  [ ${#hidden[@]} -ge 5 ] || fail "there were only ${hidden[*]}"
+  setsid sleep 1000 </dev/null >/dev/null 2>&1 &
+  PID=$!
+  disown "$PID"
+  PIDS+=("$PID")
+  criu_dump dump "$DIR/images"
+  local dumped=$?
+  criu_restore restore "$DIR/images"
+  local restored=$?
+  umount "${hidden[@]}"
+  [ $dumped -eq 0 ] || fail "criu dump ended with status $dumped without ${hidden[*]}"
+  [ $restored -eq 0 ] || fail "criu restore ended with status $restored without ${hidden[*]}"
+  grep -q '(amdgpu): amdgpu_criu_plugin' "$DIR/criu-dump.log" || fail "CRIU has not loaded the plugin"
+  alive "$PID" || fail "there is no process $PID after the restore"
+  echo "process $PID was dumped and restored without ${#hidden[@]} libraries"
+}
+
 scenario_contents_skipped() {
   need_gpus 1
   need_plugin

@@ -53,22 +53,33 @@ int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
 
 int zero_if_mine(bool mine) { return mine ? 0 : kNotMine; }
 
-int checkpoint_devices(int pid) {
+// A signal during the hook fails the dump and does not end CRIU.
+template <typename Body>
+int guarded_dump(const char* hook, const char* what, Body body) {
+  const dump::CaughtSignals signals;
   return guarded(
-      "CHECKPOINT_DEVICES", "pausing GPU work", [&] { return (*holder)->checkpoint_devices(pid); },
+      hook, what,
+      [&]() -> Result<bool> {
+        const bool mine = TRY(body());
+        TRY(dump::Interruption::check_signals());
+        return mine;
+      },
       zero_if_mine);
+}
+
+int checkpoint_devices(int pid) {
+  return guarded_dump("CHECKPOINT_DEVICES", "pausing GPU work",
+                      [&] { return (*holder)->checkpoint_devices(pid); });
 }
 
 int dump_ext_file(int fd, int id) {
-  return guarded(
-      "DUMP_EXT_FILE", "dumping a GPU file", [&] { return (*holder)->dump_file(fd, id); },
-      zero_if_mine);
+  return guarded_dump("DUMP_EXT_FILE", "dumping a GPU file",
+                      [&] { return (*holder)->dump_file(fd, id); });
 }
 
 int handle_device_vma(int, const struct stat* status) {
-  return guarded(
-      "HANDLE_DEVICE_VMA", "examining a mapping", [&] { return (*holder)->handle_vma(*status); },
-      zero_if_mine);
+  return guarded_dump("HANDLE_DEVICE_VMA", "examining a mapping",
+                      [&] { return (*holder)->handle_vma(*status); });
 }
 
 int dump_finish(int result) {

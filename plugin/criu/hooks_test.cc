@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "dump/interruption.h"
 #include "image/set.h"
 #include "restore/reservation.h"
 #include "tests/criu_program.h"
@@ -19,6 +20,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing_support::call;
 using testing_support::kGpu;
@@ -238,6 +240,41 @@ TEST_F(Hooks, ASignalEndsTheDumpAndContinuesTheProcess) {
   EXPECT_EQ(dump(), 0) << log();
 }
 
+// Such a signal ends CRIU, as it does without the plugin.
+TEST_F(Hooks, ASignalBetweenTwoHooksLeavesNoImages) {
+  const pid_t criu = fork();
+  if (criu == 0) {
+    rlimit none{};
+    setrlimit(RLIMIT_CORE, &none);
+    state_.pid = getpid();
+    if (start(kStageDump) != 0 || dump_hooks() != 0 || images_.names().empty()) _exit(1);
+    raise(SIGTERM);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(criu, &status, 0), criu);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_THAT(images_.names(), IsEmpty());
+}
+
+TEST_F(Hooks, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
+  images_.write("amdgpu-process-0.img", "image");
+  const pid_t process = fork();
+  if (process == 0) _exit(0);
+  const pid_t criu = fork();
+  if (criu == 0) {
+    const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
+    usleep(100 * 1000);
+    raise(doomed.ok() ? SIGINT : SIGKILL);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(criu, &status, 0), criu);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+}
+
 TEST_F(Hooks, ADumpThatTakesTooLongFails) {
   setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
   testing_support::during_copies = [] { usleep(1100 * 1000); };
@@ -338,7 +375,6 @@ TEST_F(Hooks, AGpuWithoutRoomIsRefusedBeforeAnythingIsCreated) {
   end(kStageRestore, -1);
 }
 
-// Another restore at the same time, which is about to take its memory.
 TEST_F(Hooks, WaitsForTheMemoryThatAnotherRestoreIsAboutToTake) {
   ASSERT_EQ(dump(), 0) << log();
   testing_support::make_fd_store_known();

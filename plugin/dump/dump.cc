@@ -46,7 +46,6 @@ Dump::Standstill::~Standstill() {
 
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
-  const CaughtSignals signals;
   interruption_.begin();
   if (!standstill_.since) standstill_.since = Interruption::Clock::now();
   TRY(tree_.add(pid));
@@ -73,7 +72,6 @@ Result<const topology::Gpu*> Dump::gpu_of_minor(unsigned minor) const {
 Status Dump::prepare() {
   if (prepared_) return {};
   prepared_ = true;
-  const CaughtSignals signals;
   Status status = save_all();
   if (!status.ok()) discard();
   return status;
@@ -116,6 +114,9 @@ Status Dump::save_all() {
   // Images that an earlier dump left in the directory would count as images of this one.
   TRY(image::remove_files(TRY(env_.image_directory())));
   owns_images_ = true;
+  std::vector<pid_t> pids;
+  for (const Member& member : tree_.members()) pids.push_back(member.pid);
+  doomed_ = TRY(DoomedImages::create(TRY(env_.image_directory()), pids));
   TRY(save_objects());
   return write_metadata();
 }
@@ -363,7 +364,6 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
   if (!what) return false;
   if (const auto* exported = std::get_if<image::Exported>(&*what)) {
     saver_.add(exported->state.bo, exported->gpu);
-    const CaughtSignals signals;
     TRY(saver_.save());
   }
   TRY(write_file(fd, id, std::move(*what)));

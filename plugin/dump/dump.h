@@ -106,6 +106,7 @@ class Dump {
   bool prepared_ = false;
   bool has_written_ = false;
   bool owns_images_ = false;  // the images in the directory are of this dump
+  std::unique_ptr<DoomedImages> doomed_;
 };
 
 }  // namespace amdgpu_criu::dump

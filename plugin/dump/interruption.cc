@@ -1,21 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "dump/interruption.h"
 
+#include <dirent.h>
+#include <poll.h>
+
+#include "image/set.h"
+
 namespace amdgpu_criu::dump {
 namespace {
 
+constexpr int kSignals[] = {SIGTERM, SIGINT};
+
 // 0: none came.
 std::atomic<int> caught_signal;
+std::atomic<unsigned> windows;  // CaughtSignals that there are
+std::atomic<const DoomedImages*> doomed;
 static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
+struct sigaction before[std::size(kSignals)];
+bool installed = false;
 
-void note_signal(int number) { caught_signal = number; }
+void take(int number) {
+  const int error = errno;
+  if (windows > 0) {
+    caught_signal = number;
+  } else {
+    if (const DoomedImages* images = doomed) images->remove();
+    signal(number, SIG_DFL);
+    raise(number);  // comes when this returns
+  }
+  errno = error;
+}
+
+// Without SA_RESTART: what blocks is interrupted.
+void install() {
+  if (std::exchange(installed, true)) return;
+  struct sigaction action{};
+  action.sa_handler = take;
+  for (size_t i = 0; i < std::size(kSignals); i++) {
+    sigaction(kSignals[i], nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+void uninstall() {
+  if (windows > 0 || doomed || !std::exchange(installed, false)) return;
+  for (size_t i = 0; i < std::size(kSignals); i++) sigaction(kSignals[i], &before[i], nullptr);
+}
 
 }  // namespace
 
-Status Interruption::check() const {
+Status Interruption::check_signals() {
   if (const int number = caught_signal)
     return Error::of(EINTR, "the dump is given up because of {}",
                      number == SIGTERM ? "SIGTERM" : "SIGINT");
+  return {};
+}
+
+Status Interruption::check() const {
+  TRY(check_signals());
   if (start_ && timeout_.count() > 0 && Clock::now() - *start_ > timeout_)
     return Error::of(
         ETIME, "the dump is given up: its GPU part took longer than the {} s of amdgpu.timeout",
@@ -24,18 +66,53 @@ Status Interruption::check() const {
   return {};
 }
 
-// Without SA_RESTART, so that blocking calls are interrupted.
 CaughtSignals::CaughtSignals() {
-  caught_signal = 0;
-  struct sigaction note{};
-  note.sa_handler = note_signal;
-  sigaction(SIGTERM, &note, &terminate_);
-  sigaction(SIGINT, &note, &interrupt_);
+  if (windows == 0) caught_signal = 0;
+  windows++;
+  install();
 }
 
 CaughtSignals::~CaughtSignals() {
-  sigaction(SIGTERM, &terminate_, nullptr);
-  sigaction(SIGINT, &interrupt_, nullptr);
+  windows--;
+  uninstall();
+}
+
+Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,
+                                                           const std::vector<pid_t>& processes) {
+  // With a position of its own.
+  std::unique_ptr<DoomedImages> images(
+      new DoomedImages(TRY(Fd::openat(directory, ".", O_RDONLY | O_DIRECTORY))));
+  for (const pid_t pid : processes) {
+    images->processes_.push_back(Pidfd::open(pid));
+    if (!images->processes_.back().valid()) return Error::system("cannot watch process {}", pid);
+  }
+  doomed = images.get();
+  install();
+  return images;
+}
+
+DoomedImages::~DoomedImages() {
+  const DoomedImages* self = this;
+  if (doomed.compare_exchange_strong(self, nullptr)) uninstall();
+}
+
+void DoomedImages::remove() const {
+  if (getpid() != owner_) return;
+  for (const Pidfd& process : processes_) {
+    pollfd ended{process.fd().get(), POLLIN, 0};
+    if (poll(&ended, 1, 0) != 0) return;
+  }
+  alignas(dirent64) char buffer[4096];
+  (void)lseek(directory_.get(), 0, SEEK_SET);
+  for (;;) {
+    const long size = syscall(SYS_getdents64, directory_.get(), buffer, sizeof(buffer));
+    if (size <= 0) return;
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      if (image::kind_of(entry->d_name)) (void)unlinkat(directory_.get(), entry->d_name, 0);
+      at += entry->d_reclen;
+    }
+  }
 }
 
 }  // namespace amdgpu_criu::dump

@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
+#include <vector>
 
-#include "base/result.h"
+#include "base/fd.h"
 
 namespace amdgpu_criu::dump {
 
@@ -31,6 +33,8 @@ class Interruption {
 
   // To be called between two pieces of work, from any thread.
   Status check() const;
+  // The part of check() about signals.
+  static Status check_signals();
   // True if the error is that of stop_others(), which another error caused.
   static bool is_consequence(const Error& error) { return error.code() == ECANCELED; }
 
@@ -40,18 +44,35 @@ class Interruption {
   std::atomic<bool> stopped_ = false;
 };
 
-// Makes SIGTERM and SIGINT fail check() until destroyed. At other times these signals end CRIU, and
-// the kernel resumes the paused processes.
+// Makes SIGTERM and SIGINT fail check() until destroyed, unless CRIU ignores them. At other times
+// these signals end CRIU, and the kernel resumes the paused processes. Objects may be nested.
 class CaughtSignals {
  public:
   CaughtSignals();
   CaughtSignals(const CaughtSignals&) = delete;
   CaughtSignals& operator=(const CaughtSignals&) = delete;
   ~CaughtSignals();
+};
+
+// While it exists, a signal that ends CRIU outside of the plugin first removes the images of this
+// dump, unless a dumped process has ended.
+class DoomedImages {
+ public:
+  static Result<std::unique_ptr<DoomedImages>> create(int directory,
+                                                      const std::vector<pid_t>& processes);
+  DoomedImages(const DoomedImages&) = delete;
+  DoomedImages& operator=(const DoomedImages&) = delete;
+  ~DoomedImages();
+
+  // Called by the signal handler.
+  void remove() const;
 
  private:
-  struct sigaction terminate_{};
-  struct sigaction interrupt_{};
+  explicit DoomedImages(Fd directory) : directory_(std::move(directory)) {}
+
+  Fd directory_;
+  std::vector<Pidfd> processes_;
+  pid_t owner_ = getpid();
 };
 
 }  // namespace amdgpu_criu::dump

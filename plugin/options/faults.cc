@@ -49,6 +49,8 @@ Result<Faults> Faults::create(const std::string& text) {
     plan.action = Action::kKill;
   else if (action == "kill-criu")
     plan.action = Action::kKillCriu;
+  else if (action == "term")
+    plan.action = Action::kTerminate;
   else if (action == "sleep")
     plan.action = Action::kSleep;
   else if (code == std::end(kCodes))
@@ -82,6 +84,9 @@ Status Faults::act(const Plan& plan, std::string_view name) {
       break;
     case Action::kKillCriu:
       signal_process(plan.criu, SIGKILL);
+      break;
+    case Action::kTerminate:
+      signal_process(getpid(), SIGTERM);
       break;
     case Action::kSleep:
       std::this_thread::sleep_for(kNap);

@@ -24,7 +24,7 @@ class Faults {
   Status at(std::string_view kind, std::string_view name) const;
 
  private:
-  enum class Action { kError, kKill, kKillCriu, kSleep };
+  enum class Action { kError, kKill, kKillCriu, kTerminate, kSleep };
   struct Plan {
     std::string event;  // a kind or a name
     unsigned number = 0;

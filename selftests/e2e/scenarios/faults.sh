@@ -152,6 +152,57 @@ scenario_faults_dump_criu_4_3() {
   faults_dump faults_at_dump hook ioctl
 }
 
+# --- a signal at any step of a dump: the process goes on at once
+
+# On a real machine one second; an emulated processor is slower.
+PROMPT_MS=3000
+
+# Of CRIU's log: milliseconds from the fault to its last line, by when everything is undone.
+ms_after_fault() { # ms_after_fault WHAT
+  awk '/^\([0-9.]+\)/ { now = substr($1, 2) + 0 }
+    /TEST SWITCH: fault at/ { fault = now }
+    END { printf "%d", (now - fault) * 1000 }' "$DIR/criu-$1.log"
+}
+
+signal_dump() { # signal_dump EVENT:NUMBER
+  local what=$1:term ms
+  ! with_fault "$what" criu_dump "$what" "$DIR/images" --leave-running || fail "$what: the dump succeeded"
+  had_its_fault "$what"
+  ms=$(ms_after_fault "$what")
+  [ "$ms" -le $((PROMPT_MS * PATIENCE)) ] || fail "$what: the process stood still for $ms ms"
+  [ "$ms" -le "$LONGEST" ] || LONGEST=$ms
+  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "$what: GPU images are left"
+  goes_on "$(last_step)" "$what"
+  rm -rf "$DIR/images" "$DIR/criu-$what.log"
+}
+
+# Where the signal comes after everything is done: CRIU ends by it.
+comes_late() { [[ $1 == @(UNPAUSE|FINI|DUMP_FINISH):* ]]; }
+
+scenario_faults_signals() {
+  local fault faults count=0 LONGEST=0
+  STEPS_WANTED=$STEPS_AFTER_FAULT
+  need_gpus 1
+  need_plugin
+  seed_chance
+  start gpu_chain
+  first_steps 20
+  with_fault ioctl:0:EIO criu_dump events "$DIR/images" --leave-running ||
+    fail "criu dump ended with status $?"
+  rm -r "$DIR/images"
+  mapfile -t faults < <(faults_of events hook ioctl)
+  [ ${#faults[@]} -ge 5 ] || fail "only ${#faults[@]} events"
+  choose_faults
+  for fault in "${faults[@]}"; do
+    comes_late "$fault" && continue
+    signal_dump "$fault"
+    count=$((count + 1))
+  done
+  echo "SIGTERM $count times, at ${faults[*]}: at most $LONGEST ms until all was undone"
+  all_memory_is_right "after $count signals"
+  ends_well "after $count signals"
+}
+
 # --- restore: nothing is left
 
 # Processes that use a GPU, and open sessions and dma-bufs.

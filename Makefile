@@ -83,8 +83,9 @@ bench: lab module host
 .PHONY: bench-host
 bench-host: lab
 	@scripts/host release pipeline_bench
+	@mkdir -p build/bench
 	@scripts/in-lab build/release/selftests/bench/pipeline_bench --benchmark_repetitions=5 \
-	  --benchmark_enable_random_interleaving $(ARGS)
+	  --benchmark_enable_random_interleaving --benchmark_out=build/bench/host.json $(ARGS)
 
 .PHONY: series
 series: lab

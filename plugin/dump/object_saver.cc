@@ -169,6 +169,7 @@ Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   const auto start = std::chrono::steady_clock::now();
   const std::string name = image::contents_file_name(part_, batch.gpu.gpu_id);
   auto writer = TRY(image::ContentsWriter::create(directory, name));
+  allocate(batch, writer);
   if (env_.options.direct) (void)pipeline::set_direct(writer.fd(), true);
   auto saved = save_contents_of(batch, writer, outcome);
   if (!saved.ok()) return std::move(saved).error().within("writing " + name);
@@ -182,6 +183,16 @@ Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   return {};
 }
 
+// How much of the memory is zeros is not known yet, nor how much will be compressed or left out.
+void ObjectSaver::allocate(const Batch& batch, image::ContentsWriter& writer) const {
+  if (env_.options.compression.encoding != pipeline::Encoding::kPlain || find_earlier()) return;
+  uint64_t bytes = 0;
+  for (const kernel::Bo& bo : batch.bos) bytes += bo.size;
+  if (!writer.allocate(bytes))
+    log_warning("the disk has no room for {} MiB of {}: unless much of it is zeros, the dump fails",
+                bytes >> 20, batch.gpu.describe());
+}
+
 Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                             Outcome& outcome) {
   outcome.staging = staging();
@@ -191,15 +202,18 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   outcome.io = queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
-    const std::lock_guard guard(one_at_a_time_);
-    const Fd dmabuf = TRY(env_.api.dmabuf(node, session_.get(), id));
-    return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
+    const auto dmabuf = [&] {
+      const std::lock_guard guard(one_at_a_time_);
+      return env_.api.dmabuf(node, session_.get(), id);
+    }();
+    if (!dmabuf.ok()) return dmabuf.error();
+    return std::shared_ptr<gpu::Imported>(TRY(engine->import(*dmabuf, size)));
   };
   auto report = [&](const std::string& text) {
     const std::lock_guard guard(one_at_a_time_);
     log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text);
   };
-  const Earlier* earlier = earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
+  const Earlier* earlier = find_earlier();
   const SaveOptions options{env_.options.chunk_bytes,
                             env_.options.compression,
                             env_.options.incremental || earlier,

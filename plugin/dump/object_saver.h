@@ -64,6 +64,11 @@ class ObjectSaver {
   Status save(int directory, const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
+  void allocate(const Batch& batch, image::ContentsWriter& writer) const;
+  // Null: there is none that is of use.
+  const Earlier* find_earlier() const {
+    return earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
+  }
   unsigned threads_for(size_t gpus) const;
   gpu::StagingSize staging() const;
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,23 +19,37 @@ constexpr std::chrono::seconds kFenceTimeout{120};
 constexpr std::chrono::microseconds kShortestPoll{20};
 constexpr std::chrono::microseconds kLongestPoll{500};
 
-// Polls a fence. A wait in the kernel has an absolute timeout on the host's CLOCK_MONOTONIC. A
-// restored task lives in a time namespace, whose clock continues from the dump, so the timeout that
-// libdrm computes there may have passed already, or be days away.
-Status wait_for(amdgpu_cs_fence& fence) {
+Result<bool> is_signaled(amdgpu_cs_fence& fence, std::chrono::nanoseconds wait) {
+  uint32_t signaled = 0;
+  const uint64_t flags = wait.count() == 0 ? AMDGPU_QUERY_FENCE_TIMEOUT_IS_ABSOLUTE : 0;
+  TRY(checked(amdgpu_cs_query_fence_status(&fence, wait.count(), flags, &signaled),
+              "waiting for an SDMA copy"));
+  return signaled != 0;
+}
+
+// A wait in the kernel has an absolute timeout on the host's CLOCK_MONOTONIC. A restored task may
+// live in a time namespace, whose clock continues from the dump, so the timeout that libdrm computes
+// there may have passed already, or be days away. Such a task polls the fence.
+Status wait_for(amdgpu_cs_fence& fence, bool in_kernel) {
   const auto end = std::chrono::steady_clock::now() + kFenceTimeout;
   auto pause = kShortestPoll;
-  for (;;) {
-    uint32_t signaled = 0;
-    TRY(checked(
-        amdgpu_cs_query_fence_status(&fence, 0, AMDGPU_QUERY_FENCE_TIMEOUT_IS_ABSOLUTE, &signaled),
-        "waiting for an SDMA copy"));
-    if (signaled) return {};
+  while (!TRY(is_signaled(fence, in_kernel ? kFenceTimeout : std::chrono::seconds(0)))) {
     if (std::chrono::steady_clock::now() >= end)
       return Error::of(ETIMEDOUT, "an SDMA copy did not finish within {} s", kFenceTimeout.count());
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPoll);
   }
+  return {};
+}
+
+// Of the time namespace, or of the one for children, which is this one or none that matters here.
+bool has_clock_of_the_machine() {
+  std::ifstream offsets("/proc/self/timens_offsets");
+  std::string clock;
+  int64_t seconds = 0, nanoseconds = 0;
+  while (offsets >> clock >> seconds >> nanoseconds)
+    if (seconds != 0 || nanoseconds != 0) return false;
+  return true;
 }
 
 struct ContextCloser {
@@ -201,7 +217,7 @@ class SdmaEngine : public Engine {
     fence.context = context_.get();
     fence.ip_type = AMDGPU_HW_IP_DMA;
     fence.fence = std::exchange(slot.fence, 0);
-    TRY(wait_for(fence));
+    TRY(wait_for(fence, waits_in_kernel_));
     return check_context();
   }
 
@@ -286,6 +302,7 @@ class SdmaEngine : public Engine {
   std::span<std::byte> ib_bytes_;
   std::vector<Slot> slots_;
   bool count_is_minus_one_ = true;
+  bool waits_in_kernel_ = has_clock_of_the_machine();
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ Result<ChunkFiles> ChunkFiles::open(int directory, const Set::ContentsFile& file
 Status ChunkFiles::open_sources(int directory, const Set::ContentsFile& file) {
   for (const Source& source : file.contents.sources) {
     const std::string path = path_of(source);
-    auto opened = open_file(directory, path, Kind::kContents);
+    auto opened = open_data(directory, path, Kind::kContents);
     const auto needed_by = formatted("{} is of an incremental dump and needs it", file.name);
     if (!opened.ok()) return std::move(opened).error().within(needed_by);
     if (opened->metadata_sum != source.metadata_sum)

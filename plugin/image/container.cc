@@ -2,7 +2,9 @@
 #include "image/container.h"
 
 #include <dirent.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <bit>
@@ -175,6 +177,18 @@ ContentsWriter::~ContentsWriter() {
   if (!finished_) unlinkat(directory_, name_.c_str(), 0);
 }
 
+bool ContentsWriter::allocate(uint64_t bytes) {
+  struct statfs system{};
+  // A file system in memory would fill them with zeros.
+  if (fstatfs(file_.get(), &system) != 0 || system.f_type == TMPFS_MAGIC) return true;
+  const uint64_t size = kDataStart + bytes;
+  if (size / system.f_bsize > system.f_bavail) return false;
+  if (fallocate(file_.get(), 0, 0, static_cast<off_t>(size)) == 0) return true;
+  if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return true;
+  (void)!ftruncate(file_.get(), 0);
+  return false;
+}
+
 Result<uint64_t> ContentsWriter::append(Bytes bytes) {
   TRY(write_at(file_, name_, end_, bytes));
   return std::exchange(end_, end_ + bytes.size());
@@ -187,6 +201,8 @@ Status ContentsWriter::finish(Bytes metadata) {
   memcpy(first_block.data(), &header, sizeof(header));
   // Metadata may end at any byte.
   (void)pipeline::set_direct(file_.get(), false);
+  if (ftruncate(file_.get(), static_cast<off_t>(end_)) != 0)
+    return Error::system("cannot truncate image {}", name_);
   TRY(write_at(file_, name_, end_, metadata));
   TRY(write_at(file_, name_, 0, first_block));
   TRY(sync_and_close(file_, name_));
@@ -198,7 +214,7 @@ Status Opened::read(uint64_t offset, std::span<std::byte> to) const {
   return read_at(file, name, offset, to);
 }
 
-Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
+Result<Opened> open_data(int directory, const std::string& name, Kind kind) {
   Fd file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Error::system("cannot open image {}", name);
   struct stat status;
@@ -210,16 +226,22 @@ Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
   TRY(read_at(file, name, 0, std::as_writable_bytes(std::span(&header, 1))));
   TRY(check_header(header, name, kind, size));
   if (kind == Kind::kContents) TRY(check_padding(file, name));
-  std::vector<std::byte> metadata(header.metadata_size);
-  TRY(read_at(file, name, header.metadata_offset, metadata));
-  if (checksum(metadata) != header.metadata_sum)
+  return Opened{.name = name,
+                .file = std::move(file),
+                .data_end = header.metadata_offset,
+                .metadata_size = header.metadata_size,
+                .metadata_sum = header.metadata_sum,
+                .metadata = {},
+                .format = header.format};
+}
+
+Result<Opened> open_file(int directory, const std::string& name, Kind kind) {
+  Opened opened = TRY(open_data(directory, name, kind));
+  opened.metadata.resize(opened.metadata_size);
+  TRY(read_at(opened.file, name, opened.data_end, opened.metadata));
+  if (checksum(opened.metadata) != opened.metadata_sum)
     return Error::of(EBADMSG, "image {}: its metadata is damaged (checksum does not match)", name);
-  return Opened{name,
-                std::move(file),
-                header.metadata_offset,
-                header.metadata_sum,
-                std::move(metadata),
-                header.format};
+  return opened;
 }
 
 }  // namespace amdgpu_criu::image

@@ -67,6 +67,9 @@ class ContentsWriter {
   ContentsWriter& operator=(ContentsWriter&&) = delete;
   ~ContentsWriter();
 
+  // Allocates disk space for that many bytes of data, because writes that extend a file wait for each
+  // other. Returns false if the file system has less space. finish() frees what was not used.
+  bool allocate(uint64_t bytes);
   // Returns the place of the bytes in the file.
   Result<uint64_t> append(Bytes bytes);
   // As append(), but the caller writes the bytes before finish() through fd(), which may have
@@ -87,19 +90,22 @@ class ContentsWriter {
   bool finished_ = false;
 };
 
-// A file whose header and metadata were verified.
+// A file whose header was verified.
 struct Opened {
   std::string name;
   Fd file;
   uint64_t data_end = 0;
+  uint64_t metadata_size = 0;
   Sum metadata_sum{};
   std::vector<std::byte> metadata;
-
   uint32_t format = 0;
 
   // Errors name the file.
   Status read(uint64_t offset, std::span<std::byte> to) const;
 };
+// Its metadata have been found whole, too.
 Result<Opened> open_file(int directory, const std::string& name, Kind kind);
+// Without its metadata.
+Result<Opened> open_data(int directory, const std::string& name, Kind kind);
 
 }  // namespace amdgpu_criu::image

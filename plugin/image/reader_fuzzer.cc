@@ -105,7 +105,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace amdgpu_criu::image;
   if (size == 0) return 0;
   const auto kind = static_cast<Kind>(data[0] % 4 + 1);
-  Opened opened{"fuzz", {}, kDataStart + 4096, {}, sample_of(kind), kFormat};
+  Opened opened;
+  opened.name = "fuzz";
+  opened.data_end = kDataStart + 4096;
+  opened.metadata = sample_of(kind);
+  opened.format = kFormat;
   edit(opened.metadata, std::span(data, size).subspan(1));
   if (kind == Kind::kProcess) check(opened, decode_process);
   if (kind == Kind::kRender) check(opened, decode_render);

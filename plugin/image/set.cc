@@ -126,12 +126,16 @@ Result<std::vector<Set::ContentsFile>> load_contents(int directory) {
 // Each of these is opened again when it is needed.
 Status Set::check_sources(int directory) const {
   for (const ContentsFile& file : contents_)
-    if (!file.contents.sources.empty()) TRY(ChunkFiles::open(directory, file));
+    if (!file.contents.sources.empty()) {
+      TRY(ChunkFiles::open(directory, file));
+      for (const Source& source : file.contents.sources)
+        TRY(open_file(directory, path_of(source), Kind::kContents));
+    }
   return {};
 }
 
 Result<Opened> Set::ContentsFile::open(int directory) const {
-  Opened opened = TRY(open_file(directory, name, Kind::kContents));
+  Opened opened = TRY(open_data(directory, name, Kind::kContents));
   if (opened.metadata_sum != metadata_sum || opened.data_end != data_end)
     return bad(name, "was changed during the restore");
   return opened;

@@ -1,129 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
-// Measures how fast contents are saved on this machine, with a fake GPU: plain memory, and a thread
-// that copies from it. BENCH_DIRECTORY: where files are written (default: the current directory).
+// Measures how fast contents are saved and restored on this machine, with a fake GPU: plain memory,
+// and a thread that copies. Copies and files alone take turns with it, and the results are compared
+// with the goals. BENCH_DIRECTORY: where files are written (default: the current directory);
+// BENCH_MIB: the size of the memory (default: 2048).
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
-#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <deque>
 #include <filesystem>
-#include <thread>
 
 #include "dump/earlier.h"
 #include "dump/save_contents.h"
+#include "host_goals.h"
 #include "image/set.h"
+#include "memory_engine.h"
+#include "restore/fill_contents.h"
 
-namespace amdgpu_criu {
+namespace amdgpu_criu::bench {
 namespace {
 
-constexpr unsigned kObjects = 16;
-constexpr uint64_t kBytes = 32u << 20;  // of each
+namespace fs = std::filesystem;
 
-struct Memory : gpu::Imported {
-  explicit Memory(std::byte* start) : bytes(start) {}
-  std::byte* bytes;
-};
+constexpr char kFile[] = "raw";
 
-// Copies one slot after the other, like the ring of an SDMA engine.
-class MemoryEngine : public gpu::Engine {
- public:
-  explicit MemoryEngine(gpu::StagingSize staging) : slots_(staging.slots) {
-    for (Slot& slot : slots_)
-      slot.memory = std::move(*Mapping::map(staging.bytes, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
-  }
-  MemoryEngine(const MemoryEngine&) = delete;
-  MemoryEngine& operator=(const MemoryEngine&) = delete;
-  ~MemoryEngine() override {
-    {
-      const std::lock_guard guard(lock_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-  }
-  int file() const override { return -1; }
-  unsigned slots() const override { return static_cast<unsigned>(slots_.size()); }
-  std::span<std::byte> staging(unsigned slot) override { return slots_[slot].memory.bytes(); }
-  Result<std::unique_ptr<gpu::Imported>> import(const Fd&, uint64_t) override {
-    return Error(ENOTSUP, "memory is not imported");
-  }
-  Status start_read(unsigned slot, std::span<const gpu::Piece> pieces) override {
-    const std::lock_guard guard(lock_);
-    slots_[slot].pieces.assign(pieces.begin(), pieces.end());
-    slots_[slot].busy = true;
-    to_do_.push_back(slot);
-    changed_.notify_all();
-    return {};
-  }
-  Status start_write(unsigned, std::span<const gpu::Piece>) override {
-    return Error(ENOTSUP, "nothing is restored");
-  }
-  Status wait(unsigned slot) override {
-    std::unique_lock guard(lock_);
-    changed_.wait(guard, [&] { return !slots_[slot].busy; });
-    return {};
-  }
-
- private:
-  struct Slot {
-    Mapping memory;
-    std::vector<gpu::Piece> pieces;
-    bool busy = false;
-  };
-  void run() {
-    std::unique_lock guard(lock_);
-    while (true) {
-      changed_.wait(guard, [&] { return stop_ || !to_do_.empty(); });
-      if (to_do_.empty()) return;
-      Slot& slot = slots_[to_do_.front()];
-      to_do_.pop_front();
-      guard.unlock();
-      for (const gpu::Piece& piece : slot.pieces)
-        memcpy(slot.memory.data() + piece.at, static_cast<Memory*>(piece.bo)->bytes + piece.offset,
-               piece.size);
-      guard.lock();
-      slot.busy = false;
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex lock_;  // protects the members below, except the thread
-  std::condition_variable changed_;
-  std::vector<Slot> slots_;
-  std::deque<unsigned> to_do_;
-  bool stop_ = false;
-  std::jthread thread_{[this] { run(); }};
-};
+uint64_t mebibytes() {
+  const char* text = getenv("BENCH_MIB");
+  return std::max(text ? strtoull(text, nullptr, 10) : 2048, 16ull);
+}
 
 class Bench {
  public:
-  Bench()
-      : memory_(std::move(*Mapping::map(kObjects * kBytes, PROT_READ | PROT_WRITE,
+  explicit Bench(fs::path top)
+      : top_(std::move(top)),
+        memory_(std::move(*Mapping::map(mebibytes() << 20, PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS))) {
+    (void)madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE);
     uint64_t value = 1;
     for (size_t at = 0; at < memory_.size(); at += sizeof(value)) {
       value = value * 6364136223846793005 + 1442695040888963407;
       memcpy(memory_.data() + at, &value, sizeof(value));
     }
-    for (unsigned i = 0; i < kObjects; i++) {
+    fs::remove_all(top_);
+    for (const char* name : {"first", "second"}) fs::create_directories(top_ / name);
+    fs::create_symlink("../first", top_ / "second" / "parent");
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench() { fs::remove_all(top_); }
+
+  uint64_t bytes() const { return memory_.size(); }
+  fs::path first() const { return top_ / "first"; }
+  fs::path second() const { return top_ / "second"; }
+  void set_objects(unsigned count) {
+    bos_.clear();
+    for (unsigned i = 0; i < count; i++) {
       kernel::Bo bo{};
       bo.object_id = i + 1;
-      bo.size = kBytes;
+      bo.size = memory_.size() / count;
       bos_.push_back(bo);
     }
   }
 
-  // Writes to one in `twentieth` of the chunks.
+  // Changes one byte in that many twentieths of the chunks.
   void dirty(unsigned twentieths) {
     constexpr uint64_t kChunk = 256u << 10;
     for (uint64_t chunk = 0; chunk < memory_.size() / kChunk; chunk++)
       if (chunk % 20 < twentieths) memory_.data()[chunk * kChunk + 7] ^= std::byte{1};
   }
 
-  Status save(const std::filesystem::path& path, bool hashes, const dump::Earlier* earlier) {
+  Status save(const fs::path& path, bool hashes, bool incremental) {
     const Fd directory = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    std::optional<dump::Earlier> earlier;
+    if (incremental) {
+      auto loaded = dump::Earlier::load(directory.get());
+      if (!loaded.ok()) return loaded.error();
+      earlier = std::move(*loaded);
+    }
     topology::Gpu gpu;
     gpu.gpu_id = 1;
     MemoryEngine engine({});
@@ -131,71 +85,205 @@ class Bench {
     pipeline::Workers workers(pipeline::worker_threads(16));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
+    if (!incremental) (void)writer.allocate(bytes());
     (void)pipeline::set_direct(writer.fd(), true);
     dump::SaveOptions options;
     options.hashes = hashes;
-    options.earlier = earlier;
+    options.earlier = earlier ? &*earlier : nullptr;
     options.workers = &workers;
-    auto import = [&](uint64_t id, uint64_t) -> Result<std::shared_ptr<gpu::Imported>> {
-      return std::shared_ptr<gpu::Imported>(
-          std::make_shared<Memory>(memory_.data() + (id - 1) * kBytes));
-    };
-    auto saved = TRY(dump::save_contents(engine, *queue, bos_, import, options, writer));
+    auto saved = TRY(dump::save_contents(engine, *queue, bos_, import(), options, writer));
     return writer.finish(image::encode(image::Contents{
         image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
   }
 
+  Status restore(const fs::path& path) {
+    const Fd directory = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    const auto found = TRY(image::load_contents(directory.get()));
+    MemoryEngine engine({});
+    const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine.slots());
+    auto files = TRY(image::ChunkFiles::open(directory.get(), found.front()));
+    files.use_direct();
+    TRY(restore::fill_contents(engine, *queue, files, found.front().contents.objects, import()));
+    return {};
+  }
+
+  // Copies to staging memory, and does nothing else.
+  Status copy() {
+    MemoryEngine engine({});
+    Memory memory(memory_.data());
+    uint64_t at = 0;
+    for (unsigned slot = 0; at < bytes(); slot = (slot + 1) % engine.slots()) {
+      const uint64_t size = std::min<uint64_t>(engine.staging(slot).size(), bytes() - at);
+      const gpu::Piece piece{&memory, at, size, 0};
+      TRY(engine.wait(slot));
+      TRY(engine.start_read(slot, std::span(&piece, 1)));
+      at += size;
+    }
+    for (unsigned slot = 0; slot < engine.slots(); slot++) TRY(engine.wait(slot));
+    return {};
+  }
+
+  // Allocates the file for transfer().
+  Status prepare_file() {
+    const Fd file = TRY(open_file(O_RDWR | O_CREAT | O_TRUNC));
+    if (fallocate(file.get(), 0, 0, static_cast<off_t>(bytes())) != 0)
+      return Error::system("cannot allocate {}", kFile);
+    return {};
+  }
+  // Writes or reads the file, and does nothing else.
+  Status transfer(bool write, unsigned depth, size_t size) {
+    const Fd file = TRY(open_file(O_RDWR));
+    (void)pipeline::set_direct(file.get(), true);
+    const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+    const std::string name = kFile;
+    const Mapping buffers = TRY(Mapping::map(depth * size, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
+    memcpy(buffers.data(), memory_.data(), buffers.size());
+    unsigned slot = 0;
+    for (uint64_t at = 0; at < bytes(); at += size, slot = (slot + 1) % depth) {
+      TRY(queue->finish(slot));
+      queue->submit(slot, {file.get(), write, at, {{buffers.data() + slot * size, size}}, &name});
+    }
+    for (slot = 0; slot < depth; slot++) TRY(queue->finish(slot));
+    if (write && fdatasync(file.get()) != 0) return Error::system("cannot write {}", name);
+    return {};
+  }
+
+  // Works like CRIU's own plugin: copies a whole BO to memory, then writes it to the page cache.
+  Status one_after_the_other() {
+    const Fd file = TRY(open_file(O_RDWR | O_CREAT | O_TRUNC));
+    for (const kernel::Bo& bo : bos_) {
+      const Mapping bounce =
+          TRY(Mapping::map(bo.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+      memcpy(bounce.data(), memory_of(bo.object_id), bo.size);
+      for (size_t done = 0; done < bo.size;) {
+        const ssize_t size = write(file.get(), bounce.data() + done, bo.size - done);
+        if (size < 0) return Error::system("cannot write {}", kFile);
+        done += static_cast<size_t>(size);
+      }
+    }
+    if (fdatasync(file.get()) != 0) return Error::system("cannot write {}", kFile);
+    return {};
+  }
+
  private:
+  std::byte* memory_of(uint64_t object) const {
+    return memory_.data() + (object - 1) * bos_.front().size;
+  }
+  gpu::ImportObject import() const {
+    return [this](uint64_t id, uint64_t) -> Result<std::shared_ptr<gpu::Imported>> {
+      return std::shared_ptr<gpu::Imported>(std::make_shared<Memory>(memory_of(id)));
+    };
+  }
+  Result<Fd> open_file(int flags) const { return Fd::open((top_ / kFile).c_str(), flags, 0600); }
+
+  fs::path top_;
   Mapping memory_;
   std::vector<kernel::Bo> bos_;
 };
 
 struct Case {
   const char* name;
-  bool hashes;
-  bool earlier;
-  unsigned dirty;  // twentieths
+  Status (*prepare)(Bench&);
+  Status (*measure)(Bench&);
 };
-constexpr Case kCases[] = {{"plain", false, false, 0},
-                           {"hashes", true, false, 0},
-                           {"after_a_pre_dump/0%", true, true, 0},
-                           {"after_a_pre_dump/5%", true, true, 1},
-                           {"after_a_pre_dump/50%", true, true, 10}};
 
-void run(benchmark::State& state, Bench& bench, const Case& what) {
-  const char* where = getenv("BENCH_DIRECTORY");
-  const std::filesystem::path top = std::filesystem::absolute(where ? where : ".") / "bench-saved";
-  std::filesystem::remove_all(top);
-  std::filesystem::create_directories(top / "first");
-  std::filesystem::create_directories(top / "second");
-  std::filesystem::create_symlink("../first", top / "second" / "parent");
-  const Fd second = std::move(*Fd::open((top / "second").c_str(), O_RDONLY | O_DIRECTORY));
-  Status status = what.earlier ? bench.save(top / "first", true, nullptr) : Status();
-  for (auto _ : state) {
-    state.PauseTiming();
-    bench.dirty(what.dirty);
-    sync();
-    state.ResumeTiming();
-    std::optional<dump::Earlier> earlier;
-    if (what.earlier) earlier = *dump::Earlier::load(second.get());
-    if (status.ok())
-      status = bench.save(top / "second", what.hashes, earlier ? &*earlier : nullptr);
-  }
+Status nothing(Bench&) { return {}; }
+
+template <unsigned kTwentieths>
+constexpr Case after_a_pre_dump(const char* name) {
+  return {name,
+          [](Bench& bench) -> Status {
+            TRY(bench.save(bench.first(), true, false));
+            bench.dirty(kTwentieths);
+            return {};
+          },
+          [](Bench& bench) { return bench.save(bench.second(), true, true); }};
+}
+
+constexpr unsigned kMib = 1u << 20;
+constexpr Case kCases[] = {
+    {"copy", nothing, [](Bench& b) { return b.copy(); }},
+    {"write 4 x 8 MiB", [](Bench& b) { return b.prepare_file(); },
+     [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }},
+    {"write 16 x 1 MiB", [](Bench& b) { return b.prepare_file(); },
+     [](Bench& b) { return b.transfer(true, 16, kMib); }},
+    {"dump", nothing, [](Bench& b) { return b.save(b.first(), false, false); }},
+    {"dump with hashes", nothing, [](Bench& b) { return b.save(b.first(), true, false); }},
+    {"one after the other", nothing, [](Bench& b) { return b.one_after_the_other(); }},
+    {"read 4 x 8 MiB",
+     [](Bench& b) -> Status {
+       TRY(b.prepare_file());
+       return b.transfer(true, 4, 8 * kMib);
+     },
+     [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }},
+    {"read 16 x 1 MiB",
+     [](Bench& b) -> Status {
+       TRY(b.prepare_file());
+       return b.transfer(true, 4, 8 * kMib);
+     },
+     [](Bench& b) { return b.transfer(false, 16, kMib); }},
+    {"restore", [](Bench& b) { return b.save(b.first(), false, false); },
+     [](Bench& b) { return b.restore(b.first()); }},
+    after_a_pre_dump<0>("after a pre-dump, 0 %"),
+    after_a_pre_dump<1>("after a pre-dump, 5 %"),
+    after_a_pre_dump<10>("after a pre-dump, 50 %"),
+};
+
+struct Shape {
+  const char* name;
+  unsigned objects;
+};
+constexpr Shape kShapes[] = {{"1x2GiB", 1}, {"16x128MiB", 16}};
+
+void run(benchmark::State& state, Bench& bench, const Shape& shape, const Case& what) {
+  bench.set_objects(shape.objects);
+  Status status = what.prepare(bench);
+  sync();
+  for (auto _ : state)
+    if (status.ok()) status = what.measure(bench);
   if (!status.ok()) state.SkipWithError(status.error().message());
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * kObjects * kBytes));
-  std::filesystem::remove_all(top);
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bench.bytes()));
+}
+
+class Reporter : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& run : runs) {
+      failed |= run.skipped != benchmark::internal::NotSkipped;
+      if (run.run_type == Run::RT_Iteration)
+        times[run.run_name.function_name].push_back(run.GetAdjustedRealTime());
+    }
+  }
+  Times times;
+  bool failed = false;
+};
+
+bool is_disk(const char* directory) {
+  struct statfs status;
+  return statfs(directory, &status) != 0 || status.f_type != TMPFS_MAGIC;
 }
 
 }  // namespace
-}  // namespace amdgpu_criu
+}  // namespace amdgpu_criu::bench
 
 int main(int argc, char** argv) {
-  using namespace amdgpu_criu;
+  using namespace amdgpu_criu::bench;
+  const char* where = getenv("BENCH_DIRECTORY");
+  if (!where) where = ".";
   benchmark::Initialize(&argc, argv);
-  Bench bench;
-  for (const Case& one : kCases)
-    benchmark::RegisterBenchmark(one.name, [&](benchmark::State& state) { run(state, bench, one); })
-        ->UseRealTime()
-        ->Unit(benchmark::kMillisecond);
-  benchmark::RunSpecifiedBenchmarks();
+  Bench bench(std::filesystem::absolute(where) / "bench-saved");
+  for (const Shape& shape : kShapes)
+    for (const Case& one : kCases)
+      benchmark::RegisterBenchmark((std::string(shape.name) + "/" + one.name).c_str(),
+                                   [&](benchmark::State& state) { run(state, bench, shape, one); })
+          ->Iterations(1)
+          ->UseRealTime()
+          ->Unit(benchmark::kMillisecond);
+  Reporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  const Verdict verdict = compare_with_goals(reporter.times, is_disk(where));
+  printf("\n%s", verdict.text.c_str());
+  return verdict.good && !reporter.failed ? 0 : 1;
 }

@@ -18,6 +18,28 @@ verified() { # verified IMAGES
   amdgpu-criu verify "$1" || fail "amdgpu-criu verify: status $?"
 }
 
+# part_cached FILE: percent of it in the page cache, by cachestat(2)
+part_cached() {
+  python3 - "$1" <<'EOF'
+import ctypes, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+whole = (ctypes.c_uint64 * 2)(0, 0)
+found = (ctypes.c_uint64 * 5)()
+if ctypes.CDLL(None, use_errno=True).syscall(451, file, whole, found, 0):
+    sys.exit(os.strerror(ctypes.get_errno()))
+print(found[0] * os.sysconf("SC_PAGESIZE") * 100 // os.fstat(file).st_size)
+EOF
+}
+
+went_past_the_cache() { # went_past_the_cache WHAT IMAGES
+  local file percent
+  ! grep -q 'no direct I/O' "$DIR/criu-$1.log" || fail "$1: no direct I/O"
+  for file in "$2"/amdgpu-contents-*.img; do
+    percent=$(part_cached "$file") || fail "cachestat does not work"
+    [ "$percent" -lt 5 ] || fail "$1: $percent % of $file are in the page cache"
+  done
+}
+
 # Zeros are not stored, staging memory is bounded even for larger BOs, small BOs are copied
 # together.
 scenario_contents_bounded() {
@@ -40,8 +62,10 @@ scenario_contents_bounded() {
   [ "$staging" -gt 0 ] && [ "$staging" -le 65536 ] || fail "$staging KiB of staging memory"
   [ "$submissions" -lt 100 ] || fail "$submissions submissions: BOs go one by one"
   contents_log dump | grep -q 'files by io_uring' || fail "the files were not written by io_uring"
-  verified "$DIR/images"
+  went_past_the_cache dump "$DIR/images"
   restore_and_check restore "$DIR/images"
+  went_past_the_cache restore "$DIR/images"
+  verified "$DIR/images"
   ends_well "after the restore"
 }
 
@@ -56,6 +80,8 @@ scenario_contents_elsewhere() {
     mkdir "$DIR/$kind"
     mount -t "$kind" "$kind" "$DIR/$kind" || fail "no $kind"
     dump_and_kill "$kind" "$DIR/$kind/images"
+    [ $kind = tmpfs ] || grep -q 'has no direct I/O' "$DIR/criu-$kind.log" ||
+      fail "$kind: direct I/O was given up in silence"
     verified "$DIR/$kind/images"
     restore_and_check "restore-$kind" "$DIR/$kind/images"
     umount "$DIR/$kind"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "host_goals.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "base/result.h"
+
+namespace amdgpu_criu::bench {
+namespace {
+
+constexpr const char* kShapes[] = {"1x2GiB", "16x128MiB"};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Medians of one shape.
+class Medians {
+ public:
+  Medians(const Times& times, std::string shape) : times_(times), shape_(std::move(shape)) {}
+  // Not a number: it was not measured.
+  double of(const std::string& name) const {
+    const auto found = times_.find(shape_ + "/" + name);
+    return found == times_.end() ? std::numeric_limits<double>::quiet_NaN() : median(found->second);
+  }
+  double write() const { return std::min(of("write 4 x 8 MiB"), of("write 16 x 1 MiB")); }
+  double read() const { return std::min(of("read 4 x 8 MiB"), of("read 16 x 1 MiB")); }
+
+ private:
+  const Times& times_;
+  std::string shape_;
+};
+
+struct Goal {
+  const char* name;
+  double least;
+  double (*measure)(const Medians&);
+  // Why it is missed, where that is known.
+  const char* on_disk;
+  const char* in_memory;
+};
+
+constexpr const char* kOneBus =
+    "file, copies and sums are all of the same memory and CPUs here, which each limit has alone";
+
+constexpr Goal kGoals[] = {
+    {"dump, part of the slower of copies and writes", 0.95,
+     [](const Medians& m) { return std::max(m.of("copy"), m.write()) / m.of("dump"); }, nullptr,
+     kOneBus},
+    {"restore, part of the slower of copies and reads", 0.95,
+     [](const Medians& m) { return std::max(m.of("copy"), m.read()) / m.of("restore"); }, nullptr,
+     kOneBus},
+    {"dump with hashes, the same", 0.9,
+     [](const Medians& m) { return std::max(m.of("copy"), m.write()) / m.of("dump with hashes"); },
+     nullptr, kOneBus},
+    {"dump, times the speed of one step after the other", 3,
+     [](const Medians& m) { return m.of("one after the other") / m.of("dump"); }, nullptr, nullptr},
+    {"part of the pause saved by a pre-dump, 5 % dirtied", 0.8,
+     [](const Medians& m) { return 1 - m.of("after a pre-dump, 5 %") / m.of("dump"); }, nullptr,
+     nullptr},
+};
+
+}  // namespace
+
+Verdict compare_with_goals(const Times& times, bool on_disk) {
+  Verdict verdict;
+  for (const char* shape : kShapes) {
+    const Medians medians(times, shape);
+    for (const Goal& goal : kGoals) {
+      const double value = goal.measure(medians);
+      if (!(value == value)) continue;
+      const char* known = on_disk ? goal.on_disk : goal.in_memory;
+      const bool met = value >= goal.least;
+      verdict.good = verdict.good && (met || known);
+      verdict.text += formatted("{:<10} {:<52} {:5.2f}, at least {:.2f}: {}{}\n", shape, goal.name,
+                                value, goal.least, met ? "met" : "MISSED",
+                                met || !known ? "" : formatted(" (known: {})", known));
+    }
+  }
+  return verdict;
+}
+
+}  // namespace amdgpu_criu::bench

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+// Compares the times of a run of pipeline_bench with the goals.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace amdgpu_criu::bench {
+
+// Seconds of each round, by SHAPE/CASE.
+using Times = std::map<std::string, std::vector<double>>;
+
+struct Verdict {
+  std::string text;  // a table
+  bool good = true;  // all goals are met, except those known to be missed
+};
+Verdict compare_with_goals(const Times& times, bool on_disk);
+
+}  // namespace amdgpu_criu::bench

@@ -5,6 +5,12 @@
 # kernel_release BASE: prints the release of the lab's kernel of that base.
 kernel_release() { cat "$LAB/kernel-release-$1"; }
 
+# warn_of_other_kernel RELEASE: if a module for that kernel is installed on a machine that runs another
+warn_of_other_kernel() {
+  [[ $1 == "$(uname -r)" ]] || warn "the module is for Linux $1, and this machine runs $(uname -r), which does not" \
+    "load it: boot Linux $1, or build the module for $(uname -r) with scripts/module and KDIR"
+}
+
 sources_below() { (cd "$1" && find . -name '*.[ch]' ! -name '*.mod.c' | LC_ALL=C sort); }
 
 # Kernels before 6.13 do not support MO= and write objects next to their sources, so the stage is

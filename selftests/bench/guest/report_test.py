@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
 import shutil
 import sys
@@ -149,6 +151,37 @@ class Gaps(unittest.TestCase):
                 self.assertEqual((directory / "curves.png").read_bytes()[:4], b"\x89PNG")
             else:
                 self.assertIn("no gnuplot", problem)
+
+
+BENCH = """#!/bin/sh
+# amdgpu-criu bench --json --rounds 1 --gpu GPU --size MIB --directory DIRECTORY
+[ "$6" = 0 ] && speed=10 || speed=4
+[ "$8" = 32 ] || exit 1
+cat <<END
+{"write": {"median": 1}, "read": {"median": 2}, "checksum": {"median": 3}, "gpus": [
+  {"copy_out": {"median": $speed}, "copy_in": {"median": 5}, "dump": {"median": 6},
+   "restore": {"median": 7}}]}
+END
+"""
+
+
+class Limits(unittest.TestCase):
+    """Of measure, which has no name that Python imports."""
+
+    def test_the_limit_of_two_gpus_is_that_of_both(self) -> None:
+        loader = importlib.machinery.SourceFileLoader("measure", str(Path(__file__).with_name("measure")))
+        measure = importlib.util.module_from_spec(importlib.util.spec_from_loader("measure", loader))
+        sys.modules["measure"] = measure
+        loader.exec_module(measure)
+        with tempfile.TemporaryDirectory() as name:
+            measure.PAYLOAD = Path(name)
+            tool = Path(name) / "bin" / "amdgpu-criu"
+            tool.parent.mkdir()
+            tool.write_text(BENCH)
+            tool.chmod(0o755)
+            rates = measure.raw_limits(measure.Shape("two", 8, 4 << 10, gpus=2), Path(name))
+        self.assertEqual(rates["copy_out"], 14)
+        self.assertEqual(rates["write"], 2)
 
 
 if __name__ == "__main__":

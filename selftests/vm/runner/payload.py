@@ -90,6 +90,8 @@ class Plan:
                 missing.append(entry)
                 continue
             for source, destination in _files(entry):
+                if not source.exists():
+                    raise Failure(f"{source} is a link to {os.readlink(source)}, which does not exist")
                 files[str(destination)] = source
         needed = [entry for entry in missing if entry.required]
         if needed:

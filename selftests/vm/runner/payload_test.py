@@ -52,6 +52,11 @@ class PlanTest(unittest.TestCase):
             (self.top / "d" / name).write_text("")
         self.assertEqual(sorted(Plan.make([self.entry("d", "x")]).files), ["x/e/two", "x/one"])
 
+    def test_a_link_to_no_file_is_named(self) -> None:
+        (self.top / "d" / "gone").symlink_to("nowhere")
+        with self.assertRaisesRegex(Failure, "gone is a link to nowhere, which does not exist"):
+            Plan.make([self.entry("d", "x")])
+
     def test_contents_of_a_directory(self) -> None:
         self.assertEqual(sorted(Plan.make([self.entry("d/*", ".")]).files), ["e/two", "one"])
 

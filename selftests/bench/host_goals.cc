@@ -48,6 +48,9 @@ struct Goal {
 constexpr const char* kOneBus =
     "file, copies and sums are all of the same memory and CPUs here, which each limit has alone";
 
+constexpr const char* kHashesOfAll =
+    "all memory is copied and hashed by CPUs that are not ten times as fast as the disk";
+
 constexpr Goal kGoals[] = {
     {"dump, part of the slower of copies and writes", 0.95,
      [](const Medians& m) { return std::max(m.of("copy"), m.write()) / m.of("dump"); }, nullptr,
@@ -61,8 +64,8 @@ constexpr Goal kGoals[] = {
     {"dump, times the speed of one step after the other", 3,
      [](const Medians& m) { return m.of("one after the other") / m.of("dump"); }, nullptr, nullptr},
     {"part of the pause saved by a pre-dump, 5 % dirtied", 0.8,
-     [](const Medians& m) { return 1 - m.of("after a pre-dump, 5 %") / m.of("dump"); }, nullptr,
-     nullptr},
+     [](const Medians& m) { return 1 - m.of("after a pre-dump, 5 %") / m.of("dump"); },
+     kHashesOfAll, kHashesOfAll},
 };
 
 }  // namespace

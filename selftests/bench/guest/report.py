@@ -29,6 +29,15 @@ GOALS = {
 }
 
 
+# Goals that an emulated CPU cannot reach, and why. Missing another one is an error.
+KNOWN_IF_EMULATED = {
+    "dump / limit": "an emulated CPU sums slower than the host copies and writes",
+    "restore / limit": "an emulated CPU sums slower than the host reads and copies",
+    "speed-up": "most of the time is that of CRIU, on an emulated CPU",
+    "parallel": "filling and CRIU's own work share the emulated CPUs",
+    "frozen": "an emulated CPU hashes slower than the host writes",
+}
+
 EMULATED = """  The CPUs here are emulated; GPU and disk run native code. In relation to copies and files,
   checksums and other CPU work are ten or more times slower than on a real machine."""
 
@@ -175,6 +184,7 @@ class Goal:
     text: str
     measured: Series
     shape: str
+    known: str = ""  # why it is missed, where that is known
 
     @property
     def met(self) -> bool | None:
@@ -210,8 +220,10 @@ class Report:
     def _goals(self) -> list[Goal]:
         result = []
 
+        known = KNOWN_IF_EMULATED if "TCG" in self.samples.machine.get("cpu", "") else {}
+
         def add(name: str, series: Series, shape: str) -> None:
-            result.append(Goal(name, *GOALS[name], series, shape))
+            result.append(Goal(name, *GOALS[name], series, shape, known.get(name, "")))
 
         for shape in self.shapes:
             if self.is_large(shape):
@@ -226,6 +238,10 @@ class Report:
         add("incremental", saved, "16 x 128 MiB")
         add("frozen", self._pauses(0.05)[2], "16 x 128 MiB")
         return result
+
+    def missed(self) -> list[Goal]:
+        """Goals that are missed for no known reason."""
+        return [goal for goal in self.goals if goal.met is False and not goal.known]
 
     def _pauses(self, dirty: float) -> tuple[Series, Series, Series]:
         """Seconds without and with a pre-dump, and what part the latter saves."""
@@ -323,7 +339,8 @@ class Report:
     def _goal_table(self) -> str:
         words = {True: "met", False: "MISSED", None: "not measured"}
         rows = [[words[goal.met], goal.shape, goal.measured.text(),
-                 f"{'at most' if goal.name == 'staging' else 'at least'} {goal.wanted:g} {goal.text}"]
+                 f"{'at most' if goal.name == 'staging' else 'at least'} {goal.wanted:g} {goal.text}"
+                 + (f" (known: {goal.known})" if goal.known and goal.met is False else "")]
                 for goal in self.goals]
         return self._table("Goals", ["", "shape", "measured", "goal"], rows)
 
@@ -444,7 +461,7 @@ def main() -> int:
     problem = plot(directory, f"Linux {samples.machine.get('kernel')}")
     if problem:
         print(problem)
-    return 0 if samples.complete else 1
+    return 0 if samples.complete and not report.missed() else 1
 
 
 if __name__ == "__main__":

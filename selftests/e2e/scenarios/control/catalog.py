@@ -42,8 +42,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
     "rocm": ("hip", "llm"),
-    # In a pair of guests, on node 2.
-    "pair": ("podman_arrives",),
+    # In a pair of guests, on node 2; the last one ends node 1.
+    "pair": ("podman_arrives", "slurm_node_lost"),
     # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
     # With one GPU.

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# For scripts that make a guest image beside the lab's, in steps: scripts/rocm, scripts/slurm. The caller
+# sets EXTRA, the directory, and calls enter_namespace first.
+
+# step NAME "what it makes" [VALUE]...: runs step_NAME unless a stamp has the same hash of the function's
+# text and of the values.
+step() {
+  local name=$1 title=$2 program=${0##*/} key start=$SECONDS
+  shift 2
+  key=$({ declare -f "step_$name"; printf '%s\n' "$@"; } | sha256sum)
+  [[ ! -f $EXTRA/.stamps/$name || $(<"$EXTRA/.stamps/$name") != "$key" ]] || return 0
+  rm -f "$EXTRA/.stamps/$name"
+  say "$program: $title ..."
+  run_logged "$program-$name" "$0" --step "$name"
+  printf '%s\n' "$key" >"$EXTRA/.stamps/$name"
+  say "$program: $title: done, $((SECONDS - start)) s"
+}
+
+stamp() { cat "$1/.stamps/$2"; }
+
+# main_of_steps "$@": calls all_steps, or the step that `step` has started this program for.
+main_of_steps() {
+  case ${1-} in
+  --step) "step_$2" ;;
+  '')
+    mkdir -p "$EXTRA/.stamps"
+    with_lock "$EXTRA/.lock" "another scripts/${0##*/} is at work; waiting for it"
+    all_steps
+    ;;
+  *) die "usage: scripts/${0##*/}" ;;
+  esac
+}
+
+# An ordinary user becomes root of a user namespace, so that files get their owners.
+enter_namespace() {
+  [[ -z ${LAB_NAMESPACE-} ]] || return 0
+  [[ -d $LAB/guest ]] || die "there is no lab yet: run 'make lab' first"
+  export LAB_NAMESPACE=1
+  ((EUID == 0)) || exec unshare --map-root-user --map-auto --mount -- "$0" "$@"
+}

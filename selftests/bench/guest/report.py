@@ -79,6 +79,11 @@ class Samples:
         self.samples = [one for one in found if "sample" in one]
         self.complete = any(one.get("done") for one in found)
 
+    def is_emulated(self) -> bool:
+        """QEMU gives its emulated CPUs these names."""
+        cpu = self.machine.get("cpu", "")
+        return "TCG" in cpu or "Nehalem Class Core i7" in cpu
+
     def of(self, shape: str, sample: str, **facts: object) -> list[dict]:
         return [one for one in self.samples
                 if one["of"] == shape and one["sample"] == sample and "failed" not in one
@@ -220,7 +225,7 @@ class Report:
     def _goals(self) -> list[Goal]:
         result = []
 
-        known = KNOWN_IF_EMULATED if "TCG" in self.samples.machine.get("cpu", "") else {}
+        known = KNOWN_IF_EMULATED if self.samples.is_emulated() else {}
 
         def add(name: str, series: Series, shape: str) -> None:
             result.append(Goal(name, *GOALS[name], series, shape, known.get(name, "")))
@@ -361,7 +366,7 @@ class Report:
                 lines += [f"    {line}" for line in shape.said.get(what, [])]
         if not lines:
             return ""
-        if "TCG" in self.samples.machine.get("cpu", ""):
+        if self.samples.is_emulated():
             lines.insert(0, EMULATED)
         return "\n".join(["Where the time went", *lines, ""])
 

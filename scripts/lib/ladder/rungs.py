@@ -110,6 +110,7 @@ CAMPAIGN = table(
                     "--node1", "--gpus 1", "--node2", "--gpus 2 --empty-slots 1 --ktap slurm",
                     "--", "PATIENCE=3 /payload/e2e/run @pair"),), ("module", "host", "slurm-image")),
     campaign_in_guest("soak"),
+    campaign_in_guest("train"),
     Rung("waves", (("scripts/suspend-everywhere",), *campaign_in_guest("waves").commands),
          ("module", "host")),
     Rung("static-all", (("scripts/static", "--results", "static-all", "clang_tidy_all",
@@ -136,6 +137,7 @@ CAMPAIGNS = {
     "runner": (("runner",), "the tests of the guest runner, which boot guests (minutes)"),
     "slurm": (("slurm",), "jobs of Slurm and a podman container move between two guests (minutes)"),
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
+    "train": (("train",), "a training run, dumped and restored again and again (minutes)"),
     "waves": (("waves",), "waves are saved at every instruction, or withheld (ten minutes)"),
     "static": (("static-all",), "clang-tidy and sparse on all files, clang's analyzer (an hour)"),
 }

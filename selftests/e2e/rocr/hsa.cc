@@ -8,6 +8,7 @@
 namespace e2e {
 
 using amdgpu_criu::Error;
+using amdgpu_criu::Fd;
 using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
@@ -23,15 +24,18 @@ Status check(hsa_status_t status, const char* what) {
 }
 
 struct Agents {
-  hsa_agent_t cpu = {}, gpu = {};
+  hsa_agent_t cpu = {};
+  std::vector<hsa_agent_t> gpus;
 };
 
 hsa_status_t note_agent(hsa_agent_t agent, void* out) {
   auto& agents = *static_cast<Agents*>(out);
   hsa_device_type_t type;
   if (const auto status = hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type)) return status;
-  hsa_agent_t& slot = type == HSA_DEVICE_TYPE_GPU ? agents.gpu : agents.cpu;
-  if (!slot.handle) slot = agent;
+  if (type == HSA_DEVICE_TYPE_GPU)
+    agents.gpus.push_back(agent);
+  else if (!agents.cpu.handle)
+    agents.cpu = agent;
   return HSA_STATUS_SUCCESS;
 }
 
@@ -62,17 +66,17 @@ Result<uint64_t> find_pool(hsa_agent_t agent, uint32_t flag, const char* what) {
 
 }  // namespace
 
-Result<std::unique_ptr<Runtime>> Runtime::create() {
+Result<std::unique_ptr<Runtime>> Runtime::create(unsigned gpus) {
   if (!check(hsa_init(), "hsa_init").ok())
     return Error::of(ENODEV, "the HSA runtime finds no driver");
   std::unique_ptr<Runtime> runtime(new Runtime());
   Agents agents;
   TRY(check(hsa_iterate_agents(note_agent, &agents), "listing agents"));
-  if (!agents.gpu.handle) return Error::of(ENODEV, "the HSA runtime finds no GPU");
-  runtime->gpu_ = agents.gpu;
+  if (agents.gpus.size() < gpus)
+    return Error::of(ENODEV, "the HSA runtime finds {} of {} GPUs", agents.gpus.size(), gpus);
+  agents.gpus.resize(gpus);
+  runtime->gpus_ = std::move(agents.gpus);
   runtime->cpu_ = agents.cpu;
-  runtime->device_pool_ = TRY(find_pool(agents.gpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED,
-                                        "pool of device memory"));
   runtime->host_pool_ = TRY(
       find_pool(agents.cpu, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, "pool of host memory"));
   return runtime;
@@ -80,21 +84,47 @@ Result<std::unique_ptr<Runtime>> Runtime::create() {
 
 Runtime::~Runtime() { hsa_shut_down(); }
 
-Result<Buffer> Buffer::create(const Runtime& runtime, Place place, size_t size) {
-  const bool device = place == Place::kDevice;
+Result<Buffer> Buffer::create(const Runtime& runtime, Place place, size_t size, unsigned gpu) {
+  const hsa_agent_t agent = place == Place::kHost ? runtime.cpu_ : runtime.gpu(gpu);
+  uint64_t pool = runtime.host_pool_;
+  if (place == Place::kDevice)
+    pool = TRY(
+        find_pool(agent, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, "pool of device memory"));
+  if (place == Place::kSharedDevice)
+    pool = TRY(find_pool(agent, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
+                         "pool of device memory that GPUs share"));
   void* data = nullptr;
-  TRY(check(hsa_amd_memory_pool_allocate({device ? runtime.device_pool_ : runtime.host_pool_}, size,
-                                         0, &data),
-            "allocating memory"));
-  Buffer buffer(static_cast<std::byte*>(data), size, device ? runtime.gpu_ : runtime.cpu_);
-  const hsa_agent_t agents[] = {runtime.gpu_};
-  if (!device)
-    TRY(check(hsa_amd_agents_allow_access(1, agents, nullptr, data), "mapping memory on the GPU"));
+  TRY(check(hsa_amd_memory_pool_allocate({pool}, size, 0, &data), "allocating memory"));
+  Buffer buffer(static_cast<std::byte*>(data), size, agent, false);
+  if (place != Place::kDevice)
+    TRY(check(
+        hsa_amd_agents_allow_access(runtime.gpus_.size(), runtime.gpus_.data(), nullptr, data),
+        "mapping memory on the GPUs"));
   return buffer;
 }
 
+Result<Buffer> Buffer::import(const Runtime& runtime, const Fd& dmabuf, unsigned gpu) {
+  std::vector<hsa_agent_t> agents = runtime.gpus_;
+  void* data = nullptr;
+  size_t size = 0;
+  TRY(check(hsa_amd_interop_map_buffer(agents.size(), agents.data(), dmabuf.get(), 0, &size, &data,
+                                       nullptr, nullptr),
+            "importing memory"));
+  return Buffer(static_cast<std::byte*>(data), size, runtime.gpu(gpu), true);
+}
+
+Result<Fd> Buffer::export_dmabuf() const {
+  int fd = -1;
+  uint64_t offset = 0;
+  TRY(check(hsa_amd_portable_export_dmabuf(data_, size_, &fd, &offset), "exporting memory"));
+  Fd owned(fd);
+  if (offset) return Error::of(ENOTSUP, "the memory begins {} bytes inside of a dma-buf", offset);
+  return owned;
+}
+
 Buffer::~Buffer() {
-  if (data_) hsa_amd_memory_pool_free(data_);
+  if (data_ && imported_) hsa_amd_interop_unmap_buffer(data_);
+  if (data_ && !imported_) hsa_amd_memory_pool_free(data_);
 }
 
 Result<Signal> Signal::create(int64_t value) {
@@ -144,10 +174,10 @@ Status async_copy(const Buffer& to, size_t to_offset, const Buffer& from, size_t
                "submitting a copy");
 }
 
-Result<AqlUserQueue> AqlUserQueue::create(const Runtime& runtime) {
+Result<AqlUserQueue> AqlUserQueue::create(const Runtime& runtime, unsigned gpu) {
   hsa_queue_t* queue = nullptr;
-  TRY(check(hsa_queue_create(runtime.gpu(), kQueuePackets, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr,
-                             UINT32_MAX, UINT32_MAX, &queue),
+  TRY(check(hsa_queue_create(runtime.gpu(gpu), kQueuePackets, HSA_QUEUE_TYPE_SINGLE, nullptr,
+                             nullptr, UINT32_MAX, UINT32_MAX, &queue),
             "creating a queue"));
   return AqlUserQueue(queue);
 }
@@ -201,16 +231,17 @@ Status AqlUserQueue::dispatch(const Kernel& kernel, const Shape& shape, void* ar
   return submit(packet, HSA_PACKET_TYPE_KERNEL_DISPATCH);
 }
 
-Result<Executable> Executable::load(const Runtime& runtime, std::span<const char> code_object) {
-  Executable loaded(runtime.gpu());
+Result<Executable> Executable::load(const Runtime& runtime, std::span<const char> code_object,
+                                    unsigned gpu) {
+  Executable loaded(runtime.gpu(gpu));
   TRY(check(hsa_code_object_reader_create_from_memory(code_object.data(), code_object.size(),
                                                       &loaded.reader_),
             "reading a code object"));
   TRY(check(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,
                                       nullptr, &loaded.executable_),
             "creating an executable"));
-  TRY(check(hsa_executable_load_agent_code_object(loaded.executable_, runtime.gpu(), loaded.reader_,
-                                                  nullptr, nullptr),
+  TRY(check(hsa_executable_load_agent_code_object(loaded.executable_, runtime.gpu(gpu),
+                                                  loaded.reader_, nullptr, nullptr),
             "loading a code object"));
   TRY(check(hsa_executable_freeze(loaded.executable_, nullptr), "freezing an executable"));
   return loaded;

@@ -10,39 +10,50 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace e2e {
 
-// hsa_init ... hsa_shut_down, one GPU, the first CPU.
+// hsa_init ... hsa_shut_down, the first GPUs, the first CPU.
 class Runtime {
  public:
-  // ENODEV: there is no GPU.
-  static amdgpu_criu::Result<std::unique_ptr<Runtime>> create();
+  // ENODEV: there are not as many GPUs.
+  static amdgpu_criu::Result<std::unique_ptr<Runtime>> create(unsigned gpus = 1);
   Runtime(const Runtime&) = delete;
   ~Runtime();
 
-  hsa_agent_t gpu() const { return gpu_; }
+  hsa_agent_t gpu(unsigned number = 0) const { return gpus_[number]; }
   hsa_agent_t cpu() const { return cpu_; }
 
  private:
   friend class Buffer;
   Runtime() = default;
-  hsa_agent_t gpu_ = {};
+  std::vector<hsa_agent_t> gpus_;
   hsa_agent_t cpu_ = {};
-  uint64_t device_pool_ = 0;
   uint64_t host_pool_ = 0;
 };
 
 class Buffer {
  public:
-  enum class Place { kDevice, kHost };
-  static amdgpu_criu::Result<Buffer> create(const Runtime& runtime, Place place, size_t size);
+  // All GPUs access what is shared or on the host, and see each other's writes while kernels run.
+  enum class Place { kDevice, kSharedDevice, kHost };
+  static amdgpu_criu::Result<Buffer> create(const Runtime& runtime, Place place, size_t size,
+                                            unsigned gpu = 0);
+  // Of another process, by what it has exported; on its GPU.
+  static amdgpu_criu::Result<Buffer> import(const Runtime& runtime, const amdgpu_criu::Fd& dmabuf,
+                                            unsigned gpu = 0);
   Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(other.size_), agent_(other.agent_) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(other.size_),
+        agent_(other.agent_),
+        imported_(other.imported_) {}
   Buffer& operator=(Buffer&&) = delete;
   ~Buffer();
+
+  amdgpu_criu::Result<amdgpu_criu::Fd> export_dmabuf() const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
@@ -50,11 +61,12 @@ class Buffer {
   hsa_agent_t agent() const { return agent_; }
 
  private:
-  Buffer(std::byte* data, size_t size, hsa_agent_t agent)
-      : data_(data), size_(size), agent_(agent) {}
+  Buffer(std::byte* data, size_t size, hsa_agent_t agent, bool imported)
+      : data_(data), size_(size), agent_(agent), imported_(imported) {}
   std::byte* data_;
   size_t size_;
   hsa_agent_t agent_;
+  bool imported_;
 };
 
 // An interrupt signal: waiting on it waits for a KFD event.
@@ -93,7 +105,7 @@ struct Kernel {
 class Executable {
  public:
   static amdgpu_criu::Result<Executable> load(const Runtime& runtime,
-                                              std::span<const char> code_object);
+                                              std::span<const char> code_object, unsigned gpu = 0);
   Executable(Executable&& other) noexcept
       : executable_(std::exchange(other.executable_, hsa_executable_t{0})),
         reader_(std::exchange(other.reader_, hsa_code_object_reader_t{0})),
@@ -112,7 +124,7 @@ class Executable {
 
 class AqlUserQueue {
  public:
-  static amdgpu_criu::Result<AqlUserQueue> create(const Runtime& runtime);
+  static amdgpu_criu::Result<AqlUserQueue> create(const Runtime& runtime, unsigned gpu = 0);
   AqlUserQueue(AqlUserQueue&& other) noexcept : queue_(std::exchange(other.queue_, nullptr)) {}
   AqlUserQueue& operator=(AqlUserQueue&&) = delete;
   ~AqlUserQueue();

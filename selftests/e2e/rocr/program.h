@@ -13,7 +13,7 @@ namespace e2e {
 // set_up(runtime, options) returns the Result of a workload, start(workload) a Status,
 // bytes(workload) what it compares, and run(workload, options) the exit code.
 int run_program(const Options& options, auto set_up, auto start, auto bytes, auto run) {
-  amdgpu_criu::Result<std::unique_ptr<Runtime>> runtime = Runtime::create();
+  amdgpu_criu::Result<std::unique_ptr<Runtime>> runtime = Runtime::create(options.gpus);
   if (!runtime.ok()) {
     say("skip: " + runtime.error().message());
     return runtime.error().code() == ENODEV ? kSkipped : kSetupFailed;
@@ -26,7 +26,8 @@ int run_program(const Options& options, auto set_up, auto start, auto bytes, aut
     say("setup failed: " + status.error().message());
     return kSetupFailed;
   }
-  say(amdgpu_criu::formatted("ready: pid {} rocr gpus 1 bytes {}", getpid(), bytes(*workload)));
+  say(amdgpu_criu::formatted("ready: pid {} rocr gpus {} bytes {}", getpid(), options.gpus,
+                             bytes(*workload)));
   return run(*workload, options);
 }
 

@@ -154,44 +154,6 @@ withheld_waves_are_missed() {
 
 stopped_or_further() { grep -q '^stopped' "$LOG" || [ "$(last_step)" -gt "$STEP_BEFORE" ] || gone "$PID"; }
 
-# A training run: it is dumped in the middle of kernels, and restored on its GPU, then on another one.
-# The loss of each step and the weights at its end are those of an undisturbed run, to the bit.
-scenario_rocr_train() {
-  local -a ids
-  local map waves
-  need_gpus 2
-  need_plugin
-  mapfile -t ids < <(gpu_ids)
-  STEPS_WANTED=1
-  LOG_NAME=undisturbed start rocr_train --steps "$TRAIN_STEPS"
-  wait_gone "$PID" $STEP_SECONDS || fail "the undisturbed run does not end"
-  start rocr_train --steps "$TRAIN_STEPS"
-  first_steps 2
-  dump_and_kill dump "$DIR/images"
-  waves=$("$PAYLOAD/bin/saved_waves" "$DIR/images")
-  restore_and_check restore "$DIR/images"
-  dump_and_kill again "$DIR/images2"
-  # A dump may fall between two kernels.
-  waves+=" "$("$PAYLOAD/bin/saved_waves" "$DIR/images2")
-  echo "$waves"
-  grep -q 'waves [1-9]' <<<"$waves" || fail "no dump has met waves"
-  map="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
-  AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=$map restore_and_check elsewhere "$DIR/images2"
-  wait_gone "$PID" $STEP_SECONDS || fail "the run does not end"
-  same_training "$DIR/undisturbed.log" "$LOG"
-}
-
-TRAIN_STEPS=24
-
-same_training() { # same_training LOG LOG
-  local -a lines
-  mapfile -t lines < <(grep -hE '^(step|weights) ' "$1")
-  [ ${#lines[@]} -eq $((TRAIN_STEPS + 1)) ] || fail "the undisturbed run: $(tail -n 5 "$1")"
-  diff <(printf '%s\n' "${lines[@]}") <(grep -hE '^(step|weights) ' "$2") ||
-    fail "the run that was restored differs"
-  echo "${lines[0]}, ${lines[TRAIN_STEPS - 1]}, ${lines[TRAIN_STEPS]}: the same"
-}
-
 LONG_ROUNDS=60000
 
 in_long_kernel() { # in_long_kernel STEP

@@ -24,6 +24,8 @@ constexpr uint64_t kManyMib = 1 << 20;
 constexpr Setting kSettings[] = {
     {"--gpus", "GPUs to use; 2 or more share memory", 1, 8,
      [](Options& o, uint64_t v) { o.gpus = static_cast<unsigned>(v); }},
+    {"--processes", "that share the work; 2: each with a GPU", 1, 2,
+     [](Options& o, uint64_t v) { o.processes = static_cast<unsigned>(v); }},
     {"--vram", "MiB of VRAM that the CPU sees, a GPU", 0, kManyMib,
      [](Options& o, uint64_t v) { o.vram_mib = v; }},
     {"--hidden", "MiB of VRAM that the CPU does not see, a GPU", 0, kManyMib,

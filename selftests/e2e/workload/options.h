@@ -9,6 +9,7 @@ namespace e2e {
 
 struct Options {
   unsigned gpus = 1;
+  unsigned processes = 1;
   uint64_t vram_mib = 4;     // visible to the CPU, a GPU
   uint64_t hidden_mib = 2;   // not visible to the CPU, a GPU
   uint64_t gtt_mib = 2;      // a GPU

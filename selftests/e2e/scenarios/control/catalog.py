@@ -15,7 +15,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "workload_alone", "early_dump", "one_gpu", "own_pages", "own_pages_moved",
         "own_pages_swapped", "split_mappings", "split_own_pages", "generated", "leave_running",
         "leave_stopped", "pre_dump", "three_rounds", "two_gpus", "rocr", "rocr_kernels", "rocr_waves",
-        "rocr_train", "criu_4_1_1", "criu_4_3", "no_plugin",
+        "rocr_train", "train_together", "criu_4_1_1", "criu_4_3", "no_plugin",
         "libraries_missing",
         "contents_skipped", "flipped_byte", "disk_full", "dump_killed", "stock_ioctl", "tool_check",
         "tool_images", "tool_bench", "late_restore", "reloaded_driver"),
@@ -57,6 +57,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # Each is one half of a scenario over two boots.
     "two_boots": (
         "own_pages_dump", "own_pages_elsewhere", "fresh_driver_dump", "fresh_driver",
+        "train_reboot_dump", "train_reboot",
         "swapped_gpus_dump", "swapped_gpus",
         "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
 }
@@ -146,6 +147,8 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
     elif name == "contents_damaged":
         seconds = 36000 if whole else 600
     elif name in GROUPS["rocm"]:
+        seconds = 3600
+    elif "train" in name and whole:
         seconds = 3600
     elif name == "soak":
         seconds = 240 + _number(environment, "ROUNDS", 1) * 90

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // The kernels of a training run: a transformer's forward and backward passes, and Adam. All numbers
 // are in one memory; a, b, c and so on are where its parts begin. No sum depends on the order in
-// which waves run: every element has one work-item that computes it.
+// which waves run: every element has one work-item that computes it. Two members of a run, on two
+// GPUs, exchange gradients through `shared`.
 #define GROUP 128
 #define ID (__builtin_amdgcn_workgroup_id_x() * GROUP + __builtin_amdgcn_workitem_id_x())
 #define ROW __builtin_amdgcn_workgroup_id_x()
@@ -180,7 +181,32 @@ kernel void embed_back(ARGUMENTS) {
   m[a + ROW * GROUP + COLUMN] = sum;
 }
 
-// Adam: weights a, gradients b, their means c and their squares' means d; c0 and c1 correct them.
+#define SHARED                                                                                      \
+  global float *m, global float *shared, uint a, uint b, uint c, uint d, uint e, uint n0, uint n1, \
+      uint n2
+
+// Gradients b, to a of what is shared.
+kernel void share(SHARED) {
+  if (ID < n0) shared[a + ID] = m[b + ID];
+}
+
+// Member a has written the gradients of n0 steps; waits until member b has, too.
+kernel void meet(SHARED) {
+  global volatile atomic_uint* steps = (global volatile atomic_uint*)shared;
+  if (COLUMN != 0) return;
+  __opencl_atomic_store(&steps[a], n0, __ATOMIC_RELEASE, __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES);
+  while (__opencl_atomic_load(&steps[b], __ATOMIC_ACQUIRE,
+                              __OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES) < n0)
+    __builtin_amdgcn_s_sleep(100);
+}
+
+// Gradients a: the mean of b and c of what is shared.
+kernel void average(SHARED) {
+  if (ID < n0) m[a + ID] = 0.5f * (shared[b + ID] + shared[c + ID]);
+}
+
+// Adam: weights a, gradients b, their means c and their squares' means d; c0 and c1 correct them,
+// c0 has the rate as well.
 kernel void adam(ARGUMENTS, float c0, float c1) {
   if (ID >= n0) return;
   const float gradient = m[b + ID];
@@ -188,5 +214,5 @@ kernel void adam(ARGUMENTS, float c0, float c1) {
   const float square = 0.99f * m[d + ID] + 0.01f * gradient * gradient;
   m[c + ID] = mean;
   m[d + ID] = square;
-  m[a + ID] -= 0.01f * (mean * c0) / (root(square * c1) + 1e-8f);
+  m[a + ID] -= mean * c0 / (root(square * c1) + 1e-8f);
 }

@@ -10,6 +10,7 @@ BASE ?= 7.2
 .PHONY: help
 help:
 	@echo 'make demo      checkpoint, kill and restore a GPU process on a software GPU'
+	@echo 'make demo-train  the same with a training run, and a plot of its loss'
 	@echo 'make demo-llm  the same with a language model of llama.cpp (10 GB more of disk)'
 	@echo 'make check     run every test; the last line counts passed and failed tests'
 	@echo 'make vm        open a shell in the guest with software GPUs'
@@ -35,10 +36,12 @@ help:
 	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'
 	@echo 'make clean     remove what was built, keep the lab; make distclean: remove the lab too'
 
-.PHONY: demo demo-llm vm
-demo demo-llm vm: lab module host
+.PHONY: demo demo-llm demo-train vm
+demo demo-llm demo-train vm: lab module host
 demo:
 	@scripts/demo $(ARGS)
+demo-train:
+	@scripts/demo-train
 demo-llm:
 	@scripts/rocm
 	@scripts/demo-llm

@@ -80,21 +80,34 @@ Result<Pages> Pages::open(int directory, uint32_t pid) {
                std::move(runs));
 }
 
-Status Pages::zero(uint64_t address, uint64_t bytes) const {
+Status Pages::for_each(
+    uint64_t address, uint64_t bytes,
+    const std::function<bool(size_t from, size_t size, off_t at)>& transfer) const {
   uint64_t found = 0;
   for (const Run& run : runs_) {
     const uint64_t first = std::max(run.address, address);
     const uint64_t last = std::min(run.address + run.bytes, address + bytes);
     if (first >= last) continue;
-    const std::vector<std::byte> zeroes(last - first);
-    const auto at = static_cast<off_t>(run.offset + first - run.address);
-    if (pwrite(file_.get(), zeroes.data(), zeroes.size(), at) !=
-        static_cast<ssize_t>(zeroes.size()))
-      return Error::system("cannot write pages");
+    if (!transfer(first - address, last - first,
+                  static_cast<off_t>(run.offset + first - run.address)))
+      return Error::system("cannot transfer pages");
     found += last - first;
   }
-  if (!found) return Error::of(EFAULT, "the pages at {:#x} are not in the image", address);
+  if (found != bytes)
+    return Error::of(EFAULT, "of {} bytes at {:#x} the image has {}", bytes, address, found);
   return {};
+}
+
+Status Pages::read(uint64_t address, std::span<std::byte> to) const {
+  return for_each(address, to.size(), [&](size_t from, size_t size, off_t at) {
+    return pread(file_.get(), &to[from], size, at) == static_cast<ssize_t>(size);
+  });
+}
+
+Status Pages::write(uint64_t address, std::span<const std::byte> from) const {
+  return for_each(address, from.size(), [&](size_t first, size_t size, off_t at) {
+    return pwrite(file_.get(), &from[first], size, at) == static_cast<ssize_t>(size);
+  });
 }
 
 }  // namespace amdgpu_criu

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Waves in flight.
+
+LONG_ROUNDS=60000
+
+in_long_kernel() { # in_long_kernel STEP
+  wait_until $STEP_SECONDS said "long kernel of step $1" || fail "step $1 has no long kernel"
+  alive "$PID" || fail "the process is gone before step $1"
+}
+
+said() { log_has "$1"$'\n' || gone "$PID"; }
+
+waves_are_saved() { # waves_are_saved IMAGES: prints how many
+  local text
+  text=$("$PAYLOAD/bin/saved_waves" "$1" 2>&1) || fail "saved waves of $1: $text"
+  echo "$text"
+  grep -q '^waves [1-9]' <<<"$text" || fail "no waves in $1"
+}
+
+# Waves in flight: the dump interrupts a kernel that runs for seconds. Its waves are in the images,
+# and in the restored process the kernel ends with the same numbers as on the CPU.
+scenario_rocr_waves() {
+  STEPS_WANTED=1
+  need_gpus 1
+  need_plugin
+  start rocr_kernels --rounds "$LONG_ROUNDS"
+  all_memory_is_right "before the dump"
+  in_long_kernel $(($(last_step) + 1))
+  dump_and_kill dump "$DIR/images"
+  waves_are_saved "$DIR/images"
+  ((EVERY == 0)) || withheld_waves_are_missed "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  in_long_kernel $(($(last_step) + 1))
+  dump_and_kill again "$DIR/images2"
+  waves_are_saved "$DIR/images2"
+  restore_and_check restore-again "$DIR/images2"
+  ends_well "after the restores"
+}
+
+# withheld_waves_are_missed IMAGES: without a part of the saved waves, no restore gets the right
+# result. Only the campaign `waves` runs it, because it takes a minute.
+withheld_waves_are_missed() {
+  local part seconds usage=$USAGE
+  allow_complaint 'model fault: .*(saved waves|control stack|the waves of a group)'
+  allow_complaint 'model fault: .*a wave stops at|Illegal opcode in command stream'
+  allow_complaint 'page fault \(src_id|VM fault: VMID [0-9]+ cannot (read|write)'
+  cp "$LOG" "$DIR/log-at-dump"
+  for part in mqd stack area; do
+    cp -a "$1" "$1-$part"
+    "$PAYLOAD/bin/saved_waves" --withhold $part "$1-$part" || fail "$part cannot be withheld"
+    criu_restore "without-$part" "$1-$part" || fail "$part withheld: criu restore ended with status $?"
+    PIDS+=("$PID")
+    # Without a stack no wave continues, and so the kernel does not end.
+    seconds=$STEP_SECONDS
+    [ "$part" = stack ] && seconds=5
+    wait_until "$seconds" stopped_or_further || echo "$part withheld: the kernel does not end"
+    [ "$(last_step)" -eq "$STEP_BEFORE" ] || fail "$part withheld: the result is right"
+    grep '^stopped' "$LOG"
+    gone "$PID" || kill -KILL "$PID"
+    wait_gone "$PID" 60 || fail "$part withheld: the process does not go away"
+    rm -r "$1-$part"
+    # CRIU requires the unchanged file.
+    cat "$DIR/log-at-dump" >"$LOG"
+  done
+  USAGE=$usage
+  disallow_complaints
+}
+
+stopped_or_further() { grep -q '^stopped' "$LOG" || [ "$(last_step)" -gt "$STEP_BEFORE" ] || gone "$PID"; }
+
+# registers_are_right WHERE DIR|PID: every register of the parked waves has its number
+registers_are_right() {
+  "$PAYLOAD/bin/saved_waves" --registers "$2" >"$DIR/registers" 2>&1 ||
+    fail "$1: $(tail -n 1 "$DIR/registers")"
+  differing_registers "$1"
+  [ -z "$DIFFERENT" ] || fail "$1: $DIFFERENT"
+  echo "$1: $(grep -c '^group 0 wave ' "$DIR/expected") registers of $(tail -n 1 "$DIR/registers") are right"
+}
+
+# Sets DIFFERENT: which registers have other numbers than expected, or are missing.
+differing_registers() { # differing_registers WHERE
+  DIFFERENT=$(comm -23 "$DIR/expected" <(grep '^group ' "$DIR/registers" | sort) | cut -d' ' -f-5 |
+    paste -sd,)
+}
+
+# Registers of waves that wait, in three places: of the suspended queue of the process, in the
+# images, and when it is restored. A number that is changed in the images is found there and in the
+# restored process, and its wave comes to another result.
+scenario_waves_parked() {
+  local changed=v7
+  need_gpus 1
+  need_plugin
+  start rocr_parked
+  grep '^group ' "$LOG" | sort >"$DIR/expected"
+  registers_are_right "suspended queue" "$PID"
+  registers_are_right "suspended queue, once more" "$PID"
+  dump_and_kill dump "$DIR/images"
+  cp "$LOG" "$DIR/log-at-dump"
+  registers_are_right images "$DIR/images"
+  cp -a "$DIR/images" "$DIR/changed"
+  # KFD counts other memory than before: reading a save area moves it out of VRAM.
+  criu_restore restore "$DIR/images" || fail "criu restore ended with status $?"
+  PIDS+=("$PID")
+  registers_are_right "restored process" "$PID"
+  ends_well "after the restore"
+
+  "$PAYLOAD/bin/saved_waves" --change $changed "$DIR/changed" >/dev/null || fail "no change"
+  cat "$DIR/log-at-dump" >"$LOG"
+  "$PAYLOAD/bin/saved_waves" --registers "$DIR/changed" >"$DIR/registers"
+  only_one_differs images $changed
+  criu_restore changed "$DIR/changed" || fail "changed: criu restore ended with status $?"
+  PIDS+=("$PID")
+  "$PAYLOAD/bin/saved_waves" --registers "$PID" >"$DIR/registers"
+  only_one_differs "restored process" $changed
+  kill -TERM "$PID"
+  wait_gone "$PID" $STEP_SECONDS || fail "changed: it does not end"
+  log_has 'final FAILED: step 0 problems 1' || fail "changed: $(tail -n 2 "$LOG")"
+  echo "changed: $(grep '^damage' "$LOG")"
+}
+
+only_one_differs() { # only_one_differs WHERE REGISTER
+  differing_registers "$1"
+  [ "$DIFFERENT" = "group 0 wave 1 $2" ] || fail "$1 changed: '$DIFFERENT' differ"
+  echo "$1 changed: $DIFFERENT is reported"
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+// The saved waves in the images of a dump: control stacks in the driver's blobs, save areas in
+// CRIU's pages.
+#pragma once
+
+#include <string>
+
+#include "waves/stack.h"
+
+namespace amdgpu_criu {
+
+// What is taken away, with valid checksums: a process that is restored from such images must not
+// come to the right result.
+enum class Part : uint8_t { kNone, kStack, kMqd, kArea };
+
+struct ImageOptions {
+  Part withheld = Part::kNone;
+  std::string changed;     // the register whose lowest bit changes, in the last wave of a group
+  bool registers = false;  // prints those of each wave
+};
+
+// Prints the waves; returns how many. EBADMSG: an image is damaged, or a control stack does not
+// describe its save area.
+Result<size_t> read_images(const std::string& directory, const ImageOptions& options);
+
+}  // namespace amdgpu_criu

@@ -25,6 +25,7 @@ help:
 	@echo 'make check-X   one rung of the ladder and what it needs: lab module host unit static guest'
 	@echo '               demo deb; 6.12: the guest tests with that kernel'
 	@echo 'make check-debug  the guest tests in a kernel with KASAN, lockdep, kmemleak and more'
+	@echo '               KCSAN=1: those on two CPUs in a kernel that finds data races'
 	@echo 'make campaign  list the tests that take hours    (ARGS=NAME: run one)'
 	@echo 'make bench     compare dump and restore with the limits of the machine and another plugin:'
 	@echo '               build/bench  (OTHER_PLUGIN=FILE; SCALE=1: full sizes; ARGS=--here: on this'
@@ -68,8 +69,10 @@ host-machine:
 	@scripts/lab --host
 check:
 	@scripts/check
-check-lab check-module check-host check-unit check-static check-demo check-debug: check-%:
+check-lab check-module check-host check-unit check-static check-demo: check-%:
 	@scripts/check $*
+check-debug:
+	@scripts/check $(if $(filter 1,$(KCSAN)),kcsan,debug)
 check-guest:
 	@scripts/check e2e guest
 check-deb:

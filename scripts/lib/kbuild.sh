@@ -45,13 +45,21 @@ our_sources() {
   done
 }
 
-# our_warnings BASE: prints a make variable that compiles only our files with W=1e. make expands it for
-# each object. CFLAGS_FILE.o would replace what the hook patches assign.
-our_warnings() {
+# for_ours BASE VARIABLE OURS OTHERS: prints a make variable that has one value for our files, another
+# for all others. make expands it for each object.
+for_ours() {
   local stems
   stems=$(our_sources "$1" | sed 's,\.c$,,' | tr '\n' ' ')
-  printf 'CFLAGS_MODULE=$(if $(filter $(target-stem),%s),%s)\n' "$stems" "${W1[*]} -Werror"
+  # shellcheck disable=SC2016 # make expands it
+  printf '%s=$(if $(filter $(target-stem),%s),%s,%s)\n' "$2" "$stems" "$3" "$4"
 }
+
+# our_warnings BASE: prints a make variable that compiles only our files with W=1e. CFLAGS_FILE.o would
+# replace what the hook patches assign.
+our_warnings() { for_ours "$1" CFLAGS_MODULE "${W1[*]} -Werror" ''; }
+
+# our_instrumentation BASE: prints a make variable that makes KCSAN watch only our files.
+our_instrumentation() { for_ours "$1" KCSAN_SANITIZE y n; }
 
 # precompile_headers OBJECTS RELEASE: prints a directory of compilers that keep the kernel's headers
 # precompiled in OBJECTS.

@@ -44,12 +44,12 @@ def guests(name: str, needs: tuple[str, ...], seconds: int, *arguments: str) -> 
     return Rung(name, (command,), needs, seconds)
 
 
-def debug_guests(name: str, sample: str, limit: int, *suites: str) -> Rung:
-    command = ("selftests/vm/check", "--name", name, "--kernel", "build/debug-kernel/boot",
-               "--module", "build/module/7.2-debug-kernel/amdgpu.ko",
+def debug_guests(name: str, sample: str, limit: int, *suites: str, kernel: str = "debug-kernel") -> Rung:
+    command = ("selftests/vm/check", "--name", name, "--kernel", f"build/{kernel}/boot",
+               "--module", f"build/module/7.2-{kernel}/amdgpu.ko",
                "--patience", DEBUG_PATIENCE, "--environment", f"CRIU_TEST_SAMPLE={sample}",
                "--epilogue", "/payload/debug-kernel /payload/debug-known.txt", *suites)
-    return Rung(name, (command,), ("debug-kernel", "host"), limit, limit=limit)
+    return Rung(name, (command,), (kernel, "host"), limit, limit=limit)
 
 
 def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> Rung:
@@ -88,6 +88,15 @@ DEBUG = table(
     debug_guests("debug-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug"),
 )
 
+# Suites whose guests have two CPUs, in a kernel that finds data races.
+KCSAN = table(
+    Rung("kcsan-kernel", (("scripts/debug-kernel", "--kcsan"), ("scripts/module", "--kcsan-kernel")),
+         ("lab",), 1000, builds=True),
+    debug_guests("kcsan-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS, "guest", "kselftest-smp",
+                 kernel="kcsan-kernel"),
+    debug_guests("kcsan-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug", kernel="kcsan-kernel"),
+)
+
 # Tests that take too long for every check.
 CAMPAIGN = table(
     Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
@@ -117,10 +126,10 @@ CAMPAIGN = table(
                          "clang_analyzer", "kernel_sparse_all"),), ("module", "module-6.12", "host")),
 )
 
-ALL = CHECK | DEBUG | CAMPAIGN
+ALL = CHECK | DEBUG | KCSAN | CAMPAIGN
 
 # A name for several rungs.
-GROUPS = {"debug": tuple(DEBUG)}
+GROUPS = {"debug": tuple(DEBUG), "kcsan": tuple(KCSAN)}
 
 # The rungs of each campaign, and a line that describes it.
 CAMPAIGNS = {

@@ -67,6 +67,23 @@ int criu_envelope(const struct criu_node *node, const struct amdgpu_criu_ioctl *
 
 char criu_reason[256];
 
+/* Appends it to the file that CRIU_TEST_REASONS names: what the tests have reached. */
+static void record_reason(void)
+{
+	const char *path = getenv("CRIU_TEST_REASONS");
+	const int error = errno;
+	int fd;
+
+	if (!path || !*criu_reason)
+		return;
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (fd >= 0) {
+		dprintf(fd, "%s\n", criu_reason);
+		close(fd);
+	}
+	errno = error;
+}
+
 int criu_call(const struct criu_node *node, __u32 op, __u32 size, const void *arg)
 {
 	struct amdgpu_criu_ioctl envelope = {
@@ -76,9 +93,12 @@ int criu_call(const struct criu_node *node, __u32 op, __u32 size, const void *ar
 		.reason = (uintptr_t)criu_reason,
 		.reason_size = sizeof(criu_reason),
 	};
+	int ret;
 
 	criu_reason[0] = 0;
-	return criu_envelope(node, &envelope);
+	ret = criu_envelope(node, &envelope);
+	record_reason();
+	return ret;
 }
 
 int criu_session(const struct criu_node *node, __u32 kind)
@@ -169,6 +189,9 @@ int criu_checkpoint_for(const struct criu_node *node, int session, struct criu_i
 	image->bos = calloc(info.num_bos + 1, sizeof(*image->bos));
 	if (!image->devices || !image->bos)
 		return -ENOMEM;
+	/* criu_image_free() closes what CHECKPOINT opens. */
+	for (__u32 i = 0; i < info.num_devices; i++)
+		image->devices[i].drm_fd = -1;
 	args = criu_image_args(session, image);
 	args.records = (uintptr_t)records;
 	args.num_records = num_records;

@@ -9,7 +9,8 @@ BASE ?= 7.2
 
 .PHONY: help
 help:
-	@echo 'make demo      checkpoint, kill and restore a GPU process on a software GPU'
+	@echo 'make demo      checkpoint, kill and restore a GPU process on a software GPU;'
+	@echo '               ASIC=NAME: mi210, mi300x, mi300x-small or navi31'
 	@echo 'make demo-train  the same with a training run, and a plot of its loss'
 	@echo 'make demo-llm  the same with a language model of llama.cpp (10 GB more of disk)'
 	@echo 'make check     run every test; the last line counts passed and failed tests'

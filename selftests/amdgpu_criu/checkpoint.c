@@ -174,7 +174,7 @@ TEST_F(checkpoint, changes_nothing)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->p.kfd, self->p.state.compute));
 }
 
-/* True for addresses of kernel data, text and modules (upper half all ones) except masks of ones. */
+/* True for addresses of kernel data, text and modules (upper half: ones) except masks of ones. */
 static bool is_kernel_address(__u64 word)
 {
 	__u32 upper = word >> 32, lower = word;

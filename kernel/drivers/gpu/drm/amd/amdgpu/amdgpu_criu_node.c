@@ -102,7 +102,9 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 	args->abi_max = AMDGPU_CRIU_ABI;
 	args->features = AMDGPU_CRIU_FEATURE_RENDER | AMDGPU_CRIU_FEATURE_LIVE;
 	if (IS_ENABLED(CONFIG_HSA_AMD))
-		args->features |= AMDGPU_CRIU_FEATURE_KFD | kfd_criu_features();
+		args->features |= AMDGPU_CRIU_FEATURE_KFD;
+	if (call->node->features)
+		args->features |= call->node->features();
 	args->blob_format = CRIU_BLOB_FORMAT;
 	args->num_records = schema->num_records;
 	if (!room)

@@ -134,6 +134,7 @@ static const struct criu_node amdgpu_criu_render_node = {
 	.schema = &amdgpu_criu_render_schema,
 	.kinds = amdgpu_criu_kinds,
 	.num_kinds = ARRAY_SIZE(amdgpu_criu_kinds),
+	.features = IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_features : NULL,
 };
 
 /* DRM has made the caller the owner of the file, see drm_file_update_pid(). */

@@ -82,6 +82,7 @@ struct criu_node {
 	const struct criu_blob_schema *schema; /* record types of its blobs */
 	const struct criu_kind *const *kinds; /* of its plans, in the order of application */
 	u32 num_kinds;
+	u64 (*features)(void); /* returns features of QUERY that depend on the GPUs, or NULL */
 };
 
 int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg);

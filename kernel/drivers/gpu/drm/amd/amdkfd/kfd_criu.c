@@ -287,6 +287,7 @@ static const struct criu_node kfd_criu_node = {
 	.schema = &kfd_criu_schema,
 	.kinds = kfd_criu_kinds,
 	.num_kinds = ARRAY_SIZE(kfd_criu_kinds),
+	.features = kfd_criu_features,
 };
 
 static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)

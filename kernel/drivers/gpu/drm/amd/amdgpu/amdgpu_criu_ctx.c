@@ -27,24 +27,6 @@ int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 	return ret ? 0 : -ETIME;
 }
 
-static int amdgpu_criu_drain_entity(struct amdgpu_ctx *ctx, const struct amdgpu_ctx_entity *entity,
-				    unsigned long deadline)
-{
-	struct dma_fence *fence;
-	int i, ret = 0;
-
-	for (i = 0; !ret && i < amdgpu_sched_jobs; i++) {
-		spin_lock(&ctx->ring_lock);
-		fence = dma_fence_get(entity->fences[i]);
-		spin_unlock(&ctx->ring_lock);
-		if (!fence)
-			continue;
-		ret = amdgpu_criu_wait_fence(fence, deadline);
-		dma_fence_put(fence);
-	}
-	return ret;
-}
-
 /* Returns the first entity of a context from *@hw_ip and *@ring on, or NULL. */
 static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx *ctx, u32 *hw_ip,
 							 u32 *ring)
@@ -60,11 +42,18 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 				 unsigned long deadline)
 {
 	const struct amdgpu_ctx_entity *entity;
+	struct dma_fence *fence;
 	u32 hw_ip = 0, ring;
-	int ret;
+	int ret = 0;
 
 	for (ring = 0; (entity = amdgpu_criu_next_entity(ctx, &hw_ip, &ring)); ring++) {
-		ret = amdgpu_criu_drain_entity(ctx, entity, deadline);
+		for (int i = 0; !ret && i < amdgpu_sched_jobs; i++) {
+			scoped_guard(spinlock, &ctx->ring_lock)
+				fence = dma_fence_get(entity->fences[i]);
+			if (fence)
+				ret = amdgpu_criu_wait_fence(fence, deadline);
+			dma_fence_put(fence);
+		}
 		if (ret == -ETIME)
 			criu_refuse(dump->out.call, ret, "context %d: a job of engine %u:%u hangs",
 				    id, hw_ip, ring);
@@ -226,22 +215,13 @@ static const char *amdgpu_criu_entity_fault(const struct amdgpu_criu_ctx_entity 
 	return entity->pad ? "pad is not zero" : NULL;
 }
 
-/* Without a scheduler, amdgpu_ctx_get_entity() would fail. */
-static bool amdgpu_criu_has_engine(const struct amdgpu_criu_plan *plan, u32 hw_ip)
-{
-	const struct amdgpu_xcp_mgr *xcp_mgr = plan->adev->xcp_mgr;
-	u32 xcp = plan->fpriv->xcp_id;
-
-	if (!xcp_mgr)
-		return plan->adev->gpu_sched[hw_ip][AMDGPU_RING_PRIO_DEFAULT].num_scheds;
-	xcp = xcp == AMDGPU_XCP_NO_PARTITION ? 0 : xcp;
-	return xcp_mgr->xcp[xcp].gpu_sched[hw_ip][AMDGPU_RING_PRIO_DEFAULT].num_scheds;
-}
-
 static int amdgpu_criu_check_ctx(void *data, void *entry)
 {
 	const struct amdgpu_criu_plan_ctx *ctx = entry;
 	const struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_xcp_mgr *xcp_mgr = plan->adev->xcp_mgr;
+	const u32 xcp = plan->fpriv->xcp_id == AMDGPU_XCP_NO_PARTITION ? 0 : plan->fpriv->xcp_id;
+	const struct amdgpu_sched *sched;
 	const char *fault;
 	u64 seen = 0;
 
@@ -261,7 +241,9 @@ static int amdgpu_criu_check_ctx(void *data, void *entry)
 			return criu_refuse(plan->call, -EOPNOTSUPP,
 					   "it has used %s, which keeps state",
 					   amdgpu_criu_stateful_engines[hw_ip]);
-		if (!amdgpu_criu_has_engine(plan, hw_ip))
+		/* Without a scheduler, amdgpu_ctx_get_entity() would fail. */
+		sched = xcp_mgr ? xcp_mgr->xcp[xcp].gpu_sched[hw_ip] : plan->adev->gpu_sched[hw_ip];
+		if (!sched[AMDGPU_RING_PRIO_DEFAULT].num_scheds)
 			return criu_refuse(plan->call, -ENODEV, "the GPU has no engine of type %u",
 					   hw_ip);
 	}

@@ -15,27 +15,15 @@ struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
 #endif
 }
 
-static int amdgpu_criu_bind_pages(struct amdgpu_bo *bo, struct amdgpu_hmm_range *range)
-{
-	struct ttm_operation_ctx ctx = { .interruptible = true };
-	int ret = amdgpu_bo_reserve(bo, false);
-
-	if (ret)
-		return ret;
-	amdgpu_ttm_tt_set_user_pages(bo->tbo.ttm, range);
-	amdgpu_bo_placement_from_domain(bo, AMDGPU_GEM_DOMAIN_GTT);
-	ret = ttm_bo_validate(&bo->tbo, &bo->placement, &ctx);
-	amdgpu_bo_unreserve(bo);
-	return ret;
-}
-
 /*
  * AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. If the
  * process has unmapped the memory, its next submission fails, as it would have before.
  */
 static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 {
+	struct ttm_operation_ctx ctx = { .interruptible = true };
 	struct amdgpu_hmm_range *range;
+	bool unmapped;
 	int ret;
 
 	do {
@@ -43,13 +31,18 @@ static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 		if (!range)
 			return -ENOMEM;
 		ret = amdgpu_ttm_tt_get_user_pages(bo, range);
+		unmapped = ret == -EFAULT || ret == -EPERM;
 		if (!ret)
-			ret = amdgpu_criu_bind_pages(bo, range);
-		else if (ret == -EFAULT || ret == -EPERM)
-			ret = 0;
+			ret = amdgpu_bo_reserve(bo, false);
+		if (!ret) {
+			amdgpu_ttm_tt_set_user_pages(bo->tbo.ttm, range);
+			amdgpu_bo_placement_from_domain(bo, AMDGPU_GEM_DOMAIN_GTT);
+			ret = ttm_bo_validate(&bo->tbo, &bo->placement, &ctx);
+			amdgpu_bo_unreserve(bo);
+		}
 		amdgpu_hmm_range_free(range);
 	} while (ret == -EAGAIN && !fatal_signal_pending(current));
-	return ret;
+	return unmapped ? 0 : ret;
 }
 
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)

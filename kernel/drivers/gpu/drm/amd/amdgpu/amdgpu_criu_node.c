@@ -173,6 +173,7 @@ void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
 	kvfree(out->blob);
 }
 
+/* Runs a pass. The size pass sets the counts and @blob_size, which are 0 before. */
 static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 {
 	const struct criu_node *node = out->call->node;
@@ -195,13 +196,6 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
 	       criu_refuse_blob(out->call, &out->writer.fault, ret) : ret;
 }
 
-/* Runs the size pass. Sets the counts and @blob_size. */
-static int amdgpu_criu_output_measure(struct amdgpu_criu_output *out)
-{
-	out->blob_size = 0;
-	return amdgpu_criu_output_pass(out);
-}
-
 /*
  * Runs both passes, into kernel buffers, under the client's own lock. Sets the sizes of @state.
  * Events of KFD have a lock of their own, so the write pass may find more of them than the size
@@ -212,7 +206,8 @@ int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_
 	bool fits;
 	int ret;
 
-	ret = amdgpu_criu_output_measure(out);
+	out->blob_size = 0;
+	ret = amdgpu_criu_output_pass(out);
 	if (ret)
 		return ret;
 	fits = state->num_devices >= out->num_devices && state->num_bos >= out->num_bos &&
@@ -274,7 +269,7 @@ static int amdgpu_criu_info_locked(struct amdgpu_criu_output *out)
 	if (!ret)
 		ret = out->prepare(out);
 	if (!ret)
-		ret = amdgpu_criu_output_measure(out);
+		ret = amdgpu_criu_output_pass(out);
 	if (!ret && out->live && criu_session_set_live(call->session))
 		ret = criu_refuse(call, -EBADFD, "the session has paused a process");
 	if (!ret && !out->live)

@@ -2,29 +2,23 @@
 /* The ioctl of a render node: its operations, of which RESTORE and RESUME are here. */
 #include "amdgpu_criu_render.h"
 
-static bool amdgpu_criu_has_prt(struct amdgpu_fpriv *fpriv)
-{
-	struct amdgpu_bo *root = fpriv->vm.root.bo;
-	bool has;
-
-	if (amdgpu_bo_reserve(root, true))
-		return true;
-	has = !list_empty(&fpriv->prt_va->valids) || !list_empty(&fpriv->prt_va->invalids);
-	amdgpu_bo_unreserve(root);
-	return has;
-}
-
 /* True if the file has no state, except that KFD may use its VM. */
 static bool amdgpu_criu_is_fresh(void *data)
 {
 	const struct amdgpu_criu_plan *plan = data;
 	struct amdgpu_fpriv *fpriv = plan->fpriv;
+	struct amdgpu_bo *root = fpriv->vm.root.bo;
+	bool has_prt;
 
+	if (amdgpu_bo_reserve(root, true))
+		return false;
+	has_prt = !list_empty(&fpriv->prt_va->valids) || !list_empty(&fpriv->prt_va->invalids);
+	amdgpu_bo_unreserve(root);
 	return idr_is_empty(&plan->file->object_idr) && !amdgpu_criu_has_syncobjs(plan->file) &&
 	       idr_is_empty(&fpriv->ctx_mgr.ctx_handles) &&
 	       idr_is_empty(&fpriv->bo_list_handles) &&
 	       !amdgpu_criu_has_user_queues(fpriv) && !amdgpu_criu_has_client_name(plan->file) &&
-	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !amdgpu_criu_has_prt(fpriv);
+	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !has_prt;
 }
 
 /* @state: arguments of the call. */

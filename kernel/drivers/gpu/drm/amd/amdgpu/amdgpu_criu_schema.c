@@ -3,7 +3,6 @@
  * The record types of a render-node file and of EXPORTED, and their versions. As in
  * kfd_criu_schema.c, this file uses no type of the driver.
  */
-#include <linux/array_size.h>
 #include <asm/page.h>
 
 #include "amdgpu_criu_records.h"
@@ -29,13 +28,8 @@ static const struct criu_record_desc amdgpu_criu_render_records[] = {
 		    struct amdgpu_criu_client_name_record, name, 1, 0, 1, CRIU_DESC_MAY_SKIP),
 };
 
-const struct criu_blob_schema amdgpu_criu_render_schema = {
-	.driver = "amdgpu",
-	.node = AMDGPU_CRIU_NODE_RENDER,
-	.page_size = PAGE_SIZE,
-	.num_records = ARRAY_SIZE(amdgpu_criu_render_records),
-	.records = amdgpu_criu_render_records,
-};
+const struct criu_blob_schema amdgpu_criu_render_schema =
+	CRIU_BLOB_SCHEMA("amdgpu", AMDGPU_CRIU_NODE_RENDER, amdgpu_criu_render_records);
 
 static const struct criu_record_desc amdgpu_criu_exported_records[] = {
 	CRIU_RECORD_IDENTITY_ROW,
@@ -44,10 +38,5 @@ static const struct criu_record_desc amdgpu_criu_exported_records[] = {
 		    metadata_size, 1, 1, 1, CRIU_DESC_TAIL),
 };
 
-const struct criu_blob_schema amdgpu_criu_exported_schema = {
-	.driver = "amdgpu",
-	.node = AMDGPU_CRIU_NODE_EXPORTED,
-	.page_size = PAGE_SIZE,
-	.num_records = ARRAY_SIZE(amdgpu_criu_exported_records),
-	.records = amdgpu_criu_exported_records,
-};
+const struct criu_blob_schema amdgpu_criu_exported_schema =
+	CRIU_BLOB_SCHEMA("amdgpu", AMDGPU_CRIU_NODE_EXPORTED, amdgpu_criu_exported_records);

@@ -168,6 +168,12 @@ struct criu_blob_schema {
 	const struct criu_record_desc *records;
 };
 
+#define CRIU_BLOB_SCHEMA(_driver, _node, _records) \
+	{ \
+		.driver = (_driver), .node = (_node), .page_size = PAGE_SIZE, \
+		.num_records = sizeof(_records) / sizeof((_records)[0]), .records = (_records), \
+	}
+
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type);
 const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,

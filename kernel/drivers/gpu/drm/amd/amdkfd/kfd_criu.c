@@ -219,40 +219,32 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct kfd_process *p)
 	return ret;
 }
 
-static int kfd_criu_resume_process(struct criu_call *call, struct kfd_process *p)
-{
-	struct mm_struct *mm = kfd_criu_get_mm(p);
-	struct amdkfd_process_info *process_info;
-	int ret;
-
-	if (!mm)
-		return -ESRCH;
-	if (mutex_lock_killable(&p->mutex)) {
-		mmput(mm);
-		return -ERESTARTSYS;
-	}
-	ret = kfd_criu_resume_locked(call, p);
-	mutex_unlock(&p->mutex);
-	process_info = p->kgd_process_info;
-	/* The queues run when the call returns, unless the userptrs need a second try. */
-	if (!ret && process_info)
-		flush_delayed_work(&process_info->restore_userptr_work);
-	mmput(mm);
-	return ret;
-}
-
 static int kfd_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
+	struct amdkfd_process_info *process_info;
+	struct mm_struct *mm;
 	struct kfd_process *p;
-	int ret;
+	int ret = -ERESTARTSYS;
 
 	if (resume->flags || resume->pad || resume->pid < 0)
 		return -EINVAL;
 	p = kfd_criu_resume_target(call, resume->pid);
 	if (IS_ERR(p))
 		return PTR_ERR(p);
-	ret = kfd_criu_resume_process(call, p);
+	mm = kfd_criu_get_mm(p);
+	if (!mm) {
+		ret = -ESRCH;
+	} else if (!mutex_lock_killable(&p->mutex)) {
+		ret = kfd_criu_resume_locked(call, p);
+		mutex_unlock(&p->mutex);
+	}
+	process_info = p->kgd_process_info;
+	/* The queues run when the call returns, unless the userptrs need a second try. */
+	if (!ret && process_info)
+		flush_delayed_work(&process_info->restore_userptr_work);
+	if (mm)
+		mmput(mm);
 	kfd_unref_process(p);
 	return ret;
 }

@@ -82,25 +82,18 @@ u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record)
 	return record->size << !!(record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM);
 }
 
-static int kfd_criu_bo_carriable(struct kfd_criu_dump *dump, u32 gpu_id, int handle,
-				 const struct kgd_mem *mem)
+static const char *kfd_criu_bo_uncarriable(const struct kgd_mem *mem)
 {
-	const char *why = NULL;
-
 	if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))
-		why = "a BO of another driver";
-	else if (amdgpu_criu_object_has_importer(&mem->bo->tbo.base))
-		why = "a BO that another driver has imported";
-	else if (!mem->is_imported && mem->bo->kfd_bo != mem)
-		why = "a BO that belongs to another process";
-	else if (hweight32(mem->alloc_flags & KFD_CRIU_BO_KINDS) != 1 ||
-		 (mem->alloc_flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)))
-		why = "a BO with unknown flags";
-	if (!why)
-		return 0;
-	return criu_refuse(dump->out.call, -EOPNOTSUPP,
-			   "cannot carry: %s (GPU %u, handle %d, flags %#x)", why, gpu_id, handle,
-			   mem->alloc_flags);
+		return "a BO of another driver";
+	if (amdgpu_criu_object_has_importer(&mem->bo->tbo.base))
+		return "a BO that another driver has imported";
+	if (!mem->is_imported && mem->bo->kfd_bo != mem)
+		return "a BO that belongs to another process";
+	if (hweight32(mem->alloc_flags & KFD_CRIU_BO_KINDS) != 1 ||
+	    (mem->alloc_flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)))
+		return "a BO with unknown flags";
+	return NULL;
 }
 
 static void kfd_criu_describe_bo(const struct kfd_process_device *pdd, int handle,
@@ -133,15 +126,18 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	struct kfd_process *p = dump->p;
 	struct kfd_criu_bo_record record;
 	u32 mapped[MAX_GPU_INSTANCE];
+	const char *why = NULL;
 	int ret = 0;
 
 	/* The refusal is for the pause: a running process may be about to drop the BO. */
 	if (!dump->out.live)
-		ret = kfd_criu_bo_carriable(dump, pdd->user_gpu_id, handle, mem);
+		why = kfd_criu_bo_uncarriable(mem);
 	else if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))
 		return 0;
-	if (ret)
-		return ret;
+	if (why)
+		return criu_refuse(dump->out.call, -EOPNOTSUPP,
+				   "cannot carry: %s (GPU %u, handle %d, flags %#x)", why,
+				   pdd->user_gpu_id, handle, mem->alloc_flags);
 	kfd_criu_describe_bo(pdd, handle, mem, &record);
 	if (dump->out.session)
 		ret = amdgpu_criu_object_id(dump->out.session, &mem->bo->tbo.base,

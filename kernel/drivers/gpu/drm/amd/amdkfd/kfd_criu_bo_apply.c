@@ -58,23 +58,6 @@ static int kfd_criu_own_bo(struct kfd_criu_plan_bo *bo)
 	return 0;
 }
 
-static void kfd_criu_disown_bo(struct kfd_criu_plan_bo *bo)
-{
-	const struct kfd_criu_bo_record *record = &bo->record;
-	struct kfd_process_device *pdd = bo->device->pdd;
-	struct kgd_mem *mem = bo->mem;
-
-	if (!bo->owned)
-		return;
-	bo->owned = false;
-	if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
-		atomic64_sub(record->size, &pdd->vram_usage);
-	mem->is_imported = true;
-	WRITE_ONCE(mem->bo->kfd_bo, NULL);
-	amdgpu_amdkfd_unreserve_mem_limit(pdd->dev->adev, record->size, record->alloc_flags,
-					  mem->bo->xcp_id);
-}
-
 /* Takes the path of AMDKFD_IOC_IMPORT_DMABUF. */
 static int kfd_criu_take_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo,
 			    struct drm_gem_object *gem)
@@ -130,6 +113,8 @@ static int kfd_criu_alloc_bo(struct kfd_criu_plan_bo *bo)
 
 static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
+	const struct kfd_criu_bo_record *record = &bo->record;
+	struct kgd_mem *mem = bo->mem;
 	struct kfd_process_device *pdd;
 	u64 vram_size = 0;
 
@@ -137,7 +122,15 @@ static void kfd_criu_free_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo
 	if (!bo->mem)
 		return;
 	pdd = bo->device->pdd;
-	kfd_criu_disown_bo(bo);
+	if (bo->owned) {
+		if (record->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM)
+			atomic64_sub(record->size, &pdd->vram_usage);
+		mem->is_imported = true;
+		WRITE_ONCE(mem->bo->kfd_bo, NULL);
+		amdgpu_amdkfd_unreserve_mem_limit(pdd->dev->adev, record->size,
+						  record->alloc_flags, mem->bo->xcp_id);
+	}
+	bo->owned = false;
 	for (u32 i = 0; i < bo->record.num_mapped; i++) {
 		struct kfd_process_device *peer = kfd_criu_plan_device(plan, bo->mapped[i])->pdd;
 

@@ -254,8 +254,9 @@ static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 }
 
 /* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
-static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
+static int kfd_criu_name_devices(void *data)
 {
+	struct kfd_criu_plan *plan = data;
 	u32 free_id = BIT(KFD_GPU_ID_HASH_WIDTH) - 1;
 	u32 i, j;
 
@@ -272,14 +273,7 @@ static void kfd_criu_rename_others(struct kfd_criu_plan *plan)
 			free_id--;
 		pdd->user_gpu_id = free_id;
 	}
-}
-
-static int kfd_criu_name_devices(void *data)
-{
-	struct kfd_criu_plan *plan = data;
-
-	kfd_criu_rename_others(plan);
-	for (u32 i = 0; i < plan->num_devices; i++)
+	for (i = 0; i < plan->num_devices; i++)
 		if (plan->devices[i].pdd)
 			plan->devices[i].pdd->user_gpu_id = plan->devices[i].record.gpu_id;
 	return 0;

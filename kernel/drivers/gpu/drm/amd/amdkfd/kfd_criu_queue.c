@@ -259,29 +259,13 @@ static int kfd_criu_create_with_free_id(struct kfd_criu_plan *plan,
 	return ret;
 }
 
-static int kfd_criu_create_queue(struct kfd_criu_plan *plan, struct kfd_criu_plan_queue *queue,
-				 struct queue_properties *properties, void *scratch)
-{
-	struct kfd_process_device *pdd = queue->device->pdd;
-	int ret;
-
-	ret = kfd_queue_acquire_buffers(pdd, properties);
-	if (ret)
-		return ret;
-	ret = kfd_criu_create_with_free_id(plan, queue, properties, scratch);
-	if (ret) {
-		kfd_queue_unref_bo_vas(pdd, properties);
-		kfd_queue_release_buffers(pdd, properties);
-	}
-	return ret;
-}
-
 /* Takes the paths of AMDKFD_IOC_CREATE_QUEUE and AMDKFD_IOC_ALLOC_QUEUE_GWS. */
 static int kfd_criu_apply_queue(void *data, void *entry)
 {
 	void *scratch __free(kvfree) = NULL;
 	const struct kfd_criu_queue_record *record = entry;
 	struct kfd_criu_plan_queue *queue = entry;
+	struct kfd_process_device *pdd = queue->device->pdd;
 	struct kfd_criu_plan *plan = data;
 	struct queue_properties properties;
 	int ret = kfd_criu_queue_properties(record, &properties);
@@ -292,12 +276,18 @@ static int kfd_criu_apply_queue(void *data, void *entry)
 			   GFP_KERNEL_ACCOUNT);
 	if (!scratch)
 		return -ENOMEM;
-	ret = kfd_criu_create_queue(plan, queue, &properties, scratch);
+	ret = kfd_queue_acquire_buffers(pdd, &properties);
 	if (ret)
 		return ret;
+	ret = kfd_criu_create_with_free_id(plan, queue, &properties, scratch);
+	if (ret) {
+		kfd_queue_unref_bo_vas(pdd, &properties);
+		kfd_queue_release_buffers(pdd, &properties);
+		return ret;
+	}
 	kfd_criu_load_mqd(queue, pqm_get_user_queue(&plan->p->pqm, record->queue_id), scratch);
 	if (record->flags & KFD_CRIU_QUEUE_GWS)
-		ret = pqm_set_gws(&plan->p->pqm, record->queue_id, queue->device->pdd->dev->gws);
+		ret = pqm_set_gws(&plan->p->pqm, record->queue_id, pdd->dev->gws);
 	return ret;
 }
 

@@ -7,7 +7,6 @@
  * version needs an array of struct criu_record_older here, and its row uses
  * CRIU_RECORD_VERSIONS().
  */
-#include <linux/array_size.h>
 #include <asm/page.h>
 
 #include "kfd_criu_records.h"
@@ -31,10 +30,5 @@ static const struct criu_record_desc kfd_criu_records[] = {
 		    0, 0, CRIU_DESC_TAIL),
 };
 
-const struct criu_blob_schema kfd_criu_schema = {
-	.driver = "amdgpu",
-	.node = KFD_CRIU_NODE,
-	.page_size = PAGE_SIZE,
-	.num_records = ARRAY_SIZE(kfd_criu_records),
-	.records = kfd_criu_records,
-};
+const struct criu_blob_schema kfd_criu_schema =
+	CRIU_BLOB_SCHEMA("amdgpu", KFD_CRIU_NODE, kfd_criu_records);

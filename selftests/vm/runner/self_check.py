@@ -37,15 +37,16 @@ class Outcome:
 
 
 class Run:
-    """`run` as a user starts it, with separate results and names."""
+    """`run`, or `pair`, as a user starts it, with separate results and names."""
 
-    def __init__(self, name: str, arguments: list[str]) -> None:
+    def __init__(self, name: str, arguments: list[str], program: str = "run") -> None:
         self.name = f"self-{name}"
+        self.guests = [f"{self.name}{end}" for end in ("", "-node1", "-node2")]
         self._results = tempfile.TemporaryDirectory(prefix="vm-self-")
         self._errors = Path(self._results.name) / "messages"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [str(VM / "run"), "--name", self.name, *arguments], stdin=subprocess.DEVNULL,
+                [str(VM / program), "--name", self.name, *arguments], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=errors, process_group=0,
                 env={**os.environ, "VM_RESULTS": self._results.name})
 
@@ -79,7 +80,8 @@ class Run:
             except OSError:
                 continue  # it has just ended
             program = Path(words[0]).name
-            mine = any(word == self.name or f"/{self.name}/" in word for word in words)
+            mine = any(word == guest or f"/{guest}/" in word for word in words
+                       for guest in self.guests)
             if program in ("qemu-system-x86_64", "softgpu") and mine:
                 yield int(directory.name), program
 
@@ -92,8 +94,8 @@ class Run:
         return ""
 
 
-def _simple(name: str, arguments: list[str], **expected: int | str) -> str:
-    with Run(name, arguments) as run:
+def _simple(name: str, arguments: list[str], program: str = "run", **expected: int | str) -> str:
+    with Run(name, arguments, program) as run:
         problem = run.finish().must(**expected)  # type: ignore[arg-type]
         return problem or run.left_behind()
 
@@ -126,6 +128,23 @@ def reports_a_panic(_: list[str]) -> str:
                    message="the kernel panicked")
 
 
+# Node 2 reaches node 1 by the network, and asks it for its name, and then to reset itself.
+ASK = """set -e
+busybox ping -c 1 -W 10 node1
+for number in 1 2; do
+  [ $number = 1 ] && echo hostname >/shared/asked/new || echo 'echo b >/proc/sysrq-trigger' >/shared/asked/new
+  mv /shared/asked/new /shared/asked/$number
+  until [ $number = 2 ] || [ -e /shared/answered/1 ]; do sleep 0.1; done
+done
+cat /shared/answered/1.output
+"""
+
+
+def a_pair_has_a_network_and_a_directory(_: list[str]) -> str:
+    return _simple("pair", ["--both", "--module none", "--", ASK], "pair", status=0,
+                   output="\nnode1\n")
+
+
 def _interrupted(name: str, number: int, status: int, arguments: list[str]) -> str:
     with Run(name, arguments) as run:
         if not run.wait_for_output():
@@ -156,7 +175,7 @@ def reports_a_dead_gpu_model(gpu: list[str]) -> str:
 
 
 TESTS: tuple[Callable[[list[str]], str], ...] = (
-    returns_output_and_status, fails_for_a_kernel_warning, fails_when_no_test_ran,
+    a_pair_has_a_network_and_a_directory, returns_output_and_status, fails_for_a_kernel_warning, fails_when_no_test_ran,
     kills_the_guest_at_the_time_limit, reports_a_panic, leaves_nothing_behind_on_interrupt,
     leaves_nothing_behind_when_killed, reports_a_dead_gpu_model,
 )

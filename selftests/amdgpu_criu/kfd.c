@@ -362,6 +362,15 @@ int kfd_doorbell_map(struct kfd *kfd, struct kfd_queue *queue)
 	return 0;
 }
 
+void kfd_doorbell_unmap(struct kfd_queue *queue)
+{
+	char *slice = (char *)queue->doorbell - queue->doorbell_offset % DOORBELL_SLICE;
+
+	if (queue->doorbell)
+		munmap(slice, DOORBELL_SLICE);
+	queue->doorbell = NULL;
+}
+
 int kfd_sdma_create_as(struct kfd *kfd, struct kfd_queue *queue, __u32 type, __u32 engine)
 {
 	struct kfd_ioctl_create_queue_args args = {

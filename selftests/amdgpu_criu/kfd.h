@@ -89,6 +89,7 @@ struct kfd_queue {
 int kfd_sdma_create_as(struct kfd *kfd, struct kfd_queue *queue, __u32 type, __u32 engine);
 int kfd_sdma_create(struct kfd *kfd, struct kfd_queue *queue);
 int kfd_doorbell_map(struct kfd *kfd, struct kfd_queue *queue);
+void kfd_doorbell_unmap(struct kfd_queue *queue);
 int kfd_queue_destroy(struct kfd *kfd, __u32 id);
 int kfd_queue_update(struct kfd *kfd, const struct kfd_queue *queue, __u32 percent,
 		     __u32 priority);

@@ -65,6 +65,16 @@ restore_text() { # restore_text WHAT IMAGES: it writes more words
   echo "$1 $RESTORE_SECONDS s, words $before -> $(words)"
 }
 
+BACKEND_OPS=/usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops
+OPS_SECONDS=3000
+
+# The operations of ggml on the GPU, compared with the CPU's by llama.cpp's own program.
+scenario_backend_ops() {
+  need_gpus 1
+  HIP_VISIBLE_DEVICES=0 "$PAYLOAD/llm/backend_ops.py" "$BACKEND_OPS" ROCm0 \
+    "$PAYLOAD/llm/backend_ops.known" $((OPS_SECONDS * PATIENCE)) || fail "an operation does not pass"
+}
+
 # A text is interrupted twice and continues on the same GPU, then on the other one. It must equal
 # the text that the GPU writes undisturbed, and the text of the CPU.
 scenario_llm() {

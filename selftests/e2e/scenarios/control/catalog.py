@@ -41,7 +41,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # The last one loads our driver again.
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
-    "rocm": ("hip", "llm"),
+    "rocm": ("hip", "llm", "backend_ops"),
     # In a pair of guests, on node 2; the last one ends node 1.
     "pair": ("podman_arrives", "slurm_node_lost"),
     # podman_arrives runs this on node 1.

@@ -1,0 +1,152 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: GPL-2.0
+"""Compares operations of ggml on the GPU with those on the CPU, by ggml's own program.
+
+    backend_ops.py PROGRAM BACKEND KNOWN SECONDS
+
+PROGRAM is test-backend-ops of llama.cpp. Of each operation and each combination of types it runs the
+smallest case, one after the other, SECONDS at most. What does not pass must be in the file KNOWN:
+lines "REGEX # REASON", matched against OPERATION(PARAMETERS) and its result. Exit code 1: something
+else does not pass, something of KNOWN does not occur, or the time was too short.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+# More work than a software GPU does in minutes.
+MOST_WORK = 10**9
+_TYPES = re.compile(r"type\w*=(\w+)")
+_SIZES = re.compile(r"(?<=[=\[,])\d+(?=[,\]]|$)")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_CASE = re.compile(r"^\s*(\w+\(.*\)): (.*)$")
+
+
+@dataclass(frozen=True)
+class Case:
+    operation: str
+    parameters: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}({self.parameters})"
+
+    def work(self) -> int:
+        """About: the product of all sizes."""
+        return prod(max(1, int(size)) for size in _SIZES.findall(self.parameters))
+
+
+def choose(cases: Iterable[Case]) -> list[Case]:
+    """The smallest case of each operation with each combination of types."""
+    chosen: dict[tuple[str, ...], Case] = {}
+    for case in cases:
+        key = (case.operation, *_TYPES.findall(case.parameters))
+        if key not in chosen or case.work() < chosen[key].work():
+            chosen[key] = case
+    return [case for case in chosen.values() if case.work() <= MOST_WORK]
+
+
+def parse(line: str) -> tuple[str, str] | None:
+    """The case and its result: ok, not supported, or the text of the failure."""
+    found = _CASE.match(_COLOR.sub("", line).rstrip())
+    if not found:
+        return None
+    text = found[2].strip()
+    if text.startswith("not supported"):
+        return found[1], "not supported"
+    return found[1], "ok" if text == "OK" else text
+
+
+class Known:
+    def __init__(self, text: str) -> None:
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        self.patterns = [line.split(" # ")[0].strip() for line in lines]
+        self.seen: set[str] = set()
+
+    def has(self, case: str, result: str) -> bool:
+        for pattern in self.patterns:
+            if re.search(pattern, f"{case}: {result}"):
+                self.seen.add(pattern)
+                return True
+        return False
+
+    def unseen(self) -> list[str]:
+        return [pattern for pattern in self.patterns if pattern not in self.seen]
+
+
+def list_cases(program: str, backend: str) -> list[Case]:
+    done = subprocess.run([program, "support", "-b", backend, "--output", "csv"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    return [Case(row["op_name"], row["op_params"]) for row in csv.DictReader(done.stdout.splitlines())
+            if row["supported"] == "1"]
+
+
+def run_until_end(program: str, backend: str, cases: list[Case], seconds: float) -> dict[str, str]:
+    """Results of the cases until the program ends; of one that ends it "ends the program"."""
+    results: dict[str, str] = {}
+    begun = ""
+    command = [program, "test", "-b", backend, "-o", ",".join(map(str, cases))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        deadline = time.monotonic() + seconds
+        assert process.stdout
+        for line in process.stdout:
+            begun = line if line.startswith("  ") else begun
+            result = parse(line)
+            if result:
+                results[result[0]] = result[1]
+                print(f"{result[0]}: {result[1]}", flush=True)
+            if time.monotonic() > deadline:
+                process.kill()
+                break
+    if process.returncode not in (0, 1, -9):
+        left = [str(case) for case in cases if str(case) not in results]
+        if left:
+            results[left[0]] = f"ends the program with {process.returncode} after {begun.strip()}"
+            print(f"{left[0]}: {results[left[0]]}", flush=True)
+    return results
+
+
+def run(program: str, backend: str, cases: list[Case], seconds: float) -> dict[str, str]:
+    deadline = time.monotonic() + seconds
+    results: dict[str, str] = {}
+    while left := [case for case in cases if str(case) not in results]:
+        remaining = deadline - time.monotonic()
+        new = run_until_end(program, backend, left, remaining) if remaining > 0 else {}
+        if not new:
+            break
+        results |= new
+    return results
+
+
+def main(words: list[str]) -> int:
+    if len(words) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    program, backend, known_file, seconds = words
+    known = Known(Path(known_file).read_text())
+    cases = choose(list_cases(program, backend))
+    print(f"{len(cases)} cases of {len({case.operation for case in cases})} operations")
+    results = run(program, backend, cases, float(seconds))
+    bad = {case: result for case, result in results.items() if result not in ("ok", "not supported")}
+    unknown = [f"{case}: {result}" for case, result in bad.items() if not known.has(case, result)]
+    count = Counter("fail" if case in bad else result for case, result in results.items())
+    print(f"{count['ok']} pass, {count['fail']} do not, {count['not supported']} are not supported, "
+          f"{len(cases) - len(results)} were not run")
+    problems = [f"does not pass: {text}" for text in unknown]
+    problems += [f"known, and does not occur: {pattern}" for pattern in known.unseen()]
+    if len(results) < len(cases):
+        problems.append("the time was too short")
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

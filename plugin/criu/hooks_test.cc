@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "dump/interruption.h"
+#include "dump/dump.h"
 #include "image/set.h"
 #include "restore/reservation.h"
 #include "tests/criu_program.h"
@@ -121,6 +121,32 @@ TEST_F(Hooks, RefusesADumpIntoAStream) {
   EXPECT_LT(dump(), 0);
   EXPECT_THAT(log(), HasSubstr("with criu --stream"));
   EXPECT_THAT(state_.calls, Not(Contains("PROCESS_INFO")));
+}
+
+TEST_F(Hooks, ADumpThatSucceedsWritesStatistics) {
+  state_.failures["CHECKPOINT"] = EIO;
+  EXPECT_EQ(dump(), -EIO);
+  EXPECT_THAT(images_.names(), IsEmpty());
+  state_.failures.clear();
+  ASSERT_EQ(dump(), 0) << log();
+  EXPECT_THAT(
+      images_.read(dump::kStatisticsFile),
+      testing::ContainsRegex("^\\{\"version\": 1, \"paused_us\": [1-9][0-9]*, \"processes\": 1, "
+                             "\"render_files\": 0, \"bytes\": 122880, "));
+}
+
+TEST_F(Hooks, ALongRestoreReportsItsProgress) {
+  ASSERT_EQ(dump(), 0) << log();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  bool first = true;
+  testing_support::during_copies = [&] {
+    if (std::exchange(first, false)) usleep(1100 * 1000);
+  };
+  const Fd kfd(restore_file(kKfdId));
+  testing_support::during_copies = {};
+  EXPECT_TRUE(kfd.valid()) << log();
+  EXPECT_THAT(log(), testing::ContainsRegex("GPU 0x11: [0-9]+ %, 0 of 0 MiB, 1.[0-9] s"));
+  end(kStageRestore, -1);
 }
 
 TEST_F(Hooks, LeaksNoDescriptor) {

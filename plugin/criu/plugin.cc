@@ -104,7 +104,7 @@ Result<bool> Plugin::handle_vma(const struct stat& status) {
 }
 
 void Plugin::finish_dump(bool failed) {
-  if (dump_ && failed) dump_->discard();
+  if (dump_) failed ? dump_->discard() : dump_->write_statistics();
   dump_.reset();
 }
 

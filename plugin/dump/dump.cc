@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/log.h"
 #include "image/set.h"
@@ -77,6 +78,23 @@ Status Dump::prepare() {
   return status;
 }
 
+void Dump::write_statistics() const {
+  const auto directory = env_.image_directory();
+  if (!has_written_ || !directory.ok() || !standstill_.since) return;
+  const auto paused = Interruption::Clock::now() - *standstill_.since;
+  const SaveCounts& counts = saver_.counts();
+  const std::string text = formatted(
+      R"({{"version": 1, "paused_us": {}, "processes": {}, "render_files": {}, "bytes": {}, )"
+      R"("stored_bytes": {}, "zero_bytes": {}, "earlier_bytes": {}, "submissions": {}}})"
+      "\n",
+      std::chrono::duration_cast<std::chrono::microseconds>(paused).count(), processes_.size(),
+      renders_.size(), counts.bytes, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
+      counts.submissions);
+  const auto file = Fd::openat(*directory, kStatisticsFile, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (!file.ok() || write(file->get(), text.data(), text.size()) < 0)
+    log_warning("cannot write {}: {}", kStatisticsFile, strerror(errno));
+}
+
 void Dump::discard() {
   if (!owns_images_) return;
   const auto directory = env_.image_directory();
@@ -113,6 +131,7 @@ Status Dump::save_all() {
   TRY(collect());
   // Images that an earlier dump left in the directory would count as images of this one.
   TRY(image::remove_files(TRY(env_.image_directory())));
+  (void)unlinkat(TRY(env_.image_directory()), kStatisticsFile, 0);
   owns_images_ = true;
   std::vector<pid_t> pids;
   for (const Member& member : tree_.members()) pids.push_back(member.pid);

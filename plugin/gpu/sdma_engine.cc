@@ -28,8 +28,8 @@ Result<bool> is_signaled(amdgpu_cs_fence& fence, std::chrono::nanoseconds wait) 
 }
 
 // A wait in the kernel has an absolute timeout on the host's CLOCK_MONOTONIC. A restored task may
-// live in a time namespace, whose clock continues from the dump, so the timeout that libdrm computes
-// there may have passed already, or be days away. Such a task polls the fence.
+// live in a time namespace, whose clock continues from the dump, so the timeout that libdrm
+// computes there may have passed already, or be days away. Such a task polls the fence.
 Status wait_for(amdgpu_cs_fence& fence, bool in_kernel) {
   const auto end = std::chrono::steady_clock::now() + kFenceTimeout;
   auto pause = kShortestPoll;

@@ -67,8 +67,8 @@ class ContentsWriter {
   ContentsWriter& operator=(ContentsWriter&&) = delete;
   ~ContentsWriter();
 
-  // Allocates disk space for that many bytes of data, because writes that extend a file wait for each
-  // other. Returns false if the file system has less space. finish() frees what was not used.
+  // Allocates disk space for that many bytes of data, because writes that extend a file wait for
+  // each other. Returns false if the file system has less space. finish() frees what was not used.
   bool allocate(uint64_t bytes);
   // Returns the place of the bytes in the file.
   Result<uint64_t> append(Bytes bytes);

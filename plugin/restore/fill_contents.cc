@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+
+#include "base/progress.h"
 
 namespace amdgpu_criu::restore {
 namespace {
@@ -14,8 +17,14 @@ constexpr uint64_t kMaxZeroPiece = 256ull << 20;
 
 class Filler {
  public:
-  Filler(gpu::Engine& engine, pipeline::IoQueue& queue, const image::ChunkFiles& files)
-      : engine_(engine), queue_(queue), files_(files), slots_(engine.slots()) {}
+  Filler(gpu::Engine& engine, pipeline::IoQueue& queue, const image::ChunkFiles& files,
+         uint64_t bytes, const ReportProgress& report)
+      : engine_(engine),
+        queue_(queue),
+        files_(files),
+        slots_(engine.slots()),
+        progress_(bytes, std::chrono::seconds(1)),
+        report_(report) {}
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
   // BOs must not be unmapped while copies to them are under way, nor slots reused by others.
@@ -60,6 +69,7 @@ class Filler {
     std::vector<pipeline::IoRequest> reads;
     size_t used = 0;
     size_t compressed_used = 0;
+    uint64_t bytes = 0;  // zeros, too
     uint64_t packets = 0;
     pipeline::StoredRoom compressed;
   };
@@ -79,6 +89,7 @@ class Filler {
     slot.state = State::kFilling;
     if (slot.to.empty() || slot.to.back() != to) slot.to.push_back(to);
     slot.packets += gpu::packets_for(chunk.size);
+    slot.bytes += chunk.size;
     const bool zeros = chunk.encoding == Encoding::kZeros;
     add_piece(slot, {to.get(), offset, chunk.size, slot.used, zeros});
     if (zeros) {
@@ -164,6 +175,8 @@ class Filler {
     }
     TRY(engine_.start_write(index, slot.pieces));
     counts_.submissions++;
+    if (const auto text = progress_.add(std::exchange(slot.bytes, 0)); text && report_)
+      report_(*text);
     slot.pieces.clear();
     slot.parts.clear();
     slot.used = 0;
@@ -194,6 +207,8 @@ class Filler {
   const image::ChunkFiles& files_;
   std::vector<Slot> slots_;
   unsigned current_ = 0;
+  Progress progress_;
+  const ReportProgress& report_;
   pipeline::Codec codec_;
   FillCounts counts_;
 };
@@ -215,8 +230,11 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files,
                                  std::span<const image::Object> objects,
-                                 const gpu::ImportObject& import) {
-  Filler filler(engine, queue, files);
+                                 const gpu::ImportObject& import, const ReportProgress& report) {
+  const uint64_t bytes =
+      std::accumulate(objects.begin(), objects.end(), uint64_t{0},
+                      [](uint64_t sum, const image::Object& one) { return sum + one.size; });
+  Filler filler(engine, queue, files, bytes, report);
   for (const image::Object& object : objects)
     TRY(filler.add(object, TRY(import(object.object_id, object.size))));
   return filler.finish();
@@ -238,7 +256,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   };
   auto files = TRY(image::ChunkFiles::open(image_directory, file));
   if (tools.direct) files.use_direct();
-  auto filled = fill_contents(*engine, *queue, files, objects, import);
+  auto filled = fill_contents(*engine, *queue, files, objects, import, tools.progress);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();

@@ -2,7 +2,9 @@
 // Fills BOs from a contents file.
 #pragma once
 
+#include <functional>
 #include <span>
+#include <string>
 
 #include "gpu/engine.h"
 #include "image/chunk_files.h"
@@ -24,12 +26,16 @@ struct FillCounts {
   pipeline::StageTimes times;
 };
 
+// Called with a progress report, at most once a second.
+using ReportProgress = std::function<void(const std::string&)>;
+
 // No chunk reaches the GPU before its checksum was verified. Reads, checksums and copies on the GPU
 // of different slots overlap. Many small objects share a slot.
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files,
                                  std::span<const image::Object> objects,
-                                 const gpu::ImportObject& import);
+                                 const gpu::ImportObject& import,
+                                 const ReportProgress& report = {});
 
 // Fills contents. Has no state, so any process and any thread may have one.
 struct FillTools {
@@ -39,6 +45,7 @@ struct FillTools {
   // Restored tasks use kInline: threads, even the kernel's, have numbers that the task may need.
   pipeline::IoKind io = pipeline::IoKind::kUring;
   bool direct = true;
+  ReportProgress progress{};
 };
 
 struct FillReport {

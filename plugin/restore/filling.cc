@@ -83,9 +83,12 @@ Status Filling::fill(const Batch& batch) {
   }
   TRY(env_.faults.at("fill", batch.file->name));
   const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
-  const FillTools tools{env_.api, env_.make_engine, env_.options.staging,
+  const FillTools tools{env_.api,
+                        env_.make_engine,
+                        env_.options.staging,
                         in_background_ ? env_.options.io : pipeline::IoKind::kInline,
-                        env_.options.direct && !env_.options.replicas};
+                        env_.options.direct && !env_.options.replicas,
+                        [&](const std::string& text) { log_info("GPU {:#x}: {}", gpu_id, text); }};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),

@@ -2,7 +2,6 @@
 #include "dump/earlier.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace amdgpu_criu::dump {
 
@@ -11,12 +10,6 @@ namespace {
 constexpr char kParent[] = "parent";  // CRIU's name for it
 
 }  // namespace
-
-size_t Earlier::HashOfHash::operator()(const image::Hash& hash) const {
-  size_t result;
-  memcpy(&result, hash.data(), sizeof(result));
-  return result;
-}
 
 Result<Earlier> Earlier::load(int directory) {
   Earlier earlier;
@@ -29,6 +22,10 @@ Result<Earlier> Earlier::load(int directory) {
   if (!files.ok()) return Error(files.error()).within("the earlier dump");
   earlier.has_contents_ = !files->empty();
   for (const auto& file : *files) earlier.add(file);
+  auto& chunks = earlier.chunks_;
+  std::ranges::sort(chunks, {}, &Entry::hash);
+  const auto again = std::ranges::unique(chunks, {}, &Entry::hash);
+  chunks.erase(again.begin(), again.end());
   return earlier;
 }
 
@@ -54,14 +51,15 @@ void Earlier::add(const image::Set::ContentsFile& file) {
       }
       if (source.depth > image::kMaxSourceDepth) continue;
       chunk.source = number_of(source);
-      chunks_.emplace(object.hashes[i], chunk);
+      chunks_.push_back({object.hashes[i], chunk});
     }
   }
 }
 
 const image::Chunk* Earlier::find(const image::Hash& hash, uint32_t size) const {
-  const auto found = chunks_.find(hash);
-  return found == chunks_.end() || found->second.size != size ? nullptr : &found->second;
+  const auto found = std::ranges::lower_bound(chunks_, hash, {}, &Entry::hash);
+  if (found == chunks_.end() || found->hash != hash || found->chunk.size != size) return nullptr;
+  return &found->chunk;
 }
 
 }  // namespace amdgpu_criu::dump

@@ -2,7 +2,6 @@
 // The chunks of an earlier dump, by content.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "image/set.h"
@@ -30,10 +29,12 @@ class Earlier {
   void add(const image::Set::ContentsFile& file);
   uint32_t number_of(const image::Source& source);
 
-  struct HashOfHash {
-    size_t operator()(const image::Hash& hash) const;
+  // A hash table would take half as much memory again.
+  struct Entry {
+    image::Hash hash;
+    image::Chunk chunk;
   };
-  std::unordered_map<image::Hash, image::Chunk, HashOfHash> chunks_;
+  std::vector<Entry> chunks_;  // sorted by hash, each hash once
   std::vector<image::Source> sources_;
   bool has_contents_ = false;
   bool has_hashes_ = false;

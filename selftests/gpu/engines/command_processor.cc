@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "engines/command_processor.h"
 
+#include <algorithm>
+
 #include "engines/sdma_engine.h"
 
 namespace gpu {
@@ -27,6 +29,9 @@ uint64_t handler_address(uint32_t low, uint32_t high) {
   return static_cast<uint64_t>(static_cast<int64_t>(join(low, high) << 24) >> 16);
 }
 
+// The word of MAP_PROCESS that has num_gws.
+constexpr size_t kGws = 12;
+
 // SPI_GDBG_PER_VMID_CNTL is in the longer packet of Aldebaran only.
 shader::TrapHandler trap_handler_of(std::span<const uint32_t> body) {
   constexpr size_t kSpiGdbg = 13;
@@ -37,6 +42,8 @@ shader::TrapHandler trap_handler_of(std::span<const uint32_t> body) {
 }
 
 }  // namespace
+
+bool CommandProcessor::is_static(uint32_t control) { return bits(control, 23, 21) >= 2; }
 
 amdgpu_criu::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body,
                                                    Queue::Owner issuer) {
@@ -94,8 +101,10 @@ void CommandProcessor::reset_pipe(unsigned me, unsigned pipe) {
 }
 
 void CommandProcessor::reset() {
-  current_pasid_ = 0;
-  current_vmid_ = 0;
+  current_process_ = {};
+  listed_.clear();
+  waiting_.clear();
+  turn_ends_ = false;
 }
 
 amdgpu_criu::Result<Step> CommandProcessor::set_resources(Words body, Queue::Owner issuer) {
@@ -108,25 +117,26 @@ amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner
   if (issuer != Queue::Owner::kRunList) {
     return amdgpu_criu::Error::of(EINVAL, "a process is mapped outside of a run list");
   }
-  current_pasid_ = bits(body[0], 15, 0);
-  const auto vmid = mapper_.vmid_for(current_pasid_);
-  current_vmid_ = vmid.value_or(0);
-  if (!vmid) {
-    context_.report(
-        amdgpu_criu::formatted("no VMID is left for the process with pasid {:#x}: "
-                               "its queues do not run",
-                               current_pasid_));
-    return Step::kDone;
-  }
-  const uint64_t table = join(body[1], body[2]);
+  current_process_ = {.pasid = bits(body[0], 15, 0),
+                      .page_table = join(body[1], body[2]),
+                      .waves = {.apertures = apertures_of(body[3]),
+                                .trap = trap_handler_of(body),
+                                .gws = body.size() > kGws ? bits(body[kGws], 6, 0) : 0}};
+  bind_process(current_process_);
+  return Step::kDone;
+}
+
+// False: no VMID is left.
+bool CommandProcessor::bind_process(const Process& process) {
+  const auto vmid = mapper_.vmid_for(process.pasid);
+  if (!vmid) return false;
   const Partition xccs = partition();
   for (unsigned xcc = xccs.first; xcc < xccs.first + xccs.count; ++xcc) {
-    context_.memory.bind_vmid({Hub::kGfx, *vmid, xcc}, current_pasid_, table);
-    context_.memory.bind_vmid({Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}, current_pasid_,
-                              table);
+    context_.memory.bind_vmid({Hub::kGfx, *vmid, xcc}, process.pasid, process.page_table);
+    context_.memory.bind_vmid({Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}, process.pasid,
+                              process.page_table);
   }
-  current_process_ = {.apertures = apertures_of(body[3]), .trap = trap_handler_of(body)};
-  return Step::kDone;
+  return true;
 }
 
 Partition CommandProcessor::partition() {
@@ -152,18 +162,27 @@ amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner 
   return Step::kDone;
 }
 
-// If a queue cannot be mapped, the others are still mapped.
 void CommandProcessor::map_one(const Target& target) {
-  const bool from_run_list = target.issuer == Queue::Owner::kRunList;
+  if (Queue* old = table_.find(target.doorbell)) mapper_.unmap(*old, true);
+  if (target.issuer == Queue::Owner::kRunList) {
+    forget_listed(target.doorbell);
+    const Listed& listed = listed_[target.doorbell] = {current_process_, target};
+    if (map_listed(listed)) return;
+    if (waiting_.empty()) turn_began_ = Context::clock();
+    waiting_.push_back(target.doorbell);
+    return;
+  }
   Queue::Spec spec = {.owner = target.issuer,
                       .doorbell = target.doorbell,
-                      .vmid = from_run_list ? current_vmid_ : bits(target.control, 11, 8),
-                      .pasid = from_run_list ? current_pasid_ : 0,
+                      .vmid = bits(target.control, 11, 8),
                       .mqd = target.mqd,
                       .wptr_poll = target.wptr_poll,
-                      .is_static = bits(target.control, 23, 21) >= 2};
-  if (from_run_list && !spec.vmid) return;
-  if (Queue* old = table_.find(target.doorbell)) mapper_.unmap(*old, true);
+                      .is_static = is_static(target.control)};
+  map(target, {}, std::move(spec));
+}
+
+// If a queue cannot be mapped, the others are still mapped.
+void CommandProcessor::map(const Target& target, const Process& process, Queue::Spec spec) {
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
   // All XCCs of a partition read the HIQ; the first one acts for all.
@@ -177,7 +196,7 @@ void CommandProcessor::map_one(const Target& target) {
     spec.slot = slot_of(target.control);
     mapped = mes_->map(std::move(spec));
   } else if (engine == kCompute || engine == kHiq) {
-    mapped = map_compute(target, std::move(spec));
+    mapped = map_compute(target, process, std::move(spec));
   } else {
     mapped = amdgpu_criu::Error::of(EINVAL, "engine {} does not exist", engine);
   }
@@ -193,7 +212,8 @@ amdgpu_criu::Status CommandProcessor::map_sdma(Queue::Spec spec, unsigned engine
   return mapper_.map_sdma(std::move(spec), engine);
 }
 
-amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::Spec spec) {
+amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, const Process& process,
+                                                  Queue::Spec spec) {
   const bool chosen_here = bits(target.control, 5, 4) == 1;
   if (chosen_here) {
     spec.slot = mapper_.free_slot();
@@ -204,13 +224,15 @@ amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, Queue::S
   }
   const bool is_hiq = target.issuer == Queue::Owner::kKiq && bits(target.control, 28, 26) == kHiq;
   const bool is_user = target.issuer == Queue::Owner::kRunList;
+  Launcher::Process waves = process.waves;
+  waves.gws = spec.gws;
   const Pm4::Setup setup = {.slot = {},
                             .vmid = spec.vmid,
                             .pasid = spec.pasid,
                             .doorbell = spec.doorbell,
                             .scheduler = is_hiq ? this : nullptr,
                             .manages = Queue::Owner::kRunList,
-                            .process = current_process_};
+                            .process = waves};
   const std::string_view kind = is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ";
   return mapper_.map_compute(std::move(spec), kind, setup, is_user ? partition().count : 1);
 }
@@ -223,19 +245,25 @@ amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owne
   if (issuer == Queue::Owner::kRunList && hang_preemption_) return Step::kWait;
   if (action == kPreemptKeep) return Step::kDone;  // for gfx rings, which do not exist here
   const bool save = action != kReset;
-  std::vector<Queue*> queues;
-  if (select == kByDoorbell) {
-    const size_t count = std::min<size_t>(bits(body[0], 31, 29), body.size() - 1);
-    for (size_t i = 0; i < count; ++i) {
-      Queue* queue = table_.find(body[1 + i] & kDoorbellMask);
-      if (queue && queue->spec().owner == issuer) queues.push_back(queue);
+  const size_t count = std::min<size_t>(bits(body[0], 31, 29), body.size() - 1);
+  const auto selects = [&](uint32_t doorbell, uint32_t pasid, bool is_static) {
+    if (select == kByDoorbell) {
+      return std::ranges::any_of(body.subspan(1, count),
+                                 [&](uint32_t word) { return (word & kDoorbellMask) == doorbell; });
     }
-  } else {
-    table_.for_each([&](Queue& queue) {
-      if (queue.spec().owner != issuer) return;
-      if (select == kByPasid && queue.spec().pasid != bits(body[1], 15, 0)) return;
-      if (select == kAllNonStatic && queue.spec().is_static) return;
+    if (select == kByPasid) return pasid == bits(body[1], 15, 0);
+    return select != kAllNonStatic || !is_static;
+  };
+  std::vector<Queue*> queues;
+  table_.for_each([&](Queue& queue) {
+    const Queue::Spec& spec = queue.spec();
+    if (spec.owner == issuer && selects(spec.doorbell, spec.pasid, spec.is_static))
       queues.push_back(&queue);
+  });
+  if (issuer == Queue::Owner::kRunList) {
+    std::erase_if(waiting_, [&](uint32_t doorbell) {
+      const Listed& listed = listed_.at(doorbell);
+      return selects(doorbell, listed.process.pasid, is_static(listed.target.control));
     });
   }
   if (save && !mapper_.preempted(queues)) return Step::kWait;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,6 +32,9 @@ class CommandProcessor : public SchedulerPackets {
   // Pipe resets of CP_MEC_CNTL remove the queues of a pipe without saving them.
   void reset_pipe(unsigned me, unsigned pipe);
   void reset();
+  // Once a round. Queues of the run list that do not fit take turns with those that are mapped.
+  // True while some wait.
+  bool take_turns();
 
   // Preemption never completes, as with a hung wave. Any thread.
   void hang_preemption(bool hang) { hang_preemption_ = hang; }
@@ -54,9 +59,27 @@ class CommandProcessor : public SchedulerPackets {
   amdgpu_criu::Result<Step> unmap_queues(Words body, Queue::Owner issuer);
   amdgpu_criu::Result<Step> query_status(Words body, Queue::Owner issuer);
 
-  amdgpu_criu::Status map_compute(const Target& target, Queue::Spec spec);
+  // As MAP_PROCESS describes it.
+  struct Process {
+    uint32_t pasid = 0;
+    uint64_t page_table = 0;
+    Launcher::Process waves;
+  };
+  struct Listed {
+    Process process;
+    Target target;
+  };
+
+  static bool is_static(uint32_t control);
+  bool bind_process(const Process& process);
+  amdgpu_criu::Status map_compute(const Target& target, const Process& process, Queue::Spec spec);
   amdgpu_criu::Status map_sdma(Queue::Spec spec, unsigned engine);
   void map_one(const Target& target);
+  static unsigned gws_of(const Listed& listed);
+  bool fits(const Listed& listed);
+  bool map_listed(const Listed& listed);
+  void map(const Target& target, const Process& process, Queue::Spec spec);
+  void forget_listed(uint32_t doorbell);
   // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
   Partition partition();
 
@@ -67,9 +90,11 @@ class CommandProcessor : public SchedulerPackets {
   Mes* const mes_;
   std::atomic<bool> hang_preemption_ = false;
 
-  Launcher::Process current_process_;
-  uint32_t current_pasid_ = 0;  // of the run list's last MAP_PROCESS
-  unsigned current_vmid_ = 0;   // 0: no VMID was free
+  Process current_process_;            // of the run list's last MAP_PROCESS
+  std::map<uint32_t, Listed> listed_;  // the run list, by doorbell
+  std::deque<uint32_t> waiting_;       // what of it is not mapped, the next one first
+  uint64_t turn_began_ = 0;
+  bool turn_ends_ = false;  // its queues are being preempted
 };
 
 }  // namespace gpu

@@ -23,7 +23,9 @@ struct ComputeRegisters {
     kPgmLo = 0x0c,
     kRsrc1 = 0x12,
     kRsrc2 = 0x13,
+    kUnitsSe0 = 0x16,  // COMPUTE_STATIC_THREAD_MGMT_SE0, SE1
     kTmpringSize = 0x18,
+    kUnitsSe2 = 0x19,  // SE2, SE3
     kRestartX = 0x1b,
     kRelaunch = 0x22,
     kRsrc3 = 0x2d,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "engines/engines.h"
 
+#include <algorithm>
+
 #include "core/log.h"
 
 namespace gpu {
@@ -44,7 +46,11 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
     }));
   }
   if (spec.delays) table_.delay(*spec.delays + spec.xcc);
-  worker_ = std::make_unique<Worker>([this] { return table_.round(); });
+  worker_ = std::make_unique<Worker>([this] {
+    const bool turns = command_processor_.take_turns();
+    const auto activity = table_.round();
+    return turns ? std::max(activity, QueueTable::Activity::kWaiting) : activity;
+  });
 }
 
 amdgpu_criu::Result<std::unique_ptr<Engines>> Engines::create(const Spec& spec, Memory& memory,

@@ -253,6 +253,10 @@ TestQueue FakeGpu::make(TestQueue::Kind kind, uint32_t process, unsigned index, 
     word(sdma_mqd::kEngine, engine);
     return queue;
   }
+  for (const unsigned units : {ComputeRegisters::kUnitsSe0, ComputeRegisters::kUnitsSe2}) {
+    word(mqd::kCompute + units, ~0u);
+    word(mqd::kCompute + units + 1, ~0u);
+  }
   word(mqd::kPqBase, queue.ring >> 8);
   word(mqd::kPqControl, 13);
   word(mqd::kRptrReport, queue.rptr);
@@ -293,6 +297,11 @@ void FakeGpu::run(const std::vector<TestQueue*>& queues) {
       body[5] = low32(queue->tba >> 8);
       body[6] = high32(queue->tba >> 8) | 1u << 31;
       body[7] = low32((queue->tba + 0x1800) >> 8);
+      body[12] =
+          std::ranges::any_of(
+              queues, [&](const TestQueue* other) { return other->base == base && other->gws; })
+              ? 64
+              : 0;
       body[13] = queue->tba ? 1 << 3 : 0;
       ib = ib + pm4_packet(pm4::kMapProcess, body);
     }
@@ -300,7 +309,8 @@ void FakeGpu::run(const std::vector<TestQueue*>& queues) {
     const uint32_t engine = queue->kind != TestQueue::kSdma ? 0
                             : extended                      ? queue->engine
                                                             : 2 + queue->engine;
-    const uint32_t control = 1u << 29 | engine << 26 | 1 << 4 | (extended ? 1 << 2 : 0);
+    const uint32_t control =
+        1u << 29 | engine << 26 | uint32_t{queue->gws} << 12 | 1 << 4 | (extended ? 1 << 2 : 0);
     ib = ib + pm4_packet(pm4::kMapQueues,
                          {control, queue->doorbell, low32(queue->mqd), high32(queue->mqd),
                           low32(queue->wptr()), high32(queue->wptr())});

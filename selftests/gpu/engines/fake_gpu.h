@@ -111,6 +111,7 @@ struct TestQueue {
 
   uint64_t wptr_at = 0;  // 0: behind the read pointer
   uint64_t tba = 0;      // of the process's trap handler; 0: it has none
+  bool gws = false;      // it is the process's queue with GWS
 
   uint64_t wptr() const { return wptr_at ? wptr_at : rptr + 8; }
 };

@@ -21,6 +21,7 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsig
   std::copy_n(all.begin() + reserved + mqd::kPlace, place.size(), place.begin());
   state.has_place = state.place.unpack(place);
   state.compute.load(all, reserved);
+  std::copy_n(all.begin() + reserved + mqd::kGws, state.gws.size(), state.gws.begin());
   state.reserved = reserved;
   state.stride = all[mqd::kStride];
   state.logic_xcc = all[mqd::kLogicXcc];
@@ -82,6 +83,7 @@ amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   TRY(put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1)));
   TRY(put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0)));
   TRY(put(reserved + mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1)));
+  TRY(put(reserved + mqd::kGws, gws));
   return put(reserved + mqd::kPlace, place.pack());
 }
 

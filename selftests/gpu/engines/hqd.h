@@ -14,6 +14,7 @@
 #include "engines/compute_registers.h"
 #include "engines/mqd.h"
 #include "engines/queue.h"
+#include "shader/gws.h"
 
 namespace gpu {
 
@@ -22,6 +23,7 @@ struct HqdState {
   std::array<uint32_t, mqd::kHqdWords> words = {};
   SavedPlace place;
   ComputeRegisters compute;
+  shader::Gws::Words gws = {};
   bool has_place = false;
   // The MQD has a copy for each XCC of the partition, at this distance.
   unsigned copies = 1;

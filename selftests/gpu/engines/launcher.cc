@@ -13,10 +13,24 @@ constexpr unsigned kTurnInstructions = 1 << 15;
 // The control stack begins one page behind the MQD (kfd_mqd_manager_v9.c, allocate_mqd).
 constexpr uint64_t kStackAfterMqd = 4096;
 
+// Which units of an array COMPUTE_STATIC_THREAD_MGMT enables; two arrays share a register.
+uint32_t enabled_units(const ComputeRegisters& registers, unsigned engine, unsigned array) {
+  using Registers = ComputeRegisters;
+  const unsigned word =
+      engine < 2 ? Registers::kUnitsSe0 + engine : Registers::kUnitsSe2 + engine - 2;
+  return registers.words[word] >> array * 16 & 0xffff;
+}
+
 }  // namespace
 
+Launcher::Launcher(Context& context, const Process& process, const ComputeRegisters& registers,
+                   uint32_t doorbell_id)
+    : context_(context), process_(process), doorbell_id_(doorbell_id), registers_(registers) {
+  gws_.resources = process.gws;
+}
+
 // The dimensions give the end of the grid, which starts at COMPUTE_START.
-shader::DispatchSpec Launcher::spec() const {
+shader::DispatchSpec Launcher::spec() {
   using Registers = ComputeRegisters;
   const auto& words = registers_.words;
   shader::DispatchSpec spec = {.rsrc1 = words[Registers::kRsrc1],
@@ -25,6 +39,7 @@ shader::DispatchSpec Launcher::spec() const {
                                .apertures = process_.apertures,
                                .trap = process_.trap,
                                .save_area = save_area_,
+                               .gws = &gws_,
                                .packet_index = packet_index_,
                                .doorbell_id = doorbell_id_};
   spec.code = join(words[Registers::kPgmLo], words[Registers::kPgmLo + 1]) << 8;
@@ -42,7 +57,25 @@ shader::DispatchSpec Launcher::spec() const {
   const uint32_t tmpring = words[Registers::kTmpringSize];
   spec.scratch_waves = bits(tmpring, 11, 0);
   spec.scratch_wave_bytes = uint64_t{bits(tmpring, 24, 12)} << 10;
+  set_units(spec);
   return spec;
+}
+
+// One XCC runs the work-groups of all.
+void Launcher::set_units(shader::DispatchSpec& spec) const {
+  const Asic& asic = context_.asic;
+  spec.unit_scale = asic.xccs > 1 ? 2 : 1;
+  spec.max_waves = asic.shader_engines * asic.arrays_per_engine * asic.units_per_array *
+                   shader::Units::kWaves * spec.unit_scale;
+  spec.units.clear();
+  for (unsigned engine = 0; engine < asic.shader_engines; ++engine) {
+    for (unsigned array = 0; array < asic.arrays_per_engine; ++array) {
+      const uint32_t enabled = enabled_units(registers_, engine, array);
+      for (unsigned unit = 0; unit < asic.units_per_array; ++unit) {
+        if (enabled >> unit & 1) spec.units.push_back({engine, array, unit});
+      }
+    }
+  }
 }
 
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
@@ -67,7 +100,8 @@ Launcher::State Launcher::run(Budget& budget) {
 }
 
 void Launcher::preempt() {
-  if (dispatch_ && dispatch_->can_suspend()) dispatch_->suspend();
+  if (dispatch_ && (dispatch_->can_suspend() || !dispatch_->waves_in_flight()))
+    dispatch_->suspend();
 }
 
 amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
@@ -76,6 +110,7 @@ amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
   uint32_t used = 0;
   state.at(mqd::kWaveOffset) = size;
   state.compute = registers_;
+  state.gws = gws_.pack();
   if (suspended_) {
     const auto& stack = suspended_->stack;
     used = static_cast<uint32_t>(stack.size() * 4);
@@ -94,6 +129,7 @@ amdgpu_criu::Status Launcher::resume(const HqdState& state, Space space, uint64_
                                      uint32_t packet_index) {
   using Registers = ComputeRegisters;
   const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
+  gws_.unpack(state.gws);
   // Otherwise waves run to their end.
   if (context_.asic.saves_waves) {
     save_area_ = {.base = state.pair(mqd::kSaveAreaBase) + size,

@@ -30,12 +30,12 @@ class Launcher {
   struct Process {
     shader::Apertures apertures;
     shader::TrapHandler trap;
+    unsigned gws = 0;  // resources, of the one queue that has them
   };
   using State = shader::Dispatch::State;
 
   Launcher(Context& context, const Process& process, const ComputeRegisters& registers,
-           uint32_t doorbell_id)
-      : context_(context), process_(process), doorbell_id_(doorbell_id), registers_(registers) {}
+           uint32_t doorbell_id);
 
   ComputeRegisters& registers() { return registers_; }
 
@@ -57,12 +57,14 @@ class Launcher {
                              uint32_t packet_index);
 
  private:
-  shader::DispatchSpec spec() const;
+  shader::DispatchSpec spec();
+  void set_units(shader::DispatchSpec& spec) const;
 
   Context& context_;
   const Process process_;
   const uint32_t doorbell_id_;
   ComputeRegisters registers_;
+  shader::Gws gws_;
   shader::DispatchSpec::SaveArea save_area_;
   std::unique_ptr<shader::Dispatch> dispatch_;
   std::optional<shader::Suspended> suspended_;

@@ -39,9 +39,10 @@ constexpr unsigned kPqWptr = 182;
 constexpr unsigned kStride = 226;  // bytes between the copies for the XCCs of a partition
 // From Asic::mqd_reserved on, words that the generation reserves, zeroed when a queue is created
 // and saved in a checkpoint: the model's place inside of a packet and an indirect buffer
-// (SavedPlace), and COMPUTE_PGM_RSRC3.
+// (SavedPlace), COMPUTE_PGM_RSRC3, and the counters of the queue's GWS.
 constexpr unsigned kPlace = 0;
 constexpr unsigned kRsrc3 = kPlace + 32;
+constexpr unsigned kGws = kRsrc3 + 1;
 }  // namespace mqd
 
 namespace sdma_mqd {

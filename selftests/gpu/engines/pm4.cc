@@ -154,8 +154,8 @@ amdgpu_criu::Result<Step> Pm4::indirect_buffer(Words words, Stream& stream, Budg
   return Step::kDone;
 }
 
-// A run list that exceeds the hardware's slots ends with a packet that starts it again. The model
-// maps all of it, so this packet has no effect.
+// A run list that exceeds the hardware's slots ends with a packet that starts it again. The
+// scheduler takes turns without it.
 amdgpu_criu::Result<Step> Pm4::run_list(Words words, Stream& stream, Budget&) {
   if (!setup_.scheduler || !stream.privileged()) {
     return amdgpu_criu::Error::of(EINVAL, "a run list on a queue that schedules nothing");

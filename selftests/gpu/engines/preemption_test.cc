@@ -251,6 +251,19 @@ TEST_F(PreemptionTest, MoreQueuesThanDescriptorsAllRun) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
+// Queues that wait for their turn stay unmapped too.
+TEST_F(PreemptionTest, AllOfARunListIsUnmapped) {
+  std::vector<TestQueue> queues;
+  std::vector<TestQueue*> list;
+  for (unsigned i = 0; i < 12; ++i) queues.push_back(gpu_.make(TestQueue::kPm4, 1, i));
+  for (TestQueue& queue : queues) list.push_back(&queue);
+  gpu_.run(list);
+  ASSERT_TRUE(gpu_.preempt());
+  for (TestQueue& queue : queues) gpu_.submit(queue, pm4_write(kFence, {1}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  EXPECT_EQ(fence(queues[0]), 0u);
+}
+
 TEST_F(PreemptionTest, ARunListReplacesThePreviousOneWithoutLosingWork) {
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
   std::vector<uint32_t> words;
@@ -335,7 +348,7 @@ TEST_F(PreemptionTest, ABadMqdIsReportedAndTheOthersRun) {
   EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("cannot be mapped")));
 }
 
-TEST_F(PreemptionTest, AProcessWithoutAVmidDoesNotRunAndIsReported) {
+TEST_F(PreemptionTest, MoreProcessesThanVmidsAllRun) {
   std::vector<TestQueue> queues;
   std::vector<TestQueue*> list;
   for (uint32_t process = 1; process <= 14; ++process) {
@@ -343,10 +356,12 @@ TEST_F(PreemptionTest, AProcessWithoutAVmidDoesNotRunAndIsReported) {
   }
   for (TestQueue& queue : queues) list.push_back(&queue);
   gpu_.run(list);
-  EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("0x800e")));
-  gpu_.submit(queues[12], pm4_write(kFence, {1}));
-  EXPECT_TRUE(fenced(queues[12], 1));
+  for (uint32_t round = 1; round <= 3; ++round) {
+    for (TestQueue& queue : queues) gpu_.submit(queue, pm4_write(kFence, {round}));
+    for (TestQueue& queue : queues) EXPECT_TRUE(fenced(queue, round)) << queue.pasid;
+  }
   EXPECT_TRUE(gpu_.preempt());
+  EXPECT_TRUE(gpu_.reports().empty());
 }
 
 double cpu_seconds() {

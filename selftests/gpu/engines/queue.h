@@ -46,6 +46,7 @@ class Queue {
     uint64_t mqd = 0;        // VMID 0 address; 0: none
     uint64_t wptr_poll = 0;  // address in the queue's VMID; 0: none
     bool is_static = false;
+    unsigned gws = 0;                  // resources that it holds
     std::optional<HqdSlot> slot = {};  // of the command processor
   };
 

@@ -62,7 +62,6 @@ amdgpu_criu::Status QueueMapper::map_sdma(Queue::Spec spec, unsigned engine) {
   return {};
 }
 
-// If all are in use the queue runs anyway, without a descriptor that registers show.
 std::optional<HqdSlot> QueueMapper::free_slot() {
   for (unsigned bit = 0; bit < 64; ++bit) {
     if (!(queue_mask_ >> bit & 1)) continue;

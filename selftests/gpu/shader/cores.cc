@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "shader/cores.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "shader/vector_op.h"
@@ -30,7 +31,7 @@ ByName collect() {
     }
   }
   for (const auto ops : {scalar_ops(), program_ops(), hardware_ops(), special_vector_ops(),
-                         packed_ops(), matrix_ops(), load_store_ops(), atomic_ops()}) {
+                         packed_ops(), matrix_ops(), load_store_ops(), atomic_ops(), gws_ops()}) {
     for (const SpecialOp& op : ops) out[op.name] = {.handler = op.handler};
   }
   return out;
@@ -50,8 +51,14 @@ std::unique_ptr<Table> make_table() {
   return table;
 }
 
+bool adds_floats_in_memory(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+  return has("atomic_add_f") || has("atomic_pk_add_f") || has("ds_add_f") || has("ds_add_rtn_f");
+}
+
 // Within the error: hardware's documented one, of at most 1 ULP (LLVM's AMDGPUUsage), and the seeds
-// of double divisions. Approximate: the accuracy or the order of roundings is not documented.
+// of double divisions. Approximate: the accuracy or the order of roundings is not documented, or,
+// of sums in memory, the order of the lanes.
 std::string describe_accuracy(const std::set<std::string>& names) {
   static const std::set<std::string, std::less<>> kWithinError = {
       "v_exp_f32",  "v_log_f32", "v_rcp_f32", "v_rcp_iflag_f32", "v_rsq_f32",
@@ -64,7 +71,7 @@ std::string describe_accuracy(const std::set<std::string>& names) {
   for (const std::string& name : names) {
     if (kWithinError.contains(name)) {
       within += " " + name;
-    } else if (kApproximate.contains(name)) {
+    } else if (kApproximate.contains(name) || adds_floats_in_memory(name)) {
       approximate += " " + name;
     } else {
       ++exact;
@@ -97,15 +104,39 @@ void bind(Instruction& instruction) {
 
 Cores::Cores() : cache_(kEntries) {}
 
-const Instruction& Cores::decoded(uint64_t pc, const std::array<uint32_t, 2>& words) {
-  Entry& entry = cache_[pc / 4 % kEntries];
-  if (entry.valid && entry.words == words) return entry.instruction;
+void Cores::replace(Entry& entry, const std::array<uint32_t, 2>& words) {
+  add(entry, counts_);
   entry = {.words = words, .valid = true, .instruction = decode(words)};
   bind(entry.instruction);
   const Instruction& in = entry.instruction;
   if (in.handler != unknown)
     ran_[size_t(in.format)][in.opcode].store(true, std::memory_order_relaxed);
-  return in;
+}
+
+const Instruction& Cores::decoded(uint64_t pc, const std::array<uint32_t, 2>& words) {
+  Entry& entry = cache_[pc / 4 % kEntries];
+  if (!entry.valid || entry.words != words) replace(entry, words);
+  ++entry.executed;
+  return entry.instruction;
+}
+
+void Cores::add(const Entry& entry, OpcodeCounts& to) {
+  const Instruction& in = entry.instruction;
+  if (entry.valid && in.opcode < kMaxOpcodes) to[size_t(in.format)][in.opcode] += entry.executed;
+}
+
+std::vector<std::pair<std::string, uint64_t>> Cores::counts() const {
+  const auto all = std::make_unique<OpcodeCounts>(counts_);
+  for (const Entry& entry : cache_) add(entry, *all);
+  std::vector<std::pair<std::string, uint64_t>> out;
+  for (size_t format = 0; format < all->size(); ++format) {
+    for (unsigned opcode = 0; opcode < kMaxOpcodes; ++opcode) {
+      if (const uint64_t count = (*all)[format][opcode])
+        out.emplace_back(mnemonic(Format(format), opcode), count);
+    }
+  }
+  std::ranges::sort(out, std::greater{}, &std::pair<std::string, uint64_t>::second);
+  return out;
 }
 
 std::string Cores::report() const {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -16,10 +17,15 @@ class Cores {
  public:
   Cores();
 
+  // Waves that have ended, for reuse: they are large.
+  std::vector<std::unique_ptr<Wave>>& spare_waves() { return spare_waves_; }
+
   // Executes until the wave stops or the count is used up; returns how many were executed.
   unsigned run(Wave& wave, unsigned count);
 
   uint64_t executed() const { return executed_; }
+  // How often each opcode ran, the hottest first. The thread that runs waves.
+  std::vector<std::pair<std::string, uint64_t>> counts() const;
   // The number of executed opcodes that give the same bits as hardware, and the names of the
   // others. Any thread.
   std::string report() const;
@@ -34,15 +40,21 @@ class Cores {
     std::array<uint32_t, 2> words = {};
     bool valid = false;
     Instruction instruction;
+    uint64_t executed = 0;
   };
+  using OpcodeCounts = std::array<std::array<uint64_t, kMaxOpcodes>, size_t(Format::kCount)>;
   static constexpr size_t kEntries = 4096;
 
+  static void add(const Entry& entry, OpcodeCounts& to);
+  void replace(Entry& entry, const std::array<uint32_t, 2>& words);
   const Instruction& decoded(uint64_t pc, const std::array<uint32_t, 2>& words);
 
   // Decoding depends on nothing but the words, so an entry is right as long as the words are the
   // same: code that is overwritten needs no invalidation.
   std::vector<Entry> cache_;
+  std::vector<std::unique_ptr<Wave>> spare_waves_;
   uint64_t executed_ = 0;
+  OpcodeCounts counts_ = {};  // of entries that were replaced
   std::array<std::array<std::atomic<bool>, kMaxOpcodes>, size_t(Format::kCount)> ran_ = {};
   std::set<std::string> reasons_;
   std::vector<std::string> complaints_;

@@ -11,8 +11,6 @@
 namespace gpu::shader {
 namespace {
 
-// Hardware would have more resident waves. Here, further groups wait for others to end.
-constexpr size_t kMaxResident = 256;
 constexpr uint32_t kMaxGroup = 1024;
 
 struct Rsrc1 {
@@ -41,7 +39,12 @@ WaveShape DispatchSpec::shape() const {
 }
 
 Dispatch::Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec& spec)
-    : cores_(cores), view_(memory, space), spec_(spec), shape_(spec.shape()) {}
+    : cores_(cores),
+      view_(memory, space),
+      vmid_(space.vmid),
+      spec_(spec),
+      shape_(spec.shape()),
+      units_(spec.units, shape_, spec.waves_per_group(), spec.unit_scale) {}
 Dispatch::~Dispatch() = default;
 
 amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Memory& memory,
@@ -76,7 +79,10 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
   }
   dispatch->group_count_ = groups;
   const size_t group = spec.waves_per_group();
-  size_t resident = kMaxResident;
+  if (!dispatch->units_.group_fits()) {
+    return amdgpu_criu::Error::of(EINVAL, "{} waves with {} VGPRs on one unit", group, shape.vgprs);
+  }
+  size_t resident = spec.max_waves;
   if (Rsrc2::scratch(spec.rsrc2)) resident = std::min<size_t>(resident, spec.scratch_waves);
   if (resident < group) {
     return amdgpu_criu::Error::of(EINVAL, "scratch for {} waves only", spec.scratch_waves);
@@ -108,8 +114,11 @@ bool Dispatch::launch_group() {
   const unsigned count = spec_.waves_per_group();
   if (suspending_ || !groups_left() || waves_.size() + count > slots_.size()) return false;
   if (can_suspend() && record_bytes_ + group_bytes() > spec_.save_area.bytes) return false;
+  const auto unit = units_.take();
+  if (!unit) return false;
   auto group = std::make_shared<WorkGroup>();
   group->id = group_id(next_group_++);
+  group->unit = *unit;
   group->lds.resize(shape_.lds_bytes);
   record_bytes_ += shape_.lds_bytes;
   for (unsigned index = 0; index < count; ++index) {
@@ -127,11 +136,12 @@ unsigned Dispatch::take_slot() {
 
 Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigned slot) {
   auto resident = std::make_unique<Resident>();
-  if (spare_.empty()) {
+  auto& spare = cores_.spare_waves();
+  if (spare.empty()) {
     resident->wave = std::make_unique<Wave>();
   } else {
-    resident->wave = std::move(spare_.back());
-    spare_.pop_back();
+    resident->wave = std::move(spare.back());
+    spare.pop_back();
   }
   slots_[slot] = true;
   resident->slot = slot;
@@ -142,6 +152,7 @@ Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigne
   wave.apertures = spec_.apertures;
   wave.trap = spec_.trap;
   wave.scoreboard = slot;
+  wave.hw_id = units_.hw_id(group->unit) | (group->waves & 3) << 4 | (vmid_ & 15) << 20;
   ++group->waves;
   resident->group = std::move(group);
   record_bytes_ += shape_.record_bytes(false) + kRecordGap;
@@ -151,10 +162,13 @@ Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigne
 void Dispatch::remove(Resident& resident) {
   const std::shared_ptr<WorkGroup> group = resident.group;
   slots_[resident.slot] = false;
-  spare_.push_back(std::move(resident.wave));
+  cores_.spare_waves().push_back(std::move(resident.wave));
   std::erase_if(waves_, [&](const auto& one) { return one.get() == &resident; });
   record_bytes_ -= shape_.record_bytes(false) + kRecordGap;
-  if (--group->waves == 0) record_bytes_ -= shape_.lds_bytes;
+  if (--group->waves == 0) {
+    record_bytes_ -= shape_.lds_bytes;
+    units_.give_back(group->unit);
+  }
   release_barrier(*group);
 }
 
@@ -226,12 +240,16 @@ void Dispatch::describe(const Wave& wave) {
 
 // An exception of the wave. Its trap handler handles it, unless there is none or the wave is in it.
 Dispatch::State Dispatch::stopped(Wave& wave) {
-  const bool faulted = wave.stop == Stop::kFault;
+  const bool violates = wave.stop == Stop::kFault && view_.is_violation();
+  const Stop why = violates ? Stop::kViolation : wave.stop;
   describe(wave);
-  if (!wave.can_trap()) return faulted ? State::kFault : State::kIllegal;
-  if (!faulted) cores_.complain(wave.complaint, complaint_);
-  wave.trapsts |=
-      faulted ? trapsts::kMemoryViolation | trapsts::kXnackError : trapsts::kIllegalInstruction;
+  if (!wave.can_trap()) return why == Stop::kFault ? State::kFault : State::kIllegal;
+  if (why == Stop::kIllegal) {
+    cores_.complain(wave.complaint, complaint_);
+    wave.trapsts |= trapsts::kIllegalInstruction;
+  } else {
+    wave.trapsts |= trapsts::kMemoryViolation | (why == Stop::kFault ? trapsts::kXnackError : 0);
+  }
   wave.stop = Stop::kNone;
   wave.complaint.clear();
   wave.enter_trap(0);
@@ -242,7 +260,7 @@ Dispatch::State Dispatch::stopped(Wave& wave) {
 bool Dispatch::can_run(Resident& resident) {
   Wave& wave = *resident.wave;
   if (wave.trapsts & trapsts::kSaveContext && !wave.privileged()) wave.enter_trap(0);
-  return !resident.at_barrier && !wave.halted();
+  return !resident.at_barrier && !resident.at_gws && !wave.halted();
 }
 
 // Handles the end of the wave's turn. May remove the wave.
@@ -261,13 +279,15 @@ Dispatch::State Dispatch::after(Resident& resident) {
     release_barrier(*resident.group);
   }
   if (stop == Stop::kMessage && !take_message(resident)) return stopped(wave);
+  if (stop == Stop::kGws && !take_gws(resident)) return stopped(wave);
   ++turn_;
   return State::kRunning;
 }
 
+// Groups that are left then have no unit to run on.
 Dispatch::State Dispatch::without_waves() const {
   if (suspending_ && (groups_left() || !suspended_.stack.empty())) return State::kSuspended;
-  return groups_left() ? State::kRunning : State::kDone;
+  return groups_left() ? State::kHalted : State::kDone;
 }
 
 Dispatch::State Dispatch::run(unsigned instructions) {
@@ -280,9 +300,8 @@ Dispatch::State Dispatch::run(unsigned instructions) {
     while (launch_group()) {
     }
     if (waves_.empty()) {
-      --left;
       state = without_waves();
-      continue;
+      break;
     }
     if (turn_ >= waves_.size()) turn_ = 0;
     Resident& resident = *waves_[turn_];

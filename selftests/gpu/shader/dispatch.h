@@ -8,11 +8,12 @@
 
 #include "shader/cores.h"
 #include "shader/relaunch.h"
+#include "shader/units.h"
 
 namespace gpu::shader {
 
 // LDS of a work-group, and what COMPUTE_PGM_RSRC2 counts it in, in bytes.
-inline constexpr uint32_t kMaxLds = 64 << 10;
+inline constexpr uint32_t kMaxLds = Units::kLds;
 inline constexpr uint32_t kLdsGranule = 512;
 
 // The COMPUTE_* registers at the start of a dispatch, from any source.
@@ -35,6 +36,11 @@ struct DispatchSpec {
   Apertures apertures;
   TrapHandler trap;
   SaveArea save_area;
+  Gws* gws = nullptr;  // of the queue; null: it has none
+  // The compute units that are enabled, of which each stands for so many.
+  std::vector<UnitId> units = std::vector<UnitId>(8);
+  unsigned unit_scale = 1;
+  unsigned max_waves = 8 * Units::kWaves;  // of all units, also those that are not enabled
   uint32_t packet_index = 0;
   uint32_t doorbell_id = 0;
 
@@ -107,6 +113,10 @@ class Dispatch {
   void set_vectors(Wave& wave, const WorkGroup& group, unsigned index) const;
   void release_barrier(WorkGroup& group);
   void leave_barrier(Resident& resident);
+  static bool waits_for(const Resident& resident, GwsRequest::Kind kind, unsigned resource);
+  void serve_semaphore(unsigned resource);
+  bool take_gws(Resident& resident);
+  void leave_gws(Resident& resident);
   bool can_run(Resident& resident);
   State after(Resident& resident);
   void remove(Resident& resident);
@@ -119,14 +129,15 @@ class Dispatch {
 
   Cores& cores_;
   MemoryView view_;
+  const unsigned vmid_;
   const DispatchSpec spec_;
   const WaveShape shape_;
   std::array<uint64_t, 3> groups_ = {};
   uint64_t group_count_ = 0;
   uint64_t next_group_ = 0;
   std::vector<std::unique_ptr<Resident>> waves_;  // those of a group are contiguous
-  std::vector<std::unique_ptr<Wave>> spare_;
-  std::vector<bool> slots_;    // of scratch
+  std::vector<bool> slots_;                       // of scratch
+  Units units_;
   uint64_t record_bytes_ = 0;  // of the waves in flight
   size_t turn_ = 0;
   bool suspending_ = false;

@@ -54,6 +54,7 @@ void getreg(Wave& wave, const Instruction& in) {
       value = wave.trapsts;
       break;
     case kHwId:
+      value = wave.hw_id;
       break;
     case kGprAlloc:
       value = gpr_alloc(wave);

@@ -55,6 +55,21 @@ class KernelTest : public ::testing::Test {
     map();
   }
 
+  // As AMDKFD_IOC_ALLOC_QUEUE_GWS: the queue is mapped with the process's resources.
+  void give_gws() {
+    gpu_.preempt();
+    queue_.gws = true;
+    map();
+  }
+  // As AMDKFD_IOC_SET_CU_MASK: of shader engine 0, while the queue is not mapped.
+  void enable_units(uint32_t mask) {
+    gpu_.memory.put<uint32_t>(
+        0, queue_.mqd + uint64_t{mqd::kCompute + ComputeRegisters::kUnitsSe0} * 4, mask);
+  }
+  uint32_t mqd_word(unsigned word) {
+    return gpu_.memory.get<uint32_t>(0, queue_.mqd + word * uint64_t{4});
+  }
+
   template <typename T>
   T get(uint64_t address) {
     return gpu_.memory.get<T>(queue_.base, address);

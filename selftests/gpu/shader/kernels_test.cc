@@ -152,10 +152,6 @@ TEST_F(BasicKernels, ScratchForOneDispatchIsGivenBack) {
   EXPECT_TRUE(completes());
 }
 
-uint32_t mqd_word(FakeGpu& gpu, const TestQueue& queue, unsigned word) {
-  return gpu.memory.get<uint32_t>(0, queue.mqd + word * uint64_t{4});
-}
-
 // The result of churn, on the CPU.
 std::vector<uint32_t> churned(std::vector<uint32_t> values, uint32_t rounds) {
   for (size_t group = 0; group < values.size(); group += 256) {
@@ -181,9 +177,9 @@ TEST_F(BasicKernels, APreemptionSavesWavesAndTheirQueueContinuesThem) {
   unsigned with_waves = 0;
   while (get<uint64_t>(kSignal + aql::kSignalValue)) {
     ASSERT_TRUE(gpu_.preempt());
-    if (mqd_word(gpu_, queue_, mqd::kWaveOffset) > FakeGpu::kStackBytes) {
+    if (mqd_word(mqd::kWaveOffset) > FakeGpu::kStackBytes) {
       ++with_waves;
-      EXPECT_LT(mqd_word(gpu_, queue_, mqd::kStackOffset), FakeGpu::kStackBytes);
+      EXPECT_LT(mqd_word(mqd::kStackOffset), FakeGpu::kStackBytes);
     }
     map();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -206,7 +202,7 @@ TEST_F(BasicKernels, SavedWavesKeepTheirPrivateMemory) {
   unsigned with_waves = 0;
   while (get<uint64_t>(kSignal + aql::kSignalValue)) {
     ASSERT_TRUE(gpu_.preempt());
-    with_waves += mqd_word(gpu_, queue_, mqd::kWaveOffset) > FakeGpu::kStackBytes;
+    with_waves += mqd_word(mqd::kWaveOffset) > FakeGpu::kStackBytes;
     map();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -226,7 +222,7 @@ TEST_F(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
     for (int tries = 0; tries < 1000; ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       if (!gpu_.preempt()) return false;
-      if (mqd_word(gpu_, queue_, mqd::kWaveOffset) > FakeGpu::kStackBytes) return true;
+      if (mqd_word(mqd::kWaveOffset) > FakeGpu::kStackBytes) return true;
       map();
     }
     return false;
@@ -318,6 +314,15 @@ TEST_F(NumberKernels, DivideAndRootsRoundAsTheHostDoes) {
     const float expected = static_cast<float>(half(x)) + static_cast<float>(product);
     ASSERT_TRUE(same(out[i][7], expected)) << x << " " << y << " " << out[i][7];
   }
+}
+
+// softgpu writes it at its exit. It shows which results hardware gives bit for bit.
+TEST_F(NumberKernels, AReportNamesTheOpcodesThatAreNotExact) {
+  run_on("floats", patterns<float, uint32_t>(64), patterns<float, uint32_t>(64));
+  const std::string report = gpu_.engines->report();
+  EXPECT_THAT(report, testing::ContainsRegex("[0-9]+ opcodes of compute kernels: [0-9]+ exact"));
+  EXPECT_THAT(report, testing::ContainsRegex("within the documented error:.* v_rcp_f32"));
+  EXPECT_THAT(report, testing::ContainsRegex("approximate:\n"));
 }
 
 TEST_F(NumberKernels, DoublesRoundAsTheHostDoes) {
@@ -544,13 +549,13 @@ class TrappingKernels : public RawKernels {
   void expect_that_the_wave_is_kept() {
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(gpu_.preempt());
-      EXPECT_GT(mqd_word(gpu_, queue_, mqd::kWaveOffset), FakeGpu::kStackBytes);
+      EXPECT_GT(mqd_word(mqd::kWaveOffset), FakeGpu::kStackBytes);
       map();
     }
     EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
   }
 
-  static constexpr uint32_t kIllegal = 1 << 3, kMemoryViolation = 1 << 4;
+  static constexpr uint32_t kIllegal = 1 << 3, kMemoryViolation = 1 << 4, kAperture = 1 << 5;
 };
 
 TEST_F(TrappingKernels, AnIllegalInstructionIsTheTrapHandlers) {
@@ -579,6 +584,23 @@ TEST_F(TrappingKernels, AFaultIsTheTrapHandlers) {
   expect_that_the_wave_is_kept();
   EXPECT_EQ(gpu_.memory.faults(), 1u);
   EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
+}
+
+TEST_F(TrappingKernels, AnAddressInNoApertureIsTheTrapHandlers) {
+  // s_mov_b32 s0, 0; s_mov_b32 s1, 0x70000000; s_load_dword s2, s[0:1], 0
+  submit(put_kernel({0xbe800080, 0xbe8100ff, 0x70000000, 0xc0020080, 0, kEndpgm}),
+         {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kAperture, 1));
+  expect_that_the_wave_is_kept();
+  EXPECT_EQ(gpu_.memory.faults(), 0u);
+  EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
+}
+
+TEST_F(TrappingKernels, GwsThatTheQueueDoesNotHaveIsTheTrapHandlers) {
+  // ds_gws_sema_v gds
+  submit(put_kernel({0xd9350000, 0, kEndpgm}), {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kAperture, 1));
+  expect_that_the_wave_is_kept();
 }
 
 TEST_F(TrappingKernels, ATrapReturnsBehindItself) {

@@ -4,6 +4,15 @@
 #include <algorithm>
 
 namespace gpu::shader {
+namespace {
+
+// Between the lower and the upper half of the 48-bit address space.
+bool in_hole(uint64_t address) {
+  const auto upper = static_cast<int64_t>(address) >> 47;
+  return upper != 0 && upper != -1;
+}
+
+}  // namespace
 
 void MemoryView::begin_turn() {
   hold_ = memory_.hold();
@@ -19,6 +28,11 @@ void MemoryView::end_turn() {
 
 std::byte* MemoryView::miss(Entry& entry, uint64_t address, bool for_write) {
   const uint64_t start = address / kPageSize * kPageSize;
+  violation_ = in_hole(address);
+  if (violation_) {
+    error_ = amdgpu_criu::Error::of(EFAULT, "{:#x} is in no aperture", address);
+    return nullptr;
+  }
   auto window = memory_.window(space_, start, kPageSize, for_write);
   if (!window.ok()) {
     error_ = window.error();
@@ -62,6 +76,7 @@ bool MemoryView::write(uint64_t address, const void* data, size_t size) {
 
 std::byte* MemoryView::cell(uint64_t address, size_t size) {
   if (address % size) {
+    violation_ = true;
     error_ = amdgpu_criu::Error::of(EFAULT, "an atomic operation at {:#x} is not aligned", address);
     return nullptr;
   }

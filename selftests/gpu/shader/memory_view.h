@@ -18,8 +18,8 @@ class MemoryView {
   void begin_turn();
   void end_turn();
 
-  // Null when the address does not translate; Memory has reported the fault then. The rest of the
-  // page is valid with it.
+  // Null when the address does not translate; Memory has reported the fault then, unless no GPU
+  // has such an address. The rest of the page is valid with it.
   std::byte* page(uint64_t address, bool for_write);
 
   bool read(uint64_t address, void* out, size_t size);
@@ -31,6 +31,8 @@ class MemoryView {
   size_t fetch(uint64_t address, std::array<uint32_t, 2>& words);
 
   const amdgpu_criu::Error& error() const { return error_; }
+  // The last error is the wave's alone: Memory was not asked.
+  bool is_violation() const { return violation_; }
 
  private:
   static constexpr uint64_t kPageSize = 4096;
@@ -48,6 +50,7 @@ class MemoryView {
   Memory::Hold hold_;
   Cache reads_, writes_;
   amdgpu_criu::Error error_ = amdgpu_criu::Error(EFAULT, "");
+  bool violation_ = false;
 };
 
 inline std::byte* MemoryView::page(uint64_t address, bool for_write) {

@@ -13,6 +13,7 @@ struct Dispatch::Resident {
   std::shared_ptr<WorkGroup> group;
   unsigned slot = 0;
   bool at_barrier = false;
+  bool at_gws = false;
 };
 
 }  // namespace gpu::shader

@@ -39,6 +39,7 @@ void Dispatch::suspend() {
   for (const auto& resident : waves_) {
     resident->wave->trapsts |= trapsts::kSaveContext;
     leave_barrier(*resident);
+    leave_gws(*resident);
   }
   suspended_.restart = group_id(next_group_);
 }
@@ -142,7 +143,10 @@ amdgpu_criu::Status Dispatch::relaunch(const Suspended& suspended) {
       return amdgpu_criu::Error::of(EINVAL, "the waves of a group are not contiguous");
     }
     if (wave.first) {
+      const auto unit = units_.take_again();
+      if (!unit) return amdgpu_criu::Error::of(EINVAL, "no compute unit for saved waves");
       group = std::make_shared<WorkGroup>();
+      group->unit = *unit;
       group->lds.resize(shape_.lds_bytes);
       record_bytes_ += shape_.lds_bytes;
     }

@@ -76,6 +76,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     out.scratch_waves = kScratchWaves;
     out.scratch_wave_bytes = kScratchWaveBytes;
     out.trap = {.tba = kHandler, .tma = kHandler + kTmaAfterTba, .place_in_ttmps = true};
+    out.gws = &gws_;
     out.save_area = {.base = kSaveArea, .bytes = kSaveBytes, .stack_words = 1024};
     return out;
   }
@@ -95,7 +96,10 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     if (properties & kFlatScratchInit) spec.user_data[next + 2] = low32(kScratch);
   }
 
+  // The counter of a grid barrier is ready, as before every kernel that uses it.
   std::unique_ptr<Dispatch> started() {
+    gws_ = {.resources = shader::Gws::kResources};
+    gws_.counters[0] = static_cast<uint8_t>(GetParam().groups - 1);
     auto dispatch = Dispatch::create(*cores_, memory_, kSpace, spec());
     EXPECT_TRUE(dispatch.ok());
     return std::move(*dispatch);
@@ -128,8 +132,11 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     EXPECT_EQ(state, State::kSuspended) << dispatch->complaint();
     if (state != State::kSuspended) return nullptr;
     suspended_ = dispatch->suspended();
+    const auto gws = gws_.pack();
     dispatch.reset();
     cores_ = std::make_unique<shader::Cores>();
+    gws_ = {.resources = shader::Gws::kResources};
+    gws_.unpack(gws);
     auto resumed = Dispatch::resume(*cores_, memory_, kSpace, spec(), suspended_);
     EXPECT_TRUE(resumed.ok()) << resumed.error().message();
     return resumed.ok() ? std::move(*resumed) : nullptr;
@@ -138,6 +145,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
   FakeMemory memory_;
   CodeObject object_;
   std::unique_ptr<shader::Cores> cores_ = std::make_unique<shader::Cores>();
+  shader::Gws gws_;
   Suspended suspended_;
 };
 
@@ -228,6 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
         Kernel{"basic.co", "histogram", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}},
         Kernel{"basic.co", "philox", 2, {256, 1, 1}, {kA, 0, 0xcafe, 0xf00d}},
         Kernel{"basic.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}},
+        Kernel{"grid.co", "meet", 3, {256, 1, 1}, {kA, 0, 3, 4}},
         Kernel{"basic.co", "private_memory", 2, {256, 1, 1}, {kA, 0, 5}},
         Kernel{"registers.co", "trapping", 2, {128, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "few", 3, {64, 1, 1}, {kA, 0}},

@@ -62,6 +62,7 @@ std::span<const SpecialOp> packed_ops();
 std::span<const SpecialOp> matrix_ops();
 std::span<const SpecialOp> load_store_ops();
 std::span<const SpecialOp> atomic_ops();
+std::span<const SpecialOp> gws_ops();
 
 void execute_vector(Wave& wave, const Instruction& in);
 void execute_compare(Wave& wave, const Instruction& in);

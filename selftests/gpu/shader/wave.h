@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engines/packets.h"
+#include "shader/gws.h"
 #include "shader/instruction.h"
 #include "shader/memory_view.h"
 #include "shader/numbers.h"
@@ -64,6 +65,7 @@ struct WorkGroup {
   std::vector<std::byte> lds;
   unsigned waves = 0;       // that have not ended
   unsigned at_barrier = 0;  // of them
+  unsigned unit = 0;        // of Units
 };
 
 // Apertures of FLAT addresses (SH_MEM_BASES).
@@ -74,7 +76,18 @@ struct Apertures {
 };
 
 // The reason why a wave does not continue.
-enum class Stop : uint8_t { kNone, kYield, kBarrier, kMessage, kEnded, kSaved, kIllegal, kFault };
+enum class Stop : uint8_t {
+  kNone,
+  kYield,
+  kBarrier,
+  kGws,
+  kMessage,
+  kEnded,
+  kSaved,
+  kIllegal,
+  kFault,      // a page, which Memory has reported
+  kViolation,  // no such address or resource at all
+};
 
 class Wave {
  public:
@@ -138,8 +151,10 @@ class Wave {
   MemoryView* memory = nullptr;
   Apertures apertures;
   TrapHandler trap;
-  uint32_t message = 0;     // of s_sendmsg
+  uint32_t message = 0;  // of s_sendmsg
+  GwsRequest gws;
   uint32_t scoreboard = 0;  // of its scratch
+  uint32_t hw_id = 0;
   Stop stop = Stop::kNone;
   std::string complaint;
 

@@ -30,8 +30,13 @@ second_level:
   s_mov_b32 exec_lo, ttmp2
   s_getreg_b32 ttmp2, hwreg(HW_REG_TRAPSTS)
   s_bitcmp1_b32 ttmp2, 28
-  s_cbranch_scc0 .Lillegal
+  s_cbranch_scc0 .Lno_page
   s_bitset1_b32 ttmp3, 14
+  s_branch .Lsend
+.Lno_page:
+  s_bitcmp1_b32 ttmp2, 8
+  s_cbranch_scc0 .Lillegal
+  s_bitset1_b32 ttmp3, 15
   s_branch .Lsend
 .Lillegal:
   s_bitset1_b32 ttmp3, 13

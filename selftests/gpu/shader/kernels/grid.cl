@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+// Kernels whose work-groups wait for each other, or report where they run.
+#define GROUP_ID __builtin_amdgcn_workgroup_id_x()
+#define LOCAL_ID __builtin_amdgcn_workitem_id_x()
+#define HW_ID (4 | 31 << 11)
+
+static void group_barrier(void) {
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+}
+
+// As the device libraries do it: one wave of each group meets those of the others.
+static void grid_barrier(uint groups) {
+  group_barrier();
+  if (LOCAL_ID == 0) __builtin_amdgcn_ds_gws_barrier(groups - 1, 0);
+  group_barrier();
+}
+
+// Runs before a kernel of so many groups.
+kernel void grid_init(uint groups) {
+  if (LOCAL_ID == 0) __builtin_amdgcn_ds_gws_init(groups - 1, 0);
+}
+
+// In each round a group works on what its neighbor wrote in the round before. Two rows of groups *
+// 256 numbers.
+kernel void meet(global uint* rows, uint groups, uint rounds) {
+  const uint count = groups * 256, i = GROUP_ID * 256 + LOCAL_ID;
+  for (uint round = 0; round < rounds; ++round) {
+    const global uint* from = rows + (round & 1) * count;
+    global uint* to = rows + (~round & 1) * count;
+    to[i] = from[(i + 256) % count] * 1664525u + 1013904223u + round;
+    grid_barrier(groups);
+  }
+}
+
+// The last group lets the others pass a semaphore: one, all but one, and the last when it waits.
+kernel void take_turns(global uint* data, uint groups) {
+  volatile global uint* passed = data;
+  if (LOCAL_ID) return;
+  if (GROUP_ID + 1 < groups) {
+    __builtin_amdgcn_ds_gws_sema_p(2);
+    __opencl_atomic_fetch_add((global atomic_uint*)data, 1, memory_order_seq_cst,
+                              memory_scope_device);
+    return;
+  }
+  __builtin_amdgcn_ds_gws_sema_v(2);
+  while (*passed < 1) __builtin_amdgcn_s_sleep(1);
+  data[1] = *passed;
+  __builtin_amdgcn_ds_gws_sema_br(groups - 3, 2);
+  while (*passed < groups - 2) __builtin_amdgcn_s_sleep(1);
+  data[2] = *passed;
+  while (*passed < groups - 1) __builtin_amdgcn_ds_gws_sema_release_all(2);
+  data[3] = *passed;
+}
+
+// Where each group runs.
+kernel void where(global uint* out) {
+  if (LOCAL_ID == 0) out[GROUP_ID] = __builtin_amdgcn_s_getreg(HW_ID);
+}

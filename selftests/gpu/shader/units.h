@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+// Compute units, and which of them have room for another work-group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "shader/relaunch.h"
+
+namespace gpu::shader {
+
+// A unit as the bits [15:8] of HW_ID name it.
+struct UnitId {
+  unsigned engine = 0, array = 0, unit = 0;
+  uint32_t hw_id() const { return engine << 13 | array << 12 | unit << 8; }
+};
+
+class Units {
+ public:
+  static constexpr unsigned kWaves = 32;  // of a unit: 8 of each of its 4 SIMDs
+  static constexpr uint32_t kLds = 64 << 10;
+
+  // scale: a unit stands for so many.
+  Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per_group, unsigned scale);
+
+  // A group that hardware could never start.
+  bool group_fits() const { return group_waves_ <= unit_waves_; }
+  // Takes the emptiest unit; none: there is no room.
+  std::optional<unsigned> take();
+  // The same, for waves that were there before: always, unless there is no unit.
+  std::optional<unsigned> take_again();
+  void give_back(unsigned unit) { --groups_[unit]; }
+  uint32_t hw_id(unsigned unit) const { return ids_[unit].hw_id(); }
+
+ private:
+  std::vector<UnitId> ids_;
+  std::vector<unsigned> groups_;  // in flight, of each unit
+  unsigned group_waves_, unit_waves_;
+  unsigned groups_per_unit_;
+};
+
+}  // namespace gpu::shader

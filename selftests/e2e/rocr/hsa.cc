@@ -4,6 +4,7 @@
 #include <hsa/hsa_ext_amd.h>
 
 #include <cstring>
+#include <deque>
 
 namespace e2e {
 
@@ -229,6 +230,45 @@ Status AqlUserQueue::dispatch(const Kernel& kernel, const Shape& shape, void* ar
   packet.kernarg_address = arguments;
   if (completion) packet.completion_signal = completion->get();
   return submit(packet, HSA_PACKET_TYPE_KERNEL_DISPATCH);
+}
+
+Status when_memory_faults(void (*call)(uint64_t address, void* argument), void* argument) {
+  struct Handler {
+    void (*call)(uint64_t address, void* argument);
+    void* argument;
+  };
+  // The runtime keeps it to its end.
+  static Handler handler;
+  handler = {call, argument};
+  const auto forward = [](const hsa_amd_event_t* event, void*) {
+    if (event->event_type == HSA_AMD_GPU_MEMORY_FAULT_EVENT)
+      handler.call(event->memory_fault.virtual_address, handler.argument);
+    return HSA_STATUS_SUCCESS;
+  };
+  return check(hsa_amd_register_system_event_handler(forward, nullptr),
+               "registering a handler of faults");
+}
+
+Result<AqlUserQueue> AqlUserQueue::create_with(const Runtime& runtime, const QueueSetup& setup) {
+  hsa_queue_t* queue = nullptr;
+  const hsa_queue_type32_t type =
+      setup.cooperative ? HSA_QUEUE_TYPE_COOPERATIVE : HSA_QUEUE_TYPE_SINGLE;
+  // It lives as long as its runtime.
+  static std::deque<QueueSetup> setups;
+  setups.push_back(setup);
+  const auto forward = [](hsa_status_t status, hsa_queue_t*, void* data) {
+    const auto& wanted = *static_cast<QueueSetup*>(data);
+    if (wanted.on_error) wanted.on_error(status, wanted.argument);
+  };
+  TRY(check(
+      hsa_queue_create(runtime.gpu(), kQueuePackets, type, setup.on_error ? +forward : nullptr,
+                       &setups.back(), UINT32_MAX, UINT32_MAX, &queue),
+      "creating a queue"));
+  return AqlUserQueue(queue);
+}
+
+Status AqlUserQueue::enable_units(uint32_t mask) const {
+  return check(hsa_amd_queue_cu_set_mask(queue_, 32, &mask), "choosing compute units");
 }
 
 Result<Executable> Executable::load(const Runtime& runtime, std::span<const char> code_object,

@@ -122,12 +122,27 @@ class Executable {
   hsa_agent_t agent_;
 };
 
+// Calls, from the runtime's own thread, when a GPU has accessed a page that does not exist.
+amdgpu_criu::Status when_memory_faults(void (*call)(uint64_t address, void* argument),
+                                       void* argument);
+
+struct QueueSetup {
+  bool cooperative = false;  // with GWS
+  // From the runtime's own thread, when the queue has stopped.
+  void (*on_error)(hsa_status_t status, void* argument) = nullptr;
+  void* argument = nullptr;
+};
+
 class AqlUserQueue {
  public:
   static amdgpu_criu::Result<AqlUserQueue> create(const Runtime& runtime, unsigned gpu = 0);
+  static amdgpu_criu::Result<AqlUserQueue> create_with(const Runtime& runtime,
+                                                       const QueueSetup& setup);
   AqlUserQueue(AqlUserQueue&& other) noexcept : queue_(std::exchange(other.queue_, nullptr)) {}
   AqlUserQueue& operator=(AqlUserQueue&&) = delete;
   ~AqlUserQueue();
+  // The first 32 compute units: those on which kernels may run.
+  amdgpu_criu::Status enable_units(uint32_t mask) const;
   amdgpu_criu::Status barrier(const Signal& after, const Signal& completion) const;
   // Starts when everything before it in the queue has ended. grid and group: work-items.
   struct Shape {

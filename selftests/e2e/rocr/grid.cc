@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+// rocr_grid: work-groups that wait for each other, through a cooperative queue of stock ROCr. In
+// each round of a kernel a group works on what its neighbor wrote in the round before; GWS keeps
+// them together. A second queue runs on the compute units that the step before has chosen. A line
+// is printed before the long kernel starts, so that a dump can meet waves that wait.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "rocr/code_object.h"
+#include "rocr/hsa.h"
+#include "rocr/program.h"
+#include "workload/chain_math.h"
+#include "workload/control.h"
+#include "workload/options.h"
+
+namespace e2e {
+namespace {
+
+using amdgpu_criu::Error;
+using amdgpu_criu::Result;
+using amdgpu_criu::Status;
+
+constexpr uint32_t kGroup = 256, kGroups = 8, kNumbers = kGroup * kGroups, kPlaces = 16;
+
+struct Shared {
+  std::array<uint32_t, 2 * kNumbers> rows;
+  std::array<uint32_t, kPlaces> places;
+  alignas(64) std::array<std::byte, 64> arguments;
+};
+
+struct Workload {
+  std::unique_ptr<Runtime> runtime;
+  Buffer shared;
+  Executable executable;
+  Kernel grid_init, meet, where;
+  AqlUserQueue together, elsewhere;
+  Signal done_signal;
+  unsigned timeout_ms;
+  uint32_t rounds;
+  uint32_t units = 0xff;  // of the second queue
+  uint64_t done = 0;
+
+  Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
+};
+
+// Arguments are of 8 bytes, then of 4.
+template <typename... T>
+Status launch(const Workload& w, const AqlUserQueue& queue, const Kernel& kernel,
+              const AqlUserQueue::Shape& shape, T... values) {
+  std::byte* at = w.data().arguments.data();
+  ((memcpy(at, &values, sizeof(values)), at += sizeof(values)), ...);
+  w.done_signal.store(1);
+  TRY(queue.dispatch(kernel, shape, w.data().arguments.data(), &w.done_signal));
+  if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
+  return {};
+}
+
+std::vector<uint32_t> met(std::vector<uint32_t> from, uint32_t rounds) {
+  std::vector<uint32_t> to(from.size());
+  for (uint32_t round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < from.size(); ++i)
+      to[i] = from[(i + kGroup) % from.size()] * 1664525u + 1013904223u + round;
+    from.swap(to);
+  }
+  return from;
+}
+
+Status meet(Workload& w, uint64_t step, uint64_t key) {
+  Shared& data = w.data();
+  std::vector<uint32_t> numbers(kNumbers);
+  for (uint32_t i = 0; i < kNumbers; ++i)
+    numbers[i] = static_cast<uint32_t>(key >> (i % 32)) * 2654435761u + i;
+  std::ranges::copy(numbers, data.rows.begin());
+  TRY(launch(w, w.together, w.grid_init, {{kGroup, 1}, {kGroup, 1}}, kGroups));
+  say(amdgpu_criu::formatted("long kernel of step {}", step));
+  TRY(launch(w, w.together, w.meet, {{kNumbers, 1}, {kGroup, 1}}, data.rows.data(), kGroups,
+             w.rounds));
+  const auto* end = data.rows.data() + (w.rounds % 2 ? kNumbers : 0);
+  if (!std::ranges::equal(std::span(end, kNumbers), met(numbers, w.rounds)))
+    return Error::of(EBADMSG, "groups have not met as often as they should");
+  return {};
+}
+
+// The kernel runs on all units that are enabled, and on no others.
+Status look_where(Workload& w) {
+  Shared& data = w.data();
+  data.places.fill(~0u);
+  TRY(launch(w, w.elsewhere, w.where, {{kPlaces * 64, 1}, {64, 1}}, data.places.data()));
+  uint32_t used = 0;
+  for (const uint32_t hw_id : data.places) used |= 1u << (hw_id >> 8 & 15);
+  if (used != w.units)
+    return Error::of(EBADMSG, "a kernel ran on the units {:#x} instead of {:#x}", used, w.units);
+  return {};
+}
+
+Status step(Workload& w) {
+  const uint64_t next = w.done + 1, key = value_at(next);
+  TRY(look_where(w));
+  w.units = 1u << (next % 8) | 1u << (next * 3 % 8);
+  TRY(w.elsewhere.enable_units(w.units));
+  TRY(meet(w, next, key));
+  w.done = next;
+  say(amdgpu_criu::formatted("step {} value {:#018x}", next, key));
+  return {};
+}
+
+Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options) {
+  const Runtime& r = *runtime;
+  Buffer shared = TRY(Buffer::create(r, Buffer::Place::kHost, sizeof(Shared)));
+  Executable executable = TRY(Executable::load(r, code_object()));
+  const Kernel grid_init = TRY(executable.kernel("grid_init"));
+  const Kernel meet = TRY(executable.kernel("meet")), where = TRY(executable.kernel("where"));
+  AqlUserQueue together = TRY(AqlUserQueue::create_with(r, {.cooperative = true}));
+  AqlUserQueue elsewhere = TRY(AqlUserQueue::create(r));
+  Signal done_signal = TRY(Signal::create(1));
+  return Workload{std::move(runtime),
+                  std::move(shared),
+                  std::move(executable),
+                  grid_init,
+                  meet,
+                  where,
+                  std::move(together),
+                  std::move(elsewhere),
+                  std::move(done_signal),
+                  options.timeout_s * 1000,
+                  options.rounds ? options.rounds : 10};
+}
+
+bool run(Workload& w, const Options& options) {
+  while (!stop_requested() && (!options.steps || w.done < options.steps)) {
+    const Status status = step(w);
+    if (!status.ok()) {
+      say("stopped: " + status.error().message());
+      return false;
+    }
+    if (take_verify_request()) give_verdict("verify", w.done, {});
+    pause_ms(options.interval_ms);
+  }
+  return give_verdict("final", w.done, {});
+}
+
+int main_with(const Options& options) {
+  return run_program(
+      options, set_up, [](const Workload&) { return Status(); },
+      [](const Workload& w) { return w.shared.size(); },
+      [](Workload& w, const Options& o) { return run(w, o) ? kGood : kDamaged; });
+}
+
+}  // namespace
+}  // namespace e2e
+
+int main(int argc, char** argv) {
+  const e2e::ParsedOptions parsed = e2e::parse_options(
+      {"rocr_grid",
+       "Work-groups that wait for each other (GWS), and kernels on chosen compute units, through\n"
+       "stock ROCr.",
+       "--rounds --steps --interval --timeout"},
+      argc, argv);
+  if (parsed.exit_code) return *parsed.exit_code;
+  return e2e::main_with(parsed.options);
+}

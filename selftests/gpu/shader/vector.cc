@@ -181,8 +181,8 @@ uint32_t narrow_constant(Wave& wave, const Instruction& in, unsigned code, Kind 
 
 // Refuses modes that would give other results than the requested ones.
 bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
-  const bool floats = is_float(op.dst) || std::ranges::any_of(op.src, is_float);
-  if (floats && wave.mode & mode::kRoundMask) {
+  // MODE is looked at first: it is the usual one for nearly all instructions.
+  if (wave.mode & mode::kRoundMask && (is_float(op.dst) || std::ranges::any_of(op.src, is_float))) {
     wave.refuse(amdgpu_criu::formatted("MODE {:#x} asks for another rounding", wave.mode));
     return false;
   }

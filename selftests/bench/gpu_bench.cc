@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+// How many wave instructions a second one core of this machine executes, for kernels of different
+// kinds. Exit status 1: integers or floats are below the goal.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <iostream>
+#include <map>
+
+#include "base/result.h"
+#include "engines/fake_gpu.h"
+#include "shader/code_object.h"
+#include "shader/cores.h"
+#include "shader/dispatch.h"
+
+namespace gpu::test {
+namespace {
+
+constexpr double kGoal = 20e6;
+constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kData = 0x400000;
+constexpr uint32_t kRounds = 200, kGroups = 16;
+constexpr Space kSpace = {Hub::kGfx, 1};
+
+// The slowest of its repetitions, by kernel.
+std::map<std::string, double>& rates() {
+  static std::map<std::string, double> all;
+  return all;
+}
+
+class Bench {
+ public:
+  Bench() : object_(KERNELS "/bench.co") {
+    memory_.bind_vmid(kSpace, 0x8000, 1);
+    std::memcpy(at(kCode), object_.image().data(), object_.image().size());
+    const uint64_t data = kData;
+    std::memcpy(at(kKernarg), &data, sizeof(data));
+    std::memcpy(at(kKernarg + 8), &kRounds, sizeof(kRounds));
+  }
+
+  shader::DispatchSpec spec(const char* kernel) {
+    const uint64_t object = kCode + object_.kernel(kernel);
+    std::array<uint32_t, 16> words;
+    std::memcpy(words.data(), at(object), sizeof(words));
+    shader::DispatchSpec out;
+    out.code = object + words[4];
+    out.rsrc1 = words[12];
+    out.rsrc2 = words[13];
+    out.rsrc3 = words[11];
+    // Behind the resource for private memory, which is not used.
+    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0;
+    out.user_data[words[14] & kPrivateSegmentBuffer ? 4 : 0] = low32(kKernarg);
+    out.grid = {kGroups * 64, 1, 1};
+    out.group_size = {64, 1, 1};
+    out.lds_bytes = words[0];
+    return out;
+  }
+
+  bool run(const char* kernel) {
+    auto dispatch = shader::Dispatch::create(cores_, memory_, kSpace, spec(kernel));
+    if (!dispatch.ok()) return false;
+    auto state = shader::Dispatch::State::kRunning;
+    while (state == shader::Dispatch::State::kRunning) state = (*dispatch)->run(1 << 15);
+    return state == shader::Dispatch::State::kDone;
+  }
+  shader::Cores& cores() { return cores_; }
+
+ private:
+  std::byte* at(uint64_t address) { return memory_.space(1).data() + address; }
+
+  CodeObject object_;
+  FakeMemory memory_;
+  shader::Cores cores_;
+};
+
+std::string hottest(const shader::Cores& cores) {
+  std::string text;
+  size_t named = 0;
+  for (const auto& [name, count] : cores.counts()) {
+    if (++named > 3) break;
+    text += amdgpu_criu::formatted("{}{} {}%", text.empty() ? "" : ", ", name,
+                                   100 * count / cores.executed());
+  }
+  return text;
+}
+
+void run_kernel(benchmark::State& state, const char* kernel) {
+  Bench bench;
+  for (auto round : state) {
+    if (!bench.run(kernel)) return state.SkipWithError("the kernel does not end");
+  }
+  const auto executed = static_cast<double>(bench.cores().executed());
+  state.counters["wave_instructions"] = benchmark::Counter(executed, benchmark::Counter::kIsRate);
+  state.SetLabel(hottest(bench.cores()));
+}
+
+// Notes the rates that the others print.
+class Reporter : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& run : runs) {
+      const auto found = run.counters.find("wave_instructions");
+      if (found == run.counters.end() || run.run_type != Run::RT_Iteration) continue;
+      double& rate = rates()[run.run_name.function_name];
+      rate = std::max(rate, found->second.value);
+    }
+  }
+};
+
+int verdict() {
+  bool good = true;
+  for (const char* kernel : {"integers", "floats"}) {
+    const auto found = rates().find(kernel);
+    if (found == rates().end()) continue;
+    const bool reached = found->second >= kGoal;
+    std::cout << amdgpu_criu::formatted(
+        "{}: {:.1f} M wave instructions a second, goal {:.0f} M: {}\n", kernel, found->second / 1e6,
+        kGoal / 1e6, reached ? "reached" : "MISSED");
+    good = good && reached;
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gpu::test
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  for (const char* kernel : {"integers", "floats", "matrices", "shared", "memory"})
+    benchmark::RegisterBenchmark(kernel, gpu::test::run_kernel, kernel)
+        ->Unit(benchmark::kMillisecond);
+  gpu::test::Reporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  return gpu::test::verdict();
+}

@@ -226,7 +226,7 @@ std::set<std::string> set_by_driver(const std::string& manager) {
   return names;
 }
 
-// They may be set otherwise by packets of the process, or by CP; or the driver sets other bits.
+// Packets of the process or the CP also set these words, or the driver sets other bits.
 bool may_be_state(const std::string& name) {
   return name.starts_with("compute_static_thread_mgmt_se") || name == "compute_resource_limits" ||
          name == "compute_current_logic_xcc_id" || name == "cp_hqd_cntl_stack_offset" ||

@@ -248,7 +248,7 @@ TEST_F(RenderHooks, RenderNodesAreRefusedOnAKernelWithoutTheirPart) {
   EXPECT_THAT(log(), HasSubstr("does not carry what was done through it"));
 }
 
-TEST_F(RenderHooks, AGenerationThatNoTestHasRunIsAWarning) {
+TEST_F(RenderHooks, WarnsOfAnUntestedGeneration) {
   const Fd render = open(kRenderPath);
   add_render(render, {make_bo(1)}, "file");
   state_.features |= AMDGPU_CRIU_FEATURE_UNTESTED;
@@ -256,7 +256,7 @@ TEST_F(RenderHooks, AGenerationThatNoTestHasRunIsAWarning) {
   EXPECT_THAT(log(), HasSubstr("carried untested"));
 }
 
-TEST_F(RenderHooks, AGenerationThatTestsHaveRunIsNone) {
+TEST_F(RenderHooks, DoesNotWarnOfATestedGeneration) {
   const Fd render = open(kRenderPath);
   add_render(render, {make_bo(1)}, "file");
   EXPECT_EQ(dump({&render}), 0) << log();

@@ -67,8 +67,8 @@ Status Tree::need_session(kernel::Node node) {
   carries_render_ = features & AMDGPU_CRIU_FEATURE_RENDER;
   if (features & AMDGPU_CRIU_FEATURE_UNTESTED)
     log_warning(
-        "a GPU here is of a generation whose queues are carried untested: check what a restored "
-        "process computes");
+        "a GPU here is of a generation whose queues are carried untested: verify the "
+        "results of a restored process");
   return {};
 }
 

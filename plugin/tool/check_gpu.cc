@@ -29,7 +29,7 @@ Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   if (!tested)
     return {gpu.describe(), Grade::kLimited, found,
             "queues of its generation are carried untested (GFX12: not on Linux 6.12)",
-            "check what a restored process computes"};
+            "verify the results of a restored process"};
   return Item::good(gpu.describe(), found);
 }
 

@@ -111,7 +111,7 @@ TEST_F(Check, ThePluginMustBeTheOnlyOneAndLoad) {
   EXPECT_THAT(check_plugin(machine_).consequence, HasSubstr("claim the same files"));
 }
 
-TEST_F(Check, QueuesThatNoTestHasRunAreANote) {
+TEST_F(Check, NotesQueuesOfUntestedGenerations) {
   std::filesystem::create_directories(dir_.file("nodes/1"));
   std::filesystem::create_directories(dir_.file("dri"));
   std::filesystem::create_symlink("/dev/zero", dir_.file("dri/renderD5"));

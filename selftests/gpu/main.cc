@@ -65,7 +65,7 @@ void describe(CLI::App& app, Options& options) {
   app.add_option("--report", options.report, "Write at exit which registers no model answers for")
       ->type_name("FILE");
   app.add_option("--delays", options.delays,
-                 "Let queues rest at random; the seed, or \"random\", which is logged")
+                 "Make queues pause at random, by this seed; \"random\" logs its seed")
       ->type_name("SEED")
       ->envname("SOFTGPU_DELAYS")
       ->check(CLI::PositiveNumber | CLI::IsMember({"random"}));
@@ -92,7 +92,7 @@ gpu::EngineFactory engines_of(const std::string& delays) {
   const uint32_t seed = delays == "random"
                             ? std::random_device()()
                             : static_cast<uint32_t>(std::strtoul(delays.c_str(), nullptr, 10));
-  gpu::log_info("queues rest at random; again: --delays {}", seed);
+  gpu::log_info("queues pause at random; repeat with --delays {}", seed);
   return gpu::engines_with_delays(seed);
 }
 

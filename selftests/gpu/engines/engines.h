@@ -93,7 +93,7 @@ amdgpu_criu::Result<std::vector<std::unique_ptr<Engine>>> create_engines(const A
                                                                          Memory& memory,
                                                                          Registers& registers,
                                                                          InterruptSink& interrupts);
-// The same; their queues rest at random.
+// The same; their queues pause at random.
 EngineFactory engines_with_delays(uint32_t seed);
 
 }  // namespace gpu

@@ -67,7 +67,7 @@ TEST_F(QueueTableTest, EachQueueHasATurnInEachRound) {
   for (const auto& queue : turns({})) EXPECT_EQ(queue.size(), kRounds);
 }
 
-TEST_F(QueueTableTest, DelaysLetEachQueueRestAndNoneForLong) {
+TEST_F(QueueTableTest, DelaysPauseEachQueueForAShortTime) {
   for (const auto& queue : turns(7)) {
     EXPECT_LT(queue.size(), kRounds * 9 / 10);
     EXPECT_GT(queue.size(), kRounds / 3);

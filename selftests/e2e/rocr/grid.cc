@@ -26,7 +26,7 @@ using amdgpu_criu::Status;
 constexpr uint32_t kGroup = 256, kGroups = 8, kNumbers = kGroup * kGroups, kPlaces = 16;
 
 struct Shared {
-  std::array<uint32_t, 2 * kNumbers> rows;
+  std::array<uint32_t, size_t{2} * kNumbers> rows;
   std::array<uint32_t, kPlaces> places;
   alignas(64) std::array<std::byte, 64> arguments;
 };

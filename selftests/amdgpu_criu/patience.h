@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Time limits on a slow machine or kernel: PATIENCE=FACTOR in the environment multiplies them, after
- * CRIU_TEST_SECONDS, the time that a race lasts, is added. Include it after kselftest_harness.h.
+ * Time limits on a slow machine or kernel: PATIENCE=FACTOR in the environment multiplies them,
+ * after CRIU_TEST_SECONDS, the time that a race lasts, is added. Include it after
+ * kselftest_harness.h.
  */
 #ifndef AMDGPU_CRIU_TEST_PATIENCE_H
 #define AMDGPU_CRIU_TEST_PATIENCE_H

@@ -95,7 +95,7 @@ TEST_F(uncarried, an_open_file_of_smi_events_is_EOPNOTSUPP)
 /* Makes this process the debugger of @pid. */
 static int debug(FIXTURE_DATA(uncarried) *self, pid_t pid)
 {
-	char name[] = "/tmp/criu-debug-XXXXXX";
+	char name[] = "/tmp/amdgpu-criu-XXXXXX";
 	struct kfd_runtime_info runtime;
 	struct kfd_ioctl_dbg_trap_args args = {
 		.pid = pid,

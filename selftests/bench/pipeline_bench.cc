@@ -201,7 +201,7 @@ constexpr Case after_a_pre_dump(const char* name) {
           [](Bench& bench) { return bench.save(bench.second(), true, true); }};
 }
 
-constexpr unsigned kMib = 1u << 20;
+constexpr size_t kMib = 1u << 20;
 constexpr Case kCases[] = {
     {"copy", nothing, [](Bench& b) { return b.copy(); }},
     {"write 4 x 8 MiB", [](Bench& b) { return b.prepare_file(); },

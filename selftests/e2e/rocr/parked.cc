@@ -92,7 +92,8 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
 
 Status start(Workload& w) {
   Mailbox* const mail = &w.mail();
-  memcpy(mail->arguments.data(), &mail, sizeof(mail));
+  const auto address = reinterpret_cast<uintptr_t>(mail);
+  memcpy(mail->arguments.data(), &address, sizeof(address));
   TRY(w.queue.dispatch(w.kernel, {{kItems, 1}, {kItems, 1}}, mail->arguments.data(), &w.ended));
   for (unsigned ms = 0; !__atomic_load_n(&mail->pc, __ATOMIC_ACQUIRE); ++ms) {
     if (ms > w.timeout_ms) return Error::of(ETIMEDOUT, "no wave arrives at the barrier");

@@ -20,7 +20,6 @@
 namespace e2e {
 namespace {
 
-using amdgpu_criu::Error;
 using amdgpu_criu::Fd;
 using amdgpu_criu::formatted;
 using amdgpu_criu::Result;

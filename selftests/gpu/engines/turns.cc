@@ -32,11 +32,13 @@ bool CommandProcessor::fits(const Listed& listed) {
 // False: it has to wait.
 bool CommandProcessor::map_listed(const Listed& listed) {
   if (!fits(listed) || !bind_process(listed.process)) return false;
+  const auto vmid = mapper_.vmid_for(listed.process.pasid);
+  if (!vmid) return false;
   const Target& target = listed.target;
   map(target, listed.process,
       {.owner = target.issuer,
        .doorbell = target.doorbell,
-       .vmid = *mapper_.vmid_for(listed.process.pasid),
+       .vmid = *vmid,
        .pasid = listed.process.pasid,
        .mqd = target.mqd,
        .wptr_poll = target.wptr_poll,

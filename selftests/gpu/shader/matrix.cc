@@ -154,7 +154,7 @@ void multiply_doubles(Wave& wave, const Instruction& in) {
     for (unsigned row = 0; row < kShape.size; ++row) {
       for (unsigned column = 0; column < kShape.size; ++column) {
         const unsigned item = row / 4, lane = column + kShape.size * block + 16 * (row % 4);
-        double sum = c ? element(c + 2 * item, lane) : value;
+        double sum = c ? element(c + size_t{2} * item, lane) : value;
         for (unsigned k = 0; k < kShape.depth; ++k) {
           sum = std::fma(element(a, kShape.input_lane(row, k, block)),
                          element(b, kShape.input_lane(column, k, block)), sum);

@@ -6,11 +6,10 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "fail_nth.h"
+#include "neighbour.h"
 #include "target.h"
 
 #define FAULTS_MAX 100000
@@ -301,42 +300,22 @@ static const struct sweep_row process_info_row = {
 	.allocates = true,
 };
 
-/* A process with a queue that runs: the GPU then gets a new runlist when another one is paused. */
-static pid_t start_neighbour(void)
+/* With a queue that runs, the GPU gets a new runlist when another process is paused. */
+static int make_queue(struct kfd *kfd, const void *unused)
 {
 	struct kfd_queue queue;
-	struct kfd kfd;
-	int ready[2];
-	char byte;
-	pid_t pid;
 
-	if (pipe2(ready, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (!pid) {
-		if (kfd_open(&kfd) || kfd_sdma_create(&kfd, &queue) || write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	if (pid > 0 && read(ready[0], &byte, 1) != 1) {
-		waitpid(pid, NULL, 0);
-		pid = -EIO;
-	}
-	close(ready[0]);
-	return pid;
+	return kfd_sdma_create(kfd, &queue);
 }
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 {
-	pid_t neighbour = start_neighbour();
+	pid_t neighbour = neighbour_start(make_queue, NULL);
 
 	ASSERT_LT(0, neighbour);
 	ASSERT_EQ(0, unpause_and_run(self));
 	sweep(_metadata, self, &process_info_row);
-	kill(neighbour, SIGKILL);
-	EXPECT_EQ(neighbour, waitpid(neighbour, NULL, 0));
+	EXPECT_EQ(neighbour, neighbour_end(neighbour));
 }
 
 static int checkpoint(FIXTURE_DATA(fail_nth) *self)

@@ -8,38 +8,24 @@
 #include "kselftest_harness.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "fixtures.h"
+#include "race.h"
 #include "render.h"
-#include "sample.h"
 
 #define SIZE 0x8000
-#define SECONDS 3
 #define TRIES 50
 
 /* Workers are processes. The first consists of threads. */
 enum { THREADS, RESTORE, RESTORE_TOO, OUTSIDE, WORKERS };
 enum { CHECKPOINT = WORKERS, QUEUES, EVENTS, MEMORY, CLOSE, CALL, FORK, COUNTS };
 
-/* In memory of all processes. */
-struct score {
-	/* How often each worker and each thread has completed a round. */
-	unsigned int rounds[COUNTS];
-	/* An unexpected result, and whose it is. */
-	int error, whose;
-};
-
 FIXTURE(kfd_race) {
 	struct state_image saved;
-	struct score *score;
-	pid_t workers[WORKERS];
-	unsigned int seed;
+	struct race race;
 };
+
+static void work(void *test, int worker);
 
 FIXTURE_SETUP(kfd_race)
 {
@@ -47,21 +33,21 @@ FIXTURE_SETUP(kfd_race)
 
 	if (kfd_find_gpu(&gpu))
 		SKIP(return, "no GPU in the topology of KFD");
-	self->seed = sample_seed();
-	self->score = mmap(NULL, sizeof(*self->score), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, (void *)self->score);
+	self->race = (struct race) {
+		.num_workers = WORKERS, .pause_us = 200000, .work = work, .test = self,
+	};
+	ASSERT_EQ(0, race_init(&self->race));
 	ASSERT_EQ(0, state_image_make(&self->saved));
 }
 
 FIXTURE_TEARDOWN(kfd_race)
 {
 	state_image_free(&self->saved);
-	munmap(self->score, sizeof(*self->score));
+	race_fini(&self->race);
 }
 
 struct thread {
-	struct score *score;
+	struct race_score *score;
 	struct kfd *kfd;
 	int number;
 	/* The session that one thread closes and another one uses. */
@@ -213,16 +199,6 @@ static int thread_round(struct thread *thread)
 	}
 }
 
-static void count(struct score *score, int number, int ret)
-{
-	if (!ret) {
-		score->rounds[number]++;
-		return;
-	}
-	score->whose = number;
-	score->error = ret;
-}
-
 static void *run_thread(void *data)
 {
 	struct thread *thread = data;
@@ -230,7 +206,7 @@ static void *run_thread(void *data)
 
 	for (thread->round = 0; !ret && !thread->score->error; thread->round++) {
 		ret = thread_round(thread);
-		count(thread->score, thread->number, ret);
+		race_count(thread->score, thread->number, ret);
 	}
 	return NULL;
 }
@@ -245,17 +221,17 @@ static int race_threads(FIXTURE_DATA(kfd_race) *self)
 
 	for (int i = CHECKPOINT; !ret && i < COUNTS; i++) {
 		threads[i] = (struct thread) {
-			.score = self->score, .kfd = &kfd, .number = i, .session = &session,
+			.score = self->race.score, .kfd = &kfd, .number = i, .session = &session,
 		};
 		ret = -pthread_create(&threads[i].id, NULL, run_thread, &threads[i]);
 	}
-	count(self->score, THREADS, ret);
+	race_count(self->race.score, THREADS, ret);
 	for (int i = CHECKPOINT; !ret && i < COUNTS; i++)
 		pthread_join(threads[i].id, NULL);
-	return ret ? ret : self->score->error;
+	return ret ? ret : self->race.score->error;
 }
 
-/* A process restores once. -EBUSY: another one has the SDMA queue of that number. */
+/* A process restores once. -EBUSY: others have all SDMA queues of the engine. */
 static int restore_in_child(FIXTURE_DATA(kfd_race) *self)
 {
 	struct restorer to = { .saved = self->saved };
@@ -301,37 +277,22 @@ static int ask_outside(void)
 	return ret ? ret : args.num_bos ? -EUCLEAN : 0;
 }
 
-static void start(FIXTURE_DATA(kfd_race) *self, int worker)
+static void work(void *test, int worker)
 {
+	FIXTURE_DATA(kfd_race) *self = test;
 	int ret = 0;
 
-	self->workers[worker] = fork();
-	if (self->workers[worker])
+	if (worker == THREADS) {
+		race_threads(self);
 		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (!ret && worker != THREADS) {
+	}
+	while (!ret) {
 		ret = worker == OUTSIDE ? ask_outside() : restore_in_child(self);
 		if (ret == -EBUSY && worker != OUTSIDE)
 			ret = 0;
 		else
-			count(self->score, worker, ret);
+			race_count(self->race.score, worker, ret);
 	}
-	_exit(worker == THREADS && race_threads(self) ? 1 : 0);
-}
-
-static void end(FIXTURE_DATA(kfd_race) *self, int worker)
-{
-	kill(self->workers[worker], SIGKILL);
-	waitpid(self->workers[worker], NULL, 0);
-}
-
-/* Milliseconds. */
-static long long now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
 }
 
 /* KFD destroys the queues of a killed process in a worker. */
@@ -348,30 +309,8 @@ static int restore_after_race(FIXTURE_DATA(kfd_race) *self)
 
 TEST_F_TIMEOUT(kfd_race, checkpoints_restores_and_changes_while_they_are_killed, 120)
 {
-	const long long stop = now() + 1000LL * patience() *
-					 sample_number("CRIU_TEST_SECONDS", SECONDS);
-
-	for (int worker = 0; worker < WORKERS; worker++) {
-		start(self, worker);
-		ASSERT_LE(0, self->workers[worker]);
-	}
-	while (now() < stop && !self->score->error) {
-		const int worker = rand_r(&self->seed) % WORKERS;
-
-		usleep(rand_r(&self->seed) % 200000 * patience());
-		end(self, worker);
-		start(self, worker);
-	}
-	for (int worker = 0; worker < WORKERS; worker++)
-		end(self, worker);
-	EXPECT_EQ(0, self->score->error) {
-		TH_LOG("worker or thread %d", self->score->whose);
-	}
-	for (int i = 0; i < COUNTS; i++) {
-		EXPECT_LT(0, self->score->rounds[i]) {
-			TH_LOG("worker or thread %d", i);
-		}
-	}
+	ASSERT_EQ(0, race_run(&self->race));
+	RACE_EXPECT_GOOD(&self->race, COUNTS);
 	EXPECT_EQ(0, restore_after_race(self));
 }
 

@@ -5,13 +5,12 @@
  */
 #include "kselftest_harness.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "crc32c.h"
+#include "neighbour.h"
 #include "sample.h"
 #include "target.h"
 
@@ -281,41 +280,23 @@ TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
 	}
 }
 
-/* A process with all SDMA queues that are left. */
-static pid_t start_hoarder(void)
+/* Creates all SDMA queues that are left. */
+static int hoard_sdma(struct kfd *kfd, const void *unused)
 {
 	struct kfd_queue queue;
-	int ready[2], ret;
-	struct kfd kfd;
-	pid_t pid;
+	int ret;
 
-	if (pipe2(ready, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (!pid) {
-		ret = kfd_open(&kfd);
-		while (!ret)
-			ret = kfd_sdma_create(&kfd, &queue);
-		if (write(ready[1], &ret, sizeof(ret)) != sizeof(ret))
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	if (pid > 0 && (read(ready[0], &ret, sizeof(ret)) != sizeof(ret) || ret != -ENOMEM)) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		pid = -EIO;
-	}
-	close(ready[0]);
-	return pid;
+	do {
+		ret = kfd_sdma_create(kfd, &queue);
+	} while (!ret);
+	return ret == -ENOMEM ? 0 : ret;
 }
 
 /* While others have all SDMA queues, RESTORE fails after it has created everything before them. */
 TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
 {
 	struct target first;
-	pid_t hoarder = start_hoarder();
+	pid_t hoarder = neighbour_start(hoard_sdma, NULL);
 
 	ASSERT_LT(0, hoarder);
 	share_image(self);
@@ -325,8 +306,7 @@ TEST_F(roundtrip, a_restore_that_fails_late_leaves_nothing)
 	for (int i = 0; i < 3; i++) {
 		EXPECT_EQ(-EBUSY, target_do(&self->target, TARGET_RESTORE));
 	}
-	kill(hoarder, SIGKILL);
-	EXPECT_EQ(hoarder, waitpid(hoarder, NULL, 0));
+	EXPECT_EQ(hoarder, neighbour_end(hoarder));
 	target_kill(&first);
 	resume_and_check(_metadata, self);
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Queues in every possible state. */
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kinds.h"
+#include "neighbour.h"
 
 #define NEVER 300
 /* Bytes of the doorbells of one process, on GFX9 */
@@ -98,8 +96,9 @@ TEST_F(kinds, queues_keep_numbers_doorbells_and_engines_when_others_were_free)
 }
 
 /* Has the SDMA queues of two doorbells, as soon as the process that had them is gone. */
-static int hold_sdma(struct kfd *kfd, const struct kfd_queue *wanted)
+static int hold_sdma(struct kfd *kfd, const void *data)
 {
+	const struct kfd_queue *wanted = data;
 	int held = 0;
 
 	for (int i = 0; i < 100 && held < 2; i++) {
@@ -121,34 +120,6 @@ static int hold_sdma(struct kfd *kfd, const struct kfd_queue *wanted)
 	return held == 2 ? 0 : -ETIMEDOUT;
 }
 
-static pid_t start_holder(const struct kfd_queue *wanted)
-{
-	int ready[2], ret = -EIO;
-	struct kfd kfd;
-	pid_t pid;
-
-	if (pipe2(ready, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (!pid) {
-		ret = kfd_open(&kfd);
-		if (!ret)
-			ret = hold_sdma(&kfd, wanted);
-		if (write(ready[1], &ret, sizeof(ret)) != sizeof(ret))
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	if (pid > 0 && (read(ready[0], &ret, sizeof(ret)) != sizeof(ret) || ret)) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		pid = ret;
-	}
-	close(ready[0]);
-	return pid;
-}
-
 static int make_two(struct kfd *kfd, struct carry *carry)
 {
 	return make_sdma(kfd, carry, 2);
@@ -162,11 +133,10 @@ TEST_F(kinds, sdma_queues_run_beside_those_that_have_their_numbers)
 	int num = 2;
 
 	ASSERT_EQ(0, make(self, make_two, NULL));
-	holder = start_holder(self->notes->queues);
+	holder = neighbour_start(hold_sdma, self->notes->queues);
 	ASSERT_LT(0, holder);
 	carry_over(_metadata, self, 2);
-	kill(holder, SIGKILL);
-	EXPECT_EQ(holder, waitpid(holder, NULL, 0));
+	EXPECT_EQ(holder, neighbour_end(holder));
 	/* The numbers that are free now have doorbells that the process uses already. */
 	memcpy(queues, self->notes->queues, sizeof(*queues) * 2);
 	for (int tries = 0; tries < 20 && num < 64;) {

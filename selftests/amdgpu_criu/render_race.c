@@ -6,28 +6,13 @@
  */
 #include "kselftest_harness.h"
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
-
+#include "race.h"
 #include "render.h"
-#include "sample.h"
 
 #define SIZE 0x4000
 #define HANDLES 4
-#define SECONDS 3
 
 enum { OWN_FILE, OWN_FILE_TOO, SHARED_FILE, CLOSE, PRIME, PAUSE, FORK, WORKERS };
-
-/* In memory of all processes. */
-struct score {
-	/* How often each worker has finished. */
-	unsigned int rounds[WORKERS];
-	/* An unexpected result, and the worker that got it. */
-	int error, worker;
-};
 
 FIXTURE(race) {
 	/* Open in all processes. */
@@ -35,10 +20,10 @@ FIXTURE(race) {
 	struct criu_image image;
 	int session;
 	int dmabuf;
-	pid_t workers[WORKERS];
-	struct score *score;
-	unsigned int seed;
+	struct race race;
 };
+
+static void work(void *test, int worker);
 
 /* Two BOs, one of which has a dma-buf. */
 static int make_image(FIXTURE_DATA(race) *self)
@@ -62,10 +47,10 @@ static int make_image(FIXTURE_DATA(race) *self)
 FIXTURE_SETUP(race)
 {
 	self->session = -1;
-	self->seed = sample_seed();
-	self->score = mmap(NULL, sizeof(*self->score), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, (void *)self->score);
+	self->race = (struct race) {
+		.num_workers = WORKERS, .pause_us = 40000, .work = work, .test = self,
+	};
+	ASSERT_EQ(0, race_init(&self->race));
 	if (render_open(&self->node, 0))
 		SKIP(return, "no amdgpu render node");
 	ASSERT_EQ(0, make_image(self));
@@ -180,72 +165,29 @@ static int one_round(FIXTURE_DATA(race) *self, int worker, unsigned int round)
 	}
 }
 
-static void start(FIXTURE_DATA(race) *self, int worker)
+static void work(void *test, int worker)
 {
+	FIXTURE_DATA(race) *self = test;
 	int ret = 0;
 
-	self->workers[worker] = fork();
-	if (self->workers[worker])
-		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (unsigned int round = 0; !ret; round++) {
 		ret = one_round(self, worker, round);
-		if (!ret)
-			self->score->rounds[worker]++;
+		race_count(self->race.score, worker, ret);
 	}
-	self->score->worker = worker;
-	self->score->error = ret;
-	_exit(1);
-}
-
-static void end(FIXTURE_DATA(race) *self, int worker)
-{
-	kill(self->workers[worker], SIGKILL);
-	waitpid(self->workers[worker], NULL, 0);
-}
-
-/* Milliseconds. */
-static long long now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000LL + time.tv_nsec / 1000000;
 }
 
 TEST_F_TIMEOUT(race, restores_close_share_and_fork_while_they_are_killed, 120)
 {
-	const long long stop = now() + 1000LL * patience() *
-					 sample_number("CRIU_TEST_SECONDS", SECONDS);
 	struct criu_node to;
 	__u32 handle;
 
-	for (int worker = 0; worker < WORKERS; worker++) {
-		start(self, worker);
-		ASSERT_LE(0, self->workers[worker]);
-	}
-	while (now() < stop && !self->score->error) {
-		const int worker = rand_r(&self->seed) % WORKERS;
-
-		usleep(rand_r(&self->seed) % 40000 * patience());
-		end(self, worker);
-		start(self, worker);
-	}
-	for (int worker = 0; worker < WORKERS; worker++)
-		end(self, worker);
-	EXPECT_EQ(0, self->score->error) {
-		TH_LOG("worker %d", self->score->worker);
-	}
-	for (int worker = 0; worker < WORKERS; worker++) {
-		EXPECT_LT(0, self->score->rounds[worker]) {
-			TH_LOG("worker %d", worker);
-		}
-	}
+	ASSERT_EQ(0, race_run(&self->race));
+	RACE_EXPECT_GOOD(&self->race, WORKERS);
 	/* The file is open to calls again, and the session restores what it has. */
 	EXPECT_EQ(0, render_bo_create(&self->node, SIZE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
 	EXPECT_EQ(0, render_restore_to(&to, 0, self->session, &self->image));
 	criu_node_close(&to);
-	munmap(self->score, sizeof(*self->score));
+	race_fini(&self->race);
 }
 
 TEST_HARNESS_MAIN

@@ -111,10 +111,11 @@ Result<Assignment> TargetGpus::try_plan(bool& fits_without_others) {
   if (room_.needed.empty()) return plan(here_);
   auto turn = Reservation::begin(env_.host.run_directory());
   look_at_memory();
-  fits_without_others = plan(here_).ok();
+  auto without_others = plan(here_);
+  fits_without_others = without_others.ok();
   if (!turn.ok()) {
     log_info("GPU memory is not reserved: {}", turn.error().message());
-    return plan(here_);
+    return without_others;
   }
   for (const auto& [gpu_id, bytes] : turn->of_others())
     if (const auto free = room_.free.find(gpu_id); free != room_.free.end())
@@ -129,15 +130,17 @@ Result<Assignment> TargetGpus::try_plan(bool& fits_without_others) {
 // Reservations of others end soon, and memory of ended processes becomes free soon.
 Result<Assignment> TargetGpus::plan_with_room() {
   const auto start = std::chrono::steady_clock::now();
-  while (true) {
-    bool fits_without_others = false;
-    auto result = try_plan(fits_without_others);
-    const bool may_fit =
-        topology::plan(sources_, here_, env_.options.map, env_.options.ignore).ok();
-    const auto end = start + (fits_without_others ? kTakenWithin : kFreedWithin);
-    if (result.ok() || !may_fit || std::chrono::steady_clock::now() > end) return result;
+  bool fits_without_others = false;
+  auto result = try_plan(fits_without_others);
+  // Only for memory does it help to wait.
+  if (result.ok() || !topology::plan(sources_, here_, env_.options.map, env_.options.ignore).ok())
+    return result;
+  while (!result.ok() && std::chrono::steady_clock::now() <=
+                             start + (fits_without_others ? kTakenWithin : kFreedWithin)) {
     std::this_thread::sleep_for(kMemoryPoll);
+    result = try_plan(fits_without_others);
   }
+  return result;
 }
 
 TargetGpus::Choice& TargetGpus::choice() const {

@@ -22,7 +22,7 @@ struct amdgpu_criu_output {
 	struct criu_call *call;
 	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
 	int (*pause)(struct amdgpu_criu_output *out);
-	int (*prepare)(struct amdgpu_criu_output *out); /* called before the passes, or NULL */
+	int (*prepare)(struct amdgpu_criu_output *out); /* called before the passes */
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
 	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 // hip_programs: kernels that Debian's clang has compiled from HIP, launched through Debian's HIP
 // runtime, each result compared with the CPU's. Step n draws numbers (Philox) with a key made of n,
-// adds, sums, counts and multiplies them, and gives them to a persistent kernel, which runs from the
-// start of the program to its end. It keeps numbers of its own in registers and LDS, so that every
-// answer depends on all requests before: waves that are lost or started again give wrong ones.
+// adds, sums, counts and multiplies them, passes them around in groups that wait for each other, and
+// gives them to a persistent kernel, which runs from the start of the program to its end. It keeps
+// numbers of its own in registers and LDS, so that every answer depends on all requests before: waves
+// that are lost or started again give wrong ones.
+#include <hip/hip_cooperative_groups.h>
 #include <hip/hip_runtime.h>
 #include <unistd.h>
 
@@ -17,7 +19,8 @@
 namespace e2e {
 namespace {
 
-constexpr uint32_t kNumbers = 2048, kGroup = 256, kSide = 32, kRounds = 200, kChurnGroups = 2;
+constexpr uint32_t kNumbers = 2048, kGroup = 256, kSide = 32, kRounds = 200, kChurnGroups = 2,
+                   kMeetings = 20;
 constexpr uint32_t kChurned = kGroup * kChurnGroups, kSums = kNumbers / kGroup / 4;
 
 // --- On the GPU
@@ -79,6 +82,17 @@ __host__ __device__ uint4 philox_block(uint32_t counter, uint32_t key0, uint32_t
 __global__ void philox(uint4* out, uint32_t key0, uint32_t key1) {
   const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = philox_block(i, key0, key1);
+}
+
+// In each round a group works on what its neighbor wrote in the round before. Two rows of numbers.
+__global__ void meet(uint32_t* rows, uint32_t rounds) {
+  const uint32_t count = gridDim.x * kGroup, i = blockIdx.x * kGroup + threadIdx.x;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const uint32_t* const from = rows + (round & 1) * count;
+    uint32_t* const to = rows + (~round & 1) * count;
+    to[i] = from[(i + kGroup) % count] * 1664525u + 1013904223u + round;
+    cooperative_groups::this_grid().sync();
+  }
 }
 
 // Requests to the persistent kernel and its answers, in memory that CPU and GPU see at once.
@@ -148,12 +162,13 @@ class Gpu : public Programs {
 
  private:
   std::string launch(uint32_t key0, uint32_t key1);
+  std::string launch_together();
   std::string ask(uint32_t number);
   std::string compare() const;
 
   hipStream_t stream_ = nullptr, own_ = nullptr;
   Mailbox* mail_ = nullptr;
-  uint32_t *numbers_ = nullptr, *sums_ = nullptr, *counts_ = nullptr;
+  uint32_t *numbers_ = nullptr, *sums_ = nullptr, *counts_ = nullptr, *rows_ = nullptr;
   float *a_ = nullptr, *b_ = nullptr, *sum_ = nullptr, *product_ = nullptr;
   std::array<uint32_t, kChurned> churned_ = {};
   // What the CPU has computed, and what has come from the GPU.
@@ -166,6 +181,7 @@ std::string Gpu::start() {
   HIP(hipStreamCreateWithFlags(&own_, hipStreamNonBlocking));
   HIP(hipMalloc(&numbers_, kNumbers * 4));
   HIP(hipMalloc(&sums_, kSums * 4));
+  HIP(hipMalloc(&rows_, 2 * kNumbers * 4));
   HIP(hipMalloc(&counts_, 256 * 4));
   for (float** place : {&a_, &b_, &sum_, &product_}) HIP(hipMalloc(place, kSide * kSide * 4));
   HIP(hipHostMalloc(&mail_, sizeof(Mailbox), hipHostMallocCoherent | hipHostMallocMapped));
@@ -211,6 +227,26 @@ std::string Gpu::launch(uint32_t key0, uint32_t key1) {
   return compare();
 }
 
+// The groups wait for each other, by the GPU's global wave sync.
+std::string Gpu::launch_together() {
+  uint32_t rounds = kMeetings;
+  void* arguments[] = {&rows_, &rounds};
+  std::vector<uint32_t> from = numbers, to(kNumbers);
+  HIP(hipMemcpyAsync(rows_, from.data(), kNumbers * 4, hipMemcpyHostToDevice, stream_));
+  HIP(hipLaunchCooperativeKernel(reinterpret_cast<void*>(meet), dim3(kNumbers / kGroup),
+                                 dim3(kGroup), arguments, 0, stream_));
+  std::vector<uint32_t> met(kNumbers);
+  HIP(hipMemcpyAsync(met.data(), rows_ + rounds % 2 * kNumbers, kNumbers * 4,
+                     hipMemcpyDeviceToHost, stream_));
+  HIP(hipStreamSynchronize(stream_));
+  for (uint32_t round = 0; round < rounds; ++round) {
+    for (uint32_t i = 0; i < kNumbers; ++i)
+      to[i] = from[(i + kGroup) % kNumbers] * 1664525u + 1013904223u + round;
+    from.swap(to);
+  }
+  return met == from ? "" : "groups have not met as often as they should";
+}
+
 std::string Gpu::compare() const {
   std::array<uint32_t, 256> wanted_counts = {};
   std::array<uint32_t, kSums> wanted_sums = {};
@@ -246,8 +282,8 @@ std::string Gpu::ask(uint32_t number) {
 }
 
 std::string Gpu::step(uint64_t number, uint64_t key) {
-  const std::string problem =
-      launch(static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+  std::string problem = launch(static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+  if (problem.empty()) problem = launch_together();
   return problem.empty() ? ask(static_cast<uint32_t>(number)) : problem;
 }
 

@@ -4,6 +4,7 @@
 
 KERNEL_SOURCE=/usr/src/linux-source-7.2
 HEADER=uapi/drm/amdgpu_criu.h
+KERNEL_LINES=10500
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
 
 bases() { (cd kernel/base && printf '%s\n' */source.sh) | sed 's,/.*,,'; }
@@ -46,6 +47,15 @@ check_checkpatch_hooks() {
       sed "s,^-:,diff in $patch:," || bad=1
   done < <(files 'kernel/base/*/hooks/*.patch')
   return "$bad"
+}
+
+# A maintainer reads all of it.
+check_kernel_lines() {
+  local list lines
+  mapfile -t list < <(files 'kernel/drivers/gpu/drm/amd/*/*.[ch]')
+  lines=$(cat "${list[@]}" | wc -l)
+  echo "$lines lines in ${#list[@]} files, at most $KERNEL_LINES"
+  ((lines > 0 && lines <= KERNEL_LINES))
 }
 
 # The hook patches of every base apply without fuzz.

@@ -50,7 +50,9 @@ void Earlier::add(const image::Set::ContentsFile& file) {
         source.depth++;
       }
       if (source.depth > image::kMaxSourceDepth) continue;
-      chunk.source = number_of(source);
+      const uint32_t number = number_of(source);
+      if (number > image::kMaxSources) continue;
+      chunk.source = number;
       chunks_.push_back({object.hashes[i], chunk});
     }
   }

@@ -193,15 +193,21 @@ TEST_F(ContentsTest, OneSlotIsEnough) {
 }
 
 TEST(Staging, IsBoundedForAllChunkSizes) {
-  image::Contents contents;
-  contents.objects = {{1, 1 << 20, {{4096, 4096}}, {}}};
-  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), 32u << 20);
-  contents.objects[0].chunks = {{4096, image::kMaxChunk}};
-  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), gpu::kMaxStaging);
-  contents.objects[0].chunks = {{4096, 16u << 20, {}, pipeline::Encoding::kZstd, 0, 4096}};
-  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), gpu::kMaxStaging / 2);
-  contents.objects[0].chunks = {{0, image::kMaxChunk, {}, pipeline::Encoding::kZeros}};
-  EXPECT_EQ(restore::staging_for(contents, {4, 8u << 20}).total(), 32u << 20);
+  const auto staging_for = [](const image::Chunk& chunk) {
+    image::Contents contents;
+    contents.objects = {{1, 1 << 20, {chunk}, {}}};
+    return restore::staging_for(contents, {4, 8u << 20}).total();
+  };
+  image::Chunk chunk{.offset = 4096, .size = 4096};
+  EXPECT_EQ(staging_for(chunk), 32u << 20);
+  chunk.size = image::kMaxChunk;
+  EXPECT_EQ(staging_for(chunk), gpu::kMaxStaging);
+  chunk.encoding = pipeline::Encoding::kZeros;
+  EXPECT_EQ(staging_for(chunk), 32u << 20);
+  chunk.size = 16u << 20;
+  chunk.compressed = 4096;
+  chunk.encoding = pipeline::Encoding::kZstd;
+  EXPECT_EQ(staging_for(chunk), gpu::kMaxStaging / 2);
 }
 
 // Failures

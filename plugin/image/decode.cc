@@ -141,15 +141,20 @@ bool has_columns(const AmdgpuCriu__Pb__Object& message) {
 }
 
 Result<Chunk> decode_chunk(const AmdgpuCriu__Pb__Object& message, size_t i, const Opened& from) {
-  Chunk chunk{message.offset[i], message.chunk_size[i]};
+  const uint32_t stored = message.n_stored ? message.stored[i] : 0;
+  const uint32_t source = message.n_source ? message.source[i] : 0;
+  if (message.offset[i] > kMaxOffset || stored > kMaxChunk || source > kMaxSources)
+    return bad(from.name, "a chunk has a place that no file has");
+  Chunk chunk{.offset = message.offset[i],
+              .source = source,
+              .size = message.chunk_size[i],
+              .compressed = stored};
   memcpy(chunk.sum.data(), message.sums.data + i * sizeof(Sum), sizeof(Sum));
   const uint32_t encoding = message.n_encoding ? message.encoding[i] : 0;
   if (encoding > pipeline::kLastEncoding)
     return Error::of(EOPNOTSUPP, "image {}: has a chunk of encoding {}, which is newer than this",
                      from.name, encoding);
   chunk.encoding = static_cast<pipeline::Encoding>(encoding);
-  chunk.compressed = message.n_stored ? message.stored[i] : 0;
-  chunk.source = message.n_source ? message.source[i] : 0;
   if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from.name, "a chunk has a bad size");
   const bool zeros = chunk.encoding == pipeline::Encoding::kZeros;
   if (zeros && (chunk.offset != 0 || chunk.source != 0))

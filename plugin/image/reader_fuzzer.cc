@@ -54,8 +54,9 @@ Contents sample_contents() {
   Contents contents;
   contents.gpu = sample_gpu();
   contents.sources = {{1, contents_file_name(0, 0x22), {}}};
-  contents.objects = {{7, 8192, {{kDataStart, 4096}, {kDataStart, 4096}}, {}}};
-  contents.objects[0].chunks[1].source = 1;
+  const Chunk here{.offset = kDataStart, .size = 4096};
+  const Chunk earlier{.offset = kDataStart, .source = 1, .size = 4096};
+  contents.objects = {{7, 8192, {here, earlier}, {}}};
   return contents;
 }
 

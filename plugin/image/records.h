@@ -100,18 +100,19 @@ struct File {
   FileKind what;
 };
 
+// Terabytes of memory have millions of these.
 struct Chunk {
-  uint64_t offset = 0;  // in the file that it is in
+  uint64_t offset : 48 = 0;  // in the file that it is in
+  uint64_t source : 16 = 0;  // 0: this contents file; else Contents::sources[source - 1]
   uint32_t size = 0;
+  uint32_t compressed : 28 = 0;  // bytes in the file, padding included, if compressed
+  pipeline::Encoding encoding : 4 = pipeline::Encoding::kPlain;
   Sum sum{};  // of the plain bytes
-  pipeline::Encoding encoding = pipeline::Encoding::kPlain;
-  uint32_t source = 0;      // 0: this contents file; else Contents::sources[source - 1]
-  uint32_t compressed = 0;  // bytes in the file, padding included, if compressed
 
   // Bytes in the file.
   uint32_t stored() const;
 };
-static_assert(sizeof(Chunk) == 40);  // criu-amdgpu(1) says it
+static_assert(sizeof(Chunk) == 32);  // criu-amdgpu(1) says it
 
 struct Object {
   uint64_t object_id = 0;
@@ -129,6 +130,9 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 inline constexpr uint32_t kMaxSourceDepth = 64;
+// What members of Chunk can hold.
+inline constexpr uint64_t kMaxOffset = (uint64_t{1} << 48) - 1;
+inline constexpr uint32_t kMaxSources = UINT16_MAX;
 
 struct Contents {
   DumpId dump_id{};

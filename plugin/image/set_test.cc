@@ -95,7 +95,8 @@ class ImageSet : public testing::Test {
     Object object{kObject, 4096, {}, {}};
     for (int i = 0; i < 2; i++) {
       const std::vector<std::byte> bytes(2048, static_cast<std::byte>(i + 1));
-      object.chunks.push_back({*writer.append(bytes), 2048, checksum(bytes)});
+      object.chunks.push_back(
+          Chunk{.offset = *writer.append(bytes), .size = 2048, .sum = checksum(bytes)});
     }
     ASSERT_TRUE(writer.finish(encode(Contents{id, 0, gpu_22(), {object}, {}})).ok());
   }
@@ -135,8 +136,7 @@ TEST(Contents, HashesOfAnEarlierVersionAreNotUsed) {
   auto writer = std::move(*ContentsWriter::create(dir.fd(), contents_file_name(0, 0x22)));
   Hash hash;
   hash.fill(std::byte{0xab});
-  Chunk zeros{0, 4096};
-  zeros.encoding = pipeline::Encoding::kZeros;
+  const Chunk zeros{.size = 4096, .encoding = pipeline::Encoding::kZeros};
   auto metadata =
       encode(Contents{new_dump_id(), 0, gpu_22(), {{kObject, 4096, {zeros}, {hash}}}, {}});
   const auto at = std::ranges::search(metadata, hash).begin() - metadata.begin();
@@ -148,6 +148,28 @@ TEST(Contents, HashesOfAnEarlierVersionAreNotUsed) {
   const Object& object = files->at(0).contents.objects.at(0);
   EXPECT_TRUE(object.has_other_hashes);
   EXPECT_TRUE(object.hashes.empty());
+}
+
+// A file can name places that Chunk has no bits for.
+TEST(Contents, APlaceThatNoFileHasIsRefused) {
+  const Chunk chunk{.offset = kMaxOffset, .source = 1, .size = 4096};
+  const std::string name = contents_file_name(0, 0x22);
+  auto metadata =
+      encode(Contents{new_dump_id(), 0, gpu_22(), {{kObject, 4096, {chunk}, {}}}, {{1, name, {}}}});
+  const auto load = [&] {
+    TempDir dir;
+    auto writer = std::move(*ContentsWriter::create(dir.fd(), name));
+    EXPECT_TRUE(writer.finish(metadata).ok());
+    return load_contents(dir.fd());
+  };
+  ASSERT_EQ(load()->at(0).contents.objects.at(0).chunks.at(0).offset, kMaxOffset);
+  // Seven bits a byte.
+  std::vector<std::byte> encoded(7, std::byte{0xff});
+  encoded.back() = std::byte{0x3f};
+  const auto found = std::ranges::search(metadata, encoded);
+  ASSERT_FALSE(found.empty());
+  found.back() = std::byte{0x7f};
+  EXPECT_THAT(load().error().message(), HasSubstr("a chunk has a place that no file has"));
 }
 
 TEST_F(ImageSet, ReadsBackWhatWasWritten) {

@@ -59,7 +59,8 @@ class Tool : public testing::Test {
                     .ok());
     auto writer = std::move(*image::ContentsWriter::create(dir_.fd(), contents_));
     const std::vector<std::byte> bytes(4096, std::byte{5});
-    const image::Chunk chunk{*writer.append(bytes), 4096, image::checksum(bytes)};
+    const image::Chunk chunk{
+        .offset = *writer.append(bytes), .size = 4096, .sum = image::checksum(bytes)};
     ASSERT_TRUE(
         writer
             .finish(image::encode(image::Contents{id, 0, device.gpu, {{7, 4096, {chunk}, {}}}, {}}))

@@ -89,8 +89,10 @@ Result<std::vector<std::string>> list_render_nodes() {
   std::vector<std::string> paths;
   for (const unsigned minor : minors) {
     const std::string path = amdgpu_criu::formatted("/dev/dri/renderD{}", minor);
-    const Fd fd = TRY(Fd::open(path.c_str(), O_RDWR));
-    const std::unique_ptr<drmVersion, void (*)(drmVersionPtr)> version(drmGetVersion(fd.get()),
+    const auto fd = Fd::open(path.c_str(), O_RDWR);
+    if (!fd.ok() && fd.error().code() == EPERM) continue;  // the device rules of a job or container
+    if (!fd.ok()) return fd.error();
+    const std::unique_ptr<drmVersion, void (*)(drmVersionPtr)> version(drmGetVersion(fd->get()),
                                                                        drmFreeVersion);
     if (version && strcmp(version->name, "amdgpu") == 0) paths.push_back(path);
   }

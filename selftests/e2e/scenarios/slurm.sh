@@ -72,7 +72,7 @@ steps_done() { local STEP; read_last_step; [ "$STEP" -ge "$1" ]; }
 # is_on_node2 PROGRAM: requeued once, and started there; sets PID
 is_on_node2() {
   wait_for_job "$JOB" RUNNING node2 1
-  wait_until 60 pid_of_job "$1" || fail "$1 does not run on node 2"
+  wait_until 60 pid_of_job "$1" || fail "$1 does not run on node 2: $(tail -n 5 "$LOG")"
   PIDS+=("$PID")
 }
 pid_of_job() { PID=$(pgrep -n -x -u alice "$1"); }
@@ -94,6 +94,36 @@ finishes_well() {
   [ ! -e "$CHECKPOINTS/$(id -u alice)/$JOB" ] || fail "its checkpoint is still there"
   grep '^amdgpu-criu-job:' "$LOG"
 }
+
+scenario_slurm_preempted() {
+  need_gpus 2
+  need_cluster
+  start_job '' gpu_chain
+  wait_until 60 steps_done 10 || fail "no steps"
+  occupy node1
+  is_on_node2 gpu_chain
+  wait_until 60 log_has 'amdgpu-criu-job: restored from checkpoint 1' || fail "it was not restored"
+  wait_until 60 steps_done $(($(last_step) + 10)) || fail "no steps on node 2"
+  finishes_well
+}
+
+# It goes on until its grace time is over.
+scenario_slurm_refused() {
+  need_gpus 2
+  need_cluster
+  start_job '' 'render_refused eventfd'
+  occupy node1
+  wait_until 60 log_has 'amdgpu-criu-job: the program goes on' || fail "the output does not say so"
+  grep 'no checkpoint: .*cannot carry: an eventfd waits for syncobj' "$LOG" || fail "no reason in the output"
+  local step
+  step=$(last_step)
+  wait_until 30 steps_done $((step + 5)) || fail "it does not go on"
+  is_on_node2 render_refused
+  wait_until 60 started_twice || fail "the output does not say that it starts anew"
+  grep '^amdgpu-criu-job:' "$LOG"
+}
+
+started_twice() { [ "$(grep -c '^amdgpu-criu-job: starts from the beginning' "$LOG")" = 2 ]; }
 
 # The last one: node 1 is gone after it. It fails while it writes the second checkpoint.
 node1_is_gone() { ! busybox ping -c 1 -W 2 node1 >/dev/null; }

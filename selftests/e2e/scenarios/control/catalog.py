@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # With the image that scripts/rocm makes.
     "rocm": ("hip", "llm", "backend_ops"),
     # In a pair of guests, on node 2; the last one ends node 1.
-    "pair": ("podman_arrives", "slurm_node_lost"),
+    "pair": ("podman_arrives", "slurm_preempted", "slurm_refused", "slurm_node_lost"),
     # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
     # With one GPU.

@@ -2,7 +2,8 @@
 // Measures how fast contents are saved and restored on this machine, with a fake GPU: plain memory,
 // and a thread that copies. Copies and files alone take turns with it, and the results are compared
 // with the goals. BENCH_DIRECTORY: where files are written (default: the current directory);
-// BENCH_MIB: the size of the memory (default: 2048).
+// BENCH_MIB: the size of the memory (default: 2048);
+// BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
@@ -28,6 +29,13 @@ constexpr char kFile[] = "raw";
 uint64_t mebibytes() {
   const char* text = getenv("BENCH_MIB");
   return std::max(text ? strtoull(text, nullptr, 10) : 2048, 16ull);
+}
+
+gpu::StagingSize staging() {
+  gpu::StagingSize size;
+  if (const char* text = getenv("BENCH_STAGING"))
+    if (sscanf(text, "%ux%zu", &size.slots, &size.bytes) == 2) size.bytes <<= 10;
+  return size;
 }
 
 class Bench {
@@ -80,7 +88,7 @@ class Bench {
     }
     topology::Gpu gpu;
     gpu.gpu_id = 1;
-    MemoryEngine engine({});
+    MemoryEngine engine(staging());
     const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine.slots());
     pipeline::Workers workers(pipeline::worker_threads(16));
     auto writer =
@@ -99,7 +107,7 @@ class Bench {
   Status restore(const fs::path& path) {
     const Fd directory = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto found = TRY(image::load_contents(directory.get()));
-    MemoryEngine engine({});
+    MemoryEngine engine(staging());
     const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine.slots());
     auto files = TRY(image::ChunkFiles::open(directory.get(), found.front()));
     files.use_direct();
@@ -109,7 +117,7 @@ class Bench {
 
   // Copies to staging memory, and does nothing else.
   Status copy() {
-    MemoryEngine engine({});
+    MemoryEngine engine(staging());
     Memory memory(memory_.data());
     uint64_t at = 0;
     for (unsigned slot = 0; at < bytes(); slot = (slot + 1) % engine.slots()) {

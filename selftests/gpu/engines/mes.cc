@@ -174,8 +174,13 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
     return amdgpu_criu::Error::of(EINVAL, "user queues of type {} are not modelled",
                                   frame[add_frame::kType]);
   spec.slot = mapper_.free_slot();
-  const Pm4::Setup setup = {
-      .slot = {}, .vmid = spec.vmid, .pasid = spec.pasid, .doorbell = spec.doorbell};
+  const auto fence =
+      TRY(context_.memory.load<uint64_t>(kKernelSpace, spec.mqd + mqd::kFence * uint64_t{4}));
+  const Pm4::Setup setup = {.slot = {},
+                            .vmid = spec.vmid,
+                            .pasid = spec.pasid,
+                            .doorbell = spec.doorbell,
+                            .fence = fence};
   return mapper_.map_compute(std::move(spec), "user queue", setup);
 }
 

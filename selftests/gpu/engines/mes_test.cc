@@ -57,6 +57,27 @@ TEST_F(MesTest, ARemovedQueueContinuesWhenItIsAddedAgain) {
   EXPECT_EQ(gpu_.memory.base_of(9), queue.base) << "VMIDs are given in turn";
 }
 
+TEST_F(MesTest, AQueueSignalsItsFenceInTheDriversMemory) {
+  constexpr uint64_t kFence = 0x1f0000;
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  gpu_.memory.put<uint64_t>(0, queue.mqd + mqd::kFence * uint64_t{4}, kFence);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  const auto first = pm4_write(kData, {kPattern});
+  const auto signal = pm4_packet(pm4::kProtectedFenceSignal, {0});
+  gpu_.submit(queue, first + signal);
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.interrupts.count(181) == 1; }));
+  EXPECT_EQ(gpu_.memory.get<uint64_t>(0, kFence), first.size() + signal.size());
+  EXPECT_EQ(gpu_.interrupts.all()[0].data[0], queue.doorbell / 4);
+}
+
+TEST_F(MesTest, AQueueWithoutAFenceStopsAtItsSignal) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  gpu_.submit(queue, pm4_packet(pm4::kProtectedFenceSignal, {0}));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return !gpu_.reports().empty(); }));
+  EXPECT_EQ(gpu_.interrupts.count(181), 0u);
+}
+
 TEST_F(MesTest, ASuspendedGangRestsUntilItIsResumed) {
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0), other = gpu_.make(TestQueue::kPm4, 2, 1);
   ASSERT_TRUE(gpu_.add_queue(queue));

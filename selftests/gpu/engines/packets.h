@@ -52,6 +52,7 @@ enum Opcode : uint8_t {
   kUnmapQueues = 0xa3,
   kQueryStatus = 0xa4,
   kRunList = 0xa5,
+  kProtectedFenceSignal = 0xd0,
   kRunCleanerShader = 0xd7,
 };
 

@@ -46,6 +46,7 @@ const Pm4::Packet* Pm4::find(uint8_t opcode) {
       {kInvalidateTlbs, 1, &Pm4::invalidate_tlbs, true},
       {kRunCleanerShader, 0, &Pm4::ignore, true},
       {kRunList, 3, &Pm4::run_list, false},
+      {kProtectedFenceSignal, 1, &Pm4::signal_fence, false},
   };
   for (const Packet& packet : kPackets) {
     if (packet.opcode == opcode) return &packet;

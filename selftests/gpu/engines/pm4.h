@@ -27,6 +27,7 @@ class Pm4 {
     unsigned vmid = 0;
     uint32_t pasid = 0;
     uint32_t doorbell = 0;
+    uint64_t fence = 0;                     // address in VMID 0; 0: the queue has none
     SchedulerPackets* scheduler = nullptr;  // for the KIQ and the HIQ
     Queue::Owner manages = Queue::Owner::kKiq;
     Launcher::Process process = {};
@@ -79,6 +80,7 @@ class Pm4 {
   amdgpu_criu::Result<Step> indirect_buffer(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> copy_data(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> release_mem(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> signal_fence(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> dma_data(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> set_config_reg(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> set_context_reg(Words words, Stream& stream, Budget& budget);

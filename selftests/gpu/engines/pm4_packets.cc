@@ -208,6 +208,16 @@ amdgpu_criu::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&)
   return Step::kDone;
 }
 
+// The fence of a user queue: memory that only the driver's address space can write. Its value is
+// the position behind the packet. The interrupt carries the doorbell, in doublewords.
+amdgpu_criu::Result<Step> Pm4::signal_fence(Words words, Stream& stream, Budget&) {
+  if (!setup_.fence) return amdgpu_criu::Error::of(EINVAL, "a fence of a queue that has none");
+  const uint64_t value = stream.rptr() + 1 + words.size();
+  TRY(context_.memory.store<uint64_t>(kKernelSpace, setup_.fence, value));
+  interrupt(setup_.doorbell / 4, ih::kSourceEndOfPipe);
+  return Step::kDone;
+}
+
 amdgpu_criu::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& budget) {
   enum { kFromL2 = 3, kFromData = 2, kToL2 = 3 };
   const uint32_t source_select = bits(words[0], 30, 29);

@@ -107,6 +107,25 @@ bool each_element(const Place& place, size_t size, Copy copy) {
 
 }  // namespace
 
+bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out) {
+  if (in.format != Format::kGlobal && in.format != Format::kFlat) return false;
+  const Row* const rows = &wave.row(in.address);
+  const auto offset = static_cast<uint64_t>(int64_t{in.immediate});
+  if (in.uses_saddr) {
+    const uint64_t base = wave.s64(in.saddr) + offset;
+    for (unsigned lane = 0; lane < kLanes; ++lane) out[lane] = base + rows->lane[lane];
+    return true;
+  }
+  const uint64_t shared = wave.apertures.shared, scratch = wave.apertures.scratch;
+  bool elsewhere = false;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    const uint64_t address = join(rows[0].lane[lane], rows[1].lane[lane]);
+    elsewhere |= address - shared < Apertures::kSize || address - scratch < Apertures::kSize;
+    out[lane] = address + offset;
+  }
+  return in.format == Format::kGlobal || !elsewhere;
+}
+
 Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
   switch (in.format) {
     case Format::kGlobal:

@@ -33,4 +33,65 @@ void for_each_active(Wave& wave, Visit visit) {
   }
 }
 
+// use(lane, host) reads the kBytes of a lane's operand at host, or writes them. Lane by lane,
+// because the destination may be the register of the addresses.
+template <size_t kBytes, bool kWrites, typename Use>
+void use_place(Wave& wave, const Place& place, unsigned lane, Use use) {
+  std::byte value[kBytes];
+  if constexpr (kWrites) {
+    use(lane, value);
+    write_place(wave, place, value, kBytes);
+  } else {
+    if (read_place(wave, place, value, kBytes)) use(lane, value);
+  }
+}
+
+template <size_t kBytes, bool kWrites, typename Use>
+void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
+  std::byte* const lds = wave.group->lds.data();
+  const uint64_t size = wave.group->lds.size();
+  for_each_active(wave, [&](unsigned lane) {
+    const uint64_t at = uint64_t{addresses.lane[lane]} + extra;
+    if (at + kBytes <= size) return use(lane, lds + at);
+    use_place<kBytes, kWrites>(wave, {.in = Place::In::kLds, .address = at, .lane = lane}, lane,
+                               use);
+  });
+}
+
+// The addresses of GLOBAL, and of FLAT if they are in no other aperture. False: locate() has to
+// look at each lane.
+bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out);
+
+template <size_t kBytes, bool kWrites, typename Use>
+void use_memory(Wave& wave, const std::array<uint64_t, kLanes>& addresses, Use use) {
+  constexpr uint64_t kPage = MemoryView::kPageSize;
+  uint64_t known = ~uint64_t{0};
+  std::byte* page = nullptr;
+  for_each_active(wave, [&](unsigned lane) {
+    const uint64_t at = addresses[lane], offset = at % kPage;
+    if (offset + kBytes > kPage)
+      return use_place<kBytes, kWrites>(wave, {.address = at, .lane = lane}, lane, use);
+    if (at / kPage != known) {
+      std::byte* const host = wave.memory->page(at, kWrites);
+      if (!host) return wave.fault();
+      page = host - offset;
+      known = at / kPage;
+    }
+    use(lane, page + offset);
+  });
+}
+
+template <size_t kBytes, bool kWrites, typename Use>
+void use_operands(Wave& wave, const Instruction& in, Use use) {
+  if (in.format == Format::kDs)
+    return use_lds<kBytes, kWrites>(wave, wave.row(in.address), static_cast<uint32_t>(in.immediate),
+                                    use);
+  std::array<uint64_t, kLanes> addresses;
+  if (memory_addresses(wave, in, addresses))
+    return use_memory<kBytes, kWrites>(wave, addresses, use);
+  for_each_active(wave, [&](unsigned lane) {
+    use_place<kBytes, kWrites>(wave, locate(wave, in, lane), lane, use);
+  });
+}
+
 }  // namespace gpu::shader

@@ -31,7 +31,6 @@ void to_rows(Row* rows, unsigned lane, T value) {
 template <typename T, bool kCompares, bool kDsReturns, typename F>
 void atomic_op(Wave& wave, const Instruction& in) {
   const bool ds = in.format == Format::kDs;
-  if (in.gds) return wave.refuse("global data share is not modelled");
   const Row* data = &wave.row(in.data);
   const Row* compare = data;
   if (kCompares && ds) data = &wave.row(in.data1);

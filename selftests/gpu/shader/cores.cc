@@ -20,6 +20,14 @@ void unknown(Wave& wave, const Instruction& in) {
   wave.refuse(in.name() + " is not modelled");
 }
 
+void gds(Wave& wave, const Instruction& in) {
+  wave.refuse(in.name() + " of the global data share is not modelled");
+}
+
+bool is_gds(const Instruction& in) {
+  return in.format == Format::kDs && in.gds && !in.name().starts_with("ds_gws_");
+}
+
 using ByName = std::unordered_map<std::string_view, Bound>;
 
 ByName collect() {
@@ -100,6 +108,7 @@ void bind(Instruction& instruction) {
                           : Bound{.handler = unknown};
   instruction.handler = bound.handler;
   instruction.op = bound.op;
+  if (bound.handler != unknown && is_gds(instruction)) instruction.handler = gds;
 }
 
 Cores::Cores() : cache_(kEntries) {}

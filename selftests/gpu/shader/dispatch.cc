@@ -71,6 +71,8 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
   if (Rsrc2::user_sgprs(spec.rsrc2) > spec.user_data.size()) {
     return amdgpu_criu::Error::of(EINVAL, "{} user SGPRs", Rsrc2::user_sgprs(spec.rsrc2));
   }
+  if (bits(spec.rsrc2, 30, 24))
+    return amdgpu_criu::Error::of(EINVAL, "exceptions of the ALU are not modelled");
   if (bits(spec.rsrc1, 26, 26)) return amdgpu_criu::Error::of(EINVAL, "FP16_OVFL is not modelled");
   const WaveShape& shape = dispatch->shape_;
   if (shape.accum_offset > shape.vgprs) {

@@ -16,10 +16,9 @@ template <typename T, Half16 kHalf = Half16::kNo>
 void load(Wave& wave, const Instruction& in) {
   if (in.lds) return wave.refuse("a load into LDS is not modelled");
   Row& row = wave.row(in.dst);
-  for_each_active(wave, [&](unsigned lane) {
+  use_operands<sizeof(T), false>(wave, in, [&](unsigned lane, const std::byte* from) {
     T value;
-    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
-    if (!read_place(wave, locate(wave, in, lane, extra), &value, sizeof(value))) return;
+    std::memcpy(&value, from, sizeof(value));
     using Wide = std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>;
     const auto wide = static_cast<uint32_t>(static_cast<Wide>(value));
     uint32_t& to = row.lane[lane];
@@ -27,6 +26,25 @@ void load(Wave& wave, const Instruction& in) {
          : kHalf == Half16::kLow ? (to & 0xffff0000) | (wide & 0xffff)
                                  : (to & 0xffff) | wide << 16;
   });
+}
+
+// The dwords of a lane's operand are in as many rows.
+template <unsigned kDwords>
+auto to_rows(Row* rows) {
+  return [rows](unsigned lane, const std::byte* from) {
+    uint32_t values[kDwords];
+    std::memcpy(values, from, sizeof(values));
+    for (unsigned i = 0; i < kDwords; ++i) rows[i].lane[lane] = values[i];
+  };
+}
+
+template <unsigned kDwords>
+auto from_rows(const Row* rows) {
+  return [rows](unsigned lane, std::byte* to) {
+    uint32_t values[kDwords];
+    for (unsigned i = 0; i < kDwords; ++i) values[i] = rows[i].lane[lane];
+    std::memcpy(to, values, sizeof(values));
+  };
 }
 
 // A load into LDS: to the address in M0, 4 bytes a lane.
@@ -44,63 +62,41 @@ template <unsigned kDwords>
 void load_dwords(Wave& wave, const Instruction& in) {
   if (in.lds && kDwords == 1 && in.format == Format::kMubuf) return load_to_lds(wave, in);
   if (in.lds) return wave.refuse("a load into LDS is not modelled");
-  Row* rows = &wave.row(in.dst);
-  for_each_active(wave, [&](unsigned lane) {
-    uint32_t values[kDwords];
-    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
-    if (!read_place(wave, locate(wave, in, lane, extra), values, sizeof(values))) return;
-    for (unsigned i = 0; i < kDwords; ++i) rows[i].lane[lane] = values[i];
-  });
+  use_operands<kDwords * 4, false>(wave, in, to_rows<kDwords>(&wave.row(in.dst)));
 }
 
 template <typename T, bool kHigh = false>
 void store(Wave& wave, const Instruction& in) {
   const Row& row = wave.row(in.data);
-  for_each_active(wave, [&](unsigned lane) {
+  use_operands<sizeof(T), true>(wave, in, [&](unsigned lane, std::byte* to) {
     const auto value = static_cast<T>(kHigh ? row.lane[lane] >> 16 : row.lane[lane]);
-    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
-    write_place(wave, locate(wave, in, lane, extra), &value, sizeof(value));
+    std::memcpy(to, &value, sizeof(value));
   });
 }
 
 template <unsigned kDwords>
 void store_dwords(Wave& wave, const Instruction& in) {
-  const Row* rows = &wave.row(in.data);
-  for_each_active(wave, [&](unsigned lane) {
-    uint32_t values[kDwords];
-    for (unsigned i = 0; i < kDwords; ++i) values[i] = rows[i].lane[lane];
-    const uint32_t extra = in.format == Format::kDs ? static_cast<uint32_t>(in.immediate) : 0;
-    write_place(wave, locate(wave, in, lane, extra), values, sizeof(values));
-  });
+  use_operands<kDwords * 4, true>(wave, in, from_rows<kDwords>(&wave.row(in.data)));
 }
 
 // Two accesses with offsets in elements, or in 64 elements.
 template <unsigned kDwords, unsigned kStride>
 void ds_read2(Wave& wave, const Instruction& in) {
-  constexpr unsigned kUnit = kDwords * 4 * kStride;
-  Row* rows = &wave.row(in.dst);
-  for_each_active(wave, [&](unsigned lane) {
-    uint32_t values[2][kDwords];
-    read_place(wave, locate(wave, in, lane, in.offset0 * kUnit), values[0], sizeof(values[0]));
-    read_place(wave, locate(wave, in, lane, in.offset1 * kUnit), values[1], sizeof(values[1]));
-    for (unsigned i = 0; i < 2 * kDwords; ++i) {
-      rows[i].lane[lane] = values[i / kDwords][i % kDwords];
-    }
-  });
+  constexpr unsigned kBytes = kDwords * 4, kUnit = kBytes * kStride;
+  const Row addresses = wave.row(in.address);
+  Row* const rows = &wave.row(in.dst);
+  use_lds<kBytes, false>(wave, addresses, in.offset0 * kUnit, to_rows<kDwords>(rows));
+  use_lds<kBytes, false>(wave, addresses, in.offset1 * kUnit, to_rows<kDwords>(rows + kDwords));
 }
 
 template <unsigned kDwords, unsigned kStride>
 void ds_write2(Wave& wave, const Instruction& in) {
-  constexpr unsigned kUnit = kDwords * 4 * kStride;
-  const Row* rows[] = {&wave.row(in.data), &wave.row(in.data1)};
+  constexpr unsigned kBytes = kDwords * 4, kUnit = kBytes * kStride;
+  const Row& addresses = wave.row(in.address);
   const unsigned offsets[] = {in.offset0 * kUnit, in.offset1 * kUnit};
-  for_each_active(wave, [&](unsigned lane) {
-    for (unsigned part = 0; part < 2; ++part) {
-      uint32_t values[kDwords];
-      for (unsigned i = 0; i < kDwords; ++i) values[i] = rows[part][i].lane[lane];
-      write_place(wave, locate(wave, in, lane, offsets[part]), values, sizeof(values));
-    }
-  });
+  const Row* const rows[] = {&wave.row(in.data), &wave.row(in.data1)};
+  for (unsigned part = 0; part < 2; ++part)
+    use_lds<kBytes, true>(wave, addresses, offsets[part], from_rows<kDwords>(rows[part]));
 }
 
 uint64_t scalar_offset(const Wave& wave, const Instruction& in) {

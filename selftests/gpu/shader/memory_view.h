@@ -13,6 +13,8 @@ namespace gpu::shader {
 // invalidates it meanwhile; the Hold keeps the host memory behind it mapped so long.
 class MemoryView {
  public:
+  static constexpr uint64_t kPageSize = 4096;
+
   MemoryView(Memory& memory, Space space) : memory_(memory), space_(space) {}
 
   void begin_turn();
@@ -35,7 +37,6 @@ class MemoryView {
   bool is_violation() const { return violation_; }
 
  private:
-  static constexpr uint64_t kPageSize = 4096;
   static constexpr uint64_t kNoTag = ~uint64_t{0};
   struct Entry {
     uint64_t tag = kNoTag;

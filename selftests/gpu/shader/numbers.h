@@ -22,6 +22,8 @@ constexpr uint32_t kDenormOut64 = 1 << 7;
 constexpr uint32_t kDenormMask = 0xf0;
 constexpr uint32_t kDx10Clamp = 1 << 8;
 constexpr uint32_t kIeee = 1 << 9;
+constexpr uint32_t kExceptions = 0x1ff << 12;
+constexpr uint32_t kFp16Ovfl = 1 << 23;
 constexpr uint32_t kGprIdxEn = 1 << 27;
 constexpr uint32_t kVskip = 1 << 28;
 }  // namespace mode

@@ -20,6 +20,14 @@ bool refuses(Wave& wave, const Instruction& in, bool may_clamp = false) {
   return false;
 }
 
+// Flushing denormals of these kinds is not modelled.
+bool refuses_flushing(Wave& wave, uint32_t kinds) {
+  if ((wave.mode & kinds) == kinds) return false;
+  wave.refuse("a packed operation that flushes denormals is not modelled");
+  return true;
+}
+constexpr uint32_t kDenorm16 = mode::kDenormIn64 | mode::kDenormOut64;
+
 // The operand without modifiers; a float constant is the 16-bit one where wanted.
 const uint32_t* halves(Wave& wave, const Instruction& in, unsigned i, Lanes& buffer, bool floats) {
   Instruction plain = in;
@@ -40,7 +48,7 @@ uint32_t saturated(int value) {
 // kSaturates: clamp is part of what F does.
 template <unsigned kSources, bool kFloats, typename F, bool kSaturates = false>
 void packed16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in, kSaturates)) return;
+  if (refuses(wave, in, kSaturates) || (kFloats && refuses_flushing(wave, kDenorm16))) return;
   Lanes buffers[3], out;
   const uint32_t* source[3] = {};
   for (unsigned i = 0; i < kSources; ++i) source[i] = halves(wave, in, i, buffers[i], kFloats);
@@ -78,11 +86,7 @@ uint32_t word_of(uint64_t pair, bool high) { return high ? high32(pair) : low32(
 
 template <unsigned kSources, typename F>
 void packed32(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
-  if ((wave.mode & (mode::kDenormIn32 | mode::kDenormOut32)) !=
-      (mode::kDenormIn32 | mode::kDenormOut32)) {
-    return wave.refuse("a packed operation that flushes denormals is not modelled");
-  }
+  if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormIn32 | mode::kDenormOut32)) return;
   Lanes buffers[3], out;
   for (unsigned i = 0; i < kSources; ++i) pairs(wave, in, i, buffers[i]);
   for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -124,7 +128,7 @@ float mix_source(uint32_t value, const Instruction& in, unsigned i) {
 enum class MixTo { kF32, kLow, kHigh };
 template <MixTo kTo>
 void fma_mix(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
+  if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormMask)) return;
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) {
@@ -144,7 +148,7 @@ void fma_mix(Wave& wave, const Instruction& in) {
 
 // Whether hardware rounds between the two steps is not public; here each is fused.
 void dot2_f32_f16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in)) return;
+  if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormMask)) return;
   Lanes buffers[3], out;
   const uint32_t* a = halves(wave, in, 0, buffers[0], true);
   const uint32_t* b = halves(wave, in, 1, buffers[1], true);

@@ -86,6 +86,7 @@ void carry(Wave& wave, const Instruction& in) {
 
 template <typename T>
 void mad64(Wave& wave, const Instruction& in) {
+  if (in.clamp) return wave.refuse("clamp of an integer is not modelled");
   Lanes buffers[3], out;
   const uint32_t* a = narrow(wave, in, 0, buffers[0]);
   const uint32_t* b = narrow(wave, in, 1, buffers[1]);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+// What the cores lack: a kernel that asks for it stops with an illegal instruction, and the report
+// names it. Nothing is computed in another way than asked for.
+#include <gmock/gmock.h>
+
+#include "shader/kernel_fixture.h"
+
+namespace gpu::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kEndpgm = 0xbf810000;
+// s_setreg_imm32_b32 of fields of MODE
+constexpr uint32_t kSetRounding = 0xba001801, kSetDenormals = 0xba001901;
+constexpr uint32_t kSetExceptions = 0xba004301, kSetFp16Ovfl = 0xba0005c1;
+
+struct Case {
+  const char* name;
+  std::vector<uint32_t> code;
+  const char* report;
+};
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+class Refused : public KernelTest {
+ protected:
+  void launch(std::vector<uint32_t> code, uint32_t rsrc2 = 0) {
+    code.push_back(kEndpgm);
+    std::vector<uint32_t> descriptor(16);
+    descriptor[4] = 256;
+    descriptor[12] = 0xf0 << 12 | 1 << 21 | 1 << 23 | 3;
+    descriptor[13] = 2 << 1 | 1 << 7 | rsrc2;
+    descriptor[14] = 1 << 3;
+    put_all(kCode, descriptor);
+    put_all(kCode + 256, code);
+    submit(kCode, {.group = {64, 1, 1}});
+  }
+  bool fails_with(uint64_t error) {
+    return FakeGpu::eventually(
+        [&] { return get<uint64_t>(kErrorSignal + aql::kSignalValue) == error; });
+  }
+};
+
+class RefusedInstructions : public Refused, public testing::WithParamInterface<Case> {};
+
+TEST_P(RefusedInstructions, AreNamedAndStopTheQueue) {
+  launch(GetParam().code);
+  ASSERT_TRUE(fails_with(aql::kErrorIllegalInstruction));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
+  EXPECT_THAT(gpu_.reports()[0], HasSubstr(GetParam().report));
+}
+
+const Case kCases[] = {
+    {"ReadOfGds", {0xd86d0000, 0x01}, "ds_read_b32 of the global data share"},
+    {"WriteOfGds", {0xd81b0000, 0x0100}, "ds_write_b32 of the global data share"},
+    {"SumInGds", {0xd8010000, 0x0100}, "ds_add_u32 of the global data share"},
+    {"Append", {0xd97c0000, 0}, "ds_append is not modelled"},
+    {"BlocksOfA", {0xd3c20900, 0x04020b04}, "v_mfma_f32_4x4x1f32 with broadcast fields"},
+    {"LanesOfB", {0xd3c20000, 0x84020b04}, "v_mfma_f32_4x4x1f32 with broadcast fields"},
+    {"RoundedSum", {kSetRounding, 5, 0x02000501}, "another rounding"},
+    {"RoundedSumOfDoubles", {kSetRounding, 5, 0xd2800000, 0x020902}, "another rounding"},
+    {"RoundedHalves", {kSetRounding, 4, 0x7e001501}, "another rounding"},
+    {"RoundedPairs", {kSetRounding, 5, 0xd38f4000, 0x18020501}, "another rounding"},
+    {"RoundedQuotient", {kSetRounding, 5, 0xd1e20000, 0x040e0501}, "another rounding"},
+    {"RoundedMix", {kSetRounding, 5, 0xd3a00000, 0x040e0501}, "another rounding"},
+    {"FlushedHalves", {kSetDenormals, 0, 0x3e000501}, "16-bit floats without denormals"},
+    {"FlushedPairs", {kSetDenormals, 0, 0xd38f4000, 0x18020501}, "flushes denormals"},
+    {"FlushedFloats", {kSetDenormals, 0, 0xd3b04000, 0x1c1a0902}, "flushes denormals"},
+    {"FlushedMix", {kSetDenormals, 0, 0xd3a00000, 0x040e0501}, "flushes denormals"},
+    {"FlushedDot", {kSetDenormals, 0, 0xd3a34000, 0x1c0e0501}, "flushes denormals"},
+    {"Exceptions", {kSetExceptions, 1}, "MODE 0x13f0 is not modelled"},
+    {"OverflowOfHalves", {kSetFp16Ovfl, 1}, "MODE 0x8003f0 is not modelled"},
+    {"ClampOfAWideSum", {0xd1e8ea00, 0x04120702}, "clamp of an integer"},
+    {"ClampOfAProduct", {0xd1088000, 0x020501}, "clamp of an integer"},
+    {"BufferFormat", {0xe0000000, 0x80000000}, "buffer_load_format_x is not modelled"},
+    {"TypedBuffer", {0xeba00000, 0x80000000}, "tbuffer_load_format_x is not modelled"},
+    {"Skipping", {0xbf108081}, "skipping of vector instructions"},
+    {"ScalarAtomic", {0xc20a0001, 0}, "s_atomic_add is not modelled"},
+    {"RotatedSwizzle", {0xd87ae000, 1}, "ds_swizzle_b32 in FFT or rotate mode"},
+};
+INSTANTIATE_TEST_SUITE_P(All, RefusedInstructions, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Integers do not depend on these bits of MODE.
+TEST_F(Refused, ModesThatChangeNothingAreNotRefused) {
+  launch({kSetRounding, 5, kSetDenormals, 0, 0x68000501 /* v_add_u32 */});
+  EXPECT_TRUE(completes());
+  EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
+}
+
+TEST_F(Refused, AKernelThatWantsExceptionsOfFloatsIsNotLaunched) {
+  constexpr uint32_t kDivisionByZero = 1 << 26;
+  launch({}, kDivisionByZero);
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
+  EXPECT_THAT(gpu_.reports()[0], HasSubstr("exceptions of the ALU are not modelled"));
+  EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
+}
+
+}  // namespace
+}  // namespace gpu::test

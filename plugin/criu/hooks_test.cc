@@ -13,6 +13,7 @@
 #include "image/set.h"
 #include "restore/reservation.h"
 #include "tests/criu_program.h"
+#include "tests/refused_call.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -205,6 +206,16 @@ TEST_F(Hooks, AFullDiskIsReportedWithTheFilesName) {
   EXPECT_EQ(result, -EFBIG);
   EXPECT_THAT(log(), HasSubstr("cannot write image amdgpu-contents-0-11.img"));
   EXPECT_FALSE(state_.paused);
+}
+
+TEST_F(Hooks, AFileSystemWithoutDirectIoIsReported) {
+  constexpr char kText[] = "the file system of the images has no direct I/O: GPU memory of";
+  ASSERT_EQ(dump(), 0) << log();
+  EXPECT_THAT(log(), Not(HasSubstr(kText)));
+  program.log.clear();
+  const testing_support::Refused direct{SYS_fcntl, O_DIRECT, EINVAL, F_SETFL};
+  ASSERT_TRUE(testing_support::without(direct, [&] { EXPECT_EQ(dump(), 0) << log(); }));
+  EXPECT_THAT(log(), HasSubstr(kText));
 }
 
 TEST_F(Hooks, StateLargerThanAnImageIsRefusedBeforeAnythingIsSaved) {

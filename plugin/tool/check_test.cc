@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/progress.h"
+#include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::tool {
@@ -183,6 +184,29 @@ TEST_F(Check, ImageDirectoryMustBeWritableAndLargeEnough) {
   EXPECT_EQ(check_images(machine_, host).grade, Grade::kBad);
   machine_.image_directory = dir_.path();
   EXPECT_THAT(check_images(machine_, host).found, HasSubstr("MiB free, direct I/O"));
+}
+
+// As on NFS and FUSE.
+TEST_F(Check, AnImageDirectoryNeedsNoFilesWithoutNames) {
+  constexpr int kFlag = O_TMPFILE & ~O_DIRECTORY;
+  const host::Host host = host::Host::create(machine_.host);
+  machine_.image_directory = dir_.path();
+  const auto before = dir_.names();
+  ASSERT_TRUE(testing_support::without({SYS_openat, kFlag, EOPNOTSUPP}, [&] {
+    ASSERT_FALSE(Fd::open(dir_.path().c_str(), O_TMPFILE | O_RDWR, 0600).ok());
+    EXPECT_THAT(check_images(machine_, host).found, HasSubstr("MiB free, direct I/O works"));
+  }));
+  EXPECT_EQ(dir_.names(), before);
+}
+
+TEST_F(Check, AnImageDirectoryWithoutDirectIoIsANote) {
+  const host::Host host = host::Host::create(machine_.host);
+  machine_.image_directory = dir_.path();
+  ASSERT_TRUE(testing_support::without({SYS_fcntl, O_DIRECT, EINVAL, F_SETFL}, [&] {
+    const Item item = check_images(machine_, host);
+    EXPECT_EQ(item.grade, Grade::kLimited);
+    EXPECT_THAT(item.found, HasSubstr("direct I/O does not work"));
+  }));
 }
 
 TEST(Progress, ReportsAtMostOncePerInterval) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+// File systems that lack something, played by a system call that fails.
+#pragma once
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+namespace amdgpu_criu::testing_support {
+
+struct Refused {
+  uint32_t call;
+  uint32_t bits;  // if the third argument has one of them
+  uint32_t error;
+  std::optional<uint32_t> second = {};  // the argument, if only calls with that are refused
+};
+
+// Calls `run` in a thread with such a filter. Threads that it creates have it, too. Returns false
+// if the kernel allows no filter.
+inline bool without(const Refused& refused, const std::function<void()>& run) {
+  const uint32_t second = refused.second.value_or(0), mask = refused.second ? UINT32_MAX : 0;
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused.call, 0, 6),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, refused.bits, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | refused.error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{static_cast<unsigned short>(std::size(code)), code};
+  bool allowed = false;
+  std::thread([&] {
+    allowed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+              syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+    if (allowed) run();
+  }).join();
+  return allowed;
+}
+
+}  // namespace amdgpu_criu::testing_support

@@ -7,6 +7,8 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 
@@ -89,6 +91,46 @@ TEST_F(uncarried, an_open_file_of_smi_events_is_EOPNOTSUPP)
 	ASSERT_EQ(0, call(self, AMDKFD_IOC_SMI_EVENTS, &args));
 	expect_refused(_metadata, self, "an open file of SMI events");
 	close(args.anon_fd);
+	expect_taken(_metadata, self);
+}
+
+struct smi_thread {
+	int kfd;
+	__u32 gpu_id;
+	int ready[2], done[2];
+};
+
+/* Opens the file in a table of its own, until @done is closed. */
+static void *hold_smi_file(void *data)
+{
+	struct smi_thread *thread = data;
+	struct kfd_ioctl_smi_events_args args = { .gpuid = thread->gpu_id };
+	char ret;
+
+	ret = unshare(CLONE_FILES) || ioctl(thread->kfd, AMDKFD_IOC_SMI_EVENTS, &args);
+	close(thread->done[1]);
+	if (write(thread->ready[1], &ret, 1) == 1)
+		ret = read(thread->done[0], &ret, 1);
+	close(args.anon_fd); /* the table may outlive pthread_join() */
+	return NULL;
+}
+
+TEST_F(uncarried, an_open_file_of_smi_events_of_one_thread_is_EOPNOTSUPP)
+{
+	struct smi_thread thread = {
+		.kfd = self->kfd.node.fd, .gpu_id = self->kfd.gpu.gpu_id,
+	};
+	pthread_t id;
+	char ret;
+
+	ASSERT_EQ(0, pipe(thread.ready));
+	ASSERT_EQ(0, pipe(thread.done));
+	ASSERT_EQ(0, pthread_create(&id, NULL, hold_smi_file, &thread));
+	ASSERT_EQ(1, read(thread.ready[0], &ret, 1));
+	ASSERT_EQ(0, ret);
+	expect_refused(_metadata, self, "an open file of SMI events");
+	close(thread.done[1]);
+	ASSERT_EQ(0, pthread_join(id, NULL));
 	expect_taken(_metadata, self);
 }
 

@@ -84,15 +84,26 @@ int criu_check_owner(struct task_struct *task)
 	return ret;
 }
 
-/* True if @match returns nonzero for a file of the thread group leader. */
+/*
+ * True if @match returns nonzero for a file of the process. A thread may have a table of its own,
+ * or be left when the leader has none.
+ */
 bool criu_has_file(struct task_struct *task, criu_file_fn match, const void *arg)
 {
+	const struct files_struct *seen = NULL;
+	struct task_struct *thread;
 	bool found = false;
 
-	task_lock(task);
-	if (task->files)
-		found = iterate_fd(task->files, 0, match, arg);
-	task_unlock(task);
+	rcu_read_lock();
+	for_each_thread(task, thread) {
+		task_lock(thread);
+		if (!found && thread->files != seen) {
+			seen = thread->files;
+			found = iterate_fd(thread->files, 0, match, arg);
+		}
+		task_unlock(thread);
+	}
+	rcu_read_unlock();
 	return found;
 }
 

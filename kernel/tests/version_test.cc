@@ -331,19 +331,5 @@ TEST(Version, ATargetMustSupportTheCodecsOwnRecords) {
   EXPECT_EQ(written.fault.type, CRIU_RECORD_IDENTITY);
 }
 
-TEST(Version, ReportsTheVersionThatItWrites) {
-  const auto first = Query(kKernel1), second = Query(kKernel2);
-  criu_blob_writer writer;
-  criu_writer_init(&writer, &kKernel3, nullptr, 0, nullptr, 0);
-  EXPECT_EQ(criu_writer_version(&writer, kClock), 3);
-  EXPECT_EQ(criu_writer_version(&writer, 0x7777), 0);
-  criu_writer_init(&writer, &kKernel3, first.data(), static_cast<__u32>(first.size()), nullptr, 0);
-  EXPECT_EQ(criu_writer_version(&writer, kClock), 1);
-  EXPECT_EQ(criu_writer_version(&writer, kExtra), 0);
-  criu_writer_init(&writer, &kKernel3, second.data(), static_cast<__u32>(second.size()), nullptr,
-                   0);
-  EXPECT_EQ(criu_writer_version(&writer, kClock), 2);
-}
-
 }  // namespace
 }  // namespace sample

@@ -221,7 +221,6 @@ struct criu_blob_writer {
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,
 		      const struct criu_record_target *targets, __u32 num_targets,
 		      void *buf, size_t room);
-__u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type);
 void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed);
 void *criu_writer_tail(struct criu_blob_writer *writer, size_t size);
 void criu_writer_tail_copy(struct criu_blob_writer *writer, const void *data, size_t size);

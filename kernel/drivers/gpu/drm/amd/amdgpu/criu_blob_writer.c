@@ -182,14 +182,6 @@ void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_sc
 	criu_writer_emit(writer, CRIU_RECORD_IDENTITY, &identity);
 }
 
-/* Returns the version in which records of a type are written; 0: none is possible. */
-__u16 criu_writer_version(const struct criu_blob_writer *writer, __u16 type)
-{
-	const struct criu_record_desc *desc = criu_schema_find(writer->schema, type);
-
-	return desc ? criu_writer_choose(writer, desc) : 0;
-}
-
 void criu_writer_record(struct criu_blob_writer *writer, __u16 type, const void *fixed)
 {
 	if (type < CRIU_RECORD_DRIVER || type == CRIU_RECORD_END)

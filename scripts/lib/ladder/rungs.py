@@ -70,6 +70,7 @@ CHECK = table(
     guests("e2e", ("module", "host"), 1000, "--name", "e2e", "e2e*"),
     guests("guest", ("module", "host"), 500, "--except", "e2e*", "--runner-tests", "3",
            "runner", "*"),
+    Rung("refusals", (("scripts/refusals",),), ("guest",), 1),
     guests("guest-6.12", ("module-6.12", "module", "host"), 500, "--base", "6.12"),
     Rung("unit", in_background(("scripts/unit",)), ("lab",), 500),
     Rung("static", in_background(("scripts/static",)), ("module", "module-6.12", "host"), 200),

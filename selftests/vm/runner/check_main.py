@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import dataclasses
 import math
+import re
 import shlex
 import signal
 import sys
@@ -22,7 +23,7 @@ from .ktap import FAIL, PASS, TestResult, summary
 from .leaks import differences
 from .record import Record, show, show_at_length
 from .results import append_results
-from .rundir import LockedDirectory, LogDirectory, memory_parent, short_parent
+from .rundir import LockedDirectory, LogDirectory, memory_parent, remove_logs, short_parent
 from .run_main import BROKEN, on_signal
 
 SCRATCH_MIB = 4096
@@ -165,6 +166,7 @@ class Checker:
         for old in lab.results_root().glob(f"{self.prefix}*.tap"):
             if not old.name.startswith(others):
                 old.unlink()
+        remove_logs(lab.log_root(), rf"check-{re.escape(self.prefix)}\d+(-\d+)?")
 
     def record(self, suite_name: str, title: str, results: list[TestResult]) -> None:
         self.results += results

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -94,6 +95,15 @@ class LogDirectory:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  trace: TracebackType | None) -> None:
         os.close(self._fd)
+
+
+def remove_logs(root: Path, pattern: str) -> None:
+    """Removes the directories of logs whose whole name the pattern matches, except those in use."""
+    for path in root.iterdir() if root.is_dir() else ():
+        fd = _try_lock(path) if re.fullmatch(pattern, path.name) else None
+        if fd is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(fd)
 
 
 def short_parent() -> Path:

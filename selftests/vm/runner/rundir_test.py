@@ -5,7 +5,7 @@ import time
 import unittest
 from pathlib import Path
 
-from .rundir import PREFIX, YOUNG_SECONDS, LockedDirectory, LogDirectory, remove_stale
+from .rundir import PREFIX, YOUNG_SECONDS, LockedDirectory, LogDirectory, remove_logs, remove_stale
 
 
 def make_old(path: Path) -> None:
@@ -57,6 +57,17 @@ class LogDirectoryTest(unittest.TestCase):
                 self.assertTrue((first.path / "old").exists())
             with LogDirectory(Path(top), "a") as again:
                 self.assertEqual(list(again.path.iterdir()), [])
+
+    def test_old_ones_are_removed_by_name_unless_in_use(self) -> None:
+        with tempfile.TemporaryDirectory() as top:
+            for name in ("check-a-1", "check-a-2", "check-a-b-1"):
+                (Path(top) / name).mkdir()
+            with LogDirectory(Path(top), "check-a-2"):
+                remove_logs(Path(top), r"check-a-\d+")
+            self.assertEqual({path.name for path in Path(top).iterdir()}, {"check-a-2", "check-a-b-1"})
+
+    def test_where_there_are_none_nothing_is_removed(self) -> None:
+        remove_logs(Path("/nonexistent"), ".*")
 
 
 if __name__ == "__main__":

@@ -132,28 +132,32 @@ contents_are_being_written() { # contents_are_being_written DIRECTORY
   ! alive "$CRIU_PID"
 }
 
-# kill_dump SIGNAL: in the middle of the contents
+# kill_dump SIGNAL|timeout: in the middle of the contents
 kill_dump() {
-  local signal=$1 images=$DIR/images-$1
+  local signal=$1 images=$DIR/images-$1 seconds=0
+  [ "$signal" != timeout ] || seconds=1
   mkdir "$images"
-  "$CRIU" dump -t "$PID" -D "$images" -W "$DIR" -o "criu-dump-$signal.log" -v4 --shell-job \
-    -L "$PLUGIN_DIR" &
+  # Without job control, a command in the background ignores SIGINT.
+  env --default-signal=INT AMDGPU_CRIU_TIMEOUT=$seconds "$CRIU" dump -t "$PID" -D "$images" \
+    -W "$DIR" -o "criu-dump-$signal.log" -v4 --shell-job -L "$PLUGIN_DIR" &
   CRIU_PID=$!
   wait_until 60 contents_are_being_written "$images" || fail "the dump writes no contents"
   kill -STOP $CRIU_PID 2>/dev/null || fail "the dump was over before it could be killed"
   ! grep -q 'Dumping finished' "$DIR/criu-dump-$signal.log" ||
     fail "the dump was complete before it could be killed"
-  kill -"$signal" $CRIU_PID && kill -CONT $CRIU_PID
+  if ((seconds)); then sleep $seconds; else kill -"$signal" $CRIU_PID; fi
+  kill -CONT $CRIU_PID
   { wait $CRIU_PID; } 2>/dev/null  # bash would report the kill
   local status=$?
-  if [ "$signal" = TERM ]; then # the plugin fails the dump, and removes its images
-    ((status > 0 && status < 128)) || fail "after SIGTERM criu ended with status $status"
-    grep -q 'the dump has failed: .*SIGTERM' "$DIR/criu-dump-TERM.log" || fail "no reason in the log"
-    ! compgen -G "$images/amdgpu-*.img" >/dev/null || fail "SIGTERM left GPU images"
+  if [ "$signal" != KILL ]; then # the plugin fails the dump, and removes its images
+    ((status > 0 && status < 128)) || fail "$signal: criu ended with status $status"
+    grep -q "the dump has failed: .*$signal" "$DIR/criu-dump-$signal.log" ||
+      fail "$signal: no reason in the log"
+    ! compgen -G "$images/amdgpu-*.img" >/dev/null || fail "$signal: GPU images are left"
   else
-    ((status > 128)) || fail "the dump was not killed by SIG$signal"
+    ((status > 128)) || fail "the dump was not killed by SIGKILL"
   fi
-  alive "$PID" || fail "SIG$signal: the process died with CRIU"
+  alive "$PID" || fail "$signal: the process died with CRIU"
   rm -r "$images"
 }
 
@@ -163,9 +167,9 @@ killed_dumps() {
   need_plugin
   start "$@"
   local signal
-  for signal in TERM KILL; do
+  for signal in TERM INT timeout KILL; do
     kill_dump $signal
-    survives "CRIU killed by SIG$signal"
+    survives "CRIU ended by $signal"
   done
   dump_and_kill "dump of the survivor" "$DIR/images"
   restore_and_check "restore of the survivor" "$DIR/images"

@@ -29,6 +29,36 @@ scenario_one_gpu() {
   round_trip gpu_chain --vram 32 --hidden 8 --gtt 8 --userptr 8 --small 16
 }
 
+# program_as_nobody FILE OPTIONS-OF-SETPRIV COMMAND OPTIONS...: makes a program of it
+program_as_nobody() {
+  printf '#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups %s %s "$@" %s\n' \
+    "$2" "$3" "${*:4}" >"$1"
+  chmod 755 "$1"
+}
+
+protect_nodes() {
+  local mode node
+  while read -r mode node; do chmod "$mode" "$node"; done <<<"$NODES"
+}
+
+# An ordinary user dumps and restores his process with a CRIU that has two capabilities.
+scenario_unprivileged() {
+  need_gpus 1
+  local caps=+checkpoint_restore,+sys_ptrace
+  program_as_nobody "$DIR/program" '' "$PAYLOAD/bin/gpu_chain"
+  program_as_nobody "$DIR/criu" "--inh-caps $caps --ambient-caps $caps" "$CRIU" --unprivileged
+  CRIU=$DIR/criu
+  mkdir "$DIR/images"
+  touch "$DIR/workload.log"
+  chown -R 65534 "$DIR"
+  NODES=$(stat -c '%a %n' /dev/kfd /dev/dri/renderD*)
+  CLEANERS+=(protect_nodes)
+  chmod o+rw /dev/kfd /dev/dri/renderD*
+  cd / || fail "no directory that the user may open"
+  round_trip "$DIR/program" --vram 32
+  [ "$(stat -c %u "$DIR/images/inventory.img")" = 65534 ] || fail "CRIU did not run as the user"
+}
+
 # Doorbells, event page and MMIO page, mapped by offsets of /dev/kfd without BOs.
 scenario_own_pages() {
   need_gpus 1

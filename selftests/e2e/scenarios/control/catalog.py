@@ -12,8 +12,9 @@ from pathlib import Path
 DEFAULT_GROUP = "kfd"
 GROUPS: dict[str, tuple[str, ...]] = {
     "kfd": (
-        "workload_alone", "early_dump", "one_gpu", "own_pages", "own_pages_moved",
-        "own_pages_swapped", "split_mappings", "split_own_pages", "generated", "leave_running",
+        "workload_alone", "early_dump", "one_gpu", "unprivileged", "own_pages",
+        "own_pages_moved", "own_pages_swapped", "split_mappings", "split_own_pages", "generated",
+        "leave_running",
         "leave_stopped", "pre_dump", "three_rounds", "two_gpus", "rocr", "rocr_kernels", "rocr_waves",
         "waves_parked", "rocr_train", "train_together", "criu_4_1_1", "criu_4_3", "no_plugin",
         "libraries_missing",

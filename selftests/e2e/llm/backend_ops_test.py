@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 import stat
 import tempfile
+import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import backend_ops
-from backend_ops import Case, Known, choose, parse
+from backend_ops import Case, Known, choose, parse, run_until_end, sample
 
 # Stands for llama.cpp's program: COS fails, and EXP ends it.
 PROGRAM = """#!/usr/bin/python3
@@ -41,6 +43,24 @@ class BackendOps(unittest.TestCase):
 
     def test_a_case_that_takes_too_long_is_not_chosen(self) -> None:
         self.assertEqual(choose([Case("ADD", "type=f32,ne=[100000,100000]")]), [])
+
+    def test_the_parts_of_a_sample_are_all_cases(self) -> None:
+        cases = [Case("ADD", f"ne=[{size}]") for size in range(7)]
+        parts = []
+        for seed in range(3):
+            with mock.patch.dict("os.environ", CRIU_TEST_SAMPLE="3", CRIU_TEST_SEED=str(seed)):
+                parts += sample(cases)
+        self.assertEqual(set(parts), set(cases))
+        self.assertEqual(len(parts), len(cases))
+
+    def test_a_program_that_is_silent_ends_at_its_time(self) -> None:
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            program = Path(directory) / "program"
+            program.write_text("#!/bin/sh\nexec sleep 60\n")
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+            self.assertEqual(run_until_end(str(program), "ROCm0", [Case("ADD", "ne=[1]")], 0.2), {})
+        self.assertLess(time.monotonic() - begin, 30)
 
     def test_results_are_read_without_their_colors(self) -> None:
         self.assertEqual(parse("  ADD(ne=[1]): \033[1;32mOK\033[0m\n"), ("ADD(ne=[1])", "ok"))

@@ -98,12 +98,12 @@ Host Host::create(Config config) {
 }
 
 bool Host::is_of_amdgpu(dev_t device) const {
-  char target[256];
-  const std::string link = formatted("{}/{}:{}/device/driver", config_.sys_devices,
-                                     gnu_dev_major(device), gnu_dev_minor(device));
-  const ssize_t length = readlink(link.c_str(), target, sizeof(target));
-  if (length <= 0) return false;
-  return std::string_view(target, length).ends_with("/amdgpu");
+  const fs::path link = formatted("{}/{}:{}/device", config_.sys_devices, gnu_dev_major(device),
+                                  gnu_dev_minor(device));
+  std::error_code ignored;
+  if (fs::read_symlink(link / "driver", ignored).filename() == "amdgpu") return true;
+  // Partitions of a GPU after the first one have a platform device without a driver.
+  return fs::read_symlink(link, ignored).filename().string().starts_with("amdgpu_xcp_");
 }
 
 std::optional<NodeId> Host::classify(const struct stat& status) const {

@@ -165,6 +165,20 @@ static int renew_sessions(FIXTURE_DATA(roundtrip) *self)
 	return self->save < 0 || self->load < 0 ? -EMFILE : 0;
 }
 
+/* Checkpoints the process that runs now. */
+static int checkpoint_again(FIXTURE_DATA(roundtrip) *self)
+{
+	int ret = renew_sessions(self);
+
+	if (!ret)
+		ret = target_seize(&self->target, &self->node);
+	unshare_image(self);
+	if (!ret)
+		ret = criu_checkpoint(&self->node, self->save, &self->image);
+	share_image(self);
+	return ret;
+}
+
 static void recompute_crc(struct criu_image *image)
 {
 	__u32 crc = crc32c(image->blob, image->blob_size - sizeof(crc));
@@ -249,12 +263,27 @@ TEST_F_TIMEOUT(roundtrip, every_kind_of_queue_continues_after_each_restore, 120)
 			ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
 		}
 		ASSERT_EQ(0, target_do(&self->target, TARGET_VERIFY));
-		ASSERT_EQ(0, renew_sessions(self));
-		ASSERT_EQ(0, target_seize(&self->target, &self->node));
-		unshare_image(self);
-		ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
-		share_image(self);
+		ASSERT_EQ(0, checkpoint_again(self));
 	}
+}
+
+/* The doorbell of an SDMA queue belongs to an engine, which another partition does not have. */
+TEST_F(roundtrip, an_sdma_queue_does_not_move_to_another_partition)
+{
+	struct target_place places[2];
+
+	if (target_find_places(places) || !target_are_partitions(places))
+		SKIP(return, "needs a GPU in partitions");
+	share_image(self);
+	self->state->left = self->state->place;
+	self->state->place = places[1];
+	ASSERT_EQ(0, replace(self));
+	EXPECT_EQ(-ENODEV, restore_in_time(&self->target));
+	/* Its own partition is still free. */
+	self->state->place = places[0];
+	target_kill(&self->target);
+	ASSERT_EQ(0, target_start_empty(&self->target, self->state, self->load, &self->image));
+	resume_and_check(_metadata, self);
 }
 
 /* Each GPU replaces the other, and keeps the gpu_id that the process uses. */
@@ -265,6 +294,12 @@ TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
 	if (target_find_places(places))
 		SKIP(return, "needs two GPUs");
 	share_image(self);
+	if (target_are_partitions(places)) {
+		ASSERT_EQ(0, criu_unpause(&self->node, self->save));
+		target_continue(&self->target);
+		ASSERT_EQ(0, target_do(&self->target, TARGET_DROP_SDMA));
+		ASSERT_EQ(0, checkpoint_again(self));
+	}
 	for (int round = 0; round < 4; round++) {
 		self->state->left = self->state->place;
 		self->state->place = places[(round + 1) % 2];
@@ -272,11 +307,7 @@ TEST_F_TIMEOUT(roundtrip, a_process_moves_to_another_gpu_and_back, 120)
 		resume_and_check(_metadata, self);
 		for (int i = 0; i < STEPS; i++)
 			ASSERT_EQ(0, target_do(&self->target, TARGET_STEP));
-		ASSERT_EQ(0, renew_sessions(self));
-		ASSERT_EQ(0, target_seize(&self->target, &self->node));
-		unshare_image(self);
-		ASSERT_EQ(0, criu_checkpoint(&self->node, self->save, &self->image));
-		share_image(self);
+		ASSERT_EQ(0, checkpoint_again(self));
 	}
 }
 

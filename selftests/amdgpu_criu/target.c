@@ -85,13 +85,17 @@ static __u32 read_gpu_id(int node)
 
 int target_find_places(struct target_place places[2])
 {
-	unsigned long minor;
+	unsigned long minor, domain, location;
 	int node, found = 0;
 
 	for (node = 0; node < 64 && found < 2; node++) {
 		places[found].gpu_id = read_gpu_id(node);
-		if (!places[found].gpu_id || !read_property(node, "drm_render_minor", &minor))
+		if (!places[found].gpu_id || !read_property(node, "drm_render_minor", &minor) ||
+		    !read_property(node, "domain", &domain) ||
+		    !read_property(node, "location_id", &location))
 			continue;
+		/* KFD gives each partition a PCI function. */
+		places[found].chip = domain << 32 | location >> 3;
 		places[found++].render_minor = minor;
 	}
 	return found == 2 ? 0 : -ENODEV;
@@ -352,6 +356,8 @@ static int obey(struct target_state *state, char command, int session,
 		return ret ? ret : map_all(state, image);
 	case TARGET_MAP:
 		return map_all(state, image);
+	case TARGET_DROP_SDMA:
+		return target_sdma_drop(state);
 	}
 	return -ENOSYS;
 }

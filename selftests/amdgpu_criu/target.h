@@ -54,6 +54,7 @@ struct target_ring {
 struct target_place {
 	__u32 gpu_id;
 	int render_minor;
+	unsigned long chip; /* the same for all partitions of a GPU */
 };
 
 /* Everything that a replacement process needs, in memory shared with the test. */
@@ -67,6 +68,7 @@ struct target_state {
 	__u32 pm4_event, aql_event, set_event;
 	__u64 steps;
 	/* Written by the process: numbers of its descriptors, and its last result. */
+	bool no_sdma;
 	int kfd_fd, drm_fd;
 	int result;
 	/* Which step of RESTORE fails (see fail_nth.h), 0: none; the process writes if it did. */
@@ -81,12 +83,18 @@ struct target {
 	bool traced;
 };
 
+static inline bool target_are_partitions(const struct target_place places[2])
+{
+	return places[0].chip == places[1].chip;
+}
+
 /* Commands, each answered with a result in target_state.result. */
 enum target_command {
 	TARGET_STEP = 's', /* each queue does one step that depends on all before */
 	TARGET_VERIFY = 'v', /* all data, and all events */
 	TARGET_RESTORE = 'r', /* RESTORE, then map the VMAs */
 	TARGET_MAP = 'm', /* VMAs only */
+	TARGET_DROP_SDMA = 'd', /* destroys the SDMA queue; later steps leave it out */
 	TARGET_QUIT = 'q',
 };
 

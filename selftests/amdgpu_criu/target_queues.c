@@ -229,6 +229,14 @@ static int step_aql(struct target_state *state)
 	return ret ? ret : wait_word(&signal[1], 0, "AQL signal");
 }
 
+int target_sdma_drop(struct target_state *state)
+{
+	struct kfd_ioctl_destroy_queue_args args = { .queue_id = state->sdma.id };
+
+	state->no_sdma = true;
+	return kfd_call(state, AMDKFD_IOC_DESTROY_QUEUE, &args);
+}
+
 static int step_sdma(struct target_state *state)
 {
 	__u64 *count = word(state, SDMA_COUNT), *fence = word(state, SDMA_FENCED);
@@ -255,7 +263,7 @@ int target_queues_step(struct target_state *state)
 	ret = step_pm4(state);
 	if (!ret)
 		ret = step_aql(state);
-	return ret ? ret : step_sdma(state);
+	return ret || state->no_sdma ? ret : step_sdma(state);
 }
 
 int target_events_verify(struct target_state *state)

@@ -12,6 +12,8 @@
 int target_queues_create(struct target_state *state);
 /* PM4 adds and signals an event; AQL decrements and signals an event; SDMA adds. */
 int target_queues_step(struct target_state *state);
+/* Destroys the SDMA queue; later steps leave it out. */
+int target_sdma_drop(struct target_state *state);
 /* Events are unchanged: one set, the others not. */
 int target_events_verify(struct target_state *state);
 

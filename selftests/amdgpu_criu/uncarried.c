@@ -6,7 +6,6 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -263,32 +262,6 @@ TEST_F(uncarried, use_of_poisoned_memory_is_EOPNOTSUPP)
 	if (!is_poisoned(self))
 		SKIP(return, "this GPU has no errors to inject");
 	expect_refused(_metadata, self, "it has used poisoned memory");
-}
-
-/* The mode of a GPU that can be in partitions, such as SPX for none. */
-static bool read_mode(char mode[8])
-{
-	glob_t found;
-	FILE *file = NULL;
-	bool read;
-
-	if (!glob("/sys/bus/pci/drivers/amdgpu/*/current_compute_partition", 0, NULL, &found))
-		file = fopen(found.gl_pathv[0], "r");
-	globfree(&found);
-	if (!file)
-		return false;
-	read = fscanf(file, "%7s", mode) == 1;
-	fclose(file);
-	return read;
-}
-
-TEST_F(uncarried, a_gpu_in_partitions_is_EOPNOTSUPP)
-{
-	char mode[8];
-
-	if (!read_mode(mode) || !strcmp(mode, "SPX"))
-		SKIP(return, "the GPU is not in partitions");
-	expect_refused(_metadata, self, "a GPU or its memory is in partitions");
 }
 
 TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)

@@ -103,7 +103,7 @@ Device::Device(const Asic& asic, ConfigSpace config, std::unique_ptr<Vram> vram,
 }
 
 void Device::make_dies() {
-  if (asic_.has_partitions()) partitions_.emplace(asic_.xccs);
+  if (asic_.has_partitions()) partitions_.emplace(asic_.xccs, asic_.memory_partitions);
   if (asic_.smu) smu_.emplace(*asic_.smu);
   if (asic_.golden_clock) golden_clock_.emplace(clock_, *asic_.golden_clock);
   for (const uint32_t base : asic_.mm_hubs)

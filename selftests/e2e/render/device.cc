@@ -91,6 +91,7 @@ Result<std::vector<std::string>> list_render_nodes() {
     const std::string path = amdgpu_criu::formatted("/dev/dri/renderD{}", minor);
     const auto fd = Fd::open(path.c_str(), O_RDWR);
     if (!fd.ok() && fd.error().code() == EPERM) continue;  // the device rules of a job or container
+    if (!fd.ok() && fd.error().code() == ENOENT) continue;  // a partition that is off
     if (!fd.ok()) return fd.error();
     const std::unique_ptr<drmVersion, void (*)(drmVersionPtr)> version(drmGetVersion(fd->get()),
                                                                        drmFreeVersion);

@@ -97,6 +97,41 @@ scenario_own_pages_swapped() {
   ends_well "after the restore"
 }
 
+# An SDMA queue stays in its partition: its doorbell names an engine.
+scenario_partition_kept() {
+  need_gpus 2
+  need_plugin
+  local ids
+  mapfile -t ids < <(gpu_ids)
+  start gpu_chain
+  first_steps $BEFORE_DUMP
+  dump_and_kill dump "$DIR/images"
+  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  ! criu_restore moved "$DIR/images" || fail "an SDMA queue has moved to another partition"
+  grep -q 'doorbell is number' "$DIR/criu-moved.log" || fail "the log does not name the doorbell"
+  nothing_runs "after the refused restore"
+  AMDGPU_CRIU_MAP=${ids[0]}=${ids[0]}
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
+# To another partition and back. The work of render nodes is not bound to engines.
+scenario_partition_moved() {
+  need_gpus 2
+  need_plugin
+  local ids
+  mapfile -t ids < <(gpu_ids)
+  start render_chain
+  first_steps $BEFORE_DUMP
+  dump_and_kill dump "$DIR/images"
+  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  restore_and_check restore "$DIR/images"
+  dump_and_kill dump-2 "$DIR/images-2"
+  AMDGPU_CRIU_MAP=${ids[1]}=${ids[0]}
+  restore_and_check restore-2 "$DIR/images-2"
+  ends_well "after both restores"
+}
+
 # Mappings split by mprotect(), madvise() and mremap() begin inside of BOs.
 scenario_split_mappings() {
   need_gpus 1

@@ -114,6 +114,7 @@ struct Asic {
 
   unsigned xccs;  // compute dies: command processor and hub
   unsigned aids;  // base dies: MMHUB and SDMA engines
+  unsigned memory_partitions = 1;
   // Counts for each XCC. They are small, because KFD allocates a context save area of about 0.6 MiB
   // per CU for every queue.
   uint8_t shader_engines;
@@ -165,6 +166,8 @@ const Asic& mi210();
 const Asic& mi300x();
 // One AID of it: two XCCs, four SDMA engines.
 const Asic& mi300x_small();
+// The same with its VRAM in two partitions: each XCC is a GPU with its half.
+const Asic& mi300x_halves();
 const Asic& navi31();
 
 const std::vector<const Asic*>& all_asics();

@@ -42,7 +42,7 @@ std::vector<DiscoveredIp> make_ips(unsigned xccs, unsigned aids) {
   return ips;
 }
 
-Asic make(std::string_view name, unsigned xccs, unsigned aids) {
+Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_partitions = 1) {
   Asic asic = {
       .name = name,
       .target = "gfx942",
@@ -52,6 +52,7 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids) {
       .mmio_bytes = 2 << 20,
       .xccs = xccs,
       .aids = aids,
+      .memory_partitions = memory_partitions,
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 4,
@@ -96,6 +97,11 @@ const Asic& mi300x() {
 
 const Asic& mi300x_small() {
   static const Asic kAsic = make("mi300x-small", 2, 1);
+  return kAsic;
+}
+
+const Asic& mi300x_halves() {
+  static const Asic kAsic = make("mi300x-halves", 2, 1, 2);
   return kAsic;
 }
 

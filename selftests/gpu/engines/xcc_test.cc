@@ -69,6 +69,16 @@ TEST(Partitions, AnXccIsAloneUntilTheDriverGroupsIt) {
   EXPECT_EQ(all.read(0xe83), 4u << 4);
 }
 
+TEST(Partitions, TheMemoryIsInAsManyAsTheChipHas) {
+  FakeRegisters one, two;
+  Partitions whole(2), halves(2, mi300x_halves().memory_partitions);
+  ASSERT_TRUE(whole.claim(one).ok());
+  ASSERT_TRUE(halves.claim(two).ok());
+  EXPECT_EQ(one.read(0xe84), 1u << 4) << "NPS1";
+  EXPECT_EQ(two.read(0xe84), 2u << 4) << "NPS2";
+  EXPECT_EQ(two.read(0xe82), 2u);
+}
+
 TEST(Partitions, ImpossibleGroupsAreNone) {
   for (const uint32_t control : {2u << 3 | 2, 2u << 3 | 1, 0u << 3 | 1})
     EXPECT_EQ(Partition::of(0, control).count, 1u) << control;

@@ -10,8 +10,6 @@ constexpr uint32_t kMemoryCapability = 0xe82;  // PARTITION_MEM_CAP
 constexpr uint32_t kComputeStatus = 0xe83;     // PARTITION_COMPUTE_STATUS: the mode in 7:4
 constexpr uint32_t kMemoryStatus = 0xe84;      // PARTITION_MEM_STATUS: modes in 11:4
 
-constexpr uint32_t kOneMemoryPartition = 1;  // NPS1
-
 // AMDGPU_*_PARTITION_MODE.
 enum Mode : uint32_t { kSpx = 0, kDpx = 1, kTpx = 2, kQpx = 3, kCpx = 4 };
 
@@ -47,11 +45,11 @@ void Partitions::reset() {
 uint32_t Partitions::read(uint32_t dword) {
   switch (dword) {
     case kMemoryCapability:
-      return kOneMemoryPartition;
+      return memory_mode_;
     case kComputeStatus:
       return mode_of(control_.size(), Partition::of(0, control_[0]).count) << 4;
     case kMemoryStatus:
-      return kOneMemoryPartition << 4;
+      return memory_mode_ << 4;
     default:
       return control_[dword / kInstanceStride];
   }

@@ -28,7 +28,9 @@ struct Partition {
 
 class Partitions final : public RegisterBlock {
  public:
-  explicit Partitions(unsigned xccs) : control_(xccs) {}
+  // memory: partitions of the VRAM, which the driver cannot change without a PSP.
+  explicit Partitions(unsigned xccs, unsigned memory = 1)
+      : control_(xccs), memory_mode_(1u << (memory - 1)) {}
 
   amdgpu_criu::Status claim(Registers& registers);
   void reset();
@@ -39,6 +41,7 @@ class Partitions final : public RegisterBlock {
 
  private:
   std::vector<std::atomic<uint32_t>> control_;
+  uint32_t memory_mode_;  // bit 0: NPS1, bit 1: NPS2, bit 3: NPS4
 };
 
 }  // namespace gpu

@@ -43,6 +43,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
     "rocm": ("hip", "llm", "backend_ops"),
+    # With a GPU in partitions.
+    "partitions": ("partition_kept", "partition_moved"),
     # In a pair of guests, on node 2; the last one ends node 1.
     "pair": ("podman_arrives", "slurm_preempted", "slurm_refused", "slurm_node_lost"),
     # podman_arrives runs this on node 1.

@@ -49,17 +49,17 @@ u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
 	return (u64)pci_domain_nr(adev->pdev->bus) << 16 | pci_dev_id(adev->pdev);
 }
 
-/* Returns the number of a GPU in KFD, or 0 if KFD does not drive it. */
-u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev)
+/* Returns the number of a GPU or its partition in KFD, or 0 if KFD does not drive it. */
+u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id)
 {
-	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_gpu_id(adev) : 0;
+	return IS_ENABLED(CONFIG_HSA_AMD) ? kfd_criu_gpu_id(adev, xcp_id) : 0;
 }
 
 static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_fpriv *fpriv,
 				      struct amdgpu_criu_file_record *record)
 {
 	*record = (struct amdgpu_criu_file_record) {
-		.gpu_id = amdgpu_criu_gpu_id(adev),
+		.gpu_id = amdgpu_criu_gpu_id(adev, fpriv->xcp_id),
 		.device = amdgpu_criu_device_of(adev),
 		.gc_version = amdgpu_ip_version(adev, GC_HWIP, 0),
 		.sdma_version = amdgpu_ip_version(adev, SDMA0_HWIP, 0),

@@ -177,7 +177,7 @@ static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
 
 	record->size = amdgpu_bo_size(bo);
 	record->device = amdgpu_criu_device_of(adev);
-	record->gpu_id = amdgpu_criu_gpu_id(adev);
+	record->gpu_id = amdgpu_criu_gpu_id(adev, bo->xcp_id);
 	/* The driver uses the other flags internally, and sets them again when it needs them. */
 	record->create_flags = bo->flags & AMDGPU_GEM_CREATE_SETTABLE_MASK;
 	record->alignment = bo->tbo.page_alignment;

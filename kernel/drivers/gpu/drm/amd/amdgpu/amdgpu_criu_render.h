@@ -174,7 +174,7 @@ void amdgpu_criu_object_put(void *plan, void *entry);
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
-u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev);
+u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 			  const struct amdgpu_criu_plan_object *object,
 			  struct drm_gem_object **gem);

@@ -15,12 +15,15 @@ struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u3
 	return NULL;
 }
 
-/* Returns the id of a GPU, for the render node. Returns 0 if KFD does not drive it. */
-u32 kfd_criu_gpu_id(struct amdgpu_device *adev)
+/* Returns the id of a GPU or of its partition, or 0 if KFD does not drive it. */
+u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id)
 {
 	const struct kfd_dev *kfd = adev->kfd.dev;
 
-	return adev->kfd.init_complete && kfd->num_nodes ? kfd->nodes[0]->id : 0;
+	if (!adev->kfd.init_complete || !kfd->num_nodes)
+		return 0;
+	/* A BO of a card node belongs to no partition. */
+	return kfd->nodes[xcp_id < kfd->num_nodes ? xcp_id : 0]->id;
 }
 
 /* Returns the features of QUERY that depend on the GPUs. */
@@ -155,7 +158,7 @@ static int kfd_criu_check_file(const struct kfd_criu_plan *plan,
 	if (ret)
 		return ret;
 	file = device->drm_file->private_data;
-	if (drm_to_adev(file->minor->dev) == device->pdd->dev->adev)
+	if (kfd_criu_gpu_id(drm_to_adev(file->minor->dev), fpriv->xcp_id) == device->pdd->dev->id)
 		return 0;
 	return criu_refuse(plan->call, -EINVAL, "drm_fd is a file of another GPU than %u",
 			   device->pdd->dev->id);

@@ -12,13 +12,8 @@ static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned 
 
 static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)
 {
-	const struct amdgpu_device *adev = pdd->dev->adev;
-
 	if (pdd->exception_status)
 		return "a memory fault was reported";
-	if (pdd->drm_file && ((adev->xcp_mgr && adev->xcp_mgr->num_xcps > 1) ||
-			      adev->gmc.num_mem_partitions > 1))
-		return "a GPU or its memory is in partitions";
 	if (kfd_criu_has_profiler(pdd))
 		return "the profiler is locked";
 	if (pdd->alloc_watch_ids)

@@ -97,6 +97,25 @@ scenario_own_pages_swapped() {
   ends_well "after the restore"
 }
 
+# GPUs of two generations do not replace each other.
+scenario_other_generation() {
+  need_gpus 2
+  need_plugin
+  local ids
+  mapfile -t ids < <(gpu_ids)
+  start gpu_chain
+  first_steps $BEFORE_DUMP
+  dump_and_kill dump "$DIR/images"
+  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  ! criu_restore other "$DIR/images" || fail "a GPU of another generation was accepted"
+  grep -q 'does not fit: gfx_target_version' "$DIR/criu-other.log" ||
+    fail "the log does not name the generation"
+  nothing_runs "after the refused restore"
+  unset AMDGPU_CRIU_MAP
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
 # An SDMA queue stays in its partition: its doorbell names an engine.
 scenario_partition_kept() {
   need_gpus 2

@@ -43,6 +43,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.
     "rocm": ("hip", "llm", "backend_ops"),
+    # With GPUs of two generations.
+    "mixed": ("other_generation",),
     # With a GPU in partitions.
     "partitions": ("partition_kept", "partition_moved"),
     # In a pair of guests, on node 2; the last one ends node 1.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# For scripts that make a guest image beside the lab's, in steps: scripts/rocm, scripts/slurm. The caller
-# sets EXTRA, the directory, and calls enter_namespace first.
+# For scripts that make a guest image beside the lab's, in steps: scripts/rocm, scripts/slurm and
+# scripts/vulkan. The caller sets EXTRA, the directory, and calls enter_namespace first.
 
 # step NAME "what it makes" [VALUE]...: runs step_NAME unless a stamp has the same hash of the function's
 # text and of the values.
@@ -18,6 +18,22 @@ step() {
 }
 
 stamp() { cat "$1/.stamps/$2"; }
+
+# make_image [DIRECTORY]...: makes $EXTRA/guest.ext4 of $GUEST, without package lists, documents, and the
+# contents of the directories.
+make_image() {
+  unshare --mount bash -euc '
+    . "$TOP/scripts/lib/common.sh"
+    for hidden in var/lib/apt var/cache usr/share/doc usr/share/man usr/share/locale "${@:4}"; do
+      mkdir -p "$1/$hidden"
+      mount -t tmpfs none "$1/$hidden"
+    done
+    used=$(du -smx "$1" | cut -f1)
+    rm -f "$2.new"
+    IN_LAB="" "$TOP/scripts/in-lab" mke2fs -q -t ext4 -L lab-root -m 0 -O ^has_journal -d "$1" \
+      "$2.new" $((used + used / 8 + $3))M' - "$GUEST" "$EXTRA/guest.ext4" "$GUEST_FREE_MB" "$@"
+  mv "$EXTRA/guest.ext4.new" "$EXTRA/guest.ext4"
+}
 
 # main_of_steps "$@": calls all_steps, or the step that `step` has started this program for.
 main_of_steps() {

@@ -126,6 +126,8 @@ CAMPAIGN = table(
                     "--", "PATIENCE=3 /payload/e2e/run @pair"),), ("module", "host", "slurm-image")),
     campaign_in_guest("soak"),
     campaign_in_guest("train"),
+    Rung("vulkan-image", (("scripts/vulkan",),), ("lab",), builds=True),
+    campaign_in_guest("vulkan", needs=("vulkan-image",)),
     Rung("waves", (("scripts/suspend-everywhere",), *campaign_in_guest("waves").commands),
          ("module", "host")),
     Rung("static-all", (("scripts/static", "--results", "static-all", "clang_tidy_all",

@@ -175,6 +175,16 @@ TEST_F(Pm4DispatchTest, RunsAKernel) {
   EXPECT_EQ(get<uint32_t>(kTarget + 4 * 5 * 64), 0u);
 }
 
+TEST_F(Pm4DispatchTest, TakesRegistersInPairs) {
+  constexpr uint64_t kElsewhere = kTarget + 0x1000;
+  ASSERT_TRUE(run(prepare() +
+                  pm4_packet(pm4::kSetShRegPairsPacked,
+                             {2, 0x241u << 16 | 0x240, low32(kElsewhere), high32(kElsewhere)}) +
+                  pm4_packet(pm4::kDispatchDirect, {3, 1, 1, 1})));
+  EXPECT_EQ(get<uint32_t>(kTarget + 4 * 2 * 64), 0u);
+  EXPECT_EQ(get<uint32_t>(kElsewhere + 4 * 2 * 64), 2u);
+}
+
 TEST_F(Pm4DispatchTest, StartsAtTheGivenGroupAndCountsThreads) {
   gpu_.memory.put<uint32_t>(queue_.base, kTarget, 77);
   ASSERT_TRUE(run(prepare() + set_sh(0x2e04, {2, 0, 0}) +

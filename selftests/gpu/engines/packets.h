@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Packet opcodes and doubleword positions, as the gfx90a command processor and SDMA 4.4 read them.
-// Facts: amdgpu's soc15d.h and vega10_sdma_pkt_open.h, amdkfd's kfd_pm4_headers_*.h, v9_structs.h.
+// Facts: amdgpu's soc15d.h and vega10_sdma_pkt_open.h, amdkfd's kfd_pm4_headers_*.h, v9_structs.h;
+// Mesa's sid.h for SET_*_REG_PAIRS_PACKED.
 #pragma once
 
 #include <cstdint>
@@ -42,16 +43,21 @@ enum Opcode : uint8_t {
   kSetContextReg = 0x69,
   kSetShReg = 0x76,
   kSetUconfigReg = 0x79,
+  kSetUconfigRegIndex = 0x7a,
   kSwitchBuffer = 0x8b,
   kFrameControl = 0x90,
   kWaitRegMem64 = 0x93,
   kInvalidateTlbs = 0x98,
+  kSetShRegIndex = 0x9b,
   kSetResources = 0xa0,
   kMapProcess = 0xa1,
   kMapQueues = 0xa2,
   kUnmapQueues = 0xa3,
   kQueryStatus = 0xa4,
   kRunList = 0xa5,
+  kSetContextRegPairsPacked = 0xb9,  // these three since GFX11
+  kSetShRegPairsPacked = 0xbb,
+  kSetShRegPairsPackedN = 0xbd,
   kProtectedFenceSignal = 0xd0,
   kRunCleanerShader = 0xd7,
 };

@@ -84,13 +84,17 @@ class Pm4 {
   amdgpu_criu::Result<Step> dma_data(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> set_config_reg(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> set_context_reg(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_context_reg_pairs(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> set_sh_reg(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> set_sh_reg_pairs(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> set_uconfig_reg(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> run_list(Words words, Stream& stream, Budget& budget);
 
   amdgpu_criu::Result<Step> run_dispatch(std::array<uint32_t, 3> end, uint32_t how, Stream& stream,
                                          Budget& budget);
+  void set_register(Stream& stream, uint32_t dword, uint32_t value);
   amdgpu_criu::Result<Step> set_registers(uint32_t first, Words words, Stream& stream);
+  amdgpu_criu::Result<Step> set_packed_registers(uint32_t first, Words words, Stream& stream);
   void write_register(Stream& stream, uint32_t dword, uint32_t value);
   amdgpu_criu::Result<uint64_t> copy_source(Words words, Stream& stream, bool wide);
 

@@ -35,9 +35,23 @@ void Pm4::write_register(Stream& stream, uint32_t dword, uint32_t value) {
   if (stream.privileged()) context_.registers.write(dword, value);
 }
 
+// COMPUTE_* registers belong to the queue.
+void Pm4::set_register(Stream& stream, uint32_t dword, uint32_t value) {
+  if (!launcher_.registers().write(dword, value)) write_register(stream, dword, value);
+}
+
 amdgpu_criu::Result<Step> Pm4::set_registers(uint32_t first, Words words, Stream& stream) {
   uint32_t dword = first + bits(words[0], 15, 0);
-  for (const uint32_t value : words.subspan(1)) write_register(stream, dword++, value);
+  for (const uint32_t value : words.subspan(1)) set_register(stream, dword++, value);
+  return Step::kDone;
+}
+
+// Their number, which is even, and for every two registers: both offsets, the values.
+amdgpu_criu::Result<Step> Pm4::set_packed_registers(uint32_t first, Words words, Stream& stream) {
+  for (size_t i = 1; i + 2 < words.size(); i += 3) {
+    set_register(stream, first + bits(words[i], 15, 0), words[i + 1]);
+    set_register(stream, first + bits(words[i], 31, 16), words[i + 2]);
+  }
   return Step::kDone;
 }
 
@@ -47,14 +61,14 @@ amdgpu_criu::Result<Step> Pm4::set_config_reg(Words words, Stream& stream, Budge
 amdgpu_criu::Result<Step> Pm4::set_context_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kContextRegs, words, stream);
 }
-// COMPUTE_* registers belong to the queue.
+amdgpu_criu::Result<Step> Pm4::set_context_reg_pairs(Words words, Stream& stream, Budget&) {
+  return set_packed_registers(pm4::kContextRegs, words, stream);
+}
 amdgpu_criu::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) {
-  uint32_t dword = pm4::kShRegs + bits(words[0], 15, 0);
-  for (const uint32_t value : words.subspan(1)) {
-    if (!launcher_.registers().write(dword, value)) write_register(stream, dword, value);
-    ++dword;
-  }
-  return Step::kDone;
+  return set_registers(pm4::kShRegs, words, stream);
+}
+amdgpu_criu::Result<Step> Pm4::set_sh_reg_pairs(Words words, Stream& stream, Budget&) {
+  return set_packed_registers(pm4::kShRegs, words, stream);
 }
 amdgpu_criu::Result<Step> Pm4::set_uconfig_reg(Words words, Stream& stream, Budget&) {
   return set_registers(pm4::kUconfigRegs, words, stream);

@@ -47,6 +47,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "mixed": ("other_generation",),
     # With a GPU in partitions.
     "partitions": ("partition_kept", "partition_moved"),
+    # With the image that scripts/vulkan makes.
+    "vulkan": ("vulkan",),
     # In a pair of guests, on node 2; the last one ends node 1.
     "pair": ("podman_arrives", "slurm_preempted", "slurm_refused", "slurm_node_lost"),
     # podman_arrives runs this on node 1.

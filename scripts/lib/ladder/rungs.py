@@ -159,6 +159,7 @@ CAMPAIGNS = {
     "slurm": (("slurm",), "jobs of Slurm and a podman container move between two guests (minutes)"),
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
     "train": (("train",), "a training run, dumped and restored again and again (minutes)"),
+    "vulkan": (("vulkan",), "a Vulkan program of Debian's RADV, on Navi 31 (2 GB of disk; a minute)"),
     "waves": (("waves",), "waves are saved at every instruction, or withheld (ten minutes)"),
     "static": (("static-all",), "clang-tidy and sparse on all files, clang's analyzer (an hour)"),
 }

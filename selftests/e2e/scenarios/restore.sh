@@ -65,22 +65,29 @@ scenario_own_pages() {
   round_trip gpu_chain --own-pages 1
 }
 
-# On the other GPU, whose doorbells the process has not mapped.
-scenario_own_pages_moved() {
+# dump_for_other_gpu WORKLOAD...: sets IDS, and restores on the second GPU until the map is changed
+dump_for_other_gpu() {
   need_gpus 2
   need_plugin
-  local ids
-  mapfile -t ids < <(gpu_ids)
-  start gpu_chain --own-pages 1
+  mapfile -t IDS < <(gpu_ids)
+  start "$@"
   first_steps $BEFORE_DUMP
   dump_and_kill dump "$DIR/images"
-  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  export AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${IDS[0]}=${IDS[1]}
+}
+
+# there_and_back WORKLOAD...: is restored on the second GPU and again on the first one
+there_and_back() {
+  dump_for_other_gpu "$@"
   restore_and_check restore "$DIR/images"
   dump_and_kill dump-2 "$DIR/images-2"
-  AMDGPU_CRIU_MAP=${ids[1]}=${ids[0]}
+  AMDGPU_CRIU_MAP=${IDS[1]}=${IDS[0]}
   restore_and_check restore-2 "$DIR/images-2"
   ends_well "after both restores"
 }
+
+# On the other GPU, whose doorbells the process has not mapped.
+scenario_own_pages_moved() { there_and_back gpu_chain --own-pages 1; }
 
 # The pages of both GPUs, exchanged.
 scenario_own_pages_swapped() {
@@ -99,14 +106,7 @@ scenario_own_pages_swapped() {
 
 # GPUs of two generations do not replace each other.
 scenario_other_generation() {
-  need_gpus 2
-  need_plugin
-  local ids
-  mapfile -t ids < <(gpu_ids)
-  start gpu_chain
-  first_steps $BEFORE_DUMP
-  dump_and_kill dump "$DIR/images"
-  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  dump_for_other_gpu gpu_chain
   ! criu_restore other "$DIR/images" || fail "a GPU of another generation was accepted"
   grep -q 'does not fit: gfx_target_version' "$DIR/criu-other.log" ||
     fail "the log does not name the generation"
@@ -118,38 +118,17 @@ scenario_other_generation() {
 
 # An SDMA queue stays in its partition: its doorbell names an engine.
 scenario_partition_kept() {
-  need_gpus 2
-  need_plugin
-  local ids
-  mapfile -t ids < <(gpu_ids)
-  start gpu_chain
-  first_steps $BEFORE_DUMP
-  dump_and_kill dump "$DIR/images"
-  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
+  dump_for_other_gpu gpu_chain
   ! criu_restore moved "$DIR/images" || fail "an SDMA queue has moved to another partition"
   grep -q 'doorbell is number' "$DIR/criu-moved.log" || fail "the log does not name the doorbell"
   nothing_runs "after the refused restore"
-  AMDGPU_CRIU_MAP=${ids[0]}=${ids[0]}
+  AMDGPU_CRIU_MAP=${IDS[0]}=${IDS[0]}
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
 }
 
 # To another partition and back. The work of render nodes is not bound to engines.
-scenario_partition_moved() {
-  need_gpus 2
-  need_plugin
-  local ids
-  mapfile -t ids < <(gpu_ids)
-  start render_chain
-  first_steps $BEFORE_DUMP
-  dump_and_kill dump "$DIR/images"
-  local -x AMDGPU_CRIU_IGNORE=vram_size AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]}
-  restore_and_check restore "$DIR/images"
-  dump_and_kill dump-2 "$DIR/images-2"
-  AMDGPU_CRIU_MAP=${ids[1]}=${ids[0]}
-  restore_and_check restore-2 "$DIR/images-2"
-  ends_well "after both restores"
-}
+scenario_partition_moved() { there_and_back render_chain; }
 
 # Mappings split by mprotect(), madvise() and mremap() begin inside of BOs.
 scenario_split_mappings() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // rocr_grid: work-groups that wait for each other, through a cooperative queue of stock ROCr. In
 // each round of a kernel a group works on what its neighbor wrote in the round before; GWS keeps
-// them together. A second queue runs on the compute units that the step before has chosen. A line
-// is printed before the long kernel starts, so that a dump can meet waves that wait.
+// them together. The kernel runs until a verdict or the end is requested. A second queue runs on
+// the compute units that the step before has chosen. A line is printed before the long kernel
+// starts, so that a dump can meet waves that wait.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -25,8 +26,16 @@ using amdgpu_criu::Status;
 
 constexpr uint32_t kGroup = 256, kGroups = 8, kNumbers = kGroup * kGroups, kPlaces = 16;
 
+// As in the kernel meet_until.
+struct MeetControl {
+  uint32_t stop;
+  std::array<uint32_t, 2> stopping;
+  uint32_t rounds;
+};
+
 struct Shared {
   std::array<uint32_t, size_t{2} * kNumbers> rows;
+  MeetControl control;
   std::array<uint32_t, kPlaces> places;
   alignas(64) std::array<std::byte, 64> arguments;
 };
@@ -35,11 +44,10 @@ struct Workload {
   std::unique_ptr<Runtime> runtime;
   Buffer shared;
   Executable executable;
-  Kernel grid_init, meet, where;
+  Kernel grid_init, meet_until, where;
   AqlUserQueue together, elsewhere;
   Signal done_signal;
   unsigned timeout_ms;
-  uint32_t rounds;
   uint32_t units = 0xff;  // of the second queue
   uint64_t done = 0;
 
@@ -48,12 +56,18 @@ struct Workload {
 
 // Arguments are of 8 bytes, then of 4.
 template <typename... T>
-Status launch(const Workload& w, const AqlUserQueue& queue, const Kernel& kernel,
+Status submit(const Workload& w, const AqlUserQueue& queue, const Kernel& kernel,
               const AqlUserQueue::Shape& shape, T... values) {
   std::byte* at = w.data().arguments.data();
   ((memcpy(at, &values, sizeof(values)), at += sizeof(values)), ...);
   w.done_signal.store(1);
-  TRY(queue.dispatch(kernel, shape, w.data().arguments.data(), &w.done_signal));
+  return queue.dispatch(kernel, shape, w.data().arguments.data(), &w.done_signal);
+}
+
+template <typename... T>
+Status launch(const Workload& w, const AqlUserQueue& queue, const Kernel& kernel,
+              const AqlUserQueue::Shape& shape, T... values) {
+  TRY(submit(w, queue, kernel, shape, values...));
   if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
   return {};
 }
@@ -76,10 +90,13 @@ Status meet(Workload& w, uint64_t step, uint64_t key) {
   std::ranges::copy(numbers, data.rows.begin());
   TRY(launch(w, w.together, w.grid_init, {{kGroup, 1}, {kGroup, 1}}, kGroups));
   say(amdgpu_criu::formatted("long kernel of step {}", step));
-  TRY(launch(w, w.together, w.meet, {{kNumbers, 1}, {kGroup, 1}}, data.rows.data(), kGroups,
-             w.rounds));
-  const auto* end = data.rows.data() + (w.rounds % 2 ? kNumbers : 0);
-  if (!std::ranges::equal(std::span(end, kNumbers), met(numbers, w.rounds)))
+  data.control = {};
+  TRY(submit(w, w.together, w.meet_until, {{kNumbers, 1}, {kGroup, 1}}, data.rows.data(),
+             &data.control, kGroups));
+  TRY(held_until_requested(w.done_signal, data.control.stop, w.timeout_ms));
+  const uint32_t rounds = data.control.rounds;
+  const auto* end = data.rows.data() + (rounds % 2 ? kNumbers : 0);
+  if (!std::ranges::equal(std::span(end, kNumbers), met(numbers, rounds)))
     return Error::of(EBADMSG, "groups have not met as often as they should");
   return {};
 }
@@ -112,7 +129,8 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Buffer shared = TRY(Buffer::create(r, Buffer::Place::kHost, sizeof(Shared)));
   Executable executable = TRY(Executable::load(r, code_object()));
   const Kernel grid_init = TRY(executable.kernel("grid_init"));
-  const Kernel meet = TRY(executable.kernel("meet")), where = TRY(executable.kernel("where"));
+  const Kernel meet_until = TRY(executable.kernel("meet_until"));
+  const Kernel where = TRY(executable.kernel("where"));
   AqlUserQueue together = TRY(AqlUserQueue::create_with(r, {.cooperative = true}));
   AqlUserQueue elsewhere = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
@@ -120,13 +138,12 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
                   std::move(shared),
                   std::move(executable),
                   grid_init,
-                  meet,
+                  meet_until,
                   where,
                   std::move(together),
                   std::move(elsewhere),
                   std::move(done_signal),
-                  options.timeout_s * 1000,
-                  options.rounds ? options.rounds : 10};
+                  options.timeout_s * 1000};
 }
 
 bool run(Workload& w, const Options& options) {
@@ -157,7 +174,7 @@ int main(int argc, char** argv) {
       {"rocr_grid",
        "Work-groups that wait for each other (GWS), and kernels on chosen compute units, through\n"
        "stock ROCr.",
-       "--rounds --steps --interval --timeout"},
+       "--steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // rocr_kernels: compiled kernels launched through stock ROCr, each result compared with the CPU's.
 // Step n draws numbers (Philox) with a key made of n, sums them through LDS, counts their bytes
-// with atomics, works on them in private memory, and multiplies two matrices. With --rounds a step
-// ends with a kernel that runs for seconds. A line is printed before it starts, so that a dump can
-// meet its waves. Device memory that no step changes is compared when a verdict is asked for.
+// with atomics, works on them in private memory, and multiplies two matrices. With --held a step
+// ends with a kernel that runs until a verdict or the end is requested. A line is printed before it
+// starts, so that a dump can meet its waves. Device memory that no step changes is compared for a
+// verdict.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -35,12 +36,14 @@ struct Shared {
   std::array<uint32_t, kNumbers / kGroup / 4> sums;
   std::array<uint32_t, 256> counts;
   std::array<uint32_t, kChurned> churned;
+  std::array<uint32_t, kChurned / kGroup> rounds;
+  uint32_t stop;
   std::array<float, size_t{kMatrix} * kMatrix> a, b, product;
   alignas(64) std::array<std::byte, 64> arguments;
 };
 
 struct Kernels {
-  Kernel philox, reduce, histogram, private_memory, matrix_multiply, churn;
+  Kernel philox, reduce, histogram, private_memory, matrix_multiply, churn_until;
 };
 
 struct Workload {
@@ -51,7 +54,7 @@ struct Workload {
   AqlUserQueue queue;
   Signal done_signal;
   unsigned timeout_ms;
-  uint32_t rounds;
+  bool held;
   uint64_t done = 0;
 
   Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
@@ -78,23 +81,20 @@ uint32_t stir(uint32_t value) {
   return sum;
 }
 
-// The kernel churn: each number becomes a function of its neighbor's in the same work-group.
-void churn(std::span<uint32_t, kChurned> values, uint32_t rounds) {
-  for (size_t group = 0; group < kChurned; group += kGroup) {
-    const auto part = values.subspan(group, kGroup);
-    for (uint32_t round = 0; round < rounds; ++round) {
-      const uint32_t first = part[0];
-      for (size_t i = 0; i < kGroup; ++i) {
-        const uint32_t neighbor = i + 1 < kGroup ? part[i + 1] : first;
-        part[i] = neighbor * 1664525u + 1013904223u + round;
-      }
+// The kernel churn_until: each number becomes a function of its neighbor's in the same work-group.
+void churn(std::span<uint32_t> group, uint32_t rounds) {
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const uint32_t first = group[0];
+    for (size_t i = 0; i < group.size(); ++i) {
+      const uint32_t neighbor = i + 1 < group.size() ? group[i + 1] : first;
+      group[i] = neighbor * 1664525u + 1013904223u + round;
     }
   }
 }
 
-// The arguments one behind the other, aligned to their size; then the end of the kernel.
+// The arguments one behind the other, aligned to their size.
 template <typename... T>
-Status launch(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape& shape,
+Status submit(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape& shape,
               T... values) {
   std::byte* const start = w.data().arguments.data();
   size_t at = 0;
@@ -105,7 +105,13 @@ Status launch(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape
   };
   (add(values), ...);
   w.done_signal.store(1);
-  TRY(w.queue.dispatch(kernel, shape, start, &w.done_signal));
+  return w.queue.dispatch(kernel, shape, start, &w.done_signal);
+}
+
+template <typename... T>
+Status launch(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape& shape,
+              T... values) {
+  TRY(submit(w, kernel, shape, values...));
   if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
   return {};
 }
@@ -131,14 +137,18 @@ Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {
 }
 
 // A kernel that was started again instead of continued would give other numbers.
-Status launch_long(Workload& w, uint64_t step) {
+Status launch_held(Workload& w, uint64_t step) {
   Shared& data = w.data();
   std::array<uint32_t, kChurned> expected;
   std::copy_n(data.numbers.begin(), kChurned, expected.begin());
   data.churned = expected;
+  data.stop = 0;
   say(amdgpu_criu::formatted("long kernel of step {}", step));
-  TRY(launch(w, w.kernels.churn, {{kChurned, 1}, {kGroup, 1}}, data.churned.data(), w.rounds));
-  churn(expected, w.rounds);
+  TRY(submit(w, w.kernels.churn_until, {{kChurned, 1}, {kGroup, 1}}, data.churned.data(),
+             data.rounds.data(), &data.stop));
+  TRY(held_until_requested(w.done_signal, data.stop, w.timeout_ms));
+  for (size_t group = 0; group < data.rounds.size(); ++group)
+    churn(std::span(expected).subspan(group * kGroup, kGroup), data.rounds[group]);
   if (data.churned != expected) return Error::of(EBADMSG, "a number of the long kernel is wrong");
   return {};
 }
@@ -190,13 +200,13 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   const Kernels kernels = {
       TRY(executable.kernel("philox")),          TRY(executable.kernel("reduce")),
       TRY(executable.kernel("histogram")),       TRY(executable.kernel("private_memory")),
-      TRY(executable.kernel("matrix_multiply")), TRY(executable.kernel("churn"))};
+      TRY(executable.kernel("matrix_multiply")), TRY(executable.kernel("churn_until"))};
   AqlUserQueue queue = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
   return Workload{std::move(runtime), std::move(device),      std::move(staging),
                   std::move(shared),  std::move(executable),  kernels,
                   std::move(queue),   std::move(done_signal), options.timeout_s * 1000,
-                  options.rounds};
+                  options.held};
 }
 
 Status start(Workload& w) {
@@ -214,7 +224,7 @@ Status step(Workload& w) {
   const auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
   TRY(launch_all(w, key0, key1));
   TRY(check_results(w.data(), key0, key1));
-  if (w.rounds) TRY(launch_long(w, next));
+  if (w.held) TRY(launch_held(w, next));
   w.done = next;
   say(amdgpu_criu::formatted("step {} value {:#018x}", next, key));
   return {};
@@ -271,7 +281,7 @@ int main(int argc, char** argv) {
       {"rocr_kernels",
        "Compiled kernels through stock ROCr, each result compared with the CPU's; device memory\n"
        "(--vram) filled with a pattern.",
-       "--vram --rounds --steps --interval --timeout"},
+       "--vram --held --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);

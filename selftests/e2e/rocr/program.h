@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-// The start of workloads through ROCr, up to the ready line.
+// What workloads through ROCr have in common: the start, up to the ready line, and kernels that are
+// held.
 #pragma once
 
 #include <unistd.h>
+
+#include <atomic>
 
 #include "rocr/hsa.h"
 #include "workload/control.h"
@@ -29,6 +32,19 @@ int run_program(const Options& options, auto set_up, auto start, auto bytes, aut
   say(amdgpu_criu::formatted("ready: pid {} rocr gpus {} bytes {}", getpid(), options.gpus,
                              bytes(*workload)));
   return run(*workload, options);
+}
+
+// Waits for a kernel that runs until `stop` is set, and sets it as soon as a verdict or the end is
+// requested. So a dump meets its waves, however slow the machine is.
+inline amdgpu_criu::Status held_until_requested(const Signal& done, uint32_t& stop,
+                                                unsigned timeout_ms) {
+  using amdgpu_criu::Error;
+  constexpr unsigned kLookMs = 20;
+  while (!verify_requested() && !stop_requested())
+    if (done.wait_for(0, kLookMs)) return Error::of(EBADMSG, "a held kernel ended by itself");
+  std::atomic_ref(stop).store(1);
+  if (!done.wait_for(0, timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
+  return {};
 }
 
 }  // namespace e2e

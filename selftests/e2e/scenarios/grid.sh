@@ -5,19 +5,17 @@
 # Work-groups that wait for each other at a barrier of the whole grid (GWS), and a queue that runs on
 # the compute units that were chosen before the dump.
 scenario_rocr_grid() {
-  STEPS_WANTED=1
+  STEPS_WANTED=0
   need_gpus 1
   need_plugin
-  start rocr_grid --rounds "$GRID_ROUNDS"
-  first_steps 1
+  start rocr_grid
+  all_memory_is_right "before the dump"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"
   waves_are_saved "$DIR/images"
-  restore_and_check restore "$DIR/images"
+  restore_in_long_kernel restore "$DIR/images"
   ends_well "after the restore"
 }
-
-GRID_ROUNDS=80000
 
 # Kernels that fail: the driver's trap handler and ROCr's report each to the program.
 scenario_rocr_faults() {

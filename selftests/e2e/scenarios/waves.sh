@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # Waves in flight.
 
-LONG_ROUNDS=60000
-
+# The long kernel of a step ends when a verdict is requested. STEPS_WANTED is 0 in these scenarios,
+# because no step ends before.
 in_long_kernel() { # in_long_kernel STEP
   wait_until $STEP_SECONDS said "long kernel of step $1" || fail "step $1 has no long kernel"
   alive "$PID" || fail "the process is gone before step $1"
@@ -18,23 +18,28 @@ waves_are_saved() { # waves_are_saved IMAGES: prints how many
   grep -q '^waves [1-9]' <<<"$text" || fail "no waves in $1"
 }
 
-# Waves in flight: the dump interrupts a kernel that runs for seconds. Its waves are in the images,
-# and in the restored process the kernel ends with the same numbers as on the CPU.
+restore_in_long_kernel() { # restore_in_long_kernel WHAT IMAGES
+  restore_and_check "$1" "$2"
+  [ "$(last_step)" -gt "$STEP_BEFORE" ] || fail "$1: the kernel has not ended"
+}
+
+# Waves in flight: the dump interrupts a kernel. Its waves are in the images, and in the restored
+# process the kernel ends with the same numbers as on the CPU.
 scenario_rocr_waves() {
-  STEPS_WANTED=1
+  STEPS_WANTED=0
   need_gpus 1
   need_plugin
-  start rocr_kernels --rounds "$LONG_ROUNDS"
+  start rocr_kernels --held 1
   all_memory_is_right "before the dump"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"
   waves_are_saved "$DIR/images"
   ((EVERY == 0)) || withheld_waves_are_missed "$DIR/images"
-  restore_and_check restore "$DIR/images"
+  restore_in_long_kernel restore "$DIR/images"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill again "$DIR/images2"
   waves_are_saved "$DIR/images2"
-  restore_and_check restore-again "$DIR/images2"
+  restore_in_long_kernel restore-again "$DIR/images2"
   ends_well "after the restores"
 }
 
@@ -51,6 +56,7 @@ withheld_waves_are_missed() {
     "$PAYLOAD/bin/saved_waves" --withhold $part "$1-$part" || fail "$part cannot be withheld"
     criu_restore "without-$part" "$1-$part" || fail "$part withheld: criu restore ended with status $?"
     PIDS+=("$PID")
+    kill -USR1 "$PID"
     # Without a stack no wave continues, and so the kernel does not end.
     seconds=$STEP_SECONDS
     [ "$part" = stack ] && seconds=5

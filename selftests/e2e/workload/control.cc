@@ -42,6 +42,8 @@ amdgpu_criu::Status handle_signals() {
   return {};
 }
 
+bool verify_requested() { return verify_flag != 0; }
+
 bool take_verify_request() {
   if (!verify_flag) return false;
   verify_flag = 0;

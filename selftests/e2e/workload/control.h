@@ -15,9 +15,10 @@ constexpr int kGood = 0, kDamaged = 1, kUsageError = 2, kSetupFailed = 3, kSkipp
 // Writes a whole line at once: a checkpoint never splits one, and none waits in a buffer.
 void say(std::string line);
 
-// SIGUSR1 requests a verdict, SIGUSR2 to release something, SIGTERM the end; the three functions
-// below return such requests.
+// SIGUSR1 requests a verdict, SIGUSR2 to release something, SIGTERM the end; the functions below
+// return such requests. One that is taken is not returned again.
 amdgpu_criu::Status handle_signals();
+bool verify_requested();
 bool take_verify_request();
 bool take_release_request();
 bool stop_requested();

@@ -25,7 +25,7 @@ struct Options {
   uint64_t heap_mib = 0;     // ordinary memory
   uint64_t seed = 1;         // of random choices
   uint64_t operations = 60;  // chosen at random
-  uint32_t rounds = 0;       // of a long kernel; 0: none
+  bool held = false;         // a step ends with a kernel that runs until a verdict is requested
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps
   unsigned timeout_s = 120;  // for one step or one copy

@@ -84,17 +84,37 @@ kernel void private_memory(global uint* data, uint n) {
   data[i] = sum;
 }
 
+// Passes the work-group's numbers on by one element.
+static uint passed_on(local uint* row, uint value, uint round) {
+  const uint lid = LOCAL_ID;
+  row[lid] = value;
+  group_barrier();
+  value = row[(lid + 1) % GROUP] * 1664525u + 1013904223u + round;
+  group_barrier();
+  return value;
+}
+
 // Each element goes through many rounds in place, so that a kernel that is started again instead of
 // continued gives other numbers. Work-groups pass their numbers on through LDS in each round.
 kernel void churn(global uint* data, uint rounds) {
   local uint row[GROUP];
-  const uint i = GROUP_ID * GROUP + LOCAL_ID, lid = LOCAL_ID;
+  const uint i = GROUP_ID * GROUP + LOCAL_ID;
   uint value = data[i];
   for (uint round = 0; round < rounds; ++round) {
-    row[lid] = value;
-    group_barrier();
-    value = row[(lid + 1) % GROUP] * 1664525u + 1013904223u + round;
+    value = passed_on(row, value, round);
     data[i] = value;
-    group_barrier();
   }
+}
+
+// Like churn, until the CPU sets `stop`. Each work-group counts its rounds.
+kernel void churn_until(global uint* data, global uint* rounds, global const volatile uint* stop) {
+  local uint row[GROUP], last[2];
+  const uint i = GROUP_ID * GROUP + LOCAL_ID;
+  uint value = data[i], round = 0;
+  do {
+    if (LOCAL_ID == 0) last[round % 2] = *stop;
+    value = passed_on(row, value, round);
+    data[i] = value;
+  } while (!last[round++ % 2]);
+  if (LOCAL_ID == 0) rounds[GROUP_ID] = round;
 }

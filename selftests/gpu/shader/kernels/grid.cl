@@ -24,14 +24,28 @@ kernel void grid_init(uint groups) {
 
 // In each round a group works on what its neighbor wrote in the round before. Two rows of groups *
 // 256 numbers.
-kernel void meet(global uint* rows, uint groups, uint rounds) {
+static void meet_once(global uint* rows, uint groups, uint round) {
   const uint count = groups * 256, i = GROUP_ID * 256 + LOCAL_ID;
-  for (uint round = 0; round < rounds; ++round) {
-    const global uint* from = rows + (round & 1) * count;
-    global uint* to = rows + (~round & 1) * count;
-    to[i] = from[(i + 256) % count] * 1664525u + 1013904223u + round;
-    grid_barrier(groups);
-  }
+  const global uint* from = rows + (round & 1) * count;
+  global uint* to = rows + (~round & 1) * count;
+  to[i] = from[(i + 256) % count] * 1664525u + 1013904223u + round;
+  grid_barrier(groups);
+}
+
+kernel void meet(global uint* rows, uint groups, uint rounds) {
+  for (uint round = 0; round < rounds; ++round) meet_once(rows, groups, round);
+}
+
+// Like meet, until the CPU sets control[0]. The first group copies it, for all, to control[1] and
+// control[2] in turns, and counts the rounds in control[3].
+kernel void meet_until(global uint* rows, global volatile uint* control, uint groups) {
+  const bool leads = GROUP_ID == 0 && LOCAL_ID == 0;
+  uint round = 0;
+  do {
+    if (leads) control[1 + round % 2] = control[0];
+    meet_once(rows, groups, round);
+  } while (!control[1 + round++ % 2]);
+  if (leads) control[3] = round;
 }
 
 // The last group lets the others pass a semaphore: one, all but one, and the last when it waits.

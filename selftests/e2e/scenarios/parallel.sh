@@ -79,7 +79,7 @@ restore_replica() {
   printf '#!/bin/sh\nexec unshare --mount sh -c %s sh "$@"\n' \
     "'mount --bind $log $DIR/workload.log && exec criu \"\$@\"'" >"$CRIU"
   chmod +x "$CRIU"
-  criu_restore "replica-$number" "$DIR/images" --pidfile "$DIR/pid-$number"
+  criu_restore "replica-$number" "$DIR/images" --pidfile "$DIR/pid-$number" "${@:2}"
 }
 
 add_replica() { # add_replica NUMBER: to what ends with the scenario
@@ -96,12 +96,13 @@ replica() {
 # has_kfd_processes COUNT
 has_kfd_processes() { [ "$(find /sys/class/kfd/kfd/proc -mindepth 1 -maxdepth 1 | wc -l)" -eq "$1" ]; }
 
-# More than fit: without contents, which is faster
+# More than fit: without contents, which is faster. They stay stopped: when one runs, it finds that
+# its memory is wrong, ends, and makes room.
 fill_gpus_with_replicas() { # fill_gpus_with_replicas FIRST
   local number=$1
   # Rings are memory, too.
   allow_complaint 'stops at packet 0x00000000 .*not a type-3 packet'
-  while AMDGPU_CRIU_TEST_SKIP_CONTENTS=1 restore_replica "$number"; do
+  while AMDGPU_CRIU_TEST_SKIP_CONTENTS=1 restore_replica "$number" --leave-stopped; do
     add_replica "$number"
     number=$((number + 1))
     [ "$number" -lt 20 ] || fail "$number replicas have room"
@@ -139,7 +140,7 @@ scenario_replicas() {
     fail "replica $REFUSED is not refused for its memory"
   ! grep -q 'kernel operation' "$DIR/criu-replica-$REFUSED.log" ||
     fail "replica $REFUSED is refused late"
-  wait_until 10 has_kfd_processes $((REFUSED - 1)) || fail "not $((REFUSED - 1)) processes use KFD"
+  wait_until 60 has_kfd_processes $((REFUSED - 1)) || fail "not $((REFUSED - 1)) processes use KFD"
   echo "replica $REFUSED is refused: the GPUs are full"
   for number in "${replicas[@]}"; do replica "$number" ends_well; done
 }

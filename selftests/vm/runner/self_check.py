@@ -28,7 +28,9 @@ class Outcome:
     def must(self, status: int, output: str = "", message: str = "") -> str:
         """Empty, or the difference from the expected outcome."""
         if self.status != status:
-            return f"exit status {self.status} instead of {status}: {self.messages[-2000:]}"
+            last = (self.messages.splitlines() or [""])[-1]
+            return (f"exit status {self.status} instead of {status}: {last}\n"
+                    f"{self.output[-500:]}{self.messages[-2000:]}")
         if output not in self.output:
             return f"no '{output}' in the output: {self.output[-500:]}"
         if message not in self.messages:
@@ -130,7 +132,7 @@ def reports_a_panic(_: list[str]) -> str:
 
 # Node 2 reaches node 1 by the network, and asks it for its name, and then to reset itself.
 ASK = """set -e
-busybox ping -c 1 -W 10 node1
+busybox ping -c 1 node1
 for number in 1 2; do
   [ $number = 1 ] && echo hostname >/shared/asked/new || echo 'echo b >/proc/sysrq-trigger' >/shared/asked/new
   mv /shared/asked/new /shared/asked/$number

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import tsc
 from .base import DEFAULT
 from .lab import Boot, Failure
 
@@ -122,7 +123,8 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
         "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-kernel", str(boot.kernel), "-initrd", str(boot.initrd),
-        "-append", " ".join(filter(None, [*KERNEL_OPTIONS, boot.options, hardware.append])),
+        "-append", " ".join(filter(None, [*KERNEL_OPTIONS, *_clock(accelerator), boot.options,
+                                              hardware.append])),
     ]
     command += _disk("root", boot.root_disk, "snapshot=on,cache.no-flush=on")
     command += _disk("payload", payload, "readonly=on")
@@ -133,6 +135,11 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
         command += _network(network)
     command += _gpus(hardware, gpu_sockets)
     return command
+
+
+def _clock(accelerator: str) -> list[str]:
+    rate = tsc.rate_khz() if accelerator == "tcg" else None
+    return [f"tsc_early_khz={rate}"] if rate else []
 
 
 def _disk(name: str, image: Path, options: str) -> list[str]:

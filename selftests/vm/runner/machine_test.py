@@ -6,7 +6,7 @@ import json
 import unittest
 from pathlib import Path
 
-from . import options
+from . import options, tsc
 from .accel import newc
 from .lab import Boot, Failure
 from .leaks import compare, differences
@@ -75,6 +75,13 @@ class CommandLineTest(unittest.TestCase):
     def test_a_guest_is_alone_unless_it_has_a_network(self) -> None:
         command = command_line("n", Hardware(), BOOT, "tcg", Path("/p"), None, [], Channels())
         self.assertNotIn("-netdev", command)
+
+    def test_only_a_guest_without_kvm_is_given_the_rate_of_its_clock(self) -> None:
+        for accelerator, given in (("tcg", True), ("kvm", False)):
+            command = command_line("n", Hardware(), BOOT, accelerator, Path("/p"), None, [],
+                                   Channels())
+            self.assertIs(given and tsc.rate_khz() is not None,
+                          "tsc_early_khz=" in command[command.index("-append") + 1])
 
     def test_the_kernel_console_is_the_first(self) -> None:
         command = command_line("n", Hardware(), BOOT, "kvm", Path("/p"), None, [],

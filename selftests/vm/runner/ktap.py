@@ -18,6 +18,7 @@ _PLAN = re.compile(r"(?P<indent>\s*)1\.\.(?P<count>\d+)\s*(?:#\s*(?P<reason>.*))
 _BAIL = re.compile(r"\s*Bail out!\s*(?P<reason>.*)$")
 _SKIP = re.compile(r"^SKIP\b:?\s*(?P<reason>.*)$", re.IGNORECASE)
 _COMMENT = re.compile(r"\s*#")
+_ASSERTION = re.compile(r"\s*#\s*(?P<text>\S+\.(c|cc|h):\d+:.*)")
 _SUBTEST = re.compile(r"(?P<indent>\s*)# Subtest: (?P<name>.+)$")
 
 PASS, FAIL, SKIP = "pass", "fail", "skip"
@@ -55,6 +56,7 @@ class Parser:
         self._levels: list[_Level] = []
         self._subtests: dict[int, str] = {}  # by indentation: the parent of the next tests
         self._finished: list[TestResult] = []
+        self._assertion = ""  # the first that failed since the last result
 
     def feed(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -70,6 +72,8 @@ class Parser:
             self._subtests[len(subtest["indent"].expandtabs())] = subtest["name"].strip()
             return None
         if _COMMENT.match(line):
+            if (assertion := _ASSERTION.match(line)) and not self._assertion:
+                self._assertion = assertion["text"]
             return None
         if plan := _PLAN.match(line):
             self._plan(len(plan["indent"].expandtabs()), int(plan["count"]), plan["reason"])
@@ -133,6 +137,9 @@ class Parser:
         skip = _SKIP.match(directive)
         if skip and outcome == PASS:
             outcome, directive = SKIP, skip["reason"] or NO_REASON
+        if outcome == FAIL and not directive:
+            directive = self._assertion
+        self._assertion = ""
         children = self._close_deeper(indent)
         self._subtests = {d: name for d, name in self._subtests.items() if d <= indent}
         level = self._level(indent)

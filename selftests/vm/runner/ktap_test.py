@@ -66,6 +66,12 @@ class ParserTest(unittest.TestCase):
         results, _ = parse("1..1\n  1..1\n  not ok 1 x\nnot ok 1 a\n")
         self.assertEqual(outcomes(results), [("a/x", FAIL)])
 
+    def test_the_reason_of_a_failure_is_its_first_assertion(self) -> None:
+        results, _ = parse("1..3\n# a.c:9:a:Expected 0 == ret\n# a.c:12:a:more\nnot ok 1 a\n"
+                           "not ok 2 b\n# c.c:1:c:Expected 1\nnot ok 3 c # given\n")
+        self.assertEqual([result.reason for result in results],
+                         ["a.c:9:a:Expected 0 == ret", "", "given"])
+
     def test_no_test_is_a_problem(self) -> None:
         self.assertEqual(parse("hello\n")[1], ["no test ran"])
         self.assertEqual(parse("")[1], ["no test ran"])

@@ -24,7 +24,7 @@ OUTPUT_SECONDS = 5
 @dataclass(frozen=True)
 class Outcome:
     status: int | None  # None: it exceeded its time limit
-    skip_reason: str = ""
+    reason: str = ""    # why it was skipped or has failed
 
 
 @dataclass
@@ -54,23 +54,28 @@ class Runner:
         self._in_use, left = usage.settled(
             name, before, self.measure, usage.SETTLE_SECONDS * catalog.patience(self.environment))
         self.mark(f"vm: tested {name}")
-        for difference in left:
-            self.say(f"# {name}: in use: {difference}")
-        if outcome.status is None:
-            self.say(f"# {name}: time limit of {limit:.0f} s")
         good = outcome.status in (0, SKIPPED) and not left
-        skipped = f" # SKIP {outcome.skip_reason}" if good and outcome.status == SKIPPED else ""
-        self.say(f"{'' if good else 'not '}ok {number} {name}{skipped}")
-        return good
+        if good:
+            skip = f" # SKIP {outcome.reason or 'no reason given'}" if outcome.status else ""
+            self.say(f"ok {number} {name}{skip}")
+            return True
+        reasons = [f"in use: {difference}" for difference in left]
+        if outcome.status is None:
+            reasons.insert(0, f"time limit of {limit:.0f} s")
+        elif outcome.status != SKIPPED and outcome.reason:
+            reasons.insert(0, outcome.reason)
+        reason = "; ".join(reasons) or f"it ended with status {outcome.status}"
+        self.say(f"not ok {number} {name} # {reason}")
+        return False
 
     def _outcome(self, name: str, limit: float) -> Outcome:
-        reason = self.scratch / f"{name}.skip"
+        reason = self.scratch / f"{name}.reason"
         reason.parent.mkdir(parents=True, exist_ok=True)
         reason.unlink(missing_ok=True)
         # In a group of its own, so that what it waits for ends with it.
         process = subprocess.Popen(
             [self.directory / "one", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            process_group=0, env={**self.environment, "SKIP_REASON": str(reason)})
+            process_group=0, env={**self.environment, "REASON": str(reason)})
         assert process.stdout
         reader = threading.Thread(target=self._diagnose, args=(name, process.stdout), daemon=True)
         reader.start()
@@ -81,7 +86,7 @@ class Runner:
         if not in_time:
             return Outcome(None)
         text = reason.read_text() if reason.exists() else ""
-        return Outcome(process.returncode, " ".join(text.split()) or "no reason given")
+        return Outcome(process.returncode, " ".join(text.split()))
 
     def _diagnose(self, name: str, output: BinaryIO) -> None:
         for line in output:

@@ -11,7 +11,8 @@ from .runner import Runner
 
 # Stands for the program that runs a scenario: a scenario of the test is a shell command.
 ONE = """#!/bin/sh
-skip() { echo "$*" >"$SKIP_REASON"; exit 4; }
+skip() { echo "$*" >"$REASON"; exit 4; }
+fail() { echo "$*" >"$REASON"; exit 1; }
 . "$(dirname "$0")/$1.sh"
 """
 
@@ -48,17 +49,21 @@ class RunnerTest(unittest.TestCase):
 
     def test_goes_on_after_a_failure_and_reports_it(self) -> None:
         self.assertFalse(self.run_scenarios(a="exit 1", b="exit 0"))
-        self.assertEqual(self.results(), ["not ok 1 a", "ok 2 b"])
+        self.assertEqual(self.results(), ["not ok 1 a # it ended with status 1", "ok 2 b"])
+
+    def test_a_failure_has_its_reason(self) -> None:
+        self.assertFalse(self.run_scenarios(a="fail no waves; echo not reached"))
+        self.assertEqual(self.results(), ["not ok 1 a # no waves"])
 
     def test_what_is_in_use_afterwards_fails_the_scenario(self) -> None:
         self.runner.say = lambda line: (self.lines.append(line), self.in_use.append("a BO"))
         with mock.patch.object(usage, "SETTLE_SECONDS", 0):
             self.assertFalse(self.run_scenarios(a="echo hello"))
-        self.assertEqual(self.results(), ["not ok 1 a"])
+        self.assertRegex(self.results()[0], "not ok 1 a # in use: memory")
 
     def test_a_scenario_that_dies_has_failed(self) -> None:
         self.assertFalse(self.run_scenarios(a="kill -KILL $$"))
-        self.assertEqual(self.results(), ["not ok 1 a"])
+        self.assertEqual(self.results(), ["not ok 1 a # it ended with status -9"])
 
     def test_a_skip_has_its_reason(self) -> None:
         self.assertTrue(self.run_scenarios(a="skip no GPU here", b="exit 4"))
@@ -69,8 +74,7 @@ class RunnerTest(unittest.TestCase):
         self.limit = 0.3
         self.assertFalse(self.run_scenarios(a="trap 'echo cleaned; exit 143' TERM; sleep 60"))
         self.assertIn("# a: cleaned", self.lines)
-        self.assertIn("# a: time limit of 0 s", self.lines)
-        self.assertEqual(self.results(), ["not ok 1 a"])
+        self.assertEqual(self.results(), ["not ok 1 a # time limit of 0 s"])
 
     def test_what_does_not_end_is_killed(self) -> None:
         self.limit = 0.2

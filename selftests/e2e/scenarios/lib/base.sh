@@ -22,14 +22,15 @@ prepare() {
   PIDS=()
 }
 
-# SKIP_REASON: the file where the runner of the scenarios looks for it.
+# REASON: the file where the runner of the scenarios looks for it.
 skip() {
-  echo "$*" >"${SKIP_REASON:-/dev/stdout}"
+  echo "$*" >"${REASON:-/dev/stdout}"
   exit $SKIP
 }
 
 fail() {
   echo "FAILED: $*"
+  [ -z "${REASON-}" ] || echo "$*" >"$REASON"
   show_logs
   exit 1
 }

@@ -86,4 +86,21 @@ TEST(Ranges, RefusesARangeThatWrapsAround) {
   EXPECT_EQ(Check({{0x1000, kMax, 0}}), -EBADMSG);
 }
 
+TEST(Ranges, ContainWhatIsInsideOfOneOfThem) {
+  const std::vector<criu_range> ranges = {{0x1000, 0x1000, 0}, {0x3000, 0x2000, 1}};
+  const auto contain = [&](uint64_t start, uint64_t size) {
+    return criu_ranges_contain(ranges.data(), 2, start, size);
+  };
+  EXPECT_TRUE(contain(0x1000, 0x1000));
+  EXPECT_TRUE(contain(0x3000, 0x2000));
+  EXPECT_TRUE(contain(0x4fff, 1));
+  EXPECT_FALSE(contain(0xfff, 2));
+  EXPECT_FALSE(contain(0x1800, 0x1000));
+  EXPECT_FALSE(contain(0x2000, 1));
+  EXPECT_FALSE(contain(0x4000, 0x1001));
+  EXPECT_FALSE(contain(0x4000, kMax));
+  EXPECT_FALSE(contain(0x5000, 1));
+  EXPECT_FALSE(criu_ranges_contain(nullptr, 0, 0x1000, 1));
+}
+
 }  // namespace

@@ -75,3 +75,22 @@ int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_ra
 	*culprit = NULL;
 	return 0;
 }
+
+/* Returns true if one of the ranges, which are checked, contains all of @size bytes at @start. */
+bool criu_ranges_contain(const struct criu_range *ranges, __u32 num, __u64 start, __u64 size)
+{
+	__u32 low = 0, high = num;
+	__u32 middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (ranges[middle].start <= start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false;
+	start -= ranges[low - 1].start;
+	return start < ranges[low - 1].size && size <= ranges[low - 1].size - start;
+}

@@ -33,5 +33,6 @@ struct criu_range {
 };
 
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit);
+bool criu_ranges_contain(const struct criu_range *ranges, __u32 num, __u64 start, __u64 size);
 
 #endif /* _CRIU_IDS_H_ */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Checks whether the queues of a blob are valid, and whether this machine can restore them. */
-#include <linux/bsearch.h>
-
 #include "kfd_criu.h"
 #include "kfd_criu_driver.h"
 #include "kfd_topology.h"
@@ -50,24 +48,12 @@ u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
 }
 
-static int kfd_criu_cmp_area(const void *key, const void *area)
-{
-	const struct criu_range *range = area;
-	const u64 address = *(const u64 *)key;
-
-	return address < range->start ? -1 : address - range->start >= range->size;
-}
-
 /* Return: true if an area of SVM ranges holds the wave-save area. Areas are sorted and merged. */
 static bool kfd_criu_ctx_in_svm(const struct kfd_criu_plan *plan,
 				const struct kfd_criu_plan_queue *queue)
 {
-	const u64 size = kfd_criu_ctx_total(queue->device->pdd, queue->record.ctx_size);
-	const u64 start = queue->record.ctx_addr;
-	const struct criu_range *range = bsearch(&start, plan->svm_areas, plan->num_svm_areas,
-						 sizeof(*range), kfd_criu_cmp_area);
-
-	return range && size <= range->size - (start - range->start);
+	return criu_ranges_contain(plan->svm_areas, plan->num_svm_areas, queue->record.ctx_addr,
+				   kfd_criu_ctx_total(queue->device->pdd, queue->record.ctx_size));
 }
 
 const char *kfd_criu_queue_fault(void *data, void *entry)

@@ -95,14 +95,25 @@ bool has_capability(const Machine& machine, unsigned capability) {
 }
 
 Item check_capability(const Machine& machine) {
-  const bool admin = has_capability(machine, CAP_SYS_ADMIN);
-  const bool restore = has_capability(machine, CAP_CHECKPOINT_RESTORE);
-  const std::string found = formatted("user {}, CAP_SYS_ADMIN {}, CAP_CHECKPOINT_RESTORE {}",
-                                      geteuid(), admin ? "yes" : "no", restore ? "yes" : "no");
-  if (!admin && !restore)
-    return {"permission", Grade::kBad, found, "CRIU and the driver refuse with EPERM",
-            "run criu as root, or give it CAP_CHECKPOINT_RESTORE and use criu --unprivileged"};
-  return Item::good("permission", found);
+  constexpr char kWhat[] = "permission";
+  constexpr char kRemedy[] =
+      "run criu as root, or give it CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE and use criu "
+      "--unprivileged";
+  const auto has = [&](unsigned capability) { return has_capability(machine, capability); };
+  const auto word = [&](unsigned capability) { return has(capability) ? "yes" : "no"; };
+  const std::string found =
+      formatted("user {}, CAP_SYS_ADMIN {}, CAP_CHECKPOINT_RESTORE {}, CAP_SYS_PTRACE {}",
+                geteuid(), word(CAP_SYS_ADMIN), word(CAP_CHECKPOINT_RESTORE), word(CAP_SYS_PTRACE));
+  if (!has(CAP_SYS_ADMIN) && !has(CAP_CHECKPOINT_RESTORE))
+    return {kWhat, Grade::kBad, found, "CRIU and the driver refuse with EPERM", kRemedy};
+  if (has(CAP_SYS_PTRACE)) return Item::good(kWhat, found);
+  if (const auto scope = read_number(machine.proc + "/sys/kernel/yama/ptrace_scope").value_or(0))
+    return {kWhat, Grade::kBad, formatted("{}; kernel.yama.ptrace_scope is {}", found, scope),
+            "CRIU must not trace, and thus not dump, processes that it has not started", kRemedy};
+  return {kWhat, Grade::kLimited, found,
+          "CRIU must not trace, and thus not dump, other users' processes and those that are not "
+          "dumpable (see PR_SET_DUMPABLE)",
+          kRemedy};
 }
 
 Item check_kcmp() {

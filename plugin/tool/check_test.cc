@@ -72,13 +72,29 @@ TEST_F(Check, KernelsWithoutTheSeriesAreNotesIfTheyHaveTheStockInterface) {
   }
 }
 
-TEST_F(Check, PermissionIsEitherOfTwoCapabilities) {
+TEST_F(Check, PermissionIsOneOfTwoCapabilitiesAndThatToTrace) {
+  constexpr uint64_t kPtrace = uint64_t{1} << CAP_SYS_PTRACE;
   for (const unsigned enough : {CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE}) {
-    capabilities(uint64_t{1} << enough);
+    capabilities(uint64_t{1} << enough | kPtrace);
     EXPECT_EQ(check_capability(machine_).grade, Grade::kGood) << enough;
+    capabilities(uint64_t{1} << enough);
+    EXPECT_EQ(check_capability(machine_).grade, Grade::kLimited) << enough;
+    EXPECT_THAT(check_capability(machine_).remedy, HasSubstr("CAP_SYS_PTRACE"));
   }
   capabilities(~(uint64_t{1} << CAP_SYS_ADMIN | uint64_t{1} << CAP_CHECKPOINT_RESTORE));
   EXPECT_EQ(check_capability(machine_).grade, Grade::kBad);
+}
+
+TEST_F(Check, YamaCanForbidToTraceWithoutTheCapability) {
+  std::filesystem::create_directories(machine_.proc + "/sys/kernel/yama");
+  for (const auto& [scope, grade] :
+       {std::pair("0", Grade::kLimited), std::pair("1", Grade::kBad)}) {
+    dir_.write("proc/sys/kernel/yama/ptrace_scope", formatted("{}\n", scope));
+    capabilities(uint64_t{1} << CAP_CHECKPOINT_RESTORE);
+    EXPECT_EQ(check_capability(machine_).grade, grade) << scope;
+    capabilities(uint64_t{1} << CAP_CHECKPOINT_RESTORE | uint64_t{1} << CAP_SYS_PTRACE);
+    EXPECT_EQ(check_capability(machine_).grade, Grade::kGood) << scope;
+  }
 }
 
 TEST_F(Check, CriuMustBeInstalledAndNewEnough) {

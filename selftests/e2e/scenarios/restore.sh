@@ -36,15 +36,22 @@ program_as_nobody() {
   chmod 755 "$1"
 }
 
+YAMA=/proc/sys/kernel/yama/ptrace_scope
+restore_yama() { echo "$SCOPE" >$YAMA; }
+
 protect_nodes() {
   local mode node
   while read -r mode node; do chmod "$mode" "$node"; done <<<"$NODES"
 }
 
-# An ordinary user dumps and restores his process with a CRIU that has two capabilities.
+# An ordinary user dumps and restores his process with a CRIU that has two capabilities. The second one
+# is needed because of Yama.
 scenario_unprivileged() {
   need_gpus 1
   local caps=+checkpoint_restore,+sys_ptrace
+  SCOPE=$(cat $YAMA) || fail "this kernel has no Yama"
+  CLEANERS+=(restore_yama)
+  echo 1 >$YAMA
   program_as_nobody "$DIR/program" '' "$PAYLOAD/bin/gpu_chain"
   program_as_nobody "$DIR/criu" "--inh-caps $caps --ambient-caps $caps" "$CRIU" --unprivileged
   CRIU=$DIR/criu

@@ -91,7 +91,8 @@ class FakeNode:
         helper = load("job-helper")
         work = Path(run).parent
         settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
-                                   criu=(str(work / "criu"),), verify=(str(work / "verify"),))
+                                   criu=(str(work / "criu"),), verify=(str(work / "verify"),),
+                                   patience=0.5, look=0.05)
         helper.read_settings = lambda _: settings
         helper.CONFIGURATION = Path("/dev/null")
         helper.job_of = lambda *_: helper.Job(JOB, os.getuid(), os.getgid())

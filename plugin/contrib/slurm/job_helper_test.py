@@ -166,6 +166,47 @@ class Helper(unittest.TestCase):
         self.assertIn("was not restored: (amdgpu): cannot carry", messages)
         self.assertTrue((self.node.store / "1" / "state").exists())
 
+    def test_a_second_start_is_refused_while_the_first_one_runs(self) -> None:
+        first = self.node.start()
+        self.node.wait_for_steps(1)
+        second = self.node.start()
+        _, messages = second.communicate(timeout=20)
+        self.assertEqual(second.returncode, helper.NOT_RESTORED)
+        self.assertIn("an earlier start of this job still runs here", messages)
+        self.assertEqual(self.node.dump("--leave-running").returncode, 0)  # of the first one
+        self.node.wait_for_steps(2)
+        self.end(first)
+        self.assertEqual(self.node.steps(), list(range(1, len(self.node.steps()) + 1)))
+
+    def test_a_second_start_waits_for_the_end_of_the_first_one(self) -> None:
+        self.checkpoint()
+        first = self.node.start()
+        self.node.wait_for_steps(1)
+        second = self.node.start()
+        self.assertEqual(self.node.dump().returncode, 0)
+        first.communicate(timeout=20)
+        self.node.wait_for_steps(2)
+        self.assertIn("restored from checkpoint 2", self.end(second))
+
+    def test_a_program_whose_helper_was_killed_still_counts(self) -> None:
+        first = self.node.start()
+        self.node.wait_for_steps(1)
+        first.kill()
+        first.communicate(timeout=20)
+        second = self.node.start()
+        second.communicate(timeout=20)
+        self.assertEqual(second.returncode, helper.NOT_RESTORED)
+
+    def test_a_start_on_another_node_ends_the_program_here(self) -> None:
+        first = self.node.start()
+        self.node.wait_for_steps(1)
+        other = FakeNode(self.node.work, "other")
+        second = other.start()
+        _, messages = first.communicate(timeout=20)
+        self.assertEqual(first.returncode, 137)
+        self.assertIn("started on another node: the program here is killed", messages)
+        self.end(second)
+
     def test_there_is_nothing_to_dump_without_a_program(self) -> None:
         self.assertIn("no program of this job runs", self.node.dump().stderr)
 

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -104,6 +106,18 @@ class Parallel : public testing_support::HooksTest {
 
   std::map<uint64_t, std::string> before_;
 };
+
+TEST_F(Parallel, GpusDoNotWaitForEachOthersDmaBufs) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::atomic<int> calls = 0;
+  std::atomic<bool> in_turn = false;
+  state_.before_dmabuf = [&] {
+    calls++;
+    while (calls < 2 && !in_turn) in_turn = std::chrono::steady_clock::now() > end;
+  };
+  prepare();
+  EXPECT_FALSE(in_turn);
+}
 
 TEST_F(Parallel, ContentsOfAllGpusAreFilledWhenTasksAreResumed) {
   prepare();

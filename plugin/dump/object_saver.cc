@@ -202,17 +202,10 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   outcome.io = queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
-    const auto dmabuf = [&] {
-      const std::lock_guard guard(one_at_a_time_);
-      return env_.api.dmabuf(node, session_.get(), id);
-    }();
-    if (!dmabuf.ok()) return dmabuf.error();
-    return std::shared_ptr<gpu::Imported>(TRY(engine->import(*dmabuf, size)));
+    const Fd dmabuf = TRY(env_.api.dmabuf(node, session_.get(), id));
+    return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
-  auto report = [&](const std::string& text) {
-    const std::lock_guard guard(one_at_a_time_);
-    log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text);
-  };
+  auto report = [&](const std::string& text) { log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text); };
   const Earlier* earlier = find_earlier();
   const SaveOptions options{env_.options.chunk_bytes,
                             env_.options.compression,

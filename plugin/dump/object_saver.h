@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
@@ -82,7 +81,6 @@ class ObjectSaver {
   uint32_t part_ = 0;  // number of the next call that saves
   std::optional<Earlier> earlier_;
   std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, while they are saved
-  std::mutex one_at_a_time_;  // env_.api and the log, while there are several threads
 };
 
 }  // namespace amdgpu_criu::dump

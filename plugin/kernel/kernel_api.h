@@ -108,6 +108,7 @@ class Api {
   virtual Status restore(Node node, int session, std::span<const RestoreDevice> devices,
                          std::span<Bo> bos, std::span<const std::byte> blob) = 0;
   virtual Status resume(Node node, int session, pid_t pid) = 0;
+  // From any thread: the threads of all GPUs call it at the same time.
   virtual Result<Fd> dmabuf(Node node, int session, uint64_t object_id) = 0;
   // EXPORTED in a session of either kind; render nodes only.
   virtual Result<Exported> save_exported(Node node, int session, int dmabuf) = 0;

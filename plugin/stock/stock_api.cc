@@ -249,6 +249,7 @@ Status StockApi::unpause(Node node, int) {
 }
 
 Result<Fd> StockApi::dmabuf(Node, int, uint64_t object_id) {
+  const std::lock_guard guard(taking_);
   const auto object = objects_.find(object_id);
   if (object == objects_.end())
     return Error::of(ENOENT, "object {} is not one of this process's, or was asked for before",

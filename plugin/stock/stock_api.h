@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -85,6 +86,7 @@ class StockApi : public kernel::Api {
   std::vector<topology::Gpu> gpus_;
   std::deque<Paused> paused_;
   std::map<uint64_t, Fd> objects_;  // dma-bufs by object id
+  std::mutex taking_;               // for dmabuf(), which several threads call
   std::set<uint64_t> inodes_;       // of all dma-bufs of the dump
   uint64_t next_object_ = 1;
 };

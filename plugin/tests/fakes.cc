@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 
 #include "host/host.h"
@@ -146,6 +147,8 @@ class FakeApi : public kernel::Api {
   }
 
   Result<Fd> dmabuf(Node node, int, uint64_t object_id) override {
+    if (state_.before_dmabuf) state_.before_dmabuf();
+    const std::lock_guard guard(lock_);
     TRY(called("DMABUF"));
     const auto found = state_.objects.find(object_id);
     if (found == state_.objects.end()) return Error(ENOENT, "no such object");
@@ -208,6 +211,7 @@ class FakeApi : public kernel::Api {
   }
 
   FakeState& state_;
+  std::mutex lock_;  // for dmabuf()
 };
 
 struct FakeImported : gpu::Imported {

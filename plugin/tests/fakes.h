@@ -54,6 +54,8 @@ struct FakeState {
 
   std::map<uint32_t, uint64_t> available;  // memory by GPU; none: the kernel cannot report it
 
+  std::function<void()> before_dmabuf;  // called by any thread
+
   std::map<std::string, int> failures;  // operation to errno
   std::vector<std::string> calls;
   bool anything_paused() const;

@@ -157,9 +157,13 @@ TEST_P(DriverGolden, RandomDamageIsReadOrRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Format1, DriverGolden,
     ::testing::Values(Fixture{.name = "kfd-1-one-gpu", .schema = &kfd_criu_schema},
+                      Fixture{.name = "kfd-1-one-gpu-gfx942", .schema = &kfd_criu_schema},
+                      Fixture{.name = "kfd-1-one-gpu-gfx1100", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-two-gpus", .schema = &kfd_criu_schema},
                       Fixture{.name = "render-1-file", .schema = &amdgpu_criu_render_schema},
-                      Fixture{.name = "render-1-exported",
+                      Fixture{.name = "render-1-file-gfx1100", .schema = &amdgpu_criu_render_schema},
+                      Fixture{.name = "render-1-exported", .schema = &amdgpu_criu_exported_schema},
+                      Fixture{.name = "render-1-exported-gfx1100",
                               .schema = &amdgpu_criu_exported_schema}),
     [](const auto& info) {
       std::string name = info.param.name;

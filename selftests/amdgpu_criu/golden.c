@@ -135,9 +135,9 @@ static void __attribute__((constructor)) write_all(int argc, char **argv)
 
 	if (argc != 3 || strcmp(argv[1], "--write"))
 		return;
-	ret = write_one(argv[2], "kfd-1-one-gpu.blob", make_one);
+	ret = write_one(argv[2], "kfd-1-one-gpu", make_one);
 	if (!ret)
-		ret = write_one(argv[2], "kfd-1-two-gpus.blob", make_two);
+		ret = write_one(argv[2], "kfd-1-two-gpus", make_two);
 	if (ret)
 		fprintf(stderr, "golden: %s\n", strerror(-ret));
 	_exit(!!ret);
@@ -158,11 +158,11 @@ FIXTURE_VARIANT(golden) {
 };
 
 FIXTURE_VARIANT_ADD(golden, kfd_1_one_gpu) {
-	.file = "kfd-1-one-gpu.blob", .gpus = 1,
+	.file = "kfd-1-one-gpu", .gpus = 1,
 };
 
 FIXTURE_VARIANT_ADD(golden, kfd_1_two_gpus) {
-	.file = "kfd-1-two-gpus.blob", .gpus = 2,
+	.file = "kfd-1-two-gpus", .gpus = 2,
 };
 
 /* The tables that CHECKPOINT returned with the blob can be derived from it. */
@@ -205,7 +205,7 @@ static void make_tables(struct carry *carry, struct blob *blob)
 
 FIXTURE_SETUP(golden)
 {
-	const char *missing = golden_missing(variant->gpus - 1);
+	const char *missing = golden_missing(variant->gpus, variant->file);
 
 	self->kfd.node.fd = -1;
 	self->kfd.drm_fd = -1;

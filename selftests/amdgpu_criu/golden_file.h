@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Files with blobs of released formats. Each is written once, by "PROGRAM --write DIRECTORY". */
+/*
+ * Files with blobs of released formats, one for each GPU generation. Each is written once, by
+ * "PROGRAM --write DIRECTORY".
+ */
 #ifndef AMDGPU_CRIU_TEST_GOLDEN_FILE_H
 #define AMDGPU_CRIU_TEST_GOLDEN_FILE_H
 
@@ -9,17 +12,28 @@
 #include "blob_edit.h"
 #include "kfd.h"
 
-/* The GPU that they were written on, an MI200. */
-#define GOLDEN_GFX_VERSION 90010
+/* The path of a blob of the generation of GPU 0. The names of gfx90a do not have it. */
+static inline const char *golden_path(char path[512], const char *directory, const char *name)
+{
+	struct kfd_gpu gpu;
+
+	if (kfd_gpu_at(0, &gpu))
+		return NULL;
+	if (gpu.gfx_version == 90010)
+		snprintf(path, 512, "%s/%s.blob", directory, name);
+	else
+		snprintf(path, 512, "%s/%s-gfx%u%u%x.blob", directory, name,
+			 gpu.gfx_version / 10000, gpu.gfx_version / 100 % 100,
+			 gpu.gfx_version % 100);
+	return path;
+}
 
 static inline int golden_write(const char *directory, const char *name, const void *data,
 			       size_t size)
 {
 	char path[512];
-	FILE *file;
+	FILE *file = golden_path(path, directory, name) ? fopen(path, "w") : NULL;
 
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = fopen(path, "w");
 	if (!file || fwrite(data, size, 1, file) != 1 || fclose(file))
 		return -errno;
 	printf("%s: %zu bytes\n", path, size);
@@ -29,12 +43,10 @@ static inline int golden_write(const char *directory, const char *name, const vo
 /* The blob can be edited. False if there is no such file. */
 static inline bool golden_load(const char *name, struct blob *blob)
 {
-	char path[256];
-	FILE *file;
+	char path[512];
+	FILE *file = golden_path(path, "blobs", name) ? fopen(path, "r") : NULL;
 	long size;
 
-	snprintf(path, sizeof(path), "blobs/%s", name);
-	file = fopen(path, "r");
 	if (!file)
 		return false;
 	fseek(file, 0, SEEK_END);
@@ -68,16 +80,18 @@ static inline int golden_difference(struct blob *was, struct blob *is, __u16 typ
 	return -1;
 }
 
-/* Why GPU @index cannot have the state of the blobs, or NULL. */
-static inline const char *golden_missing(unsigned int index)
+/* Why @gpus GPUs cannot have the state of the blob, or NULL. */
+static inline const char *golden_missing(unsigned int gpus, const char *name)
 {
+	char path[512];
 	struct kfd_gpu gpu;
 
-	if (kfd_gpu_at(index, &gpu))
+	if (kfd_gpu_at(gpus - 1, &gpu))
 		return "too few GPUs in the topology of KFD";
-	if (gpu.gfx_version != GOLDEN_GFX_VERSION)
-		return "the golden blobs are from another GPU generation";
-	return access("blobs", X_OK) ? "no directory with golden blobs here" : NULL;
+	if (access("blobs", X_OK))
+		return "no directory with golden blobs here";
+	return access(golden_path(path, "blobs", name), R_OK) ?
+	       "no golden blob of this GPU generation" : NULL;
 }
 
 #endif /* AMDGPU_CRIU_TEST_GOLDEN_FILE_H */

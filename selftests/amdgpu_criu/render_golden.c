@@ -14,8 +14,8 @@
 #include "render_blob.h"
 #include "share.h"
 
-#define FILE_NAME "render-1-file.blob"
-#define EXPORTED_NAME "render-1-exported.blob"
+#define FILE_NAME "render-1-file"
+#define EXPORTED_NAME "render-1-exported"
 #define USERPTR_SIZE 0x8000
 #define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_ANONONLY | AMDGPU_GEM_USERPTR_REGISTER)
 #define EXPORTED_SIZE 0x30000
@@ -114,7 +114,7 @@ FIXTURE(golden) {
 
 FIXTURE_SETUP(golden)
 {
-	const char *missing = golden_missing(0);
+	const char *missing = golden_missing(1, FILE_NAME);
 
 	self->to.fd = -1;
 	if (missing)

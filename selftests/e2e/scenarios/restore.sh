@@ -100,13 +100,10 @@ scenario_own_pages_moved() { there_and_back gpu_chain --own-pages 1; }
 scenario_own_pages_swapped() {
   need_gpus 2
   need_plugin
-  local ids
-  mapfile -t ids < <(gpu_ids)
   start gpu_chain --own-pages 1 --gpus 2
   first_steps $BEFORE_DUMP
   dump_and_kill dump "$DIR/images"
-  local -x AMDGPU_CRIU_IGNORE=vram_size
-  local -x AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}
+  swap_gpus
   restore_and_check restore "$DIR/images"
   ends_well "after the restore"
 }

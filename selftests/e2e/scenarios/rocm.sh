@@ -2,14 +2,6 @@
 # shellcheck shell=bash
 # Programs of Debian's HIP runtime, in the guest image that scripts/rocm makes.
 
-# swap_gpus: the images of one GPU are restored on the other one
-swap_gpus() {
-  local -a ids
-  mapfile -t ids < <(gpu_ids)
-  export AMDGPU_CRIU_IGNORE=vram_size
-  export AMDGPU_CRIU_MAP="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
-}
-
 # A persistent kernel runs from the beginning to the end, for a minute at least, so that every dump
 # has its waves.
 scenario_hip() {

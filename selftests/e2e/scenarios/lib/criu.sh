@@ -61,6 +61,14 @@ gpu_map() { # gpu_map WHAT
     "$DIR/criu-$1.log" | paste -sd, -
 }
 
+# swap_gpus: the images of one GPU are restored on the other one
+swap_gpus() {
+  local -a ids
+  mapfile -t ids < <(gpu_ids)
+  export AMDGPU_CRIU_IGNORE=vram_size
+  export AMDGPU_CRIU_MAP="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
+}
+
 # restore_and_check WHAT IMAGES: at its pid, goes on from STEP_BEFORE, all memory right
 restore_and_check() {
   criu_restore "$1" "$2" || fail "$1: criu restore ended with status $?"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "restore/background.h"
+#include "base/background.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -10,16 +10,15 @@
 #include <thread>
 
 #include "base/log.h"
-#include "restore/orphans.h"
 
-namespace amdgpu_criu::restore {
+namespace amdgpu_criu {
 namespace {
 
 constexpr int kLookMs = 50;
 
 struct Report {
   int code;  // 0: done
-  std::array<char, 1024> text;
+  std::array<char, 4000> text;
 };
 static_assert(sizeof(Report) <= PIPE_BUF);  // written and read atomically
 
@@ -47,8 +46,8 @@ void send(const Fd& to, int code, const std::string& text) {
 // Sets up the child before anything else.
 class Child {
  public:
-  Child(pid_t main, const void* memory, Fd result, Fd stop)
-      : main_(main), memory_(memory), result_(std::move(result)), stop_(std::move(stop)) {}
+  Child(pid_t main, const Background::Role& role, Fd result, Fd stop)
+      : main_(main), role_(role), result_(std::move(result)), stop_(std::move(stop)) {}
 
   [[noreturn]] void run(const Background::Work& work) {
     sigset_t all;
@@ -70,40 +69,47 @@ class Child {
 
  private:
   [[noreturn]] void fail(const Error& error) {
-    log_error("in the background: {}", error.message());
+    if (role_.ends_on_error) log_error("in the background: {}", error.message());
     send(result_, error.code(), error.message());
-    _exit(1);
+    if (role_.ends_on_error) _exit(1);
+    while (true) pause();
   }
 
-  // Waits until the main process ends the restore or dies.
+  // Waits until the main process ends this one or dies.
   [[noreturn]] void watch(const Pidfd& process) {
-    Orphans tasks(main_, memory_);
+    const auto watch = role_.watch ? role_.watch(main_) : nullptr;
     pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.fd().get(), POLLIN, 0}};
-    while (poll(files, 2, kLookMs) <= 0) tasks.look();
+    while (poll(files, 2, watch ? kLookMs : -1) <= 0)
+      if (watch) watch->look();
     if (files[0].revents & POLLIN) _exit(0);
-    tasks.kill();
+    if (watch) watch->main_died();
     _exit(1);
   }
 
   pid_t main_;
-  const void* memory_;
+  const Background::Role& role_;
   Fd result_;
   Fd stop_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Background>> Background::start(const Work& work, const void* memory) {
+Result<std::unique_ptr<Background>> Background::start(const Role& role, const Work& work) {
   Pipe result = TRY(Pipe::create()), stop = TRY(Pipe::create());
   const pid_t main = getpid();
   const pid_t pid = fork();
   if (pid < 0) return Error::system("cannot make a process for the background");
-  if (pid == 0) Child(main, memory, std::move(result.write), std::move(stop.read)).run(work);
-  // Its end closes the last writer of the pipe. The tasks, which are forked later, have no copy.
+  if (pid == 0) Child(main, role, std::move(result.write), std::move(stop.read)).run(work);
+  // Its end closes the last writer of the pipe. What CRIU forks later has no copy.
   result.write.reset();
   Pidfd process = TRY(open_process(pid));
-  return std::unique_ptr<Background>(
-      new Background(pid, std::move(process), std::move(result.read), std::move(stop.write)));
+  return std::unique_ptr<Background>(new Background(role.verb, pid, std::move(process),
+                                                    std::move(result.read), std::move(stop.write)));
+}
+
+bool Background::is_finished(std::chrono::milliseconds patience) const {
+  pollfd result{result_.get(), POLLIN, 0};
+  return outcome_ || poll(&result, 1, static_cast<int>(patience.count())) > 0;
 }
 
 Status Background::finish() {
@@ -125,7 +131,7 @@ Status Background::receive() const {
     size = read(result_.get(), &report, sizeof(report));
   } while (size < 0 && errno == EINTR);
   if (size != sizeof(report))
-    return Error(ECHILD, "the process that fills GPU memory in the background has died");
+    return Error::of(ECHILD, "the process that {} GPU memory in the background has died", verb_);
   report.text.back() = 0;
   if (report.code) return Error::of(report.code, "in the background: {}", report.text.data());
   return {};
@@ -147,4 +153,4 @@ Background::~Background() {
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
-}  // namespace amdgpu_criu::restore
+}  // namespace amdgpu_criu

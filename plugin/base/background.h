@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// A process that works in parallel with CRIU's main process and the restored tasks.
+// A process that works in parallel with CRIU's main process.
 //
-// A thread would not do: CRIU's main process forks until all tasks exist, and changes namespaces,
-// which a process with threads cannot, and its log has one writer. The background process is in the
-// namespaces of the main process and has its open files, independently of the tasks. If the main
-// process dies in the middle of a restore, the background process kills the tasks, which could not
-// continue.
+// A thread would not do: CRIU's main process forks and changes namespaces, which a process with
+// threads cannot, and its log has one writer. The background process is in the namespaces of the
+// main process and has its open files.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,36 +16,57 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace amdgpu_criu::restore {
+namespace amdgpu_criu {
 
 class Background {
  public:
-  // Both are called in the new process. `fail` ends it and does not return; CRIU then gives up
-  // because a child has ended.
+  // What the process does besides its work.
+  class Watch {
+   public:
+    virtual ~Watch() = default;
+    // Called repeatedly while the main process lives.
+    virtual void look() = 0;
+    // Called when it has died; then the background process ends.
+    virtual void main_died() = 0;
+  };
+  struct Role {
+    const char* verb;  // what it does with GPU memory, for messages
+    // An error ends it; CRIU then gives up because a child has ended. Otherwise it stays until its
+    // owner ends it, because CRIU must not wait for a child that it does not know.
+    bool ends_on_error;
+    // Called in the new process; empty: nothing to do.
+    std::function<std::unique_ptr<Watch>(pid_t main)> watch{};
+  };
+  // Both are called in the new process. `fail` reports the error and does not return.
   using Fail = std::function<void(const Error&)>;
   using Work = std::function<void(const Fail& fail)>;
 
-  // The main process must not have threads. memory: shared with all processes that it forks.
-  static Result<std::unique_ptr<Background>> start(const Work& work, const void* memory = nullptr);
+  // The main process must not have threads.
+  static Result<std::unique_ptr<Background>> start(const Role& role, const Work& work);
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
   // Ends the process if it is still working.
   ~Background();
 
+  pid_t pid() const { return pid_; }
+  // True if finish() need not wait.
+  bool is_finished(std::chrono::milliseconds patience) const;
   // Waits until the work is complete. Each call returns the result.
   Status finish();
   // Ends the process because the tasks no longer need the main process.
   void release();
 
  private:
-  Background(pid_t pid, Pidfd process, Fd result, Fd stop)
-      : pid_(pid),
+  Background(const char* verb, pid_t pid, Pidfd process, Fd result, Fd stop)
+      : verb_(verb),
+        pid_(pid),
         process_(std::move(process)),
         result_(std::move(result)),
         stop_(std::move(stop)) {}
   Status receive() const;
   void reap() const;
 
+  const char* verb_;
   pid_t pid_;
   Pidfd process_;
   Fd result_;
@@ -55,4 +75,4 @@ class Background {
   bool released_ = false;
 };
 
-}  // namespace amdgpu_criu::restore
+}  // namespace amdgpu_criu

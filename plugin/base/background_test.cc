@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "restore/background.h"
+#include "base/background.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -11,10 +11,24 @@
 #include <stdexcept>
 #include <thread>
 
-namespace amdgpu_criu::restore {
+#include "restore/orphans.h"
+
+namespace amdgpu_criu {
 namespace {
 
 using testing::HasSubstr;
+
+const Background::Role kRole = {"fills", true};
+
+class Tasks : public Background::Watch {
+ public:
+  explicit Tasks(pid_t main) : orphans_(main, nullptr) {}
+  void look() override { orphans_.look(); }
+  void main_died() override { orphans_.kill(); }
+
+ private:
+  restore::Orphans orphans_;
+};
 
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
 
@@ -22,7 +36,7 @@ TEST(Background, ReportsTheEndOfItsWork) {
   const Mapping shared =
       std::move(*Mapping::map(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   volatile auto* done = reinterpret_cast<volatile int*>(shared.data());
-  auto background = Background::start([&](const Background::Fail&) {
+  auto background = Background::start(kRole, [&](const Background::Fail&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     *done = 1;
   });
@@ -36,8 +50,8 @@ TEST(Background, ReportsTheEndOfItsWork) {
 }
 
 TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
-  auto background =
-      Background::start([](const Background::Fail& fail) { fail(Error(ENOSPC, "no room")); });
+  auto background = Background::start(
+      kRole, [](const Background::Fail& fail) { fail(Error(ENOSPC, "no room")); });
   ASSERT_TRUE(background.ok());
   for (int i = 0; i < 2; i++) {
     const auto status = (*background)->finish();
@@ -49,7 +63,7 @@ TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
 // CRIU notices the end of a child.
 TEST(Background, AnErrorEndsTheChildProcess) {
   auto background =
-      Background::start([](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
+      Background::start(kRole, [](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
   ASSERT_TRUE(background.ok());
   int status = 0;
   EXPECT_GT(waitpid(-1, &status, 0), 0);
@@ -57,21 +71,40 @@ TEST(Background, AnErrorEndsTheChildProcess) {
   EXPECT_EQ((*background)->finish().error().code(), EIO);
 }
 
+// CRIU 4.3 would take the end of a child for that of a task while it dumps.
+TEST(Background, StaysAfterAnErrorIfThatIsItsRole) {
+  auto background = Background::start(
+      {"saves", false}, [](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
+  ASSERT_TRUE(background.ok());
+  EXPECT_TRUE((*background)->is_finished(std::chrono::seconds(20)));
+  EXPECT_EQ((*background)->finish().error().code(), EIO);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), 0);
+  background->reset();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+TEST(Background, IsNotFinishedWhileItWorks) {
+  auto background = Background::start(kRole, [](const Background::Fail&) { pause(); });
+  ASSERT_TRUE(background.ok());
+  EXPECT_FALSE((*background)->is_finished(std::chrono::milliseconds(10)));
+}
+
 TEST(Background, AnExceptionIsAnError) {
-  auto background =
-      Background::start([](const Background::Fail&) { throw std::runtime_error("no memory"); });
+  auto background = Background::start(
+      kRole, [](const Background::Fail&) { throw std::runtime_error("no memory"); });
   ASSERT_TRUE(background.ok());
   EXPECT_THAT((*background)->finish().error().message(), HasSubstr("no memory"));
 }
 
 TEST(Background, ItsDeathIsAnError) {
-  auto background = Background::start([](const Background::Fail&) { raise(SIGKILL); });
+  auto background = Background::start(kRole, [](const Background::Fail&) { raise(SIGKILL); });
   ASSERT_TRUE(background.ok());
   EXPECT_THAT((*background)->finish().error().message(), HasSubstr("has died"));
 }
 
 TEST(Background, EndsWithItsOwner) {
-  auto background = Background::start([](const Background::Fail&) { pause(); });
+  auto background = Background::start(kRole, [](const Background::Fail&) { pause(); });
   ASSERT_TRUE(background.ok());
   background->reset();
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
@@ -85,7 +118,9 @@ TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
   Fd read_end(ends[0]), write_end(ends[1]);
   const pid_t main = fork();
   if (main == 0) {
-    auto background = Background::start([](const Background::Fail&) {});
+    const Background::Role role = {"fills", true,
+                                   [](pid_t main) { return std::make_unique<Tasks>(main); }};
+    auto background = Background::start(role, [](const Background::Fail&) {});
     if (fork() == 0) {
       pid_t tasks[] = {getpid(), fork()};
       if (tasks[1] != 0) (void)!write(write_end.get(), tasks, sizeof(tasks));
@@ -110,4 +145,4 @@ TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
 }
 
 }  // namespace
-}  // namespace amdgpu_criu::restore
+}  // namespace amdgpu_criu

@@ -63,6 +63,7 @@ using UpdateVmaMap = int(const char* path, uint64_t address, uint64_t old_offset
                          uint64_t* new_offset, int* fd);
 using ResumeDevicesLate = int(int pid);
 using CheckpointDevices = int(int pid);
+using DumpDevicesLate = int(int pid);
 using DumpFinish = int(int result);
 
 }  // namespace amdgpu_criu::criu

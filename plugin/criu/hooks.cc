@@ -82,6 +82,12 @@ int handle_device_vma(int, const struct stat* status) {
                       [&] { return (*holder)->handle_vma(*status); });
 }
 
+// After CRIU's own part, if that was successful.
+int dump_devices_late(int) {
+  return guarded_dump("DUMP_DEVICES_LATE", "saving GPU memory",
+                      [&] { return (*holder)->finish_contents(); });
+}
+
 int dump_finish(int result) {
   if (*holder) (*holder)->finish_dump(result < 0);
   return guarded(
@@ -191,6 +197,7 @@ namespace {
   CR_PLUGIN_DESC.hooks[kUpdateVmaMap] = hook<UpdateVmaMap>(update_vma_map);
   CR_PLUGIN_DESC.hooks[kResumeDevicesLate] = hook<ResumeDevicesLate>(resume_devices_late);
   CR_PLUGIN_DESC.hooks[kCheckpointDevices] = hook<CheckpointDevices>(checkpoint_devices);
+  CR_PLUGIN_DESC.hooks[kDumpDevicesLate] = hook<DumpDevicesLate>(dump_devices_late);
   CR_PLUGIN_DESC.hooks[kDumpFinish] = hook<DumpFinish>(dump_finish);
   if (!is_43()) return;
   CR_PLUGIN_DESC.version = kVersion43;

@@ -8,7 +8,11 @@
 
 namespace amdgpu_criu::criu {
 
-Parts real_parts() { return {kernel::make_ioctl_api(), {}, gpu::make_sdma_engine}; }
+Parts real_parts() {
+  Parts parts{kernel::make_ioctl_api(), {}, gpu::make_sdma_engine};
+  parts.has_late_hook = is_43();
+  return parts;
+}
 
 Plugin::~Plugin() { kernel::set_call_filter({}); }
 
@@ -62,8 +66,8 @@ Result<bool> Plugin::need_interface(pid_t pid) {
 
 dump::Dump& Plugin::dump() {
   if (!dump_)
-    dump_ = std::make_unique<dump::Dump>(
-        dump::DumpContext{api(), host_, parts_.make_engine, options_, image_directory});
+    dump_ = std::make_unique<dump::Dump>(dump::DumpContext{
+        api(), host_, parts_.make_engine, options_, image_directory, parts_.has_late_hook});
   return *dump_;
 }
 
@@ -100,6 +104,12 @@ Result<bool> Plugin::handle_vma(const struct stat& status) {
   if (stage_ != kStageDump || !dump_ || !dump_->has_paused()) return false;
   TRY(dump_->prepare());
   TRY(note_written());
+  return true;
+}
+
+Result<bool> Plugin::finish_contents() {
+  if (!dump_) return false;
+  TRY(dump_->finish());
   return true;
 }
 

@@ -24,6 +24,7 @@ struct Parts {
   std::unique_ptr<stock::Ioctl> (*make_stock)() = stock::make_ioctl;
   std::string kfd_processes = stock::kKfdProcesses;
   std::string option_file = options::kFile;
+  bool has_late_hook = false;  // CRIU calls DUMP_DEVICES_LATE
 };
 Parts real_parts();
 
@@ -40,6 +41,8 @@ class Plugin {
   Result<bool> checkpoint_devices(pid_t pid);
   Result<bool> dump_file(int fd, int id);
   Result<bool> handle_vma(const struct stat& status);
+  // To be called when CRIU has done its own part of a dump.
+  Result<bool> finish_contents();
   // Resumes the GPU work. After a failure it removes all images.
   void finish_dump(bool failed);
 

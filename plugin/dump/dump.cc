@@ -71,10 +71,17 @@ Result<const topology::Gpu*> Dump::gpu_of_minor(unsigned minor) const {
 }
 
 Status Dump::prepare() {
-  if (prepared_) return {};
+  if (prepared_) return saver_.finish_if_possible();
   prepared_ = true;
   Status status = save_all();
   if (!status.ok()) discard();
+  return status;
+}
+
+Status Dump::finish() {
+  Status status = saver_.finish();
+  if (!status.ok()) discard();
+  if (doomed_) doomed_->set_writer(0);
   return status;
 }
 
@@ -96,6 +103,8 @@ void Dump::write_statistics() const {
 }
 
 void Dump::discard() {
+  if (doomed_) doomed_->set_writer(0);
+  saver_.give_up();
   if (!owns_images_) return;
   const auto directory = env_.image_directory();
   if (!directory.ok()) return;
@@ -319,7 +328,12 @@ Status Dump::save_objects() {
     for (const kernel::Bo& bo : render.bos)
       saver_.add(bo, *TRY(gpu_of_id(image::actual_gpu(render, bo))));
   }
-  return saver_.save();
+  // A deadline could end the other process, but not CRIU's own work meanwhile.
+  const bool overlaps = env_.has_late_hook && env_.options.parallel && env_.options.timeout == 0;
+  if (!overlaps) return saver_.save();
+  TRY(saver_.start());
+  doomed_->set_writer(saver_.writer());
+  return {};
 }
 
 Status Dump::write_metadata() {
@@ -383,6 +397,7 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
   if (!what) return false;
   if (const auto* exported = std::get_if<image::Exported>(&*what)) {
     saver_.add(exported->state.bo, exported->gpu);
+    TRY(finish());
     TRY(saver_.save());
   }
   TRY(write_file(fd, id, std::move(*what)));

@@ -46,6 +46,9 @@ class Dump {
   const std::vector<image::Process>& processes() const { return processes_; }
   const std::vector<image::Render>& renders() const { return renders_; }
 
+  // Waits until all contents are saved. To be called when CRIU has done its own part.
+  Status finish();
+
   // The dump has failed: removes the images that it wrote.
   void discard();
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <sys/wait.h>
 
 #include "image/set.h"
 
@@ -98,6 +99,10 @@ DoomedImages::~DoomedImages() {
 
 void DoomedImages::remove() const {
   if (getpid() != owner_) return;
+  if (const pid_t writer = writer_) {
+    syscall(SYS_kill, writer, SIGKILL);  // kill() would be the tests' replacement
+    waitpid(writer, nullptr, 0);
+  }
   for (const Pidfd& process : processes_) {
     pollfd ended{process.fd().get(), POLLIN, 0};
     if (poll(&ended, 1, 0) != 0) return;

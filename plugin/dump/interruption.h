@@ -64,6 +64,8 @@ class DoomedImages {
   DoomedImages& operator=(const DoomedImages&) = delete;
   ~DoomedImages();
 
+  // A child that writes images, which is killed first; 0: there is none.
+  void set_writer(pid_t pid) { writer_ = pid; }
   // Called by the signal handler.
   void remove() const;
 
@@ -73,6 +75,7 @@ class DoomedImages {
   Fd directory_;
   std::vector<Pidfd> processes_;
   pid_t owner_ = getpid();
+  std::atomic<pid_t> writer_ = 0;
 };
 
 }  // namespace amdgpu_criu::dump

@@ -7,18 +7,22 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <cstring>
 #include <thread>
 
 #include "base/log.h"
 
 namespace amdgpu_criu::dump {
-
 namespace {
+
+static_assert(std::is_trivially_copyable_v<SaveCounts>);
 
 // More threads do not shorten the time that a GPU's copies wait.
 constexpr unsigned kMaxThreadsOfGpu = 16;
 // For all threads that compress with zstd.
 constexpr size_t kMaxCodecBytes = 16u << 20;
+// How often a signal to CRIU is looked for.
+constexpr std::chrono::milliseconds kLook{100};
 
 // Adds the facts that a user needs to make room for the images.
 Error with_room(const Error& error, int directory, uint64_t bytes) {
@@ -65,11 +69,44 @@ void ObjectSaver::load_earlier(int directory) {
     log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
 }
 
+// A process, and not a thread: see Background. The memory of the paused processes stays as it is.
+Status ObjectSaver::start() {
+  if (pending_.empty()) return {};
+  TRY(check_indexes());
+  shared_counts_ =
+      TRY(Mapping::map(sizeof(SaveCounts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  const auto work = [&](const Background::Fail& fail) {
+    if (const Status status = save(); !status.ok()) fail(status.error());
+    memcpy(shared_counts_.data(), &counts_, sizeof(counts_));
+  };
+  background_ = TRY(Background::start({"saves", false}, work));
+  pending_.clear();
+  part_++;
+  return {};
+}
+
+Status ObjectSaver::finish() {
+  if (!background_) return {};
+  while (!background_->is_finished(kLook)) TRY(interruption_.check());
+  const Status status = background_->finish();
+  background_.reset();
+  if (!status.ok()) return status;
+  SaveCounts counts;
+  memcpy(&counts, shared_counts_.data(), sizeof(counts));
+  counts_ += counts;
+  return {};
+}
+
+Status ObjectSaver::finish_if_possible() {
+  if (background_ && background_->is_finished(std::chrono::milliseconds(0))) return finish();
+  return {};
+}
+
 Status ObjectSaver::save() {
   if (pending_.empty()) return {};
+  TRY(check_indexes());
   const int directory = TRY(env_.image_directory());
   const auto batches = std::exchange(pending_, {});
-  for (const auto& [gpu_id, batch] : batches) TRY(check_index(batch));
   load_earlier(directory);
   std::vector<Outcome> outcomes(batches.size());
   save_all(directory, batches, outcomes);
@@ -114,6 +151,11 @@ void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
       "staging memory, files by {}; {}",
       batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
       counts.submissions, outcome.staging.total() >> 10, outcome.io, counts.times.text());
+}
+
+Status ObjectSaver::check_indexes() const {
+  for (const auto& [gpu_id, batch] : pending_) TRY(check_index(batch));
+  return {};
 }
 
 // Checked before anything is copied: readers would refuse a larger index.

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "base/background.h"
 #include "dump/interruption.h"
 #include "dump/save_contents.h"
 #include "gpu/engine.h"
@@ -23,6 +24,8 @@ struct DumpContext {
   gpu::EngineFactory make_engine;
   options::Options options;
   Result<int> (*image_directory)();
+  // CRIU calls a hook after its own part of a dump: contents can be saved until then.
+  bool has_late_hook = false;
 };
 
 class ObjectSaver {
@@ -37,6 +40,16 @@ class ObjectSaver {
   // Saves the objects added since the last call: a contents file for each GPU, all GPUs at the same
   // time.
   Status save();
+  // As save(), but in another process; finish() has the result. The caller must have no threads.
+  Status start();
+  // The process of start(); 0: there is none.
+  pid_t writer() const { return background_ ? background_->pid() : 0; }
+  // Waits for what start() began. To be called before save(), and before the memory may change.
+  Status finish();
+  // The part of finish() that does not wait.
+  Status finish_if_possible();
+  // Ends what start() began; its files are not complete.
+  void give_up() { background_.reset(); }
   // The sum of all saved objects.
   const SaveCounts& counts() const { return counts_; }
 
@@ -54,6 +67,7 @@ class ObjectSaver {
     bool gave_up_direct = false;
     uint64_t milliseconds = 0;
   };
+  Status check_indexes() const;
   void load_earlier(int directory);
   void save_all(int directory, const std::map<uint32_t, Batch>& batches,
                 std::vector<Outcome>& outcomes);
@@ -81,6 +95,8 @@ class ObjectSaver {
   uint32_t part_ = 0;  // number of the next call that saves
   std::optional<Earlier> earlier_;
   std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, while they are saved
+  Mapping shared_counts_;                       // what background_ has counted
+  std::unique_ptr<Background> background_;      // of start()
 };
 
 }  // namespace amdgpu_criu::dump

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/background.h"
 #include "image/mappings.h"
-#include "restore/background.h"
 #include "restore/filling.h"
 
 namespace amdgpu_criu::restore {

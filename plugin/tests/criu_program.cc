@@ -147,8 +147,10 @@ host::Config HooksTest::host_config() const {
 int HooksTest::start(int stage) {
   nodes_before_ = open_nodes();
   setenv("AMDGPU_CRIU_STAGING_KIB", std::to_string(staging_kib_).c_str(), 1);
-  criu::set_parts_for_test(
-      {make_fake_api(state_), host_config(), make_fake_engine, make_stock_, kfd_processes_.path()});
+  criu::Parts parts{make_fake_api(state_), host_config(), make_fake_engine, make_stock_,
+                    kfd_processes_.path()};
+  parts.has_late_hook = has_late_hook_;
+  criu::set_parts_for_test(std::move(parts));
   stage_ = stage;
   return CR_PLUGIN_DESC.init(stage);
 }

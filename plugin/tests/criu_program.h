@@ -90,6 +90,7 @@ class HooksTest : public testing::Test {
   TempDir run_;
   FakeState state_;
   bool machine_has_kfd_ = true;
+  bool has_late_hook_ = false;
   // Creates the stock kernel interface; null: the real one.
   std::unique_ptr<stock::Ioctl> (*make_stock_)() = stock::make_ioctl;
   TempDir kfd_processes_;

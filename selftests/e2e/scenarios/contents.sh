@@ -239,6 +239,50 @@ scenario_contents_pre_dump() {
   ends_well "after the restore"
 }
 
+# line_of WHAT REGULAR-EXPRESSION: of CRIU's log, the number of the first such line
+line_of() { grep -nE -m 1 "$2" "$DIR/criu-$1.log" | cut -d: -f1; }
+
+# come_in_order WHAT REGULAR-EXPRESSION...: in CRIU's log
+come_in_order() {
+  local what=$1 last=0 line wanted
+  shift
+  for wanted; do
+    line=$(line_of "$what" "$wanted")
+    [ -n "$line" ] || fail "$what: there is no line '$wanted'"
+    [ "$line" -gt "$last" ] || fail "$what: '$wanted' comes too early"
+    last=$line
+  done
+}
+
+# CRIU 4.3 dumps the pages of the processes while contents are saved, which are delayed here.
+scenario_contents_overlap() {
+  local began='event ioctl DMABUF' pages='Dumping pages \(type' saved='\(amdgpu\): saved [0-9]+ BOs'
+  need_gpus 2
+  need_plugin
+  CRIU=/opt/criu-4.3/criu
+  start gpu_chain --gpus 2
+  first_steps "$BEFORE_DUMP"
+  export AMDGPU_CRIU_TEST_FAIL=DMABUF:1:sleep
+  criu_dump overlapped "$DIR/images" --leave-running || fail "criu dump ended with status $?"
+  come_in_order overlapped "$began" "$pages" "$saved"
+  rm -r "$DIR/images"
+  AMDGPU_CRIU_TEST_FAIL=ioctl:0:EIO AMDGPU_CRIU_PARALLEL=off \
+    criu_dump alone "$DIR/images" --leave-running || fail "criu dump ended with status $?"
+  come_in_order alone "$began" "$saved" "$pages"
+  rm -r "$DIR/images"
+  AMDGPU_CRIU_TEST_FAIL=DMABUF:2:ENOSPC
+  ! criu_dump full "$DIR/images" --leave-running || fail "a dump without its contents succeeded"
+  grep '(amdgpu)' "$DIR/criu-full.log" | tail -n 1 | grep 'the dump has failed: .* MiB free now' ||
+    fail "our last line does not say why"
+  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
+  unset AMDGPU_CRIU_TEST_FAIL
+  goes_on "$(last_step)" "a failed dump"
+  dump_and_kill dump "$DIR/images"
+  verified "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  ends_well "after overlapped dumps"
+}
+
 # A separate file system on DIR/disk.
 make_disk() {
   truncate -s 96M "$DIR/disk.img"

@@ -6,6 +6,7 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "fail_nth.h"
@@ -285,12 +286,34 @@ static int process_info(FIXTURE_DATA(fail_nth) *self)
 	return criu_pause(&self->node, self->save, &info);
 }
 
+/* The last number that the queue of another process has written */
+static __u32 *neighbour_word;
+
+/* The other process runs, too: its queue still writes. */
+static bool neighbour_runs(void)
+{
+	const __u32 before = __atomic_load_n(neighbour_word, __ATOMIC_ACQUIRE);
+	int tries;
+
+	for (tries = 0; tries < 6000; tries++) {
+		/* The first change may be due to a write before the call. */
+		if (__atomic_load_n(neighbour_word, __ATOMIC_ACQUIRE) - before > 1)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
 /* On error the process runs as before: it is not paused. */
 static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
 {
 	int ret = unpause(self);
 
-	return ret == -EBADFD ? target_runs(self) : -EEXIST;
+	if (ret != -EBADFD)
+		return -EEXIST;
+	if (!neighbour_runs())
+		return -ETIME;
+	return target_runs(self);
 }
 
 static const struct sweep_row process_info_row = {
@@ -300,22 +323,50 @@ static const struct sweep_row process_info_row = {
 	.allocates = true,
 };
 
+struct neighbour {
+	struct kfd_queue queue;
+	struct kfd_bo bo;
+};
+
+/* Writes the next number when the queue has written the last one. */
+static void *count_by_queue(void *data)
+{
+	struct neighbour *neighbour = data;
+	__u32 *written = neighbour->bo.at, number = 0;
+
+	for (;;) {
+		kfd_sdma_write(&neighbour->queue, written, ++number);
+		while (__atomic_load_n(written, __ATOMIC_ACQUIRE) != number)
+			usleep(5000);
+		__atomic_store_n(neighbour_word, number, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
 /* With a queue that runs, the GPU gets a new runlist when another process is paused. */
 static int make_queue(struct kfd *kfd, const void *unused)
 {
-	struct kfd_queue queue;
+	static struct neighbour neighbour;
+	pthread_t thread;
+	int ret = kfd_bo_alloc(kfd, &neighbour.bo, KFD_GTT, 4096);
 
-	return kfd_sdma_create(kfd, &queue);
+	if (!ret)
+		ret = kfd_sdma_create(kfd, &neighbour.queue);
+	return ret ? ret : -pthread_create(&thread, NULL, count_by_queue, &neighbour);
 }
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 {
-	pid_t neighbour = neighbour_start(make_queue, NULL);
+	pid_t neighbour;
 
+	neighbour_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, neighbour_word);
+	neighbour = neighbour_start(make_queue, NULL);
 	ASSERT_LT(0, neighbour);
 	ASSERT_EQ(0, unpause_and_run(self));
 	sweep(_metadata, self, &process_info_row);
 	EXPECT_EQ(neighbour, neighbour_end(neighbour));
+	munmap(neighbour_word, 4096);
 }
 
 static int checkpoint(FIXTURE_DATA(fail_nth) *self)

@@ -5,6 +5,7 @@
  */
 #include "kselftest_harness.h"
 
+#include "complaints.h"
 #include "fail_nth.h"
 #include "render.h"
 #include "render_blob.h"
@@ -61,6 +62,7 @@ struct sweep_row {
 	int (*call)(FIXTURE_DATA(fail_nth) *self);
 	int (*failed)(FIXTURE_DATA(fail_nth) *self);
 	int (*done)(FIXTURE_DATA(fail_nth) *self);
+	bool opens; /* a descriptor, which @done closes */
 };
 
 static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
@@ -82,7 +84,7 @@ static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *sel
 		hit = fail_nth_disarm(fault);
 		calls++;
 		last = hit ? nth : last;
-		EXPECT_EQ(fds, count_fds(getpid())) {
+		EXPECT_EQ(fds + (row->opens && !ret), count_fds(getpid())) {
 			TH_LOG("descriptors after fault %u", nth);
 		}
 		if (!ret) {
@@ -112,6 +114,35 @@ static int runs(const struct criu_node *node)
 	int ret = render_bo_create(node, 0x1000, AMDGPU_GEM_DOMAIN_GTT, 0, &handle);
 
 	return ret ? ret : render_bo_close(node, handle);
+}
+
+/* Opens the node again. */
+static int open_node(FIXTURE_DATA(fail_nth) *self)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", self->node.fd);
+	self->to = self->node;
+	self->to.fd = open(path, O_RDWR | O_CLOEXEC);
+	return self->to.fd < 0 ? -errno : 0;
+}
+
+static int opened(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = runs(&self->to);
+
+	criu_node_close(&self->to);
+	return ret;
+}
+
+static const struct sweep_row open_row = { .call = open_node, .done = opened, .opens = true };
+
+/* kmemleak finds what is left. */
+TEST_F_TIMEOUT(fail_nth, a_fault_in_open_leaves_nothing, 1200)
+{
+	complaints_allow("failed to do (bo_map|vm_bo_update) on userq sem");
+	sweep(_metadata, self, &open_row);
+	complaints_disallow();
 }
 
 static int unpause(FIXTURE_DATA(fail_nth) *self)

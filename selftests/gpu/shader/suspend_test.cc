@@ -25,6 +25,8 @@ constexpr uint32_t kScratchWaves = 64, kScratchWaveBytes = 8192;
 constexpr uint64_t kProcess = 1;
 constexpr Space kSpace = {Hub::kGfx, 1};
 
+// Floats.
+constexpr uint32_t kThousandth = 0x3a83126f, kOne = 0x3f800000;
 constexpr uint32_t kA = 0x400000, kB = 0x404000, kOut = 0x408000;
 
 struct Kernel {
@@ -238,6 +240,18 @@ INSTANTIATE_TEST_SUITE_P(
         Kernel{"basic.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}},
         Kernel{"grid.co", "meet", 3, {256, 1, 1}, {kA, 0, 3, 4}},
         Kernel{"basic.co", "private_memory", 2, {256, 1, 1}, {kA, 0, 5}},
+        Kernel{"train.co",
+               "normalize",
+               2,
+               {128, 1, 1},
+               {kA, 0, kA, 0, 0, 1024, 2048, 4096, 0, 2, 0, 0}},
+        Kernel{"train.co", "softmax", 2, {128, 1, 1}, {kA, 0, kA, 0, 0, 0, 0, 0, 0, 2, 100, 0}},
+        Kernel{"train.co", "gelu", 2, {128, 1, 1}, {kA, 0, kA, 0, 0, 1024, 0, 0, 0, 0, 0, 0}},
+        Kernel{"train.co",
+               "adam",
+               2,
+               {128, 1, 1},
+               {kA, 0, kA, 0, 0, 1024, 2048, 3072, 0, 200, 0, 0, kThousandth, kOne}},
         Kernel{"registers.co", "trapping", 2, {128, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "few", 3, {64, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "accumulators", 2, {64, 1, 1}, {kA, 0}},

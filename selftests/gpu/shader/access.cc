@@ -81,7 +81,11 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
     return {.in = Place::In::kNowhere};
   }
   const uint64_t base = resource.base + soffset;
-  if (!resource.swizzle) return {.address = base + index * resource.stride + offset, .lane = lane};
+  // Whole doublewords are in a buffer, or none of them.
+  const uint64_t left =
+      raw ? (resource.records - offset - soffset + 3) & ~uint64_t{3} : ~uint64_t{0};
+  if (!resource.swizzle)
+    return {.address = base + index * resource.stride + offset, .lane = lane, .bytes = left};
   // Only the layout of private memory: one element of each lane in turn.
   if (resource.index_stride != kLanes || index >= kLanes) {
     wave.refuse("a swizzled buffer that is not private memory");
@@ -90,7 +94,8 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   return {.in = Place::In::kSwizzled,
           .address = base,
           .offset = offset,
-          .lane = static_cast<unsigned>(index)};
+          .lane = static_cast<unsigned>(index),
+          .bytes = left};
 }
 
 // copy(address, done, count) for each run of bytes that swizzling keeps together, until one fails.
@@ -138,7 +143,7 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
       return buffer(wave, in, lane, extra);
     default:
       return {.in = Place::In::kLds,
-              .address = uint64_t{wave.row(in.address).lane[lane]} + extra,
+              .address = lds_address(wave.row(in.address).lane[lane], extra),
               .lane = lane};
   }
 }
@@ -146,6 +151,10 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
 bool read_place(Wave& wave, const Place& place, void* out, size_t size) {
   auto* to = static_cast<std::byte*>(out);
   const auto& lds = wave.group->lds;
+  if (size > place.bytes) {
+    std::memset(to + place.bytes, 0, size - place.bytes);
+    size = place.bytes;
+  }
   switch (place.in) {
     case Place::In::kMemory:
       if (wave.memory->read(place.address, out, size)) return true;
@@ -173,6 +182,7 @@ bool read_place(Wave& wave, const Place& place, void* out, size_t size) {
 bool write_place(Wave& wave, const Place& place, const void* data, size_t size) {
   const auto* from = static_cast<const std::byte*>(data);
   auto& lds = wave.group->lds;
+  size = std::min<uint64_t>(size, place.bytes);
   switch (place.in) {
     case Place::In::kMemory:
       if (wave.memory->write(place.address, data, size)) return true;

@@ -12,7 +12,11 @@ struct Place {
   uint64_t address = 0;  // in LDS: offset; swizzled: base
   uint64_t offset = 0;   // swizzled: of the lane
   unsigned lane = 0;
+  uint64_t bytes = ~uint64_t{0};  // of the operand that are in the buffer; the others are nowhere
 };
+
+// LDS addresses wrap: a compiler may add an offset to an address below 0.
+constexpr uint64_t lds_address(uint32_t address, uint32_t offset) { return address + offset; }
 
 // For a FLAT, SCRATCH, GLOBAL, MUBUF or DS instruction; extra is added to the offset.
 Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra = 0);
@@ -51,7 +55,7 @@ void use_lds(Wave& wave, const Row& addresses, uint32_t extra, Use use) {
   std::byte* const lds = wave.group->lds.data();
   const uint64_t size = wave.group->lds.size();
   for_each_active(wave, [&](unsigned lane) {
-    const uint64_t at = uint64_t{addresses.lane[lane]} + extra;
+    const uint64_t at = lds_address(addresses.lane[lane], extra);
     if (at + kBytes <= size) return use(lane, lds + at);
     use_place<kBytes, kWrites>(wave, {.in = Place::In::kLds, .address = at, .lane = lane}, lane,
                                use);

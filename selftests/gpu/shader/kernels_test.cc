@@ -512,6 +512,19 @@ TEST_F(RawKernels, AWordThatIsNoInstructionStopsTheQueue) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
 }
 
+// Decoded instructions are kept.
+TEST_F(RawKernels, CodeThatIsWrittenAgainIsDecodedAgain) {
+  constexpr uint32_t kMoveInline = 0xbe820080;  // s_mov_b32 s2, 0, and greater numbers
+  for (const uint32_t number : {3, 4}) {
+    // s_mov_b32 s0, kData; s_mov_b32 s1, 0; s_mov_b32 s2, number; s_store_dword s2, s[0:1], 0
+    submit(put_kernel({0xbe8000ff, static_cast<uint32_t>(kData), 0xbe810080, kMoveInline + number,
+                       0xc0420080, 0, kEndpgm}),
+           {.group = {64, 1, 1}});
+    ASSERT_TRUE(completes());
+    EXPECT_EQ(get<uint32_t>(kData), number);
+  }
+}
+
 TEST_F(RawKernels, AFaultStopsTheQueueAndIsReportedByTheMemoryOnly) {
   gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
   // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0

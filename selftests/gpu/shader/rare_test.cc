@@ -155,6 +155,30 @@ TEST_F(RareKernels, PartsOfRegistersAndOtherLanesInSumsWithCarries) {
   }
 }
 
+// Doublewords beyond the end read 0 and are not written.
+TEST_F(RareKernels, ABufferMayEndWithinAnOperand) {
+  const auto a = random(256);
+  put_all(kData, a);
+  arguments(kData, kData, kOut);
+  ASSERT_TRUE(runs("buffer_ends", {.grid = {64, 1, 1}, .group = {64, 1, 1}}));
+  const auto out = get_all<Row>(kOut, 64);
+  for (uint32_t i = 0; i < 64; ++i) {
+    for (uint32_t k = 0; k < 4; ++k) {
+      ASSERT_EQ(out[i][k], 4 * i + k < 251 ? a[4 * i + k] : 0) << i << " " << k;
+      ASSERT_EQ(out[i][4 + k], i < 61 || (i == 61 && k < 2) ? i + 1 : 0) << i << " " << k;
+    }
+  }
+}
+
+TEST_F(RareKernels, AddressesOfLdsWrap) {
+  const auto a = random(64);
+  const auto out = run_on("wrapped_addresses", a, a);
+  for (uint32_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(out[i][0], a[i]) << i;
+    ASSERT_EQ(out[i][1], a[i] + i) << i;
+  }
+}
+
 // A sine by the rest of a division by a quarter turn, as LLVM's mathematical functions compute it.
 TEST_F(RareKernels, PartsOfTwoOverPiReduceLargeAngles) {
   std::vector<double> a(512);

@@ -197,6 +197,10 @@ bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
     wave.refuse("clamp of an integer is not modelled");
     return false;
   }
+  if (in.extra == Extra::kDpp && (is_wide(op.dst) || std::ranges::any_of(op.src, is_wide))) {
+    wave.refuse("DPP of 64-bit operands is not modelled");
+    return false;
+  }
   return !refuses_dpp(wave, in);
 }
 

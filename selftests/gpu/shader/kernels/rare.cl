@@ -109,6 +109,43 @@ kernel void parts(global const uint* a, global const uint* b, global uint* out) 
   to[5] = row;
 }
 
+// 16 bytes each, of buffers that end within them.
+kernel void buffer_ends(global const uint* a, global const uint* unused, global uint* out) {
+  const uint i = ID;
+  const uint4 from = {(uint)(ulong)a, (ulong)a >> 32, 16 * 62 + 10, 0x27000};
+  const uint4 to = {(uint)(ulong)out, (ulong)out >> 32, 32 * 61 + 16 + 8, 0x27000};
+  uint4 value;
+  __asm__ volatile("buffer_load_dwordx4 %0, %1, %2, 0 offen\n"
+                   "s_waitcnt vmcnt(0)"
+                   : "=v"(value)
+                   : "v"(16 * i), "s"(from)
+                   : "memory");
+  for (uint k = 0; k < 4; ++k) out[8 * i + k] = value[k];
+  value = i + 1;
+  __asm__ volatile("buffer_store_dwordx4 %0, %1, %2, 0 offen offset:16"
+                   :
+                   : "v"(value), "v"(32 * i), "s"(to)
+                   : "memory");
+}
+
+// Addresses below 0, to which the offset of the instruction is added.
+kernel void wrapped_addresses(global const uint* a, global const uint* unused, global uint* out) {
+  local uint row[64];
+  const uint i = ID;
+  const uint at = (uint)(row + i) - 64;
+  row[i] = a[i];
+  uint old, sum;
+  __asm__ volatile("ds_read_b32 %0, %2 offset:64\n"
+                   "ds_add_u32 %2, %3 offset:64\n"
+                   "ds_read_b32 %1, %2 offset:64\n"
+                   "s_waitcnt lgkmcnt(0)"
+                   : "=&v"(old), "=&v"(sum)
+                   : "v"(at), "v"(i)
+                   : "memory");
+  out[8 * i] = old;
+  out[8 * i + 1] = sum;
+}
+
 // The parts of 2 / pi that count for a value.
 kernel void parts_of_two_over_pi(global const double* a, global const double* unused, global double* out) {
   const uint i = ID;

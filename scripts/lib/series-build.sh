@@ -30,7 +30,10 @@ make_build_stage() {
   bring_to base "$(cut -f1 "$WORK/new-files") $(<"$WORK/changed-files")"
 }
 
-series_git() { git -C "$WORK/tree" -c safe.directory="$WORK/tree" "$@"; }
+series_git() {
+  git -C "$WORK/tree" -c safe.directory="$WORK/tree" -c user.name=series \
+    -c user.email=series@localhost "$@"
+}
 
 # bring_to COMMIT PATHS: copies these paths from the commit to the stage.
 bring_to() {
@@ -117,7 +120,7 @@ series_build_alone() {
   build_base || return
   while read -r commit; do
     series_git checkout -q --detach base
-    series_git cherry-pick "$commit" >/dev/null
+    series_git cherry-pick "$commit" >/dev/null || return
     alone=$(series_git rev-parse HEAD)
     if build_patch "$alone"; then
       echo "ok: $(series_git log -1 --format=%s "$commit")"

@@ -359,7 +359,8 @@ TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 {
 	pid_t neighbour;
 
-	neighbour_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	neighbour_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			      0);
 	ASSERT_NE(MAP_FAILED, neighbour_word);
 	neighbour = neighbour_start(make_queue, NULL);
 	ASSERT_LT(0, neighbour);

@@ -155,7 +155,7 @@ CAMPAIGNS = {
     "hip": (("hip",), "programs of Debian's HIP runtime (minutes; 10 GB more of disk)"),
     "igt": (("igt",), "igt-gpu-tools' stress tests of userptrs (minutes)"),
     "llm": (("llm",), "a language model of llama.cpp (minutes; the disk of hip)"),
-    "ops": (("ops",), "a sample of ggml's operations compared with the CPU's (an hour; the disk of hip)"),
+    "ops": (("ops",), "ggml's operations compared with the CPU's (ten minutes; the disk of hip)"),
     "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
     "races": (("races",), "processes and threads race, and are killed, on two CPUs (half an hour)"),
     "runner": (("runner",), "the tests of the guest runner, which boot guests (minutes)"),

@@ -6,16 +6,14 @@
 
 PROGRAM is test-backend-ops of llama.cpp. Of each operation and each combination of types it runs the
 smallest case, one after the other, SECONDS at most. With CRIU_TEST_SAMPLE=K in the environment it runs
-one case in K, those of part CRIU_TEST_SEED % K. Types whose tables take minutes to compute are the
-exception: a part has all cases that need a table, or none. What does not pass must be in the file KNOWN:
-lines "REGEX # REASON", matched against OPERATION(PARAMETERS) and its result. Exit code 1: something else
+one case in K, those of part CRIU_TEST_SEED % K. What does not pass must be in the file KNOWN: lines
+"REGEX # REASON", matched against OPERATION(PARAMETERS) and its result. Exit code 1: something else
 does not pass, something of KNOWN does not occur in a run of all cases, or the time was too short.
 """
 
 from __future__ import annotations
 
 import csv
-import itertools
 import os
 import re
 import secrets
@@ -24,16 +22,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 # More work than a software GPU does in minutes.
 MOST_WORK = 10**9
-# Before the CPU quantizes to these types, ggml computes a table, once in each process: 1 to 8 s, and in
-# an emulated CPU minutes.
-TABLES = {"iq1_s": 0, "iq1_m": 0, "iq2_s": 1, "iq2_xs": 2, "iq2_xxs": 3}
 _TYPES = re.compile(r"type\w*=(\w+)")
 _SIZES = re.compile(r"(?<=[=\[,])\d+(?=[,\]]|$)")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -51,11 +46,6 @@ class Case:
     def work(self) -> int:
         """About: the product of all sizes."""
         return prod(max(1, int(size)) for size in _SIZES.findall(self.parameters))
-
-    def part(self, number: Iterator[int]) -> int:
-        """That of its table, or the next one."""
-        tables = [TABLES[name] for name in _TYPES.findall(self.parameters) if name in TABLES]
-        return tables[0] if tables else next(number)
 
 
 def choose(cases: Iterable[Case]) -> list[Case]:
@@ -109,8 +99,7 @@ def sample(cases: list[Case]) -> list[Case]:
     seed = int(os.environ.get("CRIU_TEST_SEED") or secrets.randbelow(1000000))
     if parts > 1:
         print(f"part {seed % parts} of {parts}: CRIU_TEST_SAMPLE={parts} CRIU_TEST_SEED={seed}")
-    number = itertools.count()
-    return [case for case in cases if case.part(number) % parts == seed % parts]
+    return cases[seed % parts::parts]
 
 
 def run_until_end(program: str, backend: str, cases: list[Case], seconds: float) -> dict[str, str]:

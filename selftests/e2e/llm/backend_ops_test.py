@@ -53,17 +53,6 @@ class BackendOps(unittest.TestCase):
         self.assertEqual(set(parts), set(cases))
         self.assertEqual(len(parts), len(cases))
 
-    def test_cases_that_need_a_table_are_in_one_part(self) -> None:
-        slow = {Case("MUL_MAT", f"type_a={name},type_b=f32") for name in ("iq1_s", "iq1_m")}
-        slow.add(Case("GET_ROWS", "type=iq1_s"))
-        quick = {Case("MUL_MAT", f"type_a={name},type_b=f32") for name in ("f16", "q4_0", "q8_0")}
-        parts = []
-        for seed in range(3):
-            with mock.patch.dict("os.environ", CRIU_TEST_SAMPLE="3", CRIU_TEST_SEED=str(seed)):
-                parts.append(set(sample(sorted(slow | quick, key=str))))
-        self.assertEqual([len(part & slow) for part in parts], [3, 0, 0])
-        self.assertEqual([len(part & quick) for part in parts], [1, 1, 1])
-
     def test_a_program_that_is_silent_ends_at_its_time(self) -> None:
         begin = time.monotonic()
         with tempfile.TemporaryDirectory() as directory:

@@ -78,7 +78,10 @@ void ConfigSpace::put_capabilities() {
   put<uint32_t>(kExpress + PCI_EXP_LNKCAP, kLink);
   put<uint16_t>(kExpress + PCI_EXP_LNKCTL, 0, 0x01ff);
   put<uint16_t>(kExpress + PCI_EXP_LNKSTA, kLink);
-  put<uint16_t>(kExpress + PCI_EXP_DEVCTL2, 0, 0xffff);
+  put<uint32_t>(kExpress + PCI_EXP_DEVCAP2,
+                PCI_EXP_DEVCAP2_ATOMIC_COMP32 | PCI_EXP_DEVCAP2_ATOMIC_COMP64);
+  // As a hypervisor sets it: a guest that sees no root port may use atomics then.
+  put<uint16_t>(kExpress + PCI_EXP_DEVCTL2, PCI_EXP_DEVCTL2_ATOMIC_REQ, 0xffff);
   put<uint32_t>(kExpress + PCI_EXP_LNKCAP2, 0x1e);
   put<uint16_t>(kExpress + PCI_EXP_LNKCTL2, 4, 0xffff);
 

@@ -54,6 +54,14 @@ TEST_F(ConfigSpaceTest, CapabilitiesFormAListThatEnds) {
   EXPECT_EQ(seen, (std::set<uint8_t>{PCI_CAP_ID_PM, PCI_CAP_ID_EXP, PCI_CAP_ID_MSI}));
 }
 
+TEST_F(ConfigSpaceTest, AtomicsAreRequestedAndCompleted) {
+  uint8_t at = get<uint8_t>(PCI_CAPABILITY_LIST);
+  while (get<uint8_t>(at) != PCI_CAP_ID_EXP) at = get<uint8_t>(at + 1);
+  EXPECT_EQ(get<uint32_t>(at + PCI_EXP_DEVCAP2),
+            uint32_t{PCI_EXP_DEVCAP2_ATOMIC_COMP32 | PCI_EXP_DEVCAP2_ATOMIC_COMP64});
+  EXPECT_EQ(get<uint16_t>(at + PCI_EXP_DEVCTL2), PCI_EXP_DEVCTL2_ATOMIC_REQ);
+}
+
 TEST_F(ConfigSpaceTest, BarsReportTheirSizes) {
   put<uint64_t>(PCI_BASE_ADDRESS_0, ~0ull);
   EXPECT_EQ(~(get<uint64_t>(PCI_BASE_ADDRESS_0) & ~0xfull) + 1, 16ull << 30);

@@ -54,6 +54,7 @@ class Hardware:
     order: tuple[int, ...] = ()                      # which GPU sits in the 1st, 2nd ... slot
     empty_slots: int = 0                             # root ports before the first GPU
     hive: bool = True                                # XGMI between the GPUs
+    atomics: bool = False                            # PCIe atomics
     smp: int = DEFAULT_CPUS
     memory_mib: int = 3072
     sockets: tuple[str, ...] = ()                    # external GPU models instead of softgpu
@@ -177,11 +178,15 @@ def _network(network: Network) -> list[str]:
 
 def _gpus(hardware: Hardware, sockets: Sequence[Path]) -> list[str]:
     command = []
+    # QEMU's root ports complete no atomics of vfio-user devices. The driver assumes that the root port
+    # of a switch that has none is hidden by the hypervisor.
+    if hardware.atomics:
+        command += ["-device", "x3130-upstream,id=switch,bus=pcie.0"]
+    port = "xio3130-downstream,bus=switch" if hardware.atomics else "pcie-root-port"
     for number in range(hardware.empty_slots):
-        command += ["-device", f"pcie-root-port,id=empty{number},chassis={number + 1},"
-                               f"slot={number + 1}"]
+        command += ["-device", f"{port},id=empty{number},chassis={number + 1},slot={number + 1}"]
     for number, gpu in enumerate(hardware.slots(), hardware.empty_slots + 1):
-        command += ["-device", f"pcie-root-port,id=port{number},chassis={number},slot={number}"]
+        command += ["-device", f"{port},id=port{number},chassis={number},slot={number}"]
         device = {"driver": "vfio-user-pci", "id": f"gpu{gpu}", "bus": f"port{number}",
                   "socket": {"path": str(sockets[gpu]), "type": "unix"}}
         command += ["-device", json.dumps(device)]

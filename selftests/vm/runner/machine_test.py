@@ -62,6 +62,14 @@ class CommandLineTest(unittest.TestCase):
     def test_empty_slots_come_first(self) -> None:
         self.assertEqual(self.gpu_sockets(Hardware(gpus=1, empty_slots=2)), [("port3", "/s0")])
 
+    def test_gpus_with_atomics_have_no_root_port(self) -> None:
+        hardware = Hardware(gpus=2, atomics=True)
+        self.assertEqual(self.gpu_sockets(hardware), [("port1", "/s0"), ("port2", "/s1")])
+        command = command_line("n", hardware, BOOT, "tcg", Path("/p"), None, [Path("/a"), Path("/b")],
+                               Channels())
+        ports = [word.split(",")[0] for word in command if ",id=port" in word]
+        self.assertEqual(ports, ["xio3130-downstream"] * 2)
+
     def test_each_guest_of_a_network_sends_to_the_other(self) -> None:
         for number, other in ((1, 2), (2, 1)):
             command = command_line("n", Hardware(), BOOT, "tcg", Path("/p"), None, [], Channels(),

@@ -11,6 +11,7 @@
     gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,
                                    append: as in `run`; the base is otherwise that of `check`
     hive = no                      no XGMI between the GPUs
+    atomics = yes                  PCIe atomics, which HIP's printf and malloc in kernels need
     command = /payload/e2e/reboot dump
     timeout = 120
 
@@ -33,8 +34,8 @@ from .base import BASES, DEFAULT
 from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases"}
-BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "memory", "smp",
-             "param", "append", "command", "timeout"}
+BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "atomics",
+             "memory", "smp", "param", "append", "command", "timeout"}
 PROTOCOLS = ("ktap", "status")
 
 
@@ -143,6 +144,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
+        atomics=_yes_or_no("atomics", keys.get("atomics", "no")),
         smp=int(keys.get("smp", str(DEFAULT_CPUS))),
         memory_mib=parse_size_mib(keys.get("memory", "3G")),
         base=base, image=keys.get("image", ""),

@@ -20,7 +20,7 @@ namespace e2e {
 namespace {
 
 constexpr uint32_t kNumbers = 2048, kGroup = 256, kSide = 32, kRounds = 200, kChurnGroups = 2,
-                   kMeetings = 20;
+                   kMeetings = 20, kNeighbors = 9, kNodes = 5;
 constexpr uint32_t kChurned = kGroup * kChurnGroups, kSums = kNumbers / kGroup / 4;
 
 // --- On the GPU
@@ -82,6 +82,45 @@ __host__ __device__ uint4 philox_block(uint32_t counter, uint32_t key0, uint32_t
 __global__ void philox(uint4* out, uint32_t key0, uint32_t key1) {
   const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = philox_block(i, key0, key1);
+}
+
+// The compiler subtracts from an address in LDS, and makes the offset of the load lead back.
+__host__ __device__ uint32_t with_neighbors(const uint32_t* row, uint32_t lane, uint32_t count) {
+  uint32_t sum = 0;
+  for (uint32_t k = 0; k < count; ++k)
+    if (lane > k) sum += row[lane - k - 1] * 3 + row[lane - k] * 5;
+  return sum;
+}
+
+__global__ void neighbors(const uint32_t* in, uint32_t* out, uint32_t count) {
+  __shared__ uint32_t row[kGroup];
+  row[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = with_neighbors(row, threadIdx.x, count);
+}
+
+struct Node {
+  Node* next;
+  uint32_t value;
+};
+
+// Memory that a kernel allocates and frees. The host hands it out when the GPU asks.
+__global__ void lists(const uint32_t* in, uint32_t* out) {
+  Node* first = nullptr;
+  for (uint32_t k = 0; k < kNodes; ++k) {
+    auto* const node = static_cast<Node*>(malloc(sizeof(Node)));
+    if (!node) return;
+    *node = {first, in[threadIdx.x] + k};
+    first = node;
+  }
+  uint32_t sum = 0;
+  while (first) {
+    sum = sum * 3 + first->value;
+    Node* const next = first->next;
+    free(first);
+    first = next;
+  }
+  out[threadIdx.x] = sum;
 }
 
 // In each round a group works on what its neighbor wrote in the round before. Two rows of numbers.
@@ -163,6 +202,8 @@ class Gpu : public Programs {
  private:
   std::string launch(uint32_t key0, uint32_t key1);
   std::string launch_together();
+  std::string launch_neighbors();
+  std::string launch_lists();
   std::string ask(uint32_t number);
   std::string compare() const;
 
@@ -247,6 +288,33 @@ std::string Gpu::launch_together() {
   return met == from ? "" : "groups have not met as often as they should";
 }
 
+std::string Gpu::launch_neighbors() {
+  std::vector<uint32_t> out(kGroup);
+  neighbors<<<1, kGroup, 0, stream_>>>(numbers_, rows_, kNeighbors);
+  HIP(hipGetLastError());
+  HIP(hipMemcpyAsync(out.data(), rows_, kGroup * 4, hipMemcpyDeviceToHost, stream_));
+  HIP(hipStreamSynchronize(stream_));
+  for (uint32_t i = 0; i < kGroup; ++i)
+    if (out[i] != with_neighbors(numbers.data(), i, kNeighbors))
+      return "a sum of neighbors is wrong";
+  return {};
+}
+
+std::string Gpu::launch_lists() {
+  std::vector<uint32_t> out(kGroup);
+  HIP(hipMemsetAsync(rows_, 0, kGroup * 4, stream_));
+  lists<<<1, kGroup, 0, stream_>>>(numbers_, rows_);
+  HIP(hipGetLastError());
+  HIP(hipMemcpyAsync(out.data(), rows_, kGroup * 4, hipMemcpyDeviceToHost, stream_));
+  HIP(hipStreamSynchronize(stream_));
+  for (uint32_t i = 0; i < kGroup; ++i) {
+    uint32_t sum = 0;
+    for (uint32_t k = kNodes; k-- > 0;) sum = sum * 3 + numbers[i] + k;
+    if (out[i] != sum) return "a list in memory that a kernel has allocated is wrong";
+  }
+  return {};
+}
+
 std::string Gpu::compare() const {
   std::array<uint32_t, 256> wanted_counts = {};
   std::array<uint32_t, kSums> wanted_sums = {};
@@ -283,6 +351,8 @@ std::string Gpu::ask(uint32_t number) {
 
 std::string Gpu::step(uint64_t number, uint64_t key) {
   std::string problem = launch(static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+  if (problem.empty()) problem = launch_neighbors();
+  if (problem.empty()) problem = launch_lists();
   if (problem.empty()) problem = launch_together();
   return problem.empty() ? ask(static_cast<uint32_t>(number)) : problem;
 }

@@ -56,8 +56,8 @@ class Parallel : public testing_support::HooksTest {
     write_topology(kOtherGpu, 16, kOtherMinor);
   }
 
-  // Dumps files on two GPUs. Each file has all objects.
-  void prepare() {
+  // Files on two GPUs. Each file has all objects.
+  std::vector<Fd> add_files() {
     std::vector<Fd> files;
     for (int i = 0; i < kFiles; i++) {
       files.push_back(open(i % 2 ? kOtherPath : kRenderPath));
@@ -69,10 +69,21 @@ class Parallel : public testing_support::HooksTest {
         render.bos.push_back(make_bo_of_either_gpu(id));
       }
     }
-    ASSERT_EQ(start(kStageDump), 0);
-    ASSERT_EQ(pause(getpid()), 0) << log();
-    for (int i = 0; i < kFiles; i++) ASSERT_EQ(dump_file(files[i], i + 1), 0) << log();
-    end(kStageDump, 0);
+    return files;
+  }
+
+  // Like CRIU, stops at the first error.
+  int dump() {
+    const std::vector<Fd> files = add_files();
+    int result = start(kStageDump);
+    if (result == 0) result = pause(getpid());
+    for (int i = 0; result == 0 && i < kFiles; i++) result = dump_file(files[i], i + 1);
+    end(kStageDump, result);
+    return result;
+  }
+
+  void prepare() {
+    ASSERT_EQ(dump(), 0) << log();
     before_ = contents();
     clear_objects(state_);
     testing_support::make_fd_store_known();
@@ -106,6 +117,37 @@ class Parallel : public testing_support::HooksTest {
 
   std::map<uint64_t, std::string> before_;
 };
+
+// Every error is logged, and none is that another GPU has failed.
+TEST_F(Parallel, ErrorsOfAllGpusAreLogged) {
+  const auto end_of_patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::atomic<int> calls = 0;
+  state_.before_dmabuf = [&] {
+    calls++;
+    while (calls < 2 && std::chrono::steady_clock::now() < end_of_patience) continue;
+  };
+  state_.failures["DMABUF"] = EIO;
+  EXPECT_EQ(dump(), -EIO);
+  for (const uint32_t gpu : {kGpu, kOtherGpu})
+    EXPECT_THAT(log(), HasSubstr(formatted("writing {}: injected failure of DMABUF",
+                                           image::contents_file_name(0, gpu))));
+}
+
+TEST_F(Parallel, TheFailureOfOneGpuStopsTheOthers) {
+  constexpr int kCopiesOfAGpu = 4 * 0x8000 / (8 << 10);
+  std::atomic<int> copies = 0;
+  testing_support::during_copies = [&] {
+    copies++;
+    usleep(20 * 1000);
+  };
+  testing_support::fail_copies_after = 0;
+  EXPECT_EQ(dump(), -EIO);
+  testing_support::during_copies = {};
+  EXPECT_THAT(log(), HasSubstr("injected failure of a copy"));
+  EXPECT_THAT(log(), testing::Not(HasSubstr("another GPU could not be saved")));
+  EXPECT_LT(copies, kCopiesOfAGpu);
+  EXPECT_THAT(images_.names(), testing::IsEmpty());
+}
 
 TEST_F(Parallel, GpusDoNotWaitForEachOthersDmaBufs) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

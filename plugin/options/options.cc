@@ -107,34 +107,48 @@ Status set_fail(Options& options, const std::string&, const std::string& text) {
   return {};
 }
 
-// criu-amdgpu(1) describes each.
-struct Option {
-  const char* name;
+// The one table of options. criu-amdgpu(1) says more about each.
+struct Entry {
+  Option option;
   Set set;
 };
-constexpr Option kOptions[] = {
-    {"map", set_map},
-    {"ignore", set_ignore},
-    {"staging-slots", set_slots},
-    {"staging-kib", set_slot_size},
-    {"chunk-kib", set_chunk_size},
-    {"compress", set_compression},
-    {"incremental", set_yes_no<&Options::incremental>},
-    {"io", set_io},
-    {"direct-io", set_yes_no<&Options::direct>},
-    {"cut-sharing", set_yes_no<&Options::cut_sharing>},
-    {"parallel", set_yes_no<&Options::parallel>},
-    {"replicas", set_yes_no<&Options::replicas>},
-    {"timeout", set_number<&Options::timeout, 0, 86400>},
-    {"test-skip-contents", set_yes_no<&Options::test_skip_contents>},
-    {"test-fail", set_fail},
-    {"test-restore-delay", set_number<&Options::test_restore_delay, 0, 65535>},
+constexpr char kOnOff[] = "on, off";
+constexpr char kTest[] = "for tests";
+constexpr Entry kOptions[] = {
+    {{"map", "GPU=GPU,...", "", "on which GPU of this machine each GPU of the images is restored"},
+     set_map},
+    {{"ignore", "property,...", "", "properties in which GPUs may differ at a restore"},
+     set_ignore},
+    {{"staging-slots", "1 to 64", "4", "number of staging buffers of a GPU"}, set_slots},
+    {{"staging-kib", "4 to 65536", "8192", "size of a staging buffer"}, set_slot_size},
+    {{"chunk-kib", "4 to 65536", "256", "size of what is compared, omitted and compressed"},
+     set_chunk_size},
+    {{"compress", "none, lz4, zstd, zstd:LEVEL", "none", "how GPU memory is compressed"},
+     set_compression},
+    {{"incremental", kOnOff, "off", "a later dump will refer to this one"},
+     set_yes_no<&Options::incremental>},
+    {{"io", "io_uring, threads", "io_uring", "how files are read and written"}, set_io},
+    {{"direct-io", kOnOff, "on", "files are read and written past the page cache"},
+     set_yes_no<&Options::direct>},
+    {{"cut-sharing", kOnOff, "off", "dump memory that processes outside of the dump share"},
+     set_yes_no<&Options::cut_sharing>},
+    {{"parallel", kOnOff, "on", "save and fill GPU memory while CRIU does its own part"},
+     set_yes_no<&Options::parallel>},
+    {{"replicas", kOnOff, "off", "the images are restored several times"},
+     set_yes_no<&Options::replicas>},
+    {{"timeout", "seconds", "0", "how long the GPU part of a dump may take; 0: no limit"},
+     set_number<&Options::timeout, 0, 86400>},
+    {{"test-skip-contents", kOnOff, "off", kTest}, set_yes_no<&Options::test_skip_contents>},
+    {{"test-fail", "EVENT:NUMBER:ACTION", "", kTest}, set_fail},
+    {{"test-restore-delay", "0 to 65535", "0", kTest},
+     set_number<&Options::test_restore_delay, 0, 65535>},
 };
 
 Status set_option(Options& options, const std::string& name, const std::string& text) {
-  const auto option = std::ranges::find(kOptions, name, &Option::name);
-  if (option == std::end(kOptions)) return Error::of(EINVAL, "unknown option amdgpu.{}", name);
-  TRY(option->set(options, name, text));
+  const auto entry =
+      std::ranges::find_if(kOptions, [&](const Entry& one) { return one.option.name == name; });
+  if (entry == std::end(kOptions)) return Error::of(EINVAL, "unknown option amdgpu.{}", name);
+  TRY(entry->set(options, name, text));
   options.given[name] = text;
   return {};
 }
@@ -199,6 +213,13 @@ Status check(const Options& options) {
 }
 
 }  // namespace
+
+std::vector<Option> all_options() {
+  std::vector<Option> result;
+  for (const Entry& entry : kOptions)
+    if (entry.option.help != kTest) result.push_back(entry.option);
+  return result;
+}
 
 Result<Options> parse(std::span<const std::string> arguments, const std::string& file) {
   Options options;

@@ -49,6 +49,15 @@ inline constexpr char kFile[] = "/etc/amdgpu-criu.conf";
 // arguments: as CRIU passes them, including those of other plugins.
 Result<Options> parse(std::span<const std::string> arguments, const std::string& file = kFile);
 
+// An option, for people; those for tests are not among all_options().
+struct Option {
+  const char* name;
+  const char* values;
+  const char* preset;  // the value if it is not set; empty: none
+  const char* help;
+};
+std::vector<Option> all_options();
+
 // "name=value" of each option that was set; empty: all are defaults.
 std::string describe(const Options& options);
 

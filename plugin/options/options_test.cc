@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::options {
@@ -55,6 +58,37 @@ TEST(Options, AMistakeInTheFileIsNamedByItsLine) {
   dir.write("conf", "timeout\n");
   EXPECT_THAT(parse({}, dir.file("conf")).error().message(),
               HasSubstr(":1: 'timeout' is not NAME"));
+}
+
+// All fields that can be set, as text.
+std::string fields_of(const Options& it) {
+  return formatted("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", it.map.size(), it.ignore.size(),
+                   it.staging.slots, it.staging.bytes, it.chunk_bytes,
+                   static_cast<int>(it.compression.encoding), it.compression.level, it.incremental,
+                   static_cast<int>(it.io), it.direct, it.cut_sharing, it.parallel, it.replicas,
+                   it.timeout);
+}
+
+TEST(Options, TheTableHasTheDefaults) {
+  const std::string defaults = fields_of(*parse({}));
+  EXPECT_EQ(all_options().size(), 13u);
+  for (const Option& option : all_options()) {
+    EXPECT_STRNE(option.help, "");
+    if (!*option.preset) continue;
+    const auto set = parse_list({formatted("--amdgpu.{}={}", option.name, option.preset)});
+    ASSERT_TRUE(set.ok()) << set.error().message();
+    EXPECT_EQ(fields_of(*set), defaults) << option.name;
+  }
+}
+
+TEST(Options, TheManualHasThemAll) {
+  std::ifstream file(MANUAL);
+  const std::string manual{std::istreambuf_iterator<char>(file), {}};
+  for (const Option& option : all_options()) {
+    std::string name;
+    for (const char c : std::string(option.name)) name += c == '-' ? "\\-" : std::string(1, c);
+    EXPECT_THAT(manual, HasSubstr("amdgpu." + name + "=")) << option.name;
+  }
 }
 
 TEST(Options, AnUnknownVariableIsAnError) {

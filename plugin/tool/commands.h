@@ -18,6 +18,7 @@ int show(const std::string& directory, bool blobs, Format format);
 int verify(const std::string& directory, Format format);
 int requirements(const std::string& directory, Format format);
 int stack_id(Format format);
+int list_options(Format format);
 // Directories may be empty: CRIU's own, and none.
 int check(const std::string& plugin_directory, const std::string& image_directory, Format format);
 // A dry run of a dump.

@@ -50,6 +50,8 @@ int main(int argc, char** argv) try {
   CLI::App* stack_id = app.add_subcommand(
       "stack-id",
       "Print an identifier that is equal on machines that can restore each other's images");
+  CLI::App* options =
+      app.add_subcommand("options", "Print all options of the plugin as a configuration file");
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure how fast GPU memory is copied, summed, written and read here");
   amdgpu_criu::tool::BenchOptions benched;
@@ -66,7 +68,7 @@ int main(int argc, char** argv) try {
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  for (CLI::App* command : {check, show, verify, requirements, stack_id, bench})
+  for (CLI::App* command : {check, show, verify, requirements, stack_id, options, bench})
     command->add_flag("--json", json, "Print JSON");
   for (CLI::App* command : {show, verify, requirements})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
@@ -84,6 +86,7 @@ int main(int argc, char** argv) try {
   if (*verify) return amdgpu_criu::tool::verify(directory, format);
   if (*requirements) return amdgpu_criu::tool::requirements(directory, format);
   if (*stack_id) return amdgpu_criu::tool::stack_id(format);
+  if (*options) return amdgpu_criu::tool::list_options(format);
   if (*bench) return amdgpu_criu::tool::bench(benched, format);
   return amdgpu_criu::tool::check(libdir, directory, format);
 } catch (const std::exception& exception) {

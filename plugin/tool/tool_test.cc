@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "image/set.h"
+#include "options/options.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::tool {
@@ -228,6 +229,20 @@ std::string complete(const std::string& words) {
   std::string output(buffer, fread(buffer, 1, sizeof(buffer), pipe));
   pclose(pipe);
   return output;
+}
+
+TEST_F(Tool, OptionsAreAConfigurationFile) {
+  setenv("AMDGPU_CRIU_CHUNK_KIB", "64", 1);
+  const Outcome text = run("options"), json = run("options --json");
+  unsetenv("AMDGPU_CRIU_CHUNK_KIB");
+  EXPECT_EQ(text.status, 0);
+  dir_.write("conf", text.output);
+  EXPECT_EQ(options::describe(*options::parse({}, dir_.file("conf"))), "chunk-kib=64");
+  std::map<std::string, std::string> values;
+  const auto parsed = nlohmann::json::parse(json.output);
+  for (const auto& option : parsed["options"]) values[option["name"]] = option["value"];
+  EXPECT_EQ(values["chunk-kib"], "64");
+  EXPECT_EQ(values["parallel"], "on");
 }
 
 TEST_F(Tool, CompletionOffersCommandsOptionsAndDirectories) {

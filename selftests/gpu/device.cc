@@ -77,7 +77,7 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
   auto vram = TRY(Vram::create(
       {.size = spec.vram_size, .hive_dir = spec.hive_dir, .node = spec.node, .nodes = spec.nodes}));
   auto bus = TRY(RegisterBus::create({.words = static_cast<uint32_t>(asic.mmio_bytes / 4),
-                                      .name = asic.register_name,
+                                      .ips = asic.registers,
                                       .trace = spec.trace}));
   std::unique_ptr<Device> device(
       new Device(asic, std::move(config), std::move(vram), std::move(bus)));

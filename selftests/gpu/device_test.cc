@@ -4,6 +4,7 @@
 #include <linux/pci_regs.h>
 #include <sys/eventfd.h>
 
+#include "asic/asic.h"
 #include "core/log.h"
 #include "test_support/guest_ram.h"
 
@@ -97,9 +98,9 @@ TEST_F(DeviceTest, TheGpuReachesItsOwnDoorbells) {
   };
   const uint64_t entry = (kBar + 0x3000) | pte::kValid | pte::kSystem | pte::kRead | pte::kWrite;
   put<uint64_t>(0, kTable, entry);
-  hub(kHub942.context_control, 1);
-  hub(kHub942.page_table_base, kTable | pte::kValid);
-  hub(kHub942.page_table_end, 0);
+  hub(mi210().gfx_hub_layout.context_control, 1);
+  hub(mi210().gfx_hub_layout.page_table_base, kTable | pte::kValid);
+  hub(mi210().gfx_hub_layout.page_table_end, 0);
   const Space kernel = {Hub::kGfx, 0};
   EXPECT_EQ(code_of(log_.memory->store<uint64_t>(kernel, 0x18, 1)), EFAULT) << "no BAR yet";
   put<uint64_t>(kConfig, PCI_BASE_ADDRESS_2, kBar);

@@ -10,7 +10,7 @@
 
 #include "core/interfaces.h"
 #include "mem/hub_layout.h"
-#include "regs/names.h"
+#include "regs/ip_registers.h"
 
 namespace gpu {
 
@@ -64,8 +64,6 @@ struct CpRegisters {
   uint32_t queue_reset;  // SPI_COMPUTE_QUEUE_RESET
   std::optional<uint32_t> mes_control = {};  // CP_MES_CNTL
 };
-inline constexpr CpRegisters kCpGfx9 = {
-    .select = 0x2022, .hqd = 0x3245, .mec_control = 0x208d, .queue_reset = 0x31db};
 
 // The way in which queues of KFD are mapped: by packets of run lists, or by firmware that takes
 // frames of commands.
@@ -123,8 +121,8 @@ struct Asic {
 
   bool kernels = true;  // compute kernels run
   Scheduler scheduler = Scheduler::kHws;
-  CpRegisters cp = kCpGfx9;
-  uint32_t rlc_safe_mode = 0xec05;
+  CpRegisters cp;
+  uint32_t rlc_safe_mode;
   HubLayout gfx_hub_layout;
   HubLayout mm_hub_layout;
   uint32_t gfx_hub;                   // VM_L2_CNTL of XCC 0
@@ -137,12 +135,12 @@ struct Asic {
       256;  // first of 64 words of a compute MQD that neither driver nor CP uses
   std::vector<uint8_t> sdma_clients;  // of interrupts, by engine of an AID
   InterruptIds interrupts = {};
-  uint32_t smn_index = 0xe;                       // indirect access; the data register follows
+  uint32_t smn_index;                             // indirect access; the data register follows
   bool extended_smn;                              // PCIE_INDEX2_HI: addresses of more than 32 bits
   std::vector<ConstantBlock::Register> smn = {};  // by byte address; not zero after a reset
   bool interrupt_nodes;                           // entries of the interrupt ring name the die
   std::vector<ConstantBlock> constants;
-  std::string (*register_name)(uint32_t dword);  // for messages
+  std::vector<IpRegisters> registers;  // for messages
 
   std::optional<SmuMailbox> smu = {};
   std::optional<uint32_t> golden_clock = {};  // GOLDEN_TSC_COUNT_UPPER; _LOWER follows

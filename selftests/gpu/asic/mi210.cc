@@ -1,11 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 // Aldebaran, as sold as MI210: GC 9.4.2, SDMA 4.4.0, MMHUB 1.7. The driver knows its IP blocks.
 #include "asic/asic.h"
+#include "regs/athub_1_0.h"
+#include "regs/gc_9_4_2.h"
+#include "regs/hdp_4_0.h"
+#include "regs/mmhub_1_7.h"
+#include "regs/mp_13_0_2.h"
+#include "regs/nbio_7_4.h"
+#include "regs/osssys_4_2_0.h"
+#include "regs/sdma_4_4_0.h"
+#include "regs/smuio_13_0_2.h"
 
 namespace gpu {
+namespace {
 
-const Asic& mi210() {
-  static const Asic kAsic = {
+// MMHUB 1.7 has the same layout.
+constexpr HubLayout mi210_hub() {
+  namespace r = reg::gc_9_4_2;
+  constexpr uint32_t kFirst = r::VM_L2_CNTL.offset;
+  return {.fault_control = r::VM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
+          .fault_status = r::VM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
+          .context_control = r::VM_CONTEXT0_CNTL.offset - kFirst,
+          .invalidate_semaphore = r::VM_INVALIDATE_ENG0_SEM.offset - kFirst,
+          .invalidate_request = r::VM_INVALIDATE_ENG0_REQ.offset - kFirst,
+          .invalidate_ack = r::VM_INVALIDATE_ENG0_ACK.offset - kFirst,
+          .page_table_base = r::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.offset - kFirst,
+          .page_table_start = r::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.offset - kFirst,
+          .page_table_end = r::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.offset - kFirst,
+          .xgmi_control = r::MC_VM_XGMI_LFB_CNTL.offset - kFirst,
+          .fb_base = r::MC_VM_FB_LOCATION_BASE.offset - kFirst,
+          .fb_top = r::MC_VM_FB_LOCATION_TOP.offset - kFirst,
+          .words = r::MC_VM_MX_L1_TLB_CNTL.offset + 1 - kFirst};
+}
+
+Asic make_mi210() {
+  // Bases as in aldebaran_ip_offset.h.
+  const IpRegisters athub = {"ATHUB", reg::athub_1_0::names(), {0xc20}};
+  const IpRegisters gc = {"GC", reg::gc_9_4_2::names(), {0x2000, 0xa000}};
+  const IpRegisters hdp = {"HDP", reg::hdp_4_0::names(), {0xf20}};
+  const IpRegisters mmhub = {"MMHUB", reg::mmhub_1_7::names(), {0x1a000}};
+  const IpRegisters mp = {"MP", reg::mp_13_0_2::names(), {0x16000}};
+  const IpRegisters nbio = {"NBIO", reg::nbio_7_4::names(), {0, 0x14, 0xd20}};
+  const IpRegisters osssys = {"OSSSYS", reg::osssys_4_2_0::names(), {0x10a0}};
+  const IpRegisters sdma = {"SDMA", reg::sdma_4_4_0::names(), {0x1260}};
+  const IpRegisters smuio = {"SMUIO", reg::smuio_13_0_2::names(), {0x16800, 0x16a00}};
+  namespace r = reg::gc_9_4_2;
+  namespace s = reg::sdma_4_4_0;
+  return {
       .name = "mi210",
       .target = "gfx90a",
       .saves_waves = true,
@@ -18,34 +59,59 @@ const Asic& mi210() {
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 8,
-      .gfx_hub_layout = kHub942,
-      .mm_hub_layout = kHub942,
-      .gfx_hub = 0x2840,
-      .mm_hubs = {0x1ab80},
-      .sdma = {0x1260, 0x1860, 0x1e000, 0x1e400, 0x1e800},
-      .sdma_halt = 0x2a,
+      .cp = {.select = gc.at(r::GRBM_GFX_CNTL),
+             .hqd = gc.at(r::CP_MQD_BASE_ADDR),
+             .mec_control = gc.at(r::CP_MEC_CNTL),
+             .queue_reset = gc.at(r::SPI_COMPUTE_QUEUE_RESET)},
+      .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
+      .gfx_hub_layout = mi210_hub(),
+      .mm_hub_layout = mi210_hub(),
+      .gfx_hub = gc.at(r::VM_L2_CNTL),
+      .mm_hubs = {mmhub.at(reg::mmhub_1_7::VM_L2_CNTL)},
+      .sdma = {sdma.at(s::SDMA0_UCODE_ADDR), sdma.at(s::SDMA1_UCODE_ADDR),
+               sdma.at(s::SDMA2_UCODE_ADDR), sdma.at(s::SDMA3_UCODE_ADDR),
+               sdma.at(s::SDMA4_UCODE_ADDR)},
+      .sdma_halt = s::SDMA0_F32_CNTL.offset,
       .sdma_clients = {0x08, 0x09, 0x01, 0x04, 0x05},
+      .smn_index = nbio.at(reg::nbio_7_4::PCIE_INDEX2),
       .extended_smn = false,
       .interrupt_nodes = false,
       .constants =
           {
-              // C2PMSG_33: the boot loader is done; _81: no secure OS runs.
-              {"MP0", {{0x16061, 1u << 31}, {0x16091, 0}}},
-              {"SMUIO", {{0x16824, 0}, {0x16a00, 0}}},  // MCM_CONFIG: die 0, on PCIe
-                                                        // ATC_VMID_PASID_MAPPING_UPDATE_STATUS:
-                                                        // every update completes at once.
-              {"ATHUB", {{0xc2b, ~0u}}},
-              // CU arrays: none fused off. GB_ADDR_CONFIG: the VBIOS's value, which the driver's
-              // own bits do not change. RLC_SERDES_*_BUSY: idle.
-              {"GC configuration", {{0x226f, 0}, {0x2270, 0}, {0x263e, 0x2a114042}}, true},
-              {"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}, true},
+              // The boot loader is done, and no secure OS runs.
+              {"MP0",
+               {{mp.at(reg::mp_13_0_2::MP0_SMN_C2PMSG_33), 1u << 31},
+                {mp.at(reg::mp_13_0_2::MP0_SMN_C2PMSG_81), 0}}},
+              // Die 0, on PCIe.
+              {"SMUIO",
+               {{smuio.at(reg::smuio_13_0_2::SMUIO_MCM_CONFIG), 0},
+                {smuio.at(reg::smuio_13_0_2::IP_DISCOVERY_VERSION), 0}}},
+              // Every update completes at once.
+              {"ATHUB", {{athub.at(reg::athub_1_0::ATC_VMID_PASID_MAPPING_UPDATE_STATUS), ~0u}}},
+              // No CU is fused off. GB_ADDR_CONFIG has the VBIOS's value, which the driver's own
+              // bits do not change.
+              {"GC configuration",
+               {{gc.at(r::CC_GC_SHADER_ARRAY_CONFIG), 0},
+                {gc.at(r::GC_USER_SHADER_ARRAY_CONFIG), 0},
+                {gc.at(r::GB_ADDR_CONFIG), 0x2a114042}},
+               true},
+              {"RLC SERDES",
+               {{gc.at(r::RLC_SERDES_CU_MASTER_BUSY), 0},
+                {gc.at(r::RLC_SERDES_NONCU_MASTER_BUSY), 0}},
+               true},
           },
-      .register_name = register_name,
+      .registers = {gc, mmhub, sdma, osssys, athub, hdp, mp, smuio, nbio},
       .firmware = {{"aldebaran_mec", UcodeKind::kMec, 72},
                    {"aldebaran_rlc", UcodeKind::kRlc},
                    {"aldebaran_sdma", UcodeKind::kSdma}},
       .asic_init_format = 1,
   };
+}
+
+}  // namespace
+
+const Asic& mi210() {
+  static const Asic kAsic = make_mi210();
   return kAsic;
 }
 

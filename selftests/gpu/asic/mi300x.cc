@@ -3,46 +3,134 @@
 // of the model: a base of GC ends in 0x2000 or 0xa000, because packets carry the low 16 bits, and
 // all other registers lie between these windows.
 #include "asic/asic.h"
+#include "regs/athub_1_8_0.h"
+#include "regs/gc_9_4_3.h"
+#include "regs/hdp_4_4_2.h"
+#include "regs/mmhub_1_8_0.h"
+#include "regs/mp_13_0_6.h"
+#include "regs/nbio_7_9_0.h"
+#include "regs/osssys_4_4_2.h"
+#include "regs/sdma_4_4_2.h"
+#include "regs/smuio_13_0_3.h"
 
 namespace gpu {
 namespace {
 
+// MMHUB 1.8 has the same layout.
+constexpr HubLayout mi300x_hub() {
+  namespace r = reg::gc_9_4_3;
+  constexpr uint32_t kFirst = r::VM_L2_CNTL.offset;
+  return {.fault_control = r::VM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
+          .fault_status = r::VM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
+          .context_control = r::VM_CONTEXT0_CNTL.offset - kFirst,
+          .invalidate_semaphore = r::VM_INVALIDATE_ENG0_SEM.offset - kFirst,
+          .invalidate_request = r::VM_INVALIDATE_ENG0_REQ.offset - kFirst,
+          .invalidate_ack = r::VM_INVALIDATE_ENG0_ACK.offset - kFirst,
+          .page_table_base = r::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.offset - kFirst,
+          .page_table_start = r::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.offset - kFirst,
+          .page_table_end = r::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.offset - kFirst,
+          .xgmi_control = r::MC_VM_XGMI_LFB_CNTL.offset - kFirst,
+          .fb_base = r::MC_VM_FB_LOCATION_BASE.offset - kFirst,
+          .fb_top = r::MC_VM_FB_LOCATION_TOP.offset - kFirst,
+          .words = r::MC_VM_MX_L1_TLB_CNTL.offset + 1 - kFirst};
+}
+
 constexpr unsigned kSdmaPerAid = 4;
 
 constexpr uint8_t u8(unsigned value) { return static_cast<uint8_t>(value); }
-constexpr uint32_t mmhub_base(unsigned aid) { return aid * kInstanceStride + 0x4000; }
-constexpr uint32_t sdma_base(unsigned engine) {
-  return engine / kSdmaPerAid * kInstanceStride + 0x8000 + engine % kSdmaPerAid * 0x400;
+
+IpRegisters gc_of(unsigned xcc) {
+  const uint32_t at = xcc * kInstanceStride;
+  return {amdgpu_criu::formatted("GC{}", xcc), reg::gc_9_4_3::names(), {at + 0x2000, at + 0xa000}};
 }
 
-std::vector<DiscoveredIp> make_ips(unsigned xccs, unsigned aids) {
-  std::vector<DiscoveredIp> ips = {
-      {hw::kOsssys, 0, 4, 4, 2, {0x10a0}}, {hw::kHdp, 0, 4, 4, 2, {0xf20}},
-      {hw::kAthub, 0, 1, 8, 0, {0xc20}},   {hw::kMp0, 0, 13, 0, 6, {0x16000}},
-      {hw::kMp1, 0, 13, 0, 6, {0x16000}},  {hw::kSmuio, 0, 13, 0, 3, {0x16800, 0x16a00}},
-      {hw::kDf, 0, 4, 6, 2, {0x1c000}}};
-  for (unsigned xcc = 0; xcc < xccs; ++xcc) {
-    const uint32_t at = xcc * kInstanceStride;
-    ips.push_back({hw::kGc, u8(xcc), 9, 4, 3, {at + 0x2000, at + 0xa000}});
-  }
+IpRegisters mmhub_of(unsigned aid) {
+  return {amdgpu_criu::formatted("MMHUB{}", aid),
+          reg::mmhub_1_8_0::names(),
+          {aid * kInstanceStride + 0x4000}};
+}
+
+IpRegisters sdma_of(unsigned engine) {
+  return {amdgpu_criu::formatted("SDMA{}", engine),
+          reg::sdma_4_4_2::names(),
+          {engine / kSdmaPerAid * kInstanceStride + 0x8000 + engine % kSdmaPerAid * 0x400}};
+}
+
+// The driver uses segments 0, 1, 2, 5 and 8.
+IpRegisters nbio_of(unsigned aid) {
+  const uint32_t at = aid * kInstanceStride;
+  return {amdgpu_criu::formatted("NBIO{}", aid),
+          reg::nbio_7_9_0::names(),
+          {at, at + 0x14, at + 0xd20, at, at, at, at, at, at + 0x8000}};
+}
+
+struct SharedRegisters {
+  IpRegisters athub = {"ATHUB", reg::athub_1_8_0::names(), {0xc20}};
+  IpRegisters hdp = {"HDP", reg::hdp_4_4_2::names(), {0xf20}};
+  IpRegisters mp = {"MP", reg::mp_13_0_6::names(), {0x16000}};
+  IpRegisters osssys = {"OSSSYS", reg::osssys_4_4_2::names(), {0x10a0}};
+  IpRegisters smuio = {"SMUIO", reg::smuio_13_0_3::names(), {0x16800, 0x16a00}};
+};
+
+std::vector<IpRegisters> all_registers(const SharedRegisters& shared, unsigned xccs,
+                                       unsigned aids) {
+  std::vector<IpRegisters> all = {shared.osssys, shared.athub, shared.hdp, shared.mp, shared.smuio};
+  for (unsigned xcc = 0; xcc < xccs; ++xcc) all.push_back(gc_of(xcc));
+  for (unsigned aid = 0; aid < aids; ++aid) all.push_back(mmhub_of(aid));
+  for (unsigned engine = 0; engine < aids * kSdmaPerAid; ++engine) all.push_back(sdma_of(engine));
+  for (unsigned aid = 0; aid < aids; ++aid) all.push_back(nbio_of(aid));
+  return all;
+}
+
+std::vector<DiscoveredIp> make_ips(const SharedRegisters& shared, unsigned xccs, unsigned aids) {
+  std::vector<DiscoveredIp> ips = {{hw::kOsssys, 0, 4, 4, 2, shared.osssys.bases},
+                                   {hw::kHdp, 0, 4, 4, 2, shared.hdp.bases},
+                                   {hw::kAthub, 0, 1, 8, 0, shared.athub.bases},
+                                   {hw::kMp0, 0, 13, 0, 6, shared.mp.bases},
+                                   {hw::kMp1, 0, 13, 0, 6, shared.mp.bases},
+                                   {hw::kSmuio, 0, 13, 0, 3, shared.smuio.bases},
+                                   {hw::kDf, 0, 4, 6, 2, {0x1c000}}};
+  for (unsigned xcc = 0; xcc < xccs; ++xcc)
+    ips.push_back({hw::kGc, u8(xcc), 9, 4, 3, gc_of(xcc).bases});
   for (unsigned aid = 0; aid < aids; ++aid) {
-    const uint32_t at = aid * kInstanceStride;
-    ips.push_back({hw::kMmhub, u8(aid), 1, 8, 0, {mmhub_base(aid)}});
-    ips.push_back({hw::kVcn, u8(aid), 4, 0, 3, {at + 0x7800}});
-    // The driver uses segments 0, 1, 2, 5 and 8.
-    ips.push_back({hw::kNbif,
-                   u8(aid),
-                   7,
-                   9,
-                   0,
-                   {at, at + 0x14, at + 0xd20, at, at, at, at, at, at + 0x8000}});
+    ips.push_back({hw::kMmhub, u8(aid), 1, 8, 0, mmhub_of(aid).bases});
+    ips.push_back({hw::kVcn, u8(aid), 4, 0, 3, {aid * kInstanceStride + 0x7800}});
+    ips.push_back({hw::kNbif, u8(aid), 7, 9, 0, nbio_of(aid).bases});
   }
   for (unsigned engine = 0; engine < aids * kSdmaPerAid; ++engine)
-    ips.push_back({hw::kSdma0, u8(engine), 4, 4, 2, {sdma_base(engine)}});
+    ips.push_back({hw::kSdma0, u8(engine), 4, 4, 2, sdma_of(engine).bases});
   return ips;
 }
 
+std::vector<ConstantBlock> mi300x_constants(const SharedRegisters& shared) {
+  namespace r = reg::gc_9_4_3;
+  namespace mp = reg::mp_13_0_6;
+  const IpRegisters gc = gc_of(0);
+  return {
+      // The boot loader is done, and no secure OS runs.
+      {"MP0",
+       {{shared.mp.at(mp::MP0_SMN_C2PMSG_33), 1u << 31}, {shared.mp.at(mp::MP0_SMN_C2PMSG_81), 0}}},
+      // Die 0, an OAM package.
+      {"SMUIO", {{shared.smuio.at(reg::smuio_13_0_3::SMUIO_MCM_CONFIG), 1 << 2}}},
+      // Revision 1: the driver refuses 0.
+      {"RCC_STRAP0", {{nbio_of(0).at(reg::nbio_7_9_0::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0), 1 << 24}}},
+      // PASID updates complete at once.
+      {"ATHUB", {{shared.athub.at(reg::athub_1_8_0::ATC_VMID_PASID_MAPPING_UPDATE_STATUS), ~0u}}},
+      {"GC configuration",
+       {{gc.at(r::CC_GC_SHADER_ARRAY_CONFIG), 0},
+        {gc.at(r::GC_USER_SHADER_ARRAY_CONFIG), 0},
+        {gc.at(r::GB_ADDR_CONFIG), 0x2a114042}},
+       true},
+      {"RLC SERDES",
+       {{gc.at(r::RLC_SERDES_CU_MASTER_BUSY), 0}, {gc.at(r::RLC_SERDES_NONCU_MASTER_BUSY), 0}},
+       true},
+  };
+}
+
 Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_partitions = 1) {
+  const SharedRegisters shared;
+  const IpRegisters gc = gc_of(0);
+  namespace r = reg::gc_9_4_3;
   Asic asic = {
       .name = name,
       .target = "gfx942",
@@ -56,35 +144,33 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 4,
-      .gfx_hub_layout = kHub943,
-      .mm_hub_layout = kHub943,
-      .gfx_hub = 0x2820,
+      .cp = {.select = gc.at(r::GRBM_GFX_CNTL),
+             .hqd = gc.at(r::CP_MQD_BASE_ADDR),
+             .mec_control = gc.at(r::CP_MEC_CNTL),
+             .queue_reset = gc.at(r::SPI_COMPUTE_QUEUE_RESET)},
+      .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
+      .gfx_hub_layout = mi300x_hub(),
+      .mm_hub_layout = mi300x_hub(),
+      .gfx_hub = gc.at(r::VM_L2_CNTL),
       .mm_hubs = {},
       .sdma = {},
-      .sdma_halt = 0x02,
+      .sdma_halt = reg::sdma_4_4_2::SDMA_F32_CNTL.offset,
       .sdma_clients = {0x08, 0x09, 0x01, 0x04},
+      .smn_index = nbio_of(0).at(reg::nbio_7_9_0::BIF_BX0_PCIE_INDEX2),
       .extended_smn = true,
       .interrupt_nodes = true,
-      .constants =
-          {
-              // C2PMSG_33: the boot loader is done; _81: no secure OS runs.
-              {"MP0", {{0x16061, 1u << 31}, {0x16091, 0}}},
-              {"SMUIO", {{0x16a23, 1 << 2}}},      // MCM_CONFIG: die 0, an OAM package
-              {"RCC_STRAP0", {{0xd36, 1 << 24}}},  // revision 1: the driver refuses 0
-              {"ATHUB", {{0xc2b, ~0u}}},           // PASID updates complete at once
-              {"GC configuration", {{0x226f, 0}, {0x2270, 0}, {0x263e, 0x2a114042}}, true},
-              {"RLC SERDES", {{0xec61, 0}, {0xec62, 0}}, true},
-          },
-      .register_name = register_number,
+      .constants = mi300x_constants(shared),
+      .registers = all_registers(shared, xccs, aids),
       .firmware = {{"gc_9_4_3_mec", UcodeKind::kMec, 72},
                    {"gc_9_4_3_rlc", UcodeKind::kRlc},
                    {"sdma_4_4_2", UcodeKind::kSdma}},
       .asic_init_format = 2,
-      .ips = make_ips(xccs, aids),
+      .ips = make_ips(shared, xccs, aids),
   };
-  for (unsigned aid = 0; aid < aids; ++aid) asic.mm_hubs.push_back(mmhub_base(aid) + 0xb60);
+  for (unsigned aid = 0; aid < aids; ++aid)
+    asic.mm_hubs.push_back(mmhub_of(aid).at(reg::mmhub_1_8_0::VM_L2_CNTL));
   for (unsigned engine = 0; engine < aids * kSdmaPerAid; ++engine)
-    asic.sdma.push_back(sdma_base(engine));
+    asic.sdma.push_back(sdma_of(engine).bases[0]);
   return asic;
 }
 

@@ -3,43 +3,112 @@
 // discovery table. For the driver, a PSP has loaded all firmware. Power management is a mailbox
 // that accepts all messages.
 #include "asic/asic.h"
+#include "regs/athub_3_0_0.h"
+#include "regs/gc_11_0_0.h"
+#include "regs/hdp_6_0_0.h"
+#include "regs/mmhub_3_0_0.h"
+#include "regs/mp_13_0_0.h"
+#include "regs/nbio_4_3_0.h"
+#include "regs/osssys_6_0_0.h"
+#include "regs/smuio_13_0_6.h"
 
 namespace gpu {
 namespace {
 
-constexpr uint32_t kNaviGc = 0x1260;
-constexpr uint32_t kNaviMmhub = 0x1a000;
+constexpr HubLayout navi_gfx_hub() {
+  namespace r = reg::gc_11_0_0;
+  constexpr uint32_t kFirst = r::GCVM_L2_CNTL.offset;
+  return {.fault_control = r::GCVM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
+          .fault_status = r::GCVM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
+          .context_control = r::GCVM_CONTEXT0_CNTL.offset - kFirst,
+          .invalidate_semaphore = r::GCVM_INVALIDATE_ENG0_SEM.offset - kFirst,
+          .invalidate_request = r::GCVM_INVALIDATE_ENG0_REQ.offset - kFirst,
+          .invalidate_ack = r::GCVM_INVALIDATE_ENG0_ACK.offset - kFirst,
+          .page_table_base = r::GCVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.offset - kFirst,
+          .page_table_start = r::GCVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.offset - kFirst,
+          .page_table_end = r::GCVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.offset - kFirst,
+          .xgmi_control = {},
+          .fb_base = r::GCMC_VM_FB_LOCATION_BASE.offset - kFirst,
+          .fb_top = r::GCMC_VM_FB_LOCATION_TOP.offset - kFirst,
+          .words = r::GCVM_CONTEXT15_PAGE_TABLE_END_ADDR_HI32.offset + 1 - kFirst};
+}
+
+constexpr HubLayout navi_mm_hub() {
+  namespace r = reg::mmhub_3_0_0;
+  constexpr uint32_t kFirst = r::MMVM_L2_CNTL.offset;
+  return {.fault_control = r::MMVM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
+          .fault_status = r::MMVM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
+          .context_control = r::MMVM_CONTEXT0_CNTL.offset - kFirst,
+          .invalidate_semaphore = r::MMVM_INVALIDATE_ENG0_SEM.offset - kFirst,
+          .invalidate_request = r::MMVM_INVALIDATE_ENG0_REQ.offset - kFirst,
+          .invalidate_ack = r::MMVM_INVALIDATE_ENG0_ACK.offset - kFirst,
+          .page_table_base = r::MMVM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.offset - kFirst,
+          .page_table_start = r::MMVM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.offset - kFirst,
+          .page_table_end = r::MMVM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.offset - kFirst,
+          .xgmi_control = {},
+          .fb_base = r::MMMC_VM_FB_LOCATION_BASE.offset - kFirst,
+          .fb_top = r::MMMC_VM_FB_LOCATION_TOP.offset - kFirst,
+          .words = r::MMMC_VM_MX_L1_TLB_CNTL.offset + 1 - kFirst};
+}
+
+// SDMA's registers are in the header of GC.
+struct NaviRegisters {
+  IpRegisters athub = {"ATHUB", reg::athub_3_0_0::names(), {0xc00}};
+  IpRegisters gc = {"GC", reg::gc_11_0_0::names(), {0x1260, 0xa000, 0x2402c00}};
+  IpRegisters hdp = {"HDP", reg::hdp_6_0_0::names(), {0xf20}};
+  IpRegisters mmhub = {"MMHUB", reg::mmhub_3_0_0::names(), {0x1a000}};
+  IpRegisters mp = {"MP", reg::mp_13_0_0::names(), {0x16000}};
+  IpRegisters nbio = {"NBIO", reg::nbio_4_3_0::names(), {0, 0x14, 0xd20}};
+  IpRegisters osssys = {"OSSSYS", reg::osssys_6_0_0::names(), {0x10a0}};
+  IpRegisters smuio = {"SMUIO", reg::smuio_13_0_6::names(), {0x16800, 0x16a00}};
+
+  std::vector<IpRegisters> all() const { return {gc, mmhub, osssys, athub, hdp, mp, smuio, nbio}; }
+};
+
+// With as many bases as the driver copies.
+std::vector<uint32_t> five(std::vector<uint32_t> bases) {
+  bases.resize(5);
+  return bases;
+}
 
 // The driver copies five bases of GC, MMHUB and OSSSYS for its scheduler.
-std::vector<DiscoveredIp> navi_ips() {
-  return {{hw::kGc, 0, 11, 0, 0, {kNaviGc, 0xa000, 0x2402c00, 0, 0}},
-          {hw::kMmhub, 0, 3, 0, 0, {kNaviMmhub, 0, 0, 0, 0}},
-          {hw::kAthub, 0, 3, 0, 0, {0xc00}},
-          {hw::kOsssys, 0, 6, 0, 0, {0x10a0, 0, 0, 0, 0}},
-          {hw::kHdp, 0, 6, 0, 0, {0xf20}},
-          {hw::kNbif, 0, 4, 3, 0, {0, 0x14, 0xd20, 0, 0}},
-          {hw::kMp0, 0, 13, 0, 0, {0x16000}},
-          {hw::kMp1, 0, 13, 0, 0, {0x16000}},
-          {hw::kSmuio, 0, 13, 0, 6, {0x16800, 0x16a00}},
-          {hw::kSdma0, 0, 6, 0, 0, {kNaviGc}},
-          {hw::kSdma1, 0, 6, 0, 0, {kNaviGc}},
+std::vector<DiscoveredIp> navi_ips(const NaviRegisters& regs) {
+  return {{hw::kGc, 0, 11, 0, 0, five(regs.gc.bases)},
+          {hw::kMmhub, 0, 3, 0, 0, five(regs.mmhub.bases)},
+          {hw::kAthub, 0, 3, 0, 0, regs.athub.bases},
+          {hw::kOsssys, 0, 6, 0, 0, five(regs.osssys.bases)},
+          {hw::kHdp, 0, 6, 0, 0, regs.hdp.bases},
+          {hw::kNbif, 0, 4, 3, 0, five(regs.nbio.bases)},
+          {hw::kMp0, 0, 13, 0, 0, regs.mp.bases},
+          {hw::kMp1, 0, 13, 0, 0, regs.mp.bases},
+          {hw::kSmuio, 0, 13, 0, 6, regs.smuio.bases},
+          {hw::kSdma0, 0, 6, 0, 0, {regs.gc.bases[0]}},
+          {hw::kSdma1, 0, 6, 0, 0, {regs.gc.bases[0]}},
           {hw::kVcn, 0, 4, 0, 0, {0x7800}},
           {hw::kDf, 0, 4, 3, 0, {0x1c000}},
           {hw::kThm, 0, 13, 0, 0, {0x16600}}};
 }
 
-std::vector<ConstantBlock> navi_constants() {
+std::vector<ConstantBlock> navi_constants(const NaviRegisters& regs) {
+  namespace r = reg::gc_11_0_0;
+  namespace mp = reg::mp_13_0_0;
+  const IpRegisters& gc = regs.gc;
   return {
-      // C2PMSG_33: the boot loader is done; _81: no secure OS runs.
-      {"MP0", {{0x16061, 1u << 31}, {0x16091, 0}}},
-      {"SMUIO", {{0x16823, 0}}},  // MCM_CONFIG
-      // CC_ and GC_USER_SHADER_ARRAY_CONFIG: no WGP is fused off. GB_ADDR_CONFIG: the driver
-      // refuses 0. CP_STAT: idle.
-      {"GC configuration", {{0x226f, 0}, {0xfb90, 0}, {0x263e, 0x545}, {0x21a0, 0}}},
-      {"RLC_RLCS_BOOTLOAD_STATUS", {{0xee82, 1u << 31}}},  // all firmware is loaded
+      // The boot loader is done, and no secure OS runs.
+      {"MP0",
+       {{regs.mp.at(mp::MP0_SMN_C2PMSG_33), 1u << 31}, {regs.mp.at(mp::MP0_SMN_C2PMSG_81), 0}}},
+      {"SMUIO", {{regs.smuio.at(reg::smuio_13_0_6::SMUIO_MCM_CONFIG), 0}}},
+      // No WGP is fused off. The driver refuses 0 in GB_ADDR_CONFIG. The CP is idle.
+      {"GC configuration",
+       {{gc.at(r::CC_GC_SHADER_ARRAY_CONFIG), 0},
+        {gc.at(r::GC_USER_SHADER_ARRAY_CONFIG), 0},
+        {gc.at(r::GB_ADDR_CONFIG), 0x545},
+        {gc.at(r::CP_STAT), 0}}},
+      // All firmware is loaded.
+      {"RLC_RLCS_BOOTLOAD_STATUS", {{gc.at(r::RLC_RLCS_BOOTLOAD_STATUS), 1u << 31}}},
       // Version 0x93 of MES: it maps the driver's own queues, too. Version 2 of its interface:
       // write pointers have addresses in VMID 0.
-      {"CP_MES_GP3_LO", {{0xc849, 0x2093}}},
+      {"CP_MES_GP3_LO", {{gc.at(r::CP_MES_GP3_LO), 0x2093}}},
   };
 }
 
@@ -58,6 +127,9 @@ std::vector<Ucode> navi_firmware() {
 }
 
 Asic make_navi31() {
+  const NaviRegisters regs;
+  const IpRegisters &gc = regs.gc, &mp = regs.mp;
+  namespace r = reg::gc_11_0_0;
   return {
       .name = "navi31",
       .target = "gfx1100",
@@ -72,17 +144,17 @@ Asic make_navi31() {
       .units_per_array = 8,
       .kernels = false,
       .scheduler = Scheduler::kMes,
-      .cp = {.select = 0xa900,
-             .hqd = 0x3209,
-             .mec_control = 0xc904,  // CP_MEC_RS64_CNTL
-             .queue_reset = 0x31d3,
-             .mes_control = 0xc807},
-      .rlc_safe_mode = 0xa980,
-      .gfx_hub_layout = kHubGc11,
-      .mm_hub_layout = kHubMm30,
-      .gfx_hub = kNaviGc + 0x15bc,
-      .mm_hubs = {kNaviMmhub + 0x700},
-      .sdma = {kNaviGc, kNaviGc + 0x600},
+      .cp = {.select = gc.at(r::GRBM_GFX_CNTL),
+             .hqd = gc.at(r::CP_MQD_BASE_ADDR),
+             .mec_control = gc.at(r::CP_MEC_RS64_CNTL),
+             .queue_reset = gc.at(r::SPI_COMPUTE_QUEUE_RESET),
+             .mes_control = gc.at(r::CP_MES_CNTL)},
+      .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
+      .gfx_hub_layout = navi_gfx_hub(),
+      .mm_hub_layout = navi_mm_hub(),
+      .gfx_hub = gc.at(r::GCVM_L2_CNTL),
+      .mm_hubs = {regs.mmhub.at(reg::mmhub_3_0_0::MMVM_L2_CNTL)},
+      .sdma = {gc.at(r::SDMA0_DEC_START), gc.at(r::SDMA1_DEC_START)},
       .sdma_halt = {},
       .sdma_hub = Hub::kGfx,
       .sdma_mqd = {.rptr_addr_hi = 7, .rptr_addr_lo = 8, .wptr_poll_hi = 26},
@@ -93,20 +165,21 @@ Asic make_navi31() {
                      .sdma_trap = 49,
                      .sdma_ecc = {},
                      .sdma_ring_has_engine = true},
-      .smn_index = 0x14,  // RSMU_INDEX
+      .smn_index = regs.nbio.at(reg::nbio_4_3_0::BIF_BX_PF0_RSMU_INDEX),
       .extended_smn = false,
       .smn = {{0x3b10024, 1}},  // MP1_FIRMWARE_FLAGS: interrupts are enabled
       .interrupt_nodes = false,
-      .constants = navi_constants(),
-      .register_name = register_number,
-      // C2PMSG_66, _82 and _90 of MP1.
-      .smu = SmuMailbox{.message = 0x16282, .argument = 0x16292, .response = 0x1629a},
-      .golden_clock = 0x16a2d,
+      .constants = navi_constants(regs),
+      .registers = regs.all(),
+      .smu = SmuMailbox{.message = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_66),
+                        .argument = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_82),
+                        .response = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_90)},
+      .golden_clock = regs.smuio.at(reg::smuio_13_0_6::GOLDEN_TSC_COUNT_UPPER),
       .firmware = navi_firmware(),
       .asic_init_format = 2,
       .dpm_info_bytes = 0x900,
       .gc_table = 1,
-      .ips = navi_ips(),
+      .ips = navi_ips(regs),
   };
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "asic/asic.h"
 #include "test_support/guest_ram.h"
 
 namespace gpu {
@@ -38,7 +39,7 @@ class FakeInterrupts : public InterruptSink, public PasidTable {
 
 HubRegisters::Spec hub_spec(Hub hub) {
   return {.hub = hub,
-          .layout = kHub942,
+          .layout = mi210().gfx_hub_layout,
           .base = hub == Hub::kGfx ? 0x2840u : 0x1ab80u,
           .fb_base = kFbBase,
           .segment = Vram::kSegment,

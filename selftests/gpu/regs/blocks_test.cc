@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <gtest/gtest.h>
 
+#include "asic/asic.h"
 #include "mem/hub.h"
 #include "regs/nbio.h"
 #include "regs/register_bus.h"
@@ -148,7 +149,7 @@ TEST(Rlc, TheClockCountsAndKeepsTheCapturedValue) {
 
 HubRegisters::Spec spec_of(Hub hub, unsigned node, unsigned nodes) {
   return {.hub = hub,
-          .layout = kHub942,
+          .layout = mi210().gfx_hub_layout,
           .base = hub == Hub::kGfx ? 0x2840u : 0x1ab80u,
           .fb_base = 0x8000000000,
           .segment = 1ull << 36,

@@ -4,11 +4,18 @@
 #include <algorithm>
 
 #include "core/log.h"
+#include "regs/osssys_4_2_0.h"
 
 namespace gpu {
 namespace {
 
-// Words from IH_RB_CNTL on.
+// The same in all versions.
+constexpr uint32_t kOsssysBase = 0x10a0;
+// GC VMIDs 0..15, then MMHUB's.
+constexpr uint32_t kLutBase = kOsssysBase + reg::osssys_4_2_0::IH_VMID_0_LUT.offset;
+constexpr uint32_t kRingBase = kOsssysBase + reg::osssys_4_2_0::IH_RB_CNTL.offset;
+
+// Words from kRingBase on.
 constexpr uint32_t kControl = 0;
 constexpr uint32_t kBase = 1;  // bits 39:8 of the address; kBaseHigh: 63:40
 constexpr uint32_t kBaseHigh = 2;

@@ -52,9 +52,7 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   static constexpr uint32_t kEntryBytes = 32;
 
  private:
-  static constexpr uint32_t kLutBase = 0x10a0;  // GC VMIDs 0..15, then MMHUB's
   static constexpr uint32_t kLutWords = 32;
-  static constexpr uint32_t kRingBase = 0x1120;  // IH_RB_CNTL .. IH_DOORBELL_RPTR
   static constexpr uint32_t kRingWords = 8;
 
   // All below: with mutex_ held.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "regs/interrupt_ring.h"
 
+#include "asic/asic.h"
 #include "core/log.h"
 #include "regs/register_bus.h"
 #include "test_support/guest_ram.h"
@@ -176,12 +177,15 @@ TEST_F(InterruptRingTest, ARingInTheDriversAddressSpaceIsTranslated) {
   const uint64_t mapping =
       (kRamBase + kRing) | pte::kValid | pte::kSystem | pte::kRead | pte::kWrite;
   memcpy(vram_->own().data() + kTable, &mapping, sizeof(mapping));
-  HubRegisters hub(
-      {.hub = Hub::kMm, .layout = kHub942, .base = 0, .fb_base = 0x8000000000, .segment = 1 << 20});
-  hub.write(kHub942.context_control, 1);
-  hub.write(kHub942.page_table_base, kTable | pte::kValid);
-  hub.write(kHub942.page_table_start, kGart >> 12);
-  hub.write(kHub942.page_table_end, kGart >> 12);
+  HubRegisters hub({.hub = Hub::kMm,
+                    .layout = mi210().gfx_hub_layout,
+                    .base = 0,
+                    .fb_base = 0x8000000000,
+                    .segment = 1 << 20});
+  hub.write(mi210().gfx_hub_layout.context_control, 1);
+  hub.write(mi210().gfx_hub_layout.page_table_base, kTable | pte::kValid);
+  hub.write(mi210().gfx_hub_layout.page_table_start, kGart >> 12);
+  hub.write(mi210().gfx_hub_layout.page_table_end, kGart >> 12);
   const auto memory = expect(GpuMemory::create(physical_, {{}, {&hub}}, ring_, ring_,
                                                [](uint64_t, auto) { return false; }));
   ring_.translate_by(*memory);

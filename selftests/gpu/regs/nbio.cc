@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "regs/nbio.h"
 
+#include <array>
 #include <cstring>
+
+#include "regs/nbio_7_4.h"
+#include "regs/nbio_7_9_0.h"
 
 namespace gpu {
 namespace {
 
-constexpr uint32_t kMmIndex = 0x0;
-constexpr uint32_t kMmData = 0x1;
-constexpr uint32_t kMmIndexHigh = 0x6;
-constexpr uint32_t kPcieIndex2High = 0x11;
-constexpr uint32_t kBiosScratch = 0x4c;
-constexpr uint32_t kConfigMemSize = 0xde3;  // MiB
-constexpr uint32_t kIovFunction = 0xde5;    // 0: a physical function
-constexpr uint32_t kHdpFlushRequest = 0xe26;
-constexpr uint32_t kHdpFlushDone = 0xe27;
+// The same in all versions.
+constexpr std::array<uint32_t, 3> kNbioBases = {0, 0x14, 0xd20};
+constexpr uint32_t nbio(reg::Register place) { return kNbioBases[place.segment] + place.offset; }
+
+constexpr uint32_t kMmIndex = nbio(reg::nbio_7_4::MM_INDEX);
+constexpr uint32_t kMmData = nbio(reg::nbio_7_4::MM_DATA);
+constexpr uint32_t kMmIndexHigh = nbio(reg::nbio_7_4::MM_INDEX_HI);
+constexpr uint32_t kPcieIndex2High = nbio(reg::nbio_7_9_0::BIF_BX0_PCIE_INDEX2_HI);
+constexpr uint32_t kBiosScratch = nbio(reg::nbio_7_4::BIOS_SCRATCH_0);
+constexpr uint32_t kConfigMemSize = nbio(reg::nbio_7_4::RCC_CONFIG_MEMSIZE);  // MiB
+// 0: a physical function.
+constexpr uint32_t kIovFunction = nbio(reg::nbio_7_4::RCC_IOV_FUNC_IDENTIFIER);
+constexpr uint32_t kHdpFlushRequest = nbio(reg::nbio_7_4::GPU_HDP_FLUSH_REQ);
+constexpr uint32_t kHdpFlushDone = nbio(reg::nbio_7_4::GPU_HDP_FLUSH_DONE);
 
 constexpr uint32_t kIndexVram = 1u << 31;
 constexpr uint32_t kScratch3 = 3;

@@ -2,13 +2,20 @@
 #include "regs/partitions.h"
 
 #include "asic/asic.h"
+#include "regs/nbio_7_9_0.h"
 
 namespace gpu {
 namespace {
 
-constexpr uint32_t kMemoryCapability = 0xe82;  // PARTITION_MEM_CAP
-constexpr uint32_t kComputeStatus = 0xe83;     // PARTITION_COMPUTE_STATUS: the mode in 7:4
-constexpr uint32_t kMemoryStatus = 0xe84;      // PARTITION_MEM_STATUS: modes in 11:4
+constexpr uint32_t kNbioBase = 0xd20;  // of segment 2 of NBIO
+constexpr uint32_t kMemoryCapability =
+    kNbioBase + reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_MEM_CAP.offset;
+// The mode in 7:4.
+constexpr uint32_t kComputeStatus =
+    kNbioBase + reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_COMPUTE_STATUS.offset;
+// Modes in 11:4.
+constexpr uint32_t kMemoryStatus =
+    kNbioBase + reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_MEM_STATUS.offset;
 
 // AMDGPU_*_PARTITION_MODE.
 enum Mode : uint32_t { kSpx = 0, kDpx = 1, kTpx = 2, kQpx = 3, kCpx = 4 };

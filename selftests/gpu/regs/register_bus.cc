@@ -74,12 +74,13 @@ void RegisterBus::watch(uint32_t dword, uint32_t value) {
   model_fault(
       "the driver has read register {} {} times in a row and got {:#x} each time: it waits "
       "for something this model does not do",
-      name_(dword), kSpinLimit, value);
+      register_name(ips_, dword), kSpinLimit, value);
 }
 
 void RegisterBus::trace(char what, uint32_t dword, uint32_t value) {
   const std::lock_guard lock(trace_mutex_);
-  fprintf(trace_.get(), "%c %05x %08x %s\n", what, dword, value, name_(dword).c_str());
+  fprintf(trace_.get(), "%c %05x %08x %s\n", what, dword, value,
+          register_name(ips_, dword).c_str());
 }
 
 void RegisterBus::reset() {
@@ -102,9 +103,9 @@ std::string RegisterBus::report() const {
   std::string text =
       amdgpu_criu::formatted("{} registers without a model were read\n", rows.size());
   for (const Row& row : rows)
-    text +=
-        amdgpu_criu::formatted("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword, name_(row.dword),
-                               row.written ? " (storage)" : " (never written)");
+    text += amdgpu_criu::formatted("{:8} reads  {:#07x} {}{}\n", row.reads, row.dword,
+                                   register_name(ips_, row.dword),
+                                   row.written ? " (storage)" : " (never written)");
   return text;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/interfaces.h"
-#include "regs/names.h"
+#include "regs/ip_registers.h"
 
 namespace gpu {
 
@@ -22,9 +22,9 @@ class RegisterBus final : public Registers {
   static constexpr uint32_t kSpinLimit = 50000;
 
   struct Spec {
-    uint32_t words = 0x20000;  // of the MMIO BAR
-    std::string (*name)(uint32_t dword) = register_name;
-    std::string trace = {};  // file that gets one line an access; empty: none
+    uint32_t words = 0x20000;           // of the MMIO BAR
+    std::vector<IpRegisters> ips = {};  // for messages
+    std::string trace = {};             // file that gets one line an access; empty: none
   };
   static amdgpu_criu::Result<std::unique_ptr<RegisterBus>> create(const Spec& spec);
 
@@ -54,7 +54,7 @@ class RegisterBus final : public Registers {
 
   RegisterBus(const Spec& spec, File trace)
       : words_(spec.words),
-        name_(spec.name),
+        ips_(spec.ips),
         trace_(std::move(trace)),
         plain_(words_),
         claims_(words_),
@@ -63,7 +63,7 @@ class RegisterBus final : public Registers {
   void watch(uint32_t dword, uint32_t value);
 
   const uint32_t words_;
-  std::string (*const name_)(uint32_t dword);
+  const std::vector<IpRegisters> ips_;
   File trace_;
   std::mutex trace_mutex_;
   std::vector<Plain> plain_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "asic/asic.h"
 #include "core/log.h"
 #include "regs/fixed.h"
 #include "test_support/guest_ram.h"
@@ -70,7 +71,7 @@ TEST(RegisterBus, OutsideReadsAllOnes) {
 }
 
 TEST(RegisterBus, TheReportRanksUnmodelledRegisters) {
-  auto bus = expect(RegisterBus::create({}));
+  auto bus = expect(RegisterBus::create({.ips = mi210().registers}));
   FixedRegisters block({"MP0", {{0x16061, 1}}});
   ASSERT_TRUE(block.claim(*bus).ok());
   bus->read(0x16061);
@@ -80,17 +81,17 @@ TEST(RegisterBus, TheReportRanksUnmodelledRegisters) {
   for (int i = 0; i < 9; ++i) bus->read(0x4000);
   const std::string report = bus->report();
   EXPECT_THAT(report, HasSubstr("3 registers"));
-  EXPECT_LT(report.find("0x03000"), report.find("GC_GRBM_CNTL (0x02000)"));
+  EXPECT_LT(report.find("0x03000"), report.find("GC GRBM_CNTL (0x02000)"));
   EXPECT_LT(report.find("0x02000"), report.find("0x04000"));
   EXPECT_EQ(report.find("16061"), std::string::npos);
 }
 
 TEST(RegisterBus, ReportsOnceThatTheDriverSpins) {
-  auto bus = expect(RegisterBus::create({}));
+  auto bus = expect(RegisterBus::create({.ips = mi210().registers}));
   const auto before = model_faults();
   testing::internal::CaptureStderr();
   for (uint32_t i = 0; i < 3 * RegisterBus::kSpinLimit; ++i) bus->driver_read(0x28c6);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("GC_VM_INVALIDATE_ENG17_ACK"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("GC VM_INVALIDATE_ENG17_ACK"));
   EXPECT_EQ(model_faults(), before + 1);
 }
 
@@ -107,7 +108,7 @@ TEST(RegisterBus, OtherAccessesBetweenReadsAreNotSpinning) {
 TEST(RegisterBus, TraceHasALineForEveryAccess) {
   const std::string path = testing::TempDir() + "softgpu-trace";
   {
-    auto bus = expect(RegisterBus::create({.trace = path}));
+    auto bus = expect(RegisterBus::create({.ips = mi210().registers, .trace = path}));
     bus->driver_write(0x1120, 0xabc);
     bus->driver_read(0x1120);
   }
@@ -115,8 +116,8 @@ TEST(RegisterBus, TraceHasALineForEveryAccess) {
   std::string first, second;
   std::getline(file, first);
   std::getline(file, second);
-  EXPECT_EQ(first, "W 01120 00000abc OSSSYS_IH_RB_CNTL (0x01120)");
-  EXPECT_EQ(second, "R 01120 00000abc OSSSYS_IH_RB_CNTL (0x01120)");
+  EXPECT_EQ(first, "W 01120 00000abc OSSSYS IH_RB_CNTL (0x01120)");
+  EXPECT_EQ(second, "R 01120 00000abc OSSSYS IH_RB_CNTL (0x01120)");
   std::filesystem::remove(path);
   EXPECT_EQ(code_of(RegisterBus::create({.trace = "/none/trace"})), ENOENT);
 }

@@ -52,10 +52,10 @@ class Rlc final : public RegisterBlock {
   }
 
  private:
-  static constexpr uint32_t kCommand = 1;  // cleared when the RLC has taken the message
-  static constexpr uint32_t kClockLow = 0xec24;
-  static constexpr uint32_t kClockHigh = 0xec25;
-  static constexpr uint32_t kClockCapture = 0xec26;
+  static constexpr uint32_t kCommand = 1;            // cleared when the RLC has taken the message
+  static constexpr uint32_t kClockLow = 0xec24;      // RLC_GPU_CLOCK_COUNT_LSB
+  static constexpr uint32_t kClockHigh = 0xec25;     // RLC_GPU_CLOCK_COUNT_MSB
+  static constexpr uint32_t kClockCapture = 0xec26;  // RLC_CAPTURE_GPU_CLOCK_COUNT
 
   const GpuClock& clock_;
   const uint32_t safe_mode_at_;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+// Registers of IP blocks, as the driver's headers declare them: an offset in a segment, whose base
+// depends on the chip. The headers regs/IP_VERSION.h are made by register_header.py.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gpu {
+
+namespace reg {
+
+struct Register {
+  uint8_t segment;
+  uint32_t offset;  // in doublewords
+  auto operator<=>(const Register&) const = default;
+};
+
+struct NamedRegister {
+  Register place;
+  const char* name;
+};
+
+}  // namespace reg
+
+// An IP block of a chip.
+struct IpRegisters {
+  std::string name;  // for messages
+  std::span<const reg::NamedRegister> names;
+  std::vector<uint32_t> bases;  // of the segments, in doublewords
+
+  uint32_t at(reg::Register place) const { return bases.at(place.segment) + place.offset; }
+};
+
+// "IP REGISTER (0x12345)", or the offset alone if no block has such a register.
+std::string register_name(std::span<const IpRegisters> ips, uint32_t dword);
+
+}  // namespace gpu

@@ -59,7 +59,7 @@ template <typename... T>
 Status submit(const Workload& w, const AqlUserQueue& queue, const Kernel& kernel,
               const AqlUserQueue::Shape& shape, T... values) {
   std::byte* at = w.data().arguments.data();
-  ((memcpy(at, &values, sizeof(values)), at += sizeof(values)), ...);
+  ((memcpy(at, &values, sizeof(T)), at += sizeof(T)), ...);
   w.done_signal.store(1);
   return queue.dispatch(kernel, shape, w.data().arguments.data(), &w.done_signal);
 }

@@ -233,6 +233,8 @@ INSTANTIATE_TEST_SUITE_P(
     Kernels, SuspendTest,
     ::testing::Values(
         Kernel{"basic.co", "vector_add", 2, {256, 1, 1}, {kA, 0, kB, 0, kOut, 0, 500}},
+        Kernel{"basic.co", "blit_copy", 1, {128, 1, 1}, {kA, 0, kOut, 0, 200, 3213}},
+        Kernel{"basic.co", "blit_fill", 1, {128, 1, 1}, {kOut, 0, 0xfeed, 200}},
         Kernel{"basic.co", "reduce", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}},
         Kernel{"basic.co", "matrix_multiply", 1, {16, 16, 1}, {kA, 0, kB, 0, kOut, 0, 16}},
         Kernel{"basic.co", "histogram", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}},

@@ -16,6 +16,18 @@ kernel void vector_add(global const float* a, global const float* b, global floa
   if (i < n) out[i] = a[i] + b[i];
 }
 
+// What ROCr's blits do: 16 bytes a work-item, in turns, and the rest byte by byte.
+kernel void blit_copy(global const uint4* from, global uint4* to, uint vectors, uint bytes) {
+  const uint start = GROUP_ID * GROUP + LOCAL_ID;
+  for (uint i = start; i < vectors; i += GROUP / 2) to[i] = from[i];
+  const uint at = vectors * 16 + start;
+  if (at < bytes) ((global uchar*)to)[at] = ((global const uchar*)from)[at];
+}
+
+kernel void blit_fill(global uint4* to, uint value, uint vectors) {
+  for (uint i = GROUP_ID * GROUP + LOCAL_ID; i < vectors; i += GROUP / 2) to[i] = value;
+}
+
 kernel void reduce(global const uint* in, global uint* out, uint n) {
   local uint part[GROUP];
   const uint lid = LOCAL_ID;

@@ -20,16 +20,6 @@ using testing::HasSubstr;
 
 const Background::Role kRole = {"fills", true};
 
-class Tasks : public Background::Watch {
- public:
-  explicit Tasks(pid_t main) : orphans_(main, nullptr) {}
-  void look() override { orphans_.look(); }
-  void main_died() override { orphans_.kill(); }
-
- private:
-  restore::Orphans orphans_;
-};
-
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
 
 TEST(Background, ReportsTheEndOfItsWork) {
@@ -118,8 +108,9 @@ TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
   Fd read_end(ends[0]), write_end(ends[1]);
   const pid_t main = fork();
   if (main == 0) {
-    const Background::Role role = {"fills", true,
-                                   [](pid_t main) { return std::make_unique<Tasks>(main); }};
+    const Background::Role role = {"fills", true, [](pid_t main) {
+                                     return std::make_unique<restore::Orphans>(main, nullptr);
+                                   }};
     auto background = Background::start(role, [](const Background::Fail&) {});
     if (fork() == 0) {
       pid_t tasks[] = {getpid(), fork()};

@@ -94,7 +94,7 @@ void Orphans::look() {
       note(sibling);
 }
 
-void Orphans::kill() {
+void Orphans::main_died() {
   // Stopped processes do not fork. Their children are listed only while they live.
   std::map<pid_t, Pidfd> doomed = std::move(children_);
   std::erase_if(doomed, [](const auto& entry) { return !entry.second.signal(SIGSTOP); });

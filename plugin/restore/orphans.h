@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/fd.h"
+#include "base/background.h"
 
 namespace amdgpu_criu::restore {
 
@@ -20,7 +20,8 @@ struct Backing {
   bool operator==(const Backing&) const = default;
 };
 
-class Orphans {
+// If the main process dies in the middle of a restore, its tasks could not continue.
+class Orphans final : public Background::Watch {
  public:
   // memory: shared with all processes that the parent has forked, until they replace their memory.
   Orphans(pid_t parent, const void* memory);
@@ -28,9 +29,9 @@ class Orphans {
   // Records the parent's current children except the caller. Tasks that CRIU restores for runc are
   // siblings of CRIU (RstSibling) and are identified by the memory. To be called repeatedly while
   // the parent lives: afterwards its children cannot be found.
-  void look();
+  void look() override;
   // Kills them and all their descendants.
-  void kill();
+  void main_died() override;
 
  private:
   void note(pid_t pid);

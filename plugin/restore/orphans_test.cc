@@ -70,7 +70,7 @@ TEST(Orphans, SiblingsWithTheMemoryOfMainAreItsTasks) {
   Orphans orphans(main, memory.data());
   orphans.look();
   end(main);
-  orphans.kill();
+  orphans.main_died();
   int status = 0;
   EXPECT_EQ(waitpid(*task, &status, 0), *task);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

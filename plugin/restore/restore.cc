@@ -23,17 +23,6 @@ std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
   return result;
 }
 
-// If the main process dies in the middle of a restore, the tasks could not continue.
-class Tasks : public Background::Watch {
- public:
-  Tasks(pid_t main, const void* memory) : orphans_(main, memory) {}
-  void look() override { orphans_.look(); }
-  void main_died() override { orphans_.kill(); }
-
- private:
-  Orphans orphans_;
-};
-
 }  // namespace
 
 Restore::Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
@@ -93,7 +82,7 @@ Status Restore::start_background() {
   const auto work = [&](const Background::Fail& fail_with) {
     if (fill) filling_.fill_added(fail_with);
   };
-  const auto watch = [&](pid_t main) { return std::make_unique<Tasks>(main, shared_.address()); };
+  const auto watch = [&](pid_t main) { return std::make_unique<Orphans>(main, shared_.address()); };
   background_ = TRY(Background::start({"fills", true, watch}, work));
   return {};
 }

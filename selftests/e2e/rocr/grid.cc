@@ -68,8 +68,7 @@ template <typename... T>
 Status launch(const Workload& w, const AqlUserQueue& queue, const Kernel& kernel,
               const AqlUserQueue::Shape& shape, T... values) {
   TRY(submit(w, queue, kernel, shape, values...));
-  if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
-  return {};
+  return kernel_ends(w.done_signal, w.timeout_ms);
 }
 
 std::vector<uint32_t> met(std::vector<uint32_t> from, uint32_t rounds) {
@@ -92,7 +91,7 @@ Status meet(Workload& w, uint64_t step, uint64_t key) {
   say(amdgpu_criu::formatted("long kernel of step {}", step));
   data.control = {};
   TRY(submit(w, w.together, w.meet_until, {{kNumbers, 1}, {kGroup, 1}}, data.rows.data(),
-             &data.control, kGroups));
+             &data.control.stop, kGroups));
   TRY(held_until_requested(w.done_signal, data.control.stop, w.timeout_ms));
   const uint32_t rounds = data.control.rounds;
   const auto* end = data.rows.data() + (rounds % 2 ? kNumbers : 0);

@@ -112,8 +112,7 @@ template <typename... T>
 Status launch(const Workload& w, const Kernel& kernel, const AqlUserQueue::Shape& shape,
               T... values) {
   TRY(submit(w, kernel, shape, values...));
-  if (!w.done_signal.wait_for(0, w.timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
-  return {};
+  return kernel_ends(w.done_signal, w.timeout_ms);
 }
 
 Status launch_all(Workload& w, uint32_t key0, uint32_t key1) {

@@ -34,6 +34,11 @@ int run_program(const Options& options, auto set_up, auto start, auto bytes, aut
   return run(*workload, options);
 }
 
+inline amdgpu_criu::Status kernel_ends(const Signal& done, unsigned timeout_ms) {
+  if (done.wait_for(0, timeout_ms)) return {};
+  return amdgpu_criu::Error::of(ETIMEDOUT, "a kernel did not end");
+}
+
 // Waits for a kernel that runs until `stop` is set, and sets it as soon as a verdict or the end is
 // requested. So a dump meets its waves, however slow the machine is.
 inline amdgpu_criu::Status held_until_requested(const Signal& done, uint32_t& stop,
@@ -43,8 +48,7 @@ inline amdgpu_criu::Status held_until_requested(const Signal& done, uint32_t& st
   while (!verify_requested() && !stop_requested())
     if (done.wait_for(0, kLookMs)) return Error::of(EBADMSG, "a held kernel ended by itself");
   std::atomic_ref(stop).store(1);
-  if (!done.wait_for(0, timeout_ms)) return Error::of(ETIMEDOUT, "a kernel did not end");
-  return {};
+  return kernel_ends(done, timeout_ms);
 }
 
 }  // namespace e2e

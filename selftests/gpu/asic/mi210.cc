@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Aldebaran, as sold as MI210: GC 9.4.2, SDMA 4.4.0, MMHUB 1.7. The driver knows its IP blocks.
-#include "asic/asic.h"
+#include "asic/gfx9.h"
 #include "regs/athub_1_0.h"
 #include "regs/gc_9_4_2.h"
 #include "regs/hdp_4_0.h"
@@ -14,25 +14,6 @@
 namespace gpu {
 namespace {
 
-// MMHUB 1.7 has the same layout.
-constexpr HubLayout mi210_hub() {
-  namespace r = reg::gc_9_4_2;
-  constexpr uint32_t kFirst = r::VM_L2_CNTL.offset;
-  return {.fault_control = r::VM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
-          .fault_status = r::VM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
-          .context_control = r::VM_CONTEXT0_CNTL.offset - kFirst,
-          .invalidate_semaphore = r::VM_INVALIDATE_ENG0_SEM.offset - kFirst,
-          .invalidate_request = r::VM_INVALIDATE_ENG0_REQ.offset - kFirst,
-          .invalidate_ack = r::VM_INVALIDATE_ENG0_ACK.offset - kFirst,
-          .page_table_base = r::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.offset - kFirst,
-          .page_table_start = r::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.offset - kFirst,
-          .page_table_end = r::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.offset - kFirst,
-          .xgmi_control = r::MC_VM_XGMI_LFB_CNTL.offset - kFirst,
-          .fb_base = r::MC_VM_FB_LOCATION_BASE.offset - kFirst,
-          .fb_top = r::MC_VM_FB_LOCATION_TOP.offset - kFirst,
-          .words = r::MC_VM_MX_L1_TLB_CNTL.offset + 1 - kFirst};
-}
-
 Asic make_mi210() {
   // Bases as in aldebaran_ip_offset.h.
   const IpRegisters athub = {"ATHUB", reg::athub_1_0::names(), {0xc20}};
@@ -44,8 +25,8 @@ Asic make_mi210() {
   const IpRegisters osssys = {"OSSSYS", reg::osssys_4_2_0::names(), {0x10a0}};
   const IpRegisters sdma = {"SDMA", reg::sdma_4_4_0::names(), {0x1260}};
   const IpRegisters smuio = {"SMUIO", reg::smuio_13_0_2::names(), {0x16800, 0x16a00}};
-  namespace r = reg::gc_9_4_2;
-  namespace s = reg::sdma_4_4_0;
+  using r = reg::gc_9_4_2;
+  using s = reg::sdma_4_4_0;
   return {
       .name = "mi210",
       .target = "gfx90a",
@@ -59,13 +40,10 @@ Asic make_mi210() {
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 8,
-      .cp = {.select = gc.at(r::GRBM_GFX_CNTL),
-             .hqd = gc.at(r::CP_MQD_BASE_ADDR),
-             .mec_control = gc.at(r::CP_MEC_CNTL),
-             .queue_reset = gc.at(r::SPI_COMPUTE_QUEUE_RESET)},
+      .cp = gfx9_cp<r>(gc),
       .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
-      .gfx_hub_layout = mi210_hub(),
-      .mm_hub_layout = mi210_hub(),
+      .gfx_hub_layout = gfx9_hub<r>(),
+      .mm_hub_layout = gfx9_hub<r>(),
       .gfx_hub = gc.at(r::VM_L2_CNTL),
       .mm_hubs = {mmhub.at(reg::mmhub_1_7::VM_L2_CNTL)},
       .sdma = {sdma.at(s::SDMA0_UCODE_ADDR), sdma.at(s::SDMA1_UCODE_ADDR),
@@ -88,17 +66,8 @@ Asic make_mi210() {
                 {smuio.at(reg::smuio_13_0_2::IP_DISCOVERY_VERSION), 0}}},
               // Every update completes at once.
               {"ATHUB", {{athub.at(reg::athub_1_0::ATC_VMID_PASID_MAPPING_UPDATE_STATUS), ~0u}}},
-              // No CU is fused off. GB_ADDR_CONFIG has the VBIOS's value, which the driver's own
-              // bits do not change.
-              {"GC configuration",
-               {{gc.at(r::CC_GC_SHADER_ARRAY_CONFIG), 0},
-                {gc.at(r::GC_USER_SHADER_ARRAY_CONFIG), 0},
-                {gc.at(r::GB_ADDR_CONFIG), 0x2a114042}},
-               true},
-              {"RLC SERDES",
-               {{gc.at(r::RLC_SERDES_CU_MASTER_BUSY), 0},
-                {gc.at(r::RLC_SERDES_NONCU_MASTER_BUSY), 0}},
-               true},
+              gfx9_configuration<r>(gc),
+              gfx9_serdes<r>(gc),
           },
       .registers = {gc, mmhub, sdma, osssys, athub, hdp, mp, smuio, nbio},
       .firmware = {{"aldebaran_mec", UcodeKind::kMec, 72},

@@ -2,7 +2,7 @@
 // MI300X: GC 9.4.3, SDMA 4.4.2, MMHUB 1.8, described by its IP discovery table. The bases are those
 // of the model: a base of GC ends in 0x2000 or 0xa000, because packets carry the low 16 bits, and
 // all other registers lie between these windows.
-#include "asic/asic.h"
+#include "asic/gfx9.h"
 #include "regs/athub_1_8_0.h"
 #include "regs/gc_9_4_3.h"
 #include "regs/hdp_4_4_2.h"
@@ -15,25 +15,6 @@
 
 namespace gpu {
 namespace {
-
-// MMHUB 1.8 has the same layout.
-constexpr HubLayout mi300x_hub() {
-  namespace r = reg::gc_9_4_3;
-  constexpr uint32_t kFirst = r::VM_L2_CNTL.offset;
-  return {.fault_control = r::VM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
-          .fault_status = r::VM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
-          .context_control = r::VM_CONTEXT0_CNTL.offset - kFirst,
-          .invalidate_semaphore = r::VM_INVALIDATE_ENG0_SEM.offset - kFirst,
-          .invalidate_request = r::VM_INVALIDATE_ENG0_REQ.offset - kFirst,
-          .invalidate_ack = r::VM_INVALIDATE_ENG0_ACK.offset - kFirst,
-          .page_table_base = r::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.offset - kFirst,
-          .page_table_start = r::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32.offset - kFirst,
-          .page_table_end = r::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32.offset - kFirst,
-          .xgmi_control = r::MC_VM_XGMI_LFB_CNTL.offset - kFirst,
-          .fb_base = r::MC_VM_FB_LOCATION_BASE.offset - kFirst,
-          .fb_top = r::MC_VM_FB_LOCATION_TOP.offset - kFirst,
-          .words = r::MC_VM_MX_L1_TLB_CNTL.offset + 1 - kFirst};
-}
 
 constexpr unsigned kSdmaPerAid = 4;
 
@@ -103,8 +84,7 @@ std::vector<DiscoveredIp> make_ips(const SharedRegisters& shared, unsigned xccs,
 }
 
 std::vector<ConstantBlock> mi300x_constants(const SharedRegisters& shared) {
-  namespace r = reg::gc_9_4_3;
-  namespace mp = reg::mp_13_0_6;
+  using mp = reg::mp_13_0_6;
   const IpRegisters gc = gc_of(0);
   return {
       // The boot loader is done, and no secure OS runs.
@@ -116,21 +96,15 @@ std::vector<ConstantBlock> mi300x_constants(const SharedRegisters& shared) {
       {"RCC_STRAP0", {{nbio_of(0).at(reg::nbio_7_9_0::RCC_STRAP0_RCC_DEV0_EPF0_STRAP0), 1 << 24}}},
       // PASID updates complete at once.
       {"ATHUB", {{shared.athub.at(reg::athub_1_8_0::ATC_VMID_PASID_MAPPING_UPDATE_STATUS), ~0u}}},
-      {"GC configuration",
-       {{gc.at(r::CC_GC_SHADER_ARRAY_CONFIG), 0},
-        {gc.at(r::GC_USER_SHADER_ARRAY_CONFIG), 0},
-        {gc.at(r::GB_ADDR_CONFIG), 0x2a114042}},
-       true},
-      {"RLC SERDES",
-       {{gc.at(r::RLC_SERDES_CU_MASTER_BUSY), 0}, {gc.at(r::RLC_SERDES_NONCU_MASTER_BUSY), 0}},
-       true},
+      gfx9_configuration<reg::gc_9_4_3>(gc),
+      gfx9_serdes<reg::gc_9_4_3>(gc),
   };
 }
 
 Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_partitions = 1) {
   const SharedRegisters shared;
   const IpRegisters gc = gc_of(0);
-  namespace r = reg::gc_9_4_3;
+  using r = reg::gc_9_4_3;
   Asic asic = {
       .name = name,
       .target = "gfx942",
@@ -144,13 +118,10 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 4,
-      .cp = {.select = gc.at(r::GRBM_GFX_CNTL),
-             .hqd = gc.at(r::CP_MQD_BASE_ADDR),
-             .mec_control = gc.at(r::CP_MEC_CNTL),
-             .queue_reset = gc.at(r::SPI_COMPUTE_QUEUE_RESET)},
+      .cp = gfx9_cp<r>(gc),
       .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
-      .gfx_hub_layout = mi300x_hub(),
-      .mm_hub_layout = mi300x_hub(),
+      .gfx_hub_layout = gfx9_hub<r>(),
+      .mm_hub_layout = gfx9_hub<r>(),
       .gfx_hub = gc.at(r::VM_L2_CNTL),
       .mm_hubs = {},
       .sdma = {},

@@ -16,7 +16,7 @@ namespace gpu {
 namespace {
 
 constexpr HubLayout navi_gfx_hub() {
-  namespace r = reg::gc_11_0_0;
+  using r = reg::gc_11_0_0;
   constexpr uint32_t kFirst = r::GCVM_L2_CNTL.offset;
   return {.fault_control = r::GCVM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
           .fault_status = r::GCVM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
@@ -34,7 +34,7 @@ constexpr HubLayout navi_gfx_hub() {
 }
 
 constexpr HubLayout navi_mm_hub() {
-  namespace r = reg::mmhub_3_0_0;
+  using r = reg::mmhub_3_0_0;
   constexpr uint32_t kFirst = r::MMVM_L2_CNTL.offset;
   return {.fault_control = r::MMVM_L2_PROTECTION_FAULT_CNTL.offset - kFirst,
           .fault_status = r::MMVM_L2_PROTECTION_FAULT_STATUS.offset - kFirst,
@@ -90,8 +90,8 @@ std::vector<DiscoveredIp> navi_ips(const NaviRegisters& regs) {
 }
 
 std::vector<ConstantBlock> navi_constants(const NaviRegisters& regs) {
-  namespace r = reg::gc_11_0_0;
-  namespace mp = reg::mp_13_0_0;
+  using r = reg::gc_11_0_0;
+  using mp = reg::mp_13_0_0;
   const IpRegisters& gc = regs.gc;
   return {
       // The boot loader is done, and no secure OS runs.
@@ -129,7 +129,7 @@ std::vector<Ucode> navi_firmware() {
 Asic make_navi31() {
   const NaviRegisters regs;
   const IpRegisters &gc = regs.gc, &mp = regs.mp;
-  namespace r = reg::gc_11_0_0;
+  using r = reg::gc_11_0_0;
   return {
       .name = "navi31",
       .target = "gfx1100",

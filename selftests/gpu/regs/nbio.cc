@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "regs/nbio.h"
 
-#include <array>
 #include <cstring>
 
 #include "regs/nbio_7_4.h"
@@ -9,10 +8,6 @@
 
 namespace gpu {
 namespace {
-
-// The same in all versions.
-constexpr std::array<uint32_t, 3> kNbioBases = {0, 0x14, 0xd20};
-constexpr uint32_t nbio(reg::Register place) { return kNbioBases[place.segment] + place.offset; }
 
 constexpr uint32_t kMmIndex = nbio(reg::nbio_7_4::MM_INDEX);
 constexpr uint32_t kMmData = nbio(reg::nbio_7_4::MM_DATA);

@@ -2,20 +2,17 @@
 #include "regs/partitions.h"
 
 #include "asic/asic.h"
+#include "regs/nbio.h"
 #include "regs/nbio_7_9_0.h"
 
 namespace gpu {
 namespace {
 
-constexpr uint32_t kNbioBase = 0xd20;  // of segment 2 of NBIO
-constexpr uint32_t kMemoryCapability =
-    kNbioBase + reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_MEM_CAP.offset;
+constexpr uint32_t kMemoryCapability = nbio(reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_MEM_CAP);
 // The mode in 7:4.
-constexpr uint32_t kComputeStatus =
-    kNbioBase + reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_COMPUTE_STATUS.offset;
+constexpr uint32_t kComputeStatus = nbio(reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_COMPUTE_STATUS);
 // Modes in 11:4.
-constexpr uint32_t kMemoryStatus =
-    kNbioBase + reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_MEM_STATUS.offset;
+constexpr uint32_t kMemoryStatus = nbio(reg::nbio_7_9_0::BIF_BX_PF0_PARTITION_MEM_STATUS);
 
 // AMDGPU_*_PARTITION_MODE.
 enum Mode : uint32_t { kSpx = 0, kDpx = 1, kTpx = 2, kQpx = 3, kCpx = 4 };

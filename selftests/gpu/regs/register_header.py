@@ -4,8 +4,8 @@
 
     register_header.py DIRECTORY HEADER...
 
-Each HEADER is asic_reg/*/IP_offset.h. DIRECTORY/regs/IP.h declares its registers, in the namespace of
-the IP version. DIRECTORY/registers.cc has their names for messages.
+Each HEADER is asic_reg/*/IP_offset.h. DIRECTORY/regs/IP.h declares its registers, as members of the
+IP version. DIRECTORY/registers.cc has their names for messages.
 """
 
 import re
@@ -21,24 +21,26 @@ _HEADER = """\
 
 #include "regs/ip_registers.h"
 
-namespace gpu::reg::{ip} {{
+namespace gpu::reg {{
 
-std::span<const NamedRegister> names();
-{registers}
-}}  // namespace gpu::reg::{ip}
+struct {ip} {{
+  static std::span<const NamedRegister> names();
+{registers}}};
+
+}}  // namespace gpu::reg
 """
 
 _SOURCE = """
-namespace gpu::reg::{ip} {{
+namespace gpu::reg {{
 
-// Sorted.
-static const NamedRegister kNames[] = {{
-{names}}};
+std::span<const NamedRegister> {ip}::names() {{
+  // Sorted.
+  static const NamedRegister kNames[] = {{
+{names}  }};
+  return kNames;
+}}
 
-std::span<const NamedRegister> names();
-std::span<const NamedRegister> names() {{ return kNames; }}
-
-}}  // namespace gpu::reg::{ip}
+}}  // namespace gpu::reg
 """
 
 
@@ -58,13 +60,17 @@ def _shortest_first(register: tuple[tuple[int, int], str]) -> tuple[tuple[int, i
     return place, len(name), name
 
 
+def ip_of(header: Path) -> str:
+    return header.name.removesuffix("_offset.h")
+
+
 def write_header(header: Path, directory: Path) -> str:
     """Returns the source of the names."""
-    ip = header.name.removesuffix("_offset.h")
+    ip = ip_of(header)
     registers = read(header.read_text(errors="replace"))
     if not registers:
         sys.exit(f"register_header.py: {header} declares no register")
-    constants = "".join(f"inline constexpr Register {name}{{{segment}, {offset:#x}}};\n"
+    constants = "".join(f"  static constexpr Register {name}{{{segment}, {offset:#x}}};\n"
                         for name, (segment, offset) in registers.items())
     (directory / f"{ip}.h").write_text(_HEADER.format(file=header.name, ip=ip, registers=constants))
     names = "".join(f'    {{{{{segment}, {offset:#x}}}, "{name}"}},\n' for (segment, offset), name in
@@ -75,7 +81,8 @@ def write_header(header: Path, directory: Path) -> str:
 def main(directory: Path, headers: list[Path]) -> None:
     (directory / "regs").mkdir(parents=True, exist_ok=True)
     sources = [write_header(header, directory / "regs") for header in headers]
-    (directory / "registers.cc").write_text('#include "regs/ip_registers.h"\n' + "".join(sources))
+    includes = "".join(f'#include "regs/{ip_of(header)}.h"\n' for header in headers)
+    (directory / "registers.cc").write_text(includes + "".join(sources))
 
 
 if __name__ == "__main__":

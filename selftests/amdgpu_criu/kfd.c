@@ -468,6 +468,17 @@ int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue)
 	return kfd_doorbell_map(kfd, queue);
 }
 
+void kfd_pm4_truncate(struct kfd_queue *queue)
+{
+	/* Two of the six words of WRITE_DATA. */
+	const __u32 words[] = { 3u << 30 | 4 << 16 | 0x37 << 8, 5 << 8 };
+	__u64 *write_pointer = (void *)((char *)queue->pointers.at + WRITE_POINTER);
+
+	memcpy(queue->ring.at, words, sizeof(words));
+	__atomic_store_n(write_pointer, ARRAY_SIZE(words), __ATOMIC_SEQ_CST);
+	__atomic_store_n(queue->doorbell, ARRAY_SIZE(words), __ATOMIC_SEQ_CST);
+}
+
 int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)
 {
 	struct kfd_queue queue;

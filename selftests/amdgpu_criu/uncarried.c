@@ -264,6 +264,19 @@ TEST_F(uncarried, use_of_poisoned_memory_is_EOPNOTSUPP)
 	expect_refused(_metadata, self, "it has used poisoned memory");
 }
 
+/* The pause evicts the queues. KFD resets the one that does not stop, and the others continue. */
+TEST_F(uncarried, a_queue_that_hangs_and_is_reset_is_EOPNOTSUPP)
+{
+	struct kfd_queue hung;
+
+	if (self->kfd.gpu.gfx_version / 10000 != 9)
+		SKIP(return, "MES schedules the queues of this GPU");
+	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
+	kfd_pm4_truncate(&hung);
+	usleep(50 * 1000 * patience());
+	expect_refused(_metadata, self, "a queue that was reset");
+}
+
 TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)
 {
 	struct amdgpu_criu_process_info info;

@@ -105,6 +105,7 @@ void CommandProcessor::reset() {
   listed_.clear();
   waiting_.clear();
   turn_ends_ = false;
+  hiq_mqd_ = 0;
 }
 
 amdgpu_criu::Result<Step> CommandProcessor::set_resources(Words body, Queue::Owner issuer) {
@@ -223,6 +224,7 @@ amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, const Pr
     if (Queue* old = table_.find(*spec.slot)) mapper_.unmap(*old, false);
   }
   const bool is_hiq = target.issuer == Queue::Owner::kKiq && bits(target.control, 28, 26) == kHiq;
+  if (is_hiq) hiq_mqd_ = target.mqd;
   const bool is_user = target.issuer == Queue::Owner::kRunList;
   Launcher::Process waves = process.waves;
   waves.gws = spec.gws;
@@ -267,9 +269,22 @@ amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owne
     });
   }
   if (save && !mapper_.preempted(queues)) return Step::kWait;
-  for (Queue* queue : queues) mapper_.unmap(*queue, save);
+  for (Queue* queue : queues) {
+    if (save && issuer == Queue::Owner::kRunList && queue->hangs())
+      report_hung(*queue);
+    else
+      mapper_.unmap(*queue, save);
+  }
   if (issuer == Queue::Owner::kRunList) mapper_.release_vmids(issuer);
   return Step::kDone;
+}
+
+// The queue stays mapped. The driver finds its doorbell in the HIQ's MQD, and resets it.
+void CommandProcessor::report_hung(const Queue& queue) {
+  if (!hiq_mqd_) return;
+  const auto stored = context_.memory.store<uint32_t>(
+      kKernelSpace, hiq_mqd_ + mqd::kHungDoorbell * uint64_t{4}, queue.spec().doorbell / 4);
+  if (!stored.ok()) context_.report("the HIQ's MQD cannot be written");
 }
 
 // Everything before is complete, so all kinds of fences are equivalent.

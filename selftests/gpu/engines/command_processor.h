@@ -80,6 +80,7 @@ class CommandProcessor : public SchedulerPackets {
   bool map_listed(const Listed& listed);
   void map(const Target& target, const Process& process, Queue::Spec spec);
   void forget_listed(uint32_t doorbell);
+  void report_hung(const Queue& queue);
   // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
   Partition partition();
 
@@ -90,6 +91,7 @@ class CommandProcessor : public SchedulerPackets {
   Mes* const mes_;
   std::atomic<bool> hang_preemption_ = false;
 
+  uint64_t hiq_mqd_ = 0;
   Process current_process_;            // of the run list's last MAP_PROCESS
   std::map<uint32_t, Listed> listed_;  // the run list, by doorbell
   std::deque<uint32_t> waiting_;       // what of it is not mapped, the next one first

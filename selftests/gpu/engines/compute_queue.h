@@ -26,13 +26,11 @@ class Pm4Queue : public PacketQueue {
   void save() override;
   void catch_up() override;
   bool has_waves() const override { return pm4_.launcher().has_waves(); }
+  bool hangs() const override { return truncated_; }
   void preempt() override;
 
  protected:
-  amdgpu_criu::Result<Step> execute(Budget& budget) override {
-    if (preempting_ && !has_waves()) return Step::kStarved;
-    return pm4_.execute(stream_, budget);
-  }
+  amdgpu_criu::Result<Step> execute(Budget& budget) override;
   void report_rptr() override;
 
  private:
@@ -41,6 +39,7 @@ class Pm4Queue : public PacketQueue {
   Pm4 pm4_;
   HqdState hqd_;
   bool preempting_ = false;
+  bool truncated_ = false;  // the write pointer is inside of the next packet
 };
 
 class AqlQueue : public Queue {

@@ -36,8 +36,9 @@ constexpr unsigned kWaveOffset = 176;  // CP_HQD_WG_STATE_OFFSET
 constexpr unsigned kSaveAreaSize = 177;
 constexpr unsigned kAqlControl = 181;
 constexpr unsigned kPqWptr = 182;
-constexpr unsigned kFence = 446;   // of a user queue: fence_address of v11_compute_mqd
-constexpr unsigned kStride = 226;  // bytes between the copies for the XCCs of a partition
+constexpr unsigned kFence = 446;         // of a user queue: fence_address of v11_compute_mqd
+constexpr unsigned kStride = 226;        // bytes between the copies for the XCCs of a partition
+constexpr unsigned kHungDoorbell = 240;  // of the HIQ: QUEUE_DOORBELL_ID0
 // From Asic::mqd_reserved on, words that the generation reserves, zeroed when a queue is created
 // and saved in a checkpoint: the model's place inside of a packet and an indirect buffer
 // (SavedPlace), COMPUTE_PGM_RSRC3, and the counters of the queue's GWS.

@@ -43,6 +43,13 @@ amdgpu_criu::Status Pm4Queue::start() {
   return {};
 }
 
+amdgpu_criu::Result<Step> Pm4Queue::execute(Budget& budget) {
+  if (preempting_ && !has_waves()) return Step::kStarved;
+  auto step = pm4_.execute(stream_, budget);
+  truncated_ = step.ok() && *step == Step::kStarved && !preempting_;
+  return step;
+}
+
 void Pm4Queue::set_wptr(uint64_t dwords) {
   if (const auto status = stream_.set_wptr(dwords); !status.ok()) {
     stop(status.error());

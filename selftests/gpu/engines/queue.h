@@ -71,6 +71,8 @@ class Queue {
   virtual void save() = 0;
   // True if waves run, which must be saved before the queue.
   virtual bool has_waves() const { return false; }
+  // True inside of a packet whose end is missing: such a queue cannot be preempted, only reset.
+  virtual bool hangs() const { return false; }
   // Starts no more packets, and saves the waves in flight.
   virtual void preempt() {}
   // Finds work that was queued while the queue was not mapped.

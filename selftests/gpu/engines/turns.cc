@@ -56,7 +56,7 @@ bool CommandProcessor::take_turns() {
   std::vector<Queue*> mapped;
   table_.for_each([&](Queue& queue) {
     const Queue::Spec& spec = queue.spec();
-    if (spec.owner == Queue::Owner::kRunList && listed_.contains(spec.doorbell))
+    if (spec.owner == Queue::Owner::kRunList && listed_.contains(spec.doorbell) && !queue.hangs())
       mapped.push_back(&queue);
   });
   if (!mapper_.preempted(mapped)) return true;

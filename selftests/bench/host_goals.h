@@ -2,13 +2,14 @@
 // Compares the times of a run of pipeline_bench with the goals.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace amdgpu_criu::bench {
 
-// Seconds of each round, by SHAPE/CASE.
+// Milliseconds of each round, by SHAPE/CASE.
 using Times = std::map<std::string, std::vector<double>>;
 
 struct Verdict {
@@ -16,5 +17,8 @@ struct Verdict {
   bool good = true;  // all goals are met, except those known to be missed
 };
 Verdict compare_with_goals(const Times& times, bool on_disk);
+
+// A table: how long a dump stops the process, on this disk and on the slow one.
+std::string frozen_times(const Times& times, uint64_t bytes);
 
 }  // namespace amdgpu_criu::bench

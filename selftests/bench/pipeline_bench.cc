@@ -3,6 +3,7 @@
 // and a thread that copies. Copies and files alone take turns with it, and the results are compared
 // with the goals. BENCH_DIRECTORY: where files are written (default: the current directory);
 // BENCH_MIB: the size of the memory (default: 2048);
+// BENCH_SLOW_DISK: MB/s of the slower disk on which the pause is measured, too (default: 500);
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
 #include <linux/magic.h>
@@ -18,6 +19,7 @@
 #include "image/set.h"
 #include "memory_engine.h"
 #include "restore/fill_contents.h"
+#include "slow_disk.h"
 
 namespace amdgpu_criu::bench {
 namespace {
@@ -25,10 +27,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kFile[] = "raw";
+constexpr size_t kMib = 1u << 20;
 
-uint64_t mebibytes() {
-  const char* text = getenv("BENCH_MIB");
-  return std::max(text ? strtoull(text, nullptr, 10) : 2048, 16ull);
+uint64_t number(const char* name, uint64_t otherwise) {
+  const char* text = getenv(name);
+  return text ? strtoull(text, nullptr, 10) : otherwise;
+}
+uint64_t mebibytes() { return std::max<uint64_t>(number("BENCH_MIB", 2048), 16); }
+double slow_rate() {
+  return 1e6 * static_cast<double>(std::max<uint64_t>(number("BENCH_SLOW_DISK", 500), 1));
 }
 
 gpu::StagingSize staging() {
@@ -36,6 +43,11 @@ gpu::StagingSize staging() {
   if (const char* text = getenv("BENCH_STAGING"))
     if (sscanf(text, "%ux%zu", &size.slots, &size.bytes) == 2) size.bytes <<= 10;
   return size;
+}
+
+bool is_disk(const char* directory) {
+  struct statfs status;
+  return statfs(directory, &status) != 0 || status.f_type != TMPFS_MAGIC;
 }
 
 class Bench {
@@ -71,6 +83,17 @@ class Bench {
     }
   }
 
+  // Files are written at the rate of the slow disk.
+  void set_slow(bool slow) { slow_ = slow; }
+
+  // Removes all files. A dump would take up to half longer if it had to free those of another.
+  Status clear() const {
+    for (const fs::path& path : {first(), second(), top_})
+      for (const fs::directory_entry& entry : fs::directory_iterator(path))
+        if (entry.is_regular_file() && !entry.is_symlink()) fs::remove(entry.path());
+    return {};
+  }
+
   // Changes one byte in that many twentieths of the chunks.
   void dirty(unsigned twentieths) {
     constexpr uint64_t kChunk = 256u << 10;
@@ -89,7 +112,7 @@ class Bench {
     topology::Gpu gpu;
     gpu.gpu_id = 1;
     MemoryEngine engine(staging());
-    const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine.slots());
+    const auto queue = make_queue(engine.slots());
     pipeline::Workers workers(pipeline::worker_threads(16));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
@@ -131,10 +154,11 @@ class Bench {
     return {};
   }
 
-  // Allocates the file for transfer().
+  // Creates the file for transfer(), allocated where a dump allocates its own.
   Status prepare_file() {
+    TRY(clear());
     const Fd file = TRY(open_file(O_RDWR | O_CREAT | O_TRUNC));
-    if (fallocate(file.get(), 0, 0, static_cast<off_t>(bytes())) != 0)
+    if (is_disk(top_.c_str()) && fallocate(file.get(), 0, 0, static_cast<off_t>(bytes())) != 0)
       return Error::system("cannot allocate {}", kFile);
     return {};
   }
@@ -142,7 +166,7 @@ class Bench {
   Status transfer(bool write, unsigned depth, size_t size) {
     const Fd file = TRY(open_file(O_RDWR));
     (void)pipeline::set_direct(file.get(), true);
-    const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+    const auto queue = make_queue(depth);
     const std::string name = kFile;
     const Mapping buffers = TRY(Mapping::map(depth * size, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
@@ -183,59 +207,70 @@ class Bench {
       return std::shared_ptr<gpu::Imported>(std::make_shared<Memory>(memory_of(id)));
     };
   }
+  std::unique_ptr<pipeline::IoQueue> make_queue(unsigned depth) const {
+    if (slow_) return std::make_unique<SlowDisk>(slow_rate());
+    return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+  }
   Result<Fd> open_file(int flags) const { return Fd::open((top_ / kFile).c_str(), flags, 0600); }
 
   fs::path top_;
   Mapping memory_;
   std::vector<kernel::Bo> bos_;
+  bool slow_ = false;
 };
 
 struct Case {
   const char* name;
   Status (*prepare)(Bench&);
   Status (*measure)(Bench&);
+  bool slow = false;  // on the slow disk
 };
 
-Status nothing(Bench&) { return {}; }
+Status clear(Bench& bench) { return bench.clear(); }
+Status prepare_file(Bench& bench) { return bench.prepare_file(); }
+Status dump(Bench& bench) { return bench.save(bench.first(), false, false); }
 
 template <unsigned kTwentieths>
-constexpr Case after_a_pre_dump(const char* name) {
+constexpr Case after_a_pre_dump(const char* name, bool slow) {
   return {name,
           [](Bench& bench) -> Status {
+            TRY(bench.clear());
             TRY(bench.save(bench.first(), true, false));
             bench.dirty(kTwentieths);
             return {};
           },
-          [](Bench& bench) { return bench.save(bench.second(), true, true); }};
+          [](Bench& bench) { return bench.save(bench.second(), true, true); }, slow};
 }
 
-constexpr size_t kMib = 1u << 20;
+Status prepare_reads(Bench& bench) {
+  TRY(bench.prepare_file());
+  return bench.transfer(true, 4, 8 * kMib);
+}
+
 constexpr Case kCases[] = {
-    {"copy", nothing, [](Bench& b) { return b.copy(); }},
-    {"write 4 x 8 MiB", [](Bench& b) { return b.prepare_file(); },
-     [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }},
-    {"write 16 x 1 MiB", [](Bench& b) { return b.prepare_file(); },
-     [](Bench& b) { return b.transfer(true, 16, kMib); }},
-    {"dump", nothing, [](Bench& b) { return b.save(b.first(), false, false); }},
-    {"dump with hashes", nothing, [](Bench& b) { return b.save(b.first(), true, false); }},
-    {"one after the other", nothing, [](Bench& b) { return b.one_after_the_other(); }},
-    {"read 4 x 8 MiB",
+    {"copy", clear, [](Bench& b) { return b.copy(); }},
+    {"write 4 x 8 MiB", prepare_file, [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }},
+    {"write 16 x 1 MiB", prepare_file, [](Bench& b) { return b.transfer(true, 16, kMib); }},
+    {"dump", clear, dump},
+    {"dump with hashes", clear, [](Bench& b) { return b.save(b.first(), true, false); }},
+    {"one after the other", clear, [](Bench& b) { return b.one_after_the_other(); }},
+    {"read 4 x 8 MiB", prepare_reads, [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }},
+    {"read 16 x 1 MiB", prepare_reads, [](Bench& b) { return b.transfer(false, 16, kMib); }},
+    {"restore",
      [](Bench& b) -> Status {
-       TRY(b.prepare_file());
-       return b.transfer(true, 4, 8 * kMib);
+       TRY(b.clear());
+       return dump(b);
      },
-     [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }},
-    {"read 16 x 1 MiB",
-     [](Bench& b) -> Status {
-       TRY(b.prepare_file());
-       return b.transfer(true, 4, 8 * kMib);
-     },
-     [](Bench& b) { return b.transfer(false, 16, kMib); }},
-    {"restore", [](Bench& b) { return b.save(b.first(), false, false); },
      [](Bench& b) { return b.restore(b.first()); }},
-    after_a_pre_dump<0>("after a pre-dump, 0 %"),
-    after_a_pre_dump<1>("after a pre-dump, 5 %"),
-    after_a_pre_dump<10>("after a pre-dump, 50 %"),
+    after_a_pre_dump<0>("after a pre-dump, 0 %", false),
+    after_a_pre_dump<1>("after a pre-dump, 5 %", false),
+    after_a_pre_dump<10>("after a pre-dump, 50 %", false),
+    {"slow disk, write 4 x 8 MiB", prepare_file,
+     [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }, true},
+    {"slow disk, dump", clear, dump, true},
+    after_a_pre_dump<0>("slow disk, after a pre-dump, 0 %", true),
+    after_a_pre_dump<1>("slow disk, after a pre-dump, 5 %", true),
+    after_a_pre_dump<10>("slow disk, after a pre-dump, 50 %", true),
 };
 
 struct Shape {
@@ -246,8 +281,10 @@ constexpr Shape kShapes[] = {{"1x2GiB", 1}, {"16x128MiB", 16}};
 
 void run(benchmark::State& state, Bench& bench, const Shape& shape, const Case& what) {
   bench.set_objects(shape.objects);
+  bench.set_slow(false);
   Status status = what.prepare(bench);
   sync();
+  bench.set_slow(what.slow);
   for (auto _ : state)
     if (status.ok()) status = what.measure(bench);
   if (!status.ok()) state.SkipWithError(status.error().message());
@@ -268,11 +305,6 @@ class Reporter : public benchmark::ConsoleReporter {
   bool failed = false;
 };
 
-bool is_disk(const char* directory) {
-  struct statfs status;
-  return statfs(directory, &status) != 0 || status.f_type != TMPFS_MAGIC;
-}
-
 }  // namespace
 }  // namespace amdgpu_criu::bench
 
@@ -283,15 +315,18 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   Bench bench(std::filesystem::absolute(where) / "bench-saved");
   for (const Shape& shape : kShapes)
-    for (const Case& one : kCases)
+    for (const Case& one : kCases) {
+      // How many objects there are makes no difference to a slow disk.
+      if (one.slow && shape.objects > 1) continue;
       benchmark::RegisterBenchmark((std::string(shape.name) + "/" + one.name).c_str(),
                                    [&](benchmark::State& state) { run(state, bench, shape, one); })
           ->Iterations(1)
           ->UseRealTime()
           ->Unit(benchmark::kMillisecond);
+    }
   Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   const Verdict verdict = compare_with_goals(reporter.times, is_disk(where));
-  printf("\n%s", verdict.text.c_str());
+  printf("\n%s\n%s", verdict.text.c_str(), frozen_times(reporter.times, bench.bytes()).c_str());
   return verdict.good && !reporter.failed ? 0 : 1;
 }

@@ -17,6 +17,9 @@
 #define PM4_WRITE_DATA 0x37
 #define PM4_WAIT_REG_MEM 0x3c
 #define PM4_NOP 0xffff1000
+/* Pairs of doublewords; UVD_JPEG_PITCH. */
+#define JPEG_NOP 0x60000000
+#define JPEG_PITCH 0x401f
 #define IB_WORDS 32
 
 int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args)
@@ -387,6 +390,27 @@ static __u32 pm4_commands(const struct render_job *job, __u32 *ib)
 	return p - ib;
 }
 
+/* Writes to a register that affects pictures only. */
+static __u32 jpeg_commands(const struct render_job *job, __u32 *ib)
+{
+	__u32 *p = ib;
+
+	*p++ = JPEG_PITCH;
+	*p++ = job->value;
+	while ((p - ib) % 16) {
+		*p++ = JPEG_NOP;
+		*p++ = 0;
+	}
+	return p - ib;
+}
+
+static __u32 commands(const struct render_job *job, __u32 *ib)
+{
+	if (job->hw_ip == AMDGPU_HW_IP_VCN_JPEG)
+		return jpeg_commands(job, ib);
+	return job->hw_ip == AMDGPU_HW_IP_DMA ? sdma_commands(job, ib) : pm4_commands(job, ib);
+}
+
 static struct drm_amdgpu_cs_chunk chunk(__u32 id, const void *data, size_t size)
 {
 	return (struct drm_amdgpu_cs_chunk) {
@@ -425,15 +449,13 @@ int render_submit(const struct criu_node *node, struct render_work *work,
 		.in = { .ctx_id = job->ctx, .bo_list_handle = job->list,
 			.chunks = (uintptr_t)pointers },
 	};
-	__u32 num = 0, words, i;
+	__u32 num = 0, i;
 	int ret;
 
 	if (work->next + IB_WORDS > RENDER_WORK_SIZE / sizeof(__u32))
 		work->next = RENDER_WORK_WORDS;
 	ib.va_start = word_va(work->next);
-	words = job->hw_ip == AMDGPU_HW_IP_DMA ? sdma_commands(job, work->words + work->next) :
-						 pm4_commands(job, work->words + work->next);
-	ib.ib_bytes = words * sizeof(__u32);
+	ib.ib_bytes = commands(job, work->words + work->next) * sizeof(__u32);
 	work->next += IB_WORDS;
 
 	chunks[num++] = chunk(AMDGPU_CHUNK_ID_IB, &ib, sizeof(ib));

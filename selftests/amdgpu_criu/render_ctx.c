@@ -79,6 +79,54 @@ TEST_F(ctx, ids_are_restored_with_gaps)
 		EXPECT_EQ(0, render_ctx_free(&self->to, ids[i]));
 }
 
+static bool has_engine(const struct criu_node *node, __u32 type)
+{
+	struct drm_amdgpu_info_hw_ip info = {};
+	struct drm_amdgpu_info args = {
+		.return_pointer = (uintptr_t)&info,
+		.return_size = sizeof(info),
+		.query = AMDGPU_INFO_HW_IP_INFO,
+		.query_hw_ip.type = type,
+	};
+
+	return !render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) && info.available_rings;
+}
+
+static bool is_done(FIXTURE_DATA(ctx) *self, const struct render_job *job)
+{
+	__u64 sequence;
+
+	return !render_submit(&self->node, &self->work, job, &sequence) &&
+	       !render_wait(&self->node, job, sequence, 10 * RENDER_SECOND);
+}
+
+/* The engine keeps state between jobs. */
+TEST_F(ctx, one_that_has_used_a_video_engine_is_EOPNOTSUPP)
+{
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_VCN_JPEG, .value = 0x40 };
+	struct amdgpu_criu_process_info info;
+	char reason[64];
+	int session;
+
+	if (!has_engine(&self->node, AMDGPU_HW_IP_VCN_JPEG))
+		SKIP(return, "the GPU has no JPEG engine");
+	session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx));
+	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
+	EXPECT_EQ(0, criu_unpause(&self->node, session));
+	snprintf(reason, sizeof(reason), "cannot carry: context %u has used VCN JPEG", job.ctx);
+	for (int i = 0; i < 3; i++) {
+		ASSERT_TRUE(is_done(self, &job));
+		EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->node, session, &info));
+		EXPECT_STREQ(reason, criu_reason);
+	}
+	EXPECT_EQ(0, render_ctx_free(&self->node, job.ctx));
+	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
+	EXPECT_EQ(0, criu_unpause(&self->node, session));
+	close(session);
+}
+
 /* More than the number of fences that the kernel keeps. */
 #define JOBS 40
 
@@ -330,18 +378,9 @@ static int missing_engine(const struct criu_node *node)
 {
 	int i;
 
-	for (i = 0; i < AMDGPU_HW_IP_UVD; i++) {
-		struct drm_amdgpu_info_hw_ip info = {};
-		struct drm_amdgpu_info args = {
-			.return_pointer = (uintptr_t)&info,
-			.return_size = sizeof(info),
-			.query = AMDGPU_INFO_HW_IP_INFO,
-			.query_hw_ip.type = i,
-		};
-
-		if (render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) || !info.available_rings)
+	for (i = 0; i < AMDGPU_HW_IP_UVD; i++)
+		if (!has_engine(node, i))
 			return i;
-	}
 	return -1;
 }
 

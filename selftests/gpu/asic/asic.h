@@ -94,6 +94,18 @@ struct Ucode {
   uint32_t version = 1;
 };
 
+// The JPEG engine of VCN 4.0. Registers of addresses have a low half; the high half follows.
+struct JpegRegisters {
+  uint32_t segment;      // their base
+  uint32_t first, last;  // of its own
+  uint32_t doorbell;     // VCN_JPEG_DB_CTRL
+  uint32_t power;        // UVD_PGFSM_CONFIG; _STATUS follows
+  uint32_t status, rptr, ring_base, ring_size;
+  uint32_t buffer_vmid, buffer_base, buffer_size;
+  uint32_t command;  // UVD_JPEG_GPCOM_CMD; its data follow
+  uint32_t write_base, reference;
+};
+
 // A mailbox of the SMU: the driver waits until the response is not zero.
 struct SmuMailbox {
   uint32_t message, argument, response;
@@ -143,6 +155,7 @@ struct Asic {
   std::vector<IpRegisters> registers;  // for messages
 
   std::optional<SmuMailbox> smu = {};
+  std::optional<JpegRegisters> jpeg = {};
   std::optional<uint32_t> golden_clock = {};  // GOLDEN_TSC_COUNT_UPPER; _LOWER follows
 
   std::vector<Ucode> firmware;

@@ -11,6 +11,7 @@
 #include "regs/nbio_4_3_0.h"
 #include "regs/osssys_6_0_0.h"
 #include "regs/smuio_13_0_6.h"
+#include "regs/vcn_4_0_0.h"
 
 namespace gpu {
 namespace {
@@ -61,8 +62,11 @@ struct NaviRegisters {
   IpRegisters nbio = {"NBIO", reg::nbio_4_3_0::names(), {0, 0x14, 0xd20}};
   IpRegisters osssys = {"OSSSYS", reg::osssys_6_0_0::names(), {0x10a0}};
   IpRegisters smuio = {"SMUIO", reg::smuio_13_0_6::names(), {0x16800, 0x16a00}};
+  IpRegisters vcn = {"VCN", reg::vcn_4_0_0::names(), {0x7800, 0x7e00}};
 
-  std::vector<IpRegisters> all() const { return {gc, mmhub, osssys, athub, hdp, mp, smuio, nbio}; }
+  std::vector<IpRegisters> all() const {
+    return {gc, mmhub, osssys, athub, hdp, mp, smuio, nbio, vcn};
+  }
 };
 
 // With as many bases as the driver copies.
@@ -84,7 +88,7 @@ std::vector<DiscoveredIp> navi_ips(const NaviRegisters& regs) {
           {hw::kSmuio, 0, 13, 0, 6, regs.smuio.bases},
           {hw::kSdma0, 0, 6, 0, 0, {regs.gc.bases[0]}},
           {hw::kSdma1, 0, 6, 0, 0, {regs.gc.bases[0]}},
-          {hw::kVcn, 0, 4, 0, 0, {0x7800}},
+          {hw::kVcn, 0, 4, 0, 0, five(regs.vcn.bases)},
           {hw::kDf, 0, 4, 3, 0, {0x1c000}},
           {hw::kThm, 0, 13, 0, 0, {0x16600}}};
 }
@@ -124,6 +128,25 @@ std::vector<Ucode> navi_firmware() {
           {"gc_11_0_0_imu", UcodeKind::kImu},
           {"sdma_6_0_0", UcodeKind::kSdmaThreads, 27},
           {"smu_13_0_0", UcodeKind::kSmc}};
+}
+
+JpegRegisters navi_jpeg(const IpRegisters& vcn) {
+  using r = reg::vcn_4_0_0;
+  return {.segment = vcn.bases[r::UVD_JPEG_CNTL.segment],
+          .first = vcn.at(r::UVD_JPEG_CNTL),
+          .last = vcn.at(r::JPEG_IH_CTRL),
+          .doorbell = vcn.at(r::VCN_JPEG_DB_CTRL),
+          .power = vcn.at(r::UVD_PGFSM_CONFIG),
+          .status = vcn.at(r::UVD_JRBC_STATUS),
+          .rptr = vcn.at(r::UVD_JRBC_RB_RPTR),
+          .ring_base = vcn.at(r::UVD_LMI_JRBC_RB_64BIT_BAR_LOW),
+          .ring_size = vcn.at(r::UVD_JRBC_RB_SIZE),
+          .buffer_vmid = vcn.at(r::UVD_LMI_JRBC_IB_VMID),
+          .buffer_base = vcn.at(r::UVD_LMI_JRBC_IB_64BIT_BAR_LOW),
+          .buffer_size = vcn.at(r::UVD_JRBC_IB_SIZE),
+          .command = vcn.at(r::UVD_JPEG_GPCOM_CMD),
+          .write_base = vcn.at(r::UVD_LMI_JRBC_RB_MEM_WR_64BIT_BAR_LOW),
+          .reference = vcn.at(r::UVD_JRBC_RB_REF_DATA)};
 }
 
 Asic make_navi31() {
@@ -174,6 +197,7 @@ Asic make_navi31() {
       .smu = SmuMailbox{.message = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_66),
                         .argument = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_82),
                         .response = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_90)},
+      .jpeg = navi_jpeg(regs.vcn),
       .golden_clock = regs.smuio.at(reg::smuio_13_0_6::GOLDEN_TSC_COUNT_UPPER),
       .firmware = navi_firmware(),
       .asic_init_format = 2,

@@ -45,6 +45,7 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
       worker_->post([this, i] { sdma_[i]->update(table_); });
     }));
   }
+  if (spec.asic.jpeg && spec.xcc == 0) jpeg_.emplace(context_);
   if (spec.delays) table_.delay(*spec.delays + spec.xcc);
   worker_ = std::make_unique<Worker>([this] {
     const bool turns = command_processor_.take_turns();
@@ -71,12 +72,14 @@ amdgpu_criu::Status Engines::claim() {
   TRY(registers.claim(queue_reset_, at.queue_reset, at.queue_reset));
   if (at.mes_control) TRY(registers.claim(mes_control_, *at.mes_control, *at.mes_control));
   for (const auto& engine : sdma_) TRY(registers.claim(*engine, engine->first(), engine->last()));
+  if (jpeg_) TRY(jpeg_->claim());
   return {};
 }
 
 void Engines::ring(uint32_t offset, uint64_t value, unsigned size) {
   worker_->post([this, offset, value, size] {
     for (const auto& engine : sdma_) engine->doorbell(offset, value);
+    if (jpeg_) jpeg_->doorbell(offset, value);
     table_.doorbell(offset, value, size);
   });
 }
@@ -111,6 +114,7 @@ void Engines::reset() {
     command_processor_.reset();
     command_processor_.hang_preemption(false);
     for (const auto& engine : sdma_) engine->reset();
+    if (jpeg_) jpeg_->reset();
     mec_control_.reset();
     mes_control_.reset();
     queue_reset_.reset();

@@ -8,6 +8,7 @@
 
 #include "core/interfaces.h"
 #include "engines/command_processor.h"
+#include "engines/jpeg.h"
 #include "engines/sdma_engine.h"
 #include "engines/worker.h"
 #include "engines/xcc_view.h"
@@ -82,6 +83,7 @@ class Engines final : public Engine {
   std::optional<Mes> mes_;
   CommandProcessor command_processor_;
   std::vector<std::unique_ptr<SdmaEngine>> sdma_;
+  std::optional<JpegEngine> jpeg_;
   Trigger mec_control_;
   Trigger mes_control_;
   Trigger queue_reset_;

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+// The ring of the JPEG engine, with packets as the driver writes them.
+#include "engines/jpeg.h"
+
+#include <gtest/gtest.h>
+
+#include "engines/fake_gpu.h"
+
+namespace gpu::test {
+namespace {
+
+constexpr uint64_t kRing = 0x200000;
+constexpr uint64_t kBuffer = 0x201000;
+constexpr uint64_t kFence = 0x202000;
+constexpr uint32_t kRingDwords = 128;
+constexpr uint32_t kDoorbell = 0xc44;
+constexpr uint8_t kDecoded = 153;
+constexpr uint32_t kPitch = 0x401f;  // as packets name UVD_JPEG_PITCH
+constexpr uint32_t kNop = 6u << 28;
+constexpr uint32_t kTrap = 7u << 28;
+constexpr uint32_t kWaitRegister = 3u << 28 | 3 << 24;
+
+class JpegTest : public testing::Test {
+ protected:
+  JpegTest() {
+    put(at_.ring_base, kRing);
+    put(at_.ring_size, kRingDwords);
+    put(at_.doorbell, kDoorbell | 1u << 30);
+  }
+
+  void put(uint32_t dword, uint32_t value) { gpu_.registers.write(dword, value); }
+  uint32_t get(uint32_t dword) { return gpu_.registers.read(dword); }
+  uint32_t pitch() { return get(at_.segment + kPitch - 0x3a40); }
+
+  void submit(const std::vector<uint32_t>& words) {
+    for (const uint32_t word : words) {
+      gpu_.memory.put<uint32_t>(0, kRing + uint64_t{4} * wptr_, word);
+      wptr_ = (wptr_ + 1) % kRingDwords;
+    }
+    gpu_.engines->ring(kDoorbell, wptr_, 4);
+  }
+  bool idle() {
+    return FakeGpu::eventually([&] { return get(at_.rptr) == wptr_; });
+  }
+  bool reported() {
+    return FakeGpu::eventually([&] { return !gpu_.reports().empty(); });
+  }
+  static std::vector<uint32_t> fence(uint32_t value) {
+    return {0x402a, value, 0x402b, value, 0x40ea, kFence, 0x40eb, 0, 0x4029, 8, 4u << 28 | 0x4029,
+            0};
+  }
+
+  FakeGpu gpu_{navi31()};
+  const JpegRegisters& at_ = *navi31().jpeg;
+  uint32_t wptr_ = 0;
+};
+
+TEST_F(JpegTest, ExecutesRegisterWritesAndWrapsAround) {
+  submit({kPitch, 0xabadcafe});
+  ASSERT_TRUE(idle());
+  EXPECT_EQ(pitch(), 0xabadcafeu);
+  for (uint32_t i = 0; i < kRingDwords; i += 16) {
+    submit({kPitch, i, kNop, 0, kNop, 0, kNop, 0, kNop, 0, kNop, 0, kNop, 0, kNop, 0});
+    ASSERT_TRUE(idle());
+    EXPECT_EQ(pitch(), i);
+  }
+}
+
+TEST_F(JpegTest, AFenceIsWrittenBeforeItsInterrupt) {
+  uint32_t seen = 0;
+  gpu_.interrupts.watch = [&](const Interrupt& interrupt) {
+    if (interrupt.source == kDecoded) seen = gpu_.memory.get<uint32_t>(0, kFence);
+  };
+  submit(fence(7) + std::vector<uint32_t>{kTrap, 0});
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.interrupts.count(kDecoded) == 1; }));
+  EXPECT_EQ(seen, 7u);
+}
+
+TEST_F(JpegTest, ExecutesAnIndirectBuffer) {
+  gpu_.memory.put<uint32_t>(0, kBuffer, kPitch);
+  gpu_.memory.put<uint32_t>(0, kBuffer + 4, 0xdeadbeef);
+  submit({0x40cf, 0, 0x40e8, kBuffer, 0x40e9, 0, 0x4082, 2, 2u << 28, 0});
+  ASSERT_TRUE(idle());
+  EXPECT_EQ(pitch(), 0xdeadbeefu);
+}
+
+TEST_F(JpegTest, WritesOtherRegistersAndWaitsForThem) {
+  const uint32_t other = 0x3f000;
+  submit({0x1bfff, other * 4, 0x18000, 5, 0x4084, 5, kWaitRegister | 0x18000, 0xff});
+  ASSERT_TRUE(idle());
+  EXPECT_EQ(get(other), 5u);
+  EXPECT_TRUE(gpu_.reports().empty());
+  submit({0x4084, 6, kWaitRegister | 0x18000, 0xff, kPitch, 1});
+  ASSERT_TRUE(reported());
+  EXPECT_EQ(pitch(), 0u) << "the ring hangs";
+}
+
+TEST_F(JpegTest, ReportsBadPackets) {
+  submit({5u << 28, 0});
+  ASSERT_TRUE(reported());
+}
+
+TEST_F(JpegTest, AWriteToNoRegisterOfTheEngineIsReported) {
+  submit({0x1234, 0});
+  ASSERT_TRUE(reported());
+}
+
+TEST_F(JpegTest, ItsPowerIsGatedAsTheDriverAsks) {
+  put(at_.power, 2 << 22);
+  EXPECT_EQ(get(at_.power + 1), 2u << 22);
+  put(at_.power, 1 << 22);
+  EXPECT_EQ(get(at_.power + 1), 0u);
+}
+
+}  // namespace
+}  // namespace gpu::test

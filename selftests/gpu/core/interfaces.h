@@ -38,9 +38,10 @@ struct Space {
 inline constexpr Space kKernelSpace = {Hub::kGfx, 0};
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
-// the fault as the hardware does (status registers, interrupt); bytes before it may have been
-// copied. Aligned 4- and 8-byte reads and writes are single accesses; a write is seen by the
-// guest's CPUs only after everything written before it.
+// the fault as the hardware does (status registers, interrupt), or EAGAIN if the access is to be
+// repeated until the driver has mapped the page; bytes before it may have been copied. Aligned 4-
+// and 8-byte reads and writes are single accesses; a write is seen by the guest's CPUs only after
+// everything written before it.
 class Memory {
  public:
   // Keeps guest memory mapped here even if the guest unmaps it meanwhile. Never waits, and never
@@ -78,8 +79,9 @@ class Memory {
   }
 
   // MAP_PROCESS: which page tables a VMID of a hub uses from now on.
-  // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM.
-  virtual void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) = 0;
+  // page_table_base is as in VM_CONTEXTn_PAGE_TABLE_BASE: physical | VALID | SYSTEM. retries: XNACK
+  // is on, so accesses to pages that are not mapped are repeated.
+  virtual void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) = 0;
   // INVALIDATE_TLBS: the hub drops the translations of a process, for all VMIDs that it has.
   virtual void invalidate_pasid(Space hub, uint32_t pasid) = 0;
 };
@@ -92,6 +94,7 @@ struct Interrupt {
   uint8_t vmid = 0;
   bool from_mmhub = false;
   unsigned instance = 0;  // AID if from_mmhub, else XCC
+  bool retried = false;   // a fault of an access that is repeated until the driver has handled it
   uint32_t pasid = 0;
   std::array<uint32_t, 4> data = {};
 };

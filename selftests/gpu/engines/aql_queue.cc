@@ -79,7 +79,7 @@ bool AqlQueue::run(Budget& budget) {
     }
     const auto result = step(budget);
     if (!result.ok()) {
-      stop(result.error());
+      repeat_or_stop(result.error());
       break;
     }
     if (*result == Step::kDone || *result == Step::kMore) {
@@ -195,6 +195,9 @@ amdgpu_criu::Result<Step> AqlQueue::barrier_value(const Packet& packet) {
 // Order: the slot is freed, then the read index passes it, then the signal wakes the waiter.
 amdgpu_criu::Result<Step> AqlQueue::complete(const Packet& packet) {
   const uint64_t start = stream_.place().started;
+  const uint64_t handle = word_pair(packet, aql::kCompletionSignalDword);
+  // First, because the steps that follow cannot be repeated.
+  if (handle) TRY(context_.memory.cell(space(), handle + aql::kSignalValue, sizeof(uint64_t)));
   const uint32_t free = (packet[0] & ~0xffu) | aql::kInvalid;
   TRY(context_.memory.store<uint32_t>(space(), slot_address(), free));
   ++read_index();
@@ -203,9 +206,7 @@ amdgpu_criu::Result<Step> AqlQueue::complete(const Packet& packet) {
   if (const uint64_t report = hqd_.pair(mqd::kRptrReport) & ~uint64_t{7}) {
     TRY(context_.memory.store<uint64_t>(space(), report, read_index()));
   }
-  if (const uint64_t handle = word_pair(packet, aql::kCompletionSignalDword)) {
-    TRY(signal(handle, start));
-  }
+  if (handle) TRY(signal(handle, start));
   return Step::kDone;
 }
 

@@ -32,6 +32,9 @@ uint64_t handler_address(uint32_t low, uint32_t high) {
 // The word of MAP_PROCESS that has num_gws.
 constexpr size_t kGws = 12;
 
+// SH_MEM_CONFIG.RETRY_DISABLE: the driver sets it for processes without XNACK.
+bool retries(uint32_t memory_config) { return !bits(memory_config, 12, 12); }
+
 // SPI_GDBG_PER_VMID_CNTL is in the longer packet of Aldebaran only.
 shader::TrapHandler trap_handler_of(std::span<const uint32_t> body) {
   constexpr size_t kSpiGdbg = 13;
@@ -120,6 +123,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner
   }
   current_process_ = {.pasid = bits(body[0], 15, 0),
                       .page_table = join(body[1], body[2]),
+                      .retries = retries(body[4]),
                       .waves = {.apertures = apertures_of(body[3]),
                                 .trap = trap_handler_of(body),
                                 .gws = body.size() > kGws ? bits(body[kGws], 6, 0) : 0}};
@@ -133,9 +137,10 @@ bool CommandProcessor::bind_process(const Process& process) {
   if (!vmid) return false;
   const Partition xccs = partition();
   for (unsigned xcc = xccs.first; xcc < xccs.first + xccs.count; ++xcc) {
-    context_.memory.bind_vmid({Hub::kGfx, *vmid, xcc}, process.pasid, process.page_table);
-    context_.memory.bind_vmid({Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}, process.pasid,
-                              process.page_table);
+    const Space hubs[] = {{Hub::kGfx, *vmid, xcc},
+                          {Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}};
+    for (const Space hub : hubs)
+      context_.memory.bind_vmid(hub, process.pasid, process.page_table, process.retries);
   }
   return true;
 }

@@ -63,6 +63,7 @@ class CommandProcessor : public SchedulerPackets {
   struct Process {
     uint32_t pasid = 0;
     uint64_t page_table = 0;
+    bool retries = false;  // XNACK is on
     Launcher::Process waves;
   };
   struct Listed {

@@ -13,6 +13,11 @@ amdgpu_criu::Result<std::span<std::byte>> FakeMemory::window(Space space, uint64
     ++faults_;
     return amdgpu_criu::Error::of(EFAULT, "fake fault at {:#x}", address);
   }
+  if (is_unmapped(base, address / kPage)) {
+    ++retries_;
+    last_missed_ = address / kPage;
+    return amdgpu_criu::Error::of(EAGAIN, "fake retry at {:#x}", address);
+  }
   const size_t in_page = kPage - address % kPage;
   return std::span(this->space(base)).subspan(address, std::min(size, in_page));
 }
@@ -38,7 +43,7 @@ amdgpu_criu::Status FakeMemory::write(Space space, uint64_t address,
   return {};
 }
 
-void FakeMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) {
+void FakeMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool) {
   bases_[space.vmid] = page_table_base;
   pasids_[space.vmid] = pasid;
 }
@@ -51,6 +56,11 @@ void FakeMemory::invalidate_pasid(Space hub, uint32_t pasid) {
 std::vector<Space> FakeMemory::invalidated(uint32_t pasid) {
   const std::lock_guard lock(mutex_);
   return invalidated_[pasid];
+}
+
+bool FakeMemory::is_unmapped(uint64_t base, uint64_t page) {
+  const std::lock_guard lock(mutex_);
+  return unmapped_.contains({base, page});
 }
 
 std::vector<std::byte>& FakeMemory::space(uint64_t page_table_base) {

@@ -34,7 +34,7 @@ class FakeMemory final : public Memory {
                             std::span<const std::byte> data) override;
   amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                    bool for_write) override;
-  void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override;
+  void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) override;
   void invalidate_pasid(Space hub, uint32_t pasid) override;
   // Hubs that have dropped the translations of a process.
   std::vector<Space> invalidated(uint32_t pasid);
@@ -58,17 +58,33 @@ class FakeMemory final : public Memory {
     std::memcpy(space(base).data() + address, words.data(), words.size() * 4);
   }
   void punch_hole(uint64_t base, uint64_t page) { holes_.insert({base, page}); }
+  // Accesses to the page are to be repeated until it is mapped.
+  void unmap(uint64_t base, uint64_t page) {
+    const std::lock_guard lock(mutex_);
+    unmapped_.insert({base, page});
+  }
+  void map(uint64_t base, uint64_t page) {
+    const std::lock_guard lock(mutex_);
+    unmapped_.erase({base, page});
+  }
+  unsigned retries() const { return retries_; }
+  uint64_t last_missed() const { return last_missed_; }
   unsigned faults() const { return faults_; }
   uint64_t base_of(unsigned vmid) const { return bases_[vmid]; }
 
  private:
-  std::mutex mutex_;  // spaces_, invalidated_
+  bool is_unmapped(uint64_t base, uint64_t page);
+
+  std::mutex mutex_;  // spaces_, invalidated_, unmapped_
   std::map<uint64_t, std::vector<std::byte>> spaces_;
   std::map<uint32_t, std::vector<Space>> invalidated_;
   std::set<std::pair<uint64_t, uint64_t>> holes_;
+  std::set<std::pair<uint64_t, uint64_t>> unmapped_;
   std::array<std::atomic<uint64_t>, 16> bases_ = {};
   std::array<std::atomic<uint32_t>, 16> pasids_ = {};
   std::atomic<unsigned> faults_ = 0;
+  std::atomic<unsigned> retries_ = 0;
+  std::atomic<uint64_t> last_missed_ = 0;
 };
 
 class FakeRegisters final : public Registers {

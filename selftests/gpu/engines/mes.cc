@@ -164,7 +164,8 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
   const auto vmid = mapper_.vmid_for(two(frame, add_frame::kProcess));
   if (!vmid) return amdgpu_criu::Error::of(EBUSY, "no VMID is left");
   spec.vmid = *vmid;
-  context_.memory.bind_vmid({Hub::kGfx, *vmid}, spec.pasid, two(frame, add_frame::kPageTable));
+  context_.memory.bind_vmid({Hub::kGfx, *vmid}, spec.pasid, two(frame, add_frame::kPageTable),
+                            false);
   if (frame[add_frame::kType] == mes::kSdma) {
     const auto engine = TRY(
         context_.memory.load<uint32_t>(kKernelSpace, spec.mqd + sdma_mqd::kEngine * uint64_t{4}));

@@ -17,6 +17,11 @@ void Queue::stop(const amdgpu_criu::Error& error) {
       spec_.pasid, header, packet_address(), error.message()));
 }
 
+void Queue::repeat_or_stop(const amdgpu_criu::Error& error) {
+  if (error.code() != EAGAIN) return stop(error);
+  state_ = State::kWaiting;
+}
+
 uint64_t Queue::widen(uint64_t value, unsigned size, uint64_t current) const {
   if (size == 8) return value;
   uint64_t wide = (current & ~uint64_t{0xffffffff}) | (value & 0xffffffff);
@@ -39,7 +44,7 @@ bool PacketQueue::run(Budget& budget) {
     const uint64_t before = stream_.progress();
     const auto step = execute(budget);
     if (!step.ok()) {
-      stop(step.error());
+      repeat_or_stop(step.error());
       break;
     }
     if (*step == Step::kDone) worked = true;

@@ -83,6 +83,8 @@ class Queue {
   // fault.
   void stop(const amdgpu_criu::Error& error);
   virtual uint64_t packet_address() const { return stream_.next_address(); }
+  // After an error of a packet: it is repeated later, or the queue stops.
+  void repeat_or_stop(const amdgpu_criu::Error& error);
   // A write pointer, as 64 or as the low 32 bits.
   uint64_t widen(uint64_t value, unsigned size, uint64_t current) const;
   Space space() const { return stream_.ring_space(); }
@@ -104,6 +106,7 @@ class PacketQueue : public Queue {
 
  protected:
   // Executes the next packet and advances the stream. EFAULT: the fault was reported to the guest.
+  // EAGAIN: the guest will map the page.
   virtual amdgpu_criu::Result<Step> execute(Budget& budget) = 0;
   virtual void report_rptr() = 0;
 

@@ -229,6 +229,23 @@ TEST_F(SdmaTest, AFaultingCopyIsDroppedAndTheQueueContinues) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
+TEST_F(SdmaTest, ACopyWaitsForAPageOfAProcessWithXnack) {
+  const uint64_t page = kTarget / 4096 + 1;
+  gpu_.memory.unmap(queue_.base, page);
+  fill_source(3 * 4096);
+  gpu_.submit(queue_, sdma_copy(kSource, kTarget, 3 * 4096));
+  gpu_.submit(queue_, sdma_fence(kFence, 1));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.retries() > 3; }));
+  EXPECT_EQ(get<uint32_t>(kFence), 0u);
+  // The queue can be preempted meanwhile, and continues with the page.
+  ASSERT_TRUE(gpu_.preempt());
+  gpu_.run({&queue_});
+  gpu_.memory.map(queue_.base, page);
+  ASSERT_TRUE(FakeGpu::eventually([&] { return get<uint32_t>(kFence) == 1; }));
+  EXPECT_TRUE(same(kSource, kTarget, 3 * 4096));
+  EXPECT_EQ(gpu_.memory.faults(), 0u);
+}
+
 TEST_F(SdmaTest, AnUnknownPacketStopsTheQueueWithOneMessage) {
   gpu_.submit(queue_, {0x33, 0, 0, 0});
   ASSERT_TRUE(FakeGpu::eventually([&] { return !gpu_.reports().empty(); }));
@@ -301,7 +318,7 @@ TEST_F(SdmaRingTest, ADisabledRingDoesNothingAndRestartsFromZero) {
 }
 
 TEST_F(SdmaRingTest, IndirectBuffersRunInTheirVmid) {
-  gpu_.memory.bind_vmid({Hub::kMm, 5}, 0x77, 0x50001);
+  gpu_.memory.bind_vmid({Hub::kMm, 5}, 0x77, 0x50001, false);
   gpu_.memory.put_words(0x50001, 0x20000, sdma_write(kTarget, {11}));
   gpu_.start_sdma_ring(2);
   gpu_.sdma_ring(2, {5 << 16 | sdma::kIndirect, 0x20000, 0, 5, 0, 0});

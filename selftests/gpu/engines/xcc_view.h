@@ -27,8 +27,8 @@ class XccMemory final : public Memory {
     return memory_.window(own(space), address, size, for_write);
   }
   // For any hub, because one XCC binds a process on all XCCs of its partition.
-  void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) override {
-    memory_.bind_vmid(space, pasid, page_table_base);
+  void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) override {
+    memory_.bind_vmid(space, pasid, page_table_base, retries);
   }
   void invalidate_pasid(Space hub, uint32_t pasid) override {
     memory_.invalidate_pasid(own(hub), pasid);

@@ -28,6 +28,8 @@ std::string_view describe(FaultCause cause) {
       return "not readable";
     case FaultCause::kNotWritable:
       return "not writable";
+    case FaultCause::kForbidden:
+      return "marked as not accessible";
     case FaultCause::kNoMemory:
       return "mapped to an address without memory";
   }
@@ -37,8 +39,13 @@ std::string_view describe(FaultCause cause) {
 // The ring field of a fault's entry has its reason: 3 page not valid, 4 read, 5 write
 // (kfd_int_process_v9.c: prot_valid, prot_read, prot_write).
 uint8_t protection_bits(bool for_write, FaultCause cause) {
-  const bool permission = cause == FaultCause::kNotReadable || cause == FaultCause::kNotWritable;
-  return static_cast<uint8_t>((permission ? 0 : 0x08) | (for_write ? 0x20 : 0x10));
+  return static_cast<uint8_t>((is_permission(cause) ? 0 : 0x08) | (for_write ? 0x20 : 0x10));
+}
+
+// A page that the driver can map while the access is repeated.
+bool is_recoverable(FaultCause cause) {
+  return cause == FaultCause::kNotPresent || cause == FaultCause::kNotReadable ||
+         cause == FaultCause::kNotWritable;
 }
 
 Interrupt fault_interrupt(uint8_t client, Space space, uint32_t pasid, uint64_t address,
@@ -171,12 +178,13 @@ amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
   return {};
 }
 
-void GpuMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base) {
+void GpuMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) {
   HubRegisters* found = hub(space);
   if (!found || space.vmid == 0) return;
   if (found->context(space.vmid).base != page_table_base || pasids_.pasid(space) != pasid)
     found->tlb(space.vmid).invalidate();
   found->set_page_table_base(space.vmid, page_table_base);
+  found->set_retries(space.vmid, retries);
   pasids_.set_pasid(space, pasid);
 }
 
@@ -189,12 +197,21 @@ void GpuMemory::invalidate_pasid(Space space, uint32_t pasid) {
 
 amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_write,
                                      FaultCause cause) {
+  constexpr uint32_t kRetry = 0x80;  // AMDGPU_GMC9_FAULT_SOURCE_DATA_RETRY
   address &= kVirtualMask;
-  ++faults_;
-  const uint32_t pasid = pasids_.pasid(space);
-  if (HubRegisters* found = hub(space)) found->latch_fault(space.vmid, address, for_write, cause);
+  HubRegisters* const found = hub(space);
   const uint8_t client = space.hub == Hub::kGfx ? hubs_.gfx_fault_client : kClientVmc;
-  interrupts_.raise(fault_interrupt(client, space, pasid, address, for_write, cause));
+  Interrupt interrupt =
+      fault_interrupt(client, space, pasids_.pasid(space), address, for_write, cause);
+  if (found && found->retries(space.vmid) && is_recoverable(cause)) {
+    interrupt.data[1] |= kRetry;
+    interrupt.retried = true;
+    interrupts_.raise(interrupt);
+    return amdgpu_criu::Error::of(EAGAIN, "VMID {} waits for {:#x}", space.vmid, address);
+  }
+  ++faults_;
+  if (found) found->latch_fault(space.vmid, address, for_write, cause);
+  interrupts_.raise(interrupt);
   amdgpu_criu::Error error =
       amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
                              for_write ? "write" : "read", address, describe(cause));

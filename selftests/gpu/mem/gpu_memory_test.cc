@@ -72,7 +72,8 @@ class GpuMemoryTest : public testing::Test {
   }
 
   void bind(unsigned vmid, uint32_t pasid, uint64_t base) {
-    for (const Hub hub : {Hub::kGfx, Hub::kMm}) memory_->bind_vmid({hub, vmid}, pasid, base);
+    for (const Hub hub : {Hub::kGfx, Hub::kMm})
+      memory_->bind_vmid({hub, vmid}, pasid, base, retries_);
   }
   void link(uint64_t table, uint64_t index, uint64_t entry) {
     memcpy(vram_->own().data() + table + 8 * index, &entry, 8);
@@ -87,6 +88,7 @@ class GpuMemoryTest : public testing::Test {
   HubRegisters gfx_;
   HubRegisters mm_;
   std::unique_ptr<GpuMemory> memory_;
+  bool retries_ = false;
 };
 
 TEST_F(GpuMemoryTest, ReadsAndWritesAcrossPagesOfBothKinds) {
@@ -101,6 +103,40 @@ TEST_F(GpuMemoryTest, ReadsAndWritesAcrossPagesOfBothKinds) {
   std::vector<uint8_t> in(out.size());
   ASSERT_TRUE(memory_->read(kUser, kPage - 50, std::as_writable_bytes(std::span(in))).ok());
   EXPECT_EQ(in, out);
+}
+
+TEST_F(GpuMemoryTest, AccessOfAProcessWithXnackIsRepeatedUntilItsPageIsMapped) {
+  retries_ = true;
+  bind(kVmid, 0x8001, pte::kValid);
+  const Space user{Hub::kMm, kVmid};
+  EXPECT_EQ(code_of(memory_->store<uint32_t>(user, 0x1008, 7)), EAGAIN);
+  ASSERT_EQ(interrupts_.raised.size(), 1u);
+  EXPECT_TRUE(interrupts_.raised[0].retried);
+  EXPECT_EQ(interrupts_.raised[0].data[0], 1u);
+  EXPECT_EQ(interrupts_.raised[0].data[1], 0xa0u);
+  EXPECT_EQ(mm_.read(kMmStatus), 0u) << "only faults that end an access are latched";
+  map(1, 0x5000 | pte::kValid | pte::kRead);
+  EXPECT_EQ(code_of(memory_->store<uint32_t>(user, 0x1008, 7)), EAGAIN);
+  map(1, 0x5000 | kRw);
+  EXPECT_TRUE(memory_->store<uint32_t>(user, 0x1008, 7).ok());
+  EXPECT_EQ(memory_->faults(), 0u);
+}
+
+TEST_F(GpuMemoryTest, DriverEndsTheRetriesOfAnAccess) {
+  retries_ = true;
+  bind(kVmid, 0x8001, pte::kValid);
+  map(1, pte::kValid | pte::kSystem | pte::kPrt);
+  EXPECT_EQ(code_of(memory_->store<uint32_t>(kUser, 0x1000, 7)), EFAULT);
+  ASSERT_EQ(interrupts_.raised.size(), 1u);
+  EXPECT_FALSE(interrupts_.raised[0].retried);
+  EXPECT_EQ(interrupts_.raised[0].data[1], 0x20u);
+}
+
+TEST_F(GpuMemoryTest, WithoutRetriesInTheVmidsRegisterXnackHasNoEffect) {
+  retries_ = true;
+  bind(kVmid, 0x8001, pte::kValid);
+  gfx_.write(0x2880 + kVmid, 0x55544d);
+  EXPECT_EQ(code_of(memory_->store<uint32_t>(kUser, 0x1000, 7)), EFAULT);
 }
 
 TEST_F(GpuMemoryTest, SignExtendedAddressesAreTheSame) {
@@ -231,7 +267,7 @@ TEST_F(GpuMemoryTest, BindingRedirectsAHub) {
   EXPECT_EQ(interrupts_.pasids[kVmid], 0x8002u);
   bind(0, 1, 2);
   bind(16, 1, 2);
-  memory_->bind_vmid({Hub::kGfx, kVmid, 1}, 1, 2);
+  memory_->bind_vmid({Hub::kGfx, kVmid, 1}, 1, 2, false);
   EXPECT_EQ(interrupts_.pasids[0], 0u);
   EXPECT_EQ(interrupts_.pasids[kVmid], 0x8002u) << "there is no second hub";
 }

@@ -13,7 +13,7 @@ bool within(uint32_t word, uint32_t first, uint32_t count) {
 
 // VM_L2_PROTECTION_FAULT_STATUS.PERMISSION_FAULTS: bit 0 page not valid, 1 read, 2 write.
 uint32_t status_of(unsigned vmid, bool for_write, FaultCause cause) {
-  const bool permission = cause == FaultCause::kNotReadable || cause == FaultCause::kNotWritable;
+  const bool permission = is_permission(cause);
   uint32_t status = vmid << 20 | uint32_t{for_write} << 18;
   status |= ((for_write ? 4u : 2u) | (permission ? 0u : 1u)) << 4;
   if (cause == FaultCause::kOutOfRange || cause == FaultCause::kNoMemory) status |= 1u << 8;
@@ -30,6 +30,7 @@ amdgpu_criu::Status HubRegisters::claim(Registers& registers) {
 void HubRegisters::reset() {
   for (auto& word : words_) word = 0;
   for (Tlb& tlb : tlbs_) tlb.invalidate();
+  for (auto& retries : retries_) retries = false;
   words_[at_.fb_base] = static_cast<uint32_t>(spec_.fb_base >> 24);
   words_[at_.fb_top] =
       static_cast<uint32_t>((spec_.fb_base + spec_.segment * spec_.nodes - 1) >> 24);
@@ -78,6 +79,11 @@ AddressSpace HubRegisters::context(unsigned vmid) const {
 void HubRegisters::set_page_table_base(unsigned vmid, uint64_t base) {
   words_[at_.page_table_base + 2 * vmid] = static_cast<uint32_t>(base);
   words_[at_.page_table_base + 2 * vmid + 1] = static_cast<uint32_t>(base >> 32);
+}
+
+bool HubRegisters::retries(unsigned vmid) const {
+  constexpr uint32_t kRetryFault = 1 << 7;  // RETRY_PERMISSION_OR_INVALID_PAGE_FAULT
+  return retries_[vmid] && words_[at_.context_control + vmid] & kRetryFault;
 }
 
 uint64_t HubRegisters::fb_base() const { return uint64_t{words_[at_.fb_base] & 0xffffff} << 24; }

@@ -47,6 +47,9 @@ class HubRegisters final : public RegisterBlock {
   AddressSpace context(unsigned vmid) const;
   Tlb& tlb(unsigned vmid) { return tlbs_[vmid]; }
   void set_page_table_base(unsigned vmid, uint64_t base);
+  // Whether accesses that fault are repeated. Both the VMID's register and its process decide.
+  bool retries(unsigned vmid) const;
+  void set_retries(unsigned vmid, bool retries) { retries_[vmid] = retries; }
   // The frame buffer aperture of VMID 0: first and last byte.
   uint64_t fb_base() const;
   uint64_t fb_end() const;
@@ -61,6 +64,7 @@ class HubRegisters final : public RegisterBlock {
   const HubLayout at_;
   std::vector<std::atomic<uint32_t>> words_;
   std::array<Tlb, kVmids> tlbs_;
+  std::array<std::atomic<bool>, kVmids> retries_ = {};
 };
 
 }  // namespace gpu

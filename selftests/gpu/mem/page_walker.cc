@@ -35,6 +35,9 @@ bool is_leaf(const AddressSpace& space, size_t level, uint64_t entry) {
 FaultCause check(uint64_t entry, bool for_write) {
   if (!(entry & pte::kValid))
     return entry & pte::kPrt ? FaultCause::kNone : FaultCause::kNotPresent;
+  // AMDGPU_VM_NORETRY_FLAGS_TF, without a permission.
+  constexpr uint64_t kRights = pte::kRead | pte::kWrite, kMark = pte::kSystem | pte::kPrt;
+  if ((entry & (kMark | kRights)) == kMark) return FaultCause::kForbidden;
   if (for_write && !(entry & pte::kWrite)) return FaultCause::kNotWritable;
   if (!for_write && !(entry & pte::kRead)) return FaultCause::kNotReadable;
   return FaultCause::kNone;

@@ -39,8 +39,15 @@ enum class FaultCause : uint8_t {
   kNotPresent,  // no valid entry
   kNotReadable,
   kNotWritable,
-  kNoMemory,  // a valid entry that points to no memory
+  kForbidden,  // an entry by which the driver ends the retries of an access
+  kNoMemory,   // a valid entry that points to no memory
 };
+
+// The entry is valid but does not permit the access.
+constexpr bool is_permission(FaultCause cause) {
+  return cause == FaultCause::kNotReadable || cause == FaultCause::kNotWritable ||
+         cause == FaultCause::kForbidden;
+}
 
 // A physically contiguous run at the start of the requested range.
 struct PhysicalRun {

@@ -24,6 +24,7 @@ constexpr uint32_t kWritePointer = 4;
 constexpr uint32_t kWriteBackHigh = 5;
 constexpr uint32_t kWriteBackLow = 6;
 constexpr uint32_t kDoorbell = 7;
+constexpr uint32_t kCamDoorbell = 8;  // IH_DOORBELL_RETRY_CAM
 
 constexpr uint32_t kEnable = 1u << 0;
 constexpr uint32_t kWriteBackEnable = 1u << 8;
@@ -58,6 +59,7 @@ void InterruptRing::reset() {
   const std::lock_guard lock(mutex_);
   for (auto& lut : luts_) lut.fill(0);
   ring_.fill(0);
+  cam_.fill({});
   reported_ = false;
 }
 
@@ -81,6 +83,7 @@ void InterruptRing::write(uint32_t dword, uint32_t value) {
 
 void InterruptRing::set_control(uint32_t value) {
   ring_[kControl] = value;
+  if (!(value & kEnable)) cam_.fill({});
   if (value & kOverflowClear) ring_[kWritePointer] &= ~kOverflowed;
   if (signals() && ring_[kReadPointer] != (ring_[kWritePointer] & kPointerMask)) signal_();
 }
@@ -115,20 +118,36 @@ std::optional<PhysicalAddress> InterruptRing::physical(uint64_t address) const {
   return run.physical;
 }
 
+std::optional<uint32_t> InterruptRing::remember(const Interrupt& fault) {
+  const uint64_t key = fault.data[0] | uint64_t{fault.data[1] & 0xf} << 32 |
+                       uint64_t{fault.vmid} << 36 | uint64_t{fault.from_mmhub} << 40 |
+                       uint64_t{fault.instance} << 41;
+  if (std::ranges::find(cam_, std::optional(key)) != cam_.end()) return std::nullopt;
+  const auto free = std::ranges::find(cam_, std::optional<uint64_t>());
+  if (free == cam_.end()) return std::nullopt;
+  *free = key;
+  return static_cast<uint32_t>(free - cam_.begin());
+}
+
 void InterruptRing::raise(const Interrupt& from) {
   const uint64_t time = clock_.ticks();
-  const std::array<uint32_t, 8> entry = {
-      from.client | uint32_t{from.source} << 8 | uint32_t{from.ring} << 16 |
-          uint32_t{from.vmid & 15u} << 24 | uint32_t{from.from_mmhub} << 31,
-      static_cast<uint32_t>(time),
-      static_cast<uint32_t>(time >> 32) & 0xffff,
-      (from.pasid & 0xffff) | (spec_.nodes ? node_of(from) << 16 : 0),
-      from.data[0],
-      from.data[1],
-      from.data[2],
-      from.data[3]};
+  std::array<uint32_t, 8> entry = {from.client | uint32_t{from.source} << 8 |
+                                       uint32_t{from.ring} << 16 | uint32_t{from.vmid & 15u} << 24 |
+                                       uint32_t{from.from_mmhub} << 31,
+                                   static_cast<uint32_t>(time),
+                                   static_cast<uint32_t>(time >> 32) & 0xffff,
+                                   (from.pasid & 0xffff) | (spec_.nodes ? node_of(from) << 16 : 0),
+                                   from.data[0],
+                                   from.data[1],
+                                   from.data[2],
+                                   from.data[3]};
   const std::lock_guard lock(mutex_);
   if (!(ring_[kControl] & kEnable)) return;
+  if (from.retried) {
+    const auto index = remember(from);
+    if (!index) return;
+    entry[6] = *index;
+  }
   push(entry);
 }
 
@@ -171,9 +190,17 @@ void InterruptRing::acknowledge(uint32_t rptr) {
 
 bool InterruptRing::ring_doorbell(uint32_t offset, uint64_t value) {
   const std::lock_guard lock(mutex_);
-  const uint32_t doorbell = ring_[kDoorbell];
-  if (!(doorbell & kDoorbellEnable) || offset != (doorbell & kDoorbellMask) * 4) return false;
-  acknowledge(static_cast<uint32_t>(value));
+  const auto is = [&](uint32_t word) {
+    const uint32_t doorbell = ring_[word];
+    return doorbell & kDoorbellEnable && offset == (doorbell & kDoorbellMask) * 4;
+  };
+  if (is(kDoorbell)) {
+    acknowledge(static_cast<uint32_t>(value));
+  } else if (is(kCamDoorbell)) {
+    if (value < kCamEntries) cam_[value].reset();
+  } else {
+    return false;
+  }
   return true;
 }
 

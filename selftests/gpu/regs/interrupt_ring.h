@@ -38,7 +38,7 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   void reset();
   // Signals again if the driver has entries to read: after it got an interrupt line.
   void resignal();
-  // True if the doorbell is this block's.
+  // True if the doorbell is this block's: of the ring, or of the retry CAM.
   bool ring_doorbell(uint32_t offset, uint64_t value);
 
   void raise(const Interrupt& interrupt) override;
@@ -53,13 +53,16 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
 
  private:
   static constexpr uint32_t kLutWords = 32;
-  static constexpr uint32_t kRingWords = 8;
+  static constexpr uint32_t kRingWords = 9;
+  static constexpr size_t kCamEntries = 64;
 
   // All below: with mutex_ held.
   uint32_t ring_bytes() const;
   bool signals() const;
   // An address of the ring and its write-back; none if the driver's space is not modelled.
   std::optional<PhysicalAddress> physical(uint64_t address) const;
+  // The place of a new fault in the CAM; none if it waits there already, or no place is free.
+  std::optional<uint32_t> remember(const Interrupt& fault);
   void push(const std::array<uint32_t, 8>& entry);
   void write_back();
   void acknowledge(uint32_t rptr);
@@ -75,6 +78,9 @@ class InterruptRing final : public RegisterBlock, public InterruptSink, public P
   // registers for VMIDs that are the same on all hubs.
   std::vector<std::array<uint32_t, kLutWords>> luts_;
   std::array<uint32_t, kRingWords> ring_ = {};
+  // Faults that are repeated. Each is in the ring once, until the driver rings the doorbell with
+  // its index.
+  std::array<std::optional<uint64_t>, kCamEntries> cam_;
   bool reported_ = false;  // an invalid ring has been reported
 };
 

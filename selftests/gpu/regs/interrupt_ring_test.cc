@@ -92,6 +92,30 @@ TEST_F(InterruptRingTest, MmhubIsMarked) {
   EXPECT_EQ(entry(0, 0), 0x80000012u);
 }
 
+TEST_F(InterruptRingTest, FaultThatIsRepeatedIsInTheRingOnceUntilItIsHandled) {
+  constexpr uint32_t kCamDoorbell = 0xbd8;
+  bus_->write(0x1128, 1u << 28 | kCamDoorbell / 4);
+  Interrupt fault{.client = 0x12, .source = 0, .vmid = 8, .from_mmhub = true, .retried = true};
+  fault.data = {0x1000, 0x80};
+  Interrupt other = fault;
+  other.data[0] = 0x1001;
+  for (int i = 0; i < 3; ++i) ring_.raise(fault);
+  ring_.raise(other);
+  EXPECT_EQ(written_back(), 64u);
+  EXPECT_EQ(entry(0, 6), 0u);
+  EXPECT_EQ(entry(1, 6), 1u);
+  EXPECT_TRUE(ring_.ring_doorbell(kCamDoorbell, 1));
+  ring_.raise(fault);
+  EXPECT_EQ(written_back(), 64u) << "the driver has handled the other one";
+  ring_.raise(other);
+  EXPECT_EQ(written_back(), 96u);
+  EXPECT_EQ(entry(2, 6), 1u);
+  bus_->write(kControl, 0);
+  bus_->write(kControl, kEnabled);
+  ring_.raise(fault);
+  EXPECT_EQ(written_back(), 128u) << "a ring that was off has forgotten all";
+}
+
 TEST_F(InterruptRingTest, WrapsAround) {
   for (uint32_t i = 0; i < 20; ++i) {
     raise(i);

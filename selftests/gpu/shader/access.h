@@ -29,12 +29,18 @@ bool write_place(Wave& wave, const Place& place, const void* data, size_t size);
 // nowhere.
 std::byte* atomic_place(Wave& wave, const Place& place, size_t size);
 
-// Calls visit(lane) for active lanes, as long as the wave runs.
+// Calls visit(lane) for active lanes, as long as the wave runs. An instruction that is repeated
+// visits only the lanes that it has not visited before.
 template <typename Visit>
 void for_each_active(Wave& wave, Visit visit) {
-  for (uint64_t left = wave.exec(); left && wave.stop == Stop::kNone; left &= left - 1) {
+  const uint64_t repeated = wave.repeated_lanes();
+  uint64_t left = repeated ? wave.exec() & repeated : wave.exec();
+  for (; left; left &= left - 1) {
     visit(static_cast<unsigned>(std::countr_zero(left)));
+    if (wave.stop != Stop::kNone) break;
   }
+  wave.lanes_left = left;
+  if (repeated && !left) wave.set_s64(operand::kXnackMask, 0);
 }
 
 // use(lane, host) reads the kBytes of a lane's operand at host, or writes them. Lane by lane,

@@ -245,6 +245,7 @@ Dispatch::State Dispatch::stopped(Wave& wave) {
   const bool violates = wave.stop == Stop::kFault && view_.is_violation();
   const Stop why = violates ? Stop::kViolation : wave.stop;
   describe(wave);
+  wave.lanes_left = 0;
   if (!wave.can_trap()) return why == Stop::kFault ? State::kFault : State::kIllegal;
   if (why == Stop::kIllegal) {
     cores_.complain(wave.complaint, complaint_);
@@ -262,13 +263,26 @@ Dispatch::State Dispatch::stopped(Wave& wave) {
 bool Dispatch::can_run(Resident& resident) {
   Wave& wave = *resident.wave;
   if (wave.trapsts & trapsts::kSaveContext && !wave.privileged()) wave.enter_trap(0);
-  return !resident.at_barrier && !resident.at_gws && !wave.halted();
+  return !resident.at_barrier && !resident.at_gws && !resident.awaits_page && !wave.halted();
+}
+
+// The instruction is repeated for the lanes that it has not visited. A trap handler repeats the
+// whole instruction: XNACK_MASK is that of the wave.
+Dispatch::State Dispatch::await_page(Resident& resident) {
+  Wave& wave = *resident.wave;
+  wave.stop = Stop::kNone;
+  if (!wave.privileged()) wave.set_s64(operand::kXnackMask, wave.lanes_left);
+  wave.lanes_left = 0;
+  resident.awaits_page = true;
+  ++turn_;
+  return State::kRunning;
 }
 
 // Handles the end of the wave's turn. May remove the wave.
 Dispatch::State Dispatch::after(Resident& resident) {
   Wave& wave = *resident.wave;
   const Stop stop = wave.stop;
+  if (awaits_page(wave)) return await_page(resident);
   if (stop >= Stop::kIllegal) return stopped(wave);
   if (stop == Stop::kEnded || stop == Stop::kSaved) {
     remove(resident);
@@ -295,6 +309,7 @@ Dispatch::State Dispatch::without_waves() const {
 Dispatch::State Dispatch::run(unsigned instructions) {
   constexpr int64_t kQuantum = 256;
   view_.begin_turn();
+  for (const auto& resident : waves_) resident->awaits_page = false;
   int64_t left = instructions;
   bool idle = true;
   State state = State::kRunning;
@@ -312,9 +327,10 @@ Dispatch::State Dispatch::run(unsigned instructions) {
       ++turn_;
       continue;
     }
-    idle = false;
-    left -=
-        std::max(1u, cores_.run(*resident.wave, static_cast<unsigned>(std::min(left, kQuantum))));
+    const unsigned ran =
+        cores_.run(*resident.wave, static_cast<unsigned>(std::min(left, kQuantum)));
+    left -= std::max(1u, ran);
+    idle = idle && ran <= 1 && awaits_page(*resident.wave);
     state = after(resident);
   }
   view_.end_turn();

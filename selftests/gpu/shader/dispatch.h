@@ -118,6 +118,8 @@ class Dispatch {
   bool take_gws(Resident& resident);
   void leave_gws(Resident& resident);
   bool can_run(Resident& resident);
+  bool awaits_page(const Wave& wave) const { return wave.stop == Stop::kFault && view_.is_retry(); }
+  State await_page(Resident& resident);
   State after(Resident& resident);
   void remove(Resident& resident);
   State without_waves() const;

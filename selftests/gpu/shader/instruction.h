@@ -18,6 +18,7 @@ using Handler = void (*)(Wave&, const Instruction&);
 // VGPRs are 256 and up; accumulation VGPRs are 512 and up, where a bit of the encoding says so.
 namespace operand {
 constexpr unsigned kFlatScratch = 102;
+constexpr unsigned kXnackMask = 104;
 constexpr unsigned kVcc = 106;
 constexpr unsigned kTtmp = 108;
 constexpr unsigned kM0 = 124;

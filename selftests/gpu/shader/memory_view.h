@@ -35,6 +35,8 @@ class MemoryView {
   const amdgpu_criu::Error& error() const { return error_; }
   // The last error is the wave's alone: Memory was not asked.
   bool is_violation() const { return violation_; }
+  // The access is to be repeated: the driver maps the page meanwhile.
+  bool is_retry() const { return error_.code() == EAGAIN; }
 
  private:
   static constexpr uint64_t kNoTag = ~uint64_t{0};

@@ -14,6 +14,7 @@ struct Dispatch::Resident {
   unsigned slot = 0;
   bool at_barrier = false;
   bool at_gws = false;
+  bool awaits_page = false;  // until the next run
 };
 
 }  // namespace gpu::shader

@@ -27,7 +27,8 @@ constexpr Space kSpace = {Hub::kGfx, 1};
 
 // Floats.
 constexpr uint32_t kThousandth = 0x3a83126f, kOne = 0x3f800000;
-constexpr uint32_t kA = 0x400000, kB = 0x404000, kOut = 0x408000;
+// Accesses of a wave cross pages.
+constexpr uint32_t kA = 0x400f80, kB = 0x404f80, kOut = 0x408f80;
 
 struct Kernel {
   const char* object;
@@ -40,7 +41,7 @@ struct Kernel {
 class SuspendTest : public ::testing::TestWithParam<Kernel> {
  protected:
   SuspendTest() : object_(KERNELS "/" + std::string(GetParam().object)) {
-    memory_.bind_vmid(kSpace, 0x8000, kProcess);
+    memory_.bind_vmid(kSpace, 0x8000, kProcess, false);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
     put_trap_handlers(kHandler, [this](uint64_t to, const void* data, size_t size) {
       std::memcpy(at(to), data, size);
@@ -169,6 +170,36 @@ TEST_P(SuspendTest, TheResultIsTheSameWhereverTheWavesAreSaved) {
     dispatch = again(std::move(dispatch));
     if (dispatch) finish(*dispatch);
     ASSERT_EQ(results(), expected) << "saved after " << at << " of " << steps;
+  }
+}
+
+// XNACK. Waves that wait for a page are saved, too, and their instruction is then repeated for the
+// lanes that it left out.
+TEST_P(SuspendTest, TheResultIsTheSameIfEachPageIsMappedWhenItIsMissed) {
+  finish(*started());
+  const auto expected = results();
+  for (const bool suspends : {false, true}) {
+    fill();
+    ASSERT_NE(results(), expected);
+    constexpr uint64_t kFirst = kData / FakeMemory::kPage;
+    for (uint64_t page = 0; page < kDataBytes / FakeMemory::kPage; ++page)
+      memory_.unmap(kProcess, kFirst + page);
+    auto dispatch = started();
+    State state = State::kRunning;
+    unsigned missed = 0;
+    for (unsigned turn = 0; turn < 100'000 && state != State::kDone; ++turn) {
+      state = dispatch->run(1 << 12);
+      ASSERT_TRUE(state == State::kRunning || state == State::kHalted || state == State::kDone)
+          << dispatch->complaint();
+      if (state != State::kHalted) continue;
+      if (suspends) dispatch = again(std::move(dispatch));
+      ASSERT_TRUE(dispatch);
+      memory_.map(kProcess, memory_.last_missed());
+      ++missed;
+    }
+    EXPECT_EQ(state, State::kDone);
+    EXPECT_GT(missed, 0u);
+    ASSERT_EQ(results(), expected) << "suspends: " << suspends;
   }
 }
 

@@ -121,6 +121,9 @@ class Wave {
   uint64_t exec() const { return s64(operand::kExec); }
   uint64_t vcc() const { return s64(operand::kVcc); }
   bool active(unsigned lane) const { return exec() >> lane & 1; }
+  // The lanes for which an access to memory is repeated; 0: none is. The trap handler saves and
+  // restores XNACK_MASK, and has no such lanes itself.
+  uint64_t repeated_lanes() const { return privileged() ? 0 : s64(operand::kXnackMask); }
 
   // code: as a vector source names it, 256 and up. Consecutive registers are consecutive rows.
   Row& row(unsigned code) {
@@ -155,6 +158,7 @@ class Wave {
   GwsRequest gws;
   uint32_t scoreboard = 0;  // of its scratch
   uint32_t hw_id = 0;
+  uint64_t lanes_left = 0;  // that the last access to memory has not visited
   Stop stop = Stop::kNone;
   std::string complaint;
 

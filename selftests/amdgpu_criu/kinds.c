@@ -45,15 +45,6 @@ TEST_F(kinds, bos_on_one_gpu_are_mapped_on_its_peer_again)
 
 /* --- Modes of the process and of its GPUs */
 
-static int set_xnack(const struct kfd *kfd, __s32 mode, __s32 *is)
-{
-	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = mode };
-	int ret = call(kfd, AMDKFD_IOC_SET_XNACK_MODE, &args);
-
-	*is = args.xnack_enabled;
-	return ret;
-}
-
 static int make_xnack(struct kfd *kfd, struct carry *carry)
 {
 	__s32 mode;
@@ -238,24 +229,6 @@ TEST_F(kinds, events_of_every_type_keep_their_data_with_its_gpu_id)
 
 #define SVM_PAGES 32
 #define SVM_SIZE (SVM_PAGES * PAGE)
-
-static int set_svm(const struct kfd *kfd, void *at, size_t size,
-		   const struct kfd_ioctl_svm_attribute *attrs, __u32 num)
-{
-	struct {
-		struct kfd_ioctl_svm_args args;
-		struct kfd_ioctl_svm_attribute attrs[8];
-	} svm = {
-		.args = {
-			.start_addr = (uintptr_t)at, .size = size,
-			.op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = num,
-		},
-	};
-
-	memcpy(svm.attrs, attrs, num * sizeof(*attrs));
-	return call(kfd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20,
-			      sizeof(svm.args) + num * sizeof(*attrs)), &svm);
-}
 
 static int make_svm(struct kfd *kfd, struct carry *carry)
 {

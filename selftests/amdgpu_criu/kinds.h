@@ -145,4 +145,32 @@ static int make_sdma(struct kfd *kfd, struct carry *carry, int num)
 	return ret;
 }
 
+/* @mode: -1 only reads it. */
+static inline int set_xnack(const struct kfd *kfd, __s32 mode, __s32 *is)
+{
+	struct kfd_ioctl_set_xnack_mode_args args = { .xnack_enabled = mode };
+	int ret = call(kfd, AMDKFD_IOC_SET_XNACK_MODE, &args);
+
+	*is = args.xnack_enabled;
+	return ret;
+}
+
+static inline int set_svm(const struct kfd *kfd, void *at, size_t size,
+			  const struct kfd_ioctl_svm_attribute *attrs, __u32 num)
+{
+	struct {
+		struct kfd_ioctl_svm_args args;
+		struct kfd_ioctl_svm_attribute attrs[8];
+	} svm = {
+		.args = {
+			.start_addr = (uintptr_t)at, .size = size,
+			.op = KFD_IOCTL_SVM_OP_SET_ATTR, .nattr = num,
+		},
+	};
+
+	memcpy(svm.attrs, attrs, num * sizeof(*attrs));
+	return call(kfd, _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20,
+			      sizeof(svm.args) + num * sizeof(*attrs)), &svm);
+}
+
 #endif /* AMDGPU_CRIU_TEST_KINDS_H */

@@ -3,8 +3,11 @@
 // Step n draws numbers (Philox) with a key made of n, sums them through LDS, counts their bytes
 // with atomics, works on them in private memory, and multiplies two matrices. With --held a step
 // ends with a kernel that runs until a verdict or the end is requested. A line is printed before it
-// starts, so that a dump can meet its waves. Device memory that no step changes is compared for a
-// verdict.
+// starts, so that a dump can meet its waves. With --plain the data is in ordinary memory, which
+// each step gives back first: the GPU finds no page of it mapped (XNACK). Device memory that no
+// step changes is compared for a verdict.
+#include <sys/mman.h>
+
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -49,6 +52,7 @@ struct Kernels {
 struct Workload {
   std::unique_ptr<Runtime> runtime;
   Buffer device, staging, shared;
+  amdgpu_criu::Mapping plain;  // if there is one, instead of the shared buffer
   Executable executable;
   Kernels kernels;
   AqlUserQueue queue;
@@ -57,7 +61,9 @@ struct Workload {
   bool held;
   uint64_t done = 0;
 
-  Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
+  Shared& data() const {
+    return *reinterpret_cast<Shared*>(plain.size() ? plain.bytes().data() : shared.data());
+  }
 };
 
 std::vector<uint32_t> philox_numbers(uint32_t key0, uint32_t key1) {
@@ -195,6 +201,11 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Buffer device = TRY(Buffer::create(r, Place::kDevice, options.vram_mib << 20));
   Buffer staging = TRY(Buffer::create(r, Place::kHost, kStaging));
   Buffer shared = TRY(Buffer::create(r, Place::kHost, sizeof(Shared)));
+  amdgpu_criu::Mapping plain;
+  if (options.plain) {
+    plain = TRY(amdgpu_criu::Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS));
+  }
   Executable executable = TRY(Executable::load(r, code_object()));
   const Kernels kernels = {
       TRY(executable.kernel("philox")),          TRY(executable.kernel("reduce")),
@@ -202,9 +213,16 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
       TRY(executable.kernel("matrix_multiply")), TRY(executable.kernel("churn_until"))};
   AqlUserQueue queue = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
-  return Workload{std::move(runtime), std::move(device),      std::move(staging),
-                  std::move(shared),  std::move(executable),  kernels,
-                  std::move(queue),   std::move(done_signal), options.timeout_s * 1000,
+  return Workload{std::move(runtime),
+                  std::move(device),
+                  std::move(staging),
+                  std::move(shared),
+                  std::move(plain),
+                  std::move(executable),
+                  kernels,
+                  std::move(queue),
+                  std::move(done_signal),
+                  options.timeout_s * 1000,
                   options.held};
 }
 
@@ -221,6 +239,8 @@ Status step(Workload& w) {
   const uint64_t next = w.done + 1;
   const uint64_t key = value_at(next);
   const auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  if (w.plain.size() && madvise(w.plain.bytes().data(), w.plain.size(), MADV_DONTNEED))
+    return Error::system("madvise");
   TRY(launch_all(w, key0, key1));
   TRY(check_results(w.data(), key0, key1));
   if (w.held) TRY(launch_held(w, next));
@@ -267,6 +287,7 @@ bool run(Workload& w, const Options& options) {
 }
 
 int main_with(const Options& options) {
+  if (options.plain) setenv("HSA_XNACK", "1", 1);
   return run_program(
       options, set_up, start, [](const Workload& w) { return w.device.size(); },
       [](Workload& w, const Options& o) { return run(w, o) ? kGood : kDamaged; });
@@ -280,7 +301,7 @@ int main(int argc, char** argv) {
       {"rocr_kernels",
        "Compiled kernels through stock ROCr, each result compared with the CPU's; device memory\n"
        "(--vram) filled with a pattern.",
-       "--vram --held --steps --interval --timeout"},
+       "--vram --plain --held --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);

@@ -9,6 +9,8 @@ in_long_kernel() { # in_long_kernel STEP
   alive "$PID" || fail "the process is gone before step $1"
 }
 
+HAS_XNACK=0
+
 said() { log_has "$1"$'\n' || gone "$PID"; }
 
 waves_are_saved() { # waves_are_saved IMAGES: prints how many
@@ -23,24 +25,40 @@ restore_in_long_kernel() { # restore_in_long_kernel WHAT IMAGES
   [ "$(last_step)" -gt "$STEP_BEFORE" ] || fail "$1: the kernel has not ended"
 }
 
-# Waves in flight: the dump interrupts a kernel. Its waves are in the images, and in the restored
-# process the kernel ends with the same numbers as on the CPU.
-scenario_rocr_waves() {
+misses_pages() { # misses_pages WHEN
+  ((HAS_XNACK == 0)) || grep -qvx 0 /sys/class/kfd/kfd/proc/"$PID"/counters_*/faults ||
+    fail "$1: the GPUs have missed no page"
+}
+
+long_kernels_continue() { # long_kernels_continue [OPTION VALUE]
   STEPS_WANTED=0
   need_gpus 1
   need_plugin
-  start rocr_kernels --held 1
+  start rocr_kernels --held 1 "$@"
   all_memory_is_right "before the dump"
+  misses_pages "before the dump"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"
   waves_are_saved "$DIR/images"
   ((EVERY == 0)) || withheld_waves_are_missed "$DIR/images"
   restore_in_long_kernel restore "$DIR/images"
+  misses_pages "after the restore"
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill again "$DIR/images2"
   waves_are_saved "$DIR/images2"
   restore_in_long_kernel restore-again "$DIR/images2"
   ends_well "after the restores"
+}
+
+# Waves in flight: the dump interrupts a kernel. Its waves are in the images, and in the restored
+# process the kernel ends with the same numbers as on the CPU.
+scenario_rocr_waves() { long_kernels_continue; }
+
+# XNACK: the GPU works on ordinary memory, of which the driver maps a page when the GPU misses it. After
+# a restore it misses all pages.
+scenario_rocr_xnack() {
+  HAS_XNACK=1
+  long_kernels_continue --plain 1
 }
 
 # withheld_waves_are_missed IMAGES: without a part of the saved waves, no restore gets the right

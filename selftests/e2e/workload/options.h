@@ -25,6 +25,7 @@ struct Options {
   uint64_t heap_mib = 0;     // ordinary memory
   uint64_t seed = 1;         // of random choices
   uint64_t operations = 60;  // chosen at random
+  bool plain = false;        // the data is in ordinary memory
   bool held = false;         // a step ends with a kernel that runs until a verdict is requested
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps

@@ -10,27 +10,30 @@
 
 #include "engines/mqd.h"
 #include "engines/packets.h"
+#include "regs/gc_9_4_2.h"
 
 namespace gpu {
 
 struct ComputeRegisters {
-  static constexpr uint32_t kFirst = 0x2e00;  // COMPUTE_DISPATCH_INITIATOR
+  using r = reg::gc_9_4_2;
+  static constexpr uint32_t kFirstOffset = r::COMPUTE_DISPATCH_INITIATOR.offset;
+  static constexpr uint32_t kFirst = 0x2000 + kFirstOffset;
   enum Offset : unsigned {
-    kInitiator = 0x00,
-    kDimX = 0x01,
-    kStartX = 0x04,
-    kNumThreadX = 0x07,
-    kPgmLo = 0x0c,
-    kRsrc1 = 0x12,
-    kRsrc2 = 0x13,
-    kUnitsSe0 = 0x16,  // COMPUTE_STATIC_THREAD_MGMT_SE0, SE1
-    kTmpringSize = 0x18,
-    kUnitsSe2 = 0x19,  // SE2, SE3
-    kRestartX = 0x1b,
-    kRelaunch = 0x22,
-    kRsrc3 = 0x2d,
-    kUserData0 = 0x40,
-    kEnd = 0x50,
+    kInitiator = 0,
+    kDimX = r::COMPUTE_DIM_X.offset - kFirstOffset,
+    kStartX = r::COMPUTE_START_X.offset - kFirstOffset,
+    kNumThreadX = r::COMPUTE_NUM_THREAD_X.offset - kFirstOffset,
+    kPgmLo = r::COMPUTE_PGM_LO.offset - kFirstOffset,
+    kRsrc1 = r::COMPUTE_PGM_RSRC1.offset - kFirstOffset,
+    kRsrc2 = r::COMPUTE_PGM_RSRC2.offset - kFirstOffset,
+    kUnitsSe0 = r::COMPUTE_STATIC_THREAD_MGMT_SE0.offset - kFirstOffset,  // SE1 follows
+    kTmpringSize = r::COMPUTE_TMPRING_SIZE.offset - kFirstOffset,
+    kUnitsSe2 = r::COMPUTE_STATIC_THREAD_MGMT_SE2.offset - kFirstOffset,  // SE3 follows
+    kRestartX = r::COMPUTE_RESTART_X.offset - kFirstOffset,
+    kRelaunch = r::COMPUTE_RELAUNCH.offset - kFirstOffset,
+    kRsrc3 = r::COMPUTE_PGM_RSRC3.offset - kFirstOffset,
+    kUserData0 = r::COMPUTE_USER_DATA_0.offset - kFirstOffset,
+    kEnd = r::COMPUTE_USER_DATA_15.offset + 1 - kFirstOffset,
   };
   static constexpr unsigned kUserData = kEnd - kUserData0;
 

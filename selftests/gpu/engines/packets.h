@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "regs/sdma_4_4_2.h"
+
 namespace gpu {
 
 constexpr uint32_t bits(uint32_t value, unsigned high, unsigned low) {
@@ -163,17 +165,18 @@ constexpr uint8_t kSdmaRingGfx = 0;
 constexpr uint8_t kSdmaRingUser = 2;
 }  // namespace ih
 
+// From the first register of an SDMA engine on; the same in SDMA 4.4 and 6.0.
 namespace reg {
-constexpr uint32_t kSdmaStatus = 0x25;
-constexpr uint32_t kSdmaRbCntl = 0x80;
-constexpr uint32_t kSdmaRbBase = 0x81;
-constexpr uint32_t kSdmaRbRptr = 0x83;
-constexpr uint32_t kSdmaRbWptr = 0x85;
-constexpr uint32_t kSdmaRbRptrAddrHi = 0x88;
-constexpr uint32_t kSdmaRbRptrAddrLo = 0x89;
-constexpr uint32_t kSdmaDoorbell = 0x92;
-constexpr uint32_t kSdmaDoorbellOffset = 0xab;
-constexpr uint32_t kSdmaGfxLast = 0xdf;
+constexpr uint32_t kSdmaStatus = sdma_4_4_2::SDMA_STATUS_REG.offset;
+constexpr uint32_t kSdmaRbCntl = sdma_4_4_2::SDMA_GFX_RB_CNTL.offset;
+constexpr uint32_t kSdmaRbBase = sdma_4_4_2::SDMA_GFX_RB_BASE.offset;
+constexpr uint32_t kSdmaRbRptr = sdma_4_4_2::SDMA_GFX_RB_RPTR.offset;
+constexpr uint32_t kSdmaRbWptr = sdma_4_4_2::SDMA_GFX_RB_WPTR.offset;
+constexpr uint32_t kSdmaRbRptrAddrHi = sdma_4_4_2::SDMA_GFX_RB_RPTR_ADDR_HI.offset;
+constexpr uint32_t kSdmaRbRptrAddrLo = sdma_4_4_2::SDMA_GFX_RB_RPTR_ADDR_LO.offset;
+constexpr uint32_t kSdmaDoorbell = sdma_4_4_2::SDMA_GFX_DOORBELL.offset;
+constexpr uint32_t kSdmaDoorbellOffset = sdma_4_4_2::SDMA_GFX_DOORBELL_OFFSET.offset;
+constexpr uint32_t kSdmaGfxLast = sdma_4_4_2::SDMA_GFX_MIDCMD_CNTL.offset;
 }  // namespace reg
 
 constexpr uint32_t kDoorbellMask = 0x0ffffffc;  // the field is a byte offset into BAR 2

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "core/interfaces.h"
+#include "regs/gc_9_4_3.h"
 
 namespace gpu {
 
 // A group of XCCs that the driver uses as one compute device.
 struct Partition {
-  static constexpr uint32_t kControl = 0xf828;  // CP_HYP_XCP_CTL, within an XCC
+  // Of XCC 0.
+  static constexpr uint32_t kControl = 0xa000 + reg::gc_9_4_3::CP_HYP_XCP_CTL.offset;
 
   unsigned first;  // XCC
   unsigned count;

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "core/interfaces.h"
+#include "regs/gc_9_4_2.h"
 
 namespace gpu {
 
@@ -21,7 +22,7 @@ struct GpuClock {
 class Rlc final : public RegisterBlock {
  public:
   // safe_mode: RLC_SAFE_MODE; offset: of the registers of its XCC.
-  explicit Rlc(const GpuClock& clock, uint32_t safe_mode = 0xec05, uint32_t offset = 0)
+  explicit Rlc(const GpuClock& clock, uint32_t safe_mode = kSafeMode, uint32_t offset = 0)
       : clock_(clock), safe_mode_at_(safe_mode), offset_(offset) {}
 
   amdgpu_criu::Status claim(Registers& registers) {
@@ -52,10 +53,14 @@ class Rlc final : public RegisterBlock {
   }
 
  private:
-  static constexpr uint32_t kCommand = 1;            // cleared when the RLC has taken the message
-  static constexpr uint32_t kClockLow = 0xec24;      // RLC_GPU_CLOCK_COUNT_LSB
-  static constexpr uint32_t kClockHigh = 0xec25;     // RLC_GPU_CLOCK_COUNT_MSB
-  static constexpr uint32_t kClockCapture = 0xec26;  // RLC_CAPTURE_GPU_CLOCK_COUNT
+  // GC 11.0 has the clock at the same place.
+  using r = reg::gc_9_4_2;
+  static constexpr uint32_t kBase = 0xa000;
+  static constexpr uint32_t kSafeMode = kBase + r::RLC_SAFE_MODE.offset;
+  static constexpr uint32_t kClockLow = kBase + r::RLC_GPU_CLOCK_COUNT_LSB.offset;
+  static constexpr uint32_t kClockHigh = kBase + r::RLC_GPU_CLOCK_COUNT_MSB.offset;
+  static constexpr uint32_t kClockCapture = kBase + r::RLC_CAPTURE_GPU_CLOCK_COUNT.offset;
+  static constexpr uint32_t kCommand = 1;  // cleared when the RLC has taken the message
 
   const GpuClock& clock_;
   const uint32_t safe_mode_at_;

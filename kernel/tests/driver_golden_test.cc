@@ -25,7 +25,7 @@ extern "C" const criu_blob_schema amdgpu_criu_exported_schema;
 namespace sample {
 namespace {
 
-// So many bytes are read, of blobs with random damage.
+// The number of bytes of blobs with random damage that are read.
 constexpr size_t kDamagedBytes = 100'000'000, kMostMutations = 15000;
 // A longer tail is represented by its checksum.
 constexpr size_t kTailShown = 256;

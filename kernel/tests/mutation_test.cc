@@ -108,7 +108,7 @@ TEST(Mutation, RandomDamageIsNeverReadAsTheOriginal) {
   }
 }
 
-TEST(Mutation, RandomMaliceIsReadOrRefusedAndReachesEveryCheck) {
+TEST(Mutation, RandomForgeriesAreReadOrRefusedAndReachEveryCheck) {
   std::mt19937 random(2);
   const Bytes whole = MakeSample();
   int taken = 0, damaged = 0, unknown = 0;

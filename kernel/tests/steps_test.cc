@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Checks of a hostile blob with many ids or ranges take a number of steps that grows little faster
-// than their number. A step is a basic block of criu_ids.c, which the compiler counts.
+// The number of steps to check a hostile blob with many ids or ranges grows only slightly faster
+// than the number of these. A step is a basic block of criu_ids.c, which the compiler counts.
 #include <bit>
 #include <cstdint>
 #include <functional>

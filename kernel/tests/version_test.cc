@@ -312,7 +312,7 @@ TEST(Version, ANewTypeIsRefusedByAnOlderKernelUnlessItMayBeSkipped) {
   EXPECT_EQ(ReadClock<Clock1>(kKernel1, comment.bytes).microseconds, 1u);
 }
 
-TEST(Version, ANewTypeIsOmittedForAnOlderKernelIfItMayBeSkippedAndElseRefused) {
+TEST(Version, ANewTypeIsOmittedForAnOlderKernelIfItMayBeSkippedAndOtherwiseRefused) {
   const auto first = Query(kKernel1);
   const Written left_out = WriteTyped(kComment, &first);
   ASSERT_EQ(left_out.error, 0);

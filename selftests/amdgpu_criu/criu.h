@@ -35,7 +35,7 @@ struct criu_node {
 int criu_node_open(struct criu_node *node, enum criu_node_kind kind);
 void criu_node_close(struct criu_node *node);
 
-/* Whatever is in the envelope. */
+/* Calls the ioctl with any envelope. */
 int criu_envelope(const struct criu_node *node, const struct amdgpu_criu_ioctl *envelope);
 /* Why the last criu_call() was refused; empty if the errno is sufficient. */
 extern char criu_reason[256];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Threads of one process change its queues, events and memory, checkpoint it, and use a
- * session that one of them closes; other processes restore, and ask OUTSIDE; all are killed at
+ * session that one of them closes; other processes restore, and call OUTSIDE; all are killed at
  * any moment. No call may fail in an unexpected way, and a process can still be restored at
  * the end. CRIU_TEST_SECONDS is the time to race.
  */

@@ -11,7 +11,7 @@
 
 #include "kfd.h"
 
-/* Returns as waitpid(). */
+/* Returns what waitpid() returns. */
 static inline pid_t neighbour_end(pid_t pid)
 {
 	kill(pid, SIGKILL);

@@ -238,7 +238,7 @@ TEST_F(pause, ends_when_the_process_that_paused_dies)
 			_exit(2);
 		if (write(go[1], &byte, 1) != 1)
 			_exit(3);
-		/* The one we wait for cannot kill us before it has looked. */
+		/* Waits to be killed, so that the pause lasts until the parent has examined it. */
 		for (;;)
 			pause();
 	}

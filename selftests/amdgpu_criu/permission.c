@@ -111,7 +111,7 @@ static int first_refused(struct op_context *context, enum criu_node_kind kind)
 	return -1;
 }
 
-/* As `unshare -Ur` of that user: all capabilities, in a namespace that any user can create. */
+/* Like `unshare -Ur` of that user: all capabilities, in a namespace that any user can create. */
 static int enter_namespace(uid_t uid)
 {
 	char map[32];
@@ -179,7 +179,7 @@ static int nobody_with_session(struct op_context *context, enum criu_node_kind k
 	return WRONG + first_refused(context, kind);
 }
 
-/* As a task that CRIU restores in a container. */
+/* Like a task that CRIU restores in a container. */
 TEST_F(permission, a_session_is_enough_for_nobody_in_a_namespace_of_its_own)
 {
 	int ret = in_child(&self->context, variant->kind, nobody_with_session);
@@ -217,7 +217,7 @@ TEST_F(permission, either_capability_alone_is_enough)
 			EXPECT_EQ(0, status);
 			continue;
 		}
-		/* A file of its own: that of the parent is not for it. */
+		/* A file of its own, because it may not use that of the parent. */
 		op_context_close(&self->context);
 		if (op_context_open(&self->context, variant->kind) ||
 		    set_capabilities(1ULL << enough[i]))

@@ -25,7 +25,7 @@
 struct race_score {
 	/* How often each worker, or thread of one, has completed a round. */
 	unsigned int rounds[RACE_COUNTS_MAX];
-	/* An unexpected result, and whose it is. */
+	/* An unexpected result, and the worker that got it. */
 	int error, whose;
 };
 

@@ -106,7 +106,7 @@ TEST_F(reason, that_cannot_be_written_changes_no_error)
 	EXPECT_EQ(-EBADMSG, criu_envelope(&self->context.node, &self->envelope));
 }
 
-TEST_F(reason, is_empty_where_the_errno_says_all)
+TEST_F(reason, is_empty_if_the_errno_is_sufficient)
 {
 	self->envelope.op = 0;
 	EXPECT_EQ(-ENOTTY, criu_envelope(&self->context.node, &self->envelope));

@@ -168,7 +168,7 @@ TEST_F(pause, calls_wait_until_the_session_closes)
 	ASSERT_LE(0, child);
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* Or it would hold the session that it waits for. */
+		/* Otherwise this process would hold the session whose end it waits for. */
 		close(self->session);
 		_exit(-create(&self->node));
 	}

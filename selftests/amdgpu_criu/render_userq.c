@@ -107,7 +107,7 @@ FIXTURE_SETUP(userq)
 	ASSERT_NE(NULL, self->memory);
 	ASSERT_NE(NULL, self->wptr);
 	ret = userq_call(&self->node, &self->queue, USERQ_CREATE);
-	/* The id takes the place of the operation. */
+	/* The kernel has replaced the operation by the id. */
 	self->id = self->queue.op;
 	if (ret == -NOT_SUPPORTED || ret == -EINVAL || ret == -ENOTTY)
 		SKIP(return, "the driver has no user queues for this GPU");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * AMDKFD_IOC_CRIU_OP, which exists since Linux 5.18, keeps working beside the new ioctl.
+ * AMDKFD_IOC_CRIU_OP, which exists since Linux 5.18, keeps working alongside the new ioctl.
  */
 #include "kselftest_harness.h"
 

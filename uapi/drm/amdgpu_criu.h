@@ -31,10 +31,10 @@
  * Who may call
  * ------------
  * SESSION needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the initial user namespace,
- * else EPERM. Every other operation but QUERY needs the descriptor of a session. Holding
- * one is the right to use it, so a privileged process can make a session and hand it to
- * tasks without capabilities, or in a user namespace of their own. To act on the file of
- * another process the caller must also be that process's tracer, else EBADF.
+ * else EPERM. Every other operation except QUERY needs the descriptor of a session. Any
+ * process that holds it may use it, so a privileged process can create a session and pass
+ * it to tasks without capabilities or in a user namespace of their own. To act on the file
+ * of another process the caller must also be that process's tracer, else EBADF.
  *
  * Errors common to all operations
  * -------------------------------
@@ -43,7 +43,7 @@
  *               and its tail not zero
  *   EFAULT      a pointer of the caller cannot be read or written
  *   ENOTTY      this kernel has no such operation
- *   EPERM       no capability (see above): to make a session, or to be called without one
+ *   EPERM       no session_fd, or SESSION: and the caller lacks the capability, see above
  *   EBADF       file of another process, or session_fd is not a session
  *   EBADFD      out of order: not paused by this session, nothing to resume, a
  *               session of the other kind
@@ -73,10 +73,10 @@ extern "C" {
  * @size: size in bytes of the structure at @arg, as the caller was compiled
  * @arg: user pointer to the operation's structure
  * @reason: user pointer to a buffer for a text, or 0. If the ioctl fails for a reason that
- *	the errno does not name, the text has it, as has the kernel log, which a container
- *	cannot read; otherwise the text is empty. It ends with a null byte, is truncated to
- *	fit, is meant for display, and may change. If the ioctl succeeds, nothing is
- *	written. A failure to write the text is not an error
+ *	the errno does not name, the text and the kernel log, which a container cannot
+ *	read, contain the reason; otherwise the text is empty. It ends with a null byte, is
+ *	truncated to fit, is meant for display, and may change. If the ioctl succeeds,
+ *	nothing is written. A failure to write the text is not an error
  * @reason_size: bytes at @reason; 0 if and only if @reason is 0. No text is longer than 255
  * @pad: 0
  */
@@ -187,7 +187,7 @@ struct amdgpu_criu_query {
  * @pad: 0
  *
  * A session is the scope of object ids of one checkpoint or one restore, over any
- * number of processes and nodes. Holding its fd is the right to use it. Its last
+ * number of processes and nodes. Any process that holds its fd may use it. Its last
  * close resumes every process that it still has paused, and drops every reference
  * that it holds. Objects that RESTORE created belong to the restored process.
  */
@@ -207,8 +207,8 @@ struct amdgpu_criu_session {
  * @flags: 0 or AMDGPU_CRIU_PROCESS_INFO_LIVE
  * @pid: process (thread group) of the file, in the caller's pid namespace. Out on
  *	/dev/kfd, where the file identifies it. In and out on a render node, whose
- *	file may have been passed on: a process that has the file open and in whose
- *	memory its userptrs are; 0 is the caller itself
+ *	file may have been passed on: a process that has the file open and whose
+ *	memory its userptrs refer to; 0 is the caller itself
  * @num_devices: out, entries that CHECKPOINT writes to the device table; 0 on a
  *	render node
  * @num_bos: out, entries that CHECKPOINT writes to the BO table
@@ -328,13 +328,13 @@ struct amdgpu_criu_bo {
  * @records: CHECKPOINT: user pointer to an array of &struct amdgpu_criu_record_info,
  *	as returned by QUERY of the kernel that will restore; 0: as this kernel.
  *	RESTORE: 0
- * @num_records: entries at @records; 0 if it is 0
- * @record_stride: bytes from one entry of @records to the next; 0 if it is 0
+ * @num_records: entries at @records; 0 if @records is 0
+ * @record_stride: bytes from one entry of @records to the next; 0 if @records is 0
  *
  * With @records every record is written in the newest version that both kernels
  * know. A record that the other one does not know and may skip is left out. State
  * that the other kernel cannot represent is EOPNOTSUPP, while the process still
- * lives. CHECKPOINT returns the size of such a blob (ENOSPC); PROCESS_INFO does not.
+ * exists. CHECKPOINT returns the size of such a blob (ENOSPC); PROCESS_INFO does not.
  *
  * CHECKPOINT requires that the same session has paused the process (EBADFD), or is live: see
  * &struct amdgpu_criu_process_info. It changes nothing and may be repeated.

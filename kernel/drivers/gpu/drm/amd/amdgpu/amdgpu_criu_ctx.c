@@ -291,7 +291,7 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 	return 0;
 }
 
-/* As AMDGPU_CTX_OP_ALLOC_CTX and _SET_STABLE_PSTATE, with the saved id of the context. */
+/* Like AMDGPU_CTX_OP_ALLOC_CTX and _SET_STABLE_PSTATE, with the saved id of the context. */
 static int amdgpu_criu_apply_ctx(void *data, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
@@ -310,7 +310,7 @@ static int amdgpu_criu_apply_ctx(void *data, void *entry)
 	amdgpu_criu_set_ctx(plan, record, ctx);
 	ret = amdgpu_criu_apply_entities(entry, ctx);
 	if (!ret && (record->flags & AMDGPU_CRIU_CTX_PSTATE)) {
-		/* As the ioctl does, and owns the state even if it did not change. */
+		/* As the ioctl does. The context owns the state even if it did not change. */
 		guard(mutex)(&adev->pm.stable_pstate_ctx_lock);
 		ret = __amdgpu_ctx_set_stable_pstate(ctx, record->stable_pstate);
 		if (!ret && !adev->pm.stable_pstate_ctx) {

@@ -209,7 +209,7 @@ static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 	void *tail;
 	int ret = 0;
 
-	/* The refusal is for the pause: a running process may be about to drop the BO. */
+	/* Only a pause refuses it: a running process may free the BO before it is paused. */
 	if (!dump->out.live && !dump->exported)
 		fault = amdgpu_criu_bo_fault(dump, object->gem, owner);
 	else if (!owner)

@@ -2,8 +2,8 @@
 /*
  * GEM handles. drm_gem_handle_create() and drm_gem_prime_fd_to_handle() allocate the lowest free
  * number. A restore needs a specific number, so every free number below it gets an empty entry
- * until all handles exist, and the handles are created in ascending order. No one else may open or
- * close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
+ * until all handles exist, and the handles are created in ascending order. No other task may open
+ * or close handles of the file in between. Contexts, BO lists and syncobjs do not need this: their
  * numbers can be requested.
  */
 #include <linux/dma-buf.h>
@@ -108,7 +108,7 @@ static int amdgpu_criu_seek_handle(struct amdgpu_criu_plan *plan, u32 handle)
 	return 0;
 }
 
-/* As after a PRIME import: the BO points to the dma-buf, and a table maps that to the handle. */
+/* Like a PRIME import: lets the BO point to the dma-buf, and a table map that to the handle. */
 static int amdgpu_criu_enter_import(struct drm_file *file, struct drm_gem_object *gem,
 				    struct dma_buf *dmabuf, u32 handle)
 {

@@ -184,7 +184,7 @@ static int amdgpu_criu_export_flags(const struct amdgpu_bo *bo)
 }
 
 /*
- * As DRM_IOCTL_PRIME_HANDLE_TO_FD, but the handle may have been closed. A GEM object without
+ * Like DRM_IOCTL_PRIME_HANDLE_TO_FD, but the handle may have been closed. A GEM object without
  * handles has no pointer to its dma-buf, which would be a reference cycle.
  */
 static struct dma_buf *amdgpu_criu_bo_export(void *object)
@@ -269,7 +269,7 @@ bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 	return found;
 }
 
-/* As amdgpu_criu_dmabuf_has_importer(); false if the BO has no dma-buf. */
+/* Like amdgpu_criu_dmabuf_has_importer(); false if the BO has no dma-buf. */
 bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 {
 	struct dma_buf *dmabuf = amdgpu_criu_object_dmabuf(gem);
@@ -280,7 +280,7 @@ bool amdgpu_criu_object_has_importer(struct drm_gem_object *gem)
 	return found;
 }
 
-/* Gets the id of a BO in a checkpoint. Returns as criu_session_object_id(). */
+/* Gets the id of a BO in a checkpoint. Returns what criu_session_object_id() returns. */
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id)
 {
 	struct drm_gem_object *owner = amdgpu_criu_owner_object(gem);

@@ -147,7 +147,7 @@ static int amdgpu_criu_signal_syncobj(const struct amdgpu_criu_syncobj_record *r
 	fence = dma_fence_allocate_private_stub(ktime_get());
 	if (!fence)
 		return -ENOMEM;
-	/* The fence is signaled, so dma_fence_set_error() warns, but nobody has it yet. */
+	/* dma_fence_set_error() would warn: the fence is signaled. But no one else uses it yet. */
 	fence->error = record->error;
 	if (record->flags & AMDGPU_CRIU_SYNCOBJ_TIMELINE) {
 		chain = dma_fence_chain_alloc();

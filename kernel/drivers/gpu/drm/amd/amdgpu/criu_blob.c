@@ -306,7 +306,7 @@ bool criu_blob_next(const struct criu_blob *blob, struct criu_record *record)
 	return false;
 }
 
-/* As criu_blob_next(), for records of one type. */
+/* Like criu_blob_next(), but only for records of one type. */
 bool criu_blob_next_of(const struct criu_blob *blob, __u16 type, struct criu_record *record)
 {
 	while (criu_blob_next(blob, record))

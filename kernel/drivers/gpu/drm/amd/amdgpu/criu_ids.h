@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Checks between the records of a blob: references, duplicates, overlaps. As the codec,
+ * Checks between the records of a blob: references, duplicates, overlaps. Like the codec,
  * this code uses no driver types, allocates no memory, and builds on the host.
  */
 #ifndef _CRIU_IDS_H_

@@ -21,7 +21,7 @@ struct criu_object {
 	/* The object's own dma-buf, and one for copying its contents. */
 	struct dma_buf *dmabuf;
 	struct dma_buf *copy;
-	/* A caller other than its creator has it, so its creator can no longer undo it. */
+	/* A caller other than its creator uses it, so its creator can no longer undo it. */
 	bool found;
 };
 

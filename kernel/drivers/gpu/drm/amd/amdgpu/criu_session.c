@@ -71,7 +71,7 @@ int criu_client_stop(struct criu_client *client, unsigned long deadline)
 
 	if (xchg(&client->stopped, 1))
 		return -EBUSY;
-	/* An ioctl that has begun is counted, and after a grace period its CPU's count is seen. */
+	/* Running ioctls are counted, on each CPU. The sum is valid after a grace period. */
 	percpu_ref_kill(&client->calls);
 	ret = wait_event_interruptible_timeout(criu_client_wait, percpu_ref_is_zero(&client->calls),
 					       max(1L, (long)(deadline - jiffies)));
@@ -279,7 +279,7 @@ enum criu_session_kind criu_session_kind(const struct criu_session *session)
 	return READ_ONCE(session->kind);
 }
 
-/* Makes a session live, for good. Fails with -EBADFD if it holds a client. */
+/* Makes a session live permanently. Fails with -EBADFD if it holds a client. */
 int criu_session_set_live(struct criu_session *session)
 {
 	guard(spinlock)(&criu_hold_lock);

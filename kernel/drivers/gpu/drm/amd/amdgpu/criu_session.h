@@ -89,7 +89,7 @@ struct criu_object_ops {
 	 * all descriptors of an object refer to one dma-buf. Called in any process with the session
 	 */
 	struct dma_buf *(*export)(void *object);
-	/* As export, for copying the contents. It does not change the object */
+	/* Like export, for copying the contents. Does not change the object */
 	struct dma_buf *(*copy)(void *object);
 	void (*end_copy)(struct dma_buf *dmabuf); /* before the session drops the result of copy */
 };

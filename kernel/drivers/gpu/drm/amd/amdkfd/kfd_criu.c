@@ -307,7 +307,7 @@ static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long ar
 	return ret;
 }
 
-/* Handles an ioctl of /dev/kfd, ours or, once it may begin, another. */
+/* Handles an ioctl of /dev/kfd: that of checkpoint/restore, or another once it may begin. */
 long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
 		    criu_ioctl_fn ioctl)
 {

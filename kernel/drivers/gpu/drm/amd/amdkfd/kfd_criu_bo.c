@@ -129,7 +129,7 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	const char *why = NULL;
 	int ret = 0;
 
-	/* The refusal is for the pause: a running process may be about to drop the BO. */
+	/* Only a pause refuses it: a running process may free the BO before it is paused. */
 	if (!dump->out.live)
 		why = kfd_criu_bo_uncarriable(mem);
 	else if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))

@@ -168,7 +168,7 @@ static int kfd_criu_map_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *
 	return ret;
 }
 
-/* As AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or _IMPORT_DMABUF, and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
+/* Like AMDKFD_IOC_ALLOC_MEMORY_OF_GPU or _IMPORT_DMABUF, and AMDKFD_IOC_MAP_MEMORY_TO_GPU. */
 static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_bo *bo)
 {
 	struct drm_gem_object *found;

@@ -230,7 +230,7 @@ static int kfd_criu_check_targets(void *data)
 		for (u32 j = 0; j < i; j++)
 			if (plan->devices[i].pdd && plan->devices[i].pdd == plan->devices[j].pdd)
 				return criu_refuse(plan->call, -ENODEV,
-						   "GPU %u stands for both %u and %u",
+						   "GPU %u replaces both %u and %u",
 						   plan->devices[i].pdd->dev->id,
 						   plan->devices[i].record.gpu_id,
 						   plan->devices[j].record.gpu_id);
@@ -282,7 +282,7 @@ static int kfd_criu_name_devices(void *data)
 	return 0;
 }
 
-/* As AMDKFD_IOC_ACQUIRE_VM, _SET_TRAP_HANDLER, _SET_SCRATCH_BACKING_VA, _SET_MEMORY_POLICY. */
+/* Like AMDKFD_IOC_ACQUIRE_VM, _SET_TRAP_HANDLER, _SET_SCRATCH_BACKING_VA, _SET_MEMORY_POLICY. */
 static int kfd_criu_apply_device(void *data, void *entry)
 {
 	const struct kfd_criu_device_record *record = entry;

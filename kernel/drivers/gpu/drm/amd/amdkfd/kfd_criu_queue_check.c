@@ -154,8 +154,8 @@ u32 kfd_criu_saved_sdma_id(const struct queue *q)
 }
 
 /*
- * Finds a number on the engine of the saved one, which the doorbell determines. The process knows
- * its doorbell and not its number, which may be another process's by now.
+ * Finds a number on the engine of the saved queue, which the doorbell determines. The process knows
+ * its doorbell but not its number, which another process may use by now.
  */
 int kfd_criu_find_sdma_id(struct kfd_node *node, const struct kfd_criu_queue_record *record,
 			  u32 *sdma_id)

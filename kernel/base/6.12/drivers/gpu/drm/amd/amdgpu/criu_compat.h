@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Defines interfaces of later kernels that checkpoint/restore uses by those of this
- * kernel. The Makefile includes this header before each of its files, so that the files
- * are the same on every kernel.
+ * Implements interfaces of later kernels that checkpoint/restore uses, with interfaces of
+ * this kernel. The Makefile includes this header before each file of checkpoint/restore,
+ * so that these files are the same on every kernel.
  */
 #ifndef _CRIU_COMPAT_H_
 #define _CRIU_COMPAT_H_

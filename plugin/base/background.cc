@@ -100,7 +100,7 @@ Result<std::unique_ptr<Background>> Background::start(const Role& role, const Wo
   const pid_t pid = fork();
   if (pid < 0) return Error::system("cannot make a process for the background");
   if (pid == 0) Child(main, role, std::move(result.write), std::move(stop.read)).run(work);
-  // Its end closes the last writer of the pipe. What CRIU forks later has no copy.
+  // When the child ends, the pipe has no writer: processes that CRIU forks later have no copy.
   result.write.reset();
   Pidfd process = TRY(open_process(pid));
   return std::unique_ptr<Background>(new Background(role.verb, pid, std::move(process),
@@ -143,7 +143,7 @@ void Background::reap() const {
 
 Background::~Background() {
   if (released_) return;
-  // CRIU's handler would treat its end as that of a task.
+  // CRIU's handler would mistake its exit for that of a task.
   sigset_t child, before;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);

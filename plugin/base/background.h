@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // A process that works in parallel with CRIU's main process.
 //
-// A thread would not do: CRIU's main process forks and changes namespaces, which a process with
-// threads cannot, and its log has one writer. The background process is in the namespaces of the
-// main process and has its open files.
+// It cannot be a thread, because CRIU's main process forks and changes namespaces, which a process
+// with threads cannot do, and because CRIU's log has one writer. The background process is in the
+// namespaces of the main process and has its open files.
 #pragma once
 
 #include <sys/types.h>
@@ -31,8 +31,9 @@ class Background {
   };
   struct Role {
     const char* verb;  // what it does with GPU memory, for messages
-    // An error ends it; CRIU then gives up because a child has ended. Otherwise it stays until its
-    // owner ends it, because CRIU must not wait for a child that it does not know.
+    // If true, the process exits at an error, and CRIU gives up because a child has ended.
+    // Otherwise it stays until its owner ends it, because CRIU must not reap a child that it does
+    // not know.
     bool ends_on_error;
     // Called in the new process; empty: nothing to do.
     std::function<std::unique_ptr<Watch>(pid_t main)> watch{};

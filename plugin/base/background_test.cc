@@ -61,7 +61,7 @@ TEST(Background, AnErrorEndsTheChildProcess) {
   EXPECT_EQ((*background)->finish().error().code(), EIO);
 }
 
-// CRIU 4.3 would take the end of a child for that of a task while it dumps.
+// While CRIU 4.3 dumps, it would mistake the exit of a child for that of a task.
 TEST(Background, StaysAfterAnErrorIfThatIsItsRole) {
   auto background = Background::start(
       {"saves", false}, [](const Background::Fail& fail) { fail(Error(EIO, "no data")); });

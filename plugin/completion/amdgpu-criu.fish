@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # Completion of the command amdgpu-criu for fish. Commands and options come from the command itself,
-# so that they are always the right ones.
+# so that they always match it.
 
 function __amdgpu_criu_words
     set -l words (commandline -opc)

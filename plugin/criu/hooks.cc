@@ -17,11 +17,11 @@ namespace {
 
 // The return value for "not mine: ask the next plugin".
 constexpr int kNotMine = -ENOTSUP;
-// No GPU node maps this offset: mmap() fails, and the restore with it.
+// No GPU node maps this offset: mmap() fails, and so does the restore.
 constexpr uint64_t kUnmappable = ~0xfffull;
 
-// CRIU forks while there is one, and some of its children end with exit(). If fini() is not called,
-// the end of the process releases everything.
+// CRIU forks while the plugin exists, and some of its children end with exit(). If fini() is not
+// called, the end of the process releases everything.
 NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
 // The first error, if it occurred in CRIU's main process.

@@ -267,7 +267,7 @@ TEST_F(Hooks, ASignalEndsTheDumpAndContinuesTheProcess) {
     testing_support::during_copies = [=] { raise(number); };
     EXPECT_EQ(dump(), -EINTR);
     testing_support::during_copies = {};
-    EXPECT_THAT(log(), HasSubstr("given up because of SIG"));
+    EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIG"));
     EXPECT_FALSE(state_.paused);
     EXPECT_TRUE(images_.names().empty());
   }
@@ -478,7 +478,7 @@ TEST_F(Hooks, AFailedResumeKillsAllTasksWhereCriuWouldIgnoreIt) {
   ASSERT_EQ(start(kStageRestore), 0);
   const Fd kfd(restore_file(kKfdId));
   ASSERT_TRUE(kfd.valid());
-  // A process with another number is not ours, and is not killed without an error.
+  // A process with another number is not ours. It is killed only after an error.
   EXPECT_EQ(resume(1), -ENOTSUP);
   EXPECT_TRUE(program.killed.empty());
   state_.failures["RESUME"] = EIO;

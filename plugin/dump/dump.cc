@@ -38,7 +38,7 @@ void warn_of_refused(const std::string& path, uint32_t id) {
 
 }  // namespace
 
-Dump::Standstill::~Standstill() {
+Dump::PauseTimer::~PauseTimer() {
   if (!since) return;
   const auto time = Interruption::Clock::now() - *since;
   log_info("GPU work was paused for {} ms",
@@ -48,7 +48,7 @@ Dump::Standstill::~Standstill() {
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
   interruption_.begin();
-  if (!standstill_.since) standstill_.since = Interruption::Clock::now();
+  if (!pause_timer_.since) pause_timer_.since = Interruption::Clock::now();
   TRY(tree_.add(pid));
   return interruption_.check();
 }
@@ -87,8 +87,8 @@ Status Dump::finish() {
 
 void Dump::write_statistics() const {
   const auto directory = env_.image_directory();
-  if (!has_written_ || !directory.ok() || !standstill_.since) return;
-  const auto paused = Interruption::Clock::now() - *standstill_.since;
+  if (!has_written_ || !directory.ok() || !pause_timer_.since) return;
+  const auto paused = Interruption::Clock::now() - *pause_timer_.since;
   const SaveCounts& counts = saver_.counts();
   const std::string text = formatted(
       R"({{"version": 1, "paused_us": {}, "processes": {}, "render_files": {}, "bytes": {}, )"
@@ -222,10 +222,10 @@ Status Dump::check_part(const image::MappingIndex& index, const image::Process& 
   if (std::ranges::any_of(index.find(process, vma), is_open)) return {};
   return Error::of(
       EOPNOTSUPP,
-      "process {} ({}) has at {:#x} a part of a mapping of the render node of GPU {:#x} "
-      "that begins elsewhere, and has closed the file through which KFD knows that "
-      "memory; such a mapping cannot be carried",
-      process.pid, process.comm, vma.start, vma.gpu_id);
+      "process {} ({}) maps a part of a BO of the render node of GPU {:#x} at {:#x}, from a "
+      "mapping that was split, and has closed the file through which KFD knows that memory; such a "
+      "mapping cannot be carried",
+      process.pid, process.comm, vma.gpu_id, vma.start);
 }
 
 Status Dump::check_mappings() const {

@@ -93,16 +93,16 @@ class Dump {
   Status write_file(int fd, uint32_t id, image::FileKind what);
 
   // Logs how long the GPU work was paused; destroyed after tree_.
-  struct Standstill {
-    Standstill() = default;
-    Standstill(const Standstill&) = delete;
-    Standstill& operator=(const Standstill&) = delete;
-    ~Standstill();
+  struct PauseTimer {
+    PauseTimer() = default;
+    PauseTimer(const PauseTimer&) = delete;
+    PauseTimer& operator=(const PauseTimer&) = delete;
+    ~PauseTimer();
     std::optional<Interruption::Clock::time_point> since;
   };
 
   DumpContext env_;
-  Standstill standstill_;
+  PauseTimer pause_timer_;
   image::DumpId id_ = image::new_dump_id();
   Interruption interruption_;
   Tree tree_;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGINT};
 
-// 0: none came.
+// 0: no signal was received.
 std::atomic<int> caught_signal;
-std::atomic<unsigned> windows;  // CaughtSignals that there are
+std::atomic<unsigned> windows;  // number of CaughtSignals objects
 std::atomic<const DoomedImages*> doomed;
 static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
 struct sigaction before[std::size(kSignals)];
@@ -27,12 +27,12 @@ void take(int number) {
   } else {
     if (const DoomedImages* images = doomed) images->remove();
     signal(number, SIG_DFL);
-    raise(number);  // comes when this returns
+    raise(number);  // delivered when this handler returns
   }
   errno = error;
 }
 
-// Without SA_RESTART: what blocks is interrupted.
+// Without SA_RESTART: blocking calls are interrupted.
 void install() {
   if (std::exchange(installed, true)) return;
   struct sigaction action{};
@@ -52,8 +52,7 @@ void uninstall() {
 
 Status Interruption::check_signals() {
   if (const int number = caught_signal)
-    return Error::of(EINTR, "the dump is given up because of {}",
-                     number == SIGTERM ? "SIGTERM" : "SIGINT");
+    return Error::of(EINTR, "the dump was aborted by {}", number == SIGTERM ? "SIGTERM" : "SIGINT");
   return {};
 }
 
@@ -61,7 +60,7 @@ Status Interruption::check() const {
   TRY(check_signals());
   if (start_ && timeout_.count() > 0 && Clock::now() - *start_ > timeout_)
     return Error::of(
-        ETIME, "the dump is given up: its GPU part took longer than the {} s of amdgpu.timeout",
+        ETIME, "the dump was aborted: its GPU part took longer than the {} s of amdgpu.timeout",
         timeout_.count());
   if (stopped_) return Error(ECANCELED, "stopped because another GPU could not be saved");
   return {};

@@ -21,7 +21,7 @@ static_assert(std::is_trivially_copyable_v<SaveCounts>);
 constexpr unsigned kMaxThreadsOfGpu = 16;
 // For all threads that compress with zstd.
 constexpr size_t kMaxCodecBytes = 16u << 20;
-// How often a signal to CRIU is looked for.
+// The interval of checks for a signal to CRIU.
 constexpr std::chrono::milliseconds kLook{100};
 
 // Adds the facts that a user needs to make room for the images.

@@ -40,7 +40,8 @@ class ObjectSaver {
   // Saves the objects added since the last call: a contents file for each GPU, all GPUs at the same
   // time.
   Status save();
-  // As save(), but in another process; finish() has the result. The caller must have no threads.
+  // Like save(), but in another process; finish() returns the result. The caller must have no
+  // threads.
   Status start();
   // The process of start(); 0: there is none.
   pid_t writer() const { return background_ ? background_->pid() : 0; }
@@ -78,7 +79,7 @@ class ObjectSaver {
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
   void allocate(const Batch& batch, image::ContentsWriter& writer) const;
-  // Null: there is none that is of use.
+  // Null: there is no usable one.
   const Earlier* find_earlier() const {
     return earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;
   }

@@ -176,8 +176,8 @@ Status Tree::check_kfd_file(const OpenKfd& kfd) const {
   const Member* owner = member_of(kfd.owner);
   if (owner && std::ranges::min(kfd.holders) == owner->number) return {};
   return Error::of(EOPNOTSUPP,
-                   "an open /dev/kfd of process {} ({}) is in process {}, which CRIU would restore "
-                   "it in, but it works only in the process that opened it; this cannot be carried",
+                   "CRIU would restore an open /dev/kfd of process {} ({}) in process {}, but it "
+                   "works only in the process that opened it; this cannot be carried",
                    kfd.owner, host::comm_of(kfd.owner), std::ranges::min(kfd.holders));
 }
 

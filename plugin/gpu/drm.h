@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The part of libdrm_amdgpu that this folder, and no other, uses: with owners, and with errors that
-// name the failure.
+// The part of libdrm_amdgpu that this folder uses, with owners, and with errors that name the
+// failure. Other folders do not use libdrm.
 #pragma once
 
 #include <amdgpu.h>

@@ -42,7 +42,8 @@ Status wait_for(amdgpu_cs_fence& fence, bool in_kernel) {
   return {};
 }
 
-// Of the time namespace, or of the one for children, which is this one or none that matters here.
+// The file describes the time namespace of children, which differs from that of this process only
+// after unshare(); the offsets of such a namespace do not matter here.
 bool has_clock_of_the_machine() {
   std::ifstream offsets("/proc/self/timens_offsets");
   std::string clock;
@@ -185,7 +186,7 @@ class SdmaEngine : public Engine {
         "cannot import a dma-buf"));
     DrmBo handle(imported.buf_handle);
     if (imported.alloc_size < size)
-      return Error::of(EPROTO, "a dma-buf of {:#x} bytes stands for a BO of {:#x}",
+      return Error::of(EPROTO, "a dma-buf of {:#x} bytes for a BO of {:#x} bytes",
                        imported.alloc_size, size);
     auto bo = TRY(MappedBo::create(device_.get(), std::move(handle), size));
     return std::unique_ptr<Imported>(std::move(bo));

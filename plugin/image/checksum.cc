@@ -7,7 +7,8 @@
 
 #include "base/result.h"
 
-// xxh3.c. The shared library chooses an instruction set, too; the archive that is linked does not.
+// In xxh3.c. Unlike the shared library, the static one that is linked does not choose among
+// instruction sets.
 extern "C" {
 using Xxh3 = void(const void* bytes, size_t size, unsigned char* sum);
 Xxh3 amdgpu_criu_xxh3;

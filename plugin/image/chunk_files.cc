@@ -47,7 +47,7 @@ Status ChunkFiles::check_places(const Set::ContentsFile& file) const {
   return {};
 }
 
-// cachestat(2) is of Linux 6.5; without it nothing is taken to be cached.
+// Linux has cachestat(2) since 6.5. Without it, files count as not cached.
 bool ChunkFiles::is_cached(const Opened& file) {
   struct {
     uint64_t offset = 0, length = 0;

@@ -112,10 +112,9 @@ Status check_mapping(const MappingIndex& index, const Process& process, const Vm
   if (parts || !index.is_part(process, vma)) return {};
   return Error::of(
       EOPNOTSUPP,
-      "process {} ({}) has at {:#x} a part of a mapping of {} that begins elsewhere: it was split "
-      "by munmap(), mprotect(), mremap() or madvise(); the amdgpu module of this kernel cannot map "
-      "it again",
-      process.pid, process.comm, vma.start, node);
+      "process {} ({}) has only a part of a mapping of {} at {:#x}: it was split by munmap(), "
+      "mprotect(), mremap() or madvise(); the amdgpu module of this kernel cannot map it again",
+      process.pid, process.comm, node, vma.start);
 }
 
 const Device* find_device(const Process& process, uint32_t gpu_id) {

@@ -112,7 +112,7 @@ struct Chunk {
   // Bytes in the file.
   uint32_t stored() const;
 };
-static_assert(sizeof(Chunk) == 32);  // criu-amdgpu(1) says it
+static_assert(sizeof(Chunk) == 32);  // as criu-amdgpu(1) states
 
 struct Object {
   uint64_t object_id = 0;

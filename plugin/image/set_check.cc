@@ -77,7 +77,7 @@ Status Set::check_dump_ids() const {
   std::optional<DumpId> id;
   auto check_one = [&](const DumpId& other, const std::string& name) -> Status {
     if (!id) id = other;
-    if (*id != other) return bad(name, "belongs to another dump than the files beside it");
+    if (*id != other) return bad(name, "belongs to another dump than the other files");
     return {};
   };
   for (const auto& [index, process] : processes_)

@@ -62,7 +62,7 @@ const char* advice_for(int code) {
     case ENODEV:
       return " (a GPU does not exist or does not fit what was saved on it)";
     case EBUSY:
-      return " (another checkpoint of this process is under way)";
+      return " (another checkpoint of this process is in progress)";
     case ETIME:
       return " (submitted GPU work does not complete)";
     default:
@@ -180,7 +180,7 @@ class IoctlApi : public Api {
     kfd_ioctl_get_available_memory_args argument{};
     argument.gpu_id = gpu_id;
     if (ioctl(kfd.get(), AMDKFD_IOC_AVAILABLE_MEMORY, &argument) != 0)
-      return Error::system("how much memory GPU {:#x} has left", gpu_id);
+      return Error::system("cannot query the free memory of GPU {:#x}", gpu_id);
     return static_cast<uint64_t>(argument.available);
   }
 

@@ -113,7 +113,7 @@ class Api {
   // EXPORTED in a session of either kind; render nodes only.
   virtual Result<Exported> save_exported(Node node, int session, int dmabuf) = 0;
   virtual Result<Fd> restore_exported(Node node, int session, const Exported& exported) = 0;
-  // Bytes of VRAM that the kernel still lets processes have through /dev/kfd.
+  // Bytes of VRAM that the kernel still lets processes allocate through /dev/kfd.
   virtual Result<uint64_t> available_memory(const Fd&, uint32_t) {
     return Error(ENOTTY, "this kernel cannot report how much memory a GPU has left");
   }

@@ -175,7 +175,7 @@ const image::Process* Restore::own_process() const {
 Status Restore::ensure_process(const image::Process& process) {
   if (&process != own_process())
     return Error::of(EOPNOTSUPP,
-                     "/dev/kfd of process {} ({}) is to be opened in process {}, where it does not "
+                     "/dev/kfd of process {} ({}) would be opened in process {}, where it does not "
                      "work",
                      process.pid, process.comm, getpid());
   const size_t number = layout_.job_of({false, process.index});

@@ -132,7 +132,7 @@ Result<Assignment> TargetGpus::plan_with_room() {
   const auto start = std::chrono::steady_clock::now();
   bool fits_without_others = false;
   auto result = try_plan(fits_without_others);
-  // Only for memory does it help to wait.
+  // Waiting helps only if memory is missing.
   if (result.ok() || !topology::plan(sources_, here_, env_.options.map, env_.options.ignore).ok())
     return result;
   while (!result.ok() && std::chrono::steady_clock::now() <=
@@ -175,7 +175,7 @@ Result<Assignment> TargetGpus::plan_in_task() const {
   std::string names;
   for (const Gpu& gpu : all) names += (names.empty() ? "" : ", ") + gpu.describe();
   return std::move(result).error().within(formatted(
-      "where the processes are restored they may open {}", names.empty() ? "no GPU" : names));
+      "the processes may open {} where they are restored", names.empty() ? "no GPU" : names));
 }
 
 bool TargetGpus::suits_task() const {
@@ -194,7 +194,7 @@ Status TargetGpus::settle() const {
   if (!suits) other = TRY(plan_in_task());
   if (state.compare_exchange_strong(seen, Choice::kChanging)) {
     if (!suits && other != targets()) {
-      log_info("the container has other GPUs than were chosen");
+      log_info("the container has other GPUs than the chosen ones");
       choose(other);
     }
     state = Choice::kSettled;

@@ -155,8 +155,8 @@ Status StockApi::find_vms(Paused& process, uint32_t num_devices) const {
     }
     if (!vm.valid())
       return Error::of(EOPNOTSUPP,
-                       "process {} uses /dev/kfd, but {} through no open file; the stock kernel "
-                       "interface crashes at a process that does not use all GPUs",
+                       "process {} uses /dev/kfd, but has no open file of {}; the stock kernel "
+                       "interface crashes on a process that does not use all GPUs",
                        process.pid, gpu.describe());
   }
   return {};
@@ -252,7 +252,7 @@ Result<Fd> StockApi::dmabuf(Node, int, uint64_t object_id) {
   const std::lock_guard guard(taking_);
   const auto object = objects_.find(object_id);
   if (object == objects_.end())
-    return Error::of(ENOENT, "object {} is not one of this process's, or was asked for before",
+    return Error::of(ENOENT, "object {} does not belong to this process, or was requested before",
                      object_id);
   Fd dmabuf = std::move(object->second);
   objects_.erase(object);
@@ -265,7 +265,7 @@ Result<State> StockApi::restore_state(int kfd, std::span<const kernel::RestoreDe
                                       std::span<kernel::Bo> bos, std::span<const std::byte> blob) {
   Record record = TRY(decode(blob));
   if (record.alloc_flags.size() != bos.size())
-    return Error::of(EBADMSG, "the stock kernel's state is of {} BOs, and there are {}",
+    return Error::of(EBADMSG, "the stock kernel's state has {} BOs, but the image has {}",
                      record.alloc_flags.size(), bos.size());
   if (devices.size() != gpus_.size())
     return Error::of(ENODEV,
@@ -280,8 +280,8 @@ Result<State> StockApi::restore_state(int kfd, std::span<const kernel::RestoreDe
   for (const kernel::RestoreDevice& device : devices)
     if (device.gpu_id != device.actual_gpu_id)
       log_warning(
-          "GPU {:#x} takes the place of {:#x}: on a kernel without the amdgpu-criu series the "
-          "process cannot create new queues there",
+          "GPU {:#x} replaces GPU {:#x}: on a kernel without the amdgpu-criu series the process "
+          "cannot create new queues there",
           device.actual_gpu_id, device.gpu_id);
   for (size_t i = 0; i < bos.size(); i++)
     state.bos.push_back({bos[i].va, bos[i].size, bos[i].mmap_offset, bos[i].gpu_id,

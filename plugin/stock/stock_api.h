@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Implements the plugin's kernel interface with the stock ioctl, so that dump and restore use the
-// same code on a kernel without our series. State that such a kernel would lose or crash at is
-// refused here.
+// same code on a kernel without our series. Refuses state that such a kernel would lose or that
+// would crash it.
 //
 // A session is only a descriptor; this object holds its state. Only the task that has restored an
 // object can fill it, once.

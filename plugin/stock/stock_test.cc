@@ -222,7 +222,7 @@ TEST_F(Stock, AnUnusedGpuIsRefusedBecauseTheKernelWouldCrash) {
   write_topology(testing_support::kOtherGpu, 32, testing_support::kOtherMinor);
   fake_stock.devices.push_back({testing_support::kOtherGpu, testing_support::kOtherGpu});
   fake_stock.failures["CHECKPOINT"] = EFAULT;  // must not be reached
-  expect_refused("crashes at a process that does not use all GPUs");
+  expect_refused("crashes on a process that does not use all GPUs");
 }
 
 TEST_F(Stock, ASharedBufferIsRefusedByName) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// File systems that lack something, played by a system call that fails.
+// Simulates file systems that lack a feature, by system calls that fail.
 #pragma once
 
 #include <linux/filter.h>

@@ -36,7 +36,7 @@ struct Machine {
   std::string criu = "criu";
   std::string kernel_release;  // empty: that of uname(2)
   std::string plugin_directory = "/usr/lib/criu";
-  std::string image_directory;  // empty: not asked for
+  std::string image_directory;  // empty: not requested
 };
 
 // check_gpu.cc

@@ -66,10 +66,10 @@ Item check_criu_version(const Machine& machine) {
 Item check_criu_kernel(const Machine& machine) {
   constexpr char kWhat[] = "CRIU with this kernel";
   if (geteuid() != 0)
-    return {kWhat, Grade::kLimited, "not asked: criu check needs root", "", "run this as root"};
+    return {kWhat, Grade::kLimited, "not examined: criu check needs root", "", "run this as root"};
   const Run check = run(machine.criu + " check");
   if (check.status == kShellCannotRun)
-    return {kWhat, Grade::kBad, "not asked: there is no CRIU", "", "see above"};
+    return {kWhat, Grade::kBad, "not examined: there is no CRIU", "", "see above"};
   if (check.status != 0)
     return {kWhat, Grade::kBad, "criu check: " + complaint(check.output),
             "processes cannot be dumped or restored here, with GPUs or without",

@@ -50,7 +50,7 @@ Item check_driver(const host::Host& host, Fd& kfd) {
 
 Item check_interface(const Fd& kfd) {
   if (!kfd.valid())
-    return {kInterface, Grade::kBad, "not asked: /dev/kfd is not open", "", "see above"};
+    return {kInterface, Grade::kBad, "not examined: /dev/kfd is not open", "", "see above"};
   const auto query = kernel::make_ioctl_api()->query(kernel::kfd_node(kfd));
   if (!query.ok() && query.error().code() == ENOTTY)
     return {kInterface, Grade::kLimited, "the stock one, AMDKFD_IOC_CRIU_OP",

@@ -109,9 +109,9 @@ Item check_capability(const Machine& machine) {
   if (has(CAP_SYS_PTRACE)) return Item::good(kWhat, found);
   if (const auto scope = read_number(machine.proc + "/sys/kernel/yama/ptrace_scope").value_or(0))
     return {kWhat, Grade::kBad, formatted("{}; kernel.yama.ptrace_scope is {}", found, scope),
-            "CRIU must not trace, and thus not dump, processes that it has not started", kRemedy};
+            "CRIU cannot trace, and thus cannot dump, processes that it has not started", kRemedy};
   return {kWhat, Grade::kLimited, found,
-          "CRIU must not trace, and thus not dump, other users' processes and those that are not "
+          "CRIU cannot trace, and thus cannot dump, other users' processes and those that are not "
           "dumpable (see PR_SET_DUMPABLE)",
           kRemedy};
 }

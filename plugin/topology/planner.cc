@@ -199,7 +199,7 @@ Error explain(const Search& search, std::span<const Gpu> sources, std::span<cons
   if (auto error = unfit(sources, targets, ignored, room)) return std::move(*error);
   if (search.gave_up())
     return Error(ENODEV,
-                 "too many ways to place the saved GPUs on this machine's: give amdgpu.map");
+                 "too many ways to assign the saved GPUs to those of this machine: set amdgpu.map");
   if (!search.obstacle().empty())
     return Error::of(ENODEV, "every saved GPU fits some GPU of this machine, but not together: {}",
                      search.obstacle());

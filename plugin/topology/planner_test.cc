@@ -84,14 +84,14 @@ TEST_F(PlannerOfReplicas, AreRefusedByNameWhereThereIsNoRoom) {
   EXPECT_THAT(wished.error().message(), HasSubstr("does not fit: 301 MiB of VRAM are needed"));
 }
 
-TEST_F(PlannerOfReplicas, AreNotRefusedWhereNobodyKnows) {
+TEST_F(PlannerOfReplicas, AreNotRefusedIfTheFreeMemoryIsUnknown) {
   room_.free = {};
   EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 1)));
 }
 
 TEST(Planner, NoSourcesNeedNoTargets) { EXPECT_TRUE(plan({}, {})->empty()); }
 
-TEST(Planner, BacktracksWhenTheFirstChoiceStarvesALaterGpu) {
+TEST(Planner, BacktracksWhenTheFirstChoiceLeavesNoneForALaterGpu) {
   std::vector sources{gpu(1, 128), gpu(2, 129)};
   std::vector targets{gpu(8, 130), gpu(9, 131)};
   sources[1].properties["vram_size"] = 2ull << 30;
@@ -139,7 +139,7 @@ TEST(Planner, KeepsAHiveOfFourTogetherAmongTwoHives) {
   for (const auto& [source, target] : *result) EXPECT_EQ((target - 21) % 2, 1u);
 }
 
-TEST(Planner, RefusesToTearAHiveApart) {
+TEST(Planner, RefusesToSplitAHive) {
   std::vector sources{gpu(1, 128, 7), gpu(2, 129, 7)};
   std::vector targets{gpu(8, 130, 5), gpu(9, 131, 6)};
   EXPECT_THAT(refusal(sources, targets),
@@ -148,7 +148,7 @@ TEST(Planner, RefusesToTearAHiveApart) {
   EXPECT_TRUE(plan(sources, targets, {}, Ignored{"hive_id"}).ok());
 }
 
-TEST(Planner, GpusOutsideOfHivesAreFree) {
+TEST(Planner, GpusOutsideOfHivesMayGoAnywhere) {
   std::vector sources{gpu(1, 128), gpu(2, 129)};
   EXPECT_EQ(refusal(sources, {gpu(8, 130, 5), gpu(9, 131, 6)}), "accepted");
 }
@@ -245,7 +245,7 @@ TEST(Planner, FollowsTheUsersMapByUuidAndByIndex) {
   EXPECT_THAT(refusal(sources, targets, {{"1", "GPU-0"}}), HasSubstr("not on this machine"));
 }
 
-TEST(Planner, LeavesAWishedTargetToItsSource) {
+TEST(Planner, LeavesARequestedTargetToItsSource) {
   std::vector sources{gpu(1, 128), gpu(2, 129)};
   std::vector targets{gpu(1, 128), gpu(9, 131)};
   auto wishes = *parse_map("2=1");

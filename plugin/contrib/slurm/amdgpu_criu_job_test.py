@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fake_node import HERE, FakeNode, wait_until
 
-# The wrapper, with the pretended helper.
+# The wrapper, with the fake helper.
 WRAPPER = """
 import os, sys
 sys.path.insert(0, {here!r})
@@ -49,7 +49,7 @@ class Wrapper(unittest.TestCase):
         self.assertIn("checkpoint 1 in", said)
         self.assertTrue((self.node.store / "1" / "state").exists())
 
-    def test_a_job_that_cannot_be_carried_goes_on_to_its_end(self) -> None:
+    def test_a_job_that_cannot_be_carried_continues_to_its_end(self) -> None:
         self.node.say("refuse-dump")
         process = self.start("--signal", "USR2")
         self.node.wait_for_steps(1)
@@ -58,7 +58,7 @@ class Wrapper(unittest.TestCase):
         self.node.say("stop", "5")
         said = self.finish(process, 5)
         self.assertIn("cannot carry: an attached debugger", said)
-        self.assertIn("the program goes on", said)
+        self.assertIn("the program continues", said)
 
     def test_checkpoints_in_between_leave_the_program_running(self) -> None:
         process = self.start("--every", "0.1")
@@ -83,9 +83,9 @@ class Wrapper(unittest.TestCase):
         process = subprocess.run([HERE / "amdgpu-criu-job", "true"], capture_output=True, text=True,
                                  env={**os.environ, "SLURM_JOB_ID": "1"}, check=False)
         self.assertEqual(process.returncode, 1)
-        self.assertIn("and no file", process.stderr)
+        self.assertIn("which is not a file", process.stderr)
 
-    def test_it_wants_one_node_of_a_job(self) -> None:
+    def test_a_job_on_several_nodes_is_refused(self) -> None:
         for environment, wanted in (({}, "not in a Slurm job"),
                                     ({"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2"}, "several nodes")):
             process = subprocess.run([HERE / "amdgpu-criu-job", "true"], capture_output=True, text=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""For tests: job-helper with a criu that only pretends, in a process of its own."""
+"""For tests: runs job-helper with a fake criu, in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from types import ModuleType
 HERE = Path(__file__).resolve().parent
 JOB = 42
 
-# A "checkpoint" is the number that the program has counted to. Files in its directory make it fail.
+# The fake criu: a "checkpoint" is the number to which the program has counted. Files in FAKE make it fail.
 CRIU = """#!/bin/sh
 verb=$1
 shift
@@ -51,7 +51,7 @@ exit $(cat FAKE/stop)
 VERIFY = """#!/bin/sh
 [ ! -e FAKE/damage ] || { echo damaged; exit 1; }
 """
-# An orphan of the pretended criu becomes a child, as its sibling would be.
+# An orphan of the fake criu becomes a child of the driver, as a sibling of criu would be.
 DRIVER = """
 import ctypes, sys
 sys.path.insert(0, {here!r})
@@ -72,7 +72,7 @@ def load(name: str) -> ModuleType:
 
 
 class FakeNode:
-    """What a job finds on a node; DIRECTORY is shared by all nodes."""
+    """The environment of a job on a node; all nodes share DIRECTORY."""
 
     def __init__(self, work: Path, name: str = "node") -> None:
         self.work = work
@@ -87,7 +87,7 @@ class FakeNode:
 
     @staticmethod
     def drive(run: str, words: list[str]) -> int:
-        """In the process of the helper."""
+        """Runs in the process of the helper."""
         helper = load("job-helper")
         work = Path(run).parent
         settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
@@ -103,7 +103,7 @@ class FakeNode:
                 "umask": 0o22, "output": str(self.output), "errors": str(self.output)}
 
     def start(self) -> subprocess.Popen[str]:
-        """`job-helper run`."""
+        """Starts `job-helper run`."""
         process = subprocess.Popen([*self.driver, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         assert process.stdin
@@ -132,5 +132,5 @@ def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
-            raise AssertionError("it does not happen")
+            raise AssertionError(f"the condition did not become true within {seconds} s")
         time.sleep(0.02)

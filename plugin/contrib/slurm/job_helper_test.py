@@ -11,13 +11,13 @@ helper = load("job-helper")
 
 
 class Settings(unittest.TestCase):
-    def test_reads_what_the_manual_names(self) -> None:
+    def test_all_settings_of_the_manual_are_read(self) -> None:
         settings = helper.read_settings("# of the site\ndirectory = /shared/c\ncriu=/opt/criu -v0 # 4.3\n"
                                         "options = --tcp-close\nkeep = 2\n")
         self.assertEqual((settings.directory, settings.criu, settings.options, settings.keep),
                          (Path("/shared/c"), ("/opt/criu", "-v0"), ("--tcp-close",), 2))
 
-    def test_refuses_what_it_does_not_know(self) -> None:
+    def test_missing_unknown_and_invalid_settings_are_refused(self) -> None:
         for text in ("", "directory = c", "directory = /c\nkeep = 0", "directory = /c\nkepe = 1", "/c"):
             with self.assertRaises(helper.Failure, msg=text):
                 helper.read_settings(text)
@@ -43,7 +43,7 @@ class Reason(unittest.TestCase):
             Path(work, "log").write_text("\n".join(lines))
             return helper.reason(Path(work, "log"))
 
-    def test_is_the_plugins_last_word_or_crius_errors(self) -> None:
+    def test_is_the_plugins_last_error_or_crius_errors(self) -> None:
         self.assertEqual(self.of("(1) Error (a.c:1): one", "(2) Error (amdgpu): ours", "(3) Error (b.c): x"),
                          "(amdgpu): ours")
         self.assertEqual(self.of("pie: 1: Error (a.c:1): one", "(2) Warn (c.c:1): no", "(3) Error (b.c:2): x",
@@ -102,7 +102,7 @@ class Helper(unittest.TestCase):
         return messages
 
     def checkpoint(self) -> None:
-        """A program has run, has been dumped, and is gone."""
+        """Runs a program and dumps it, until it has ended."""
         process = self.node.start()
         self.node.wait_for_steps(2)
         done = self.node.dump()
@@ -119,7 +119,7 @@ class Helper(unittest.TestCase):
             self.assertEqual(self.node.store.exists(), kept)
             (self.node.work / "stop").unlink()
 
-    def test_a_dumped_program_goes_on_on_another_node(self) -> None:
+    def test_a_dumped_program_continues_on_another_node(self) -> None:
         self.checkpoint()
         last = self.node.steps()[-1]
         other = FakeNode(self.node.work, "other")
@@ -129,7 +129,7 @@ class Helper(unittest.TestCase):
         self.assertGreater(self.node.steps()[-1], last)
         self.assertIn("restored from checkpoint 1", self.end(process))
 
-    def test_a_program_that_cannot_be_carried_goes_on(self) -> None:
+    def test_a_program_that_cannot_be_carried_continues(self) -> None:
         process = self.node.start()
         self.node.wait_for_steps(1)
         self.node.say("refuse-dump")
@@ -139,7 +139,7 @@ class Helper(unittest.TestCase):
         self.node.wait_for_steps(2)
         self.end(process)
 
-    def test_a_program_with_damaged_images_goes_on(self) -> None:
+    def test_a_program_with_damaged_images_continues(self) -> None:
         process = self.node.start()
         self.node.wait_for_steps(1)
         self.node.say("damage")
@@ -148,7 +148,7 @@ class Helper(unittest.TestCase):
         self.node.wait_for_steps(2)
         self.end(process)
 
-    def test_a_node_that_dies_in_a_dump_leaves_the_checkpoint_before(self) -> None:
+    def test_a_node_that_fails_during_a_dump_leaves_the_previous_checkpoint(self) -> None:
         self.checkpoint()
         (self.node.store / "new").mkdir()
         (self.node.store / "new" / "state").write_text("step 100000")

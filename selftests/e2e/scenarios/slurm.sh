@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Jobs of Slurm in a pair of guests: an ordinary user's job loses node 1, which has one GPU, and goes on on
-# node 2, where another job has the first of two GPUs.
+# Jobs of Slurm in a pair of guests: an ordinary user's job loses node 1, which has one GPU, and continues
+# on node 2, where another job has the first of two GPUs.
 
 CHECKPOINTS=/shared/checkpoints
 SLURM_SECONDS=120
@@ -107,25 +107,25 @@ scenario_slurm_preempted() {
   finishes_well
 }
 
-# It goes on until its grace time is over.
+# It continues until its grace time is over.
 scenario_slurm_refused() {
   need_gpus 2
   need_cluster
   start_job '' 'render_refused eventfd'
   occupy node1
-  wait_until 60 log_has 'amdgpu-criu-job: the program goes on' || fail "the output does not say so"
+  wait_until 60 log_has 'amdgpu-criu-job: the program continues' || fail "the output does not say so"
   grep 'no checkpoint: .*cannot carry: an eventfd waits for syncobj' "$LOG" || fail "no reason in the output"
   local step
   step=$(last_step)
   wait_until 30 steps_done $((step + 5)) || fail "it does not go on"
   is_on_node2 render_refused
-  wait_until 60 started_twice || fail "the output does not say that it starts anew"
+  wait_until 60 started_twice || fail "the output does not say that it starts from the beginning"
   grep '^amdgpu-criu-job:' "$LOG"
 }
 
 started_twice() { [ "$(grep -c '^amdgpu-criu-job: starts from the beginning' "$LOG")" = 2 ]; }
 
-# The last one: node 1 is gone after it. It fails while it writes the second checkpoint.
+# The last scenario, because it ends node 1, which fails while it writes the second checkpoint.
 node1_is_gone() { ! busybox ping -c 1 -W 2 node1 >/dev/null; }
 
 scenario_slurm_node_lost() {

@@ -37,7 +37,7 @@ scenario_stock_round_trip() {
   criu_dump running "$DIR/running" --leave-running || fail "criu dump ended with status $?"
   survives "after the dump"
   dump_and_kill dump "$DIR/images"
-  grep -q 'lacks the amdgpu-criu series' "$DIR/criu-dump.log" || fail "nothing says what is lacking"
+  grep -q 'lacks the amdgpu-criu series' "$DIR/criu-dump.log" || fail "the log does not say what is missing"
   amdgpu-criu verify "$DIR/images" || fail "amdgpu-criu verify ended with status $?"
   amdgpu-criu show "$DIR/images" >"$DIR/show.log" || fail "amdgpu-criu show ended with status $?"
   grep -q 'stock kernel interface' "$DIR/show.log" || fail "show does not report how it was saved"
@@ -55,7 +55,7 @@ refused_by_name() {
 scenario_stock_refused() {
   need_stock_driver
   start gpu_chain
-  refused_by_name "crashes at a process that does not use all GPUs"
+  refused_by_name "crashes on a process that does not use all GPUs"
   survives "a GPU that is not used"
   ends_well "a GPU that is not used"
   LOG_NAME=render start render_chain
@@ -70,7 +70,7 @@ foreign_dump() {
   local ours=$PLUGIN_DIR
   PLUGIN_DIR=$PAYLOAD/criu-plugin/$1
   [ -e "$PLUGIN_DIR/amdgpu_plugin.so" ] ||
-    skip "the lab has no amdgpu plugin of CRIU $1: its mirror has no source of that"
+    skip "the lab has no amdgpu plugin of CRIU $1: its mirror has no source of that version"
   start gpu_chain --gpus 2
   describe_workload
   first_steps $BEFORE_DUMP

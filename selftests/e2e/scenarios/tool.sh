@@ -32,7 +32,7 @@ scenario_tool_check() {
   tool_check nobody setpriv --reuid 65534 --regid 65534 --clear-groups
   [ $STATUS -eq 1 ] || fail "status $STATUS for a user without permission"
   json "$DIR/nobody.json" "{'GPU driver', 'permission'} <= {one['what'] for one in $BAD}"
-  json "$DIR/nobody.json" "all(one['consequence'] or one['found'].startswith('not asked') for one in $BAD)"
+  json "$DIR/nobody.json" "all(one['consequence'] or one['found'].startswith('not examined') for one in $BAD)"
   json "$DIR/nobody.json" "all(one['remedy'] for one in it['checks'] if one['status'] != 'ok')"
   echo "for nobody: $(grep -c '"bad"' "$DIR/nobody.json") bad, each with a remedy"
 }

@@ -84,7 +84,7 @@ __global__ void philox(uint4* out, uint32_t key0, uint32_t key1) {
   out[i] = philox_block(i, key0, key1);
 }
 
-// The compiler subtracts from an address in LDS, and makes the offset of the load lead back.
+// The compiler subtracts from an address in LDS, and adds the difference by the offset of the load.
 __host__ __device__ uint32_t with_neighbors(const uint32_t* row, uint32_t lane, uint32_t count) {
   uint32_t sum = 0;
   for (uint32_t k = 0; k < count; ++k)
@@ -285,7 +285,7 @@ std::string Gpu::launch_together() {
       to[i] = from[(i + kGroup) % kNumbers] * 1664525u + 1013904223u + round;
     from.swap(to);
   }
-  return met == from ? "" : "groups have not met as often as they should";
+  return met == from ? "" : "groups have waited for each other in too few rounds";
 }
 
 std::string Gpu::launch_neighbors() {

@@ -4,11 +4,11 @@
 
     backend_ops.py PROGRAM BACKEND KNOWN SECONDS
 
-PROGRAM is test-backend-ops of llama.cpp. Of each operation and each combination of types it runs the
-smallest case, one after the other, SECONDS at most. With CRIU_TEST_SAMPLE=K in the environment it runs
-one case in K, those of part CRIU_TEST_SEED % K. What does not pass must be in the file KNOWN: lines
-"REGEX # REASON", matched against OPERATION(PARAMETERS) and its result. Exit code 1: something else
-does not pass, something of KNOWN does not occur in a run of all cases, or the time was too short.
+PROGRAM is test-backend-ops of llama.cpp. It runs the smallest case of each operation with each
+combination of types, one after the other, for at most SECONDS. With CRIU_TEST_SAMPLE=K in the
+environment it runs one case in K, those of part CRIU_TEST_SEED % K. Cases that do not pass must be in the
+file KNOWN: lines "REGEX # REASON", matched against OPERATION(PARAMETERS) and its result. Exit code 1:
+another case does not pass, an entry of KNOWN does not occur in a run of all cases, or time ran out.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Case:
         return f"{self.operation}({self.parameters})"
 
     def work(self) -> int:
-        """About: the product of all sizes."""
+        """Returns the approximate work: the product of all sizes."""
         return prod(max(1, int(size)) for size in _SIZES.findall(self.parameters))
 
 
 def choose(cases: Iterable[Case]) -> list[Case]:
-    """The smallest case of each operation with each combination of types."""
+    """Returns the smallest case of each operation with each combination of types."""
     chosen: dict[tuple[str, ...], Case] = {}
     for case in cases:
         key = (case.operation, *_TYPES.findall(case.parameters))
@@ -59,7 +59,7 @@ def choose(cases: Iterable[Case]) -> list[Case]:
 
 
 def parse(line: str) -> tuple[str, str] | None:
-    """The case and its result: ok, not supported, or the text of the failure."""
+    """Returns the case and its result: ok, not supported, or the text of the failure."""
     found = _CASE.match(_COLOR.sub("", line).rstrip())
     if not found:
         return None
@@ -94,7 +94,7 @@ def list_cases(program: str, backend: str) -> list[Case]:
 
 
 def sample(cases: list[Case]) -> list[Case]:
-    """The part of the cases that the environment asks for."""
+    """Returns the part of the cases that the environment selects."""
     parts = int(os.environ.get("CRIU_TEST_SAMPLE") or 1)
     seed = int(os.environ.get("CRIU_TEST_SEED") or secrets.randbelow(1000000))
     if parts > 1:
@@ -103,12 +103,12 @@ def sample(cases: list[Case]) -> list[Case]:
 
 
 def run_until_end(program: str, backend: str, cases: list[Case], seconds: float) -> dict[str, str]:
-    """Results of the cases until the program ends; of one that ends it "ends the program"."""
+    """Returns the results of the cases up to the end of the program, and that a case has ended it."""
     results: dict[str, str] = {}
     begun = ""
     command = [program, "test", "-b", backend, "-o", ",".join(map(str, cases))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        # A program that prints nothing ends at its time, too.
+        # The time limit also applies to a program that prints nothing.
         timer = threading.Timer(seconds, process.kill)
         timer.start()
         before = time.monotonic()
@@ -159,9 +159,9 @@ def main(words: list[str]) -> int:
           f"{len(cases) - len(results)} were not run")
     problems = [f"does not pass: {text}" for text in unknown]
     if len(cases) == len(everything):
-        problems += [f"known, and does not occur: {pattern}" for pattern in known.unseen()]
+        problems += [f"known, but does not occur: {pattern}" for pattern in known.unseen()]
     if left := [str(case) for case in cases if str(case) not in results]:
-        problems.append(f"the time was too short, it ended in {left[0]}")
+        problems.append(f"the time was too short, it ended during {left[0]}")
     print("\n".join(problems))
     return 1 if problems else 0
 

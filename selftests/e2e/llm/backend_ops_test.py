@@ -9,7 +9,7 @@ from unittest import mock
 import backend_ops
 from backend_ops import Case, Known, choose, parse, run_until_end, sample
 
-# Stands for llama.cpp's program: COS fails, and EXP ends it.
+# Replaces llama.cpp's program: COS fails, and EXP ends it.
 PROGRAM = """#!/usr/bin/python3
 import os, sys
 print('"op_name","op_params","supported"')

@@ -127,7 +127,7 @@ Status Mix::pass(int fd) {
   return {};
 }
 
-// One that no mapping is made through.
+// Closes a file through which no mapping is made.
 Status Mix::close_one() {
   const auto used = [&](const Fd& file) {
     return std::ranges::count(sources_, file.get(), &Source::fd) > 0;

@@ -41,7 +41,8 @@ Status fill(const Source& source) {
   return {};
 }
 
-// The process has one thread, so nothing else takes the place. A page is left free on both sides.
+// The process has one thread, so nothing else maps the range meanwhile. Leaves a free page on both
+// sides.
 uint64_t Pages::free_range(uint64_t pages) {
   const auto mapping = amdgpu_criu::Mapping::map((pages + 2) * kPageSize, PROT_NONE,
                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);

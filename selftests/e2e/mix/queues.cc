@@ -65,7 +65,8 @@ void Queues::check(One& one, std::vector<std::string>& problems, unsigned timeou
   }
   if (runs) one.expected = one.submitted;
   if (!becomes(one, one.expected, runs ? timeout_ms : kRestMs))
-    problems.push_back(amdgpu_criu::formatted("queue {} does not get on", one.queue.queue().id()));
+    problems.push_back(
+        amdgpu_criu::formatted("queue {} makes no progress", one.queue.queue().id()));
   if (!runs && becomes(one, one.submitted, kRestMs))
     problems.push_back(
         amdgpu_criu::formatted("queue {} runs, but is disabled", one.queue.queue().id()));

@@ -215,7 +215,7 @@ int main_with(const Options& options) {
   const auto paths = list_render_nodes();
   if (!paths.ok()) return skip(paths.error().message());
   if (paths->size() < options.gpus)
-    return skip(amdgpu_criu::formatted("{} GPUs wanted, {} found", options.gpus, paths->size()));
+    return skip(amdgpu_criu::formatted("needs {} GPUs, found {}", options.gpus, paths->size()));
   Status status = handle_signals();
   auto process = status.ok() ? Process::create(std::span(*paths).first(options.gpus), options)
                              : Result<std::unique_ptr<Process>>(std::move(status).error());

@@ -450,7 +450,7 @@ int main_with(std::string_view shape, const std::string& socket, const Options& 
   if (!paths.ok()) return skip(paths.error().message());
   const size_t wanted = shape == "family" ? 2 : 1;
   if (paths->size() < wanted)
-    return skip(amdgpu_criu::formatted("{} GPUs wanted, {} found", wanted, paths->size()));
+    return skip(amdgpu_criu::formatted("needs {} GPUs, found {}", wanted, paths->size()));
   return shape == "join" ? join(*paths, socket, options) : lead(shape, *paths, socket, options);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// rocr_faults: kernels that fail, each in a process of its own, and what stock ROCr reports of them
-// to the program. It prints a line for each, and exits with 1 if one of them is reported as
-// another, or not.
+// rocr_faults: kernels that fail, each in a process of its own, and the error that stock ROCr
+// reports to the program. Prints a line for each, and exits with 1 if an error is not reported, or
+// as another one.
 #include <hsa/hsa_ext_amd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ constexpr Case kCases[] = {
     {"trap", "trap", 0, HSA_STATUS_ERROR_EXCEPTION},
 };
 
-// What the runtime's threads have heard.
+// What the runtime has reported from its threads.
 struct Heard {
   std::atomic<int> status = HSA_STATUS_SUCCESS;
   std::atomic<uint64_t> address = 0;

@@ -96,7 +96,7 @@ Status meet(Workload& w, uint64_t step, uint64_t key) {
   const uint32_t rounds = data.control.rounds;
   const auto* end = data.rows.data() + (rounds % 2 ? kNumbers : 0);
   if (!std::ranges::equal(std::span(end, kNumbers), met(numbers, rounds)))
-    return Error::of(EBADMSG, "groups have not met as often as they should");
+    return Error::of(EBADMSG, "groups have waited for each other in too few rounds");
   return {};
 }
 

@@ -42,7 +42,7 @@ class Buffer {
   enum class Place { kDevice, kSharedDevice, kHost };
   static amdgpu_criu::Result<Buffer> create(const Runtime& runtime, Place place, size_t size,
                                             unsigned gpu = 0);
-  // Of another process, by what it has exported; on its GPU.
+  // Imports what another process has exported, on the GPU of the memory.
   static amdgpu_criu::Result<Buffer> import(const Runtime& runtime, const amdgpu_criu::Fd& dmabuf,
                                             unsigned gpu = 0);
   Buffer(Buffer&& other) noexcept

@@ -25,7 +25,7 @@ using amdgpu_criu::formatted;
 using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
-// Those members of a training run that are in this process.
+// The members of a training run that are in this process.
 struct Training {
   std::unique_ptr<Runtime> runtime;
   std::optional<Buffer> exchange;
@@ -35,7 +35,7 @@ struct Training {
   pid_t other = 0;  // the process that has the other member
 };
 
-// What lines of a member other than the first one begin with.
+// The beginning of a line of a member, which is empty for the first member.
 std::string prefix(uint32_t member) { return member ? formatted("member {} ", member) : ""; }
 
 Status add_member(Training& t, unsigned gpu) {
@@ -129,7 +129,7 @@ int follow(const Options& options, Channel leader) {
   return run(t, options);
 }
 
-// With the second member in a process that has been forked before the runtime was there.
+// Runs the second member in another process, which is forked before the runtime starts.
 int lead(const Options& options) {
   auto channels = Channel::pair();
   const pid_t other = channels.ok() ? fork() : -1;
@@ -137,7 +137,7 @@ int lead(const Options& options) {
     say("setup failed: no second process");
     return kSetupFailed;
   }
-  // Of the pair each process keeps one end, so that it notices when the other one is gone.
+  // Each process keeps one end of the pair, so that it notices when the other process has ended.
   Channel follower = std::move(channels->first);
   Channel leader = std::move(channels->second);
   const auto drop = [](Channel end) { (void)end; };

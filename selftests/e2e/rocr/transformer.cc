@@ -14,10 +14,10 @@ using amdgpu_criu::Status;
 
 namespace {
 
-// Tokens of a sequence, which has each of the different ones, numbers of each (as many as a
-// work-group has work-items), and of the layer that is between.
+// Tokens of a sequence, words of the vocabulary, and the widths of a token and of the inner layer.
+// A work-group has kWidth work-items.
 constexpr uint32_t kTokens = 32, kWords = 32, kWidth = 128, kInner = 256;
-// The offsets of the parts of the memory, in numbers.
+// The offsets of the parts of the memory, in floats.
 struct Layout {
   uint32_t end = 0;
   constexpr uint32_t take(uint32_t count) {
@@ -53,8 +53,8 @@ constexpr Layout kAt;
 // Options of multiply: transpose a factor, and add to the result.
 constexpr uint32_t kPlain = 0, kFirst = 1, kSecond = 2, kAdd = 4;
 
-// The shared memory: of how many steps each member has written gradients, and these gradients. A
-// member writes those of the next step while the other one may still read those of this one.
+// The shared memory holds for each member the number of steps whose gradients it has written, and
+// the gradients of two steps: a member may write the next ones while the other still reads these.
 constexpr uint32_t kFlags = 128;
 constexpr uint32_t shared_gradients(uint32_t member, uint32_t step) {
   return kFlags + (step % 2 * Transformer::kMembers + member) * kAt.weights;
@@ -62,7 +62,7 @@ constexpr uint32_t shared_gradients(uint32_t member, uint32_t step) {
 constexpr size_t kExchangeBytes =
     (kFlags + size_t{2} * Transformer::kMembers * kAt.weights) * sizeof(float);
 
-// By how much Adam moves a weight at most.
+// The learning rate of Adam.
 constexpr double kRate = 0.002;
 
 }  // namespace
@@ -194,7 +194,7 @@ void backward(Launcher& l) {
         {.a = kAt.words + kAt.gradients, .b = kAt.d_x0, .d = kAt.tokens, .n0 = kTokens});
 }
 
-// Of member number `own` of those that exchange gradients.
+// own: the number of this member.
 void exchange_gradients(Launcher& l, float* exchange, uint32_t own, uint32_t step) {
   const auto& k = l.kernels;
   const uint32_t groups = (kAt.weights + kWidth - 1) / kWidth;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // A small transformer (attention, layer norm, GELU, cross entropy, Adam) on one GPU: its memory,
 // and the queue with the next steps of its training. Two of them, on two GPUs or in two processes,
-// can train together: each step has the mean of both gradients, which they exchange through memory
-// that both GPUs access. There each one's waves wait for the other one's.
+// can train together: each step uses the mean of both gradients. They exchange these through memory
+// that both GPUs access, in which the waves of each wait for those of the other.
 #pragma once
 
 #include <array>

@@ -40,7 +40,7 @@ scenario_container_criu_4_3() {
 # This CRIU fails without a message if the kernel has no UDP-Lite sockets.
 scenario_container_criu_4_1_1() {
   [ -e /proc/net/udplite ] ||
-    skip "CRIU 4.1.1 dumps no network namespace on a kernel without UDP-Lite, as this one is"
+    skip "CRIU 4.1.1 dumps no network namespace on a kernel without UDP-Lite, like this one"
   CRIU=/opt/criu-4.1.1/criu
   bundle_round_trip gpu_chain
 }
@@ -73,7 +73,7 @@ bundle_moves() {
 
 scenario_container_moved_runc() { bundle_moves gpu_chain; }
 
-# In the next boot the second GPU has another minor: its node is the other's.
+# In the next boot the GPUs have exchanged their minors: the node in the container is that of the other GPU.
 scenario_container_swapped_dump() {
   need_two_nodes
   rm -rf "$KEPT/container_swapped"

@@ -81,7 +81,7 @@ scenario_contents_elsewhere() {
     mount -t "$kind" "$kind" "$DIR/$kind" || fail "no $kind"
     dump_and_kill "$kind" "$DIR/$kind/images"
     [ $kind = tmpfs ] || grep -q 'has no direct I/O' "$DIR/criu-$kind.log" ||
-      fail "$kind: direct I/O was given up in silence"
+      fail "$kind: direct I/O was turned off without a message"
     verified "$DIR/$kind/images"
     restore_and_check "restore-$kind" "$DIR/$kind/images"
     umount "$DIR/$kind"
@@ -180,7 +180,7 @@ pre_dump_of_what_ends() {
   wait_until 30 has_contents "$DIR/short" || fail "the pre-dump writes nothing"
   kill -KILL "$PID"
   wait_gone "$PID" 30 || fail "the killed process is still there"
-  kill -0 "$copier" || fail "the pre-dump was over before the process was"
+  kill -0 "$copier" || fail "the pre-dump ended before the process"
   wait "$copier" || fail "the pre-dump of what was killed: status $?"
   rm -r "$DIR/short"
 }
@@ -313,7 +313,7 @@ scenario_contents_disk_fails() {
   first_steps "$BEFORE_DUMP"
   make_disk
   disk_ends_at 6
-  ! criu_dump unwritable "$DIR/disk/images" || fail "dumped to a disk that takes nothing"
+  ! criu_dump unwritable "$DIR/disk/images" || fail "dumped to a disk that cannot be written"
   failed_with_eio unwritable
   survives "after a dump to a disk that fails"
   umount "$DIR/disk"
@@ -327,7 +327,7 @@ scenario_contents_disk_fails() {
   cp --sparse=always "$DIR/disk.img" "$DIR/whole.img"
   mount_disk
   disk_ends_at 6
-  ! criu_restore unreadable "$DIR/images" || fail "restored from a disk that gives nothing"
+  ! criu_restore unreadable "$DIR/images" || fail "restored from a disk that cannot be read"
   failed_with_eio unreadable
   nothing_runs unreadable
   umount "$DIR/disk"

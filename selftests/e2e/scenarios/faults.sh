@@ -152,7 +152,7 @@ scenario_faults_dump_criu_4_3() {
   faults_dump faults_at_dump hook ioctl
 }
 
-# --- a signal at any step of a dump: the process goes on at once
+# --- a signal at any step of a dump: the process continues at once
 
 # On a real machine one second; an emulated processor is slower.
 PROMPT_MS=3000
@@ -169,14 +169,14 @@ signal_dump() { # signal_dump EVENT:NUMBER
   ! with_fault "$what" criu_dump "$what" "$DIR/images" --leave-running || fail "$what: the dump succeeded"
   had_its_fault "$what"
   ms=$(ms_after_fault "$what")
-  [ "$ms" -le $((PROMPT_MS * PATIENCE)) ] || fail "$what: the process stood still for $ms ms"
+  [ "$ms" -le $((PROMPT_MS * PATIENCE)) ] || fail "$what: the process was stopped for $ms ms"
   [ "$ms" -le "$LONGEST" ] || LONGEST=$ms
   ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "$what: GPU images are left"
   goes_on "$(last_step)" "$what"
   rm -rf "$DIR/images" "$DIR/criu-$what.log"
 }
 
-# Where the signal comes after everything is done: CRIU ends by it.
+# Events after everything is done: a signal there ends CRIU.
 comes_late() { [[ $1 == @(UNPAUSE|FINI|DUMP_FINISH):* ]]; }
 
 scenario_faults_signals() {
@@ -339,7 +339,7 @@ reset_at() {
   shift
   with_fault "$event:1:sleep" "$@" &
   command=$!
-  wait_until 120 fault_or_end "$what" $command || fail "$what: it does not come to $event"
+  wait_until 120 fault_or_end "$what" $command || fail "$what: the event $event does not occur"
   reset_gpu
   wait $command
 }
@@ -377,7 +377,7 @@ scenario_faults_reset() {
   need_plugin
   seed_chance
   # In a hive without a PSP the driver does not survive it.
-  [ "$(gpu_count)" -eq 1 ] || skip "a single GPU wanted, this machine has $(gpu_count)"
+  [ "$(gpu_count)" -eq 1 ] || skip "needs a single GPU, this machine has $(gpu_count)"
   mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
   allow_complaint 'GPU reset begin'
   # A reset loses page tables, and a queue of KFD may still run.

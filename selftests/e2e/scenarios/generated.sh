@@ -12,7 +12,7 @@ carry_or_refuse() {
   if criu_dump "dump-$1" "$images"; then
     STEP_BEFORE=$(last_step)
     criu_restore "restore-$1" "$images" ||
-      fail "seed $1: dumped, and cannot be restored: $(grep -m1 Error "$DIR/criu-restore-$1.log")"
+      fail "seed $1: dumped, but cannot be restored: $(grep -m1 Error "$DIR/criu-restore-$1.log")"
     PIDS+=("$PID")
     OUTCOME=carried
   else

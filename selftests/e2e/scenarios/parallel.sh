@@ -31,7 +31,7 @@ scenario_parallel_criu_4_3() {
 scenario_parallel_criu_4_1_1() {
   CRIU=/opt/criu-4.1.1/criu
   parallel_tree
-  [ "$(fills_in_background restore)" -eq 0 ] || fail "CRIU 4.1.1 has no place for a background"
+  [ "$(fills_in_background restore)" -eq 0 ] || fail "CRIU 4.1.1 cannot have a background process"
 }
 
 scenario_parallel_off() {
@@ -72,7 +72,7 @@ scenario_parallel_namespaces() {
   ends_well "after the restore"
 }
 
-# restore_replica NUMBER OPTIONS...: its files are its own, which CRIU finds where the first one's were
+# restore_replica NUMBER OPTIONS...: with files of its own, which CRIU finds at the paths of the first one's
 restore_replica() {
   local number=$1 log=$DIR/replica-$1.log CRIU=$DIR/criu-$1
   cp "$DIR/dumped" "$log"
@@ -82,7 +82,7 @@ restore_replica() {
   criu_restore "replica-$number" "$DIR/images" --pidfile "$DIR/pid-$number" "${@:2}"
 }
 
-add_replica() { # add_replica NUMBER: to what ends with the scenario
+add_replica() { # add_replica NUMBER: to the processes that end with the scenario
   PIDS+=("$(cat "$DIR/pid-$1")")
 }
 
@@ -110,7 +110,7 @@ fill_gpus_with_replicas() { # fill_gpus_with_replicas FIRST
   REFUSED=$number
 }
 
-# One image, restored several times at once, beside each other on both GPUs.
+# One image, restored several times at once, side by side on both GPUs.
 scenario_replicas() {
   local number gpus restores=() replicas=(1 2 3)
   need_gpus 2

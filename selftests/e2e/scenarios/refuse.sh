@@ -22,7 +22,7 @@ scenario_no_plugin() {
   ends_well "after the refused dump"
 }
 
-# CRIU loads all plugins, whatever it dumps: a library that a plugin misses must not matter to it.
+# CRIU loads all plugins for every dump, so it must work even if a library of a plugin is missing.
 scenario_libraries_missing() {
   local library hidden=()
   need_plugin

@@ -48,7 +48,7 @@ interrupted_training() {
 
 results() { grep -hE '^(member [0-9]+ )?(step|weights) ' "$1" | sort; }
 
-same_training() { # same_training LOG LOG: of two members both
+same_training() { # same_training LOG LOG: compares all members
   local weights
   [ "$(results "$1" | grep -c 'step ')" -ge "$TRAIN_STEPS" ] ||
     fail "the undisturbed run: $(tail -n 5 "$1")"

@@ -82,7 +82,7 @@ withheld_waves_are_missed() {
     [ "$(last_step)" -eq "$STEP_BEFORE" ] || fail "$part withheld: the result is right"
     grep '^stopped' "$LOG"
     gone "$PID" || kill -KILL "$PID"
-    wait_gone "$PID" 60 || fail "$part withheld: the process does not go away"
+    wait_gone "$PID" 60 || fail "$part withheld: the process does not end"
     rm -r "$1-$part"
     # CRIU requires the unchanged file.
     cat "$DIR/log-at-dump" >"$LOG"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // vulkan_chain: a process that uses Vulkan, to be checkpointed and restored. A step writes a value
 // on the graphics queue and moves a token to the next page of a sparse buffer, and the transfer
-// queue copies both to the CPU. The token is nowhere but in GPU memory.
+// queue copies both to the CPU. The token exists only in GPU memory.
 #include <unistd.h>
 
 #include <cstdlib>

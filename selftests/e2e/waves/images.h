@@ -9,8 +9,8 @@
 
 namespace amdgpu_criu {
 
-// What is taken away, with valid checksums: a process that is restored from such images must not
-// come to the right result.
+// What is removed from the images, with valid checksums: a process that is restored from such
+// images must not produce the right result.
 enum class Part : uint8_t { kNone, kStack, kMqd, kArea };
 
 struct ImageOptions {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // The waves of a process that runs: a debugger's ioctls suspend its queues, which saves the waves,
-// and let them go on.
+// and resume them.
 #pragma once
 
 #include <sys/types.h>

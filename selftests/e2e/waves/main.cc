@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-// saved_waves [OPTION] DIR|PID: prints which waves the GPU images of a dump contain, or a process
-// that runs and whose queues are suspended meanwhile: a line for each queue that has any, and a
-// last line with their number. It decodes them independently of the software GPU. Exit code: 0
-// good, 1 an image is damaged or a control stack does not describe its save area, 2 failure.
+// saved_waves [OPTION] DIR|PID: prints the waves in the GPU images of a dump, or in a process that
+// runs and whose queues are suspended meanwhile: a line for each queue that has waves, and a last
+// line with their number. It decodes them independently of the software GPU. Exit code: 0 good, 1
+// an image is damaged or a control stack does not describe its save area, 2 failure.
 //
-// --registers prints those of each wave. --withhold stack|mqd|area takes a part of the images away,
-// --change REGISTER changes its lowest bit in one wave: a process that is restored from such images
-// must not come to the right result.
+// --registers prints the registers of each wave. --withhold stack|mqd|area removes a part of the
+// images, and --change REGISTER changes its lowest bit in one wave: a process that is restored from
+// such images must not produce the right result.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

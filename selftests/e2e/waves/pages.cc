@@ -94,7 +94,7 @@ Status Pages::for_each(
     found += last - first;
   }
   if (found != bytes)
-    return Error::of(EFAULT, "of {} bytes at {:#x} the image has {}", bytes, address, found);
+    return Error::of(EFAULT, "the image has {} of the {} bytes at {:#x}", found, bytes, address);
   return {};
 }
 

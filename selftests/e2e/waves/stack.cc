@@ -79,7 +79,7 @@ std::optional<uint64_t> SavedWave::register_at(const std::string& name) const {
   return std::nullopt;
 }
 
-// The first wave word stands for the highest record.
+// The first wave word describes the highest record.
 SavedQueue decode_stack(std::span<const uint32_t> stack) {
   SavedQueue out;
   uint32_t state = 0, number = 0;

@@ -17,7 +17,7 @@ SavedQueue three_waves() {
   return decode_stack(stack);
 }
 
-TEST(SavedWaves, TheFirstWordStandsForTheHighestRecord) {
+TEST(SavedWaves, TheFirstWordDescribesTheHighestRecord) {
   const SavedQueue queue = three_waves();
   ASSERT_EQ(queue.waves.size(), 3u);
   EXPECT_EQ(queue.groups, 2u);

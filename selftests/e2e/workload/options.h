@@ -10,17 +10,17 @@ namespace e2e {
 struct Options {
   unsigned gpus = 1;
   unsigned processes = 1;
-  uint64_t vram_mib = 4;     // visible to the CPU, a GPU
-  uint64_t hidden_mib = 2;   // not visible to the CPU, a GPU
-  uint64_t gtt_mib = 2;      // a GPU
-  uint64_t userptr_mib = 2;  // a GPU
-  unsigned small = 4;        // BOs of one page, a GPU
+  uint64_t vram_mib = 4;     // visible to the CPU, per GPU
+  uint64_t hidden_mib = 2;   // not visible to the CPU, per GPU
+  uint64_t gtt_mib = 2;      // per GPU
+  uint64_t userptr_mib = 2;  // per GPU
+  unsigned small = 4;        // BOs of one page, per GPU
   unsigned many = 0;         // more BOs of one page, render nodes
   bool peer_vram = false;    // GPUs share VRAM
   bool vmid = false;         // reserve a VMID
   bool own_pages = false;    // map pages of /dev/kfd without BOs
   bool split = false;        // split every mapping of the GPU's memory
-  unsigned count = 16;       // BOs of one size, a GPU
+  unsigned count = 16;       // BOs of one size, per GPU
   uint64_t kib = 1024;       // their size
   uint64_t heap_mib = 0;     // ordinary memory
   uint64_t seed = 1;         // of random choices

@@ -26,7 +26,7 @@ int main_on_gpus(const Options& options, SetUp set_up, Run run) {
   const amdgpu_criu::Result<std::vector<GpuNode>> nodes = list_gpus();
   if (!nodes.ok()) return skip(nodes.error().message());
   if (nodes->size() < options.gpus)
-    return skip(amdgpu_criu::formatted("{} GPUs wanted, {} found", options.gpus, nodes->size()));
+    return skip(amdgpu_criu::formatted("needs {} GPUs, found {}", options.gpus, nodes->size()));
   using Process = decltype(set_up(*std::move(kfd), std::span(*nodes), options));
   amdgpu_criu::Status status = handle_signals();
   Process process = status.ok()

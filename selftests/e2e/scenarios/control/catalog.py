@@ -92,7 +92,7 @@ def listed() -> list[str]:
 
 
 def defined(directory: Path) -> set[str]:
-    """Scenarios that the shell files of a directory define."""
+    """Returns the scenarios that the shell files of a directory define."""
     return {name for file in directory.glob("*.sh")
             for name in _DEFINITION.findall(file.read_text())}
 
@@ -118,7 +118,7 @@ def _members(group: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def select(words: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """The scenarios that these words name: NAME or @GROUP."""
+    """Returns the scenarios that these words name: NAME or @GROUP."""
     names: list[str] = []
     for word in list(words) or [f"@{DEFAULT_GROUP}"]:
         if word.removeprefix("@") in GROUPS and word.startswith("@"):
@@ -142,7 +142,7 @@ def patience(environment: Mapping[str, str]) -> int:
 
 
 def limit(name: str, environment: Mapping[str, str]) -> int:
-    """Seconds. PATIENCE multiplies; EVERY=1 is a campaign; ROUNDS are those of `soak`."""
+    """Returns seconds, multiplied by PATIENCE. EVERY=1 is a campaign; ROUNDS are those of `soak`."""
     whole = _number(environment, "EVERY", 0) != 0
     seconds = 300
     if name in ("flipped_byte", "render_many", "tool_bench"):

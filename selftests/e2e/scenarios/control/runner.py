@@ -72,7 +72,7 @@ class Runner:
         reason = self.scratch / f"{name}.reason"
         reason.parent.mkdir(parents=True, exist_ok=True)
         reason.unlink(missing_ok=True)
-        # In a group of its own, so that what it waits for ends with it.
+        # In a process group of its own, so that programs that it waits for end with it.
         process = subprocess.Popen(
             [self.directory / "one", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             process_group=0, env={**self.environment, "REASON": str(reason)})

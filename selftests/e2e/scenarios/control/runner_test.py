@@ -9,7 +9,7 @@ from unittest import mock
 from . import usage
 from .runner import Runner
 
-# Stands for the program that runs a scenario: a scenario of the test is a shell command.
+# Replaces the program that runs a scenario: a scenario of the test is a shell command.
 ONE = """#!/bin/sh
 skip() { echo "$*" >"$REASON"; exit 4; }
 fail() { echo "$*" >"$REASON"; exit 1; }
@@ -47,7 +47,7 @@ class RunnerTest(unittest.TestCase):
                                       "# a: wrong", "# a: unfinished", "kmsg vm: tested a",
                                       "ok 1 a"])
 
-    def test_goes_on_after_a_failure_and_reports_it(self) -> None:
+    def test_continues_after_a_failure_and_reports_it(self) -> None:
         self.assertFalse(self.run_scenarios(a="exit 1", b="exit 0"))
         self.assertEqual(self.results(), ["not ok 1 a # it ended with status 1", "ok 2 b"])
 

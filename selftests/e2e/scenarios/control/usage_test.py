@@ -30,7 +30,7 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(usage.differences("reloaded_driver", BEFORE, {**BEFORE, **memory}), [])
         self.assertEqual(len(self.found("reloaded_driver", KFD_processes="1")), 1)
 
-    def test_what_is_explained_are_scenarios(self) -> None:
+    def test_only_scenarios_are_explained(self) -> None:
         self.assertEqual(usage.EXPLAINED.keys() - set(listed()), set())
 
     def test_the_driver_has_time_to_free_things(self) -> None:

@@ -76,7 +76,7 @@ clean_up() {
     alive "$pid" && kill -KILL "$pid"
   done
   for pid in "${PIDS[@]}"; do
-    wait_gone "$pid" 10 || echo "process $pid does not go away"
+    wait_gone "$pid" 10 || echo "process $pid does not end"
   done
   clean_mounts
   find "$DIR" -name '*.img' -delete

@@ -37,9 +37,9 @@ device_json() { # device_json PATH: its device numbers in OCI's format
   printf '"type":"c","major":%d,"minor":%d' "$(stat -c %Hr "$1")" "$(stat -c %Lr "$1")"
 }
 
-# own_users: the container gets a user namespace, in which root is a user that has no rights out
-# here. Its logs are in a directory with no mounts below it: CRIU, in that namespace, may not clone
-# the tree of another.
+# own_users: the container gets a user namespace, in which root is a user without rights outside.
+# Its logs are in a directory with no mounts below it: CRIU, in that namespace, may not clone the mount
+# tree of another one.
 own_users() {
   local first=100000 mapping
   LOGS_OUTSIDE=$DIR/logs
@@ -85,7 +85,7 @@ bundle_runtime() { "$BUNDLE_RUNTIME" --root /run/bundles "$@"; }
 
 bundle_pid() { # a restored process has another number outside
   PID=$(bundle_runtime state "$CONTAINER" | sed -n 's/^ *"pid": \([0-9]*\).*/\1/p')
-  [ "${PID:-0}" -gt 0 ] || fail "$BUNDLE_RUNTIME knows no process of $CONTAINER"
+  [ "${PID:-0}" -gt 0 ] || fail "$BUNDLE_RUNTIME reports no process of $CONTAINER"
   PIDS+=("$PID")
 }
 
@@ -139,7 +139,7 @@ podman_command() {
 
 podman_pid() {
   PID=$(podman_command inspect -f '{{.State.Pid}}' "$CONTAINER")
-  [ "${PID:-0}" -gt 0 ] || fail "podman knows no process of $CONTAINER"
+  [ "${PID:-0}" -gt 0 ] || fail "podman reports no process of $CONTAINER"
   PIDS+=("$PID")
 }
 
@@ -208,7 +208,7 @@ sees_one_gpu() {
 has_own_users() {
   local users
   users=$(sed -n 's/^Uid:\t\([0-9]*\)\t.*/\1/p' "/proc/$PID/status")
-  [ "$users" = 100000 ] || fail "the workload is user $users out here, not 100000"
+  [ "$users" = 100000 ] || fail "the workload is user $users outside, not 100000"
   [ "$(readlink "/proc/$PID/ns/user")" != "$(readlink /proc/self/ns/user)" ] ||
     fail "the workload is in the initial user namespace"
 }
@@ -231,7 +231,7 @@ dump_container() {
   echo "$1 $(seconds_since "$start") s by $ENGINE, step $STEP_BEFORE"
 }
 
-# restore_container WHAT IMAGES: goes on from STEP_BEFORE, all memory right
+# restore_container WHAT IMAGES: checks that it continues from STEP_BEFORE, and all its memory
 restore_container() {
   local start
   start=$(now)

@@ -69,7 +69,7 @@ swap_gpus() {
   export AMDGPU_CRIU_MAP="${ids[0]}=${ids[1]},${ids[1]}=${ids[0]}"
 }
 
-# restore_and_check WHAT IMAGES: at its pid, goes on from STEP_BEFORE, all memory right
+# restore_and_check WHAT IMAGES: checks that it continues at its pid from STEP_BEFORE, and all its memory
 restore_and_check() {
   criu_restore "$1" "$2" || fail "$1: criu restore ended with status $?"
   PIDS+=("$PID")  # not before: until now the number may have been another process's

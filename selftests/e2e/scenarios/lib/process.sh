@@ -28,7 +28,7 @@ need_gpus() {
     [ ! -e "$file" ] || read -r id <"$file"
     [ "${id:-0}" = 0 ] || count=$((count + 1))
   done
-  [ "$count" -ge "$1" ] || skip "$1 GPUs wanted, this machine has $count"
+  [ "$count" -ge "$1" ] || skip "needs $1 GPUs, this machine has $count"
 }
 
 # Pids of different scenarios are far apart and high: a process must get its own back, also after
@@ -105,16 +105,16 @@ reached_or_gone() {
   [ "$STEP" -ge "$1" ] || gone "$PID"
 }
 
-first_steps() { # first_steps STEP: is alive and has done that many
+first_steps() { # first_steps STEP: checks that it is alive and has done that many
   wait_until $STEP_SECONDS reached_or_gone "$1" || fail "no $1 steps after $STEP_SECONDS s"
   alive "$PID" || fail "the process is gone before step $1"
 }
 
-# goes_on FROM WHAT: the process is alive and does STEPS_WANTED steps after FROM
+# goes_on FROM WHAT: checks that the process is alive and does STEPS_WANTED steps after FROM
 goes_on() {
   local target=$(($1 + STEPS_WANTED))
   wait_until $STEP_SECONDS reached_or_gone $target ||
-    fail "$2: stuck at step $(last_step), $target wanted; state $(sed -n 's/^State:\t//p' /proc/"$PID"/status)"
+    fail "$2: stuck at step $(last_step), expected $target; state $(sed -n 's/^State:\t//p' /proc/"$PID"/status)"
   alive "$PID" || fail "$2: the process is gone at step $(last_step)"
 }
 

@@ -165,7 +165,7 @@ TEST_F(DeviceTest, InterruptIsSignalledByEventfd) {
   put_register(0x1120, 1 | 6 << 1 | 1 << 8 | 1 << 17 | 1 << 28);
   log_.interrupts->raise({.client = 0x14, .source = 181});
   EXPECT_EQ(ram.get<uint32_t>(0x8000), 32u);
-  // The driver has the line only now: pending entries must signal.
+  // The driver enables the interrupt only now: pending entries must signal.
   device_->set_interrupt(expect(event.duplicate()));
   uint64_t count = 0;
   EXPECT_EQ(::read(event.get(), &count, 8), 8);

@@ -62,7 +62,7 @@ void describe(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--trace", options.trace, "Write one line for every register access")
       ->type_name("FILE");
-  app.add_option("--report", options.report, "Write at exit which registers no model answers for")
+  app.add_option("--report", options.report, "Write at exit the registers that no block models")
       ->type_name("FILE");
   app.add_option("--delays", options.delays,
                  "Make queues pause at random, by this seed; \"random\" logs its seed")

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kGroupSize = 1, kGrid = 3, kPrivateSize = 6, kGroupSegment = 7, kObject = 8,
                  kKernarg = 10;
 
-// The kernel descriptor, in doublewords. The objects of ROCr's own kernels have the same there.
+// The kernel descriptor, in doublewords. The objects of ROCr's own kernels have the same layout.
 constexpr size_t kDescriptorDwords = 16;
 constexpr size_t kEntry = 4, kRsrc3 = 11, kRsrc1 = 12, kRsrc2 = 13, kProperties = 14;
 

@@ -95,7 +95,7 @@ class CommandProcessor : public SchedulerPackets {
   uint64_t hiq_mqd_ = 0;
   Process current_process_;            // of the run list's last MAP_PROCESS
   std::map<uint32_t, Listed> listed_;  // the run list, by doorbell
-  std::deque<uint32_t> waiting_;       // what of it is not mapped, the next one first
+  std::deque<uint32_t> waiting_;       // its queues that are not mapped, the next one first
   uint64_t turn_began_ = 0;
   bool turn_ends_ = false;  // its queues are being preempted
 };

@@ -345,7 +345,7 @@ void FakeGpu::append(TestQueue& queue, const std::vector<uint32_t>& words) {
   const uint64_t dwords = queue.kind == TestQueue::kSdma  ? queue.wptr_value / 4
                           : queue.kind == TestQueue::kPm4 ? queue.wptr_value
                                                           : queue.wptr_value * 16;
-  // The header of an AQL packet is what makes it valid, so the first word goes last.
+  // The header makes an AQL packet valid, so the first word is written last.
   for (size_t i = words.size(); i-- > 0;) {
     memory.put<uint32_t>(queue.base, queue.ring + (dwords + i) * 4 % kRingBytes, words[i]);
   }

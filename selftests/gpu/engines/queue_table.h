@@ -37,7 +37,7 @@ class QueueTable {
 
  private:
   static constexpr unsigned kLongestRest = 64;  // rounds
-  // One of so many queues rests.
+  // One queue in this many rests.
   static constexpr uint32_t kRestingShare = 3;
 
   bool rests(const Queue& queue) const;

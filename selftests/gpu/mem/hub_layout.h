@@ -20,7 +20,7 @@ struct HubLayout {
   std::optional<uint32_t> xgmi_control;  // none: the chip has no XGMI; the size follows
   uint32_t fb_base;                      // in 16 MiB
   uint32_t fb_top;
-  uint32_t words;  // that are the hub's
+  uint32_t words;  // number of the hub's registers
 };
 
 }  // namespace gpu

@@ -56,7 +56,7 @@ std::string bytes_of(const Words& words) {
 }
 
 // The text to which llvm-mc decodes each encoding; empty if it refuses. Two s_nop follow each of
-// them: the first is the literal of an instruction that wants one more word, the second ends it.
+// them: the first is the literal of an instruction that needs one more word, the second ends it.
 std::vector<Text> disassemble(const std::vector<Words>& encodings) {
   const std::string path = testing::TempDir() + "decode_test.txt";
   {

@@ -12,7 +12,7 @@
 
 namespace gpu::shader {
 
-// LDS of a work-group, and what COMPUTE_PGM_RSRC2 counts it in, in bytes.
+// The largest LDS of a work-group, and the unit of LDS in COMPUTE_PGM_RSRC2, in bytes.
 inline constexpr uint32_t kMaxLds = Units::kLds;
 inline constexpr uint32_t kLdsGranule = 512;
 
@@ -37,7 +37,7 @@ struct DispatchSpec {
   TrapHandler trap;
   SaveArea save_area;
   Gws* gws = nullptr;  // of the queue; null: it has none
-  // The compute units that are enabled, of which each stands for so many.
+  // The enabled compute units, each of which represents unit_scale units.
   std::vector<UnitId> units = std::vector<UnitId>(8);
   unsigned unit_scale = 1;
   unsigned max_waves = 8 * Units::kWaves;  // of all units, also those that are not enabled

@@ -45,7 +45,7 @@ class GridKernels : public KernelTest {
   }
 };
 
-TEST_F(GridKernels, GroupsMeetAsOftenAsTheyWant) {
+TEST_F(GridKernels, GroupsMeetAsOftenAsRequested) {
   constexpr uint32_t kGroups = 8, kRounds = 25;
   give_gws();
   start_meeting(kGroups, kRounds);

@@ -571,7 +571,7 @@ class TrappingKernels : public RawKernels {
   static constexpr uint32_t kIllegal = 1 << 3, kMemoryViolation = 1 << 4, kAperture = 1 << 5;
 };
 
-TEST_F(TrappingKernels, AnIllegalInstructionIsTheTrapHandlers) {
+TEST_F(TrappingKernels, AnIllegalInstructionEntersTheTrapHandler) {
   submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}), {.group = {64, 1, 1}});
   EXPECT_TRUE(sends(kIllegal, 1));
   expect_that_the_wave_is_kept();
@@ -588,7 +588,7 @@ TEST_F(TrappingKernels, EveryWaveIsReportedButTheInstructionIsNamedOnce) {
   EXPECT_EQ(gpu_.reports().size(), 1u);
 }
 
-TEST_F(TrappingKernels, AFaultIsTheTrapHandlers) {
+TEST_F(TrappingKernels, AFaultEntersTheTrapHandler) {
   gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
   // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0
   submit(put_kernel({0xbe8000ff, 0x700000, 0xbe810080, 0xc0020080, 0, kEndpgm}),
@@ -599,7 +599,7 @@ TEST_F(TrappingKernels, AFaultIsTheTrapHandlers) {
   EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
 }
 
-TEST_F(TrappingKernels, AnAddressInNoApertureIsTheTrapHandlers) {
+TEST_F(TrappingKernels, AnAddressInNoApertureEntersTheTrapHandler) {
   // s_mov_b32 s0, 0; s_mov_b32 s1, 0x70000000; s_load_dword s2, s[0:1], 0
   submit(put_kernel({0xbe800080, 0xbe8100ff, 0x70000000, 0xc0020080, 0, kEndpgm}),
          {.group = {64, 1, 1}});
@@ -609,7 +609,7 @@ TEST_F(TrappingKernels, AnAddressInNoApertureIsTheTrapHandlers) {
   EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
 }
 
-TEST_F(TrappingKernels, GwsThatTheQueueDoesNotHaveIsTheTrapHandlers) {
+TEST_F(TrappingKernels, GwsThatTheQueueDoesNotHaveEntersTheTrapHandler) {
   // ds_gws_sema_v gds
   submit(put_kernel({0xd9350000, 0, kEndpgm}), {.group = {64, 1, 1}});
   EXPECT_TRUE(sends(kAperture, 1));

@@ -72,7 +72,7 @@ class MatrixKernels : public KernelTest, public testing::WithParamInterface<Case
  protected:
   MatrixKernels() : KernelTest("matrix.co") {}
 
-  // D as the lanes have it: element i of a lane behind the other.
+  // D as the lanes have it: all elements of a lane, then those of the next lane.
   std::vector<uint32_t> multiply(const Operand& a, const Operand& b,
                                  const std::vector<uint32_t>& c) {
     put_all(kData, a.registers());
@@ -206,7 +206,7 @@ TEST_F(MatrixRoundings, FloatsAreAddedOneAfterTheOther) {
 
 TEST_F(MatrixRoundings, FourProductsOfHalvesAreAddedInPairsBeforeTheAccumulator) {
   const Case one = {"f32_16x16x16f16", 16, 16, 1, Type::kHalf, 4};
-  // One after the other each of these would vanish beside 1.
+  // Added one after the other, each of these would be rounded away.
   EXPECT_EQ(sum_of(one, {0x1p-24f, 0x1p-14f, 0x1p-14f}, 0x1p10f), 0x1p10f + 0x1p-13f);
   EXPECT_EQ(sum_of(one, {0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f}, 0x1p12f), 0x1p12f + 0x1p-11f);
 }

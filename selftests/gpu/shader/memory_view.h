@@ -33,7 +33,7 @@ class MemoryView {
   size_t fetch(uint64_t address, std::array<uint32_t, 2>& words);
 
   const amdgpu_criu::Error& error() const { return error_; }
-  // The last error is the wave's alone: Memory was not asked.
+  // The last error concerns only the wave: Memory was not accessed.
   bool is_violation() const { return violation_; }
   // The access is to be repeated: the driver maps the page meanwhile.
   bool is_retry() const { return error_.code() == EAGAIN; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What the cores lack: a kernel that asks for it stops with an illegal instruction, and the report
-// names it. Nothing is computed in another way than asked for.
+// Instructions and modes that the cores lack: a kernel that uses one stops with an exception for an
+// illegal instruction, and the report names it. Nothing is computed in another way than requested.
 #include <gmock/gmock.h>
 
 #include "shader/kernel_fixture.h"
@@ -90,7 +90,7 @@ TEST_F(Refused, ModesThatChangeNothingAreNotRefused) {
   EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
 }
 
-TEST_F(Refused, AKernelThatWantsExceptionsOfFloatsIsNotLaunched) {
+TEST_F(Refused, AKernelThatRequestsExceptionsOfFloatsIsNotLaunched) {
   constexpr uint32_t kDivisionByZero = 1 << 26;
   launch({}, kDivisionByZero);
   ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));

@@ -52,7 +52,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
   }
 
   std::byte* at(uint64_t address) { return memory_.space(kProcess).data() + address; }
-  // Numbers that are small floats and indexes alike do no harm.
+  // Numbers that are harmless as floats and as indexes.
   void fill() {
     for (uint64_t i = 0; i < kDataBytes / 4; ++i) {
       const auto value = static_cast<uint32_t>(i * 2654435761u % 0x3f800000);
@@ -84,7 +84,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     return out;
   }
 
-  // A resource for private memory, if the kernel wants one, the arguments, the start of the memory.
+  // A resource for private memory, if the kernel needs one, the arguments, the start of the memory.
   static void set_user_data(DispatchSpec& spec, uint32_t properties) {
     constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kKernargPtr = 1 << 3,
                        kFlatScratchInit = 1 << 5;

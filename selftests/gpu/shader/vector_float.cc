@@ -60,7 +60,7 @@ F log2_of(F value) { return static_cast<F>(std::log2(D{flushed(value)})); }
 F rcp_of(F value) { return flushed(1 / flushed(value)); }
 F rsq_of(F value) { return static_cast<F>(1 / std::sqrt(D{value})); }
 
-// The first 1201 bits of 2 / pi behind the point.
+// The first 1201 bits of 2 / pi after the binary point.
 constexpr uint64_t kTwoOverPi[] = {
     0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
     0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
@@ -69,8 +69,8 @@ constexpr uint64_t kTwoOverPi[] = {
     0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b0000,
 };
 
-// 53 of these bits, from the first one that counts for a value of that exponent, or the 53 or 106
-// ones behind them: sines of large values are computed from the three parts.
+// 53 of these bits, from the first one that matters for a value of that exponent, or the next or
+// second next 53 bits: sines of large values are computed from the three parts.
 D trig_preop(D value, U segment) {
   constexpr int kWidth = 53, kBits = 1201, kLarge = 1077, kHuge = 1968;
   const int exponent = exponent_of(value);

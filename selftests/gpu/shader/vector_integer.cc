@@ -27,7 +27,7 @@ constexpr auto kMed3 = [](auto a, auto b, auto c) {
 constexpr U u24(U value) { return value & 0xffffff; }
 constexpr I i24(U value) { return static_cast<I>(value << 8) >> 8; }
 
-// Selects a byte of a pair of words, or what the selectors 8 to 15 stand for.
+// Selects a byte of a pair of words; the selectors 8 to 15 have other meanings.
 U perm_byte(U64 data, U select) {
   if (select >= 13) return 0xff;
   if (select == 12) return 0;

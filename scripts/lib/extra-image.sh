@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# For scripts that make a guest image beside the lab's, in steps: scripts/rocm, scripts/slurm and
+# For scripts that make another guest image than the lab's, in steps: scripts/rocm, scripts/slurm and
 # scripts/vulkan. The caller sets EXTRA, the directory, and calls enter_namespace first.
 
 # step NAME "what it makes" [VALUE]...: runs step_NAME unless a stamp has the same hash of the function's
@@ -41,7 +41,7 @@ main_of_steps() {
   --step) "step_$2" ;;
   '')
     mkdir -p "$EXTRA/.stamps"
-    with_lock "$EXTRA/.lock" "another scripts/${0##*/} is at work; waiting for it"
+    with_lock "$EXTRA/.lock" "another scripts/${0##*/} is running; waiting for it"
     all_steps
     ;;
   *) die "usage: scripts/${0##*/}" ;;

@@ -101,7 +101,7 @@ check_lab() {
   check_guest
   check_images
   if ((MISSING > 0)); then
-    warn "$MISSING missing; 'make lab' goes on where it stopped, logs are in build/log/"
+    warn "$MISSING missing; 'make lab' continues where it stopped, logs are in build/log/"
     return 1
   fi
   touch "$LAB/.ready"

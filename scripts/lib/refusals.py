@@ -45,7 +45,7 @@ def _literals(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _family(file: str) -> str:
-    """What the files about one kind of state have in common."""
+    """Returns the common part of the names of files about one kind of state."""
     return re.sub(r"(_(check|apply|plan))?\.c$", "", file)
 
 
@@ -97,13 +97,13 @@ def reasons(lines: Iterable[str]) -> Iterator[str]:
 
 
 def listed(lines: Iterable[str]) -> dict[str, str]:
-    """The texts "FILE: TEXT" that no test reaches, and why: lines "FILE: TEXT | REASON"."""
+    """Returns the texts that no test reaches, and why, from lines "FILE: TEXT | REASON"."""
     rows = (line.rstrip("\n").partition(" | ") for line in lines if line.strip() and line[0] != "#")
     return {text: why for text, _, why in rows}
 
 
 def faults(texts: Texts, reached: set[Text], excused: dict[str, str]) -> list[str]:
-    """What is wrong: a text that no test reaches and that is not listed, or a line of no text."""
+    """Returns what is wrong: texts that no test reaches and that are not listed, lines without a text."""
     names = {str(text) for text in texts.all}
     unreached = names - {str(text) for text in reached}
     return [*(f"no test reaches \"{name}\"" for name in sorted(unreached - set(excused))),

@@ -46,7 +46,7 @@ def main():
             print(line)
             bad = True
     for (kind, name), used in known.items():
-        print(f"known: {kind} {name}: {used}" + ("" if used else ", so the entry can go"))
+        print(f"known: {kind} {name}: {used}" + ("" if used else ", so the entry can be removed"))
     sys.exit(bad)
 
 

@@ -73,7 +73,7 @@ class Outline:
             raise Fault(f"{where}: patch {name} is in no part")
         if place:
             if place[0] != "before" or place[1:2] != (place[-1],) or place[1] not in self.patches:
-                raise Fault(f"{where}: want patch NAME [before NAME]")
+                raise Fault(f"{where}: expected patch NAME [before NAME]")
             names = list(self.patches)
             later = {after: self.patches.pop(after) for after in names[names.index(place[1]):]}
         self.patches[name] = []
@@ -110,7 +110,7 @@ class Order:
     def line(self, where, words):
         rules = {"hook": self.hook, "file": self.file}
         if words[0] not in rules:
-            raise Fault(f"{where}: want hook NAME [PATH] or file PATTERN")
+            raise Fault(f"{where}: expected hook NAME [PATH] or file PATTERN")
         rules[words[0]](where, *words[1:])
 
     def claim(self, where, key):

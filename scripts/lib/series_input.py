@@ -15,9 +15,9 @@ class Message:
     def __init__(self, path):
         lines = path.read_text().splitlines()
         if len(lines) < 4 or "SPDX-License-Identifier:" not in lines[0]:
-            raise Fault(f"{path}: want an SPDX line, a subject and a message")
+            raise Fault(f"{path}: expected an SPDX line, a subject and a message")
         if not lines[1].startswith("Subject: ") or lines[2]:
-            raise Fault(f"{path}: want `Subject: ...` and an empty line after the SPDX line")
+            raise Fault(f"{path}: expected `Subject: ...` and an empty line after the SPDX line")
         self.subject = lines[1].removeprefix("Subject: ").strip()
         body = []
         for line in lines[3:]:

@@ -30,7 +30,7 @@ RECENT_COMMITS = 10
 
 
 def clang_command(command):
-    """The command without what only g++ takes: its options and its precompiled headers."""
+    """Returns the command without options and precompiled headers that only g++ accepts."""
     words = [word for word in shlex.split(command) if word not in GCC_ONLY]
     included = [at for at, word in enumerate(words)
                 if word == "-include" and words[at + 1].endswith("/cmake_pch.hxx")]
@@ -97,7 +97,7 @@ def recently_changed():
 
 
 def choose(never, changed, reads, count, rng):
-    """The files to read, of those that were never found clean."""
+    """Selects files to read from those that were never found clean."""
     recent = {file for file in never if file in changed}
     for header in sorted(changed):
         users = sorted(file for file in never if header in reads[file])

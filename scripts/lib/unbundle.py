@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """unbundle.py LIBRARY TARGET DIRECTORY: writes the code objects for a GPU that a library has.
 
-They are in bundles of clang-offload-bundler: a magic word, how many entries there are, and of each its
-offset, its size, and the length of its name and the name.
+They are in bundles of clang-offload-bundler: a magic word, the number of entries, and for each entry its
+offset, its size, the length of its name, and the name.
 """
 
 import mmap

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// How many wave instructions a second one core of this machine executes, for kernels of different
+// How many wave instructions per second one core of this machine executes, for kernels of different
 // kinds. Exit status 1: integers or floats are below the goal.
 #include <benchmark/benchmark.h>
 
@@ -114,8 +114,8 @@ int verdict() {
     if (found == rates().end()) continue;
     const bool reached = found->second >= kGoal;
     std::cout << amdgpu_criu::formatted(
-        "{}: {:.1f} M wave instructions a second, goal {:.0f} M: {}\n", kernel, found->second / 1e6,
-        kGoal / 1e6, reached ? "reached" : "MISSED");
+        "{}: {:.1f} M wave instructions per second, goal {:.0f} M: {}\n", kernel,
+        found->second / 1e6, kGoal / 1e6, reached ? "reached" : "MISSED");
     good = good && reached;
   }
   return good ? 0 : 1;

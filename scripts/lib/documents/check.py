@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""check.py TOP: whether what the documents name exists.
+"""check.py TOP: checks that the names in documents exist.
 
 Reads paths of tracked files from standard input. CONTRIBUTING.md says how a document marks names.
-In what is marked, these are looked at: paths, make targets and their arguments, options,
-environment variables, options of the plugin, tests, file names, and identifiers.
+These kinds of names are checked: paths, make targets and their arguments, options, environment
+variables, options of the plugin, tests, file names, and identifiers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KERNEL_PATHS = (("include/uapi/", "uapi/"), ("tools/testing/selftests/", "selfte
 FOREIGN_OPTIONS = {"--plugin-option"}
 # amdgpu.ko, and the placeholder of the manual page.
 NO_PLUGIN_OPTIONS = {"ko", "name"}
-# What a build or a run makes is known if a script or program names it.
+# A path that a build or a run creates counts as existing if a script or program names it.
 MADE = ("build/", "outgoing/")
 OF_THE_GUEST = ("/payload/",)
 
@@ -39,7 +39,7 @@ _IDENTIFIER = re.compile(r"^([A-Za-z_]\w*)(\(\))?$")
 
 
 def expand(pattern: str) -> list[str]:
-    """Braces, as a shell expands them."""
+    """Expands braces as a shell does."""
     braces = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if not braces:
         return [pattern]
@@ -94,7 +94,7 @@ class Document:
             yield from self._word(word, program)
 
     def _message(self, text: str) -> Iterator[str]:
-        """Of the kernel's log. Words in capitals stand for what is filled in."""
+        """Checks a message of the kernel's log. Words in capitals are placeholders."""
         for piece in re.split(r"\b[A-Z_]+\b", text):
             if len(piece.strip()) > 3 and piece not in self.names.messages:
                 yield f"no message has: {piece.strip()}"
@@ -116,7 +116,7 @@ class Document:
                     yield f"there is no {kind} {value}"
 
     def _arguments(self, program: str, words: list[str]) -> Iterator[str]:
-        """Names that certain programs take."""
+        """Checks names that certain programs accept as arguments."""
         kinds: dict[str, str] = {
             "/payload/e2e/run": "scenario",
             "selftests/e2e/scenarios/run": "scenario",
@@ -198,7 +198,7 @@ class Document:
         return False
 
     def _dotted(self, word: str) -> Iterator[str]:
-        """A test, or the name of a file."""
+        """Checks the name of a test or of a file."""
         program, _, test = word.partition(".")
         if program in self.names.kselftests:
             if not matches(test, self.names.kselftests[program]):
@@ -211,7 +211,7 @@ class Document:
                 yield f"nothing is named {name}"
 
     def _identifier(self, word: str) -> Iterator[str]:
-        """One that looks like a name of the code: with an underscore, in capitals, or called."""
+        """Checks a word that looks like a name of the code: with an underscore, in capitals, or called."""
         name = _IDENTIFIER.match(word)[1]
         looks = "_" in name or word.endswith("()") or (name.isupper() and len(name) > 4)
         if not looks or name in self.names.words:

@@ -29,14 +29,14 @@ def matches(pattern: str, names) -> bool:
 
 
 class Names:
-    """Of files: path -> text; a file that is not text has an empty one."""
+    """Maps the paths of files to their texts; a file that is not text has an empty one."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self.files = files
         self.code = {p: text for p, text in files.items() if not IS_DOCUMENT.search(p)}
 
     def _all(self, pattern: str, expression: str) -> set[str]:
-        """What the expression captures in the files of that pattern."""
+        """Returns what the expression captures in the files of that pattern."""
         found: set[str] = set()
         for path, text in self.code.items():
             if fnmatch.fnmatchcase(path, pattern):
@@ -45,7 +45,7 @@ class Names:
 
     @cached_property
     def paths(self) -> set[str]:
-        """Files and directories."""
+        """Returns all files and directories."""
         result = set(self.files)
         for path in self.files:
             result.update(str(parent) for parent in PurePosixPath(path).parents)
@@ -65,7 +65,7 @@ class Names:
 
     @cached_property
     def messages(self) -> str:
-        """The driver's strings, with a space for every conversion."""
+        """Returns the driver's strings, with a space for every conversion."""
         text = "\0".join(text for path, text in self.code.items() if path.startswith("kernel/drivers"))
         return re.sub(r"%[-#0-9a-z]*[a-z]", "\1", re.sub(r'"\s*\n\s*"', "", text))
 
@@ -119,7 +119,7 @@ class Names:
         return self._all("plugin/options/*.cc", r'\{"([a-z-]+)",')
 
     def options_of(self, program: str) -> str:
-        """The text in which a program's options stand; of one that is not ours: all code."""
+        """Returns the text that contains a program's options; for programs of others, all code."""
         name = PurePosixPath(program).name
         patterns = _PROGRAMS.get(name, ())
         if program.startswith("scripts/"):

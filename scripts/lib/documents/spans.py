@@ -37,7 +37,7 @@ def _line(text: str, offset: int) -> int:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Nothing, over as many lines and characters."""
+    """Replaces a text by as many spaces and line breaks."""
     return re.sub(r"[^\n]", " ", match[0])
 
 

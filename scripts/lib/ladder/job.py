@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A rung at work: its commands as processes of one group, their output and the time they take."""
+"""A rung that runs: its commands as processes of one group, their output and the time they take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from .rungs import Command, Rung
 
 STOP_SECONDS = 30
-# A process that outlives the command may hold the output open. The job waits so long for the rest.
+# A process that outlives the command may hold the output open. The job waits this long for the rest.
 DRAIN_SECONDS = 5
 
 

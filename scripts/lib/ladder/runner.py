@@ -69,7 +69,7 @@ class Runner:
             signal.signal(number, _raise_ended)
         self._results.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
-        with locked(self._results / ".lock", "another check is at work; waiting for it"):
+        with locked(self._results / ".lock", "another check is running; waiting for it"):
             for old in self._results.glob("*.tap"):
                 old.unlink()
             try:

@@ -24,7 +24,7 @@ class TheSchedule(unittest.TestCase):
         schedule.ended("early", True)
         self.assertEqual("late", take(schedule))
 
-    def test_starts_the_longest_way_to_the_end_first(self):
+    def test_starts_the_longest_chain_of_rungs_first(self):
         schedule = Schedule([Rung("alone", (), seconds=50), Rung("short", (), seconds=10),
                              Rung("long", (), ("short",), seconds=60)])
         self.assertEqual("short", take(schedule))

@@ -28,7 +28,7 @@ GOALS = {
     "parallel": (0.6, "of the wall time of a sequential restore saved, warm cache"),
     "incremental": (0.9, "of the bytes saved by a second dump, a twentieth dirtied"),
     "frozen": (0.8, "of the pause saved by a pre-dump, a twentieth dirtied"),
-    "staging": (64.0, "MiB of staging memory a GPU"),
+    "staging": (64.0, "MiB of staging memory per GPU"),
 }
 
 
@@ -288,7 +288,7 @@ class Report:
         return self._table(title, ["shape", *(name for name, _, _ in columns)], rows)
 
     def _rates(self) -> str:
-        return self._by_shape("Contents, MiB/s, beside the limits of as many bytes", [
+        return self._by_shape("Contents, MiB/s, and the limits for as many bytes", [
             ("SDMA out", "raw copy_out", 0), ("file write", "raw write", 0),
             ("checksum", "raw checksum", 0),
             ("dump", "ours dump MiB/s", 0), ("/ limit", "dump / limit", 2),

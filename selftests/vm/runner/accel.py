@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether KVM really runs our kernel: found out by booting it, once per boot of the host.
+"""Determines whether KVM runs our kernel by booting it, once per boot of the host.
 
 KVM can be present and still not work, for example where it is nested in a hypervisor that does
-not emulate all instructions. So /dev/kvm alone says nothing.
+not emulate all instructions. So the existence of /dev/kvm is not sufficient.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def _host_boot() -> str:
 
 
 def _answer(kernel: Path, cache: Path) -> Path:
-    """Where the answer for this kernel is kept until the host boots again.
+    """Returns the file that keeps the answer for this kernel until the host boots again.
 
-    Times of the kernel's file are no part of it: each run that uses a cached kernel touches it.
+    Its name does not depend on the times of the kernel's file, which each run that uses it changes.
     """
     stat = kernel.stat()
     identity = f"{kernel.resolve()} {stat.st_ino} {stat.st_size}"

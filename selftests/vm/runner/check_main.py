@@ -148,7 +148,7 @@ class Checker:
         self.scratch = payload.scratch_image(self.run, SCRATCH_MIB)
 
     def equipment(self, base: str) -> Equipment:
-        """The kernel and the payload for a base; made when the first guest wants them."""
+        """The kernel and the payload for a base; made when the first guest needs them."""
         if base not in self._equipment:
             own = base == self.opts.base
             boot = lab.Boot.find(base, self.opts.kernel if own else None)

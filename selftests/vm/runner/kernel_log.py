@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds complaints in the kernel's log, and those of the GPU models, and who may provoke which.
+"""Finds complaints of the kernel and of the GPU models, and judges which of them are allowed.
 
 Marks in the log, written to /dev/kmsg, say what runs; the kernel keeps them in order with its own
 messages:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reads KTAP (and TAP 13/14) as kselftests and igt wrappers print it.
 
-A parent result line follows its indented subtests; the leaves are what is counted and named, a
-parent only when it fails although no leaf of it did. A leaf that fails with "# TODO" is a failure
+A parent result line follows its indented subtests. Leaves are counted and named; a parent is counted
+only if it fails although none of its leaves did. A leaf that fails with "# TODO" is a failure
 here: nothing is expected to fail silently.
 """
 

@@ -70,7 +70,7 @@ def lab_root() -> Path:
 
 
 def modules(base: str) -> Path:
-    """All modules of the packaged kernel, although the guest has a copy of those that it needs."""
+    """Returns the directory with all modules of the packaged kernel; the guest has only some of them."""
     release = lab_root() / f"kernel-release-{base}"
     name = release.read_text().strip() if release.exists() else "none"
     return lab_root() / "root" / "usr" / "lib" / "modules" / name
@@ -91,8 +91,8 @@ def cache_root() -> Path:
 def enter(program: str, arguments: list[str]) -> None:
     """Starts the program again inside the lab, unless it already runs there.
 
-    scripts/in-lab says by IN_LAB which repository's lab it is. VM_NO_LAB=1 is for a host that has
-    everything itself.
+    scripts/in-lab sets IN_LAB to the repository of the lab. VM_NO_LAB=1 is for a host that has
+    all programs itself.
     """
     if os.environ.get("IN_LAB") == str(ROOT) or os.environ.get("VM_NO_LAB"):
         os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"

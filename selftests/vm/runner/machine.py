@@ -66,9 +66,9 @@ class Hardware:
 
     def __post_init__(self) -> None:
         if not 0 <= self.gpus <= MAX_GPUS:
-            raise Failure(f"{self.gpus} GPUs: want 0 to {MAX_GPUS}")
+            raise Failure(f"{self.gpus} GPUs: expected 0 to {MAX_GPUS}")
         if self.order and sorted(self.order) != list(range(self.gpus)):
-            raise Failure(f"order {','.join(map(str, self.order))}: want each of the numbers "
+            raise Failure(f"order {','.join(map(str, self.order))}: expected each of the numbers "
                           f"0 to {self.gpus - 1} once")
         if len(self.vram_mib) > max(1, self.gpus):
             raise Failure(f"{len(self.vram_mib)} VRAM sizes for {self.gpus} GPUs")
@@ -171,7 +171,7 @@ def _network(network: Network) -> list[str]:
     shared = str(network.shared).replace(",", ",,")
     return ["-netdev", json.dumps(link),
             "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:00:00:0{mine},romfile=",
-            # As root, QEMU keeps owners and modes as the guests want them.
+            # As root, QEMU keeps owners and modes as the guests set them.
             "-fsdev", f"local,id=shared,path={shared},security_model=none,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=shared,mount_tag=shared"]
 

@@ -40,7 +40,7 @@ def parse_manifest(text: str, root: Path, build: Path) -> list[Entry]:
         fields = line.split(None, 3)
         if len(fields) != 4 or fields[2] not in ("required", "optional"):
             raise Failure(f"payload manifest, line {number}: "
-                          "want SOURCE DESTINATION required|optional MADE-BY")
+                          "expected SOURCE DESTINATION required|optional MADE-BY")
         source, destination, need, made_by = fields
         if destination.startswith("/") or ".." in Path(destination).parts:
             raise Failure(f"payload manifest, line {number}: "

@@ -52,7 +52,7 @@ class Child:
         self._process.wait()
 
     def stop(self, patience: float) -> bool:
-        """Ends it with SIGTERM, then SIGKILL; false if it had to be killed."""
+        """Ends the process with SIGTERM, then SIGKILL; false if it had to be killed."""
         self.terminate()
         if self.wait(patience) is not None:
             self._signal(signal.SIGKILL)  # processes that it has started

@@ -152,7 +152,7 @@ def _interrupted(name: str, number: int, status: int, arguments: list[str]) -> s
         if not run.wait_for_output():
             return f"the command did not start: {run.finish().messages}"
         if not list(run.children()):
-            return "found no process of a run that goes on: the test is wrong"
+            return "found no process of an active run: the test is wrong"
         run.signal(number)
         left = run.left_behind()
         return left or run.finish().must(status)

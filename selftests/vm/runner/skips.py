@@ -76,7 +76,7 @@ def parse(text: str, origin: str, facts: Mapping[str, str],
             continue
         match = _LINE.match(line)
         if not match:
-            raise Failure(f"{origin}:{number}: want 'skip TEST [when KEY=VALUE...] # REASON'")
+            raise Failure(f"{origin}:{number}: expected 'skip TEST [when KEY=VALUE...] # REASON'")
         conditions = [_is_true(condition, facts, in_payload, f"{origin}:{number}")
                       for condition in (match["conditions"] or "").split()]
         if not all(conditions):

@@ -72,7 +72,7 @@ class SoftGpus:
         self.sockets.append(path)
 
     def complaint(self, connected: bool) -> str:
-        """Empty, or the model that has died and its last output.
+        """Returns "", or the model that has died and its last output.
 
         A model may end in order (status 0) once QEMU is gone, that is when not `connected`.
         """
@@ -94,7 +94,7 @@ class SoftGpus:
         return found
 
     def stop(self) -> str:
-        """Ends all; empty, or what went wrong: a model that crashes or hangs when it should end."""
+        """Ends all models. Returns "", or the models that crashed or hung instead of ending."""
         for child in self.children:
             child.terminate()
         problems = []

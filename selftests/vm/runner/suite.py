@@ -15,7 +15,7 @@
     command = /payload/e2e/reboot dump
     timeout = 120
 
-Keys of [suite] are defaults for all its boots; those of a section [base NAME] take their place
+Keys of [suite] are defaults for all its boots; those of a section [base NAME] replace them
 when the suite is run with that kernel. Suites with the same hardware share a guest. All
 guests of one check have the same scratch disk.
 """
@@ -87,7 +87,7 @@ def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:
     of_bases = {_base(name): keys for name, keys in _sections(config, "base")}
     for name in config.sections():
         if name != "suite" and not name.startswith(("boot ", "base ")):
-            raise ValueError(f"a section [{name}]; want [suite], [base NAME] and [boot NAME]")
+            raise ValueError(f"a section [{name}]; expected [suite], [base NAME] and [boot NAME]")
     _refuse_unknown(common, SUITE_KEYS | BOOT_KEYS)
     for _, keys in sections:
         _refuse_unknown(keys, BOOT_KEYS)
@@ -125,7 +125,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _yes_or_no(key: str, text: str) -> bool:
     if text not in ("yes", "no"):
-        raise ValueError(f"{key} {text}: want yes or no")
+        raise ValueError(f"{key} {text}: expected yes or no")
     return text == "yes"
 
 
@@ -153,7 +153,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         append=keys.get("append", ""))
     timeout = float(keys["timeout"])
     if not timeout > 0:
-        raise ValueError(f"timeout {timeout}: want seconds above 0")
+        raise ValueError(f"timeout {timeout}: expected seconds above 0")
     return Step(keys["name"], boot, hardware, " ".join(keys["command"].split()), timeout, protocol)
 
 

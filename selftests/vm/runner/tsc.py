@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The rate of the time stamp counter. QEMU without KVM passes the counter of the machine on.
 
-A guest that measures the rate itself, on a busy machine, can find a tenth of it. Its clocks are then
-ten times too fast, and so every time limit in it is ten times too short.
+A guest that measures the rate itself on a busy machine can get a tenth of it. Its clocks are then ten
+times too fast, and every time limit in it is ten times too short.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class StockApi : public kernel::Api {
   Result<kernel::Outside> outside(kernel::Node node, int session) override;
 
  protected:
-  // As restore(), but returns the state with its dma-bufs.
+  // Like restore(), but returns the state with its dma-bufs.
   Result<State> restore_state(int kfd, std::span<const kernel::RestoreDevice> devices,
                               std::span<kernel::Bo> bos, std::span<const std::byte> blob);
   const host::Host& host() const { return parts_.host; }

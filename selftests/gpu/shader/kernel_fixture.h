@@ -55,13 +55,13 @@ class KernelTest : public ::testing::Test {
     map();
   }
 
-  // As AMDKFD_IOC_ALLOC_QUEUE_GWS: the queue is mapped with the process's resources.
+  // Like AMDKFD_IOC_ALLOC_QUEUE_GWS: the queue is mapped with the process's resources.
   void give_gws() {
     gpu_.preempt();
     queue_.gws = true;
     map();
   }
-  // As AMDKFD_IOC_SET_CU_MASK: of shader engine 0, while the queue is not mapped.
+  // Like AMDKFD_IOC_SET_CU_MASK: for shader engine 0, while the queue is not mapped.
   void enable_units(uint32_t mask) {
     gpu_.memory.put<uint32_t>(
         0, queue_.mqd + uint64_t{mqd::kCompute + ComputeRegisters::kUnitsSe0} * 4, mask);

@@ -138,14 +138,16 @@ class Filler {
         {file.file.get(), false, chunk.offset, {{to.data(), to.size()}}, &file.name});
   }
 
-  // While the chunks of this slot are read, those of the previous slot are checked and copied.
+  // While the chunks of this slot and of the previous one are read, those of the slot before are
+  // checked and copied. With few slots only this one is read meanwhile.
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
     for (pipeline::IoRequest& read : slot.reads) queue_.submit(current_, std::move(read));
     slot.reads.clear();
     slot.state = State::kReading;
-    const unsigned before = (current_ + slots_.size() - 1) % slots_.size();
+    const unsigned ahead = slots_.size() >= 4 ? 2 : 1;
+    const unsigned before = (current_ + slots_.size() - ahead) % slots_.size();
     current_ = (current_ + 1) % slots_.size();
     if (slots_.size() > 1 && slots_[before].state == State::kReading) TRY(copy(before));
     return {};

@@ -123,6 +123,24 @@ scenario_contents_compressed() {
   ends_well "after the restores"
 }
 
+# The pages of the task go to the page server, and GPU memory to the image directory.
+scenario_contents_page_server() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain
+  first_steps "$BEFORE_DUMP"
+  mkdir "$DIR/pages"
+  "$CRIU" page-server --daemon -D "$DIR/pages" -W "$DIR" -o criu-server.log \
+    --address 127.0.0.1 --port 27000 || fail "criu page-server ended with status $?"
+  dump_and_kill dump "$DIR/images" --page-server --address 127.0.0.1 --port 27000
+  ! compgen -G "$DIR/images/pages-*.img" >/dev/null || fail "the pages are in the image directory"
+  compgen -G "$DIR/images/amdgpu-contents-*.img" >/dev/null || fail "there is no GPU memory in the image directory"
+  mv "$DIR"/pages/page*.img "$DIR/images/" || fail "the page server has no pages"
+  verified "$DIR/images"
+  restore_and_check restore "$DIR/images"
+  ends_well "after the restore"
+}
+
 # The second dump has only changed chunks, and needs the first.
 scenario_contents_incremental() {
   # As in pre_dump: page tables of userptrs differ, because --track-mem makes writes move their

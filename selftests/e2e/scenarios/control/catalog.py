@@ -31,7 +31,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tree_disk_full", "soak"),
     "contents": (
         "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_incremental",
-        "contents_pre_dump", "contents_overlap", "contents_disk_fails", "contents_damaged"),
+        "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
+        "contents_damaged"),
     "containers": (
         "container_runc", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
         "container_podman", "container_moved_runc"),

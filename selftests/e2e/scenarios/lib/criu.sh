@@ -46,10 +46,10 @@ image_mebibytes() {
   mebibytes "${bytes%%[!0-9]*}"
 }
 
-# dump_and_kill WHAT IMAGES: sets STEP_BEFORE
+# dump_and_kill WHAT IMAGES OPTIONS...: sets STEP_BEFORE
 dump_and_kill() {
   USAGE=$(gpu_usage)
-  criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
+  criu_dump "$@" || fail "$1: criu dump ended with status $?"
   gone "$PID" || fail "$1: the dumped process is still there"
   STEP_BEFORE=$(last_step)
   echo "$1 $DUMP_SECONDS s, images $(image_mebibytes "$2") MiB, step $STEP_BEFORE"

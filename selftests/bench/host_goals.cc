@@ -63,7 +63,9 @@ constexpr Goal kGoals[] = {
      [](const Medians& m) { return std::max(m.of("copy"), m.write()) / m.of("dump with hashes"); },
      nullptr, kOneBus},
     {"dump, times the speed of one step after the other", 3,
-     [](const Medians& m) { return m.of("one after the other") / m.of("dump"); }, nullptr, nullptr},
+     [](const Medians& m) { return m.of("one after the other") / m.of("dump"); }, nullptr,
+     "pages of tmpfs are allocated and written in five times the time of a copy: hiding the copy "
+     "saves little"},
     {"part of the pause saved by a pre-dump, 5 % dirtied", 0.8,
      [](const Medians& m) { return 1 - m.of("after a pre-dump, 5 %") / m.of("dump"); },
      kHashesOfAll, kHashesOfAll},
@@ -102,8 +104,8 @@ std::string frozen_times(const Times& times, uint64_t bytes) {
     for (const char* disk : {"", "slow disk, "}) {
       const Medians medians(times, shape);
       const auto of = [&](const char* name) { return medians.of(disk + std::string(name)); };
-      const double write = of("write 4 x 8 MiB");
-      if (!(write == write)) continue;
+      const double write = of("write 4 x 8 MiB"), some = of("after a pre-dump, 5 %");
+      if (!(write == write && some == some)) continue;
       text +=
           formatted("{:<10} at {:>5.0f} MB/s                 {:>15.2f}{:>8.2f}{:>8.2f}{:>8.2f}\n",
                     shape, static_cast<double>(bytes) / write / 1000, of("dump") / 1000,

@@ -43,7 +43,7 @@
  *               and its tail not zero
  *   EFAULT      a pointer of the caller cannot be read or written
  *   ENOTTY      this kernel has no such operation
- *   EPERM       no session_fd, or SESSION: and the caller lacks the capability, see above
+ *   EPERM       the caller passes no session, and lacks the capability to create one
  *   EBADF       file of another process, or session_fd is not a session
  *   EBADFD      out of order: not paused by this session, nothing to resume, a
  *               session of the other kind

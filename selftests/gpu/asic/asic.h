@@ -137,10 +137,11 @@ struct Asic {
   uint32_t rlc_safe_mode;
   HubLayout gfx_hub_layout;
   HubLayout mm_hub_layout;
-  uint32_t gfx_hub;                   // VM_L2_CNTL of XCC 0
-  std::vector<uint32_t> mm_hubs;      // of each AID
-  std::vector<uint32_t> sdma;         // first register of each engine
-  std::optional<uint32_t> sdma_halt;  // F32_CNTL, from there; none: it is not modelled
+  uint32_t gfx_hub;                         // VM_L2_CNTL of XCC 0
+  std::vector<uint32_t> mm_hubs;            // of each AID
+  std::vector<uint32_t> sdma;               // first register of each engine
+  std::optional<uint32_t> sdma_halt;        // F32_CNTL, from there; none: it is not modelled
+  std::optional<uint32_t> sdma_reset = {};  // QUEUE_RESET_REQ, from there
   Hub sdma_hub = Hub::kMm;
   SdmaMqdLayout sdma_mqd = kSdmaMqd9;
   unsigned mqd_reserved =

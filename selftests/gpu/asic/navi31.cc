@@ -179,6 +179,7 @@ Asic make_navi31() {
       .mm_hubs = {regs.mmhub.at(reg::mmhub_3_0_0::MMVM_L2_CNTL)},
       .sdma = {gc.at(r::SDMA0_DEC_START), gc.at(r::SDMA1_DEC_START)},
       .sdma_halt = {},
+      .sdma_reset = r::SDMA0_QUEUE_RESET_REQ.offset - r::SDMA0_DEC_START.offset,
       .sdma_hub = Hub::kGfx,
       .sdma_mqd = {.rptr_addr_hi = 7, .rptr_addr_lo = 8, .wptr_poll_hi = 26},
       .mqd_reserved = 288,

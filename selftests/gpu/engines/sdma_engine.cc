@@ -9,6 +9,7 @@ constexpr uint32_t kRptrWriteback = 1u << 12;
 constexpr uint32_t kDoorbellEnable = 1u << 28;
 constexpr uint32_t kHalt = 1;
 constexpr uint32_t kStatusIdle = 1;
+constexpr uint32_t kRingReset = 1;  // of the kernel ring; it reads as done
 
 uint64_t pair(std::span<const uint32_t> words, uint32_t at) {
   return join(words[at], words[at + 1]);
@@ -48,12 +49,17 @@ void SdmaEngine::write(uint32_t dword, uint32_t value) {
   {
     const std::lock_guard lock(mutex_);
     if (word == reg::kSdmaStatus) return;
-    words_[word] = value;
+    if (word == context_.asic.sdma_reset) {
+      if (!(value & kRingReset)) return;
+      words_[reg::kSdmaRbCntl] &= ~kRbEnable;
+    } else {
+      words_[word] = value;
+    }
     if (!wanted(words_)) stopped_ = true;
     if (word == reg::kSdmaRbWptr || word == reg::kSdmaRbWptr + 1) wptr_written_ = true;
   }
   const bool of_ring = word >= reg::kSdmaRbCntl && word <= reg::kSdmaRbRptrAddrLo;
-  if (of_ring || halt_ == word) changed_();
+  if (of_ring || halt_ == word || context_.asic.sdma_reset == word) changed_();
 }
 
 SdmaEngine::Change SdmaEngine::take_change() {

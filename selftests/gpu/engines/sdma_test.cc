@@ -340,6 +340,27 @@ TEST_F(SdmaRingTest, WritesAndPollsRegisters) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.get<uint32_t>(0, kFence) == 2; }));
 }
 
+// As the driver of SDMA 6 does it: afterwards the ring continues behind what hung.
+TEST(SdmaRing, AResetEndsAJobThatHangs) {
+  FakeGpu gpu(navi31());
+  const uint32_t base = navi31().sdma[0];
+  const uint32_t reset = base + *navi31().sdma_reset;
+  const auto write_wptr = [&](uint32_t at) {
+    gpu.registers.write(base + at, static_cast<uint32_t>(gpu.sdma_ring_wptr(0)));
+  };
+  gpu.start_sdma_ring(0);
+  gpu.sdma_ring(0, sdma_poll(kTarget, 1));
+  gpu.registers.write(reset, 1);
+  EXPECT_EQ(gpu.registers.read(reset), 0u);
+  EXPECT_EQ(gpu.registers.read(base + reg::kSdmaRbCntl) & 1, 0u);
+  write_wptr(reg::kSdmaRbRptr);
+  write_wptr(reg::kSdmaRbWptr);
+  gpu.registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1 | 1);
+  gpu.sdma_ring(0, sdma_fence(kFence, 1));
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu.memory.get<uint32_t>(0, kFence) == 1; }));
+  EXPECT_TRUE(gpu.reports().empty());
+}
+
 TEST_F(SdmaRingTest, HdpFlushesCompleteAtOnce) {
   gpu_.start_sdma_ring(0);
   gpu_.sdma_ring(0, {3u << 28 | 1 << 26 | sdma::kPollRegMem, 0xe27 << 2, 0xe26 << 2, 4, 4, 10});

@@ -49,6 +49,26 @@ check_checkpatch_hooks() {
   return "$bad"
 }
 
+# checkpatch reads messages and kselftests only as patches of a series. Prints lines that it would refuse.
+check_columns() {
+  local list long
+  mapfile -t list < <(files 'kernel/base/*/hooks/*.patch' 'kernel/base/*/series/*.txt' ':!*/cover-*' \
+    'selftests/amdgpu_criu/*.[ch]')
+  long=$(expand_each "${list[@]}" | awk -F '\t' '
+    $1 ~ /[.][ch]$/ { if (length($3) > 100) print $1 ":" $2 ": more than 100 columns"; next }
+    $3 ~ /^--- / { diff[$1] = 1 }
+    !diff[$1] && $3 !~ /^(Subject|Fixes):/ && length($3) > 75 { print $1 ":" $2 ": more than 75 columns" }')
+  [[ -z $long ]] || ! printf '%s\n' "$long"
+}
+
+# Prints the lines of files as "FILE<tab>LINE<tab>TEXT", with spaces for the tabs in TEXT.
+expand_each() {
+  local file
+  for file; do
+    expand "$file" | awk -v file="$file" -v OFS='\t' '{ print file, FNR, $0 }'
+  done
+}
+
 # A maintainer reads all of it.
 check_kernel_lines() {
   local list lines

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * XNACK: a GPU repeats accesses to pages that it has not mapped, until the driver has mapped them. Here
- * these are pages of SVM ranges, which migrate to VRAM when the GPU misses them.
+ * XNACK: a GPU repeats accesses to pages that it has not mapped, until the driver has mapped them.
+ * Here these are pages of SVM ranges, which migrate to VRAM when the GPU misses them.
  */
 #include "complaints.h"
 #include "kinds.h"

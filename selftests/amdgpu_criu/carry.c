@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* More than the tables, the blob and the contents of all BOs take. */
-#define MAILBOX_SIZE (64 << 20)
+#define MAILBOX_SIZE (256 << 20)
 
 /* The child's results, in memory that both processes share. */
 struct mailbox {

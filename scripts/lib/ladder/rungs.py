@@ -147,7 +147,7 @@ CAMPAIGNS = {
     "dkms": (("dkms",), "the driver's package is installed, boots, and is removed (minutes)"),
     "debug": (("debug-all-kselftests", "debug-all-rest"),
               "the suites in the debug kernel; each allocation of each operation fails once (hours)"),
-    "asics": (("asics",), "two models of a Navi 31, and moves between them (minutes)"),
+    "asics": (("asics",), "kselftests, scenarios and igt on models of MI300X and Navi 31 (ten minutes)"),
     "criu": (("criu",), "scenarios of render nodes, trees and containers, with each CRIU (an hour)"),
     "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
     "generated": (("generated",), "3000 processes with random valid state (hours)"),

@@ -128,6 +128,13 @@ Buffer::~Buffer() {
   if (data_ && !imported_) hsa_amd_memory_pool_free(data_);
 }
 
+Status keep_on_host(const Runtime& runtime, std::span<std::byte> memory) {
+  hsa_amd_svm_attribute_pair_t location = {HSA_AMD_SVM_ATTRIB_PREFERRED_LOCATION,
+                                           runtime.cpu().handle};
+  return check(hsa_amd_svm_attributes_set(memory.data(), memory.size(), &location, 1),
+               "hsa_amd_svm_attributes_set");
+}
+
 Result<Signal> Signal::create(int64_t value) {
   hsa_signal_t signal = {};
   TRY(check(hsa_signal_create(value, 0, nullptr, &signal), "creating a signal"));

@@ -203,8 +203,10 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Buffer shared = TRY(Buffer::create(r, Place::kHost, sizeof(Shared)));
   amdgpu_criu::Mapping plain;
   if (options.plain) {
-    plain = TRY(amdgpu_criu::Mapping::map(sizeof(Shared), PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS));
+    constexpr size_t kPage = 4096;
+    plain = TRY(amdgpu_criu::Mapping::map((sizeof(Shared) + kPage - 1) / kPage * kPage,
+                                          PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
+    TRY(keep_on_host(r, plain.bytes()));
   }
   Executable executable = TRY(Executable::load(r, code_object()));
   const Kernels kernels = {

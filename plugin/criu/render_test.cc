@@ -2,6 +2,8 @@
 // Drives the plugin through its descriptor as CRIU does, for processes that use render nodes.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "image/set.h"
 #include "tests/criu_program.h"
 
@@ -162,6 +164,41 @@ TEST_F(RenderHooks, DmabufDescriptorsAreCarriedWithTheirContents) {
   EXPECT_EQ(contents(), before);
   for (const uint64_t id : {1, 2}) EXPECT_EQ(state_.bytes_filled(id), 0x3000u);
   end(kStageRestore, 0);
+}
+
+// Each dma-buf descriptor is saved in a batch of its own.
+TEST_F(RenderHooks, TheIndexOfAnEarlierDumpIsReadOnceForAllBatches) {
+  const Fd render = open(kRenderPath);
+  add_render(render, {make_bo(1)}, "file");
+  for (const uint64_t id : {2, 3}) add_object(state_, make_bo(id), id);
+  for (const uint64_t id : {1, 2, 3}) state_.exported[id] = make_bo(id);
+  const auto dump_all = [&] {
+    return dump({&render, &state_.objects.at(2), &state_.objects.at(3)});
+  };
+  setenv("AMDGPU_CRIU_INCREMENTAL", "on", 1);
+  const int first = dump_all();
+  unsetenv("AMDGPU_CRIU_INCREMENTAL");
+  ASSERT_EQ(first, 0) << log();
+  const testing_support::TempDir next;
+  std::filesystem::create_symlink(images_.path(), next.file("parent"));
+  program.image_directory = next.fd();
+  program.log.clear();
+  state_.marked.clear();
+  ASSERT_EQ(dump_all(), 0) << log();
+  const std::string line = "the earlier dump has ";
+  const size_t at = log().find(line);
+  ASSERT_NE(at, std::string::npos) << log();
+  EXPECT_EQ(log().find(line, at + 1), std::string::npos) << log();
+  size_t files = 0, stored = 0;
+  const auto set = image::Set::load(next.fd());
+  ASSERT_TRUE(set.ok());
+  for (const auto& file : set->contents()) {
+    files++;
+    for (const image::Object& object : file.contents.objects)
+      for (const image::Chunk& chunk : object.chunks) stored += chunk.source == 0;
+  }
+  EXPECT_EQ(files, 3u);
+  EXPECT_EQ(stored, 0u);
 }
 
 TEST_F(RenderHooks, AProcessWithNothingButADmabufIsCarried) {

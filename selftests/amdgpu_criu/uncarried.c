@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 
+#include "complaints.h"
 #include "kfd.h"
 
 #define SOON 5000
@@ -236,7 +237,7 @@ TEST_F(uncarried, a_locked_profiler_is_EOPNOTSUPP)
 	expect_taken(_metadata, self);
 }
 
-static bool is_poisoned(FIXTURE_DATA(uncarried) *self)
+static bool becomes_refused(FIXTURE_DATA(uncarried) *self)
 {
 	for (int i = 0; i < SOON * patience() / 10; i++) {
 		if (criu_pause(&self->kfd.node, self->session, &self->info) == -EOPNOTSUPP)
@@ -259,7 +260,7 @@ TEST_F(uncarried, use_of_poisoned_memory_is_EOPNOTSUPP)
 	/* A driver with RAS sends this. */
 	signal(SIGBUS, SIG_IGN);
 	kfd_sdma_copy(&self->queue, words + POISON_WORDS, words, POISON_WORDS * sizeof(*words));
-	if (!is_poisoned(self))
+	if (!becomes_refused(self))
 		SKIP(return, "this GPU has no errors to inject");
 	expect_refused(_metadata, self, "it has used poisoned memory");
 }
@@ -275,6 +276,44 @@ TEST_F(uncarried, a_queue_that_hangs_and_is_reset_is_EOPNOTSUPP)
 	kfd_pm4_truncate(&hung);
 	usleep(50 * 1000 * patience());
 	expect_refused(_metadata, self, "a queue that was reset");
+}
+
+/* Reads on until the kernel has logged @text. */
+static bool is_logged(int kmsg, const char *text)
+{
+	char line[1024];
+	ssize_t size;
+
+	for (int i = 0; i < 6 * SOON * patience() / 10; i++) {
+		while ((size = read(kmsg, line, sizeof(line) - 1)) > 0) {
+			line[size] = 0;
+			if (strstr(line, text))
+				return true;
+		}
+		usleep(10000);
+	}
+	return false;
+}
+
+/* The pause fails, and KFD resets the GPU, because MES cannot remove the queue. */
+TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 180)
+{
+	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct kfd_queue hung;
+
+	if (self->kfd.gpu.gfx_version / 10000 == 9)
+		SKIP(return, "KFD resets the queue alone");
+	ASSERT_LE(0, lseek(kmsg, 0, SEEK_END));
+	complaints_allow("GPU reset begin|\\*ERROR\\*");
+	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
+	kfd_pm4_truncate(&hung);
+	usleep(50 * 1000 * patience());
+	EXPECT_GT(0, criu_pause(&self->kfd.node, self->session, &self->info));
+	EXPECT_TRUE(becomes_refused(self));
+	EXPECT_STREQ("cannot carry: a queue that was reset", criu_reason);
+	EXPECT_TRUE(is_logged(kmsg, "GPU reset("));
+	complaints_disallow();
+	close(kmsg);
 }
 
 TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)

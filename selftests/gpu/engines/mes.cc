@@ -102,7 +102,7 @@ amdgpu_criu::Result<Step> Mes::execute(Frame frame, uint64_t& progress) {
   if (bits(header, 3, 0) != kTypeScheduler || bits(header, 19, 12) != kFrameDwords || !command)
     return amdgpu_criu::Error::of(EINVAL, "MES frame {:#x} is not modelled", header);
   const Step step = TRY((this->*command->handler)(frame, progress));
-  if (step != Step::kDone) return step;
+  if (step != Step::kDone || std::exchange(failed_, false)) return step;
   const uint64_t fence = two(frame, command->status);
   if (fence)
     TRY(context_.memory.store<uint64_t>(kKernelSpace, fence, two(frame, command->status + 2)));
@@ -185,6 +185,11 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
   return mapper_.map_compute(std::move(spec), "user queue", setup);
 }
 
+bool Mes::hangs(uint32_t doorbell) {
+  const Queue* queue = mapper_.table().find(doorbell);
+  return queue && queue->spec().owner == Queue::Owner::kMes && queue->hangs();
+}
+
 bool Mes::unmap(uint32_t doorbell) {
   Queue* queue = mapper_.table().find(doorbell);
   if (!queue || queue->spec().owner != Queue::Owner::kMes) return true;
@@ -200,6 +205,10 @@ amdgpu_criu::Result<Step> Mes::remove_queue(Frame frame, uint64_t&) {
   if (!added_.contains(doorbell)) {
     context_.report(
         amdgpu_criu::formatted("MES removes doorbell {:#x}, which has no queue", doorbell));
+    return Step::kDone;
+  }
+  if (hangs(doorbell)) {
+    failed_ = true;
     return Step::kDone;
   }
   if (!unmap(doorbell)) return Step::kWait;
@@ -222,13 +231,16 @@ amdgpu_criu::Result<Step> Mes::remove_legacy(Frame frame) {
 
 amdgpu_criu::Result<Step> Mes::suspend(Frame frame, uint64_t&) {
   const bool all = frame[gang_frame::kFlags] & gang_frame::kAll;
-  bool done = true;
+  bool done = true, hung = false;
   for (auto& [doorbell, added] : added_) {
     if (!all && two(added.frame, add_frame::kGang) != two(frame, gang_frame::kContext)) continue;
-    added.suspended = unmap(doorbell);
-    done = done && added.suspended;
+    added.suspended = !hangs(doorbell) && unmap(doorbell);
+    hung = hung || hangs(doorbell);
+    done = done && (added.suspended || hangs(doorbell));
   }
   if (!done) return Step::kWait;
+  failed_ = hung;
+  if (hung) return Step::kDone;
   mapper_.release_vmids(Queue::Owner::kMes);
   if (const uint64_t fence = two(frame, gang_frame::kSuspendFence))
     TRY(context_.memory.store<uint32_t>(kKernelSpace, fence, frame[gang_frame::kSuspendValue]));

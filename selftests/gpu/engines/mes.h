@@ -19,7 +19,10 @@ class Mes {
 
   Mes(Context& context, QueueMapper& mapper) : context_(context), mapper_(mapper) {}
 
-  void reset() { added_.clear(); }
+  void reset() {
+    added_.clear();
+    failed_ = false;
+  }
   // The ring of frames, which the KIQ maps.
   amdgpu_criu::Status map(Queue::Spec spec);
 
@@ -56,10 +59,13 @@ class Mes {
   amdgpu_criu::Result<Step> wait_reg_mem(Frame frame, uint64_t& progress);
   // False: its waves have to be saved first.
   bool unmap(uint32_t doorbell);
+  // It cannot be unmapped: MES does not complete the frame, and the driver resets the GPU.
+  bool hangs(uint32_t doorbell);
 
   Context& context_;
   QueueMapper& mapper_;
   std::map<uint32_t, Added> added_;  // by doorbell
+  bool failed_ = false;              // the frame that is executed is not completed
 };
 
 // The ring of frames.

@@ -57,6 +57,31 @@ TEST_F(MesTest, ARemovedQueueContinuesWhenItIsAddedAgain) {
   EXPECT_EQ(gpu_.memory.base_of(9), queue.base) << "VMIDs are given in turn";
 }
 
+TEST_F(MesTest, CommandsForAQueueThatHangsAreNotCompleted) {
+  constexpr uint64_t kStatus = 0x1e0100;
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  const auto write = pm4_write(kData, {1});
+  auto truncated = pm4_write(kData + 8, {2});
+  const uint32_t last = truncated.back();
+  truncated.pop_back();
+  gpu_.submit(queue, write + truncated);
+  ASSERT_TRUE(arrives(queue.base, kData, 1));
+  const auto command = [&](uint32_t opcode, size_t status, uint32_t value) {
+    auto frame = mes_frame(opcode, {{1, opcode == 3 ? queue.doorbell / 4 : 1}});
+    frame[status] = kStatus;
+    frame[status + 2] = value;
+    gpu_.hiq_async(frame);
+    EXPECT_TRUE(gpu_.mes(mes_frame(11, {}), 2)) << "the next one is completed";
+    return gpu_.memory.get<uint32_t>(0, kStatus) == value;
+  };
+  EXPECT_FALSE(command(3, 5, 1)) << "REMOVE_QUEUE";
+  EXPECT_FALSE(command(6, 7, 2)) << "SUSPEND";
+  gpu_.submit(queue, {last});
+  ASSERT_TRUE(arrives(queue.base, kData + 8, 2));
+  EXPECT_TRUE(command(3, 5, 3)) << "the packet was complete";
+}
+
 TEST_F(MesTest, AQueueSignalsItsFenceInTheDriversMemory) {
   constexpr uint64_t kFence = 0x1f0000;
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);

@@ -9,6 +9,7 @@
 #define RANGE_SIZE 0x40000
 #define RANGE_WORDS (RANGE_SIZE / sizeof(__u32))
 #define NO_MEMORY ((__u32 *)0x123456789000)
+#define FAULT_MESSAGE "page fault (src_id"
 
 /* Faults of this process that the driver has handled. */
 static long handled_faults(const struct kfd *kfd)
@@ -110,9 +111,12 @@ TEST_F(kinds, access_of_a_gpu_with_xnack_to_no_memory_is_a_memory_exception)
 		.events_ptr = (uintptr_t)&data, .num_events = 1, .wait_for_all = 1,
 		.timeout = SOON,
 	};
+	int kmsg;
 
 	MAKE(make_ranges, "the GPUs have no XNACK mode for each process");
 	carry_over(_metadata, self, 1);
+	kmsg = complaints_open();
+	ASSERT_LE(0, kmsg);
 	ASSERT_EQ(0, call(&self->kfd, AMDKFD_IOC_CREATE_EVENT, &event));
 	complaints_allow("page fault \\(src_id|VM fault: VMID .*: marked as not accessible");
 	kfd_sdma_write(&self->notes->queues[0], NO_MEMORY, 1);
@@ -121,7 +125,11 @@ TEST_F(kinds, access_of_a_gpu_with_xnack_to_no_memory_is_a_memory_exception)
 	EXPECT_EQ(KFD_IOC_WAIT_RESULT_COMPLETE, wait.wait_result);
 	EXPECT_EQ((uintptr_t)NO_MEMORY, data.memory_exception_data.va);
 	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->notes->queues[0].id));
+	/* Of the retries and of the access that ends them; the event may precede both. */
+	EXPECT_TRUE(complaints_wait(kmsg, FAULT_MESSAGE, 10 * patience()));
+	EXPECT_TRUE(complaints_wait(kmsg, FAULT_MESSAGE, 10 * patience()));
 	complaints_disallow();
+	close(kmsg);
 }
 
 TEST_HARNESS_MAIN

@@ -278,32 +278,15 @@ TEST_F(uncarried, a_queue_that_hangs_and_is_reset_is_EOPNOTSUPP)
 	expect_refused(_metadata, self, "a queue that was reset");
 }
 
-/* Reads on until the kernel has logged @text. */
-static bool is_logged(int kmsg, const char *text)
-{
-	char line[1024];
-	ssize_t size;
-
-	for (int i = 0; i < 6 * SOON * patience() / 10; i++) {
-		while ((size = read(kmsg, line, sizeof(line) - 1)) > 0) {
-			line[size] = 0;
-			if (strstr(line, text))
-				return true;
-		}
-		usleep(10000);
-	}
-	return false;
-}
-
 /* The pause fails, and KFD resets the GPU, because MES cannot remove the queue. */
 TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 180)
 {
-	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int kmsg = complaints_open();
 	struct kfd_queue hung;
 
 	if (self->kfd.gpu.gfx_version / 10000 == 9)
 		SKIP(return, "KFD resets the queue alone");
-	ASSERT_LE(0, lseek(kmsg, 0, SEEK_END));
+	ASSERT_LE(0, kmsg);
 	complaints_allow("GPU reset begin|\\*ERROR\\*");
 	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
 	kfd_pm4_truncate(&hung);
@@ -311,7 +294,7 @@ TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 1
 	EXPECT_GT(0, criu_pause(&self->kfd.node, self->session, &self->info));
 	EXPECT_TRUE(becomes_refused(self));
 	EXPECT_STREQ("cannot carry: a queue that was reset", criu_reason);
-	EXPECT_TRUE(is_logged(kmsg, "GPU reset("));
+	EXPECT_TRUE(complaints_wait(kmsg, "GPU reset(", 30 * patience()));
 	complaints_disallow();
 	close(kmsg);
 }

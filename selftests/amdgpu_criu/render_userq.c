@@ -67,6 +67,25 @@ FIXTURE_VARIANT_ADD(userq, sdma) {
 	.ip_type = AMDGPU_HW_IP_DMA,
 };
 
+/* Mappings are written in order by an SDMA engine, and no queue of the process waits for them. */
+static int wait_for_mappings(const struct criu_node *node)
+{
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = 1, .value = 1 };
+	struct render_work work;
+	__u64 sequence;
+	int ret = render_work_make(node, &work);
+
+	if (ret)
+		return ret;
+	ret = render_ctx_create(node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx);
+	if (!ret)
+		ret = render_submit(node, &work, &job, &sequence);
+	if (!ret)
+		ret = render_wait(node, &job, sequence, 10 * RENDER_SECOND);
+	render_work_unmap(&work);
+	return ret;
+}
+
 static void *map(const struct criu_node *node, __u64 size, __u32 domain, __u64 va, __u32 *handle)
 {
 	if (render_bo_create(node, size, domain, 0, handle) ||
@@ -106,6 +125,7 @@ FIXTURE_SETUP(userq)
 			      &self->queue.doorbell_handle);
 	ASSERT_NE(NULL, self->memory);
 	ASSERT_NE(NULL, self->wptr);
+	ASSERT_EQ(0, wait_for_mappings(&self->node));
 	ret = userq_call(&self->node, &self->queue, USERQ_CREATE);
 	/* The kernel has replaced the operation by the id. */
 	self->id = self->queue.op;

@@ -127,6 +127,7 @@ amdgpu_criu::Result<Step> Mes::add_queue(Frame frame, uint64_t&) {
   const uint32_t doorbell = doorbell_of(frame[add_frame::kDoorbell]);
   const bool legacy = frame[add_frame::kFlags] & add_frame::kLegacy;
   if (!legacy) {
+    lost_.erase(doorbell);
     Added& added = added_[doorbell];
     added = {};
     std::ranges::copy(frame, added.frame.begin());
@@ -185,6 +186,12 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
   return mapper_.map_compute(std::move(spec), "user queue", setup);
 }
 
+void Mes::reset() {
+  for (const auto& [doorbell, added] : added_) lost_.insert(doorbell);
+  added_.clear();
+  failed_ = false;
+}
+
 bool Mes::hangs(uint32_t doorbell) {
   const Queue* queue = mapper_.table().find(doorbell);
   return queue && queue->spec().owner == Queue::Owner::kMes && queue->hangs();
@@ -203,6 +210,7 @@ amdgpu_criu::Result<Step> Mes::remove_queue(Frame frame, uint64_t&) {
     return remove_legacy(frame);
   const uint32_t doorbell = doorbell_of(frame[remove_frame::kDoorbell]);
   if (!added_.contains(doorbell)) {
+    if (lost_.erase(doorbell) > 0) return Step::kDone;
     context_.report(
         amdgpu_criu::formatted("MES removes doorbell {:#x}, which has no queue", doorbell));
     return Step::kDone;

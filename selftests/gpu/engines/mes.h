@@ -6,6 +6,7 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <span>
 
 #include "engines/queue_mapper.h"
@@ -19,10 +20,7 @@ class Mes {
 
   Mes(Context& context, QueueMapper& mapper) : context_(context), mapper_(mapper) {}
 
-  void reset() {
-    added_.clear();
-    failed_ = false;
-  }
+  void reset();
   // The ring of frames, which the KIQ maps.
   amdgpu_criu::Status map(Queue::Spec spec);
 
@@ -65,7 +63,9 @@ class Mes {
   Context& context_;
   QueueMapper& mapper_;
   std::map<uint32_t, Added> added_;  // by doorbell
-  bool failed_ = false;              // the frame that is executed is not completed
+  // Doorbells of queues that a reset has ended. The driver may still remove them.
+  std::set<uint32_t> lost_;
+  bool failed_ = false;  // the frame that is executed is not completed
 };
 
 // The ring of frames.

@@ -57,6 +57,17 @@ TEST_F(MesTest, ARemovedQueueContinuesWhenItIsAddedAgain) {
   EXPECT_EQ(gpu_.memory.base_of(9), queue.base) << "VMIDs are given in turn";
 }
 
+TEST_F(MesTest, AQueueThatAResetHasEndedIsRemovedOnce) {
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  gpu_.engines->reset();
+  gpu_.start_mes();
+  EXPECT_TRUE(gpu_.remove_queue(queue));
+  EXPECT_TRUE(gpu_.reports().empty());
+  EXPECT_TRUE(gpu_.remove_queue(queue));
+  EXPECT_EQ(gpu_.reports().size(), 1u) << "the driver removes a queue that it has not added";
+}
+
 TEST_F(MesTest, CommandsForAQueueThatHangsAreNotCompleted) {
   constexpr uint64_t kStatus = 0x1e0100;
   TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -91,10 +92,14 @@ bool set_direct(int fd, bool on);
 // An IoQueue turns it off if a transfer shows that the file does not support it.
 bool is_direct(int fd);
 
+// Transfers parts of a request by a system call. Returns bytes, or -errno.
+ssize_t transfer(const IoRequest& request, const iovec* parts, size_t count);
+using Transfer = std::function<decltype(transfer)>;
+
 // Create one kind of IoQueue: for make_io_queue() and tests. Fail if the kernel or its
 // configuration does not allow that kind.
 Result<std::unique_ptr<IoQueue>> make_uring_queue(unsigned depth);
-Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth);
+Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth, Transfer by = transfer);
 std::unique_ptr<IoQueue> make_inline_queue();
 
 }  // namespace amdgpu_criu::pipeline

@@ -9,7 +9,6 @@
 #include "pipeline/io_queue.h"
 
 namespace amdgpu_criu::pipeline {
-namespace {
 
 ssize_t transfer(const IoRequest& request, const iovec* parts, size_t count) {
   const auto number = static_cast<int>(count);
@@ -18,6 +17,8 @@ ssize_t transfer(const IoRequest& request, const iovec* parts, size_t count) {
                                        : preadv(request.fd, parts, number, offset);
   return result < 0 ? -errno : result;
 }
+
+namespace {
 
 class InlineQueue : public IoQueue {
  public:
@@ -43,8 +44,8 @@ class InlineQueue : public IoQueue {
 
 class ThreadQueue : public IoQueue {
  public:
-  static Result<std::unique_ptr<IoQueue>> create(unsigned depth) {
-    std::unique_ptr<ThreadQueue> queue(new ThreadQueue);
+  static Result<std::unique_ptr<IoQueue>> create(unsigned depth, Transfer by) {
+    std::unique_ptr<ThreadQueue> queue(new ThreadQueue(std::move(by)));
     try {
       for (unsigned i = 0; i < depth; i++)
         queue->threads_.emplace_back([q = &*queue] { q->run(); });
@@ -67,7 +68,7 @@ class ThreadQueue : public IoQueue {
   const char* name() const override { return "threads"; }
 
  private:
-  ThreadQueue() = default;
+  explicit ThreadQueue(Transfer by) : transfer_(std::move(by)) {}
 
   void start(Work& work) override {
     {
@@ -95,13 +96,14 @@ class ThreadQueue : public IoQueue {
       Work* const work = to_do_.front();
       to_do_.pop_front();
       guard.unlock();
-      const ssize_t result = transfer(work->request, work->next(), work->parts());
+      const ssize_t result = transfer_(work->request, work->next(), work->parts());
       guard.lock();
       done_.push_back({work, result});
       completed_.notify_one();
     }
   }
 
+  const Transfer transfer_;
   std::mutex lock_;  // protects the members below, except the threads
   std::condition_variable started_;
   std::condition_variable completed_;
@@ -113,8 +115,8 @@ class ThreadQueue : public IoQueue {
 
 }  // namespace
 
-Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth) {
-  return ThreadQueue::create(depth);
+Result<std::unique_ptr<IoQueue>> make_thread_queue(unsigned depth, Transfer by) {
+  return ThreadQueue::create(depth, std::move(by));
 }
 std::unique_ptr<IoQueue> make_inline_queue() { return std::make_unique<InlineQueue>(); }
 

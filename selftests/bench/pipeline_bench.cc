@@ -112,7 +112,7 @@ class Bench {
     topology::Gpu gpu;
     gpu.gpu_id = 1;
     MemoryEngine engine(staging());
-    const auto queue = make_queue(engine.slots());
+    const auto queue = TRY(make_queue(engine.slots()));
     pipeline::Workers workers(pipeline::worker_threads(16));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
@@ -166,7 +166,7 @@ class Bench {
   Status transfer(bool write, unsigned depth, size_t size) {
     const Fd file = TRY(open_file(O_RDWR));
     (void)pipeline::set_direct(file.get(), true);
-    const auto queue = make_queue(depth);
+    const auto queue = TRY(make_queue(depth));
     const std::string name = kFile;
     const Mapping buffers = TRY(Mapping::map(depth * size, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE));
@@ -207,9 +207,10 @@ class Bench {
       return std::shared_ptr<gpu::Imported>(std::make_shared<Memory>(memory_of(id)));
     };
   }
-  std::unique_ptr<pipeline::IoQueue> make_queue(unsigned depth) const {
-    if (slow_) return std::make_unique<SlowDisk>(slow_rate());
-    return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+  Result<std::unique_ptr<pipeline::IoQueue>> make_queue(unsigned depth) {
+    if (!slow_) return pipeline::make_io_queue(pipeline::IoKind::kUring, depth);
+    return pipeline::make_thread_queue(
+        depth, [this](const auto&... transfer) { return slow_disk_.transfer(transfer...); });
   }
   Result<Fd> open_file(int flags) const { return Fd::open((top_ / kFile).c_str(), flags, 0600); }
 
@@ -217,6 +218,7 @@ class Bench {
   Mapping memory_;
   std::vector<kernel::Bo> bos_;
   bool slow_ = false;
+  SlowDisk slow_disk_{slow_rate()};
 };
 
 struct Case {

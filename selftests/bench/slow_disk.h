@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// File I/O at the rate of a slower disk: a thread that transfers one request after the other, and
-// completes each no earlier than such a disk would.
+// File I/O at the rate of a slower disk, which serves one request after the other.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -13,80 +10,34 @@
 
 namespace amdgpu_criu::bench {
 
-class SlowDisk : public pipeline::IoQueue {
+// Completes no transfer earlier than such a disk would.
+class SlowDisk {
  public:
   explicit SlowDisk(double bytes_per_second) : rate_(bytes_per_second) {}
-  SlowDisk(const SlowDisk&) = delete;
-  SlowDisk& operator=(const SlowDisk&) = delete;
-  ~SlowDisk() override {
-    drain();
-    {
-      const std::lock_guard guard(lock_);
-      stop_ = true;
-    }
-    changed_.notify_all();
+
+  ssize_t transfer(const pipeline::IoRequest& request, const iovec* parts, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) bytes += parts[i].iov_len;
+    const Clock::time_point end = reserve(bytes);
+    const ssize_t result = pipeline::transfer(request, parts, count);
+    std::this_thread::sleep_until(end);
+    return result;
   }
-  const char* name() const override { return "slow disk"; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start(Work& work) override {
-    {
-      const std::lock_guard guard(lock_);
-      to_do_.push_back(&work);
-    }
-    changed_.notify_all();
-  }
-  Completion wait_for_any() override {
-    std::unique_lock guard(lock_);
-    changed_.wait(guard, [&] { return !done_.empty(); });
-    const Completion done = done_.front();
-    done_.pop_front();
-    return done;
-  }
-  size_t depth() const override { return 64; }
-
-  static ssize_t transfer(const Work& work) {
-    const pipeline::IoRequest& request = work.request;
-    const auto parts = static_cast<int>(work.parts());
-    const auto offset = static_cast<off_t>(request.offset);
-    const ssize_t result = request.write ? pwritev(request.fd, work.next(), parts, offset)
-                                         : preadv(request.fd, work.next(), parts, offset);
-    return result < 0 ? -errno : result;
-  }
-  void run() {
-    Clock::time_point idle_since = Clock::now();
-    std::unique_lock guard(lock_);
-    while (true) {
-      changed_.wait(guard, [&] { return stop_ || !to_do_.empty(); });
-      if (to_do_.empty()) return;
-      Work* const work = to_do_.front();
-      to_do_.pop_front();
-      guard.unlock();
-      const std::chrono::duration<double> time(static_cast<double>(bytes_of(*work)) / rate_);
-      idle_since =
-          std::max(idle_since, Clock::now()) + std::chrono::duration_cast<Clock::duration>(time);
-      const ssize_t result = transfer(*work);
-      std::this_thread::sleep_until(idle_since);
-      guard.lock();
-      done_.push_back({work, result});
-      changed_.notify_all();
-    }
-  }
-  static size_t bytes_of(const Work& work) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < work.parts(); i++) bytes += work.next()[i].iov_len;
-    return bytes;
+  Clock::time_point reserve(size_t bytes) {
+    const std::chrono::duration<double> time(static_cast<double>(bytes) / rate_);
+    const std::lock_guard guard(lock_);
+    idle_since_ =
+        std::max(idle_since_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(time);
+    return idle_since_;
   }
 
   const double rate_;
-  std::mutex lock_;  // protects the members below, except the thread
-  std::condition_variable changed_;
-  std::deque<Work*> to_do_;
-  std::deque<Completion> done_;
-  bool stop_ = false;
-  std::jthread thread_{[this] { run(); }};
+  std::mutex lock_;  // protects the member below
+  Clock::time_point idle_since_ = Clock::now();
 };
 
 }  // namespace amdgpu_criu::bench

@@ -253,14 +253,10 @@ static int make_svm(struct kfd *kfd, struct carry *carry)
 	struct notes *notes = notes_of(carry);
 	int ret = make_sdma(kfd, carry, 1);
 
+	if (!ret)
+		ret = map_svm_memory(carry, 2 * SVM_SIZE);
 	if (ret)
 		return ret;
-	notes->svm = mmap(CARRY_ADDRESS + 0x80000000, 2 * SVM_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	if (notes->svm == MAP_FAILED)
-		return -errno;
-	carry->areas[0].at = notes->svm;
-	carry->areas[0].size = 2 * SVM_SIZE;
 	for (size_t i = 0; i < 2 * SVM_SIZE / sizeof(__u32); i++)
 		((__u32 *)notes->svm)[i] = i * 3;
 	ret = set_svm(kfd, notes->svm, SVM_SIZE, first, ARRAY_SIZE(first));

@@ -145,6 +145,20 @@ static int make_sdma(struct kfd *kfd, struct carry *carry, int num)
 	return ret;
 }
 
+/* Maps memory of the process for SVM ranges, and carries its contents over. */
+static inline int map_svm_memory(struct carry *carry, size_t size)
+{
+	struct notes *notes = notes_of(carry);
+
+	notes->svm = mmap(CARRY_ADDRESS + 0x80000000, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (notes->svm == MAP_FAILED)
+		return -errno;
+	carry->areas[0].at = notes->svm;
+	carry->areas[0].size = size;
+	return 0;
+}
+
 /* @mode: -1 only reads it. */
 static inline int set_xnack(const struct kfd *kfd, __s32 mode, __s32 *is)
 {

@@ -65,14 +65,10 @@ static int make_ranges(struct kfd *kfd, struct carry *carry)
 		return LACKS;
 	if (!ret)
 		ret = make_sdma(kfd, carry, 1);
+	if (!ret)
+		ret = map_svm_memory(carry, 2 * RANGE_SIZE);
 	if (ret)
 		return ret;
-	notes->svm = mmap(CARRY_ADDRESS + 0x80000000, 2 * RANGE_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	if (notes->svm == MAP_FAILED)
-		return -errno;
-	carry->areas[0].at = notes->svm;
-	carry->areas[0].size = 2 * RANGE_SIZE;
 	ret = register_range(kfd, notes->svm, KFD_IOCTL_SVM_LOCATION_SYSMEM);
 	if (!ret)
 		ret = register_range(kfd, notes->svm + RANGE_SIZE, kfd->gpu.gpu_id);

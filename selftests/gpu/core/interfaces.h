@@ -38,8 +38,8 @@ struct Space {
 inline constexpr Space kKernelSpace = {Hub::kGfx, 0};
 
 // GPUVM-translated memory. An access that does not translate returns EFAULT after it has reported
-// the fault as the hardware does (status registers, interrupt), or EAGAIN if the access is to be
-// repeated until the driver has mapped the page; bytes before it may have been copied. Aligned 4-
+// the fault as the hardware does (status registers, interrupt), or EAGAIN if the caller must repeat
+// the access until the driver has mapped the page; bytes before it may have been copied. Aligned 4-
 // and 8-byte reads and writes are single accesses; a write is seen by the guest's CPUs only after
 // everything written before it.
 class Memory {

@@ -58,7 +58,7 @@ class FakeMemory final : public Memory {
     std::memcpy(space(base).data() + address, words.data(), words.size() * 4);
   }
   void punch_hole(uint64_t base, uint64_t page) { holes_.insert({base, page}); }
-  // Accesses to the page are to be repeated until it is mapped.
+  // Accesses to the page fail with EAGAIN until it is mapped.
   void unmap(uint64_t base, uint64_t page) {
     const std::lock_guard lock(mutex_);
     unmapped_.insert({base, page});

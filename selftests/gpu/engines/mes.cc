@@ -242,9 +242,12 @@ amdgpu_criu::Result<Step> Mes::suspend(Frame frame, uint64_t&) {
   bool done = true, hung = false;
   for (auto& [doorbell, added] : added_) {
     if (!all && two(added.frame, add_frame::kGang) != two(frame, gang_frame::kContext)) continue;
-    added.suspended = !hangs(doorbell) && unmap(doorbell);
-    hung = hung || hangs(doorbell);
-    done = done && (added.suspended || hangs(doorbell));
+    if (hangs(doorbell)) {
+      hung = true;
+      continue;
+    }
+    added.suspended = unmap(doorbell);
+    done = done && added.suspended;
   }
   if (!done) return Step::kWait;
   failed_ = hung;

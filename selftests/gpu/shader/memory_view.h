@@ -35,7 +35,7 @@ class MemoryView {
   const amdgpu_criu::Error& error() const { return error_; }
   // The last error concerns only the wave: Memory was not accessed.
   bool is_violation() const { return violation_; }
-  // The access is to be repeated: the driver maps the page meanwhile.
+  // The wave repeats the access until the driver has mapped the page.
   bool is_retry() const { return error_.code() == EAGAIN; }
 
  private:

@@ -3,8 +3,13 @@
 #include <amdgpu.h>
 #include <amdgpu_drm.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "gpu/engine.h"
 
@@ -123,6 +128,51 @@ TEST_P(SdmaEngine, RefusesADmabufThatIsTooSmall) {
   EXPECT_FALSE((*engine)->import(dmabuf_, kSize * 2).ok());
 }
 
+class SdmaEngineWait : public SdmaEngine {
+ protected:
+  // Returns how often a wait for a long copy sleeps; -1: an error.
+  long sleeps() const {
+    constexpr size_t kBytes = 4 << 20;
+    auto engine = make_sdma_engine(*node_.duplicate(), {1, kBytes});
+    if (!engine.ok()) return -1;
+    auto bo = (*engine)->import(dmabuf_, kSize);
+    if (!bo.ok()) return -1;
+    const std::vector<Piece> pieces(256, Piece{bo->get(), 0, kBytes});
+    if (!(*engine)->start_read(0, pieces).ok()) return -1;
+    rusage before{}, after{};
+    getrusage(RUSAGE_THREAD, &before);
+    if (!(*engine)->wait(0).ok()) return -1;
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+  }
+};
+
+constexpr long kFewSleeps = 8;
+
+TEST_P(SdmaEngineWait, SleepsInTheKernelUntilTheFenceSignals) {
+  const long count = sleeps();
+  EXPECT_GE(count, 0);
+  EXPECT_LE(count, kFewSleeps);
+}
+
+// A wait in the kernel would end too early: the clock of the process is a day ahead of the
+// kernel's.
+TEST_P(SdmaEngineWait, PollsInATimeNamespace) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWTIME) != 0) _exit(2);
+    std::ofstream("/proc/self/timens_offsets") << "monotonic 86400 0\n";
+    const pid_t inside = fork();
+    if (inside == 0) _exit(sleeps() > kFewSleeps ? 0 : 1);
+    int status = 0;
+    _exit(waitpid(inside, &status, 0) == inside && status == 0 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Vram, SdmaEngineWait, testing::Values(AMDGPU_GEM_DOMAIN_VRAM));
 INSTANTIATE_TEST_SUITE_P(Heaps, SdmaEngine,
                          testing::Values(AMDGPU_GEM_DOMAIN_VRAM, AMDGPU_GEM_DOMAIN_GTT));
 

@@ -92,8 +92,7 @@ bench: lab module host
 bench-host: lab
 	@scripts/host release pipeline_bench
 	@mkdir -p build/bench
-	@scripts/in-lab build/release/selftests/bench/pipeline_bench --benchmark_repetitions=5 \
-	  --benchmark_enable_random_interleaving --benchmark_out=build/bench/host.json $(ARGS)
+	@scripts/in-lab build/release/selftests/bench/pipeline_bench --benchmark_out=build/bench/host.json $(ARGS)
 
 .PHONY: bench-gpu
 bench-gpu: lab

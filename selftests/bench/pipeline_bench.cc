@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // Measures how fast contents are saved and restored on this machine, with a fake GPU: plain memory,
-// and a thread that copies. Copies and files alone take turns with it, and the results are compared
-// with the goals. BENCH_DIRECTORY: where files are written (default: the current directory);
-// BENCH_MIB: the size of the memory (default: 2048);
+// and a thread that copies. Copies and files alone take turns with it: in each round, all cases are
+// measured in one order, in the next round in the other, and the cases of a round are compared with
+// each other. The medians of the rounds are compared with the goals.
+// BENCH_DIRECTORY: where files are written (default: the current directory);
+// BENCH_MIB: the size of the memory (default: 2048); BENCH_ROUNDS: default: 5;
 // BENCH_SLOW_DISK: MB/s of the slower disk on which the pause is measured, too (default: 500);
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <ranges>
 
 #include "dump/earlier.h"
 #include "dump/save_contents.h"
@@ -293,6 +296,16 @@ void run(benchmark::State& state, Bench& bench, const Shape& shape, const Case& 
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bench.bytes()));
 }
 
+void add(Bench& bench, const Shape& shape, const Case& what) {
+  // How many objects there are makes no difference to a slow disk.
+  if (what.slow && shape.objects > 1) return;
+  benchmark::RegisterBenchmark((std::string(shape.name) + "/" + what.name).c_str(),
+                               [&](benchmark::State& state) { run(state, bench, shape, what); })
+      ->Iterations(1)
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
 class Reporter : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -316,15 +329,13 @@ int main(int argc, char** argv) {
   if (!where) where = ".";
   benchmark::Initialize(&argc, argv);
   Bench bench(std::filesystem::absolute(where) / "bench-saved");
-  for (const Shape& shape : kShapes)
-    for (const Case& one : kCases) {
-      // How many objects there are makes no difference to a slow disk.
-      if (one.slow && shape.objects > 1) continue;
-      benchmark::RegisterBenchmark((std::string(shape.name) + "/" + one.name).c_str(),
-                                   [&](benchmark::State& state) { run(state, bench, shape, one); })
-          ->Iterations(1)
-          ->UseRealTime()
-          ->Unit(benchmark::kMillisecond);
+  const uint64_t rounds = number("BENCH_ROUNDS", 5);
+  for (uint64_t round = 0; round < rounds; round++)
+    for (const Shape& shape : kShapes) {
+      if (round % 2 == 0)
+        for (const Case& one : kCases) add(bench, shape, one);
+      else
+        for (const Case& one : std::views::reverse(kCases)) add(bench, shape, one);
     }
   Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from fake_node import HERE, FakeNode, wait_until
+from fake_node import HERE, PATIENCE, FakeNode, wait_until
 
 # The wrapper, with the fake helper.
 WRAPPER = """
@@ -37,7 +37,7 @@ class Wrapper(unittest.TestCase):
              str(self.work / "program"), "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def finish(self, process: subprocess.Popen[str], status: int) -> str:
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, status, said)
         return said
 
@@ -54,11 +54,16 @@ class Wrapper(unittest.TestCase):
         process = self.start("--signal", "USR2")
         self.node.wait_for_steps(1)
         process.send_signal(signal.SIGUSR2)
+        assert process.stdout
+        said = ""
+        while "the program continues" not in said:
+            line = process.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        self.assertIn("cannot carry: an attached debugger", said)
         self.node.wait_for_steps(10)
         self.node.say("stop", "5")
-        said = self.finish(process, 5)
-        self.assertIn("cannot carry: an attached debugger", said)
-        self.assertIn("the program continues", said)
+        self.finish(process, 5)
 
     def test_checkpoints_in_between_leave_the_program_running(self) -> None:
         process = self.start("--every", "0.1")

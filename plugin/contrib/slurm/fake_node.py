@@ -16,6 +16,7 @@ from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
 JOB = 42
+PATIENCE = 60  # seconds
 
 # The fake criu: a "checkpoint" is the number to which the program has counted. Files in FAKE make it fail.
 CRIU = """#!/bin/sh
@@ -90,9 +91,10 @@ class FakeNode:
         """Runs in the process of the helper."""
         helper = load("job-helper")
         work = Path(run).parent
+        patient = (work / "patient").exists()
         settings = helper.Settings(directory=work / "checkpoints", run=Path(run),
                                    criu=(str(work / "criu"),), verify=(str(work / "verify"),),
-                                   patience=0.5, look=0.05)
+                                   patience=PATIENCE if patient else 0.5, look=0.05)
         helper.read_settings = lambda _: settings
         helper.CONFIGURATION = Path("/dev/null")
         helper.job_of = lambda *_: helper.Job(JOB, os.getuid(), os.getgid())
@@ -128,7 +130,7 @@ class FakeNode:
         wait_until(lambda: len(self.steps()) >= target)
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

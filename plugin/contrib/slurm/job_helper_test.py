@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from fake_node import FakeNode, load
+from fake_node import PATIENCE, FakeNode, load
 
 helper = load("job-helper")
 
@@ -97,7 +97,7 @@ class Helper(unittest.TestCase):
 
     def end(self, process, status: int = 0) -> str:
         self.node.say("stop", str(status))
-        _, messages = process.communicate(timeout=20)
+        _, messages = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, status, messages)
         return messages
 
@@ -107,7 +107,7 @@ class Helper(unittest.TestCase):
         self.node.wait_for_steps(2)
         done = self.node.dump()
         self.assertEqual(done.returncode, 0, done.stderr)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 137)
 
     def test_passes_the_status_on_and_removes_checkpoints_of_a_success_only(self) -> None:
@@ -161,7 +161,7 @@ class Helper(unittest.TestCase):
         self.checkpoint()
         self.node.say("refuse-restore")
         process = self.node.start()
-        _, messages = process.communicate(timeout=20)
+        _, messages = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, helper.NOT_RESTORED)
         self.assertIn("was not restored: (amdgpu): cannot carry", messages)
         self.assertTrue((self.node.store / "1" / "state").exists())
@@ -170,7 +170,7 @@ class Helper(unittest.TestCase):
         first = self.node.start()
         self.node.wait_for_steps(1)
         second = self.node.start()
-        _, messages = second.communicate(timeout=20)
+        _, messages = second.communicate(timeout=PATIENCE)
         self.assertEqual(second.returncode, helper.NOT_RESTORED)
         self.assertIn("an earlier start of this job still runs here", messages)
         self.assertEqual(self.node.dump("--leave-running").returncode, 0)  # of the first one
@@ -180,11 +180,12 @@ class Helper(unittest.TestCase):
 
     def test_a_second_start_waits_for_the_end_of_the_first_one(self) -> None:
         self.checkpoint()
+        self.node.say("patient")
         first = self.node.start()
         self.node.wait_for_steps(1)
         second = self.node.start()
         self.assertEqual(self.node.dump().returncode, 0)
-        first.communicate(timeout=20)
+        first.communicate(timeout=PATIENCE)
         self.node.wait_for_steps(2)
         self.assertIn("restored from checkpoint 2", self.end(second))
 
@@ -192,9 +193,9 @@ class Helper(unittest.TestCase):
         first = self.node.start()
         self.node.wait_for_steps(1)
         first.kill()
-        first.communicate(timeout=20)
+        first.communicate(timeout=PATIENCE)
         second = self.node.start()
-        second.communicate(timeout=20)
+        second.communicate(timeout=PATIENCE)
         self.assertEqual(second.returncode, helper.NOT_RESTORED)
 
     def test_a_start_on_another_node_ends_the_program_here(self) -> None:
@@ -202,7 +203,7 @@ class Helper(unittest.TestCase):
         self.node.wait_for_steps(1)
         other = FakeNode(self.node.work, "other")
         second = other.start()
-        _, messages = first.communicate(timeout=20)
+        _, messages = first.communicate(timeout=PATIENCE)
         self.assertEqual(first.returncode, 137)
         self.assertIn("started on another node: the program here is killed", messages)
         self.end(second)

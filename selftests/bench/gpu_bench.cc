@@ -29,7 +29,7 @@ std::map<std::string, double>& rates() {
 
 class Bench {
  public:
-  Bench() : object_(KERNELS "/bench.co") {
+  Bench() : object_(gpu::test::object_path("bench.co")) {
     memory_.bind_vmid(kSpace, 0x8000, 1);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
     const uint64_t data = kData;

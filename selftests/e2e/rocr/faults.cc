@@ -50,7 +50,7 @@ Status provoke(const Case& one, Heard& heard) {
       .on_error = [](hsa_status_t status, void* to) { static_cast<Heard*>(to)->status = status; },
       .argument = &heard};
   const AqlUserQueue queue = TRY(AqlUserQueue::create_with(*runtime, setup));
-  const Executable executable = TRY(Executable::load(*runtime, code_object()));
+  const Executable executable = TRY(Executable::load(*runtime, code_objects()));
   const Kernel kernel = TRY(executable.kernel(one.kernel));
   const Buffer arguments = TRY(Buffer::create(*runtime, Buffer::Place::kHost, 4096));
   memcpy(arguments.data(), &one.address, sizeof(one.address));

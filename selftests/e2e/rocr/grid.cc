@@ -126,7 +126,7 @@ Status step(Workload& w) {
 Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options) {
   const Runtime& r = *runtime;
   Buffer shared = TRY(Buffer::create(r, Buffer::Place::kHost, sizeof(Shared)));
-  Executable executable = TRY(Executable::load(r, code_object()));
+  Executable executable = TRY(Executable::load(r, code_objects()));
   const Kernel grid_init = TRY(executable.kernel("grid_init"));
   const Kernel meet_until = TRY(executable.kernel("meet_until"));
   const Kernel where = TRY(executable.kernel("where"));

@@ -278,10 +278,14 @@ Status AqlUserQueue::enable_units(uint32_t mask) const {
   return check(hsa_amd_queue_cu_set_mask(queue_, 32, &mask), "choosing compute units");
 }
 
-Result<Executable> Executable::load(const Runtime& runtime, std::span<const char> code_object,
+Result<Executable> Executable::load(const Runtime& runtime, const CodeObjects& objects,
                                     unsigned gpu) {
   Executable loaded(runtime.gpu(gpu));
-  TRY(check(hsa_code_object_reader_create_from_memory(code_object.data(), code_object.size(),
+  char name[64] = {};
+  TRY(check(hsa_agent_get_info(runtime.gpu(gpu), HSA_AGENT_INFO_NAME, name), "naming a GPU"));
+  const auto object = objects.find(name);
+  if (object == objects.end()) return Error::of(ENOEXEC, "no kernels for {}", name);
+  TRY(check(hsa_code_object_reader_create_from_memory(object->second.data(), object->second.size(),
                                                       &loaded.reader_),
             "reading a code object"));
   TRY(check(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -106,11 +107,15 @@ struct Kernel {
   uint32_t group_size = 0, private_size = 0, kernarg_size = 0;
 };
 
+// By the name of the GPU, such as gfx90a.
+using CodeObjects = std::map<std::string, std::span<const char>>;
+
 // A code object that the runtime's loader has put on the GPU.
 class Executable {
  public:
-  static amdgpu_criu::Result<Executable> load(const Runtime& runtime,
-                                              std::span<const char> code_object, unsigned gpu = 0);
+  // ENOEXEC: there is none for this GPU.
+  static amdgpu_criu::Result<Executable> load(const Runtime& runtime, const CodeObjects& objects,
+                                              unsigned gpu = 0);
   Executable(Executable&& other) noexcept
       : executable_(std::exchange(other.executable_, hsa_executable_t{0})),
         reader_(std::exchange(other.reader_, hsa_code_object_reader_t{0})),

@@ -208,7 +208,7 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
                                           PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS));
     TRY(keep_on_host(r, plain.bytes()));
   }
-  Executable executable = TRY(Executable::load(r, code_object()));
+  Executable executable = TRY(Executable::load(r, code_objects()));
   const Kernels kernels = {
       TRY(executable.kernel("philox")),          TRY(executable.kernel("reduce")),
       TRY(executable.kernel("histogram")),       TRY(executable.kernel("private_memory")),

@@ -82,7 +82,7 @@ void say_registers(uint64_t pc) {
 Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options) {
   Buffer shared = TRY(Buffer::create(*runtime, Buffer::Place::kHost, sizeof(Mailbox)));
   memset(shared.data(), 0, shared.size());
-  Executable executable = TRY(Executable::load(*runtime, code_object()));
+  Executable executable = TRY(Executable::load(*runtime, code_objects()));
   const Kernel kernel = TRY(executable.kernel("parked"));
   AqlUserQueue queue = TRY(AqlUserQueue::create(*runtime));
   Signal ended = TRY(Signal::create(1));

@@ -268,7 +268,7 @@ Result<Transformer> Transformer::create(const Runtime& runtime, unsigned gpu, Me
   Buffer memory = TRY(Buffer::create(runtime, Place::kDevice, kAt.end * sizeof(float), gpu));
   Buffer staging = TRY(Buffer::create(runtime, Place::kHost, kAt.weights * sizeof(float)));
   Buffer shared = TRY(Buffer::create(runtime, Place::kHost, sizeof(Shared)));
-  Executable executable = TRY(Executable::load(runtime, code_object(), gpu));
+  Executable executable = TRY(Executable::load(runtime, code_objects(), gpu));
   const Kernels kernels = TRY(find_kernels(executable));
   AqlUserQueue queue = TRY(AqlUserQueue::create(runtime, gpu));
   std::array<Signal, kAhead> ended = {TRY(Signal::create(1)), TRY(Signal::create(1)),

@@ -11,6 +11,7 @@
 #include "core/interfaces.h"
 #include "mem/hub_layout.h"
 #include "regs/ip_registers.h"
+#include "shader/isa.h"
 
 namespace gpu {
 
@@ -112,9 +113,9 @@ struct SmuMailbox {
 };
 
 struct Asic {
-  std::string_view name;     // as --asic takes it
-  std::string_view target;   // as compilers call it
-  bool saves_waves = false;  // the shader cores run the driver's trap handler for it
+  std::string_view name;                // as --asic takes it
+  std::string_view target;              // as compilers call it
+  std::optional<shader::Isa> isa = {};  // none: compute kernels are not modelled
 
   // PCI.
   uint16_t device_id;
@@ -131,7 +132,6 @@ struct Asic {
   uint8_t arrays_per_engine;
   uint8_t units_per_array;
 
-  bool kernels = true;  // compute kernels run
   Scheduler scheduler = Scheduler::kHws;
   CpRegisters cp;
   uint32_t rlc_safe_mode;

@@ -30,7 +30,7 @@ Asic make_mi210() {
   return {
       .name = "mi210",
       .target = "gfx90a",
-      .saves_waves = true,
+      .isa = shader::Isa::kGfx90a,
       .device_id = 0x740f,
       .revision = 2,
       .class_code = 0x038000,

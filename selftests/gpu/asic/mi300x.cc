@@ -108,6 +108,7 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
   Asic asic = {
       .name = name,
       .target = "gfx942",
+      .isa = shader::Isa::kGfx942,
       .device_id = 0x74a1,
       .revision = 0,
       .class_code = 0x120000,

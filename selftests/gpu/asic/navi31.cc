@@ -165,7 +165,6 @@ Asic make_navi31() {
       .shader_engines = 1,
       .arrays_per_engine = 1,
       .units_per_array = 8,
-      .kernels = false,
       .scheduler = Scheduler::kMes,
       .cp = {.select = gc.at(r::GRBM_GFX_CNTL),
              .hqd = gc.at(r::CP_MQD_BASE_ADDR),

@@ -153,6 +153,11 @@ amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet) {
   }
   registers().words[ComputeRegisters::kTmpringSize] =
       TRY(memory.load<uint32_t>(space(), fields + aql::kTmpringSize));
+  if (has_architected_scratch(context_.cores.isa())) {
+    const auto base = TRY(memory.load<uint64_t>(space(), fields + aql::kScratchLocation));
+    registers().words[ComputeRegisters::kScratchBase] = low32(base >> 8);
+    registers().words[ComputeRegisters::kScratchBase + 1] = high32(base >> 8);
+  }
   return true;
 }
 

@@ -24,6 +24,7 @@ struct ComputeRegisters {
     kStartX = r::COMPUTE_START_X.offset - kFirstOffset,
     kNumThreadX = r::COMPUTE_NUM_THREAD_X.offset - kFirstOffset,
     kPgmLo = r::COMPUTE_PGM_LO.offset - kFirstOffset,
+    kScratchBase = r::COMPUTE_DISPATCH_SCRATCH_BASE_LO.offset - kFirstOffset,  // address >> 8
     kRsrc1 = r::COMPUTE_PGM_RSRC1.offset - kFirstOffset,
     kRsrc2 = r::COMPUTE_PGM_RSRC2.offset - kFirstOffset,
     kUnitsSe0 = r::COMPUTE_STATIC_THREAD_MGMT_SE0.offset - kFirstOffset,  // SE1 follows

@@ -20,6 +20,7 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
     : memory_(memory, spec.xcc),
       registers_(registers, spec.xcc),
       interrupts_(interrupts, spec.xcc),
+      cores_(spec.asic.isa.value_or(shader::Isa::kGfx90a)),
       context_{spec.asic, spec.xcc, memory_, registers_, interrupts_, std::move(report), cores_},
       bank_(registers_, spec.asic.cp,
             {.activate =

@@ -56,6 +56,7 @@ shader::DispatchSpec Launcher::spec() {
   spec.lds_bytes = bits(spec.rsrc2, 23, 15) * shader::kLdsGranule;
   const uint32_t tmpring = words[Registers::kTmpringSize];
   spec.scratch_waves = bits(tmpring, 11, 0);
+  spec.scratch_base = join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) << 8;
   spec.scratch_wave_bytes = uint64_t{bits(tmpring, 24, 12)} << 10;
   set_units(spec);
   return spec;
@@ -79,7 +80,7 @@ void Launcher::set_units(shader::DispatchSpec& spec) const {
 }
 
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
-  if (!context_.asic.kernels)
+  if (!context_.asic.isa)
     return amdgpu_criu::Error::of(EINVAL, "compute kernels of {} are not modelled",
                                   context_.asic.target);
   packet_index_ = packet_index;
@@ -130,12 +131,9 @@ amdgpu_criu::Status Launcher::resume(const HqdState& state, Space space, uint64_
   using Registers = ComputeRegisters;
   const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
   gws_.unpack(state.gws);
-  // Otherwise waves run to their end.
-  if (context_.asic.saves_waves) {
-    save_area_ = {.base = state.pair(mqd::kSaveAreaBase) + size,
-                  .bytes = area - std::min(area, size),
-                  .stack_words = size / 4};
-  }
+  save_area_ = {.base = state.pair(mqd::kSaveAreaBase) + size,
+                .bytes = area - std::min(area, size),
+                .stack_words = size / 4};
   uint32_t& how = registers_.words[Registers::kInitiator];
   if (!(how & initiator::kRestore)) return {};
   how &= ~initiator::kRestore;

@@ -44,7 +44,8 @@ Place flat(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
 }
 
 Place scratch(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
-  const uint32_t base = in.uses_saddr ? wave.s(in.saddr) : wave.row(in.address).lane[lane];
+  const uint32_t base =
+      (in.uses_saddr ? wave.s(in.saddr) : 0) + (in.offen ? wave.row(in.address).lane[lane] : 0);
   return {.in = Place::In::kSwizzled,
           .address = wave.s64(operand::kFlatScratch),
           .offset = low32(base + static_cast<uint64_t>(int64_t{in.immediate}) + extra),

@@ -11,7 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "shader/isa.h"
+
 namespace gpu::test {
+
+inline std::string object_path(const std::string& name, shader::Isa isa = shader::Isa::kGfx90a) {
+  return std::string(KERNELS) + (isa == shader::Isa::kGfx942 ? "/gfx942/" : "/gfx90a/") + name;
+}
 
 class CodeObject {
  public:

@@ -47,12 +47,12 @@ ByName collect() {
 
 using Table = std::array<std::array<Bound, kMaxOpcodes>, size_t(Format::kCount)>;
 
-std::unique_ptr<Table> make_table() {
+std::unique_ptr<Table> make_table(Isa isa) {
   auto table = std::make_unique<Table>();
   const ByName names = collect();
   for (size_t format = 0; format < size_t(Format::kCount); ++format) {
     for (unsigned opcode = 0; opcode < kMaxOpcodes; ++opcode) {
-      const auto found = names.find(mnemonic(Format(format), opcode));
+      const auto found = names.find(mnemonic(isa, Format(format), opcode));
       (*table)[format][opcode] = found == names.end() ? Bound{.handler = unknown} : found->second;
     }
   }
@@ -94,15 +94,16 @@ std::string describe_accuracy(const std::set<std::string>& names) {
 bool is_vector_alu(Format format) { return format >= Format::kVop2 && format <= Format::kVop3p; }
 
 // The word in the next page, which is not touched unless the instruction extends into it.
-bool fetch_second(Wave& wave, std::array<uint32_t, 2>& words) {
-  if (decode(words).dwords < 2) return true;
+bool fetch_second(Wave& wave, Isa isa, std::array<uint32_t, 2>& words) {
+  if (decode(words, isa).dwords < 2) return true;
   return wave.memory->read(wave.pc + 4, &words[1], 4);
 }
 
 }  // namespace
 
 void bind(Instruction& instruction) {
-  static const std::unique_ptr<Table> table = make_table();
+  static const std::array tables = {make_table(Isa::kGfx90a), make_table(Isa::kGfx942)};
+  const auto& table = tables[size_t(instruction.isa)];
   const Bound bound = instruction.opcode < kMaxOpcodes
                           ? (*table)[size_t(instruction.format)][instruction.opcode]
                           : Bound{.handler = unknown};
@@ -111,11 +112,11 @@ void bind(Instruction& instruction) {
   if (bound.handler != unknown && is_gds(instruction)) instruction.handler = gds;
 }
 
-Cores::Cores() : cache_(kEntries) {}
+Cores::Cores(Isa isa) : isa_(isa), cache_(kEntries) {}
 
 void Cores::replace(Entry& entry, const std::array<uint32_t, 2>& words) {
   add(entry, counts_);
-  entry = {.words = words, .valid = true, .instruction = decode(words)};
+  entry = {.words = words, .valid = true, .instruction = decode(words, isa_)};
   bind(entry.instruction);
   const Instruction& in = entry.instruction;
   if (in.handler != unknown)
@@ -141,7 +142,7 @@ std::vector<std::pair<std::string, uint64_t>> Cores::counts() const {
   for (size_t format = 0; format < all->size(); ++format) {
     for (unsigned opcode = 0; opcode < kMaxOpcodes; ++opcode) {
       if (const uint64_t count = (*all)[format][opcode])
-        out.emplace_back(mnemonic(Format(format), opcode), count);
+        out.emplace_back(mnemonic(isa_, Format(format), opcode), count);
     }
   }
   std::ranges::sort(out, std::greater{}, &std::pair<std::string, uint64_t>::second);
@@ -152,7 +153,7 @@ std::string Cores::report() const {
   std::set<std::string> names;
   for (size_t format = 0; format < ran_.size(); ++format) {
     for (unsigned opcode = 0; opcode < kMaxOpcodes; ++opcode) {
-      if (ran_[format][opcode]) names.insert(mnemonic(Format(format), opcode));
+      if (ran_[format][opcode]) names.insert(mnemonic(isa_, Format(format), opcode));
     }
   }
   return names.empty() ? "" : describe_accuracy(names);
@@ -167,7 +168,7 @@ unsigned Cores::run(Wave& wave, unsigned count) {
   std::array<uint32_t, 2> words;
   while (done < count && wave.stop == Stop::kNone) {
     const size_t count_in_page = wave.memory->fetch(wave.pc, words);
-    if (!count_in_page || (count_in_page == 1 && !fetch_second(wave, words))) {
+    if (!count_in_page || (count_in_page == 1 && !fetch_second(wave, isa_, words))) {
       wave.fault();
       break;
     }

@@ -15,7 +15,9 @@ namespace gpu::shader {
 
 class Cores {
  public:
-  Cores();
+  explicit Cores(Isa isa = Isa::kGfx90a);
+
+  Isa isa() const { return isa_; }
 
   // Waves that have ended, for reuse: they are large.
   std::vector<std::unique_ptr<Wave>>& spare_waves() { return spare_waves_; }
@@ -49,6 +51,7 @@ class Cores {
   void replace(Entry& entry, const std::array<uint32_t, 2>& words);
   const Instruction& decoded(uint64_t pc, const std::array<uint32_t, 2>& words);
 
+  const Isa isa_;
   // Decoding depends on nothing but the words, so an entry is right as long as the words are the
   // same: code that is overwritten needs no invalidation.
   std::vector<Entry> cache_;

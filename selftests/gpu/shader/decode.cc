@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Encodings: "AMD Instinct MI200" ISA document, chapter 13. What gfx90a adds to GFX9 (the acc bits
-// of DS, FLAT and MUBUF) is in LLVM's description of the target.
+// of DS, FLAT and MUBUF) is in LLVM's description of the target. gfx942 has other names for the
+// bits of cache policies, of which only GLC (there SC0) counts here: an atomic returns a value.
 #include <algorithm>
 
 #include "engines/packets.h"
@@ -257,12 +258,15 @@ void Decoder::flat() {
   const bool acc = bits(second(), 23, 23);
   out.immediate =
       segment ? sign_extend(bits(first(), 12, 0), 13) : static_cast<int32_t>(bits(first(), 11, 0));
-  out.lds = bits(first(), 13, 13);
   out.glc = bits(first(), 16, 16);
   out.address = vgpr(bits(second(), 7, 0));
   out.data = vgpr(bits(second(), 15, 8), acc);
   out.saddr = field(second(), 22, 16);
   out.uses_saddr = segment && out.saddr != kSaddrOff;
+  // Of gfx942, a bit says whether scratch has an address in a VGPR, beside SADDR or alone.
+  const bool bit13 = bits(first(), 13, 13);
+  out.lds = bit13 && out.isa == Isa::kGfx90a;
+  out.offen = out.isa == Isa::kGfx90a ? !out.uses_saddr : bit13;
   out.dst = vgpr(bits(second(), 31, 24), acc);
 }
 
@@ -289,8 +293,9 @@ void Decoder::mtbuf() {
 
 }  // namespace
 
-Instruction decode(std::span<const uint32_t> words) {
+Instruction decode(std::span<const uint32_t> words, Isa isa) {
   Decoder decoder{words};
+  decoder.out.isa = isa;
   const uint32_t word = words[0];
   if (word >> 31 == 0) {
     if (bits(word, 31, 25) == 0x3f) {

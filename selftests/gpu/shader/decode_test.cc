@@ -55,9 +55,11 @@ std::string bytes_of(const Words& words) {
   return text;
 }
 
+std::string name_of(Isa isa) { return isa == Isa::kGfx942 ? "gfx942" : "gfx90a"; }
+
 // The text to which llvm-mc decodes each encoding; empty if it refuses. Two s_nop follow each of
 // them: the first is the literal of an instruction that needs one more word, the second ends it.
-std::vector<Text> disassemble(const std::vector<Words>& encodings) {
+std::vector<Text> disassemble(const std::vector<Words>& encodings, Isa isa) {
   const std::string path = testing::TempDir() + "decode_test.txt";
   {
     std::ofstream file(path);
@@ -67,9 +69,8 @@ std::vector<Text> disassemble(const std::vector<Words>& encodings) {
     }
   }
   std::istringstream lines(output_of(std::string(LLVM_MC) +
-                                     " --triple=amdgcn --mcpu=gfx90a --disassemble"
-                                     " --show-encoding " +
-                                     path + " 2>/dev/null"));
+                                     " --triple=amdgcn --disassemble --show-encoding --mcpu=" +
+                                     name_of(isa) + " " + path + " 2>/dev/null"));
   std::vector<Text> out;
   std::optional<Text> first;
   for (std::string line; std::getline(lines, line);) {
@@ -162,21 +163,24 @@ std::vector<Words> candidates(const Encoding& encoding, unsigned opcode) {
   return out;
 }
 
-TEST(Decode, AgreesWithLlvmOnEveryOpcodeOfEveryFormat) {
+class DecodeOpcodes : public testing::TestWithParam<Isa> {};
+
+TEST_P(DecodeOpcodes, AgreeWithLlvmInEveryFormat) {
+  const Isa isa = GetParam();
   std::vector<Words> words;
   for (const Encoding& encoding : kEncodings) {
     for (unsigned opcode = 0; opcode < encoding.opcodes; ++opcode) {
       for (Words& one : candidates(encoding, opcode)) words.push_back(std::move(one));
     }
   }
-  const std::vector<Text> texts = disassemble(words);
+  const std::vector<Text> texts = disassemble(words, isa);
   ASSERT_EQ(texts.size(), words.size());
   std::set<std::pair<Format, unsigned>> confirmed;
   for (size_t i = 0; i < words.size(); ++i) {
     if (texts[i].mnemonic.empty()) continue;
     Words whole = words[i];
     whole.push_back(0);
-    const Instruction instruction = decode(whole);
+    const Instruction instruction = decode(whole, isa);
     EXPECT_EQ(instruction.name(), texts[i].mnemonic) << bytes_of(words[i]);
     EXPECT_EQ(instruction.dwords, texts[i].dwords) << texts[i].mnemonic;
     confirmed.emplace(instruction.format, instruction.opcode);
@@ -185,13 +189,16 @@ TEST(Decode, AgreesWithLlvmOnEveryOpcodeOfEveryFormat) {
   std::set<std::string> unconfirmed;
   for (const Encoding& encoding : kEncodings) {
     for (unsigned opcode = 0; opcode < encoding.opcodes; ++opcode) {
-      const std::string& name = mnemonic(encoding.format, opcode);
+      const std::string& name = mnemonic(isa, encoding.format, opcode);
       if (!name.empty() && !confirmed.contains({encoding.format, opcode})) unconfirmed.insert(name);
     }
   }
   EXPECT_THAT(unconfirmed, ::testing::IsEmpty());
   EXPECT_GT(confirmed.size(), 1250u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, DecodeOpcodes, testing::Values(Isa::kGfx90a, Isa::kGfx942),
+                         [](const auto& info) { return name_of(info.param); });
 
 struct Line {
   uint64_t address = 0;
@@ -286,8 +293,8 @@ testing::AssertionResult has_operands(const Instruction& in, const std::string& 
 }
 
 // Compares every instruction of a code object; returns how many it has.
-size_t compare(const std::string& path) {
-  const std::string command = std::string(LLVM_OBJDUMP) + " -d --mcpu=gfx90a " + path;
+size_t compare(const std::string& path, Isa isa = Isa::kGfx90a) {
+  const std::string command = std::string(LLVM_OBJDUMP) + " -d --mcpu=" + name_of(isa) + " " + path;
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::array<char, 1 << 12> buffer;
   size_t count = 0;
@@ -297,7 +304,7 @@ size_t compare(const std::string& path) {
     ++count;
     Words words = line->words;
     words.resize(words.size() + 1);
-    const Instruction instruction = decode(words);
+    const Instruction instruction = decode(words, isa);
     EXPECT_EQ(instruction.name(), line->mnemonic) << path << std::hex << " " << line->address;
     EXPECT_EQ(instruction.dwords, line->words.size()) << line->mnemonic;
     EXPECT_TRUE(has_operands(instruction, line->operands)) << line->mnemonic << line->operands;
@@ -309,15 +316,21 @@ size_t compare(const std::string& path) {
 class DecodeObject : public testing::TestWithParam<const char*> {};
 
 TEST_P(DecodeObject, AgreesWithLlvmOnEveryInstruction) {
-  EXPECT_GT(compare(std::string(KERNELS "/") + GetParam()), 100u);
+  const std::string name = GetParam();
+  const Isa isa = name.starts_with("gfx942") ? Isa::kGfx942 : Isa::kGfx90a;
+  EXPECT_GT(compare(std::string(KERNELS "/") + name + ".co", isa), 100u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, DecodeObject,
-                         testing::Values("basic.co", "bench.co", "grid.co", "matrix.co",
-                                         "numbers.co", "rare.co", "registers.co", "train.co"),
+                         testing::Values("gfx90a/basic", "gfx90a/bench", "gfx90a/grid",
+                                         "gfx90a/matrix", "gfx90a/numbers", "gfx90a/rare",
+                                         "gfx90a/registers", "gfx90a/train", "gfx942/basic",
+                                         "gfx942/grid", "gfx942/numbers", "gfx942/registers",
+                                         "gfx942/train"),
                          [](const auto& info) {
-                           const std::string name = info.param;
-                           return name.substr(0, name.find('.'));
+                           std::string name = info.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
                          });
 
 // Those in the directory CODE_OBJECTS, which the campaign `decode` fills; without it the trap
@@ -326,7 +339,7 @@ TEST(Decode, AgreesWithLlvmOnEveryInstructionOfADirectory) {
   const char* directory = std::getenv("CODE_OBJECTS");
   size_t instructions = 0, files = 0;
   if (!directory) {
-    instructions = compare(KERNELS "/second_level.co");
+    instructions = compare(KERNELS "/gfx90a/second_level.co");
     EXPECT_GT(instructions, 30u);
     return;
   }

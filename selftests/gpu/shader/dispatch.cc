@@ -154,6 +154,7 @@ Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigne
   wave.apertures = spec_.apertures;
   wave.trap = spec_.trap;
   wave.scoreboard = slot;
+  wave.xcc = spec_.xcc;
   wave.hw_id = units_.hw_id(group->unit) | (group->waves & 3) << 4 | (vmid_ & 15) << 20;
   ++group->waves;
   resident->group = std::move(group);
@@ -179,7 +180,8 @@ void Dispatch::start_wave(Wave& wave, WorkGroup& group, unsigned index) const {
   wave.mode = Rsrc1::mode(spec_.rsrc1);
   set_vectors(wave, group, index);
   set_scalars(wave, group, index);
-  if (spec_.trap.place_in_ttmps) set_place(wave, group, index);
+  if (spec_.trap.place_in_ttmps || has_architected_scratch(cores_.isa()))
+    set_place(wave, group, index);
 }
 
 void Dispatch::set_scalars(Wave& wave, const WorkGroup& group, unsigned index) const {
@@ -192,15 +194,22 @@ void Dispatch::set_scalars(Wave& wave, const WorkGroup& group, unsigned index) c
     wave.set_s(next++, (index == 0 ? 1u << 31 : 0) | spec_.waves_per_group());
   }
   if (Rsrc2::scratch(spec_.rsrc2)) {
-    wave.set_s(next++, static_cast<uint32_t>(wave.scoreboard * spec_.scratch_wave_bytes));
+    const uint64_t offset = wave.scoreboard * spec_.scratch_wave_bytes;
+    if (has_architected_scratch(cores_.isa())) {
+      wave.set_s64(operand::kFlatScratch, spec_.scratch_base + offset);
+    } else {
+      wave.set_s(next++, static_cast<uint32_t>(offset));
+    }
   }
 }
 
 // As ROCr's second-level trap handler and the debugger expect it.
 void Dispatch::set_place(Wave& wave, const WorkGroup& group, unsigned index) const {
   constexpr uint32_t kNoScratch = 1 << 6;
-  wave.set_s(operand::kTtmp + 6, bits(spec_.packet_index, 24, 0));
   for (unsigned axis = 0; axis < 3; ++axis) wave.set_s(operand::kTtmp + 8 + axis, group.id[axis]);
+  if (cores_.isa() == Isa::kGfx942)
+    return wave.set_s(operand::kTtmp + 11, index | bits(spec_.packet_index, 24, 0) << 6);
+  wave.set_s(operand::kTtmp + 6, bits(spec_.packet_index, 24, 0));
   wave.set_s(operand::kTtmp + 11, index | (Rsrc2::scratch(spec_.rsrc2) ? 0 : kNoScratch));
 }
 

@@ -31,6 +31,7 @@ struct DispatchSpec {
   std::array<uint32_t, 3> group_size = {1, 1, 1};  // work-items
   std::array<uint32_t, 3> first_group = {0, 0, 0};
   uint32_t lds_bytes = 0;
+  uint64_t scratch_base = 0;  // for SPI, where it is architected
   uint64_t scratch_wave_bytes = 0;
   uint32_t scratch_waves = 0;
   Apertures apertures;
@@ -43,6 +44,7 @@ struct DispatchSpec {
   unsigned max_waves = 8 * Units::kWaves;  // of all units, also those that are not enabled
   uint32_t packet_index = 0;
   uint32_t doorbell_id = 0;
+  unsigned xcc = 0;  // of the partition
 
   unsigned waves_per_group() const {
     return (group_size[0] * group_size[1] * group_size[2] + kLanes - 1) / kLanes;

@@ -18,6 +18,7 @@ enum Hwreg : unsigned {
   kShMemBases = 15,
   kTmaLo = 18,
   kTmaHi = 19,
+  kXccId = 20,  // gfx942
 };
 
 struct Field {
@@ -74,6 +75,12 @@ void getreg(Wave& wave, const Instruction& in) {
     case kTmaHi:
       value = high32(wave.trap.tma >> 8);
       break;
+    case kXccId:
+      if (in.isa == Isa::kGfx942) {
+        value = wave.xcc;
+        break;
+      }
+      [[fallthrough]];
     default:
       return wave.refuse(amdgpu_criu::formatted("s_getreg_b32 of hardware register {}", field.id));
   }

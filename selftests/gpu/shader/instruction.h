@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// One decoded instruction of gfx90a.
+// One decoded instruction.
 #pragma once
 
 #include <array>
@@ -41,6 +41,7 @@ constexpr unsigned kAccVgpr = 512;
 struct Instruction {
   enum class Extra : uint8_t { kNone, kLiteral, kSdwa, kDpp };
 
+  Isa isa = Isa::kGfx90a;
   Format format = Format::kSopp;
   uint16_t opcode = 0;
   uint8_t dwords = 1;
@@ -71,12 +72,12 @@ struct Instruction {
   const VectorOp* op = nullptr;  // of the vector handlers
 
   static constexpr uint16_t kNoSdst = 0xffff;
-  const std::string& name() const { return mnemonic(format, opcode); }
+  const std::string& name() const { return mnemonic(isa, format, opcode); }
 };
 
 // Decodes the instruction at the start of words, of which two are enough unless a VOP2 with a
 // literal follows. An opcode that does not exist decodes to one without a name, of one word.
-Instruction decode(std::span<const uint32_t> words);
+Instruction decode(std::span<const uint32_t> words, Isa isa = Isa::kGfx90a);
 constexpr size_t kMaxInstructionWords = 2;
 
 }  // namespace gpu::shader

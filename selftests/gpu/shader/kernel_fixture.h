@@ -25,11 +25,12 @@ class KernelTest : public ::testing::Test {
     uint16_t dimensions = 1;
   };
 
-  explicit KernelTest(const std::string& object = "") {
+  explicit KernelTest(const std::string& object = "", const Asic& asic = mi210())
+      : gpu_(asic), isa_(*asic.isa) {
     gpu_.start_hiq();
     queue_ = gpu_.make(TestQueue::kAql, 1, 0);
     if (!object.empty()) {
-      object_ = std::make_unique<CodeObject>(KERNELS "/" + object);
+      object_ = std::make_unique<CodeObject>(object_path(object, isa_));
       put_bytes(kCode, object_->image().data(), object_->image().size());
     }
     queue_.rptr = kQueue + aql::kReadIdOffset;
@@ -44,9 +45,10 @@ class KernelTest : public ::testing::Test {
   // The driver's trap handler, as KFD puts it into every process, and where waves are saved.
   void give_trap_handler() {
     gpu_.preempt();
-    put_trap_handlers(kTrapHandler, [this](uint64_t to, const void* data, size_t size) {
+    const auto put = [this](uint64_t to, const void* data, size_t size) {
       put_bytes(to, data, size);
-    });
+    };
+    put_trap_handlers(kTrapHandler, put, isa_);
     queue_.tba = kTrapHandler;
     constexpr uint32_t kTrapPresent = 1 << 6;
     gpu_.memory.put<uint32_t>(
@@ -155,6 +157,7 @@ class KernelTest : public ::testing::Test {
   }
 
   FakeGpu gpu_;
+  const shader::Isa isa_;
   TestQueue queue_;
   std::unique_ptr<CodeObject> object_;
 };

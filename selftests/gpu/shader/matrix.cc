@@ -204,6 +204,27 @@ constexpr SpecialOp kOps[] = {
     op_of<Bf16, Shape{16, 8, 1, 2}>("v_mfma_f32_16x16x8bf16"),
     {"v_mfma_f64_16x16x4f64", multiply_doubles<Shape{16, 4, 1, 1}>},
     {"v_mfma_f64_4x4x4f64", multiply_doubles<Shape{4, 4, 4, 1}>},
+    // The same under the names of gfx942.
+    op_of<Float32, Shape{32, 1, 2, 1}>("v_mfma_f32_32x32x1_2b_f32"),
+    op_of<Float32, Shape{16, 1, 4, 1}>("v_mfma_f32_16x16x1_4b_f32"),
+    op_of<Float32, Shape{4, 1, 16, 1}>("v_mfma_f32_4x4x1_16b_f32"),
+    op_of<Float32, Shape{32, 2, 1, 1}>("v_mfma_f32_32x32x2_f32"),
+    op_of<Float32, Shape{16, 4, 1, 1}>("v_mfma_f32_16x16x4_f32"),
+    op_of<Float16, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4_2b_f16"),
+    op_of<Float16, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4_4b_f16"),
+    op_of<Float16, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4_16b_f16"),
+    op_of<Float16, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8_f16"),
+    op_of<Float16, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16_f16"),
+    op_of<Int8, Shape{32, 4, 2, 4}>("v_mfma_i32_32x32x4_2b_i8"),
+    op_of<Int8, Shape{16, 4, 4, 4}>("v_mfma_i32_16x16x4_4b_i8"),
+    op_of<Int8, Shape{4, 4, 16, 4}>("v_mfma_i32_4x4x4_16b_i8"),
+    op_of<Bf16Of4, Shape{32, 4, 2, 4}>("v_mfma_f32_32x32x4_2b_bf16"),
+    op_of<Bf16Of4, Shape{16, 4, 4, 4}>("v_mfma_f32_16x16x4_4b_bf16"),
+    op_of<Bf16Of4, Shape{4, 4, 16, 4}>("v_mfma_f32_4x4x4_16b_bf16"),
+    op_of<Bf16Of4, Shape{32, 8, 1, 4}>("v_mfma_f32_32x32x8_bf16"),
+    op_of<Bf16Of4, Shape{16, 16, 1, 4}>("v_mfma_f32_16x16x16_bf16"),
+    {"v_mfma_f64_16x16x4_f64", multiply_doubles<Shape{16, 4, 1, 1}>},
+    {"v_mfma_f64_4x4x4_4b_f64", multiply_doubles<Shape{4, 4, 4, 1}>},
 };
 
 }  // namespace

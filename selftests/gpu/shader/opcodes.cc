@@ -256,6 +256,50 @@ constexpr std::string_view kMtbuf[] = {
     " store_format_d16_xyz store_format_d16_xyzw",
 };
 
+// What gfx942 adds, or has at the place of another opcode. "-": no longer.
+constexpr std::string_view kGfx942Vop2[] = {"22: - v_fmamk_f32 v_fmaak_f32"};
+constexpr std::string_view kGfx942Vop1[] = {
+    "56: v_mov_b64",
+    "84: v_cvt_f32_fp8 v_cvt_f32_bf8 v_cvt_pk_f32_fp8 v_cvt_pk_f32_bf8",
+};
+constexpr std::string_view kGfx942Vop3[] = {
+    "448: - -",
+    "520: v_lshl_add_u64",
+    "674: v_cvt_pk_fp8_f32 v_cvt_pk_bf8_f32 v_cvt_sr_fp8_f32 v_cvt_sr_bf8_f32",
+};
+constexpr std::string_view kGfx942Vop3p[] = {
+    "62: v_mfma_f32_16x16x8_xf32 v_mfma_f32_32x32x4_xf32 v_mfma_f32_32x32x1_2b_f32"
+    " v_mfma_f32_16x16x1_4b_f32 v_mfma_f32_4x4x1_16b_f32",
+    "68: v_mfma_f32_32x32x2_f32 v_mfma_f32_16x16x4_f32",
+    "72: v_mfma_f32_32x32x4_2b_f16 v_mfma_f32_16x16x4_4b_f16 v_mfma_f32_4x4x4_16b_f16",
+    "76: v_mfma_f32_32x32x8_f16 v_mfma_f32_16x16x16_f16",
+    "80: v_mfma_i32_32x32x4_2b_i8 v_mfma_i32_16x16x4_4b_i8 v_mfma_i32_4x4x4_16b_i8",
+    "84: - - v_mfma_i32_32x32x16_i8 v_mfma_i32_16x16x32_i8",
+    "93: v_mfma_f32_32x32x4_2b_bf16 v_mfma_f32_16x16x4_4b_bf16 v_mfma_f32_4x4x4_16b_bf16"
+    " v_mfma_f32_32x32x8_bf16 v_mfma_f32_16x16x16_bf16 v_smfmac_f32_16x16x32_f16 -"
+    " v_smfmac_f32_32x32x16_f16 - v_smfmac_f32_16x16x32_bf16 - v_smfmac_f32_32x32x16_bf16 -"
+    " v_smfmac_i32_16x16x64_i8 - v_smfmac_i32_32x32x32_i8 - v_mfma_f64_16x16x4_f64"
+    " v_mfma_f64_4x4x4_4b_f64 v_mfma_f32_16x16x32_bf8_bf8 v_mfma_f32_16x16x32_bf8_fp8"
+    " v_mfma_f32_16x16x32_fp8_bf8 v_mfma_f32_16x16x32_fp8_fp8 v_mfma_f32_32x32x16_bf8_bf8"
+    " v_mfma_f32_32x32x16_bf8_fp8 v_mfma_f32_32x32x16_fp8_bf8 v_mfma_f32_32x32x16_fp8_fp8"
+    " v_smfmac_f32_16x16x64_bf8_bf8 v_smfmac_f32_16x16x64_bf8_fp8"
+    " v_smfmac_f32_16x16x64_fp8_bf8 v_smfmac_f32_16x16x64_fp8_fp8"
+    " v_smfmac_f32_32x32x32_bf8_bf8 v_smfmac_f32_32x32x32_bf8_fp8"
+    " v_smfmac_f32_32x32x32_fp8_bf8 v_smfmac_f32_32x32x32_fp8_fp8",
+};
+constexpr std::string_view kGfx942Ds[] = {
+    "23: ds_pk_add_f16 ds_pk_add_bf16",
+    "183: ds_pk_add_rtn_f16 ds_pk_add_rtn_bf16",
+};
+constexpr std::string_view kGfx942LoadToLds[] = {
+    "38: load_lds_ubyte load_lds_sbyte load_lds_ushort load_lds_sshort load_lds_dword",
+};
+constexpr std::string_view kGfx942FlatAtomics[] = {
+    "77: atomic_add_f32 atomic_pk_add_f16",
+    "82: atomic_pk_add_bf16",
+};
+constexpr std::string_view kGfx942Mubuf[] = {"41: inv"};
+
 using Names = std::vector<std::string>;
 
 void add_runs(Names& names, std::span<const std::string_view> runs, std::string_view prefix) {
@@ -267,7 +311,7 @@ void add_runs(Names& names, std::span<const std::string_view> runs, std::string_
     while (!run.empty()) {
       run.remove_prefix(1);
       const std::string_view name = run.substr(0, run.find(' '));
-      names[opcode++] = std::string(prefix).append(name);
+      names[opcode++] = name == "-" ? "" : std::string(prefix).append(name);
       run.remove_prefix(name.size());
     }
   }
@@ -275,8 +319,8 @@ void add_runs(Names& names, std::span<const std::string_view> runs, std::string_
 
 // Opcodes that exist only in their short form.
 constexpr std::string_view kNotPromoted[] = {
-    "v_accvgpr_mov_b32", "v_madak_f16",   "v_madak_f32",         "v_madmk_f16",
-    "v_madmk_f32",       "v_pk_fmac_f16", "v_readfirstlane_b32", "v_swap_b32",
+    "v_accvgpr_mov_b32", "v_madak_f16",         "v_madak_f32", "v_madmk_f16", "v_madmk_f32",
+    "v_pk_fmac_f16",     "v_readfirstlane_b32", "v_swap_b32",  "v_fmamk_f32", "v_fmaak_f32",
 };
 // NOLINTEND(bugprone-suspicious-missing-comma)
 
@@ -289,7 +333,24 @@ void add_promoted(Names& vop3, const Names& from, unsigned first, unsigned count
 
 using Tables = std::array<Names, size_t(Format::kCount)>;
 
-Tables make_tables() {
+void add_gfx942(Tables& tables) {
+  const auto add = [&](Format format, std::span<const std::string_view> runs,
+                       std::string_view prefix = "") {
+    add_runs(tables[size_t(format)], runs, prefix);
+  };
+  add(Format::kVop2, kGfx942Vop2);
+  add(Format::kVop1, kGfx942Vop1);
+  add(Format::kVop3, kGfx942Vop3);
+  add(Format::kVop3p, kGfx942Vop3p);
+  add(Format::kDs, kGfx942Ds);
+  add(Format::kScratch, kGfx942LoadToLds, "scratch_");
+  add(Format::kGlobal, kGfx942LoadToLds, "global_");
+  add(Format::kFlat, kGfx942FlatAtomics, "flat_");
+  add(Format::kGlobal, kGfx942FlatAtomics, "global_");
+  add(Format::kMubuf, kGfx942Mubuf, "buffer_");
+}
+
+Tables make_tables(Isa isa) {
   Tables tables;
   for (Names& names : tables) names.resize(kMaxOpcodes);
   const auto add = [&](Format format, std::span<const std::string_view> runs,
@@ -316,6 +377,7 @@ Tables make_tables() {
   add(Format::kGlobal, kGlobalAtomics, "global_");
   add(Format::kMubuf, kMubuf, "buffer_");
   add(Format::kMtbuf, kMtbuf, "tbuffer_");
+  if (isa == Isa::kGfx942) add_gfx942(tables);
   Names& vop3 = tables[size_t(Format::kVop3)];
   add_promoted(vop3, tables[size_t(Format::kVopc)], 0, kVop3FirstVop2);
   add_promoted(vop3, tables[size_t(Format::kVop2)], kVop3FirstVop2, 0x40);
@@ -325,10 +387,10 @@ Tables make_tables() {
 
 }  // namespace
 
-const std::string& mnemonic(Format format, unsigned opcode) {
-  static const Tables tables = make_tables();
+const std::string& mnemonic(Isa isa, Format format, unsigned opcode) {
+  static const std::array tables = {make_tables(Isa::kGfx90a), make_tables(Isa::kGfx942)};
   static const std::string none;
-  return opcode < kMaxOpcodes ? tables[size_t(format)][opcode] : none;
+  return opcode < kMaxOpcodes ? tables[size_t(isa)][size_t(format)][opcode] : none;
 }
 
 }  // namespace gpu::shader

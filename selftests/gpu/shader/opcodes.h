@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// The opcodes of gfx90a by encoding format, under the mnemonics of the "AMD Instinct MI200" ISA
-// document without the suffixes _e32, _e64, _sdwa and _dpp. The numbers agree with LLVM's
+// The opcodes by encoding format, under the mnemonics of the "AMD Instinct MI200" and "MI300" ISA
+// documents without the suffixes _e32, _e64, _sdwa and _dpp. The numbers agree with LLVM's
 // disassembler, which a test checks for each of them.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "shader/isa.h"
 
 namespace gpu::shader {
 
@@ -37,6 +39,6 @@ constexpr unsigned kVop3First = 0x1c0;
 constexpr unsigned kMaxOpcodes = 1024;
 
 // Empty when the format has no such opcode.
-const std::string& mnemonic(Format format, unsigned opcode);
+const std::string& mnemonic(Isa isa, Format format, unsigned opcode);
 
 }  // namespace gpu::shader

@@ -63,6 +63,7 @@ constexpr SpecialOp kOps[] = {
     {"s_wakeup", nop},
     {"buffer_wbl2", nop},
     {"buffer_invl2", nop},
+    {"buffer_inv", nop},
     {"buffer_wbinvl1", nop},
     {"buffer_wbinvl1_vol", nop},
     {"s_endpgm", end_program},

@@ -9,13 +9,15 @@ namespace {
 
 enum Message : uint32_t { kInterrupt = 1, kSaveWave = 4, kGetDoorbell = 10 };
 constexpr uint64_t kBarrierBytes = 4, kMessageBytes = 4;
-constexpr unsigned kEngines = 8;
 
-// Each shader engine has its share of the scratch slots.
+// Each shader engine has its share of the scratch slots. An XCC of gfx942 has four engines.
 struct ScratchSlots {
   unsigned each;
 
-  explicit ScratchSlots(uint32_t waves) : each(std::max(waves / kEngines, 1u)) {}
+  ScratchSlots(Isa isa, uint32_t waves) {
+    const unsigned engines = isa == Isa::kGfx942 ? 4 : 8;
+    each = std::max((waves + engines - 1) / engines, 1u);
+  }
   RelaunchWave word(unsigned slot) const {
     return {.scoreboard = slot % each, .engine = slot / each};
   }
@@ -74,7 +76,7 @@ bool Dispatch::take_message(Resident& resident) {
 // Waits until all waves are present. Until then a wave may still have to restore itself from a
 // record.
 void Dispatch::hand_out_records() {
-  const ScratchSlots slots(spec_.scratch_waves);
+  const ScratchSlots slots(cores_.isa(), spec_.scratch_waves);
   const bool scratch = spec_.rsrc2 & 1;
   std::vector<uint32_t>& stack = suspended_.stack;
   uint64_t address = spec_.save_area.base;
@@ -166,7 +168,8 @@ amdgpu_criu::Status Dispatch::relaunch(const Suspended& suspended) {
 
 void Dispatch::relaunch_wave(const RelaunchWave& word, uint64_t record,
                              std::shared_ptr<WorkGroup> group) {
-  const unsigned slot = word.scratch ? ScratchSlots(spec_.scratch_waves).slot(word) : take_slot();
+  const ScratchSlots slots(cores_.isa(), spec_.scratch_waves);
+  const unsigned slot = word.scratch ? slots.slot(word) : take_slot();
   Wave& wave = *add_wave(std::move(group), std::min<unsigned>(slot, slots_.size() - 1)).wave;
   wave.pc = spec_.trap.restore_entry();
   wave.status |= status::kPriv;

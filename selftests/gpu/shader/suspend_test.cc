@@ -15,6 +15,7 @@ namespace {
 
 using shader::Dispatch;
 using shader::DispatchSpec;
+using shader::Isa;
 using shader::Suspended;
 using State = Dispatch::State;
 
@@ -36,16 +37,18 @@ struct Kernel {
   uint32_t groups;                  // in the first dimension
   std::array<uint32_t, 3> group;    // work-items
   std::vector<uint32_t> arguments;  // doublewords
+  Isa isa = Isa::kGfx90a;
 };
 
 class SuspendTest : public ::testing::TestWithParam<Kernel> {
  protected:
-  SuspendTest() : object_(KERNELS "/" + std::string(GetParam().object)) {
+  SuspendTest() : object_(object_path(GetParam().object, GetParam().isa)) {
     memory_.bind_vmid(kSpace, 0x8000, kProcess, false);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
-    put_trap_handlers(kHandler, [this](uint64_t to, const void* data, size_t size) {
+    const auto put = [this](uint64_t to, const void* data, size_t size) {
       std::memcpy(at(to), data, size);
-    });
+    };
+    put_trap_handlers(kHandler, put, GetParam().isa);
     const auto& arguments = GetParam().arguments;
     std::memcpy(at(kKernarg), arguments.data(), arguments.size() * 4);
     fill();
@@ -76,6 +79,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     out.grid = {kernel.groups * kernel.group[0], kernel.group[1], 1};
     out.group_size = kernel.group;
     out.lds_bytes = words[0];
+    out.scratch_base = kScratch;
     out.scratch_waves = kScratchWaves;
     out.scratch_wave_bytes = kScratchWaveBytes;
     out.trap = {.tba = kHandler, .tma = kHandler + kTmaAfterTba, .place_in_ttmps = true};
@@ -137,7 +141,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     suspended_ = dispatch->suspended();
     const auto gws = gws_.pack();
     dispatch.reset();
-    cores_ = std::make_unique<shader::Cores>();
+    cores_ = std::make_unique<shader::Cores>(GetParam().isa);
     gws_ = {.resources = shader::Gws::kResources};
     gws_.unpack(gws);
     auto resumed = Dispatch::resume(*cores_, memory_, kSpace, spec(), suspended_);
@@ -147,7 +151,7 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
 
   FakeMemory memory_;
   CodeObject object_;
-  std::unique_ptr<shader::Cores> cores_ = std::make_unique<shader::Cores>();
+  std::unique_ptr<shader::Cores> cores_ = std::make_unique<shader::Cores>(GetParam().isa);
   shader::Gws gws_;
   Suspended suspended_;
 };
@@ -291,6 +295,23 @@ INSTANTIATE_TEST_SUITE_P(
         Kernel{"registers.co", "whole_lds", 1, {256, 1, 1}, {kA, 0}},
         Kernel{"registers.co", "many", 2, {64, 1, 1}, {kA, 0}}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// The driver has another trap handler for gfx942, and private memory is in another place.
+INSTANTIATE_TEST_SUITE_P(
+    Gfx942, SuspendTest,
+    ::testing::Values(Kernel{"basic.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}, Isa::kGfx942},
+                      Kernel{
+                          "basic.co", "private_memory", 2, {256, 1, 1}, {kA, 0, 5}, Isa::kGfx942},
+                      Kernel{"train.co",
+                             "gelu",
+                             2,
+                             {128, 1, 1},
+                             {kA, 0, kA, 0, 0, 1024, 0, 0, 0, 0, 0, 0},
+                             Isa::kGfx942},
+                      Kernel{"registers.co", "trapping", 2, {128, 1, 1}, {kA, 0}, Isa::kGfx942},
+                      Kernel{"registers.co", "accumulators", 2, {64, 1, 1}, {kA, 0}, Isa::kGfx942},
+                      Kernel{"registers.co", "whole_lds", 1, {256, 1, 1}, {kA, 0}, Isa::kGfx942}),
+    [](const auto& info) { return std::string(info.param.name) + "_gfx942"; });
 
 }  // namespace
 }  // namespace gpu::test

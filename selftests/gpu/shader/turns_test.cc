@@ -23,7 +23,7 @@ struct Job {
 
 class TurnsTest : public ::testing::Test {
  protected:
-  explicit TurnsTest(const char* object = "basic.co") : object_(KERNELS "/" + std::string(object)) {
+  explicit TurnsTest(const char* object = "basic.co") : object_(object_path(object)) {
     gpu_.start_hiq();
   }
 

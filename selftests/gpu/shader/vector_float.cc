@@ -104,6 +104,8 @@ constexpr VectorOp kFloats[] = {
     op<F, F, F, F>("v_mad_f32", kMad),
     op<F, F, F, F>("v_madmk_f32", kMad),
     op<F, F, F, F>("v_madak_f32", kMad),
+    op<F, F, F, F>("v_fmamk_f32", kFma),
+    op<F, F, F, F>("v_fmaak_f32", kFma),
     op<F, F>("v_trunc_f32", kTrunc),
     op<F, F>("v_ceil_f32", kCeil),
     op<F, F>("v_floor_f32", kFloor),

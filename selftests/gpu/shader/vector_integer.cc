@@ -120,6 +120,7 @@ U dot8_i4(U a, U b, U c) {
 
 constexpr VectorOp kOps[] = {
     op<U, U>("v_mov_b32", [](U a) { return a; }),
+    op<U64, U64>("v_mov_b64", [](U64 a) { return a; }),
     op<U, U>("v_not_b32", [](U a) { return ~a; }),
     op<U, U>("v_bfrev_b32", [](U a) { return reversed(a); }),
     op<U, U>("v_ffbh_u32", [](U a) { return a ? static_cast<U>(std::countl_zero(a)) : ~U{0}; }),
@@ -167,6 +168,7 @@ constexpr VectorOp kOps[] = {
     op<I, I, I, I>("v_med3_i32", kMed3),
     op<U, U, U, U>("v_med3_u32", kMed3),
     op<U, U, U, U>("v_add3_u32", [](U a, U b, U c) { return a + b + c; }),
+    op<U64, U64, U, U64>("v_lshl_add_u64", [](U64 a, U b, U64 c) { return (a << (b & 7)) + c; }),
     op<U, U, U, U>("v_lshl_add_u32", [](U a, U b, U c) { return (a << (b & 31)) + c; }),
     op<U, U, U, U>("v_add_lshl_u32", [](U a, U b, U c) { return (a + b) << (c & 31); }),
     op<U, U, U, U>("v_lshl_or_b32", [](U a, U b, U c) { return a << (b & 31) | c; }),

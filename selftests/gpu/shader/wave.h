@@ -158,6 +158,7 @@ class Wave {
   GwsRequest gws;
   uint32_t scoreboard = 0;  // of its scratch
   uint32_t hw_id = 0;
+  uint32_t xcc = 0;
   uint64_t lanes_left = 0;  // that the last access to memory has not visited
   Stop stop = Stop::kNone;
   std::string complaint;

@@ -20,6 +20,10 @@
 /* Pairs of doublewords; UVD_JPEG_PITCH. */
 #define JPEG_NOP 0x60000000
 #define JPEG_PITCH 0x401f
+/* Packages for VCN: size in bytes, type, contents. */
+#define VCN_CHECKSUM 0x30000002
+#define VCN_ENGINE 0x30000001
+#define VCN_ENCODE 2
 #define IB_WORDS 32
 
 int render_ioctl(const struct criu_node *node, unsigned long cmd, void *args)
@@ -404,10 +408,29 @@ static __u32 jpeg_commands(const struct render_job *job, __u32 *ib)
 	return p - ib;
 }
 
+/* No task for the encoder. */
+static __u32 vcn_commands(__u32 *ib)
+{
+	const __u32 package = 4 * sizeof(__u32);
+	__u32 *p = ib;
+
+	*p++ = package;
+	*p++ = VCN_CHECKSUM;
+	*p++ = package + VCN_ENGINE + VCN_ENCODE + package; /* the sum of what follows */
+	*p++ = package / sizeof(__u32); /* and its length */
+	*p++ = package;
+	*p++ = VCN_ENGINE;
+	*p++ = VCN_ENCODE;
+	*p++ = package; /* bytes with all tasks */
+	return p - ib;
+}
+
 static __u32 commands(const struct render_job *job, __u32 *ib)
 {
 	if (job->hw_ip == AMDGPU_HW_IP_VCN_JPEG)
 		return jpeg_commands(job, ib);
+	if (job->hw_ip == AMDGPU_HW_IP_VCN_ENC)
+		return vcn_commands(ib);
 	return job->hw_ip == AMDGPU_HW_IP_DMA ? sdma_commands(job, ib) : pm4_commands(job, ib);
 }
 

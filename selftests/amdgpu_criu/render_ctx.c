@@ -101,21 +101,22 @@ static bool is_done(FIXTURE_DATA(ctx) *self, const struct render_job *job)
 }
 
 /* The engine keeps state between jobs. */
-TEST_F(ctx, one_that_has_used_a_video_engine_is_EOPNOTSUPP)
+static void expect_refusal(struct __test_metadata *_metadata, FIXTURE_DATA(ctx) *self,
+			   __u32 engine, const char *name)
 {
-	struct render_job job = { .hw_ip = AMDGPU_HW_IP_VCN_JPEG, .value = 0x40 };
+	struct render_job job = { .hw_ip = engine, .value = 0x40 };
 	struct amdgpu_criu_process_info info;
 	char reason[64];
 	int session;
 
-	if (!has_engine(&self->node, AMDGPU_HW_IP_VCN_JPEG))
-		SKIP(return, "the GPU has no JPEG engine");
+	if (!has_engine(&self->node, engine))
+		SKIP(return, "the GPU has no video engine");
 	session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, session);
 	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx));
 	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
 	EXPECT_EQ(0, criu_unpause(&self->node, session));
-	snprintf(reason, sizeof(reason), "cannot carry: context %u has used VCN JPEG", job.ctx);
+	snprintf(reason, sizeof(reason), "cannot carry: context %u has used %s", job.ctx, name);
 	for (int i = 0; i < 3; i++) {
 		ASSERT_TRUE(is_done(self, &job));
 		EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->node, session, &info));
@@ -125,6 +126,16 @@ TEST_F(ctx, one_that_has_used_a_video_engine_is_EOPNOTSUPP)
 	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
 	EXPECT_EQ(0, criu_unpause(&self->node, session));
 	close(session);
+}
+
+TEST_F(ctx, one_that_has_used_JPEG_is_EOPNOTSUPP)
+{
+	expect_refusal(_metadata, self, AMDGPU_HW_IP_VCN_JPEG, "VCN JPEG");
+}
+
+TEST_F(ctx, one_that_has_used_the_encoder_is_EOPNOTSUPP)
+{
+	expect_refusal(_metadata, self, AMDGPU_HW_IP_VCN_ENC, "VCN encode");
 }
 
 /* More than the number of fences that the kernel keeps. */

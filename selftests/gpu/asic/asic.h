@@ -88,7 +88,17 @@ struct SdmaMqdLayout {
 inline constexpr SdmaMqdLayout kSdmaMqd9 = {.rptr_addr_hi = 8, .rptr_addr_lo = 9};
 
 // Headers that the driver expects in a firmware file (amdgpu_ucode.h).
-enum class UcodeKind : uint8_t { kMec, kRlc, kSdma, kGfxRs64, kMes, kImu, kSdmaThreads, kSmc };
+enum class UcodeKind : uint8_t {
+  kMec,
+  kRlc,
+  kSdma,
+  kGfxRs64,
+  kMes,
+  kImu,
+  kSdmaThreads,
+  kSmc,
+  kVcn
+};
 struct Ucode {
   std::string_view name;
   UcodeKind kind;
@@ -100,11 +110,20 @@ struct JpegRegisters {
   uint32_t segment;      // their base
   uint32_t first, last;  // of its own
   uint32_t doorbell;     // VCN_JPEG_DB_CTRL
-  uint32_t power;        // UVD_PGFSM_CONFIG; _STATUS follows
   uint32_t status, rptr, ring_base, ring_size;
   uint32_t buffer_vmid, buffer_base, buffer_size;
   uint32_t command;  // UVD_JPEG_GPCOM_CMD; its data follow
   uint32_t write_base, reference;
+};
+
+// The unified queue of VCN 4.0. Registers of addresses as above.
+struct VcnRegisters {
+  uint32_t power;         // UVD_PGFSM_CONFIG, for JPEG too; _STATUS follows
+  uint32_t vcpu_control;  // UVD_VCPU_CNTL
+  uint32_t status;        // UVD_STATUS
+  uint32_t enable;        // VCN_RB_ENABLE
+  uint32_t doorbell;      // VCN_RB1_DB_CTRL
+  uint32_t rptr, ring_base, ring_size;
 };
 
 // A mailbox of the SMU: the driver waits until the response is not zero.
@@ -157,6 +176,7 @@ struct Asic {
 
   std::optional<SmuMailbox> smu = {};
   std::optional<JpegRegisters> jpeg = {};
+  std::optional<VcnRegisters> vcn = {};
   std::optional<uint32_t> golden_clock = {};  // GOLDEN_TSC_COUNT_UPPER; _LOWER follows
 
   std::vector<Ucode> firmware;

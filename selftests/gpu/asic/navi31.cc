@@ -110,6 +110,8 @@ std::vector<ConstantBlock> navi_constants(const NaviRegisters& regs) {
         {gc.at(r::CP_STAT), 0}}},
       // All firmware is loaded.
       {"RLC_RLCS_BOOTLOAD_STATUS", {{gc.at(r::RLC_RLCS_BOOTLOAD_STATUS), 1u << 31}}},
+      // Reads and writes of VCN are complete.
+      {"UVD_LMI_STATUS", {{regs.vcn.at(reg::vcn_4_0_0::UVD_LMI_STATUS), 0x24f}}},
       // Version 0x93 of MES: it maps the driver's own queues, too. Version 2 of its interface:
       // write pointers have addresses in VMID 0.
       {"CP_MES_GP3_LO", {{gc.at(r::CP_MES_GP3_LO), 0x2093}}},
@@ -127,7 +129,8 @@ std::vector<Ucode> navi_firmware() {
           {"gc_11_0_0_mes1", UcodeKind::kMes, 0x93},
           {"gc_11_0_0_imu", UcodeKind::kImu},
           {"sdma_6_0_0", UcodeKind::kSdmaThreads, 27},
-          {"smu_13_0_0", UcodeKind::kSmc}};
+          {"smu_13_0_0", UcodeKind::kSmc},
+          {"vcn_4_0_0", UcodeKind::kVcn}};
 }
 
 JpegRegisters navi_jpeg(const IpRegisters& vcn) {
@@ -136,7 +139,6 @@ JpegRegisters navi_jpeg(const IpRegisters& vcn) {
           .first = vcn.at(r::UVD_JPEG_CNTL),
           .last = vcn.at(r::JPEG_IH_CTRL),
           .doorbell = vcn.at(r::VCN_JPEG_DB_CTRL),
-          .power = vcn.at(r::UVD_PGFSM_CONFIG),
           .status = vcn.at(r::UVD_JRBC_STATUS),
           .rptr = vcn.at(r::UVD_JRBC_RB_RPTR),
           .ring_base = vcn.at(r::UVD_LMI_JRBC_RB_64BIT_BAR_LOW),
@@ -147,6 +149,18 @@ JpegRegisters navi_jpeg(const IpRegisters& vcn) {
           .command = vcn.at(r::UVD_JPEG_GPCOM_CMD),
           .write_base = vcn.at(r::UVD_LMI_JRBC_RB_MEM_WR_64BIT_BAR_LOW),
           .reference = vcn.at(r::UVD_JRBC_RB_REF_DATA)};
+}
+
+VcnRegisters navi_vcn(const IpRegisters& vcn) {
+  using r = reg::vcn_4_0_0;
+  return {.power = vcn.at(r::UVD_PGFSM_CONFIG),
+          .vcpu_control = vcn.at(r::UVD_VCPU_CNTL),
+          .status = vcn.at(r::UVD_STATUS),
+          .enable = vcn.at(r::VCN_RB_ENABLE),
+          .doorbell = vcn.at(r::VCN_RB1_DB_CTRL),
+          .rptr = vcn.at(r::UVD_RB_RPTR),
+          .ring_base = vcn.at(r::UVD_RB_BASE_LO),
+          .ring_size = vcn.at(r::UVD_RB_SIZE)};
 }
 
 Asic make_navi31() {
@@ -198,6 +212,7 @@ Asic make_navi31() {
                         .argument = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_82),
                         .response = mp.at(reg::mp_13_0_0::MP1_SMN_C2PMSG_90)},
       .jpeg = navi_jpeg(regs.vcn),
+      .vcn = navi_vcn(regs.vcn),
       .golden_clock = regs.smuio.at(reg::smuio_13_0_6::GOLDEN_TSC_COUNT_UPPER),
       .firmware = navi_firmware(),
       .asic_init_format = 2,

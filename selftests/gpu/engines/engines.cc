@@ -47,6 +47,7 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
     }));
   }
   if (spec.asic.jpeg && spec.xcc == 0) jpeg_.emplace(context_);
+  if (spec.asic.vcn && spec.xcc == 0) vcn_.emplace(context_);
   if (spec.delays) table_.delay(*spec.delays + spec.xcc);
   worker_ = std::make_unique<Worker>([this] {
     const bool turns = command_processor_.take_turns();
@@ -74,6 +75,7 @@ amdgpu_criu::Status Engines::claim() {
   if (at.mes_control) TRY(registers.claim(mes_control_, *at.mes_control, *at.mes_control));
   for (const auto& engine : sdma_) TRY(registers.claim(*engine, engine->first(), engine->last()));
   if (jpeg_) TRY(jpeg_->claim());
+  if (vcn_) TRY(vcn_->claim());
   return {};
 }
 
@@ -81,6 +83,7 @@ void Engines::ring(uint32_t offset, uint64_t value, unsigned size) {
   worker_->post([this, offset, value, size] {
     for (const auto& engine : sdma_) engine->doorbell(offset, value);
     if (jpeg_) jpeg_->doorbell(offset, value);
+    if (vcn_) vcn_->doorbell(offset, value);
     table_.doorbell(offset, value, size);
   });
 }
@@ -116,6 +119,7 @@ void Engines::reset() {
     command_processor_.hang_preemption(false);
     for (const auto& engine : sdma_) engine->reset();
     if (jpeg_) jpeg_->reset();
+    if (vcn_) vcn_->reset();
     mec_control_.reset();
     mes_control_.reset();
     queue_reset_.reset();

@@ -10,6 +10,7 @@
 #include "engines/command_processor.h"
 #include "engines/jpeg.h"
 #include "engines/sdma_engine.h"
+#include "engines/vcn.h"
 #include "engines/worker.h"
 #include "engines/xcc_view.h"
 #include "shader/cores.h"
@@ -84,6 +85,7 @@ class Engines final : public Engine {
   CommandProcessor command_processor_;
   std::vector<std::unique_ptr<SdmaEngine>> sdma_;
   std::optional<JpegEngine> jpeg_;
+  std::optional<VcnEngine> vcn_;
   Trigger mec_control_;
   Trigger mes_control_;
   Trigger queue_reset_;

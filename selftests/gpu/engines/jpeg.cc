@@ -14,8 +14,6 @@ constexpr uint32_t kExternalValue = 0x18000;
 
 constexpr uint32_t kJobsDone = 3;     // JRBC_STATUS: those of the ring and of indirect buffers
 constexpr uint32_t kWriteMemory = 8;  // a command of JPEG_GPCOM_CMD
-constexpr unsigned kUvdj = 22;        // the lowest of two bits of PGFSM_CONFIG and PGFSM_STATUS
-constexpr uint32_t kUvdjOff = 2;
 constexpr uint8_t kVcnClient = 0x10;
 constexpr uint8_t kDecoded = 153;  // the source of its interrupt
 
@@ -36,9 +34,7 @@ JpegEngine::JpegEngine(Context& context) : context_(context), at_(*context.asic.
 
 amdgpu_criu::Status JpegEngine::claim() {
   TRY(context_.registers.claim(*this, at_.first, at_.last));
-  for (const uint32_t one : {at_.doorbell, at_.power, at_.power + 1})
-    TRY(context_.registers.claim(*this, one, one));
-  return {};
+  return context_.registers.claim(*this, at_.doorbell, at_.doorbell);
 }
 
 void JpegEngine::power_on() { words_ = {{at_.status, kJobsDone}}; }
@@ -58,10 +54,7 @@ uint32_t JpegEngine::read(uint32_t dword) { return word(dword); }
 
 void JpegEngine::write(uint32_t dword, uint32_t value) {
   const std::lock_guard lock(mutex_);
-  if (dword == at_.status || dword == at_.power + 1) return;
-  words_[dword] = value;
-  if (dword == at_.power)
-    words_[at_.power + 1] = bits(value, kUvdj + 1, kUvdj) == kUvdjOff ? kUvdjOff << kUvdj : 0;
+  if (dword != at_.status) words_[dword] = value;
 }
 
 void JpegEngine::doorbell(uint32_t offset, uint64_t value) {

@@ -85,6 +85,8 @@ Image make_sdma_threads() {
   return image;
 }
 
+// The driver copies it to VRAM only without a PSP.
+Image make_vcn() { return make_common(kCommonHeader, 1, 4, 0); }
 // imu_firmware_header_v1_0 and smc_firmware_header_v1_0: nothing loads them.
 Image make_imu() { return make_common(kCommonHeader + 16, 1, 11, 0); }
 Image make_smc() { return make_common(kCommonHeader + 4, 1, 13, 0); }
@@ -106,6 +108,8 @@ std::vector<std::byte> make_ucode(const Ucode& ucode) {
         return make_imu();
       case UcodeKind::kSdmaThreads:
         return make_sdma_threads();
+      case UcodeKind::kVcn:
+        return make_vcn();
       case UcodeKind::kSmc:
         break;
     }

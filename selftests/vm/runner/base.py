@@ -11,8 +11,10 @@ DEFAULT = "7.2"
 # Parameters for a GPU without PSP, SMU, VCN and JPEG; see the driver's ip_block_mask.
 _PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")
 # Parameters of other chips: without an SMU the driver of GFX11 crashes, and it uses one only if a
-# PSP loads the firmware. The mask drops the PSP and VCN, but not JPEG. User queues are off by default.
-_PARAMETERS_OF_ASICS = {"navi31": ("fw_load_type=-1", "ip_block_mask=0x377", "user_queue=1")}
+# PSP loads the firmware. The masks drop the PSP, and the mode in which it gives VCN its registers.
+# User queues are off by default.
+_PARAMETERS_OF_ASICS = {"navi31": ("fw_load_type=-1", "ip_block_mask=0x3f7", "pg_mask=0xffff7fff",
+                                   "user_queue=1")}
 
 
 @dataclass(frozen=True)

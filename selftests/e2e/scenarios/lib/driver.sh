@@ -12,7 +12,7 @@ gpus_are_back() { [ "$(gpu_count)" -eq "$1" ] && [ -c /dev/kfd ]; }
 # read_parameters: sets DRIVER_PARAMETERS to those of the loaded driver that GPU models need
 read_parameters() {
   DRIVER_PARAMETERS=("fw_load_type=$(cat $PARAMETERS/fw_load_type)"
-    "ip_block_mask=$(cat $PARAMETERS/ip_block_mask)")
+    "ip_block_mask=$(cat $PARAMETERS/ip_block_mask)" "pg_mask=$(cat $PARAMETERS/pg_mask)")
 }
 
 reload_driver() {

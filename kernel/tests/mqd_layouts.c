@@ -34,10 +34,16 @@ bool kfd_criu_mqd_tested(struct kfd_node *node);
 #define SAME(type, other, field) \
 	_Static_assert(WORD(type, field) == WORD(other, field), #type " " #field);
 #define SAME_SINCE_V11(field) SAME(v12_compute_mqd, v11_compute_mqd, field)
-#define SAME_SINCE_V9(field) \
+#define SAME_V9_TO_V12(field) \
 	SAME(v10_compute_mqd, v9_mqd, field) \
 	SAME(v11_compute_mqd, v9_mqd, field) \
 	SAME(v12_compute_mqd, v9_mqd, field)
+#define SAME_SINCE_V9(field) \
+	SAME_V9_TO_V12(field) \
+	SAME(v12_1_compute_mqd, v9_mqd, field)
+#define SAME_UNTIL_V12(field) \
+	SAME(vi_mqd, v9_mqd, field) \
+	SAME_V9_TO_V12(field)
 #define SAME_UNTIL_V11(field) \
 	SAME(vi_mqd, v9_mqd, field) \
 	SAME(v10_compute_mqd, v9_mqd, field) \
@@ -56,21 +62,6 @@ SAME_IN_ALL(compute_pgm_lo)
 SAME_IN_ALL(compute_pgm_hi)
 SAME_IN_ALL(compute_pgm_rsrc1)
 SAME_IN_ALL(compute_vmid)
-SAME_IN_ALL(compute_resource_limits)
-SAME_IN_ALL(compute_static_thread_mgmt_se0)
-SAME_IN_ALL(compute_static_thread_mgmt_se1)
-SAME_IN_ALL(compute_static_thread_mgmt_se2)
-SAME_IN_ALL(compute_static_thread_mgmt_se3)
-SAME_IN_ALL(compute_restart_z)
-SAME_IN_ALL(compute_thread_trace_enable)
-SAME_IN_ALL(compute_misc_reserved)
-SAME_IN_ALL(compute_dispatch_id)
-SAME_IN_ALL(compute_threadgroup_id)
-SAME_IN_ALL(compute_user_data_0)
-SAME_IN_ALL(cp_compute_csinvoc_count_hi)
-SAME_IN_ALL(cp_mqd_query_time_lo)
-SAME_IN_ALL(cp_mqd_restore_end_time_hi)
-SAME_IN_ALL(disable_queue)
 SAME_IN_ALL(cp_pq_exe_status_lo)
 SAME_IN_ALL(cp_packet_exe_status_hi)
 SAME_IN_ALL(ctx_save_base_addr_lo)
@@ -98,15 +89,31 @@ SAME_IN_ALL(cp_hqd_wg_state_offset)
 SAME_IN_ALL(cp_hqd_ctx_save_size)
 SAME_IN_ALL(cp_hqd_error)
 SAME_IN_ALL(cp_hqd_eop_wptr_mem)
-SAME_IN_ALL(iqtimer_pkt_header)
-SAME_IN_ALL(iqtimer_pkt_dw31)
 SAME_IN_ALL(set_resources_header)
 SAME_IN_ALL(set_resources_dw7)
-SAME_IN_ALL(queue_doorbell_id0)
-SAME_IN_ALL(queue_doorbell_id15)
+SAME_SINCE_V9(reserved_144)
 SAME_SINCE_V9(cp_hqd_aql_control)
 SAME_SINCE_V9(cp_hqd_pq_wptr_lo)
 SAME_SINCE_V9(cp_hqd_pq_wptr_hi)
+SAME_UNTIL_V12(compute_resource_limits)
+SAME_UNTIL_V12(compute_static_thread_mgmt_se0)
+SAME_UNTIL_V12(compute_static_thread_mgmt_se1)
+SAME_UNTIL_V12(compute_static_thread_mgmt_se2)
+SAME_UNTIL_V12(compute_static_thread_mgmt_se3)
+SAME_UNTIL_V12(compute_restart_z)
+SAME_UNTIL_V12(compute_thread_trace_enable)
+SAME_UNTIL_V12(compute_misc_reserved)
+SAME_UNTIL_V12(compute_dispatch_id)
+SAME_UNTIL_V12(compute_threadgroup_id)
+SAME_UNTIL_V12(compute_user_data_0)
+SAME_UNTIL_V12(cp_compute_csinvoc_count_hi)
+SAME_UNTIL_V12(cp_mqd_query_time_lo)
+SAME_UNTIL_V12(cp_mqd_restore_end_time_hi)
+SAME_UNTIL_V12(disable_queue)
+SAME_UNTIL_V12(iqtimer_pkt_header)
+SAME_UNTIL_V12(iqtimer_pkt_dw31)
+SAME_UNTIL_V12(queue_doorbell_id0)
+SAME_UNTIL_V12(queue_doorbell_id15)
 SAME_UNTIL_V11(compute_pgm_rsrc2)
 SAME_UNTIL_V11(gds_cs_ctxsw_cnt0)
 SAME_UNTIL_V11(gds_cs_ctxsw_cnt3)
@@ -152,6 +159,7 @@ const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind)
 		[MQD_SDMA_11] = &kfd_criu_layout_sdma_v11,
 		[MQD_CP_12] = &kfd_criu_layout_cp_v12,
 		[MQD_SDMA_12] = &kfd_criu_layout_sdma_v12,
+		[MQD_CP_12_1] = &kfd_criu_layout_cp_v12_1,
 	};
 
 	return layouts[kind];

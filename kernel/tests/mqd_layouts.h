@@ -21,6 +21,7 @@ enum mqd_kind {
 	MQD_SDMA_11,
 	MQD_CP_12,
 	MQD_SDMA_12,
+	MQD_CP_12_1,
 };
 
 const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind);

@@ -172,7 +172,7 @@ TEST_P(Mqd, WavesLieWithinTheirArea) {
 // groups run twice or never.
 TEST_P(Mqd, LogicalIdsOfXccsAreAPermutation) {
   const u32 at = mqd_logic_xcc_word(layout());
-  const bool checked = GetParam().kind == MQD_CP_9_4_3;
+  const bool checked = GetParam().kind == MQD_CP_9_4_3 || GetParam().kind == MQD_CP_12_1;
   EXPECT_EQ(at != 0, checked);
   for (u32 num = 1; num <= kMaxXccs; num++) {
     Words mqds(static_cast<size_t>(words()) * num, ~0u);
@@ -229,7 +229,8 @@ std::set<std::string> set_by_driver(const std::string& manager) {
 // Packets of the process or the CP also set these words, or the driver sets other bits.
 bool may_be_state(const std::string& name) {
   return name.starts_with("compute_static_thread_mgmt_se") || name == "compute_resource_limits" ||
-         name == "compute_current_logic_xcc_id" || name == "cp_hqd_cntl_stack_offset" ||
+         name == "compute_current_logic_xcc_id" || name == "compute_current_logical_xcc_id" ||
+         name == "cp_hqd_cntl_stack_offset" ||
          name == "cp_hqd_wg_state_offset" || name == "cp_hqd_eop_rptr" ||
          name == "compute_pgm_rsrc2" || name == "sdmax_rlcx_ib_cntl";
 }
@@ -261,7 +262,8 @@ TEST_P(Mqd, EachMaskOfCusIsFound) {
   }
   const bool has_four = GetParam().kind == MQD_CP_8 || GetParam().kind == MQD_CP_9_4_3 ||
                         GetParam().kind == MQD_CP_10;
-  EXPECT_EQ(found, !compute ? 0u : has_four ? 4u : 8u);
+  const bool has_nine = GetParam().kind == MQD_CP_12_1;
+  EXPECT_EQ(found, !compute ? 0u : has_four ? 4u : has_nine ? 9u : 8u);
 }
 
 // All generations but GFX9 keep control stacks in memory of the process.
@@ -302,6 +304,8 @@ constexpr Layout kLayouts[] = {
     {"Sdma11", MQD_SDMA_11, "v11", "v11_sdma_mqd", "v11", 128, 26, 21, 81, 0xcef1a1b5},
     {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 174, 120, 218, 0x5e7fd382},
     {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 25, 24, 79, 0x14794bd0},
+    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 137, 110, 777, 0xe5696b8b},
+    {"Sdma121", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12_1", 128, 25, 24, 79, 0x14794bd0},
 };
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Mqd, ::testing::ValuesIn(kLayouts),
@@ -330,8 +334,9 @@ TEST(MqdLayout, IsThatOfTheGpu) {
   // The driver has no version of what is older than GFX9.
   EXPECT_EQ(mqd_layout_of(0, 0, 0, false), mqd_layout(MQD_CP_8));
   EXPECT_EQ(mqd_layout_of(0, 0, 0, true), mqd_layout(MQD_SDMA_8));
-  EXPECT_EQ(mqd_layout_of(12, 1, 0, false), nullptr);
-  EXPECT_EQ(mqd_layout_of(12, 1, 0, true), nullptr);
+  EXPECT_EQ(mqd_layout_of(12, 1, 0, false), mqd_layout(MQD_CP_12_1));
+  EXPECT_EQ(mqd_layout_of(12, 1, 0, true), mqd_layout(MQD_SDMA_12));
+  EXPECT_EQ(mqd_layout_of(12, 2, 0, false), nullptr);
   EXPECT_EQ(mqd_layout_of(13, 0, 0, false), nullptr);
 }
 

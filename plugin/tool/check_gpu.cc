@@ -8,7 +8,7 @@ namespace {
 
 // KFD's numbers: the generation, two digits of the minor version, two of the stepping.
 constexpr uint64_t kGfx8 = 80000, kGfx9 = 90000, kGfx10 = 100000, kGfx11 = 110000, kGfx12 = 120000,
-                   kGfx12_5 = 120500;
+                   kGfx12_6 = 120600;
 constexpr char kInterface[] = "kernel interface";
 constexpr char kNewModule[] =
     "install an amdgpu module with the checkpoint/restore series (package amdgpu-criu-dkms)";
@@ -21,7 +21,7 @@ Item check_gpu(const host::Host& host, const topology::Gpu& gpu) {
   if (!node.ok())
     return {gpu.describe(), Grade::kBad, found, node.error().message() + ": it cannot be used",
             "make its render node accessible: as root, in its group, in the container's devices"};
-  if (target < kGfx8 || target >= kGfx12_5)
+  if (target < kGfx8 || target >= kGfx12_6)
     return {gpu.describe(), Grade::kLimited, found,
             "processes that have KFD queues on it are refused at dump: its generation is not known",
             "use a GPU of GFX9 to GFX12 for these"};

@@ -137,8 +137,9 @@ TEST_F(Check, NotesQueuesOfUntestedGenerations) {
   const host::Host host = host::Host::create(machine_.host);
   dir_.write("nodes/1/gpu_id", "7\n");
   const std::pair<unsigned, const char*> generations[] = {
-      {70001, "refused"},   {80003, "untested"}, {90010, ""},          {90402, ""},
-      {100300, "untested"}, {110000, ""},        {120001, "untested"}, {120500, "refused"}};
+      {70001, "refused"},   {80003, "untested"},  {90010, ""},
+      {90402, ""},          {100300, "untested"}, {110000, ""},
+      {120001, "untested"}, {120500, "untested"}, {120600, "refused"}};
   for (const auto& [target, note] : generations) {
     dir_.write("nodes/1/properties",
                formatted("simd_count 32\ndrm_render_minor 5\ngfx_target_version {}\n", target));

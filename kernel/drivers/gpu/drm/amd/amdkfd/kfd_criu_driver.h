@@ -7,8 +7,12 @@
 #include "kfd_device_queue_manager.h"
 #include "kfd_priv.h"
 
-/* MQDs of a queue that checkpoint_mqd() and restore_mqd() process */
-#define KFD_CRIU_MQDS_MAX KFD_CRIU_XCCS_MAX
+/* Return: MQDs of a queue that checkpoint_mqd() and restore_mqd() process. */
+static inline u32 kfd_criu_mqds_max(const struct kfd_node *node)
+{
+	/* See restore_mqd_v12_1(). */
+	return KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
+}
 
 /* Return: true if the process is or has a secondary context. */
 static inline bool kfd_criu_has_contexts(const struct kfd_process *p)

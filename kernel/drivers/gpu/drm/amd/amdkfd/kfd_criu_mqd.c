@@ -46,12 +46,12 @@ struct kfd_criu_mqd_part {
 };
 
 struct kfd_criu_mqd_layout {
-	struct kfd_criu_mqd_part parts[4];
+	struct kfd_criu_mqd_part parts[5];
+	u64 cu_masks; /* words with the CUs of shader engines */
 	u32 size; /* bytes of the MQD */
 	u16 stack_offset; /* word with the fill level of the control stack; 0: no control stack */
 	u16 wave_offset; /* word with the fill level of the wave-save area */
 	u16 logic_xcc; /* word with the logical id of the XCC; 0: no such word */
-	u16 more_cu_masks; /* first word of the CUs of shader engines 4 to 7; 0: no such words */
 	bool stack_with_mqd; /* the control stack is behind the MQD, not memory of the process */
 };
 
@@ -69,12 +69,6 @@ static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
 	STATE(v9_mqd, compute_pgm_lo, compute_pgm_hi),
 	SPAN(v9_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1, ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
 	OWNED(v9_mqd, compute_vmid, compute_vmid),
-	STATE(v9_mqd, compute_resource_limits, compute_restart_z),
-	OWNED(v9_mqd, compute_thread_trace_enable, compute_misc_reserved),
-	STATE(v9_mqd, compute_dispatch_id, compute_threadgroup_id),
-	STATE(v9_mqd, compute_user_data_0, cp_compute_csinvoc_count_hi),
-	STATE(v9_mqd, cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
-	OWNED(v9_mqd, disable_queue, disable_queue),
 	STATE(v9_mqd, cp_pq_exe_status_lo, cp_packet_exe_status_hi),
 	OWNED(v9_mqd, ctx_save_base_addr_lo, cp_hqd_pq_base_hi),
 	STATE(v9_mqd, cp_hqd_pq_rptr, cp_hqd_pq_rptr),
@@ -93,9 +87,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
 	STATE(v9_mqd, cp_hqd_wg_state_offset, cp_hqd_wg_state_offset),
 	OWNED(v9_mqd, cp_hqd_ctx_save_size, cp_hqd_ctx_save_size),
 	STATE(v9_mqd, cp_hqd_error, cp_hqd_eop_wptr_mem),
-	OWNED(v9_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
 	OWNED(v9_mqd, set_resources_header, set_resources_dw7),
-	OWNED(v9_mqd, queue_doorbell_id0, queue_doorbell_id15),
 };
 
 /* Since GFX9 */
@@ -103,6 +95,18 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_since_v9[] = {
 	OWNED(v9_mqd, reserved_144, reserved_144),
 	OWNED(v9_mqd, cp_hqd_aql_control, cp_hqd_aql_control),
 	STATE(v9_mqd, cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
+};
+
+/* Until GFX12, but not GFX 12.1 */
+static const struct kfd_criu_mqd_span kfd_criu_cp_until_v12[] = {
+	STATE(v9_mqd, compute_resource_limits, compute_restart_z),
+	OWNED(v9_mqd, compute_thread_trace_enable, compute_misc_reserved),
+	STATE(v9_mqd, compute_dispatch_id, compute_threadgroup_id),
+	STATE(v9_mqd, compute_user_data_0, cp_compute_csinvoc_count_hi),
+	STATE(v9_mqd, cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
+	OWNED(v9_mqd, disable_queue, disable_queue),
+	OWNED(v9_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
+	OWNED(v9_mqd, queue_doorbell_id0, queue_doorbell_id15),
 };
 
 /* Until GFX11 */
@@ -157,6 +161,28 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_v12[] = {
 	STATE(v12_compute_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2),
 	STATE(v12_compute_mqd, compute_static_thread_mgmt_se8, compute_static_thread_mgmt_se8),
 	OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi),
+};
+
+static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
+	STATE(v12_1_compute_mqd, compute_dispatch_pkt_addr_lo, compute_dispatch_scratch_base_hi),
+	STATE(v12_1_compute_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2),
+	STATE(v12_1_compute_mqd, compute_resource_limits, compute_restart_z),
+	OWNED(v12_1_compute_mqd, compute_thread_trace_enable, compute_misc_reserved),
+	STATE(v12_1_compute_mqd, compute_dispatch_id, compute_restart_cg_tg_id),
+	OWNED(v12_1_compute_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
+	STATE(v12_1_compute_mqd, compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
+	STATE(v12_1_compute_mqd, compute_prescaled_dim_x, compute_static_thread_mgmt_se8),
+	STATE(v12_1_compute_mqd, tg_counter_id, cp_compute_csinvoc_count_hi),
+	STATE(v12_1_compute_mqd, compute_relaunch, compute_relaunch2),
+	STATE(v12_1_compute_mqd, cp_hqd_suspend_cntl_stack_offset, cp_hqd_suspend_wg_state_offset),
+	STATE(v12_1_compute_mqd, cp_hqd_aql_dispatch_id, cp_hqd_aql_dispatch_id_hi),
+	OWNED(v12_1_compute_mqd, cp_hqd_kd_base, cp_hqd_kd_cntl),
+	OWNED(v12_1_compute_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
+	OWNED(v12_1_compute_mqd, control_buf_addr_lo, control_buf_num_entries),
+	OWNED(v12_1_compute_mqd, dfwx_flags, dfwx_queue_connect_addr_hi),
+	STATE(v12_1_compute_mqd, cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
+	OWNED(v12_1_compute_mqd, disable_queue, disable_queue),
+	OWNED(v12_1_compute_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
 };
 
 /*
@@ -239,29 +265,38 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
 	.stack_offset = WORD(type, cp_hqd_cntl_stack_offset), \
 	.wave_offset = WORD(type, cp_hqd_wg_state_offset), \
 	.logic_xcc = (_xcc), \
-	.more_cu_masks = (_cu_masks), \
+	.cu_masks = (_cu_masks), \
 	.stack_with_mqd = (_stack), \
 }
+
+#define CUS(type, from, to) \
+	GENMASK_ULL(WORD(type, compute_static_thread_mgmt_##to), \
+		    WORD(type, compute_static_thread_mgmt_##from))
+/* These four words are at the same place until GFX12. */
+#define CUS_0_3 (CUS(v9_mqd, se0, se1) | CUS(v9_mqd, se2, se3))
 
 #define LAYOUT_SDMA(type, ...) { .parts = { __VA_ARGS__ }, .size = sizeof(struct type) }
 
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v8 =
-	LAYOUT_CP(vi_mqd, 0, 0, false, PART(cp_until_v11), PART(cp_v8));
+	LAYOUT_CP(vi_mqd, 0, CUS_0_3, false, PART(cp_until_v12), PART(cp_until_v11), PART(cp_v8));
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9 =
-	LAYOUT_CP(v9_mqd, 0, WORD(v9_mqd, compute_static_thread_mgmt_se4), true,
-		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_v9));
+	LAYOUT_CP(v9_mqd, 0, CUS_0_3 | CUS(v9_mqd, se4, se7), true,
+		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_v9));
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v9_4_3 =
-	LAYOUT_CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), 0, true,
-		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_v9_4_3));
+	LAYOUT_CP(v9_mqd, WORD(v9_mqd, compute_current_logic_xcc_id), CUS_0_3, true,
+		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_v9_4_3));
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v10 =
-	LAYOUT_CP(v10_compute_mqd, 0, 0, false,
-		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_v10));
+	LAYOUT_CP(v10_compute_mqd, 0, CUS_0_3, false,
+		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_v10));
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v11 =
-	LAYOUT_CP(v11_compute_mqd, 0, WORD(v11_compute_mqd, compute_static_thread_mgmt_se4), false,
-		  PART(cp_since_v9), PART(cp_until_v11), PART(cp_since_v11));
+	LAYOUT_CP(v11_compute_mqd, 0, CUS_0_3 | CUS(v11_compute_mqd, se4, se7), false,
+		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_until_v11), PART(cp_since_v11));
 static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v12 =
-	LAYOUT_CP(v12_compute_mqd, 0, WORD(v12_compute_mqd, compute_static_thread_mgmt_se4), false,
-		  PART(cp_since_v9), PART(cp_since_v11), PART(cp_v12));
+	LAYOUT_CP(v12_compute_mqd, 0, CUS_0_3 | CUS(v12_compute_mqd, se4, se7), false,
+		  PART(cp_since_v9), PART(cp_until_v12), PART(cp_since_v11), PART(cp_v12));
+static const struct kfd_criu_mqd_layout kfd_criu_layout_cp_v12_1 =
+	LAYOUT_CP(v12_1_compute_mqd, WORD(v12_1_compute_mqd, compute_current_logical_xcc_id),
+		  CUS(v12_1_compute_mqd, se0, se8), false, PART(cp_since_v9), PART(cp_v12_1));
 
 static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v8 =
 	LAYOUT_SDMA(vi_sdma_mqd, PART(sdma_v8));
@@ -280,7 +315,8 @@ static const struct kfd_criu_generation {
 	bool tested; /* tests have run queues of it */
 	const struct kfd_criu_mqd_layout *cp, *sdma; /* NULL: not supported */
 } kfd_criu_generations[] = {
-	{ IP_VERSION(12, 1, 0), false, NULL, NULL },
+	{ IP_VERSION(12, 2, 0), false, NULL, NULL },
+	{ IP_VERSION(12, 1, 0), false, &kfd_criu_layout_cp_v12_1, &kfd_criu_layout_sdma_v12 },
 	{ IP_VERSION(12, 0, 0), false, &kfd_criu_layout_cp_v12, &kfd_criu_layout_sdma_v12 },
 	{ IP_VERSION(11, 0, 0), true, &kfd_criu_layout_cp_v11, &kfd_criu_layout_sdma_v11 },
 	{ IP_VERSION(10, 0, 0), false, &kfd_criu_layout_cp_v10, &kfd_criu_layout_sdma_v10 },
@@ -329,12 +365,10 @@ u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_st
 /* Returns the bits of a word that a blob may contain: all bits of an opaque word. */
 static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 {
-	u32 i, j;
-
-	for (i = 0; i < ARRAY_SIZE(layout->parts); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(layout->parts); i++) {
 		const struct kfd_criu_mqd_span *spans = layout->parts[i].spans;
 
-		for (j = 0; j < layout->parts[i].num; j++)
+		for (u32 j = 0; j < layout->parts[i].num; j++)
 			if (word >= spans[j].first && word <= spans[j].last)
 				return spans[j].mask;
 	}
@@ -345,11 +379,9 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u3
 {
 	const u32 words = layout->size / sizeof(u32);
 	u32 *mqd = mqds;
-	u32 i, word;
 
-	for (i = 0; i < num; i++, mqd += words)
-		for (word = 0; word < words; word++)
-			mqd[word] &= kfd_criu_mqd_mask(layout, word);
+	for (u32 i = 0; i < num * words; i++)
+		mqd[i] &= kfd_criu_mqd_mask(layout, i % words);
 }
 
 /*
@@ -362,9 +394,8 @@ void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const v
 {
 	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
-	u32 i;
 
-	for (i = 0; i < num; i++, mqd += words, stacks += size)
+	for (u32 i = 0; i < num; i++, mqd += words, stacks += size)
 		memset(stacks, 0, min(mqd[layout->stack_offset], size));
 }
 
@@ -373,12 +404,10 @@ int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqd
 {
 	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
-	u32 i, word;
 
-	for (i = 0; i < num; i++, mqd += words)
-		for (word = 0; word < words; word++)
-			if (mqd[word] & ~kfd_criu_mqd_mask(layout, word))
-				return -EOPNOTSUPP;
+	for (u32 i = 0; i < num * words; i++)
+		if (mqd[i] & ~kfd_criu_mqd_mask(layout, i % words))
+			return -EOPNOTSUPP;
 	return 0;
 }
 
@@ -388,11 +417,10 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 {
 	const u32 words = layout->size / sizeof(u32);
 	const u32 *mqd = mqds;
-	u32 i;
 
 	if (!layout->stack_offset)
 		return 0;
-	for (i = 0; i < num; i++, mqd += words)
+	for (u32 i = 0; i < num; i++, mqd += words)
 		if (mqd[layout->stack_offset] > ctl_stack_size ||
 		    mqd[layout->wave_offset] > ctx_size)
 			return -EBADMSG;
@@ -425,14 +453,11 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 	const u32 words = layout->size / sizeof(u32);
 	const u32 *from = saved;
 	u32 *to = fresh;
-	u32 i, word;
 
-	for (i = 0; i < num; i++, to += words, from += words) {
-		for (word = 0; word < words; word++) {
-			u32 mask = kfd_criu_mqd_mask(layout, word);
+	for (u32 i = 0; i < num * words; i++) {
+		u32 mask = kfd_criu_mqd_mask(layout, i % words);
 
-			to[word] = (to[word] & ~mask) | (from[word] & mask);
-		}
+		to[i] = (to[i] & ~mask) | (from[i] & mask);
 	}
 }
 
@@ -442,16 +467,10 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
  */
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd)
 {
-	const struct v9_mqd *m = mqd;
 	const u32 *words = mqd;
-	u32 all;
 
-	if (!layout->stack_offset)
-		return false;
-	/* The first four words are at the same place in all generations. */
-	all = m->compute_static_thread_mgmt_se0 & m->compute_static_thread_mgmt_se1 &
-	      m->compute_static_thread_mgmt_se2 & m->compute_static_thread_mgmt_se3;
-	for (u32 i = 0; layout->more_cu_masks && i < 4; i++)
-		all &= words[layout->more_cu_masks + i];
-	return all != ~0u;
+	for (u32 word = 0; word < BITS_PER_TYPE(layout->cu_masks); word++)
+		if (layout->cu_masks & BIT_ULL(word) && words[word] != ~0u)
+			return true;
+	return false;
 }

@@ -47,12 +47,12 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 	    properties->type != KFD_QUEUE_TYPE_SDMA &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
 		return "a queue of unknown type";
+	if (kfd_criu_num_mqds(q->device, properties->type) > kfd_criu_mqds_max(q->device))
+		return "a queue on several graphics cores";
 	if (!kfd_criu_queue_layout(q->device, properties->type))
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";
-	if (kfd_criu_num_mqds(q->device, properties->type) > KFD_CRIU_MQDS_MAX)
-		return "a queue on several graphics cores";
 	if (kfd_criu_queue_was_reset(properties))
 		return "a queue that was reset";
 	if (properties->is_suspended)

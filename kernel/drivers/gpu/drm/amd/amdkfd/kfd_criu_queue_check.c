@@ -229,7 +229,7 @@ int kfd_criu_check_queue(void *data, void *entry)
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
-	if (kfd_criu_num_mqds(node, type) > KFD_CRIU_MQDS_MAX)
+	if (kfd_criu_num_mqds(node, type) > kfd_criu_mqds_max(node))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "it is on several graphics cores");
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);

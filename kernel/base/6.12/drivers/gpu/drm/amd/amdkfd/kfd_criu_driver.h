@@ -11,8 +11,11 @@
 /* pqm_create_queue() does not use its file argument. */
 #define pqm_create_queue(_pqm, _node, ...) pqm_create_queue(_pqm, _node, NULL, __VA_ARGS__)
 
-/* MQDs of a queue that checkpoint_mqd() and restore_mqd() process */
-#define KFD_CRIU_MQDS_MAX 1
+/* Return: MQDs of a queue that checkpoint_mqd() and restore_mqd() process. */
+static inline u32 kfd_criu_mqds_max(const struct kfd_node *node)
+{
+	return 1;
+}
 
 /* Return: true if the process is or has a secondary context. */
 static inline bool kfd_criu_has_contexts(const struct kfd_process *p)

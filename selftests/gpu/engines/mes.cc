@@ -52,7 +52,8 @@ constexpr size_t kFlags = 1, kContext = 2, kSuspendFence = 4, kSuspendValue = 6;
 constexpr uint32_t kAll = 1;
 }  // namespace gang_frame
 namespace hung_frame {
-constexpr size_t kFlags = 1, kDoorbell = 4;
+constexpr size_t kFlags = 1, kDoorbell = 4, kPipe = 8, kQueue = 9, kMqd = 11, kRingDoorbell = 13,
+                 kWptr = 14;
 constexpr uint32_t kThisQueue = 1, kGraphicsRing = 1 << 3;
 }  // namespace hung_frame
 namespace misc_frame {
@@ -273,11 +274,27 @@ amdgpu_criu::Result<Step> Mes::resume(Frame frame, uint64_t&) {
 
 // Detection of hung queues finds none, so the driver's list is not changed.
 amdgpu_criu::Result<Step> Mes::reset_queue(Frame frame, uint64_t&) {
-  if (!(frame[hung_frame::kFlags] & (hung_frame::kThisQueue | hung_frame::kGraphicsRing)))
-    return Step::kDone;
+  if (frame[hung_frame::kFlags] & hung_frame::kGraphicsRing) TRY(reset_graphics(frame));
+  if (!(frame[hung_frame::kFlags] & hung_frame::kThisQueue)) return Step::kDone;
   Queue* queue = mapper_.table().find(doorbell_of(frame[hung_frame::kDoorbell]));
   if (queue) mapper_.unmap(*queue, false);
   return Step::kDone;
+}
+
+// The driver does not map it again: it continues after the packets that the driver has written.
+amdgpu_criu::Status Mes::reset_graphics(Frame frame) {
+  Queue::Spec spec = {
+      .owner = Queue::Owner::kKiq,
+      .doorbell = doorbell_of(frame[hung_frame::kRingDoorbell]),
+      .mqd = two(frame, hung_frame::kMqd),
+      .is_static = true,
+      .slot = HqdSlot{
+          .me = 0, .pipe = frame[hung_frame::kPipe] & 3, .queue = frame[hung_frame::kQueue] & 7}};
+  const Pm4::Setup setup = {.slot = {}, .doorbell = spec.doorbell};
+  const auto wptr =
+      TRY(context_.memory.load<uint64_t>(kKernelSpace, two(frame, hung_frame::kWptr)));
+  if (Queue* hung = mapper_.table().find(*spec.slot)) mapper_.unmap(*hung, false);
+  return mapper_.map_graphics(std::move(spec), setup, wptr);
 }
 
 amdgpu_criu::Result<Step> Mes::misc(Frame frame, uint64_t& progress) {

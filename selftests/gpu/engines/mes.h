@@ -54,6 +54,7 @@ class Mes {
   amdgpu_criu::Status map_added(Frame frame);
   amdgpu_criu::Status map_legacy(Frame frame);
   amdgpu_criu::Result<Step> remove_legacy(Frame frame);
+  amdgpu_criu::Status reset_graphics(Frame frame);
   amdgpu_criu::Result<Step> wait_reg_mem(Frame frame, uint64_t& progress);
   // False: its waves have to be saved first.
   bool unmap(uint32_t doorbell);

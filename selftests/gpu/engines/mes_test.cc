@@ -11,6 +11,9 @@ namespace {
 
 constexpr uint64_t kData = 0x8000;
 constexpr uint32_t kPattern = 0xc0ffee;
+constexpr uint64_t kRingMqd = 0x500000, kRing = 0x600000;  // of graphics
+constexpr uint64_t kStart = 16;                            // its pointers
+constexpr uint32_t kRingDoorbell = 0x458;
 
 class MesTest : public testing::Test {
  protected:
@@ -21,6 +24,20 @@ class MesTest : public testing::Test {
   }
   uint32_t mqd_word(const TestQueue& queue, unsigned word) {
     return gpu_.memory.get<uint32_t>(0, queue.mqd + word * uint64_t{4});
+  }
+
+  void map_graphics_ring() {
+    const auto word = [&](unsigned at, uint32_t value) {
+      gpu_.memory.put<uint32_t>(0, kRingMqd + at * uint64_t{4}, value);
+    };
+    word(mqd::kPqBase, low32(kRing >> 8));
+    word(mqd::kPqControl, 9);
+    word(mqd::kPqRptr, low32(kStart));
+    word(149, low32(kStart));      // cp_gfx_hqd_wptr
+    word(mqd::kPqWptr, kPattern);  // has another meaning there
+    ASSERT_TRUE(gpu_.mes(
+        mes_frame(2, {{18, kRingDoorbell / 4}, {19, low32(kRingMqd)}, {27, 0}, {36, 1 << 13}}),
+        37));
   }
 
   FakeGpu gpu_{navi31()};
@@ -180,27 +197,36 @@ TEST_F(MesTest, ReadsAndWritesRegisters) {
 }
 
 TEST_F(MesTest, TheGraphicsRingStartsAtItsOwnWritePointer) {
-  constexpr uint64_t kMqd = 0x500000, kRing = 0x600000;
-  constexpr uint32_t kDoorbell = 0x458;
-  const auto word = [&](unsigned at, uint32_t value) {
-    gpu_.memory.put<uint32_t>(0, kMqd + at * uint64_t{4}, value);
-  };
-  word(mqd::kPqBase, low32(kRing >> 8));
-  word(mqd::kPqControl, 9);
-  word(mqd::kPqRptr, 16);
-  word(149, 16);                 // cp_gfx_hqd_wptr
-  word(mqd::kPqWptr, kPattern);  // has another meaning there
-  ASSERT_TRUE(
-      gpu_.mes(mes_frame(2, {{18, kDoorbell / 4}, {19, low32(kMqd)}, {27, 0}, {36, 1 << 13}}), 37));
+  map_graphics_ring();
   const auto packet = pm4_write(kData, {kPattern});
-  gpu_.memory.put_words(0, kRing + 16 * 4, packet);
-  gpu_.engines->ring(kDoorbell, 16 + packet.size(), 8);
+  gpu_.memory.put_words(0, kRing + kStart * 4, packet);
+  gpu_.engines->ring(kRingDoorbell, kStart + packet.size(), 8);
   EXPECT_TRUE(arrives(0, kData, kPattern));
-  ASSERT_TRUE(gpu_.mes(mes_frame(3, {{1, kDoorbell / 4}, {4, 1 << 3}}), 5));
-  gpu_.memory.put_words(0, kRing + (16 + packet.size()) * 4, pm4_write(kData, {1}));
-  gpu_.engines->ring(kDoorbell, 16 + 2 * packet.size(), 8);
+  ASSERT_TRUE(gpu_.mes(mes_frame(3, {{1, kRingDoorbell / 4}, {4, 1 << 3}}), 5));
+  gpu_.memory.put_words(0, kRing + (kStart + packet.size()) * 4, pm4_write(kData, {1}));
+  gpu_.engines->ring(kRingDoorbell, kStart + 2 * packet.size(), 8);
   ASSERT_TRUE(gpu_.mes(mes_frame(11, {}), 2));
   EXPECT_EQ(gpu_.memory.get<uint32_t>(0, kData), kPattern) << "unmapped";
+}
+
+TEST_F(MesTest, AGraphicsRingThatHangsContinuesBehindItsPackets) {
+  constexpr uint64_t kWptr = 0x1f0000;
+  map_graphics_ring();
+  const auto wait = pm4_packet(pm4::kWaitRegMem, {1 << 4 | 3, low32(kData), 0, kPattern, ~0u, 4});
+  const auto packets = wait + pm4_write(kData + 8, {1});
+  gpu_.memory.put_words(0, kRing + kStart * 4, packets);
+  gpu_.engines->ring(kRingDoorbell, kStart + packets.size(), 8);
+  const auto end = kStart + packets.size();
+  gpu_.memory.put<uint64_t>(0, kWptr, end);
+  const auto reset = mes_frame(
+      8, {{1, 1 << 3}, {11, low32(kRingMqd)}, {13, kRingDoorbell / 4}, {14, low32(kWptr)}});
+  ASSERT_TRUE(gpu_.mes(reset, 24));
+  const auto next = pm4_write(kData + 16, {2});
+  gpu_.memory.put_words(0, kRing + end * 4, next);
+  gpu_.engines->ring(kRingDoorbell, end + next.size(), 8);
+  EXPECT_TRUE(arrives(0, kData + 16, 2));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(0, kData + 8), 0u) << "written before the reset";
+  EXPECT_TRUE(gpu_.reports().empty());
 }
 
 TEST_F(MesTest, AResetQueueIsNotSaved) {
@@ -224,7 +250,7 @@ TEST_F(MesTest, APipeResetRemovesTheRingOfFrames) {
   const uint32_t active = navi31().cp.hqd + mqd::kActive - mqd::kHqdFirst;
   gpu_.registers.write(navi31().cp.select, 3 << 2);
   EXPECT_EQ(gpu_.registers.read(active), 1u);
-  gpu_.registers.write(*navi31().cp.mes_control, 1 << 16);
+  gpu_.registers.write(navi31().cp.mes_control.value_or(0), 1 << 16);
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(active) == 0; }));
 }
 

@@ -42,12 +42,17 @@ amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view 
 }
 
 // Nothing is saved to its MQD: the driver writes it anew before it maps the ring again.
-amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup) {
+amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup,
+                                              std::optional<uint64_t> start) {
   HqdState state =
       TRY(HqdState::load_graphics(context_.memory, spec.mqd, context_.asic.mqd_reserved));
   setup.slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name("graphics ring", setup.slot);
   spec.mqd = 0;
+  if (start) {
+    state.at(mqd::kPqRptr) = low32(*start);
+    state.set_pair(mqd::kPqWptr, *start);
+  }
   state.at(mqd::kActive) = 1;
   return add(spec, setup, state);
 }

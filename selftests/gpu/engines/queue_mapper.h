@@ -26,8 +26,9 @@ class QueueMapper {
   // spec.slot: where the queue is shown. copies: of the MQD, one for each XCC of a partition.
   amdgpu_criu::Status map_compute(Queue::Spec spec, std::string_view kind, Pm4::Setup setup,
                                   unsigned copies = 1);
-  // The driver's ring of the graphics pipe.
-  amdgpu_criu::Status map_graphics(Queue::Spec spec, Pm4::Setup setup);
+  // The driver's ring of the graphics pipe; start: where it continues, if not as the MQD says.
+  amdgpu_criu::Status map_graphics(Queue::Spec spec, Pm4::Setup setup,
+                                   std::optional<uint64_t> start = {});
   // engine: of the chip.
   amdgpu_criu::Status map_sdma(Queue::Spec spec, unsigned engine);
 

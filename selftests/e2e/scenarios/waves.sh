@@ -18,6 +18,14 @@ waves_are_saved() { # waves_are_saved IMAGES: prints how many
   text=$("$PAYLOAD/bin/saved_waves" "$1" 2>&1) || fail "saved waves of $1: $text"
   echo "$text"
   grep -q '^waves [1-9]' <<<"$text" || fail "no waves in $1"
+  [ "$(grep -c '^queue' <<<"$text")" -eq "$(xccs_with_waves)" ] || fail "not all XCCs have waves in $1"
+}
+
+# The long kernel has four work-groups, which the XCCs of a GPU share.
+xccs_with_waves() {
+  local xccs
+  xccs=$(sed -n 's/^num_xcc //p' /sys/class/kfd/kfd/topology/nodes/*/properties | sort -n | tail -n 1)
+  echo $((xccs > 4 ? 4 : xccs > 1 ? xccs : 1))
 }
 
 restore_in_long_kernel() { # restore_in_long_kernel WHAT IMAGES

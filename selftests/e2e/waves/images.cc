@@ -29,7 +29,7 @@ struct QueueRecord {
 constexpr size_t kHeaderSizeAt = 12;
 
 // v9_mqd
-constexpr size_t kInitiator = 1, kStackOffset = 174, kWaveOffset = 176;
+constexpr size_t kMqdBytes = 2048, kInitiator = 1, kStackOffset = 174, kWaveOffset = 176;
 constexpr uint32_t kRestore = 1 << 14;  // of COMPUTE_DISPATCH_INITIATOR
 
 template <typename T>
@@ -39,34 +39,48 @@ T load(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
-// For one queue with one MQD, which its control stack follows.
-Result<SavedQueue> read_queue(std::span<std::byte> payload, size_t fixed_size, Part withheld) {
-  if (payload.size() < fixed_size || fixed_size < sizeof(QueueRecord))
-    return Error(EBADMSG, "a queue's record is too short");
-  const auto record = load<QueueRecord>(payload, 0);
-  const auto tail = payload.subspan(fixed_size);
-  if (!record.mqd_stack_size) return SavedQueue{};  // SDMA
-  if (tail.size() < size_t{record.mqd_size} + record.mqd_stack_size)
-    return Error(EBADMSG, "a queue's MQD is too short");
-  const auto offset = load<uint32_t>(tail, kStackOffset * 4);
-  const auto wave_end = load<uint32_t>(tail, kWaveOffset * 4);
-  if (offset > record.ctl_stack_size || wave_end < record.ctl_stack_size)
+// tail: the MQDs of a queue, one for each XCC, and as many control stacks.
+Result<SavedQueue> read_xcc(const QueueRecord& record, std::span<std::byte> tail, unsigned xcc,
+                            Part withheld) {
+  const auto mqd = tail.subspan(xcc * kMqdBytes, kMqdBytes);
+  const size_t stack_size = record.mqd_stack_size / (record.mqd_size / kMqdBytes);
+  const auto offset = load<uint32_t>(mqd, kStackOffset * 4);
+  const auto wave_end = load<uint32_t>(mqd, kWaveOffset * 4);
+  if (offset > record.ctl_stack_size || record.ctl_stack_size > stack_size ||
+      wave_end < record.ctl_stack_size)
     return Error(EBADMSG, "a queue's save area is out of range");
-  const auto bytes = tail.subspan(record.mqd_size + offset, record.ctl_stack_size - offset);
+  const auto bytes =
+      tail.subspan(record.mqd_size + xcc * stack_size + offset, record.ctl_stack_size - offset);
   std::vector<uint32_t> stack(bytes.size() / 4);
   memcpy(stack.data(), bytes.data(), stack.size() * 4);
   SavedQueue queue = decode_stack(stack);
   queue.id = record.queue_id;
-  queue.area = record.ctx_addr + record.ctl_stack_size;
+  queue.xcc = xcc;
+  queue.area = record.ctx_addr + uint64_t{xcc} * record.ctx_size + record.ctl_stack_size;
   if (queue.bytes != wave_end - record.ctl_stack_size)
     return Error::of(EBADMSG, "queue {}: records of {} bytes in a save area of {}", record.queue_id,
                      queue.bytes, wave_end - record.ctl_stack_size);
   if (!queue.waves.empty() && withheld == Part::kStack) std::ranges::fill(bytes, std::byte{0});
   if (!queue.waves.empty() && withheld == Part::kMqd) {
-    const auto initiator = load<uint32_t>(tail, kInitiator * 4) & ~kRestore;
-    memcpy(&tail[kInitiator * 4], &initiator, sizeof(initiator));
+    const auto initiator = load<uint32_t>(mqd, kInitiator * 4) & ~kRestore;
+    memcpy(&mqd[kInitiator * 4], &initiator, sizeof(initiator));
   }
   return queue;
+}
+
+Result<std::vector<SavedQueue>> read_queue(std::span<std::byte> payload, size_t fixed_size,
+                                           Part withheld) {
+  if (payload.size() < fixed_size || fixed_size < sizeof(QueueRecord))
+    return Error(EBADMSG, "a queue's record is too short");
+  const auto record = load<QueueRecord>(payload, 0);
+  const auto tail = payload.subspan(fixed_size);
+  std::vector<SavedQueue> xccs;
+  if (!record.mqd_stack_size) return xccs;  // SDMA
+  if (record.mqd_size < kMqdBytes || tail.size() < size_t{record.mqd_size} + record.mqd_stack_size)
+    return Error(EBADMSG, "a queue's MQD is too short");
+  for (unsigned xcc = 0; xcc < record.mqd_size / kMqdBytes; ++xcc)
+    xccs.push_back(TRY(read_xcc(record, tail, xcc, withheld)));
+  return xccs;
 }
 
 // CRC-32C of all preceding bytes, the last word of the record that ends a blob.
@@ -107,11 +121,12 @@ Result<size_t> read_process(int directory, uint32_t pid, std::span<std::byte> bl
     at += sizeof(header);
     if (header.size > blob.size() - at) return Error(EBADMSG, "a record is too long");
     if (header.type == kKfdQueue) {
-      const SavedQueue queue =
-          TRY(read_queue(blob.subspan(at, header.size), header.fixed_size, options.withheld));
-      waves += queue.waves.size();
-      print_summary(queue);
-      if (!queue.waves.empty()) TRY(use_area(TRY(Pages::open(directory, pid)), queue, options));
+      for (const SavedQueue& queue :
+           TRY(read_queue(blob.subspan(at, header.size), header.fixed_size, options.withheld))) {
+        waves += queue.waves.size();
+        print_summary(queue);
+        if (!queue.waves.empty()) TRY(use_area(TRY(Pages::open(directory, pid)), queue, options));
+      }
     }
     at += header.size;
     if (header.type == kEnd && options.withheld != Part::kNone) seal(blob.first(at));

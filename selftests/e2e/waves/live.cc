@@ -7,7 +7,11 @@
 #include <sys/ptrace.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "base/fd.h"
 
@@ -113,16 +117,34 @@ Status Debugger::read(uint64_t address, std::span<std::byte> to) const {
   return {};
 }
 
+// The XCCs of a GPU, of which each has a save area.
+unsigned xccs_of(uint32_t gpu_id) {
+  for (const auto& node :
+       std::filesystem::directory_iterator("/sys/class/kfd/kfd/topology/nodes")) {
+    uint32_t id = 0;
+    std::ifstream(node.path() / "gpu_id") >> id;
+    if (id != gpu_id) continue;
+    std::ifstream properties(node.path() / "properties");
+    std::string name;
+    for (uint64_t value = 0; properties >> name >> value;)
+      if (name == "num_xcc") return static_cast<unsigned>(std::max<uint64_t>(value, 1));
+  }
+  return 1;
+}
+
 // The driver has copied the control stack behind the header of the save area.
-Result<SavedQueue> read_suspended(const Debugger& debugger, const kfd_queue_snapshot_entry& entry) {
+Result<SavedQueue> read_suspended(const Debugger& debugger, const kfd_queue_snapshot_entry& entry,
+                                  unsigned xcc) {
   kfd_context_save_area_header header = {};
-  const uint64_t base = entry.ctx_save_restore_address;
+  const uint64_t base =
+      entry.ctx_save_restore_address + uint64_t{xcc} * entry.ctx_save_restore_area_size;
   TRY(debugger.read(base, std::as_writable_bytes(std::span(&header, 1))));
   const auto& state = header.wave_state;
   std::vector<uint32_t> stack(state.control_stack_size / sizeof(uint32_t));
   TRY(debugger.read(base + state.control_stack_offset, std::as_writable_bytes(std::span(stack))));
   SavedQueue queue = decode_stack(stack);
   queue.id = entry.queue_id;
+  queue.xcc = xcc;
   queue.area = base + state.wave_state_offset - state.wave_state_size;
   if (queue.bytes != state.wave_state_size)
     return Error::of(EBADMSG, "queue {}: records of {} bytes in a save area of {}", queue.id,
@@ -140,13 +162,15 @@ Result<size_t> read_live(pid_t pid, bool registers) {
         entry.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE)
       continue;
     TRY(debugger.suspend(entry.queue_id));
-    const SavedQueue queue = TRY(read_suspended(debugger, entry));
-    print_summary(queue);
-    if (registers)
-      TRY(print_registers(queue, [&](uint64_t address, std::span<std::byte> to) {
-        return debugger.read(address, to);
-      }));
-    waves += queue.waves.size();
+    for (unsigned xcc = 0; xcc < xccs_of(entry.gpu_id); ++xcc) {
+      const SavedQueue queue = TRY(read_suspended(debugger, entry, xcc));
+      print_summary(queue);
+      if (registers)
+        TRY(print_registers(queue, [&](uint64_t address, std::span<std::byte> to) {
+          return debugger.read(address, to);
+        }));
+      waves += queue.waves.size();
+    }
     TRY(debugger.resume(entry.queue_id));
   }
   return waves;

@@ -114,8 +114,8 @@ Status print_registers(const SavedQueue& queue, const ReadMemory& read) {
 
 void print_summary(const SavedQueue& queue) {
   if (queue.waves.empty()) return;
-  printf("queue %u: %zu waves in %u work-groups, %llu bytes\n", queue.id, queue.waves.size(),
-         queue.groups, static_cast<unsigned long long>(queue.bytes));
+  printf("queue %u, XCC %u: %zu waves in %u work-groups, %llu bytes\n", queue.id, queue.xcc,
+         queue.waves.size(), queue.groups, static_cast<unsigned long long>(queue.bytes));
 }
 
 }  // namespace amdgpu_criu

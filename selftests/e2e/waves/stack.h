@@ -32,6 +32,7 @@ struct SavedWave {
 
 struct SavedQueue {
   uint32_t id = 0;
+  unsigned xcc = 0;   // whose waves they are
   uint64_t area = 0;  // address of the records
   uint64_t bytes = 0;
   unsigned groups = 0;

@@ -154,9 +154,9 @@ amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet) {
   registers().words[ComputeRegisters::kTmpringSize] =
       TRY(memory.load<uint32_t>(space(), fields + aql::kTmpringSize));
   if (has_architected_scratch(context_.cores.isa())) {
-    const auto base = TRY(memory.load<uint64_t>(space(), fields + aql::kScratchLocation));
-    registers().words[ComputeRegisters::kScratchBase] = low32(base >> 8);
-    registers().words[ComputeRegisters::kScratchBase + 1] = high32(base >> 8);
+    pm4_.launcher().set_scratch(
+        TRY(memory.load<uint64_t>(space(), fields + aql::kScratchLocation)),
+        TRY(memory.load<uint64_t>(space(), fields + aql::kScratchXccBytes)));
   }
   return true;
 }

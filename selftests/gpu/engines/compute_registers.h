@@ -4,6 +4,7 @@
 // word 1 on, and the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -45,6 +46,11 @@ struct ComputeRegisters {
     if (dword < kFirst || dword >= kFirst + kEnd) return false;
     words[dword - kFirst] = value;
     return true;
+  }
+  // Each XCC has its own.
+  void take_units(const ComputeRegisters& from) {
+    for (const unsigned at : {kUnitsSe0, kUnitsSe2})
+      std::copy_n(from.words.begin() + at, 2, words.begin() + at);
   }
   std::array<uint32_t, 3> three(Offset first) const {
     return {words[first], words[first + 1u], words[first + 2u]};

@@ -26,6 +26,8 @@ struct Context {
   InterruptSink& interrupts;
   Report report;
   shader::Cores& cores;
+  // The memory as another XCC sees it. Empty: there is no other.
+  std::function<Memory&(unsigned xcc)> memory_of = {};
 
   // 100 MHz, as the firmware tables say; RLC_GPU_CLOCK_COUNT counts the same.
   static uint64_t clock() {

@@ -21,7 +21,10 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
       registers_(registers, spec.xcc),
       interrupts_(interrupts, spec.xcc),
       cores_(spec.asic.isa.value_or(shader::Isa::kGfx90a)),
-      context_{spec.asic, spec.xcc, memory_, registers_, interrupts_, std::move(report), cores_},
+      context_{spec.asic,   spec.xcc,
+               memory_,     registers_,
+               interrupts_, std::move(report),
+               cores_,      [this](unsigned xcc) -> Memory& { return *memories_[xcc]; }},
       bank_(registers_, spec.asic.cp,
             {.activate =
                  [this](HqdSlot slot) {
@@ -40,6 +43,8 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
         if (!value) return;
         worker_->post([this, slot = bank_.selected()] { command_processor_.dequeue(slot); });
       }) {
+  for (unsigned xcc = 0; xcc < spec.asic.xccs; ++xcc)
+    memories_.push_back(std::make_unique<XccMemory>(memory, xcc));
   const unsigned first = spec.xcc * spec.asic.sdma_per_xcc();
   for (unsigned i = 0; i < spec.asic.sdma_per_xcc(); ++i) {
     sdma_.push_back(std::make_unique<SdmaEngine>(context_, first + i, [this, i] {

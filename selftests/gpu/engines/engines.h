@@ -77,6 +77,7 @@ class Engines final : public Engine {
   XccRegisters registers_;
   XccInterrupts interrupts_;
   shader::Cores cores_;
+  std::vector<std::unique_ptr<XccMemory>> memories_;  // of all XCCs
   Context context_;
   QueueTable table_;
   HqdBank bank_;

@@ -267,6 +267,8 @@ TestQueue FakeGpu::make(TestQueue::Kind kind, uint32_t process, unsigned index, 
     word(mqd::kCompute + units, ~0u);
     word(mqd::kCompute + units + 1, ~0u);
   }
+  // COMPUTE_STATIC_THREAD_MGMT_SE4 of a chip with one XCC.
+  if (asic_.xccs == 1) word(mqd::kLogicXcc, ~0u);
   word(mqd::kPqBase, queue.ring >> 8);
   word(mqd::kPqControl, 13);
   word(mqd::kRptrReport, queue.rptr);

@@ -24,7 +24,12 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsig
   std::copy_n(all.begin() + reserved + mqd::kGws, state.gws.size(), state.gws.begin());
   state.reserved = reserved;
   state.stride = all[mqd::kStride];
+  state.target_xcc = all[mqd::kTargetXcc];
   state.logic_xcc = all[mqd::kLogicXcc];
+  state.xccs = {{.compute = state.compute,
+                 .save_area = state.pair(mqd::kSaveAreaBase),
+                 .stack_offset = state.at(mqd::kStackOffset),
+                 .wave_offset = state.at(mqd::kWaveOffset)}};
   return state;
 }
 
@@ -39,37 +44,47 @@ amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t m
   return state;
 }
 
-amdgpu_criu::Result<std::string> HqdState::check_copies(Memory& memory, uint64_t mqd) const {
+std::string HqdState::difference(const HqdState& other, unsigned xcc) const {
   constexpr std::array kSame = {mqd::kPqBase,    mqd::kPqRptr, mqd::kRptrReport, mqd::kDoorbell,
                                 mqd::kStackSize, mqd::kPqWptr, mqd::kPqWptr + 1};
-  const bool aql = at(mqd::kAqlControl) != 0;
-  uint64_t seen = 0;
-  for (unsigned copy = 0; copy < copies; ++copy) {
-    const HqdState other = TRY(load(memory, mqd + uint64_t{copy} * stride, reserved));
-    for (const unsigned word : kSame) {
-      if (other.at(word) != at(word))
-        return amdgpu_criu::formatted("word {} of the MQD of XCC {} is {:#x}, of XCC 0 {:#x}", word,
-                                      copy, other.at(word), at(word));
-    }
-    const uint64_t area = pair(mqd::kSaveAreaBase) + uint64_t{copy} * at(mqd::kSaveAreaSize);
-    if (other.pair(mqd::kSaveAreaBase) != area)
-      return amdgpu_criu::formatted("XCC {} saves waves to {:#x} instead of {:#x}", copy,
-                                    other.pair(mqd::kSaveAreaBase), area);
-    const uint32_t id = other.logic_xcc;
-    if (aql ? id >= copies || seen >> id & 1 : id != 0)
-      return amdgpu_criu::formatted("XCC {} has the logical id {}", copy, id);
-    seen |= uint64_t{1} << id;
+  for (const unsigned word : kSame) {
+    if (other.at(word) != at(word))
+      return amdgpu_criu::formatted("word {} of the MQD of XCC {} is {:#x}, of XCC 0 {:#x}", word,
+                                    xcc, other.at(word), at(word));
   }
-  return std::string();
-}
-
-amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
-  for (unsigned copy = 0; copy < copies; ++copy)
-    TRY(save_copy(memory, mqd + uint64_t{copy} * stride));
+  const uint64_t area = pair(mqd::kSaveAreaBase) + uint64_t{xcc} * at(mqd::kSaveAreaSize);
+  if (other.pair(mqd::kSaveAreaBase) != area)
+    return amdgpu_criu::formatted("XCC {} saves waves to {:#x} instead of {:#x}", xcc,
+                                  other.pair(mqd::kSaveAreaBase), area);
   return {};
 }
 
-amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
+amdgpu_criu::Result<std::string> HqdState::load_xccs(Memory& memory, uint64_t mqd, unsigned count) {
+  const bool aql = at(mqd::kAqlControl) != 0;
+  std::string found;
+  uint64_t seen = 0;
+  xccs.clear();
+  for (unsigned xcc = 0; xcc < count; ++xcc) {
+    const HqdState other = TRY(load(memory, mqd + uint64_t{xcc} * stride, reserved));
+    xccs.push_back(other.xccs[0]);
+    const uint32_t id = other.logic_xcc;
+    xccs.back().logic_id = id;
+    std::string fault = difference(other, xcc);
+    if (fault.empty() && (aql ? id >= count || seen >> id & 1 : id != 0))
+      fault = amdgpu_criu::formatted("XCC {} has the logical id {}", xcc, id);
+    if (found.empty()) found = std::move(fault);
+    if (id < count) seen |= uint64_t{1} << id;
+  }
+  return found;
+}
+
+amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
+  for (size_t xcc = 0; xcc < xccs.size(); ++xcc)
+    TRY(save_one(memory, mqd + xcc * stride, xccs[xcc]));
+  return {};
+}
+
+amdgpu_criu::Status HqdState::save_one(Memory& memory, uint64_t mqd, const Xcc& xcc) const {
   const auto put = [&](unsigned index, std::span<const uint32_t> values) {
     return memory.write(kKernelSpace, mqd + index * uint64_t{4}, std::as_bytes(values));
   };
@@ -77,9 +92,9 @@ amdgpu_criu::Status HqdState::save_copy(Memory& memory, uint64_t mqd) const {
   TRY(put(mqd::kActive, std::span(&inactive, 1)));
   TRY(put(mqd::kPqRptr, std::span(words).subspan(mqd::kPqRptr - mqd::kHqdFirst, 1)));
   TRY(put(mqd::kPqWptr, std::span(words).subspan(mqd::kPqWptr - mqd::kHqdFirst, 2)));
-  TRY(put(mqd::kStackOffset, std::span(words).subspan(mqd::kStackOffset - mqd::kHqdFirst, 1)));
-  TRY(put(mqd::kWaveOffset, std::span(words).subspan(mqd::kWaveOffset - mqd::kHqdFirst, 1)));
-  const std::span registers(compute.words);
+  TRY(put(mqd::kStackOffset, std::span(&xcc.stack_offset, 1)));
+  TRY(put(mqd::kWaveOffset, std::span(&xcc.wave_offset, 1)));
+  const std::span registers(xcc.compute.words);
   TRY(put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1)));
   TRY(put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0)));
   TRY(put(reserved + mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1)));

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "asic/asic.h"
 #include "core/interfaces.h"
@@ -25,11 +26,18 @@ struct HqdState {
   ComputeRegisters compute;
   shader::Gws::Words gws = {};
   bool has_place = false;
-  // The MQD has a copy for each XCC of the partition, at this distance.
-  unsigned copies = 1;
+  // What the XCCs of a partition do not have in common. Each has an MQD, stride bytes apart.
+  struct Xcc {
+    ComputeRegisters compute;
+    uint64_t save_area = 0;
+    uint32_t stack_offset = 0, wave_offset = 0;
+    uint32_t logic_id = 0;  // its turn in the work-groups of an AQL packet; alone it is 0
+  };
+  std::vector<Xcc> xccs = std::vector<Xcc>(1);
   uint32_t stride = 0;
-  unsigned reserved = 0;   // Asic::mqd_reserved
-  uint32_t logic_xcc = 0;  // this copy's share of the work-groups of an AQL packet
+  uint32_t logic_xcc = 0;   // means something else on a chip with one XCC
+  uint32_t target_xcc = 0;  // that runs the packets of a PM4 queue
+  unsigned reserved = 0;    // Asic::mqd_reserved
 
   uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
   uint32_t at(unsigned index) const { return words[index - mqd::kHqdFirst]; }
@@ -46,14 +54,15 @@ struct HqdState {
   // For a ring of the graphics pipe, whose MQD has the write pointer elsewhere.
   static amdgpu_criu::Result<HqdState> load_graphics(Memory& memory, uint64_t mqd,
                                                      unsigned reserved);
-  // The difference between the copies, which must describe one queue; empty: none.
-  amdgpu_criu::Result<std::string> check_copies(Memory& memory, uint64_t mqd) const;
-  // Writes the state that preemption saves into all copies: pointers, place, fill levels,
-  // COMPUTE_*, inactive.
+  // Loads the MQDs of all XCCs, which must describe one queue. Returns a difference; empty: none.
+  amdgpu_criu::Result<std::string> load_xccs(Memory& memory, uint64_t mqd, unsigned count);
+  // Writes the state that preemption saves into all MQDs: pointers, place, fill levels, COMPUTE_*,
+  // inactive.
   amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;
 
  private:
-  amdgpu_criu::Status save_copy(Memory& memory, uint64_t mqd) const;
+  std::string difference(const HqdState& other, unsigned xcc) const;
+  amdgpu_criu::Status save_one(Memory& memory, uint64_t mqd, const Xcc& xcc) const;
 };
 
 std::string queue_name(std::string_view kind, HqdSlot slot);

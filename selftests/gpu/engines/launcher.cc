@@ -2,6 +2,7 @@
 #include "engines/launcher.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engines/hqd.h"
 #include "shader/cores.h"
@@ -30,23 +31,27 @@ Launcher::Launcher(Context& context, const Process& process, const ComputeRegist
 }
 
 // The dimensions give the end of the grid, which starts at COMPUTE_START.
-shader::DispatchSpec Launcher::spec() {
+shader::DispatchSpec Launcher::spec(const Share& share) {
   using Registers = ComputeRegisters;
-  const auto& words = registers_.words;
+  const auto& words = share.registers.words;
   shader::DispatchSpec spec = {.rsrc1 = words[Registers::kRsrc1],
                                .rsrc2 = words[Registers::kRsrc2],
                                .rsrc3 = words[Registers::kRsrc3],
                                .apertures = process_.apertures,
                                .trap = process_.trap,
-                               .save_area = save_area_,
+                               .save_area = share.save_area,
                                .gws = &gws_,
                                .packet_index = packet_index_,
-                               .doorbell_id = doorbell_id_};
+                               .doorbell_id = doorbell_id_,
+                               .xcc = context_.xcc + share.xcc,
+                               .share = share.turn,
+                               .shares = static_cast<unsigned>(shares_.size())};
   spec.code = join(words[Registers::kPgmLo], words[Registers::kPgmLo + 1]) << 8;
   const uint32_t how = words[Registers::kInitiator];
-  const auto end = registers_.three(Registers::kDimX);
-  const auto threads = registers_.three(Registers::kNumThreadX);
-  if (!(how & initiator::kForceStartAt000)) spec.first_group = registers_.three(Registers::kStartX);
+  const auto end = share.registers.three(Registers::kDimX);
+  const auto threads = share.registers.three(Registers::kNumThreadX);
+  if (!(how & initiator::kForceStartAt000))
+    spec.first_group = share.registers.three(Registers::kStartX);
   for (unsigned axis = 0; axis < 3; ++axis) {
     spec.group_size[axis] = bits(threads[axis], 15, 0);
     spec.grid[axis] =
@@ -58,20 +63,18 @@ shader::DispatchSpec Launcher::spec() {
   spec.scratch_waves = bits(tmpring, 11, 0);
   spec.scratch_base = join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) << 8;
   spec.scratch_wave_bytes = uint64_t{bits(tmpring, 24, 12)} << 10;
-  set_units(spec);
+  set_units(spec, share);
   return spec;
 }
 
-// One XCC runs the work-groups of all.
-void Launcher::set_units(shader::DispatchSpec& spec) const {
+void Launcher::set_units(shader::DispatchSpec& spec, const Share& share) const {
   const Asic& asic = context_.asic;
-  spec.unit_scale = asic.xccs > 1 ? 2 : 1;
-  spec.max_waves = asic.shader_engines * asic.arrays_per_engine * asic.units_per_array *
-                   shader::Units::kWaves * spec.unit_scale;
+  spec.max_waves =
+      asic.shader_engines * asic.arrays_per_engine * asic.units_per_array * shader::Units::kWaves;
   spec.units.clear();
   for (unsigned engine = 0; engine < asic.shader_engines; ++engine) {
     for (unsigned array = 0; array < asic.arrays_per_engine; ++array) {
-      const uint32_t enabled = enabled_units(registers_, engine, array);
+      const uint32_t enabled = enabled_units(share.registers, engine, array);
       for (unsigned unit = 0; unit < asic.units_per_array; ++unit) {
         if (enabled >> unit & 1) spec.units.push_back({engine, array, unit});
       }
@@ -79,78 +82,180 @@ void Launcher::set_units(shader::DispatchSpec& spec) const {
   }
 }
 
+Memory& Launcher::memory_of(const Share& share) const {
+  return share.xcc ? context_.memory_of(context_.xcc + share.xcc) : context_.memory;
+}
+
+bool Launcher::has_waves() const {
+  return std::ranges::any_of(shares_, [](const Share& share) { return share.dispatch != nullptr; });
+}
+
+void Launcher::set_scratch(uint64_t base, uint64_t bytes_of_xcc) {
+  registers_.words[ComputeRegisters::kScratchBase] = low32(base >> 8);
+  registers_.words[ComputeRegisters::kScratchBase + 1] = high32(base >> 8);
+  scratch_of_xcc_ = bytes_of_xcc;
+}
+
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
   if (!context_.asic.isa)
     return amdgpu_criu::Error::of(EINVAL, "compute kernels of {} are not modelled",
                                   context_.asic.target);
   packet_index_ = packet_index;
-  dispatch_ = TRY(shader::Dispatch::create(context_.cores, context_.memory, space, spec()));
+  for (Share& share : shares_) {
+    if (auto started = start_share(share, space); !started.ok()) {
+      end_all(State::kDone);
+      return started;
+    }
+  }
   return {};
 }
 
-Launcher::State Launcher::run(Budget& budget) {
-  const State state = dispatch_->run(kTurnInstructions);
-  interrupts_ = dispatch_->take_interrupts();
-  for (const std::string& text : context_.cores.take_complaints()) context_.report(text);
-  budget.use_bytes(budget.bytes);
-  if (state == State::kRunning || state == State::kHalted) return state;
-  const auto ended = std::move(dispatch_);
-  complaint_ = ended->complaint();
-  if (state == State::kSuspended) suspended_ = ended->suspended();
+amdgpu_criu::Status Launcher::start_share(Share& share, Space space) {
+  using Registers = ComputeRegisters;
+  const ComputeRegisters own = share.registers;
+  share.registers = registers_;
+  if (share.xcc) share.registers.take_units(own);
+  auto& words = share.registers.words;
+  const uint64_t scratch =
+      join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) +
+      (share.xcc * scratch_of_xcc_ >> 8);
+  words[Registers::kScratchBase] = low32(scratch);
+  words[Registers::kScratchBase + 1] = high32(scratch);
+  share.suspended = false;
+  share.dispatch =
+      TRY(shader::Dispatch::create(context_.cores, memory_of(share), space, spec(share)));
+  return {};
+}
+
+Launcher::State Launcher::end_all(State state) {
+  for (Share& share : shares_) {
+    share.dispatch.reset();
+    share.suspended = false;
+  }
   return state;
 }
 
+Launcher::State Launcher::run(Share& share) {
+  const State state = share.dispatch->run(kTurnInstructions);
+  std::ranges::copy(share.dispatch->take_interrupts(), std::back_inserter(interrupts_));
+  if (state == State::kRunning || state == State::kHalted) return state;
+  complaint_ = share.dispatch->complaint();
+  share.left = {.stack = {}, .restart = share.dispatch->end_of_grid()};
+  share.suspended = state == State::kSuspended;
+  if (share.suspended) share.left = share.dispatch->suspended();
+  share.dispatch.reset();
+  return state;
+}
+
+// The XCCs run at the same time. What stops a wave stops all.
+Launcher::State Launcher::run(Budget& budget) {
+  bool running = false, halted = false;
+  for (Share& share : shares_) {
+    if (!share.dispatch) continue;
+    const State state = run(share);
+    running |= state == State::kRunning;
+    halted |= state == State::kHalted;
+    if (state == State::kIllegal || state == State::kFault) return end_all(state);
+  }
+  for (const std::string& text : context_.cores.take_complaints()) context_.report(text);
+  budget.use_bytes(budget.bytes);
+  if (running || halted) return running ? State::kRunning : State::kHalted;
+  const bool suspended = std::ranges::any_of(shares_, &Share::suspended);
+  return suspended ? State::kSuspended : State::kDone;
+}
+
 void Launcher::preempt() {
-  if (dispatch_ && (dispatch_->can_suspend() || !dispatch_->waves_in_flight()))
-    dispatch_->suspend();
+  for (Share& share : shares_) {
+    auto& dispatch = share.dispatch;
+    if (dispatch && (dispatch->can_suspend() || !dispatch->waves_in_flight())) dispatch->suspend();
+  }
 }
 
 amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
+  const uint32_t size = state.at(mqd::kStackSize);
+  state.gws = gws_.pack();
+  for (size_t i = 0; i < state.xccs.size(); ++i) {
+    HqdState::Xcc& xcc = state.xccs[i];
+    const ComputeRegisters own = xcc.compute;
+    xcc.compute = registers_;
+    if (i) xcc.compute.take_units(own);
+    xcc.stack_offset = xcc.wave_offset = size;
+  }
+  if (!std::ranges::any_of(shares_, &Share::suspended)) return {};
+  for (const Share& share : shares_) TRY(save_share(share, state, mqd));
+  end_all(State::kSuspended);
+  return {};
+}
+
+// A share that has ended before the others restarts at its end.
+amdgpu_criu::Status Launcher::save_share(const Share& share, HqdState& state, uint64_t mqd) {
   using Registers = ComputeRegisters;
   const uint32_t size = state.at(mqd::kStackSize);
-  uint32_t used = 0;
-  state.at(mqd::kWaveOffset) = size;
-  state.compute = registers_;
-  state.gws = gws_.pack();
-  if (suspended_) {
-    const auto& stack = suspended_->stack;
-    used = static_cast<uint32_t>(stack.size() * 4);
-    TRY(context_.memory.write(kKernelSpace, mqd + kStackAfterMqd + size - used,
-                              std::as_bytes(std::span(stack))));
-    state.at(mqd::kWaveOffset) = size + static_cast<uint32_t>(suspended_->bytes);
-    state.compute.words[Registers::kInitiator] |= initiator::kRestore;
-    std::ranges::copy(suspended_->restart, state.compute.words.begin() + Registers::kRestartX);
-    suspended_.reset();
-  }
-  state.at(mqd::kStackOffset) = size - used;
+  HqdState::Xcc& xcc = state.xccs[share.xcc];
+  const auto& stack = share.left.stack;
+  const auto used = static_cast<uint32_t>(stack.size() * 4);
+  TRY(context_.memory.write(kKernelSpace,
+                            mqd + share.xcc * uint64_t{state.stride} + kStackAfterMqd + size - used,
+                            std::as_bytes(std::span(stack))));
+  xcc.stack_offset = size - used;
+  xcc.wave_offset = size + static_cast<uint32_t>(share.left.bytes);
+  xcc.compute = share.registers;
+  xcc.compute.words[Registers::kInitiator] |= initiator::kRestore;
+  std::ranges::copy(share.left.restart, xcc.compute.words.begin() + Registers::kRestartX);
   return {};
+}
+
+// One XCC runs a PM4 queue.
+void Launcher::set_shares(const HqdState& state) {
+  const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
+  const bool aql = state.at(mqd::kAqlControl) != 0;
+  shares_.clear();
+  for (unsigned i = 0; i < state.xccs.size(); ++i) {
+    const HqdState::Xcc& xcc = state.xccs[i];
+    if (!aql && i != std::min<size_t>(state.target_xcc, state.xccs.size() - 1)) continue;
+    Share& share = shares_.emplace_back();
+    share.xcc = i;
+    share.turn = xcc.logic_id;
+    share.registers = xcc.compute;
+    share.save_area = {.base = xcc.save_area + size,
+                       .bytes = area - std::min(area, size),
+                       .stack_words = size / 4};
+  }
 }
 
 amdgpu_criu::Status Launcher::resume(const HqdState& state, Space space, uint64_t mqd,
                                      uint32_t packet_index) {
-  using Registers = ComputeRegisters;
-  const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
   gws_.unpack(state.gws);
-  save_area_ = {.base = state.pair(mqd::kSaveAreaBase) + size,
-                .bytes = area - std::min(area, size),
-                .stack_words = size / 4};
-  uint32_t& how = registers_.words[Registers::kInitiator];
-  if (!(how & initiator::kRestore)) return {};
-  how &= ~initiator::kRestore;
+  set_shares(state);
   packet_index_ = packet_index;
-  shader::Suspended suspended;
-  suspended.restart = registers_.three(Registers::kRestartX);
-  const uint32_t offset = state.at(mqd::kStackOffset), end = state.at(mqd::kWaveOffset);
+  registers_.words[ComputeRegisters::kInitiator] &= ~initiator::kRestore;
+  for (Share& share : shares_) {
+    uint32_t& how = share.registers.words[ComputeRegisters::kInitiator];
+    if (!(how & initiator::kRestore)) continue;
+    how &= ~initiator::kRestore;
+    TRY(resume_share(share, state, space, mqd));
+  }
+  return {};
+}
+
+amdgpu_criu::Status Launcher::resume_share(Share& share, const HqdState& state, Space space,
+                                           uint64_t mqd) {
+  const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
+  const HqdState::Xcc& xcc = state.xccs[share.xcc];
+  const uint32_t offset = xcc.stack_offset, end = xcc.wave_offset;
   if (offset > size || end < size || end > area) {
     return amdgpu_criu::Error::of(EINVAL, "a control stack from {:#x} to {:#x}, waves up to {:#x}",
                                   offset, size, end);
   }
+  shader::Suspended suspended;
+  suspended.restart = share.registers.three(ComputeRegisters::kRestartX);
   suspended.stack.resize((size - offset) / 4);
-  TRY(context_.memory.read(kKernelSpace, mqd + kStackAfterMqd + offset,
+  TRY(context_.memory.read(kKernelSpace,
+                           mqd + share.xcc * uint64_t{state.stride} + kStackAfterMqd + offset,
                            std::as_writable_bytes(std::span(suspended.stack))));
   suspended.bytes = end - size;
-  dispatch_ =
-      TRY(shader::Dispatch::resume(context_.cores, context_.memory, space, spec(), suspended));
+  share.dispatch = TRY(
+      shader::Dispatch::resume(context_.cores, memory_of(share), space, spec(share), suspended));
   return {};
 }
 

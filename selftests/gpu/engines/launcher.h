@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-// The dispatch of a compute queue: started from COMPUTE_* registers, suspended to the queue's MQD,
-// control stack and save area, and resumed from there.
+// The dispatch of a compute queue: started from COMPUTE_* registers, suspended to the queue's MQDs,
+// control stacks and save areas, and resumed from there. Of an AQL queue, each XCC of the partition
+// has a share of the work-groups, and all of these for its waves.
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "engines/compute_registers.h"
 #include "engines/context.h"
@@ -43,31 +44,50 @@ class Launcher {
   amdgpu_criu::Status start(Space space, uint32_t packet_index = 0);
   // Runs the waves for one turn. Waves remain only if it returns kRunning.
   State run(Budget& budget);
-  bool has_waves() const { return dispatch_ != nullptr; }
+  bool has_waves() const;
   // The reason why a wave cannot continue.
   const std::string& complaint() const { return complaint_; }
   std::vector<shader::WaveInterrupt> take_interrupts() { return std::exchange(interrupts_, {}); }
 
+  // Where SPI gives waves their scratch, and how much of it each XCC has.
+  void set_scratch(uint64_t base, uint64_t bytes_of_xcc);
+
   // Saves the waves, or waits for their end if there is no trap handler to save them.
   void preempt();
-  // Writes the words of an MQD, and the control stack behind it.
+  // Writes the words of the MQDs, and the control stacks behind them.
   amdgpu_criu::Status save(HqdState& state, uint64_t mqd);
   // Restores the waves of a queue that is mapped again, if any.
   amdgpu_criu::Status resume(const HqdState& state, Space space, uint64_t mqd,
                              uint32_t packet_index);
 
  private:
-  shader::DispatchSpec spec();
-  void set_units(shader::DispatchSpec& spec) const;
+  struct Share {
+    unsigned xcc = 0;  // of the partition, and of the MQDs
+    uint32_t turn = 0;
+    ComputeRegisters registers;
+    shader::DispatchSpec::SaveArea save_area;
+    std::unique_ptr<shader::Dispatch> dispatch;
+    shader::Suspended left = {};  // when its dispatch has ended or was suspended
+    bool suspended = false;
+  };
+
+  Memory& memory_of(const Share& share) const;
+  shader::DispatchSpec spec(const Share& share);
+  void set_units(shader::DispatchSpec& spec, const Share& share) const;
+  void set_shares(const HqdState& state);
+  amdgpu_criu::Status start_share(Share& share, Space space);
+  amdgpu_criu::Status resume_share(Share& share, const HqdState& state, Space space, uint64_t mqd);
+  amdgpu_criu::Status save_share(const Share& share, HqdState& state, uint64_t mqd);
+  State run(Share& share);
+  State end_all(State state);
 
   Context& context_;
   const Process process_;
   const uint32_t doorbell_id_;
   ComputeRegisters registers_;
   shader::Gws gws_;
-  shader::DispatchSpec::SaveArea save_area_;
-  std::unique_ptr<shader::Dispatch> dispatch_;
-  std::optional<shader::Suspended> suspended_;
+  std::vector<Share> shares_ = std::vector<Share>(1);
+  uint64_t scratch_of_xcc_ = 0;
   uint32_t packet_index_ = 0;
   std::vector<shader::WaveInterrupt> interrupts_;
   std::string complaint_;

@@ -37,6 +37,7 @@ constexpr unsigned kSaveAreaSize = 177;
 constexpr unsigned kAqlControl = 181;
 constexpr unsigned kPqWptr = 182;
 constexpr unsigned kFence = 446;         // of a user queue: fence_address of v11_compute_mqd
+constexpr unsigned kTargetXcc = 225;     // PM4_TARGET_XCC_IN_XCP
 constexpr unsigned kStride = 226;        // bytes between the copies for the XCCs of a partition
 constexpr unsigned kHungDoorbell = 240;  // of the HIQ: QUEUE_DOORBELL_ID0
 // From Asic::mqd_reserved on, words that the generation reserves, zeroed when a queue is created

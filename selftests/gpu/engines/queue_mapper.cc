@@ -26,16 +26,15 @@ amdgpu_criu::Status QueueMapper::add(const Queue::Spec& spec, const Pm4::Setup& 
 }
 
 amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view kind,
-                                             Pm4::Setup setup, unsigned copies) {
+                                             Pm4::Setup setup, unsigned xccs) {
   HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.mqd_reserved));
   if (!spec.wptr_poll) spec.wptr_poll = state.pair(mqd::kWptrPoll);
   setup.slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name(kind, setup.slot);
   state.at(mqd::kVmid) = spec.vmid;
   state.at(mqd::kActive) = 1;
-  state.copies = copies;
-  if (copies > 1) {
-    const std::string fault = TRY(state.check_copies(context_.memory, spec.mqd));
+  if (xccs > 1) {
+    const std::string fault = TRY(state.load_xccs(context_.memory, spec.mqd, xccs));
     if (!fault.empty()) context_.report(spec.name + ": " + fault);
   }
   return add(spec, setup, state);

@@ -23,9 +23,9 @@ class QueueMapper {
   // The VMIDs and descriptors (bits count pipes of 8 queues) for user queues.
   void set_resources(uint32_t vmids, uint64_t queues);
 
-  // spec.slot: where the queue is shown. copies: of the MQD, one for each XCC of a partition.
+  // spec.slot: where the queue is shown. xccs: of the partition, each with an MQD.
   amdgpu_criu::Status map_compute(Queue::Spec spec, std::string_view kind, Pm4::Setup setup,
-                                  unsigned copies = 1);
+                                  unsigned xccs = 1);
   // The driver's ring of the graphics pipe; start: where it continues, if not as the MQD says.
   amdgpu_criu::Status map_graphics(Queue::Spec spec, Pm4::Setup setup,
                                    std::optional<uint64_t> start = {});

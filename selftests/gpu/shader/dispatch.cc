@@ -44,7 +44,7 @@ Dispatch::Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec
       vmid_(space.vmid),
       spec_(spec),
       shape_(spec.shape()),
-      units_(spec.units, shape_, spec.waves_per_group(), spec.unit_scale) {}
+      units_(spec.units, shape_, spec.waves_per_group()) {}
 Dispatch::~Dispatch() = default;
 
 amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Memory& memory,
@@ -80,6 +80,7 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
                                   shape.vgprs);
   }
   dispatch->group_count_ = groups;
+  dispatch->next_group_ = spec.share;
   const size_t group = spec.waves_per_group();
   if (!dispatch->units_.group_fits()) {
     return amdgpu_criu::Error::of(EINVAL, "{} waves with {} VGPRs on one unit", group, shape.vgprs);
@@ -101,6 +102,7 @@ uint64_t Dispatch::group_bytes() const {
 }
 
 std::array<uint32_t, 3> Dispatch::group_id(uint64_t index) const {
+  if (!group_count_) return spec_.first_group;
   std::array<uint32_t, 3> id;
   for (unsigned axis = 0; axis < 3; ++axis) {
     // Behind the last group the last axis counts on.
@@ -119,7 +121,8 @@ bool Dispatch::launch_group() {
   const auto unit = units_.take();
   if (!unit) return false;
   auto group = std::make_shared<WorkGroup>();
-  group->id = group_id(next_group_++);
+  group->id = group_id(next_group_);
+  next_group_ += spec_.shares;
   group->unit = *unit;
   group->lds.resize(shape_.lds_bytes);
   record_bytes_ += shape_.lds_bytes;

@@ -37,14 +37,14 @@ struct DispatchSpec {
   Apertures apertures;
   TrapHandler trap;
   SaveArea save_area;
-  Gws* gws = nullptr;  // of the queue; null: it has none
-  // The enabled compute units, each of which represents unit_scale units.
-  std::vector<UnitId> units = std::vector<UnitId>(8);
-  unsigned unit_scale = 1;
+  Gws* gws = nullptr;                                  // of the queue; null: it has none
+  std::vector<UnitId> units = std::vector<UnitId>(8);  // the enabled compute units
   unsigned max_waves = 8 * Units::kWaves;  // of all units, also those that are not enabled
   uint32_t packet_index = 0;
   uint32_t doorbell_id = 0;
-  unsigned xcc = 0;  // of the partition
+  unsigned xcc = 0;  // of the chip
+  // Each of several XCCs launches one work-group in turn.
+  unsigned share = 0, shares = 1;
 
   unsigned waves_per_group() const {
     return (group_size[0] * group_size[1] * group_size[2] + kLanes - 1) / kLanes;
@@ -89,6 +89,8 @@ class Dispatch {
   // kDone if nothing is left.
   void suspend();
   const Suspended& suspended() const { return suspended_; }
+  // The place of a dispatch that is complete.
+  std::array<uint32_t, 3> end_of_grid() const { return group_id(group_count_); }
 
   size_t waves_in_flight() const { return waves_.size(); }
   // The reason why a wave cannot continue, and the place.

@@ -43,7 +43,7 @@ void Dispatch::suspend() {
     leave_barrier(*resident);
     leave_gws(*resident);
   }
-  suspended_.restart = group_id(next_group_);
+  suspended_.restart = group_id(std::min(next_group_, group_count_));
 }
 
 bool Dispatch::save_wave(Wave& wave) {
@@ -123,6 +123,9 @@ amdgpu_criu::Status Dispatch::continue_at(const std::array<uint32_t, 3>& group) 
     return uint64_t{group[axis]} - spec_.first_group[axis];
   };
   next_group_ = (offset(2) * groups_[1] + offset(1)) * groups_[0] + offset(0);
+  if (groups_left() && next_group_ % spec_.shares != spec_.share)
+    return amdgpu_criu::Error::of(EINVAL, "work-group {} is not the turn of XCC {} of {}",
+                                  next_group_, spec_.share, spec_.shares);
   return {};
 }
 

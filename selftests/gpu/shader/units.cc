@@ -14,15 +14,13 @@ unsigned waves_of_unit(unsigned vgprs) {
 
 }  // namespace
 
-Units::Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per_group,
-             unsigned scale)
+Units::Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per_group)
     : ids_(std::move(ids)),
       groups_(ids_.size()),
       group_waves_(std::max(waves_per_group, 1u)),
       unit_waves_(waves_of_unit(shape.vgprs)),
-      groups_per_unit_(scale * unit_waves_ / group_waves_) {
-  if (shape.lds_bytes)
-    groups_per_unit_ = std::min(groups_per_unit_, scale * (kLds / shape.lds_bytes));
+      groups_per_unit_(unit_waves_ / group_waves_) {
+  if (shape.lds_bytes) groups_per_unit_ = std::min(groups_per_unit_, kLds / shape.lds_bytes);
 }
 
 std::optional<unsigned> Units::take_again() {

@@ -21,8 +21,7 @@ class Units {
   static constexpr unsigned kWaves = 32;  // of a unit: 8 of each of its 4 SIMDs
   static constexpr uint32_t kLds = 64 << 10;
 
-  // scale: each unit represents this many.
-  Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per_group, unsigned scale);
+  Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per_group);
 
   // A group that hardware could never start.
   bool group_fits() const { return group_waves_ <= unit_waves_; }

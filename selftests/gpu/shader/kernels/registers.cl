@@ -64,3 +64,8 @@ kernel void many(global float* data) {
   for (uint k = 0; k < 96; ++k) sum = sum * v[95 - k] + v[k];
   data[128 + i] = sum;
 }
+
+// On which XCC each work-group runs; a register of gfx942.
+kernel void where(global uint* data) {
+  if (LOCAL_ID == 0) data[GROUP_ID] = __builtin_amdgcn_s_getreg(20 | 31 << 11);
+}

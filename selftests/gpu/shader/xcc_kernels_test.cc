@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+// One dispatch on the two XCCs of a partition, each with an MQD, a control stack and a save area.
+#include <algorithm>
+
+#include "engines/launcher.h"
+#include "regs/partitions.h"
+#include "shader/kernel_fixture.h"
+
+namespace gpu::test {
+namespace {
+
+constexpr uint32_t kGroup = 256, kGroups = 6;
+
+class XccKernels : public KernelTest {
+ protected:
+  static constexpr uint64_t kStride = 0x4000;
+  static constexpr uint64_t kStop = 0x6000, kRounds = 0x6100;
+  static constexpr uint32_t kAreaBytes = 0x300000;
+
+  explicit XccKernels(const std::string& object = "basic.co") : KernelTest(object, mi300x_small()) {
+    give_trap_handler();
+  }
+
+  // As KFD lets both XCCs run a queue: two MQDs, and two save areas in a row.
+  void share(std::array<uint32_t, 2> turns = {0, 1}) {
+    gpu_.preempt();
+    for (uint32_t xcc = 0; xcc < 2; ++xcc)
+      gpu_.registers.write(xcc * kInstanceStride + Partition::kControl, 2u << 3 | xcc);
+    gpu_.give_save_area(queue_, kSaveArea, kAreaBytes);
+    put_word(0, mqd::kStride, kStride);
+    for (unsigned word = 0; word < mqd::kDwords; ++word) put_word(1, word, mqd_word(word));
+    put_word(1, mqd::kSaveAreaBase, low32(kSaveArea + kAreaBytes));
+    for (unsigned xcc = 0; xcc < 2; ++xcc) put_word(xcc, mqd::kLogicXcc, turns[xcc]);
+    map();
+  }
+  uint32_t word_of(unsigned xcc, unsigned word) {
+    return gpu_.memory.get<uint32_t>(0, queue_.mqd + xcc * kStride + uint64_t{word} * 4);
+  }
+  void put_word(unsigned xcc, unsigned word, uint32_t value) {
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + xcc * kStride + uint64_t{word} * 4, value);
+  }
+  uint32_t initiator_of(unsigned xcc) { return word_of(xcc, mqd::kCompute); }
+  uint32_t saved_bytes(unsigned xcc) {
+    return word_of(xcc, mqd::kWaveOffset) - word_of(xcc, mqd::kStackSize);
+  }
+
+  void start_churning() {
+    std::vector<uint32_t> data(kGroups * kGroup);
+    for (uint32_t i = 0; i < data.size(); ++i) data[i] = i * 2654435761u;
+    start_ = data;
+    put_all(kData, data);
+    put<uint32_t>(kStop, 0);
+    arguments(kData, kRounds, kStop);
+    const uint64_t object = object_of("churn_until");
+    submit(
+        object,
+        {.grid = {kGroups * kGroup, 1, 1}, .group = {kGroup, 1, 1}, .lds = get<uint32_t>(object)});
+  }
+  bool churns(uint32_t group) {
+    const uint64_t at = kData + uint64_t{group} * kGroup * 4;
+    return FakeGpu::eventually([&] { return get<uint32_t>(at) != start_[group * kGroup]; });
+  }
+  bool all_churn() {
+    for (uint32_t group = 0; group < kGroups; ++group)
+      if (!churns(group)) return false;
+    return true;
+  }
+  std::vector<uint32_t> expected() {
+    std::vector<uint32_t> data = start_;
+    for (uint32_t group = 0; group < kGroups; ++group) {
+      uint32_t* const row = &data[size_t{group} * kGroup];
+      for (uint32_t round = 0; round < get<uint32_t>(kRounds + 4 * group); ++round) {
+        const uint32_t first = row[0];
+        for (uint32_t i = 0; i < kGroup; ++i)
+          row[i] = (i + 1 < kGroup ? row[i + 1] : first) * 1664525u + 1013904223u + round;
+      }
+    }
+    return data;
+  }
+
+  std::vector<uint32_t> start_;
+};
+
+class XccRegisters942 : public XccKernels {
+ protected:
+  XccRegisters942() : XccKernels("registers.co") {}
+  std::vector<uint32_t> xccs_of_groups() {
+    put_all(kData, std::vector<uint32_t>(kGroups, ~0u));
+    arguments(kData);
+    EXPECT_TRUE(runs("where", {.grid = {kGroups * 64, 1, 1}, .group = {64, 1, 1}}));
+    return get_all<uint32_t>(kData, kGroups);
+  }
+};
+
+TEST_F(XccRegisters942, EachXccHasItsTurnOfTheWorkGroups) {
+  EXPECT_EQ(xccs_of_groups(), (std::vector<uint32_t>{0, 0, 0, 0, 0, 0})) << "alone";
+  share();
+  EXPECT_EQ(xccs_of_groups(), (std::vector<uint32_t>{0, 1, 0, 1, 0, 1}));
+  share({1, 0});
+  EXPECT_EQ(xccs_of_groups(), (std::vector<uint32_t>{1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
+}
+
+TEST_F(XccKernels, WavesAreSavedInTheAreaOfTheirXccAndContinueThere) {
+  share();
+  start_churning();
+  ASSERT_TRUE(all_churn());
+  for (unsigned turn = 0; turn < 3; ++turn) {
+    ASSERT_TRUE(gpu_.preempt());
+    for (unsigned xcc = 0; xcc < 2; ++xcc) {
+      EXPECT_TRUE(initiator_of(xcc) & initiator::kRestore);
+      EXPECT_GT(saved_bytes(xcc), 0u);
+      EXPECT_LT(word_of(xcc, mqd::kStackOffset), word_of(xcc, mqd::kStackSize));
+      // The trap handler of another mapping writes the area again.
+      const uint64_t area = kSaveArea + xcc * kAreaBytes + FakeGpu::kStackBytes;
+      const auto saved = get_all<uint32_t>(area, saved_bytes(xcc) / 4);
+      EXPECT_TRUE(std::ranges::any_of(saved, [](uint32_t word) { return word != 0; }));
+    }
+    map();
+  }
+  put<uint32_t>(kStop, 1);
+  ASSERT_TRUE(completes());
+  EXPECT_EQ(get_all<uint32_t>(kData, size_t{kGroups} * kGroup), expected());
+  ASSERT_TRUE(gpu_.preempt());
+  for (unsigned xcc = 0; xcc < 2; ++xcc) EXPECT_FALSE(initiator_of(xcc) & initiator::kRestore);
+  EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
+}
+
+// A driver that restores only the MQD of the first XCC loses the waves of the other.
+TEST_F(XccKernels, TheWavesOfAnXccNeedItsOwnMqd) {
+  share();
+  start_churning();
+  ASSERT_TRUE(all_churn());
+  ASSERT_TRUE(gpu_.preempt());
+  put_word(1, mqd::kCompute, initiator_of(1) & ~initiator::kRestore);
+  put_all(kRounds, std::vector<uint32_t>(kGroups, 0));
+  map();
+  put<uint32_t>(kStop, 1);
+  ASSERT_TRUE(completes());
+  for (uint32_t group = 0; group < kGroups; ++group)
+    EXPECT_EQ(get<uint32_t>(kRounds + 4 * group) > 0, group % 2 == 0) << group;
+}
+
+TEST_F(XccKernels, AnXccThatRestartsAtAWorkGroupOfAnotherIsReported) {
+  share();
+  start_churning();
+  ASSERT_TRUE(all_churn());
+  ASSERT_TRUE(gpu_.preempt());
+  put_word(1, mqd::kCompute + ComputeRegisters::kRestartX, 2);
+  put_word(1, mqd::kCompute + ComputeRegisters::kRestartX + 2, 0);
+  map();
+  EXPECT_FALSE(gpu_.reports().empty());
+}
+
+}  // namespace
+}  // namespace gpu::test

@@ -45,7 +45,7 @@ class XccKernels : public KernelTest {
   }
 
   void start_churning() {
-    std::vector<uint32_t> data(kGroups * kGroup);
+    std::vector<uint32_t> data(size_t{kGroups} * kGroup);
     for (uint32_t i = 0; i < data.size(); ++i) data[i] = i * 2654435761u;
     start_ = data;
     put_all(kData, data);
@@ -58,7 +58,7 @@ class XccKernels : public KernelTest {
   }
   bool churns(uint32_t group) {
     const uint64_t at = kData + uint64_t{group} * kGroup * 4;
-    return FakeGpu::eventually([&] { return get<uint32_t>(at) != start_[group * kGroup]; });
+    return FakeGpu::eventually([&] { return get<uint32_t>(at) != start_[size_t{group} * kGroup]; });
   }
   bool all_churn() {
     for (uint32_t group = 0; group < kGroups; ++group)
@@ -69,7 +69,7 @@ class XccKernels : public KernelTest {
     std::vector<uint32_t> data = start_;
     for (uint32_t group = 0; group < kGroups; ++group) {
       uint32_t* const row = &data[size_t{group} * kGroup];
-      for (uint32_t round = 0; round < get<uint32_t>(kRounds + 4 * group); ++round) {
+      for (uint32_t round = 0; round < get<uint32_t>(kRounds + uint64_t{4} * group); ++round) {
         const uint32_t first = row[0];
         for (uint32_t i = 0; i < kGroup; ++i)
           row[i] = (i + 1 < kGroup ? row[i + 1] : first) * 1664525u + 1013904223u + round;
@@ -112,7 +112,7 @@ TEST_F(XccKernels, WavesAreSavedInTheAreaOfTheirXccAndContinueThere) {
       EXPECT_GT(saved_bytes(xcc), 0u);
       EXPECT_LT(word_of(xcc, mqd::kStackOffset), word_of(xcc, mqd::kStackSize));
       // The trap handler of another mapping writes the area again.
-      const uint64_t area = kSaveArea + xcc * kAreaBytes + FakeGpu::kStackBytes;
+      const uint64_t area = kSaveArea + uint64_t{xcc} * kAreaBytes + FakeGpu::kStackBytes;
       const auto saved = get_all<uint32_t>(area, saved_bytes(xcc) / 4);
       EXPECT_TRUE(std::ranges::any_of(saved, [](uint32_t word) { return word != 0; }));
     }
@@ -138,7 +138,7 @@ TEST_F(XccKernels, TheWavesOfAnXccNeedItsOwnMqd) {
   put<uint32_t>(kStop, 1);
   ASSERT_TRUE(completes());
   for (uint32_t group = 0; group < kGroups; ++group)
-    EXPECT_EQ(get<uint32_t>(kRounds + 4 * group) > 0, group % 2 == 0) << group;
+    EXPECT_EQ(get<uint32_t>(kRounds + uint64_t{4} * group) > 0, group % 2 == 0) << group;
 }
 
 TEST_F(XccKernels, AnXccThatRestartsAtAWorkGroupOfAnotherIsReported) {

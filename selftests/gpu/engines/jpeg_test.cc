@@ -2,17 +2,11 @@
 // The ring of the JPEG engine, with packets as the driver writes them.
 #include "engines/jpeg.h"
 
-#include <gtest/gtest.h>
-
-#include "engines/fake_gpu.h"
+#include "engines/video_ring_fixture.h"
 
 namespace gpu::test {
 namespace {
 
-constexpr uint64_t kRing = 0x200000;
-constexpr uint64_t kBuffer = 0x201000;
-constexpr uint64_t kFence = 0x202000;
-constexpr uint32_t kRingDwords = 128;
 constexpr uint32_t kDoorbell = 0xc44;
 constexpr uint8_t kDecoded = 153;
 constexpr uint32_t kPitch = 0x401f;  // as packets name UVD_JPEG_PITCH
@@ -20,39 +14,15 @@ constexpr uint32_t kNop = 6u << 28;
 constexpr uint32_t kTrap = 7u << 28;
 constexpr uint32_t kWaitRegister = 3u << 28 | 3 << 24;
 
-class JpegTest : public testing::Test {
+class JpegTest : public VideoRing<JpegRegisters> {
  protected:
-  JpegTest() {
-    put(at_.ring_base, kRing);
-    put(at_.ring_size, kRingDwords);
-    put(at_.doorbell, kDoorbell | 1u << 30);
-  }
+  JpegTest() : VideoRing(navi31().jpeg, kDoorbell) {}
 
-  void put(uint32_t dword, uint32_t value) { gpu_.registers.write(dword, value); }
-  uint32_t get(uint32_t dword) { return gpu_.registers.read(dword); }
   uint32_t pitch() { return get(at_.segment + kPitch - 0x3a40); }
-
-  void submit(const std::vector<uint32_t>& words) {
-    for (const uint32_t word : words) {
-      gpu_.memory.put<uint32_t>(0, kRing + uint64_t{4} * wptr_, word);
-      wptr_ = (wptr_ + 1) % kRingDwords;
-    }
-    gpu_.engines->ring(kDoorbell, wptr_, 4);
-  }
-  bool idle() {
-    return FakeGpu::eventually([&] { return get(at_.rptr) == wptr_; });
-  }
-  bool reported() {
-    return FakeGpu::eventually([&] { return !gpu_.reports().empty(); });
-  }
   static std::vector<uint32_t> fence(uint32_t value) {
     return {0x402a, value, 0x402b, value, 0x40ea, kFence, 0x40eb, 0, 0x4029, 8, 4u << 28 | 0x4029,
             0};
   }
-
-  FakeGpu gpu_{navi31()};
-  const JpegRegisters at_ = navi31().jpeg.value_or(JpegRegisters{});
-  uint32_t wptr_ = 0;
 };
 
 TEST_F(JpegTest, ExecutesRegisterWritesAndWrapsAround) {

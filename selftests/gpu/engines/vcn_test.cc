@@ -2,17 +2,11 @@
 // The unified queue of VCN, with packets as the driver writes them.
 #include "engines/vcn.h"
 
-#include <gtest/gtest.h>
-
-#include "engines/fake_gpu.h"
+#include "engines/video_ring_fixture.h"
 
 namespace gpu::test {
 namespace {
 
-constexpr uint64_t kRing = 0x200000;
-constexpr uint64_t kBuffer = 0x201000;
-constexpr uint64_t kFence = 0x202000;
-constexpr uint32_t kRingDwords = 128;
 constexpr uint32_t kDoorbell = 0xc48;
 constexpr uint32_t kOther = 0x3f000;  // a register of no block
 constexpr uint32_t kClock = 1u << 9;
@@ -20,37 +14,14 @@ constexpr uint32_t kReset = 1u << 28;
 constexpr uint8_t kTrap = 119;
 constexpr uint32_t kOff = 2;
 
-class VcnTest : public testing::Test {
+class VcnTest : public VideoRing<VcnRegisters> {
  protected:
-  VcnTest() {
+  VcnTest() : VideoRing(navi31().vcn, kDoorbell) {
     put(at_.vcpu_control, kClock);
-    put(at_.ring_base, kRing);
-    put(at_.ring_size, kRingDwords);
     put(at_.enable, 4);
-    put(at_.doorbell, kDoorbell | 1u << 30);
   }
 
-  void put(uint32_t dword, uint32_t value) { gpu_.registers.write(dword, value); }
-  uint32_t get(uint32_t dword) { return gpu_.registers.read(dword); }
-
-  void submit(const std::vector<uint32_t>& words) {
-    for (const uint32_t word : words) {
-      gpu_.memory.put<uint32_t>(0, kRing + uint64_t{4} * wptr_, word);
-      wptr_ = (wptr_ + 1) % kRingDwords;
-    }
-    gpu_.engines->ring(kDoorbell, wptr_, 4);
-  }
-  bool idle() {
-    return FakeGpu::eventually([&] { return get(at_.rptr) == wptr_; });
-  }
-  bool reported() {
-    return FakeGpu::eventually([&] { return !gpu_.reports().empty(); });
-  }
   static std::vector<uint32_t> write(uint32_t value) { return {11, kOther * 4, value}; }
-
-  FakeGpu gpu_{navi31()};
-  const VcnRegisters at_ = navi31().vcn.value_or(VcnRegisters{});
-  uint32_t wptr_ = 0;
 };
 
 TEST_F(VcnTest, ExecutesWritesOfRegistersAndWrapsAround) {

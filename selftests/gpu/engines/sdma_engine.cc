@@ -71,6 +71,8 @@ SdmaEngine::Change SdmaEngine::take_change() {
 
 void SdmaEngine::show(uint64_t rptr, uint64_t wptr) {
   const std::lock_guard lock(mutex_);
+  // The registers are those of the next ring.
+  if (stopped_) return;
   words_[reg::kSdmaRbRptr] = low32(rptr);
   words_[reg::kSdmaRbRptr + 1] = high32(rptr);
   if (wptr_written_) return;

@@ -30,7 +30,7 @@ std::map<std::string, double>& rates() {
 class Bench {
  public:
   Bench() : object_(gpu::test::object_path("bench.co")) {
-    memory_.bind_vmid(kSpace, 0x8000, 1);
+    memory_.bind_vmid(kSpace, 0x8000, 1, false);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
     const uint64_t data = kData;
     std::memcpy(at(kKernarg), &data, sizeof(data));

@@ -80,7 +80,8 @@ class Watcher:
     """Takes the log line by line; complaints are kept with the test that was running.
 
     `model` returns what the GPU models have complained about since it was last called. It is
-    called at each mark, before the mark counts.
+    called at each mark. The models have a log of their own, so what they say may be from before or
+    after the mark, and is a complaint only if neither side allows it.
     """
 
     def __init__(self, model: Callable[[], list[str]] = _nothing) -> None:
@@ -98,12 +99,11 @@ class Watcher:
     def line(self, raw: str) -> None:
         text = message(raw)
         if mark := _MARK.match(text):
-            self.collect()
-            self._mark(mark["verb"], mark["argument"] or "")
+            self._collect_around(lambda: self._mark(mark["verb"], mark["argument"] or ""))
             return
         if igt := _IGT.match(text):
-            self.collect()
-            self._begin_test(f"{igt['program']}@{igt['subtest']}" if igt["begin"] else "")
+            name = f"{igt['program']}@{igt['subtest']}" if igt["begin"] else ""
+            self._collect_around(lambda: self._begin_test(name))
             return
         if PANIC.search(text):
             self.panicked = True
@@ -120,14 +120,24 @@ class Watcher:
             if not self._allows(text):
                 self._complain(text)
 
+    def _collect_around(self, mark: Callable[[], None]) -> None:
+        where = self.current, self.test
+        said = [text for text in self.model() if not self._allows(text)]
+        mark()
+        for text in said:
+            if not self._allows(text):
+                self._complain(text, where)
+
     def of(self, command: int | None) -> list[Complaint]:
         return [complaint for complaint in self.complaints if complaint.command == command]
 
-    def _complain(self, text: str) -> None:
-        same = [one for one in self.complaints if (one.command, one.test) == (self.current, self.test)
+    def _complain(self, text: str, where: tuple[int | None, str] | None = None) -> None:
+        """`where`: the command and the test; those that run now if not given."""
+        command, test = where or (self.current, self.test)
+        same = [one for one in self.complaints if (one.command, one.test) == (command, test)
                 and _kind(one.text) == _kind(text)]
         if len(same) < SAME_KEPT:
-            self.complaints.append(Complaint(self.current, self.test, text))
+            self.complaints.append(Complaint(command, test, text))
             self._context = self.complaints[-1].context
 
     def _allows(self, text: str) -> bool:

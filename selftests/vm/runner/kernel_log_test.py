@@ -111,6 +111,19 @@ class WatcherTest(unittest.TestCase):
                          [(None, "", "GPU 0: boot"), (1, "", "GPU 0: VM fault 2"),
                           (1, "b", "GPU 0: VM fault 3"), (None, "", "GPU 0: VM fault 4")])
 
+    def test_a_complaint_of_a_model_may_be_read_before_the_mark_that_allows_it(self) -> None:
+        said: list[str] = []
+        watcher = Watcher(lambda: [said.pop() for _ in said[:]])
+        watcher.line("vm: begin 1")
+        watcher.line("vm: allow-in b VM fault 2")
+        for mark, text in (("vm: test a", "GPU 0: VM fault 1"), ("vm: allow VM fault", "GPU 0: VM fault"),
+                           ("vm: disallow", "GPU 0: VM fault"), ("vm: tested a", "GPU 0: VM fault 3"),
+                           ("vm: test b", "GPU 0: VM fault 2")):
+            said.append(text)
+            watcher.line(mark)
+        self.assertEqual([(c.test, c.text) for c in watcher.complaints],
+                         [("", "GPU 0: VM fault 1"), ("a", "GPU 0: VM fault 3")])
+
     def test_a_fault_that_repeats_itself_is_kept_three_times(self) -> None:
         watcher = watch("vm: begin 1", "vm: test a",
                         *[f"ring sdma0 timeout, seq={number}" for number in range(9)],

@@ -130,9 +130,9 @@ class FakeNode:
         wait_until(lambda: len(self.steps()) >= target)
 
 
-def wait_until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
     while not true():
         if time.monotonic() > end:
-            raise AssertionError(f"the condition did not become true within {seconds} s")
+            raise AssertionError(f"the condition did not become true within {PATIENCE} s")
         time.sleep(0.02)

@@ -9,11 +9,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "base/fd.h"
+#include "topology/topology.h"
 
 namespace amdgpu_criu {
 namespace {
@@ -117,19 +115,11 @@ Status Debugger::read(uint64_t address, std::span<std::byte> to) const {
   return {};
 }
 
-// The XCCs of a GPU, of which each has a save area.
-unsigned xccs_of(uint32_t gpu_id) {
-  for (const auto& node :
-       std::filesystem::directory_iterator("/sys/class/kfd/kfd/topology/nodes")) {
-    uint32_t id = 0;
-    std::ifstream(node.path() / "gpu_id") >> id;
-    if (id != gpu_id) continue;
-    std::ifstream properties(node.path() / "properties");
-    std::string name;
-    for (uint64_t value = 0; properties >> name >> value;)
-      if (name == "num_xcc") return static_cast<unsigned>(std::max<uint64_t>(value, 1));
-  }
-  return 1;
+// Of a GPU. Each has a save area.
+unsigned xccs_of(const std::vector<topology::Gpu>& gpus, uint32_t gpu_id) {
+  const auto gpu = std::ranges::find(gpus, gpu_id, &topology::Gpu::gpu_id);
+  if (gpu == gpus.end()) return 1;
+  return static_cast<unsigned>(std::max<uint64_t>(gpu->property("num_xcc"), 1));
 }
 
 // The driver has copied the control stack behind the header of the save area.
@@ -155,6 +145,7 @@ Result<SavedQueue> read_suspended(const Debugger& debugger, const kfd_queue_snap
 }  // namespace
 
 Result<size_t> read_live(pid_t pid, bool registers) {
+  const auto gpus = TRY(topology::read_gpus());
   const Debugger debugger = TRY(Debugger::attach(pid));
   size_t waves = 0;
   for (const kfd_queue_snapshot_entry& entry : TRY(debugger.queues())) {
@@ -162,7 +153,7 @@ Result<size_t> read_live(pid_t pid, bool registers) {
         entry.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE)
       continue;
     TRY(debugger.suspend(entry.queue_id));
-    for (unsigned xcc = 0; xcc < xccs_of(entry.gpu_id); ++xcc) {
+    for (unsigned xcc = 0; xcc < xccs_of(gpus, entry.gpu_id); ++xcc) {
       const SavedQueue queue = TRY(read_suspended(debugger, entry, xcc));
       print_summary(queue);
       if (registers)

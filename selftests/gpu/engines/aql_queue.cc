@@ -18,7 +18,7 @@ uint64_t word_pair(std::span<const uint32_t> words, size_t at) {
 AqlQueue::AqlQueue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
                    const HqdState& state)
     : Queue(context, spec, Space{Hub::kGfx, spec.vmid}, {}),
-      pm4_(context, setup, state.compute),
+      pm4_(context, setup, state.xccs[0].compute),
       hqd_(state),
       ring_(ring) {}
 

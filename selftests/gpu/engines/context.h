@@ -26,7 +26,7 @@ struct Context {
   InterruptSink& interrupts;
   Report report;
   shader::Cores& cores;
-  // The memory as another XCC sees it. Empty: there is no other.
+  // The memory as any XCC sees it.
   std::function<Memory&(unsigned xcc)> memory_of = {};
 
   // 100 MHz, as the firmware tables say; RLC_GPU_CLOCK_COUNT counts the same.

@@ -13,18 +13,28 @@ std::optional<Mes> make_mes(Context& context, QueueMapper& mapper) {
   return std::optional<Mes>(std::in_place, context, mapper);
 }
 
+std::vector<XccMemory> views_of(Memory& memory, unsigned xccs) {
+  std::vector<XccMemory> views;
+  for (unsigned xcc = 0; xcc < xccs; ++xcc) views.emplace_back(memory, xcc);
+  return views;
+}
+
 }  // namespace
 
 Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, InterruptSink& interrupts,
                  Report report)
-    : memory_(memory, spec.xcc),
-      registers_(registers, spec.xcc),
+    : registers_(registers, spec.xcc),
       interrupts_(interrupts, spec.xcc),
       cores_(spec.asic.isa.value_or(shader::Isa::kGfx90a)),
-      context_{spec.asic,   spec.xcc,
-               memory_,     registers_,
-               interrupts_, std::move(report),
-               cores_,      [this](unsigned xcc) -> Memory& { return *memories_[xcc]; }},
+      memories_(views_of(memory, spec.asic.xccs)),
+      context_{spec.asic,
+               spec.xcc,
+               memories_[spec.xcc],
+               registers_,
+               interrupts_,
+               std::move(report),
+               cores_,
+               [this](unsigned xcc) -> Memory& { return memories_[xcc]; }},
       bank_(registers_, spec.asic.cp,
             {.activate =
                  [this](HqdSlot slot) {
@@ -43,8 +53,6 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
         if (!value) return;
         worker_->post([this, slot = bank_.selected()] { command_processor_.dequeue(slot); });
       }) {
-  for (unsigned xcc = 0; xcc < spec.asic.xccs; ++xcc)
-    memories_.push_back(std::make_unique<XccMemory>(memory, xcc));
   const unsigned first = spec.xcc * spec.asic.sdma_per_xcc();
   for (unsigned i = 0; i < spec.asic.sdma_per_xcc(); ++i) {
     sdma_.push_back(std::make_unique<SdmaEngine>(context_, first + i, [this, i] {

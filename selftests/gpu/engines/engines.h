@@ -73,11 +73,10 @@ class Engines final : public Engine {
   void mec_control(uint32_t value);
   void mes_control(uint32_t value);
 
-  XccMemory memory_;
   XccRegisters registers_;
   XccInterrupts interrupts_;
   shader::Cores cores_;
-  std::vector<std::unique_ptr<XccMemory>> memories_;  // of all XCCs
+  std::vector<XccMemory> memories_;  // as each XCC sees it
   Context context_;
   QueueTable table_;
   HqdBank bank_;

@@ -20,16 +20,16 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsig
   SavedPlace::Words place;
   std::copy_n(all.begin() + reserved + mqd::kPlace, place.size(), place.begin());
   state.has_place = state.place.unpack(place);
-  state.compute.load(all, reserved);
   std::copy_n(all.begin() + reserved + mqd::kGws, state.gws.size(), state.gws.begin());
   state.reserved = reserved;
   state.stride = all[mqd::kStride];
   state.target_xcc = all[mqd::kTargetXcc];
   state.logic_xcc = all[mqd::kLogicXcc];
-  state.xccs = {{.compute = state.compute,
-                 .save_area = state.pair(mqd::kSaveAreaBase),
-                 .stack_offset = state.at(mqd::kStackOffset),
-                 .wave_offset = state.at(mqd::kWaveOffset)}};
+  Xcc& xcc = state.xccs[0];
+  xcc.compute.load(all, reserved);
+  xcc.save_area = state.pair(mqd::kSaveAreaBase);
+  xcc.stack_offset = state.at(mqd::kStackOffset);
+  xcc.wave_offset = state.at(mqd::kWaveOffset);
   return state;
 }
 

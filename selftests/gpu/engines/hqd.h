@@ -23,7 +23,6 @@ namespace gpu {
 struct HqdState {
   std::array<uint32_t, mqd::kHqdWords> words = {};
   SavedPlace place;
-  ComputeRegisters compute;
   shader::Gws::Words gws = {};
   bool has_place = false;
   // What the XCCs of a partition do not have in common. Each has an MQD, stride bytes apart.

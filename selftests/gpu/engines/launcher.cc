@@ -83,7 +83,7 @@ void Launcher::set_units(shader::DispatchSpec& spec, const Share& share) const {
 }
 
 Memory& Launcher::memory_of(const Share& share) const {
-  return share.xcc ? context_.memory_of(context_.xcc + share.xcc) : context_.memory;
+  return context_.memory_of(context_.xcc + share.xcc);
 }
 
 bool Launcher::has_waves() const {

@@ -141,19 +141,25 @@ amdgpu_criu::Result<Step> Mes::add_queue(Frame frame, uint64_t&) {
 }
 
 // A ring of the driver itself, in a slot that the driver chooses.
+// For a ring of the driver, instead of what was there.
+Queue::Spec Mes::take_slot(HqdSlot slot, uint32_t doorbell, uint64_t mqd) {
+  if (Queue* old = mapper_.table().find(slot)) mapper_.unmap(*old, false);
+  return {.owner = Queue::Owner::kKiq,
+          .doorbell = doorbell_of(doorbell),
+          .mqd = mqd,
+          .is_static = true,
+          .slot = slot};
+}
+
 amdgpu_criu::Status Mes::map_legacy(Frame frame) {
   const uint32_t type = frame[add_frame::kType];
   if (type > mes::kCompute)
     return amdgpu_criu::Error::of(EINVAL, "a driver's ring of type {}", type);
-  Queue::Spec spec = {.owner = Queue::Owner::kKiq,
-                      .doorbell = doorbell_of(frame[add_frame::kDoorbell]),
-                      .mqd = two(frame, add_frame::kMqd),
-                      .is_static = true,
-                      .slot = HqdSlot{.me = type == mes::kGraphics ? 0u : 1u,
-                                      .pipe = frame[add_frame::kPipe] & 3,
-                                      .queue = frame[add_frame::kQueue] & 7}};
+  Queue::Spec spec = take_slot({.me = type == mes::kGraphics ? 0u : 1u,
+                                .pipe = frame[add_frame::kPipe] & 3,
+                                .queue = frame[add_frame::kQueue] & 7},
+                               frame[add_frame::kDoorbell], two(frame, add_frame::kMqd));
   const Pm4::Setup setup = {.slot = {}, .doorbell = spec.doorbell};
-  if (Queue* old = mapper_.table().find(*spec.slot)) mapper_.unmap(*old, false);
   if (type == mes::kGraphics) return mapper_.map_graphics(std::move(spec), setup);
   return mapper_.map_compute(std::move(spec), "KCQ", setup);
 }
@@ -283,17 +289,12 @@ amdgpu_criu::Result<Step> Mes::reset_queue(Frame frame, uint64_t&) {
 
 // The driver does not map it again: it continues after the packets that the driver has written.
 amdgpu_criu::Status Mes::reset_graphics(Frame frame) {
-  Queue::Spec spec = {
-      .owner = Queue::Owner::kKiq,
-      .doorbell = doorbell_of(frame[hung_frame::kRingDoorbell]),
-      .mqd = two(frame, hung_frame::kMqd),
-      .is_static = true,
-      .slot = HqdSlot{
-          .me = 0, .pipe = frame[hung_frame::kPipe] & 3, .queue = frame[hung_frame::kQueue] & 7}};
-  const Pm4::Setup setup = {.slot = {}, .doorbell = spec.doorbell};
   const auto wptr =
       TRY(context_.memory.load<uint64_t>(kKernelSpace, two(frame, hung_frame::kWptr)));
-  if (Queue* hung = mapper_.table().find(*spec.slot)) mapper_.unmap(*hung, false);
+  Queue::Spec spec = take_slot(
+      {.me = 0, .pipe = frame[hung_frame::kPipe] & 3, .queue = frame[hung_frame::kQueue] & 7},
+      frame[hung_frame::kRingDoorbell], two(frame, hung_frame::kMqd));
+  const Pm4::Setup setup = {.slot = {}, .doorbell = spec.doorbell};
   return mapper_.map_graphics(std::move(spec), setup, wptr);
 }
 

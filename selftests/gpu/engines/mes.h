@@ -52,6 +52,7 @@ class Mes {
   amdgpu_criu::Result<Step> misc(Frame frame, uint64_t& progress);
 
   amdgpu_criu::Status map_added(Frame frame);
+  Queue::Spec take_slot(HqdSlot slot, uint32_t doorbell, uint64_t mqd);
   amdgpu_criu::Status map_legacy(Frame frame);
   amdgpu_criu::Result<Step> remove_legacy(Frame frame);
   amdgpu_criu::Status reset_graphics(Frame frame);

@@ -21,7 +21,7 @@ amdgpu_criu::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context,
 Pm4Queue::Pm4Queue(Context& context, const Spec& spec, Pm4::Setup setup, Stream::Ring ring,
                    const HqdState& state)
     : PacketQueue(context, spec, Space{Hub::kGfx, spec.vmid}, ring),
-      pm4_(context, setup, state.compute),
+      pm4_(context, setup, state.xccs[0].compute),
       hqd_(state) {}
 
 // CP_HQD_PQ_RPTR wraps at the end of the ring, the write pointer does not.

@@ -15,8 +15,13 @@
 
 namespace gpu::test {
 
+// As compilers call it.
+inline std::string name_of(shader::Isa isa) {
+  return isa == shader::Isa::kGfx942 ? "gfx942" : "gfx90a";
+}
+
 inline std::string object_path(const std::string& name, shader::Isa isa = shader::Isa::kGfx90a) {
-  return std::string(KERNELS) + (isa == shader::Isa::kGfx942 ? "/gfx942/" : "/gfx90a/") + name;
+  return std::string(KERNELS) + "/" + name_of(isa) + "/" + name;
 }
 
 class CodeObject {

@@ -16,10 +16,13 @@
 #include <sstream>
 
 #include "base/result.h"
+#include "shader/code_object.h"
 #include "shader/instruction.h"
 
 namespace gpu::shader {
 namespace {
+
+using test::name_of;
 
 using Words = std::vector<uint32_t>;
 
@@ -54,8 +57,6 @@ std::string bytes_of(const Words& words) {
   }
   return text;
 }
-
-std::string name_of(Isa isa) { return isa == Isa::kGfx942 ? "gfx942" : "gfx90a"; }
 
 // The text to which llvm-mc decodes each encoding; empty if it refuses. Two s_nop follow each of
 // them: the first is the literal of an instruction that needs one more word, the second ends it.

@@ -6,7 +6,7 @@
 
 namespace gpu::shader {
 
-enum class Isa : uint8_t { kGfx90a, kGfx942, kCount };
+enum class Isa : uint8_t { kGfx90a, kGfx942 };
 
 // SPI gives a wave its scratch in FLAT_SCRATCH, and always its place in the dispatch in TTMPs.
 constexpr bool has_architected_scratch(Isa isa) { return isa == Isa::kGfx942; }

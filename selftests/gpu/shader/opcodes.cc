@@ -333,11 +333,15 @@ void add_promoted(Names& vop3, const Names& from, unsigned first, unsigned count
 
 using Tables = std::array<Names, size_t(Format::kCount)>;
 
+// Adds runs of opcodes of a format.
+auto adder(Tables& tables) {
+  return
+      [&tables](Format format, std::span<const std::string_view> runs,
+                std::string_view prefix = "") { add_runs(tables[size_t(format)], runs, prefix); };
+}
+
 void add_gfx942(Tables& tables) {
-  const auto add = [&](Format format, std::span<const std::string_view> runs,
-                       std::string_view prefix = "") {
-    add_runs(tables[size_t(format)], runs, prefix);
-  };
+  const auto add = adder(tables);
   add(Format::kVop2, kGfx942Vop2);
   add(Format::kVop1, kGfx942Vop1);
   add(Format::kVop3, kGfx942Vop3);
@@ -353,10 +357,7 @@ void add_gfx942(Tables& tables) {
 Tables make_tables(Isa isa) {
   Tables tables;
   for (Names& names : tables) names.resize(kMaxOpcodes);
-  const auto add = [&](Format format, std::span<const std::string_view> runs,
-                       std::string_view prefix = "") {
-    add_runs(tables[size_t(format)], runs, prefix);
-  };
+  const auto add = adder(tables);
   add(Format::kSop2, kSop2);
   add(Format::kSop1, kSop1);
   add(Format::kSopk, kSopk);

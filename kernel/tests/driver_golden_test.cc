@@ -162,9 +162,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Fixture{.name = "kfd-1-one-gpu-gfx942", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-one-gpu-gfx1100", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-two-gpus", .schema = &kfd_criu_schema},
+                      Fixture{.name = "kfd-1-two-gpus-gfx942", .schema = &kfd_criu_schema},
                       Fixture{.name = "render-1-file", .schema = &amdgpu_criu_render_schema},
+                      Fixture{.name = "render-1-file-gfx942", .schema = &amdgpu_criu_render_schema},
                       Fixture{.name = "render-1-file-gfx1100", .schema = &amdgpu_criu_render_schema},
                       Fixture{.name = "render-1-exported", .schema = &amdgpu_criu_exported_schema},
+                      Fixture{.name = "render-1-exported-gfx942",
+                              .schema = &amdgpu_criu_exported_schema},
                       Fixture{.name = "render-1-exported-gfx1100",
                               .schema = &amdgpu_criu_exported_schema}),
     [](const auto& info) {

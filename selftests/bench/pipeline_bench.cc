@@ -5,7 +5,7 @@
 // each other. The medians of the rounds are compared with the goals.
 // BENCH_DIRECTORY: where files are written (default: the current directory);
 // BENCH_MIB: the size of the memory (default: 2048); BENCH_ROUNDS: default: 5;
-// BENCH_SLOW_DISK: MB/s of the slower disk on which the pause is measured, too (default: 500);
+// BENCH_SLOW_DISK: MB/s of the slower disk, which does not vary (default: 500);
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
 #include <linux/magic.h>
@@ -134,7 +134,7 @@ class Bench {
     const Fd directory = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
     const auto found = TRY(image::load_contents(directory.get()));
     MemoryEngine engine(staging());
-    const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine.slots());
+    const auto queue = TRY(make_queue(engine.slots()));
     auto files = TRY(image::ChunkFiles::open(directory.get(), found.front()));
     files.use_direct();
     TRY(restore::fill_contents(engine, *queue, files, found.front().contents.objects, import()));
@@ -234,6 +234,8 @@ struct Case {
 Status clear(Bench& bench) { return bench.clear(); }
 Status prepare_file(Bench& bench) { return bench.prepare_file(); }
 Status dump(Bench& bench) { return bench.save(bench.first(), false, false); }
+Status dump_with_hashes(Bench& bench) { return bench.save(bench.first(), true, false); }
+Status restore(Bench& bench) { return bench.restore(bench.first()); }
 
 template <unsigned kTwentieths>
 constexpr Case after_a_pre_dump(const char* name, bool slow) {
@@ -251,28 +253,31 @@ Status prepare_reads(Bench& bench) {
   TRY(bench.prepare_file());
   return bench.transfer(true, 4, 8 * kMib);
 }
+Status prepare_restore(Bench& bench) {
+  TRY(bench.clear());
+  return dump(bench);
+}
 
 constexpr Case kCases[] = {
     {"copy", clear, [](Bench& b) { return b.copy(); }},
     {"write 4 x 8 MiB", prepare_file, [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }},
     {"write 16 x 1 MiB", prepare_file, [](Bench& b) { return b.transfer(true, 16, kMib); }},
     {"dump", clear, dump},
-    {"dump with hashes", clear, [](Bench& b) { return b.save(b.first(), true, false); }},
+    {"dump with hashes", clear, dump_with_hashes},
     {"one after the other", clear, [](Bench& b) { return b.one_after_the_other(); }},
     {"read 4 x 8 MiB", prepare_reads, [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }},
     {"read 16 x 1 MiB", prepare_reads, [](Bench& b) { return b.transfer(false, 16, kMib); }},
-    {"restore",
-     [](Bench& b) -> Status {
-       TRY(b.clear());
-       return dump(b);
-     },
-     [](Bench& b) { return b.restore(b.first()); }},
+    {"restore", prepare_restore, restore},
     after_a_pre_dump<0>("after a pre-dump, 0 %", false),
     after_a_pre_dump<1>("after a pre-dump, 5 %", false),
     after_a_pre_dump<10>("after a pre-dump, 50 %", false),
     {"slow disk, write 4 x 8 MiB", prepare_file,
      [](Bench& b) { return b.transfer(true, 4, 8 * kMib); }, true},
     {"slow disk, dump", clear, dump, true},
+    {"slow disk, dump with hashes", clear, dump_with_hashes, true},
+    {"slow disk, read 4 x 8 MiB", prepare_reads,
+     [](Bench& b) { return b.transfer(false, 4, 8 * kMib); }, true},
+    {"slow disk, restore", prepare_restore, restore, true},
     after_a_pre_dump<0>("slow disk, after a pre-dump, 0 %", true),
     after_a_pre_dump<1>("slow disk, after a pre-dump, 5 %", true),
     after_a_pre_dump<10>("slow disk, after a pre-dump, 50 %", true),

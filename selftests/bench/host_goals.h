@@ -16,8 +16,8 @@ struct Verdict {
   std::string text;  // a table
   bool good = true;  // no goal is missed, except those known to be
 };
-// A goal is missed if the true median of the rounds is below it in all likelihood. If only the median
-// of these rounds is, more rounds would tell: a disk's speed varies from run to run.
+// A goal is missed if the true median of the rounds is below it in all likelihood. If only the
+// median of these rounds is, it is undecided: a disk's speed varies from run to run.
 Verdict compare_with_goals(const Times& times, bool on_disk);
 
 // A table: how long a dump stops the process, on this disk and on the slow one.

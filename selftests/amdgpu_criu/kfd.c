@@ -468,15 +468,30 @@ int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue)
 	return kfd_doorbell_map(kfd, queue);
 }
 
+/* @wptr: in the unit of the queue */
+static void submit_first(struct kfd_queue *queue, const __u32 *words, size_t size, __u64 wptr)
+{
+	__u64 *write_pointer = (void *)((char *)queue->pointers.at + WRITE_POINTER);
+
+	memcpy(queue->ring.at, words, size);
+	__atomic_store_n(write_pointer, wptr, __ATOMIC_SEQ_CST);
+	__atomic_store_n(queue->doorbell, wptr, __ATOMIC_SEQ_CST);
+}
+
 void kfd_pm4_truncate(struct kfd_queue *queue)
 {
 	/* Two of the six words of WRITE_DATA. */
 	const __u32 words[] = { 3u << 30 | 4 << 16 | 0x37 << 8, 5 << 8 };
-	__u64 *write_pointer = (void *)((char *)queue->pointers.at + WRITE_POINTER);
 
-	memcpy(queue->ring.at, words, sizeof(words));
-	__atomic_store_n(write_pointer, ARRAY_SIZE(words), __ATOMIC_SEQ_CST);
-	__atomic_store_n(queue->doorbell, ARRAY_SIZE(words), __ATOMIC_SEQ_CST);
+	submit_first(queue, words, sizeof(words), ARRAY_SIZE(words));
+}
+
+void kfd_sdma_truncate(struct kfd_queue *queue)
+{
+	/* Two of the seven words. */
+	const __u32 words[] = { SDMA_OP_COPY, 3 };
+
+	submit_first(queue, words, sizeof(words), sizeof(words));
 }
 
 int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id)

@@ -99,8 +99,9 @@ void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
 void kfd_sdma_copy(struct kfd_queue *queue, void *to, const void *from, __u32 size);
 /* A compute queue, with its doorbell mapped; its buffers stay allocated. */
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue);
-/* Submits the beginning of a packet to a new PM4 queue, which waits for the rest and hangs. */
+/* Submits the beginning of a packet to a new queue, which waits for the rest and hangs. */
 void kfd_pm4_truncate(struct kfd_queue *queue);
+void kfd_sdma_truncate(struct kfd_queue *queue);
 /* A queue that is never used. */
 int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id);
 

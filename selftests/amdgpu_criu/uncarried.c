@@ -278,18 +278,13 @@ TEST_F(uncarried, a_queue_that_hangs_and_is_reset_is_EOPNOTSUPP)
 	expect_refused(_metadata, self, "a queue that was reset");
 }
 
-/* The pause fails, and KFD resets the GPU, because MES cannot remove the queue. */
-TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 180)
+/* The pause fails, and KFD resets the GPU, because it cannot remove the queue. */
+static void expect_gpu_reset(struct __test_metadata *_metadata, FIXTURE_DATA(uncarried) *self)
 {
 	int kmsg = complaints_open();
-	struct kfd_queue hung;
 
-	if (self->kfd.gpu.gfx_version / 10000 == 9)
-		SKIP(return, "KFD resets the queue alone");
 	ASSERT_LE(0, kmsg);
 	complaints_allow("GPU reset begin|\\*ERROR\\*");
-	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
-	kfd_pm4_truncate(&hung);
 	usleep(50 * 1000 * patience());
 	EXPECT_GT(0, criu_pause(&self->kfd.node, self->session, &self->info));
 	EXPECT_TRUE(becomes_refused(self));
@@ -297,6 +292,28 @@ TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 1
 	EXPECT_TRUE(complaints_wait(kmsg, "GPU reset(", 30 * patience()));
 	complaints_disallow();
 	close(kmsg);
+}
+
+TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 180)
+{
+	struct kfd_queue hung;
+
+	if (self->kfd.gpu.gfx_version / 10000 == 9)
+		SKIP(return, "KFD resets the queue alone");
+	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
+	kfd_pm4_truncate(&hung);
+	expect_gpu_reset(_metadata, self);
+}
+
+/* Without a PSP no SDMA engine is reset alone. */
+TEST_F_TIMEOUT(uncarried, an_sdma_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 180)
+{
+	struct kfd_gpu second;
+
+	if (!kfd_gpu_at(1, &second))
+		SKIP(return, "resets its GPU, which must be the only one");
+	kfd_sdma_truncate(&self->queue);
+	expect_gpu_reset(_metadata, self);
 }
 
 TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)

@@ -87,6 +87,12 @@ struct SdmaMqdLayout {
 };
 inline constexpr SdmaMqdLayout kSdmaMqd9 = {.rptr_addr_hi = 8, .rptr_addr_lo = 9};
 
+// Registers of the user queue that an SDMA engine executes, from the first of the engine.
+struct SdmaSelectedRegisters {
+  uint32_t status;    // SDMA_RLC0_CONTEXT_STATUS
+  uint32_t doorbell;  // SDMA_RLC0_DOORBELL_OFFSET
+};
+
 // Headers that the driver expects in a firmware file (amdgpu_ucode.h).
 enum class UcodeKind : uint8_t {
   kMec,
@@ -161,6 +167,8 @@ struct Asic {
   std::vector<uint32_t> sdma;               // first register of each engine
   std::optional<uint32_t> sdma_halt;        // F32_CNTL, from there; none: it is not modelled
   std::optional<uint32_t> sdma_reset = {};  // QUEUE_RESET_REQ, from there
+  // None: the driver does not look there for queues that hang.
+  std::optional<SdmaSelectedRegisters> sdma_selected = {};
   Hub sdma_hub = Hub::kMm;
   SdmaMqdLayout sdma_mqd = kSdmaMqd9;
   unsigned mqd_reserved =

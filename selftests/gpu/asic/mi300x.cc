@@ -127,6 +127,8 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
       .mm_hubs = {},
       .sdma = {},
       .sdma_halt = reg::sdma_4_4_2::SDMA_F32_CNTL.offset,
+      .sdma_selected = {{.status = reg::sdma_4_4_2::SDMA_RLC0_CONTEXT_STATUS.offset,
+                         .doorbell = reg::sdma_4_4_2::SDMA_RLC0_DOORBELL_OFFSET.offset}},
       .sdma_clients = {0x08, 0x09, 0x01, 0x04},
       .smn_index = nbio_of(0).at(reg::nbio_7_9_0::BIF_BX0_PCIE_INDEX2),
       .extended_smn = true,

@@ -95,8 +95,14 @@ bool AqlQueue::run(Budget& budget) {
 amdgpu_criu::Result<Step> AqlQueue::step(Budget& budget) {
   --budget.packets;
   if (preempting_ && !has_waves()) return Step::kStarved;
-  if (stream_.settle()) return pm4_.execute(stream_, budget);
+  if (stream_.settle()) return run_buffer(budget);
   return next_packet(budget);
+}
+
+amdgpu_criu::Result<Step> AqlQueue::run_buffer(Budget& budget) {
+  auto step = pm4_.execute(stream_, budget);
+  truncated_ = !step.ok() && step.error().code() == Stream::kTruncated;
+  return step;
 }
 
 amdgpu_criu::Result<Step> AqlQueue::next_packet(Budget& budget) {

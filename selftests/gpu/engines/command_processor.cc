@@ -274,22 +274,29 @@ amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owne
     });
   }
   if (save && !mapper_.preempted(queues)) return Step::kWait;
+  const bool may_hang = save && issuer == Queue::Owner::kRunList;
   for (Queue* queue : queues) {
-    if (save && issuer == Queue::Owner::kRunList && queue->hangs())
-      report_hung(*queue);
-    else
-      mapper_.unmap(*queue, save);
+    if (!may_hang || !queue->hangs()) mapper_.unmap(*queue, save);
   }
+  bool all_reported = true;
+  for (const Queue* queue : queues) {
+    if (!queue->retired() && !report_hung(*queue)) all_reported = false;
+  }
+  if (!all_reported) return Step::kWait;
   if (issuer == Queue::Owner::kRunList) mapper_.release_vmids(issuer);
   return Step::kDone;
 }
 
-// The queue stays mapped. The driver finds its doorbell in the HIQ's MQD, and resets it.
-void CommandProcessor::report_hung(const Queue& queue) {
-  if (!hiq_mqd_) return;
+// The queue stays mapped. The driver finds its doorbell in the HIQ's MQD or in registers of the
+// SDMA engine, and resets it. False: it has no means to find it, and the HIQ hangs, too.
+bool CommandProcessor::report_hung(const Queue& queue) {
+  if (const auto engine = queue.spec().sdma)
+    return mapper_.show_selected(*engine, queue.spec().doorbell);
+  if (!hiq_mqd_) return true;
   const auto stored = context_.memory.store<uint32_t>(
       kKernelSpace, hiq_mqd_ + mqd::kHungDoorbell * uint64_t{4}, queue.spec().doorbell / 4);
   if (!stored.ok()) context_.report("the HIQ's MQD cannot be written");
+  return true;
 }
 
 // Everything before is complete, so all kinds of fences are equivalent.

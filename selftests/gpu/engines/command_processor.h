@@ -81,7 +81,7 @@ class CommandProcessor : public SchedulerPackets {
   bool map_listed(const Listed& listed);
   void map(const Target& target, const Process& process, Queue::Spec spec);
   void forget_listed(uint32_t doorbell);
-  void report_hung(const Queue& queue);
+  bool report_hung(const Queue& queue);
   // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
   Partition partition();
 

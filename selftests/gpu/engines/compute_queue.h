@@ -39,7 +39,7 @@ class Pm4Queue : public PacketQueue {
   Pm4 pm4_;
   HqdState hqd_;
   bool preempting_ = false;
-  bool truncated_ = false;  // the write pointer is inside of the next packet
+  bool truncated_ = false;  // it is inside of a packet whose end is missing
 };
 
 class AqlQueue : public Queue {
@@ -53,6 +53,7 @@ class AqlQueue : public Queue {
   void save() override;
   void catch_up() override;
   bool has_waves() const override { return pm4_.launcher().has_waves(); }
+  bool hangs() const override { return truncated_; }
   void preempt() override;
 
  protected:
@@ -65,6 +66,7 @@ class AqlQueue : public Queue {
   uint64_t slots() const { return ring_.dwords / aql::kPacketDwords; }
   uint64_t slot_address() const;
   amdgpu_criu::Result<Step> step(Budget& budget);
+  amdgpu_criu::Result<Step> run_buffer(Budget& budget);
   amdgpu_criu::Result<Step> next_packet(Budget& budget);
   amdgpu_criu::Result<Step> run_packet(const Packet& packet, Budget& budget);
   amdgpu_criu::Result<Step> dispatch(const Packet& packet, Budget& budget);
@@ -88,6 +90,7 @@ class AqlQueue : public Queue {
   HqdState hqd_;
   const Stream::Ring ring_;  // stream_ has only the indirect buffers
   bool preempting_ = false;
+  bool truncated_ = false;  // it is inside of a PM4 packet whose end is missing
 };
 
 }  // namespace gpu

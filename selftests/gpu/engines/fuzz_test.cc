@@ -161,14 +161,14 @@ void clear_mqd(FakeGpu& gpu, const TestQueue& queue) {
   gpu.memory.put_words(0, queue.mqd, std::vector<uint32_t>(mqd::kDwords));
 }
 
-void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent) {
+void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent, const Asic& asic = mi210()) {
   constexpr unsigned kRounds = 300, kPackets = 50;
   uint64_t submitted = 0, read = 0;
   Garbage garbage(test);
-  FakeGpu gpu;
+  FakeGpu gpu(asic);
   gpu.start_hiq();
   for (unsigned round = 0; round < kRounds; ++round) {
-    TestQueue queue = gpu.make(kind, 1, 0, garbage.below(5));
+    TestQueue queue = gpu.make(kind, 1, 0, garbage.below(4));
     clear_mqd(gpu, queue);
     queue = gpu.make(kind, 1, 0, queue.engine);
     gpu.memory.put<uint64_t>(queue.base, queue.wptr(), 0);
@@ -188,7 +188,8 @@ void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent) {
   EXPECT_GT(read, submitted * least_percent / 100) << submitted << " doublewords in all";
 }
 
-TEST(FuzzTest, GarbageOnAnSdmaQueue) { fuzz(TestQueue::kSdma, 1, 20); }
+// On a chip whose preemptions complete although a packet is truncated.
+TEST(FuzzTest, GarbageOnAnSdmaQueue) { fuzz(TestQueue::kSdma, 1, 20, mi300x_small()); }
 TEST(FuzzTest, GarbageOnAPm4Queue) { fuzz(TestQueue::kPm4, 2, 20); }
 TEST(FuzzTest, GarbageOnAnAqlQueue) { fuzz(TestQueue::kAql, 3, 20); }
 

@@ -323,51 +323,6 @@ TEST_F(PreemptionTest, DependentWorkCrossesEnginesInOrder) {
   }
 }
 
-TEST_F(PreemptionTest, AResetEndsAHungPreemption) {
-  TestQueue queue = gpu_.make(TestQueue::kSdma, 1, 0);
-  gpu_.run({&queue});
-  gpu_.engines->hang_preemption();
-  gpu_.hiq_async(pm4_packet(pm4::kUnmapQueues, {3 << 4, 0, 0, 0, 0}) +
-                 pm4_packet(pm4::kQueryStatus, {2u << 30, 0, 0x1e0000, 0, 77, 0}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(gpu_.memory.get<uint64_t>(0, 0x1e0000), 0u);
-  gpu_.engines->reset();
-  gpu_.submit(queue, sdma_fence(kFence, 1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  EXPECT_EQ(fence(queue), 0u);
-  EXPECT_EQ(gpu_.registers.read(mi210().sdma[0] + *mi210().sdma_halt), 1u);
-}
-
-// As KFD does it: the HIQ's MQD names the queue that did not stop, and its descriptor is reset.
-TEST_F(PreemptionTest, ATruncatedPacketHangsItsQueueUntilItIsReset) {
-  TestQueue hung = gpu_.make(TestQueue::kPm4, 1, 0);
-  TestQueue other = gpu_.make(TestQueue::kPm4, 1, 1);
-  const uint64_t reported = 0x160000 + mqd::kHungDoorbell * 4;
-  auto truncated = pm4_write(kTarget, {1, 2, 3, 4});
-  truncated.resize(3);
-  gpu_.append(hung, pm4_write(kFence, {1}) + truncated);
-  gpu_.append(other, pm4_write(kFence + 8, {1}));
-  gpu_.run({&hung, &other});
-  ASSERT_TRUE(fenced(hung, 1));
-  ASSERT_TRUE(fenced(other, 1, kFence + 8));
-  ASSERT_TRUE(gpu_.preempt());
-  EXPECT_EQ(gpu_.memory.get<uint32_t>(0, reported), hung.doorbell / 4);
-  const auto& cp = mi210().cp;
-  unsigned mapped = 0;
-  for (uint32_t queue = 0; queue < 8; ++queue) {
-    gpu_.registers.write(cp.select, queue << 8 | 1 << 2);
-    if (!(gpu_.registers.read(cp.hqd + mqd::kActive - mqd::kHqdFirst) & 1)) continue;
-    ++mapped;
-    gpu_.registers.write(cp.queue_reset, 1);
-    EXPECT_TRUE(FakeGpu::eventually(
-        [&] { return !gpu_.registers.read(cp.hqd + mqd::kActive - mqd::kHqdFirst); }));
-  }
-  EXPECT_EQ(mapped, 1u);
-  gpu_.memory.put<uint32_t>(0, reported, 0);
-  ASSERT_TRUE(gpu_.preempt());
-  EXPECT_EQ(gpu_.memory.get<uint32_t>(0, reported), 0u) << "it was reset";
-}
-
 TEST_F(PreemptionTest, ABadMqdIsReportedAndTheOthersRun) {
   TestQueue bad = gpu_.make(TestQueue::kPm4, 1, 0);
   TestQueue good = gpu_.make(TestQueue::kPm4, 1, 1);

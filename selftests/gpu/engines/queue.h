@@ -46,8 +46,9 @@ class Queue {
     uint64_t mqd = 0;        // VMID 0 address; 0: none
     uint64_t wptr_poll = 0;  // address in the queue's VMID; 0: none
     bool is_static = false;
-    unsigned gws = 0;                  // resources that it holds
-    std::optional<HqdSlot> slot = {};  // of the command processor
+    unsigned gws = 0;                   // resources that it holds
+    std::optional<HqdSlot> slot = {};   // of the command processor
+    std::optional<unsigned> sdma = {};  // the engine
   };
 
   Queue(Context& context, Spec spec, Space space, Stream::Ring ring)
@@ -85,6 +86,10 @@ class Queue {
   virtual uint64_t packet_address() const { return stream_.next_address(); }
   // After an error of a packet: it is repeated later, or the queue stops.
   void repeat_or_stop(const amdgpu_criu::Error& error);
+  // True if the end of the packet is missing: so far in a ring, forever in an indirect buffer.
+  static bool is_truncated(const amdgpu_criu::Result<Step>& step) {
+    return step.ok() ? *step == Step::kStarved : step.error().code() == Stream::kTruncated;
+  }
   // A write pointer, as 64 or as the low 32 bits.
   uint64_t widen(uint64_t value, unsigned size, uint64_t current) const;
   Space space() const { return stream_.ring_space(); }

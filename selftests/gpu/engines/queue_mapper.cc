@@ -61,6 +61,7 @@ amdgpu_criu::Status QueueMapper::map_sdma(Queue::Spec spec, unsigned engine) {
     return amdgpu_criu::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
   }
   spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
+  spec.sdma = engine;
   auto queue = TRY(SdmaQueue::map(context_, spec, engine));
   table_.add(std::move(queue)).catch_up();
   return {};
@@ -95,6 +96,17 @@ void QueueMapper::unmap(Queue& queue, bool save) {
   if (save) queue.save();
   queue.retire();
   if (const auto& slot = queue.spec().slot) bank_.deactivate(*slot);
+  if (const auto engine = queue.spec().sdma) show_selected(*engine, std::nullopt);
+}
+
+bool QueueMapper::show_selected(unsigned engine, std::optional<uint32_t> doorbell) {
+  constexpr uint32_t kSelected = 1;
+  const auto& at = context_.asic.sdma_selected;
+  if (!at) return false;
+  const uint32_t first = context_.asic.sdma[engine];
+  context_.registers.write(first + at->doorbell, doorbell.value_or(0));
+  context_.registers.write(first + at->status, doorbell ? kSelected : 0);
+  return true;
 }
 
 std::optional<unsigned> QueueMapper::vmid_for(uint64_t process) {

@@ -37,6 +37,9 @@ class QueueMapper {
   // True if none of the queues has waves; otherwise asks the queues to save them.
   bool preempted(std::span<Queue* const> queues);
   void unmap(Queue& queue, bool save);
+  // Shows in the registers of an SDMA engine which user queue it is inside of, or none. False if
+  // the chip has no such registers.
+  bool show_selected(unsigned engine, std::optional<uint32_t> doorbell);
 
   // The VMID of a process; empty if none is free.
   std::optional<unsigned> vmid_for(uint64_t process);

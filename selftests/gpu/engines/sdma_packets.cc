@@ -64,6 +64,12 @@ const SdmaQueue::Packet* SdmaQueue::find(uint32_t header) {
 }
 
 amdgpu_criu::Result<Step> SdmaQueue::execute(Budget& budget) {
+  auto step = execute_packet(budget);
+  truncated_ = is_truncated(step);
+  return step;
+}
+
+amdgpu_criu::Result<Step> SdmaQueue::execute_packet(Budget& budget) {
   Words words = TRY(stream_.peek(1));
   const Packet* packet = find(words[0]);
   if (!packet) {

@@ -30,6 +30,7 @@ class SdmaQueue : public PacketQueue {
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
+  bool hangs() const override { return truncated_; }
 
  protected:
   amdgpu_criu::Result<Step> execute(Budget& budget) override;
@@ -51,6 +52,7 @@ class SdmaQueue : public PacketQueue {
 
   SdmaQueue(Context& context, const Spec& spec, Setup setup);
   static const Packet* find(uint32_t header);
+  amdgpu_criu::Result<Step> execute_packet(Budget& budget);
   amdgpu_criu::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
   void set_wptr(uint64_t bytes);
   void interrupt(uint8_t source, uint32_t data) const;
@@ -76,6 +78,7 @@ class SdmaQueue : public PacketQueue {
   amdgpu_criu::Result<Step> pre_exe(Words words, Budget& budget);
 
   Setup setup_;
+  bool truncated_ = false;  // it is inside of a packet whose end is missing
 };
 
 }  // namespace gpu

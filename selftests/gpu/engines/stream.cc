@@ -58,7 +58,7 @@ amdgpu_criu::Result<std::span<const uint32_t>> Stream::peek(size_t count) {
   if (place_.depth) {
     const SavedPlace::Ib& ib = place_.ibs[place_.depth - 1];
     if (count > ib.size - ib.next) {
-      return amdgpu_criu::Error::of(EINVAL,
+      return amdgpu_criu::Error::of(kTruncated,
                                     "a packet of {} doublewords does not fit the {} left of its "
                                     "indirect buffer",
                                     count, ib.size - ib.next);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -40,8 +41,10 @@ class Stream {
 
   // False when the stream is empty. Leaves finished indirect buffers and applies skips.
   bool settle();
-  // The first count doublewords of the next packet. Fewer if the ring has no more yet; EINVAL if an
-  // indirect buffer ends before. Valid until the next peek.
+  // The error of a packet that its indirect buffer ends inside of.
+  static constexpr int kTruncated = ENODATA;
+  // The first count doublewords of the next packet. Fewer if the ring has no more yet; kTruncated
+  // if an indirect buffer ends before. Valid until the next peek.
   amdgpu_criu::Result<std::span<const uint32_t>> peek(size_t count);
   // The packet is complete: progress is reset to 0.
   void advance(uint64_t dwords);

@@ -272,6 +272,29 @@ come_in_order() {
   done
 }
 
+log_of() { grep -qsE "$2" "$DIR/criu-$1.log"; } # log_of WHAT REGULAR-EXPRESSION
+
+# SIGTERM while both CRIU's own part and ours are in the middle: it waits for a reader of the pages
+# of the processes, and our writer sleeps.
+end_overlapped_dump() {
+  local criu
+  mkdir "$DIR/images"
+  mkfifo "$DIR/images/pages-1.img"
+  "$CRIU" dump -t "$PID" -D "$DIR/images" -W "$DIR" -o criu-ended.log -v4 --shell-job \
+    -L "$PLUGIN_DIR" &
+  criu=$!
+  wait_until 60 log_of ended 'Dumping pages \(type' || fail "CRIU dumps no pages"
+  wait_until 60 log_of ended 'fault at DMABUF' || fail "our part has not begun"
+  compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "there are no images yet"
+  kill -TERM $criu
+  { wait $criu; } 2>/dev/null # bash would report the signal
+  [ $? -eq 143 ] || fail "criu did not end by SIGTERM"
+  ! log_of ended 'saved [0-9]+ BOs' || fail "the contents were saved before the signal"
+  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
+  rm -r "$DIR/images"
+  survives "CRIU ended in its own part"
+}
+
 # CRIU 4.3 dumps the pages of the processes while contents are saved, which are delayed here.
 scenario_contents_overlap() {
   local began='event ioctl DMABUF' pages='Dumping pages \(type' saved='\(amdgpu\): saved [0-9]+ BOs'
@@ -284,6 +307,7 @@ scenario_contents_overlap() {
   criu_dump overlapped "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   come_in_order overlapped "$began" "$pages" "$saved"
   rm -r "$DIR/images"
+  end_overlapped_dump
   AMDGPU_CRIU_TEST_FAIL=ioctl:0:EIO AMDGPU_CRIU_PARALLEL=off \
     criu_dump alone "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   come_in_order alone "$began" "$saved" "$pages"

@@ -132,10 +132,18 @@ TEST_F(Pm4Test, ReleaseMemWritesThenInterrupts) {
   EXPECT_EQ(interrupts[0].data[0], 99u);
 }
 
+TEST_F(Pm4Test, UserQueuesWriteTheScratchRegisters) {
+  ASSERT_TRUE(run(pm4_packet(pm4::kSetUconfigReg, {0x47, 7})));
+  EXPECT_EQ(gpu_.registers.read(0xc047), 7u);
+}
+
 TEST_F(Pm4Test, UserQueuesCannotWriteRegistersNorSchedule) {
   gpu_.registers.write(0xc040, 1);
-  ASSERT_TRUE(run(pm4_packet(pm4::kSetUconfigReg, {0x40, 2}) +
+  gpu_.registers.write(0xc048, 1);
+  ASSERT_TRUE(run(pm4_packet(pm4::kSetUconfigReg, {0x48, 2}) +
+                  pm4_packet(pm4::kSetUconfigReg, {0x3f, 2, 2}) +
                   pm4_packet(pm4::kWriteData, {0, 0xc040, 0, 3})));
+  EXPECT_EQ(gpu_.registers.read(0xc048), 1u);
   EXPECT_EQ(gpu_.registers.read(0xc040), 1u);
   gpu_.submit(queue_, pm4_packet(pm4::kUnmapQueues, {2 << 4, 0, 0, 0, 0}));
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));

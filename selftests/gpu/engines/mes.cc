@@ -172,12 +172,20 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
   const auto vmid = mapper_.vmid_for(two(frame, add_frame::kProcess));
   if (!vmid) return amdgpu_criu::Error::of(EBUSY, "no VMID is left");
   spec.vmid = *vmid;
-  context_.memory.bind_vmid({Hub::kGfx, *vmid}, spec.pasid, two(frame, add_frame::kPageTable),
-                            false);
+  // Only the self-test of the driver of 6.12 omits the flag. Its queues are never suspended.
+  constexpr uint64_t kValid = 1;
+  const uint64_t page_table = two(frame, add_frame::kPageTable);
+  const bool self_test = !(page_table & kValid);
+  context_.memory.bind_vmid({Hub::kGfx, *vmid}, spec.pasid, page_table | kValid, false);
   if (frame[add_frame::kType] == mes::kSdma) {
     const auto engine = TRY(
         context_.memory.load<uint32_t>(kKernelSpace, spec.mqd + sdma_mqd::kEngine * uint64_t{4}));
     return mapper_.map_sdma(std::move(spec), engine);
+  }
+  if (frame[add_frame::kType] == mes::kGraphics && self_test) {
+    const Pm4::Setup setup = {
+        .slot = {}, .vmid = spec.vmid, .pasid = spec.pasid, .doorbell = spec.doorbell};
+    return mapper_.map_graphics(std::move(spec), setup);
   }
   if (frame[add_frame::kType] != mes::kCompute)
     return amdgpu_criu::Error::of(EINVAL, "user queues of type {} are not modelled",

@@ -26,7 +26,8 @@ class MesTest : public testing::Test {
     return gpu_.memory.get<uint32_t>(0, queue.mqd + word * uint64_t{4});
   }
 
-  void map_graphics_ring() {
+  // more: words of the frame
+  void map_graphics_ring(const std::map<size_t, uint32_t>& more = {{36, 1 << 13}}) {
     const auto word = [&](unsigned at, uint32_t value) {
       gpu_.memory.put<uint32_t>(0, kRingMqd + at * uint64_t{4}, value);
     };
@@ -35,9 +36,9 @@ class MesTest : public testing::Test {
     word(mqd::kPqRptr, low32(kStart));
     word(149, low32(kStart));      // cp_gfx_hqd_wptr
     word(mqd::kPqWptr, kPattern);  // has another meaning there
-    ASSERT_TRUE(gpu_.mes(
-        mes_frame(2, {{18, kRingDoorbell / 4}, {19, low32(kRingMqd)}, {27, 0}, {36, 1 << 13}}),
-        37));
+    std::map<size_t, uint32_t> frame = {{18, kRingDoorbell / 4}, {19, low32(kRingMqd)}, {27, 0}};
+    frame.insert(more.begin(), more.end());
+    ASSERT_TRUE(gpu_.mes(mes_frame(2, frame), 37));
   }
 
   FakeGpu gpu_{navi31()};
@@ -207,6 +208,27 @@ TEST_F(MesTest, TheGraphicsRingStartsAtItsOwnWritePointer) {
   gpu_.engines->ring(kRingDoorbell, kStart + 2 * packet.size(), 8);
   ASSERT_TRUE(gpu_.mes(mes_frame(11, {}), 2));
   EXPECT_EQ(gpu_.memory.get<uint32_t>(0, kData), kPattern) << "unmapped";
+}
+
+// Its page table lacks the flag that it is valid.
+TEST_F(MesTest, TheSelfTestOfTheDriverHasAGraphicsQueueWithAVmid) {
+  constexpr uint32_t kTable = 0x10000000;
+  map_graphics_ring({{1, 0x8001}, {2, kTable}, {10, 1 << 12}});
+  const auto packet =
+      pm4_packet(pm4::kSetUconfigReg, {0x40, kPattern}) + pm4_write(kData, {kPattern});
+  gpu_.memory.put_words(kTable | 1, kRing + kStart * 4, packet);
+  gpu_.engines->ring(kRingDoorbell, kStart + packet.size(), 8);
+  EXPECT_TRUE(arrives(kTable | 1, kData, kPattern));
+  EXPECT_EQ(gpu_.registers.read(0xc040), kPattern);
+  EXPECT_EQ(gpu_.memory.base_of(8), kTable | 1);
+  ASSERT_TRUE(gpu_.mes(mes_frame(3, {{1, kRingDoorbell / 4}}), 5));
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(MesTest, AGraphicsQueueOfAProcessIsReported) {
+  map_graphics_ring({{1, 0x8001}, {2, 0x10000001}, {10, 1 << 12}});
+  ASSERT_EQ(gpu_.reports().size(), 1u);
+  EXPECT_NE(gpu_.reports()[0].find("type 0"), std::string::npos) << gpu_.reports()[0];
 }
 
 TEST_F(MesTest, AGraphicsRingThatHangsContinuesBehindItsPackets) {

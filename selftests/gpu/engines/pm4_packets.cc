@@ -70,8 +70,14 @@ amdgpu_criu::Result<Step> Pm4::set_sh_reg(Words words, Stream& stream, Budget&) 
 amdgpu_criu::Result<Step> Pm4::set_sh_reg_pairs(Words words, Stream& stream, Budget&) {
   return set_packed_registers(pm4::kShRegs, words, stream);
 }
+// SCRATCH_REG0 to 7 are for everybody: 6.12 tests rings of MES by them, which have a VMID.
 amdgpu_criu::Result<Step> Pm4::set_uconfig_reg(Words words, Stream& stream, Budget&) {
-  return set_registers(pm4::kUconfigRegs, words, stream);
+  constexpr uint32_t kScratch = pm4::kUconfigRegs + 0x40, kNum = 8;
+  const uint32_t first = pm4::kUconfigRegs + bits(words[0], 15, 0);
+  if (words.size() != 2 || first - kScratch >= kNum)
+    return set_registers(pm4::kUconfigRegs, words, stream);
+  context_.registers.write(first, words[1]);
+  return Step::kDone;
 }
 
 amdgpu_criu::Result<Step> Pm4::write_data(Words words, Stream& stream, Budget& budget) {

@@ -12,9 +12,9 @@ DEFAULT = "7.2"
 _PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")
 # Parameters of other chips: without an SMU the driver of GFX11 crashes, and it uses one only if a
 # PSP loads the firmware. The masks drop the PSP, and the mode in which it gives VCN its registers.
-# User queues are off by default.
+# User queues are off by default. The last of two values of a parameter counts.
 _PARAMETERS_OF_ASICS = {"navi31": ("fw_load_type=-1", "ip_block_mask=0x3f7", "pg_mask=0xffff7fff",
-                                   "user_queue=1")}
+                                   "user_queue=1", "dpm=-1")}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Base:
         wanted = {asic: _PARAMETERS_OF_ASICS.get(asic, _PARAMETERS) for asic in asics}
         if len(set(wanted.values())) > 1:
             raise ValueError(f"{', '.join(wanted)}: their drivers need different module parameters")
-        return next(iter(wanted.values())) + self.more_parameters
+        return self.more_parameters + next(iter(wanted.values()))
 
 
 BASES = {base.name: base for base in (

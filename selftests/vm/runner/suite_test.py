@@ -48,7 +48,7 @@ class ParseTest(unittest.TestCase):
         navi = suite("s", common="gpus = 1\nasic = navi31\nparam = gpu_recovery=1")
         self.assertEqual(navi.steps[0].hardware.module_parameters,
                          ("fw_load_type=-1", "ip_block_mask=0x3f7", "pg_mask=0xffff7fff",
-                          "user_queue=1", "gpu_recovery=1"))
+                          "user_queue=1", "dpm=-1", "gpu_recovery=1"))
         self.assertIn("fw_load_type=0",
                       suite("s", common="gpus = 1").steps[0].hardware.module_parameters)
 

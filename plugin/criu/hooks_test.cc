@@ -13,7 +13,6 @@
 #include "image/set.h"
 #include "restore/reservation.h"
 #include "tests/criu_program.h"
-#include "tests/refused_call.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -195,29 +194,6 @@ TEST_F(Hooks, AFailedCopyFailsTheDumpAndContinuesTheProcess) {
   EXPECT_EQ(dump(), 0) << log();
 }
 
-TEST_F(Hooks, AFullDiskIsReportedWithTheFilesName) {
-  signal(SIGXFSZ, SIG_IGN);
-  rlimit unlimited;
-  getrlimit(RLIMIT_FSIZE, &unlimited);
-  const rlimit tight{20000, unlimited.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &tight);
-  const int result = dump();
-  setrlimit(RLIMIT_FSIZE, &unlimited);
-  EXPECT_EQ(result, -EFBIG);
-  EXPECT_THAT(log(), HasSubstr("cannot write image amdgpu-contents-0-11.img"));
-  EXPECT_FALSE(state_.paused);
-}
-
-TEST_F(Hooks, AFileSystemWithoutDirectIoIsReported) {
-  constexpr char kText[] = "the file system of the images has no direct I/O: GPU memory of";
-  ASSERT_EQ(dump(), 0) << log();
-  EXPECT_THAT(log(), Not(HasSubstr(kText)));
-  program.log.clear();
-  const testing_support::Refused direct{SYS_fcntl, O_DIRECT, EINVAL, F_SETFL};
-  ASSERT_TRUE(testing_support::without(direct, [&] { EXPECT_EQ(dump(), 0) << log(); }));
-  EXPECT_THAT(log(), HasSubstr(kText));
-}
-
 TEST_F(Hooks, StateLargerThanAnImageIsRefusedBeforeAnythingIsSaved) {
   state_.announced_blob_size = image::kMaxMetadata;
   EXPECT_EQ(dump(), -EFBIG);
@@ -240,16 +216,6 @@ TEST_F(Hooks, MissingImagesAreAnErrorIfCriusInventoryNamesThePlugin) {
   for (const std::string& name : images_.names()) std::filesystem::remove(images_.file(name));
   EXPECT_EQ(start(kStageRestore), -ENOENT);
   EXPECT_THAT(log(), HasSubstr("none of its images (amdgpu-*.img)"));
-}
-
-TEST_F(Hooks, TheLastLineOfAFailedDumpIsItsReason) {
-  state_.failures["DMABUF"] = ENOSPC;
-  EXPECT_EQ(dump(), -ENOSPC);
-  const std::string last = log().substr(log().rfind("Error"));
-  EXPECT_THAT(last, HasSubstr("the dump has failed: "));
-  EXPECT_THAT(last, HasSubstr("injected failure of DMABUF"));
-  EXPECT_THAT(last, testing::ContainsRegex(images_.path() + " has [0-9]+ MiB free now"));
-  EXPECT_THAT(last, HasSubstr("amdgpu.compress=lz4"));
 }
 
 TEST_F(Hooks, NoImageIsLeftOfADumpThatFailsLater) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <new>
 
 #include "criu/program.h"
 #include "image/set.h"
@@ -297,6 +298,17 @@ TEST_F(Parallel, TheDeathOfTheBackgroundFailsTheRestore) {
   restore_all();
   EXPECT_EQ(resume(1), -ECHILD);
   EXPECT_THAT(log(), HasSubstr("in the background has died"));
+  end(kStageRestore, -1);
+}
+
+TEST_F(Parallel, AnExceptionInTheBackgroundFailsTheRestore) {
+  prepare();
+  state_.before_dmabuf = [] { throw std::bad_alloc(); };
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  restore_all();
+  EXPECT_EQ(resume(1), -ENOMEM);
+  EXPECT_THAT(log(), HasSubstr("bad_alloc"));
+  EXPECT_THAT(log(), testing::Not(HasSubstr("has died")));
   end(kStageRestore, -1);
 }
 

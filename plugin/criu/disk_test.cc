@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+// Drives the plugin as CRIU does, with disks that are full or lack features.
+#include <gmock/gmock.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+#include <filesystem>
+
+#include "image/set.h"
+#include "tests/criu_program.h"
+#include "tests/refused_call.h"
+
+namespace amdgpu_criu::criu {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::kGpu;
+using testing_support::kRenderPath;
+
+constexpr uint64_t kBoBytes = 0x20000;
+std::optional<uint64_t> free_blocks;  // of each file system, which then is a disk
+
+class Disk : public testing_support::HooksTest {
+ protected:
+  void SetUp() override {
+    HooksTest::SetUp();
+    free_blocks.reset();
+    machine_has_kfd_ = false;
+    testing_support::FakeRender& render = state_.renders.emplace_back();
+    render.file = open(kRenderPath);
+    render.blob = "state";
+    kernel::Bo bo{};
+    bo.object_id = 1;
+    bo.size = kBoBytes;
+    bo.mmap_offset = 0x100000;
+    bo.gpu_id = kGpu;
+    bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+    bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+    add_object(state_, bo, 1);
+    render.bos.push_back(bo);
+  }
+  void TearDown() override {
+    free_blocks.reset();
+    HooksTest::TearDown();
+  }
+
+  int dump() {
+    // Otherwise the process would have the files of the kernel open.
+    state_.marked.clear();
+    state_.restored.clear();
+    int result = start(kStageDump);
+    if (result == 0) result = pause(getpid());
+    if (result == 0) result = dump_file(state_.renders[0].file, 1);
+    end(kStageDump, result);
+    return result;
+  }
+  // No file can be larger than that.
+  int dump_within(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit unlimited;
+    getrlimit(RLIMIT_FSIZE, &unlimited);
+    const rlimit tight{bytes, unlimited.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    const int result = dump();
+    setrlimit(RLIMIT_FSIZE, &unlimited);
+    return result;
+  }
+  uint64_t file_size() const {
+    return std::filesystem::file_size(images_.file(image::contents_file_name(0, kGpu)));
+  }
+};
+
+constexpr char kNoRoom[] = "the disk has no room for 0 MiB of ";
+
+TEST_F(Disk, AFullDiskIsReportedWithTheFilesName) {
+  EXPECT_EQ(dump_within(20000), -EFBIG);
+  EXPECT_THAT(log(), HasSubstr("cannot write image amdgpu-contents-0-11.img"));
+  EXPECT_FALSE(state_.anything_paused());
+}
+
+TEST_F(Disk, TheLastLineOfAFailedDumpIsItsReason) {
+  state_.failures["DMABUF"] = ENOSPC;
+  EXPECT_EQ(dump(), -ENOSPC);
+  const std::string last = log().substr(log().rfind("Error"));
+  EXPECT_THAT(last, HasSubstr("the dump has failed: "));
+  EXPECT_THAT(last, HasSubstr("injected failure of DMABUF"));
+  EXPECT_THAT(last, ContainsRegex(images_.path() + " has [0-9]+ MiB free now"));
+  EXPECT_THAT(last, HasSubstr("amdgpu.compress=lz4"));
+}
+
+TEST_F(Disk, MissingRoomIsReportedBeforeAnythingIsCopied) {
+  bool reported = false;
+  state_.before_dmabuf = [&] { reported = log().find(kNoRoom) != std::string::npos; };
+  free_blocks = kBoBytes / 4096 - 1;
+  EXPECT_EQ(dump(), 0) << log();
+  EXPECT_TRUE(reported) << log();
+  EXPECT_GT(file_size(), kBoBytes);
+  testing_support::program.log.clear();
+  free_blocks = 1 << 20;
+  EXPECT_EQ(dump(), 0) << log();
+  EXPECT_FALSE(reported) << log();
+}
+
+TEST_F(Disk, ZerosNeedNoRoom) {
+  free_blocks = 1 << 20;
+  testing_support::clear_objects(state_);
+  EXPECT_EQ(dump_within(kBoBytes / 2), 0) << log();
+  EXPECT_THAT(log(), HasSubstr(kNoRoom));
+  EXPECT_LT(file_size(), kBoBytes / 2);
+}
+
+// Runs it with files that have no direct I/O, and of which nothing seems to be in the page cache,
+// from which they would be read.
+bool without_direct(const std::function<void()>& run) {
+  const testing_support::Refused direct{SYS_fcntl, O_DIRECT, EINVAL, F_SETFL};
+  const testing_support::Refused cachestat{451, UINT32_MAX, ENOSYS};
+  bool done = false;
+  return testing_support::without(cachestat,
+                                  [&] { done = testing_support::without(direct, run); }) &&
+         done;
+}
+
+TEST_F(Disk, AFileSystemWithoutDirectIoIsReportedAtADump) {
+  constexpr char kText[] = "the file system of the images has no direct I/O: GPU memory of";
+  ASSERT_EQ(dump(), 0) << log();
+  EXPECT_THAT(log(), Not(HasSubstr(kText)));
+  ASSERT_TRUE(without_direct([&] { EXPECT_EQ(dump(), 0) << log(); }));
+  EXPECT_THAT(log(), HasSubstr(kText));
+}
+
+TEST_F(Disk, AFileSystemWithoutDirectIoIsReportedAtARestore) {
+  constexpr char kText[] = ".img has no direct I/O: it is read through the page cache";
+  auto restore = [&] {
+    EXPECT_EQ(start(kStageRestore), 0) << log();
+    EXPECT_TRUE(Fd(restore_file(1)).valid()) << log();
+    end(kStageRestore, -1);
+    state_.restored.clear();
+  };
+  ASSERT_EQ(dump(), 0) << log();
+  restore();
+  EXPECT_THAT(log(), Not(HasSubstr(kText)));
+  ASSERT_TRUE(without_direct(restore));
+  EXPECT_THAT(log(), HasSubstr(kText));
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::criu
+
+// Replaces that of libc.
+extern "C" int fstatfs(int fd, struct statfs* system) noexcept {
+  using amdgpu_criu::criu::free_blocks;
+  const auto result = static_cast<int>(syscall(SYS_fstatfs, fd, system));
+  if (result != 0 || !free_blocks) return result;
+  system->f_type = EXT4_SUPER_MAGIC;
+  system->f_bsize = 4096;
+  system->f_bavail = *free_blocks;
+  return 0;
+}

@@ -134,6 +134,9 @@ scenario_replicas() {
     replica "$number" goes_on "$STEP_BEFORE"
     replica "$number" all_memory_is_right
   done
+  for number in "$DIR"/images/amdgpu-contents-*.img; do
+    [ "$(part_cached "$number")" -gt 90 ] || fail "$number was not read through the page cache"
+  done
   echo "replicas on" $gpus "go on from step $STEP_BEFORE, all memory right"
   fill_gpus_with_replicas 4
   grep -q 'MiB of VRAM are needed, .* MiB are free' "$DIR/criu-replica-$REFUSED.log" ||

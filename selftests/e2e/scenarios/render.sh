@@ -138,6 +138,26 @@ scenario_tree_leave_running() {
   tree_ends_well "after the dump"
 }
 
+# Memory of all processes, copied while they compute, is not written again.
+scenario_tree_pre_dump() {
+  gpu_usage() { kfd_usage; } # as in pre_dump
+  need_gpus 2
+  need_plugin
+  local small="--vram 1 --hidden 1 --gtt 1 --userptr 1 --small 4"
+  start_tree "gpu_chain --gpus 2 $small" "gpu_chain $small"
+  for_each first_steps "$BEFORE_DUMP"
+  PID=$ROOT
+  pre_dump first
+  grep -q 'pre-dump of 2 processes' "$DIR/first.out" || fail "not both processes were copied"
+  for_each member_goes_on_after "the pre-dump"
+  dump_and_kill_tree dump "$DIR/images" --track-mem --prev-images-dir ../first
+  local left copied=$STORED
+  left=$(contents_fact dump '\): GPU [^ ]+ ([0-9]+) bytes stored')
+  [ "$left" -lt $((copied / 4)) ] || fail "the dump stored $left bytes, the pre-dump $copied"
+  restore_and_check_tree restore "$DIR/images"
+  tree_ends_well "after the restore"
+}
+
 # The second of two processes cannot be saved: both continue.
 scenario_tree_disk_full() {
   need_gpus 1

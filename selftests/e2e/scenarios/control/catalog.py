@@ -28,7 +28,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "render_after_refusal", "render_in_flight", "render_busy", "render_killed"),
     "trees": (
         "tree_of_two", "tree_two_gpus", "tree_criu_4_1_1", "tree_criu_4_3", "tree_leave_running",
-        "tree_disk_full", "soak"),
+        "tree_pre_dump", "tree_disk_full", "soak"),
     "contents": (
         "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_incremental",
         "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
@@ -79,6 +79,7 @@ PAIRS = (
     ("container_criu_4_3", "container_podman"),
     ("parallel_off", "parallel_namespaces"),
     ("render_busy", "render_killed"),
+    ("tree_pre_dump", "tree_leave_running"),
 )
 
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)

@@ -58,12 +58,12 @@ remember_step() {
   TREE_STEP[MEMBER]=$(last_step)
 }
 
-# dump_and_kill_tree WHAT IMAGES
+# dump_and_kill_tree WHAT IMAGES OPTIONS...
 dump_and_kill_tree() {
   TREE_USAGE=() TREE_STEP=()
   for_each remember_usage
   PID=$ROOT
-  criu_dump "$1" "$2" || fail "$1: criu dump ended with status $?"
+  criu_dump "$@" || fail "$1: criu dump ended with status $?"
   for_each remember_step
   echo "$1 $DUMP_SECONDS s, images $(image_mebibytes "$2") MiB, ${#TREE[@]} workloads," \
     "steps ${TREE_STEP[*]}"

@@ -18,13 +18,28 @@ bundle_round_trip() {
   sees_one_gpu $SECOND_MINOR
   first_steps "$BEFORE_DUMP"
   dump_container dump "$DIR/images"
+  ${AFTER_DUMP-}
   restore_container restore "$DIR/images"
   sees_one_gpu $SECOND_MINOR
   [ -z "${USER_NAMESPACE-}" ] || has_own_users
   ends_well "after the restore"
 }
 
-scenario_container_runc() { bundle_round_trip gpu_chain; }
+# CRIU is killed at a restore. Its tasks are children of runc, so they do not end with it.
+killed_restore() {
+  local VRAM_FREE
+  VRAM_FREE=$(vram_used)
+  ! with_fault fill:1:kill-criu bundle_restore killed "$DIR/images" || fail "restored without CRIU"
+  had_its_fault killed
+  wait_until 15 no_gpu_traces || fail "left: $(gpu_traces | head -n 6)"
+  wait_until 15 vram_is_free || fail "$(vram_used) bytes of VRAM in use, before $VRAM_FREE"
+  bundle_runtime delete -f "$CONTAINER"
+}
+
+scenario_container_runc() {
+  AFTER_DUMP=killed_restore
+  bundle_round_trip gpu_chain
+}
 
 # The container's root user may not create a session; CRIU's main process creates it.
 scenario_container_users_runc() {
@@ -45,13 +60,20 @@ scenario_container_criu_4_1_1() {
   bundle_round_trip gpu_chain
 }
 
+# The options are in the file for those, as there is no command line of CRIU.
 scenario_container_podman() {
+  local what
   need_two_nodes
+  echo 'staging-slots = 3 # of a GPU' >"$OPTION_FILE"
   start_podman $SECOND_MINOR gpu_chain
   sees_one_gpu $SECOND_MINOR
   first_steps "$BEFORE_DUMP"
   dump_container dump "$DIR/container.tar"
   restore_container restore "$DIR/container.tar"
+  for what in dump restore; do
+    grep -q '(amdgpu): amdgpu_criu_plugin .*, options: staging-slots=3$' "$DIR/criu-$what.log" ||
+      fail "$what: $OPTION_FILE is not read"
+  done
   sees_one_gpu $SECOND_MINOR
   ends_well "after the restore"
 }

@@ -7,6 +7,7 @@
 # of podman. The root file system is empty except for mount points.
 
 CRIU_CONF=/etc/criu/default.conf
+OPTION_FILE=/etc/amdgpu-criu.conf
 BUNDLE_RUNTIME=${BUNDLE_RUNTIME:-runc}
 PODMAN_RUNTIME=${PODMAN_RUNTIME:-crun}
 # Every container has its own pid 1, so all scenarios can use the same names.
@@ -250,6 +251,6 @@ remove_containers() {
     podman) podman_command rm -f -t 0 "$CONTAINER" ;;
     *) return 0 ;;
   esac >/dev/null 2>&1
-  rm -f $CRIU_CONF
+  rm -f $CRIU_CONF $OPTION_FILE
   rm -rf "$DIR/bundle" "$DIR/empty"
 }

@@ -11,11 +11,21 @@ void to_stderr(LogLevel level, const std::string& line) {
 }
 
 LogSink current_sink = to_stderr;
+RefusalSink refusal_sink = nullptr;
 
 }  // namespace
 
 LogSink set_log_sink(LogSink sink) { return std::exchange(current_sink, sink ? sink : to_stderr); }
 
 void log_line(LogLevel level, const std::string& line) { current_sink(level, line); }
+
+RefusalSink set_refusal_sink(RefusalSink sink) { return std::exchange(refusal_sink, sink); }
+
+void refused_line(const std::string& line) {
+  if (refusal_sink)
+    refusal_sink(line);
+  else
+    log_line(LogLevel::kWarning, line);
+}
 
 }  // namespace amdgpu_criu

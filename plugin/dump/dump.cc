@@ -31,9 +31,9 @@ Error not_carried(int render) {
 // CRIU refuses them too, but does not name them.
 void warn_of_refused(const std::string& path, uint32_t id) {
   if (path == "anon_inode:syncobj_file" || path == "anon_inode:sync_file")
-    log_warning("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
+    log_refused("file {:#x} is {}: fences cannot be carried outside of their file", id, path);
   if (path == "anon_inode:kfd_smi_ev")
-    log_warning("file {:#x} receives events of a GPU (SMI): such files cannot be carried", id);
+    log_refused("file {:#x} receives events of a GPU (SMI): such files cannot be carried", id);
 }
 
 }  // namespace
@@ -407,7 +407,7 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
 // A dma-buf of another driver is left to that driver's plugin.
 Result<std::optional<FileKind>> Dump::describe_dmabuf(int fd, uint32_t id) {
   auto leave = [&](const Error& error) {
-    log_warning("descriptor of a dma-buf (file {:#x}): {}", id, error.message());
+    log_refused("descriptor of a dma-buf (file {:#x}): {}", id, error.message());
     return std::optional<FileKind>();
   };
   if (const Status status = need_any_render(); !status.ok()) return leave(status.error());

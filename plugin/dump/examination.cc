@@ -8,25 +8,21 @@
 namespace amdgpu_criu::dump {
 namespace {
 
-// The running examination. State that is logged as a warning will be refused by CRIU.
+// Of the running examination.
 std::vector<std::string>* refusals;
 
-void collect_warnings(LogLevel level, const std::string& line) {
-  if (level <= LogLevel::kWarning) refusals->push_back(line);
-}
-
-class CollectedWarnings {
+class CollectedRefusals {
  public:
-  explicit CollectedWarnings(std::vector<std::string>& to) {
+  explicit CollectedRefusals(std::vector<std::string>& to) {
     refusals = &to;
-    before_ = set_log_sink(collect_warnings);
+    before_ = set_refusal_sink([](const std::string& line) { refusals->push_back(line); });
   }
-  CollectedWarnings(const CollectedWarnings&) = delete;
-  CollectedWarnings& operator=(const CollectedWarnings&) = delete;
-  ~CollectedWarnings() { set_log_sink(before_); }
+  CollectedRefusals(const CollectedRefusals&) = delete;
+  CollectedRefusals& operator=(const CollectedRefusals&) = delete;
+  ~CollectedRefusals() { set_refusal_sink(before_); }
 
  private:
-  LogSink before_;
+  RefusalSink before_;
 };
 
 Status examine_files(Dump& dump, const host::Host& host, pid_t pid) {
@@ -79,7 +75,7 @@ uint64_t Examination::contents() const {
 Examination examine(kernel::Api& api, const host::Host& host, const options::Options& options,
                     std::span<const pid_t> pids) {
   Examination result;
-  const CollectedWarnings warnings(result.refusals);
+  const CollectedRefusals collected(result.refusals);
   Dump dump({api, host, {}, options, [] { return Result<int>(Error(ENOTDIR, "a dry run")); }});
   const Status status = examine_all(dump, host, pids);
   if (!status.ok()) result.refusals.push_back(status.error().message());

@@ -47,10 +47,10 @@ class Examine : public testing_support::HooksTest {
     HooksTest::TearDown();
   }
 
-  Examination examine_child() {
+  Examination examine_child(const options::Options& options = {}) {
     const host::Host host = host::Host::create(host_config());
     const auto api = make_fake_api(state_);
-    return examine(*api, host, {}, std::vector{child_});
+    return examine(*api, host, options, std::vector{child_});
   }
   void expect_untouched() {
     EXPECT_FALSE(state_.anything_paused());
@@ -81,6 +81,16 @@ TEST_F(Examine, RefusesSharingWithOthers) {
   state_.outside = {.num_bos = 1, .pid = 1, .paused_pid = child_, .handle = 4, .size = 4096};
   EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("shares GPU memory")));
   expect_untouched();
+}
+
+TEST_F(Examine, WhatADumpOnlyWarnsOfIsNoRefusal) {
+  state_.features |= AMDGPU_CRIU_FEATURE_UNTESTED;
+  state_.outside = {.num_bos = 1, .pid = 1, .paused_pid = child_, .handle = 4, .size = 4096};
+  options::Options options;
+  options.cut_sharing = true;
+  EXPECT_THAT(examine_child(options).refusals, IsEmpty());
+  EXPECT_THAT(log(), HasSubstr("untested"));
+  EXPECT_THAT(log(), HasSubstr("cut-sharing allows"));
 }
 
 // A dump leaves it to other plugins of CRIU, with a warning.

@@ -204,7 +204,7 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
     if (!map || map->inode == 0) continue;
     // CRIU refuses it too, but does not name it.
     if (line.ends_with(" " + config_.dmabuf_link))
-      log_warning(
+      log_refused(
           "process {} maps a dma-buf descriptor itself at {:#x}, which cannot be carried; a "
           "mapping "
           "of the render node can",

@@ -9,6 +9,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <chrono>
+#include <thread>
+
 #include "dump/dump.h"
 #include "image/set.h"
 #include "restore/reservation.h"
@@ -289,6 +292,49 @@ TEST_F(Hooks, ADumpThatTakesTooLongFails) {
   setenv("AMDGPU_CRIU_TIMEOUT", "60", 1);
   EXPECT_EQ(dump(), 0) << log();
   unsetenv("AMDGPU_CRIU_TIMEOUT");
+}
+
+TEST_F(Hooks, ADumpDoesNotWaitForGpuWorkAfterItsDeadline) {
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  state_.busy.tv_sec = 20;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(dump(), -ETIME);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  EXPECT_THAT(log(), HasSubstr("longer than the 1 s of amdgpu.timeout"));
+  EXPECT_FALSE(state_.paused);
+  state_.busy = {};
+  EXPECT_EQ(dump(), 0) << log();
+}
+
+TEST_F(Hooks, ASignalEndsAWaitForGpuWork) {
+  state_.busy.tv_sec = 20;
+  const auto start = std::chrono::steady_clock::now();
+  const pthread_t criu = pthread_self();
+  std::jthread user([criu] {
+    usleep(300 * 1000);
+    pthread_kill(criu, SIGTERM);
+  });
+  EXPECT_EQ(dump(), -EINTR);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIGTERM"));
+  EXPECT_FALSE(state_.paused);
+}
+
+// A profiler or a debugger may interrupt it.
+TEST_F(Hooks, ASignalOfOthersDoesNotEndAWaitForGpuWork) {
+  state_.busy.tv_nsec = 400 * 1000 * 1000;
+  struct sigaction action{}, before{};
+  action.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &action, &before);
+  const pthread_t criu = pthread_self();
+  std::jthread other([criu] {
+    usleep(100 * 1000);
+    pthread_kill(criu, SIGUSR1);
+  });
+  EXPECT_EQ(dump(), 0) << log();
+  other.join();
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_F(Hooks, ARenderNodeThatKfdDoesNotUseIsRefusedByName) {

@@ -22,7 +22,7 @@ class Dump {
   explicit Dump(DumpContext environment)
       : env_(std::move(environment)),
         interruption_(std::chrono::seconds(env_.options.timeout)),
-        tree_(env_.api, env_.host),
+        tree_(env_.api, env_.host, interruption_),
         saver_(env_, tree_.session_file(), id_, interruption_) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;

@@ -11,6 +11,8 @@ namespace amdgpu_criu::dump {
 namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGINT};
+// A signal that arrives before the system call interrupts nothing.
+constexpr std::chrono::milliseconds kAgain{100};
 
 // 0: no signal was received.
 std::atomic<int> caught_signal;
@@ -64,6 +66,34 @@ Status Interruption::check() const {
         timeout_.count());
   if (stopped_) return Error(ECANCELED, "stopped because another GPU could not be saved");
   return {};
+}
+
+// A process without a handler ignores SIGURG, and CRIU does not use it.
+Interruption::Alarm::Alarm(const Interruption& interruption) {
+  if (!interruption.start_ || interruption.timeout_.count() == 0) return;
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGURG;
+  event._sigev_un._tid = gettid();
+  timer_t timer;
+  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
+  timer_ = timer;
+  struct sigaction action{};
+  action.sa_handler = [](int) {};
+  sigaction(SIGURG, &action, &before_);
+  using std::chrono::nanoseconds;
+  const nanoseconds left = std::max<nanoseconds>(
+      *interruption.start_ + interruption.timeout_ - Clock::now(), std::chrono::milliseconds(1));
+  itimerspec times{};
+  times.it_value = {left / std::chrono::seconds(1), (left % std::chrono::seconds(1)).count()};
+  times.it_interval.tv_nsec = nanoseconds(kAgain).count();
+  timer_settime(timer, 0, &times, nullptr);
+}
+
+Interruption::Alarm::~Alarm() {
+  if (!timer_) return;
+  timer_delete(*timer_);
+  sigaction(SIGURG, &before_, nullptr);
 }
 
 CaughtSignals::CaughtSignals() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <signal.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -35,6 +36,18 @@ class Interruption {
   Status check() const;
   // The part of check() about signals.
   static Status check_signals();
+  // While it exists, the deadline interrupts blocking system calls of this thread, again and again.
+  class Alarm {
+   public:
+    explicit Alarm(const Interruption& interruption);
+    Alarm(const Alarm&) = delete;
+    Alarm& operator=(const Alarm&) = delete;
+    ~Alarm();
+
+   private:
+    std::optional<timer_t> timer_;
+    struct sigaction before_{};
+  };
   // True if the error is that of stop_others(), which another error caused.
   static bool is_consequence(const Error& error) { return error.code() == ECANCELED; }
 

@@ -12,8 +12,11 @@ using host::NodeKind;
 using host::TakenFile;
 
 Result<PausedClient> PausedClient::pause(kernel::Api& api, int session, kernel::Node::Kind kind,
-                                         host::TakenFile file, pid_t process) {
-  const auto info = TRY(api.process_info({file.get(), kind}, session, process));
+                                         host::TakenFile file, pid_t process,
+                                         const Interruption& interruption) {
+  const Interruption::Alarm alarm(interruption);
+  const auto info = TRY(
+      api.process_info({file.get(), kind}, session, process, [&] { return interruption.check(); }));
   file.set_idle();
   PausedClient client(api, session, kind, std::move(file), info);
   const uint64_t metadata = info.blob_size + info.num_bos * image::kMaxBoBytes;
@@ -103,7 +106,7 @@ Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {
       return {};
     }
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kKfd,
-                                    TRY(file.duplicate()), member.pid);
+                                    TRY(file.duplicate()), member.pid, interruption_);
   if (!paused.ok())
     return std::move(paused).error().within(
         formatted("pausing the GPU for process {} ({}), which has /dev/kfd open as descriptor {}",
@@ -133,7 +136,7 @@ Status Tree::add_render(const Member& member, unsigned minor, TakenFile file) {
 // Userptrs of the file may be in the memory of another process that has it, which is added later.
 Status Tree::pause(OpenRender& render, const Member& member) {
   auto paused = PausedClient::pause(api_, session_.get(), kernel::Node::Kind::kRender,
-                                    TRY(render.file.duplicate()), member.pid);
+                                    TRY(render.file.duplicate()), member.pid, interruption_);
   if (!paused.ok()) {
     const bool wait = paused.error().code() == EOPNOTSUPP;
     auto error = std::move(paused).error().within(

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/interruption.h"
 #include "host/host.h"
 #include "kernel/kernel_api.h"
 
@@ -19,7 +20,8 @@ class PausedClient {
  public:
   // process: one that has the file open.
   static Result<PausedClient> pause(kernel::Api& api, int session, kernel::Node::Kind kind,
-                                    host::TakenFile file, pid_t process);
+                                    host::TakenFile file, pid_t process,
+                                    const Interruption& interruption);
 
   PausedClient(PausedClient&& other) noexcept
       : api_(std::exchange(other.api_, nullptr)),
@@ -78,7 +80,8 @@ struct OpenRender {
 
 class Tree {
  public:
-  Tree(kernel::Api& api, const host::Host& host) : api_(api), host_(host) {}
+  Tree(kernel::Api& api, const host::Host& host, const Interruption& interruption)
+      : api_(api), host_(host), interruption_(interruption) {}
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
 
@@ -118,6 +121,7 @@ class Tree {
 
   kernel::Api& api_;
   const host::Host& host_;
+  const Interruption& interruption_;
   // Declared before the paused clients, so that it is closed after all of them are unpaused.
   Fd session_;
   bool carries_render_ = false;

@@ -74,7 +74,7 @@ const char* advice_for(int code) {
 NoDestroy<CallFilter> call_filter;
 
 template <typename T>
-Status call(Node node, amdgpu_criu_op op, T& argument) {
+Status call(Node node, amdgpu_criu_op op, T& argument, const Interrupted& interrupted = {}) {
   if (*call_filter) TRY((*call_filter)(name_of(op)));
   std::array<char, kReasonSize> reason{};
   amdgpu_criu_ioctl envelope{.op = op,
@@ -86,9 +86,8 @@ Status call(Node node, amdgpu_criu_op op, T& argument) {
   const unsigned long number =
       node.kind == Node::Kind::kKfd ? AMDKFD_IOC_AMDGPU_CRIU : DRM_IOCTL_AMDGPU_CRIU;
   int result;
-  do {
-    result = ioctl(node.fd, number, &envelope);
-  } while (result < 0 && errno == EINTR);
+  while ((result = ioctl(node.fd, number, &envelope)) < 0 && errno == EINTR)
+    if (interrupted) TRY(interrupted());
   if (result == 0) return {};
   const int code = errno;
   if (reason.front())
@@ -144,12 +143,13 @@ amdgpu_criu_exported exported_argument(int session, const Exported& exported) {
   return argument;
 }
 
-Result<ProcessInfo> info_of(Node node, int session, pid_t process, uint32_t flags) {
+Result<ProcessInfo> info_of(Node node, int session, pid_t process, uint32_t flags,
+                            const Interrupted& interrupted = {}) {
   amdgpu_criu_process_info argument{};
   argument.session_fd = session;
   argument.flags = flags;
   argument.pid = node.kind == Node::Kind::kRender ? process : 0;
-  TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument));
+  TRY(call(node, AMDGPU_CRIU_OP_PROCESS_INFO, argument, interrupted));
   return ProcessInfo{.pid = argument.pid,
                      .num_devices = argument.num_devices,
                      .num_bos = argument.num_bos,
@@ -191,8 +191,9 @@ class IoctlApi : public Api {
     return Fd(argument.fd);
   }
 
-  Result<ProcessInfo> process_info(Node node, int session, pid_t process) override {
-    return info_of(node, session, process, 0);
+  Result<ProcessInfo> process_info(Node node, int session, pid_t process,
+                                   const Interrupted& interrupted) override {
+    return info_of(node, session, process, 0, interrupted);
   }
 
   Result<ProcessInfo> live_info(Node node, int session, pid_t process) override {

@@ -85,6 +85,8 @@ struct RestoreDevice {
   int drm_fd = -1;
 };
 
+using Interrupted = std::function<Status()>;
+
 class Api {
  public:
   virtual ~Api() = default;
@@ -95,8 +97,10 @@ class Api {
   virtual bool has_series() const { return true; }
   virtual Result<Query> query(Node node) = 0;
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
-  // process: one that has the file open.
-  virtual Result<ProcessInfo> process_info(Node node, int session, pid_t process) = 0;
+  // process: one that has the file open. Waits for submitted work; a signal that is handled without
+  // SA_RESTART calls `interrupted`, whose error ends the wait.
+  virtual Result<ProcessInfo> process_info(Node node, int session, pid_t process,
+                                           const Interrupted& interrupted = {}) = 0;
   // PROCESS_INFO of a process that continues to run; needs AMDGPU_CRIU_FEATURE_LIVE. In a session
   // in which this was called, checkpoint() returns only tables.
   virtual Result<ProcessInfo> live_info(Node, int, pid_t) {

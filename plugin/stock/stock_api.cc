@@ -87,7 +87,8 @@ StockApi::Paused* StockApi::find_process(pid_t pid) {
 }
 
 // PROCESS_INFO would report the owner of the file, but only once, so the owner is found before.
-Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid) {
+Result<kernel::ProcessInfo> StockApi::process_info(Node node, int, pid_t pid,
+                                                   const kernel::Interrupted&) {
   if (node.kind == Node::Kind::kRender) return Error(EOPNOTSUPP, kOnlyKfd);
   if (const Paused* known = TRY(find(node.fd))) return known->info;
   Fd file(fcntl(node.fd, F_DUPFD_CLOEXEC, 0));

@@ -42,7 +42,8 @@ class StockApi : public kernel::Api {
   Result<kernel::Query> query(kernel::Node node) override;
   Result<Fd> create_session(kernel::Node node, kernel::SessionKind kind) override;
   // Saves the state at once, so that a refusal occurs here and the process continues.
-  Result<kernel::ProcessInfo> process_info(kernel::Node node, int session, pid_t process) override;
+  Result<kernel::ProcessInfo> process_info(kernel::Node node, int session, pid_t process,
+                                           const kernel::Interrupted& interrupted) override;
   Result<kernel::Checkpoint> checkpoint(kernel::Node node, int session,
                                         const kernel::ProcessInfo& sizes) override;
   Status unpause(kernel::Node node, int session) override;

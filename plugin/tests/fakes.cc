@@ -57,8 +57,11 @@ class FakeApi : public kernel::Api {
     return Fd(ends[1]);
   }
 
-  Result<kernel::ProcessInfo> process_info(Node node, int, pid_t process) override {
+  Result<kernel::ProcessInfo> process_info(Node node, int, pid_t process,
+                                           const kernel::Interrupted& interrupted) override {
     TRY(called("PROCESS_INFO"));
+    for (timespec left = state_.busy; nanosleep(&left, &left) != 0 && errno == EINTR;)
+      if (interrupted) TRY(interrupted());
     if (node.kind == Node::Kind::kRender) {
       FakeRender* render = TRY(find(node));
       if (render->userptrs_of != 0 && render->userptrs_of != process)

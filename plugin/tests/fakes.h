@@ -51,6 +51,7 @@ struct FakeState {
   std::set<uint64_t> always_valid;          // DMABUF must be called on the importing file
   std::set<uint64_t> foreign;               // exported by another driver
   kernel::Outside outside;                  // what OUTSIDE returns
+  timespec busy{};                          // how long PROCESS_INFO waits for submitted work
 
   std::map<uint32_t, uint64_t> available;  // memory by GPU; none: the kernel cannot report it
 

@@ -93,7 +93,7 @@ class Holder {
 
  private:
   Holder() : host_(std::make_unique<host::Host>(host::Host::create())) {
-    tree_ = std::make_unique<dump::Tree>(*api_, *host_);
+    tree_ = std::make_unique<dump::Tree>(*api_, *host_, *interruption_);
   }
 
   Status pause(std::span<const pid_t> pids) {
@@ -105,6 +105,9 @@ class Holder {
   Fd socket_;
   std::unique_ptr<kernel::Api> api_ = kernel::make_ioctl_api();
   std::unique_ptr<host::Host> host_;
+  // Nothing interrupts it.
+  std::unique_ptr<dump::Interruption> interruption_ =
+      std::make_unique<dump::Interruption>(std::chrono::seconds(0));
   std::unique_ptr<dump::Tree> tree_;
   std::vector<Pidfd> frozen_;
 };

@@ -18,10 +18,14 @@ Result<Earlier> Earlier::load(int directory) {
     if (parent.error().code() == ENOENT) return earlier;
     return std::move(parent).error().within("the earlier dump");
   }
-  const auto files = image::load_contents(parent->get());
+  auto files = image::load_contents(parent->get());
   if (!files.ok()) return Error(files.error()).within("the earlier dump");
   earlier.has_contents_ = !files->empty();
-  for (const auto& file : *files) earlier.add(file);
+  // A chunk of a large dump is in memory once.
+  for (auto& file : *files) {
+    earlier.add(file);
+    file = {};
+  }
   auto& chunks = earlier.chunks_;
   std::ranges::sort(chunks, {}, &Entry::hash);
   const auto again = std::ranges::unique(chunks, {}, &Entry::hash);

@@ -17,10 +17,6 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<SaveCounts>);
 
-// More threads do not shorten the time that a GPU's copies wait.
-constexpr unsigned kMaxThreadsOfGpu = 16;
-// For all threads that compress with zstd.
-constexpr size_t kMaxCodecBytes = 16u << 20;
 // The interval of checks for a signal to CRIU.
 constexpr std::chrono::milliseconds kLook{100};
 
@@ -192,8 +188,8 @@ void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batch
 
 unsigned ObjectSaver::threads_for(size_t gpus) const {
   const size_t each = pipeline::codec_bytes(env_.options.compression, env_.options.chunk_bytes);
-  size_t most = gpus * kMaxThreadsOfGpu;
-  if (each > 0) most = std::min(most, kMaxCodecBytes / each);
+  size_t most = gpus * pipeline::kMaxThreadsOfGpu;
+  if (each > 0) most = std::min(most, pipeline::kMaxCodecBytes / each);
   return pipeline::worker_threads(static_cast<unsigned>(most));
 }
 
@@ -204,7 +200,8 @@ gpu::StagingSize ObjectSaver::staging() const {
   if (how.encoding == pipeline::Encoding::kPlain)
     return env_.options.staging.within(gpu::kMaxStaging);
   const size_t codecs = pipeline::codec_bytes(how, env_.options.chunk_bytes) * workers_->threads();
-  return env_.options.staging.within((gpu::kMaxStaging - std::min(codecs, kMaxCodecBytes)) / 2);
+  return env_.options.staging.within(
+      (gpu::kMaxStaging - std::min(codecs, pipeline::kMaxCodecBytes)) / 2);
 }
 
 Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {

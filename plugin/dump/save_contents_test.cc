@@ -80,7 +80,8 @@ class ContentsTest : public testing::Test {
     auto engine = this->engine(restore::staging_for(loaded.at(0).contents, kStaging));
     const auto queue = pipeline::make_io_queue(io, engine->slots());
     return restore::fill_contents(*engine, *queue, files, loaded.at(0).contents.objects,
-                                  import_with(*engine));
+                                  import_with(*engine),
+                                  {{}, io != pipeline::IoKind::kInline ? &workers_ : nullptr});
   }
 
   std::map<uint64_t, std::string> all_contents() const {

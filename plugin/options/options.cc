@@ -209,6 +209,12 @@ Status check(const Options& options) {
         "options staging-slots and staging-kib: {} buffers of {} KiB are more than the "
         "{} KiB that a GPU may have",
         options.staging.slots, options.staging.bytes >> 10, gpu::kMaxStaging >> 10);
+  const size_t codec = pipeline::codec_bytes(options.compression, options.chunk_bytes);
+  if (codec > pipeline::kMaxCodecBytes)
+    return Error::of(EINVAL,
+                     "options compress and chunk-kib: each thread would take {} MiB to compress "
+                     "such chunks, more than {}: reduce the level or the size of chunks",
+                     codec >> 20, pipeline::kMaxCodecBytes >> 20);
   return {};
 }
 

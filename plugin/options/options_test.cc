@@ -166,6 +166,14 @@ TEST(Options, ParsesHowContentsAreStored) {
   EXPECT_EQ(parse_list({"--amdgpu.compress=lz4"})->compression.encoding, pipeline::Encoding::kLz4);
 }
 
+TEST(Options, RefusesCompressionThatTakesMuchMemory) {
+  EXPECT_TRUE(parse_list({"--amdgpu.compress=zstd:19"}).ok());
+  EXPECT_TRUE(parse_list({"--amdgpu.compress=zstd:3", "--amdgpu.chunk-kib=65536"}).ok());
+  EXPECT_THAT(
+      parse_list({"--amdgpu.compress=zstd:19", "--amdgpu.chunk-kib=65536"}).error().message(),
+      HasSubstr("reduce the level"));
+}
+
 TEST(Options, RefusesMoreStagingMemoryThanAGpuMayHave) {
   EXPECT_TRUE(parse_list({"--amdgpu.staging-slots=8"}).ok());
   EXPECT_THAT(parse_list({"--amdgpu.staging-slots=9"}).error().message(),

@@ -32,6 +32,8 @@ struct Compression {
 
 // The memory that a Codec needs to compress chunks of this size.
 size_t codec_bytes(const Compression& how, size_t chunk);
+// The most that all threads of a dump have for that.
+inline constexpr size_t kMaxCodecBytes = 16u << 20;
 
 // Not thread-safe.
 class Codec {

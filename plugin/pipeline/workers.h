@@ -13,6 +13,9 @@
 
 namespace amdgpu_criu::pipeline {
 
+// More threads do not shorten the time that a GPU's copies wait.
+inline constexpr unsigned kMaxThreadsOfGpu = 16;
+
 // Creates a thread for each CPU that the process may use, but at most `most`.
 unsigned worker_threads(unsigned most);
 

@@ -18,13 +18,15 @@ constexpr uint64_t kMaxZeroPiece = 256ull << 20;
 class Filler {
  public:
   Filler(gpu::Engine& engine, pipeline::IoQueue& queue, const image::ChunkFiles& files,
-         uint64_t bytes, const ReportProgress& report)
+         uint64_t bytes, const FillOptions& options)
       : engine_(engine),
         queue_(queue),
         files_(files),
+        inline_workers_(0),
+        workers_(options.workers ? *options.workers : inline_workers_),
         slots_(engine.slots()),
         progress_(bytes, std::chrono::seconds(1)),
-        report_(report) {}
+        report_(options.progress) {}
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
   // BOs must not be unmapped while copies to them are under way, nor slots reused by others.
@@ -173,7 +175,7 @@ class Filler {
     }
     {
       const pipeline::Stopwatch watch(counts_.times.bytes);
-      for (const Part& part : slot.parts) TRY(check(index, part));
+      TRY(check_all(index));
     }
     TRY(engine_.start_write(index, slot.pieces));
     counts_.submissions++;
@@ -188,12 +190,25 @@ class Filler {
     return {};
   }
 
-  Status check(unsigned index, const Part& part) {
+  Status check_all(unsigned index) {
+    const std::vector<Part>& parts = slots_[index].parts;
+    std::vector<Status> results(parts.size());
+    pipeline::Workers::Batch batch;
+    workers_.start(batch, parts.size(), [&](size_t i, pipeline::Codec& codec) {
+      results[i] = check(index, parts[i], codec);
+    });
+    workers_.wait(batch);
+    for (Status& result : results) TRY(std::move(result));
+    return {};
+  }
+
+  // Called by any thread.
+  Status check(unsigned index, const Part& part, pipeline::Codec& codec) {
     const image::Chunk& chunk = *part.chunk;
     const auto bytes = engine_.staging(index).subspan(part.at, chunk.size);
     if (chunk.encoding != Encoding::kPlain) {
       const auto stored = room_of(slots_[index]).subspan(part.stored_at, chunk.stored());
-      if (const Status status = codec_.decompress(chunk.encoding, stored, bytes); !status.ok())
+      if (const Status status = codec.decompress(chunk.encoding, stored, bytes); !status.ok())
         return files_.damaged(*part.object, chunk, status.error().message());
     }
     if (image::checksum(bytes) == chunk.sum) return {};
@@ -207,11 +222,12 @@ class Filler {
   gpu::Engine& engine_;
   pipeline::IoQueue& queue_;
   const image::ChunkFiles& files_;
+  pipeline::Workers inline_workers_;
+  pipeline::Workers& workers_;
   std::vector<Slot> slots_;
   unsigned current_ = 0;
   Progress progress_;
   const ReportProgress& report_;
-  pipeline::Codec codec_;
   FillCounts counts_;
 };
 
@@ -232,11 +248,11 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files,
                                  std::span<const image::Object> objects,
-                                 const gpu::ImportObject& import, const ReportProgress& report) {
+                                 const gpu::ImportObject& import, const FillOptions& options) {
   const uint64_t bytes =
       std::accumulate(objects.begin(), objects.end(), uint64_t{0},
                       [](uint64_t sum, const image::Object& one) { return sum + one.size; });
-  Filler filler(engine, queue, files, bytes, report);
+  Filler filler(engine, queue, files, bytes, options);
   for (const image::Object& object : objects)
     TRY(filler.add(object, TRY(import(object.object_id, object.size))));
   return filler.finish();
@@ -258,7 +274,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   };
   auto files = TRY(image::ChunkFiles::open(image_directory, file));
   if (tools.direct) files.use_direct();
-  auto filled = fill_contents(*engine, *queue, files, objects, import, tools.progress);
+  auto filled = fill_contents(*engine, *queue, files, objects, import, tools.options);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();

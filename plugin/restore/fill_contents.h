@@ -12,6 +12,7 @@
 #include "kernel/kernel_api.h"
 #include "pipeline/io_queue.h"
 #include "pipeline/stage_times.h"
+#include "pipeline/workers.h"
 
 namespace amdgpu_criu::restore {
 
@@ -29,13 +30,17 @@ struct FillCounts {
 // Called with a progress report, at most once a second.
 using ReportProgress = std::function<void(const std::string&)>;
 
-// No chunk reaches the GPU before its checksum was verified. Reads, checksums and copies on the GPU
-// of different slots overlap. Many small objects share a slot.
+struct FillOptions {
+  ReportProgress progress{};
+  pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
+};
+
+// No chunk reaches the GPU before its checksum was verified, which workers do. Reads, checksums and
+// copies on the GPU of different slots overlap. Many small objects share a slot.
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files,
                                  std::span<const image::Object> objects,
-                                 const gpu::ImportObject& import,
-                                 const ReportProgress& report = {});
+                                 const gpu::ImportObject& import, const FillOptions& options = {});
 
 // Fills contents. Has no state, so any process and any thread may have one.
 struct FillTools {
@@ -45,7 +50,7 @@ struct FillTools {
   // Restored tasks use kInline: threads, even the kernel's, have numbers that the task may need.
   pipeline::IoKind io = pipeline::IoKind::kUring;
   bool direct = true;
-  ReportProgress progress{};
+  FillOptions options{};
 };
 
 struct FillReport {

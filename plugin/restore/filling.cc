@@ -27,12 +27,17 @@ Status Filling::added(const std::set<uint64_t>& object_ids) {
 }
 
 void Filling::fill_added(const OnError& on_error) {
+  const auto gpus = static_cast<unsigned>(files_.size());
+  workers_ = std::make_unique<pipeline::Workers>(
+      pipeline::worker_threads(gpus * pipeline::kMaxThreadsOfGpu));
   std::vector<std::jthread> threads;
   for (const auto& entry : files_)
     threads.emplace_back([this, &on_error, gpu_id = entry.first] {
       const Status status = without_exceptions([&] { return fill_while_added(gpu_id); });
       if (!status.ok()) on_error(status.error());
     });
+  threads.clear();  // waits
+  workers_.reset();
 }
 
 Status Filling::fill_while_added(uint32_t gpu_id) {
@@ -83,12 +88,13 @@ Status Filling::fill(const Batch& batch) {
   }
   TRY(env_.faults.at("fill", batch.file->name));
   const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
-  const FillTools tools{env_.api,
-                        env_.make_engine,
-                        env_.options.staging,
-                        in_background_ ? env_.options.io : pipeline::IoKind::kInline,
-                        env_.options.direct && !env_.options.replicas,
-                        [&](const std::string& text) { log_info("GPU {:#x}: {}", gpu_id, text); }};
+  const FillTools tools{
+      env_.api,
+      env_.make_engine,
+      env_.options.staging,
+      in_background_ ? env_.options.io : pipeline::IoKind::kInline,
+      env_.options.direct && !env_.options.replicas,
+      {[&](const std::string& text) { log_info("GPU {:#x}: {}", gpu_id, text); }, workers_.get()}};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),

@@ -52,6 +52,7 @@ class Filling {
   SharedState& shared_;
   std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images
   bool in_background_ = false;
+  std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, in the background process
 };
 
 }  // namespace amdgpu_criu::restore

@@ -11,7 +11,6 @@ namespace amdgpu_criu::tool {
 namespace {
 
 constexpr uint64_t kObject = 1;
-constexpr unsigned kThreads = 16;
 
 // The name of the contents file that save() writes and fill() reads.
 std::string file_name(const topology::Gpu& gpu) { return image::contents_file_name(0, gpu.gpu_id); }
@@ -85,7 +84,7 @@ Result<Seconds> BenchGpu::save(const std::string& directory) {
   const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
   auto writer = TRY(image::ContentsWriter::create(to.get(), file_name(gpu_)));
   (void)pipeline::set_direct(writer.fd(), true);
-  pipeline::Workers workers(pipeline::worker_threads(kThreads));
+  pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
   dump::SaveOptions options;
   options.workers = &workers;
   auto saved =
@@ -105,7 +104,9 @@ Result<Seconds> BenchGpu::fill(const std::string& directory) {
   auto engine =
       TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
   const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
-  TRY(restore::fill_contents(*engine, *queue, files, contents.objects, import_with(*engine)));
+  pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
+  TRY(restore::fill_contents(*engine, *queue, files, contents.objects, import_with(*engine),
+                             {{}, &workers}));
   return since(start);
 }
 

@@ -90,9 +90,7 @@ bench: lab module host
 
 .PHONY: bench-host
 bench-host: lab
-	@scripts/host release pipeline_bench
-	@mkdir -p build/bench
-	@scripts/in-lab build/release/selftests/bench/pipeline_bench --benchmark_out=build/bench/host.json $(ARGS)
+	@scripts/bench-host $(ARGS)
 
 .PHONY: bench-gpu
 bench-gpu: lab

@@ -167,7 +167,8 @@ Verdict compare_with_goals(const Times& times, bool on_disk) {
 }
 
 std::string frozen_times(const Times& times, uint64_t bytes) {
-  std::string text =
+  std::string text;
+  const std::string head =
       formatted("{:<38}{:>13}{:>8}{:>8}{:>8}\n", "seconds that a dump stops the process",
                 "no pre-dump", "0 %", "5 %", "50 %");
   for (const char* name : kShapes)
@@ -182,7 +183,7 @@ std::string frozen_times(const Times& times, uint64_t bytes) {
                     of("after a pre-dump, 0 %") / 1000, of("after a pre-dump, 5 %") / 1000,
                     of("after a pre-dump, 50 %") / 1000);
     }
-  return text;
+  return text.empty() ? text : head + text;
 }
 
 }  // namespace amdgpu_criu::bench

@@ -6,6 +6,7 @@
 // BENCH_DIRECTORY: where files are written (default: the current directory);
 // BENCH_MIB: the size of the memory (default: 2048); BENCH_ROUNDS: default: 5;
 // BENCH_SLOW_DISK: MB/s of the slower disk, which does not vary (default: 500);
+// BENCH_TABLE: a file that gets the results, too;
 // BENCH_STAGING: number and KiB of staging buffers, like 8x4096 (default: the plugin's).
 #include <benchmark/benchmark.h>
 #include <linux/magic.h>
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <ranges>
 
 #include "dump/earlier.h"
@@ -116,7 +118,7 @@ class Bench {
     gpu.gpu_id = 1;
     MemoryEngine engine(staging());
     const auto queue = TRY(make_queue(engine.slots()));
-    pipeline::Workers workers(pipeline::worker_threads(16));
+    pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
     if (!incremental) (void)writer.allocate(bytes());
@@ -137,7 +139,9 @@ class Bench {
     const auto queue = TRY(make_queue(engine.slots()));
     auto files = TRY(image::ChunkFiles::open(directory.get(), found.front()));
     files.use_direct();
-    TRY(restore::fill_contents(engine, *queue, files, found.front().contents.objects, import()));
+    pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
+    TRY(restore::fill_contents(engine, *queue, files, found.front().contents.objects, import(),
+                               {{}, &workers}));
     return {};
   }
 
@@ -345,6 +349,8 @@ int main(int argc, char** argv) {
   Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   const Verdict verdict = compare_with_goals(reporter.times, is_disk(where));
-  printf("\n%s\n%s", verdict.text.c_str(), frozen_times(reporter.times, bench.bytes()).c_str());
+  const std::string table = verdict.text + "\n" + frozen_times(reporter.times, bench.bytes());
+  printf("\n%s", table.c_str());
+  if (const char* path = getenv("BENCH_TABLE")) std::ofstream(path) << table;
   return verdict.good && !reporter.failed ? 0 : 1;
 }

@@ -25,6 +25,7 @@ GOALS = {
     "dump / limit": (0.9, "of the slower of SDMA and file, large BOs"),
     "restore / limit": (0.9, "of the slower of SDMA and file, large BOs"),
     "speed-up": (3.0, "times the other plugin's dump and restore, large BOs"),
+    "small speed-up": (1.0, "times the other plugin's dump and restore, small BOs"),
     "parallel": (0.6, "of the wall time of a sequential restore saved, warm cache"),
     "incremental": (0.9, "of the bytes saved by a second dump, a twentieth dirtied"),
     "frozen": (0.8, "of the pause saved by a pre-dump, a twentieth dirtied"),
@@ -242,6 +243,9 @@ class Report:
                 add("parallel", shape.series["saved warm"], shape.name)
                 for what in ("dump", "restore"):
                     add("staging", shape.series[f"ours {what}_peak"], f"{shape.name}, {what}")
+            elif shape is not self.empty:
+                for what in ("dump", "restore"):
+                    add("small speed-up", shape.series[f"speed-up {what}"], f"{shape.name}, {what}")
         saved = Series([self.incremental["saved"]] if self.incremental else [])
         add("incremental", saved, "16 x 128 MiB")
         add("frozen", self._pauses(0.05)[2], "16 x 128 MiB")

@@ -29,7 +29,7 @@ def run(seconds: float, contents: float | None = None, **facts: object) -> dict:
 def samples(other: bool = True) -> list[dict]:
     """Three rounds with a BO of 128 MiB: the file is the limit, at 100 MiB/s."""
     found: list[dict] = [{"machine": {"divisor": 16, "kernel": "7.2", "rounds": 3}}]
-    for name, kib in (("empty", 4), ("1 x 2 GiB", 128 << 10)):
+    for name, kib in (("empty", 4), ("1 x 2 GiB", 128 << 10), ("2048 x 64 KiB", 64)):
         found.append({"shape": name, "count": 1, "kib": kib, "gpus": 1, "heap_mib": 0,
                       "bytes": kib << 10})
         base = 0.0 if name == "empty" else 1.0
@@ -113,6 +113,12 @@ class Numbers(unittest.TestCase):
 
     def test_small_bos_have_no_goals_of_large_ones(self) -> None:
         self.assertNotIn("empty", {goal.shape for goal in self.report.goals})
+
+    def test_small_bos_are_compared_with_the_other_plugin(self) -> None:
+        goal = self.goal("small speed-up", "2048 x 64 KiB, dump")
+        self.assertAlmostEqual(goal.measured.median or 0, 6 / 2.1)
+        self.assertNotIn("small speed-up", {goal.name for goal in self.report.goals
+                                            if not goal.shape.startswith("2048")})
 
     def test_a_missed_goal_comes_with_a_profile(self) -> None:
         text = self.report.text()

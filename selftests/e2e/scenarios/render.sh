@@ -296,6 +296,8 @@ scenario_render_busy() {
   feeder=$PID
   PID=$(fact pid)
   PIDS+=("$PID")
+  ! AMDGPU_CRIU_TIMEOUT=2 criu_dump late "$DIR/late" || fail "CRIU dumped a process whose GPU was busy"
+  grep 'Error.*longer than the 2 s of amdgpu.timeout' "$DIR/criu-late.log" || fail "no deadline"
   ! criu_dump busy "$DIR/images" || fail "CRIU dumped a process whose GPU was busy for minutes"
   grep 'Error.*does not complete submitted work' "$DIR/criu-busy.log" || fail "refused, but not by its name"
   echo "refused after $DUMP_SECONDS s"

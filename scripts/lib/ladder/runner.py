@@ -77,7 +77,9 @@ class Runner:
             except Ended as end:
                 self._stop(end)
                 return 128 + end.number
-            total = results.read(self._results.glob("*.tap"))
+            # Not what others write there meanwhile, such as `scripts/unit NAME`.
+            total = results.read(file for rung in self._rungs for file in
+                                 results.files_of(rung.name, self._known, self._results))
             for spent in self._spent:
                 log = self._log(spent.name).read_text(errors="replace")
                 total.add_printed_times(log.splitlines(), spent.name)

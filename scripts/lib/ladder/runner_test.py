@@ -47,6 +47,13 @@ class TheRunner(unittest.TestCase):
         self.assertEqual(0, status, output)
         self.assertEqual("1 passed, 0 failed, 1 skipped", output.splitlines()[-1])
 
+    def test_does_not_count_what_others_write(self):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = Runner([shell("a", writes("ok one", "a") + ";" + writes("not ok two", "unit"))],
+                            self.top, known=["unit"]).run()
+        self.assertEqual((0, "1 passed, 0 failed"), (status, output.getvalue().splitlines()[-1]))
+
     def test_a_build_is_one_test(self):
         status, output = self.run_rungs(shell("a", "true", builds=True))
         self.assertEqual((0, "1 passed, 0 failed"), (status, output.splitlines()[-1]))

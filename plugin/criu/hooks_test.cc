@@ -9,13 +9,10 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include <chrono>
-#include <thread>
-
 #include "dump/dump.h"
 #include "image/set.h"
 #include "restore/reservation.h"
-#include "tests/criu_program.h"
+#include "tests/kfd_program.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -32,54 +29,11 @@ using testing_support::kRenderPath;
 using testing_support::program;
 using testing_support::TempDir;
 
-constexpr uint64_t kOffset = 0x10000;
-constexpr int kKfdId = 0x21;
-constexpr int kRenderId = 0x22;
-constexpr uint64_t kBytes = 4096 * (5 + 10 + 15);  // of VRAM
-
-class Hooks : public testing_support::HooksTest {
- protected:
-  void SetUp() override {
-    HooksTest::SetUp();
-    // Only the file whose VM KFD uses is carried of the render node.
-    state_.features = AMDGPU_CRIU_FEATURE_KFD;
-    kfd_ = open(kKfdPath);
-    render_ = open(kRenderPath);
-    vma_ = std::move(*Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
-    state_.pid = getpid();
-    state_.devices = {{kGpu, kGpu, render_.get()}};
-    state_.blob = {std::byte{'b'}, std::byte{'l'}};
-    for (uint64_t id = 1; id <= 3; id++) {
-      kernel::Bo bo{};
-      bo.object_id = id;
-      bo.size = 4096 * (5 * id);
-      bo.mmap_offset = id == 1 ? kOffset : kOffset + id * 0x100000;
-      bo.gpu_id = kGpu;
-      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-      bo.flags = AMDGPU_CRIU_BO_CONTENTS;
-      add_kfd_object(state_, bo, id);
-    }
-  }
-
-  // Like CRIU, stops at the first error, and calls exit in any case.
-  int dump() {
-    int result = start(kStageDump);
-    if (result == 0) result = dump_hooks();
-    end(kStageDump, result);
-    return result;
-  }
-  int dump_hooks() {
-    if (int r = pause(getpid())) return r;
-    struct stat status;
-    fstat(render_.get(), &status);
-    if (int r = call<HandleDeviceVma>(kHandleDeviceVma, render_.get(), &status)) return r;
-    if (int r = dump_file(render_, kRenderId)) return r;
-    return dump_file(kfd_, kKfdId);
-  }
-
-  Fd kfd_, render_;
-  Mapping vma_;
-};
+using Hooks = testing_support::KfdHooksTest;
+using testing_support::kBytes;
+using testing_support::kKfdId;
+using testing_support::kOffset;
+using testing_support::kRenderId;
 
 TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
   std::map<uint64_t, std::string> before;
@@ -228,113 +182,6 @@ TEST_F(Hooks, NoImageIsLeftOfADumpThatFailsLater) {
   end(kStageDump, -1);
   EXPECT_TRUE(images_.names().empty());
   EXPECT_FALSE(state_.paused);
-}
-
-TEST_F(Hooks, ASignalEndsTheDumpAndContinuesTheProcess) {
-  for (const int number : {SIGTERM, SIGINT}) {
-    program.log.clear();
-    testing_support::during_copies = [=] { raise(number); };
-    EXPECT_EQ(dump(), -EINTR);
-    testing_support::during_copies = {};
-    EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIG"));
-    EXPECT_FALSE(state_.paused);
-    EXPECT_TRUE(images_.names().empty());
-  }
-  struct sigaction now{};
-  sigaction(SIGTERM, nullptr, &now);
-  EXPECT_EQ(now.sa_handler, SIG_DFL);
-  EXPECT_EQ(dump(), 0) << log();
-}
-
-// Such a signal ends CRIU, as it does without the plugin.
-TEST_F(Hooks, ASignalBetweenTwoHooksLeavesNoImages) {
-  const pid_t criu = fork();
-  if (criu == 0) {
-    rlimit none{};
-    setrlimit(RLIMIT_CORE, &none);
-    state_.pid = getpid();
-    if (start(kStageDump) != 0 || dump_hooks() != 0 || images_.names().empty()) _exit(1);
-    raise(SIGTERM);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(criu, &status, 0), criu);
-  EXPECT_TRUE(WIFSIGNALED(status));
-  EXPECT_THAT(images_.names(), IsEmpty());
-}
-
-TEST_F(Hooks, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
-  images_.write("amdgpu-process-0.img", "image");
-  const pid_t process = fork();
-  if (process == 0) _exit(0);
-  const pid_t criu = fork();
-  if (criu == 0) {
-    const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
-    usleep(100 * 1000);
-    raise(doomed.ok() ? SIGINT : SIGKILL);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(criu, &status, 0), criu);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-  EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
-  EXPECT_EQ(waitpid(process, nullptr, 0), process);
-}
-
-TEST_F(Hooks, ADumpThatTakesTooLongFails) {
-  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
-  testing_support::during_copies = [] { usleep(1100 * 1000); };
-  EXPECT_EQ(dump(), -ETIME);
-  testing_support::during_copies = {};
-  EXPECT_THAT(log(), HasSubstr("longer than the 1 s of amdgpu.timeout"));
-  EXPECT_FALSE(state_.paused);
-  EXPECT_TRUE(images_.names().empty());
-  setenv("AMDGPU_CRIU_TIMEOUT", "60", 1);
-  EXPECT_EQ(dump(), 0) << log();
-  unsetenv("AMDGPU_CRIU_TIMEOUT");
-}
-
-TEST_F(Hooks, ADumpDoesNotWaitForGpuWorkAfterItsDeadline) {
-  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
-  state_.busy.tv_sec = 20;
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(dump(), -ETIME);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-  unsetenv("AMDGPU_CRIU_TIMEOUT");
-  EXPECT_THAT(log(), HasSubstr("longer than the 1 s of amdgpu.timeout"));
-  EXPECT_FALSE(state_.paused);
-  state_.busy = {};
-  EXPECT_EQ(dump(), 0) << log();
-}
-
-TEST_F(Hooks, ASignalEndsAWaitForGpuWork) {
-  state_.busy.tv_sec = 20;
-  const auto start = std::chrono::steady_clock::now();
-  const pthread_t criu = pthread_self();
-  std::jthread user([criu] {
-    usleep(300 * 1000);
-    pthread_kill(criu, SIGTERM);
-  });
-  EXPECT_EQ(dump(), -EINTR);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-  EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIGTERM"));
-  EXPECT_FALSE(state_.paused);
-}
-
-// A profiler or a debugger may interrupt it.
-TEST_F(Hooks, ASignalOfOthersDoesNotEndAWaitForGpuWork) {
-  state_.busy.tv_nsec = 400 * 1000 * 1000;
-  struct sigaction action{}, before{};
-  action.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &action, &before);
-  const pthread_t criu = pthread_self();
-  std::jthread other([criu] {
-    usleep(100 * 1000);
-    pthread_kill(criu, SIGUSR1);
-  });
-  EXPECT_EQ(dump(), 0) << log();
-  other.join();
-  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_F(Hooks, ARenderNodeThatKfdDoesNotUseIsRefusedByName) {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+// Drives the plugin as CRIU does, and ends dumps early: by signals and by the deadline.
+#include "dump/interruption.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/kfd_program.h"
+
+namespace amdgpu_criu::criu {
+namespace {
+
+using Interrupted = testing_support::KfdHooksTest;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::program;
+
+TEST_F(Interrupted, ASignalEndsTheDumpAndContinuesTheProcess) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    program.log.clear();
+    testing_support::during_copies = [=] { raise(number); };
+    EXPECT_EQ(dump(), -EINTR);
+    testing_support::during_copies = {};
+    EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIG"));
+    EXPECT_FALSE(state_.paused);
+    EXPECT_TRUE(images_.names().empty());
+  }
+  struct sigaction now{};
+  sigaction(SIGTERM, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+  EXPECT_EQ(dump(), 0) << log();
+}
+
+// Such a signal ends CRIU, as it does without the plugin.
+TEST_F(Interrupted, ASignalBetweenTwoHooksLeavesNoImages) {
+  const pid_t criu = fork();
+  if (criu == 0) {
+    rlimit none{};
+    setrlimit(RLIMIT_CORE, &none);
+    state_.pid = getpid();
+    if (start(kStageDump) != 0 || dump_hooks() != 0 || images_.names().empty()) _exit(1);
+    raise(SIGTERM);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(criu, &status, 0), criu);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_THAT(images_.names(), IsEmpty());
+}
+
+TEST_F(Interrupted, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
+  images_.write("amdgpu-process-0.img", "image");
+  const pid_t process = fork();
+  if (process == 0) _exit(0);
+  const pid_t criu = fork();
+  if (criu == 0) {
+    const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
+    usleep(100 * 1000);
+    raise(doomed.ok() ? SIGINT : SIGKILL);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(criu, &status, 0), criu);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+}
+
+TEST_F(Interrupted, ADumpThatTakesTooLongFails) {
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  testing_support::during_copies = [] { usleep(1100 * 1000); };
+  EXPECT_EQ(dump(), -ETIME);
+  testing_support::during_copies = {};
+  EXPECT_THAT(log(), HasSubstr("longer than the 1 s of amdgpu.timeout"));
+  EXPECT_FALSE(state_.paused);
+  EXPECT_TRUE(images_.names().empty());
+  setenv("AMDGPU_CRIU_TIMEOUT", "60", 1);
+  EXPECT_EQ(dump(), 0) << log();
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+}
+
+TEST_F(Interrupted, ADumpDoesNotWaitForGpuWorkAfterItsDeadline) {
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  state_.busy.tv_sec = 20;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(dump(), -ETIME);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  EXPECT_THAT(log(), HasSubstr("longer than the 1 s of amdgpu.timeout"));
+  EXPECT_FALSE(state_.paused);
+  state_.busy = {};
+  EXPECT_EQ(dump(), 0) << log();
+}
+
+TEST_F(Interrupted, ASignalEndsAWaitForGpuWork) {
+  state_.busy.tv_sec = 20;
+  const auto start = std::chrono::steady_clock::now();
+  const pthread_t criu = pthread_self();
+  std::jthread user([criu] {
+    usleep(300 * 1000);
+    pthread_kill(criu, SIGTERM);
+  });
+  EXPECT_EQ(dump(), -EINTR);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIGTERM"));
+  EXPECT_FALSE(state_.paused);
+}
+
+// A profiler or a debugger may interrupt it.
+TEST_F(Interrupted, ASignalOfOthersDoesNotEndAWaitForGpuWork) {
+  state_.busy.tv_nsec = 400 * 1000 * 1000;
+  struct sigaction action{}, before{};
+  action.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &action, &before);
+  const pthread_t criu = pthread_self();
+  std::jthread other([criu] {
+    usleep(100 * 1000);
+    pthread_kill(criu, SIGUSR1);
+  });
+  EXPECT_EQ(dump(), 0) << log();
+  other.join();
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::criu

@@ -54,6 +54,18 @@ class HangTest : public ::testing::Test {
     ASSERT_TRUE(gpu_.preempt());
     EXPECT_EQ(gpu_.memory.get<uint32_t>(0, kReported), 0u) << "it was reset";
   }
+  // `packet` executes the buffer, which is two words too short.
+  void expect_reset_alone_in_buffer(TestQueue::Kind kind,
+                                    std::vector<uint32_t> (*packet)(uint32_t dwords)) {
+    TestQueue hung = gpu_.make(kind, 1, 0);
+    const auto buffer = pm4_write(kFence, {1}) + cut(pm4_write(kTarget, {1, 2}), 4);
+    gpu_.memory.put_words(hung.base, kBuffer, buffer);
+    gpu_.append(hung, packet(static_cast<uint32_t>(buffer.size())));
+    gpu_.run({&hung});
+    ASSERT_TRUE(fenced(hung, 1));
+    expect_reset_alone(hung);
+    EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("does not fit")));
+  }
   FakeGpu gpu_;
 };
 
@@ -83,31 +95,20 @@ TEST_F(HangTest, ATruncatedPacketHangsItsQueueUntilItIsReset) {
 }
 
 TEST_F(HangTest, APm4QueueHangsInABufferThatEndsInsideOfAPacket) {
-  TestQueue hung = gpu_.make(TestQueue::kPm4, 1, 0);
-  const auto buffer = pm4_write(kFence, {1}) + cut(pm4_write(kTarget, {1, 2}), 4);
-  gpu_.memory.put_words(hung.base, kBuffer, buffer);
-  gpu_.append(hung,
-              pm4_packet(pm4::kIndirectBuffer, {kBuffer, 0, static_cast<uint32_t>(buffer.size())}));
-  gpu_.run({&hung});
-  ASSERT_TRUE(fenced(hung, 1));
-  expect_reset_alone(hung);
-  EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("does not fit")));
+  expect_reset_alone_in_buffer(TestQueue::kPm4, [](uint32_t dwords) {
+    return pm4_packet(pm4::kIndirectBuffer, {kBuffer, 0, dwords});
+  });
 }
 
 TEST_F(HangTest, AnAqlQueueHangsInABufferThatEndsInsideOfAPacket) {
-  TestQueue hung = gpu_.make(TestQueue::kAql, 1, 0);
-  const auto buffer = pm4_write(kFence, {1}) + cut(pm4_write(kTarget, {1, 2}), 4);
-  gpu_.memory.put_words(hung.base, kBuffer, buffer);
-  std::vector<uint32_t> packet(aql::kPacketDwords);
-  packet[0] = aql::kVendor | aql::kPm4Ib << 16;
-  packet[1] = 3u << 30 | 2 << 16 | pm4::kIndirectBuffer << 8;
-  packet[2] = kBuffer;
-  packet[4] = 1u << 23 | static_cast<uint32_t>(buffer.size());
-  gpu_.append(hung, packet);
-  gpu_.run({&hung});
-  ASSERT_TRUE(fenced(hung, 1));
-  expect_reset_alone(hung);
-  EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("does not fit")));
+  expect_reset_alone_in_buffer(TestQueue::kAql, [](uint32_t dwords) {
+    std::vector<uint32_t> packet(aql::kPacketDwords);
+    packet[0] = aql::kVendor | aql::kPm4Ib << 16;
+    packet[1] = 3u << 30 | 2 << 16 | pm4::kIndirectBuffer << 8;
+    packet[2] = kBuffer;
+    packet[4] = 1u << 23 | dwords;
+    return packet;
+  });
 }
 
 // Its producer has reserved the slot, and fills it later.

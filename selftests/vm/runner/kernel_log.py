@@ -99,11 +99,11 @@ class Watcher:
     def line(self, raw: str) -> None:
         text = message(raw)
         if mark := _MARK.match(text):
-            self._collect_around(lambda: self._mark(mark["verb"], mark["argument"] or ""))
+            self.collect(lambda: self._mark(mark["verb"], mark["argument"] or ""))
             return
         if igt := _IGT.match(text):
             name = f"{igt['program']}@{igt['subtest']}" if igt["begin"] else ""
-            self._collect_around(lambda: self._begin_test(name))
+            self.collect(lambda: self._begin_test(name))
             return
         if PANIC.search(text):
             self.panicked = True
@@ -114,13 +114,9 @@ class Watcher:
         elif self._context is not None and len(self._context) < LINES_KEPT:
             self._context.append(text)
 
-    def collect(self) -> None:
-        """Judges the complaints of the GPU models so far by the current permissions."""
-        for text in self.model():
-            if not self._allows(text):
-                self._complain(text)
-
-    def _collect_around(self, mark: Callable[[], None]) -> None:
+    def collect(self, mark: Callable[[], None] = lambda: None) -> None:
+        """Judges the complaints of the GPU models so far by the permissions before and after
+        `mark`, which this calls."""
         where = self.current, self.test
         said = [text for text in self.model() if not self._allows(text)]
         mark()

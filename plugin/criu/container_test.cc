@@ -9,8 +9,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using testing_support::FakeRender;
-using testing_support::kGpu;
 using testing_support::kOtherGpu;
 using testing_support::kOtherMinor;
 using testing_support::kOtherPath;
@@ -20,21 +18,9 @@ class Containers : public testing_support::HooksTest {
  protected:
   void SetUp() override {
     HooksTest::SetUp();
-    machine_has_kfd_ = false;
     dri_directory_ = nodes_.file("dri");
     show({{"renderD128", kRenderPath}});
-    FakeRender& render = state_.renders.emplace_back();
-    render.file = open(kRenderPath);
-    render.blob = "state";
-    kernel::Bo bo{};
-    bo.object_id = 1;
-    bo.size = 0x3000;
-    bo.mmap_offset = 0x100000;
-    bo.gpu_id = kGpu;
-    bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-    bo.flags = AMDGPU_CRIU_BO_CONTENTS;
-    add_object(state_, bo, 1);
-    render.bos.push_back(bo);
+    use_only_a_render_node(0x3000);
     ASSERT_EQ(start(kStageDump), 0);
     ASSERT_EQ(pause(getpid()), 0) << log();
     ASSERT_EQ(dump_file(state_.renders[0].file, 1), 0) << log();

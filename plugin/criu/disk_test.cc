@@ -20,7 +20,6 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing_support::kGpu;
-using testing_support::kRenderPath;
 
 constexpr uint64_t kBoBytes = 0x20000;
 std::optional<uint64_t> free_blocks;  // of each file system, which then is a disk
@@ -30,19 +29,7 @@ class Disk : public testing_support::HooksTest {
   void SetUp() override {
     HooksTest::SetUp();
     free_blocks.reset();
-    machine_has_kfd_ = false;
-    testing_support::FakeRender& render = state_.renders.emplace_back();
-    render.file = open(kRenderPath);
-    render.blob = "state";
-    kernel::Bo bo{};
-    bo.object_id = 1;
-    bo.size = kBoBytes;
-    bo.mmap_offset = 0x100000;
-    bo.gpu_id = kGpu;
-    bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-    bo.flags = AMDGPU_CRIU_BO_CONTENTS;
-    add_object(state_, bo, 1);
-    render.bos.push_back(bo);
+    use_only_a_render_node(kBoBytes);
   }
   void TearDown() override {
     free_blocks.reset();

@@ -20,7 +20,6 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing_support::call;
-using testing_support::kGpu;
 using testing_support::kRenderPath;
 
 constexpr int kOverlapFile = 7;
@@ -39,12 +38,7 @@ class Overlap : public testing_support::HooksTest {
     render.file = std::move(*file_.duplicate());
     render.blob = "file";
     for (uint64_t id = 1; id <= 8; id++) {
-      kernel::Bo bo{};
-      bo.object_id = id;
-      bo.size = 16384;
-      bo.gpu_id = kGpu;
-      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-      bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+      const kernel::Bo bo = testing_support::vram_bo(id, 16384);
       add_object(state_, bo, id);
       render.bos.push_back(bo);
     }

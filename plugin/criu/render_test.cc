@@ -24,14 +24,8 @@ using testing_support::program;
 constexpr uint64_t kMoved = 0x500000000;  // what the fake kernel adds to offsets at restore
 
 kernel::Bo make_bo(uint64_t id, uint64_t size = 0x3000) {
-  kernel::Bo bo{};
-  bo.object_id = id;
-  bo.size = size;
-  bo.mmap_offset = id * 0x100000;
-  bo.gpu_id = kGpu;
+  kernel::Bo bo = testing_support::vram_bo(id, size, id * 0x100000);
   bo.handle = id;
-  bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-  bo.flags = AMDGPU_CRIU_BO_CONTENTS;
   return bo;
 }
 

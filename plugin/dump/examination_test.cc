@@ -16,7 +16,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing_support::kGpu;
 using testing_support::kRenderPath;
 
 class Examine : public testing_support::HooksTest {
@@ -27,12 +26,7 @@ class Examine : public testing_support::HooksTest {
     auto& fake = state_.renders.emplace_back();
     fake.file = std::move(*render_.duplicate());
     for (uint64_t id = 1; id <= 2; id++) {
-      kernel::Bo bo{};
-      bo.object_id = id;
-      bo.size = 0x1000 * id;
-      bo.gpu_id = kGpu;
-      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-      bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+      const kernel::Bo bo = testing_support::vram_bo(id, 0x1000 * id);
       fake.bos.push_back(bo);
       // The child has the memory of the fakes: descriptors of dma-bufs.
       add_object(state_, bo, 1);

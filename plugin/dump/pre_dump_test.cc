@@ -19,7 +19,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-using testing_support::kGpu;
 using testing_support::kRenderPath;
 
 int directory;
@@ -34,12 +33,7 @@ class PreDumping : public testing_support::HooksTest {
     auto& fake = state_.renders.emplace_back();
     fake.file = std::move(*render_.duplicate());
     for (uint64_t id = 1; id <= 3; id++) {
-      kernel::Bo bo{};
-      bo.object_id = id;
-      bo.size = 0x1000 * id;
-      bo.gpu_id = kGpu;
-      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-      bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+      kernel::Bo bo = testing_support::vram_bo(id, 0x1000 * id);
       // A BO of another GPU.
       if (id == 3) bo.flags |= AMDGPU_CRIU_BO_IMPORTED;
       fake.bos.push_back(bo);

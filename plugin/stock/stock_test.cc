@@ -5,8 +5,8 @@
 #include "image/set.h"
 #include "stock/private_data.h"
 #include "stock/record.h"
-#include "tests/criu_program.h"
 #include "tests/fake_stock.h"
+#include "tests/kfd_program.h"
 
 namespace amdgpu_criu::stock {
 namespace {
@@ -15,13 +15,13 @@ using testing::HasSubstr;
 using testing_support::fake_stock;
 using testing_support::FakeQueue;
 using testing_support::kGpu;
+using testing_support::kKfdId;
+using testing_support::kOffset;
+using testing_support::kRenderId;
 using testing_support::make_private_data;
 using testing_support::program;
 
-constexpr uint64_t kOffset = 0x10000;
 constexpr uint64_t kVa = 0x7f0000000000;
-constexpr int kKfdId = 0x21;
-constexpr int kRenderId = 0x22;
 constexpr uint32_t kStack = 0x4000;
 
 // Private data
@@ -106,17 +106,14 @@ TEST(Record, ReadsBackWhatWasWritten) {
 
 // Hooks
 
-class Stock : public testing_support::HooksTest {
+class Stock : public testing_support::KfdProgramTest {
  protected:
   void SetUp() override {
-    HooksTest::SetUp();
+    KfdProgramTest::SetUp();
     make_stock_ = testing_support::make_fake_stock;
     state_.failures["QUERY"] = ENOTTY;
     fake_stock = {};
     std::filesystem::create_directory(kfd_processes_.file(std::to_string(getpid())));
-    kfd_ = open(testing_support::kKfdPath);
-    render_ = open(testing_support::kRenderPath);
-    vma_ = std::move(*Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
     fake_stock.pid = getpid();
     fake_stock.devices = {{kGpu, kGpu}};
     fake_stock.add_bo(kVa, 0x5000, kOffset, kGpu, kVram);
@@ -126,31 +123,12 @@ class Stock : public testing_support::HooksTest {
     fake_stock.private_data = make_private_data(1, 3, {{.stack_size = kStack}}, 1, 0);
   }
 
-  int dump() {
-    int result = start(criu::kStageDump);
-    if (result == 0) result = dump_hooks();
-    end(criu::kStageDump, result);
-    return result;
-  }
-  int dump_hooks() {
-    if (int r = pause(getpid())) return r;
-    struct stat status;
-    fstat(render_.get(), &status);
-    if (int r = testing_support::call<criu::HandleDeviceVma>(criu::kHandleDeviceVma, render_.get(),
-                                                             &status))
-      return r;
-    if (int r = dump_file(render_, kRenderId)) return r;
-    return dump_file(kfd_, kKfdId);
-  }
   void expect_refused(const std::string& why) {
     EXPECT_LT(dump(), 0);
     EXPECT_THAT(log(), HasSubstr(why));
     EXPECT_EQ(fake_stock.evicted, 0);
     EXPECT_FALSE(fake_stock.paused);
   }
-
-  Fd kfd_, render_;
-  Mapping vma_;
 };
 
 TEST_F(Stock, DumpThenRestoreBringsBackEveryByte) {

@@ -82,6 +82,26 @@ void make_fd_store(const std::string& abstract_name) {
 void make_fd_store() { make_fd_store(""); }
 void make_fd_store_known() { make_fd_store(formatted("/criu-fdstore-test-{}", getpid())); }
 
+kernel::Bo vram_bo(uint64_t id, uint64_t size, uint64_t mmap_offset) {
+  kernel::Bo bo{};
+  bo.object_id = id;
+  bo.size = size;
+  bo.mmap_offset = mmap_offset;
+  bo.gpu_id = kGpu;
+  bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
+  bo.flags = AMDGPU_CRIU_BO_CONTENTS;
+  return bo;
+}
+
+void HooksTest::use_only_a_render_node(uint64_t bo_bytes) {
+  machine_has_kfd_ = false;
+  FakeRender& render = state_.renders.emplace_back();
+  render.file = open(kRenderPath);
+  render.blob = "state";
+  render.bos.push_back(vram_bo(1, bo_bytes, 0x100000));
+  add_object(state_, render.bos.back(), 1);
+}
+
 void HooksTest::SetUp() {
   // The state that the previous test left in the plugin.
   for (const int node : open_nodes()) close(node);

@@ -49,12 +49,17 @@ inline constexpr char kKfdPath[] = "/dev/full";
 inline constexpr char kRenderPath[] = "/dev/zero";
 inline constexpr char kOtherPath[] = "/dev/urandom";
 
+// A BO of kGpu in VRAM, whose contents are saved.
+kernel::Bo vram_bo(uint64_t id, uint64_t size, uint64_t mmap_offset = 0);
+
 // A test of the hooks: an image directory, a topology with one GPU, a kernel.
 class HooksTest : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
 
+  // The process has one file, of a render node, with one BO.
+  void use_only_a_render_node(uint64_t bo_bytes);
   // Makes GPU `gpu_id` the one with that render minor.
   void write_topology(uint32_t gpu_id, int simds, unsigned minor = kRenderMinor);
   host::Config host_config() const;

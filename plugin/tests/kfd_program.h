@@ -15,28 +15,14 @@ inline constexpr int kKfdId = 0x21;
 inline constexpr int kRenderId = 0x22;
 inline constexpr uint64_t kBytes = 4096ull * (5 + 10 + 15);  // of VRAM
 
-class KfdHooksTest : public HooksTest {
+// Has /dev/kfd, a render node and a mapping of it.
+class KfdProgramTest : public HooksTest {
  protected:
   void SetUp() override {
     HooksTest::SetUp();
-    // Only the file whose VM KFD uses is carried of the render node.
-    state_.features = AMDGPU_CRIU_FEATURE_KFD;
     kfd_ = open(kKfdPath);
     render_ = open(kRenderPath);
     vma_ = std::move(*Mapping::map(8192, PROT_READ, MAP_PRIVATE, render_.get(), kOffset));
-    state_.pid = getpid();
-    state_.devices = {{kGpu, kGpu, render_.get()}};
-    state_.blob = {std::byte{'b'}, std::byte{'l'}};
-    for (uint64_t id = 1; id <= 3; id++) {
-      kernel::Bo bo{};
-      bo.object_id = id;
-      bo.size = 4096 * (5 * id);
-      bo.mmap_offset = id == 1 ? kOffset : kOffset + id * 0x100000;
-      bo.gpu_id = kGpu;
-      bo.domain = AMDGPU_CRIU_DOMAIN_VRAM;
-      bo.flags = AMDGPU_CRIU_BO_CONTENTS;
-      add_kfd_object(state_, bo, id);
-    }
   }
 
   // Like CRIU, stops at the first error, and calls exit in any case.
@@ -58,6 +44,22 @@ class KfdHooksTest : public HooksTest {
 
   Fd kfd_, render_;
   Mapping vma_;
+};
+
+// In a kernel with the series.
+class KfdHooksTest : public KfdProgramTest {
+ protected:
+  void SetUp() override {
+    KfdProgramTest::SetUp();
+    // Only the file whose VM KFD uses is carried of the render node.
+    state_.features = AMDGPU_CRIU_FEATURE_KFD;
+    state_.pid = getpid();
+    state_.devices = {{kGpu, kGpu, render_.get()}};
+    state_.blob = {std::byte{'b'}, std::byte{'l'}};
+    for (uint64_t id = 1; id <= 3; id++)
+      add_kfd_object(state_,
+                     vram_bo(id, 4096 * (5 * id), id == 1 ? kOffset : kOffset + id * 0x100000), id);
+  }
 };
 
 }  // namespace amdgpu_criu::testing_support

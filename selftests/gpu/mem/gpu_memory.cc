@@ -14,8 +14,8 @@ constexpr uint64_t kVirtualMask = (1ull << 48) - 1;  // addresses may come sign-
 
 constexpr uint8_t kClientVmc = 0x12;
 
-std::string_view describe(FaultCause cause) {
-  switch (cause) {
+std::string describe(const PhysicalRun& run) {
+  switch (run.cause) {
     case FaultCause::kNone:
       return "no fault";
     case FaultCause::kOutOfRange:
@@ -31,7 +31,8 @@ std::string_view describe(FaultCause cause) {
     case FaultCause::kForbidden:
       return "marked as not accessible";
     case FaultCause::kNoMemory:
-      return "mapped to an address without memory";
+      return amdgpu_criu::formatted("mapped to {} address {:#x}, which has no memory",
+                                    run.physical.system ? "system" : "VRAM", run.physical.address);
   }
   return "unknown";
 }
@@ -141,11 +142,12 @@ std::span<std::byte> GpuMemory::host(const PhysicalRun& run, bool for_write) {
 amdgpu_criu::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_t address,
                                                             size_t size, bool for_write) {
   if (size == 0) return amdgpu_criu::Error::of(EINVAL, "empty window at {:#x}", address);
-  const PhysicalRun run = translate(space, address, size, for_write);
-  if (run.cause != FaultCause::kNone) return report(space, address, for_write, run.cause);
+  PhysicalRun run = translate(space, address, size, for_write);
+  if (run.cause != FaultCause::kNone) return report(space, address, for_write, run);
   const auto bytes = host(run, for_write);
-  if (bytes.empty()) return report(space, address, for_write, FaultCause::kNoMemory);
-  return bytes;
+  if (!bytes.empty()) return bytes;
+  run.cause = FaultCause::kNoMemory;
+  return report(space, address, for_write, run);
 }
 
 amdgpu_criu::Status GpuMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
@@ -163,14 +165,15 @@ amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
                                      std::span<const std::byte> data) {
   const auto held = hold();
   while (!data.empty()) {
-    const PhysicalRun run = translate(space, address, data.size(), true);
-    if (run.cause != FaultCause::kNone) return report(space, address, true, run.cause);
+    PhysicalRun run = translate(space, address, data.size(), true);
+    if (run.cause != FaultCause::kNone) return report(space, address, true, run);
     const auto piece = host(run, true);
     const size_t size = piece.empty() ? run.size : piece.size();
     if (!piece.empty()) {
       move_bytes(piece.data(), data.data(), size);
     } else if (!run.physical.system || !bus_write_(run.physical.address, data.first(size))) {
-      return report(space, address, true, FaultCause::kNoMemory);
+      run.cause = FaultCause::kNoMemory;
+      return report(space, address, true, run);
     }
     address += size;
     data = data.subspan(size);
@@ -196,25 +199,25 @@ void GpuMemory::invalidate_pasid(Space space, uint32_t pasid) {
 }
 
 amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_write,
-                                     FaultCause cause) {
+                                     const PhysicalRun& run) {
   constexpr uint32_t kRetry = 0x80;  // AMDGPU_GMC9_FAULT_SOURCE_DATA_RETRY
   address &= kVirtualMask;
   HubRegisters* const found = hub(space);
   const uint8_t client = space.hub == Hub::kGfx ? hubs_.gfx_fault_client : kClientVmc;
   Interrupt interrupt =
-      fault_interrupt(client, space, pasids_.pasid(space), address, for_write, cause);
-  if (found && found->retries(space.vmid) && is_recoverable(cause)) {
+      fault_interrupt(client, space, pasids_.pasid(space), address, for_write, run.cause);
+  if (found && found->retries(space.vmid) && is_recoverable(run.cause)) {
     interrupt.data[1] |= kRetry;
     interrupt.retried = true;
     interrupts_.raise(interrupt);
     return amdgpu_criu::Error::of(EAGAIN, "VMID {} waits for {:#x}", space.vmid, address);
   }
   ++faults_;
-  if (found) found->latch_fault(space.vmid, address, for_write, cause);
+  if (found) found->latch_fault(space.vmid, address, for_write, run.cause);
   interrupts_.raise(interrupt);
   amdgpu_criu::Error error =
       amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
-                             for_write ? "write" : "read", address, describe(cause));
+                             for_write ? "write" : "read", address, describe(run));
   log_fault(Fault::kVm, error.message());
   return error;
 }

@@ -184,11 +184,11 @@ amdgpu_criu::Status GpuMemory::write(Space space, uint64_t address,
 void GpuMemory::bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) {
   HubRegisters* found = hub(space);
   if (!found || space.vmid == 0) return;
-  if (found->context(space.vmid).base != page_table_base || pasids_.pasid(space) != pasid)
-    found->tlb(space.vmid).invalidate();
   found->set_page_table_base(space.vmid, page_table_base);
   found->set_retries(space.vmid, retries);
   pasids_.set_pasid(space, pasid);
+  // The driver invalidates nothing when it maps a process again whose pages have moved meanwhile.
+  found->tlb(space.vmid).invalidate();
 }
 
 void GpuMemory::invalidate_pasid(Space space, uint32_t pasid) {

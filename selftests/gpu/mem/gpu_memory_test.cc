@@ -297,8 +297,6 @@ TEST_F(GpuMemoryTest, OnlyAnInvalidationMakesAHubSeeChangedTables) {
   EXPECT_FALSE(written()) << "of other VMIDs";
   memory_->invalidate_pasid(kUser, 0x8002);
   EXPECT_FALSE(written()) << "of another process";
-  bind(kVmid, 0x8001, pte::kValid);
-  EXPECT_FALSE(written()) << "bound already";
   gfx_.write(kGfxInvalidate, 1 << kVmid);
   EXPECT_TRUE(written());
   change();
@@ -310,6 +308,17 @@ TEST_F(GpuMemoryTest, OnlyAnInvalidationMakesAHubSeeChangedTables) {
   change();
   gfx_.reset();
   EXPECT_FALSE(gfx_.context(kVmid).enabled);
+}
+
+// A userptr that is evicted and attached again, for example.
+TEST_F(GpuMemoryTest, AProcessThatIsMappedAgainUsesChangedTables) {
+  map(1, 0x5000 | kRw);
+  ASSERT_TRUE(memory_->store<uint32_t>(kUser, 0x1008, 1).ok());
+  map(1, 0x6000 | kRw);
+  bind(kVmid, 0x8001, pte::kValid);
+  ASSERT_TRUE(memory_->store<uint32_t>(kUser, 0x1008, 2).ok());
+  EXPECT_EQ(std::to_integer<int>(vram_->own()[0x5008]), 1);
+  EXPECT_EQ(std::to_integer<int>(vram_->own()[0x6008]), 2);
 }
 
 TEST_F(GpuMemoryTest, UnmappedPagesNeedNoInvalidation) {

@@ -79,7 +79,7 @@ void render_work_unmap(struct render_work *work);
 /* A submission. */
 struct render_job {
 	__u32 ctx;
-	/* AMDGPU_HW_IP_DMA or _COMPUTE; _VCN_*, which neither wait for words nor write them */
+	/* AMDGPU_HW_IP_DMA, _COMPUTE or _GFX; _VCN_*, which use no words */
 	__u32 hw_ip;
 	__u32 ring;
 	/* 0: only the work BO */

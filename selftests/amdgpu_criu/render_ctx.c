@@ -200,6 +200,22 @@ TEST_F(ctx, old_fences_are_signaled_and_new_numbers_continue)
 	EXPECT_EQ(0, render_wait(&self->node, &dma, JOBS, 0));
 }
 
+TEST_F(ctx, old_fences_of_graphics_are_signaled_and_new_numbers_continue)
+{
+	struct render_job graphics = { .hw_ip = AMDGPU_HW_IP_GFX };
+	struct render_job compute = { .hw_ip = AMDGPU_HW_IP_COMPUTE };
+
+	if (!has_engine(&self->node, AMDGPU_HW_IP_GFX))
+		SKIP(return, "the GPU has no graphics ring");
+	ASSERT_EQ(0, render_ctx_create(&self->node, AMDGPU_CTX_PRIORITY_NORMAL, &graphics.ctx));
+	compute.ctx = graphics.ctx;
+	submit_some(_metadata, self, &graphics, JOBS);
+	submit_some(_metadata, self, &compute, 5);
+	move(_metadata, self);
+	check_sequence(_metadata, self, &graphics, JOBS);
+	check_sequence(_metadata, self, &compute, 5);
+}
+
 static int override_priority(const struct criu_node *node, __u32 ctx, __s32 priority)
 {
 	union drm_amdgpu_sched args = {

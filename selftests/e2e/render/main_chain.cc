@@ -233,9 +233,9 @@ int main_with(const Options& options) {
 int main(int argc, char** argv) {
   const e2e::ParsedOptions parsed = e2e::parse_options(
       {"render_chain",
-       "Keeps the kernel's SDMA and compute rings busy with a chain of dependent steps through\n"
-       "several files of render nodes, and has BOs, mappings, contexts, BO lists and syncobjs of\n"
-       "every kind, by libdrm. Uses no /dev/kfd.",
+       "Keeps the kernel's SDMA, compute and graphics rings busy with a chain of dependent\n"
+       "steps through several files of render nodes, and has BOs, mappings, contexts, BO lists\n"
+       "and syncobjs of every kind, by libdrm. Uses no /dev/kfd.",
        "--gpus --many --peer-vram --vmid --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;

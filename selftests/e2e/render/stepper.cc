@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "workload/chain_math.h"
 #include "workload/packets.h"
@@ -53,11 +54,10 @@ void check_block(const RenderBo& block, const std::string& name, uint64_t value,
         amdgpu_criu::formatted("{}: value {:#018x}, expected {:#018x}", name, found, value));
 }
 
-Result<unsigned> ring_of(const RenderDevice& device, unsigned ip, unsigned wanted) {
+Result<unsigned> count_rings(const RenderDevice& device, uint32_t ip) {
   drm_amdgpu_info_hw_ip info = {};
   TRY(checked(amdgpu_query_hw_ip_info(device.get(), ip, 0, &info), "cannot query the rings"));
-  if (!info.available_rings) return Error::of(ENODEV, "the GPU has no ring of engine {}", ip);
-  return wanted % static_cast<unsigned>(std::popcount(info.available_rings));
+  return static_cast<unsigned>(std::popcount(info.available_rings));
 }
 
 }  // namespace
@@ -140,73 +140,95 @@ void SharedBlocks::check(uint64_t done, const std::string& seen_by,
 
 Result<Stepper> Stepper::create(const RenderDevice& device, const SharedBlocks& blocks,
                                 unsigned sdma_ring, unsigned compute_ring) {
-  RenderContext sdma = TRY(RenderContext::create(device));
-  RenderContext compute = TRY(RenderContext::create(device, AMDGPU_CTX_PRIORITY_LOW));
+  const struct {
+    const char* name;
+    uint32_t ip;
+    unsigned ring;
+    int priority;
+  } wanted[kMostEngines] = {
+      {"SDMA", AMDGPU_HW_IP_DMA, sdma_ring, AMDGPU_CTX_PRIORITY_NORMAL},
+      {"compute", AMDGPU_HW_IP_COMPUTE, compute_ring, AMDGPU_CTX_PRIORITY_LOW},
+      {"graphics", AMDGPU_HW_IP_GFX, 0, AMDGPU_CTX_PRIORITY_NORMAL},
+  };
+  std::vector<Engine> engines;
+  for (const auto& [name, ip, ring, priority] : wanted) {
+    const unsigned rings = TRY(count_rings(device, ip));
+    if (!rings && ip == AMDGPU_HW_IP_GFX) continue;
+    if (!rings) return Error::of(ENODEV, "the GPU has no ring for {}", name);
+    engines.push_back({name, ip, ring % rings, TRY(RenderContext::create(device, priority))});
+  }
   RenderBo ibs = TRY(RenderBo::create(
-      device, {"command buffers", AMDGPU_GEM_DOMAIN_GTT, 0, kIbSlot * kIbSlots * 2}));
+      device, {"command buffers", AMDGPU_GEM_DOMAIN_GTT, 0, kIbSlot * kIbSlots * kMostEngines}));
   TRY(ibs.map_for_cpu());
   TRY(ibs.map_for_gpu());
   std::vector<uint32_t> handles = blocks.handles();
   handles.push_back(ibs.handle());
   BoList list = TRY(BoList::create(device, handles));
   SyncObject between = TRY(SyncObject::create(device));
-  Stepper stepper(blocks, std::move(sdma), std::move(compute), std::move(ibs), std::move(between),
-                  std::move(list));
-  stepper.sdma_ring_ = TRY(ring_of(device, AMDGPU_HW_IP_DMA, sdma_ring));
-  stepper.compute_ring_ = TRY(ring_of(device, AMDGPU_HW_IP_COMPUTE, compute_ring));
-  return stepper;
+  return Stepper(blocks, std::move(engines), std::move(ibs), std::move(between), std::move(list));
 }
 
-template <typename Stream>
-void Stepper::put(Stream& stream, unsigned half, Submission& submission) {
+std::vector<Dwords> Stepper::commands(uint64_t step) const {
   constexpr size_t kAlignDwords = 16;
-  const size_t size = (stream.dwords().size() + kAlignDwords - 1) / kAlignDwords * kAlignDwords;
-  const Dwords& dwords = stream.pad(size).dwords();
-  const uint64_t slot = (submitted_ % kIbSlots * 2 + half) * kIbSlot;
-  memcpy(ibs_.at<std::byte>(slot), dwords.data(), dwords.size() * 4);
-  submission.ib = ibs_.va() + slot;
-  submission.ib_bytes = static_cast<uint32_t>(dwords.size() * 4);
-  submission.bo_list = list_.handle();
+  constexpr uint64_t kValue = SharedBlocks::kValue;
+  const uint64_t x = blocks_->x().va(), y = blocks_->y().va();
+
+  SdmaStream sdma;
+  sdma.copy(y, x, SharedBlocks::kBlockSize).add64(y + kValue, sdma_addend(step));
+  Pm4Stream pm4[2];
+  pm4[0].copy64(x + kValue, y + kValue).add64(x + kValue, pm4_addend(step));
+  pm4[engines_.size() - 2]
+      .copy64(blocks_->history().va() + step % SharedBlocks::kHistorySlots * 8, x + kValue)
+      .dma(blocks_->page().va(), x + step % (kValue / kGpuPage) * kGpuPage, kGpuPage);
+
+  const auto padded = [](auto& stream) {
+    return stream.pad((stream.dwords().size() + kAlignDwords - 1) / kAlignDwords * kAlignDwords)
+        .dwords();
+  };
+  std::vector<Dwords> all = {padded(sdma)};
+  for (size_t engine = 1; engine < engines_.size(); ++engine)
+    all.push_back(padded(pm4[engine - 1]));
+  return all;
+}
+
+Submission Stepper::put(const Dwords& commands, size_t engine) {
+  const uint64_t slot = (submitted_ % kIbSlots * kMostEngines + engine) * kIbSlot;
+  memcpy(ibs_.at<std::byte>(slot), commands.data(), commands.size() * 4);
+  return {.ip = engines_[engine].ip,
+          .ring = engines_[engine].ring,
+          .ib = ibs_.va() + slot,
+          .ib_bytes = static_cast<uint32_t>(commands.size() * 4),
+          .bo_list = list_.handle(),
+          .handles = {}};
 }
 
 // Numbers of one ring of one context have no gaps, even over a checkpoint.
-Status Stepper::follows(const RenderFence& fence, uint64_t& last, const char* engine) const {
-  const uint64_t before = std::exchange(last, fence.number);
+Status Stepper::follows(Engine& engine, const RenderFence& fence) const {
+  const uint64_t before = std::exchange(engine.last, fence.number);
   if (before == 0 || fence.number == before + 1) return {};
-  return Error::of(EBADMSG, "{} returned number {} after {}", engine, fence.number, before);
+  return Error::of(EBADMSG, "{} returned number {} after {}", engine.name, fence.number, before);
 }
 
 Result<Stepper::Fences> Stepper::submit(uint64_t step, std::vector<SyncPoint> after,
                                         std::vector<SyncPoint> signal) {
-  constexpr uint64_t kValue = SharedBlocks::kValue;
-  const uint64_t x = blocks_->x().va(), y = blocks_->y().va();
+  const std::vector<Dwords> streams = commands(step);
   Fences fences;
-
-  SdmaStream sdma;
-  sdma.copy(y, x, SharedBlocks::kBlockSize).add64(y + kValue, sdma_addend(step));
-  Submission first = {.ip = AMDGPU_HW_IP_DMA, .ring = sdma_ring_, .handles = {}};
-  put(sdma, 0, first);
-  first.wait = std::move(after);
-  first.signal = {{between_.handle(), 0}};
-  fences.sdma = TRY(sdma_.submit(first));
-  TRY(follows(fences.sdma, last_sdma_, "SDMA"));
-
-  Pm4Stream pm4;
-  pm4.copy64(x + kValue, y + kValue)
-      .add64(x + kValue, pm4_addend(step))
-      .copy64(blocks_->history().va() + step % SharedBlocks::kHistorySlots * 8, x + kValue)
-      .dma(blocks_->page().va(), x + step % (kValue / kGpuPage) * kGpuPage, kGpuPage);
-  Submission second = {.ip = AMDGPU_HW_IP_COMPUTE, .ring = compute_ring_, .handles = {}};
-  put(pm4, 1, second);
-  // Alternates between the two ways.
-  if (step % 2)
-    second.after = {{&sdma_, fences.sdma}};
-  else
-    second.wait = {{between_.handle(), 0}};
-  second.signal = std::move(signal);
-  fences.compute = TRY(compute_.submit(second));
-  TRY(follows(fences.compute, last_compute_, "compute"));
-
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    Submission submission = put(streams[i], i);
+    // Alternates between the two ways to wait for the previous engine.
+    if (i == 0)
+      submission.wait = std::exchange(after, {});
+    else if (step % 2)
+      submission.after = {{&engines_[i - 1].context, fences.back()}};
+    else
+      submission.wait = {{between_.handle(), 0}};
+    if (i + 1 == engines_.size())
+      submission.signal = std::exchange(signal, {});
+    else
+      submission.signal = {{between_.handle(), 0}};
+    fences.push_back(TRY(engines_[i].context.submit(submission)));
+    TRY(follows(engines_[i], fences.back()));
+  }
   ++submitted_;
   remember(fences);
   return fences;
@@ -219,20 +241,21 @@ void Stepper::remember(const Fences& fences) {
 }
 
 Status Stepper::wait(const Fences& fences, unsigned timeout_ms) const {
-  TRY(sdma_.wait(fences.sdma, timeout_ms));
-  return compute_.wait(fences.compute, timeout_ms);
+  for (size_t i = 0; i < engines_.size(); ++i) TRY(engines_[i].context.wait(fences[i], timeout_ms));
+  return {};
 }
 
 Status Stepper::check_history() const {
-  for (const auto* fences : {&oldest_, &latest_})
-    for (const Fences& old : *fences) {
-      if (!TRY(sdma_.is_done(old.sdma)))
-        return Error::of(EBADMSG, "old SDMA fence {} is not signaled", old.sdma.number);
-      if (!TRY(compute_.is_done(old.compute)))
-        return Error::of(EBADMSG, "old compute fence {} is not signaled", old.compute.number);
-    }
-  TRY(sdma_.check_alive());
-  return compute_.check_alive();
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    const Engine& engine = engines_[i];
+    for (const auto* fences : {&oldest_, &latest_})
+      for (const Fences& old : *fences)
+        if (!TRY(engine.context.is_done(old[i])))
+          return Error::of(EBADMSG, "old fence {} of {} is not signaled", old[i].number,
+                           engine.name);
+    TRY(engine.context.check_alive());
+  }
+  return {};
 }
 
 Result<RenderCopier> RenderCopier::create(const RenderDevice& device, unsigned timeout_ms) {

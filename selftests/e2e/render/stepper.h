@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-// One step of the chain through one open file, in two submissions:
+// One step of the chain through one open file, in two submissions, or three if the GPU has a
+// graphics ring:
 //
-//   SDMA     copies block X to Y, adds to Y's value
-//   compute  (PM4) waits for it; copies Y's value to X, adds to X, writes the history, and copies
-//            one page of X by the CP's own DMA
+//   SDMA      copies block X to Y, adds to Y's value
+//   compute   (PM4) waits for it; copies Y's value to X, adds to X
+//   graphics  (PM4, else a part of the second) waits for it; copies X's value to the history, and
+//   one
+//             page of X by the CP's own DMA
 //
 // The numbers are those of workload/chain_math.h, so the step determines all values.
 #pragma once
@@ -14,6 +17,7 @@
 
 #include "base/result.h"
 #include "render/device.h"
+#include "workload/packets.h"
 
 namespace e2e {
 
@@ -62,9 +66,8 @@ class Stepper {
   static amdgpu_criu::Result<Stepper> create(const RenderDevice& device, const SharedBlocks& blocks,
                                              unsigned sdma_ring = 0, unsigned compute_ring = 0);
 
-  struct Fences {
-    RenderFence sdma, compute;
-  };
+  // One for each engine.
+  using Fences = std::vector<RenderFence>;
   // Starts after `after`, signals `signal` when it is complete.
   amdgpu_criu::Result<Fences> submit(uint64_t step, std::vector<SyncPoint> after,
                                      std::vector<SyncPoint> signal);
@@ -72,36 +75,40 @@ class Stepper {
   // Checks that waiting for old fences returns at once, and that contexts were not reset.
   amdgpu_criu::Status check_history() const;
 
-  const RenderContext& sdma() const { return sdma_; }
-  const RenderContext& compute() const { return compute_; }
   uint64_t submitted() const { return submitted_; }
 
  private:
   static constexpr uint64_t kIbSlot = 1024;
   static constexpr uint64_t kIbSlots = 32;  // more than the pending steps
+  static constexpr unsigned kMostEngines = 3;
   static constexpr size_t kRemembered = 48;
 
-  Stepper(const SharedBlocks& blocks, RenderContext sdma, RenderContext compute, RenderBo ibs,
-          SyncObject between, BoList list)
+  struct Engine {
+    const char* name;
+    uint32_t ip;
+    unsigned ring;
+    RenderContext context;
+    uint64_t last = 0;  // the number of its latest submission
+  };
+
+  Stepper(const SharedBlocks& blocks, std::vector<Engine> engines, RenderBo ibs, SyncObject between,
+          BoList list)
       : blocks_(&blocks),
-        sdma_(std::move(sdma)),
-        compute_(std::move(compute)),
+        engines_(std::move(engines)),
         ibs_(std::move(ibs)),
         between_(std::move(between)),
         list_(std::move(list)) {}
-  template <typename Stream>
-  void put(Stream& stream, unsigned half, Submission& submission);
-  amdgpu_criu::Status follows(const RenderFence& fence, uint64_t& last, const char* engine) const;
+  std::vector<Dwords> commands(uint64_t step) const;
+  Submission put(const Dwords& commands, size_t engine);
+  amdgpu_criu::Status follows(Engine& engine, const RenderFence& fence) const;
   void remember(const Fences& fences);
 
   const SharedBlocks* blocks_;
-  RenderContext sdma_, compute_;
+  std::vector<Engine> engines_;  // SDMA, compute, and graphics if there is a ring of it
   RenderBo ibs_;
   SyncObject between_;  // binary
   BoList list_;
-  unsigned sdma_ring_ = 0, compute_ring_ = 0;
   uint64_t submitted_ = 0;
-  uint64_t last_sdma_ = 0, last_compute_ = 0;
   std::vector<Fences> oldest_, latest_;
 };
 

@@ -30,6 +30,23 @@ check_shellcheck() {
   shellcheck -x -a -S warning $scenarios/one
 }
 
+# The description of a chip names no other one: neither its product, which is the name of its file, nor its
+# target.
+check_asics() {
+  local file other own names failed=0
+  mapfile -t list < <(files 'selftests/gpu/asic/*.cc' | grep -v -e '/asic\.cc$' -e '_test\.cc$')
+  ((${#list[@]} > 1)) || { echo "no descriptions of chips in selftests/gpu/asic" && return 1; }
+  for file in "${list[@]}"; do
+    own=$(basename "$file" .cc)
+    names=$(for other in "${list[@]}"; do
+      [[ $other == "$file" ]] || { basename "$other" .cc && sed -n 's/.*\.target = "\(.*\)".*/\1/p' "$other"; }
+    done | sed -E 's/[a-z]+/& ?/' | paste -sd'|')
+    ! grep -niE "$names" "$file" | sed "s|^|$file:|" | grep . || failed=1
+    grep -q "name = \"$own\"\|make(\"$own\"" "$file" || { echo "$file describes no $own" && failed=1; }
+  done
+  return $failed
+}
+
 check_python() { with_interpreter .py python3 | xargs -r pyflakes3; }
 
 check_man() {

@@ -254,7 +254,7 @@ class Checker:
         print(f"suite {step.title}", flush=True)
         file = log / f"{step.title.replace('/', '-')}.log"
         record = Record(step.title, step.protocol == "ktap", file, self.opts.verbose,
-                        self._skips(step))
+                        self._skips(step), guest.how_to_repeat())
         guest.sink = record
         before = guest.usage()
         try:

@@ -118,6 +118,8 @@ class Guest:
             self._gpus = softgpu.SoftGpus.start(hardware, setup.build, setup.run, setup.hive,
                                                 setup.log, setup.trace)
             sockets = self._gpus.sockets
+            if how := self.how_to_repeat():
+                self._note(f"queues of the GPUs pause at random: {how}")
         self._kernel_file = self.kernel_log.open("wb")
         names = ["kernel", "control", "output"] + (["shell"] if setup.shell else [])
         theirs = {}
@@ -174,6 +176,10 @@ class Guest:
             self._kernel_file = None
 
     # --- operations on it
+
+    def how_to_repeat(self) -> str:
+        """The environment in which the GPU models make the same random choices again, or ""."""
+        return f"{softgpu.DELAYS}={self._gpus.seed}" if self._gpus and self._gpus.seed else ""
 
     def _limit(self, seconds: float) -> Deadline:
         return Deadline(seconds * self.setup.patience)

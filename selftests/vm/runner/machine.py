@@ -55,6 +55,7 @@ class Hardware:
     empty_slots: int = 0                             # root ports before the first GPU
     hive: bool = True                                # XGMI between the GPUs
     atomics: bool = False                            # PCIe atomics
+    delays: bool = False                             # queues of the GPUs pause at random
     smp: int = DEFAULT_CPUS
     memory_mib: int = 3072
     sockets: tuple[str, ...] = ()                    # external GPU models instead of softgpu

@@ -34,9 +34,11 @@ def show_at_length(title: str, result: TestResult, seconds: float | None = None)
 class Record:
     """Takes the output of a step as `Guest.sink`."""
 
-    def __init__(self, title: str, ktap: bool, log: Path, verbose: bool, skips: SkipList) -> None:
+    def __init__(self, title: str, ktap: bool, log: Path, verbose: bool, skips: SkipList,
+                 repeat: str = "") -> None:
         self.title = title
         self.skips = skips
+        self._repeat = repeat  # the environment that repeats random choices; failures name it
         self.results: list[TestResult] = []
         self._parser = Parser() if ktap else None
         self._log = log.open("wb")
@@ -59,13 +61,22 @@ class Record:
         result = self._parser.line(line) if self._parser else None
         if not result:
             return
-        result = self.skips.judge(result)
+        result = self._judge(result)
         now = time.monotonic()
         show(self.title, result, now - self._mark)
         if result.outcome == FAIL:
             self._show_recent()
         self._mark = now
         self._recent.clear()
+
+    def _judge(self, result: TestResult) -> TestResult:
+        return self._repeatable(self.skips.judge(result))
+
+    def _repeatable(self, result: TestResult) -> TestResult:
+        if result.outcome != FAIL or not self._repeat:
+            return result
+        first, *rest = result.reason.splitlines() or [""]
+        return replace(result, reason="\n".join([f"{first} (with {self._repeat})".lstrip(), *rest]))
 
     def _show_recent(self) -> None:
         if not self._verbose:
@@ -79,7 +90,7 @@ class Record:
         self._log.close()
         took = time.monotonic() - self._start
         if self._parser:
-            self.results = [self.skips.judge(result) for result in self._parser.finish()]
+            self.results = [self._judge(result) for result in self._parser.finish()]
             problems = self._parser.problems + problems
             if status is not None:
                 problems = self.skips.missing({result.name for result in self.results}) + problems
@@ -97,5 +108,6 @@ class Record:
         return self.results
 
     def _add(self, result: TestResult, seconds: float | None = None) -> None:
+        result = self._repeatable(result)
         self.results.append(result)
         show_at_length(self.title, result, seconds)

@@ -12,9 +12,10 @@ from .skips import parse
 
 class RecordTest(unittest.TestCase):
     def finished(self, output: str, status: int | None, skips: str = "",
-                 problems: tuple[str, ...] = ()) -> list[TestResult]:
+                 problems: tuple[str, ...] = (), repeat: str = "") -> list[TestResult]:
         with tempfile.TemporaryDirectory() as work, contextlib.redirect_stdout(io.StringIO()) as said:
-            record = Record("suite", True, Path(work) / "log", False, parse(skips, "s.skips", {}))
+            record = Record("suite", True, Path(work) / "log", False, parse(skips, "s.skips", {}),
+                            repeat)
             record(output.encode())
             results = record.finish(status, list(problems))
         self.shown = said.getvalue()
@@ -42,6 +43,14 @@ class RecordTest(unittest.TestCase):
     def test_a_problem_is_a_failure_of_the_run(self) -> None:
         results = self.finished("1..1\nok 1 a\n", 0, problems=("complaint",))
         self.assertEqual([(r.name, r.outcome) for r in results], [("a", PASS), ("run", FAIL)])
+
+    def test_failures_name_what_repeats_them(self) -> None:
+        results = self.finished("1..2\nok 1 a\nnot ok 2 b\n", 1, problems=("complaint\nmore",),
+                                repeat="SEED=7")
+        self.assertEqual([r.reason for r in results],
+                         ["", "(with SEED=7)", "complaint (with SEED=7)\nmore"])
+        self.assertIn("FAIL  suite/b", self.shown)
+        self.assertIn("SEED=7", self.shown)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from .lab import Failure
@@ -16,6 +19,8 @@ STOP_SECONDS = 10
 # softgpu's marks of lines about requests that it cannot answer like hardware, and about accesses
 # that fail to translate.
 FAULTS = ("model fault: ", "VM fault: ")
+# softgpu reads it, too, in a guest whose hardware has no delays.
+DELAYS = "SOFTGPU_DELAYS"
 
 
 def binary(build: Path) -> Path:
@@ -36,10 +41,21 @@ def write_firmware(build: Path, directory: Path) -> None:
         raise Failure("softgpu --write-firmware wrote nothing")
 
 
+def choose_seed(environment: Mapping[str, str]) -> str:
+    """The seed of delays: that of the environment, which repeats a run, or a new one."""
+    wanted = environment.get(DELAYS, "random")
+    if wanted == "random":
+        return str(1 + secrets.randbelow(2**31 - 1))
+    if not wanted.isdecimal() or int(wanted) == 0:
+        raise Failure(f"{DELAYS}={wanted} is no seed: set a number above 0, or `random`")
+    return wanted
+
+
 class SoftGpus:
     """All GPU models of a guest."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: str) -> None:
+        self.seed = seed  # of delays; "": there are none
         self.children: list[Child] = []
         self.sockets: list[Path] = []
         self._read: dict[str, int] = {}
@@ -47,7 +63,7 @@ class SoftGpus:
     @staticmethod
     def start(hardware: Hardware, build: Path, run: Path, hive: Path, log: Path,
               trace: bool) -> SoftGpus:
-        gpus = SoftGpus()
+        gpus = SoftGpus(choose_seed(os.environ) if hardware.delays else "")
         try:
             for gpu in range(hardware.gpus):
                 gpus._start_one(gpu, hardware, build, run, hive, log, trace)
@@ -66,6 +82,8 @@ class SoftGpus:
                    "--report", str(log / f"gpu{gpu}-registers.txt")]
         if hardware.hive:
             command += ["--hive-dir", str(hive), "--node", str(gpu), "--nodes", str(hardware.gpus)]
+        if self.seed:
+            command += ["--delays", self.seed]
         if trace:
             command += ["--trace", str(log / f"gpu{gpu}-trace.txt")]
         self.children.append(Child(f"GPU {gpu} (softgpu)", command, log / f"gpu{gpu}.log"))

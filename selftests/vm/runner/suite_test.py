@@ -14,7 +14,8 @@ def suite(name: str, *boots: str, common: str = "") -> Suite:
 
 class ParseTest(unittest.TestCase):
     def test_a_suite_without_boots_has_one_step(self) -> None:
-        one = suite("s", common="gpus = 2\nvram = 512M,1G\norder = 1,0\nneeds = a b/c\nhive = no\natomics = yes")
+        one = suite("s", common="gpus = 2\nvram = 512M,1G\norder = 1,0\nneeds = a b/c\nhive = no\natomics = yes\n"
+                    "delays = yes")
         self.assertEqual(one.needs, ("a", "b/c"))
         step, = one.steps
         self.assertEqual((step.title, step.command, step.timeout, step.protocol),
@@ -23,6 +24,7 @@ class ParseTest(unittest.TestCase):
         self.assertEqual(list(step.hardware.slots()), [1, 0])
         self.assertFalse(step.hardware.hive)
         self.assertTrue(step.hardware.atomics)
+        self.assertTrue(step.hardware.delays)
 
     def test_boots_inherit_and_override(self) -> None:
         two = suite("s", "gpus = 1", "command = other\ntimeout = 5")
@@ -73,6 +75,7 @@ class ParseTest(unittest.TestCase):
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 1\nasic = a,b",
                      "name = s\ncommand = c\ntimeout = 1\ngpus = 2\nasic = mi210,navi31",
                      "name = s\ncommand = c\ntimeout = 1\nhive = none",
+                     "name = s\ncommand = c\ntimeout = 1\ndelays = 7",
                      "name = s\ncommand = c\ntimeout = 1\nbase = 5.18",
                      "name = s\ncommand = c\ntimeout = 1\nbases = 5.18"):
             with self.assertRaisesRegex(Failure, "^here: ", msg=text):
@@ -117,6 +120,11 @@ class PlanTest(unittest.TestCase):
         guests = plan([suite("a", common="gpus = 1"), suite("b", common="gpus = 2"),
                        suite("c", common="gpus = 1")])
         self.assertEqual([[s.suite for s in g.steps] for g in guests], [["a", "c"], ["b"]])
+
+    def test_delays_need_a_guest_of_their_own(self) -> None:
+        guests = plan([suite("a", common="gpus = 1"), suite("b", common="gpus = 1\ndelays = yes"),
+                       suite("c", common="gpus = 1\ndelays = yes")])
+        self.assertEqual([[s.suite for s in g.steps] for g in guests], [["a"], ["b", "c"]])
 
     def test_a_later_boot_gets_a_later_guest(self) -> None:
         guests = plan([suite("a", "", ""), suite("b", "", "gpus = 1", "")])

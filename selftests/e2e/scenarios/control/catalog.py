@@ -48,6 +48,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "mixed": ("other_generation",),
     # With a GPU in partitions.
     "partitions": ("partition_kept", "partition_moved"),
+    # With a GPU that the driver can divide into partitions.
+    "divided": ("divided_gpu",),
     # With the image that scripts/vulkan makes.
     "vulkan": ("vulkan",),
     # In a pair of guests, on node 2; the last one ends node 1.
@@ -66,6 +68,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "two_boots": (
         "own_pages_dump", "own_pages_elsewhere", "fresh_driver_dump", "fresh_driver",
         "train_reboot_dump", "train_reboot",
+        "generation_dump", "generation", "generation_render_dump", "generation_render",
         "swapped_gpus_dump", "swapped_gpus",
         "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
 }

@@ -51,7 +51,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # With a GPU that the driver can divide into partitions.
     "divided": ("divided_gpu",),
     # With the image that scripts/vulkan makes.
-    "vulkan": ("vulkan",),
+    "vulkan": ("vulkaninfo", "vulkan"),
     # In a pair of guests, on node 2; the last one ends node 1.
     "pair": ("podman_arrives", "slurm_preempted", "slurm_refused", "slurm_node_lost"),
     # podman_arrives runs this on node 1.

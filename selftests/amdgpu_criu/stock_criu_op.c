@@ -12,6 +12,7 @@
 
 #define SIZE 0x10000
 #define ADDRESS ((char *)0x200000000000)
+#define GFX11 110000
 
 /* Data that one process passes to the next. */
 struct stock_image {
@@ -182,14 +183,32 @@ TEST_F(stock, pauses_and_unpauses)
 	EXPECT_TRUE(kfd_becomes(image->memory.at, 2, 5000));
 }
 
+/* Why this ioctl restores no queue on the GPU, or NULL. */
+static const char *obstacle_on(const struct kfd_gpu *gpu)
+{
+	/* MES needs the BO of the write pointer, which a restore does not look up. */
+	if (gpu->gfx_version >= GFX11)
+		return "the stock ioctl restores no queue that MES schedules";
+	/* A checkpoint has the MQDs of all XCCs, a restore expects that of one. */
+	if (gpu->num_xcc > 1)
+		return "the stock ioctl restores no queue of several XCCs";
+	return NULL;
+}
+
 TEST_F(stock, checkpoints_and_restores)
 {
 	struct stock_image *image = self->image;
 	struct kfd_ioctl_criu_args *args = &image->args;
+	const char *obstacle;
 
 	ASSERT_EQ(0, checkpoint_in_child(image));
 	ASSERT_EQ(3, args->num_bos);
 	ASSERT_EQ(0, open_target(&self->kfd, image));
+	obstacle = obstacle_on(&self->kfd.gpu);
+	if (obstacle) {
+		ASSERT_EQ(-EINVAL, stock_op(&self->kfd, KFD_CRIU_OP_RESTORE, args));
+		SKIP(return, "%s", obstacle);
+	}
 	ASSERT_EQ(0, stock_op(&self->kfd, KFD_CRIU_OP_RESTORE, args));
 	ASSERT_EQ(0, put_back(&self->kfd, image));
 	args->pid = getpid();

@@ -140,7 +140,6 @@ amdgpu_criu::Result<Step> Mes::add_queue(Frame frame, uint64_t&) {
   return Step::kDone;
 }
 
-// A ring of the driver itself, in a slot that the driver chooses.
 // For a ring of the driver, instead of what was there.
 Queue::Spec Mes::take_slot(HqdSlot slot, uint32_t doorbell, uint64_t mqd) {
   if (Queue* old = mapper_.table().find(slot)) mapper_.unmap(*old, false);
@@ -151,6 +150,7 @@ Queue::Spec Mes::take_slot(HqdSlot slot, uint32_t doorbell, uint64_t mqd) {
           .slot = slot};
 }
 
+// A ring of the driver itself, in a slot that the driver chooses.
 amdgpu_criu::Status Mes::map_legacy(Frame frame) {
   const uint32_t type = frame[add_frame::kType];
   if (type > mes::kCompute)

@@ -148,7 +148,7 @@ struct amdgpu_criu_record_info {
 #define AMDGPU_CRIU_FEATURE_KFD (1ULL << 0)
 #define AMDGPU_CRIU_FEATURE_RENDER (1ULL << 1)
 #define AMDGPU_CRIU_FEATURE_LIVE (1ULL << 2) /* AMDGPU_CRIU_PROCESS_INFO_LIVE */
-/* KFD drives a GPU of a generation whose queues no test of this interface has run. */
+/* KFD drives a GPU of a graphics IP version whose queues no test of this interface has run. */
 #define AMDGPU_CRIU_FEATURE_UNTESTED (1ULL << 3)
 
 /**

@@ -24,6 +24,7 @@
 #include <linux/string.h>
 
 #include "kfd_criu.h"
+#include "kfd_criu_driver.h"
 #include "v10_structs.h"
 #include "v11_structs.h"
 #include "v12_structs.h"
@@ -312,39 +313,38 @@ static const struct kfd_criu_mqd_layout kfd_criu_layout_sdma_v12 =
 /* Graphics IP versions, newest first. Before GFX9 the version is 0. */
 static const struct kfd_criu_generation {
 	u32 first; /* up to the first version of the entry before */
-	bool tested; /* tests have run queues of it */
 	const struct kfd_criu_mqd_layout *cp, *sdma; /* NULL: not supported */
 } kfd_criu_generations[] = {
-	{ IP_VERSION(12, 2, 0), false, NULL, NULL },
-	{ IP_VERSION(12, 1, 0), false, &kfd_criu_layout_cp_v12_1, &kfd_criu_layout_sdma_v12 },
-	{ IP_VERSION(12, 0, 0), false, &kfd_criu_layout_cp_v12, &kfd_criu_layout_sdma_v12 },
-	{ IP_VERSION(11, 0, 0), true, &kfd_criu_layout_cp_v11, &kfd_criu_layout_sdma_v11 },
-	{ IP_VERSION(10, 0, 0), false, &kfd_criu_layout_cp_v10, &kfd_criu_layout_sdma_v10 },
-	{ IP_VERSION(9, 4, 3), true, &kfd_criu_layout_cp_v9_4_3, &kfd_criu_layout_sdma_v9 },
-	{ IP_VERSION(9, 0, 1), true, &kfd_criu_layout_cp_v9, &kfd_criu_layout_sdma_v9 },
-	{ 0, false, &kfd_criu_layout_cp_v8, &kfd_criu_layout_sdma_v8 },
+	{ IP_VERSION(12, 2, 0), NULL, NULL },
+	{ IP_VERSION(12, 1, 0), &kfd_criu_layout_cp_v12_1, &kfd_criu_layout_sdma_v12 },
+	{ IP_VERSION(12, 0, 0), &kfd_criu_layout_cp_v12, &kfd_criu_layout_sdma_v12 },
+	{ IP_VERSION(11, 0, 0), &kfd_criu_layout_cp_v11, &kfd_criu_layout_sdma_v11 },
+	{ IP_VERSION(10, 0, 0), &kfd_criu_layout_cp_v10, &kfd_criu_layout_sdma_v10 },
+	{ IP_VERSION(9, 4, 3), &kfd_criu_layout_cp_v9_4_3, &kfd_criu_layout_sdma_v9 },
+	{ IP_VERSION(9, 0, 1), &kfd_criu_layout_cp_v9, &kfd_criu_layout_sdma_v9 },
+	{ 0, &kfd_criu_layout_cp_v8, &kfd_criu_layout_sdma_v8 },
 };
 
-static const struct kfd_criu_generation *kfd_criu_generation(struct kfd_node *node)
-{
-	const struct kfd_criu_generation *generation = kfd_criu_generations;
-
-	while (KFD_GC_VERSION(node) < generation->first)
-		generation++;
-	return generation;
-}
-
+/*
+ * Returns true if tests run queues of the very version. Those of 9.4.3 have several MQDs, which not
+ * all kernels process.
+ */
 bool kfd_criu_mqd_tested(struct kfd_node *node)
 {
-	return kfd_criu_generation(node)->tested;
+	const u32 version = KFD_GC_VERSION(node);
+
+	return version == IP_VERSION(9, 4, 2) || version == IP_VERSION(11, 0, 0) ||
+	       (version == IP_VERSION(9, 4, 3) && kfd_criu_mqds_max(node) > 1);
 }
 
 /* Returns the layout of the MQDs of a GPU, or NULL if they are not supported. */
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
 						      enum kfd_queue_type type)
 {
-	const struct kfd_criu_generation *generation = kfd_criu_generation(node);
+	const struct kfd_criu_generation *generation = kfd_criu_generations;
 
+	while (KFD_GC_VERSION(node) < generation->first)
+		generation++;
 	return type == KFD_QUEUE_TYPE_COMPUTE ? generation->cp : generation->sdma;
 }
 

@@ -463,6 +463,30 @@ TEST_F(AqlTest, ADispatchThatIsNotValidIsAnErrorOfTheQueueAndNeverCompletes) {
   EXPECT_TRUE(gpu_.preempt());
 }
 
+// As EC_QUEUE_PACKET_UNSUPPORTED and EC_QUEUE_PACKET_VENDOR_UNSUPPORTED of kfd_ioctl.h.
+struct RefusedPacket {
+  const char* name;
+  uint32_t header;
+  uint32_t exception;
+};
+class RefusedAqlTest : public AqlTest, public ::testing::WithParamInterface<RefusedPacket> {};
+
+TEST_P(RefusedAqlTest, RaisesItsException) {
+  const uint64_t done = signal(0, 1);
+  gpu_.submit(queue_, packet(GetParam().header, done));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return !gpu_.exceptions(queue_).empty(); }));
+  EXPECT_THAT(gpu_.exceptions(queue_), ::testing::ElementsAre(GetParam().exception));
+  EXPECT_EQ(value(done), 1u);
+  EXPECT_EQ(gpu_.rptr(queue_), 0u) << "the packet stays in the queue";
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RefusedAqlTest,
+                         ::testing::Values(RefusedPacket{"Agent", aql::kAgentDispatch, 20},
+                                           RefusedPacket{"FirstReserved", 6, 20},
+                                           RefusedPacket{"LastReserved", 0xff, 20},
+                                           RefusedPacket{"Vendor", aql::kVendor | 9 << 16, 23}),
+                         [](const auto& info) { return info.param.name; });
+
 TEST_F(AqlTest, ADispatchOfAnotherQueueLayoutTouchesNoMemory) {
   const uint64_t error = signal(1, 0);
   put<uint64_t>(queue_.rptr + aql::kInactiveSignal, error);

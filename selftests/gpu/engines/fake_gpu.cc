@@ -143,6 +143,17 @@ bool FakeGpu::eventually(const std::function<bool()>& done, unsigned seconds) {
 // As gfx_v9_0_kiq_init_register and mes_v11_0_queue_init_register do it: me 2 or 3, pipe 1, queue
 // 0.
 void FakeGpu::start_kiq() {
+// kfd_int_process_v9.c: KFD_CONTEXT_ID_GET_... of SOC15_INTSRC_CP_BAD_OPCODE
+std::vector<uint32_t> FakeGpu::exceptions(const TestQueue& queue) const {
+  std::vector<uint32_t> codes;
+  for (const Interrupt& one : interrupts.all()) {
+    if (one.source == ih::kSourceBadOpcode && one.pasid == queue.pasid &&
+        (one.data[0] & 0x3ff) == (queue.doorbell >> 3 & 0x3ff))
+      codes.push_back(one.data[0] >> 10 & 0x1fffff);
+  }
+  return codes;
+}
+
   const auto hqd = [&](unsigned word, uint32_t value) {
     registers.write(asic_.cp.hqd + word - mqd::kHqdFirst, value);
   };

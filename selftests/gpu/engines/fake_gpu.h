@@ -181,6 +181,8 @@ class FakeGpu {
   uint64_t rptr(const TestQueue& queue) { return memory.get<uint64_t>(queue.base, queue.rptr); }
   std::vector<std::string> reports() const;
 
+  // Of packets of a queue, as KFD reads them from the interrupts.
+  std::vector<uint32_t> exceptions(const TestQueue& queue) const;
   FakeMemory memory;
   FakeRegisters registers;
   FakeInterrupts interrupts;

@@ -627,20 +627,25 @@ TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
   struct Case {
     Launch launch;
     uint64_t error;
+    uint32_t exception;  // of the queue: EC_QUEUE_PACKET_DISPATCH_*
     const char* what;
   };
   const uint64_t object = put_kernel({kEndpgm});
   const Case cases[] = {
-      {{.group = {64, 1, 1}, .dimensions = 0}, aql::kErrorDimensions, "no dimensions"},
-      {{.grid = {0, 1, 1}, .group = {64, 1, 1}}, aql::kErrorDimensions, "empty grid"},
-      {{.group = {0, 1, 1}}, aql::kErrorGroupSize, "empty group"},
-      {{.group = {64, 32, 1}}, aql::kErrorGroupSize, "group too large"},
-      {{.group = {64, 1, 1}, .lds = 65 << 10}, aql::kErrorGroupMemory, "too much LDS"},
+      {{.group = {64, 1, 1}, .dimensions = 0}, aql::kErrorDimensions, 16, "no dimensions"},
+      {{.grid = {0, 1, 1}, .group = {64, 1, 1}}, aql::kErrorDimensions, 16, "empty grid"},
+      {{.group = {0, 1, 1}}, aql::kErrorGroupSize, 21, "empty group"},
+      {{.group = {64, 32, 1}}, aql::kErrorGroupSize, 21, "group too large"},
+      {{.group = {64, 1, 1}, .lds = 65 << 10}, aql::kErrorGroupMemory, 17, "too much LDS"},
   };
+  std::vector<uint32_t> expected;
   for (const Case& one : cases) {
     put<uint64_t>(kErrorSignal + aql::kSignalValue, 0);
     gpu_.submit(queue_, packet(object, one.launch));
     EXPECT_TRUE(fails_with(one.error)) << one.what;
+    expected.push_back(one.exception);
+    EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.exceptions(queue_) == expected; }))
+        << one.what;
     // A refused packet stays in its queue, so each case has a separate queue.
     ASSERT_TRUE(gpu_.preempt());
     gpu_.memory.put<uint32_t>(0, queue_.mqd + mi210().mqd_reserved * uint64_t{4}, 0);

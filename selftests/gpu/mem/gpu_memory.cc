@@ -218,7 +218,7 @@ amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_wri
   amdgpu_criu::Error error =
       amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
                              for_write ? "write" : "read", address, describe(run));
-  log_fault(Fault::kVm, error.message());
+  log_fault(Fault::kVm, error.message(), uint64_t{space.vmid} << 48 | address / Tlb::kPage);
   return error;
 }
 

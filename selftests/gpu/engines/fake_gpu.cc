@@ -116,12 +116,13 @@ size_t FakeInterrupts::count(uint8_t source) const {
       std::ranges::count_if(interrupts, [&](const auto& one) { return one.source == source; }));
 }
 
-FakeGpu::FakeGpu(const Asic& asic) : asic_(asic) {
+FakeGpu::FakeGpu(const Asic& asic, std::optional<uint32_t> delays) : asic_(asic) {
   const auto report = [this](const std::string& text) {
     const std::lock_guard lock(mutex_);
     reports_.push_back(text);
   };
-  auto created = Engines::create({asic}, memory, registers, interrupts, report);
+  auto created =
+      Engines::create({.asic = asic, .delays = delays}, memory, registers, interrupts, report);
   if (!created.ok()) throw std::runtime_error(created.error().message());
   engines = std::move(*created);
 }
@@ -142,7 +143,6 @@ bool FakeGpu::eventually(const std::function<bool()>& done, unsigned seconds) {
 
 // As gfx_v9_0_kiq_init_register and mes_v11_0_queue_init_register do it: me 2 or 3, pipe 1, queue
 // 0.
-void FakeGpu::start_kiq() {
 // kfd_int_process_v9.c: KFD_CONTEXT_ID_GET_... of SOC15_INTSRC_CP_BAD_OPCODE
 std::vector<uint32_t> FakeGpu::exceptions(const TestQueue& queue) const {
   std::vector<uint32_t> codes;
@@ -154,6 +154,7 @@ std::vector<uint32_t> FakeGpu::exceptions(const TestQueue& queue) const {
   return codes;
 }
 
+void FakeGpu::start_kiq() {
   const auto hqd = [&](unsigned word, uint32_t value) {
     registers.write(asic_.cp.hqd + word - mqd::kHqdFirst, value);
   };

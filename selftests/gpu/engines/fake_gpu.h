@@ -137,7 +137,8 @@ class FakeGpu {
   static constexpr uint64_t kRingBytes = 64 << 10;
   static constexpr uint32_t kHiqDoorbell = 0x3000;
 
-  explicit FakeGpu(const Asic& asic = mi210());
+  // delays: seed of QueueTable::delay().
+  explicit FakeGpu(const Asic& asic = mi210(), std::optional<uint32_t> delays = {});
   ~FakeGpu() { engines->stop(); }
 
   // True when done() becomes true in time.
@@ -180,9 +181,9 @@ class FakeGpu {
   }
   uint64_t rptr(const TestQueue& queue) { return memory.get<uint64_t>(queue.base, queue.rptr); }
   std::vector<std::string> reports() const;
-
   // Of packets of a queue, as KFD reads them from the interrupts.
   std::vector<uint32_t> exceptions(const TestQueue& queue) const;
+
   FakeMemory memory;
   FakeRegisters registers;
   FakeInterrupts interrupts;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 // COMPUTE_*: the registers that SET_SH_REG sets for the dispatches of a queue. Every queue has its
 // own, which its MQD keeps over a preemption: v9_mqd has the registers up to COMPUTE_RELAUNCH from
-// word 1 on, and the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3.
+// word 1 on, and the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3. The order is
+// that of GFX9; driver_layout_test.cc checks which registers GFX11 has at the same places.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace gpu {
 struct ComputeRegisters {
   using r = reg::gc_9_4_2;
   static constexpr uint32_t kFirstOffset = r::COMPUTE_DISPATCH_INITIATOR.offset;
-  static constexpr uint32_t kFirst = 0x2000 + kFirstOffset;
+  static constexpr uint32_t kFirst = 0x2000 + kFirstOffset;  // of XCC 0; the same in all chips
   enum Offset : unsigned {
     kInitiator = 0,
     kDimX = r::COMPUTE_DIM_X.offset - kFirstOffset,

@@ -9,11 +9,9 @@
 namespace gpu {
 namespace {
 
-// The same in all versions.
-constexpr uint32_t kOsssysBase = 0x10a0;
 // GC VMIDs 0..15, then MMHUB's.
-constexpr uint32_t kLutBase = kOsssysBase + reg::osssys_4_2_0::IH_VMID_0_LUT.offset;
-constexpr uint32_t kRingBase = kOsssysBase + reg::osssys_4_2_0::IH_RB_CNTL.offset;
+constexpr uint32_t kLutBase = reg::kOsssysSegment0 + reg::osssys_4_2_0::IH_VMID_0_LUT.offset;
+constexpr uint32_t kRingBase = reg::kOsssysSegment0 + reg::osssys_4_2_0::IH_RB_CNTL.offset;
 
 // Words from kRingBase on.
 constexpr uint32_t kControl = 0;

@@ -3,6 +3,7 @@
 // depends on the chip. The headers regs/IP_VERSION.h are made by register_header.py.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,11 @@ struct NamedRegister {
   Register place;
   const char* name;
 };
+
+// Segments that all chips have at these bases: classes that do not depend on the chip use them.
+constexpr uint32_t kGcSegment1 = 0xa000;
+constexpr uint32_t kOsssysSegment0 = 0x10a0;
+constexpr std::array<uint32_t, 3> kNbioSegments = {0, 0x14, 0xd20};
 
 }  // namespace reg
 

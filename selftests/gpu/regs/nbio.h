@@ -17,8 +17,7 @@ namespace gpu {
 
 // Of the first AID; the same in all versions.
 constexpr uint32_t nbio(reg::Register place) {
-  constexpr std::array<uint32_t, 3> kBases = {0, 0x14, 0xd20};
-  return kBases[place.segment] + place.offset;
+  return reg::kNbioSegments[place.segment] + place.offset;
 }
 
 class Nbio final : public RegisterBlock {

@@ -14,7 +14,7 @@ namespace gpu {
 // A group of XCCs that the driver uses as one compute device.
 struct Partition {
   // Of XCC 0.
-  static constexpr uint32_t kControl = 0xa000 + reg::gc_9_4_3::CP_HYP_XCP_CTL.offset;
+  static constexpr uint32_t kControl = reg::kGcSegment1 + reg::gc_9_4_3::CP_HYP_XCP_CTL.offset;
 
   unsigned first;  // XCC
   unsigned count;

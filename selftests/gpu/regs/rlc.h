@@ -55,7 +55,7 @@ class Rlc final : public RegisterBlock {
  private:
   // GC 11.0 has the clock at the same place.
   using r = reg::gc_9_4_2;
-  static constexpr uint32_t kBase = 0xa000;
+  static constexpr uint32_t kBase = reg::kGcSegment1;
   static constexpr uint32_t kSafeMode = kBase + r::RLC_SAFE_MODE.offset;
   static constexpr uint32_t kClockLow = kBase + r::RLC_GPU_CLOCK_COUNT_LSB.offset;
   static constexpr uint32_t kClockHigh = kBase + r::RLC_GPU_CLOCK_COUNT_MSB.offset;

@@ -186,8 +186,12 @@ static void *slow_version(void *data)
 	return (void *)(intptr_t)ret;
 }
 
-/* An ioctl in progress might allocate a userptr at any later time. */
-TEST_F(between, restore_waits_for_ioctls_under_way_and_gives_up)
+/*
+ * An ioctl in progress might allocate a userptr at any later time. It also counts if it began
+ * before the first session of the machine was created: ioctls that are counted only while a
+ * session exists would be missed.
+ */
+TEST_F(between, restore_waits_for_ioctls_older_than_all_sessions_and_gives_up)
 {
 	struct kfd_ioctl_get_version_args args = {};
 	struct slow slow = { .kfd = &self->r.kfd };
@@ -197,8 +201,11 @@ TEST_F(between, restore_waits_for_ioctls_under_way_and_gives_up)
 
 	if (ret)
 		SKIP(return, "no userfaultfd that stops the kernel: %s", strerror(-ret));
+	close_session(self);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, slow_version, &slow));
 	ASSERT_TRUE(uffd_is_waited_for(&slow.args, SOON * patience()));
+	self->r.session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->r.session);
 	EXPECT_EQ(-ETIME, restore(self));
 	EXPECT_EQ(0, uffd_serve(&slow.args, &args, sizeof(args)));
 	ASSERT_EQ(0, pthread_join(thread, &result));

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 
 #include "fixtures.h"
+#include "render.h"
 #include "uffd.h"
 
 #define SOON 5000
@@ -118,11 +119,12 @@ TEST_F(between, other_ioctls_wait_until_the_session_is_closed)
 	EXPECT_EQ(0, (int)(intptr_t)result);
 }
 
-/* Return: a descriptor of the evictions of this process's queues. */
-static int watch_evictions(const struct kfd *kfd)
+/* Return: a descriptor of the evictions and restores of this process's queues. */
+static int watch_queues(const struct kfd *kfd)
 {
 	struct kfd_ioctl_smi_events_args args = { .gpuid = kfd->gpu.gpu_id };
-	__u64 mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION);
+	__u64 mask = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
+		     KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_RESTORE);
 
 	if (ioctl(kfd->node.fd, AMDKFD_IOC_SMI_EVENTS, &args) ||
 	    write(args.anon_fd, &mask, sizeof(mask)) != sizeof(mask))
@@ -130,47 +132,103 @@ static int watch_evictions(const struct kfd *kfd)
 	return args.anon_fd;
 }
 
-static bool is_evicted(int events)
+/* True if an eviction, and then a restore, occur within some time. */
+static bool are_evicted_and_restored(int events)
 {
 	struct pollfd poll_events = { .fd = events, .events = POLLIN };
+	bool evicted = false;
+	char text[4096];
 
-	return poll(&poll_events, 1, SOON * patience()) == 1;
+	while (poll(&poll_events, 1, SOON * patience()) == 1) {
+		ssize_t size = read(events, text, sizeof(text) - 1);
+		char *line, *rest = text;
+
+		if (size <= 0)
+			return false;
+		text[size] = 0;
+		while ((line = strsep(&rest, "\n")) && *line) {
+			unsigned long event = strtoul(line, NULL, 16);
+
+			evicted |= event == KFD_SMI_EVENT_QUEUE_EVICTION;
+			if (evicted && event == KFD_SMI_EVENT_QUEUE_RESTORE)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Jobs of the render node in the VM of the process, whose KFD queues may be evicted. */
+struct writer {
+	struct criu_node node;
+	struct render_work work;
+	struct render_job job;
+};
+
+static int writer_make(struct writer *writer, const struct kfd *kfd)
+{
+	int ret;
+
+	writer->node = (struct criu_node) { .fd = kfd->drm_fd, .kind = CRIU_NODE_RENDER };
+	writer->job = (struct render_job) { .hw_ip = AMDGPU_HW_IP_DMA };
+	ret = render_work_make(&writer->node, &writer->work);
+	return ret ? ret : render_ctx_create(&writer->node, AMDGPU_CTX_PRIORITY_NORMAL,
+					     &writer->job.ctx);
+}
+
+static int write_by_gpu(struct writer *writer, const void *at, __u32 value)
+{
+	__u64 sequence;
+	int ret;
+
+	writer->job.word = ((uintptr_t)at - RENDER_WORK_VA) / sizeof(__u32);
+	writer->job.value = value;
+	ret = render_submit(&writer->node, &writer->work, &writer->job, &sequence);
+	return ret ? ret : render_wait(&writer->node, &writer->job, sequence, 10 * RENDER_SECOND);
 }
 
 /*
- * If the notifier stays blocked, the GPU still has the pages that the process has freed, and
- * writes to their next owner.
+ * The pages of a userptr move to another address, as if the process had freed them and another
+ * one had got them. If the notifier is blocked, the GPU still writes to these pages.
  */
-TEST_F(between, userptrs_are_watched_once_the_session_is_closed)
+static void expect_userptrs_are_watched(struct __test_metadata *_metadata,
+					FIXTURE_DATA(between) *self)
 {
+	int events = watch_queues(&self->r.kfd);
+	struct writer writer;
+	__u32 *used, *freed;
 	struct kfd_bo bo;
-	int events;
 
-	ASSERT_EQ(0, restore(self));
-	close_session(self);
-	events = watch_evictions(&self->r.kfd);
 	ASSERT_LE(0, events);
+	/* A job has 32 bits for the number of a word. */
+	self->r.kfd.next_address = (char *)0x10000000;
 	ASSERT_EQ(0, kfd_bo_alloc(&self->r.kfd, &bo, KFD_USERPTR, USERPTR_SIZE));
-	memset(bo.at, 1, USERPTR_SIZE);
-	ASSERT_EQ(0, munmap(bo.at, USERPTR_SIZE));
-	EXPECT_TRUE(is_evicted(events));
+	ASSERT_EQ(0, writer_make(&writer, &self->r.kfd));
+	used = bo.at;
+	used[0] = 1;
+	ASSERT_EQ(0, write_by_gpu(&writer, used, 2));
+	ASSERT_EQ(2, used[0]);
+	freed = mremap(used, USERPTR_SIZE, USERPTR_SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+	ASSERT_NE(MAP_FAILED, (void *)freed);
+	EXPECT_TRUE(are_evicted_and_restored(events));
+	EXPECT_EQ(0, write_by_gpu(&writer, used, 3));
+	EXPECT_EQ(2, freed[0]);
+	EXPECT_EQ(3, used[0]);
+	render_work_unmap(&writer.work);
 	close(events);
 }
 
-/* The control of the test above: after RESUME the unmapping evicts the queues. */
+TEST_F(between, userptrs_are_watched_once_the_session_is_closed)
+{
+	ASSERT_EQ(0, restore(self));
+	close_session(self);
+	expect_userptrs_are_watched(_metadata, self);
+}
+
+/* The control of the test above: after RESUME the GPU uses the new pages. */
 TEST_F(between, userptrs_are_watched_after_resume)
 {
-	struct kfd_bo bo;
-	int events;
-
 	ASSERT_EQ(0, carry_restore(&self->r.saved.carry, &self->r.kfd, self->r.session));
-	events = watch_evictions(&self->r.kfd);
-	ASSERT_LE(0, events);
-	ASSERT_EQ(0, kfd_bo_alloc(&self->r.kfd, &bo, KFD_USERPTR, USERPTR_SIZE));
-	memset(bo.at, 1, USERPTR_SIZE);
-	ASSERT_EQ(0, munmap(bo.at, USERPTR_SIZE));
-	EXPECT_TRUE(is_evicted(events));
-	close(events);
+	expect_userptrs_are_watched(_metadata, self);
 }
 
 struct slow {

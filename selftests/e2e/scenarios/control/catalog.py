@@ -78,7 +78,7 @@ OTHER_CRIUS = ("criu_4_1_1", "criu_4_3")
 TAKING_TURNS = ("kfd", "render", "trees", "parallel")
 # A run takes one of each pair, likewise.
 PAIRS = (
-    ("container_users_runc", "container_moved_runc"),
+    ("container_runc", "container_moved_runc"),
     ("container_criu_4_3", "container_podman"),
     ("parallel_off", "parallel_namespaces"),
     ("render_busy", "render_killed"),

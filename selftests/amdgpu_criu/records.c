@@ -130,24 +130,40 @@ static __u64 value_of(struct blob *blob, __u16 type, const struct row *row, size
 	return value;
 }
 
-/* One row on record @index of a type; then the blob is valid again. */
+/* With the changed blob; then the blob is valid again. */
+static int restore_changed(FIXTURE_DATA(records) *self)
+{
+	struct amdgpu_criu_state args = criu_image_args(self->session, &self->carry.image);
+	int ret;
+
+	blob_repair(&self->blob);
+	args.blob = (uintptr_t)self->blob.data;
+	args.blob_size = self->blob.size;
+	ret = criu_op(&self->kfd.node, RESTORE, &args);
+	self->blob.size = self->carry.image.blob_size;
+	memcpy(self->blob.data, self->carry.image.blob, self->blob.size);
+	return ret;
+}
+
+/* A field of record @index of a type. */
+static void *field_of(FIXTURE_DATA(records) *self, __u16 type, unsigned int index, int offset)
+{
+	return (unsigned char *)blob_payload(&self->blob, blob_find(&self->blob, type, index)) +
+	       offset;
+}
+
+/* One row on record @index of a type. */
 static int restore_with(FIXTURE_DATA(records) *self, __u16 type, unsigned int index,
 			const struct row *row)
 {
-	struct amdgpu_criu_state args = criu_image_args(self->session, &self->carry.image);
 	size_t at = blob_find(&self->blob, type, index);
 	__u64 value;
-	int ret;
 
 	if (!at)
 		return -ENOKEY;
 	value = value_of(&self->blob, type, row, at);
-	memcpy((unsigned char *)blob_payload(&self->blob, at) + row->offset, &value, row->size);
-	blob_repair(&self->blob);
-	args.blob = (uintptr_t)self->blob.data;
-	ret = criu_op(&self->kfd.node, RESTORE, &args);
-	memcpy(self->blob.data, self->carry.image.blob, self->blob.size);
-	return ret;
+	memcpy(field_of(self, type, index, row->offset), &value, row->size);
+	return restore_changed(self);
 }
 
 #define EXPECT_ROWS(type, index, rows) \
@@ -170,6 +186,18 @@ TEST_F(records, invalid_process_fields_are_refused)
 	};
 
 	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
+}
+
+TEST_F(records, xnack_mode_on_a_gpu_without_it_is_ENODEV)
+{
+	static const struct row rows[] = {
+		{ "XNACK", PROCESS_FLAGS, 4, OR, 1, ENODEV },
+	};
+
+	if (self->kfd.gpu.gfx_version < 100000)
+		SKIP(return, "the GPU has XNACK");
+	EXPECT_ROWS(BLOB_KFD_PROCESS, 0, rows);
+	EXPECT_NE(NULL, strstr(criu_reason, "XNACK mode was on"));
 }
 
 /* The same, and the call returns a reason with this text, by default the name of the row. */
@@ -267,6 +295,75 @@ TEST_F(records, invalid_bo_fields_are_refused)
 	};
 
 	EXPECT_ROWS(BLOB_KFD_BO, 0, rows);
+}
+
+/* Rows of several fields: a BO whose size or flags do not fit its kind. */
+TEST_F(records, bos_of_a_kind_that_they_cannot_be_are_refused)
+{
+	static const struct {
+		__u32 alloc_flags, table_flags, domain, flags;
+		const char *reason;
+	} rows[] = {
+		{ KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, AMDGPU_CRIU_BO_DOORBELL,
+		  AMDGPU_CRIU_DOMAIN_NONE, 0, "doorbells of another size" },
+		{ KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP, AMDGPU_CRIU_BO_MMIO,
+		  AMDGPU_CRIU_DOMAIN_NONE, 0, "MMIO page of another size" },
+		{ KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL, AMDGPU_CRIU_BO_DOORBELL,
+		  AMDGPU_CRIU_DOMAIN_NONE, 1, "imported, but of a kind that cannot be imported" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		/* Three fields in this order. */
+		memcpy(field_of(self, BLOB_KFD_BO, 0, BO_ALLOC_FLAGS), &rows[i],
+		       3 * sizeof(__u32));
+		memcpy(field_of(self, BLOB_KFD_BO, 0, BO_FLAGS), &rows[i].flags, sizeof(__u32));
+		EXPECT_EQ(-EBADMSG, restore_changed(self));
+		EXPECT_NE(NULL, strstr(criu_reason, rows[i].reason)) {
+			TH_LOG("%s", criu_reason);
+		}
+	}
+}
+
+/* The tail has space for two GPUs. */
+TEST_F(records, a_bo_that_is_mapped_twice_on_one_gpu_is_refused)
+{
+	__u32 *num = field_of(self, BLOB_KFD_BO, 0, BO_NUM_MAPPED);
+	__u32 *mapped = field_of(self, BLOB_KFD_BO, 0, BO_MAPPED);
+
+	ASSERT_EQ(1, *num);
+	*num = 2;
+	mapped[1] = mapped[0];
+	EXPECT_EQ(-EBADMSG, restore_changed(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "mapped twice on one GPU"));
+}
+
+TEST_F(records, an_event_page_with_another_number_of_slots_is_refused)
+{
+	size_t at = blob_find(&self->blob, BLOB_KFD_EVENT_PAGE, 0);
+	__u32 *slots = field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_SLOTS);
+	struct blob_record *record = blob_record(&self->blob, at);
+
+	--*slots;
+	record->size -= sizeof(__u64);
+	blob_erase(&self->blob, at + sizeof(*record) + record->size, sizeof(__u64));
+	EXPECT_EQ(-EBADMSG, restore_changed(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "number of slots"));
+}
+
+TEST_F(records, an_event_page_that_does_not_fit_its_bo_is_refused)
+{
+	unsigned int index = 0;
+	__u32 handle[2];
+
+	while (!(*(__u32 *)field_of(self, BLOB_KFD_BO, index, BO_ALLOC_FLAGS) & KFD_GTT))
+		index++;
+	memcpy(&handle[0], field_of(self, BLOB_KFD_BO, index, BO_HANDLE), sizeof(handle[0]));
+	memcpy(&handle[1], field_of(self, BLOB_KFD_BO, index, BO_GPU_ID), sizeof(handle[1]));
+	/* It still has slots in the blob, which belong to a page in kernel memory. */
+	memcpy(field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_HANDLE), handle, sizeof(handle));
+	EXPECT_EQ(-EBADMSG, restore_changed(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "does not fit its BO"));
 }
 
 TEST_F(records, invalid_event_page_fields_are_refused)

@@ -204,6 +204,38 @@ TEST_F(list, invalid_records_are_refused)
 	restore(_metadata, self);
 }
 
+/* The limit of DRM_AMDGPU_BO_LIST. */
+#define MAX_ENTRIES (128 * 1024)
+
+TEST_F(list, a_list_longer_than_the_ioctl_accepts_is_refused)
+{
+	const size_t more = MAX_ENTRIES * sizeof(struct blob_item);
+	struct drm_amdgpu_bo_list_entry entry = { .bo_handle = self->work.handle };
+	struct blob_record *record;
+	struct blob blob;
+	void *items;
+	size_t at;
+	__u32 id;
+
+	ASSERT_EQ(0, render_list_create(&self->node, &entry, 1, &id));
+	save(_metadata, self);
+	blob.size = self->image.blob_size;
+	blob.data = malloc(blob.size + more);
+	items = calloc(1, more);
+	ASSERT_TRUE(blob.data && items);
+	memcpy(blob.data, self->image.blob, blob.size);
+	at = blob_find(&blob, BLOB_RENDER_BO_LIST, 0);
+	record = blob_record(&blob, at);
+	((struct blob_list *)blob_payload(&blob, at))->num_entries += MAX_ENTRIES;
+	blob_insert(&blob, at + sizeof(*record) + record->size, items, more);
+	record->size += more;
+	EXPECT_EQ(-EBADMSG, blob_restore(&self->to, self->session, &self->image, &blob));
+	EXPECT_NE(NULL, strstr(criu_reason, "number of entries"));
+	free(items);
+	blob_free(&blob);
+	restore(_metadata, self);
+}
+
 /* A process may have had two billion lists at once. */
 TEST_F(list, the_greatest_possible_id_is_restored)
 {

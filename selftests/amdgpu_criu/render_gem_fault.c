@@ -2,6 +2,7 @@
 /* BOs and GEM handles of a render node: what RESTORE refuses. */
 #include "kselftest_harness.h"
 
+#include "kfd.h"
 #include "render.h"
 #include "render_blob.h"
 
@@ -90,6 +91,8 @@ static const struct {
 			-EBADMSG) },
 	{ 0, BLOB_FAULT("unknown table flag", blob_object, table_flags,
 			AMDGPU_CRIU_BO_CONTENTS | 1u << 31, -EBADMSG) },
+	{ 0, BLOB_FAULT("imported, but of this GPU", blob_object, table_flags,
+			AMDGPU_CRIU_BO_CONTENTS | AMDGPU_CRIU_BO_IMPORTED, -EBADMSG) },
 	{ 0, BLOB_FAULT("another handle", blob_object, handle, 77, -EBADMSG) },
 	{ 0, BLOB_FAULT("another mmap offset", blob_object, mmap_offset, 0x1000, -EBADMSG) },
 	{ 0, BLOB_FAULT("another GPU id", blob_object, gpu_id, 1, -EBADMSG) },
@@ -107,6 +110,9 @@ static const struct {
 	{ 1, BLOB_FAULT("writeable, without notifier", blob_object, user_flags, 0, -EBADMSG) },
 	{ 1, BLOB_FAULT("userptr in VRAM", blob_object, preferred_domains, AMDGPU_GEM_DOMAIN_VRAM,
 			-EBADMSG) },
+	{ 1, { "userptr that may be in VRAM", offsetof(struct blob_object, preferred_domains),
+	       2 * sizeof(__u32), (__u64)AMDGPU_GEM_DOMAIN_VRAM << 32 | AMDGPU_GEM_DOMAIN_VRAM,
+	       -EBADMSG } },
 	{ 1, BLOB_FAULT("always valid userptr", blob_object, create_flags,
 			AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG) },
 	{ 2, BLOB_FAULT("always valid GDS", blob_object, create_flags,
@@ -128,6 +134,109 @@ TEST_F(gem_fault, an_invalid_record_of_a_bo_is_refused)
 		}
 	/* None of them has left anything behind. */
 	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+/* The limit of DRM_AMDGPU_GEM_METADATA is 256 bytes. */
+TEST_F(gem_fault, more_metadata_than_the_ioctl_accepts_is_refused)
+{
+	static const char more[256];
+	struct blob_object *object;
+	struct blob blob;
+	size_t at;
+
+	ASSERT_TRUE(blob_copy(&blob, self->image.blob, self->image.blob_size));
+	at = blob_find(&blob, BLOB_RENDER_OBJECT, 0);
+	object = blob_payload(&blob, at);
+	ASSERT_EQ(8, object->metadata_size);
+	object->metadata_size += sizeof(more);
+	blob_insert(&blob, at + sizeof(struct blob_record) + blob_record(&blob, at)->size, more,
+		    sizeof(more));
+	blob_record(&blob, at)->size += sizeof(more);
+	EXPECT_EQ(-EBADMSG, blob_restore(&self->to, self->session, &self->image, &blob));
+	EXPECT_NE(NULL, strstr(criu_reason, "too much metadata"));
+	blob_free(&blob);
+	EXPECT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+}
+
+/* Two blobs of one session whose BOs have the same ids: these BOs belong to one file. */
+TEST_F(gem_fault, bos_that_belong_to_one_file_are_not_restored_in_a_second)
+{
+	struct criu_image always_valid, plain, userptr;
+	struct criu_node from[3], first, second;
+	const struct blob_fault of_vm = BLOB_FAULT("", blob_object, create_flags,
+						   AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, -EBADMSG);
+	__u32 handle;
+	int i, session;
+
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, render_open(&from[i], 0));
+	ASSERT_EQ(0, render_bo_create(&from[0], BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM,
+				      AMDGPU_GEM_CREATE_VM_ALWAYS_VALID, &handle));
+	ASSERT_EQ(0, render_bo_create(&from[1], BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT_EQ(0, render_userptr_create(&from[2], NULL, BO_SIZE, AMDGPU_GEM_USERPTR_REGISTER,
+					   &handle));
+	ASSERT_EQ(0, render_save(&from[0], &always_valid));
+	ASSERT_EQ(0, render_save(&from[1], &plain));
+	ASSERT_EQ(0, render_save(&from[2], &userptr));
+	ASSERT_EQ(always_valid.bos[0].object_id, plain.bos[0].object_id);
+	ASSERT_EQ(userptr.bos[0].object_id, plain.bos[0].object_id);
+	for (i = 0; i < 3; i++) {
+		const struct criu_image *was = i == 2 ? &userptr : i ? &plain : &always_valid;
+
+		ASSERT_EQ(0, render_open(&first, 0));
+		ASSERT_EQ(0, render_open(&second, 0));
+		session = criu_session(&first, AMDGPU_CRIU_SESSION_RESTORE);
+		ASSERT_LE(0, session);
+		ASSERT_EQ(0, criu_restore(&first, session, was));
+		/* Of a plain BO, the second blob claims that it belongs to its VM. */
+		EXPECT_EQ(-EBADMSG, i == 1 ? blob_restore_fault(&second, session, &plain,
+								BLOB_RENDER_OBJECT, 0, 0, &of_vm) :
+					     criu_restore(&second, session, &plain));
+		EXPECT_NE(NULL, strstr(criu_reason, i ? "is of a kind that cannot be shared" :
+							"belongs to the VM of another file")) {
+			TH_LOG("%d: %s", i, criu_reason);
+		}
+		close(session);
+		criu_node_close(&first);
+		criu_node_close(&second);
+	}
+	for (i = 0; i < 3; i++)
+		criu_node_close(&from[i]);
+	criu_image_free(&always_valid);
+	criu_image_free(&plain);
+	criu_image_free(&userptr);
+}
+
+TEST_F(gem_fault, a_bo_that_was_restored_on_another_gpu_is_refused)
+{
+	struct criu_node other;
+	struct criu_image plain;
+	__u32 handle;
+
+	if (render_open(&other, 1))
+		SKIP(return, "needs a second GPU");
+	ASSERT_EQ(0, render_bo_create(&other, BO_SIZE, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT_EQ(0, render_save(&other, &plain));
+	criu_node_close(&other);
+	ASSERT_EQ(0, render_open(&other, 1));
+	ASSERT_EQ(0, criu_restore(&other, self->session, &plain));
+	EXPECT_EQ(-ENODEV, criu_restore(&self->to, self->session, &plain));
+	EXPECT_NE(NULL, strstr(criu_reason, "it was restored before, on another GPU"));
+	criu_node_close(&other);
+	criu_image_free(&plain);
+}
+
+TEST_F(gem_fault, a_file_whose_vm_kfd_uses_is_refused)
+{
+	struct criu_node node = { .kind = CRIU_NODE_RENDER };
+	struct kfd kfd;
+
+	if (kfd_open(&kfd))
+		SKIP(return, "no GPU in the topology of KFD");
+	node.fd = kfd.drm_fd;
+	EXPECT_EQ(-EBADFD, criu_restore(&node, self->session, &self->image));
+	EXPECT_NE(NULL, strstr(criu_reason, "its VM is KFD's, and was not"));
+	kfd_close(&kfd);
 }
 
 static const struct blob_fault handle_faults[] = {

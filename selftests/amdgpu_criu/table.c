@@ -7,7 +7,9 @@
 
 #include <fcntl.h>
 
+#include "blob_edit.h"
 #include "fixtures.h"
+#include "render.h"
 
 #define ROOM 16
 
@@ -248,6 +250,92 @@ TEST_F(table, a_file_of_another_gpu_is_EINVAL)
 	EXPECT_EQ(-EINVAL, restore(self));
 	EXPECT_NE(NULL, strstr(criu_reason, "drm_fd is a file of another GPU"));
 	close(self->used->drm_fd);
+}
+
+TEST_F(table, a_gpu_that_replaces_two_is_ENODEV)
+{
+	__u32 i;
+
+	if (self->r.saved.carry.image.num_devices < 2)
+		SKIP(return, "needs a second GPU");
+	reset(self);
+	for (i = 0; i < self->args.num_devices; i++)
+		self->devices[i].actual_gpu_id = self->used->actual_gpu_id;
+	EXPECT_EQ(-ENODEV, restore(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "replaces both"));
+}
+
+/* Restores a BO with id 1 and this size on a GPU, in the session of the process. */
+static void restore_first(struct __test_metadata *_metadata, FIXTURE_DATA(table) *self,
+			  const struct kfd_gpu *gpu, size_t size, struct criu_node *to)
+{
+	struct criu_node from = { .fd = kfd_render_open(gpu), .kind = CRIU_NODE_RENDER };
+	struct criu_image image;
+	__u32 handle;
+
+	*to = (struct criu_node) { .fd = kfd_render_open(gpu), .kind = CRIU_NODE_RENDER };
+	ASSERT_LE(0, from.fd);
+	ASSERT_LE(0, to->fd);
+	ASSERT_EQ(0, render_bo_create(&from, size, AMDGPU_GEM_DOMAIN_VRAM, 0, &handle));
+	ASSERT_EQ(0, render_save(&from, &image));
+	ASSERT_EQ(1, image.bos[0].object_id);
+	ASSERT_EQ(0, criu_restore(to, self->r.session, &image));
+	criu_image_free(&image);
+	criu_node_close(&from);
+}
+
+/* A KFD BO of this kind has id 1, in blob and table. Frees nothing of the session. */
+static int restore_as_first(FIXTURE_DATA(table) *self, __u32 flag)
+{
+	struct blob blob;
+	__u32 i;
+	int ret;
+
+	reset(self);
+	if (!blob_copy(&blob, self->r.saved.carry.image.blob, self->r.saved.carry.image.blob_size))
+		return -ENOMEM;
+	for (i = 0; i < self->args.num_bos; i++) {
+		__u64 *id = blob_payload(&blob, blob_find(&blob, BLOB_KFD_BO, i));
+		const bool is_it = self->bos[i].flags & flag;
+
+		if (is_it || *id == 1) {
+			*id = is_it ? 1 : ROOM;
+			self->bos[i].object_id = *id;
+		}
+	}
+	blob_repair(&blob);
+	self->args.blob = (uintptr_t)blob.data;
+	ret = restore(self);
+	blob_free(&blob);
+	return ret;
+}
+
+TEST_F(table, a_userptr_that_was_restored_as_memory_is_EBADMSG)
+{
+	struct criu_node node;
+
+	restore_first(_metadata, self, &self->r.kfd.gpu, STATE_USERPTR_SIZE, &node);
+	EXPECT_EQ(-EBADMSG, restore_as_first(self, AMDGPU_CRIU_BO_USERPTR));
+	EXPECT_NE(NULL, strstr(criu_reason, "is of a kind that cannot be shared"));
+	criu_node_close(&node);
+	close(self->r.session);
+	self->r.session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+}
+
+TEST_F(table, memory_that_was_restored_on_another_gpu_is_ENODEV)
+{
+	struct criu_node node;
+	struct kfd_gpu other;
+
+	if (kfd_gpu_at(1, &other))
+		SKIP(return, "needs a second GPU");
+	ASSERT_EQ(1, self->r.saved.carry.image.bos[0].object_id);
+	restore_first(_metadata, self, &other, self->r.saved.carry.image.bos[0].size, &node);
+	EXPECT_EQ(-ENODEV, restore_right(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "it was restored before, on another GPU"));
+	criu_node_close(&node);
+	close(self->r.session);
+	self->r.session = criu_session(&self->r.kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 }
 
 /* Its VM is in use by a process. */

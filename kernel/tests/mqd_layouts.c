@@ -8,7 +8,6 @@
 
 /* The parts of its headers that the file uses; the headers themselves need the driver. */
 #define KFD_CRIU_H_
-#define KFD_CRIU_DRIVER_H_
 
 enum kfd_queue_type {
 	KFD_QUEUE_TYPE_COMPUTE,
@@ -17,13 +16,7 @@ enum kfd_queue_type {
 
 struct kfd_node {
 	u32 gc_version;
-	u32 mqds_max;
 };
-
-static inline u32 kfd_criu_mqds_max(const struct kfd_node *node)
-{
-	return node->mqds_max;
-}
 
 #define KFD_GC_VERSION(node) ((node)->gc_version)
 #define IP_VERSION(major, minor, revision) \
@@ -227,11 +220,10 @@ const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revisi
 	return kfd_criu_mqd_layout(&node, sdma ? KFD_QUEUE_TYPE_SDMA : KFD_QUEUE_TYPE_COMPUTE);
 }
 
-bool mqd_tested(u32 major, u32 minor, u32 revision, u32 mqds_max)
+bool mqd_tested(u32 major, u32 minor, u32 revision)
 {
 	struct kfd_node node = {
 		.gc_version = IP_VERSION(major, minor, revision),
-		.mqds_max = mqds_max,
 	};
 
 	return kfd_criu_mqd_tested(&node);

@@ -38,7 +38,7 @@ u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout);
 /* The layout of a GPU with this graphics IP version; NULL: unknown. */
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma);
 /* Whether tests run queues of it, with a kernel that saves and loads this many MQDs of a queue. */
-bool mqd_tested(u32 major, u32 minor, u32 revision, u32 mqds_max);
+bool mqd_tested(u32 major, u32 minor, u32 revision);
 
 /* The driver's functions. */
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);

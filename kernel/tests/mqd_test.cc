@@ -343,14 +343,11 @@ struct Version {
   u32 major, minor, revision;
 };
 
-// The chips of the software GPU. 6.12 saves one MQD of a queue, and no suite runs an MI300X on it.
+// The chips of the software GPU.
 TEST(MqdLayout, IsTestedWhereAModelRunsQueues) {
-  for (const u32 mqds : {1u, 8u}) {
-    EXPECT_TRUE(mqd_tested(9, 4, 2, mqds));
-    EXPECT_TRUE(mqd_tested(11, 0, 0, mqds));
-  }
-  EXPECT_TRUE(mqd_tested(9, 4, 3, 8));
-  EXPECT_FALSE(mqd_tested(9, 4, 3, 1));
+  EXPECT_TRUE(mqd_tested(9, 4, 2));
+  EXPECT_TRUE(mqd_tested(9, 4, 3));
+  EXPECT_TRUE(mqd_tested(11, 0, 0));
 }
 
 // Also not the neighbours of a model's version, which share its layout.
@@ -360,9 +357,8 @@ TEST(MqdLayout, IsUntestedWhereNoModelRunsQueues) {
       {9, 5, 0},  {10, 1, 0}, {10, 3, 0}, {11, 0, 1}, {11, 0, 2}, {11, 0, 3}, {11, 0, 4},
       {11, 5, 0}, {11, 5, 3}, {11, 7, 0}, {12, 0, 0}, {12, 0, 1}, {12, 1, 0}, {13, 0, 0}};
   for (const Version& at : kVersions)
-    for (const u32 mqds : {1u, 8u})
-      EXPECT_FALSE(mqd_tested(at.major, at.minor, at.revision, mqds))
-          << at.major << "." << at.minor << "." << at.revision;
+    EXPECT_FALSE(mqd_tested(at.major, at.minor, at.revision))
+        << at.major << "." << at.minor << "." << at.revision;
 }
 
 }  // namespace

@@ -223,6 +223,7 @@ class Series:
         self.series = top / "kernel/base" / base / "series"
         self.new_files = read_new_files(top, base)
         self.hooks = read_hooks([self.series.parent / "hooks", self.series / "hooks"])
+        self.changes = read_hooks([self.series.parent / "files"])  # of our files, for this kernel
         self.order = Order(self.series / "order", self.hooks, self.new_files)
         self.tree = Tree(tree, source)
         self.base_paths = sorted({path for hook in self.hooks.values() for path in hook.sections})
@@ -239,6 +240,13 @@ class Series:
                 self.stamps.append(tuple(found[:3]))
                 return self.stamps[-1]
         raise Fault("authors and dates come from git, but there is no commit here")
+
+    def sources(self):
+        """Our files, and where each is as it must be: in the stage if it is changed for this kernel."""
+        changed = {path for change in self.changes.values() for path in change.sections}
+        stage = self.top / "build/stage" / self.series.parts[-2]
+        for path, source in sorted(self.new_files.items()):
+            yield path, stage / path if path in changed else source
 
     def message_path(self, patch):
         text = self.text(f"{patch.name}.txt")
@@ -281,6 +289,10 @@ class Series:
             shutil.copy(self.new_files[path], target)
             target.chmod(0o644)
             sources.append(self.new_files[path])
+            for change in self.changes.values():
+                if path in change.sections:
+                    self.tree.git("apply", "-", text=change.sections[path])
+                    sources.append(change.path)
         for hook, path in patch.hooks:
             try:
                 self.tree.git("apply", "--whitespace=error", "-", text=hook.sections[path])
@@ -353,7 +365,7 @@ def main():
         series.write(out)
         names = "".join(f"{path}\n" for path in series.base_paths)
         (Path(tree).parent / "changed-files").write_text(names)
-        names = "".join(f"{path}\t{src}\n" for path, src in sorted(series.new_files.items()))
+        names = "".join(f"{path}\t{src}\n" for path, src in series.sources())
         (Path(tree).parent / "new-files").write_text(names)
         names = "".join(f"{patch.part} {patch.name}\n" for patch in series.order.patches)
         (Path(tree).parent / "patches").write_text(names)

@@ -45,15 +45,15 @@ check_checkpatch_hooks() {
     sed -n '/^--- a/,$p' "$patch" | sed 's,^--- a/\(.*\),diff --git a/\1 b/\1\n&,' |
       checkpatch --no-signoff --ignore=COMMIT_MESSAGE,FILE_PATH_CHANGES - |
       sed "s,^-:,diff in $patch:," || bad=1
-  done < <(files 'kernel/base/*/hooks/*.patch')
+  done < <(files 'kernel/base/*/hooks/*.patch' 'kernel/base/*/files/*.patch')
   return "$bad"
 }
 
 # checkpatch reads messages and kselftests only as patches of a series. Prints lines that it would refuse.
 check_columns() {
   local list long
-  mapfile -t list < <(files 'kernel/base/*/hooks/*.patch' 'kernel/base/*/series/*.txt' ':!*/cover-*' \
-    'selftests/amdgpu_criu/*.[ch]')
+  mapfile -t list < <(files 'kernel/base/*/hooks/*.patch' 'kernel/base/*/files/*.patch' \
+    'kernel/base/*/series/*.txt' ':!*/cover-*' 'selftests/amdgpu_criu/*.[ch]')
   long=$(expand_each "${list[@]}" | awk -F '\t' '
     $1 ~ /[.][ch]$/ { if (length($3) > 100) print $1 ":" $2 ": more than 100 columns"; next }
     $3 ~ /^--- / { diff[$1] = 1 }
@@ -130,14 +130,21 @@ sparse_files() {
   (cd "$clean" && touch "${keys[@]}")
 }
 
-# Common files are read with the headers of 7.2 only.
+# is_own BASE SOURCE: true if the file is that base's alone, or changed for it.
+is_own() {
+  local base=$TOP/kernel/base/$1 path=drivers/gpu/drm/amd/amdgpu/$2
+  path=${path/amdgpu\/..\//}
+  [[ -f $base/$path ]] || grep -q "^+++ b/$path\$" "$base"/files/*.patch
+}
+
+# Files that are the same on each kernel are read with the headers of 7.2 only.
 check_kernel_sparse() {
   local base list bad=0
   while read -r base; do
     "$TOP/scripts/module" "$base" || return
     mapfile -t list < <(our_sources "$base" |
       while read -r source; do
-        [[ $base != 7.2 && ! -f $TOP/kernel/base/$base/drivers/gpu/drm/amd/amdgpu/$source ]] || echo "$source"
+        if [[ $base == 7.2 ]] || is_own "$base" "$source"; then echo "$source"; fi
       done)
     ((${#list[@]} == 0)) || sparse_files "$base" "${list[@]}" || bad=1
   done < <(bases)

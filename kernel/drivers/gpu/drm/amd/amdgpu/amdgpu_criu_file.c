@@ -4,6 +4,7 @@
 #include <linux/dma-resv.h>
 
 #include "amdgpu_criu_render.h"
+#include "amdgpu_ids.h"
 
 int amdgpu_criu_check_render(struct criu_call *call)
 {
@@ -18,7 +19,7 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 	const struct amdgpu_device *adev = dump->adev;
 	bool has_video = false;
 
-	if (amdgpu_criu_has_user_queues(dump->fpriv))
+	if (!xa_empty(&dump->fpriv->userq_mgr.userq_xa))
 		return criu_refuse_state(dump->out.call, "user queues");
 	/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
 	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
@@ -82,7 +83,10 @@ static int amdgpu_criu_dump_file(void *data)
 
 	amdgpu_criu_describe_file(dump->adev, dump->fpriv, &record);
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_FILE, &record);
-	amdgpu_criu_get_client_name(dump->file, client.name, sizeof(client.name));
+	scoped_guard(mutex, &dump->file->client_name_lock)
+		if (dump->file->client_name)
+			memcpy(client.name, dump->file->client_name,
+			       strnlen(dump->file->client_name, sizeof(client.name)));
 	if (client.name[0])
 		criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CLIENT_NAME, &client);
 	return 0;
@@ -133,7 +137,8 @@ static int amdgpu_criu_apply_file(void *data, void *entry)
 	int ret = 0;
 
 	if (record->flags & AMDGPU_CRIU_FILE_RESERVED_VMID)
-		ret = amdgpu_criu_reserve_vmid(plan->adev, &plan->fpriv->vm);
+		ret = amdgpu_vmid_alloc_reserved(plan->adev, &plan->fpriv->vm,
+						 AMDGPU_GFXHUB(0));
 	if (ret)
 		criu_refuse(plan->call, ret, "another file has the reserved VMID: %d", ret);
 	return ret;
@@ -144,7 +149,7 @@ static void amdgpu_criu_undo_file(void *data, void *entry)
 	struct amdgpu_criu_plan *plan = data;
 
 	if (plan->fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)])
-		amdgpu_criu_unreserve_vmid(plan->adev, &plan->fpriv->vm);
+		amdgpu_vmid_free_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
 }
 
 const struct criu_kind amdgpu_criu_files = {
@@ -169,19 +174,33 @@ static const char *amdgpu_criu_name_fault(void *data, void *entry)
 	return i && criu_all_zero(&client->name[i], size - i) ? NULL : "invalid characters";
 }
 
+/* @name: replaces the name of the file; NULL removes it. */
+static void amdgpu_criu_set_name(struct drm_file *file, char *name)
+{
+	guard(mutex)(&file->client_name_lock);
+	kfree(file->client_name);
+	file->client_name = name;
+}
+
+/* Follows the code path of DRM_IOCTL_SET_CLIENT_NAME. */
 static int amdgpu_criu_apply_name(void *data, void *entry)
 {
 	const struct amdgpu_criu_client_name_record *client = entry;
 	struct amdgpu_criu_plan *plan = data;
+	char *name = kmemdup_nul(client->name, strnlen(client->name, sizeof(client->name)),
+				 GFP_KERNEL);
 
-	return amdgpu_criu_set_client_name(plan->file, client->name, sizeof(client->name));
+	if (!name)
+		return -ENOMEM;
+	amdgpu_criu_set_name(plan->file, name);
+	return 0;
 }
 
 static void amdgpu_criu_undo_name(void *data, void *entry)
 {
 	struct amdgpu_criu_plan *plan = data;
 
-	amdgpu_criu_set_client_name(plan->file, NULL, 0);
+	amdgpu_criu_set_name(plan->file, NULL);
 }
 
 const struct criu_kind amdgpu_criu_names = {

@@ -4,6 +4,7 @@
 #include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu_criu_render.h"
+#include "amdgpu_hmm.h"
 
 /* Returns the memory that a userptr is attached to, without a new reference, or NULL. */
 struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)

@@ -18,7 +18,6 @@
 #include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_dma_buf.h"
 #include "criu_ioctl.h"

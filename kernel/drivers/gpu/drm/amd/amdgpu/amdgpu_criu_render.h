@@ -20,7 +20,6 @@
 #define _AMDGPU_CRIU_RENDER_H_
 
 #include "amdgpu.h"
-#include "amdgpu_criu_driver.h"
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_criu_records.h"
@@ -28,6 +27,7 @@
 #include "criu_plan.h"
 
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
+struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);
 
 extern const struct criu_kind amdgpu_criu_files;
 extern const struct criu_kind amdgpu_criu_names;

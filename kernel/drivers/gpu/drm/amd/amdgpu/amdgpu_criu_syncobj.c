@@ -3,6 +3,7 @@
  * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no
  * fence or a signaled one. Only the last point of a timeline is saved.
  */
+#include <drm/drm_syncobj.h>
 #include <linux/dma-fence-chain.h>
 #include <linux/ktime.h>
 
@@ -30,6 +31,19 @@ const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.export = amdgpu_criu_syncobj_export,
 	.copy = amdgpu_criu_syncobj_export,
 };
+
+/* Returns the syncobj with the next higher handle, with a reference, or NULL. */
+struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle)
+{
+	struct drm_syncobj *syncobj;
+
+	xa_lock(&file->syncobj_xa);
+	syncobj = xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
+	if (syncobj)
+		drm_syncobj_get(syncobj);
+	xa_unlock(&file->syncobj_xa);
+	return syncobj;
+}
 
 /* The fences may belong to other files, other processes, or other drivers. */
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline)
@@ -188,6 +202,7 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 	const struct amdgpu_criu_syncobj_record *record = entry;
 	struct amdgpu_criu_plan *plan = data;
 	struct drm_syncobj *syncobj;
+	u32 handle = record->handle;
 	void *object;
 	int ret = criu_session_claim(plan->call->session, record->object_id,
 				     &amdgpu_criu_syncobj_ops, true, &object);
@@ -203,7 +218,8 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 		}
 	}
 	/* The handle takes over the reference. */
-	ret = amdgpu_criu_insert_syncobj(plan->file, syncobj, record->handle);
+	ret = xa_alloc(&plan->file->syncobj_xa, &handle, syncobj, XA_LIMIT(handle, handle),
+		       GFP_KERNEL);
 	if (ret)
 		drm_syncobj_put(syncobj);
 	return ret;
@@ -215,7 +231,7 @@ static void amdgpu_criu_undo_syncobj(void *data, void *entry)
 	struct amdgpu_criu_plan *plan = data;
 	struct drm_syncobj *syncobj;
 
-	syncobj = amdgpu_criu_remove_syncobj(plan->file, plan_syncobj->record.handle);
+	syncobj = xa_erase(&plan->file->syncobj_xa, plan_syncobj->record.handle);
 	if (syncobj)
 		drm_syncobj_put(syncobj);
 	if (plan_syncobj->bound)

@@ -47,7 +47,7 @@ static int amdgpu_criu_dump_mapping(struct amdgpu_criu_dump *dump,
 		.va = mapping->start * AMDGPU_GPU_PAGE_SIZE,
 		.size = (mapping->last - mapping->start + 1) * AMDGPU_GPU_PAGE_SIZE,
 		.offset = mapping->offset,
-		.flags = amdgpu_criu_mapping_flags(dump->adev, mapping),
+		.flags = mapping->flags,
 	};
 
 	if (bo && amdgpu_criu_dump_object_id(dump, &bo->tbo.base, &record.object_id))
@@ -183,7 +183,7 @@ static int amdgpu_criu_apply_mapping(void *data, void *entry)
 	/* A handle has no bo_va if allocating the bo_va failed. */
 	bo_va = amdgpu_criu_bo_va(plan, gem);
 	ret = bo_va ? amdgpu_vm_bo_map(plan->adev, bo_va, record->va, record->offset, record->size,
-				       amdgpu_criu_map_flags(plan->adev, record->flags)) : -ENOMEM;
+				       record->flags) : -ENOMEM;
 	drm_exec_fini(&exec);
 	return ret;
 }

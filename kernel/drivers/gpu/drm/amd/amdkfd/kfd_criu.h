@@ -8,7 +8,6 @@
  *   kfd_criu_outside.c  OUTSIDE: BOs that other processes have as well
  *   kfd_criu_mqd.c      words of an MQD that are state
  *   kfd_criu_schema.c   record types of the blob, and their versions
- *   kfd_criu_driver.h   parts of KFD that differ between releases
  *
  * Lock order: kfd_process.mutex, then the order of criu_session.h.
  */
@@ -132,6 +131,7 @@ int kfd_criu_queues_resume(struct kfd_process *p, const struct criu_call *call);
 extern const struct criu_client_ops kfd_criu_process_ops;
 
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type);
+bool kfd_criu_handles_mqds(const struct kfd_node *node, enum kfd_queue_type type);
 void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus);
 u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size);
 u32 kfd_criu_saved_sdma_id(const struct queue *q);

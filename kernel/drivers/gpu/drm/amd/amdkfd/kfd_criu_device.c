@@ -3,8 +3,9 @@
 #include <linux/file.h>
 #include <linux/pm_runtime.h>
 
+#include "gc/gc_9_4_3_sh_mask.h"
 #include "kfd_criu.h"
-#include "kfd_criu_driver.h"
+#include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
 
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id)
@@ -104,7 +105,9 @@ static int kfd_criu_dump_devices(void *data)
 			record.flags |= KFD_CRIU_DEVICE_VM;
 		if (pdd->qpd.proc_doorbells)
 			record.flags |= KFD_CRIU_DEVICE_DOORBELLS;
-		if (kfd_criu_is_mfma_high_precision(pdd))
+		/* Only GFX 9.5 has the mode, see set_cache_memory_policy_v9(). */
+		if (KFD_GC_VERSION(pdd->dev) == IP_VERSION(9, 5, 0) &&
+		    (pdd->qpd.sh_mem_config & SH_MEM_CONFIG__PRECISION_MODE_MASK))
 			record.flags |= KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION;
 		kfd_criu_describe(pdd, &record);
 		kfd_criu_get_trap_handler(&pdd->qpd, &record);
@@ -288,10 +291,12 @@ static int kfd_criu_apply_device(void *data, void *entry)
 	const struct kfd_criu_device_record *record = entry;
 	struct kfd_criu_plan_device *device = entry;
 	struct kfd_process_device *pdd = device->pdd;
+	struct device_queue_manager *dqm;
 	int ret;
 
 	if (!(record->flags & KFD_CRIU_DEVICE_VM))
 		return 0;
+	dqm = pdd->dev->dqm;
 	ret = kfd_criu_apply_vm(device);
 	if (ret)
 		return ret;
@@ -299,7 +304,9 @@ static int kfd_criu_apply_device(void *data, void *entry)
 		kfd_process_set_trap_handler(&pdd->qpd, record->tba_addr, record->tma_addr);
 	pdd->qpd.sh_hidden_private_base = record->scratch_va;
 	if ((record->flags & KFD_CRIU_DEVICE_MFMA_HIGH_PRECISION) &&
-	    !kfd_criu_set_mfma_high_precision(pdd))
+	    !dqm->ops.set_cache_memory_policy(dqm, &pdd->qpd, cache_policy_coherent,
+					      cache_policy_coherent, NULL, 0,
+					      KFD_PROC_FLAG_MFMA_HIGH_PRECISION))
 		return -EINVAL;
 	return 0;
 }

@@ -24,7 +24,6 @@
 #include <linux/string.h>
 
 #include "kfd_criu.h"
-#include "kfd_criu_driver.h"
 #include "v10_structs.h"
 #include "v11_structs.h"
 #include "v12_structs.h"
@@ -325,16 +324,16 @@ static const struct kfd_criu_generation {
 	{ 0, &kfd_criu_layout_cp_v8, &kfd_criu_layout_sdma_v8 },
 };
 
-/*
- * Returns true if tests run queues of the very version. Those of 9.4.3 have several MQDs, which not
- * all kernels process.
- */
+/* Returns true if tests run queues of exactly this version. */
 bool kfd_criu_mqd_tested(struct kfd_node *node)
 {
-	const u32 version = KFD_GC_VERSION(node);
-
-	return version == IP_VERSION(9, 4, 2) || version == IP_VERSION(11, 0, 0) ||
-	       (version == IP_VERSION(9, 4, 3) && kfd_criu_mqds_max(node) > 1);
+	switch (KFD_GC_VERSION(node)) {
+	case IP_VERSION(9, 4, 2):
+	case IP_VERSION(9, 4, 3):
+	case IP_VERSION(11, 0, 0):
+		return true;
+	}
+	return false;
 }
 
 /* Returns the layout of the MQDs of a GPU, or NULL if they are not supported. */

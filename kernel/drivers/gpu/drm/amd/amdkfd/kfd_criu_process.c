@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* State of the process as a whole, and checks for state that a blob cannot hold. */
 #include "kfd_criu.h"
-#include "kfd_criu_driver.h"
 #include "kfd_smi_events.h"
 #include "kfd_svm.h"
 
@@ -12,9 +11,14 @@ static int kfd_criu_is_smi_file(const void *unused, struct file *file, unsigned 
 
 static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)
 {
+	struct kfd_dev *kfd = pdd->dev->kfd;
+	bool has_profiler = pdd->ptl_disable_req;
+
+	scoped_guard(mutex, &kfd->profiler_lock)
+		has_profiler |= kfd->profiler_process == pdd->process;
 	if (pdd->exception_status)
 		return "a memory fault was reported";
-	if (kfd_criu_has_profiler(pdd))
+	if (has_profiler)
 		return "the profiler is locked";
 	if (pdd->alloc_watch_ids)
 		return "address watch points";
@@ -27,7 +31,7 @@ static const char *kfd_criu_process_fault(struct kfd_process *p)
 {
 	const char *fault = NULL;
 
-	if (kfd_criu_has_contexts(p))
+	if (p->context_id != KFD_CONTEXT_ID_PRIMARY || !ida_is_empty(&p->id_table))
 		return "secondary contexts";
 	if (p->debug_trap_enabled || p->debugger_process)
 		return "a debugger is attached";

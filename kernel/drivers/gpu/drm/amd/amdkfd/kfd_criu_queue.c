@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* User queues: compute (PM4, AQL) and SDMA. */
 #include "kfd_criu.h"
-#include "kfd_criu_driver.h"
+#include "kfd_device_queue_manager.h"
 #include "kfd_mqd_manager.h"
 
 u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
@@ -47,13 +47,13 @@ static const char *kfd_criu_queue_uncarriable(const struct queue *q)
 	    properties->type != KFD_QUEUE_TYPE_SDMA &&
 	    properties->type != KFD_QUEUE_TYPE_SDMA_XGMI)
 		return "a queue of unknown type";
-	if (kfd_criu_num_mqds(q->device, properties->type) > kfd_criu_mqds_max(q->device))
+	if (!kfd_criu_handles_mqds(q->device, properties->type))
 		return "a queue on several graphics cores";
 	if (!kfd_criu_queue_layout(q->device, properties->type))
 		return "a queue of a GPU generation that is not known yet";
 	if (!q->device->kfd->cwsr_enabled)
 		return "a queue of a GPU without compute wave save/restore";
-	if (kfd_criu_queue_was_reset(properties))
+	if (properties->is_reset)
 		return "a queue that was reset";
 	if (properties->is_suspended)
 		return "a queue suspended by a debugger";
@@ -93,7 +93,7 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 		.flags = kfd_criu_queue_flags(q),
 		.ring_base = properties->queue_address,
 		.ring_size = properties->queue_size,
-		.metadata_size = kfd_criu_metadata_size(properties),
+		.metadata_size = properties->metadata_queue_size,
 		.read_ptr = (uintptr_t)properties->read_ptr,
 		.write_ptr = (uintptr_t)properties->write_ptr,
 		.eop_addr = properties->eop_ring_buffer_address,

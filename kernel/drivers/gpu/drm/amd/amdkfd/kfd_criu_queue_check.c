@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Checks whether the queues of a blob are valid, and whether this machine can restore them. */
 #include "kfd_criu.h"
-#include "kfd_criu_driver.h"
+#include "kfd_device_queue_manager.h"
 #include "kfd_topology.h"
+
+/* True if checkpoint_mqd() and restore_mqd() process all MQDs of a queue: see restore_mqd_v12_1(). */
+bool kfd_criu_handles_mqds(const struct kfd_node *node, enum kfd_queue_type type)
+{
+	const u32 max = KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
+
+	return kfd_criu_num_mqds(node, type) <= max;
+}
 
 /* Checks a record and gets the properties of its queue, as AMDKFD_IOC_CREATE_QUEUE does. */
 int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
@@ -22,12 +30,12 @@ int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 		.ctx_save_restore_address = record->ctx_addr,
 		.ctx_save_restore_size = record->ctx_size,
 		.ctl_stack_size = record->ctl_stack_size,
+		.metadata_ring_size = record->metadata_size,
 	};
 	int ret;
 
 	if (record->ring_size > U32_MAX || record->metadata_size > U32_MAX ||
-	    record->percent > U8_MAX || record->pm4_target_xcc > U8_MAX ||
-	    !kfd_criu_set_metadata_size(&args, record->metadata_size))
+	    record->percent > U8_MAX || record->pm4_target_xcc > U8_MAX)
 		return -EINVAL;
 	*properties = (struct queue_properties) {};
 	ret = kfd_set_queue_properties_from_user(properties, &args);
@@ -229,7 +237,7 @@ int kfd_criu_check_queue(void *data, void *entry)
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
-	if (kfd_criu_num_mqds(node, type) > kfd_criu_mqds_max(node))
+	if (!kfd_criu_handles_mqds(node, type))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "it is on several graphics cores");
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);

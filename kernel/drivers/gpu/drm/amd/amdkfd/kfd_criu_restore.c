@@ -4,7 +4,6 @@
 #include <linux/mm.h>
 
 #include "kfd_criu.h"
-#include "kfd_criu_driver.h"
 #include "kfd_events.h"
 #include "kfd_svm.h"
 
@@ -33,7 +32,7 @@ static bool kfd_criu_is_fresh(void *data)
 	svm_range_get_info(p, &num_svms, &unused);
 	return fresh && !p->queues_paused && !p->criu_pending && !p->debug_trap_enabled &&
 	       p->runtime_info.runtime_state == DEBUG_RUNTIME_STATE_DISABLED &&
-	       !kfd_criu_has_contexts(p) && !num_svms;
+	       p->context_id == KFD_CONTEXT_ID_PRIMARY && ida_is_empty(&p->id_table) && !num_svms;
 }
 
 int kfd_criu_restore(struct criu_call *call, void *args)

@@ -2,7 +2,7 @@
 /*
  * Implements interfaces of later kernels that checkpoint/restore uses, with interfaces of
  * this kernel. The Makefile includes this header before each file of checkpoint/restore,
- * so that these files are the same on every kernel.
+ * so that most of these files are the same on every kernel.
  */
 #ifndef _CRIU_COMPAT_H_
 #define _CRIU_COMPAT_H_

@@ -78,6 +78,13 @@ check_kernel_lines() {
   ((lines > 0 && lines <= KERNEL_LINES))
 }
 
+# A lower layer never calls a higher one.
+check_kernel_layers() {
+  local list
+  mapfile -t list < <(files 'kernel/drivers/*.c' 'kernel/base/*/drivers/*.c')
+  scripts/lib/kernel_layers.py scripts/lib/kernel_layers.txt "${list[@]}"
+}
+
 # The hook patches of every base apply without fuzz.
 check_hooks() {
   local base

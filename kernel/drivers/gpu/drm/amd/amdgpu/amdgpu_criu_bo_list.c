@@ -7,7 +7,7 @@
 #define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
 
 /* Adds the BOs in the BO lists of a file. @dump: dump of a file whose gate is closed. */
-int amdgpu_criu_add_listed_objects(struct amdgpu_criu_dump *dump)
+static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_bo_list_entry *entry;
 	struct amdgpu_bo_list *list;
@@ -23,6 +23,19 @@ int amdgpu_criu_add_listed_objects(struct amdgpu_criu_dump *dump)
 		}
 	}
 	return 0;
+}
+
+/* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
+int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
+{
+	struct drm_gem_object *gem;
+	int handle, ret = 0;
+
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
+		ret = amdgpu_criu_add_object(dump, gem, handle);
+		drm_gem_object_put(gem);
+	}
+	return ret ? ret : amdgpu_criu_add_listed(dump);
 }
 
 static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu_bo_list *list,

@@ -37,19 +37,6 @@ int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object 
 	return 0;
 }
 
-/* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
-int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump)
-{
-	struct drm_gem_object *gem;
-	int handle, ret = 0;
-
-	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
-		ret = amdgpu_criu_add_object(dump, gem, handle);
-		drm_gem_object_put(gem);
-	}
-	return ret ? ret : amdgpu_criu_add_listed_objects(dump);
-}
-
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_criu_dump_object *object, *next;
@@ -117,6 +104,16 @@ u64 amdgpu_criu_object_offset(struct drm_gem_object *gem)
 	    amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
 		return AMDGPU_CRIU_NO_OFFSET;
 	return amdgpu_bo_mmap_offset(bo);
+}
+
+/* Returns the memory that a userptr is attached to, without a new reference, or NULL. */
+struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
+{
+#ifdef CONFIG_MMU_NOTIFIER
+	return bo->notifier.mm;
+#else
+	return NULL;
+#endif
 }
 
 static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,

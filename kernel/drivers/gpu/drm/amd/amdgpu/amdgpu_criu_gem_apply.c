@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Creates BOs. Userptrs have no memory until RESUME, which another process may call. */
+/*
+ * Creates the BOs that the session lacks. Userptrs have no memory until RESUME, which another
+ * process may call.
+ */
+#include <linux/dma-buf.h>
 #include <linux/sched/signal.h>
 #include <uapi/linux/kfd_ioctl.h>
 
 #include "amdgpu_criu_render.h"
+#include "amdgpu_dma_buf.h"
 #include "amdgpu_hmm.h"
-
-/* Returns the memory that a userptr is attached to, without a new reference, or NULL. */
-struct mm_struct *amdgpu_criu_userptr_mm(const struct amdgpu_bo *bo)
-{
-#ifdef CONFIG_MMU_NOTIFIER
-	return bo->notifier.mm;
-#else
-	return NULL;
-#endif
-}
 
 /*
  * AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. If the
@@ -157,9 +152,9 @@ static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *obje
 }
 
 /* Creates a BO as the ioctls GEM_CREATE, GEM_USERPTR, GEM_OP and GEM_METADATA do. */
-int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
-			  const struct amdgpu_criu_plan_object *object,
-			  struct drm_gem_object **gem)
+static int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
+				 const struct amdgpu_criu_plan_object *object,
+				 struct drm_gem_object **gem)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
 	int ret = amdgpu_criu_alloc_in_vm(plan, record, gem);
@@ -181,3 +176,100 @@ int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 	}
 	return ret;
 }
+
+/* The caller has an open claim. An error closes it. */
+static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
+				     struct amdgpu_criu_plan_object *object)
+{
+	const struct amdgpu_criu_object_record *record = &object->record;
+	struct dma_buf *dmabuf;
+	int ret = amdgpu_criu_create_bo(plan, object, &object->gem);
+
+	if (ret)
+		goto err_forget;
+	/* Export with the flags of the process, before another caller can export the BO. */
+	if (record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
+		dmabuf = amdgpu_gem_prime_export(object->gem, record->flags &
+						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
+		if (IS_ERR(dmabuf)) {
+			ret = PTR_ERR(dmabuf);
+			goto err_put;
+		}
+		criu_session_exported(plan->call->session, record->object_id, dmabuf);
+		dma_buf_put(dmabuf);
+	}
+	ret = criu_session_bind(plan->call->session, record->object_id, object->gem);
+	if (ret)
+		goto err_put;
+	object->bound = true;
+	return 0;
+
+err_put:
+	drm_gem_object_put(object->gem);
+	object->gem = NULL;
+err_forget:
+	criu_session_forget(plan->call->session, record->object_id);
+	return ret;
+}
+
+/* Finds the BO in the session, or creates it. It may be that of another file with the same id. */
+int amdgpu_criu_object_get(void *data, void *entry)
+{
+	struct amdgpu_criu_plan_object *object = entry;
+	struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_criu_object_record *record = &object->record;
+	const bool own = record->device == plan->device;
+	struct drm_gem_object *found;
+	const char *why;
+	int ret = amdgpu_criu_claim(plan->call, record->object_id, own, &found);
+
+	if (ret)
+		return ret;
+	if (!found)
+		return amdgpu_criu_object_create(plan, object);
+	/* The id may refer to another BO than in the blob that this one was created from. */
+	why = amdgpu_criu_unshareable(found, record->size);
+	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
+	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		why = "is of a kind that cannot be shared";
+	if (why) {
+		ret = criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
+	} else if (found->dev == adev_to_drm(plan->adev)) {
+		object->gem = found;
+		drm_gem_object_get(object->gem);
+	} else if (own) {
+		ret = criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
+	}
+	amdgpu_criu_bo_ops.put(found);
+	return ret;
+}
+
+/* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */
+void amdgpu_criu_object_put(void *plan, void *entry)
+{
+	struct amdgpu_criu_plan_object *object = entry;
+
+	if (object->bound)
+		criu_session_forget(((struct amdgpu_criu_plan *)plan)->call->session,
+				    object->record.object_id);
+	object->bound = false;
+	if (object->gem)
+		drm_gem_object_put(object->gem);
+	object->gem = NULL;
+}
+
+const struct criu_kind amdgpu_criu_objects = {
+	.type = AMDGPU_CRIU_RECORD_OBJECT,
+	.subject = "BO %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, objects, struct amdgpu_criu_plan_object,
+		  record.object_id),
+	.id64 = true,
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
+	.live = true,
+	.dump = amdgpu_criu_dump_objects,
+	.fault = amdgpu_criu_object_fault,
+	.check = amdgpu_criu_check_object,
+	.check_all = amdgpu_criu_check_objects,
+	.apply = amdgpu_criu_object_get,
+	.undo = amdgpu_criu_object_put,
+};

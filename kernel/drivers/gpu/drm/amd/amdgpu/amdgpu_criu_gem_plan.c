@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* BOs of a plan: checks, and creation of those that the session lacks. */
-#include <linux/dma-buf.h>
-
+/* BOs of a plan, and their checks. */
 #include "amdgpu_criu_render.h"
-#include "amdgpu_dma_buf.h"
 
 /* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
@@ -57,7 +54,7 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */
-static const char *amdgpu_criu_object_fault(void *data, void *entry)
+const char *amdgpu_criu_object_fault(void *data, void *entry)
 {
 	const u32 sharing = AMDGPU_CRIU_BO_SHARED | AMDGPU_CRIU_BO_IMPORTED;
 	const struct amdgpu_criu_object_record *record = entry;
@@ -84,7 +81,7 @@ static const char *amdgpu_criu_object_fault(void *data, void *entry)
 	return NULL;
 }
 
-static int amdgpu_criu_check_object(void *data, void *entry)
+int amdgpu_criu_check_object(void *data, void *entry)
 {
 	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
 	const struct amdgpu_criu_object_record *record = entry;
@@ -96,7 +93,7 @@ static int amdgpu_criu_check_object(void *data, void *entry)
 	return 0;
 }
 
-static int amdgpu_criu_check_objects(void *data)
+int amdgpu_criu_check_objects(void *data)
 {
 	struct amdgpu_criu_plan *plan = data;
 	struct criu_id_set *set = &plan->object_ids;
@@ -130,99 +127,24 @@ void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *
 	entry->new_mmap_offset = object->new_mmap_offset;
 }
 
-/* The caller has an open claim. An error closes it. */
-static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
-				     struct amdgpu_criu_plan_object *object)
+/* @state: arguments of the call. */
+void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
+			   const struct amdgpu_criu_state *state)
 {
-	const struct amdgpu_criu_object_record *record = &object->record;
-	struct dma_buf *dmabuf;
-	int ret = amdgpu_criu_create_bo(plan, object, &object->gem);
-
-	if (ret)
-		goto err_forget;
-	/* Export with the flags of the process, before another caller can export the BO. */
-	if (record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
-		dmabuf = amdgpu_gem_prime_export(object->gem, record->flags &
-						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
-		if (IS_ERR(dmabuf)) {
-			ret = PTR_ERR(dmabuf);
-			goto err_put;
-		}
-		criu_session_exported(plan->call->session, record->object_id, dmabuf);
-		dma_buf_put(dmabuf);
-	}
-	ret = criu_session_bind(plan->call->session, record->object_id, object->gem);
-	if (ret)
-		goto err_put;
-	object->bound = true;
-	return 0;
-
-err_put:
-	drm_gem_object_put(object->gem);
-	object->gem = NULL;
-err_forget:
-	criu_session_forget(plan->call->session, record->object_id);
-	return ret;
+	plan->in.state = state;
+	plan->in.entry = amdgpu_criu_plan_entry;
+	plan->call = call;
+	plan->file = call->client->owner;
+	plan->fpriv = plan->file->driver_priv;
+	plan->adev = drm_to_adev(plan->file->minor->dev);
 }
 
-/* Finds the BO in the session, or creates it. It may be that of another file with the same id. */
-int amdgpu_criu_object_get(void *data, void *entry)
+void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 {
-	struct amdgpu_criu_plan_object *object = entry;
-	struct amdgpu_criu_plan *plan = data;
-	const struct amdgpu_criu_object_record *record = &object->record;
-	const bool own = record->device == plan->device;
-	struct drm_gem_object *found;
-	const char *why;
-	int ret = amdgpu_criu_claim(plan->call, record->object_id, own, &found);
-
-	if (ret)
-		return ret;
-	if (!found)
-		return amdgpu_criu_object_create(plan, object);
-	/* The id may refer to another BO than in the blob that this one was created from. */
-	why = amdgpu_criu_unshareable(found, record->size);
-	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
-	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
-		why = "is of a kind that cannot be shared";
-	if (why) {
-		ret = criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
-	} else if (found->dev == adev_to_drm(plan->adev)) {
-		object->gem = found;
-		drm_gem_object_get(object->gem);
-	} else if (own) {
-		ret = criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
-	}
-	amdgpu_criu_bo_ops.put(found);
-	return ret;
+	for (u32 i = 0; i < plan->num_objects; i++)
+		if (plan->objects[i].gem)
+			drm_gem_object_put(plan->objects[i].gem);
+	kvfree(plan->object_ids.ids);
+	criu_plan_free(plan->call, plan);
+	amdgpu_criu_input_free(&plan->in);
 }
-
-/* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */
-void amdgpu_criu_object_put(void *plan, void *entry)
-{
-	struct amdgpu_criu_plan_object *object = entry;
-
-	if (object->bound)
-		criu_session_forget(((struct amdgpu_criu_plan *)plan)->call->session,
-				    object->record.object_id);
-	object->bound = false;
-	if (object->gem)
-		drm_gem_object_put(object->gem);
-	object->gem = NULL;
-}
-
-const struct criu_kind amdgpu_criu_objects = {
-	.type = AMDGPU_CRIU_RECORD_OBJECT,
-	.subject = "BO %llu",
-	CRIU_KIND(struct amdgpu_criu_plan, objects, struct amdgpu_criu_plan_object,
-		  record.object_id),
-	.id64 = true,
-	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
-	.live = true,
-	.dump = amdgpu_criu_dump_objects,
-	.fault = amdgpu_criu_object_fault,
-	.check = amdgpu_criu_check_object,
-	.check_all = amdgpu_criu_check_objects,
-	.apply = amdgpu_criu_object_get,
-	.undo = amdgpu_criu_object_put,
-};

@@ -57,6 +57,9 @@ struct amdgpu_criu_sharing {
 	pid_t pid; /* process that has first and is not paused, 0 if the caller cannot see it */
 };
 
+int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
+			   const struct amdgpu_criu_paused_object *object);
+void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *object, pid_t pid);
 int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
 			 pid_t pid, u32 handle);
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing);

@@ -5,64 +5,6 @@
 
 #include "amdgpu_criu_render.h"
 
-static int amdgpu_criu_add_paused(struct amdgpu_criu_sharing *sharing,
-				  const struct amdgpu_criu_paused_object *object)
-{
-	struct amdgpu_criu_paused_object *entry = kmemdup(object, sizeof(*object),
-							  GFP_KERNEL_ACCOUNT);
-	int ret;
-
-	if (!entry)
-		return -ENOMEM;
-	ret = xa_insert(&sharing->objects, (unsigned long)object->object, entry,
-			GFP_KERNEL_ACCOUNT);
-	if (ret) {
-		kfree(entry);
-		return ret == -EBUSY ? 0 : ret;
-	}
-	object->ops->get(object->object);
-	return 0;
-}
-
-static void amdgpu_criu_mark_outside(struct amdgpu_criu_sharing *sharing, void *object, pid_t pid)
-{
-	struct amdgpu_criu_paused_object *found = xa_load(&sharing->objects, (unsigned long)object);
-	bool is_bo;
-
-	if (!found || found->outside)
-		return;
-	found->outside = true;
-	is_bo = found->ops == &amdgpu_criu_bo_ops;
-	if (!sharing->first || (is_bo && !sharing->num_bos)) {
-		sharing->first = found;
-		sharing->pid = pid;
-	}
-	sharing->num_bos += is_bo;
-	sharing->num_syncobjs += !is_bo;
-}
-
-/* Visits a BO of a client. @gem: the client's GEM object of it. */
-int amdgpu_criu_visit_bo(struct amdgpu_criu_sharing *sharing, struct drm_gem_object *gem,
-			 pid_t pid, u32 handle)
-{
-	struct drm_gem_object *owner = amdgpu_criu_owner_object(gem);
-	const struct amdgpu_criu_paused_object object = {
-		.object = owner,
-		.ops = &amdgpu_criu_bo_ops,
-		.size = owner ? owner->size : 0,
-		.pid = pid,
-		.handle = handle,
-	};
-
-	/* Exported by another driver: PROCESS_INFO has refused it. */
-	if (!owner)
-		return 0;
-	if (sharing->paused)
-		return amdgpu_criu_add_paused(sharing, &object);
-	amdgpu_criu_mark_outside(sharing, owner, pid);
-	return 0;
-}
-
 static int amdgpu_criu_visit_file(struct amdgpu_criu_sharing *sharing, struct drm_file *file,
 				  pid_t pid)
 {

@@ -21,29 +21,6 @@ static bool amdgpu_criu_is_fresh(void *data)
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !has_prt;
 }
 
-/* @state: arguments of the call. */
-void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
-			   const struct amdgpu_criu_state *state)
-{
-	plan->in.state = state;
-	plan->in.is_fresh = amdgpu_criu_is_fresh;
-	plan->in.entry = amdgpu_criu_plan_entry;
-	plan->call = call;
-	plan->file = call->client->owner;
-	plan->fpriv = plan->file->driver_priv;
-	plan->adev = drm_to_adev(plan->file->minor->dev);
-}
-
-void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
-{
-	for (u32 i = 0; i < plan->num_objects; i++)
-		if (plan->objects[i].gem)
-			drm_gem_object_put(plan->objects[i].gem);
-	kvfree(plan->object_ids.ids);
-	criu_plan_free(plan->call, plan);
-	amdgpu_criu_input_free(&plan->in);
-}
-
 static int amdgpu_criu_restore_file(struct criu_call *call, void *args)
 {
 	struct amdgpu_criu_plan plan = {};
@@ -52,6 +29,7 @@ static int amdgpu_criu_restore_file(struct criu_call *call, void *args)
 	if (ret)
 		return ret;
 	amdgpu_criu_plan_init(&plan, call, args);
+	plan.in.is_fresh = amdgpu_criu_is_fresh;
 	ret = amdgpu_criu_restore(call, &plan.in);
 	amdgpu_criu_plan_free(&plan);
 	return ret;

@@ -66,7 +66,6 @@ struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
 int amdgpu_criu_check_render(struct criu_call *call);
 
 int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle);
-int amdgpu_criu_add_listed_objects(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump);
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump);
 int amdgpu_criu_dump_objects(void *data);
@@ -169,15 +168,15 @@ int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
 
+const char *amdgpu_criu_object_fault(void *plan, void *entry);
+int amdgpu_criu_check_object(void *plan, void *entry);
+int amdgpu_criu_check_objects(void *plan);
 int amdgpu_criu_object_get(void *plan, void *entry);
 void amdgpu_criu_object_put(void *plan, void *entry);
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);
 u32 amdgpu_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
-int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
-			  const struct amdgpu_criu_plan_object *object,
-			  struct drm_gem_object **gem);
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump);
 
 /* A BO is in one of these domains only, or may be in several of the others. */

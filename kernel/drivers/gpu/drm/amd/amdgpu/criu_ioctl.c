@@ -20,6 +20,30 @@
 #include "criu_ioctl.h"
 #include "criu_plan.h"
 
+/* Returns the id of an entry of a plan, and its GPU in the upper half. */
+u64 criu_entry_id(const struct criu_kind *kind, const void *entry)
+{
+	const u64 gpu = kind->gpu ? *(const u32 *)(entry + kind->gpu) : 0;
+
+	if (kind->id64)
+		return *(const u64 *)(entry + kind->id);
+	return gpu << 32 | *(const u32 *)(entry + kind->id);
+}
+
+/* Writes the name of an entry, as in "context 3: ", or nothing without one. */
+static void criu_entry_name(const struct criu_call *call, char *name, size_t size)
+{
+	const struct criu_kind *kind = call->kind;
+	u64 id;
+
+	*name = '\0';
+	if (!call->entry)
+		return;
+	id = criu_entry_id(kind, call->entry);
+	snprintf(name, size, kind->subject, kind->gpu ? (u32)id : id, (u32)(id >> 32));
+	strlcat(name, ": ", size);
+}
+
 /*
  * Reports to the caller and the log why a call is refused. @fmt: reason, without a newline. For
  * errors whose errno does not explain enough: EOPNOTSUPP, EBADMSG, ENODEV. Log messages are

@@ -143,7 +143,7 @@ int criu_session_object_id(struct criu_session *session, void *object,
 	struct criu_object *entry;
 	int ret;
 
-	if (!(criu_session_kind(session) & CRIU_SESSION_DUMP))
+	if (!(READ_ONCE(session->kind) & CRIU_SESSION_DUMP))
 		return -EBADFD;
 	guard(mutex)(&session->lock);
 	entry = rhashtable_lookup_fast(&session->by_object, &object, criu_by_object);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <linux/cleanup.h>
 #include <linux/slab.h>
-#include <linux/sprintf.h>
 #include <linux/string.h>
 
 #include "criu_blob.h"
@@ -45,29 +44,6 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 	if (fits && !criu_record_tail_end(record))
 		return 0;
 	return criu_refuse_blob(call, &fault, -EBADMSG);
-}
-
-static u64 criu_entry_id(const struct criu_kind *kind, const void *entry)
-{
-	const u64 gpu = kind->gpu ? *(const u32 *)(entry + kind->gpu) : 0;
-
-	if (kind->id64)
-		return *(const u64 *)(entry + kind->id);
-	return gpu << 32 | *(const u32 *)(entry + kind->id);
-}
-
-/* Writes the name of an entry, as in "context 3: ", or nothing without one. */
-void criu_entry_name(const struct criu_call *call, char *name, size_t size)
-{
-	const struct criu_kind *kind = call->kind;
-	u64 id;
-
-	*name = '\0';
-	if (!call->entry)
-		return;
-	id = criu_entry_id(kind, call->entry);
-	snprintf(name, size, kind->subject, kind->gpu ? (u32)id : id, (u32)(id >> 32));
-	strlcat(name, ": ", size);
 }
 
 /* Checks that ids of the entries of the current kind are unique. @what: name of the id. */

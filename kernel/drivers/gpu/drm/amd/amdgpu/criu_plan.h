@@ -70,7 +70,6 @@ int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *p
 int criu_plan_apply(struct criu_call *call, void *plan);
 void criu_plan_undo(struct criu_call *call, void *plan);
 void criu_plan_free(const struct criu_call *call, void *plan);
-void criu_entry_name(const struct criu_call *call, char *name, size_t size);
 
 /* The id of an entry without an id. */
 #define CRIU_NO_ID U64_MAX

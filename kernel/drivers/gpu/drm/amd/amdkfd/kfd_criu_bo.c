@@ -158,7 +158,7 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	return 0;
 }
 
-static int kfd_criu_dump_bos(void *data)
+int kfd_criu_dump_bos(void *data)
 {
 	struct kfd_criu_dump *dump = data;
 	struct kfd_process *p = dump->p;
@@ -209,7 +209,7 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	return NULL;
 }
 
-static const char *kfd_criu_bo_fault(void *data, void *entry)
+const char *kfd_criu_bo_fault(void *data, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 	struct kfd_criu_plan_bo *bo = entry;
@@ -235,7 +235,7 @@ static const char *kfd_criu_bo_fault(void *data, void *entry)
 }
 
 /* Checks whether this machine can restore a valid BO. */
-static int kfd_criu_check_bo(void *data, void *entry)
+int kfd_criu_check_bo(void *data, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 	const struct kfd_criu_plan_bo *bo = entry;
@@ -302,7 +302,7 @@ void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *ent
 	entry->new_mmap_offset = bo->new_mmap_offset;
 }
 
-static int kfd_criu_check_bos(void *data)
+int kfd_criu_check_bos(void *data)
 {
 	struct kfd_criu_plan *plan = data;
 	int ret = criu_check_unique(plan->call, plan, "object", kfd_criu_bo_allocated);
@@ -311,20 +311,3 @@ static int kfd_criu_check_bos(void *data)
 		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id);
 	return ret ? ret : amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_bos);
 }
-
-const struct criu_kind kfd_criu_bos = {
-	.type = KFD_CRIU_BO,
-	.subject = "BO %llu of GPU %u",
-	CRIU_KIND(struct kfd_criu_plan, bos, struct kfd_criu_plan_bo, record.handle),
-	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
-	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
-	.unique = true,
-	.live = true,
-	.dump = kfd_criu_dump_bos,
-	.fault = kfd_criu_bo_fault,
-	.check = kfd_criu_check_bo,
-	.check_all = kfd_criu_check_bos,
-	.apply = kfd_criu_apply_bo,
-	.end = kfd_criu_end_bos,
-	.undo = kfd_criu_undo_bo,
-};

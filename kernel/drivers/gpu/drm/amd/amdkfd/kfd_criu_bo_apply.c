@@ -194,12 +194,12 @@ static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_b
 }
 
 /* Leaves imports to kfd_criu_end_bos(): an import may refer to a BO that this plan allocates. */
-int kfd_criu_apply_bo(void *plan, void *entry)
+static int kfd_criu_apply_bo(void *plan, void *entry)
 {
 	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(plan, entry);
 }
 
-int kfd_criu_end_bos(void *data, int ret)
+static int kfd_criu_end_bos(void *data, int ret)
 {
 	struct kfd_criu_plan *plan = data;
 
@@ -221,7 +221,7 @@ int kfd_criu_end_bos(void *data, int ret)
 	return ret;
 }
 
-void kfd_criu_undo_bo(void *data, void *entry)
+static void kfd_criu_undo_bo(void *data, void *entry)
 {
 	struct kfd_criu_plan_bo *bo = entry;
 	struct kfd_criu_plan *plan = data;
@@ -231,3 +231,20 @@ void kfd_criu_undo_bo(void *data, void *entry)
 	bo->bound = false;
 	kfd_criu_free_bo(plan, bo);
 }
+
+const struct criu_kind kfd_criu_bos = {
+	.type = KFD_CRIU_BO,
+	.subject = "BO %llu of GPU %u",
+	CRIU_KIND(struct kfd_criu_plan, bos, struct kfd_criu_plan_bo, record.handle),
+	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
+	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
+	.unique = true,
+	.live = true,
+	.dump = kfd_criu_dump_bos,
+	.fault = kfd_criu_bo_fault,
+	.check = kfd_criu_check_bo,
+	.check_all = kfd_criu_check_bos,
+	.apply = kfd_criu_apply_bo,
+	.end = kfd_criu_end_bos,
+	.undo = kfd_criu_undo_bo,
+};

@@ -2,14 +2,62 @@
 /* Checks whether the queues of a blob are valid, and whether this machine can restore them. */
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
+#include "kfd_mqd_manager.h"
 #include "kfd_topology.h"
 
-/* True if checkpoint_mqd() and restore_mqd() process all MQDs of a queue: see restore_mqd_v12_1(). */
+u32 kfd_criu_num_mqds(const struct kfd_node *node, enum kfd_queue_type type)
+{
+	return type == KFD_QUEUE_TYPE_COMPUTE ? NUM_XCC(node->xcc_mask) : 1;
+}
+
+/* True if checkpoint_mqd() and restore_mqd() process all MQDs: see restore_mqd_v12_1(). */
 bool kfd_criu_handles_mqds(const struct kfd_node *node, enum kfd_queue_type type)
 {
 	const u32 max = KFD_GC_VERSION(node) < IP_VERSION(12, 1, 0) ? KFD_CRIU_XCCS_MAX : 1;
 
 	return kfd_criu_num_mqds(node, type) <= max;
+}
+
+struct mqd_manager *kfd_criu_mqd_mgr(const struct kfd_node *node, enum kfd_queue_type type)
+{
+	return node->dqm->mqd_mgrs[type == KFD_QUEUE_TYPE_COMPUTE ? KFD_MQD_TYPE_CP :
+								    KFD_MQD_TYPE_SDMA];
+}
+
+/* Returns the layout of the MQDs of a queue, or NULL if this kernel does not save and load them. */
+const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
+							enum kfd_queue_type type)
+{
+	const struct kfd_criu_mqd_layout *layout = kfd_criu_mqd_layout(node, type);
+	const struct mqd_manager *mm = kfd_criu_mqd_mgr(node, type);
+
+	if (!layout || kfd_criu_mqd_size(layout) != mm->mqd_size || !mm->checkpoint_mqd ||
+	    !mm->restore_mqd)
+		return NULL;
+	return layout;
+}
+
+/*
+ * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
+ * between GPUs of one kind. See mqd_symmetrically_map_cu_mask().
+ */
+void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
+{
+	const struct amdgpu_gfx *gfx = &node->adev->gfx;
+	const u32 num_se = min_t(u32, gfx->config.max_shader_engines, KFD_MAX_NUM_SE);
+	const u32 num_sh = min_t(u32, gfx->config.max_sh_per_se, KFD_MAX_NUM_SH_PER_SE);
+	int xcc, i = 0;
+
+	memset(cus, 0, sizeof(*cus));
+	for_each_inst(xcc, node->xcc_mask) {
+		if (i == KFD_CRIU_XCCS_MAX)
+			break;
+		for (u32 se = 0; se < num_se; se++)
+			for (u32 sh = 0; sh < num_sh; sh++)
+				cus->xcc[i][se * KFD_MAX_NUM_SH_PER_SE + sh] =
+					hweight32(gfx->cu_info.bitmap[xcc][se % 4][sh + se / 4]);
+		i++;
+	}
 }
 
 /* Checks a record and gets the properties of its queue, as AMDKFD_IOC_CREATE_QUEUE does. */

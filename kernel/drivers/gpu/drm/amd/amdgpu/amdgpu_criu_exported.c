@@ -135,6 +135,7 @@ static int amdgpu_criu_restore_exported(struct criu_call *call, struct amdgpu_cr
 	if (!ret) {
 		criu_blob_get(&plan.in.blob, AMDGPU_CRIU_RECORD_OBJECT, &record, sizeof(record));
 		plan.device = record.device;
+		plan.gpu_id = record.gpu_id;
 		ret = amdgpu_criu_check_exported(&plan);
 	}
 	if (!ret)

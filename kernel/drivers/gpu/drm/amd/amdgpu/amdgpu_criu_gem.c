@@ -166,15 +166,19 @@ static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 	mutex_unlock(&gem->dev->object_name_lock);
 }
 
-/* The caller has reserved the BO. */
-static void amdgpu_criu_describe_bo(struct amdgpu_bo *bo,
+/* The caller has reserved the BO. A BO of no partition counts as one of the file's. */
+static void amdgpu_criu_describe_bo(const struct amdgpu_criu_dump *dump, struct amdgpu_bo *bo,
 				    struct amdgpu_criu_object_record *record)
 {
 	struct amdgpu_device *adev = amdgpu_ttm_adev(bo->tbo.bdev);
 
 	record->size = amdgpu_bo_size(bo);
 	record->device = amdgpu_criu_device_of(adev);
-	record->gpu_id = amdgpu_criu_gpu_id(adev, bo->xcp_id);
+	record->gpu_id = amdgpu_criu_gpu_id(adev, bo->xcp_id < 0 && adev == dump->adev ?
+						  dump->fpriv->xcp_id : bo->xcp_id);
+	if (dump->fpriv && (adev != dump->adev ||
+			    record->gpu_id != amdgpu_criu_gpu_id(adev, dump->fpriv->xcp_id)))
+		record->table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	/* The driver uses the other flags internally, and sets them again when it needs them. */
 	record->create_flags = bo->flags & AMDGPU_GEM_CREATE_SETTABLE_MASK;
 	record->alignment = bo->tbo.page_alignment;
@@ -223,8 +227,6 @@ static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 		return ret;
 	record.object_id = object->id;
 	record.mmap_offset = amdgpu_criu_object_offset(object->gem);
-	if (owner != object->gem)
-		record.table_flags |= AMDGPU_CRIU_BO_IMPORTED | AMDGPU_CRIU_BO_SHARED;
 	if (dump->exported) {
 		record.table_flags |= AMDGPU_CRIU_BO_SHARED;
 		record.flags |= AMDGPU_CRIU_OBJECT_EXPORTED;
@@ -238,7 +240,7 @@ static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 	ret = amdgpu_bo_reserve(bo, false);
 	if (ret)
 		return ret;
-	amdgpu_criu_describe_bo(bo, &record);
+	amdgpu_criu_describe_bo(dump, bo, &record);
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_OBJECT, &record);
 	tail = criu_writer_tail(&dump->out.writer, record.metadata_size);
 	if (tail)

@@ -218,7 +218,7 @@ int amdgpu_criu_object_get(void *data, void *entry)
 	struct amdgpu_criu_plan_object *object = entry;
 	struct amdgpu_criu_plan *plan = data;
 	const struct amdgpu_criu_object_record *record = &object->record;
-	const bool own = record->device == plan->device;
+	const bool own = amdgpu_criu_object_is_own(plan, record);
 	struct drm_gem_object *found;
 	const char *why;
 	int ret = amdgpu_criu_claim(plan->call, record->object_id, own, &found);

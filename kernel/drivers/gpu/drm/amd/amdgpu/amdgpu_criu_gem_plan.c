@@ -53,13 +53,20 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 	return NULL;
 }
 
+/* True if the GPU, or the partition, of the file creates the BO. */
+bool amdgpu_criu_object_is_own(const struct amdgpu_criu_plan *plan,
+			       const struct amdgpu_criu_object_record *record)
+{
+	return record->device == plan->device && record->gpu_id == plan->gpu_id;
+}
+
 /* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */
 const char *amdgpu_criu_object_fault(void *data, void *entry)
 {
 	const u32 sharing = AMDGPU_CRIU_BO_SHARED | AMDGPU_CRIU_BO_IMPORTED;
 	const struct amdgpu_criu_object_record *record = entry;
 	const struct amdgpu_criu_plan *plan = data;
-	const bool own = record->device == plan->device;
+	const bool own = amdgpu_criu_object_is_own(plan, record);
 	const char *fault;
 
 	if (!record->object_id)

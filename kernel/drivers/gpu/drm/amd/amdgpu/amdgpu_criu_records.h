@@ -72,7 +72,7 @@ struct amdgpu_criu_client_name_record {
 struct amdgpu_criu_object_record {
 	__u64 object_id; /* id in the session */
 	__u64 size; /* bytes; GDS, GWS, OA: one page for each unit */
-	__u64 device; /* GPU where it was allocated, not the file's if the file imported the BO */
+	__u64 device; /* GPU that allocated it, not the file's if the file imported the BO ... */
 	__u64 create_flags; /* AMDGPU_GEM_CREATE_* */
 	__u64 user_addr; /* userptr: address in the process */
 	__u64 tiling_flags; /* of DRM_AMDGPU_GEM_METADATA */
@@ -87,7 +87,7 @@ struct amdgpu_criu_object_record {
 	__u32 placement; /* current AMDGPU_GEM_DOMAIN_*, 0 if it has no memory yet */
 	__u32 user_flags; /* userptr: AMDGPU_GEM_USERPTR_* */
 	__u32 kfd_flags; /* KFD: KFD_IOC_ALLOC_MEM_FLAGS_* */
-	__u32 gpu_id; /* BO table: number of the GPU of device in KFD */
+	__u32 gpu_id; /* ... and its number, or that of its partition, in KFD; in the BO table */
 	__u32 handle; /* BO table: lowest GEM handle, 0 if it has none */
 	__u32 domain; /* BO table: AMDGPU_CRIU_DOMAIN_* */
 	__u32 table_flags; /* BO table: AMDGPU_CRIU_BO_* */

@@ -130,7 +130,8 @@ struct amdgpu_criu_plan {
 	/* File to be restored; its gate is closed and the gate's lock held */
 	struct drm_file *file;
 	struct amdgpu_fpriv *fpriv;
-	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device */
+	u64 device; /* GPU of the file, as in amdgpu_criu_file_record.device ... */
+	u32 gpu_id; /* ... and .gpu_id, which differs between partitions of a GPU */
 
 	struct amdgpu_criu_file_record *files; /* one */
 	struct amdgpu_criu_client_name_record *names; /* one or none */
@@ -171,6 +172,8 @@ int amdgpu_criu_outside(struct criu_call *call, void *args);
 const char *amdgpu_criu_object_fault(void *plan, void *entry);
 int amdgpu_criu_check_object(void *plan, void *entry);
 int amdgpu_criu_check_objects(void *plan);
+bool amdgpu_criu_object_is_own(const struct amdgpu_criu_plan *plan,
+			       const struct amdgpu_criu_object_record *record);
 int amdgpu_criu_object_get(void *plan, void *entry);
 void amdgpu_criu_object_put(void *plan, void *entry);
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,

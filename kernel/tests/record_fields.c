@@ -138,7 +138,6 @@ static const struct record_field render_object_fields[] = {
 	FIELD(amdgpu_criu_object_record, tiling_flags),
 	FIELD(amdgpu_criu_object_record, metadata_flags),
 	FIELD(amdgpu_criu_object_record, mmap_offset),
-	FIELD(amdgpu_criu_object_record, kfd_va),
 	FIELD(amdgpu_criu_object_record, flags),
 	FIELD(amdgpu_criu_object_record, alignment),
 	FIELD(amdgpu_criu_object_record, preferred_domains),

@@ -29,7 +29,6 @@ struct blob_object {
 	__u64 tiling_flags;
 	__u64 metadata_flags;
 	__u64 mmap_offset;
-	__u64 kfd_va;
 	__u32 flags;
 	__u32 alignment;
 	__u32 preferred_domains;

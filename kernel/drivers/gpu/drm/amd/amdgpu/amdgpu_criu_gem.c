@@ -139,19 +139,14 @@ static const char *amdgpu_criu_bo_fault(const struct amdgpu_criu_dump *dump,
 	return mm == dump->mm ? NULL : "a userptr of another process";
 }
 
-/* Records the state of the BO outside of the file: KFD, pins, and the dma-buf. */
+/* Records the state of the BO outside of the file: KFD, and the dma-buf. */
 static void amdgpu_criu_describe_sharing(struct amdgpu_bo *bo,
 					 struct amdgpu_criu_object_record *record)
 {
 	struct drm_gem_object *gem = &bo->tbo.base;
 
-	if (bo->kfd_bo) {
-		record->flags |= AMDGPU_CRIU_OBJECT_KFD;
+	if (bo->kfd_bo)
 		record->kfd_flags = bo->kfd_bo->alloc_flags;
-		record->kfd_va = bo->kfd_bo->va;
-	}
-	if (bo->tbo.pin_count)
-		record->flags |= AMDGPU_CRIU_OBJECT_PINNED;
 	/* Read without the reservation: other GPUs may attach and detach at any time. */
 	mutex_lock(&gem->dev->object_name_lock);
 	if (gem->dma_buf) {

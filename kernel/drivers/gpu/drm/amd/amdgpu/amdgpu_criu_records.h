@@ -62,11 +62,9 @@ struct amdgpu_criu_client_name_record {
 
 /* amdgpu_criu_object_record.flags */
 #define AMDGPU_CRIU_OBJECT_USERPTR BIT(0)
-#define AMDGPU_CRIU_OBJECT_KFD BIT(1) /* of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU */
-#define AMDGPU_CRIU_OBJECT_EXPORTED BIT(2) /* has a dma-buf ... */
-#define AMDGPU_CRIU_OBJECT_EXPORTED_RDWR BIT(3) /* ... made with DRM_RDWR */
-#define AMDGPU_CRIU_OBJECT_PINNED BIT(4) /* pinned by an importer */
-#define AMDGPU_CRIU_OBJECT_FLAGS GENMASK(4, 0)
+#define AMDGPU_CRIU_OBJECT_EXPORTED BIT(1) /* has a dma-buf ... */
+#define AMDGPU_CRIU_OBJECT_EXPORTED_RDWR BIT(2) /* ... made with DRM_RDWR */
+#define AMDGPU_CRIU_OBJECT_FLAGS GENMASK(2, 0)
 
 /* A BO of the file; one record for each BO. Tail: metadata of DRM_AMDGPU_GEM_METADATA. */
 struct amdgpu_criu_object_record {
@@ -78,7 +76,6 @@ struct amdgpu_criu_object_record {
 	__u64 tiling_flags; /* of DRM_AMDGPU_GEM_METADATA */
 	__u64 metadata_flags; /* of DRM_AMDGPU_GEM_METADATA */
 	__u64 mmap_offset; /* offset for mmap() of the file, ~0 if it cannot be mapped */
-	__u64 kfd_va; /* KFD: address of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU */
 	__u32 flags;
 	__u32 alignment; /* bytes; GDS, GWS, OA: units */
 	/* AMDGPU_GEM_DOMAIN_*, of DRM_AMDGPU_GEM_CREATE or AMDGPU_GEM_OP_SET_PLACEMENT */
@@ -86,7 +83,7 @@ struct amdgpu_criu_object_record {
 	__u32 allowed_domains;
 	__u32 placement; /* current AMDGPU_GEM_DOMAIN_*, 0 if it has no memory yet */
 	__u32 user_flags; /* userptr: AMDGPU_GEM_USERPTR_* */
-	__u32 kfd_flags; /* KFD: KFD_IOC_ALLOC_MEM_FLAGS_* */
+	__u32 kfd_flags; /* of AMDKFD_IOC_ALLOC_MEMORY_OF_GPU: KFD_IOC_ALLOC_MEM_FLAGS_* */
 	__u32 gpu_id; /* ... and its number, or that of its partition, in KFD; in the BO table */
 	__u32 handle; /* BO table: lowest GEM handle, 0 if it has none */
 	__u32 domain; /* BO table: AMDGPU_CRIU_DOMAIN_* */

@@ -85,6 +85,13 @@ check_kernel_layers() {
   scripts/lib/kernel_layers.py scripts/lib/kernel_layers.txt "${list[@]}"
 }
 
+# A blob may have a million records to sort: sort() does not reschedule, sort_nonatomic() does.
+check_kernel_sort() {
+  local list
+  mapfile -t list < <(files 'kernel/drivers/*.c' 'kernel/base/*/drivers/*.c')
+  ! grep -nE '\<sort\(' "${list[@]}"
+}
+
 # The hook patches of every base apply without fuzz.
 check_hooks() {
   local base

@@ -75,8 +75,8 @@ static int amdgpu_criu_check_named_handles(void *data)
 	if (named != found)
 		return criu_refuse(plan->call, -EBADMSG,
 				   "a BO names a GEM handle that does not exist");
-	sort(plan->handles, plan->num_handles, sizeof(*plan->handles), amdgpu_criu_cmp_numbers,
-	     NULL);
+	sort_nonatomic(plan->handles, plan->num_handles, sizeof(*plan->handles),
+		       amdgpu_criu_cmp_numbers, NULL);
 	return 0;
 }
 

@@ -85,6 +85,7 @@ TEST_F(blob, sizes_that_no_blob_has_are_EBADMSG)
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		EXPECT_EQ(-EBADMSG, restore_blob(self, self->blob.data, sizes[i]));
+		EXPECT_NE(NULL, strstr(criu_reason, "no blob has"));
 	}
 }
 

@@ -32,12 +32,13 @@ static void amdgpu_criu_file_put(void *owner)
 	fput(file->filp);
 }
 
-static void amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
+static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
 {
 	struct drm_file *file = owner;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 
 	criu_client_allow(&fpriv->criu);
+	return 0;
 }
 
 static const struct criu_client_ops amdgpu_criu_file_ops = {

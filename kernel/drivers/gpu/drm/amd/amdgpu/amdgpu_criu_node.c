@@ -314,8 +314,14 @@ int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_
 int amdgpu_criu_unpause(struct criu_call *call, void *data)
 {
 	const struct amdgpu_criu_unpause *args = data;
+	int ret;
 
-	return args->flags ? -EINVAL : criu_session_end_hold(call->session, call->client);
+	if (args->flags)
+		return -EINVAL;
+	ret = criu_session_end_hold(call->session, call->client);
+	if (ret && ret != -EBADFD)
+		criu_refuse(call, ret, "it does not run again: %d", ret);
+	return ret;
 }
 
 int amdgpu_criu_session(struct criu_call *call, void *data)

@@ -35,7 +35,7 @@ int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call)
 		return ret;
 	if (state->records || state->num_records || state->record_stride)
 		return -EINVAL;
-	buf = criu_blob_from_user(state->blob, state->blob_size);
+	buf = criu_blob_from_user(call, state->blob, state->blob_size);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
 	ret = criu_blob_open(&in->blob, call->node->schema, buf, state->blob_size, &fault);

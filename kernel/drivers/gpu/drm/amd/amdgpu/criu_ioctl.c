@@ -248,13 +248,13 @@ int criu_call_new_fd(struct criu_call *call, struct file *file)
 	return fd;
 }
 
-/* Returns a copy of a blob. ERR_PTR(-EBADMSG): no blob has this size. */
-void *criu_blob_from_user(u64 uptr, u64 size)
+/* Returns a copy of a blob, or ERR_PTR(). */
+void *criu_blob_from_user(const struct criu_call *call, u64 uptr, u64 size)
 {
 	void *blob;
 
 	if (size < sizeof(struct criu_blob_header) || size > CRIU_BLOB_SIZE_MAX)
-		return ERR_PTR(-EBADMSG);
+		return ERR_PTR(criu_refuse(call, -EBADMSG, "no blob has %llu bytes", size));
 	if (uptr != (uintptr_t)uptr)
 		return ERR_PTR(-EFAULT);
 	blob = kvmalloc(size, GFP_KERNEL_ACCOUNT);

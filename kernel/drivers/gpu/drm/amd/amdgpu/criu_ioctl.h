@@ -97,6 +97,6 @@ int criu_refuse_state(const struct criu_call *call, const char *what);
 int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 u64 criu_entry_id(const struct criu_kind *kind, const void *entry);
-void *criu_blob_from_user(u64 uptr, u64 size);
+void *criu_blob_from_user(const struct criu_call *call, u64 uptr, u64 size);
 
 #endif /* _CRIU_IOCTL_H_ */

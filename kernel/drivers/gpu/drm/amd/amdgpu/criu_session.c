@@ -159,16 +159,17 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 	return 0;
 }
 
-/* Stops holding a client and ends its held state. The caller has a reference to it. */
+/*
+ * Stops holding a client and ends its held state. The caller has a reference to it. Fails with
+ * -EBADFD if this session does not hold it, or with the error of criu_client_ops.end().
+ */
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client)
 {
 	int ret;
 
 	guard(mutex)(client->lock);
 	ret = criu_session_release(session, client);
-	if (!ret)
-		client->ops->end(client->owner, session->kind);
-	return ret;
+	return ret ? ret : client->ops->end(client->owner, session->kind);
 }
 
 static int criu_session_close(struct inode *inode, struct file *file)

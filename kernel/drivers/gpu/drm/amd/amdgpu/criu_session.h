@@ -124,8 +124,11 @@ struct criu_client {
 struct criu_client_ops {
 	void (*get)(void *owner);
 	void (*put)(void *owner);
-	/* Ends the held state of a client that the session no longer holds, under the lock */
-	void (*end)(void *owner, enum criu_session_kind kind);
+	/*
+	 * Ends the held state of a client that the session no longer holds, under the lock. Fails
+	 * if the client does not run again.
+	 */
+	int (*end)(void *owner, enum criu_session_kind kind);
 };
 
 typedef long (*criu_ioctl_fn)(struct file *filp, unsigned int cmd, unsigned long arg);

@@ -27,7 +27,7 @@ static void kfd_criu_process_put(void *client)
  * allocation of the new runlist fails, the queues count as restored, but the GPU does not run
  * them. The next try evicts them before it restores them.
  */
-static void kfd_criu_unpause_locked(struct kfd_process *p)
+static int kfd_criu_unpause_locked(struct kfd_process *p)
 {
 	int ret = kfd_process_restore_queues(p);
 	int tries;
@@ -37,9 +37,11 @@ static void kfd_criu_unpause_locked(struct kfd_process *p)
 		if (!ret)
 			ret = kfd_process_restore_queues(p);
 	}
-	if (ret && p->mm)
-		dev_err(kfd_device, "process %d: queues do not run on: %d\n",
-			task_tgid_nr(p->lead_thread), ret);
+	if (!ret || !p->mm)
+		return 0;
+	dev_err(kfd_device, "process %d: queues do not run on: %d\n",
+		task_tgid_nr(p->lead_thread), ret);
+	return ret;
 }
 
 /*
@@ -47,15 +49,14 @@ static void kfd_criu_unpause_locked(struct kfd_process *p)
  * own evictions. If a session of kind RESTORE closes, no later RESUME is possible, and the queues
  * never run: their userptrs have no pages.
  */
-static void kfd_criu_process_end(void *owner, enum criu_session_kind kind)
+static int kfd_criu_process_end(void *owner, enum criu_session_kind kind)
 {
-	if (kind == CRIU_SESSION_CHECKPOINT) {
-		kfd_criu_unpause_locked(owner);
-		return;
-	}
+	if (kind == CRIU_SESSION_CHECKPOINT)
+		return kfd_criu_unpause_locked(owner);
 	kfd_criu_forget_svm(owner);
 	kfd_criu_unblock_notifications(owner);
 	criu_client_allow(&((struct kfd_process *)owner)->criu);
+	return 0;
 }
 
 const struct criu_client_ops kfd_criu_process_ops = {

@@ -212,8 +212,10 @@ static int kfd_criu_check_device(void *data, void *elem)
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!record->gpu_id || record->gpu_id >= BIT(KFD_GPU_ID_HASH_WIDTH) ||
 	    entry->gpu_id != record->gpu_id || has_vm != has_file ||
-	    (!has_vm && record->flags) || record->scratch_va > U32_MAX)
+	    (!has_vm && record->flags))
 		return criu_refuse(plan->call, -EBADMSG, "table and record do not agree");
+	if (record->scratch_va > U32_MAX)
+		return criu_refuse(plan->call, -EBADMSG, "scratch address above 4 GiB");
 	/* A GPU that the process has never used may be missing. */
 	if (!entry->actual_gpu_id && !has_vm)
 		return 0;

@@ -55,7 +55,7 @@ int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file)
 }
 
 /* True if the ioctl only waits. A process stopped in one of these restarts it. */
-static bool amdgpu_criu_is_wait(unsigned int cmd)
+bool amdgpu_criu_is_wait(unsigned int cmd)
 {
 	switch (_IOC_NR(cmd)) {
 	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_WAIT_IDLE:
@@ -67,17 +67,6 @@ static bool amdgpu_criu_is_wait(unsigned int cmd)
 	default:
 		return false;
 	}
-}
-
-long amdgpu_criu_gated_ioctl(struct file *filp, unsigned int cmd, unsigned long arg,
-			     criu_ioctl_fn ioctl)
-{
-	struct drm_file *file = filp->private_data;
-	struct amdgpu_fpriv *fpriv = file->driver_priv;
-
-	if (_IOC_NR(cmd) == DRM_COMMAND_BASE + AMDGPU_CRIU_NR)
-		return ioctl(filp, cmd, arg);
-	return criu_client_ioctl(&fpriv->criu, amdgpu_criu_is_wait(cmd), filp, cmd, arg, ioctl);
 }
 
 /*

@@ -43,24 +43,15 @@ void criu_client_fini(struct criu_client *client)
 	percpu_ref_exit(&client->calls);
 }
 
-/* Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it. */
-long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
-		       unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
+/* Waits until an ioctl of the client may begin, and counts it. */
+int criu_client_begin(struct criu_client *client)
 {
-	long ret;
+	int ret = 0;
 
-	while (!percpu_ref_tryget_live(&client->calls)) {
+	/* A signal can stop the process. */
+	while (!ret && !percpu_ref_tryget_live(&client->calls))
 		ret = wait_event_interruptible(criu_client_wait,
 					       !percpu_ref_is_dying(&client->calls));
-		/* A signal can stop the process. */
-		if (ret)
-			return ret;
-	}
-	if (is_wait)
-		percpu_ref_put(&client->calls);
-	ret = ioctl(filp, cmd, arg);
-	if (!is_wait)
-		percpu_ref_put(&client->calls);
 	return ret;
 }
 

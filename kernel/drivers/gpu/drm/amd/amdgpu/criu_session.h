@@ -138,8 +138,7 @@ int criu_client_init(struct criu_client *client, void *owner, struct mutex *lock
 void criu_client_fini(struct criu_client *client);
 int criu_client_stop(struct criu_client *client, unsigned long deadline);
 void criu_client_allow(struct criu_client *client);
-long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
-		       unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl);
+int criu_client_begin(struct criu_client *client);
 void criu_client_set_task(struct criu_client *client, struct task_struct *task);
 pid_t criu_client_pid(struct criu_client *client);
 bool criu_client_in_restore(struct criu_client *client);
@@ -147,5 +146,24 @@ int criu_session_hold(struct criu_session *session, struct criu_client *client);
 int criu_session_held(struct criu_session *session, struct criu_client *client);
 int criu_session_release(struct criu_session *session, struct criu_client *client);
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client);
+
+/*
+ * Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it.
+ * Inline: the call of @ioctl is then a direct one.
+ */
+static inline long criu_client_ioctl(struct criu_client *client, bool is_wait, struct file *filp,
+				     unsigned int cmd, unsigned long arg, criu_ioctl_fn ioctl)
+{
+	long ret = percpu_ref_tryget_live(&client->calls) ? 0 : criu_client_begin(client);
+
+	if (ret)
+		return ret;
+	if (is_wait)
+		percpu_ref_put(&client->calls);
+	ret = ioctl(filp, cmd, arg);
+	if (!is_wait)
+		percpu_ref_put(&client->calls);
+	return ret;
+}
 
 #endif /* _CRIU_SESSION_H_ */

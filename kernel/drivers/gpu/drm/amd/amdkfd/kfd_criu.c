@@ -283,7 +283,8 @@ static const struct criu_node kfd_criu_node = {
 	.features = kfd_criu_features,
 };
 
-static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)
+/* The ioctl of checkpoint/restore */
+long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg)
 {
 	struct kfd_process *p = filep->private_data;
 	struct amdgpu_criu_ioctl envelope;
@@ -306,16 +307,4 @@ static long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long ar
 	ret = amdgpu_criu_call(&call, &envelope);
 	mmput(mm);
 	return ret;
-}
-
-/* Handles an ioctl of /dev/kfd: that of checkpoint/restore, or another once it may begin. */
-long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
-		    criu_ioctl_fn ioctl)
-{
-	struct kfd_process *p = filep->private_data;
-
-	if (_IOC_NR(cmd) == AMDGPU_CRIU_NR)
-		return kfd_criu_call(filep, cmd, arg);
-	return criu_client_ioctl(&p->criu, _IOC_NR(cmd) == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep,
-				 cmd, arg, ioctl);
 }

@@ -21,8 +21,7 @@
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 
-long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
-		    criu_ioctl_fn ioctl);
+long kfd_criu_call(struct file *filep, unsigned int cmd, unsigned long arg);
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
 /* One walk over a paused process */
@@ -164,5 +163,17 @@ int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const vo
 			      u32 num, u32 ctl_stack_size, u32 ctx_size);
 int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			    bool aql);
+
+/* Handles an ioctl of /dev/kfd: that of checkpoint/restore, or another once it may begin. */
+static inline long kfd_criu_ioctl(struct file *filep, unsigned int cmd, unsigned long arg,
+				  criu_ioctl_fn ioctl)
+{
+	struct kfd_process *p = filep->private_data;
+
+	if (_IOC_NR(cmd) == AMDGPU_CRIU_NR)
+		return kfd_criu_call(filep, cmd, arg);
+	return criu_client_ioctl(&p->criu, _IOC_NR(cmd) == _IOC_NR(AMDKFD_IOC_WAIT_EVENTS), filep,
+				 cmd, arg, ioctl);
+}
 
 #endif /* KFD_CRIU_H_ */

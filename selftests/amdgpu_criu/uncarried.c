@@ -21,6 +21,8 @@
 /* The first of 16 words. On the software GPU a copy of just these uses poisoned memory. */
 #define POISON 0xbad0ecc0
 #define POISON_WORDS 16
+/* No page of the process. */
+#define NO_MEMORY ((__u32 *)0x123456789000)
 #define GFX90A 90010
 
 struct profiler {
@@ -314,6 +316,29 @@ TEST_F_TIMEOUT(uncarried, an_sdma_queue_that_hangs_and_resets_the_gpu_is_EOPNOTS
 		SKIP(return, "resets its GPU, which must be the only one");
 	kfd_sdma_truncate(&self->queue);
 	expect_gpu_reset(_metadata, self);
+}
+
+/* KFD stops the queues on that GPU for good. After a restore they would run. */
+TEST_F(uncarried, a_page_fault_that_was_reported_is_EOPNOTSUPP)
+{
+	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_MEMORY };
+	struct kfd_event_data data = {};
+	struct kfd_ioctl_wait_events_args wait = {
+		.events_ptr = (uintptr_t)&data, .num_events = 1, .wait_for_all = 1,
+		.timeout = SOON * patience(),
+	};
+
+	ASSERT_EQ(0, call(self, AMDKFD_IOC_CREATE_EVENT, &event));
+	expect_taken(_metadata, self);
+	complaints_allow("page fault \\(src_id|VM fault: VMID .* cannot write 0x123456789000");
+	kfd_sdma_write(&self->queue, NO_MEMORY, 1);
+	data.event_id = event.event_id;
+	EXPECT_EQ(0, call(self, AMDKFD_IOC_WAIT_EVENTS, &wait));
+	EXPECT_EQ(KFD_IOC_WAIT_RESULT_COMPLETE, wait.wait_result);
+	EXPECT_EQ((uintptr_t)NO_MEMORY, data.memory_exception_data.va);
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->kfd.node, self->session, &self->info));
+	EXPECT_STREQ("cannot carry: a memory fault was reported", criu_reason);
+	complaints_disallow();
 }
 
 TEST_F(uncarried, a_secondary_context_is_EOPNOTSUPP)

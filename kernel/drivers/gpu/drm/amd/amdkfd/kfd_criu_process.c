@@ -16,7 +16,7 @@ static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)
 
 	scoped_guard(mutex, &kfd->profiler_lock)
 		has_profiler |= kfd->profiler_process == pdd->process;
-	if (pdd->exception_status)
+	if (READ_ONCE(pdd->has_memory_fault))
 		return "a memory fault was reported";
 	if (has_profiler)
 		return "the profiler is locked";
@@ -42,8 +42,6 @@ static const char *kfd_criu_process_fault(struct kfd_process *p)
 		return "runtime-enable is under way";
 	if (atomic_read(&p->poison))
 		return "it has used poisoned memory";
-	if (p->exception_status)
-		return "an exception was reported";
 	for (u32 i = 0; !fault && i < p->n_pdds; i++)
 		fault = kfd_criu_device_fault(p->pdds[i]);
 	if (!fault && criu_has_file(p->lead_thread, kfd_criu_is_smi_file, NULL))

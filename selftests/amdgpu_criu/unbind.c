@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "kfd.h"
 #include "render.h"
 #include "share.h"
 
@@ -142,6 +143,52 @@ static void expect_held(struct __test_metadata *_metadata, FIXTURE_DATA(unbind) 
 	end_session(self);
 	sleep(1);
 	EXPECT_EQ(1, releases(self));
+}
+
+/* In a process of its own: opens /dev/kfd, pauses itself by the session, and exits. */
+static int pause_and_exit(int session)
+{
+	struct amdgpu_criu_process_info info;
+	struct kfd kfd;
+	int ret = kfd_open(&kfd);
+
+	return ret ? ret : criu_pause(&kfd.node, session, &info);
+}
+
+static bool has_process(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d", pid);
+	return !access(path, F_OK);
+}
+
+/*
+ * The first test: 6.12 gives EINVAL to new processes of a GPU that was bound again. KFD waits for
+ * its processes before it gives a GPU up, and must not forget one that has exited.
+ */
+TEST_F_TIMEOUT(unbind, with_a_session_that_has_paused_a_process_that_exited, 180)
+{
+	int status, tenths;
+	pid_t pid;
+
+	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->session);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(-pause_and_exit(self->session));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	for (tenths = 0; has_process(pid) && tenths < 50 * patience(); tenths++)
+		usleep(100 * 1000);
+	EXPECT_FALSE(has_process(pid));
+	/* The session has nothing of the device any more. */
+	criu_node_close(&self->node);
+	ASSERT_EQ(0, unbind(self));
+	sleep(1);
+	EXPECT_EQ(1, releases(self));
+	end_session(self);
 }
 
 TEST_F_TIMEOUT(unbind, with_a_session_that_has_saved_a_bo, 180)

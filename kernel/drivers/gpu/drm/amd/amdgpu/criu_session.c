@@ -163,6 +163,22 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 	return ret ? ret : client->ops->end(client->owner, session->kind);
 }
 
+/* Ends the held state of a client that goes away. The session would keep what is left of it. */
+void criu_client_end(struct criu_client *client)
+{
+	struct criu_session *session;
+	enum criu_session_kind kind;
+
+	guard(mutex)(client->lock);
+	session = client->session;
+	if (!session)
+		return;
+	/* Closing the session waits for the client's lock until the client is released. */
+	kind = session->kind;
+	criu_session_release(session, client);
+	client->ops->end(client->owner, kind);
+}
+
 static int criu_session_close(struct inode *inode, struct file *file)
 {
 	struct criu_session *session = file->private_data;

@@ -146,6 +146,7 @@ int criu_session_hold(struct criu_session *session, struct criu_client *client);
 int criu_session_held(struct criu_session *session, struct criu_client *client);
 int criu_session_release(struct criu_session *session, struct criu_client *client);
 int criu_session_end_hold(struct criu_session *session, struct criu_client *client);
+void criu_client_end(struct criu_client *client);
 
 /*
  * Runs an ioctl once it may begin. @is_wait: it may block forever, and no caller waits for it.

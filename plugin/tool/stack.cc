@@ -12,16 +12,15 @@
 #include "image/container.h"
 #include "tool/commands.h"
 #include "tool/output.h"
+#include "topology/fit.h"
 
 namespace amdgpu_criu::tool {
 namespace {
 
 // To be changed whenever the text below changes, because ids are compared with those of older
 // versions.
-constexpr char kPrefix[] = "amdgpu-criu:1:";
+constexpr char kPrefix[] = "amdgpu-criu:2:";
 constexpr size_t kHexDigits = 40;
-constexpr const char* kOfGpu[] = {"gfx_target_version", "device_id", "fw_version",
-                                  "sdma_fw_version"};
 
 std::string text_of(const std::optional<kernel::Query>& kernel, const std::string& release) {
   if (!kernel) return "stock " + release;
@@ -46,7 +45,7 @@ std::string stack_id(const std::optional<kernel::Query>& kernel, const std::stri
   std::set<std::string> kinds;
   for (const topology::Gpu& gpu : gpus) {
     std::string kind;
-    for (const char* property : kOfGpu)
+    for (const std::string& property : topology::compared_properties())
       kind += formatted(" {} {}", property, gpu.property(property));
     kinds.insert(kind);
   }

@@ -16,8 +16,8 @@ namespace amdgpu_criu::tool {
 inline constexpr size_t kMaxStackId = 64;
 
 // The same on machines that can restore each other's images. Consists of the kernel's interface
-// (nullopt: the stock one, of this kernel release), the image format, and kinds and firmware of the
-// GPUs, regardless of their number and order.
+// (nullopt: the stock one, of this kernel release), the image format, and the GPUs' properties that
+// a restore compares if the user ignores none, regardless of the number and order of the GPUs.
 std::string stack_id(const std::optional<kernel::Query>& kernel, const std::string& release,
                      std::span<const topology::Gpu> gpus);
 

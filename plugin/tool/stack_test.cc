@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "topology/planner.h"
+
 namespace amdgpu_criu::tool {
 namespace {
 
@@ -23,7 +25,7 @@ class StackId : public testing::Test {
 };
 
 TEST_F(StackId, HasTheFormThatSchedulersAccept) {
-  EXPECT_THAT(id(), testing::MatchesRegex("amdgpu-criu:1:[0-9a-f]+"));
+  EXPECT_THAT(id(), testing::MatchesRegex("amdgpu-criu:2:[0-9a-f]+"));
   EXPECT_LE(id().size(), kMaxStackId);
   EXPECT_EQ(id(), id());
 }
@@ -54,6 +56,23 @@ TEST_F(StackId, DiffersForAnotherStack) {
   for (const char* release : {"7.2.0", "7.2.1"})
     ids.insert(stack_id(std::nullopt, release, {&gpu_, 1}));
   EXPECT_EQ(ids.size(), 8u);
+}
+
+TEST_F(StackId, EqualIdsMeanThatThePlannerAccepts) {
+  const auto properties = topology::compared_properties();
+  for (const std::string& property : properties) gpu_.properties[property] = 16;
+  const topology::Gpu here = gpu_;
+  const std::string before = id();
+  unsigned refused = 0;
+  for (const std::string& property : properties)
+    for (const uint64_t value : {15, 17}) {
+      gpu_ = here;
+      gpu_.properties[property] = value;
+      if (topology::plan(std::span(&here, 1), std::span(&gpu_, 1)).ok()) continue;
+      EXPECT_NE(id(), before) << property;
+      refused++;
+    }
+  EXPECT_GE(refused, properties.size());
 }
 
 }  // namespace

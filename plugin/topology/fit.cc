@@ -123,6 +123,12 @@ std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignore
   return {};
 }
 
+std::vector<std::string> compared_properties() {
+  std::vector<std::string> names;
+  for (const Check& check : kChecks) names.emplace_back(check.property);
+  return names;
+}
+
 std::span<const char* const> grouping_properties() { return kGroups; }
 
 std::optional<uint64_t> group_of(const Gpu& gpu, const std::string& property) {

@@ -27,6 +27,9 @@ Ignored ignored_by_environment(const char* (*get)(const char* name));
 // option that would allow it, if any.
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored = {});
 
+// The names of all properties that mismatch() compares if none is ignored.
+std::vector<std::string> compared_properties();
+
 // Properties that keep GPUs together: GPUs that had equal values must have equal values again.
 std::span<const char* const> grouping_properties();
 

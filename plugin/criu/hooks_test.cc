@@ -314,9 +314,41 @@ TEST_F(Hooks, ImagesThatDoNotAskForThePluginAreLeftAlone) {
 }
 
 TEST_F(Hooks, TheLogHasVersionAndOptions) {
+  setenv("KFD_CAPABILITY_CHECK", "0", 1);
   ASSERT_EQ(start(kStageDump), 0);
-  EXPECT_THAT(log(), testing::ContainsRegex("amdgpu_criu_plugin [0-9.]+, options: staging-kib=8"));
+  unsetenv("KFD_CAPABILITY_CHECK");
+  EXPECT_THAT(log(), testing::ContainsRegex(
+                         "amdgpu_criu_plugin [0-9.]+, options: ignore=capability staging-slots=4 "
+                         "staging-kib=8 chunk-kib=256 compress=none incremental=off io=io_uring "
+                         "direct-io=on cut-sharing=off parallel=on replicas=off timeout=0"));
   end(kStageDump, -1);
+}
+
+TEST_F(Hooks, AMistakeInTheOptionsFailsOnlyGpuProcesses) {
+  ASSERT_EQ(dump(), 0) << log();
+  setenv("AMDGPU_CRIU_PARALEL", "off", 1);
+  constexpr char kMistake[] = "AMDGPU_CRIU_PARALEL: unknown option amdgpu.paralel";
+  program.log.clear();
+  EXPECT_EQ(start(kStageDump), 0);
+  EXPECT_THAT(log(), HasSubstr(kMistake));
+  const Fd null = std::move(*Fd::open("/dev/null", O_RDWR));
+  EXPECT_EQ(dump_file(null, 1), -ENOTSUP);
+  const pid_t without_gpu = 1;
+  EXPECT_EQ(pause(without_gpu), -ENOTSUP);
+  end(kStageDump, 0);
+  for (const bool paused : {true, false}) {
+    program.log.clear();
+    ASSERT_EQ(start(kStageDump), 0);
+    EXPECT_EQ(paused ? pause(getpid()) : dump_file(render_, kRenderId), -EINVAL);
+    EXPECT_FALSE(state_.anything_paused());
+    end(kStageDump, -1);
+    EXPECT_THAT(log().substr(log().rfind("Error")), HasSubstr(kMistake));
+  }
+  EXPECT_EQ(start(kStageRestore), -EINVAL);
+  program.in_inventory = false;
+  EXPECT_EQ(start(kStageRestore), 0);
+  end(kStageRestore, 0);
+  unsetenv("AMDGPU_CRIU_PARALEL");
 }
 
 TEST_F(Hooks, TheTestSwitchLeavesBosUnfilledAndLogsIt) {

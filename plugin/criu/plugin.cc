@@ -29,9 +29,25 @@ Result<std::unique_ptr<Plugin>> Plugin::create(int stage, Parts parts) {
 }
 
 Status Plugin::prepare() {
-  options_ = TRY(options::parse(plugin_options(), parts_.option_file));
-  log_info("amdgpu_criu_plugin {}, options: {}", AMDGPU_CRIU_VERSION,
-           options_.given.empty() ? "defaults" : options::describe(options_));
+// CRIU would end without a plugin that does not start, even if no process uses a GPU.
+void Plugin::read_options() {
+  auto parsed = options::parse(plugin_options(), parts_.option_file);
+  if (parsed.ok()) {
+    options_ = std::move(*parsed);
+    log_info("amdgpu_criu_plugin {}, options: {}", AMDGPU_CRIU_VERSION,
+             options::describe(options_));
+    return;
+  }
+  log_warning("amdgpu_criu_plugin {}: {}: GPU state is neither dumped nor restored",
+              AMDGPU_CRIU_VERSION, parsed.error().message());
+  options_mistake_ = std::move(parsed).error();
+}
+
+Status Plugin::check_options() const {
+  return options_mistake_ ? Status(*options_mistake_) : Status();
+}
+
+  read_options();
   if (!options_.test_fail.empty()) {
     faults_ = TRY(options::Faults::create(options_.test_fail));
     kernel::set_call_filter(
@@ -42,6 +58,7 @@ Status Plugin::prepare() {
   auto source = TRY(find_source(parts_, host_, options_));
   if (!source) return {};
   stock_ = std::move(source->api);
+  TRY(check_options());
   // Only the task that has restored an object can fill it.
   if (stock_) options_.parallel = false;
   restore_ = TRY(restore::Restore::create(
@@ -60,6 +77,7 @@ Result<bool> Plugin::need_interface(pid_t pid) {
   if (chosen_) return true;
   if (TRY(host_.files_of(pid)).empty() && TRY(host_.vmas_of(pid)).empty()) return false;
   chosen_ = true;
+  TRY(check_options());
   stock_ = stock_api_if_needed(parts_, host_);
   return true;
 }
@@ -93,6 +111,7 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
 Result<bool> Plugin::dump_file(int fd, int id) {
   if (stage_ != kStageDump) return false;
   const bool ours = TRY(dump().dump_file(fd, id));
+  if (host_.classify(fd) || host_.is_dmabuf(fd)) TRY(check_options());
   TRY(note_written());
   return ours;
 }

@@ -63,10 +63,14 @@ class Plugin {
   Status note_written();
 
   int stage_;
+  void read_options();
   Parts parts_;
   host::Host host_;
+  // Fails after a mistake in the options. To be called before they have an effect.
+  Status check_options() const;
   std::unique_ptr<restore::FdStore> store_;
-  options::Options options_;
+  options::Options options_;  // the defaults after a mistake
+  std::optional<Error> options_mistake_;
   options::Faults faults_;
   std::unique_ptr<kernel::Api> stock_;  // replaces the one in parts_
   bool chosen_ = false;

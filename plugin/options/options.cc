@@ -168,13 +168,17 @@ Status set_line(Options& options, const std::string& line) {
 }
 
 Status set_from_file(Options& options, const std::string& path) {
+  errno = 0;
   std::ifstream file(path);
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) return {};
+  if (!file) return Error::system("cannot read the options in {}", path);
   unsigned number = 0;
   for (std::string line; std::getline(file, line);) {
     number++;
     Status status = set_line(options, line);
     if (!status.ok()) return std::move(status).error().within(formatted("{}:{}", path, number));
   }
+  if (file.bad()) return Error::system("cannot read the options in {}", path);
   return {};
 }
 
@@ -240,10 +244,20 @@ Result<Options> parse(std::span<const std::string> arguments, const std::string&
   return options;
 }
 
+// Other variables than those of options change `ignore`, too.
 std::string describe(const Options& options) {
+  std::string ignored;
+  for (const std::string& property : options.ignore)
+    ignored += (ignored.empty() ? "" : ",") + property;
   std::string result;
-  for (const auto& [name, text] : options.given)
-    result += formatted("{}{}={}", result.empty() ? "" : " ", name, text);
+  for (const Entry& entry : kOptions) {
+    const auto given = options.given.find(entry.option.name);
+    std::string value = given == options.given.end() ? entry.option.preset : given->second;
+    if (entry.set == set_ignore) value = ignored;
+    if (entry.option.help == kTest && given == options.given.end()) continue;
+    if (!value.empty())
+      result += formatted("{}{}={}", result.empty() ? "" : " ", entry.option.name, value);
+  }
   return result;
 }
 

@@ -58,7 +58,7 @@ struct Option {
 };
 std::vector<Option> all_options();
 
-// "name=value" of each option that was set; empty: all are defaults.
+// "name=value" of each option that has a value, set or not.
 std::string describe(const Options& options);
 
 }  // namespace amdgpu_criu::options

@@ -46,8 +46,16 @@ TEST(Options, TheEnvironmentOverridesTheFile) {
   ASSERT_TRUE(options.ok()) << options.error().message();
   EXPECT_EQ(options->chunk_bytes, 64u << 10);
   EXPECT_EQ(options->compression.encoding, pipeline::Encoding::kZstd);
-  EXPECT_EQ(describe(*options), "chunk-kib=64 compress=zstd");
-  EXPECT_EQ(describe(*parse({}, dir.file("no-such-file"))), "");
+  EXPECT_THAT(describe(*options), HasSubstr(" chunk-kib=64 compress=zstd "));
+  EXPECT_EQ(describe(*parse({}, dir.file("no-such-file"))), describe(*parse({})));
+}
+
+TEST(Options, AFileThatCannotBeReadIsAnError) {
+  testing_support::TempDir dir;
+  EXPECT_THAT(parse({}, dir.path()).error().message(),
+              AllOf(HasSubstr("cannot read the options in " + dir.path()), HasSubstr("directory")));
+  std::filesystem::create_symlink(dir.file("conf"), dir.file("conf"));
+  EXPECT_EQ(parse({}, dir.file("conf")).error().code(), ELOOP);
 }
 
 TEST(Options, AMistakeInTheFileIsNamedByItsLine) {
@@ -142,6 +150,7 @@ TEST(Options, ReadsWhatToIgnoreFromOursAndFromCriusSwitches) {
   unsetenv("KFD_FW_VER_CHECK");
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->ignore, topology::Ignored{"numa_node"});
+  EXPECT_THAT(describe(*options), HasSubstr("ignore=numa_node "));
   EXPECT_THAT(parse_list({"--amdgpu.ignore=simd_count"}).error().message(),
               HasSubstr("'simd_count' is not a property that can be ignored; those are:"));
 }

@@ -237,7 +237,8 @@ TEST_F(Tool, OptionsAreAConfigurationFile) {
   unsetenv("AMDGPU_CRIU_CHUNK_KIB");
   EXPECT_EQ(text.status, 0);
   dir_.write("conf", text.output);
-  EXPECT_EQ(options::describe(*options::parse({}, dir_.file("conf"))), "chunk-kib=64");
+  EXPECT_EQ(options::parse({}, dir_.file("conf"))->given,
+            (std::map<std::string, std::string>{{"chunk-kib", "64"}}));
   std::map<std::string, std::string> values;
   const auto parsed = nlohmann::json::parse(json.output);
   for (const auto& option : parsed["options"]) values[option["name"]] = option["value"];

@@ -24,12 +24,15 @@ constexpr uint64_t kUnmappable = ~0xfffull;
 // called, the end of the process releases everything.
 NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
-// The first error, if it occurred in CRIU's main process.
+// The first error of this process.
 NoDestroy<std::string> first_error;
 
-void report(const char* what, const std::string& message) {
-  log_error("{}: {}", what, message);
-  if (first_error->empty()) *first_error = formatted("{}: {}", what, message);
+// ECANCELED is the consequence of an error of another task, which may still be about to report it.
+void report(const char* what, const Error& error) {
+  const std::string text = formatted("{}: {}", what, error.message());
+  log_error("{}", text);
+  if (first_error->empty()) *first_error = text;
+  if (error.code() != ECANCELED) (*holder)->note_failure(text);
 }
 
 // Runs `body`, a Result, and logs its error. on_value turns the value into CRIU's answer.
@@ -42,11 +45,11 @@ int guarded(const char* hook, const char* what, Body body, OnValue on_value) {
       return body();
     }();
     if (result.ok()) return on_value(*result);
-    report(what, result.error().message());
+    report(what, result.error());
     // ENOTSUP would mean "not mine".
     return result.error().code() == ENOTSUP ? -EINVAL : -result.error().code();
   } catch (const std::exception& exception) {
-    report(what, exception.what());
+    report(what, Error(ENOMEM, exception.what()));
     return -ENOMEM;
   }
 }
@@ -158,6 +161,8 @@ void fini(int stage, int result) {
     (void)(*holder)->note_hook("FINI");
     (*holder)->finish_dump(result < 0);
   }
+    if (const std::string of_all = (*holder)->failure(); !of_all.empty()) reason = of_all;
+    if (reason.empty()) reason = (*holder)->full_disk();
   holder->reset();
   if (result < 0 && !first_error->empty())
     log_error("the {} has failed: {}", stage == kStageRestore ? "restore" : "dump", *first_error);

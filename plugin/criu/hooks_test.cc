@@ -351,6 +351,30 @@ TEST_F(Hooks, AMistakeInTheOptionsFailsOnlyGpuProcesses) {
   unsetenv("AMDGPU_CRIU_PARALEL");
 }
 
+using RestoreInTasks = testing_support::HooksTest;
+
+TEST_F(RestoreInTasks, TheLastLineOfAFailedRestoreIsTheReasonOfTheTask) {
+  use_only_a_render_node(4096);
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(pause(getpid()), 0) << log();
+  ASSERT_EQ(dump_file(state_.renders[0].file, kRenderId), 0) << log();
+  end(kStageDump, 0);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const pid_t task = fork();
+  if (task == 0) {
+    state_.failures["RESTORE"] = EIO;
+    _exit(restore_file(kRenderId) == -EIO ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(task, &status, 0), task);
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(restore_file(kRenderId), -ECANCELED) << "a consequence, in the main process";
+  end(kStageRestore, -1);
+  const std::string last = log().substr(log().rfind("Error"));
+  EXPECT_THAT(last, HasSubstr("the restore has failed: restoring a GPU file: "));
+  EXPECT_THAT(last, HasSubstr("injected failure of RESTORE"));
+}
+
 TEST_F(Hooks, TheTestSwitchLeavesBosUnfilledAndLogsIt) {
   ASSERT_EQ(dump(), 0) << log();
   clear_objects(state_);

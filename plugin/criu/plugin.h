@@ -51,6 +51,11 @@ class Plugin {
   Result<bool> resume(pid_t pid);
   // To be called after each resume(): the processes that must not continue, because the restore has
   // failed in one of them. Each is returned once.
+  // Why a restore fails: what the first of its processes has noted.
+  void note_failure(std::string_view text) {
+    if (restore_) restore_->note_failure(text);
+  }
+  std::string failure() const { return restore_ ? restore_->failure() : ""; }
   std::vector<pid_t> doomed(pid_t pid, bool failed);
 
  private:

@@ -80,7 +80,11 @@ Status Restore::start_background() {
   const bool fill = env_.options.parallel && env_.store.is_ready() && !images_.contents().empty();
   if (fill) filling_.leave_to_background();
   const auto work = [&](const Background::Fail& fail_with) {
-    if (fill) filling_.fill_added(fail_with);
+    const auto fail = [&](const Error& error) {
+      note_failure("in the background: " + error.message());
+      fail_with(error);
+    };
+    if (fill) filling_.fill_added(fail);
   };
   const auto watch = [&](pid_t main) { return std::make_unique<Orphans>(main, shared_.address()); };
   background_ = TRY(Background::start({"fills", true, watch}, work));

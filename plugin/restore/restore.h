@@ -30,6 +30,9 @@ class Restore {
   ~Restore();
 
   bool empty() const { return images_.empty(); }
+  // In any process. Only the first failure of all processes is kept.
+  void note_failure(std::string_view text) { shared_.note_failure(text); }
+  std::string failure() const { return shared_.failure(); }
   // To be called before any task is forked.
   Status start_background();
 

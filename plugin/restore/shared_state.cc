@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -72,6 +73,9 @@ struct alignas(std::atomic<uint64_t>) SharedState::Page {
   std::atomic<int> session_id;
   std::atomic<uint32_t> changes;  // a futex
   std::atomic<bool> closed;
+  enum Failure : uint32_t { kNone, kBeingWritten, kWritten };
+  std::atomic<uint32_t> failed;
+  std::array<char, 1024> failure;  // ends with 0
 };
 
 SharedState::SharedState(Mapping mapping, const Layout& layout, std::chrono::milliseconds patience)
@@ -106,6 +110,8 @@ Result<SharedState> SharedState::create(const Layout& layout, std::chrono::milli
   page.session_id = -1;
   page.changes = 0;
   page.closed = false;
+  page.failed = Page::kNone;
+  page.failure = {};
   for (auto& offset : state.offsets()) new (&offset) std::atomic<uint64_t>(0);
   for (auto& file : state.files()) new (&file) std::atomic<int>(-1);
   for (auto& job : state.jobs()) new (&job) std::atomic<int>(kNotBegun);
@@ -198,6 +204,17 @@ void SharedState::close() {
   changed();
 }
 bool SharedState::is_closed() const { return page().closed; }
+
+void SharedState::note_failure(std::string_view text) {
+  uint32_t expected = Page::kNone;
+  if (!page().failed.compare_exchange_strong(expected, Page::kBeingWritten)) return;
+  text.copy(page().failure.data(), page().failure.size() - 1);
+  page().failed = Page::kWritten;
+}
+
+std::string SharedState::failure() const {
+  return page().failed == Page::kWritten ? page().failure.data() : "";
+}
 
 void SharedState::set_offset(size_t number, uint64_t offset) { offsets()[number] = offset; }
 uint64_t SharedState::offset(size_t number) const { return offsets()[number]; }

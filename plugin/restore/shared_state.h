@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -97,6 +99,11 @@ class SharedState {
   // differs from `seen`, and may return early.
   uint32_t changes() const;
   void wait_for_change(uint32_t seen) const;
+
+  // Keeps the first text of all processes.
+  void note_failure(std::string_view text);
+  // The kept text; empty: none.
+  std::string failure() const;
 
   void set_offset(size_t number, uint64_t offset);
   uint64_t offset(size_t number) const;

@@ -2,6 +2,8 @@
 #include "restore/shared_state.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -43,6 +45,18 @@ TEST_F(SharedJobs, AWaiterKeepsWaitingWhileAnotherJobIsBeingDone) {
   });
   const Status status = state_.wait(kSecond);
   EXPECT_TRUE(status.ok()) << status.error().message();
+}
+
+TEST_F(SharedJobs, TheFirstFailureOfAllProcessesIsKept) {
+  EXPECT_EQ(state_.failure(), "");
+  const pid_t task = fork();
+  if (task == 0) {
+    state_.note_failure(std::string(5000, 'x'));
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(task, nullptr, 0), task);
+  state_.note_failure("later");
+  EXPECT_EQ(state_.failure(), std::string(1023, 'x'));
 }
 
 TEST_F(SharedJobs, AFailedJobEndsTheWait) {

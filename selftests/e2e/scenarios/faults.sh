@@ -236,6 +236,14 @@ kill_tree() {
   for_each cut_log
 }
 
+# The last line of ours is the reason, in whatever process the event was.
+ends_with_reason() { # ends_with_reason WHAT
+  local last
+  last=$(grep '(amdgpu)' "$DIR/criu-$1.log" | tail -n 1)
+  [[ $last == *"the restore has failed: "*"injected failure of "* ]] ||
+    fail "$1: the last line does not say what failed: $last"
+}
+
 fail_restore() { # fail_restore EVENT:NUMBER ACTION
   local what=$1:$2
   PID=$ROOT
@@ -245,6 +253,9 @@ fail_restore() { # fail_restore EVENT:NUMBER ACTION
   fi
   had_its_fault "$what"
   nothing_is_left "$what"
+  case $what in # other failures are in no task, or CRIU before 4.3 ignores them
+    RESTORE_EXT_FILE:*:EIO | UPDATE_VMA_MAP:*:EIO | RESTORE:*:EIO | fill:*:EIO) ends_with_reason "$what" ;;
+  esac
   for_each cut_log
   if [ "$EVERY" -ne 0 ]; then
     criu_restore again "$DIR/images" || fail "$what: the next restore ended with status $?"

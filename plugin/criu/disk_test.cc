@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
@@ -80,6 +81,34 @@ TEST_F(Disk, TheLastLineOfAFailedDumpIsItsReason) {
   EXPECT_THAT(last, HasSubstr("amdgpu.compress=lz4"));
 }
 
+TEST_F(Disk, AFullDiskIsReportedForMetadata) {
+  state_.renders[0].bos[0].flags = 0;  // nothing else is written
+  ASSERT_TRUE(testing_support::without({SYS_pwrite64, UINT32_MAX, ENOSPC},
+                                       [&] { EXPECT_EQ(dump(), -ENOSPC); }));
+  const std::string last = log().substr(log().rfind("Error"));
+  EXPECT_THAT(last, HasSubstr("the dump has failed: "));
+  EXPECT_THAT(last, HasSubstr("cannot write image amdgpu-render-0.img"));
+  EXPECT_THAT(last, ContainsRegex(images_.path() + " has [0-9]+ MiB free now: make room"));
+}
+
+// CRIU's own messages name neither the disk nor the remedy.
+TEST_F(Disk, AFullDiskIsTheReasonIfCriusOwnPartFails) {
+  for (const uint64_t blocks : {10, 1 << 20}) {
+    testing_support::program.log.clear();
+    ASSERT_EQ(start(kStageDump), 0);
+    ASSERT_EQ(pause(getpid()), 0);
+    ASSERT_EQ(dump_file(state_.renders[0].file, 1), 0) << log();
+    free_blocks = blocks;
+    end(kStageDump, -1);
+    EXPECT_EQ(log().find("the dump has failed: CRIU's own part: No space left on device; " +
+                         images_.path() + " has 0 MiB free now: make room") != std::string::npos,
+              blocks == 10)
+        << log();
+    free_blocks.reset();
+    state_.marked.clear();
+  }
+}
+
 TEST_F(Disk, MissingRoomIsReportedBeforeAnythingIsCopied) {
   bool reported = false;
   state_.before_dmabuf = [&] { reported = log().find(kNoRoom) != std::string::npos; };
@@ -139,6 +168,14 @@ TEST_F(Disk, AFileSystemWithoutDirectIoIsReportedAtARestore) {
 }  // namespace amdgpu_criu::criu
 
 // Replaces that of libc.
+extern "C" int fstatvfs(int fd, struct statvfs* system) noexcept {
+  struct statfs result{};
+  if (fstatfs(fd, &result) != 0) return -1;
+  *system = {};
+  system->f_frsize = result.f_bsize;
+  system->f_bavail = result.f_bavail;
+  return 0;
+}
 extern "C" int fstatfs(int fd, struct statfs* system) noexcept {
   using amdgpu_criu::criu::free_blocks;
   const auto result = static_cast<int>(syscall(SYS_fstatfs, fd, system));

@@ -157,15 +157,16 @@ int init(int stage) {
 // Before 4.3, nothing else announces the end of a dump, even of a failed one. CRIU's last lines
 // name the failed hook and an unrelated errno; the reason is logged after them.
 void fini(int stage, int result) {
+  std::string reason = *first_error;
   if (*holder) {
     (void)(*holder)->note_hook("FINI");
     (*holder)->finish_dump(result < 0);
-  }
     if (const std::string of_all = (*holder)->failure(); !of_all.empty()) reason = of_all;
     if (reason.empty()) reason = (*holder)->full_disk();
+  }
   holder->reset();
-  if (result < 0 && !first_error->empty())
-    log_error("the {} has failed: {}", stage == kStageRestore ? "restore" : "dump", *first_error);
+  if (result < 0 && !reason.empty())
+    log_error("the {} has failed: {}", stage == kStageRestore ? "restore" : "dump", reason);
   first_error->clear();
 }
 

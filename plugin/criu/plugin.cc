@@ -5,6 +5,7 @@
 #include "criu/abi.h"
 #include "criu/program.h"
 #include "criu/source.h"
+#include "dump/room.h"
 
 namespace amdgpu_criu::criu {
 
@@ -28,7 +29,6 @@ Result<std::unique_ptr<Plugin>> Plugin::create(int stage, Parts parts) {
   return plugin;
 }
 
-Status Plugin::prepare() {
 // CRIU would end without a plugin that does not start, even if no process uses a GPU.
 void Plugin::read_options() {
   auto parsed = options::parse(plugin_options(), parts_.option_file);
@@ -47,6 +47,7 @@ Status Plugin::check_options() const {
   return options_mistake_ ? Status(*options_mistake_) : Status();
 }
 
+Status Plugin::prepare() {
   read_options();
   if (!options_.test_fail.empty()) {
     faults_ = TRY(options::Faults::create(options_.test_fail));
@@ -57,8 +58,8 @@ Status Plugin::check_options() const {
   if (stage_ != kStageRestore) return {};
   auto source = TRY(find_source(parts_, host_, options_));
   if (!source) return {};
-  stock_ = std::move(source->api);
   TRY(check_options());
+  stock_ = std::move(source->api);
   // Only the task that has restored an object can fill it.
   if (stock_) options_.parallel = false;
   restore_ = TRY(restore::Restore::create(
@@ -76,8 +77,8 @@ Status Plugin::check_options() const {
 Result<bool> Plugin::need_interface(pid_t pid) {
   if (chosen_) return true;
   if (TRY(host_.files_of(pid)).empty() && TRY(host_.vmas_of(pid)).empty()) return false;
-  chosen_ = true;
   TRY(check_options());
+  chosen_ = true;
   stock_ = stock_api_if_needed(parts_, host_);
   return true;
 }
@@ -110,8 +111,8 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
 
 Result<bool> Plugin::dump_file(int fd, int id) {
   if (stage_ != kStageDump) return false;
-  const bool ours = TRY(dump().dump_file(fd, id));
   if (host_.classify(fd) || host_.is_dmabuf(fd)) TRY(check_options());
+  const bool ours = TRY(dump().dump_file(fd, id));
   TRY(note_written());
   return ours;
 }
@@ -132,7 +133,11 @@ Result<bool> Plugin::finish_contents() {
   return true;
 }
 
+// Discarded images leave room.
 void Plugin::finish_dump(bool failed) {
+  if (const auto directory = image_directory();
+      failed && dump_ && dump_->has_paused() && directory.ok())
+    full_disk_ = dump::full_disk(*directory);
   if (dump_) failed ? dump_->discard() : dump_->write_statistics();
   dump_.reset();
 }

@@ -45,34 +45,36 @@ class Plugin {
   Result<bool> finish_contents();
   // Resumes the GPU work. After a failure it removes all images.
   void finish_dump(bool failed);
+  // After a failed dump of GPU state: the text, if its disk was full.
+  const std::string& full_disk() const { return full_disk_; }
 
   Result<std::optional<Fd>> restore_file(int id);
   Result<std::optional<restore::NewMapping>> map(uint64_t start);
   Result<bool> resume(pid_t pid);
-  // To be called after each resume(): the processes that must not continue, because the restore has
-  // failed in one of them. Each is returned once.
   // Why a restore fails: what the first of its processes has noted.
   void note_failure(std::string_view text) {
     if (restore_) restore_->note_failure(text);
   }
   std::string failure() const { return restore_ ? restore_->failure() : ""; }
+  // To be called after each resume(): the processes that must not continue, because the restore has
+  // failed in one of them. Each is returned once.
   std::vector<pid_t> doomed(pid_t pid, bool failed);
 
  private:
   Plugin(int stage, Parts parts);
   Status prepare();
+  void read_options();
   // False: the process uses no GPU.
   Result<bool> need_interface(pid_t pid);
+  // Fails after a mistake in the options. To be called before they have an effect.
+  Status check_options() const;
   kernel::Api& api() { return stock_ ? *stock_ : *parts_.api; }
   dump::Dump& dump();
   Status note_written();
 
   int stage_;
-  void read_options();
   Parts parts_;
   host::Host host_;
-  // Fails after a mistake in the options. To be called before they have an effect.
-  Status check_options() const;
   std::unique_ptr<restore::FdStore> store_;
   options::Options options_;  // the defaults after a mistake
   std::optional<Error> options_mistake_;
@@ -81,6 +83,7 @@ class Plugin {
   bool chosen_ = false;
   // At most one of them exists; they refer to the members above.
   std::unique_ptr<dump::Dump> dump_;
+  std::string full_disk_;
   bool required_ = false;  // CRIU knows that restore needs us
   std::unique_ptr<restore::Restore> restore_;
   std::vector<pid_t> resumed_;

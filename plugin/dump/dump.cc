@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "dump/room.h"
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {
@@ -340,11 +341,13 @@ Status Dump::write_metadata() {
   const int directory = TRY(env_.image_directory());
   has_written_ = !processes_.empty() || !renders_.empty();
   for (const image::Process& process : processes_)
-    TRY(image::write_metadata_file(directory, image::process_file_name(process.index),
-                                   image::Kind::kProcess, image::encode(process)));
+    TRY(write(image::process_file_name(process.index), image::Kind::kProcess, process));
   for (const image::Render& render : renders_)
-    TRY(image::write_metadata_file(directory, image::render_file_name(render.index),
-                                   image::Kind::kRender, image::encode(render)));
+    TRY(write(image::render_file_name(render.index), image::Kind::kRender, render));
+  const auto write = [&](const std::string& name, image::Kind kind, const auto& record) {
+    return with_room(image::write_metadata_file(directory, name, kind, image::encode(record)),
+                     directory);
+  };
   return {};
 }
 
@@ -427,9 +430,11 @@ Status Dump::write_file(int fd, uint32_t id, FileKind what) {
   if (flags < 0) return Error::system("cannot read the flags of {}", path_of(fd));
   const uint32_t kept = flags & (O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME);
   has_written_ = true;
-  return image::write_metadata_file(TRY(env_.image_directory()), image::file_file_name(id),
-                                    image::Kind::kFile,
-                                    image::encode(image::File{id_, id, kept, std::move(what)}));
+  const int directory = TRY(env_.image_directory());
+  return with_room(
+      image::write_metadata_file(directory, image::file_file_name(id), image::Kind::kFile,
+                                 image::encode(image::File{id_, id, kept, std::move(what)})),
+      directory);
 }
 
 }  // namespace amdgpu_criu::dump

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "dump/object_saver.h"
 
-#include <sys/statvfs.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <thread>
 
 #include "base/log.h"
+#include "dump/room.h"
 
 namespace amdgpu_criu::dump {
 namespace {
@@ -19,22 +16,6 @@ static_assert(std::is_trivially_copyable_v<SaveCounts>);
 
 // The interval of checks for a signal to CRIU.
 constexpr std::chrono::milliseconds kLook{100};
-
-// Adds the facts that a user needs to make room for the images.
-Error with_room(const Error& error, int directory, uint64_t bytes) {
-  if (error.code() != ENOSPC && error.code() != EDQUOT) return error;
-  struct statvfs room{};
-  (void)fstatvfs(directory, &room);
-  char path[PATH_MAX] = "the image directory";
-  const ssize_t length =
-      readlink(formatted("/proc/self/fd/{}", directory).c_str(), path, sizeof(path) - 1);
-  if (length > 0) path[length] = 0;
-  return Error::of(
-      error.code(),
-      "{}; {} has {} MiB free now, and GPU memory of {} MiB is to be saved: make room, "
-      "choose another directory (criu -D), or compress (amdgpu.compress=lz4)",
-      error.message(), path, room.f_bavail * room.f_frsize >> 20, bytes >> 20);
-}
 
 }  // namespace
 

@@ -118,4 +118,5 @@ class Dump {
   std::unique_ptr<DoomedImages> doomed_;
 };
 
+  std::optional<UnpausedBySignals> unpaused_;  // destroyed before tree_ unpauses
 }  // namespace amdgpu_criu::dump

@@ -18,6 +18,7 @@ constexpr std::chrono::milliseconds kAgain{100};
 std::atomic<int> caught_signal;
 std::atomic<unsigned> windows;  // number of CaughtSignals objects
 std::atomic<const DoomedImages*> doomed;
+std::atomic<const UnpausedBySignals*> paused;
 static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
 struct sigaction before[std::size(kSignals)];
 bool installed = false;
@@ -27,6 +28,7 @@ void take(int number) {
   if (windows > 0) {
     caught_signal = number;
   } else {
+    if (const UnpausedBySignals* all = paused) all->unpause();
     if (const DoomedImages* images = doomed) images->remove();
     signal(number, SIG_DFL);
     raise(number);  // delivered when this handler returns
@@ -46,7 +48,7 @@ void install() {
 }
 
 void uninstall() {
-  if (windows > 0 || doomed || !std::exchange(installed, false)) return;
+  if (windows > 0 || doomed || paused || !std::exchange(installed, false)) return;
   for (size_t i = 0; i < std::size(kSignals); i++) sigaction(kSignals[i], &before[i], nullptr);
 }
 
@@ -105,6 +107,20 @@ CaughtSignals::CaughtSignals() {
 CaughtSignals::~CaughtSignals() {
   windows--;
   uninstall();
+}
+
+UnpausedBySignals::UnpausedBySignals(kernel::Api& api) : api_(api) {
+  paused = this;
+  install();
+}
+
+UnpausedBySignals::~UnpausedBySignals() {
+  paused = nullptr;
+  uninstall();
+}
+
+void UnpausedBySignals::unpause() const {
+  if (getpid() == owner_) api_.unpause_in_handler();
 }
 
 Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "kernel/kernel_api.h"
 
 namespace amdgpu_criu::dump {
 
@@ -58,13 +59,31 @@ class Interruption {
 };
 
 // Makes SIGTERM and SIGINT fail check() until destroyed, unless CRIU ignores them. At other times
-// these signals end CRIU, and the kernel resumes the paused processes. Objects may be nested.
+// these signals end CRIU, and the kernel or UnpausedBySignals resumes the paused
+// processes. Objects may be nested.
 class CaughtSignals {
  public:
   CaughtSignals();
   CaughtSignals(const CaughtSignals&) = delete;
   CaughtSignals& operator=(const CaughtSignals&) = delete;
   ~CaughtSignals();
+};
+
+// While it exists, a signal that ends CRIU outside of the plugin first unpauses all processes, on
+// kernels that do not do so at the end of CRIU.
+class UnpausedBySignals {
+ public:
+  explicit UnpausedBySignals(kernel::Api& api);
+  UnpausedBySignals(const UnpausedBySignals&) = delete;
+  UnpausedBySignals& operator=(const UnpausedBySignals&) = delete;
+  ~UnpausedBySignals();
+
+  // Called by the signal handler.
+  void unpause() const;
+
+ private:
+  kernel::Api& api_;
+  pid_t owner_ = getpid();
 };
 
 // While it exists, a signal that ends CRIU outside of the plugin first removes the images of this

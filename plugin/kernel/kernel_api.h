@@ -95,6 +95,9 @@ class Api {
   // contain the machine's number of a GPU instead of the process's, and no mapping may begin inside
   // of a BO.
   virtual bool has_series() const { return true; }
+  // Of such a kernel: unpauses all processes, which would stay paused after the end of this one.
+  // Called by signal handlers while no other call is in progress.
+  virtual void unpause_in_handler() {}
   virtual Result<Query> query(Node node) = 0;
   virtual Result<Fd> create_session(Node node, SessionKind kind) = 0;
   // process: one that has the file open. Waits for submitted work; a signal that is handled without

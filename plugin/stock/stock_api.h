@@ -39,6 +39,9 @@ class StockApi : public kernel::Api {
   ~StockApi() override;
 
   bool has_series() const override { return parts_.has_series; }
+  void unpause_in_handler() override {
+    for (const Paused& process : paused_) (void)parts_.ioctl->unpause(process.files.front().get());
+  }
   Result<kernel::Query> query(kernel::Node node) override;
   Result<Fd> create_session(kernel::Node node, kernel::SessionKind kind) override;
   // Saves the state at once, so that a refusal occurs here and the process continues.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // Dump and restore through the plugin's hooks on a kernel that has only the stock ioctl.
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "image/set.h"
 #include "stock/private_data.h"
@@ -169,6 +173,34 @@ TEST_F(Stock, ASecondFileOfTheProcessDoesNotPauseItAgain) {
   EXPECT_EQ(fake_stock.evicted, 1);
   end(criu::kStageDump, 0);
   EXPECT_EQ(fake_stock.evicted, 0);
+}
+
+// The kernel would leave its queues stopped.
+TEST_F(Stock, ASignalBetweenTwoHooksUnpausesTheProcess) {
+  for (const bool all_hooks : {false, true}) {
+    const Fd unpaused(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const pid_t criu = fork();
+    if (criu == 0) {
+      const rlimit none{};
+      setrlimit(RLIMIT_CORE, &none);
+      fake_stock.pid = state_.pid = getpid();
+      std::filesystem::create_directory(kfd_processes_.file(std::to_string(getpid())));
+      fake_stock.on_unpause = [&] { eventfd_write(unpaused.get(), 1); };
+      if (start(criu::kStageDump) != 0) _exit(1);
+      if ((all_hooks ? dump_hooks() : pause(getpid())) != 0) _exit(2);
+      eventfd_t early;
+      if (eventfd_read(unpaused.get(), &early) == 0) _exit(3);
+      raise(SIGTERM);
+      _exit(4);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(criu, &status, 0), criu);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << WEXITSTATUS(status);
+    eventfd_t times = 0;
+    eventfd_read(unpaused.get(), &times);
+    EXPECT_EQ(times, 1u);
+    EXPECT_TRUE(images_.names().empty());
+  }
 }
 
 TEST_F(Stock, LeaksNoDescriptor) {

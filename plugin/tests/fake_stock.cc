@@ -71,6 +71,7 @@ class Fake : public stock::Ioctl {
     if (!fake_stock.paused) return Error(EINVAL, "not paused");
     fake_stock.evicted--;
     fake_stock.paused = false;
+    if (fake_stock.on_unpause) fake_stock.on_unpause();
     return fails("UNPAUSE");
   }
 

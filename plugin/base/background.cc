@@ -49,7 +49,8 @@ class Child {
   Child(pid_t main, const Background::Role& role, Fd result, Fd stop)
       : main_(main), role_(role), result_(std::move(result)), stop_(std::move(stop)) {}
 
-  [[noreturn]] void run(const Background::Work& work) {
+  // An exception would unwind into the main process's code, in this process.
+  [[noreturn]] void run(const Background::Work& work) noexcept {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -77,13 +78,24 @@ class Child {
 
   // Waits until the main process ends this one or dies.
   [[noreturn]] void watch(const Pidfd& process) {
-    const auto watch = role_.watch ? role_.watch(main_) : nullptr;
+    std::unique_ptr<Background::Watch> watch;
+    if (role_.watch) guarded([&] { watch = role_.watch(main_); });
     pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.fd().get(), POLLIN, 0}};
     while (poll(files, 2, watch ? kLookMs : -1) <= 0)
-      if (watch) watch->look();
+      if (watch) guarded([&] { watch->look(); });
     if (files[0].revents & POLLIN) _exit(0);
-    if (watch) watch->main_died();
+    if (watch) guarded([&] { watch->main_died(); });
     _exit(1);
+  }
+
+  // The process keeps watching after an exception.
+  template <typename Body>
+  static void guarded(const Body& body) {
+    const Status status = without_exceptions([&] {
+      body();
+      return Status();
+    });
+    if (!status.ok()) log_error("in the background: {}", status.error().message());
   }
 
   pid_t main_;

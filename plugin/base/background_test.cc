@@ -87,6 +87,17 @@ TEST(Background, AnExceptionIsAnError) {
   EXPECT_THAT((*background)->finish().error().message(), HasSubstr("no memory"));
 }
 
+TEST(Background, AnExceptionOfTheWatchDoesNotEndIt) {
+  struct Failing : Background::Watch {
+    void look() override { throw std::runtime_error("no memory"); }
+    void main_died() override {}
+  };
+  const Background::Role role = {"fills", true, [](pid_t) { return std::make_unique<Failing>(); }};
+  auto background = Background::start(role, [](const Background::Fail&) { usleep(300 * 1000); });
+  ASSERT_TRUE(background.ok());
+  EXPECT_TRUE((*background)->finish().ok());
+}
+
 TEST(Background, ItsDeathIsAnError) {
   auto background = Background::start(kRole, [](const Background::Fail&) { raise(SIGKILL); });
   ASSERT_TRUE(background.ok());

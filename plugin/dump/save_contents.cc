@@ -30,7 +30,7 @@ class Saver {
   ~Saver() {
     for (unsigned slot = 0; slot < slots_.size(); slot++) {
       (void)engine_.wait(slot);
-      workers_.wait(slots_[slot].batch);
+      (void)workers_.wait(slots_[slot].batch);
       (void)queue_.finish(slot);
     }
   }
@@ -190,7 +190,7 @@ class Saver {
     Slot& slot = slots_[index];
     {
       const pipeline::Stopwatch watch(saved_.counts.times.bytes);
-      workers_.wait(slot.batch);
+      TRY(workers_.wait(slot.batch));
     }
     TRY(check_interruption());  // the workers have stopped then
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};

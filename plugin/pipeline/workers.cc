@@ -8,6 +8,17 @@
 
 namespace amdgpu_criu::pipeline {
 
+namespace {
+
+Status run_parts(const Workers::Task& task, size_t first, size_t end, Codec& codec) {
+  return without_exceptions([&] {
+    for (size_t part = first; part < end; part++) task(part, codec);
+    return Status();
+  });
+}
+
+}  // namespace
+
 unsigned worker_threads(unsigned most) {
   return std::clamp(std::thread::hardware_concurrency(), 1u, std::max(most, 1u));
 }
@@ -30,9 +41,11 @@ Workers::~Workers() {
 }
 
 void Workers::start(Batch& batch, size_t parts, Task task) {
+  batch.error_.reset();
   if (threads_.empty()) {
     Codec codec;
-    for (size_t part = 0; part < parts; part++) task(part, codec);
+    if (Status status = run_parts(task, 0, parts, codec); !status.ok())
+      batch.error_ = std::move(status).error();
     return;
   }
   if (parts == 0) return;
@@ -46,9 +59,10 @@ void Workers::start(Batch& batch, size_t parts, Task task) {
   started_.notify_all();
 }
 
-void Workers::wait(Batch& batch) {
+Status Workers::wait(Batch& batch) {
   std::unique_lock guard(lock_);
   completed_.wait(guard, [&] { return batch.left_ == 0; });
+  return batch.error_ ? Status(*batch.error_) : Status();
 }
 
 void Workers::run() {
@@ -65,8 +79,9 @@ void Workers::run() {
     batch.next_ += share;
     if (batch.next_ == batch.parts_) to_do_.pop_front();
     guard.unlock();
-    for (size_t part = first; part < first + share; part++) batch.task_(part, codec);
+    Status status = run_parts(batch.task_, first, first + share, codec);
     guard.lock();
+    if (!status.ok() && !batch.error_) batch.error_ = std::move(status).error();
     batch.left_ -= share;
     if (batch.left_ == 0) completed_.notify_all();
   }

@@ -6,9 +6,11 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
 #include "pipeline/codec.h"
 
 namespace amdgpu_criu::pipeline {
@@ -21,7 +23,7 @@ unsigned worker_threads(unsigned most);
 
 class Workers {
  public:
-  // Called once for each part of a batch, in any order, by several threads. Must not throw.
+  // Called once for each part of a batch, in any order, by several threads.
   using Task = std::function<void(size_t part, Codec& codec)>;
 
   // Parts that wait() waits for together. Must outlive the work.
@@ -31,6 +33,7 @@ class Workers {
     size_t parts_ = 0;
     size_t next_ = 0;
     size_t left_ = 0;
+    std::optional<Error> error_;  // an exception of a part
   };
 
   // Creates fewer threads if the system allows no more. Without threads, start() does the work
@@ -43,7 +46,8 @@ class Workers {
 
   // From any thread. The batch must be idle; it is busy until wait().
   void start(Batch& batch, size_t parts, Task task);
-  void wait(Batch& batch);
+  // An exception in a part is the error of the batch, whose other parts may be left undone.
+  Status wait(Batch& batch);
 
  private:
   void run();

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <semaphore>
+#include <stdexcept>
 
 namespace amdgpu_criu::pipeline {
 namespace {
@@ -23,7 +24,7 @@ TEST(WorkersOfChunks, DoEachPartOfEachBatchOnce) {
         callers.emplace_back([&, i] {
           for (int round = 0; round < 3; round++) {
             workers.start(batches[i], kParts, [&, i](size_t part, Codec&) { done[i][part]++; });
-            workers.wait(batches[i]);
+            EXPECT_TRUE(workers.wait(batches[i]).ok());
             EXPECT_TRUE(std::ranges::all_of(done[i], [&](int count) { return count == round + 1; }))
                 << threads << " threads, batch " << i;
           }
@@ -42,11 +43,28 @@ TEST(WorkersOfChunks, DoNotBlockTheCaller) {
     done = true;
   });
   workers.start(empty, 0, [](size_t, Codec&) { FAIL() << "there is no part"; });
-  workers.wait(empty);
+  EXPECT_TRUE(workers.wait(empty).ok());
   EXPECT_FALSE(done);
   go_on.release();
-  workers.wait(batch);
+  EXPECT_TRUE(workers.wait(batch).ok());
   EXPECT_TRUE(done);
+}
+
+TEST(WorkersOfChunks, AnExceptionIsAnErrorOfItsBatch) {
+  for (const unsigned threads : {0, 2}) {
+    Workers workers(threads);
+    Workers::Batch bad, good;
+    for (int round = 0; round < 2; round++) {
+      workers.start(bad, 100, [](size_t part, Codec&) {
+        if (part == 50) throw std::runtime_error("no memory for part 50");
+      });
+      workers.start(good, 100, [](size_t, Codec&) {});
+      EXPECT_EQ(workers.wait(bad).error().message(), "no memory for part 50");
+      EXPECT_TRUE(workers.wait(good).ok());
+    }
+    workers.start(bad, 1, [](size_t, Codec&) {});
+    EXPECT_TRUE(workers.wait(bad).ok());
+  }
 }
 
 TEST(WorkersOfChunks, AreNoMoreThanAllowed) {

@@ -197,7 +197,7 @@ class Filler {
     workers_.start(batch, parts.size(), [&](size_t i, pipeline::Codec& codec) {
       results[i] = check(index, parts[i], codec);
     });
-    workers_.wait(batch);
+    TRY(workers_.wait(batch));
     for (Status& result : results) TRY(std::move(result));
     return {};
   }

@@ -314,7 +314,7 @@ Result<image::Exported> Dump::save_exported(int dmabuf) {
   return exported;
 }
 
-Status Dump::save_objects() {
+Status Dump::add_objects() {
   auto add_imports = [&](const auto& record) {
     for (const image::Exported& exported : record.imports)
       saver_.add(exported.state.bo, exported.gpu);
@@ -330,6 +330,11 @@ Status Dump::save_objects() {
     for (const kernel::Bo& bo : render.bos)
       saver_.add(bo, *TRY(gpu_of_id(image::actual_gpu(render, bo))));
   }
+  return saver_.check_indexes();
+}
+
+Status Dump::save_objects() {
+  TRY(add_objects());
   // A deadline could end the other process, but not CRIU's own work meanwhile.
   const bool overlaps = env_.has_late_hook && env_.options.parallel && env_.options.timeout == 0;
   if (!overlaps) return saver_.save();
@@ -341,14 +346,14 @@ Status Dump::save_objects() {
 Status Dump::write_metadata() {
   const int directory = TRY(env_.image_directory());
   has_written_ = !processes_.empty() || !renders_.empty();
-  for (const image::Process& process : processes_)
-    TRY(write(image::process_file_name(process.index), image::Kind::kProcess, process));
-  for (const image::Render& render : renders_)
-    TRY(write(image::render_file_name(render.index), image::Kind::kRender, render));
   const auto write = [&](const std::string& name, image::Kind kind, const auto& record) {
     return with_room(image::write_metadata_file(directory, name, kind, image::encode(record)),
                      directory);
   };
+  for (const image::Process& process : processes_)
+    TRY(write(image::process_file_name(process.index), image::Kind::kProcess, process));
+  for (const image::Render& render : renders_)
+    TRY(write(image::render_file_name(render.index), image::Kind::kRender, render));
   return {};
 }
 

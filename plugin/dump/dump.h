@@ -82,6 +82,8 @@ class Dump {
   Status check_outside();
   Status collect();
   Status save_all();
+  // Adds all objects to saver_.
+  Status add_objects();
   Status save_objects();
   Status write_metadata();
 
@@ -116,7 +118,7 @@ class Dump {
   bool has_written_ = false;
   bool owns_images_ = false;  // the images in the directory are of this dump
   std::unique_ptr<DoomedImages> doomed_;
+  std::optional<UnpausedBySignals> unpaused_;  // destroyed before tree_ unpauses
 };
 
-  std::optional<UnpausedBySignals> unpaused_;  // destroyed before tree_ unpauses
 }  // namespace amdgpu_criu::dump

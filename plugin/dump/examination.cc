@@ -49,12 +49,16 @@ Status examine_all(Dump& dump, const host::Host& host, std::span<const pid_t> pi
 Status Dump::examine() {
   prepared_ = true;
   TRY(collect());
-  return tree_.carries_render() ? Status() : check_renders();
+  if (!tree_.carries_render()) TRY(check_renders());
+  return add_objects();
 }
 
 Status Dump::examine_file(int fd, uint32_t id) {
-  TRY(describe_file(fd, id));
-  return {};
+  const auto what = TRY(describe_file(fd, id));
+  const auto* exported = what ? std::get_if<image::Exported>(&*what) : nullptr;
+  if (!exported) return {};
+  saver_.add(exported->state.bo, exported->gpu);
+  return saver_.check_indexes();
 }
 
 uint64_t Examination::contents() const {

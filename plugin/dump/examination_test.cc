@@ -87,6 +87,12 @@ TEST_F(Examine, WhatADumpOnlyWarnsOfIsNoRefusal) {
   EXPECT_THAT(log(), HasSubstr("cut-sharing allows"));
 }
 
+TEST_F(Examine, RefusesMemoryWhoseIndexIsTooLarge) {
+  state_.renders[0].bos[1].size = 1ull << 42;
+  EXPECT_THAT(examine_child().refusals, ElementsAre(HasSubstr("by amdgpu.chunk-kib")));
+  expect_untouched();
+}
+
 // A dump leaves it to other plugins of CRIU, with a warning.
 TEST_F(Examine, RefusesADmabufOfAnotherDriver) {
   state_.foreign = {2};

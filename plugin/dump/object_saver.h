@@ -37,6 +37,8 @@ class ObjectSaver {
 
   // Adds bo, an entry of any table, which is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
+  // Refuses objects whose index would be larger than an image can have.
+  Status check_indexes() const;
   // Saves the objects added since the last call: a contents file for each GPU, all GPUs at the same
   // time.
   Status save();
@@ -68,7 +70,6 @@ class ObjectSaver {
     bool gave_up_direct = false;
     uint64_t milliseconds = 0;
   };
-  Status check_indexes() const;
   void load_earlier(int directory);
   void save_all(int directory, const std::map<uint32_t, Batch>& batches,
                 std::vector<Outcome>& outcomes);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "criu/abi.h"
 #include "image/container.h"
+#include "image/wire.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -88,48 +89,21 @@ constexpr uint32_t kMaxEntry = 16u << 20;
 // Fields of pstree_entry: pid, ppid, pgid, sid, threads (repeated; packed or not).
 constexpr uint64_t kLastField = 5;
 
-enum WireType : uint64_t { kVarint = 0, kBytes = 2 };
-
-// A protobuf message, read from its start.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-  bool at_end() const { return rest_.empty(); }
-  std::optional<uint64_t> varint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<uint64_t>(rest_.front());
-      rest_ = rest_.subspan(1);
-      value |= (byte & 0x7f) << shift;
-      if (!(byte & 0x80)) return value;
-    }
-    return std::nullopt;
-  }
-  std::optional<Reader> bytes() {
-    const auto size = varint();
-    if (!size || *size > rest_.size()) return std::nullopt;
-    Reader inner(rest_.first(*size));
-    rest_ = rest_.subspan(*size);
-    return inner;
-  }
-
- private:
-  std::span<const std::byte> rest_;
-};
+namespace wire = image::wire;
 
 // Returns false if it is malformed.
-bool raise_to_numbers(Reader reader, bool packed, uint32_t& highest) {
+bool raise_to_numbers(wire::Reader reader, bool packed, uint32_t& highest) {
   while (!reader.at_end()) {
-    const auto tag = packed ? std::optional<uint64_t>(kVarint) : reader.varint();
+    const auto tag = packed ? std::optional<uint64_t>(wire::kVarint) : reader.varint();
     if (!tag) return false;
-    if ((*tag & 7) == kVarint) {
+    if ((*tag & 7) == wire::kVarint) {
       const auto value = reader.varint();
       if (!value) return false;
       if (*tag >> 3 <= kLastField) highest = std::max(highest, static_cast<uint32_t>(*value));
-    } else if ((*tag & 7) == kBytes) {
+    } else if ((*tag & 7) == wire::kBytes) {
       const auto inner = reader.bytes();
-      if (!inner || (*tag >> 3 == kLastField && !raise_to_numbers(*inner, true, highest)))
+      if (!inner ||
+          (*tag >> 3 == kLastField && !raise_to_numbers(wire::Reader(*inner), true, highest)))
         return false;
     } else {
       return false;
@@ -192,7 +166,7 @@ Result<uint32_t> highest_pid(int image_directory) {
       return Error::of(EBADMSG, "image {}: an entry is too large", kProcessTree);
     std::vector<std::byte> entry(size);
     TRY(image::read_at(file, kProcessTree, at + sizeof(size), entry));
-    if (!raise_to_numbers(Reader(entry), false, highest))
+    if (!raise_to_numbers(wire::Reader(entry), false, highest))
       return Error::of(EBADMSG, "image {}: an entry cannot be decoded", kProcessTree);
     at += sizeof(size) + size;
   }

@@ -41,6 +41,9 @@ uint32_t Earlier::number_of(const image::Source& source) {
 
 // If the earlier dump itself refers to a chunk, the new dump refers to the file that has it.
 void Earlier::add(const image::Set::ContentsFile& file) {
+  size_t hashes = chunks_.size();
+  for (const image::Object& object : file.contents.objects) hashes += object.hashes.size();
+  chunks_.reserve(hashes);
   const image::Source itself{1, file.name, file.metadata_sum};
   for (const image::Object& object : file.contents.objects) {
     has_hashes_ |= !object.hashes.empty();

@@ -38,7 +38,11 @@ class Saver {
   // A chunk is never in two slots, and begins at the same place in its object as in any other dump.
   Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& from) {
     const size_t object = saved_.objects.size();
-    saved_.objects.push_back({bo.object_id, bo.size, {}, {}});
+    image::Object& index =
+        saved_.objects.emplace_back(image::Object{bo.object_id, bo.size, {}, {}});
+    const size_t chunks = (bo.size + chunk_bytes_ - 1) / chunk_bytes_;
+    index.chunks.reserve(chunks);
+    if (options_.hashes) index.hashes.reserve(chunks);
     for (uint64_t offset = 0; offset < bo.size;) {
       const uint64_t size = std::min<uint64_t>(bo.size - offset, chunk_bytes_);
       if (!has_room(size)) TRY(launch());

@@ -79,7 +79,7 @@ class ContentsTest : public testing::Test {
     files.use_direct();
     auto engine = this->engine(restore::staging_for(loaded.at(0).contents, kStaging));
     const auto queue = pipeline::make_io_queue(io, engine->slots());
-    return restore::fill_contents(*engine, *queue, files, loaded.at(0).contents.objects,
+    return restore::fill_contents(*engine, *queue, files, restore::all_of(loaded.at(0).contents),
                                   import_with(*engine),
                                   {{}, io != pipeline::IoKind::kInline ? &workers_ : nullptr});
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "amdgpu_criu.pb-c.h"
+#include "image/chunk_index.h"
 #include "image/records.h"
 #include "image/set.h"
 
@@ -129,69 +130,6 @@ Status check(const Process& process, const Opened& from) {
   return {};
 }
 
-// Columns that some files lack.
-bool has_columns(const AmdgpuCriu__Pb__Object& message) {
-  const size_t count = message.n_offset;
-  auto fits = [&](size_t column) { return column == count || column == 0; };
-  const size_t hashes = message.has_blake3 ? message.blake3.len : 0;
-  return count <= SIZE_MAX / sizeof(Hash) && message.n_chunk_size == count && message.has_sums &&
-         message.sums.len == count * sizeof(Sum) && fits(message.n_encoding) &&
-         fits(message.n_stored) && fits(message.n_source) &&
-         (hashes == 0 || hashes == count * sizeof(Hash));
-}
-
-Result<Chunk> decode_chunk(const AmdgpuCriu__Pb__Object& message, size_t i, const Opened& from) {
-  const uint32_t stored = message.n_stored ? message.stored[i] : 0;
-  const uint32_t source = message.n_source ? message.source[i] : 0;
-  if (message.offset[i] > kMaxOffset || stored > kMaxChunk || source > kMaxSources)
-    return bad(from.name, "a chunk has a place that no file has");
-  Chunk chunk{.offset = message.offset[i],
-              .source = source,
-              .size = message.chunk_size[i],
-              .compressed = stored};
-  memcpy(chunk.sum.data(), message.sums.data + i * sizeof(Sum), sizeof(Sum));
-  const uint32_t encoding = message.n_encoding ? message.encoding[i] : 0;
-  if (encoding > pipeline::kLastEncoding)
-    return Error::of(EOPNOTSUPP, "image {}: has a chunk of encoding {}, which is newer than this",
-                     from.name, encoding);
-  chunk.encoding = static_cast<pipeline::Encoding>(encoding);
-  if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from.name, "a chunk has a bad size");
-  const bool zeros = chunk.encoding == pipeline::Encoding::kZeros;
-  if (zeros && (chunk.offset != 0 || chunk.source != 0))
-    return bad(from.name, "a chunk of zeros has a place in a file");
-  if (!zeros && (chunk.stored() == 0 || chunk.stored() > chunk.size))
-    return bad(from.name, "the stored size of a chunk is invalid");
-  return chunk;
-}
-
-// Chunks must cover the object without a gap. `next` is the place in the file where the data of the
-// next chunk must begin: without gaps in the file, a checksum covers every byte.
-Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from, size_t sources,
-                      uint64_t& next) {
-  Object object{message.object_id, message.size, {}, {}};
-  if (object.object_id == 0 || object.size == 0 || !has_columns(message))
-    return bad(from.name, "an object's chunk index is incomplete");
-  uint64_t covered = 0;
-  for (size_t i = 0; i < message.n_offset; i++) {
-    const Chunk chunk = TRY(decode_chunk(message, i, from));
-    covered += chunk.size;
-    if (chunk.source > sources) return bad(from.name, "a chunk is in a file that is not named");
-    if (chunk.source == 0 && chunk.stored() > 0) {
-      if (chunk.offset != next || chunk.stored() > from.data_end - next)
-        return bad(from.name, "a chunk is at a wrong offset");
-      next += chunk.stored();
-    }
-    object.chunks.push_back(chunk);
-  }
-  if (covered != object.size) return bad(from.name, "an object's chunks do not cover it");
-  if (message.has_blake3 && message.blake3.len > 0) {
-    object.hashes.resize(object.chunks.size());
-    memcpy(object.hashes.data(), message.blake3.data, message.blake3.len);
-  }
-  object.has_other_hashes = message.has_sha256;
-  return object;
-}
-
 // A name from a file must not lead out of its directory.
 Result<Source> decode(const AmdgpuCriu__Pb__Source& message, const Opened& from) {
   Source source;
@@ -276,7 +214,11 @@ Result<File> decode_file(const Opened& from) {
 }
 
 Result<Contents> decode_contents(const Opened& from) {
-  auto message = unpack<ContentsMessage>(from, amdgpu_criu__pb__contents__unpack);
+  const auto split = split_contents(from.metadata);
+  const ContentsMessage message(
+      split ? amdgpu_criu__pb__contents__unpack(
+                  nullptr, split->rest.size(), reinterpret_cast<const uint8_t*>(split->rest.data()))
+            : nullptr);
   if (!message) return bad(from.name, "cannot be decoded");
   Contents contents;
   contents.dump_id = TRY(dump_id_of(*message, from));
@@ -286,9 +228,8 @@ Result<Contents> decode_contents(const Opened& from) {
   for (size_t i = 0; i < message->n_source; i++)
     contents.sources.push_back(TRY(decode(*message->source[i], from)));
   uint64_t next = kDataStart;
-  for (size_t i = 0; i < message->n_object; i++)
-    contents.objects.push_back(
-        TRY(decode(*message->object[i], from, contents.sources.size(), next)));
+  for (const wire::Bytes object : split->objects)
+    contents.objects.push_back(TRY(decode_object(object, from, contents.sources.size(), next)));
   if (next != from.data_end) return bad(from.name, "has data that its index lacks");
   return contents;
 }

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "amdgpu_criu.pb-c.h"
+#include "image/chunk_index.h"
 #include "image/records.h"
 
 namespace amdgpu_criu::image {
@@ -127,52 +128,6 @@ void add_vma(Messages& all, const Vma& vma) {
   SET(message, gpu_id, vma.gpu_id);
 }
 
-// Owns the arrays that the repeated fields of one encoded object point to.
-struct ObjectColumns {
-  std::vector<uint64_t> offsets;
-  std::vector<uint32_t> sizes, encodings, stored, sources;
-  std::vector<std::byte> sums;
-};
-
-ObjectColumns columns_of(const Object& object) {
-  ObjectColumns columns;
-  bool all_zero = true;
-  for (const Chunk& chunk : object.chunks) {
-    columns.offsets.push_back(chunk.offset);
-    columns.sizes.push_back(chunk.size);
-    columns.encodings.push_back(static_cast<uint32_t>(chunk.encoding));
-    columns.stored.push_back(chunk.compressed);
-    columns.sources.push_back(chunk.source);
-    columns.sums.insert(columns.sums.end(), chunk.sum.begin(), chunk.sum.end());
-    if (chunk.encoding != pipeline::Encoding::kPlain || chunk.source != 0) all_zero = false;
-  }
-  if (all_zero) {
-    columns.encodings.clear();
-    columns.stored.clear();
-    columns.sources.clear();
-  }
-  return columns;
-}
-
-void add_object(List<AmdgpuCriu__Pb__Object>& objects, const Object& object,
-                ObjectColumns& columns) {
-  auto& message = objects.add(AMDGPU_CRIU__PB__OBJECT__INIT);
-  SET(message, object_id, object.object_id);
-  SET(message, size, object.size);
-  message.n_offset = columns.offsets.size();
-  message.offset = columns.offsets.data();
-  message.n_chunk_size = columns.sizes.size();
-  message.chunk_size = columns.sizes.data();
-  message.n_encoding = columns.encodings.size();
-  message.encoding = columns.encodings.data();
-  message.n_stored = columns.stored.size();
-  message.stored = columns.stored.data();
-  message.n_source = columns.sources.size();
-  message.source = columns.sources.data();
-  SET(message, sums, binary(columns.sums));
-  if (!object.hashes.empty()) SET(message, blake3, binary(std::as_bytes(std::span(object.hashes))));
-}
-
 }  // namespace
 
 DumpId new_dump_id() {
@@ -266,12 +221,10 @@ std::vector<std::byte> encode(const File& file) {
   return packed(message, amdgpu_criu__pb__file__get_packed_size, amdgpu_criu__pb__file__pack);
 }
 
-std::vector<std::byte> encode(const Contents& contents) {
+// Each object is freed when it is encoded, so that a large index is in memory little more than
+// once.
+std::vector<std::byte> encode(Contents contents) {
   Messages all;
-  std::deque<ObjectColumns> columns;
-  List<AmdgpuCriu__Pb__Object> objects;
-  for (const Object& object : contents.objects)
-    add_object(objects, object, columns.emplace_back(columns_of(object)));
   List<AmdgpuCriu__Pb__Source> sources;
   for (const Source& source : contents.sources) {
     auto& message = sources.add(AMDGPU_CRIU__PB__SOURCE__INIT);
@@ -283,10 +236,14 @@ std::vector<std::byte> encode(const Contents& contents) {
   SET(message, dump_id, binary(contents.dump_id));
   SET(message, part, contents.part);
   message.gpu = add_gpu(all, contents.gpu);
-  objects.put_into(message.n_object, message.object);
   sources.put_into(message.n_source, message.source);
-  return packed(message, amdgpu_criu__pb__contents__get_packed_size,
-                amdgpu_criu__pb__contents__pack);
+  std::vector<std::byte> result =
+      packed(message, amdgpu_criu__pb__contents__get_packed_size, amdgpu_criu__pb__contents__pack);
+  size_t size = result.size();
+  for (const Object& object : contents.objects) size += encoded_size(object);
+  result.reserve(size);
+  for (Object& object : contents.objects) append(result, std::exchange(object, {}));
+  return result;
 }
 
 }  // namespace amdgpu_criu::image

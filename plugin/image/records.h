@@ -156,7 +156,7 @@ std::string path_of(const Source& source);
 std::vector<std::byte> encode(const Process& process);
 std::vector<std::byte> encode(const Render& render);
 std::vector<std::byte> encode(const File& file);
-std::vector<std::byte> encode(const Contents& contents);
+std::vector<std::byte> encode(Contents contents);
 
 // Refuse missing fields and inconsistencies within one file; errors name it.
 Result<Process> decode_process(const Opened& from);

@@ -246,21 +246,26 @@ gpu::StagingSize staging_for(const image::Contents& contents, gpu::StagingSize w
 }
 
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
-                                 const image::ChunkFiles& files,
-                                 std::span<const image::Object> objects,
+                                 const image::ChunkFiles& files, const Objects& objects,
                                  const gpu::ImportObject& import, const FillOptions& options) {
   const uint64_t bytes =
       std::accumulate(objects.begin(), objects.end(), uint64_t{0},
-                      [](uint64_t sum, const image::Object& one) { return sum + one.size; });
+                      [](uint64_t sum, const image::Object* one) { return sum + one->size; });
   Filler filler(engine, queue, files, bytes, options);
-  for (const image::Object& object : objects)
-    TRY(filler.add(object, TRY(import(object.object_id, object.size))));
+  for (const image::Object* object : objects)
+    TRY(filler.add(*object, TRY(import(object->object_id, object->size))));
   return filler.finish();
+}
+
+Objects all_of(const image::Contents& contents) {
+  Objects result;
+  for (const image::Object& object : contents.objects) result.push_back(&object);
+  return result;
 }
 
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
                                 int image_directory, const image::Set::ContentsFile& file,
-                                std::span<const image::Object> objects) {
+                                const Objects& objects) {
   const auto start = std::chrono::steady_clock::now();
   FillReport report;
   report.staging = staging_for(file.contents, tools.staging);

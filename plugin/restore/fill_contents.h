@@ -3,8 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "gpu/engine.h"
 #include "image/chunk_files.h"
@@ -27,6 +27,10 @@ struct FillCounts {
   pipeline::StageTimes times;
 };
 
+// Their index is large: it is not copied.
+using Objects = std::vector<const image::Object*>;
+Objects all_of(const image::Contents& contents);
+
 // Called with a progress report, at most once a second.
 using ReportProgress = std::function<void(const std::string&)>;
 
@@ -38,8 +42,7 @@ struct FillOptions {
 // No chunk reaches the GPU before its checksum was verified, which workers do. Reads, checksums and
 // copies on the GPU of different slots overlap. Many small objects share a slot.
 Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
-                                 const image::ChunkFiles& files,
-                                 std::span<const image::Object> objects,
+                                 const image::ChunkFiles& files, const Objects& objects,
                                  const gpu::ImportObject& import, const FillOptions& options = {});
 
 // Fills contents. Has no state, so any process and any thread may have one.
@@ -70,6 +73,6 @@ struct FillReport {
 // may run at the same time.
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
                                 int image_directory, const image::Set::ContentsFile& file,
-                                std::span<const image::Object> objects);
+                                const Objects& objects);
 
 }  // namespace amdgpu_criu::restore

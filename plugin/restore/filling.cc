@@ -57,7 +57,7 @@ std::vector<Filling::Batch> Filling::take(uint32_t gpu_id) {
   for (const File* file : files_.at(gpu_id)) {
     Batch batch{file, {}};
     for (const image::Object& object : file->contents.objects)
-      if (shared_.take(layout_.job_of_object(object.object_id))) batch.objects.push_back(object);
+      if (shared_.take(layout_.job_of_object(object.object_id))) batch.objects.push_back(&object);
     if (!batch.objects.empty()) result.push_back(std::move(batch));
   }
   return result;
@@ -74,8 +74,8 @@ bool Filling::is_filled(uint32_t gpu_id) const {
 Status Filling::fill(const std::vector<Batch>& batches) {
   for (const Batch& batch : batches) {
     Status status = fill(batch);
-    for (const image::Object& object : batch.objects)
-      shared_.end(layout_.job_of_object(object.object_id), status.ok());
+    for (const image::Object* object : batch.objects)
+      shared_.end(layout_.job_of_object(object->object_id), status.ok());
     TRY(std::move(status));
   }
   return {};

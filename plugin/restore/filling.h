@@ -37,7 +37,7 @@ class Filling {
   using File = image::Set::ContentsFile;
   struct Batch {
     const File* file;
-    std::vector<image::Object> objects;
+    Objects objects;
   };
   // Returns added objects of the GPU that no other process fills. The caller must fill them.
   std::vector<Batch> take(uint32_t gpu_id);

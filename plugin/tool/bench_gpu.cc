@@ -105,8 +105,8 @@ Result<Seconds> BenchGpu::fill(const std::string& directory) {
       TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
   const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
   pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
-  TRY(restore::fill_contents(*engine, *queue, files, contents.objects, import_with(*engine),
-                             {{}, &workers}));
+  TRY(restore::fill_contents(*engine, *queue, files, restore::all_of(contents),
+                             import_with(*engine), {{}, &workers}));
   return since(start);
 }
 

@@ -140,8 +140,8 @@ class Bench {
     auto files = TRY(image::ChunkFiles::open(directory.get(), found.front()));
     files.use_direct();
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
-    TRY(restore::fill_contents(engine, *queue, files, found.front().contents.objects, import(),
-                               {{}, &workers}));
+    TRY(restore::fill_contents(engine, *queue, files, restore::all_of(found.front().contents),
+                               import(), {{}, &workers}));
     return {};
   }
 

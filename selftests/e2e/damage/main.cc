@@ -99,7 +99,7 @@ Status fill_all(int directory, const image::Set& set, gpu::Engine& engine, bool 
     if (restore::staging_for(file.contents, {}).bytes > engine.staging(0).size())
       return Error(EPROTO, "chunks are larger than any that were written");
     const auto files = TRY(image::ChunkFiles::open(directory, file));
-    TRY(restore::fill_contents(engine, *queue, files, file.contents.objects, import));
+    TRY(restore::fill_contents(engine, *queue, files, restore::all_of(file.contents), import));
   }
   return {};
 }

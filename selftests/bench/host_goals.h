@@ -12,13 +12,19 @@ namespace amdgpu_criu::bench {
 // Milliseconds of each round, by SHAPE/CASE.
 using Times = std::map<std::string, std::vector<double>>;
 
+enum class Outcome { kMet = 0, kUndecided = 3, kMissed = 4 };  // exit statuses
+
 struct Verdict {
-  std::string text;  // a table
-  bool good = true;  // no goal is missed, except those known to be
+  std::string text;  // a table; its last line sums it up
+  Outcome outcome = Outcome::kMet;
 };
-// A goal is missed if the true median of the rounds is below it in all likelihood. If only the
-// median of these rounds is, it is undecided: a disk's speed varies from run to run.
-Verdict compare_with_goals(const Times& times, bool on_disk);
+// A goal is missed if the true median of the rounds is below it in all likelihood, unless that is
+// known, and if it was not measured, unless the user has chosen the cases. If only the median of
+// these rounds is below it, it is undecided, because a disk's speed varies from run to run; and so
+// is a goal with fewer than kMinRounds.
+inline constexpr size_t kMinRounds = 5;
+enum class Cases { kAll, kChosen };
+Verdict compare_with_goals(const Times& times, bool on_disk, Cases cases);
 
 // A table: how long a dump stops the process, on this disk and on the slow one.
 std::string frozen_times(const Times& times, uint64_t bytes);

@@ -7,46 +7,68 @@
 namespace amdgpu_criu::bench {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Writes take 100 ms, and copies less.
-Verdict verdict_of(const std::vector<double>& dumps, bool on_disk = true) {
+Verdict verdict_of(const std::vector<double>& dumps, bool on_disk = true,
+                   Cases cases = Cases::kChosen) {
   const std::vector<double> copies(dumps.size(), 10), writes(dumps.size(), 100);
   return compare_with_goals({{"1x2GiB/copy", copies},
                              {"1x2GiB/write 4 x 8 MiB", writes},
                              {"1x2GiB/write 16 x 1 MiB", writes},
                              {"1x2GiB/dump", dumps}},
-                            on_disk);
+                            on_disk, cases);
 }
 
 TEST(HostGoals, AGoalIsMetByTheMedianOfTheRounds) {
   const Verdict verdict = verdict_of({90, 101, 102, 200, 300});
-  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.outcome, Outcome::kMet);
   EXPECT_THAT(verdict.text, HasSubstr("0.98, at least 0.95: met"));
 }
 
 TEST(HostGoals, AGoalThatEveryRoundMissesIsMissed) {
   const Verdict verdict = verdict_of({110, 120, 125, 130, 140});
-  EXPECT_FALSE(verdict.good);
+  EXPECT_EQ(verdict.outcome, Outcome::kMissed);
   EXPECT_THAT(verdict.text, HasSubstr("0.80, at least 0.95: MISSED\n"));
 }
 
 TEST(HostGoals, AKnownMissIsShownAndIsNoError) {
   const Verdict verdict = verdict_of({110, 120, 125, 130, 140}, false);
-  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.outcome, Outcome::kMet);
   EXPECT_THAT(verdict.text, HasSubstr("0.80, at least 0.95: MISSED (known: "));
 }
 
 TEST(HostGoals, RoundsOnBothSidesOfAGoalDecideNothing) {
   const Verdict verdict = verdict_of({80, 110, 125, 130, 140});
-  EXPECT_TRUE(verdict.good);
+  EXPECT_EQ(verdict.outcome, Outcome::kUndecided);
   EXPECT_THAT(verdict.text, HasSubstr("undecided, 0.71 to 1.25 in 5 rounds"));
+  EXPECT_THAT(verdict.text,
+              EndsWith("goals: 0 met or known to be missed, 0 missed, 1 undecided\n"));
+}
+
+TEST(HostGoals, FewRoundsDecideNothing) {
+  const Verdict verdict = verdict_of({90, 90, 90, 90});
+  EXPECT_EQ(verdict.outcome, Outcome::kUndecided);
+  EXPECT_THAT(verdict.text, HasSubstr("undecided: 4 rounds, 5 are needed"));
+  EXPECT_EQ(verdict_of({110, 120, 125, 130}).outcome, Outcome::kUndecided);
+}
+
+TEST(HostGoals, AGoalThatWasNotMeasuredIsMissedUnlessTheCasesWereChosen) {
+  const std::vector<double> good(5, 90);
+  EXPECT_EQ(verdict_of(good, true, Cases::kChosen).outcome, Outcome::kMet);
+  const Verdict verdict = verdict_of(good, true, Cases::kAll);
+  EXPECT_EQ(verdict.outcome, Outcome::kMissed);
+  EXPECT_THAT(verdict.text, HasSubstr("at least 0.90: not measured\n"));
+  EXPECT_THAT(verdict.text, HasSubstr("on the slow disk"));
+  EXPECT_THAT(verdict_of(good, false, Cases::kAll).text, Not(HasSubstr("on the slow disk")));
 }
 
 // 2 * (1 + 9) of 2^9 cases, and 2 * (1 + 9 + 36).
 TEST(HostGoals, OfNineRoundsTheFirstAndTheLastDecideNothing) {
-  EXPECT_FALSE(verdict_of({80, 110, 125, 125, 125, 125, 130, 130, 130}).good);
-  EXPECT_TRUE(verdict_of({80, 81, 125, 125, 125, 125, 130, 130, 130}).good);
+  EXPECT_EQ(verdict_of({80, 110, 125, 125, 125, 125, 130, 130, 130}).outcome, Outcome::kMissed);
+  EXPECT_EQ(verdict_of({80, 81, 125, 125, 125, 125, 130, 130, 130}).outcome, Outcome::kUndecided);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 
     report.py SAMPLES DIRECTORY     writes table.txt, table.json, curves.dat, and curves.png
 
-The exit status is 1 if samples are missing, and 3 if a goal is missed for no known reason.
+The exit status is 1 if samples are missing, 4 if a goal is missed for no known reason, and 3 if goals were not
+measured, unless the user has chosen what is measured, or have fewer than MIN_ROUNDS rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-EXIT_MISSED = 3
+EXIT_MISSED = 4
+EXIT_UNDECIDED = 3
+MIN_ROUNDS = 5
 MIB = 1 << 20
 LARGE_BO = 32 * MIB  # not divided; see is_large()
 GOALS = {
@@ -255,6 +258,29 @@ class Report:
         """Goals that are missed for no known reason."""
         return [goal for goal in self.goals if goal.met is False and not goal.known]
 
+    def undecided(self) -> list[Goal]:
+        """Goals that were not measured often enough. There may be no other plugin to compare with."""
+        machine = self.samples.machine
+        if machine.get("rounds", MIN_ROUNDS) < MIN_ROUNDS:
+            return self.goals
+        if machine.get("chosen"):
+            return []
+        return [goal for goal in self.goals
+                if goal.met is None and (machine.get("other") or "speed-up" not in goal.name)]
+
+    def summary(self) -> str:
+        """The last line of the output."""
+        few = self.samples.machine.get("rounds", MIN_ROUNDS) < MIN_ROUNDS
+        return (f"goals: {len(self.goals)}, of which {len(self.missed())} missed for no known reason and "
+                f"{len(self.undecided())} undecided" + (f": fewer than {MIN_ROUNDS} rounds" if few else ""))
+
+    def status(self) -> int:
+        if not self.samples.complete:
+            return 1
+        if self.missed():
+            return EXIT_MISSED
+        return EXIT_UNDECIDED if self.undecided() else 0
+
     def _pauses(self, dirty: float) -> tuple[Series, Series, Series]:
         """Seconds without and with a pre-dump, and what part the latter saves."""
         plain, ahead = (Series([one["paused"] for one in self.samples.of(
@@ -473,9 +499,8 @@ def main() -> int:
     problem = plot(directory, f"Linux {samples.machine.get('kernel')}")
     if problem:
         print(problem)
-    if not samples.complete:
-        return 1
-    return EXIT_MISSED if report.missed() else 0
+    print(report.summary())
+    return report.status()
 
 
 if __name__ == "__main__":

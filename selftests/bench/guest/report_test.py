@@ -183,6 +183,27 @@ class Goals(unittest.TestCase):
             self.assertIn("MISSED", made.text())
 
 
+    def test_few_rounds_and_goals_without_a_measurement_are_no_success(self) -> None:
+        found = samples()
+        for one in found:
+            if "restore_peak" in one:
+                one["restore_peak"] = one["dump_peak"]
+            if one.get("sample") == "restore":
+                one["contents"] = 0.64
+        found += [run(9, sample="restore", plugin="other", parallel=False, cold=False, of=name, round=0)
+                  for name in ("1 x 2 GiB", "2048 x 64 KiB")]
+        found[0]["machine"].update(rounds=5, other="amdgpu_plugin.so", cpu="QEMU TCG CPU version 2.5+")
+        self.assertEqual(report_of(found).status(), 0, report_of(found).text())
+        self.assertIn("0 missed for no known reason and 0 undecided", report_of(found).summary())
+        unmeasured = report_of([one for one in found if one.get("sample") != "frozen"])
+        self.assertEqual((unmeasured.status(), len(unmeasured.undecided())), (report.EXIT_UNDECIDED, 1))
+        found[0]["machine"]["chosen"] = True
+        self.assertEqual(report_of([one for one in found if one.get("sample") != "frozen"]).status(), 0)
+        found[0]["machine"]["rounds"] = 4
+        self.assertEqual(report_of(found).status(), report.EXIT_UNDECIDED)
+        self.assertIn("fewer than 5 rounds", report_of(found).summary())
+
+
 class Limits(unittest.TestCase):
     """Of measure, which has no name that Python imports."""
 

@@ -115,10 +115,10 @@ scenario_tool_bench() {
   [ -z "$(find "$DIR" -name 'amdgpu-criu-bench-*')" ] || fail "bench leaves files behind"
   SCRATCH=$DIR "$PAYLOAD/bench/measure" --smoke --rounds 1 --divisor 1024 >"$DIR/samples" ||
     fail "measure: status $?: $(tail -n 3 "$DIR/samples")"
-  # Status 3: goals are missed, as they are with sizes this small.
+  # Status 3: one round decides nothing; 4: goals are missed, as they are with sizes this small.
   python3 -B "$PAYLOAD/bench/report.py" "$DIR/samples" "$DIR/tables"
   status=$?
-  [ $status -eq 0 ] || [ $status -eq 3 ] || fail "report: status $status"
+  [ $status -eq 3 ] || [ $status -eq 4 ] || fail "report: status $status"
   json "$DIR/tables/table.json" "it['complete'] and not it['failures'] and len(it['shapes']) == 2"
   json "$DIR/tables/table.json" "it['shapes'][1]['series']['dump / limit']['n'] == 1"
 }

@@ -41,8 +41,12 @@ if [ $verb = dump ]; then
   tail -n 1 FAKE/output >"$images/state"
 else
   read -r _ count <"$images/state"
-  setsid sh FAKE/program $count >>FAKE/output 2>&1 &
+  setsid python3 -c "
+import os
+os.closerange(3, 256)
+os.execv('/bin/sh', ['sh', 'FAKE/program', '$count'])" >>FAKE/output 2>&1 &
   echo $! >"$pidfile"
+  while [ -e FAKE/slow-restore ]; do sleep 0.05; done
 fi
 """
 PROGRAM = """count=$1

@@ -198,6 +198,23 @@ class Helper(unittest.TestCase):
         second.communicate(timeout=PATIENCE)
         self.assertEqual(second.returncode, helper.NOT_RESTORED)
 
+    def test_a_program_whose_helper_was_killed_during_its_restore_still_counts(self) -> None:
+        self.checkpoint()
+        self.node.say("slow-restore")
+        first = self.node.start()
+        self.node.wait_for_steps(1)
+        first.kill()
+        first.wait(timeout=PATIENCE)
+        for criu_runs in (True, False):
+            if not criu_runs:
+                (self.node.work / "slow-restore").unlink()
+            later = self.node.start()
+            _, messages = later.communicate(timeout=PATIENCE)
+            self.assertEqual(later.returncode, helper.NOT_RESTORED, criu_runs)
+            self.assertIn("an earlier start of this job still runs here", messages)
+        self.node.wait_for_steps(2)
+        self.assertEqual(self.node.steps(), list(range(1, len(self.node.steps()) + 1)))
+
     def test_a_start_on_another_node_ends_the_program_here(self) -> None:
         first = self.node.start()
         self.node.wait_for_steps(1)

@@ -9,11 +9,6 @@
 /* The parts of its headers that the file uses; the headers themselves need the driver. */
 #define KFD_CRIU_H_
 
-enum kfd_queue_type {
-	KFD_QUEUE_TYPE_COMPUTE,
-	KFD_QUEUE_TYPE_SDMA,
-};
-
 struct kfd_node {
 	u32 gc_version;
 };
@@ -24,8 +19,7 @@ struct kfd_node {
 
 #include "mqd_layouts.h"
 
-const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
-						      enum kfd_queue_type type);
+const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma);
 bool kfd_criu_mqd_tested(struct kfd_node *node);
 
 #include "../drivers/gpu/drm/amd/amdkfd/kfd_criu_mqd.c"
@@ -215,9 +209,7 @@ u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout)
 
 const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revision, bool sdma)
 {
-	struct kfd_node node = { .gc_version = IP_VERSION(major, minor, revision) };
-
-	return kfd_criu_mqd_layout(&node, sdma ? KFD_QUEUE_TYPE_SDMA : KFD_QUEUE_TYPE_COMPUTE);
+	return kfd_criu_mqd_layout(IP_VERSION(major, minor, revision), sdma);
 }
 
 bool mqd_tested(u32 major, u32 minor, u32 revision)

@@ -201,6 +201,24 @@ static const struct record_field render_client_name_fields[] = {
 	{},
 };
 
+static const struct record_field render_userq_fields[] = {
+	FIELD(amdgpu_criu_userq_record, id),
+	FIELD(amdgpu_criu_userq_record, flags),
+	FIELD(amdgpu_criu_userq_record, ip_type),
+	FIELD(amdgpu_criu_userq_record, priority),
+	FIELD(amdgpu_criu_userq_record, doorbell_handle),
+	FIELD(amdgpu_criu_userq_record, doorbell_offset),
+	FIELD(amdgpu_criu_userq_record, queue_va),
+	FIELD(amdgpu_criu_userq_record, queue_size),
+	FIELD(amdgpu_criu_userq_record, rptr_va),
+	FIELD(amdgpu_criu_userq_record, wptr_va),
+	FIELD(amdgpu_criu_userq_record, area_va),
+	FIELD(amdgpu_criu_userq_record, fence_value),
+	FIELD(amdgpu_criu_userq_record, num_words),
+	FIELD(amdgpu_criu_userq_record, num_fences),
+	{},
+};
+
 static const struct {
 	u16 type;
 	const struct record_field *fields;
@@ -220,6 +238,7 @@ static const struct {
 	{ AMDGPU_CRIU_RECORD_BO_LIST, render_bo_list_fields },
 	{ AMDGPU_CRIU_RECORD_SYNCOBJ, render_syncobj_fields },
 	{ AMDGPU_CRIU_RECORD_CLIENT_NAME, render_client_name_fields },
+	{ AMDGPU_CRIU_RECORD_USERQ, render_userq_fields },
 };
 
 const struct record_field *record_fields(u16 type)

@@ -66,7 +66,8 @@ class Names:
     @cached_property
     def messages(self) -> str:
         """Returns the driver's strings, with a space for every conversion."""
-        text = "\0".join(text for path, text in self.code.items() if path.startswith("kernel/drivers"))
+        text = "\0".join(text for path, text in self.code.items()
+                         if re.match(r"kernel/(base/[^/]+/)?drivers/", path))
         return re.sub(r"%[-#0-9a-z]*[a-z]", "\1", re.sub(r'"\s*\n\s*"', "", text))
 
     @cached_property

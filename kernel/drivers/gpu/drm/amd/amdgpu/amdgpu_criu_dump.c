@@ -62,14 +62,11 @@ static int amdgpu_criu_pause(struct amdgpu_criu_output *out)
 		}
 		out->paused = true;
 	}
-	ret = amdgpu_criu_file_carriable(dump);
-	if (!ret)
-		ret = amdgpu_criu_drain_vm(dump, deadline);
-	if (!ret)
-		ret = amdgpu_criu_drain_ctxs(dump, deadline);
-	if (!ret)
-		ret = amdgpu_criu_drain_syncobjs(dump, deadline);
-	return ret;
+	return amdgpu_criu_file_carriable(dump) ?:
+	       amdgpu_criu_drain_vm(dump, deadline) ?:
+	       amdgpu_criu_drain_ctxs(dump, deadline) ?:
+	       amdgpu_criu_stop_userqs(dump, deadline) ?:
+	       amdgpu_criu_drain_syncobjs(dump, deadline);
 }
 
 static int amdgpu_criu_prepare(struct amdgpu_criu_output *out)

@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The file itself: its GPU, its VM, and state that cannot be carried. */
+#include <drm/drm_syncobj.h>
 #include <linux/ctype.h>
 #include <linux/dma-resv.h>
 
 #include "amdgpu_criu_render.h"
 #include "amdgpu_ids.h"
+
+/* Returns the syncobj with the next higher handle, with a reference, or NULL. */
+struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle)
+{
+	struct drm_syncobj *syncobj;
+
+	xa_lock(&file->syncobj_xa);
+	syncobj = xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
+	if (syncobj)
+		drm_syncobj_get(syncobj);
+	xa_unlock(&file->syncobj_xa);
+	return syncobj;
+}
 
 int amdgpu_criu_check_render(struct criu_call *call)
 {
@@ -19,8 +33,6 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 	const struct amdgpu_device *adev = dump->adev;
 	bool has_video = false;
 
-	if (!xa_empty(&dump->fpriv->userq_mgr.userq_xa))
-		return criu_refuse_state(dump->out.call, "user queues");
 	/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
 	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
 		has_video |= adev->uvd.filp[i] == dump->file;

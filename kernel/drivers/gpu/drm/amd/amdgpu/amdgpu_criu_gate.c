@@ -10,6 +10,7 @@
 #include "amdgpu.h"
 #include "amdgpu_criu_gate.h"
 #include "amdgpu_criu_node.h"
+#include "amdgpu_criu_userq.h"
 
 /*
  * The gate of an open file. All ioctls of the file except the checkpoint/restore ioctl
@@ -37,6 +38,8 @@ static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
 	struct drm_file *file = owner;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
 
+	if (kind == CRIU_SESSION_CHECKPOINT)
+		amdgpu_criu_start_userqs(fpriv);
 	criu_client_allow(&fpriv->criu);
 	return 0;
 }

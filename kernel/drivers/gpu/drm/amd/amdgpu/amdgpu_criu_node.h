@@ -91,6 +91,16 @@ int amdgpu_criu_table_put(u64 uptr, u32 index, u32 stride, const void *entry, si
 u32 kfd_criu_gpu_id(struct amdgpu_device *adev, u32 xcp_id);
 u64 kfd_criu_features(void);
 
+struct kfd_criu_mqd_layout;
+const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma);
+u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
+void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
+int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
+int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
+			      u32 num, u32 ctl_stack_size, u32 ctx_size);
+void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
+			const void *saved, u32 num);
+
 int amdgpu_criu_ioctl(struct drm_device *dev, void *data, struct drm_file *file_priv);
 int amdgpu_criu_mmap(struct file *filp, struct vm_area_struct *vma);
 

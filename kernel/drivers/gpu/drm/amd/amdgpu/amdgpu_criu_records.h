@@ -15,6 +15,7 @@
 #include <linux/types.h>
 #include <drm/amdgpu_drm.h>
 
+#include "amdgpu_criu_userq.h"
 #include "criu_blob.h"
 
 /* criu_blob_schema.node: after that of KFD. EXPORTED has no node. */
@@ -33,6 +34,7 @@ enum amdgpu_criu_record_type {
 	AMDGPU_CRIU_RECORD_BO_LIST,
 	AMDGPU_CRIU_RECORD_SYNCOBJ,
 	AMDGPU_CRIU_RECORD_CLIENT_NAME,
+	AMDGPU_CRIU_RECORD_USERQ, /* see amdgpu_criu_userq.h */
 };
 
 /* amdgpu_criu_file_record.flags */

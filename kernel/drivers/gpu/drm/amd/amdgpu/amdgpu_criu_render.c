@@ -16,7 +16,7 @@ static bool amdgpu_criu_is_fresh(void *data)
 	amdgpu_bo_unreserve(root);
 	return idr_is_empty(&plan->file->object_idr) && xa_empty(&plan->file->syncobj_xa) &&
 	       idr_is_empty(&fpriv->ctx_mgr.ctx_handles) &&
-	       idr_is_empty(&fpriv->bo_list_handles) && xa_empty(&fpriv->userq_mgr.userq_xa) &&
+	       idr_is_empty(&fpriv->bo_list_handles) && !amdgpu_criu_has_userqs(fpriv) &&
 	       !READ_ONCE(plan->file->client_name) &&
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !has_prt;
 }
@@ -48,12 +48,11 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	if (!ret) {
 		mutex_lock(client->lock);
 		ret = client->restoring ? -EBADFD : criu_session_held(call->session, client);
-		if (!ret)
-			ret = amdgpu_criu_find_objects(&dump);
-		if (!ret)
-			ret = amdgpu_criu_attach_userptrs(&dump);
-		if (!ret)
-			ret = criu_session_release(call->session, client);
+		ret = ret ?:
+		      amdgpu_criu_find_objects(&dump) ?:
+		      amdgpu_criu_attach_userptrs(&dump) ?:
+		      amdgpu_criu_resume_userqs(&dump) ?:
+		      criu_session_release(call->session, client);
 		if (!ret)
 			criu_client_allow(client);
 		mutex_unlock(client->lock);
@@ -97,6 +96,7 @@ static const struct criu_kind *const amdgpu_criu_kinds[] = {
 	&amdgpu_criu_ctxs,
 	&amdgpu_criu_bo_lists,
 	&amdgpu_criu_syncobjs,
+	&amdgpu_criu_userqs,
 };
 
 static const struct criu_node amdgpu_criu_render_node = {

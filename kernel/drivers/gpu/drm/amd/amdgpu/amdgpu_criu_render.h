@@ -143,6 +143,7 @@ struct amdgpu_criu_plan {
 	struct amdgpu_criu_plan_ctx *ctxs;
 	struct amdgpu_criu_plan_bo_list *bo_lists;
 	struct amdgpu_criu_plan_syncobj *syncobjs;
+	struct amdgpu_criu_plan_userq *userqs; /* NULL if the kernel has none */
 	struct criu_id_set object_ids; /* ids of objects, set when they are checked */
 	u32 num_files;
 	u32 num_names;
@@ -152,6 +153,7 @@ struct amdgpu_criu_plan {
 	u32 num_ctxs;
 	u32 num_bo_lists;
 	u32 num_syncobjs;
+	u32 num_userqs;
 
 	/* While handles are created, all numbers up to this have an entry, which may be empty */
 	u32 last_handle;

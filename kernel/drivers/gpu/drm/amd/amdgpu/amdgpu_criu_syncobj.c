@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no
- * fence or a signaled one. Only the last point of a timeline is saved.
+ * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no fence, or
+ * a signaled one, or one of a user queue. Only the last point of a timeline is saved.
  */
 #include <drm/drm_syncobj.h>
 #include <linux/dma-fence-chain.h>
@@ -32,19 +32,6 @@ const struct criu_object_ops amdgpu_criu_syncobj_ops = {
 	.copy = amdgpu_criu_syncobj_export,
 };
 
-/* Returns the syncobj with the next higher handle, with a reference, or NULL. */
-struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle)
-{
-	struct drm_syncobj *syncobj;
-
-	xa_lock(&file->syncobj_xa);
-	syncobj = xa_find_after(&file->syncobj_xa, handle, ULONG_MAX, XA_PRESENT);
-	if (syncobj)
-		drm_syncobj_get(syncobj);
-	xa_unlock(&file->syncobj_xa);
-	return syncobj;
-}
-
 /* The fences may belong to other files, other processes, or other drivers. */
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
@@ -58,7 +45,8 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 		drm_syncobj_put(syncobj);
 		if (!fence)
 			continue;
-		ret = amdgpu_criu_wait_fence(fence, deadline);
+		ret = amdgpu_criu_carries_fence(dump->fpriv, fence) ? 0 :
+		      amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
 		if (ret == -ETIME)
 			criu_refuse(dump->out.call, ret, "syncobj %lu: the work behind it hangs",
@@ -90,7 +78,7 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 			record.flags |= AMDGPU_CRIU_SYNCOBJ_TIMELINE;
 			record.point = fence->seqno;
 		}
-	} else if (fence) {
+	} else if (fence && !amdgpu_criu_carries_fence(dump->fpriv, fence)) {
 		ret = criu_refuse(dump->out.call, -ETIME,
 				  "syncobj %u: another process has pending work", handle);
 	}

@@ -144,23 +144,13 @@ int kfd_criu_queue_properties(const struct kfd_criu_queue_record *record,
 u64 kfd_criu_bo_offset(u32 alloc_flags, u32 gpu_id, struct kgd_mem *mem);
 u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
 
-struct kfd_criu_mqd_layout;
-const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
-						      enum kfd_queue_type type);
 const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
 							enum kfd_queue_type type);
 bool kfd_criu_mqd_tested(struct kfd_node *node);
-void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u32 num);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size);
-int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
-void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
-			const void *saved, u32 num);
-u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
-int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds,
-			      u32 num, u32 ctl_stack_size, u32 ctx_size);
 int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			    bool aql);
 

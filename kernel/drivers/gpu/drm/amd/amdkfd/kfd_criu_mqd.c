@@ -337,14 +337,13 @@ bool kfd_criu_mqd_tested(struct kfd_node *node)
 }
 
 /* Returns the layout of the MQDs of a GPU, or NULL if they are not supported. */
-const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(struct kfd_node *node,
-						      enum kfd_queue_type type)
+const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma)
 {
 	const struct kfd_criu_generation *generation = kfd_criu_generations;
 
-	while (KFD_GC_VERSION(node) < generation->first)
+	while (gc_version < generation->first)
 		generation++;
-	return type == KFD_QUEUE_TYPE_COMPUTE ? generation->cp : generation->sdma;
+	return sdma ? generation->sdma : generation->cp;
 }
 
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout)

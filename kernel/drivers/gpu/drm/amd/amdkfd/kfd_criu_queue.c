@@ -117,7 +117,7 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 		return criu_refuse(dump->out.call, -EOPNOTSUPP,
 				   "cannot carry: %s (GPU %u, queue %u)", why, pdd->user_gpu_id,
 				   q->properties.queue_id);
-	layout = kfd_criu_mqd_layout(q->device, type);
+	layout = kfd_criu_queue_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
 	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
 	if (kfd_criu_queue_masks_cus(q, layout))
@@ -173,7 +173,7 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 	dqm_lock(dqm);
 	mm->init_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties);
 	mm->checkpoint_mqd(mm, q->mqd, scratch, scratch + record->mqd_size);
-	kfd_criu_mqd_merge(kfd_criu_mqd_layout(q->device, type), scratch, queue->mqd,
+	kfd_criu_mqd_merge(kfd_criu_queue_layout(q->device, type), scratch, queue->mqd,
 			   kfd_criu_num_mqds(q->device, type));
 	mm->restore_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties, scratch,
 			queue->stack, record->mqd_stack_size);

@@ -28,7 +28,8 @@ struct mqd_manager *kfd_criu_mqd_mgr(const struct kfd_node *node, enum kfd_queue
 const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
 							enum kfd_queue_type type)
 {
-	const struct kfd_criu_mqd_layout *layout = kfd_criu_mqd_layout(node, type);
+	const struct kfd_criu_mqd_layout *layout =
+		kfd_criu_mqd_layout(KFD_GC_VERSION(node), type != KFD_QUEUE_TYPE_COMPUTE);
 	const struct mqd_manager *mm = kfd_criu_mqd_mgr(node, type);
 
 	if (!layout || kfd_criu_mqd_size(layout) != mm->mqd_size || !mm->checkpoint_mqd ||
@@ -293,7 +294,7 @@ int kfd_criu_check_queue(void *data, void *entry)
 					       kfd_criu_check_sdma_here(plan, record, node);
 	if (ret)
 		return ret;
-	ret = kfd_criu_mqd_check(kfd_criu_mqd_layout(node, type), queue->mqd,
+	ret = kfd_criu_mqd_check(kfd_criu_queue_layout(node, type), queue->mqd,
 				 kfd_criu_num_mqds(node, type));
 	if (ret)
 		criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself");

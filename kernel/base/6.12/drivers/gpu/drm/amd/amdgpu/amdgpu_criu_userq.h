@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* This kernel has no user queues. */
+#ifndef _AMDGPU_CRIU_USERQ_H_
+#define _AMDGPU_CRIU_USERQ_H_
+
+#include <linux/types.h>
+
+struct amdgpu_criu_dump;
+struct amdgpu_fpriv;
+struct dma_fence;
+
+static inline bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
+{
+	return false;
+}
+
+static inline bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv,
+					     const struct dma_fence *fence)
+{
+	return false;
+}
+
+static inline int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	return 0;
+}
+
+static inline int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
+{
+	return 0;
+}
+
+static inline void amdgpu_criu_start_userqs(struct amdgpu_fpriv *fpriv)
+{
+}
+
+#endif /* _AMDGPU_CRIU_USERQ_H_ */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* User queues. Kernels without them have a header of this name that does nothing. */
+#ifndef _AMDGPU_CRIU_USERQ_H_
+#define _AMDGPU_CRIU_USERQ_H_
+
+#include <linux/types.h>
+
+struct amdgpu_criu_dump;
+struct amdgpu_device;
+struct amdgpu_fpriv;
+struct criu_kind;
+struct dma_fence;
+struct kfd_criu_mqd_layout;
+
+/* A user queue. Tail: __u32 for each word of the MQD, struct amdgpu_criu_userq_fence. */
+struct amdgpu_criu_userq_record {
+	__u32 id;
+	__u32 flags; /* none yet */
+	__u32 ip_type; /* AMDGPU_HW_IP_* */
+	__u32 priority; /* as in AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_MASK, shifted */
+	__u32 doorbell_handle; /* GEM handle of the BO with the doorbell */
+	__u32 doorbell_offset; /* in the BO, in doorbells */
+	__u64 queue_va;
+	__u64 queue_size; /* bytes */
+	__u64 rptr_va;
+	__u64 wptr_va;
+	__u64 area_va; /* compute: EOP buffer; SDMA: context save area */
+	__u64 fence_value; /* the last value that a packet of the queue has signaled */
+	__u32 num_words; /* entries of the first tail: state of the MQD, see kfd_criu_mqd.c */
+	__u32 num_fences; /* entries of the second tail */
+};
+
+/* A syncobj that the queue will signal. Values ascend. */
+struct amdgpu_criu_userq_fence {
+	__u64 value; /* fence value that signals it */
+	__u32 handle; /* of the syncobj */
+	__u32 pad;
+};
+
+/* A user queue to be restored */
+struct amdgpu_criu_plan_userq {
+	struct amdgpu_criu_userq_record record;
+	const u32 *words; /* tails of the record */
+	const struct amdgpu_criu_userq_fence *fences;
+};
+
+extern const struct criu_kind amdgpu_criu_userqs;
+int amdgpu_criu_dump_userqs(void *dump);
+const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev,
+							   u32 ip_type);
+
+bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv);
+bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv, const struct dma_fence *fence);
+int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline);
+int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump);
+/* Maps the queues of a file that is no longer paused. */
+#define amdgpu_criu_start_userqs(fpriv) amdgpu_userq_start(&(fpriv)->userq_mgr)
+
+#endif /* _AMDGPU_CRIU_USERQ_H_ */

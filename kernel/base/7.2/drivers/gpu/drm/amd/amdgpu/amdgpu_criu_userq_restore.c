@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* User queues: RESTORE. Restored queues are unmapped until RESUME. */
+#include <drm/drm_syncobj.h>
+#include <linux/log2.h>
+
+#include "amdgpu_criu_render.h"
+#include "amdgpu_userq_fence.h"
+
+/* Returns the mapping that contains a part of the address space, or NULL. */
+static const struct amdgpu_criu_plan_mapping *
+amdgpu_criu_plan_mapping(const struct amdgpu_criu_plan *plan, u64 va, u64 size)
+{
+	const struct amdgpu_device *adev = plan->adev;
+
+	va &= AMDGPU_GMC_HOLE_MASK & ~(AMDGPU_GPU_PAGE_SIZE - 1ULL);
+	for (u32 i = 0; i < plan->num_mappings; i++) {
+		const struct amdgpu_criu_mapping_record *record = &plan->mappings[i].record;
+
+		if (plan->mappings[i].object && va >= record->va && size <= record->size &&
+		    va - record->va <= record->size - size)
+			return &plan->mappings[i];
+	}
+	return NULL;
+}
+
+static bool amdgpu_criu_has_doorbell(const struct amdgpu_criu_plan *plan, u32 handle, u64 offset)
+{
+	for (u32 i = 0; i < plan->num_objects; i++) {
+		const struct amdgpu_criu_object_record *record = &plan->objects[i].record;
+
+		if (record->handle == handle)
+			return (record->preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL) &&
+			       offset < record->size / sizeof(u64);
+	}
+	return false;
+}
+
+/* Performs the checks of AMDGPU_USERQ_OP_CREATE. */
+static const char *amdgpu_criu_userq_fault(void *data, void *entry)
+{
+	const struct amdgpu_criu_plan_userq *userq = entry;
+	const struct amdgpu_criu_userq_record *record = entry;
+	const struct amdgpu_criu_plan *plan = data;
+	const struct kfd_criu_mqd_layout *layout;
+	const struct amdgpu_criu_plan_mapping *wptr;
+
+	if (!IS_ENABLED(CONFIG_HSA_AMD))
+		return "this kernel is built without CONFIG_HSA_AMD";
+	if (!record->id || record->id > AMDGPU_MAX_USERQ_COUNT)
+		return "id";
+	layout = amdgpu_criu_userq_layout(plan->adev, record->ip_type);
+	if (!layout)
+		return "type";
+	if (record->priority > AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_HIGH)
+		return "priority";
+	if (!is_power_of_2(record->queue_size) || record->queue_size < AMDGPU_GPU_PAGE_SIZE)
+		return "size of the ring";
+	if (!amdgpu_criu_has_doorbell(plan, record->doorbell_handle, record->doorbell_offset))
+		return "doorbell";
+	wptr = amdgpu_criu_plan_mapping(plan, record->wptr_va, AMDGPU_GPU_PAGE_SIZE);
+	if (!wptr || wptr->object->record.size > PAGE_SIZE ||
+	    !amdgpu_criu_plan_mapping(plan, record->queue_va, record->queue_size) ||
+	    !amdgpu_criu_plan_mapping(plan, record->rptr_va, AMDGPU_GPU_PAGE_SIZE) ||
+	    !amdgpu_criu_plan_mapping(plan, record->area_va, 0))
+		return "its memory is not mapped";
+	if (record->num_words * sizeof(u32) != kfd_criu_mqd_size(layout))
+		return "MQD size";
+	/* The driver sets no wave-save area. */
+	if (kfd_criu_mqd_check_bounds(layout, userq->words, 1, 0, 0))
+		return "saved waves";
+	for (u32 i = 0; i < record->num_fences; i++)
+		if (userq->fences[i].pad ||
+		    (i && userq->fences[i].value < userq->fences[i - 1].value))
+			return "order of fences, or pad";
+	return NULL;
+}
+
+static int amdgpu_criu_check_userq(void *data, void *entry)
+{
+	const struct amdgpu_criu_plan_userq *userq = entry;
+	const struct amdgpu_criu_userq_record *record = entry;
+	const struct amdgpu_criu_plan *plan = data;
+	int ret;
+
+	if (record->flags)
+		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
+	if (!plan->adev->userq_funcs[record->ip_type])
+		return criu_refuse(plan->call, -ENODEV, "the GPU has no user queues of type %u",
+				   record->ip_type);
+	if (amdgpu_userq_priority_permit(plan->file, record->priority))
+		return criu_refuse(plan->call, -EACCES, "its priority needs CAP_SYS_NICE");
+	ret = kfd_criu_mqd_check(amdgpu_criu_userq_layout(plan->adev, record->ip_type),
+				 userq->words, 1);
+	if (ret)
+		criu_refuse(plan->call, ret, "MQD has words that this kernel sets itself");
+	return ret;
+}
+
+static u64 amdgpu_criu_doorbell_id(const struct criu_kind *kind, const void *entry)
+{
+	const struct amdgpu_criu_userq_record *record = entry;
+
+	return (u64)record->doorbell_handle << 32 | record->doorbell_offset;
+}
+
+/* The syncobjs of fences exist and have no fence. */
+static int amdgpu_criu_check_userqs(void *data)
+{
+	struct amdgpu_criu_plan *plan = data;
+	struct criu_id *ids __free(kvfree) =
+		kvcalloc(plan->num_syncobjs, sizeof(*ids), GFP_KERNEL_ACCOUNT);
+	struct criu_id_set set = { .ids = ids, .room = plan->num_syncobjs };
+	u64 unused;
+
+	if (!ids)
+		return -ENOMEM;
+	for (u32 i = 0; i < plan->num_syncobjs; i++)
+		if (!plan->syncobjs[i].record.flags)
+			criu_id_set_add(&set, plan->syncobjs[i].record.handle, i);
+	criu_id_set_seal(&set, &unused);
+	for (u32 i = 0; i < plan->num_userqs; i++) {
+		const struct amdgpu_criu_plan_userq *userq = &plan->userqs[i];
+
+		plan->call->entry = &plan->userqs[i];
+		for (u32 j = 0; j < userq->record.num_fences; j++)
+			if (!criu_id_set_find(&set, userq->fences[j].handle))
+				return criu_refuse(plan->call, -EBADMSG, "no such syncobj: %u",
+						   userq->fences[j].handle);
+	}
+	for (u32 i = 0; plan->num_userqs && i < plan->num_objects; i++)
+		if (plan->objects[i].record.flags & AMDGPU_CRIU_OBJECT_USERPTR)
+			return criu_refuse_state(plan->call,
+						 "a userptr in a file with user queues");
+	return criu_check_unique(plan->call, plan, "doorbell", amdgpu_criu_doorbell_id);
+}
+
+static int amdgpu_criu_begin_userqs(void *data)
+{
+	struct amdgpu_criu_plan *plan = data;
+
+	plan->fpriv->userq_mgr.stopped = plan->num_userqs;
+	return 0;
+}
+
+/* Follows the code path of AMDGPU_USERQ_SIGNAL. */
+static int amdgpu_criu_apply_fences(struct amdgpu_criu_plan *plan,
+				    const struct amdgpu_criu_plan_userq *userq,
+				    struct amdgpu_usermode_queue *queue)
+{
+	const struct amdgpu_criu_userq_fence *item = userq->fences;
+	struct amdgpu_userq_fence *fence = NULL;
+	struct drm_syncobj *syncobj;
+	int ret = 0;
+
+	guard(mutex)(&plan->fpriv->userq_mgr.userq_mutex);
+	for (u32 i = 0; i < userq->record.num_fences; i++, item++) {
+		if (!fence || fence->base.seqno != item->value) {
+			if (fence)
+				dma_fence_put(&fence->base);
+			fence = NULL;
+			ret = amdgpu_userq_fence_alloc(queue, &fence);
+			if (ret)
+				break;
+			amdgpu_userq_fence_init(queue, fence, item->value);
+		}
+		syncobj = drm_syncobj_find(plan->file, item->handle);
+		drm_syncobj_replace_fence(syncobj, &fence->base);
+		drm_syncobj_put(syncobj);
+	}
+	if (fence)
+		dma_fence_put(&fence->base);
+	return ret;
+}
+
+/* Follows the code path of AMDGPU_USERQ_OP_CREATE. */
+static int amdgpu_criu_apply_userq(void *data, void *entry)
+{
+	const struct amdgpu_criu_plan_userq *userq = entry;
+	const struct amdgpu_criu_userq_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_userq_restore restore = {
+		.queue_id = record->id,
+		.args = &record->area_va, /* the only field of either type */
+	};
+	union drm_amdgpu_userq args = { .in = {
+		.op = AMDGPU_USERQ_OP_CREATE,
+		.ip_type = record->ip_type,
+		.doorbell_handle = record->doorbell_handle,
+		.doorbell_offset = record->doorbell_offset,
+		.flags = record->priority << AMDGPU_USERQ_CREATE_FLAGS_QUEUE_PRIORITY_SHIFT,
+		.queue_va = record->queue_va,
+		.queue_size = record->queue_size,
+		.rptr_va = record->rptr_va,
+		.wptr_va = record->wptr_va,
+		.mqd = (uintptr_t)&record->area_va,
+		.mqd_size = sizeof(record->area_va),
+	} };
+	struct amdgpu_usermode_queue *queue;
+	int ret = amdgpu_userq_create(plan->file, &args, &restore);
+
+	if (ret || !IS_ENABLED(CONFIG_HSA_AMD))
+		return ret;
+	queue = xa_load(&plan->fpriv->userq_mgr.userq_xa, record->id);
+	*(__le64 *)queue->fence_drv->cpu_addr = cpu_to_le64(record->fence_value);
+	kfd_criu_mqd_merge(amdgpu_criu_userq_layout(plan->adev, record->ip_type),
+			   queue->mqd.cpu_ptr, userq->words, 1);
+	return amdgpu_criu_apply_fences(plan, userq, queue);
+}
+
+static void amdgpu_criu_undo_userq(void *data, void *entry)
+{
+	const struct amdgpu_criu_userq_record *record = entry;
+	struct amdgpu_criu_plan *plan = data;
+
+	amdgpu_userq_put(xa_erase(&plan->fpriv->userq_mgr.userq_xa, record->id));
+}
+
+static void amdgpu_criu_undo_userqs(void *data)
+{
+	((struct amdgpu_criu_plan *)data)->fpriv->userq_mgr.stopped = false;
+}
+
+const struct criu_kind amdgpu_criu_userqs = {
+	.type = AMDGPU_CRIU_RECORD_USERQ,
+	.subject = "user queue %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, userqs, struct amdgpu_criu_plan_userq, record.id),
+	.tails = {
+		CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32),
+		CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_fences, fences,
+			       struct amdgpu_criu_userq_fence),
+	},
+	.unique = true,
+	.dump = amdgpu_criu_dump_userqs,
+	.fault = amdgpu_criu_userq_fault,
+	.check = amdgpu_criu_check_userq,
+	.check_all = amdgpu_criu_check_userqs,
+	.begin = amdgpu_criu_begin_userqs,
+	.apply = amdgpu_criu_apply_userq,
+	.undo = amdgpu_criu_undo_userq,
+	.undo_all = amdgpu_criu_undo_userqs,
+};

@@ -166,6 +166,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Fixture{.name = "render-1-file", .schema = &amdgpu_criu_render_schema},
                       Fixture{.name = "render-1-file-gfx942", .schema = &amdgpu_criu_render_schema},
                       Fixture{.name = "render-1-file-gfx1100", .schema = &amdgpu_criu_render_schema},
+                      Fixture{.name = "render-1-userq-gfx1100",
+                              .schema = &amdgpu_criu_render_schema},
                       Fixture{.name = "render-1-exported", .schema = &amdgpu_criu_exported_schema},
                       Fixture{.name = "render-1-exported-gfx942",
                               .schema = &amdgpu_criu_exported_schema},

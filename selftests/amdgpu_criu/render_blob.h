@@ -17,6 +17,7 @@
 #define BLOB_RENDER_BO_LIST 0x205
 #define BLOB_RENDER_SYNCOBJ 0x206
 #define BLOB_RENDER_CLIENT_NAME 0x207
+#define BLOB_RENDER_USERQ 0x208
 
 #define BLOB_CTX_PSTATE 1
 
@@ -85,6 +86,29 @@ struct blob_syncobj {
 
 struct blob_client_name {
 	__u8 name[64];
+};
+
+struct blob_userq {
+	__u32 id;
+	__u32 flags;
+	__u32 ip_type;
+	__u32 priority;
+	__u32 doorbell_handle;
+	__u32 doorbell_offset;
+	__u64 queue_va;
+	__u64 queue_size;
+	__u64 rptr_va;
+	__u64 wptr_va;
+	__u64 area_va;
+	__u64 fence_value;
+	__u32 num_words;
+	__u32 num_fences;
+};
+
+struct blob_userq_fence {
+	__u64 value;
+	__u32 handle;
+	__u32 pad;
 };
 
 /* A field of a record or of an entry of its tail, and an invalid value. */

@@ -3,9 +3,8 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
-#include <sys/syscall.h>
 
+#include "capability.h"
 #include "render.h"
 #include "render_blob.h"
 
@@ -443,28 +442,6 @@ TEST_F(bad_ctx, engine_that_keeps_state_is_EOPNOTSUPP)
 			TH_LOG("engine type %u", engines[i]);
 		}
 	}
-}
-
-static int drop_sys_nice(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-
-	if (syscall(SYS_capget, &header, data))
-		return -errno;
-	data[0].effective &= ~(1u << CAP_SYS_NICE);
-	return syscall(SYS_capset, &header, data) ? -errno : 0;
-}
-
-static int raise_all(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-
-	if (syscall(SYS_capget, &header, data))
-		return -errno;
-	data[0].effective = data[0].permitted;
-	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }
 
 TEST_F(bad_ctx, high_priority_without_CAP_SYS_NICE_is_EACCES)

@@ -13,9 +13,11 @@
 #include "golden_file.h"
 #include "render_blob.h"
 #include "share.h"
+#include "userq.h"
 
 #define FILE_NAME "render-1-file"
 #define EXPORTED_NAME "render-1-exported"
+#define USERQ_NAME "render-1-userq"
 #define USERPTR_SIZE 0x8000
 #define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_ANONONLY | AMDGPU_GEM_USERPTR_REGISTER)
 #define EXPORTED_SIZE 0x30000
@@ -85,6 +87,37 @@ static int write_exported(const struct criu_node *node, const char *directory)
 	       golden_write(directory, EXPORTED_NAME, exported.blob, exported.blob_size);
 }
 
+/* Words of a ring: two packets that were executed; one that waits, and one with a pending fence. */
+#define USERQ_DONE 7
+#define USERQ_END 16
+#define USERQ_WAIT_WORD 8
+
+static int write_userq(const struct criu_node *node, const char *directory)
+{
+	struct userq queue = {};
+	struct criu_image image;
+	__u32 syncobjs[2];
+	int ret = userq_make(node, &queue, AMDGPU_HW_IP_COMPUTE, 0);
+
+	if (ret)
+		return ret == -ENODEV ? 0 : ret;
+	ret = render_syncobj_create(node, 0, &syncobjs[0]);
+	if (!ret)
+		ret = render_syncobj_create(node, 0, &syncobjs[1]);
+	userq_write(&queue, 0, 1);
+	if (!ret)
+		ret = userq_signal(node, &queue, &syncobjs[0], 1, 0, true);
+	userq_wait_word(&queue, USERQ_WAIT_WORD);
+	if (!ret)
+		ret = userq_signal(node, &queue, &syncobjs[1], 1, 0, true);
+	if (!ret)
+		ret = render_syncobj_wait(node, syncobjs[0], 10 * RENDER_SECOND);
+	if (!ret)
+		ret = render_save(node, &image);
+	queue.memory[USERQ_WORDS / sizeof(__u32) + USERQ_WAIT_WORD] = 1;
+	return ret ? ret : golden_write(directory, USERQ_NAME, image.blob, image.blob_size);
+}
+
 static void __attribute__((constructor)) write_all(int argc, char **argv)
 {
 	struct criu_node node;
@@ -99,6 +132,10 @@ static void __attribute__((constructor)) write_all(int argc, char **argv)
 		ret = render_open(&node, 0);
 	if (!ret)
 		ret = write_exported(&node, argv[2]);
+	if (!ret)
+		ret = render_open(&node, 0);
+	if (!ret)
+		ret = write_userq(&node, argv[2]);
 	if (ret)
 		fprintf(stderr, "render_golden: %s\n", strerror(-ret));
 	_exit(!!ret);
@@ -229,6 +266,50 @@ TEST_F(golden, an_exported_bo_is_restored_with_all_values)
 	close(fd);
 	close(save);
 	close(restore);
+}
+
+TEST_F(golden, a_user_queue_is_restored_with_all_values)
+{
+	static __u32 memory[USERQ_SIZE / sizeof(__u32)];
+	static __u64 wptr = USERQ_DONE;
+	const struct userq from = {
+		.memory = memory, .wptr = &wptr, .next = USERQ_DONE,
+		.ip_type = AMDGPU_HW_IP_COMPUTE,
+		.doorbell_handle = 1, .memory_handle = 2, .wptr_handle = 3,
+	};
+	struct criu_image image = { .bos = self->bos }, again;
+	struct userq queue;
+	struct blob blob;
+	int session;
+
+	if (!golden_load(USERQ_NAME, &self->blob))
+		SKIP(return, "the driver has no user queues for this GPU");
+	image.num_bos = make_table(self);
+	image.blob = self->blob.data;
+	image.blob_size = self->blob.size;
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	if (!kernel_is_at_least(7, 2)) {
+		EXPECT_EQ(-EOPNOTSUPP, criu_restore(&self->to, session, &image));
+		close(session);
+		return;
+	}
+	ASSERT_EQ(0, criu_restore(&self->to, session, &image));
+	ASSERT_EQ(0, userq_again(&self->to, &image, &from, &queue));
+	userq_wait_word(&queue, USERQ_WAIT_WORD);
+	/* PROTECTED_FENCE_SIGNAL */
+	queue.memory[queue.next] = 0xc000d000;
+	*queue.wptr = USERQ_END;
+	ASSERT_EQ(0, criu_resume(&self->to, session, 0));
+	close(session);
+	ASSERT_EQ(0, render_save(&self->to, &again));
+	blob.data = again.blob;
+	blob.size = again.blob_size;
+	EXPECT_EQ(-1, golden_difference(&self->blob, &blob, BLOB_RENDER_USERQ, 0));
+	EXPECT_EQ(-1, golden_difference(&self->blob, &blob, BLOB_RENDER_SYNCOBJ, 1));
+	queue.memory[USERQ_WORDS / sizeof(__u32) + USERQ_WAIT_WORD] = 1;
+	EXPECT_EQ(0, render_syncobj_wait(&self->to, 2, 10 * RENDER_SECOND));
+	criu_image_free(&again);
 }
 
 TEST_HARNESS_MAIN

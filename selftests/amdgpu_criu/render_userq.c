@@ -1,58 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * User queues: the process writes packets and rings a doorbell, without an ioctl. PROCESS_INFO
- * refuses a file that has one, and the queue runs on.
+ * User queues: the process writes packets and rings a doorbell, without an ioctl. They are stopped
+ * while the file is paused, and restored with what is left in their rings and with their fences.
  */
 #include "kselftest_harness.h"
 
-#include <time.h>
+#include "capability.h"
+#include "complaints.h"
+#include "kfd.h"
+#include "render_blob.h"
+#include "userq.h"
 
-#include "render.h"
+#define WAIT_WORD 8
 
-/* As the driver of 7.2 has them; older headers do not. */
-#define IOC_USERQ DRM_IOWR(DRM_COMMAND_BASE + 0x16, struct userq)
-#define USERQ_CREATE 1
-#define USERQ_FREE 2
-/* ENOTSUPP of the kernel: the driver runs without user queues. */
-#define NOT_SUPPORTED 524
-
-struct userq {
-	__u32 op;
-	__u32 queue_id;
-	__u32 ip_type;
-	__u32 doorbell_handle;
-	__u32 doorbell_offset;
-	__u32 flags;
-	__u64 queue_va;
-	__u64 queue_size;
-	__u64 rptr_va;
-	__u64 wptr_va;
-	__u64 mqd;
-	__u64 mqd_size;
+struct files {
+	struct criu_node node, to;
+	struct amdgpu_criu_process_info info;
+	struct criu_image image;
+	struct userq queue, restored;
+	int session, load;
 };
 
-#define PAGE 0x1000
-#define VA 0x600000
-/* One BO: the ring, the read pointer, what packets write, and an EOP buffer or a CSA. */
-#define RPTR 0x1000
-#define WORD 0x2000
-#define AREA 0x3000
-#define SIZE 0x4000
-/* The write pointer is in a BO of its own. */
-#define WPTR_VA (VA + SIZE)
-/* Doorbells have 64 bits. */
-#define DOORBELL 3
-
 FIXTURE(userq) {
-	struct criu_node node;
-	struct amdgpu_criu_process_info info;
-	struct userq queue;
-	__u32 *memory;
-	volatile __u64 *wptr;
-	volatile __u64 *doorbells;
-	__u32 id;
-	__u32 next; /* word of the ring */
-	int session;
+	struct files f;
 };
 
 FIXTURE_VARIANT(userq) {
@@ -67,123 +37,588 @@ FIXTURE_VARIANT_ADD(userq, sdma) {
 	.ip_type = AMDGPU_HW_IP_DMA,
 };
 
-/* Mappings are written in order by an SDMA engine, and no queue of the process waits for them. */
-static int wait_for_mappings(const struct criu_node *node)
+/* A file with a queue. False if the driver has no user queues for this GPU. */
+static bool setup(struct __test_metadata *_metadata, struct files *f, __u32 ip_type)
 {
-	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = 1, .value = 1 };
-	struct render_work work;
-	__u64 sequence;
-	int ret = render_work_make(node, &work);
+	int ret;
 
-	if (ret)
-		return ret;
-	ret = render_ctx_create(node, AMDGPU_CTX_PRIORITY_NORMAL, &job.ctx);
+	f->session = -1;
+	f->load = -1;
+	f->to.fd = -1;
+	ret = render_open(&f->node, 0);
 	if (!ret)
-		ret = render_submit(node, &work, &job, &sequence);
-	if (!ret)
-		ret = render_wait(node, &job, sequence, 10 * RENDER_SECOND);
-	render_work_unmap(&work);
-	return ret;
+		ret = userq_make(&f->node, &f->queue, ip_type, 0);
+	if (ret == -ENODEV)
+		return false;
+	EXPECT_EQ(0, ret);
+	f->session = criu_session(&f->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	EXPECT_LE(0, f->session);
+	return true;
 }
 
-static void *map(const struct criu_node *node, __u64 size, __u32 domain, __u64 va, __u32 *handle)
+static void teardown(struct files *f)
 {
-	if (render_bo_create(node, size, domain, 0, handle) ||
-	    (va && render_va_map(node, *handle, va, size)))
-		return NULL;
-	return render_bo_mmap(node, *handle, size);
-}
-
-static int userq_call(const struct criu_node *node, struct userq *args, __u32 op)
-{
-	args->op = op;
-	return render_ioctl(node, IOC_USERQ, args);
+	criu_image_free(&f->image);
+	criu_node_close(&f->to);
+	criu_node_close(&f->node);
+	if (f->session >= 0)
+		close(f->session);
+	if (f->load >= 0)
+		close(f->load);
 }
 
 FIXTURE_SETUP(userq)
 {
-	__u64 area = VA + AREA;
-	__u32 handle;
-	int ret;
-
-	self->session = -1;
-	if (render_open(&self->node, 0))
-		SKIP(return, "no amdgpu render node");
-	self->memory = map(&self->node, SIZE, AMDGPU_GEM_DOMAIN_GTT, VA, &handle);
-	self->wptr = map(&self->node, PAGE, AMDGPU_GEM_DOMAIN_GTT, WPTR_VA, &handle);
-	self->queue = (struct userq){
-		.ip_type = variant->ip_type,
-		.doorbell_offset = DOORBELL,
-		.queue_va = VA,
-		.queue_size = PAGE,
-		.rptr_va = VA + RPTR,
-		.wptr_va = WPTR_VA,
-		.mqd = (uintptr_t)&area,
-		.mqd_size = sizeof(area),
-	};
-	self->doorbells = map(&self->node, PAGE, AMDGPU_GEM_DOMAIN_DOORBELL, 0,
-			      &self->queue.doorbell_handle);
-	ASSERT_NE(NULL, self->memory);
-	ASSERT_NE(NULL, self->wptr);
-	ASSERT_EQ(0, wait_for_mappings(&self->node));
-	ret = userq_call(&self->node, &self->queue, USERQ_CREATE);
-	/* The kernel has replaced the operation by the id. */
-	self->id = self->queue.op;
-	if (ret == -NOT_SUPPORTED || ret == -EINVAL || ret == -ENOTTY)
+	if (!setup(_metadata, &self->f, variant->ip_type))
 		SKIP(return, "the driver has no user queues for this GPU");
-	ASSERT_EQ(0, ret);
-	ASSERT_NE(NULL, self->doorbells);
-	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	ASSERT_LE(0, self->session);
 }
 
 FIXTURE_TEARDOWN(userq)
 {
-	if (self->session >= 0)
-		close(self->session);
-	criu_node_close(&self->node);
+	teardown(&self->f);
 }
 
-static __u64 submit(FIXTURE_DATA(userq) *self, bool sdma, __u32 value)
+static void pause_file(struct __test_metadata *_metadata, struct files *f)
 {
-	const __u64 at = VA + WORD;
-	const __u32 pm4[] = { 0xc0033700, 5 << 8 | 1 << 20, at, at >> 32, value };
-	const __u32 write[] = { 2, at, at >> 32, 0, value };
-	const size_t num = sizeof(pm4) / sizeof(pm4[0]);
-	__u64 wptr;
-
-	memcpy(self->memory + self->next, sdma ? write : pm4, sizeof(pm4));
-	self->next += num;
-	wptr = sdma ? self->next * sizeof(__u32) : self->next;
-	*self->wptr = wptr;
-	__sync_synchronize();
-	self->doorbells[DOORBELL] = wptr;
-	return wptr;
+	ASSERT_EQ(0, criu_pause(&f->node, f->session, &f->info)) {
+		TH_LOG("%s", criu_reason);
+	}
 }
 
-static bool runs(FIXTURE_DATA(userq) *self, bool sdma, __u32 value)
+/* RESTORE to GPU @gpu, with the contents that BOs of @from have now. */
+static void load(struct __test_metadata *_metadata, struct files *f, unsigned int gpu)
 {
-	const volatile __u32 *word = self->memory + WORD / sizeof(__u32);
-	const struct timespec nap = { .tv_nsec = 10000000 };
-
-	submit(self, sdma, value);
-	for (int i = 0; i < 1000 && *word != value; i++)
-		nanosleep(&nap, NULL);
-	return *word == value;
+	ASSERT_EQ(0, render_open(&f->to, gpu));
+	f->load = criu_session(&f->to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, f->load);
+	ASSERT_EQ(0, criu_restore(&f->to, f->load, &f->image)) {
+		TH_LOG("%s", criu_reason);
+	}
+	ASSERT_EQ(0, userq_again(&f->to, &f->image, &f->queue, &f->restored));
 }
 
-TEST_F(userq, is_refused_by_name_and_runs_on)
+static void resume(struct __test_metadata *_metadata, struct files *f)
 {
-	const bool sdma = variant->ip_type == AMDGPU_HW_IP_DMA;
+	ASSERT_EQ(0, criu_resume(&f->to, f->load, 0)) {
+		TH_LOG("%s", criu_reason);
+	}
+}
 
-	EXPECT_TRUE(runs(self, sdma, 1));
-	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->node, self->session, &self->info));
-	EXPECT_STREQ("cannot carry: user queues", criu_reason);
-	EXPECT_TRUE(runs(self, sdma, 2));
-	self->queue = (struct userq){ .queue_id = self->id };
-	ASSERT_EQ(0, userq_call(&self->node, &self->queue, USERQ_FREE));
-	EXPECT_EQ(0, criu_pause(&self->node, self->session, &self->info));
-	EXPECT_EQ(0, criu_unpause(&self->node, self->session));
+TEST_F(userq, runs_on_after_UNPAUSE_and_after_the_last_close)
+{
+	struct files *f = &self->f;
+
+	EXPECT_TRUE(userq_runs(&f->queue, 1));
+	pause_file(_metadata, f);
+	EXPECT_EQ(1, f->info.num_queues);
+	userq_write(&f->queue, 0, 2);
+	usleep(200000);
+	EXPECT_TRUE(userq_wrote(&f->queue, 0, 1));
+	/* Again, and it stays paused. */
+	pause_file(_metadata, f);
+	EXPECT_TRUE(userq_wrote(&f->queue, 0, 1));
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_wrote(&f->queue, 0, 2));
+	pause_file(_metadata, f);
+	userq_write(&f->queue, 0, 3);
+	usleep(200000);
+	EXPECT_TRUE(userq_wrote(&f->queue, 0, 2));
+	close(f->session);
+	f->session = -1;
+	EXPECT_TRUE(userq_wrote(&f->queue, 0, 3));
+	EXPECT_TRUE(userq_runs(&f->queue, 4));
+	EXPECT_EQ(0, userq_free(&f->node, &f->queue));
+}
+
+static void carry(struct __test_metadata *_metadata, struct files *f, unsigned int gpu)
+{
+	struct userq first = f->queue, other = { .doorbell_handle = first.doorbell_handle };
+	struct userq again;
+
+	/* Queue 1 of four is free, and there is one of the other type. */
+	f->queue = other;
+	ASSERT_EQ(0, userq_make(&f->node, &f->queue, first.ip_type, 1));
+	ASSERT_EQ(0, userq_make(&f->node, &other, AMDGPU_HW_IP_DMA, 2));
+	ASSERT_EQ(0, userq_free(&f->node, &first));
+	for (__u32 i = 1; i <= 300; i++)
+		EXPECT_TRUE(userq_runs(&f->queue, i));
+	EXPECT_TRUE(userq_runs(&other, 10));
+	pause_file(_metadata, f);
+	EXPECT_EQ(2, f->info.num_queues);
+	userq_write(&f->queue, 1, 301);
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, gpu);
+	ASSERT_EQ(0, userq_again(&f->to, &f->image, &other, &again));
+	usleep(100000);
+	EXPECT_TRUE(userq_wrote(&f->restored, 1, 0));
+	resume(_metadata, f);
+	EXPECT_TRUE(userq_wrote(&f->restored, 1, 301));
+	for (__u32 i = 302; i <= 600; i++)
+		EXPECT_TRUE(userq_runs(&f->restored, i));
+	EXPECT_TRUE(userq_runs(&again, 11));
+	/* The source has its own memory. */
+	EXPECT_TRUE(userq_wrote(&f->queue, 1, 0));
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_wrote(&f->queue, 1, 301));
+	EXPECT_TRUE(userq_wrote(&other, 0, 10));
+	EXPECT_EQ(-ENOENT, userq_free(&f->to, &first));
+	EXPECT_EQ(0, userq_free(&f->to, &again));
+	EXPECT_EQ(0, userq_free(&f->to, &f->restored));
+	memset(&again, 0, sizeof(again));
+	ASSERT_EQ(0, userq_make(&f->to, &again, first.ip_type, 3));
+	EXPECT_EQ(first.id, again.id);
+	EXPECT_TRUE(userq_runs(&again, 12));
+}
+
+TEST_F(userq, continues_at_its_id_with_packets_in_the_ring)
+{
+	struct files *f = &self->f;
+
+	carry(_metadata, f, 0);
+}
+
+TEST_F(userq, continues_on_another_gpu)
+{
+	struct files *f = &self->f;
+	struct criu_node other;
+
+	if (render_open(&other, 1))
+		SKIP(return, "needs two GPUs");
+	criu_node_close(&other);
+	carry(_metadata, f, 1);
+}
+
+TEST_F(userq, that_was_restored_is_saved_as_before)
+{
+	struct files *f = &self->f;
+	struct criu_image again;
+
+	EXPECT_TRUE(userq_runs(&f->queue, 1));
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	ASSERT_EQ(0, render_save(&f->to, &again));
+	EXPECT_EQ(1, blob_count(&again, BLOB_RENDER_USERQ));
+	EXPECT_TRUE(blob_same(&f->image, &again, BLOB_RENDER_USERQ, 0));
+	criu_image_free(&again);
+	EXPECT_TRUE(userq_runs(&f->restored, 2));
+}
+
+/* The session ends without RESUME. */
+TEST_F(userq, that_is_not_resumed_never_runs)
+{
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	userq_write(&f->restored, 0, 1);
+	close(f->load);
+	f->load = -1;
+	usleep(200000);
+	EXPECT_TRUE(userq_wrote(&f->restored, 0, 0));
+	EXPECT_EQ(0, userq_free(&f->to, &f->restored));
+}
+
+/* Queues for compute have fences. */
+FIXTURE(fences) {
+	struct files f;
+	__u32 syncobjs[4];
+};
+
+FIXTURE_SETUP(fences)
+{
+	if (!setup(_metadata, &self->f, AMDGPU_HW_IP_COMPUTE))
+		SKIP(return, "the driver has no user queues for this GPU");
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, render_syncobj_create(&self->f.node, 0, &self->syncobjs[i]));
+}
+
+FIXTURE_TEARDOWN(fences)
+{
+	/* Queues that are destroyed wait for their fences. */
+	if (self->f.queue.memory)
+		self->f.queue.memory[USERQ_WORDS / sizeof(__u32) + WAIT_WORD] = 1;
+	teardown(&self->f);
+}
+
+static void set_word(struct userq *queue)
+{
+	__atomic_store_n(&queue->memory[USERQ_WORDS / sizeof(__u32) + WAIT_WORD], 1,
+			 __ATOMIC_SEQ_CST);
+}
+
+TEST_F(fences, that_are_signaled_stay_signaled)
+{
+	struct files *f = &self->f;
+
+	userq_write(&f->queue, 0, 1);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 2, 0, true));
+	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[1], 10 * RENDER_SECOND));
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[0], 0));
+	EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[1], 0));
+	/* New fences continue. */
+	userq_write(&f->restored, 0, 2);
+	ASSERT_EQ(0, userq_signal(&f->to, &f->restored, self->syncobjs, 1, 0, true));
+	EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[0], 10 * RENDER_SECOND));
+	EXPECT_TRUE(userq_wrote(&f->restored, 0, 2));
+}
+
+/* Three fences; two syncobjs have the second one. */
+static void make_pending(struct __test_metadata *_metadata, FIXTURE_DATA(fences) *self)
+{
+	struct files *f = &self->f;
+
+	userq_wait_word(&f->queue, WAIT_WORD);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[3], 1, 0, true));
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[1], 2, 0, true));
+	userq_write(&f->queue, 0, 5);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[0], 1, 0, true));
+}
+
+TEST_F(fences, that_are_pending_are_signaled_when_the_restored_queue_gets_there)
+{
+	struct files *f = &self->f;
+
+	make_pending(_metadata, self);
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(-ETIME, render_syncobj_wait(&f->to, self->syncobjs[i], 0));
+	}
+	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->to, self->syncobjs[3], RENDER_SECOND / 10));
+	set_word(&f->restored);
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[i], 10 * RENDER_SECOND));
+	}
+	EXPECT_TRUE(userq_wrote(&f->restored, 0, 5));
+	/* Those of the source are still pending. */
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->node, self->syncobjs[3], RENDER_SECOND / 10));
+	set_word(&f->queue);
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[i], 10 * RENDER_SECOND));
+	}
+	EXPECT_TRUE(userq_runs(&f->restored, 6));
+}
+
+/* The last one has a smaller value. The queue signals it, and is destroyed. */
+TEST_F(fences, that_are_pending_when_their_queue_is_destroyed_are_signaled)
+{
+	struct files *f = &self->f;
+
+	f->queue.next = 100;
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[2], 1, 0, false));
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[0], 1, 0, false));
+	userq_rewind(&f->queue);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[1], 1, 0, true));
+	for (int i = 0; i < 1000 && render_syncobj_wait(&f->node, self->syncobjs[1], 0); i++)
+		usleep(10000);
+	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->node, self->syncobjs[0], 0));
+	ASSERT_EQ(0, userq_free(&f->node, &f->queue));
+	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[0], RENDER_SECOND));
+}
+
+/* As when the process is stopped between AMDGPU_USERQ_SIGNAL and its doorbell. */
+TEST_F(fences, without_a_doorbell_are_signaled_by_a_doorbell_after_the_restore)
+{
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, false));
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	resume(_metadata, f);
+	userq_write(&f->restored, 0, 1);
+	EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[0], 10 * RENDER_SECOND));
+	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
+	userq_write(&f->queue, 0, 1);
+	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[0], 10 * RENDER_SECOND));
+}
+
+TEST_F(fences, of_a_queue_that_is_not_resumed_do_not_delay_the_close)
+{
+	struct files *f = &self->f;
+
+	make_pending(_metadata, self);
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	load(_metadata, f, 0);
+	close(f->load);
+	f->load = -1;
+	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->to, self->syncobjs[3], 0));
+	criu_node_close(&f->to);
+	f->to.fd = -1;
+	/* A paused queue whose file is closed. */
+	criu_node_close(&f->node);
+	f->node.fd = -1;
+	close(f->session);
+	f->session = -1;
+}
+
+/* Another file copies the contents of BOs, and must not wait for a stopped queue. */
+TEST_F_TIMEOUT(fences, of_a_bo_that_are_pending_are_ETIME, 120)
+{
+	struct files *f = &self->f;
+
+	userq_wait_word(&f->queue, WAIT_WORD);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, NULL, 0, f->queue.memory_handle, true));
+	EXPECT_EQ(-ETIME, criu_pause(&f->node, f->session, &f->info));
+	set_word(&f->queue);
+	EXPECT_EQ(0, criu_pause(&f->node, f->session, &f->info));
+	EXPECT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_runs(&f->queue, 2));
+}
+
+TEST_F(fences, invalid_records_are_refused)
+{
+	static const struct blob_fault faults[] = {
+		BLOB_FAULT("no such syncobj", blob_userq_fence, handle, 99, -EBADMSG),
+		BLOB_FAULT("greater than the next", blob_userq_fence, value, 1000, -EBADMSG),
+		BLOB_FAULT("pad", blob_userq_fence, pad, 1, -EBADMSG),
+	};
+	struct files *f = &self->f;
+	const struct blob_userq *record;
+	struct blob blob;
+	size_t at;
+
+	make_pending(_metadata, self);
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	f->load = criu_session(&f->to, AMDGPU_CRIU_SESSION_RESTORE);
+	blob = (struct blob){ .data = f->image.blob, .size = f->image.blob_size };
+	record = blob_payload(&blob, blob_find(&blob, BLOB_RENDER_USERQ, 0));
+	EXPECT_EQ(4, record->num_fences);
+	at = sizeof(*record) + record->num_words * sizeof(__u32);
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		EXPECT_EQ(faults[i].error,
+			  blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0,
+					     at, &faults[i])) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+	ASSERT_EQ(0, criu_restore(&f->to, f->load, &f->image));
+}
+
+/* Each field, in a file with one queue. */
+TEST_F(userq, invalid_records_are_refused)
+{
+	const struct blob_fault faults[] = {
+		BLOB_FAULT("id 0", blob_userq, id, 0, -EBADMSG),
+		BLOB_FAULT("id beyond the last", blob_userq, id, 513, -EBADMSG),
+		BLOB_FAULT("unknown flag", blob_userq, flags, 1, -EOPNOTSUPP),
+		BLOB_FAULT("type", blob_userq, ip_type, AMDGPU_HW_IP_GFX, -EBADMSG),
+		BLOB_FAULT("type of another MQD", blob_userq, ip_type,
+			   AMDGPU_HW_IP_COMPUTE + AMDGPU_HW_IP_DMA - variant->ip_type, -EBADMSG),
+		BLOB_FAULT("priority", blob_userq, priority, 4, -EBADMSG),
+		BLOB_FAULT("no such doorbells", blob_userq, doorbell_handle, 99, -EBADMSG),
+		BLOB_FAULT("doorbells in another BO", blob_userq, doorbell_handle,
+			   self->f.queue.memory_handle, -EBADMSG),
+		BLOB_FAULT("doorbell behind the BO", blob_userq, doorbell_offset,
+			   USERQ_PAGE / 8, -EBADMSG),
+		BLOB_FAULT("ring that is not mapped", blob_userq, queue_va, 0x10000, -EBADMSG),
+		BLOB_FAULT("ring behind the mapping", blob_userq, queue_va,
+			   USERQ_VA(0) + USERQ_PAGE * 6, -EBADMSG),
+		BLOB_FAULT("size of the ring", blob_userq, queue_size, 0x1800, -EBADMSG),
+		BLOB_FAULT("small ring", blob_userq, queue_size, 0x800, -EBADMSG),
+		BLOB_FAULT("ring beyond the mapping", blob_userq, queue_size, 0x8000, -EBADMSG),
+		BLOB_FAULT("read pointer", blob_userq, rptr_va, 0x10000, -EBADMSG),
+		BLOB_FAULT("write pointer", blob_userq, wptr_va, 0x10000, -EBADMSG),
+		BLOB_FAULT("pointer in a large BO", blob_userq, wptr_va, USERQ_VA(0), -EBADMSG),
+		BLOB_FAULT("area", blob_userq, area_va, 0x10000, -EBADMSG),
+		BLOB_FAULT("number of words", blob_userq, num_words, 2, -EBADMSG),
+		BLOB_FAULT("number of fences", blob_userq, num_fences, 1, -EBADMSG),
+	};
+	const struct blob_fault high = BLOB_FAULT("", blob_userq, priority, USERQ_PRIORITY_HIGH,
+						  -EACCES);
+	/* A word that the driver sets: the header of compute MQDs, the size of SDMA rings. */
+	const struct blob_fault word = { .what = "owned word", .size = 4, .value = 1 << 1 };
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	f->load = criu_session(&f->to, AMDGPU_CRIU_SESSION_RESTORE);
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		EXPECT_EQ(faults[i].error,
+			  blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0, 0,
+					     &faults[i])) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+	EXPECT_EQ(-EOPNOTSUPP, blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0,
+						  sizeof(struct blob_userq), &word));
+	ASSERT_EQ(0, drop_sys_nice());
+	EXPECT_EQ(-EACCES, blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0, 0,
+					      &high));
+	ASSERT_EQ(0, raise_all());
+	ASSERT_EQ(0, criu_restore(&f->to, f->load, &f->image));
+	ASSERT_EQ(0, userq_again(&f->to, &f->image, &f->queue, &f->restored));
+	resume(_metadata, f);
+	EXPECT_TRUE(userq_runs(&f->restored, 1));
+}
+
+/* Ids and doorbells are unique. */
+TEST_F(userq, two_with_one_id_or_one_doorbell_are_EBADMSG)
+{
+	struct files *f = &self->f;
+	struct userq other = { .doorbell_handle = f->queue.doorbell_handle };
+	const struct blob_fault faults[] = {
+		BLOB_FAULT("id", blob_userq, id, f->queue.id, -EBADMSG),
+		BLOB_FAULT("doorbell", blob_userq, doorbell_offset, 3, -EBADMSG),
+	};
+
+	ASSERT_EQ(0, userq_make(&f->node, &other, variant->ip_type, 1));
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	f->load = criu_session(&f->to, AMDGPU_CRIU_SESSION_RESTORE);
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		EXPECT_EQ(-EBADMSG,
+			  blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 1, 0,
+					     &faults[i])) {
+			TH_LOG("%s", faults[i].what);
+		}
+	}
+}
+
+static void expect_refused(struct __test_metadata *_metadata, struct files *f, const char *why)
+{
+	char reason[128];
+
+	snprintf(reason, sizeof(reason), "cannot carry: %s", why);
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&f->node, f->session, &f->info));
+	EXPECT_EQ(0, strncmp(criu_reason, reason, strlen(reason))) {
+		TH_LOG("%s", criu_reason);
+	}
+	EXPECT_EQ(-EBADFD, criu_unpause(&f->node, f->session));
+}
+
+static void expect_taken(struct __test_metadata *_metadata, struct files *f)
+{
+	EXPECT_EQ(0, criu_pause(&f->node, f->session, &f->info)) {
+		TH_LOG("%s", criu_reason);
+	}
+	EXPECT_EQ(0, criu_unpause(&f->node, f->session));
+}
+
+static int unmap(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)
+{
+	struct drm_amdgpu_gem_va args = {
+		.handle = handle, .operation = AMDGPU_VA_OP_UNMAP,
+		.va_address = va, .map_size = size,
+	};
+
+	return render_ioctl(node, DRM_IOCTL_AMDGPU_GEM_VA, &args);
+}
+
+TEST_F(userq, whose_doorbell_has_no_handle_is_EOPNOTSUPP)
+{
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, render_bo_close(&f->node, f->queue.doorbell_handle));
+	expect_refused(_metadata, f, "a user queue whose doorbell has no handle");
+	EXPECT_TRUE(userq_runs(&f->queue, 1));
+	ASSERT_EQ(0, userq_free(&f->node, &f->queue));
+	expect_taken(_metadata, f);
+}
+
+TEST_F(userq, whose_memory_is_not_mapped_is_EOPNOTSUPP)
+{
+	struct files *f = &self->f;
+
+	ASSERT_EQ(0, unmap(&f->node, f->queue.memory_handle, USERQ_VA(0), USERQ_SIZE));
+	expect_refused(_metadata, f, "a user queue whose memory is not mapped");
+	/* Without its write pointer, the driver no longer maps it. */
+	complaints_allow("trying restore queue without va mapping");
+	ASSERT_EQ(0, unmap(&f->node, f->queue.wptr_handle, USERQ_WPTR_VA(0), USERQ_PAGE));
+	usleep(500000);
+	expect_refused(_metadata, f, "a user queue that the driver has stopped");
+	complaints_disallow();
+	ASSERT_EQ(0, userq_free(&f->node, &f->queue));
+	expect_taken(_metadata, f);
+}
+
+/* The driver does not get the pages of userptrs before user queues run. */
+TEST_F(userq, in_a_file_with_a_userptr_is_EOPNOTSUPP)
+{
+	struct files *f = &self->f;
+	__u32 handle;
+
+	/* Without VALIDATE the driver of 7.2 oopses: it moves the BO, which has no pages. */
+	ASSERT_EQ(0, render_userptr_create(&f->node, NULL, USERQ_PAGE, AMDGPU_GEM_USERPTR_ANONONLY |
+					   AMDGPU_GEM_USERPTR_REGISTER |
+					   AMDGPU_GEM_USERPTR_VALIDATE, &handle));
+	expect_refused(_metadata, f, "a userptr in a file with user queues");
+	EXPECT_TRUE(userq_runs(&f->queue, 1));
+	ASSERT_EQ(0, render_bo_close(&f->node, handle));
+	expect_taken(_metadata, f);
+}
+
+TEST_F(fences, of_another_queue_that_packets_may_wait_for_are_EOPNOTSUPP)
+{
+	struct files *f = &self->f;
+	struct userq other = { .doorbell_handle = f->queue.doorbell_handle };
+
+	ASSERT_EQ(0, userq_make(&f->node, &other, AMDGPU_HW_IP_COMPUTE, 1));
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, true));
+	ASSERT_EQ(0, userq_wait(&f->node, &other, self->syncobjs[0]));
+	expect_refused(_metadata, f, "a user queue that waits for another");
+	/* The next fence ends it. */
+	ASSERT_EQ(0, userq_signal(&f->node, &other, &self->syncobjs[1], 1, 0, true));
+	expect_taken(_metadata, f);
+	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[1], 10 * RENDER_SECOND));
+}
+
+TEST_F(fences, of_a_secure_queue_are_EOPNOTSUPP)
+{
+	struct files *f = &self->f;
+	struct userq other = { .doorbell_handle = f->queue.doorbell_handle };
+	struct userq_args args;
+	__u64 area;
+
+	ASSERT_EQ(0, userq_memory(&f->node, &other, AMDGPU_HW_IP_COMPUTE, 1));
+	args = userq_create_args(&other, &area);
+	args.flags = USERQ_SECURE;
+	ASSERT_EQ(0, userq_call(&f->node, &args, USERQ_CREATE));
+	expect_refused(_metadata, f, "a secure user queue");
+}
+
+TEST_F(fences, of_a_queue_for_graphics_are_EOPNOTSUPP)
+{
+	struct files *f = &self->f;
+	struct userq other = { .doorbell_handle = f->queue.doorbell_handle };
+	const __u64 size = 0x400000, areas[] = { 0x10000000, 0x10200000 };
+	struct userq_args args;
+	__u32 handle;
+	__u64 area;
+
+	ASSERT_EQ(0, userq_memory(&f->node, &other, AMDGPU_HW_IP_GFX, 1));
+	ASSERT_EQ(0, render_bo_create(&f->node, size, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	ASSERT_EQ(0, render_va_map(&f->node, handle, areas[0], size));
+	args = userq_create_args(&other, &area);
+	args.mqd = (uintptr_t)areas;
+	args.mqd_size = sizeof(areas);
+	/* The software GPU does not run such a queue. */
+	complaints_allow("cannot be mapped: user queues of type 0");
+	ASSERT_EQ(0, userq_call(&f->node, &args, USERQ_CREATE));
+	expect_refused(_metadata, f, "a user queue for graphics");
+	other.id = args.op;
+	EXPECT_EQ(0, userq_free(&f->node, &other));
+	complaints_disallow();
+	expect_taken(_metadata, f);
+}
+
+TEST(a_queue_in_the_VM_of_kfd_is_EOPNOTSUPP)
+{
+	struct files f = { .session = -1, .load = -1, .to = { .fd = -1 } };
+	struct kfd kfd;
+
+	if (!setup(_metadata, &f, AMDGPU_HW_IP_COMPUTE))
+		SKIP(return, "the driver has no user queues for this GPU");
+	ASSERT_EQ(0, kfd_open_with(&kfd, f.node.fd));
+	expect_refused(_metadata, &f, "a user queue in the VM of /dev/kfd");
+	close(f.session);
+	kfd_close(&kfd);
 }
 
 TEST_HARNESS_MAIN

@@ -33,6 +33,34 @@ scenario_render_criu_4_3() {
   round_trip render_chain
 }
 
+# User queues, which only Navi 31 has.
+scenario_render_queues() {
+  need_gpus 1
+  round_trip render_queues
+}
+
+scenario_render_queues_criu_4_1_1() {
+  CRIU=/opt/criu-4.1.1/criu
+  need_gpus 1
+  round_trip render_queues
+}
+
+scenario_render_queues_criu_4_3() {
+  CRIU=/opt/criu-4.3/criu
+  need_gpus 1
+  round_trip render_queues
+}
+
+scenario_render_queues_leave_running() {
+  need_gpus 1
+  leave_running render_queues
+}
+
+scenario_render_queues_three_rounds() {
+  need_gpus 1
+  three_rounds render_queues
+}
+
 scenario_render_leave_running() {
   need_gpus 1
   leave_running render_chain

@@ -69,8 +69,7 @@ class GpuMemory final : public Memory {
   PhysicalRun look_up(HubRegisters& registers, unsigned vmid, uint64_t page, uint64_t size,
                       bool for_write);
   std::span<std::byte> host(const PhysicalRun& run, bool for_write);
-  amdgpu_criu::Error report(Space space, uint64_t address, bool for_write,
-                            const PhysicalRun& run);
+  amdgpu_criu::Error report(Space space, uint64_t address, bool for_write, const PhysicalRun& run);
 
   PhysicalMemory& physical_;
   const Hubs hubs_;

@@ -26,6 +26,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "render_vmm", "render_fork", "render_unrelated", "render_family",
         "render_family_criu_4_1_1", "render_family_criu_4_3", "render_refused",
         "render_after_refusal", "render_in_flight", "render_busy", "render_killed"),
+    # With a GPU that has user queues.
+    "user_queues": (
+        "render_queues", "render_queues_criu_4_1_1", "render_queues_criu_4_3",
+        "render_queues_leave_running", "render_queues_three_rounds"),
     "trees": (
         "tree_of_two", "tree_two_gpus", "tree_criu_4_1_1", "tree_criu_4_3", "tree_leave_running",
         "tree_pre_dump", "tree_disk_full", "soak"),

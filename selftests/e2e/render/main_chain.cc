@@ -26,7 +26,7 @@ struct Lane {
   std::unique_ptr<Stepper> stepper;
   std::unique_ptr<RenderCopier> copier;
   std::unique_ptr<SyncObject> timeline;
-  std::string census, numbers;  // the values at the start
+  FileLists lists;  // at the start
 };
 
 class Process {
@@ -125,10 +125,7 @@ Status Process::check_vmid(std::vector<std::string>& problems) const {
 }
 
 Status Process::take_stock() {
-  for (Lane& lane : lanes_) {
-    lane.census = TRY(census(*lane.device));
-    lane.numbers = TRY(next_numbers(*lane.device));
-  }
+  for (Lane& lane : lanes_) lane.lists = TRY(FileLists::of(*lane.device));
   return {};
 }
 
@@ -173,12 +170,7 @@ Status Process::check_lane(Lane& lane, std::vector<std::string>& problems) {
     problems.push_back(amdgpu_criu::formatted("the timeline is at {}, expected {}", point, done_));
   if (done_ > 1 && !TRY(lane.timeline->is_signaled(done_ / 2)))
     problems.push_back(amdgpu_criu::formatted("point {} of {} is not signaled", done_ / 2, done_));
-  if (const auto line = first_difference(lane.census, TRY(census(*lane.device))); !line.empty())
-    problems.push_back("the driver's list: " + line);
-  if (const auto line = first_difference(lane.numbers, TRY(next_numbers(*lane.device)));
-      !line.empty())
-    problems.push_back("new numbers: " + line);
-  return {};
+  return lane.lists.check(*lane.device, problems);
 }
 
 Status Process::check(std::vector<std::string>& problems) {
@@ -205,8 +197,8 @@ bool Process::verify(const char* word) {
 
 void Process::announce(size_t gpus) const {
   for (const std::string& note : buffers_->notes()) say("note: " + note);
-  if (lanes_[0].census.empty()) say("note: this kernel does not list GEM handles");
-  say("note: new numbers: " + lanes_[0].numbers);
+  if (lanes_[0].lists.bos.empty()) say("note: this kernel does not list GEM handles");
+  say("note: new numbers: " + lanes_[0].lists.next_numbers);
   say(amdgpu_criu::formatted("ready: pid {} gpus {} files {} bos {} bytes {}", getpid(), gpus,
                              lanes_.size(), buffers_->count(), buffers_->bytes()));
 }
@@ -216,15 +208,12 @@ int main_with(const Options& options) {
   if (!paths.ok()) return skip(paths.error().message());
   if (paths->size() < options.gpus)
     return skip(amdgpu_criu::formatted("needs {} GPUs, found {}", options.gpus, paths->size()));
-  Status status = handle_signals();
-  auto process = status.ok() ? Process::create(std::span(*paths).first(options.gpus), options)
-                             : Result<std::unique_ptr<Process>>(std::move(status).error());
-  if (!process.ok()) {
-    say("setup failed: " + process.error().message());
-    return kSetupFailed;
-  }
-  (*process)->announce(options.gpus);
-  return run_steps(**process, options) ? kGood : kDamaged;
+  return set_up_and_run(
+      [&] { return Process::create(std::span(*paths).first(options.gpus), options); },
+      [&](std::unique_ptr<Process>& process) {
+        process->announce(options.gpus);
+        return run_steps(*process, options);
+      });
 }
 
 }  // namespace

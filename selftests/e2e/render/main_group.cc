@@ -39,7 +39,7 @@ struct Access {
   std::shared_ptr<SyncObject> timeline;
   std::unique_ptr<Stepper> stepper;
   std::unique_ptr<RenderCopier> copier;
-  std::string census, numbers;
+  FileLists lists;
 };
 
 // Descriptors of the shared BOs, and of the timeline behind them.
@@ -81,7 +81,7 @@ class Member {
 Status Member::add(std::string name, std::shared_ptr<RenderDevice> device,
                    std::shared_ptr<SharedBlocks> blocks, std::shared_ptr<SyncObject> timeline) {
   Access access = {
-      std::move(name), std::move(device), std::move(blocks), std::move(timeline), {}, {}, {}, {}};
+      std::move(name), std::move(device), std::move(blocks), std::move(timeline), {}, {}, {}};
   const auto ring = static_cast<unsigned>(accesses_.size());
   access.stepper =
       std::make_unique<Stepper>(TRY(Stepper::create(*access.device, *access.blocks, ring, ring)));
@@ -120,10 +120,7 @@ Status Member::share(const Access& other, const char* name) {
 }
 
 Status Member::take_stock() {
-  for (Access& access : accesses_) {
-    access.census = TRY(census(*access.device));
-    access.numbers = TRY(next_numbers(*access.device));
-  }
+  for (Access& access : accesses_) access.lists = TRY(FileLists::of(*access.device));
   return {};
 }
 
@@ -147,12 +144,7 @@ Status Member::check_access(Access& access, uint64_t done, std::vector<std::stri
   const uint64_t point = TRY(access.timeline->last_point());
   if (point != done)
     problems.push_back(amdgpu_criu::formatted("the timeline is at {}, expected {}", point, done));
-  if (const auto line = first_difference(access.census, TRY(census(*access.device))); !line.empty())
-    problems.push_back("the driver's list: " + line);
-  if (const auto line = first_difference(access.numbers, TRY(next_numbers(*access.device)));
-      !line.empty())
-    problems.push_back("new numbers: " + line);
-  return {};
+  return access.lists.check(*access.device, problems);
 }
 
 Status Member::check(uint64_t done, std::vector<std::string>& problems) {

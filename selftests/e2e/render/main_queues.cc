@@ -46,7 +46,7 @@ class Process {
   std::unique_ptr<RenderBo> doorbells_, words_;
   std::unique_ptr<UserQueue> sdma_, compute_;
   std::vector<SyncObject> syncobjs_;
-  std::string census_, numbers_;  // the values at the start
+  FileLists lists_;  // at the start
   uint64_t done_ = 0, submitted_ = 0;
 };
 
@@ -61,8 +61,7 @@ Result<std::unique_ptr<Process>> Process::create(const std::string& path, unsign
   for (uint64_t i = 0; i < kBurst; ++i)
     process->syncobjs_.push_back(TRY(SyncObject::create(device)));
   TRY(process->make_queues());
-  process->census_ = TRY(census(device));
-  process->numbers_ = TRY(next_numbers(device));
+  process->lists_ = TRY(FileLists::of(device));
   return process;
 }
 
@@ -122,10 +121,7 @@ Status Process::step() {
 Status Process::check(std::vector<std::string>& problems) {
   while (done_ != submitted_) TRY(step());
   blocks_->check(done_, "the CPU", problems);
-  if (const auto line = first_difference(census_, TRY(census(*device_))); !line.empty())
-    problems.push_back("the driver's list: " + line);
-  if (const auto line = first_difference(numbers_, TRY(next_numbers(*device_))); !line.empty())
-    problems.push_back("new numbers: " + line);
+  TRY(lists_.check(*device_, problems));
   const UserQueue next =
       TRY(UserQueue::create(*device_, AMDGPU_HW_IP_DMA, *doorbells_, 1, *copier_));
   if (next.id() != 1)
@@ -141,7 +137,7 @@ bool Process::verify(const char* word) {
 }
 
 void Process::announce() const {
-  say("note: new numbers: " + numbers_);
+  say("note: new numbers: " + lists_.next_numbers);
   say(amdgpu_criu::formatted("ready: pid {} user queues {} {}", getpid(), sdma_->id(),
                              compute_->id()));
 }
@@ -150,15 +146,11 @@ int main_with(const Options& options) {
   const auto paths = list_render_nodes();
   if (!paths.ok()) return skip(paths.error().message());
   if (paths->empty()) return skip("no GPU");
-  Status status = handle_signals();
-  auto process = status.ok() ? Process::create(paths->front(), options.timeout_s * 1000)
-                             : Result<std::unique_ptr<Process>>(std::move(status).error());
-  if (!process.ok()) {
-    say("setup failed: " + process.error().message());
-    return kSetupFailed;
-  }
-  (*process)->announce();
-  return run_steps(**process, options) ? kGood : kDamaged;
+  return set_up_and_run([&] { return Process::create(paths->front(), options.timeout_s * 1000); },
+                        [&](std::unique_ptr<Process>& process) {
+                          process->announce();
+                          return run_steps(*process, options);
+                        });
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ class Process {
   std::unique_ptr<SdmaQueue> sdma_;
   std::unique_ptr<Pm4Queue> pm4_;
   std::unique_ptr<Event> sdma_event_, pm4_event_;
-  std::string census_, numbers_;
+  FileLists lists_;
   uint64_t done_ = 0;
 };
 
@@ -152,8 +152,7 @@ Status Process::set_up(const GpuNode& node) {
   memset(cells_->bytes().data(), 0, cells_->size());
   for (const Block* block : {&x_, &y_, &both_}) Pattern(kSeed).fill(block->bo->bytes());
   *x_.bo->at<uint64_t>(kValue) = value_at(0);
-  census_ = TRY(census(*device_));
-  numbers_ = TRY(next_numbers(*device_));
+  lists_ = TRY(FileLists::of(*device_));
   for (uint64_t step = 1; step <= kAhead; ++step) TRY(submit(step));
   return {};
 }
@@ -236,11 +235,7 @@ Status Process::check(std::vector<std::string>& problems) {
     check_block(y_, "Y", half_value_at(done_), problems);
     check_block(both_, "both", done_, problems);
   }
-  if (const auto line = first_difference(census_, TRY(census(*device_))); !line.empty())
-    problems.push_back("the driver's list: " + line);
-  if (const auto line = first_difference(numbers_, TRY(next_numbers(*device_))); !line.empty())
-    problems.push_back("new numbers: " + line);
-  return {};
+  return lists_.check(*device_, problems);
 }
 
 bool Process::verify(const char* word) {
@@ -258,15 +253,11 @@ int main_with(const Options& options) {
   const Result<std::vector<GpuNode>> nodes = list_gpus();
   if (!nodes.ok()) return skip(nodes.error().message());
   if (nodes->empty()) return skip("no GPU");
-  Status status = handle_signals();
-  auto process = status.ok() ? Process::create(nodes->front(), options)
-                             : Result<std::unique_ptr<Process>>(std::move(status).error());
-  if (!process.ok()) {
-    say("setup failed: " + process.error().message());
-    return kSetupFailed;
-  }
-  (*process)->announce();
-  return run_steps(**process, options) ? kGood : kDamaged;
+  return set_up_and_run([&] { return Process::create(nodes->front(), options); },
+                        [&](std::unique_ptr<Process>& process) {
+                          process->announce();
+                          return run_steps(*process, options);
+                        });
 }
 
 }  // namespace

@@ -85,8 +85,6 @@ Result<uint64_t> create_flags(const RenderDevice& device, uint32_t handle) {
   return info.domain_flags;
 }
 
-}  // namespace
-
 Result<std::string> census(const RenderDevice& device) {
   const Result<std::vector<ListedHandle>> handles = list_handles(device);
   if (!handles.ok() && handles.error().code() == EINVAL) return std::string();
@@ -108,7 +106,7 @@ Result<std::string> census(const RenderDevice& device) {
   return text.str();
 }
 
-Result<std::string> next_numbers(const RenderDevice& device) {
+Result<std::string> find_next_numbers(const RenderDevice& device) {
   constexpr int kEach = 3;
   std::vector<RenderBo> bos;
   std::vector<RenderContext> contexts;
@@ -129,6 +127,7 @@ Result<std::string> next_numbers(const RenderDevice& device) {
   return text[0] + ", " + text[1] + ", " + text[2] + ", " + text[3];
 }
 
+// For a person; empty if no line differs.
 std::string first_difference(const std::string& before, const std::string& after) {
   std::istringstream old_text(before), new_text(after);
   for (std::string old_line, new_line;;) {
@@ -139,6 +138,21 @@ std::string first_difference(const std::string& before, const std::string& after
     return amdgpu_criu::formatted("was '{}', is '{}'", more_old ? old_line : "nothing",
                                   more_new ? new_line : "nothing");
   }
+}
+
+}  // namespace
+
+Result<FileLists> FileLists::of(const RenderDevice& device) {
+  return FileLists{TRY(census(device)), TRY(find_next_numbers(device))};
+}
+
+Status FileLists::check(const RenderDevice& device, std::vector<std::string>& problems) const {
+  if (const auto line = first_difference(bos, TRY(census(device))); !line.empty())
+    problems.push_back("the driver's list: " + line);
+  if (const auto line = first_difference(next_numbers, TRY(find_next_numbers(device)));
+      !line.empty())
+    problems.push_back("new numbers: " + line);
+  return {};
 }
 
 }  // namespace e2e

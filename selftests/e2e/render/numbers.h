@@ -11,15 +11,17 @@
 
 namespace e2e {
 
-// The lowest free numbers of GEM handles, contexts, BO lists and syncobjs. Creates and destroys
-// some to find them.
-amdgpu_criu::Result<std::string> next_numbers(const RenderDevice& device);
+struct FileLists {
+  // The driver's list of the file's BOs, one line for each BO and each of its mappings. Empty on a
+  // kernel without such a list.
+  std::string bos;
+  // The lowest free numbers of GEM handles, contexts, BO lists and syncobjs.
+  std::string next_numbers;
 
-// The driver's list of the file's BOs, one line for each BO and each of its mappings. Empty on a
-// kernel without such a list.
-amdgpu_criu::Result<std::string> census(const RenderDevice& device);
-
-// The first line that differs, for a person; empty if none does.
-std::string first_difference(const std::string& before, const std::string& after);
+  // Creates and destroys some objects to find the numbers.
+  static amdgpu_criu::Result<FileLists> of(const RenderDevice& device);
+  // Adds what differs from the present lists of a file.
+  amdgpu_criu::Status check(const RenderDevice& device, std::vector<std::string>& problems) const;
+};
 
 }  // namespace e2e

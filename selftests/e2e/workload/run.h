@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The main loop of a workload: steps, verdicts on request, the end.
+// The run of a workload: its set-up, steps, verdicts on request, the end.
 #pragma once
 
 #include "workload/chain_math.h"
@@ -24,6 +24,20 @@ bool run_steps(Process& process, const Options& options) {
     pause_ms(options.interval_ms);
   }
   return process.verify("final") && good;
+}
+
+// set_up() returns the process, or an error. run(process) returns true if all was right. Returns
+// the exit code.
+template <typename SetUp, typename Run>
+int set_up_and_run(SetUp set_up, Run run) {
+  using Process = decltype(set_up());
+  amdgpu_criu::Status status = handle_signals();
+  Process process = status.ok() ? set_up() : Process(std::move(status).error());
+  if (!process.ok()) {
+    say("setup failed: " + process.error().message());
+    return kSetupFailed;
+  }
+  return run(*process) ? kGood : kDamaged;
 }
 
 }  // namespace e2e

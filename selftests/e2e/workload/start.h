@@ -5,9 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "workload/control.h"
 #include "workload/kfd.h"
-#include "workload/options.h"
+#include "workload/run.h"
 #include "workload/topology.h"
 
 namespace e2e {
@@ -27,16 +26,9 @@ int main_on_gpus(const Options& options, SetUp set_up, Run run) {
   if (!nodes.ok()) return skip(nodes.error().message());
   if (nodes->size() < options.gpus)
     return skip(amdgpu_criu::formatted("needs {} GPUs, found {}", options.gpus, nodes->size()));
-  using Process = decltype(set_up(*std::move(kfd), std::span(*nodes), options));
-  amdgpu_criu::Status status = handle_signals();
-  Process process = status.ok()
-                        ? set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options)
-                        : Process(std::move(status).error());
-  if (!process.ok()) {
-    say("setup failed: " + process.error().message());
-    return kSetupFailed;
-  }
-  return run(*process, options) ? kGood : kDamaged;
+  return set_up_and_run(
+      [&] { return set_up(*std::move(kfd), std::span(*nodes).first(options.gpus), options); },
+      [&](auto& process) { return run(process, options); });
 }
 
 }  // namespace e2e

@@ -215,10 +215,9 @@ Result<File> decode_file(const Opened& from) {
 
 Result<Contents> decode_contents(const Opened& from) {
   const auto split = split_contents(from.metadata);
-  const ContentsMessage message(
-      split ? amdgpu_criu__pb__contents__unpack(
-                  nullptr, split->rest.size(), reinterpret_cast<const uint8_t*>(split->rest.data()))
-            : nullptr);
+  if (!split) return bad(from.name, "cannot be decoded");
+  const ContentsMessage message(amdgpu_criu__pb__contents__unpack(
+      nullptr, split->rest.size(), reinterpret_cast<const uint8_t*>(split->rest.data())));
   if (!message) return bad(from.name, "cannot be decoded");
   Contents contents;
   contents.dump_id = TRY(dump_id_of(*message, from));

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# Multiplies time limits in guests, because other rungs run at the same time.
+# Multiplies time limits of tests, because other rungs run at the same time.
 PATIENCE = "3"
 # Long series of changed blobs run in full with the first kernel, one case in this many with the second.
 SECOND_SAMPLE = "4"
@@ -75,7 +75,7 @@ CHECK = table(
     Rung("refusals", (("scripts/refusals",),), ("guest",), 1),
     guests("guest-6.12", ("module-6.12", "module", "host"), 450, "--base", "6.12",
            "--environment", f"CRIU_TEST_SAMPLE={SECOND_SAMPLE}"),
-    Rung("unit", in_background(("scripts/unit",)), ("lab",), 500),
+    Rung("unit", in_background(("env", f"PATIENCE={PATIENCE}", "scripts/unit")), ("lab",), 500),
     Rung("static", in_background(("scripts/static",)), ("module", "module-6.12", "host"), 200),
     Rung("demo", (("scripts/check-demo",),), ("module", "host"), 120),
     Rung("deb", in_background(("scripts/deb",), ("scripts/check-packages",)), ("module", "host"), 100),

@@ -222,7 +222,7 @@ int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadlin
 	return ret ?: amdgpu_criu_userqs_carriable(dump);
 }
 
-/* Maps restored queues, after the page tables are written and userptrs have their pages. */
+/* Maps restored queues, after the page tables are written. */
 int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_userq_mgr *mgr = &dump->fpriv->userq_mgr;

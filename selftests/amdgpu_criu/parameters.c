@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A driver with the module parameter cwsr_enable=0, or a GPU without compute wave save/restore:
- * queues are refused, and AMDKFD_IOC_CRIU_OP saves none either.
+ * A driver whose module parameters take features of the GPU away.
+ *
+ * cwsr_enable=0, as of a GPU without compute wave save/restore: queues are refused, and
+ * AMDKFD_IOC_CRIU_OP saves none either.
+ * vis_vramlimit=N, as of a GPU with a small BAR: BOs that the CPU can access are refused.
  */
 #include "kselftest_harness.h"
 
+#include "blob_edit.h"
+#include "carry.h"
 #include "criu.h"
 #include "kfd.h"
 
 #define SOON 5000
+/* Offsets in the record of a BO, as in kfd_criu_records.h. */
+#define BO_ALLOC_FLAGS 48
+#define BO_DOMAIN 56
 #define REASON "cannot carry: a queue of a GPU without compute wave save/restore"
 
 FIXTURE(no_cwsr) {
@@ -18,19 +26,22 @@ FIXTURE(no_cwsr) {
 	struct amdgpu_criu_process_info info;
 };
 
-static bool is_off(void)
+/* The value of a module parameter, -1 if it is unknown. */
+static int parameter(const char *path)
 {
-	FILE *file = fopen("/sys/module/amdgpu/parameters/cwsr_enable", "re");
-	int on = 1, found = file ? fscanf(file, "%d", &on) : 0;
+	FILE *file = fopen(path, "re");
+	int value = -1;
 
+	if (file && fscanf(file, "%d", &value) != 1)
+		value = -1;
 	if (file)
 		fclose(file);
-	return found == 1 && !on;
+	return value;
 }
 
 FIXTURE_SETUP(no_cwsr)
 {
-	if (!is_off())
+	if (parameter("/sys/module/amdgpu/parameters/cwsr_enable"))
 		SKIP(return, "the driver saves waves");
 	ASSERT_EQ(0, kfd_open(&self->kfd));
 	ASSERT_EQ(0, kfd_bo_alloc(&self->kfd, &self->word, KFD_GTT, 4096));
@@ -86,6 +97,58 @@ TEST_F(no_cwsr, the_stock_ioctl_fails_with_EINVAL)
 	EXPECT_EQ(EINVAL, errno);
 	args = (struct kfd_ioctl_criu_args) { .op = KFD_CRIU_OP_UNPAUSE };
 	EXPECT_EQ(0, ioctl(self->kfd.node.fd, AMDKFD_IOC_CRIU_OP, &args));
+}
+
+static int make_gtt(struct kfd *kfd, struct carry *carry)
+{
+	struct kfd_bo bo;
+
+	return kfd_bo_alloc(kfd, &bo, KFD_GTT, 65536);
+}
+
+FIXTURE(small_bar) {
+	struct carry carry;
+	struct blob blob;
+	struct kfd kfd;
+	int session;
+};
+
+FIXTURE_SETUP(small_bar)
+{
+	const struct carry_maker maker = { .make = make_gtt };
+
+	if (parameter("/sys/module/amdgpu/parameters/vis_vramlimit") <= 0)
+		SKIP(return, "the CPU can access the whole VRAM");
+	ASSERT_EQ(0, carry_make(&self->carry, &maker));
+	ASSERT_EQ(0, carry_open(&self->carry, &self->kfd));
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, self->session);
+	ASSERT_TRUE(blob_copy(&self->blob, self->carry.image.blob, self->carry.image.blob_size));
+}
+
+FIXTURE_TEARDOWN(small_bar)
+{
+	blob_free(&self->blob);
+	close(self->session);
+	carry_close(&self->carry, &self->kfd);
+	carry_free(&self->carry);
+}
+
+TEST_F(small_bar, a_bo_that_the_cpu_could_access_is_ENODEV)
+{
+	struct amdgpu_criu_state args = criu_image_args(self->session, &self->carry.image);
+	char *bo = blob_payload(&self->blob, blob_find(&self->blob, BLOB_KFD_BO, 0));
+	const __u32 flags = KFD_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE;
+	const __u32 domain = AMDGPU_CRIU_DOMAIN_VRAM;
+
+	memcpy(bo + BO_ALLOC_FLAGS, &flags, sizeof(flags));
+	memcpy(bo + BO_DOMAIN, &domain, sizeof(domain));
+	blob_repair(&self->blob);
+	args.blob = (uintptr_t)self->blob.data;
+	EXPECT_EQ(-ENODEV, criu_op(&self->kfd.node, RESTORE, &args));
+	EXPECT_NE(NULL, strstr(criu_reason, "the CPU had access, GPU "));
+	/* Nothing is left behind. */
+	EXPECT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
 }
 
 TEST_HARNESS_MAIN

@@ -123,8 +123,8 @@ TEST_F(kinds, access_of_a_gpu_with_xnack_to_no_memory_is_a_memory_exception)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->kfd, self->notes->queues[0].id));
 	/* The access that ends the retries. Messages of retries and the event may precede it. */
 	EXPECT_TRUE(complaints_wait(kmsg, LAST_FAULT, 10 * patience()));
-	complaints_disallow();
 	close(kmsg);
+	/* The driver may report retries that came before it later, so all are allowed to the end. */
 }
 
 TEST_HARNESS_MAIN

@@ -71,7 +71,7 @@ class Mix {
 Result<std::unique_ptr<Mix>> Mix::create(Kfd kfd, std::span<const GpuNode> nodes,
                                          const Options& options) {
   std::unique_ptr<Mix> mix(new Mix(options));
-  TRY(mix->set_up(std::move(kfd), nodes[0]));
+  TRY(mix->set_up(std::move(kfd), nodes[options.seed % nodes.size()]));
   for (uint64_t i = 0; i < options.operations; ++i) TRY(mix->change());
   mix->census_ = TRY(take_census());
   return mix;
@@ -111,7 +111,7 @@ Status Mix::set_up(Kfd kfd, const GpuNode& node) {
   for (const Domain domain : {Domain::kVram, Domain::kGtt})
     for (const uint64_t pages : {uint64_t{1}, 2 + below(random_, 8)})
       TRY(add_memory(domain, pages));
-  queues_ = on_heap(TRY(Queues::create(*kfd_, *gpu_, *doorbells_)));
+  queues_ = on_heap(TRY(Queues::create(*kfd_, *gpu_, *doorbells_, options_.queues)));
   sources_.push_back({sources_.size() + 1, queues_->doorbells_offset(),
                       Kfd::kDoorbellSlice / kPageSize, false, kfd_->fd()});
   return {};
@@ -258,7 +258,7 @@ bool run(std::unique_ptr<Mix>& mix, const Options& options) {
 int main(int argc, char** argv) {
   const e2e::ParsedOptions parsed = e2e::parse_options(
       {"gpu_mix", "Does legal things to mappings, descriptors and queues of a GPU at random.",
-       "--seed --operations --steps --interval --timeout"},
+       "--gpus --queues --seed --operations --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_on_gpus(parsed.options, e2e::Mix::create, e2e::run);

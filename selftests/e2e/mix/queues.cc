@@ -16,10 +16,10 @@ constexpr uint64_t kCellSize = 8;
 constexpr uint32_t kWaiting = 4;  // submissions that a disabled queue may get
 }  // namespace
 
-Result<Queues> Queues::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells) {
+Result<Queues> Queues::create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells, size_t most) {
   Bo cells = TRY(Bo::create(kfd, gpu, {}, {Domain::kGtt, kPageSize, true, true}));
   std::ranges::fill(cells.bytes(), std::byte{0});
-  Queues queues(kfd, gpu, doorbells, std::move(cells));
+  Queues queues(kfd, gpu, doorbells, most, std::move(cells));
   TRY(queues.add());
   return queues;
 }
@@ -40,7 +40,7 @@ Status Queues::update(Random& random, One& one) {
 
 Status Queues::change(Random& random, bool may_destroy) {
   const uint64_t what = below(random, 4);
-  if (queues_.empty() || (what == 0 && queues_.size() < kMost)) return add();
+  if (queues_.empty() || (what == 0 && queues_.size() < most_)) return add();
   const auto one =
       std::next(queues_.begin(), static_cast<ptrdiff_t>(below(random, queues_.size())));
   if (what != 1 || queues_.size() == 1 || !may_destroy) return update(random, *one);

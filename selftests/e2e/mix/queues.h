@@ -14,8 +14,9 @@ namespace e2e {
 
 class Queues {
  public:
-  // With a first queue.
-  static amdgpu_criu::Result<Queues> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells);
+  // With a first queue. There are never more than most.
+  static amdgpu_criu::Result<Queues> create(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells,
+                                            size_t most);
   // For mmap() of /dev/kfd.
   uint64_t doorbells_offset() const {
     const uint64_t offset = queues_.front().queue.queue().doorbell_offset();
@@ -35,17 +36,17 @@ class Queues {
     uint32_t expected = 0;
     uint32_t submitted = 0;
   };
-  Queues(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells, Bo cells)
-      : kfd_(&kfd), gpu_(&gpu), doorbells_(&doorbells), cells_(std::move(cells)) {}
+  Queues(const Kfd& kfd, const Gpu& gpu, Doorbells& doorbells, size_t most, Bo cells)
+      : kfd_(&kfd), gpu_(&gpu), doorbells_(&doorbells), most_(most), cells_(std::move(cells)) {}
   amdgpu_criu::Status add();
   amdgpu_criu::Status update(Random& random, One& one);
   bool becomes(const One& one, uint32_t value, unsigned timeout_ms) const;
   void check(One& one, std::vector<std::string>& problems, unsigned timeout_ms);
 
-  static constexpr size_t kMost = 4;
   const Kfd* kfd_;
   const Gpu* gpu_;
   Doorbells* doorbells_;
+  size_t most_;
   Bo cells_;
   std::list<One> queues_;
   size_t next_cell_ = 0;

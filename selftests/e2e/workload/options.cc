@@ -52,6 +52,8 @@ constexpr Setting kSettings[] = {
     {"--heap", "MiB of ordinary memory", 0, kManyMib,
      [](Options& o, uint64_t v) { o.heap_mib = v; }},
     {"--seed", "of the random numbers", 0, UINT32_MAX, [](Options& o, uint64_t v) { o.seed = v; }},
+    {"--queues", "SDMA queues at most, which all processes of a GPU share", 1, 64,
+     [](Options& o, uint64_t v) { o.queues = static_cast<unsigned>(v); }},
     {"--operations", "what is done at random", 0, 100000,
      [](Options& o, uint64_t v) { o.operations = v; }},
     {"--plain",

@@ -24,6 +24,7 @@ struct Options {
   uint64_t kib = 1024;       // their size
   uint64_t heap_mib = 0;     // ordinary memory
   uint64_t seed = 1;         // of random choices
+  unsigned queues = 4;       // at most
   uint64_t operations = 60;  // chosen at random
   bool plain = false;        // the data is in ordinary memory
   bool held = false;         // a step ends with a kernel that runs until a verdict is requested

@@ -3,19 +3,21 @@
 # Several workloads in one process tree: the last one is its root, the others are children of that.
 # Each has its own log; functions of lib/ act on the one that PID and LOG name.
 
-# start_tree "PROGRAM OPTIONS"...: sets TREE (pids) and TREE_LOGS, both in the order of the arguments
+# start_tree "PROGRAM OPTIONS"...: sets TREE (pids) and TREE_LOGS, both in the order of the arguments.
+# With TREE_ROOT=shell, the root is a shell instead, which waits for all of them.
 start_tree() {
   local script="" number command
   TREE=() TREE_LOGS=()
   for ((number = 1; number <= $#; number++)); do
     command="$PAYLOAD/bin/${!number}"
     TREE_LOGS+=("$DIR/workload-$number.log")
-    if [ $number -lt $# ]; then
+    if [ $number -lt $# ] || [ -n "${TREE_ROOT-}" ]; then
       script+="$command >>$DIR/workload-$number.log 2>&1 & "
     else
       script+="exec $command >>$DIR/workload-$number.log 2>&1"
     fi
   done
+  [ -z "${TREE_ROOT-}" ] || script+="wait"
   touch "${TREE_LOGS[@]}"
   first_pid_of_scenario
   setsid sh -c "$script" </dev/null >/dev/null 2>&1 &

@@ -2,7 +2,10 @@
 #include "render.h"
 
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -63,16 +66,52 @@ int render_open(struct criu_node *node, unsigned int index)
 	return -ENOENT;
 }
 
-bool render_in_hive(const struct criu_node *node)
+/* The GPU's directory in sysfs. */
+static bool find_device(const struct criu_node *node, char path[PATH_MAX])
 {
+	char link[64];
 	struct stat status;
-	char path[64];
 
 	if (fstat(node->fd, &status))
 		return false;
-	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/device/xgmi_device_id",
-		 major(status.st_rdev), minor(status.st_rdev));
+	snprintf(link, sizeof(link), "/sys/dev/char/%u:%u/device", major(status.st_rdev),
+		 minor(status.st_rdev));
+	return realpath(link, path);
+}
+
+bool render_in_hive(const struct criu_node *node)
+{
+	char path[PATH_MAX + 32];
+
+	if (!find_device(node, path))
+		return false;
+	strcat(path, "/xgmi_device_id");
 	return !access(path, F_OK);
+}
+
+bool render_below_one_switch(const struct criu_node *one, const struct criu_node *two)
+{
+	char path[PATH_MAX], other[PATH_MAX];
+
+	if (!find_device(one, path) || !find_device(two, other))
+		return false;
+	/* A GPU, its port, and the upstream port of a switch or, without one, a host bridge. */
+	for (int i = 0; i < 2; i++) {
+		dirname(path);
+		dirname(other);
+	}
+	return !strcmp(path, other) && strncmp(basename(path), "pci", 3);
+}
+
+__u64 render_bytes_moved(const struct criu_node *node)
+{
+	__u64 bytes = 0;
+	struct drm_amdgpu_info args = {
+		.return_pointer = (uintptr_t)&bytes, .return_size = sizeof(bytes),
+		.query = AMDGPU_INFO_NUM_BYTES_MOVED,
+	};
+
+	return render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args) ? 0 : bytes;
 }
 
 int render_bo_create(const struct criu_node *node, __u64 size, __u32 domains, __u64 flags,

@@ -286,6 +286,26 @@ TEST_F(share, restoring_the_creator_last_works)
 	expect_shared(_metadata, self);
 }
 
+/* GPUs that reach the BO need no copy of it in the memory of the CPU. */
+TEST_F(share, the_bo_stays_where_it_is)
+{
+	const bool far = variant->two_gpus && variant->domain == AMDGPU_GEM_DOMAIN_VRAM;
+	const struct criu_node *node = &self->members[0].node;
+	__u64 moved;
+
+	if (far && !self->members[1].unlisted &&
+	    !render_below_one_switch(node, &self->members[1].node))
+		SKIP(return, "the GPUs do not reach one another's VRAM");
+	ASSERT_EQ(0, make(self, variant->domain));
+	ASSERT_EQ(0, save(self));
+	ASSERT_EQ(0, restore(self, 0));
+	moved = render_bytes_moved(node);
+	ASSERT_EQ(0, restore(self, 1));
+	ASSERT_EQ(0, restore(self, 2));
+	expect_shared(_metadata, self);
+	EXPECT_EQ(moved, render_bytes_moved(node));
+}
+
 TEST_F(share, closing_one_does_not_free_the_rest)
 {
 	ASSERT_EQ(0, make(self, variant->domain));

@@ -65,7 +65,7 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
     return amdgpu_criu::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
                                   kMinVram >> 20, kMaxVram >> 20);
   const Asic& asic = spec.asic;
-  if (spec.nodes > 1 && !asic.has_xgmi())
+  if (spec.nodes > 1 && spec.xgmi && !asic.has_xgmi())
     return amdgpu_criu::Error::of(EINVAL, "{} has no XGMI", asic.name);
   ConfigSpace config = TRY(ConfigSpace::create({.device_id = asic.device_id,
                                                 .revision = asic.revision,
@@ -74,8 +74,11 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
                                                 .doorbell_size = kDoorbellBytes,
                                                 .mmio_size = asic.mmio_bytes,
                                                 .rom_size = kRomBytes}));
-  auto vram = TRY(Vram::create(
-      {.size = spec.vram_size, .hive_dir = spec.hive_dir, .node = spec.node, .nodes = spec.nodes}));
+  auto vram = TRY(Vram::create({.size = spec.vram_size,
+                                .shared_dir = spec.shared_dir,
+                                .node = spec.node,
+                                .nodes = spec.nodes,
+                                .xgmi = spec.xgmi}));
   auto bus = TRY(RegisterBus::create({.words = static_cast<uint32_t>(asic.mmio_bytes / 4),
                                       .ips = asic.registers,
                                       .trace = spec.trace}));
@@ -259,7 +262,7 @@ void Device::set_interrupt(std::optional<amdgpu_criu::Fd> event) {
 void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   const bool before = config_.bus_master();
   config_.write(offset, data);
-  doorbells_at_ = config_.doorbell_bar();
+  tell_bars();
   if (!before || config_.bus_master() || !nbio_.engine_hung()) return;
   log_info("chip reset (mode 1)");
   ++chip_resets_;
@@ -282,7 +285,12 @@ void Device::reset_chip() {
 void Device::reset() {
   reset_chip();
   config_.reset();
+  tell_bars();
+}
+
+void Device::tell_bars() {
   doorbells_at_ = config_.doorbell_bar();
+  vram_->set_bar(config_.vram_bar());
 }
 
 void Device::disconnect() {

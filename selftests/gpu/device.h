@@ -44,9 +44,10 @@ class Device final : public PciDevice {
   struct Spec {
     const Asic& asic = mi210();
     uint64_t vram_size = 1ull << 30;
-    std::string hive_dir = {};
+    std::string shared_dir = {};
     unsigned node = 0;
     unsigned nodes = 1;
+    bool xgmi = true;
     std::string trace = {};
   };
 
@@ -84,6 +85,7 @@ class Device final : public PciDevice {
   void ring_doorbell(uint64_t offset, std::span<const std::byte> data);
   void write_config(uint64_t offset, std::span<const std::byte> data);
   void reset_chip();
+  void tell_bars();
 
   const Asic& asic_;
   ConfigSpace config_;

@@ -24,9 +24,10 @@ struct Options {
   std::string socket;
   std::string asic{gpu::mi210().name};
   uint64_t vram_mib = 1024;
-  std::string hive_dir;
+  std::string shared_dir;
   unsigned node = 0;
   unsigned nodes = 1;
+  bool no_xgmi = false;
   std::string trace;
   std::string report;
   std::string firmware_dir;
@@ -50,16 +51,18 @@ void describe(CLI::App& app, Options& options) {
   app.add_option("--vram", options.vram_mib, "Video memory, a power of two from 256 to 65536")
       ->type_name("MiB")
       ->capture_default_str();
-  app.add_option("--hive-dir", options.hive_dir,
-                 "Directory of all GPUs of one XGMI hive; holds their video memory")
+  app.add_option("--shared-dir", options.shared_dir,
+                 "Directory of all GPUs of one guest; holds their video memory")
       ->type_name("DIR")
       ->check(CLI::ExistingDirectory);
-  app.add_option("--node", options.node, "Which GPU of the hive this is, from 0")
+  app.add_option("--node", options.node, "Which GPU of the guest this is, from 0")
       ->type_name("I")
       ->capture_default_str();
-  app.add_option("--nodes", options.nodes, "How many GPUs the hive has, at most 8")
+  app.add_option("--nodes", options.nodes, "How many GPUs the guest has, at most 8")
       ->type_name("N")
       ->capture_default_str();
+  app.add_flag("--no-xgmi", options.no_xgmi,
+               "The GPUs of the guest are no XGMI hive; they reach each other by PCI");
   app.add_option("--trace", options.trace, "Write one line for every register access")
       ->type_name("FILE");
   app.add_option("--report", options.report, "Write at exit the registers that no block models")
@@ -100,9 +103,10 @@ amdgpu_criu::Status serve(const Options& options) {
   const auto signals = TRY(gpu::StopSignals::create());
   const auto device = TRY(gpu::Device::create({.asic = *gpu::find_asic(options.asic),
                                                .vram_size = options.vram_mib << 20,
-                                               .hive_dir = options.hive_dir,
+                                               .shared_dir = options.shared_dir,
                                                .node = options.node,
                                                .nodes = options.nodes,
+                                               .xgmi = !options.no_xgmi,
                                                .trace = options.trace},
                                               engines_of(options.delays)));
   const auto server = TRY(gpu::vfio::Server::create(options.socket));

@@ -21,6 +21,11 @@ scenario_render_two_gpus() {
   round_trip render_chain --gpus 2
 }
 
+scenario_render_peer_vram() {
+  need_gpus 2
+  round_trip render_chain --gpus 2 --peer-vram 1
+}
+
 scenario_render_criu_4_1_1() {
   CRIU=/opt/criu-4.1.1/criu
   need_gpus 1

@@ -52,7 +52,7 @@ class GpuMemoryTest : public testing::Test {
  protected:
   GpuMemoryTest()
       : ram_(4 << 20),
-        vram_(expect(Vram::create({.size = kVramSize, .hive_dir = "", .node = 0, .nodes = 1}))),
+        vram_(expect(Vram::create({.size = kVramSize, .shared_dir = "", .node = 0, .nodes = 1}))),
         physical_(dma_, *vram_),
         gfx_(hub_spec(Hub::kGfx)),
         mm_(hub_spec(Hub::kMm)),

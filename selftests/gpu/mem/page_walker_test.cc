@@ -23,7 +23,7 @@ class WalkerTest : public testing::Test {
  protected:
   WalkerTest()
       : ram_(kRamSize),
-        vram_(expect(Vram::create({.size = kVramSize, .hive_dir = "", .node = 0, .nodes = 1}))),
+        vram_(expect(Vram::create({.size = kVramSize, .shared_dir = "", .node = 0, .nodes = 1}))),
         physical_(dma_, *vram_),
         walker_(physical_) {
     EXPECT_TRUE(dma_.map({.iova = kRamBase, .size = kRamSize}, ram_.fd(), 0).ok());

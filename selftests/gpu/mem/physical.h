@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Physical memory: guest-physical memory and the VRAM of the hive.
+// Physical memory: guest-physical memory, BARs of other GPUs, and the VRAM of the hive.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,9 @@ class PhysicalMemory {
 
   // The longest prefix that is contiguous here; empty where there is no memory.
   std::span<std::byte> find(PhysicalAddress from, size_t size, bool for_write) {
-    return from.system ? dma_.find(from.address, size, for_write) : vram_.find(from.address, size);
+    if (!from.system) return vram_.find(from.address, size);
+    const auto ram = dma_.find(from.address, size, for_write);
+    return ram.empty() ? vram_.find_in_bars(from.address, size) : ram;
   }
   // Memory that find() returned stays mapped until the last holder releases it.
   std::shared_ptr<const void> hold() const { return dma_.hold(); }

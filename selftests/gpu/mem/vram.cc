@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "base/result.h"
@@ -12,23 +13,31 @@
 namespace gpu {
 namespace {
 
+// Behind the memory, a file has a page whose first word is the address of BAR 0.
+constexpr uint64_t kBarPage = 4096;
+
+std::atomic_ref<uint64_t> bar_in(std::span<std::byte> file) {
+  return std::atomic_ref(*reinterpret_cast<uint64_t*>(file.last(kBarPage).data()));
+}
+
 std::string path_of(const std::string& dir, unsigned node) {
   return amdgpu_criu::formatted("{}/vram.{}", dir, node);
 }
 
 // Peers may have mapped the file already, so it never gets shorter.
 amdgpu_criu::Result<amdgpu_criu::Fd> open_shared(const Vram::Spec& spec) {
-  const std::string path = path_of(spec.hive_dir, spec.node);
+  const std::string path = path_of(spec.shared_dir, spec.node);
+  const uint64_t size = spec.size + kBarPage;
   amdgpu_criu::Fd fd = TRY(amdgpu_criu::Fd::open(path.c_str(), O_RDWR | O_CREAT, 0600));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return amdgpu_criu::Error::system("cannot stat {}", path);
-  if (info.st_size != 0 && static_cast<uint64_t>(info.st_size) != spec.size)
+  if (info.st_size != 0 && static_cast<uint64_t>(info.st_size) != size)
     return amdgpu_criu::Error::of(EEXIST, "{} belongs to a GPU with {} MiB of VRAM; remove it",
                                   path, info.st_size >> 20);
   if (info.st_size != 0 && fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                                     static_cast<off_t>(spec.size)) != 0)
+                                     static_cast<off_t>(size)) != 0)
     return amdgpu_criu::Error::system("cannot clear {}", path);
-  if (ftruncate(fd.get(), static_cast<off_t>(spec.size)) != 0)
+  if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
     return amdgpu_criu::Error::system("cannot size {} to {} MiB", path, spec.size >> 20);
   return fd;
 }
@@ -51,24 +60,23 @@ amdgpu_criu::Result<std::unique_ptr<Vram>> Vram::create(const Spec& spec) {
                                   spec.node, spec.nodes, kMaxNodes);
   if (spec.size == 0 || spec.size > kMaxSize)
     return amdgpu_criu::Error::of(EINVAL, "VRAM of {} bytes", spec.size);
-  if (spec.nodes > 1 && spec.hive_dir.empty())
-    return amdgpu_criu::Error::of(EINVAL, "GPUs of a hive need a common directory");
-  amdgpu_criu::Fd fd = TRY(spec.hive_dir.empty() ? open_anonymous(spec.size) : open_shared(spec));
+  if (spec.nodes > 1 && spec.shared_dir.empty())
+    return amdgpu_criu::Error::of(EINVAL, "several GPUs need a common directory");
+  amdgpu_criu::Fd fd = TRY(spec.shared_dir.empty() ? open_anonymous(spec.size) : open_shared(spec));
   amdgpu_criu::Mapping own = TRY(amdgpu_criu::Mapping::map(spec.size, PROT_READ | PROT_WRITE,
                                                            MAP_SHARED | MAP_NORESERVE, fd.get()));
   return std::unique_ptr<Vram>(new Vram(spec, std::move(fd), std::move(own)));
 }
 
-std::span<std::byte> Vram::peer(unsigned node) {
-  if (node == spec_.node) return own_.bytes();
+std::span<std::byte> Vram::file_of(unsigned node) {
   const std::lock_guard lock(mutex_);
   amdgpu_criu::Mapping& mapping = peers_[node];
   if (mapping.data()) return mapping.bytes();
-  auto fd = amdgpu_criu::Fd::open(path_of(spec_.hive_dir, node).c_str(), O_RDWR);
+  auto fd = amdgpu_criu::Fd::open(path_of(spec_.shared_dir, node).c_str(), O_RDWR);
   struct stat info;
   if (!fd.ok() || fstat(fd->get(), &info) != 0) return {};
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (size == 0 || size > kMaxSize) return {};
+  if (size <= kBarPage || size > kMaxSize + kBarPage) return {};
   auto mapped = amdgpu_criu::Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                                           fd->get());
   if (!mapped.ok()) return {};
@@ -77,12 +85,35 @@ std::span<std::byte> Vram::peer(unsigned node) {
 }
 
 std::span<std::byte> Vram::find(uint64_t address, size_t size) {
-  const uint64_t node = address / kSegment;
-  if (node >= spec_.nodes) return {};
-  const auto memory = peer(static_cast<unsigned>(node));
+  const auto target = static_cast<unsigned>(std::min<uint64_t>(address / kSegment, kMaxNodes));
+  if (target >= nodes()) return {};
+  std::span<std::byte> memory = own_.bytes();
+  if (target != node()) {
+    const auto file = file_of(target);
+    if (file.empty()) return {};
+    memory = file.first(file.size() - kBarPage);
+  }
   const uint64_t offset = address % kSegment;
   if (offset >= memory.size()) return {};
   return memory.subspan(offset, std::min<uint64_t>(size, memory.size() - offset));
+}
+
+void Vram::set_bar(uint64_t address) {
+  if (spec_.nodes < 2) return;
+  if (const auto file = file_of(spec_.node); !file.empty())
+    bar_in(file).store(address, std::memory_order_release);
+}
+
+std::span<std::byte> Vram::find_in_bars(uint64_t address, size_t size) {
+  for (unsigned node = 0; node < spec_.nodes; ++node) {
+    if (node == spec_.node) continue;
+    const auto file = file_of(node);
+    const uint64_t bar = file.empty() ? 0 : bar_in(file).load(std::memory_order_acquire);
+    const uint64_t offset = address - bar;
+    if (bar && offset < file.size() - kBarPage)
+      return file.subspan(offset, std::min<uint64_t>(size, file.size() - kBarPage - offset));
+  }
+  return {};
 }
 
 }  // namespace gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Video memory: one shared file per GPU, so that the guest maps it and the GPUs of a hive reach
-// one another's.
+// Video memory: one shared file per GPU, so that the guest maps it and the GPUs of a guest reach
+// one another's: by XGMI those of a hive, else through BAR 0.
 #pragma once
 
 #include <array>
@@ -24,16 +24,18 @@ class Vram {
 
   struct Spec {
     uint64_t size;
-    std::string hive_dir;  // empty: anonymous memory, no peers
+    std::string shared_dir;  // empty: anonymous memory, no peers
     unsigned node = 0;
     unsigned nodes = 1;
+    bool xgmi = true;
   };
 
   static amdgpu_criu::Result<std::unique_ptr<Vram>> create(const Spec& spec);
 
   uint64_t size() const { return own_.size(); }
-  unsigned node() const { return spec_.node; }
-  unsigned nodes() const { return spec_.nodes; }
+  // In the hive, of which a GPU without XGMI is the only node.
+  unsigned node() const { return spec_.xgmi ? spec_.node : 0; }
+  unsigned nodes() const { return spec_.xgmi ? spec_.nodes : 1; }
   const amdgpu_criu::Fd& fd() const { return fd_; }
   std::span<std::byte> own() const { return own_.bytes(); }
 
@@ -41,10 +43,16 @@ class Vram {
   // empty outside of the hive, or if the peer does not run.
   std::span<std::byte> find(uint64_t address, size_t size);
 
+  // Tells the peers where BAR 0 is on the bus; 0: nowhere.
+  void set_bar(uint64_t address);
+  // address is one of the bus. The longest prefix inside of a peer's BAR 0.
+  std::span<std::byte> find_in_bars(uint64_t address, size_t size);
+
  private:
   Vram(Spec spec, amdgpu_criu::Fd fd, amdgpu_criu::Mapping own)
       : spec_(std::move(spec)), fd_(std::move(fd)), own_(std::move(own)) {}
-  std::span<std::byte> peer(unsigned node);
+  // The memory and the page behind it.
+  std::span<std::byte> file_of(unsigned node);
 
   Spec spec_;
   amdgpu_criu::Fd fd_;

@@ -106,9 +106,9 @@ void ConfigSpace::write(size_t offset, std::span<const std::byte> data) {
   }
 }
 
-uint64_t ConfigSpace::doorbell_bar() const {
+uint64_t ConfigSpace::bar(size_t offset) const {
   uint64_t bar;
-  std::memcpy(&bar, now_.data() + PCI_BASE_ADDRESS_2, sizeof(bar));
+  std::memcpy(&bar, now_.data() + offset, sizeof(bar));
   return bar & static_cast<uint64_t>(PCI_BASE_ADDRESS_MEM_MASK);
 }
 

@@ -2,6 +2,8 @@
 // PCI configuration space of the GPU: header, BARs, power management, PCI Express, MSI.
 #pragma once
 
+#include <linux/pci_regs.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +40,9 @@ class ConfigSpace {
   void write(size_t offset, std::span<const std::byte> data);
 
   bool bus_master() const;
-  // Address of BAR 2; 0: none was assigned.
-  uint64_t doorbell_bar() const;
+  // Addresses of BAR 0 and BAR 2; 0: none was assigned.
+  uint64_t vram_bar() const { return bar(PCI_BASE_ADDRESS_0); }
+  uint64_t doorbell_bar() const { return bar(PCI_BASE_ADDRESS_2); }
 
  private:
   ConfigSpace() : reset_(kSize), mask_(kSize) {}
@@ -49,6 +52,8 @@ class ConfigSpace {
   void put_header(const Spec& spec);
   void put_bars(const Spec& spec);
   void put_capabilities();
+  // 64-bit.
+  uint64_t bar(size_t offset) const;
 
   std::vector<std::byte> reset_;  // values after a reset
   std::vector<std::byte> mask_;   // writable bits

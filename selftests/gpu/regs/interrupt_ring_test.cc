@@ -26,7 +26,7 @@ class InterruptRingTest : public testing::Test {
  protected:
   InterruptRingTest()
       : ram_(1 << 16),
-        vram_(expect(Vram::create({.size = 1 << 20, .hive_dir = "", .node = 0, .nodes = 1}))),
+        vram_(expect(Vram::create({.size = 1 << 20, .shared_dir = "", .node = 0, .nodes = 1}))),
         physical_(dma_, *vram_),
         bus_(expect(RegisterBus::create({}))),
         ring_({}, physical_, clock_, [this] { ++signals_; }) {

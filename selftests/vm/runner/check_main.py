@@ -211,9 +211,9 @@ class Checker:
         doing = "boot"
         try:
             with (LogDirectory(lab.log_root(), name) as log,
-                  LockedDirectory(memory_parent()) as hive, LockedDirectory(short_parent()) as run,
+                  LockedDirectory(memory_parent()) as shared, LockedDirectory(short_parent()) as run,
                   Guest(hardware,
-                        self._setup(hardware, run.path, hive.path, log.path)) as guest):
+                        self._setup(hardware, run.path, shared.path, log.path)) as guest):
                 while left:
                     step = left.pop(0)
                     doing = "step"
@@ -231,11 +231,11 @@ class Checker:
             return []
         return left
 
-    def _setup(self, hardware: suite.Hardware, run: Path, hive: Path, log: Path) -> Setup:
+    def _setup(self, hardware: suite.Hardware, run: Path, shared: Path, log: Path) -> Setup:
         equipment = self.equipment(hardware.base)
         boot = equipment.boot.with_image(hardware.image)
         return Setup(name=log.name, boot=boot, build=self.build, payload=equipment.payload,
-                     run=run, hive=hive, log=log, scratch=self.scratch, kvm=self.opts.kvm,
+                     run=run, shared=shared, log=log, scratch=self.scratch, kvm=self.opts.kvm,
                      trace=self.opts.trace, patience=self.opts.patience)
 
     def _environment(self, step: suite.Step) -> str:

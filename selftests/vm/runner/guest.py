@@ -53,7 +53,7 @@ class Setup:
     build: Path
     payload: Path
     run: Path           # sockets and temporary files
-    hive: Path          # files that the GPU models share
+    shared: Path        # files that the GPU models share
     log: Path
     scratch: Path | None = None
     kvm: str = "auto"
@@ -115,7 +115,7 @@ class Guest:
         for path in sockets:
             softgpu.check_external(path)
         if not sockets and hardware.gpus:
-            self._gpus = softgpu.SoftGpus.start(hardware, setup.build, setup.run, setup.hive,
+            self._gpus = softgpu.SoftGpus.start(hardware, setup.build, setup.run, setup.shared,
                                                 setup.log, setup.trace)
             sockets = self._gpus.sockets
             if how := self.how_to_repeat():

@@ -54,7 +54,7 @@ class Hardware:
     order: tuple[int, ...] = ()                      # which GPU sits in the 1st, 2nd ... slot
     empty_slots: int = 0                             # root ports before the first GPU
     hive: bool = True                                # XGMI between the GPUs
-    atomics: bool = False                            # PCIe atomics
+    switch: bool = False                             # a PCIe switch above the GPUs
     delays: bool = False                             # queues of the GPUs pause at random
     smp: int = DEFAULT_CPUS
     memory_mib: int = 3072
@@ -179,11 +179,12 @@ def _network(network: Network) -> list[str]:
 
 def _gpus(hardware: Hardware, sockets: Sequence[Path]) -> list[str]:
     command = []
-    # QEMU's root ports complete no atomics of vfio-user devices. The driver assumes that the root port
-    # of a switch that has none is hidden by the hypervisor.
-    if hardware.atomics:
+    # QEMU's root ports complete no atomics of vfio-user devices, and Linux does not know that its chipset
+    # passes accesses from one port to another. The driver assumes that the root port of a switch that has
+    # none is hidden by the hypervisor.
+    if hardware.switch:
         command += ["-device", "x3130-upstream,id=switch,bus=pcie.0"]
-    port = "xio3130-downstream,bus=switch" if hardware.atomics else "pcie-root-port"
+    port = "xio3130-downstream,bus=switch" if hardware.switch else "pcie-root-port"
     for number in range(hardware.empty_slots):
         command += ["-device", f"{port},id=empty{number},chassis={number + 1},slot={number + 1}"]
     for number, gpu in enumerate(hardware.slots(), hardware.empty_slots + 1):

@@ -62,8 +62,8 @@ class CommandLineTest(unittest.TestCase):
     def test_empty_slots_come_first(self) -> None:
         self.assertEqual(self.gpu_sockets(Hardware(gpus=1, empty_slots=2)), [("port3", "/s0")])
 
-    def test_gpus_with_atomics_have_no_root_port(self) -> None:
-        hardware = Hardware(gpus=2, atomics=True)
+    def test_gpus_below_a_switch_have_no_root_port(self) -> None:
+        hardware = Hardware(gpus=2, switch=True)
         self.assertEqual(self.gpu_sockets(hardware), [("port1", "/s0"), ("port2", "/s1")])
         command = command_line("n", hardware, BOOT, "tcg", Path("/p"), None, [Path("/a"), Path("/b")],
                                Channels())

@@ -83,9 +83,10 @@ def _add_hardware(parser: argparse.ArgumentParser) -> None:
                        help="leave N slots empty before the first GPU: other PCI addresses, "
                             "so other KFD gpu_ids")
     group.add_argument("--no-hive", dest="hive", action="store_false",
-                       help="no XGMI between the GPUs, which reach each other by PCI if at all")
-    group.add_argument("--atomics", action="store_true",
-                       help="PCIe atomics, which HIP's printf and malloc in kernels need")
+                       help="no XGMI between the GPUs")
+    group.add_argument("--switch", action="store_true",
+                       help="a PCIe switch above the GPUs: atomics, which HIP's printf and malloc in "
+                            "kernels need; GPUs without XGMI reach one another's VRAM")
     group.add_argument("--smp", type=int, default=DEFAULT_CPUS, metavar="N",
                        help=f"CPUs (default {DEFAULT_CPUS})")
     group.add_argument("--memory", type=size, default=3072, metavar="SIZE",
@@ -193,7 +194,7 @@ def hardware(options: argparse.Namespace) -> Hardware:
     gpus = len(options.gpu_socket) if options.gpu_socket else options.gpus or 0
     return Hardware(
         gpus=gpus, asics=options.asic, vram_mib=options.vram, order=options.order, empty_slots=options.empty_slots,
-        hive=options.hive, atomics=options.atomics, smp=options.smp, memory_mib=options.memory,
+        hive=options.hive, switch=options.switch, smp=options.smp, memory_mib=options.memory,
         sockets=tuple(options.gpu_socket),
         base=options.base, image=options.image, module=module_in_guest(options.module),
         module_parameters=tuple(options.param),

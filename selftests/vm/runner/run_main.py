@@ -88,17 +88,17 @@ def run(opts: argparse.Namespace) -> int:
     boot = dataclasses.replace(boot, kernel=uncompressed(boot.kernel, lab.cache_root()))
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(LockedDirectory(short_parent(), opts.keep))
-        hive = stack.enter_context(LockedDirectory(memory_parent(), opts.keep))
+        shared = stack.enter_context(LockedDirectory(memory_parent(), opts.keep))
         log = stack.enter_context(LogDirectory(lab.log_root(), opts.name or default_name(opts)))
         if opts.keep:
-            say(f"run directory {work.path}, shared files {hive.path}")
+            say(f"run directory {work.path}, shared files {shared.path}")
         image, _ = prepare.payload_image(build, opts.module, opts.base, bool(opts.gpus),
                                          [*boot.payload, *opts.payload], work.path, opts.quiet,
                                          opts.function_trace)
         scratch = scratch_image(opts.scratch.absolute() if opts.scratch else work.path,
                                 opts.scratch_size)
         setup = Setup(name=log.path.name, boot=boot, build=build, payload=image, run=work.path,
-                      hive=hive.path, log=log.path, scratch=scratch, kvm=opts.kvm,
+                      shared=shared.path, log=log.path, scratch=scratch, kvm=opts.kvm,
                       trace=opts.trace, shell=opts.shell, quiet=opts.quiet,
                       patience=opts.patience, network=opts.network)
         guest = stack.enter_context(Guest(hardware, setup))

@@ -61,12 +61,12 @@ class SoftGpus:
         self._read: dict[str, int] = {}
 
     @staticmethod
-    def start(hardware: Hardware, build: Path, run: Path, hive: Path, log: Path,
+    def start(hardware: Hardware, build: Path, run: Path, shared: Path, log: Path,
               trace: bool) -> SoftGpus:
         gpus = SoftGpus(choose_seed(os.environ) if hardware.delays else "")
         try:
             for gpu in range(hardware.gpus):
-                gpus._start_one(gpu, hardware, build, run, hive, log, trace)
+                gpus._start_one(gpu, hardware, build, run, shared, log, trace)
             for child, path in zip(gpus.children, gpus.sockets):
                 _wait_until_listening(child, path)
         except BaseException:
@@ -74,14 +74,15 @@ class SoftGpus:
             raise
         return gpus
 
-    def _start_one(self, gpu: int, hardware: Hardware, build: Path, run: Path, hive: Path,
+    def _start_one(self, gpu: int, hardware: Hardware, build: Path, run: Path, shared: Path,
                    log: Path, trace: bool) -> None:
         path = run / f"gpu{gpu}.sock"
         command = [str(binary(build)), "--socket", str(path),
                    "--asic", hardware.asic_of(gpu), "--vram", str(hardware.vram_of(gpu)),
                    "--report", str(log / f"gpu{gpu}-registers.txt")]
-        if hardware.hive:
-            command += ["--hive-dir", str(hive), "--node", str(gpu), "--nodes", str(hardware.gpus)]
+        command += ["--shared-dir", str(shared), "--node", str(gpu), "--nodes", str(hardware.gpus)]
+        if not hardware.hive:
+            command.append("--no-xgmi")
         if self.seed:
             command += ["--delays", self.seed]
         if trace:

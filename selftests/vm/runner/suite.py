@@ -11,7 +11,7 @@
     gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,
                                    append: as in `run`; the base is otherwise that of `check`
     hive = no                      no XGMI between the GPUs
-    atomics = yes                  PCIe atomics, which HIP's printf and malloc in kernels need
+    switch = yes                   a PCIe switch above the GPUs: PCIe atomics, access to other GPUs' BARs
     delays = yes                   queues of the GPUs pause at random; failures name the seed
     command = /payload/e2e/reboot dump
     timeout = 120
@@ -35,7 +35,7 @@ from .base import BASES, DEFAULT
 from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases"}
-BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "atomics",
+BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "switch",
              "delays", "memory", "smp", "param", "append", "command", "timeout"}
 PROTOCOLS = ("ktap", "status")
 
@@ -145,7 +145,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         vram_mib=tuple(map(parse_size_mib, vram.split(","))) if vram else (DEFAULT_VRAM_MIB,),
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
-        atomics=_yes_or_no("atomics", keys.get("atomics", "no")),
+        switch=_yes_or_no("switch", keys.get("switch", "no")),
         delays=_yes_or_no("delays", keys.get("delays", "no")),
         smp=int(keys.get("smp", str(DEFAULT_CPUS))),
         memory_mib=parse_size_mib(keys.get("memory", "3G")),

@@ -30,9 +30,11 @@ std::string mapping_of(const std::string& line) {
   return is_gpu_node(path) ? range + " " + permissions + " " + path : "";
 }
 
-// The kernel tracks dirty pages by a flag that a restore need not keep.
-std::string without_soft_dirty(std::string flags) {
-  if (const size_t at = flags.find(" sd"); at != flags.npos) flags.erase(at, 3);
+// Flags that belong to the kernel, so a restore need not keep them: pages are tracked as dirty; x86
+// frees the memory type with the mapping, unless the mapping was moved or cut.
+std::string without_flags_of_kernel(std::string flags) {
+  for (const std::string_view flag : {" sd", " ar"})
+    if (const size_t at = flags.find(flag); at != flags.npos) flags.erase(at, flag.size());
   return flags;
 }
 
@@ -44,7 +46,7 @@ Result<Census> list_mappings() {
     if (const size_t colon = line.find(':'); colon == line.npos || line.find('-') < colon)
       mapping = mapping_of(line);
     else if (!mapping.empty() && line.starts_with("VmFlags:"))
-      census.push_back(mapping + without_soft_dirty(line.substr(8)));
+      census.push_back(mapping + without_flags_of_kernel(line.substr(8)));
   }
   if (smaps.bad()) return Error(EIO, "cannot read /proc/self/smaps");
   return census;

@@ -124,7 +124,7 @@ TEST_F(kinds, access_of_a_gpu_with_xnack_to_no_memory_is_a_memory_exception)
 	/* The access that ends the retries. Messages of retries and the event may precede it. */
 	EXPECT_TRUE(complaints_wait(kmsg, LAST_FAULT, 10 * patience()));
 	close(kmsg);
-	/* The driver may report retries that came before it later, so all are allowed to the end. */
+	/* Retries that came before it may be reported later, so they are allowed to the end. */
 }
 
 TEST_HARNESS_MAIN

@@ -262,7 +262,7 @@ void Device::set_interrupt(std::optional<amdgpu_criu::Fd> event) {
 void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   const bool before = config_.bus_master();
   config_.write(offset, data);
-  tell_bars();
+  publish_bars();
   if (!before || config_.bus_master() || !nbio_.engine_hung()) return;
   log_info("chip reset (mode 1)");
   ++chip_resets_;
@@ -285,10 +285,10 @@ void Device::reset_chip() {
 void Device::reset() {
   reset_chip();
   config_.reset();
-  tell_bars();
+  publish_bars();
 }
 
-void Device::tell_bars() {
+void Device::publish_bars() {
   doorbells_at_ = config_.doorbell_bar();
   vram_->set_bar(config_.vram_bar());
 }

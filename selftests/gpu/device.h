@@ -85,7 +85,7 @@ class Device final : public PciDevice {
   void ring_doorbell(uint64_t offset, std::span<const std::byte> data);
   void write_config(uint64_t offset, std::span<const std::byte> data);
   void reset_chip();
-  void tell_bars();
+  void publish_bars();
 
   const Asic& asic_;
   ConfigSpace config_;

@@ -43,7 +43,7 @@ class Vram {
   // empty outside of the hive, or if the peer does not run.
   std::span<std::byte> find(uint64_t address, size_t size);
 
-  // Tells the peers where BAR 0 is on the bus; 0: nowhere.
+  // For the peers: where BAR 0 is on the bus; 0: nowhere.
   void set_bar(uint64_t address);
   // address is one of the bus. The longest prefix inside of a peer's BAR 0.
   std::span<std::byte> find_in_bars(uint64_t address, size_t size);

@@ -544,7 +544,6 @@ TEST_F(userq, in_a_file_with_a_userptr_is_EOPNOTSUPP)
 	struct files *f = &self->f;
 	__u32 handle;
 
-	/* Without VALIDATE the driver of 7.2 oopses: it moves the BO, which has no pages. */
 	ASSERT_EQ(0, render_userptr_create(&f->node, NULL, USERQ_PAGE, AMDGPU_GEM_USERPTR_ANONONLY |
 					   AMDGPU_GEM_USERPTR_REGISTER |
 					   AMDGPU_GEM_USERPTR_VALIDATE, &handle));

@@ -188,9 +188,8 @@ static __u64 word_va(const struct userq *queue, __u32 at)
 	return USERQ_VA(queue->n) + USERQ_WORDS + at * sizeof(__u32);
 }
 
-void userq_write(struct userq *queue, __u32 at, __u32 value)
+void userq_write_va(struct userq *queue, __u64 va, __u32 value)
 {
-	const __u64 va = word_va(queue, at);
 	const __u32 pm4[] = { 0xc0033700, 5 << 8 | 1 << 20, va, va >> 32, value };
 	const __u32 write[] = { 2, va, va >> 32, 0, value };
 
@@ -198,14 +197,23 @@ void userq_write(struct userq *queue, __u32 at, __u32 value)
 	ring(queue);
 }
 
-void userq_wait_word(struct userq *queue, __u32 at)
+void userq_write(struct userq *queue, __u32 at, __u32 value)
 {
-	const __u64 va = word_va(queue, at);
+	userq_write_va(queue, word_va(queue, at), value);
+}
+
+void userq_wait_va(struct userq *queue, __u64 va)
+{
 	/* WAIT_REG_MEM, in memory, not equal. */
 	const __u32 wait[] = { 0xc0053c00, 1 << 4 | 4, va, va >> 32, 0, ~0u, 4 };
 
 	add(queue, wait, 7);
 	ring(queue);
+}
+
+void userq_wait_word(struct userq *queue, __u32 at)
+{
+	userq_wait_va(queue, word_va(queue, at));
 }
 
 int userq_signal(const struct criu_node *node, struct userq *queue, const __u32 *syncobjs,

@@ -67,6 +67,9 @@ int userq_again(const struct criu_node *to, const struct criu_image *image,
 void userq_write(struct userq *queue, __u32 at, __u32 value);
 /* A packet that waits until word @at is not 0. Compute only. */
 void userq_wait_word(struct userq *queue, __u32 at);
+/* The same, for a word at any address of the GPU. */
+void userq_write_va(struct userq *queue, __u64 va, __u32 value);
+void userq_wait_va(struct userq *queue, __u64 va);
 /* A packet that signals the fence, and the ioctl. Compute only. @ring: rings the doorbell. */
 int userq_signal(const struct criu_node *node, struct userq *queue, const __u32 *syncobjs,
 		 __u32 num, __u32 bo, bool ring);

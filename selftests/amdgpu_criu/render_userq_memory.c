@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The memory of user queues: the driver moves BOs, and the pages of userptrs change. */
+#include "kselftest_harness.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "render.h"
+#include "userq.h"
+
+#define USERPTR_VA 0x10000000ull
+#define USERPTR_SIZE 0x4000
+#define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_ANONONLY | AMDGPU_GEM_USERPTR_REGISTER)
+
+FIXTURE(memory) {
+	struct criu_node node;
+	struct userq queue;
+	/* What the userptr describes */
+	volatile __u32 *pages;
+	__u32 userptr;
+};
+
+FIXTURE_SETUP(memory)
+{
+	int ret = render_open(&self->node, 0);
+
+	if (!ret)
+		ret = userq_make(&self->node, &self->queue, AMDGPU_HW_IP_COMPUTE, 0);
+	if (ret == -ENODEV)
+		SKIP(return, "the driver has no user queues for this GPU");
+	ASSERT_EQ(0, ret);
+	self->pages = mmap(NULL, USERPTR_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)self->pages);
+}
+
+FIXTURE_TEARDOWN(memory)
+{
+	criu_node_close(&self->node);
+}
+
+static void make_userptr(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self,
+			 __u32 flags)
+{
+	ASSERT_EQ(0, render_userptr_create(&self->node, (void *)self->pages, USERPTR_SIZE,
+					   USERPTR_FLAGS | flags, &self->userptr));
+	ASSERT_EQ(0, render_va_map(&self->node, self->userptr, USERPTR_VA, USERPTR_SIZE));
+	ASSERT_EQ(0, userq_wait_for_mappings(&self->node));
+}
+
+/* The queue reads and writes the last word of the pages. */
+static bool accesses_pages(FIXTURE_DATA(memory) *self, __u32 value)
+{
+	const __u32 last = USERPTR_SIZE / sizeof(__u32) - 1;
+
+	self->pages[0] = value;
+	userq_wait_va(&self->queue, USERPTR_VA);
+	userq_write_va(&self->queue, USERPTR_VA + last * sizeof(__u32), value);
+	if (!userq_runs(&self->queue, value))
+		return false;
+	return self->pages[last] == value;
+}
+
+/* The driver attaches the eviction fence to a new BO, and validates it. */
+TEST_F(memory, a_userptr_without_VALIDATE_is_created_beside_a_queue)
+{
+	EXPECT_TRUE(userq_runs(&self->queue, 1));
+	make_userptr(_metadata, self, 0);
+	EXPECT_TRUE(userq_runs(&self->queue, 2));
+	EXPECT_EQ(0, render_bo_close(&self->node, self->userptr));
+	EXPECT_TRUE(userq_runs(&self->queue, 3));
+}
+
+/* Each change stops the queue, which then gets the new pages. */
+TEST_F(memory, of_a_userptr_changes_and_the_queue_accesses_the_new_pages)
+{
+	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
+	EXPECT_TRUE(accesses_pages(self, 1));
+	for (__u32 i = 2; i < 10; i++) {
+		ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
+		EXPECT_EQ(0, self->pages[0]);
+		ASSERT_TRUE(accesses_pages(self, i)) {
+			TH_LOG("change %u", i);
+		}
+	}
+}
+
+/* Reading the file evicts all BOs of this kind that are not pinned. */
+static int evict(const struct criu_node *node, const char *what)
+{
+	char path[64], text[32];
+	int minor, fd, ret = -ENOENT;
+
+	for (minor = 0; minor < 256 && ret == -ENOENT; minor++) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/dri/%d/amdgpu_evict_%s", minor,
+			 what);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		ret = read(fd, text, sizeof(text)) < 0 ? -errno : 0;
+		close(fd);
+	}
+	return ret;
+}
+
+/* While the queue is stopped, because it would bring its memory back during the eviction. */
+TEST_F(memory, that_was_evicted_is_there_again_when_the_queue_runs)
+{
+	const struct criu_node *node = &self->node;
+	int session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	struct amdgpu_criu_process_info info;
+	volatile __u32 *words;
+	__u32 vram;
+
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_bo_create(node, USERQ_PAGE, AMDGPU_GEM_DOMAIN_VRAM, 0, &vram));
+	ASSERT_EQ(0, render_va_map(node, vram, USERPTR_VA, USERQ_PAGE));
+	ASSERT_EQ(0, userq_wait_for_mappings(node));
+	words = render_bo_mmap(node, vram, USERQ_PAGE);
+	ASSERT_NE(NULL, words);
+	for (__u32 i = 1; i < 4; i++) {
+		ASSERT_EQ(0, criu_pause(node, session, &info));
+		EXPECT_EQ(0, evict(node, "vram"));
+		EXPECT_EQ(0, evict(node, "gtt"));
+		ASSERT_EQ(0, criu_unpause(node, session));
+		userq_write_va(&self->queue, USERPTR_VA, i);
+		ASSERT_TRUE(userq_runs(&self->queue, i));
+		EXPECT_EQ(i, words[0]);
+	}
+	close(session);
+}
+
+TEST_HARNESS_MAIN

@@ -538,21 +538,6 @@ TEST_F(userq, whose_memory_is_not_mapped_is_EOPNOTSUPP)
 	expect_taken(_metadata, f);
 }
 
-/* The driver does not get the pages of userptrs before user queues run. */
-TEST_F(userq, in_a_file_with_a_userptr_is_EOPNOTSUPP)
-{
-	struct files *f = &self->f;
-	__u32 handle;
-
-	ASSERT_EQ(0, render_userptr_create(&f->node, NULL, USERQ_PAGE, AMDGPU_GEM_USERPTR_ANONONLY |
-					   AMDGPU_GEM_USERPTR_REGISTER |
-					   AMDGPU_GEM_USERPTR_VALIDATE, &handle));
-	expect_refused(_metadata, f, "a userptr in a file with user queues");
-	EXPECT_TRUE(userq_runs(&f->queue, 1));
-	ASSERT_EQ(0, render_bo_close(&f->node, handle));
-	expect_taken(_metadata, f);
-}
-
 TEST_F(fences, of_another_queue_that_packets_may_wait_for_are_EOPNOTSUPP)
 {
 	struct files *f = &self->f;

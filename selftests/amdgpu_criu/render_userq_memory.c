@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "render.h"
+#include "render_blob.h"
 #include "userq.h"
 
 #define USERPTR_VA 0x10000000ull
@@ -13,8 +13,9 @@
 #define USERPTR_FLAGS (AMDGPU_GEM_USERPTR_ANONONLY | AMDGPU_GEM_USERPTR_REGISTER)
 
 FIXTURE(memory) {
-	struct criu_node node;
-	struct userq queue;
+	struct criu_node node, to;
+	struct criu_image image;
+	struct userq queue, restored;
 	/* What the userptr describes */
 	volatile __u32 *pages;
 	__u32 userptr;
@@ -24,6 +25,7 @@ FIXTURE_SETUP(memory)
 {
 	int ret = render_open(&self->node, 0);
 
+	self->to.fd = -1;
 	if (!ret)
 		ret = userq_make(&self->node, &self->queue, AMDGPU_HW_IP_COMPUTE, 0);
 	if (ret == -ENODEV)
@@ -36,6 +38,8 @@ FIXTURE_SETUP(memory)
 
 FIXTURE_TEARDOWN(memory)
 {
+	criu_image_free(&self->image);
+	criu_node_close(&self->to);
 	criu_node_close(&self->node);
 }
 
@@ -49,14 +53,14 @@ static void make_userptr(struct __test_metadata *_metadata, FIXTURE_DATA(memory)
 }
 
 /* The queue reads and writes the last word of the pages. */
-static bool accesses_pages(FIXTURE_DATA(memory) *self, __u32 value)
+static bool accesses_pages(FIXTURE_DATA(memory) *self, struct userq *queue, __u32 value)
 {
 	const __u32 last = USERPTR_SIZE / sizeof(__u32) - 1;
 
 	self->pages[0] = value;
-	userq_wait_va(&self->queue, USERPTR_VA);
-	userq_write_va(&self->queue, USERPTR_VA + last * sizeof(__u32), value);
-	if (!userq_runs(&self->queue, value))
+	userq_wait_va(queue, USERPTR_VA);
+	userq_write_va(queue, USERPTR_VA + last * sizeof(__u32), value);
+	if (!userq_runs(queue, value))
 		return false;
 	return self->pages[last] == value;
 }
@@ -72,17 +76,109 @@ TEST_F(memory, a_userptr_without_VALIDATE_is_created_beside_a_queue)
 }
 
 /* Each change stops the queue, which then gets the new pages. */
-TEST_F(memory, of_a_userptr_changes_and_the_queue_accesses_the_new_pages)
+static void change_pages(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self,
+			 struct userq *queue)
 {
-	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
-	EXPECT_TRUE(accesses_pages(self, 1));
 	for (__u32 i = 2; i < 10; i++) {
 		ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
 		EXPECT_EQ(0, self->pages[0]);
-		ASSERT_TRUE(accesses_pages(self, i)) {
+		ASSERT_TRUE(accesses_pages(self, queue, i)) {
 			TH_LOG("change %u", i);
 		}
 	}
+}
+
+TEST_F(memory, of_a_userptr_changes_and_the_queue_accesses_the_new_pages)
+{
+	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 1));
+	change_pages(_metadata, self, &self->queue);
+}
+
+/* Saves the file and restores it. The caller calls RESUME and closes the session. */
+static int restore(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self)
+{
+	int session;
+
+	EXPECT_EQ(0, render_save(&self->node, &self->image));
+	EXPECT_EQ(0, render_open(&self->to, 0));
+	session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	EXPECT_LE(0, session);
+	EXPECT_EQ(0, criu_restore(&self->to, session, &self->image)) {
+		TH_LOG("%s", criu_reason);
+	}
+	EXPECT_EQ(0, userq_again(&self->to, &self->image, &self->queue, &self->restored));
+	return session;
+}
+
+/* RESUME attaches the userptr. The restored queue waits for pages that change. */
+static void carry_userptr(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self,
+			  __u32 flags)
+{
+	int session;
+
+	make_userptr(_metadata, self, flags);
+	session = restore(_metadata, self);
+	EXPECT_EQ(0, criu_resume(&self->to, session, 0)) {
+		TH_LOG("%s", criu_reason);
+	}
+	close(session);
+	EXPECT_TRUE(accesses_pages(self, &self->restored, 1));
+	change_pages(_metadata, self, &self->restored);
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 10));
+}
+
+TEST_F(memory, of_a_userptr_is_accessed_by_the_restored_queue)
+{
+	carry_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
+}
+
+TEST_F(memory, of_a_userptr_without_VALIDATE_is_accessed_by_the_restored_queue)
+{
+	carry_userptr(_metadata, self, 0);
+}
+
+/* Fails with -EBADMSG if RESTORE gets a queue that has its write pointer there. */
+static int restore_wptr(FIXTURE_DATA(memory) *self, __u64 va)
+{
+	const struct blob_fault wptr = BLOB_FAULT("", blob_userq, wptr_va, va, -EBADMSG);
+	int session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
+	int ret = blob_restore_fault(&self->to, session, &self->image, BLOB_RENDER_USERQ, 0, 0,
+				     &wptr);
+
+	close(session);
+	return ret;
+}
+
+/* RESTORE needs the pages of a write pointer, and a userptr has none before RESUME. */
+TEST_F(memory, of_a_write_pointer_in_a_userptr_is_refused)
+{
+	struct userq other = { .doorbell_handle = self->queue.doorbell_handle };
+	struct amdgpu_criu_process_info info;
+	struct userq_args args;
+	__u64 area;
+	int session;
+
+	ASSERT_EQ(0, render_userptr_create(&self->node, (void *)self->pages, USERQ_PAGE,
+					   USERPTR_FLAGS | AMDGPU_GEM_USERPTR_VALIDATE,
+					   &self->userptr));
+	ASSERT_EQ(0, render_va_map(&self->node, self->userptr, USERPTR_VA, USERQ_PAGE));
+	ASSERT_EQ(0, render_save(&self->node, &self->image));
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	EXPECT_EQ(-EBADMSG, restore_wptr(self, USERPTR_VA));
+	EXPECT_NE(NULL, strstr(criu_reason, "its write pointer is in a userptr"));
+	ASSERT_EQ(0, userq_memory(&self->node, &other, AMDGPU_HW_IP_COMPUTE, 1));
+	args = userq_create_args(&other, &area);
+	args.wptr_va = USERPTR_VA;
+	ASSERT_EQ(0, userq_call(&self->node, &args, USERQ_CREATE));
+	other.id = args.op;
+	session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->node, session, &info));
+	EXPECT_NE(NULL, strstr(criu_reason, "a user queue whose write pointer is in a userptr"));
+	ASSERT_EQ(0, userq_free(&self->node, &other));
+	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
+	close(session);
 }
 
 /* Reading the file evicts all BOs of this kind that are not pinned. */
@@ -128,6 +224,27 @@ TEST_F(memory, that_was_evicted_is_there_again_when_the_queue_runs)
 		EXPECT_EQ(i, words[0]);
 	}
 	close(session);
+}
+
+/* Neither the eviction nor the change of the userptr starts the queue. */
+TEST_F(memory, of_a_queue_that_is_not_resumed_is_evicted_and_changes)
+{
+	const struct criu_node *node = &self->node;
+	int session;
+
+	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
+	close(restore(_metadata, self));
+	userq_write(&self->restored, 0, 1);
+	session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
+	ASSERT_EQ(0, criu_pause(node, session, &(struct amdgpu_criu_process_info) {}));
+	EXPECT_EQ(0, evict(node, "vram"));
+	EXPECT_EQ(0, evict(node, "gtt"));
+	ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
+	close(session);
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 2));
+	EXPECT_EQ(0, self->restored.memory[USERQ_WORDS / sizeof(__u32)]);
+	EXPECT_EQ(0, userq_free(&self->to, &self->restored));
 }
 
 TEST_HARNESS_MAIN

@@ -122,6 +122,8 @@ static const char *amdgpu_criu_userq_uncarriable(struct amdgpu_criu_dump *dump,
 		return "a user queue that the driver has stopped";
 	if (!amdgpu_criu_userq_mapped(dump->adev, queue))
 		return "a user queue whose memory is not mapped";
+	if (amdgpu_ttm_tt_is_userptr(queue->wptr_obj.obj->tbo.ttm))
+		return "a user queue whose write pointer is in a userptr";
 	return NULL;
 }
 
@@ -151,18 +153,12 @@ static int amdgpu_criu_drain_userqs(struct amdgpu_criu_dump *dump, unsigned long
 	struct drm_gem_object *gem;
 	unsigned long id;
 	int handle = 1;
-	bool is_userptr;
 	long ret = 1;
 
 	for (; ret > 0 && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
-		is_userptr = amdgpu_ttm_tt_is_userptr(gem_to_amdgpu_bo(gem)->tbo.ttm);
 		ret = dma_resv_wait_timeout(gem->resv, DMA_RESV_USAGE_READ, true,
 					    max(1L, (long)(deadline - jiffies)));
 		drm_gem_object_put(gem);
-		/* amdgpu_userq_vm_validate() does not find its pages. */
-		if (is_userptr)
-			return criu_refuse_state(dump->out.call,
-						 "a userptr in a file with user queues");
 		if (!ret)
 			return criu_refuse(dump->out.call, -ETIME,
 					   "BO %d: work of a user queue hangs", handle);

@@ -63,6 +63,8 @@ static const char *amdgpu_criu_userq_fault(void *data, void *entry)
 	    !amdgpu_criu_plan_mapping(plan, record->rptr_va, AMDGPU_GPU_PAGE_SIZE) ||
 	    !amdgpu_criu_plan_mapping(plan, record->area_va, 0))
 		return "its memory is not mapped";
+	if (wptr->object->record.flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		return "its write pointer is in a userptr";
 	if (record->num_words * sizeof(u32) != kfd_criu_mqd_size(layout))
 		return "MQD size";
 	/* The driver sets no wave-save area. */
@@ -127,10 +129,6 @@ static int amdgpu_criu_check_userqs(void *data)
 				return criu_refuse(plan->call, -EBADMSG, "no such syncobj: %u",
 						   userq->fences[j].handle);
 	}
-	for (u32 i = 0; plan->num_userqs && i < plan->num_objects; i++)
-		if (plan->objects[i].record.flags & AMDGPU_CRIU_OBJECT_USERPTR)
-			return criu_refuse_state(plan->call,
-						 "a userptr in a file with user queues");
 	return criu_check_unique(plan->call, plan, "doorbell", amdgpu_criu_doorbell_id);
 }
 

@@ -204,7 +204,7 @@ TEST_F(userq, that_was_restored_is_saved_as_before)
 	EXPECT_TRUE(userq_runs(&f->restored, 2));
 }
 
-/* The session ends without RESUME. */
+/* The session ends without RESUME. The end of a checkpoint would start the queue. */
 TEST_F(userq, that_is_not_resumed_never_runs)
 {
 	struct files *f = &self->f;
@@ -214,6 +214,13 @@ TEST_F(userq, that_is_not_resumed_never_runs)
 	userq_write(&f->restored, 0, 1);
 	close(f->load);
 	f->load = -1;
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(-EOPNOTSUPP, criu_pause(&f->to, f->session, &f->info));
+		EXPECT_NE(NULL, strstr(criu_reason, "user queues that wait for RESUME"));
+		EXPECT_EQ(-EBADFD, criu_unpause(&f->to, f->session));
+	}
+	close(f->session);
+	f->session = -1;
 	usleep(200000);
 	EXPECT_TRUE(userq_wrote(&f->restored, 0, 0));
 	EXPECT_EQ(0, userq_free(&f->to, &f->restored));

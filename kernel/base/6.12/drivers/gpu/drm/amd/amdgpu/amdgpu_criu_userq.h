@@ -20,6 +20,11 @@ static inline bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv,
 	return false;
 }
 
+static inline int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump)
+{
+	return 0;
+}
+
 static inline int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	return 0;

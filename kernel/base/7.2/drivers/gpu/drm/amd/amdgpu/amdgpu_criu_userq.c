@@ -201,6 +201,13 @@ static int amdgpu_criu_unmap_userqs(struct amdgpu_criu_dump *dump, unsigned long
 	return 0;
 }
 
+/* UNPAUSE would map queues whose userptrs and page tables RESUME has not prepared. */
+int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump)
+{
+	return dump->fpriv->userq_mgr.stopped ?
+	       criu_refuse_state(dump->out.call, "user queues that wait for RESUME") : 0;
+}
+
 /* Unmaps the queues of a paused file until amdgpu_criu_start_userqs(), also after an error. */
 int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {

@@ -51,6 +51,7 @@ const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device 
 
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv);
 bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv, const struct dma_fence *fence);
+int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump);
 int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump);
 /* Maps the queues of a file that is no longer paused. */

@@ -5,13 +5,16 @@
  * cwsr_enable=0, as of a GPU without compute wave save/restore: queues are refused, and
  * AMDKFD_IOC_CRIU_OP saves none either.
  * vis_vramlimit=N, as of a GPU with a small BAR: BOs that the CPU can access are refused.
+ * user_queue=0, as of older firmware: user queues are refused.
  */
 #include "kselftest_harness.h"
 
 #include "blob_edit.h"
 #include "carry.h"
 #include "criu.h"
+#include "golden_file.h"
 #include "kfd.h"
+#include "render_blob.h"
 
 #define SOON 5000
 /* Offsets in the record of a BO, as in kfd_criu_records.h. */
@@ -149,6 +152,29 @@ TEST_F(small_bar, a_bo_that_the_cpu_could_access_is_ENODEV)
 	EXPECT_NE(NULL, strstr(criu_reason, "the CPU had access, GPU "));
 	/* Nothing is left behind. */
 	EXPECT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
+}
+
+TEST(a_user_queue_is_ENODEV_without_user_queues)
+{
+	struct amdgpu_criu_bo bos[16];
+	struct criu_image image = { .bos = bos };
+	struct criu_node node;
+	struct blob blob;
+	int session;
+
+	ASSERT_EQ(0, parameter("/sys/module/amdgpu/parameters/user_queue"));
+	ASSERT_TRUE(golden_load("render-1-userq", &blob));
+	image.blob = blob.data;
+	image.blob_size = blob.size;
+	image.num_bos = blob_render_table(&blob, bos);
+	ASSERT_EQ(0, render_open(&node, 0));
+	session = criu_session(&node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, session);
+	EXPECT_EQ(-ENODEV, criu_restore(&node, session, &image));
+	EXPECT_NE(NULL, strstr(criu_reason, "the GPU has no user queues of type 1"));
+	close(session);
+	criu_node_close(&node);
+	blob_free(&blob);
 }
 
 TEST_HARNESS_MAIN

@@ -111,6 +111,25 @@ struct blob_userq_fence {
 	__u32 pad;
 };
 
+/* The table that CHECKPOINT returned with the blob can be derived from it. Returns its length. */
+static inline __u32 blob_render_table(struct blob *blob, struct amdgpu_criu_bo *bos)
+{
+	__u32 num;
+	size_t at;
+
+	for (num = 0; (at = blob_find(blob, BLOB_RENDER_OBJECT, num)); num++) {
+		const struct blob_object *object = blob_payload(blob, at);
+
+		bos[num] = (struct amdgpu_criu_bo) {
+			.object_id = object->object_id, .size = object->size,
+			.mmap_offset = object->mmap_offset, .gpu_id = object->gpu_id,
+			.handle = object->handle, .domain = object->domain,
+			.flags = object->table_flags,
+		};
+	}
+	return num;
+}
+
 /* A field of a record or of an entry of its tail, and an invalid value. */
 struct blob_fault {
 	const char *what;

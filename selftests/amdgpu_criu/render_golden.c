@@ -164,25 +164,6 @@ FIXTURE_TEARDOWN(golden)
 	criu_node_close(&self->to);
 }
 
-/* The table that CHECKPOINT returned with the blob can be derived from it. Returns its length. */
-static __u32 make_table(FIXTURE_DATA(golden) *self)
-{
-	__u32 num;
-	size_t at;
-
-	for (num = 0; (at = blob_find(&self->blob, BLOB_RENDER_OBJECT, num)); num++) {
-		const struct blob_object *object = blob_payload(&self->blob, at);
-
-		self->bos[num] = (struct amdgpu_criu_bo) {
-			.object_id = object->object_id, .size = object->size,
-			.mmap_offset = object->mmap_offset, .gpu_id = object->gpu_id,
-			.handle = object->handle, .domain = object->domain,
-			.flags = object->table_flags,
-		};
-	}
-	return num;
-}
-
 /*
  * Clears offsets of the node, and a flag that the driver sets when the CPU accesses a BO, even if
  * the process has not requested it.
@@ -210,7 +191,7 @@ TEST_F(golden, a_file_is_restored_with_all_values)
 	size_t num = ARRAY_SIZE(types);
 
 	ASSERT_TRUE(golden_load(FILE_NAME, &self->blob));
-	image.num_bos = make_table(self);
+	image.num_bos = blob_render_table(&self->blob, self->bos);
 	image.blob = self->blob.data;
 	image.blob_size = self->blob.size;
 	ASSERT_EQ(CARRY_ADDRESS, mmap(CARRY_ADDRESS, USERPTR_SIZE, PROT_READ | PROT_WRITE,
@@ -245,7 +226,7 @@ TEST_F(golden, an_exported_bo_is_restored_with_all_values)
 	int restore, save, fd;
 
 	ASSERT_TRUE(golden_load(EXPORTED_NAME, &self->blob));
-	ASSERT_EQ(1, make_table(self));
+	ASSERT_EQ(1, blob_render_table(&self->blob, self->bos));
 	ASSERT_EQ(0, render_open(&self->to, 0));
 	restore = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
 	save = criu_session(&self->to, AMDGPU_CRIU_SESSION_CHECKPOINT);
@@ -284,7 +265,7 @@ TEST_F(golden, a_user_queue_is_restored_with_all_values)
 
 	if (!golden_load(USERQ_NAME, &self->blob))
 		SKIP(return, "the driver has no user queues for this GPU");
-	image.num_bos = make_table(self);
+	image.num_bos = blob_render_table(&self->blob, self->bos);
 	image.blob = self->blob.data;
 	image.blob_size = self->blob.size;
 	ASSERT_EQ(0, render_open(&self->to, 0));

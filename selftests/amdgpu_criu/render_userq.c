@@ -385,6 +385,8 @@ TEST_F(fences, invalid_records_are_refused)
 		BLOB_FAULT("greater than the next", blob_userq_fence, value, 1000, -EBADMSG),
 		BLOB_FAULT("pad", blob_userq_fence, pad, 1, -EBADMSG),
 	};
+	/* cp_hqd_cntl_stack_offset */
+	const struct blob_fault stack = { .offset = 174 * 4, .size = 4, .value = 0x1000 };
 	struct files *f = &self->f;
 	const struct blob_userq *record;
 	struct blob blob;
@@ -405,6 +407,9 @@ TEST_F(fences, invalid_records_are_refused)
 			TH_LOG("%s", faults[i].what);
 		}
 	}
+	EXPECT_EQ(-EBADMSG, blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0,
+					       sizeof(*record), &stack));
+	EXPECT_NE(NULL, strstr(criu_reason, "saved waves"));
 	ASSERT_EQ(0, criu_restore(&f->to, f->load, &f->image));
 }
 

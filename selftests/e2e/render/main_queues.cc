@@ -18,7 +18,7 @@ using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
 // A step is that of render/stepper.h, by a queue for SDMA and one for compute, which wait for each
-// other in memory. The fence of the compute queue signals a syncobj for each step.
+// other in memory of a userptr. The fence of the compute queue signals a syncobj for each step.
 class Process {
  public:
   static Result<std::unique_ptr<Process>> create(const std::string& path, unsigned timeout_ms);
@@ -69,9 +69,9 @@ Status Process::make_queues() {
   doorbells_ = std::make_unique<RenderBo>(
       TRY(RenderBo::create(*device_, {"doorbells", AMDGPU_GEM_DOMAIN_DOORBELL, 0, kGpuPage})));
   TRY(doorbells_->map_for_cpu());
-  words_ = std::make_unique<RenderBo>(
-      TRY(RenderBo::create(*device_, {"words", AMDGPU_GEM_DOMAIN_GTT, 0, kGpuPage})));
-  TRY(words_->map_for_cpu());
+  words_ = std::make_unique<RenderBo>(TRY(RenderBo::create_userptr(
+      *device_, kGpuPage,
+      AMDGPU_GEM_USERPTR_ANONONLY | AMDGPU_GEM_USERPTR_REGISTER | AMDGPU_GEM_USERPTR_VALIDATE)));
   TRY(words_->map_for_gpu());
   // It is destroyed, so the others have the numbers after a gap.
   UserQueue first = TRY(UserQueue::create(*device_, AMDGPU_HW_IP_DMA, *doorbells_, 1, *copier_));

@@ -9,7 +9,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "dump/dump.h"
 #include "image/set.h"
 #include "restore/reservation.h"
 #include "tests/kfd_program.h"
@@ -78,18 +77,6 @@ TEST_F(Hooks, RefusesADumpIntoAStream) {
   EXPECT_LT(dump(), 0);
   EXPECT_THAT(log(), HasSubstr("with criu --stream"));
   EXPECT_THAT(state_.calls, Not(Contains("PROCESS_INFO")));
-}
-
-TEST_F(Hooks, ADumpThatSucceedsWritesStatistics) {
-  state_.failures["CHECKPOINT"] = EIO;
-  EXPECT_EQ(dump(), -EIO);
-  EXPECT_THAT(images_.names(), IsEmpty());
-  state_.failures.clear();
-  ASSERT_EQ(dump(), 0) << log();
-  EXPECT_THAT(
-      images_.read(dump::kStatisticsFile),
-      testing::ContainsRegex("^\\{\"version\": 1, \"paused_us\": [1-9][0-9]*, \"processes\": 1, "
-                             "\"render_files\": 0, \"bytes\": 122880, "));
 }
 
 TEST_F(Hooks, ALongRestoreReportsItsProgress) {

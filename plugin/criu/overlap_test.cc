@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-#include "dump/dump.h"
+#include "base/statistics.h"
 #include "tests/criu_program.h"
 
 namespace amdgpu_criu::criu {
@@ -89,8 +89,7 @@ TEST_F(Overlap, ContentsAreSavedUntilTheLateHook) {
   end(kStageDump, 0);
   EXPECT_FALSE(state_.anything_paused());
   EXPECT_EQ(state_.open_sessions(), 0);
-  EXPECT_THAT(images_.read(dump::kStatisticsFile),
-              HasSubstr(formatted("\"bytes\": {},", kOverlapBytes)));
+  EXPECT_THAT(images_.read(kDumpStatistics), HasSubstr(formatted("\"bytes\": {},", kOverlapBytes)));
 
   std::map<uint64_t, std::string> before;
   for (const auto& [id, memory] : state_.objects) before[id] = contents_of(state_, id);

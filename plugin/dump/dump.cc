@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/statistics.h"
 #include "dump/room.h"
 #include "image/set.h"
 
@@ -88,20 +89,19 @@ Status Dump::finish() {
 }
 
 void Dump::write_statistics() const {
-  const auto directory = env_.image_directory();
-  if (!has_written_ || !directory.ok() || !pause_timer_.since) return;
-  const auto paused = Interruption::Clock::now() - *pause_timer_.since;
+  if (!has_written_ || !pause_timer_.since) return;
+  const std::chrono::duration<double, std::micro> paused =
+      Interruption::Clock::now() - *pause_timer_.since;
   const SaveCounts& counts = saver_.counts();
-  const std::string text = formatted(
-      R"({{"version": 1, "paused_us": {}, "processes": {}, "render_files": {}, "bytes": {}, )"
-      R"("stored_bytes": {}, "zero_bytes": {}, "earlier_bytes": {}, "submissions": {}}})"
-      "\n",
-      std::chrono::duration_cast<std::chrono::microseconds>(paused).count(), processes_.size(),
-      renders_.size(), counts.bytes, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
-      counts.submissions);
-  const auto file = Fd::openat(*directory, kStatisticsFile, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (!file.ok() || write(file->get(), text.data(), text.size()) < 0)
-    log_warning("cannot write {}: {}", kStatisticsFile, strerror(errno));
+  amdgpu_criu::write_statistics(kDumpStatistics,
+                                {{"paused_us", static_cast<uint64_t>(paused.count())},
+                                 {"processes", processes_.size()},
+                                 {"render_files", renders_.size()},
+                                 {"bytes", counts.bytes},
+                                 {"stored_bytes", counts.stored_bytes},
+                                 {"zero_bytes", counts.zero_bytes},
+                                 {"earlier_bytes", counts.earlier_bytes},
+                                 {"submissions", counts.submissions}});
 }
 
 void Dump::discard() {
@@ -142,7 +142,7 @@ Status Dump::save_all() {
   TRY(collect());
   // Images that an earlier dump left in the directory would count as images of this one.
   TRY(image::remove_files(TRY(env_.image_directory())));
-  (void)unlinkat(TRY(env_.image_directory()), kStatisticsFile, 0);
+  remove_statistics(kDumpStatistics);
   owns_images_ = true;
   std::vector<pid_t> pids;
   for (const Member& member : tree_.members()) pids.push_back(member.pid);

@@ -14,9 +14,6 @@
 
 namespace amdgpu_criu::dump {
 
-// In the image directory.
-inline constexpr char kStatisticsFile[] = "amdgpu-stats-dump.json";
-
 class Dump {
  public:
   explicit Dump(DumpContext environment)
@@ -53,7 +50,7 @@ class Dump {
   void discard();
 
   bool has_paused() const { return !tree_.empty(); }
-  // Writes kStatisticsFile. To be called when the dump has succeeded.
+  // Writes kDumpStatistics. To be called when the dump has succeeded.
   void write_statistics() const;
 
   // True if there are images that a restore needs.

@@ -99,6 +99,7 @@ Status Filling::fill(const Batch& batch) {
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),
                        *batch.file, batch.objects));
+  shared_.count({report.bytes, report.zero_bytes, report.submissions});
   if (!report.not_direct.empty())
     log_warning("the file system of {} has no direct I/O: it is read through the page cache",
                 report.not_direct);

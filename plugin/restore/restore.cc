@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/statistics.h"
 #include "restore/orphans.h"
 
 namespace amdgpu_criu::restore {
@@ -369,8 +370,25 @@ Status Restore::check_complete() const {
 Status Restore::complete() {
   shared_.close();
   gpus_.release_room();
+  const auto complete = Clock::now();
   if (background_) TRY(background_->finish());
+  waited_ = Clock::now() - complete;
   return check_complete();
+}
+
+void Restore::write_statistics() const {
+  const auto microseconds = [](Clock::duration time) -> uint64_t {
+    return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  };
+  const SharedState::Filled filled = shared_.counted();
+  amdgpu_criu::write_statistics(kRestoreStatistics,
+                                {{"restore_us", microseconds(Clock::now() - start_)},
+                                 {"waited_us", microseconds(waited_)},
+                                 {"processes", images_.processes().size()},
+                                 {"render_files", images_.renders().size()},
+                                 {"bytes", filled.bytes},
+                                 {"zero_bytes", filled.zero_bytes},
+                                 {"submissions", filled.submissions}});
 }
 
 Result<bool> Restore::resume(pid_t pid) {
@@ -394,8 +412,10 @@ Result<bool> Restore::resume(pid_t pid) {
     TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
     mine = true;
   }
-  not_resumed_.erase(number);
-  if (background_ && not_resumed_.empty()) background_->release();
+  if (not_resumed_.erase(number) && not_resumed_.empty()) {
+    if (background_) background_->release();
+    write_statistics();
+  }
   return mine;
 }
 

@@ -3,6 +3,7 @@
 // own copy of this object; they share only SharedState and the FdStore.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -88,6 +89,7 @@ class Restore {
   Status wait_for(const image::Process& process);
   Result<Fd> file_for(image::Place place);
   Status complete();
+  void write_statistics() const;
   Status check_complete() const;
 
   RestoreContext env_;
@@ -102,6 +104,9 @@ class Restore {
   std::set<uint32_t> not_resumed_;          // pids
   bool kfd_given_ = false;                  // of the calling task, to CRIU
   bool complete_ = false;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+  Clock::duration waited_{};  // for contents, when all tasks were complete
 };
 
 }  // namespace amdgpu_criu::restore

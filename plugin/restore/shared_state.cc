@@ -73,6 +73,7 @@ struct alignas(std::atomic<uint64_t>) SharedState::Page {
   std::atomic<int> session_id;
   std::atomic<uint32_t> changes;  // a futex
   std::atomic<bool> closed;
+  std::atomic<uint64_t> bytes, zero_bytes, submissions;  // of Filled
   enum Failure : uint32_t { kNone, kBeingWritten, kWritten };
   std::atomic<uint32_t> failed;
   std::array<char, 1024> failure;  // ends with 0
@@ -110,6 +111,7 @@ Result<SharedState> SharedState::create(const Layout& layout, std::chrono::milli
   page.session_id = -1;
   page.changes = 0;
   page.closed = false;
+  page.bytes = page.zero_bytes = page.submissions = 0;
   page.failed = Page::kNone;
   page.failure = {};
   for (auto& offset : state.offsets()) new (&offset) std::atomic<uint64_t>(0);
@@ -214,6 +216,16 @@ void SharedState::note_failure(std::string_view text) {
 
 std::string SharedState::failure() const {
   return page().failed == Page::kWritten ? page().failure.data() : "";
+}
+
+void SharedState::count(const Filled& filled) {
+  page().bytes += filled.bytes;
+  page().zero_bytes += filled.zero_bytes;
+  page().submissions += filled.submissions;
+}
+
+SharedState::Filled SharedState::counted() const {
+  return {page().bytes, page().zero_bytes, page().submissions};
 }
 
 void SharedState::set_offset(size_t number, uint64_t offset) { offsets()[number] = offset; }

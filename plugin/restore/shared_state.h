@@ -105,6 +105,15 @@ class SharedState {
   // The kept text; empty: none.
   std::string failure() const;
 
+  // Adds what one process has filled to the sum of all.
+  struct Filled {
+    uint64_t bytes = 0;        // of objects
+    uint64_t zero_bytes = 0;   // of these, not stored
+    uint64_t submissions = 0;  // to the GPUs
+  };
+  void count(const Filled& filled);
+  Filled counted() const;
+
   void set_offset(size_t number, uint64_t offset);
   uint64_t offset(size_t number) const;
 

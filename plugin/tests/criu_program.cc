@@ -107,6 +107,7 @@ void HooksTest::SetUp() {
   for (const int node : open_nodes()) close(node);
   program = {};
   program.image_directory = images_.fd();
+  std::filesystem::current_path(images_.path());  // without criu's option --work-dir
   make_fd_store();
   fail_copies_after = -1;
   write_topology(kGpu, 32);
@@ -115,6 +116,7 @@ void HooksTest::SetUp() {
 void HooksTest::TearDown() {
   if (stage_) end(*stage_, 0);
   clear_fd_store();
+  std::filesystem::current_path(working_directory_);
 }
 
 void HooksTest::write_topology(uint32_t gpu_id, int simds, unsigned minor) {

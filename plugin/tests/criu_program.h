@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -104,6 +105,7 @@ class HooksTest : public testing::Test {
 
  private:
   static std::set<int> open_nodes();
+  std::filesystem::path working_directory_ = std::filesystem::current_path();
   std::set<int> nodes_before_;  // open at start()
   std::optional<int> stage_;    // of the running plugin
 };

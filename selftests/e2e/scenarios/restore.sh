@@ -27,6 +27,10 @@ scenario_workload_alone() {
 scenario_one_gpu() {
   need_gpus 1
   round_trip gpu_chain --vram 32 --hidden 8 --gtt 8 --userptr 8 --small 16
+  [ -e "$DIR/stats-dump" ] && [ -e "$DIR/stats-restore" ] || fail "CRIU's statistics are elsewhere"
+  json "$DIR/amdgpu-stats-dump.json" "it['paused_us'] > 0 and it['bytes'] > 48 << 20"
+  json "$DIR/amdgpu-stats-restore.json" "it['restore_us'] > it['waited_us']"
+  json "$DIR/amdgpu-stats-restore.json" "it['bytes'] == json.load(open('$DIR/amdgpu-stats-dump.json'))['bytes']"
 }
 
 # program_as_nobody FILE OPTIONS-OF-SETPRIV COMMAND OPTIONS...: makes a program of it

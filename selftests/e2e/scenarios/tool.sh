@@ -81,9 +81,9 @@ scenario_tool_images() {
   first_steps 20
   dry_run_and_freeze
   criu_dump dump "$DIR/images" --leave-running || fail "criu dump ended with status $?"
-  json "$DIR/images/amdgpu-stats-dump.json" \
+  json "$DIR/amdgpu-stats-dump.json" \
     "it['version'] == 1 and it['processes'] == 1 and it['paused_us'] > 0"
-  json "$DIR/images/amdgpu-stats-dump.json" \
+  json "$DIR/amdgpu-stats-dump.json" \
     "it['bytes'] == it['stored_bytes'] + it['zero_bytes'] and it['stored_bytes'] > 1 << 20"
   kill_frozen
   "$TOOL" show --json --blob "$DIR/images" >"$DIR/show.json" || fail "show: status $?"

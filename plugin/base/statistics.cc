@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "base/statistics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/fd.h"
+#include "base/log.h"
+
+namespace amdgpu_criu {
+
+void write_statistics(const char* file,
+                      std::initializer_list<std::pair<const char*, uint64_t>> members) {
+  std::string text = R"({"version": 1)";
+  for (const auto& [name, value] : members) text += formatted(R"(, "{}": {})", name, value);
+  text += "}\n";
+  const auto opened = Fd::openat(AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (!opened.ok() || write(opened->get(), text.data(), text.size()) < 0)
+    log_warning("cannot write {}: {}", file, strerror(errno));
+}
+
+void remove_statistics(const char* file) { (void)unlink(file); }
+
+}  // namespace amdgpu_criu

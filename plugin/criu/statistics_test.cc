@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+// Drives the plugin as CRIU does, and reads the statistics that it writes.
+#include "base/statistics.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/kfd_program.h"
+
+namespace amdgpu_criu::criu {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::kKfdId;
+using testing_support::kRenderId;
+
+class Statistics : public testing_support::KfdHooksTest {
+ protected:
+  // A failed restore writes none.
+  void restore() {
+    clear_objects(state_);
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+    const Fd render(restore_file(kRenderId)), kfd(restore_file(kKfdId));
+    ASSERT_TRUE(render.valid() && kfd.valid()) << log();
+    EXPECT_THAT(images_.read(kRestoreStatistics), IsEmpty());
+    EXPECT_EQ(resume(getpid()), 0) << log();
+    end(kStageRestore, 0);
+    state_.restored.clear();
+  }
+};
+
+TEST_F(Statistics, AreWrittenAfterADumpThatSucceeds) {
+  state_.failures["CHECKPOINT"] = EIO;
+  EXPECT_EQ(dump(), -EIO);
+  EXPECT_THAT(images_.names(), IsEmpty());
+  state_.failures.clear();
+  ASSERT_EQ(dump(), 0) << log();
+  EXPECT_THAT(images_.read(kDumpStatistics),
+              ContainsRegex("^\\{\"version\": 1, \"paused_us\": [1-9][0-9]*, \"processes\": 1, "
+                            "\"render_files\": 0, \"bytes\": 122880, "));
+}
+
+// In a task, and in the background.
+TEST_F(Statistics, AreWrittenAfterARestoreThatSucceeds) {
+  ASSERT_EQ(dump(), 0) << log();
+  for (const bool in_background : {false, true}) {
+    if (in_background) testing_support::make_fd_store_known();
+    restore();
+    EXPECT_THAT(images_.read(kRestoreStatistics),
+                ContainsRegex("^\\{\"version\": 1, \"restore_us\": [1-9][0-9]*, \"waited_us\": "
+                              "[0-9]+, \"processes\": 1, \"render_files\": 0, \"bytes\": 122880, "
+                              "\"zero_bytes\": 0, \"submissions\": [1-9][0-9]*\\}\n$"));
+    remove_statistics(kRestoreStatistics);
+  }
+}
+
+// Others restore the same images, or may not write there.
+TEST_F(Statistics, AreInTheWorkingDirectory) {
+  const testing_support::TempDir working;
+  std::filesystem::current_path(working.path());
+  ASSERT_EQ(dump(), 0) << log();
+  restore();
+  EXPECT_THAT(working.names(), testing::UnorderedElementsAre(kDumpStatistics, kRestoreStatistics));
+  EXPECT_THAT(images_.read(kDumpStatistics), IsEmpty());
+}
+
+TEST_F(Statistics, ThatCannotBeWrittenFailNoDump) {
+  std::filesystem::create_directory(images_.file(kDumpStatistics));
+  ASSERT_EQ(dump(), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("cannot write amdgpu-stats-dump.json: Is a directory"));
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::criu

@@ -59,6 +59,15 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
                         name, *others),), ("module", "host", *needs))
 
 
+def pair_of_guests(name: str, needs: tuple[str, ...], seconds: int, image: str = "") -> Rung:
+    """Runs the scenarios of that group on node 2, whose GPUs have other numbers than that of node 1."""
+    both = f"{image} --vram 256M --param lockup_timeout=60000 --check-leaks"
+    command = ("selftests/vm/pair", "--name", name, "--both", both.strip(), "--node1", "--gpus 1",
+               "--node2", f"--gpus 2 --empty-slots 1 --ktap {name}",
+               "--", f"PATIENCE={PATIENCE} /payload/e2e/run @{name}")
+    return Rung(name, (command,), needs, seconds)
+
+
 def table(*rungs: Rung) -> dict[str, Rung]:
     return {rung.name: rung for rung in rungs}
 
@@ -78,6 +87,7 @@ CHECK = table(
     Rung("unit", in_background(("env", f"PATIENCE={PATIENCE}", "scripts/unit")), ("lab",), 500),
     Rung("static", in_background(("scripts/static",)), ("module", "module-6.12", "host"), 200),
     Rung("demo", (("scripts/check-demo",),), ("module", "host"), 120),
+    pair_of_guests("pair", ("module", "host"), 80),
     Rung("deb", in_background(("scripts/deb",), ("scripts/check-packages",)), ("module", "host"), 100),
     guests("deb-guest", ("deb",), 60, "--name", "deb-guest", "packages"),
 )
@@ -127,10 +137,7 @@ CAMPAIGN = table(
     Rung("runner", (("selftests/vm/check", "--name", "runner", "runner"),), ("module", "host")),
     campaign_in_guest("races"),
     Rung("slurm-image", (("scripts/slurm",),), ("lab",), builds=True),
-    Rung("slurm", (("selftests/vm/pair", "--name", "slurm",
-                    "--both", "--image slurm --vram 256M --param lockup_timeout=60000 --check-leaks",
-                    "--node1", "--gpus 1", "--node2", "--gpus 2 --empty-slots 1 --ktap slurm",
-                    "--", "PATIENCE=3 /payload/e2e/run @pair"),), ("module", "host", "slurm-image")),
+    pair_of_guests("slurm", ("module", "host", "slurm-image"), 300, "--image slurm"),
     campaign_in_guest("soak"),
     campaign_in_guest("train"),
     Rung("vulkan-image", (("scripts/vulkan",),), ("lab",), builds=True),
@@ -163,7 +170,7 @@ CAMPAIGNS = {
     "images": (("images",), "image files changed at 5000 places and cut at 1000 (hours)"),
     "races": (("races",), "processes and threads race, and are killed, on two CPUs (half an hour)"),
     "runner": (("runner",), "the tests of the guest runner, which boot guests (minutes)"),
-    "slurm": (("slurm",), "jobs of Slurm and a podman container move between two guests (minutes)"),
+    "slurm": (("slurm",), "jobs of Slurm move between two guests (minutes)"),
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
     "train": (("train",), "a training run, dumped and restored again and again (minutes)"),
     "vulkan": (("vulkan",), "a Vulkan program of Debian's RADV, on Navi 31 (2 GB of disk; a minute)"),

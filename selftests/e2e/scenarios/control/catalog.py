@@ -58,8 +58,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "divided": ("divided_gpu",),
     # With the image that scripts/vulkan makes.
     "vulkan": ("vulkaninfo", "vulkan"),
-    # In a pair of guests, on node 2; the last one ends node 1.
-    "pair": ("podman_arrives", "slurm_preempted", "slurm_refused", "slurm_node_lost"),
+    # In a pair of guests, on node 2.
+    "pair": ("podman_arrives",),
+    # Likewise, with the image that scripts/slurm makes; the last one ends node 1.
+    "slurm": ("slurm_preempted", "slurm_refused", "slurm_node_lost"),
     # podman_arrives runs this on node 1.
     "node1": ("podman_leaves",),
     # With one GPU.

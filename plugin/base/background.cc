@@ -9,12 +9,14 @@
 #include <array>
 #include <thread>
 
+#include "base/bounded.h"
 #include "base/log.h"
 
 namespace amdgpu_criu {
 namespace {
 
 constexpr int kLookMs = 50;
+constexpr std::chrono::milliseconds kEnd{300};
 
 struct Report {
   int code;  // 0: done
@@ -133,7 +135,7 @@ void Background::release() {
   if (std::exchange(released_, true)) return;
   const char byte = 0;
   (void)!write(stop_.get(), &byte, 1);
-  reap();
+  reap(pid_);
 }
 
 Status Background::receive() const {
@@ -149,8 +151,8 @@ Status Background::receive() const {
   return {};
 }
 
-void Background::reap() const {
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+void Background::reap(pid_t pid) {
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
 Background::~Background() {
@@ -161,7 +163,13 @@ Background::~Background() {
   sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child, &before);
   process_.signal(SIGKILL);
-  reap();
+  // It ends later if its disk does not answer.
+  (void)run_until(
+      [pid = pid_]() -> Status {
+        reap(pid);
+        return {};
+      },
+      within(kEnd));
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -65,7 +65,7 @@ class Background {
         result_(std::move(result)),
         stop_(std::move(stop)) {}
   Status receive() const;
-  void reap() const;
+  static void reap(pid_t pid);
 
   const char* verb_;
   pid_t pid_;

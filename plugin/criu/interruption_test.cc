@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "tests/kfd_program.h"
@@ -18,11 +21,64 @@ namespace {
 
 constexpr std::chrono::seconds kPromptly{1};
 
+// A disk that does not complete writes while one of these exists. As on a real one, no signal
+// interrupts the system call.
+class HangingDisk {
+ public:
+  HangingDisk() { set_hangs(true); }
+  HangingDisk(const HangingDisk&) = delete;
+  HangingDisk& operator=(const HangingDisk&) = delete;
+  // Returns when no call waits.
+  ~HangingDisk() {
+    set_hangs(false);
+    std::unique_lock guard(lock);
+    changed.wait(guard, [] { return waiting == 0; });
+  }
+  static void wait() {
+    std::unique_lock guard(lock);
+    if (!hangs) return;
+    waiting++;
+    changed.wait_for(guard, std::chrono::seconds(20), [] { return !hangs; });
+    waiting--;
+    changed.notify_all();
+  }
+  static bool is_waited_for() {
+    const std::lock_guard guard(lock);
+    return waiting > 0;
+  }
+
+ private:
+  static void set_hangs(bool value) {
+    const std::lock_guard guard(lock);
+    hangs = value;
+    changed.notify_all();
+  }
+  static inline std::mutex lock;  // protects the members below
+  static inline std::condition_variable changed;
+  static inline bool hangs = false;
+  static inline int waiting = 0;
+};
+
 class Interrupted : public testing_support::KfdHooksTest {
  protected:
   // The end of the dump, by when the process continues, is at most a second after `event`.
   static void expect_prompt(std::chrono::steady_clock::time_point event) {
     EXPECT_LT(std::chrono::steady_clock::now() - event, testing_support::patient(kPromptly));
+  }
+
+  // The signal arrives while the dump waits for the disk.
+  int dump_and_signal_at_disk() {
+    std::chrono::steady_clock::time_point signalled;
+    const pthread_t criu = pthread_self();
+    std::jthread user([criu, &signalled] {
+      while (!HangingDisk::is_waited_for()) usleep(1000);
+      signalled = std::chrono::steady_clock::now();
+      pthread_kill(criu, SIGTERM);
+    });
+    const int result = dump();
+    user.join();
+    expect_prompt(signalled);
+    return result;
   }
 };
 using testing::ElementsAre;
@@ -88,7 +144,10 @@ TEST_F(Interrupted, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
 
 TEST_F(Interrupted, ADumpThatTakesTooLongFails) {
   setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
-  testing_support::during_copies = [] { usleep(1100 * 1000); };
+  bool first = true;
+  testing_support::during_copies = [&] {
+    if (std::exchange(first, false)) usleep(1100 * 1000);
+  };
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(dump(), -ETIME);
   expect_prompt(start + std::chrono::milliseconds(1100));
@@ -128,6 +187,37 @@ TEST_F(Interrupted, ASignalEndsAWaitForGpuWork) {
   EXPECT_FALSE(state_.paused);
 }
 
+// Incomplete images stay, because their removal would wait for the disk.
+TEST_F(Interrupted, ADumpDoesNotWaitForTheDiskAfterItsDeadline) {
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  {
+    const HangingDisk disk;
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(dump(), -ETIME);
+    expect_prompt(start + std::chrono::seconds(1));
+    EXPECT_TRUE(HangingDisk::is_waited_for());
+    EXPECT_FALSE(state_.paused);
+    EXPECT_THAT(log(), HasSubstr("the disk does not answer: incomplete images are left"));
+    EXPECT_THAT(images_.names(), Not(IsEmpty()));
+  }
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  EXPECT_EQ(dump(), 0) << log();
+}
+
+TEST_F(Interrupted, ASignalEndsAWaitForTheDisk) {
+  const HangingDisk disk;
+  EXPECT_EQ(dump_and_signal_at_disk(), -EINTR);
+  EXPECT_THAT(log(), HasSubstr("the dump was aborted by SIGTERM"));
+  EXPECT_FALSE(state_.paused);
+}
+
+TEST_F(Interrupted, ASignalEndsAWaitForTheDiskForMetadata) {
+  for (kernel::Bo& bo : state_.bos) bo.flags = 0;  // nothing else is written
+  const HangingDisk disk;
+  EXPECT_EQ(dump_and_signal_at_disk(), -EINTR);
+  EXPECT_FALSE(state_.paused);
+}
+
 // A profiler or a debugger may interrupt it.
 TEST_F(Interrupted, ASignalOfOthersDoesNotEndAWaitForGpuWork) {
   state_.busy.tv_nsec = 400 * 1000 * 1000;
@@ -146,3 +236,9 @@ TEST_F(Interrupted, ASignalOfOthersDoesNotEndAWaitForGpuWork) {
 
 }  // namespace
 }  // namespace amdgpu_criu::criu
+
+// Replaces that of libc.
+extern "C" int fdatasync(int file) {
+  amdgpu_criu::criu::HangingDisk::wait();
+  return static_cast<int>(syscall(SYS_fdatasync, file));
+}

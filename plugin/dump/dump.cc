@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bounded.h"
 #include "base/log.h"
 #include "base/statistics.h"
 #include "dump/room.h"
@@ -13,6 +14,9 @@
 
 namespace amdgpu_criu::dump {
 namespace {
+
+// How long a failed dump waits for its disk.
+constexpr std::chrono::milliseconds kEnd{300};
 
 using host::NodeKind;
 using image::FileKind;
@@ -110,6 +114,12 @@ void Dump::discard() {
   if (!owns_images_) return;
   const auto directory = env_.image_directory();
   if (!directory.ok()) return;
+  if (!all_work_ended(kEnd)) {
+    owns_images_ = false;
+    return log_warning(
+        "the disk does not answer: incomplete images are left, which the next dump to this "
+        "directory removes");
+  }
   if (const Status removed = image::remove_files(*directory); !removed.ok())
     log_warning("{}", removed.error().message());
 }
@@ -347,7 +357,8 @@ Status Dump::write_metadata() {
   const int directory = TRY(env_.image_directory());
   has_written_ = !processes_.empty() || !renders_.empty();
   const auto write = [&](const std::string& name, image::Kind kind, const auto& record) {
-    return with_room(image::write_metadata_file(directory, name, kind, image::encode(record)),
+    return with_room(image::write_metadata_file(directory, name, kind, image::encode(record),
+                                                interruption_.as_check()),
                      directory);
   };
   for (const image::Process& process : processes_)
@@ -439,7 +450,8 @@ Status Dump::write_file(int fd, uint32_t id, FileKind what) {
   const int directory = TRY(env_.image_directory());
   return with_room(
       image::write_metadata_file(directory, image::file_file_name(id), image::Kind::kFile,
-                                 image::encode(image::File{id_, id, kept, std::move(what)})),
+                                 image::encode(image::File{id_, id, kept, std::move(what)}),
+                                 interruption_.as_check()),
       directory);
 }
 

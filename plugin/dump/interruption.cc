@@ -146,7 +146,12 @@ void DoomedImages::remove() const {
   if (getpid() != owner_) return;
   if (const pid_t writer = writer_) {
     syscall(SYS_kill, writer, SIGKILL);  // kill() would be the tests' replacement
-    waitpid(writer, nullptr, 0);
+    // Its disk may not answer. Removing the files would wait for it, too.
+    constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 10'000'000};
+    for (int naps = 0; waitpid(writer, nullptr, WNOHANG) == 0; naps++) {
+      if (naps == 30) return;
+      nanosleep(&kNap, nullptr);
+    }
   }
   for (const Pidfd& process : processes_) {
     pollfd ended{process.fd().get(), POLLIN, 0};

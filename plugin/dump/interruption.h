@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/bounded.h"
 #include "base/fd.h"
 #include "kernel/kernel_api.h"
 
@@ -35,6 +36,9 @@ class Interruption {
 
   // To be called between two pieces of work, from any thread.
   Status check() const;
+  Check as_check() const {
+    return [this] { return check(); };
+  }
   // The part of check() about signals.
   static Status check_signals();
   // While it exists, the deadline interrupts blocking system calls of this thread, again and again.

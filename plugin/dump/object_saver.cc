@@ -197,7 +197,8 @@ Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   outcome.counts = saved->counts;
   outcome.gave_up_direct = env_.options.direct && !pipeline::is_direct(writer.fd());
   TRY(writer.finish(image::encode(image::Contents{id_, part_, batch.gpu, std::move(saved->objects),
-                                                  std::move(saved->sources)})));
+                                                  std::move(saved->sources)}),
+                    interruption_.as_check()));
   const auto spent = std::chrono::steady_clock::now() - start;
   outcome.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
   return {};
@@ -218,7 +219,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   outcome.staging = staging();
   auto engine =
       TRY(env_.make_engine(TRY(env_.host.open_render(batch.gpu.render_minor)), outcome.staging));
-  const auto queue = pipeline::make_io_queue(env_.options.io, engine->slots());
+  const std::shared_ptr queue = pipeline::make_io_queue(env_.options.io, engine->slots());
   outcome.io = queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
@@ -234,7 +235,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             report,
                             &interruption_,
                             workers_.get()};
-  return save_contents(*engine, *queue, batch.bos, import, options, writer);
+  return save_contents(*engine, queue, batch.bos, import, options, writer);
 }
 
 }  // namespace amdgpu_criu::dump

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/bounded.h"
 #include "base/progress.h"
 
 namespace amdgpu_criu::dump {
@@ -13,10 +14,10 @@ using pipeline::Encoding;
 
 class Saver {
  public:
-  Saver(gpu::Engine& engine, pipeline::IoQueue& queue, const SaveOptions& options,
+  Saver(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue, const SaveOptions& options,
         image::ContentsWriter& to, uint64_t bytes)
       : engine_(engine),
-        queue_(queue),
+        queue_(std::move(queue)),
         options_(options),
         to_(to),
         inline_workers_(0),
@@ -31,7 +32,7 @@ class Saver {
     for (unsigned slot = 0; slot < slots_.size(); slot++) {
       (void)engine_.wait(slot);
       (void)workers_.wait(slots_[slot].batch);
-      (void)queue_.finish(slot);
+      if (!queue_left_alone_) (void)queue_->finish(slot);
     }
   }
 
@@ -133,7 +134,7 @@ class Saver {
     if (slot.state == State::kPreparing) TRY(write(index));
     if (slot.state == State::kWriting) {
       const pipeline::Stopwatch watch(saved_.counts.times.files);
-      TRY(queue_.finish(index));
+      TRY(wait_for_disk(index));
     }
     slot.state = State::kIdle;
     return {};
@@ -141,6 +142,16 @@ class Saver {
 
   Status check_interruption() const {
     return options_.interruption ? options_.interruption->check() : Status();
+  }
+
+  Status wait_for_disk(unsigned index) {
+    if (!options_.interruption) return queue_->finish(index);
+    const auto finish = [queue = queue_, file = to_.file(), index] { return queue->finish(index); };
+    return run_until(finish, [this] {
+      Status status = check_interruption();
+      queue_left_alone_ = !status.ok();
+      return status;
+    });
   }
 
   Status start_prepare(unsigned index) {
@@ -201,7 +212,7 @@ class Saver {
     for (const Part& part : slot.chunks) place(part, request);
     const auto text = progress_.add(slot.used);
     if (text && options_.progress) options_.progress(*text);
-    if (!request.parts.empty()) queue_.submit(index, std::move(request));
+    if (!request.parts.empty()) queue_->submit(index, std::move(request));
     slot.chunks.clear();
     slot.used = 0;
     slot.packets = 0;
@@ -240,7 +251,7 @@ class Saver {
   }
 
   gpu::Engine& engine_;
-  pipeline::IoQueue& queue_;
+  std::shared_ptr<pipeline::IoQueue> queue_;
   const SaveOptions& options_;
   image::ContentsWriter& to_;
   pipeline::Workers inline_workers_;
@@ -249,18 +260,19 @@ class Saver {
   uint64_t chunk_bytes_;
   Progress progress_;
   unsigned current_ = 0;
+  bool queue_left_alone_ = false;                // a thread uses it
   std::map<uint32_t, uint32_t> source_numbers_;  // number in the file, by number in Earlier
   Saved saved_;
 };
 
 }  // namespace
 
-Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to) {
   uint64_t bytes = 0;
   for (const kernel::Bo& bo : bos) bytes += bo.size;
-  Saver saver(engine, queue, options, to, bytes);
+  Saver saver(engine, std::move(queue), options, to, bytes);
   for (const kernel::Bo& bo : bos) TRY(saver.add(bo, TRY(import(bo.object_id, bo.size))));
   return saver.finish();
 }

@@ -54,7 +54,9 @@ struct Saved {
 
 // Copies on the GPU, the workers' part, and writes of different slots overlap. Many small objects
 // share a slot, a submission and a write.
-Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
+// An interruption leaves the queue alone with a disk that does not answer; then its writes, from
+// memory that may have other bytes by then, go to a file that is incomplete anyway.
+Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to);
 

@@ -100,6 +100,15 @@ Status sync_and_close(Fd& file, const std::string& name) {
   return {};
 }
 
+std::shared_ptr<const std::vector<std::byte>> owned(Bytes bytes) {
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+}
+
+// Removing a file would wait for a write to it, and block others in its directory.
+void remove_incomplete(int directory, const std::string& name) {
+  if (all_work_ended(std::chrono::milliseconds(0))) unlinkat(directory, name.c_str(), 0);
+}
+
 Status check_header(const Header& header, const std::string& name, Kind kind, uint64_t size) {
   if (memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
     return bad(name, "is not an image of this plugin, or is damaged");
@@ -147,17 +156,18 @@ Result<Fd> create_file(int directory, const std::string& name) {
 
 }  // namespace
 
-Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata) {
+Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata,
+                           const Check& check) {
   TRY(check_size(name, metadata));
-  Fd file = TRY(create_file(directory, name));
+  const auto file = std::make_shared<Fd>(TRY(create_file(directory, name)));
   const Header header = make_header(kind, sizeof(Header), metadata);
-  auto write_all = [&]() -> Status {
-    TRY(write_at(file, name, sizeof(Header), metadata));
-    TRY(write_at(file, name, 0, bytes_of(header)));
-    return sync_and_close(file, name);
+  const auto write_all = [file, name, header, own = owned(metadata)]() -> Status {
+    TRY(write_at(*file, name, sizeof(Header), *own));
+    TRY(write_at(*file, name, 0, bytes_of(header)));
+    return sync_and_close(*file, name);
   };
-  Status status = write_all();
-  if (!status.ok()) unlinkat(directory, name.c_str(), 0);
+  Status status = run_until(write_all, check);
+  if (!status.ok()) remove_incomplete(directory, name);
   return status;
 }
 
@@ -174,38 +184,42 @@ ContentsWriter::ContentsWriter(ContentsWriter&& other) noexcept
       finished_(std::exchange(other.finished_, true)) {}
 
 ContentsWriter::~ContentsWriter() {
-  if (!finished_) unlinkat(directory_, name_.c_str(), 0);
+  if (!finished_) remove_incomplete(directory_, name_);
 }
 
 bool ContentsWriter::allocate(uint64_t bytes) {
   struct statfs system{};
   // A file system in memory would fill them with zeros.
-  if (fstatfs(file_.get(), &system) != 0 || system.f_type == TMPFS_MAGIC) return true;
+  if (fstatfs(fd(), &system) != 0 || system.f_type == TMPFS_MAGIC) return true;
   const uint64_t size = kDataStart + bytes;
   if (size / system.f_bsize > system.f_bavail) return false;
-  if (fallocate(file_.get(), 0, 0, static_cast<off_t>(size)) == 0) return true;
+  if (fallocate(fd(), 0, 0, static_cast<off_t>(size)) == 0) return true;
   if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return true;
-  (void)!ftruncate(file_.get(), 0);
+  (void)!ftruncate(fd(), 0);
   return false;
 }
 
 Result<uint64_t> ContentsWriter::append(Bytes bytes) {
-  TRY(write_at(file_, name_, end_, bytes));
+  TRY(write_at(*file_, name_, end_, bytes));
   return std::exchange(end_, end_ + bytes.size());
 }
 
-Status ContentsWriter::finish(Bytes metadata) {
+Status ContentsWriter::finish(Bytes metadata, const Check& check) {
   TRY(check_size(name_, metadata));
   const Header header = make_header(Kind::kContents, end_, metadata);
-  std::vector<std::byte> first_block(kDataStart);
-  memcpy(first_block.data(), &header, sizeof(header));
   // Metadata may end at any byte.
-  (void)pipeline::set_direct(file_.get(), false);
-  if (ftruncate(file_.get(), static_cast<off_t>(end_)) != 0)
-    return Error::system("cannot truncate image {}", name_);
-  TRY(write_at(file_, name_, end_, metadata));
-  TRY(write_at(file_, name_, 0, first_block));
-  TRY(sync_and_close(file_, name_));
+  (void)pipeline::set_direct(fd(), false);
+  const auto write_all = [file = file_, name = name_, end = end_, header,
+                          own = owned(metadata)]() -> Status {
+    std::vector<std::byte> first_block(kDataStart);
+    memcpy(first_block.data(), &header, sizeof(header));
+    if (ftruncate(file->get(), static_cast<off_t>(end)) != 0)
+      return Error::system("cannot truncate image {}", name);
+    TRY(write_at(*file, name, end, *own));
+    TRY(write_at(*file, name, 0, first_block));
+    return sync_and_close(*file, name);
+  };
+  TRY(run_until(write_all, check));
   finished_ = true;
   return {};
 }

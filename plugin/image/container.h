@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/bounded.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "image/checksum.h"
@@ -55,11 +57,13 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// Writes a complete file; after an error the file is removed.
-Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata);
+// Writes a complete file. After an error the file is removed, except if a call for the disk goes on
+// alone (see run_until()).
+Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata,
+                           const Check& check = {});
 
-// Writes a contents file, and removes it unless finish() succeeds. The header is written last, so
-// an incomplete file is never valid.
+// Writes a contents file, and removes it like that unless finish() succeeds. The header is written
+// last, so an incomplete file is never valid.
 class ContentsWriter {
  public:
   static Result<ContentsWriter> create(int directory, const std::string& name);
@@ -75,17 +79,20 @@ class ContentsWriter {
   // As append(), but the caller writes the bytes before finish() through fd(), which may have
   // O_DIRECT.
   uint64_t reserve(uint64_t bytes) { return std::exchange(end_, end_ + bytes); }
-  int fd() const { return file_.get(); }
-  Status finish(Bytes metadata);
+  int fd() const { return file_->get(); }
+  const std::shared_ptr<Fd>& file() const { return file_; }
+  Status finish(Bytes metadata, const Check& check = {});
   const std::string& name() const { return name_; }
 
  private:
   ContentsWriter(int directory, std::string name, Fd file)
-      : directory_(directory), name_(std::move(name)), file_(std::move(file)) {}
+      : directory_(directory),
+        name_(std::move(name)),
+        file_(std::make_shared<Fd>(std::move(file))) {}
 
   int directory_;
   std::string name_;
-  Fd file_;
+  std::shared_ptr<Fd> file_;
   uint64_t end_ = kDataStart;
   bool finished_ = false;
 };

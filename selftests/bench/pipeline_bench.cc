@@ -117,7 +117,7 @@ class Bench {
     topology::Gpu gpu;
     gpu.gpu_id = 1;
     MemoryEngine engine(staging());
-    const auto queue = TRY(make_queue(engine.slots()));
+    const std::shared_ptr queue = TRY(make_queue(engine.slots()));
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
@@ -127,7 +127,7 @@ class Bench {
     options.hashes = hashes;
     options.earlier = earlier ? &*earlier : nullptr;
     options.workers = &workers;
-    auto saved = TRY(dump::save_contents(engine, *queue, bos_, import(), options, writer));
+    auto saved = TRY(dump::save_contents(engine, queue, bos_, import(), options, writer));
     return writer.finish(image::encode(image::Contents{
         image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
   }

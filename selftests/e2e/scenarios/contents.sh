@@ -379,6 +379,56 @@ scenario_contents_disk_fails() {
   ends_well "after disks that fail"
 }
 
+# A disk in a file of the other one, which stops answering when that is frozen.
+make_inner_disk() {
+  make_disk
+  truncate -s 80M "$DIR/disk/inner.img"
+  mkfs.ext4 -q -O ^has_journal -N 256 "$DIR/disk/inner.img" || fail "no file system"
+  mkdir -p "$DIR/inner"
+  mount -o loop "$DIR/disk/inner.img" "$DIR/inner" || fail "no loop device"
+}
+thaw_disk() { fsfreeze --unfreeze "$DIR/disk" 2>/dev/null; }
+
+# dump_to_hanging_disk WHAT VARIABLE=VALUE...: criu ends when the disk answers, but the process continues
+# within a second of the deadline
+dump_to_hanging_disk() {
+  local what=$1 criu paused
+  shift
+  # CRIU waits for the disk when it closes a file that it has truncated.
+  rm -rf "$DIR/inner/images"
+  mkdir "$DIR/inner/images"
+  sync
+  fsfreeze --freeze "$DIR/disk" || fail "the disk cannot be frozen"
+  (export AMDGPU_CRIU_TIMEOUT=2 "$@" && criu_dump "$what" "$DIR/inner/images" --leave-running) &
+  criu=$!
+  wait_until 60 log_of "$what" 'the dump has failed: ' || fail "$what: the dump does not end"
+  goes_on "$(last_step)" "$what"
+  paused=$(sed -n 's/.*GPU work was paused for \([0-9]*\) ms.*/\1/p' "$DIR/criu-$what.log")
+  [ "$paused" -le $((2000 + 1000 * PATIENCE)) ] || fail "$what: GPU work was paused for $paused ms"
+  echo "$what: paused for $paused ms; $(grep -o 'the dump has failed: .*' "$DIR/criu-$what.log")"
+  thaw_disk
+  ! wait $criu || fail "$what: the dump succeeded"
+  log_of "$what" 'the disk does not answer: incomplete images are left' || fail "$what: no warning"
+  all_memory_is_right "$what"
+}
+
+# In the middle of direct writes, and in the wait for the page cache.
+scenario_contents_disk_hangs() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain
+  first_steps "$BEFORE_DUMP"
+  make_inner_disk
+  CLEANERS+=(thaw_disk)
+  dump_to_hanging_disk direct
+  dump_to_hanging_disk threads AMDGPU_CRIU_IO=threads
+  dump_to_hanging_disk cached AMDGPU_CRIU_DIRECT_IO=off
+  dump_and_kill dump "$DIR/inner/images"
+  restore_and_check restore "$DIR/inner/images"
+  umount "$DIR/inner"
+  ends_well "after a disk that did not answer"
+}
+
 # Every image file changed at many places and cut at some, read as verification and restore read it.
 scenario_contents_damaged() {
   need_gpus 1

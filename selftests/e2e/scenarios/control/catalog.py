@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "contents": (
         "contents_bounded", "contents_elsewhere", "contents_compressed", "contents_incremental",
         "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
-        "contents_damaged"),
+        "contents_disk_hangs", "contents_damaged"),
     "containers": (
         "container_runc", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
         "container_podman", "container_moved_runc"),

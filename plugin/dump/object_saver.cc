@@ -85,16 +85,17 @@ Status ObjectSaver::save() {
   const int directory = TRY(env_.image_directory());
   const auto batches = std::exchange(pending_, {});
   load_earlier(directory);
+  uint64_t bytes = 0;
+  for (const auto& [gpu_id, batch] : batches) bytes += bytes_of(batch);
   std::vector<Outcome> outcomes(batches.size());
-  save_all(directory, batches, outcomes);
-  part_++;
-  Status status = first_cause(outcomes);
-  if (!status.ok()) {
-    uint64_t bytes = 0;
-    for (const auto& [gpu_id, batch] : batches)
-      for (const kernel::Bo& bo : batch.bos) bytes += bo.size;
-    return with_room(std::move(status).error(), directory, bytes);
+  Status status = open_files(directory, batches, bytes, outcomes);
+  if (status.ok()) {
+    save_all(batches, outcomes);
+    status = first_cause(outcomes);
   }
+  part_++;
+  for (Outcome& outcome : outcomes) outcome.writer.reset();
+  if (!status.ok()) return with_room(std::move(status).error(), directory, bytes);
   size_t number = 0;
   for (const auto& [gpu_id, batch] : batches) log_saved(batch, outcomes[number++]);
   return {};
@@ -147,10 +148,10 @@ Status ObjectSaver::check_index(const Batch& batch) const {
       chunks, batch.gpu.describe());
 }
 
-void ObjectSaver::save_all(int directory, const std::map<uint32_t, Batch>& batches,
+void ObjectSaver::save_all(const std::map<uint32_t, Batch>& batches,
                            std::vector<Outcome>& outcomes) {
   auto save_one = [&](const Batch& batch, Outcome& outcome) {
-    outcome.status = without_exceptions([&] { return save(directory, batch, outcome); });
+    outcome.status = without_exceptions([&] { return save(batch, outcome); });
     if (!outcome.status.ok()) interruption_.stop_others();
   };
   workers_ = std::make_unique<pipeline::Workers>(threads_for(batches.size()));
@@ -185,14 +186,12 @@ gpu::StagingSize ObjectSaver::staging() const {
       (gpu::kMaxStaging - std::min(codecs, pipeline::kMaxCodecBytes)) / 2);
 }
 
-Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
+Status ObjectSaver::save(const Batch& batch, Outcome& outcome) {
   const auto start = std::chrono::steady_clock::now();
-  const std::string name = image::contents_file_name(part_, batch.gpu.gpu_id);
-  auto writer = TRY(image::ContentsWriter::create(directory, name));
-  allocate(batch, writer);
+  image::ContentsWriter& writer = *outcome.writer;
   if (env_.options.direct) (void)pipeline::set_direct(writer.fd(), true);
   auto saved = save_contents_of(batch, writer, outcome);
-  if (!saved.ok()) return std::move(saved).error().within("writing " + name);
+  if (!saved.ok()) return std::move(saved).error().within("writing " + writer.name());
   TRY(interruption_.check());
   outcome.counts = saved->counts;
   outcome.gave_up_direct = env_.options.direct && !pipeline::is_direct(writer.fd());
@@ -204,14 +203,27 @@ Status ObjectSaver::save(int directory, const Batch& batch, Outcome& outcome) {
   return {};
 }
 
-// How much of the memory is zeros is not known yet, nor how much will be compressed or left out.
-void ObjectSaver::allocate(const Batch& batch, image::ContentsWriter& writer) const {
-  if (env_.options.compression.encoding != pipeline::Encoding::kPlain || find_earlier()) return;
+uint64_t ObjectSaver::bytes_of(const Batch& batch) {
   uint64_t bytes = 0;
   for (const kernel::Bo& bo : batch.bos) bytes += bo.size;
-  if (!writer.allocate(bytes))
-    log_warning("the disk has no room for {} MiB of {}: unless much of it is zeros, the dump fails",
-                bytes >> 20, batch.gpu.describe());
+  return bytes;
+}
+
+// Before anything is copied: a copy of all memory takes long. How much will be compressed or left
+// out is not known yet.
+Status ObjectSaver::open_files(int directory, const std::map<uint32_t, Batch>& batches,
+                               uint64_t bytes, std::vector<Outcome>& outcomes) const {
+  const bool plain =
+      env_.options.compression.encoding == pipeline::Encoding::kPlain && !find_earlier();
+  if (plain) TRY(check_room(directory, bytes));
+  size_t number = 0;
+  for (const auto& [gpu_id, batch] : batches) {
+    auto& writer = outcomes[number++].writer;
+    writer.emplace(TRY(image::ContentsWriter::create(
+        directory, image::contents_file_name(part_, batch.gpu.gpu_id))));
+    if (plain) TRY(writer->allocate(bytes_of(batch), interruption_.as_check()));
+  }
+  return {};
 }
 
 Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsWriter& writer,

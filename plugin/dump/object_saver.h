@@ -61,8 +61,9 @@ class ObjectSaver {
     topology::Gpu gpu;
     std::vector<kernel::Bo> bos;
   };
-  // Statistics of a batch, logged when all GPUs are done.
+  // Of a batch. Statistics are logged when all GPUs are done.
   struct Outcome {
+    std::optional<image::ContentsWriter> writer;
     Status status;
     SaveCounts counts;
     gpu::StagingSize staging;
@@ -71,15 +72,16 @@ class ObjectSaver {
     uint64_t milliseconds = 0;
   };
   void load_earlier(int directory);
-  void save_all(int directory, const std::map<uint32_t, Batch>& batches,
-                std::vector<Outcome>& outcomes);
+  void save_all(const std::map<uint32_t, Batch>& batches, std::vector<Outcome>& outcomes);
   Status check_index(const Batch& batch) const;
   static Status first_cause(const std::vector<Outcome>& outcomes);
   void log_saved(const Batch& batch, const Outcome& outcome);
-  Status save(int directory, const Batch& batch, Outcome& outcome);
+  Status open_files(int directory, const std::map<uint32_t, Batch>& batches, uint64_t bytes,
+                    std::vector<Outcome>& outcomes) const;
+  Status save(const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
-  void allocate(const Batch& batch, image::ContentsWriter& writer) const;
+  static uint64_t bytes_of(const Batch& batch);
   // Null: there is no usable one.
   const Earlier* find_earlier() const {
     return earlier_ && earlier_->has_hashes() ? &*earlier_ : nullptr;

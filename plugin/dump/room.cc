@@ -14,7 +14,8 @@ constexpr uint64_t kFull = 1 << 20;
 
 uint64_t free_bytes(int directory) {
   struct statvfs room{};
-  if (fstatvfs(directory, &room) != 0) return UINT64_MAX;
+  // A file system without a limit has no blocks.
+  if (fstatvfs(directory, &room) != 0 || room.f_blocks == 0) return UINT64_MAX;
   return room.f_bavail * room.f_frsize;
 }
 
@@ -36,6 +37,11 @@ Error with_room(const Error& error, int directory, uint64_t bytes) {
 
 Status with_room(Status status, int directory) {
   return status.ok() ? std::move(status) : with_room(status.error(), directory);
+}
+
+Status check_room(int directory, uint64_t bytes) {
+  if (bytes <= free_bytes(directory)) return {};
+  return Error::of(ENOSPC, "cannot save GPU memory: {}", strerror(ENOSPC));
 }
 
 std::string full_disk(int directory) {

@@ -13,6 +13,9 @@ namespace amdgpu_criu::dump {
 Error with_room(const Error& error, int directory, uint64_t bytes = 0);
 Status with_room(Status status, int directory);
 
+// Fails if the disk has no room for that much.
+Status check_room(int directory, uint64_t bytes);
+
 // For a dump that failed outside of the plugin: whether its disk is full, with the remedy. Empty:
 // it has room.
 std::string full_disk(int directory);

@@ -187,16 +187,16 @@ ContentsWriter::~ContentsWriter() {
   if (!finished_) remove_incomplete(directory_, name_);
 }
 
-bool ContentsWriter::allocate(uint64_t bytes) {
-  struct statfs system{};
-  // A file system in memory would fill them with zeros.
-  if (fstatfs(fd(), &system) != 0 || system.f_type == TMPFS_MAGIC) return true;
-  const uint64_t size = kDataStart + bytes;
-  if (size / system.f_bsize > system.f_bavail) return false;
-  if (fallocate(fd(), 0, 0, static_cast<off_t>(size)) == 0) return true;
-  if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return true;
-  (void)!ftruncate(fd(), 0);
-  return false;
+Status ContentsWriter::allocate(uint64_t bytes, const Check& check) {
+  const auto work = [file = file_, name = name_, bytes]() -> Status {
+    struct statfs system{};
+    // A file system in memory would fill them with zeros.
+    if (fstatfs(file->get(), &system) != 0 || system.f_type == TMPFS_MAGIC) return {};
+    if (fallocate(file->get(), 0, 0, static_cast<off_t>(kDataStart + bytes)) == 0) return {};
+    if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return {};
+    return Error::system("cannot allocate image {}", name);
+  };
+  return run_until(work, check);
 }
 
 Result<uint64_t> ContentsWriter::append(Bytes bytes) {

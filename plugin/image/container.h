@@ -72,8 +72,8 @@ class ContentsWriter {
   ~ContentsWriter();
 
   // Allocates disk space for that many bytes of data, because writes that extend a file wait for
-  // each other. Returns false if the file system has less space. finish() frees what was not used.
-  bool allocate(uint64_t bytes);
+  // each other. finish() frees what was not used.
+  Status allocate(uint64_t bytes, const Check& check = {});
   // Returns the place of the bytes in the file.
   Result<uint64_t> append(Bytes bytes);
   // As append(), but the caller writes the bytes before finish() through fd(), which may have

@@ -20,7 +20,7 @@
 
 #include "dump/earlier.h"
 #include "dump/save_contents.h"
-#include "host_goals.h"
+#include "goals.h"
 #include "image/set.h"
 #include "memory_engine.h"
 #include "restore/fill_contents.h"

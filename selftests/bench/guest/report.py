@@ -4,8 +4,8 @@
 
     report.py SAMPLES DIRECTORY     writes table.txt, table.json, curves.dat, and curves.png
 
-The exit status is 1 if samples are missing, 4 if a goal is missed for no known reason, and 3 if goals were not
-measured, unless the user has chosen what is measured, or have fewer than MIN_ROUNDS rounds.
+The exit status is 1 if samples are missing, 4 if a goal is missed or was not measured for no known reason, unless
+the user has chosen what is measured, and 3 if there are fewer than MIN_ROUNDS rounds.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ KNOWN_IF_EMULATED = {
     "parallel": "filling and CRIU's own work share the emulated CPUs",
     "frozen": "an emulated CPU hashes slower than the host writes",
 }
+
+NO_OTHER = "there is no other plugin to compare with"
 
 EMULATED = """  The CPUs here are emulated; GPU and disk run native code. In relation to copies and files,
   checksums and other CPU work are ten or more times slower than on a real machine."""
@@ -196,7 +198,7 @@ class Goal:
     text: str
     measured: Series
     shape: str
-    known: str = ""  # why it is missed, where that is known
+    known: str = ""  # why it is missed or was not measured, where that is known
 
     @property
     def met(self) -> bool | None:
@@ -233,9 +235,13 @@ class Report:
         result = []
 
         known = KNOWN_IF_EMULATED if self.samples.is_emulated() else {}
+        other = self.samples.machine.get("other")
 
         def add(name: str, series: Series, shape: str) -> None:
-            result.append(Goal(name, *GOALS[name], series, shape, known.get(name, "")))
+            why = known.get(name, "")
+            if series.median is None:
+                why = "" if other or "speed-up" not in name else NO_OTHER
+            result.append(Goal(name, *GOALS[name], series, shape, why))
 
         for shape in self.shapes:
             if self.is_large(shape):
@@ -255,23 +261,19 @@ class Report:
         return result
 
     def missed(self) -> list[Goal]:
-        """Goals that are missed for no known reason."""
-        return [goal for goal in self.goals if goal.met is False and not goal.known]
+        """Goals that are missed, or were not measured, for no known reason."""
+        chosen = self.samples.machine.get("chosen")
+        return [goal for goal in self.goals if not goal.known
+                and (goal.met is False or (goal.met is None and not chosen))]
 
     def undecided(self) -> list[Goal]:
-        """Goals that were not measured often enough. There may be no other plugin to compare with."""
-        machine = self.samples.machine
-        if machine.get("rounds", MIN_ROUNDS) < MIN_ROUNDS:
-            return self.goals
-        if machine.get("chosen"):
-            return []
-        return [goal for goal in self.goals
-                if goal.met is None and (machine.get("other") or "speed-up" not in goal.name)]
+        """Goals that were not measured often enough."""
+        return self.goals if self.samples.machine.get("rounds", MIN_ROUNDS) < MIN_ROUNDS else []
 
     def summary(self) -> str:
         """The last line of the output."""
         few = self.samples.machine.get("rounds", MIN_ROUNDS) < MIN_ROUNDS
-        return (f"goals: {len(self.goals)}, of which {len(self.missed())} missed for no known reason and "
+        return (f"goals: {len(self.goals)}, of which {len(self.missed())} missed or not measured for no known reason and "
                 f"{len(self.undecided())} undecided" + (f": fewer than {MIN_ROUNDS} rounds" if few else ""))
 
     def status(self) -> int:
@@ -378,7 +380,7 @@ class Report:
         words = {True: "met", False: "MISSED", None: "not measured"}
         rows = [[words[goal.met], goal.shape, goal.measured.text(),
                  f"{'at most' if goal.name == 'staging' else 'at least'} {goal.wanted:g} {goal.text}"
-                 + (f" (known: {goal.known})" if goal.known and goal.met is False else "")]
+                 + (f" (known: {goal.known})" if goal.known and not goal.met else "")]
                 for goal in self.goals]
         return self._table("Goals", ["", "shape", "measured", "goal"], rows)
 

@@ -177,7 +177,7 @@ class Goals(unittest.TestCase):
                 for one in samples() if one.get("sample") != "memory"]
         for cpu, missed in (("AMD EPYC", True), ("QEMU TCG CPU version 2.5+", False),
                             ("Intel Core i7 9xx (Nehalem Class Core i7)", False)):
-            slow[0]["machine"]["cpu"] = cpu
+            slow[0]["machine"].update(cpu=cpu, chosen=True)
             made = report.Report(report.Samples([json.dumps(one) for one in slow]))
             self.assertEqual(bool(made.missed()), missed, [goal.name for goal in made.missed()])
             self.assertIn("MISSED", made.text())
@@ -194,9 +194,15 @@ class Goals(unittest.TestCase):
                   for name in ("1 x 2 GiB", "2048 x 64 KiB")]
         found[0]["machine"].update(rounds=5, other="amdgpu_plugin.so", cpu="QEMU TCG CPU version 2.5+")
         self.assertEqual(report_of(found).status(), 0, report_of(found).text())
-        self.assertIn("0 missed for no known reason and 0 undecided", report_of(found).summary())
+        self.assertIn("0 missed or not measured for no known reason and 0 undecided", report_of(found).summary())
         unmeasured = report_of([one for one in found if one.get("sample") != "frozen"])
-        self.assertEqual((unmeasured.status(), len(unmeasured.undecided())), (report.EXIT_UNDECIDED, 1))
+        self.assertEqual((unmeasured.status(), len(unmeasured.missed())), (report.EXIT_MISSED, 1))
+        alone = report_of([one for one in found if one.get("plugin") != "other"])
+        self.assertEqual(alone.status(), report.EXIT_MISSED)
+        found[0]["machine"].pop("other")
+        alone = report_of([one for one in found if one.get("plugin") != "other"])
+        self.assertEqual(alone.status(), 0, alone.text())
+        self.assertIn(f"(known: {report.NO_OTHER})", alone.text())
         found[0]["machine"]["chosen"] = True
         self.assertEqual(report_of([one for one in found if one.get("sample") != "frozen"]).status(), 0)
         found[0]["machine"]["rounds"] = 4

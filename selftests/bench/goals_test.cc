@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "host_goals.h"
+#include "goals.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,6 +63,19 @@ TEST(HostGoals, AGoalThatWasNotMeasuredIsMissedUnlessTheCasesWereChosen) {
   EXPECT_THAT(verdict.text, HasSubstr("at least 0.90: not measured\n"));
   EXPECT_THAT(verdict.text, HasSubstr("on the slow disk"));
   EXPECT_THAT(verdict_of(good, false, Cases::kAll).text, Not(HasSubstr("on the slow disk")));
+}
+
+TEST(GpuGoals, EachRateIsComparedUnlessTheCasesWereChosen) {
+  const Rates both{{"integers", 21e6}, {"floats", 20e6}, {"memory", 1e6}};
+  EXPECT_EQ(compare_rates(both, Cases::kAll).outcome, Outcome::kMet);
+  const Verdict slow = compare_rates({{"integers", 19e6}, {"floats", 21e6}}, Cases::kChosen);
+  EXPECT_EQ(slow.outcome, Outcome::kMissed);
+  EXPECT_THAT(slow.text, HasSubstr("integers: 19.0 M wave instructions per second, at least 20 M: "
+                                   "MISSED\nfloats: 21.0 M"));
+  const Verdict one = compare_rates({{"floats", 21e6}}, Cases::kAll);
+  EXPECT_EQ(one.outcome, Outcome::kMissed);
+  EXPECT_THAT(one.text, HasSubstr("at least 20 M: not measured\n"));
+  EXPECT_EQ(compare_rates({{"floats", 21e6}}, Cases::kChosen).outcome, Outcome::kMet);
 }
 
 // 2 * (1 + 9) of 2^9 cases, and 2 * (1 + 9 + 36).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "host_goals.h"
+#include "goals.h"
 
 #include <algorithm>
 #include <cmath>
@@ -188,6 +188,24 @@ Verdict compare_with_goals(const Times& times, bool on_disk, Cases cases) {
   verdict.text +=
       formatted("goals: {} met or known to be missed, {} missed, {} undecided\n",
                 counts[Outcome::kMet], counts[Outcome::kMissed], counts[Outcome::kUndecided]);
+  return verdict;
+}
+
+Verdict compare_rates(const Rates& rates, Cases cases) {
+  constexpr double kGoal = 20e6;
+  Verdict verdict;
+  for (const char* kernel : {"integers", "floats"}) {
+    const auto found = rates.find(kernel);
+    const bool measured = found != rates.end();
+    if (!measured && cases == Cases::kChosen) continue;
+    const bool met = measured && found->second >= kGoal;
+    if (!met) verdict.outcome = Outcome::kMissed;
+    verdict.text += formatted("{}: {:.1f} M wave instructions per second, at least {:.0f} M: {}\n",
+                              kernel, measured ? found->second / 1e6 : kNone, kGoal / 1e6,
+                              met        ? "met"
+                              : measured ? "MISSED"
+                                         : "not measured");
+  }
   return verdict;
 }
 

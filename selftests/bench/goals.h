@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Compares the times of a run of pipeline_bench with the goals.
+// Compares what pipeline_bench and gpu_bench measure with the goals.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,10 @@ struct Verdict {
 inline constexpr size_t kMinRounds = 5;
 enum class Cases { kAll, kChosen };
 Verdict compare_with_goals(const Times& times, bool on_disk, Cases cases);
+
+// Wave instructions per second, by kernel. There are no rounds: a core is as fast at any time.
+using Rates = std::map<std::string, double>;
+Verdict compare_rates(const Rates& rates, Cases cases);
 
 // A table: how long a dump stops the process, on this disk and on the slow one.
 std::string frozen_times(const Times& times, uint64_t bytes);

@@ -106,6 +106,42 @@ scenario_flipped_byte() {
   ends_well "after $count refused restores"
 }
 
+# Listens where criu-image-streamer does, and keeps the pipes that CRIU sends.
+stream_capture() { # stream_capture DIRECTORY
+  python3 - "$1" <<'END'
+import os, socket, sys
+os.chdir(sys.argv[1])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("streamer-capture.sock")
+listener.listen()
+criu = listener.accept()[0]
+pipes = []
+while True:
+    data, sent, *_ = socket.recv_fds(criu, 4096, 16)
+    if not data and not sent:
+        break
+    pipes += sent
+END
+}
+
+# The images of GPU state would not be in the stream.
+scenario_stream_refused() {
+  need_gpus 1
+  need_plugin
+  start gpu_chain
+  first_steps "$BEFORE_DUMP"
+  mkdir "$DIR/images"
+  stream_capture "$DIR/images" &
+  local streamer=$!
+  wait_until 10 test -S "$DIR/images/streamer-capture.sock" || fail "no streamer"
+  ! criu_dump dump "$DIR/images" --stream || fail "a dump into a stream succeeded"
+  wait $streamer || fail "CRIU did not use the streamer"
+  log_of dump 'with criu --stream the images of GPU state .*: dump without it' || fail "no reason in the log"
+  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
+  survives "after the refused stream"
+  ends_well "after the refused stream"
+}
+
 # ends_with_full_disk WHAT: the last error but CRIU's "Dumping FAILED." is ours, with the disk and
 # the remedy
 ends_with_full_disk() {

@@ -90,7 +90,6 @@ PAIRS = (
     ("container_criu_4_3", "container_podman"),
     ("parallel_off", "parallel_namespaces"),
     ("render_busy", "render_killed"),
-    ("tree_pre_dump", "tree_leave_running"),
 )
 
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)

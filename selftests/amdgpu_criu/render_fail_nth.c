@@ -10,6 +10,7 @@
 #include "render.h"
 #include "render_blob.h"
 #include "share.h"
+#include "userq.h"
 
 #define FAULTS_MAX 100000
 
@@ -215,18 +216,16 @@ static int restore(FIXTURE_DATA(fail_nth) *self)
 }
 
 /* All state is restored. */
-static int restored(FIXTURE_DATA(fail_nth) *self)
+static int resumed(FIXTURE_DATA(fail_nth) *self)
 {
 	static const __u16 types[] = {
 		BLOB_RENDER_HANDLE, BLOB_RENDER_MAPPING, BLOB_RENDER_CTX, BLOB_RENDER_BO_LIST,
-		BLOB_RENDER_SYNCOBJ,
+		BLOB_RENDER_SYNCOBJ, BLOB_RENDER_USERQ,
 	};
 	struct criu_image again;
 	size_t i;
-	int ret = criu_resume(&self->to, self->load, 0);
+	int ret = render_save(&self->to, &again);
 
-	if (!ret)
-		ret = render_save(&self->to, &again);
 	if (ret)
 		return ret;
 	for (i = 0; i < ARRAY_SIZE(types); i++)
@@ -235,6 +234,18 @@ static int restored(FIXTURE_DATA(fail_nth) *self)
 	criu_image_free(&again);
 	criu_node_close(&self->to);
 	return ret;
+}
+
+static int resume(FIXTURE_DATA(fail_nth) *self)
+{
+	return criu_resume(&self->to, self->load, 0);
+}
+
+static int restored(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret = resume(self);
+
+	return ret ? ret : resumed(self);
 }
 
 static const struct sweep_row restore_row = {
@@ -246,6 +257,53 @@ static const struct sweep_row restore_row = {
 TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_leaves_nothing, 3600)
 {
 	sweep(_metadata, self, &restore_row);
+}
+
+/* The same file is used for the next call if the last one has failed. */
+static int resume_before(FIXTURE_DATA(fail_nth) *self)
+{
+	int ret;
+
+	if (self->to.fd >= 0)
+		return 0;
+	ret = restore_before(self);
+	return ret ? ret : restore(self);
+}
+
+static const struct sweep_row resume_row = {
+	.before = resume_before,
+	.call = resume,
+	.done = resumed,
+};
+
+/* The image is one of a file with a user queue. */
+static int save_userq(FIXTURE_DATA(fail_nth) *self)
+{
+	struct userq queue = {};
+	int ret;
+
+	criu_node_close(&self->node);
+	ret = render_open(&self->node, 0);
+	if (!ret)
+		ret = userq_make(&self->node, &queue, AMDGPU_HW_IP_COMPUTE, 0);
+	if (ret)
+		return ret;
+	criu_image_free(&self->image);
+	return criu_checkpoint(&self->node, self->save, &self->image);
+}
+
+TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_or_RESUME_of_a_user_queue_leaves_nothing, 3600)
+{
+	int ret = save_userq(self);
+
+	if (ret == -ENODEV)
+		SKIP(return, "the driver has no user queues for this GPU");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(1, blob_count(&self->image, BLOB_RENDER_USERQ));
+	complaints_allow("ERROR.*[Ff]ailed (to|mapping)");
+	sweep(_metadata, self, &restore_row);
+	sweep(_metadata, self, &resume_row);
+	complaints_disallow();
 }
 
 static int outside(FIXTURE_DATA(fail_nth) *self)

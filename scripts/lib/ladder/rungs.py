@@ -98,7 +98,8 @@ DEBUG = table(
     Rung("debug-kernel", (("scripts/debug-kernel",), ("scripts/module", "--debug-kernel", "--next")),
          ("lab",), 1200, builds=True),
     debug_guests("debug-kselftests", DEBUG_SAMPLE, DEBUG_SECONDS,
-                 "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang"),
+                 "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang",
+                 "navi31-debug"),
     debug_guests("debug-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug"),
 )
 
@@ -118,7 +119,8 @@ OTHER_ASICS = ("mi300x-small", "navi31")
 CAMPAIGN = table(
     Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
     debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS,
-                 "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang"),
+                 "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang",
+                 "navi31-debug"),
     debug_guests("debug-all-rest", "1", DEBUG_CAMPAIGN_SECONDS,
                  "e2e", "e2e-render", "e2e-trees", "e2e-reboot", "e2e-swapped"),
     Rung("asics", (("selftests/vm/check", "--name", "asics", "--directory", "selftests/vm/campaigns",

@@ -387,24 +387,28 @@ make_inner_disk() {
   mkdir -p "$DIR/inner"
   mount -o loop "$DIR/disk/inner.img" "$DIR/inner" || fail "no loop device"
 }
-thaw_disk() { fsfreeze --unfreeze "$DIR/disk" 2>/dev/null; }
-
-# dump_to_hanging_disk WHAT VARIABLE=VALUE...: criu ends when the disk answers, but the process continues
-# within a second of the deadline
-dump_to_hanging_disk() {
-  local what=$1 criu paused
-  shift
-  # CRIU waits for the disk when it closes a file that it has truncated.
+# CRIU waits for the disk when it closes a file that it has truncated.
+new_inner_images() {
   rm -rf "$DIR/inner/images"
   mkdir "$DIR/inner/images"
   sync
-  fsfreeze --freeze "$DIR/disk" || fail "the disk cannot be frozen"
-  (export AMDGPU_CRIU_TIMEOUT=2 "$@" && criu_dump "$what" "$DIR/inner/images" --leave-running) &
+}
+freeze_disk() { fsfreeze --freeze "$DIR/disk" || fail "the disk cannot be frozen"; }
+thaw_disk() { fsfreeze --unfreeze "$DIR/disk" 2>/dev/null; }
+
+# dump_to_hanging_disk WHAT IO DIRECT-IO: criu ends when the disk answers, but the process continues
+# within a second of the deadline
+dump_to_hanging_disk() {
+  local what=$1 criu paused
+  new_inner_images
+  freeze_disk
+  AMDGPU_CRIU_TIMEOUT=$((2 * PATIENCE)) AMDGPU_CRIU_IO=$2 AMDGPU_CRIU_DIRECT_IO=$3 \
+    criu_dump "$what" "$DIR/inner/images" --leave-running &
   criu=$!
   wait_until 60 log_of "$what" 'the dump has failed: ' || fail "$what: the dump does not end"
   goes_on "$(last_step)" "$what"
   paused=$(sed -n 's/.*GPU work was paused for \([0-9]*\) ms.*/\1/p' "$DIR/criu-$what.log")
-  [ "$paused" -le $((2000 + 1000 * PATIENCE)) ] || fail "$what: GPU work was paused for $paused ms"
+  [ "$paused" -le $((3000 * PATIENCE)) ] || fail "$what: GPU work was paused for $paused ms"
   echo "$what: paused for $paused ms; $(grep -o 'the dump has failed: .*' "$DIR/criu-$what.log")"
   thaw_disk
   ! wait $criu || fail "$what: the dump succeeded"
@@ -420,9 +424,9 @@ scenario_contents_disk_hangs() {
   first_steps "$BEFORE_DUMP"
   make_inner_disk
   CLEANERS+=(thaw_disk)
-  dump_to_hanging_disk direct
-  dump_to_hanging_disk threads AMDGPU_CRIU_IO=threads
-  dump_to_hanging_disk cached AMDGPU_CRIU_DIRECT_IO=off
+  dump_to_hanging_disk direct io_uring on
+  dump_to_hanging_disk threads threads on
+  dump_to_hanging_disk cached io_uring off
   dump_and_kill dump "$DIR/inner/images"
   restore_and_check restore "$DIR/inner/images"
   umount "$DIR/inner"

@@ -53,7 +53,13 @@ Dump::PauseTimer::~PauseTimer() {
 
 Status Dump::pause(pid_t pid) {
   if (prepared_) return Error(EBUSY, "a process appeared after the first GPU image was written");
-  if (!env_.api.has_series() && !unpaused_) unpaused_.emplace(env_.api);
+  if (!unpaused_)
+    unpaused_.emplace([this] {
+      if (env_.api.has_series())
+        tree_.unpause_in_handler();
+      else
+        env_.api.unpause_in_handler();
+    });
   interruption_.begin();
   if (!pause_timer_.since) pause_timer_.since = Interruption::Clock::now();
   TRY(tree_.add(pid));

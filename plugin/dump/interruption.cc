@@ -109,7 +109,7 @@ CaughtSignals::~CaughtSignals() {
   uninstall();
 }
 
-UnpausedBySignals::UnpausedBySignals(kernel::Api& api) : api_(api) {
+UnpausedBySignals::UnpausedBySignals(std::function<void()> unpause) : unpause_(std::move(unpause)) {
   paused = this;
   install();
 }
@@ -120,7 +120,7 @@ UnpausedBySignals::~UnpausedBySignals() {
 }
 
 void UnpausedBySignals::unpause() const {
-  if (getpid() == owner_) api_.unpause_in_handler();
+  if (getpid() == owner_) unpause_();
 }
 
 Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -73,11 +74,13 @@ class CaughtSignals {
   ~CaughtSignals();
 };
 
-// While it exists, a signal that ends CRIU outside of the plugin first unpauses all processes, on
-// kernels that do not do so at the end of CRIU.
+// While it exists, a signal that ends CRIU outside of the plugin first unpauses all processes: some
+// kernels do not do so at the end of CRIU, and others when the session is closed, which a
+// background process with a disk that does not answer still has open.
 class UnpausedBySignals {
  public:
-  explicit UnpausedBySignals(kernel::Api& api);
+  // `unpause` is called by the signal handler.
+  explicit UnpausedBySignals(std::function<void()> unpause);
   UnpausedBySignals(const UnpausedBySignals&) = delete;
   UnpausedBySignals& operator=(const UnpausedBySignals&) = delete;
   ~UnpausedBySignals();
@@ -86,7 +89,7 @@ class UnpausedBySignals {
   void unpause() const;
 
  private:
-  kernel::Api& api_;
+  std::function<void()> unpause_;
   pid_t owner_ = getpid();
 };
 

@@ -46,6 +46,12 @@ void note(std::vector<uint32_t>& holders, uint32_t number) {
 
 }  // namespace
 
+void Tree::unpause_in_handler() const {
+  for (const PausedClient& client : kfd_clients_) client.unpause_in_handler();
+  for (const OpenRender& render : renders_)
+    if (render.paused) render.paused->unpause_in_handler();
+}
+
 const Member* Tree::member_of(pid_t pid) const {
   const auto found = std::ranges::find(members_, pid, &Member::pid);
   return found == members_.end() ? nullptr : &*found;

@@ -32,6 +32,10 @@ class PausedClient {
   PausedClient& operator=(PausedClient&&) = delete;
   ~PausedClient();
 
+  // Async-signal-safe unless it fails. The destructor may unpause it again.
+  void unpause_in_handler() const {
+    if (api_) (void)api_->unpause(node(), session_);
+  }
   // Another object keeps this client paused: do not unpause it.
   void keep() { api_ = nullptr; }
 
@@ -108,6 +112,8 @@ class Tree {
   // Addresses are stable.
   const std::deque<Member>& members() const { return members_; }
   std::deque<OpenRender>& renders() { return renders_; }
+  // Unpauses all.
+  void unpause_in_handler() const;
   const Member* member_of(pid_t pid) const;
   // The /dev/kfd that the process opened; null: none.
   const PausedClient* kfd_of(pid_t pid) const;

@@ -36,11 +36,13 @@ void take(int number) {
   errno = error;
 }
 
-// Without SA_RESTART: blocking calls are interrupted.
+// Without SA_RESTART: blocking calls are interrupted. CRIU fails when it sees that a child was
+// killed, so the handler runs to its end before.
 void install() {
   if (std::exchange(installed, true)) return;
   struct sigaction action{};
   action.sa_handler = take;
+  sigaddset(&action.sa_mask, SIGCHLD);
   for (size_t i = 0; i < std::size(kSignals); i++) {
     sigaction(kSignals[i], nullptr, &before[i]);
     if (before[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);

@@ -277,7 +277,7 @@ log_of() { grep -qsE "$2" "$DIR/criu-$1.log"; } # log_of WHAT REGULAR-EXPRESSION
 # SIGTERM while both CRIU's own part and ours are in the middle: it waits for a reader of the pages
 # of the processes, and our writer sleeps.
 end_overlapped_dump() {
-  local criu
+  local criu status
   mkdir "$DIR/images"
   mkfifo "$DIR/images/pages-1.img"
   "$CRIU" dump -t "$PID" -D "$DIR/images" -W "$DIR" -o criu-ended.log -v4 --shell-job \
@@ -288,7 +288,8 @@ end_overlapped_dump() {
   compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "there are no images yet"
   kill -TERM $criu
   { wait $criu; } 2>/dev/null # bash would report the signal
-  [ $? -eq 143 ] || fail "criu did not end by SIGTERM"
+  status=$?
+  [ $status -eq 143 ] || fail "criu ended with status $status, not by SIGTERM"
   ! log_of ended 'saved [0-9]+ BOs' || fail "the contents were saved before the signal"
   ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
   rm -r "$DIR/images"

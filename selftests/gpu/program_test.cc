@@ -95,7 +95,7 @@ class ProgramTest : public testing::Test {
 TEST_F(ProgramTest, HelpAndVersionExitWithZero) {
   Program help({"--help"});
   EXPECT_EQ(help.wait(), 0);
-  EXPECT_THAT(help.output(), HasSubstr("--hive-dir"));
+  EXPECT_THAT(help.output(), HasSubstr("--shared-dir"));
   Program version({"--version"});
   EXPECT_EQ(version.wait(), 0);
   EXPECT_THAT(version.output(), HasSubstr("softgpu 1.0"));
@@ -108,7 +108,7 @@ TEST_F(ProgramTest, WrongUsageExitsWithTwo) {
       {"--unknown"},
       {"--socket", path("s"), "--vram", "many"},
       {"--socket", path("s"), "--vram", "18446744073709551615"},
-      {"--socket", path("s"), "--hive-dir", path("none")},
+      {"--socket", path("s"), "--shared-dir", path("none")},
       {"--socket", path("s"), "--delays", "some"},
       {"--socket", path("s"), "--write-firmware", dir_}};
   for (const auto& arguments : wrong) {
@@ -122,7 +122,7 @@ TEST_F(ProgramTest, FailureToServeExitsWithOne) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--socket", path("s"), "--vram", "300"}, "power of two"},
       {{"--socket", path("s"), "--nodes", "2"}, "common directory"},
-      {{"--socket", path("s"), "--hive-dir", dir_, "--node", "2", "--nodes", "2"}, "node 2 of 2"},
+      {{"--socket", path("s"), "--shared-dir", dir_, "--node", "2", "--nodes", "2"}, "node 2 of 2"},
       {{"--socket", path("none/s")}, "none/s"},
       {{"--socket", path("s"), "--trace", path("none/t")}, "none/t"}};
   for (const auto& [arguments, words] : wrong) {

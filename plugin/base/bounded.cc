@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -20,7 +19,8 @@ std::condition_variable ended;
 unsigned alone = 0;  // calls whose caller does not wait
 
 struct Call {
-  std::optional<Status> result;
+  Status result;
+  bool done = false;
   bool alone = false;
 };
 
@@ -29,6 +29,7 @@ void run(Call& call, std::function<Status()> work) {
   work = nullptr;
   const std::lock_guard guard(lock);
   call.result = std::move(result);
+  call.done = true;
   if (call.alone) alone--;
   ended.notify_all();
 }
@@ -53,7 +54,7 @@ Status run_until(std::function<Status()> work, const Check& check) {
   }
   work = nullptr;
   std::unique_lock guard(lock);
-  while (!ended.wait_for(guard, kLook, [&] { return call->result.has_value(); })) {
+  while (!ended.wait_for(guard, kLook, [&] { return call->done; })) {
     if (Status status = check(); !status.ok()) {
       stay_loaded();
       call->alone = true;
@@ -64,7 +65,7 @@ Status run_until(std::function<Status()> work, const Check& check) {
   }
   guard.unlock();
   thread.join();
-  return *call->result;
+  return call->result;
 }
 
 Check within(std::chrono::milliseconds patience) {

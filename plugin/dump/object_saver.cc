@@ -219,7 +219,7 @@ Status ObjectSaver::open_files(int directory, const std::map<uint32_t, Batch>& b
   size_t number = 0;
   for (const auto& [gpu_id, batch] : batches) {
     auto& writer = outcomes[number++].writer;
-    writer.emplace(TRY(image::ContentsWriter::create(
+    writer = std::make_unique<image::ContentsWriter>(TRY(image::ContentsWriter::create(
         directory, image::contents_file_name(part_, batch.gpu.gpu_id))));
     if (plain) TRY(writer->allocate(bytes_of(batch), interruption_.as_check()));
   }

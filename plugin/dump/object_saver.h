@@ -63,7 +63,7 @@ class ObjectSaver {
   };
   // Of a batch. Statistics are logged when all GPUs are done.
   struct Outcome {
-    std::optional<image::ContentsWriter> writer;
+    std::unique_ptr<image::ContentsWriter> writer;
     Status status;
     SaveCounts counts;
     gpu::StagingSize staging;

@@ -16,7 +16,6 @@ namespace amdgpu_criu {
 namespace {
 
 constexpr int kLookMs = 50;
-constexpr std::chrono::milliseconds kEnd{300};
 
 struct Report {
   int code;  // 0: done
@@ -169,7 +168,7 @@ Background::~Background() {
         reap(pid);
         return {};
       },
-      within(kEnd));
+      within(kPatienceForDisk));
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -11,6 +11,9 @@ namespace amdgpu_criu {
 
 using Check = std::function<Status()>;
 
+// How long a failed operation waits for its disk.
+inline constexpr std::chrono::milliseconds kPatienceForDisk{300};
+
 // Runs `work` in a thread, and returns its result, or the error of `check`, which is called while
 // the thread works. After that error the thread goes on alone: `work` must own all that it uses.
 // Without `check`, runs it here.

@@ -15,9 +15,6 @@
 namespace amdgpu_criu::dump {
 namespace {
 
-// How long a failed dump waits for its disk.
-constexpr std::chrono::milliseconds kEnd{300};
-
 using host::NodeKind;
 using image::FileKind;
 
@@ -120,7 +117,7 @@ void Dump::discard() {
   if (!owns_images_) return;
   const auto directory = env_.image_directory();
   if (!directory.ok()) return;
-  if (!all_work_ended(kEnd)) {
+  if (!all_work_ended(kPatienceForDisk)) {
     owns_images_ = false;
     return log_warning(
         "the disk does not answer: incomplete images are left, which the next dump to this "

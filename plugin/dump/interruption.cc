@@ -149,10 +149,11 @@ void DoomedImages::remove() const {
   if (const pid_t writer = writer_) {
     syscall(SYS_kill, writer, SIGKILL);  // kill() would be the tests' replacement
     // Its disk may not answer. Removing the files would wait for it, too.
-    constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 10'000'000};
-    for (int naps = 0; waitpid(writer, nullptr, WNOHANG) == 0; naps++) {
-      if (naps == 30) return;
-      nanosleep(&kNap, nullptr);
+    constexpr std::chrono::milliseconds kNap{10};
+    const timespec nap{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kNap).count()};
+    for (auto left = kPatienceForDisk; waitpid(writer, nullptr, WNOHANG) == 0; left -= kNap) {
+      if (left.count() <= 0) return;
+      nanosleep(&nap, nullptr);
     }
   }
   for (const Pidfd& process : processes_) {

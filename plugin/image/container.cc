@@ -100,10 +100,6 @@ Status sync_and_close(Fd& file, const std::string& name) {
   return {};
 }
 
-std::shared_ptr<const std::vector<std::byte>> owned(Bytes bytes) {
-  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
-}
-
 // Removing a file would wait for a write to it, and block others in its directory.
 void remove_incomplete(int directory, const std::string& name) {
   if (all_work_ended(std::chrono::milliseconds(0))) unlinkat(directory, name.c_str(), 0);
@@ -161,7 +157,8 @@ Status write_metadata_file(int directory, const std::string& name, Kind kind, By
   TRY(check_size(name, metadata));
   const auto file = std::make_shared<Fd>(TRY(create_file(directory, name)));
   const Header header = make_header(kind, sizeof(Header), metadata);
-  const auto write_all = [file, name, header, own = owned(metadata)]() -> Status {
+  const auto own = std::make_shared<const std::vector<std::byte>>(metadata.begin(), metadata.end());
+  const auto write_all = [file, name, header, own]() -> Status {
     TRY(write_at(*file, name, sizeof(Header), *own));
     TRY(write_at(*file, name, 0, bytes_of(header)));
     return sync_and_close(*file, name);
@@ -204,13 +201,13 @@ Result<uint64_t> ContentsWriter::append(Bytes bytes) {
   return std::exchange(end_, end_ + bytes.size());
 }
 
-Status ContentsWriter::finish(Bytes metadata, const Check& check) {
+Status ContentsWriter::finish(std::vector<std::byte> metadata, const Check& check) {
   TRY(check_size(name_, metadata));
   const Header header = make_header(Kind::kContents, end_, metadata);
   // Metadata may end at any byte.
   (void)pipeline::set_direct(fd(), false);
-  const auto write_all = [file = file_, name = name_, end = end_, header,
-                          own = owned(metadata)]() -> Status {
+  const auto own = std::make_shared<const std::vector<std::byte>>(std::move(metadata));
+  const auto write_all = [file = file_, name = name_, end = end_, header, own]() -> Status {
     std::vector<std::byte> first_block(kDataStart);
     memcpy(first_block.data(), &header, sizeof(header));
     if (ftruncate(file->get(), static_cast<off_t>(end)) != 0)

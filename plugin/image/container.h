@@ -81,7 +81,7 @@ class ContentsWriter {
   uint64_t reserve(uint64_t bytes) { return std::exchange(end_, end_ + bytes); }
   int fd() const { return file_->get(); }
   const std::shared_ptr<Fd>& file() const { return file_; }
-  Status finish(Bytes metadata, const Check& check = {});
+  Status finish(std::vector<std::byte> metadata, const Check& check = {});
   const std::string& name() const { return name_; }
 
  private:

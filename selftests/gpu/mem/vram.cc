@@ -16,8 +16,18 @@ namespace {
 // Behind the memory, a file has a page whose first word is the address of BAR 0.
 constexpr uint64_t kBarPage = 4096;
 
+std::span<std::byte> memory_in(std::span<std::byte> file) {
+  return file.empty() ? file : file.first(file.size() - kBarPage);
+}
+
 std::atomic_ref<uint64_t> bar_in(std::span<std::byte> file) {
   return std::atomic_ref(*reinterpret_cast<uint64_t*>(file.last(kBarPage).data()));
+}
+
+// The longest prefix inside of the memory.
+std::span<std::byte> part_of(std::span<std::byte> memory, uint64_t offset, size_t size) {
+  if (offset >= memory.size()) return {};
+  return memory.subspan(offset, std::min<uint64_t>(size, memory.size() - offset));
 }
 
 std::string path_of(const std::string& dir, unsigned node) {
@@ -62,17 +72,19 @@ amdgpu_criu::Result<std::unique_ptr<Vram>> Vram::create(const Spec& spec) {
     return amdgpu_criu::Error::of(EINVAL, "VRAM of {} bytes", spec.size);
   if (spec.nodes > 1 && spec.shared_dir.empty())
     return amdgpu_criu::Error::of(EINVAL, "several GPUs need a common directory");
-  amdgpu_criu::Fd fd = TRY(spec.shared_dir.empty() ? open_anonymous(spec.size) : open_shared(spec));
-  amdgpu_criu::Mapping own = TRY(amdgpu_criu::Mapping::map(spec.size, PROT_READ | PROT_WRITE,
+  const uint64_t size = spec.size + kBarPage;
+  amdgpu_criu::Fd fd = TRY(spec.shared_dir.empty() ? open_anonymous(size) : open_shared(spec));
+  amdgpu_criu::Mapping own = TRY(amdgpu_criu::Mapping::map(size, PROT_READ | PROT_WRITE,
                                                            MAP_SHARED | MAP_NORESERVE, fd.get()));
   return std::unique_ptr<Vram>(new Vram(spec, std::move(fd), std::move(own)));
 }
 
-std::span<std::byte> Vram::file_of(unsigned node) {
+std::span<std::byte> Vram::file_of(uint64_t node) {
   const std::lock_guard lock(mutex_);
   amdgpu_criu::Mapping& mapping = peers_[node];
   if (mapping.data()) return mapping.bytes();
-  auto fd = amdgpu_criu::Fd::open(path_of(spec_.shared_dir, node).c_str(), O_RDWR);
+  const std::string path = path_of(spec_.shared_dir, static_cast<unsigned>(node));
+  auto fd = amdgpu_criu::Fd::open(path.c_str(), O_RDWR);
   struct stat info;
   if (!fd.ok() || fstat(fd->get(), &info) != 0) return {};
   const auto size = static_cast<uint64_t>(info.st_size);
@@ -85,33 +97,22 @@ std::span<std::byte> Vram::file_of(unsigned node) {
 }
 
 std::span<std::byte> Vram::find(uint64_t address, size_t size) {
-  const auto target = static_cast<unsigned>(std::min<uint64_t>(address / kSegment, kMaxNodes));
+  const uint64_t target = address / kSegment;
   if (target >= nodes()) return {};
-  std::span<std::byte> memory = own_.bytes();
-  if (target != node()) {
-    const auto file = file_of(target);
-    if (file.empty()) return {};
-    memory = file.first(file.size() - kBarPage);
-  }
-  const uint64_t offset = address % kSegment;
-  if (offset >= memory.size()) return {};
-  return memory.subspan(offset, std::min<uint64_t>(size, memory.size() - offset));
+  return part_of(target == node() ? own() : memory_in(file_of(target)), address % kSegment, size);
 }
 
 void Vram::set_bar(uint64_t address) {
-  if (spec_.nodes < 2) return;
-  if (const auto file = file_of(spec_.node); !file.empty())
-    bar_in(file).store(address, std::memory_order_release);
+  bar_in(own_.bytes()).store(address, std::memory_order_release);
 }
 
 std::span<std::byte> Vram::find_in_bars(uint64_t address, size_t size) {
   for (unsigned node = 0; node < spec_.nodes; ++node) {
-    if (node == spec_.node) continue;
-    const auto file = file_of(node);
-    const uint64_t bar = file.empty() ? 0 : bar_in(file).load(std::memory_order_acquire);
-    const uint64_t offset = address - bar;
-    if (bar && offset < file.size() - kBarPage)
-      return file.subspan(offset, std::min<uint64_t>(size, file.size() - kBarPage - offset));
+    const auto file = node == spec_.node ? std::span<std::byte>() : file_of(node);
+    if (file.empty()) continue;
+    const uint64_t bar = bar_in(file).load(std::memory_order_acquire);
+    const auto found = part_of(memory_in(file), address - bar, size);
+    if (bar && !found.empty()) return found;
   }
   return {};
 }

@@ -32,12 +32,12 @@ class Vram {
 
   static amdgpu_criu::Result<std::unique_ptr<Vram>> create(const Spec& spec);
 
-  uint64_t size() const { return own_.size(); }
+  uint64_t size() const { return spec_.size; }
   // In the hive, of which a GPU without XGMI is the only node.
   unsigned node() const { return spec_.xgmi ? spec_.node : 0; }
   unsigned nodes() const { return spec_.xgmi ? spec_.nodes : 1; }
   const amdgpu_criu::Fd& fd() const { return fd_; }
-  std::span<std::byte> own() const { return own_.bytes(); }
+  std::span<std::byte> own() const { return own_.bytes().first(spec_.size); }
 
   // address is relative to the memory of node 0. The longest prefix inside of one GPU's memory;
   // empty outside of the hive, or if the peer does not run.
@@ -51,13 +51,13 @@ class Vram {
  private:
   Vram(Spec spec, amdgpu_criu::Fd fd, amdgpu_criu::Mapping own)
       : spec_(std::move(spec)), fd_(std::move(fd)), own_(std::move(own)) {}
-  // The memory and the page behind it.
-  std::span<std::byte> file_of(unsigned node);
+  // The memory of a peer, and the page behind it.
+  std::span<std::byte> file_of(uint64_t node);
 
   Spec spec_;
   amdgpu_criu::Fd fd_;
-  amdgpu_criu::Mapping own_;
-  std::mutex mutex_;  // peers_: filled at first use, never removed
+  amdgpu_criu::Mapping own_;  // with the page
+  std::mutex mutex_;          // peers_: filled at first use, never removed
   std::array<amdgpu_criu::Mapping, kMaxNodes> peers_;
 };
 

@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr char kFile[] = "raw";
 constexpr size_t kMib = 1u << 20;
+constexpr std::chrono::hours kDeadline{1};  // like amdgpu.timeout
 
 uint64_t number(const char* name, uint64_t otherwise) {
   const char* text = getenv(name);
@@ -121,15 +122,20 @@ class Bench {
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
-    if (!incremental) (void)writer.allocate(bytes());
+    dump::Interruption interruption(kDeadline);
+    interruption.begin();
+    if (!incremental) (void)writer.allocate(bytes(), interruption.as_check());
     (void)pipeline::set_direct(writer.fd(), true);
     dump::SaveOptions options;
     options.hashes = hashes;
     options.earlier = earlier ? &*earlier : nullptr;
+    options.interruption = &interruption;
     options.workers = &workers;
     auto saved = TRY(dump::save_contents(engine, queue, bos_, import(), options, writer));
-    return writer.finish(image::encode(image::Contents{
-        image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
+    return writer.finish(
+        image::encode(image::Contents{image::new_dump_id(), 0, gpu, std::move(saved.objects),
+                                      std::move(saved.sources)}),
+        interruption.as_check());
   }
 
   Status restore(const fs::path& path) {

@@ -6,7 +6,8 @@ A list has one line for each test, with the reason that the test itself prints:
 
     skip TEST [when KEY=VALUE[|VALUE]...] # REASON
 
-TEST is the name in the results without that of the suite. A REASON that ends with "..." is the
+TEST is the name in the results without that of the suite; in it, "*" stands for any characters, and
+the first line that matches a test counts. A REASON that ends with "..." is the
 beginning of what the test prints; for a test that prints nothing it is the reason. A line with
 conditions applies if all of them are true. The condition missing=PATH is true if /payload has no
 PATH. The reader of the list defines all other keys.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .ktap import FAIL, NO_REASON, PASS, SKIP, TestResult
@@ -29,6 +31,9 @@ _LINE = re.compile(r"skip (?P<test>\S+)(?: when (?P<conditions>[^#]+))? # (?P<re
 class Skip:
     test: str
     reason: str
+
+    def matches(self, test: str) -> bool:
+        return fnmatchcase(test, self.test)
 
     def gives(self, reason: str) -> bool:
         beginning = self.reason.removesuffix("...")
@@ -44,7 +49,7 @@ class SkipList:
 
     def judge(self, result: TestResult) -> TestResult:
         """The result, or a failure if it contradicts the list."""
-        expected = next((skip for skip in self.skips if skip.test == result.name), None)
+        expected = next((skip for skip in self.skips if skip.matches(result.name)), None)
         if expected and result.outcome == SKIP and result.reason == NO_REASON:
             return replace(result, reason=expected.reason)
         if result.outcome == SKIP and not (expected and expected.gives(result.reason)):
@@ -59,7 +64,7 @@ class SkipList:
     def missing(self, seen: Collection[str]) -> list[str]:
         """Lines about tests that did not run at all."""
         return [f"{self.origin} expects that {skip.test} skips, and there is no such test"
-                for skip in self.skips if skip.test not in seen]
+                for skip in self.skips if not any(map(skip.matches, seen))]
 
 
 def _nothing(_path: str) -> bool:

@@ -54,6 +54,16 @@ class SkipListTest(unittest.TestCase):
         self.assertEqual(self.list.missing({"prog/a.b"}), [])
         self.assertEqual(len(self.list.missing({"prog/a.c"})), 1)
 
+    def test_a_line_may_match_several_tests_and_the_first_that_matches_counts(self) -> None:
+        self.list = listed("skip prog/a.b # no such node", "skip prog*/* # no GPU")
+        self.assertEqual(self.judged("prog/a.b", SKIP, "no such node")[0], SKIP)
+        self.assertEqual(self.judged("prog_2/a.b", SKIP, "no GPU")[0], SKIP)
+        self.assertEqual(self.judged("prog/a.b", SKIP, "no GPU")[0], FAIL)
+        self.assertEqual(self.judged("prog/a.c", PASS)[0], FAIL)
+        self.assertEqual(self.judged("other/prog/a.b", SKIP, "no GPU")[0], FAIL)
+        self.assertEqual(self.list.missing({"prog/a.b"}), [])
+        self.assertEqual(len(self.list.missing({"prog_2/a.b"})), 1)
+
     def test_conditions_select_lines(self) -> None:
         line = "skip a when base=6.12|6.13 boot=reset # r"
         self.assertEqual(len(listed(line, base="6.12", boot="reset").skips), 1)

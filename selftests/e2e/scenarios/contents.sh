@@ -274,26 +274,35 @@ come_in_order() {
 
 log_of() { grep -qsE "$2" "$DIR/criu-$1.log"; } # log_of WHAT REGULAR-EXPRESSION
 
-# SIGTERM while both CRIU's own part and ours are in the middle: it waits for a reader of the pages
-# of the processes, and our writer sleeps.
+# begin_overlapped_dump WHAT IMAGES: sets CRIU_PID. Both CRIU's own part and ours are in the middle: it
+# waits for a reader of the pages of the processes, and our writer sleeps.
+begin_overlapped_dump() {
+  mkfifo "$2/pages-1.img"
+  AMDGPU_CRIU_TEST_FAIL=DMABUF:1:sleep "$CRIU" dump -t "$PID" -D "$2" -W "$DIR" -o "criu-$1.log" -v4 \
+    --shell-job -L "$PLUGIN_DIR" &
+  CRIU_PID=$!
+  wait_until 60 log_of "$1" 'Dumping pages \(type' || fail "CRIU dumps no pages"
+  wait_until 60 log_of "$1" 'fault at DMABUF' || fail "our part has not begun"
+}
+
+# end_overlapped_dump WHAT: by SIGTERM
 end_overlapped_dump() {
-  local criu status
-  mkdir "$DIR/images"
-  mkfifo "$DIR/images/pages-1.img"
-  "$CRIU" dump -t "$PID" -D "$DIR/images" -W "$DIR" -o criu-ended.log -v4 --shell-job \
-    -L "$PLUGIN_DIR" &
-  criu=$!
-  wait_until 60 log_of ended 'Dumping pages \(type' || fail "CRIU dumps no pages"
-  wait_until 60 log_of ended 'fault at DMABUF' || fail "our part has not begun"
-  compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "there are no images yet"
-  kill -TERM $criu
-  { wait $criu; } 2>/dev/null # bash would report the signal
+  local status
+  kill -TERM $CRIU_PID
+  { wait $CRIU_PID; } 2>/dev/null # bash would report the signal
   status=$?
   [ $status -eq 143 ] || fail "criu ended with status $status, not by SIGTERM"
-  ! log_of ended 'saved [0-9]+ BOs' || fail "the contents were saved before the signal"
+  ! log_of "$1" 'saved [0-9]+ BOs' || fail "the contents were saved before the signal"
+  survives "CRIU ended in its own part"
+}
+
+end_in_both_parts() {
+  mkdir "$DIR/images"
+  begin_overlapped_dump ended "$DIR/images"
+  compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "there are no images yet"
+  end_overlapped_dump ended
   ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
   rm -r "$DIR/images"
-  survives "CRIU ended in its own part"
 }
 
 # CRIU 4.3 dumps the pages of the processes while contents are saved, which are delayed here.
@@ -308,7 +317,7 @@ scenario_contents_overlap() {
   criu_dump overlapped "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   come_in_order overlapped "$began" "$pages" "$saved"
   rm -r "$DIR/images"
-  end_overlapped_dump
+  end_in_both_parts
   AMDGPU_CRIU_TEST_FAIL=ioctl:0:EIO AMDGPU_CRIU_PARALLEL=off \
     criu_dump alone "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   come_in_order alone "$began" "$saved" "$pages"
@@ -324,114 +333,6 @@ scenario_contents_overlap() {
   verified "$DIR/images"
   restore_and_check restore "$DIR/images"
   ends_well "after overlapped dumps"
-}
-
-# A separate file system on DIR/disk.
-make_disk() {
-  truncate -s 96M "$DIR/disk.img"
-  mkfs.ext4 -q -O ^has_journal -N 256 "$DIR/disk.img" || fail "no file system"
-  mkdir -p "$DIR/disk"
-  mount_disk
-}
-mount_disk() { mount -o loop "$DIR/disk.img" "$DIR/disk" || fail "no loop device"; }
-
-# The device returns errors beyond that place.
-disk_ends_at() { # disk_ends_at MIB
-  truncate -s "$1M" "$DIR/disk.img"
-  losetup --set-capacity "$(findmnt -no SOURCE "$DIR/disk")" || fail "the disk does not shrink"
-}
-
-# failed_with_eio WHAT: the plugin logged the error and the name of its file
-failed_with_eio() {
-  grep -q '(amdgpu).*amdgpu-contents-.*Input/output error' "$DIR/criu-$1.log" ||
-    fail "$1: failed, but the log does not say which file could not be used, and why"
-  echo "$1: $(grep -m1 -o 'amdgpu-contents-.*Input/output error' "$DIR/criu-$1.log")"
-}
-
-# A disk on which contents cannot be written, and one from which they cannot be read.
-scenario_contents_disk_fails() {
-  need_gpus 1
-  need_plugin
-  start gpu_chain
-  first_steps "$BEFORE_DUMP"
-  make_disk
-  disk_ends_at 6
-  ! criu_dump unwritable "$DIR/disk/images" || fail "dumped to a disk that cannot be written"
-  failed_with_eio unwritable
-  survives "after a dump to a disk that fails"
-  umount "$DIR/disk"
-
-  dump_and_kill dump "$DIR/images"
-  make_disk
-  local file
-  file=$(compgen -G "$DIR/images/amdgpu-contents-*.img")
-  mv "$file" "$DIR/disk/" && ln -s "$DIR/disk/${file##*/}" "$file"
-  umount "$DIR/disk" # drops the page cache
-  cp --sparse=always "$DIR/disk.img" "$DIR/whole.img"
-  mount_disk
-  disk_ends_at 6
-  ! criu_restore unreadable "$DIR/images" || fail "restored from a disk that cannot be read"
-  failed_with_eio unreadable
-  nothing_runs unreadable
-  umount "$DIR/disk"
-  mv "$DIR/whole.img" "$DIR/disk.img"
-  mount_disk
-  restore_and_check restore "$DIR/images"
-  ends_well "after disks that fail"
-}
-
-# A disk in a file of the other one, which stops answering when that is frozen.
-make_inner_disk() {
-  make_disk
-  truncate -s 80M "$DIR/disk/inner.img"
-  mkfs.ext4 -q -O ^has_journal -N 256 "$DIR/disk/inner.img" || fail "no file system"
-  mkdir -p "$DIR/inner"
-  mount -o loop "$DIR/disk/inner.img" "$DIR/inner" || fail "no loop device"
-}
-# CRIU waits for the disk when it closes a file that it has truncated.
-new_inner_images() {
-  rm -rf "$DIR/inner/images"
-  mkdir "$DIR/inner/images"
-  sync
-}
-freeze_disk() { fsfreeze --freeze "$DIR/disk" || fail "the disk cannot be frozen"; }
-thaw_disk() { fsfreeze --unfreeze "$DIR/disk" 2>/dev/null; }
-
-# dump_to_hanging_disk WHAT IO DIRECT-IO: criu ends when the disk answers, but the process continues
-# within a second of the deadline
-dump_to_hanging_disk() {
-  local what=$1 criu paused
-  new_inner_images
-  freeze_disk
-  AMDGPU_CRIU_TIMEOUT=$((2 * PATIENCE)) AMDGPU_CRIU_IO=$2 AMDGPU_CRIU_DIRECT_IO=$3 \
-    criu_dump "$what" "$DIR/inner/images" --leave-running &
-  criu=$!
-  wait_until 60 log_of "$what" 'the dump has failed: ' || fail "$what: the dump does not end"
-  goes_on "$(last_step)" "$what"
-  paused=$(sed -n 's/.*GPU work was paused for \([0-9]*\) ms.*/\1/p' "$DIR/criu-$what.log")
-  [ "$paused" -le $((3000 * PATIENCE)) ] || fail "$what: GPU work was paused for $paused ms"
-  echo "$what: paused for $paused ms; $(grep -o 'the dump has failed: .*' "$DIR/criu-$what.log")"
-  thaw_disk
-  ! wait $criu || fail "$what: the dump succeeded"
-  log_of "$what" 'the disk does not answer: incomplete images are left' || fail "$what: no warning"
-  all_memory_is_right "$what"
-}
-
-# In the middle of direct writes, and in the wait for the page cache.
-scenario_contents_disk_hangs() {
-  need_gpus 1
-  need_plugin
-  start gpu_chain
-  first_steps "$BEFORE_DUMP"
-  make_inner_disk
-  CLEANERS+=(thaw_disk)
-  dump_to_hanging_disk direct io_uring on
-  dump_to_hanging_disk threads threads on
-  dump_to_hanging_disk cached io_uring off
-  dump_and_kill dump "$DIR/inner/images"
-  restore_and_check restore "$DIR/inner/images"
-  umount "$DIR/inner"
-  ends_well "after a disk that did not answer"
 }
 
 # Every image file changed at many places and cut at some, read as verification and restore read it.

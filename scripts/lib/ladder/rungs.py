@@ -112,8 +112,8 @@ KCSAN = table(
     debug_guests("kcsan-rest", DEBUG_SAMPLE, DEBUG_SECONDS, "e2e-debug", kernel="kcsan-kernel"),
 )
 
-# Chips of the software GPU besides its default, in their smallest size.
-OTHER_ASICS = ("mi300x-small", "navi31")
+# Chips of the software GPU besides its default, and their smallest sizes.
+OTHER_ASICS = {"mi300x": "mi300x-small", "navi31": "navi31"}
 
 # Tests that take too long for every check.
 CAMPAIGN = table(
@@ -123,9 +123,10 @@ CAMPAIGN = table(
                  "navi31-debug"),
     debug_guests("debug-all-rest", "1", DEBUG_CAMPAIGN_SECONDS,
                  "e2e", "e2e-render", "e2e-trees", "e2e-reboot", "e2e-swapped"),
-    Rung("asics", (("selftests/vm/check", "--name", "asics", "--directory", "selftests/vm/campaigns",
-                    "asics-*"), *(("env", f"ASIC={asic}", "scripts/demo") for asic in OTHER_ASICS)),
-         ("module", "host")),
+    *(Rung(f"asics-{chip}", (("selftests/vm/check", "--name", f"asics-{chip}",
+                              "--directory", "selftests/vm/campaigns", f"asics-{chip}*"),
+                             ("env", f"ASIC={asic}", "scripts/demo")), ("module", "host"))
+      for chip, asic in OTHER_ASICS.items()),
     campaign_in_guest("criu"),
     campaign_in_guest("faults", "faults-reset"),
     campaign_in_guest("generated"),
@@ -160,7 +161,8 @@ CAMPAIGNS = {
     "dkms": (("dkms",), "the driver's package is installed, boots, and is removed (minutes)"),
     "debug": (("debug-all-kselftests", "debug-all-rest"),
               "the suites in the debug kernel; each allocation of each operation fails once (hours)"),
-    "asics": (("asics",), "all kselftests, scenarios, igt and the demo on MI300X and Navi 31 (an hour)"),
+    "asics": (("asics-mi300x", "asics-navi31"),
+              "all kselftests, scenarios, igt and the demo on MI300X and Navi 31 (an hour)"),
     "criu": (("criu",), "scenarios of render nodes, trees and containers, with each CRIU (an hour)"),
     "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
     "generated": (("generated",), "3000 processes with random valid state (hours)"),

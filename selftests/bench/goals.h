@@ -20,8 +20,8 @@ struct Verdict {
 };
 // A goal is missed if the true median of the rounds is below it in all likelihood, unless that is
 // known, and if it was not measured, unless the user has chosen the cases. If only the median of
-// these rounds is below it, it is undecided, because a disk's speed varies from run to run; and so
-// is a goal with fewer than kMinRounds.
+// these rounds is below it, it is undecided, because a disk's speed varies from run to run, unless
+// it is known that it can be missed. A goal with fewer rounds than kMinRounds is undecided, too.
 inline constexpr size_t kMinRounds = 5;
 enum class Cases { kAll, kChosen };
 Verdict compare_with_goals(const Times& times, bool on_disk, Cases cases);

@@ -38,6 +38,9 @@ TEST(HostGoals, AKnownMissIsShownAndIsNoError) {
   const Verdict verdict = verdict_of({110, 120, 125, 130, 140}, false);
   EXPECT_EQ(verdict.outcome, Outcome::kMet);
   EXPECT_THAT(verdict.text, HasSubstr("0.80, at least 0.95: MISSED (known: "));
+  const Verdict undecided = verdict_of({80, 110, 125, 130, 140}, false);
+  EXPECT_EQ(undecided.outcome, Outcome::kMet);
+  EXPECT_THAT(undecided.text, HasSubstr("undecided, 0.71 to 1.25 in 5 rounds (known: "));
 }
 
 TEST(HostGoals, RoundsOnBothSidesOfAGoalDecideNothing) {
@@ -62,6 +65,7 @@ TEST(HostGoals, AGoalThatWasNotMeasuredIsMissedUnlessTheCasesWereChosen) {
   EXPECT_EQ(verdict.outcome, Outcome::kMissed);
   EXPECT_THAT(verdict.text, HasSubstr("at least 0.90: not measured\n"));
   EXPECT_THAT(verdict.text, HasSubstr("on the slow disk"));
+  EXPECT_THAT(verdict.text, Not(HasSubstr("16x128MiB  on the slow disk")));
   EXPECT_THAT(verdict_of(good, false, Cases::kAll).text, Not(HasSubstr("on the slow disk")));
 }
 

@@ -9,19 +9,21 @@ gpu_ids() { cat /sys/class/kfd/kfd/topology/nodes/*/gpu_id | grep -v '^0$'; }
 gpu_count() { gpu_ids 2>/dev/null | wc -l; }
 gpus_are_back() { [ "$(gpu_count)" -eq "$1" ] && [ -c /dev/kfd ]; }
 
-# read_parameters: sets DRIVER_PARAMETERS to those of the loaded driver that GPU models need
+# read_parameters: sets DRIVER_PARAMETERS to those of the loaded driver that GPU models and tests need
 read_parameters() {
-  DRIVER_PARAMETERS=("fw_load_type=$(cat $PARAMETERS/fw_load_type)"
-    "ip_block_mask=$(cat $PARAMETERS/ip_block_mask)" "pg_mask=$(cat $PARAMETERS/pg_mask)")
+  local name value
+  DRIVER_PARAMETERS=()
+  for name in fw_load_type ip_block_mask pg_mask dpm user_queue lockup_timeout; do
+    # Some drivers lack some parameters.
+    value=$(cat $PARAMETERS/$name 2>/dev/null)
+    [ -z "$value" ] || DRIVER_PARAMETERS+=("$name=$value")
+  done
 }
 
 reload_driver() {
   local count command=(modprobe amdgpu)
   count=$(gpu_count)
   read_parameters
-  if [ -s $PARAMETERS/lockup_timeout ]; then
-    DRIVER_PARAMETERS+=("lockup_timeout=$(cat $PARAMETERS/lockup_timeout)")
-  fi
   [ ! -e "$MODULE" ] || command=(insmod "$MODULE")
   command+=("${DRIVER_PARAMETERS[@]}")
   rmmod amdgpu || fail "rmmod amdgpu"

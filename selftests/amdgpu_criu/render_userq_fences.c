@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The fences of user queues: signaled by the restored queue, in syncobjs that the process waits for. */
+/* Fences of user queues: a restored queue signals them, in syncobjs that a process waits for. */
 #include "kselftest_harness.h"
 
 #include "complaints.h"

@@ -72,7 +72,8 @@ static inline void resume(struct __test_metadata *_metadata, struct files *f)
 	}
 }
 
-static inline void expect_refused(struct __test_metadata *_metadata, struct files *f, const char *why)
+static inline void expect_refused(struct __test_metadata *_metadata, struct files *f,
+				  const char *why)
 {
 	char reason[128];
 

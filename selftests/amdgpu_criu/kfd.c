@@ -465,6 +465,7 @@ int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue)
 	if (ret)
 		return ret;
 	queue->doorbell_offset = args.doorbell_offset;
+	queue->save_area = cwsr.at;
 	return kfd_doorbell_map(kfd, queue);
 }
 
@@ -484,6 +485,13 @@ void kfd_pm4_truncate(struct kfd_queue *queue)
 	const __u32 words[] = { 3u << 30 | 4 << 16 | 0x37 << 8, 5 << 8 };
 
 	submit_first(queue, words, sizeof(words), ARRAY_SIZE(words));
+}
+
+void kfd_aql_submit(struct kfd_queue *queue, __u16 type)
+{
+	const __u32 words[16] = { type };
+
+	submit_first(queue, words, sizeof(words), 1);
 }
 
 void kfd_sdma_truncate(struct kfd_queue *queue)

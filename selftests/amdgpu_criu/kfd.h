@@ -83,6 +83,8 @@ struct kfd_queue {
 	__u64 doorbell_offset;
 	__u64 *doorbell;
 	__u64 written;
+	/* Of a compute queue, for its waves. */
+	void *save_area;
 };
 
 /* KFD_IOC_QUEUE_TYPE_SDMA_XGMI, and KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID with an @engine. */
@@ -99,6 +101,8 @@ void kfd_sdma_write(struct kfd_queue *queue, __u32 *to, __u32 value);
 void kfd_sdma_copy(struct kfd_queue *queue, void *to, const void *from, __u32 size);
 /* A compute queue, with its doorbell mapped; its buffers stay allocated. */
 int kfd_compute_make(struct kfd *kfd, __u32 type, struct kfd_queue *queue);
+/* Submits a packet of that type, all else zero, to a new AQL queue. */
+void kfd_aql_submit(struct kfd_queue *queue, __u16 type);
 /* Submits the beginning of a packet to a new queue, which waits for the rest and hangs. */
 void kfd_pm4_truncate(struct kfd_queue *queue);
 void kfd_sdma_truncate(struct kfd_queue *queue);

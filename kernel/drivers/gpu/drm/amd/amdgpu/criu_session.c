@@ -133,6 +133,13 @@ int criu_session_held(struct criu_session *session, struct criu_client *client)
 	return READ_ONCE(client->session) == session ? 0 : -EBADFD;
 }
 
+/* Under the hold lock. The caller drops the session's reference to the client. */
+static void criu_client_detach(struct criu_client *client)
+{
+	WRITE_ONCE(client->session, NULL);
+	list_del(&client->of_session);
+}
+
 /*
  * Stops holding a client, under its own lock. The caller then ends its held state. Fails with
  * -EBADFD if this session does not hold it.
@@ -142,8 +149,7 @@ int criu_session_release(struct criu_session *session, struct criu_client *clien
 	scoped_guard(spinlock, &criu_hold_lock) {
 		if (client->session != session)
 			return -EBADFD;
-		WRITE_ONCE(client->session, NULL);
-		list_del(&client->of_session);
+		criu_client_detach(client);
 	}
 	criu_client_set_task(client, NULL);
 	client->ops->put(client->owner);
@@ -163,20 +169,26 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 	return ret ? ret : client->ops->end(client->owner, session->kind);
 }
 
-/* Ends the held state of a client that goes away. The session would keep what is left of it. */
+/*
+ * Ends the held state of a client that goes away, because its session would keep what is left of
+ * it. Of all other calls, only the close of the session can still use the client. Does not take
+ * the client's lock: whoever holds it may wait for the caller.
+ */
 void criu_client_end(struct criu_client *client)
 {
-	struct criu_session *session;
-	enum criu_session_kind kind;
+	enum criu_session_kind kind = CRIU_SESSION_NONE;
 
-	guard(mutex)(client->lock);
-	session = client->session;
-	if (!session)
+	scoped_guard(spinlock, &criu_hold_lock) {
+		if (client->session) {
+			kind = client->session->kind;
+			criu_client_detach(client);
+		}
+	}
+	if (kind == CRIU_SESSION_NONE)
 		return;
-	/* Closing the session waits for the client's lock until the client is released. */
-	kind = session->kind;
-	criu_session_release(session, client);
+	criu_client_set_task(client, NULL);
 	client->ops->end(client->owner, kind);
+	client->ops->put(client->owner);
 }
 
 static int criu_session_close(struct inode *inode, struct file *file)

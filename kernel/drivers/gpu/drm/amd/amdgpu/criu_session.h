@@ -125,8 +125,8 @@ struct criu_client_ops {
 	void (*get)(void *owner);
 	void (*put)(void *owner);
 	/*
-	 * Ends the held state of a client that the session no longer holds, under the lock. Fails
-	 * if the client does not run again.
+	 * Ends the held state of a client that the session no longer holds, under the lock or in
+	 * criu_client_end(). Fails if the client does not run again.
 	 */
 	int (*end)(void *owner, enum criu_session_kind kind);
 };

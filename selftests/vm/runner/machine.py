@@ -35,6 +35,10 @@ KERNEL_OPTIONS = (
 # An emulated CPU is cheaper without AVX and XSAVE: scenarios take a quarter less.
 CPU = {"kvm": "max,-hypervisor", "tcg": "Nehalem,-hypervisor,+rdrand"}
 
+# It precedes the devices below it. With the caching mode, the guest tells QEMU each new mapping, which the
+# GPU models need. An address space of 48 bits has room for the apertures of the GPUs.
+IOMMU = "intel-iommu,caching-mode=on,aw-bits=48"
+
 
 def parse_size_mib(text: str) -> int:
     """A size such as 512, 512M or 2G, in MiB."""
@@ -55,6 +59,7 @@ class Hardware:
     empty_slots: int = 0                             # root ports before the first GPU
     hive: bool = True                                # XGMI between the GPUs
     switch: bool = False                             # a PCIe switch above the GPUs
+    iommu: bool = False                              # an IOMMU that translates DMA of the GPUs
     delays: bool = False                             # queues of the GPUs pause at random
     smp: int = DEFAULT_CPUS
     memory_mib: int = 3072
@@ -128,6 +133,8 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
         "-append", " ".join(filter(None, [*KERNEL_OPTIONS, *_clock(accelerator), boot.options,
                                               hardware.append])),
     ]
+    if hardware.iommu:
+        command += ["-device", IOMMU]
     command += _disk("root", boot.root_disk, "snapshot=on,cache.no-flush=on")
     command += _disk("payload", payload, "readonly=on")
     if scratch:

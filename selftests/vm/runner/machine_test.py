@@ -70,6 +70,12 @@ class CommandLineTest(unittest.TestCase):
         ports = [word.split(",")[0] for word in command if ",id=port" in word]
         self.assertEqual(ports, ["xio3130-downstream"] * 2)
 
+    def test_an_iommu_precedes_all_devices(self) -> None:
+        command = command_line("n", Hardware(gpus=1, iommu=True), BOOT, "tcg", Path("/p"), None, [Path("/a")],
+                               Channels())
+        devices = [word for option, word in zip(command, command[1:]) if option == "-device"]
+        self.assertTrue(devices[0].startswith("intel-iommu,"))
+
     def test_each_guest_of_a_network_sends_to_the_other(self) -> None:
         for number, other in ((1, 2), (2, 1)):
             command = command_line("n", Hardware(), BOOT, "tcg", Path("/p"), None, [], Channels(),

@@ -12,6 +12,7 @@
                                    append: as in `run`; the base is otherwise that of `check`
     hive = no                      no XGMI between the GPUs
     switch = yes                   a PCIe switch above the GPUs: PCIe atomics, access to other GPUs' BARs
+    iommu = yes                    an IOMMU that translates DMA of the GPUs
     delays = yes                   queues of the GPUs pause at random; failures name the seed
     command = /payload/e2e/reboot dump
     timeout = 120
@@ -36,7 +37,7 @@ from .options import module_in_guest
 
 SUITE_KEYS = {"name", "protocol", "needs", "bases"}
 BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "switch",
-             "delays", "memory", "smp", "param", "append", "command", "timeout"}
+             "iommu", "delays", "memory", "smp", "param", "append", "command", "timeout"}
 PROTOCOLS = ("ktap", "status")
 
 
@@ -146,6 +147,7 @@ def _step(boot: str, keys: dict[str, str], module: str) -> Step:
         order=_numbers(keys.get("order", "")), empty_slots=int(keys.get("empty-slots", "0")),
         hive=_yes_or_no("hive", keys.get("hive", "yes")),
         switch=_yes_or_no("switch", keys.get("switch", "no")),
+        iommu=_yes_or_no("iommu", keys.get("iommu", "no")),
         delays=_yes_or_no("delays", keys.get("delays", "no")),
         smp=int(keys.get("smp", str(DEFAULT_CPUS))),
         memory_mib=parse_size_mib(keys.get("memory", "3G")),

@@ -35,7 +35,7 @@ KERNEL_OPTIONS = (
 # An emulated CPU is cheaper without AVX and XSAVE: scenarios take a quarter less.
 CPU = {"kvm": "max,-hypervisor", "tcg": "Nehalem,-hypervisor,+rdrand"}
 
-# It precedes the devices below it. With the caching mode, the guest tells QEMU each new mapping, which the
+# It precedes the devices below it. With the caching mode, QEMU learns of each new mapping, which the
 # GPU models need. An address space of 48 bits has room for the apertures of the GPUs.
 IOMMU = "intel-iommu,caching-mode=on,aw-bits=48"
 

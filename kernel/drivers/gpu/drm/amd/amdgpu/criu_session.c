@@ -172,7 +172,7 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 /*
  * Ends the held state of a client that goes away, because its session would keep what is left of
  * it. Of all other calls, only the close of the session can still use the client. Does not take
- * the client's lock: whoever holds it may wait for the caller.
+ * the lock of the client, whose holder may wait for the caller.
  */
 void criu_client_end(struct criu_client *client)
 {

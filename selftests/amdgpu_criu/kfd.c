@@ -522,3 +522,21 @@ bool kfd_becomes(const __u32 *at, __u32 value, int milliseconds)
 	}
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE) == value;
 }
+
+bool kfd_has_process(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d", pid);
+	return !access(path, F_OK);
+}
+
+bool kfd_process_ends(pid_t pid, int milliseconds)
+{
+	const struct timespec pause = { .tv_nsec = 100 * 1000000 };
+
+	for (milliseconds *= patience(); milliseconds > 0 && kfd_has_process(pid);
+	     milliseconds -= 100)
+		nanosleep(&pause, NULL);
+	return !kfd_has_process(pid);
+}

@@ -112,4 +112,9 @@ int kfd_compute_create(struct kfd *kfd, __u32 type, __u32 *id);
 /* True if *at becomes value within that time. */
 bool kfd_becomes(const __u32 *at, __u32 value, int milliseconds);
 
+/* True if KFD has something of the process, which may have exited. */
+bool kfd_has_process(pid_t pid);
+/* True if KFD has nothing of it any more within that time. A worker of KFD ends it. */
+bool kfd_process_ends(pid_t pid, int milliseconds);
+
 #endif /* AMDGPU_CRIU_TEST_KFD_H */

@@ -14,7 +14,6 @@
 /* A reserved type of packet. */
 #define AQL_UNKNOWN 200
 #define COMPLAINTS "model fault: .*reserved AQL packet|Illegal opcode in command stream"
-#define KFD_PROCESSES "/sys/class/kfd/kfd/proc/"
 
 FIXTURE(kfd_exit) {
 	pid_t pid;
@@ -85,31 +84,19 @@ FIXTURE_TEARDOWN(kfd_exit)
 	complaints_disallow();
 }
 
-static bool kfd_has_process(pid_t pid)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), KFD_PROCESSES "%d", pid);
-	return !access(path, F_OK);
-}
-
 /*
  * The worker drops the last reference to the memory of the process, so it runs the MMU notifier of
  * KFD. The interrupt handler waits for the worker and holds the mutex of the process meanwhile.
  */
 TEST_F_TIMEOUT(kfd_exit, while_an_exception_is_reported_ends_the_process, 60)
 {
-	int tenths;
-
 	EXPECT_TRUE(uffd_is_waited_for(&self->uffd, SOON * patience()));
 	ASSERT_EQ(0, kill(self->pid, SIGKILL));
 	ASSERT_EQ(self->pid, waitpid(self->pid, NULL, 0));
 	EXPECT_TRUE(kfd_has_process(self->pid));
 	/* The worker continues. */
 	close(self->uffd.fd);
-	for (tenths = 0; kfd_has_process(self->pid) && tenths < 100 * patience(); tenths++)
-		usleep(100 * 1000);
-	EXPECT_FALSE(kfd_has_process(self->pid));
+	EXPECT_TRUE(kfd_process_ends(self->pid, SOON));
 }
 
 TEST_HARNESS_MAIN

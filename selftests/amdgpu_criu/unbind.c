@@ -155,21 +155,13 @@ static int pause_and_exit(int session)
 	return ret ? ret : criu_pause(&kfd.node, session, &info);
 }
 
-static bool has_process(pid_t pid)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d", pid);
-	return !access(path, F_OK);
-}
-
 /*
  * The first test: 6.12 gives EINVAL to new processes of a GPU that was bound again. KFD waits for
  * its processes before it gives a GPU up, and must not forget one that has exited.
  */
 TEST_F_TIMEOUT(unbind, with_a_session_that_has_paused_a_process_that_exited, 180)
 {
-	int status, tenths;
+	int status;
 	pid_t pid;
 
 	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
@@ -180,9 +172,7 @@ TEST_F_TIMEOUT(unbind, with_a_session_that_has_paused_a_process_that_exited, 180
 		_exit(-pause_and_exit(self->session));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
-	for (tenths = 0; has_process(pid) && tenths < 50 * patience(); tenths++)
-		usleep(100 * 1000);
-	EXPECT_FALSE(has_process(pid));
+	EXPECT_TRUE(kfd_process_ends(pid, 5000));
 	/* The session has nothing of the device any more. */
 	criu_node_close(&self->node);
 	ASSERT_EQ(0, unbind(self));

@@ -62,6 +62,7 @@ amdgpu_criu::Result<Step> CommandProcessor::manage(uint8_t opcode, Words body,
       {pm4::kUnmapQueues, 2, &CommandProcessor::unmap_queues},
       {pm4::kQueryStatus, 6, &CommandProcessor::query_status},
   };
+  const auto paused = mapper_.pause_sdma();
   for (const Entry& entry : kEntries) {
     if (entry.opcode != opcode) continue;
     if (body.size() < entry.least) break;
@@ -135,7 +136,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_process(Words body, Queue::Owner
 bool CommandProcessor::bind_process(const Process& process) {
   const auto vmid = mapper_.vmid_for(process.pasid);
   if (!vmid) return false;
-  const Partition xccs = partition();
+  const Partition xccs = mapper_.partition();
   for (unsigned xcc = xccs.first; xcc < xccs.first + xccs.count; ++xcc) {
     const Space hubs[] = {{Hub::kGfx, *vmid, xcc},
                           {Hub::kMm, *vmid, context_.asic.aid_of_xcc(xcc)}};
@@ -145,17 +146,12 @@ bool CommandProcessor::bind_process(const Process& process) {
   return true;
 }
 
-Partition CommandProcessor::partition() {
-  if (!context_.asic.has_partitions()) return {context_.xcc, 1};
-  return Partition::of(context_.xcc, context_.registers.read(Partition::kControl));
-}
-
 amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner issuer) {
   constexpr size_t kPerQueue = 5;
   // A run list replaces the previous one, even without an unmap in between.
   std::vector<Queue*> replaced;
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
-    if (Queue* old = table_.find(body[at] & kDoorbellMask)) replaced.push_back(old);
+    if (Queue* old = mapper_.find(body[at] & kDoorbellMask)) replaced.push_back(old);
   }
   if (!mapper_.preempted(replaced)) return Step::kWait;
   for (size_t at = 1; at + kPerQueue <= body.size(); at += kPerQueue) {
@@ -169,7 +165,7 @@ amdgpu_criu::Result<Step> CommandProcessor::map_queues(Words body, Queue::Owner 
 }
 
 void CommandProcessor::map_one(const Target& target) {
-  if (Queue* old = table_.find(target.doorbell)) mapper_.unmap(*old, true);
+  if (Queue* old = mapper_.find(target.doorbell)) mapper_.unmap(*old, true);
   if (target.issuer == Queue::Owner::kRunList) {
     forget_listed(target.doorbell);
     const Listed& listed = listed_[target.doorbell] = {current_process_, target};
@@ -192,7 +188,7 @@ void CommandProcessor::map(const Target& target, const Process& process, Queue::
   const uint32_t engine = bits(target.control, 28, 26);
   const uint32_t extended = bits(target.control, 3, 2);
   // All XCCs of a partition read the HIQ; the first one acts for all.
-  if (engine == kHiq && !extended && partition().first != context_.xcc) return;
+  if (engine == kHiq && !extended && mapper_.partition().first != context_.xcc) return;
   amdgpu_criu::Status mapped;
   if (extended) {
     mapped = map_sdma(std::move(spec), engine + 8 * (extended - 1));
@@ -214,7 +210,7 @@ void CommandProcessor::map(const Target& target, const Process& process, Queue::
 
 // engine: counted from the first of the partition.
 amdgpu_criu::Status CommandProcessor::map_sdma(Queue::Spec spec, unsigned engine) {
-  engine += partition().first * context_.asic.sdma_per_xcc();
+  engine += mapper_.partition().first * context_.asic.sdma_per_xcc();
   return mapper_.map_sdma(std::move(spec), engine);
 }
 
@@ -241,7 +237,7 @@ amdgpu_criu::Status CommandProcessor::map_compute(const Target& target, const Pr
                             .manages = Queue::Owner::kRunList,
                             .process = waves};
   const std::string_view kind = is_hiq ? "HIQ" : is_user ? "user queue" : "KCQ";
-  return mapper_.map_compute(std::move(spec), kind, setup, is_user ? partition().count : 1);
+  return mapper_.map_compute(std::move(spec), kind, setup, is_user ? mapper_.partition().count : 1);
 }
 
 amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owner issuer) {
@@ -262,7 +258,7 @@ amdgpu_criu::Result<Step> CommandProcessor::unmap_queues(Words body, Queue::Owne
     return select != kAllNonStatic || !is_static;
   };
   std::vector<Queue*> queues;
-  table_.for_each([&](Queue& queue) {
+  mapper_.for_each([&](Queue& queue) {
     const Queue::Spec& spec = queue.spec();
     if (spec.owner == issuer && selects(spec.doorbell, spec.pasid, spec.is_static))
       queues.push_back(&queue);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The command processor's scheduler: maps queues from MQDs, and assigns VMIDs. Worker thread only.
+// The command processor's scheduler: maps queues from MQDs, and assigns VMIDs. In
+// the thread of the command processor.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,6 @@
 #include "engines/compute_queue.h"
 #include "engines/mes.h"
 #include "engines/queue_mapper.h"
-#include "regs/partitions.h"
 
 namespace gpu {
 
@@ -82,8 +82,6 @@ class CommandProcessor : public SchedulerPackets {
   void map(const Target& target, const Process& process, Queue::Spec spec);
   void forget_listed(uint32_t doorbell);
   bool report_hung(const Queue& queue);
-  // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
-  Partition partition();
 
   Context& context_;
   QueueMapper& mapper_;

@@ -28,6 +28,8 @@ struct Context {
   shader::Cores& cores;
   // The memory as any XCC sees it.
   std::function<Memory&(unsigned xcc)> memory_of = {};
+  // Returns when the accesses to memory that SDMA engines had begun are done.
+  std::function<void()> finish_sdma = [] {};
 
   // 100 MHz, as the firmware tables say; RLC_GPU_CLOCK_COUNT counts the same.
   static uint64_t clock() {

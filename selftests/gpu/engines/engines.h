@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The engines of one XCC: its command processor and its share of the SDMA engines, in their own
-// thread.
+// The engines of one XCC: its command processor and its share of the SDMA engines, each in a thread
+// of its own, and the video engines in another.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 #include "core/interfaces.h"
 #include "engines/command_processor.h"
 #include "engines/jpeg.h"
+#include "engines/queue_runner.h"
 #include "engines/sdma_engine.h"
 #include "engines/vcn.h"
-#include "engines/worker.h"
 #include "engines/xcc_view.h"
 #include "shader/cores.h"
 
@@ -25,9 +25,12 @@ class Engines final : public Engine {
     const Asic& asic;
     unsigned xcc = 0;
     std::optional<uint32_t> delays = {};  // seed of QueueTable::delay()
+    // Those of the chip, which XCCs share: the first one of a partition maps queues for all.
+    std::shared_ptr<SdmaRunners> sdma = make_sdma_runners(asic);
   };
 
-  // report: messages about packets that are malformed or not modelled; from the engines' thread.
+  // report: messages about packets that are malformed or not modelled; from any thread.
+  static std::shared_ptr<SdmaRunners> make_sdma_runners(const Asic& asic);
   static amdgpu_criu::Result<std::unique_ptr<Engines>> create(const Spec& spec, Memory& memory,
                                                               Registers& registers,
                                                               InterruptSink& interrupts,
@@ -37,10 +40,11 @@ class Engines final : public Engine {
   // Any thread; never waits for an engine.
   void ring(uint32_t offset, uint64_t value, unsigned size) override;
 
-  // Resets to the state after power-on, without mapped queues. Waits for the current slice of work.
+  // Resets to the state after power-on, without mapped queues. Waits for the current slices of
+  // work.
   void reset() override;
-  // Ends the thread. Mapped queues do not finish their work. Idempotent.
-  void stop() override { worker_->stop(); }
+  // Ends the threads. Mapped queues do not finish their work. Idempotent.
+  void stop() override;
   std::string report() const override { return cores_.report(); }
 
   // Makes every preemption hang, for tests of the driver's recovery; a reset ends it.
@@ -72,24 +76,29 @@ class Engines final : public Engine {
   amdgpu_criu::Status claim();
   void mec_control(uint32_t value);
   void mes_control(uint32_t value);
+  template <typename Visit>
+  void for_each_sdma(Visit visit) {
+    for (const auto& engine : sdma_) visit(*engine, *(*sdma_runners_)[engine->index()]);
+  }
 
   XccRegisters registers_;
   XccInterrupts interrupts_;
   shader::Cores cores_;
   std::vector<XccMemory> memories_;  // as each XCC sees it
   Context context_;
-  QueueTable table_;
+  QueueRunner cp_;
   HqdBank bank_;
   QueueMapper mapper_;
   std::optional<Mes> mes_;
   CommandProcessor command_processor_;
+  std::shared_ptr<SdmaRunners> sdma_runners_;
   std::vector<std::unique_ptr<SdmaEngine>> sdma_;
   std::optional<JpegEngine> jpeg_;
   std::optional<VcnEngine> vcn_;
+  std::optional<QueueRunner> video_;
   Trigger mec_control_;
   Trigger mes_control_;
   Trigger queue_reset_;
-  std::unique_ptr<Worker> worker_;  // last: its thread uses the rest
 };
 
 // An EngineFactory whose engines report as model faults.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Engines whose work has no fence complete it in any order: one thread runs them all, and delays
-// let each of them be late.
+// Engines whose work has no fence complete it in any order: each has a thread of its own, and
+// delays let each of them be late.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<uint32_t> pm4_wait(uint64_t address) {
 }
 
 // What a compute queue reads from where an SDMA queue copies to. Both start at the same time.
-uint32_t read_of_a_copy(uint32_t seed, bool with_fence) {
+uint32_t read_of_a_copy(std::optional<uint32_t> seed, bool with_fence) {
   FakeGpu gpu(mi210(), seed);
   gpu.start_hiq();
   // Queues pause by their doorbells: neither together with the other, nor with the HIQ, which has
@@ -39,6 +39,10 @@ uint32_t read_of_a_copy(uint32_t seed, bool with_fence) {
   EXPECT_TRUE(
       FakeGpu::eventually([&] { return gpu.memory.get<uint32_t>(compute.base, kDone) == 1; }));
   return gpu.memory.get<uint32_t>(compute.base, kResult);
+}
+
+TEST(Fence, AMissingOneIsNoticedWithoutDelays) {
+  EXPECT_TRUE(FakeGpu::eventually([] { return read_of_a_copy({}, false) == kOld; }));
 }
 
 TEST(Fence, AMissingOneIsNoticedWithDelays) {

@@ -161,6 +161,15 @@ void clear_mqd(FakeGpu& gpu, const TestQueue& queue) {
   gpu.memory.put_words(0, queue.mqd, std::vector<uint32_t>(mqd::kDwords));
 }
 
+// As long as the queue reports another read pointer now and then.
+void wait_for_progress(FakeGpu& gpu, const TestQueue& queue) {
+  uint64_t before = 0;
+  do {
+    before = gpu.rptr(queue);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  } while (gpu.rptr(queue) != before);
+}
+
 void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent, const Asic& asic = mi210()) {
   constexpr unsigned kRounds = 300, kPackets = 50;
   uint64_t submitted = 0, read = 0;
@@ -177,8 +186,9 @@ void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent, const Asi
     std::vector<uint32_t> words;
     for (unsigned i = 0; i < kPackets; ++i) words = words + packet_for(garbage, kind);
     gpu.submit(queue, words);
-    // A few slices, so that most queues are done, and some are in the middle.
+    // Until most queues are done, and some are in the middle.
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(gpu.query_fence()) << "round " << round;
+    wait_for_progress(gpu, queue);
     ASSERT_TRUE(gpu.preempt()) << "round " << round;
     const unsigned saved = kind == TestQueue::kSdma ? sdma_mqd::kRbRptr : mqd::kPqRptr;
     read += gpu.memory.get<uint32_t>(0, queue.mqd + saved * 4) / (kind == TestQueue::kSdma ? 4 : 1);

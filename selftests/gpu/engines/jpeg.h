@@ -21,7 +21,8 @@ class JpegEngine final : public RegisterBlock {
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
 
-  // Worker thread. Executes the ring up to the write pointer if the doorbell is the engine's.
+  // The thread of the video engines. Executes the ring up to the write pointer if the doorbell is
+  // the engine's.
   void doorbell(uint32_t offset, uint64_t value);
   void reset();
 
@@ -39,7 +40,7 @@ class JpegEngine final : public RegisterBlock {
   const JpegRegisters& at_;
   std::mutex mutex_;  // words_
   std::map<uint32_t, uint32_t> words_;
-  uint32_t external_ = 0;  // worker thread: the register that kExternalValue stands for, in bytes
+  uint32_t external_ = 0;  // by that thread: the register that kExternalValue means, in bytes
 };
 
 }  // namespace gpu

@@ -102,6 +102,7 @@ amdgpu_criu::Result<Step> Mes::execute(Frame frame, uint64_t& progress) {
   const Command* command = find(bits(header, 11, 4));
   if (bits(header, 3, 0) != kTypeScheduler || bits(header, 19, 12) != kFrameDwords || !command)
     return amdgpu_criu::Error::of(EINVAL, "MES frame {:#x} is not modelled", header);
+  const auto paused = mapper_.pause_sdma();
   const Step step = TRY((this->*command->handler)(frame, progress));
   if (step != Step::kDone || std::exchange(failed_, false)) return step;
   const uint64_t fence = two(frame, command->status);
@@ -208,12 +209,12 @@ void Mes::reset() {
 }
 
 bool Mes::hangs(uint32_t doorbell) {
-  const Queue* queue = mapper_.table().find(doorbell);
+  const Queue* queue = mapper_.find(doorbell);
   return queue && queue->spec().owner == Queue::Owner::kMes && queue->hangs();
 }
 
 bool Mes::unmap(uint32_t doorbell) {
-  Queue* queue = mapper_.table().find(doorbell);
+  Queue* queue = mapper_.find(doorbell);
   if (!queue || queue->spec().owner != Queue::Owner::kMes) return true;
   if (!mapper_.preempted(std::span(&queue, 1))) return false;
   mapper_.unmap(*queue, true);
@@ -247,7 +248,7 @@ amdgpu_criu::Result<Step> Mes::remove_legacy(Frame frame) {
                                         frame[remove_frame::kFenceData]));
     return Step::kDone;
   }
-  if (Queue* queue = mapper_.table().find(doorbell_of(frame[remove_frame::kDoorbell])))
+  if (Queue* queue = mapper_.find(doorbell_of(frame[remove_frame::kDoorbell])))
     mapper_.unmap(*queue, true);
   return Step::kDone;
 }
@@ -290,7 +291,7 @@ amdgpu_criu::Result<Step> Mes::resume(Frame frame, uint64_t&) {
 amdgpu_criu::Result<Step> Mes::reset_queue(Frame frame, uint64_t&) {
   if (frame[hung_frame::kFlags] & hung_frame::kGraphicsRing) TRY(reset_graphics(frame));
   if (!(frame[hung_frame::kFlags] & hung_frame::kThisQueue)) return Step::kDone;
-  Queue* queue = mapper_.table().find(doorbell_of(frame[hung_frame::kDoorbell]));
+  Queue* queue = mapper_.find(doorbell_of(frame[hung_frame::kDoorbell]));
   if (queue) mapper_.unmap(*queue, false);
   return Step::kDone;
 }

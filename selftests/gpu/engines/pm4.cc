@@ -103,7 +103,8 @@ amdgpu_criu::Result<Step> Pm4::run_packet(uint32_t header, Words body, Stream& s
   return step;
 }
 
-// Invalidates the hubs of this XCC and of its AID.
+// Invalidates the hubs of this XCC and of its AID. It ends after the accesses in flight, which may
+// use old translations.
 amdgpu_criu::Result<Step> Pm4::invalidate_tlbs(Words words, Stream& stream, Budget&) {
   constexpr uint32_t kAllHubs = 1 << 4;
   const uint32_t pasid = bits(words[0], 20, 5);
@@ -111,6 +112,7 @@ amdgpu_criu::Result<Step> Pm4::invalidate_tlbs(Words words, Stream& stream, Budg
   context_.memory.invalidate_pasid({Hub::kGfx, 0}, pasid);
   if (words[0] & kAllHubs)
     context_.memory.invalidate_pasid({Hub::kMm, 0, context_.asic.aid_of_xcc(context_.xcc)}, pasid);
+  context_.finish_sdma();
   return Step::kDone;
 }
 

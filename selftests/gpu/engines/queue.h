@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// A mapped queue, which the worker runs in turn.
+// A mapped queue, which its thread runs in turn.
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,31 @@ void QueueMapper::reset() {
   last_vmid_ = 0;
 }
 
+QueueMapper::PausedSdma QueueMapper::pause_sdma() {
+  PausedSdma paused;
+  for_each_sdma([&](QueueRunner& runner) { paused.push_back(runner.pause()); });
+  return paused;
+}
+
+Partition QueueMapper::partition() {
+  if (!context_.asic.has_partitions()) return {context_.xcc, 1};
+  return Partition::of(context_.xcc, context_.registers.read(Partition::kControl));
+}
+
+Queue* QueueMapper::find(uint32_t doorbell) {
+  Queue* found = nullptr;
+  for_each([&](Queue& queue) {
+    if (queue.spec().doorbell == doorbell) found = &queue;
+  });
+  return found;
+}
+
+// A queue that already has the doorbell is out of service from now on.
+Queue& QueueMapper::put(std::unique_ptr<Queue> queue, QueueTable& table) {
+  if (Queue* old = find(queue->spec().doorbell)) old->retire();
+  return table.add(std::move(queue));
+}
+
 void QueueMapper::set_resources(uint32_t vmids, uint64_t queues) {
   vmid_mask_ = vmids & ~1u;
   queue_mask_ = queues;
@@ -21,7 +46,7 @@ amdgpu_criu::Status QueueMapper::add(const Queue::Spec& spec, const Pm4::Setup& 
                                      const HqdState& state) {
   auto queue = TRY(make_compute_queue(context_, spec, setup, state));
   if (spec.slot) bank_.show(*spec.slot, state);
-  table_.add(std::move(queue)).catch_up();
+  put(std::move(queue), table_).catch_up();
   return {};
 }
 
@@ -57,13 +82,15 @@ amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup
 }
 
 amdgpu_criu::Status QueueMapper::map_sdma(Queue::Spec spec, unsigned engine) {
-  if (engine >= context_.asic.sdma.size()) {
-    return amdgpu_criu::Error::of(EINVAL, "SDMA engine {} does not exist", engine);
-  }
+  const auto [first, count] = partition();
+  const unsigned per_xcc = context_.asic.sdma_per_xcc();
+  if (engine < first * per_xcc || engine >= (first + count) * per_xcc)
+    return amdgpu_criu::Error::of(EINVAL, "the partition has no SDMA engine {}", engine);
   spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
   spec.sdma = engine;
   auto queue = TRY(SdmaQueue::map(context_, spec, engine));
-  table_.add(std::move(queue)).catch_up();
+  put(std::move(queue), sdma_[engine]->queues()).catch_up();
+  sdma_[engine]->wake();
   return {};
 }
 
@@ -124,7 +151,7 @@ std::optional<unsigned> QueueMapper::vmid_for(uint64_t process) {
 void QueueMapper::release_vmids(Queue::Owner owner) {
   std::erase_if(vmids_, [&](const auto& entry) {
     bool used = false;
-    table_.for_each([&](Queue& queue) {
+    for_each([&](Queue& queue) {
       used |= queue.spec().owner == owner && queue.spec().vmid == entry.second;
     });
     return !used;

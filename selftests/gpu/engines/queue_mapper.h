@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Maps and unmaps queues: from an MQD to a queue that runs, with a VMID and a descriptor. Shared by
-// the two kinds of scheduler. Worker thread only.
+// the two kinds of scheduler. The thread of the command processor only.
 #pragma once
 
 #include <map>
@@ -10,16 +10,26 @@
 
 #include "engines/compute_queue.h"
 #include "engines/hqd.h"
-#include "engines/queue_table.h"
+#include "engines/queue_runner.h"
+#include "regs/partitions.h"
 
 namespace gpu {
 
 class QueueMapper {
  public:
-  QueueMapper(Context& context, QueueTable& table, HqdBank& bank)
-      : context_(context), table_(table), bank_(bank) {}
+  using PausedSdma = std::vector<std::unique_lock<std::mutex>>;
+
+  // table: of the command processor.
+  QueueMapper(Context& context, QueueTable& table, SdmaRunners& sdma, HqdBank& bank)
+      : context_(context), table_(table), sdma_(sdma), bank_(bank) {}
 
   void reset();
+  // Pauses the SDMA engines of the partition, after what they had begun, as long as the result
+  // exists. It has to exist while queues are found, mapped or unmapped.
+  [[nodiscard]] PausedSdma pause_sdma();
+  // The XCCs that this one works with; the first of them runs the HIQ and the user queues.
+  Partition partition();
+
   // The VMIDs and descriptors (bits count pipes of 8 queues) for user queues.
   void set_resources(uint32_t vmids, uint64_t queues);
 
@@ -46,14 +56,32 @@ class QueueMapper {
   // A VMID stays with its process as long as a queue of this owner uses it.
   void release_vmids(Queue::Owner owner);
 
+  Queue* find(uint32_t doorbell);
+  // Calls visit(Queue&) for each queue of the command processor and of the partition's SDMA
+  // engines.
+  template <typename Visit>
+  void for_each(Visit visit) {
+    table_.for_each(visit);
+    for_each_sdma([&](QueueRunner& runner) { runner.queues().for_each(visit); });
+  }
+
+  // The queues of the command processor.
   QueueTable& table() { return table_; }
   HqdBank& bank() { return bank_; }
 
  private:
+  template <typename Visit>
+  void for_each_sdma(Visit visit) {
+    const unsigned per_xcc = context_.asic.sdma_per_xcc();
+    const auto [first, count] = partition();
+    for (unsigned i = 0; i < count * per_xcc; ++i) visit(*sdma_[first * per_xcc + i]);
+  }
+  Queue& put(std::unique_ptr<Queue> queue, QueueTable& table);
   amdgpu_criu::Status add(const Queue::Spec& spec, const Pm4::Setup& setup, const HqdState& state);
 
   Context& context_;
   QueueTable& table_;
+  SdmaRunners& sdma_;
   HqdBank& bank_;
 
   uint32_t vmid_mask_ = 0;

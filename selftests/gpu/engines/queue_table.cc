@@ -7,7 +7,25 @@ namespace gpu {
 
 Queue& QueueTable::add(std::unique_ptr<Queue> queue) {
   if (Queue* old = find(queue->spec().doorbell)) old->retire();
-  return *queues_.emplace_back(std::move(queue));
+  queues_.push_back(std::move(queue));
+  list_doorbells();
+  return *queues_.back();
+}
+
+void QueueTable::clear() {
+  queues_.clear();
+  list_doorbells();
+}
+
+void QueueTable::list_doorbells() {
+  const std::lock_guard lock(mutex_);
+  doorbells_.clear();
+  for (const auto& queue : queues_) doorbells_.push_back(queue->spec().doorbell);
+}
+
+bool QueueTable::has_doorbell(uint32_t offset) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(doorbells_, offset) != doorbells_.end();
 }
 
 Queue* QueueTable::find(uint32_t doorbell) {
@@ -54,7 +72,7 @@ QueueTable::Activity QueueTable::round() {
     if (worked || queue.state() == Queue::State::kRunnable) activity = Activity::kBusy;
     if (queue.state() == Queue::State::kWaiting) activity = std::max(activity, Activity::kWaiting);
   });
-  std::erase_if(queues_, [](const auto& queue) { return queue->retired(); });
+  if (std::erase_if(queues_, [](const auto& queue) { return queue->retired(); })) list_doorbells();
   return activity;
 }
 

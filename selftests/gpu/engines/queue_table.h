@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// The mapped queues, and the order in which they run. Worker thread only.
+// The mapped queues of a thread, and the order in which they run. For that thread, unless it is
+// paused.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <vector>
@@ -24,8 +26,10 @@ class QueueTable {
   Activity round();
   // From now on some queues have no turn for some rounds, at random.
   void delay(uint32_t seed) { random_.emplace(seed); }
-  void clear() { queues_.clear(); }
+  void clear();
   size_t size() const;
+  // Any thread. Whether a mapped queue has the doorbell.
+  bool has_doorbell(uint32_t offset) const;
 
   // Calls visit(Queue&) for each queue that is in service.
   template <typename Visit>
@@ -41,12 +45,15 @@ class QueueTable {
   static constexpr uint32_t kRestingShare = 3;
 
   bool rests(const Queue& queue) const;
+  void list_doorbells();
 
   std::optional<std::mt19937> random_;
   uint32_t choice_ = 0;          // which queues rest
   unsigned rounds_of_rest_ = 0;  // that are left to them
   // Grows within a round, by packets that map queues; shrinks only between rounds.
   std::vector<std::unique_ptr<Queue>> queues_;
+  mutable std::mutex mutex_;  // doorbells_
+  std::vector<uint32_t> doorbells_;
 };
 
 }  // namespace gpu

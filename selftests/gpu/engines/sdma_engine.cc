@@ -126,11 +126,20 @@ void SdmaEngine::update(QueueTable& table) {
   running_ = true;
 }
 
+bool SdmaEngine::owns(uint32_t doorbell) const {
+  return words_[reg::kSdmaDoorbell] & kDoorbellEnable &&
+         (words_[reg::kSdmaDoorbellOffset] & kDoorbellMask) == doorbell;
+}
+
+bool SdmaEngine::has_doorbell(uint32_t offset) {
+  const std::lock_guard lock(mutex_);
+  return owns(offset);
+}
+
 // The doorbell of a disabled ring sets its write pointer; the driver rings it before enabling.
 void SdmaEngine::doorbell(uint32_t offset, uint64_t value) {
   const std::lock_guard lock(mutex_);
-  if (!(words_[reg::kSdmaDoorbell] & kDoorbellEnable)) return;
-  if ((words_[reg::kSdmaDoorbellOffset] & kDoorbellMask) != offset) return;
+  if (!owns(offset)) return;
   words_[reg::kSdmaRbWptr] = low32(value);
   words_[reg::kSdmaRbWptr + 1] = high32(value);
 }

@@ -18,15 +18,18 @@ class SdmaEngine : public RegisterBlock {
   SdmaEngine(Context& context, unsigned index, std::function<void()> changed);
 
   std::string_view name() const override { return name_; }
+  unsigned index() const { return index_; }
   uint32_t first() const { return base_; }
   uint32_t last() const { return base_ + reg::kSdmaGfxLast; }
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
 
-  // Worker thread. Starts or stops the kernel ring as the registers say.
+  // The engine's thread. Starts or stops the kernel ring as the registers say.
   void update(QueueTable& table);
   void doorbell(uint32_t offset, uint64_t value);
   void reset();
+  // Any thread. Whether the doorbell is that of the kernel ring.
+  bool has_doorbell(uint32_t offset);
 
  private:
   using Words = std::array<uint32_t, reg::kSdmaGfxLast + 1>;
@@ -37,6 +40,7 @@ class SdmaEngine : public RegisterBlock {
     bool stopped;  // the ring was disabled, although it may be enabled again
   };
 
+  bool owns(uint32_t doorbell) const;
   bool wanted(std::span<const uint32_t> words) const;
   Change take_change();
   void show(uint64_t rptr, uint64_t wptr);
@@ -53,8 +57,8 @@ class SdmaEngine : public RegisterBlock {
   Words words_ = {};
   bool stopped_ = false;
   bool wptr_written_ = false;
-  uint32_t running_doorbell_ = 0;  // worker thread
-  bool running_ = false;           // worker thread
+  uint32_t running_doorbell_ = 0;  // the engine's thread
+  bool running_ = false;           // the same
 };
 
 }  // namespace gpu

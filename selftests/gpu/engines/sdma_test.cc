@@ -358,7 +358,7 @@ TEST(SdmaRing, AResetEndsAJobThatHangs) {
   gpu.registers.write(base + reg::kSdmaRbCntl, 1u << 12 | 14 << 1 | 1);
   gpu.sdma_ring(0, sdma_fence(kFence, 1));
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu.memory.get<uint32_t>(0, kFence) == 1; }));
-  EXPECT_TRUE(gpu.reports().empty());
+  EXPECT_THAT(gpu.reports(), testing::IsEmpty());
 }
 
 TEST_F(SdmaRingTest, HdpFlushesCompleteAtOnce) {

@@ -22,7 +22,7 @@ unsigned CommandProcessor::gws_of(const Listed& listed) {
 
 bool CommandProcessor::fits(const Listed& listed) {
   unsigned gws = gws_of(listed);
-  if (gws) table_.for_each([&](Queue& queue) { gws += queue.spec().gws; });
+  if (gws) mapper_.for_each([&](Queue& queue) { gws += queue.spec().gws; });
   if (gws > shader::Gws::kResources) return false;
   const bool is_compute =
       bits(listed.target.control, 28, 26) == 0 && !bits(listed.target.control, 3, 2);
@@ -51,10 +51,11 @@ bool CommandProcessor::take_turns() {
   const uint64_t now = Context::clock();
   if (hang_preemption_ || (waiting_.empty() && !turn_ends_)) return false;
   if (!turn_ends_ && now - turn_began_ < kTurn) return true;
+  const auto paused = mapper_.pause_sdma();
   // Queues that are saving their waves have to be unmapped, even if no other queue waits any more.
   turn_ends_ = true;
   std::vector<Queue*> mapped;
-  table_.for_each([&](Queue& queue) {
+  mapper_.for_each([&](Queue& queue) {
     const Queue::Spec& spec = queue.spec();
     if (spec.owner == Queue::Owner::kRunList && listed_.contains(spec.doorbell) && !queue.hangs())
       mapped.push_back(&queue);

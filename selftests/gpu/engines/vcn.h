@@ -20,7 +20,8 @@ class VcnEngine final : public RegisterBlock {
   uint32_t read(uint32_t dword) override;
   void write(uint32_t dword, uint32_t value) override;
 
-  // Worker thread. Executes the ring up to the write pointer if the doorbell is the engine's.
+  // The thread of the video engines. Executes the ring up to the write pointer if the doorbell is
+  // the engine's.
   void doorbell(uint32_t offset, uint64_t value);
   void reset() { off_ = 0; }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -270,6 +271,20 @@ int lowest_free_fd(void)
 
 	close(fd);
 	return fd;
+}
+
+int fd_of_process(pid_t pid, int fd)
+{
+	int pidfd = syscall(SYS_pidfd_open, pid, 0);
+	int ret;
+
+	if (pidfd < 0)
+		return -errno;
+	ret = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	if (ret < 0)
+		ret = -errno;
+	close(pidfd);
+	return ret;
 }
 
 int count_fds(pid_t pid)

@@ -86,6 +86,8 @@ struct criu_hole {
 int criu_hole_make(struct criu_hole *hole);
 
 int lowest_free_fd(void);
+/* A duplicate of a descriptor of a process; -errno. */
+int fd_of_process(pid_t pid, int fd);
 /* The number of descriptors that a process has open, and a constant. */
 int count_fds(pid_t pid);
 

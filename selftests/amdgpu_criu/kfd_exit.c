@@ -52,7 +52,7 @@ static int raise_exception(void)
 
 FIXTURE_SETUP(kfd_exit)
 {
-	int ends[2], fd, pidfd;
+	int ends[2], fd;
 	struct kfd_gpu gpu;
 
 	if (kfd_find_gpu(&gpu))
@@ -73,9 +73,7 @@ FIXTURE_SETUP(kfd_exit)
 	if (fd == -EPERM || fd == -ENOSYS)
 		SKIP(return, "no userfaultfd");
 	ASSERT_LE(0, fd);
-	pidfd = syscall(SYS_pidfd_open, self->pid, 0);
-	self->uffd.fd = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
-	close(pidfd);
+	self->uffd.fd = fd_of_process(self->pid, fd);
 	ASSERT_LE(0, self->uffd.fd);
 }
 

@@ -47,7 +47,7 @@ static int take_fd(const struct member *member, int fd)
 {
 	struct share_process test = { .pid = member->test };
 
-	return share_fd(&test, fd);
+	return fd_of_process(test.pid, fd);
 }
 
 static int open_nodes(struct member *member)
@@ -212,7 +212,7 @@ static int make(FIXTURE_DATA(kfd_share) *self, __u32 flags, int num)
 	dmabuf = ret ? ret : DO(0, EXPORT, 0);
 	if (dmabuf < 0)
 		return dmabuf;
-	fd = share_fd(&self->processes[0], dmabuf);
+	fd = fd_of_process(self->processes[0].pid, dmabuf);
 	if (fd < 0)
 		return fd;
 	for (i = 1; !ret && i < num; i++)
@@ -390,7 +390,7 @@ TEST_F(kfd_share, a_process_may_import_its_own_bo)
 	ASSERT_EQ(0, DO(0, ALLOC, variant->flags));
 	dmabuf = DO(0, EXPORT, 0);
 	ASSERT_LE(0, dmabuf);
-	fd = share_fd(&self->processes[0], dmabuf);
+	fd = fd_of_process(self->processes[0].pid, dmabuf);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, DO(0, IMPORT, fd));
 	ASSERT_EQ(0, move(self, 1));

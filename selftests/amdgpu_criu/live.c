@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 
 #include "kfd.h"
 #include "render.h"
@@ -367,7 +366,7 @@ TEST_F(live, needs_a_tracer_and_no_stop)
 {
 	struct criu_node node = { .kind = variant->kind };
 	char path[64], link[64], name[64];
-	int go[2], pidfd, fd, status;
+	int go[2], fd, status;
 	pid_t child;
 	char byte;
 
@@ -376,8 +375,6 @@ TEST_F(live, needs_a_tracer_and_no_stop)
 	ASSERT_LT(0, child);
 	close(go[1]);
 	ASSERT_EQ(1, read(go[0], &byte, 1));
-	pidfd = syscall(SYS_pidfd_open, child, 0);
-	ASSERT_LE(0, pidfd);
 	snprintf(name, sizeof(name), variant->kind == CRIU_NODE_KFD ? "/dev/kfd" : "/dev/dri/");
 	/* Its own file, and not those that it has from this process: the last one. */
 	for (fd = 0; fd < 64; fd++) {
@@ -387,7 +384,7 @@ TEST_F(live, needs_a_tracer_and_no_stop)
 		    !strncmp(link, name, strlen(name)))
 			node.fd = fd;
 	}
-	node.fd = syscall(SYS_pidfd_getfd, pidfd, node.fd, 0);
+	node.fd = fd_of_process(child, node.fd);
 	ASSERT_LE(0, node.fd);
 	EXPECT_EQ(-EBADF, live_info(&node, self->session, child, &self->info));
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, child, 0, 0));
@@ -400,7 +397,6 @@ TEST_F(live, needs_a_tracer_and_no_stop)
 		continue;
 	EXPECT_EQ(-ESRCH, live_info(&node, self->session, child, &self->info));
 	close(node.fd);
-	close(pidfd);
 	close(go[0]);
 }
 

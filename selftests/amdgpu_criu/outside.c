@@ -216,7 +216,7 @@ static int act(void *data, int command, int argument)
 	board->kfd.next_address = STATE_ADDRESS;
 	if (ret || argument < 0)
 		return ret;
-	return kfd_bo_import(&board->kfd, &board->import, share_fd(&test, argument), SIZE);
+	return kfd_bo_import(&board->kfd, &board->import, fd_of_process(test.pid, argument), SIZE);
 }
 
 static void start(struct __test_metadata *_metadata, struct share_process *process,
@@ -239,7 +239,7 @@ TEST_F(outside, a_bo_that_KFD_processes_share_is_reported)
 	if (kfd_find_gpu(&gpu) == -ENOENT)
 		SKIP(return, "no GPU in the topology of KFD");
 	start(_metadata, &owner, &boards[0], -1);
-	dmabuf = share_fd(&owner, share_do(&owner, ALLOC, 0));
+	dmabuf = fd_of_process(owner.pid, share_do(&owner, ALLOC, 0));
 	ASSERT_LE(0, dmabuf);
 	ASSERT_EQ(0, kfd_open(&kfd));
 	/* Not at an address that a child, which inherits the mappings, uses. */

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 
 #include "criu.h"
 #include "kfd.h"
@@ -227,12 +226,11 @@ TEST_F(pause, ends_when_the_process_that_paused_dies)
 	if (!tracer) {
 		struct criu_node node = { .kind = CRIU_NODE_KFD };
 		struct amdgpu_criu_process_info info;
-		int pidfd = syscall(SYS_pidfd_open, us, 0);
 		int session;
 
 		if (ptrace(PTRACE_SEIZE, us, 0, 0))
 			_exit(1);
-		node.fd = syscall(SYS_pidfd_getfd, pidfd, self->kfd.node.fd, 0);
+		node.fd = fd_of_process(us, self->kfd.node.fd);
 		session = criu_session(&node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 		if (session < 0 || criu_pause(&node, session, &info) || info.pid != us)
 			_exit(2);

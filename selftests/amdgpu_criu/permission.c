@@ -275,7 +275,7 @@ FIXTURE(other) {
 
 FIXTURE_SETUP(other)
 {
-	int ready[2], quit[2], theirs = -1, pidfd;
+	int ready[2], quit[2], theirs = -1;
 	struct criu_node probe_node;
 	char byte;
 
@@ -301,12 +301,9 @@ FIXTURE_SETUP(other)
 	self->quit = quit[1];
 	ASSERT_EQ(sizeof(int), read(ready[0], &theirs, sizeof(theirs)));
 	close(ready[0]);
-	pidfd = syscall(SYS_pidfd_open, self->pid, 0);
-	ASSERT_LE(0, pidfd);
 	self->node.kind = CRIU_NODE_KFD;
-	self->node.fd = syscall(SYS_pidfd_getfd, pidfd, theirs, 0);
+	self->node.fd = fd_of_process(self->pid, theirs);
 	ASSERT_LE(0, self->node.fd);
-	close(pidfd);
 }
 
 FIXTURE_TEARDOWN(other)

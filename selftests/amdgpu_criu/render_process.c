@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "render.h"
@@ -191,7 +190,7 @@ static int receive_fd(int socket)
 TEST_F(process, a_file_that_was_passed_on_belongs_to_its_holder)
 {
 	struct criu_node passed = { .kind = CRIU_NODE_RENDER };
-	int sockets[2], up[2], pidfd;
+	int sockets[2], up[2];
 	pid_t first, second;
 	__s32 number;
 
@@ -216,8 +215,7 @@ TEST_F(process, a_file_that_was_passed_on_belongs_to_its_holder)
 	ASSERT_EQ(sizeof(number), read(up[0], &number, sizeof(number)));
 	ASSERT_LE(0, number);
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, second, 0, 0));
-	pidfd = syscall(SYS_pidfd_open, second, 0);
-	passed.fd = syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	passed.fd = fd_of_process(second, number);
 	ASSERT_LE(0, passed.fd);
 	close(self->node.fd);
 	self->node.fd = passed.fd;
@@ -225,7 +223,6 @@ TEST_F(process, a_file_that_was_passed_on_belongs_to_its_holder)
 	EXPECT_EQ(0, pause_of(self, second));
 	EXPECT_EQ(1, self->info.num_bos);
 	end(second);
-	close(pidfd);
 	close(sockets[0]);
 	close(sockets[1]);
 	close(up[0]);

@@ -154,20 +154,6 @@ void share_kill(struct share_process *process)
 	process->pid = 0;
 }
 
-int share_fd(const struct share_process *process, int fd)
-{
-	int pidfd = syscall(SYS_pidfd_open, process->pid, 0);
-	int ret;
-
-	if (pidfd < 0)
-		return -errno;
-	ret = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
-	if (ret < 0)
-		ret = -errno;
-	close(pidfd);
-	return ret;
-}
-
 bool share_same_file(int one, int two)
 {
 	return !syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, one, two);

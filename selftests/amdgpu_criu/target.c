@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -440,20 +439,16 @@ void target_kill(struct target *target)
 
 int target_seize(struct target *target, struct criu_node *node)
 {
-	int status, pidfd;
+	int status;
 
 	if ((!target->traced && ptrace(PTRACE_SEIZE, target->pid, 0, 0)) ||
 	    ptrace(PTRACE_INTERRUPT, target->pid, 0, 0) ||
 	    waitpid(target->pid, &status, __WALL) != target->pid)
 		return -errno;
 	target->traced = true;
-	pidfd = syscall(SYS_pidfd_open, target->pid, 0);
-	if (pidfd < 0)
-		return -errno;
 	node->kind = CRIU_NODE_KFD;
-	node->fd = syscall(SYS_pidfd_getfd, pidfd, target->state->kfd_fd, 0);
-	close(pidfd);
-	return node->fd < 0 ? -errno : 0;
+	node->fd = fd_of_process(target->pid, target->state->kfd_fd);
+	return node->fd < 0 ? node->fd : 0;
 }
 
 void target_continue(struct target *target)

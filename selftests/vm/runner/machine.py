@@ -35,6 +35,10 @@ KERNEL_OPTIONS = (
 # An emulated CPU is cheaper without AVX and XSAVE: scenarios take a quarter less.
 CPU = {"kvm": "max,-hypervisor", "tcg": "Nehalem,-hypervisor,+rdrand"}
 
+# The kernel gives init this variable. CRIU then stops tasks at a system call, as it does where CPUs
+# have no breakpoints: it once waited forever for a breakpoint of the emulated CPU.
+CRIU_WITHOUT_BREAKPOINTS = "CRIU_FAULT=130"
+
 # It precedes the devices below it. With the caching mode, QEMU learns of each new mapping, which the
 # GPU models need. An address space of 48 bits has room for the apertures of the GPUs.
 IOMMU = "intel-iommu,caching-mode=on,aw-bits=48"
@@ -130,7 +134,7 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
         "-object", f"memory-backend-memfd,id=mem,size={memory},share=on",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-kernel", str(boot.kernel), "-initrd", str(boot.initrd),
-        "-append", " ".join(filter(None, [*KERNEL_OPTIONS, *_clock(accelerator), boot.options,
+        "-append", " ".join(filter(None, [*KERNEL_OPTIONS, *_emulation(accelerator), boot.options,
                                               hardware.append])),
     ]
     if hardware.iommu:
@@ -146,9 +150,12 @@ def command_line(name: str, hardware: Hardware, boot: Boot, accelerator: str, pa
     return command
 
 
-def _clock(accelerator: str) -> list[str]:
-    rate = tsc.rate_khz() if accelerator == "tcg" else None
-    return [f"tsc_early_khz={rate}"] if rate else []
+def _emulation(accelerator: str) -> list[str]:
+    if accelerator != "tcg":
+        return []
+    rate = tsc.rate_khz()
+    clock = [f"tsc_early_khz={rate}"] if rate else []
+    return [*clock, CRIU_WITHOUT_BREAKPOINTS]
 
 
 def _disk(name: str, image: Path, options: str) -> list[str]:

@@ -90,12 +90,13 @@ class CommandLineTest(unittest.TestCase):
         command = command_line("n", Hardware(), BOOT, "tcg", Path("/p"), None, [], Channels())
         self.assertNotIn("-netdev", command)
 
-    def test_only_a_guest_without_kvm_is_given_the_rate_of_its_clock(self) -> None:
+    def test_only_a_guest_without_kvm_is_given_what_emulation_needs(self) -> None:
         for accelerator, given in (("tcg", True), ("kvm", False)):
             command = command_line("n", Hardware(), BOOT, accelerator, Path("/p"), None, [],
                                    Channels())
-            self.assertIs(given and tsc.rate_khz() is not None,
-                          "tsc_early_khz=" in command[command.index("-append") + 1])
+            options = command[command.index("-append") + 1]
+            self.assertIs(given and tsc.rate_khz() is not None, "tsc_early_khz=" in options)
+            self.assertIs(given, "CRIU_FAULT=130" in options)
 
     def test_the_kernel_console_is_the_first(self) -> None:
         command = command_line("n", Hardware(), BOOT, "kvm", Path("/p"), None, [],

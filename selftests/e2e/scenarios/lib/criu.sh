@@ -3,6 +3,8 @@
 # CRIU's command line. Its logs are DIR/criu-WHAT.log.
 
 PLUGIN_DIR=$PAYLOAD/plugin
+# Longer than any of them takes. CRIU waits for some events without a limit.
+CRIU_SECONDS=200
 
 need_plugin() {
   compgen -G "$PLUGIN_DIR/*.so" >/dev/null || fail "there is no plugin in $PLUGIN_DIR"
@@ -10,11 +12,11 @@ need_plugin() {
 }
 
 # run_criu COMMAND OPTIONS...: with our plugins; DEFAULT_LIBDIR=yes: with those in CRIU's own
-# directory
+# directory. Status 124: it did not end.
 run_criu() {
   local libdir=(-L "$PLUGIN_DIR")
   [ -z "${DEFAULT_LIBDIR-}" ] || libdir=()
-  "$CRIU" "$@" "${libdir[@]}"
+  timeout --foreground $((CRIU_SECONDS * PATIENCE)) "$CRIU" "$@" "${libdir[@]}"
 }
 
 # criu_dump WHAT IMAGES OPTIONS...: sets DUMP_SECONDS

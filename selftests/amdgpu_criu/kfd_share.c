@@ -43,13 +43,6 @@ struct board {
 
 static struct board *board;
 
-static int take_fd(const struct member *member, int fd)
-{
-	struct share_process test = { .pid = member->test };
-
-	return fd_of_process(test.pid, fd);
-}
-
 static int open_nodes(struct member *member)
 {
 	struct share_image *image = &member->image;
@@ -124,7 +117,8 @@ static int act(void *data, int command, int argument)
 	case EXPORT:
 		return kfd_bo_export(kfd, &member->bo);
 	case IMPORT:
-		return kfd_bo_import(kfd, &member->import, take_fd(member, argument), SIZE);
+		return kfd_bo_import(kfd, &member->import, fd_of_process(member->test, argument),
+				     SIZE);
 	case SAVE:
 		return save(member);
 	case RESTORE:

@@ -205,7 +205,6 @@ enum command {
 static int act(void *data, int command, int argument)
 {
 	struct board *board = data;
-	struct share_process test = { .pid = board->test };
 	int ret;
 
 	if (command == ALLOC) {
@@ -216,7 +215,8 @@ static int act(void *data, int command, int argument)
 	board->kfd.next_address = STATE_ADDRESS;
 	if (ret || argument < 0)
 		return ret;
-	return kfd_bo_import(&board->kfd, &board->import, fd_of_process(test.pid, argument), SIZE);
+	return kfd_bo_import(&board->kfd, &board->import, fd_of_process(board->test, argument),
+			     SIZE);
 }
 
 static void start(struct __test_metadata *_metadata, struct share_process *process,

@@ -57,7 +57,6 @@ int share_do(struct share_process *process, int command, int argument);
 int share_begin(struct share_process *process, int command, int argument);
 int share_end(struct share_process *process);
 void share_kill(struct share_process *process);
-/* A duplicate of a descriptor of another process. */
 /* True if both are the same open file. */
 bool share_same_file(int one, int two);
 

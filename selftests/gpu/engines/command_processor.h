@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The command processor's scheduler: maps queues from MQDs, and assigns VMIDs. In
-// the thread of the command processor.
+// The command processor's scheduler: maps queues from MQDs, and assigns VMIDs. In the
+// thread of the command processor.
 #pragma once
 
 #include <atomic>

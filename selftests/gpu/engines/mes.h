@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // MES, the scheduler of GFX11: the driver adds and removes queues one at a time, by frames in a
-// ring. Every added queue is mapped at once; MES picks its VMID and its descriptor. In the
-// thread of the command processor.
+// ring. Every added queue is mapped at once; MES picks its VMID and its descriptor. In the thread
+// of the command processor.
 #pragma once
 
 #include <array>

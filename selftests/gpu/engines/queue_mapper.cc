@@ -23,6 +23,12 @@ Partition QueueMapper::partition() {
   return Partition::of(context_.xcc, context_.registers.read(Partition::kControl));
 }
 
+std::pair<unsigned, unsigned> QueueMapper::sdma_of_partition() {
+  const unsigned per_xcc = context_.asic.sdma_per_xcc();
+  const auto [first, count] = partition();
+  return {first * per_xcc, (first + count) * per_xcc};
+}
+
 Queue* QueueMapper::find(uint32_t doorbell) {
   Queue* found = nullptr;
   for_each([&](Queue& queue) {
@@ -82,9 +88,8 @@ amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup
 }
 
 amdgpu_criu::Status QueueMapper::map_sdma(Queue::Spec spec, unsigned engine) {
-  const auto [first, count] = partition();
-  const unsigned per_xcc = context_.asic.sdma_per_xcc();
-  if (engine < first * per_xcc || engine >= (first + count) * per_xcc)
+  const auto [first, end] = sdma_of_partition();
+  if (engine < first || engine >= end)
     return amdgpu_criu::Error::of(EINVAL, "the partition has no SDMA engine {}", engine);
   spec.name = amdgpu_criu::formatted("SDMA{} queue at doorbell {:#x}", engine, spec.doorbell);
   spec.sdma = engine;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "engines/compute_queue.h"
 #include "engines/hqd.h"
@@ -72,10 +73,11 @@ class QueueMapper {
  private:
   template <typename Visit>
   void for_each_sdma(Visit visit) {
-    const unsigned per_xcc = context_.asic.sdma_per_xcc();
-    const auto [first, count] = partition();
-    for (unsigned i = 0; i < count * per_xcc; ++i) visit(*sdma_[first * per_xcc + i]);
+    const auto [first, end] = sdma_of_partition();
+    for (unsigned engine = first; engine < end; ++engine) visit(*sdma_[engine]);
   }
+  // Its first engine, and the one after its last.
+  std::pair<unsigned, unsigned> sdma_of_partition();
   Queue& put(std::unique_ptr<Queue> queue, QueueTable& table);
   amdgpu_criu::Status add(const Queue::Spec& spec, const Pm4::Setup& setup, const HqdState& state);
 

@@ -10,18 +10,17 @@ std::unique_lock<std::mutex> QueueRunner::pause() {
   return std::unique_lock(running_);
 }
 
-void QueueRunner::post(Worker::Task task) {
-  worker_.post([this, task = std::move(task)] {
+Worker::Task QueueRunner::with_queues(Worker::Task task) {
+  return [this, task = std::move(task)] {
     const auto running = pause();
     task();
-  });
+  };
 }
 
+void QueueRunner::post(Worker::Task task) { worker_.post(with_queues(std::move(task))); }
+
 void QueueRunner::post_and_wait(Worker::Task task) {
-  worker_.post_and_wait([this, task = std::move(task)] {
-    const auto running = pause();
-    task();
-  });
+  worker_.post_and_wait(with_queues(std::move(task)));
 }
 
 void QueueRunner::ring(uint32_t doorbell, uint64_t value, unsigned size) {

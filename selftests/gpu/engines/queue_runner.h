@@ -43,6 +43,7 @@ class QueueRunner {
   bool has_doorbell(uint32_t doorbell) const { return queues_.has_doorbell(doorbell); }
 
  private:
+  Worker::Task with_queues(Worker::Task task);
   QueueTable::Activity round();
 
   std::mutex turn_;     // held to wait for running_, so that the thread cannot take it again first

@@ -6,26 +6,6 @@
 
 CRIU_PLUGINS=$LAB/criu-plugin
 
-# Runs apt in the guest's root, which has the releases of all CRIU versions, with signed lists.
-criu_apt() {
-  local dir=/var/tmp/criu-source
-  in_guest_root apt-get -o Dir::Etc::SourceList=$dir/sources.list -o Dir::Etc::SourceParts=/nonexistent \
-    -o Dir::State::Lists=$dir/lists "$@"
-}
-
-# fetch_criu_source SUITE: downloads /var/tmp/criu-source/SUITE.tar.xz in the guest's root, and sets
-# VERSION.
-fetch_criu_source() {
-  local uri name hash
-  read -r uri name _ hash < <(criu_apt --print-uris source "criu/$1" | grep '\.orig\.tar' | tr -d "'")
-  [[ -n ${hash-} ]] || return 1
-  VERSION=${name#criu_}
-  VERSION=${VERSION%.orig.tar*}
-  echo "CRIU $VERSION: $name, $hash"
-  retry 2 in_guest_root /usr/lib/apt/apt-helper download-file "$uri" \
-    "/var/tmp/criu-source/$1.tar.xz" "$hash"
-}
-
 # Makes headers that CRIU's core headers include in a configured tree. The plugin does not use them.
 make_stand_ins() {
   local tree=$1 stand=$1/stand-in
@@ -49,25 +29,18 @@ build_criu_plugin() {
 }
 
 step_criu_plugin() {
-  local suite tree source=$GUEST/var/tmp/criu-source
-  rm -rf "$CRIU_PLUGINS" "$source"
-  mkdir -p "$CRIU_PLUGINS" "$source/lists/partial"
-  chmod -R 777 "$source"
+  local suite tree=$CRIU_PLUGINS/tree
+  rm -rf "$CRIU_PLUGINS"
+  mkdir -p "$CRIU_PLUGINS"
+  begin_sources trixie forky experimental
   for suite in trixie forky experimental; do
-    echo "deb-src [check-valid-until=no] $MIRROR $suite main"
-  done >"$source/sources.list"
-  retry 3 criu_apt update
-  for suite in trixie forky experimental; do
-    VERSION=
-    if ! fetch_criu_source "$suite"; then
+    if ! fetch_source criu "$suite" "$tree"; then
       warn "the mirror has no source of CRIU ${VERSION:-of $suite}: its amdgpu plugin is not built"
       continue
     fi
-    tree=$CRIU_PLUGINS/$VERSION/tree
-    mkdir -p "$tree"
-    tar -C "$tree" --strip-components=1 -xf "$source/$suite.tar.xz"
+    mkdir "$CRIU_PLUGINS/$VERSION"
     build_criu_plugin "$tree" "$CRIU_PLUGINS/$VERSION/amdgpu_plugin.so"
     rm -r "$tree"
   done
-  rm -rf "$source"
+  end_sources
 }

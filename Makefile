@@ -4,8 +4,8 @@
 
 MAKEFLAGS += --no-print-directory
 DESTDIR ?=
-# The kernel: 7.2 or 6.12.
-BASE ?= 7.2
+# The kernel: 7.3 or 6.12.
+BASE ?= 7.3
 
 .PHONY: help
 help:
@@ -17,7 +17,7 @@ help:
 	@echo 'make vm        open a shell in the guest with software GPUs'
 	@echo
 	@echo 'make lab       tool chain, guest image and kernel (other targets make it when it is missing)'
-	@echo 'make module    amdgpu.ko with checkpoint/restore: build/module/7.2/amdgpu.ko'
+	@echo 'make module    amdgpu.ko with checkpoint/restore: build/module/7.3/amdgpu.ko'
 	@echo '               WITH_DISPLAY=1: the whole driver, for a machine with a screen'
 	@echo '               BASE=6.12: for the other kernel, as in make vm and make install'
 	@echo 'make host      CRIU plugin, software GPU, tools: build/release'
@@ -33,7 +33,7 @@ help:
 	@echo '               machine and its GPU)'
 	@echo 'make bench-host  measure on this machine how fast contents are saved, without a GPU'
 	@echo 'make bench-gpu  measure how many wave instructions per second the software GPU executes'
-	@echo 'make series    the kernel patches as mails: outgoing/7.2-fixes, 7.2-kfd, 7.2-render, 6.12-…'
+	@echo 'make series    the kernel patches as mails: outgoing/7.3-fixes, 7.3-kfd, 7.3-render, 6.12-…'
 	@echo '               BUILD=1: build after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
 	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'

@@ -22,7 +22,7 @@ struct Described {
   uint32_t queues = 0;
   uint32_t events = 0;
   uint32_t svm_ranges = 0;
-  // Adds room for control stacks of queues that the kernel saved without them. Linux 7.2 without a
+  // Adds room for control stacks of queues that the kernel saved without them. Linux 7.3 without a
   // fix saves none; the waves of a queue that was restored without that room would overwrite the
   // memory behind it.
   std::vector<std::byte> data;

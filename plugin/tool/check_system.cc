@@ -63,10 +63,10 @@ bool has_direct(const std::string& directory) {
 
 }  // namespace
 
-// The series exists for 6.12 and for 7.2.
+// The series exists for 6.12 and for 7.3.
 Item check_kernel(const Machine& machine) {
   constexpr char kWhat[] = "kernel";
-  constexpr char kRemedy[] = "boot Linux 6.12 or 7.2";
+  constexpr char kRemedy[] = "boot Linux 6.12 or 7.3";
   utsname name{};
   uname(&name);
   const std::string release =
@@ -78,16 +78,16 @@ Item check_kernel(const Machine& machine) {
   if (version < std::pair(5, 18))
     return {kWhat, Grade::kBad, found, "KFD has no checkpoint/restore ioctl before Linux 5.18",
             kRemedy};
-  if (version != std::pair(6, 12) && version < std::pair(7, 2))
+  if (version != std::pair(6, 12) && version < std::pair(7, 3))
     return {kWhat, Grade::kLimited, found,
             "the amdgpu-criu series does not exist for it: only the stock kernel interface can be "
             "used",
             kRemedy};
-  if (version > std::pair(7, 2))
+  if (version > std::pair(7, 3))
     return {kWhat, Grade::kLimited, found,
-            "the amdgpu-criu series was made for Linux 7.2: it may not build here, and was not "
+            "the amdgpu-criu series was made for Linux 7.3: it may not build here, and was not "
             "tested here",
-            "boot Linux 7.2, or build the series with the base 7.2 and run its tests"};
+            "boot Linux 7.3, or build the series with the base 7.3 and run its tests"};
   return Item::good(kWhat, found);
 }
 

@@ -63,8 +63,8 @@ TEST_F(Check, KernelsWithoutTheSeriesAreNotesIfTheyHaveTheStockInterface) {
   const std::pair<const char*, Grade> kernels[] = {
       {"5.17.0-custom", Grade::kBad},      {"5.18.1", Grade::kLimited},
       {"6.1.0-39-amd64", Grade::kLimited}, {"6.12.107+deb13", Grade::kGood},
-      {"6.13.0", Grade::kLimited},         {"7.1.9", Grade::kLimited},
-      {"7.2.12+deb13", Grade::kGood},      {"7.3.0", Grade::kLimited},
+      {"6.13.0", Grade::kLimited},         {"7.2.12+deb13", Grade::kLimited},
+      {"7.3.4+deb13", Grade::kGood},       {"7.4.0", Grade::kLimited},
       {"8.0.0", Grade::kLimited}};
   for (const auto& [release, grade] : kernels) {
     machine_.kernel_release = release;

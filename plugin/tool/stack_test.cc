@@ -18,7 +18,7 @@ class StackId : public testing::Test {
     gpu_.pci_address = "0000:03:00.0";
     gpu_.properties = {{"gfx_target_version", 90010}, {"device_id", 0x740f}, {"fw_version", 78}};
   }
-  std::string id() const { return stack_id(kernel_, "7.2.0", {&gpu_, 1}); }
+  std::string id() const { return stack_id(kernel_, "7.3.0", {&gpu_, 1}); }
 
   kernel::Query kernel_;
   topology::Gpu gpu_;
@@ -53,7 +53,7 @@ TEST_F(StackId, DiffersForAnotherStack) {
   ids.insert(id());
   gpu_.properties["gfx_target_version"] = 90402;
   ids.insert(id());
-  for (const char* release : {"7.2.0", "7.2.1"})
+  for (const char* release : {"7.3.0", "7.3.1"})
     ids.insert(stack_id(std::nullopt, release, {&gpu_, 1}));
   EXPECT_EQ(ids.size(), 8u);
 }

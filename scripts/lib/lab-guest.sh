@@ -101,8 +101,9 @@ copy_modules() {
   in_toolchain depmod -b "$root" "$KERNEL_RELEASE"
 }
 
-# Adds the modules of the second base.
+# Starts with the modules of the second base. The disk image's step adds those of the first.
 step_guest_modules_lts() {
+  rm -rf "$GUEST/usr/lib/modules"
   KERNEL_RELEASE=$(<"$LAB/kernel-release-$LTS_BASE")
   guest_modules | copy_modules "$GUEST"
 }

@@ -4,7 +4,7 @@
 # of a later release, whose libraries would replace trixie's.
 
 TOOLCHAIN=$LAB/root
-KERNEL_BASE=7.2
+KERNEL_BASE=7.3
 LTS_BASE=6.12
 
 in_toolchain() { IN_LAB='' "$TOP/scripts/in-lab" "$@"; }
@@ -77,8 +77,13 @@ newest_kernel() {
       fi
     done
   done < <(in_toolchain apt-cache madison "linux-source-$base" | awk '{ print $3 }')
-  echo "the archive has no complete kernel $base (image, headers and source)" >&2
+  name_other_kernels "$base" >&2
   return 1
+}
+
+# Says why there is no kernel of base $1.
+name_other_kernels() {
+  echo "the archive has no complete kernel $1 (image, headers and source)"
 }
 
 has_version() { in_toolchain apt-cache madison "$1" | grep -qF "| $2 |"; }
@@ -86,6 +91,7 @@ has_version() { in_toolchain apt-cache madison "$1" | grep -qF "| $2 |"; }
 step_toolchain_kernel() {
   local kernel release version
   in_toolchain dpkg --configure -a
+  apt_in_toolchain update # the archive may have moved on since the step before
   install_initramfs_stand_in
   kernel=$(newest_kernel)
   read -r release version <<<"$kernel"

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Static checks of kernel files and of the uapi header.
 
-KERNEL_SOURCE=/usr/src/linux-source-7.2
+KERNEL_SOURCE=/usr/src/linux-source-7.3
 HEADER=uapi/drm/amdgpu_criu.h
 KERNEL_LINES=10500
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
@@ -26,7 +26,7 @@ check_checkpatch_files() {
   while read -r base; do
     "$TOP/scripts/stage" "$base"
     # Common files are checked with the first base only.
-    mapfile -t list < <(if [[ $base == 7.2 ]]; then
+    mapfile -t list < <(if [[ $base == 7.3 ]]; then
       kernel_files "$base"
       echo "include/$HEADER"
     else
@@ -151,14 +151,14 @@ is_own() {
   [[ -f $base/$path ]] || grep -q "^+++ b/$path\$" "$base"/files/*.patch
 }
 
-# Files that are the same on each kernel are read with the headers of 7.2 only.
+# Files that are the same on each kernel are read with the headers of 7.3 only.
 check_kernel_sparse() {
   local base list bad=0
   while read -r base; do
     "$TOP/scripts/module" "$base" || return
     mapfile -t list < <(our_sources "$base" |
       while read -r source; do
-        if [[ $base == 7.2 ]] || is_own "$base" "$source"; then echo "$source"; fi
+        if [[ $base == 7.3 ]] || is_own "$base" "$source"; then echo "$source"; fi
       done)
     ((${#list[@]} == 0)) || sparse_files "$base" "${list[@]}" || bad=1
   done < <(bases)

@@ -48,7 +48,7 @@ def guests(name: str, needs: tuple[str, ...], seconds: int, *arguments: str) -> 
 
 def debug_guests(name: str, sample: str, limit: int, *suites: str, kernel: str = "debug-kernel") -> Rung:
     command = ("selftests/vm/check", "--name", name, "--kernel", f"build/{kernel}/boot",
-               "--module", f"build/module/7.2-{kernel}/amdgpu.ko",
+               "--module", f"build/module/7.3-{kernel}/amdgpu.ko",
                "--patience", DEBUG_PATIENCE, "--environment", f"CRIU_TEST_SAMPLE={sample}",
                "--epilogue", "/payload/debug-kernel /payload/debug-known.txt", *suites)
     return Rung(name, (command,), (kernel, "host"), limit, limit=limit)

@@ -88,7 +88,7 @@ Status Process::add_lane(const std::string& path) {
 
 Result<std::unique_ptr<Process>> Process::create(std::span<const std::string> paths,
                                                  const Options& options) {
-  // Linux 7.2 cannot submit with VRAM of an XGMI peer (amdgpu_dma_buf_map() warns and refuses).
+  // Linux 7.3 cannot submit with VRAM of an XGMI peer (amdgpu_dma_buf_map() warns and refuses).
   const uint32_t domain =
       paths.size() > 1 && !options.peer_vram ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM;
   std::unique_ptr<Process> process(new Process(options.timeout_s * 1000, domain));

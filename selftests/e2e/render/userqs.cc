@@ -11,7 +11,7 @@ using amdgpu_criu::Status;
 
 namespace {
 
-// As in the amdgpu_drm.h of 7.2.
+// As in the amdgpu_drm.h of 7.3.
 constexpr unsigned long kUserq = 0x16, kUserqSignal = 0x17;
 constexpr uint32_t kCreate = 1, kFree = 2;
 

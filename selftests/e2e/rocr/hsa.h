@@ -72,7 +72,7 @@ class Buffer {
 
 // Ordinary memory, in whole pages, does not migrate to VRAM when a GPU misses it. With migration,
 // its size there would depend on who accessed it last. And if the GPU misses a page while the CPU
-// fetches it, the kernel of 7.2 uses it in VRAM again before the CPU has unlocked it.
+// fetches it, the kernel of 7.3 uses it in VRAM again before the CPU has unlocked it.
 amdgpu_criu::Status keep_on_host(const Runtime& runtime, std::span<std::byte> memory);
 
 // An interrupt signal: waiting on it waits for a KFD event.

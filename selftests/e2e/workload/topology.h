@@ -19,7 +19,7 @@ struct GpuNode {
   uint64_t ctl_stack_size = 0;
   uint64_t debug_memory_size = 0;
 
-  // The exact size that KFD requires of a queue's context save area (kfd_queue.c, 7.2).
+  // The exact size that KFD requires of a queue's context save area (kfd_queue.c, 7.3).
   uint64_t cwsr_area() const {
     return ((cwsr_size + debug_memory_size) * num_xcc + 4095) & ~4095ull;
   }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DEFAULT = "7.2"
+DEFAULT = "7.3"
 
 # Parameters for a GPU without PSP, SMU, VCN and JPEG; see the driver's ip_block_mask.
 _PARAMETERS = ("fw_load_type=0", "ip_block_mask=0x1f")

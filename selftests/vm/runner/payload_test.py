@@ -22,8 +22,8 @@ class ManifestTest(unittest.TestCase):
 
 class LaterDriverTest(unittest.TestCase):
     def test_is_beside_the_driver_that_it_is_made_of(self) -> None:
-        for module, beside in (("stock", "7.2-next"), ("build/module/7.2/amdgpu.ko", "7.2-next"),
-                               ("/m/7.2-debug-kernel/amdgpu.ko", "7.2-debug-kernel-next")):
+        for module, beside in (("stock", "7.3-next"), ("build/module/7.3/amdgpu.ko", "7.3-next"),
+                               ("/m/7.3-debug-kernel/amdgpu.ko", "7.3-debug-kernel-next")):
             driver = later_driver(module)
             self.assertEqual((driver.parent.name, driver.name), (beside, "amdgpu.ko"))
 

@@ -7,7 +7,7 @@ from .ktap import FAIL, PASS, SKIP, TestResult
 from .lab import Failure
 from .skips import SkipList, load, parse
 
-FACTS = {"base": "7.2", "boot": ""}
+FACTS = {"base": "7.3", "boot": ""}
 
 
 def listed(*lines: str, **facts: str) -> SkipList:
@@ -67,9 +67,9 @@ class SkipListTest(unittest.TestCase):
     def test_conditions_select_lines(self) -> None:
         line = "skip a when base=6.12|6.13 boot=reset # r"
         self.assertEqual(len(listed(line, base="6.12", boot="reset").skips), 1)
-        self.assertEqual(len(listed(line, base="7.2", boot="reset").skips), 0)
+        self.assertEqual(len(listed(line, base="7.3", boot="reset").skips), 0)
         self.assertEqual(len(listed(line, base="6.12").skips), 0)
-        both = ("skip a when base=6.12 # old", "skip a when base=7.2 # new")
+        both = ("skip a when base=6.12 # old", "skip a when base=7.3 # new")
         self.assertEqual([skip.reason for skip in listed(*both).skips], ["new"])
 
     def test_a_condition_may_be_that_the_payload_lacks_something(self) -> None:
@@ -96,7 +96,7 @@ class SuitesTest(unittest.TestCase):
             suites = [suite for suite in file.parent.glob("*.suite")
                       if f"name = {file.stem}\n" in suite.read_text()]
             self.assertEqual(len(suites), 1, file)
-            load(file, {"base": "7.2", "boot": "", "kernel": "packaged"})
+            load(file, {"base": "7.3", "boot": "", "kernel": "packaged"})
 
 
 if __name__ == "__main__":

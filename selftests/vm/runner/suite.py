@@ -5,7 +5,7 @@
     name = e2e-reboot              name in the results
     protocol = ktap                ktap: results are read from the output; status: one test
     needs = bin/gpu_chain          paths below /payload that must be there
-    bases = 7.2 6.12               kernels that it is run with (default: 7.2 alone)
+    bases = 7.3 6.12               kernels that it is run with (default: 7.3 alone)
 
     [boot first]                   one section for each guest, in order; without any, one guest
     gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,

@@ -37,12 +37,12 @@ class ParseTest(unittest.TestCase):
         self.assertEqual(one.steps[0].command, "a b c")
 
     def test_a_base_has_its_kernel_and_its_parameters(self) -> None:
-        text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.2 6.12\n"
-                "[boot old]\n[boot new]\nbase = 7.2\n")
+        text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.3 6.12\n"
+                "[boot old]\n[boot new]\nbase = 7.3\n")
         one = parse(text, "s", base="6.12")
-        self.assertEqual(one.bases, ("7.2", "6.12"))
+        self.assertEqual(one.bases, ("7.3", "6.12"))
         old, new = (step.hardware for step in one.steps)
-        self.assertEqual((old.base, new.base), ("6.12", "7.2"))
+        self.assertEqual((old.base, new.base), ("6.12", "7.3"))
         self.assertIn("discovery=0", old.module_parameters)
         self.assertNotIn("discovery=0", new.module_parameters)
         self.assertEqual(len(plan([one])), 2)
@@ -56,12 +56,12 @@ class ParseTest(unittest.TestCase):
                       suite("s", common="gpus = 1").steps[0].hardware.module_parameters)
 
     def test_a_base_overrides_the_suite(self) -> None:
-        text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.2 6.12\n"
+        text = ("[suite]\nname = s\ncommand = c\ntimeout = 1\nbases = 7.3 6.12\n"
                 "[base 6.12]\ncommand = less\ntimeout = 2\n")
         self.assertEqual([(one.steps[0].command, one.steps[0].timeout)
-                          for one in (parse(text, "s", base=base) for base in ("7.2", "6.12"))],
+                          for one in (parse(text, "s", base=base) for base in ("7.3", "6.12"))],
                          [("c", 1.0), ("less", 2.0)])
-        for wrong in ("[base 5.18]\n", "[base 6.12]\nbase = 7.2\n", "[base 6.12]\nname = t\n"):
+        for wrong in ("[base 5.18]\n", "[base 6.12]\nbase = 7.3\n", "[base 6.12]\nname = t\n"):
             with self.assertRaisesRegex(Failure, "^here: ", msg=wrong):
                 parse("[suite]\nname = s\ncommand = c\ntimeout = 1\n" + wrong, "here")
 
@@ -90,11 +90,11 @@ class LoadTest(unittest.TestCase):
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
         self.place = Path(place.name)
-        for name, bases in (("a", "7.2"), ("b-1", "7.2 6.12"), ("b-2", ""), ("b-3", "6.12")):
+        for name, bases in (("a", "7.3"), ("b-1", "7.3 6.12"), ("b-2", ""), ("b-3", "6.12")):
             (self.place / f"{name}.suite").write_text(
                 f"[suite]\nname = {name}\ncommand = c\ntimeout = 1\nbases = {bases}\n")
 
-    def names(self, *wanted: str, base: str = "7.2", unwanted: tuple[str, ...] = ()) -> list[str]:
+    def names(self, *wanted: str, base: str = "7.3", unwanted: tuple[str, ...] = ()) -> list[str]:
         return [one.name for one in load(self.place, wanted, "", base, unwanted)]
 
     def test_all_are_those_of_the_base(self) -> None:

@@ -4,8 +4,9 @@
 # of a later release, whose libraries would replace trixie's.
 
 TOOLCHAIN=$LAB/root
-KERNEL_BASE=7.3
-LTS_BASE=6.12
+# The newest base and the second one; they may be the same.
+read -r KERNEL_BASE LTS_BASE <<<"${LAB_BASES:-7.3 6.12}"
+LTS_BASE=${LTS_BASE:-$KERNEL_BASE}
 
 in_toolchain() { IN_LAB='' "$TOP/scripts/in-lab" "$@"; }
 apt_in_toolchain() {
@@ -61,32 +62,6 @@ install_initramfs_stand_in() {
   in_toolchain dpkg-deb --root-owner-group --build /var/tmp/no-initramfs /var/tmp/no-initramfs.deb
   in_toolchain dpkg -i /var/tmp/no-initramfs.deb
 }
-
-# Prints "release version" of the newest kernel of a base that has image, headers and source.
-newest_kernel() {
-  local base=${1-$KERNEL_BASE} releases version release
-  releases=$(in_toolchain apt-cache --names-only search \
-    "^linux-headers-${base//./\\.}\.[0-9]+\+deb13-amd64\$" |
-    sed 's/^linux-headers-//; s/ .*//' | sort -rV)
-  while read -r version; do
-    for release in $releases; do
-      if has_version "linux-headers-$release" "$version" &&
-        has_version "linux-image-$release" "$version"; then
-        echo "$release $version"
-        return
-      fi
-    done
-  done < <(in_toolchain apt-cache madison "linux-source-$base" | awk '{ print $3 }')
-  name_other_kernels "$base" >&2
-  return 1
-}
-
-# Says why there is no kernel of base $1.
-name_other_kernels() {
-  echo "the archive has no complete kernel $1 (image, headers and source)"
-}
-
-has_version() { in_toolchain apt-cache madison "$1" | grep -qF "| $2 |"; }
 
 step_toolchain_kernel() {
   local kernel release version

@@ -312,7 +312,7 @@ TEST_F(checkpoint, keeps_to_the_stride_and_clears_unknown_fields)
 	struct {
 		struct amdgpu_criu_bo bo;
 		__u64 newer;
-	} wide[STATE_BOS];
+	} wide[STATE_BOS_MAX];
 	__u32 i;
 
 	memset(wide, UNTOUCHED, sizeof(wide));

@@ -69,7 +69,9 @@ int kfd_bo_export(struct kfd *kfd, const struct kfd_bo *bo);
 /* Mapped on the GPU at an address of its own; @at is for the GPU alone. */
 int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size);
 
-/* Number of a new signal event. */
+/* Bytes of a page of signal slots. */
+#define KFD_EVENT_PAGE_SIZE 0x8000
+/* Number of a new signal event. The first one may allocate a BO, for the page. */
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id);
 int kfd_event_set(struct kfd *kfd, __u32 id);
 /* 0, or -ETIME if the event was not signaled. */

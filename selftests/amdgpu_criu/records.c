@@ -344,17 +344,47 @@ TEST_F(records, an_event_page_with_another_number_of_slots_is_refused)
 	__u32 *slots = field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_SLOTS);
 	struct blob_record *record = blob_record(&self->blob, at);
 
-	--*slots;
-	record->size -= sizeof(__u64);
-	blob_erase(&self->blob, at + sizeof(*record) + record->size, sizeof(__u64));
+	if (kernel_is_at_least(7, 3)) {
+		/* The page is a BO, so there are no slots in the blob. */
+		memset(field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_HANDLE), 0, sizeof(__u64));
+	} else {
+		--*slots;
+		record->size -= sizeof(__u64);
+		blob_erase(&self->blob, at + sizeof(*record) + record->size, sizeof(__u64));
+	}
 	EXPECT_EQ(-EBADMSG, restore_changed(self));
 	EXPECT_NE(NULL, strstr(criu_reason, "number of slots"));
+}
+
+/* As in the images of kernels before 7.3. */
+TEST_F(records, an_event_page_that_no_BO_contains_is_EOPNOTSUPP)
+{
+	static const __u64 slots[4096];
+	size_t at = blob_find(&self->blob, BLOB_KFD_EVENT_PAGE, 0);
+
+	if (!kernel_is_at_least(7, 3))
+		SKIP(return, "this kernel allocates event pages");
+	memset(field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_HANDLE), 0, sizeof(__u64));
+	*(__u32 *)field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_SLOTS) = ARRAY_SIZE(slots);
+	blob_insert(&self->blob, at + sizeof(struct blob_record) +
+		    blob_record(&self->blob, at)->size, slots, sizeof(slots));
+	blob_record(&self->blob, at)->size += sizeof(slots);
+	EXPECT_EQ(-EOPNOTSUPP, restore_changed(self));
+	EXPECT_NE(NULL, strstr(criu_reason, "this kernel allocates no page"));
 }
 
 TEST_F(records, an_event_page_that_does_not_fit_its_bo_is_refused)
 {
 	unsigned int index = 0;
 	__u32 handle[2];
+
+	if (kernel_is_at_least(7, 3)) {
+		/* It is in a BO already. */
+		*(__u64 *)field_of(self, BLOB_KFD_EVENT_PAGE, 0, PAGE_MAPPED) += sizeof(__u64);
+		EXPECT_EQ(-EBADMSG, restore_changed(self));
+		EXPECT_NE(NULL, strstr(criu_reason, "does not fit its BO"));
+		return;
+	}
 
 	while (!(*(__u32 *)field_of(self, BLOB_KFD_BO, index, BO_ALLOC_FLAGS) & KFD_GTT))
 		index++;

@@ -163,7 +163,6 @@ TEST_F(list, invalid_records_are_refused)
 {
 	static const struct blob_fault of_list[] = {
 		BLOB_FAULT("id 0", blob_list, id, 0, -EBADMSG),
-		BLOB_FAULT("id beyond the last", blob_list, id, 0x7fffffff, -EBADMSG),
 		BLOB_FAULT("id of the next", blob_list, id, 2, -EBADMSG),
 		BLOB_FAULT("fewer entries", blob_list, num_entries, 1, -EBADMSG),
 		BLOB_FAULT("more entries", blob_list, num_entries, 3, -EBADMSG),
@@ -202,6 +201,32 @@ TEST_F(list, invalid_records_are_refused)
 		}
 	}
 	restore(_metadata, self);
+}
+
+/* Kernels before 7.3 have lists in an IDR. */
+TEST_F(list, the_greatest_id_is_restored)
+{
+	const bool all = kernel_is_at_least(7, 3);
+	const struct blob_fault beyond = BLOB_FAULT("", blob_list, id, 0x7fffffff, -EOPNOTSUPP);
+	const struct blob_fault far = BLOB_FAULT("", blob_list, id, all ? 0xffffffff : 0x7ffffffe,
+						 0);
+	struct drm_amdgpu_bo_list_entry entry = { .bo_handle = self->work.handle };
+	__u32 id;
+
+	ASSERT_EQ(0, render_list_create(&self->node, &entry, 1, &id));
+	save(_metadata, self);
+	if (!all) {
+		EXPECT_EQ(beyond.error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_BO_LIST, 0, 0, &beyond));
+		EXPECT_NE(NULL, strstr(criu_reason, "its number is above"));
+	}
+	ASSERT_EQ(0, blob_restore_fault(&self->to, self->session, &self->image,
+					BLOB_RENDER_BO_LIST, 0, 0, &far));
+	EXPECT_EQ(0, criu_resume(&self->to, self->session, 0));
+	ASSERT_EQ(0, render_save(&self->to, &self->again));
+	EXPECT_EQ(1, blob_count(&self->again, BLOB_RENDER_BO_LIST));
+	EXPECT_EQ(0, render_list_destroy(&self->to, far.value));
 }
 
 /* The limit of DRM_AMDGPU_BO_LIST. */

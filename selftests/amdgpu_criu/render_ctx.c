@@ -339,8 +339,6 @@ TEST_F(bad_ctx, fields_out_of_range_are_refused)
 {
 	static const struct blob_fault faults[] = {
 		BLOB_FAULT("id 0", blob_ctx, id, 0, -EBADMSG),
-		BLOB_FAULT("id beyond the last", blob_ctx, id, 4096, -EBADMSG),
-		BLOB_FAULT("id that wraps", blob_ctx, id, 0xffffffff, -EBADMSG),
 		BLOB_FAULT("unknown flag", blob_ctx, flags, 1 << 6, -EOPNOTSUPP),
 		BLOB_FAULT("priority", blob_ctx, init_priority, 17, -EBADMSG),
 		BLOB_FAULT("priority unset", blob_ctx, init_priority, AMDGPU_CTX_PRIORITY_UNSET,
@@ -361,6 +359,29 @@ TEST_F(bad_ctx, fields_out_of_range_are_refused)
 			TH_LOG("%s", faults[i].what);
 		}
 	}
+}
+
+/* Kernels before 7.3 limit ids. */
+TEST_F(bad_ctx, the_greatest_id_is_restored)
+{
+	const bool all = kernel_is_at_least(7, 3);
+	const struct blob_fault beyond = BLOB_FAULT("", blob_ctx, id, 4096, -EOPNOTSUPP);
+	const struct blob_fault far = BLOB_FAULT("", blob_ctx, id, all ? 0xffffffff : 4095, 0);
+
+	if (!all) {
+		EXPECT_EQ(beyond.error,
+			  blob_restore_fault(&self->to, self->session, &self->image,
+					     BLOB_RENDER_CTX, 0, 0, &beyond));
+		EXPECT_NE(NULL, strstr(criu_reason, "its number is above 4095"));
+	}
+	ASSERT_EQ(0, blob_restore_fault(&self->to, self->session, &self->image, BLOB_RENDER_CTX,
+					0, 0, &far));
+	EXPECT_EQ(0, criu_resume(&self->to, self->session, 0));
+	EXPECT_EQ(0, render_ctx_free(&self->to, far.value));
+	criu_node_close(&self->to);
+	close(self->session);
+	ASSERT_EQ(0, render_open(&self->to, 0));
+	self->session = criu_session(&self->to, AMDGPU_CRIU_SESSION_RESTORE);
 }
 
 TEST_F(bad_ctx, entities_out_of_range_are_refused)

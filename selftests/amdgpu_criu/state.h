@@ -8,8 +8,9 @@
 #define STATE_VRAM_SIZE 0x20000
 #define STATE_GTT_SIZE 0x8000
 #define STATE_USERPTR_SIZE 0x10000
-/* The three above, and 2 of the SDMA queue, and 4 of the compute queue. */
-#define STATE_BOS 9
+/* The three above, and 2 of the SDMA queue, and 4 of the compute queue, and the event page. */
+#define STATE_BOS (kernel_is_at_least(7, 3) ? 10u : 9u)
+#define STATE_BOS_MAX 10
 #define STATE_QUEUES 2
 #define STATE_EVENTS 3
 #define STATE_ADDRESS CARRY_ADDRESS

@@ -91,7 +91,7 @@ struct amdgpu_criu_ioctl {
 
 /*
  * Number within each node's own number space, well above what is in use there:
- * upstream's last are 0x28 (KFD) and 0x19 (amdgpu, relative to DRM_COMMAND_BASE).
+ * upstream's last are 0x28 (KFD) and 0x1A (amdgpu, relative to DRM_COMMAND_BASE).
  */
 #define AMDGPU_CRIU_NR 0x58
 #define AMDKFD_IOC_AMDGPU_CRIU _IOW('K', AMDGPU_CRIU_NR, struct amdgpu_criu_ioctl)

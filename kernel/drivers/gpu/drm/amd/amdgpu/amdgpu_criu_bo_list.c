@@ -6,23 +6,37 @@
 #define AMDGPU_CRIU_BO_LIST_PRIORITY_MAX 32
 #define AMDGPU_CRIU_BO_LIST_ENTRIES_MAX (128 * 1024)
 
-/* Adds the BOs in the BO lists of a file. @dump: dump of a file whose gate is closed. */
+/* Returns the list after *@id with a reference, or NULL. */
+static struct amdgpu_bo_list *amdgpu_criu_next_bo_list(struct amdgpu_fpriv *fpriv,
+							unsigned long *id)
+{
+	struct amdgpu_bo_list *list;
+
+	xa_lock(&fpriv->bo_list_handles);
+	list = xa_find_after(&fpriv->bo_list_handles, id, ULONG_MAX, XA_PRESENT);
+	if (list)
+		kref_get(&list->refcount);
+	xa_unlock(&fpriv->bo_list_handles);
+	return list;
+}
+
+/* Adds the BOs in the BO lists of a file. */
 static int amdgpu_criu_add_listed(struct amdgpu_criu_dump *dump)
 {
 	struct amdgpu_bo_list_entry *entry;
 	struct amdgpu_bo_list *list;
-	u32 id;
-	int ret;
+	unsigned long id = 0;
+	int ret = 0;
 
-	guard(mutex)(&dump->fpriv->bo_list_lock);
-	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
+	while (!ret && (list = amdgpu_criu_next_bo_list(dump->fpriv, &id))) {
 		amdgpu_bo_list_for_each_entry(entry, list) {
 			ret = amdgpu_criu_add_object(dump, &entry->bo->tbo.base, 0);
 			if (ret)
-				return ret;
+				break;
 		}
+		amdgpu_bo_list_put(list);
 	}
-	return 0;
+	return ret;
 }
 
 /* A BO of a file has a handle or is in a BO list. Without a handle it has no mappings. */
@@ -61,24 +75,21 @@ static int amdgpu_criu_dump_bo_lists(void *data)
 {
 	struct amdgpu_criu_dump *dump = data;
 	struct amdgpu_bo_list *list;
-	u32 id;
-	int ret;
+	unsigned long id = 0;
+	int ret = 0;
 
-	guard(mutex)(&dump->fpriv->bo_list_lock);
-	idr_for_each_entry(&dump->fpriv->bo_list_handles, list, id) {
+	while (!ret && (list = amdgpu_criu_next_bo_list(dump->fpriv, &id))) {
 		ret = amdgpu_criu_dump_bo_list(dump, list, id);
-		if (ret)
-			return ret;
+		amdgpu_bo_list_put(list);
 	}
-	return 0;
+	return ret;
 }
 
 static const char *amdgpu_criu_bo_list_fault(void *plan, void *entry)
 {
 	const struct amdgpu_criu_plan_bo_list *list = entry;
 
-	/* idr_for_each_entry() stops at INT_MAX. */
-	if (!list->record.id || list->record.id >= INT_MAX)
+	if (!list->record.id)
 		return "id";
 	if (list->record.num_entries > AMDGPU_CRIU_BO_LIST_ENTRIES_MAX)
 		return "number of entries";
@@ -138,38 +149,32 @@ static int amdgpu_criu_apply_bo_list(void *data, void *entry)
 {
 	const struct amdgpu_criu_bo_list_record *record = entry;
 	struct amdgpu_criu_plan *plan = data;
-	struct amdgpu_fpriv *fpriv = plan->fpriv;
 	const u32 num = record->num_entries;
 	struct drm_amdgpu_bo_list_entry *entries __free(kvfree) =
 		kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
 	struct amdgpu_bo_list *list;
-	u32 id = record->id;
 	int ret;
 
 	if (num && !entries)
 		return -ENOMEM;
 	ret = amdgpu_criu_borrow_handles(plan, entry, entries);
-	if (!ret)
-		ret = amdgpu_bo_list_create(plan->adev, plan->file, entries, num, &list);
 	if (ret)
 		return ret;
-	scoped_guard(mutex, &fpriv->bo_list_lock)
-		ret = idr_alloc_u32(&fpriv->bo_list_handles, list, &id, id, GFP_KERNEL);
+	list = amdgpu_bo_list_create(plan->adev, plan->file, entries, num);
+	if (IS_ERR(list))
+		return PTR_ERR(list);
+	ret = xa_insert(&plan->fpriv->bo_list_handles, record->id, list, GFP_KERNEL);
 	if (ret)
 		amdgpu_bo_list_put(list);
-	return ret == -ENOSPC ? -EBUSY : ret;
+	return ret;
 }
 
 static void amdgpu_criu_undo_bo_list(void *data, void *entry)
 {
 	const struct amdgpu_criu_bo_list_record *record = entry;
 	struct amdgpu_criu_plan *plan = data;
-	struct amdgpu_bo_list *list;
 
-	scoped_guard(mutex, &plan->fpriv->bo_list_lock)
-		list = idr_remove(&plan->fpriv->bo_list_handles, record->id);
-	if (list)
-		amdgpu_bo_list_put(list);
+	amdgpu_bo_list_put(xa_erase(&plan->fpriv->bo_list_handles, record->id));
 }
 
 const struct criu_kind amdgpu_criu_bo_lists = {

@@ -16,6 +16,10 @@
 	(AMDGPU_CRIU_CTX_PSTATE | AMDGPU_CRIU_CTX_RESET | AMDGPU_CRIU_CTX_RESET_UNREAD | \
 	 AMDGPU_CRIU_CTX_LOST | AMDGPU_CRIU_CTX_RAS_CE_UNREAD | AMDGPU_CRIU_CTX_RAS_UE_UNREAD)
 
+/* The gate of the file is closed: no context is created or destroyed. */
+#define amdgpu_criu_for_each_ctx(_fpriv, _ctx, _id) \
+	xa_for_each(&(_fpriv)->ctx_mgr.ctx_handles, _id, _ctx)
+
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 {
 	unsigned long now = jiffies;
@@ -38,7 +42,7 @@ static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx
 	return NULL;
 }
 
-static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, int id,
+static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx *ctx, u32 id,
 				 unsigned long deadline)
 {
 	const struct amdgpu_ctx_entity *entity;
@@ -55,7 +59,7 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 			dma_fence_put(fence);
 		}
 		if (ret == -ETIME)
-			criu_refuse(dump->out.call, ret, "context %d: a job of engine %u:%u hangs",
+			criu_refuse(dump->out.call, ret, "context %u: a job of engine %u:%u hangs",
 				    id, hw_ip, ring);
 		if (ret)
 			return ret;
@@ -65,13 +69,11 @@ static int amdgpu_criu_drain_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ct
 
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
-	struct idr *ctxs = &dump->fpriv->ctx_mgr.ctx_handles;
 	struct amdgpu_ctx *ctx;
-	u32 id;
+	unsigned long id;
 	int ret;
 
-	/* The gate is closed: no context is created or destroyed. */
-	idr_for_each_entry(ctxs, ctx, id) {
+	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id) {
 		ret = amdgpu_criu_drain_ctx(dump, ctx, id, deadline);
 		if (ret)
 			return ret;
@@ -144,7 +146,7 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);
 	if (dump->adev->pm.stable_pstate_ctx == ctx) {
 		record.flags |= AMDGPU_CRIU_CTX_PSTATE;
-		amdgpu_ctx_get_stable_pstate(ctx, &record.stable_pstate);
+		record.stable_pstate = amdgpu_get_stable_pstate(dump->adev);
 	}
 	mutex_unlock(&dump->adev->pm.stable_pstate_ctx_lock);
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_CTX, &record);
@@ -164,13 +166,11 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 static int amdgpu_criu_dump_ctxs(void *data)
 {
 	struct amdgpu_criu_dump *dump = data;
-	struct amdgpu_ctx_mgr *mgr = &dump->fpriv->ctx_mgr;
 	struct amdgpu_ctx *ctx;
-	u32 id;
+	unsigned long id;
 	int ret;
 
-	guard(mutex)(&mgr->lock);
-	idr_for_each_entry(&mgr->ctx_handles, ctx, id) {
+	amdgpu_criu_for_each_ctx(dump->fpriv, ctx, id) {
 		ret = amdgpu_criu_dump_ctx(dump, ctx, id);
 		if (ret)
 			return ret;
@@ -182,7 +182,7 @@ static const char *amdgpu_criu_ctx_fault(void *data, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
 
-	if (!record->id || record->id >= AMDGPU_VM_MAX_NUM_CTX)
+	if (!record->id)
 		return "id";
 	if (!amdgpu_ctx_priority_is_valid(record->init_priority))
 		return "priority";
@@ -300,10 +300,10 @@ static int amdgpu_criu_apply_ctx(void *data, void *entry)
 	struct amdgpu_ctx *ctx;
 	u32 id;
 	int ret = amdgpu_ctx_alloc(adev, plan->fpriv, plan->file, record->init_priority,
-				   record->id, record->id + 1, &id);
+				   XA_LIMIT(record->id, record->id), &id);
 
 	if (ret)
-		return ret == -ENOSPC ? -EBUSY : ret;
+		return ret;
 	ctx = amdgpu_ctx_get(plan->fpriv, id);
 	if (!ctx)
 		return -EBUSY;

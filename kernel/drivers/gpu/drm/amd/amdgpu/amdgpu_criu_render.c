@@ -15,8 +15,8 @@ static bool amdgpu_criu_is_fresh(void *data)
 	has_prt = !list_empty(&fpriv->prt_va->valids) || !list_empty(&fpriv->prt_va->invalids);
 	amdgpu_bo_unreserve(root);
 	return idr_is_empty(&plan->file->object_idr) && xa_empty(&plan->file->syncobj_xa) &&
-	       idr_is_empty(&fpriv->ctx_mgr.ctx_handles) &&
-	       idr_is_empty(&fpriv->bo_list_handles) && !amdgpu_criu_has_userqs(fpriv) &&
+	       xa_empty(&fpriv->ctx_mgr.ctx_handles) &&
+	       xa_empty(&fpriv->bo_list_handles) && !amdgpu_criu_has_userqs(fpriv) &&
 	       !READ_ONCE(plan->file->client_name) &&
 	       !fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)] && !has_prt;
 }

@@ -75,13 +75,11 @@ static void kfd_criu_describe(const struct kfd_process_device *pdd,
 static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 				      struct kfd_criu_device_record *record)
 {
-	const u64 *tma;
-
-	if (qpd->cwsr_kaddr) {
+	if (!iosys_map_is_null(&qpd->cwsr_map)) {
 		/* kfd_process_set_trap_handler() stores the addresses there. */
-		tma = qpd->cwsr_kaddr + KFD_CWSR_TMA_OFFSET;
-		record->tba_addr = tma[0];
-		record->tma_addr = tma[1];
+		record->tba_addr = iosys_map_rd(&qpd->cwsr_map, KFD_CWSR_TMA_OFFSET, u64);
+		record->tma_addr = iosys_map_rd(&qpd->cwsr_map,
+						KFD_CWSR_TMA_OFFSET + sizeof(u64), u64);
 	} else {
 		record->tba_addr = qpd->tba_addr;
 		record->tma_addr = qpd->tma_addr;

@@ -5,17 +5,12 @@
 
 static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
 {
-	const struct kfd_process *p = dump->p;
-	struct kfd_criu_event_page_record record = {
-		.handle = p->signal_handle,
-		.mapped_size = p->signal_mapped_size,
+	const struct kfd_criu_event_page_record record = {
+		.handle = dump->p->signal_handle,
+		.mapped_size = dump->p->signal_mapped_size,
 	};
 
-	if (p->signal_page->need_to_free_pages)
-		record.num_slots = KFD_SIGNAL_EVENT_LIMIT;
 	criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT_PAGE, &record);
-	criu_writer_tail_copy(&dump->out.writer, p->signal_page->kernel_address,
-			      record.num_slots * sizeof(u64));
 }
 
 static int kfd_criu_dump_events(void *data)
@@ -110,21 +105,23 @@ static const char *kfd_criu_event_fault(void *data, void *entry)
 	return NULL;
 }
 
+/* Kernels before 7.3 allocate a page if user mode provides none. */
+static int kfd_criu_check_page(void *data, void *entry)
+{
+	const struct kfd_criu_event_page_record *page = entry;
+	struct kfd_criu_plan *plan = data;
+
+	return page->handle ? 0 : criu_refuse(plan->call, -EOPNOTSUPP,
+					      "this kernel allocates no page");
+}
+
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
 static int kfd_criu_apply_page(void *data, void *entry)
 {
 	const struct kfd_criu_event_page_record *page = entry;
 	struct kfd_criu_plan *plan = data;
-	struct kfd_process *p = plan->p;
 
-	if (page->handle)
-		return kfd_kmap_event_page(p, page->handle);
-	guard(mutex)(&p->event_mutex);
-	p->signal_page = kfd_signal_page_alloc(p);
-	if (!p->signal_page)
-		return -ENOMEM;
-	p->signal_mapped_size = page->mapped_size;
-	return 0;
+	return kfd_kmap_event_page(plan->p, page->handle);
 }
 
 static void kfd_criu_undo_page(void *data, void *entry)
@@ -133,9 +130,8 @@ static void kfd_criu_undo_page(void *data, void *entry)
 	const struct kfd_criu_plan_bo *bo;
 	struct kfd_criu_plan *plan = data;
 	struct kfd_process *p = plan->p;
-	struct kfd_signal_page *page = p->signal_page;
 
-	if (!page)
+	if (!p->signal_page)
 		return;
 	mutex_lock(&p->event_mutex);
 	WRITE_ONCE(p->signal_page, NULL);
@@ -144,10 +140,9 @@ static void kfd_criu_undo_page(void *data, void *entry)
 	mutex_unlock(&p->event_mutex);
 	/* The interrupt worker reads the page under RCU. */
 	synchronize_rcu();
-	bo = record->handle ? kfd_criu_find_bo(plan, record->handle) : NULL;
+	bo = kfd_criu_find_bo(plan, record->handle);
 	if (bo)
-		amdgpu_amdkfd_gpuvm_unmap_gtt_bo_from_kernel(bo->mem);
-	kfd_signal_page_free(page);
+		amdgpu_amdkfd_gpuvm_unmap_bo_from_kernel(bo->mem);
 }
 
 const struct criu_kind kfd_criu_event_pages = {
@@ -156,6 +151,7 @@ const struct criu_kind kfd_criu_event_pages = {
 	CRIU_KIND(struct kfd_criu_plan, pages, struct kfd_criu_plan_page, record.handle),
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_page, num_slots, slots, __u64) },
 	.fault = kfd_criu_page_fault,
+	.check = kfd_criu_check_page,
 	.apply = kfd_criu_apply_page,
 	.undo = kfd_criu_undo_page,
 };
@@ -179,17 +175,6 @@ static int kfd_criu_apply_event(void *to, void *entry)
 	return kfd_event_restore(plan->call->filp, plan->p, &data, record->age);
 }
 
-/* Creating an event clears its slot, so the slots are written last. */
-static int kfd_criu_end_events(void *data, int ret)
-{
-	struct kfd_criu_plan *plan = data;
-
-	if (!ret && plan->num_pages && !plan->pages->record.handle)
-		memcpy(plan->p->signal_page->kernel_address, plan->pages->slots,
-		       plan->pages->record.num_slots * sizeof(u64));
-	return ret;
-}
-
 static void kfd_criu_undo_event(void *data, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
@@ -206,6 +191,5 @@ const struct criu_kind kfd_criu_events = {
 	.dump = kfd_criu_dump_events,
 	.fault = kfd_criu_event_fault,
 	.apply = kfd_criu_apply_event,
-	.end = kfd_criu_end_events,
 	.undo = kfd_criu_undo_event,
 };

@@ -105,7 +105,7 @@ struct kfd_criu_bo_record {
 
 /* The page of signal slots; at most one. Tail: __u64 slot[num_slots]. */
 struct kfd_criu_event_page_record {
-	/* BO that user mode has provided as the page; 0: the kernel has allocated the page */
+	/* BO that user mode has provided as the page; 0: the kernel, before 7.3, has allocated it */
 	__u64 handle;
 	__u64 mapped_size; /* bytes of the page that user mode can map */
 	__u32 num_slots; /* slots in the tail; 0 if a BO holds them */

@@ -62,9 +62,8 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 }
 
 /*
- * mmap() between RESTORE and RESUME. KFD maps doorbells only as a whole, and the event page only
- * from its start. A restore maps the remaining parts of a mapping that the process has split.
- * kfd_process.signal_mapped_size stays as RESTORE has set it.
+ * mmap() between RESTORE and RESUME. KFD maps doorbells only as a whole. A restore maps the
+ * remaining parts of a mapping that the process has split.
  */
 int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 {
@@ -72,18 +71,14 @@ int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 	const u64 inside = offset & ~(KFD_MMAP_TYPE_MASK | KFD_MMAP_GPU_ID_MASK);
 	const u64 type = offset & KFD_MMAP_TYPE_MASK;
 	const u64 size = vma->vm_end - vma->vm_start;
-	const struct kfd_signal_page *page = p->signal_page;
 	struct kfd_process_device *pdd =
 		kfd_process_device_data_by_id(p, KFD_MMAP_GET_GPU_ID(offset));
 	u64 room = PAGE_SIZE;
 	phys_addr_t address;
 
 	if (type == KFD_MMAP_TYPE_EVENTS) {
-		/* A page that user mode has provided is a BO, mapped through a render node. */
-		if (!page || !page->need_to_free_pages)
-			return -EINVAL;
-		address = __pa(page->kernel_address);
-		room <<= get_order(KFD_SIGNAL_EVENT_LIMIT * sizeof(u64));
+		/* The page is a BO, mapped through a render node. */
+		return -EINVAL;
 	} else if (type != KFD_MMAP_TYPE_DOORBELL && type != KFD_MMAP_TYPE_MMIO) {
 		return -EFAULT;
 	} else if (!pdd) {
@@ -101,9 +96,6 @@ int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma)
 		return -EINVAL;
 	vm_flags_set(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_NORESERVE | VM_DONTDUMP |
 			  VM_PFNMAP);
-	if (type == KFD_MMAP_TYPE_EVENTS)
-		return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(address + inside), size,
-				       vma->vm_page_prot);
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 	return io_remap_pfn_range(vma, vma->vm_start, PHYS_PFN(address + inside), size,
 				  vma->vm_page_prot);

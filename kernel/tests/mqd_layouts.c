@@ -17,10 +17,13 @@ struct kfd_node {
 #define IP_VERSION(major, minor, revision) \
 	((u32)(major) << 24 | (u32)(minor) << 16 | (u32)(revision) << 8)
 
+#define hweight32(word) ((u32)__builtin_popcount(word))
+
 #include "mqd_layouts.h"
 
 const struct kfd_criu_mqd_layout *kfd_criu_mqd_layout(u32 gc_version, bool sdma);
 bool kfd_criu_mqd_tested(struct kfd_node *node);
+void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);
 
 #include "../drivers/gpu/drm/amd/amdkfd/kfd_criu_mqd.c"
 
@@ -157,6 +160,11 @@ const struct kfd_criu_mqd_layout *mqd_layout(enum mqd_kind kind)
 	};
 
 	return layouts[kind];
+}
+
+void mqd_count_cus(u32 major, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus)
+{
+	kfd_criu_count_cus(IP_VERSION(major, 0, 0), bitmap, num_se, num_sh, cus);
 }
 
 u32 mqd_words(const struct kfd_criu_mqd_layout *layout)

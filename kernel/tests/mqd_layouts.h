@@ -40,6 +40,9 @@ const struct kfd_criu_mqd_layout *mqd_layout_of(u32 major, u32 minor, u32 revisi
 /* Whether tests run queues of it, with a kernel that saves and loads this many MQDs of a queue. */
 bool mqd_tested(u32 major, u32 minor, u32 revision);
 
+/* CUs of each shader array, from the driver's bitmap of a GPU of this generation. */
+void mqd_count_cus(u32 major, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);
+
 /* The driver's functions. */
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 u32 kfd_criu_mqd_size(const struct kfd_criu_mqd_layout *layout);

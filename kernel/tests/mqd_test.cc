@@ -3,6 +3,7 @@
 // one XCC and for several.
 #include <linux/crc32.h>
 
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <fstream>
@@ -337,6 +338,23 @@ TEST(MqdLayout, IsThatOfTheGpu) {
   EXPECT_EQ(mqd_layout_of(12, 1, 0, true), mqd_layout(MQD_SDMA_12));
   EXPECT_EQ(mqd_layout_of(12, 2, 0, false), nullptr);
   EXPECT_EQ(mqd_layout_of(13, 0, 0, false), nullptr);
+}
+
+// An RX 7900 has six engines with two arrays each.
+TEST(MqdLayout, ArraysOfEnginesBeyondTheFourthFollowThoseOfTheFirst) {
+  u32 bitmap[4][4] = {};
+  // As gfx_v11_0_get_cu_info() and gfx_v9_0_get_cu_info() fill it
+  for (u32 se = 0; se < 6; se++)
+    for (u32 sh = 0; sh < 2; sh++) bitmap[se % 4][se / 4 * 2 + sh] = (1u << (se * 2 + sh + 1)) - 1;
+  std::array<u8, 16> cus{};
+  mqd_count_cus(11, bitmap, 6, 2, cus.data());
+  for (u32 array = 0; array < 12; array++) EXPECT_EQ(cus[array], array + 1);
+  mqd_count_cus(12, bitmap, 6, 2, cus.data());
+  EXPECT_EQ(cus[8], 9);
+  // An MI100 has eight engines with one array each.
+  for (u32 se = 0; se < 8; se++) bitmap[se % 4][se / 4] = (1u << (se + 1)) - 1;
+  mqd_count_cus(9, bitmap, 8, 1, cus.data());
+  for (u32 se = 0; se < 8; se++) EXPECT_EQ(cus[static_cast<size_t>(se) * 2], se + 1);
 }
 
 struct Version {

@@ -147,6 +147,7 @@ u64 kfd_criu_bo_va_size(const struct kfd_criu_bo_record *record);
 const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
 							enum kfd_queue_type type);
 bool kfd_criu_mqd_tested(struct kfd_node *node);
+void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus);
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size);
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);

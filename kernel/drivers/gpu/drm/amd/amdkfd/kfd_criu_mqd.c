@@ -460,6 +460,20 @@ void kfd_criu_mqd_merge(const struct kfd_criu_mqd_layout *layout, void *fresh,
 }
 
 /*
+ * Counts the CUs of each shader array. The bitmap has four engines; engine 4 follows the arrays of
+ * engine 0. See mqd_symmetrically_map_cu_mask().
+ */
+void kfd_criu_count_cus(u32 gc_version, const u32 bitmap[4][4], u32 num_se, u32 num_sh, u8 *cus)
+{
+	const u32 next = gc_version >= IP_VERSION(11, 0, 0) && gc_version < IP_VERSION(13, 0, 0) ?
+			 2 : 1;
+
+	for (u32 se = 0; se < num_se; se++)
+		for (u32 sh = 0; sh < num_sh; sh++)
+			cus[se * 2 + sh] = hweight32(bitmap[se % 4][sh + se / 4 * next]);
+}
+
+/*
  * Checks whether a queue does not use all CUs. AMDKFD_IOC_SET_CU_MASK and packets of the process
  * set these words. Returns true if an enable mask differs from that of a new MQD.
  */

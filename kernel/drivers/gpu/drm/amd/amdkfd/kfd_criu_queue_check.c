@@ -40,7 +40,7 @@ const struct kfd_criu_mqd_layout *kfd_criu_queue_layout(struct kfd_node *node,
 
 /*
  * Returns the number of CUs of each shader array. The CUs of an array that are harvested differ
- * between GPUs of one kind. See mqd_symmetrically_map_cu_mask().
+ * between GPUs of one kind.
  */
 void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
 {
@@ -53,11 +53,8 @@ void kfd_criu_active_cus(const struct kfd_node *node, struct kfd_criu_cus *cus)
 	for_each_inst(xcc, node->xcc_mask) {
 		if (i == KFD_CRIU_XCCS_MAX)
 			break;
-		for (u32 se = 0; se < num_se; se++)
-			for (u32 sh = 0; sh < num_sh; sh++)
-				cus->xcc[i][se * KFD_MAX_NUM_SH_PER_SE + sh] =
-					hweight32(gfx->cu_info.bitmap[xcc][se % 4][sh + se / 4]);
-		i++;
+		kfd_criu_count_cus(KFD_GC_VERSION(node), gfx->cu_info.bitmap[xcc], num_se, num_sh,
+				   cus->xcc[i++]);
 	}
 }
 

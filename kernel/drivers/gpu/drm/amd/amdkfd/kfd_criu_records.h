@@ -133,7 +133,7 @@ struct kfd_criu_event_record {
 #define KFD_CRIU_QUEUE_CWSR_IN_SVM BIT(2) /* the wave-save area is in an SVM range */
 #define KFD_CRIU_QUEUE_NO_RING BIT(3) /* disabled by AMDKFD_IOC_UPDATE_QUEUE with a NULL ring */
 
-/* CUs that are not harvested: of each XCC, the number for each of its shader arrays. */
+/* CUs that are not harvested: of each XCC, the number in array A of engine E at 2 * E + A. */
 struct kfd_criu_cus {
 	__u8 xcc[KFD_CRIU_XCCS_MAX][KFD_CRIU_SHADER_ARRAYS_MAX];
 };

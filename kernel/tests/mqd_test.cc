@@ -216,6 +216,106 @@ std::map<std::string, u32> words_of(const std::string& header, const std::string
   return words;
 }
 
+// A word that the driver has a name for, and its bits that a blob contains. The first row whose names
+// and layouts match counts.
+struct Word {
+  const char *names, *layouts;
+  u32 mask;
+};
+
+constexpr u32 kKept = ~0u;  // evictions of the queue keep it, so a blob contains it
+constexpr u32 kOurs = 0;    // the driver sets it from the properties of the queue, or when it runs
+constexpr u32 kNever = 0;   // a privilege, or an address that the firmware uses with its own
+
+constexpr Word kWords[] = {
+    // --- What starts a dispatch: registers that packets of the process set
+    {"compute_(dim|start|num_thread|restart|prescaled_dim)_[xyz]", "", kKept},
+    {"compute_(dispatch_initiator|pgm_lo|pgm_hi|resource_limits|tmpring_size)", "", kKept},
+    {"compute_(dispatch_id|threadgroup_id|relaunch2?|wave_restore_.*|user_data_.*)", "", kKept},
+    {"compute_(dispatch_pkt_addr|dispatch_scratch_base)_(lo|hi)", "", kKept},
+    {"compute_(req_ctrl|user_accum_.*|pgm_rsrc3|ddid_index|shader_chksum)", "", kKept},
+    {"compute_dispatch_interleave|tg_counter_id|xcc_sync_counter", "", kKept},
+    // PRIV runs waves with the privileges of the trap handler.
+    {"compute_pgm_rsrc1", "", ~(1u << 20)},
+    // TRAP_PRESENT, which the driver sets for its trap handler. No bit of GFX12 is a privilege.
+    {"compute_pgm_rsrc2", "Cp12.*", kKept},
+    {"compute_pgm_rsrc2", "", ~(1u << 6)},
+    // The CU mask. These two unions have names for GPUs with and without partitions.
+    {"compute_static_thread_mgmt_se6", "Cp943", kOurs},
+    {"compute_static_thread_mgmt_.*", "", kKept},
+    {"compute_tg_chunk_size", "Cp", kKept},
+    {"compute_tg_chunk_size|pm4_target_xcc_in_xcp|cp_mqd_stride_size", "", kOurs},
+    {"compute_current_logic(al)?_xcc_id|compute_restart_cg_tg_id", "", kKept},
+    {"compute_restore_tg_chunk_size", "", kKept},
+    // --- Set by the driver, or the hypervisor's and the debugger's
+    {"header|compute_pipelinestat_enable|compute_perfcount_enable|compute_vmid", "", kOurs},
+    {"compute_thread_trace_enable|compute_misc_reserved|disable_queue", "", kNever},
+    {"compute_t[bm]a_(lo|hi)", "", kNever},
+    {"cp_mqd_base_addr_(lo|hi)|cp_hqd_(active|vmid|pipe_priority|queue_priority)", "", kOurs},
+    {"cp_hqd_pq_base_(lo|hi)|cp_hqd_pq_(rptr_report|wptr_poll)_addr_(lo|hi)", "", kOurs},
+    {"cp_hqd_pq_doorbell_control|cp_hqd_iq_timer|cp_hqd_eop_base_addr_(lo|hi)", "", kOurs},
+    {"cp_hqd_eop_control|cp_hqd_ctx_save_(base_addr_lo|base_addr_hi|control|size)", "", kOurs},
+    {"cp_hqd_cntl_stack_size|cp_hqd_aql_control|cp_mqd_control", "", kOurs},
+    {"cp_hqd_aql_control_1|cp_hqd_hq_(control[01]|status1|scheduler1)", "", kNever},
+    {"cp_hqd_kd_.*|dfwx_.*|control_buf_.*|draw_ring_addr_.*|fence_address_.*", "", kNever},
+    {"(gds|ctx)_save_(base_addr|mask)_(lo|hi)|dynamic_cu_mask_addr_(lo|hi)", "", kNever},
+    {"iqtimer_pkt_.*|set_resources_.*|queue_doorbell_id.*", "", kNever},
+    // --- Kept: the place in the ring, in an IB, in the end-of-pipe buffer, and saved waves
+    {"cp_hqd_pq_(rptr|wptr|wptr_lo|wptr_hi)|cp_hqd_ib_(base_addr_lo|base_addr_hi|rptr)", "", kKept},
+    {"cp_hqd_eop_(rptr|wptr|done_events|dones|wptr_mem)|cp_hqd_error", "", kKept},
+    {"cp_hqd_(cntl_stack|wg_state)_offset|cp_hqd_suspend_.*", "", kKept},
+    {"cp_hqd_(sema_cmd|msg_type|dequeue_request|dequeue_status|dma_offload)", "", kKept},
+    {"cp_hqd_iq_rptr|cp_hqd_atomic[01]_preop_(lo|hi)|cp_hqd_gds_resource_state", "", kKept},
+    {"cp_hqd_aql_dispatch_id(_hi)?|cp_hqd_ddid_.*|gds_cs_ctxsw_cnt[0-3]|gws_.*", "", kKept},
+    {"cp_(pq_exe_status|packet_id|packet_exe_status|compute_csinvoc_count)_(lo|hi)", "", kKept},
+    {"cp_mqd_(query|connect|save|restore)_.*|cp_mqd_readindex_(lo|hi)", "", kKept},
+    // RESTORE_ACTIVE, RELAUNCH_WAVES, DISP_ACTIVE. The driver sets the other bits.
+    {"cp_hqd_persistent_state", "", 0xb0000000},
+    // QUANTUM_ACTIVE. The driver sets the length.
+    {"cp_hqd_quantum", "", 0x80000000},
+    // PROCESSING_IB and IB_SIZE. IB_PRIV_STATE is a privilege.
+    {"cp_hqd_ib_control", "", 0x800fffff},
+    // WPTR_CARRY, RPTR_CARRY and PQ_EMPTY, which GFX8 lacks. PRIV_STATE and KMD_QUEUE are privileges.
+    {"cp_hqd_pq_control", "Cp8", kOurs},
+    {"cp_hqd_pq_control", "", 0x80c0},
+    // DEQUEUE_STATUS, SCRATCH_RAM_INIT, TCL2_DIRTY and QUEUE_IDLE. C_INHERIT_VMID is a privilege; the
+    // scheduler sets the other bits.
+    {"cp_hqd_hq_status0|cp_hqd_hq_scheduler0", "", 0x40000183},
+    // --- SDMA
+    // CMD_VMID and the privilege of IBs
+    {"sdmax_rlcx_ib_cntl", "", 1},
+    {"sdmax_rlcx_rb_(rptr|rptr_hi|wptr|wptr_hi)|sdmax_rlcx_ib_.*", "", kKept},
+    {"sdmax_rlcx_(skip_cntl|context_status|context_switch_status|midcmd_.*)", "", kKept},
+    {"sdmax_rlcx_(doorbell_log|status|watermark)", "", kKept},
+    {"sdmax_rlcx_rb_(cntl|base|base_hi|(rptr|wptr_poll)_addr_(lo|hi)|wptr_poll_cntl)", "", kOurs},
+    {"sdmax_rlcx_(doorbell|doorbell_offset|rb_aql_cntl|dummy_reg|sched_cntl)", "", kOurs},
+    {"sdma_(engine|queue)_id|sdmax_rlcx_(minor_ptr_update|wait_unsatisfied_thd)", "", kOurs},
+    {"sdmax_rlcx_(virtual_addr|ape1_cntl|csa_addr_(lo|hi)|preempt|rb_preempt)", "", kNever},
+    {"sdmax_rlcx_(f32|mcu)_dbg[01]|sdmax_rlcx_mqd_.*", "", kNever},
+};
+
+const Word* class_of(const std::string& name, const std::string& layout) {
+  for (const Word& word : kWords)
+    if (std::regex_match(name, std::regex(word.names)) &&
+        (!*word.layouts || std::regex_match(layout, std::regex(word.layouts))))
+      return &word;
+  return nullptr;
+}
+
+// Reserved words are scratch of the firmware.
+TEST_P(Mqd, EachWordWithANameHasItsBits) {
+  const std::regex reserved("(cp_mqd_)?(reserved|unused)_?.*");
+  u32 named = 0;
+  for (const auto& [name, word] : words_of(GetParam().header, GetParam().structure)) {
+    if (std::regex_match(name, reserved)) continue;
+    const Word* found = class_of(name, GetParam().name);
+    ASSERT_NE(found, nullptr) << name;
+    EXPECT_EQ(mask(word), found->mask) << name;
+    named++;
+  }
+  EXPECT_GE(named, mqd_stack_word(layout()) ? 200u : 24u);
+}
+
 // Names of words that init_mqd() or update_mqd() sets.
 std::set<std::string> set_by_driver(const std::string& manager) {
   std::ifstream file(std::string(AMDGPU_DIR "/amdkfd/kfd_mqd_manager_") + manager + ".c");
@@ -232,7 +332,10 @@ bool may_be_state(const std::string& name) {
   return name.starts_with("compute_static_thread_mgmt_se") || name == "compute_resource_limits" ||
          name == "compute_current_logic_xcc_id" || name == "compute_current_logical_xcc_id" ||
          name == "cp_hqd_cntl_stack_offset" || name == "cp_hqd_wg_state_offset" ||
-         name == "cp_hqd_eop_rptr" || name == "compute_pgm_rsrc2" || name == "sdmax_rlcx_ib_cntl";
+         name == "cp_hqd_eop_rptr" || name == "compute_pgm_rsrc2" || name == "sdmax_rlcx_ib_cntl" ||
+         name == "cp_hqd_persistent_state" || name == "cp_hqd_quantum" ||
+         name == "cp_hqd_ib_control" || name == "cp_hqd_pq_control" || name == "cp_hqd_hq_status0" ||
+         name == "cp_hqd_hq_scheduler0" || name == "cp_hqd_iq_rptr";
 }
 
 TEST_P(Mqd, WhatTheDriverSetsIsOwned) {
@@ -293,18 +396,18 @@ TEST_P(Mqd, StripClearsStacksBelowTheirFill) {
 
 // Name, kind, header, structure, manager; words of all, state, owned, opaque; sum.
 constexpr Layout kLayouts[] = {
-    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 96, 111, 305, 0x5a48c2c9},
+    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 104, 103, 305, 0x2ccca00c},
     {"Sdma8", MQD_SDMA_8, "vi", "vi_sdma_mqd", "vi", 128, 11, 13, 104, 0x99aa3a8c},
-    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 100, 115, 297, 0xd7e633c6},
-    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 99, 116, 297, 0x07afa047},
+    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 109, 106, 297, 0x93ca7744},
+    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 108, 107, 297, 0x4383e4c5},
     {"Sdma", MQD_SDMA, "v9", "v9_sdma_mqd", "v9", 128, 26, 18, 84, 0x2995b61a},
-    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 99, 113, 300, 0x37a0ed13},
+    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 108, 104, 300, 0x738ca991},
     {"Sdma10", MQD_SDMA_10, "v10", "v10_sdma_mqd", "v10", 130, 26, 18, 86, 0x4a892bdc},
-    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 178, 120, 214, 0x2e2eb670},
+    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 187, 111, 214, 0x6a02f2f2},
     {"Sdma11", MQD_SDMA_11, "v11", "v11_sdma_mqd", "v11", 128, 26, 21, 81, 0xcef1a1b5},
-    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 174, 120, 218, 0x5e7fd382},
+    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 183, 111, 218, 0x1a539700},
     {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 25, 24, 79, 0x14794bd0},
-    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 137, 110, 777, 0xe5696b8b},
+    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 152, 102, 770, 0xdafa4773},
     {"Sdma121", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12_1", 128, 25, 24, 79, 0x14794bd0},
 };
 

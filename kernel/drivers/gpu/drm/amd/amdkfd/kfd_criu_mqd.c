@@ -9,8 +9,9 @@
  *
  *   owned   The driver sets them from the properties of the queue, or the firmware
  *           sets them when it maps the queue. Neither saved nor copied.
- *   state   Progress of the queue, and words that packets of the process can set.
- *           Saved and copied.
+ *   state   Progress of the queue, and words that packets of the process can set:
+ *           what the firmware keeps in the MQD when it evicts the queue. Saved and
+ *           copied.
  *   opaque  All other words: scratch of the firmware without public documentation.
  *           Saved and copied, because only privileged callers can open a session.
  *
@@ -70,16 +71,27 @@ static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
 	SPAN(v9_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1, ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
 	OWNED(v9_mqd, compute_vmid, compute_vmid),
 	STATE(v9_mqd, cp_pq_exe_status_lo, cp_packet_exe_status_hi),
-	OWNED(v9_mqd, ctx_save_base_addr_lo, cp_hqd_pq_base_hi),
+	OWNED(v9_mqd, ctx_save_base_addr_lo, cp_hqd_vmid),
+	/* A dispatch runs, and its saved waves have to be launched again. */
+	SPAN(v9_mqd, cp_hqd_persistent_state, cp_hqd_persistent_state,
+	     CP_HQD_PERSISTENT_STATE__RESTORE_ACTIVE_MASK |
+	     CP_HQD_PERSISTENT_STATE__RELAUNCH_WAVES_MASK |
+	     CP_HQD_PERSISTENT_STATE__DISP_ACTIVE_MASK),
+	OWNED(v9_mqd, cp_hqd_pipe_priority, cp_hqd_queue_priority),
+	SPAN(v9_mqd, cp_hqd_quantum, cp_hqd_quantum, CP_HQD_QUANTUM__QUANTUM_ACTIVE_MASK),
+	OWNED(v9_mqd, cp_hqd_pq_base_lo, cp_hqd_pq_base_hi),
 	STATE(v9_mqd, cp_hqd_pq_rptr, cp_hqd_pq_rptr),
 	OWNED(v9_mqd, cp_hqd_pq_rptr_report_addr_lo, cp_hqd_pq_doorbell_control),
-	OWNED(v9_mqd, cp_hqd_pq_control, cp_hqd_pq_control),
+	/* With cp_hqd_ib_control: the place in an IB */
 	STATE(v9_mqd, cp_hqd_ib_base_addr_lo, cp_hqd_ib_rptr),
-	OWNED(v9_mqd, cp_hqd_ib_control, cp_hqd_dma_offload),
-	STATE(v9_mqd, cp_hqd_sema_cmd, cp_hqd_sema_cmd),
-	OWNED(v9_mqd, cp_hqd_msg_type, cp_hqd_msg_type),
-	STATE(v9_mqd, cp_hqd_atomic0_preop_lo, cp_hqd_atomic1_preop_hi),
-	OWNED(v9_mqd, cp_hqd_hq_status0, cp_hqd_eop_control),
+	SPAN(v9_mqd, cp_hqd_ib_control, cp_hqd_ib_control,
+	     CP_HQD_IB_CONTROL__IB_SIZE_MASK | CP_HQD_IB_CONTROL__PROCESSING_IB_MASK),
+	OWNED(v9_mqd, cp_hqd_iq_timer, cp_hqd_iq_timer),
+	STATE(v9_mqd, cp_hqd_iq_rptr, cp_hqd_atomic1_preop_hi),
+	SPAN(v9_mqd, cp_hqd_hq_status0, cp_hqd_hq_status0,
+	     CP_HQD_HQ_STATUS0__DEQUEUE_STATUS_MASK | CP_HQD_HQ_STATUS0__SCRATCH_RAM_INIT_MASK |
+	     CP_HQD_HQ_STATUS0__TCL2_DIRTY_MASK | CP_HQD_HQ_STATUS0__QUEUE_IDLE_MASK),
+	OWNED(v9_mqd, cp_hqd_hq_control0, cp_hqd_eop_control),
 	STATE(v9_mqd, cp_hqd_eop_rptr, cp_hqd_eop_done_events),
 	OWNED(v9_mqd, cp_hqd_ctx_save_base_addr_lo, cp_hqd_ctx_save_control),
 	STATE(v9_mqd, cp_hqd_cntl_stack_offset, cp_hqd_cntl_stack_offset),
@@ -93,6 +105,9 @@ static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
 /* Since GFX9 */
 static const struct kfd_criu_mqd_span kfd_criu_cp_since_v9[] = {
 	OWNED(v9_mqd, reserved_144, reserved_144),
+	SPAN(v9_mqd, cp_hqd_pq_control, cp_hqd_pq_control,
+	     CP_HQD_PQ_CONTROL__WPTR_CARRY_MASK | CP_HQD_PQ_CONTROL__RPTR_CARRY_MASK |
+	     CP_HQD_PQ_CONTROL__PQ_EMPTY_MASK),
 	OWNED(v9_mqd, cp_hqd_aql_control, cp_hqd_aql_control),
 	STATE(v9_mqd, cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
 };
@@ -119,6 +134,7 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v8[] = {
+	OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control),
 	OWNED(vi_mqd, compute_tba_lo, compute_tma_hi),
 	STATE(vi_mqd, compute_relaunch, compute_wave_restore_control),
 	STATE(vi_mqd, cp_hqd_pq_wptr, cp_hqd_pq_wptr),
@@ -174,9 +190,11 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
 	STATE(v12_1_compute_mqd, compute_prescaled_dim_x, compute_static_thread_mgmt_se8),
 	STATE(v12_1_compute_mqd, tg_counter_id, cp_compute_csinvoc_count_hi),
 	STATE(v12_1_compute_mqd, compute_relaunch, compute_relaunch2),
-	STATE(v12_1_compute_mqd, cp_hqd_suspend_cntl_stack_offset, cp_hqd_suspend_wg_state_offset),
+	STATE(v12_1_compute_mqd, cp_hqd_suspend_cntl_stack_offset, cp_hqd_dequeue_status),
+	OWNED(v12_1_compute_mqd, cp_hqd_aql_control_1, cp_hqd_aql_control_1),
 	STATE(v12_1_compute_mqd, cp_hqd_aql_dispatch_id, cp_hqd_aql_dispatch_id_hi),
 	OWNED(v12_1_compute_mqd, cp_hqd_kd_base, cp_hqd_kd_cntl),
+	STATE(v12_1_compute_mqd, xcc_sync_counter, xcc_sync_counter),
 	OWNED(v12_1_compute_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
 	OWNED(v12_1_compute_mqd, control_buf_addr_lo, control_buf_num_entries),
 	OWNED(v12_1_compute_mqd, dfwx_flags, dfwx_queue_connect_addr_hi),

@@ -167,18 +167,23 @@ static void kfd_criu_load_mqd(const struct kfd_criu_plan_queue *queue, struct qu
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
 	const enum kfd_queue_type type = q->properties.type;
+	const u32 num = kfd_criu_num_mqds(q->device, type);
+	const struct kfd_criu_mqd_layout *layout = kfd_criu_queue_layout(q->device, type);
 	struct mqd_manager *mm = kfd_criu_mqd_mgr(q->device, type);
 	struct device_queue_manager *dqm = q->device->dqm;
 
 	dqm_lock(dqm);
 	mm->init_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties);
 	mm->checkpoint_mqd(mm, q->mqd, scratch, scratch + record->mqd_size);
-	kfd_criu_mqd_merge(kfd_criu_queue_layout(q->device, type), scratch, queue->mqd,
-			   kfd_criu_num_mqds(q->device, type));
 	mm->restore_mqd(mm, &q->mqd, q->mqd_mem_obj, &q->gart_mqd_addr, &q->properties, scratch,
 			queue->stack, record->mqd_stack_size);
 	/* restore_mqd() sets only a part of the doorbell fields. */
 	mm->update_mqd(mm, q->mqd, &q->properties, NULL);
+	/* At last: update_mqd() sets a word that also contains the place in an IB. */
+	for (u32 i = 0; i < num; i++)
+		kfd_criu_mqd_merge(layout, q->mqd + i * mm->mqd_stride(mm, &q->properties),
+				   queue->mqd + i * (record->mqd_size / num), 1);
+	amdgpu_device_flush_hdp(q->device->adev, NULL);
 	dqm_unlock(dqm);
 }
 

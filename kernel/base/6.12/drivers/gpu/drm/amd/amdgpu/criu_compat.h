@@ -64,9 +64,9 @@ struct v12_1_compute_mqd {
 	u32 cp_hqd_wg_state_offset;
 	u32 words_177[7];
 	u32 cp_hqd_suspend_cntl_stack_offset;
-	u32 word_185;
-	u32 cp_hqd_suspend_wg_state_offset;
-	u32 words_187[6];
+	u32 words_185[6];
+	u32 cp_hqd_dequeue_status;
+	u32 cp_hqd_aql_control_1;
 	u32 cp_hqd_aql_dispatch_id;
 	u32 cp_hqd_aql_dispatch_id_hi;
 	u32 cp_hqd_kd_base;
@@ -75,7 +75,8 @@ struct v12_1_compute_mqd {
 	u32 words_198[27];
 	u32 pm4_target_xcc_in_xcp;
 	u32 cp_mqd_stride_size;
-	u32 words_227[29];
+	u32 xcc_sync_counter;
+	u32 words_228[28];
 	u32 control_buf_addr_lo;
 	u32 words_257[7];
 	u32 control_buf_num_entries;

@@ -12,17 +12,6 @@
 #include "state.h"
 
 #define SVM_SIZE 0x40000
-#define DEVICES 16
-
-/* Fields of records that a table needs: see kfd_criu_records.h. */
-struct bo_fields {
-	__u64 object_id, size, va, user_addr, mmap_offset;
-	__u32 gpu_id, handle, alloc_flags, table_flags, domain, num_mapped;
-};
-
-struct svm_fields {
-	__u64 start, size;
-};
 
 /* Sizes in a queue record, at this offset; and the offset of cp_hqd_cntl_stack_offset in an MQD. */
 struct queue_sizes {
@@ -165,44 +154,6 @@ FIXTURE_VARIANT_ADD(golden, kfd_1_two_gpus) {
 	.file = "kfd-1-two-gpus", .gpus = 2,
 };
 
-/* The tables that CHECKPOINT returned with the blob can be derived from it. */
-static void make_tables(struct carry *carry, struct blob *blob)
-{
-	struct criu_image *image = &carry->image;
-	struct bo_fields bo;
-	struct kfd_gpu gpu;
-	size_t at;
-
-	image->devices = calloc(DEVICES, sizeof(*image->devices));
-	image->bos = calloc(CARRY_BOS, sizeof(*image->bos));
-	for (; (at = blob_find(blob, BLOB_KFD_DEVICE, image->num_devices)); image->num_devices++) {
-		struct amdgpu_criu_device *device = &image->devices[image->num_devices];
-		const __u32 *fields = blob_payload(blob, at);
-
-		device->gpu_id = fields[0];
-		device->actual_gpu_id = kfd_gpu_at(image->num_devices, &gpu) ? 0 : gpu.gpu_id;
-		device->drm_fd = -1;
-		carry->has_vm[image->num_devices] = fields[1] & 1;
-	}
-	for (; (at = blob_find(blob, BLOB_KFD_BO, image->num_bos)); image->num_bos++) {
-		memcpy(&bo, blob_payload(blob, at), sizeof(bo));
-		image->bos[image->num_bos] = (struct amdgpu_criu_bo) {
-			.object_id = bo.object_id, .size = bo.size, .va = bo.va,
-			.mmap_offset = bo.mmap_offset, .gpu_id = bo.gpu_id, .handle = bo.handle,
-			.domain = bo.domain, .flags = bo.table_flags,
-		};
-		carry->contents[image->num_bos] = calloc(1, bo.size);
-	}
-	for (unsigned int i = 0; (at = blob_find(blob, BLOB_KFD_SVM_RANGE, i)); i++) {
-		struct svm_fields svm;
-
-		memcpy(&svm, blob_payload(blob, at), sizeof(svm));
-		carry->areas[i].at = (void *)(uintptr_t)svm.start;
-		carry->areas[i].size = svm.size;
-		carry->area_contents[i] = calloc(1, svm.size);
-	}
-}
-
 static unsigned int count(struct blob *blob, __u16 type)
 {
 	unsigned int num = 0;
@@ -230,7 +181,7 @@ FIXTURE_SETUP(golden)
 	ASSERT_NE(NULL, self->carry.image.blob);
 	self->carry.image.blob_size = self->blob.size;
 	memcpy(self->carry.image.blob, self->blob.data, self->blob.size);
-	make_tables(&self->carry, &self->blob);
+	golden_tables(&self->carry, &self->blob);
 	ASSERT_EQ(0, carry_open(&self->carry, &self->kfd));
 	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);

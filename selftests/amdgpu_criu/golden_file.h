@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "blob_edit.h"
-#include "kfd.h"
+#include "carry.h"
 
 /* The path of a blob of the generation of GPU 0. The names of gfx90a do not have it. */
 static inline const char *golden_path(char path[512], const char *directory, const char *name)
@@ -56,6 +56,54 @@ static inline bool golden_load(const char *name, struct blob *blob)
 	blob->size = fread(blob->data, 1, size, file);
 	fclose(file);
 	return blob->size == (size_t)size;
+}
+
+/* Fields of records that a table needs: see kfd_criu_records.h. */
+struct golden_bo {
+	__u64 object_id, size, va, user_addr, mmap_offset;
+	__u32 gpu_id, handle, alloc_flags, table_flags, domain, num_mapped;
+};
+
+struct golden_svm {
+	__u64 start, size;
+};
+
+/* The tables that CHECKPOINT returned with the blob can be derived from it. */
+static inline void golden_tables(struct carry *carry, struct blob *blob)
+{
+	struct criu_image *image = &carry->image;
+	struct golden_bo bo;
+	struct kfd_gpu gpu;
+	size_t at;
+
+	image->devices = calloc(CARRY_GPUS, sizeof(*image->devices));
+	image->bos = calloc(CARRY_BOS, sizeof(*image->bos));
+	for (; (at = blob_find(blob, BLOB_KFD_DEVICE, image->num_devices)); image->num_devices++) {
+		struct amdgpu_criu_device *device = &image->devices[image->num_devices];
+		const __u32 *fields = blob_payload(blob, at);
+
+		device->gpu_id = fields[0];
+		device->actual_gpu_id = kfd_gpu_at(image->num_devices, &gpu) ? 0 : gpu.gpu_id;
+		device->drm_fd = -1;
+		carry->has_vm[image->num_devices] = fields[1] & 1;
+	}
+	for (; (at = blob_find(blob, BLOB_KFD_BO, image->num_bos)); image->num_bos++) {
+		memcpy(&bo, blob_payload(blob, at), sizeof(bo));
+		image->bos[image->num_bos] = (struct amdgpu_criu_bo) {
+			.object_id = bo.object_id, .size = bo.size, .va = bo.va,
+			.mmap_offset = bo.mmap_offset, .gpu_id = bo.gpu_id, .handle = bo.handle,
+			.domain = bo.domain, .flags = bo.table_flags,
+		};
+		carry->contents[image->num_bos] = calloc(1, bo.size);
+	}
+	for (unsigned int i = 0; (at = blob_find(blob, BLOB_KFD_SVM_RANGE, i)); i++) {
+		struct golden_svm svm;
+
+		memcpy(&svm, blob_payload(blob, at), sizeof(svm));
+		carry->areas[i].at = (void *)(uintptr_t)svm.start;
+		carry->areas[i].size = svm.size;
+		carry->area_contents[i] = calloc(1, svm.size);
+	}
 }
 
 /*

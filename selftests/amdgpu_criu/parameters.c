@@ -2,8 +2,8 @@
 /*
  * A driver whose module parameters take features of the GPU away.
  *
- * cwsr_enable=0, as of a GPU without compute wave save/restore: queues are refused, and
- * AMDKFD_IOC_CRIU_OP saves none either.
+ * cwsr_enable=0, as of a GPU without compute wave save/restore: queues are neither saved nor
+ * restored, and AMDKFD_IOC_CRIU_OP saves none either.
  * vis_vramlimit=N, as of a GPU with a small BAR: BOs that the CPU can access are refused.
  * user_queue=0, as of older firmware: user queues are refused.
  */
@@ -100,6 +100,52 @@ TEST_F(no_cwsr, the_stock_ioctl_fails_with_EINVAL)
 	EXPECT_EQ(EINVAL, errno);
 	args = (struct kfd_ioctl_criu_args) { .op = KFD_CRIU_OP_UNPAUSE };
 	EXPECT_EQ(0, ioctl(self->kfd.node.fd, AMDKFD_IOC_CRIU_OP, &args));
+}
+
+/* All memory in GTT, because the CPU cannot access the whole VRAM. */
+static void move_to_gtt(struct blob *blob)
+{
+	size_t at;
+
+	for (unsigned int i = 0; (at = blob_find(blob, BLOB_KFD_BO, i)); i++) {
+		char *bo = blob_payload(blob, at);
+		__u32 flags, domain = AMDGPU_CRIU_DOMAIN_GTT;
+
+		memcpy(&flags, bo + BO_ALLOC_FLAGS, sizeof(flags));
+		if (!(flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM))
+			continue;
+		flags = (flags & ~KFD_VRAM) | KFD_GTT;
+		memcpy(bo + BO_ALLOC_FLAGS, &flags, sizeof(flags));
+		memcpy(bo + BO_DOMAIN, &domain, sizeof(domain));
+	}
+	blob_repair(blob);
+}
+
+/* A saved wave would vanish, and on GFX9 the MQD has no room for the saved control stack. */
+TEST(a_compute_queue_is_ENODEV_without_wave_save)
+{
+	struct carry carry = {};
+	struct blob blob;
+	struct kfd kfd;
+	int session;
+
+	if (parameter("/sys/module/amdgpu/parameters/cwsr_enable"))
+		SKIP(return, "the driver saves waves");
+	ASSERT_TRUE(golden_load("kfd-1-options", &blob));
+	move_to_gtt(&blob);
+	golden_tables(&carry, &blob);
+	carry.image.blob = blob.data;
+	carry.image.blob_size = blob.size;
+	ASSERT_EQ(0, carry_open(&carry, &kfd));
+	session = criu_session(&kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_LE(0, session);
+	EXPECT_EQ(-ENODEV, criu_restore(&kfd.node, session, &carry.image));
+	EXPECT_NE(NULL, strstr(criu_reason, " has no compute wave save/restore")) {
+		TH_LOG("%s", criu_reason);
+	}
+	close(session);
+	carry_close(&carry, &kfd);
+	carry_free(&carry);
 }
 
 static int make_gtt(struct kfd *kfd, struct carry *carry)

@@ -285,6 +285,10 @@ int kfd_criu_check_queue(void *data, void *entry)
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
 	if (!kfd_criu_handles_mqds(node, type))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "it is on several graphics cores");
+	/* Without it, MQDs have no room for control stacks, and the GPU ignores saved waves. */
+	if (type == KFD_QUEUE_TYPE_COMPUTE && !node->kfd->cwsr_enabled)
+		return criu_refuse(plan->call, -ENODEV,
+				   "GPU %u has no compute wave save/restore", node->id);
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);
 	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_cus_here(plan, record, node) :

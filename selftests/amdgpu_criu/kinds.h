@@ -109,7 +109,8 @@ static void expect_same_again(struct __test_metadata *_metadata, FIXTURE_DATA(ki
 }
 
 /* Checkpoint and restore; then the listed queues run. */
-static void carry_over(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self, int queues)
+static inline void carry_over(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self,
+			      int queues)
 {
 	struct notes *notes = self->notes;
 

@@ -87,6 +87,52 @@ static int make_recreated(struct kfd *kfd, struct carry *carry)
 	return ret ? ret : kfd_compute_create(kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &notes->ids[0]);
 }
 
+/* A compute queue whose wave-save area is in an SVM range, and that has lost its ring */
+static int make_ringless_in_svm(struct kfd *kfd, struct carry *carry)
+{
+	const struct kfd_ioctl_svm_attribute attrs[] = {
+		{ KFD_IOCTL_SVM_ATTR_ACCESS, kfd->gpu.gpu_id },
+		{ KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_ALWAYS_MAPPED },
+	};
+	struct notes *notes = notes_of(carry);
+	struct kfd_ioctl_create_queue_args args = {
+		.queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE, .gpu_id = kfd->gpu.gpu_id,
+		.queue_percentage = KFD_MAX_QUEUE_PERCENTAGE, .eop_buffer_size = PAGE,
+		.ctx_save_restore_size = kfd->gpu.cwsr_size,
+		.ctl_stack_size = kfd->gpu.ctl_stack_size, .ring_size = PAGE,
+	};
+	struct kfd_bo eop, ring;
+	int ret = make_words(kfd, carry);
+
+	if (!ret)
+		ret = kfd_bo_alloc(kfd, &eop, KFD_VRAM, PAGE);
+	if (!ret)
+		ret = kfd_bo_alloc(kfd, &ring, KFD_GTT, PAGE);
+	if (!ret)
+		ret = map_svm_memory(carry, kfd->gpu.cwsr_area);
+	if (ret)
+		return ret;
+	ret = set_svm(kfd, notes->svm, kfd->gpu.cwsr_area, attrs, ARRAY_SIZE(attrs));
+	if (ret)
+		return ret == -EPERM || ret == -EOPNOTSUPP || ret == -ENOTTY ? LACKS : ret;
+	args.ring_base_address = (uintptr_t)ring.at;
+	args.read_pointer_address = (uintptr_t)notes->words.at;
+	args.write_pointer_address = (uintptr_t)notes->words.at + 8;
+	args.eop_buffer_address = (uintptr_t)eop.at;
+	args.ctx_save_restore_address = (uintptr_t)notes->svm;
+	ret = call(kfd, AMDKFD_IOC_CREATE_QUEUE, &args);
+	notes->queues[0].id = args.queue_id;
+	notes->queues[0].ring.size = PAGE;
+	return ret ? ret : set_ring(kfd, &notes->queues[0], NULL);
+}
+
+/* The second checkpoint, which carry_over() makes, has the same record. */
+TEST_F(kinds, a_wave_save_area_in_an_svm_range_is_found_again_without_a_ring)
+{
+	MAKE(make_ringless_in_svm, "this kernel has no SVM ranges");
+	carry_over(_metadata, self, 0);
+}
+
 TEST_F(kinds, queues_keep_numbers_doorbells_and_engines_when_others_were_free)
 {
 	ASSERT_EQ(0, make(self, make_recreated, NULL));

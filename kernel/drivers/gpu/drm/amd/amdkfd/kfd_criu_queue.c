@@ -48,7 +48,7 @@ static u32 kfd_criu_queue_flags(const struct queue *q)
 	if (!properties->queue_address)
 		flags |= KFD_CRIU_QUEUE_NO_RING;
 	if (properties->type == KFD_QUEUE_TYPE_COMPUTE &&
-	    properties->ctx_save_restore_area_address && properties->ring_bo &&
+	    properties->ctx_save_restore_area_address && properties->wptr_bo &&
 	    !properties->cwsr_bo)
 		flags |= KFD_CRIU_QUEUE_CWSR_IN_SVM;
 	return flags;

@@ -267,13 +267,23 @@ TEST_F(records, invalid_device_fields_are_refused)
 	EXPECT_ROWS(BLOB_KFD_DEVICE, 0, rows);
 }
 
+/* A walk over an IDR that has the last number continues at a negative one. */
+TEST_F(records, handles_that_an_idr_cannot_walk_are_refused)
+{
+	static const struct row rows[] = {
+		{ "out of range", BO_HANDLE, 4, SET, 0x80000000, EBADMSG },
+		{ "the last number", BO_HANDLE, 4, SET, 0x7fffffff, EBADMSG },
+	};
+
+	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_BO, 0, rows, "bad id or handle");
+}
+
 TEST_F(records, invalid_bo_fields_are_refused)
 {
 	static const struct row rows[] = {
 		{ "no object", BO_OBJECT_ID, 8, SET, 0, EBADMSG },
 		{ "duplicate object", BO_OBJECT_ID, 8, COPY, 1, EBADMSG },
 		{ "duplicate handle", BO_HANDLE, 4, COPY, 1, EBADMSG },
-		{ "handle out of range", BO_HANDLE, 4, SET, 0x80000000, EBADMSG },
 		{ "GPU that does not exist", BO_GPU_ID, 4, SET, 1, EBADMSG },
 		{ "no size", BO_SIZE, 8, SET, 0, EBADMSG },
 		{ "size of half a page", BO_SIZE, 8, ADD, 0x800, EBADMSG },

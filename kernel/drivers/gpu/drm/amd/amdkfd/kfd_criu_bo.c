@@ -184,7 +184,8 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	const u32 flags = record->alloc_flags;
 	struct kfd_node *node = bo->device->pdd->dev;
 
-	if (!record->object_id || record->handle > INT_MAX)
+	/* Walking an IDR that has the last id, INT_MAX, warns. */
+	if (!record->object_id || record->handle >= INT_MAX)
 		return "bad id or handle";
 	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
 		return "flags of several kinds of BO";

@@ -17,6 +17,7 @@ enum command {
 	IMPORT, /* @argument: a descriptor of the test */
 	SAVE,
 	RESTORE,
+	RESTORE_TO_READ_ONLY,
 	QUEUE,
 	WRITE, /* the GPU writes @argument to the first word */
 	WRITE_IMPORT, /* the same, through the import */
@@ -89,6 +90,22 @@ static int restore(struct member *member)
 	return ret ? ret : criu_resume(&member->kfd.node, board->restore, 0);
 }
 
+/* The results cannot be written, so all of it is undone. */
+static int restore_to_read_only(struct member *member)
+{
+	struct criu_image image = share_get(&member->image);
+	const size_t size = image.num_bos * sizeof(*image.bos);
+	void *table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (table == MAP_FAILED)
+		return -errno;
+	memcpy(table, image.bos, size);
+	if (mprotect(table, size, PROT_READ))
+		return -errno;
+	image.bos = table;
+	return criu_restore(&member->kfd.node, board->restore, &image);
+}
+
 static int gpu_write(struct member *member, const struct kfd_bo *bo, __u32 value)
 {
 	__u32 *fence = member->queue.pointers.at;
@@ -123,6 +140,8 @@ static int act(void *data, int command, int argument)
 		return save(member);
 	case RESTORE:
 		return restore(member);
+	case RESTORE_TO_READ_ONLY:
+		return restore_to_read_only(member);
 	case QUEUE:
 		/* In addition to the restored state. */
 		kfd->next_address = STATE_ADDRESS + 0x40000000;
@@ -396,6 +415,24 @@ TEST_F(kfd_share, a_process_may_import_its_own_bo)
 	EXPECT_EQ(5, DO(0, READ, 0));
 	ASSERT_EQ(0, DO(0, WRITE, 6));
 	EXPECT_EQ(6, DO(0, READ, 0));
+	close(fd);
+}
+
+/* Also if it fails after the import has found the BO. */
+TEST_F(kfd_share, a_restore_of_an_own_import_that_fails_can_be_repeated)
+{
+	int dmabuf, fd;
+
+	ASSERT_EQ(0, DO(0, OPEN, 0));
+	ASSERT_EQ(0, DO(0, ALLOC, variant->flags));
+	dmabuf = DO(0, EXPORT, 0);
+	ASSERT_LE(0, dmabuf);
+	fd = fd_of_process(self->processes[0].pid, dmabuf);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, DO(0, IMPORT, fd));
+	ASSERT_EQ(0, move(self, 1));
+	EXPECT_EQ(-EFAULT, DO(0, RESTORE_TO_READ_ONLY, 0));
+	EXPECT_EQ(0, DO(0, RESTORE, 0));
 	close(fd);
 }
 

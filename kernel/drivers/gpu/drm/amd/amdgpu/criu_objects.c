@@ -21,6 +21,8 @@ struct criu_object {
 	/* The object's own dma-buf, and one for copying its contents. */
 	struct dma_buf *dmabuf;
 	struct dma_buf *copy;
+	/* Task whose RESTORE creates the object; only compared */
+	const struct task_struct *creator;
 	/* A caller other than its creator uses it, so its creator can no longer undo it. */
 	bool found;
 };
@@ -100,6 +102,7 @@ static struct criu_object *criu_object_add(struct criu_session *session, u64 id,
 		return ERR_PTR(-ENOMEM);
 	entry->id = id;
 	entry->ops = ops;
+	entry->creator = current;
 	ret = rhashtable_insert_fast(&session->by_id, &entry->by_id, criu_by_id);
 	if (ret) {
 		kfree(entry);
@@ -177,7 +180,7 @@ static int criu_try_find(struct criu_session *session, u64 id,
 	if (!entry->object)
 		return -EAGAIN;
 	ops->get(entry->object);
-	entry->found = true;
+	entry->found |= entry->creator != current;
 	*object = entry->object;
 	return 0;
 }

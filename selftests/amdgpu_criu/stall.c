@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "fixtures.h"
+#include "fuse.h"
 #include "render.h"
 #include "uffd.h"
 
@@ -193,6 +194,81 @@ TEST_F(stall, a_table_that_is_taken_away_leaves_nothing)
 	EXPECT_EQ(-EFAULT, caller_end(&self->restore));
 	EXPECT_EQ(0, carry_restore(&self->r.saved.carry, &self->r.kfd, self->r.session));
 	EXPECT_TRUE(state_is_filled(&self->r.saved.state, 1));
+}
+
+/* Another process allocates a userptr in memory that never arrives, and holds its lock. */
+FIXTURE(fuse) {
+	struct fuse_stall stall;
+	struct criu_node render;
+	int session;
+	pid_t child;
+};
+
+static void allocate_stalled(const struct fuse_stall *stall)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args = {
+		.size = FUSE_STALL_SIZE, .flags = KFD_USERPTR,
+	};
+	struct kfd kfd;
+
+	if (kfd_open(&kfd))
+		_exit(1);
+	args.gpu_id = kfd.gpu.gpu_id;
+	args.mmap_offset = (uintptr_t)fuse_stall_map(stall);
+	args.va_addr = args.mmap_offset;
+	ioctl(kfd.node.fd, AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args);
+	_exit(0);
+}
+
+FIXTURE_SETUP(fuse)
+{
+	struct kfd_gpu gpu;
+	int ret;
+
+	if (kfd_find_gpu(&gpu))
+		SKIP(return, "no GPU in the topology of KFD");
+	ret = fuse_stall_make(&self->stall);
+	if (ret)
+		SKIP(return, "no file system in user space: %s", strerror(-ret));
+	ASSERT_EQ(0, render_open(&self->render, 0));
+	self->session = criu_session(&self->render, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, self->session);
+	self->child = fork();
+	ASSERT_LE(0, self->child);
+	if (!self->child)
+		allocate_stalled(&self->stall);
+	for (int i = 0; !self->stall.waiting && i < SOON * patience() * 1000 / POLL_US; i++)
+		usleep(POLL_US);
+	ASSERT_LT(0, self->stall.waiting);
+}
+
+FIXTURE_TEARDOWN(fuse)
+{
+	int status;
+
+	fuse_stall_end(&self->stall);
+	waitpid(self->child, &status, 0);
+	close(self->session);
+	criu_node_close(&self->render);
+}
+
+TEST_F(fuse, outside_does_not_wait_for_a_process_that_waits_for_memory)
+{
+	struct amdgpu_criu_outside args = { .session_fd = self->session };
+	struct amdgpu_criu_process_info info;
+	struct caller outside;
+	__u32 handle;
+
+	/* Without an object that is paused, nothing can be outside. */
+	ASSERT_EQ(0, CALL(&outside, &self->render, OUTSIDE, &args));
+	ASSERT_TRUE(caller_is_done(&outside, SOON * patience()));
+	EXPECT_EQ(0, caller_end(&outside));
+	ASSERT_EQ(0, render_bo_create(&self->render, 0x1000, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	ASSERT_EQ(0, criu_pause(&self->render, self->session, &info));
+	ASSERT_EQ(0, CALL(&outside, &self->render, OUTSIDE, &args));
+	/* The wait has a limit of its own. */
+	ASSERT_TRUE(caller_is_done(&outside, 2 * SOON * patience()));
+	EXPECT_EQ(-ETIME, caller_end(&outside));
 }
 
 /* The same on a render node. */

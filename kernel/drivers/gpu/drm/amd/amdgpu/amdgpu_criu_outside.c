@@ -71,7 +71,9 @@ static int amdgpu_criu_visit_clients(struct amdgpu_criu_sharing *sharing)
 int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
 	const struct amdgpu_criu_paused_object none = {}, *first;
-	struct amdgpu_criu_sharing sharing = { .session = call->session, .paused = true };
+	struct amdgpu_criu_sharing sharing = {
+		.call = call, .session = call->session, .paused = true,
+	};
 	struct amdgpu_criu_paused_object *object;
 	struct amdgpu_criu_outside *args = data;
 	unsigned long index;

@@ -4,14 +4,26 @@
 
 #include "kfd_criu.h"
 
-static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p)
+/* Limit of the waits for processes that hold their lock */
+#define KFD_CRIU_OUTSIDE_TIME (5 * HZ)
+
+static int kfd_criu_visit_process(struct amdgpu_criu_sharing *sharing, struct kfd_process *p,
+				  unsigned long end)
 {
 	const pid_t pid = task_tgid_vnr(p->lead_thread);
 	struct kgd_mem *mem;
 	int handle, ret = 0;
 
-	if (mutex_lock_killable(&p->mutex))
-		return -ERESTARTSYS;
+	/* A paused process stays in its session while no other operation runs. */
+	if (sharing->paused && criu_session_held(sharing->session, &p->criu))
+		return 0;
+	/* A process that waits for a file system in user space may hold its lock forever. */
+	while (!mutex_trylock(&p->mutex)) {
+		if (time_after(jiffies, end) || fatal_signal_pending(current))
+			return criu_refuse(sharing->call, -ETIME,
+					   "process %d waits for memory in an ioctl of KFD", pid);
+		schedule_timeout_killable(1);
+	}
 	if (sharing->paused != !criu_session_held(sharing->session, &p->criu))
 		goto out_unlock;
 	for (u32 i = 0; i < p->n_pdds; i++)
@@ -30,11 +42,15 @@ out_unlock:
  */
 int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 {
+	const unsigned long end = jiffies + KFD_CRIU_OUTSIDE_TIME;
 	int idx, bucket, ret = 0;
 	struct xarray processes;
 	struct kfd_process *p;
 	unsigned long index;
 
+	/* Without objects of paused clients there is nothing to find. */
+	if (!sharing->paused && xa_empty(&sharing->objects))
+		return 0;
 	xa_init(&processes);
 	idx = srcu_read_lock(&kfd_processes_srcu);
 	hash_for_each_rcu(kfd_processes_table, bucket, p, kfd_processes) {
@@ -47,7 +63,7 @@ int kfd_criu_visit_processes(struct amdgpu_criu_sharing *sharing)
 	srcu_read_unlock(&kfd_processes_srcu, idx);
 	xa_for_each(&processes, index, p) {
 		if (!ret)
-			ret = kfd_criu_visit_process(sharing, p);
+			ret = kfd_criu_visit_process(sharing, p, end);
 		kfd_unref_process(p);
 	}
 	xa_destroy(&processes);

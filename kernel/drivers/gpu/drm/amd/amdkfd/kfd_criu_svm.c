@@ -256,7 +256,15 @@ static int kfd_criu_check_svms(void *data)
 	return 0;
 }
 
-/* Omits NO_ACCESS for a GPU that is missing on this machine. */
+static bool kfd_criu_has_svm(const struct kfd_process *p, const struct kfd_process_device *pdd)
+{
+	for (u32 i = 0; i < p->n_pdds; i++)
+		if (p->pdds[i] == pdd)
+			return test_bit(i, p->svms.bitmap_supported);
+	return false;
+}
+
+/* Omits NO_ACCESS for a GPU that is missing on this machine, or has no SVM. */
 static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {
@@ -266,7 +274,7 @@ static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu
 		const struct kfd_criu_svm_attr *attr = &svm->attrs[i];
 
 		if (attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
-		    !kfd_criu_plan_device(plan, attr->value)->pdd)
+		    !kfd_criu_has_svm(plan->p, kfd_criu_plan_device(plan, attr->value)->pdd))
 			continue;
 		to[num].type = attr->type;
 		to[num++].value = attr->value;

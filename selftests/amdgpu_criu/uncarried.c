@@ -11,8 +11,7 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 
-#include "complaints.h"
-#include "kfd.h"
+#include "reset.h"
 
 #define SOON 5000
 /* As in KFD of 7.2; older headers lack them. */
@@ -316,6 +315,18 @@ TEST_F_TIMEOUT(uncarried, an_sdma_queue_that_hangs_and_resets_the_gpu_is_EOPNOTS
 		SKIP(return, "resets its GPU, which must be the only one");
 	kfd_sdma_truncate(&self->queue);
 	expect_gpu_reset(_metadata, self);
+}
+
+/* After a reset for another reason, no queue is marked. */
+TEST_F_TIMEOUT(uncarried, memory_that_a_reset_has_lost_is_EOPNOTSUPP, 180)
+{
+	if (!reset_is_possible())
+		SKIP(return, RESET_SKIP);
+	complaints_allow(RESET_COMPLAINTS);
+	ASSERT_EQ(0, reset_gpu());
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->kfd.node, self->session, &self->info));
+	EXPECT_STREQ("cannot carry: memory that a reset of the GPU has lost", criu_reason);
+	complaints_disallow();
 }
 
 /* KFD stops the queues on that GPU for good. After a restore they would run. */

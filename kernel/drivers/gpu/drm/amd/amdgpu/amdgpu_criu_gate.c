@@ -53,8 +53,13 @@ static const struct criu_client_ops amdgpu_criu_file_ops = {
 /* Initializes a new file of the driver. */
 int amdgpu_criu_open(struct amdgpu_fpriv *fpriv, struct drm_file *file)
 {
+	struct amdgpu_device *adev = drm_to_adev(file->minor->dev);
+	int ret;
+
 	mutex_init(&fpriv->criu_lock);
-	return criu_client_init(&fpriv->criu, file, &fpriv->criu_lock, &amdgpu_criu_file_ops);
+	ret = criu_client_init(&fpriv->criu, file, &fpriv->criu_lock, &amdgpu_criu_file_ops);
+	fpriv->criu.epoch = atomic_read(&adev->vram_lost_counter);
+	return ret;
 }
 
 /* True if the ioctl only waits. A process stopped in one of these restarts it. */

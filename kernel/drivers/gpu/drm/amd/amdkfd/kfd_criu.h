@@ -31,6 +31,7 @@ struct kfd_criu_dump {
 	struct file *files[MAX_GPU_INSTANCE]; /* CHECKPOINT: files of its VMs, with references */
 };
 
+bool kfd_criu_is_reset(const struct kfd_process_device *pdd);
 int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p);
 
 extern const struct criu_kind kfd_criu_processes;

@@ -294,7 +294,7 @@ int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size)
 	return kfd_bo_map(kfd, bo);
 }
 
-static int create_event(struct kfd *kfd, bool auto_reset, __u64 page, __u32 *id)
+int kfd_event_create_in(struct kfd *kfd, bool auto_reset, __u64 page, __u32 *id)
 {
 	struct kfd_ioctl_create_event_args args = {
 		.event_type = KFD_IOC_EVENT_SIGNAL,
@@ -310,19 +310,19 @@ static int create_event(struct kfd *kfd, bool auto_reset, __u64 page, __u32 *id)
 /* Kernels before 7.3 allocate the page of the signal slots themselves. */
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id)
 {
-	int ret = create_event(kfd, auto_reset, 0, id);
+	int ret = kfd_event_create_in(kfd, auto_reset, 0, id);
 	struct kfd_bo page;
 
 	if (ret != -ENOMEM || !kernel_is_at_least(7, 3))
 		return ret;
 	ret = kfd_bo_alloc(kfd, &page, KFD_GTT, KFD_EVENT_PAGE_SIZE);
 	if (!ret)
-		ret = create_event(kfd, auto_reset, page.handle, id);
+		ret = kfd_event_create_in(kfd, auto_reset, page.handle, id);
 	if (ret != -EINVAL)
 		return ret;
 	/* Another thread has set a page meanwhile. */
 	kfd_bo_free(kfd, &page);
-	return create_event(kfd, auto_reset, 0, id);
+	return kfd_event_create_in(kfd, auto_reset, 0, id);
 }
 
 int kfd_event_set(struct kfd *kfd, __u32 id)

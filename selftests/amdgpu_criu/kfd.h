@@ -73,6 +73,8 @@ int kfd_bo_import(struct kfd *kfd, struct kfd_bo *bo, int dmabuf, size_t size);
 #define KFD_EVENT_PAGE_SIZE 0x8000
 /* Number of a new signal event. The first one may allocate a BO, for the page. */
 int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id);
+/* The same; @page: handle of the BO that becomes the page, or 0. */
+int kfd_event_create_in(struct kfd *kfd, bool auto_reset, __u64 page, __u32 *id);
 int kfd_event_set(struct kfd *kfd, __u32 id);
 /* 0, or -ETIME if the event was not signaled. */
 int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds);

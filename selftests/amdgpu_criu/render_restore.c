@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 
+#include "lazy.h"
 #include "render.h"
 #include "render_blob.h"
 
@@ -179,6 +180,25 @@ TEST_F(restore, a_userptr_without_memory_is_resumed)
 	ASSERT_EQ(0, munmap(self->memory, BO_SIZE));
 	EXPECT_EQ(0, criu_resume(&self->to, self->session, 0));
 	EXPECT_EQ(-EFAULT, write_by_gpu(self));
+}
+
+/* "criu lazy-pages" fills memory while RESUME runs, and later. */
+TEST_F(restore, a_userptr_that_userfaultfd_fills_is_complete)
+{
+	struct lazy lazy;
+	int ret;
+
+	self->memory[1] = VALUE + 1;
+	ASSERT_EQ(0, criu_restore(&self->to, self->session, &self->image));
+	ret = lazy_start(&lazy, self->memory, BO_SIZE, true);
+	if (ret)
+		SKIP(return, "no userfaultfd that stops the kernel: %s", strerror(-ret));
+	EXPECT_EQ(0, criu_resume(&self->to, self->session, 0));
+	EXPECT_EQ(BO_SIZE / LAZY_PAGE, lazy.filled);
+	lazy_end(&lazy);
+	EXPECT_EQ(0, write_by_gpu(self));
+	EXPECT_EQ(VALUE, self->memory[0]);
+	EXPECT_EQ(VALUE + 1, self->memory[1]);
 }
 
 /* A userptr of the child, in a file of both: it is carried for the child alone. */

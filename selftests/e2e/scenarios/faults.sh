@@ -361,14 +361,12 @@ start_reset_tree() {
   PID=$ROOT
 }
 
-# A reset during a copy of contents fails the copy with an error. At other events the call waits for
-# the reset, and the process detects its losses as after any reset. While one process is in RESTORE,
-# contents of the other may be copied.
+# A reset loses memory of a KFD process, which is then not dumped, and evicts its queues forever. While
+# one process is in RESTORE, the other may not have opened /dev/kfd yet.
 statuses_with_reset_at() {
   case $1 in
-    DMABUF) echo 1 ;;
     RESTORE) echo 0 1 ;;
-    *) echo 0 ;;
+    *) echo 1 ;;
   esac
 }
 

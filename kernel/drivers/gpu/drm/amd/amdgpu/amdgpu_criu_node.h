@@ -12,6 +12,7 @@ struct amdgpu_device;
 struct drm_device;
 struct drm_file;
 struct file;
+struct mm_struct;
 struct vm_area_struct;
 
 /* Maximum number of record types that a caller may list for another kernel. */
@@ -67,6 +68,7 @@ int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu
 			  u32 num);
 int amdgpu_criu_bos_put(const struct amdgpu_criu_input *in);
 int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in);
+int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);
 

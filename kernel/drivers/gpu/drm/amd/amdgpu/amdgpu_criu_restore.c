@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* RESTORE: reads what the caller passes, makes a plan of it and applies it, or undoes all of it. */
+/*
+ * RESTORE: reads what the caller passes, makes a plan of it and applies it, or undoes all of it.
+ * RESUME: brings in memory of the process.
+ */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/userfaultfd_k.h>
 
 #include "amdgpu_criu_node.h"
 #include "criu_plan.h"
@@ -147,4 +151,40 @@ int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in)
 	if (ret)
 		criu_session_release(call->session, client);
 	return ret;
+}
+
+/*
+ * Brings in memory of a process that only a fault without the mmap lock can bring in:
+ * hmm_range_fault() fails with -EFAULT for a page that userfaultfd has not filled, and waits
+ * unkillably for a file system in user space. Omits memory that is not mapped or not accessible.
+ * Returns -EINTR if the caller is killed.
+ */
+int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size)
+{
+	const u64 end = start + size;
+	struct vm_area_struct *vma;
+	int locked = 0;
+	long num = 0;
+	u64 last;
+
+	for (u64 at = start; at < end; at = num > 0 ? at + ((u64)num << PAGE_SHIFT) : last) {
+		if (!locked && mmap_read_lock_killable(mm))
+			return -EINTR;
+		locked = 1;
+		vma = find_vma(mm, at);
+		if (!vma || vma->vm_start >= end)
+			break;
+		at = max_t(u64, at, vma->vm_start);
+		last = min_t(u64, end, vma->vm_end);
+		num = 0;
+		if (vma->vm_file || userfaultfd_armed(vma))
+			num = get_user_pages_remote(mm, at, (last - at) >> PAGE_SHIFT,
+						    vma->vm_flags & VM_WRITE ? FOLL_WRITE : 0,
+						    NULL, &locked);
+		if (fatal_signal_pending(current))
+			break;
+	}
+	if (locked)
+		mmap_read_unlock(mm);
+	return fatal_signal_pending(current) ? -EINTR : 0;
 }

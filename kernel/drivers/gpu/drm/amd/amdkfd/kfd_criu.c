@@ -10,6 +10,12 @@
 /* A try fails only if a small allocation fails. */
 #define KFD_CRIU_UNPAUSE_TRIES 3
 
+/* After this time RESUME gives up if attaching userptrs fails once more. */
+#define KFD_CRIU_ATTACH_TIME (30 * HZ)
+
+/* Limit of the wait until workers have restored all queues */
+#define KFD_CRIU_RUN_TIME (10 * HZ)
+
 static void kfd_criu_process_get(void *client)
 {
 	struct kfd_process *p = client;
@@ -86,7 +92,7 @@ static int kfd_criu_pause(struct amdgpu_criu_output *out)
 	if (ret == -EIO)
 		kfd_criu_unpause_locked(p);
 	criu_session_release(call->session, call->client);
-	return ret;
+	return criu_refuse(call, ret, "its queues do not stop: %d", ret);
 }
 
 /* Checks again after a pause: the eviction resets a queue that hangs. */
@@ -195,6 +201,76 @@ static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t 
 	return p;
 }
 
+static int kfd_criu_fault_in_userptrs(struct kfd_process *p)
+{
+	struct kgd_mem *mem;
+	int handle, ret = 0;
+	u64 addr;
+
+	for (u32 i = 0; i < p->n_pdds; i++) {
+		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
+			if (ret || !amdgpu_ttm_tt_is_userptr(mem->bo->tbo.ttm))
+				continue;
+			amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &addr);
+			ret = amdgpu_criu_fault_in(p->mm, addr, amdgpu_bo_size(mem->bo));
+		}
+	}
+	return ret;
+}
+
+static bool kfd_criu_userptrs_attached(struct amdkfd_process_info *info)
+{
+	/* Held by the worker until it has restored the queues */
+	guard(mutex)(&info->notifier_lock);
+	return !info->evicted_bos;
+}
+
+/*
+ * A worker attaches the userptrs, then restores the queues without reporting an error. One more
+ * eviction leaves that to the caller. RESUME may be called again if this fails.
+ */
+static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *p)
+{
+	struct amdkfd_process_info *info = p->kgd_process_info;
+	const unsigned long end = jiffies + KFD_CRIU_ATTACH_TIME;
+	int ret = kfd_criu_fault_in_userptrs(p);
+
+	if (!ret && READ_ONCE(info->block_mmu_notifications)) {
+		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
+		if (!ret)
+			ret = amdgpu_amdkfd_criu_resume(info);
+	}
+	while (!ret && !kfd_criu_userptrs_attached(info)) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (time_after(jiffies, end) && delayed_work_pending(&info->restore_userptr_work))
+			return criu_refuse(call, -ETIME, "its userptrs cannot be attached");
+		schedule_timeout_killable(1);
+	}
+	return ret;
+}
+
+/*
+ * Ends the eviction of RESTORE, and waits for the end of others: a worker ends those of memory. A
+ * reset of a GPU evicts the queues of all processes forever.
+ */
+static int kfd_criu_run_queues(struct criu_call *call, struct kfd_process *p)
+{
+	const unsigned long end = jiffies + KFD_CRIU_RUN_TIME;
+	int ret = kfd_criu_unpause_locked(p);
+
+	for (u32 i = 0; !ret && i < p->n_pdds; i++) {
+		if (kfd_criu_is_reset(p->pdds[i]))
+			ret = -EIO;
+		while (!ret && READ_ONCE(p->pdds[i]->qpd.evicted)) {
+			if (time_after(jiffies, end) || fatal_signal_pending(current))
+				ret = -ETIME;
+			schedule_timeout_killable(1);
+		}
+	}
+	return ret ? criu_refuse(call, ret, "its queues do not run: %d", ret) : 0;
+}
+
 static int kfd_criu_resume_locked(struct criu_call *call, struct kfd_process *p)
 {
 	int ret = criu_session_held(call->session, &p->criu);
@@ -206,24 +282,21 @@ static int kfd_criu_resume_locked(struct criu_call *call, struct kfd_process *p)
 	ret = kfd_criu_svm_resume(p, call);
 	if (!ret)
 		ret = kfd_criu_queues_resume(p, call);
+	if (!ret && p->kgd_process_info)
+		ret = kfd_criu_attach_userptrs(call, p);
 	if (ret)
 		return ret;
-	/* The worker attaches the userptrs, then restores the queues. */
-	if (p->kgd_process_info)
-		ret = amdgpu_amdkfd_criu_resume(p->kgd_process_info);
-	else
-		ret = kfd_process_restore_queues(p);
-	if (!ret)
-		ret = criu_session_release(call->session, &p->criu);
-	if (!ret)
-		criu_client_allow(&p->criu);
+	/* Final: queues that a GPU did not take cannot be restored a second time. */
+	ret = kfd_criu_run_queues(call, p);
+	kfd_criu_signal_events(p);
+	criu_session_release(call->session, &p->criu);
+	criu_client_allow(&p->criu);
 	return ret;
 }
 
 static int kfd_criu_resume(struct criu_call *call, void *args)
 {
 	const struct amdgpu_criu_resume *resume = args;
-	struct amdkfd_process_info *process_info;
 	struct mm_struct *mm;
 	struct kfd_process *p;
 	int ret = -ERESTARTSYS;
@@ -240,10 +313,6 @@ static int kfd_criu_resume(struct criu_call *call, void *args)
 		ret = kfd_criu_resume_locked(call, p);
 		mutex_unlock(&p->mutex);
 	}
-	process_info = p->kgd_process_info;
-	/* The queues run when the call returns, unless the userptrs need a second try. */
-	if (!ret && process_info)
-		flush_delayed_work(&process_info->restore_userptr_work);
 	if (mm)
 		mmput(mm);
 	kfd_unref_process(p);

@@ -175,6 +175,17 @@ static int kfd_criu_apply_event(void *to, void *entry)
 	return kfd_event_restore(plan->call->filp, plan->p, &data, record->age);
 }
 
+/*
+ * Signals the events whose slot the GPU has set and whose interrupt the saved process has not
+ * received: KFD looks at slots only when an interrupt arrives. @p: its event page has its contents.
+ */
+void kfd_criu_signal_events(struct kfd_process *p)
+{
+	for (u32 i = 0; i < p->n_pdds; i++)
+		if (p->pdds[i]->drm_file)
+			return kfd_signal_event_interrupt(p->pdds[i]->pasid, 0, 0, false);
+}
+
 static void kfd_criu_undo_event(void *data, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;

@@ -11,6 +11,9 @@
 /* Preferred location, prefetch location, flags, granularity. Access by each GPU follows. */
 #define KFD_CRIU_SVM_COMMON 4
 
+/* Limit of the tries to register one range */
+#define KFD_CRIU_SVM_TIME (30 * HZ)
+
 static_assert(sizeof(struct kfd_criu_svm_attr) == sizeof(struct kfd_ioctl_svm_attribute));
 
 /* A range whose VMA does not exist yet */
@@ -129,7 +132,31 @@ static u32 kfd_criu_complete_attrs(struct kfd_ioctl_svm_attribute *attrs, u32 nu
 	return to;
 }
 
-/* Registers the SVM ranges, whose VMAs are restored, as KFD_IOCTL_SVM_OP_SET_ATTR does. */
+/*
+ * Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does: it fails with -EAGAIN if the memory changes
+ * meanwhile, by a write to a page that a child shares for example.
+ */
+static int kfd_criu_set_svm(struct kfd_process *p, struct mm_struct *mm,
+			    const struct kfd_criu_pending_svm *svm, u32 num,
+			    struct kfd_ioctl_svm_attribute *attrs)
+{
+	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
+	int ret = amdgpu_criu_fault_in(mm, svm->start, svm->size);
+
+	if (ret)
+		return ret;
+	for (;;) {
+		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT, svm->size >> PAGE_SHIFT,
+					 num, attrs);
+		if (ret != -EAGAIN || time_after(jiffies, end) || fatal_signal_pending(current))
+			break;
+		schedule_timeout_killable(1);
+	}
+	/* A signal has interrupted the wait for a BO. */
+	return ret == -EINTR ? -ERESTARTSYS : ret;
+}
+
+/* Registers the SVM ranges, whose VMAs are restored. */
 int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct kfd_criu_pending *pending = p->criu_pending;
@@ -147,8 +174,7 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 		struct kfd_ioctl_svm_attribute *attrs = &pending->attrs[svm->first_attr];
 
 		num = kfd_criu_complete_attrs(attrs, svm->num_attrs);
-		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT,
-					 svm->size >> PAGE_SHIFT, num, attrs);
+		ret = kfd_criu_set_svm(p, mm, svm, num, attrs);
 		if (ret)
 			criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
 				    svm->start, svm->size, ret);

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+/* When RESUME returns 0, memory of the process is there, its queues run, and no event is lost. */
+#include "kinds.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "lazy.h"
+#include "reset.h"
+
+#define USERPTR_SIZE (16 * PAGE)
+#define SVM_SIZE (256 * PAGE)
+/* The time that a thread changes memory while RESUME registers it */
+#define CHANGE_MS 1000
+
+/* --- Memory that userfaultfd fills */
+
+static int make_userptr(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	int ret = kfd_bo_alloc(kfd, &notes->words, KFD_USERPTR, USERPTR_SIZE);
+
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < USERPTR_SIZE / sizeof(__u32); i++)
+		((__u32 *)notes->words.at)[i] = i * 3;
+	return kfd_sdma_create(kfd, &notes->queues[0]);
+}
+
+static int make_svm(struct kfd *kfd, struct carry *carry)
+{
+	const struct kfd_ioctl_svm_attribute attrs[] = {
+		{ KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, kfd->gpu.gpu_id },
+		{ KFD_IOCTL_SVM_ATTR_PREFERRED_LOC, KFD_IOCTL_SVM_LOCATION_SYSMEM },
+	};
+	struct notes *notes = notes_of(carry);
+	int ret = make_sdma(kfd, carry, 1);
+
+	if (!ret)
+		ret = map_svm_memory(carry, SVM_SIZE);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < SVM_SIZE / sizeof(__u32); i++)
+		((__u32 *)notes->svm)[i] = i * 3;
+	ret = set_svm(kfd, notes->svm, SVM_SIZE, attrs, ARRAY_SIZE(attrs));
+	return ret == -EPERM || ret == -EOPNOTSUPP || ret == -ENOTTY ? LACKS : ret;
+}
+
+/* RESTORE, and what is restored in user mode. */
+static int restore(FIXTURE_DATA(kinds) *self)
+{
+	int ret = criu_restore(&self->kfd.node, self->session, &self->carry.image);
+
+	return ret ? ret : carry_fill(&self->carry);
+}
+
+/* The GPU reads and writes the last page, and nothing else has changed. */
+static void expect_access(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self,
+			  __u32 *words, size_t size)
+{
+	struct notes *notes = self->notes;
+	const __u32 num = size / sizeof(__u32);
+
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &notes->queues[0]));
+	kfd_sdma_copy(&notes->queues[0], &words[num - 1], &words[num - 2], sizeof(__u32));
+	EXPECT_TRUE(kfd_becomes(&words[num - 1], (num - 2) * 3, SOON * patience()));
+	for (__u32 i = 0; i < num - 1; i++)
+		ASSERT_EQ(i * 3, words[i]);
+}
+
+static void expect_filled(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self, void *at,
+			  size_t size)
+{
+	struct lazy lazy;
+	int ret = lazy_start(&lazy, at, size, true);
+
+	if (ret)
+		SKIP(return, "no userfaultfd that stops the kernel: %s", strerror(-ret));
+	EXPECT_EQ(0, criu_resume(&self->kfd.node, self->session, 0)) {
+		TH_LOG("%s", criu_reason);
+	}
+	EXPECT_EQ(size / PAGE, lazy.filled);
+	lazy_end(&lazy);
+	expect_access(_metadata, self, at, size);
+}
+
+TEST_F(kinds, a_userptr_that_userfaultfd_fills_is_complete)
+{
+	ASSERT_EQ(0, make(self, make_userptr, NULL));
+	ASSERT_EQ(0, restore(self));
+	expect_filled(_metadata, self, self->notes->words.at, USERPTR_SIZE);
+}
+
+TEST_F(kinds, an_svm_range_that_userfaultfd_fills_is_complete)
+{
+	MAKE(make_svm, "this kernel has no SVM ranges");
+	ASSERT_EQ(0, restore(self));
+	expect_filled(_metadata, self, self->notes->svm, SVM_SIZE);
+}
+
+static void resume_forever(FIXTURE_DATA(kinds) *self)
+{
+	struct lazy lazy;
+
+	if (carry_open(&self->carry, &self->kfd))
+		_exit(1);
+	self->session = criu_session(&self->kfd.node, AMDGPU_CRIU_SESSION_RESTORE);
+	if (self->session < 0 || restore(self) ||
+	    lazy_start(&lazy, self->notes->words.at, USERPTR_SIZE, false))
+		_exit(2);
+	criu_resume(&self->kfd.node, self->session, 0);
+	_exit(3);
+}
+
+/* Even of memory that nobody fills. */
+TEST_F(kinds, a_caller_that_waits_for_memory_can_be_killed)
+{
+	int status = 0, i;
+	pid_t child;
+
+	ASSERT_EQ(0, make(self, make_userptr, NULL));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		resume_forever(self);
+	usleep(500000 * patience());
+	EXPECT_EQ(0, waitpid(child, &status, WNOHANG));
+	EXPECT_EQ(0, kill(child, SIGKILL));
+	for (i = 0; i < SOON * patience() / 10 && !waitpid(child, &status, WNOHANG); i++)
+		usleep(10000);
+	EXPECT_TRUE(WIFSIGNALED(status)) {
+		TH_LOG("status %#x", status);
+	}
+}
+
+/* --- Memory that changes */
+
+struct changer {
+	pthread_t thread;
+	char *at;
+	atomic_uint rounds;
+	atomic_bool resumed;
+};
+
+static long long milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* Each round invalidates the range, as a write to a page that a child shares does. */
+static void *change(void *data)
+{
+	struct changer *changer = data;
+	const long long end = milliseconds() + CHANGE_MS;
+
+	while (!changer->resumed && milliseconds() < end) {
+		madvise(changer->at, PAGE, MADV_DONTNEED);
+		__atomic_store_n(changer->at, 1, __ATOMIC_RELAXED);
+		changer->rounds++;
+	}
+	return NULL;
+}
+
+TEST_F(kinds, an_svm_range_that_changes_meanwhile_is_registered)
+{
+	struct changer changer = {};
+	long long start;
+
+	MAKE(make_svm, "this kernel has no SVM ranges");
+	ASSERT_EQ(0, restore(self));
+	changer.at = self->notes->svm + SVM_SIZE - PAGE;
+	ASSERT_EQ(0, pthread_create(&changer.thread, NULL, change, &changer));
+	while (changer.rounds < 10)
+		usleep(1000);
+	start = milliseconds();
+	EXPECT_EQ(0, criu_resume(&self->kfd.node, self->session, 0)) {
+		TH_LOG("%s", criu_reason);
+	}
+	TH_LOG("%lld ms, %u changes", milliseconds() - start, changer.rounds);
+	changer.resumed = true;
+	pthread_join(changer.thread, NULL);
+	ASSERT_EQ(0, kfd_doorbell_map(&self->kfd, &self->notes->queues[0]));
+	kfd_sdma_write(&self->notes->queues[0], (__u32 *)self->notes->svm, 0xcafe);
+	EXPECT_TRUE(kfd_becomes((__u32 *)self->notes->svm, 0xcafe, SOON * patience()));
+}
+
+/* --- Events */
+
+static __u64 *event_slots;
+
+static int make_signals(struct kfd *kfd, struct carry *carry)
+{
+	struct notes *notes = notes_of(carry);
+	int ret = make_sdma(kfd, carry, 1);
+	struct kfd_bo page;
+
+	if (!ret)
+		ret = kfd_bo_alloc(kfd, &page, KFD_GTT, KFD_EVENT_PAGE_SIZE);
+	for (int i = 0; !ret && i < 3; i++)
+		ret = kfd_event_create_in(kfd, i, i ? 0 : page.handle, &notes->ids[i]);
+	event_slots = page.at;
+	return ret;
+}
+
+/* The GPU has signaled two events, and its interrupt has not arrived. */
+static int signal_slots(struct kfd *kfd, struct carry *carry)
+{
+	for (int i = 0; i < 2; i++)
+		event_slots[notes_of(carry)->ids[i]] = 0;
+	return 0;
+}
+
+TEST_F(kinds, an_event_whose_interrupt_has_not_arrived_is_signaled)
+{
+	const __u32 *ids = self->notes->ids;
+
+	ASSERT_EQ(0, make(self, make_signals, signal_slots));
+	ASSERT_EQ(0, carry_restore(&self->carry, &self->kfd, self->session));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, ids[0], 100));
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, ids[1], 100));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, ids[2], 100));
+	/* The first has no automatic reset, the second one has. */
+	EXPECT_EQ(0, kfd_event_wait(&self->kfd, ids[0], 100));
+	EXPECT_EQ(-ETIME, kfd_event_wait(&self->kfd, ids[1], 100));
+}
+
+/* --- Queues that no longer run */
+
+TEST_F_TIMEOUT(kinds, a_gpu_that_was_reset_since_restore_is_EIO, 180)
+{
+	if (!reset_is_possible())
+		SKIP(return, RESET_SKIP);
+	complaints_allow(RESET_COMPLAINTS);
+	ASSERT_EQ(0, make(self, make_userptr, NULL));
+	ASSERT_EQ(0, restore(self));
+	ASSERT_EQ(0, reset_gpu());
+	EXPECT_EQ(-EIO, criu_resume(&self->kfd.node, self->session, 0));
+	EXPECT_STREQ("its queues do not run: -5", criu_reason);
+	complaints_disallow();
+}
+
+TEST_HARNESS_MAIN

@@ -155,8 +155,7 @@ amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet) {
       TRY(memory.load<uint32_t>(space(), fields + aql::kTmpringSize));
   if (has_architected_scratch(context_.cores.isa())) {
     pm4_.launcher().set_scratch(
-        TRY(memory.load<uint64_t>(space(), fields + aql::kScratchLocation)),
-        TRY(memory.load<uint64_t>(space(), fields + aql::kScratchXccBytes)));
+        TRY(memory.load<uint64_t>(space(), fields + aql::kScratchLocation)));
   }
   return true;
 }

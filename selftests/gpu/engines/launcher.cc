@@ -14,6 +14,16 @@ constexpr unsigned kTurnInstructions = 1 << 15;
 // The control stack begins one page behind the MQD (kfd_mqd_manager_v9.c, allocate_mqd).
 constexpr uint64_t kStackAfterMqd = 4096;
 
+// COMPUTE_TMPRING_SIZE: the scratch of one XCC.
+struct Tmpring {
+  explicit Tmpring(uint32_t word)
+      : waves(bits(word, 11, 0)), wave_bytes(uint64_t{bits(word, 24, 12)} << 10) {}
+  uint64_t bytes() const { return waves * wave_bytes; }
+
+  uint32_t waves;
+  uint64_t wave_bytes;
+};
+
 // Which units of an array COMPUTE_STATIC_THREAD_MGMT enables; two arrays share a register.
 uint32_t enabled_units(const ComputeRegisters& registers, unsigned engine, unsigned array) {
   using Registers = ComputeRegisters;
@@ -59,10 +69,10 @@ shader::DispatchSpec Launcher::spec(const Share& share) {
   }
   std::copy_n(words.begin() + Registers::kUserData0, spec.user_data.size(), spec.user_data.begin());
   spec.lds_bytes = bits(spec.rsrc2, 23, 15) * shader::kLdsGranule;
-  const uint32_t tmpring = words[Registers::kTmpringSize];
-  spec.scratch_waves = bits(tmpring, 11, 0);
+  const Tmpring tmpring(words[Registers::kTmpringSize]);
+  spec.scratch_waves = tmpring.waves;
   spec.scratch_base = join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) << 8;
-  spec.scratch_wave_bytes = uint64_t{bits(tmpring, 24, 12)} << 10;
+  spec.scratch_wave_bytes = tmpring.wave_bytes;
   set_units(spec, share);
   return spec;
 }
@@ -90,10 +100,10 @@ bool Launcher::has_waves() const {
   return std::ranges::any_of(shares_, [](const Share& share) { return share.dispatch != nullptr; });
 }
 
-void Launcher::set_scratch(uint64_t base, uint64_t bytes_of_xcc) {
+void Launcher::set_scratch(uint64_t base) {
   registers_.words[ComputeRegisters::kScratchBase] = low32(base >> 8);
   registers_.words[ComputeRegisters::kScratchBase + 1] = high32(base >> 8);
-  scratch_of_xcc_ = bytes_of_xcc;
+  scratch_per_xcc_ = true;
 }
 
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
@@ -101,8 +111,9 @@ amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
     return amdgpu_criu::Error::of(EINVAL, "compute kernels of {} are not modelled",
                                   context_.asic.target);
   packet_index_ = packet_index;
+  const bool per_xcc = std::exchange(scratch_per_xcc_, false);
   for (Share& share : shares_) {
-    if (auto started = start_share(share, space); !started.ok()) {
+    if (auto started = start_share(share, space, per_xcc); !started.ok()) {
       end_all(State::kDone);
       return started;
     }
@@ -110,17 +121,19 @@ amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
   return {};
 }
 
-amdgpu_criu::Status Launcher::start_share(Share& share, Space space) {
+amdgpu_criu::Status Launcher::start_share(Share& share, Space space, bool scratch_per_xcc) {
   using Registers = ComputeRegisters;
   const ComputeRegisters own = share.registers;
   share.registers = registers_;
   if (share.xcc) share.registers.take_units(own);
   auto& words = share.registers.words;
-  const uint64_t scratch =
-      join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) +
-      (share.xcc * scratch_of_xcc_ >> 8);
-  words[Registers::kScratchBase] = low32(scratch);
-  words[Registers::kScratchBase + 1] = high32(scratch);
+  if (scratch_per_xcc) {
+    const uint64_t scratch =
+        join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) +
+        (share.xcc * Tmpring(words[Registers::kTmpringSize]).bytes() >> 8);
+    words[Registers::kScratchBase] = low32(scratch);
+    words[Registers::kScratchBase + 1] = high32(scratch);
+  }
   share.suspended = false;
   share.dispatch =
       TRY(shader::Dispatch::create(context_.cores, memory_of(share), space, spec(share)));

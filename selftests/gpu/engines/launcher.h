@@ -49,8 +49,9 @@ class Launcher {
   const std::string& complaint() const { return complaint_; }
   std::vector<shader::WaveInterrupt> take_interrupts() { return std::exchange(interrupts_, {}); }
 
-  // Where SPI gives waves their scratch, and how much of it each XCC has.
-  void set_scratch(uint64_t base, uint64_t bytes_of_xcc);
+  // Where SPI gives the waves of the next dispatch their scratch. Each XCC has as much of it as
+  // COMPUTE_TMPRING_SIZE says, one behind the other.
+  void set_scratch(uint64_t base);
 
   // Saves the waves, or waits for their end if there is no trap handler to save them.
   void preempt();
@@ -75,7 +76,7 @@ class Launcher {
   shader::DispatchSpec spec(const Share& share);
   void set_units(shader::DispatchSpec& spec, const Share& share) const;
   void set_shares(const HqdState& state);
-  amdgpu_criu::Status start_share(Share& share, Space space);
+  amdgpu_criu::Status start_share(Share& share, Space space, bool scratch_per_xcc);
   amdgpu_criu::Status resume_share(Share& share, const HqdState& state, Space space, uint64_t mqd);
   amdgpu_criu::Status save_share(const Share& share, HqdState& state, uint64_t mqd);
   State run(Share& share);
@@ -87,7 +88,7 @@ class Launcher {
   ComputeRegisters registers_;
   shader::Gws gws_;
   std::vector<Share> shares_ = std::vector<Share>(1);
-  uint64_t scratch_of_xcc_ = 0;
+  bool scratch_per_xcc_ = false;  // of the next dispatch
   uint32_t packet_index_ = 0;
   std::vector<shader::WaveInterrupt> interrupts_;
   std::string complaint_;

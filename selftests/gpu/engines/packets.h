@@ -126,7 +126,6 @@ constexpr uint32_t kReadIdOffset = 128;
 constexpr uint64_t kTmpringSize = 12;
 constexpr uint64_t kScratchDescriptor = 16;
 constexpr uint64_t kScratchLocation = 32;
-constexpr uint64_t kScratchXccBytes = 40;
 constexpr uint64_t kScratchLaneBytes = 48;  // of a wave of 64
 constexpr uint64_t kQueueProperties = 52;
 constexpr uint64_t kInactiveSignal = 64;

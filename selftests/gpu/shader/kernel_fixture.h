@@ -144,6 +144,7 @@ class KernelTest : public ::testing::Test {
     for (const std::string& report : gpu_.reports()) failure << "; " << report;
     return failure;
   }
+  // waves: of each XCC. What ROCr 6.4 also writes, the bytes of an XCC, is not for the GPU.
   void give_scratch(uint32_t lane_bytes, uint32_t waves) {
     const uint64_t fields = queue_.rptr;
     const uint32_t wave_bytes = lane_bytes * 64;

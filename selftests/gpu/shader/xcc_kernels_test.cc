@@ -126,6 +126,43 @@ TEST_F(XccKernels, WavesAreSavedInTheAreaOfTheirXccAndContinueThere) {
   EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
 }
 
+// ROCr 6.4 writes the bytes of an XCC's scratch behind its location, ROCr 7.2 writes 0. The GPU
+// takes both from COMPUTE_TMPRING_SIZE: private memory of waves on two XCCs does not overlap.
+class XccScratch : public XccKernels, public testing::WithParamInterface<bool> {
+ protected:
+  static constexpr uint32_t kLaneBytes = 128, kWaves = 32, kCount = 4096, kTimes = 200;
+  static constexpr uint64_t kXccBytes = uint64_t{kLaneBytes} * 64 * kWaves;
+};
+INSTANTIATE_TEST_SUITE_P(Rocr, XccScratch, testing::Bool());
+
+TEST_P(XccScratch, OfTwoXccsDoesNotOverlap) {
+  constexpr uint64_t kAfterLocation = aql::kScratchLocation + 8;
+  share();
+  give_scratch(kLaneBytes, kWaves);
+  put<uint64_t>(queue_.rptr + kAfterLocation, GetParam() ? kXccBytes : 0);
+  std::vector<uint32_t> data(kCount);
+  for (uint32_t i = 0; i < kCount; ++i) data[i] = i * 2654435761u % 100000;
+  put_all(kData, data);
+  put_all(kScratch, std::vector<uint32_t>(2 * kXccBytes / 4, 0));
+  arguments(kData, kTimes);
+  ASSERT_TRUE(runs("private_memory", {.grid = {kCount, 1, 1}, .group = {256, 1, 1}}));
+  const auto out = get_all<uint32_t>(kData, kCount);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < kTimes; ++k) sum += (data[i] * ((data[i] + k * 7) % 24 + 1)) ^ k;
+    ASSERT_EQ(out[i], sum) << i;
+  }
+  // Each XCC has its half, and none reaches behind the end.
+  const auto written = [&](uint64_t at) {
+    const auto words = get_all<uint32_t>(at, kXccBytes / 4);
+    return std::ranges::any_of(words, [](uint32_t word) { return word != 0; });
+  };
+  EXPECT_TRUE(written(kScratch));
+  EXPECT_TRUE(written(kScratch + kXccBytes));
+  EXPECT_FALSE(written(kScratch + 2 * kXccBytes));
+  EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
+}
+
 // A driver that restores only the MQD of the first XCC loses the waves of the other.
 TEST_F(XccKernels, TheWavesOfAnXccNeedItsOwnMqd) {
   share();

@@ -73,7 +73,7 @@ scenario_rocr_xnack() {
 # result. Only the campaign `waves` runs it, because it takes a minute.
 withheld_waves_are_missed() {
   local part seconds usage=$USAGE
-  allow_complaint 'model fault: .*(saved waves|control stack|the waves of a group)'
+  allow_complaint 'model fault: .*(saved waves|saved MQD|control stack|the waves of a group)'
   allow_complaint 'model fault: .*a wave stops at|Illegal opcode in command stream'
   allow_complaint 'page fault \(src_id|VM fault: VMID [0-9]+ cannot (read|write)'
   cp "$LOG" "$DIR/log-at-dump"

@@ -29,8 +29,8 @@ struct QueueRecord {
 constexpr size_t kHeaderSizeAt = 12;
 
 // v9_mqd
-constexpr size_t kMqdBytes = 2048, kInitiator = 1, kStackOffset = 174, kWaveOffset = 176;
-constexpr uint32_t kRestore = 1 << 14;  // of COMPUTE_DISPATCH_INITIATOR
+constexpr size_t kMqdBytes = 2048, kPersistentState = 132, kStackOffset = 174, kWaveOffset = 176;
+constexpr uint32_t kActive = 0xa0000000;  // DISP_ACTIVE, RELAUNCH_WAVES
 
 template <typename T>
 T load(std::span<const std::byte> bytes, size_t at) {
@@ -62,8 +62,8 @@ Result<SavedQueue> read_xcc(const QueueRecord& record, std::span<std::byte> tail
                      queue.bytes, wave_end - record.ctl_stack_size);
   if (!queue.waves.empty() && withheld == Part::kStack) std::ranges::fill(bytes, std::byte{0});
   if (!queue.waves.empty() && withheld == Part::kMqd) {
-    const auto initiator = load<uint32_t>(mqd, kInitiator * 4) & ~kRestore;
-    memcpy(&mqd[kInitiator * 4], &initiator, sizeof(initiator));
+    const auto state = load<uint32_t>(mqd, kPersistentState * 4) & ~kActive;
+    memcpy(&mqd[kPersistentState * 4], &state, sizeof(state));
   }
   return queue;
 }

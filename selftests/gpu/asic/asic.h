@@ -83,9 +83,13 @@ struct InterruptIds {
 struct SdmaMqdLayout {
   unsigned rptr_addr_hi;
   unsigned rptr_addr_lo;
+  unsigned ib_cntl;      // IB_RPTR, IB_OFFSET, IB_BASE, IB_SIZE and SKIP_CNTL follow
+  unsigned midcmd;       // MIDCMD_DATA0
+  unsigned midcmd_cntl;  // behind the last word of data
   std::optional<unsigned> wptr_poll_hi = {};  // the low half follows; none: packets have it
 };
-inline constexpr SdmaMqdLayout kSdmaMqd9 = {.rptr_addr_hi = 8, .rptr_addr_lo = 9};
+inline constexpr SdmaMqdLayout kSdmaMqd9 = {
+    .rptr_addr_hi = 8, .rptr_addr_lo = 9, .ib_cntl = 10, .midcmd = 32, .midcmd_cntl = 41};
 
 // Registers of the user queue that an SDMA engine executes, from the first of the engine.
 struct SdmaSelectedRegisters {

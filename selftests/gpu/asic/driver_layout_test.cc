@@ -56,6 +56,10 @@ SAME_WORD(kWaveOffset, cp_hqd_wg_state_offset, cp_hqd_wg_state_offset);
 SAME_WORD(kSaveAreaSize, cp_hqd_ctx_save_size, cp_hqd_ctx_save_size);
 SAME_WORD(kAqlControl, cp_hqd_aql_control, cp_hqd_aql_control);
 SAME_WORD(kPqWptr, cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_lo);
+SAME_WORD(kPersistentState, cp_hqd_persistent_state, cp_hqd_persistent_state);
+SAME_WORD(kIbBase, cp_hqd_ib_base_addr_lo, cp_hqd_ib_base_addr_lo);
+SAME_WORD(kIbRptr, cp_hqd_ib_rptr, cp_hqd_ib_rptr);
+SAME_WORD(kIbControl, cp_hqd_ib_control, cp_hqd_ib_control);
 SAME_WORD(kHungDoorbell, queue_doorbell_id0, queue_doorbell_id0);
 static_assert(mqd::kHqdFirst + mqd::kHqdWords == WORD(v9_mqd, cp_hqd_pq_wptr_hi) + 1);
 static_assert(mqd::kHqdFirst + mqd::kHqdWords == WORD(v11_compute_mqd, cp_hqd_pq_wptr_hi) + 1);
@@ -76,7 +80,8 @@ SAME_SDMA_WORD(kRbBase, sdmax_rlcx_rb_base);
 SAME_SDMA_WORD(kRbRptr, sdmax_rlcx_rb_rptr);
 SAME_SDMA_WORD(kRbWptr, sdmax_rlcx_rb_wptr);
 SAME_SDMA_WORD(kEngine, sdma_engine_id);
-SAME_SDMA_WORD(kPlace, reserved_64);
+SAME_SDMA_WORD(kNonce, reserved_100);
+SAME_SDMA_WORD(kOldPlace, reserved_64);
 
 TEST(DriverLayout, SdmaMqdsAreThoseOfTheGeneration) {
   for (const Asic* asic : all_asics()) {
@@ -86,6 +91,17 @@ TEST(DriverLayout, SdmaMqdsAreThoseOfTheGeneration) {
                                           : WORD(v9_sdma_mqd, sdmax_rlcx_rb_rptr_addr_hi));
     EXPECT_EQ(layout.rptr_addr_lo, is_v11 ? WORD(v11_sdma_mqd, sdmax_rlcx_rb_rptr_addr_lo)
                                           : WORD(v9_sdma_mqd, sdmax_rlcx_rb_rptr_addr_lo));
+#define EXPECT_SDMA_WORD(word, field)                             \
+  EXPECT_EQ(word, is_v11 ? WORD(v11_sdma_mqd, sdmax_rlcx_##field) \
+                         : WORD(v9_sdma_mqd, sdmax_rlcx_##field))
+    EXPECT_SDMA_WORD(layout.ib_cntl, ib_cntl);
+    EXPECT_SDMA_WORD(layout.ib_cntl + sdma_mqd::kIbRptr, ib_rptr);
+    EXPECT_SDMA_WORD(layout.ib_cntl + sdma_mqd::kIbOffset, ib_offset);
+    EXPECT_SDMA_WORD(layout.ib_cntl + sdma_mqd::kIbBase, ib_base_lo);
+    EXPECT_SDMA_WORD(layout.ib_cntl + sdma_mqd::kIbSize, ib_size);
+    EXPECT_SDMA_WORD(layout.ib_cntl + sdma_mqd::kSkipCntl, skip_cntl);
+    EXPECT_SDMA_WORD(layout.midcmd, midcmd_data0);
+    EXPECT_SDMA_WORD(layout.midcmd_cntl, midcmd_cntl);
     if (is_v11) {
       EXPECT_EQ(layout.wptr_poll_hi, WORD(v11_sdma_mqd, sdmax_rlcx_rb_wptr_poll_addr_hi));
     }

@@ -27,11 +27,10 @@ amdgpu_criu::Status AqlQueue::start() {
   const uint64_t mask = ring_.dwords - 1;
   const uint64_t wptr = hqd_.pair(mqd::kPqWptr);
   const uint32_t rptr = hqd_.at(mqd::kPqRptr);
-  if (hqd_.has_place && ((hqd_.place.ring_next * aql::kPacketDwords ^ rptr) & mask) == 0) {
-    stream_.restore(hqd_.place);
-  } else {
-    read_index() = (wptr - ((wptr - rptr) & mask)) / aql::kPacketDwords;
-  }
+  const bool fits =
+      hqd_.has_place && ((hqd_.place.ring_next * aql::kPacketDwords ^ rptr) & mask) == 0;
+  stream_.restore(hqd_.place_at(fits ? hqd_.place.ring_next
+                                     : (wptr - ((wptr - rptr) & mask)) / aql::kPacketDwords));
   TRY(pm4_.launcher().resume(hqd_, space(), spec_.mqd, low32(read_index())));
   state_ = State::kRunnable;
   return {};

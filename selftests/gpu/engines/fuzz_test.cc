@@ -198,8 +198,9 @@ void fuzz(TestQueue::Kind kind, uint32_t test, unsigned least_percent, const Asi
   EXPECT_GT(read, submitted * least_percent / 100) << submitted << " doublewords in all";
 }
 
-// On a chip whose preemptions complete although a packet is truncated.
-TEST(FuzzTest, GarbageOnAnSdmaQueue) { fuzz(TestQueue::kSdma, 1, 20, mi300x_small()); }
+// On a chip whose preemptions complete although a packet is truncated. An indirect buffer in
+// another one stops the queue.
+TEST(FuzzTest, GarbageOnAnSdmaQueue) { fuzz(TestQueue::kSdma, 1, 15, mi300x_small()); }
 TEST(FuzzTest, GarbageOnAPm4Queue) { fuzz(TestQueue::kPm4, 2, 20); }
 TEST(FuzzTest, GarbageOnAnAqlQueue) { fuzz(TestQueue::kAql, 3, 20); }
 
@@ -213,7 +214,8 @@ TEST(FuzzTest, GarbageInMqds) {
       gpu.memory.put<uint32_t>(0, queue.mqd + garbage.below(512) * 4, garbage.operand());
     }
     if (garbage.below(2)) {
-      gpu.memory.put<uint32_t>(0, queue.mqd + sdma_mqd::kPlace * 4, SavedPlace::kMagic);
+      gpu.memory.put<uint32_t>(0, queue.mqd + kSdmaMqd9.midcmd_cntl * 4, sdma_mqd::kDataValid);
+      gpu.memory.put<uint32_t>(0, queue.mqd + kSdmaMqd9.ib_cntl * 4, sdma_mqd::kIbEnable);
       gpu.memory.put<uint32_t>(0, queue.mqd + mi210().mqd_reserved * 4, SavedPlace::kMagic);
     }
     gpu.run({&queue});

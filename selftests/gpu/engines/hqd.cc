@@ -17,11 +17,11 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsig
   TRY(memory.read(kKernelSpace, mqd, std::as_writable_bytes(std::span(all))));
   HqdState state;
   std::copy_n(all.begin() + mqd::kHqdFirst, state.words.size(), state.words.begin());
-  SavedPlace::Words place;
-  std::copy_n(all.begin() + reserved + mqd::kPlace, place.size(), place.begin());
-  state.has_place = state.place.unpack(place);
-  std::copy_n(all.begin() + reserved + mqd::kGws, state.gws.size(), state.gws.begin());
   state.reserved = reserved;
+  state.load_place(all);
+  state.lost = state.kept().lost(all);
+  state.is_older = state.has_place && !all[reserved + mqd::kNonce];
+  std::copy_n(all.begin() + reserved + mqd::kGws, state.gws.size(), state.gws.begin());
   state.stride = all[mqd::kStride];
   state.target_xcc = all[mqd::kTargetXcc];
   state.logic_xcc = all[mqd::kLogicXcc];
@@ -30,7 +30,48 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsig
   xcc.save_area = state.pair(mqd::kSaveAreaBase);
   xcc.stack_offset = state.at(mqd::kStackOffset);
   xcc.wave_offset = state.at(mqd::kWaveOffset);
+  xcc.persistent = state.at(mqd::kPersistentState);
   return state;
+}
+
+// The generations reserve other words.
+KeptBits HqdState::kept() const {
+  return {reserved == 256 ? MqdKind::kCompute9 : MqdKind::kCompute11, reserved + mqd::kNonce};
+}
+
+// CP_HQD_IB_* describe the buffer that the ring has called.
+void HqdState::load_place(const Mqd& all) {
+  const uint32_t control = at(mqd::kIbControl);
+  if (control & ib_control::kProcessing) {
+    place.depth = 1;
+    place.ibs[0] = {.base = pair(mqd::kIbBase) & ~uint64_t{3},
+                    .size = control & ib_control::kSize,
+                    .next = at(mqd::kIbRptr)};
+  }
+  SavedPlace::Words words;
+  std::copy_n(all.begin() + reserved + mqd::kPlace, words.size(), words.begin());
+  has_place = place.unpack(words);
+}
+
+// A place that was saved for another read pointer is stale: the MQD was written since.
+SavedPlace HqdState::place_at(uint64_t ring_next) const {
+  if (has_place && place.ring_next == ring_next) return place;
+  SavedPlace other;
+  other.ring_next = ring_next;
+  other.depth = std::min(place.depth, 1u);
+  other.ibs[0] = place.ibs[0];
+  return other;
+}
+
+void HqdState::save_place(Mqd& all) const {
+  const SavedPlace::Ib ib = place.depth ? place.ibs[0] : SavedPlace::Ib{};
+  all[mqd::kIbBase] = low32(ib.base);
+  all[mqd::kIbBase + 1] = high32(ib.base);
+  all[mqd::kIbRptr] = ib.next;
+  uint32_t& control = all[mqd::kIbControl];
+  control = (control & ~(ib_control::kSize | ib_control::kProcessing)) | ib.size |
+            (place.depth ? ib_control::kProcessing : 0);
+  std::ranges::copy(place.pack(), all.begin() + reserved + mqd::kPlace);
 }
 
 // v11_gfx_mqd: cp_gfx_hqd_wptr. The other words that count are those of a compute MQD.
@@ -41,6 +82,7 @@ amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t m
   state.set_pair(mqd::kPqWptr, state.pair(kGfxWptr));
   state.at(mqd::kAqlControl) = 0;
   state.has_place = false;
+  state.place = {};
   return state;
 }
 
@@ -66,6 +108,7 @@ amdgpu_criu::Result<std::string> HqdState::load_xccs(Memory& memory, uint64_t mq
   xccs.clear();
   for (unsigned xcc = 0; xcc < count; ++xcc) {
     const HqdState other = TRY(load(memory, mqd + uint64_t{xcc} * stride, reserved));
+    if (other.lost && !lost) lost = amdgpu_criu::formatted("of XCC {}: {}", xcc, *other.lost);
     xccs.push_back(other.xccs[0]);
     const uint32_t id = other.logic_xcc;
     xccs.back().logic_id = id;
@@ -85,21 +128,26 @@ amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
 }
 
 amdgpu_criu::Status HqdState::save_one(Memory& memory, uint64_t mqd, const Xcc& xcc) const {
+  Mqd all;
+  TRY(memory.read(kKernelSpace, mqd, std::as_writable_bytes(std::span(all))));
   const auto put = [&](unsigned index, std::span<const uint32_t> values) {
-    return memory.write(kKernelSpace, mqd + index * uint64_t{4}, std::as_bytes(values));
+    std::ranges::copy(values, all.begin() + index);
   };
-  const uint32_t inactive = 0;
-  TRY(put(mqd::kActive, std::span(&inactive, 1)));
-  TRY(put(mqd::kPqRptr, std::span(words).subspan(mqd::kPqRptr - mqd::kHqdFirst, 1)));
-  TRY(put(mqd::kPqWptr, std::span(words).subspan(mqd::kPqWptr - mqd::kHqdFirst, 2)));
-  TRY(put(mqd::kStackOffset, std::span(&xcc.stack_offset, 1)));
-  TRY(put(mqd::kWaveOffset, std::span(&xcc.wave_offset, 1)));
+  all[mqd::kActive] = 0;
+  all[mqd::kPqRptr] = at(mqd::kPqRptr);
+  all[mqd::kPqWptr] = at(mqd::kPqWptr);
+  all[mqd::kPqWptr + 1] = at(mqd::kPqWptr + 1);
+  all[mqd::kStackOffset] = xcc.stack_offset;
+  all[mqd::kWaveOffset] = xcc.wave_offset;
+  all[mqd::kPersistentState] = xcc.persistent;
   const std::span registers(xcc.compute.words);
-  TRY(put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1)));
-  TRY(put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0)));
-  TRY(put(reserved + mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1)));
-  TRY(put(reserved + mqd::kGws, gws));
-  return put(reserved + mqd::kPlace, place.pack());
+  put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1));
+  put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0));
+  put(reserved + mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1));
+  put(reserved + mqd::kGws, gws);
+  save_place(all);
+  if (is_user) kept().write(all, nonce_of(place.pack()));
+  return memory.write(kKernelSpace, mqd, std::as_bytes(std::span(all)));
 }
 
 std::string queue_name(std::string_view kind, HqdSlot slot) {

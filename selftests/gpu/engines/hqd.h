@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/interfaces.h"
 #include "engines/compute_registers.h"
 #include "engines/mqd.h"
+#include "engines/mqd_kept.h"
 #include "engines/queue.h"
 #include "shader/gws.h"
 
@@ -30,13 +32,17 @@ struct HqdState {
     ComputeRegisters compute;
     uint64_t save_area = 0;
     uint32_t stack_offset = 0, wave_offset = 0;
-    uint32_t logic_id = 0;  // its turn in the work-groups of an AQL packet; alone it is 0
+    uint32_t persistent = 0;  // CP_HQD_PERSISTENT_STATE
+    uint32_t logic_id = 0;    // its turn in the work-groups of an AQL packet; alone it is 0
   };
   std::vector<Xcc> xccs = std::vector<Xcc>(1);
   uint32_t stride = 0;
-  uint32_t logic_xcc = 0;   // means something else on a chip with one XCC
-  uint32_t target_xcc = 0;  // that runs the packets of a PM4 queue
-  unsigned reserved = 0;    // Asic::mqd_reserved
+  uint32_t logic_xcc = 0;                // means something else on a chip with one XCC
+  uint32_t target_xcc = 0;               // that runs the packets of a PM4 queue
+  unsigned reserved = 0;                 // Asic::mqd_reserved
+  bool is_user = false;                  // its MQDs get the bits of KeptBits
+  bool is_older = false;                 // its image is from before there were such bits
+  std::optional<std::string> lost = {};  // of these, found by load()
 
   uint32_t& at(unsigned index) { return words[index - mqd::kHqdFirst]; }
   uint32_t at(unsigned index) const { return words[index - mqd::kHqdFirst]; }
@@ -46,6 +52,8 @@ struct HqdState {
     at(index + 1) = high32(value);
   }
 
+  // The place of a queue that continues there; the units are those of the ring.
+  SavedPlace place_at(uint64_t ring_next) const;
   // The ring that CP_HQD_PQ_CONTROL describes; EINVAL if no ring is that long.
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
@@ -56,10 +64,15 @@ struct HqdState {
   // Loads the MQDs of all XCCs, which must describe one queue. Returns a difference; empty: none.
   amdgpu_criu::Result<std::string> load_xccs(Memory& memory, uint64_t mqd, unsigned count);
   // Writes the state that preemption saves into all MQDs: pointers, place, fill levels, COMPUTE_*,
-  // inactive.
+  // inactive; and the bits of KeptBits if it is a process's.
   amdgpu_criu::Status save(Memory& memory, uint64_t mqd) const;
 
  private:
+  using Mqd = std::array<uint32_t, mqd::kDwords>;
+
+  KeptBits kept() const;
+  void load_place(const Mqd& all);
+  void save_place(Mqd& all) const;
   std::string difference(const HqdState& other, unsigned xcc) const;
   amdgpu_criu::Status save_one(Memory& memory, uint64_t mqd, const Xcc& xcc) const;
 };

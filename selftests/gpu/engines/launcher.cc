@@ -193,6 +193,7 @@ amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
     xcc.compute = registers_;
     if (i) xcc.compute.take_units(own);
     xcc.stack_offset = xcc.wave_offset = size;
+    xcc.persistent &= ~persistent::kState;
   }
   if (!std::ranges::any_of(shares_, &Share::suspended)) return {};
   for (const Share& share : shares_) TRY(save_share(share, state, mqd));
@@ -213,7 +214,7 @@ amdgpu_criu::Status Launcher::save_share(const Share& share, HqdState& state, ui
   xcc.stack_offset = size - used;
   xcc.wave_offset = size + static_cast<uint32_t>(share.left.bytes);
   xcc.compute = share.registers;
-  xcc.compute.words[Registers::kInitiator] |= initiator::kRestore;
+  xcc.persistent |= persistent::kDispActive | (stack.empty() ? 0 : persistent::kRelaunchWaves);
   std::ranges::copy(share.left.restart, xcc.compute.words.begin() + Registers::kRestartX);
   return {};
 }
@@ -241,21 +242,27 @@ amdgpu_criu::Status Launcher::resume(const HqdState& state, Space space, uint64_
   gws_.unpack(state.gws);
   set_shares(state);
   packet_index_ = packet_index;
-  registers_.words[ComputeRegisters::kInitiator] &= ~initiator::kRestore;
   for (Share& share : shares_) {
-    uint32_t& how = share.registers.words[ComputeRegisters::kInitiator];
-    if (!(how & initiator::kRestore)) continue;
-    how &= ~initiator::kRestore;
-    TRY(resume_share(share, state, space, mqd));
+    const HqdState::Xcc& xcc = state.xccs[share.xcc];
+    const bool has_stack = xcc.stack_offset < state.at(mqd::kStackSize);
+    const bool relaunches = xcc.persistent & persistent::kRelaunchWaves;
+    if (has_stack != relaunches)
+      context_.report(amdgpu_criu::formatted(
+          "saved waves of XCC {}: the control stack has {}, CP_HQD_PERSISTENT_STATE is {:#x}",
+          share.xcc, has_stack ? "some" : "none", xcc.persistent));
+    if (xcc.persistent & persistent::kDispActive)
+      TRY(resume_share(share, state, space, mqd, relaunches));
   }
   return {};
 }
 
+// Waves whose relaunch nothing asks for are lost.
 amdgpu_criu::Status Launcher::resume_share(Share& share, const HqdState& state, Space space,
-                                           uint64_t mqd) {
+                                           uint64_t mqd, bool relaunches) {
   const uint32_t size = state.at(mqd::kStackSize), area = state.at(mqd::kSaveAreaSize);
   const HqdState::Xcc& xcc = state.xccs[share.xcc];
-  const uint32_t offset = xcc.stack_offset, end = xcc.wave_offset;
+  const uint32_t offset = relaunches ? xcc.stack_offset : size;
+  const uint32_t end = relaunches ? xcc.wave_offset : size;
   if (offset > size || end < size || end > area) {
     return amdgpu_criu::Error::of(EINVAL, "a control stack from {:#x} to {:#x}, waves up to {:#x}",
                                   offset, size, end);

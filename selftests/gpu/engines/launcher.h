@@ -21,8 +21,6 @@ constexpr uint32_t kShaderEnable = 1 << 0;
 constexpr uint32_t kPartialGroups = 1 << 1;
 constexpr uint32_t kForceStartAt000 = 1 << 2;
 constexpr uint32_t kUseThreadDimensions = 1 << 5;
-// In an MQD: the dispatch is not finished; COMPUTE_RESTART is its next group.
-constexpr uint32_t kRestore = 1 << 14;
 }  // namespace initiator
 
 class Launcher {
@@ -77,7 +75,8 @@ class Launcher {
   void set_units(shader::DispatchSpec& spec, const Share& share) const;
   void set_shares(const HqdState& state);
   amdgpu_criu::Status start_share(Share& share, Space space, bool scratch_per_xcc);
-  amdgpu_criu::Status resume_share(Share& share, const HqdState& state, Space space, uint64_t mqd);
+  amdgpu_criu::Status resume_share(Share& share, const HqdState& state, Space space, uint64_t mqd,
+                                   bool relaunches);
   amdgpu_criu::Status save_share(const Share& share, HqdState& state, uint64_t mqd);
   State run(Share& share);
   State end_all(State state);

@@ -22,12 +22,16 @@ constexpr unsigned kUserData = 65;   // COMPUTE_USER_DATA_0
 constexpr unsigned kBase = 128;
 constexpr unsigned kActive = 130;
 constexpr unsigned kVmid = 131;
+constexpr unsigned kPersistentState = 132;
 constexpr unsigned kPqBase = 136;
 constexpr unsigned kPqRptr = 138;
 constexpr unsigned kRptrReport = 139;
 constexpr unsigned kWptrPoll = 141;
 constexpr unsigned kDoorbell = 143;
 constexpr unsigned kPqControl = 145;
+constexpr unsigned kIbBase = 146;  // CP_HQD_IB_BASE_ADDR
+constexpr unsigned kIbRptr = 148;
+constexpr unsigned kIbControl = 149;
 constexpr unsigned kDequeueRequest = 152;
 constexpr unsigned kSaveAreaBase = 171;  // CP_HQD_CTX_SAVE_BASE_ADDR
 constexpr unsigned kStackOffset = 174;   // CP_HQD_CNTL_STACK_OFFSET, in bytes
@@ -41,12 +45,27 @@ constexpr unsigned kTargetXcc = 225;     // PM4_TARGET_XCC_IN_XCP
 constexpr unsigned kStride = 226;        // bytes between the copies for the XCCs of a partition
 constexpr unsigned kHungDoorbell = 240;  // of the HIQ: QUEUE_DOORBELL_ID0
 // From Asic::mqd_reserved on, words that the generation reserves, zeroed when a queue is created
-// and saved in a checkpoint: the model's place inside of a packet and an indirect buffer
-// (SavedPlace), COMPUTE_PGM_RSRC3, and the counters of the queue's GWS.
+// and saved in a checkpoint: what of the model's place has no word of its own (SavedPlace), a
+// nonce (KeptBits), COMPUTE_PGM_RSRC3, and the counters of the queue's GWS.
 constexpr unsigned kPlace = 0;
+constexpr unsigned kNonce = kPlace + 31;
 constexpr unsigned kRsrc3 = kPlace + 32;
 constexpr unsigned kGws = kRsrc3 + 1;
 }  // namespace mqd
+
+// CP_HQD_PERSISTENT_STATE.
+namespace persistent {
+constexpr uint32_t kRestoreActive = 1u << 28;  // a preemption came before all waves were relaunched
+constexpr uint32_t kRelaunchWaves = 1u << 29;  // they are in the control stack
+constexpr uint32_t kDispActive = 1u << 31;     // a dispatch restarts at COMPUTE_RESTART
+constexpr uint32_t kState = kRestoreActive | kRelaunchWaves | kDispActive;
+}  // namespace persistent
+
+// CP_HQD_IB_CONTROL
+namespace ib_control {
+constexpr uint32_t kSize = 0xfffff;  // doublewords
+constexpr uint32_t kProcessing = 1u << 31;
+}  // namespace ib_control
 
 namespace sdma_mqd {
 constexpr unsigned kDwords = 128;
@@ -56,9 +75,14 @@ constexpr unsigned kRbRptr = 3;
 constexpr unsigned kRbWptr = 5;
 // The places of the following addresses depend on the generation (SdmaMqdLayout).
 constexpr unsigned kEngine = 126;
-// The hardware stores its place in IB_* and MIDCMD_*, which only the hardware interprets. The
-// model's place is longer, so it uses reserved words.
-constexpr unsigned kPlace = 64;
+// Reserved words. Images that are older than the nonce (of KeptBits) have SavedPlace::kMagic in the
+// other one.
+constexpr unsigned kNonce = 100, kOldPlace = 64;
+
+// From SDMAx_RLCx_IB_CNTL on.
+enum Ib : unsigned { kIbCntl, kIbRptr, kIbOffset, kIbBase, kIbBaseHi, kIbSize, kSkipCntl };
+constexpr uint32_t kIbEnable = 1;
+constexpr uint32_t kDataValid = 1;  // of MIDCMD_CNTL
 }  // namespace sdma_mqd
 
 // The position of a stream of packets: all state of a queue that is not in guest memory.
@@ -89,11 +113,13 @@ struct SavedPlace {
   uint32_t stage = kNew;
   std::array<Ib, kMaxIbs> ibs = {};
 
-  static constexpr unsigned kWords = 10 + 4 * kMaxIbs;
+  static constexpr unsigned kWords = 14;
   using Words = std::array<uint32_t, kWords>;
 
+  // All but the first buffer, which CP_HQD_IB_* describe.
   Words pack() const;
-  // False if the words were not written by pack(), or are invalid.
+  // False if the words were not written by pack(), or are invalid. Keeps the first buffer: without
+  // one there is no second.
   bool unpack(const Words& words);
 };
 

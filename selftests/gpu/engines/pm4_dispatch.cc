@@ -13,7 +13,7 @@ amdgpu_criu::Result<Step> Pm4::run_dispatch(std::array<uint32_t, 3> end, uint32_
     const bool empty = !end[0] || !end[1] || !end[2];
     if (empty || !(how & initiator::kShaderEnable)) return Step::kDone;
     auto& words = launcher_.registers().words;
-    words[ComputeRegisters::kInitiator] = how & ~initiator::kRestore;
+    words[ComputeRegisters::kInitiator] = how;
     std::ranges::copy(end, words.begin() + ComputeRegisters::kDimX);
     if (auto started = launcher_.start(stream.space()); !started.ok()) {
       exception(QueueException::kDispatchRegisterInvalid);

@@ -8,6 +8,10 @@ amdgpu_criu::Result<std::unique_ptr<Queue>> make_compute_queue(Context& context,
                                                                Pm4::Setup setup,
                                                                const HqdState& state) {
   const Stream::Ring ring = TRY(state.ring());
+  const SavedPlace::Ib& ib = state.place.ibs[0];
+  if (state.place.depth && ib.next > ib.size)
+    return amdgpu_criu::Error::of(EINVAL, "doubleword {} of an indirect buffer of {}", ib.next,
+                                  ib.size);
   if (state.at(mqd::kAqlControl)) {
     auto queue = std::make_unique<AqlQueue>(context, spec, setup, ring, state);
     TRY(queue->start());
@@ -30,13 +34,9 @@ amdgpu_criu::Status Pm4Queue::start() {
   const uint64_t mask = stream_.ring_dwords() - 1;
   const uint64_t behind = (wptr - hqd_.at(mqd::kPqRptr)) & mask;
   const SavedPlace& saved = hqd_.place;
-  // A place that was saved for other pointers is stale.
-  if (hqd_.has_place && ((saved.ring_next ^ hqd_.at(mqd::kPqRptr)) & mask) == 0 &&
-      wptr - saved.ring_next <= stream_.ring_dwords()) {
-    stream_.restore(saved);
-  } else {
-    stream_.place().ring_next = wptr - behind;
-  }
+  const bool fits = hqd_.has_place && ((saved.ring_next ^ hqd_.at(mqd::kPqRptr)) & mask) == 0 &&
+                    wptr - saved.ring_next <= stream_.ring_dwords();
+  stream_.restore(hqd_.place_at(fits ? saved.ring_next : wptr - behind));
   TRY(stream_.set_wptr(wptr));
   TRY(pm4_.launcher().resume(hqd_, space(), spec_.mqd, 0));
   state_ = State::kRunnable;

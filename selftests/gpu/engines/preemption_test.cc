@@ -58,7 +58,8 @@ TEST_F(PreemptionTest, CopiesContinueAtTheByteWhereTheyStopped) {
   for (int i = 0; i < 1000 && !fence(queue); ++i) {
     gpu_.run({&queue});
     ASSERT_TRUE(gpu_.preempt());
-    in_the_middle += gpu_.memory.get<uint32_t>(0, queue.mqd + (sdma_mqd::kPlace + 3) * 4) != 0;
+    in_the_middle +=
+        gpu_.memory.get<uint32_t>(0, queue.mqd + kSdmaMqd9.midcmd_cntl * 4) & sdma_mqd::kDataValid;
   }
   ASSERT_EQ(fence(queue), 1u);
   EXPECT_GT(in_the_middle, 3u) << "preemption never came within a copy";
@@ -96,6 +97,128 @@ TEST_F(PreemptionTest, AQueueContinuesOnAnotherGpu) {
   ASSERT_TRUE(
       FakeGpu::eventually([&] { return other.memory.get<uint32_t>(queue.base, kFence) == 1; }));
   EXPECT_EQ(other.memory.get<uint64_t>(queue.base, kTarget), 0x200000000u);
+}
+
+// A queue that waits inside of an indirect buffer, in turns with preemptions.
+class PlaceTest : public PreemptionTest {
+ protected:
+  static constexpr uint64_t kIb = 0x20000;
+
+  // Writes 1, waits for 7 at kTarget + 64, and writes 2. Behind the buffer is the fence.
+  TestQueue wait_inside(TestQueue::Kind kind) {
+    TestQueue queue = gpu_.make(kind, 1, 0);
+    const bool sdma = kind == TestQueue::kSdma;
+    const auto wait =
+        sdma ? sdma_poll(kTarget + 64, 7)
+             : pm4_packet(pm4::kWaitRegMem, {1u << 4 | 3, low32(kTarget + 64), 0, 7, ~0u, 4});
+    const auto put = [&](uint64_t at, uint32_t value) {
+      return sdma ? sdma_write(at, {value}) : pm4_write(at, {value});
+    };
+    const auto ib = put(kTarget, 1) + wait + put(kTarget + 4, 2);
+    dwords_ = static_cast<uint32_t>(ib.size());
+    before_ = static_cast<uint32_t>(put(kTarget, 1).size());
+    gpu_.memory.put_words(queue.base, kIb, ib);
+    const auto call = sdma ? std::vector<uint32_t>{sdma::kIndirect, low32(kIb), 0, dwords_, 0, 0}
+                           : pm4_packet(pm4::kIndirectBuffer, {low32(kIb), 0, dwords_});
+    gpu_.append(queue, call + put(kFence, 1));
+    gpu_.run({&queue});
+    EXPECT_TRUE(fenced(queue, 1, kTarget));
+    EXPECT_TRUE(gpu_.preempt());
+    return queue;
+  }
+  uint32_t word(const TestQueue& queue, unsigned at) {
+    return gpu_.memory.get<uint32_t>(0, queue.mqd + at * uint64_t{4});
+  }
+  void put_word(const TestQueue& queue, unsigned at, uint32_t value) {
+    gpu_.memory.put<uint32_t>(0, queue.mqd + at * uint64_t{4}, value);
+  }
+  bool finishes(TestQueue& queue) {
+    gpu_.run({&queue});
+    gpu_.memory.put<uint32_t>(queue.base, kTarget + 64, 7);
+    const bool done = fenced(queue, 1);
+    EXPECT_TRUE(gpu_.preempt());
+    return done;
+  }
+
+  uint32_t dwords_ = 0, before_ = 0;
+};
+
+TEST_F(PlaceTest, OfAPm4QueueIsInTheWordsOfTheHardware) {
+  TestQueue queue = wait_inside(TestQueue::kPm4);
+  put_word(queue, mqd::kIbControl, word(queue, mqd::kIbControl) | 3 << 20);  // the driver's bits
+  EXPECT_EQ(word(queue, mqd::kIbBase), kIb);
+  EXPECT_EQ(word(queue, mqd::kIbRptr), before_);
+  EXPECT_EQ(word(queue, mqd::kIbControl), ib_control::kProcessing | 3 << 20 | dwords_);
+  ASSERT_TRUE(finishes(queue));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(queue.base, kTarget + 4), 2u);
+  EXPECT_EQ(word(queue, mqd::kIbControl), 3u << 20);
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+// As the firmware does, whatever the model's own words say.
+TEST_F(PlaceTest, WithoutItsControlWordTheRestOfABufferIsSkipped) {
+  TestQueue queue = wait_inside(TestQueue::kPm4);
+  put_word(queue, mqd::kIbControl, 0);
+  ASSERT_TRUE(finishes(queue));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(queue.base, kTarget + 4), 0u);
+}
+
+TEST_F(PlaceTest, OfAnSdmaQueueIsInTheWordsOfTheHardware) {
+  TestQueue queue = wait_inside(TestQueue::kSdma);
+  const unsigned ib = kSdmaMqd9.ib_cntl;
+  EXPECT_EQ(word(queue, ib) & sdma_mqd::kIbEnable, sdma_mqd::kIbEnable);
+  EXPECT_EQ(word(queue, ib + sdma_mqd::kIbBase), kIb);
+  EXPECT_EQ(word(queue, ib + sdma_mqd::kIbRptr), before_ * 4);
+  EXPECT_EQ(word(queue, ib + sdma_mqd::kIbSize), dwords_);
+  ASSERT_TRUE(finishes(queue));
+  EXPECT_EQ(gpu_.memory.get<uint32_t>(queue.base, kTarget + 4), 2u);
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(PlaceTest, TheLastWordOfAnSdmaPacketsStateCounts) {
+  TestQueue queue = wait_inside(TestQueue::kSdma);
+  put_word(queue, kSdmaMqd9.midcmd_cntl, sdma_mqd::kDataValid);
+  put_word(queue, kSdmaMqd9.midcmd_cntl - 1, 0);
+  ASSERT_TRUE(finishes(queue));
+  EXPECT_THAT(gpu_.reports(), ::testing::ElementsAre(::testing::HasSubstr("MIDCMD_DATA")));
+}
+
+// Blobs of released formats have a place and no such bits.
+TEST_F(PlaceTest, AnOlderMqdGetsNoBits) {
+  constexpr unsigned kReserved = 400;
+  TestQueue queue = wait_inside(TestQueue::kPm4);
+  put_word(queue, mi210().mqd_reserved + mqd::kNonce, 0);
+  put_word(queue, kReserved, 0);
+  gpu_.run({&queue});
+  ASSERT_TRUE(gpu_.preempt());
+  EXPECT_EQ(word(queue, kReserved), 0u);
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+TEST_F(PlaceTest, ABitThatPreemptionKeepsMayNotBeDropped) {
+  constexpr unsigned kReserved = 400, kIqRptr = 151, kSaveStart = 98, kSdmaReserved = 110;
+  TestQueue queue = wait_inside(TestQueue::kPm4);
+  EXPECT_NE(word(queue, kReserved), 0u);
+  put_word(queue, kIqRptr, 0);  // one that may be dropped
+  gpu_.run({&queue});
+  ASSERT_TRUE(gpu_.preempt());
+  EXPECT_TRUE(gpu_.reports().empty());
+  for (const unsigned lost : {kReserved, kSaveStart}) {
+    const size_t before = gpu_.reports().size();
+    put_word(queue, lost, word(queue, lost) & 0xffff0000);
+    gpu_.run({&queue});
+    ASSERT_TRUE(gpu_.preempt());
+    ASSERT_EQ(gpu_.reports().size(), before + 1);
+    EXPECT_THAT(gpu_.reports().back(),
+                ::testing::HasSubstr("word " + std::to_string(lost) + " are lost"));
+  }
+  TestQueue sdma = gpu_.make(TestQueue::kSdma, 1, 1);
+  gpu_.run({&sdma});
+  ASSERT_TRUE(gpu_.preempt());
+  put_word(sdma, kSdmaReserved, 0);
+  gpu_.run({&sdma});
+  ASSERT_TRUE(gpu_.preempt());
+  EXPECT_THAT(gpu_.reports().back(), ::testing::HasSubstr("word 110 are lost"));
 }
 
 TEST_F(PreemptionTest, WaitingQueuesAreUnmappedAndMappedAgain) {
@@ -377,14 +500,20 @@ TEST(SavedPlaceTest, SurvivesPackingAndRefusesNonsense) {
   place.stage = SavedPlace::kCalled;
   place.ibs = {{{.base = 0x1000, .size = 10, .next = 4}, {.base = 0x2000, .size = 5, .next = 5}}};
   SavedPlace copy;
+  copy.depth = 1;  // as CP_HQD_IB_CONTROL says
+  copy.ibs[0] = place.ibs[0];
   ASSERT_TRUE(copy.unpack(place.pack()));
+  EXPECT_EQ(copy.depth, 2u);
   EXPECT_EQ(copy.pack(), place.pack());
   auto words = place.pack();
-  words[6] = 3;
+  words[6] = 2;
   EXPECT_FALSE(copy.unpack(words));
   words = place.pack();
-  words[13] = 11;  // beyond the end of the first buffer
+  words[13] = 6;  // beyond the end of the second buffer
   EXPECT_FALSE(copy.unpack(words));
+  SavedPlace outside;
+  ASSERT_TRUE(outside.unpack(place.pack()));
+  EXPECT_EQ(outside.depth, 0u) << "a second buffer without a first one";
   EXPECT_FALSE(copy.unpack(SavedPlace::Words{}));
 }
 

@@ -69,6 +69,8 @@ amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view 
     if (!fault.empty()) context_.report(spec.name + ": " + fault);
   }
   return add(spec, setup, state);
+  state.is_user = spec.vmid != 0 && !state.is_older;
+  if (state.is_user && state.lost) context_.report(spec.name + ": " + *state.lost);
 }
 
 // Nothing is saved to its MQD: the driver writes it anew before it maps the ring again.

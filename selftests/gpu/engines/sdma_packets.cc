@@ -166,6 +166,7 @@ amdgpu_criu::Result<Step> SdmaQueue::write(Words words, Budget& budget) {
 
 amdgpu_criu::Result<Step> SdmaQueue::indirect(Words words, Budget&) {
   const unsigned vmid = space().vmid ? space().vmid : bits(words[0], 19, 16);
+  if (stream_.depth()) return amdgpu_criu::Error::of(EINVAL, "SDMA does not nest indirect buffers");
   TRY(stream_.call(join(words[1], words[2]), bits(words[3], 19, 0), vmid, words.size()));
   return Step::kDone;
 }

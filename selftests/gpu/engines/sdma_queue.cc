@@ -28,7 +28,7 @@ amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::create(Context& conte
 amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context, Spec spec,
                                                                unsigned engine) {
   const SdmaMqdLayout& at = context.asic.sdma_mqd;
-  std::array<uint32_t, sdma_mqd::kDwords> words;
+  Mqd words;
   TRY(context.memory.read({Hub::kGfx, 0}, spec.mqd, std::as_writable_bytes(std::span(words))));
   const auto pair = [&](unsigned word) { return join(words[word], words[word + 1]); };
   const unsigned log2_dwords = bits(words[sdma_mqd::kRbCntl], 6, 1);
@@ -48,31 +48,74 @@ amdgpu_criu::Result<std::unique_ptr<SdmaQueue>> SdmaQueue::map(Context& context,
       .user = true,
   };
   auto queue = TRY(create(context, spec, std::move(setup)));
-  SavedPlace::Words saved;
-  std::copy_n(words.begin() + sdma_mqd::kPlace, saved.size(), saved.begin());
-  SavedPlace place;
-  // A place that was saved for another read pointer is stale: the MQD was written since, and its
-  // pointers count.
-  if (place.unpack(saved) && place.ring_next == queue->stream_.rptr()) {
-    queue->stream_.restore(place);
-  }
+  if (const auto lost = queue->kept().lost(words)) context.report(spec.name + ": " + *lost);
+  queue->load_place(words);
+  queue->is_older_ = words[sdma_mqd::kOldPlace] == SavedPlace::kMagic;
   return queue;
+}
+
+KeptBits SdmaQueue::kept() const {
+  const bool is_v11 = context_.asic.scheduler == Scheduler::kMes;
+  return {is_v11 ? MqdKind::kSdma11 : MqdKind::kSdma9, sdma_mqd::kNonce};
+}
+
+// The place inside of an indirect buffer and of a packet. The last word of MIDCMD_DATA, too, has to
+// be the saved one.
+void SdmaQueue::load_place(const Mqd& mqd) {
+  using namespace sdma_mqd;
+  const SdmaMqdLayout& at = context_.asic.sdma_mqd;
+  const auto ib = std::span(mqd).subspan(at.ib_cntl);
+  SavedPlace& place = stream_.place();
+  place.skip = ib[kSkipCntl];
+  const SavedPlace::Ib buffer = {
+      .base = join(ib[kIbBase], ib[kIbBaseHi]), .size = ib[kIbSize], .next = ib[kIbRptr] / 4};
+  if (ib[kIbCntl] & kIbEnable && buffer.next <= buffer.size) {
+    place.depth = 1;
+    place.ibs[0] = buffer;
+  }
+  if (!(mqd[at.midcmd_cntl] & kDataValid)) return;
+  const auto data = std::span(mqd).subspan(at.midcmd, at.midcmd_cntl - at.midcmd);
+  if (data.back() == nonce_of(data.first(2))) {
+    place.progress = join(data[0], data[1]);
+  } else {
+    context_.report(spec_.name + ": saved MQD: MIDCMD_DATA is not of the packet");
+  }
+}
+
+void SdmaQueue::save_place(Mqd& mqd) const {
+  using namespace sdma_mqd;
+  const SdmaMqdLayout& at = context_.asic.sdma_mqd;
+  const auto ib = std::span(mqd).subspan(at.ib_cntl);
+  const SavedPlace& place = stream_.place();
+  const SavedPlace::Ib buffer = place.depth ? place.ibs[0] : SavedPlace::Ib{};
+  ib[kIbCntl] = (ib[kIbCntl] & ~kIbEnable) | (place.depth ? kIbEnable : 0);
+  ib[kIbRptr] = buffer.next * 4;
+  ib[kIbBase] = low32(buffer.base);
+  ib[kIbBaseHi] = high32(buffer.base);
+  ib[kIbSize] = buffer.size;
+  ib[kSkipCntl] = place.skip;
+  const auto data = std::span(mqd).subspan(at.midcmd, at.midcmd_cntl - at.midcmd);
+  data[0] = low32(place.progress);
+  data[1] = high32(place.progress);
+  data.back() = place.progress ? nonce_of(data.first(2)) : 0;
+  mqd[at.midcmd_cntl] = place.progress ? kDataValid : 0;
 }
 
 void SdmaQueue::save() {
   if (!spec_.mqd) return;
+  if (!write_mqd().ok()) context_.report(spec_.name + ": its MQD cannot be written");
+}
+
+amdgpu_criu::Status SdmaQueue::write_mqd() {
   const uint64_t rptr = stream_.rptr() * 4;
   const uint64_t wptr = stream_.wptr() * 4;
   const std::array<uint32_t, 4> pointers = {low32(rptr), high32(rptr), low32(wptr), high32(wptr)};
-  const SavedPlace::Words place = stream_.place().pack();
-  const Space kernel = {Hub::kGfx, 0};
-  const auto put = [&](unsigned at, auto& words) {
-    return context_.memory.write(kernel, spec_.mqd + at * uint64_t{4},
-                                 std::as_bytes(std::span(words)));
-  };
-  if (!put(sdma_mqd::kRbRptr, pointers).ok() || !put(sdma_mqd::kPlace, place).ok()) {
-    context_.report(spec_.name + ": its MQD cannot be written");
-  }
+  Mqd mqd;
+  TRY(context_.memory.read(kKernelSpace, spec_.mqd, std::as_writable_bytes(std::span(mqd))));
+  std::ranges::copy(pointers, mqd.begin() + sdma_mqd::kRbRptr);
+  save_place(mqd);
+  if (!is_older_) kept().write(mqd, nonce_of(pointers));
+  return context_.memory.write(kKernelSpace, spec_.mqd, std::as_bytes(std::span(mqd)));
 }
 
 void SdmaQueue::set_wptr(uint64_t bytes) {

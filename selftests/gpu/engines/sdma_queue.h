@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "engines/mqd_kept.h"
 #include "engines/queue.h"
 
 namespace gpu {
@@ -50,7 +51,13 @@ class SdmaQueue : public PacketQueue {
     bool drop_on_fault;
   };
 
+  using Mqd = std::array<uint32_t, sdma_mqd::kDwords>;
+
   SdmaQueue(Context& context, const Spec& spec, Setup setup);
+  KeptBits kept() const;
+  void load_place(const Mqd& mqd);
+  void save_place(Mqd& mqd) const;
+  amdgpu_criu::Status write_mqd();
   static const Packet* find(uint32_t header);
   amdgpu_criu::Result<Step> execute_packet(Budget& budget);
   amdgpu_criu::Result<Step> run_handler(const Packet& packet, Words words, Budget& budget);
@@ -78,6 +85,7 @@ class SdmaQueue : public PacketQueue {
   amdgpu_criu::Result<Step> pre_exe(Words words, Budget& budget);
 
   Setup setup_;
+  bool is_older_ = false;   // its image is from before there were bits of KeptBits
   bool truncated_ = false;  // it is inside of a packet whose end is missing
 };
 

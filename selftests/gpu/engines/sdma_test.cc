@@ -114,15 +114,23 @@ TEST_F(SdmaTest, GeneratesPageTableEntries) {
   EXPECT_EQ(get<uint64_t>(kTarget + count * 8), 0u);
 }
 
-TEST_F(SdmaTest, RunsIndirectBuffersAndNestedOnes) {
+TEST_F(SdmaTest, RunsIndirectBuffers) {
   gpu_.memory.put_words(queue_.base, 0x20000,
-                        sdma_write(kTarget, {1}) +
-                            std::vector<uint32_t>{sdma::kIndirect, 0x21000, 0, 5, 0, 0} +
-                            sdma_write(kTarget + 8, {3}));
-  gpu_.memory.put_words(queue_.base, 0x21000, sdma_write(kTarget + 4, {2}));
-  ASSERT_TRUE(run({sdma::kIndirect, 0x20000, 0, 16, 0, 0}));
-  EXPECT_EQ(get<uint64_t>(kTarget), 0x200000001u);
+                        sdma_write(kTarget, {1}) + sdma_write(kTarget + 8, {3}));
+  ASSERT_TRUE(run({sdma::kIndirect, 0x20000, 0, 10, 0, 0}));
+  EXPECT_EQ(get<uint32_t>(kTarget), 1u);
   EXPECT_EQ(get<uint32_t>(kTarget + 8), 3u);
+}
+
+// The engine has the registers of one buffer.
+TEST_F(SdmaTest, StopsAtANestedIndirectBuffer) {
+  gpu_.memory.put_words(queue_.base, 0x20000,
+                        std::vector<uint32_t>{sdma::kIndirect, 0x21000, 0, 5, 0, 0});
+  gpu_.memory.put_words(queue_.base, 0x21000, sdma_write(kTarget, {2}));
+  gpu_.submit(queue_, {sdma::kIndirect, 0x20000, 0, 6, 0, 0});
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
+  EXPECT_THAT(gpu_.reports()[0], ::testing::HasSubstr("does not nest"));
+  EXPECT_EQ(get<uint32_t>(kTarget), 0u);
 }
 
 TEST_F(SdmaTest, AtomicsAddAndCompareSwap) {

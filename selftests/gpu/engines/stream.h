@@ -60,6 +60,7 @@ class Stream {
   uint64_t& progress() { return place_.progress; }
 
   SavedPlace& place() { return place_; }
+  const SavedPlace& place() const { return place_; }
   // Continues a saved stream; the VMIDs of its buffers are the ring's.
   void restore(const SavedPlace& place) { place_ = place; }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // One dispatch on the two XCCs of a partition, each with an MQD, a control stack and a save area.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "engines/launcher.h"
@@ -39,7 +41,9 @@ class XccKernels : public KernelTest {
   void put_word(unsigned xcc, unsigned word, uint32_t value) {
     gpu_.memory.put<uint32_t>(0, queue_.mqd + xcc * kStride + uint64_t{word} * 4, value);
   }
-  uint32_t initiator_of(unsigned xcc) { return word_of(xcc, mqd::kCompute); }
+  uint32_t state_of(unsigned xcc) {
+    return word_of(xcc, mqd::kPersistentState) & persistent::kState;
+  }
   uint32_t saved_bytes(unsigned xcc) {
     return word_of(xcc, mqd::kWaveOffset) - word_of(xcc, mqd::kStackSize);
   }
@@ -108,7 +112,8 @@ TEST_F(XccKernels, WavesAreSavedInTheAreaOfTheirXccAndContinueThere) {
   for (unsigned turn = 0; turn < 3; ++turn) {
     ASSERT_TRUE(gpu_.preempt());
     for (unsigned xcc = 0; xcc < 2; ++xcc) {
-      EXPECT_TRUE(initiator_of(xcc) & initiator::kRestore);
+      EXPECT_EQ(state_of(xcc) & ~persistent::kRestoreActive,
+                persistent::kDispActive | persistent::kRelaunchWaves);
       EXPECT_GT(saved_bytes(xcc), 0u);
       EXPECT_LT(word_of(xcc, mqd::kStackOffset), word_of(xcc, mqd::kStackSize));
       // The trap handler of another mapping writes the area again.
@@ -122,7 +127,7 @@ TEST_F(XccKernels, WavesAreSavedInTheAreaOfTheirXccAndContinueThere) {
   ASSERT_TRUE(completes());
   EXPECT_EQ(get_all<uint32_t>(kData, size_t{kGroups} * kGroup), expected());
   ASSERT_TRUE(gpu_.preempt());
-  for (unsigned xcc = 0; xcc < 2; ++xcc) EXPECT_FALSE(initiator_of(xcc) & initiator::kRestore);
+  for (unsigned xcc = 0; xcc < 2; ++xcc) EXPECT_EQ(state_of(xcc), 0u);
   EXPECT_EQ(gpu_.reports(), std::vector<std::string>{});
 }
 
@@ -169,13 +174,28 @@ TEST_F(XccKernels, TheWavesOfAnXccNeedItsOwnMqd) {
   start_churning();
   ASSERT_TRUE(all_churn());
   ASSERT_TRUE(gpu_.preempt());
-  put_word(1, mqd::kCompute, initiator_of(1) & ~initiator::kRestore);
+  put_word(1, mqd::kPersistentState, word_of(1, mqd::kPersistentState) & ~persistent::kState);
   put_all(kRounds, std::vector<uint32_t>(kGroups, 0));
   map();
   put<uint32_t>(kStop, 1);
   ASSERT_TRUE(completes());
   for (uint32_t group = 0; group < kGroups; ++group)
     EXPECT_EQ(get<uint32_t>(kRounds + uint64_t{4} * group) > 0, group % 2 == 0) << group;
+}
+
+TEST_F(XccKernels, WavesWhoseRelaunchNothingAsksForAreReported) {
+  share();
+  start_churning();
+  ASSERT_TRUE(all_churn());
+  ASSERT_TRUE(gpu_.preempt());
+  put_word(0, mqd::kPersistentState,
+           word_of(0, mqd::kPersistentState) & ~persistent::kRelaunchWaves);
+  map();
+  put<uint32_t>(kStop, 1);
+  completes(1);
+  EXPECT_THAT(
+      gpu_.reports(),
+      testing::ElementsAre(testing::HasSubstr("saved waves of XCC 0: the control stack has some")));
 }
 
 TEST_F(XccKernels, AnXccThatRestartsAtAWorkGroupOfAnotherIsReported) {

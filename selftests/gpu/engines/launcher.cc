@@ -71,6 +71,7 @@ shader::DispatchSpec Launcher::spec(const Share& share) {
   spec.lds_bytes = bits(spec.rsrc2, 23, 15) * shader::kLdsGranule;
   const Tmpring tmpring(words[Registers::kTmpringSize]);
   spec.scratch_waves = tmpring.waves;
+  spec.engines = context_.asic.shader_engines;
   spec.scratch_base = join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) << 8;
   spec.scratch_wave_bytes = tmpring.wave_bytes;
   set_units(spec, share);
@@ -214,7 +215,8 @@ amdgpu_criu::Status Launcher::save_share(const Share& share, HqdState& state, ui
   xcc.stack_offset = size - used;
   xcc.wave_offset = size + static_cast<uint32_t>(share.left.bytes);
   xcc.compute = share.registers;
-  xcc.persistent |= persistent::kDispActive | (stack.empty() ? 0 : persistent::kRelaunchWaves);
+  xcc.persistent |= persistent::kDispActive | (stack.empty() ? 0 : persistent::kRelaunchWaves) |
+                    (share.left.incomplete ? persistent::kRestoreActive : 0);
   std::ranges::copy(share.left.restart, xcc.compute.words.begin() + Registers::kRestartX);
   return {};
 }

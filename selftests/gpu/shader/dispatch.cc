@@ -90,6 +90,9 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
   if (resident < group) {
     return amdgpu_criu::Error::of(EINVAL, "scratch for {} waves only", spec.scratch_waves);
   }
+  if (Rsrc2::scratch(spec.rsrc2) && spec.scratch_waves % spec.engines)
+    return amdgpu_criu::Error::of(EINVAL, "scratch for {} waves, which {} engines cannot share",
+                                  spec.scratch_waves, spec.engines);
   dispatch->slots_.resize(resident);
   if (dispatch->can_suspend() && dispatch->group_bytes() > spec.save_area.bytes) {
     return amdgpu_criu::Error::of(EINVAL, "a save area of {} bytes", spec.save_area.bytes);
@@ -116,9 +119,10 @@ std::array<uint32_t, 3> Dispatch::group_id(uint64_t index) const {
 // All waves of a group at once, or none.
 bool Dispatch::launch_group() {
   const unsigned count = spec_.waves_per_group();
-  if (suspending_ || !groups_left() || waves_.size() + count > slots_.size()) return false;
+  if (suspending_ || !saved_.empty() || !groups_left() || waves_.size() + count > slots_.size())
+    return false;
   if (can_suspend() && record_bytes_ + group_bytes() > spec_.save_area.bytes) return false;
-  const auto unit = units_.take();
+  const auto unit = units_.take(engines_with_slots(count));
   if (!unit) return false;
   auto group = std::make_shared<WorkGroup>();
   group->id = group_id(next_group_);
@@ -127,7 +131,7 @@ bool Dispatch::launch_group() {
   group->lds.resize(shape_.lds_bytes);
   record_bytes_ += shape_.lds_bytes;
   for (unsigned index = 0; index < count; ++index) {
-    Resident& resident = add_wave(group, take_slot());
+    Resident& resident = add_wave(group, take_slot(units_.engine(*unit)));
     start_wave(*resident.wave, *group, index);
     // A partial group at the end of the grid may have waves without any work-item.
     if (!resident.wave->exec()) remove(resident);
@@ -135,8 +139,26 @@ bool Dispatch::launch_group() {
   return true;
 }
 
-unsigned Dispatch::take_slot() {
-  return static_cast<unsigned>(std::ranges::find(slots_, false) - slots_.begin());
+// Without scratch a slot is only a number.
+unsigned Dispatch::slots_of_engine() const {
+  return static_cast<unsigned>(slots_.size()) / (has_scratch() ? spec_.engines : 1);
+}
+
+unsigned Dispatch::take_slot(unsigned engine) const {
+  const auto first = slots_.begin() + (has_scratch() ? engine * slots_of_engine() : 0);
+  return static_cast<unsigned>(std::find(first, slots_.end(), false) - slots_.begin());
+}
+
+// The engines that have scratch for so many more waves.
+uint32_t Dispatch::engines_with_slots(unsigned count) const {
+  if (!has_scratch() || spec_.engines == 1) return ~0u;
+  const unsigned each = slots_of_engine();
+  uint32_t engines = 0;
+  for (unsigned engine = 0; engine < spec_.engines; ++engine) {
+    const auto first = slots_.begin() + engine * each;
+    engines |= uint32_t{std::count(first, first + each, false) >= count} << engine;
+  }
+  return engines;
 }
 
 Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigned slot) {
@@ -313,15 +335,20 @@ Dispatch::State Dispatch::after(Resident& resident) {
 }
 
 // Groups that are left then have no unit to run on.
-Dispatch::State Dispatch::without_waves() const {
+Dispatch::State Dispatch::without_waves() {
+  if (suspending_ && !saved_.empty() && suspended_.stack.empty()) hand_out_records();
   if (suspending_ && (groups_left() || !suspended_.stack.empty())) return State::kSuspended;
-  return groups_left() ? State::kHalted : State::kDone;
+  return groups_left() || !saved_.empty() ? State::kHalted : State::kDone;
 }
 
 Dispatch::State Dispatch::run(unsigned instructions) {
   constexpr int64_t kQuantum = 256;
   view_.begin_turn();
   for (const auto& resident : waves_) resident->awaits_page = false;
+  // More in each turn, so that a preemption may come in between and does not have to.
+  ++relaunches_;
+  for (unsigned i = 0; i < relaunches_ && relaunch_group(); ++i) {
+  }
   int64_t left = instructions;
   bool idle = true;
   State state = State::kRunning;

@@ -34,6 +34,7 @@ struct DispatchSpec {
   uint64_t scratch_base = 0;  // for SPI, where it is architected
   uint64_t scratch_wave_bytes = 0;
   uint32_t scratch_waves = 0;
+  unsigned engines = 1;  // shader engines, each of which has its share of the scratch
   Apertures apertures;
   TrapHandler trap;
   SaveArea save_area;
@@ -57,6 +58,7 @@ struct Suspended {
   std::vector<uint32_t> stack;  // upward from its fill level; empty: no waves
   uint64_t bytes = 0;           // of records
   std::array<uint32_t, 3> restart = {};
+  bool incomplete = false;  // some of the waves had not been relaunched
 };
 
 // s_sendmsg MSG_INTERRUPT.
@@ -99,6 +101,11 @@ class Dispatch {
 
  private:
   struct Resident;
+  // A work-group whose waves are still in the control stack.
+  struct Saved {
+    std::vector<RelaunchWave> waves;  // from the first to the last
+    uint64_t end = 0;                 // of their records
+  };
 
   Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec& spec);
 
@@ -107,10 +114,13 @@ class Dispatch {
   std::array<uint32_t, 3> group_id(uint64_t index) const;
   amdgpu_criu::Status continue_at(const std::array<uint32_t, 3>& group);
   amdgpu_criu::Status relaunch(const Suspended& suspended);
-  void relaunch_wave(const RelaunchWave& word, uint64_t record, std::shared_ptr<WorkGroup> group);
+  bool relaunch_group();
   bool launch_group();
   Resident& add_wave(std::shared_ptr<WorkGroup> group, unsigned slot);
-  unsigned take_slot();
+  bool has_scratch() const { return spec_.rsrc2 & 1; }
+  unsigned slots_of_engine() const;
+  unsigned take_slot(unsigned engine) const;
+  uint32_t engines_with_slots(unsigned count) const;
   void start_wave(Wave& wave, WorkGroup& group, unsigned index) const;
   void set_scalars(Wave& wave, const WorkGroup& group, unsigned index) const;
   void set_place(Wave& wave, const WorkGroup& group, unsigned index) const;
@@ -126,9 +136,10 @@ class Dispatch {
   State await_page(Resident& resident);
   State after(Resident& resident);
   void remove(Resident& resident);
-  State without_waves() const;
+  State without_waves();
   bool take_message(Resident& resident);
   bool save_wave(Wave& wave);
+  RelaunchWave relaunch_word(const Resident& resident) const;
   void hand_out_records();
   State stopped(Wave& wave);
   void describe(const Wave& wave);
@@ -142,9 +153,11 @@ class Dispatch {
   uint64_t group_count_ = 0;
   uint64_t next_group_ = 0;
   std::vector<std::unique_ptr<Resident>> waves_;  // those of a group are contiguous
-  std::vector<bool> slots_;                       // of scratch
+  std::vector<bool> slots_;                       // of scratch, of one engine after the other
   Units units_;
-  uint64_t record_bytes_ = 0;  // of the waves in flight
+  uint64_t record_bytes_ = 0;  // of the waves in flight, and of those that are still saved
+  std::vector<Saved> saved_;   // the next one to relaunch is the last
+  unsigned relaunches_ = 0;    // in the last turn
   size_t turn_ = 0;
   bool suspending_ = false;
   size_t asking_ = 0;  // waves that wait for their record

@@ -10,20 +10,6 @@ namespace {
 enum Message : uint32_t { kInterrupt = 1, kSaveWave = 4, kGetDoorbell = 10 };
 constexpr uint64_t kBarrierBytes = 4, kMessageBytes = 4;
 
-// Each shader engine has its share of the scratch slots. An XCC of gfx942 has four engines.
-struct ScratchSlots {
-  unsigned each;
-
-  ScratchSlots(Isa isa, uint32_t waves) {
-    const unsigned engines = isa == Isa::kGfx942 ? 4 : 8;
-    each = std::max((waves + engines - 1) / engines, 1u);
-  }
-  RelaunchWave word(unsigned slot) const {
-    return {.scoreboard = slot % each, .engine = slot / each};
-  }
-  unsigned slot(const RelaunchWave& word) const { return word.engine * each + word.scoreboard; }
-};
-
 }  // namespace
 
 // The handler has barriers of its own, so an arrival at a barrier of the kernel does not count: the
@@ -73,21 +59,28 @@ bool Dispatch::take_message(Resident& resident) {
   return false;
 }
 
+RelaunchWave Dispatch::relaunch_word(const Resident& resident) const {
+  RelaunchWave word = {.engine = units_.engine(resident.group->unit), .scratch = has_scratch()};
+  if (word.scratch) word.scoreboard = resident.slot % slots_of_engine();
+  return word;
+}
+
 // Waits until all waves are present. Until then a wave may still have to restore itself from a
-// record.
+// record. The words and records of waves that were not relaunched stay what and where they are,
+// below the new ones.
 void Dispatch::hand_out_records() {
-  const ScratchSlots slots(cores_.isa(), spec_.scratch_waves);
-  const bool scratch = spec_.rsrc2 & 1;
   std::vector<uint32_t>& stack = suspended_.stack;
-  uint64_t address = spec_.save_area.base;
+  for (const Saved& group : saved_)
+    for (size_t i = group.waves.size(); i-- > 0;) stack.push_back(group.waves[i].pack());
+  uint64_t address = saved_.empty() ? spec_.save_area.base : saved_.back().end;
+  suspended_.incomplete = !saved_.empty();
   for (size_t begin = 0, end = 0; begin < waves_.size(); begin = end) {
     while (end < waves_.size() && waves_[end]->group == waves_[begin]->group) ++end;
     for (size_t i = end; i-- > begin;) {
       const bool first = i == begin;
       waves_[i]->wave->set_s64(operand::kExec, record_for_handler(address, first));
       address += shape_.record_bytes(first) + kRecordGap;
-      RelaunchWave word = scratch ? slots.word(waves_[i]->slot) : RelaunchWave{};
-      word.scratch = scratch;
+      RelaunchWave word = relaunch_word(*waves_[i]);
       word.first = first;
       word.last = i + 1 == end;
       stack.push_back(word.pack());
@@ -133,8 +126,10 @@ amdgpu_criu::Status Dispatch::continue_at(const std::array<uint32_t, 3>& group) 
 amdgpu_criu::Status Dispatch::relaunch(const Suspended& suspended) {
   if (suspended.stack.empty()) return {};
   if (!can_suspend()) return amdgpu_criu::Error::of(EINVAL, "no trap handler restores the waves");
+  if (spec_.units.empty()) return amdgpu_criu::Error::of(EINVAL, "no compute unit for saved waves");
   uint64_t record = spec_.save_area.base + suspended.bytes;
-  std::shared_ptr<WorkGroup> group;
+  bool inside = false;
+  size_t waves = 0;
   for (size_t i = kStackPm4Words; i < suspended.stack.size(); ++i) {
     const uint32_t word = suspended.stack[i];
     if (word & RelaunchState::kIsState) {
@@ -144,39 +139,53 @@ amdgpu_criu::Status Dispatch::relaunch(const Suspended& suspended) {
     }
     if (word & RelaunchState::kIsEvent) continue;
     const RelaunchWave wave = RelaunchWave::unpack(word);
-    if (wave.first != !group) {
+    if (wave.first == inside)
       return amdgpu_criu::Error::of(EINVAL, "the waves of a group are not contiguous");
-    }
-    if (wave.first) {
-      const auto unit = units_.take_again();
-      if (!unit) return amdgpu_criu::Error::of(EINVAL, "no compute unit for saved waves");
-      group = std::make_shared<WorkGroup>();
-      group->unit = *unit;
-      group->lds.resize(shape_.lds_bytes);
-      record_bytes_ += shape_.lds_bytes;
-    }
-    if (waves_.size() == slots_.size())
-      return amdgpu_criu::Error::of(EINVAL, "too many saved waves");
+    if (waves++ == slots_.size()) return amdgpu_criu::Error::of(EINVAL, "too many saved waves");
+    if (wave.engine >= spec_.engines || wave.scratch != has_scratch() ||
+        (wave.scratch && wave.scoreboard >= slots_of_engine()))
+      return amdgpu_criu::Error::of(EINVAL, "saved waves of another place: {:#x}", word);
+    if (wave.first) saved_.push_back({.waves = {}, .end = record});
+    saved_.back().waves.push_back(wave);
     record -= kRecordGap + shape_.record_bytes(wave.first);
-    relaunch_wave(wave, record, group);
-    if (wave.last) group = nullptr;
+    inside = !wave.last;
   }
-  if (group || record != spec_.save_area.base) {
+  if (inside || record != spec_.save_area.base) {
     return amdgpu_criu::Error::of(EINVAL,
                                   "the control stack does not describe the save area: {:#x} left",
                                   record - spec_.save_area.base);
   }
+  std::ranges::reverse(saved_);
+  record_bytes_ = suspended.bytes;
   return {};
 }
 
-void Dispatch::relaunch_wave(const RelaunchWave& word, uint64_t record,
-                             std::shared_ptr<WorkGroup> group) {
-  const ScratchSlots slots(cores_.isa(), spec_.scratch_waves);
-  const unsigned slot = word.scratch ? slots.slot(word) : take_slot();
-  Wave& wave = *add_wave(std::move(group), std::min<unsigned>(slot, slots_.size() - 1)).wave;
-  wave.pc = spec_.trap.restore_entry();
-  wave.status |= status::kPriv;
-  wave.set_s64(operand::kExec, record_for_handler(record, word.first));
+// False: there is none, or its engine has no room before other groups end.
+bool Dispatch::relaunch_group() {
+  if (suspending_ || saved_.empty()) return false;
+  const Saved& saved = saved_.back();
+  const unsigned engine = saved.waves[0].engine;
+  for (const RelaunchWave& word : saved.waves)
+    if (word.scratch && slots_[engine * slots_of_engine() + word.scoreboard]) return false;
+  const auto unit = units_.take(1u << engine);
+  if (!unit) return false;
+  auto group = std::make_shared<WorkGroup>();
+  group->unit = *unit;
+  group->lds.resize(shape_.lds_bytes);
+  uint64_t record = saved.end;
+  for (const RelaunchWave& word : saved.waves) {
+    const uint64_t bytes = kRecordGap + shape_.record_bytes(word.first);
+    record -= bytes;
+    record_bytes_ -= kRecordGap + shape_.record_bytes(false);  // which add_wave() counts
+    const unsigned slot =
+        word.scratch ? engine * slots_of_engine() + word.scoreboard : take_slot(engine);
+    Wave& wave = *add_wave(group, slot).wave;
+    wave.pc = spec_.trap.restore_entry();
+    wave.status |= status::kPriv;
+    wave.set_s64(operand::kExec, record_for_handler(record, word.first));
+  }
+  saved_.pop_back();
+  return true;
 }
 
 }  // namespace gpu::shader

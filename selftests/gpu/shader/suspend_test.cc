@@ -82,6 +82,8 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
     out.scratch_base = kScratch;
     out.scratch_waves = kScratchWaves;
     out.scratch_wave_bytes = kScratchWaveBytes;
+    if (!units_.empty()) out.units = units_;
+    if (!units_.empty()) out.engines = 2;
     out.trap = {.tba = kHandler, .tma = kHandler + kTmaAfterTba, .place_in_ttmps = true};
     out.gws = &gws_;
     out.save_area = {.base = kSaveArea, .bytes = kSaveBytes, .stack_words = 1024};
@@ -152,8 +154,20 @@ class SuspendTest : public ::testing::TestWithParam<Kernel> {
   FakeMemory memory_;
   CodeObject object_;
   std::unique_ptr<shader::Cores> cores_ = std::make_unique<shader::Cores>(GetParam().isa);
+  // Saved waves, upward from the fill level.
+  std::vector<unsigned> engines_of_saved() const {
+    std::vector<unsigned> engines;
+    for (size_t i = shader::kStackPm4Words; i < suspended_.stack.size(); ++i) {
+      const uint32_t word = suspended_.stack[i];
+      if (word & shader::RelaunchState::kIsState) continue;
+      engines.push_back(shader::RelaunchWave::unpack(word).engine);
+    }
+    return engines;
+  }
+
   shader::Gws gws_;
   Suspended suspended_;
+  std::vector<shader::UnitId> units_;  // empty: eight of one engine
 };
 
 uint64_t stride(uint64_t steps, uint64_t samples) {
@@ -231,6 +245,13 @@ TEST_P(SuspendTest, WavesAreSavedAgainWhileTheyRestoreThemselves) {
   }
 }
 
+TEST_P(SuspendTest, ScratchIsSharedEquallyByTheEngines) {
+  units_ = {{0, 0, 0}, {1, 0, 0}};
+  DispatchSpec odd = spec();
+  odd.scratch_waves = kScratchWaves - 1;
+  EXPECT_EQ(Dispatch::create(*cores_, memory_, kSpace, odd).ok(), !(odd.rsrc2 & 1));
+}
+
 // Without the saved state the results differ, because the model itself keeps no state.
 TEST_P(SuspendTest, OnlyTheSavedStateContinuesTheWaves) {
   const uint64_t steps = finish(*started());
@@ -262,6 +283,48 @@ TEST_P(SuspendTest, OnlyTheSavedStateContinuesTheWaves) {
   Suspended other_stack = suspended_;
   other_stack.stack.pop_back();
   EXPECT_FALSE(Dispatch::resume(*cores_, memory_, kSpace, spec(), other_stack).ok());
+}
+
+// A preemption that comes before all waves are relaunched saves the others where they are.
+TEST_P(SuspendTest, WavesThatWereNotRelaunchedStaySaved) {
+  finish(*started());
+  const auto expected = results();
+  fill();
+  auto dispatch = started();
+  ASSERT_EQ(dispatch->run(1), State::kRunning);
+  bool incomplete = false;
+  for (unsigned turns = 0; turns < 4 && dispatch; ++turns) {
+    dispatch = again(std::move(dispatch));
+    incomplete = incomplete || suspended_.incomplete;
+    if (dispatch) run_steps(*dispatch, turns);
+  }
+  EXPECT_TRUE(incomplete);
+  if (dispatch) finish(*dispatch);
+  ASSERT_EQ(results(), expected);
+}
+
+// As on a board on which other units are fused off: the waves of an engine stay there.
+TEST_P(SuspendTest, WavesStayOnTheirEngine) {
+  units_ = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}};
+  finish(*started());
+  const auto expected = results();
+  fill();
+  auto dispatch = started();
+  ASSERT_EQ(dispatch->run(1), State::kRunning);
+  units_ = {{0, 0, 0}, {1, 0, 0}, {1, 0, 1}};
+  dispatch = again(std::move(dispatch));
+  ASSERT_TRUE(dispatch);
+  auto saved = engines_of_saved();
+  run_steps(*dispatch, 3);
+  dispatch = again(std::move(dispatch));
+  auto placed = engines_of_saved();
+  std::ranges::sort(saved);
+  std::ranges::sort(placed);
+  if (dispatch) {
+    EXPECT_EQ(placed, saved);
+    finish(*dispatch);
+  }
+  EXPECT_EQ(results(), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(

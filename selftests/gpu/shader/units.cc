@@ -23,16 +23,14 @@ Units::Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per
   if (shape.lds_bytes) groups_per_unit_ = std::min(groups_per_unit_, kLds / shape.lds_bytes);
 }
 
-std::optional<unsigned> Units::take_again() {
-  const auto emptiest = std::ranges::min_element(groups_);
-  if (emptiest == groups_.end()) return std::nullopt;
-  ++*emptiest;
-  return static_cast<unsigned>(emptiest - groups_.begin());
-}
-
-std::optional<unsigned> Units::take() {
-  const auto room = [&](unsigned groups) { return groups < groups_per_unit_; };
-  return std::ranges::any_of(groups_, room) ? take_again() : std::nullopt;
+std::optional<unsigned> Units::take(uint32_t engines) {
+  std::optional<unsigned> best;
+  for (size_t unit = 0; unit < ids_.size(); ++unit) {
+    if (has_room(unit, engines) && (!best || groups_[unit] < groups_[*best]))
+      best = static_cast<unsigned>(unit);
+  }
+  if (best) ++groups_[*best];
+  return best;
 }
 
 }  // namespace gpu::shader

@@ -25,14 +25,17 @@ class Units {
 
   // A group that hardware could never start.
   bool group_fits() const { return group_waves_ <= unit_waves_; }
-  // Takes the emptiest unit; none: there is no room.
-  std::optional<unsigned> take();
-  // The same, for waves that were there before: always, unless there is no unit.
-  std::optional<unsigned> take_again();
+  // Takes the emptiest unit of the engines, a bit for each; none: there is no room.
+  std::optional<unsigned> take(uint32_t engines = ~0u);
   void give_back(unsigned unit) { --groups_[unit]; }
+  unsigned engine(unsigned unit) const { return ids_[unit].engine; }
   uint32_t hw_id(unsigned unit) const { return ids_[unit].hw_id(); }
 
  private:
+  bool has_room(size_t unit, uint32_t engines) const {
+    return groups_[unit] < groups_per_unit_ && engines >> ids_[unit].engine & 1;
+  }
+
   std::vector<UnitId> ids_;
   std::vector<unsigned> groups_;  // in flight, of each unit
   unsigned group_waves_, unit_waves_;

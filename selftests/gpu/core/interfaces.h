@@ -56,6 +56,11 @@ class Memory {
   // The longest prefix of [address, address + size) that is contiguous in host memory, for bulk
   // work; never empty. Valid while a Hold taken before the call exists, so: hold, window, use,
   // release, in bounded pieces (a few MiB).
+  // The same for instructions, which the page has to permit.
+  virtual amdgpu_criu::Result<std::span<std::byte>> code(Space space, uint64_t address,
+                                                         size_t size) {
+    return window(space, address, size, false);
+  }
   virtual amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address,
                                                            size_t size, bool for_write) = 0;
   // The host address of an aligned 4- or 8-byte cell, for compare-and-swap, add and the like. Valid

@@ -26,6 +26,10 @@ class XccMemory final : public Memory {
                                                    bool for_write) override {
     return memory_.window(own(space), address, size, for_write);
   }
+  amdgpu_criu::Result<std::span<std::byte>> code(Space space, uint64_t address,
+                                                 size_t size) override {
+    return memory_.code(own(space), address, size);
+  }
   // For any hub, because one XCC binds a process on all XCCs of its partition.
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) override {
     memory_.bind_vmid(space, pasid, page_table_base, retries);

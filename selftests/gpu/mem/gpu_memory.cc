@@ -28,6 +28,8 @@ std::string describe(const PhysicalRun& run) {
       return "not readable";
     case FaultCause::kNotWritable:
       return "not writable";
+    case FaultCause::kNotExecutable:
+      return "not executable";
     case FaultCause::kForbidden:
       return "marked as not accessible";
     case FaultCause::kNoMemory:
@@ -37,9 +39,10 @@ std::string describe(const PhysicalRun& run) {
   return "unknown";
 }
 
-// The ring field of a fault's entry has its reason: 3 page not valid, 4 read, 5 write
-// (kfd_int_process_v9.c: prot_valid, prot_read, prot_write).
+// The ring field of a fault's entry has its reason: 3 page not valid, 4 read, 5 write, 6 execute
+// (kfd_int_process_v9.c: prot_valid, prot_read, prot_write, prot_exec).
 uint8_t protection_bits(bool for_write, FaultCause cause) {
+  if (cause == FaultCause::kNotExecutable) return 0x40;
   return static_cast<uint8_t>((is_permission(cause) ? 0 : 0x08) | (for_write ? 0x20 : 0x10));
 }
 
@@ -150,6 +153,16 @@ amdgpu_criu::Result<std::span<std::byte>> GpuMemory::window(Space space, uint64_
   return report(space, address, for_write, run);
 }
 
+amdgpu_criu::Result<std::span<std::byte>> GpuMemory::code(Space space, uint64_t address,
+                                                          size_t size) {
+  PhysicalRun run = translate(space, address, size, false);
+  if (run.cause == FaultCause::kNone && !run.executable && space.vmid) {
+    run.cause = FaultCause::kNotExecutable;
+    return report(space, address, false, run);
+  }
+  return window(space, address, size, false);
+}
+
 amdgpu_criu::Status GpuMemory::read(Space space, uint64_t address, std::span<std::byte> out) {
   const auto held = hold();
   while (!out.empty()) {
@@ -217,7 +230,10 @@ amdgpu_criu::Error GpuMemory::report(Space space, uint64_t address, bool for_wri
   interrupts_.raise(interrupt);
   amdgpu_criu::Error error =
       amdgpu_criu::Error::of(EFAULT, "VMID {} cannot {} {:#x}: {}", space.vmid,
-                             for_write ? "write" : "read", address, describe(run));
+                             run.cause == FaultCause::kNotExecutable ? "execute"
+                             : for_write                             ? "write"
+                                                                     : "read",
+                             address, describe(run));
   log_fault(Fault::kVm, error.message(), uint64_t{space.vmid} << 48 | address / Tlb::kPage);
   return error;
 }

@@ -45,6 +45,8 @@ class GpuMemory final : public Memory {
                             std::span<const std::byte> data) override;
   amdgpu_criu::Result<std::span<std::byte>> window(Space space, uint64_t address, size_t size,
                                                    bool for_write) override;
+  amdgpu_criu::Result<std::span<std::byte>> code(Space space, uint64_t address,
+                                                 size_t size) override;
   void bind_vmid(Space space, uint32_t pasid, uint64_t page_table_base, bool retries) override;
   void invalidate_pasid(Space space, uint32_t pasid) override;
 

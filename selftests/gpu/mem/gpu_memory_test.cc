@@ -230,6 +230,17 @@ TEST_F(GpuMemoryTest, FirstFaultIsKeptUntilCleared) {
   EXPECT_EQ(gfx_.read(kGfxStatus + 1), 8u);
 }
 
+TEST_F(GpuMemoryTest, InstructionsNeedAPageThatPermitsThem) {
+  map(0, 0x5000 | kRw);
+  map(1, 0x6000 | kRw | pte::kExecute);
+  EXPECT_TRUE(memory_->window(kUser, 0, kPage, false).ok());
+  EXPECT_EQ(expect(memory_->code(kUser, kPage, kPage)).data(), vram_->own().data() + 0x6000);
+  EXPECT_EQ(code_of(memory_->code(kUser, 0, kPage)), EFAULT);
+  ASSERT_EQ(interrupts_.raised.size(), 1u);
+  EXPECT_EQ(interrupts_.raised[0].ring, 0x40) << "prot_exec of KFD";
+  EXPECT_EQ(gfx_.read(kGfxStatus) >> 4 & 15, 8u);
+}
+
 TEST_F(GpuMemoryTest, BytesBeforeAFaultAreMoved) {
   map(0, 0x5000 | kRw);
   std::vector<std::byte> data(2 * kPage, std::byte{9});

@@ -11,11 +11,13 @@ bool within(uint32_t word, uint32_t first, uint32_t count) {
   return word >= first && word < first + count;
 }
 
-// VM_L2_PROTECTION_FAULT_STATUS.PERMISSION_FAULTS: bit 0 page not valid, 1 read, 2 write.
+// VM_L2_PROTECTION_FAULT_STATUS.PERMISSION_FAULTS: bit 0 page not valid, 1 read, 2 write, 3
+// execute.
 uint32_t status_of(unsigned vmid, bool for_write, FaultCause cause) {
   const bool permission = is_permission(cause);
   uint32_t status = vmid << 20 | uint32_t{for_write} << 18;
-  status |= ((for_write ? 4u : 2u) | (permission ? 0u : 1u)) << 4;
+  const bool executes = cause == FaultCause::kNotExecutable;
+  status |= (executes ? 8u : (for_write ? 4u : 2u) | (permission ? 0u : 1u)) << 4;
   if (cause == FaultCause::kOutOfRange || cause == FaultCause::kNoMemory) status |= 1u << 8;
   if (cause == FaultCause::kBadTable) status |= 1u << 1;
   return status;

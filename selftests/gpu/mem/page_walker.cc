@@ -45,7 +45,7 @@ FaultCause check(uint64_t entry, bool for_write) {
 
 // True if two neighbouring pages form one run.
 bool continues(uint64_t entry, uint64_t next, uint64_t page_size, bool unbacked) {
-  constexpr uint64_t kSame = pte::kValid | pte::kSystem | pte::kRead | pte::kWrite;
+  constexpr uint64_t kSame = pte::kValid | pte::kSystem | pte::kExecute | pte::kRead | pte::kWrite;
   if ((entry & kSame) != (next & kSame)) return false;
   if (unbacked) return next & pte::kPrt;
   return (next & pte::kPageMask) == (entry & pte::kPageMask) + page_size;
@@ -115,6 +115,7 @@ PhysicalRun PageWalker::leaf(const Entries& entries, unsigned shift, uint64_t ad
   const uint64_t page = 1ull << shift;
   const uint64_t offset = address & (page - 1);
   PhysicalRun run{.unbacked = !(entry & pte::kValid),
+                  .executable = (entry & pte::kExecute) != 0,
                   .physical = {(entry & pte::kSystem) != 0, (entry & pte::kPageMask) + offset},
                   .size = page - offset};
   // Only 4 KiB pages are joined: larger ones are long enough.

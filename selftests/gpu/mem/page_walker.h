@@ -13,6 +13,7 @@ namespace gpu {
 namespace pte {
 inline constexpr uint64_t kValid = 1ull << 0;
 inline constexpr uint64_t kSystem = 1ull << 1;
+inline constexpr uint64_t kExecute = 1ull << 4;
 inline constexpr uint64_t kRead = 1ull << 5;
 inline constexpr uint64_t kWrite = 1ull << 6;
 inline constexpr uint64_t kPrt = 1ull << 51;
@@ -39,6 +40,7 @@ enum class FaultCause : uint8_t {
   kNotPresent,  // no valid entry
   kNotReadable,
   kNotWritable,
+  kNotExecutable,
   kForbidden,  // an entry by which the driver ends the retries of an access
   kNoMemory,   // a valid entry that points to no memory
 };
@@ -46,13 +48,14 @@ enum class FaultCause : uint8_t {
 // The entry is valid but does not permit the access.
 constexpr bool is_permission(FaultCause cause) {
   return cause == FaultCause::kNotReadable || cause == FaultCause::kNotWritable ||
-         cause == FaultCause::kForbidden;
+         cause == FaultCause::kNotExecutable || cause == FaultCause::kForbidden;
 }
 
 // A physically contiguous run at the start of the requested range.
 struct PhysicalRun {
   FaultCause cause = FaultCause::kNone;
-  bool unbacked = false;  // PRT: reads give 0, writes are dropped
+  bool unbacked = false;    // PRT: reads give 0, writes are dropped
+  bool executable = false;  // waves may fetch instructions from it
   PhysicalAddress physical = {};
   uint64_t size = 0;  // 1 .. the size asked for
 };

@@ -18,22 +18,26 @@ void MemoryView::begin_turn() {
   hold_ = memory_.hold();
   reads_.fill({});
   writes_.fill({});
+  codes_.fill({});
 }
 
 void MemoryView::end_turn() {
   reads_.fill({});
   writes_.fill({});
+  codes_.fill({});
   hold_ = {};
 }
 
-std::byte* MemoryView::miss(Entry& entry, uint64_t address, bool for_write) {
+std::byte* MemoryView::miss(Entry& entry, uint64_t address, Access access) {
   const uint64_t start = address / kPageSize * kPageSize;
   violation_ = in_hole(address);
   if (violation_) {
     error_ = amdgpu_criu::Error::of(EFAULT, "{:#x} is in no aperture", address);
     return nullptr;
   }
-  auto window = memory_.window(space_, start, kPageSize, for_write);
+  auto window = access == Access::kExecute
+                    ? memory_.code(space_, start, kPageSize)
+                    : memory_.window(space_, start, kPageSize, access == Access::kWrite);
   if (!window.ok()) {
     error_ = window.error();
     return nullptr;
@@ -84,7 +88,7 @@ std::byte* MemoryView::cell(uint64_t address, size_t size) {
 }
 
 size_t MemoryView::fetch(uint64_t address, std::array<uint32_t, 2>& words) {
-  const std::byte* from = page(address, false);
+  const std::byte* from = code(address);
   if (!from) return 0;
   words[1] = 0;
   const size_t count = address % kPageSize + 8 <= kPageSize ? 2 : 1;

@@ -23,6 +23,8 @@ class MemoryView {
   // Null when the address does not translate; Memory has reported the fault then, unless no GPU
   // has such an address. The rest of the page is valid with it.
   std::byte* page(uint64_t address, bool for_write);
+  // The same for instructions.
+  std::byte* code(uint64_t address);
 
   bool read(uint64_t address, void* out, size_t size);
   bool write(uint64_t address, const void* data, size_t size);
@@ -44,23 +46,32 @@ class MemoryView {
     uint64_t tag = kNoTag;
     std::byte* host = nullptr;
   };
+  enum class Access : uint8_t { kRead, kWrite, kExecute };
   using Cache = std::array<Entry, 256>;
 
-  std::byte* miss(Entry& entry, uint64_t address, bool for_write);
+  std::byte* find(Cache& cache, uint64_t address, Access access);
+  std::byte* miss(Entry& entry, uint64_t address, Access access);
 
   Memory& memory_;
   const Space space_;
   Memory::Hold hold_;
-  Cache reads_, writes_;
+  Cache reads_, writes_, codes_;
   amdgpu_criu::Error error_ = amdgpu_criu::Error(EFAULT, "");
   bool violation_ = false;
 };
 
-inline std::byte* MemoryView::page(uint64_t address, bool for_write) {
-  Cache& cache = for_write ? writes_ : reads_;
+inline std::byte* MemoryView::find(Cache& cache, uint64_t address, Access access) {
   Entry& entry = cache[address / kPageSize % std::tuple_size_v<Cache>];
   if (entry.tag == address / kPageSize) return entry.host + address % kPageSize;
-  return miss(entry, address, for_write);
+  return miss(entry, address, access);
+}
+
+inline std::byte* MemoryView::page(uint64_t address, bool for_write) {
+  return for_write ? find(writes_, address, Access::kWrite) : find(reads_, address, Access::kRead);
+}
+
+inline std::byte* MemoryView::code(uint64_t address) {
+  return find(codes_, address, Access::kExecute);
 }
 
 }  // namespace gpu::shader

@@ -2,12 +2,12 @@
 // The environment of every engine: memory, registers, interrupts, the clock, and reports.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 
 #include "asic/asic.h"
+#include "core/clock.h"
 #include "core/interfaces.h"
 
 namespace gpu {
@@ -31,11 +31,7 @@ struct Context {
   // Returns when the accesses to memory that SDMA engines had begun are done.
   std::function<void()> finish_sdma = [] {};
 
-  // 100 MHz, as the firmware tables say; RLC_GPU_CLOCK_COUNT counts the same.
-  static uint64_t clock() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<uint64_t>(std::chrono::nanoseconds(now).count()) / 10;
-  }
+  static uint64_t clock() { return gpu_clock(); }
 };
 
 // The amount of work of a queue before the next queue runs.

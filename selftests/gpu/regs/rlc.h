@@ -3,20 +3,15 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 
+#include "core/clock.h"
 #include "core/interfaces.h"
 #include "regs/gc_9_4_2.h"
 
 namespace gpu {
 
-// 100 MHz, as in the VBIOS (smu_info core_refclk); the same for engines, interrupt entries and all
-// GPUs of a machine.
 struct GpuClock {
-  uint64_t ticks() const {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<uint64_t>(std::chrono::nanoseconds(now).count()) / 10;
-  }
+  uint64_t ticks() const { return gpu_clock(); }
 };
 
 class Rlc final : public RegisterBlock {

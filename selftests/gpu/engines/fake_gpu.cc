@@ -210,8 +210,8 @@ bool FakeGpu::add_queue(const TestQueue& queue) {
   return mes(mes_frame(2, {{1, queue.pasid},
                            {2, low32(queue.base)},
                            {3, high32(queue.base)},
-                           {10, queue.pasid << 12},
-                           {14, low32(queue.mqd)},
+                           {10, process_context(queue)},
+                           {14, low32(gang_of(queue))},
                            {18, queue.doorbell / 4},
                            {19, low32(queue.mqd)},
                            {27, queue.kind == TestQueue::kSdma ? 2u : 1u}}),
@@ -219,7 +219,7 @@ bool FakeGpu::add_queue(const TestQueue& queue) {
 }
 
 bool FakeGpu::remove_queue(const TestQueue& queue) {
-  return mes(mes_frame(3, {{1, queue.doorbell / 4}, {2, low32(queue.mqd)}}), 5);
+  return mes(mes_frame(3, {{1, queue.doorbell / 4}, {2, low32(gang_of(queue))}}), 5);
 }
 
 void FakeGpu::push_kernel(KernelQueue& queue, const std::vector<uint32_t>& words) {

@@ -152,7 +152,11 @@ class FakeGpu {
   void start_mes();
   bool mes(const std::vector<uint32_t>& frame, size_t status);
   uint64_t mes_async(std::vector<uint32_t> frame, size_t status);
-  // A queue is a gang of its own, named by its MQD.
+  // A queue is a gang of its own, named by memory for each MQD.
+  static uint64_t gang_of(const TestQueue& queue) { return queue.mqd + 0x400000; }
+  static uint32_t process_context(const TestQueue& queue) {
+    return 0xf00000 + (queue.pasid & 15) * 0x1000;
+  }
   bool add_queue(const TestQueue& queue);
   bool remove_queue(const TestQueue& queue);
   void kiq(const std::vector<uint32_t>& words) { submit_kernel(kiq_, words); }

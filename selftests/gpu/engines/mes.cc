@@ -236,9 +236,26 @@ amdgpu_criu::Result<Step> Mes::remove_queue(Frame frame, uint64_t&) {
     return Step::kDone;
   }
   if (!unmap(doorbell)) return Step::kWait;
-  added_.erase(doorbell);
+  forget(added_.extract(doorbell).mapped());
   mapper_.release_vmids(Queue::Owner::kMes);
   return Step::kDone;
+}
+
+// What the firmware kept of a gang is no state of its queue: the next queue has other memory for
+// it.
+void Mes::forget(const Added& removed) {
+  const auto shares = [&](size_t context) {
+    return std::ranges::any_of(added_, [&](const auto& other) {
+      return two(other.second.frame, context) == two(removed.frame, context);
+    });
+  };
+  std::array<uint32_t, 1024> garbage;
+  garbage.fill(0xdeadf11e);
+  for (const size_t context : {add_frame::kGang, add_frame::kProcess}) {
+    if (shares(context)) continue;
+    (void)context_.memory.write(kKernelSpace, two(removed.frame, context),
+                                std::as_bytes(std::span(garbage)));
+  }
 }
 
 // The trailing fence says that what was in flight has ended; between packets nothing is.

@@ -57,6 +57,7 @@ class Mes {
   amdgpu_criu::Result<Step> remove_legacy(Frame frame);
   amdgpu_criu::Status reset_graphics(Frame frame);
   amdgpu_criu::Result<Step> wait_reg_mem(Frame frame, uint64_t& progress);
+  void forget(const Added& removed);
   // False: its waves have to be saved first.
   bool unmap(uint32_t doorbell);
   // It cannot be unmapped: MES does not complete the frame, and the driver resets the GPU.

@@ -137,13 +137,14 @@ TEST_F(MesTest, ASuspendedGangRestsUntilItIsResumed) {
   ASSERT_TRUE(gpu_.add_queue(queue));
   ASSERT_TRUE(gpu_.add_queue(other));
   const uint64_t fence = 0x1f0000;
-  ASSERT_TRUE(gpu_.mes(mes_frame(6, {{2, low32(queue.mqd)}, {4, low32(fence)}, {6, 77}}), 7));
+  ASSERT_TRUE(
+      gpu_.mes(mes_frame(6, {{2, low32(FakeGpu::gang_of(queue))}, {4, low32(fence)}, {6, 77}}), 7));
   EXPECT_EQ(gpu_.memory.get<uint32_t>(0, fence), 77u);
   gpu_.submit(queue, pm4_write(kData, {kPattern}));
   gpu_.submit(other, pm4_write(kData, {kPattern}));
   EXPECT_TRUE(arrives(other.base, kData, kPattern));
   EXPECT_EQ(gpu_.memory.get<uint32_t>(queue.base, kData), 0u);
-  ASSERT_TRUE(gpu_.mes(mes_frame(7, {{2, low32(queue.mqd)}}), 4));
+  ASSERT_TRUE(gpu_.mes(mes_frame(7, {{2, low32(FakeGpu::gang_of(queue))}}), 4));
   EXPECT_TRUE(arrives(queue.base, kData, kPattern));
 }
 
@@ -284,6 +285,23 @@ TEST_F(MesTest, KernelsAreRefused) {
   EXPECT_NE(gpu_.reports()[0].find("compute kernels of gfx1100 are not modelled"),
             std::string::npos)
       << gpu_.reports()[0];
+}
+
+// What MES keeps of a gang and of a process is lost when their last queue is removed.
+TEST_F(MesTest, ContextsOfRemovedQueuesAreOverwritten) {
+  TestQueue first = gpu_.make(TestQueue::kPm4, 1, 0);
+  TestQueue second = gpu_.make(TestQueue::kPm4, 1, 1);
+  const auto word = [&](uint64_t at) { return gpu_.memory.get<uint32_t>(0, at); };
+  const uint64_t process = FakeGpu::process_context(first);
+  ASSERT_TRUE(gpu_.add_queue(first));
+  ASSERT_TRUE(gpu_.add_queue(second));
+  ASSERT_TRUE(gpu_.remove_queue(first));
+  EXPECT_NE(word(FakeGpu::gang_of(first)), 0u);
+  EXPECT_EQ(word(FakeGpu::gang_of(second)), 0u);
+  EXPECT_EQ(word(process), 0u);
+  ASSERT_TRUE(gpu_.remove_queue(second));
+  EXPECT_NE(word(FakeGpu::gang_of(second)), 0u);
+  EXPECT_NE(word(process), 0u);
 }
 
 }  // namespace

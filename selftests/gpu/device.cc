@@ -44,14 +44,40 @@ std::vector<HubRegisters*> pointers(std::deque<HubRegisters>& hubs) {
 
 }  // namespace
 
+MessageInterrupt::MessageInterrupt(std::optional<uint32_t> delays) {
+  if (!delays) return;
+  random_.emplace(*delays);
+  late_ = std::jthread([this](const std::stop_token& stop) { send_late(stop); });
+}
+
 void MessageInterrupt::set(std::optional<amdgpu_criu::Fd> event) {
   const std::lock_guard lock(mutex_);
   event_ = std::move(event);
 }
 
 void MessageInterrupt::signal() {
-  const uint64_t one = 1;
   const std::lock_guard lock(mutex_);
+  if (!random_) return send();
+  if (due_) return;
+  const auto chance = static_cast<unsigned>((*random_)() % (2 * kLongestDelay));
+  if (chance >= kLongestDelay) return send();
+  due_ = Clock::now() + std::chrono::milliseconds(chance + 1);
+  changed_.notify_one();
+}
+
+void MessageInterrupt::send_late(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return due_.has_value(); })) {
+    const auto due = *due_;
+    changed_.wait_until(lock, stop, due, [] { return false; });
+    due_.reset();
+    send();
+  }
+}
+
+// With mutex_ held.
+void MessageInterrupt::send() {
+  const uint64_t one = 1;
   if (!event_) return;
   // A full eventfd is signalled already.
   const ssize_t written = ::write(event_->get(), &one, sizeof(one));
@@ -83,24 +109,25 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
                                       .ips = asic.registers,
                                       .trace = spec.trace}));
   std::unique_ptr<Device> device(
-      new Device(asic, std::move(config), std::move(vram), std::move(bus)));
+      new Device(spec, std::move(config), std::move(vram), std::move(bus)));
   TRY(device->put_together(engines));
   return device;
 }
 
-Device::Device(const Asic& asic, ConfigSpace config, std::unique_ptr<Vram> vram,
+Device::Device(const Spec& spec, ConfigSpace config, std::unique_ptr<Vram> vram,
                std::unique_ptr<RegisterBus> bus)
-    : asic_(asic),
+    : asic_(spec.asic),
       config_(std::move(config)),
-      rom_(make_vbios({.vendor = kPciVendor, .asic = asic})),
+      rom_(make_vbios({.vendor = kPciVendor, .asic = spec.asic})),
       vram_(std::move(vram)),
       physical_(dma_, *vram_),
+      message_(spec.delays),
       bus_(std::move(bus)),
-      interrupts_({.nodes = asic.interrupt_nodes,
-                   .hubs = asic.xccs,
-                   .bus_space = asic.interrupts.bus_space},
+      interrupts_({.nodes = asic_.interrupt_nodes,
+                   .hubs = asic_.xccs,
+                   .bus_space = asic_.interrupts.bus_space},
                   physical_, clock_, [this] { message_.signal(); }),
-      nbio_(*bus_, vram_->own(), nbio_spec(asic)) {
+      nbio_(*bus_, vram_->own(), nbio_spec(asic_)) {
   rom_.resize(kRomBytes, std::byte{0xff});
   make_dies();
 }

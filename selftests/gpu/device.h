@@ -3,11 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "asic/asic.h"
@@ -28,12 +32,25 @@ namespace gpu {
 // The message-signalled interrupt: an eventfd while the driver has it enabled.
 class MessageInterrupt {
  public:
+  static constexpr unsigned kLongestDelay = 50;  // ms
+
+  // delays: a seed. With it half of the signals come later, at random.
+  explicit MessageInterrupt(std::optional<uint32_t> delays = {});
   void set(std::optional<amdgpu_criu::Fd> event);
   void signal();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void send();
+  void send_late(const std::stop_token& stop);
+
   std::mutex mutex_;
   std::optional<amdgpu_criu::Fd> event_;
+  std::optional<std::mt19937> random_;
+  std::optional<Clock::time_point> due_;  // of a signal that waits
+  std::condition_variable_any changed_;
+  std::jthread late_;  // last: it uses the rest
 };
 
 class Device final : public PciDevice {
@@ -49,6 +66,7 @@ class Device final : public PciDevice {
     unsigned nodes = 1;
     bool xgmi = true;
     std::string trace = {};
+    std::optional<uint32_t> delays = {};  // of interrupts; a seed
   };
 
   static amdgpu_criu::Result<std::unique_ptr<Device>> create(const Spec& spec,
@@ -74,7 +92,7 @@ class Device final : public PciDevice {
   std::string report() const;
 
  private:
-  Device(const Asic& asic, ConfigSpace config, std::unique_ptr<Vram> vram,
+  Device(const Spec& spec, ConfigSpace config, std::unique_ptr<Vram> vram,
          std::unique_ptr<RegisterBus> bus);
   void make_dies();
   amdgpu_criu::Status claim_registers();

@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <linux/pci_regs.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 
 #include "asic/asic.h"
@@ -173,6 +174,26 @@ TEST_F(DeviceTest, InterruptIsSignalledByEventfd) {
   device_->set_interrupt(std::nullopt);
   log_.interrupts->raise({.client = 0x14, .source = 181});
   EXPECT_EQ(::read(event.get(), &count, 8), -1);
+}
+
+TEST(Device, SignalsOfInterruptsMayBeLateButComeAll) {
+  MessageInterrupt message(7);
+  amdgpu_criu::Fd event(eventfd(0, EFD_NONBLOCK));
+  message.set(expect(event.duplicate()));
+  unsigned late = 0;
+  for (unsigned i = 0; i < 12; ++i) {
+    message.signal();
+    pollfd poll_for = {.fd = event.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&poll_for, 1, 0) == 0) {
+      ++late;
+      ASSERT_EQ(::poll(&poll_for, 1, 5000), 1);
+    }
+    uint64_t count = 0;
+    ASSERT_EQ(::read(event.get(), &count, 8), 8);
+    EXPECT_EQ(count, 1u);
+  }
+  EXPECT_GT(late, 1u);
+  EXPECT_LT(late, 12u);
 }
 
 TEST_F(DeviceTest, DisconnectEndsAllAccessToTheGuest) {

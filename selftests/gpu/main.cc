@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <random>
 
 #include "core/log.h"
@@ -68,7 +69,8 @@ void describe(CLI::App& app, Options& options) {
   app.add_option("--report", options.report, "Write at exit the registers that no block models")
       ->type_name("FILE");
   app.add_option("--delays", options.delays,
-                 "Make queues pause at random, by this seed; \"random\" logs its seed")
+                 "Make queues pause and interrupts late at random, by this seed; \"random\" logs "
+                 "its seed")
       ->type_name("SEED")
       ->envname("SOFTGPU_DELAYS")
       ->check(CLI::PositiveNumber | CLI::IsMember({"random"}));
@@ -90,25 +92,28 @@ amdgpu_criu::Status write_report(const std::string& path, const gpu::Device& dev
   return {};
 }
 
-gpu::EngineFactory engines_of(const std::string& delays) {
-  if (delays.empty()) return gpu::create_engines;
+std::optional<uint32_t> seed_of(const std::string& delays) {
+  if (delays.empty()) return std::nullopt;
   const uint32_t seed = delays == "random"
                             ? std::random_device()()
                             : static_cast<uint32_t>(std::strtoul(delays.c_str(), nullptr, 10));
   gpu::log_info("queues pause at random; repeat with --delays {}", seed);
-  return gpu::engines_with_delays(seed);
+  return seed;
 }
 
 amdgpu_criu::Status serve(const Options& options) {
   const auto signals = TRY(gpu::StopSignals::create());
-  const auto device = TRY(gpu::Device::create({.asic = *gpu::find_asic(options.asic),
-                                               .vram_size = options.vram_mib << 20,
-                                               .shared_dir = options.shared_dir,
-                                               .node = options.node,
-                                               .nodes = options.nodes,
-                                               .xgmi = !options.no_xgmi,
-                                               .trace = options.trace},
-                                              engines_of(options.delays)));
+  const auto delays = seed_of(options.delays);
+  const auto device =
+      TRY(gpu::Device::create({.asic = *gpu::find_asic(options.asic),
+                               .vram_size = options.vram_mib << 20,
+                               .shared_dir = options.shared_dir,
+                               .node = options.node,
+                               .nodes = options.nodes,
+                               .xgmi = !options.no_xgmi,
+                               .trace = options.trace,
+                               .delays = delays},
+                              delays ? gpu::engines_with_delays(*delays) : gpu::create_engines));
   const auto server = TRY(gpu::vfio::Server::create(options.socket));
   signals->on_signal([&server] { server->stop(); });
   const auto status = server->serve(*device);

@@ -66,7 +66,10 @@ Engines::Engines(const Spec& spec, Memory& memory, Registers& registers, Interru
   if (spec.asic.jpeg && spec.xcc == 0) jpeg_.emplace(context_);
   if (spec.asic.vcn && spec.xcc == 0) vcn_.emplace(context_);
   if (jpeg_ || vcn_) video_.emplace();
-  if (spec.delays) cp_.delay(*spec.delays + spec.xcc);
+  if (spec.delays) {
+    cp_.delay(*spec.delays + spec.xcc);
+    mapper_.delay(*spec.delays + spec.xcc);
+  }
   cp_.in_each_round([this] { return command_processor_.take_turns(); });
 }
 

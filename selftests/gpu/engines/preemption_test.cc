@@ -423,6 +423,22 @@ TEST_F(PreemptionTest, AWaitingQueueDoesNotBlockOthers) {
   EXPECT_TRUE(fenced(waiting, 1));
 }
 
+TEST(DelayTest, SomePreemptionsTakeAWhile) {
+  using Clock = std::chrono::steady_clock;
+  FakeGpu gpu(mi210(), 1);
+  gpu.start_hiq();
+  TestQueue queue = gpu.make(TestQueue::kPm4, 1, 0);
+  unsigned slow = 0;
+  for (unsigned i = 0; i < 6; ++i) {
+    gpu.run({&queue});
+    const auto begin = Clock::now();
+    ASSERT_TRUE(gpu.preempt());
+    slow += Clock::now() - begin > std::chrono::milliseconds(20);
+  }
+  EXPECT_GT(slow, 0u);
+  EXPECT_LT(slow, 6u);
+}
+
 TEST_F(PreemptionTest, DependentWorkCrossesEnginesInOrder) {
   TestQueue a = gpu_.make(TestQueue::kSdma, 1, 0, 0);
   TestQueue b = gpu_.make(TestQueue::kSdma, 1, 1, 2);

@@ -10,6 +10,7 @@ void QueueMapper::reset() {
   queue_mask_ = 0;
   vmids_.clear();
   last_vmid_ = 0;
+  done_at_.reset();
 }
 
 QueueMapper::PausedSdma QueueMapper::pause_sdma() {
@@ -68,9 +69,9 @@ amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view 
     const std::string fault = TRY(state.load_xccs(context_.memory, spec.mqd, xccs));
     if (!fault.empty()) context_.report(spec.name + ": " + fault);
   }
-  return add(spec, setup, state);
   state.is_user = spec.vmid != 0 && !state.is_older;
   if (state.is_user && state.lost) context_.report(spec.name + ": " + *state.lost);
+  return add(spec, setup, state);
 }
 
 // Nothing is saved to its MQD: the driver writes it anew before it maps the ring again.
@@ -123,7 +124,20 @@ bool QueueMapper::preempted(std::span<Queue* const> queues) {
     queue->preempt();
     done = false;
   }
-  return done;
+  return done && (queues.empty() || !dawdles());
+}
+
+bool QueueMapper::dawdles() {
+  constexpr unsigned kDelayedShare = 4, kLongest = 200;  // one in so many; ms
+  if (!random_) return false;
+  if (!done_at_) {
+    const auto chance = static_cast<unsigned>((*random_)() % (kDelayedShare * kLongest));
+    if (chance >= kLongest) return false;
+    done_at_ = Clock::now() + std::chrono::milliseconds(chance);
+  }
+  if (Clock::now() < *done_at_) return true;
+  done_at_.reset();
+  return false;
 }
 
 void QueueMapper::unmap(Queue& queue, bool save) {

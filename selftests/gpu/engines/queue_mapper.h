@@ -3,8 +3,10 @@
 // the two kinds of scheduler. The thread of the command processor only.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
+#include <random>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -47,6 +49,8 @@ class QueueMapper {
   std::optional<HqdSlot> free_slot();
   // True if none of the queues has waves; otherwise asks the queues to save them.
   bool preempted(std::span<Queue* const> queues);
+  // From now on some preemptions take a while, at random.
+  void delay(uint32_t seed) { random_.emplace(seed); }
   void unmap(Queue& queue, bool save);
   // Shows in the registers of an SDMA engine which user queue it is inside of, or none. False if
   // the chip has no such registers.
@@ -78,6 +82,8 @@ class QueueMapper {
   }
   // Its first engine, and the one after its last.
   std::pair<unsigned, unsigned> sdma_of_partition();
+  // True while a preemption that has nothing left to do still takes its time.
+  bool dawdles();
   Queue& put(std::unique_ptr<Queue> queue, QueueTable& table);
   amdgpu_criu::Status add(const Queue::Spec& spec, const Pm4::Setup& setup, const HqdState& state);
 
@@ -90,6 +96,10 @@ class QueueMapper {
   uint64_t queue_mask_ = 0;
   std::map<uint64_t, unsigned> vmids_;  // of the processes that have queues
   unsigned last_vmid_ = 0;              // that was given to a process
+
+  using Clock = std::chrono::steady_clock;
+  std::optional<std::mt19937> random_;
+  std::optional<Clock::time_point> done_at_;  // the preemption that takes a while
 };
 
 }  // namespace gpu

@@ -36,6 +36,10 @@ Nbio::Spec nbio_spec(const Asic& asic) {
   return spec;
 }
 
+uint64_t bar_size_of(const Device::Spec& spec) {
+  return spec.bar_size ? spec.bar_size : spec.vram_size;
+}
+
 std::vector<HubRegisters*> pointers(std::deque<HubRegisters>& hubs) {
   std::vector<HubRegisters*> result;
   for (HubRegisters& hub : hubs) result.push_back(&hub);
@@ -90,13 +94,17 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
       spec.vram_size > kMaxVram)
     return amdgpu_criu::Error::of(EINVAL, "VRAM must be a power of two from {} to {} MiB",
                                   kMinVram >> 20, kMaxVram >> 20);
+  if (spec.bar_size && (!std::has_single_bit(spec.bar_size) || spec.bar_size < kMinVram ||
+                        spec.bar_size > spec.vram_size))
+    return amdgpu_criu::Error::of(EINVAL, "BAR 0 must be a power of two from {} to {} MiB",
+                                  kMinVram >> 20, spec.vram_size >> 20);
   const Asic& asic = spec.asic;
   if (spec.nodes > 1 && spec.xgmi && !asic.has_xgmi())
     return amdgpu_criu::Error::of(EINVAL, "{} has no XGMI", asic.name);
   ConfigSpace config = TRY(ConfigSpace::create({.device_id = asic.device_id,
                                                 .revision = asic.revision,
                                                 .class_code = asic.class_code,
-                                                .vram_size = spec.vram_size,
+                                                .vram_size = bar_size_of(spec),
                                                 .doorbell_size = kDoorbellBytes,
                                                 .mmio_size = asic.mmio_bytes,
                                                 .rom_size = kRomBytes}));
@@ -117,6 +125,7 @@ amdgpu_criu::Result<std::unique_ptr<Device>> Device::create(const Spec& spec,
 Device::Device(const Spec& spec, ConfigSpace config, std::unique_ptr<Vram> vram,
                std::unique_ptr<RegisterBus> bus)
     : asic_(spec.asic),
+      bar_size_(bar_size_of(spec)),
       config_(std::move(config)),
       rom_(make_vbios({.vendor = kPciVendor, .asic = spec.asic})),
       vram_(std::move(vram)),
@@ -188,7 +197,7 @@ Device::~Device() {
 PciDevice::Region Device::region(unsigned index) const {
   switch (index) {
     case kVramBar:
-      return {vram_->size(), true, &vram_->fd()};
+      return {bar_size_, true, &vram_->fd()};
     case kDoorbellBar:
       return {kDoorbellBytes, true};
     case kMmioBar:

@@ -61,6 +61,7 @@ class Device final : public PciDevice {
   struct Spec {
     const Asic& asic = mi210();
     uint64_t vram_size = 1ull << 30;
+    uint64_t bar_size = 0;  // of BAR 0, through which the CPU sees VRAM; 0: all of it
     std::string shared_dir = {};
     unsigned node = 0;
     unsigned nodes = 1;
@@ -106,6 +107,7 @@ class Device final : public PciDevice {
   void publish_bars();
 
   const Asic& asic_;
+  const uint64_t bar_size_;
   ConfigSpace config_;
   std::atomic<uint64_t> doorbells_at_ = 0;  // on the bus
   std::vector<std::byte> rom_;

@@ -219,6 +219,20 @@ TEST_F(DeviceTest, EnginesStopBeforeTheirMemoryIsFreed) {
   EXPECT_EQ(log_.stops, 1);
 }
 
+TEST(Device, TheBarMayBeSmallerThanTheMemory) {
+  EngineLog log;
+  const auto device =
+      expect(Device::create({.vram_size = 512 << 20, .bar_size = 256 << 20}, factory(log)));
+  EXPECT_EQ(device->region(0).size, 256u << 20);
+  uint32_t mib = 0;
+  ASSERT_TRUE(device->read(5, 0xde3 * 4, std::as_writable_bytes(std::span(&mib, 1))).ok());
+  EXPECT_EQ(mib, 512u) << "of memory";
+  EXPECT_EQ(code_of(Device::create({.vram_size = 256 << 20, .bar_size = 512 << 20}, factory(log))),
+            EINVAL);
+  EXPECT_EQ(code_of(Device::create({.vram_size = 512 << 20, .bar_size = 300 << 20}, factory(log))),
+            EINVAL);
+}
+
 TEST(Device, RefusesImpossibleSpecs) {
   EngineLog log;
   for (const uint64_t size : {0ull, 3ull << 28, 128ull << 20, 128ull << 30})

@@ -25,6 +25,7 @@ struct Options {
   std::string socket;
   std::string asic{gpu::mi210().name};
   uint64_t vram_mib = 1024;
+  uint64_t bar_mib = 0;
   std::string shared_dir;
   unsigned node = 0;
   unsigned nodes = 1;
@@ -52,6 +53,10 @@ void describe(CLI::App& app, Options& options) {
   app.add_option("--vram", options.vram_mib, "Video memory, a power of two from 256 to 65536")
       ->type_name("MiB")
       ->capture_default_str();
+  app.add_option("--bar", options.bar_mib,
+                 "How much of it the CPU sees, a power of two from 256; without it all")
+      ->type_name("MiB")
+      ->envname("SOFTGPU_BAR");
   app.add_option("--shared-dir", options.shared_dir,
                  "Directory of all GPUs of one guest; holds their video memory")
       ->type_name("DIR")
@@ -107,6 +112,7 @@ amdgpu_criu::Status serve(const Options& options) {
   const auto device =
       TRY(gpu::Device::create({.asic = *gpu::find_asic(options.asic),
                                .vram_size = options.vram_mib << 20,
+                               .bar_size = options.bar_mib << 20,
                                .shared_dir = options.shared_dir,
                                .node = options.node,
                                .nodes = options.nodes,

@@ -207,6 +207,8 @@ struct Asic {
 };
 
 const Asic& mi210();
+// With 16 compute units, so that a control stack has two pages. On hardware it has more.
+const Asic& mi210_wide();
 const Asic& mi300x();
 // One AID of it: two XCCs, four SDMA engines.
 const Asic& mi300x_small();

@@ -84,4 +84,14 @@ const Asic& mi210() {
   return kAsic;
 }
 
+const Asic& mi210_wide() {
+  static const Asic kAsic = [] {
+    Asic asic = make_mi210();
+    asic.name = "mi210-wide";
+    asic.units_per_array = 16;
+    return asic;
+  }();
+  return kAsic;
+}
+
 }  // namespace gpu

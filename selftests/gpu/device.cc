@@ -155,6 +155,11 @@ void Device::make_dies() {
   for (const ConstantBlock& block : asic_.constants)
     for (uint32_t xcc = 0; xcc < (block.per_xcc ? asic_.xccs : 1); ++xcc)
       fixed_.emplace_back(block, xcc * kInstanceStride);
+  put_discovery();
+}
+
+// The chip's own microcontroller puts it there, also after a reset.
+void Device::put_discovery() {
   if (asic_.ips.empty()) return;
   const uint64_t at = vram_->size() - kDiscoveryFromEnd;
   std::ranges::copy(make_discovery(asic_), vram_->own().subspan(at).begin());
@@ -303,9 +308,15 @@ void Device::write_config(uint64_t offset, std::span<const std::byte> data) {
   log_info("chip reset (mode 1)");
   ++chip_resets_;
   reset_chip();
+  // Members of a hive may be reading it.
+  if (vram_->nodes() == 1) lose_vram();
 }
 
-// VRAM keeps its contents: peers may be reading it.
+void Device::lose_vram() {
+  vram_->overwrite();
+  put_discovery();
+}
+
 void Device::reset_chip() {
   for (auto& engine : engines_) engine->reset();
   interrupts_.reset();

@@ -96,6 +96,7 @@ class Device final : public PciDevice {
   Device(const Spec& spec, ConfigSpace config, std::unique_ptr<Vram> vram,
          std::unique_ptr<RegisterBus> bus);
   void make_dies();
+  void put_discovery();
   amdgpu_criu::Status claim_registers();
   amdgpu_criu::Status put_together(const EngineFactory& engines);
 
@@ -104,6 +105,7 @@ class Device final : public PciDevice {
   void ring_doorbell(uint64_t offset, std::span<const std::byte> data);
   void write_config(uint64_t offset, std::span<const std::byte> data);
   void reset_chip();
+  void lose_vram();
   void publish_bars();
 
   const Asic& asic_;

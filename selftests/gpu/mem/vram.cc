@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -77,6 +78,19 @@ amdgpu_criu::Result<std::unique_ptr<Vram>> Vram::create(const Spec& spec) {
   amdgpu_criu::Mapping own = TRY(amdgpu_criu::Mapping::map(size, PROT_READ | PROT_WRITE,
                                                            MAP_SHARED | MAP_NORESERVE, fd.get()));
   return std::unique_ptr<Vram>(new Vram(spec, std::move(fd), std::move(own)));
+}
+
+// Only what was written, so that the rest needs no memory.
+void Vram::overwrite() {
+  constexpr uint64_t kPattern = 0x5a17dead5a17dead;
+  const auto seek = [&](off_t from, int what) { return lseek(fd_.get(), from, what); };
+  const auto end = static_cast<off_t>(spec_.size);
+  for (off_t from = seek(0, SEEK_DATA); from >= 0 && from < end; from = seek(from, SEEK_DATA)) {
+    const off_t to = std::min(seek(from, SEEK_HOLE), end);
+    auto* words = reinterpret_cast<uint64_t*>(own_.bytes().data() + from);
+    std::fill_n(words, (to - from) / static_cast<off_t>(sizeof(uint64_t)), kPattern);
+    from = to;
+  }
 }
 
 std::span<std::byte> Vram::file_of(uint64_t node) {

@@ -39,6 +39,9 @@ class Vram {
   const amdgpu_criu::Fd& fd() const { return fd_; }
   std::span<std::byte> own() const { return own_.bytes().first(spec_.size); }
 
+  // Nothing of the contents is left, as after a reset of the chip.
+  void overwrite();
+
   // address is relative to the memory of node 0. The longest prefix inside of one GPU's memory;
   // empty outside of the hive, or if the peer does not run.
   std::span<std::byte> find(uint64_t address, size_t size);

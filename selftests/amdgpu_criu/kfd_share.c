@@ -3,6 +3,7 @@
 #include "kselftest_harness.h"
 
 #include "kfd.h"
+#include "render.h"
 #include "share.h"
 #include "state.h"
 
@@ -193,6 +194,7 @@ FIXTURE_SETUP(kfd_share)
 	board->restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, board->save);
 	ASSERT_LE(0, board->restore);
+	ASSERT_EQ(0, render_keep(board->restore));
 	for (i = 0; i < ARRAY_SIZE(board->members); i++) {
 		board->members[i].test = getpid();
 		ASSERT_EQ(0, share_start(&self->processes[i], act, &board->members[i]));
@@ -384,6 +386,7 @@ TEST_F(kfd_share, restored_processes_can_be_checkpointed_again)
 	close(board->restore);
 	board->restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, board->restore);
+	ASSERT_EQ(0, render_keep(board->restore));
 	for (i = 0; i < 2; i++) {
 		share_kill(&self->processes[i]);
 		ASSERT_EQ(0, share_start(&self->processes[i], act, &board->members[i]));

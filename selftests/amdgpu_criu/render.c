@@ -604,6 +604,24 @@ int render_restore_to(struct criu_node *node, unsigned int index, int session,
 	return ret;
 }
 
+int render_keep(int session)
+{
+	struct criu_node empty, keeper;
+	struct criu_image image;
+	int ret = render_open(&empty, 0);
+
+	if (ret)
+		return ret;
+	ret = render_save(&empty, &image);
+	if (!ret)
+		ret = render_open(&keeper, 0);
+	if (!ret)
+		ret = criu_restore(&keeper, session, &image);
+	criu_image_free(&image);
+	criu_node_close(&empty);
+	return ret;
+}
+
 int render_move(const struct criu_node *from, struct criu_node *to)
 {
 	struct criu_image image;

@@ -119,6 +119,8 @@ int render_save(const struct criu_node *node, struct criu_image *image);
 /* Restores to a new file of GPU number @index, and resumes it. @session: -1: a new one */
 int render_restore_to(struct criu_node *node, unsigned int index, int session,
 		      const struct criu_image *image);
+/* Restores a file that is never resumed, so that the session keeps its objects. It stays open. */
+int render_keep(int session);
 /* Both: restores the state of @from to a new file. */
 int render_move(const struct criu_node *from, struct criu_node *to);
 

@@ -289,11 +289,13 @@ TEST_F(copy, leaves_no_trace_in_what_was_restored)
 	ASSERT_LE(0, save(self, 0, &self->image));
 	session = criu_session(&self->copier, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, session);
-	ASSERT_EQ(0, render_restore_to(&to, 0, session, &self->image));
+	ASSERT_EQ(0, render_open(&to, 0));
+	ASSERT_EQ(0, criu_restore(&to, session, &self->image));
 	fd = criu_dmabuf(&self->copier, session, self->image.bos[0].object_id);
 	ASSERT_LE(0, fd);
 	expect_import(_metadata, &self->copier, fd, 1);
 	close(fd);
+	ASSERT_EQ(0, criu_resume(&to, session, 0));
 	close(session);
 	ASSERT_EQ(0, render_save(&to, &self->again));
 	x = (struct blob){ .data = self->image.blob, .size = self->image.blob_size };

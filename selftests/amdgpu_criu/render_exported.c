@@ -96,10 +96,12 @@ TEST_F(one_vm, is_filled_after_restore)
 	int fd;
 
 	ASSERT_LE(0, session);
-	ASSERT_EQ(0, render_restore_to(&to, 0, session, &self->image));
+	ASSERT_EQ(0, render_open(&to, 0));
+	ASSERT_EQ(0, criu_restore(&to, session, &self->image));
 	fd = criu_dmabuf(&self->copier, session, self->image.bos[0].object_id);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, render_bo_import(&self->copier, fd, &handle));
+	ASSERT_EQ(0, criu_resume(&to, session, 0));
 	words = render_bo_mmap(&to, self->handle, SIZE);
 	copied = render_bo_mmap(&self->copier, handle, SIZE);
 	ASSERT_NE(NULL, words);
@@ -268,6 +270,32 @@ TEST_F(exported, a_session_holds_its_objects)
 	ASSERT_LE(0, again);
 	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, again, id));
 	close(again);
+}
+
+/* Memory that a restored process frees is free, even if its restorer keeps the session open. */
+TEST_F(exported, the_last_resume_empties_the_session)
+{
+	struct criu_image image;
+	struct criu_node to[2];
+	size_t i;
+	int fd;
+
+	ASSERT_EQ(0, render_save(&self->node, &image));
+	for (i = 0; i < ARRAY_SIZE(to); i++) {
+		ASSERT_EQ(0, render_open(&to[i], 0));
+		ASSERT_EQ(0, criu_restore(&to[i], self->restore, &image));
+	}
+	fd = share_export_restore(&self->node, self->restore, &self->exported);
+	ASSERT_LE(0, fd);
+	close(fd);
+	ASSERT_EQ(0, criu_resume(&to[1], self->restore, 0));
+	EXPECT_LT(0, objects_of(self->restore));
+	ASSERT_EQ(0, criu_resume(&to[0], self->restore, 0));
+	EXPECT_EQ(0, objects_of(self->restore));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->node, self->restore, image.bos[0].object_id));
+	for (i = 0; i < ARRAY_SIZE(to); i++)
+		criu_node_close(&to[i]);
+	criu_image_free(&image);
 }
 
 /* A field of the record, an invalid value, and the expected error. */

@@ -391,6 +391,7 @@ TEST_F(process, files_are_restored_in_parallel)
 		ASSERT_EQ(0, criu_checkpoint(&files[i], self->session, &restorers[i].image));
 	session = criu_session(&files[0], AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_keep(session));
 	for (i = 0; i < FILES; i++) {
 		restorers[i].session = session;
 		ASSERT_EQ(0, pthread_create(&restorers[i].thread, NULL, restore, &restorers[i]));

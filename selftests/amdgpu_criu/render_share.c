@@ -79,6 +79,7 @@ FIXTURE_SETUP(share)
 	self->restore = criu_session(&self->members[0].node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->save);
 	ASSERT_LE(0, self->restore);
+	ASSERT_EQ(0, render_keep(self->restore));
 }
 
 static void unmap(struct member *member)

@@ -161,11 +161,12 @@ FIXTURE_TEARDOWN(crowd)
 
 static int begin_round(FIXTURE_DATA(crowd) *self)
 {
-	int i, ret = 0;
+	int i, ret;
 
 	self->board->restore = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	if (self->board->restore < 0)
 		return self->board->restore;
+	ret = render_keep(self->board->restore);
 	for (i = 0; !ret && i < CROWD; i++)
 		ret = share_start(&self->processes[i], act, &self->places[i]);
 	return ret;

@@ -201,6 +201,7 @@ TEST_F(syncobj, two_files_of_a_session_share_one_object)
 
 	session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, session);
+	ASSERT_EQ(0, render_keep(session));
 	ASSERT_EQ(0, render_restore_to(&other_to, index, session, &images[1]));
 	ASSERT_EQ(0, render_restore_to(&self->to, 0, session, &images[0]));
 	close(session);

@@ -165,7 +165,8 @@ TEST_F(restore, dmabuf_finds_the_new_bo_under_the_old_id)
 	__u32 i;
 	int fd;
 
-	ASSERT_EQ(0, restore_all(self));
+	ASSERT_EQ(0, restore(self));
+	ASSERT_EQ(0, map_and_fill(self));
 	for (i = 0; i < self->r.saved.carry.image.num_bos; i++) {
 		bo = &self->r.saved.carry.image.bos[i];
 		if (bo->domain != AMDGPU_CRIU_DOMAIN_GTT)
@@ -178,6 +179,9 @@ TEST_F(restore, dmabuf_finds_the_new_bo_under_the_old_id)
 		munmap(at, bo->size);
 		close(fd);
 	}
+	ASSERT_EQ(0, resume(self));
+	EXPECT_EQ(-ENOENT, criu_dmabuf(&self->r.kfd.node, self->r.session,
+				       self->r.saved.carry.image.bos[0].object_id));
 }
 
 TEST_F(restore, restored_state_outlives_the_session)

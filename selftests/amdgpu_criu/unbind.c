@@ -205,7 +205,8 @@ TEST_F_TIMEOUT(unbind, with_a_session_that_has_restored_a_file, 180)
 	ASSERT_EQ(0, render_save(&self->node, &self->image));
 	self->session = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	ASSERT_LE(0, self->session);
-	ASSERT_EQ(0, render_restore_to(&to, 0, self->session, &self->image));
+	ASSERT_EQ(0, render_open(&to, 0));
+	ASSERT_EQ(0, criu_restore(&to, self->session, &self->image));
 	criu_node_close(&to);
 	expect_held(_metadata, self);
 }

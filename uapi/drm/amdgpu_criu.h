@@ -382,7 +382,9 @@ struct amdgpu_criu_unpause {
  *	EBADF); 0: the file's process
  * @pad: 0
  *
- * Attaches userptr notifiers and starts the queues. A second call is EBADFD.
+ * Attaches userptr notifiers and starts the queues. A second call is EBADFD. When every
+ * process and file that was restored in the session is resumed, the session drops its
+ * objects: no other file can share them through it, and DMABUF is ENOENT.
  */
 struct amdgpu_criu_resume {
 	__s32 session_fd;

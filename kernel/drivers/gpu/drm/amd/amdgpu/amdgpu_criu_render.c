@@ -58,6 +58,8 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 		mutex_unlock(client->lock);
 	}
 	amdgpu_criu_dump_fini(&dump);
+	if (!ret)
+		criu_session_resumed(call->session);
 	return ret;
 }
 

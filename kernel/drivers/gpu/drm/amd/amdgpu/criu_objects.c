@@ -25,6 +25,7 @@ struct criu_object {
 	const struct task_struct *creator;
 	/* A caller other than its creator uses it, so its creator can no longer undo it. */
 	bool found;
+	struct criu_object *next; /* among those that criu_objects_drop() frees */
 };
 
 static const struct rhashtable_params criu_by_id = {
@@ -120,6 +121,33 @@ static void criu_object_unlink(struct criu_session *session, struct criu_object 
 		rhashtable_remove_fast(&session->by_object, &entry->by_object, criu_by_object);
 	rhashtable_remove_fast(&session->by_id, &entry->by_id, criu_by_id);
 	session->num_objects--;
+}
+
+/* Empties the session, except for claims that are open. The caller has no lock of a client. */
+void criu_objects_drop(struct criu_session *session)
+{
+	struct criu_object *entry, *dropped = NULL;
+	struct rhashtable_iter iter;
+
+	mutex_lock(&session->lock);
+	rhashtable_walk_enter(&session->by_id, &iter);
+	rhashtable_walk_start(&iter);
+	while ((entry = rhashtable_walk_next(&iter))) {
+		/* The table is resized: the walk begins again. */
+		if (IS_ERR(entry) || !entry->object)
+			continue;
+		criu_object_unlink(session, entry);
+		entry->next = dropped;
+		dropped = entry;
+	}
+	rhashtable_walk_stop(&iter);
+	rhashtable_walk_exit(&iter);
+	mutex_unlock(&session->lock);
+	while (dropped) {
+		entry = dropped;
+		dropped = entry->next;
+		criu_free_object(entry, NULL);
+	}
 }
 
 /* Sets the object of an entry, and takes a reference. */

@@ -170,6 +170,18 @@ int criu_session_end_hold(struct criu_session *session, struct criu_client *clie
 }
 
 /*
+ * To be called after RESUME, without the lock of the client. The last client that is resumed ends
+ * the restore: the session no longer keeps memory that a process frees.
+ */
+void criu_session_resumed(struct criu_session *session)
+{
+	scoped_guard(spinlock, &criu_hold_lock)
+		if (!list_empty(&session->holds))
+			return;
+	criu_objects_drop(session);
+}
+
+/*
  * Ends the held state of a client that goes away, because its session would keep what is left of
  * it. Of all other calls, only the close of the session can still use the client. Does not take
  * the lock of the client, whose holder may wait for the caller.

@@ -74,7 +74,9 @@ struct criu_session *criu_session_get(int fd);
 void criu_session_put(struct criu_session *session);
 enum criu_session_kind criu_session_kind(const struct criu_session *session);
 int criu_session_set_live(struct criu_session *session);
+void criu_session_resumed(struct criu_session *session);
 int criu_objects_init(struct criu_session *session);
+void criu_objects_drop(struct criu_session *session);
 void criu_objects_destroy(struct criu_session *session);
 
 /*

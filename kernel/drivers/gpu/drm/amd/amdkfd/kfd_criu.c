@@ -316,6 +316,8 @@ static int kfd_criu_resume(struct criu_call *call, void *args)
 	if (mm)
 		mmput(mm);
 	kfd_unref_process(p);
+	if (!ret)
+		criu_session_resumed(call->session);
 	return ret;
 }
 

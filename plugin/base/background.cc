@@ -38,6 +38,52 @@ Result<Pidfd> open_process(pid_t pid) {
   return process;
 }
 
+// Blocks SIGCHLD, so that CRIU's handler does not see the end of a child of ours.
+class WithoutSigchld {
+ public:
+  WithoutSigchld() {
+    sigemptyset(&child_);
+    sigaddset(&child_, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_, &before_);
+  }
+  WithoutSigchld(const WithoutSigchld&) = delete;
+  WithoutSigchld& operator=(const WithoutSigchld&) = delete;
+  ~WithoutSigchld() {
+    constexpr timespec kNow{};
+    sigtimedwait(&child_, nullptr, &kNow);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t child_, before_;
+};
+
+// Runs `body` in a process that is no child of this one. `body` does not return.
+template <typename Body>
+Result<Pidfd> fork_grandchild(const Body& body) {
+  Pipe number = TRY(Pipe::create());
+  const WithoutSigchld guard;
+  const pid_t between = fork();
+  if (between < 0) return Error::system("cannot make a process for the background");
+  if (between == 0) {
+    const pid_t pid = fork();
+    if (pid == 0) body();
+    (void)!write(number.write.get(), &pid, sizeof(pid));
+    _exit(0);
+  }
+  number.write.reset();
+  pid_t pid = -1;
+  ssize_t size;
+  do {
+    size = read(number.read.get(), &pid, sizeof(pid));
+  } while (size < 0 && errno == EINTR);
+  Pidfd process;
+  if (size == sizeof(pid) && pid > 0) process = Pidfd::open(pid);
+  while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) continue;
+  if (!process.valid()) return Error(EAGAIN, "cannot make a process for the background");
+  return process;
+}
+
 void send(const Fd& to, int code, const std::string& text) {
   Report report{code, {}};
   text.copy(report.text.data(), report.text.size() - 1);
@@ -47,8 +93,12 @@ void send(const Fd& to, int code, const std::string& text) {
 // Sets up the child before anything else.
 class Child {
  public:
-  Child(pid_t main, const Background::Role& role, Fd result, Fd stop)
-      : main_(main), role_(role), result_(std::move(result)), stop_(std::move(stop)) {}
+  Child(pid_t main, Pidfd process, const Background::Role& role, Fd result, Fd stop)
+      : main_(main),
+        process_(std::move(process)),
+        role_(role),
+        result_(std::move(result)),
+        stop_(std::move(stop)) {}
 
   // An exception would unwind into the main process's code, in this process.
   [[noreturn]] void run(const Background::Work& work) noexcept {
@@ -56,8 +106,6 @@ class Child {
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     prctl(PR_SET_NAME, "amdgpu-criu");
-    auto process = open_process(main_);
-    if (!process.ok() || getppid() != main_) _exit(1);
     std::jthread worker([&] {
       const Status status = without_exceptions([&]() -> Status {
         work([&](const Error& error) { fail(error); });
@@ -66,22 +114,20 @@ class Child {
       if (!status.ok()) fail(status.error());
       send(result_, 0, "");
     });
-    watch(*process);
+    watch();
   }
 
  private:
   [[noreturn]] void fail(const Error& error) {
-    if (role_.ends_on_error) log_error("in the background: {}", error.message());
     send(result_, error.code(), error.message());
-    if (role_.ends_on_error) _exit(1);
-    while (true) pause();
+    _exit(1);
   }
 
   // Waits until the main process ends this one or dies.
-  [[noreturn]] void watch(const Pidfd& process) {
+  [[noreturn]] void watch() {
     std::unique_ptr<Background::Watch> watch;
     if (role_.watch) guarded([&] { watch = role_.watch(main_); });
-    pollfd files[] = {{stop_.get(), POLLIN, 0}, {process.fd().get(), POLLIN, 0}};
+    pollfd files[] = {{stop_.get(), POLLIN, 0}, {process_.fd().get(), POLLIN, 0}};
     while (poll(files, 2, watch ? kLookMs : -1) <= 0)
       if (watch) guarded([&] { watch->look(); });
     if (files[0].revents & POLLIN) _exit(0);
@@ -100,6 +146,7 @@ class Child {
   }
 
   pid_t main_;
+  Pidfd process_;  // main's
   const Background::Role& role_;
   Fd result_;
   Fd stop_;
@@ -110,14 +157,16 @@ class Child {
 Result<std::unique_ptr<Background>> Background::start(const Role& role, const Work& work) {
   Pipe result = TRY(Pipe::create()), stop = TRY(Pipe::create());
   const pid_t main = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) return Error::system("cannot make a process for the background");
-  if (pid == 0) Child(main, role, std::move(result.write), std::move(stop.read)).run(work);
-  // When the child ends, the pipe has no writer: processes that CRIU forks later have no copy.
+  Pidfd main_process = TRY(open_process(main));
+  Pidfd process = TRY(fork_grandchild([&] {
+    // When this process ends, the pipe has no writer.
+    Child(main, std::move(main_process), role, std::move(result.write), std::move(stop.read))
+        .run(work);
+  }));
+  // Processes that CRIU forks later have no copy.
   result.write.reset();
-  Pidfd process = TRY(open_process(pid));
-  return std::unique_ptr<Background>(new Background(role.verb, pid, std::move(process),
-                                                    std::move(result.read), std::move(stop.write)));
+  return std::unique_ptr<Background>(
+      new Background(role.verb, std::move(process), std::move(result.read), std::move(stop.write)));
 }
 
 bool Background::is_finished(std::chrono::milliseconds patience) const {
@@ -134,7 +183,7 @@ void Background::release() {
   if (std::exchange(released_, true)) return;
   const char byte = 0;
   (void)!write(stop_.get(), &byte, 1);
-  reap(pid_);
+  wait_for_end();
 }
 
 Status Background::receive() const {
@@ -150,26 +199,18 @@ Status Background::receive() const {
   return {};
 }
 
-void Background::reap(pid_t pid) {
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+// It ends later if its disk does not answer.
+void Background::wait_for_end() const {
+  const auto end = std::chrono::steady_clock::now() + kPatienceForDisk;
+  pollfd ended{process_.fd().get(), POLLIN, 0};
+  constexpr int kNapMs = 10;
+  while (poll(&ended, 1, kNapMs) <= 0 && std::chrono::steady_clock::now() < end) continue;
 }
 
 Background::~Background() {
   if (released_) return;
-  // CRIU's handler would mistake its exit for that of a task.
-  sigset_t child, before;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, &before);
   process_.signal(SIGKILL);
-  // It ends later if its disk does not answer.
-  (void)run_until(
-      [pid = pid_]() -> Status {
-        reap(pid);
-        return {};
-      },
-      within(kPatienceForDisk));
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  wait_for_end();
 }
 
 }  // namespace amdgpu_criu

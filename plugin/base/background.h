@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // A process that works in parallel with CRIU's main process.
 //
-// It cannot be a thread, because CRIU's main process forks and changes namespaces, which a process
-// with threads cannot do, and because CRIU's log has one writer. The background process is in the
-// namespaces of the main process and has its open files.
+// It is not a thread, because CRIU's main process forks and changes namespaces, which a process
+// with threads cannot do, and because CRIU's log has one writer. It is not a child of the main
+// process either: CRIU takes the end of any child for that of a task. The background process is in
+// the namespaces of the main process and has its open files.
 #pragma once
 
 #include <sys/types.h>
@@ -31,10 +32,6 @@ class Background {
   };
   struct Role {
     const char* verb;  // what it does with GPU memory, for messages
-    // If true, the process exits at an error, and CRIU gives up because a child has ended.
-    // Otherwise it stays until its owner ends it, because CRIU must not reap a child that it does
-    // not know.
-    bool ends_on_error;
     // Called in the new process; empty: nothing to do.
     std::function<std::unique_ptr<Watch>(pid_t main)> watch{};
   };
@@ -49,8 +46,8 @@ class Background {
   // Ends the process if it is still working.
   ~Background();
 
-  pid_t pid() const { return pid_; }
-  // True if finish() need not wait.
+  const Pidfd& process() const { return process_; }
+  // True if finish() need not wait. A signal ends the wait.
   bool is_finished(std::chrono::milliseconds patience) const;
   // Waits until the work is complete. Each call returns the result.
   Status finish();
@@ -58,17 +55,15 @@ class Background {
   void release();
 
  private:
-  Background(const char* verb, pid_t pid, Pidfd process, Fd result, Fd stop)
+  Background(const char* verb, Pidfd process, Fd result, Fd stop)
       : verb_(verb),
-        pid_(pid),
         process_(std::move(process)),
         result_(std::move(result)),
         stop_(std::move(stop)) {}
   Status receive() const;
-  static void reap(pid_t pid);
+  void wait_for_end() const;
 
   const char* verb_;
-  pid_t pid_;
   Pidfd process_;
   Fd result_;
   Fd stop_;

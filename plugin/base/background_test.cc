@@ -2,11 +2,13 @@
 #include "base/background.h"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -18,9 +20,14 @@ namespace {
 
 using testing::HasSubstr;
 
-const Background::Role kRole = {"fills", true};
+const Background::Role kRole = {"fills"};
 
 bool is_there(pid_t pid) { return syscall(SYS_kill, pid, 0) == 0; }
+
+bool has_ended(const Pidfd& process) {
+  pollfd ended{process.fd().get(), POLLIN, 0};
+  return poll(&ended, 1, 0) > 0;
+}
 
 TEST(Background, ReportsTheEndOfItsWork) {
   const Mapping shared =
@@ -34,9 +41,9 @@ TEST(Background, ReportsTheEndOfItsWork) {
   EXPECT_TRUE((*background)->finish().ok());
   EXPECT_EQ(*done, 1);
   EXPECT_TRUE((*background)->finish().ok());
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), 0);
+  EXPECT_FALSE(has_ended((*background)->process()));
   (*background)->release();
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_TRUE(has_ended((*background)->process()));
 }
 
 TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
@@ -50,28 +57,30 @@ TEST(Background, AnErrorEndsItAtOnceAndIsKept) {
   }
 }
 
-// CRIU notices the end of a child.
-TEST(Background, AnErrorEndsTheChildProcess) {
+// CRIU takes the end of any child for that of a task: it ends, and leaves the network locked.
+TEST(Background, ItsDeathIsNotThatOfAChild) {
+  static std::atomic<int> signals;
+  signals = 0;
+  struct sigaction action{}, before{};
+  action.sa_handler = [](int) { signals++; };
+  sigaction(SIGCHLD, &action, &before);
+  auto background = Background::start(kRole, [](const Background::Fail&) { pause(); });
+  ASSERT_TRUE(background.ok());
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), -1);
+  (*background)->process().signal(SIGKILL);
+  EXPECT_THAT((*background)->finish().error().message(), HasSubstr("has died"));
+  background->reset();
+  EXPECT_EQ(signals, 0);
+  sigaction(SIGCHLD, &before, nullptr);
+}
+
+TEST(Background, EndsAfterAnError) {
   auto background =
       Background::start(kRole, [](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
   ASSERT_TRUE(background.ok());
-  int status = 0;
-  EXPECT_GT(waitpid(-1, &status, 0), 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  pollfd ended{(*background)->process().fd().get(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 20'000), 1);
   EXPECT_EQ((*background)->finish().error().code(), EIO);
-}
-
-// While CRIU 4.3 dumps, it would mistake the exit of a child for that of a task.
-TEST(Background, StaysAfterAnErrorIfThatIsItsRole) {
-  auto background = Background::start(
-      {"saves", false}, [](const Background::Fail& fail) { fail(Error(EIO, "no data")); });
-  ASSERT_TRUE(background.ok());
-  EXPECT_TRUE((*background)->is_finished(std::chrono::seconds(20)));
-  EXPECT_EQ((*background)->finish().error().code(), EIO);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), 0);
-  background->reset();
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
 }
 
 TEST(Background, IsNotFinishedWhileItWorks) {
@@ -92,7 +101,7 @@ TEST(Background, AnExceptionOfTheWatchDoesNotEndIt) {
     void look() override { throw std::runtime_error("no memory"); }
     void main_died() override {}
   };
-  const Background::Role role = {"fills", true, [](pid_t) { return std::make_unique<Failing>(); }};
+  const Background::Role role = {"fills", [](pid_t) { return std::make_unique<Failing>(); }};
   auto background = Background::start(role, [](const Background::Fail&) { usleep(300 * 1000); });
   ASSERT_TRUE(background.ok());
   EXPECT_TRUE((*background)->finish().ok());
@@ -107,8 +116,10 @@ TEST(Background, ItsDeathIsAnError) {
 TEST(Background, EndsWithItsOwner) {
   auto background = Background::start(kRole, [](const Background::Fail&) { pause(); });
   ASSERT_TRUE(background.ok());
+  const Fd process = std::move(*(*background)->process().fd().duplicate());
   background->reset();
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  pollfd ended{process.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 0), 1);
 }
 
 // A main process that has a task with a child, and is killed.
@@ -119,9 +130,8 @@ TEST(Background, KillsTheTasksOfAMainProcessThatDies) {
   Fd read_end(ends[0]), write_end(ends[1]);
   const pid_t main = fork();
   if (main == 0) {
-    const Background::Role role = {"fills", true, [](pid_t main) {
-                                     return std::make_unique<restore::Orphans>(main, nullptr);
-                                   }};
+    const Background::Role role = {
+        "fills", [](pid_t main) { return std::make_unique<restore::Orphans>(main, nullptr); }};
     auto background = Background::start(role, [](const Background::Fail&) {});
     if (fork() == 0) {
       pid_t tasks[] = {getpid(), fork()};

@@ -34,14 +34,13 @@ void run(Call& call, std::function<Status()> work) {
   ended.notify_all();
 }
 
-// CRIU unloads the plugin before the thread ends.
+}  // namespace
+
 void stay_loaded() {
   Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(run), &self))
+  if (dladdr(reinterpret_cast<const void*>(stay_loaded), &self))
     (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
-
-}  // namespace
 
 Status run_until(std::function<Status()> work, const Check& check) {
   if (!check) return work();

@@ -22,6 +22,9 @@ Status run_until(std::function<Status()> work, const Check& check);
 // A `check` that fails after that time.
 Check within(std::chrono::milliseconds patience);
 
+// CRIU unloads the plugin before it ends, but not after this call.
+void stay_loaded();
+
 // Waits until all work that goes on alone has ended, and returns false if it does not in that time.
 bool all_work_ended(std::chrono::milliseconds patience);
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,12 @@ class Progress {
   }
 
   uint64_t done() const { return done_; }
+  uint64_t total() const { return total_; }
+  // In bytes per second.
+  double rate(Clock::time_point now = Clock::now()) const {
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    return seconds > 0 ? static_cast<double>(done_) / seconds : 0;
+  }
 
   // "43 %, 1204 of 2800 MiB, 3.2 s, 376 MiB/s"
   std::string text(Clock::time_point now = Clock::now()) const {
@@ -51,5 +58,8 @@ class Progress {
   Clock::time_point start_, last_;
   uint64_t done_ = 0;
 };
+
+// Called at most once a second, and at the end.
+using ReportProgress = std::function<void(const Progress&)>;
 
 }  // namespace amdgpu_criu

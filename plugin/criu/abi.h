@@ -41,6 +41,8 @@ constexpr unsigned version(unsigned major, unsigned minor, unsigned sublevel) {
 }
 inline constexpr unsigned kVersion41 = version(0, 2, 0);
 inline constexpr unsigned kHookCount41 = 12;
+// CRIU 4.2 has POST_FORKING, too, with the version of 4.1.
+inline constexpr unsigned kHookCount42 = 13;
 inline constexpr unsigned kVersion43 = version(0, 3, 0);
 inline constexpr unsigned kHookCount43 = kHookCount;
 
@@ -63,8 +65,16 @@ using UpdateVmaMap = int(const char* path, uint64_t address, uint64_t old_offset
                          uint64_t* new_offset, int* fd);
 using ResumeDevicesLate = int(int pid);
 using CheckpointDevices = int(int pid);
+using PostForking = int();
 using DumpDevicesLate = int(int pid);
 using DumpFinish = int(int result);
+
+// The beginning of CRIU's shared counters of a restore, the same in 4.1.1, 4.2.1 and 4.3.
+struct TaskEntries {
+  int threads, tasks, helpers;
+  // Of the current stage: tasks and threads that are busy; negative: one has failed.
+  int in_progress;
+};
 
 }  // namespace amdgpu_criu::criu
 
@@ -79,4 +89,5 @@ extern "C" {
 [[gnu::weak]] bool check_and_remove_inventory_plugin(const char* name, size_t length);
 [[gnu::weak]] int fdstore_add(int fd);
 [[gnu::weak]] int fdstore_get(int id);
+[[gnu::weak]] extern amdgpu_criu::criu::TaskEntries* task_entries;
 }

@@ -2,15 +2,20 @@
 // The functions that CRIU calls. They turn Results into its return values, log each error once, and
 // catch all exceptions.
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <string>
 
+#include "base/bounded.h"
 #include "base/log.h"
 #include "base/no_destroy.h"
 #include "criu/abi.h"
 #include "criu/plugin.h"
 #include "criu/program.h"
+
+extern "C" amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC;
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -26,6 +31,27 @@ NoDestroy<std::unique_ptr<Plugin>> holder;
 std::unique_ptr<Parts> test_parts;
 // The first error of this process.
 NoDestroy<std::string> first_error;
+
+// A dump that has succeeded, until CRIU ends. Its session keeps the GPU work paused: between fini()
+// and the end of the dumped processes, their queues must not write files or memory of others.
+struct Succeeded {
+  std::unique_ptr<Plugin> plugin;
+  pid_t owner = 0;
+};
+NoDestroy<Succeeded> succeeded;
+
+// CRIU calls no hook if an action script fails at post-dump, or fini() before it.
+void at_exit(int status, void*) {
+  if (succeeded->plugin && succeeded->owner == getpid() && status != 0)
+    succeeded->plugin->remove_images_of_living();
+}
+
+void keep_until_exit(std::unique_ptr<Plugin> plugin) {
+  static bool registered = false;
+  stay_loaded();
+  if (!std::exchange(registered, true)) on_exit(at_exit, nullptr);
+  *succeeded = {std::move(plugin), getpid()};
+}
 
 // ECANCELED is the consequence of an error of another task, which may still be about to report it.
 void report(const char* what, const Error& error) {
@@ -59,12 +85,12 @@ int zero_if_mine(bool mine) { return mine ? 0 : kNotMine; }
 // A signal during the hook fails the dump and does not end CRIU.
 template <typename Body>
 int guarded_dump(const char* hook, const char* what, Body body) {
-  const dump::CaughtSignals signals;
+  const CaughtSignals signals;
   return guarded(
       hook, what,
       [&]() -> Result<bool> {
         const bool mine = TRY(body());
-        TRY(dump::Interruption::check_signals());
+        TRY(Interruption::check_signals("dump"));
         return mine;
       },
       zero_if_mine);
@@ -92,9 +118,10 @@ int dump_devices_late(int) {
 }
 
 int dump_finish(int result) {
-  if (*holder) (*holder)->finish_dump(result < 0);
+  if (*holder && result < 0) (*holder)->report_failure(*first_error);
+  const bool mine = *holder && (*holder)->finish_dump(result < 0);
   return guarded(
-      "DUMP_FINISH", "finishing the dump", [] { return Result<bool>(true); }, zero_if_mine);
+      "DUMP_FINISH", "finishing the dump", [&] { return Result<bool>(mine); }, zero_if_mine);
 }
 
 int restore_ext_file(int id, bool* retry) {
@@ -125,7 +152,20 @@ int update_vma_map(const char* path, uint64_t address, uint64_t, uint64_t* new_o
   return 1;
 }
 
+// CRIU 4.2 asks no other plugin after an answer, so the answer to success is that of no hook.
+int post_forking() {
+  const CaughtSignals signals;
+  return guarded(
+      "POST_FORKING", "filling GPU memory",
+      []() -> Result<bool> {
+        TRY((*holder)->finish_restore());
+        return false;
+      },
+      zero_if_mine);
+}
+
 int resume_devices_late(int pid) {
+  const CaughtSignals signals;
   const int result = guarded(
       "RESUME_DEVICES_LATE", "resuming GPU work", [&] { return (*holder)->resume(pid); },
       zero_if_mine);
@@ -139,6 +179,7 @@ int resume_devices_late(int pid) {
 
 int init(int stage) {
   send_log_to_criu();
+  succeeded->plugin.reset();  // of an earlier request to the same process
   try {
     auto created = Plugin::create(stage, test_parts ? std::move(*test_parts) : real_parts());
     test_parts.reset();
@@ -147,6 +188,7 @@ int init(int stage) {
       return -created.error().code();
     }
     *holder = std::move(*created);
+    if ((*holder)->announces_post_forking() && !is_43()) CR_PLUGIN_DESC.max_hooks = kHookCount42;
     return 0;
   } catch (const std::exception& exception) {
     log_error("cannot start: {}", exception.what());
@@ -160,9 +202,11 @@ void fini(int stage, int result) {
   std::string reason = *first_error;
   if (*holder) {
     (void)(*holder)->note_hook("FINI");
-    (*holder)->finish_dump(result < 0);
     if (const std::string of_all = (*holder)->failure(); !of_all.empty()) reason = of_all;
+    if (result < 0) (*holder)->report_failure(reason);
+    (*holder)->finish_dump(result < 0);
     if (reason.empty()) reason = (*holder)->full_disk();
+    if (result >= 0 && (*holder)->keeps_paused()) keep_until_exit(std::move(*holder));
   }
   holder->reset();
   if (result < 0 && !reason.empty())
@@ -177,12 +221,16 @@ void* hook(Type* function) {
 
 }  // namespace
 
+void exit_for_test(int status) {
+  at_exit(status, nullptr);
+  succeeded->plugin.reset();
+}
+
 void set_parts_for_test(Parts parts) { test_parts = std::make_unique<Parts>(std::move(parts)); }
 
 }  // namespace amdgpu_criu::criu
 
 extern "C" {
-extern amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC;
 [[gnu::visibility("default")]] amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC = {
     .name = "amdgpu_criu_plugin",
     .init = amdgpu_criu::criu::init,
@@ -203,6 +251,7 @@ namespace {
   CR_PLUGIN_DESC.hooks[kUpdateVmaMap] = hook<UpdateVmaMap>(update_vma_map);
   CR_PLUGIN_DESC.hooks[kResumeDevicesLate] = hook<ResumeDevicesLate>(resume_devices_late);
   CR_PLUGIN_DESC.hooks[kCheckpointDevices] = hook<CheckpointDevices>(checkpoint_devices);
+  CR_PLUGIN_DESC.hooks[kPostForking] = hook<PostForking>(post_forking);
   CR_PLUGIN_DESC.hooks[kDumpDevicesLate] = hook<DumpDevicesLate>(dump_devices_late);
   CR_PLUGIN_DESC.hooks[kDumpFinish] = hook<DumpFinish>(dump_finish);
   if (!is_43()) return;

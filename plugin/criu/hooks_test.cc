@@ -64,6 +64,102 @@ TEST_F(Hooks, DumpThenRestoreBringsBackEveryByte) {
   end(kStageRestore, 0);
 }
 
+// CRIU may wait for the program that it has restored, and keeps its descriptor store.
+TEST_F(Hooks, NothingOfOursIsInTheStoreWhenAllIsResumed) {
+  ASSERT_EQ(dump(), 0) << log();
+  testing_support::make_fd_store_known();
+  const Fd of_criu(eventfd(0, EFD_CLOEXEC));
+  ASSERT_EQ(fdstore_add(of_criu.get()), 0);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  {
+    const Fd render(restore_file(kRenderId)), kfd(restore_file(kKfdId));
+    ASSERT_TRUE(kfd.valid()) << log();
+  }
+  const Fd of_criu_too(eventfd(0, EFD_CLOEXEC));
+  const int last = fdstore_add(of_criu_too.get());
+  EXPECT_EQ(state_.open_sessions(), 1);
+  EXPECT_EQ(resume(getpid()), 0) << log();
+  EXPECT_EQ(state_.open_sessions(), 0);
+  const Fd first_found(fdstore_get(0)), last_found(fdstore_get(last));
+  EXPECT_TRUE(*host::same_file(first_found.get(), of_criu.get()));
+  EXPECT_TRUE(*host::same_file(last_found.get(), of_criu_too.get()));
+  end(kStageRestore, 0);
+}
+
+// Until CRIU has ended the processes: their queues must not write files after the snapshot.
+TEST_F(Hooks, GpuWorkIsPausedUntilCriuEnds) {
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  EXPECT_EQ(call<DumpFinish>(kDumpFinish, 0), 0);
+  CR_PLUGIN_DESC.exit(kStageDump, 0);
+  EXPECT_TRUE(state_.paused);
+  EXPECT_EQ(state_.open_sessions(), 1);
+  exit_for_test(0);
+  EXPECT_EQ(state_.open_sessions(), 0);
+  EXPECT_FALSE(images_.names().empty());
+}
+
+// As criu service may do it.
+TEST_F(Hooks, TheNextRequestContinuesTheProcessesOfTheFormerOne) {
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  CR_PLUGIN_DESC.exit(kStageDump, 0);
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_FALSE(state_.paused);
+  EXPECT_EQ(state_.open_sessions(), 0);
+  end(kStageDump, 0);
+}
+
+// An action script has failed at post-dump: CRIU's status is not 0, and the process continues.
+TEST_F(Hooks, NoImageIsLeftIfCriuFailsAfterItsLastHook) {
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  CR_PLUGIN_DESC.exit(kStageDump, 0);
+  EXPECT_FALSE(images_.names().empty());
+  program.image_directory = -1;  // CRIU has closed it
+  exit_for_test(255);
+  EXPECT_TRUE(images_.names().empty());
+}
+
+// CRIU 4.1 to 4.3 ask plugins in turn until one answers. Later versions ask all, and the first
+// error counts.
+template <typename Type, typename... Args>
+bool another_is_asked(Hook hook, Args... args) {
+  return call<Type>(hook, args...) == -ENOTSUP;
+}
+
+TEST_F(Hooks, AnotherPluginIsAskedForWhatIsNotOurs) {
+  const Fd null = std::move(*Fd::open("/dev/null", O_RDWR));
+  struct stat status;
+  fstat(null.get(), &status);
+  const pid_t without_gpu = 1;
+  for (const bool uses_gpu : {false, true}) {
+    ASSERT_EQ(start(kStageDump), 0);
+    if (uses_gpu) {
+      ASSERT_EQ(pause(getpid()), 0) << log();
+    }
+    EXPECT_TRUE(another_is_asked<CheckpointDevices>(kCheckpointDevices, without_gpu));
+    EXPECT_TRUE(another_is_asked<CheckpointDevices>(kCheckpointDevices, -1));
+    EXPECT_TRUE(another_is_asked<DumpExtFile>(kDumpExtFile, null.get(), 1));
+    EXPECT_TRUE(another_is_asked<HandleDeviceVma>(kHandleDeviceVma, null.get(), &status));
+    EXPECT_EQ(another_is_asked<DumpDevicesLate>(kDumpDevicesLate, 1), !uses_gpu);
+    EXPECT_EQ(another_is_asked<DumpFinish>(kDumpFinish, 0), !uses_gpu);
+    end(kStageDump, 0);
+  }
+  ASSERT_EQ(dump(), 0) << log();
+  for (const bool ours : {false, true}) {
+    program.in_inventory = ours;
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+    EXPECT_TRUE(another_is_asked<RestoreExtFile>(kRestoreExtFile, 99, nullptr));
+    EXPECT_EQ(update_vma(reinterpret_cast<void*>(0x1000)).result, -ENOTSUP);
+    EXPECT_TRUE(another_is_asked<PostForking>(kPostForking));
+    if (!ours) {
+      EXPECT_TRUE(another_is_asked<ResumeDevicesLate>(kResumeDevicesLate, without_gpu));
+    }
+    end(kStageRestore, -1);
+  }
+}
+
 // A restore from the stream would not find the images.
 TEST_F(Hooks, RefusesADumpIntoAStream) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -217,7 +313,7 @@ TEST_F(Hooks, DumpFinishMayComeTwiceAndBeforeExit) {
   EXPECT_TRUE(state_.paused);
   EXPECT_EQ(call<DumpFinish>(kDumpFinish, -1), 0);
   EXPECT_FALSE(state_.paused);
-  EXPECT_EQ(call<DumpFinish>(kDumpFinish, -1), 0);
+  EXPECT_EQ(call<DumpFinish>(kDumpFinish, -1), -ENOTSUP);
   end(kStageDump, -1);
 }
 

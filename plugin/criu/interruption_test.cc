@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // Drives the plugin as CRIU does, and ends dumps early: by signals and by the deadline.
-#include "dump/interruption.h"
+#include "dump/doomed_images.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -139,6 +139,19 @@ TEST_F(Interrupted, ASignalAfterTheDumpedProcessHasEndedLeavesTheImages) {
   ASSERT_EQ(waitpid(criu, &status, 0), criu);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
   EXPECT_THAT(images_.names(), ElementsAre("amdgpu-process-0.img"));
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+}
+
+// CRIU kills the dumped processes, which may take a while, and may fail to report its success.
+TEST_F(Interrupted, AProcessThatIsBeingKilledDoesNotContinue) {
+  const pid_t process = fork();
+  if (process == 0)
+    for (;;) ::pause();
+  const auto doomed = dump::DoomedImages::create(images_.fd(), {process});
+  ASSERT_TRUE(doomed.ok());
+  EXPECT_TRUE((*doomed)->all_continue());
+  syscall(SYS_kill, process, SIGKILL);
+  EXPECT_FALSE((*doomed)->all_continue());
   EXPECT_EQ(waitpid(process, nullptr, 0), process);
 }
 

@@ -25,12 +25,18 @@ using testing_support::kRenderPath;
 constexpr int kOverlapFile = 7;
 constexpr uint64_t kOverlapBytes = 8 * 16384;
 
-bool has_child() { return waitpid(-1, nullptr, WNOHANG) == 0; }
+// True if our writer, which is adopted here, still runs.
+bool has_writer() {
+  pid_t ended;
+  while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) continue;
+  return ended == 0;
+}
 
 class Overlap : public testing_support::HooksTest {
  protected:
   void SetUp() override {
     HooksTest::SetUp();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     machine_has_kfd_ = false;
     has_late_hook_ = true;
     file_ = open(kRenderPath);
@@ -53,6 +59,7 @@ class Overlap : public testing_support::HooksTest {
     may_copy() = true;
     HooksTest::TearDown();
     testing_support::during_copies = {};
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
 
   // Copies wait for it, in any process.
@@ -81,10 +88,10 @@ class Overlap : public testing_support::HooksTest {
 
 TEST_F(Overlap, ContentsAreSavedUntilTheLateHook) {
   ASSERT_EQ(dump_hooks(), 0) << log();
-  EXPECT_TRUE(has_child());
+  EXPECT_TRUE(has_writer());
   may_copy() = true;
   ASSERT_EQ(late(), 0) << log();
-  EXPECT_FALSE(has_child());
+  EXPECT_FALSE(has_writer());
   EXPECT_TRUE(state_.anything_paused());
   end(kStageDump, 0);
   EXPECT_FALSE(state_.anything_paused());
@@ -111,7 +118,7 @@ TEST_F(Overlap, AnErrorFailsTheLateHook) {
   EXPECT_THAT(log().substr(log().rfind("Error")), HasSubstr("injected failure of a copy"));
   EXPECT_THAT(images_.names(), IsEmpty());
   EXPECT_FALSE(state_.anything_paused());
-  EXPECT_FALSE(has_child());
+  EXPECT_FALSE(has_writer());
 }
 
 // CRIU need not do the rest of its own part.
@@ -131,7 +138,7 @@ TEST_F(Overlap, AnErrorFailsTheNextHook) {
 TEST_F(Overlap, AFailureOfCriuEndsIt) {
   ASSERT_EQ(dump_hooks(), 0) << log();
   end(kStageDump, -1);
-  EXPECT_FALSE(has_child());
+  EXPECT_FALSE(has_writer());
   EXPECT_THAT(images_.names(), IsEmpty());
   EXPECT_EQ(state_.open_sessions(), 0);
 }
@@ -144,13 +151,12 @@ TEST_F(Overlap, ASignalInTheLateHookEndsIt) {
   });
   EXPECT_EQ(late(), -EINTR);
   sender.join();
-  EXPECT_FALSE(has_child());
+  EXPECT_FALSE(has_writer());
   end(kStageDump, -EINTR);
   EXPECT_THAT(images_.names(), IsEmpty());
 }
 
 TEST_F(Overlap, NothingIsLeftIfASignalOrAKillEndsCriu) {
-  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   for (const int number : {SIGTERM, SIGKILL}) {
     const pid_t criu = fork_criu();
     int status = 0;
@@ -168,7 +174,17 @@ TEST_F(Overlap, NothingIsLeftIfASignalOrAKillEndsCriu) {
       EXPECT_THAT(images_.names(), IsEmpty());
     }
   }
-  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// The kernel may kill it for its memory.
+TEST_F(Overlap, TheDeathOfTheWriterFailsTheDump) {
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  syscall(SYS_kill, testing_support::child_of_ours(), SIGKILL);
+  EXPECT_EQ(late(), -ECHILD);
+  EXPECT_THAT(log(), HasSubstr("the process that saves GPU memory in the background has died"));
+  end(kStageDump, -ECHILD);
+  EXPECT_FALSE(state_.anything_paused());
+  EXPECT_THAT(images_.names(), IsEmpty());
 }
 
 TEST_F(Overlap, ADeadlineOrAnOptionSavesThemInTheHook) {
@@ -180,7 +196,7 @@ TEST_F(Overlap, ADeadlineOrAnOptionSavesThemInTheHook) {
     const int result = dump_hooks();
     unsetenv(name);
     ASSERT_EQ(result, 0) << log();
-    EXPECT_FALSE(has_child()) << name;
+    EXPECT_FALSE(has_writer()) << name;
     EXPECT_THAT(log(), HasSubstr("saved 8 BOs"));
     EXPECT_EQ(late(), 0) << log();
     end(kStageDump, 0);

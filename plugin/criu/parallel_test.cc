@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <thread>
 
 #include "criu/program.h"
 #include "image/set.h"
@@ -20,6 +22,8 @@ namespace amdgpu_criu::criu {
 namespace {
 
 using testing::HasSubstr;
+using testing_support::call;
+using testing_support::child_of_ours;
 using testing_support::FakeRender;
 using testing_support::kGpu;
 using testing_support::kOtherGpu;
@@ -41,21 +45,30 @@ kernel::Bo make_bo_of_either_gpu(uint64_t id) {
   return bo;
 }
 
-// Our only child.
-pid_t child_of_ours() {
-  std::ifstream children(formatted("/proc/self/task/{}/children", getpid()));
-  pid_t child = -1;
-  children >> child;
-  return child;
-}
-
 class Parallel : public testing_support::HooksTest {
  protected:
   void SetUp() override {
     HooksTest::SetUp();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     machine_has_kfd_ = false;
     write_topology(kOtherGpu, 16, kOtherMinor);
   }
+
+  void TearDown() override {
+    HooksTest::TearDown();
+    while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+
+  static bool no_child_is_left() {
+    pid_t ended;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) continue;
+    return ended < 0;
+  }
+
+  // CRIU's main process waits for tasks.
+  void count_tasks() { task_entries = &counters_; }
+  static int post_forking() { return call<PostForking>(kPostForking); }
 
   // Files on two GPUs. Each file has all objects.
   std::vector<Fd> add_files() {
@@ -117,6 +130,7 @@ class Parallel : public testing_support::HooksTest {
   }
 
   std::map<uint64_t, std::string> before_;
+  TaskEntries counters_{1, 1, 0, 1};
 };
 
 // Every error is logged, and none is that another GPU has failed.
@@ -171,7 +185,7 @@ TEST_F(Parallel, ContentsOfAllGpusAreFilledWhenTasksAreResumed) {
   for (const auto& [id, bytes] : before_) EXPECT_EQ(state_.bytes_filled(id), bytes.size()) << id;
   EXPECT_EQ(state_.shared().sessions, 1);
   end(kStageRestore, 0);
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_TRUE(no_child_is_left());
 }
 
 // pstree.img of one task: its number, and that of its second thread.
@@ -320,11 +334,175 @@ TEST_F(Parallel, AMissingTaskFailsTheRestore) {
   end(kStageRestore, -1);
 }
 
+// CRIU then runs scripts, writes its pidfile and unlocks the network.
+TEST_F(Parallel, ContentsAreInPlaceWhenCriuGoesOn) {
+  prepare();
+  count_tasks();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_GT(CR_PLUGIN_DESC.max_hooks, kPostForking);
+  const pid_t background = child_of_ours();
+  syscall(SYS_kill, background, SIGSTOP);
+  restore_all();
+  std::jthread tasks([&] {
+    usleep(100 * 1000);
+    __atomic_store_n(&counters_.in_progress, 0, __ATOMIC_SEQ_CST);
+    usleep(100 * 1000);
+    syscall(SYS_kill, background, SIGCONT);
+  });
+  EXPECT_EQ(post_forking(), -ENOTSUP) << log();
+  EXPECT_EQ(contents(), before_);
+  tasks.join();
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  end(kStageRestore, 0);
+}
+
+TEST_F(Parallel, DamageFailsTheRestoreBeforeCriuGoesOn) {
+  prepare();
+  damage(image::contents_file_name(0, kOtherGpu));
+  count_tasks();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  restore_all();
+  EXPECT_EQ(post_forking(), -EBADMSG) << "before the tasks are done";
+  end(kStageRestore, -1);
+  EXPECT_THAT(log().substr(log().rfind("Error")), HasSubstr("checksum"));
+}
+
+TEST_F(Parallel, AMissingTaskFailsTheRestoreBeforeCriuGoesOn) {
+  prepare();
+  count_tasks();
+  counters_.in_progress = 0;
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_EQ(post_forking(), -EPROTO);
+  EXPECT_THAT(log(), HasSubstr("was not restored"));
+  end(kStageRestore, -1);
+}
+
+// CRIU kills the other tasks, which may wait for it.
+TEST_F(Parallel, ATaskThatFailsEndsTheWaitForContents) {
+  prepare();
+  count_tasks();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  syscall(SYS_kill, child_of_ours(), SIGSTOP);
+  std::jthread task([&] {
+    usleep(100 * 1000);
+    __atomic_store_n(&counters_.in_progress, -1, __ATOMIC_SEQ_CST);
+  });
+  EXPECT_EQ(post_forking(), -ENOTSUP) << log();
+  end(kStageRestore, -1);
+  EXPECT_TRUE(no_child_is_left());
+}
+
+TEST_F(Parallel, ARestoreThatTakesTooLongFails) {
+  prepare();
+  count_tasks();
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  const auto start_of_restore = std::chrono::steady_clock::now();
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  restore_all();
+  syscall(SYS_kill, child_of_ours(), SIGSTOP);
+  EXPECT_EQ(post_forking(), -ETIME);
+  EXPECT_GE(std::chrono::steady_clock::now() - start_of_restore, std::chrono::seconds(1));
+  EXPECT_THAT(log(), HasSubstr("the restore was aborted: its GPU part took longer than the 1 s"));
+  end(kStageRestore, -1);
+  EXPECT_TRUE(no_child_is_left());
+}
+
+// CRIU blocks signals while it restores.
+TEST_F(Parallel, ASignalEndsARestore) {
+  prepare();
+  count_tasks();
+  for (const bool blocked : {false, true}) {
+    sigset_t terminate;
+    sigemptyset(&terminate);
+    sigaddset(&terminate, SIGTERM);
+    if (blocked) sigprocmask(SIG_BLOCK, &terminate, nullptr);
+    ASSERT_EQ(start(kStageRestore), 0) << log();
+    syscall(SYS_kill, child_of_ours(), SIGSTOP);
+    const pid_t criu = gettid();
+    std::jthread user([criu] {
+      usleep(100 * 1000);
+      syscall(SYS_tgkill, getpid(), criu, SIGTERM);
+    });
+    EXPECT_EQ(post_forking(), -EINTR);
+    EXPECT_THAT(log(), HasSubstr("the restore was aborted by SIGTERM"));
+    end(kStageRestore, -1);
+    user.join();
+    if (blocked) {
+      constexpr timespec kNow{};
+      EXPECT_EQ(sigtimedwait(&terminate, nullptr, &kNow), SIGTERM);
+      sigprocmask(SIG_UNBLOCK, &terminate, nullptr);
+    }
+    EXPECT_TRUE(no_child_is_left());
+  }
+}
+
+// CRIU's main process waits for a task whose file system does not answer.
+TEST_F(Parallel, ATaskThatDoesNotAnswerIsKilledAfterTheDeadline) {
+  prepare();
+  setenv("AMDGPU_CRIU_TIMEOUT", "1", 1);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  const pid_t task = fork();
+  if (task == 0)
+    for (;;) ::pause();
+  int status = 0;
+  ASSERT_EQ(waitpid(task, &status, 0), task);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  end(kStageRestore, -1);
+  EXPECT_THAT(log().substr(log().rfind("Error")), HasSubstr("longer than the 1 s"));
+}
+
+// For the program that has started CRIU.
+TEST_F(Parallel, ADescriptorGetsTheStatusAsLinesOfJson) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const Fd reader(ends[0]);
+  Fd writer(ends[1]);
+  const auto lines = [&] {
+    std::string text(1 << 16, 0);
+    text.resize(std::max<ssize_t>(0, read(reader.get(), text.data(), text.size())));
+    return text;
+  };
+  setenv("AMDGPU_CRIU_STATUS_FD", std::to_string(writer.get()).c_str(), 1);
+  setenv("AMDGPU_CRIU_TIMEOUT", "60", 1);
+  prepare();
+  EXPECT_THAT(
+      lines(),
+      testing::ContainsRegex(
+          "^.\"version\": 1, \"operation\": \"dump\", \"phase\": \"pausing\", "
+          "\"seconds_left\": [56][0-9.]+.\n"
+          "(.*\"phase\": \"saving\", \"gpu_id\": 1[78], \"bytes\": 131072, \"total_bytes\": "
+          "131072, \"bytes_per_second\": [0-9]+, \"seconds_left\": [56][0-9.]+.\n)+"
+          ".*\"phase\": \"succeeded\", \"seconds_left\": [0-9.]+.\n$"));
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  restore_all();
+  count_tasks();
+  counters_.in_progress = 0;
+  EXPECT_EQ(post_forking(), -ENOTSUP) << log();
+  const std::string restored = lines();
+  for (const char* phase : {"creating", "filling", "filled"})
+    EXPECT_THAT(restored, HasSubstr(formatted("\"restore\", \"phase\": \"{}\"", phase)));
+  end(kStageRestore, -1);
+  EXPECT_THAT(lines(), HasSubstr("\"phase\": \"failed\""));
+  // Nobody reads it, or nobody empties it.
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  std::string much(1 << 20, 'x');
+  EXPECT_GT(write(writer.get(), much.data(), much.size()), 0);
+  end(kStageRestore, -1);
+  unsetenv("AMDGPU_CRIU_TIMEOUT");
+  setenv("AMDGPU_CRIU_STATUS_FD", std::to_string(reader.get()).c_str(), 1);
+  ASSERT_EQ(start(kStageRestore), 0);
+  EXPECT_THAT(log(), HasSubstr("is not open for writing"));
+  end(kStageRestore, -1);
+  unsetenv("AMDGPU_CRIU_STATUS_FD");
+}
+
 TEST_F(Parallel, AFailedRestoreLeavesNoProcess) {
   prepare();
   ASSERT_EQ(start(kStageRestore), 0) << log();
   end(kStageRestore, -1);
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_TRUE(no_child_is_left());
 }
 
 }  // namespace

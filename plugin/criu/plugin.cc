@@ -36,6 +36,10 @@ void Plugin::read_options() {
     options_ = std::move(*parsed);
     log_info("amdgpu_criu_plugin {}, options: {}", AMDGPU_CRIU_VERSION,
              options::describe(options_));
+    if (options_.status_fd >= 0 && !is_writable(options_.status_fd)) {
+      log_warning("option status-fd: descriptor {} is not open for writing", options_.status_fd);
+      options_.status_fd = -1;
+    }
     return;
   }
   log_warning("amdgpu_criu_plugin {}: {}: GPU state is neither dumped nor restored",
@@ -63,7 +67,7 @@ Status Plugin::prepare() {
   // Only the task that has restored an object can fill it.
   if (stock_) options_.parallel = false;
   restore_ = TRY(restore::Restore::create(
-      {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory},
+      {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory, tasks},
       std::move(source->images)));
   if (restore_->empty()) return {};
   // The background process, its threads, and the kernel's threads for its I/O.
@@ -106,7 +110,7 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
                  "with criu --stream the images of GPU state and memory would stay behind in the "
                  "image directory: dump without it");
   TRY(dump().pause(pid));
-  return dump_->has_paused();
+  return dump_->has_paused(pid);
 }
 
 Result<bool> Plugin::dump_file(int fd, int id) {
@@ -128,18 +132,24 @@ Result<bool> Plugin::handle_vma(const struct stat& status) {
 }
 
 Result<bool> Plugin::finish_contents() {
-  if (!dump_) return false;
+  if (!dump_ || !dump_->has_work()) return false;
   TRY(dump_->finish());
   return true;
 }
 
 // Discarded images leave room.
-void Plugin::finish_dump(bool failed) {
-  if (const auto directory = image_directory();
-      failed && dump_ && dump_->has_paused() && directory.ok())
+bool Plugin::finish_dump(bool failed) {
+  if (!dump_) return false;
+  const bool mine = dump_->has_work();
+  if (const auto directory = image_directory(); failed && dump_->has_paused() && directory.ok())
     full_disk_ = dump::full_disk(*directory);
-  if (dump_) failed ? dump_->discard() : dump_->write_statistics();
-  dump_.reset();
+  if (failed)
+    dump_->discard();
+  else
+    dump_->succeed();
+  // The stock interface needs a caller that traces the processes, which CRIU soon no longer does.
+  if (failed || stock_ || !mine) dump_.reset();
+  return mine;
 }
 
 Result<std::optional<Fd>> Plugin::restore_file(int id) {
@@ -152,9 +162,16 @@ Result<std::optional<restore::NewMapping>> Plugin::map(uint64_t start) {
   return restore_->map(start);
 }
 
+Status Plugin::finish_restore() { return restore_ ? restore_->finish() : Status(); }
+
 Result<bool> Plugin::resume(pid_t pid) {
   if (!restore_) return false;
   return restore_->resume(pid);
+}
+
+void Plugin::report_failure(std::string_view reason) const {
+  if (dump_ && dump_->has_paused()) dump_->status().phase("failed", reason);
+  if (restore_ && !restore_->empty()) restore_->status().phase("failed", reason);
 }
 
 std::vector<pid_t> Plugin::doomed(pid_t pid, bool failed) {

@@ -43,19 +43,29 @@ class Plugin {
   Result<bool> handle_vma(const struct stat& status);
   // To be called when CRIU has done its own part of a dump.
   Result<bool> finish_contents();
-  // Resumes the GPU work. After a failure it removes all images.
-  void finish_dump(bool failed);
+  // After a failure, resumes the GPU work and removes all images. False: there is nothing to do.
+  bool finish_dump(bool failed);
+  // True after a dump that has succeeded: this object keeps the GPU work paused while it exists.
+  bool keeps_paused() const { return dump_ != nullptr; }
+  // To be called if CRIU reports an error after all: removes the images if the processes continue.
+  void remove_images_of_living() { dump_->remove_images_of_living(); }
   // After a failed dump of GPU state: the text, if its disk was full.
   const std::string& full_disk() const { return full_disk_; }
 
   Result<std::optional<Fd>> restore_file(int id);
   Result<std::optional<restore::NewMapping>> map(uint64_t start);
+  // True in a CRIU that may call finish_restore(): 4.2 has a descriptor store when plugins start.
+  bool announces_post_forking() const { return restore_ && store_->is_ready(); }
+  // Returns when the tasks are restored and all contents are in place.
+  Status finish_restore();
   Result<bool> resume(pid_t pid);
   // Why a restore fails: what the first of its processes has noted.
   void note_failure(std::string_view text) {
     if (restore_) restore_->note_failure(text);
   }
   std::string failure() const { return restore_ ? restore_->failure() : ""; }
+  // To be called at the end of what has failed, before finish_dump().
+  void report_failure(std::string_view reason) const;
   // To be called after each resume(): the processes that must not continue, because the restore has
   // failed in one of them. Each is returned once.
   std::vector<pid_t> doomed(pid_t pid, bool failed);
@@ -90,6 +100,8 @@ class Plugin {
   bool resume_failed_ = false;
 };
 
+// For tests: what exit() does.
+void exit_for_test(int status);
 // For tests: what the next init() works on.
 void set_parts_for_test(Parts parts);
 

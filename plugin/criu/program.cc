@@ -57,16 +57,59 @@ bool is_streamer(int fd) {
   return std::string_view(address.sun_path).ends_with(kName);
 }
 
-bool has_open(bool (*is_it)(int fd)) {
+// -1: there is none.
+int find_open(bool (*is_it)(int fd)) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
-    if (is_it(atoi(entry.path().filename().c_str()))) return true;
-  return false;
+    if (const int fd = atoi(entry.path().filename().c_str()); is_it(fd)) return fd;
+  return -1;
 }
+
+// One descriptor in a datagram of one byte, as CRIU sends them.
+class Message {
+ public:
+  Message() {
+    header_.msg_iov = &vector_;
+    header_.msg_iovlen = 1;
+    header_.msg_control = control_;
+    header_.msg_controllen = sizeof(control_);
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  // Takes the oldest one out of the socket.
+  Result<Fd> receive(int socket) {
+    if (recvmsg(socket, &header_, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+      return Error::system("cannot take a descriptor out of CRIU's store");
+    const cmsghdr* control = CMSG_FIRSTHDR(&header_);
+    if (!control || control->cmsg_type != SCM_RIGHTS)
+      return Error(EIO, "CRIU's store has a message without a descriptor");
+    int fd = -1;
+    memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+    return Fd(fd);
+  }
+  Status send(int socket, const Fd& fd) {
+    cmsghdr* control = CMSG_FIRSTHDR(&header_);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = fd.get();
+    memcpy(CMSG_DATA(control), &number, sizeof(number));
+    if (sendmsg(socket, &header_, MSG_DONTWAIT) != 1)
+      return Error::system("cannot put a descriptor into CRIU's store");
+    return {};
+  }
+
+ private:
+  char byte_ = 0;
+  iovec vector_{&byte_, 1};
+  alignas(cmsghdr) char control_[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header_{};
+};
 
 class CriuFdStore : public restore::FdStore {
  public:
-  bool is_ready() const override { return has_open(is_fd_store); }
+  bool is_ready() const override { return find_open(is_fd_store) >= 0; }
   Result<int> add(const Fd& fd) override {
     if (!fdstore_add) return Error(ENOSYS, "this CRIU has no descriptor store");
     const int id = fdstore_add(fd.get());
@@ -78,6 +121,18 @@ class CriuFdStore : public restore::FdStore {
     Fd fd(fdstore_get(id));
     if (!fd.valid()) return Error(EIO, "CRIU could not return a stored descriptor");
     return fd;
+  }
+  // Each descriptor moves from the head of the queue to its end. A placeholder is the last one.
+  Status drop(const std::set<int>& ids) override {
+    const int socket = find_open(is_fd_store);
+    if (socket < 0) return Error(ENOENT, "CRIU's descriptor store has another name");
+    const Fd placeholder = TRY(Fd::open("/dev/null", O_RDONLY));
+    const int last = TRY(add(placeholder));
+    for (int id = 0; id <= last; id++) {
+      const Fd fd = TRY(Message().receive(socket));
+      TRY(Message().send(socket, ids.contains(id) ? placeholder : fd));
+    }
+    return {};
   }
 };
 
@@ -122,7 +177,7 @@ Result<int> image_directory() {
   return fd;
 }
 
-bool streams_images() { return has_open(is_streamer); }
+bool streams_images() { return find_open(is_streamer) >= 0; }
 
 std::vector<std::string> plugin_options() {
   int argc = 0;
@@ -154,6 +209,14 @@ bool foreign_required_by_images() {
 }
 
 std::unique_ptr<restore::FdStore> make_fd_store() { return std::make_unique<CriuFdStore>(); }
+
+restore::Tasks tasks() {
+  using restore::Tasks;
+  if (&task_entries == nullptr || !task_entries) return Tasks::kUnknown;
+  const int busy = __atomic_load_n(&task_entries->in_progress, __ATOMIC_SEQ_CST);
+  if (busy < 0) return Tasks::kFailed;
+  return busy > 0 ? Tasks::kBusy : Tasks::kDone;
+}
 
 Result<uint32_t> highest_pid(int image_directory) {
   const Fd file = TRY(Fd::openat(image_directory, kProcessTree, O_RDONLY));

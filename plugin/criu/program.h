@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "restore/shared_state.h"
+#include "restore/target_gpus.h"
 
 namespace amdgpu_criu::criu {
 
@@ -29,6 +30,8 @@ bool required_by_images();
 bool foreign_required_by_images();
 
 std::unique_ptr<restore::FdStore> make_fd_store();
+// In CRIU's main process, between the forks of the tasks and the next stage of a restore.
+restore::Tasks tasks();
 
 // The highest number of a process, thread, group or session in CRIU's image of the process tree.
 Result<uint32_t> highest_pid(int image_directory);

@@ -41,9 +41,9 @@ void warn_of_refused(const std::string& path, uint32_t id) {
 
 }  // namespace
 
-Dump::PauseTimer::~PauseTimer() {
+void Dump::PauseTimer::stop() {
   if (!since) return;
-  const auto time = Interruption::Clock::now() - *since;
+  const auto time = Interruption::Clock::now() - *std::exchange(since, std::nullopt);
   log_info("GPU work was paused for {} ms",
            std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
 }
@@ -58,7 +58,10 @@ Status Dump::pause(pid_t pid) {
         env_.api.unpause_in_handler();
     });
   interruption_.begin();
-  if (!pause_timer_.since) pause_timer_.since = Interruption::Clock::now();
+  if (!pause_timer_.since) {
+    pause_timer_.since = Interruption::Clock::now();
+    status_.phase("pausing");
+  }
   TRY(tree_.add(pid));
   return interruption_.check();
 }
@@ -81,7 +84,11 @@ Result<const topology::Gpu*> Dump::gpu_of_minor(unsigned minor) const {
 }
 
 Status Dump::prepare() {
-  if (prepared_) return saver_.finish_if_possible();
+  if (prepared_) {
+    Status status = saver_.finish_if_possible();
+    if (doomed_) doomed_->set_writer(saver_.writer());
+    return status;
+  }
   prepared_ = true;
   Status status = save_all();
   if (!status.ok()) discard();
@@ -91,7 +98,7 @@ Status Dump::prepare() {
 Status Dump::finish() {
   Status status = saver_.finish();
   if (!status.ok()) discard();
-  if (doomed_) doomed_->set_writer(0);
+  if (doomed_) doomed_->set_writer(nullptr);
   return status;
 }
 
@@ -111,8 +118,25 @@ void Dump::write_statistics() const {
                                  {"submissions", counts.submissions}});
 }
 
+void Dump::succeed() {
+  if (std::exchange(succeeded_, true)) return;
+  if (has_work()) status_.phase("succeeded");
+  write_statistics();
+  pause_timer_.stop();
+  unpaused_.reset();
+  if (doomed_) doomed_->stop_watching();
+}
+
+// CRIU has closed the image directory by then.
+void Dump::remove_images_of_living() {
+  if (!doomed_ || !doomed_->all_continue()) return;
+  status_.phase("failed", "CRIU has failed later, and the processes continue");
+  doomed_->remove();
+  remove_statistics(kDumpStatistics);
+}
+
 void Dump::discard() {
-  if (doomed_) doomed_->set_writer(0);
+  if (doomed_) doomed_->set_writer(nullptr);
   saver_.give_up();
   if (!owns_images_) return;
   const auto directory = env_.image_directory();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/interruption.h"
+#include "dump/doomed_images.h"
 #include "dump/object_saver.h"
 #include "dump/tree.h"
 #include "image/mappings.h"
@@ -19,8 +19,9 @@ class Dump {
   explicit Dump(DumpContext environment)
       : env_(std::move(environment)),
         interruption_(std::chrono::seconds(env_.options.timeout)),
+        status_("dump", env_.options.status_fd, interruption_),
         tree_(env_.api, env_.host, interruption_),
-        saver_(env_, tree_.session_file(), id_, interruption_) {}
+        saver_(env_, tree_.session_file(), id_, interruption_, status_) {}
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
@@ -46,12 +47,19 @@ class Dump {
   // Waits until all contents are saved. To be called when CRIU has done its own part.
   Status finish();
 
+  // The dump has succeeded. From now on only the session keeps the processes paused.
+  void succeed();
+  // After succeed(): removes the images, unless a dumped process has ended or is ending.
+  void remove_images_of_living();
   // The dump has failed: removes the images that it wrote.
   void discard();
 
   bool has_paused() const { return !tree_.empty(); }
-  // Writes kDumpStatistics. To be called when the dump has succeeded.
-  void write_statistics() const;
+  // False: no process uses a GPU.
+  bool has_work() const { return has_paused() || has_written_; }
+  bool has_paused(pid_t pid) const { return tree_.member_of(pid) != nullptr; }
+
+  const StatusLines& status() const { return status_; }
 
   // True if there are images that a restore needs.
   bool has_written() const { return has_written_; }
@@ -83,6 +91,7 @@ class Dump {
   Status add_objects();
   Status save_objects();
   Status write_metadata();
+  void write_statistics() const;
 
   Result<image::FileKind> describe_kfd_file(int fd);
   Result<image::FileKind> describe_render_file(int fd, unsigned minor);
@@ -96,7 +105,8 @@ class Dump {
     PauseTimer() = default;
     PauseTimer(const PauseTimer&) = delete;
     PauseTimer& operator=(const PauseTimer&) = delete;
-    ~PauseTimer();
+    ~PauseTimer() { stop(); }
+    void stop();
     std::optional<Interruption::Clock::time_point> since;
   };
 
@@ -104,6 +114,7 @@ class Dump {
   PauseTimer pause_timer_;
   image::DumpId id_ = image::new_dump_id();
   Interruption interruption_;
+  StatusLines status_;
   Tree tree_;
   ObjectSaver saver_;
   std::vector<topology::Gpu> gpus_;
@@ -113,9 +124,10 @@ class Dump {
   std::vector<image::Render> renders_;  // tree_.renders(), if this kernel carries those
   bool prepared_ = false;
   bool has_written_ = false;
+  bool succeeded_ = false;
   bool owns_images_ = false;  // the images in the directory are of this dump
   std::unique_ptr<DoomedImages> doomed_;
-  std::optional<UnpausedBySignals> unpaused_;  // destroyed before tree_ unpauses
+  std::optional<AtSignal> unpaused_;  // destroyed before tree_ unpauses
 };
 
 }  // namespace amdgpu_criu::dump

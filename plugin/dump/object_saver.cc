@@ -56,7 +56,7 @@ Status ObjectSaver::start() {
     if (const Status status = save(); !status.ok()) fail(status.error());
     memcpy(shared_counts_.data(), &counts_, sizeof(counts_));
   };
-  background_ = TRY(Background::start({"saves", false}, work));
+  background_ = TRY(Background::start({"saves"}, work));
   pending_.clear();
   part_++;
   return {};
@@ -238,7 +238,11 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
     const Fd dmabuf = TRY(env_.api.dmabuf(node, session_.get(), id));
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(dmabuf, size)));
   };
-  auto report = [&](const std::string& text) { log_info("GPU {:#x}: {}", batch.gpu.gpu_id, text); };
+  auto report = [&](const Progress& progress) {
+    status_.progress("saving", batch.gpu.gpu_id, progress);
+    if (progress.done() < progress.total())
+      log_info("GPU {:#x}: {}", batch.gpu.gpu_id, progress.text());
+  };
   const Earlier* earlier = find_earlier();
   const SaveOptions options{env_.options.chunk_bytes,
                             env_.options.compression,

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/background.h"
-#include "dump/interruption.h"
+#include "base/interruption.h"
+#include "base/status_lines.h"
 #include "dump/save_contents.h"
 #include "gpu/engine.h"
 #include "host/host.h"
@@ -32,8 +33,8 @@ class ObjectSaver {
  public:
   // session: the kernel's; it may be created later.
   ObjectSaver(const DumpContext& context, const Fd& session, const image::DumpId& id,
-              Interruption& interruption)
-      : env_(context), session_(session), id_(id), interruption_(interruption) {}
+              Interruption& interruption, const StatusLines& status)
+      : env_(context), session_(session), id_(id), interruption_(interruption), status_(status) {}
 
   // Adds bo, an entry of any table, which is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
@@ -45,8 +46,8 @@ class ObjectSaver {
   // Like save(), but in another process; finish() returns the result. The caller must have no
   // threads.
   Status start();
-  // The process of start(); 0: there is none.
-  pid_t writer() const { return background_ ? background_->pid() : 0; }
+  // The process of start(); null: there is none.
+  const Pidfd* writer() const { return background_ ? &background_->process() : nullptr; }
   // Waits for what start() began. To be called before save(), and before the memory may change.
   Status finish();
   // The part of finish() that does not wait.
@@ -93,6 +94,7 @@ class ObjectSaver {
   const Fd& session_;
   const image::DumpId& id_;
   Interruption& interruption_;
+  const StatusLines& status_;
   std::set<uint64_t> known_;
   std::map<uint32_t, Batch> pending_;  // by actual gpu_id
   SaveCounts counts_;

@@ -2,7 +2,7 @@
 // Copies the contents of GPU memory while the processes run, for a later dump to refer to.
 #pragma once
 
-#include "dump/interruption.h"
+#include "base/interruption.h"
 #include "dump/object_saver.h"
 
 namespace amdgpu_criu::dump {
@@ -37,7 +37,8 @@ class PreDump {
   // No deadline, because nothing is paused.
   Interruption interruption_{std::chrono::seconds(0)};
   Fd session_;
-  ObjectSaver saver_{env_, session_, id_, interruption_};
+  StatusLines status_{"pre-dump", env_.options.status_fd, interruption_};
+  ObjectSaver saver_{env_, session_, id_, interruption_, status_};
   std::vector<topology::Gpu> gpus_;
   size_t processes_ = 0;
 };

@@ -58,6 +58,7 @@ class Saver {
     TRY(launch());
     // Oldest first: chunks are written in the order of the index.
     for (size_t i = 0; i < slots_.size(); i++) TRY(empty((current_ + i) % slots_.size()));
+    if (options_.progress) options_.progress(progress_);
     return std::move(saved_);
   }
 
@@ -210,8 +211,7 @@ class Saver {
     TRY(check_interruption());  // the workers have stopped then
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
     for (const Part& part : slot.chunks) place(part, request);
-    const auto text = progress_.add(slot.used);
-    if (text && options_.progress) options_.progress(*text);
+    if (progress_.add(slot.used) && options_.progress) options_.progress(progress_);
     if (!request.parts.empty()) queue_->submit(index, std::move(request));
     slot.chunks.clear();
     slot.used = 0;

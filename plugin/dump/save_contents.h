@@ -5,8 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "base/interruption.h"
+#include "base/progress.h"
 #include "dump/earlier.h"
-#include "dump/interruption.h"
 #include "gpu/engine.h"
 #include "image/records.h"
 #include "pipeline/codec.h"
@@ -21,8 +22,7 @@ struct SaveOptions {
   pipeline::Compression compression{};
   bool hashes = false;               // for a later dump
   const Earlier* earlier = nullptr;  // chunks that it has are not written again
-  // Called with a progress report, at most once a second.
-  std::function<void(const std::string&)> progress{};
+  ReportProgress progress{};
   const Interruption* interruption = nullptr;
   pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
 };

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/interruption.h"
+#include "base/interruption.h"
 #include "host/host.h"
 #include "kernel/kernel_api.h"
 

@@ -101,6 +101,10 @@ Status set_io(Options& options, const std::string& name, const std::string& text
   options.io = text == "threads" ? pipeline::IoKind::kThreads : pipeline::IoKind::kUring;
   return {};
 }
+Status set_status_fd(Options& options, const std::string& name, const std::string& text) {
+  options.status_fd = static_cast<int>(TRY(number(name, text, 0, 1 << 20)));
+  return {};
+}
 Status set_fail(Options& options, const std::string&, const std::string& text) {
   TRY(Faults::create(text));
   options.test_fail = text;
@@ -136,8 +140,10 @@ constexpr Entry kOptions[] = {
      set_yes_no<&Options::parallel>},
     {{"replicas", kOnOff, "off", "the images are restored several times"},
      set_yes_no<&Options::replicas>},
-    {{"timeout", "seconds", "0", "how long the GPU part of a dump may take; 0: no limit"},
+    {{"timeout", "seconds", "0", "how long a dump or a restore may take; 0: no limit"},
      set_number<&Options::timeout, 0, 86400>},
+    {{"status-fd", "number", "", "an open descriptor, for progress as lines of JSON"},
+     set_status_fd},
     {{"test-skip-contents", kOnOff, "off", kTest}, set_yes_no<&Options::test_skip_contents>},
     {{"test-fail", "EVENT:NUMBER:ACTION", "", kTest}, set_fail},
     {{"test-restore-delay", "0 to 65535", "0", kTest},

@@ -31,7 +31,8 @@ struct Options {
   pipeline::Compression compression;
   bool incremental = false;  // a later dump will refer to this one
   pipeline::IoKind io = pipeline::IoKind::kUring;
-  unsigned timeout = 0;  // of the GPU part of a dump, in seconds; 0: none
+  unsigned timeout = 0;  // of a restore or the GPU part of a dump, in seconds; 0: none
+  int status_fd = -1;    // for lines of JSON; -1: none
   bool direct = true;
   // As text, by name.
   std::map<std::string, std::string> given;

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <numeric>
 
-#include "base/progress.h"
-
 namespace amdgpu_criu::restore {
 namespace {
 
@@ -52,6 +50,7 @@ class Filler {
   Result<FillCounts> finish() {
     TRY(launch());
     for (size_t i = 0; i < slots_.size(); i++) TRY(empty((current_ + i) % slots_.size()));
+    if (report_) report_(progress_);
     return counts_;
   }
 
@@ -179,8 +178,7 @@ class Filler {
     }
     TRY(engine_.start_write(index, slot.pieces));
     counts_.submissions++;
-    if (const auto text = progress_.add(std::exchange(slot.bytes, 0)); text && report_)
-      report_(*text);
+    if (progress_.add(std::exchange(slot.bytes, 0)) && report_) report_(progress_);
     slot.pieces.clear();
     slot.parts.clear();
     slot.used = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "gpu/engine.h"
 #include "image/chunk_files.h"
 #include "image/set.h"
@@ -30,9 +31,6 @@ struct FillCounts {
 // Their index is large: it is not copied.
 using Objects = std::vector<const image::Object*>;
 Objects all_of(const image::Contents& contents);
-
-// Called with a progress report, at most once a second.
-using ReportProgress = std::function<void(const std::string&)>;
 
 struct FillOptions {
   ReportProgress progress{};

@@ -9,8 +9,9 @@
 namespace amdgpu_criu::restore {
 
 Filling::Filling(const RestoreContext& environment, const image::Set& images,
-                 const TargetGpus& machine, const Layout& layout, SharedState& shared)
-    : env_(environment), gpus_(machine), layout_(layout), shared_(shared) {
+                 const TargetGpus& machine, const Layout& layout, SharedState& shared,
+                 const StatusLines& status)
+    : env_(environment), gpus_(machine), layout_(layout), shared_(shared), status_(status) {
   for (const File& file : images.contents()) files_[file.contents.gpu.gpu_id].push_back(&file);
 }
 
@@ -81,6 +82,12 @@ Status Filling::fill(const std::vector<Batch>& batches) {
   return {};
 }
 
+// Tasks have no descriptor of the status.
+void Filling::report(uint32_t gpu_id, const Progress& progress) const {
+  if (in_background_) status_.progress("filling", gpu_id, progress);
+  if (progress.done() < progress.total()) log_info("GPU {:#x}: {}", gpu_id, progress.text());
+}
+
 Status Filling::fill(const Batch& batch) {
   if (env_.options.test_skip_contents) {
     log_warning("TEST SWITCH: {} is NOT restored", batch.file->name);
@@ -94,7 +101,7 @@ Status Filling::fill(const Batch& batch) {
       env_.options.staging,
       in_background_ ? env_.options.io : pipeline::IoKind::kInline,
       env_.options.direct && !env_.options.replicas,
-      {[&](const std::string& text) { log_info("GPU {:#x}: {}", gpu_id, text); }, workers_.get()}};
+      {[&](const Progress& progress) { report(gpu_id, progress); }, workers_.get()}};
   const Fd session = TRY(env_.store.get(shared_.session_id()));
   const FillReport report =
       TRY(fill_objects(tools, session, TRY(gpus_.open_render(gpu_id)), TRY(env_.image_directory()),

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "base/status_lines.h"
 #include "restore/fill_contents.h"
 #include "restore/shared_state.h"
 #include "restore/target_gpus.h"
@@ -16,7 +17,7 @@ class Filling {
  public:
   // In CRIU's main process, before it forks.
   Filling(const RestoreContext& environment, const image::Set& images, const TargetGpus& machine,
-          const Layout& layout, SharedState& shared);
+          const Layout& layout, SharedState& shared, const StatusLines& status);
 
   // To be called before tasks are forked, if another process will call fill_added().
   void leave_to_background() { in_background_ = true; }
@@ -45,11 +46,13 @@ class Filling {
   Status fill(const std::vector<Batch>& batches);
   Status fill(const Batch& batch);
   Status fill_while_added(uint32_t gpu_id);
+  void report(uint32_t gpu_id, const Progress& progress) const;
 
   const RestoreContext& env_;
   const TargetGpus& gpus_;
   const Layout& layout_;
   SharedState& shared_;
+  const StatusLines& status_;
   std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images
   bool in_background_ = false;
   std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, in the background process

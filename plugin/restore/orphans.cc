@@ -95,6 +95,10 @@ void Orphans::look() {
 }
 
 void Orphans::main_died() {
+  log_error("CRIU has died in the middle of a restore: {} processes killed", kill_all());
+}
+
+size_t Orphans::kill_all() {
   // Stopped processes do not fork. Their children are listed only while they live.
   std::map<pid_t, Pidfd> doomed = std::move(children_);
   std::erase_if(doomed, [](const auto& entry) { return !entry.second.signal(SIGSTOP); });
@@ -111,7 +115,7 @@ void Orphans::main_died() {
     }
   }
   for (const auto& [pid, process] : doomed) process.signal(SIGKILL);
-  log_error("CRIU has died in the middle of a restore: {} processes killed", doomed.size());
+  return doomed.size();
 }
 
 void kill_sharers(const void* memory) {

@@ -30,8 +30,9 @@ class Orphans final : public Background::Watch {
   // siblings of CRIU (RstSibling) and are identified by the memory. To be called repeatedly while
   // the parent lives: afterwards its children cannot be found.
   void look() override;
-  // Kills them and all their descendants.
   void main_died() override;
+  // Kills them and all their descendants. Returns their number.
+  size_t kill_all();
 
  private:
   void note(pid_t pid);

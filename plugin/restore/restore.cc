@@ -18,6 +18,39 @@ using image::TableId;
 
 namespace {
 
+// The interval of checks for signals, the deadline, and the end of the tasks.
+constexpr std::chrono::milliseconds kLook{10};
+// CRIU's main process ends the restore first, if it can.
+constexpr std::chrono::milliseconds kGrace{1000};
+
+// Kills the tasks if CRIU's main process dies, or cannot end the restore itself: it may wait for a
+// task whose file system does not answer.
+class TaskWatch final : public Background::Watch {
+ public:
+  TaskWatch(pid_t main, const Interruption& interruption, SharedState& shared)
+      : main_(main), interruption_(interruption), shared_(shared), tasks_(main, shared.address()) {}
+
+  void look() override {
+    tasks_.look();
+    if (ended_) return;
+    Status status = interruption_.check_deadline(kGrace);
+    if (status.ok()) status = Interruption::check_signals_of(main_, "restore");
+    if (status.ok()) return;
+    ended_ = true;
+    log_error("{}", status.error().message());
+    shared_.note_failure(status.error().message());
+    tasks_.kill_all();
+  }
+  void main_died() override { tasks_.main_died(); }
+
+ private:
+  pid_t main_;
+  const Interruption& interruption_;
+  SharedState& shared_;
+  Orphans tasks_;
+  bool ended_ = false;
+};
+
 std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
   std::set<uint64_t> result;
   for (const kernel::Bo& bo : bos) result.insert(bo.object_id);
@@ -29,11 +62,14 @@ std::set<uint64_t> objects_of(std::span<const kernel::Bo> bos) {
 Restore::Restore(RestoreContext environment, image::Set images, TargetGpus machine, Layout layout,
                  SharedState shared)
     : env_(std::move(environment)),
+      interruption_(std::chrono::seconds(env_.options.timeout), "restore"),
+      status_("restore", env_.options.status_fd, interruption_),
       images_(std::move(images)),
       gpus_(std::move(machine)),
       layout_(std::move(layout)),
       shared_(std::move(shared)),
-      filling_(env_, images_, gpus_, layout_, shared_) {
+      filling_(env_, images_, gpus_, layout_, shared_, status_) {
+  interruption_.begin();
   for (const auto& [index, process] : images_.processes()) {
     mappings_.add(process);
     if (process.blob) not_resumed_.insert(process.pid);
@@ -60,6 +96,7 @@ Result<std::unique_ptr<Restore>> Restore::create(RestoreContext environment, ima
                                                std::move(machine), std::move(layout),
                                                std::move(shared)));
   TRY(restore->make_session());
+  if (!restore->empty()) restore->status_.phase("creating");
   return restore;
 }
 
@@ -87,8 +124,10 @@ Status Restore::start_background() {
     };
     if (fill) filling_.fill_added(fail);
   };
-  const auto watch = [&](pid_t main) { return std::make_unique<Orphans>(main, shared_.address()); };
-  background_ = TRY(Background::start({"fills", true, watch}, work));
+  const auto watch = [&](pid_t main) {
+    return std::make_unique<TaskWatch>(main, interruption_, shared_);
+  };
+  background_ = TRY(Background::start({"fills", watch}, work));
   return {};
 }
 
@@ -366,14 +405,30 @@ Status Restore::check_complete() const {
   return filling_.check_all_filled();
 }
 
+Status Restore::finish() {
+  if (empty() || env_.tasks() == Tasks::kUnknown) return {};
+  while (env_.tasks() == Tasks::kBusy) {
+    TRY(interruption_.check());
+    if (background_ && background_->is_finished(kLook)) TRY(background_->finish());
+    std::this_thread::sleep_for(kLook);
+  }
+  return env_.tasks() == Tasks::kFailed ? Status() : complete();
+}
+
 // All tasks have completed their own part.
 Status Restore::complete() {
   shared_.close();
   gpus_.release_room();
   const auto complete = Clock::now();
-  if (background_) TRY(background_->finish());
+  if (background_) {
+    while (!background_->is_finished(kLook)) TRY(interruption_.check());
+    TRY(background_->finish());
+  }
   waited_ = Clock::now() - complete;
-  return check_complete();
+  TRY(check_complete());
+  complete_ = true;
+  status_.phase("filled");
+  return {};
 }
 
 void Restore::write_statistics() const {
@@ -394,7 +449,6 @@ void Restore::write_statistics() const {
 Result<bool> Restore::resume(pid_t pid) {
   if (empty()) return false;
   if (!complete_) TRY(complete());
-  complete_ = true;
   const uint32_t number = TRY(host::namespace_pid(pid));
   bool mine = false;
   // Files before queues, which run at once.
@@ -412,11 +466,18 @@ Result<bool> Restore::resume(pid_t pid) {
     TRY(env_.api.resume(kernel::kfd_node(kfd), session.get(), pid));
     mine = true;
   }
-  if (not_resumed_.erase(number) && not_resumed_.empty()) {
-    if (background_) background_->release();
-    write_statistics();
-  }
+  if (not_resumed_.erase(number) && not_resumed_.empty()) end();
   return mine;
+}
+
+// CRIU may wait for the tasks, and keeps its descriptor store meanwhile: the session and open files
+// would keep GPU memory that the tasks free.
+void Restore::end() {
+  if (background_) background_->release();
+  if (const Status dropped = env_.store.drop(shared_.stored_ids()); !dropped.ok())
+    log_warning("GPU memory is not free until CRIU ends: {}", dropped.error().message());
+  write_statistics();
+  status_.phase("succeeded");
 }
 
 }  // namespace amdgpu_criu::restore

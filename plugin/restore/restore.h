@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/background.h"
+#include "base/interruption.h"
 #include "image/mappings.h"
 #include "restore/filling.h"
 
@@ -31,6 +32,7 @@ class Restore {
   ~Restore();
 
   bool empty() const { return images_.empty(); }
+  const StatusLines& status() const { return status_; }
   // In any process. Only the first failure of all processes is kept.
   void note_failure(std::string_view text) { shared_.note_failure(text); }
   std::string failure() const { return shared_.failure(); }
@@ -44,6 +46,11 @@ class Restore {
 
   // In a restored task, when its files are open; nullopt: no GPU mapping was saved at `start`.
   Result<std::optional<NewMapping>> map(uint64_t start);
+
+  // In CRIU's main process, when it has forked the tasks. Returns when the tasks are done and all
+  // contents are in place: CRIU announces the restore after that. Returns early if a task has
+  // failed, which CRIU reports.
+  Status finish();
 
   // In CRIU's main process, when all VMAs of all tasks are in place. False: that process has no GPU
   // state.
@@ -89,10 +96,13 @@ class Restore {
   Status wait_for(const image::Process& process);
   Result<Fd> file_for(image::Place place);
   Status complete();
+  void end();
   void write_statistics() const;
   Status check_complete() const;
 
   RestoreContext env_;
+  Interruption interruption_;
+  StatusLines status_;
   image::Set images_;
   TargetGpus gpus_;
   Layout layout_;

@@ -139,6 +139,13 @@ Result<int> SharedState::file_id(size_t file, const Make& make) {
 int SharedState::session_id() const { return page().session_id; }
 int SharedState::file_id(size_t file) const { return files()[file]; }
 
+std::set<int> SharedState::stored_ids() const {
+  std::set<int> ids = {session_id()};
+  for (const auto& file : files()) ids.insert(file);
+  ids.erase(-1);
+  return ids;
+}
+
 uint32_t SharedState::changes() const { return page().changes; }
 
 void SharedState::changed() {

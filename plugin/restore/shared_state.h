@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,8 @@ class FdStore {
   virtual Result<int> add(const Fd& fd) = 0;
   // A new descriptor of the same open file.
   virtual Result<Fd> get(int id) = 0;
+  // Forgets these descriptors. The ids of all others stay. No other process may use the store.
+  virtual Status drop(const std::set<int>& ids) = 0;
 };
 
 // Numbers of the things that the tasks of one restore share. They are assigned from the images
@@ -77,6 +80,8 @@ class SharedState {
   // -1 if it was not made.
   int session_id() const;
   int file_id(size_t file) const;
+  // All that were made.
+  std::set<int> stored_ids() const;
 
   // True: the caller must do the job and end() it. False: it is done. Waits while another process
   // does the job; an error if it failed there.

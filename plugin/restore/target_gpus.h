@@ -19,6 +19,10 @@
 
 namespace amdgpu_criu::restore {
 
+// What CRIU's main process waits for. It goes on when no task is busy, and fails when one has
+// failed.
+enum class Tasks { kUnknown, kBusy, kDone, kFailed };
+
 struct RestoreContext {
   kernel::Api& api;
   const host::Host& host;
@@ -27,6 +31,7 @@ struct RestoreContext {
   options::Options options;
   const options::Faults& faults;
   Result<int> (*image_directory)();  // another descriptor in each process
+  Tasks (*tasks)();                  // in CRIU's main process
 };
 
 class TargetGpus {

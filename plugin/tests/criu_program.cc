@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdarg>
 #include <filesystem>
+#include <fstream>
 
 #include "base/result.h"
 
@@ -57,6 +58,13 @@ struct Message {
 }  // namespace
 
 void clear_fd_store() { store = {}; }
+
+pid_t child_of_ours() {
+  std::ifstream children(formatted("/proc/self/task/{}/children", getpid()));
+  pid_t child = -1;
+  children >> child;
+  return child;
+}
 
 namespace {
 
@@ -106,6 +114,7 @@ void HooksTest::SetUp() {
   // The state that the previous test left in the plugin.
   for (const int node : open_nodes()) close(node);
   program = {};
+  task_entries = nullptr;
   program.image_directory = images_.fd();
   std::filesystem::current_path(images_.path());  // without criu's option --work-dir
   make_fd_store();
@@ -144,6 +153,11 @@ std::set<int> HooksTest::open_nodes() {
 void HooksTest::end(int stage, int result) {
   CR_PLUGIN_DESC.exit(stage, result);
   stage_.reset();
+  criu::exit_for_test(result == 0 ? 0 : 1);
+  if (state_.open_sessions() == 0) {
+    state_.paused = false;
+    for (FakeRender& render : state_.renders) render.paused = false;
+  }
   // The dumped process is idle, so no open file of it is left.
   if (stage != criu::kStageDump || result == 0) return;
   std::set<int> left = open_nodes();
@@ -191,6 +205,8 @@ HooksTest::Mapped HooksTest::update_vma(const void* address) {
 using amdgpu_criu::testing_support::program;
 
 extern "C" {
+// CRIU's; null: a test of a CRIU that does not count its tasks.
+amdgpu_criu::criu::TaskEntries* task_entries;
 // Replaces that of libc. Only the plugin calls it here.
 int kill(pid_t pid, int) noexcept { return program.killed.push_back(pid), 0; }
 int criu_get_image_dir(void) { return program.image_directory; }

@@ -30,6 +30,8 @@ struct CriuProgram {
 extern CriuProgram program;
 // Forgets every stored descriptor.
 void clear_fd_store();
+// Our only child, or a process that this one, a subreaper, has adopted.
+pid_t child_of_ours();
 // Creates an empty store.
 void make_fd_store();
 // As since CRIU 4.2: it exists when the plugin starts.

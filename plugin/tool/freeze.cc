@@ -106,8 +106,8 @@ class Holder {
   std::unique_ptr<kernel::Api> api_ = kernel::make_ioctl_api();
   std::unique_ptr<host::Host> host_;
   // Nothing interrupts it.
-  std::unique_ptr<dump::Interruption> interruption_ =
-      std::make_unique<dump::Interruption>(std::chrono::seconds(0));
+  std::unique_ptr<Interruption> interruption_ =
+      std::make_unique<Interruption>(std::chrono::seconds(0));
   std::unique_ptr<dump::Tree> tree_;
   std::vector<Pidfd> frozen_;
 };

@@ -122,7 +122,7 @@ class Bench {
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
-    dump::Interruption interruption(kDeadline);
+    Interruption interruption(kDeadline);
     interruption.begin();
     if (!incremental) (void)writer.allocate(bytes(), interruption.as_check());
     (void)pipeline::set_direct(writer.fd(), true);

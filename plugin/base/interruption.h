@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+// Reasons to end a dump or a restore early: SIGTERM or SIGINT to CRIU, the deadline of the option
+// amdgpu.timeout, and a failure of one GPU while others are saved.
+#pragma once
+
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+
+#include "base/bounded.h"
+#include "base/result.h"
+
+namespace amdgpu_criu {
+
+class Interruption {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // The time counts from the first call of begin(); 0: there is no deadline. operation: "dump" or
+  // "restore", for messages.
+  explicit Interruption(std::chrono::seconds timeout, const char* operation = "dump")
+      : operation_(operation), timeout_(timeout) {}
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  void begin() {
+    if (!start_) start_ = Clock::now();
+  }
+
+  // Makes check() fail from now on. From any thread.
+  void stop_others() { stopped_ = true; }
+
+  // To be called between two pieces of work, from any thread.
+  Status check() const;
+  Check as_check() const {
+    return [this] { return check(); };
+  }
+  // The part of check() about the deadline, which is moved by `grace`.
+  Status check_deadline(std::chrono::milliseconds grace = {}) const;
+  // The part of check() about signals. CRIU restores with signals blocked: pending ones count.
+  static Status check_signals(const char* operation);
+  // The same for signals that are pending in another process.
+  static Status check_signals_of(pid_t pid, const char* operation);
+  // nullopt: there is none, or begin() was not called.
+  std::optional<std::chrono::milliseconds> time_left() const;
+
+  // While it exists, the deadline interrupts blocking system calls of this thread, again and again.
+  class Alarm {
+   public:
+    explicit Alarm(const Interruption& interruption);
+    Alarm(const Alarm&) = delete;
+    Alarm& operator=(const Alarm&) = delete;
+    ~Alarm();
+
+   private:
+    std::optional<timer_t> timer_;
+    struct sigaction before_{};
+  };
+  // True if the error is that of stop_others(), which another error caused.
+  static bool is_consequence(const Error& error) { return error.code() == ECANCELED; }
+
+ private:
+  const char* operation_;
+  std::chrono::seconds timeout_;
+  std::optional<Clock::time_point> start_;
+  std::atomic<bool> stopped_ = false;
+};
+
+// The first of these signals that is pending in the process, for all its threads or the first one;
+// 0: none.
+int find_pending_signal(pid_t pid, std::initializer_list<int> numbers);
+
+// Makes SIGTERM and SIGINT fail check() until destroyed, unless CRIU ignores them. At other times
+// these signals end CRIU, and the kernel or AtSignal resumes the paused processes. Objects may be
+// nested.
+class CaughtSignals {
+ public:
+  CaughtSignals();
+  CaughtSignals(const CaughtSignals&) = delete;
+  CaughtSignals& operator=(const CaughtSignals&) = delete;
+  ~CaughtSignals();
+};
+
+// While it exists, a signal that ends this process outside of the plugin first calls `action`, in
+// the signal handler. At most two exist; the one made first is called first.
+class AtSignal {
+ public:
+  explicit AtSignal(std::function<void()> action);
+  AtSignal(const AtSignal&) = delete;
+  AtSignal& operator=(const AtSignal&) = delete;
+  ~AtSignal();
+
+  // Called by the signal handler. A forked process has no effect.
+  void act() const;
+
+ private:
+  std::function<void()> action_;
+  pid_t owner_;
+};
+
+}  // namespace amdgpu_criu

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "dump/doomed_images.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "image/set.h"
+
+namespace amdgpu_criu::dump {
+namespace {
+
+bool has_ended(const Pidfd& process) {
+  pollfd ended{process.fd().get(), POLLIN, 0};
+  return poll(&ended, 1, 0) != 0;
+}
+
+// True if SIGKILL was sent to it, or it has begun to exit.
+bool is_ending(pid_t pid) {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING
+  std::ifstream file(formatted("/proc/{}/stat", pid));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  char state = 'X';
+  int parent, group, session, terminal, foreground;
+  unsigned flags = kExiting;
+  fields >> state >> parent >> group >> session >> terminal >> foreground >> flags;
+  return !fields || flags & kExiting || find_pending_signal(pid, {SIGKILL});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DoomedImages>> DoomedImages::create(int directory,
+                                                           const std::vector<pid_t>& processes) {
+  // With a position of its own.
+  std::unique_ptr<DoomedImages> images(
+      new DoomedImages(TRY(Fd::openat(directory, ".", O_RDONLY | O_DIRECTORY))));
+  for (const pid_t pid : processes) {
+    images->processes_.push_back({pid, Pidfd::open(pid)});
+    if (!images->processes_.back().process.valid())
+      return Error::system("cannot watch process {}", pid);
+  }
+  images->at_signal_.emplace([it = images.get()] { it->remove(); });
+  return images;
+}
+
+// A process that was killed may not have taken the signal yet.
+bool DoomedImages::all_continue() const {
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return std::ranges::none_of(
+      processes_, [](const Process& one) { return is_ending(one.pid) || has_ended(one.process); });
+}
+
+// False: its disk does not answer. Removing the files would wait for it, too.
+bool DoomedImages::end_writer() const {
+  const Pidfd* writer = writer_;
+  if (!writer) return true;
+  writer->signal(SIGKILL);
+  constexpr std::chrono::milliseconds kNap{10};
+  const timespec nap{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kNap).count()};
+  for (auto left = kPatienceForDisk; !has_ended(*writer); left -= kNap) {
+    if (left.count() <= 0) return false;
+    nanosleep(&nap, nullptr);
+  }
+  return true;
+}
+
+void DoomedImages::remove() const {
+  if (!end_writer()) return;
+  for (const Process& one : processes_)
+    if (has_ended(one.process)) return;
+  alignas(dirent64) char buffer[4096];
+  (void)lseek(directory_.get(), 0, SEEK_SET);
+  for (;;) {
+    const long size = syscall(SYS_getdents64, directory_.get(), buffer, sizeof(buffer));
+    if (size <= 0) return;
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      if (image::kind_of(entry->d_name)) (void)unlinkat(directory_.get(), entry->d_name, 0);
+      at += entry->d_reclen;
+    }
+  }
+}
+
+}  // namespace amdgpu_criu::dump

@@ -195,7 +195,7 @@ Verdict compare_with_goals(const Times& times, bool on_disk, Cases cases) {
 Verdict compare_rates(const Rates& rates, Cases cases) {
   constexpr double kGoal = 20e6;
   Verdict verdict;
-  for (const char* kernel : {"integers", "floats"}) {
+  for (const char* kernel : {"integers", "floats", "integers_wave32", "floats_wave32"}) {
     const auto found = rates.find(kernel);
     const bool measured = found != rates.end();
     if (!measured && cases == Cases::kChosen) continue;

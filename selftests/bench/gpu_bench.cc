@@ -31,7 +31,7 @@ Rates& rates() {
 
 class Bench {
  public:
-  Bench() : object_(gpu::test::object_path("bench.co")) {
+  explicit Bench(shader::Isa isa) : object_(object_path("bench.co", isa)), cores_(isa) {
     memory_.bind_vmid(kSpace, 0x8000, 1, false);
     std::memcpy(at(kCode), object_.image().data(), object_.image().size());
     const uint64_t data = kData;
@@ -49,7 +49,8 @@ class Bench {
     out.rsrc2 = words[13];
     out.rsrc3 = words[11];
     // Behind the resource for private memory, which is not used.
-    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0;
+    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kWave32 = 1 << 10;
+    out.lanes = words[14] & kWave32 ? 32 : 64;
     out.user_data[words[14] & kPrivateSegmentBuffer ? 4 : 0] = low32(kKernarg);
     out.grid = {kGroups * 64, 1, 1};
     out.group_size = {64, 1, 1};
@@ -85,8 +86,8 @@ std::string hottest(const shader::Cores& cores) {
   return text;
 }
 
-void run_kernel(benchmark::State& state, const char* kernel) {
-  Bench bench;
+void run_kernel(benchmark::State& state, const char* kernel, shader::Isa isa) {
+  Bench bench(isa);
   for (auto round : state) {
     if (!bench.run(kernel)) return state.SkipWithError("the kernel does not end");
   }
@@ -115,9 +116,16 @@ class Reporter : public benchmark::ConsoleReporter {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  using gpu::shader::Isa;
   for (const char* kernel : {"integers", "floats", "matrices", "shared", "memory"})
-    benchmark::RegisterBenchmark(kernel, gpu::test::run_kernel, kernel)
+    benchmark::RegisterBenchmark(kernel, gpu::test::run_kernel, kernel, Isa::kGfx90a)
         ->Unit(benchmark::kMillisecond);
+  // Waves of 32 lanes.
+  for (const char* kernel : {"integers", "floats", "shared", "memory"}) {
+    const std::string name = std::string(kernel) + "_wave32";
+    benchmark::RegisterBenchmark(name, gpu::test::run_kernel, kernel, Isa::kGfx1100)
+        ->Unit(benchmark::kMillisecond);
+  }
   gpu::test::Reporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   using amdgpu_criu::bench::Cases;

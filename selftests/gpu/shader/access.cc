@@ -9,8 +9,8 @@ namespace {
 // Private memory: dwords of the lanes of a wave alternate.
 constexpr uint64_t kElement = 4;
 
-uint64_t swizzled(uint64_t base, uint64_t offset, unsigned lane) {
-  return base + (offset / kElement * kLanes + lane) * kElement + offset % kElement;
+uint64_t swizzled(uint64_t base, uint64_t offset, unsigned lane, unsigned lanes) {
+  return base + (offset / kElement * lanes + lane) * kElement + offset % kElement;
 }
 
 uint64_t lane_address64(Wave& wave, unsigned code, unsigned lane) {
@@ -36,7 +36,7 @@ Place flat(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   }
   if (in_aperture(wave.apertures.scratch)) {
     return {.in = Place::In::kSwizzled,
-            .address = wave.s64(operand::kFlatScratch),
+            .address = wave.flat_scratch(),
             .offset = low32(with_offset),
             .lane = lane};
   }
@@ -47,7 +47,7 @@ Place scratch(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) 
   const uint32_t base =
       (in.uses_saddr ? wave.s(in.saddr) : 0) + (in.offen ? wave.row(in.address).lane[lane] : 0);
   return {.in = Place::In::kSwizzled,
-          .address = wave.s64(operand::kFlatScratch),
+          .address = wave.flat_scratch(),
           .offset = low32(base + static_cast<uint64_t>(int64_t{in.immediate}) + extra),
           .lane = lane};
 }
@@ -99,13 +99,34 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
           .bytes = left};
 }
 
+// A buffer of equal records, one for each index. What else a resource of gfx11 can describe is not
+// modelled.
+Place gfx11_buffer(Wave& wave, const Instruction& in, unsigned lane) {
+  enum OutOfBounds : uint32_t { kIndexOnly = 1 };
+  const Resource resource(wave, in.resource);
+  const bool swizzles = bits(wave.s(in.resource + 1u), 31, 30);
+  const uint32_t check = bits(wave.s(in.resource + 3u), 29, 28);
+  if (swizzles || check != kIndexOnly || in.lds) {
+    wave.refuse(amdgpu_criu::formatted("{} with such a resource is not modelled", in.name()));
+    return {.in = Place::In::kNowhere};
+  }
+  const uint32_t first = wave.row(in.address).lane[lane];
+  const uint32_t second = wave.row(in.address + 1u).lane[lane];
+  const uint64_t index = (in.idxen ? first : 0) + uint64_t{resource.add_tid ? lane : 0};
+  if (index >= resource.records) return {.in = Place::In::kNowhere};
+  const uint64_t offset =
+      static_cast<uint64_t>(in.immediate) + (in.offen ? (in.idxen ? second : first) : 0);
+  return {.address = resource.base + wave.scalar(in.saddr, in) + index * resource.stride + offset,
+          .lane = lane};
+}
+
 // copy(address, done, count) for each run of bytes that swizzling keeps together, until one fails.
 template <typename Copy>
-bool each_element(const Place& place, size_t size, Copy copy) {
+bool each_element(const Wave& wave, const Place& place, size_t size, Copy copy) {
   for (size_t done = 0; done < size;) {
     const uint64_t offset = place.offset + done;
     const size_t count = std::min<size_t>(size - done, kElement - offset % kElement);
-    if (!copy(swizzled(place.address, offset, place.lane), done, count)) return false;
+    if (!copy(swizzled(place.address, offset, place.lane, wave.lanes()), done, count)) return false;
     done += count;
   }
   return true;
@@ -119,12 +140,12 @@ bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kL
   const auto offset = static_cast<uint64_t>(int64_t{in.immediate});
   if (in.uses_saddr) {
     const uint64_t base = wave.s64(in.saddr) + offset;
-    for (unsigned lane = 0; lane < kLanes; ++lane) out[lane] = base + rows->lane[lane];
+    for (unsigned lane = 0; lane < wave.lanes(); ++lane) out[lane] = base + rows->lane[lane];
     return true;
   }
   const uint64_t shared = wave.apertures.shared, scratch = wave.apertures.scratch;
   bool elsewhere = false;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const uint64_t address = join(rows[0].lane[lane], rows[1].lane[lane]);
     elsewhere |= address - shared < Apertures::kSize || address - scratch < Apertures::kSize;
     out[lane] = address + offset;
@@ -141,7 +162,7 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
     case Format::kScratch:
       return scratch(wave, in, lane, extra);
     case Format::kMubuf:
-      return buffer(wave, in, lane, extra);
+      return is_gfx11(in.isa) ? gfx11_buffer(wave, in, lane) : buffer(wave, in, lane, extra);
     default:
       return {.in = Place::In::kLds,
               .address = lds_address(wave.row(in.address).lane[lane], extra),
@@ -169,7 +190,7 @@ bool read_place(Wave& wave, const Place& place, void* out, size_t size) {
       }
       return true;
     case Place::In::kSwizzled:
-      if (each_element(place, size, [&](uint64_t at, size_t done, size_t count) {
+      if (each_element(wave, place, size, [&](uint64_t at, size_t done, size_t count) {
             return wave.memory->read(at, to + done, count);
           })) {
         return true;
@@ -196,7 +217,7 @@ bool write_place(Wave& wave, const Place& place, const void* data, size_t size) 
       }
       return true;
     case Place::In::kSwizzled:
-      if (each_element(place, size, [&](uint64_t at, size_t done, size_t count) {
+      if (each_element(wave, place, size, [&](uint64_t at, size_t done, size_t count) {
             return wave.memory->write(at, from + done, count);
           })) {
         return true;

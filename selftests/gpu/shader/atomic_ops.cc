@@ -27,13 +27,13 @@ void to_rows(Row* rows, unsigned lane, T value) {
 }
 
 // f(old, data, compare) gives the new value. Comparing swaps of memory have the data first and
-// the value to compare with behind it; those of LDS have the value in DATA0.
+// the value to compare with behind it; those of LDS have the value in DATA0, on gfx11 in DATA1.
 template <typename T, bool kCompares, bool kDsReturns, typename F>
 void atomic_op(Wave& wave, const Instruction& in) {
   const bool ds = in.format == Format::kDs;
   const Row* data = &wave.row(in.data);
   const Row* compare = data;
-  if (kCompares && ds) data = &wave.row(in.data1);
+  if (kCompares && ds) (is_gfx11(in.isa) ? compare : data) = &wave.row(in.data1);
   if (kCompares && !ds) compare = data + sizeof(T) / 4;
   const bool returns = ds ? kDsReturns : in.glc;
   Row* out = &wave.row(in.dst);
@@ -62,8 +62,11 @@ void ds_bpermute(Wave& wave, const Instruction& in) {
   const Row data = wave.row(in.data);
   const uint64_t exec = wave.exec();
   uint32_t out[kLanes];
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    const uint32_t from = (address.lane[lane] + static_cast<uint32_t>(in.immediate)) / 4 % kLanes;
+  // Lanes of gfx11 exchange values with the 31 others of their half.
+  const uint32_t reach = is_gfx11(in.isa) ? 32 : kLanes;
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
+    const uint32_t named = (address.lane[lane] + static_cast<uint32_t>(in.immediate)) / 4;
+    const uint32_t from = lane / reach * reach + named % reach;
     out[lane] = exec >> from & 1 ? data.lane[from] : 0;
   }
   write_lanes(wave, in.dst, out);
@@ -74,8 +77,10 @@ void ds_permute(Wave& wave, const Instruction& in) {
   const Row& address = wave.row(in.address);
   const Row data = wave.row(in.data);
   uint32_t out[kLanes] = {};
+  const uint32_t reach = is_gfx11(in.isa) ? 32 : kLanes;
   for_each_active(wave, [&](unsigned lane) {
-    const uint32_t to = (address.lane[lane] + static_cast<uint32_t>(in.immediate)) / 4 % kLanes;
+    const uint32_t named = (address.lane[lane] + static_cast<uint32_t>(in.immediate)) / 4;
+    const uint32_t to = lane / reach * reach + named % reach;
     out[to] = data.lane[lane];
   });
   write_lanes(wave, in.dst, out);
@@ -88,7 +93,7 @@ void ds_swizzle(Wave& wave, const Instruction& in) {
   const uint64_t exec = wave.exec();
   uint32_t out[kLanes];
   if (control >= 0xc000) return wave.refuse("ds_swizzle_b32 in FFT or rotate mode");
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     unsigned from = (lane & 3u) * 2;
     if (control & 0x8000) {
       from = (lane & ~3u) | (control >> from & 3);

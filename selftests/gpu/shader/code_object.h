@@ -17,7 +17,15 @@ namespace gpu::test {
 
 // As compilers call it.
 inline std::string name_of(shader::Isa isa) {
-  return isa == shader::Isa::kGfx942 ? "gfx942" : "gfx90a";
+  switch (isa) {
+    case shader::Isa::kGfx90a:
+      break;
+    case shader::Isa::kGfx942:
+      return "gfx942";
+    case shader::Isa::kGfx1100:
+      return "gfx1100";
+  }
+  return "gfx90a";
 }
 
 inline std::string object_path(const std::string& name, shader::Isa isa = shader::Isa::kGfx90a) {

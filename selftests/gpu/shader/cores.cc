@@ -2,6 +2,7 @@
 #include "shader/cores.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "shader/vector_op.h"
@@ -45,15 +46,43 @@ ByName collect() {
   return out;
 }
 
+Bound find(const ByName& names, const std::string& name, Isa isa, Format format) {
+  const auto lookup = [&](const std::string& wanted) {
+    const auto found = names.find(wanted);
+    return found == names.end() ? Bound{.handler = unknown} : found->second;
+  };
+  if (!is_gfx11(isa)) return lookup(name);
+  if (format == Format::kVopd) {
+    constexpr std::string_view kPrefix = "v_dual_";
+    if (name.empty()) return {.handler = unknown};
+    const std::string single = "v_" + name.substr(kPrefix.size());
+    if (single == "v_cndmask_b32") return {.handler = execute_dual};
+    const Bound bound = find(names, single, isa, Format::kVop2);
+    return {.handler = bound.op ? execute_dual : unknown, .op = bound.op};
+  }
+  if (const Bound own = lookup(name); own.handler != unknown) return own;
+  return lookup(gfx9_name(name));
+}
+
+// Those of gfx11 count instead of others of the same name.
+void add_gfx11(ByName& names) {
+  for (const VectorOp& op : gfx11_vector_ops())
+    names[op.name] = {.handler = op.compare ? execute_compare : execute_vector, .op = &op};
+  for (const auto ops : {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops()}) {
+    for (const SpecialOp& op : ops) names[op.name] = {.handler = op.handler};
+  }
+}
+
 using Table = std::array<std::array<Bound, kMaxOpcodes>, size_t(Format::kCount)>;
 
 std::unique_ptr<Table> make_table(Isa isa) {
   auto table = std::make_unique<Table>();
-  const ByName names = collect();
+  ByName names = collect();
+  if (is_gfx11(isa)) add_gfx11(names);
   for (size_t format = 0; format < size_t(Format::kCount); ++format) {
     for (unsigned opcode = 0; opcode < kMaxOpcodes; ++opcode) {
-      const auto found = names.find(mnemonic(isa, Format(format), opcode));
-      (*table)[format][opcode] = found == names.end() ? Bound{.handler = unknown} : found->second;
+      (*table)[format][opcode] =
+          find(names, mnemonic(isa, Format(format), opcode), isa, Format(format));
     }
   }
   return table;
@@ -93,16 +122,24 @@ std::string describe_accuracy(const std::set<std::string>& names) {
 
 bool is_vector_alu(Format format) { return format >= Format::kVop2 && format <= Format::kVop3p; }
 
-// The word in the next page, which is not touched unless the instruction extends into it.
-bool fetch_second(Wave& wave, Isa isa, std::array<uint32_t, 2>& words) {
-  if (decode(words, isa).dwords < 2) return true;
-  return wave.memory->read(wave.pc + 4, &words[1], 4);
+// The words in the next page, which is not touched unless the instruction extends into it.
+template <size_t kWords>
+bool fetch_rest(Wave& wave, Isa isa, std::array<uint32_t, kWords>& words, size_t count) {
+  for (; count < kWords && decode(words, isa).dwords > count; ++count) {
+    if (!wave.memory->read(wave.pc + 4 * count, &words[count], 4)) return false;
+  }
+  return true;
+}
+
+void unknown_second(Wave& wave, const Instruction& in) {
+  wave.refuse(in.second->name() + " is not modelled");
 }
 
 }  // namespace
 
 void bind(Instruction& instruction) {
-  static const std::array tables = {make_table(Isa::kGfx90a), make_table(Isa::kGfx942)};
+  static const std::array tables = {make_table(Isa::kGfx90a), make_table(Isa::kGfx942),
+                                    make_table(Isa::kGfx1100)};
   const auto& table = tables[size_t(instruction.isa)];
   const Bound bound = instruction.opcode < kMaxOpcodes
                           ? (*table)[size_t(instruction.format)][instruction.opcode]
@@ -112,20 +149,35 @@ void bind(Instruction& instruction) {
   if (bound.handler != unknown && is_gds(instruction)) instruction.handler = gds;
 }
 
+bool is_modelled(const Instruction& bound) { return bound.handler != unknown; }
+
 Cores::Cores(Isa isa) : isa_(isa), cache_(kEntries) {}
 
-void Cores::replace(Entry& entry, const std::array<uint32_t, 2>& words) {
-  add(entry, counts_);
-  entry = {.words = words, .valid = true, .instruction = decode(words, isa_)};
-  bind(entry.instruction);
-  const Instruction& in = entry.instruction;
+void Cores::note_run(const Instruction& in) {
   if (in.handler != unknown)
     ran_[size_t(in.format)][in.opcode].store(true, std::memory_order_relaxed);
 }
 
-const Instruction& Cores::decoded(uint64_t pc, const std::array<uint32_t, 2>& words) {
+void Cores::replace(Entry& entry, std::span<const uint32_t> words) {
+  add(entry, counts_);
+  entry = {.valid = true, .instruction = decode(words, isa_)};
+  std::ranges::copy(words, entry.words.begin());
+  Instruction& in = entry.instruction;
+  bind(in);
+  note_run(in);
+  if (in.format != Format::kVopd) return;
+  entry.second = std::make_unique<Instruction>(decode_second(words));
+  bind(*entry.second);
+  note_run(*entry.second);
+  in.second = entry.second.get();
+  if (in.handler != unknown && in.second->handler == unknown) in.handler = unknown_second;
+}
+
+template <size_t kWords>
+const Instruction& Cores::decoded(uint64_t pc, const std::array<uint32_t, kWords>& words) {
   Entry& entry = cache_[pc / 4 % kEntries];
-  if (!entry.valid || entry.words != words) replace(entry, words);
+  if (!entry.valid || std::memcmp(entry.words.data(), words.data(), 4 * kWords) != 0)
+    replace(entry, words);
   ++entry.executed;
   return entry.instruction;
 }
@@ -164,11 +216,16 @@ void Cores::complain(const std::string& reason, const std::string& text) {
 }
 
 unsigned Cores::run(Wave& wave, unsigned count) {
+  return is_gfx11(isa_) ? run_waves<3>(wave, count) : run_waves<2>(wave, count);
+}
+
+template <size_t kWords>
+unsigned Cores::run_waves(Wave& wave, unsigned count) {
   unsigned done = 0;
-  std::array<uint32_t, 2> words;
+  std::array<uint32_t, kWords> words;
   while (done < count && wave.stop == Stop::kNone) {
-    const size_t count_in_page = wave.memory->fetch(wave.pc, words);
-    if (!count_in_page || (count_in_page == 1 && !fetch_second(wave, isa_, words))) {
+    const size_t in_page = wave.memory->fetch(wave.pc, words);
+    if (!in_page || (in_page < kWords && !fetch_rest(wave, isa_, words, in_page))) {
       wave.fault();
       break;
     }

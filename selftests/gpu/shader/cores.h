@@ -39,17 +39,23 @@ class Cores {
 
  private:
   struct Entry {
-    std::array<uint32_t, 2> words = {};
+    std::array<uint32_t, 3> words = {};
     bool valid = false;
     Instruction instruction;
+    std::unique_ptr<Instruction> second = nullptr;  // of VOPD
     uint64_t executed = 0;
   };
   using OpcodeCounts = std::array<std::array<uint64_t, kMaxOpcodes>, size_t(Format::kCount)>;
   static constexpr size_t kEntries = 4096;
 
   static void add(const Entry& entry, OpcodeCounts& to);
-  void replace(Entry& entry, const std::array<uint32_t, 2>& words);
-  const Instruction& decoded(uint64_t pc, const std::array<uint32_t, 2>& words);
+  void replace(Entry& entry, std::span<const uint32_t> words);
+  template <size_t kWords>
+  const Instruction& decoded(uint64_t pc, const std::array<uint32_t, kWords>& words);
+  // kWords: of the longest instruction.
+  template <size_t kWords>
+  unsigned run_waves(Wave& wave, unsigned count);
+  void note_run(const Instruction& instruction);
 
   const Isa isa_;
   // Decoding depends on nothing but the words, so an entry is right as long as the words are the
@@ -65,5 +71,6 @@ class Cores {
 
 // The handler of an opcode; one that refuses when there is none.
 void bind(Instruction& instruction);
+bool is_modelled(const Instruction& bound);
 
 }  // namespace gpu::shader

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// Encodings: "AMD Instinct MI200" ISA document, chapter 13. What gfx90a adds to GFX9 (the acc bits
-// of DS, FLAT and MUBUF) is in LLVM's description of the target. gfx942 has other names for the
-// bits of cache policies, of which only GLC (there SC0) counts here: an atomic returns a value.
+// Encodings of GFX9: "AMD Instinct MI200" ISA document, chapter 13. What gfx90a adds to GFX9 (the
+// acc bits of DS, FLAT and MUBUF) is in LLVM's description of the target. gfx942 has other names
+// for the bits of cache policies, of which only GLC (there SC0) counts here: an atomic returns a
+// value.
 #include <algorithm>
 
-#include "engines/packets.h"
-#include "shader/instruction.h"
+#include "shader/decode_fields.h"
 
 namespace gpu::shader {
 namespace {
-
-constexpr uint16_t field(uint32_t word, unsigned high, unsigned low) {
-  return static_cast<uint16_t>(bits(word, high, low));
-}
-constexpr int32_t sign_extend(uint32_t value, unsigned width) {
-  return static_cast<int32_t>(value << (32 - width)) >> (32 - width);
-}
-constexpr uint16_t vgpr(uint32_t number, bool accumulation = false) {
-  return static_cast<uint16_t>(number + (accumulation ? operand::kAccVgpr : operand::kVgpr));
-}
 
 // Words are zero where the memory behind the instruction cannot be read.
 struct Decoder {
@@ -294,6 +284,7 @@ void Decoder::mtbuf() {
 }  // namespace
 
 Instruction decode(std::span<const uint32_t> words, Isa isa) {
+  if (is_gfx11(isa)) return decode_gfx11(words);
   Decoder decoder{words};
   decoder.out.isa = isa;
   const uint32_t word = words[0];

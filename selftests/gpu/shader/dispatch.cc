@@ -13,8 +13,17 @@ namespace {
 
 constexpr uint32_t kMaxGroup = 1024;
 
+// A lane of gfx11 has two VGPRs in a wave of 32 lanes where it has one in a wave of 64.
+unsigned vgprs_of_simd(Isa isa, unsigned lanes) {
+  if (!is_gfx11(isa)) return 512;
+  return lanes == kLanes ? 768 : 1536;
+}
+
 struct Rsrc1 {
-  static unsigned vgprs(uint32_t word) { return (bits(word, 5, 0) + 1) * 8; }
+  // Registers are allocated in blocks of 8, on gfx11 of waves of 64 lanes in blocks of 4.
+  static unsigned vgprs(uint32_t word, Isa isa, unsigned lanes) {
+    return (bits(word, 5, 0) + 1) * (is_gfx11(isa) && lanes == kLanes ? 4 : 8);
+  }
   static uint32_t mode(uint32_t word) {
     return bits(word, 19, 12) | (bits(word, 21, 21) ? mode::kDx10Clamp : 0) |
            (bits(word, 23, 23) ? mode::kIeee : 0);
@@ -32,10 +41,14 @@ struct Rsrc2 {
 
 }  // namespace
 
-WaveShape DispatchSpec::shape() const {
-  return {.vgprs = Rsrc1::vgprs(rsrc1),
-          .accum_offset = (bits(rsrc3, 5, 0) + 1) * 4,
-          .lds_bytes = (lds_bytes + kLdsGranule - 1) / kLdsGranule * kLdsGranule};
+WaveShape DispatchSpec::shape(Isa isa) const {
+  const unsigned vgprs = Rsrc1::vgprs(rsrc1, isa, lanes);
+  return {.vgprs = vgprs,
+          .accum_offset = is_gfx11(isa) ? vgprs : (bits(rsrc3, 5, 0) + 1) * 4,
+          .lds_bytes = (lds_bytes + kLdsGranule - 1) / kLdsGranule * kLdsGranule,
+          .vgprs_of_simd = vgprs_of_simd(isa, lanes),
+          .isa = isa,
+          .lanes = lanes};
 }
 
 Dispatch::Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec& spec)
@@ -43,7 +56,7 @@ Dispatch::Dispatch(Cores& cores, Memory& memory, Space space, const DispatchSpec
       view_(memory, space),
       vmid_(space.vmid),
       spec_(spec),
-      shape_(spec.shape()),
+      shape_(spec.shape(cores.isa())),
       units_(spec.units, shape_, spec.waves_per_group()) {}
 Dispatch::~Dispatch() = default;
 
@@ -74,6 +87,8 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
   if (bits(spec.rsrc2, 30, 24))
     return amdgpu_criu::Error::of(EINVAL, "exceptions of the ALU are not modelled");
   if (bits(spec.rsrc1, 26, 26)) return amdgpu_criu::Error::of(EINVAL, "FP16_OVFL is not modelled");
+  if (is_gfx11(cores.isa()) && bits(spec.rsrc3, 3, 0))
+    return amdgpu_criu::Error::of(EINVAL, "VGPRs that lanes share are not modelled");
   const WaveShape& shape = dispatch->shape_;
   if (shape.accum_offset > shape.vgprs) {
     return amdgpu_criu::Error::of(EINVAL, "accumulation VGPRs from {} of {}", shape.accum_offset,
@@ -101,7 +116,7 @@ amdgpu_criu::Result<std::unique_ptr<Dispatch>> Dispatch::create(Cores& cores, Me
 }
 
 uint64_t Dispatch::group_bytes() const {
-  return spec_.waves_per_group() * (shape_.record_bytes(false) + kRecordGap) + shape_.lds_bytes;
+  return spec_.waves_per_group() * (shape_.record_bytes(false) + shape_.gap()) + shape_.lds_bytes;
 }
 
 std::array<uint32_t, 3> Dispatch::group_id(uint64_t index) const {
@@ -173,17 +188,23 @@ Dispatch::Resident& Dispatch::add_wave(std::shared_ptr<WorkGroup> group, unsigne
   slots_[slot] = true;
   resident->slot = slot;
   Wave& wave = *resident->wave;
-  wave.reset(*group, view_, shape_.vgprs, shape_.accum_offset);
+  wave.reset(*group, view_, shape_.vgprs, shape_.accum_offset, cores_.isa(), spec_.lanes);
   if (spec_.waves_per_group() > 1) wave.status |= status::kInTg;
-  if (can_suspend() && Rsrc2::trap_present(spec_.rsrc2)) wave.status |= status::kTrapEn;
+  // The driver of gfx11 leaves traps off, and waves run privileged.
+  if (is_gfx11(cores_.isa())) {
+    wave.status |= status::kPriv;
+  } else if (can_suspend() && Rsrc2::trap_present(spec_.rsrc2)) {
+    wave.status |= status::kTrapEn;
+  }
   wave.apertures = spec_.apertures;
   wave.trap = spec_.trap;
   wave.scoreboard = slot;
   wave.xcc = spec_.xcc;
+  wave.doorbell_id = spec_.doorbell_id;
   wave.hw_id = units_.hw_id(group->unit) | (group->waves & 3) << 4 | (vmid_ & 15) << 20;
   ++group->waves;
   resident->group = std::move(group);
-  record_bytes_ += shape_.record_bytes(false) + kRecordGap;
+  record_bytes_ += shape_.record_bytes(false) + shape_.gap();
   return *waves_.emplace_back(std::move(resident));
 }
 
@@ -192,7 +213,7 @@ void Dispatch::remove(Resident& resident) {
   slots_[resident.slot] = false;
   cores_.spare_waves().push_back(std::move(resident.wave));
   std::erase_if(waves_, [&](const auto& one) { return one.get() == &resident; });
-  record_bytes_ -= shape_.record_bytes(false) + kRecordGap;
+  record_bytes_ -= shape_.record_bytes(false) + shape_.gap();
   if (--group->waves == 0) {
     record_bytes_ -= shape_.lds_bytes;
     units_.give_back(group->unit);
@@ -216,12 +237,13 @@ void Dispatch::set_scalars(Wave& wave, const WorkGroup& group, unsigned index) c
     if (Rsrc2::group_id(spec_.rsrc2, axis)) wave.set_s(next++, group.id[axis]);
   }
   if (Rsrc2::group_info(spec_.rsrc2)) {
-    wave.set_s(next++, (index == 0 ? 1u << 31 : 0) | spec_.waves_per_group());
+    const uint32_t number = is_gfx11(cores_.isa()) ? index << 20 : 0;
+    wave.set_s(next++, (index == 0 ? 1u << 31 : 0) | number | spec_.waves_per_group());
   }
   if (Rsrc2::scratch(spec_.rsrc2)) {
     const uint64_t offset = wave.scoreboard * spec_.scratch_wave_bytes;
     if (has_architected_scratch(cores_.isa())) {
-      wave.set_s64(operand::kFlatScratch, spec_.scratch_base + offset);
+      wave.set_flat_scratch(spec_.scratch_base + offset);
     } else {
       wave.set_s(next++, static_cast<uint32_t>(offset));
     }
@@ -244,8 +266,8 @@ void Dispatch::set_vectors(Wave& wave, const WorkGroup& group, unsigned index) c
   const unsigned axes = Rsrc2::item_id_axes(spec_.rsrc2) + 1;
   uint64_t exec = 0;
   Row& ids = wave.row(operand::kVgpr);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    const unsigned item = index * kLanes + lane;
+  for (unsigned lane = 0; lane < spec_.lanes; ++lane) {
+    const unsigned item = index * spec_.lanes + lane;
     const uint32_t id[3] = {item % size[0], item / size[0] % size[1], item / (size[0] * size[1])};
     bool exists = id[2] < size[2];
     uint32_t packed = 0;
@@ -256,7 +278,7 @@ void Dispatch::set_vectors(Wave& wave, const WorkGroup& group, unsigned index) c
     ids.lane[lane] = packed;
     if (exists) exec |= uint64_t{1} << lane;
   }
-  wave.set_s64(operand::kExec, exec);
+  wave.set_mask(operand::kExec, exec);
 }
 
 // All waves continue together.
@@ -296,8 +318,9 @@ Dispatch::State Dispatch::stopped(Wave& wave) {
 // A trap that is pending is entered before the next instruction.
 bool Dispatch::can_run(Resident& resident) {
   Wave& wave = *resident.wave;
-  if (wave.trapsts & trapsts::kSaveContext && !wave.privileged()) wave.enter_trap(0);
-  return !resident.at_barrier && !resident.at_gws && !resident.awaits_page && !wave.halted();
+  if (wave.trapsts & trapsts::kSaveContext && !wave.in_handler) wave.enter_trap(0);
+  const bool waits = resident.at_barrier || resident.at_gws || resident.awaits_page;
+  return !waits && !resident.awaits_record && !wave.halted();
 }
 
 // The instruction is repeated for the lanes that it has not visited. A trap handler repeats the
@@ -305,7 +328,7 @@ bool Dispatch::can_run(Resident& resident) {
 Dispatch::State Dispatch::await_page(Resident& resident) {
   Wave& wave = *resident.wave;
   wave.stop = Stop::kNone;
-  if (!wave.privileged()) wave.set_s64(operand::kXnackMask, wave.lanes_left);
+  if (!wave.in_handler) wave.set_s64(operand::kXnackMask, wave.lanes_left);
   wave.lanes_left = 0;
   resident.awaits_page = true;
   ++turn_;
@@ -316,10 +339,11 @@ Dispatch::State Dispatch::await_page(Resident& resident) {
 Dispatch::State Dispatch::after(Resident& resident) {
   Wave& wave = *resident.wave;
   const Stop stop = wave.stop;
-  if (awaits_page(wave)) return await_page(resident);
+  if (awaits_page(wave) && !is_gfx11(cores_.isa())) return await_page(resident);
   if (stop >= Stop::kIllegal) return stopped(wave);
   if (stop == Stop::kEnded || stop == Stop::kSaved) {
     remove(resident);
+    if (stop == Stop::kEnded && suspending_) hand_out_records();
     return State::kRunning;
   }
   wave.stop = Stop::kNone;
@@ -336,7 +360,7 @@ Dispatch::State Dispatch::after(Resident& resident) {
 
 // Groups that are left then have no unit to run on.
 Dispatch::State Dispatch::without_waves() {
-  if (suspending_ && !saved_.empty() && suspended_.stack.empty()) hand_out_records();
+  if (suspending_) hand_out_records();
   if (suspending_ && (groups_left() || !suspended_.stack.empty())) return State::kSuspended;
   return groups_left() || !saved_.empty() ? State::kHalted : State::kDone;
 }

@@ -43,14 +43,15 @@ struct DispatchSpec {
   unsigned max_waves = 8 * Units::kWaves;  // of all units, also those that are not enabled
   uint32_t packet_index = 0;
   uint32_t doorbell_id = 0;
-  unsigned xcc = 0;  // of the chip
+  unsigned xcc = 0;         // of the chip
+  unsigned lanes = kLanes;  // of a wave: on gfx11 also 32
   // Each of several XCCs launches one work-group in turn.
   unsigned share = 0, shares = 1;
 
   unsigned waves_per_group() const {
-    return (group_size[0] * group_size[1] * group_size[2] + kLanes - 1) / kLanes;
+    return (group_size[0] * group_size[1] * group_size[2] + lanes - 1) / lanes;
   }
-  WaveShape shape() const;
+  WaveShape shape(Isa isa) const;
 };
 
 // The result of a preemption: saved waves, and the group that would have been launched next.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Instructions of trap handlers: hardware registers, registers by index, messages, return. Fields
-// of the hardware registers: gc_9_4_2_sh_mask.h, SQ_WAVE_*.
+// Instructions of GFX9's trap handlers: hardware registers, registers by index, messages, return.
+// Fields of the hardware registers: gc_9_4_2_sh_mask.h, SQ_WAVE_*.
 #include "shader/vector_op.h"
 
 namespace gpu::shader {
@@ -128,7 +128,7 @@ void setvskip(Wave& wave, const Instruction& in) {
 }
 
 // M0 selects the register, relative to the one that is named. Registers after VCC are allocated but
-// have no name, so no instruction can read them.
+// have no name, so no instruction can read them. On gfx11 there are none.
 bool is_unnamed(unsigned code) { return code > operand::kVcc + 1 && code < kSgprs; }
 
 template <unsigned kDwords>
@@ -171,9 +171,10 @@ void sendmsg(Wave& wave, const Instruction& in) {
 
 // The wave is examined before it continues, because a trap may be pending.
 void rfe(Wave& wave, const Instruction& in) {
-  if (!wave.privileged()) return wave.refuse("s_rfe_b64 outside of the trap handler");
+  if (!wave.in_handler) return wave.refuse("s_rfe_b64 outside of the trap handler");
   wave.pc = wave.scalar64(in.src[0], in) & 0xfffffffffffc;
   wave.status &= ~status::kPriv;
+  wave.in_handler = false;
   wave.stop = Stop::kYield;
 }
 

@@ -16,6 +16,8 @@ using Handler = void (*)(Wave&, const Instruction&);
 
 // Operand codes of the scalar and vector source fields ("SSRC", "SRC" in the ISA document).
 // VGPRs are 256 and up; accumulation VGPRs are 512 and up, where a bit of the encoding says so.
+// Those of GFX9; the decoder of gfx11 translates M0 and NULL. A source NULL is the constant 0, and
+// nothing reads the register that a destination NULL names.
 namespace operand {
 constexpr unsigned kFlatScratch = 102;
 constexpr unsigned kXnackMask = 104;
@@ -24,6 +26,7 @@ constexpr unsigned kTtmp = 108;
 constexpr unsigned kM0 = 124;
 constexpr unsigned kExec = 126;
 constexpr unsigned kZero = 128;
+constexpr unsigned kNull = 128;
 constexpr unsigned kSharedBase = 235;
 constexpr unsigned kSharedLimit = 236;
 constexpr unsigned kPrivateBase = 237;
@@ -36,6 +39,8 @@ constexpr unsigned kScc = 253;
 constexpr unsigned kLiteral = 255;
 constexpr unsigned kVgpr = 256;
 constexpr unsigned kAccVgpr = 512;
+// Where no operand code names it, because FLAT_SCRATCH is a hardware register (gfx11).
+constexpr unsigned kHiddenFlatScratch = 144;
 }  // namespace operand
 
 struct Instruction {
@@ -57,8 +62,10 @@ struct Instruction {
   uint8_t op_sel = 0, op_sel_hi = 0, neg_hi = 0;
   uint8_t omod = 0;
   bool clamp = false;
-  uint32_t literal = 0;   // also the word of SDWA and DPP
-  int32_t immediate = 0;  // SIMM16, or the offset of a memory instruction, sign-extended
+  bool dpp8 = false;            // kDpp: the word selects a lane of eight for each
+  bool fetch_inactive = false;  // of DPP: lanes that are not active have values, too
+  uint32_t literal = 0;         // also the word of SDWA and DPP
+  int32_t immediate = 0;        // SIMM16, or the offset of a memory instruction, sign-extended
 
   // SMEM, DS, FLAT, MUBUF.
   uint16_t address = 0;  // VGPR, or SBASE as scalar operand code
@@ -69,15 +76,19 @@ struct Instruction {
   bool glc = false, offen = false, idxen = false, lds = false, gds = false, uses_saddr = false;
 
   Handler handler = nullptr;
-  const VectorOp* op = nullptr;  // of the vector handlers
+  const VectorOp* op = nullptr;         // of the vector handlers
+  const Instruction* second = nullptr;  // of VOPD, the other half
 
   static constexpr uint16_t kNoSdst = 0xffff;
   const std::string& name() const { return mnemonic(isa, format, opcode); }
 };
 
-// Decodes the instruction at the start of words, of which two are enough unless a VOP2 with a
-// literal follows. An opcode that does not exist decodes to one without a name, of one word.
+// Decodes the instruction at the start of words; those of gfx11 have up to three words, others two.
+// An opcode that does not exist decodes to one without a name, of one word. Of a VOPD, this is the
+// first half.
 Instruction decode(std::span<const uint32_t> words, Isa isa = Isa::kGfx90a);
-constexpr size_t kMaxInstructionWords = 2;
+Instruction decode_gfx11(std::span<const uint32_t> words);
+// The second half of a VOPD.
+Instruction decode_second(std::span<const uint32_t> words);
 
 }  // namespace gpu::shader

@@ -104,12 +104,17 @@ uint64_t scalar_offset(const Wave& wave, const Instruction& in) {
   return immediate + (in.uses_saddr ? wave.scalar(in.saddr, in) : 0);
 }
 
+// Registers behind EXEC do not exist.
+unsigned loaded_register(const Instruction& in, unsigned i) {
+  return in.data == operand::kNull ? in.data : std::min(in.data + i, 127u);
+}
+
 template <unsigned kDwords>
 void s_load(Wave& wave, const Instruction& in) {
   uint32_t values[kDwords];
   const uint64_t address = (wave.s64(in.address) + scalar_offset(wave, in)) & ~uint64_t{3};
   if (!wave.memory->read(address, values, sizeof(values))) return wave.fault();
-  for (unsigned i = 0; i < kDwords; ++i) wave.set_s(std::min(in.data + i, 127u), values[i]);
+  for (unsigned i = 0; i < kDwords; ++i) wave.set_s(loaded_register(in, i), values[i]);
 }
 
 template <unsigned kDwords>
@@ -139,7 +144,7 @@ void s_buffer_load(Wave& wave, const Instruction& in) {
   for (unsigned i = 0; i < kDwords; ++i) {
     uint32_t value = 0;
     if (buffer.has(i) && !wave.memory->read(buffer.address(i), &value, 4)) return wave.fault();
-    wave.set_s(std::min(in.data + i, 127u), value);
+    wave.set_s(loaded_register(in, i), value);
   }
 }
 

@@ -87,13 +87,4 @@ std::byte* MemoryView::cell(uint64_t address, size_t size) {
   return page(address, true);
 }
 
-size_t MemoryView::fetch(uint64_t address, std::array<uint32_t, 2>& words) {
-  const std::byte* from = code(address);
-  if (!from) return 0;
-  words[1] = 0;
-  const size_t count = address % kPageSize + 8 <= kPageSize ? 2 : 1;
-  std::memcpy(words.data(), from, 4 * count);
-  return count;
-}
-
 }  // namespace gpu::shader

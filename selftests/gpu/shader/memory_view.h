@@ -30,9 +30,21 @@ class MemoryView {
   bool write(uint64_t address, const void* data, size_t size);
   // The cell of an atomic operation; null also when it is not aligned.
   std::byte* cell(uint64_t address, size_t size);
-  // Instruction fetch: the number of words in the page; only some instructions need the second one.
+  // Instruction fetch: the number of words in the page; only some instructions need more than one.
   // 0: the page cannot be read.
-  size_t fetch(uint64_t address, std::array<uint32_t, 2>& words);
+  template <size_t kWords>
+  size_t fetch(uint64_t address, std::array<uint32_t, kWords>& words) {
+    const std::byte* from = code(address);
+    if (!from) return 0;
+    const size_t left = (kPageSize - address % kPageSize) / 4;
+    if (left >= kWords) {
+      std::memcpy(words.data(), from, 4 * kWords);
+      return kWords;
+    }
+    words.fill(0);
+    std::memcpy(words.data(), from, 4 * left);
+    return left;
+  }
 
   const amdgpu_criu::Error& error() const { return error_; }
   // The last error concerns only the wave: Memory was not accessed.

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "shader/opcodes.h"
 
-#include <algorithm>
-#include <array>
-#include <span>
-#include <vector>
+#include "shader/opcode_tables.h"
 
 namespace gpu::shader {
 namespace {
@@ -300,38 +297,12 @@ constexpr std::string_view kGfx942FlatAtomics[] = {
 };
 constexpr std::string_view kGfx942Mubuf[] = {"41: inv"};
 
-using Names = std::vector<std::string>;
-
-void add_runs(Names& names, std::span<const std::string_view> runs, std::string_view prefix) {
-  for (std::string_view run : runs) {
-    const size_t colon = run.find(':');
-    size_t opcode = 0;
-    for (const char digit : run.substr(0, colon)) opcode = opcode * 10 + size_t(digit - '0');
-    run.remove_prefix(colon + 1);
-    while (!run.empty()) {
-      run.remove_prefix(1);
-      const std::string_view name = run.substr(0, run.find(' '));
-      names[opcode++] = name == "-" ? "" : std::string(prefix).append(name);
-      run.remove_prefix(name.size());
-    }
-  }
-}
-
 // Opcodes that exist only in their short form.
 constexpr std::string_view kNotPromoted[] = {
     "v_accvgpr_mov_b32", "v_madak_f16",         "v_madak_f32", "v_madmk_f16", "v_madmk_f32",
     "v_pk_fmac_f16",     "v_readfirstlane_b32", "v_swap_b32",  "v_fmamk_f32", "v_fmaak_f32",
 };
 // NOLINTEND(bugprone-suspicious-missing-comma)
-
-void add_promoted(Names& vop3, const Names& from, unsigned first, unsigned count) {
-  for (unsigned opcode = 0; opcode < count; ++opcode) {
-    const bool promoted = std::ranges::find(kNotPromoted, from[opcode]) == std::end(kNotPromoted);
-    if (promoted) vop3[first + opcode] = from[opcode];
-  }
-}
-
-using Tables = std::array<Names, size_t(Format::kCount)>;
 
 // Adds runs of opcodes of a format.
 auto adder(Tables& tables) {
@@ -355,8 +326,7 @@ void add_gfx942(Tables& tables) {
 }
 
 Tables make_tables(Isa isa) {
-  Tables tables;
-  for (Names& names : tables) names.resize(kMaxOpcodes);
+  Tables tables = empty_tables();
   const auto add = adder(tables);
   add(Format::kSop2, kSop2);
   add(Format::kSop1, kSop1);
@@ -380,16 +350,17 @@ Tables make_tables(Isa isa) {
   add(Format::kMtbuf, kMtbuf, "tbuffer_");
   if (isa == Isa::kGfx942) add_gfx942(tables);
   Names& vop3 = tables[size_t(Format::kVop3)];
-  add_promoted(vop3, tables[size_t(Format::kVopc)], 0, kVop3FirstVop2);
-  add_promoted(vop3, tables[size_t(Format::kVop2)], kVop3FirstVop2, 0x40);
-  add_promoted(vop3, tables[size_t(Format::kVop1)], kVop3FirstVop1, 0x80);
+  add_promoted(vop3, tables[size_t(Format::kVopc)], 0, kVop3FirstVop2, kNotPromoted);
+  add_promoted(vop3, tables[size_t(Format::kVop2)], kVop3FirstVop2, 0x40, kNotPromoted);
+  add_promoted(vop3, tables[size_t(Format::kVop1)], kVop3FirstVop1, 0x80, kNotPromoted);
   return tables;
 }
 
 }  // namespace
 
 const std::string& mnemonic(Isa isa, Format format, unsigned opcode) {
-  static const std::array tables = {make_tables(Isa::kGfx90a), make_tables(Isa::kGfx942)};
+  static const std::array tables = {make_tables(Isa::kGfx90a), make_tables(Isa::kGfx942),
+                                    gfx11_tables()};
   static const std::string none;
   return opcode < kMaxOpcodes ? tables[size_t(isa)][size_t(format)][opcode] : none;
 }

@@ -52,7 +52,7 @@ void packed16(Wave& wave, const Instruction& in) {
   Lanes buffers[3], out;
   const uint32_t* source[3] = {};
   for (unsigned i = 0; i < kSources; ++i) source[i] = halves(wave, in, i, buffers[i], kFloats);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     uint32_t result[2];
     for (unsigned high = 0; high < 2; ++high) {
       const unsigned select = high ? in.op_sel_hi : in.op_sel;
@@ -89,7 +89,7 @@ void packed32(Wave& wave, const Instruction& in) {
   if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormIn32 | mode::kDenormOut32)) return;
   Lanes buffers[3], out;
   for (unsigned i = 0; i < kSources; ++i) pairs(wave, in, i, buffers[i]);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     uint32_t result[2];
     for (unsigned high = 0; high < 2; ++high) {
       const unsigned select = high ? in.op_sel_hi : in.op_sel;
@@ -109,7 +109,7 @@ void packed32(Wave& wave, const Instruction& in) {
 void pk_mov_b32(Wave& wave, const Instruction& in) {
   Lanes buffers[2], out;
   for (unsigned i = 0; i < 2; ++i) pairs(wave, in, i, buffers[i]);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     out.wide[lane] = join(word_of(buffers[0].wide[lane], in.op_sel & 1),
                           word_of(buffers[1].wide[lane], in.op_sel >> 1 & 1));
   }
@@ -135,7 +135,7 @@ void fma_mix(Wave& wave, const Instruction& in) {
     source[i] = halves(wave, in, i, buffers[i], in.op_sel_hi >> i & 1);
   }
   const Row& old = wave.row(in.dst);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const float value =
         std::fma(mix_source(source[0][lane], in, 0), mix_source(source[1][lane], in, 1),
                  mix_source(source[2][lane], in, 2));
@@ -159,7 +159,7 @@ void dot2_f32_f16(Wave& wave, const Instruction& in) {
     const float number = half_to_float(half_of(value, select >> i & 1));
     return negate >> i & 1 ? -number : number;
   };
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     float sum = std::bit_cast<float>(in.neg & 4 ? c[lane] ^ 0x80000000 : c[lane]);
     for (const bool high : {false, true}) {
       sum = std::fma(half(a[lane], 0, high), half(b[lane], 1, high), sum);
@@ -187,7 +187,7 @@ void dot(Wave& wave, const Instruction& in) {
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) source[i] = halves(wave, in, i, buffers[i], false);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     out.narrow[lane] = kSum(in, source[0][lane], source[1][lane], source[2][lane]);
   }
   write_lanes(wave, in.dst, out.narrow);
@@ -220,6 +220,19 @@ uint32_t dot8(const Instruction&, uint32_t a, uint32_t b, uint32_t c) {
   for (unsigned shift = 0; shift < 32; shift += 4) {
     c += static_cast<uint32_t>(nibble(a, shift) * nibble(b, shift));
   }
+  return c;
+}
+
+// Of gfx11: neg says which of the two are signed.
+template <unsigned kBits>
+uint32_t dot_iu(const Instruction& in, uint32_t a, uint32_t b, uint32_t c) {
+  const auto part = [&](uint32_t value, unsigned shift, bool is_signed) {
+    const uint32_t top = value << (32 - kBits - shift);
+    return is_signed ? static_cast<int32_t>(top) >> (32 - kBits)
+                     : static_cast<int32_t>(top >> (32 - kBits));
+  };
+  for (unsigned shift = 0; shift < 32; shift += kBits)
+    c += static_cast<uint32_t>(part(a, shift, in.neg & 1) * part(b, shift, in.neg & 2));
   return c;
 }
 
@@ -297,6 +310,8 @@ constexpr SpecialOp kOps[] = {
     {"v_dot8_u32_u4", dot<dot8<false>>},
     {"v_dot4_i32_i8", dot<dot4<int8_t>>},
     {"v_dot4_u32_u8", dot<dot4<uint8_t>>},
+    {"v_dot4_i32_iu8", dot<dot_iu<8>>},
+    {"v_dot8_i32_iu4", dot<dot_iu<4>>},
 };
 
 }  // namespace

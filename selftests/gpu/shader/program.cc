@@ -37,8 +37,10 @@ void call(Wave& wave, const Instruction& in) {
   branch(wave, in);
 }
 
-// Without a trap handler llvm.debugtrap returns at once. The handler finds the s_trap itself.
+// Without a trap handler llvm.debugtrap returns at once. The handler finds the s_trap itself. The
+// privileged waves of gfx11 ignore it: compiled code informs the driver itself.
 void trap(Wave& wave, const Instruction& in) {
+  if (is_gfx11(in.isa)) return;
   constexpr int kDebugTrap = 3;
   if (wave.can_trap()) {
     wave.pc -= 4;
@@ -52,6 +54,19 @@ constexpr SpecialOp kOps[] = {
     {"s_nop", nop},
     {"s_waitcnt", nop},
     {"s_setprio", nop},
+    {"s_waitcnt_vscnt", nop},
+    {"s_waitcnt_vmcnt", nop},
+    {"s_waitcnt_expcnt", nop},
+    {"s_waitcnt_lgkmcnt", nop},
+    {"s_waitcnt_depctr", nop},
+    {"s_wait_idle", nop},
+    {"s_delay_alu", nop},
+    {"s_clause", nop},
+    {"s_set_inst_prefetch_distance", nop},
+    {"s_version", nop},
+    {"s_gl1_inv", nop},
+    {"buffer_gl0_inv", nop},
+    {"buffer_gl1_inv", nop},
     {"s_icache_inv", nop},
     {"s_dcache_inv", nop},
     {"s_dcache_wb", nop},

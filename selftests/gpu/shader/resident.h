@@ -14,7 +14,8 @@ struct Dispatch::Resident {
   unsigned slot = 0;
   bool at_barrier = false;
   bool at_gws = false;
-  bool awaits_page = false;  // until the next run
+  bool awaits_page = false;    // until the next run
+  bool awaits_record = false;  // gfx11: the message that asks for it has an answer
 };
 
 }  // namespace gpu::shader

@@ -82,23 +82,27 @@ constexpr SpecialOp compare_k(std::string_view name, F) {
           }};
 }
 // The old EXEC goes to the destination.
-template <typename F>
+template <typename T>
+T exec_of(const Wave& wave) {
+  return static_cast<T>(wave.s64(operand::kExec));
+}
+template <typename T = U64, typename F>
 constexpr SpecialOp saveexec(std::string_view name, F) {
   return {name, [](Wave& wave, const Instruction& in) {
-            const U64 value = source<U64>(wave, in, 0);
-            const U64 exec = wave.exec();
-            const U64 result = F{}(value, exec);
-            wave.set_s64(in.dst, exec);
-            wave.set_s64(operand::kExec, result);
+            const T value = source<T>(wave, in, 0);
+            const T exec = exec_of<T>(wave);
+            const T result = static_cast<T>(F{}(value, exec));
+            write(wave, in.dst, exec);
+            write(wave, operand::kExec, result);
             wave.scc = result != 0;
           }};
 }
-template <typename F>
+template <typename T = U64, typename F>
 constexpr SpecialOp wrexec(std::string_view name, F) {
   return {name, [](Wave& wave, const Instruction& in) {
-            const U64 result = F{}(source<U64>(wave, in, 0), wave.exec());
-            wave.set_s64(operand::kExec, result);
-            wave.set_s64(in.dst, result);
+            const T result = static_cast<T>(F{}(source<T>(wave, in, 0), exec_of<T>(wave)));
+            write(wave, operand::kExec, result);
+            write(wave, in.dst, result);
             wave.scc = result != 0;
           }};
 }
@@ -278,6 +282,7 @@ constexpr SpecialOp kOps[] = {
     plain<U, I, I>("s_mul_hi_i32", [](I a, I b) { return high32(static_cast<U64>(I64{a} * b)); }),
     plain<U, U, U>("s_pack_ll_b32_b16", [](U a, U b) { return (a & 0xffff) | b << 16; }),
     plain<U, U, U>("s_pack_lh_b32_b16", [](U a, U b) { return (a & 0xffff) | (b & 0xffff0000); }),
+    plain<U, U, U>("s_pack_hl_b32_b16", [](U a, U b) { return a >> 16 | b << 16; }),
     plain<U, U, U>("s_pack_hh_b32_b16", [](U a, U b) { return a >> 16 | (b & 0xffff0000); }),
     logic<U, U, U>("s_absdiff_i32",
                    [](U a, U b) {
@@ -323,6 +328,18 @@ constexpr SpecialOp kOps[] = {
     saveexec("s_orn1_saveexec_b64", kOrn1),
     wrexec("s_andn1_wrexec_b64", kAndn1),
     wrexec("s_andn2_wrexec_b64", kAndn2),
+    saveexec<U>("s_and_saveexec_b32", kAnd),
+    saveexec<U>("s_or_saveexec_b32", kOr),
+    saveexec<U>("s_xor_saveexec_b32", kXor),
+    saveexec<U>("s_andn2_saveexec_b32", kAndn2),
+    saveexec<U>("s_orn2_saveexec_b32", kOrn2),
+    saveexec<U>("s_nand_saveexec_b32", kNand),
+    saveexec<U>("s_nor_saveexec_b32", kNor),
+    saveexec<U>("s_xnor_saveexec_b32", kXnor),
+    saveexec<U>("s_andn1_saveexec_b32", kAndn1),
+    saveexec<U>("s_orn1_saveexec_b32", kOrn1),
+    wrexec<U>("s_andn1_wrexec_b32", kAndn1),
+    wrexec<U>("s_andn2_wrexec_b32", kAndn2),
     {"s_movk_i32", movk},
     {"s_cmovk_i32", cmovk},
     {"s_addk_i32", addk},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// SPI's part of saving and restoring waves. The driver's cwsr_trap_handler_gfx9.asm does the rest.
+// SPI's part of saving and restoring waves. The driver's cwsr_trap_handler_gfx9.asm and _gfx10.asm
+// do the rest.
 #include <algorithm>
 
 #include "shader/resident.h"
@@ -7,7 +8,12 @@
 namespace gpu::shader {
 namespace {
 
-enum Message : uint32_t { kInterrupt = 1, kSaveWave = 4, kGetDoorbell = 10 };
+enum Message : uint32_t {
+  kInterrupt = 1,
+  kSaveWave = 4,
+  kGetDoorbell = 10,
+  kReturnSaveWave = 132,  // gfx11
+};
 constexpr uint64_t kBarrierBytes = 4, kMessageBytes = 4;
 
 }  // namespace
@@ -15,7 +21,7 @@ constexpr uint64_t kBarrierBytes = 4, kMessageBytes = 4;
 // The handler has barriers of its own, so an arrival at a barrier of the kernel does not count: the
 // wave will arrive again.
 void Dispatch::leave_barrier(Resident& resident) {
-  if (!resident.at_barrier || resident.wave->privileged()) return;
+  if (!resident.at_barrier || resident.wave->in_handler) return;
   resident.at_barrier = false;
   --resident.group->at_barrier;
   resident.wave->pc -= kBarrierBytes;
@@ -33,8 +39,9 @@ void Dispatch::suspend() {
 }
 
 bool Dispatch::save_wave(Wave& wave) {
-  if (!wave.privileged() || !suspending_) return false;
-  if (++asking_ == waves_.size()) hand_out_records();
+  if (!wave.in_handler || !suspending_) return false;
+  ++asking_;
+  hand_out_records();
   return true;
 }
 
@@ -49,6 +56,8 @@ bool Dispatch::take_message(Resident& resident) {
       wave.set_s64(operand::kExec, spec_.doorbell_id);
       return true;
     case kSaveWave:
+    case kReturnSaveWave:
+      resident.awaits_record = wave.message == kReturnSaveWave;
       if (save_wave(wave)) return true;
       break;
     default:
@@ -65,13 +74,14 @@ RelaunchWave Dispatch::relaunch_word(const Resident& resident) const {
   return word;
 }
 
-// Waits until all waves are present. Until then a wave may still have to restore itself from a
-// record. The words and records of waves that were not relaunched stay what and where they are,
-// below the new ones.
+// Waits until all waves are present, or have ended. Until then a wave may still have to restore
+// itself from a record. The words and records of waves that were not relaunched stay what and where
+// they are, below the new ones.
 void Dispatch::hand_out_records() {
+  if (asking_ != waves_.size() || (!asking_ && saved_.empty()) || !suspended_.stack.empty()) return;
   std::vector<uint32_t>& stack = suspended_.stack;
   for (const Saved& group : saved_)
-    for (size_t i = group.waves.size(); i-- > 0;) stack.push_back(group.waves[i].pack());
+    for (size_t i = group.waves.size(); i-- > 0;) stack.push_back(group.waves[i].pack(shape_.isa));
   uint64_t address = saved_.empty() ? spec_.save_area.base : saved_.back().end;
   suspended_.incomplete = !saved_.empty();
   for (size_t begin = 0, end = 0; begin < waves_.size(); begin = end) {
@@ -79,13 +89,15 @@ void Dispatch::hand_out_records() {
     for (size_t i = end; i-- > begin;) {
       const bool first = i == begin;
       waves_[i]->wave->set_s64(operand::kExec, record_for_handler(address, first));
-      address += shape_.record_bytes(first) + kRecordGap;
+      waves_[i]->awaits_record = false;
+      address += shape_.record_bytes(first) + shape_.gap();
       RelaunchWave word = relaunch_word(*waves_[i]);
       word.first = first;
       word.last = i + 1 == end;
-      stack.push_back(word.pack());
+      stack.push_back(word.pack(shape_.isa));
     }
   }
+  if (is_gfx11(shape_.isa)) stack.push_back(0);  // COMPUTE_RELAUNCH2
   stack.push_back(RelaunchState::pack(shape_));
   const auto words = static_cast<uint32_t>(stack.size());
   stack.push_back(words);
@@ -133,12 +145,13 @@ amdgpu_criu::Status Dispatch::relaunch(const Suspended& suspended) {
   for (size_t i = kStackPm4Words; i < suspended.stack.size(); ++i) {
     const uint32_t word = suspended.stack[i];
     if (word & RelaunchState::kIsState) {
+      if (is_gfx11(shape_.isa)) ++i;  // COMPUTE_RELAUNCH2
       if (RelaunchState::pack(shape_) == word) continue;
       return amdgpu_criu::Error::of(EINVAL, "waves of another kind in the control stack: {:#x}",
                                     word);
     }
     if (word & RelaunchState::kIsEvent) continue;
-    const RelaunchWave wave = RelaunchWave::unpack(word);
+    const RelaunchWave wave = RelaunchWave::unpack(word, shape_.isa);
     if (wave.first == inside)
       return amdgpu_criu::Error::of(EINVAL, "the waves of a group are not contiguous");
     if (waves++ == slots_.size()) return amdgpu_criu::Error::of(EINVAL, "too many saved waves");
@@ -147,7 +160,7 @@ amdgpu_criu::Status Dispatch::relaunch(const Suspended& suspended) {
       return amdgpu_criu::Error::of(EINVAL, "saved waves of another place: {:#x}", word);
     if (wave.first) saved_.push_back({.waves = {}, .end = record});
     saved_.back().waves.push_back(wave);
-    record -= kRecordGap + shape_.record_bytes(wave.first);
+    record -= shape_.gap() + shape_.record_bytes(wave.first);
     inside = !wave.last;
   }
   if (inside || record != spec_.save_area.base) {
@@ -174,14 +187,13 @@ bool Dispatch::relaunch_group() {
   group->lds.resize(shape_.lds_bytes);
   uint64_t record = saved.end;
   for (const RelaunchWave& word : saved.waves) {
-    const uint64_t bytes = kRecordGap + shape_.record_bytes(word.first);
+    const uint64_t bytes = shape_.gap() + shape_.record_bytes(word.first);
     record -= bytes;
-    record_bytes_ -= kRecordGap + shape_.record_bytes(false);  // which add_wave() counts
+    record_bytes_ -= shape_.gap() + shape_.record_bytes(false);  // which add_wave() counts
     const unsigned slot =
         word.scratch ? engine * slots_of_engine() + word.scoreboard : take_slot(engine);
     Wave& wave = *add_wave(group, slot).wave;
-    wave.pc = spec_.trap.restore_entry();
-    wave.status |= status::kPriv;
+    wave.enter_handler(spec_.trap.restore_entry());
     wave.set_s64(operand::kExec, record_for_handler(record, word.first));
   }
   saved_.pop_back();

@@ -6,10 +6,11 @@
 namespace gpu::shader {
 namespace {
 
-// Waves share the VGPRs of their SIMD: 512 of each lane, in blocks of 8.
-unsigned waves_of_unit(unsigned vgprs) {
-  constexpr unsigned kSimds = 4, kVgprs = 512;
-  return std::min(Units::kWaves, kSimds * (kVgprs / std::max(vgprs, 8u)));
+// Waves share the VGPRs of their SIMD. A unit of gfx11 has two SIMDs, and its work-groups those of
+// the other unit of the WGP, too.
+unsigned waves_of_unit(const WaveShape& shape) {
+  constexpr unsigned kSimds = 4;
+  return std::min(Units::kWaves, kSimds * (shape.vgprs_of_simd / std::max(shape.vgprs, 4u)));
 }
 
 }  // namespace
@@ -18,7 +19,7 @@ Units::Units(std::vector<UnitId> ids, const WaveShape& shape, unsigned waves_per
     : ids_(std::move(ids)),
       groups_(ids_.size()),
       group_waves_(std::max(waves_per_group, 1u)),
-      unit_waves_(waves_of_unit(shape.vgprs)),
+      unit_waves_(waves_of_unit(shape)),
       groups_per_unit_(unit_waves_ / group_waves_) {
   if (shape.lds_bytes) groups_per_unit_ = std::min(groups_per_unit_, kLds / shape.lds_bytes);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// The common parts of vector operations: operands, modifiers, SDWA, DPP, and the mask.
+// The common parts of vector operations: operands, modifiers, SDWA, the mask, and VOPD.
 #include <algorithm>
 
 #include "shader/vector_op.h"
@@ -20,67 +20,19 @@ uint32_t sdwa_select(uint32_t value, unsigned select, bool sign_extended) {
                        : top >> (32 - width);
 }
 
-// The lane that a DPP control word names for a lane; negative: none is valid there.
-int dpp_source(unsigned control, int lane) {
-  const int row = lane & ~15, in_row = lane & 15;
-  const int amount = static_cast<int>(control & 15);
-  if (control <= 0xff) return (lane & ~3) | static_cast<int>(control >> (2 * (lane & 3)) & 3);
-  if (control >= 0x101 && control <= 0x10f) return in_row + amount > 15 ? -1 : lane + amount;
-  if (control >= 0x111 && control <= 0x11f) return in_row < amount ? -1 : lane - amount;
-  if (control >= 0x121 && control <= 0x12f) return row | ((in_row - amount) & 15);
-  switch (control) {
-    case 0x130:  // wave_shl
-      return lane == 63 ? -1 : lane + 1;
-    case 0x134:  // wave_rol
-      return (lane + 1) & 63;
-    case 0x138:  // wave_shr
-      return lane - 1;
-    case 0x13c:  // wave_ror
-      return (lane - 1) & 63;
-    case 0x140:  // row_mirror
-      return row | (15 - in_row);
-    case 0x141:  // row_half_mirror
-      return (lane & ~7) | (7 - (lane & 7));
-    case 0x142:  // row_bcast:15
-      return lane < 16 ? -1 : row - 1;
-    case 0x143:  // row_bcast:31
-      return lane < 32 ? -1 : 31;
-    default:
-      if (control >= 0x150 && control <= 0x15f) return row | amount;  // row_newbcast
-      return -1;
-  }
-}
-
-bool dpp_is_known(unsigned control) {
-  if (control <= 0xff) return true;
-  if (control >= 0x101 && control <= 0x12f) return control % 16 != 0;
-  constexpr unsigned kOthers[] = {0x130, 0x134, 0x138, 0x13c, 0x140, 0x141, 0x142, 0x143};
-  return std::ranges::find(kOthers, control) != std::end(kOthers) ||
-         (control >= 0x150 && control <= 0x15f);
-}
-
-void dpp_gather(const Instruction& in, uint64_t exec, const Row& from, uint32_t* to) {
-  const unsigned control = bits(in.literal, 16, 8);
-  for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
-    const int source = dpp_source(control, lane);
-    to[lane] = source >= 0 && exec >> source & 1 ? from.lane[source] : 0;
-  }
-}
-
-void modify(const Instruction& in, unsigned i, Kind kind, Lanes& lanes) {
+void modify(const Instruction& in, unsigned i, Kind kind, Lanes& values, unsigned lanes) {
   const bool absolute = in.abs >> i & 1, negative = in.neg >> i & 1;
   if (kind == Kind::kF64) {
-    for (uint64_t& value : lanes.wide) {
+    each_lane(lanes, [&](size_t lane) {
+      uint64_t& value = values.wide[lane];
       if (absolute) value &= ~uint64_t{0} >> 1;
       if (negative) value ^= uint64_t{1} << 63;
-    }
+    });
     return;
   }
   const uint32_t sign = kind == Kind::kF16 ? 0x8000 : 0x80000000;
-  for (uint32_t& value : lanes.narrow) {
-    if (absolute) value &= ~sign;
-    if (negative) value ^= sign;
-  }
+  const uint32_t keep = absolute ? ~sign : ~0u, flip = negative ? sign : 0;
+  each_lane(lanes, [&](size_t lane) { values.narrow[lane] = (values.narrow[lane] & keep) ^ flip; });
 }
 
 bool flushes_input(const Wave& wave, Kind kind) {
@@ -89,11 +41,17 @@ bool flushes_input(const Wave& wave, Kind kind) {
   return false;
 }
 
-void flush_lanes(Kind kind, Lanes& lanes) {
+void flush_lanes(Kind kind, Lanes& values, unsigned lanes) {
   if (kind == Kind::kF32) {
-    for (uint32_t& value : lanes.narrow) value = to_bits(flushed(std::bit_cast<float>(value)));
+    each_lane(lanes, [&](size_t lane) {
+      uint32_t& value = values.narrow[lane];
+      value = to_bits(flushed(std::bit_cast<float>(value)));
+    });
   } else if (kind == Kind::kF64) {
-    for (uint64_t& value : lanes.wide) value = to_bits(flushed(std::bit_cast<double>(value)));
+    each_lane(lanes, [&](size_t lane) {
+      uint64_t& value = values.wide[lane];
+      value = to_bits(flushed(std::bit_cast<double>(value)));
+    });
   }
 }
 
@@ -109,17 +67,19 @@ T output_modified(T value, unsigned omod, bool clamp, bool nan_to_zero) {
 void modify_output(const Wave& wave, const Instruction& in, Kind kind, Lanes& out) {
   const bool nan_to_zero = wave.mode & mode::kDx10Clamp;
   if (kind == Kind::kF64) {
-    for (uint64_t& value : out.wide) {
+    each_lane(wave.lanes(), [&](size_t lane) {
+      uint64_t& value = out.wide[lane];
       value =
           to_bits(output_modified(std::bit_cast<double>(value), in.omod, in.clamp, nan_to_zero));
-    }
+    });
     return;
   }
-  for (uint32_t& value : out.narrow) {
+  each_lane(wave.lanes(), [&](size_t lane) {
+    uint32_t& value = out.narrow[lane];
     const float number = kind == Kind::kF16 ? half_to_float(value) : std::bit_cast<float>(value);
     const float result = output_modified(number, in.omod, in.clamp, nan_to_zero);
     value = kind == Kind::kF16 ? to_half(result) : to_bits(result);
-  }
+  });
 }
 
 // Places a result in a part of the old value, as SDWA and op_sel[3] say.
@@ -136,39 +96,40 @@ uint32_t sdwa_placed(uint32_t result, uint32_t old, unsigned select, unsigned un
   return static_cast<uint32_t>(static_cast<int32_t>(placed << above) >> above);
 }
 
-void place(const Instruction& in, Kind kind, const Row& old, Lanes& out) {
-  constexpr unsigned kWord1 = 5, kPreserve = 2;
+void place(const Wave& wave, const Instruction& in, Kind kind, const Row& old, Lanes& out) {
+  constexpr unsigned kWord0 = 4, kPreserve = 2;
   const bool high = is_16bit(kind) && in.op_sel & 8;
-  if (in.extra != Extra::kSdwa && !high) return;
-  const unsigned select = high ? kWord1 : bits(in.literal, 10, 8);
-  const unsigned unused = high ? kPreserve : bits(in.literal, 12, 11);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  // On gfx11 a result of 16 bits leaves the other half alone.
+  const bool half = high || (is_16bit(kind) && is_gfx11(in.isa));
+  if (in.extra != Extra::kSdwa && !half) return;
+  const unsigned select = half ? kWord0 + high : bits(in.literal, 10, 8);
+  const unsigned unused = half ? kPreserve : bits(in.literal, 12, 11);
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     out.narrow[lane] = sdwa_placed(out.narrow[lane], old.lane[lane], select, unused);
   }
 }
 
-void blend(uint64_t mask, const Lanes& values, Row& row) {
-  if (mask == ~uint64_t{0}) {
-    std::copy_n(values.narrow, kLanes, row.lane);
+void blend(const Wave& wave, uint64_t mask, const Lanes& values, Row& row) {
+  if (mask == wave.lane_mask()) {
+    each_lane(wave.lanes(), [&](size_t lane) { row.lane[lane] = values.narrow[lane]; });
     return;
   }
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  each_lane(wave.lanes(), [&](size_t lane) {
     row.lane[lane] = mask >> lane & 1 ? values.narrow[lane] : row.lane[lane];
-  }
+  });
 }
 
-void blend_wide(uint64_t mask, const Lanes& values, Row* rows) {
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+void blend_wide(const Wave& wave, uint64_t mask, const Lanes& values, Row* rows) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     if (!(mask >> lane & 1)) continue;
     rows[0].lane[lane] = low32(values.wide[lane]);
     rows[1].lane[lane] = high32(values.wide[lane]);
   }
 }
 
-void gather_wide(const Row* rows, Lanes& buffer) {
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    buffer.wide[lane] = join(rows[0].lane[lane], rows[1].lane[lane]);
-  }
+void gather_wide(const Wave& wave, const Row* rows, Lanes& buffer) {
+  each_lane(wave.lanes(),
+            [&](size_t lane) { buffer.wide[lane] = join(rows[0].lane[lane], rows[1].lane[lane]); });
 }
 
 // 16-bit operands take the 16-bit form of a float constant.
@@ -204,13 +165,50 @@ bool can_execute(Wave& wave, const Instruction& in, const VectorOp& op) {
   return !refuses_dpp(wave, in);
 }
 
-}  // namespace
-
-bool refuses_dpp(Wave& wave, const Instruction& in) {
-  if (in.extra != Extra::kDpp || dpp_is_known(bits(in.literal, 16, 8))) return false;
-  wave.refuse(amdgpu_criu::formatted("DPP control {:#x} is not modelled", bits(in.literal, 16, 8)));
-  return true;
+// The sources, in place or in the buffers.
+void fetch(Wave& wave, const Instruction& in, const VectorOp& op, const void** sources,
+           Lanes* buffers) {
+  for (unsigned i = 0; i < 3 && op.src[i] != Kind::kNone; ++i) {
+    const bool old = op.reads_dst && (i == 2 || op.src[i + 1] == Kind::kNone);
+    if (!old) {
+      sources[i] = vector_source(wave, in, i, op.src[i], buffers[i]);
+      continue;
+    }
+    const Row& row = wave.row(in.dst);
+    sources[i] = row.lane;
+    if (is_wide(op.src[i])) {
+      gather_wide(wave, &row, buffers[i]);
+      sources[i] = buffers[i].wide;
+    } else if (is_16bit(op.dst) && in.op_sel & 8) {
+      each_lane(wave.lanes(), [&](size_t lane) { buffers[i].narrow[lane] = row.lane[lane] >> 16; });
+      sources[i] = buffers[i].narrow;
+    }
+  }
 }
+
+bool flushes_output(const Wave& wave, Kind kind) {
+  if (kind == Kind::kF32) return !(wave.mode & mode::kDenormOut32);
+  if (kind == Kind::kF64) return !(wave.mode & mode::kDenormOut64);
+  return false;
+}
+
+// One half of a VOPD. Without an operation it is the one that selects by VCC.
+void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
+  Lanes buffers[3];
+  if (!in.op) {
+    const uint64_t mask = wave.vcc();
+    const auto* a =
+        static_cast<const uint32_t*>(vector_source(wave, in, 0, Kind::kB32, buffers[0]));
+    const uint32_t* b = wave.row(in.src[1]).lane;
+    each_lane(wave.lanes(), [&](size_t lane) { to[lane] = mask >> lane & 1 ? b[lane] : a[lane]; });
+    return;
+  }
+  const void* sources[3] = {};
+  fetch(wave, in, *in.op, sources, buffers);
+  in.op->run(to, sources[0], sources[1], sources[2], wave.lanes());
+}
+
+}  // namespace
 
 const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer) {
   const unsigned code = in.src[i];
@@ -218,9 +216,10 @@ const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind ki
   const bool flush = flushes_input(wave, kind);
   if (is_wide(kind)) {
     if (code >= operand::kVgpr) {
-      gather_wide(&wave.row(code), buffer);
+      gather_wide(wave, &wave.row(code), buffer);
     } else {
-      std::ranges::fill(buffer.wide, wave.scalar64(code, in, kind == Kind::kF64));
+      const uint64_t constant = wave.scalar64(code, in, kind == Kind::kF64);
+      each_lane(wave.lanes(), [&](size_t lane) { buffer.wide[lane] = constant; });
     }
   } else {
     const bool high = is_16bit(kind) && in.op_sel >> i & 1;
@@ -230,12 +229,13 @@ const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind ki
       const Row& row = wave.row(code);
       if (!modified && !flush && !high && !dpp && !sdwa) return row.lane;
       if (dpp) {
-        dpp_gather(in, wave.exec(), row, buffer.narrow);
+        dpp_gather(wave, in, row, buffer.narrow);
       } else {
-        std::copy_n(row.lane, kLanes, buffer.narrow);
+        each_lane(wave.lanes(), [&](size_t lane) { buffer.narrow[lane] = row.lane[lane]; });
       }
     } else {
-      std::ranges::fill(buffer.narrow, narrow_constant(wave, in, code, kind));
+      const uint32_t constant = narrow_constant(wave, in, code, kind);
+      each_lane(wave.lanes(), [&](size_t lane) { buffer.narrow[lane] = constant; });
     }
     if (sdwa) {
       const unsigned select = bits(in.literal, 18 + 8 * i, 16 + 8 * i);
@@ -246,44 +246,27 @@ const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind ki
       for (uint32_t& value : buffer.narrow) value >>= 16;
     }
   }
-  if (modified) modify(in, i, kind, buffer);
-  if (flush) flush_lanes(kind, buffer);
+  if (modified) modify(in, i, kind, buffer, wave.lanes());
+  if (flush) flush_lanes(kind, buffer, wave.lanes());
   return buffer.narrow;
 }
 
 void write_lanes(Wave& wave, unsigned code, const uint32_t* values) {
   Lanes lanes;
-  std::copy_n(values, kLanes, lanes.narrow);
-  blend(wave.exec(), lanes, wave.row(code));
+  each_lane(wave.lanes(), [&](size_t lane) { lanes.narrow[lane] = values[lane]; });
+  blend(wave, wave.exec(), lanes, wave.row(code));
 }
 
 void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values) {
   Lanes lanes;
-  std::copy_n(values, kLanes, lanes.wide);
-  blend_wide(wave.exec(), lanes, &wave.row(code));
-}
-
-// Rows and banks of its masks. A lane whose source does not exist or is not active is written only
-// when bound_ctrl makes it 0.
-uint64_t dpp_mask(const Instruction& in, uint64_t exec) {
-  const uint32_t word = in.literal;
-  const unsigned control = bits(word, 16, 8);
-  const bool bound_zero = bits(word, 19, 19);
-  uint64_t mask = 0;
-  for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
-    const bool row = bits(word, 31, 28) >> (lane / 16) & 1;
-    const bool bank = bits(word, 27, 24) >> (lane / 4 % 4) & 1;
-    const int source = dpp_source(control, lane);
-    const bool valid = bound_zero || (source >= 0 && exec >> source & 1);
-    if (row && bank && valid) mask |= uint64_t{1} << lane;
-  }
-  return mask & exec;
+  each_lane(wave.lanes(), [&](size_t lane) { lanes.wide[lane] = values[lane]; });
+  blend_wide(wave, wave.exec(), lanes, &wave.row(code));
 }
 
 void write_result(Wave& wave, const Instruction& in, Lanes& values) {
   Row& row = wave.row(in.dst);
-  place(in, Kind::kB32, row, values);
-  blend(in.extra == Extra::kDpp ? dpp_mask(in, wave.exec()) : wave.exec(), values, row);
+  place(wave, in, Kind::kB32, row, values);
+  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : wave.exec(), values, row);
 }
 
 void execute_vector(Wave& wave, const Instruction& in) {
@@ -291,40 +274,44 @@ void execute_vector(Wave& wave, const Instruction& in) {
   if (!can_execute(wave, in, op)) return;
   Lanes buffers[3];
   const void* sources[3] = {};
-  for (unsigned i = 0; i < 3 && op.src[i] != Kind::kNone; ++i) {
-    const bool old = op.reads_dst && (i == 2 || op.src[i + 1] == Kind::kNone);
-    if (old && is_wide(op.src[i])) {
-      gather_wide(&wave.row(in.dst), buffers[i]);
-      sources[i] = buffers[i].wide;
-    } else if (old) {
-      sources[i] = wave.row(in.dst).lane;
-    } else {
-      sources[i] = vector_source(wave, in, i, op.src[i], buffers[i]);
-    }
-  }
+  fetch(wave, in, op, sources, buffers);
   const uint64_t exec = wave.exec();
   Row& row = wave.row(in.dst);
-  const bool flush = op.dst == Kind::kF32   ? !(wave.mode & mode::kDenormOut32)
-                     : op.dst == Kind::kF64 ? !(wave.mode & mode::kDenormOut64)
-                                            : false;
+  const bool flush = flushes_output(wave, op.dst);
   const bool plain = in.extra == Extra::kNone || in.extra == Extra::kLiteral;
   const bool modified = in.omod || in.clamp;
-  if (exec == ~uint64_t{0} && plain && !modified && !flush && !is_wide(op.dst) &&
-      !(in.op_sel & 8)) {
-    op.run(row.lane, sources[0], sources[1], sources[2]);
+  const bool half = in.op_sel & 8 || (is_16bit(op.dst) && is_gfx11(in.isa));
+  if (exec == wave.lane_mask() && plain && !modified && !flush && !is_wide(op.dst) && !half) {
+    op.run(row.lane, sources[0], sources[1], sources[2], wave.lanes());
     return;
   }
   Lanes out;
   const VectorOp::Run run = in.clamp && op.clamped ? op.clamped : op.run;
-  run(out.narrow, sources[0], sources[1], sources[2]);
-  if (flush) flush_lanes(op.dst, out);
+  run(out.narrow, sources[0], sources[1], sources[2], wave.lanes());
+  if (flush) flush_lanes(op.dst, out, wave.lanes());
   if (modified && is_float(op.dst)) modify_output(wave, in, op.dst, out);
   if (is_wide(op.dst)) {
-    blend_wide(exec, out, &row);
+    blend_wide(wave, exec, out, &row);
     return;
   }
-  place(in, op.dst, row, out);
-  blend(in.extra == Extra::kDpp ? dpp_mask(in, exec) : exec, out, row);
+  place(wave, in, op.dst, row, out);
+  blend(wave, in.extra == Extra::kDpp ? dpp_mask(wave, in) : exec, out, row);
+}
+
+// Both halves read their sources before either writes.
+void execute_dual(Wave& wave, const Instruction& in) {
+  const Instruction* const halves[] = {&in, in.second};
+  Lanes out[2];
+  for (const Instruction* half : halves) {
+    if (half->op && !can_execute(wave, *half, *half->op)) return;
+  }
+  for (unsigned i = 0; i < 2; ++i) {
+    const Instruction& half = *halves[i];
+    run_half(wave, half, out[i].narrow);
+    if (half.op && flushes_output(wave, half.op->dst))
+      flush_lanes(half.op->dst, out[i], wave.lanes());
+  }
+  for (unsigned i = 0; i < 2; ++i) blend(wave, wave.exec(), out[i], wave.row(halves[i]->dst));
 }
 
 // M0 counts for the operands that s_set_gpr_idx_on names: three sources and the destination.
@@ -354,9 +341,9 @@ void execute_compare(Wave& wave, const Instruction& in) {
   Lanes buffers[2];
   const void* a = vector_source(wave, in, 0, op.src[0], buffers[0]);
   const void* b = vector_source(wave, in, 1, op.src[1], buffers[1]);
-  const uint64_t mask = op.compare(a, b) & wave.exec();
-  wave.set_s64(in.sdst, mask);
-  if (op.writes_exec) wave.set_s64(operand::kExec, mask);
+  const uint64_t mask = op.compare(a, b, wave.lanes()) & wave.exec();
+  wave.set_mask(in.sdst, mask);
+  if (op.writes_exec) wave.set_mask(operand::kExec, mask);
 }
 
 }  // namespace gpu::shader

@@ -96,7 +96,9 @@ void Rows::add_float(std::string_view type) {
   add<T, T>("neq", type, [](V a, V b) { return !(a == b); });
   add<T, T>("nlt", type, [](V a, V b) { return !(a < b); });
   add<T, T>("tru", type, [](V, V) { return true; });
-  add<T, uint32_t>("class", type, [](V a, uint32_t mask) {
+  // The mask of a 16-bit float may be one half of a register.
+  using Mask = std::conditional_t<std::is_same_v<T, Half>, uint16_t, uint32_t>;
+  add<T, Mask>("class", type, [](V a, Mask mask) {
     constexpr double kSmallest = std::is_same_v<T, Half>    ? 0x1p-14
                                  : std::is_same_v<T, float> ? 0x1p-126
                                                             : 0x1p-1022;

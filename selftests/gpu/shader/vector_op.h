@@ -29,8 +29,8 @@ struct Half {
 };
 
 struct VectorOp {
-  using Run = void (*)(void* dst, const void* a, const void* b, const void* c);
-  using Compare = uint64_t (*)(const void* a, const void* b);
+  using Run = void (*)(void* dst, const void* a, const void* b, const void* c, unsigned lanes);
+  using Compare = uint64_t (*)(const void* a, const void* b, unsigned lanes);
 
   std::string_view name;
   Kind dst = Kind::kNone;
@@ -49,6 +49,7 @@ std::span<const VectorOp> float_ops();
 std::span<const VectorOp> double_ops();
 std::span<const VectorOp> convert_ops();
 std::span<const VectorOp> compare_ops();
+std::span<const VectorOp> gfx11_vector_ops();
 
 struct SpecialOp {
   std::string_view name;
@@ -63,9 +64,18 @@ std::span<const SpecialOp> matrix_ops();
 std::span<const SpecialOp> load_store_ops();
 std::span<const SpecialOp> atomic_ops();
 std::span<const SpecialOp> gws_ops();
+// Of gfx11, at the place of operations of the same name.
+std::span<const SpecialOp> gfx11_ops();
+std::span<const SpecialOp> gfx11_hardware_ops();
+std::span<const SpecialOp> gfx11_memory_ops();
+
+// The mnemonic of GFX9 for an operation that gfx11 has under another one; empty: there is none.
+std::string gfx9_name(std::string_view name);
 
 void execute_vector(Wave& wave, const Instruction& in);
 void execute_compare(Wave& wave, const Instruction& in);
+// VOPD.
+void execute_dual(Wave& wave, const Instruction& in);
 // While MODE.GPR_IDX_EN is set.
 void execute_indexed(Wave& wave, const Instruction& in);
 
@@ -74,8 +84,10 @@ const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind ki
 void write_lanes(Wave& wave, unsigned code, const uint32_t* values);
 void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values);
 bool refuses_dpp(Wave& wave, const Instruction& in);
+// The first source as DPP moves it: lanes that have no source are 0.
+void dpp_gather(const Wave& wave, const Instruction& in, const Row& from, uint32_t* to);
 // The active lanes that an instruction with DPP writes.
-uint64_t dpp_mask(const Instruction& in, uint64_t exec);
+uint64_t dpp_mask(const Wave& wave, const Instruction& in);
 // Writes the result of a 32-bit operation as SDWA, DPP and EXEC specify.
 void write_result(Wave& wave, const Instruction& in, Lanes& values);
 
@@ -95,7 +107,7 @@ template <typename T>
 using Storage = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
 template <typename T>
-inline auto load(const void* lanes, unsigned lane) {
+inline auto load(const void* lanes, size_t lane) {
   const auto raw = static_cast<const Storage<T>*>(lanes)[lane];
   if constexpr (std::is_same_v<T, Half>) {
     return half_to_float(raw);
@@ -107,7 +119,7 @@ inline auto load(const void* lanes, unsigned lane) {
 }
 
 template <typename T, typename V>
-inline void store(void* lanes, unsigned lane, V value) {
+inline void store(void* lanes, size_t lane, V value) {
   auto& raw = static_cast<Storage<T>*>(lanes)[lane];
   if constexpr (std::is_same_v<T, Half>) {
     raw = to_half(value);
@@ -120,24 +132,21 @@ inline void store(void* lanes, unsigned lane, V value) {
 }
 
 template <typename F, typename D, typename... S>
-void run(void* dst, const void* a, const void* b, const void* c) {
+void run(void* dst, const void* a, const void* b, const void* c, unsigned lanes) {
   const void* const from[] = {a, b, c};
-#ifndef __clang__
-#pragma GCC ivdep
-#endif
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  each_lane(lanes, [&](size_t lane) {
     [&]<size_t... I>(std::index_sequence<I...>) {
       store<D>(dst, lane, F{}(load<S>(from[I], lane)...));
     }(std::index_sequence_for<S...>{});
-  }
+  });
 }
 
 template <typename F, typename A, typename B>
-uint64_t compare(const void* a, const void* b) {
+uint64_t compare(const void* a, const void* b, unsigned lanes) {
   uint64_t mask = 0;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  each_lane(lanes, [&](size_t lane) {
     mask |= uint64_t{F{}(load<A>(a, lane), load<B>(b, lane))} << lane;
-  }
+  });
   return mask;
 }
 

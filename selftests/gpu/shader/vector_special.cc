@@ -25,19 +25,19 @@ void readfirstlane(Wave& wave, const Instruction& in) {
 }
 
 void readlane(Wave& wave, const Instruction& in) {
-  const unsigned lane = wave.scalar(in.src[1], in) % kLanes;
+  const unsigned lane = wave.scalar(in.src[1], in) % wave.lanes();
   Lanes buffer;
   wave.set_s(in.dst - operand::kVgpr, narrow(wave, in, 0, buffer)[lane]);
 }
 
 void writelane(Wave& wave, const Instruction& in) {
-  const unsigned lane = wave.scalar(in.src[1], in) % kLanes;
+  const unsigned lane = wave.scalar(in.src[1], in) % wave.lanes();
   wave.row(in.dst).lane[lane] = wave.scalar(in.src[0], in);
 }
 
 // The mask of a VOP2 is VCC, that of a VOP3 its third source.
 uint64_t mask_source(Wave& wave, const Instruction& in) {
-  return in.format == Format::kVop3 ? wave.scalar64(in.src[2], in) : wave.vcc();
+  return in.format == Format::kVop3 ? wave.mask(in.src[2], in) : wave.vcc();
 }
 
 // The sources may have the modifiers of floats.
@@ -49,7 +49,7 @@ void cndmask(Wave& wave, const Instruction& in) {
   const Kind kind = modified ? Kind::kF32 : Kind::kB32;
   const uint32_t* a = narrow(wave, in, 0, buffers[0], kind);
   const uint32_t* b = narrow(wave, in, 1, buffers[1], kind);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     out.narrow[lane] = mask >> lane & 1 ? b[lane] : a[lane];
   }
   write_result(wave, in, out);
@@ -61,7 +61,7 @@ template <Carry kOp, bool kCarryIn>
 void carry(Wave& wave, const Instruction& in) {
   if (in.clamp) return wave.refuse("clamp of an integer is not modelled");
   if (refuses_dpp(wave, in)) return;
-  if (in.extra == Extra::kDpp && dpp_mask(in, wave.exec()) != wave.exec()) {
+  if (in.extra == Extra::kDpp && dpp_mask(wave, in) != wave.exec()) {
     return wave.refuse("a carry of lanes that DPP leaves out is not modelled");
   }
   const uint64_t carry_in = kCarryIn ? mask_source(wave, in) : 0;
@@ -69,7 +69,7 @@ void carry(Wave& wave, const Instruction& in) {
   const uint32_t* a = narrow(wave, in, 0, buffers[0]);
   const uint32_t* b = narrow(wave, in, 1, buffers[1]);
   uint64_t carry_out = 0;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const uint64_t extra = carry_in >> lane & 1;
     const uint64_t x = a[lane], y = b[lane];
     const uint64_t wide = kOp == Carry::kAdd   ? x + y + extra
@@ -81,7 +81,7 @@ void carry(Wave& wave, const Instruction& in) {
   const unsigned sdst = in.sdst == Instruction::kNoSdst ? operand::kVcc : in.sdst;
   const uint64_t exec = wave.exec();
   write_result(wave, in, out);
-  wave.set_s64(sdst, carry_out & exec);
+  wave.set_mask(sdst, carry_out & exec);
 }
 
 template <typename T>
@@ -92,7 +92,7 @@ void mad64(Wave& wave, const Instruction& in) {
   const uint32_t* b = narrow(wave, in, 1, buffers[1]);
   const auto* c = static_cast<const uint64_t*>(vector_source(wave, in, 2, Kind::kB64, buffers[2]));
   uint64_t carry_out = 0;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
     const Wide product = Wide{static_cast<T>(a[lane])} * Wide{static_cast<T>(b[lane])};
     out.wide[lane] = static_cast<uint64_t>(product) + c[lane];
@@ -103,7 +103,7 @@ void mad64(Wave& wave, const Instruction& in) {
     }
     carry_out |= uint64_t{carry} << lane;
   }
-  wave.set_s64(in.sdst, carry_out & wave.exec());
+  wave.set_mask(in.sdst, carry_out & wave.exec());
   write_wide_lanes(wave, in.dst, out.wide);
 }
 
@@ -112,7 +112,7 @@ void mbcnt(Wave& wave, const Instruction& in) {
   Lanes buffers[2], out;
   const uint32_t* mask = narrow(wave, in, 0, buffers[0]);
   const uint32_t* base = narrow(wave, in, 1, buffers[1]);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const unsigned below = std::clamp<int>(static_cast<int>(lane) - int{kFirst}, 0, 32);
     const auto lanes = static_cast<uint32_t>((uint64_t{1} << below) - 1);
     out.narrow[lane] = base[lane] + static_cast<uint32_t>(std::popcount(mask[lane] & lanes));
@@ -131,7 +131,7 @@ void div_scale_op(Wave& wave, const Instruction& in) {
     source[i] = static_cast<const Raw*>(vector_source(wave, in, i, kKind, buffers[i]));
   }
   uint64_t scaled_mask = 0;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const auto scaled =
         div_scale(std::bit_cast<T>(source[0][lane]), std::bit_cast<T>(source[1][lane]),
                   std::bit_cast<T>(source[2][lane]));
@@ -142,7 +142,7 @@ void div_scale_op(Wave& wave, const Instruction& in) {
     }
     scaled_mask |= uint64_t{scaled.vcc} << lane;
   }
-  wave.set_s64(in.sdst, scaled_mask & wave.exec());
+  wave.set_mask(in.sdst, scaled_mask & wave.exec());
   sizeof(T) == 4 ? write_lanes(wave, in.dst, out.narrow) : write_wide_lanes(wave, in.dst, out.wide);
 }
 
@@ -157,7 +157,7 @@ void div_fmas_op(Wave& wave, const Instruction& in) {
     source[i] = static_cast<const Raw*>(vector_source(wave, in, i, kKind, buffers[i]));
   }
   const uint64_t vcc = wave.vcc();
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     const T value = div_fmas(std::bit_cast<T>(source[0][lane]), std::bit_cast<T>(source[1][lane]),
                              std::bit_cast<T>(source[2][lane]), (vcc >> lane & 1) != 0);
     if constexpr (sizeof(T) == 4) {
@@ -179,7 +179,7 @@ void swap(Wave& wave, const Instruction& in) {
   Row& a = wave.row(in.dst);
   Row& b = wave.row(in.src[0]);
   const uint64_t exec = wave.exec();
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     if (exec >> lane & 1) std::swap(a.lane[lane], b.lane[lane]);
   }
 }
@@ -189,7 +189,7 @@ void pack_b32_f16(Wave& wave, const Instruction& in) {
   Lanes buffers[2], out;
   const uint32_t* a = narrow(wave, in, 0, buffers[0], Kind::kF16);
   const uint32_t* b = narrow(wave, in, 1, buffers[1], Kind::kF16);
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
+  for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
     out.narrow[lane] = (a[lane] & 0xffff) | b[lane] << 16;
   }
   write_result(wave, in, out);

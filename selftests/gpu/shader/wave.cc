@@ -13,11 +13,13 @@ constexpr double kFloats[] = {0.5, -0.5, 1, -1, 2, -2, 4, -4, kOneOverTwoPi};
 
 }  // namespace
 
-void Wave::reset(WorkGroup& of, MemoryView& view, unsigned count, unsigned accum) {
+void Wave::reset(WorkGroup& of, MemoryView& view, unsigned count, unsigned accum, Isa isa,
+                 unsigned lanes) {
   std::fill_n(rows_.begin(), std::min(count, kRows), Row{});
   sgpr = {};
   pc = 0;
   scc = false;
+  in_handler = false;
   mode = 0;
   status = status::kValid;
   trapsts = 0;
@@ -26,6 +28,9 @@ void Wave::reset(WorkGroup& of, MemoryView& view, unsigned count, unsigned accum
   accum_offset = accum;
   group = &of;
   memory = &view;
+  lanes_ = lanes;
+  lane_mask_ = ~uint64_t{0} >> (kLanes - lanes);
+  is_gfx11_ = is_gfx11(isa);
   stop = Stop::kNone;
   complaint.clear();
 }
@@ -33,8 +38,7 @@ void Wave::reset(WorkGroup& of, MemoryView& view, unsigned count, unsigned accum
 // TTMP0 and 1: PC [47:0], trap id [55:48].
 void Wave::enter_trap(uint32_t trap_id) {
   set_s64(operand::kTtmp, (pc & 0xffffffffffff) | uint64_t{trap_id} << 48);
-  status |= status::kPriv;
-  pc = trap.tba;
+  enter_handler(trap.tba);
 }
 
 uint32_t Wave::scalar(unsigned code, const Instruction& in) const {

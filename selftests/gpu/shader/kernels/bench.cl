@@ -23,6 +23,7 @@ kernel void floats(global float* data, uint rounds) {
   data[i] = a + b + c;
 }
 
+#ifndef __GFX11__
 typedef float float4v __attribute__((ext_vector_type(4)));
 kernel void matrices(global float* data, uint rounds) {
   const uint i = GROUP_ID * 64 + LOCAL_ID;
@@ -33,6 +34,7 @@ kernel void matrices(global float* data, uint rounds) {
   }
   data[i] = sum.x + sum.y + sum.z + sum.w;
 }
+#endif
 
 kernel void shared(global uint* data, uint rounds) {
   local volatile uint row[64];

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+// Kernels that are compiled for gfx1100, compared with the CPU, and with gfx90a, whose results
+// other tests compare with the CPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "engines/fake_gpu.h"
+#include "shader/code_object.h"
+#include "shader/cores.h"
+#include "shader/dispatch.h"
+
+namespace gpu::test {
+namespace {
+
+using shader::Dispatch;
+using shader::DispatchSpec;
+using shader::Isa;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kCode = 0x200000, kKernarg = 0x5000, kScratch = 0x800000;
+constexpr uint64_t kA = 0x400f80, kB = 0x500f80, kOut = 0x600f80;
+constexpr uint64_t kProcess = 1;
+constexpr Space kSpace = {Hub::kGfx, 1};
+
+// Kernels of one code object in a process's memory, without a queue.
+class Machine {
+ public:
+  Machine(const std::string& object, Isa isa) : object_(object_path(object, isa)), cores_(isa) {
+    memory_.bind_vmid(kSpace, 0x8000, kProcess, false);
+    std::memcpy(at(kCode), object_.image().data(), object_.image().size());
+  }
+
+  std::byte* at(uint64_t address) { return memory_.space(kProcess).data() + address; }
+  template <typename T>
+  void put(uint64_t address, const std::vector<T>& values) {
+    std::memcpy(at(address), values.data(), values.size() * sizeof(T));
+  }
+  template <typename T>
+  std::vector<T> get(uint64_t address, size_t count) {
+    std::vector<T> out(count);
+    std::memcpy(out.data(), at(address), count * sizeof(T));
+    return out;
+  }
+  // Each aligned to its size.
+  template <typename... T>
+  void arguments(T... values) {
+    uint64_t to = kKernarg;
+    const auto add = [&](auto value) {
+      to = (to + sizeof(value) - 1) / sizeof(value) * sizeof(value);
+      std::memcpy(at(to), &value, sizeof(value));
+      to += sizeof(value);
+    };
+    (add(values), ...);
+  }
+
+  Dispatch::State run(const std::string& kernel, uint32_t groups, std::array<uint32_t, 3> group) {
+    DispatchSpec how = spec(kernel);
+    how.group_size = group;
+    how.grid = {groups * group[0], group[1], group[2]};
+    auto dispatch = Dispatch::create(cores_, memory_, kSpace, how);
+    EXPECT_TRUE(dispatch.ok()) << dispatch.error().message();
+    if (!dispatch.ok()) return Dispatch::State::kIllegal;
+    auto state = Dispatch::State::kRunning;
+    for (unsigned turn = 0; turn < 10'000 && state == Dispatch::State::kRunning; ++turn)
+      state = (*dispatch)->run(1 << 15);
+    complaint_ = (*dispatch)->complaint();
+    return state;
+  }
+  const std::string& complaint() const { return complaint_; }
+
+ private:
+  DispatchSpec spec(const std::string& kernel) {
+    const uint64_t object = kCode + object_.kernel(kernel);
+    std::array<uint32_t, 16> words;
+    std::memcpy(words.data(), at(object), sizeof(words));
+    constexpr size_t kEntry = 4, kRsrc3 = 11, kProperties = 14;
+    constexpr uint32_t kWave32 = 1 << 10, kScratchWaves = 256;
+    DispatchSpec out;
+    out.code = object + words[kEntry];
+    out.rsrc1 = words[kRsrc3 + 1];
+    out.rsrc2 = words[kRsrc3 + 2];
+    out.rsrc3 = words[kRsrc3];
+    out.lds_bytes = words[0];
+    out.lanes = words[kProperties] & kWave32 ? 32 : 64;
+    out.scratch_base = kScratch;
+    out.scratch_waves = kScratchWaves;
+    out.scratch_wave_bytes = 8192;
+    set_user_data(out, words[kProperties]);
+    return out;
+  }
+  // A resource for private memory, if the kernel needs one, the arguments, the start of the memory.
+  static void set_user_data(DispatchSpec& spec, uint32_t properties) {
+    constexpr uint32_t kPrivateSegmentBuffer = 1 << 0, kKernargPtr = 1 << 3,
+                       kFlatScratchInit = 1 << 5, kSgprs = 0x7f;
+    EXPECT_EQ(properties & kSgprs & ~(kPrivateSegmentBuffer | kFlatScratchInit), kKernargPtr);
+    size_t next = 0;
+    if (properties & kPrivateSegmentBuffer) {
+      spec.user_data = {low32(kScratch), 1u << 31, 8192 * spec.scratch_waves,
+                        1u << 23 | 3u << 21 | 4u << 15};
+      next = 4;
+    }
+    spec.user_data[next] = low32(kKernarg);
+    if (properties & kFlatScratchInit) spec.user_data[next + 2] = low32(kScratch);
+  }
+
+  FakeMemory memory_;
+  CodeObject object_;
+  shader::Cores cores_;
+  std::string complaint_;
+};
+
+class Gfx11Kernels : public ::testing::Test {
+ protected:
+  void expect_done(const std::string& kernel, uint32_t groups, std::array<uint32_t, 3> group) {
+    ASSERT_EQ(gpu_.run(kernel, groups, group), Dispatch::State::kDone) << gpu_.complaint();
+  }
+  template <typename T>
+  std::vector<T> random(size_t count) {
+    std::vector<T> values(count);
+    for (T& value : values) value = static_cast<T>(engine_());
+    return values;
+  }
+
+  Machine gpu_{"wave32.co", Isa::kGfx1100};
+  std::mt19937_64 engine_{3};
+};
+
+TEST_F(Gfx11Kernels, LanesExchangeInAWaveOf32) {
+  const auto in = random<uint32_t>(64);
+  gpu_.put(kA, in);
+  gpu_.arguments(kA, kOut);
+  expect_done("lanes", 1, {64, 1, 1});
+  const auto out = gpu_.get<std::array<uint32_t, 16>>(kOut, 64);
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint32_t* wave = in.data() + i / 32 * 32;
+    const uint32_t lane = i % 32, row = lane & 16;
+    uint32_t above = 0, odd = 0;
+    for (uint32_t k = 0; k < 32; ++k) {
+      above |= uint32_t{wave[k] > 0x80000000} << k;
+      odd |= (wave[k] & 1) << k;
+    }
+    const uint32_t nibble = lane & 15;
+    const auto selected = [&](uint64_t selects) { return selects >> (4 * nibble) & 15; };
+    const std::array<uint32_t, 13> expected = {wave[(i * 7 + 3) % 32],
+                                               wave[0] + wave[17],
+                                               above,
+                                               lane,
+                                               7,
+                                               nibble ? wave[lane - 1] : 5,
+                                               wave[row + 5],
+                                               wave[lane ^ 3],
+                                               wave[lane ^ 7],
+                                               wave[row + selected(0x89abcdef76543210)],
+                                               wave[(row ^ 16) + selected(0xfedcba9801234567)],
+                                               wave[lane ^ 1],
+                                               in[i] & 1 ? odd : 0};
+    for (size_t k = 0; k < expected.size(); ++k) ASSERT_EQ(out[i][k], expected[k]) << i << " " << k;
+  }
+}
+
+TEST_F(Gfx11Kernels, CarriesAreInHalfOfAMask) {
+  const auto a = random<uint64_t>(96), b = random<uint64_t>(96);
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("carries", 1, {96, 1, 1});
+  const auto out = gpu_.get<std::array<uint64_t, 4>>(kOut, 96);
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(out[i][0], a[i] + b[i]);
+    EXPECT_EQ(out[i][1], a[i] - b[i]);
+    EXPECT_EQ(out[i][2], a[i] * b[i]);
+    EXPECT_EQ(out[i][3], a[i] < b[i] ? a[i] >> (b[i] & 63) : b[i] << (a[i] & 63));
+  }
+}
+
+TEST_F(Gfx11Kernels, SwapsThatCompareReplaceEqualNumbers) {
+  const auto a = random<uint32_t>(64);
+  gpu_.put(kA, a);
+  gpu_.put(kB, a);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("exchange", 1, {64, 1, 1});
+  const auto memory = gpu_.get<uint32_t>(kB, 64);
+  const auto out = gpu_.get<std::array<uint32_t, 4>>(kOut, 64);
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint32_t left = a[i] & 1 ? i : a[i];
+    EXPECT_EQ(out[i][0], a[i]);
+    EXPECT_EQ(out[i][1], a[i]);
+    EXPECT_EQ(out[i][2], left);
+    EXPECT_EQ(memory[i], left);
+  }
+}
+
+TEST_F(Gfx11Kernels, BothHalvesReadBeforeEitherWrites) {
+  const auto a = random<uint32_t>(32), b = random<uint32_t>(32);
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("dual", 1, {32, 1, 1});
+  const auto out = gpu_.get<std::array<uint32_t, 8>>(kOut, 32);
+  const auto same = [](uint32_t got, float wanted) {
+    const auto number = std::bit_cast<float>(got);
+    return wanted != wanted ? number != number : got == std::bit_cast<uint32_t>(wanted);
+  };
+  for (uint32_t i = 0; i < 32; ++i) {
+    const auto x = std::bit_cast<float>(a[i]), y = std::bit_cast<float>(b[i]);
+    EXPECT_EQ(out[i][0], b[i]);
+    EXPECT_EQ(out[i][1], a[i]);
+    EXPECT_TRUE(same(out[i][2], std::fma(0.75f, y, x + y))) << x << " " << y;
+    EXPECT_EQ(out[i][3], (a[i] << 3) & 0xff);
+    EXPECT_EQ(out[i][4], i < 16 ? (a[i] < b[i] ? b[i] : a[i]) : 1);
+    if (i >= 16) {
+      EXPECT_EQ(out[i][5], 2u);
+    } else if (x == x && y == y) {
+      EXPECT_TRUE(same(out[i][5], std::fmax(x, y)));
+    }
+  }
+}
+
+TEST_F(Gfx11Kernels, AResultOf16BitsLeavesTheOtherHalfAlone) {
+  const auto a = random<uint32_t>(32), b = random<uint32_t>(32);
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("halves", 1, {32, 1, 1});
+  const auto out = gpu_.get<std::array<uint32_t, 4>>(kOut, 32);
+  const auto half = [](uint32_t bits) {
+    return std::bit_cast<_Float16>(static_cast<uint16_t>(bits));
+  };
+  const auto raw = [](_Float16 value) { return uint32_t{std::bit_cast<uint16_t>(value)}; };
+  for (uint32_t i = 0; i < 32; ++i) {
+    const uint32_t x = a[i], y = b[i];
+    const _Float16 sum = half(x >> 16) + half(y);
+    if (sum == sum) {
+      EXPECT_EQ(out[i][0], raw(sum) << 16 | ((raw(sum) ^ y >> 16) & 0xffff));
+    }
+    const auto rounded = static_cast<_Float16>(std::bit_cast<float>(y));
+    if (rounded == rounded) {
+      EXPECT_EQ(out[i][1], (raw(rounded) + y) << 16 | (x & 0xffff)) << std::hex << y;
+    }
+    const auto wide = std::bit_cast<uint32_t>(static_cast<float>(half(y >> 16)));
+    if (half(y >> 16) == half(y >> 16)) {
+      EXPECT_EQ(out[i][2], wide >> 16 < y >> 16 ? wide : x) << std::hex << y;
+    }
+  }
+}
+
+TEST_F(Gfx11Kernels, AnInstructionThatIsNotModelledStopsTheWave) {
+  gpu_.arguments(kOut);
+  EXPECT_EQ(gpu_.run("unknown", 1, {32, 1, 1}), Dispatch::State::kIllegal);
+  EXPECT_THAT(gpu_.complaint(), HasSubstr("v_cubeid_f32 is not modelled"));
+  EXPECT_EQ(gpu_.get<uint32_t>(kOut, 1)[0], 1u);
+}
+
+// Kernels with the same results on both instruction sets.
+struct Kernel {
+  const char* object;
+  const char* name;
+  uint32_t groups;
+  std::array<uint32_t, 3> group;
+  std::vector<uint32_t> arguments;  // doublewords
+};
+
+class BothInstructionSets : public ::testing::TestWithParam<Kernel> {
+ protected:
+  static constexpr size_t kWords = 0x20000;
+
+  // NaNs of floats are equal: their payload depends on the order of the operands.
+  static bool same(uint32_t a, uint32_t b) {
+    const auto x = std::bit_cast<float>(a), y = std::bit_cast<float>(b);
+    return a == b || (x != x && y != y);
+  }
+  std::vector<uint32_t> results(Isa isa) {
+    const Kernel& kernel = GetParam();
+    Machine gpu(kernel.object, isa);
+    std::mt19937 engine{5};
+    std::vector<uint32_t> data(kWords);
+    for (uint32_t& word : data) word = static_cast<uint32_t>(engine());
+    gpu.put(kA, data);
+    gpu.put(kKernarg, kernel.arguments);
+    EXPECT_EQ(gpu.run(kernel.name, kernel.groups, kernel.group), Dispatch::State::kDone)
+        << gpu.complaint();
+    return gpu.get<uint32_t>(kA, kWords + (kOut - kA) / 4);
+  }
+};
+
+TEST_P(BothInstructionSets, HaveTheSameResults) {
+  const auto expected = results(Isa::kGfx90a), found = results(Isa::kGfx1100);
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_TRUE(same(expected[i], found[i]))
+        << i << std::hex << " " << expected[i] << " " << found[i];
+}
+
+constexpr uint32_t kA32 = kA, kB32 = kA + 0x20000, kOut32 = kOut;
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, BothInstructionSets,
+    ::testing::Values(
+        Kernel{"basic.co", "vector_add", 4, {256, 1, 1}, {kA32, 0, kB32, 0, kOut32, 0, 1000}},
+        Kernel{"basic.co", "blit_copy", 1, {128, 1, 1}, {kA32, 0, kOut32, 0, 200, 3213}},
+        Kernel{"basic.co", "reduce", 5, {256, 1, 1}, {kA32, 0, kOut32, 0, 5000}},
+        Kernel{"basic.co", "matrix_multiply", 2, {16, 16, 1}, {kA32, 0, kB32, 0, kOut32, 0, 32}},
+        Kernel{"basic.co", "histogram", 4, {256, 1, 1}, {kA32, 0, kOut32, 0, 3000}},
+        Kernel{"basic.co", "philox", 4, {256, 1, 1}, {kOut32, 0, 0xcafe, 0xf00d}},
+        Kernel{"basic.co", "private_memory", 2, {256, 1, 1}, {kA32, 0, 40}},
+        Kernel{"basic.co", "churn", 3, {256, 1, 1}, {kA32, 0, 20}},
+        Kernel{"numbers.co", "floats", 64, {64, 1, 1}, {kA32, 0, kB32, 0, kOut32, 0}},
+        Kernel{"numbers.co", "doubles", 32, {64, 1, 1}, {kA32, 0, kB32, 0, kOut32, 0}},
+        Kernel{"numbers.co", "integers", 64, {64, 1, 1}, {kA32, 0, kB32, 0, kOut32, 0}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace gpu::test

@@ -184,7 +184,11 @@ TEST_F(userq, invalid_records_are_refused)
 		BLOB_FAULT("read pointer", blob_userq, rptr_va, 0x10000, -EBADMSG),
 		BLOB_FAULT("write pointer", blob_userq, wptr_va, 0x10000, -EBADMSG),
 		BLOB_FAULT("pointer in a large BO", blob_userq, wptr_va, USERQ_VA(0), -EBADMSG),
+		BLOB_FAULT("pointer that is not aligned", blob_userq, rptr_va,
+			   USERQ_VA(0) + 4, -EBADMSG),
 		BLOB_FAULT("area", blob_userq, area_va, 0x10000, -EBADMSG),
+		BLOB_FAULT("area that ends outside", blob_userq, area_va,
+			   USERQ_VA(0) + USERQ_SIZE - 16, -EBADMSG),
 		BLOB_FAULT("number of words", blob_userq, num_words, 2, -EBADMSG),
 		BLOB_FAULT("number of fences", blob_userq, num_fences, 1, -EBADMSG),
 	};
@@ -264,12 +268,15 @@ TEST_F(userq, whose_memory_is_not_mapped_is_EOPNOTSUPP)
 {
 	struct files *f = &self->f;
 
+	complaints_allow("trying restore queue without va mapping");
 	ASSERT_EQ(0, unmap(&f->node, f->queue.memory_handle, USERQ_VA(0), USERQ_SIZE));
 	expect_refused(_metadata, f, "a user queue whose memory is not mapped");
-	/* Without its write pointer, the driver no longer maps it. */
-	complaints_allow("trying restore queue without va mapping");
+	/* Without its write pointer, the driver no longer maps it, and will not later. */
 	ASSERT_EQ(0, unmap(&f->node, f->queue.wptr_handle, USERQ_WPTR_VA(0), USERQ_PAGE));
 	usleep(500000);
+	expect_refused(_metadata, f, "a user queue whose memory is not mapped");
+	ASSERT_EQ(0, render_va_map(&f->node, f->queue.wptr_handle, USERQ_WPTR_VA(0), USERQ_PAGE));
+	ASSERT_EQ(0, render_va_map(&f->node, f->queue.memory_handle, USERQ_VA(0), USERQ_SIZE));
 	expect_refused(_metadata, f, "a user queue that the driver has stopped");
 	complaints_disallow();
 	ASSERT_EQ(0, userq_free(&f->node, &f->queue));

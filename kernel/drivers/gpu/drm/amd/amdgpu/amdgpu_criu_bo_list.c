@@ -8,7 +8,7 @@
 
 /* Returns the list after *@id with a reference, or NULL. */
 static struct amdgpu_bo_list *amdgpu_criu_next_bo_list(struct amdgpu_fpriv *fpriv,
-							unsigned long *id)
+						       unsigned long *id)
 {
 	struct amdgpu_bo_list *list;
 

@@ -77,6 +77,12 @@ static bool amdgpu_criu_userq_waits(struct amdgpu_usermode_queue *queue)
 	return false;
 }
 
+/* Returns the bytes that mes_userq_mqd_create() expects there. */
+u64 amdgpu_criu_userq_area_size(u32 ip_type)
+{
+	return ip_type == AMDGPU_HW_IP_DMA ? 32 : 2048;
+}
+
 static u64 amdgpu_criu_userq_area(const struct amdgpu_usermode_queue *queue)
 {
 	return queue->queue_type == AMDGPU_HW_IP_DMA ? queue->userq_prop->csa_addr :
@@ -90,9 +96,9 @@ static bool amdgpu_criu_userq_mapped(struct amdgpu_device *adev,
 	const struct amdgpu_mqd_prop *prop = queue->userq_prop;
 	const u64 parts[][2] = {
 		{ prop->hqd_base_gpu_addr, prop->queue_size },
-		{ prop->rptr_gpu_addr, AMDGPU_GPU_PAGE_SIZE },
-		{ prop->wptr_gpu_addr, AMDGPU_GPU_PAGE_SIZE },
-		{ amdgpu_criu_userq_area(queue), 0 },
+		{ prop->rptr_gpu_addr, sizeof(u64) },
+		{ prop->wptr_gpu_addr, sizeof(u64) },
+		{ amdgpu_criu_userq_area(queue), amdgpu_criu_userq_area_size(queue->queue_type) },
 	};
 	struct amdgpu_bo *root = queue->vm->root.bo;
 	bool mapped = true;
@@ -118,10 +124,10 @@ static const char *amdgpu_criu_userq_uncarriable(struct amdgpu_criu_dump *dump,
 		return "a user queue of a GPU generation that is not known yet";
 	if (queue->userq_prop->tmz_queue)
 		return "a secure user queue";
-	if (queue->state > AMDGPU_USERQ_STATE_PREEMPTED)
-		return "a user queue that the driver has stopped";
 	if (!amdgpu_criu_userq_mapped(dump->adev, queue))
 		return "a user queue whose memory is not mapped";
+	if (queue->state > AMDGPU_USERQ_STATE_PREEMPTED)
+		return "a user queue that the driver has stopped";
 	if (amdgpu_ttm_tt_is_userptr(queue->wptr_obj.obj->tbo.ttm))
 		return "a user queue whose write pointer is in a userptr";
 	return NULL;

@@ -49,6 +49,8 @@ int amdgpu_criu_dump_userqs(void *dump);
 const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev,
 							   u32 ip_type);
 
+u64 amdgpu_criu_userq_area_size(u32 ip_type);
+
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv);
 bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv, const struct dma_fence *fence);
 int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump);

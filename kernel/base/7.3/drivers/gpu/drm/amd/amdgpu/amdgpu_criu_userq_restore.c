@@ -12,7 +12,7 @@ amdgpu_criu_plan_mapping(const struct amdgpu_criu_plan *plan, u64 va, u64 size)
 {
 	const struct amdgpu_device *adev = plan->adev;
 
-	va &= AMDGPU_GMC_HOLE_MASK & ~(AMDGPU_GPU_PAGE_SIZE - 1ULL);
+	va &= AMDGPU_GMC_HOLE_MASK;
 	for (u32 i = 0; i < plan->num_mappings; i++) {
 		const struct amdgpu_criu_mapping_record *record = &plan->mappings[i].record;
 
@@ -57,11 +57,14 @@ static const char *amdgpu_criu_userq_fault(void *data, void *entry)
 		return "size of the ring";
 	if (!amdgpu_criu_has_doorbell(plan, record->doorbell_handle, record->doorbell_offset))
 		return "doorbell";
-	wptr = amdgpu_criu_plan_mapping(plan, record->wptr_va, AMDGPU_GPU_PAGE_SIZE);
+	if (!IS_ALIGNED(record->rptr_va | record->wptr_va, sizeof(u64)))
+		return "alignment of a pointer";
+	wptr = amdgpu_criu_plan_mapping(plan, record->wptr_va, sizeof(u64));
 	if (!wptr || wptr->object->record.size > PAGE_SIZE ||
 	    !amdgpu_criu_plan_mapping(plan, record->queue_va, record->queue_size) ||
-	    !amdgpu_criu_plan_mapping(plan, record->rptr_va, AMDGPU_GPU_PAGE_SIZE) ||
-	    !amdgpu_criu_plan_mapping(plan, record->area_va, 0))
+	    !amdgpu_criu_plan_mapping(plan, record->rptr_va, sizeof(u64)) ||
+	    !amdgpu_criu_plan_mapping(plan, record->area_va,
+				      amdgpu_criu_userq_area_size(record->ip_type)))
 		return "its memory is not mapped";
 	if (wptr->object->record.flags & AMDGPU_CRIU_OBJECT_USERPTR)
 		return "its write pointer is in a userptr";

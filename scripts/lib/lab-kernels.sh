@@ -21,11 +21,8 @@ archive_apt_cache() { apt_of_archive apt-cache "$@"; }
 
 # Reads the package lists of all suites. A suite that a mirror lacks is left out.
 read_archive() {
-  local suite
-  mkdir -p "$TOOLCHAIN$ARCHIVE_LISTS/lists/partial"
-  for suite in "${ARCHIVE_SUITES[@]}"; do
-    echo "deb [check-valid-until=no] $MIRROR $suite main"
-  done >"$TOOLCHAIN$ARCHIVE_LISTS/sources.list"
+  printf "deb [check-valid-until=no] $MIRROR %s main\n" "${ARCHIVE_SUITES[@]}" |
+    in_toolchain sh -euc 'mkdir -p "$1/lists/partial"; cat >"$1/sources.list"' - "$ARCHIVE_LISTS"
   apt_of_archive apt-get update || true
 }
 

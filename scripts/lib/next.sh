@@ -29,20 +29,20 @@ link_next_stage() {
   cp -al "$TOP/build/stage/$1" "$NEXT/stage/$1"
 }
 
-# with_next COMMAND...: runs it in that mount namespace.
+# with_next COMMAND...: runs it in that mount namespace. NEXT may be the directory of another driver.
 with_next() {
   local options=(--mount)
   ((EUID == 0)) || options+=(--map-root-user)
   # The lab's root is no mount point, and its mounts are private already.
   [[ ${IN_LAB-} != "$TOP" ]] || options+=(--propagation unchanged)
   mkdir -p "$NEXT"/{stage,kbuild,module} "$TOP"/build/{stage,kbuild,module}
-  IN_NEXT=1 unshare "${options[@]}" bash -euc 'top=$1 next=$1/build/next
-    shift
+  IN_NEXT=1 unshare "${options[@]}" bash -euc 'top=$1 next=$2
+    shift 2
     bind() { ${mount:-busybox mount} -o bind "$1" "$2"; } # the lab has no other
     mount=$(command -v mount || true)
     bind "$next/kernel" "$top/kernel"
     for name in stage kbuild module; do
       bind "$next/$name" "$top/build/$name"
     done
-    exec "$@"' - "$TOP" "$@"
+    exec "$@"' - "$TOP" "$NEXT" "$@"
 }

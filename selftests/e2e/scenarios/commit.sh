@@ -169,7 +169,8 @@ END
 
 listens() { [ -S "$DIR/service" ]; }
 
-# One server, several requests. Its own options name the plugin.
+# One server, several requests. CRIU sets its options again for each of them, so -L of the server has no
+# effect.
 scenario_service() {
   need_gpus 1
   need_plugin
@@ -179,7 +180,7 @@ scenario_service() {
   ln -s images-1/criu.log "$DIR/criu-first.log"
   ln -s images/criu.log "$DIR/criu-second.log"
   ln -s images/criu-restore.log "$DIR/criu-restore.log"
-  "$CRIU" service --address "$DIR/service" -L "$PLUGIN_DIR" -W "$DIR" -o criu-service.log -v4 &
+  CRIU_LIBS_DIR=$PLUGIN_DIR "$CRIU" service --address "$DIR/service" -W "$DIR" -o criu-service.log -v4 &
   PIDS+=("$!")
   wait_until 20 listens || fail "criu service does not listen"
   request "$DIR/images-1" criu.log dump "$PID" leave-running || fail "the first dump failed"

@@ -11,17 +11,12 @@
 
 #include "base/bounded.h"
 #include "base/log.h"
+#include "base/numbers.h"
 
 namespace amdgpu_criu {
 namespace {
 
 constexpr int kLookMs = 50;
-
-struct Report {
-  int code;  // 0: done
-  std::array<char, 4000> text;
-};
-static_assert(sizeof(Report) <= PIPE_BUF);  // written and read atomically
 
 struct Pipe {
   Fd read, write;
@@ -63,10 +58,10 @@ template <typename Body>
 Result<Pidfd> fork_grandchild(const Body& body) {
   Pipe number = TRY(Pipe::create());
   const WithoutSigchld guard;
-  const pid_t between = fork();
+  const pid_t between = fork_helper();
   if (between < 0) return Error::system("cannot make a process for the background");
   if (between == 0) {
-    const pid_t pid = fork();
+    const pid_t pid = fork_helper();
     if (pid == 0) body();
     (void)!write(number.write.get(), &pid, sizeof(pid));
     _exit(0);
@@ -84,14 +79,23 @@ Result<Pidfd> fork_grandchild(const Body& body) {
   return process;
 }
 
-void send(const Fd& to, int code, const std::string& text) {
-  Report report{code, {}};
-  text.copy(report.text.data(), report.text.size() - 1);
-  (void)!write(to.get(), &report, sizeof(report));
-}
+}  // namespace
+
+struct Background::Report {
+  static constexpr int kDone = 0, kReady = -1;
+  int code;  // one of these, or an errno
+  std::array<char, 4000> text;
+
+  static void send(const Fd& to, int code, const std::string& text = "") {
+    static_assert(sizeof(Report) <= PIPE_BUF);  // written and read atomically
+    Report report{code, {}};
+    text.copy(report.text.data(), report.text.size() - 1);
+    (void)!write(to.get(), &report, sizeof(report));
+  }
+};
 
 // Sets up the child before anything else.
-class Child {
+class Background::Child {
  public:
   Child(pid_t main, Pidfd process, const Background::Role& role, Fd result, Fd stop)
       : main_(main),
@@ -106,20 +110,21 @@ class Child {
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     prctl(PR_SET_NAME, "amdgpu-criu");
-    std::jthread worker([&] {
+    const auto worker = start_helper_thread<std::jthread>([&] {
       const Status status = without_exceptions([&]() -> Status {
-        work([&](const Error& error) { fail(error); });
+        work({[&](const Error& error) { fail(error); },
+              [&] { Report::send(result_, Report::kReady); }});
         return {};
       });
       if (!status.ok()) fail(status.error());
-      send(result_, 0, "");
+      Report::send(result_, Report::kDone);
     });
     watch();
   }
 
  private:
   [[noreturn]] void fail(const Error& error) {
-    send(result_, error.code(), error.message());
+    Report::send(result_, error.code(), error.message());
     _exit(1);
   }
 
@@ -152,8 +157,6 @@ class Child {
   Fd stop_;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Background>> Background::start(const Role& role, const Work& work) {
   Pipe result = TRY(Pipe::create()), stop = TRY(Pipe::create());
   const pid_t main = getpid();
@@ -165,8 +168,10 @@ Result<std::unique_ptr<Background>> Background::start(const Role& role, const Wo
   }));
   // Processes that CRIU forks later have no copy.
   result.write.reset();
-  return std::unique_ptr<Background>(
+  std::unique_ptr<Background> started(
       new Background(role.verb, std::move(process), std::move(result.read), std::move(stop.write)));
+  if (role.announces_threads) TRY(started->wait_until_ready());
+  return started;
 }
 
 bool Background::is_finished(std::chrono::milliseconds patience) const {
@@ -186,7 +191,7 @@ void Background::release() {
   wait_for_end();
 }
 
-Status Background::receive() const {
+Result<Background::Report> Background::read_report() const {
   Report report;
   ssize_t size;
   do {
@@ -195,7 +200,17 @@ Status Background::receive() const {
   if (size != sizeof(report))
     return Error::of(ECHILD, "the process that {} GPU memory in the background has died", verb_);
   report.text.back() = 0;
-  if (report.code) return Error::of(report.code, "in the background: {}", report.text.data());
+  if (report.code > 0) return Error::of(report.code, "in the background: {}", report.text.data());
+  return report;
+}
+
+Status Background::wait_until_ready() const {
+  TRY(read_report());
+  return {};
+}
+
+Status Background::receive() const {
+  while (TRY(read_report()).code != Report::kDone) continue;
   return {};
 }
 

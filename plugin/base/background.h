@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 // A process that works in parallel with CRIU's main process.
 //
-// It is not a thread, because CRIU's main process forks and changes namespaces, which a process
-// with threads cannot do, and because CRIU's log has one writer. It is not a child of the main
-// process either: CRIU takes the end of any child for that of a task. The background process is in
-// the namespaces of the main process and has its open files.
+// It is not a thread, because CRIU's main process forks and changes namespaces, and a process with
+// threads cannot enter all of them. It is not a child of the main process either: CRIU takes the
+// end of any child for that of a task. The background process is in the namespaces of the main
+// process and has its open files.
 #pragma once
 
 #include <sys/types.h>
@@ -34,12 +34,26 @@ class Background {
     const char* verb;  // what it does with GPU memory, for messages
     // Called in the new process; empty: nothing to do.
     std::function<std::unique_ptr<Watch>(pid_t main)> watch{};
+    // start() returns when the work has called Fail::ready(), or has failed.
+    bool announces_threads = false;
   };
-  // Both are called in the new process. `fail` reports the error and does not return.
-  using Fail = std::function<void(const Error&)>;
+  // For the new process.
+  class Fail {
+   public:
+    Fail(std::function<void(const Error&)> fail, std::function<void()> ready)
+        : fail_(std::move(fail)), ready_(std::move(ready)) {}
+    // Reports the error and does not return.
+    void operator()(const Error& error) const { fail_(error); }
+    // The work creates no thread after this call.
+    void ready() const { ready_(); }
+
+   private:
+    std::function<void(const Error&)> fail_;
+    std::function<void()> ready_;
+  };
   using Work = std::function<void(const Fail& fail)>;
 
-  // The main process must not have threads.
+  // The main process must not have threads. Processes and threads have numbers of helpers.
   static Result<std::unique_ptr<Background>> start(const Role& role, const Work& work);
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
@@ -60,8 +74,12 @@ class Background {
         process_(std::move(process)),
         result_(std::move(result)),
         stop_(std::move(stop)) {}
+  struct Report;
+  class Child;
+  Result<Report> read_report() const;
   Status receive() const;
   void wait_for_end() const;
+  Status wait_until_ready() const;
 
   const char* verb_;
   Pidfd process_;

@@ -2,6 +2,7 @@
 #include "criu/plugin.h"
 
 #include "base/log.h"
+#include "base/numbers.h"
 #include "criu/abi.h"
 #include "criu/program.h"
 #include "criu/source.h"
@@ -70,9 +71,8 @@ Status Plugin::prepare() {
       {api(), host_, *store_, parts_.make_engine, options_, faults_, image_directory, tasks},
       std::move(source->images)));
   if (restore_->empty()) return {};
-  // The background process, its threads, and the kernel's threads for its I/O.
-  if (const auto highest = highest_pid(TRY(image_directory())); highest.ok())
-    number_processes_from(*highest);
+  const auto tasks = numbers_of_tasks(TRY(image_directory()));
+  choose_numbers_of_helpers(tasks.ok() ? *tasks : std::set<uint32_t>());
   return restore_->start_background();
 }
 

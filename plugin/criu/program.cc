@@ -4,10 +4,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -147,18 +145,18 @@ constexpr uint64_t kLastField = 5;
 namespace wire = image::wire;
 
 // Returns false if it is malformed.
-bool raise_to_numbers(wire::Reader reader, bool packed, uint32_t& highest) {
+bool collect_numbers(wire::Reader reader, bool packed, std::set<uint32_t>& numbers) {
   while (!reader.at_end()) {
     const auto tag = packed ? std::optional<uint64_t>(wire::kVarint) : reader.varint();
     if (!tag) return false;
     if ((*tag & 7) == wire::kVarint) {
       const auto value = reader.varint();
       if (!value) return false;
-      if (*tag >> 3 <= kLastField) highest = std::max(highest, static_cast<uint32_t>(*value));
+      if (*tag >> 3 <= kLastField) numbers.insert(static_cast<uint32_t>(*value));
     } else if ((*tag & 7) == wire::kBytes) {
       const auto inner = reader.bytes();
       if (!inner ||
-          (*tag >> 3 == kLastField && !raise_to_numbers(wire::Reader(*inner), true, highest)))
+          (*tag >> 3 == kLastField && !collect_numbers(wire::Reader(*inner), true, numbers)))
         return false;
     } else {
       return false;
@@ -218,10 +216,10 @@ restore::Tasks tasks() {
   return busy > 0 ? Tasks::kBusy : Tasks::kDone;
 }
 
-Result<uint32_t> highest_pid(int image_directory) {
+Result<std::set<uint32_t>> numbers_of_tasks(int image_directory) {
   const Fd file = TRY(Fd::openat(image_directory, kProcessTree, O_RDONLY));
   const off_t end = lseek(file.get(), 0, SEEK_END);
-  uint32_t highest = 0;
+  std::set<uint32_t> numbers;
   for (uint64_t at = kFirstEntry; at < static_cast<uint64_t>(end);) {
     uint32_t size = 0;
     TRY(image::read_at(file, kProcessTree, at, std::as_writable_bytes(std::span(&size, 1))));
@@ -229,15 +227,11 @@ Result<uint32_t> highest_pid(int image_directory) {
       return Error::of(EBADMSG, "image {}: an entry is too large", kProcessTree);
     std::vector<std::byte> entry(size);
     TRY(image::read_at(file, kProcessTree, at + sizeof(size), entry));
-    if (!raise_to_numbers(wire::Reader(entry), false, highest))
+    if (!collect_numbers(wire::Reader(entry), false, numbers))
       return Error::of(EBADMSG, "image {}: an entry cannot be decoded", kProcessTree);
     at += sizeof(size) + size;
   }
-  return highest;
-}
-
-void number_processes_from(uint32_t pid) {
-  std::ofstream("/proc/sys/kernel/ns_last_pid") << pid << std::flush;
+  return numbers;
 }
 
 }  // namespace amdgpu_criu::criu

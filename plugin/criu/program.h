@@ -2,7 +2,9 @@
 // The criu program that has loaded the plugin. Only this folder uses its ABI.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,10 +35,7 @@ std::unique_ptr<restore::FdStore> make_fd_store();
 // In CRIU's main process, between the forks of the tasks and the next stage of a restore.
 restore::Tasks tasks();
 
-// The highest number of a process, thread, group or session in CRIU's image of the process tree.
-Result<uint32_t> highest_pid(int image_directory);
-// Gives the next processes and threads of this pid namespace numbers above `pid`, if the kernel
-// allows that, so that our helpers use no number that CRIU gives to a task.
-void number_processes_from(uint32_t pid);
+// The numbers of all processes, threads, groups and sessions in CRIU's image of the process tree.
+Result<std::set<uint32_t>> numbers_of_tasks(int image_directory);
 
 }  // namespace amdgpu_criu::criu

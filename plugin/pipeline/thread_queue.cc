@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/numbers.h"
 #include "pipeline/io_queue.h"
 
 namespace amdgpu_criu::pipeline {
@@ -48,7 +49,7 @@ class ThreadQueue : public IoQueue {
     std::unique_ptr<ThreadQueue> queue(new ThreadQueue(std::move(by)));
     try {
       for (unsigned i = 0; i < depth; i++)
-        queue->threads_.emplace_back([q = &*queue] { q->run(); });
+        queue->threads_.push_back(start_helper_thread([q = &*queue] { q->run(); }));
     } catch (const std::system_error& error) {
       return Error::of(error.code().value(), "no threads: {}", error.what());
     }

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "base/numbers.h"
 
 namespace amdgpu_criu::pipeline {
 
@@ -25,7 +26,8 @@ unsigned worker_threads(unsigned most) {
 
 Workers::Workers(unsigned threads) {
   try {
-    for (unsigned i = 0; i < threads; i++) threads_.emplace_back([this] { run(); });
+    for (unsigned i = 0; i < threads; i++)
+      threads_.push_back(start_helper_thread([this] { run(); }));
   } catch (const std::system_error& error) {
     log_warning("{} of {} threads for checksums: {}", threads_.size(), threads, error.what());
   }

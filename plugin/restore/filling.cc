@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/numbers.h"
 
 namespace amdgpu_criu::restore {
 
@@ -27,16 +28,17 @@ Status Filling::added(const std::set<uint64_t>& object_ids) {
   return {};
 }
 
-void Filling::fill_added(const OnError& on_error) {
+void Filling::fill_added(const OnError& on_error, const OnReady& on_ready) {
   const auto gpus = static_cast<unsigned>(files_.size());
   workers_ = std::make_unique<pipeline::Workers>(
       pipeline::worker_threads(gpus * pipeline::kMaxThreadsOfGpu));
   std::vector<std::jthread> threads;
   for (const auto& entry : files_)
-    threads.emplace_back([this, &on_error, gpu_id = entry.first] {
+    threads.push_back(start_helper_thread<std::jthread>([this, &on_error, gpu_id = entry.first] {
       const Status status = without_exceptions([&] { return fill_while_added(gpu_id); });
       if (!status.ok()) on_error(status.error());
-    });
+    }));
+  on_ready();
   threads.clear();  // waits
   workers_.reset();
 }

@@ -27,9 +27,11 @@ class Filling {
   Status added(const std::set<uint64_t>& object_ids);
 
   // In the background process: fills added objects until all are filled or SharedState is closed.
-  // Each GPU has a thread, which calls `on_error`; that does not return.
+  // Each GPU has a thread, which calls `on_error`; that does not return. Calls `on_ready` when all
+  // threads have their numbers.
   using OnError = std::function<void(const Error&)>;
-  void fill_added(const OnError& on_error);
+  using OnReady = std::function<void()>;
+  void fill_added(const OnError& on_error, const OnReady& on_ready);
 
   // True if all objects of all files were filled.
   Status check_all_filled() const;

@@ -122,12 +122,13 @@ Status Restore::start_background() {
       note_failure("in the background: " + error.message());
       fail_with(error);
     };
-    if (fill) filling_.fill_added(fail);
+    const auto ready = [&] { fail_with.ready(); };
+    if (fill) filling_.fill_added(fail, ready);
   };
   const auto watch = [&](pid_t main) {
     return std::make_unique<TaskWatch>(main, interruption_, shared_);
   };
-  background_ = TRY(Background::start({"fills", watch}, work));
+  background_ = TRY(Background::start({"fills", watch, fill}, work));
   return {};
 }
 

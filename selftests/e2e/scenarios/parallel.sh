@@ -17,6 +17,9 @@ all_in_background() {
   [ "$(fills restore)" -gt 0 ] || fail "nothing was filled"
   [ "$(fills restore)" -eq "$(fills_in_background restore)" ] ||
     fail "$(fills_in_background restore) of $(fills restore) times BOs were filled in the background"
+  # CRIU began at 1000, and the tasks are above 20000.
+  [ "$(</proc/sys/kernel/ns_last_pid)" -lt 20000 ] ||
+    fail "the restore moved ns_last_pid to $(</proc/sys/kernel/ns_last_pid)"
   echo "all contents were filled in the background"
 }
 

@@ -378,6 +378,30 @@ TEST_F(Hooks, WaitsForTheMemoryThatAnotherRestoreIsAboutToTake) {
   EXPECT_THAT(run_.names(), ElementsAre("turn"));
 }
 
+// The kernel counts the memory as used from then on.
+TEST_F(Hooks, ReservesNoMemoryThatATaskHasAllocated) {
+  ASSERT_EQ(dump(), 0) << log();
+  testing_support::make_fd_store_known();
+  state_.available[kGpu] = kBytes;
+  clear_objects(state_);
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const auto reserved = [&] {
+    const pid_t other = fork();
+    if (other == 0) {
+      auto next = restore::Reservation::begin(run_.path());
+      _exit(next.ok() && next->of_others()[kGpu] > 0);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(other, &status, 0), other);
+    return WEXITSTATUS(status) != 0;
+  };
+  EXPECT_TRUE(reserved());
+  const Fd kfd(restore_file(kKfdId));
+  ASSERT_TRUE(kfd.valid()) << log();
+  EXPECT_FALSE(reserved());
+  end(kStageRestore, -1);
+}
+
 TEST_F(Hooks, AGpuThatDoesNotFitIsRefusedBeforeAnythingIsCreated) {
   ASSERT_EQ(dump(), 0) << log();
   state_.calls.clear();

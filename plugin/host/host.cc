@@ -159,6 +159,13 @@ bool Host::may_open_render(unsigned minor, const Fd& directory) const {
   return name && faccessat(directory.get(), name->c_str(), R_OK | W_OK, AT_EACCESS) == 0;
 }
 
+std::optional<uint64_t> Host::vram_used(unsigned render_minor) const {
+  std::ifstream in(formatted("{}/{}:{}/device/mem_info_vram_used", config_.sys_devices,
+                             config_.drm_major, render_minor));
+  uint64_t bytes = 0;
+  return in >> bytes ? std::optional(bytes) : std::nullopt;
+}
+
 Result<std::vector<topology::Gpu>> Host::gpus() const {
   return topology::read_gpus(config_.topology_nodes);
 }

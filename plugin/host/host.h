@@ -102,6 +102,8 @@ class Host {
   // Whether permissions and the device cgroup of the caller allow it.
   bool may_open_render(unsigned minor, const Fd& directory) const;
   Result<std::vector<topology::Gpu>> gpus() const;
+  // VRAM of the GPU that is in use, by anything; nullopt: this kernel does not report it.
+  std::optional<uint64_t> vram_used(unsigned render_minor) const;
 
   // pid must be traced by the caller.
   Result<std::vector<ProcessFile>> files_of(pid_t pid) const;

@@ -3,16 +3,22 @@
 
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <span>
+#include <thread>
+
+#include "host/run_directory.h"
 
 namespace amdgpu_criu::restore {
 namespace {
 
-constexpr char kTurn[] = "/turn";
+constexpr char kTurn[] = "turn";
 constexpr char kPrefix[] = "restore-";
+constexpr std::chrono::milliseconds kTurnPoll{20};
 
 // A lock of one process: unlike those of flock(2), it is not inherited by fork().
 struct flock whole_file() {
@@ -28,17 +34,34 @@ bool is_alive(const std::string& path) {
   return file.ok() && fcntl(file->get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+Status lock_within(const Fd& file, std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return Error::system("cannot lock {}", kTurn);
+    if (std::chrono::steady_clock::now() >= end)
+      return Error(ETIMEDOUT, "another restore does not let this one choose");
+    std::this_thread::sleep_for(kTurnPoll);
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<Reservation> Reservation::begin(const std::string& directory) {
-  if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
-    return Error::system("cannot make {}", directory);
-  Fd turn = TRY(Fd::open((directory + kTurn).c_str(), O_RDWR | O_CREAT, 0644));
-  int result;
-  do {
-    result = flock(turn.get(), LOCK_EX);
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) return Error::system("cannot lock {}{}", directory, kTurn);
+// A record of the file. Its restore changes it while others read it.
+struct Reservation::Entry {
+  uint32_t gpu_id;
+  uint32_t zero;
+  uint64_t bytes;
+};
+
+Result<Reservation> Reservation::begin(const std::string& directory,
+                                       std::chrono::milliseconds patience) {
+  const auto opened = TRY(host::open_run_directory(directory));
+  const int fd = opened.directory.get();
+  // An earlier version of the plugin let any user lock it.
+  if (opened.was_open) (void)unlinkat(fd, kTurn, 0);
+  Fd turn = TRY(Fd::openat(fd, kTurn, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  TRY(lock_within(turn, patience));
   return Reservation(directory, std::move(turn));
 }
 
@@ -46,6 +69,7 @@ Reservation::Reservation(Reservation&& other) noexcept
     : directory_(std::move(other.directory_)),
       turn_(std::move(other.turn_)),
       file_(std::move(other.file_)),
+      entries_(std::move(other.entries_)),
       path_(std::exchange(other.path_, {})),
       owner_(other.owner_) {}
 
@@ -63,29 +87,46 @@ Reservation::Bytes Reservation::of_others() const {
       (void)unlink(path.c_str());
       continue;
     }
-    std::ifstream file(path);
-    uint32_t gpu_id;
-    uint64_t bytes;
-    while (file >> gpu_id >> bytes) result[gpu_id] += bytes;
+    const auto file = Fd::open(path.c_str(), O_RDONLY);
+    Entry one;
+    for (off_t at = 0;
+         file.ok() && pread(file->get(), &one, sizeof(one), at) == ssize_t{sizeof(one)};
+         at += sizeof(one))
+      result[one.gpu_id] += one.bytes;
   }
   return result;
 }
 
 Status Reservation::take(const Bytes& bytes) {
+  Status status = write(bytes);
+  turn_.reset();
+  return status;
+}
+
+Status Reservation::write(const Bytes& bytes) {
   std::string path = directory_ + "/" + kPrefix + "XXXXXX";
   file_ = Fd(mkostemp(path.data(), O_CLOEXEC));
   if (!file_.valid()) return Error::system("cannot make {}", path);
   path_ = path;
   owner_ = getpid();
-  std::string text;
-  for (const auto& [gpu_id, size] : bytes) text += formatted("{} {}\n", gpu_id, size);
+  // A write beyond the end of a full file system would end the process.
+  const size_t size = bytes.size() * sizeof(Entry);
+  if (const int error = posix_fallocate(file_.get(), 0, static_cast<off_t>(size)))
+    return Error::of(error, "cannot write {}: {}", path, strerror(error));
+  entries_ = TRY(Mapping::map(size, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get()));
+  auto* entry = reinterpret_cast<Entry*>(entries_.data());
+  for (const auto& [gpu_id, amount] : bytes) *entry++ = {gpu_id, 0, amount};
   // Closing another descriptor of the file would release the lock.
-  if (write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return Error::system("cannot write {}", path);
   struct flock lock = whole_file();
   if (fcntl(file_.get(), F_SETLK, &lock) != 0) return Error::system("cannot lock {}", path);
-  turn_.reset();
   return {};
+}
+
+void Reservation::allocated(uint32_t gpu_id, uint64_t bytes) const {
+  const std::span entries(reinterpret_cast<Entry*>(entries_.data()),
+                          entries_.size() / sizeof(Entry));
+  for (Entry& entry : entries)
+    if (entry.gpu_id == gpu_id) std::atomic_ref(entry.bytes) -= std::min(bytes, entry.bytes);
 }
 
 }  // namespace amdgpu_criu::restore

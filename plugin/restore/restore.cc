@@ -280,6 +280,7 @@ Status Restore::restore_process(const image::Process& process) {
   TRY(make_imports(process.imports));
   std::vector<kernel::Bo> bos = process.bos;
   TRY(env_.api.restore(kernel::kfd_node(kfd), session.get(), devices, bos, *process.blob));
+  gpus_.note_allocated(process.index);
   keep_offsets({false, process.index}, bos);
   TRY(filling_.added(objects_of(bos)));
   auto keep = [&] { return env_.store.add(kfd); };

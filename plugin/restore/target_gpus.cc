@@ -31,19 +31,18 @@ constexpr std::chrono::seconds kFreedWithin{2};
 constexpr std::chrono::seconds kTakenWithin{60};
 constexpr std::chrono::milliseconds kMemoryPoll{100};
 
-// VRAM that processes allocated through /dev/kfd, by the GPU of the images. Memory of render nodes
-// does not count: the kernel moves it to system memory if VRAM is short.
-std::map<uint32_t, uint64_t> vram_of(const image::Set& images) {
+// VRAM that the process allocated through /dev/kfd, by the GPU of the images. Memory of render
+// nodes does not count: the kernel moves it to system memory if VRAM is short. known: objects that
+// count as another process's.
+std::map<uint32_t, uint64_t> vram_of(const image::Process& process, std::set<uint64_t>& known) {
   std::map<uint32_t, uint64_t> result;
-  std::set<uint64_t> known;
-  for (const auto& [index, process] : images.processes())
-    for (const kernel::Bo& bo : process.bos) {
-      if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || bo.flags & AMDGPU_CRIU_BO_IMPORTED ||
-          !known.insert(bo.object_id).second)
-        continue;
-      const auto device = std::ranges::find(process.devices, bo.gpu_id, &image::Device::gpu_id);
-      if (device != process.devices.end()) result[device->actual_gpu_id] += bo.size;
-    }
+  for (const kernel::Bo& bo : process.bos) {
+    if (bo.domain != AMDGPU_CRIU_DOMAIN_VRAM || bo.flags & AMDGPU_CRIU_BO_IMPORTED ||
+        !known.insert(bo.object_id).second)
+      continue;
+    const auto device = std::ranges::find(process.devices, bo.gpu_id, &image::Device::gpu_id);
+    if (device != process.devices.end()) result[device->actual_gpu_id] += bo.size;
+  }
   return result;
 }
 
@@ -84,7 +83,11 @@ Status TargetGpus::make_first_choice(const image::Set& images) {
                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   new (shared_.data()) Choice{Choice::kFirst};
   for (auto& target : chosen()) new (&target) std::atomic<uint32_t>(0);
-  room_ = {vram_of(images), {}, env_.options.replicas};
+  room_.spread = env_.options.replicas;
+  std::set<uint64_t> known;
+  for (const auto& [index, process] : images.processes())
+    for (const auto& [source, bytes] : needed_[index] = vram_of(process, known))
+      room_.needed[source] += bytes;
   if (!sources_.empty()) choose(TRY(plan_with_room()));
   return {};
 }
@@ -94,9 +97,15 @@ void TargetGpus::look_at_memory() {
   if (room_.needed.empty() || !env_.store.is_ready()) return;
   const auto kfd = nodes_.open_kfd();
   if (!kfd.ok()) return;
-  for (const Gpu& gpu : here_)
-    if (const auto free = env_.api.available_memory(*kfd, gpu.gpu_id); free.ok())
-      room_.free[gpu.gpu_id] = *free;
+  for (const Gpu& gpu : here_) {
+    const auto free = env_.api.available_memory(*kfd, gpu.gpu_id);
+    if (!free.ok()) continue;
+    room_.free[gpu.gpu_id] = *free;
+    // KFD counts no memory of render nodes.
+    const uint64_t size = gpu.property("vram_size");
+    const uint64_t used = env_.host.vram_used(gpu.render_minor).value_or(0);
+    room_.unused[gpu.gpu_id] = std::min(*free, size - std::min(used, size));
+  }
 }
 
 Reservation::Bytes TargetGpus::needed_by(const Assignment& targets) const {
@@ -114,17 +123,25 @@ Result<Assignment> TargetGpus::try_plan(bool& fits_without_others) {
   auto without_others = plan(here_);
   fits_without_others = without_others.ok();
   if (!turn.ok()) {
-    log_info("GPU memory is not reserved: {}", turn.error().message());
+    log_warning("GPU memory is not reserved: {}", turn.error().message());
     return without_others;
   }
   for (const auto& [gpu_id, bytes] : turn->of_others())
-    if (const auto free = room_.free.find(gpu_id); free != room_.free.end())
-      free->second -= std::min(bytes, free->second);
+    for (auto* amounts : {&room_.free, &room_.unused})
+      if (const auto left = amounts->find(gpu_id); left != amounts->end())
+        left->second -= std::min(bytes, left->second);
   Assignment result = TRY(plan(here_));
   if (const Status taken = turn->take(needed_by(result)); !taken.ok())
     log_warning("GPU memory is not reserved: {}", taken.error().message());
   reservation_.emplace(std::move(*turn));
+  reserved_on_ = result;
   return result;
+}
+
+void TargetGpus::note_allocated(uint32_t process) const {
+  if (!reservation_) return;
+  for (const auto& [source, bytes] : needed_.at(process))
+    reservation_->allocated(reserved_on_.at(source), bytes);
 }
 
 // Reservations of others end soon, and memory of ended processes becomes free soon.

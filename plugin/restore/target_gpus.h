@@ -43,6 +43,9 @@ class TargetGpus {
   // GPUs. The choice of the first task holds for all.
   Status settle() const;
 
+  // In a restored task: that process of the images has its memory now. The reservation, which the
+  // memory that the kernel counts as used would add to, ends for this part.
+  void note_allocated(uint32_t process) const;
   // For CRIU's main process, when the tasks have allocated their memory.
   void release_room() { reservation_.reset(); }
 
@@ -74,6 +77,8 @@ class TargetGpus {
   Gpus sources_;
   Gpus here_;
   topology::Room room_;
+  std::map<uint32_t, std::map<uint32_t, uint64_t>> needed_;  // VRAM, by process and source
+  topology::Assignment reserved_on_;
   std::optional<Reservation> reservation_;
   Mapping shared_;  // by all tasks
 };

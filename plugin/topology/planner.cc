@@ -94,12 +94,12 @@ class Search {
       return targets_[i].pci_address == sources_[source].pci_address ? 1 : 2;
     };
     std::ranges::stable_sort(result, {}, rank);
-    auto free = [&](size_t i) {
-      const auto found = room_.free.find(targets_[i].gpu_id);
+    auto unused = [&](size_t i) {
+      const auto found = room_.unused.find(targets_[i].gpu_id);
       const uint64_t size = std::max<uint64_t>(targets_[i].property("vram_size"), 1);
-      return found == room_.free.end() ? 0.0 : static_cast<double>(found->second) / size;
+      return found == room_.unused.end() ? 0.0 : static_cast<double>(found->second) / size;
     };
-    if (room_.spread) std::ranges::stable_sort(result, std::greater(), free);
+    if (room_.spread) std::ranges::stable_sort(result, std::greater(), unused);
     return result;
   }
 

@@ -18,8 +18,11 @@ using Assignment = std::map<uint32_t, uint32_t>;
 // VRAM, by gpu_id.
 struct Room {
   std::map<uint32_t, uint64_t> needed;  // of sources
-  std::map<uint32_t, uint64_t> free;    // of targets; none: it is not known
-  bool spread = false;                  // the target with the largest part free comes first
+  std::map<uint32_t, uint64_t> free;    // of targets; none: not reported
+  // Of targets: less than `free` by what the kernel would move away, such as memory of render
+  // nodes.
+  std::map<uint32_t, uint64_t> unused;
+  bool spread = false;  // the target with the largest part unused comes first
 };
 
 // A pure function. GPUs of one XGMI hive, or of one NUMA node, stay in one, and GPUs that had a

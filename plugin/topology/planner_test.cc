@@ -52,7 +52,10 @@ class PlannerOfReplicas : public testing::Test {
 
   std::vector<Gpu> sources_{gpu(1, 128)};
   std::vector<Gpu> targets_{gpu(1, 128), gpu(9, 129)};
-  Room room_{{{1, 300u << 20}}, {{1, 900u << 20}, {9, 1900u << 20}}, false};
+  Room room_{{{1, 300u << 20}},
+             {{1, 900u << 20}, {9, 1900u << 20}},
+             {{1, 900u << 20}, {9, 1900u << 20}},
+             false};
 };
 
 TEST_F(PlannerOfReplicas, FillTheirOwnGpuFirst) {
@@ -71,8 +74,18 @@ TEST_F(PlannerOfReplicas, SpreadByThePartThatIsFree) {
     if (!placed.ok()) break;
     order += formatted("{}", placed->at(1));
     room_.free[placed->at(1)] -= room_.needed[1];
+    room_.unused[placed->at(1)] -= room_.needed[1];
   }
   EXPECT_EQ(order, "919919919");
+}
+
+// Render nodes have filled the larger GPU, whose memory the kernel would move away.
+TEST_F(PlannerOfReplicas, PreferTheGpuThatNobodyUses) {
+  room_.spread = true;
+  room_.unused[9] = 100u << 20;
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 1)));
+  room_.free[1] = 0;
+  EXPECT_THAT(*plan_one(), UnorderedElementsAre(Pair(1, 9)));
 }
 
 TEST_F(PlannerOfReplicas, AreRefusedByNameWhereThereIsNoRoom) {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "restore/reservation.h"
+
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+
+#include "tests/temp_dir.h"
+
+namespace amdgpu_criu::restore {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kShort{100};
+
+mode_t mode_of(const std::string& path) {
+  struct stat status{};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777;
+}
+
+class Reservations : public testing::Test {
+ protected:
+  // In another process, because a process does not see its own locks.
+  template <typename Body>
+  static int in_child(const Body& body) {
+    const pid_t child = fork();
+    if (child == 0) _exit(body());
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+  }
+
+  testing_support::TempDir parent_;
+  std::string directory_ = parent_.file("amdgpu-criu");
+  std::string turn_ = directory_ + "/turn";
+};
+
+TEST_F(Reservations, AreOpenToNobodyElse) {
+  ASSERT_TRUE(Reservation::begin(directory_).ok());
+  EXPECT_EQ(mode_of(directory_), 0700u);
+  EXPECT_EQ(mode_of(turn_), 0600u);
+}
+
+// A shared lock on a descriptor that an earlier version gave to any user.
+TEST_F(Reservations, LeaveTheLockOfAnEarlierVersionToItsHolder) {
+  std::filesystem::create_directory(directory_);
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  ASSERT_TRUE(Fd::open(turn_.c_str(), O_WRONLY | O_CREAT, 0644).ok());
+  const Fd of_user = std::move(*Fd::open(turn_.c_str(), O_RDONLY));
+  ASSERT_EQ(flock(of_user.get(), LOCK_SH), 0);
+  const auto reservation = Reservation::begin(directory_, kShort);
+  ASSERT_TRUE(reservation.ok()) << reservation.error().message();
+  EXPECT_EQ(mode_of(directory_), 0700u);
+  EXPECT_EQ(mode_of(turn_), 0600u);
+}
+
+TEST_F(Reservations, AreNotMadeInADirectoryOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  std::filesystem::create_directory(directory_);
+  ASSERT_EQ(chown(directory_.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(Reservation::begin(directory_).error().message(), HasSubstr("belongs to user 65534"));
+  ASSERT_EQ(rename(directory_.c_str(), (directory_ + "-2").c_str()), 0);
+  std::filesystem::create_directory_symlink(parent_.path(), directory_);
+  EXPECT_FALSE(Reservation::begin(directory_).ok());
+}
+
+// The restore that chooses was stopped.
+TEST_F(Reservations, DoNotWaitWithoutALimit) {
+  const auto first = Reservation::begin(directory_);
+  ASSERT_TRUE(first.ok());
+  const auto second = Reservation::begin(directory_, kShort);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.error().message(), HasSubstr("another restore does not let this one choose"));
+}
+
+TEST_F(Reservations, LetOthersGoOnAfterAFailure) {
+  auto first = Reservation::begin(directory_);
+  ASSERT_TRUE(first.ok());
+  const std::string elsewhere = parent_.file("elsewhere");
+  ASSERT_EQ(rename(directory_.c_str(), elsewhere.c_str()), 0);
+  EXPECT_FALSE(first->take({{1, 100}}).ok());
+  EXPECT_TRUE(Reservation::begin(elsewhere, kShort).ok());
+}
+
+// A task has its memory while another one of its tree is still being restored.
+TEST_F(Reservations, DoNotCountMemoryThatIsAllocated) {
+  auto first = Reservation::begin(directory_);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(first->take({{1, 100}, {2, 50}}).ok());
+  const auto left = [&] {
+    const auto second = Reservation::begin(directory_);
+    return second.ok() ? second->of_others() : Reservation::Bytes();
+  };
+  const auto is_left = [&](const Reservation::Bytes& expected) {
+    return in_child([&] { return left() == expected; });
+  };
+  EXPECT_TRUE(is_left({{1, 100}, {2, 50}}));
+  in_child([&] {
+    first->allocated(1, 60);
+    return 0;
+  });
+  EXPECT_TRUE(is_left({{1, 40}, {2, 50}}));
+  first->allocated(1, 60);
+  first->allocated(3, 60);
+  EXPECT_TRUE(is_left({{1, 0}, {2, 50}}));
+  {
+    const auto ended = std::move(*first);
+  }
+  EXPECT_TRUE(is_left({}));
+}
+
+}  // namespace
+}  // namespace amdgpu_criu::restore

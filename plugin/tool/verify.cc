@@ -112,7 +112,7 @@ int verify(const std::string& directory, Format format) {
   if (!verdict.ok())
     return fprintf(stderr, "amdgpu-criu: %s\n", verdict.error().message().c_str()), 2;
   if (verdict->files == 0)
-    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 2;
+    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 3;
   if (format == Format::kJson) {
     print_json(verdict_json(*verdict));
   } else {

@@ -38,6 +38,7 @@ if [ $verb = dump ]; then
   [ "$stop" != yes ] || kill -STOP $tree $(cat /proc/$tree/task/$tree/children)
   touch "$images/part"
   [ ! -e FAKE/hang ] || exec sleep 100
+  while [ -e FAKE/slow-dump ]; do sleep 0.05; done
   tail -n 1 FAKE/output >"$images/state"
 else
   read -r _ count <"$images/state"
@@ -55,6 +56,7 @@ exit $(cat FAKE/stop)
 """
 VERIFY = """#!/bin/sh
 [ ! -e FAKE/damage ] || { echo damaged; exit 1; }
+[ ! -e FAKE/verify-status ] || { echo an error >&2; exit $(cat FAKE/verify-status); }
 """
 # An orphan of the fake criu becomes a child of the driver, as a sibling of criu would be.
 DRIVER = """
@@ -117,6 +119,10 @@ class FakeNode:
         process.stdin.close()
         process.stdin = None  # for communicate()
         return process
+
+    def start_dump(self, *options: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([*self.driver, "dump", *options], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
 
     def dump(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*self.driver, "dump", *options], capture_output=True, text=True,

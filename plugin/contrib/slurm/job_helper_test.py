@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from fake_node import PATIENCE, FakeNode, load
+from fake_node import PATIENCE, FakeNode, load, wait_until
 
 helper = load("job-helper")
 
@@ -60,16 +60,16 @@ class Store(unittest.TestCase):
         self.store.create()
 
     def make(self, token: str) -> Path:
-        self.store.begin()
+        self.store.begin(token)
         (self.store.new / "image").write_text("x")
         return self.store.commit(token)
 
     def test_only_what_is_committed_is_complete(self) -> None:
         token = self.store.take()
-        self.store.begin()
+        self.store.begin(token)
         self.assertEqual(self.store.complete(), [])
         self.assertEqual(self.make(token).name, "1")
-        self.store.begin()
+        self.store.begin(token)
         self.assertEqual([path.name for path in self.store.complete()], ["1"])
 
     def test_a_new_one_replaces_the_oldest(self) -> None:
@@ -83,6 +83,14 @@ class Store(unittest.TestCase):
         with self.assertRaisesRegex(helper.Failure, "runs on another node"):
             self.make(token)
         self.assertEqual(self.store.complete(), [])
+
+    def test_a_node_that_was_given_up_leaves_the_unfinished_images_of_the_other(self) -> None:
+        given_up = self.store.take()
+        self.store.begin(self.store.take())
+        (self.store.new / "image").write_text("x")
+        with self.assertRaisesRegex(helper.Failure, "runs on another node"):
+            self.store.begin(given_up)
+        self.assertEqual((self.store.new / "image").read_text(), "x")
 
     def test_is_for_root_alone(self) -> None:
         self.assertEqual(self.store.path.stat().st_mode & 0o777, 0o700)
@@ -143,9 +151,40 @@ class Helper(unittest.TestCase):
         process = self.node.start()
         self.node.wait_for_steps(1)
         self.node.say("damage")
-        self.assertIn("its images are damaged: damaged", self.node.dump().stderr)
+        self.assertIn("damaged or cannot be read: damaged", self.node.dump().stderr)
         self.assertEqual([path.name for path in self.node.store.iterdir()], ["owner"])
         self.node.wait_for_steps(2)
+        self.end(process)
+
+    def test_a_program_whose_images_cannot_be_read_continues(self) -> None:
+        self.checkpoint()
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("verify-status", "2")
+        self.assertIn("damaged or cannot be read: an error", self.node.dump().stderr)
+        self.assertEqual(sorted(path.name for path in self.node.store.iterdir()), ["1", "owner"])
+        self.node.wait_for_steps(2)
+        self.end(process)
+
+    def test_a_program_without_a_gpu_is_carried(self) -> None:
+        self.node.say("verify-status", "3")
+        self.checkpoint()
+        self.assertTrue((self.node.store / "1" / "state").exists())
+
+    def test_a_second_dump_is_refused_while_the_first_one_runs(self) -> None:
+        process = self.node.start()
+        self.node.wait_for_steps(1)
+        self.node.say("slow-dump")
+        first = self.node.start_dump("--leave-running")
+        part = self.node.store / "new" / "part"
+        wait_until(part.exists)
+        second = self.node.dump("--leave-running")
+        self.assertEqual(second.returncode, helper.REFUSED)
+        self.assertIn("another dump of this job is under way", second.stderr)
+        (self.node.work / "slow-dump").unlink()
+        _, messages = first.communicate(timeout=PATIENCE)
+        self.assertEqual(first.returncode, 0, messages)
+        self.assertTrue((self.node.store / "1" / "part").exists())
         self.end(process)
 
     def test_a_node_that_fails_during_a_dump_leaves_the_previous_checkpoint(self) -> None:

@@ -16,7 +16,9 @@ void write_statistics(const char* file,
   std::string text = R"({"version": 1)";
   for (const auto& [name, value] : members) text += formatted(R"(, "{}": {})", name, value);
   text += "}\n";
-  const auto opened = Fd::openat(AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  // A user may own the directory, and link the name to a file of root.
+  remove_statistics(file);
+  const auto opened = Fd::openat(AT_FDCWD, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (!opened.ok() || write(opened->get(), text.data(), text.size()) < 0)
     log_warning("cannot write {}: {}", file, strerror(errno));
 }

@@ -65,10 +65,25 @@ TEST_F(Statistics, AreInTheWorkingDirectory) {
   EXPECT_THAT(images_.read(kDumpStatistics), IsEmpty());
 }
 
+// A user who owns the working directory chooses no file that root writes.
+TEST_F(Statistics, DoNotFollowLinks) {
+  const testing_support::TempDir working;
+  const std::string target = working.file("target");
+  working.write("target", "of root");
+  std::filesystem::current_path(working.path());
+  std::filesystem::create_symlink(target, kDumpStatistics);
+  ASSERT_EQ(dump(), 0) << log();
+  std::filesystem::create_symlink(target, kRestoreStatistics);
+  restore();
+  EXPECT_EQ(working.read("target"), "of root");
+  EXPECT_THAT(working.read(kDumpStatistics), HasSubstr("processes"));
+  EXPECT_THAT(working.read(kRestoreStatistics), HasSubstr("processes"));
+}
+
 TEST_F(Statistics, ThatCannotBeWrittenFailNoDump) {
   std::filesystem::create_directory(images_.file(kDumpStatistics));
   ASSERT_EQ(dump(), 0) << log();
-  EXPECT_THAT(log(), HasSubstr("cannot write amdgpu-stats-dump.json: Is a directory"));
+  EXPECT_THAT(log(), HasSubstr("cannot write amdgpu-stats-dump.json: File exists"));
 }
 
 }  // namespace

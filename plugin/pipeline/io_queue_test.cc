@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "pipeline/io_queue.h"
+#include "tests/refused_call.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::pipeline {
@@ -206,6 +207,28 @@ TEST(IoQueue, AWriteOfNothingIsAnError) {
   Scripted queue({0});
   queue.submit(0, {-1, true, 0, {{bytes, 64}}, &name});
   EXPECT_THAT(queue.finish(0).error().message(), HasSubstr("nothing was written"));
+}
+
+// A transfer that the kernel does not take never completes.
+TEST(IoUring, TransfersWhatTheKernelDoesNotTake) {
+  const TempDir directory;
+  const Fd file = std::move(*Fd::open(directory.file("file").c_str(), O_RDWR | O_CREAT, 0600));
+  auto queue = make_uring_queue(4);
+  if (!queue.ok()) GTEST_SKIP() << "this machine allows " << queue.error().message();
+  const Pages written(2);
+  written.fill(1);
+  const std::string name = "image";
+  const testing_support::Refused submission{SYS_io_uring_enter, 0, ENOMEM, 1};
+  const bool tried = testing_support::without(submission, [&] {
+    for (size_t i = 0; i < 2; i++) {
+      (*queue)->submit(0, {file.get(), true, i * kPage, {written.part(i, 1)}, &name});
+      EXPECT_TRUE((*queue)->finish(0).ok());
+    }
+  });
+  if (!tried) GTEST_SKIP() << "this machine allows no filter of system calls";
+  const std::string bytes = directory.read("file");
+  ASSERT_EQ(bytes.size(), 2 * kPage);
+  EXPECT_EQ(memcmp(bytes.data(), written.memory.data(), bytes.size()), 0);
 }
 
 }  // namespace

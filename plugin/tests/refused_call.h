@@ -18,7 +18,7 @@ namespace amdgpu_criu::testing_support {
 
 struct Refused {
   uint32_t call;
-  uint32_t bits;  // if the third argument has one of them
+  uint32_t bits;  // if the third argument has one of them; 0: always
   uint32_t error;
   std::optional<uint32_t> second = {};  // the argument, if only calls with that are refused
 };
@@ -27,14 +27,16 @@ struct Refused {
 // if the kernel allows no filter.
 inline bool without(const Refused& refused, const std::function<void()>& run) {
   const uint32_t second = refused.second.value_or(0), mask = refused.second ? UINT32_MAX : 0;
+  const uint32_t any = refused.bits == 0;
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused.call, 0, 6),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused.call, 0, 7),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 3),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, refused.bits, 0, 1),
+      BPF_STMT(BPF_ALU | BPF_OR | BPF_K, any),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, refused.bits | any, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | refused.error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };

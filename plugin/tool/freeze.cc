@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,32 +14,39 @@
 #include <cstdio>
 
 #include "dump/tree.h"
+#include "host/run_directory.h"
 #include "tool/commands.h"
 #include "tool/traced.h"
 
 namespace amdgpu_criu::tool {
 namespace {
 
-struct Address {
-  sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
-  socklen_t size = 0;
+// Where only the caller can make a socket: any user may bind an abstract name.
+Result<std::string> run_directory() {
+  if (geteuid() == 0) return host::Config().run_directory;
+  const char* own = getenv("XDG_RUNTIME_DIR");
+  if (!own || !*own) return Error(ENOENT, "set XDG_RUNTIME_DIR, or run this as root");
+  return std::string(own) + "/amdgpu-criu";
+}
 
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
-};
-
-// Abstract, so that no file is left. Other pid namespaces have the same numbers.
-Result<Address> address_of(pid_t pid) {
+// Other pid namespaces have the same numbers.
+Result<sockaddr_un> address_of(pid_t pid) {
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) != 0) return Error::system("cannot read the pid namespace");
-  const std::string text =
-      formatted("amdgpu-criu/freeze/{}/{}", static_cast<uint64_t>(space.st_ino), pid);
-  Address address;
-  text.copy(address.name.sun_path + 1, sizeof(address.name.sun_path) - 1);
-  address.size = offsetof(sockaddr_un, sun_path) + 1 + text.size();
+  const std::string path =
+      formatted("{}/freeze-{}-{}", TRY(run_directory()), static_cast<uint64_t>(space.st_ino), pid);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof(address.sun_path))
+    return Error::of(ENAMETOOLONG, "the path {} is too long for a socket", path);
+  path.copy(address.sun_path, path.size());
   return address;
 }
 
-// Only root and the user who created the other end may thaw.
+int connect_to(const Fd& socket, const sockaddr_un& address) {
+  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+}
+
+// A socket of root can be reached only by root, and another one by root and its user.
 bool may_ask(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -46,14 +54,22 @@ bool may_ask(int socket) {
          (peer.uid == 0 || peer.uid == geteuid());
 }
 
-Fd make_socket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+Fd make_socket(int type = SOCK_STREAM) { return Fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0)); }
 
-Result<Fd> listen_for_thaw(pid_t pid) {
-  const Address address = TRY(address_of(pid));
+// A socket of another type connects to none, and the errno distinguishes one that is in use from
+// the file of a process that was killed.
+bool is_left_over(const sockaddr_un& address) {
+  return connect_to(make_socket(SOCK_DGRAM), address) != 0 && errno == ECONNREFUSED;
+}
+
+Result<Fd> listen_for_thaw(pid_t pid, const sockaddr_un& address) {
+  const auto opened = TRY(host::open_run_directory(TRY(run_directory())));
+  if (flock(opened.directory.get(), LOCK_EX) != 0) return Error::system("cannot lock a directory");
+  if (is_left_over(address)) (void)unlink(address.sun_path);
   Fd socket = make_socket();
-  if (bind(socket.get(), address.get(), address.size) != 0) {
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno == EADDRINUSE) return Error::of(EBUSY, "process {} is frozen already", pid);
-    return Error::system("cannot make a socket");
+    return Error::system("cannot make the socket {}", address.sun_path);
   }
   if (listen(socket.get(), 1) != 0) return Error::system("cannot listen");
   return socket;
@@ -64,7 +80,9 @@ class Holder {
  public:
   static Result<Holder> freeze(pid_t pid) {
     Holder holder;
-    holder.socket_ = TRY(listen_for_thaw(pid));
+    const sockaddr_un address = TRY(address_of(pid));
+    holder.socket_ = TRY(listen_for_thaw(pid, address));
+    holder.path_ = address.sun_path;
     const auto stopped = TRY(StoppedTree::stop(pid));
     const Status paused = holder.pause(stopped.pids());
     // Also after an error: the end of the session resumes processes that are already paused.
@@ -72,6 +90,19 @@ class Holder {
     TRY(paused);
     if (holder.frozen_.empty()) return Error::of(ENOENT, "process {} uses no AMD GPU", pid);
     return holder;
+  }
+
+  Holder(Holder&& other) noexcept
+      : socket_(std::move(other.socket_)),
+        path_(std::exchange(other.path_, {})),
+        api_(std::move(other.api_)),
+        host_(std::move(other.host_)),
+        interruption_(std::move(other.interruption_)),
+        tree_(std::move(other.tree_)),
+        frozen_(std::move(other.frozen_)) {}
+  Holder& operator=(Holder&&) = delete;
+  ~Holder() {
+    if (!path_.empty()) (void)unlink(path_.c_str());
   }
 
   // Waits for a thaw, or for the end of all frozen processes. Returns the socket of the thawing
@@ -103,6 +134,7 @@ class Holder {
   }
 
   Fd socket_;
+  std::string path_;  // of the socket; empty: another object removes it
   std::unique_ptr<kernel::Api> api_ = kernel::make_ioctl_api();
   std::unique_ptr<host::Host> host_;
   // Nothing interrupts it.
@@ -162,7 +194,7 @@ int thaw(pid_t pid) {
   if (!address.ok())
     return fprintf(stderr, "amdgpu-criu: %s\n", address.error().message().c_str()), 2;
   const Fd socket = make_socket();
-  if (connect(socket.get(), address->get(), address->size) != 0 || !may_ask(socket.get()))
+  if (connect_to(socket, *address) != 0 || !may_ask(socket.get()))
     return fprintf(stderr, "amdgpu-criu: process %d is not frozen by amdgpu-criu freeze\n", pid), 1;
   char nothing;
   if (read(socket.get(), &nothing, 1) < 0) return perror("amdgpu-criu: read"), 2;

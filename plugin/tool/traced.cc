@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "host/host.h"
 
@@ -15,6 +16,8 @@ namespace amdgpu_criu::tool {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kPoll{1};
 
 Result<std::vector<pid_t>> threads_of(pid_t pid) {
   std::vector<pid_t> result;
@@ -53,12 +56,25 @@ Result<bool> StoppedTree::stop_thread(pid_t thread) {
     return error;
   }
   int& pending = threads_[thread] = 0;
-  int status = 0;
-  if (ptrace(PTRACE_INTERRUPT, thread, 0, 0) != 0 || waitpid(thread, &status, __WALL) != thread ||
-      !WIFSTOPPED(status))
-    return false;  // it has ended since
-  if (status >> 16 != PTRACE_EVENT_STOP) pending = WSTOPSIG(status);
+  if (ptrace(PTRACE_INTERRUPT, thread, 0, 0) != 0) return false;  // it has ended since
+  const auto status = TRY(wait_for_stop(thread));
+  if (!status || !WIFSTOPPED(*status)) return false;
+  if (*status >> 16 != PTRACE_EVENT_STOP) pending = WSTOPSIG(*status);
   return true;
+}
+
+Result<std::optional<int>> StoppedTree::wait_for_stop(pid_t thread) const {
+  const auto end = std::chrono::steady_clock::now() + patience_;
+  while (true) {
+    int status = 0;
+    const pid_t stopped = waitpid(thread, &status, __WALL | WNOHANG);
+    if (stopped == thread) return std::optional(status);
+    if (stopped < 0) return std::optional<int>();
+    if (std::chrono::steady_clock::now() > end)
+      return Error::of(ETIMEDOUT, "thread {} ({}) does not stop: it waits in the kernel", thread,
+                       host::comm_of(thread));
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 Result<bool> StoppedTree::stop_new_threads(pid_t pid) {
@@ -71,8 +87,8 @@ Result<bool> StoppedTree::stop_new_threads(pid_t pid) {
 }
 
 // Running processes may create threads and children meanwhile; repeat until none runs.
-Result<StoppedTree> StoppedTree::stop(pid_t pid) {
-  StoppedTree tree;
+Result<StoppedTree> StoppedTree::stop(pid_t pid, std::chrono::milliseconds patience) {
+  StoppedTree tree(patience);
   for (bool found = true; std::exchange(found, false);) {
     tree.pids_ = TRY(tree_of(pid));
     for (const pid_t one : tree.pids_) found |= TRY(tree.stop_new_threads(one));

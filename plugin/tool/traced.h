@@ -5,7 +5,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,10 @@ Result<std::vector<pid_t>> tree_of(pid_t pid);
 // is killed before that, the kernel continues them.
 class StoppedTree {
  public:
-  static Result<StoppedTree> stop(pid_t pid);
+  // Fails if a thread does not stop within that time: one that waits in the kernel, for a disk or
+  // for its vfork() child, cannot.
+  static Result<StoppedTree> stop(pid_t pid,
+                                  std::chrono::milliseconds patience = std::chrono::seconds(10));
   StoppedTree(StoppedTree&&) = default;
   StoppedTree& operator=(StoppedTree&&) = delete;
   ~StoppedTree();
@@ -28,12 +33,15 @@ class StoppedTree {
   const std::vector<pid_t>& pids() const { return pids_; }
 
  private:
-  StoppedTree() = default;
+  explicit StoppedTree(std::chrono::milliseconds patience) : patience_(patience) {}
   // False: there was no new thread.
   Result<bool> stop_new_threads(pid_t pid);
   // False: it has ended.
   Result<bool> stop_thread(pid_t thread);
+  // Of waitpid(2); nullopt: it has ended.
+  Result<std::optional<int>> wait_for_stop(pid_t thread) const;
 
+  std::chrono::milliseconds patience_;
   std::vector<pid_t> pids_;
   // The signal that each thread was about to get, or 0.
   std::map<pid_t, int> threads_;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <new>
 #include <thread>
 
@@ -72,6 +73,35 @@ TEST(StoppedTree, StopsAllThreadsAndChildrenUntilItIsDestroyed) {
     EXPECT_EQ(counting.counts(), stopped_at);
   }
   while (!counting.all_moved(stopped_at)) usleep(1000);
+}
+
+TEST(StoppedTree, DoesNotWaitForAThreadThatCannotStop) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    if (vfork() == 0) {
+      pause();
+      _exit(0);
+    }
+    _exit(0);
+  }
+  std::string state;
+  while (!state.ends_with(") D")) {
+    usleep(1000);
+    std::ifstream stat(formatted("/proc/{}/stat", parent));
+    std::getline(stat, state);
+    state.resize(std::min(state.size(), state.rfind(')') + 3));
+  }
+  {
+    const auto tree = StoppedTree::stop(parent, std::chrono::milliseconds(100));
+    ASSERT_FALSE(tree.ok());
+    EXPECT_THAT(tree.error().message(),
+                testing::HasSubstr("does not stop: it waits in the kernel"));
+  }
+  std::ifstream children(formatted("/proc/{}/task/{}/children", parent, parent));
+  pid_t child = 0;
+  children >> child;
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
 }
 
 TEST(StoppedTree, NamesAMissingProcess) {

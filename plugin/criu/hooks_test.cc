@@ -482,19 +482,6 @@ TEST_F(RestoreInTasks, TheLastLineOfAFailedRestoreIsTheReasonOfTheTask) {
   EXPECT_THAT(last, HasSubstr("injected failure of RESTORE"));
 }
 
-TEST_F(Hooks, TheTestSwitchLeavesBosUnfilledAndLogsIt) {
-  ASSERT_EQ(dump(), 0) << log();
-  clear_objects(state_);
-  setenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS", "1", 1);
-  ASSERT_EQ(start(kStageRestore), 0);
-  unsetenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS");
-  const Fd kfd(restore_file(kKfdId));
-  ASSERT_TRUE(kfd.valid());
-  EXPECT_EQ(contents_of(state_, 1), std::string(5 * 4096, 0));
-  EXPECT_THAT(log(), HasSubstr("TEST SWITCH: amdgpu-contents-0-11.img is NOT restored"));
-  end(kStageRestore, 0);
-}
-
 TEST_F(Hooks, AFailedResumeKillsAllTasksWhereCriuWouldIgnoreIt) {
   ASSERT_EQ(dump(), 0) << log();
   ASSERT_EQ(start(kStageRestore), 0);

@@ -144,7 +144,6 @@ constexpr Entry kOptions[] = {
      set_number<&Options::timeout, 0, 86400>},
     {{"status-fd", "number", "", "an open descriptor, for progress as lines of JSON"},
      set_status_fd},
-    {{"test-skip-contents", kOnOff, "off", kTest}, set_yes_no<&Options::test_skip_contents>},
     {{"test-fail", "EVENT:NUMBER:ACTION", "", kTest}, set_fail},
     {{"test-restore-delay", "0 to 65535", "0", kTest},
      set_number<&Options::test_restore_delay, 0, 65535>},

@@ -36,8 +36,6 @@ struct Options {
   bool direct = true;
   // As text, by name.
   std::map<std::string, std::string> given;
-  // For tests that must detect missing contents: a restore leaves BOs unfilled.
-  bool test_skip_contents = false;
   // For tests: the fault to inject; empty: none.
   std::string test_fail;
   // For tests: if not 0, the seed of random delays before the restore of each file.

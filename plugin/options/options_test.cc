@@ -21,20 +21,19 @@ TEST(Options, DefaultsAreFourSlotsOfEightMebibytes) {
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->staging.slots, 4u);
   EXPECT_EQ(options->staging.bytes, 8u << 20);
-  EXPECT_FALSE(options->test_skip_contents);
   EXPECT_EQ(options->test_restore_delay, 0u);
   EXPECT_EQ(parse_list({"--amdgpu.test-restore-delay=7"})->test_restore_delay, 7u);
 }
 
 TEST(Options, CriusOptionsOverrideTheEnvironment) {
   setenv("AMDGPU_CRIU_STAGING_SLOTS", "2", 1);
-  setenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS", "1", 1);
+  setenv("AMDGPU_CRIU_CUT_SHARING", "1", 1);
   auto options = parse_list({"--amdgpu.staging-slots=3", "--cuda.backend=x"});
   unsetenv("AMDGPU_CRIU_STAGING_SLOTS");
-  unsetenv("AMDGPU_CRIU_TEST_SKIP_CONTENTS");
+  unsetenv("AMDGPU_CRIU_CUT_SHARING");
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->staging.slots, 3u);
-  EXPECT_TRUE(options->test_skip_contents);
+  EXPECT_TRUE(options->cut_sharing);
 }
 
 TEST(Options, TheEnvironmentOverridesTheFile) {
@@ -108,8 +107,7 @@ TEST(Options, AnUnknownVariableIsAnError) {
 }
 
 TEST(Options, AllSwitchesAcceptTheSameWords) {
-  for (const char* name :
-       {"incremental", "direct-io", "cut-sharing", "parallel", "replicas", "test-skip-contents"}) {
+  for (const char* name : {"incremental", "direct-io", "cut-sharing", "parallel", "replicas"}) {
     for (const char* word : {"on", "yes", "1", "true", "off", "no", "0", "false"})
       EXPECT_TRUE(parse_list({formatted("--amdgpu.{}={}", name, word)}).ok()) << name << word;
     EXPECT_FALSE(parse_list({formatted("--amdgpu.{}=2", name)}).ok()) << name;

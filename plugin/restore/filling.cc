@@ -91,10 +91,6 @@ void Filling::report(uint32_t gpu_id, const Progress& progress) const {
 }
 
 Status Filling::fill(const Batch& batch) {
-  if (env_.options.test_skip_contents) {
-    log_warning("TEST SWITCH: {} is NOT restored", batch.file->name);
-    return {};
-  }
   TRY(env_.faults.at("fill", batch.file->name));
   const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
   const FillTools tools{

@@ -99,13 +99,10 @@ replica() {
 # has_kfd_processes COUNT
 has_kfd_processes() { [ "$(find /sys/class/kfd/kfd/proc -mindepth 1 -maxdepth 1 | wc -l)" -eq "$1" ]; }
 
-# More than fit: without contents, which is faster. They stay stopped: when one runs, it finds that
-# its memory is wrong, ends, and makes room.
+# More than fit. They stay stopped, which leaves the processor to the next one.
 fill_gpus_with_replicas() { # fill_gpus_with_replicas FIRST
   local number=$1
-  # Rings are memory, too.
-  allow_complaint 'stops at packet 0x00000000 .*not a type-3 packet'
-  while AMDGPU_CRIU_TEST_SKIP_CONTENTS=1 restore_replica "$number" --leave-stopped; do
+  while restore_replica "$number" --leave-stopped; do
     add_replica "$number"
     number=$((number + 1))
     [ "$number" -lt 20 ] || fail "$number replicas have room"

@@ -18,7 +18,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "leave_stopped", "pre_dump", "three_rounds", "two_gpus", "rocr", "rocr_kernels", "rocr_waves",
         "rocr_xnack", "waves_parked", "rocr_train", "train_together", "criu_4_1_1", "criu_4_3", "no_plugin",
         "libraries_missing",
-        "contents_skipped", "flipped_byte", "stream_refused", "disk_full", "dump_killed", "stock_ioctl",
+        "wrong_memory", "flipped_byte", "stream_refused", "disk_full", "dump_killed", "stock_ioctl",
         "tool_check", "tool_images", "tool_bench", "late_restore", "rocr_grid", "rocr_faults", "reloaded_driver"),
     "render": (
         "render_alone", "render_one_gpu", "render_two_gpus", "render_criu_4_1_1",

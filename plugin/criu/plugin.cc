@@ -109,6 +109,10 @@ Result<bool> Plugin::checkpoint_devices(pid_t pid) {
     return Error(EOPNOTSUPP,
                  "with criu --stream the images of GPU state and memory would stay behind in the "
                  "image directory: dump without it");
+  if (std::string ghosts = host::describe_ghosts(pid); !ghosts.empty()) {
+    log_warning("{}", ghosts);
+    ghosts_ = std::move(ghosts);
+  }
   TRY(dump().pause(pid));
   return dump_->has_paused(pid);
 }

@@ -51,6 +51,8 @@ class Plugin {
   void remove_images_of_living() { dump_->remove_images_of_living(); }
   // After a failed dump of GPU state: the text, if its disk was full.
   const std::string& full_disk() const { return full_disk_; }
+  // Why CRIU's own part of a dump may have failed; empty: not known.
+  const std::string& ghosts() const { return ghosts_; }
 
   Result<std::optional<Fd>> restore_file(int id);
   Result<std::optional<restore::NewMapping>> map(uint64_t start);
@@ -94,6 +96,7 @@ class Plugin {
   // At most one of them exists; they refer to the members above.
   std::unique_ptr<dump::Dump> dump_;
   std::string full_disk_;
+  std::string ghosts_;
   bool required_ = false;  // CRIU knows that restore needs us
   std::unique_ptr<restore::Restore> restore_;
   std::vector<pid_t> resumed_;

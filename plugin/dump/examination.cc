@@ -83,6 +83,9 @@ Examination examine(kernel::Api& api, const host::Host& host, const options::Opt
   Dump dump({api, host, {}, options, [] { return Result<int>(Error(ENOTDIR, "a dry run")); }});
   const Status status = examine_all(dump, host, pids);
   if (!status.ok()) result.refusals.push_back(status.error().message());
+  for (const pid_t pid : pids)
+    if (std::string ghosts = host::describe_ghosts(pid); !ghosts.empty())
+      result.notes.push_back(std::move(ghosts));
   result.processes = dump.processes();
   result.renders = dump.renders();
   return result;

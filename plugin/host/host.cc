@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -246,6 +247,38 @@ Result<pid_t> namespace_pid(pid_t pid) {
     if (last > 0) return last;
   }
   return Error::of(ESRCH, "cannot read the status of process {}", pid);
+}
+
+// Memory files and System V segments are not ghosts to CRIU.
+std::vector<GhostFile> large_ghosts_of(pid_t pid) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  std::vector<GhostFile> result;
+  std::ifstream maps(formatted("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    const auto map = parse_maps_line(line);
+    const size_t at = line.find('/');
+    if (!map || !line.ends_with(kDeleted) || at == line.npos) continue;
+    const std::string path = line.substr(at, line.size() - kDeleted.size() - at);
+    if (path.starts_with("/memfd:") || path.starts_with("/SYSV") || path.starts_with("/dev/zero"))
+      continue;
+    struct stat status;
+    const std::string link = formatted("/proc/{}/map_files/{:x}-{:x}", pid, map->start, map->end);
+    if (stat(link.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    const auto size = static_cast<uint64_t>(status.st_size);
+    const bool known = std::ranges::count(result, path, &GhostFile::path) > 0;
+    if (size > kGhostLimit && !known) result.push_back({path, size});
+  }
+  return result;
+}
+
+std::string describe_ghosts(pid_t pid) {
+  const auto ghosts = large_ghosts_of(pid);
+  if (ghosts.empty()) return {};
+  const GhostFile& largest = *std::ranges::max_element(ghosts, {}, &GhostFile::size);
+  return formatted(
+      "process {} ({}) maps the deleted file {} of {} bytes, and {} others: CRIU dumps such files "
+      "only up to its --ghost-limit, {} bytes by default; use criu dump --ghost-limit {}",
+      pid, comm_of(pid), largest.path, largest.size, ghosts.size() - 1, kGhostLimit, largest.size);
 }
 
 std::string comm_of(pid_t pid) {

@@ -52,9 +52,13 @@ Json json_of(const Examination& found) {
                            {"comm", render.comm},
                            {"gpu_id", render.gpu.gpu_id},
                            {"bos", static_cast<uint64_t>(render.bos.size())}});
-  return {{"ok", found.refusals.empty()},       {"uses_gpu", found.uses_gpu()},
-          {"contents_bytes", found.contents()}, {"processes", std::move(processes)},
-          {"render_files", std::move(renders)}, {"refusals", found.refusals}};
+  return {{"ok", found.refusals.empty()},
+          {"uses_gpu", found.uses_gpu()},
+          {"contents_bytes", found.contents()},
+          {"processes", std::move(processes)},
+          {"render_files", std::move(renders)},
+          {"refusals", found.refusals},
+          {"notes", found.notes}};
 }
 
 void print(const Examination& found, pid_t pid) {
@@ -67,6 +71,7 @@ void print(const Examination& found, pid_t pid) {
   for (const image::Render& render : found.renders)
     printf("open renderD%u of process %u (%s): %zu BOs\n", render.gpu.render_minor, render.pid,
            render.comm.c_str(), render.bos.size());
+  for (const std::string& note : found.notes) printf("note %s\n", note.c_str());
   for (const std::string& refusal : found.refusals) printf("BAD  %s\n", refusal.c_str());
   if (!found.refusals.empty())
     printf("a dump of process %d would be refused\n", pid);

@@ -21,7 +21,7 @@ from .spans import Span, spans
 KERNEL_ROOTS = ("kernel", "kernel/drivers/gpu/drm/amd", "kernel/drivers/gpu/drm/amd/amdgpu")
 KERNEL_PATHS = (("include/uapi/", "uapi/"), ("tools/testing/selftests/", "selftests/"))
 # Options of programs that only a person calls.
-FOREIGN_OPTIONS = {"--plugin-option"}
+FOREIGN_OPTIONS = {"--plugin-option", "--tcp-established"}
 # amdgpu.ko, and the placeholder of the manual page.
 NO_PLUGIN_OPTIONS = {"ko", "name"}
 # A path that a build or a run creates counts as existing if a script or program names it.

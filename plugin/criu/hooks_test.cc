@@ -2,12 +2,16 @@
 // Drives the plugin through its descriptor as CRIU does, for one process that uses /dev/kfd, with a
 // kernel and a GPU made of memfds.
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
 
 #include "image/set.h"
 #include "restore/reservation.h"
@@ -353,6 +357,71 @@ TEST_F(Hooks, AGpuWithoutRoomIsRefusedBeforeAnythingIsCreated) {
   state_.available[kGpu]++;
   EXPECT_EQ(start(kStageRestore), 0) << log();
   end(kStageRestore, -1);
+}
+
+// A process that opens /dev/kfd and closes it again, such as amd-smi, has no state.
+TEST_F(Hooks, RefusesStateOfAKfdFileThatIsClosed) {
+  const std::string process = formatted("{}", getpid());
+  std::filesystem::create_directories(kfd_processes_.file(process + "/queues"));
+  kfd_processes_.write(process + "/vram_1234", "0\n");
+  const auto pause_without_files = [&] {
+    kfd_.reset();
+    render_.reset();
+    vma_ = {};
+    const int result = start(kStageDump);
+    const int paused = result == 0 ? pause(getpid()) : result;
+    end(kStageDump, -1);
+    return paused;
+  };
+  EXPECT_EQ(pause_without_files(), -ENOTSUP) << log();
+  kfd_processes_.write(process + "/vram_1234", "8192\n");
+  EXPECT_EQ(pause_without_files(), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("has 0 queues and 8192 bytes of VRAM of /dev/kfd, but has closed"));
+  kfd_processes_.write(process + "/vram_1234", "0\n");
+  std::filesystem::create_directories(kfd_processes_.file(process + "/queues/0"));
+  EXPECT_EQ(pause_without_files(), -EINVAL);
+  kfd_ = open(kKfdPath);
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_EQ(pause(getpid()), 0) << log();
+  end(kStageDump, -1);
+}
+
+// CRIU refuses the file after the plugin's part, and its last line does not say why.
+TEST_F(Hooks, TheLastLineNamesADeletedFileThatCriuMayHaveRefused) {
+  const std::string path = run_.file("nccl-x");
+  const Fd file = std::move(*Fd::open(path.c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_EQ(ftruncate(file.get(), 2 << 20), 0);
+  const auto mapping = Mapping::map(4096, PROT_READ, MAP_SHARED, file.get());
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(start(kStageDump), 0);
+  ASSERT_EQ(dump_hooks(), 0) << log();
+  end(kStageDump, -1);
+  const std::string last = log().substr(log().rfind("Error"));
+  EXPECT_THAT(last, HasSubstr("the dump has failed: in CRIU's own part, perhaps because process"));
+  EXPECT_THAT(last, HasSubstr("nccl-x of 2097152 bytes, and 0 others"));
+  EXPECT_THAT(last, HasSubstr("criu dump --ghost-limit 2097152"));
+}
+
+// Also if the process itself uses no GPU.
+TEST_F(Hooks, RefusesAGpuFileThatOnlyAThreadHas) {
+  std::atomic<int> stage = 0;
+  std::thread thread([&] {
+    ASSERT_EQ(unshare(CLONE_FILES), 0);
+    (void)open(kRenderPath).release();
+    stage = 1;
+    while (stage == 1) usleep(1000);
+  });
+  while (stage == 0) usleep(1000);
+  EXPECT_EQ(dump(), -EINVAL);
+  EXPECT_THAT(log(), HasSubstr("of its own, not shared with the first thread"));
+  kfd_.reset();
+  render_.reset();
+  vma_ = {};
+  EXPECT_EQ(start(kStageDump), 0);
+  EXPECT_EQ(pause(getpid()), -EINVAL);
+  end(kStageDump, -1);
+  stage = 2;
+  thread.join();
 }
 
 TEST_F(Hooks, WaitsForTheMemoryThatAnotherRestoreIsAboutToTake) {

@@ -80,7 +80,7 @@ Status Plugin::prepare() {
 // /dev/kfd is not opened.
 Result<bool> Plugin::need_interface(pid_t pid) {
   if (chosen_) return true;
-  if (TRY(host_.files_of(pid)).empty() && TRY(host_.vmas_of(pid)).empty()) return false;
+  if (!TRY(host_.uses_gpu(pid))) return false;
   TRY(check_options());
   chosen_ = true;
   stock_ = stock_api_if_needed(parts_, host_);

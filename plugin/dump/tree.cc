@@ -85,6 +85,7 @@ Status Tree::add(pid_t pid) {
   if (member_of(pid)) return {};
   auto files = TRY(host_.files_of(pid));
   auto vmas = TRY(host_.vmas_of(pid));
+  TRY(check_hidden_use(pid, files));
   if (files.empty() && vmas.empty()) return {};
   const uint32_t number = TRY(host::namespace_pid(pid));
   if (std::ranges::count(members_, number, &Member::number) > 0)
@@ -102,6 +103,31 @@ Status Tree::add(pid_t pid) {
                                  : add_render(member, file.node.minor, std::move(taken)));
     }
   return {};
+}
+
+// GPU state that no descriptor which CRIU dumps refers to.
+Status Tree::check_hidden_use(pid_t pid, std::span<const host::ProcessFile> files) const {
+  const auto hidden = TRY(host_.files_of_threads(pid));
+  if (!hidden.empty()) {
+    const std::string what =
+        formatted("thread {} of process {} ({}) has a GPU node open as descriptor {}",
+                  hidden[0].thread, pid, host::comm_of(pid), hidden[0].file.number);
+    if (host::has_ended(pid))
+      return Error::of(EOPNOTSUPP,
+                       "{}, and the first thread has ended: CRIU cannot dump such a process", what);
+    return Error::of(EOPNOTSUPP,
+                     "{} of its own, not shared with the first thread (unshare(CLONE_FILES)): CRIU "
+                     "dumps only the descriptors of the first thread",
+                     what);
+  }
+  const host::KfdState state = host_.kfd_state_of(pid);
+  const bool has_kfd = std::ranges::any_of(
+      files, [](const host::ProcessFile& file) { return file.node.kind == NodeKind::kKfd; });
+  if (has_kfd || (state.queues == 0 && state.vram == 0)) return {};
+  return Error::of(EOPNOTSUPP,
+                   "process {} ({}) has {} queues and {} bytes of VRAM of /dev/kfd, but has closed "
+                   "it: such state cannot be carried; keep /dev/kfd open",
+                   pid, host::comm_of(pid), state.queues, state.vram);
 }
 
 Status Tree::add_kfd(const Member& member, int descriptor, TakenFile file) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,7 @@ class Tree {
   Result<OpenRender*> find_render(int fd, unsigned minor);
 
  private:
+  Status check_hidden_use(pid_t pid, std::span<const host::ProcessFile> files) const;
   Status add_kfd(const Member& member, int descriptor, host::TakenFile file);
   Status add_render(const Member& member, unsigned minor, host::TakenFile file);
   Status pause(OpenRender& render, const Member& member);

@@ -74,11 +74,11 @@ std::optional<MapsLine> parse_maps_line(const std::string& line) {
   return result;
 }
 
-// body(PATH, NUMBER) for each open descriptor.
+// body(PATH, NUMBER) for each open descriptor of the thread.
 template <typename Body>
-Status for_each_descriptor(pid_t pid, const Body& body) {
+Status for_each_descriptor(pid_t pid, pid_t thread, const Body& body) {
   std::error_code error;
-  const fs::path directory = formatted("/proc/{}/fd", pid);
+  const fs::path directory = formatted("/proc/{}/task/{}/fd", pid, thread);
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
     int number = -1;
@@ -171,9 +171,9 @@ Result<std::vector<topology::Gpu>> Host::gpus() const {
   return topology::read_gpus(config_.topology_nodes);
 }
 
-Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
+Result<std::vector<ProcessFile>> Host::files_of_thread(pid_t pid, pid_t thread) const {
   std::vector<ProcessFile> result;
-  TRY(for_each_descriptor(pid, [&](const fs::path& path, int number) {
+  TRY(for_each_descriptor(pid, thread, [&](const fs::path& path, int number) {
     struct stat status;
     if (stat(path.c_str(), &status) != 0) return;
     if (const auto node = classify(status)) result.push_back({number, *node});
@@ -181,9 +181,53 @@ Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
   return result;
 }
 
+Result<std::vector<ProcessFile>> Host::files_of(pid_t pid) const {
+  return files_of_thread(pid, pid);
+}
+
+Result<std::vector<ThreadFile>> Host::files_of_threads(pid_t pid) const {
+  std::vector<ThreadFile> result;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(formatted("/proc/{}/task", pid), error)) {
+    const auto thread = static_cast<pid_t>(atoi(entry.path().filename().c_str()));
+    if (thread == pid || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) <= 0) continue;
+    const auto files = files_of_thread(pid, thread);
+    if (!files.ok()) continue;  // it has ended
+    for (const ProcessFile& file : *files)
+      if (syscall(SYS_kcmp, pid, thread, KCMP_FILE, file.number, file.number) != 0)
+        result.push_back({thread, file});
+  }
+  if (error) return Error::of(ESRCH, "there is no process {}", pid);
+  return result;
+}
+
+KfdState Host::kfd_state_of(pid_t pid) const {
+  KfdState result;
+  struct stat space;
+  if (stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != config_.kfd_pid_namespace)
+    return result;
+  std::error_code ended;
+  const fs::path directory = fs::path(config_.kfd_processes) / std::to_string(pid);
+  for (const auto& entry : fs::directory_iterator(directory, ended)) {
+    uint64_t bytes = 0;
+    if (entry.path().filename().string().starts_with("vram_") &&
+        std::ifstream(entry.path()) >> bytes)
+      result.vram += bytes;
+  }
+  for ([[maybe_unused]] const auto& queue : fs::directory_iterator(directory / "queues", ended))
+    result.queues++;
+  return result;
+}
+
+Result<bool> Host::uses_gpu(pid_t pid) const {
+  if (!TRY(files_of(pid)).empty() || !TRY(vmas_of(pid)).empty()) return true;
+  const KfdState state = kfd_state_of(pid);
+  return state.queues > 0 || state.vram > 0 || !TRY(files_of_threads(pid)).empty();
+}
+
 Result<std::vector<int>> Host::special_files_of(pid_t pid) const {
   std::vector<int> result;
-  TRY(for_each_descriptor(pid, [&](const fs::path& path, int number) {
+  TRY(for_each_descriptor(pid, pid, [&](const fs::path& path, int number) {
     struct stat status;
     std::error_code gone;
     const std::string target = fs::read_symlink(path, gone);
@@ -228,6 +272,14 @@ Result<std::vector<ProcessVma>> Host::vmas_of(pid_t pid) const {
       result.push_back({map->start, map->end, map->offset, *node});
   }
   return result;
+}
+
+bool has_ended(pid_t thread) {
+  std::ifstream stat(formatted("/proc/{}/stat", thread));
+  std::string line;
+  if (!std::getline(stat, line)) return true;
+  const size_t name_end = line.rfind(')');  // the end of the name, which may contain parentheses
+  return name_end + 2 >= line.size() || line[name_end + 2] == 'Z' || line[name_end + 2] == 'X';
 }
 
 Result<bool> same_file(int a, int b) {

@@ -37,12 +37,26 @@ struct Config {
   unsigned card_minors = 64;             // 0 to 63
   std::string dmabuf_link = "/dmabuf:";  // the name of dma-buf descriptors in /proc
   std::string run_directory = "/run/amdgpu-criu";
+  std::string kfd_processes = "/sys/class/kfd/kfd/proc";
+  ino_t kfd_pid_namespace = 0xeffffffc;  // whose numbers that has: PROC_PID_INIT_INO
 };
 
 // An open GPU node of a process.
 struct ProcessFile {
   int number;
   NodeId node;
+};
+
+// An open GPU node that the first thread of the process does not have under that number.
+struct ThreadFile {
+  pid_t thread;
+  ProcessFile file;
+};
+
+// What KFD reports in sysfs. It stays when /dev/kfd is closed, until the process ends.
+struct KfdState {
+  unsigned queues = 0;
+  uint64_t vram = 0;  // bytes
 };
 
 // A duplicate of an open file of another process. close() of a render node waits without a limit
@@ -115,6 +129,12 @@ class Host {
 
   // pid must be traced by the caller.
   Result<std::vector<ProcessFile>> files_of(pid_t pid) const;
+  // Of threads with a table of their own.
+  Result<std::vector<ThreadFile>> files_of_threads(pid_t pid) const;
+  // Nothing for a caller in another pid namespace than that of sysfs.
+  KfdState kfd_state_of(pid_t pid) const;
+  // True if any of these, or a mapping, shows it.
+  Result<bool> uses_gpu(pid_t pid) const;
   // Descriptors of GPU nodes, dma-bufs and anonymous files.
   Result<std::vector<int>> special_files_of(pid_t pid) const;
   Result<TakenFile> take(pid_t pid, const ProcessFile& file) const;
@@ -123,11 +143,14 @@ class Host {
  private:
   Host(Config config, std::optional<dev_t> kfd) : config_(std::move(config)), kfd_device_(kfd) {}
   bool is_of_amdgpu(dev_t device) const;
+  Result<std::vector<ProcessFile>> files_of_thread(pid_t pid, pid_t thread) const;
 
   Config config_;
   std::optional<dev_t> kfd_device_;
 };
 
+// True for a zombie too. The first thread of a process may end before others.
+bool has_ended(pid_t thread);
 // Whether two of our descriptors are of one open file.
 Result<bool> same_file(int a, int b);
 // Number of a process in its own (innermost) pid namespace.

@@ -31,8 +31,7 @@ Result<Examination> examine(pid_t pid) {
   const auto tree = TRY(StoppedTree::stop(pid));
   // Before the search for the driver, which a process without a GPU does not need.
   bool uses_gpu = false;
-  for (const pid_t one : tree.pids())
-    uses_gpu = uses_gpu || !TRY(host.files_of(one)).empty() || !TRY(host.vmas_of(one)).empty();
+  for (const pid_t one : tree.pids()) uses_gpu = uses_gpu || TRY(host.uses_gpu(one));
   if (!uses_gpu) return Examination();
   const auto api = TRY(find_interface(host));
   return dump::examine(*api, host, options, tree.pids());

@@ -28,15 +28,6 @@ Result<std::vector<pid_t>> threads_of(pid_t pid) {
   return result;
 }
 
-// Zombies have nothing to stop.
-bool has_ended(pid_t thread) {
-  std::ifstream stat(formatted("/proc/{}/stat", thread));
-  std::string line;
-  if (!std::getline(stat, line)) return true;
-  const size_t name_end = line.rfind(')');  // the end of the name, which may contain parentheses
-  return name_end + 2 >= line.size() || line[name_end + 2] == 'Z' || line[name_end + 2] == 'X';
-}
-
 }  // namespace
 
 Result<std::vector<pid_t>> tree_of(pid_t pid) {
@@ -52,7 +43,7 @@ Result<std::vector<pid_t>> tree_of(pid_t pid) {
 Result<bool> StoppedTree::stop_thread(pid_t thread) {
   if (ptrace(PTRACE_SEIZE, thread, 0, 0) != 0) {
     const Error error = Error::system("cannot trace thread {} (does a debugger, or criu?)", thread);
-    if (has_ended(thread)) return false;
+    if (host::has_ended(thread)) return false;  // a zombie has nothing to stop
     return error;
   }
   int& pending = threads_[thread] = 0;

@@ -122,7 +122,7 @@ using Values = std::array<uint64_t, std::size(kColumns)>;
 Result<Chunk> make_chunk(const Values& values, Bytes sum, const Opened& from) {
   const auto [offset, size, encoding, stored, source] = values;
   if (offset > kMaxOffset || stored > kMaxChunk || source > kMaxSources)
-    return bad(from.name, "a chunk has a place that no file has");
+    return bad(from.name, "the place of a chunk is out of range");
   if (encoding > pipeline::kLastEncoding)
     return Error::of(EOPNOTSUPP, "image {}: has a chunk of encoding {}, which is newer than this",
                      from.name, encoding);

@@ -114,7 +114,7 @@ Status check_header(const Header& header, const std::string& name, Kind kind, ui
     return Error::of(EOPNOTSUPP, "image {} is of format {}; this plugin reads formats {} to {}",
                      name, header.format, kOldestFormat, kFormat);
   if (header.kind != static_cast<uint32_t>(kind))
-    return bad(name, "does not have the contents that its name says");
+    return bad(name, "has another kind of contents than its name");
   if (header.reserved != 0) return bad(name, "has an unknown header field set");
   if (header.metadata_size > kMaxMetadata || header.metadata_offset > size ||
       header.metadata_size > size - header.metadata_offset)

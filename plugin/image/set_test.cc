@@ -169,7 +169,7 @@ TEST(Contents, APlaceThatNoFileHasIsRefused) {
   const auto found = std::ranges::search(metadata, encoded);
   ASSERT_FALSE(found.empty());
   found.back() = std::byte{0x7f};
-  EXPECT_THAT(load().error().message(), HasSubstr("a chunk has a place that no file has"));
+  EXPECT_THAT(load().error().message(), HasSubstr("the place of a chunk is out of range"));
 }
 
 TEST_F(ImageSet, ReadsBackWhatWasWritten) {

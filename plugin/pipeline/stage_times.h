@@ -17,7 +17,7 @@ struct StageTimes {
   Clock::duration bytes{};   // waiting for workers: zeros, checksums, compression
 
   std::string text() const {
-    return formatted("waited {} ms for copies, {} ms for files, {} ms for sums", ms(copies),
+    return formatted("waited {} ms for copies, {} ms for files, {} ms for checksums", ms(copies),
                      ms(files), ms(bytes));
   }
 

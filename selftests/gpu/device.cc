@@ -30,8 +30,10 @@ HubRegisters::Spec hub_spec(const Asic& asic, Hub hub, uint32_t base, const Vram
           .nodes = vram.nodes()};
 }
 
-Nbio::Spec nbio_spec(const Asic& asic) {
-  Nbio::Spec spec = {.smn_index = asic.smn_index, .extended_smn = asic.extended_smn};
+Nbio::Spec nbio_spec(const Asic& asic, HostDataPath& hdp) {
+  Nbio::Spec spec = {
+      .smn_index = asic.smn_index, .extended_smn = asic.extended_smn, .hdp_flush = asic.hdp_flush};
+  spec.flush_hdp = [&hdp] { hdp.flush(); };
   for (const auto& [address, value] : asic.smn) spec.smn.emplace(address, value);
   return spec;
 }
@@ -129,6 +131,7 @@ Device::Device(const Spec& spec, ConfigSpace config, std::unique_ptr<Vram> vram,
       config_(std::move(config)),
       rom_(make_vbios({.vendor = kPciVendor, .asic = spec.asic})),
       vram_(std::move(vram)),
+      hdp_(vram_->own(), spec.hold_cpu_writes),
       physical_(dma_, *vram_),
       message_(spec.delays),
       bus_(std::move(bus)),
@@ -136,7 +139,7 @@ Device::Device(const Spec& spec, ConfigSpace config, std::unique_ptr<Vram> vram,
                    .hubs = asic_.xccs,
                    .bus_space = asic_.interrupts.bus_space},
                   physical_, clock_, [this] { message_.signal(); }),
-      nbio_(*bus_, vram_->own(), nbio_spec(asic_)) {
+      nbio_(*bus_, vram_->own(), nbio_spec(asic_, hdp_)) {
   rom_.resize(kRomBytes, std::byte{0xff});
   make_dies();
 }
@@ -202,7 +205,7 @@ Device::~Device() {
 PciDevice::Region Device::region(unsigned index) const {
   switch (index) {
     case kVramBar:
-      return {bar_size_, true, &vram_->fd()};
+      return {bar_size_, true, hdp_.holds() ? nullptr : &vram_->fd()};
     case kDoorbellBar:
       return {kDoorbellBytes, true};
     case kMmioBar:
@@ -219,7 +222,7 @@ PciDevice::Region Device::region(unsigned index) const {
 amdgpu_criu::Status Device::read(unsigned index, uint64_t offset, std::span<std::byte> out) {
   switch (index) {
     case kVramBar:
-      memcpy(out.data(), vram_->own().data() + offset, out.size());
+      hdp_.read(offset, out);
       return {};
     case kDoorbellBar:
       memset(out.data(), 0, out.size());
@@ -242,7 +245,7 @@ amdgpu_criu::Status Device::write(unsigned index, uint64_t offset,
                                   std::span<const std::byte> data) {
   switch (index) {
     case kVramBar:
-      memcpy(vram_->own().data() + offset, data.data(), data.size());
+      hdp_.write(offset, data);
       return {};
     case kDoorbellBar:
       ring_doorbell(offset, data);

@@ -17,6 +17,7 @@
 #include "asic/asic.h"
 #include "core/interfaces.h"
 #include "mem/gpu_memory.h"
+#include "mem/host_data_path.h"
 #include "pci/config_space.h"
 #include "pci/pci_device.h"
 #include "regs/fixed.h"
@@ -68,6 +69,7 @@ class Device final : public PciDevice {
     bool xgmi = true;
     std::string trace = {};
     std::optional<uint32_t> delays = {};  // of interrupts; a seed
+    bool hold_cpu_writes = false;         // to VRAM, until the HDP is flushed
   };
 
   static amdgpu_criu::Result<std::unique_ptr<Device>> create(const Spec& spec,
@@ -114,6 +116,7 @@ class Device final : public PciDevice {
   std::atomic<uint64_t> doorbells_at_ = 0;  // on the bus
   std::vector<std::byte> rom_;
   std::unique_ptr<Vram> vram_;
+  HostDataPath hdp_;
   DmaTable dma_;
   PhysicalMemory physical_;
   MessageInterrupt message_;

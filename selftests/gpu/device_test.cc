@@ -111,6 +111,26 @@ TEST_F(DeviceTest, TheGpuReachesItsOwnDoorbells) {
   EXPECT_EQ(code_of(log_.memory->load<uint64_t>(kernel, 0x18)), EFAULT) << "not to be read";
 }
 
+// By the driver, by a ring, and by a process that has the page mapped.
+TEST_F(DeviceTest, EnginesReadWhatTheCpuWroteBeforeAFlush) {
+  constexpr uint32_t kRequest = 0xe26, kRemapped = 0x1fc00;
+  constexpr uint64_t kAt = 0x10000, kFb = 0x8000000000;
+  device_ =
+      expect(Device::create({.vram_size = 256 << 20, .hold_cpu_writes = true}, factory(log_)));
+  EXPECT_EQ(device_->region(0).memory, nullptr) << "the CPU would bypass the HDP";
+  const auto in_vram = [&] {
+    return expect(log_.memory->load<uint64_t>({Hub::kGfx, 0}, kFb + kAt));
+  };
+  uint64_t written = 0;
+  for (const uint32_t flush : {kRequest, kRemapped}) {
+    put<uint64_t>(0, kAt, written + 1);
+    EXPECT_EQ(in_vram(), written) << "not flushed yet";
+    EXPECT_EQ(get<uint64_t>(0, kAt), ++written) << "the CPU reads its own writes";
+    put_register(flush, 0);
+    EXPECT_EQ(in_vram(), written);
+  }
+}
+
 TEST_F(DeviceTest, TheDoorbellOfTheInterruptRingDoesNotGoToTheEngines) {
   put_register(0x1127, 1u << 28 | 0xbc0 / 4);
   put<uint32_t>(2, 0xbc0, 64);

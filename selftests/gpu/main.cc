@@ -34,6 +34,7 @@ struct Options {
   std::string report;
   std::string firmware_dir;
   std::string delays;
+  bool hold_cpu_writes = false;
 };
 
 std::vector<std::string> asic_names() {
@@ -79,6 +80,8 @@ void describe(CLI::App& app, Options& options) {
       ->type_name("SEED")
       ->envname("SOFTGPU_DELAYS")
       ->check(CLI::PositiveNumber | CLI::IsMember({"random"}));
+  app.add_flag("--hold-cpu-writes", options.hold_cpu_writes,
+               "Hold what the CPU writes to video memory until it flushes the HDP; this is slow");
   app.add_option("--write-firmware", options.firmware_dir,
                  "Write the firmware files for the guest's /lib/firmware/amdgpu and exit")
       ->type_name("DIR")
@@ -118,7 +121,8 @@ amdgpu_criu::Status serve(const Options& options) {
                                .nodes = options.nodes,
                                .xgmi = !options.no_xgmi,
                                .trace = options.trace,
-                               .delays = delays},
+                               .delays = delays,
+                               .hold_cpu_writes = options.hold_cpu_writes},
                               delays ? gpu::engines_with_delays(*delays) : gpu::create_engines));
   const auto server = TRY(gpu::vfio::Server::create(options.socket));
   signals->on_signal([&server] { server->stop(); });

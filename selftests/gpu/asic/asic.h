@@ -151,6 +151,9 @@ struct Asic {
   uint8_t revision;
   uint32_t class_code;
   uint64_t mmio_bytes;
+  // HDP_MEM_FLUSH_CNTL in the page of MMIO that processes may map: the driver's
+  // MMIO_REG_HOLE_OFFSET.
+  uint32_t hdp_flush = (0x80000 - 0x1000) / 4;
 
   unsigned xccs;  // compute dies: command processor and hub
   unsigned aids;  // base dies: MMHUB and SDMA engines

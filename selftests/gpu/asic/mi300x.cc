@@ -113,6 +113,7 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
       .revision = 0,
       .class_code = 0x120000,
       .mmio_bytes = 2 << 20,
+      .hdp_flush = 0x1a000 / 4,
       .xccs = xccs,
       .aids = aids,
       .memory_partitions = memory_partitions,

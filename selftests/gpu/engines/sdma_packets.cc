@@ -7,6 +7,8 @@
 #include "engines/atomics.h"
 #include "engines/bulk.h"
 #include "engines/sdma_queue.h"
+#include "regs/nbio.h"
+#include "regs/nbio_7_4.h"
 
 namespace gpu {
 namespace {
@@ -206,8 +208,10 @@ amdgpu_criu::Result<Step> SdmaQueue::trap(Words words, Budget&) {
 }
 
 amdgpu_criu::Result<Step> SdmaQueue::poll(Words words, Budget&) {
-  // HDP flushes complete at once: the model has no host data path cache.
-  if (words[0] & kHdpFlush) return Step::kDone;
+  if (words[0] & kHdpFlush) {
+    context_.registers.write(nbio(reg::nbio_7_4::GPU_HDP_FLUSH_REQ), words[3]);
+    return Step::kDone;
+  }
   uint32_t value;
   if (bits(words[0], 31, 31)) {
     value = TRY(context_.memory.load<uint32_t>(stream_.space(), join(words[1] & ~3u, words[2])));

@@ -369,10 +369,11 @@ TEST(SdmaRing, AResetEndsAJobThatHangs) {
   EXPECT_THAT(gpu.reports(), testing::IsEmpty());
 }
 
-TEST_F(SdmaRingTest, HdpFlushesCompleteAtOnce) {
+TEST_F(SdmaRingTest, HdpFlushesAreRequestedAndCompleteAtOnce) {
   gpu_.start_sdma_ring(0);
   gpu_.sdma_ring(0, {3u << 28 | 1 << 26 | sdma::kPollRegMem, 0xe27 << 2, 0xe26 << 2, 4, 4, 10});
   EXPECT_TRUE(fence(0, 1));
+  EXPECT_EQ(gpu_.registers.read(0xe26), 4u);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr uint32_t kScratch7InitComplete = 0x200;  // ATOM_S7_ASIC_INIT_COMPLETE
 
 amdgpu_criu::Status Nbio::claim() {
   for (const uint32_t one : {kMmIndex, kMmData, kMmIndexHigh, kConfigMemSize, kIovFunction,
-                             kHdpFlushRequest, kHdpFlushDone})
+                             kHdpFlushRequest, kHdpFlushDone, spec_.hdp_flush})
     TRY(registers_.claim(*this, one, one));
   TRY(registers_.claim(*this, spec_.smn_index, spec_.smn_index + 1));
   if (spec_.extended_smn) TRY(registers_.claim(*this, kPcieIndex2High, kPcieIndex2High));
@@ -88,6 +88,7 @@ void Nbio::write_smn(uint32_t value) {
 uint32_t Nbio::read(uint32_t dword) {
   if (dword == spec_.smn_index) return smn_index_;
   if (dword == spec_.smn_index + 1) return read_smn();
+  if (dword == spec_.hdp_flush) return 0;
   switch (dword) {
     case kMmIndex:
       return index_;
@@ -100,7 +101,7 @@ uint32_t Nbio::read(uint32_t dword) {
     case kConfigMemSize:
       return static_cast<uint32_t>(vram_.size() >> 20);
     case kHdpFlushDone:
-      return ~0u;  // there is no cache to flush: always done
+      return ~0u;  // requests complete at once
     case kIovFunction:
     case kHdpFlushRequest:
       return 0;
@@ -115,6 +116,7 @@ void Nbio::write(uint32_t dword, uint32_t value) {
     return;
   }
   if (dword == spec_.smn_index + 1) return write_smn(value);
+  if (dword == spec_.hdp_flush) return spec_.flush_hdp();
   switch (dword) {
     case kMmIndex:
       index_ = value;
@@ -128,8 +130,9 @@ void Nbio::write(uint32_t dword, uint32_t value) {
       smn_index_high_ = value;
       return;
     case kConfigMemSize:
-    case kIovFunction:
     case kHdpFlushRequest:
+      return spec_.flush_hdp();
+    case kIovFunction:
     case kHdpFlushDone:
       return;
     default:

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -25,7 +26,9 @@ class Nbio final : public RegisterBlock {
   struct Spec {
     uint32_t smn_index = 0xe;               // the data register follows
     bool extended_smn = false;              // there is PCIE_INDEX2_HI
+    uint32_t hdp_flush = 0x1fc00;           // Asic::hdp_flush
     std::map<uint64_t, uint32_t> smn = {};  // after a reset
+    std::function<void()> flush_hdp = [] {};
   };
 
   Nbio(Registers& registers, std::span<std::byte> vram, Spec spec)

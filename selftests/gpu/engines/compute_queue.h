@@ -25,7 +25,7 @@ class Pm4Queue : public PacketQueue {
   void doorbell(uint64_t value, unsigned size) override;
   void save() override;
   void catch_up() override;
-  bool has_waves() const override { return pm4_.launcher().has_waves(); }
+  bool has_waves() const override { return pm4_.launcher().has_waves() || pm4_.occupied(); }
   bool hangs() const override { return truncated_; }
   void preempt() override;
 

@@ -174,6 +174,23 @@ TEST_F(MesTest, AnSdmaQueueRunsOnTheEngineOfItsMqd) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.rptr(queue) == queue.wptr_value; }));
 }
 
+// As with a dispatch whose waves cannot be saved.
+TEST_F(MesTest, AQueueThatIsOccupiedIsRemovedAfterwards) {
+  constexpr uint64_t kFence = 0x1f0000;
+  constexpr uint32_t kMilliseconds = 300;
+  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
+  gpu_.memory.put<uint64_t>(0, queue.mqd + mqd::kFence * uint64_t{4}, kFence);
+  ASSERT_TRUE(gpu_.add_queue(queue));
+  const auto began = std::chrono::steady_clock::now();
+  const auto signal = pm4_packet(pm4::kProtectedFenceSignal, {0});
+  gpu_.submit(queue, pm4_packet(pm4::kNop, {pm4::kOccupy, kMilliseconds}) +
+                         pm4_write(kData, {kPattern}) + signal);
+  ASSERT_TRUE(arrives(queue.base, kData, kPattern)) << "the next packet does not wait";
+  EXPECT_EQ(gpu_.memory.get<uint64_t>(0, kFence), 0u) << "a fence does";
+  ASSERT_TRUE(gpu_.remove_queue(queue));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(kMilliseconds));
+}
+
 TEST_F(MesTest, AnSdmaEngineInvalidatesByTheGcHub) {
   gpu_.start_sdma_ring(0);
   const uint32_t request = navi31().gfx_hub + navi31().gfx_hub_layout.invalidate_request + 6;

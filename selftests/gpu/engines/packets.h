@@ -63,6 +63,8 @@ enum Opcode : uint8_t {
   kProtectedFenceSignal = 0xd0,
   kRunCleanerShader = 0xd7,
 };
+// The first word of a NOP that occupies a user queue; the second has the milliseconds.
+constexpr uint32_t kOccupy = 0x79737562;
 
 // First register (absolute doubleword) that the offset of a SET_*_REG packet counts from.
 constexpr uint32_t kConfigRegs = 0x2000;

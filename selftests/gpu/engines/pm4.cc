@@ -15,7 +15,7 @@ bool for_scheduler(uint8_t opcode) {
 const Pm4::Packet* Pm4::find(uint8_t opcode) {
   using namespace pm4;
   static constexpr Packet kPackets[] = {
-      {kNop, 0, &Pm4::ignore, true},
+      {kNop, 0, &Pm4::nop, true},
       {kSetBase, 0, &Pm4::ignore, true},
       {kClearState, 0, &Pm4::ignore, true},
       {kDispatchDirect, 4, &Pm4::dispatch_direct, false},

@@ -2,6 +2,7 @@
 // Executes PM4 packets of kernel and user compute rings, and of buffers that AQL packets call.
 #pragma once
 
+#include <chrono>
 #include <span>
 
 #include "engines/context.h"
@@ -43,6 +44,8 @@ class Pm4 {
   // Launches its dispatches, and those of the AQL packets around its buffers.
   Launcher& launcher() { return launcher_; }
   const Launcher& launcher() const { return launcher_; }
+  // True while the work of a NOP that occupies the queue is in flight. It cannot be saved.
+  bool occupied() const { return std::chrono::steady_clock::now() < occupied_until_; }
   // Runs the waves of its dispatch for one turn, and sends their interrupts.
   Launcher::State run_waves(Budget& budget);
   // End of pipe: client, source and ring of this queue.
@@ -68,6 +71,7 @@ class Pm4 {
   amdgpu_criu::Result<Step> run_packet(uint32_t header, Words body, Stream& stream, Budget& budget);
 
   amdgpu_criu::Result<Step> ignore(Words words, Stream& stream, Budget& budget);
+  amdgpu_criu::Result<Step> nop(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> invalidate_tlbs(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> dispatch_direct(Words words, Stream& stream, Budget& budget);
   amdgpu_criu::Result<Step> dispatch_indirect(Words words, Stream& stream, Budget& budget);
@@ -101,6 +105,7 @@ class Pm4 {
   Context& context_;
   const Setup setup_;
   Launcher launcher_;
+  std::chrono::steady_clock::time_point occupied_until_;
 };
 
 }  // namespace gpu

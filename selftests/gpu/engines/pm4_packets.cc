@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The PM4 packets that access memory and registers.
+#include <algorithm>
+
 #include "engines/atomics.h"
 #include "engines/bulk.h"
 #include "engines/pm4.h"
@@ -199,8 +201,19 @@ amdgpu_criu::Result<Step> Pm4::atomic_mem(Words words, Stream& stream, Budget&) 
   return loops && (old & mask) != (operands.compare & mask) ? Step::kWait : Step::kDone;
 }
 
+// Most do nothing. In a user queue, one that begins with kOccupy stands for a dispatch that takes
+// some milliseconds. As after a dispatch, the queue goes on to the next packet at once.
+amdgpu_criu::Result<Step> Pm4::nop(Words words, Stream&, Budget&) {
+  if (words.size() == 2 && words[0] == pm4::kOccupy && setup_.fence) {
+    const auto now = std::chrono::steady_clock::now();
+    occupied_until_ = std::max(now, occupied_until_) + std::chrono::milliseconds(words[1]);
+  }
+  return Step::kDone;
+}
+
 // Data first, then the interrupt: the data may be the mailbox that KFD reads on the interrupt.
 amdgpu_criu::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&) {
+  if (occupied()) return Step::kWait;
   const uint32_t data_select = bits(words[1], 31, 29);
   const uint32_t interrupt_select = bits(words[1], 26, 24);
   const uint64_t address = address_of(words, 2);
@@ -232,6 +245,7 @@ amdgpu_criu::Result<Step> Pm4::release_mem(Words words, Stream& stream, Budget&)
 // the position behind the packet. The interrupt carries the doorbell, in doublewords.
 amdgpu_criu::Result<Step> Pm4::signal_fence(Words words, Stream& stream, Budget&) {
   if (!setup_.fence) return amdgpu_criu::Error::of(EINVAL, "a fence of a queue that has none");
+  if (occupied()) return Step::kWait;
   const uint64_t value = stream.rptr() + 1 + words.size();
   TRY(context_.memory.store<uint64_t>(kKernelSpace, setup_.fence, value));
   interrupt(setup_.doorbell / 4, ih::kSourceEndOfPipe);

@@ -44,7 +44,7 @@ amdgpu_criu::Status Pm4Queue::start() {
 }
 
 amdgpu_criu::Result<Step> Pm4Queue::execute(Budget& budget) {
-  if (preempting_ && !has_waves()) return Step::kStarved;
+  if (preempting_ && !pm4_.launcher().has_waves()) return Step::kStarved;
   auto step = pm4_.execute(stream_, budget);
   truncated_ = is_truncated(step) && !preempting_;
   return step;

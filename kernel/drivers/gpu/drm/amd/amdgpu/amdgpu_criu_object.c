@@ -27,9 +27,41 @@ static int amdgpu_criu_copy_attach(struct dma_buf *dmabuf, struct dma_buf_attach
 	return -EPERM;
 }
 
+/* A file that may import a copy of a BO of another VM */
+struct amdgpu_criu_copier {
+	struct hlist_node by_dmabuf; /* in amdgpu_criu_copiers */
+	const struct dma_buf *dmabuf; /* the copy, which is not released yet */
+	u64 client; /* drm_file.client_id of the file, which is never reused */
+};
+
+static DEFINE_HASHTABLE(amdgpu_criu_copiers, 10);
+static DEFINE_SPINLOCK(amdgpu_criu_copiers_lock);
+
+static void amdgpu_criu_forget_copiers(const struct dma_buf *dmabuf)
+{
+	struct amdgpu_criu_copier *copier;
+	struct hlist_node *next;
+
+	guard(spinlock)(&amdgpu_criu_copiers_lock);
+	hash_for_each_possible_safe(amdgpu_criu_copiers, copier, next, by_dmabuf,
+				    (unsigned long)dmabuf) {
+		if (copier->dmabuf != dmabuf)
+			continue;
+		hash_del(&copier->by_dmabuf);
+		kfree(copier);
+	}
+}
+
+/* DMABUF may have added a copier after the session dropped the copy. */
+static void amdgpu_criu_copy_release(struct dma_buf *dmabuf)
+{
+	amdgpu_criu_forget_copiers(dmabuf);
+	drm_gem_dmabuf_release(dmabuf);
+}
+
 static const struct dma_buf_ops amdgpu_criu_copy_ops = {
 	.attach = amdgpu_criu_copy_attach,
-	.release = drm_gem_dmabuf_release,
+	.release = amdgpu_criu_copy_release,
 	.mmap = drm_gem_dmabuf_mmap,
 };
 
@@ -38,17 +70,6 @@ bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf)
 {
 	return dmabuf->ops == &amdgpu_criu_copy_ops;
 }
-
-/* A file that may import a copy of a BO of another VM */
-struct amdgpu_criu_copier {
-	struct hlist_node by_dmabuf; /* in amdgpu_criu_copiers */
-	/* The copy; a session holds it until amdgpu_criu_end_copy() */
-	const struct dma_buf *dmabuf;
-	u64 client; /* drm_file.client_id of the file, which is never reused */
-};
-
-static DEFINE_HASHTABLE(amdgpu_criu_copiers, 10);
-static DEFINE_SPINLOCK(amdgpu_criu_copiers_lock);
 
 static bool amdgpu_criu_find_copier(const struct drm_file *file, const struct dma_buf *dmabuf)
 {
@@ -91,18 +112,8 @@ int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dm
 static void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv);
-	struct amdgpu_criu_copier *copier;
-	struct hlist_node *next;
 
-	spin_lock(&amdgpu_criu_copiers_lock);
-	hash_for_each_possible_safe(amdgpu_criu_copiers, copier, next, by_dmabuf,
-				    (unsigned long)dmabuf) {
-		if (copier->dmabuf != dmabuf)
-			continue;
-		hash_del(&copier->by_dmabuf);
-		kfree(copier);
-	}
-	spin_unlock(&amdgpu_criu_copiers_lock);
+	amdgpu_criu_forget_copiers(dmabuf);
 	/* Closing a handle updates the statistics while the BO still counts as shared. */
 	if (amdgpu_bo_reserve(bo, true))
 		return;

@@ -215,7 +215,7 @@ static const struct record_field render_userq_fields[] = {
 	FIELD(amdgpu_criu_userq_record, area_va),
 	FIELD(amdgpu_criu_userq_record, fence_value),
 	FIELD(amdgpu_criu_userq_record, num_words),
-	FIELD(amdgpu_criu_userq_record, num_fences),
+	FIELD(amdgpu_criu_userq_record, pad),
 	{},
 };
 

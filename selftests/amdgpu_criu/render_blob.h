@@ -102,12 +102,6 @@ struct blob_userq {
 	__u64 area_va;
 	__u64 fence_value;
 	__u32 num_words;
-	__u32 num_fences;
-};
-
-struct blob_userq_fence {
-	__u64 value;
-	__u32 handle;
 	__u32 pad;
 };
 

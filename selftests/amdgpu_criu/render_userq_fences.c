@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Fences of user queues: a restored queue signals them, in syncobjs that a process waits for. */
+/*
+ * Fences of user queues. Others may wait for them, so all are signaled when the queue is stopped,
+ * and a restored queue has none.
+ */
 #include "kselftest_harness.h"
 
-#include "complaints.h"
+#include <sys/wait.h>
+
 #include "userq_files.h"
 
 #define WAIT_WORD 8
@@ -11,14 +15,25 @@
 FIXTURE(fences) {
 	struct files f;
 	__u32 syncobjs[4];
+	/* Another file with the first one: ioctls of a paused file block. */
+	struct criu_node other;
+	__u32 imported;
 };
 
 FIXTURE_SETUP(fences)
 {
+	int fd;
+
+	self->other.fd = -1;
 	if (!setup(_metadata, &self->f, AMDGPU_HW_IP_COMPUTE))
 		SKIP(return, "the driver has no user queues for this GPU");
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(0, render_syncobj_create(&self->f.node, 0, &self->syncobjs[i]));
+	fd = render_syncobj_export(&self->f.node, self->syncobjs[0]);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, render_open(&self->other, 0));
+	ASSERT_EQ(0, render_syncobj_import(&self->other, fd, &self->imported));
+	close(fd);
 }
 
 FIXTURE_TEARDOWN(fences)
@@ -26,6 +41,7 @@ FIXTURE_TEARDOWN(fences)
 	/* Queues that are destroyed wait for their fences. */
 	if (self->f.queue.memory)
 		self->f.queue.memory[USERQ_WORDS / sizeof(__u32) + WAIT_WORD] = 1;
+	criu_node_close(&self->other);
 	teardown(&self->f);
 }
 
@@ -54,43 +70,93 @@ TEST_F(fences, that_are_signaled_stay_signaled)
 	EXPECT_TRUE(userq_wrote(&f->restored, 0, 2));
 }
 
-/* Three fences; two syncobjs have the second one. */
-static void make_pending(struct __test_metadata *_metadata, FIXTURE_DATA(fences) *self)
+/* Longer than MES waits for waves: if the queue was unmapped meanwhile, the GPU would be reset. */
+TEST_F_TIMEOUT(fences, of_a_long_dispatch_are_signaled_when_the_file_is_paused, 60)
 {
 	struct files *f = &self->f;
 
-	userq_wait_word(&f->queue, WAIT_WORD);
-	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[3], 1, 0, true));
-	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[1], 2, 0, true));
-	userq_write(&f->queue, 0, 5);
-	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, &self->syncobjs[0], 1, 0, true));
-}
-
-TEST_F(fences, that_are_pending_are_signaled_when_the_restored_queue_gets_there)
-{
-	struct files *f = &self->f;
-
-	make_pending(_metadata, self);
+	userq_occupy(&f->queue, 4000);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, true));
+	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->node, self->syncobjs[0], 0));
+	pause_file(_metadata, f);
+	EXPECT_EQ(0, render_syncobj_wait(&self->other, self->imported, 0));
 	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
 	load(_metadata, f, 0);
+	EXPECT_EQ(0, criu_unpause(&f->node, f->session));
+	EXPECT_TRUE(userq_runs(&f->queue, 2));
 	resume(_metadata, f);
-	for (int i = 0; i < 4; i++) {
-		EXPECT_EQ(-ETIME, render_syncobj_wait(&f->to, self->syncobjs[i], 0));
+	EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[0], 0));
+	EXPECT_TRUE(userq_runs(&f->restored, 3));
+}
+
+/* A file whose pause fails, in a process of its own: that takes as long as a pause waits. */
+struct pauser {
+	struct criu_node node;
+	struct userq queue;
+	int session;
+	pid_t pid;
+};
+
+static void start_pause(struct __test_metadata *_metadata, struct pauser *pauser,
+			const char *reason)
+{
+	struct amdgpu_criu_process_info info;
+	int ret;
+
+	pauser->session = criu_session(&pauser->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, pauser->session);
+	pauser->pid = fork();
+	ASSERT_LE(0, pauser->pid);
+	if (pauser->pid)
+		return;
+	ret = criu_pause(&pauser->node, pauser->session, &info);
+	if (ret != -ETIME || strcmp(reason, criu_reason))
+		printf("# %d: %s\n", ret, criu_reason);
+	fflush(stdout);
+	_exit(ret != -ETIME || strcmp(reason, criu_reason));
+}
+
+/* One of them is in a syncobj only, one in a BO, and the last packets of a queue have none. */
+TEST_F_TIMEOUT(fences, that_are_pending_are_ETIME_and_the_queue_runs_on, 120)
+{
+	static const char *const reasons[] = {
+		"user queue 1: its fences are not signaled",
+		"BO 2: work of a user queue hangs",
+		"user queue 1: no fence follows its packets",
+	};
+	struct pauser pausers[3] = {};
+	__u32 syncobj;
+
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, render_open(&pausers[i].node, 0));
+		ASSERT_EQ(0, userq_make(&pausers[i].node, &pausers[i].queue,
+					AMDGPU_HW_IP_COMPUTE, 0));
+		EXPECT_TRUE(userq_runs(&pausers[i].queue, 1));
 	}
-	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->to, self->syncobjs[3], RENDER_SECOND / 10));
-	set_word(&f->restored);
-	for (int i = 0; i < 4; i++) {
-		EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[i], 10 * RENDER_SECOND));
+	ASSERT_EQ(0, render_syncobj_create(&pausers[0].node, 0, &syncobj));
+	for (int i = 0; i < 2; i++) {
+		userq_wait_word(&pausers[i].queue, WAIT_WORD);
+		ASSERT_EQ(0, userq_signal(&pausers[i].node, &pausers[i].queue, &syncobj, !i,
+					  i ? pausers[i].queue.memory_handle : 0, true));
 	}
-	EXPECT_TRUE(userq_wrote(&f->restored, 0, 5));
-	/* Those of the source are still pending. */
-	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
-	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->node, self->syncobjs[3], RENDER_SECOND / 10));
-	set_word(&f->queue);
-	for (int i = 0; i < 4; i++) {
-		EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[i], 10 * RENDER_SECOND));
+	userq_occupy(&pausers[2].queue, 25000);
+	for (int i = 0; i < 3; i++)
+		start_pause(_metadata, &pausers[i], reasons[i]);
+	for (int i = 0; i < 3; i++) {
+		struct amdgpu_criu_process_info info;
+		int status = -1;
+
+		EXPECT_EQ(pausers[i].pid, waitpid(pausers[i].pid, &status, 0));
+		EXPECT_EQ(0, status);
+		EXPECT_EQ(-EBADFD, criu_unpause(&pausers[i].node, pausers[i].session));
+		if (i < 2)
+			set_word(&pausers[i].queue);
+		EXPECT_TRUE(userq_runs(&pausers[i].queue, 2));
+		EXPECT_EQ(0, criu_pause(&pausers[i].node, pausers[i].session, &info));
+		close(pausers[i].session);
+		EXPECT_TRUE(userq_runs(&pausers[i].queue, 3));
+		criu_node_close(&pausers[i].node);
 	}
-	EXPECT_TRUE(userq_runs(&f->restored, 6));
 }
 
 /* The last one has a smaller value. The queue signals it, and is destroyed. */
@@ -111,33 +177,33 @@ TEST_F(fences, that_are_pending_when_their_queue_is_destroyed_are_signaled)
 }
 
 /* As when the process is stopped between AMDGPU_USERQ_SIGNAL and its doorbell. */
-TEST_F(fences, without_a_doorbell_are_signaled_by_a_doorbell_after_the_restore)
+TEST_F(fences, without_a_doorbell_are_signaled_when_the_file_is_paused)
 {
 	struct files *f = &self->f;
 
+	userq_write(&f->queue, 0, 1);
 	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, false));
+	pause_file(_metadata, f);
+	EXPECT_EQ(0, render_syncobj_wait(&self->other, self->imported, 0));
 	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
 	load(_metadata, f, 0);
 	resume(_metadata, f);
-	userq_write(&f->restored, 0, 1);
-	EXPECT_EQ(0, render_syncobj_wait(&f->to, self->syncobjs[0], 10 * RENDER_SECOND));
+	EXPECT_TRUE(userq_runs(&f->restored, 2));
 	ASSERT_EQ(0, criu_unpause(&f->node, f->session));
-	userq_write(&f->queue, 0, 1);
-	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[0], 10 * RENDER_SECOND));
+	EXPECT_TRUE(userq_runs(&f->queue, 3));
 }
 
-TEST_F(fences, of_a_queue_that_is_not_resumed_do_not_delay_the_close)
+/* A file that is not resumed could publish fences that no queue signals. */
+TEST_F(fences, cannot_be_published_by_a_queue_that_is_not_resumed)
 {
 	struct files *f = &self->f;
 
-	make_pending(_metadata, self);
+	EXPECT_TRUE(userq_runs(&f->queue, 1));
 	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
 	load(_metadata, f, 0);
 	close(f->load);
 	f->load = -1;
-	EXPECT_EQ(-ETIME, render_syncobj_wait(&f->to, self->syncobjs[3], 0));
-	criu_node_close(&f->to);
-	f->to.fd = -1;
+	EXPECT_EQ(-ENOENT, userq_signal(&f->to, &f->restored, self->syncobjs, 1, 0, false));
 	/* A paused queue whose file is closed. */
 	criu_node_close(&f->node);
 	f->node.fd = -1;
@@ -145,51 +211,21 @@ TEST_F(fences, of_a_queue_that_is_not_resumed_do_not_delay_the_close)
 	f->session = -1;
 }
 
-/* Another file copies the contents of BOs, and must not wait for a stopped queue. */
-TEST_F_TIMEOUT(fences, of_a_bo_that_are_pending_are_ETIME, 120)
+TEST_F(fences, of_a_record_with_saved_waves_or_a_pad_are_EBADMSG)
 {
-	struct files *f = &self->f;
-
-	userq_wait_word(&f->queue, WAIT_WORD);
-	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, NULL, 0, f->queue.memory_handle, true));
-	EXPECT_EQ(-ETIME, criu_pause(&f->node, f->session, &f->info));
-	set_word(&f->queue);
-	EXPECT_EQ(0, criu_pause(&f->node, f->session, &f->info));
-	EXPECT_EQ(0, criu_unpause(&f->node, f->session));
-	EXPECT_TRUE(userq_runs(&f->queue, 2));
-}
-
-TEST_F(fences, invalid_records_are_refused)
-{
-	static const struct blob_fault faults[] = {
-		BLOB_FAULT("no such syncobj", blob_userq_fence, handle, 99, -EBADMSG),
-		BLOB_FAULT("greater than the next", blob_userq_fence, value, 1000, -EBADMSG),
-		BLOB_FAULT("pad", blob_userq_fence, pad, 1, -EBADMSG),
-	};
 	/* cp_hqd_cntl_stack_offset */
 	const struct blob_fault stack = { .offset = 174 * 4, .size = 4, .value = 0x1000 };
+	const struct blob_fault pad = BLOB_FAULT("pad", blob_userq, pad, 1, -EBADMSG);
 	struct files *f = &self->f;
-	const struct blob_userq *record;
-	struct blob blob;
-	size_t at;
 
-	make_pending(_metadata, self);
 	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
 	ASSERT_EQ(0, render_open(&f->to, 0));
 	f->load = criu_session(&f->to, AMDGPU_CRIU_SESSION_RESTORE);
-	blob = (struct blob){ .data = f->image.blob, .size = f->image.blob_size };
-	record = blob_payload(&blob, blob_find(&blob, BLOB_RENDER_USERQ, 0));
-	EXPECT_EQ(4, record->num_fences);
-	at = sizeof(*record) + record->num_words * sizeof(__u32);
-	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
-		EXPECT_EQ(faults[i].error,
-			  blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0,
-					     at, &faults[i])) {
-			TH_LOG("%s", faults[i].what);
-		}
-	}
+	EXPECT_EQ(-EBADMSG, blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0, 0,
+					       &pad));
+	EXPECT_NE(NULL, strstr(criu_reason, "pad is not zero"));
 	EXPECT_EQ(-EBADMSG, blob_restore_fault(&f->to, f->load, &f->image, BLOB_RENDER_USERQ, 0,
-					       sizeof(*record), &stack));
+					       sizeof(struct blob_userq), &stack));
 	EXPECT_NE(NULL, strstr(criu_reason, "saved waves"));
 	ASSERT_EQ(0, criu_restore(&f->to, f->load, &f->image));
 }

@@ -4,7 +4,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
+#include "fuse.h"
+#include "patience.h"
 #include "render_blob.h"
 #include "userq.h"
 
@@ -244,7 +248,69 @@ TEST_F(memory, of_a_queue_that_is_not_resumed_is_evicted_and_changes)
 	close(session);
 	EXPECT_TRUE(accesses_pages(self, &self->queue, 2));
 	EXPECT_EQ(0, self->restored.memory[USERQ_WORDS / sizeof(__u32)]);
-	EXPECT_EQ(0, userq_free(&self->to, &self->restored));
+	EXPECT_EQ(-ENOENT, userq_free(&self->to, &self->restored));
+}
+
+/*
+ * In a child that exists before: the worker holds the lock of the memory, which fork() needs. Only
+ * its tracer names another process.
+ */
+static void pause_later(const struct criu_node *node, int session, const volatile __u32 *begin)
+{
+	struct amdgpu_criu_process_info info = { .session_fd = session, .pid = getppid() };
+	int ret;
+
+	if (ptrace(PTRACE_SEIZE, info.pid, 0, 0))
+		_exit(2);
+	while (!*begin)
+		usleep(10000);
+	ret = criu_op(node, PROCESS_INFO, &info);
+	if (ret)
+		printf("# %d: %s\n", ret, criu_reason);
+	fflush(stdout);
+	_exit(!!ret);
+}
+
+/* The resume worker faults a page that never arrives. A pause must not wait for the worker. */
+TEST_F_TIMEOUT(memory, that_never_arrives_delays_no_pause, 120)
+{
+	volatile __u32 *begin = mmap(NULL, USERPTR_SIZE, PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const struct criu_node *node = &self->node;
+	struct fuse_stall stall;
+	int session, status = -1, ret = fuse_stall_make(&stall);
+	__u32 stalled;
+	pid_t child;
+
+	if (ret == -ENOENT || ret == -ENODEV)
+		SKIP(return, "this kernel has no FUSE");
+	ASSERT_EQ(0, ret);
+	make_userptr(_metadata, self, AMDGPU_GEM_USERPTR_VALIDATE);
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 1));
+	session = criu_session(node, AMDGPU_CRIU_SESSION_CHECKPOINT);
+	ASSERT_LE(0, session);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		pause_later(node, session, begin);
+	ASSERT_EQ(0, render_userptr_create(node, fuse_stall_map(&stall), USERPTR_SIZE,
+					   AMDGPU_GEM_USERPTR_REGISTER, &stalled));
+	ASSERT_EQ(0, render_va_map(node, stalled, USERPTR_VA + USERPTR_SIZE, USERPTR_SIZE));
+	ASSERT_EQ(0, madvise((void *)self->pages, USERPTR_SIZE, MADV_DONTNEED));
+	for (int i = 0; i < 500 && !stall.waiting; i++)
+		usleep(10000);
+	EXPECT_LT(0, stall.waiting);
+	*begin = 1;
+	for (int i = 0; i < 500 * patience() && !(ret = waitpid(child, &status, WNOHANG)); i++)
+		usleep(10000);
+	EXPECT_EQ(child, ret);
+	fuse_stall_end(&stall);
+	if (!ret)
+		waitpid(child, &status, 0);
+	EXPECT_EQ(0, status);
+	close(session);
+	EXPECT_EQ(0, render_bo_close(node, stalled));
+	EXPECT_TRUE(accesses_pages(self, &self->queue, 2));
 }
 
 TEST_HARNESS_MAIN

@@ -216,10 +216,25 @@ void userq_wait_word(struct userq *queue, __u32 at)
 	userq_wait_va(queue, word_va(queue, at));
 }
 
+void userq_occupy(struct userq *queue, __u32 milliseconds)
+{
+	const __u32 nop[] = { 0xc0011000, 0x79737562, milliseconds };
+
+	add(queue, nop, 3);
+	ring(queue);
+}
+
+static const __u32 signal_fence[] = { 0xc000d000, 0 };
+
+void userq_fence(struct userq *queue)
+{
+	add(queue, signal_fence, 2);
+	ring(queue);
+}
+
 int userq_signal(const struct criu_node *node, struct userq *queue, const __u32 *syncobjs,
 		 __u32 num, __u32 bo, bool rings)
 {
-	const __u32 signal[] = { 0xc000d000, 0 };
 	struct signal_args args = {
 		.queue_id = queue->id,
 		.syncobjs = (uintptr_t)syncobjs,
@@ -229,7 +244,7 @@ int userq_signal(const struct criu_node *node, struct userq *queue, const __u32 
 	};
 	int ret;
 
-	add(queue, signal, 2);
+	add(queue, signal_fence, 2);
 	*queue->wptr = position(queue);
 	ret = render_ioctl(node, IOC_SIGNAL, &args);
 	if (!ret && rings)
@@ -271,5 +286,7 @@ bool userq_wrote(const struct userq *queue, __u32 at, __u32 value)
 bool userq_runs(struct userq *queue, __u32 value)
 {
 	userq_write(queue, 0, value);
+	if (queue->ip_type == AMDGPU_HW_IP_COMPUTE)
+		userq_fence(queue);
 	return userq_wrote(queue, 0, value);
 }

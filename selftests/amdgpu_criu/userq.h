@@ -70,6 +70,14 @@ void userq_wait_word(struct userq *queue, __u32 at);
 /* The same, for a word at any address of the GPU. */
 void userq_write_va(struct userq *queue, __u64 va, __u32 value);
 void userq_wait_va(struct userq *queue, __u64 va);
+/*
+ * A packet that stands for a dispatch of some milliseconds, whose waves cannot be saved: the
+ * software GPU goes on to the next packet at once, but does not unmap the queue meanwhile. Compute
+ * only.
+ */
+void userq_occupy(struct userq *queue, __u32 milliseconds);
+/* A packet that signals the fence, without the ioctl. Compute only; rings the doorbell. */
+void userq_fence(struct userq *queue);
 /* A packet that signals the fence, and the ioctl. Compute only. @ring: rings the doorbell. */
 int userq_signal(const struct criu_node *node, struct userq *queue, const __u32 *syncobjs,
 		 __u32 num, __u32 bo, bool ring);
@@ -79,6 +87,7 @@ void userq_rewind(struct userq *queue);
 int userq_wait(const struct criu_node *node, const struct userq *queue, __u32 syncobj);
 /* The value arrives in time. */
 bool userq_wrote(const struct userq *queue, __u32 at, __u32 value);
+/* Packets are executed. A fence that no one waits for follows those of a compute queue. */
 bool userq_runs(struct userq *queue, __u32 value);
 
 #endif /* AMDGPU_CRIU_TEST_USERQ_H */

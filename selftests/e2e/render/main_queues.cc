@@ -28,8 +28,8 @@ class Process {
   void announce() const;
 
  private:
-  // Steps that are submitted before the first is waited for, so that a checkpoint finds pending
-  // packets and fences.
+  // Steps that are submitted before the first is waited for, so that a checkpoint finds packets and
+  // fences in flight, which it waits for.
   static constexpr uint64_t kBurst = 6;
   // Words that the queues wait for: the last step of each.
   static constexpr uint64_t kSdmaDone = 0, kComputeDone = 64;

@@ -20,17 +20,6 @@
 #define amdgpu_criu_for_each_ctx(_fpriv, _ctx, _id) \
 	xa_for_each(&(_fpriv)->ctx_mgr.ctx_handles, _id, _ctx)
 
-int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
-{
-	unsigned long now = jiffies;
-	long ret;
-
-	ret = dma_fence_wait_timeout(fence, true, time_before(now, deadline) ? deadline - now : 0);
-	if (ret < 0)
-		return ret;
-	return ret ? 0 : -ETIME;
-}
-
 /* Returns the first entity of a context from *@hw_ip and *@ring on, or NULL. */
 static struct amdgpu_ctx_entity *amdgpu_criu_next_entity(const struct amdgpu_ctx *ctx, u32 *hw_ip,
 							 u32 *ring)

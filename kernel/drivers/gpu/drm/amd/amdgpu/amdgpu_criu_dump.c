@@ -53,7 +53,7 @@ static int amdgpu_criu_pause(struct amdgpu_criu_output *out)
 	if (ret && ret != -EALREADY)
 		return ret;
 	if (!ret) {
-		ret = amdgpu_criu_check_resumed(dump) ?: criu_client_stop(client, deadline);
+		ret = criu_client_stop(client, deadline);
 		if (ret == -ETIME)
 			criu_refuse(out->call, ret, "a call on the file does not return");
 		if (ret) {

@@ -56,6 +56,17 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 			   "the GPU does not complete submitted work");
 }
 
+int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
+{
+	unsigned long now = jiffies;
+	long ret;
+
+	ret = dma_fence_wait_timeout(fence, true, time_before(now, deadline) ? deadline - now : 0);
+	if (ret < 0)
+		return ret;
+	return ret ? 0 : -ETIME;
+}
+
 /* Returns the PCI location of a GPU, as in amdgpu_criu_file_record.device. */
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev)
 {

@@ -37,11 +37,14 @@ static int amdgpu_criu_file_end(void *owner, enum criu_session_kind kind)
 {
 	struct drm_file *file = owner;
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
+	int ret = 0;
 
 	if (kind == CRIU_SESSION_CHECKPOINT)
-		amdgpu_criu_start_userqs(fpriv);
+		ret = amdgpu_criu_start_userqs(fpriv);
+	else
+		amdgpu_criu_drop_userqs(fpriv);
 	criu_client_allow(&fpriv->criu);
-	return 0;
+	return ret;
 }
 
 static const struct criu_client_ops amdgpu_criu_file_ops = {

@@ -45,8 +45,9 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	if (resume->flags || resume->pad)
 		return -EINVAL;
 	ret = amdgpu_criu_dump_init(&dump, call, amdgpu_criu_process(call, resume->pid));
+	if (!ret)
+		ret = mutex_lock_interruptible(client->lock);
 	if (!ret) {
-		mutex_lock(client->lock);
 		ret = client->restoring ? -EBADFD : criu_session_held(call->session, client);
 		ret = ret ?:
 		      amdgpu_criu_find_objects(&dump) ?:
@@ -60,7 +61,7 @@ static int amdgpu_criu_resume(struct criu_call *call, void *args)
 	amdgpu_criu_dump_fini(&dump);
 	if (!ret)
 		criu_session_resumed(call->session);
-	return ret;
+	return ret == -EINTR ? -ERESTARTSYS : ret;
 }
 
 /* A file of a card node could create GEM names for BOs of other processes. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no fence, or
- * a signaled one, or one of a user queue. Only the last point of a timeline is saved.
+ * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no fence or a
+ * signaled one. Only the last point of a timeline is saved.
  */
 #include <drm/drm_syncobj.h>
 #include <linux/dma-fence-chain.h>
@@ -45,8 +45,7 @@ int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long dead
 		drm_syncobj_put(syncobj);
 		if (!fence)
 			continue;
-		ret = amdgpu_criu_carries_fence(dump->fpriv, fence) ? 0 :
-		      amdgpu_criu_wait_fence(fence, deadline);
+		ret = amdgpu_criu_wait_fence(fence, deadline);
 		dma_fence_put(fence);
 		if (ret == -ETIME)
 			criu_refuse(dump->out.call, ret, "syncobj %lu: the work behind it hangs",
@@ -78,7 +77,7 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 			record.flags |= AMDGPU_CRIU_SYNCOBJ_TIMELINE;
 			record.point = fence->seqno;
 		}
-	} else if (fence && !amdgpu_criu_carries_fence(dump->fpriv, fence)) {
+	} else if (fence) {
 		ret = criu_refuse(dump->out.call, -ETIME,
 				  "syncobj %u: another process has pending work", handle);
 	}

@@ -7,22 +7,10 @@
 
 struct amdgpu_criu_dump;
 struct amdgpu_fpriv;
-struct dma_fence;
 
 static inline bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
 {
 	return false;
-}
-
-static inline bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv,
-					     const struct dma_fence *fence)
-{
-	return false;
-}
-
-static inline int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump)
-{
-	return 0;
 }
 
 static inline int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
@@ -35,7 +23,12 @@ static inline int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-static inline void amdgpu_criu_start_userqs(struct amdgpu_fpriv *fpriv)
+static inline int amdgpu_criu_start_userqs(struct amdgpu_fpriv *fpriv)
+{
+	return 0;
+}
+
+static inline void amdgpu_criu_drop_userqs(struct amdgpu_fpriv *fpriv)
 {
 }
 

@@ -2,19 +2,17 @@
 /*
  * User queues. A paused file has them unmapped, so their MQDs contain what they have done. Packets
  * of a queue signal fences: they write a value to memory that is mapped in all files of the GPU at
- * the same address. A saved queue may have fences that are not signaled, but only in syncobjs.
+ * the same address. Others may wait for a fence, so a queue is unmapped only when all fences that
+ * it has published are signaled, and none is published until it is mapped again.
  */
-#include <drm/drm_syncobj.h>
 #include <linux/delay.h>
 #include <linux/dma-resv.h>
 
 #include "amdgpu_criu_render.h"
 #include "amdgpu_userq_fence.h"
 
-/* Limit of the wait for fences that may be saved: most queues are between two submissions. */
-#define AMDGPU_CRIU_FENCE_TIME (HZ / 2)
 /* Milliseconds */
-#define AMDGPU_CRIU_EVICTION_POLL 10
+#define AMDGPU_CRIU_USERQ_POLL 10
 
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv)
 {
@@ -30,51 +28,23 @@ const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device 
 				   ip_type == AMDGPU_HW_IP_DMA);
 }
 
-/*
- * True if the fence is one of a queue of the file, which is saved with the queue. The gate of the
- * file is closed: no queue is created or destroyed.
- */
-bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv, const struct dma_fence *fence)
+/* The value of the last fence that the queue has signaled: its place in the ring. */
+static u64 amdgpu_criu_fence_value(const struct amdgpu_usermode_queue *queue)
 {
-	struct amdgpu_usermode_queue *queue;
-	unsigned long id;
-
-	xa_for_each(&fpriv->userq_mgr.userq_xa, id, queue)
-		if (queue->fence_drv->context == fence->context)
-			return true;
-	return false;
+	return le64_to_cpup((__le64 *)queue->fence_drv->cpu_addr);
 }
 
-/* Gets the next greater value of a fence that is not signaled. */
-static bool amdgpu_criu_next_value(struct amdgpu_userq_fence_driver *drv, u64 *value)
+/* Returns a fence that is published and not signaled, with a reference, or NULL. */
+static struct dma_fence *amdgpu_criu_pending_fence(struct amdgpu_usermode_queue *queue)
 {
-	const struct amdgpu_userq_fence *fence;
-	u64 next = U64_MAX;
+	const u64 value = amdgpu_criu_fence_value(queue);
+	struct amdgpu_userq_fence *fence;
 
-	guard(spinlock_irqsave)(&drv->fence_list_lock);
-	list_for_each_entry(fence, &drv->fences, link)
-		if (fence->base.seqno > *value)
-			next = min(next, fence->base.seqno);
-	*value = next;
-	return next != U64_MAX;
-}
-
-/*
- * True if packets may wait for a fence value of another queue: one that AMDGPU_USERQ_WAIT has
- * returned since the last fence of this queue, or before a fence that is not signaled. The
- * addresses of fence values change at a restore.
- */
-static bool amdgpu_criu_userq_waits(struct amdgpu_usermode_queue *queue)
-{
-	const struct amdgpu_userq_fence *fence;
-
-	if (!xa_empty(&queue->fence_drv_xa))
-		return true;
 	guard(spinlock_irqsave)(&queue->fence_drv->fence_list_lock);
 	list_for_each_entry(fence, &queue->fence_drv->fences, link)
-		if (fence->fence_drv_array_count)
-			return true;
-	return false;
+		if (fence->base.seqno > value)
+			return dma_fence_get(&fence->base);
+	return NULL;
 }
 
 /* Returns the bytes that mes_userq_mqd_create() expects there. */
@@ -87,6 +57,14 @@ static u64 amdgpu_criu_userq_area(const struct amdgpu_usermode_queue *queue)
 {
 	return queue->queue_type == AMDGPU_HW_IP_DMA ? queue->userq_prop->csa_addr :
 						       queue->userq_prop->eop_gpu_addr;
+}
+
+/* Returns the position of the queue's doorbell in its BO, in doorbells. */
+static u32 amdgpu_criu_doorbell_offset(struct amdgpu_device *adev,
+				       const struct amdgpu_usermode_queue *queue)
+{
+	return (queue->doorbell_index -
+		amdgpu_doorbell_index_on_bar(adev, queue->db_obj.obj, 0, sizeof(u64))) / 2;
 }
 
 /* Performs the checks of AMDGPU_USERQ_OP_CREATE, because mappings may have changed since. */
@@ -148,16 +126,10 @@ static int amdgpu_criu_userqs_carriable(struct amdgpu_criu_dump *dump)
 	return 0;
 }
 
-/*
- * Waits for the work on the BOs of a file. Another file copies their contents, and would wait for
- * fences that no queue signals. Fences in syncobjs need not be signaled.
- */
-static int amdgpu_criu_drain_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+/* Waits for the work on the BOs of a file. */
+static int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
-	const unsigned long soon = jiffies + AMDGPU_CRIU_FENCE_TIME;
-	struct amdgpu_usermode_queue *queue;
 	struct drm_gem_object *gem;
-	unsigned long id;
 	int handle = 1;
 	long ret = 1;
 
@@ -169,49 +141,114 @@ static int amdgpu_criu_drain_userqs(struct amdgpu_criu_dump *dump, unsigned long
 			return criu_refuse(dump->out.call, -ETIME,
 					   "BO %d: work of a user queue hangs", handle);
 	}
-	if (ret < 0)
+	return min(ret, 0L);
+}
+
+/*
+ * Rings the doorbell. The process may be stopped between AMDGPU_USERQ_SIGNAL, which publishes a
+ * fence, and its doorbell. Packets before the write pointer are complete: the GPU would execute
+ * them whenever the driver maps the queue.
+ */
+static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
+				     struct amdgpu_usermode_queue *queue)
+{
+	struct amdgpu_bo *bo = queue->db_obj.obj;
+	void *doorbells;
+	u64 wptr;
+	int ret = amdgpu_userq_fence_read_wptr(adev, queue, &wptr) ?: amdgpu_bo_reserve(bo, false);
+
+	if (ret)
+		return ret;
+	ret = amdgpu_bo_kmap(bo, &doorbells);
+	if (!ret) {
+		atomic64_set((atomic64_t *)doorbells + amdgpu_criu_doorbell_offset(adev, queue),
+			     wptr);
+		amdgpu_bo_kunmap(bo);
+	}
+	amdgpu_bo_unreserve(bo);
+	return ret;
+}
+
+/*
+ * True if no wave of the queue can be in flight. Those of a compute queue cannot be saved: MES
+ * waits for their end to unmap the queue, and when it gives up, the GPU is reset. The packet of a
+ * fence is executed when those before it are complete. SDMA queues stop inside of a packet.
+ */
+static bool amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
+				      struct amdgpu_usermode_queue *queue)
+{
+	u64 wptr;
+
+	return queue->queue_type == AMDGPU_HW_IP_DMA ||
+	       (!amdgpu_userq_fence_read_wptr(adev, queue, &wptr) &&
+		wptr <= amdgpu_criu_fence_value(queue));
+}
+
+/* Waits for the fences of a queue, and until it is idle. */
+static int amdgpu_criu_drain_userq(struct amdgpu_criu_dump *dump,
+				   struct amdgpu_usermode_queue *queue, unsigned long id,
+				   unsigned long deadline)
+{
+	struct dma_fence *fence;
+	int ret = 0;
+
+	while (!ret && (fence = amdgpu_criu_pending_fence(queue))) {
+		ret = amdgpu_criu_ring_doorbell(dump->adev, queue) ?:
+		      amdgpu_criu_wait_fence(fence, deadline);
+		dma_fence_put(fence);
+		if (ret == -ETIME)
+			return criu_refuse(dump->out.call, ret,
+					   "user queue %lu: its fences are not signaled", id);
+	}
+	while (!ret && !amdgpu_criu_userq_is_idle(dump->adev, queue)) {
+		if (time_after(jiffies, deadline))
+			return criu_refuse(dump->out.call, -ETIME,
+					   "user queue %lu: no fence follows its packets", id);
+		if (msleep_interruptible(AMDGPU_CRIU_USERQ_POLL))
+			ret = -ERESTARTSYS;
+	}
+	return ret;
+}
+
+static int amdgpu_criu_drain_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+{
+	struct amdgpu_usermode_queue *queue;
+	unsigned long id;
+	int ret = amdgpu_criu_drain_bos(dump, deadline);
+
+	if (ret)
 		return ret;
 	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue) {
-		if (queue->last_fence)
-			ret = dma_fence_wait_timeout(queue->last_fence, true,
-						     max(1L, (long)(soon - jiffies)));
-		if (ret < 0)
+		ret = amdgpu_criu_drain_userq(dump, queue, id, deadline);
+		if (ret)
 			return ret;
 	}
 	return 0;
 }
 
-/* Does what the eviction fence does, but does not wait for fences, and nothing resumes. */
-static int amdgpu_criu_unmap_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)
+/*
+ * Does what the eviction fence does, but nothing resumes. Does not wait for a resume worker, which
+ * may fault pages of a userptr: it neither maps a queue nor creates an eviction fence now.
+ */
+static int amdgpu_criu_unmap_userqs(struct amdgpu_fpriv *fpriv, unsigned long deadline)
 {
-	struct amdgpu_userq_mgr *mgr = &dump->fpriv->userq_mgr;
-	struct amdgpu_eviction_fence_mgr *evf_mgr = &dump->fpriv->evf_mgr;
+	struct amdgpu_userq_mgr *mgr = &fpriv->userq_mgr;
 	struct dma_fence *fence;
 
 	WRITE_ONCE(mgr->stopped, true);
-	cancel_delayed_work_sync(&mgr->resume_work);
 	/* An eviction that has begun holds the lock until fences are signaled. */
 	while (!mutex_trylock(&mgr->userq_mutex)) {
 		if (time_after(jiffies, deadline))
-			return criu_refuse(dump->out.call, -ETIME,
-					   "an eviction of user queues does not complete");
-		if (msleep_interruptible(AMDGPU_CRIU_EVICTION_POLL))
+			return -ETIME;
+		if (msleep_interruptible(AMDGPU_CRIU_USERQ_POLL))
 			return -ERESTARTSYS;
 	}
 	amdgpu_userq_evict(mgr);
-	fence = amdgpu_evf_mgr_get_fence(evf_mgr);
+	fence = amdgpu_evf_mgr_get_fence(&fpriv->evf_mgr);
 	dma_fence_signal(fence);
 	dma_fence_put(fence);
 	mutex_unlock(&mgr->userq_mutex);
-	flush_work(&evf_mgr->suspend_work);
 	return 0;
-}
-
-/* UNPAUSE would map queues whose userptrs and page tables RESUME has not prepared. */
-int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump)
-{
-	return dump->fpriv->userq_mgr.stopped ?
-	       criu_refuse_state(dump->out.call, "user queues that wait for RESUME") : 0;
 }
 
 /* Unmaps the queues of a paused file until amdgpu_criu_start_userqs(), also after an error. */
@@ -225,55 +262,24 @@ int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadlin
 	if (ret || dump->fpriv->userq_mgr.stopped)
 		return ret;
 	ret = amdgpu_criu_drain_userqs(dump, deadline);
-	if (!ret)
-		ret = amdgpu_criu_unmap_userqs(dump, deadline);
+	if (ret)
+		return ret;
+	ret = amdgpu_criu_unmap_userqs(dump->fpriv, deadline);
+	if (ret == -ETIME)
+		criu_refuse(dump->out.call, ret, "an eviction of user queues does not complete");
 	/* A queue that does not respond has another state now. */
 	return ret ?: amdgpu_criu_userqs_carriable(dump);
 }
 
-/* Maps restored queues, after the page tables are written. */
+/* Maps restored queues. If it fails, they are unmapped, so that it can be repeated. */
 int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump)
 {
-	struct amdgpu_userq_mgr *mgr = &dump->fpriv->userq_mgr;
-	int ret;
+	int ret = amdgpu_criu_start_userqs(dump->fpriv);
 
-	if (!mgr->stopped)
-		return 0;
-	WRITE_ONCE(mgr->stopped, false);
-	ret = amdgpu_userq_restart(mgr);
 	if (!ret)
 		return 0;
-	WRITE_ONCE(mgr->stopped, true);
+	amdgpu_criu_unmap_userqs(dump->fpriv, jiffies + AMDGPU_USERQ_START_TIME);
 	return criu_refuse(dump->out.call, ret, "user queues cannot be mapped: %d", ret);
-}
-
-/* Writes the syncobjs that a queue will signal, or only counts them. */
-static u32 amdgpu_criu_dump_fences(struct amdgpu_criu_dump *dump,
-				   struct amdgpu_userq_fence_driver *drv, bool write)
-{
-	struct amdgpu_criu_userq_fence item = { .value = le64_to_cpup((__le64 *)drv->cpu_addr) };
-	struct drm_syncobj *syncobj;
-	struct dma_fence *fence;
-	unsigned long handle;
-	u32 num = 0;
-
-	while (amdgpu_criu_next_value(drv, &item.value)) {
-		handle = 0;
-		while ((syncobj = amdgpu_criu_next_syncobj(dump->file, &handle))) {
-			fence = drm_syncobj_fence_get(syncobj);
-			drm_syncobj_put(syncobj);
-			if (fence && fence->context == drv->context &&
-			    fence->seqno == item.value) {
-				item.handle = handle;
-				if (write)
-					criu_writer_tail_copy(&dump->out.writer, &item,
-							      sizeof(item));
-				num++;
-			}
-			dma_fence_put(fence);
-		}
-	}
-	return num;
 }
 
 static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
@@ -281,31 +287,32 @@ static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
 {
 	const struct kfd_criu_mqd_layout *layout = amdgpu_criu_userq_layout(dump->adev,
 									     queue->queue_type);
-	struct amdgpu_bo *bo = queue->db_obj.obj;
 	const struct amdgpu_criu_dump_object *doorbells =
-		xa_load(&dump->by_gem, (unsigned long)&bo->tbo.base);
+		xa_load(&dump->by_gem, (unsigned long)&queue->db_obj.obj->tbo.base);
 	const struct amdgpu_mqd_prop *prop = queue->userq_prop;
-	const u32 first_doorbell = amdgpu_doorbell_index_on_bar(dump->adev, bo, 0, sizeof(u64));
 	struct amdgpu_criu_userq_record record = {
 		.id = id,
 		.ip_type = queue->queue_type,
 		.priority = queue->priority,
 		.doorbell_handle = doorbells ? doorbells->handle : 0,
-		.doorbell_offset = (queue->doorbell_index - first_doorbell) / 2,
+		.doorbell_offset = amdgpu_criu_doorbell_offset(dump->adev, queue),
 		.queue_va = prop->hqd_base_gpu_addr,
 		.queue_size = prop->queue_size,
 		.rptr_va = prop->rptr_gpu_addr,
 		.wptr_va = prop->wptr_gpu_addr,
 		.area_va = amdgpu_criu_userq_area(queue),
-		.fence_value = le64_to_cpup((__le64 *)queue->fence_drv->cpu_addr),
-		.num_fences = amdgpu_criu_dump_fences(dump, queue->fence_drv, false),
+		.fence_value = amdgpu_criu_fence_value(queue),
 	};
 	void *words;
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD) || !record.doorbell_handle)
 		return criu_refuse(dump->out.call, -EOPNOTSUPP,
 				   "cannot carry: a user queue whose doorbell has no handle");
-	if (amdgpu_criu_userq_waits(queue))
+	/*
+	 * AMDGPU_USERQ_WAIT has returned fence values of other queues, for packets before the next
+	 * fence of this one. Their addresses change at a restore.
+	 */
+	if (!xa_empty(&queue->fence_drv_xa))
 		return criu_refuse(dump->out.call, -EOPNOTSUPP,
 				   "cannot carry: a user queue that waits for another");
 	record.num_words = kfd_criu_mqd_size(layout) / sizeof(u32);
@@ -316,9 +323,7 @@ static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
 		kfd_criu_mqd_strip(layout, words, 1);
 	}
 	dump->out.num_queues++;
-	/* A reset of the GPU signals fences. */
-	return amdgpu_criu_dump_fences(dump, queue->fence_drv, true) == record.num_fences ?
-	       0 : -EAGAIN;
+	return 0;
 }
 
 int amdgpu_criu_dump_userqs(void *data)

@@ -9,10 +9,9 @@ struct amdgpu_criu_dump;
 struct amdgpu_device;
 struct amdgpu_fpriv;
 struct criu_kind;
-struct dma_fence;
 struct kfd_criu_mqd_layout;
 
-/* A user queue. Tail: __u32 for each word of the MQD, struct amdgpu_criu_userq_fence. */
+/* A user queue. Its fences are signaled. Tail: __u32 for each word of the MQD. */
 struct amdgpu_criu_userq_record {
 	__u32 id;
 	__u32 flags; /* none yet */
@@ -26,22 +25,14 @@ struct amdgpu_criu_userq_record {
 	__u64 wptr_va;
 	__u64 area_va; /* compute: EOP buffer; SDMA: context save area */
 	__u64 fence_value; /* the last value that a packet of the queue has signaled */
-	__u32 num_words; /* entries of the first tail: state of the MQD, see kfd_criu_mqd.c */
-	__u32 num_fences; /* entries of the second tail */
-};
-
-/* A syncobj that the queue will signal. Values ascend. */
-struct amdgpu_criu_userq_fence {
-	__u64 value; /* fence value that signals it */
-	__u32 handle; /* of the syncobj */
+	__u32 num_words; /* entries of the tail: state of the MQD, see kfd_criu_mqd.c */
 	__u32 pad;
 };
 
 /* A user queue to be restored */
 struct amdgpu_criu_plan_userq {
 	struct amdgpu_criu_userq_record record;
-	const u32 *words; /* tails of the record */
-	const struct amdgpu_criu_userq_fence *fences;
+	const u32 *words; /* tail of the record */
 };
 
 extern const struct criu_kind amdgpu_criu_userqs;
@@ -52,11 +43,11 @@ const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device 
 u64 amdgpu_criu_userq_area_size(u32 ip_type);
 
 bool amdgpu_criu_has_userqs(struct amdgpu_fpriv *fpriv);
-bool amdgpu_criu_carries_fence(struct amdgpu_fpriv *fpriv, const struct dma_fence *fence);
-int amdgpu_criu_check_resumed(const struct amdgpu_criu_dump *dump);
 int amdgpu_criu_stop_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_resume_userqs(struct amdgpu_criu_dump *dump);
-/* Maps the queues of a file that is no longer paused. */
+/* Maps the queues of a file that is no longer paused, and waits until they run. */
 #define amdgpu_criu_start_userqs(fpriv) amdgpu_userq_start(&(fpriv)->userq_mgr)
+/* Destroys restored queues that were not resumed. */
+#define amdgpu_criu_drop_userqs(fpriv) amdgpu_userq_drop(&(fpriv)->userq_mgr)
 
 #endif /* _AMDGPU_CRIU_USERQ_H_ */

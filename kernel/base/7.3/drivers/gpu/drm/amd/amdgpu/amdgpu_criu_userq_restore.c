@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* User queues: RESTORE. Restored queues are unmapped until RESUME. */
-#include <drm/drm_syncobj.h>
 #include <linux/log2.h>
 
 #include "amdgpu_criu_render.h"
@@ -73,11 +72,7 @@ static const char *amdgpu_criu_userq_fault(void *data, void *entry)
 	/* The driver sets no wave-save area. */
 	if (kfd_criu_mqd_check_bounds(layout, userq->words, 1, 0, 0))
 		return "saved waves";
-	for (u32 i = 0; i < record->num_fences; i++)
-		if (userq->fences[i].pad ||
-		    (i && userq->fences[i].value < userq->fences[i - 1].value))
-			return "order of fences, or pad";
-	return NULL;
+	return record->pad ? "pad is not zero" : NULL;
 }
 
 static int amdgpu_criu_check_userq(void *data, void *entry)
@@ -108,30 +103,10 @@ static u64 amdgpu_criu_doorbell_id(const struct criu_kind *kind, const void *ent
 	return (u64)record->doorbell_handle << 32 | record->doorbell_offset;
 }
 
-/* The syncobjs of fences exist and have no fence. */
 static int amdgpu_criu_check_userqs(void *data)
 {
 	struct amdgpu_criu_plan *plan = data;
-	struct criu_id *ids __free(kvfree) =
-		kvcalloc(plan->num_syncobjs, sizeof(*ids), GFP_KERNEL_ACCOUNT);
-	struct criu_id_set set = { .ids = ids, .room = plan->num_syncobjs };
-	u64 unused;
 
-	if (!ids)
-		return -ENOMEM;
-	for (u32 i = 0; i < plan->num_syncobjs; i++)
-		if (!plan->syncobjs[i].record.flags)
-			criu_id_set_add(&set, plan->syncobjs[i].record.handle, i);
-	criu_id_set_seal(&set, &unused);
-	for (u32 i = 0; i < plan->num_userqs; i++) {
-		const struct amdgpu_criu_plan_userq *userq = &plan->userqs[i];
-
-		plan->call->entry = &plan->userqs[i];
-		for (u32 j = 0; j < userq->record.num_fences; j++)
-			if (!criu_id_set_find(&set, userq->fences[j].handle))
-				return criu_refuse(plan->call, -EBADMSG, "no such syncobj: %u",
-						   userq->fences[j].handle);
-	}
 	return criu_check_unique(plan->call, plan, "doorbell", amdgpu_criu_doorbell_id);
 }
 
@@ -141,36 +116,6 @@ static int amdgpu_criu_begin_userqs(void *data)
 
 	plan->fpriv->userq_mgr.stopped = plan->num_userqs;
 	return 0;
-}
-
-/* Follows the code path of AMDGPU_USERQ_SIGNAL. */
-static int amdgpu_criu_apply_fences(struct amdgpu_criu_plan *plan,
-				    const struct amdgpu_criu_plan_userq *userq,
-				    struct amdgpu_usermode_queue *queue)
-{
-	const struct amdgpu_criu_userq_fence *item = userq->fences;
-	struct amdgpu_userq_fence *fence = NULL;
-	struct drm_syncobj *syncobj;
-	int ret = 0;
-
-	guard(mutex)(&plan->fpriv->userq_mgr.userq_mutex);
-	for (u32 i = 0; i < userq->record.num_fences; i++, item++) {
-		if (!fence || fence->base.seqno != item->value) {
-			if (fence)
-				dma_fence_put(&fence->base);
-			fence = NULL;
-			ret = amdgpu_userq_fence_alloc(queue, &fence);
-			if (ret)
-				break;
-			amdgpu_userq_fence_init(queue, fence, item->value);
-		}
-		syncobj = drm_syncobj_find(plan->file, item->handle);
-		drm_syncobj_replace_fence(syncobj, &fence->base);
-		drm_syncobj_put(syncobj);
-	}
-	if (fence)
-		dma_fence_put(&fence->base);
-	return ret;
 }
 
 /* Follows the code path of AMDGPU_USERQ_OP_CREATE. */
@@ -205,7 +150,7 @@ static int amdgpu_criu_apply_userq(void *data, void *entry)
 	*(__le64 *)queue->fence_drv->cpu_addr = cpu_to_le64(record->fence_value);
 	kfd_criu_mqd_merge(amdgpu_criu_userq_layout(plan->adev, record->ip_type),
 			   queue->mqd.cpu_ptr, userq->words, 1);
-	return amdgpu_criu_apply_fences(plan, userq, queue);
+	return 0;
 }
 
 static void amdgpu_criu_undo_userq(void *data, void *entry)
@@ -225,11 +170,7 @@ const struct criu_kind amdgpu_criu_userqs = {
 	.type = AMDGPU_CRIU_RECORD_USERQ,
 	.subject = "user queue %llu",
 	CRIU_KIND(struct amdgpu_criu_plan, userqs, struct amdgpu_criu_plan_userq, record.id),
-	.tails = {
-		CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32),
-		CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_fences, fences,
-			       struct amdgpu_criu_userq_fence),
-	},
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32) },
 	.unique = true,
 	.dump = amdgpu_criu_dump_userqs,
 	.fault = amdgpu_criu_userq_fault,

@@ -101,6 +101,7 @@ TEST(Ranges, ContainWhatIsInsideOfOneOfThem) {
   EXPECT_FALSE(contain(0x4000, kMax));
   EXPECT_FALSE(contain(0x5000, 1));
   EXPECT_FALSE(criu_ranges_contain(nullptr, 0, 0x1000, 1));
+  EXPECT_EQ(criu_ranges_find(ranges.data(), 2, 0x3800, 0x800), &ranges[1]);
 }
 
 }  // namespace

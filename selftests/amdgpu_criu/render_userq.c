@@ -10,6 +10,9 @@
 #include "kfd.h"
 #include "userq_files.h"
 
+/* The most user queues that a file can have */
+#define USERQS_MAX 512
+
 FIXTURE(userq) {
 	struct files f;
 };
@@ -238,6 +241,30 @@ TEST_F(userq, two_with_one_id_or_one_doorbell_are_EBADMSG)
 			TH_LOG("%s", faults[i].what);
 		}
 	}
+}
+
+/* Each record is compared with the others and with the mappings, so their number is limited. */
+TEST_F(userq, more_of_them_than_a_file_can_have_are_EBADMSG)
+{
+	struct files *f = &self->f;
+	struct blob blob;
+	size_t at;
+
+	ASSERT_EQ(0, criu_checkpoint(&f->node, f->session, &f->image));
+	ASSERT_EQ(0, render_open(&f->to, 0));
+	f->load = criu_session(&f->to, AMDGPU_CRIU_SESSION_RESTORE);
+	ASSERT_TRUE(blob_copy(&blob, f->image.blob, f->image.blob_size));
+	at = blob_find(&blob, BLOB_RENDER_USERQ, 0);
+	blob.data = realloc(blob.data, blob.size + USERQS_MAX * (sizeof(struct blob_record) +
+								 blob_record(&blob, at)->size));
+	ASSERT_NE(NULL, blob.data);
+	for (int i = 0; i < USERQS_MAX; i++)
+		blob_double(&blob, at);
+	EXPECT_EQ(-EBADMSG, blob_restore(&f->to, f->load, &f->image, &blob));
+	EXPECT_NE(NULL, strstr(criu_reason, "too many of the type")) {
+		TH_LOG("%s", criu_reason);
+	}
+	blob_free(&blob);
 }
 
 static int unmap(const struct criu_node *node, __u32 handle, __u64 va, __u64 size)

@@ -152,6 +152,7 @@ void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
 	kvfree(plan->object_ids.ids);
+	kvfree(plan->ranges);
 	criu_plan_free(plan->call, plan);
 	amdgpu_criu_input_free(&plan->in);
 }

@@ -145,6 +145,7 @@ struct amdgpu_criu_plan {
 	struct amdgpu_criu_plan_syncobj *syncobjs;
 	struct amdgpu_criu_plan_userq *userqs; /* NULL if the kernel has none */
 	struct criu_id_set object_ids; /* ids of objects, set when they are checked */
+	struct criu_range *ranges; /* of mappings, sorted, set when they are checked */
 	u32 num_files;
 	u32 num_names;
 	u32 num_objects;

@@ -27,7 +27,7 @@ static const struct criu_record_desc amdgpu_criu_render_records[] = {
 	CRIU_RECORD(AMDGPU_CRIU_RECORD_CLIENT_NAME, "client name",
 		    struct amdgpu_criu_client_name_record, name, 1, 0, 1, CRIU_DESC_MAY_SKIP),
 	CRIU_RECORD(AMDGPU_CRIU_RECORD_USERQ, "user queue", struct amdgpu_criu_userq_record,
-		    pad, 1, 0, 0, CRIU_DESC_TAIL),
+		    pad, 1, 0, AMDGPU_CRIU_USERQS_MAX, CRIU_DESC_TAIL),
 };
 
 const struct criu_blob_schema amdgpu_criu_render_schema =

@@ -120,12 +120,14 @@ static int amdgpu_criu_check_overlaps(void *data)
 {
 	struct amdgpu_criu_plan *plan = data;
 	const struct criu_range *culprit;
-	struct criu_range *ranges __free(kvfree) =
+	struct criu_range *ranges =
 		kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
 
-	if (plan->num_mappings && !ranges)
+	if (!ranges)
 		return -ENOMEM;
+	plan->ranges = ranges;
 	for (u32 i = 0; i < plan->num_mappings; i++) {
+		ranges[i].index = i;
 		ranges[i].start = plan->mappings[i].record.va;
 		ranges[i].size = plan->mappings[i].record.size;
 	}
@@ -223,7 +225,21 @@ static int amdgpu_criu_update_all(void *data, int ret)
 	return ret;
 }
 
-/* Closing the handles, which this plan has created, removes the mappings of BOs. */
+/*
+ * Closing the handles, which this plan has created, removes the mappings of BOs. The driver
+ * searches the others from the last to the first, in which order they are removed.
+ */
+static void amdgpu_criu_undo_mapping(void *data, void *entry)
+{
+	const struct amdgpu_criu_plan_mapping *mapping = entry;
+	struct amdgpu_criu_plan *plan = data;
+
+	if (mapping->object || amdgpu_bo_reserve(plan->fpriv->vm.root.bo, true))
+		return;
+	amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va, mapping->record.va);
+	amdgpu_bo_unreserve(plan->fpriv->vm.root.bo);
+}
+
 static void amdgpu_criu_undo_mappings(void *data)
 {
 	struct amdgpu_criu_plan *plan = data;
@@ -231,10 +247,6 @@ static void amdgpu_criu_undo_mappings(void *data)
 
 	if (!plan->num_mappings || amdgpu_bo_reserve(vm->root.bo, true))
 		return;
-	for (u32 i = 0; i < plan->num_mappings; i++)
-		if (!plan->mappings[i].object)
-			amdgpu_vm_bo_unmap(plan->adev, plan->fpriv->prt_va,
-					   plan->mappings[i].record.va);
 	if (amdgpu_vm_ready(vm))
 		amdgpu_vm_clear_freed(plan->adev, vm, NULL);
 	amdgpu_bo_unreserve(vm->root.bo);
@@ -250,5 +262,6 @@ const struct criu_kind amdgpu_criu_mappings = {
 	.check_all = amdgpu_criu_check_overlaps,
 	.apply = amdgpu_criu_apply_mapping,
 	.end = amdgpu_criu_update_all,
+	.undo = amdgpu_criu_undo_mapping,
 	.undo_all = amdgpu_criu_undo_mappings,
 };

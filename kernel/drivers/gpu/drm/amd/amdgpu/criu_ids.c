@@ -76,8 +76,9 @@ int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_ra
 	return 0;
 }
 
-/* Returns true if one of the ranges, which are checked, contains all of @size bytes at @start. */
-bool criu_ranges_contain(const struct criu_range *ranges, __u32 num, __u64 start, __u64 size)
+/* Returns the one of the ranges, which are checked, that contains all of @size bytes, or NULL. */
+const struct criu_range *criu_ranges_find(const struct criu_range *ranges, __u32 num, __u64 start,
+					  __u64 size)
 {
 	__u32 low = 0, high = num;
 	__u32 middle;
@@ -90,7 +91,8 @@ bool criu_ranges_contain(const struct criu_range *ranges, __u32 num, __u64 start
 			high = middle;
 	}
 	if (!low)
-		return false;
-	start -= ranges[low - 1].start;
-	return start < ranges[low - 1].size && size <= ranges[low - 1].size - start;
+		return NULL;
+	ranges += low - 1;
+	start -= ranges->start;
+	return start < ranges->size && size <= ranges->size - start ? ranges : NULL;
 }

@@ -33,6 +33,13 @@ struct criu_range {
 };
 
 int criu_ranges_check(struct criu_range *ranges, __u32 num, const struct criu_range **culprit);
-bool criu_ranges_contain(const struct criu_range *ranges, __u32 num, __u64 start, __u64 size);
+const struct criu_range *criu_ranges_find(const struct criu_range *ranges, __u32 num, __u64 start,
+					  __u64 size);
+
+static inline bool criu_ranges_contain(const struct criu_range *ranges, __u32 num, __u64 start,
+				       __u64 size)
+{
+	return criu_ranges_find(ranges, num, start, size);
+}
 
 #endif /* _CRIU_IDS_H_ */

@@ -11,6 +11,9 @@ struct amdgpu_fpriv;
 struct criu_kind;
 struct kfd_criu_mqd_layout;
 
+/* AMDGPU_MAX_USERQ_COUNT of the driver */
+#define AMDGPU_CRIU_USERQS_MAX 512
+
 /* A user queue. Its fences are signaled. Tail: __u32 for each word of the MQD. */
 struct amdgpu_criu_userq_record {
 	__u32 id;

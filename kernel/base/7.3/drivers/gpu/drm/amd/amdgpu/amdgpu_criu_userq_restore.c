@@ -1,37 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* User queues: RESTORE. Restored queues are unmapped until RESUME. */
+#include <linux/bsearch.h>
 #include <linux/log2.h>
 
 #include "amdgpu_criu_render.h"
 #include "amdgpu_userq_fence.h"
 
-/* Returns the mapping that contains a part of the address space, or NULL. */
-static const struct amdgpu_criu_plan_mapping *
-amdgpu_criu_plan_mapping(const struct amdgpu_criu_plan *plan, u64 va, u64 size)
+/* Returns the BO that is mapped at a part of the address space, or NULL. */
+static const struct amdgpu_criu_plan_object *
+amdgpu_criu_plan_mapped(const struct amdgpu_criu_plan *plan, u64 va, u64 size)
 {
 	const struct amdgpu_device *adev = plan->adev;
+	const struct criu_range *range;
 
 	va &= AMDGPU_GMC_HOLE_MASK;
-	for (u32 i = 0; i < plan->num_mappings; i++) {
-		const struct amdgpu_criu_mapping_record *record = &plan->mappings[i].record;
-
-		if (plan->mappings[i].object && va >= record->va && size <= record->size &&
-		    va - record->va <= record->size - size)
-			return &plan->mappings[i];
-	}
-	return NULL;
+	range = criu_ranges_find(plan->ranges, plan->num_mappings, va, size);
+	return range ? plan->mappings[range->index].object : NULL;
 }
 
+static int amdgpu_criu_cmp_handle(const void *key, const void *entry)
+{
+	const struct amdgpu_criu_handle_record *record = entry;
+	const u32 *handle = key;
+
+	return *handle < record->handle ? -1 : *handle > record->handle;
+}
+
+/* The handles have been sorted. */
 static bool amdgpu_criu_has_doorbell(const struct amdgpu_criu_plan *plan, u32 handle, u64 offset)
 {
-	for (u32 i = 0; i < plan->num_objects; i++) {
-		const struct amdgpu_criu_object_record *record = &plan->objects[i].record;
+	const struct amdgpu_criu_plan_handle *found =
+		bsearch(&handle, plan->handles, plan->num_handles, sizeof(*plan->handles),
+			amdgpu_criu_cmp_handle);
 
-		if (record->handle == handle)
-			return (record->preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL) &&
-			       offset < record->size / sizeof(u64);
-	}
-	return false;
+	return found &&
+	       (found->object->record.preferred_domains & AMDGPU_GEM_DOMAIN_DOORBELL) &&
+	       offset < found->object->record.size / sizeof(u64);
 }
 
 /* Performs the checks of AMDGPU_USERQ_OP_CREATE. */
@@ -41,7 +45,9 @@ static const char *amdgpu_criu_userq_fault(void *data, void *entry)
 	const struct amdgpu_criu_userq_record *record = entry;
 	const struct amdgpu_criu_plan *plan = data;
 	const struct kfd_criu_mqd_layout *layout;
-	const struct amdgpu_criu_plan_mapping *wptr;
+	const struct amdgpu_criu_plan_object *wptr;
+
+	BUILD_BUG_ON(AMDGPU_CRIU_USERQS_MAX != AMDGPU_MAX_USERQ_COUNT);
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD))
 		return "this kernel is built without CONFIG_HSA_AMD";
@@ -58,14 +64,14 @@ static const char *amdgpu_criu_userq_fault(void *data, void *entry)
 		return "doorbell";
 	if (!IS_ALIGNED(record->rptr_va | record->wptr_va, sizeof(u64)))
 		return "alignment of a pointer";
-	wptr = amdgpu_criu_plan_mapping(plan, record->wptr_va, sizeof(u64));
-	if (!wptr || wptr->object->record.size > PAGE_SIZE ||
-	    !amdgpu_criu_plan_mapping(plan, record->queue_va, record->queue_size) ||
-	    !amdgpu_criu_plan_mapping(plan, record->rptr_va, sizeof(u64)) ||
-	    !amdgpu_criu_plan_mapping(plan, record->area_va,
-				      amdgpu_criu_userq_area_size(record->ip_type)))
+	wptr = amdgpu_criu_plan_mapped(plan, record->wptr_va, sizeof(u64));
+	if (!wptr || wptr->record.size > PAGE_SIZE ||
+	    !amdgpu_criu_plan_mapped(plan, record->queue_va, record->queue_size) ||
+	    !amdgpu_criu_plan_mapped(plan, record->rptr_va, sizeof(u64)) ||
+	    !amdgpu_criu_plan_mapped(plan, record->area_va,
+				     amdgpu_criu_userq_area_size(record->ip_type)))
 		return "its memory is not mapped";
-	if (wptr->object->record.flags & AMDGPU_CRIU_OBJECT_USERPTR)
+	if (wptr->record.flags & AMDGPU_CRIU_OBJECT_USERPTR)
 		return "its write pointer is in a userptr";
 	if (record->num_words * sizeof(u32) != kfd_criu_mqd_size(layout))
 		return "MQD size";

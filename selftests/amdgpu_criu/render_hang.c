@@ -5,6 +5,10 @@
  */
 #include "kselftest_harness.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "complaints.h"
 #include "render.h"
 #include "render_blob.h"
@@ -190,6 +194,56 @@ TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_never_ends_is_ETIME, 180)
 	__atomic_store_n(&self->work.words[GATE], 1, __ATOMIC_SEQ_CST);
 	EXPECT_EQ(0, render_wait(&self->node, &self->hung, sequence, 10 * RENDER_SECOND));
 	close(session);
+	criu_node_close(&other);
+}
+
+/* Reading the file resets the GPU. */
+static void *reset_gpu(void *data)
+{
+	char path[64], text[16];
+	int fd = -1;
+
+	for (int minor = 0; minor < 256 && fd < 0; minor++) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/dri/%d/amdgpu_gpu_recover", minor);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd >= 0 && read(fd, text, sizeof(text)) < 0)
+		close(fd);
+	*(atomic_int *)data = fd < 0 ? -ENOENT : 1;
+	return NULL;
+}
+
+/* What is shared is found during a reset, too. */
+TEST_F_TIMEOUT(hang, outside_sees_a_gpu_that_is_being_reset, 180)
+{
+	struct amdgpu_criu_outside args = {
+		.session_fd = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT),
+	};
+	unsigned int calls = 0;
+	atomic_int done = 0;
+	struct criu_node other;
+	pthread_t thread;
+	__u32 handle;
+	int fd;
+
+	complaints_allow(RESET_MESSAGES);
+	ASSERT_EQ(0, render_open(&other, 0));
+	fd = render_bo_export(&self->node, self->work.handle);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, render_bo_import(&other, fd, &handle));
+	close(fd);
+	EXPECT_EQ(0, pause_now(self, args.session_fd));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reset_gpu, &done));
+	for (; !done; calls++) {
+		ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &args));
+		ASSERT_EQ(1, args.num_bos) {
+			TH_LOG("call %u", calls);
+		}
+	}
+	pthread_join(thread, NULL);
+	EXPECT_EQ(1, done);
+	EXPECT_LT(10, calls);
+	close(args.session_fd);
 	criu_node_close(&other);
 }
 

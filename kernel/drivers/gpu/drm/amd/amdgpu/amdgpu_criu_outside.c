@@ -54,15 +54,28 @@ static int amdgpu_criu_visit_files(struct amdgpu_criu_sharing *sharing, struct d
 	return 0;
 }
 
-/* Visits every GPU, because an object may have been imported on any of them. */
-static int amdgpu_criu_visit_clients(struct amdgpu_criu_sharing *sharing)
+/*
+ * Visits every GPU, because an object may have been imported on any of them: also one in a reset,
+ * or whose reset failed, which mgpu_info does not list. @driver: of amdgpu.
+ */
+static int amdgpu_criu_visit_clients(struct amdgpu_criu_sharing *sharing,
+				     const struct device_driver *driver)
 {
+	struct pci_dev *pdev = NULL;
 	int ret = 0;
 
-	scoped_guard(mutex, &mgpu_info.mutex)
-		for (u32 i = 0; !ret && i < mgpu_info.num_gpu; i++)
-			ret = amdgpu_criu_visit_files(sharing,
-						      adev_to_drm(mgpu_info.gpu_ins[i].adev));
+	while (!ret && (pdev = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, pdev))) {
+		if (READ_ONCE(pdev->dev.driver) != driver)
+			continue;
+		/* The driver may be about to leave it. */
+		ret = device_lock_interruptible(&pdev->dev);
+		if (ret)
+			break;
+		if (pdev->dev.driver == driver)
+			ret = amdgpu_criu_visit_files(sharing, pci_get_drvdata(pdev));
+		device_unlock(&pdev->dev);
+	}
+	pci_dev_put(pdev);
 	if (!ret && IS_ENABLED(CONFIG_HSA_AMD))
 		ret = kfd_criu_visit_processes(sharing);
 	return ret;
@@ -70,6 +83,8 @@ static int amdgpu_criu_visit_clients(struct amdgpu_criu_sharing *sharing)
 
 int amdgpu_criu_outside(struct criu_call *call, void *data)
 {
+	const struct drm_file *file = call->client->owner;
+	const struct device_driver *driver = drm_to_adev(file->minor->dev)->pdev->dev.driver;
 	const struct amdgpu_criu_paused_object none = {}, *first;
 	struct amdgpu_criu_sharing sharing = {
 		.call = call, .session = call->session, .paused = true,
@@ -81,11 +96,13 @@ int amdgpu_criu_outside(struct criu_call *call, void *data)
 
 	if (args->flags || args->pad)
 		return -EINVAL;
+	if (!driver)
+		return -ENODEV;
 	xa_init(&sharing.objects);
-	ret = amdgpu_criu_visit_clients(&sharing);
+	ret = amdgpu_criu_visit_clients(&sharing, driver);
 	sharing.paused = false;
 	if (!ret)
-		ret = amdgpu_criu_visit_clients(&sharing);
+		ret = amdgpu_criu_visit_clients(&sharing, driver);
 	first = sharing.first ?: &none;
 	args->num_bos = sharing.num_bos;
 	args->num_syncobjs = sharing.num_syncobjs;

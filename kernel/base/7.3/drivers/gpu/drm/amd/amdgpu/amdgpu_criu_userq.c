@@ -170,18 +170,19 @@ static int amdgpu_criu_ring_doorbell(struct amdgpu_device *adev,
 }
 
 /*
- * True if no wave of the queue can be in flight. Those of a compute queue cannot be saved: MES
+ * Returns 1 if no wave of the queue can be in flight. Those of a compute queue cannot be saved: MES
  * waits for their end to unmap the queue, and when it gives up, the GPU is reset. The packet of a
  * fence is executed when those before it are complete. SDMA queues stop inside of a packet.
  */
-static bool amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
-				      struct amdgpu_usermode_queue *queue)
+static int amdgpu_criu_userq_is_idle(struct amdgpu_device *adev,
+				     struct amdgpu_usermode_queue *queue)
 {
 	u64 wptr;
 
-	return queue->queue_type == AMDGPU_HW_IP_DMA ||
-	       (!amdgpu_userq_fence_read_wptr(adev, queue, &wptr) &&
-		wptr <= amdgpu_criu_fence_value(queue));
+	if (queue->queue_type == AMDGPU_HW_IP_DMA)
+		return 1;
+	return amdgpu_userq_fence_read_wptr(adev, queue, &wptr) ?:
+	       wptr <= amdgpu_criu_fence_value(queue);
 }
 
 /* Waits for the fences of a queue, and until it is idle. */
@@ -200,14 +201,14 @@ static int amdgpu_criu_drain_userq(struct amdgpu_criu_dump *dump,
 			return criu_refuse(dump->out.call, ret,
 					   "user queue %lu: its fences are not signaled", id);
 	}
-	while (!ret && !amdgpu_criu_userq_is_idle(dump->adev, queue)) {
+	while (!ret && !(ret = amdgpu_criu_userq_is_idle(dump->adev, queue))) {
 		if (time_after(jiffies, deadline))
 			return criu_refuse(dump->out.call, -ETIME,
 					   "user queue %lu: no fence follows its packets", id);
 		if (msleep_interruptible(AMDGPU_CRIU_USERQ_POLL))
 			ret = -ERESTARTSYS;
 	}
-	return ret;
+	return min(ret, 0);
 }
 
 static int amdgpu_criu_drain_userqs(struct amdgpu_criu_dump *dump, unsigned long deadline)

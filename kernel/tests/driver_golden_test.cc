@@ -161,6 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Fixture{.name = "kfd-1-one-gpu", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-one-gpu-gfx942", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-one-gpu-gfx1100", .schema = &kfd_criu_schema},
+                      Fixture{.name = "kfd-1-options-gfx1100", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-two-gpus", .schema = &kfd_criu_schema},
                       Fixture{.name = "kfd-1-two-gpus-gfx942", .schema = &kfd_criu_schema},
                       Fixture{.name = "render-1-file", .schema = &amdgpu_criu_render_schema},

@@ -117,6 +117,12 @@ static const struct record_field kfd_svm_fields[] = {
 	{},
 };
 
+static const struct record_field kfd_options_fields[] = {
+	FIELD(kfd_criu_options_record, sigbus_delay),
+	FIELD(kfd_criu_options_record, pad),
+	{},
+};
+
 static const struct record_field render_file_fields[] = {
 	FIELD(amdgpu_criu_file_record, flags),
 	FIELD(amdgpu_criu_file_record, gpu_id),
@@ -230,6 +236,7 @@ static const struct {
 	{ KFD_CRIU_EVENT, kfd_event_fields },
 	{ KFD_CRIU_QUEUE, kfd_queue_fields },
 	{ KFD_CRIU_SVM_RANGE, kfd_svm_fields },
+	{ KFD_CRIU_OPTIONS, kfd_options_fields },
 	{ AMDGPU_CRIU_RECORD_FILE, render_file_fields },
 	{ AMDGPU_CRIU_RECORD_OBJECT, render_object_fields },
 	{ AMDGPU_CRIU_RECORD_HANDLE, render_handle_fields },

@@ -35,11 +35,11 @@ struct Name {
   const char* name;
 };
 constexpr Name kNames[] = {
-    {0x001, "identity"},   {0x100, "process"}, {0x101, "device"},  {0x102, "bo"},
-    {0x103, "event page"}, {0x104, "event"},   {0x105, "queue"},   {0x106, "svm range"},
-    {0x200, "file"},       {0x201, "object"},  {0x202, "handle"},  {0x203, "mapping"},
-    {0x204, "context"},    {0x205, "bo list"}, {0x206, "syncobj"}, {0x207, "client name"},
-    {0x208, "user queue"}, {0xffff, "end"},
+    {0x001, "identity"},    {0x100, "process"},    {0x101, "device"},  {0x102, "bo"},
+    {0x103, "event page"},  {0x104, "event"},      {0x105, "queue"},   {0x106, "svm range"},
+    {0x107, "options"},     {0x200, "file"},       {0x201, "object"},  {0x202, "handle"},
+    {0x203, "mapping"},     {0x204, "context"},    {0x205, "bo list"}, {0x206, "syncobj"},
+    {0x207, "client name"}, {0x208, "user queue"}, {0xffff, "end"},
 };
 
 template <typename T>

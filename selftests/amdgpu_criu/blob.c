@@ -299,7 +299,8 @@ TEST_F(blob, with_a_tail_longer_or_shorter_than_declared_is_EBADMSG)
 
 		at = blob_find(&self->blob, tailed[i], 0);
 		record = blob_record(&self->blob, at);
-		ASSERT_LT(record->fixed_size, record->size);
+		/* An event page in a BO has an empty tail. */
+		ASSERT_LE(record->fixed_size, record->size);
 		at += sizeof(*record) + record->size;
 		record->size += 8;
 		blob_insert(&self->blob, at, &zero, sizeof(zero));

@@ -23,6 +23,7 @@
 #define BLOB_KFD_EVENT 0x104
 #define BLOB_KFD_QUEUE 0x105
 #define BLOB_KFD_SVM_RANGE 0x106
+#define BLOB_KFD_OPTIONS 0x107
 #define BLOB_MAY_SKIP 1
 
 struct blob_head {

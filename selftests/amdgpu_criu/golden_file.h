@@ -72,6 +72,7 @@ struct golden_svm {
 static inline void golden_tables(struct carry *carry, struct blob *blob)
 {
 	struct criu_image *image = &carry->image;
+	const size_t at_page = blob_find(blob, BLOB_KFD_EVENT_PAGE, 0);
 	struct golden_bo bo;
 	struct kfd_gpu gpu;
 	size_t at;
@@ -95,6 +96,10 @@ static inline void golden_tables(struct carry *carry, struct blob *blob)
 			.domain = bo.domain, .flags = bo.table_flags,
 		};
 		carry->contents[image->num_bos] = calloc(1, bo.size);
+		/* No slot of an event page is signaled. */
+		if (at_page && *(__u64 *)blob_payload(blob, at_page) ==
+			       ((__u64)bo.gpu_id << 32 | bo.handle))
+			memset(carry->contents[image->num_bos], 0xff, bo.size);
 	}
 	for (unsigned int i = 0; (at = blob_find(blob, BLOB_KFD_SVM_RANGE, i)); i++) {
 		struct golden_svm svm;

@@ -325,6 +325,16 @@ int kfd_event_create(struct kfd *kfd, bool auto_reset, __u32 *id)
 	return kfd_event_create_in(kfd, auto_reset, 0, id);
 }
 
+int kfd_sigbus_delay(struct kfd *kfd, __u32 delay)
+{
+	/* As in the header of 7.3; older ones lack it. */
+	struct {
+		__u32 op, value;
+	} args = { .value = delay };
+
+	return ioctl(kfd->drm_fd, DRM_IOWR(DRM_COMMAND_BASE + 0x1a, args), &args) ? -errno : 0;
+}
+
 int kfd_event_set(struct kfd *kfd, __u32 id)
 {
 	struct kfd_ioctl_set_event_args args = { .event_id = id };

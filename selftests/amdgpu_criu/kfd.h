@@ -79,6 +79,9 @@ int kfd_event_set(struct kfd *kfd, __u32 id);
 /* 0, or -ETIME if the event was not signaled. */
 int kfd_event_wait(struct kfd *kfd, __u32 id, __u32 milliseconds);
 
+/* Milliseconds until SIGBUS after a memory error, ~0 for none. Kernels before 7.3 cannot do it. */
+int kfd_sigbus_delay(struct kfd *kfd, __u32 delay);
+
 struct kfd_queue {
 	__u32 id;
 	struct kfd_bo ring;

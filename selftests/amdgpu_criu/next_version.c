@@ -28,8 +28,8 @@
 #define TENTHS 2
 #define RECORD 4
 #define COMMENT 8
-#define TYPE_NEEDED 0x107
-#define TYPE_COMMENT 0x108
+#define TYPE_NEEDED 0x108
+#define TYPE_COMMENT 0x109
 #define TESTS 30
 
 /* The result of QUERY of a kernel. */

@@ -421,6 +421,34 @@ TEST_F(records, invalid_event_page_fields_are_refused)
 	EXPECT_ROWS(BLOB_KFD_EVENT_PAGE, 0, rows);
 }
 
+static int restore_with_options(FIXTURE_DATA(records) *self, __u32 delay, __u32 pad)
+{
+	const struct {
+		struct blob_record record;
+		__u32 delay, pad;
+	} options = {
+		.record = { .type = BLOB_KFD_OPTIONS, .version = 1, .fixed_size = 8, .size = 8 },
+		.delay = delay, .pad = pad,
+	};
+
+	blob_insert(&self->blob, blob_find(&self->blob, BLOB_KFD_DEVICE, 0), &options,
+		    sizeof(options));
+	return restore_changed(self);
+}
+
+/* No kernel loses them. */
+TEST_F(records, options_are_refused_if_invalid_or_unknown)
+{
+	if (!kernel_is_at_least(7, 3)) {
+		EXPECT_EQ(-EOPNOTSUPP, restore_with_options(self, 5, 0));
+		EXPECT_NE(NULL, strstr(criu_reason, "unknown type of record"));
+		return;
+	}
+	EXPECT_EQ(-EBADMSG, restore_with_options(self, 0, 0));
+	EXPECT_NE(NULL, strstr(criu_reason, "no option is set"));
+	EXPECT_EQ(-EBADMSG, restore_with_options(self, 5, 1));
+}
+
 TEST_F(records, invalid_event_fields_are_refused)
 {
 	static const struct row rows[] = {

@@ -204,10 +204,21 @@ TEST_F(restore, twice_is_EBADFD)
 
 TEST_F(restore, into_a_process_with_state_is_EBADFD)
 {
-	__u32 event;
+	/* Of a type that needs no page of slots. */
+	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_MEMORY };
 
-	ASSERT_EQ(0, kfd_event_create(&self->r.kfd, false, &event));
+	ASSERT_EQ(0, ioctl(self->r.kfd.node.fd, AMDKFD_IOC_CREATE_EVENT, &event));
 	EXPECT_EQ(-EBADFD, restore(self));
+}
+
+TEST_F(restore, into_a_process_with_a_delay_of_SIGBUS_is_EBADFD)
+{
+	if (!kernel_is_at_least(7, 3))
+		SKIP(return, "this kernel has no such option");
+	ASSERT_EQ(0, kfd_sigbus_delay(&self->r.kfd, 5));
+	EXPECT_EQ(-EBADFD, restore(self));
+	ASSERT_EQ(0, kfd_sigbus_delay(&self->r.kfd, 0));
+	EXPECT_EQ(0, restore(self));
 }
 
 TEST_F(restore, resume_is_accepted_once_from_the_same_session)

@@ -2,6 +2,7 @@
 #include "workload/events.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 
 namespace e2e {
@@ -41,13 +42,18 @@ Status EventPage::map_own(uint64_t offset) {
 }
 
 Result<Event> EventPage::create_event() {
-  const bool own = kfd_->ways().own_pages;
-  const EventHandle made = TRY(kfd_->create_event(own || given_to_kfd_ ? 0 : page_->handle()));
+  const auto made = kfd_->create_event(!is_bo_ || given_to_kfd_ ? 0 : page_->handle());
+  if (!made.ok() && !is_bo_ && !given_to_kfd_ && made.error().code() == ENOMEM) {
+    page_->keep_until_exit();
+    is_bo_ = true;
+    return create_event();
+  }
+  if (!made.ok()) return made.error();
   given_to_kfd_ = true;
-  if (own && !own_.data()) TRY(map_own(made.page_offset));
-  const uint64_t place = uint64_t{made.event_id} * 8;
+  if (!is_bo_ && !own_.data()) TRY(map_own(made->page_offset));
+  const uint64_t place = uint64_t{made->event_id} * 8;
   return Event(*kfd_, page_->va() + place,
-               own ? reinterpret_cast<uint64_t*>(own_.data() + place) : nullptr, made.event_id);
+               is_bo_ ? nullptr : reinterpret_cast<uint64_t*>(own_.data() + place), made->event_id);
 }
 
 }  // namespace e2e

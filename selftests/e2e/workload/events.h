@@ -43,6 +43,7 @@ class Event {
 
 // One for each process, mapped on every GPU. KFD keeps the BO until the process ends. With own
 // pages the kernel allocates the page that it reads, which no GPU sees; GPUs write to the BO.
+// Kernels from 7.3 on allocate none: the BO is the page.
 class EventPage {
  public:
   static amdgpu_criu::Result<EventPage> create(const Kfd& kfd, const Gpu& owner,
@@ -50,11 +51,13 @@ class EventPage {
   amdgpu_criu::Result<Event> create_event();
 
  private:
-  EventPage(const Kfd& kfd, std::unique_ptr<Bo> page) : kfd_(&kfd), page_(std::move(page)) {}
+  EventPage(const Kfd& kfd, std::unique_ptr<Bo> page)
+      : kfd_(&kfd), page_(std::move(page)), is_bo_(!kfd.ways().own_pages) {}
   const Kfd* kfd_;
   amdgpu_criu::Status map_own(uint64_t offset);
   std::unique_ptr<Bo> page_;
   amdgpu_criu::Mapping own_;  // the kernel's
+  bool is_bo_;                // what the kernel reads
   bool given_to_kfd_ = false;
 };
 

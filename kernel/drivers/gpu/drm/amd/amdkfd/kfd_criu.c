@@ -336,6 +336,7 @@ static const struct criu_op kfd_criu_ops[] = {
 
 static const struct criu_kind *const kfd_criu_kinds[] = {
 	&kfd_criu_processes,
+	&kfd_criu_options,
 	&kfd_criu_devices,
 	&kfd_criu_bos,
 	&kfd_criu_event_pages,

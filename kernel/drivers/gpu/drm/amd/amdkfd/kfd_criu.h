@@ -41,6 +41,7 @@ extern const struct criu_kind kfd_criu_event_pages;
 extern const struct criu_kind kfd_criu_events;
 extern const struct criu_kind kfd_criu_svms;
 extern const struct criu_kind kfd_criu_queues;
+extern const struct criu_kind kfd_criu_options;
 
 /* A GPU to restore */
 struct kfd_criu_plan_device {
@@ -89,6 +90,7 @@ struct kfd_criu_plan {
 	struct kfd_process *p; /* process to restore */
 
 	struct kfd_criu_process_record *processes; /* one */
+	struct kfd_criu_options_record *options; /* one or none */
 	struct kfd_criu_plan_device *devices;
 	struct kfd_criu_plan_bo *bos;
 	struct kfd_criu_plan_queue *queues;
@@ -98,6 +100,7 @@ struct kfd_criu_plan {
 	/* Addresses that SVM ranges cover, sorted; adjacent ranges are merged */
 	struct criu_range *svm_areas;
 	u32 num_processes;
+	u32 num_options;
 	u32 num_devices;
 	u32 num_bos;
 	u32 num_queues;

@@ -34,6 +34,7 @@ enum kfd_criu_record_type {
 	KFD_CRIU_EVENT,
 	KFD_CRIU_QUEUE,
 	KFD_CRIU_SVM_RANGE,
+	KFD_CRIU_OPTIONS,
 };
 
 /* kfd_criu_process_record.flags */
@@ -105,7 +106,7 @@ struct kfd_criu_bo_record {
 
 /* The page of signal slots; at most one. Tail: __u64 slot[num_slots]. */
 struct kfd_criu_event_page_record {
-	/* BO that user mode has provided as the page; 0: the kernel, before 7.3, has allocated it */
+	/* BO that user mode has provided; 0: allocated by the kernel, as those before 7.3 do */
 	__u64 handle;
 	__u64 mapped_size; /* bytes of the page that user mode can map */
 	__u32 num_slots; /* slots in the tail; 0 if a BO holds them */
@@ -183,6 +184,12 @@ struct kfd_criu_svm_record {
 struct kfd_criu_svm_attr {
 	__u32 type; /* enum kfd_ioctl_svm_attr_type */
 	__u32 value;
+};
+
+/* Options of DRM_IOCTL_AMDGPU_PROC_OPTIONS, if one differs from its default; at most one */
+struct kfd_criu_options_record {
+	__u32 sigbus_delay; /* of AMDGPU_PROC_OPTIONS_OP_KFD_SIGBUS_DELAY */
+	__u32 pad;
 };
 
 #endif /* KFD_CRIU_RECORDS_H_ */

@@ -31,6 +31,7 @@ static bool kfd_criu_is_fresh(void *data)
 	mutex_unlock(&p->event_mutex);
 	svm_range_get_info(p, &num_svms, &unused);
 	return fresh && !p->queues_paused && !p->criu_pending && !p->debug_trap_enabled &&
+	       !atomic_read(&p->kfd_sigbus_delay_ms) &&
 	       p->runtime_info.runtime_state == DEBUG_RUNTIME_STATE_DISABLED &&
 	       p->context_id == KFD_CONTEXT_ID_PRIMARY && ida_is_empty(&p->id_table) && !num_svms;
 }

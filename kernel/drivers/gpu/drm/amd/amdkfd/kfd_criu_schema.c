@@ -28,6 +28,8 @@ static const struct criu_record_desc kfd_criu_records[] = {
 		    0, KFD_CRIU_QUEUES_MAX, CRIU_DESC_TAIL),
 	CRIU_RECORD(KFD_CRIU_SVM_RANGE, "svm range", struct kfd_criu_svm_record, pad, 1,
 		    0, 0, CRIU_DESC_TAIL),
+	CRIU_RECORD(KFD_CRIU_OPTIONS, "options", struct kfd_criu_options_record, pad, 1,
+		    0, 1, 0),
 };
 
 const struct criu_blob_schema kfd_criu_schema =

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Options of DRM_IOCTL_AMDGPU_PROC_OPTIONS. A kernel without the ioctl refuses the record: without
+ * the option, SIGBUS kills a process that handles errors of memory itself.
+ */
+#include "amdgpu_amdkfd.h"
+#include "kfd_criu.h"
+
+static int kfd_criu_dump_options(void *data)
+{
+	struct kfd_criu_dump *dump = data;
+	const struct kfd_criu_options_record record = {
+		.sigbus_delay = atomic_read(&dump->p->kfd_sigbus_delay_ms),
+	};
+
+	if (record.sigbus_delay)
+		criu_writer_record(&dump->out.writer, KFD_CRIU_OPTIONS, &record);
+	return 0;
+}
+
+static const char *kfd_criu_options_fault(void *plan, void *entry)
+{
+	const struct kfd_criu_options_record *record = entry;
+
+	if (!record->sigbus_delay)
+		return "no option is set";
+	return record->pad ? "pad is not zero" : NULL;
+}
+
+/* RESTORE runs in the process. */
+static int kfd_criu_apply_options(void *data, void *entry)
+{
+	const struct kfd_criu_options_record *record = entry;
+
+	return amdgpu_amdkfd_set_sigbus_delay(current, record->sigbus_delay);
+}
+
+static void kfd_criu_undo_options(void *data, void *entry)
+{
+	amdgpu_amdkfd_set_sigbus_delay(current, 0);
+}
+
+const struct criu_kind kfd_criu_options = {
+	.type = KFD_CRIU_OPTIONS,
+	.subject = "options",
+	CRIU_KIND(struct kfd_criu_plan, options, struct kfd_criu_options_record, sigbus_delay),
+	.dump = kfd_criu_dump_options,
+	.fault = kfd_criu_options_fault,
+	.apply = kfd_criu_apply_options,
+	.undo = kfd_criu_undo_options,
+};

@@ -286,7 +286,7 @@ constexpr Word kWords[] = {
     {"sdmax_rlcx_ib_cntl", "", 1},
     {"sdmax_rlcx_rb_(rptr|rptr_hi|wptr|wptr_hi)|sdmax_rlcx_ib_.*", "", kKept},
     {"sdmax_rlcx_(skip_cntl|context_status|context_switch_status|midcmd_.*)", "", kKept},
-    {"sdmax_rlcx_(doorbell_log|status|watermark)", "", kKept},
+    {"sdmax_rlcx_(doorbell_log|status|watermark|utilization_(lo|hi))", "", kKept},
     {"sdmax_rlcx_rb_(cntl|base|base_hi|(rptr|wptr_poll)_addr_(lo|hi)|wptr_poll_cntl)", "", kOurs},
     {"sdmax_rlcx_(doorbell|doorbell_offset|rb_aql_cntl|dummy_reg|sched_cntl)", "", kOurs},
     {"sdma_(engine|queue)_id|sdmax_rlcx_(minor_ptr_update|wait_unsatisfied_thd)", "", kOurs},

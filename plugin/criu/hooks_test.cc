@@ -189,7 +189,7 @@ TEST_F(Hooks, ALongRestoreReportsItsProgress) {
   const Fd kfd(restore_file(kKfdId));
   testing_support::during_copies = {};
   EXPECT_TRUE(kfd.valid()) << log();
-  EXPECT_THAT(log(), testing::ContainsRegex("GPU 0x11: [0-9]+ %, 0 of 0 MiB, 1.[0-9] s"));
+  EXPECT_THAT(log(), testing::ContainsRegex("GPU 0x11: [0-9]+ %, 0 of 0 MiB, [0-9]+.[0-9] s"));
   end(kStageRestore, -1);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every operation, with each of its allocations and each copy from or to the caller failing in
- * turn. The operation fails, leaves nothing behind, and works when it is called again.
+ * As self_fail_nth, with the state of a busy process that CRIU would trace, and beside another one
+ * whose queue runs.
  */
 #include "kselftest_harness.h"
 
@@ -9,11 +9,9 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "fail_nth.h"
+#include "fail_sweep.h"
 #include "neighbour.h"
 #include "target.h"
-
-#define FAULTS_MAX 100000
 
 FIXTURE(fail_nth) {
 	struct target_state *state;
@@ -26,9 +24,6 @@ FIXTURE(fail_nth) {
 	struct target_state then;
 	/* True if a target is not resumed yet, and if it has been restored. */
 	bool fresh, waiting;
-	/* The result of a call, for sweep_row.done. */
-	int fd;
-	__u64 object_id;
 	struct amdgpu_criu_state args;
 };
 
@@ -44,7 +39,7 @@ FIXTURE_SETUP(fail_nth)
 	ASSERT_EQ(0, ret);
 	ret = fail_nth_prepare();
 	if (ret == -ENOENT || ret == -EACCES || ret == -EPERM)
-		SKIP(return, "needs root and FAULT_INJECTION_DEBUG_FS, FAILSLAB, FAIL_PAGE_ALLOC");
+		SKIP(return, FAIL_SWEEP_NEEDS);
 	ASSERT_EQ(0, ret);
 	self->state = target_state_make();
 	ASSERT_NE(NULL, self->state);
@@ -94,24 +89,6 @@ FIXTURE_TEARDOWN(fail_nth)
 	criu_node_close(&self->own);
 }
 
-/*
- * One operation, in the state in which it works.
- * @before: before each call
- * @call: with the fault; its error, or 0
- * @failed: after a call that failed: nothing has changed
- * @done: after a call that succeeded, with or without a fault
- * @in_target: the target calls it, and arms the fault itself
- * @allocates: it allocates, so at least one call has to fail
- */
-struct sweep_row {
-	int (*before)(FIXTURE_DATA(fail_nth) *self);
-	int (*call)(FIXTURE_DATA(fail_nth) *self);
-	int (*failed)(FIXTURE_DATA(fail_nth) *self);
-	int (*done)(FIXTURE_DATA(fail_nth) *self);
-	bool in_target;
-	bool allocates;
-};
-
 /* Bytes of all GPUs in use, of VRAM and of system memory. */
 static unsigned long long memory_in_use(void)
 {
@@ -150,77 +127,30 @@ static bool memory_comes_down_to(unsigned long long bytes)
 	return false;
 }
 
-/* One call whose @nth step fails. Returns true if it had that many steps. */
-static bool call_with_fault(FIXTURE_DATA(fail_nth) *self, const struct sweep_row *row,
-			    unsigned int nth, int *ret)
+static int both_fds(void *data)
 {
-	int fault;
+	FIXTURE_DATA(fail_nth) *self = data;
 
-	if (row->in_target) {
-		self->state->fail_nth = nth;
-		*ret = row->call(self);
-		self->state->fail_nth = 0;
-		return self->state->failed;
-	}
-	fault = fail_nth_arm(nth);
-	if (fault < 0) {
-		*ret = fault;
-		return false;
-	}
-	*ret = row->call(self);
-	return fail_nth_disarm(fault);
+
+	return count_fds(getpid()) + count_fds(self->target.pid);
 }
 
-static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
-		  const struct sweep_row *row)
+/* The target calls it, and arms the fault itself. */
+static bool call_in_target(void *data, const struct fail_row *row, unsigned int nth, int *ret)
 {
-	struct sample sample = sample_start();
-	unsigned int nth, last = 0, calls = 0, refused = 0;
-	bool hit = true;
-	int ret = -1;
+	FIXTURE_DATA(fail_nth) *self = data;
 
-	for (nth = 1; hit && nth < FAULTS_MAX; nth = fail_nth_next(&sample, nth)) {
-		int fds, target_fds;
 
-		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
-			TH_LOG("before fault %u", nth);
-		}
-		fds = count_fds(getpid());
-		target_fds = count_fds(self->target.pid);
-		hit = call_with_fault(self, row, nth, &ret);
-		calls++;
-		last = hit ? nth : last;
-		if (!ret) {
-			ASSERT_EQ(0, row->done ? row->done(self) : 0) {
-				TH_LOG("after success with fault %u", nth);
-			}
-			continue;
-		}
-		refused++;
-		/* Out of memory, or a bad pointer of the caller. */
-		ASSERT_TRUE(hit && (ret == -ENOMEM || ret == -EFAULT)) {
-			TH_LOG("fault %u: %d", nth, ret);
-		}
-		EXPECT_EQ(fds, count_fds(getpid())) {
-			TH_LOG("descriptors after fault %u", nth);
-		}
-		EXPECT_EQ(target_fds, count_fds(self->target.pid)) {
-			TH_LOG("descriptors of the target after fault %u", nth);
-		}
-		ASSERT_EQ(0, row->failed ? row->failed(self) : 0) {
-			TH_LOG("after fault %u", nth);
-		}
-	}
-	TH_LOG("%u faults of %u, one in %lu after %u, seed %#lx: %u calls failed", calls - 1, last,
-	       sample.one_in, FAIL_NTH_ALL, sample.seed, refused);
-	EXPECT_EQ(0, ret);
-	if (row->allocates)
-		EXPECT_LT(0, refused);
+	self->state->fail_nth = nth;
+	*ret = row->call(self);
+	self->state->fail_nth = 0;
+	return self->state->failed;
 }
 
 /* The target runs, and its queues work. */
-static int target_runs(FIXTURE_DATA(fail_nth) *self)
+static int target_runs(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret;
 
 	target_continue(&self->target);
@@ -229,58 +159,24 @@ static int target_runs(FIXTURE_DATA(fail_nth) *self)
 	return ret ? ret : target_seize(&self->target, &self->node);
 }
 
-static int unpause(FIXTURE_DATA(fail_nth) *self)
+static int unpause(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	return criu_unpause(&self->node, self->save);
 }
 
-static int unpause_and_run(FIXTURE_DATA(fail_nth) *self)
+static int unpause_and_run(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = unpause(self);
 
 	return ret ? ret : target_runs(self);
 }
 
-static int query(FIXTURE_DATA(fail_nth) *self)
+static int process_info(void *data)
 {
-	struct amdgpu_criu_record_info records[64];
-	struct amdgpu_criu_query args = {
-		.records = (uintptr_t)records,
-		.num_records = ARRAY_SIZE(records),
-		.record_stride = sizeof(records[0]),
-	};
-
-	return criu_op(&self->own, QUERY, &args);
-}
-
-static const struct sweep_row query_row = { .call = query };
-
-TEST_F_TIMEOUT(fail_nth, a_fault_in_QUERY_leaves_nothing, 600)
-{
-	sweep(_metadata, self, &query_row);
-}
-
-static int session(FIXTURE_DATA(fail_nth) *self)
-{
-	self->fd = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	return self->fd < 0 ? self->fd : 0;
-}
-
-static int session_done(FIXTURE_DATA(fail_nth) *self)
-{
-	return close(self->fd) ? -errno : 0;
-}
-
-static const struct sweep_row session_row = { .call = session, .done = session_done,
-					     .allocates = true };
-
-TEST_F_TIMEOUT(fail_nth, a_fault_in_SESSION_leaves_nothing, 600)
-{
-	sweep(_metadata, self, &session_row);
-}
-
-static int process_info(FIXTURE_DATA(fail_nth) *self)
-{
+	FIXTURE_DATA(fail_nth) *self = data;
 	struct amdgpu_criu_process_info info;
 
 	return criu_pause(&self->node, self->save, &info);
@@ -305,8 +201,9 @@ static bool neighbour_runs(void)
 }
 
 /* On error the process runs as before: it is not paused. */
-static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
+static int process_info_failed(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = unpause(self);
 
 	if (ret != -EBADFD)
@@ -316,10 +213,11 @@ static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
 	return target_runs(self);
 }
 
-static const struct sweep_row process_info_row = {
+static const struct fail_row process_info_row = {
 	.call = process_info,
 	.failed = process_info_failed,
 	.done = unpause_and_run,
+	.fds = both_fds,
 	.allocates = true,
 };
 
@@ -365,26 +263,31 @@ TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 	neighbour = neighbour_start(make_queue, NULL);
 	ASSERT_LT(0, neighbour);
 	ASSERT_EQ(0, unpause_and_run(self));
-	sweep(_metadata, self, &process_info_row);
+	fail_sweep(_metadata, self, &process_info_row);
 	EXPECT_EQ(neighbour, neighbour_end(neighbour));
 	munmap(neighbour_word, 4096);
 }
 
-static int checkpoint(FIXTURE_DATA(fail_nth) *self)
+static int checkpoint(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	self->args = criu_image_args(self->save, &self->image);
 	return criu_op(&self->node, CHECKPOINT, &self->args);
 }
 
-static int checkpoint_before(FIXTURE_DATA(fail_nth) *self)
+static int checkpoint_before(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	close_drm_fds(self);
 	return 0;
 }
 
 /* A call that failed may have written numbers of descriptors that are not open. */
-static int checkpoint_failed(FIXTURE_DATA(fail_nth) *self)
+static int checkpoint_failed(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	__u32 i;
 
 	for (i = 0; i < self->image.num_devices; i++)
@@ -392,82 +295,39 @@ static int checkpoint_failed(FIXTURE_DATA(fail_nth) *self)
 	return 0;
 }
 
-static const struct sweep_row checkpoint_row = {
+static const struct fail_row checkpoint_row = {
 	.before = checkpoint_before,
 	.call = checkpoint,
 	.failed = checkpoint_failed,
+	.opens = -1,
 	.allocates = true,
 };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_CHECKPOINT_leaves_nothing, 1200)
 {
-	sweep(_metadata, self, &checkpoint_row);
+	fail_sweep(_metadata, self, &checkpoint_row);
 	/* With a new session, which has no objects yet. */
 	close_fd(&self->save);
 	ASSERT_EQ(0, target_runs(self));
 	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, self->save);
 	ASSERT_EQ(0, process_info(self));
-	sweep(_metadata, self, &checkpoint_row);
+	fail_sweep(_metadata, self, &checkpoint_row);
 	ASSERT_EQ(0, unpause_and_run(self));
 }
 
-static const struct sweep_row unpause_row = {
+static const struct fail_row unpause_row = {
 	.before = process_info,
 	.call = unpause,
 	.failed = unpause_and_run,
 	.done = target_runs,
+	.fds = both_fds,
+	.opens = -1,
 };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_UNPAUSE_leaves_nothing, 1200)
 {
-	sweep(_metadata, self, &unpause_row);
-}
-
-/* An exported object is not exported again, so each call has a new session. */
-static int dmabuf_before(FIXTURE_DATA(fail_nth) *self)
-{
-	__u32 i;
-	int ret;
-
-	if (self->object_id)
-		return 0;
-	close_fd(&self->save);
-	close_drm_fds(self);
-	self->save = criu_session(&self->own, AMDGPU_CRIU_SESSION_CHECKPOINT);
-	if (self->save < 0)
-		return self->save;
-	ret = process_info(self);
-	if (!ret)
-		ret = checkpoint(self);
-	for (i = 0; !ret && i < self->image.num_bos; i++)
-		if (self->image.bos[i].flags & AMDGPU_CRIU_BO_CONTENTS)
-			self->object_id = self->image.bos[i].object_id;
-	return ret;
-}
-
-static int dmabuf(FIXTURE_DATA(fail_nth) *self)
-{
-	self->fd = criu_dmabuf(&self->own, self->save, self->object_id);
-	return self->fd < 0 ? self->fd : 0;
-}
-
-static int dmabuf_done(FIXTURE_DATA(fail_nth) *self)
-{
-	self->object_id = 0;
-	return close(self->fd) ? -errno : 0;
-}
-
-static const struct sweep_row dmabuf_row = {
-	.before = dmabuf_before,
-	.call = dmabuf,
-	.done = dmabuf_done,
-	.allocates = true,
-};
-
-TEST_F_TIMEOUT(fail_nth, a_fault_in_DMABUF_leaves_nothing, 1200)
-{
-	sweep(_metadata, self, &dmabuf_row);
+	fail_sweep(_metadata, self, &unpause_row);
 }
 
 /* From the BOs of the process that has exited, which the first session still holds. */
@@ -504,8 +364,9 @@ static int copy_all_contents(FIXTURE_DATA(fail_nth) *self)
 }
 
 /* A process with only open nodes, which replaces the one that has exited. */
-static int fresh_target(FIXTURE_DATA(fail_nth) *self)
+static int fresh_target(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret;
 
 	if (self->fresh)
@@ -521,26 +382,32 @@ static int fresh_target(FIXTURE_DATA(fail_nth) *self)
 	return ret;
 }
 
-static int restore(FIXTURE_DATA(fail_nth) *self)
+static int restore(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	return target_do(&self->target, TARGET_RESTORE);
 }
 
-static int resume(FIXTURE_DATA(fail_nth) *self)
+static int resume(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	return criu_resume(&self->own, self->load, self->target.pid);
 }
 
-static int resumed(FIXTURE_DATA(fail_nth) *self)
+static int resumed(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = target_do(&self->target, TARGET_VERIFY);
 
 	self->fresh = false;
 	return ret ? ret : target_do(&self->target, TARGET_STEP);
 }
 
-static int restored(FIXTURE_DATA(fail_nth) *self)
+static int restored(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = copy_all_contents(self);
 
 	if (!ret)
@@ -548,11 +415,13 @@ static int restored(FIXTURE_DATA(fail_nth) *self)
 	return ret ? ret : resumed(self);
 }
 
-static const struct sweep_row restore_row = {
+static const struct fail_row restore_row = {
 	.before = fresh_target,
 	.call = restore,
 	.done = restored,
-	.in_target = true,
+	.fds = both_fds,
+	.opens = -1,
+	.call_with_fault = call_in_target,
 	.allocates = true,
 };
 
@@ -564,14 +433,15 @@ TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_leaves_nothing, 3600)
 	end_target(self);
 	/* The objects of the first process remain in its session. */
 	before = memory_in_use();
-	sweep(_metadata, self, &restore_row);
+	fail_sweep(_metadata, self, &restore_row);
 	end_target(self);
 	close_fd(&self->load);
 	EXPECT_TRUE(memory_comes_down_to(before));
 }
 
-static int resume_before(FIXTURE_DATA(fail_nth) *self)
+static int resume_before(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = fresh_target(self);
 
 	if (ret || self->waiting)
@@ -583,17 +453,19 @@ static int resume_before(FIXTURE_DATA(fail_nth) *self)
 	return ret;
 }
 
-static const struct sweep_row resume_row = {
+static const struct fail_row resume_row = {
 	.before = resume_before,
 	.call = resume,
 	.done = resumed,
+	.fds = both_fds,
+	.opens = -1,
 };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_RESUME_leaves_nothing, 3600)
 {
 	close_drm_fds(self);
 	end_target(self);
-	sweep(_metadata, self, &resume_row);
+	fail_sweep(_metadata, self, &resume_row);
 }
 
 TEST_HARNESS_MAIN

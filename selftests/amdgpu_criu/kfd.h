@@ -52,6 +52,8 @@ int kfd_acquire_others(struct kfd *kfd);
  */
 int kfd_open_other(const struct kfd *kfd, unsigned int index, struct kfd *other);
 void kfd_close(struct kfd *kfd);
+/* 0 or a negative errno. */
+int kfd_ioctl(const struct kfd *kfd, unsigned long cmd, void *args);
 
 /* Mapped on the GPU and, at the same address, on the CPU. */
 struct kfd_bo {

@@ -6,13 +6,11 @@
 #include "kselftest_harness.h"
 
 #include "complaints.h"
-#include "fail_nth.h"
+#include "fail_sweep.h"
 #include "render.h"
 #include "render_blob.h"
 #include "share.h"
 #include "userq.h"
-
-#define FAULTS_MAX 100000
 
 FIXTURE(fail_nth) {
 	struct criu_node node, to;
@@ -35,7 +33,7 @@ FIXTURE_SETUP(fail_nth)
 		SKIP(return, "no amdgpu render node");
 	ret = fail_nth_prepare();
 	if (ret == -ENOENT || ret == -EACCES || ret == -EPERM)
-		SKIP(return, "needs root and FAULT_INJECTION_DEBUG_FS, FAILSLAB, FAIL_PAGE_ALLOC");
+		SKIP(return, FAIL_SWEEP_NEEDS);
 	ASSERT_EQ(0, ret);
 	ASSERT_EQ(0, render_fill(&self->node, &self->work));
 	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
@@ -57,57 +55,6 @@ FIXTURE_TEARDOWN(fail_nth)
 		close(self->dmabuf);
 }
 
-/* @before prepares the state in which @call works; @done checks and undoes its success. */
-struct sweep_row {
-	int (*before)(FIXTURE_DATA(fail_nth) *self);
-	int (*call)(FIXTURE_DATA(fail_nth) *self);
-	int (*failed)(FIXTURE_DATA(fail_nth) *self);
-	int (*done)(FIXTURE_DATA(fail_nth) *self);
-	bool opens; /* a descriptor, which @done closes */
-};
-
-static void sweep(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
-		  const struct sweep_row *row)
-{
-	struct sample sample = sample_start();
-	unsigned int nth, last = 0, calls = 0, refused = 0;
-	bool hit = true;
-	int fds, fault, ret = -1;
-
-	for (nth = 1; hit && nth < FAULTS_MAX; nth = fail_nth_next(&sample, nth)) {
-		ASSERT_EQ(0, row->before ? row->before(self) : 0) {
-			TH_LOG("before fault %u", nth);
-		}
-		fds = count_fds(getpid());
-		fault = fail_nth_arm(nth);
-		ASSERT_LE(0, fault);
-		ret = row->call(self);
-		hit = fail_nth_disarm(fault);
-		calls++;
-		last = hit ? nth : last;
-		EXPECT_EQ(fds + (row->opens && !ret), count_fds(getpid())) {
-			TH_LOG("descriptors after fault %u", nth);
-		}
-		if (!ret) {
-			ASSERT_EQ(0, row->done ? row->done(self) : 0) {
-				TH_LOG("after success with fault %u", nth);
-			}
-			continue;
-		}
-		refused++;
-		ASSERT_TRUE(hit && (ret == -ENOMEM || ret == -EFAULT)) {
-			TH_LOG("fault %u: %d", nth, ret);
-		}
-		ASSERT_EQ(0, row->failed ? row->failed(self) : 0) {
-			TH_LOG("after fault %u", nth);
-		}
-	}
-	TH_LOG("%u faults of %u, one in %lu after %u, seed %#lx: %u calls failed", calls - 1, last,
-	       sample.one_in, FAIL_NTH_ALL, sample.seed, refused);
-	EXPECT_EQ(0, ret);
-	EXPECT_LT(0, refused);
-}
-
 /* The file works. */
 static int runs(const struct criu_node *node)
 {
@@ -118,8 +65,9 @@ static int runs(const struct criu_node *node)
 }
 
 /* Opens the node again. */
-static int open_node(FIXTURE_DATA(fail_nth) *self)
+static int open_node(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", self->node.fd);
@@ -128,80 +76,94 @@ static int open_node(FIXTURE_DATA(fail_nth) *self)
 	return self->to.fd < 0 ? -errno : 0;
 }
 
-static int opened(FIXTURE_DATA(fail_nth) *self)
+static int opened(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = runs(&self->to);
 
 	criu_node_close(&self->to);
 	return ret;
 }
 
-static const struct sweep_row open_row = { .call = open_node, .done = opened, .opens = true };
+static const struct fail_row open_row = {
+	.call = open_node,
+	.done = opened,
+	.opens = 1,
+	.allocates = true,
+};
 
 /* kmemleak finds what is left. */
 TEST_F_TIMEOUT(fail_nth, a_fault_in_open_leaves_nothing, 1200)
 {
 	complaints_allow("failed to do (bo_map|vm_bo_update) on userq sem");
-	sweep(_metadata, self, &open_row);
+	fail_sweep(_metadata, self, &open_row);
 	complaints_disallow();
 }
 
-static int unpause(FIXTURE_DATA(fail_nth) *self)
+static int unpause(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = criu_unpause(&self->node, self->save);
 
 	return ret ? ret : runs(&self->node);
 }
 
-static int process_info(FIXTURE_DATA(fail_nth) *self)
+static int process_info(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	struct amdgpu_criu_process_info info;
 
 	return criu_pause(&self->node, self->save, &info);
 }
 
-static int process_info_failed(FIXTURE_DATA(fail_nth) *self)
+static int process_info_failed(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = criu_unpause(&self->node, self->save);
 
 	return ret == -EBADFD ? runs(&self->node) : -EEXIST;
 }
 
-static const struct sweep_row process_info_row = {
+static const struct fail_row process_info_row = {
 	.call = process_info,
 	.failed = process_info_failed,
 	.done = unpause,
+	.allocates = true,
 };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 {
 	ASSERT_EQ(0, unpause(self));
-	sweep(_metadata, self, &process_info_row);
+	fail_sweep(_metadata, self, &process_info_row);
 }
 
-static int checkpoint(FIXTURE_DATA(fail_nth) *self)
+static int checkpoint(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	self->args = criu_image_args(self->save, &self->image);
 	return criu_op(&self->node, CHECKPOINT, &self->args);
 }
 
-static const struct sweep_row checkpoint_row = { .call = checkpoint };
+static const struct fail_row checkpoint_row = { .call = checkpoint, .allocates = true };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_CHECKPOINT_leaves_nothing, 1200)
 {
-	sweep(_metadata, self, &checkpoint_row);
+	fail_sweep(_metadata, self, &checkpoint_row);
 	/* With a new session, which has no objects yet. */
 	close(self->save);
 	self->save = criu_session(&self->node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ASSERT_LE(0, self->save);
 	ASSERT_EQ(0, process_info(self));
-	sweep(_metadata, self, &checkpoint_row);
+	fail_sweep(_metadata, self, &checkpoint_row);
 	EXPECT_EQ(0, unpause(self));
 }
 
 /* The same file is used for the next call if the last one has failed. */
-static int restore_before(FIXTURE_DATA(fail_nth) *self)
+static int restore_before(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	if (self->to.fd >= 0)
 		return 0;
 	if (self->load >= 0)
@@ -210,14 +172,17 @@ static int restore_before(FIXTURE_DATA(fail_nth) *self)
 	return self->load < 0 ? self->load : render_open(&self->to, 0);
 }
 
-static int restore(FIXTURE_DATA(fail_nth) *self)
+static int restore(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	return criu_restore(&self->to, self->load, &self->image);
 }
 
 /* All state is restored. */
-static int resumed(FIXTURE_DATA(fail_nth) *self)
+static int resumed(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	static const __u16 types[] = {
 		BLOB_RENDER_HANDLE, BLOB_RENDER_MAPPING, BLOB_RENDER_CTX, BLOB_RENDER_BO_LIST,
 		BLOB_RENDER_SYNCOBJ, BLOB_RENDER_USERQ,
@@ -236,32 +201,37 @@ static int resumed(FIXTURE_DATA(fail_nth) *self)
 	return ret;
 }
 
-static int resume(FIXTURE_DATA(fail_nth) *self)
+static int resume(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	return criu_resume(&self->to, self->load, 0);
 }
 
-static int restored(FIXTURE_DATA(fail_nth) *self)
+static int restored(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret = resume(self);
 
 	return ret ? ret : resumed(self);
 }
 
-static const struct sweep_row restore_row = {
+static const struct fail_row restore_row = {
 	.before = restore_before,
 	.call = restore,
 	.done = restored,
+	.allocates = true,
 };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_leaves_nothing, 3600)
 {
-	sweep(_metadata, self, &restore_row);
+	fail_sweep(_metadata, self, &restore_row);
 }
 
 /* The same file is used for the next call if the last one has failed. */
-static int resume_before(FIXTURE_DATA(fail_nth) *self)
+static int resume_before(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int ret;
 
 	if (self->to.fd >= 0)
@@ -270,10 +240,11 @@ static int resume_before(FIXTURE_DATA(fail_nth) *self)
 	return ret ? ret : restore(self);
 }
 
-static const struct sweep_row resume_row = {
+static const struct fail_row resume_row = {
 	.before = resume_before,
 	.call = resume,
 	.done = resumed,
+	.allocates = true,
 };
 
 /* The image is one of a file with a user queue. */
@@ -301,23 +272,24 @@ TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_or_RESUME_of_a_user_queue_leaves_not
 	ASSERT_EQ(0, ret);
 	ASSERT_EQ(1, blob_count(&self->image, BLOB_RENDER_USERQ));
 	complaints_allow("ERROR.*[Ff]ailed (to|mapping)");
-	sweep(_metadata, self, &restore_row);
-	sweep(_metadata, self, &resume_row);
+	fail_sweep(_metadata, self, &restore_row);
+	fail_sweep(_metadata, self, &resume_row);
 	complaints_disallow();
 }
 
-static int outside(FIXTURE_DATA(fail_nth) *self)
+static int outside(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	struct amdgpu_criu_outside args = { .session_fd = self->save };
 
 	return criu_op(&self->node, OUTSIDE, &args);
 }
 
-static const struct sweep_row outside_row = { .call = outside };
+static const struct fail_row outside_row = { .call = outside, .allocates = true };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_OUTSIDE_leaves_nothing, 600)
 {
-	sweep(_metadata, self, &outside_row);
+	fail_sweep(_metadata, self, &outside_row);
 }
 
 /* Exports a BO of a file that is not paused. */
@@ -334,38 +306,44 @@ static int export_bo(FIXTURE_DATA(fail_nth) *self)
 	return self->dmabuf < 0 ? self->dmabuf : 0;
 }
 
-static int export_save(FIXTURE_DATA(fail_nth) *self)
+static int export_save(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	return share_export_save(&self->to, self->save, self->dmabuf, &self->exported);
 }
 
-static const struct sweep_row export_save_row = { .call = export_save };
+static const struct fail_row export_save_row = { .call = export_save, .allocates = true };
 
-static int export_restore_before(FIXTURE_DATA(fail_nth) *self)
+static int export_restore_before(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
+
 	if (self->load >= 0)
 		close(self->load);
 	self->load = criu_session(&self->node, AMDGPU_CRIU_SESSION_RESTORE);
 	return self->load < 0 ? self->load : 0;
 }
 
-static int export_restore(FIXTURE_DATA(fail_nth) *self)
+static int export_restore(void *data)
 {
+	FIXTURE_DATA(fail_nth) *self = data;
 	int fd = share_export_restore(&self->to, self->load, &self->exported);
 
 	return fd < 0 ? fd : close(fd);
 }
 
-static const struct sweep_row export_restore_row = {
+static const struct fail_row export_restore_row = {
 	.before = export_restore_before,
 	.call = export_restore,
+	.allocates = true,
 };
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_EXPORTED_leaves_nothing, 1200)
 {
 	ASSERT_EQ(0, export_bo(self));
-	sweep(_metadata, self, &export_save_row);
-	sweep(_metadata, self, &export_restore_row);
+	fail_sweep(_metadata, self, &export_save_row);
+	fail_sweep(_metadata, self, &export_restore_row);
 }
 
 TEST_HARNESS_MAIN

@@ -33,7 +33,7 @@ help:
 	@echo '               machine and its GPU)'
 	@echo 'make bench-host  measure on this machine how fast contents are saved, without a GPU'
 	@echo 'make bench-gpu  measure how many wave instructions per second the software GPU executes'
-	@echo 'make series    the kernel patches as mails: outgoing/7.3-fixes, 7.3-kfd, 7.3-render, 6.12-…'
+	@echo 'make series    the kernel patches as mails: outgoing/7.3-kfd, 7.3-render, 6.12-…'
 	@echo '               BUILD=1: build after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
 	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'

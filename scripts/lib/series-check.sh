@@ -8,6 +8,26 @@ parts() { awk '!seen[$1]++ { print $1 }' "$WORK/patches"; }
 # mails_of PART: its patches, in order, without the cover letter.
 mails_of() { find "$MAILS/$1" -name '*.patch' ! -name '0000-*' | sort; }
 
+# A mail that a maintainer can read: at most 1000 lines and 60 kB. A part has at most 20 of them.
+series_mail_sizes() {
+  local part mail bad=0 count lines bytes
+  for part in $(parts); do
+    count=$(mails_of "$part" | wc -l)
+    ((count <= 20)) || {
+      echo "$part: $count mails"
+      bad=1
+    }
+    while read -r mail; do
+      read -r lines bytes < <(wc -lc <"$mail")
+      ((lines <= 1000 && bytes <= 60000)) || {
+        echo "${mail#"$MAILS/"}: $lines lines, $bytes bytes"
+        bad=1
+      }
+    done < <(mails_of "$part")
+  done
+  return "$bad"
+}
+
 # Making the series again gives the same mails.
 series_same_bytes() {
   make_mails "$WORK/mails.again" "$WORK/tree.again"

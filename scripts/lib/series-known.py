@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """series-known.py KNOWN PATCHES SAID: prints the reports of checkpatch that KNOWN does not explain.
 
-KNOWN has lines "TYPE PATCH why", PATCH being a name of the series or *; PATCHES lines "PART NAME", in
+KNOWN has lines "TYPE PATTERN why", PATTERN being of names of patches; PATCHES lines "PART NAME", in
 order; SAID the output of checkpatch --terse --show-types. Exits with 1 if anything is left.
 """
 
+import fnmatch
 import re
 import sys
 from pathlib import Path
@@ -19,8 +20,8 @@ def read_known(path, names):
         words = line.split("#")[0].split(maxsplit=2)
         if not words:
             continue
-        if len(words) < 3 or (words[1] != "*" and words[1] not in names):
-            sys.exit(f"{path}: a line must have TYPE, a patch or *, and a reason: {line}")
+        if len(words) < 3 or not fnmatch.filter(names, words[1]):
+            sys.exit(f"{path}: a line must have TYPE, a pattern of patches, and a reason: {line}")
         known[tuple(words[:2])] = 0
     return known
 
@@ -39,7 +40,7 @@ def main():
             bad = True
             continue
         name, kind = parts[match[1]][int(match[2]) - 1], match[3]
-        entry = next((key for key in ((kind, name), (kind, "*")) if key in known), None)
+        entry = next((key for key in known if key[0] == kind and fnmatch.fnmatch(name, key[1])), None)
         if entry:
             known[entry] += 1
         else:

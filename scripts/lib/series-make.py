@@ -17,6 +17,8 @@ from pathlib import Path
 
 from series_input import Fault, Hook, Message, read_hooks, read_new_files
 
+SELFTESTS_MAKEFILE = "tools/testing/selftests/amdgpu_criu/Makefile"
+
 
 @dataclass
 class Patch:
@@ -34,20 +36,22 @@ class Outline:
 
     "patch NAME [before NAME]" starts a patch. "part NAME" starts a part of the series, which has its
     own cover letter. "like BASE" copies the patches of another base; after it, "also NAME" continues
-    one of them and "without NAME" removes one.
+    one of them and "without NAME" removes one. "unmailed PATTERN" names files that stay in this
+    repository if no patch claims them.
     """
 
     def __init__(self, path):
         self.like = None  # directory of the other base's series
         self.patches = {}  # name -> [(where, words)]
         self.parts = {}  # name of a patch -> name of its part
+        self.unmailed = []  # (where, pattern)
         self.part = None
         current = None
         for number, line in enumerate(path.read_text().splitlines(), 1):
             where, words = f"{path.parts[-3]}/{path.name}:{number}", line.split("#")[0].split()
             if not words:
                 continue
-            if words[0] in ("like", "part", "patch", "also", "without"):
+            if words[0] in ("like", "part", "patch", "also", "unmailed", "without"):
                 current = getattr(self, f"on_{words[0]}")(where, path, *words[1:])
             elif current is None:
                 raise Fault(f"{where}: {words[0]} belongs to no patch")
@@ -59,7 +63,7 @@ class Outline:
             raise Fault(f"{where}: like comes first")
         self.like = path.parents[2] / base / "series"
         other = Outline(self.like / "order")
-        self.patches, self.parts = other.patches, other.parts
+        self.patches, self.parts, self.unmailed = other.patches, other.parts, other.unmailed
 
     def on_part(self, _where, _path, name):
         self.part = name
@@ -85,6 +89,9 @@ class Outline:
             raise Fault(f"{where}: there is no patch {name}")
         return self.patches[name]
 
+    def on_unmailed(self, where, _path, pattern):
+        self.unmailed.append((where, pattern))
+
     def on_without(self, where, _path, name):
         if not self.patches.pop(name, None):
             raise Fault(f"{where}: there is no patch {name}")
@@ -105,6 +112,10 @@ class Order:
             self.patches.append(Patch(name, outline.parts[name]))
             for where, words in lines:
                 self.line(where, words)
+        self.mailed = set(self.claimed)
+        for where, pattern in outline.unmailed:
+            for path in self.matches(where, pattern):
+                self.claimed.setdefault(path, None)
         self.check_complete()
 
     def line(self, where, words):
@@ -130,11 +141,14 @@ class Order:
             self.claim(where, (name, section))
             self.patches[-1].hooks.append((hook, section))
 
-    def file(self, where, pattern):
+    def matches(self, where, pattern):
         found = sorted(path for path in self.new_files if Path(path).match(pattern))
         if not found:
             raise Fault(f"{where}: no file {pattern}")
-        for path in found:
+        return found
+
+    def file(self, where, pattern):
+        for path in self.matches(where, pattern):
             self.claim(where, path)
             self.patches[-1].files.append(path)
 
@@ -216,6 +230,19 @@ def without_objects(lines, missing):
     return kept
 
 
+def without_tests(lines, missing):
+    """Removes programs and files of selftests from lines "VARIABLE += WORD..." of their Makefile."""
+    kept = []
+    for line in lines:
+        head, plus, words = line.partition(" += ")
+        left = [word for word in words.split() if word not in missing]
+        if not plus or len(left) == len(words.split()):
+            kept.append(line)
+        elif left:
+            kept.append(head + plus + " ".join(left))
+    return kept
+
+
 class Series:
     def __init__(self, top, history, base, source, tree):
         self.top = top
@@ -246,7 +273,8 @@ class Series:
         changed = {path for change in self.changes.values() for path in change.sections}
         stage = self.top / "build/stage" / self.series.parts[-2]
         for path, source in sorted(self.new_files.items()):
-            yield path, stage / path if path in changed else source
+            if path in self.order.mailed and path != SELFTESTS_MAKEFILE:
+                yield path, stage / path if path in changed else source
 
     def message_path(self, patch):
         text = self.text(f"{patch.name}.txt")
@@ -279,6 +307,18 @@ class Series:
         else:
             shutil.copy(self.tree.source / path, target)
 
+    def spread_tests(self):
+        """Updates the Makefile of the selftests to the files that are present."""
+        target = self.tree.root / SELFTESTS_MAKEFILE
+        if not target.is_file():
+            return
+        missing = set()
+        for path in map(Path, self.new_files):
+            if path.parent == Path(SELFTESTS_MAKEFILE).parent and not (self.tree.root / path).exists():
+                missing |= {path.name, path.stem} if path.suffix == ".c" else {path.name}
+        lines = self.new_files[SELFTESTS_MAKEFILE].read_text().split("\n")
+        target.write_text("\n".join(without_tests(lines, missing)))
+
     def add_patch(self, patch):
         sources = [self.message_path(patch)]
         for path in patch.files:
@@ -301,6 +341,7 @@ class Series:
             sources.append(hook.path)
         for path, hooks in self.order.spread().items():
             self.spread_makefile(path, hooks)
+        self.spread_tests()
         message = Message(self.message_path(patch))
         self.tree.commit(f"{message.subject}\n\n{message.body}", self.stamp(sources))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Interrupts dump and restore at the plugin's hooks, operations of the kernel, and fills. SEED
-# selects at random one event in two, which fails once, the action at restore, and the CRIU version
+# selects at random one event in three, which fails once, the action at restore, and the CRIU version
 # for each kind. The campaign `faults` runs all kinds with each CRIU version, and with EVERY=1 each
 # occurrence of all events, with each action.
 
@@ -21,11 +21,11 @@ faults_of() {
       if (++number[name] == 1 || every) print name ":" number[name] }'
 }
 
-# Reduces the array `faults` of its caller by half, but keeps at least one.
+# Reduces the array `faults` of its caller to a third, but keeps at least one.
 choose_faults() {
   local fault chosen=()
   for fault in "${faults[@]}"; do
-    ((EVERY || RANDOM % 2)) && chosen+=("$fault")
+    ((EVERY || RANDOM % 3 == 0)) && chosen+=("$fault")
   done
   ((${#chosen[@]} > 0)) || chosen=("${faults[RANDOM % ${#faults[@]}]}")
   faults=("${chosen[@]}")

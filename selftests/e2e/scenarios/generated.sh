@@ -70,7 +70,7 @@ carry_or_refuse() {
 scenario_generated() {
   need_gpus 1
   need_plugin
-  local seed count=56
+  local seed count=32
   CARRIED=0
   ((EVERY == 0)) || count=3000
   SEED=${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}

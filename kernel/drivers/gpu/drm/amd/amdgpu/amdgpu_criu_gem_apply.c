@@ -17,28 +17,12 @@
  */
 static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
 {
-	struct ttm_operation_ctx ctx = { .interruptible = true };
-	struct amdgpu_hmm_range *range;
-	bool unmapped;
 	int ret;
 
 	do {
-		range = amdgpu_hmm_range_alloc(NULL);
-		if (!range)
-			return -ENOMEM;
-		ret = amdgpu_ttm_tt_get_user_pages(bo, range);
-		unmapped = ret == -EFAULT || ret == -EPERM;
-		if (!ret)
-			ret = amdgpu_bo_reserve(bo, false);
-		if (!ret) {
-			amdgpu_ttm_tt_set_user_pages(bo->tbo.ttm, range);
-			amdgpu_bo_placement_from_domain(bo, AMDGPU_GEM_DOMAIN_GTT);
-			ret = ttm_bo_validate(&bo->tbo, &bo->placement, &ctx);
-			amdgpu_bo_unreserve(bo);
-		}
-		amdgpu_hmm_range_free(range);
+		ret = amdgpu_gem_userptr_validate(bo);
 	} while (ret == -EAGAIN && !fatal_signal_pending(current));
-	return unmapped ? 0 : ret;
+	return ret == -EFAULT || ret == -EPERM ? 0 : ret;
 }
 
 int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
@@ -76,12 +60,11 @@ int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
 /* Allocates in the saved placement, or the preferred domains if the BO had no memory. */
 static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 				const struct amdgpu_criu_object_record *record,
-				struct dma_resv *resv, struct drm_gem_object **gem)
+				struct drm_gem_object **gem)
 {
 	u32 domain = record->placement;
 	u64 flags = record->create_flags;
 	u64 size = record->size;
-	int ret;
 
 	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS || !domain)
 		domain = record->preferred_domains;
@@ -94,40 +77,8 @@ static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
 		flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
 	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
 		flags |= AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
-	for (;;) {
-		ret = amdgpu_gem_object_create(plan->adev, size, record->alignment, domain, flags,
-					       ttm_bo_type_device, resv, gem,
-					       plan->fpriv->xcp_id + 1);
-		/* VRAM is full: retry as the ioctl does. */
-		if (!ret || ret == -ERESTARTSYS)
-			return ret;
-		if (flags & AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED)
-			flags &= ~AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
-		else if (domain == AMDGPU_GEM_DOMAIN_VRAM)
-			domain |= AMDGPU_GEM_DOMAIN_GTT;
-		else
-			return ret;
-	}
-}
-
-/* A BO that is always valid in the VM shares the reservation of the page directory. */
-static int amdgpu_criu_alloc_in_vm(struct amdgpu_criu_plan *plan,
-				   const struct amdgpu_criu_object_record *record,
-				   struct drm_gem_object **gem)
-{
-	struct amdgpu_bo *root = plan->fpriv->vm.root.bo;
-	int ret;
-
-	if (!(record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID))
-		return amdgpu_criu_alloc_bo(plan, record, NULL, gem);
-	ret = amdgpu_bo_reserve(root, false);
-	if (ret)
-		return ret;
-	ret = amdgpu_criu_alloc_bo(plan, record, root->tbo.base.resv, gem);
-	if (!ret)
-		gem_to_amdgpu_bo(*gem)->parent = amdgpu_bo_ref(root);
-	amdgpu_bo_unreserve(root);
-	return ret;
+	return amdgpu_gem_object_create_in_vm(plan->adev, plan->fpriv, size, record->alignment,
+					      domain, flags, gem);
 }
 
 /* Does what AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA do. */
@@ -159,7 +110,7 @@ static int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
 				 struct drm_gem_object **gem)
 {
 	const struct amdgpu_criu_object_record *record = &object->record;
-	int ret = amdgpu_criu_alloc_in_vm(plan, record, gem);
+	int ret = amdgpu_criu_alloc_bo(plan, record, gem);
 	struct amdgpu_bo *bo;
 
 	if (ret)

@@ -36,7 +36,7 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 	u32 allowed = preferred;
 
 	if (preferred & ~(AMDGPU_CRIU_SPECIAL_DOMAINS | AMDGPU_CRIU_NORMAL_DOMAINS) ||
-	    (special && preferred != special) || hweight32(special) > 1)
+	    !amdgpu_gem_are_domains_valid(preferred))
 		return "bad domains";
 	if (special && record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
 		return "always valid, but not memory";

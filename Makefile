@@ -37,6 +37,7 @@ help:
 	@echo '               BUILD=1: build after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
 	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'
+	@echo 'make deb-source  the source package of these: build/deb-source'
 	@echo 'make clean     remove what was built, keep the lab; make distclean: remove the lab too'
 
 .PHONY: demo demo-llm demo-train vm
@@ -105,14 +106,16 @@ series: lab
 install: module host
 	@scripts/install '$(DESTDIR)' $(BASE)$(if $(filter 1,$(WITH_DISPLAY)),-display)
 
-.PHONY: deb
+.PHONY: deb deb-source
 deb: lab
 	@scripts/deb
+deb-source: lab
+	@scripts/deb --source
 
 .PHONY: clean distclean
 clean:
 	rm -rf build/release build/test build/fuzz build/module build/kbuild build/stage build/install \
-	  build/next build/series build/results build/deb outgoing
+	  build/next build/series build/results build/deb build/deb-source outgoing
 distclean: clean
 	@scripts/lab --remove
 	rm -rf build

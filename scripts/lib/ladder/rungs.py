@@ -118,6 +118,8 @@ OTHER_ASICS = {"mi300x": "mi300x-small", "navi31": "navi31"}
 
 # Tests that take too long for every check.
 CAMPAIGN = table(
+    Rung("deb-source", (("scripts/deb",), ("scripts/deb", "--source"), ("scripts/check-deb-source",)),
+         ("lab", "host")),
     Rung("dkms", (("scripts/deb",), ("scripts/check-dkms",)), ("lab", "host")),
     debug_guests("debug-all-kselftests", "1", DEBUG_CAMPAIGN_SECONDS,
                  "guest", "kselftest", "kselftest-smp", "next-version", "kselftest-hang",
@@ -162,6 +164,7 @@ GROUPS = {"debug": tuple(DEBUG), "kcsan": tuple(KCSAN)}
 
 # The rungs of each campaign, and a line that describes it.
 CAMPAIGNS = {
+    "deb-source": (("deb-source",), "the source package is built in a root of its own (ten minutes)"),
     "dkms": (("dkms",), "the driver's package is installed, boots, and is removed (minutes)"),
     "debug": (("debug-all-kselftests", "debug-all-rest"),
               "the suites in the debug kernel; each allocation of each operation fails once (hours)"),

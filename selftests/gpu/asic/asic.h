@@ -91,6 +91,16 @@ struct SdmaMqdLayout {
 inline constexpr SdmaMqdLayout kSdmaMqd9 = {
     .rptr_addr_hi = 8, .rptr_addr_lo = 9, .ib_cntl = 10, .midcmd = 32, .midcmd_cntl = 41};
 
+// What differs in compute MQDs. Their COMPUTE_* words are in the order of the registers.
+struct ComputeMqdLayout {
+  unsigned registers;  // so many of them, from word 1 on
+  unsigned rsrc3;      // COMPUTE_PGM_RSRC3, from COMPUTE_DISPATCH_INITIATOR on
+  unsigned reserved;   // first of 64 words that neither driver nor CP uses
+  bool stack_in_area;  // the control stack is in the save area; false: it is behind the MQD
+};
+inline constexpr ComputeMqdLayout kComputeMqd9 = {
+    .registers = 35, .rsrc3 = 45, .reserved = 256, .stack_in_area = false};
+
 // Registers of the user queue that an SDMA engine executes, from the first of the engine.
 struct SdmaSelectedRegisters {
   uint32_t status;    // SDMA_RLC0_CONTEXT_STATUS
@@ -142,9 +152,9 @@ struct SmuMailbox {
 };
 
 struct Asic {
-  std::string_view name;                // as --asic takes it
-  std::string_view target;              // as compilers call it
-  std::optional<shader::Isa> isa = {};  // none: compute kernels are not modelled
+  std::string_view name;    // as --asic takes it
+  std::string_view target;  // as compilers call it
+  shader::Isa isa;
 
   // PCI.
   uint16_t device_id;
@@ -178,8 +188,7 @@ struct Asic {
   std::optional<SdmaSelectedRegisters> sdma_selected = {};
   Hub sdma_hub = Hub::kMm;
   SdmaMqdLayout sdma_mqd = kSdmaMqd9;
-  unsigned mqd_reserved =
-      256;  // first of 64 words of a compute MQD that neither driver nor CP uses
+  ComputeMqdLayout compute_mqd = kComputeMqd9;
   std::vector<uint8_t> sdma_clients;  // of interrupts, by engine of an AID
   InterruptIds interrupts = {};
   uint32_t smn_index;                             // indirect access; the data register follows

@@ -11,6 +11,7 @@
 
 // The driver's headers are C.
 #define __maybe_unused
+#include <mes_v11_api_def.h>
 #include <v11_structs.h>
 #include <v9_structs.h>
 
@@ -106,13 +107,31 @@ TEST(DriverLayout, SdmaMqdsAreThoseOfTheGeneration) {
       EXPECT_EQ(layout.wptr_poll_hi, WORD(v11_sdma_mqd, sdmax_rlcx_rb_wptr_poll_addr_hi));
     }
     // The model's own words are reserved ones, 64 in a row.
-    const bool is_reserved =
-        is_v11 ? asic->mqd_reserved == WORD(v11_compute_mqd, reserved_288) &&
-                     asic->mqd_reserved + 63 == WORD(v11_compute_mqd, reserved_351)
-               : asic->mqd_reserved == WORD(v9_mqd, reserved_256) &&
-                     asic->mqd_reserved + 63 == WORD(v9_mqd, reserved_319);
+    const unsigned reserved = asic->compute_mqd.reserved;
+    const bool is_reserved = is_v11 ? reserved == WORD(v11_compute_mqd, reserved_288) &&
+                                          reserved + 63 == WORD(v11_compute_mqd, reserved_351)
+                                    : reserved == WORD(v9_mqd, reserved_256) &&
+                                          reserved + 63 == WORD(v9_mqd, reserved_319);
     EXPECT_TRUE(is_reserved) << asic->name;
   }
+}
+
+TEST(DriverLayout, ComputeMqdsHaveTheRegistersInOrder) {
+  EXPECT_EQ(mqd::kCompute + kComputeMqd9.registers - 1, WORD(v9_mqd, compute_relaunch));
+  EXPECT_EQ(kComputeMqd9.rsrc3, reg::gc_9_4_2::COMPUTE_PGM_RSRC3.offset -
+                                    reg::gc_9_4_2::COMPUTE_DISPATCH_INITIATOR.offset);
+  const ComputeMqdLayout& v11 = navi31().compute_mqd;
+  EXPECT_EQ(mqd::kCompute + v11.registers - 1, WORD(v11_compute_mqd, compute_dispatch_interleave));
+  EXPECT_EQ(mqd::kCompute + v11.rsrc3, WORD(v11_compute_mqd, compute_pgm_rsrc3));
+}
+
+// ADD_QUEUE, as MES reads it.
+TEST(DriverLayout, MesFindsTheTrapHandlerOfAQueue) {
+  using Frame = MESAPI__ADD_QUEUE;
+  static_assert(WORD(Frame, trap_handler_addr) == 33 && WORD(Frame, tma_addr) == 41);
+  Frame frame = {};
+  frame.exclusively_scheduled = 1;
+  EXPECT_EQ(frame.max_dwords_in_api[36], 1u << 14);
 }
 
 // Registers that the model takes from the header of one version and uses for others, too.
@@ -136,8 +155,7 @@ SAME_COMPUTE(COMPUTE_STATIC_THREAD_MGMT_SE2);
 SAME_COMPUTE(COMPUTE_RESTART_X);
 SAME_COMPUTE(COMPUTE_USER_DATA_0);
 SAME_COMPUTE(COMPUTE_USER_DATA_15);
-// COMPUTE_RELAUNCH and COMPUTE_PGM_RSRC3 have other places in GFX11. Only dispatches use them, and
-// the model has none of GFX11.
+SAME_COMPUTE(COMPUTE_RESTART_Z);
 // The words of an MQD are in the order of the registers.
 SAME_FROM(CP_MQD_BASE_ADDR, CP_HQD_ACTIVE);
 SAME_FROM(CP_MQD_BASE_ADDR, CP_HQD_DEQUEUE_REQUEST);

@@ -23,6 +23,7 @@ enum Property : uint32_t {
   kDispatchId = 1 << 4,
   kFlatScratchInit = 1 << 5,
   kPrivateSegmentSize = 1 << 6,
+  kWave32 = 1 << 10,
 };
 
 constexpr uint32_t kUserSgprs = 16;
@@ -118,7 +119,8 @@ amdgpu_criu::Result<Step> AqlQueue::start_dispatch(const Packet& packet) {
   words[Registers::kRsrc2] = (descriptor[kRsrc2] & ~(kLdsSize | kTrapPresent)) |
                              (words[Registers::kRsrc2] & kTrapPresent) |
                              (lds_bytes + shader::kLdsGranule - 1) / shader::kLdsGranule << 15;
-  words[Registers::kRsrc3] = descriptor[kRsrc3];
+  words[context_.asic.compute_mqd.rsrc3] = descriptor[kRsrc3];
+  if (descriptor[kProperties] & kWave32) words[Registers::kInitiator] |= initiator::kWave32;
   if (!TRY(find_scratch(packet))) return Step::kWait;
   TRY(set_user_data(packet, descriptor[kProperties]));
   const amdgpu_criu::Status started = pm4_.launcher().start(space(), low32(read_index()));
@@ -145,10 +147,11 @@ amdgpu_criu::Result<bool> AqlQueue::find_scratch(const Packet& packet) {
     if (TRY(memory.load<uint64_t>(space(), handle + aql::kSignalValue))) return false;
     stream_.place().stage = SavedPlace::kNew;
   }
+  const bool narrow = registers().words[ComputeRegisters::kInitiator] & initiator::kWave32;
   const auto lane_bytes = TRY(memory.load<uint32_t>(space(), fields + aql::kScratchLaneBytes));
-  if (packet[kPrivateSize] > lane_bytes) {
+  if (packet[kPrivateSize] > uint64_t{lane_bytes} * (narrow ? 2 : 1)) {
     stream_.place().stage = SavedPlace::kNeedsScratch;
-    signal_error(aql::kNeedsScratch);
+    signal_error(narrow ? aql::kNeedsScratch32 : aql::kNeedsScratch);
     return false;
   }
   registers().words[ComputeRegisters::kTmpringSize] =

@@ -24,10 +24,8 @@ shader::Apertures apertures_of(uint32_t bases) {
           .scratch = uint64_t{bits(bases, 15, 0)} << 48};
 }
 
-// SQ_SHADER_TBA and TMA have 48 bits, of which the upper ones are copies of the last.
-uint64_t handler_address(uint32_t low, uint32_t high) {
-  return static_cast<uint64_t>(static_cast<int64_t>(join(low, high) << 24) >> 16);
-}
+// SQ_SHADER_TBA and TMA.
+uint64_t handler_address(uint32_t low, uint32_t high) { return canonical(join(low, high) << 8); }
 
 // The word of MAP_PROCESS that has num_gws.
 constexpr size_t kGws = 12;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // COMPUTE_*: the registers that SET_SH_REG sets for the dispatches of a queue. Every queue has its
-// own, which its MQD keeps over a preemption: v9_mqd has the registers up to COMPUTE_RELAUNCH from
-// word 1 on, and the user data from word 65 on. It has no word for COMPUTE_PGM_RSRC3. The order is
-// that of GFX9; driver_layout_test.cc checks which registers GFX11 has at the same places.
+// own, which its MQD keeps over a preemption: the first of them from word 1 on, and the user data
+// from word 65 on. The order is that of GFX9; driver_layout_test.cc checks which registers GFX11
+// has at the same places. COMPUTE_PGM_RSRC3 has another one (ComputeMqdLayout), and v9_mqd no word
+// for it.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "asic/asic.h"
 #include "engines/mqd.h"
 #include "engines/packets.h"
 #include "regs/gc_9_4_2.h"
@@ -33,8 +35,6 @@ struct ComputeRegisters {
     kTmpringSize = r::COMPUTE_TMPRING_SIZE.offset - kFirstOffset,
     kUnitsSe2 = r::COMPUTE_STATIC_THREAD_MGMT_SE2.offset - kFirstOffset,  // SE3 follows
     kRestartX = r::COMPUTE_RESTART_X.offset - kFirstOffset,
-    kRelaunch = r::COMPUTE_RELAUNCH.offset - kFirstOffset,
-    kRsrc3 = r::COMPUTE_PGM_RSRC3.offset - kFirstOffset,
     kUserData0 = r::COMPUTE_USER_DATA_0.offset - kFirstOffset,
     kEnd = r::COMPUTE_USER_DATA_15.offset + 1 - kFirstOffset,
   };
@@ -58,10 +58,15 @@ struct ComputeRegisters {
   }
 
   // From and to the words of an MQD.
-  void load(std::span<const uint32_t, mqd::kDwords> mqd, unsigned reserved) {
-    for (unsigned i = 0; i <= kRelaunch; ++i) words[i] = mqd[mqd::kCompute + i];
-    for (unsigned i = 0; i < kUserData; ++i) words[kUserData0 + i] = mqd[mqd::kUserData + i];
-    words[kRsrc3] = mqd[reserved + mqd::kRsrc3];
+  void load(std::span<const uint32_t, mqd::kDwords> mqd, const ComputeMqdLayout& layout) {
+    std::copy_n(mqd.begin() + mqd::kCompute, layout.registers, words.begin());
+    std::copy_n(mqd.begin() + mqd::kUserData, kUserData, words.begin() + kUserData0);
+    if (layout.rsrc3 >= layout.registers) words[layout.rsrc3] = mqd[layout.reserved + mqd::kRsrc3];
+  }
+  void save(std::span<uint32_t, mqd::kDwords> mqd, const ComputeMqdLayout& layout) const {
+    std::copy_n(words.begin(), layout.registers, mqd.begin() + mqd::kCompute);
+    std::copy_n(words.begin() + kUserData0, kUserData, mqd.begin() + mqd::kUserData);
+    if (layout.rsrc3 >= layout.registers) mqd[layout.reserved + mqd::kRsrc3] = words[layout.rsrc3];
   }
 };
 

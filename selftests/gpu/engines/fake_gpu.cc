@@ -171,6 +171,7 @@ void FakeGpu::start_kiq() {
 }
 
 void FakeGpu::start_hiq() {
+  if (asic_.scheduler == Scheduler::kMes) return start_mes();
   start_kiq();
   memory.put<uint32_t>(0, hiq_.mqd + mqd::kPqBase * uint64_t{4},
                        static_cast<uint32_t>(hiq_.ring >> 8));
@@ -214,7 +215,10 @@ bool FakeGpu::add_queue(const TestQueue& queue) {
                            {14, low32(gang_of(queue))},
                            {18, queue.doorbell / 4},
                            {19, low32(queue.mqd)},
-                           {27, queue.kind == TestQueue::kSdma ? 2u : 1u}}),
+                           {27, queue.kind == TestQueue::kSdma ? 2u : 1u},
+                           {33, low32(queue.tba)},
+                           {36, uint32_t{queue.gws} << 14},
+                           {41, low32(queue.tba ? queue.tba + 0x1800 : 0)}}),
              37);
 }
 
@@ -308,6 +312,13 @@ void FakeGpu::give_save_area(const TestQueue& queue, uint64_t area, uint32_t byt
 
 // The indirect buffer that pm_create_runlist_ib builds: each process, then its queues.
 void FakeGpu::run(const std::vector<TestQueue*>& queues) {
+  if (asic_.scheduler == Scheduler::kMes) {
+    for (const TestQueue* queue : queues) {
+      add_queue(*queue);
+      added_.push_back(*queue);
+    }
+    return;
+  }
   std::vector<uint32_t> ib;
   uint64_t base = 0;
   for (const TestQueue* queue : queues) {
@@ -351,6 +362,10 @@ bool FakeGpu::query_fence() {
 }
 
 bool FakeGpu::preempt() {
+  if (asic_.scheduler == Scheduler::kMes) {
+    const std::vector<TestQueue> queues = std::exchange(added_, {});
+    return std::ranges::all_of(queues, [this](const auto& queue) { return remove_queue(queue); });
+  }
   hiq_async(pm4_packet(pm4::kUnmapQueues, {3 << 4, 0, 0, 0, 0}));
   return query_fence();
 }

@@ -146,9 +146,9 @@ class FakeGpu {
 
   // Kernel rings. Submits each packet and waits for its completion.
   void start_kiq();
+  // Or that of MES, which chips with MES have instead. A frame of MES is given a fence at the
+  // status word, which mes() waits for.
   void start_hiq();
-  // On chips with MES, instead of the HIQ. A frame is given a fence at the status word, which
-  // mes() waits for.
   void start_mes();
   bool mes(const std::vector<uint32_t>& frame, size_t status);
   uint64_t mes_async(std::vector<uint32_t> frame, size_t status);
@@ -171,7 +171,7 @@ class FakeGpu {
   void give_save_area(const TestQueue& queue, uint64_t area, uint32_t bytes);
   static constexpr uint32_t kStackBytes = 4096;
   // User queues: make() writes the MQD as KFD does, run() maps a list of them, preempt() unmaps all
-  // and fails the test if that does not complete.
+  // and fails the test if that does not complete. MES adds and removes them one by one.
   TestQueue make(TestQueue::Kind kind, uint32_t process, unsigned index, unsigned engine = 0);
   void run(const std::vector<TestQueue*>& queues);
   bool preempt();
@@ -209,6 +209,7 @@ class FakeGpu {
   KernelQueue hiq_ = {.ring = 0x140000, .mqd = 0x160000, .doorbell = kHiqDoorbell};
   std::array<uint64_t, 5> sdma_wptrs_ = {};
   uint64_t fence_ = 0;
+  std::vector<TestQueue> added_;  // by run(), to MES
   mutable std::mutex mutex_;
   std::vector<std::string> reports_;
 };

@@ -216,7 +216,7 @@ TEST(FuzzTest, GarbageInMqds) {
     if (garbage.below(2)) {
       gpu.memory.put<uint32_t>(0, queue.mqd + kSdmaMqd9.midcmd_cntl * 4, sdma_mqd::kDataValid);
       gpu.memory.put<uint32_t>(0, queue.mqd + kSdmaMqd9.ib_cntl * 4, sdma_mqd::kIbEnable);
-      gpu.memory.put<uint32_t>(0, queue.mqd + mi210().mqd_reserved * 4, SavedPlace::kMagic);
+      gpu.memory.put<uint32_t>(0, queue.mqd + mi210().compute_mqd.reserved * 4, SavedPlace::kMagic);
     }
     gpu.run({&queue});
     gpu.ring(queue);

@@ -12,21 +12,22 @@ amdgpu_criu::Result<Stream::Ring> HqdState::ring() const {
   return Stream::Ring{.base = pair(mqd::kPqBase) << 8, .dwords = uint64_t{2} << size};
 }
 
-amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsigned reserved) {
+amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd,
+                                             const ComputeMqdLayout& layout) {
   std::array<uint32_t, mqd::kDwords> all;
   TRY(memory.read(kKernelSpace, mqd, std::as_writable_bytes(std::span(all))));
   HqdState state;
   std::copy_n(all.begin() + mqd::kHqdFirst, state.words.size(), state.words.begin());
-  state.reserved = reserved;
+  state.layout = layout;
   state.load_place(all);
   state.lost = state.kept().lost(all);
-  state.is_older = state.has_place && !all[reserved + mqd::kNonce];
-  std::copy_n(all.begin() + reserved + mqd::kGws, state.gws.size(), state.gws.begin());
+  state.is_older = state.has_place && !all[layout.reserved + mqd::kNonce];
+  std::copy_n(all.begin() + layout.reserved + mqd::kGws, state.gws.size(), state.gws.begin());
   state.stride = all[mqd::kStride];
   state.target_xcc = all[mqd::kTargetXcc];
   state.logic_xcc = all[mqd::kLogicXcc];
   Xcc& xcc = state.xccs[0];
-  xcc.compute.load(all, reserved);
+  xcc.compute.load(all, layout);
   xcc.save_area = state.pair(mqd::kSaveAreaBase);
   xcc.stack_offset = state.at(mqd::kStackOffset);
   xcc.wave_offset = state.at(mqd::kWaveOffset);
@@ -36,7 +37,8 @@ amdgpu_criu::Result<HqdState> HqdState::load(Memory& memory, uint64_t mqd, unsig
 
 // The generations reserve other words.
 KeptBits HqdState::kept() const {
-  return {reserved == 256 ? MqdKind::kCompute9 : MqdKind::kCompute11, reserved + mqd::kNonce};
+  return {layout.reserved == kComputeMqd9.reserved ? MqdKind::kCompute9 : MqdKind::kCompute11,
+          layout.reserved + mqd::kNonce};
 }
 
 // CP_HQD_IB_* describe the buffer that the ring has called.
@@ -49,7 +51,7 @@ void HqdState::load_place(const Mqd& all) {
                     .next = at(mqd::kIbRptr)};
   }
   SavedPlace::Words words;
-  std::copy_n(all.begin() + reserved + mqd::kPlace, words.size(), words.begin());
+  std::copy_n(all.begin() + layout.reserved + mqd::kPlace, words.size(), words.begin());
   has_place = place.unpack(words);
 }
 
@@ -71,14 +73,14 @@ void HqdState::save_place(Mqd& all) const {
   uint32_t& control = all[mqd::kIbControl];
   control = (control & ~(ib_control::kSize | ib_control::kProcessing)) | ib.size |
             (place.depth ? ib_control::kProcessing : 0);
-  std::ranges::copy(place.pack(), all.begin() + reserved + mqd::kPlace);
+  std::ranges::copy(place.pack(), all.begin() + layout.reserved + mqd::kPlace);
 }
 
 // v11_gfx_mqd: cp_gfx_hqd_wptr. The other words that count are those of a compute MQD.
 amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t mqd,
-                                                      unsigned reserved) {
+                                                      const ComputeMqdLayout& layout) {
   constexpr unsigned kGfxWptr = 149;
-  HqdState state = TRY(load(memory, mqd, reserved));
+  HqdState state = TRY(load(memory, mqd, layout));
   state.set_pair(mqd::kPqWptr, state.pair(kGfxWptr));
   state.at(mqd::kAqlControl) = 0;
   state.has_place = false;
@@ -107,7 +109,7 @@ amdgpu_criu::Result<std::string> HqdState::load_xccs(Memory& memory, uint64_t mq
   uint64_t seen = 0;
   xccs.clear();
   for (unsigned xcc = 0; xcc < count; ++xcc) {
-    const HqdState other = TRY(load(memory, mqd + uint64_t{xcc} * stride, reserved));
+    const HqdState other = TRY(load(memory, mqd + uint64_t{xcc} * stride, layout));
     if (other.lost && !lost) lost = amdgpu_criu::formatted("of XCC {}: {}", xcc, *other.lost);
     xccs.push_back(other.xccs[0]);
     const uint32_t id = other.logic_xcc;
@@ -130,9 +132,6 @@ amdgpu_criu::Status HqdState::save(Memory& memory, uint64_t mqd) const {
 amdgpu_criu::Status HqdState::save_one(Memory& memory, uint64_t mqd, const Xcc& xcc) const {
   Mqd all;
   TRY(memory.read(kKernelSpace, mqd, std::as_writable_bytes(std::span(all))));
-  const auto put = [&](unsigned index, std::span<const uint32_t> values) {
-    std::ranges::copy(values, all.begin() + index);
-  };
   all[mqd::kActive] = 0;
   all[mqd::kPqRptr] = at(mqd::kPqRptr);
   all[mqd::kPqWptr] = at(mqd::kPqWptr);
@@ -140,11 +139,8 @@ amdgpu_criu::Status HqdState::save_one(Memory& memory, uint64_t mqd, const Xcc& 
   all[mqd::kStackOffset] = xcc.stack_offset;
   all[mqd::kWaveOffset] = xcc.wave_offset;
   all[mqd::kPersistentState] = xcc.persistent;
-  const std::span registers(xcc.compute.words);
-  put(mqd::kCompute, registers.first(ComputeRegisters::kRelaunch + 1));
-  put(mqd::kUserData, registers.subspan(ComputeRegisters::kUserData0));
-  put(reserved + mqd::kRsrc3, registers.subspan(ComputeRegisters::kRsrc3, 1));
-  put(reserved + mqd::kGws, gws);
+  xcc.compute.save(all, layout);
+  std::ranges::copy(gws, all.begin() + layout.reserved + mqd::kGws);
   save_place(all);
   if (is_user) kept().write(all, nonce_of(place.pack()));
   return memory.write(kKernelSpace, mqd, std::as_bytes(std::span(all)));

@@ -37,9 +37,9 @@ struct HqdState {
   };
   std::vector<Xcc> xccs = std::vector<Xcc>(1);
   uint32_t stride = 0;
-  uint32_t logic_xcc = 0;                // means something else on a chip with one XCC
-  uint32_t target_xcc = 0;               // that runs the packets of a PM4 queue
-  unsigned reserved = 0;                 // Asic::mqd_reserved
+  uint32_t logic_xcc = 0;   // means something else on a chip with one XCC
+  uint32_t target_xcc = 0;  // that runs the packets of a PM4 queue
+  ComputeMqdLayout layout = kComputeMqd9;
   bool is_user = false;                  // its MQDs get the bits of KeptBits
   bool is_older = false;                 // its image is from before there were such bits
   std::optional<std::string> lost = {};  // of these, found by load()
@@ -57,10 +57,11 @@ struct HqdState {
   // The ring that CP_HQD_PQ_CONTROL describes; EINVAL if no ring is that long.
   amdgpu_criu::Result<Stream::Ring> ring() const;
 
-  static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd, unsigned reserved);
+  static amdgpu_criu::Result<HqdState> load(Memory& memory, uint64_t mqd,
+                                            const ComputeMqdLayout& layout);
   // For a ring of the graphics pipe, whose MQD has the write pointer elsewhere.
   static amdgpu_criu::Result<HqdState> load_graphics(Memory& memory, uint64_t mqd,
-                                                     unsigned reserved);
+                                                     const ComputeMqdLayout& layout);
   // Loads the MQDs of all XCCs, which must describe one queue. Returns a difference; empty: none.
   amdgpu_criu::Result<std::string> load_xccs(Memory& memory, uint64_t mqd, unsigned count);
   // Writes the state that preemption saves into all MQDs: pointers, place, fill levels, COMPUTE_*,

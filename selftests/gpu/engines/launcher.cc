@@ -11,13 +11,29 @@ namespace gpu {
 namespace {
 
 constexpr unsigned kTurnInstructions = 1 << 15;
-// The control stack begins one page behind the MQD (kfd_mqd_manager_v9.c, allocate_mqd).
-constexpr uint64_t kStackAfterMqd = 4096;
 
-// COMPUTE_TMPRING_SIZE: the scratch of one XCC.
+// The control stack of an XCC, in the memory of the process or one page behind the MQD
+// (kfd_mqd_manager_v9.c, allocate_mqd).
+struct Stack {
+  Space space;
+  uint64_t address;
+
+  Stack(const HqdState& state, unsigned xcc, Space process, uint64_t mqd) {
+    constexpr uint64_t kAfterMqd = 4096;
+    const bool in_area = state.layout.stack_in_area;
+    space = in_area ? process : kKernelSpace;
+    address = in_area ? state.xccs[xcc].save_area : mqd + xcc * uint64_t{state.stride} + kAfterMqd;
+  }
+};
+
+// COMPUTE_TMPRING_SIZE: the scratch of one XCC. On gfx11 it counts the waves of one engine.
 struct Tmpring {
-  explicit Tmpring(uint32_t word)
-      : waves(bits(word, 11, 0)), wave_bytes(uint64_t{bits(word, 24, 12)} << 10) {}
+  Tmpring(uint32_t word, const Asic& asic)
+      : waves(bits(word, 11, 0)), wave_bytes(uint64_t{bits(word, 24, 12)} << 10) {
+    if (!is_gfx11(asic.isa)) return;
+    waves *= asic.shader_engines;
+    wave_bytes = uint64_t{bits(word, 26, 12)} << 8;
+  }
   uint64_t bytes() const { return waves * wave_bytes; }
 
   uint32_t waves;
@@ -46,7 +62,7 @@ shader::DispatchSpec Launcher::spec(const Share& share) {
   const auto& words = share.registers.words;
   shader::DispatchSpec spec = {.rsrc1 = words[Registers::kRsrc1],
                                .rsrc2 = words[Registers::kRsrc2],
-                               .rsrc3 = words[Registers::kRsrc3],
+                               .rsrc3 = words[context_.asic.compute_mqd.rsrc3],
                                .apertures = process_.apertures,
                                .trap = process_.trap,
                                .save_area = share.save_area,
@@ -69,7 +85,8 @@ shader::DispatchSpec Launcher::spec(const Share& share) {
   }
   std::copy_n(words.begin() + Registers::kUserData0, spec.user_data.size(), spec.user_data.begin());
   spec.lds_bytes = bits(spec.rsrc2, 23, 15) * shader::kLdsGranule;
-  const Tmpring tmpring(words[Registers::kTmpringSize]);
+  if (is_gfx11(context_.asic.isa) && how & initiator::kWave32) spec.lanes = 32;
+  const Tmpring tmpring(words[Registers::kTmpringSize], context_.asic);
   spec.scratch_waves = tmpring.waves;
   spec.engines = context_.asic.shader_engines;
   spec.scratch_base = join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) << 8;
@@ -108,9 +125,6 @@ void Launcher::set_scratch(uint64_t base) {
 }
 
 amdgpu_criu::Status Launcher::start(Space space, uint32_t packet_index) {
-  if (!context_.asic.isa)
-    return amdgpu_criu::Error::of(EINVAL, "compute kernels of {} are not modelled",
-                                  context_.asic.target);
   packet_index_ = packet_index;
   const bool per_xcc = std::exchange(scratch_per_xcc_, false);
   for (Share& share : shares_) {
@@ -131,7 +145,7 @@ amdgpu_criu::Status Launcher::start_share(Share& share, Space space, bool scratc
   if (scratch_per_xcc) {
     const uint64_t scratch =
         join(words[Registers::kScratchBase], words[Registers::kScratchBase + 1]) +
-        (share.xcc * Tmpring(words[Registers::kTmpringSize]).bytes() >> 8);
+        (share.xcc * Tmpring(words[Registers::kTmpringSize], context_.asic).bytes() >> 8);
     words[Registers::kScratchBase] = low32(scratch);
     words[Registers::kScratchBase + 1] = high32(scratch);
   }
@@ -185,7 +199,7 @@ void Launcher::preempt() {
   }
 }
 
-amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
+amdgpu_criu::Status Launcher::save(HqdState& state, Space space, uint64_t mqd) {
   const uint32_t size = state.at(mqd::kStackSize);
   state.gws = gws_.pack();
   for (size_t i = 0; i < state.xccs.size(); ++i) {
@@ -197,20 +211,21 @@ amdgpu_criu::Status Launcher::save(HqdState& state, uint64_t mqd) {
     xcc.persistent &= ~persistent::kState;
   }
   if (!std::ranges::any_of(shares_, &Share::suspended)) return {};
-  for (const Share& share : shares_) TRY(save_share(share, state, mqd));
+  for (const Share& share : shares_) TRY(save_share(share, state, space, mqd));
   end_all(State::kSuspended);
   return {};
 }
 
 // A share that has ended before the others restarts at its end.
-amdgpu_criu::Status Launcher::save_share(const Share& share, HqdState& state, uint64_t mqd) {
+amdgpu_criu::Status Launcher::save_share(const Share& share, HqdState& state, Space space,
+                                         uint64_t mqd) {
   using Registers = ComputeRegisters;
   const uint32_t size = state.at(mqd::kStackSize);
   HqdState::Xcc& xcc = state.xccs[share.xcc];
   const auto& stack = share.left.stack;
   const auto used = static_cast<uint32_t>(stack.size() * 4);
-  TRY(context_.memory.write(kKernelSpace,
-                            mqd + share.xcc * uint64_t{state.stride} + kStackAfterMqd + size - used,
+  const Stack place(state, share.xcc, space, mqd);
+  TRY(context_.memory.write(place.space, place.address + size - used,
                             std::as_bytes(std::span(stack))));
   xcc.stack_offset = size - used;
   xcc.wave_offset = size + static_cast<uint32_t>(share.left.bytes);
@@ -272,8 +287,8 @@ amdgpu_criu::Status Launcher::resume_share(Share& share, const HqdState& state, 
   shader::Suspended suspended;
   suspended.restart = share.registers.three(ComputeRegisters::kRestartX);
   suspended.stack.resize((size - offset) / 4);
-  TRY(context_.memory.read(kKernelSpace,
-                           mqd + share.xcc * uint64_t{state.stride} + kStackAfterMqd + offset,
+  const Stack place(state, share.xcc, space, mqd);
+  TRY(context_.memory.read(place.space, place.address + offset,
                            std::as_writable_bytes(std::span(suspended.stack))));
   suspended.bytes = end - size;
   share.dispatch = TRY(

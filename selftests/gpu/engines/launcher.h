@@ -15,17 +15,18 @@ namespace gpu {
 
 struct HqdState;
 
-// COMPUTE_DISPATCH_INITIATOR, as gc_9_4_2_sh_mask.h names its bits.
+// COMPUTE_DISPATCH_INITIATOR, as gc_9_4_2_sh_mask.h and gc_11_0_0_sh_mask.h name its bits.
 namespace initiator {
 constexpr uint32_t kShaderEnable = 1 << 0;
 constexpr uint32_t kPartialGroups = 1 << 1;
 constexpr uint32_t kForceStartAt000 = 1 << 2;
 constexpr uint32_t kUseThreadDimensions = 1 << 5;
+constexpr uint32_t kWave32 = 1 << 15;  // gfx11
 }  // namespace initiator
 
 class Launcher {
  public:
-  // The state of a VMID's waves that MAP_PROCESS sets.
+  // The state of a VMID's waves that MAP_PROCESS or MES sets.
   struct Process {
     shader::Apertures apertures;
     shader::TrapHandler trap;
@@ -53,8 +54,8 @@ class Launcher {
 
   // Saves the waves, or waits for their end if there is no trap handler to save them.
   void preempt();
-  // Writes the words of the MQDs, and the control stacks behind them.
-  amdgpu_criu::Status save(HqdState& state, uint64_t mqd);
+  // Writes the words of the MQDs, and the control stacks.
+  amdgpu_criu::Status save(HqdState& state, Space space, uint64_t mqd);
   // Restores the waves of a queue that is mapped again, if any.
   amdgpu_criu::Status resume(const HqdState& state, Space space, uint64_t mqd,
                              uint32_t packet_index);
@@ -77,7 +78,7 @@ class Launcher {
   amdgpu_criu::Status start_share(Share& share, Space space, bool scratch_per_xcc);
   amdgpu_criu::Status resume_share(Share& share, const HqdState& state, Space space, uint64_t mqd,
                                    bool relaunches);
-  amdgpu_criu::Status save_share(const Share& share, HqdState& state, uint64_t mqd);
+  amdgpu_criu::Status save_share(const Share& share, HqdState& state, Space space, uint64_t mqd);
   State run(Share& share);
   State end_all(State state);
 

@@ -40,8 +40,8 @@ constexpr size_t kGfxVmids = 2, kComputeQueues = 5, kPipes = 8;
 }
 namespace add_frame {
 constexpr size_t kPasid = 1, kPageTable = 2, kProcess = 10, kGang = 14, kDoorbell = 18, kMqd = 19,
-                 kType = 27, kFlags = 36, kPipe = 48, kQueue = 49;
-constexpr uint32_t kLegacy = 1 << 13;
+                 kType = 27, kTrapHandler = 33, kFlags = 36, kTma = 41, kPipe = 48, kQueue = 49;
+constexpr uint32_t kLegacy = 1 << 13, kExclusive = 1 << 14;
 }  // namespace add_frame
 namespace remove_frame {
 constexpr size_t kDoorbell = 1, kFlags = 4, kFenceAddress = 11, kFenceData = 13;
@@ -61,6 +61,17 @@ constexpr size_t kOpcode = 1, kData = 6;
 }
 
 uint64_t two(Mes::Frame frame, size_t at) { return join(frame[at], frame[at + 1]); }
+
+// The driver sets SH_MEM_BASES of all VMIDs to the apertures that are the default here. A queue
+// that runs alone has all resources of GWS; the frame has no number of them.
+Launcher::Process process_of(Mes::Frame frame) {
+  const bool exclusive = frame[add_frame::kFlags] & add_frame::kExclusive;
+  return {.apertures = {},
+          .trap = {.tba = canonical(two(frame, add_frame::kTrapHandler)),
+                   .tma = canonical(two(frame, add_frame::kTma))},
+          .gws = exclusive ? shader::Gws::kResources : 0};
+}
+
 // Frames count doorbells in doublewords.
 uint32_t doorbell_of(uint32_t index) { return index * 4 & kDoorbellMask; }
 
@@ -69,7 +80,7 @@ uint32_t doorbell_of(uint32_t index) { return index * 4 & kDoorbellMask; }
 amdgpu_criu::Status Mes::map(Queue::Spec spec) {
   const HqdSlot slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name("MES", slot);
-  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.mqd_reserved));
+  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.compute_mqd));
   state.at(mqd::kActive) = 1;
   auto queue = std::make_unique<MesQueue>(context_, spec, TRY(state.ring()), *this);
   TRY(queue->start(state));
@@ -198,7 +209,8 @@ amdgpu_criu::Status Mes::map_added(Frame frame) {
                             .vmid = spec.vmid,
                             .pasid = spec.pasid,
                             .doorbell = spec.doorbell,
-                            .fence = fence};
+                            .fence = fence,
+                            .process = process_of(frame)};
   return mapper_.map_compute(std::move(spec), "user queue", setup);
 }
 

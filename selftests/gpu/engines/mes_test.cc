@@ -294,16 +294,6 @@ TEST_F(MesTest, APipeResetRemovesTheRingOfFrames) {
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.registers.read(active) == 0; }));
 }
 
-TEST_F(MesTest, KernelsAreRefused) {
-  TestQueue queue = gpu_.make(TestQueue::kPm4, 1, 0);
-  ASSERT_TRUE(gpu_.add_queue(queue));
-  gpu_.submit(queue, pm4_packet(pm4::kDispatchDirect, {1, 1, 1, 1}));
-  ASSERT_TRUE(FakeGpu::eventually([&] { return !gpu_.reports().empty(); }));
-  EXPECT_NE(gpu_.reports()[0].find("compute kernels of gfx1100 are not modelled"),
-            std::string::npos)
-      << gpu_.reports()[0];
-}
-
 // What MES keeps of a gang and of a process is lost when their last queue is removed.
 TEST_F(MesTest, ContextsOfRemovedQueuesAreOverwritten) {
   TestQueue first = gpu_.make(TestQueue::kPm4, 1, 0);

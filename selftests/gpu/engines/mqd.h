@@ -44,9 +44,9 @@ constexpr unsigned kFence = 446;         // of a user queue: fence_address of v1
 constexpr unsigned kTargetXcc = 225;     // PM4_TARGET_XCC_IN_XCP
 constexpr unsigned kStride = 226;        // bytes between the copies for the XCCs of a partition
 constexpr unsigned kHungDoorbell = 240;  // of the HIQ: QUEUE_DOORBELL_ID0
-// From Asic::mqd_reserved on, words that the generation reserves, zeroed when a queue is created
-// and saved in a checkpoint: what of the model's place has no word of its own (SavedPlace), a
-// nonce (KeptBits), COMPUTE_PGM_RSRC3, and the counters of the queue's GWS.
+// From ComputeMqdLayout::reserved on, words that the generation reserves, zeroed when a queue is
+// created and saved in a checkpoint: what of the model's place has no word of its own (SavedPlace),
+// a nonce (KeptBits), COMPUTE_PGM_RSRC3, and the counters of the queue's GWS.
 constexpr unsigned kPlace = 0;
 constexpr unsigned kNonce = kPlace + 31;
 constexpr unsigned kRsrc3 = kPlace + 32;

@@ -45,6 +45,7 @@ constexpr Words kUsedCompute9[] = {
     {256, 319},  // reserved: the model's own
 };
 constexpr Words kUsedCompute11[] = {
+    {37, 41},    // COMPUTE_USER_ACCUM, COMPUTE_PGM_RSRC3
     {44, 48},    // CUs of SE4..7, COMPUTE_DISPATCH_INTERLEAVE
     {288, 351},  // reserved: the model's own
     {446, 447},  // fence_address

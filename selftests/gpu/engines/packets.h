@@ -16,6 +16,10 @@ constexpr uint32_t bits(uint32_t value, unsigned high, unsigned low) {
 constexpr uint64_t join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 constexpr uint32_t low32(uint64_t value) { return static_cast<uint32_t>(value); }
 constexpr uint32_t high32(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+// Of an address with 48 bits, the upper bits are copies of the last.
+constexpr uint64_t canonical(uint64_t address) {
+  return static_cast<uint64_t>(static_cast<int64_t>(address << 16) >> 16);
+}
 
 // Type-3 packets: [31:30] = 3, [29:16] = body doublewords - 1, [15:8] = opcode.
 namespace pm4 {
@@ -135,6 +139,7 @@ constexpr uint32_t kUseScratchOnce = 1 << 4;  // of the properties
 
 // Values that the trap handler and the CP write to queue_inactive_signal.
 constexpr uint64_t kNeedsScratch = 0x1;
+constexpr uint64_t kNeedsScratch32 = 0x400;  // for waves of 32 lanes
 constexpr uint64_t kErrorDimensions = 0x2;
 constexpr uint64_t kErrorGroupMemory = 0x4;
 constexpr uint64_t kErrorCode = 0x8;

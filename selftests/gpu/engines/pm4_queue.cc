@@ -88,7 +88,8 @@ void Pm4Queue::save() {
   hqd_.at(mqd::kPqRptr) = static_cast<uint32_t>(stream_.rptr() & (stream_.ring_dwords() - 1));
   hqd_.set_pair(mqd::kPqWptr, stream_.wptr());
   hqd_.place = stream_.place();
-  if (!pm4_.launcher().save(hqd_, spec_.mqd).ok() || !hqd_.save(context_.memory, spec_.mqd).ok()) {
+  if (!pm4_.launcher().save(hqd_, space(), spec_.mqd).ok() ||
+      !hqd_.save(context_.memory, spec_.mqd).ok()) {
     context_.report(spec_.name + ": its MQD cannot be written");
   }
 }

@@ -187,7 +187,7 @@ TEST_F(PlaceTest, TheLastWordOfAnSdmaPacketsStateCounts) {
 TEST_F(PlaceTest, AnOlderMqdGetsNoBits) {
   constexpr unsigned kReserved = 400;
   TestQueue queue = wait_inside(TestQueue::kPm4);
-  put_word(queue, mi210().mqd_reserved + mqd::kNonce, 0);
+  put_word(queue, mi210().compute_mqd.reserved + mqd::kNonce, 0);
   put_word(queue, kReserved, 0);
   gpu_.run({&queue});
   ASSERT_TRUE(gpu_.preempt());

@@ -59,7 +59,7 @@ amdgpu_criu::Status QueueMapper::add(const Queue::Spec& spec, const Pm4::Setup& 
 
 amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view kind,
                                              Pm4::Setup setup, unsigned xccs) {
-  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.mqd_reserved));
+  HqdState state = TRY(HqdState::load(context_.memory, spec.mqd, context_.asic.compute_mqd));
   if (!spec.wptr_poll) spec.wptr_poll = state.pair(mqd::kWptrPoll);
   setup.slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name(kind, setup.slot);
@@ -78,7 +78,7 @@ amdgpu_criu::Status QueueMapper::map_compute(Queue::Spec spec, std::string_view 
 amdgpu_criu::Status QueueMapper::map_graphics(Queue::Spec spec, Pm4::Setup setup,
                                               std::optional<uint64_t> start) {
   HqdState state =
-      TRY(HqdState::load_graphics(context_.memory, spec.mqd, context_.asic.mqd_reserved));
+      TRY(HqdState::load_graphics(context_.memory, spec.mqd, context_.asic.compute_mqd));
   setup.slot = spec.slot.value_or(HqdSlot{});
   spec.name = queue_name("graphics ring", setup.slot);
   spec.mqd = 0;

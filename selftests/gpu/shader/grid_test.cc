@@ -91,7 +91,7 @@ TEST_F(GridKernels, TheCounterIsStateOfTheQueue) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     ASSERT_TRUE(gpu_.preempt());
   } while (mqd_word(mqd::kWaveOffset) == FakeGpu::kStackBytes && pending());
-  const uint64_t counters = queue_.mqd + (mi210().mqd_reserved + mqd::kGws) * uint64_t{4};
+  const uint64_t counters = queue_.mqd + (mi210().compute_mqd.reserved + mqd::kGws) * uint64_t{4};
   const auto counter = gpu_.memory.get<uint8_t>(0, counters);
   EXPECT_EQ(counter, kGroups - 1);
   gpu_.memory.put<uint8_t>(0, counters, kGroups);

@@ -26,7 +26,7 @@ class KernelTest : public ::testing::Test {
   };
 
   explicit KernelTest(const std::string& object = "", const Asic& asic = mi210())
-      : gpu_(asic), isa_(*asic.isa) {
+      : gpu_(asic), isa_(asic.isa) {
     gpu_.start_hiq();
     queue_ = gpu_.make(TestQueue::kAql, 1, 0);
     if (!object.empty()) {
@@ -36,6 +36,7 @@ class KernelTest : public ::testing::Test {
     queue_.rptr = kQueue + aql::kReadIdOffset;
     queue_.wptr_at = 0x3000;
     gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kRptrReport * uint64_t{4}, low32(queue_.rptr));
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kWptrPoll * uint64_t{4}, low32(queue_.wptr_at));
     put<uint32_t>(queue_.rptr + aql::kReadIdOffsetField, aql::kReadIdOffset);
     put<uint64_t>(queue_.rptr + aql::kInactiveSignal, kErrorSignal);
     map();
@@ -147,8 +148,8 @@ class KernelTest : public ::testing::Test {
   // waves: of each XCC. What ROCr 6.4 also writes, the bytes of an XCC, is not for the GPU.
   void give_scratch(uint32_t lane_bytes, uint32_t waves) {
     const uint64_t fields = queue_.rptr;
-    const uint32_t wave_bytes = lane_bytes * 64;
-    put<uint32_t>(fields + aql::kTmpringSize, waves | wave_bytes / 1024 << 12);
+    const uint32_t wave_bytes = lane_bytes * 64, unit = is_gfx11(isa_) ? 256 : 1024;
+    put<uint32_t>(fields + aql::kTmpringSize, waves | wave_bytes / unit << 12);
     put<uint64_t>(fields + aql::kScratchLocation, kScratch);
     put<uint32_t>(fields + aql::kScratchLaneBytes, lane_bytes);
     // Swizzle enabled; 64 lanes of 4 bytes with the thread id added.

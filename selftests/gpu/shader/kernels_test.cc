@@ -12,9 +12,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class BasicKernels : public KernelTest {
+struct Chip {
+  const char* name;
+  const Asic& asic;
+  const char* object;
+  unsigned lanes = 64;
+};
+void PrintTo(const Chip& chip, std::ostream* out) { *out << chip.name; }
+
+class BasicKernels : public KernelTest, public ::testing::WithParamInterface<Chip> {
  protected:
-  BasicKernels() : KernelTest("basic.co") {}
+  BasicKernels() : KernelTest(GetParam().object, GetParam().asic) {}
   template <typename T>
   std::vector<T> random(size_t count, T lowest, T highest) {
     std::vector<T> values(count);
@@ -30,7 +38,7 @@ class BasicKernels : public KernelTest {
   std::mt19937 engine_{1};
 };
 
-TEST_F(BasicKernels, AddVectorsUpToTheirEnd) {
+TEST_P(BasicKernels, AddVectorsUpToTheirEnd) {
   const uint32_t n = 1000;
   const auto a = random<float>(n, -1, 1), b = random<float>(n, -1, 1);
   put_all(kData, a);
@@ -44,7 +52,7 @@ TEST_F(BasicKernels, AddVectorsUpToTheirEnd) {
   EXPECT_EQ(gpu_.rptr(queue_), 1u);
 }
 
-TEST_F(BasicKernels, ReduceThroughLdsAndBarriers) {
+TEST_P(BasicKernels, ReduceThroughLdsAndBarriers) {
   const uint32_t n = 5000, groups = 5;
   const auto in = random<uint32_t>(n, 0, ~0u);
   put_all(kData, in);
@@ -55,7 +63,7 @@ TEST_F(BasicKernels, ReduceThroughLdsAndBarriers) {
   EXPECT_EQ(out[1], std::accumulate(in.begin() + 1024, in.begin() + 2048, 0u));
 }
 
-TEST_F(BasicKernels, MultiplyMatricesInTwoDimensions) {
+TEST_P(BasicKernels, MultiplyMatricesInTwoDimensions) {
   const uint32_t n = 32;
   const auto a = random<float>(n * n, -1, 1), b = random<float>(n * n, -1, 1);
   put_all(kData, a);
@@ -72,7 +80,7 @@ TEST_F(BasicKernels, MultiplyMatricesInTwoDimensions) {
   }
 }
 
-TEST_F(BasicKernels, CountWithAtomics) {
+TEST_P(BasicKernels, CountWithAtomics) {
   const uint32_t n = 3000;
   const auto in = random<uint8_t>(n, 0, 255);
   put_all(kData, in);
@@ -83,7 +91,7 @@ TEST_F(BasicKernels, CountWithAtomics) {
   EXPECT_EQ(get_all<uint32_t>(kData + 0x10000, 256), expected);
 }
 
-TEST_F(BasicKernels, ComputePhilox) {
+TEST_P(BasicKernels, ComputePhilox) {
   const uint32_t n = 512;
   arguments(kData, uint32_t{0xcafe}, uint32_t{0xf00d});
   ASSERT_TRUE(runs("philox", {.grid = {n, 1, 1}, .group = {256, 1, 1}}));
@@ -105,7 +113,7 @@ uint32_t private_sum(uint32_t value, uint32_t n) {
   return sum;
 }
 
-TEST_F(BasicKernels, UsePrivateMemory) {
+TEST_P(BasicKernels, UsePrivateMemory) {
   give_scratch(128, 64);
   const auto in = random<uint32_t>(512, 0, 100000);
   put_all(kData, in);
@@ -115,7 +123,7 @@ TEST_F(BasicKernels, UsePrivateMemory) {
   for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], private_sum(in[i], 40)) << i;
 }
 
-TEST_F(BasicKernels, WaitForScratchThatTheRuntimeGives) {
+TEST_P(BasicKernels, WaitForScratchThatTheRuntimeGives) {
   put<uint64_t>(kErrorSignal + aql::kSignalMailbox, 0x9000);
   put<uint32_t>(kErrorSignal + aql::kSignalEventId, 12);
   put<uint32_t>(kData, 5);
@@ -123,7 +131,8 @@ TEST_F(BasicKernels, WaitForScratchThatTheRuntimeGives) {
   const uint64_t object = object_of("private_memory");
   submit(object,
          {.grid = {1, 1, 1}, .group = {64, 1, 1}, .private_size = get<uint32_t>(object + 4)});
-  const auto asked = [&] { return get<uint64_t>(kErrorSignal + aql::kSignalValue) == 1; };
+  const uint64_t wanted = GetParam().lanes == 32 ? aql::kNeedsScratch32 : aql::kNeedsScratch;
+  const auto asked = [&] { return get<uint64_t>(kErrorSignal + aql::kSignalValue) == wanted; };
   ASSERT_TRUE(FakeGpu::eventually(asked));
   EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.interrupts.count(181) == 1; }));
   // Also a preemption in between does not lose the packet.
@@ -136,7 +145,7 @@ TEST_F(BasicKernels, WaitForScratchThatTheRuntimeGives) {
   EXPECT_EQ(get<uint32_t>(kData), private_sum(5, 3));
 }
 
-TEST_F(BasicKernels, ScratchForOneDispatchIsGivenBack) {
+TEST_P(BasicKernels, ScratchForOneDispatchIsGivenBack) {
   give_scratch(128, 16);
   put<uint32_t>(queue_.rptr + aql::kQueueProperties, aql::kUseScratchOnce);
   arguments(kData, uint32_t{3});
@@ -166,7 +175,7 @@ std::vector<uint32_t> churned(std::vector<uint32_t> values, uint32_t rounds) {
   return values;
 }
 
-TEST_F(BasicKernels, APreemptionSavesWavesAndTheirQueueContinuesThem) {
+TEST_P(BasicKernels, APreemptionSavesWavesAndTheirQueueContinuesThem) {
   constexpr uint32_t kCount = 4096, kRounds = 400;
   give_trap_handler();
   const auto in = random<uint32_t>(kCount, 0, ~0u);
@@ -189,7 +198,7 @@ TEST_F(BasicKernels, APreemptionSavesWavesAndTheirQueueContinuesThem) {
   EXPECT_TRUE(gpu_.reports().empty());
 }
 
-TEST_F(BasicKernels, SavedWavesKeepTheirPrivateMemory) {
+TEST_P(BasicKernels, SavedWavesKeepTheirPrivateMemory) {
   constexpr uint32_t kCount = 1024, kRounds = 3000;
   give_trap_handler();
   give_scratch(128, 64);
@@ -212,7 +221,7 @@ TEST_F(BasicKernels, SavedWavesKeepTheirPrivateMemory) {
 }
 
 // A checkpoint must carry these words: without one of them the result is different.
-TEST_F(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
+TEST_P(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
   constexpr uint32_t kCount = 1024, kRounds = 2000;
   give_trap_handler();
   const auto in = random<uint32_t>(kCount, 0, ~0u);
@@ -242,7 +251,7 @@ TEST_F(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
 }
 
 // A queue without a save area: its waves end before the preemption does.
-TEST_F(BasicKernels, APreemptionWaitsForWavesThatCannotBeSaved) {
+TEST_P(BasicKernels, APreemptionWaitsForWavesThatCannotBeSaved) {
   const uint32_t n = 64 * 1024;
   arguments(kData, uint32_t{1}, uint32_t{2});
   submit(object_of("philox"), {.grid = {n, 1, 1}, .group = {256, 1, 1}});
@@ -253,6 +262,12 @@ TEST_F(BasicKernels, APreemptionWaitsForWavesThatCannotBeSaved) {
   EXPECT_NE(get<uint32_t>(kData + 16 * (n - 1)), 0u);
   EXPECT_TRUE(before || gpu_.rptr(queue_) == 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Chips, BasicKernels,
+                         ::testing::Values(Chip{"mi210", mi210(), "basic.co"},
+                                           Chip{"navi31", navi31(), "basic.co", 32},
+                                           Chip{"navi31_wave64", navi31(), "basic64.co"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 class NumberKernels : public KernelTest {
  protected:
@@ -648,7 +663,7 @@ TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
         << one.what;
     // A refused packet stays in its queue, so each case has a separate queue.
     ASSERT_TRUE(gpu_.preempt());
-    gpu_.memory.put<uint32_t>(0, queue_.mqd + mi210().mqd_reserved * uint64_t{4}, 0);
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + mi210().compute_mqd.reserved * uint64_t{4}, 0);
     put<uint32_t>(queue_.ring + (queue_.wptr_value - 1) % 1024 * 64, aql::kInvalid);
     gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kPqRptr * uint64_t{4},
                               static_cast<uint32_t>(queue_.wptr_value * 16));

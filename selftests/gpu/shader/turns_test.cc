@@ -150,8 +150,8 @@ TEST_F(GwsTurnsTest, OneQueueAtATimeHasGws) {
   for (uint32_t process = 1; process <= 3; ++process) jobs.push_back(make(process, 0));
   for (Job& job : jobs) {
     job.queue.gws = true;
-    gpu_.memory.put<uint8_t>(0, job.queue.mqd + (mi210().mqd_reserved + mqd::kGws) * uint64_t{4},
-                             kGroups - 1);
+    gpu_.memory.put<uint8_t>(
+        0, job.queue.mqd + (mi210().compute_mqd.reserved + mqd::kGws) * uint64_t{4}, kGroups - 1);
     std::vector<uint32_t> rows(2 * kGroups * 256u);
     for (uint32_t i = 0; i < rows.size() / 2; ++i) rows[i] = (i + job.queue.pasid) * 2654435761u;
     put_all(job, job.data, rows);

@@ -5,22 +5,26 @@
 
 #include "rocr/hsa.h"
 
-asm(".section .rodata\n"
-    ".balign 4096\n"
-    "gfx90a_begin: .incbin \"" KERNELS "/gfx90a/" CODE_OBJECT
-    "\"\n"
-    "gfx90a_end:\n"
-    ".balign 4096\n"
-    "gfx942_begin: .incbin \"" KERNELS "/gfx942/" CODE_OBJECT
-    "\"\n"
-    "gfx942_end:\n"
-    ".previous\n");
+#define EMBEDDED(isa)                                                                             \
+  ".balign 4096\n" #isa "_begin: .incbin \"" KERNELS "/" #isa "/" CODE_OBJECT "\"\n" #isa "_end:" \
+                                                                                          "\n"
+
+#ifdef FOR_GFX1100
+asm(".section .rodata\n" EMBEDDED(gfx1100) ".previous\n");
+extern const char gfx1100_begin[], gfx1100_end[];
+#endif
+asm(".section .rodata\n" EMBEDDED(gfx90a) EMBEDDED(gfx942) ".previous\n");
 extern const char gfx90a_begin[], gfx90a_end[], gfx942_begin[], gfx942_end[];
 
 namespace e2e {
 
 inline CodeObjects code_objects() {
-  return {{"gfx90a", {gfx90a_begin, gfx90a_end}}, {"gfx942", {gfx942_begin, gfx942_end}}};
+  return {
+#ifdef FOR_GFX1100
+      {"gfx1100", {gfx1100_begin, gfx1100_end}},
+#endif
+      {"gfx90a", {gfx90a_begin, gfx90a_end}},
+      {"gfx942", {gfx942_begin, gfx942_end}}};
 }
 
 }  // namespace e2e

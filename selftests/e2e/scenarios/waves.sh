@@ -82,7 +82,8 @@ withheld_waves_are_missed() {
     "$PAYLOAD/bin/saved_waves" --withhold $part "$1-$part" || fail "$part cannot be withheld"
     criu_restore "without-$part" "$1-$part" || fail "$part withheld: criu restore ended with status $?"
     PIDS+=("$PID")
-    kill -USR1 "$PID"
+    # A wave that fails may have ended the process.
+    kill -USR1 "$PID" 2>"$DIR/kill" || gone "$PID"
     # Without a stack no wave continues, and so the kernel does not end.
     seconds=$STEP_SECONDS
     [ "$part" = stack ] && seconds=5

@@ -39,28 +39,52 @@ T load(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
+// On GFX11, the stack is memory of the process.
+struct Stack {
+  std::span<std::byte> in_blob;
+  uint64_t address = 0;
+  std::vector<uint32_t> words;
+};
+
 // tail: the MQDs of a queue, one for each XCC, and as many control stacks.
+Result<Stack> read_stack(const QueueRecord& record, std::span<std::byte> tail, unsigned xcc,
+                         uint32_t offset, const Pages& pages) {
+  const size_t bytes = record.ctl_stack_size - offset;
+  Stack stack;
+  stack.words.resize(bytes / 4);
+  if (!record.mqd_stack_size) {
+    stack.address = record.ctx_addr + uint64_t{xcc} * record.ctx_size + offset;
+    TRY(pages.read(stack.address, std::as_writable_bytes(std::span(stack.words))));
+    return stack;
+  }
+  const size_t each = record.mqd_stack_size / (record.mqd_size / kMqdBytes);
+  if (record.ctl_stack_size > each) return Error(EBADMSG, "a control stack is too short");
+  stack.in_blob = tail.subspan(record.mqd_size + xcc * each + offset, bytes);
+  memcpy(stack.words.data(), stack.in_blob.data(), stack.words.size() * 4);
+  return stack;
+}
+
 Result<SavedQueue> read_xcc(const QueueRecord& record, std::span<std::byte> tail, unsigned xcc,
-                            Part withheld) {
+                            Part withheld, const Pages& pages) {
   const auto mqd = tail.subspan(xcc * kMqdBytes, kMqdBytes);
-  const size_t stack_size = record.mqd_stack_size / (record.mqd_size / kMqdBytes);
   const auto offset = load<uint32_t>(mqd, kStackOffset * 4);
   const auto wave_end = load<uint32_t>(mqd, kWaveOffset * 4);
-  if (offset > record.ctl_stack_size || record.ctl_stack_size > stack_size ||
-      wave_end < record.ctl_stack_size)
+  if (offset > record.ctl_stack_size || wave_end < record.ctl_stack_size)
     return Error(EBADMSG, "a queue's save area is out of range");
-  const auto bytes =
-      tail.subspan(record.mqd_size + xcc * stack_size + offset, record.ctl_stack_size - offset);
-  std::vector<uint32_t> stack(bytes.size() / 4);
-  memcpy(stack.data(), bytes.data(), stack.size() * 4);
-  SavedQueue queue = decode_stack(stack);
+  const Stack stack = TRY(read_stack(record, tail, xcc, offset, pages));
+  SavedQueue queue =
+      decode_stack(stack.words, record.mqd_stack_size ? Generation::kGfx9 : Generation::kGfx11);
   queue.id = record.queue_id;
   queue.xcc = xcc;
   queue.area = record.ctx_addr + uint64_t{xcc} * record.ctx_size + record.ctl_stack_size;
   if (queue.bytes != wave_end - record.ctl_stack_size)
     return Error::of(EBADMSG, "queue {}: records of {} bytes in a save area of {}", record.queue_id,
                      queue.bytes, wave_end - record.ctl_stack_size);
-  if (!queue.waves.empty() && withheld == Part::kStack) std::ranges::fill(bytes, std::byte{0});
+  if (!queue.waves.empty() && withheld == Part::kStack) {
+    std::ranges::fill(stack.in_blob, std::byte{0});
+    if (stack.address)
+      TRY(pages.write(stack.address, std::vector<std::byte>(stack.words.size() * 4)));
+  }
   if (!queue.waves.empty() && withheld == Part::kMqd) {
     const auto state = load<uint32_t>(mqd, kPersistentState * 4) & ~kActive;
     memcpy(&mqd[kPersistentState * 4], &state, sizeof(state));
@@ -69,17 +93,17 @@ Result<SavedQueue> read_xcc(const QueueRecord& record, std::span<std::byte> tail
 }
 
 Result<std::vector<SavedQueue>> read_queue(std::span<std::byte> payload, size_t fixed_size,
-                                           Part withheld) {
+                                           Part withheld, const Pages& pages) {
   if (payload.size() < fixed_size || fixed_size < sizeof(QueueRecord))
     return Error(EBADMSG, "a queue's record is too short");
   const auto record = load<QueueRecord>(payload, 0);
   const auto tail = payload.subspan(fixed_size);
   std::vector<SavedQueue> xccs;
-  if (!record.mqd_stack_size) return xccs;  // SDMA
+  if (!record.ctl_stack_size) return xccs;  // SDMA
   if (record.mqd_size < kMqdBytes || tail.size() < size_t{record.mqd_size} + record.mqd_stack_size)
     return Error(EBADMSG, "a queue's MQD is too short");
   for (unsigned xcc = 0; xcc < record.mqd_size / kMqdBytes; ++xcc)
-    xccs.push_back(TRY(read_xcc(record, tail, xcc, withheld)));
+    xccs.push_back(TRY(read_xcc(record, tail, xcc, withheld, pages)));
   return xccs;
 }
 
@@ -116,16 +140,17 @@ Status use_area(const Pages& pages, const SavedQueue& queue, const ImageOptions&
 Result<size_t> read_process(int directory, uint32_t pid, std::span<std::byte> blob,
                             const ImageOptions& options) {
   size_t waves = 0;
+  const Pages pages = TRY(Pages::open(directory, pid));
   for (size_t at = load<uint32_t>(blob, kHeaderSizeAt); at + sizeof(RecordHeader) <= blob.size();) {
     const auto header = load<RecordHeader>(blob, at);
     at += sizeof(header);
     if (header.size > blob.size() - at) return Error(EBADMSG, "a record is too long");
     if (header.type == kKfdQueue) {
-      for (const SavedQueue& queue :
-           TRY(read_queue(blob.subspan(at, header.size), header.fixed_size, options.withheld))) {
+      for (const SavedQueue& queue : TRY(read_queue(blob.subspan(at, header.size),
+                                                    header.fixed_size, options.withheld, pages))) {
         waves += queue.waves.size();
         print_summary(queue);
-        if (!queue.waves.empty()) TRY(use_area(TRY(Pages::open(directory, pid)), queue, options));
+        if (!queue.waves.empty()) TRY(use_area(pages, queue, options));
       }
     }
     at += header.size;

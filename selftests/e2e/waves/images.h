@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// The saved waves in the images of a dump: control stacks in the driver's blobs, save areas in
-// CRIU's pages.
+// The saved waves in the images of a dump: control stacks of GFX9 in the driver's blobs, save areas
+// and control stacks of GFX11 in CRIU's pages.
 #pragma once
 
 #include <string>

@@ -122,9 +122,16 @@ unsigned xccs_of(const std::vector<topology::Gpu>& gpus, uint32_t gpu_id) {
   return static_cast<unsigned>(std::max<uint64_t>(gpu->property("num_xcc"), 1));
 }
 
-// The driver has copied the control stack behind the header of the save area.
+Generation generation_of(const std::vector<topology::Gpu>& gpus, uint32_t gpu_id) {
+  constexpr uint64_t kGfx11 = 110000;
+  const auto gpu = std::ranges::find(gpus, gpu_id, &topology::Gpu::gpu_id);
+  return gpu != gpus.end() && gpu->property("gfx_target_version") >= kGfx11 ? Generation::kGfx11
+                                                                            : Generation::kGfx9;
+}
+
+// On GFX9, the driver has copied the control stack behind the header of the save area.
 Result<SavedQueue> read_suspended(const Debugger& debugger, const kfd_queue_snapshot_entry& entry,
-                                  unsigned xcc) {
+                                  unsigned xcc, Generation generation) {
   kfd_context_save_area_header header = {};
   const uint64_t base =
       entry.ctx_save_restore_address + uint64_t{xcc} * entry.ctx_save_restore_area_size;
@@ -132,7 +139,7 @@ Result<SavedQueue> read_suspended(const Debugger& debugger, const kfd_queue_snap
   const auto& state = header.wave_state;
   std::vector<uint32_t> stack(state.control_stack_size / sizeof(uint32_t));
   TRY(debugger.read(base + state.control_stack_offset, std::as_writable_bytes(std::span(stack))));
-  SavedQueue queue = decode_stack(stack);
+  SavedQueue queue = decode_stack(stack, generation);
   queue.id = entry.queue_id;
   queue.xcc = xcc;
   queue.area = base + state.wave_state_offset - state.wave_state_size;
@@ -154,7 +161,8 @@ Result<size_t> read_live(pid_t pid, bool registers) {
       continue;
     TRY(debugger.suspend(entry.queue_id));
     for (unsigned xcc = 0; xcc < xccs_of(gpus, entry.gpu_id); ++xcc) {
-      const SavedQueue queue = TRY(read_suspended(debugger, entry, xcc));
+      const SavedQueue queue =
+          TRY(read_suspended(debugger, entry, xcc, generation_of(gpus, entry.gpu_id)));
       print_summary(queue);
       if (registers)
         TRY(print_registers(queue, [&](uint64_t address, std::span<std::byte> to) {

@@ -14,7 +14,7 @@ constexpr uint64_t kRegisters = 16 * 256 + 112 * 4 + 64 + 64, kLds = 1024, kGap 
 // A group of two waves, then one of one wave.
 SavedQueue three_waves() {
   const uint32_t stack[] = {0, 0, kState, kFirst, kLast, kEvent, kFirst | kLast};
-  return decode_stack(stack);
+  return decode_stack(stack, Generation::kGfx9);
 }
 
 TEST(SavedWaves, TheFirstWordDescribesTheHighestRecord) {
@@ -48,6 +48,34 @@ TEST(SavedWaves, ARegisterThatAWaveDoesNotHaveIsNotFound) {
   for (const char* name : {"v8", "a8", "s112", "lds256", "x1", "v", ""})
     EXPECT_FALSE(queue.waves[0].register_at(name)) << name;
   EXPECT_FALSE(queue.waves[1].register_at("lds0")) << "not the first wave of its group";
+}
+
+// 16 VGPRs of 32 lanes, 1024 bytes of LDS. The word behind the state looks like a wave.
+TEST(SavedWaves, OfGfx11HaveNoGapsAndTheirOwnPlaces) {
+  constexpr uint32_t kState11 = 1u << 31 | 1u << 24 | 2u << 10 | 1u;
+  constexpr uint32_t kFirst11 = 1u << 12, kLast11 = 1u << 29;
+  constexpr uint64_t kRegisters11 = 16 * 128 + 512 + 64 + 64;
+  const uint32_t stack[] = {0,        0,       kState11, kFirst11 | kLast11,
+                            kFirst11, kLast11, kEvent,   kFirst11 | kLast11};
+  const SavedQueue queue = decode_stack(stack, Generation::kGfx11);
+  ASSERT_EQ(queue.waves.size(), 3u);
+  EXPECT_EQ(queue.groups, 2u);
+  EXPECT_EQ(queue.bytes, 3 * kRegisters11 + 2 * kLds);
+  EXPECT_EQ(queue.waves[1].record, kRegisters11 + kLds);
+  const SavedWave& first = queue.waves[0];
+  EXPECT_EQ(first.register_at("v7"), 7 * 128u);
+  EXPECT_EQ(first.register_at("s20"), 16 * 128u + 80);
+  EXPECT_EQ(first.register_at("pc"), 16 * 128u + 512 + 4);
+  EXPECT_EQ(first.register_at("lds3"), kRegisters11 + 12);
+  for (const char* name : {"v16", "a0", "s108"}) EXPECT_FALSE(first.register_at(name)) << name;
+}
+
+TEST(SavedWaves, OfGfx11With64LanesHaveTheirVgprsInBlocksOfFour) {
+  const uint32_t stack[] = {0, 0, 1u << 31 | 4u, 0, 1u << 12 | 1u << 29};
+  const SavedQueue queue = decode_stack(stack, Generation::kGfx11);
+  ASSERT_EQ(queue.waves.size(), 1u);
+  EXPECT_EQ(queue.waves[0].register_at("v19"), 19 * 256u);
+  EXPECT_FALSE(queue.waves[0].register_at("v20"));
 }
 
 }  // namespace

@@ -6,6 +6,20 @@ namespace {
 
 constexpr uint32_t kType2Filler = 0x80000000;
 
+// The words of an interrupt that a wave has sent. GFX9 spreads 24 bits of data over both
+// (kfd_int_process_v9.c, KFD_CONTEXT_ID_GET_SQ_INT_DATA; kfd_int_process_v11.c,
+// SQ_INTERRUPT_WORD_WAVE_CTXID).
+std::array<uint32_t, 4> message_words(const shader::WaveInterrupt& sent, shader::Isa isa) {
+  if (is_gfx11(isa)) {
+    constexpr uint32_t kPrivileged = 1 << 26, kFromInstruction = 1 << 6;
+    return {bits(sent.data, 23, 0) | (sent.privileged ? kPrivileged : 0), kFromInstruction, 0, 0};
+  }
+  constexpr uint32_t kFromWave = 1 << 26, kPrivileged = 1 << 13;
+  return {bits(sent.data, 11, 0) | bits(sent.data, 15, 12) << 28 | kFromWave |
+              (sent.privileged ? kPrivileged : 0),
+          bits(sent.data, 23, 16), 0, 0};
+}
+
 bool for_scheduler(uint8_t opcode) {
   return opcode >= pm4::kSetResources && opcode <= pm4::kQueryStatus;
 }
@@ -132,20 +146,16 @@ void Pm4::exception(QueueException code) const {
   interrupt(static_cast<uint32_t>(code) << 10 | doorbell_id(), ih::kSourceBadOpcode);
 }
 
-// 24 bits of data are spread over two words (kfd_int_process_v9.c, KFD_CONTEXT_ID_GET_SQ_INT_DATA).
 Launcher::State Pm4::run_waves(Budget& budget) {
-  constexpr uint32_t kFromWave = 1 << 26, kPrivileged = 1 << 13;
   const Launcher::State state = launcher_.run(budget);
   for (const shader::WaveInterrupt& sent : launcher_.take_interrupts()) {
-    const uint32_t first = bits(sent.data, 11, 0) | bits(sent.data, 15, 12) << 28 | kFromWave |
-                           (sent.privileged ? kPrivileged : 0);
     context_.interrupts.raise({
         .client = ih::kClientSe0Sh,
         .source = ih::kSourceSqMessage,
         .vmid = static_cast<uint8_t>(setup_.vmid),
         .from_mmhub = false,
         .pasid = setup_.pasid,
-        .data = {first, bits(sent.data, 23, 16), 0, 0},
+        .data = message_words(sent, context_.asic.isa),
     });
   }
   return state;

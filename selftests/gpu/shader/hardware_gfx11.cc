@@ -128,14 +128,21 @@ void denorm_mode(Wave& wave, const Instruction& in) {
                                                      << 4;
 }
 
-// The VGPRs are not read any more; the next instructions end the wave. The interrupt of gfx11 has
-// another layout, so programs that send it stop here.
+// kDeallocVgprs: the VGPRs are not read any more; the next instructions end the wave.
 void sendmsg(Wave& wave, const Instruction& in) {
-  constexpr uint32_t kDeallocVgprs = 3;
+  enum Message : uint32_t { kInterrupt = 1, kDeallocVgprs = 3 };
   const auto message = static_cast<uint32_t>(in.immediate) & 0xffff;
-  if (message != kDeallocVgprs)
-    return wave.refuse(amdgpu_criu::formatted("s_sendmsg {} is not modelled", message));
-  wave.status |= status::kNoVgprs;
+  switch (message) {
+    case kInterrupt:
+      wave.message = message;
+      wave.stop = Stop::kMessage;
+      return;
+    case kDeallocVgprs:
+      wave.status |= status::kNoVgprs;
+      return;
+    default:
+      wave.refuse(amdgpu_criu::formatted("s_sendmsg {} is not modelled", message));
+  }
 }
 
 // Messages with an answer. The addresses of the trap handler are shifted by 8.

@@ -638,6 +638,35 @@ TEST_F(TrappingKernels, ATrapReturnsBehindItself) {
   EXPECT_TRUE(messages().empty());
 }
 
+class AbortingKernels : public KernelTest {
+ protected:
+  AbortingKernels() : KernelTest("wave32.co", navi31()) {}
+};
+
+// Traps are off: the compiler sends the interrupt itself, and s_trap does nothing.
+TEST_F(AbortingKernels, ReportThemselvesAndAreKept) {
+  give_trap_handler();
+  arguments(kData);
+  const uint64_t object = object_of("aborts");
+  submit(object, {.grid = {32, 1, 1}, .group = {32, 1, 1}});
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.interrupts.count(ih::kSourceSqMessage) > 0; }));
+  EXPECT_EQ(get<uint32_t>(kData), 1u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(gpu_.preempt());
+    EXPECT_GT(mqd_word(mqd::kWaveOffset), FakeGpu::kStackBytes);
+    map();
+  }
+  EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
+  EXPECT_TRUE(gpu_.reports().empty());
+  ASSERT_EQ(gpu_.interrupts.count(ih::kSourceSqMessage), 1u);
+  const auto all = gpu_.interrupts.all();
+  const auto sent = std::ranges::find(all, ih::kSourceSqMessage, &Interrupt::source);
+  constexpr uint32_t kPrivileged = 1 << 26, kAbort = 1 << 10, kFromInstruction = 1 << 6;
+  EXPECT_EQ(sent->data[0], kPrivileged | kAbort | (queue_.doorbell >> 3 & 0x3ff));
+  EXPECT_EQ(sent->data[1], kFromInstruction);
+  EXPECT_EQ(sent->pasid, queue_.pasid);
+}
+
 TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
   struct Case {
     Launch launch;

@@ -123,3 +123,9 @@ kernel void unknown(global uint* out) {
   __asm__ volatile("s_waitcnt_vscnt null, 0\n v_cubeid_f32 v1, v2, v3, v4");
   out[0] = 2;
 }
+
+// As the compiler ends a program: an interrupt, and a wave that halts.
+kernel void aborts(global uint* out) {
+  out[0] = 1;
+  __builtin_trap();
+}

@@ -247,6 +247,28 @@ TEST_F(Gfx11Kernels, AResultOf16BitsLeavesTheOtherHalfAlone) {
   }
 }
 
+TEST_F(Gfx11Kernels, BytesOfAProductHaveSignsIfTheInstructionSaysSo) {
+  const auto a = random<uint32_t>(32), b = random<uint32_t>(32);
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("dots", 1, {32, 1, 1});
+  const auto out = gpu_.get<std::array<uint32_t, 4>>(kOut, 32);
+  const auto part = [](uint32_t word, unsigned shift, bool has_sign) {
+    return has_sign ? int32_t{static_cast<int8_t>(word >> shift)}
+                    : int32_t{static_cast<uint8_t>(word >> shift)};
+  };
+  for (uint32_t i = 0; i < 32; ++i) {
+    for (unsigned which = 0; which < 4; ++which) {
+      uint32_t sum = a[i];
+      for (unsigned shift = 0; shift < 32; shift += 8)
+        sum +=
+            static_cast<uint32_t>(part(a[i], shift, which < 2) * part(b[i], shift, which % 2 == 0));
+      EXPECT_EQ(out[i][which], sum) << i << " " << which;
+    }
+  }
+}
+
 TEST_F(Gfx11Kernels, AnInstructionThatIsNotModelledStopsTheWave) {
   gpu_.arguments(kOut);
   EXPECT_EQ(gpu_.run("unknown", 1, {32, 1, 1}), Dispatch::State::kIllegal);

@@ -250,6 +250,28 @@ TEST_P(BasicKernels, WithoutTheMqdWordsTheResultIsWrong) {
   EXPECT_TRUE(without(mqd::kStackOffset, FakeGpu::kStackBytes));
 }
 
+class MesKernels : public BasicKernels {};
+
+// SUSPEND and RESUME of MES, which the driver uses when another queue is bad.
+TEST_P(MesKernels, RestWhileAllGangsAreSuspended) {
+  constexpr uint32_t kCount = 1024, kRounds = 2000;
+  give_trap_handler();
+  const auto in = random<uint32_t>(kCount, 0, ~0u);
+  put_all(kData, in);
+  arguments(kData, kRounds);
+  const uint64_t object = object_of("churn");
+  submit(object, {.grid = {kCount, 1, 1}, .group = {256, 1, 1}, .lds = get<uint32_t>(object)});
+  unsigned with_waves = 0;
+  while (get<uint64_t>(kSignal + aql::kSignalValue)) {
+    ASSERT_TRUE(gpu_.mes(mes_frame(6, {{1, 1}}), 7));
+    with_waves += mqd_word(mqd::kWaveOffset) > FakeGpu::kStackBytes;
+    ASSERT_TRUE(gpu_.mes(mes_frame(7, {{1, 1}}), 4));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_GT(with_waves, 0u);
+  EXPECT_EQ(get_all<uint32_t>(kData, kCount), churned(in, kRounds));
+}
+
 // A queue without a save area: its waves end before the preemption does.
 TEST_P(BasicKernels, APreemptionWaitsForWavesThatCannotBeSaved) {
   const uint32_t n = 64 * 1024;
@@ -263,11 +285,13 @@ TEST_P(BasicKernels, APreemptionWaitsForWavesThatCannotBeSaved) {
   EXPECT_TRUE(before || gpu_.rptr(queue_) == 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Chips, BasicKernels,
-                         ::testing::Values(Chip{"mi210", mi210(), "basic.co"},
-                                           Chip{"navi31", navi31(), "basic.co", 32},
-                                           Chip{"navi31_wave64", navi31(), "basic64.co"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+constexpr auto kNameOfChip = [](const auto& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(Gfx9, BasicKernels, ::testing::Values(Chip{"mi210", mi210(), "basic.co"}),
+                         kNameOfChip);
+const auto kNavi31 = ::testing::Values(Chip{"navi31", navi31(), "basic.co", 32},
+                                       Chip{"navi31_wave64", navi31(), "basic64.co"});
+INSTANTIATE_TEST_SUITE_P(Gfx11, BasicKernels, kNavi31, kNameOfChip);
+INSTANTIATE_TEST_SUITE_P(Gfx11, MesKernels, kNavi31, kNameOfChip);
 
 class NumberKernels : public KernelTest {
  protected:

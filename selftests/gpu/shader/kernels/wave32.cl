@@ -117,6 +117,16 @@ kernel void halves(global const uint* a, global const uint* b, global uint* out)
   out[4 * i + 2] = result;
 }
 
+// Products of four bytes each; the first flag of a pair says that a has signs, the second b.
+kernel void dots(global const uint* a, global const uint* b, global int* out) {
+  const uint i = LOCAL_ID;
+  const int x = (int)a[i], y = (int)b[i];
+  out[4 * i] = __builtin_amdgcn_sudot4(true, x, true, y, x, false);
+  out[4 * i + 1] = __builtin_amdgcn_sudot4(true, x, false, y, x, false);
+  out[4 * i + 2] = __builtin_amdgcn_sudot4(false, x, true, y, x, false);
+  out[4 * i + 3] = __builtin_amdgcn_sudot4(false, x, false, y, x, false);
+}
+
 // Stops at an instruction that is not modelled.
 kernel void unknown(global uint* out) {
   out[0] = 1;

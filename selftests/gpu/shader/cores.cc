@@ -68,7 +68,8 @@ Bound find(const ByName& names, const std::string& name, Isa isa, Format format)
 void add_gfx11(ByName& names) {
   for (const VectorOp& op : gfx11_vector_ops())
     names[op.name] = {.handler = op.compare ? execute_compare : execute_vector, .op = &op};
-  for (const auto ops : {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops()}) {
+  for (const auto ops :
+       {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops(), gfx11_matrix_ops()}) {
     for (const SpecialOp& op : ops) names[op.name] = {.handler = op.handler};
   }
 }
@@ -93,6 +94,11 @@ bool adds_floats_in_memory(std::string_view name) {
   return has("atomic_add_f") || has("atomic_pk_add_f") || has("ds_add_f") || has("ds_add_rtn_f");
 }
 
+// WMMA.
+bool multiplies_floats_of_gfx11(std::string_view name) {
+  return name.starts_with("v_wmma_") && !name.starts_with("v_wmma_i32");
+}
+
 // Within the error: hardware's documented one, of at most 1 ULP (LLVM's AMDGPUUsage), and the seeds
 // of double divisions. Approximate: the accuracy or the order of roundings is not documented, or,
 // of sums in memory, the order of the lanes.
@@ -108,7 +114,8 @@ std::string describe_accuracy(const std::set<std::string>& names) {
   for (const std::string& name : names) {
     if (kWithinError.contains(name)) {
       within += " " + name;
-    } else if (kApproximate.contains(name) || adds_floats_in_memory(name)) {
+    } else if (kApproximate.contains(name) || adds_floats_in_memory(name) ||
+               multiplies_floats_of_gfx11(name)) {
       approximate += " " + name;
     } else {
       ++exact;

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "engines/fake_gpu.h"
@@ -275,6 +277,103 @@ TEST_F(Gfx11Kernels, AnInstructionThatIsNotModelledStopsTheWave) {
   EXPECT_THAT(gpu_.complaint(), HasSubstr("v_cubeid_f32 is not modelled"));
   EXPECT_EQ(gpu_.get<uint32_t>(kOut, 1)[0], 1u);
 }
+
+// A product of matrices by waves of both widths, of numbers that no order of the sums rounds.
+class MatrixKernels : public ::testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr unsigned kSize = 16, kWords = 8;
+  // element(word, k) of a row of a, or of a column of b.
+  template <typename Element>
+  std::vector<int32_t> expected(Element of_a, Element of_b) const {
+    std::vector<int32_t> out = c_;
+    for (unsigned row = 0; row < kSize; ++row) {
+      for (unsigned column = 0; column < kSize; ++column) {
+        for (unsigned k = 0; k < kSize; ++k)
+          out[row * kSize + column] += of_a(&a_[row * kWords], k) * of_b(&b_[column * kWords], k);
+      }
+    }
+    return out;
+  }
+  void fill(const std::function<uint32_t()>& word) {
+    for (auto* matrix : {&a_, &b_}) std::ranges::generate(*matrix, word);
+    std::ranges::generate(c_, [&] { return static_cast<int32_t>(engine_() % 2001) - 1000; });
+  }
+  template <typename T>
+  std::vector<T> product(const std::string& kernel, const std::vector<T>& c) {
+    gpu_.put(kA, a_);
+    gpu_.put(kB, b_);
+    gpu_.put(kC, c);
+    gpu_.arguments(kA, kB, kC, kOut);
+    EXPECT_EQ(gpu_.run(kernel, 1, {GetParam(), 1, 1}), Dispatch::State::kDone) << gpu_.complaint();
+    return gpu_.get<T>(kOut, kSize * kSize);
+  }
+  // Two small whole numbers as floats of 16 bits.
+  uint32_t float_pair(bool bfloat) {
+    uint32_t word = 0;
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+      const auto value = static_cast<float>(static_cast<int>(engine_() % 17) - 8);
+      word |= (bfloat ? std::bit_cast<uint32_t>(value) >> 16
+                      : uint32_t{std::bit_cast<uint16_t>(static_cast<_Float16>(value))})
+              << shift;
+    }
+    return word;
+  }
+  static int32_t half_at(const uint32_t* words, unsigned k) {
+    const auto half = static_cast<uint16_t>(words[k / 2] >> 16 * (k % 2));
+    return static_cast<int32_t>(std::bit_cast<_Float16>(half));
+  }
+  static int32_t bfloat_at(const uint32_t* words, unsigned k) {
+    return static_cast<int32_t>(std::bit_cast<float>(words[k / 2] >> 16 * (k % 2) << 16));
+  }
+  static int32_t byte_at(const uint32_t* words, unsigned k) {
+    return static_cast<int8_t>(words[k / 4] >> 8 * (k % 4));
+  }
+  static int32_t unsigned_byte_at(const uint32_t* words, unsigned k) {
+    return static_cast<uint8_t>(words[k / 4] >> 8 * (k % 4));
+  }
+  static int32_t nibble_at(const uint32_t* words, unsigned k) {
+    return static_cast<int32_t>(words[k / 8] << (28 - 4 * (k % 8))) >> 28;
+  }
+
+  static constexpr uint64_t kC = kB + 0x10000;
+  Machine gpu_{GetParam() == 32 ? "wmma.co" : "wmma64.co", Isa::kGfx1100};
+  std::mt19937 engine_{9};
+  std::vector<uint32_t> a_ = std::vector<uint32_t>(kSize * kWords), b_ = a_;
+  std::vector<int32_t> c_ = std::vector<int32_t>(kSize * kSize);
+};
+
+TEST_P(MatrixKernels, MultiplyFloats) {
+  for (const bool bfloat : {false, true}) {
+    fill([&] { return float_pair(bfloat); });
+    const auto element = bfloat ? bfloat_at : half_at;
+    const auto sums = expected(element, element);
+    EXPECT_EQ(product(bfloat ? "f32_bf16" : "f32_f16", std::vector<float>(c_.begin(), c_.end())),
+              std::vector<float>(sums.begin(), sums.end()));
+  }
+}
+
+TEST_P(MatrixKernels, MultiplyIntegers) {
+  fill([&] { return static_cast<uint32_t>(engine_()); });
+  EXPECT_EQ(product("i32_i8", c_), expected(byte_at, byte_at));
+  EXPECT_EQ(product("i32_u8_i8", c_), expected(unsigned_byte_at, byte_at));
+  EXPECT_EQ(product("i32_i4", c_), expected(nibble_at, nibble_at));
+}
+
+TEST_P(MatrixKernels, ResultsOf16BitsLeaveTheOtherHalvesAlone) {
+  fill([&] { return float_pair(false); });
+  const auto bits_of = [](int32_t value) {
+    return uint32_t{std::bit_cast<uint16_t>(static_cast<_Float16>(value))};
+  };
+  std::vector<uint32_t> words(c_.size()), wanted;
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = bits_of(c_[i]) << 16 | static_cast<uint32_t>(i * 251);
+  const auto sums = expected(half_at, half_at);
+  for (size_t i = 0; i < words.size(); ++i)
+    wanted.push_back(bits_of(sums[i]) << 16 | (words[i] & 0xffff));
+  EXPECT_EQ(product("f16_f16", words), wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, MatrixKernels, ::testing::Values(32u, 64u));
 
 // Kernels with the same results on both instruction sets.
 struct Kernel {

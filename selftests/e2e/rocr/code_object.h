@@ -5,9 +5,9 @@
 
 #include "rocr/hsa.h"
 
-#define EMBEDDED(isa)                                                                             \
-  ".balign 4096\n" #isa "_begin: .incbin \"" KERNELS "/" #isa "/" CODE_OBJECT "\"\n" #isa "_end:" \
-                                                                                          "\n"
+#define OBJECT_OF(isa) KERNELS "/" #isa "/" CODE_OBJECT
+#define EMBEDDED(isa) \
+  ".balign 4096\n" #isa "_begin: .incbin \"" OBJECT_OF(isa) "\"\n" #isa "_end:\n"
 
 #ifdef FOR_GFX1100
 asm(".section .rodata\n" EMBEDDED(gfx1100) ".previous\n");

@@ -6,6 +6,7 @@
 // starts, so that a dump can meet waves that wait.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <set>
 #include <vector>
@@ -44,11 +45,12 @@ struct Workload {
   std::unique_ptr<Runtime> runtime;
   Buffer shared;
   Executable executable;
-  Kernel grid_init, meet_until, where;
+  Kernel grid_init, meet_until, units_used;
   AqlUserQueue together, elsewhere;
   Signal done_signal;
   unsigned timeout_ms;
   uint32_t units = 0xff;  // of the second queue
+  bool in_pairs = false;  // the units of a WGP
   uint64_t done = 0;
 
   Shared& data() const { return *reinterpret_cast<Shared*>(shared.data()); }
@@ -104,9 +106,10 @@ Status meet(Workload& w, uint64_t step, uint64_t key) {
 Status look_where(Workload& w) {
   Shared& data = w.data();
   data.places.fill(~0u);
-  TRY(launch(w, w.elsewhere, w.where, {{kPlaces * 64, 1}, {64, 1}}, data.places.data()));
+  TRY(launch(w, w.elsewhere, w.units_used, {{kPlaces * 64, 1}, {64, 1}}, data.places.data()));
   uint32_t used = 0;
-  for (const uint32_t hw_id : data.places) used |= 1u << (hw_id >> 8 & 15);
+  for (const uint32_t units : data.places) used |= units;
+  w.in_pairs = std::popcount(data.places[0]) == 2;
   if (used != w.units)
     return Error::of(EBADMSG, "a kernel ran on the units {:#x} instead of {:#x}", used, w.units);
   return {};
@@ -116,6 +119,7 @@ Status step(Workload& w) {
   const uint64_t next = w.done + 1, key = value_at(next);
   TRY(look_where(w));
   w.units = 1u << (next % 8) | 1u << (next * 3 % 8);
+  if (w.in_pairs) w.units |= (w.units & 0x55) << 1 | (w.units & 0xaa) >> 1;
   TRY(w.elsewhere.enable_units(w.units));
   TRY(meet(w, next, key));
   w.done = next;
@@ -129,7 +133,7 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   Executable executable = TRY(Executable::load(r, code_objects()));
   const Kernel grid_init = TRY(executable.kernel("grid_init"));
   const Kernel meet_until = TRY(executable.kernel("meet_until"));
-  const Kernel where = TRY(executable.kernel("where"));
+  const Kernel units_used = TRY(executable.kernel("units"));
   AqlUserQueue together = TRY(AqlUserQueue::create_with(r, {.cooperative = true}));
   AqlUserQueue elsewhere = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
@@ -138,7 +142,7 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
                   std::move(executable),
                   grid_init,
                   meet_until,
-                  where,
+                  units_used,
                   std::move(together),
                   std::move(elsewhere),
                   std::move(done_signal),

@@ -398,6 +398,7 @@ INSTANTIATE_TEST_SUITE_P(
         Kernel{"basic.co", "philox", 2, {256, 1, 1}, {kA, 0, 0xcafe, 0xf00d}, Isa::kGfx1100},
         Kernel{"basic.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}, Isa::kGfx1100},
         Kernel{"basic.co", "private_memory", 2, {256, 1, 1}, {kA, 0, 5}, Isa::kGfx1100},
+        Kernel{"grid.co", "meet", 3, {256, 1, 1}, {kA, 0, 3, 4}, Isa::kGfx1100},
         Kernel{"basic64.co", "reduce", 1, {256, 1, 1}, {kA, 0, kOut, 0, 900}, Isa::kGfx1100},
         Kernel{"basic64.co", "churn", 2, {256, 1, 1}, {kA, 0, 9}, Isa::kGfx1100},
         Kernel{"basic64.co", "private_memory", 2, {256, 1, 1}, {kA, 0, 5}, Isa::kGfx1100},

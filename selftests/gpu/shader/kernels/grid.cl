@@ -3,6 +3,7 @@
 #define GROUP_ID __builtin_amdgcn_workgroup_id_x()
 #define LOCAL_ID __builtin_amdgcn_workitem_id_x()
 #define HW_ID (4 | 31 << 11)
+#define HW_ID1 (23 | 31 << 11)
 
 static void group_barrier(void) {
   __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
@@ -71,4 +72,14 @@ kernel void take_turns(global uint* data, uint groups) {
 // Where each group runs.
 kernel void where(global uint* out) {
   if (LOCAL_ID == 0) out[GROUP_ID] = __builtin_amdgcn_s_getreg(HW_ID);
+}
+
+// The compute units of each group, a bit for each. On GFX11 these are the two of a WGP.
+kernel void units(global uint* out) {
+#ifdef __GFX11__
+  const uint own = 3u << 2 * (__builtin_amdgcn_s_getreg(HW_ID1) >> 10 & 15);
+#else
+  const uint own = 1u << (__builtin_amdgcn_s_getreg(HW_ID) >> 8 & 15);
+#endif
+  if (LOCAL_ID == 0) out[GROUP_ID] = own;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "engines/hqd.h"
 
+#include <algorithm>
+
 namespace gpu {
 
 amdgpu_criu::Result<Stream::Ring> HqdState::ring() const {
@@ -76,13 +78,18 @@ void HqdState::save_place(Mqd& all) const {
   std::ranges::copy(place.pack(), all.begin() + layout.reserved + mqd::kPlace);
 }
 
-// v11_gfx_mqd: cp_gfx_hqd_wptr. The other words that count are those of a compute MQD.
+// v11_gfx_mqd: cp_gfx_hqd_wptr. The other words that count are those of a compute MQD; it has none
+// for COMPUTE_*.
 amdgpu_criu::Result<HqdState> HqdState::load_graphics(Memory& memory, uint64_t mqd,
                                                       const ComputeMqdLayout& layout) {
   constexpr unsigned kGfxWptr = 149;
   HqdState state = TRY(load(memory, mqd, layout));
   state.set_pair(mqd::kPqWptr, state.pair(kGfxWptr));
   state.at(mqd::kAqlControl) = 0;
+  // COMPUTE_* as after a reset: all units are enabled.
+  ComputeRegisters& compute = state.xccs[0].compute = {};
+  for (const unsigned units : {ComputeRegisters::kUnitsSe0, ComputeRegisters::kUnitsSe2})
+    std::fill_n(compute.words.begin() + units, 2, ~0u);
   state.has_place = false;
   state.place = {};
   return state;

@@ -228,6 +228,22 @@ TEST_F(MesTest, TheGraphicsRingStartsAtItsOwnWritePointer) {
   EXPECT_EQ(gpu_.memory.get<uint32_t>(0, kData), kPattern) << "unmapped";
 }
 
+// The kernel is s_endpgm. COMPUTE_PGM_LO, NUM_THREAD_X.
+TEST_F(MesTest, TheGraphicsRingDispatchesKernels) {
+  constexpr uint64_t kCode = 0x700000;
+  constexpr uint32_t kThreads = 0x207, kPgm = 0x20c, kEndpgm = 0xbfb00000;
+  map_graphics_ring();
+  gpu_.memory.put<uint32_t>(0, kCode, kEndpgm);
+  const auto packets = pm4_packet(pm4::kSetShReg, {kPgm, low32(kCode >> 8), 0}) +
+                       pm4_packet(pm4::kSetShReg, {kThreads, 32, 1, 1}) +
+                       pm4_packet(pm4::kDispatchDirect, {1, 1, 1, initiator::kShaderEnable}) +
+                       pm4_write(kData, {kPattern});
+  gpu_.memory.put_words(0, kRing + kStart * 4, packets);
+  gpu_.engines->ring(kRingDoorbell, kStart + packets.size(), 8);
+  EXPECT_TRUE(arrives(0, kData, kPattern));
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
 // Its page table lacks the flag that it is valid.
 TEST_F(MesTest, TheSelfTestOfTheDriverHasAGraphicsQueueWithAVmid) {
   constexpr uint32_t kTable = 0x10000000;

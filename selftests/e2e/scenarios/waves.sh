@@ -62,6 +62,22 @@ long_kernels_continue() { # long_kernels_continue [OPTION VALUE]
 # process the kernel ends with the same numbers as on the CPU.
 scenario_rocr_waves() { long_kernels_continue; }
 
+# The waves of one GPU continue on the other one.
+scenario_rocr_waves_moved() {
+  STEPS_WANTED=0
+  need_gpus 2
+  need_plugin
+  start rocr_kernels --held 1
+  all_memory_is_right "before the dump"
+  in_long_kernel $(($(last_step) + 1))
+  dump_and_kill dump "$DIR/images"
+  waves_are_saved "$DIR/images"
+  swap_gpus
+  restore_in_long_kernel restore "$DIR/images"
+  echo "GPUs: $(gpu_map restore)"
+  ends_well "after the restore"
+}
+
 # XNACK: the GPU works on ordinary memory, of which the driver maps a page when the GPU misses it. After
 # a restore it misses all pages.
 scenario_rocr_xnack() {

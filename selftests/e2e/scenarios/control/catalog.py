@@ -16,8 +16,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "own_pages_moved", "own_pages_swapped", "split_mappings", "split_own_pages", "generated",
         "leave_running",
         "leave_stopped", "pre_dump", "three_rounds", "two_gpus", "rocr", "rocr_kernels", "rocr_waves",
-        "rocr_xnack", "waves_parked", "rocr_train", "train_together", "criu_4_1_1", "criu_4_3", "no_plugin",
-        "libraries_missing",
+        "rocr_waves_moved", "rocr_xnack", "waves_parked", "rocr_train", "train_together", "criu_4_1_1",
+        "criu_4_3", "no_plugin", "libraries_missing",
         "wrong_memory", "flipped_byte", "stream_refused", "disk_full", "dump_killed", "stock_ioctl",
         "tool_check", "tool_images", "tool_bench", "late_restore", "rocr_grid", "rocr_faults", "reloaded_driver"),
     "render": (

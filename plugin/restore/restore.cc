@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/statistics.h"
+#include "host/missing_memory.h"
 #include "restore/orphans.h"
 
 namespace amdgpu_criu::restore {
@@ -452,6 +453,7 @@ Result<bool> Restore::resume(pid_t pid) {
   if (empty()) return false;
   if (!complete_) TRY(complete());
   const uint32_t number = TRY(host::namespace_pid(pid));
+  if (not_resumed_.contains(number)) TRY(host::fetch_missing_memory(pid));
   bool mine = false;
   // Files before queues, which run at once.
   for (const auto& [index, render] : images_.renders()) {

@@ -15,6 +15,32 @@ round_trip() {
   ends_well "after the restore"
 }
 
+# fetches_lazily VERSION: CRIU's daemon has the memory that the GPU uses when the restore begins
+fetches_lazily() {
+  CRIU=$1
+  rm -rf "$DIR/images" "$DIR/workload.log" "$DIR/lazy-pages.socket"
+  start gpu_chain --userptr 64
+  first_steps "$BEFORE_DUMP"
+  dump_and_kill dump "$DIR/images"
+  "$CRIU" lazy-pages -D "$DIR/images" -W "$DIR" -o criu-daemon.log -v4 </dev/null >/dev/null 2>&1 &
+  PIDS+=("$!")
+  wait_until 20 test -S "$DIR/lazy-pages.socket" || fail "$CRIU: the daemon does not listen"
+  criu_restore restore "$DIR/images" --lazy-pages || fail "$CRIU: criu restore ended with status $?"
+  PIDS+=("$PID")
+  goes_on "$STEP_BEFORE" "$CRIU"
+  all_memory_is_right "$CRIU"
+  ends_well "$CRIU"
+  grep -oE 'fetched [0-9]{8,} bytes of memory.*' "$DIR/criu-restore.log" || fail "$CRIU: the memory was not fetched"
+}
+
+scenario_lazy_pages() {
+  need_gpus 1
+  need_plugin
+  fetches_lazily criu
+  fetches_lazily /opt/criu-4.3/criu
+  fetches_lazily /opt/criu-4.1.1/criu
+}
+
 scenario_workload_alone() {
   need_gpus 1
   start gpu_chain

@@ -527,6 +527,22 @@ TEST_F(Hooks, AMistakeInTheOptionsFailsOnlyGpuProcesses) {
   unsetenv("AMDGPU_CRIU_PARALEL");
 }
 
+TEST_F(Hooks, ARestoreHasOptionsOfItsOwn) {
+  ASSERT_EQ(dump(), 0) << log();
+  std::filesystem::create_directory(run_.file("restore.d"));
+  const std::string name =
+      "restore.d/" + std::filesystem::path(images_.path()).filename().string() + ".conf";
+  run_.write(name, "timeout = 77\n");
+  ASSERT_EQ(start(kStageRestore), 0);
+  EXPECT_THAT(log(), HasSubstr(run_.file(name) + " has options of this restore"));
+  EXPECT_THAT(log(), HasSubstr(" timeout=77"));
+  end(kStageRestore, -1);
+  program.log.clear();
+  ASSERT_EQ(start(kStageDump), 0);
+  EXPECT_THAT(log(), HasSubstr(" timeout=0"));
+  end(kStageDump, 0);
+}
+
 using RestoreInTasks = testing_support::HooksTest;
 
 TEST_F(RestoreInTasks, TheLastLineOfAFailedRestoreIsTheReasonOfTheTask) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "criu/plugin.h"
 
+#include <filesystem>
+
 #include "base/log.h"
 #include "base/numbers.h"
 #include "criu/abi.h"
 #include "criu/program.h"
 #include "criu/source.h"
 #include "dump/room.h"
+#include "options/restore_file.h"
 
 namespace amdgpu_criu::criu {
 
@@ -30,9 +33,23 @@ Result<std::unique_ptr<Plugin>> Plugin::create(int stage, Parts parts) {
   return plugin;
 }
 
+Result<std::string> Plugin::restore_file() const {
+  const auto images = image_directory();
+  if (stage_ != kStageRestore || !images.ok()) return std::string();
+  std::error_code error;  // leaves an empty path
+  const auto path = std::filesystem::read_symlink(formatted("/proc/self/fd/{}", *images), error);
+  std::string file =
+      TRY(options::find_restore_file(host_.run_directory() + "/" + options::kRestoreFiles,
+                                     path.string(), std::filesystem::current_path(error).string()));
+  if (!file.empty()) log_info("{} has options of this restore", file);
+  return file;
+}
+
 // CRIU would end without a plugin that does not start, even if no process uses a GPU.
 void Plugin::read_options() {
-  auto parsed = options::parse(plugin_options(), parts_.option_file);
+  auto parsed = [&]() -> Result<options::Options> {
+    return options::parse(plugin_options(), parts_.option_file, TRY(restore_file()));
+  }();
   if (parsed.ok()) {
     options_ = std::move(*parsed);
     log_info("amdgpu_criu_plugin {}, options: {}", AMDGPU_CRIU_VERSION,

@@ -75,6 +75,8 @@ class Plugin {
  private:
   Plugin(int stage, Parts parts);
   Status prepare();
+  // The file with options of this restore alone; empty: there is none.
+  Result<std::string> restore_file() const;
   void read_options();
   // False: the process uses no GPU.
   Result<bool> need_interface(pid_t pid);

@@ -236,11 +236,13 @@ std::vector<Option> all_options() {
   return result;
 }
 
-Result<Options> parse(std::span<const std::string> arguments, const std::string& file) {
+Result<Options> parse(std::span<const std::string> arguments, const std::string& file,
+                      const std::string& restore_file) {
   Options options;
   options.ignore = topology::ignored_by_environment(
       [](const char* name) -> const char* { return getenv(name); });
   TRY(set_from_file(options, file));
+  if (!restore_file.empty()) TRY(set_from_file(options, restore_file));
   TRY(set_from_environment(options));
   for (const std::string& argument : arguments)
     if (argument.starts_with(kPrefix))

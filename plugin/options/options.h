@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// Options of one CRIU run: lines "name = value" of a file, overridden by AMDGPU_CRIU_NAME in the
-// environment, overridden by "--amdgpu.name=value", which CRIU 4.3 passes.
+// Options of one CRIU run: lines "name = value" of a file, overridden by those of a file for one
+// restore, overridden by AMDGPU_CRIU_NAME in the environment, overridden by "--amdgpu.name=value",
+// which CRIU 4.3 passes.
 #pragma once
 
 #include <map>
@@ -45,8 +46,10 @@ struct Options {
 // For container engines, which pass no options to CRIU. It need not exist.
 inline constexpr char kFile[] = "/etc/amdgpu-criu.conf";
 
-// arguments: as CRIU passes them, including those of other plugins.
-Result<Options> parse(std::span<const std::string> arguments, const std::string& file = kFile);
+// arguments: as CRIU passes them, including those of other plugins. restore_file: empty, or a file
+// that exists.
+Result<Options> parse(std::span<const std::string> arguments, const std::string& file = kFile,
+                      const std::string& restore_file = {});
 
 // An option, for people; those for tests are not among all_options().
 struct Option {

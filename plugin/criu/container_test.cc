@@ -82,6 +82,33 @@ TEST_F(Containers, TheGpuOfTheContainerWinsOverAPreferredOne) {
   end(kStageRestore, 0);
 }
 
+// Like a restore by crun: the container's /dev has the node of the images, which may be opened
+// until the engine has set the device rules.
+TEST_F(Containers, TheGpuThatTheEngineListsWins) {
+  write_topology(kOtherGpu, 32, kOtherMinor);
+  container_config_ = nodes_.file("config.json");
+  nodes_.write(
+      "config.json",
+      formatted(R"({{"path": "/dev/dri/renderD128", "major": 1, "minor": {}}})", kOtherMinor));
+  show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  show({{"renderD128", kRenderPath}});
+  EXPECT_EQ(restored(), number_of(kOtherPath)) << log();
+  end(kStageRestore, 0);
+}
+
+TEST_F(Containers, AListedGpuThatDoesNotFitIsNotChosen) {
+  write_topology(kOtherGpu, 64, kOtherMinor);
+  container_config_ = nodes_.file("config.json");
+  nodes_.write(
+      "config.json",
+      formatted(R"({{"path": "/dev/dri/renderD128", "major": 1, "minor": {}}})", kOtherMinor));
+  show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  EXPECT_EQ(restored(), number_of(kRenderPath)) << log();
+  end(kStageRestore, 0);
+}
+
 TEST_F(Containers, AGpuOfTheContainerThatDoesNotFitIsLeftForOneOutside) {
   write_topology(kOtherGpu, 64, kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "host/bundle.h"
 
 namespace amdgpu_criu::host {
 namespace {
@@ -158,6 +159,16 @@ Result<Fd> Host::open_render(unsigned minor, const Fd& directory) const {
 bool Host::may_open_render(unsigned minor, const Fd& directory) const {
   const auto name = find_node(directory, makedev(config_.drm_major, minor));
   return name && faccessat(directory.get(), name->c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+}
+
+std::set<unsigned> Host::render_minors_of_container() const {
+  const std::string path = config_.container_config.value_or(path_of_container_config());
+  std::ifstream in(path);
+  if (path.empty() || !in) return {};
+  std::set<unsigned> minors =
+      listed_minors(std::string(std::istreambuf_iterator<char>(in), {}), config_.drm_major);
+  minors.erase(minors.begin(), minors.lower_bound(config_.first_render_minor));
+  return minors;
 }
 
 std::optional<uint64_t> Host::vram_used(unsigned render_minor) const {

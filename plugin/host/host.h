@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Config {
   unsigned card_minors = 64;             // 0 to 63
   std::string dmabuf_link = "/dmabuf:";  // the name of dma-buf descriptors in /proc
   std::string run_directory = "/run/amdgpu-criu";
+  std::optional<std::string> container_config;  // unset: that of the engine that has called CRIU
   std::string kfd_processes = "/sys/class/kfd/kfd/proc";
   ino_t kfd_pid_namespace = 0xeffffffc;  // whose numbers that has: PROC_PID_INIT_INO
 };
@@ -124,6 +126,8 @@ class Host {
   // Whether permissions and the device cgroup of the caller allow it.
   bool may_open_render(unsigned minor, const Fd& directory) const;
   Result<std::vector<topology::Gpu>> gpus() const;
+  // Those that an engine gives to the container that it restores; empty: unknown.
+  std::set<unsigned> render_minors_of_container() const;
   // VRAM of the GPU that is in use, by anything; nullopt: this kernel does not report it.
   std::optional<uint64_t> vram_used(unsigned render_minor) const;
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
+#include "host/bundle.h"
 #include "tests/temp_dir.h"
 
 namespace amdgpu_criu::host {
@@ -52,6 +53,29 @@ TEST_F(HostTest, ANodeOfAPartitionHasNoDriverAndIsOurs) {
 TEST_F(HostTest, ANodeOfAnotherDriverIsNotOurs) {
   add_node("0000:02:00.0", "i915");
   EXPECT_FALSE(classify());
+}
+
+TEST(Bundle, DeviceNodesAreFoundAndNothingElse) {
+  constexpr char kConfig[] = R"({
+    "process": {"args": ["sh", "-c", "echo '{\"path\": 1, \"major\": 226, \"minor\": 131}'"]},
+    "linux": {
+      "devices": [{"path": "/dev/kfd", "type": "c", "major": 235, "minor": 0},
+        {"path":"/dev/dri/renderD128","type":"c","major":226,"minor":129,"fileMode":438},
+        {"minor" : 1, "major" : 226, "path": "/dev/dri/card1"}, {"path": "/dev/x", "major": 226}],
+      "resources": {"devices": [{"allow": false, "type": "c", "major": 226, "minor": 132}]}}})";
+  EXPECT_EQ(listed_minors(kConfig, 226), (std::set<unsigned>{1, 129}));
+  EXPECT_TRUE(listed_minors("", 226).empty());
+  EXPECT_TRUE(listed_minors(R"("major": 226, "minor": 1)", 226).empty());
+  EXPECT_EQ(path_of_container_config(), "");
+}
+
+TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {
+  Config config = this->config();
+  EXPECT_TRUE(Host::create(config).render_minors_of_container().empty());
+  devices_.write("config.json", R"([{"path": "a", "major": 226, "minor": 1},
+    {"path": "b", "major": 226, "minor": 130}])");
+  config.container_config = devices_.file("config.json");
+  EXPECT_EQ(Host::create(config).render_minors_of_container(), std::set<unsigned>{130});
 }
 
 // RCCL unlinks what its processes share, and keeps it mapped.

@@ -88,8 +88,20 @@ Status TargetGpus::make_first_choice(const image::Set& images) {
   for (const auto& [index, process] : images.processes())
     for (const auto& [source, bytes] : needed_[index] = vram_of(process, known))
       room_.needed[source] += bytes;
+  find_candidates();
   if (!sources_.empty()) choose(TRY(plan_with_room()));
   return {};
+}
+
+// The device cgroup decides what the task may open. crun sets its rules only after the restore.
+void TargetGpus::find_candidates() {
+  const auto minors = env_.host.render_minors_of_container();
+  candidates_ = only(here_, [&](const Gpu& gpu) { return minors.contains(gpu.render_minor); });
+  if (!topology::plan(sources_, candidates_, env_.options.map, env_.options.ignore).ok())
+    candidates_ = here_;
+  else if (!sources_.empty())
+    log_info("the configuration of the container lists {} GPUs of this machine",
+             candidates_.size());
 }
 
 // If CRIU has no descriptor store yet, only the tasks may open /dev/kfd.
@@ -117,10 +129,10 @@ Reservation::Bytes TargetGpus::needed_by(const Assignment& targets) const {
 // Reserves the memory that it chooses. fits_without_others: the plan fails only because of the
 // reservations of other restores.
 Result<Assignment> TargetGpus::try_plan(bool& fits_without_others) {
-  if (room_.needed.empty()) return plan(here_);
+  if (room_.needed.empty()) return plan(candidates_);
   auto turn = Reservation::begin(env_.host.run_directory());
   look_at_memory();
-  auto without_others = plan(here_);
+  auto without_others = plan(candidates_);
   fits_without_others = without_others.ok();
   if (!turn.ok()) {
     log_warning("GPU memory is not reserved: {}", turn.error().message());
@@ -130,7 +142,7 @@ Result<Assignment> TargetGpus::try_plan(bool& fits_without_others) {
     for (auto* amounts : {&room_.free, &room_.unused})
       if (const auto left = amounts->find(gpu_id); left != amounts->end())
         left->second -= std::min(bytes, left->second);
-  Assignment result = TRY(plan(here_));
+  Assignment result = TRY(plan(candidates_));
   if (const Status taken = turn->take(needed_by(result)); !taken.ok())
     log_warning("GPU memory is not reserved: {}", taken.error().message());
   reservation_.emplace(std::move(*turn));
@@ -150,7 +162,8 @@ Result<Assignment> TargetGpus::plan_with_room() {
   bool fits_without_others = false;
   auto result = try_plan(fits_without_others);
   // Waiting helps only if memory is missing.
-  if (result.ok() || !topology::plan(sources_, here_, env_.options.map, env_.options.ignore).ok())
+  if (result.ok() ||
+      !topology::plan(sources_, candidates_, env_.options.map, env_.options.ignore).ok())
     return result;
   while (!result.ok() && std::chrono::steady_clock::now() <=
                              start + (fits_without_others ? kTakenWithin : kFreedWithin)) {
@@ -195,10 +208,13 @@ Result<Assignment> TargetGpus::plan_in_task() const {
       "the processes may open {} where they are restored", names.empty() ? "no GPU" : names));
 }
 
+// The container's /dev is restored from the images, and may lack the node of a GPU that it gets.
 bool TargetGpus::suits_task() const {
+  const bool listed = candidates_.size() < here_.size();
   const Assignment now = targets();
   return std::ranges::all_of(now, [&](const auto& pair) {
-    return nodes_.has_render(find(here_, pair.second).render_minor);
+    const unsigned minor = find(here_, pair.second).render_minor;
+    return listed ? nodes_.may_open_render(minor) : nodes_.has_render(minor);
   });
 }
 

@@ -64,6 +64,7 @@ class TargetGpus {
   Choice& choice() const;
   std::span<std::atomic<uint32_t>> chosen() const;
   void choose(const topology::Assignment& targets) const;
+  void find_candidates();
   bool suits_task() const;
   void look_at_memory();
   Reservation::Bytes needed_by(const topology::Assignment& targets) const;
@@ -76,6 +77,8 @@ class TargetGpus {
   Nodes nodes_;
   Gpus sources_;
   Gpus here_;
+  // Those that the engine gives to the container, or else all.
+  Gpus candidates_;
   topology::Room room_;
   std::map<uint32_t, std::map<uint32_t, uint64_t>> needed_;  // VRAM, by process and source
   topology::Assignment reserved_on_;

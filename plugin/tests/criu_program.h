@@ -103,6 +103,7 @@ class HooksTest : public testing::Test {
   std::unique_ptr<stock::Ioctl> (*make_stock_)() = stock::make_ioctl;
   TempDir kfd_processes_;
   std::string dri_directory_ = "/dev";
+  std::string container_config_;  // of the engine; empty: there is none
   unsigned staging_kib_ = 8;
 
  private:

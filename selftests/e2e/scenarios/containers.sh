@@ -47,9 +47,13 @@ scenario_container_users_runc() {
   bundle_round_trip gpu_chain
 }
 
+# An annotation names a configuration of CRIU, which has an option of the plugin.
 scenario_container_criu_4_3() {
   CRIU=/opt/criu-4.3/criu
+  ANNOTATIONS='"annotations": {"org.criu.config": "/run/container.conf"},'
+  printf '%s\n' "libdir $PLUGIN_DIR" 'plugin-option amdgpu.timeout=321' >/run/container.conf
   bundle_round_trip render_chain
+  has_option restore timeout=321
 }
 
 # This CRIU fails without a message if the kernel has no UDP-Lite sockets.
@@ -78,6 +82,10 @@ scenario_container_podman() {
   ends_well "after the restore"
 }
 
+has_option() { # has_option WHAT NAME=VALUE
+  grep -q "(amdgpu): amdgpu_criu_plugin .*, options: .*$2\\b" "$DIR/criu-$1.log" || fail "$1: the plugin has no $2"
+}
+
 # bundle_moves PROGRAM OPTIONS...: a restore into a container that has the other GPU. Its /dev is
 # restored with the node of the first one.
 bundle_moves() {
@@ -94,6 +102,19 @@ bundle_moves() {
 }
 
 scenario_container_moved_runc() { bundle_moves gpu_chain; }
+
+# crun sets the device rules after the restore. The GPU is that of the bundle's configuration.
+scenario_container_moved_crun() {
+  local file=/run/amdgpu-criu/restore.d/images.conf
+  BUNDLE_RUNTIME=crun
+  mkdir -p "${file%/*}"
+  echo 'timeout = 321' >$file
+  bundle_moves gpu_chain
+  rm -r "${file%/*}"
+  grep -q "$file has options of this restore" "$DIR/criu-restore.log" || fail "the log does not name $file"
+  has_option restore timeout=321
+  has_option dump timeout=0
+}
 
 # In the next boot the GPUs have exchanged their minors: the node in the container is that of the other GPU.
 scenario_container_swapped_dump() {

@@ -40,7 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "contents_disk_hangs", "contents_damaged"),
     "containers": (
         "container_runc", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
-        "container_podman", "container_moved_runc"),
+        "container_podman", "container_moved_runc", "container_moved_crun"),
     "parallel": (
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
         "parallel_namespaces", "replicas"),

@@ -60,7 +60,7 @@ write_bundle() {
   mkdir -p "$BUNDLE"
   make_root "$BUNDLE/rootfs"
   cat >"$BUNDLE/config.json" <<END
-{ "ociVersion": "1.0.2", "hostname": "container", "root": {"path": "rootfs"},
+{ "ociVersion": "1.0.2", "hostname": "container", "root": {"path": "rootfs"}, ${ANNOTATIONS-}
   "process": { "terminal": false, "user": {"uid": 0, "gid": 0}, "cwd": "/",
     "env": ["PATH=/usr/bin"], "args": ["sh", "-c", "$2"], "noNewPrivileges": true },
   "mounts": [

@@ -305,6 +305,18 @@ end_in_both_parts() {
   rm -r "$DIR/images"
 }
 
+# CRIU ends at once if a child of it ends, and leaves the network locked. Our writer is none.
+lose_the_writer() {
+  ! AMDGPU_CRIU_TEST_FAIL=DMABUF:1:kill criu_dump lost "$DIR/images" --leave-running ||
+    fail "a dump whose writer was killed succeeded"
+  log_of lost 'the dump has failed: .*the process that saves GPU memory in the background has died' ||
+    fail "the log does not say that the writer has died"
+  log_of lost 'Unlock network' || fail "CRIU has left the network locked"
+  ! compgen -G "$DIR/images/amdgpu-*.img" >/dev/null || fail "images are left"
+  survives "a dump whose writer was killed"
+  rm -r "$DIR/images"
+}
+
 # CRIU 4.3 dumps the pages of the processes while contents are saved, which are delayed here.
 scenario_contents_overlap() {
   local began='event ioctl DMABUF' pages='Dumping pages \(type' saved='\(amdgpu\): saved [0-9]+ BOs'
@@ -318,6 +330,7 @@ scenario_contents_overlap() {
   come_in_order overlapped "$began" "$pages" "$saved"
   rm -r "$DIR/images"
   end_in_both_parts
+  lose_the_writer
   AMDGPU_CRIU_TEST_FAIL=ioctl:0:EIO AMDGPU_CRIU_PARALLEL=off \
     criu_dump alone "$DIR/images" --leave-running || fail "criu dump ended with status $?"
   come_in_order alone "$began" "$saved" "$pages"

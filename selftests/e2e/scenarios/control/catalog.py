@@ -45,7 +45,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
         "parallel_namespaces", "replicas"),
     "faults": ("faults_dump", "faults_restore", "faults_signals"),
-    "commit": ("commit_point", "post_dump_fails", "attached", "restore_bounded", "service"),
+    "commit": ("commit_point", "post_dump_fails", "attached", "restore_bounded", "service",
+               "neighbour_plugin"),
     # The last one loads our driver again.
     "stock": ("stock_round_trip", "stock_refused", "foreign_criu_4_1_1", "foreign_criu_4_2_1"),
     # With the image that scripts/rocm makes.

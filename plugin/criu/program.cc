@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "criu/abi.h"
 #include "image/container.h"
-#include "image/wire.h"
 
 namespace amdgpu_criu::criu {
 namespace {
@@ -142,21 +141,47 @@ constexpr uint32_t kMaxEntry = 16u << 20;
 // Fields of pstree_entry: pid, ppid, pgid, sid, threads (repeated; packed or not).
 constexpr uint64_t kLastField = 5;
 
-namespace wire = image::wire;
+// Reads a protobuf message. Each function returns nullopt if it is malformed.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  bool at_end() const { return rest_.empty(); }
+
+  std::optional<uint64_t> varint() {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<uint64_t>(rest_.front());
+      rest_ = rest_.subspan(1);
+      value |= (byte & 0x7f) << shift;
+      if (!(byte & 0x80)) return value;
+    }
+    return std::nullopt;
+  }
+  std::optional<Reader> bytes() {
+    const auto size = varint();
+    if (!size || *size > rest_.size()) return std::nullopt;
+    const Reader result(rest_.first(*size));
+    rest_ = rest_.subspan(*size);
+    return result;
+  }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+enum WireType : uint64_t { kVarint = 0, kBytes = 2 };
 
 // Returns false if it is malformed.
-bool collect_numbers(wire::Reader reader, bool packed, std::set<uint32_t>& numbers) {
+bool collect_numbers(Reader reader, bool packed, std::set<uint32_t>& numbers) {
   while (!reader.at_end()) {
-    const auto tag = packed ? std::optional<uint64_t>(wire::kVarint) : reader.varint();
+    const auto tag = packed ? std::optional<uint64_t>(kVarint) : reader.varint();
     if (!tag) return false;
-    if ((*tag & 7) == wire::kVarint) {
+    if ((*tag & 7) == kVarint) {
       const auto value = reader.varint();
       if (!value) return false;
       if (*tag >> 3 <= kLastField) numbers.insert(static_cast<uint32_t>(*value));
-    } else if ((*tag & 7) == wire::kBytes) {
+    } else if ((*tag & 7) == kBytes) {
       const auto inner = reader.bytes();
-      if (!inner ||
-          (*tag >> 3 == kLastField && !collect_numbers(wire::Reader(*inner), true, numbers)))
+      if (!inner || (*tag >> 3 == kLastField && !collect_numbers(*inner, true, numbers)))
         return false;
     } else {
       return false;
@@ -227,7 +252,7 @@ Result<std::set<uint32_t>> numbers_of_tasks(int image_directory) {
       return Error::of(EBADMSG, "image {}: an entry is too large", kProcessTree);
     std::vector<std::byte> entry(size);
     TRY(image::read_at(file, kProcessTree, at + sizeof(size), entry));
-    if (!collect_numbers(wire::Reader(entry), false, numbers))
+    if (!collect_numbers(Reader(entry), false, numbers))
       return Error::of(EBADMSG, "image {}: an entry cannot be decoded", kProcessTree);
     at += sizeof(size) + size;
   }

@@ -47,7 +47,6 @@ void Earlier::add(const image::Set::ContentsFile& file) {
   const image::Source itself{1, file.name, file.metadata_sum};
   for (const image::Object& object : file.contents.objects) {
     has_hashes_ |= !object.hashes.empty();
-    has_other_hashes_ |= object.has_other_hashes;
     for (size_t i = 0; i < object.hashes.size(); i++) {
       image::Chunk chunk = object.chunks[i];
       if (chunk.encoding == pipeline::Encoding::kZeros) continue;

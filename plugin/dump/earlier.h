@@ -18,7 +18,6 @@ class Earlier {
   bool has_contents() const { return has_contents_; }
   bool has_hashes() const { return has_hashes_; }
   // True if it has hashes that an earlier version of the plugin wrote.
-  bool has_other_hashes() const { return has_other_hashes_; }
   size_t size() const { return chunks_.size(); }
 
   const image::Chunk* find(const image::Hash& hash, uint32_t size) const;
@@ -38,7 +37,6 @@ class Earlier {
   std::vector<image::Source> sources_;
   bool has_contents_ = false;
   bool has_hashes_ = false;
-  bool has_other_hashes_ = false;
 };
 
 }  // namespace amdgpu_criu::dump

@@ -38,10 +38,9 @@ void ObjectSaver::load_earlier(int directory) {
   earlier_ = std::move(*loaded);
   if (!earlier_->has_contents()) return;
   if (!earlier_->has_hashes())
-    log_warning("the earlier dump has no hashes of GPU memory ({}): all of it is written",
-                earlier_->has_other_hashes()
-                    ? "an earlier version wrote SHA-256, this one compares BLAKE3"
-                    : "it was made without option incremental=on");
+    log_warning(
+        "the earlier dump has no hashes of GPU memory (it was made without option incremental=on): "
+        "all of it is written");
   else
     log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
 }

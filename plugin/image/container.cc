@@ -110,9 +110,12 @@ Status check_header(const Header& header, const std::string& name, Kind kind, ui
     return bad(name, "is not an image of this plugin, or is damaged");
   if (header.sum != sum_of(header))
     return bad(name, "its header is damaged (checksum does not match)");
-  if (header.format < kOldestFormat || header.format > kFormat)
-    return Error::of(EOPNOTSUPP, "image {} is of format {}; this plugin reads formats {} to {}",
-                     name, header.format, kOldestFormat, kFormat);
+  if (header.format != kFormat)
+    return Error::of(EOPNOTSUPP,
+                     "image {} is of format {}, which {} version of the plugin wrote; this one "
+                     "reads format {}",
+                     name, header.format, header.format < kFormat ? "an earlier" : "a later",
+                     kFormat);
   if (header.kind != static_cast<uint32_t>(kind))
     return bad(name, "has another kind of contents than its name");
   if (header.reserved != 0) return bad(name, "has an unknown header field set");

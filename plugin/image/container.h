@@ -34,9 +34,8 @@ Error bad(const std::string& name, const std::string& why);
 
 enum class Kind : uint32_t { kProcess = 1, kFile = 2, kContents = 3, kRender = 4 };
 
-// The format that is written, and the oldest one that is read.
-inline constexpr uint32_t kFormat = 2;
-inline constexpr uint32_t kOldestFormat = 1;
+// The format that is written and read. Those before 3 had another index of chunks.
+inline constexpr uint32_t kFormat = 3;
 // Data starts aligned for direct I/O.
 inline constexpr uint64_t kDataStart = 4096;
 // Bounds what a damaged or hostile header can make a reader allocate. Nothing larger is written.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <set>
 
 #include "amdgpu_criu.pb-c.h"
-#include "image/chunk_index.h"
 #include "image/records.h"
 #include "image/set.h"
 
@@ -143,6 +143,55 @@ Result<Source> decode(const AmdgpuCriu__Pb__Source& message, const Opened& from)
   return source;
 }
 
+// Takes the first `count` items off the index, which has as many.
+template <typename T>
+std::vector<T> take(Bytes& index, size_t count) {
+  std::vector<T> result(count);
+  std::ranges::copy(index.first(count * sizeof(T)),
+                    std::as_writable_bytes(std::span(result)).begin());
+  index = index.subspan(count * sizeof(T));
+  return result;
+}
+
+// sources: the number of those of the file.
+Status check(const Chunk& chunk, size_t sources, const Opened& from) {
+  if (const auto encoding = static_cast<unsigned>(chunk.encoding);
+      encoding > pipeline::kLastEncoding)
+    return Error::of(EOPNOTSUPP, "image {}: has a chunk of encoding {}, which is newer than this",
+                     from.name, encoding);
+  if (chunk.size == 0 || chunk.size > kMaxChunk) return bad(from.name, "a chunk has a bad size");
+  const bool zeros = chunk.encoding == pipeline::Encoding::kZeros;
+  if (zeros && (chunk.offset != 0 || chunk.source != 0))
+    return bad(from.name, "a chunk of zeros has a place in a file");
+  if (!zeros && (chunk.stored() == 0 || chunk.stored() > chunk.size))
+    return bad(from.name, "the stored size of a chunk is invalid");
+  if (chunk.source > sources) return bad(from.name, "a chunk is in a file that is not named");
+  return {};
+}
+
+// next: the place in the file where the data of the next chunk must begin: without gaps in the
+// file, a checksum covers every byte.
+Result<Object> decode(const AmdgpuCriu__Pb__Object& message, const Opened& from, size_t sources,
+                      Bytes& index, uint64_t& next) {
+  Object object{message.object_id, message.size, {}, {}};
+  const size_t each = sizeof(Chunk) + (message.hashed ? sizeof(Hash) : 0);
+  if (object.object_id == 0 || object.size == 0 || message.num_chunks > index.size() / each)
+    return bad(from.name, "an object's chunk index is incomplete");
+  object.chunks = take<Chunk>(index, message.num_chunks);
+  if (message.hashed) object.hashes = take<Hash>(index, message.num_chunks);
+  uint64_t covered = 0;
+  for (const Chunk& chunk : object.chunks) {
+    TRY(check(chunk, sources, from));
+    covered += chunk.size;
+    if (chunk.source != 0 || chunk.stored() == 0) continue;
+    if (chunk.offset != next || chunk.stored() > from.data_end - next)
+      return bad(from.name, "a chunk is at a wrong offset");
+    next += chunk.stored();
+  }
+  if (covered != object.size) return bad(from.name, "an object's chunks do not cover it");
+  return object;
+}
+
 template <typename Message, typename Record>
 Status decode_tables(const Message& message, const Opened& from, Record& record) {
   for (size_t i = 0; i < message.n_bo; i++) record.bos.push_back(TRY(decode(*message.bo[i], from)));
@@ -214,10 +263,13 @@ Result<File> decode_file(const Opened& from) {
 }
 
 Result<Contents> decode_contents(const Opened& from) {
-  const auto split = split_contents(from.metadata);
-  if (!split) return bad(from.name, "cannot be decoded");
+  Bytes index = from.metadata;
+  uint64_t size = 0;
+  if (index.size() >= sizeof(size)) size = take<uint64_t>(index, 1).front();
+  if (size == 0 || size > index.size()) return bad(from.name, "cannot be decoded");
   const ContentsMessage message(amdgpu_criu__pb__contents__unpack(
-      nullptr, split->rest.size(), reinterpret_cast<const uint8_t*>(split->rest.data())));
+      nullptr, size, reinterpret_cast<const uint8_t*>(index.data())));
+  index = index.subspan(size);
   if (!message) return bad(from.name, "cannot be decoded");
   Contents contents;
   contents.dump_id = TRY(dump_id_of(*message, from));
@@ -227,8 +279,10 @@ Result<Contents> decode_contents(const Opened& from) {
   for (size_t i = 0; i < message->n_source; i++)
     contents.sources.push_back(TRY(decode(*message->source[i], from)));
   uint64_t next = kDataStart;
-  for (const wire::Bytes object : split->objects)
-    contents.objects.push_back(TRY(decode_object(object, from, contents.sources.size(), next)));
+  for (size_t i = 0; i < message->n_object; i++)
+    contents.objects.push_back(
+        TRY(decode(*message->object[i], from, contents.sources.size(), index, next)));
+  if (!index.empty()) return bad(from.name, "its index has chunks of no object");
   if (next != from.data_end) return bad(from.name, "has data that its index lacks");
   return contents;
 }

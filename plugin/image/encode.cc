@@ -5,7 +5,6 @@
 #include <deque>
 
 #include "amdgpu_criu.pb-c.h"
-#include "image/chunk_index.h"
 #include "image/records.h"
 
 namespace amdgpu_criu::image {
@@ -128,6 +127,12 @@ void add_vma(Messages& all, const Vma& vma) {
   SET(message, gpu_id, vma.gpu_id);
 }
 
+template <typename T>
+void append(std::vector<std::byte>& to, std::span<const T> items) {
+  const Bytes bytes = std::as_bytes(items);
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
 }  // namespace
 
 DumpId new_dump_id() {
@@ -232,17 +237,34 @@ std::vector<std::byte> encode(Contents contents) {
     message.name = text(source.name);
     SET(message, metadata_sum, binary(source.metadata_sum));
   }
+  List<AmdgpuCriu__Pb__Object> objects;
+  size_t index = 0;
+  for (const Object& object : contents.objects) {
+    auto& message = objects.add(AMDGPU_CRIU__PB__OBJECT__INIT);
+    SET(message, object_id, object.object_id);
+    SET(message, size, object.size);
+    SET(message, num_chunks, object.chunks.size());
+    SET(message, hashed, !object.hashes.empty());
+    index += std::span(object.chunks).size_bytes() + std::span(object.hashes).size_bytes();
+  }
   AmdgpuCriu__Pb__Contents message = AMDGPU_CRIU__PB__CONTENTS__INIT;
   SET(message, dump_id, binary(contents.dump_id));
   SET(message, part, contents.part);
   message.gpu = add_gpu(all, contents.gpu);
   sources.put_into(message.n_source, message.source);
-  std::vector<std::byte> result =
+  objects.put_into(message.n_object, message.object);
+  const std::vector<std::byte> packed_message =
       packed(message, amdgpu_criu__pb__contents__get_packed_size, amdgpu_criu__pb__contents__pack);
-  size_t size = result.size();
-  for (const Object& object : contents.objects) size += encoded_size(object);
-  result.reserve(size);
-  for (Object& object : contents.objects) append(result, std::exchange(object, {}));
+  const uint64_t size = packed_message.size();
+  std::vector<std::byte> result;
+  result.reserve(sizeof(size) + size + index);
+  append<uint64_t>(result, {&size, 1});
+  append<std::byte>(result, packed_message);
+  for (Object& object : contents.objects) {
+    const Object one = std::exchange(object, {});
+    append<Chunk>(result, one.chunks);
+    append<Hash>(result, one.hashes);
+  }
   return result;
 }
 

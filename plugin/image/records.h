@@ -100,7 +100,8 @@ struct File {
   FileKind what;
 };
 
-// Terabytes of memory have millions of these.
+// Terabytes of memory have millions of these. Images have them as they are in memory,
+// little-endian: encoded by protobuf-c, they would be in memory three times.
 struct Chunk {
   uint64_t offset : 48 = 0;  // in the file that it is in
   uint64_t source : 16 = 0;  // 0: this contents file; else Contents::sources[source - 1]
@@ -118,8 +119,7 @@ struct Object {
   uint64_t object_id = 0;
   uint64_t size = 0;
   std::vector<Chunk> chunks;
-  std::vector<Hash> hashes;       // of each chunk, or none
-  bool has_other_hashes = false;  // of an earlier version, and not read
+  std::vector<Hash> hashes;  // of each chunk, or none
 };
 
 // A contents file of an earlier dump that chunks are in.
@@ -142,9 +142,10 @@ struct Contents {
   std::vector<Source> sources;
 };
 
-// Upper bounds of the size of the tables and the index in the metadata.
+// Upper bounds of the size of the tables and the index in the metadata, the object's entry
+// included.
 inline constexpr uint64_t kMaxBoBytes = 96;
-inline constexpr uint64_t kMaxChunkBytes = 128;
+inline constexpr uint64_t kMaxChunkBytes = 96;
 
 std::string process_file_name(uint32_t index);
 std::string render_file_name(uint32_t index);

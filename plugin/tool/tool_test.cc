@@ -125,7 +125,7 @@ TEST_F(Tool, VerifyNamesEveryDamagedFile) {
 
 TEST_F(Tool, RequirementsNameGpusRecordsAndFilesWithDigests) {
   const auto json = nlohmann::json::parse(run("requirements --json " + dir_.path()).output);
-  EXPECT_EQ(json.at("image_format"), 2);
+  EXPECT_EQ(json.at("image_format"), 3);
   EXPECT_EQ(json.at("kernel_interface"), "amdgpu-criu");
   ASSERT_EQ(json.at("gpus").size(), 1u);
   EXPECT_EQ(json.at("gpus").at(0).at("pci_address"), "0000:03:00.0");

@@ -203,9 +203,8 @@ u32 mqd_num_bad_spans(const struct kfd_criu_mqd_layout *layout)
 	return num;
 }
 
-u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque)
+u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 {
-	*opaque = !mqd_num_spans(layout, word);
 	return kfd_criu_mqd_mask(layout, word);
 }
 

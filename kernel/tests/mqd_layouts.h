@@ -30,8 +30,8 @@ u32 mqd_words(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_num_spans(const struct kfd_criu_mqd_layout *layout, u32 word);
 u32 mqd_num_bad_spans(const struct kfd_criu_mqd_layout *layout);
 /* Bits of a word that may go through a blob. */
-u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word, bool *opaque);
-/* Words with a meaning besides their class; 0: none. */
+u32 mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word);
+/* Words with a meaning of their own; 0: none. */
 u32 mqd_stack_word(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_wave_word(const struct kfd_criu_mqd_layout *layout);
 u32 mqd_logic_xcc_word(const struct kfd_criu_mqd_layout *layout);

@@ -33,8 +33,8 @@ struct Layout {
   mqd_kind kind;
   // Of the driver: structs.h, the structure, and what sets its words.
   const char *header, *structure, *manager;
-  u32 words, state, owned, opaque;
-  // A checksum of the masks of all words, which changes if a word changes its class.
+  u32 words, owned;
+  // A checksum of the masks of all words.
   u32 sum;
 };
 
@@ -44,15 +44,7 @@ class Mqd : public ::testing::TestWithParam<Layout> {
  protected:
   const kfd_criu_mqd_layout* layout() const { return mqd_layout(GetParam().kind); }
   u32 words() const { return mqd_words(layout()); }
-  u32 mask(u32 word) const {
-    bool opaque;
-    return mqd_mask(layout(), word, &opaque);
-  }
-  bool is_opaque(u32 word) const {
-    bool opaque;
-    mqd_mask(layout(), word, &opaque);
-    return opaque;
-  }
+  u32 mask(u32 word) const { return mqd_mask(layout(), word); }
   Words random(u32 num) {
     Words result(static_cast<size_t>(words()) * num);
     for (u32& word : result) word = static_cast<u32>(random_());
@@ -66,43 +58,34 @@ class Mqd : public ::testing::TestWithParam<Layout> {
   std::mt19937 random_{1};
 };
 
-TEST_P(Mqd, EveryWordIsInOneClass) {
+TEST_P(Mqd, EveryWordIsListedAtMostOnce) {
   EXPECT_EQ(mqd_num_bad_spans(layout()), 0u);
-  for (u32 word = 0; word < words(); word++) {
+  for (u32 word = 0; word < words(); word++)
     EXPECT_LE(mqd_num_spans(layout(), word), 1u) << "word " << word;
-    if (is_opaque(word)) {
-      EXPECT_EQ(mask(word), ~0u) << "word " << word;
-    }
-  }
 }
 
-TEST_P(Mqd, ClassesAreTheSameAsInOldBlobs) {
-  u32 state = 0, owned = 0, opaque = 0, sum = 0;
+TEST_P(Mqd, BitsAreTheSameAsInOldBlobs) {
+  u32 owned = 0, sum = 0;
   for (u32 word = 0; word < words(); word++) {
-    const u32 pair[] = {mask(word), is_opaque(word)};
-    opaque += is_opaque(word);
-    owned += !mask(word);
-    state += mask(word) && !is_opaque(word);
-    sum = crc32c(sum, pair, sizeof(pair));
+    const u32 bits = mask(word);
+    owned += !bits;
+    sum = crc32c(sum, &bits, sizeof(bits));
   }
   EXPECT_EQ(words(), GetParam().words);
   EXPECT_EQ(kfd_criu_mqd_size(layout()), GetParam().words * sizeof(u32));
-  EXPECT_EQ(state, GetParam().state);
   EXPECT_EQ(owned, GetParam().owned);
-  EXPECT_EQ(opaque, GetParam().opaque);
   EXPECT_EQ(sum, GetParam().sum) << std::hex << sum;
 }
 
 // Words that a restore of waves needs must be saved.
-TEST_P(Mqd, FillsOfSaveAreasAreState) {
+TEST_P(Mqd, FillsOfSaveAreasAreSaved) {
   for (const u32 word : {mqd_stack_word(layout()), mqd_wave_word(layout())})
     if (word) {
       EXPECT_EQ(mask(word), ~0u);
-      EXPECT_FALSE(is_opaque(word));
     }
 }
 
-TEST_P(Mqd, StripKeepsStateAndOpaqueWords) {
+TEST_P(Mqd, StripKeepsSavedBits) {
   for (u32 num = 1; num <= kMaxXccs; num++) {
     const Words before = random(num);
     Words after = before;
@@ -129,7 +112,7 @@ TEST_P(Mqd, OneBitOfAnOwnedWordIsRefused) {
     }
 }
 
-TEST_P(Mqd, AllBitsOfStateAndOpaqueWordsAreAccepted) {
+TEST_P(Mqd, AllSavedBitsAreAccepted) {
   for (const u32 num : {1u, 2u})
     for (u32 word = 0; word < words(); word++) {
       Words mqds(static_cast<size_t>(words()) * num);
@@ -394,21 +377,21 @@ TEST_P(Mqd, StripClearsStacksBelowTheirFill) {
     }
 }
 
-// Name, kind, header, structure, manager; words of all, state, owned, opaque; sum.
+// Name, kind, header, structure, manager; words of all and owned ones; sum.
 constexpr Layout kLayouts[] = {
-    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 104, 103, 305, 0x2ccca00c},
-    {"Sdma8", MQD_SDMA_8, "vi", "vi_sdma_mqd", "vi", 128, 11, 13, 104, 0x99aa3a8c},
-    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 109, 106, 297, 0x93ca7744},
-    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 108, 107, 297, 0x4383e4c5},
-    {"Sdma", MQD_SDMA, "v9", "v9_sdma_mqd", "v9", 128, 26, 18, 84, 0x2995b61a},
-    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 108, 104, 300, 0x738ca991},
-    {"Sdma10", MQD_SDMA_10, "v10", "v10_sdma_mqd", "v10", 130, 26, 18, 86, 0x4a892bdc},
-    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 187, 111, 214, 0x6a02f2f2},
-    {"Sdma11", MQD_SDMA_11, "v11", "v11_sdma_mqd", "v11", 128, 26, 21, 81, 0xcef1a1b5},
-    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 183, 111, 218, 0x1a539700},
-    {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 25, 24, 79, 0x14794bd0},
-    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 152, 102, 770, 0xdafa4773},
-    {"Sdma121", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12_1", 128, 25, 24, 79, 0x14794bd0},
+    {"Cp8", MQD_CP_8, "vi", "vi_mqd", "vi", 512, 103, 0xce0ad1c4},
+    {"Sdma8", MQD_SDMA_8, "vi", "vi_sdma_mqd", "vi", 128, 13, 0xf2022719},
+    {"Cp", MQD_CP, "v9", "v9_mqd", "v9", 512, 106, 0x83ec94a9},
+    {"Cp943", MQD_CP_9_4_3, "v9", "v9_mqd", "v9", 512, 107, 0xab9de18c},
+    {"Sdma", MQD_SDMA, "v9", "v9_sdma_mqd", "v9", 128, 18, 0xd6b844d1},
+    {"Cp10", MQD_CP_10, "v10", "v10_compute_mqd", "v10", 512, 104, 0x4581e051},
+    {"Sdma10", MQD_SDMA_10, "v10", "v10_sdma_mqd", "v10", 130, 18, 0x2a4cf26a},
+    {"Cp11", MQD_CP_11, "v11", "v11_compute_mqd", "v11", 512, 111, 0x51f39e97},
+    {"Sdma11", MQD_SDMA_11, "v11", "v11_sdma_mqd", "v11", 128, 21, 0x3963270d},
+    {"Cp12", MQD_CP_12, "v12", "v12_compute_mqd", "v12", 512, 111, 0x66214a0d},
+    {"Sdma12", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12", 128, 24, 0xe542859b},
+    {"Cp121", MQD_CP_12_1, "v12", "v12_1_compute_mqd", "v12_1", 1024, 102, 0xc4873ab9},
+    {"Sdma121", MQD_SDMA_12, "v12", "v12_sdma_mqd", "v12_1", 128, 24, 0xe542859b},
 };
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Mqd, ::testing::ValuesIn(kLayouts),

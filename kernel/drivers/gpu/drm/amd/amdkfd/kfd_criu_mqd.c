@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Words of a memory queue descriptor that are state of the queue.
+ * Words of a memory queue descriptor that a blob contains.
  *
  * An MQD selects the privilege, the address space and the kernel buffers of a queue.
  * A blob may be damaged or forged even if the caller of RESTORE is privileged. So
@@ -9,11 +9,9 @@
  *
  *   owned   The driver sets them from the properties of the queue, or the firmware
  *           sets them when it maps the queue. Neither saved nor copied.
- *   state   Progress of the queue, and words that packets of the process can set:
- *           what the firmware keeps in the MQD when it evicts the queue. Saved and
- *           copied.
- *   opaque  All other words: scratch of the firmware without public documentation.
- *           Saved and copied, because only privileged callers can open a session.
+ *   saved   All others: progress of the queue, words that packets of the process can
+ *           set, and scratch of the firmware without public documentation. Saved and
+ *           copied, because only privileged callers can open a session.
  *
  * The words are defined in the headers *_structs.h, in init_mqd() and update_mqd() in
  * kfd_mqd_manager_*.c, and in the register headers. Bits that are masked below are the same in all
@@ -37,10 +35,10 @@
 struct kfd_criu_mqd_span {
 	u16 first;
 	u16 last;
-	u32 mask; /* bits that are state; 0: all bits are owned */
+	u32 mask; /* bits that are saved; 0: all bits are owned */
 };
 
-/* Owned and state words. A word outside all spans of an MQD is opaque. */
+/* Owned words. A word outside all spans of an MQD is saved. */
 struct kfd_criu_mqd_part {
 	const struct kfd_criu_mqd_span *spans;
 	u32 num;
@@ -60,17 +58,13 @@ struct kfd_criu_mqd_layout {
 #define SPAN(type, from, to, bits) \
 	{ .first = WORD(type, from), .last = WORD(type, to), .mask = (bits) }
 #define OWNED(type, from, to) SPAN(type, from, to, 0)
-#define STATE(type, from, to) SPAN(type, from, to, ~0u)
 
 /* Words of compute queues that are the same in all generations */
 static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
 	OWNED(v9_mqd, header, header),
-	STATE(v9_mqd, compute_dispatch_initiator, compute_num_thread_z),
 	OWNED(v9_mqd, compute_pipelinestat_enable, compute_perfcount_enable),
-	STATE(v9_mqd, compute_pgm_lo, compute_pgm_hi),
 	SPAN(v9_mqd, compute_pgm_rsrc1, compute_pgm_rsrc1, ~(u32)COMPUTE_PGM_RSRC1__PRIV_MASK),
 	OWNED(v9_mqd, compute_vmid, compute_vmid),
-	STATE(v9_mqd, cp_pq_exe_status_lo, cp_packet_exe_status_hi),
 	OWNED(v9_mqd, ctx_save_base_addr_lo, cp_hqd_vmid),
 	/* A dispatch runs, and its saved waves have to be launched again. */
 	SPAN(v9_mqd, cp_hqd_persistent_state, cp_hqd_persistent_state,
@@ -80,25 +74,18 @@ static const struct kfd_criu_mqd_span kfd_criu_cp[] = {
 	OWNED(v9_mqd, cp_hqd_pipe_priority, cp_hqd_queue_priority),
 	SPAN(v9_mqd, cp_hqd_quantum, cp_hqd_quantum, CP_HQD_QUANTUM__QUANTUM_ACTIVE_MASK),
 	OWNED(v9_mqd, cp_hqd_pq_base_lo, cp_hqd_pq_base_hi),
-	STATE(v9_mqd, cp_hqd_pq_rptr, cp_hqd_pq_rptr),
 	OWNED(v9_mqd, cp_hqd_pq_rptr_report_addr_lo, cp_hqd_pq_doorbell_control),
-	/* With cp_hqd_ib_control: the place in an IB */
-	STATE(v9_mqd, cp_hqd_ib_base_addr_lo, cp_hqd_ib_rptr),
+	/* A part of the place in an IB */
 	SPAN(v9_mqd, cp_hqd_ib_control, cp_hqd_ib_control,
 	     CP_HQD_IB_CONTROL__IB_SIZE_MASK | CP_HQD_IB_CONTROL__PROCESSING_IB_MASK),
 	OWNED(v9_mqd, cp_hqd_iq_timer, cp_hqd_iq_timer),
-	STATE(v9_mqd, cp_hqd_iq_rptr, cp_hqd_atomic1_preop_hi),
 	SPAN(v9_mqd, cp_hqd_hq_status0, cp_hqd_hq_status0,
 	     CP_HQD_HQ_STATUS0__DEQUEUE_STATUS_MASK | CP_HQD_HQ_STATUS0__SCRATCH_RAM_INIT_MASK |
 	     CP_HQD_HQ_STATUS0__TCL2_DIRTY_MASK | CP_HQD_HQ_STATUS0__QUEUE_IDLE_MASK),
 	OWNED(v9_mqd, cp_hqd_hq_control0, cp_hqd_eop_control),
-	STATE(v9_mqd, cp_hqd_eop_rptr, cp_hqd_eop_done_events),
 	OWNED(v9_mqd, cp_hqd_ctx_save_base_addr_lo, cp_hqd_ctx_save_control),
-	STATE(v9_mqd, cp_hqd_cntl_stack_offset, cp_hqd_cntl_stack_offset),
 	OWNED(v9_mqd, cp_hqd_cntl_stack_size, cp_hqd_cntl_stack_size),
-	STATE(v9_mqd, cp_hqd_wg_state_offset, cp_hqd_wg_state_offset),
 	OWNED(v9_mqd, cp_hqd_ctx_save_size, cp_hqd_ctx_save_size),
-	STATE(v9_mqd, cp_hqd_error, cp_hqd_eop_wptr_mem),
 	OWNED(v9_mqd, set_resources_header, set_resources_dw7),
 };
 
@@ -109,16 +96,11 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_since_v9[] = {
 	     CP_HQD_PQ_CONTROL__WPTR_CARRY_MASK | CP_HQD_PQ_CONTROL__RPTR_CARRY_MASK |
 	     CP_HQD_PQ_CONTROL__PQ_EMPTY_MASK),
 	OWNED(v9_mqd, cp_hqd_aql_control, cp_hqd_aql_control),
-	STATE(v9_mqd, cp_hqd_pq_wptr_lo, cp_hqd_pq_wptr_hi),
 };
 
 /* Until GFX12, but not GFX 12.1 */
 static const struct kfd_criu_mqd_span kfd_criu_cp_until_v12[] = {
-	STATE(v9_mqd, compute_resource_limits, compute_restart_z),
 	OWNED(v9_mqd, compute_thread_trace_enable, compute_misc_reserved),
-	STATE(v9_mqd, compute_dispatch_id, compute_threadgroup_id),
-	STATE(v9_mqd, compute_user_data_0, cp_compute_csinvoc_count_hi),
-	STATE(v9_mqd, cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
 	OWNED(v9_mqd, disable_queue, disable_queue),
 	OWNED(v9_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
 	OWNED(v9_mqd, queue_doorbell_id0, queue_doorbell_id15),
@@ -128,77 +110,49 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_until_v12[] = {
 static const struct kfd_criu_mqd_span kfd_criu_cp_until_v11[] = {
 	SPAN(v9_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2,
 	     ~(u32)COMPUTE_PGM_RSRC2__TRAP_PRESENT_MASK),
-	STATE(v9_mqd, gds_cs_ctxsw_cnt0, gds_cs_ctxsw_cnt3),
 	OWNED(v9_mqd, gds_save_base_addr_lo, gds_save_mask_hi),
-	STATE(v9_mqd, cp_hqd_gds_resource_state, cp_hqd_gds_resource_state),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v8[] = {
 	OWNED(vi_mqd, cp_hqd_pq_control, cp_hqd_pq_control),
 	OWNED(vi_mqd, compute_tba_lo, compute_tma_hi),
-	STATE(vi_mqd, compute_relaunch, compute_wave_restore_control),
-	STATE(vi_mqd, cp_hqd_pq_wptr, cp_hqd_pq_wptr),
-	STATE(vi_mqd, cp_hqd_eop_dones, cp_hqd_eop_dones),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9[] = {
 	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
-	STATE(v9_mqd, compute_relaunch, compute_static_thread_mgmt_se7),
 	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
 };
 
 /* Graphics cores with partitions */
 static const struct kfd_criu_mqd_span kfd_criu_cp_v9_4_3[] = {
 	OWNED(v9_mqd, compute_tba_lo, compute_tma_hi),
-	STATE(v9_mqd, compute_relaunch, compute_restart_cg_tg_id),
 	OWNED(v9_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
-	STATE(v9_mqd, compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
 	OWNED(v9_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v10[] = {
 	OWNED(v10_compute_mqd, compute_tba_lo, compute_tma_hi),
-	STATE(v10_compute_mqd, compute_relaunch, compute_wave_restore_control),
-	STATE(v10_compute_mqd, cp_hqd_suspend_cntl_stack_offset, cp_hqd_suspend_wg_state_offset),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_since_v11[] = {
-	STATE(v11_compute_mqd, compute_dispatch_pkt_addr_lo, compute_dispatch_scratch_base_hi),
-	STATE(v11_compute_mqd, compute_req_ctrl, compute_wave_restore_control),
 	/* Buffers and fences that the firmware writes with the privileges of the driver. */
 	OWNED(v11_compute_mqd, control_buf_addr_lo, draw_ring_addr_hi),
 	/* fence_address_lo and fence_address_hi: reserved words in older kernels. */
 	{ .first = 446, .last = 447 },
-	STATE(v11_compute_mqd, gws_0_val, gws_63_val),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v12[] = {
-	/* No bit of the word is a privilege. */
-	STATE(v12_compute_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2),
-	STATE(v12_compute_mqd, compute_static_thread_mgmt_se8, compute_static_thread_mgmt_se8),
 	OWNED(v12_compute_mqd, dfwx_flags, dfwx_client_data_addr_hi),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
-	STATE(v12_1_compute_mqd, compute_dispatch_pkt_addr_lo, compute_dispatch_scratch_base_hi),
-	STATE(v12_1_compute_mqd, compute_pgm_rsrc2, compute_pgm_rsrc2),
-	STATE(v12_1_compute_mqd, compute_resource_limits, compute_restart_z),
 	OWNED(v12_1_compute_mqd, compute_thread_trace_enable, compute_misc_reserved),
-	STATE(v12_1_compute_mqd, compute_dispatch_id, compute_restart_cg_tg_id),
 	OWNED(v12_1_compute_mqd, compute_tg_chunk_size, compute_tg_chunk_size),
-	STATE(v12_1_compute_mqd, compute_restore_tg_chunk_size, compute_restore_tg_chunk_size),
-	STATE(v12_1_compute_mqd, compute_prescaled_dim_x, compute_static_thread_mgmt_se8),
-	STATE(v12_1_compute_mqd, tg_counter_id, cp_compute_csinvoc_count_hi),
-	STATE(v12_1_compute_mqd, compute_relaunch, compute_relaunch2),
-	STATE(v12_1_compute_mqd, cp_hqd_suspend_cntl_stack_offset, cp_hqd_dequeue_status),
 	OWNED(v12_1_compute_mqd, cp_hqd_aql_control_1, cp_hqd_aql_control_1),
-	STATE(v12_1_compute_mqd, cp_hqd_aql_dispatch_id, cp_hqd_aql_dispatch_id_hi),
 	OWNED(v12_1_compute_mqd, cp_hqd_kd_base, cp_hqd_kd_cntl),
-	STATE(v12_1_compute_mqd, xcc_sync_counter, xcc_sync_counter),
 	OWNED(v12_1_compute_mqd, pm4_target_xcc_in_xcp, cp_mqd_stride_size),
 	OWNED(v12_1_compute_mqd, control_buf_addr_lo, control_buf_num_entries),
 	OWNED(v12_1_compute_mqd, dfwx_flags, dfwx_queue_connect_addr_hi),
-	STATE(v12_1_compute_mqd, cp_mqd_query_time_lo, cp_mqd_restore_end_time_hi),
 	OWNED(v12_1_compute_mqd, disable_queue, disable_queue),
 	OWNED(v12_1_compute_mqd, iqtimer_pkt_header, iqtimer_pkt_dw31),
 };
@@ -212,27 +166,19 @@ static const struct kfd_criu_mqd_span kfd_criu_cp_v12_1[] = {
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v8[] = {
 	OWNED(vi_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
-	STATE(vi_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr),
 	OWNED(vi_sdma_mqd, sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
 	SDMA_IB(vi_sdma_mqd),
-	STATE(vi_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
 	OWNED(vi_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_ape1_cntl),
-	STATE(vi_sdma_mqd, sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
 	OWNED(vi_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma[] = {
 	OWNED(v9_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
-	STATE(v9_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
 	OWNED(v9_sdma_mqd, sdmax_rlcx_rb_wptr_poll_cntl, sdmax_rlcx_rb_rptr_addr_lo),
 	SDMA_IB(v9_sdma_mqd),
-	STATE(v9_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
 	OWNED(v9_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
-	STATE(v9_sdma_mqd, sdmax_rlcx_status, sdmax_rlcx_watermark),
 	OWNED(v9_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_csa_addr_hi),
-	STATE(v9_sdma_mqd, sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
 	OWNED(v9_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_minor_ptr_update),
-	STATE(v9_sdma_mqd, sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v9[] = {
@@ -245,32 +191,22 @@ static const struct kfd_criu_mqd_span kfd_criu_sdma_v10[] = {
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v11[] = {
 	OWNED(v11_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
-	STATE(v11_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_rb_rptr_addr_hi, sdmax_rlcx_rb_rptr_addr_lo),
 	SDMA_IB(v11_sdma_mqd),
-	STATE(v11_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_context_status),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
-	STATE(v11_sdma_mqd, sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
-	STATE(v11_sdma_mqd, sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_rb_preempt),
-	STATE(v11_sdma_mqd, sdmax_rlcx_midcmd_data0, sdmax_rlcx_midcmd_cntl),
 	OWNED(v11_sdma_mqd, sdmax_rlcx_f32_dbg0, sdmax_rlcx_f32_dbg1),
 	OWNED(v11_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
 
 static const struct kfd_criu_mqd_span kfd_criu_sdma_v12[] = {
 	OWNED(v12_sdma_mqd, sdmax_rlcx_rb_cntl, sdmax_rlcx_rb_base_hi),
-	STATE(v12_sdma_mqd, sdmax_rlcx_rb_rptr, sdmax_rlcx_rb_wptr_hi),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_rb_rptr_addr_lo, sdmax_rlcx_rb_rptr_addr_hi),
 	SDMA_IB(v12_sdma_mqd),
-	STATE(v12_sdma_mqd, sdmax_rlcx_ib_rptr, sdmax_rlcx_ib_size),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_doorbell, sdmax_rlcx_doorbell),
-	STATE(v12_sdma_mqd, sdmax_rlcx_doorbell_log, sdmax_rlcx_doorbell_log),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_doorbell_offset, sdmax_rlcx_sched_cntl),
-	STATE(v12_sdma_mqd, sdmax_rlcx_ib_sub_remain, sdmax_rlcx_ib_sub_remain),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_preempt, sdmax_rlcx_mcu_dbg1),
-	STATE(v12_sdma_mqd, sdmax_rlcx_context_switch_status, sdmax_rlcx_midcmd_data10),
 	OWNED(v12_sdma_mqd, sdmax_rlcx_wait_unsatisfied_thd, sdmax_rlcx_mqd_control),
 	OWNED(v12_sdma_mqd, sdma_engine_id, sdma_queue_id),
 };
@@ -378,7 +314,7 @@ u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_st
 	return layout->stack_with_mqd ? ctl_stack_size : 0;
 }
 
-/* Returns the bits of a word that a blob may contain: all bits of an opaque word. */
+/* Returns the bits of a word that a blob may contain. */
 static u32 kfd_criu_mqd_mask(const struct kfd_criu_mqd_layout *layout, u32 word)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(layout->parts); i++) {

@@ -154,6 +154,7 @@ void Device::make_dies() {
     const uint32_t offset = xcc * kInstanceStride;
     gfx_hubs_.emplace_back(hub_spec(asic_, Hub::kGfx, asic_.gfx_hub + offset, *vram_));
     rlcs_.emplace_back(clock_, asic_.rlc_safe_mode, offset);
+    if (asic_.unit_registers) unit_fuses_.emplace_back(asic_, offset);
   }
   for (const ConstantBlock& block : asic_.constants)
     for (uint32_t xcc = 0; xcc < (block.per_xcc ? asic_.xccs : 1); ++xcc)
@@ -178,6 +179,7 @@ amdgpu_criu::Status Device::claim_registers() {
   for (HubRegisters& hub : mm_hubs_) TRY(hub.claim(*bus_));
   for (Rlc& rlc : rlcs_) TRY(rlc.claim(*bus_));
   for (FixedRegisters& block : fixed_) TRY(block.claim(*bus_));
+  for (UnitFuses& units : unit_fuses_) TRY(units.claim(*bus_));
   return {};
 }
 
@@ -326,6 +328,7 @@ void Device::reset_chip() {
   for (HubRegisters& hub : gfx_hubs_) hub.reset();
   for (HubRegisters& hub : mm_hubs_) hub.reset();
   for (Rlc& rlc : rlcs_) rlc.reset();
+  for (UnitFuses& units : unit_fuses_) units.reset();
   nbio_.reset();
   if (partitions_) partitions_->reset();
   if (smu_) smu_->reset();

@@ -27,6 +27,7 @@
 #include "regs/register_bus.h"
 #include "regs/rlc.h"
 #include "regs/smu_mailbox.h"
+#include "regs/unit_fuses.h"
 
 namespace gpu {
 
@@ -127,6 +128,7 @@ class Device final : public PciDevice {
   std::deque<HubRegisters> mm_hubs_;   // of each AID
   std::deque<Rlc> rlcs_;               // of each XCC
   std::deque<FixedRegisters> fixed_;
+  std::deque<UnitFuses> unit_fuses_;  // of each XCC
   Nbio nbio_;
   std::optional<Partitions> partitions_;
   std::optional<SmuMailboxBlock> smu_;

@@ -2,6 +2,7 @@
 // The differences between the modelled chips, as data. Register offsets are doublewords.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -64,6 +65,13 @@ struct CpRegisters {
   uint32_t mec_control;  // resets of compute pipes
   uint32_t queue_reset;  // SPI_COMPUTE_QUEUE_RESET
   std::optional<uint32_t> mes_control = {};  // CP_MES_CNTL
+};
+
+// Registers of the compute units that are fused off.
+struct UnitRegisters {
+  uint32_t select;  // GRBM_GFX_INDEX: of which shader engine
+  uint32_t fused;   // CC_GC_SHADER_ARRAY_CONFIG
+  uint32_t user;    // GC_USER_SHADER_ARRAY_CONFIG
 };
 
 // The way in which queues of KFD are mapped: by packets of run lists, or by firmware that takes
@@ -173,9 +181,12 @@ struct Asic {
   uint8_t shader_engines;
   uint8_t arrays_per_engine;
   uint8_t units_per_array;
+  // Those that are fused off, a bit for each, by shader engine. Boards of one kind differ in them.
+  std::vector<uint32_t> fused_units = {};
 
   Scheduler scheduler = Scheduler::kHws;
   CpRegisters cp;
+  std::optional<UnitRegisters> unit_registers = {};  // none: all units are there
   uint32_t rlc_safe_mode;
   HubLayout gfx_hub_layout;
   HubLayout mm_hub_layout;
@@ -215,12 +226,20 @@ struct Asic {
   unsigned aid_of_sdma(unsigned engine) const {
     return engine * aids / static_cast<unsigned>(sdma.size());
   }
+  unsigned units_per_xcc() const {
+    int units = shader_engines * arrays_per_engine * units_per_array;
+    for (const uint32_t fused : fused_units) units -= std::popcount(fused);
+    return static_cast<unsigned>(units);
+  }
   unsigned sdma_per_xcc() const { return static_cast<unsigned>(sdma.size()) / xccs; }
 };
 
 const Asic& mi210();
 // With 16 compute units, so that a control stack has two pages. On hardware it has more.
 const Asic& mi210_wide();
+// With two shader engines, one of which has a unit less than the other.
+const Asic& mi210_4_3();
+const Asic& mi210_3_4();
 const Asic& mi300x();
 // One AID of it: two XCCs, four SDMA engines.
 const Asic& mi300x_small();

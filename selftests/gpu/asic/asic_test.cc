@@ -108,6 +108,34 @@ TEST_P(AsicTest, TheDiscoveryBinaryListsItsIps) {
     EXPECT_EQ(found.count({ip.hw_id, ip.instance}), 1u) << ip.hw_id << "." << ip.instance;
 }
 
+// As gfx_v9_0_get_cu_info() and gfx_v9_4_3_get_cu_info() read them.
+TEST_P(AsicTest, TheDriverFindsTheUnitsOfEachShaderEngine) {
+  const auto& registers = asic().unit_registers;
+  if (!registers) return;
+  const auto device =
+      expect(Device::create({.asic = asic(), .vram_size = 256 << 20}, create_engines));
+  unsigned units = 0;
+  for (uint32_t engine = 0; engine < asic().shader_engines; ++engine) {
+    const uint32_t select = engine << 16 | 1u << 30;
+    uint32_t fused = 0;
+    ASSERT_TRUE(
+        device->write(5, uint64_t{4} * registers->select, std::as_bytes(std::span(&select, 1)))
+            .ok());
+    ASSERT_TRUE(
+        device
+            ->read(5, uint64_t{4} * registers->fused, std::as_writable_bytes(std::span(&fused, 1)))
+            .ok());
+    units += asic().units_per_array - static_cast<unsigned>(std::popcount(fused >> 16));
+  }
+  EXPECT_EQ(units, asic().units_per_xcc());
+}
+
+TEST(Asic, TwoBoardsHaveAsManyUnitsInOtherShaderEngines) {
+  EXPECT_EQ(mi210_4_3().units_per_xcc(), 7u);
+  EXPECT_EQ(mi210_3_4().units_per_xcc(), 7u);
+  EXPECT_NE(mi210_4_3().fused_units, mi210_3_4().fused_units);
+}
+
 TEST(Asic, AChipWithoutXgmiIsNoMemberOfAHive) {
   const auto device =
       Device::create({.asic = navi31(), .vram_size = 256 << 20, .nodes = 2}, create_engines);

@@ -33,15 +33,18 @@ CpRegisters gfx9_cp(const IpRegisters& gc) {
           .queue_reset = gc.at(Gc::SPI_COMPUTE_QUEUE_RESET)};
 }
 
-// No CU is fused off. GB_ADDR_CONFIG has the VBIOS's value, which the driver's own bits do not
+template <typename Gc>
+UnitRegisters gfx9_units(const IpRegisters& gc) {
+  return {.select = gc.at(Gc::GRBM_GFX_INDEX),
+          .fused = gc.at(Gc::CC_GC_SHADER_ARRAY_CONFIG),
+          .user = gc.at(Gc::GC_USER_SHADER_ARRAY_CONFIG)};
+}
+
+// GB_ADDR_CONFIG has the VBIOS's value, which the driver's own bits do not
 // change.
 template <typename Gc>
 ConstantBlock gfx9_configuration(const IpRegisters& gc) {
-  return {"GC configuration",
-          {{gc.at(Gc::CC_GC_SHADER_ARRAY_CONFIG), 0},
-           {gc.at(Gc::GC_USER_SHADER_ARRAY_CONFIG), 0},
-           {gc.at(Gc::GB_ADDR_CONFIG), 0x2a114042}},
-          true};
+  return {"GC configuration", {{gc.at(Gc::GB_ADDR_CONFIG), 0x2a114042}}, true};
 }
 
 template <typename Gc>

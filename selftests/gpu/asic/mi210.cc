@@ -41,6 +41,7 @@ Asic make_mi210() {
       .arrays_per_engine = 1,
       .units_per_array = 8,
       .cp = gfx9_cp<r>(gc),
+      .unit_registers = gfx9_units<r>(gc),
       .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
       .gfx_hub_layout = gfx9_hub<r>(),
       .mm_hub_layout = gfx9_hub<r>(),
@@ -77,10 +78,29 @@ Asic make_mi210() {
   };
 }
 
+Asic make_uneven(std::string_view name, std::vector<uint32_t> fused) {
+  Asic asic = make_mi210();
+  asic.name = name;
+  asic.shader_engines = 2;
+  asic.units_per_array = 4;
+  asic.fused_units = std::move(fused);
+  return asic;
+}
+
 }  // namespace
 
 const Asic& mi210() {
   static const Asic kAsic = make_mi210();
+  return kAsic;
+}
+
+const Asic& mi210_4_3() {
+  static const Asic kAsic = make_uneven("mi210-4-3", {0, 1 << 3});
+  return kAsic;
+}
+
+const Asic& mi210_3_4() {
+  static const Asic kAsic = make_uneven("mi210-3-4", {1 << 3, 0});
   return kAsic;
 }
 

@@ -121,6 +121,7 @@ Asic make(std::string_view name, unsigned xccs, unsigned aids, unsigned memory_p
       .arrays_per_engine = 1,
       .units_per_array = 4,
       .cp = gfx9_cp<r>(gc),
+      .unit_registers = gfx9_units<r>(gc),
       .rlc_safe_mode = gc.at(r::RLC_SAFE_MODE),
       .gfx_hub_layout = gfx9_hub<r>(),
       .mm_hub_layout = gfx9_hub<r>(),

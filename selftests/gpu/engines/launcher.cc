@@ -40,7 +40,8 @@ struct Tmpring {
   uint64_t wave_bytes;
 };
 
-// Which units of an array COMPUTE_STATIC_THREAD_MGMT enables; two arrays share a register.
+// Which of the units of an array that are not fused off COMPUTE_STATIC_THREAD_MGMT enables; two
+// arrays share a register.
 uint32_t enabled_units(const ComputeRegisters& registers, unsigned engine, unsigned array) {
   using Registers = ComputeRegisters;
   const unsigned word =
@@ -97,17 +98,21 @@ shader::DispatchSpec Launcher::spec(const Share& share) {
 
 void Launcher::set_units(shader::DispatchSpec& spec, const Share& share) const {
   const Asic& asic = context_.asic;
-  spec.max_waves =
-      asic.shader_engines * asic.arrays_per_engine * asic.units_per_array * shader::Units::kWaves;
+  spec.max_waves = asic.units_per_xcc() * shader::Units::kWaves;
   spec.units.clear();
   for (unsigned engine = 0; engine < asic.shader_engines; ++engine) {
+    const uint32_t fused = asic.fused_units.empty() ? 0 : asic.fused_units[engine];
     for (unsigned array = 0; array < asic.arrays_per_engine; ++array) {
-      const uint32_t enabled = enabled_units(share.registers, engine, array);
+      uint32_t enabled = enabled_units(share.registers, engine, array);
       for (unsigned unit = 0; unit < asic.units_per_array; ++unit) {
-        if (enabled >> unit & 1) spec.units.push_back({engine, array, unit});
+        if (fused >> unit & 1) continue;
+        if (enabled & 1) spec.units.push_back({engine, array, unit});
+        enabled >>= 1;
       }
     }
   }
+  // Work-groups go to the shader engines in turn.
+  std::ranges::stable_sort(spec.units, {}, &shader::UnitId::unit);
 }
 
 Memory& Launcher::memory_of(const Share& share) const {

@@ -178,6 +178,11 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 			device->pdd = plan->p->pdds[i];
 	if (!device->pdd)
 		return criu_refuse(plan->call, -ENODEV, "no GPU %u", actual_gpu_id);
+	for (i = 0; &plan->devices[i] != device; i++)
+		if (plan->devices[i].pdd == device->pdd)
+			return criu_refuse(plan->call, -ENODEV,
+					   "GPU %u replaces both %u and %u", actual_gpu_id,
+					   plan->devices[i].record.gpu_id, old->gpu_id);
 	kfd_criu_describe(device->pdd, &now);
 	ret = criu_check_same(plan->call, kfd_criu_same, ARRAY_SIZE(kfd_criu_same), old, &now);
 	if (ret)
@@ -223,21 +228,6 @@ static int kfd_criu_check_device(void *data, void *elem)
 			return -EBADF;
 	}
 	return kfd_criu_check_target(plan, device, entry->actual_gpu_id);
-}
-
-static int kfd_criu_check_targets(void *data)
-{
-	struct kfd_criu_plan *plan = data;
-
-	for (u32 i = 0; i < plan->num_devices; i++)
-		for (u32 j = 0; j < i; j++)
-			if (plan->devices[i].pdd && plan->devices[i].pdd == plan->devices[j].pdd)
-				return criu_refuse(plan->call, -ENODEV,
-						   "GPU %u replaces both %u and %u",
-						   plan->devices[i].pdd->dev->id,
-						   plan->devices[i].record.gpu_id,
-						   plan->devices[j].record.gpu_id);
-	return 0;
 }
 
 /* Takes the path of AMDKFD_IOC_ACQUIRE_VM, then that of the first use of the GPU. */
@@ -402,7 +392,6 @@ const struct criu_kind kfd_criu_devices = {
 	.live = true,
 	.dump = kfd_criu_dump_devices,
 	.check = kfd_criu_check_device,
-	.check_all = kfd_criu_check_targets,
 	.begin = kfd_criu_name_devices,
 	.apply = kfd_criu_apply_device,
 	.end = kfd_criu_end_devices,

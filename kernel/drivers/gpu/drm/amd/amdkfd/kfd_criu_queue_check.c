@@ -102,14 +102,6 @@ u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
 }
 
-/* Return: true if an area of SVM ranges holds the wave-save area. Areas are sorted and merged. */
-static bool kfd_criu_ctx_in_svm(const struct kfd_criu_plan *plan,
-				const struct kfd_criu_plan_queue *queue)
-{
-	return criu_ranges_contain(plan->svm_areas, plan->num_svm_areas, queue->record.ctx_addr,
-				   kfd_criu_ctx_total(queue->device->pdd, queue->record.ctx_size));
-}
-
 const char *kfd_criu_queue_fault(void *data, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
@@ -147,7 +139,9 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 		    kfd_criu_mqd_check_bounds(layout, queue->mqd, num_mqds,
 					      record->ctl_stack_size, record->ctx_size))
 			return "control stack";
-		if (properties.cwsr_in_svm && !kfd_criu_ctx_in_svm(plan, queue))
+		if (properties.cwsr_in_svm &&
+		    !criu_ranges_contain(plan->svm_areas, plan->num_svm_areas, record->ctx_addr,
+					 kfd_criu_ctx_total(queue->device->pdd, record->ctx_size)))
 			return "its wave-save area is in no SVM range";
 		if (kfd_criu_mqd_check_xccs(layout, queue->mqd, num_mqds,
 					    record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL))

@@ -17,6 +17,7 @@ struct kfd_node {
 #define IP_VERSION(major, minor, revision) \
 	((u32)(major) << 24 | (u32)(minor) << 16 | (u32)(revision) << 8)
 
+#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define hweight32(word) ((u32)__builtin_popcount(word))
 
 #include "mqd_layouts.h"

@@ -50,6 +50,8 @@ void kfd_criu_mqd_strip(const struct kfd_criu_mqd_layout *layout, void *mqds, u3
 void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const void *mqds,
 			       void *stacks, u32 num, u32 size);
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
+bool kfd_criu_mqd_waves_fit(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
+			    const u32 *stack, u32 stack_size, const u8 *is, const u8 *was, u32 num);
 int kfd_criu_mqd_check(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num);
 int kfd_criu_mqd_check_bounds(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			      u32 ctl_stack_size, u32 ctx_size);

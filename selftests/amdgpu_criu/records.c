@@ -40,6 +40,8 @@ enum queue {
 	QUEUE_CTL_STACK = 80, QUEUE_PERCENT = 84, QUEUE_PRIORITY = 88, QUEUE_XCC = 92,
 	QUEUE_DOORBELL_ID = 96, QUEUE_DOORBELL = 100, QUEUE_SDMA_ID = 104, QUEUE_MQD_SIZE = 108,
 	QUEUE_STACK_SIZE = 112, QUEUE_PAD = 116, QUEUE_CUS = 120, QUEUE_MQD = 248,
+	QUEUE_MASK = QUEUE_MQD + 4 * 23, /* compute_static_thread_mgmt_se0 */
+	QUEUE_STACK_OFFSET = QUEUE_MQD + 4 * 174, /* cp_hqd_cntl_stack_offset */
 };
 
 enum svm { SVM_START = 0, SVM_SIZE_FIELD = 8, SVM_NUM = 16, SVM_PAD = 20, SVM_ATTR = 24 };
@@ -491,7 +493,6 @@ TEST_F(records, invalid_compute_queue_fields_are_refused)
 		{ "graphics core beyond a byte", QUEUE_XCC, 4, SET, 0x100, EBADMSG },
 		{ "doorbell of another", QUEUE_DOORBELL, 4, COPY, 1, EBADMSG },
 		{ "doorbell number out of range", QUEUE_DOORBELL_ID, 4, SET, 1024, EBADMSG },
-		{ "masked, on a GPU with other CUs", QUEUE_CUS, 1, SET, 255, ENODEV },
 		{ "MQD of another size", QUEUE_MQD_SIZE, 4, ADD, 8, EBADMSG },
 		{ "stacks beyond the tail", QUEUE_STACK_SIZE, 4, SET, 0xffffff00, EBADMSG },
 		{ "pad", QUEUE_PAD, 4, SET, 1, EBADMSG },
@@ -514,6 +515,46 @@ TEST_F(records, logical_ids_of_xccs_that_occur_twice_are_refused)
 	if (gpu.num_xcc < 2)
 		SKIP(return, "the GPU has a single XCC");
 	EXPECT_ROWS(BLOB_KFD_QUEUE, 0, rows);
+}
+
+/* Makes the blob say that the first engine has saved waves: work-groups of one wave each. */
+static void save_waves(struct blob *blob, __u32 groups)
+{
+	char *queue = blob_payload(blob, blob_find(blob, BLOB_KFD_QUEUE, 0));
+	const __u32 first = 1 << 17;
+	__u32 size, mqd_size, stack_size;
+
+	memcpy(&size, queue + QUEUE_CTL_STACK, sizeof(size));
+	memcpy(&mqd_size, queue + QUEUE_MQD_SIZE, sizeof(mqd_size));
+	memcpy(&stack_size, queue + QUEUE_STACK_SIZE, sizeof(stack_size));
+	size -= groups * sizeof(first);
+	memcpy(queue + QUEUE_STACK_OFFSET, &size, sizeof(size));
+	/* Other generations than GFX9 have it in memory of the process. */
+	for (__u32 i = 0; stack_size && i < groups; i++)
+		memcpy(queue + QUEUE_MQD + mqd_size + size + i * sizeof(first), &first,
+		       sizeof(first));
+}
+
+/* COMPUTE_STATIC_THREAD_MGMT_SE0 has a mask. */
+TEST_F(records, a_cu_mask_on_a_gpu_with_other_cus_is_ENODEV)
+{
+	static const struct row rows[] = {
+		{ "CUs per shader array", QUEUE_CUS, 1, SET, 255, ENODEV },
+	};
+	char *queue = blob_payload(&self->blob, blob_find(&self->blob, BLOB_KFD_QUEUE, 0));
+
+	memset(queue + QUEUE_MASK, 1, sizeof(__u32));
+	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_QUEUE, 0, rows, NULL);
+}
+
+/* One engine had 255 CUs, and each of them a work-group. */
+TEST_F(records, waves_without_room_in_their_engine_are_ENODEV)
+{
+	static const struct row rows[] = {
+		{ "CUs per shader array", QUEUE_CUS, 1, SET, 255, ENODEV },
+	};
+	save_waves(&self->blob, 255);
+	EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_QUEUE, 0, rows, NULL);
 }
 
 TEST_F(records, invalid_sdma_queue_fields_are_refused)

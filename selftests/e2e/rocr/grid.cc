@@ -2,7 +2,8 @@
 // rocr_grid: work-groups that wait for each other, through a cooperative queue of stock ROCr. In
 // each round of a kernel a group works on what its neighbor wrote in the round before; GWS keeps
 // them together. The kernel runs until a verdict or the end is requested. A second queue runs on
-// the compute units that the step before has chosen. A line is printed before the long kernel
+// the compute units that the step before has chosen; with --full there is none, and the groups fill
+// the GPU. A line is printed before the long kernel
 // starts, so that a dump can meet waves that wait.
 #include <algorithm>
 #include <array>
@@ -25,7 +26,8 @@ using amdgpu_criu::Error;
 using amdgpu_criu::Result;
 using amdgpu_criu::Status;
 
-constexpr uint32_t kGroup = 256, kGroups = 8, kNumbers = kGroup * kGroups, kPlaces = 16;
+constexpr uint32_t kGroup = 256, kGroups = 8, kMaxGroups = 255, kPlaces = 16;
+constexpr uint32_t kGroupsOfUnit = 8;  // 4 waves each, of 32
 
 // As in the kernel meet_until.
 struct MeetControl {
@@ -35,7 +37,7 @@ struct MeetControl {
 };
 
 struct Shared {
-  std::array<uint32_t, size_t{2} * kNumbers> rows;
+  std::array<uint32_t, size_t{2} * kGroup * kMaxGroups> rows;
   MeetControl control;
   std::array<uint32_t, kPlaces> places;
   alignas(64) std::array<std::byte, 64> arguments;
@@ -49,6 +51,8 @@ struct Workload {
   AqlUserQueue together, elsewhere;
   Signal done_signal;
   unsigned timeout_ms;
+  bool full;
+  uint32_t groups;        // that wait for each other
   uint32_t units = 0xff;  // of the second queue
   bool in_pairs = false;  // the units of a WGP
   uint64_t done = 0;
@@ -85,19 +89,20 @@ std::vector<uint32_t> met(std::vector<uint32_t> from, uint32_t rounds) {
 
 Status meet(Workload& w, uint64_t step, uint64_t key) {
   Shared& data = w.data();
-  std::vector<uint32_t> numbers(kNumbers);
-  for (uint32_t i = 0; i < kNumbers; ++i)
+  const uint32_t count = kGroup * w.groups;
+  std::vector<uint32_t> numbers(count);
+  for (uint32_t i = 0; i < count; ++i)
     numbers[i] = static_cast<uint32_t>(key >> (i % 32)) * 2654435761u + i;
   std::ranges::copy(numbers, data.rows.begin());
-  TRY(launch(w, w.together, w.grid_init, {{kGroup, 1}, {kGroup, 1}}, kGroups));
+  TRY(launch(w, w.together, w.grid_init, {{kGroup, 1}, {kGroup, 1}}, w.groups));
   say(amdgpu_criu::formatted("long kernel of step {}", step));
   data.control = {};
-  TRY(submit(w, w.together, w.meet_until, {{kNumbers, 1}, {kGroup, 1}}, data.rows.data(),
-             &data.control.stop, kGroups));
+  TRY(submit(w, w.together, w.meet_until, {{count, 1}, {kGroup, 1}}, data.rows.data(),
+             &data.control.stop, w.groups));
   TRY(held_until_requested(w.done_signal, data.control.stop, w.timeout_ms));
   const uint32_t rounds = data.control.rounds;
-  const auto* end = data.rows.data() + (rounds % 2 ? kNumbers : 0);
-  if (!std::ranges::equal(std::span(end, kNumbers), met(numbers, rounds)))
+  const auto* end = data.rows.data() + (rounds % 2 ? count : 0);
+  if (!std::ranges::equal(std::span(end, count), met(numbers, rounds)))
     return Error::of(EBADMSG, "groups have waited for each other in too few rounds");
   return {};
 }
@@ -117,10 +122,12 @@ Status look_where(Workload& w) {
 
 Status step(Workload& w) {
   const uint64_t next = w.done + 1, key = value_at(next);
-  TRY(look_where(w));
-  w.units = 1u << (next % 8) | 1u << (next * 3 % 8);
-  if (w.in_pairs) w.units |= (w.units & 0x55) << 1 | (w.units & 0xaa) >> 1;
-  TRY(w.elsewhere.enable_units(w.units));
+  if (!w.full) {
+    TRY(look_where(w));
+    w.units = 1u << (next % 8) | 1u << (next * 3 % 8);
+    if (w.in_pairs) w.units |= (w.units & 0x55) << 1 | (w.units & 0xaa) >> 1;
+    TRY(w.elsewhere.enable_units(w.units));
+  }
   TRY(meet(w, next, key));
   w.done = next;
   say(amdgpu_criu::formatted("step {} value {:#018x}", next, key));
@@ -137,6 +144,8 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   AqlUserQueue together = TRY(AqlUserQueue::create_with(r, {.cooperative = true}));
   AqlUserQueue elsewhere = TRY(AqlUserQueue::create(r));
   Signal done_signal = TRY(Signal::create(1));
+  const uint32_t groups = options.full ? TRY(r.compute_units()) * kGroupsOfUnit : kGroups;
+  if (groups > kMaxGroups) return Error::of(E2BIG, "{} work-groups fill the GPU", groups);
   return Workload{std::move(runtime),
                   std::move(shared),
                   std::move(executable),
@@ -146,7 +155,9 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
                   std::move(together),
                   std::move(elsewhere),
                   std::move(done_signal),
-                  options.timeout_s * 1000};
+                  options.timeout_s * 1000,
+                  options.full,
+                  groups};
 }
 
 bool run(Workload& w, const Options& options) {
@@ -177,7 +188,7 @@ int main(int argc, char** argv) {
       {"rocr_grid",
        "Work-groups that wait for each other (GWS), and kernels on chosen compute units, through\n"
        "stock ROCr.",
-       "--steps --interval --timeout"},
+       "--full --steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   return e2e::main_with(parsed.options);

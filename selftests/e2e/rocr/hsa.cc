@@ -85,6 +85,13 @@ Result<std::unique_ptr<Runtime>> Runtime::create(unsigned gpus) {
 
 Runtime::~Runtime() { hsa_shut_down(); }
 
+Result<uint32_t> Runtime::compute_units(unsigned gpu) const {
+  uint32_t units = 0;
+  constexpr auto kUnits = static_cast<hsa_agent_info_t>(HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT);
+  TRY(check(hsa_agent_get_info(gpus_[gpu], kUnits, &units), "counting compute units"));
+  return units;
+}
+
 Result<Buffer> Buffer::create(const Runtime& runtime, Place place, size_t size, unsigned gpu) {
   const hsa_agent_t agent = place == Place::kHost ? runtime.cpu_ : runtime.gpu(gpu);
   uint64_t pool = runtime.host_pool_;

@@ -61,6 +61,8 @@ constexpr Setting kSettings[] = {
      [](Options& o, uint64_t v) { o.plain = v != 0; }},
     {"--held", "1: a step ends with a kernel that runs until a verdict is requested", 0, 1,
      [](Options& o, uint64_t v) { o.held = v != 0; }},
+    {"--full", "1: as many work-groups as the GPU holds, and no second queue", 0, 1,
+     [](Options& o, uint64_t v) { o.full = v != 0; }},
     {"--steps", "steps to do; 0: until SIGTERM", 0, UINT32_MAX,
      [](Options& o, uint64_t v) { o.steps = v; }},
     {"--interval", "milliseconds between steps", 0, 60000,

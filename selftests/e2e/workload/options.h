@@ -28,6 +28,7 @@ struct Options {
   uint64_t operations = 60;  // chosen at random
   bool plain = false;        // the data is in ordinary memory
   bool held = false;         // a step ends with a kernel that runs until a verdict is requested
+  bool full = false;         // kernels fill the GPU
   uint64_t steps = 0;        // 0: until SIGTERM
   unsigned interval_ms = 2;  // pause between steps
   unsigned timeout_s = 120;  // for one step or one copy

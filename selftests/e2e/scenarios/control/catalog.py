@@ -55,6 +55,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "peer_bars": ("render_peer_vram",),
     # With GPUs of two generations.
     "mixed": ("other_generation",),
+    # With two GPUs of one kind, whose compute units are in different shader engines.
+    "uneven": ("uneven_full", "uneven_moved"),
     # With a GPU in partitions.
     "partitions": ("partition_kept", "partition_moved"),
     # With a GPU that the driver can divide into partitions.

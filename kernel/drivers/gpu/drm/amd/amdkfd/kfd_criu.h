@@ -157,6 +157,9 @@ void kfd_criu_mqd_strip_stacks(const struct kfd_criu_mqd_layout *layout, const v
 			       void *stacks, u32 num, u32 size);
 u32 kfd_criu_mqd_stack_size(const struct kfd_criu_mqd_layout *layout, u32 ctl_stack_size);
 bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void *mqd);
+bool kfd_criu_mqd_has_waves(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 size);
+bool kfd_criu_mqd_waves_fit(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
+			    const u32 *stack, u32 size, const u8 *is, const u8 *was, u32 num);
 int kfd_criu_mqd_check_xccs(const struct kfd_criu_mqd_layout *layout, const void *mqds, u32 num,
 			    bool aql);
 

@@ -440,3 +440,52 @@ bool kfd_criu_mqd_masks_cus(const struct kfd_criu_mqd_layout *layout, const void
 			return true;
 	return false;
 }
+
+/*
+ * Returns how many CUs the saved waves of a shader engine need: each can hold as many work-groups
+ * of a kind as the engine did on average. In a control stack of GFX9, a word with bit 31 begins
+ * waves of another kind. Words of waves have neither this bit nor bit 30, the engine in bits 11:9,
+ * and bit 17 in the first wave of a work-group.
+ */
+static u32 kfd_criu_cus_of_waves(const u32 *word, const u32 *end, u32 engine, u32 had)
+{
+	u32 cus = 0, groups = 0;
+
+	for (; word < end; word++) {
+		if (!(*word & (BIT(31) | BIT(30))) && (*word >> 9 & 7) == engine)
+			groups += *word >> 17 & 1;
+		if (!groups || (word + 1 < end && !(word[1] & BIT(31))))
+			continue;
+		cus += DIV_ROUND_UP(groups, DIV_ROUND_UP(groups, had));
+		groups = 0;
+	}
+	return cus;
+}
+
+/* Returns true if a control stack of this size contains waves. */
+bool kfd_criu_mqd_has_waves(const struct kfd_criu_mqd_layout *layout, const u32 *mqd, u32 size)
+{
+	return mqd[layout->stack_offset] < size;
+}
+
+/*
+ * Checks whether saved waves fit on an XCC whose engines have other numbers of CUs than before.
+ * Each wave returns to its engine, and waves that wait for each other need room at the same time.
+ * A control stack in memory of the process is not read: its waves fit if no engine has fewer CUs.
+ */
+bool kfd_criu_mqd_waves_fit(const struct kfd_criu_mqd_layout *layout, const u32 *mqd,
+			    const u32 *stack, u32 size, const u8 *is, const u8 *was, u32 num)
+{
+	if (!kfd_criu_mqd_has_waves(layout, mqd, size))
+		return true;
+	for (u32 i = 0; i < num; i += 2) {
+		const u32 has = is[i] + is[i + 1], had = was[i] + was[i + 1];
+
+		if (has < had &&
+		    (!layout->stack_with_mqd ||
+		     has < kfd_criu_cus_of_waves(stack + mqd[layout->stack_offset] / sizeof(u32),
+						 stack + size / sizeof(u32), i / 2, had)))
+			return false;
+	}
+	return true;
+}

@@ -88,15 +88,19 @@ static void kfd_criu_describe_queue(const struct kfd_process_device *pdd, const 
 	};
 }
 
-static bool kfd_criu_queue_masks_cus(const struct queue *q,
+static bool kfd_criu_queue_needs_cus(const struct queue *q,
 				     const struct kfd_criu_mqd_layout *layout)
 {
 	struct mqd_manager *mm = kfd_criu_mqd_mgr(q->device, q->properties.type);
-	struct queue_properties properties = q->properties;
+	struct queue_properties to = q->properties;
 
-	for (u32 i = 0; i < kfd_criu_num_mqds(q->device, properties.type); i++)
-		if (kfd_criu_mqd_masks_cus(layout, q->mqd + i * mm->mqd_stride(mm, &properties)))
+	for (u32 i = 0; i < kfd_criu_num_mqds(q->device, to.type); i++) {
+		const void *mqd = q->mqd + i * mm->mqd_stride(mm, &to);
+
+		if (kfd_criu_mqd_masks_cus(layout, mqd) ||
+		    kfd_criu_mqd_has_waves(layout, mqd, to.ctl_stack_size))
 			return true;
+	}
 	return false;
 }
 
@@ -120,7 +124,7 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	layout = kfd_criu_queue_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
 	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
-	if (kfd_criu_queue_masks_cus(q, layout))
+	if (kfd_criu_queue_needs_cus(q, layout))
 		kfd_criu_active_cus(pdd->dev, &record.active_cus);
 	ret = pqm_get_queue_checkpoint_info(&dump->p->pqm, record.queue_id, &unused,
 					    &record.mqd_stack_size);

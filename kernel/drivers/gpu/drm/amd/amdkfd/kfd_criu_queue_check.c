@@ -241,19 +241,28 @@ static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 			   record->doorbell_id);
 }
 
-static int kfd_criu_check_cus_here(struct kfd_criu_plan *plan,
-				   const struct kfd_criu_queue_record *record,
-				   struct kfd_node *node)
+/* Saved waves need room in their shader engine, CU masks the CUs of each array. */
+static int kfd_criu_check_compute_here(struct kfd_criu_plan *plan,
+				       const struct kfd_criu_plan_queue *queue,
+				       struct kfd_node *node)
 {
+	const struct kfd_criu_queue_record *record = &queue->record;
+	const struct kfd_criu_mqd_layout *words =
+		kfd_criu_queue_layout(node, KFD_QUEUE_TYPE_COMPUTE);
+	const u32 num = kfd_criu_num_mqds(node, KFD_QUEUE_TYPE_COMPUTE);
+	const bool has_cus = memchr_inv(&record->active_cus, 0, sizeof(record->active_cus));
 	struct kfd_criu_cus cus;
 
 	kfd_criu_active_cus(node, &cus);
-	if (!memchr_inv(&record->active_cus, 0, sizeof(cus)))
-		return 0;
-	for (u32 i = 0; i < KFD_CRIU_XCCS_MAX; i++) {
+	for (u32 i = 0; i < num; i++) {
+		const void *mqd = queue->mqd + i * (record->mqd_size / num);
+		const void *stack = queue->stack + i * (record->mqd_stack_size / num);
 		const u8 *is = cus.xcc[i], *was = record->active_cus.xcc[i];
 
-		if (memcmp(is, was, KFD_CRIU_SHADER_ARRAYS_MAX))
+		if (has_cus && memcmp(is, was, KFD_CRIU_SHADER_ARRAYS_MAX) &&
+		    (kfd_criu_mqd_masks_cus(words, mqd) ||
+		     !kfd_criu_mqd_waves_fit(words, mqd, stack, record->ctl_stack_size, is, was,
+					     KFD_CRIU_SHADER_ARRAYS_MAX)))
 			return criu_refuse(plan->call, -ENODEV,
 					   "CUs per shader array are %*ph, were %*ph",
 					   KFD_CRIU_SHADER_ARRAYS_MAX, is,
@@ -285,7 +294,7 @@ int kfd_criu_check_queue(void *data, void *entry)
 				   "GPU %u has no compute wave save/restore", node->id);
 	if ((record->flags & KFD_CRIU_QUEUE_GWS) && !node->gws)
 		return criu_refuse(plan->call, -ENODEV, "GPU %u has no GWS", node->id);
-	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_cus_here(plan, record, node) :
+	ret = type == KFD_QUEUE_TYPE_COMPUTE ? kfd_criu_check_compute_here(plan, queue, node) :
 					       kfd_criu_check_sdma_here(plan, record, node);
 	if (ret)
 		return ret;

@@ -168,7 +168,7 @@ struct kfd_criu_queue_record {
 	__u32 mqd_size; /* bytes of all MQDs */
 	__u32 mqd_stack_size; /* bytes of all control stacks that the kernel keeps */
 	__u32 pad;
-	/* If the queue does not use all CUs: those to which masks in the MQDs are relative */
+	/* If masks in the MQDs are relative to them, or saved waves occupy them */
 	struct kfd_criu_cus active_cus;
 };
 

@@ -42,6 +42,7 @@ static const struct record_field kfd_device_fields[] = {
 	FIELD(kfd_criu_device_record, tba_addr),
 	FIELD(kfd_criu_device_record, tma_addr),
 	FIELD(kfd_criu_device_record, scratch_va),
+	FIELD(kfd_criu_device_record, wave_layout),
 	{},
 };
 

@@ -21,7 +21,7 @@ enum device {
 	DEVICE_DEBUG_MEMORY = 48, DEVICE_SDMA_ENGINES = 52, DEVICE_XGMI_ENGINES = 56,
 	DEVICE_SDMA_QUEUES = 60, DEVICE_LDS_BASE = 64, DEVICE_LDS_LIMIT = 72,
 	DEVICE_SCRATCH_BASE = 80, DEVICE_SCRATCH_LIMIT = 88, DEVICE_GPUVM_BASE = 96,
-	DEVICE_GPUVM_LIMIT = 104, DEVICE_SCRATCH_VA = 128,
+	DEVICE_GPUVM_LIMIT = 104, DEVICE_SCRATCH_VA = 128, DEVICE_WAVE_LAYOUT = 136,
 };
 
 enum bo {
@@ -533,6 +533,20 @@ static void save_waves(struct blob *blob, __u32 groups)
 	for (__u32 i = 0; stack_size && i < groups; i++)
 		memcpy(queue + QUEUE_MQD + mqd_size + size + i * sizeof(first), &first,
 		       sizeof(first));
+}
+
+/* A CRC, which has 32 bits. */
+TEST_F(records, waves_of_another_trap_handler_are_ENODEV)
+{
+	for (int bit = 0; bit <= 32; bit += 16) {
+		const struct row rows[] = {
+			{ "layout of saved waves", DEVICE_WAVE_LAYOUT, 8, ADD, 1ULL << bit,
+			  ENODEV },
+		};
+
+		save_waves(&self->blob, 1);
+		EXPECT_ROWS_REFUSED_FOR(BLOB_KFD_DEVICE, 0, rows, NULL);
+	}
 }
 
 /* COMPUTE_STATIC_THREAD_MGMT_SE0 has a mask. */

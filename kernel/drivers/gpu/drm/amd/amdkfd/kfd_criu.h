@@ -49,6 +49,7 @@ struct kfd_criu_plan_device {
 	/* Target GPU; NULL: the process did not use the GPU, and the GPU is missing */
 	struct kfd_process_device *pdd;
 	struct file *drm_file; /* file whose VM it takes; the reference passes to pdd */
+	u32 wave_layout; /* of the trap handler of pdd */
 	bool vm_done; /* pdd has the VM */
 };
 

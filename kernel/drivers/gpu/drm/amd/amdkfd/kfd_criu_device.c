@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* GPUs of a process: the properties that KFD has reported, and the acquired VMs. */
+#include <linux/crc32.h>
 #include <linux/file.h>
 #include <linux/pm_runtime.h>
 
@@ -38,6 +39,24 @@ u64 kfd_criu_features(void)
 	return 0;
 }
 
+/* Returns a name of the layout in which the trap handler of the driver saves waves. */
+static u32 kfd_criu_wave_layout(const struct kfd_dev *kfd)
+{
+	/* Handlers of 6.12, and those of later kernels with the same layout */
+	static const u32 same[][2] = {
+		{ 0x64887f9e, 0x9d584e41 }, /* GFX9 */
+		{ 0x9baedabb, 0x550358b5 }, /* Arcturus */
+		{ 0x58556719, 0x1485ee1e }, /* Aldebaran */
+		{ 0x236a04a6, 0x465c189f }, /* GFX 9.4.3 */
+	};
+	const u32 crc = crc32c(~0U, kfd->cwsr_isa, kfd->cwsr_isa_size);
+
+	for (u32 i = 0; i < ARRAY_SIZE(same); i++)
+		if (crc == same[i][0])
+			return same[i][1];
+	return crc;
+}
+
 /*
  * Describes properties of the hardware, which the target GPU must have as well, and what
  * AMDKFD_IOC_GET_PROCESS_APERTURES_NEW has reported to the process.
@@ -53,6 +72,7 @@ static void kfd_criu_describe(const struct kfd_process_device *pdd,
 	record->mec_fw_version = node->kfd->mec_fw_version;
 	record->mec2_fw_version = node->kfd->mec2_fw_version;
 	record->sdma_fw_version = node->kfd->sdma_fw_version;
+	record->wave_layout = kfd_criu_wave_layout(node->kfd);
 	record->num_xcc = NUM_XCC(node->xcc_mask);
 	record->num_sdma_engines = kfd_get_num_sdma_engines(node);
 	record->num_xgmi_engines = kfd_get_num_xgmi_sdma_engines(node);
@@ -187,6 +207,7 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	ret = criu_check_same(plan->call, kfd_criu_same, ARRAY_SIZE(kfd_criu_same), old, &now);
 	if (ret)
 		return ret;
+	device->wave_layout = now.wave_layout;
 	/* Newer firmware reads saved waves of older firmware. The reverse may fail. */
 	if (now.mec_fw_version < old->mec_fw_version ||
 	    now.mec2_fw_version < old->mec2_fw_version ||

@@ -241,12 +241,13 @@ static int kfd_criu_check_sdma_here(struct kfd_criu_plan *plan,
 			   record->doorbell_id);
 }
 
-/* Saved waves need room in their shader engine, CU masks the CUs of each array. */
+/* Saved waves need their layout and room in their shader engine, CU masks the CUs of each array. */
 static int kfd_criu_check_compute_here(struct kfd_criu_plan *plan,
 				       const struct kfd_criu_plan_queue *queue,
 				       struct kfd_node *node)
 {
 	const struct kfd_criu_queue_record *record = &queue->record;
+	const u64 layout = queue->device->record.wave_layout;
 	const struct kfd_criu_mqd_layout *words =
 		kfd_criu_queue_layout(node, KFD_QUEUE_TYPE_COMPUTE);
 	const u32 num = kfd_criu_num_mqds(node, KFD_QUEUE_TYPE_COMPUTE);
@@ -259,6 +260,11 @@ static int kfd_criu_check_compute_here(struct kfd_criu_plan *plan,
 		const void *stack = queue->stack + i * (record->mqd_stack_size / num);
 		const u8 *is = cus.xcc[i], *was = record->active_cus.xcc[i];
 
+		if (layout && layout != queue->device->wave_layout &&
+		    kfd_criu_mqd_has_waves(words, mqd, record->ctl_stack_size))
+			return criu_refuse(plan->call, -ENODEV,
+					   "layout of saved waves is %#x, was %#llx",
+					   queue->device->wave_layout, layout);
 		if (has_cus && memcmp(is, was, KFD_CRIU_SHADER_ARRAYS_MAX) &&
 		    (kfd_criu_mqd_masks_cus(words, mqd) ||
 		     !kfd_criu_mqd_waves_fit(words, mqd, stack, record->ctl_stack_size, is, was,

@@ -81,6 +81,7 @@ struct kfd_criu_device_record {
 	__u64 tba_addr; /* second-level trap handler of AMDKFD_IOC_SET_TRAP_HANDLER */
 	__u64 tma_addr; /* memory of the trap handler */
 	__u64 scratch_va; /* address of AMDKFD_IOC_SET_SCRATCH_BACKING_VA */
+	__u64 wave_layout; /* CRC-32C of the newest trap handler with this layout, 0: not known */
 };
 
 /* kfd_criu_bo_record.flags */

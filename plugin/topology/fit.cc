@@ -123,6 +123,12 @@ std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignore
   return {};
 }
 
+bool has_same_cus(const Gpu& source, const Gpu& target) {
+  const auto had = source.properties.find(kCuLayout), has = target.properties.find(kCuLayout);
+  return had == source.properties.end() || has == target.properties.end() ||
+         had->second == has->second;
+}
+
 std::vector<std::string> compared_properties() {
   std::vector<std::string> names;
   for (const Check& check : kChecks) names.emplace_back(check.property);

@@ -27,6 +27,10 @@ Ignored ignored_by_environment(const char* (*get)(const char* name));
 // option that would allow it, if any.
 std::string mismatch(const Gpu& source, const Gpu& target, const Ignored& ignored = {});
 
+// Saved waves return to their shader engine, and CU masks are relative to the CUs of a shader
+// array. So the kernel may refuse a GPU of which this is false. True if it is not known.
+bool has_same_cus(const Gpu& source, const Gpu& target);
+
 // The names of all properties that mismatch() compares if none is ignored.
 std::vector<std::string> compared_properties();
 

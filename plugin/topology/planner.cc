@@ -90,8 +90,9 @@ class Search {
           obstacle_to(sources_[source], targets_[i], ignored_, room_).empty())
         result.push_back(i);
     auto rank = [&](size_t i) {
-      if (targets_[i].gpu_id == sources_[source].gpu_id) return 0;
-      return targets_[i].pci_address == sources_[source].pci_address ? 1 : 2;
+      const int others = has_same_cus(sources_[source], targets_[i]) ? 0 : 3;
+      if (targets_[i].gpu_id == sources_[source].gpu_id) return others;
+      return others + (targets_[i].pci_address == sources_[source].pci_address ? 1 : 2);
     };
     std::ranges::stable_sort(result, {}, rank);
     auto unused = [&](size_t i) {

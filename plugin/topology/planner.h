@@ -26,7 +26,8 @@ struct Room {
 };
 
 // A pure function. GPUs of one XGMI hive, or of one NUMA node, stay in one, and GPUs that had a
-// link have one. Sources prefer the target with their own gpu_id, then their PCI address. Spare
+// link have one. Sources prefer targets whose shader arrays have the same numbers of CUs, then the
+// one with their own gpu_id, then their PCI address. Spare
 // targets are left alone, and no source is put where it has no room. An error names the GPU, the
 // property, both values, and the option that would allow it.
 Result<Assignment> plan(std::span<const Gpu> sources, std::span<const Gpu> targets,

@@ -43,6 +43,19 @@ TEST(Planner, FallsBackToPciAddressThenToAnyThatFits) {
   EXPECT_THAT(*plan(sources, std::vector{gpu(8, 140)}), UnorderedElementsAre(Pair(1, 8)));
 }
 
+// A GPU may be replaced by one with the same gpu_id and address.
+TEST(Planner, PrefersTheSameCusInEachShaderArray) {
+  std::vector sources{gpu(1, 128)};
+  std::vector targets{gpu(1, 128), gpu(9, 129), gpu(10, 130)};
+  sources[0].properties[kCuLayout] = targets[2].properties[kCuLayout] = 43;
+  targets[0].properties[kCuLayout] = targets[1].properties[kCuLayout] = 34;
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 10)));
+  EXPECT_THAT(*plan(sources, std::span(targets).first(2)), UnorderedElementsAre(Pair(1, 1)))
+      << "only preferred";
+  sources[0].properties.erase(kCuLayout);
+  EXPECT_THAT(*plan(sources, targets), UnorderedElementsAre(Pair(1, 1))) << "not known";
+}
+
 class PlannerOfReplicas : public testing::Test {
  protected:
   PlannerOfReplicas() { targets_[1].properties["vram_size"] = 2ull << 30; }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 
 namespace amdgpu_criu::topology {
@@ -43,6 +44,46 @@ uint64_t vram_size(const fs::path& node) {
     if (heap == 1 || heap == 2) total += properties["size_in_bytes"];
   }
   return total;
+}
+
+struct Cache {
+  uint64_t level = 0, first_cu = 0;
+  uint64_t cus = 0;  // that share it, from the first one on, a bit for each: "sibling_map 1,1,0,"
+};
+
+Cache read_cache(const fs::path& cache) {
+  constexpr std::string_view kSiblings = "sibling_map ";
+  Cache result;
+  std::ifstream in(cache / "properties");
+  for (std::string line; std::getline(in, line);) {
+    const auto property = parse_property(line);
+    if (property && property->first == "level") result.level = property->second;
+    if (property && property->first == "processor_id_low") result.first_cu = property->second;
+    if (!line.starts_with(kSiblings)) continue;
+    for (size_t i = 0; i < 32 && kSiblings.size() + 2 * i < line.size(); i++)
+      result.cus |= uint64_t{line[kSiblings.size() + 2 * i] == '1'} << i;
+  }
+  return result;
+}
+
+// A number for how many CUs each shader array has; nullopt: not known. KFD numbers the CUs that are
+// fused off, too, and the caches of the first level cover all others.
+std::optional<uint64_t> cu_layout(const fs::path& node, const Gpu& gpu) {
+  const uint64_t each = gpu.property("cu_per_simd_array"), first = gpu.property("simd_id_base");
+  std::set<uint64_t> units;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(node / "caches", ignored)) {
+    const Cache cache = read_cache(entry.path());
+    if (cache.level != 1 || cache.first_cu < first) continue;
+    for (uint64_t i = 0; i < 32; i++)
+      if (cache.cus >> i & 1) units.insert(cache.first_cu - first + i);
+  }
+  if (!each || units.empty()) return std::nullopt;
+  std::map<uint64_t, uint64_t> arrays;
+  for (const uint64_t unit : units) arrays[unit / each]++;
+  uint64_t sum = 0;
+  for (const auto& [array, count] : arrays) sum = (sum * 0x100000001b3) ^ (array << 8 | count);
+  return sum;
 }
 
 struct Link {
@@ -86,6 +127,7 @@ std::optional<Gpu> read_gpu(const fs::path& node, uint32_t gpu_id) {
   gpu.properties = read_properties(node / "properties");
   if (gpu.properties.empty()) return std::nullopt;
   gpu.properties["vram_size"] = vram_size(node);
+  if (const auto layout = cu_layout(node, gpu)) gpu.properties[kCuLayout] = *layout;
   gpu.render_minor = gpu.property("drm_render_minor");
   gpu.unique_id = gpu.property("unique_id");
   gpu.pci_address = pci_address(gpu.properties);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace amdgpu_criu::topology {
 namespace {
@@ -46,6 +47,37 @@ TEST_F(TopologyTest, ReadsGpusAndSkipsCpuNodes) {
   EXPECT_EQ(gpu.unique_id, UINT64_MAX);
   EXPECT_EQ(gpu.property("vram_size"), 1073741824u);
   EXPECT_EQ(gpu.property("no_such_property"), 0u);
+}
+
+// Two arrays of four CUs, of which each GPU lacks one; two CUs share a cache of instructions.
+TEST_F(TopologyTest, NumbersTheCusOfShaderArrays) {
+  const auto write_gpu = [&](const std::string& node, const std::set<unsigned>& missing) {
+    write(node + "/gpu_id", node);
+    write(node + "/properties",
+          "simd_id_base 2147487744\ncu_per_simd_array 4\ndrm_render_minor " + node + "\n");
+    unsigned caches = 0;
+    const auto write_cache = [&](unsigned unit, unsigned level, const std::string& map) {
+      write(formatted("{}/caches/{}/properties", node, caches++),
+            formatted("processor_id_low {}\nlevel {}\ntype 9\nsibling_map {}\n", 2147487744u + unit,
+                      level, map));
+    };
+    for (unsigned unit = 0; unit < 8; unit++)
+      if (!missing.contains(unit)) write_cache(unit, 1, "1,0,0,0");
+    for (unsigned unit = 0; unit < 8; unit += 2) {
+      const bool both = !missing.contains(unit) && !missing.contains(unit + 1);
+      write_cache(unit + missing.contains(unit), 1, both ? "1,1,0,0" : "1,0,0,0");
+    }
+    write_cache(0, 2, "1,1,1,1");
+  };
+  write_gpu("1", {7});
+  write_gpu("2", {3});
+  write_gpu("3", {4});
+  auto gpus = read_gpus(root_);
+  ASSERT_TRUE(gpus.ok());
+  ASSERT_EQ(gpus->size(), 3u);
+  const auto layout = [&](size_t gpu) { return (*gpus)[gpu].properties.at(kCuLayout); };
+  EXPECT_NE(layout(0), layout(1)) << "4+3 and 3+4";
+  EXPECT_EQ(layout(0), layout(2)) << "another one of the same array";
 }
 
 TEST_F(TopologyTest, ReadsLinksToGpusAndTheNumaNode) {

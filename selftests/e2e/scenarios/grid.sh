@@ -38,6 +38,8 @@ scenario_uneven_full() {
   in_long_kernel $(($(last_step) + 1))
   dump_and_kill dump "$DIR/images"
   waves_are_saved "$DIR/images"
+  [ "$("$PAYLOAD/bin/amdgpu-criu" show --json "$DIR/images" | grep -o '"cu_layout": *[0-9]*' |
+    sort -u | wc -l)" = 2 ] || fail "the boards have the same CUs in the images"
   AMDGPU_CRIU_MAP=${ids[0]}=${ids[1]} criu_restore moved "$DIR/images" && restored_without_room
   grep -q 'CUs per shader array are' "$DIR/criu-moved.log" || fail "the log does not name the CUs"
   nothing_runs "after the refused restore"

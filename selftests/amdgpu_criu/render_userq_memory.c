@@ -7,6 +7,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "complaints.h"
 #include "fuse.h"
 #include "patience.h"
 #include "render_blob.h"
@@ -183,6 +184,61 @@ TEST_F(memory, of_a_write_pointer_in_a_userptr_is_refused)
 	ASSERT_EQ(0, userq_free(&self->node, &other));
 	EXPECT_EQ(0, criu_pause(&self->node, session, &info));
 	close(session);
+}
+
+/* MES reads the write pointer, and would poll address 0 for one without pages. */
+TEST_F(memory, of_a_write_pointer_without_pages_is_refused)
+{
+	struct userq other = { .doorbell_handle = self->queue.doorbell_handle };
+	struct drm_amdgpu_gem_va sparse = {
+		.operation = AMDGPU_VA_OP_MAP, .flags = AMDGPU_VM_PAGE_PRT,
+		.va_address = USERPTR_VA + USERQ_PAGE, .map_size = USERQ_PAGE,
+	};
+	struct userq_args args;
+	__u64 area;
+
+	ASSERT_EQ(0, render_userptr_create(&self->node, (void *)self->pages, USERQ_PAGE,
+					   USERPTR_FLAGS, &self->userptr));
+	ASSERT_EQ(0, render_va_map(&self->node, self->userptr, USERPTR_VA, USERQ_PAGE));
+	ASSERT_EQ(0, render_ioctl(&self->node, DRM_IOCTL_AMDGPU_GEM_VA, &sparse));
+	ASSERT_EQ(0, userq_memory(&self->node, &other, AMDGPU_HW_IP_COMPUTE, 1));
+	complaints_allow("ERROR.*Failed to create (WPTR mapping|Queue|usermode queue)");
+	args = userq_create_args(&other, &area);
+	args.wptr_va = USERPTR_VA;
+	EXPECT_EQ(-EFAULT, userq_call(&self->node, &args, USERQ_CREATE));
+	args = userq_create_args(&other, &area);
+	args.wptr_va = sparse.va_address;
+	EXPECT_EQ(-EINVAL, userq_call(&self->node, &args, USERQ_CREATE));
+	complaints_disallow();
+	EXPECT_TRUE(userq_runs(&self->queue, 1));
+}
+
+/* The queue is given up, the others run. */
+TEST_F(memory, of_a_write_pointer_may_be_unmapped)
+{
+	struct userq other = { .doorbell_handle = self->queue.doorbell_handle };
+	int log = complaints_open();
+	struct userq_args args;
+	__u64 area;
+
+	ASSERT_LE(0, log);
+	ASSERT_EQ(0, render_userptr_create(&self->node, (void *)self->pages, USERQ_PAGE,
+					   USERPTR_FLAGS | AMDGPU_GEM_USERPTR_VALIDATE,
+					   &self->userptr));
+	ASSERT_EQ(0, render_va_map(&self->node, self->userptr, USERPTR_VA, USERQ_PAGE));
+	ASSERT_EQ(0, userq_memory(&self->node, &other, AMDGPU_HW_IP_COMPUTE, 1));
+	args = userq_create_args(&other, &area);
+	args.wptr_va = USERPTR_VA;
+	ASSERT_EQ(0, userq_call(&self->node, &args, USERQ_CREATE));
+	other.id = args.op;
+	complaints_allow("ERROR.*trying restore queue without va mapping");
+	ASSERT_EQ(0, munmap((void *)self->pages, USERPTR_SIZE));
+	EXPECT_TRUE(complaints_wait(log, "trying restore queue without va mapping",
+				    10 * patience()));
+	EXPECT_TRUE(userq_runs(&self->queue, 1));
+	EXPECT_EQ(0, userq_free(&self->node, &other));
+	complaints_disallow();
+	close(log);
 }
 
 /* Reading the file evicts all BOs of this kind that are not pinned. */

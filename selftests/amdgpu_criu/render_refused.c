@@ -7,6 +7,7 @@
 
 #include <linux/udmabuf.h>
 
+#include "complaints.h"
 #include "missing.h"
 #include "render.h"
 #include "share.h"
@@ -169,6 +170,42 @@ TEST_F_TIMEOUT(refused, a_call_older_than_all_sessions_that_does_not_end, LONG)
 	expect_refused(_metadata, self, -ETIME);
 	EXPECT_EQ(0, missing_end(&missing));
 	expect_taken(_metadata, self);
+}
+
+static __u32 last_fault(const struct criu_node *node)
+{
+	struct drm_amdgpu_info_gpuvm_fault fault = {};
+	struct drm_amdgpu_info args = {
+		.return_pointer = (uintptr_t)&fault,
+		.return_size = sizeof(fault),
+		.query = AMDGPU_INFO_GPUVM_FAULT,
+	};
+
+	render_ioctl(node, DRM_IOCTL_AMDGPU_INFO, &args);
+	return fault.status;
+}
+
+/* AMDGPU_INFO_GPUVM_FAULT returns the last one for the rest of the file's life. */
+TEST_F(refused, a_file_whose_memory_fault_was_reported)
+{
+	struct render_job job = { .hw_ip = AMDGPU_HW_IP_DMA, .word = 1 << 28, .value = 1 };
+	struct render_work work;
+	__u64 sequence;
+
+	ASSERT_EQ(0, render_work_make(&self->node, &work));
+	ASSERT_EQ(0, render_ctx_create(&self->node, 0, &job.ctx));
+	expect_taken(_metadata, self);
+	complaints_allow("page fault \\(src_id|VM fault: VMID .* cannot write");
+	ASSERT_EQ(0, render_submit(&self->node, &work, &job, &sequence));
+	for (int i = 0; i < 1000 && !last_fault(&self->node); i++)
+		usleep(10000);
+	EXPECT_NE(0, last_fault(&self->node));
+	EXPECT_EQ(0, render_wait(&self->node, &job, sequence, 10 * RENDER_SECOND));
+	expect_refused(_metadata, self, -EOPNOTSUPP);
+	EXPECT_EQ(-EOPNOTSUPP, criu_pause(&self->node, self->session, &self->info));
+	EXPECT_STREQ("cannot carry: a memory fault was reported", criu_reason);
+	complaints_disallow();
+	render_work_unmap(&work);
 }
 
 TEST_HARNESS_MAIN

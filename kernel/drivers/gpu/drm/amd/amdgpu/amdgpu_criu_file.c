@@ -33,6 +33,8 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 	const struct amdgpu_device *adev = dump->adev;
 	bool has_video = false;
 
+	if (READ_ONCE(dump->fpriv->vm.fault_info.status))
+		return criu_refuse_state(dump->out.call, "a memory fault was reported");
 	/* Engines before VCN: no ioctl can set the state that their firmware keeps. */
 	for (u32 i = 0; i < ARRAY_SIZE(adev->uvd.filp); i++)
 		has_video |= adev->uvd.filp[i] == dump->file;
@@ -44,27 +46,21 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 /* Every submission adds its fence to the page directory, where it outlives the context. */
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
-	long ret;
+	long ret = dma_resv_wait_timeout(dump->fpriv->vm.root.bo->tbo.base.resv,
+					 DMA_RESV_USAGE_READ, true,
+					 max(1L, (long)(deadline - jiffies)));
 
-	ret = dma_resv_wait_timeout(dump->fpriv->vm.root.bo->tbo.base.resv, DMA_RESV_USAGE_READ,
-				    true, max(1L, (long)(deadline - jiffies)));
-	if (ret > 0)
-		return 0;
 	if (ret)
-		return ret;
+		return min(ret, 0L);
 	return criu_refuse(dump->out.call, -ETIME,
 			   "the GPU does not complete submitted work");
 }
 
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
 {
-	unsigned long now = jiffies;
-	long ret;
+	long ret = dma_fence_wait_timeout(fence, true, max(0L, (long)(deadline - jiffies)));
 
-	ret = dma_fence_wait_timeout(fence, true, time_before(now, deadline) ? deadline - now : 0);
-	if (ret < 0)
-		return ret;
-	return ret ? 0 : -ETIME;
+	return ret ? min(ret, 0L) : -ETIME;
 }
 
 /* Returns the PCI location of a GPU, as in amdgpu_criu_file_record.device. */

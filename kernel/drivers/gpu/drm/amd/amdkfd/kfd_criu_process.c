@@ -37,6 +37,9 @@ static const char *kfd_criu_device_fault(struct kfd_process_device *pdd)
 		return "a queue that was reset";
 	if (kfd_criu_is_reset(pdd))
 		return "memory that a reset of the GPU has lost";
+	/* Only GFX7 and GFX8 have this aperture. */
+	if (pdd->qpd.sh_mem_ape1_base || pdd->qpd.sh_mem_ape1_limit)
+		return "a memory policy of GFX8";
 	return list_empty(&pdd->qpd.priv_queue_list) ? NULL : "a queue of the debugger";
 }
 

@@ -298,6 +298,7 @@ TEST_F(records, invalid_bo_fields_are_refused)
 		{ "two kinds", BO_ALLOC_FLAGS, 4, OR, 3, EBADMSG },
 		{ "no kind", BO_ALLOC_FLAGS, 4, SET, 0, EBADMSG },
 		{ "unknown attribute", BO_ALLOC_FLAGS, 4, OR, 1 << 16, EOPNOTSUPP },
+		{ "kind of a later kernel", BO_ALLOC_FLAGS, 4, SET, 1 << 16, EOPNOTSUPP },
 		{ "domain of another kind", BO_DOMAIN, 4, ADD, 1, EBADMSG },
 		{ "table flags of another kind", BO_TABLE_FLAGS, 4, SET, 2, EBADMSG },
 		{ "number of GPUs beyond the tail", BO_NUM_MAPPED, 4, SET, 0xffffffff, EBADMSG },

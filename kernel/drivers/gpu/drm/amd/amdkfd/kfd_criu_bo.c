@@ -187,6 +187,9 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	/* Walking an IDR that has the last id, INT_MAX, warns. */
 	if (!record->object_id || record->handle >= INT_MAX)
 		return "bad id or handle";
+	/* The check refuses what a later kernel may have. */
+	if (flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS))
+		return NULL;
 	if (hweight32(flags & KFD_CRIU_BO_KINDS) != 1)
 		return "flags of several kinds of BO";
 	if (imported && !(flags & (KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT)))

@@ -139,7 +139,8 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 		return 0;
 	ret = dqm->ops.checkpoint_mqd(dqm, q, mqd, stack);
 	if (ret)
-		return ret;
+		return criu_refuse(dump->out.call, ret, "queue %u: cannot read its MQD: %d",
+				   record.queue_id, ret);
 	kfd_criu_mqd_strip(layout, mqd, num_mqds);
 	if (record.mqd_stack_size)
 		kfd_criu_mqd_strip_stacks(layout, mqd, stack, num_mqds,

@@ -130,7 +130,9 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 		return "properties that AMDKFD_IOC_CREATE_QUEUE refuses";
 	layout = kfd_criu_queue_layout(node, properties.type);
 	num_mqds = kfd_criu_num_mqds(node, properties.type);
-	if (!layout || record->mqd_size != num_mqds * kfd_criu_mqd_size(layout))
+	if (!layout)
+		return NULL; /* the check refuses any queue */
+	if (record->mqd_size != num_mqds * kfd_criu_mqd_size(layout))
 		return "MQD size";
 	if (properties.type == KFD_QUEUE_TYPE_COMPUTE) {
 		if (record->ctl_stack_size != queue->device->record.ctl_stack_size ||
@@ -292,8 +294,9 @@ int kfd_criu_check_queue(void *data, void *entry)
 	if (record->flags & ~(KFD_CRIU_QUEUE_GWS | KFD_CRIU_QUEUE_CU_MASK |
 			      KFD_CRIU_QUEUE_CWSR_IN_SVM | KFD_CRIU_QUEUE_NO_RING))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
-	if (!kfd_criu_handles_mqds(node, type))
-		return criu_refuse(plan->call, -EOPNOTSUPP, "it is on several graphics cores");
+	if (!kfd_criu_handles_mqds(node, type) || !kfd_criu_queue_layout(node, type))
+		return criu_refuse(plan->call, -EOPNOTSUPP,
+				   "this kernel restores no such queue of GPU %u", node->id);
 	/* Without it, MQDs have no room for control stacks, and the GPU ignores saved waves. */
 	if (type == KFD_QUEUE_TYPE_COMPUTE && !node->kfd->cwsr_enabled)
 		return criu_refuse(plan->call, -ENODEV,

@@ -77,7 +77,8 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 	}
 	ret = svm_range_get_attr(p, mm, extent->start, extent->size, num, attrs);
 	if (ret)
-		return ret;
+		return criu_refuse(dump->out.call, ret, "SVM range %#llx+%#llx: cannot read: %d",
+				   record.start, record.size, ret);
 	criu_writer_record(&dump->out.writer, KFD_CRIU_SVM_RANGE, &record);
 	criu_writer_tail_copy(&dump->out.writer, attrs, num * sizeof(*attrs));
 	dump->out.num_svm_ranges++;

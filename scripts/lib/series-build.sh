@@ -129,7 +129,7 @@ series_build_alone() {
       bad=1
     fi
     bring_to base "$(series_git diff-tree -r --name-only --no-commit-id "$alone")"
-  done < <(series_git rev-list --reverse base..fixes)
+  done < <(series_git rev-list --reverse base..amdkfd-fixes)
   series_git checkout -q series
   return "$bad"
 }

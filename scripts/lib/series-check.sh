@@ -77,7 +77,7 @@ series_applies() {
 
 # Each fix applies to the pristine tree without the others. Leaves the tree as it was.
 series_alone() {
-  local mail bad=0
+  local part mail bad=0
   fresh_git checkout -q --detach pristine
   while read -r mail; do
     fresh_git reset -q --hard pristine
@@ -85,7 +85,7 @@ series_alone() {
       fresh_git am --abort
       bad=1
     }
-  done < <(mails_of fixes)
+  done < <(for part in $(parts | grep -- '-fixes$'); do mails_of "$part"; done)
   fresh_git checkout -q -f master
   return "$bad"
 }

@@ -76,9 +76,9 @@ scenario_neighbour_plugin() {
       # shellcheck disable=SC2086 # two words
       load_order $order
       neighbour_alone
-      neighbour_with_gpu
       first+=$(first_asked dump)
     done
+    neighbour_with_gpu
     [[ $first =~ ^(neighbouramdgpu|amdgpu.*neighbour$) ]] || fail "$CRIU: first asked: $first"
     echo "$CRIU: right in both orders"
   done

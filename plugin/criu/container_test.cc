@@ -38,6 +38,14 @@ class Containers : public testing_support::HooksTest {
     for (const auto& [name, device] : nodes)
       std::filesystem::create_symlink(device, path + "/" + name);
   }
+  // The engine's configuration has that node of /dev/dri/renderD128.
+  void list_in_container(unsigned minor) {
+    container_config_ = nodes_.file("config.json");
+    nodes_.write("config.json",
+                 formatted(R"({{"linux": {{"devices": [{{"path": "/dev/dri/renderD128", "type": "c",
+                   "major": 1, "minor": {}}}]}}}})",
+                           minor));
+  }
   // Device number of the node that the task opened.
   std::optional<dev_t> restored() {
     const Fd file(restore_file(1));
@@ -86,10 +94,7 @@ TEST_F(Containers, TheGpuOfTheContainerWinsOverAPreferredOne) {
 // until the engine has set the device rules.
 TEST_F(Containers, TheGpuThatTheEngineListsWins) {
   write_topology(kOtherGpu, 32, kOtherMinor);
-  container_config_ = nodes_.file("config.json");
-  nodes_.write(
-      "config.json",
-      formatted(R"({{"path": "/dev/dri/renderD128", "major": 1, "minor": {}}})", kOtherMinor));
+  list_in_container(kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
   ASSERT_EQ(start(kStageRestore), 0) << log();
   show({{"renderD128", kRenderPath}});
@@ -99,10 +104,7 @@ TEST_F(Containers, TheGpuThatTheEngineListsWins) {
 
 TEST_F(Containers, AListedGpuThatDoesNotFitIsNotChosen) {
   write_topology(kOtherGpu, 64, kOtherMinor);
-  container_config_ = nodes_.file("config.json");
-  nodes_.write(
-      "config.json",
-      formatted(R"({{"path": "/dev/dri/renderD128", "major": 1, "minor": {}}})", kOtherMinor));
+  list_in_container(kOtherMinor);
   show({{"renderD128", kRenderPath}, {"renderD129", kOtherPath}});
   ASSERT_EQ(start(kStageRestore), 0) << log();
   EXPECT_EQ(restored(), number_of(kRenderPath)) << log();

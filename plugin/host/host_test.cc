@@ -66,14 +66,17 @@ TEST(Bundle, DeviceNodesAreFoundAndNothingElse) {
   EXPECT_EQ(listed_minors(kConfig, 226), (std::set<unsigned>{1, 129}));
   EXPECT_TRUE(listed_minors("", 226).empty());
   EXPECT_TRUE(listed_minors(R"("major": 226, "minor": 1)", 226).empty());
+  EXPECT_TRUE(listed_minors(R"({"linux": {"devices": 226}})", 226).empty());
+  EXPECT_TRUE(
+      listed_minors(R"({"linux": {"devices": [1, {"major": "226", "minor": 1}]}})", 226).empty());
   EXPECT_EQ(path_of_container_config(), "");
 }
 
 TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {
   Config config = this->config();
   EXPECT_TRUE(Host::create(config).render_minors_of_container().empty());
-  devices_.write("config.json", R"([{"path": "a", "major": 226, "minor": 1},
-    {"path": "b", "major": 226, "minor": 130}])");
+  devices_.write("config.json", R"({"linux": {"devices": [
+    {"path": "a", "major": 226, "minor": 1}, {"path": "b", "major": 226, "minor": 130}]}})");
   config.container_config = devices_.file("config.json");
   EXPECT_EQ(Host::create(config).render_minors_of_container(), std::set<unsigned>{130});
 }

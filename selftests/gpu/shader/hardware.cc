@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 // Instructions of GFX9's trap handlers: hardware registers, registers by index, messages, return.
 // Fields of the hardware registers: gc_9_4_2_sh_mask.h, SQ_WAVE_*.
-#include "shader/vector_op.h"
+#include "shader/hardware_field.h"
 
 namespace gpu::shader {
 namespace {
 
-// Id [5:0], offset [10:6], size - 1 [15:11] of the operand.
+// Field::id
 enum Hwreg : unsigned {
   kMode = 1,
   kStatus = 2,
@@ -21,17 +21,6 @@ enum Hwreg : unsigned {
   kXccId = 20,  // gfx942
 };
 
-struct Field {
-  unsigned id, offset;
-  uint32_t mask;
-};
-Field field_of(const Instruction& in) {
-  const auto word = static_cast<uint32_t>(in.immediate);
-  return {.id = bits(word, 5, 0),
-          .offset = bits(word, 10, 6),
-          .mask = 0xffffffffu >> (31 - bits(word, 15, 11))};
-}
-
 uint32_t gpr_alloc(const Wave& wave) {
   return (wave.vgprs / 8 - 1) << 6 | (wave.accum_offset / 4 - 1) << 12 | (kSgprs / 16 - 1) << 24;
 }
@@ -42,7 +31,7 @@ uint32_t lds_alloc(const Wave& wave) {
 }
 
 void getreg(Wave& wave, const Instruction& in) {
-  const Field field = field_of(in);
+  const Field field(in);
   uint32_t value = 0;
   switch (field.id) {
     case kMode:
@@ -84,13 +73,12 @@ void getreg(Wave& wave, const Instruction& in) {
     default:
       return wave.refuse(amdgpu_criu::formatted("s_getreg_b32 of hardware register {}", field.id));
   }
-  wave.set_s(in.dst, value >> field.offset & field.mask);
+  wave.set_s(in.dst, field.of(value));
 }
 
 void set_register(Wave& wave, const Instruction& in, uint32_t value) {
-  const Field field = field_of(in);
-  const uint32_t mask = field.mask << field.offset;
-  const auto merged = [&](uint32_t old) { return (old & ~mask) | (value << field.offset & mask); };
+  const Field field(in);
+  const auto merged = [&](uint32_t old) { return field.merged(old, value); };
   if (field.id == kMode) {
     wave.mode = merged(wave.mode);
     if (wave.mode & mode::kVskip) wave.refuse("skipping of vector instructions is not modelled");
@@ -102,12 +90,9 @@ void set_register(Wave& wave, const Instruction& in, uint32_t value) {
     return wave.refuse(amdgpu_criu::formatted("s_setreg_b32 of hardware register {}", field.id));
   }
   switch (field.id) {
-    case kStatus: {
-      const uint32_t word = merged(wave.status_word());
-      wave.status = word & ~status::kDerived;
-      wave.scc = word & status::kScc;
+    case kStatus:
+      set_status_word(wave, merged(wave.status_word()));
       break;
-    }
     case kTrapsts:
       wave.trapsts = merged(wave.trapsts);
       break;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 // Hardware registers and messages of gfx11. Fields: gc_11_0_0_sh_mask.h, SQ_WAVE_*.
 #include "engines/context.h"
-#include "shader/vector_op.h"
+#include "shader/hardware_field.h"
 
 namespace gpu::shader {
 namespace {
 
-// Id [5:0], offset [10:6], size - 1 [15:11] of the operand.
+// Field::id
 enum Hwreg : unsigned {
   kMode = 1,
   kStatus = 2,
@@ -20,16 +20,6 @@ enum Hwreg : unsigned {
   kHwId2 = 24,
   kIbSts2 = 28,
   kShaderCycles = 29,
-};
-
-struct Field {
-  unsigned id, offset;
-  uint32_t mask;
-
-  explicit Field(const Instruction& in)
-      : id(bits(static_cast<uint32_t>(in.immediate), 5, 0)),
-        offset(bits(static_cast<uint32_t>(in.immediate), 10, 6)),
-        mask(0xffffffffu >> (31 - bits(static_cast<uint32_t>(in.immediate), 15, 11))) {}
 };
 
 // A unit as HW_ID of GFX9 names it (UnitId); two units are a WGP.
@@ -83,7 +73,7 @@ void getreg(Wave& wave, const Instruction& in) {
     default:
       return wave.refuse(amdgpu_criu::formatted("s_getreg_b32 of hardware register {}", field.id));
   }
-  wave.set_s(in.dst, value >> field.offset & field.mask);
+  wave.set_s(in.dst, field.of(value));
 }
 
 void set_mode(Wave& wave, uint32_t mode) {
@@ -94,18 +84,13 @@ void set_mode(Wave& wave, uint32_t mode) {
 
 void set_register(Wave& wave, const Instruction& in, uint32_t value) {
   const Field field(in);
-  const uint32_t mask = field.mask << field.offset;
-  const auto merged = [&](uint32_t old) { return (old & ~mask) | (value << field.offset & mask); };
+  const auto merged = [&](uint32_t old) { return field.merged(old, value); };
   const uint64_t scratch = wave.flat_scratch();
   switch (field.id) {
     case kMode:
       return set_mode(wave, merged(wave.mode));
-    case kStatus: {
-      const uint32_t word = merged(wave.status_word());
-      wave.status = word & ~status::kDerived;
-      wave.scc = word & status::kScc;
-      return;
-    }
+    case kStatus:
+      return set_status_word(wave, merged(wave.status_word()));
     case kTrapsts:
       wave.trapsts = merged(wave.trapsts);
       return;

@@ -39,6 +39,13 @@ inline void add_runs(Names& names, std::span<const std::string_view> runs,
   }
 }
 
+// Adds runs of opcodes of a format.
+inline auto adder(Tables& tables) {
+  return
+      [&tables](Format format, std::span<const std::string_view> runs, std::string_view prefix = "",
+                size_t first = 0) { add_runs(tables[size_t(format)], runs, prefix, first); };
+}
+
 // VOP3 has the opcodes of the short formats, from first on, but those that exist only there.
 inline void add_promoted(Names& vop3, const Names& from, unsigned first, unsigned count,
                          std::span<const std::string_view> not_promoted) {

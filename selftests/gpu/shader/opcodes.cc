@@ -304,13 +304,6 @@ constexpr std::string_view kNotPromoted[] = {
 };
 // NOLINTEND(bugprone-suspicious-missing-comma)
 
-// Adds runs of opcodes of a format.
-auto adder(Tables& tables) {
-  return
-      [&tables](Format format, std::span<const std::string_view> runs,
-                std::string_view prefix = "") { add_runs(tables[size_t(format)], runs, prefix); };
-}
-
 void add_gfx942(Tables& tables) {
   const auto add = adder(tables);
   add(Format::kVop2, kGfx942Vop2);

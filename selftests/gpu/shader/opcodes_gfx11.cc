@@ -234,9 +234,7 @@ constexpr std::string_view kNotPromoted[] = {
 
 Tables gfx11_tables() {
   Tables tables = empty_tables();
-  const auto add = [&](Format format, std::span<const std::string_view> runs,
-                       std::string_view prefix = "",
-                       size_t first = 0) { add_runs(tables[size_t(format)], runs, prefix, first); };
+  const auto add = adder(tables);
   add(Format::kSop2, kSop2);
   add(Format::kSop1, kSop1);
   add(Format::kSopk, kSopk);

@@ -37,17 +37,6 @@ static int again(FIXTURE_DATA(checkpoint) *self)
 	return criu_op(&self->p.kfd.node, CHECKPOINT, &self->args);
 }
 
-static void close_drm_fds(FIXTURE_DATA(checkpoint) *self)
-{
-	__u32 i;
-
-	for (i = 0; i < self->p.image.num_devices; i++) {
-		if (self->p.image.devices[i].drm_fd >= 0)
-			close(self->p.image.devices[i].drm_fd);
-		self->p.image.devices[i].drm_fd = -1;
-	}
-}
-
 static bool untouched(const void *data, size_t size)
 {
 	const unsigned char *byte = data;
@@ -224,7 +213,7 @@ TEST_F(checkpoint, writes_every_byte_of_the_buffers)
 	unsigned char *blob = malloc(image->blob_size);
 
 	memcpy(blob, image->blob, image->blob_size);
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->p.image);
 	memset(image->blob, UNTOUCHED, image->blob_size);
 	memset(image->bos, UNTOUCHED, image->num_bos * sizeof(*image->bos));
 	memset(image->devices, UNTOUCHED, image->num_devices * sizeof(*image->devices));
@@ -241,7 +230,7 @@ TEST_F(checkpoint, too_little_room_is_ENOSPC_with_the_sizes_needed)
 	struct criu_image *image = &self->p.image;
 	int free_fd, i;
 
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->p.image);
 	free_fd = lowest_free_fd();
 	memset(image->blob, UNTOUCHED, image->blob_size);
 	memset(image->bos, UNTOUCHED, image->num_bos * sizeof(*image->bos));
@@ -352,7 +341,7 @@ TEST_F(checkpoint, unwritable_arrays_are_EFAULT_and_leave_no_descriptor)
 	int free_fd;
 
 	ASSERT_EQ(0, criu_hole_make(&hole));
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->p.image);
 	free_fd = lowest_free_fd();
 	self->args.blob = (uintptr_t)hole.hole - 8;
 	EXPECT_EQ(-EFAULT, again(self));
@@ -371,7 +360,7 @@ TEST_F(checkpoint, no_descriptor_left_is_EMFILE)
 {
 	struct rlimit limit;
 
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->p.image);
 	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
 	limit.rlim_cur = lowest_free_fd();
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));

@@ -52,17 +52,6 @@ FIXTURE_SETUP(fail_nth)
 	self->then = *self->state;
 }
 
-static void close_drm_fds(FIXTURE_DATA(fail_nth) *self)
-{
-	__u32 i;
-
-	for (i = 0; i < self->image.num_devices; i++) {
-		if (self->image.devices[i].drm_fd >= 0)
-			close(self->image.devices[i].drm_fd);
-		self->image.devices[i].drm_fd = -1;
-	}
-}
-
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -280,7 +269,7 @@ static int checkpoint_before(void *data)
 {
 	FIXTURE_DATA(fail_nth) *self = data;
 
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->image);
 	return 0;
 }
 
@@ -429,7 +418,7 @@ TEST_F_TIMEOUT(fail_nth, a_fault_in_RESTORE_leaves_nothing, 3600)
 {
 	unsigned long long before;
 
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->image);
 	end_target(self);
 	/* The objects of the first process remain in its session. */
 	before = memory_in_use();
@@ -463,7 +452,7 @@ static const struct fail_row resume_row = {
 
 TEST_F_TIMEOUT(fail_nth, a_fault_in_RESUME_leaves_nothing, 3600)
 {
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->image);
 	end_target(self);
 	fail_sweep(_metadata, self, &resume_row);
 }

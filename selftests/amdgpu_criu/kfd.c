@@ -186,6 +186,17 @@ void kfd_close(struct kfd *kfd)
 	criu_node_close(&kfd->node);
 }
 
+void kfd_close_drm_fds(struct criu_image *image)
+{
+	__u32 i;
+
+	for (i = 0; i < image->num_devices; i++) {
+		if (image->devices[i].drm_fd >= 0)
+			close(image->devices[i].drm_fd);
+		image->devices[i].drm_fd = -1;
+	}
+}
+
 int kfd_bo_map(const struct kfd *kfd, const struct kfd_bo *bo)
 {
 	struct kfd_ioctl_map_memory_to_gpu_args args = {

@@ -55,6 +55,9 @@ void kfd_close(struct kfd *kfd);
 /* 0 or a negative errno. */
 int kfd_ioctl(const struct kfd *kfd, unsigned long cmd, void *args);
 
+/* The render nodes that a CHECKPOINT has returned, so that the next one may return them. */
+void kfd_close_drm_fds(struct criu_image *image);
+
 /* Mapped on the GPU and, at the same address, on the CPU. */
 struct kfd_bo {
 	__u64 handle;

@@ -396,20 +396,28 @@ TEST_F(kfd_share, restored_processes_can_be_checkpointed_again)
 	expect_shared(_metadata, self, 2);
 }
 
-/* An import in the same process, at a second address. */
-TEST_F(kfd_share, a_process_may_import_its_own_bo)
+/* An import in the same process, at a second address; another process is to restore both. */
+static int move_own_import(struct __test_metadata *_metadata, FIXTURE_DATA(kfd_share) *self,
+			   __u32 flags)
 {
-	struct member *member = &board->members[0];
 	int dmabuf, fd;
 
 	ASSERT_EQ(0, DO(0, OPEN, 0));
-	ASSERT_EQ(0, DO(0, ALLOC, variant->flags));
+	ASSERT_EQ(0, DO(0, ALLOC, flags));
 	dmabuf = DO(0, EXPORT, 0);
 	ASSERT_LE(0, dmabuf);
 	fd = fd_of_process(self->processes[0].pid, dmabuf);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, DO(0, IMPORT, fd));
 	ASSERT_EQ(0, move(self, 1));
+	return fd;
+}
+
+TEST_F(kfd_share, a_process_may_import_its_own_bo)
+{
+	struct member *member = &board->members[0];
+	int fd = move_own_import(_metadata, self, variant->flags);
+
 	ASSERT_EQ(2, member->image.num_bos);
 	EXPECT_EQ(member->image.bos[0].object_id, member->image.bos[1].object_id);
 	ASSERT_EQ(0, DO(0, RESTORE, 0));
@@ -424,16 +432,8 @@ TEST_F(kfd_share, a_process_may_import_its_own_bo)
 /* Also if it fails after the import has found the BO. */
 TEST_F(kfd_share, a_restore_of_an_own_import_that_fails_can_be_repeated)
 {
-	int dmabuf, fd;
+	int fd = move_own_import(_metadata, self, variant->flags);
 
-	ASSERT_EQ(0, DO(0, OPEN, 0));
-	ASSERT_EQ(0, DO(0, ALLOC, variant->flags));
-	dmabuf = DO(0, EXPORT, 0);
-	ASSERT_LE(0, dmabuf);
-	fd = fd_of_process(self->processes[0].pid, dmabuf);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, DO(0, IMPORT, fd));
-	ASSERT_EQ(0, move(self, 1));
 	EXPECT_EQ(-EFAULT, DO(0, RESTORE_TO_READ_ONLY, 0));
 	EXPECT_EQ(0, DO(0, RESTORE, 0));
 	close(fd);

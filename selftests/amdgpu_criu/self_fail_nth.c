@@ -32,17 +32,6 @@ static int close_result(void *data)
 	return close(self->fd) ? -errno : 0;
 }
 
-static void close_drm_fds(FIXTURE_DATA(saved) *self)
-{
-	__u32 i;
-
-	for (i = 0; i < self->p.image.num_devices; i++) {
-		if (self->p.image.devices[i].drm_fd >= 0)
-			close(self->p.image.devices[i].drm_fd);
-		self->p.image.devices[i].drm_fd = -1;
-	}
-}
-
 FIXTURE_SETUP(saved)
 {
 	int ret = fail_nth_prepare();
@@ -58,7 +47,7 @@ FIXTURE_SETUP(saved)
 
 FIXTURE_TEARDOWN(saved)
 {
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->p.image);
 	paused_close(&self->p);
 }
 
@@ -147,7 +136,9 @@ TEST_F_TIMEOUT(saved, a_fault_in_PROCESS_INFO_leaves_nothing, 1200)
 
 static int checkpoint_before(void *data)
 {
-	close_drm_fds(data);
+	FIXTURE_DATA(saved) *self = data;
+
+	kfd_close_drm_fds(&self->p.image);
 	return 0;
 }
 
@@ -188,7 +179,7 @@ static int dmabuf_before(void *data)
 
 	if (self->object_id)
 		return 0;
-	close_drm_fds(self);
+	kfd_close_drm_fds(&self->p.image);
 	close(self->p.session);
 	self->p.session = criu_session(&self->p.kfd.node, AMDGPU_CRIU_SESSION_CHECKPOINT);
 	ret = self->p.session < 0 ? self->p.session : process_info(self);

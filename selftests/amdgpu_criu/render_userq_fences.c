@@ -7,6 +7,7 @@
 
 #include <sys/wait.h>
 
+#include "reset.h"
 #include "userq_files.h"
 
 #define WAIT_WORD 8
@@ -38,6 +39,7 @@ FIXTURE_SETUP(fences)
 
 FIXTURE_TEARDOWN(fences)
 {
+	complaints_disallow();
 	/* Queues that are destroyed wait for their fences. */
 	if (self->f.queue.memory)
 		self->f.queue.memory[USERQ_WORDS / sizeof(__u32) + WAIT_WORD] = 1;
@@ -209,6 +211,29 @@ TEST_F(fences, cannot_be_published_by_a_queue_that_is_not_resumed)
 	f->node.fd = -1;
 	close(f->session);
 	f->session = -1;
+}
+
+/*
+ * A write pointer in memory that is less than the doorbell hides a dispatch, so the queue looks
+ * idle. MES cannot unmap it, and the driver resets the GPU.
+ */
+TEST_F_TIMEOUT(fences, that_hide_a_dispatch_fail_the_pause, 120)
+{
+	struct files *f = &self->f;
+	__u64 position;
+
+	complaints_allow(RESET_COMPLAINTS);
+	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, true));
+	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[0], 10 * RENDER_SECOND));
+	position = *f->queue.wptr;
+	userq_occupy(&f->queue, 30000);
+	*f->queue.wptr = position;
+	expect_refused(_metadata, f, "a user queue that the driver has stopped");
+	/* The reset does not map the queue again behind a pause: a pause never succeeds. */
+	for (int i = 0; i < 3; i++) {
+		EXPECT_NE(0, criu_pause(&f->node, f->session, &f->info));
+		sleep(1);
+	}
 }
 
 TEST_F(fences, of_a_record_with_saved_waves_or_a_pad_are_EBADMSG)

@@ -59,6 +59,14 @@ def campaign_in_guest(name: str, *others: str, needs: tuple[str, ...] = ()) -> R
                         name, *others),), ("module", "host", *needs))
 
 
+def every(name: str, *suites: str, base: str = "7.3", unwanted: str = "") -> Rung:
+    """All suites and scenarios of those that take turns in a check."""
+    others = ("--except", unwanted) if unwanted else ()
+    return Rung(name, (("env", "TURNS=all", "selftests/vm/check", "--name", name, "--base", base,
+                        "--patience", PATIENCE, *others, *suites),),
+                ("module", "host", *(("module-6.12",) if base == "6.12" else ())))
+
+
 def pair_of_guests(name: str, needs: tuple[str, ...], seconds: int, image: str = "") -> Rung:
     """Runs the scenarios of that group on node 2, whose GPUs have other numbers than that of node 1."""
     both = f"{image} --vram 256M --param lockup_timeout=60000 --check-leaks"
@@ -82,7 +90,6 @@ CHECK = table(
     guests("e2e", ("module", "host"), 300, "--name", "e2e", "e2e"),
     guests("guest", ("module", "host"), 500, "--except", "e2e*", "--runner-tests", "3",
            "runner", "*"),
-    Rung("refusals", (("scripts/refusals",),), ("guest",), 1),
     guests("guest-6.12", ("module-6.12", "module", "host"), 450, "--base", "6.12",
            "--environment", f"CRIU_TEST_SAMPLE={SECOND_SAMPLE}"),
     Rung("unit", in_background(("env", f"PATIENCE={PATIENCE}", "scripts/unit")), ("lab",), 500),
@@ -130,6 +137,10 @@ CAMPAIGN = table(
                               "--directory", "selftests/vm/campaigns", f"asics-{chip}*"),
                              ("env", f"ASIC={asic}", "scripts/demo")), ("module", "host"))
       for chip, asic in OTHER_ASICS.items()),
+    every("every-e2e", "e2e*"),
+    every("every-guest", "runner", "*", unwanted="e2e*"),
+    every("every-6.12", "*", base="6.12"),
+    Rung("refusals", (("scripts/refusals", "every-guest"),), ("every-guest",)),
     campaign_in_guest("criu"),
     campaign_in_guest("faults", "faults-reset"),
     campaign_in_guest("generated"),
@@ -170,6 +181,8 @@ CAMPAIGNS = {
               "the suites in the debug kernel; each allocation of each operation fails once (hours)"),
     "asics": (("asics-mi300x", "asics-navi31"),
               "all kselftests, scenarios, igt and the demo on MI300X and Navi 31 (an hour)"),
+    "every": (("every-e2e", "every-guest", "refusals", "every-6.12"),
+              "the suites and scenarios that take turns in check, all of them (an hour)"),
     "criu": (("criu",), "scenarios of render nodes, trees and containers, with each CRIU (an hour)"),
     "faults": (("faults",), "dump and restore are interrupted at every step (two hours)"),
     "generated": (("generated",), "3000 processes with random valid state (hours)"),

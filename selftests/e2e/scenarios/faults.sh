@@ -37,7 +37,6 @@ choose_one() {
 }
 
 seed_chance() {
-  SEED=${SEED:-$(($(now) % 1000000))}
   RANDOM=$SEED
   echo "SEED=$SEED"
 }

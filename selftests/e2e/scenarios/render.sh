@@ -214,7 +214,7 @@ scenario_tree_disk_full() {
 scenario_soak() {
   need_gpus 2
   need_plugin
-  local round rounds=${ROUNDS:-1} seed=${SEED:-$(($(now) % 1000000))}
+  local round rounds=${ROUNDS:-1} seed=$SEED
   echo "$rounds rounds, SEED=$seed"
   RANDOM=$seed
   local workloads=("gpu_chain --gpus 2" "render_chain --gpus 2" "render_vmm"

@@ -7,11 +7,14 @@ import argparse
 import contextlib
 import dataclasses
 import math
+import os
 import re
+import secrets
 import shlex
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from . import lab, options, payload, prepare, self_check, skips, suite
@@ -74,9 +77,12 @@ def main(arguments: list[str]) -> int:
     try:
         names = [name for name in opts.suites if name != RUNNER]
         suites = []
+        choice = Choice.of(os.environ)
+        opts.environment = [*choice.environment(), *opts.environment]
         opts.module = opts.module or BASES[opts.base].module
         if names or not opts.suites:
-            suites = suite.load(opts.directory, names, opts.module, opts.base, opts.unwanted)
+            suites = choice.of_suites(suite.load(opts.directory, names, opts.module, opts.base,
+                                                 opts.unwanted), names)
         if not suites and RUNNER not in opts.suites:
             raise lab.Failure(f"no suites in {opts.directory}")
         guests = suite.plan(suites)
@@ -92,6 +98,31 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("vm: interrupted", file=sys.stderr)
         return 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Which of the tests that take turns run: by a seed, or all. Scenarios follow it as well."""
+
+    seed: int
+    all: bool
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> Choice:
+        seed = environment.get("SEED") or str(secrets.randbelow(1000000))
+        if not seed.isdigit():
+            raise lab.Failure(f"SEED={seed} is not a number")
+        return Choice(int(seed), environment.get("TURNS") == "all")
+
+    def environment(self) -> list[tuple[str, str]]:
+        return [("SEED", str(self.seed)), *([("TURNS", "all")] if self.all else [])]
+
+    def of_suites(self, suites: list[suite.Suite], named: list[str]) -> list[suite.Suite]:
+        chosen = suites if self.all else suite.take_turns(suites, named, self.seed)
+        others = [one.name for one in suites if one not in chosen]
+        if others:
+            print(f"not their turn (SEED={self.seed}): {' '.join(others)}", flush=True)
+        return chosen
 
 
 def list_guests(guests: list[suite.PlannedGuest]) -> None:

@@ -6,6 +6,8 @@
     protocol = ktap                ktap: results are read from the output; status: one test
     needs = bin/gpu_chain          paths below /payload that must be there
     bases = 7.3 6.12               kernels that it is run with (default: 7.3 alone)
+    turns = chips                  of the suites with the same word, a check runs one at random; with
+                                   TURNS=all, or if they are named, all of them; SEED repeats the choice
 
     [boot first]                   one section for each guest, in order; without any, one guest
     gpus = 2                       base, image, asic, vram, order, empty-slots, memory, smp, param,
@@ -36,7 +38,7 @@ from .machine import DEFAULT_ASIC, DEFAULT_CPUS, DEFAULT_VRAM_MIB, Hardware, par
 from .base import BASES, DEFAULT
 from .options import module_in_guest
 
-SUITE_KEYS = {"name", "protocol", "needs", "bases"}
+SUITE_KEYS = {"name", "protocol", "needs", "bases", "turns"}
 BOOT_KEYS = {"base", "image", "gpus", "asic", "vram", "order", "empty-slots", "hive", "switch",
              "iommu", "hold-cpu-writes", "delays", "memory", "smp", "param", "append", "command",
              "timeout"}
@@ -65,6 +67,7 @@ class Suite:
     needs: tuple[str, ...]
     bases: tuple[str, ...]
     steps: tuple[Step, ...]
+    turns: str = ""
 
 
 @dataclass
@@ -103,7 +106,8 @@ def _suite(config: configparser.ConfigParser, module: str, base: str) -> Suite:
     bases = tuple(_base(name) for name in common.get("bases", DEFAULT).split())
     steps = tuple(_step(boot, {"base": base, **common, **keys}, module)
                   for boot, keys in sections or [("", {})])
-    return Suite(common["name"], tuple(common.get("needs", "").split()), bases, steps)
+    return Suite(common["name"], tuple(common.get("needs", "").split()), bases, steps,
+                 common.get("turns", ""))
 
 
 def _sections(config: configparser.ConfigParser, kind: str) -> list[tuple[str, dict[str, str]]]:
@@ -190,6 +194,17 @@ def load(directory: Path, wanted: Sequence[str], module: str = "", base: str = D
         return suite.name in wanted or base in suite.bases and _matches(suite.name, wanted or ["*"])
 
     return [suite for suite in suites if selected(suite)]
+
+
+def take_turns(suites: Sequence[Suite], named: Sequence[str], seed: int) -> list[Suite]:
+    """All suites except those whose turn it is not; a suite that is `named` needs no turn."""
+    waiting: dict[str, list[Suite]] = {}
+    for suite in suites:
+        if suite.turns and suite.name not in named:
+            waiting.setdefault(suite.turns, []).append(suite)
+    left_out = [suite for group in waiting.values() for index, suite in enumerate(group)
+                if index != seed % len(group)]
+    return [suite for suite in suites if suite not in left_out]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
+import dataclasses
 import tempfile
 import unittest
 from pathlib import Path
 
 from .lab import Failure
-from .suite import Suite, add_epilogue, load, parse, plan
+from .suite import Suite, add_epilogue, load, parse, plan, take_turns
 
 
 def suite(name: str, *boots: str, common: str = "") -> Suite:
@@ -115,6 +116,21 @@ class LoadTest(unittest.TestCase):
         for wanted, unwanted in ((("c",), ()), (("c*",), ()), ((), ("c*",))):
             with self.assertRaisesRegex(Failure, "^no suite c"):
                 self.names(*wanted, unwanted=unwanted)
+
+
+class TurnsTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.suites = [dataclasses.replace(suite(name, common="gpus = 1"), turns=turns)
+                       for name, turns in (("a", ""), ("b", "x"), ("c", "x"), ("d", "y"), ("e", "x"))]
+
+    def names(self, seed: int, *named: str) -> str:
+        return "".join(one.name for one in take_turns(self.suites, named, seed))
+
+    def test_one_of_each_word_runs(self) -> None:
+        self.assertEqual([self.names(seed) for seed in range(4)], ["abd", "acd", "ade", "abd"])
+
+    def test_a_name_needs_no_turn(self) -> None:
+        self.assertEqual([self.names(seed, "e") for seed in range(2)], ["abde", "acde"])
 
 
 class PlanTest(unittest.TestCase):

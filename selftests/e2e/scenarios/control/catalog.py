@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -86,15 +85,44 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "swapped_nodes_dump", "swapped_nodes", "container_swapped_dump", "container_swapped"),
 }
 
-# A run of these groups takes one of the other CRIU versions at random; with EVERY=1, all of them.
-OTHER_CRIUS = ("criu_4_1_1", "criu_4_3")
-TAKING_TURNS = ("kfd", "render", "trees", "parallel")
-# A run takes one of each pair, likewise.
-PAIRS = (
-    ("container_runc", "container_moved_runc"),
-    ("container_criu_4_3", "container_podman"),
-    ("parallel_off", "parallel_namespaces"),
-    ("render_busy", "render_killed"),
+# A run takes one scenario of each set at random, by SEED; with TURNS=all or EVERY=1, or by its name,
+# each.
+TURNS: tuple[tuple[str, ...], ...] = (
+    # The other CRIU versions.
+    ("criu_4_1_1", "criu_4_3"),
+    ("render_criu_4_1_1", "render_criu_4_3"),
+    ("render_family_criu_4_1_1", "render_family_criu_4_3"),
+    ("tree_criu_4_1_1", "tree_criu_4_3"),
+    ("parallel_criu_4_1_1", "parallel_criu_4_3"),
+    # Scenarios of one kind.
+    ("own_pages", "own_pages_moved", "own_pages_swapped", "split_own_pages"),
+    ("leave_running", "leave_stopped"),
+    ("pre_dump", "three_rounds"),
+    ("rocr_kernels", "rocr_grid", "rocr_faults"),
+    ("rocr_waves_moved", "rocr_xnack", "waves_parked"),
+    ("rocr_train", "train_together"),
+    ("no_plugin", "libraries_missing"),
+    ("wrong_memory", "flipped_byte", "stream_refused"),
+    ("disk_full", "dump_killed"),
+    ("tool_check", "tool_images", "tool_bench"),
+    ("late_restore", "lazy_pages"),
+    ("render_two_gpus", "render_many"),
+    ("render_leave_running", "render_three_rounds"),
+    ("render_fork", "render_unrelated"),
+    ("render_refused", "render_after_refusal"),
+    ("render_in_flight", "render_busy", "render_killed"),
+    ("render_queues_criu_4_1_1", "render_queues_criu_4_3", "render_queues_leave_running",
+     "render_queues_three_rounds"),
+    ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full"),
+    ("contents_bounded", "contents_elsewhere", "contents_compressed"),
+    ("contents_pre_dump", "contents_page_server"),
+    ("contents_overlap", "contents_disk_fails", "contents_disk_hangs"),
+    ("container_runc", "container_moved_runc", "container_moved_crun"),
+    ("container_users_runc", "container_criu_4_3", "container_podman"),
+    ("parallel_off", "parallel_namespaces", "replicas"),
+    ("faults_dump", "faults_restore", "faults_signals"),
+    ("post_dump_fails", "attached", "neighbour_plugin"),
+    ("restore_bounded", "service"),
 )
 
 _DEFINITION = re.compile(r"^scenario_(\w+)\(\)", re.MULTILINE)
@@ -123,28 +151,29 @@ def check(directory: Path) -> None:
         raise Mistake(f"not both defined and listed once in catalog.py: {', '.join(wrong)}")
 
 
-def _members(group: str, environment: Mapping[str, str]) -> list[str]:
-    if _number(environment, "EVERY", 0) != 0:
-        return list(GROUPS[group])
-    seed = _number(environment, "SEED", secrets.randbelow(1000000))
-    turn = seed % 2
-    left_out = {pair[1 - turn] for pair in PAIRS}
-    if group in TAKING_TURNS:
-        left_out |= {name for name in GROUPS[group] if name.endswith(OTHER_CRIUS[1 - turn])}
-    return [name for name in GROUPS[group] if name not in left_out]
+def waiting(environment: Mapping[str, str]) -> set[str]:
+    """Returns the scenarios whose turn it is not."""
+    if environment.get("TURNS") == "all" or _number(environment, "EVERY", 0) != 0:
+        return set()
+    seed = _number(environment, "SEED", 0)
+    return {name for names in TURNS for index, name in enumerate(names)
+            if index != seed % len(names)}
 
 
-def select(words: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """Returns the scenarios that these words name: NAME or @GROUP."""
+def select(words: Iterable[str], environment: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Returns the scenarios that these words, NAME or @GROUP, name, and those whose turn it is not."""
     names: list[str] = []
+    later: list[str] = []
+    wait = waiting(environment)
     for word in list(words) or [f"@{DEFAULT_GROUP}"]:
         if word.removeprefix("@") in GROUPS and word.startswith("@"):
-            names += _members(word[1:], environment)
+            for name in GROUPS[word[1:]]:
+                (later if name in wait else names).append(name)
         elif word in listed():
             names.append(word)
         else:
             raise Mistake(f"there is no scenario {word}; see run --list")
-    return names
+    return names, later
 
 
 def _number(environment: Mapping[str, str], name: str, otherwise: int) -> int:

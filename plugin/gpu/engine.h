@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -43,6 +45,13 @@ struct Piece {
   bool zero = false;  // of start_write(): zeros, and no bytes of the slot
 };
 
+// BLAKE3, as of image::strong_hash().
+using ChunkHash = std::array<std::byte, 32>;
+struct Hashed {
+  Imported* bo = nullptr;
+  uint64_t size = 0;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -61,6 +70,13 @@ class Engine {
   virtual Status start_write(unsigned slot, std::span<const Piece> pieces) = 0;
   // Returns at once for an idle slot. After an error the slot's contents are undefined.
   virtual Status wait(unsigned slot) = 0;
+
+  // Hashes of the chunks of BOs, in their order, computed where the memory is. An error: the caller
+  // has to compute them, and the next call fails at once.
+  virtual Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes) {
+    (void)bos, (void)chunk_bytes;
+    return Error(ENOTSUP, "this engine computes no hashes");
+  }
 };
 
 // Makes an object of a session known to an engine.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+// BLAKE3 by a compute kernel of ours, kernels/blake3.cl, on a compute ring of the kernel driver.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpu/drm.h"
+#include "gpu/engine.h"
+#include "gpu/hash_kernel.h"
+
+namespace amdgpu_criu::gpu {
+
+class Context;
+class MappedBo;
+
+class ChunkHasher {
+ public:
+  // Fails if there is no kernel for the GPU, or if a known answer is wrong.
+  static Result<std::unique_ptr<ChunkHasher>> create(amdgpu_device* device);
+  ChunkHasher(const ChunkHasher&) = delete;
+  ChunkHasher& operator=(const ChunkHasher&) = delete;
+  ~ChunkHasher();
+
+  // BOs are whole KiB, chunk_bytes is whole KiB, at most 64 MiB.
+  Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes);
+
+ private:
+  // A dispatch: chunks of one BO.
+  struct Part {
+    const MappedBo* bo;
+    uint64_t offset;
+    uint64_t size;
+    uint32_t chunks;
+  };
+  explicit ChunkHasher(HashKernel kernel) : kernel_(std::move(kernel)) {}
+  Status prepare(amdgpu_device* device);
+  Status test_itself(amdgpu_device* device);
+  Status run(std::span<const Part> parts, uint32_t chunk_bytes, std::vector<ChunkHash>& hashes);
+  uint32_t write_commands(std::span<const Part> parts, uint32_t chunk_bytes);
+  std::byte* at(uint64_t offset) const { return bytes_.data() + offset; }
+
+  HashKernel kernel_;
+  std::unique_ptr<Context> context_;
+  // The kernel's code, arguments, commands and results.
+  std::unique_ptr<MappedBo> memory_;
+  std::span<std::byte> bytes_;
+  uint32_t limit_;  // chunks in a submission
+};
+
+}  // namespace amdgpu_criu::gpu

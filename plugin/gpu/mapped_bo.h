@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "gpu/drm.h"
+#include "gpu/engine.h"
+
+namespace amdgpu_criu::gpu {
+
+constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// A BO and the GPU address it is mapped at; undone in reverse.
+class MappedBo : public Imported {
+ public:
+  static Result<std::unique_ptr<MappedBo>> create(amdgpu_device* device, DrmBo handle,
+                                                  uint64_t size);
+  // GTT of that many bytes, rounded up to whole pages.
+  static Result<std::unique_ptr<MappedBo>> allocate(amdgpu_device* device, uint64_t bytes);
+  MappedBo(const MappedBo&) = delete;
+  MappedBo& operator=(const MappedBo&) = delete;
+  ~MappedBo() override;
+
+  Result<std::span<std::byte>> map_for_cpu();
+  amdgpu_bo_handle handle() const { return handle_.get(); }
+  uint64_t address() const { return address_; }
+  uint64_t size() const { return size_; }
+
+ private:
+  MappedBo(amdgpu_device* device, DrmBo handle, uint64_t size)
+      : device_(device), handle_(std::move(handle)), size_(size) {}
+  Status change_mapping(uint64_t access, uint32_t operation);
+
+  amdgpu_device* device_;
+  DrmBo handle_;
+  uint64_t size_;
+  uint64_t address_ = 0;
+  amdgpu_va_handle range_ = nullptr;
+  bool mapped_ = false;
+  void* cpu_ = nullptr;
+};
+
+}  // namespace amdgpu_criu::gpu

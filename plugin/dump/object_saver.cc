@@ -124,10 +124,11 @@ void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
   log_info("saved {} BOs, {} bytes of {} in {} ms", batch.bos.size(), counts.bytes,
            batch.gpu.describe(), outcome.milliseconds);
   log_info(
-      "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} submissions, {} KiB of "
-      "staging memory, files by {}; {}",
+      "GPU {:#x}: {} bytes stored, {} of zeros, {} in earlier dumps; {} hashed by the GPU; {} "
+      "submissions, {} KiB of staging memory, files by {}; {}",
       batch.gpu.gpu_id, counts.stored_bytes, counts.zero_bytes, counts.earlier_bytes,
-      counts.submissions, outcome.staging.total() >> 10, outcome.io, counts.times.text());
+      counts.hashed_bytes, counts.submissions, outcome.staging.total() >> 10, outcome.io,
+      counts.times.text());
 }
 
 Status ObjectSaver::check_indexes() const {
@@ -249,7 +250,8 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             earlier,
                             report,
                             &interruption_,
-                            workers_.get()};
+                            workers_.get(),
+                            env_.options.gpu_hashes};
   return save_contents(*engine, queue, batch.bos, import, options, writer);
 }
 

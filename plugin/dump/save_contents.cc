@@ -5,12 +5,19 @@
 #include <map>
 
 #include "base/bounded.h"
+#include "base/log.h"
 #include "base/progress.h"
 
 namespace amdgpu_criu::dump {
 namespace {
 
 using pipeline::Encoding;
+
+// Chunks in a slot: those that are not copied take no room in it.
+constexpr size_t kMaxChunks = 4096;
+// Objects, and about the chunks, whose hashes are computed together.
+constexpr size_t kMaxHashedBos = 256;
+constexpr uint64_t kMaxHashedChunks = 16384;
 
 class Saver {
  public:
@@ -36,19 +43,36 @@ class Saver {
     }
   }
 
+  // Prepares add(): the GPU hashes these objects, if it can. One that cannot is asked only once.
+  void hash(std::span<const gpu::Hashed> bos) {
+    hashes_.clear();
+    next_hash_ = 0;
+    if (!options_.hashes || !options_.gpu_hashes || cannot_hash_) return;
+    auto hashes = engine_.hash(bos, static_cast<uint32_t>(chunk_bytes_));
+    cannot_hash_ = !hashes.ok();
+    if (cannot_hash_)
+      log_info("the CPU hashes GPU memory: {}", hashes.error().message());
+    else
+      hashes_ = std::move(*hashes);
+  }
+  uint64_t chunks_of(uint64_t bytes) const { return (bytes + chunk_bytes_ - 1) / chunk_bytes_; }
+
   // A chunk is never in two slots, and begins at the same place in its object as in any other dump.
+  // Objects are added in the order of hash().
   Status add(const kernel::Bo& bo, const std::shared_ptr<gpu::Imported>& from) {
     const size_t object = saved_.objects.size();
     image::Object& index =
         saved_.objects.emplace_back(image::Object{bo.object_id, bo.size, {}, {}});
-    const size_t chunks = (bo.size + chunk_bytes_ - 1) / chunk_bytes_;
+    const size_t chunks = chunks_of(bo.size);
     index.chunks.reserve(chunks);
     if (options_.hashes) index.hashes.reserve(chunks);
     for (uint64_t offset = 0; offset < bo.size;) {
-      const uint64_t size = std::min<uint64_t>(bo.size - offset, chunk_bytes_);
-      if (!has_room(size)) TRY(launch());
+      const auto size = static_cast<uint32_t>(std::min<uint64_t>(bo.size - offset, chunk_bytes_));
+      Part part{object, 0, size};
+      part.is_known = recognise(part);
+      if (!has_room(part.is_known ? 0 : size)) TRY(launch());
       if (slots_[current_].state != State::kFilling) TRY(empty(current_));
-      append(from, object, offset, size);
+      append(from, part, offset);
       offset += size;
     }
     return {};
@@ -69,7 +93,8 @@ class Saver {
     size_t object;
     size_t at;  // in the slot
     uint32_t size;
-    // The results of prepare().
+    bool is_known = false;  // by a hash of the GPU, and not copied
+    // The results of recognise() or of prepare().
     image::Chunk chunk{};
     image::Hash hash{};
     std::span<std::byte> stored{};  // empty: nothing must be written
@@ -81,6 +106,7 @@ class Saver {
     std::vector<Part> chunks;
     size_t used = 0;
     uint64_t packets = 0;
+    uint64_t bytes = 0;  // of all chunks, copied or not
     pipeline::StoredRoom compressed;
     pipeline::Workers::Batch batch;
   };
@@ -88,15 +114,48 @@ class Saver {
   bool has_room(uint64_t size) const {
     const Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return true;
+    if (slot.chunks.size() >= kMaxChunks) return false;
     // The last piece may grow within its packet, or by one packet.
     return slot.used + size <= engine_.staging(current_).size() &&
            slot.packets + gpu::packets_for(size) < gpu::kMaxPackets;
   }
 
-  void append(const std::shared_ptr<gpu::Imported>& from, size_t object, uint64_t offset,
-              uint64_t size) {
+  // True if the GPU has hashed the chunk, and it is known, so that it need not be copied. What is
+  // copied is hashed again: in a pre-dump, the process may have changed it meanwhile.
+  bool recognise(Part& part) {
+    if (next_hash_ >= hashes_.size()) return false;
+    const image::Hash hash = hashes_[next_hash_++];
+    saved_.counts.hashed_bytes += part.size;
+    if (hash == hash_of_zeros(part.size)) {
+      part.chunk.size = part.size;
+      part.chunk.encoding = Encoding::kZeros;
+      return true;
+    }
+    const image::Chunk* const earlier =
+        options_.earlier ? options_.earlier->find(hash, part.size) : nullptr;
+    if (!earlier) return false;
+    part.hash = hash;
+    part.chunk = *earlier;
+    return true;
+  }
+
+  // Nearly all chunks have the same size.
+  const image::Hash& hash_of_zeros(uint32_t size) {
+    if (zeros_.size() != size) {
+      zeros_.assign(size, std::byte{0});
+      hash_of_zeros_ = image::strong_hash(zeros_);
+    }
+    return hash_of_zeros_;
+  }
+
+  void append(const std::shared_ptr<gpu::Imported>& from, Part& part, uint64_t offset) {
     Slot& slot = slots_[current_];
     slot.state = State::kFilling;
+    part.at = slot.used;
+    slot.chunks.push_back(part);
+    slot.bytes += part.size;
+    if (part.is_known) return;
+    const uint32_t size = part.size;
     if (slot.from.empty() || slot.from.back() != from) slot.from.push_back(from);
     slot.packets += gpu::packets_for(size);
     const bool goes_on = !slot.pieces.empty() && slot.pieces.back().bo == from.get() &&
@@ -105,7 +164,6 @@ class Saver {
       slot.pieces.back().size += size;
     else
       slot.pieces.push_back({from.get(), offset, size, slot.used});
-    slot.chunks.push_back({object, slot.used, static_cast<uint32_t>(size)});
     slot.used += size;
   }
 
@@ -115,9 +173,11 @@ class Saver {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
     TRY(check_interruption());
-    TRY(engine_.start_read(current_, slot.pieces));
+    if (!slot.pieces.empty()) {
+      TRY(engine_.start_read(current_, slot.pieces));
+      saved_.counts.submissions++;
+    }
     slot.state = State::kCopying;
-    saved_.counts.submissions++;
     const auto before = [&](size_t count) {
       return static_cast<unsigned>((current_ + slots_.size() - count) % slots_.size());
     };
@@ -181,6 +241,7 @@ class Saver {
   void prepare(Part& part, std::span<std::byte> bytes, std::span<std::byte> room,
                pipeline::Codec& codec) const {
     if (!check_interruption().ok()) return;
+    if (part.is_known) return;
     part.chunk.size = part.size;
     if (pipeline::is_zero(bytes)) {
       part.chunk.encoding = Encoding::kZeros;
@@ -211,11 +272,12 @@ class Saver {
     TRY(check_interruption());  // the workers have stopped then
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
     for (const Part& part : slot.chunks) place(part, request);
-    if (progress_.add(slot.used) && options_.progress) options_.progress(progress_);
+    if (progress_.add(slot.bytes) && options_.progress) options_.progress(progress_);
     if (!request.parts.empty()) queue_->submit(index, std::move(request));
     slot.chunks.clear();
     slot.used = 0;
     slot.packets = 0;
+    slot.bytes = 0;
     slot.state = State::kWriting;
     return {};
   }
@@ -260,7 +322,12 @@ class Saver {
   uint64_t chunk_bytes_;
   Progress progress_;
   unsigned current_ = 0;
-  bool queue_left_alone_ = false;                // a thread uses it
+  bool queue_left_alone_ = false;  // a thread uses it
+  bool cannot_hash_ = false;
+  std::vector<gpu::ChunkHash> hashes_;  // of the objects that are added next
+  size_t next_hash_ = 0;
+  std::vector<std::byte> zeros_;
+  image::Hash hash_of_zeros_{};
   std::map<uint32_t, uint32_t> source_numbers_;  // number in the file, by number in Earlier
   Saved saved_;
 };
@@ -273,7 +340,22 @@ Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQue
   uint64_t bytes = 0;
   for (const kernel::Bo& bo : bos) bytes += bo.size;
   Saver saver(engine, std::move(queue), options, to, bytes);
-  for (const kernel::Bo& bo : bos) TRY(saver.add(bo, TRY(import(bo.object_id, bo.size))));
+  while (!bos.empty()) {
+    // Objects whose hashes are computed together are imported together.
+    std::vector<std::shared_ptr<gpu::Imported>> imported;
+    std::vector<gpu::Hashed> hashed;
+    for (uint64_t chunks = 0; imported.size() < bos.size() && imported.size() < kMaxHashedBos &&
+                              chunks < kMaxHashedChunks;) {
+      const kernel::Bo& bo = bos[imported.size()];
+      imported.push_back(TRY(import(bo.object_id, bo.size)));
+      hashed.push_back({imported.back().get(), bo.size});
+      chunks += saver.chunks_of(bo.size);
+    }
+    saver.hash(hashed);
+    for (size_t i = 0; i < imported.size(); i++)
+      TRY(saver.add(bos[i], std::exchange(imported[i], {})));
+    bos = bos.subspan(hashed.size());
+  }
   return saver.finish();
 }
 

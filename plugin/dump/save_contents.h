@@ -25,6 +25,7 @@ struct SaveOptions {
   ReportProgress progress{};
   const Interruption* interruption = nullptr;
   pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
+  bool gpu_hashes = false;               // the GPU computes hashes, if it can
 };
 
 struct SaveCounts {
@@ -32,7 +33,8 @@ struct SaveCounts {
   uint64_t zero_bytes = 0;     // of these, not stored
   uint64_t earlier_bytes = 0;  // of these, in earlier dumps
   uint64_t stored_bytes = 0;   // in the file
-  uint64_t submissions = 0;    // to the GPU
+  uint64_t hashed_bytes = 0;   // of these, by the GPU
+  uint64_t submissions = 0;    // of copies
   pipeline::StageTimes times;
 
   // Adds the counts of other memory, but not the times.
@@ -41,6 +43,7 @@ struct SaveCounts {
     zero_bytes += other.zero_bytes;
     earlier_bytes += other.earlier_bytes;
     stored_bytes += other.stored_bytes;
+    hashed_bytes += other.hashed_bytes;
     submissions += other.submissions;
     return *this;
   }
@@ -53,9 +56,10 @@ struct Saved {
 };
 
 // Copies on the GPU, the workers' part, and writes of different slots overlap. Many small objects
-// share a slot, a submission and a write.
-// An interruption leaves the queue alone with a disk that does not answer; then its writes, from
-// memory that may have other bytes by then, go to a file that is incomplete anyway.
+// share a slot, a submission and a write. If chunks need hashes and the GPU can compute them,
+// chunks of zeros and those of an earlier dump are not copied. An interruption leaves the queue
+// alone with a disk that does not answer; then its writes, from memory that may have other bytes by
+// then, go to a file that is incomplete anyway.
 Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to);

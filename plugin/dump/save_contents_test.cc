@@ -336,7 +336,8 @@ class IncrementalTest : public ContentsTest {
   SaveCounts save_after(const TempDir& dir) {
     const auto earlier = Earlier::load(dir.fd());
     EXPECT_TRUE(earlier.ok() && earlier->has_contents() && earlier->has_hashes());
-    return *save(dir.fd(), {kChunk, {}, true, &*earlier});
+    return *save(dir.fd(),
+                 {.chunk_bytes = kChunk, .hashes = true, .earlier = &*earlier, .gpu_hashes = true});
   }
 
   TempDir first_, second_, third_;
@@ -391,6 +392,69 @@ TEST_F(IncrementalTest, DamageInAnEarlierFileIsNamed) {
 TEST_F(IncrementalTest, ADamagedEarlierDumpIsNotReferredTo) {
   std::filesystem::resize_file(second_.file(name_), 100);
   EXPECT_FALSE(Earlier::load(third_.fd()).ok());
+}
+
+// The GPU hashes chunks where they are.
+
+class GpuHashes : public IncrementalTest {
+ protected:
+  void SetUp() override {
+    IncrementalTest::SetUp();
+    ASSERT_EQ(symlink(third_.path().c_str(), by_cpu_.file("parent").c_str()), 0);
+    ASSERT_EQ(symlink(third_.path().c_str(), by_gpu_.file("parent").c_str()), 0);
+    // A tail, and zeros that the earlier dumps do not have.
+    add(6, 3 * kChunk + 8192, 4);
+    write(6, kChunk, std::string(kChunk, 0));
+    add(7, 2 * kStaging.total(), 0);
+    write(1, 5 * kChunk, "third change");
+  }
+  void TearDown() override { testing_support::hashes_of_gpu = 0; }
+  // Saves by GPU if it can hash that many chunks.
+  SaveCounts save_with(int hashes, const TempDir& dir) {
+    testing_support::hashes_of_gpu = hashes;
+    testing_support::bytes_read = 0;
+    return save_after(dir);
+  }
+
+  TempDir by_cpu_, by_gpu_;
+};
+
+TEST_F(GpuHashes, OnlyChunksThatAreNotKnownAreCopied) {
+  const SaveCounts cpu = save_with(0, by_cpu_);
+  EXPECT_EQ(testing_support::bytes_read, cpu.bytes);
+  EXPECT_EQ(cpu.hashed_bytes, 0u);
+  const SaveCounts gpu = save_with(-1, by_gpu_);
+  EXPECT_EQ(testing_support::bytes_read, gpu.stored_bytes);
+  EXPECT_EQ(gpu.hashed_bytes, gpu.bytes);
+  // One of object 1, and three of object 6, of which the last is a tail.
+  EXPECT_EQ(gpu.stored_bytes, 3 * kChunk + 8192);
+  EXPECT_EQ(gpu.zero_bytes, cpu.zero_bytes);
+  EXPECT_EQ(gpu.earlier_bytes, cpu.earlier_bytes);
+}
+
+TEST_F(GpuHashes, TheImageIsThatOfTheCpu) {
+  save_with(0, by_cpu_);
+  save_with(-1, by_gpu_);
+  EXPECT_EQ(by_gpu_.read(name_), by_cpu_.read(name_));
+  expect_round_trip(by_gpu_.fd());
+}
+
+// As after a hang of the kernel.
+TEST_F(GpuHashes, TheCpuGoesOnIfTheGpuFails) {
+  save_with(0, by_cpu_);
+  const SaveCounts counts = save_with(20, by_gpu_);
+  EXPECT_EQ(counts.hashed_bytes, 0u);
+  EXPECT_EQ(by_gpu_.read(name_), by_cpu_.read(name_));
+}
+
+TEST_F(GpuHashes, TheFirstDumpCopiesNoZeros) {
+  TempDir dir;
+  testing_support::hashes_of_gpu = -1;
+  testing_support::bytes_read = 0;
+  const auto counts = save(dir.fd(), {.chunk_bytes = kChunk, .hashes = true, .gpu_hashes = true});
+  ASSERT_TRUE(counts.ok());
+  EXPECT_EQ(testing_support::bytes_read, counts->stored_bytes);
+  expect_round_trip(dir.fd());
 }
 
 TEST_F(ContentsTest, WithoutAParentThereIsNothingEarlier) {

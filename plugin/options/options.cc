@@ -131,6 +131,8 @@ constexpr Entry kOptions[] = {
      set_compression},
     {{"incremental", kOnOff, "off", "a later dump will refer to this one"},
      set_yes_no<&Options::incremental>},
+    {{"gpu-hashes", kOnOff, "on", "GPUs hash their memory, where it needs hashes"},
+     set_yes_no<&Options::gpu_hashes>},
     {{"io", "io_uring, threads", "io_uring", "how files are read and written"}, set_io},
     {{"direct-io", kOnOff, "on", "files are read and written past the page cache"},
      set_yes_no<&Options::direct>},

@@ -31,6 +31,7 @@ struct Options {
   uint32_t chunk_bytes = 256u << 10;
   pipeline::Compression compression;
   bool incremental = false;  // a later dump will refer to this one
+  bool gpu_hashes = true;    // by a compute kernel, if there is one for the GPU
   pipeline::IoKind io = pipeline::IoKind::kUring;
   unsigned timeout = 0;  // of a restore or the GPU part of a dump, in seconds; 0: none
   int status_fd = -1;    // for lines of JSON; -1: none

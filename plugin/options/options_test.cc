@@ -107,7 +107,8 @@ TEST(Options, AnUnknownVariableIsAnError) {
 }
 
 TEST(Options, AllSwitchesAcceptTheSameWords) {
-  for (const char* name : {"incremental", "direct-io", "cut-sharing", "parallel", "replicas"}) {
+  for (const char* name :
+       {"incremental", "gpu-hashes", "direct-io", "cut-sharing", "parallel", "replicas"}) {
     for (const char* word : {"on", "yes", "1", "true", "off", "no", "0", "false"})
       EXPECT_TRUE(parse_list({formatted("--amdgpu.{}={}", name, word)}).ok()) << name << word;
     EXPECT_FALSE(parse_list({formatted("--amdgpu.{}=2", name)}).ok()) << name;

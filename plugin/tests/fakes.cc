@@ -9,6 +9,7 @@
 #include <new>
 
 #include "host/host.h"
+#include "image/checksum.h"
 
 namespace amdgpu_criu::testing_support {
 namespace {
@@ -271,6 +272,24 @@ class FakeEngine : public gpu::Engine {
     for (const gpu::Piece& piece : std::exchange(slot.pieces, {})) TRY(copy(slot, piece));
     return {};
   }
+  Result<std::vector<gpu::ChunkHash>> hash(std::span<const gpu::Hashed> bos,
+                                           uint32_t chunk_bytes) override {
+    std::vector<gpu::ChunkHash> hashes;
+    for (const gpu::Hashed& one : bos) {
+      std::vector<std::byte> bytes(one.size);
+      const int fd = static_cast<FakeImported*>(one.bo)->file.get();
+      if (pread(fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+        return Error(EIO, "short read");
+      for (std::span<const std::byte> left = bytes; !left.empty();) {
+        if (hashes_of_gpu == 0) return Error(ENOTSUP, "there is no compute kernel");
+        if (hashes_of_gpu > 0) hashes_of_gpu--;
+        const auto chunk = left.first(std::min<size_t>(chunk_bytes, left.size()));
+        hashes.push_back(image::strong_hash(chunk));
+        left = left.subspan(chunk.size());
+      }
+    }
+    return hashes;
+  }
 
  private:
   struct FakeSlot {
@@ -312,6 +331,7 @@ class FakeEngine : public gpu::Engine {
     const ssize_t done = slot.write ? pwrite(fd, bytes, piece.size, piece.offset)
                                     : pread(fd, bytes, piece.size, piece.offset);
     if (done != static_cast<ssize_t>(piece.size)) return Error(EIO, "short copy");
+    if (!slot.write) bytes_read += piece.size;
     return {};
   }
 
@@ -322,6 +342,8 @@ class FakeEngine : public gpu::Engine {
 }  // namespace
 
 std::atomic<int> fail_copies_after = -1;
+std::atomic<int> hashes_of_gpu = 0;
+std::atomic<uint64_t> bytes_read = 0;
 std::function<void()> during_copies;
 
 FakeState::FakeState()

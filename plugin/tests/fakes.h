@@ -98,6 +98,10 @@ void clear_objects(FakeState& state);
 // Copies are done only in wait(), and using a slot out of order is an error. `fail_copies_after`
 // counts down the pieces of all engines; at 0, waits fail with EIO.
 extern std::atomic<int> fail_copies_after;
+// Chunks that engines can hash from now on; -1: any number, 0: they have no kernel for it.
+extern std::atomic<int> hashes_of_gpu;
+// Bytes that engines have copied from objects.
+extern std::atomic<uint64_t> bytes_read;
 // Called at each wait for copies, if set.
 extern std::function<void()> during_copies;
 Result<std::unique_ptr<gpu::Engine>> make_fake_engine(Fd, gpu::StagingSize staging);

@@ -165,6 +165,11 @@ scenario_contents_incremental() {
   contents_log first
   contents_log second
   [ "$second" -lt $((first / 4)) ] || fail "the second dump stored $second bytes, the first $first"
+  local dump hashed
+  for dump in first second; do
+    hashed=$(contents_fact "$dump" '; ([0-9]+) hashed by the GPU')
+    [ "$hashed" -gt 0 ] || fail "the GPU has hashed nothing: $(grep 'hashes GPU memory' "$DIR/criu-$dump.log")"
+  done
   verified "$DIR/second"
   mv "$DIR/first" "$DIR/away"
   ! criu_restore orphan "$DIR/second" || fail "restored without the first dump"

@@ -110,15 +110,17 @@ class Background::Child {
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     prctl(PR_SET_NAME, "amdgpu-criu");
-    const auto worker = start_helper_thread<std::jthread>([&] {
-      const Status status = without_exceptions([&]() -> Status {
-        work({[&](const Error& error) { fail(error); },
-              [&] { Report::send(result_, Report::kReady); }});
-        return {};
+    std::jthread worker;
+    if (work)
+      worker = start_helper_thread<std::jthread>([&] {
+        const Status status = without_exceptions([&]() -> Status {
+          work({[&](const Error& error) { fail(error); },
+                [&] { Report::send(result_, Report::kReady); }});
+          return {};
+        });
+        if (!status.ok()) fail(status.error());
+        Report::send(result_, Report::kDone);
       });
-      if (!status.ok()) fail(status.error());
-      Report::send(result_, Report::kDone);
-    });
     watch();
   }
 

@@ -222,10 +222,33 @@ TEST_F(Parallel, HelpersTakeNoNumberThatATaskNeeds) {
     EXPECT_NE(number, end_of_numbers - 3);
     helpers++;
   }
-  EXPECT_GE(helpers, 4) << "a thread for each GPU, one for the work, and the process";
+  EXPECT_GE(helpers, 12)
+      << "a thread for each GPU and its files, one for the work, and the process";
   // Other programs run beside this test.
   EXPECT_LT(read_number(kLast) - last, 5000u);
   end(kStageRestore, -1);
+}
+
+// The kernel chooses the number of a thread that is created, or that it creates for a file, while
+// the tasks are restored.
+TEST_F(Parallel, FillingCreatesNoThread) {
+  prepare();
+  const Mapping memory = std::move(
+      *Mapping::map(sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  auto& most = *new (memory.data()) std::atomic<int>(0);
+  const auto threads_of = [](const std::string& process) {
+    return static_cast<int>(std::ranges::distance(
+        std::filesystem::directory_iterator(formatted("/proc/{}/task", process))));
+  };
+  testing_support::during_copies = [&] { most = std::max(most.load(), threads_of("self")); };
+  ASSERT_EQ(start(kStageRestore), 0) << log();
+  const int before = threads_of(std::to_string(child_of_ours()));
+  restore_all();
+  EXPECT_EQ(resume(1), -ENOTSUP) << log();
+  testing_support::during_copies = {};
+  end(kStageRestore, 0);
+  EXPECT_GT(most, 0);
+  EXPECT_LE(most, before);
 }
 
 TEST_F(Parallel, ADamagedProcessTreeIsAnErrorAndStopsNoRestore) {

@@ -133,7 +133,7 @@ constexpr Entry kOptions[] = {
      set_yes_no<&Options::incremental>},
     {{"gpu-hashes", kOnOff, "on", "GPUs hash their memory, where it needs hashes"},
      set_yes_no<&Options::gpu_hashes>},
-    {{"io", "io_uring, threads", "io_uring", "how files are read and written"}, set_io},
+    {{"io", "io_uring, threads", "io_uring", "how a dump writes files"}, set_io},
     {{"direct-io", kOnOff, "on", "files are read and written past the page cache"},
      set_yes_no<&Options::direct>},
     {{"cut-sharing", kOnOff, "off", "dump memory that processes outside of the dump share"},

@@ -268,8 +268,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   FillReport report;
   report.staging = staging_for(file.contents, tools.staging);
   auto engine = TRY(tools.make_engine(std::move(render_node), report.staging));
-  const auto queue = pipeline::make_io_queue(tools.io, engine->slots());
-  report.io = queue->name();
+  report.io = tools.queue.name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
     const Fd dmabuf = TRY(tools.api.dmabuf(node, session.get(), id));
@@ -277,7 +276,7 @@ Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd re
   };
   auto files = TRY(image::ChunkFiles::open(image_directory, file));
   if (tools.direct) files.use_direct();
-  auto filled = fill_contents(*engine, *queue, files, objects, import, tools.options);
+  auto filled = fill_contents(*engine, tools.queue, files, objects, import, tools.options);
   if (!filled.ok()) return std::move(filled).error().within("restoring " + file.name);
   if (const std::string* name = files.find_given_up_direct()) report.not_direct = *name;
   report.objects = objects.size();

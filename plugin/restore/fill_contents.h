@@ -43,13 +43,12 @@ Result<FillCounts> fill_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                                  const image::ChunkFiles& files, const Objects& objects,
                                  const gpu::ImportObject& import, const FillOptions& options = {});
 
-// Fills contents. Has no state, so any process and any thread may have one.
+// What one thread fills contents with.
 struct FillTools {
   kernel::Api& api;
   gpu::EngineFactory make_engine;
   gpu::StagingSize staging;
-  // Restored tasks use kInline: threads, even the kernel's, have numbers that the task may need.
-  pipeline::IoKind io = pipeline::IoKind::kUring;
+  pipeline::IoQueue& queue;
   bool direct = true;
   FillOptions options{};
 };
@@ -67,8 +66,8 @@ struct FillReport {
 };
 
 // Fills these objects of one contents file through its own open file of their GPU. The session must
-// have all of them. Logs nothing. Objects are independent of one another, as are calls: any number
-// may run at the same time.
+// have all of them. Logs nothing. Objects are independent of one another, as are calls with other
+// tools: any number may run at the same time.
 Result<FillReport> fill_objects(const FillTools& tools, const Fd& session, Fd render_node,
                                 int image_directory, const image::Set::ContentsFile& file,
                                 const Objects& objects);

@@ -28,10 +28,15 @@ Status Filling::added(const std::set<uint64_t>& object_ids) {
   return {};
 }
 
+// After on_ready() no thread is created: it would have a number that a task may need. So files are
+// not read by io_uring, for which the kernel creates threads.
 void Filling::fill_added(const OnError& on_error, const OnReady& on_ready) {
   const auto gpus = static_cast<unsigned>(files_.size());
   workers_ = std::make_unique<pipeline::Workers>(
       pipeline::worker_threads(gpus * pipeline::kMaxThreadsOfGpu));
+  for (const auto& entry : files_)
+    io_[entry.first] =
+        pipeline::make_io_queue(pipeline::IoKind::kThreads, env_.options.staging.slots);
   std::vector<std::jthread> threads;
   for (const auto& entry : files_)
     threads.push_back(start_helper_thread<std::jthread>([this, &on_error, gpu_id = entry.first] {
@@ -40,6 +45,7 @@ void Filling::fill_added(const OnError& on_error, const OnReady& on_ready) {
     }));
   on_ready();
   threads.clear();  // waits
+  io_.clear();
   workers_.reset();
 }
 
@@ -93,11 +99,12 @@ void Filling::report(uint32_t gpu_id, const Progress& progress) const {
 Status Filling::fill(const Batch& batch) {
   TRY(env_.faults.at("fill", batch.file->name));
   const uint32_t gpu_id = batch.file->contents.gpu.gpu_id;
+  const auto own_io = pipeline::make_inline_queue();
   const FillTools tools{
       env_.api,
       env_.make_engine,
       env_.options.staging,
-      in_background_ ? env_.options.io : pipeline::IoKind::kInline,
+      in_background_ ? *io_.at(gpu_id) : *own_io,
       env_.options.direct && !env_.options.replicas,
       {[&](const Progress& progress) { report(gpu_id, progress); }, workers_.get()}};
   const Fd session = TRY(env_.store.get(shared_.session_id()));

@@ -57,7 +57,9 @@ class Filling {
   const StatusLines& status_;
   std::map<uint32_t, std::vector<const File*>> files_;  // by gpu_id of the images
   bool in_background_ = false;
-  std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, in the background process
+  // In the background process.
+  std::unique_ptr<pipeline::Workers> workers_;                 // of all GPUs
+  std::map<uint32_t, std::unique_ptr<pipeline::IoQueue>> io_;  // by gpu_id of the images
 };
 
 }  // namespace amdgpu_criu::restore

@@ -103,7 +103,7 @@ Result<Seconds> BenchGpu::fill(const std::string& directory) {
   files.use_direct();
   auto engine =
       TRY(gpu::make_sdma_engine(TRY(render_.duplicate()), restore::staging_for(contents, {})));
-  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kThreads, engine->slots());
   pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
   TRY(restore::fill_contents(*engine, *queue, files, restore::all_of(contents),
                              import_with(*engine), {{}, &workers}));

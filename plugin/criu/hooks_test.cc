@@ -530,8 +530,8 @@ TEST_F(Hooks, AMistakeInTheOptionsFailsOnlyGpuProcesses) {
 TEST_F(Hooks, ARestoreHasOptionsOfItsOwn) {
   ASSERT_EQ(dump(), 0) << log();
   std::filesystem::create_directory(run_.file("restore.d"));
-  const std::string name =
-      "restore.d/" + std::filesystem::path(images_.path()).filename().string() + ".conf";
+  const std::string name = "restore.d/web.conf";
+  container_id_ = "web";
   run_.write(name, "timeout = 77\n");
   ASSERT_EQ(start(kStageRestore), 0);
   EXPECT_THAT(log(), HasSubstr(run_.file(name) + " has options of this restore"));

@@ -38,9 +38,8 @@ Result<std::string> Plugin::restore_file() const {
   if (stage_ != kStageRestore || !images.ok()) return std::string();
   std::error_code error;  // leaves an empty path
   const auto path = std::filesystem::read_symlink(formatted("/proc/self/fd/{}", *images), error);
-  std::string file =
-      TRY(options::find_restore_file(host_.run_directory() + "/" + options::kRestoreFiles,
-                                     path.string(), std::filesystem::current_path(error).string()));
+  std::string file = TRY(options::find_restore_file(
+      host_.run_directory() + "/" + options::kRestoreFiles, path.string(), host_.container_id()));
   if (!file.empty()) log_info("{} has options of this restore", file);
   return file;
 }

@@ -13,6 +13,7 @@ namespace amdgpu_criu::host {
 namespace {
 
 using Json = nlohmann::json;
+using namespace std::string_view_literals;
 
 std::optional<unsigned> number_of(const Json& object, const char* name) {
   const auto member = object.find(name);
@@ -20,15 +21,35 @@ std::optional<unsigned> number_of(const Json& object, const char* name) {
   return member->get<unsigned>();
 }
 
-}  // namespace
+std::string contents_of(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 // "criu swrk", which CRIU replaces by "criu: restore --rpc" when it has received the request.
+bool is_called_by_engine() {
+  const std::string words = contents_of("/proc/self/cmdline");
+  return words.find("\0swrk\0"sv) != words.npos || words.find(" --rpc"sv) != words.npos;
+}
+
+}  // namespace
+
 std::string path_of_container_config() {
-  using namespace std::string_view_literals;
-  std::ifstream in("/proc/self/cmdline");
-  const std::string words(std::istreambuf_iterator<char>(in), {});
-  if (words.find("\0swrk\0"sv) == words.npos && words.find(" --rpc"sv) == words.npos) return "";
-  return formatted("/proc/{}/cwd/config.json", getppid());
+  return is_called_by_engine() ? formatted("/proc/{}/cwd/config.json", getppid()) : "";
+}
+
+std::string id_of_container() {
+  if (!is_called_by_engine()) return "";
+  return restored_container(contents_of(formatted("/proc/{}/cmdline", getppid())));
+}
+
+std::string restored_container(std::string_view command) {
+  const size_t restore = command.find("\0restore\0"sv);
+  if (restore == command.npos || !command.ends_with('\0')) return "";
+  command.remove_suffix(1);
+  const std::string_view last = command.substr(command.rfind('\0') + 1);
+  const bool is_id = !last.starts_with('-') && last.find('/') == last.npos;
+  return is_id ? std::string(last) : "";
 }
 
 std::set<unsigned> listed_minors(std::string_view config, unsigned major) {

@@ -12,6 +12,11 @@ namespace amdgpu_criu::host {
 // Path of the configuration; empty: CRIU was not called by an engine.
 std::string path_of_container_config();
 
+// The ID of the container, the last word of the engine's command line; empty: unknown.
+std::string id_of_container();
+// The same of a command line as in /proc/PID/cmdline.
+std::string restored_container(std::string_view command);
+
 // The minors of the device nodes with that major number that the configuration lists. Devices of
 // CDI are among them: engines add them before they restore.
 std::set<unsigned> listed_minors(std::string_view config, unsigned major);

@@ -171,6 +171,8 @@ std::set<unsigned> Host::render_minors_of_container() const {
   return minors;
 }
 
+std::string Host::container_id() const { return config_.container_id.value_or(id_of_container()); }
+
 std::optional<uint64_t> Host::vram_used(unsigned render_minor) const {
   std::ifstream in(formatted("{}/{}:{}/device/mem_info_vram_used", config_.sys_devices,
                              config_.drm_major, render_minor));

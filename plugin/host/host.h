@@ -39,6 +39,7 @@ struct Config {
   std::string dmabuf_link = "/dmabuf:";  // the name of dma-buf descriptors in /proc
   std::string run_directory = "/run/amdgpu-criu";
   std::optional<std::string> container_config;  // unset: that of the engine that has called CRIU
+  std::optional<std::string> container_id;      // the same
   std::string kfd_processes = "/sys/class/kfd/kfd/proc";
   ino_t kfd_pid_namespace = 0xeffffffc;  // whose numbers that has: PROC_PID_INIT_INO
 };
@@ -128,6 +129,8 @@ class Host {
   Result<std::vector<topology::Gpu>> gpus() const;
   // Those that an engine gives to the container that it restores; empty: unknown.
   std::set<unsigned> render_minors_of_container() const;
+  // Of the container that an engine restores; empty: unknown.
+  std::string container_id() const;
   // VRAM of the GPU that is in use, by anything; nullopt: this kernel does not report it.
   std::optional<uint64_t> vram_used(unsigned render_minor) const;
 

@@ -70,6 +70,17 @@ TEST(Bundle, DeviceNodesAreFoundAndNothingElse) {
   EXPECT_TRUE(
       listed_minors(R"({"linux": {"devices": [1, {"major": "226", "minor": 1}]}})", 226).empty());
   EXPECT_EQ(path_of_container_config(), "");
+  EXPECT_EQ(id_of_container(), "");
+}
+
+TEST(Bundle, TheContainerIsTheLastWordOfTheEnginesCommand) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(restored_container("crun\0--root=/run/x\0restore\0-d\0web-1\0"sv), "web-1");
+  EXPECT_EQ(restored_container("runc\0restore\0--bundle\0/srv/web\0"sv), "");
+  EXPECT_EQ(restored_container("runc\0restore\0--help\0"sv), "");
+  EXPECT_EQ(restored_container("criu\0service\0--address\0x\0"sv), "");
+  EXPECT_EQ(restored_container("sh\0restore"sv), "");
+  EXPECT_EQ(restored_container(""), "");
 }
 
 TEST_F(HostTest, TheContainerHasTheRenderNodesThatItsConfigurationLists) {

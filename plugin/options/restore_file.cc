@@ -4,18 +4,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <vector>
+#include <cctype>
+#include <cstring>
 
 namespace amdgpu_criu::options {
 namespace {
 
-// False: it does not exist, or is in a directory that the caller may not search.
+// False: it does not exist, or is in a directory that the caller may not search, or no file can
+// have such a name.
 Result<bool> is_ours(const std::string& path, mode_t type) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES) return false;
+    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ENAMETOOLONG)
+      return false;
     return Error::system("cannot examine {}", path);
   }
   if ((status.st_mode & S_IFMT) != type) return Error::of(EINVAL, "{} is of another type", path);
@@ -26,26 +27,27 @@ Result<bool> is_ours(const std::string& path, mode_t type) {
   return true;
 }
 
-void add_components(const std::string& path, std::vector<std::string>& names) {
-  const auto first = static_cast<std::ptrdiff_t>(names.size());
-  for (const auto& component : std::filesystem::path(path).relative_path())
-    names.push_back(component);
-  std::reverse(names.begin() + first, names.end());
+// Different paths have different names, none of which is an ID: it begins with "-".
+std::string name_of(const std::string& path) {
+  std::string name;
+  for (const char c : path) {
+    const bool plain = isalnum(static_cast<unsigned char>(c)) || strchr(":_.", c);
+    name += c == '/' ? "-"
+            : plain  ? std::string(1, c)
+                     : formatted("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return name;
 }
 
 }  // namespace
 
 Result<std::string> find_restore_file(const std::string& directory, const std::string& images,
-                                      const std::string& work) {
+                                      const std::string& container) {
   // Only root can create what is above it.
   if (!TRY(is_ours(directory, S_IFDIR))) return std::string();
-  std::vector<std::string> names{images.substr(std::min<size_t>(images.size(), 1))};
-  std::ranges::replace(names.front(), '/', '-');
-  add_components(images, names);
-  add_components(work, names);
-  for (const std::string& name : names) {
+  for (const std::string& name : {name_of(images), container}) {
     const std::string path = formatted("{}/{}.conf", directory, name);
-    if (TRY(is_ours(path, S_IFREG))) return path;
+    if (!name.empty() && TRY(is_ours(path, S_IFREG))) return path;
   }
   return std::string();
 }

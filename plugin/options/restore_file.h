@@ -13,10 +13,9 @@ namespace amdgpu_criu::options {
 inline constexpr char kRestoreFiles[] = "restore.d";
 
 // The file NAME.conf of the directory; empty: there is none. NAME is the path of the image
-// directory with "-" for each "/", or else the last component of that path, or of the path of
-// CRIU's working directory, for which there is a file. Engines have the ID of a container in one of
-// them. Fails if a user other than root and the caller could have written it.
+// directory as systemd-escape(1) prints it, or else the ID of the container; empty: there is no
+// container. Fails if a user other than root and the caller could have written it.
 Result<std::string> find_restore_file(const std::string& directory, const std::string& images,
-                                      const std::string& work);
+                                      const std::string& container);
 
 }  // namespace amdgpu_criu::options

@@ -15,9 +15,9 @@ using testing::HasSubstr;
 
 class RestoreFile : public testing::Test {
  protected:
-  // The file for images in /srv/job-7/images, restored by an engine that works in /run/runc/web.
+  // The file for images in /srv/job-7/images, restored by an engine as container "web".
   Result<std::string> find() const {
-    return find_restore_file(dir_.path(), "/srv/job-7/images", "/run/runc/web/criu.work");
+    return find_restore_file(dir_.path(), "/srv/job-7/images", "web");
   }
   void allow(const std::string& path, perms what) {
     std::filesystem::permissions(path, what, std::filesystem::perm_options::add);
@@ -26,19 +26,21 @@ class RestoreFile : public testing::Test {
 };
 
 TEST_F(RestoreFile, NothingIsFoundByOtherNames) {
-  dir_.write("other.conf", "timeout = 5");
-  dir_.write("web", "timeout = 5");
+  for (const char* name : {"other.conf", "web", "images.conf", "job-7.conf",
+                           "srv-job-7-images.conf", "-srv-job-7-images.conf", ".conf", "runc.conf"})
+    dir_.write(name, "timeout = 5");
   EXPECT_EQ(*find(), "");
-  EXPECT_EQ(*find_restore_file(dir_.file("no-such-directory"), "/srv", "/run"), "");
+  EXPECT_EQ(*find_restore_file(dir_.file("no-such-directory"), "/srv", "web"), "");
   EXPECT_EQ(*find_restore_file(dir_.path(), "", ""), "");
+  EXPECT_EQ(*find_restore_file(dir_.path(), "/" + std::string(300, 'x'), ""), "");
 }
 
-TEST_F(RestoreFile, TheMostSpecificNameWins) {
-  for (const char* name :
-       {"runc.conf", "web.conf", "job-7.conf", "images.conf", "srv-job-7-images.conf"}) {
+TEST_F(RestoreFile, TheImageDirectoryComesBeforeTheContainer) {
+  for (const char* name : {"web.conf", "-srv-job\\x2d7-images.conf"}) {
     dir_.write(name, "");
     EXPECT_EQ(*find(), dir_.file(name));
   }
+  EXPECT_EQ(*find_restore_file(dir_.path(), "/srv/job/7/images", ""), "");
 }
 
 TEST_F(RestoreFile, ItsOptionsAreBetweenFileAndEnvironment) {

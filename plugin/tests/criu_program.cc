@@ -178,6 +178,7 @@ host::Config HooksTest::host_config() const {
   host.dmabuf_link = "/memfd:object";
   host.run_directory = run_.path();
   host.container_config = container_config_;
+  host.container_id = container_id_;
   host.kfd_processes = kfd_processes_.path();
   struct stat space{};
   stat("/proc/self/ns/pid", &space);

@@ -104,6 +104,7 @@ class HooksTest : public testing::Test {
   TempDir kfd_processes_;
   std::string dri_directory_ = "/dev";
   std::string container_config_;  // of the engine; empty: there is none
+  std::string container_id_;
   unsigned staging_kib_ = 8;
 
  private:

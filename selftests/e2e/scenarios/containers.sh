@@ -4,6 +4,7 @@
 
 FIRST_MINOR=128
 SECOND_MINOR=129
+RESTORE_FILES=/run/amdgpu-criu/restore.d
 
 need_two_nodes() {
   need_gpus 2
@@ -64,6 +65,21 @@ scenario_container_criu_4_1_1() {
   bundle_round_trip gpu_chain
 }
 
+# Restored where it was dumped, the container keeps its ID.
+podman_has_options_of_the_restore() {
+  mkdir -p $RESTORE_FILES
+  echo 'timeout = 321' >"$RESTORE_FILES/$(podman_command inspect -f '{{.Id}}' "$CONTAINER").conf"
+  podman_command container checkpoint --keep "$CONTAINER" >>"$DIR/engine.log" 2>&1 || fail "no second checkpoint"
+  STEP_BEFORE=$(last_step)
+  podman_command container restore --keep "$CONTAINER" >>"$DIR/engine.log" 2>&1 || fail "no second restore"
+  keep_podman_log restore second
+  rm -r $RESTORE_FILES
+  has_option restore timeout=0
+  has_option second timeout=321
+  podman_pid
+  goes_on "$STEP_BEFORE" "in the same container"
+}
+
 # The options are in the file for those, as there is no command line of CRIU.
 scenario_container_podman() {
   local what
@@ -79,6 +95,7 @@ scenario_container_podman() {
       fail "$what: $OPTION_FILE is not read"
   done
   sees_one_gpu $SECOND_MINOR
+  podman_has_options_of_the_restore
   ends_well "after the restore"
 }
 
@@ -105,12 +122,12 @@ scenario_container_moved_runc() { bundle_moves gpu_chain; }
 
 # crun sets the device rules after the restore. The GPU is that of the bundle's configuration.
 scenario_container_moved_crun() {
-  local file=/run/amdgpu-criu/restore.d/images.conf
+  local file=$RESTORE_FILES/$CONTAINER.conf
   BUNDLE_RUNTIME=crun
-  mkdir -p "${file%/*}"
-  echo 'timeout = 321' >$file
+  mkdir -p $RESTORE_FILES
+  echo 'timeout = 321' >"$file"
   bundle_moves gpu_chain
-  rm -r "${file%/*}"
+  rm -r $RESTORE_FILES
   grep -q "$file has options of this restore" "$DIR/criu-restore.log" || fail "the log does not name $file"
   has_option restore timeout=321
   has_option dump timeout=0

@@ -32,11 +32,15 @@ Result<std::vector<pid_t>> threads_of(pid_t pid) {
 
 Result<std::vector<pid_t>> tree_of(pid_t pid) {
   std::vector<pid_t> result{pid};
-  for (size_t i = 0; i < result.size(); i++)
-    for (const pid_t thread : TRY(threads_of(result[i]))) {
+  for (size_t i = 0; i < result.size(); i++) {
+    const auto threads = threads_of(result[i]);
+    if (!threads.ok() && i == 0) return threads.error();
+    if (!threads.ok()) continue;  // it has ended since
+    for (const pid_t thread : *threads) {
       std::ifstream children(formatted("/proc/{}/task/{}/children", result[i], thread));
       for (pid_t child; children >> child;) result.push_back(child);
     }
+  }
   return result;
 }
 
@@ -70,7 +74,9 @@ Result<std::optional<int>> StoppedTree::wait_for_stop(pid_t thread) const {
 
 Result<bool> StoppedTree::stop_new_threads(pid_t pid) {
   bool found = false;
-  for (const pid_t thread : TRY(threads_of(pid))) {
+  const auto threads = threads_of(pid);
+  if (!threads.ok()) return true;  // it has ended since: the tree is another one
+  for (const pid_t thread : *threads) {
     if (threads_.contains(thread)) continue;
     found |= TRY(stop_thread(thread));
   }

@@ -75,6 +75,28 @@ TEST(StoppedTree, StopsAllThreadsAndChildrenUntilItIsDestroyed) {
   while (!counting.all_moved(stopped_at)) usleep(1000);
 }
 
+// A build, for example, or a shell script.
+TEST(StoppedTree, MayHaveChildrenThatEndMeanwhile) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    for (int i = 0; i < 4; i++)
+      if (fork() == 0) break;
+    for (;;)
+      if (const pid_t child = fork(); child == 0)
+        _exit(0);
+      else
+        waitpid(child, nullptr, 0);
+  }
+  usleep(10'000);
+  for (int i = 0; i < 200; i++) {
+    const auto tree = StoppedTree::stop(parent);
+    ASSERT_TRUE(tree.ok()) << tree.error().message();
+    EXPECT_EQ(tree->pids().front(), parent);
+  }
+  for (const pid_t pid : *tree_of(parent)) ::kill(pid, SIGKILL);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+}
+
 TEST(StoppedTree, DoesNotWaitForAThreadThatCannotStop) {
   const pid_t parent = fork();
   if (parent == 0) {

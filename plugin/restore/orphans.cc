@@ -89,9 +89,15 @@ void Orphans::note(pid_t pid) {
 void Orphans::look() {
   for (const pid_t child : children_of(parent_)) note(child);
   if (!memory_) return;
-  for (const pid_t sibling : children_of(parent_of(parent_)))
-    if (sibling != parent_ && !children_.contains(sibling) && maps(sibling, *memory_))
+  const auto siblings = children_of(parent_of(parent_));
+  std::erase_if(strangers_, [&](pid_t pid) { return !siblings.contains(pid); });
+  for (const pid_t sibling : siblings) {
+    if (sibling == parent_ || children_.contains(sibling) || strangers_.contains(sibling)) continue;
+    if (maps(sibling, *memory_))
       note(sibling);
+    else
+      strangers_.insert(sibling);
+  }
 }
 
 void Orphans::main_died() {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/background.h"
@@ -40,6 +41,7 @@ class Orphans final : public Background::Watch {
   pid_t parent_;
   std::optional<Backing> memory_;
   std::map<pid_t, Pidfd> children_;  // the numbers may be reused
+  std::set<pid_t> strangers_;        // siblings without the memory, which a task has from its start
 };
 
 // Kills all other processes that have this memory: the descendants of the caller, until they

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "shader/buffer.h"
+
 namespace gpu::shader {
 namespace {
 
@@ -52,22 +54,6 @@ Place scratch(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) 
           .lane = lane};
 }
 
-// A buffer resource (V#), as SQ_BUF_RSRC_WORD0..3 of GFX9.
-struct Resource {
-  uint64_t base;
-  uint32_t stride, records;
-  bool swizzle, add_tid;
-  unsigned index_stride;
-
-  Resource(const Wave& wave, unsigned sgpr)
-      : base(wave.s64(sgpr) & 0xffffffffffff),
-        stride(bits(wave.s(sgpr + 1), 29, 16)),
-        records(wave.s(sgpr + 2)),
-        swizzle(bits(wave.s(sgpr + 1), 31, 31)),
-        add_tid(bits(wave.s(sgpr + 3), 23, 23)),
-        index_stride(8u << bits(wave.s(sgpr + 3), 22, 21)) {}
-};
-
 Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
   const Resource resource(wave, in.resource);
   const uint32_t first = wave.row(in.address).lane[lane];
@@ -82,7 +68,7 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
     return {.in = Place::In::kNowhere};
   }
   const uint64_t base = resource.base + soffset;
-  // Whole doublewords are in a buffer, or none of them.
+  // A doubleword that begins in a buffer is in it.
   const uint64_t left =
       raw ? (resource.records - offset - soffset + 3) & ~uint64_t{3} : ~uint64_t{0};
   if (!resource.swizzle)
@@ -99,27 +85,6 @@ Place buffer(Wave& wave, const Instruction& in, unsigned lane, uint64_t extra) {
           .bytes = left};
 }
 
-// A buffer of equal records, one for each index. What else a resource of gfx11 can describe is not
-// modelled.
-Place gfx11_buffer(Wave& wave, const Instruction& in, unsigned lane) {
-  enum OutOfBounds : uint32_t { kIndexOnly = 1 };
-  const Resource resource(wave, in.resource);
-  const bool swizzles = bits(wave.s(in.resource + 1u), 31, 30);
-  const uint32_t check = bits(wave.s(in.resource + 3u), 29, 28);
-  if (swizzles || check != kIndexOnly || in.lds) {
-    wave.refuse(amdgpu_criu::formatted("{} with such a resource is not modelled", in.name()));
-    return {.in = Place::In::kNowhere};
-  }
-  const uint32_t first = wave.row(in.address).lane[lane];
-  const uint32_t second = wave.row(in.address + 1u).lane[lane];
-  const uint64_t index = (in.idxen ? first : 0) + uint64_t{resource.add_tid ? lane : 0};
-  if (index >= resource.records) return {.in = Place::In::kNowhere};
-  const uint64_t offset =
-      static_cast<uint64_t>(in.immediate) + (in.offen ? (in.idxen ? second : first) : 0);
-  return {.address = resource.base + wave.scalar(in.saddr, in) + index * resource.stride + offset,
-          .lane = lane};
-}
-
 // copy(address, done, count) for each run of bytes that swizzling keeps together, until one fails.
 template <typename Copy>
 bool each_element(const Wave& wave, const Place& place, size_t size, Copy copy) {
@@ -132,9 +97,17 @@ bool each_element(const Wave& wave, const Place& place, size_t size, Copy copy) 
   return true;
 }
 
+// Of an operand, those bytes that are in the buffer: whole doublewords, or all of a smaller one.
+size_t bytes_inside(const Place& place, size_t size) {
+  if (size <= place.bytes) return size;
+  const size_t unit = std::min<size_t>(size, kElement);
+  return place.bytes / unit * unit;
+}
+
 }  // namespace
 
 bool memory_addresses(Wave& wave, const Instruction& in, std::array<uint64_t, kLanes>& out) {
+  if (in.format == Format::kMubuf && is_gfx11(in.isa)) return gfx11_buffer_addresses(wave, in, out);
   if (in.format != Format::kGlobal && in.format != Format::kFlat) return false;
   const Row* const rows = &wave.row(in.address);
   const auto offset = static_cast<uint64_t>(int64_t{in.immediate});
@@ -162,7 +135,7 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
     case Format::kScratch:
       return scratch(wave, in, lane, extra);
     case Format::kMubuf:
-      return is_gfx11(in.isa) ? gfx11_buffer(wave, in, lane) : buffer(wave, in, lane, extra);
+      return is_gfx11(in.isa) ? gfx11_buffer(wave, in, lane, extra) : buffer(wave, in, lane, extra);
     default:
       return {.in = Place::In::kLds,
               .address = lds_address(wave.row(in.address).lane[lane], extra),
@@ -173,9 +146,9 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
 bool read_place(Wave& wave, const Place& place, void* out, size_t size) {
   auto* to = static_cast<std::byte*>(out);
   const auto& lds = wave.group->lds;
-  if (size > place.bytes) {
-    std::memset(to + place.bytes, 0, size - place.bytes);
-    size = place.bytes;
+  if (const size_t inside = bytes_inside(place, size); inside < size) {
+    std::memset(to + inside, 0, size - inside);
+    size = inside;
   }
   switch (place.in) {
     case Place::In::kMemory:
@@ -204,7 +177,7 @@ bool read_place(Wave& wave, const Place& place, void* out, size_t size) {
 bool write_place(Wave& wave, const Place& place, const void* data, size_t size) {
   const auto* from = static_cast<const std::byte*>(data);
   auto& lds = wave.group->lds;
-  size = std::min<uint64_t>(size, place.bytes);
+  size = bytes_inside(place, size);
   switch (place.in) {
     case Place::In::kMemory:
       if (wave.memory->write(place.address, data, size)) return true;
@@ -230,6 +203,7 @@ bool write_place(Wave& wave, const Place& place, const void* data, size_t size) 
 
 std::byte* atomic_place(Wave& wave, const Place& place, size_t size) {
   auto& lds = wave.group->lds;
+  if (size > place.bytes) return nullptr;
   switch (place.in) {
     case Place::In::kNowhere:
       return nullptr;

@@ -130,7 +130,7 @@ struct ScalarBuffer {
   uint64_t base, size, offset;
 
   ScalarBuffer(const Wave& wave, const Instruction& in)
-      : base(wave.s64(in.address) & 0xffffffffffff),
+      : base(canonical(wave.s64(in.address))),
         size(uint64_t{wave.s(in.address + 2u)} *
              std::max(bits(wave.s(in.address + 1u), 29, 16), 1u)),
         offset(scalar_offset(wave, in) & ~uint64_t{3}) {}

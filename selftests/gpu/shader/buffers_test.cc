@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+// Buffer resources of gfx11.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "shader/kernel_machine.h"
+
+namespace gpu::test {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+enum OutOfBounds : uint32_t { kIndexAndOffset, kIndex, kNotEmpty, kBytes };
+
+struct Resource {
+  uint32_t stride = 0, records = 0;
+  OutOfBounds check = kBytes;
+  uint32_t swizzle = 0;
+  bool add_tid = false;
+
+  std::array<uint32_t, 4> words() const {
+    return {low32(kA), high32(kA) | stride << 16 | swizzle << 30, records,
+            uint32_t{add_tid} << 23 | uint32_t{check} << 28};
+  }
+};
+
+class Buffers : public ::testing::Test {
+ protected:
+  static constexpr size_t kSize = 4096;
+
+  Buffers() {
+    std::mt19937 engine{8};
+    for (uint8_t& byte : memory_) byte = static_cast<uint8_t>(engine());
+    gpu_.put(kA, memory_);
+  }
+  template <typename... T>
+  Dispatch::State run(const std::string& kernel, const Resource& resource, T... more) {
+    const auto words = resource.words();
+    gpu_.arguments(words[0], words[1], words[2], words[3], more...);
+    return gpu_.run(kernel, 1, {kLanes, 1, 1});
+  }
+  std::vector<std::array<uint32_t, 16>> lanes_of(const std::string& kernel,
+                                                 const Resource& resource,
+                                                 const std::vector<uint32_t>& at) {
+    gpu_.put(kB, at);
+    EXPECT_EQ(run(kernel, resource, kB, kOut), Dispatch::State::kDone) << gpu_.complaint();
+    return gpu_.get<std::array<uint32_t, 16>>(kOut, kLanes);
+  }
+  // 0 unless the whole number is in front of the end.
+  template <typename T>
+  T number(uint64_t offset, uint64_t end) const {
+    T value = 0;
+    if (offset + sizeof(T) <= end) std::memcpy(&value, &memory_[offset], sizeof(T));
+    return value;
+  }
+  uint32_t word(uint64_t offset, uint64_t end = kSize) const {
+    return number<uint32_t>(offset, end);
+  }
+
+  static constexpr uint32_t kLanes = 32;
+  Machine gpu_{"buffers.co", Isa::kGfx1100};
+  std::vector<uint8_t> memory_ = std::vector<uint8_t>(kSize);
+};
+
+class BuffersOfBytes : public Buffers, public ::testing::WithParamInterface<uint32_t> {};
+
+// Lanes begin in front of the end, at it, and behind it; or all are in the buffer.
+TEST_P(BuffersOfBytes, HaveZeroesBehindTheirEnd) {
+  const uint32_t end = GetParam();
+  std::vector<uint32_t> at(kLanes);
+  for (uint32_t i = 0; i < kLanes; ++i) at[i] = i < 31 || end == kSize ? 8 * i : 0xfffffff0;
+  const auto out = lanes_of("loads", {.records = end}, at);
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint64_t o = at[i];
+    const auto low = [&](auto value) { return static_cast<uint32_t>(value); };
+    const std::array<uint32_t, 12> expected = {word(o, end),
+                                               word(o + 8, end),
+                                               word(o + 12, end),
+                                               word(o + 16, end),
+                                               word(o + 20, end),
+                                               number<uint16_t>(o, end),
+                                               low(int32_t{number<int8_t>(o, end)}),
+                                               low(number<uint16_t>(o, end) << 16 | 0x1234),
+                                               o + 4 <= end ? word(o + 16) : 0,
+                                               word(4),
+                                               word(8),
+                                               word(12)};
+    for (size_t k = 0; k < expected.size(); ++k) ASSERT_EQ(out[i][k], expected[k]) << i << " " << k;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BuffersOfBytes, ::testing::Values(203u, 4096u));
+
+// A record has 12 bytes, and there are 20 records.
+TEST_F(Buffers, AnIndexBehindTheLastRecordIsOutside) {
+  std::vector<uint32_t> at(kLanes);
+  std::iota(at.begin(), at.end(), 0);
+  for (const OutOfBounds check : {kIndexAndOffset, kIndex, kNotEmpty}) {
+    const auto out = lanes_of("records", {.stride = 12, .records = 20, .check = check}, at);
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      const bool inside = check == kNotEmpty || i < 20;
+      EXPECT_EQ(out[i][0], inside ? word(12 * i + 4) : 0) << i;
+      EXPECT_EQ(out[i][1], inside ? word(12 * i + 8) : 0) << i;
+      EXPECT_EQ(out[i][2], inside ? word(12 * i + 8) : 0) << i;
+    }
+  }
+}
+
+TEST_F(Buffers, AnOperandEndsWithItsRecord) {
+  const std::vector<uint32_t> at(kLanes, 3);
+  const auto in_record =
+      lanes_of("records", {.stride = 8, .records = 20, .check = kIndexAndOffset}, at)[0];
+  EXPECT_EQ(in_record[0], word(28));
+  EXPECT_EQ(in_record[1], 0u);
+  EXPECT_EQ(in_record[2], 0u);
+  const auto anywhere = lanes_of("records", {.stride = 8, .records = 20, .check = kIndex}, at)[0];
+  EXPECT_EQ(anywhere[1], word(32));
+  EXPECT_EQ(anywhere[2], word(32));
+}
+
+TEST_F(Buffers, ANumberOfALaneIsAddedToTheIndex) {
+  const std::vector<uint32_t> at(kLanes, 2);
+  const auto out =
+      lanes_of("records", {.stride = 16, .records = 30, .check = kIndex, .add_tid = true}, at);
+  for (uint32_t i = 0; i < kLanes; ++i)
+    EXPECT_EQ(out[i][0], i + 2 < 30 ? word(16 * (i + 2) + 4) : 0) << i;
+}
+
+TEST_F(Buffers, StoresAndAtomicsOutsideAreDropped) {
+  constexpr uint32_t kEnd = 300;
+  std::vector<uint32_t> at(kLanes), values(kLanes), sums;
+  for (uint32_t i = 0; i < kLanes; ++i) at[i] = 16 * i, values[i] = 0x01020304 * (i + 1);
+  std::vector<uint8_t> expected = memory_;
+  const auto write = [&](uint32_t offset, auto value) {
+    if (offset + sizeof(value) <= kEnd) std::memcpy(&expected[offset], &value, sizeof(value));
+  };
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint32_t x = values[i], o = at[i];
+    write(o, x);
+    write(o + 4, o + 8 <= kEnd ? x + 1 + x : x + 1);
+    write(o + 8, x + 2);
+    write(o + 13, static_cast<uint8_t>(x));
+    write(o + 14, static_cast<uint16_t>(x >> 16));
+  }
+  gpu_.put(kB, at);
+  gpu_.put(kB + 0x1000, values);
+  ASSERT_EQ(run("stores", {.records = kEnd}, kB, kB + 0x1000, kOut), Dispatch::State::kDone)
+      << gpu_.complaint();
+  EXPECT_THAT(gpu_.get<uint8_t>(kA, kSize), ElementsAreArray(expected));
+  const auto old = gpu_.get<uint32_t>(kOut, kLanes);
+  for (uint32_t i = 0; i * 16 + 8 <= kEnd; ++i) EXPECT_EQ(old[i], values[i] + 1) << i;
+}
+
+TEST_F(Buffers, ScalarLoadsAreZeroBehindTheEnd) {
+  ASSERT_EQ(run("scalars", {.records = 60}, uint32_t{48}, uint32_t{0}, kOut),
+            Dispatch::State::kDone)
+      << gpu_.complaint();
+  EXPECT_THAT(gpu_.get<uint32_t>(kOut, 5),
+              ElementsAreArray({word(56), word(48), word(52), word(56), 0u}));
+}
+
+TEST_F(Buffers, AResourceThatIsNotModelledStopsTheWave) {
+  const Resource resources[] = {
+      {.stride = 16, .records = 8, .check = kIndex, .swizzle = 1},
+      {.stride = 16, .records = 512, .check = kBytes, .add_tid = true},
+  };
+  for (const Resource& resource : resources) {
+    EXPECT_EQ(run("loads", resource, kB, kOut), Dispatch::State::kIllegal);
+    EXPECT_THAT(gpu_.complaint(),
+                HasSubstr("buffer_load_b32 with such a resource is not modelled"));
+  }
+}
+
+}  // namespace
+}  // namespace gpu::test

@@ -203,6 +203,14 @@ TEST_F(Pm4DispatchTest, StartsAtTheGivenGroupAndCountsThreads) {
   EXPECT_EQ(get<uint32_t>(kTarget + 4 * (4 * 64 + 10)), 0u);
 }
 
+TEST_F(Pm4DispatchTest, TheLastGroupIsSmallerIfTheInitiatorSaysSo) {
+  ASSERT_TRUE(run(prepare() + set_sh(0x2e07, {10u << 16 | 64, 1, 1}) +
+                  pm4_packet(pm4::kDispatchDirect, {3, 1, 1, 1 << 1 | 1})));
+  expect_groups(0, 2);
+  EXPECT_EQ(get<uint32_t>(kTarget + 4 * (2 * 64 + 9)), 2u);
+  EXPECT_EQ(get<uint32_t>(kTarget + 4 * (2 * 64 + 10)), 0u);
+}
+
 TEST_F(Pm4DispatchTest, TakesDimensionsFromMemory) {
   gpu_.memory.put_words(queue_.base, 0x9000, {3, 1, 1});
   ASSERT_TRUE(run(prepare() + pm4_packet(pm4::kDispatchIndirect, {0x9000, 0, 1})));

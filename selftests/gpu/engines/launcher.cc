@@ -73,16 +73,19 @@ shader::DispatchSpec Launcher::spec(const Share& share) {
                                .xcc = context_.xcc + share.xcc,
                                .share = share.turn,
                                .shares = static_cast<unsigned>(shares_.size())};
-  spec.code = join(words[Registers::kPgmLo], words[Registers::kPgmLo + 1]) << 8;
+  spec.code = canonical(join(words[Registers::kPgmLo], words[Registers::kPgmLo + 1]) << 8);
   const uint32_t how = words[Registers::kInitiator];
   const auto end = share.registers.three(Registers::kDimX);
   const auto threads = share.registers.three(Registers::kNumThreadX);
   if (!(how & initiator::kForceStartAt000))
     spec.first_group = share.registers.three(Registers::kStartX);
   for (unsigned axis = 0; axis < 3; ++axis) {
-    spec.group_size[axis] = bits(threads[axis], 15, 0);
-    spec.grid[axis] =
-        how & initiator::kUseThreadDimensions ? end[axis] : end[axis] * spec.group_size[axis];
+    const uint32_t size = bits(threads[axis], 15, 0), last_size = bits(threads[axis], 31, 16);
+    const bool partial = how & initiator::kPartialGroups && last_size && end[axis];
+    spec.group_size[axis] = size;
+    spec.grid[axis] = how & initiator::kUseThreadDimensions ? end[axis]
+                      : partial                             ? (end[axis] - 1) * size + last_size
+                                                            : end[axis] * size;
   }
   std::copy_n(words.begin() + Registers::kUserData0, spec.user_data.size(), spec.user_data.begin());
   spec.lds_bytes = bits(spec.rsrc2, 23, 15) * shader::kLdsGranule;

@@ -60,6 +60,13 @@ TEST_F(Pm4Test, DmaDataCopiesAndFills) {
   EXPECT_EQ(get<uint32_t>(kTarget + 0x20000 + 8000), 0u);
 }
 
+TEST_F(Pm4Test, DmaDataToNowhereOnlyPrefetches) {
+  gpu_.memory.put<uint32_t>(queue_.base, kTarget, 7);
+  ASSERT_TRUE(run(pm4_packet(pm4::kDmaData, {3u << 29 | 2u << 20, low32(kTarget + 0x1000), 0,
+                                             low32(kTarget), 0, 1u << 31 | 64})));
+  EXPECT_EQ(get<uint32_t>(kTarget), 7u);
+}
+
 TEST_F(Pm4Test, AtomicAddsInMemory) {
   gpu_.memory.put<uint64_t>(queue_.base, kTarget, 40);
   ASSERT_TRUE(run(pm4_packet(pm4::kAtomicMem, {0x2f, low32(kTarget), 0, 2, 0, 0, 0, 0})));

@@ -253,7 +253,7 @@ amdgpu_criu::Result<Step> Pm4::signal_fence(Words words, Stream& stream, Budget&
 }
 
 amdgpu_criu::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& budget) {
-  enum { kFromL2 = 3, kFromData = 2, kToL2 = 3 };
+  enum { kFromL2 = 3, kFromData = 2, kToL2 = 3, kToNowhere = 2 };
   const uint32_t source_select = bits(words[0], 30, 29);
   const uint32_t target_select = bits(words[0], 21, 20);
   const uint32_t command = words[5];
@@ -262,6 +262,8 @@ amdgpu_criu::Result<Step> Pm4::dma_data(Words words, Stream& stream, Budget& bud
   const bool fixed_address = bits(command, 28, 28) || bits(command, 29, 29);
   const bool from_memory = source_select == 0 || source_select == kFromL2;
   const bool to_memory = target_select == 0 || target_select == kToL2;
+  // RADV prefetches shaders into the L2 cache.
+  if (target_select == kToNowhere && from_memory) return Step::kDone;
   if (!to_memory || (!from_memory && source_select != kFromData) || in_registers || fixed_address) {
     return amdgpu_criu::Error::of(EINVAL, "DMA_DATA {:#x} with command {:#x} is not modelled",
                                   words[0], command);

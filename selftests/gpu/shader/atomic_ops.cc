@@ -187,6 +187,8 @@ class Table {
     with("atomic_add_f32", atomic_op<float, false, false, decltype(kAdd)>);
     with("atomic_add_f64", atomic_op<double, false, false, decltype(kAdd)>);
     with("atomic_pk_add_f16", atomic_op<U, false, false, decltype(kAddHalves)>);
+    with("atomic_min_f32", atomic_op<float, false, false, decltype(kFmin)>);
+    with("atomic_max_f32", atomic_op<float, false, false, decltype(kFmax)>);
     with("atomic_min_f64", atomic_op<double, false, false, decltype(kFmin)>);
     with("atomic_max_f64", atomic_op<double, false, false, decltype(kFmax)>);
   }

@@ -172,6 +172,50 @@ TEST_F(Gfx11Kernels, BytesOfAProductHaveSignsIfTheInstructionSaysSo) {
   }
 }
 
+TEST_F(Gfx11Kernels, BitsOfAMaskAreCopiedAndGathered) {
+  constexpr uint32_t kMask = 0x80f00412;
+  gpu_.arguments(kMask, uint32_t{0}, kOut);
+  expect_done("of_masks", 1, {32, 1, 1});
+  EXPECT_EQ(gpu_.get<uint32_t>(kOut, 4),
+            (std::vector<uint32_t>{0x0030030c, 0xc000ff00, 0xa7, 0xf0f00fff}));
+}
+
+TEST_F(Gfx11Kernels, FusedOperationsAddToTheirDestination) {
+  const std::vector<float> extremes = {9, 9, -9, -9};
+  // Two small halves, as bits of a float that is small, too.
+  std::vector<uint32_t> a(32), b(32);
+  for (uint32_t i = 0; i < 32; ++i) {
+    a[i] = (0x3c00 + i * 16) << 16 | (0xbc00 + i * 8);
+    b[i] = i % 4 ? (0x3800 + i * 32) << 16 | (0x4000 + i) : 0;
+  }
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.put(kB + 0x1000, extremes);
+  gpu_.arguments(kA, kB, kB + 0x1000, kOut);
+  expect_done("fused", 1, {32, 1, 1});
+  const auto out = gpu_.get<std::array<uint32_t, 8>>(kOut, 32);
+  const auto fma16 = [](uint32_t x, uint32_t y, uint32_t z) {
+    const auto half = [](uint32_t bits) {
+      return double{static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(bits)))};
+    };
+    const auto sum = static_cast<_Float16>(std::fma(half(x), half(y), half(z)));
+    return uint32_t{std::bit_cast<uint16_t>(sum)};
+  };
+  std::vector<float> bounds = extremes;
+  for (uint32_t i = 0; i < 32; ++i) {
+    const uint32_t x = a[i], y = b[i], low = fma16(x, y, x), top = x & 0xffff0000;
+    EXPECT_EQ(out[i][0], top | low);
+    EXPECT_EQ(out[i][1], fma16(x >> 16, y >> 16, x >> 16) << 16 | low);
+    const auto f = std::bit_cast<float>(x), g = std::bit_cast<float>(y);
+    EXPECT_EQ(out[i][2], std::bit_cast<uint32_t>(std::fma(f, g, f)));
+    EXPECT_EQ(out[i][3], top | fma16(x, y, 0x3e00));
+    EXPECT_EQ(out[i][4], top | fma16(x, 0x3e00, y));
+    bounds[i % 2] = std::min(bounds[i % 2], f);
+    bounds[2 + i % 2] = std::max(bounds[2 + i % 2], f);
+  }
+  EXPECT_EQ(gpu_.get<float>(kB + 0x1000, 4), bounds);
+}
+
 TEST_F(Gfx11Kernels, AnInstructionThatIsNotModelledStopsTheWave) {
   gpu_.arguments(kOut);
   EXPECT_EQ(gpu_.run("unknown", 1, {32, 1, 1}), Dispatch::State::kIllegal);

@@ -266,6 +266,21 @@ constexpr SpecialOp float32(std::string_view name, F) {
   return {name, packed32<kSources, F>};
 }
 
+constexpr auto kFma16 = [](U a, U b, U c) {
+  return to_half(
+      std::fma(double{half_to_float(a)}, double{half_to_float(b)}, double{half_to_float(c)}));
+};
+
+// The short format. Which halves of a constant count is not documented.
+void pk_fmac_f16(Wave& wave, const Instruction& in) {
+  if (in.src[0] < operand::kVgpr || in.extra != Instruction::Extra::kNone)
+    return wave.refuse(in.name() + " of this source is not modelled");
+  Instruction all = in;
+  all.src[2] = in.dst;
+  all.op_sel_hi = 7;
+  packed16<3, true, decltype(kFma16)>(wave, all);
+}
+
 constexpr SpecialOp kOps[] = {
     integer<3>("v_pk_mad_i16", [](U a, U b, U c) { return a * b + c; }),
     integer<3>("v_pk_mad_u16", [](U a, U b, U c) { return a * b + c; }),
@@ -290,11 +305,8 @@ constexpr SpecialOp kOps[] = {
         [](U a, U b, U) { return to_half(pick<false>(half_to_float(a), half_to_float(b))); }),
     float16<2>("v_pk_max_f16",
                [](U a, U b, U) { return to_half(pick<true>(half_to_float(a), half_to_float(b))); }),
-    float16<3>("v_pk_fma_f16",
-               [](U a, U b, U c) {
-                 return to_half(std::fma(double{half_to_float(a)}, double{half_to_float(b)},
-                                         double{half_to_float(c)}));
-               }),
+    float16<3>("v_pk_fma_f16", kFma16),
+    {"v_pk_fmac_f16", pk_fmac_f16},
     float32<2>("v_pk_add_f32", [](float a, float b, float) { return a + b; }),
     float32<2>("v_pk_mul_f32", [](float a, float b, float) { return a * b; }),
     float32<3>("v_pk_fma_f32", [](float a, float b, float c) { return std::fma(a, b, c); }),

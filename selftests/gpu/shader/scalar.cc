@@ -107,6 +107,24 @@ constexpr SpecialOp wrexec(std::string_view name, F) {
           }};
 }
 
+constexpr U64 with_bits_twice(U value) {
+  U64 out = 0;
+  for (unsigned i = 0; i < 32; ++i) out |= U64{value >> i & 1} * 3 << (2 * i);
+  return out;
+}
+// The lowest bit of each group of four says whether one of them is set.
+template <typename T>
+constexpr T quads_of(T value) {
+  const T pairs = value | value >> 1;
+  return (pairs | pairs >> 2) & static_cast<T>(0x1111111111111111);
+}
+// Every fourth bit.
+template <typename T>
+constexpr T gathered(T value) {
+  T out = 0;
+  for (unsigned i = 0; i < 2 * sizeof(T); ++i) out |= (value >> (4 * i) & 1) << i;
+  return out;
+}
 template <typename T>
 constexpr T first_one(T value) {
   return value ? static_cast<T>(std::countr_zero(value)) : T(-1);
@@ -297,6 +315,11 @@ constexpr SpecialOp kOps[] = {
     logic<U64, U64>("s_not_b64", kNot),
     plain<U, U>("s_brev_b32", [](U a) { return reversed(a); }),
     plain<U64, U64>("s_brev_b64", [](U64 a) { return reversed(a); }),
+    plain<U64, U>("s_bitreplicate_b64_b32", [](U a) { return with_bits_twice(a); }),
+    logic<U, U>("s_wqm_b32", [](U a) { return quads_of(a) * 15; }),
+    logic<U64, U64>("s_wqm_b64", [](U64 a) { return quads_of(a) * 15; }),
+    logic<U, U>("s_quadmask_b32", [](U a) { return gathered(quads_of(a)); }),
+    logic<U64, U64>("s_quadmask_b64", [](U64 a) { return gathered(quads_of(a)); }),
     logic<U, U>("s_bcnt0_i32_b32", [](U a) { return std::popcount(~a); }),
     logic<U, U64>("s_bcnt0_i32_b64", [](U64 a) { return std::popcount(~a); }),
     logic<U, U>("s_bcnt1_i32_b32", [](U a) { return std::popcount(a); }),

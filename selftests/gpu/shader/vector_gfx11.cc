@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // Vector operations that only gfx11 has. Semantics: "RDNA3" ISA document, chapter 16.
 #include <algorithm>
+#include <cmath>
 
 #include "shader/vector_op.h"
 
@@ -17,8 +18,12 @@ constexpr auto kMaxmin = [](auto a, auto b, auto c) { return std::min(std::max(a
 constexpr auto kMinmax = [](auto a, auto b, auto c) { return std::max(std::min(a, b), c); };
 constexpr auto kFmaxmin = [](F a, F b, F c) { return pick<false>(pick<true>(a, b), c); };
 constexpr auto kFminmax = [](F a, F b, F c) { return pick<true>(pick<false>(a, b), c); };
+// A product with 0 is 0.
+constexpr auto kFmaDx9 = [](F a, F b, F c) { return a == 0 || b == 0 ? c : std::fma(a, b, c); };
 
 constexpr VectorOp kVectorOps[] = {
+    op<F, F, F, F>("v_fma_dx9_zero_f32", kFmaDx9),
+    accumulate<F, F, F, F>("v_fmac_dx9_zero_f32", kFmaDx9),
     op<U, U, U, U>("v_xor3_b32", [](U a, U b, U c) { return a ^ b ^ c; }),
     op<U16, U16>("v_mov_b16", [](U16 a) { return a; }),
     op<U16, U16>("v_not_b16", [](U16 a) { return ~a; }),

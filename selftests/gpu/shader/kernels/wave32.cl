@@ -139,3 +139,39 @@ kernel void aborts(global uint* out) {
   out[0] = 1;
   __builtin_trap();
 }
+
+// What RADV's kernels use, and the compiler of HIP does not. The first two are of one number.
+kernel void of_masks(uint mask, global uint* out) {
+  ulong twice;
+  uint quads, whole;
+  __asm__ volatile("s_bitreplicate_b64_b32 %0, %1" : "=&s"(twice) : "s"(mask));
+  __asm__ volatile("s_quadmask_b32 %0, %1" : "=&s"(quads) : "s"(mask) : "scc");
+  __asm__ volatile("s_wqm_b32 %0, %1" : "=&s"(whole) : "s"(mask) : "scc");
+  out[0] = (uint)twice, out[1] = (uint)(twice >> 32), out[2] = quads, out[3] = whole;
+}
+
+kernel void fused(global const uint* a, global const uint* b, global float* extremes,
+                  global uint* out) {
+  const uint i = LOCAL_ID;
+  const uint x = a[i], y = b[i];
+  uint fused = x, packed = x, product = x, sum;
+  __asm__ volatile("v_fmac_f16 %0, %1, %2" : "+&v"(fused) : "v"(x), "v"(y));
+  out[8 * i] = fused;
+  __asm__ volatile("v_pk_fmac_f16 %0, %1, %2" : "+&v"(packed) : "v"(x), "v"(y));
+  out[8 * i + 1] = packed;
+  __asm__ volatile("v_fmac_dx9_zero_f32 %0, %1, %2" : "+&v"(product) : "v"(x), "v"(y));
+  out[8 * i + 2] = product;
+  __asm__ volatile("v_mov_b32 %0, %1\n v_fmaak_f16 %0, %1, %2, 0x3e00"
+                   : "=&v"(sum)
+                   : "v"(x), "v"(y));
+  out[8 * i + 3] = sum;
+  __asm__ volatile("v_mov_b32 %0, %1\n v_fmamk_f16 %0, %1, 0x3e00, %2"
+                   : "=&v"(sum)
+                   : "v"(x), "v"(y));
+  out[8 * i + 4] = sum;
+  float value = as_float(x);
+  __asm__ volatile("global_atomic_min_f32 %0, %1, off" ::"v"(&extremes[i % 2]), "v"(value)
+                   : "memory");
+  __asm__ volatile("global_atomic_max_f32 %0, %1, off" ::"v"(&extremes[2 + i % 2]), "v"(value)
+                   : "memory");
+}

@@ -67,6 +67,9 @@ Result<Debugger> Debugger::attach(pid_t pid) {
   args.enable.rinfo_size = sizeof(runtime);
   args.enable.dbg_fd = static_cast<uint32_t>(events.get());
   TRY(debugger.ask(KFD_IOC_DBG_TRAP_ENABLE, args, "attaching a debugger to the GPU queues"));
+  if (runtime.runtime_state != DEBUG_RUNTIME_STATE_ENABLED)
+    return Error::of(EPERM, "the driver forbids a debugger in process {}: runtime state {}", pid,
+                     runtime.runtime_state);
   return debugger;
 }
 

@@ -16,6 +16,10 @@
 namespace gpu {
 namespace {
 
+// Version 0x93 of MES maps the driver's own queues, too. Version 14 of its interface: write
+// pointers have addresses in VMID 0, debuggers may attach, and a runtime may ask for exceptions.
+constexpr uint32_t kMesVersion = 14 << 12 | 0x93;
+
 constexpr HubLayout navi_gfx_hub() {
   using r = reg::gc_11_0_0;
   constexpr uint32_t kFirst = r::GCVM_L2_CNTL.offset;
@@ -112,9 +116,7 @@ std::vector<ConstantBlock> navi_constants(const NaviRegisters& regs) {
       {"RLC_RLCS_BOOTLOAD_STATUS", {{gc.at(r::RLC_RLCS_BOOTLOAD_STATUS), 1u << 31}}},
       // Reads and writes of VCN are complete.
       {"UVD_LMI_STATUS", {{regs.vcn.at(reg::vcn_4_0_0::UVD_LMI_STATUS), 0x24f}}},
-      // Version 0x93 of MES: it maps the driver's own queues, too. Version 2 of its interface:
-      // write pointers have addresses in VMID 0.
-      {"CP_MES_GP3_LO", {{gc.at(r::CP_MES_GP3_LO), 0x2093}}},
+      {"CP_MES_GP3_LO", {{gc.at(r::CP_MES_GP3_LO), kMesVersion}}},
   };
 }
 
@@ -125,8 +127,8 @@ std::vector<Ucode> navi_firmware() {
           {"gc_11_0_0_me", UcodeKind::kGfxRs64, 3090},
           {"gc_11_0_0_mec", UcodeKind::kGfxRs64, 3450},
           {"gc_11_0_0_rlc", UcodeKind::kRlc},
-          {"gc_11_0_0_mes_2", UcodeKind::kMes, 0x93},
-          {"gc_11_0_0_mes1", UcodeKind::kMes, 0x93},
+          {"gc_11_0_0_mes_2", UcodeKind::kMes, kMesVersion & 0xfff},
+          {"gc_11_0_0_mes1", UcodeKind::kMes, kMesVersion & 0xfff},
           {"gc_11_0_0_imu", UcodeKind::kImu},
           {"sdma_6_0_0", UcodeKind::kSdmaThreads, 27},
           {"smu_13_0_0", UcodeKind::kSmc},

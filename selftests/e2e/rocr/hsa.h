@@ -29,6 +29,7 @@ class Runtime {
   hsa_agent_t gpu(unsigned number = 0) const { return gpus_[number]; }
   hsa_agent_t cpu() const { return cpu_; }
   amdgpu_criu::Result<uint32_t> compute_units(unsigned gpu = 0) const;
+  amdgpu_criu::Result<std::string> isa(unsigned gpu = 0) const;  // as "gfx90a"
 
  private:
   friend class Buffer;

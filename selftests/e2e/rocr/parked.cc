@@ -24,7 +24,7 @@ constexpr uint32_t kItems = 128, kLanes = 64, kParked = 1;  // the wave at the b
 // As in the kernel.
 constexpr uint32_t kSBase = 0x5a000000, kVBase = 0xa0000000, kABase = 0xc0000000,
                    kLdsBase = 0xe0000000;
-constexpr uint32_t kSFirst = 16, kSCount = 80, kVFirst = 2, kVCount = 22, kACount = 8;
+constexpr uint32_t kSFirst = 16, kSCount = 80, kVFirst = 2, kVCount = 22;
 
 struct Mailbox {
   uint64_t released;
@@ -41,6 +41,7 @@ struct Workload {
   AqlUserQueue queue;
   Signal ended;
   unsigned timeout_ms;
+  uint32_t accumulators;  // registers that gfx11 lacks
 
   Mailbox& mail() const { return *reinterpret_cast<Mailbox*>(shared.data()); }
 };
@@ -50,12 +51,12 @@ uint32_t of_item(uint32_t base, uint32_t item, uint32_t number) {
   return base + (item << 8) + number;
 }
 
-uint32_t hash(uint32_t item) {
+uint32_t hash(uint32_t item, uint32_t accumulators) {
   uint32_t sum = 0;
   const auto add = [&](uint32_t value) { sum = sum * 0x01000193 + value; };
   for (uint32_t i = kVFirst; i < kVFirst + kVCount; ++i) add(of_item(kVBase, item, i));
   for (uint32_t i = kSFirst; i < kSFirst + kSCount; ++i) add(sgpr(item / kLanes, i));
-  for (uint32_t i = 0; i < kACount; ++i) add(of_item(kABase, item, i));
+  for (uint32_t i = 0; i < accumulators; ++i) add(of_item(kABase, item, i));
   add(of_item(kLdsBase, item, 0));
   return sum;
 }
@@ -67,10 +68,10 @@ void say_lanes(uint32_t wave, const char* kind, uint32_t base, uint32_t number) 
   say(line);
 }
 
-void say_registers(uint64_t pc) {
+void say_registers(uint64_t pc, uint32_t accumulators) {
   for (uint32_t wave = 0; wave < kItems / kLanes; ++wave) {
     for (uint32_t i = kVFirst; i < kVFirst + kVCount; ++i) say_lanes(wave, "v", kVBase, i);
-    for (uint32_t i = 0; i < kACount; ++i) say_lanes(wave, "a", kABase, i);
+    for (uint32_t i = 0; i < accumulators; ++i) say_lanes(wave, "a", kABase, i);
     for (uint32_t i = kSFirst; i < kSFirst + kSCount; ++i)
       say(formatted("group 0 wave {} s{} {:08x}", wave, i, sgpr(wave, i)));
   }
@@ -86,8 +87,9 @@ Result<Workload> set_up(std::unique_ptr<Runtime> runtime, const Options& options
   const Kernel kernel = TRY(executable.kernel("parked"));
   AqlUserQueue queue = TRY(AqlUserQueue::create(*runtime));
   Signal ended = TRY(Signal::create(1));
-  return Workload{std::move(runtime), std::move(shared), std::move(executable),   kernel,
-                  std::move(queue),   std::move(ended),  options.timeout_s * 1000};
+  const uint32_t accumulators = TRY(runtime->isa()) == "gfx1100" ? 0 : 8;
+  return Workload{std::move(runtime), std::move(shared), std::move(executable),    kernel,
+                  std::move(queue),   std::move(ended),  options.timeout_s * 1000, accumulators};
 }
 
 Status start(Workload& w) {
@@ -100,7 +102,7 @@ Status start(Workload& w) {
     pause_ms(1);
   }
   pause_ms(200);  // a few instructions to the barrier
-  say_registers(mail->pc);
+  say_registers(mail->pc, w.accumulators);
   return {};
 }
 
@@ -113,7 +115,7 @@ int run(Workload& w, const Options&) {
   std::vector<std::string> problems;
   if (!w.ended.wait_for(0, w.timeout_ms)) problems.push_back("the kernel does not end");
   for (uint32_t item = 0; item < kItems && w.ended.load() == 0; ++item)
-    if (w.mail().results[item] != hash(item))
+    if (w.mail().results[item] != hash(item, w.accumulators))
       problems.push_back(formatted("the hash of work-item {} is wrong", item));
   return give_verdict("final", 0, problems) ? kGood : kDamaged;
 }

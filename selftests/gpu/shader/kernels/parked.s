@@ -12,7 +12,15 @@
 .set s_count, 80
 .set v_first, 2
 .set v_count, 22
+.set is_gfx11, .amdgcn.gfx_generation_number == 11
+.if is_gfx11
+.set a_count, 0
+.macro v_add_u32 to, a, b
+  v_add_nc_u32 \to, \a, \b
+.endm
+.else
 .set a_count, 8
+.endif
 
 .text
 .globl parked
@@ -51,10 +59,18 @@ parked:
   s_addc_u32 s9, s9, 0
   s_cmp_eq_u32 s6, 0
   s_cbranch_scc1 .Lwait
+.if is_gfx11
+  v_mov_b32 v1, 0
+  v_mov_b32 v30, s8
+  v_mov_b32 v31, s9
+  global_store_b64 v1, v[30:31], s[4:5] offset:8
+  s_waitcnt_vscnt null, 0
+.else
   s_store_dwordx2 s[8:9], s[4:5], 0x8
   s_waitcnt lgkmcnt(0)
   s_dcache_wb
   s_waitcnt lgkmcnt(0)
+.endif
   s_branch .Lpark
 .Lwait:
   s_sleep 8
@@ -98,13 +114,23 @@ parked:
 
 .rodata
 .p2align 6
+.if is_gfx11
 .amdhsa_kernel parked
   .amdhsa_group_segment_fixed_size 512
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_next_free_vgpr 32
-  .amdhsa_accum_offset 24
   .amdhsa_next_free_sgpr 96
+  .amdhsa_wavefront_size32 0
 .end_amdhsa_kernel
+.else
+.amdhsa_kernel parked
+  .amdhsa_group_segment_fixed_size 512
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_next_free_vgpr 32
+  .amdhsa_next_free_sgpr 96
+  .amdhsa_accum_offset 24
+.end_amdhsa_kernel
+.endif
 
 .amdgpu_metadata
 ---

@@ -180,6 +180,15 @@ TEST_F(Gfx11Kernels, BitsOfAMaskAreCopiedAndGathered) {
             (std::vector<uint32_t>{0x0030030c, 0xc000ff00, 0xa7, 0xf0f00fff}));
 }
 
+TEST_F(Gfx11Kernels, AClassIsThatOfADenormalNumberAlsoIfTheyAreFlushed) {
+  const auto in = random<uint32_t>(32);
+  gpu_.put(kA, in);
+  gpu_.arguments(kA, kOut);
+  expect_done("tested_bits", 1, {32, 1, 1});
+  const auto out = gpu_.get<uint32_t>(kOut, 32);
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[i] >> 7 & 1) << i;
+}
+
 TEST_F(Gfx11Kernels, FusedOperationsAddToTheirDestination) {
   const std::vector<float> extremes = {9, 9, -9, -9};
   // Two small halves, as bits of a float that is small, too.

@@ -210,10 +210,11 @@ void run_half(Wave& wave, const Instruction& in, uint32_t* to) {
 
 }  // namespace
 
-const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer) {
+const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer,
+                          bool keeps_denormals) {
   const unsigned code = in.src[i];
   const bool modified = is_float(kind) && ((in.abs | in.neg) >> i & 1);
-  const bool flush = flushes_input(wave, kind);
+  const bool flush = !keeps_denormals && flushes_input(wave, kind);
   if (is_wide(kind)) {
     if (code >= operand::kVgpr) {
       gather_wide(wave, &wave.row(code), buffer);
@@ -339,8 +340,8 @@ void execute_compare(Wave& wave, const Instruction& in) {
   if (!can_execute(wave, in, op)) return;
   if (in.extra == Extra::kDpp) return wave.refuse("DPP of a comparison is not modelled");
   Lanes buffers[2];
-  const void* a = vector_source(wave, in, 0, op.src[0], buffers[0]);
-  const void* b = vector_source(wave, in, 1, op.src[1], buffers[1]);
+  const void* a = vector_source(wave, in, 0, op.src[0], buffers[0], op.keeps_denormals);
+  const void* b = vector_source(wave, in, 1, op.src[1], buffers[1], op.keeps_denormals);
   const uint64_t mask = op.compare(a, b, wave.lanes()) & wave.exec();
   wave.set_mask(in.sdst, mask);
   if (op.writes_exec) wave.set_mask(operand::kExec, mask);

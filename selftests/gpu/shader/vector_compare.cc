@@ -16,6 +16,7 @@ class Rows {
       const std::string_view prefix = writes_exec ? "v_cmpx_" : "v_cmp_";
       names_.push_back(amdgpu_criu::formatted("{}{}_{}", prefix, relation, type));
       rows_.push_back(comparison<A, B>(names_.back(), f, writes_exec));
+      rows_.back().keeps_denormals = relation == "class";
     }
   }
   template <typename T>

@@ -38,8 +38,9 @@ struct VectorOp {
   Run run = nullptr;
   bool reads_dst = false;  // the last source is the destination, as in v_fmac
   Compare compare = nullptr;
-  bool writes_exec = false;  // v_cmpx
-  Run clamped = nullptr;     // of integers: run with clamp
+  bool writes_exec = false;      // v_cmpx
+  bool keeps_denormals = false;  // of its sources, whatever MODE says
+  Run clamped = nullptr;         // of integers: run with clamp
 };
 
 // Tables of the executor, one of each file.
@@ -81,7 +82,8 @@ void execute_dual(Wave& wave, const Instruction& in);
 void execute_indexed(Wave& wave, const Instruction& in);
 
 // For special operations: the source with its modifiers, in place or in the buffer.
-const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer);
+const void* vector_source(Wave& wave, const Instruction& in, unsigned i, Kind kind, Lanes& buffer,
+                          bool keeps_denormals = false);
 void write_lanes(Wave& wave, unsigned code, const uint32_t* values);
 void write_wide_lanes(Wave& wave, unsigned code, const uint64_t* values);
 bool refuses_dpp(Wave& wave, const Instruction& in);

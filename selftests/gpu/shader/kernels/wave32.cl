@@ -175,3 +175,18 @@ kernel void fused(global const uint* a, global const uint* b, global float* extr
   __asm__ volatile("global_atomic_max_f32 %0, %1, off" ::"v"(&extremes[2 + i % 2]), "v"(value)
                    : "memory");
 }
+
+// The constant 1 is a denormal number, whose class is bit 7 of the mask, also while MODE flushes them.
+kernel void tested_bits(global const uint* in, global uint* out) {
+  const uint i = LOCAL_ID, x = in[i];
+  uint result;
+  __asm__ volatile(
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n"
+      "v_cmp_class_f32_e64 vcc_lo, 1, %1\n"
+      "v_cndmask_b32 %0, 0, 1, vcc_lo\n"
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3"
+      : "=&v"(result)
+      : "v"(x)
+      : "vcc");
+  out[i] = result;
+}

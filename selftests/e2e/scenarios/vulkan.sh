@@ -13,3 +13,10 @@ scenario_vulkan() {
   need_gpus 1
   round_trip "$PAYLOAD/vulkan/bin/vulkan_chain"
 }
+
+# Kernels of RADV run on the compute queue when the dump begins. Their waves cannot be saved: the dump waits
+# for their fences.
+scenario_vulkan_compute() {
+  need_gpus 1
+  round_trip "$PAYLOAD/vulkan/bin/vulkan_compute"
+}

@@ -2,6 +2,7 @@
 #include "vulkan/device.h"
 
 #include <array>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace e2e {
@@ -10,7 +11,7 @@ namespace {
 constexpr uint32_t kAmd = 0x1002;  // PCI vendor
 
 vk::raii::Instance make_instance(const vk::raii::Context& context) {
-  const vk::ApplicationInfo application("vulkan_chain", 1, nullptr, 0, VK_API_VERSION_1_3);
+  const vk::ApplicationInfo application("e2e", 1, nullptr, 0, VK_API_VERSION_1_3);
   return {context, vk::InstanceCreateInfo({}, &application)};
 }
 
@@ -21,6 +22,13 @@ vk::raii::PhysicalDevice amd_gpu(const vk::raii::Instance& instance) {
 }
 
 }  // namespace
+
+void set_driver() {
+  setenv("RADV_PERFTEST", "transfer_queue", 0);  // RADV has it only on request
+  // Mesa's driver for the CPU would be loaded, too. It opens /dev/udmabuf, which CRIU does not
+  // carry.
+  setenv("VK_LOADER_DRIVERS_SELECT", "radeon_icd*", 0);
+}
 
 Queue::Queue(const vk::raii::Device& device, uint32_t family, uint32_t slots)
     : queue_(device, family, 0),
@@ -46,7 +54,8 @@ Gpu::Gpu(uint32_t slots)
       transfer_(device_,
                 family(vk::QueueFlagBits::eTransfer,
                        vk::QueueFlagBits::eGraphics | vk::QueueFlagBits::eCompute),
-                slots) {
+                slots),
+      compute_(device_, family(vk::QueueFlagBits::eCompute, vk::QueueFlagBits::eGraphics), slots) {
   const vk::raii::Buffer sparse(
       device_, {vk::BufferCreateFlagBits::eSparseBinding, 1, kUsage, vk::SharingMode::eExclusive});
   page_size_ = sparse.getMemoryRequirements().alignment;
@@ -59,7 +68,9 @@ vk::raii::Device Gpu::open() const {
       vk::DeviceQueueCreateInfo({},
                                 family(vk::QueueFlagBits::eTransfer,
                                        vk::QueueFlagBits::eGraphics | vk::QueueFlagBits::eCompute),
-                                1, &kPriority)};
+                                1, &kPriority),
+      vk::DeviceQueueCreateInfo(
+          {}, family(vk::QueueFlagBits::eCompute, vk::QueueFlagBits::eGraphics), 1, &kPriority)};
   vk::PhysicalDeviceFeatures features;
   features.sparseBinding = true;
   vk::PhysicalDeviceVulkan12Features features12;
@@ -74,6 +85,13 @@ uint32_t Gpu::family(vk::QueueFlags wanted, vk::QueueFlags unwanted) const {
     if ((families[i].queueFlags & wanted) == wanted && !(families[i].queueFlags & unwanted))
       return i;
   throw std::runtime_error("there is no queue of " + vk::to_string(wanted));
+}
+
+uint32_t Gpu::subgroup_size() const {
+  const auto properties =
+      physical_
+          .getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceSubgroupProperties>();
+  return properties.get<vk::PhysicalDeviceSubgroupProperties>().subgroupSize;
 }
 
 vk::raii::DeviceMemory Gpu::allocate(const vk::MemoryRequirements& needs,

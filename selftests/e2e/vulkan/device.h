@@ -12,6 +12,9 @@
 
 namespace e2e {
 
+// Before anything else: chooses the driver and what it offers.
+void set_driver();
+
 // A point of a timeline semaphore.
 struct Point {
   const vk::raii::Semaphore* timeline;
@@ -57,9 +60,13 @@ class Gpu {
   uint64_t page_size() const { return page_size_; }
   Queue& graphics() { return graphics_; }
   Queue& transfer() { return transfer_; }
+  Queue& compute() { return compute_; }
+  const vk::raii::Device& device() const { return device_; }
+  uint32_t subgroup_size() const;
 
-  static constexpr auto kUsage =
-      vk::BufferUsageFlagBits::eTransferSrc | vk::BufferUsageFlagBits::eTransferDst;
+  static constexpr auto kUsage = vk::BufferUsageFlagBits::eTransferSrc |
+                                 vk::BufferUsageFlagBits::eTransferDst |
+                                 vk::BufferUsageFlagBits::eStorageBuffer;
 
  private:
   vk::raii::Device open() const;
@@ -71,7 +78,7 @@ class Gpu {
   vk::raii::Instance instance_;
   vk::raii::PhysicalDevice physical_;
   vk::raii::Device device_;
-  Queue graphics_, transfer_;
+  Queue graphics_, transfer_, compute_;
   uint64_t page_size_ = 0;
 };
 

@@ -4,7 +4,6 @@
 // queue copies both to the CPU. The token exists only in GPU memory.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "base/result.h"
@@ -163,9 +162,6 @@ int main(int argc, char** argv) {
        "--steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
-  setenv("RADV_PERFTEST", "transfer_queue", 0);  // RADV has it only on request
-  // Mesa's driver for the CPU would be loaded, too. It opens /dev/udmabuf, which CRIU does not
-  // carry.
-  setenv("VK_LOADER_DRIVERS_SELECT", "radeon_icd*", 0);
+  e2e::set_driver();
   return e2e::main_with(parsed.options);
 }

@@ -61,7 +61,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # With a GPU that the driver can divide into partitions.
     "divided": ("divided_gpu",),
     # With the image that scripts/vulkan makes.
-    "vulkan": ("vulkaninfo", "vulkan"),
+    "vulkan": ("vulkaninfo", "vulkan", "vulkan_compute"),
     # In a pair of guests, on node 2.
     "pair": ("podman_arrives",),
     # Likewise, with the image that scripts/slurm makes; the last one ends node 1.

@@ -189,6 +189,22 @@ TEST_F(Gfx11Kernels, AClassIsThatOfADenormalNumberAlsoIfTheyAreFlushed) {
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[i] >> 7 & 1) << i;
 }
 
+// Halves are kept, also those that are denormal.
+TEST_F(Gfx11Kernels, MixedSumsFlushDenormalsOf32Bits) {
+  constexpr float kDenormal = 0x1p-130f, kSmallHalf = 0x1p-20f;
+  const std::vector<uint32_t> a = {0, 0x3c003c00, 0x00100010, 0};
+  const std::vector<float> b = {kDenormal, kDenormal, kDenormal, 2};
+  gpu_.put(kA, a);
+  gpu_.put(kB, b);
+  gpu_.arguments(kA, kB, kOut);
+  expect_done("mixed", 1, {4, 1, 1});
+  const auto out = gpu_.get<std::array<float, 2>>(kOut, 4);
+  EXPECT_EQ(out[0], (std::array<float, 2>{0, 0}));
+  EXPECT_EQ(out[1], (std::array<float, 2>{1, 1}));
+  EXPECT_EQ(out[2], (std::array<float, 2>{kSmallHalf, kSmallHalf}));
+  EXPECT_EQ(out[3], (std::array<float, 2>{2, 2}));
+}
+
 TEST_F(Gfx11Kernels, FusedOperationsAddToTheirDestination) {
   const std::vector<float> extremes = {9, 9, -9, -9};
   // Two small halves, as bits of a float that is small, too.

@@ -116,11 +116,15 @@ void pk_mov_b32(Wave& wave, const Instruction& in) {
   write_wide_lanes(wave, in.dst, out.wide);
 }
 
+float flushed_if(bool flush, float value) { return flush ? flushed(value) : value; }
+bool flushes_input32(const Wave& wave) { return !(wave.mode & mode::kDenormIn32); }
+bool flushes_output32(const Wave& wave) { return !(wave.mode & mode::kDenormOut32); }
+
 // neg_hi is abs here. op_sel_hi: the source is 16 bits wide, and op_sel says which half.
-float mix_source(uint32_t value, const Instruction& in, unsigned i) {
+float mix_source(uint32_t value, const Instruction& in, unsigned i, bool flush) {
   const bool narrow = in.op_sel_hi >> i & 1;
-  float number =
-      narrow ? half_to_float(half_of(value, in.op_sel >> i & 1)) : std::bit_cast<float>(value);
+  float number = narrow ? half_to_float(half_of(value, in.op_sel >> i & 1))
+                        : flushed_if(flush, std::bit_cast<float>(value));
   if (in.neg_hi >> i & 1) number = std::fabs(number);
   return in.neg >> i & 1 ? -number : number;
 }
@@ -128,7 +132,8 @@ float mix_source(uint32_t value, const Instruction& in, unsigned i) {
 enum class MixTo { kF32, kLow, kHigh };
 template <MixTo kTo>
 void fma_mix(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormMask)) return;
+  if (refuses(wave, in) || refuses_flushing(wave, kDenorm16)) return;
+  const bool flush = flushes_input32(wave), flush_result = flushes_output32(wave);
   Lanes buffers[3], out;
   const uint32_t* source[3];
   for (unsigned i = 0; i < 3; ++i) {
@@ -136,9 +141,8 @@ void fma_mix(Wave& wave, const Instruction& in) {
   }
   const Row& old = wave.row(in.dst);
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    const float value =
-        std::fma(mix_source(source[0][lane], in, 0), mix_source(source[1][lane], in, 1),
-                 mix_source(source[2][lane], in, 2));
+    const auto number = [&](unsigned i) { return mix_source(source[i][lane], in, i, flush); };
+    const float value = flushed_if(flush_result, std::fma(number(0), number(1), number(2)));
     out.narrow[lane] = kTo == MixTo::kF32   ? to_bits(value)
                        : kTo == MixTo::kLow ? (old.lane[lane] & 0xffff0000) | to_half(value)
                                             : (old.lane[lane] & 0xffff) | to_half(value) << 16;
@@ -148,7 +152,8 @@ void fma_mix(Wave& wave, const Instruction& in) {
 
 // Whether hardware rounds between the two steps is not public; here each is fused.
 void dot2_f32_f16(Wave& wave, const Instruction& in) {
-  if (refuses(wave, in) || refuses_flushing(wave, mode::kDenormMask)) return;
+  if (refuses(wave, in) || refuses_flushing(wave, kDenorm16)) return;
+  const bool flush = flushes_input32(wave), flush_result = flushes_output32(wave);
   Lanes buffers[3], out;
   const uint32_t* a = halves(wave, in, 0, buffers[0], true);
   const uint32_t* b = halves(wave, in, 1, buffers[1], true);
@@ -160,9 +165,11 @@ void dot2_f32_f16(Wave& wave, const Instruction& in) {
     return negate >> i & 1 ? -number : number;
   };
   for (unsigned lane = 0; lane < wave.lanes(); ++lane) {
-    float sum = std::bit_cast<float>(in.neg & 4 ? c[lane] ^ 0x80000000 : c[lane]);
+    const uint32_t third = in.neg & 4 ? c[lane] ^ 0x80000000 : c[lane];
+    float sum = flushed_if(flush, std::bit_cast<float>(third));
     for (const bool high : {false, true}) {
       sum = std::fma(half(a[lane], 0, high), half(b[lane], 1, high), sum);
+      sum = flushed_if(flush_result, sum);
     }
     out.narrow[lane] = to_bits(sum);
   }

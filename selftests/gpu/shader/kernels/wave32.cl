@@ -190,3 +190,17 @@ kernel void tested_bits(global const uint* in, global uint* out) {
       : "vcc");
   out[i] = result;
 }
+
+// Sums and products of 32 and 16 bits, while MODE flushes denormals of 32 bits.
+kernel void mixed(global const uint* a, global const uint* b, global uint* out) {
+  const uint i = LOCAL_ID, x = a[i], y = b[i];
+  uint mixed, dot;
+  __asm__ volatile(
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n"
+      "v_fma_mix_f32 %0, %2, 1.0, %3 op_sel_hi:[1,0,0]\n"
+      "v_dot2_f32_f16 %1, %2, 1.0, %3\n"
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3"
+      : "=&v"(mixed), "=&v"(dot)
+      : "v"(x), "v"(y));
+  out[2 * i] = mixed, out[2 * i + 1] = dot;
+}

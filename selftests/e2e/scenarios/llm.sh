@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Debian's llama.cpp with a model that ../llm/random_model.py has written, in the guest image that
-# scripts/rocm makes.
+# Debian's llama.cpp with a model that ../llm/random_model.py has written, in the guest images that
+# scripts/rocm and scripts/vulkan make: by HIP, or by Debian's RADV.
 
 WORDS=160        # of each text
 WORD_SECONDS=400 # until the first one, and from each to a later one
@@ -12,9 +12,12 @@ start_llama() {
   local name=$1
   shift
   TEXT=$DIR/$name.txt LOG=$DIR/$name.log
-  [ -s "$PAYLOAD/rocm/model.gguf" ] || fail "there is no model in $PAYLOAD/rocm"
+  local model=$PAYLOAD/rocm/model.gguf
+  [ -s "$model" ] || model=$PAYLOAD/vulkan/model.gguf
+  [ -s "$model" ] || fail "there is no model in $PAYLOAD"
   first_pid_of_scenario
-  HIP_VISIBLE_DEVICES=0 setsid llama-completion -m "$PAYLOAD/rocm/model.gguf" --prompt gpu \
+  HIP_VISIBLE_DEVICES=0 GGML_VK_VISIBLE_DEVICES=0 VK_LOADER_DRIVERS_SELECT='radeon_icd*' \
+    setsid llama-completion -m "$model" --prompt gpu \
     --predict $WORDS --temp 0 --threads 2 --ctx-size 512 --no-conversation --no-warmup "$@" \
     </dev/null >"$TEXT" 2>"$LOG" &
   PID=$!

@@ -11,8 +11,9 @@ BASE ?= 7.3
 help:
 	@echo 'make demo      checkpoint, kill and restore a GPU process on a software GPU;'
 	@echo '               ASIC=NAME: mi210, mi300x, mi300x-small or navi31'
-	@echo 'make demo-train  the same with a training run, and a plot of its loss'
-	@echo 'make demo-llm  the same with a language model of llama.cpp (10 GB more of disk)'
+	@echo 'make demo-train  the same with a training run, and a plot of its loss; ASIC=NAME, too'
+	@echo 'make demo-llm  the same with a language model of llama.cpp (10 GB more of disk);'
+	@echo '               ASIC=NAME: mi210 or navi31'
 	@echo 'make check     run every test; the last line counts passed and failed tests'
 	@echo 'make vm        open a shell in the guest with software GPUs'
 	@echo

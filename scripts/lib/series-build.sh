@@ -96,8 +96,8 @@ w1_warnings() {
 }
 
 build_patch() {
-  local commit=$1 paths
-  paths=$(series_git diff-tree -r --name-only --no-commit-id "$commit")
+  local commit=$1 since=${2:-$1^} paths
+  paths=$(series_git diff-tree -r --name-only "$since" "$commit")
   bring_to "$commit" "$paths"
   kbuild_series link >"$WORK/link.log" 2>&1 || {
     cat "$WORK/link.log"
@@ -116,20 +116,24 @@ build_base() {
 
 # Each fix, without the others.
 series_build_alone() {
-  local commit alone bad=0
+  local commits commit numbers number alone bad=0
   build_base || return
-  while read -r commit; do
+  mapfile -t commits < <(series_git rev-list --reverse base..series)
+  while read -ra numbers; do
     series_git checkout -q --detach base
-    series_git cherry-pick "$commit" >/dev/null || return
+    for number in "${numbers[@]}"; do
+      commit=${commits[number]}
+      series_git cherry-pick "$commit" >/dev/null || return
+    done
     alone=$(series_git rev-parse HEAD)
-    if build_patch "$alone"; then
+    if build_patch "$alone" base; then
       echo "ok: $(series_git log -1 --format=%s "$commit")"
     else
       echo "not ok: $(series_git log -1 --format=%s "$commit")"
       bad=1
     fi
-    bring_to base "$(series_git diff-tree -r --name-only --no-commit-id "$alone")"
-  done < <(series_git rev-list --reverse base..amdkfd-fixes)
+    bring_to base "$(series_git diff-tree -r --name-only base "$alone")"
+  done < <(numbers_alone)
   series_git checkout -q series
   return "$bad"
 }

@@ -5,6 +5,14 @@
 # The parts, in order.
 parts() { awk '!seen[$1]++ { print $1 }' "$WORK/patches"; }
 
+fixes_parts() { parts | grep -- '-fixes$'; }
+
+# For each fix, the numbers of the patches that it needs, then its own; 0 is the first of the series.
+numbers_alone() {
+  awk '{ number[$2] = NR - 1 }
+    $1 ~ /-fixes$/ { for (i = 3; i <= NF; i++) printf "%s ", number[$i]; print NR - 1 }' "$WORK/patches"
+}
+
 # mails_of PART: its patches, in order, without the cover letter.
 mails_of() { find "$MAILS/$1" -name '*.patch' ! -name '0000-*' | sort; }
 
@@ -77,15 +85,18 @@ series_applies() {
 
 # Each fix applies to the pristine tree without the others. Leaves the tree as it was.
 series_alone() {
-  local part mail bad=0
+  local part fixes numbers number bad=0
+  mapfile -t fixes < <(for part in $(fixes_parts); do mails_of "$part"; done)
   fresh_git checkout -q --detach pristine
-  while read -r mail; do
+  while read -ra numbers; do
     fresh_git reset -q --hard pristine
-    fresh_git am --whitespace=error-all "$mail" || {
-      fresh_git am --abort
-      bad=1
-    }
-  done < <(for part in $(parts | grep -- '-fixes$'); do mails_of "$part"; done)
+    for number in "${numbers[@]}"; do
+      fresh_git am --whitespace=error-all "${fixes[number]}" || {
+        fresh_git am --abort
+        bad=1
+      }
+    done
+  done < <(numbers_alone)
   fresh_git checkout -q -f master
   return "$bad"
 }

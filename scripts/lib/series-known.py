@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """series-known.py KNOWN PATCHES SAID: prints the reports of checkpatch that KNOWN does not explain.
 
-KNOWN has lines "TYPE PATTERN why", PATTERN being of names of patches; PATCHES lines "PART NAME", in
-order; SAID the output of checkpatch --terse --show-types. Exits with 1 if anything is left.
+KNOWN has lines "TYPE PATTERN why", PATTERN being of names of patches; PATCHES lines "PART NAME [NEEDS...]",
+in order; SAID the output of checkpatch --terse --show-types. Exits with 1 if anything is left.
 """
 
 import fnmatch
@@ -29,7 +29,7 @@ def read_known(path, names):
 def main():
     known_path, names_path, said_path = (Path(word) for word in sys.argv[1:])
     parts = {}
-    for part, name in (line.split() for line in names_path.read_text().splitlines()):
+    for part, name, *_needs in (line.split() for line in names_path.read_text().splitlines()):
         parts.setdefault(part, []).append(name)
     known = read_known(known_path, [name for names in parts.values() for name in names])
     bad = False

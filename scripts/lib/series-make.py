@@ -28,6 +28,7 @@ class Patch:
     part: str  # of the series: what is mailed together
     files: list = field(default_factory=list)
     hooks: list = field(default_factory=list)  # (hook, path)
+    needs: list = field(default_factory=list)  # names of patches, in order
     whole_hook: Hook = None
 
 
@@ -98,7 +99,10 @@ class Outline:
 
 
 class Order:
-    """The patches of an outline. Their lines are "hook NAME [PATH]" and "file PATTERN"."""
+    """The patches of an outline. Their lines are "hook NAME [PATH]", "file PATTERN" and "needs NAME...".
+
+    A fix applies without the patches before it, except for those that it needs.
+    """
 
     def __init__(self, path, hooks, new_files):
         self.path = path
@@ -119,9 +123,9 @@ class Order:
         self.check_complete()
 
     def line(self, where, words):
-        rules = {"hook": self.hook, "file": self.file}
+        rules = {"hook": self.hook, "file": self.file, "needs": self.needs}
         if words[0] not in rules:
-            raise Fault(f"{where}: expected hook NAME [PATH] or file PATTERN")
+            raise Fault(f"{where}: expected hook NAME [PATH], file PATTERN or needs NAME...")
         rules[words[0]](where, *words[1:])
 
     def claim(self, where, key):
@@ -151,6 +155,14 @@ class Order:
         for path in self.matches(where, pattern):
             self.claim(where, path)
             self.patches[-1].files.append(path)
+
+    def needs(self, where, *names):
+        earlier = {patch.name: patch for patch in self.patches[:-1]}
+        needed = self.patches[-1].needs
+        for name in names:
+            if name not in earlier:
+                raise Fault(f"{where}: no earlier patch {name}")
+            needed += [one for one in [*earlier[name].needs, name] if one not in needed]
 
     def spread(self):
         """Makefiles that no patch claims: a line belongs to the patch with its objects' sources."""
@@ -408,7 +420,8 @@ def main():
         (Path(tree).parent / "changed-files").write_text(names)
         names = "".join(f"{path}\t{src}\n" for path, src in series.sources())
         (Path(tree).parent / "new-files").write_text(names)
-        names = "".join(f"{patch.part} {patch.name}\n" for patch in series.order.patches)
+        names = "".join(" ".join([patch.part, patch.name, *patch.needs]) + "\n"
+                        for patch in series.order.patches)
         (Path(tree).parent / "patches").write_text(names)
     except Fault as fault:
         sys.exit(f"series: {fault}")

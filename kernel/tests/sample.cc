@@ -19,10 +19,10 @@ static_assert(kQueueVersion == 1 + std::size(kQueueOlder));
 const criu_record_desc kRecords[] = {
     CRIU_RECORD_IDENTITY_ROW,
     CRIU_RECORD_END_ROW,
-    CRIU_RECORD(kDevice, "device", Device, flags, 1, 1, kDevicesMax, 0),
-    CRIU_RECORD(kBo, "bo", Bo, device_id, 1, 0, 0, 0),
+    CRIU_RECORD(kDevice, "device", Device, flags, 1, kDevicesMax, 0),
+    CRIU_RECORD(kBo, "bo", Bo, device_id, 0, 0, 0),
     CRIU_RECORD_VERSIONS(kQueue, "queue", Queue, cu_mask, kQueueOlder, 0, 0, CRIU_DESC_TAIL),
-    CRIU_RECORD(kHint, "hint", Hint, priority, 1, 0, 0, CRIU_DESC_MAY_SKIP),
+    CRIU_RECORD(kHint, "hint", Hint, priority, 0, 0, CRIU_DESC_MAY_SKIP),
 };
 
 // The codec broke a promise: a test or a fuzzer must stop here.
@@ -38,9 +38,25 @@ T Get(const criu_record& record) {
   return fixed;
 }
 
-int ReadQueue(criu_record* record, const criu_id_set& devices) {
+// Ids are ranges of size 1.
+using Ids = std::vector<criu_range>;
+
+void Add(Ids* ids, uint64_t id) {
+  ids->push_back({.start = id, .size = 1, .index = static_cast<uint32_t>(ids->size())});
+}
+
+int Check(Ids* ranges) {
+  const criu_range* culprit;
+  return criu_ranges_check(ranges->data(), static_cast<uint32_t>(ranges->size()), &culprit);
+}
+
+bool Has(const Ids& ids, uint64_t id) {
+  return criu_ranges_find(ids.data(), static_cast<uint32_t>(ids.size()), id, 1);
+}
+
+int ReadQueue(criu_record* record, const Ids& devices) {
   const Queue queue = Get<Queue>(*record);
-  if (!criu_id_set_find(&devices, queue.device_id)) return -EBADMSG;
+  if (!Has(devices, queue.device_id)) return -EBADMSG;
   uint64_t sum = 0;
   for (uint32_t size : {queue.mqd_size, queue.stack_size}) {
     const auto* piece = static_cast<const uint8_t*>(criu_record_tail(record, size));
@@ -51,43 +67,27 @@ int ReadQueue(criu_record* record, const criu_id_set& devices) {
   return criu_record_tail_end(record);
 }
 
-class Ids {
- public:
-  explicit Ids(uint32_t room) : storage_(room) {
-    set = {.ids = storage_.data(), .num = 0, .room = room};
-  }
-  criu_id_set set;
-
- private:
-  std::vector<criu_id> storage_;
-};
-
-int ReadDevices(const criu_blob& blob, criu_id_set* devices) {
+int ReadDevices(const criu_blob& blob, Ids* devices) {
   criu_record record = {};
-  uint32_t index = 0;
-  while (criu_blob_next_of(&blob, kDevice, &record))
-    if (int ret = criu_id_set_add(devices, Get<Device>(record).id, index++)) return ret;
-  Require(index == criu_blob_count(&blob, kDevice));
-  __u64 duplicate;
-  return criu_id_set_seal(devices, &duplicate);
+  while (criu_blob_next_of(&blob, kDevice, &record)) Add(devices, Get<Device>(record).id);
+  Require(devices->size() == criu_blob_count(&blob, kDevice));
+  return Check(devices);
 }
 
-int ReadBos(const criu_blob& blob, const criu_id_set& devices) {
+int ReadBos(const criu_blob& blob, const Ids& devices) {
   std::vector<criu_range> ranges;
-  Ids ids(criu_blob_count(&blob, kBo));
+  Ids ids;
   criu_record record = {};
   while (criu_blob_next_of(&blob, kBo, &record)) {
     const Bo bo = Get<Bo>(record);
     const auto index = static_cast<uint32_t>(ranges.size());
-    if (!criu_id_set_find(&devices, bo.device_id)) return -EBADMSG;
-    if (int ret = criu_id_set_add(&ids.set, bo.id, index)) return ret;
+    if (!Has(devices, bo.device_id)) return -EBADMSG;
+    Add(&ids, bo.id);
     ranges.push_back({.start = bo.va, .size = bo.size, .index = index});
   }
   Require(ranges.size() == criu_blob_count(&blob, kBo));
-  __u64 duplicate;
-  if (int ret = criu_id_set_seal(&ids.set, &duplicate)) return ret;
-  const criu_range* culprit;
-  return criu_ranges_check(ranges.data(), static_cast<uint32_t>(ranges.size()), &culprit);
+  if (int ret = Check(&ids)) return ret;
+  return Check(&ranges);
 }
 
 std::span<const uint8_t> AsBytes(const auto& value) {
@@ -163,13 +163,13 @@ int ReadAll(std::span<const uint8_t> bytes, criu_blob_fault* fault) {
     Require(why->reason && why->offset <= bytes.size());
     return ret;
   }
-  Ids devices(criu_blob_count(&blob, kDevice));
-  Require(devices.set.room >= 1 && devices.set.room <= kDevicesMax);
-  if (int error = ReadDevices(blob, &devices.set)) return error;
-  if (int error = ReadBos(blob, devices.set)) return error;
+  Ids devices;
+  if (int error = ReadDevices(blob, &devices)) return error;
+  Require(!devices.empty() && devices.size() <= kDevicesMax);
+  if (int error = ReadBos(blob, devices)) return error;
   criu_record record = {};
   while (criu_blob_next_of(&blob, kQueue, &record))
-    if (int error = ReadQueue(&record, devices.set)) return error;
+    if (int error = ReadQueue(&record, devices)) return error;
   return 0;
 }
 

@@ -11,7 +11,7 @@
 
 extern "C" {
 #include "criu_blob.h"
-#include "criu_ids.h"
+#include "criu_ranges.h"
 }
 
 namespace sample {

@@ -86,21 +86,21 @@ constexpr criu_record_older kClockOlder2[] = {kClockOlder[0]};
 constexpr criu_record_desc kRecords1[] = {
     CRIU_RECORD_IDENTITY_ROW,
     CRIU_RECORD_END_ROW,
-    CRIU_RECORD(kClock, "clock", Clock1, microseconds, 1, 0, 0, CRIU_DESC_TAIL),
+    CRIU_RECORD(kClock, "clock", Clock1, microseconds, 0, 0, CRIU_DESC_TAIL),
 };
 constexpr criu_record_desc kRecords2[] = {
     CRIU_RECORD_IDENTITY_ROW,
     CRIU_RECORD_END_ROW,
     CRIU_RECORD_VERSIONS(kClock, "clock", Clock2, nanoseconds, kClockOlder2, 0, 0, CRIU_DESC_TAIL),
-    CRIU_RECORD(kExtra, "extra", Extra, size, 1, 0, 0, CRIU_DESC_TAIL),
-    CRIU_RECORD(kComment, "comment", Extra, size, 1, 0, 0, CRIU_DESC_TAIL | CRIU_DESC_MAY_SKIP),
+    CRIU_RECORD(kExtra, "extra", Extra, size, 0, 0, CRIU_DESC_TAIL),
+    CRIU_RECORD(kComment, "comment", Extra, size, 0, 0, CRIU_DESC_TAIL | CRIU_DESC_MAY_SKIP),
 };
 constexpr criu_record_desc kRecords3[] = {
     CRIU_RECORD_IDENTITY_ROW,
     CRIU_RECORD_END_ROW,
     CRIU_RECORD_VERSIONS(kClock, "clock", Clock3, nanoseconds, kClockOlder, 0, 0, CRIU_DESC_TAIL),
-    CRIU_RECORD(kExtra, "extra", Extra, size, 1, 0, 0, CRIU_DESC_TAIL),
-    CRIU_RECORD(kComment, "comment", Extra, size, 1, 0, 0, CRIU_DESC_TAIL | CRIU_DESC_MAY_SKIP),
+    CRIU_RECORD(kExtra, "extra", Extra, size, 0, 0, CRIU_DESC_TAIL),
+    CRIU_RECORD(kComment, "comment", Extra, size, 0, 0, CRIU_DESC_TAIL | CRIU_DESC_MAY_SKIP),
 };
 
 template <size_t kNum>

@@ -17,6 +17,8 @@ _SUBJECT = re.compile(r"\.subject = $")
 # The literals of these statements are no part of a reason.
 _OTHER = re.compile(r"\b(?:(?:pr|dev)_\w+|seq_printf|anon_inode_getfile|CRIU_RECORD|CRIU_BLOB_SCHEMA)\(|"
                     r"\.name = $")
+# criu_refuse_state() puts it before each of its texts.
+_STATE = "cannot carry: "
 _REFUSED = re.compile(r"\s*# refused: (?P<reason>.+)")
 
 
@@ -64,6 +66,7 @@ class Texts:
 
     def reached_by(self, reason: str) -> set[Text]:
         """The texts that a reason consists of."""
+        reason = reason.removeprefix(_STATE)
         found = self._parts(reason, None)
         for pattern, family in self._subjects:
             if match := pattern.fullmatch(reason):

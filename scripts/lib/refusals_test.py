@@ -27,7 +27,7 @@ int refuse(void)
 {
 	pr_warn("criu: %s refused\\n", name);
 	snprintf(reason, size, "%s%pV", name, &vaf);
-	return criu_refuse(call, error, "cannot carry: %s", what);
+	return criu_refuse(call, error, "it occurs: %s", what);
 }
 const char *what(void) { return "a queue of the debugger"; }
 """
@@ -45,7 +45,7 @@ class TextsTest(unittest.TestCase):
 
     def test_are_the_literals_that_make_reasons(self) -> None:
         self.assertEqual(sorted(text.text for text in self.texts.all), [
-            "GPU %u has no queue %u", "a queue of the debugger", "cannot carry: %s", "id", "id",
+            "GPU %u has no queue %u", "a queue of the debugger", "id", "id", "it occurs: %s",
             "occurs twice"])
 
     def test_match_what_their_format_prints(self) -> None:
@@ -53,8 +53,12 @@ class TextsTest(unittest.TestCase):
         self.assertEqual(self.reached("queue 3: GPU x has no queue 12"), [])
 
     def test_include_the_text_within_a_text(self) -> None:
+        self.assertEqual(self.reached("it occurs: a queue of the debugger"),
+                         ["a queue of the debugger", "it occurs: %s"])
+
+    def test_have_no_part_that_all_refusals_of_state_have(self) -> None:
         self.assertEqual(self.reached("cannot carry: a queue of the debugger"),
-                         ["a queue of the debugger", "cannot carry: %s"])
+                         ["a queue of the debugger"])
 
     def test_of_two_that_are_the_same_the_subject_decides(self) -> None:
         self.assertEqual(self.texts.reached_by("queue 3: id"), {IN_QUEUE})

@@ -4,7 +4,7 @@
 
 KERNEL_SOURCE=/usr/src/linux-source-7.3
 HEADER=uapi/drm/amdgpu_criu.h
-KERNEL_LINES=10800
+KERNEL_LINES=11267
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
 
 bases() { (cd kernel/base && printf '%s\n' */source.sh) | sed 's,/.*,,'; }
@@ -72,7 +72,7 @@ expand_each() {
 # A maintainer reads all of it.
 check_kernel_lines() {
   local list lines
-  mapfile -t list < <(files 'kernel/drivers/gpu/drm/amd/*/*.[ch]')
+  mapfile -t list < <(files 'kernel/drivers/gpu/drm/amd/*/*.[ch]' 'kernel/base/7.3/drivers/*.[ch]')
   lines=$(cat "${list[@]}" | wc -l)
   echo "$lines lines in ${#list[@]} files, at most $KERNEL_LINES"
   ((lines > 0 && lines <= KERNEL_LINES))

@@ -71,9 +71,9 @@ static int amdgpu_criu_dump_bo_list(struct amdgpu_criu_dump *dump, struct amdgpu
 	return 0;
 }
 
-static int amdgpu_criu_dump_bo_lists(void *data)
+static int amdgpu_criu_dump_bo_lists(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_bo_list *list;
 	unsigned long id = 0;
 	int ret = 0;
@@ -85,8 +85,9 @@ static int amdgpu_criu_dump_bo_lists(void *data)
 	return ret;
 }
 
-static const char *amdgpu_criu_bo_list_fault(void *plan, void *entry)
+static const char *amdgpu_criu_bo_list_fault(struct criu_plan *base, void *entry)
 {
+	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_criu_plan_bo_list *list = entry;
 
 	if (!list->record.id)
@@ -130,9 +131,9 @@ static int amdgpu_criu_borrow_handles(struct amdgpu_criu_plan *plan,
 	return 0;
 }
 
-static int amdgpu_criu_return_handles(void *data, int ret)
+static int amdgpu_criu_return_handles(struct criu_plan *base, int ret)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	for (u32 i = 0; i < plan->num_objects; i++) {
 		struct amdgpu_criu_plan_object *object = &plan->objects[i];
@@ -145,10 +146,10 @@ static int amdgpu_criu_return_handles(void *data, int ret)
 }
 
 /* Follows the code path of AMDGPU_BO_LIST_OP_CREATE, with the saved id of the list. */
-static int amdgpu_criu_apply_bo_list(void *data, void *entry)
+static int amdgpu_criu_apply_bo_list(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_bo_list_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const u32 num = record->num_entries;
 	struct drm_amdgpu_bo_list_entry *entries __free(kvfree) =
 		kvcalloc(num, sizeof(*entries), GFP_KERNEL_ACCOUNT);
@@ -169,10 +170,10 @@ static int amdgpu_criu_apply_bo_list(void *data, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_bo_list(void *data, void *entry)
+static void amdgpu_criu_undo_bo_list(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_bo_list_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_bo_list_put(xa_erase(&plan->fpriv->bo_list_handles, record->id));
 }
@@ -183,7 +184,7 @@ const struct criu_kind amdgpu_criu_bo_lists = {
 	CRIU_KIND(struct amdgpu_criu_plan, bo_lists, struct amdgpu_criu_plan_bo_list, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_bo_list, num_entries, items,
 				  struct amdgpu_criu_bo_list_item) },
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_bo_lists,
 	.fault = amdgpu_criu_bo_list_fault,
 	.apply = amdgpu_criu_apply_bo_list,

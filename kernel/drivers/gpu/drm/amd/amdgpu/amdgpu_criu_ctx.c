@@ -127,9 +127,8 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 
 	for (ring = 0; amdgpu_criu_next_entity(ctx, &hw_ip, &ring); ring++) {
 		if (amdgpu_criu_stateful_engines[hw_ip])
-			return criu_refuse(dump->out.call, -EOPNOTSUPP,
-					   "cannot carry: context %u has used %s", id,
-					   amdgpu_criu_stateful_engines[hw_ip]);
+			return criu_refuse_state(dump->out.call, "context %u has used %s", id,
+						 amdgpu_criu_stateful_engines[hw_ip]);
 		record.num_entities++;
 	}
 	mutex_lock(&dump->adev->pm.stable_pstate_ctx_lock);
@@ -152,9 +151,9 @@ static int amdgpu_criu_dump_ctx(struct amdgpu_criu_dump *dump, struct amdgpu_ctx
 	return 0;
 }
 
-static int amdgpu_criu_dump_ctxs(void *data)
+static int amdgpu_criu_dump_ctxs(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_ctx *ctx;
 	unsigned long id;
 	int ret;
@@ -167,7 +166,7 @@ static int amdgpu_criu_dump_ctxs(void *data)
 	return 0;
 }
 
-static const char *amdgpu_criu_ctx_fault(void *data, void *entry)
+static const char *amdgpu_criu_ctx_fault(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
 
@@ -204,10 +203,10 @@ static const char *amdgpu_criu_entity_fault(const struct amdgpu_criu_ctx_entity 
 	return entity->pad ? "pad is not zero" : NULL;
 }
 
-static int amdgpu_criu_check_ctx(void *data, void *entry)
+static int amdgpu_criu_check_ctx(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_plan_ctx *ctx = entry;
-	const struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_xcp_mgr *xcp_mgr = plan->adev->xcp_mgr;
 	const u32 xcp = plan->fpriv->xcp_id == AMDGPU_XCP_NO_PARTITION ? 0 : plan->fpriv->xcp_id;
 	const struct amdgpu_sched *sched;
@@ -281,10 +280,10 @@ static int amdgpu_criu_apply_entities(const struct amdgpu_criu_plan_ctx *plan_ct
 }
 
 /* Like AMDGPU_CTX_OP_ALLOC_CTX and _SET_STABLE_PSTATE, with the saved id of the context. */
-static int amdgpu_criu_apply_ctx(void *data, void *entry)
+static int amdgpu_criu_apply_ctx(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct amdgpu_device *adev = plan->adev;
 	struct amdgpu_ctx *ctx;
 	u32 id;
@@ -311,10 +310,10 @@ static int amdgpu_criu_apply_ctx(void *data, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_ctx(void *data, void *entry)
+static void amdgpu_criu_undo_ctx(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_ctx_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_ctx_free(plan->fpriv, record->id);
 }
@@ -325,7 +324,7 @@ const struct criu_kind amdgpu_criu_ctxs = {
 	CRIU_KIND(struct amdgpu_criu_plan, ctxs, struct amdgpu_criu_plan_ctx, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_ctx, num_entities, entities,
 				  struct amdgpu_criu_ctx_entity) },
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_ctxs,
 	.fault = amdgpu_criu_ctx_fault,
 	.check = amdgpu_criu_check_ctx,

@@ -57,7 +57,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	INIT_LIST_HEAD(&dump.objects);
 	xa_init(&dump.by_gem);
 	fault = amdgpu_criu_exported_fault(dmabuf);
-	ret = fault ? criu_refuse_state(call, fault) :
+	ret = fault ? criu_refuse_state(call, "%s", fault) :
 		      amdgpu_criu_add_object(&dump, dmabuf->priv, 0);
 	if (!ret) {
 		ret = amdgpu_criu_output_write(&dump.out, &state);
@@ -75,7 +75,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 static int amdgpu_criu_check_exported(struct amdgpu_criu_plan *plan)
 {
 	const struct amdgpu_criu_object_record *record;
-	int ret = criu_plan_make(plan->call, &plan->in.blob, plan);
+	int ret = criu_plan_make(plan->call, &plan->in.blob, &plan->in);
 
 	if (ret)
 		return ret;
@@ -96,7 +96,7 @@ static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 {
 	struct amdgpu_criu_plan_object *object = plan->objects;
 	struct dma_buf *dmabuf;
-	int ret = amdgpu_criu_object_get(plan, object);
+	int ret = amdgpu_criu_object_get(&plan->in, object);
 
 	if (ret)
 		return ret;
@@ -119,7 +119,7 @@ static int amdgpu_criu_apply_exported(struct amdgpu_criu_plan *plan,
 	ret = 0;
 
 out_put:
-	amdgpu_criu_object_put(plan, object);
+	amdgpu_criu_object_put(&plan->in, object);
 	return ret;
 }
 

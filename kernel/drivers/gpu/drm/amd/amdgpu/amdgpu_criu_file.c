@@ -43,17 +43,23 @@ int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump)
 	return has_video ? criu_refuse_state(dump->out.call, "sessions of UVD or VCE") : 0;
 }
 
+/* Waits for the work on a BO. Fails with -ETIME. */
+int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline)
+{
+	long ret = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_READ, true,
+					 max(1L, (long)(deadline - jiffies)));
+
+	return ret ? min(ret, 0L) : -ETIME;
+}
+
 /* Every submission adds its fence to the page directory, where it outlives the context. */
 int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
-	long ret = dma_resv_wait_timeout(dump->fpriv->vm.root.bo->tbo.base.resv,
-					 DMA_RESV_USAGE_READ, true,
-					 max(1L, (long)(deadline - jiffies)));
+	int ret = amdgpu_criu_wait_resv(dump->fpriv->vm.root.bo->tbo.base.resv, deadline);
 
-	if (ret)
-		return min(ret, 0L);
-	return criu_refuse(dump->out.call, -ETIME,
-			   "the GPU does not complete submitted work");
+	if (ret == -ETIME)
+		criu_refuse(dump->out.call, ret, "the GPU does not complete submitted work");
+	return ret;
 }
 
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline)
@@ -94,9 +100,9 @@ static void amdgpu_criu_describe_file(struct amdgpu_device *adev, struct amdgpu_
 		record->flags |= AMDGPU_CRIU_FILE_RESERVED_VMID;
 }
 
-static int amdgpu_criu_dump_file(void *data)
+static int amdgpu_criu_dump_file(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_criu_client_name_record client = {};
 	struct amdgpu_criu_file_record record;
 
@@ -122,11 +128,11 @@ static const struct criu_same amdgpu_criu_same[] = {
 	AMDGPU_CRIU_SAME(u64, va_end, "end of the address space"),
 };
 
-static int amdgpu_criu_check_file(void *data, void *entry)
+static int amdgpu_criu_check_file(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_file_record *was = entry;
 	struct amdgpu_criu_file_record now;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	int ret;
 
 	if (plan->in.state->num_devices)
@@ -150,10 +156,10 @@ static int amdgpu_criu_check_file(void *data, void *entry)
 }
 
 /* Follows the code path of DRM_AMDGPU_VM. */
-static int amdgpu_criu_apply_file(void *data, void *entry)
+static int amdgpu_criu_apply_file(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_file_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	int ret = 0;
 
 	if (record->flags & AMDGPU_CRIU_FILE_RESERVED_VMID)
@@ -164,9 +170,9 @@ static int amdgpu_criu_apply_file(void *data, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_file(void *data, void *entry)
+static void amdgpu_criu_undo_file(struct criu_plan *base, void *entry)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (plan->fpriv->vm.reserved_vmid[AMDGPU_GFXHUB(0)])
 		amdgpu_vmid_free_reserved(plan->adev, &plan->fpriv->vm, AMDGPU_GFXHUB(0));
@@ -183,7 +189,7 @@ const struct criu_kind amdgpu_criu_files = {
 };
 
 /* DRM_IOCTL_SET_CLIENT_NAME accepts the name, and only zeros follow it. */
-static const char *amdgpu_criu_name_fault(void *data, void *entry)
+static const char *amdgpu_criu_name_fault(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_client_name_record *client = entry;
 	const u32 size = sizeof(client->name);
@@ -203,10 +209,10 @@ static void amdgpu_criu_set_name(struct drm_file *file, char *name)
 }
 
 /* Follows the code path of DRM_IOCTL_SET_CLIENT_NAME. */
-static int amdgpu_criu_apply_name(void *data, void *entry)
+static int amdgpu_criu_apply_name(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_client_name_record *client = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	char *name = kmemdup_nul(client->name, strnlen(client->name, sizeof(client->name)),
 				 GFP_KERNEL);
 
@@ -216,9 +222,9 @@ static int amdgpu_criu_apply_name(void *data, void *entry)
 	return 0;
 }
 
-static void amdgpu_criu_undo_name(void *data, void *entry)
+static void amdgpu_criu_undo_name(struct criu_plan *base, void *entry)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_criu_set_name(plan->file, NULL);
 }

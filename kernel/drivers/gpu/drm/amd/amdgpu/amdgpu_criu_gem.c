@@ -211,11 +211,9 @@ static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 	else if (!owner)
 		return 0;
 	if (fault && object->handle)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (handle %u)",
-				   fault, object->handle);
+		return criu_refuse_state(dump->out.call, "%s (handle %u)", fault, object->handle);
 	if (fault)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP, "cannot carry: %s (in a BO list)",
-				   fault);
+		return criu_refuse_state(dump->out.call, "%s (in a BO list)", fault);
 	if (session)
 		ret = amdgpu_criu_object_id(session, object->gem, &object->id);
 	if (ret)
@@ -242,15 +240,15 @@ static int amdgpu_criu_dump_object(struct amdgpu_criu_dump *dump,
 		amdgpu_bo_get_metadata(bo, tail, record.metadata_size, NULL, NULL);
 	amdgpu_bo_unreserve(bo);
 	if (dump->out.bos)
-		amdgpu_criu_object_entry(&record, &dump->out.bos[dump->out.num_bos]);
-	dump->out.num_bos++;
+		amdgpu_criu_object_entry(&record, &dump->out.bos[dump->out.info.num_bos]);
+	dump->out.info.num_bos++;
 	return 0;
 }
 
-int amdgpu_criu_dump_objects(void *data)
+int amdgpu_criu_dump_objects(struct criu_dump *base)
 {
 	struct amdgpu_criu_dump_object *object;
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	int ret;
 
 	list_for_each_entry(object, &dump->objects, of_dump) {

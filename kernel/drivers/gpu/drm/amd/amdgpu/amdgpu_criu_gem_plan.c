@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* BOs of a plan, and their checks. */
+/*
+ * BOs of a plan: checks them, and creates those that the session lacks. Userptrs have no memory
+ * until RESUME, which another process may call.
+ */
+#include <linux/dma-buf.h>
+#include <linux/sched/signal.h>
+#include <uapi/linux/kfd_ioctl.h>
+
 #include "amdgpu_criu_render.h"
+#include "amdgpu_dma_buf.h"
+#include "amdgpu_hmm.h"
 
 /* The limit of DRM_AMDGPU_GEM_METADATA. */
 #define AMDGPU_CRIU_METADATA_MAX sizeof_field(struct drm_amdgpu_gem_metadata, data.data)
@@ -54,18 +63,18 @@ static const char *amdgpu_criu_domain_fault(const struct amdgpu_criu_object_reco
 }
 
 /* True if the GPU, or the partition, of the file creates the BO. */
-bool amdgpu_criu_object_is_own(const struct amdgpu_criu_plan *plan,
-			       const struct amdgpu_criu_object_record *record)
+static bool amdgpu_criu_object_is_own(const struct amdgpu_criu_plan *plan,
+				      const struct amdgpu_criu_object_record *record)
 {
 	return record->device == plan->device && record->gpu_id == plan->gpu_id;
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_CREATE, and checks that the fields agree. */
-const char *amdgpu_criu_object_fault(void *data, void *entry)
+static const char *amdgpu_criu_object_fault(struct criu_plan *base, void *entry)
 {
 	const u32 sharing = AMDGPU_CRIU_BO_SHARED | AMDGPU_CRIU_BO_IMPORTED;
 	const struct amdgpu_criu_object_record *record = entry;
-	const struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const bool own = amdgpu_criu_object_is_own(plan, record);
 	const char *fault;
 
@@ -88,11 +97,11 @@ const char *amdgpu_criu_object_fault(void *data, void *entry)
 	return NULL;
 }
 
-int amdgpu_criu_check_object(void *data, void *entry)
+static int amdgpu_criu_check_object(struct criu_plan *base, void *entry)
 {
 	const u64 known = AMDGPU_GEM_CREATE_SETTABLE_MASK & ~AMDGPU_GEM_CREATE_ENCRYPTED;
 	const struct amdgpu_criu_object_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (record->create_flags & ~known || record->flags & ~AMDGPU_CRIU_OBJECT_FLAGS)
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x, %#llx",
@@ -100,35 +109,28 @@ int amdgpu_criu_check_object(void *data, void *entry)
 	return 0;
 }
 
-int amdgpu_criu_check_objects(void *data)
+static int amdgpu_criu_check_objects(struct criu_plan *base)
 {
-	struct amdgpu_criu_plan *plan = data;
-	struct criu_id_set *set = &plan->object_ids;
-	u64 duplicate;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
+	static const struct criu_kind_unique unique = CRIU_UNIQUE_ID;
+	int ret = criu_check_ranges(plan->call, base, &unique, &plan->object_ids);
 
-	set->room = plan->num_objects;
-	set->ids = kvcalloc(plan->num_objects, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
-	if (plan->num_objects && !set->ids)
-		return -ENOMEM;
-	for (u32 i = 0; i < plan->num_objects; i++)
-		criu_id_set_add(set, plan->objects[i].record.object_id, i);
-	if (criu_id_set_seal(set, &duplicate))
-		return criu_refuse(plan->call, -EBADMSG, "BO %llu occurs twice", duplicate);
-	return amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_objects);
+	return ret ?: amdgpu_criu_bos_check(plan->call, &plan->in, plan->num_objects);
 }
 
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id)
 {
-	const struct criu_id *id = criu_id_set_find(&plan->object_ids, object_id);
+	const struct criu_range *id =
+		criu_ranges_find(plan->object_ids, plan->num_objects, object_id, 1);
 
 	return id ? &plan->objects[id->index] : NULL;
 }
 
-void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
+static void amdgpu_criu_plan_entry(const struct criu_plan *base, u32 index,
+				   struct amdgpu_criu_bo *entry)
 {
-	const struct amdgpu_criu_plan_object *object =
-		&((const struct amdgpu_criu_plan *)plan)->objects[index];
+	const struct amdgpu_criu_plan_object *object = &to_render_plan(base)->objects[index];
 
 	amdgpu_criu_object_entry(&object->record, entry);
 	entry->new_mmap_offset = object->new_mmap_offset;
@@ -151,8 +153,223 @@ void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan)
 	for (u32 i = 0; i < plan->num_objects; i++)
 		if (plan->objects[i].gem)
 			drm_gem_object_put(plan->objects[i].gem);
-	kvfree(plan->object_ids.ids);
+	kvfree(plan->object_ids);
 	kvfree(plan->ranges);
-	criu_plan_free(plan->call, plan);
+	criu_plan_free(plan->call, &plan->in);
 	amdgpu_criu_input_free(&plan->in);
 }
+
+/*
+ * AMDGPU_GEM_USERPTR_VALIDATE. Repeated, as by user space, if the memory changes meanwhile. If the
+ * process has unmapped the memory, its next submission fails, as it would have before.
+ */
+static int amdgpu_criu_validate_userptr(struct amdgpu_bo *bo)
+{
+	int ret;
+
+	do {
+		ret = amdgpu_gem_userptr_validate(bo);
+	} while (ret == -EAGAIN && !fatal_signal_pending(current));
+	return ret == -EFAULT || ret == -EPERM ? 0 : ret;
+}
+
+int amdgpu_criu_attach_userptrs(struct amdgpu_criu_dump *dump)
+{
+	const struct amdgpu_criu_dump_object *object;
+	u32 flags;
+	u64 addr;
+	int ret;
+
+	list_for_each_entry(object, &dump->objects, of_dump) {
+		struct amdgpu_bo *bo = gem_to_amdgpu_bo(object->gem);
+
+		/* A BO that several files of the process share is attached by the first of them. */
+		if (!amdgpu_ttm_tt_is_userptr(bo->tbo.ttm) || amdgpu_criu_userptr_mm(bo))
+			continue;
+		flags = amdgpu_ttm_tt_get_userflags(bo->tbo.ttm);
+		amdgpu_ttm_tt_get_userptr(&bo->tbo, &addr);
+		amdgpu_ttm_tt_set_usertask(bo->tbo.ttm, dump->task);
+		ret = amdgpu_criu_fault_in(dump->mm, addr, amdgpu_bo_size(bo));
+		if (!ret)
+			ret = amdgpu_hmm_register_mm(bo, dump->mm, addr);
+		if (!ret && flags & AMDGPU_GEM_USERPTR_VALIDATE) {
+			ret = amdgpu_criu_validate_userptr(bo);
+			if (ret)
+				amdgpu_hmm_unregister(bo);
+		}
+		if (ret)
+			return criu_refuse(dump->out.call, ret,
+					   "userptr (handle %u): cannot attach: %d", object->handle,
+					   ret);
+	}
+	return 0;
+}
+
+/* Allocates in the saved placement, or the preferred domains if the BO had no memory. */
+static int amdgpu_criu_alloc_bo(struct amdgpu_criu_plan *plan,
+				const struct amdgpu_criu_object_record *record,
+				struct drm_gem_object **gem)
+{
+	u32 domain = record->placement;
+	u64 flags = record->create_flags;
+	u64 size = record->size;
+
+	if (record->preferred_domains & AMDGPU_CRIU_SPECIAL_DOMAINS || !domain)
+		domain = record->preferred_domains;
+	if (record->preferred_domains & AMDGPU_CRIU_UNIT_DOMAINS)
+		size >>= PAGE_SHIFT;
+	/* Clear the BO: stale data of others must not leak if user space does not fill the BO. */
+	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		domain = AMDGPU_GEM_DOMAIN_CPU;
+	else
+		flags |= AMDGPU_GEM_CREATE_VRAM_CLEARED;
+	if (record->kfd_flags & KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS)
+		flags |= AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
+	return amdgpu_gem_object_create_in_vm(plan->adev, plan->fpriv, size, record->alignment,
+					      domain, flags, gem);
+}
+
+/* Does what AMDGPU_GEM_OP_SET_PLACEMENT and DRM_AMDGPU_GEM_METADATA do. */
+static int amdgpu_criu_set_attributes(const struct amdgpu_criu_plan_object *object,
+				      struct amdgpu_bo *bo)
+{
+	const struct amdgpu_criu_object_record *record = &object->record;
+	int ret = amdgpu_bo_reserve(bo, false);
+	u32 none = 0;
+
+	if (ret)
+		return ret;
+	bo->preferred_domains = record->preferred_domains;
+	bo->allowed_domains = record->allowed_domains;
+	ret = amdgpu_bo_set_tiling_flags(bo, record->tiling_flags);
+	/* Removing the metadata does not clear its flags. */
+	if (!ret && !record->metadata_size && record->metadata_flags)
+		ret = amdgpu_bo_set_metadata(bo, &none, sizeof(none), record->metadata_flags);
+	if (!ret)
+		ret = amdgpu_bo_set_metadata(bo, (void *)object->metadata, record->metadata_size,
+					     record->metadata_flags);
+	amdgpu_bo_unreserve(bo);
+	return ret;
+}
+
+/* Creates a BO as the ioctls GEM_CREATE, GEM_USERPTR, GEM_OP and GEM_METADATA do. */
+static int amdgpu_criu_create_bo(struct amdgpu_criu_plan *plan,
+				 const struct amdgpu_criu_plan_object *object,
+				 struct drm_gem_object **gem)
+{
+	const struct amdgpu_criu_object_record *record = &object->record;
+	int ret = amdgpu_criu_alloc_bo(plan, record, gem);
+	struct amdgpu_bo *bo;
+
+	if (ret)
+		return ret;
+	bo = gem_to_amdgpu_bo(*gem);
+	/* RESUME registers the notifier. */
+	if (record->flags & AMDGPU_CRIU_OBJECT_USERPTR) {
+		bo->parent = amdgpu_bo_ref(plan->fpriv->vm.root.bo);
+		ret = amdgpu_ttm_tt_set_userptr(&bo->tbo, record->user_addr, record->user_flags);
+	}
+	if (!ret)
+		ret = amdgpu_criu_set_attributes(object, bo);
+	if (ret) {
+		drm_gem_object_put(*gem);
+		*gem = NULL;
+	}
+	return ret;
+}
+
+/* The caller has an open claim. An error closes it. */
+static int amdgpu_criu_object_create(struct amdgpu_criu_plan *plan,
+				     struct amdgpu_criu_plan_object *object)
+{
+	const struct amdgpu_criu_object_record *record = &object->record;
+	struct dma_buf *dmabuf;
+	int ret = amdgpu_criu_create_bo(plan, object, &object->gem);
+
+	if (ret)
+		goto err_forget;
+	/* Export with the flags of the process, before another caller can export the BO. */
+	if (record->flags & AMDGPU_CRIU_OBJECT_EXPORTED) {
+		dmabuf = amdgpu_gem_prime_export(object->gem, record->flags &
+						 AMDGPU_CRIU_OBJECT_EXPORTED_RDWR ? DRM_RDWR : 0);
+		if (IS_ERR(dmabuf)) {
+			ret = PTR_ERR(dmabuf);
+			goto err_put;
+		}
+		criu_session_exported(plan->call->session, record->object_id, dmabuf);
+		dma_buf_put(dmabuf);
+	}
+	ret = criu_session_bind(plan->call->session, record->object_id, object->gem);
+	if (ret)
+		goto err_put;
+	object->bound = true;
+	return 0;
+
+err_put:
+	drm_gem_object_put(object->gem);
+	object->gem = NULL;
+err_forget:
+	criu_session_forget(plan->call->session, record->object_id);
+	return ret;
+}
+
+/* Finds the BO in the session, or creates it. It may be that of another file with the same id. */
+int amdgpu_criu_object_get(struct criu_plan *base, void *entry)
+{
+	struct amdgpu_criu_plan_object *object = entry;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
+	const struct amdgpu_criu_object_record *record = &object->record;
+	const bool own = amdgpu_criu_object_is_own(plan, record);
+	struct drm_gem_object *found;
+	const char *why;
+	int ret = amdgpu_criu_claim(plan->call, record->object_id, own, &found);
+
+	if (ret)
+		return ret;
+	if (!found)
+		return amdgpu_criu_object_create(plan, object);
+	/* The id may refer to another BO than in the blob that this one was created from. */
+	why = amdgpu_criu_unshareable(found, record->size);
+	if (record->create_flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID ||
+	    record->flags & AMDGPU_CRIU_OBJECT_USERPTR)
+		why = "is of a kind that cannot be shared";
+	if (why) {
+		ret = criu_refuse(plan->call, -EBADMSG, "it was restored before, and %s", why);
+	} else if (found->dev == adev_to_drm(plan->adev)) {
+		object->gem = found;
+		drm_gem_object_get(object->gem);
+	} else if (own) {
+		ret = criu_refuse(plan->call, -ENODEV, "it was restored before, on another GPU");
+	}
+	amdgpu_criu_bo_ops.put(found);
+	return ret;
+}
+
+/* Undoes amdgpu_criu_object_get() if it succeeded. @entry: the BO; its handles are closed. */
+void amdgpu_criu_object_put(struct criu_plan *base, void *entry)
+{
+	struct amdgpu_criu_plan_object *object = entry;
+
+	if (object->bound)
+		criu_session_forget(to_render_plan(base)->call->session, object->record.object_id);
+	object->bound = false;
+	if (object->gem)
+		drm_gem_object_put(object->gem);
+	object->gem = NULL;
+}
+
+const struct criu_kind amdgpu_criu_objects = {
+	.type = AMDGPU_CRIU_RECORD_OBJECT,
+	.subject = "BO %llu",
+	CRIU_KIND(struct amdgpu_criu_plan, objects, struct amdgpu_criu_plan_object,
+		  record.object_id),
+	.id64 = true,
+	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_object, metadata_size, metadata, u8) },
+	.live = true,
+	.dump = amdgpu_criu_dump_objects,
+	.fault = amdgpu_criu_object_fault,
+	.check = amdgpu_criu_check_object,
+	.check_all = amdgpu_criu_check_objects,
+	.apply = amdgpu_criu_object_get,
+	.undo = amdgpu_criu_object_put,
+};

@@ -17,20 +17,18 @@
 /* A file with a greater handle has, or had, that many handles at once. */
 #define AMDGPU_CRIU_HANDLE_MAX SZ_1M
 
-static int amdgpu_criu_dump_handles(void *data)
+static int amdgpu_criu_dump_handles(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_criu_handle_record record = {};
 	struct drm_gem_object *gem;
 	int handle, ret = 0;
 
 	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
-		if (handle > AMDGPU_CRIU_HANDLE_MAX) {
-			ret = criu_refuse(dump->out.call, -EOPNOTSUPP,
-					  "cannot carry: GEM handle %d", handle);
-		} else {
+		if (handle > AMDGPU_CRIU_HANDLE_MAX)
+			ret = criu_refuse_state(dump->out.call, "GEM handle %d", handle);
+		else
 			ret = amdgpu_criu_dump_object_id(dump, gem, &record.object_id);
-		}
 		drm_gem_object_put(gem);
 		record.handle = handle;
 		if (!ret)
@@ -39,12 +37,12 @@ static int amdgpu_criu_dump_handles(void *data)
 	return ret;
 }
 
-static const char *amdgpu_criu_handle_fault(void *plan, void *entry)
+static const char *amdgpu_criu_handle_fault(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_handle_record *record = entry;
 	struct amdgpu_criu_plan_handle *handle = entry;
 
-	handle->object = amdgpu_criu_plan_object(plan, record->object_id);
+	handle->object = amdgpu_criu_plan_object(to_render_plan(base), record->object_id);
 	if (!record->handle || record->handle > AMDGPU_CRIU_HANDLE_MAX || record->pad)
 		return "bad number";
 	if (!handle->object)
@@ -63,9 +61,9 @@ static int amdgpu_criu_cmp_numbers(const void *a, const void *b)
 }
 
 /* The handle in the record of a BO must exist. Sorts the handles, to apply them in order. */
-static int amdgpu_criu_check_named_handles(void *data)
+static int amdgpu_criu_check_named_handles(struct criu_plan *base)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	u32 i, named = 0, found = 0;
 
 	for (i = 0; i < plan->num_objects; i++)
@@ -181,10 +179,10 @@ int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-static int amdgpu_criu_apply_handle(void *data, void *entry)
+static int amdgpu_criu_apply_handle(struct criu_plan *base, void *entry)
 {
 	struct amdgpu_criu_plan_handle *handle = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	u32 number;
 	int ret = amdgpu_criu_seek_handle(plan, handle->record.handle);
 
@@ -197,9 +195,9 @@ static int amdgpu_criu_apply_handle(void *data, void *entry)
 	return criu_refuse(plan->call, -EBADMSG, "got the number %u", number);
 }
 
-static int amdgpu_criu_end_handles(void *data, int ret)
+static int amdgpu_criu_end_handles(struct criu_plan *base, int ret)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct idr *idr = &plan->file->object_idr;
 
 	/* Removes the empty entries. New handles get the free numbers, as before the checkpoint. */
@@ -216,10 +214,10 @@ static int amdgpu_criu_end_handles(void *data, int ret)
 	return ret;
 }
 
-static void amdgpu_criu_undo_handle(void *data, void *entry)
+static void amdgpu_criu_undo_handle(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_handle_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	drm_gem_handle_delete(plan->file, record->handle);
 }
@@ -228,7 +226,7 @@ const struct criu_kind amdgpu_criu_handles = {
 	.type = AMDGPU_CRIU_RECORD_HANDLE,
 	.subject = "GEM handle %llu",
 	CRIU_KIND(struct amdgpu_criu_plan, handles, struct amdgpu_criu_plan_handle, record.handle),
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_handles,
 	.fault = amdgpu_criu_handle_fault,
 	.check_all = amdgpu_criu_check_named_handles,

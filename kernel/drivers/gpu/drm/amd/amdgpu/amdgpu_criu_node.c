@@ -126,7 +126,7 @@ int amdgpu_criu_query(struct criu_call *call, void *data)
 }
 
 /* Sets @targets, which amdgpu_criu_output_free() frees. */
-static int amdgpu_criu_targets_get(struct amdgpu_criu_output *out,
+static int amdgpu_criu_targets_get(struct criu_dump *out,
 				   const struct amdgpu_criu_state *args)
 {
 	const u32 num = args->num_records;
@@ -147,15 +147,17 @@ static int amdgpu_criu_targets_get(struct amdgpu_criu_output *out,
 	for (u32 i = 0; !ret && i < num; i++) {
 		const struct criu_record_target *target = &out->targets[i];
 
-		if (!target->version_min || target->version_min > target->version_max ||
-		    criu_target_find(out->targets, i, target->type))
+		if (!target->version_min || target->version_min > target->version_max)
 			ret = -EINVAL;
+		for (u32 j = 0; j < i; j++)
+			if (out->targets[j].type == target->type)
+				ret = -EINVAL;
 	}
 	return ret;
 }
 
 /* Begins CHECKPOINT. The caller calls amdgpu_criu_output_free() even in case of an error. */
-int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
+int amdgpu_criu_output_init(struct criu_dump *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state)
 {
 	int ret = amdgpu_criu_state_check(state);
@@ -165,7 +167,7 @@ int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *ca
 	return ret ? ret : amdgpu_criu_targets_get(out, state);
 }
 
-void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
+void amdgpu_criu_output_free(struct criu_dump *out)
 {
 	kvfree(out->targets);
 	kvfree(out->devices);
@@ -174,16 +176,12 @@ void amdgpu_criu_output_free(struct amdgpu_criu_output *out)
 }
 
 /* Runs a pass. The size pass sets the counts and @blob_size, which are 0 before. */
-static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
+static int amdgpu_criu_output_pass(struct criu_dump *out)
 {
 	const struct criu_node *node = out->call->node;
 	int ret = 0;
 
-	out->num_devices = 0;
-	out->num_bos = 0;
-	out->num_queues = 0;
-	out->num_events = 0;
-	out->num_svm_ranges = 0;
+	memset(&out->info, 0, sizeof(out->info));
 	criu_writer_init(&out->writer, node->schema, out->targets, out->num_targets, out->blob,
 			 out->blob_size);
 	for (u32 i = 0; !ret && i < node->num_kinds; i++)
@@ -201,7 +199,7 @@ static int amdgpu_criu_output_pass(struct amdgpu_criu_output *out)
  * Events of KFD have a lock of their own, so the write pass may find more of them than the size
  * pass.
  */
-int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state)
+int amdgpu_criu_output_write(struct criu_dump *out, struct amdgpu_criu_state *state)
 {
 	bool fits;
 	int ret;
@@ -210,17 +208,17 @@ int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_
 	ret = amdgpu_criu_output_pass(out);
 	if (ret)
 		return ret;
-	fits = state->num_devices >= out->num_devices && state->num_bos >= out->num_bos &&
+	fits = state->num_devices >= out->info.num_devices && state->num_bos >= out->info.num_bos &&
 	       state->blob_size >= out->blob_size;
-	state->num_devices = out->num_devices;
-	state->num_bos = out->num_bos;
+	state->num_devices = out->info.num_devices;
+	state->num_bos = out->info.num_bos;
 	state->blob_size = out->blob_size;
 	if (!fits)
 		return -ENOSPC;
-	out->devices = kvcalloc(out->num_devices, sizeof(*out->devices), GFP_KERNEL_ACCOUNT);
-	out->bos = kvcalloc(out->num_bos, sizeof(*out->bos), GFP_KERNEL_ACCOUNT);
+	out->devices = kvcalloc(out->info.num_devices, sizeof(*out->devices), GFP_KERNEL_ACCOUNT);
+	out->bos = kvcalloc(out->info.num_bos, sizeof(*out->bos), GFP_KERNEL_ACCOUNT);
 	out->blob = kvmalloc(out->blob_size, GFP_KERNEL_ACCOUNT);
-	if ((out->num_devices && !out->devices) || (out->num_bos && !out->bos) || !out->blob)
+	if (!out->devices || !out->bos || !out->blob)
 		return -ENOMEM;
 	out->session = out->call->session;
 	ret = amdgpu_criu_output_pass(out);
@@ -229,22 +227,24 @@ int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_
 	return ret;
 }
 
-int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
+int amdgpu_criu_output_put(const struct criu_dump *out,
 			   const struct amdgpu_criu_state *state)
 {
-	u32 i;
 	int ret = 0;
 
 	if (copy_to_user(u64_to_user_ptr(state->blob), out->blob, state->blob_size))
 		return -EFAULT;
-	for (i = 0; !ret && i < out->num_bos; i++)
+	for (u32 i = 0; !ret && i < out->info.num_devices; i++)
+		ret = amdgpu_criu_table_put(state->devices, i, state->device_stride,
+					    &out->devices[i], sizeof(out->devices[i]));
+	for (u32 i = 0; !ret && i < out->info.num_bos; i++)
 		ret = amdgpu_criu_table_put(state->bos, i, state->bo_stride, &out->bos[i],
 					    sizeof(out->bos[i]));
 	return ret;
 }
 
 /* Runs CHECKPOINT: both passes under one hold of the lock, into kernel buffers, then the copies. */
-int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state)
+int amdgpu_criu_dump(struct criu_dump *out, struct amdgpu_criu_state *state)
 {
 	struct criu_call *call = out->call;
 	int ret;
@@ -260,7 +260,7 @@ int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *s
 	return ret ? ret : amdgpu_criu_output_put(out, state);
 }
 
-static int amdgpu_criu_info_locked(struct amdgpu_criu_output *out)
+static int amdgpu_criu_info_locked(struct criu_dump *out)
 {
 	struct criu_call *call = out->call;
 	struct criu_client *client = call->client;
@@ -281,7 +281,7 @@ static int amdgpu_criu_info_locked(struct amdgpu_criu_output *out)
 }
 
 /* Runs PROCESS_INFO. With flag LIVE it makes the session live. */
-int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info)
+int amdgpu_criu_info(struct criu_dump *out, struct amdgpu_criu_process_info *info)
 {
 	struct criu_call *call = out->call;
 	int ret;
@@ -297,13 +297,11 @@ int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_
 	mutex_unlock(call->client->lock);
 	if (ret)
 		return ret;
-	info->pid = task_tgid_vnr(call->task);
-	info->num_devices = out->num_devices;
-	info->num_bos = out->num_bos;
-	info->num_queues = out->num_queues;
-	info->num_events = out->num_events;
-	info->num_svm_ranges = out->num_svm_ranges;
-	info->blob_size = out->live ? 0 : out->blob_size;
+	out->info.session_fd = info->session_fd;
+	out->info.flags = info->flags;
+	out->info.pid = task_tgid_vnr(call->task);
+	out->info.blob_size = out->live ? 0 : out->blob_size;
+	*info = out->info;
 	if (!criu_call_put_args(call))
 		return 0;
 	if (out->paused)

@@ -19,11 +19,11 @@ struct vm_area_struct;
 #define AMDGPU_CRIU_TARGETS_MAX 1024
 
 /* What a dump writes: the size pass and the write pass call the dump functions of the kinds. */
-struct amdgpu_criu_output {
+struct criu_dump {
 	struct criu_call *call;
 	/* PROCESS_INFO: pauses the client, and sets paused if it was not */
-	int (*pause)(struct amdgpu_criu_output *out);
-	int (*prepare)(struct amdgpu_criu_output *out); /* called before the passes */
+	int (*pause)(struct criu_dump *out);
+	int (*prepare)(struct criu_dump *out); /* called before the passes */
 	struct criu_session *session; /* session that allocates object ids; NULL in the size pass */
 	/* Record types that the target kernel supports; NULL: as this kernel */
 	struct criu_record_target *targets;
@@ -31,11 +31,7 @@ struct amdgpu_criu_output {
 	struct criu_blob_writer writer; /* writer of the blob; without a buffer in the size pass */
 	struct amdgpu_criu_device *devices; /* table for the caller, NULL in the size pass */
 	struct amdgpu_criu_bo *bos; /* table for the caller, NULL in the size pass */
-	u32 num_devices;
-	u32 num_bos;
-	u32 num_queues; /* this and the next two: for PROCESS_INFO */
-	u32 num_events;
-	u32 num_svm_ranges;
+	struct amdgpu_criu_process_info info; /* the counts so far */
 	void *blob; /* the blob, NULL in the size pass */
 	size_t blob_size; /* bytes of the blob, once a pass has ended */
 	bool paused; /* PROCESS_INFO: this call has paused the client */
@@ -43,31 +39,31 @@ struct amdgpu_criu_output {
 };
 
 /* What RESTORE reads from the caller: the beginning of a plan */
-struct amdgpu_criu_input {
+struct criu_plan {
 	const struct amdgpu_criu_state *state; /* arguments of the call */
 	struct amdgpu_criu_device *devices; /* state->num_devices entries */
 	struct amdgpu_criu_bo *bos; /* state->num_bos entries */
 	struct criu_blob blob; /* the plan points into it */
-	bool (*is_fresh)(void *plan); /* true if the client has no state */
+	bool (*is_fresh)(const struct criu_plan *plan); /* true if the client has no state */
 	/* Fills the entry of the BO table for a BO of the plan, with the new mmap offset */
-	void (*entry)(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
+	void (*entry)(const struct criu_plan *plan, u32 index, struct amdgpu_criu_bo *entry);
 };
 
 /* Common parts of PROCESS_INFO, CHECKPOINT and RESTORE. */
-int amdgpu_criu_info(struct amdgpu_criu_output *out, struct amdgpu_criu_process_info *info);
-int amdgpu_criu_output_init(struct amdgpu_criu_output *out, struct criu_call *call,
+int amdgpu_criu_info(struct criu_dump *out, struct amdgpu_criu_process_info *info);
+int amdgpu_criu_output_init(struct criu_dump *out, struct criu_call *call,
 			    const struct amdgpu_criu_state *state);
-int amdgpu_criu_output_write(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
-int amdgpu_criu_output_put(const struct amdgpu_criu_output *out,
+int amdgpu_criu_output_write(struct criu_dump *out, struct amdgpu_criu_state *state);
+int amdgpu_criu_output_put(const struct criu_dump *out,
 			   const struct amdgpu_criu_state *state);
-int amdgpu_criu_dump(struct amdgpu_criu_output *out, struct amdgpu_criu_state *state);
-void amdgpu_criu_output_free(struct amdgpu_criu_output *out);
-int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call);
-void amdgpu_criu_input_free(const struct amdgpu_criu_input *in);
-int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_input *in,
+int amdgpu_criu_dump(struct criu_dump *out, struct amdgpu_criu_state *state);
+void amdgpu_criu_output_free(struct criu_dump *out);
+int amdgpu_criu_input_read(struct criu_plan *in, struct criu_call *call);
+void amdgpu_criu_input_free(const struct criu_plan *in);
+int amdgpu_criu_bos_check(const struct criu_call *call, const struct criu_plan *in,
 			  u32 num);
-int amdgpu_criu_bos_put(const struct amdgpu_criu_input *in);
-int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in);
+int amdgpu_criu_bos_put(const struct criu_plan *in);
+int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in);
 int amdgpu_criu_fault_in(struct mm_struct *mm, u64 start, u64 size);
 
 int amdgpu_criu_call(struct criu_call *call, const struct amdgpu_criu_ioctl *envelope);

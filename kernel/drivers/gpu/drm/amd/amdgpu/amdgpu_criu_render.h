@@ -2,13 +2,13 @@
 /*
  * Checkpoint and restore of an open render-node file: shared declarations.
  *
- *   amdgpu_criu_render.c   the ioctl: operations; RESTORE and RESUME
- *   amdgpu_criu_dump.c     PROCESS_INFO and CHECKPOINT
+ *   amdgpu_criu_render.c   the ioctl: operations
  *   amdgpu_criu_gate.c     blocks other calls on a file
  *   amdgpu_criu_schema.c   record types of the blobs, and their versions
  *   amdgpu_criu_<kind>.c   one kind of object each: drain, dump, check, apply, undo;
  *                          "file" is the state of the file itself
- *   amdgpu_criu_gem*.c     BOs: dump, plan, creation
+ *   amdgpu_criu_gem.c      BOs: dump
+ *   amdgpu_criu_gem_plan.c BOs: checks and creation
  *   amdgpu_criu_object.c   a BO shared by several files: which one creates it
  *   amdgpu_criu_exported.c EXPORTED: a single BO
  *   amdgpu_criu_outside.c  OUTSIDE: BOs shared with other clients
@@ -23,8 +23,8 @@
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
 #include "amdgpu_criu_records.h"
-#include "criu_ids.h"
 #include "criu_plan.h"
+#include "criu_ranges.h"
 
 extern const struct criu_object_ops amdgpu_criu_syncobj_ops;
 struct drm_syncobj *amdgpu_criu_next_syncobj(struct drm_file *file, unsigned long *handle);
@@ -48,7 +48,7 @@ struct amdgpu_criu_dump_object {
 
 /* The dump of a paused file */
 struct amdgpu_criu_dump {
-	struct amdgpu_criu_output out; /* what is written */
+	struct criu_dump out; /* what is written */
 	struct amdgpu_device *adev;
 	struct drm_file *file; /* the file; its gate is closed and the gate's lock held */
 	struct amdgpu_fpriv *fpriv;
@@ -59,16 +59,14 @@ struct amdgpu_criu_dump {
 	struct dma_buf *exported; /* EXPORTED: the dma-buf of the only BO; nothing else is dumped */
 };
 
-int amdgpu_criu_dump_init(struct amdgpu_criu_dump *dump, struct criu_call *call,
-			  struct task_struct *task);
-void amdgpu_criu_dump_fini(struct amdgpu_criu_dump *dump);
-struct task_struct *amdgpu_criu_process(struct criu_call *call, pid_t nr);
+#define to_render_dump(base) container_of(base, struct amdgpu_criu_dump, out)
+
 int amdgpu_criu_check_render(struct criu_call *call);
 
 int amdgpu_criu_add_object(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u32 handle);
 int amdgpu_criu_find_objects(struct amdgpu_criu_dump *dump);
 void amdgpu_criu_drop_objects(struct amdgpu_criu_dump *dump);
-int amdgpu_criu_dump_objects(void *data);
+int amdgpu_criu_dump_objects(struct criu_dump *base);
 
 /* The drain functions wait until @deadline (jiffies), and report what hangs. */
 int amdgpu_criu_file_carriable(struct amdgpu_criu_dump *dump);
@@ -76,6 +74,7 @@ int amdgpu_criu_drain_vm(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_ctxs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_drain_syncobjs(struct amdgpu_criu_dump *dump, unsigned long deadline);
 int amdgpu_criu_wait_fence(struct dma_fence *fence, unsigned long deadline);
+int amdgpu_criu_wait_resv(struct dma_resv *resv, unsigned long deadline);
 
 /* Gets the id of a BO in the session, once it is dumped; 0 in the size pass. */
 int amdgpu_criu_dump_object_id(struct amdgpu_criu_dump *dump, struct drm_gem_object *gem, u64 *id);
@@ -124,7 +123,7 @@ struct amdgpu_criu_plan_syncobj {
 
 /* A checked blob, and the progress of applying it */
 struct amdgpu_criu_plan {
-	struct amdgpu_criu_input in;
+	struct criu_plan in;
 	struct criu_call *call;
 	struct amdgpu_device *adev;
 	/* File to be restored; its gate is closed and the gate's lock held */
@@ -144,7 +143,7 @@ struct amdgpu_criu_plan {
 	struct amdgpu_criu_plan_bo_list *bo_lists;
 	struct amdgpu_criu_plan_syncobj *syncobjs;
 	struct amdgpu_criu_plan_userq *userqs; /* NULL if the kernel has none */
-	struct criu_id_set object_ids; /* ids of objects, set when they are checked */
+	struct criu_range *object_ids; /* of objects, sorted, set when they are checked */
 	struct criu_range *ranges; /* of mappings, sorted, set when they are checked */
 	u32 num_files;
 	u32 num_names;
@@ -160,25 +159,19 @@ struct amdgpu_criu_plan {
 	u32 last_handle;
 };
 
+#define to_render_plan(base) container_of_const(base, struct amdgpu_criu_plan, in)
+
 void amdgpu_criu_plan_init(struct amdgpu_criu_plan *plan, struct criu_call *call,
 			   const struct amdgpu_criu_state *state);
 void amdgpu_criu_plan_free(struct amdgpu_criu_plan *plan);
 struct amdgpu_criu_plan_object *amdgpu_criu_plan_object(const struct amdgpu_criu_plan *plan,
 							u64 object_id);
-void amdgpu_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
 
-int amdgpu_criu_process_info(struct criu_call *call, void *args);
-int amdgpu_criu_checkpoint(struct criu_call *call, void *args);
 int amdgpu_criu_exported(struct criu_call *call, void *args);
 int amdgpu_criu_outside(struct criu_call *call, void *args);
 
-const char *amdgpu_criu_object_fault(void *plan, void *entry);
-int amdgpu_criu_check_object(void *plan, void *entry);
-int amdgpu_criu_check_objects(void *plan);
-bool amdgpu_criu_object_is_own(const struct amdgpu_criu_plan *plan,
-			       const struct amdgpu_criu_object_record *record);
-int amdgpu_criu_object_get(void *plan, void *entry);
-void amdgpu_criu_object_put(void *plan, void *entry);
+int amdgpu_criu_object_get(struct criu_plan *base, void *entry);
+void amdgpu_criu_object_put(struct criu_plan *base, void *entry);
 int amdgpu_criu_object_handle(struct amdgpu_criu_plan *plan,
 			      struct amdgpu_criu_plan_object *object, u32 *handle);
 u64 amdgpu_criu_device_of(struct amdgpu_device *adev);

@@ -16,7 +16,7 @@
 /* Limit of the wait for running ioctls of the client. */
 #define AMDGPU_CRIU_STOP_TIME (5 * HZ)
 
-void amdgpu_criu_input_free(const struct amdgpu_criu_input *in)
+void amdgpu_criu_input_free(const struct criu_plan *in)
 {
 	kvfree(in->devices);
 	kvfree(in->bos);
@@ -28,7 +28,7 @@ void amdgpu_criu_input_free(const struct amdgpu_criu_input *in)
  * to a file system in user space or to userfaultfd, so the caller holds no lock. The caller calls
  * amdgpu_criu_input_free() in each case.
  */
-int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call)
+int amdgpu_criu_input_read(struct criu_plan *in, struct criu_call *call)
 {
 	const struct amdgpu_criu_state *state = in->state;
 	struct criu_blob_fault fault;
@@ -55,7 +55,7 @@ int amdgpu_criu_input_read(struct amdgpu_criu_input *in, struct criu_call *call)
 }
 
 /* Compares the caller's BO table with the BOs of a plan. Returns 0 or -EBADMSG. */
-int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu_input *in,
+int amdgpu_criu_bos_check(const struct criu_call *call, const struct criu_plan *in,
 			  u32 num)
 {
 	struct amdgpu_criu_bo expected;
@@ -74,7 +74,7 @@ int amdgpu_criu_bos_check(const struct criu_call *call, const struct amdgpu_criu
 }
 
 /* Writes the new mmap offsets to the caller's BO table. Returns 0 or -EFAULT. */
-int amdgpu_criu_bos_put(const struct amdgpu_criu_input *in)
+int amdgpu_criu_bos_put(const struct criu_plan *in)
 {
 	const struct amdgpu_criu_state *state = in->state;
 	struct amdgpu_criu_bo entry;
@@ -95,7 +95,7 @@ int amdgpu_criu_bos_put(const struct amdgpu_criu_input *in)
  * Writing the results may block indefinitely, so the lock is not held. The session holds the
  * client: other operations refuse it, and RESUME checks @restoring.
  */
-static int amdgpu_criu_restore_stopped(struct criu_call *call, struct amdgpu_criu_input *in)
+static int amdgpu_criu_restore_stopped(struct criu_call *call, struct criu_plan *in)
 {
 	struct mutex *lock = call->client->lock;
 	int ret;
@@ -125,7 +125,7 @@ static int amdgpu_criu_restore_stopped(struct criu_call *call, struct amdgpu_cri
  * Runs RESTORE. Other ioctls of the client block until RESUME: userptrs have no memory, and their
  * notifiers are blocked, so a new one would keep pages that the process has freed.
  */
-int amdgpu_criu_restore(struct criu_call *call, struct amdgpu_criu_input *in)
+int amdgpu_criu_restore(struct criu_call *call, struct criu_plan *in)
 {
 	struct criu_client *client = call->client;
 	int ret = amdgpu_criu_input_read(in, call);

@@ -67,8 +67,7 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 	scoped_guard(spinlock, &syncobj->lock)
 		has_eventfd = !list_empty(&syncobj->ev_fd_list);
 	if (has_eventfd)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP,
-				   "cannot carry: an eventfd waits for syncobj %u", handle);
+		return criu_refuse_state(dump->out.call, "an eventfd waits for syncobj %u", handle);
 	fence = drm_syncobj_fence_get(syncobj);
 	if (fence && dma_fence_is_signaled(fence)) {
 		record.flags = AMDGPU_CRIU_SYNCOBJ_SIGNALED;
@@ -92,9 +91,9 @@ static int amdgpu_criu_dump_syncobj(struct amdgpu_criu_dump *dump, struct drm_sy
 	return ret;
 }
 
-static int amdgpu_criu_dump_syncobjs(void *data)
+static int amdgpu_criu_dump_syncobjs(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct drm_syncobj *syncobj;
 	unsigned long handle = 0;
 	int ret;
@@ -108,7 +107,7 @@ static int amdgpu_criu_dump_syncobjs(void *data)
 	return 0;
 }
 
-static const char *amdgpu_criu_syncobj_fault(void *plan, void *entry)
+static const char *amdgpu_criu_syncobj_fault(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_syncobj_record *record = entry;
 
@@ -126,10 +125,10 @@ static const char *amdgpu_criu_syncobj_fault(void *plan, void *entry)
 	return record->pad ? "pad is not zero" : NULL;
 }
 
-static int amdgpu_criu_check_syncobj(void *data, void *entry)
+static int amdgpu_criu_check_syncobj(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_syncobj_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (record->flags & ~(AMDGPU_CRIU_SYNCOBJ_SIGNALED | AMDGPU_CRIU_SYNCOBJ_TIMELINE))
 		return criu_refuse(plan->call, -EOPNOTSUPP, "unknown flags %#x", record->flags);
@@ -183,11 +182,11 @@ static int amdgpu_criu_create_syncobj(struct amdgpu_criu_plan *plan,
 	return ret;
 }
 
-static int amdgpu_criu_apply_syncobj(void *data, void *entry)
+static int amdgpu_criu_apply_syncobj(struct criu_plan *base, void *entry)
 {
 	struct amdgpu_criu_plan_syncobj *plan_syncobj = entry;
 	const struct amdgpu_criu_syncobj_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct drm_syncobj *syncobj;
 	u32 handle = record->handle;
 	void *object;
@@ -212,10 +211,10 @@ static int amdgpu_criu_apply_syncobj(void *data, void *entry)
 	return ret;
 }
 
-static void amdgpu_criu_undo_syncobj(void *data, void *entry)
+static void amdgpu_criu_undo_syncobj(struct criu_plan *base, void *entry)
 {
 	struct amdgpu_criu_plan_syncobj *plan_syncobj = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct drm_syncobj *syncobj;
 
 	syncobj = xa_erase(&plan->file->syncobj_xa, plan_syncobj->record.handle);
@@ -230,7 +229,7 @@ const struct criu_kind amdgpu_criu_syncobjs = {
 	.subject = "syncobj %llu",
 	CRIU_KIND(struct amdgpu_criu_plan, syncobjs, struct amdgpu_criu_plan_syncobj,
 		  record.handle),
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID },
 	.dump = amdgpu_criu_dump_syncobjs,
 	.fault = amdgpu_criu_syncobj_fault,
 	.check = amdgpu_criu_check_syncobj,

@@ -51,16 +51,15 @@ static int amdgpu_criu_dump_mapping(struct amdgpu_criu_dump *dump,
 	};
 
 	if (bo && amdgpu_criu_dump_object_id(dump, &bo->tbo.base, &record.object_id))
-		return criu_refuse(dump->out.call, -EOPNOTSUPP,
-				   "cannot carry: a mapping of a BO without handle, at %#llx",
-				   record.va);
+		return criu_refuse_state(dump->out.call,
+					 "a mapping of a BO without handle, at %#llx", record.va);
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_MAPPING, &record);
 	return 0;
 }
 
-static int amdgpu_criu_dump_mappings(void *data)
+static int amdgpu_criu_dump_mappings(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	const struct amdgpu_fpriv *fpriv = dump->fpriv;
 	struct amdgpu_bo *root = fpriv->vm.root.bo;
 	const struct amdgpu_bo_va_mapping *mapping;
@@ -88,10 +87,10 @@ out_destroy:
 }
 
 /* Performs the checks of DRM_AMDGPU_GEM_VA. */
-static const char *amdgpu_criu_mapping_fault(void *data, void *entry)
+static const char *amdgpu_criu_mapping_fault(struct criu_plan *base, void *entry)
 {
 	struct amdgpu_criu_plan_mapping *mapping = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_criu_mapping_record *record = &mapping->record;
 	const u64 mask = AMDGPU_GPU_PAGE_SIZE - 1;
 	u64 end;
@@ -116,25 +115,21 @@ static const char *amdgpu_criu_mapping_fault(void *data, void *entry)
 	return NULL;
 }
 
-static int amdgpu_criu_check_overlaps(void *data)
+static struct criu_range amdgpu_criu_mapping_range(const struct criu_kind *kind, const void *entry)
 {
-	struct amdgpu_criu_plan *plan = data;
-	const struct criu_range *culprit;
-	struct criu_range *ranges =
-		kvcalloc(plan->num_mappings, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
+	const struct amdgpu_criu_mapping_record *record = entry;
 
-	if (!ranges)
-		return -ENOMEM;
-	plan->ranges = ranges;
-	for (u32 i = 0; i < plan->num_mappings; i++) {
-		ranges[i].index = i;
-		ranges[i].start = plan->mappings[i].record.va;
-		ranges[i].size = plan->mappings[i].record.size;
-	}
-	if (!criu_ranges_check(ranges, plan->num_mappings, &culprit))
-		return 0;
-	return criu_refuse(plan->call, -EBADMSG, "mapping at %#llx overlaps another",
-			   culprit->start);
+	return (struct criu_range) { .start = record->va, .size = record->size };
+}
+
+static int amdgpu_criu_check_overlaps(struct criu_plan *base)
+{
+	static const struct criu_kind_unique unique = {
+		amdgpu_criu_mapping_range, "it overlaps another",
+	};
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
+
+	return criu_check_ranges(plan->call, base, &unique, &plan->ranges);
 }
 
 /* Reserves the page directory, and the BO if there is one. */
@@ -170,11 +165,11 @@ static struct amdgpu_bo_va *amdgpu_criu_bo_va(struct amdgpu_criu_plan *plan,
 }
 
 /* Follows the code path of DRM_AMDGPU_GEM_VA. */
-static int amdgpu_criu_apply_mapping(void *data, void *entry)
+static int amdgpu_criu_apply_mapping(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
 	const struct amdgpu_criu_mapping_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct drm_gem_object *gem = mapping->object ? mapping->object->gem : NULL;
 	struct amdgpu_bo_va *bo_va;
 	struct drm_exec exec;
@@ -213,9 +208,9 @@ static int amdgpu_criu_update(struct amdgpu_criu_plan *plan, struct drm_gem_obje
 }
 
 /* Updates the mappings without a BO, then those of each BO once. */
-static int amdgpu_criu_update_all(void *data, int ret)
+static int amdgpu_criu_update_all(struct criu_plan *base, int ret)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (!ret && plan->num_mappings)
 		ret = amdgpu_criu_update(plan, NULL);
@@ -229,10 +224,10 @@ static int amdgpu_criu_update_all(void *data, int ret)
  * Closing the handles, which this plan has created, removes the mappings of BOs. The driver
  * searches the others from the last to the first, in which order they are removed.
  */
-static void amdgpu_criu_undo_mapping(void *data, void *entry)
+static void amdgpu_criu_undo_mapping(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_plan_mapping *mapping = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	if (mapping->object || amdgpu_bo_reserve(plan->fpriv->vm.root.bo, true))
 		return;
@@ -240,9 +235,9 @@ static void amdgpu_criu_undo_mapping(void *data, void *entry)
 	amdgpu_bo_unreserve(plan->fpriv->vm.root.bo);
 }
 
-static void amdgpu_criu_undo_mappings(void *data)
+static void amdgpu_criu_undo_mappings(struct criu_plan *base)
 {
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	struct amdgpu_vm *vm = &plan->fpriv->vm;
 
 	if (!plan->num_mappings || amdgpu_bo_reserve(vm->root.bo, true))

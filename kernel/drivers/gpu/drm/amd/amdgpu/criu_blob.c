@@ -24,16 +24,6 @@ const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *s
 	return NULL;
 }
 
-/* Returns what the target supports of a record type, or NULL. */
-const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
-						  __u32 num, __u16 type)
-{
-	for (__u32 i = 0; i < num; i++)
-		if (targets[i].type == type)
-			return &targets[i];
-	return NULL;
-}
-
 /*
  * Reader. Sizes and the checksum of the whole blob are checked for damage first, so
  * -EOPNOTSUPP always means an undamaged blob that this kernel does not support.

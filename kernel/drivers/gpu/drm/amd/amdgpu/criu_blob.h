@@ -139,9 +139,8 @@ struct criu_record_desc {
  * Row of a record type with one version. @_last_v1: last field of @_struct when it was released.
  * @_min, @_max: least and greatest number of such records, 0: no limit. @_flags: CRIU_DESC_*.
  */
-#define CRIU_RECORD(_type, _name, _struct, _last_v1, _version, _min, _max, _flags) \
-	CRIU_RECORD_ROW(_type, _name, _struct, _last_v1, \
-			1 + BUILD_BUG_ON_ZERO((_version) != 1), NULL, _min, _max, _flags)
+#define CRIU_RECORD(_type, _name, _struct, _last_v1, _min, _max, _flags) \
+	CRIU_RECORD_ROW(_type, _name, _struct, _last_v1, 1, NULL, _min, _max, _flags)
 
 /*
  * Row of a record type with several versions. @_older: array of &struct criu_record_older, from
@@ -154,9 +153,9 @@ struct criu_record_desc {
 /* The first two rows of every table. */
 #define CRIU_RECORD_IDENTITY_ROW \
 	CRIU_RECORD(CRIU_RECORD_IDENTITY, "identity", struct criu_record_identity, page_size, \
-		    1, 1, 1, 0)
+		    1, 1, 0)
 #define CRIU_RECORD_END_ROW \
-	CRIU_RECORD(CRIU_RECORD_END, "end", struct criu_record_end, crc, 1, 1, 1, 0)
+	CRIU_RECORD(CRIU_RECORD_END, "end", struct criu_record_end, crc, 1, 1, 0)
 
 /* The record types of one kind of node */
 struct criu_blob_schema {
@@ -176,8 +175,6 @@ struct criu_blob_schema {
 
 const struct criu_record_desc *criu_schema_find(const struct criu_blob_schema *schema,
 						__u16 type);
-const struct criu_record_target *criu_target_find(const struct criu_record_target *targets,
-						  __u32 num, __u16 type);
 
 /* A record type that the target kernel supports */
 struct criu_record_target {
@@ -201,9 +198,6 @@ struct criu_blob_fault {
  */
 struct criu_blob_writer {
 	const struct criu_blob_schema *schema; /* record types */
-	/* Record types that the reader supports; NULL: as this kernel */
-	const struct criu_record_target *targets;
-	__u32 num_targets;
 	__u8 *buf; /* destination; NULL: only count */
 	size_t room; /* bytes available at buf */
 	size_t pos; /* bytes written, including those that exceed room */
@@ -215,7 +209,12 @@ struct criu_blob_writer {
 	int error; /* first error; sticky, returned by criu_writer_finish() */
 	/* The record that the target cannot read, if any, and the reason */
 	struct criu_blob_fault fault;
-	__u32 counts[CRIU_BLOB_TYPES_MAX]; /* records of each row of the schema's table */
+	/* Of each row of the schema's table: what its records become */
+	struct criu_writer_row {
+		__u16 version; /* version that is written; 0: the target reads none of them */
+		__u16 size; /* bytes of the fixed structure that the target supports */
+		__u32 count; /* records so far */
+	} rows[CRIU_BLOB_TYPES_MAX];
 };
 
 void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_schema *schema,

@@ -38,20 +38,20 @@ static void criu_writer_put(struct criu_blob_writer *writer, const void *data, s
 		memcpy(to, data, size);
 }
 
-/* Returns the version to write; 0 if the target reads no version that this kernel can write. */
-static __u16 criu_writer_choose(const struct criu_blob_writer *writer,
-				const struct criu_record_desc *desc)
+/* Selects the version in which records of a type are written for the target. */
+static void criu_writer_select(struct criu_blob_writer *writer,
+			       const struct criu_record_target *target)
 {
-	const struct criu_record_target *target;
-	__u16 version;
+	const struct criu_record_desc *desc = criu_schema_find(writer->schema, target->type);
+	__u16 version = desc ? min(desc->version_max, target->version_max) : 0;
+	struct criu_writer_row *row;
 
-	if (!writer->targets)
-		return desc->version_max;
-	target = criu_target_find(writer->targets, writer->num_targets, desc->type);
-	if (!target)
-		return 0;
-	version = min(desc->version_max, target->version_max);
-	return version < desc->version_min || version < target->version_min ? 0 : version;
+	if (!desc || version < desc->version_min || version < target->version_min)
+		return;
+	row = &writer->rows[desc - writer->schema->records];
+	row->version = version;
+	if (version == target->version_max)
+		row->size = target->size;
 }
 
 static void criu_writer_refuse(struct criu_blob_writer *writer, __u16 type, __u16 version,
@@ -83,39 +83,35 @@ static __u32 criu_writer_lower(const struct criu_record_desc *desc, __u16 versio
 }
 
 static void criu_writer_put_record(struct criu_blob_writer *writer,
-				   const struct criu_record_desc *desc, __u16 version,
-				   const void *newest)
+				   const struct criu_record_desc *desc,
+				   const struct criu_writer_row *row, const void *newest)
 {
 	struct criu_record_header header = {
 		.type = desc->type,
-		.version = version,
+		.version = row->version,
 		.flags = desc->flags & CRIU_DESC_MAY_SKIP ? CRIU_RECORD_MAY_SKIP : 0,
 	};
-	const struct criu_record_target *target =
-		criu_target_find(writer->targets, writer->num_targets, desc->type);
-	__u64 fixed[CRIU_RECORD_FIXED_MAX / sizeof(__u64)];
-	__u32 size;
+	__u64 words[CRIU_RECORD_FIXED_MAX / sizeof(__u64)];
+	__u8 *fixed = (__u8 *)words;
 
 	memcpy(fixed, newest, desc->size_now);
-	size = criu_writer_lower(desc, version, (__u8 *)fixed);
-	header.fixed_size = size;
-	header.size = size;
+	header.fixed_size = criu_writer_lower(desc, row->version, fixed);
+	header.size = header.fixed_size;
 	/* A field that the target does not support may not be set. */
-	if (!size || (target && target->version_max == version && size > target->size &&
-		      !criu_all_zero((__u8 *)fixed + target->size, size - target->size))) {
-		criu_writer_refuse(writer, desc->type, version,
+	if (!header.size || (header.size > row->size &&
+			     !criu_all_zero(fixed + row->size, header.size - row->size))) {
+		criu_writer_refuse(writer, desc->type, row->version,
 				   "the target kernel cannot represent it");
 		return;
 	}
 	criu_writer_put(writer, &header, sizeof(header));
-	criu_writer_put(writer, fixed, size);
+	criu_writer_put(writer, fixed, header.size);
 }
 
 static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const void *fixed)
 {
 	const struct criu_record_desc *desc = criu_schema_find(writer->schema, type);
-	__u16 version;
-	__u32 row;
+	struct criu_writer_row *row;
 
 	if (writer->error)
 		return;
@@ -123,31 +119,30 @@ static void criu_writer_emit(struct criu_blob_writer *writer, __u16 type, const 
 		writer->error = -EINVAL;
 		return;
 	}
-	row = desc - writer->schema->records;
-	if ((desc->count_max && writer->counts[row] == desc->count_max) ||
+	row = &writer->rows[desc - writer->schema->records];
+	if ((desc->count_max && row->count == desc->count_max) ||
 	    writer->num_records == CRIU_BLOB_RECORDS_MAX) {
 		writer->error = -EOPNOTSUPP;
 		return;
 	}
-	version = criu_writer_choose(writer, desc);
+	row->count++;
 	writer->record = writer->pos;
 	writer->desc = desc;
-	writer->left_out = !version && desc->flags & CRIU_DESC_MAY_SKIP;
-	writer->counts[row]++;
+	writer->left_out = !row->version && desc->flags & CRIU_DESC_MAY_SKIP;
 	if (writer->left_out)
 		return;
-	if (!version) {
+	if (!row->version) {
 		criu_writer_refuse(writer, type, desc->version_max,
 				   "the target reads no version of it");
 		return;
 	}
 	writer->num_records++;
-	criu_writer_put_record(writer, desc, version, fixed);
+	criu_writer_put_record(writer, desc, row, fixed);
 }
 
 /*
  * Begins a blob for a reader that may be older. @writer: output. @targets: the types that the
- * reader supports, without duplicates; must outlive the writer. NULL: as this kernel. @buf:
+ * reader supports, without duplicates. NULL: as this kernel. @buf:
  * destination, aligned to 8 bytes; NULL: only count. Records are written in the newest version
  * that both kernels support. A record that the reader does not support and may skip is omitted. If
  * the reader cannot represent a record, criu_writer_finish() fails with -EOPNOTSUPP, and
@@ -169,15 +164,20 @@ void criu_writer_init(struct criu_blob_writer *writer, const struct criu_blob_sc
 
 	memset(writer, 0, sizeof(*writer));
 	writer->schema = schema;
-	writer->targets = targets;
-	writer->num_targets = num_targets;
 	writer->buf = buf;
 	writer->room = room;
 	if (schema->num_records > CRIU_BLOB_TYPES_MAX ||
-	    strlen(schema->driver) > sizeof(identity.driver))
+	    strlen(schema->driver) > sizeof(identity.driver)) {
 		writer->error = -EINVAL;
-	else
-		memcpy(identity.driver, schema->driver, strlen(schema->driver));
+		return;
+	}
+	memcpy(identity.driver, schema->driver, strlen(schema->driver));
+	for (__u32 i = 0; i < schema->num_records; i++) {
+		writer->rows[i].version = targets ? 0 : schema->records[i].version_max;
+		writer->rows[i].size = CRIU_RECORD_FIXED_MAX;
+	}
+	for (__u32 i = 0; targets && i < num_targets; i++)
+		criu_writer_select(writer, &targets[i]);
 	criu_writer_put(writer, &header, sizeof(header));
 	criu_writer_emit(writer, CRIU_RECORD_IDENTITY, &identity);
 }
@@ -244,7 +244,7 @@ int criu_writer_finish(struct criu_blob_writer *writer, size_t *size)
 	if (writer->error)
 		return writer->error;
 	for (__u32 i = 0; i < writer->schema->num_records; i++)
-		if (writer->counts[i] < writer->schema->records[i].count_min)
+		if (writer->rows[i].count < writer->schema->records[i].count_min)
 			return -EINVAL;
 	*size = writer->pos;
 	if (!writer->buf)

@@ -67,12 +67,6 @@ int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...)
 	return error;
 }
 
-/* Refuses a checkpoint because of state that no blob can hold. Returns -EOPNOTSUPP. */
-int criu_refuse_state(const struct criu_call *call, const char *what)
-{
-	return criu_refuse(call, -EOPNOTSUPP, "cannot carry: %s", what);
-}
-
 /* Refuses a call that a live session does not serve. Returns -EBADFD. */
 int criu_refuse_live(const struct criu_call *call)
 {
@@ -202,11 +196,13 @@ static int criu_do_op(struct criu_call *call, u32 op, u32 size, u64 arg)
 	ret = call->op->fn(call, args);
 	if ((!ret || ret == -ENOSPC) && criu_call_put_args(call))
 		ret = -EFAULT;
-	if (call->new_file && !ret) {
-		fd_install(call->new_fd, call->new_file);
-	} else if (call->new_file) {
-		put_unused_fd(call->new_fd);
-		fput(call->new_file);
+	for (u32 i = 0; i < call->num_new_files; i++) {
+		if (!ret) {
+			fd_install(call->new_fds[i], call->new_files[i]);
+			continue;
+		}
+		put_unused_fd(call->new_fds[i]);
+		fput(call->new_files[i]);
 	}
 	if (call->session)
 		criu_session_put(call->session);
@@ -233,18 +229,19 @@ int criu_ioctl(struct criu_call *call, u32 op, u32 size, u64 arg)
 
 /*
  * Returns a new descriptor of @file, which is installed when the call has succeeded. Takes over the
- * reference. A call may create one descriptor.
+ * reference.
  */
 int criu_call_new_fd(struct criu_call *call, struct file *file)
 {
-	int fd = get_unused_fd_flags(O_CLOEXEC);
+	int fd = call->num_new_files < CRIU_NEW_FILES_MAX ? get_unused_fd_flags(O_CLOEXEC) :
+							    -EMFILE;
 
 	if (fd < 0) {
 		fput(file);
 		return fd;
 	}
-	call->new_fd = fd;
-	call->new_file = file;
+	call->new_fds[call->num_new_files] = fd;
+	call->new_files[call->num_new_files++] = file;
 	return fd;
 }
 

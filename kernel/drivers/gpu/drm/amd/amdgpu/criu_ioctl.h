@@ -23,6 +23,9 @@ struct task_struct;
 /* Maximum bytes of the reason why a call is refused. */
 #define CRIU_REASON_SIZE 256
 
+/* Maximum number of descriptors that a call returns. */
+#define CRIU_NEW_FILES_MAX 64
+
 /* One call of an operation */
 struct criu_call {
 	const struct criu_node *node; /* the kind of node */
@@ -39,8 +42,10 @@ struct criu_call {
 	u64 uargs; /* user pointer to the caller's structure */
 	u32 uargs_size;
 	bool args_put; /* set by criu_call_put_args() */
-	struct file *new_file; /* set by criu_call_new_fd() */
-	int new_fd; /* descriptor reserved for new_file */
+	/* Set by criu_call_new_fd(): files, and descriptors that are reserved for them */
+	struct file *new_files[CRIU_NEW_FILES_MAX];
+	int new_fds[CRIU_NEW_FILES_MAX];
+	u32 num_new_files;
 	const struct criu_kind *kind; /* kind of entry */
 	void *entry; /* of a plan, which is checked or applied, or NULL */
 	u32 kinds_begun; /* RESTORE: kinds whose apply has begun */
@@ -93,7 +98,9 @@ int criu_call_put_args(struct criu_call *call);
 int criu_call_new_fd(struct criu_call *call, struct file *file);
 
 __printf(3, 4) int criu_refuse(const struct criu_call *call, int error, const char *fmt, ...);
-int criu_refuse_state(const struct criu_call *call, const char *what);
+/* Refuses a checkpoint because of state that no blob can hold. Returns -EOPNOTSUPP. */
+#define criu_refuse_state(call, fmt, ...) \
+	criu_refuse(call, -EOPNOTSUPP, "cannot carry: " fmt, ##__VA_ARGS__)
 int criu_refuse_live(const struct criu_call *call);
 int criu_refuse_blob(const struct criu_call *call, const struct criu_blob_fault *fault, int error);
 u64 criu_entry_id(const struct criu_kind *kind, const void *entry);

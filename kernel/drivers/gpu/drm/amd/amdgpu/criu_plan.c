@@ -4,21 +4,26 @@
 #include <linux/string.h>
 
 #include "criu_blob.h"
-#include "criu_ids.h"
 #include "criu_ioctl.h"
 #include "criu_plan.h"
+#include "criu_ranges.h"
 
-static u32 criu_num_entries(const struct criu_kind *kind, const void *plan)
+static u32 criu_num_entries(const struct criu_kind *kind, const struct criu_plan *plan)
 {
-	return *(const u32 *)(plan + kind->num);
+	return *(const u32 *)((const void *)plan + kind->num);
+}
+
+static void *criu_entries(const struct criu_kind *kind, const struct criu_plan *plan)
+{
+	return *(void *const *)((const void *)plan + kind->entries);
 }
 
 /* Returns an entry by its position in the order of application. */
-static void *criu_entry(const struct criu_kind *kind, const void *plan, u32 position)
+static void *criu_entry(const struct criu_kind *kind, const struct criu_plan *plan, u32 position)
 {
 	if (kind->backwards)
 		position = criu_num_entries(kind, plan) - 1 - position;
-	return *(void *const *)(plan + kind->entries) + (size_t)position * kind->size;
+	return criu_entries(kind, plan) + (size_t)position * kind->size;
 }
 
 static int criu_load_entry(const struct criu_call *call, const struct criu_kind *kind,
@@ -46,27 +51,39 @@ static int criu_load_entry(const struct criu_call *call, const struct criu_kind 
 	return criu_refuse_blob(call, &fault, -EBADMSG);
 }
 
-/* Checks that ids of the entries of the current kind are unique. @what: name of the id. */
-int criu_check_unique(struct criu_call *call, const void *plan, const char *what, criu_id_fn id_of)
+/* The range of a kind whose entries have unique ids */
+struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry)
 {
-	const struct criu_kind *kind = call->kind;
-	const u32 num = criu_num_entries(kind, plan);
-	struct criu_id *ids __free(kvfree) = kvcalloc(num, sizeof(*ids), GFP_KERNEL_ACCOUNT);
-	struct criu_id_set set = { .ids = ids, .room = num };
-	u64 duplicate;
+	return (struct criu_range) { .start = criu_entry_id(kind, entry), .size = 1 };
+}
 
-	if (!ids)
+/*
+ * Checks that the ranges of the entries of the current kind do not overlap. @kept: output, the
+ * sorted ranges, which the caller frees; NULL: not needed.
+ */
+int criu_check_ranges(struct criu_call *call, const struct criu_plan *plan,
+		      const struct criu_kind_unique *unique, struct criu_range **kept)
+{
+	const u32 max = criu_num_entries(call->kind, plan);
+	struct criu_range *ranges __free(kvfree) =
+		kvcalloc(max, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
+	const struct criu_range *culprit;
+	u32 num = 0;
+
+	if (!ranges)
 		return -ENOMEM;
-	for (u32 i = 0; i < num; i++) {
-		const u64 id = id_of(kind, criu_entry(kind, plan, i));
-
-		if (id != CRIU_NO_ID)
-			criu_id_set_add(&set, id, i);
+	for (u32 i = 0; i < max; i++) {
+		ranges[num] = unique->range_of(call->kind, criu_entry(call->kind, plan, i));
+		ranges[num].index = i;
+		num += !!ranges[num].size;
 	}
-	if (!criu_id_set_seal(&set, &duplicate))
-		return 0;
-	call->entry = criu_entry(kind, plan, criu_id_set_find(&set, duplicate)->index);
-	return criu_refuse(call, -EBADMSG, "its %s occurs twice", what);
+	if (criu_ranges_check(ranges, num, &culprit)) {
+		call->entry = criu_entry(call->kind, plan, culprit->index);
+		return criu_refuse(call, -EBADMSG, "%s", unique->fault);
+	}
+	if (kept)
+		*kept = no_free_ptr(ranges);
+	return 0;
 }
 
 /* Compares the record of a GPU with the same record of its target. Returns 0 or -ENODEV. */
@@ -87,7 +104,8 @@ int criu_check_same(const struct criu_call *call, const struct criu_same *same, 
 	return 0;
 }
 
-static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind, void *plan)
+static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
+			   struct criu_plan *plan)
 {
 	const char *fault = NULL;
 	int ret = 0;
@@ -103,8 +121,8 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
 			ret = kind->check(plan, call->entry);
 	}
 	call->entry = NULL;
-	if (!ret && kind->unique)
-		ret = criu_check_unique(call, plan, "number", criu_entry_id);
+	for (int i = 0; !ret && i < CRIU_UNIQUE_MAX && kind->unique[i].range_of; i++)
+		ret = criu_check_ranges(call, plan, &kind->unique[i], NULL);
 	if (!ret && kind->check_all)
 		ret = kind->check_all(plan);
 	call->entry = NULL;
@@ -115,7 +133,7 @@ static int criu_check_kind(struct criu_call *call, const struct criu_kind *kind,
  * First pass of a restore: loads the records of a blob and checks them. Applying the plan then
  * fails only without resources. The caller calls criu_plan_free() in each case.
  */
-int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *plan)
+int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan)
 {
 	const struct criu_node *node = call->node;
 	int ret = 0;
@@ -128,8 +146,8 @@ int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *p
 
 		if (!entry)
 			return -ENOMEM;
-		*(void **)(plan + kind->entries) = entry;
-		*(u32 *)(plan + kind->num) = num;
+		*(void **)((void *)plan + kind->entries) = entry;
+		*(u32 *)((void *)plan + kind->num) = num;
 		for (; !ret && criu_blob_next_of(blob, kind->type, &record); entry += kind->size)
 			ret = criu_load_entry(call, kind, &record, entry);
 	}
@@ -139,7 +157,7 @@ int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *p
 }
 
 /* Second pass of a restore. The caller undoes what was done in case of an error. */
-int criu_plan_apply(struct criu_call *call, void *plan)
+int criu_plan_apply(struct criu_call *call, struct criu_plan *plan)
 {
 	int ret = 0;
 
@@ -162,7 +180,7 @@ int criu_plan_apply(struct criu_call *call, void *plan)
 }
 
 /* Undoes what criu_plan_apply() has begun, in reverse order. */
-void criu_plan_undo(struct criu_call *call, void *plan)
+void criu_plan_undo(struct criu_call *call, struct criu_plan *plan)
 {
 	while (call->kinds_begun) {
 		const struct criu_kind *kind = call->node->kinds[--call->kinds_begun];
@@ -177,8 +195,8 @@ void criu_plan_undo(struct criu_call *call, void *plan)
 	}
 }
 
-void criu_plan_free(const struct criu_call *call, void *plan)
+void criu_plan_free(const struct criu_call *call, struct criu_plan *plan)
 {
 	for (u32 i = 0; i < call->node->num_kinds; i++)
-		kvfree(*(void **)(plan + call->node->kinds[i]->entries));
+		kvfree(criu_entries(call->node->kinds[i], plan));
 }

@@ -7,53 +7,75 @@
 #ifndef _CRIU_PLAN_H_
 #define _CRIU_PLAN_H_
 
-#include <linux/limits.h>
 #include <linux/stddef.h>
 #include <linux/types.h>
 
 struct criu_blob;
 struct criu_call;
+struct criu_kind;
+struct criu_range;
+
+/*
+ * What a dump writes and what RESTORE reads. The driver defines both, and begins the dump and the
+ * plan of each kind of node with them.
+ */
+struct criu_dump;
+struct criu_plan;
 
 #define CRIU_TAILS_MAX 2
+#define CRIU_UNIQUE_MAX 2
+
+/* Returns the range of an entry, of size 0 if it has none */
+typedef struct criu_range (*criu_range_fn)(const struct criu_kind *kind, const void *entry);
 
 /*
  * A kind of record. The plan has an array of entries for it, each of which begins with the record.
- * Functions that are NULL do nothing. criu_refuse() names the entry that is checked or applied.
+ * criu_refuse() names the entry that is checked or applied.
  */
 struct criu_kind {
-	u16 type; /* of the records */
-	bool unique; /* no two entries have the same id and GPU */
-	bool backwards; /* applied from the last entry to the first */
-	const char *subject; /* format of a name for messages; arguments: u64 id, u32 gpu */
-	u16 entries; /* offset in the plan: pointer to the array */
-	u16 num; /* offset in the plan: number of entries, a u32 */
+	u16 type; /* Required: of the records */
+	const char *subject; /* Required: format of a name; arguments: u64 id, u32 gpu */
+	/* Required, by CRIU_KIND(): offsets in the plan and in an entry */
+	u16 entries; /* pointer to the array */
+	u16 num; /* number of entries, a u32 */
 	u16 size; /* bytes of an entry */
-	u16 id; /* offset in an entry: a u32 */
-	bool id64; /* the id is a u64 */
-	u16 gpu; /* offset in an entry: a u32; 0: ids are not per GPU */
-	/* The tail of a record: arrays, each with its number of items in a field of the record */
+	u16 id; /* in an entry: a u32 */
+	u16 gpu; /* Optional: offset in an entry: a u32; 0: ids are not per GPU */
+	bool id64; /* Optional: the id is a u64 */
+	bool backwards; /* Optional: applied from the last entry to the first */
+	bool live; /* Optional: also dumped while the client runs */
+	/* Optional: arrays, each with its number of items in a field of the record */
 	struct criu_kind_tail {
 		u16 count; /* offset in the entry: number of items, a __u32 */
 		u16 items; /* offset in the entry: pointer to the items */
 		u16 size; /* bytes of an item; 0: no such tail */
 	} tails[CRIU_TAILS_MAX];
+	/* Optional: ranges that do not overlap, ids among them, and the reason if they do */
+	struct criu_kind_unique {
+		criu_range_fn range_of;
+		const char *fault;
+	} unique[CRIU_UNIQUE_MAX];
 
-	bool live; /* also dumped while the client runs */
-	int (*dump)(void *dump); /* writes the records of a client */
+	/* Optional: writes the records of a client. Without it, another kind writes them. */
+	int (*dump)(struct criu_dump *dump);
 
-	/* First pass. Returns why the record of an entry is damaged (-EBADMSG), or NULL. */
-	const char *(*fault)(void *plan, void *entry);
-	int (*check)(void *plan, void *entry); /* for other errors; reports the reason */
-	int (*check_all)(void *plan); /* called last, also without entries */
+	/* First pass. Optional: returns why a record is damaged (-EBADMSG), or NULL */
+	const char *(*fault)(struct criu_plan *plan, void *entry);
+	/* Optional: for other errors; reports the reason */
+	int (*check)(struct criu_plan *plan, void *entry);
+	/* Optional: called last, also without entries */
+	int (*check_all)(struct criu_plan *plan);
 	/*
 	 * Second pass. undo() and undo_all() revert what was done, also if it failed, and are not
-	 * called for what has not begun.
+	 * called for what has not begun. Required: apply(), or begin() for all entries.
 	 */
-	int (*begin)(void *plan);
-	int (*apply)(void *plan, void *entry);
-	int (*end)(void *plan, int ret); /* called with the result; returns the new result */
-	void (*undo)(void *plan, void *entry);
-	void (*undo_all)(void *plan);
+	int (*begin)(struct criu_plan *plan);
+	int (*apply)(struct criu_plan *plan, void *entry);
+	/* Optional: called with the result; returns the new result */
+	int (*end)(struct criu_plan *plan, int ret);
+	/* Required if what was done does not go away with what other kinds undo */
+	void (*undo)(struct criu_plan *plan, void *entry);
+	void (*undo_all)(struct criu_plan *plan);
 };
 
 /* Fields of a row: @_entries and num_@_entries are fields of @_plan. */
@@ -66,16 +88,16 @@ struct criu_kind {
 		.size = sizeof(_item), \
 	}
 
-int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, void *plan);
-int criu_plan_apply(struct criu_call *call, void *plan);
-void criu_plan_undo(struct criu_call *call, void *plan);
-void criu_plan_free(const struct criu_call *call, void *plan);
+/* The id of an entry occurs once. */
+#define CRIU_UNIQUE_ID { criu_id_range, "its number occurs twice" }
+struct criu_range criu_id_range(const struct criu_kind *kind, const void *entry);
+int criu_check_ranges(struct criu_call *call, const struct criu_plan *plan,
+		      const struct criu_kind_unique *unique, struct criu_range **kept);
 
-/* The id of an entry without an id. */
-#define CRIU_NO_ID U64_MAX
-
-typedef u64 (*criu_id_fn)(const struct criu_kind *kind, const void *entry);
-int criu_check_unique(struct criu_call *call, const void *plan, const char *what, criu_id_fn id_of);
+int criu_plan_make(struct criu_call *call, const struct criu_blob *blob, struct criu_plan *plan);
+int criu_plan_apply(struct criu_call *call, struct criu_plan *plan);
+void criu_plan_undo(struct criu_call *call, struct criu_plan *plan);
+void criu_plan_free(const struct criu_call *call, struct criu_plan *plan);
 
 /* A field of a record, a __u32 or a __u64, that must be the same on the target */
 struct criu_same {

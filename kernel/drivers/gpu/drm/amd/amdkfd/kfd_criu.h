@@ -3,9 +3,8 @@
  * Checkpoint and restore of a KFD process: shared declarations.
  *
  *   kfd_criu.c          the ioctl: operations and paused processes
- *   kfd_criu_restore.c  RESTORE, and mmap() until RESUME
+ *   kfd_criu_restore.c  RESTORE, RESUME, and mmap() between them; the end of a pause
  *   kfd_criu_<kind>.c   one kind of object each: dump, check, apply, undo
- *   kfd_criu_outside.c  OUTSIDE: BOs that other processes have as well
  *   kfd_criu_mqd.c      words of an MQD that are state
  *   kfd_criu_schema.c   record types of the blob, and their versions
  *
@@ -16,8 +15,8 @@
 
 #include "amdgpu_criu_node.h"
 #include "amdgpu_criu_object.h"
-#include "criu_ids.h"
 #include "criu_plan.h"
+#include "criu_ranges.h"
 #include "kfd_criu_records.h"
 #include "kfd_priv.h"
 
@@ -26,9 +25,8 @@ int kfd_criu_mmap(struct kfd_process *p, struct vm_area_struct *vma);
 
 /* One walk over a paused process */
 struct kfd_criu_dump {
-	struct amdgpu_criu_output out; /* what is written */
+	struct criu_dump out; /* what is written */
 	struct kfd_process *p; /* the process; its mutex is held */
-	struct file *files[MAX_GPU_INSTANCE]; /* CHECKPOINT: files of its VMs, with references */
 };
 
 bool kfd_criu_is_reset(const struct kfd_process_device *pdd);
@@ -42,6 +40,8 @@ extern const struct criu_kind kfd_criu_events;
 extern const struct criu_kind kfd_criu_svms;
 extern const struct criu_kind kfd_criu_queues;
 extern const struct criu_kind kfd_criu_options;
+
+#define to_kfd_dump(base) container_of(base, struct kfd_criu_dump, out)
 
 /* A GPU to restore */
 struct kfd_criu_plan_device {
@@ -86,7 +86,7 @@ struct kfd_criu_plan_svm {
 
 /* A checked blob, and the progress of its restore */
 struct kfd_criu_plan {
-	struct amdgpu_criu_input in;
+	struct criu_plan in;
 	struct criu_call *call;
 	struct kfd_process *p; /* process to restore */
 
@@ -113,20 +113,26 @@ struct kfd_criu_plan {
 	bool evicted; /* the queues of the process are evicted */
 };
 
+#define to_kfd_plan(base) container_of_const(base, struct kfd_criu_plan, in)
+
 struct kfd_criu_plan_device *kfd_criu_plan_device(struct kfd_criu_plan *plan, u32 gpu_id);
 
 int kfd_criu_restore(struct criu_call *call, void *args);
+int kfd_criu_resume(struct criu_call *call, void *args);
+int kfd_criu_unpause_locked(struct kfd_process *p);
+struct mm_struct *kfd_criu_get_mm(struct kfd_process *p);
 void kfd_criu_unblock_notifications(struct kfd_process *p);
 int kfd_criu_apply_process(struct kfd_criu_plan *plan);
 void kfd_criu_undo_process(struct kfd_process *p);
-int kfd_criu_dump_bos(void *dump);
-const char *kfd_criu_bo_fault(void *plan, void *entry);
-int kfd_criu_check_bo(void *plan, void *entry);
-int kfd_criu_check_bos(void *plan);
-void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry);
-const char *kfd_criu_queue_fault(void *plan, void *entry);
-int kfd_criu_check_queue(void *plan, void *entry);
-int kfd_criu_check_doorbells(void *plan);
+int kfd_criu_dump_bos(struct criu_dump *base);
+const char *kfd_criu_bo_fault(struct criu_plan *base, void *entry);
+int kfd_criu_check_bo(struct criu_plan *base, void *entry);
+int kfd_criu_check_bos(struct criu_plan *base);
+void kfd_criu_plan_entry(const struct criu_plan *base, u32 index, struct amdgpu_criu_bo *entry);
+const char *kfd_criu_queue_fault(struct criu_plan *base, void *entry);
+int kfd_criu_check_queue(struct criu_plan *base, void *entry);
+struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry);
+struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const void *entry);
 void kfd_criu_forget_svm(struct kfd_process *p);
 
 /* RESUME, under the mutex of the process. */

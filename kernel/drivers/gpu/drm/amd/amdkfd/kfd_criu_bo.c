@@ -135,9 +135,8 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	else if (!amdgpu_criu_owner_object(&mem->bo->tbo.base))
 		return 0;
 	if (why)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP,
-				   "cannot carry: %s (GPU %u, handle %d, flags %#x)", why,
-				   pdd->user_gpu_id, handle, mem->alloc_flags);
+		return criu_refuse_state(dump->out.call, "%s (GPU %u, handle %d, flags %#x)", why,
+					 pdd->user_gpu_id, handle, mem->alloc_flags);
 	kfd_criu_describe_bo(pdd, handle, mem, &record);
 	if (dump->out.session)
 		ret = amdgpu_criu_object_id(dump->out.session, &mem->bo->tbo.base,
@@ -153,14 +152,14 @@ static int kfd_criu_dump_bo(struct kfd_criu_dump *dump, const struct kfd_process
 	criu_writer_record(&dump->out.writer, KFD_CRIU_BO, &record);
 	criu_writer_tail_copy(&dump->out.writer, mapped, record.num_mapped * sizeof(mapped[0]));
 	if (dump->out.bos)
-		kfd_criu_bo_entry(&record, &dump->out.bos[dump->out.num_bos]);
-	dump->out.num_bos++;
+		kfd_criu_bo_entry(&record, &dump->out.bos[dump->out.info.num_bos]);
+	dump->out.info.num_bos++;
 	return 0;
 }
 
-int kfd_criu_dump_bos(void *data)
+int kfd_criu_dump_bos(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct kgd_mem *mem;
 	int handle;
@@ -213,11 +212,11 @@ static const char *kfd_criu_bo_field_fault(const struct kfd_criu_plan_bo *bo)
 	return NULL;
 }
 
-const char *kfd_criu_bo_fault(void *data, void *entry)
+const char *kfd_criu_bo_fault(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 	struct kfd_criu_plan_bo *bo = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	const char *fault;
 
 	bo->device = kfd_criu_plan_device(plan, record->gpu_id);
@@ -239,13 +238,13 @@ const char *kfd_criu_bo_fault(void *data, void *entry)
 }
 
 /* Checks whether this machine can restore a valid BO. */
-int kfd_criu_check_bo(void *data, void *entry)
+int kfd_criu_check_bo(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 	const struct kfd_criu_plan_bo *bo = entry;
 	const u32 flags = record->alloc_flags;
 	struct kfd_node *node = bo->device->pdd->dev;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if ((flags & ~(KFD_CRIU_BO_KINDS | KFD_CRIU_BO_ATTRS)) ||
 	    (record->flags & ~KFD_CRIU_BO_IMPORTED) || record->pad)
@@ -291,25 +290,28 @@ static int kfd_criu_check_bo_overlap(struct kfd_criu_plan *plan, u32 gpu_id)
 }
 
 /* A process may import a BO that it has allocated, and import a BO more than once. */
-static u64 kfd_criu_bo_allocated(const struct criu_kind *kind, const void *entry)
+struct criu_range kfd_criu_allocated_range(const struct criu_kind *kind, const void *entry)
 {
 	const struct kfd_criu_bo_record *record = entry;
 
-	return record->flags & KFD_CRIU_BO_IMPORTED ? CRIU_NO_ID : record->object_id;
+	return (struct criu_range) {
+		.start = record->object_id,
+		.size = record->flags & KFD_CRIU_BO_IMPORTED ? 0 : 1,
+	};
 }
 
-void kfd_criu_plan_entry(const void *plan, u32 index, struct amdgpu_criu_bo *entry)
+void kfd_criu_plan_entry(const struct criu_plan *base, u32 index, struct amdgpu_criu_bo *entry)
 {
-	const struct kfd_criu_plan_bo *bo = &((const struct kfd_criu_plan *)plan)->bos[index];
+	const struct kfd_criu_plan_bo *bo = &to_kfd_plan(base)->bos[index];
 
 	kfd_criu_bo_entry(&bo->record, entry);
 	entry->new_mmap_offset = bo->new_mmap_offset;
 }
 
-int kfd_criu_check_bos(void *data)
+int kfd_criu_check_bos(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
-	int ret = criu_check_unique(plan->call, plan, "object", kfd_criu_bo_allocated);
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
+	int ret = 0;
 
 	for (u32 i = 0; !ret && i < plan->num_devices; i++)
 		ret = kfd_criu_check_bo_overlap(plan, plan->devices[i].record.gpu_id);

@@ -194,14 +194,14 @@ static int kfd_criu_create_bo(struct kfd_criu_plan *plan, struct kfd_criu_plan_b
 }
 
 /* Leaves imports to kfd_criu_end_bos(): an import may refer to a BO that this plan allocates. */
-static int kfd_criu_apply_bo(void *plan, void *entry)
+static int kfd_criu_apply_bo(struct criu_plan *base, void *entry)
 {
-	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(plan, entry);
+	return kfd_criu_is_import(entry) ? 0 : kfd_criu_create_bo(to_kfd_plan(base), entry);
 }
 
-static int kfd_criu_end_bos(void *data, int ret)
+static int kfd_criu_end_bos(struct criu_plan *base, int ret)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	for (u32 i = 0; !ret && i < plan->num_bos; i++) {
 		plan->call->entry = &plan->bos[i];
@@ -221,10 +221,10 @@ static int kfd_criu_end_bos(void *data, int ret)
 	return ret;
 }
 
-static void kfd_criu_undo_bo(void *data, void *entry)
+static void kfd_criu_undo_bo(struct criu_plan *base, void *entry)
 {
 	struct kfd_criu_plan_bo *bo = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (bo->bound)
 		criu_session_forget(plan->call->session, bo->record.object_id);
@@ -238,7 +238,7 @@ const struct criu_kind kfd_criu_bos = {
 	CRIU_KIND(struct kfd_criu_plan, bos, struct kfd_criu_plan_bo, record.handle),
 	.gpu = offsetof(struct kfd_criu_plan_bo, record.gpu_id),
 	.tails = { CRIU_KIND_TAIL(struct kfd_criu_plan_bo, num_mapped, mapped, __u32) },
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID, { kfd_criu_allocated_range, "its object occurs twice" } },
 	.live = true,
 	.dump = kfd_criu_dump_bos,
 	.fault = kfd_criu_bo_fault,

@@ -106,18 +106,18 @@ static void kfd_criu_get_trap_handler(const struct qcm_process_device *qpd,
 	}
 }
 
-static int kfd_criu_dump_devices(void *data)
+static int kfd_criu_dump_devices(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
-	u32 i;
 
-	for (i = 0; i < p->n_pdds; i++) {
+	for (u32 i = 0; i < p->n_pdds; i++) {
 		const struct kfd_process_device *pdd = p->pdds[i];
 		struct kfd_criu_device_record record = {
 			.gpu_id = pdd->user_gpu_id,
 			.scratch_va = pdd->qpd.sh_hidden_private_base,
 		};
+		int fd = -1;
 
 		if (pdd->drm_file)
 			record.flags |= KFD_CRIU_DEVICE_VM;
@@ -130,14 +130,19 @@ static int kfd_criu_dump_devices(void *data)
 		kfd_criu_describe(pdd, &record);
 		kfd_criu_get_trap_handler(&pdd->qpd, &record);
 		criu_writer_record(&dump->out.writer, KFD_CRIU_DEVICE, &record);
-		if (dump->out.devices) {
-			dump->out.devices[i].gpu_id = pdd->user_gpu_id;
-			dump->out.devices[i].actual_gpu_id = pdd->dev->id;
-			dump->out.devices[i].drm_fd = -1;
-			if (pdd->drm_file && !dump->out.live)
-				dump->files[i] = get_file(pdd->drm_file);
+		dump->out.info.num_devices++;
+		if (!dump->out.devices)
+			continue;
+		if (pdd->drm_file && !dump->out.live) {
+			fd = criu_call_new_fd(dump->out.call, get_file(pdd->drm_file));
+			if (fd < 0)
+				return fd;
 		}
-		dump->out.num_devices++;
+		dump->out.devices[i] = (struct amdgpu_criu_device) {
+			.gpu_id = pdd->user_gpu_id,
+			.actual_gpu_id = pdd->dev->id,
+			.drm_fd = fd,
+		};
 	}
 	return 0;
 }
@@ -220,11 +225,11 @@ static int kfd_criu_check_target(struct kfd_criu_plan *plan, struct kfd_criu_pla
 	return kfd_criu_check_file(plan, device);
 }
 
-static int kfd_criu_check_device(void *data, void *elem)
+static int kfd_criu_check_device(struct criu_plan *base, void *elem)
 {
 	const struct kfd_criu_device_record *record = elem;
 	struct kfd_criu_plan_device *device = elem;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	const struct amdgpu_criu_device *entry = &plan->in.devices[device - plan->devices];
 	bool has_vm = record->flags & KFD_CRIU_DEVICE_VM;
 	bool has_file = entry->drm_fd >= 0;
@@ -271,9 +276,9 @@ static int kfd_criu_apply_vm(struct kfd_criu_plan_device *device)
 }
 
 /* A GPU outside the plan keeps its id, unless a GPU of the plan has the same id. */
-static int kfd_criu_name_devices(void *data)
+static int kfd_criu_name_devices(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	u32 free_id = BIT(KFD_GPU_ID_HASH_WIDTH) - 1;
 	u32 i, j;
 
@@ -297,7 +302,7 @@ static int kfd_criu_name_devices(void *data)
 }
 
 /* Like AMDKFD_IOC_ACQUIRE_VM, _SET_TRAP_HANDLER, _SET_SCRATCH_BACKING_VA, _SET_MEMORY_POLICY. */
-static int kfd_criu_apply_device(void *data, void *entry)
+static int kfd_criu_apply_device(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_device_record *record = entry;
 	struct kfd_criu_plan_device *device = entry;
@@ -334,9 +339,9 @@ void kfd_criu_unblock_notifications(struct kfd_process *p)
 	mutex_unlock(&process_info->lock);
 }
 
-static int kfd_criu_end_devices(void *data, int ret)
+static int kfd_criu_end_devices(struct criu_plan *base, int ret)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (ret)
 		return ret;
@@ -372,9 +377,9 @@ static void kfd_criu_undo_eviction(struct kfd_process *p)
 }
 
 /* A VM with a BO that could not be freed stays until the process ends. */
-static void kfd_criu_undo_devices(void *data)
+static void kfd_criu_undo_devices(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_process *p = plan->p;
 	u32 i;
 
@@ -409,7 +414,7 @@ const struct criu_kind kfd_criu_devices = {
 	.type = KFD_CRIU_DEVICE,
 	.subject = "GPU %llu",
 	CRIU_KIND(struct kfd_criu_plan, devices, struct kfd_criu_plan_device, record.gpu_id),
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID },
 	.live = true,
 	.dump = kfd_criu_dump_devices,
 	.check = kfd_criu_check_device,

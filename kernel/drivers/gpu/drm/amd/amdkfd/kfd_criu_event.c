@@ -13,9 +13,9 @@ static void kfd_criu_dump_event_page(struct kfd_criu_dump *dump)
 	criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT_PAGE, &record);
 }
 
-static int kfd_criu_dump_events(void *data)
+static int kfd_criu_dump_events(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct kfd_criu_event_record record;
 	struct kfd_event *ev;
@@ -40,7 +40,7 @@ static int kfd_criu_dump_events(void *data)
 			record.hw = ev->hw_exception_data;
 		spin_unlock(&ev->lock);
 		criu_writer_record(&dump->out.writer, KFD_CRIU_EVENT, &record);
-		dump->out.num_events++;
+		dump->out.info.num_events++;
 	}
 	return 0;
 }
@@ -58,7 +58,7 @@ static const struct kfd_criu_plan_bo *kfd_criu_find_bo(const struct kfd_criu_pla
 }
 
 /* Makes the checks of kfd_kmap_event_page() and kfd_event_page_set(). */
-static const char *kfd_criu_page_fault(void *plan, void *entry)
+static const char *kfd_criu_page_fault(struct criu_plan *base, void *entry)
 {
 	const u64 limit = KFD_SIGNAL_EVENT_LIMIT * sizeof(u64);
 	const struct kfd_criu_event_page_record *page = entry;
@@ -74,7 +74,7 @@ static const char *kfd_criu_page_fault(void *plan, void *entry)
 			return "mapped size";
 		return NULL;
 	}
-	bo = kfd_criu_find_bo(plan, page->handle);
+	bo = kfd_criu_find_bo(to_kfd_plan(base), page->handle);
 	if (!bo || !(bo->record.alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_GTT))
 		return "not in a GTT BO";
 	if (page->num_slots || bo->record.size < limit || page->mapped_size != bo->record.size)
@@ -82,10 +82,10 @@ static const char *kfd_criu_page_fault(void *plan, void *entry)
 	return NULL;
 }
 
-static const char *kfd_criu_event_fault(void *data, void *entry)
+static const char *kfd_criu_event_fault(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
-	const struct kfd_criu_plan *plan = data;
+	const struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (record->flags & ~(KFD_CRIU_EVENT_AUTO_RESET | KFD_CRIU_EVENT_SIGNALED))
 		return "unknown flags";
@@ -106,29 +106,29 @@ static const char *kfd_criu_event_fault(void *data, void *entry)
 }
 
 /* Kernels before 7.3 allocate a page if user mode provides none. */
-static int kfd_criu_check_page(void *data, void *entry)
+static int kfd_criu_check_page(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_event_page_record *page = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	return page->handle ? 0 : criu_refuse(plan->call, -EOPNOTSUPP,
 					      "this kernel allocates no page");
 }
 
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT with an event page. */
-static int kfd_criu_apply_page(void *data, void *entry)
+static int kfd_criu_apply_page(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_event_page_record *page = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	return kfd_kmap_event_page(plan->p, page->handle);
 }
 
-static void kfd_criu_undo_page(void *data, void *entry)
+static void kfd_criu_undo_page(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_event_page_record *record = entry;
 	const struct kfd_criu_plan_bo *bo;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_process *p = plan->p;
 
 	if (!p->signal_page)
@@ -157,10 +157,10 @@ const struct criu_kind kfd_criu_event_pages = {
 };
 
 /* Takes the path of AMDKFD_IOC_CREATE_EVENT, with the saved id of the event. */
-static int kfd_criu_apply_event(void *to, void *entry)
+static int kfd_criu_apply_event(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
-	struct kfd_criu_plan *plan = to;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_criu_event_priv_data data = {
 		.event_id = record->event_id,
 		.auto_reset = !!(record->flags & KFD_CRIU_EVENT_AUTO_RESET),
@@ -186,10 +186,10 @@ void kfd_criu_signal_events(struct kfd_process *p)
 			return kfd_signal_event_interrupt(p->pdds[i]->pasid, 0, 0, false);
 }
 
-static void kfd_criu_undo_event(void *data, void *entry)
+static void kfd_criu_undo_event(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_event_record *record = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	kfd_event_destroy(plan->p, record->event_id);
 }
@@ -198,7 +198,7 @@ const struct criu_kind kfd_criu_events = {
 	.type = KFD_CRIU_EVENT,
 	.subject = "event %llu",
 	CRIU_KIND(struct kfd_criu_plan, events, struct kfd_criu_event_record, event_id),
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID },
 	.dump = kfd_criu_dump_events,
 	.fault = kfd_criu_event_fault,
 	.apply = kfd_criu_apply_event,

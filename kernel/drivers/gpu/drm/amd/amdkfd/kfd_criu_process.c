@@ -70,12 +70,12 @@ int kfd_criu_process_carriable(struct criu_call *call, struct kfd_process *p)
 {
 	const char *fault = kfd_criu_process_fault(p);
 
-	return fault ? criu_refuse_state(call, fault) : 0;
+	return fault ? criu_refuse_state(call, "%s", fault) : 0;
 }
 
-static int kfd_criu_dump_process(void *data)
+static int kfd_criu_dump_process(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	const struct kfd_process *p = dump->p;
 	struct kfd_criu_process_record record = {
 		.flags = p->xnack_enabled ? KFD_CRIU_PROCESS_XNACK : 0,
@@ -90,12 +90,12 @@ static int kfd_criu_dump_process(void *data)
 	return 0;
 }
 
-static int kfd_criu_check_process(void *data, void *entry)
+static int kfd_criu_check_process(struct criu_plan *base, void *entry)
 {
 	const u32 known = KFD_CRIU_PROCESS_XNACK | KFD_CRIU_PROCESS_RUNTIME |
 			  KFD_CRIU_PROCESS_TTMP;
 	const struct kfd_criu_process_record *record = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (plan->in.state->num_devices != plan->num_devices)
 		return criu_refuse(plan->call, -EBADMSG, "table of %u GPUs for a blob of %u",
@@ -112,18 +112,18 @@ static int kfd_criu_check_process(void *data, void *entry)
 }
 
 /* No queue may run before RESUME: its memory has no contents yet. */
-static int kfd_criu_evict(void *data)
+static int kfd_criu_evict(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	int ret = kfd_process_evict_queues(plan->p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
 
 	plan->evicted = !ret || ret == -EIO;
 	return ret;
 }
 
-static void kfd_criu_undo_evict(void *data)
+static void kfd_criu_undo_evict(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (plan->evicted)
 		kfd_process_restore_queues(plan->p);

@@ -118,9 +118,8 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	int ret;
 
 	if (why)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP,
-				   "cannot carry: %s (GPU %u, queue %u)", why, pdd->user_gpu_id,
-				   q->properties.queue_id);
+		return criu_refuse_state(dump->out.call, "%s (GPU %u, queue %u)", why,
+					 pdd->user_gpu_id, q->properties.queue_id);
 	layout = kfd_criu_queue_layout(q->device, type);
 	kfd_criu_describe_queue(pdd, q, &record);
 	record.mqd_size = kfd_criu_mqd_size(layout) * num_mqds;
@@ -133,7 +132,7 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	criu_writer_record(&dump->out.writer, KFD_CRIU_QUEUE, &record);
 	mqd = criu_writer_tail(&dump->out.writer, record.mqd_size);
 	stack = criu_writer_tail(&dump->out.writer, record.mqd_stack_size);
-	dump->out.num_queues++;
+	dump->out.info.num_queues++;
 	/* A zero-length tail may be NULL. */
 	if (!mqd || (!stack && record.mqd_stack_size))
 		return 0;
@@ -148,9 +147,9 @@ static int kfd_criu_dump_queue(struct kfd_criu_dump *dump, const struct kfd_proc
 	return 0;
 }
 
-static int kfd_criu_dump_queues(void *data)
+static int kfd_criu_dump_queues(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct queue *q;
 	u32 i;
@@ -223,13 +222,13 @@ static int kfd_criu_create_with_free_id(struct kfd_criu_plan *plan,
 }
 
 /* Takes the paths of AMDKFD_IOC_CREATE_QUEUE and AMDKFD_IOC_ALLOC_QUEUE_GWS. */
-static int kfd_criu_apply_queue(void *data, void *entry)
+static int kfd_criu_apply_queue(struct criu_plan *base, void *entry)
 {
 	void *scratch __free(kvfree) = NULL;
 	const struct kfd_criu_queue_record *record = entry;
 	struct kfd_criu_plan_queue *queue = entry;
 	struct kfd_process_device *pdd = queue->device->pdd;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct queue_properties properties;
 	int ret = kfd_criu_queue_properties(record, &properties);
 
@@ -254,10 +253,10 @@ static int kfd_criu_apply_queue(void *data, void *entry)
 	return ret;
 }
 
-static void kfd_criu_undo_queue(void *data, void *entry)
+static void kfd_criu_undo_queue(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (pqm_get_user_queue(&plan->p->pqm, record->queue_id))
 		pqm_destroy_queue(&plan->p->pqm, record->queue_id);
@@ -272,12 +271,11 @@ const struct criu_kind kfd_criu_queues = {
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_size, mqd, u8),
 		CRIU_KIND_TAIL(struct kfd_criu_plan_queue, mqd_stack_size, stack, u8),
 	},
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID, { kfd_criu_doorbell_range, "its doorbell occurs twice" } },
 	.backwards = true,
 	.dump = kfd_criu_dump_queues,
 	.fault = kfd_criu_queue_fault,
 	.check = kfd_criu_check_queue,
-	.check_all = kfd_criu_check_doorbells,
 	.apply = kfd_criu_apply_queue,
 	.undo = kfd_criu_undo_queue,
 };

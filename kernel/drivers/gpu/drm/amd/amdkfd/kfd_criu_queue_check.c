@@ -102,11 +102,11 @@ u64 kfd_criu_ctx_total(const struct kfd_process_device *pdd, u32 ctx_size)
 	return PAGE_ALIGN((ctx_size + debug_size) * NUM_XCC(pdd->dev->xcc_mask));
 }
 
-const char *kfd_criu_queue_fault(void *data, void *entry)
+const char *kfd_criu_queue_fault(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
 	struct kfd_criu_plan_queue *queue = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	const bool no_ring = record->flags & KFD_CRIU_QUEUE_NO_RING;
 	const struct kfd_criu_mqd_layout *layout;
 	struct queue_properties properties;
@@ -142,8 +142,8 @@ const char *kfd_criu_queue_fault(void *data, void *entry)
 					      record->ctl_stack_size, record->ctx_size))
 			return "control stack";
 		if (properties.cwsr_in_svm &&
-		    !criu_ranges_contain(plan->svm_areas, plan->num_svm_areas, record->ctx_addr,
-					 kfd_criu_ctx_total(queue->device->pdd, record->ctx_size)))
+		    !criu_ranges_find(plan->svm_areas, plan->num_svm_areas, record->ctx_addr,
+				      kfd_criu_ctx_total(queue->device->pdd, record->ctx_size)))
 			return "its wave-save area is in no SVM range";
 		if (kfd_criu_mqd_check_xccs(layout, queue->mqd, num_mqds,
 					    record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL))
@@ -280,11 +280,11 @@ static int kfd_criu_check_compute_here(struct kfd_criu_plan *plan,
 }
 
 /* Checks whether this machine can restore a valid queue. */
-int kfd_criu_check_queue(void *data, void *entry)
+int kfd_criu_check_queue(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
 	const struct kfd_criu_plan_queue *queue = entry;
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_node *node = queue->device->pdd->dev;
 	enum kfd_queue_type type = record->type == KFD_IOC_QUEUE_TYPE_COMPUTE ||
 				   record->type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL ?
@@ -315,16 +315,11 @@ int kfd_criu_check_queue(void *data, void *entry)
 }
 
 /* Two queues must not share a doorbell. Each GPU numbers its own doorbells. */
-static u64 kfd_criu_queue_doorbell(const struct criu_kind *kind, const void *entry)
+struct criu_range kfd_criu_doorbell_range(const struct criu_kind *kind, const void *entry)
 {
 	const struct kfd_criu_queue_record *record = entry;
 
-	return MAKE_HANDLE(record->gpu_id, record->doorbell_offset);
-}
-
-int kfd_criu_check_doorbells(void *data)
-{
-	struct kfd_criu_plan *plan = data;
-
-	return criu_check_unique(plan->call, plan, "doorbell", kfd_criu_queue_doorbell);
+	return (struct criu_range) {
+		.start = MAKE_HANDLE(record->gpu_id, record->doorbell_offset), .size = 1,
+	};
 }

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* RESTORE: makes a plan of the blob and applies it, or undoes all of it. mmap() until RESUME. */
+/* RESTORE, RESUME, and mmap() between them; and the end of a pause. */
 #include <linux/file.h>
 #include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/sched/mm.h>
 
 #include "kfd_criu.h"
+#include "kfd_device_queue_manager.h"
 #include "kfd_events.h"
 #include "kfd_svm.h"
 
 static_assert(KFD_CRIU_DEVICES_MAX == MAX_GPU_INSTANCE);
 static_assert(KFD_CRIU_QUEUES_MAX == KFD_MAX_NUM_OF_QUEUES_PER_PROCESS);
 
+/* A try fails only if a small allocation fails. */
+#define KFD_CRIU_UNPAUSE_TRIES 3
+
+/* After this time RESUME gives up if attaching userptrs fails once more. */
+#define KFD_CRIU_ATTACH_TIME (30 * HZ)
+
+/* Limit of the wait until workers have restored all queues */
+#define KFD_CRIU_RUN_TIME (10 * HZ)
+
 /* Return: true if the process has opened /dev/kfd and has no other state. */
-static bool kfd_criu_is_fresh(void *data)
+static bool kfd_criu_is_fresh(const struct criu_plan *base)
 {
-	const struct kfd_criu_plan *plan = data;
+	const struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_process *p = plan->p;
 	u32 num_svms;
 	u64 unused;
@@ -57,8 +69,190 @@ int kfd_criu_restore(struct criu_call *call, void *args)
 		if (plan.devices[i].drm_file)
 			fput(plan.devices[i].drm_file);
 	kvfree(plan.svm_areas);
-	criu_plan_free(call, &plan);
+	criu_plan_free(call, &plan.in);
 	amdgpu_criu_input_free(&plan.in);
+	return ret;
+}
+
+/*
+ * A process that has exited in the meantime has no queues, and an error is ignored. If the
+ * allocation of the new runlist fails, the queues count as restored, but the GPU does not run
+ * them. The next try evicts them before it restores them.
+ */
+int kfd_criu_unpause_locked(struct kfd_process *p)
+{
+	int ret = kfd_process_restore_queues(p);
+	int tries;
+
+	for (tries = 0; ret == -ENOMEM && tries < KFD_CRIU_UNPAUSE_TRIES; tries++) {
+		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
+		if (!ret)
+			ret = kfd_process_restore_queues(p);
+	}
+	if (!ret || !p->mm)
+		return 0;
+	dev_err(kfd_device, "process %d: queues do not run on: %d\n",
+		task_tgid_nr(p->lead_thread), ret);
+	return ret;
+}
+
+/*
+ * Returns the memory of the process with a reference, or NULL. The mm notifier destroys the
+ * queues without the mutex of the process. A caller that reads them must hold this reference.
+ */
+struct mm_struct *kfd_criu_get_mm(struct kfd_process *p)
+{
+	struct task_struct *task = same_thread_group(p->lead_thread, current) ? current :
+				   p->lead_thread;
+	struct mm_struct *mm = get_task_mm(task);
+
+	if (!mm || mm == p->mm)
+		return mm;
+	mmput(mm);
+	return NULL;
+}
+
+/* Returns the process with a reference. */
+static struct kfd_process *kfd_criu_resume_target(struct criu_call *call, pid_t nr)
+{
+	struct kfd_process *p = call->client->owner;
+	struct pid *pid;
+	int ret;
+
+	if (!nr) {
+		kref_get(&p->ref);
+		return p;
+	}
+	pid = find_get_pid(nr);
+	p = pid ? kfd_lookup_process_by_pid(pid) : NULL;
+	put_pid(pid);
+	if (!p)
+		return ERR_PTR(-ESRCH);
+	ret = criu_check_owner(p->lead_thread);
+	if (ret) {
+		kfd_unref_process(p);
+		return ERR_PTR(ret);
+	}
+	return p;
+}
+
+static int kfd_criu_fault_in_userptrs(struct kfd_process *p)
+{
+	struct kgd_mem *mem;
+	int handle, ret = 0;
+	u64 addr;
+
+	for (u32 i = 0; i < p->n_pdds; i++) {
+		idr_for_each_entry(&p->pdds[i]->alloc_idr, mem, handle) {
+			if (ret || !amdgpu_ttm_tt_is_userptr(mem->bo->tbo.ttm))
+				continue;
+			amdgpu_ttm_tt_get_userptr(&mem->bo->tbo, &addr);
+			ret = amdgpu_criu_fault_in(p->mm, addr, amdgpu_bo_size(mem->bo));
+		}
+	}
+	return ret;
+}
+
+static bool kfd_criu_userptrs_attached(struct amdkfd_process_info *info)
+{
+	/* Held by the worker until it has restored the queues */
+	guard(mutex)(&info->notifier_lock);
+	return !info->evicted_bos;
+}
+
+/*
+ * A worker attaches the userptrs, then restores the queues without reporting an error. One more
+ * eviction leaves that to the caller. RESUME may be called again if this fails.
+ */
+static int kfd_criu_attach_userptrs(struct criu_call *call, struct kfd_process *p)
+{
+	struct amdkfd_process_info *info = p->kgd_process_info;
+	const unsigned long end = jiffies + KFD_CRIU_ATTACH_TIME;
+	int ret = kfd_criu_fault_in_userptrs(p);
+
+	if (!ret && READ_ONCE(info->block_mmu_notifications)) {
+		ret = kfd_process_evict_queues(p, KFD_QUEUE_EVICTION_CRIU_RESTORE);
+		if (!ret)
+			ret = amdgpu_amdkfd_criu_resume(info);
+	}
+	while (!ret && !kfd_criu_userptrs_attached(info)) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (time_after(jiffies, end) && delayed_work_pending(&info->restore_userptr_work))
+			return criu_refuse(call, -ETIME, "its userptrs cannot be attached");
+		schedule_timeout_killable(1);
+	}
+	return ret;
+}
+
+/*
+ * Ends the eviction of RESTORE, and waits for the end of others: a worker ends those of memory. A
+ * reset of a GPU evicts the queues of all processes forever.
+ */
+static int kfd_criu_run_queues(struct criu_call *call, struct kfd_process *p)
+{
+	const unsigned long end = jiffies + KFD_CRIU_RUN_TIME;
+	int ret = kfd_criu_unpause_locked(p);
+
+	for (u32 i = 0; !ret && i < p->n_pdds; i++) {
+		if (kfd_criu_is_reset(p->pdds[i]))
+			ret = -EIO;
+		while (!ret && READ_ONCE(p->pdds[i]->qpd.evicted)) {
+			if (time_after(jiffies, end) || fatal_signal_pending(current))
+				ret = -ETIME;
+			schedule_timeout_killable(1);
+		}
+	}
+	return ret ? criu_refuse(call, ret, "its queues do not run: %d", ret) : 0;
+}
+
+static int kfd_criu_resume_locked(struct criu_call *call, struct kfd_process *p)
+{
+	int ret = criu_session_held(call->session, &p->criu);
+
+	if (ret)
+		return ret;
+	if (p->criu.restoring)
+		return -EBADFD;
+	ret = kfd_criu_svm_resume(p, call);
+	if (!ret)
+		ret = kfd_criu_queues_resume(p, call);
+	if (!ret && p->kgd_process_info)
+		ret = kfd_criu_attach_userptrs(call, p);
+	if (ret)
+		return ret;
+	/* Final: queues that a GPU did not take cannot be restored a second time. */
+	ret = kfd_criu_run_queues(call, p);
+	kfd_criu_signal_events(p);
+	criu_session_release(call->session, &p->criu);
+	criu_client_allow(&p->criu);
+	return ret;
+}
+
+int kfd_criu_resume(struct criu_call *call, void *args)
+{
+	const struct amdgpu_criu_resume *resume = args;
+	struct mm_struct *mm;
+	struct kfd_process *p;
+	int ret = -ERESTARTSYS;
+
+	if (resume->flags || resume->pad || resume->pid < 0)
+		return -EINVAL;
+	p = kfd_criu_resume_target(call, resume->pid);
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	mm = kfd_criu_get_mm(p);
+	if (!mm) {
+		ret = -ESRCH;
+	} else if (!mutex_lock_killable(&p->mutex)) {
+		ret = kfd_criu_resume_locked(call, p);
+		mutex_unlock(&p->mutex);
+	}
+	if (mm)
+		mmput(mm);
+	kfd_unref_process(p);
+	if (!ret)
+		criu_session_resumed(call->session);
 	return ret;
 }
 

@@ -26,7 +26,7 @@ struct kfd_criu_pending_svm {
 
 /* SVM ranges that RESUME registers. Freed when the session releases the restored process. */
 struct kfd_criu_pending {
-	/* Attributes of all ranges, with one spare entry for each range */
+	/* Attributes of all ranges */
 	struct kfd_ioctl_svm_attribute *attrs;
 	u32 num_svms;
 	struct kfd_criu_pending_svm svms[] __counted_by(num_svms);
@@ -81,13 +81,13 @@ static int kfd_criu_dump_extent(struct kfd_criu_dump *dump, struct mm_struct *mm
 				   record.start, record.size, ret);
 	criu_writer_record(&dump->out.writer, KFD_CRIU_SVM_RANGE, &record);
 	criu_writer_tail_copy(&dump->out.writer, attrs, num * sizeof(*attrs));
-	dump->out.num_svm_ranges++;
+	dump->out.info.num_svm_ranges++;
 	return 0;
 }
 
-static int kfd_criu_dump_svm(void *data)
+static int kfd_criu_dump_svm(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	struct kfd_process *p = dump->p;
 	struct kfd_ioctl_svm_attribute *attrs __free(kfree) = NULL;
 	struct criu_range *extents __free(kvfree) = NULL;
@@ -114,31 +114,12 @@ static int kfd_criu_dump_svm(void *data)
 	return ret;
 }
 
-/* GET_ATTR cannot return CLR_FLAGS, and SET_ATTR refuses the location UNDEFINED. */
-static u32 kfd_criu_complete_attrs(struct kfd_ioctl_svm_attribute *attrs, u32 num)
-{
-	u32 set_flags = 0;
-	u32 i, to = 0;
-
-	for (i = 0; i < num; i++) {
-		if (attrs[i].type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
-		    attrs[i].value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
-			continue;
-		if (attrs[i].type == KFD_IOCTL_SVM_ATTR_SET_FLAGS)
-			set_flags |= attrs[i].value;
-		attrs[to++] = attrs[i];
-	}
-	attrs[to].type = KFD_IOCTL_SVM_ATTR_CLR_FLAGS;
-	attrs[to++].value = ~set_flags;
-	return to;
-}
-
 /*
  * Repeats KFD_IOCTL_SVM_OP_SET_ATTR as user mode does: it fails with -EAGAIN if the memory changes
  * meanwhile, by a write to a page that a child shares for example.
  */
 static int kfd_criu_set_svm(struct kfd_process *p, struct mm_struct *mm,
-			    const struct kfd_criu_pending_svm *svm, u32 num,
+			    const struct kfd_criu_pending_svm *svm,
 			    struct kfd_ioctl_svm_attribute *attrs)
 {
 	const unsigned long end = jiffies + KFD_CRIU_SVM_TIME;
@@ -148,7 +129,7 @@ static int kfd_criu_set_svm(struct kfd_process *p, struct mm_struct *mm,
 		return ret;
 	for (;;) {
 		ret = svm_range_set_attr(p, mm, svm->start >> PAGE_SHIFT, svm->size >> PAGE_SHIFT,
-					 num, attrs);
+					 svm->num_attrs, attrs);
 		if (ret != -EAGAIN || time_after(jiffies, end) || fatal_signal_pending(current))
 			break;
 		schedule_timeout_killable(1);
@@ -162,7 +143,6 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 {
 	struct kfd_criu_pending *pending = p->criu_pending;
 	struct mm_struct *mm;
-	u32 i, num;
 	int ret = 0;
 
 	if (!pending)
@@ -170,12 +150,10 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 	mm = get_task_mm(p->lead_thread);
 	if (!mm)
 		return -ESRCH;
-	for (i = 0; !ret && i < pending->num_svms; i++) {
+	for (u32 i = 0; !ret && i < pending->num_svms; i++) {
 		const struct kfd_criu_pending_svm *svm = &pending->svms[i];
-		struct kfd_ioctl_svm_attribute *attrs = &pending->attrs[svm->first_attr];
 
-		num = kfd_criu_complete_attrs(attrs, svm->num_attrs);
-		ret = kfd_criu_set_svm(p, mm, svm, num, attrs);
+		ret = kfd_criu_set_svm(p, mm, svm, &pending->attrs[svm->first_attr]);
 		if (ret)
 			criu_refuse(call, ret, "SVM range %#llx+%#llx: cannot restore: %d",
 				    svm->start, svm->size, ret);
@@ -188,7 +166,7 @@ int kfd_criu_svm_resume(struct kfd_process *p, const struct criu_call *call)
 
 #else
 
-static int kfd_criu_dump_svm(void *data)
+static int kfd_criu_dump_svm(struct criu_dump *base)
 {
 	return 0;
 }
@@ -224,10 +202,11 @@ static bool kfd_criu_svm_attr_ok(struct kfd_criu_plan *plan, const struct kfd_cr
 	return false;
 }
 
-static const char *kfd_criu_svm_fault(void *plan, void *entry)
+static const char *kfd_criu_svm_fault(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_svm_record *record = entry;
 	const struct kfd_criu_plan_svm *svm = entry;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return NULL; /* the check refuses any range */
@@ -240,9 +219,9 @@ static const char *kfd_criu_svm_fault(void *plan, void *entry)
 	return NULL;
 }
 
-static int kfd_criu_check_svm(void *data, void *entry)
+static int kfd_criu_check_svm(struct criu_plan *base, void *entry)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	if (IS_ENABLED(CONFIG_HSA_AMD_SVM))
 		return 0;
@@ -250,28 +229,23 @@ static int kfd_criu_check_svm(void *data, void *entry)
 			   "this kernel is built without CONFIG_HSA_AMD_SVM");
 }
 
-static int kfd_criu_check_svms(void *data)
+static struct criu_range kfd_criu_svm_range(const struct criu_kind *kind, const void *entry)
 {
-	struct kfd_criu_plan *plan = data;
-	const struct criu_range *culprit;
-	struct criu_range *ranges;
+	const struct kfd_criu_svm_record *record = entry;
+
+	return (struct criu_range) { .start = record->start, .size = record->size };
+}
+
+static int kfd_criu_check_svms(struct criu_plan *base)
+{
+	static const struct criu_kind_unique unique = { kfd_criu_svm_range, "it overlaps another" };
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
+	int ret = criu_check_ranges(plan->call, base, &unique, &plan->svm_areas);
+	struct criu_range *ranges = plan->svm_areas;
 	u32 last = 0;
 
-	ranges = kvcalloc(plan->num_svms, sizeof(*ranges), GFP_KERNEL_ACCOUNT);
-	if (!ranges)
-		return -ENOMEM;
-	plan->svm_areas = ranges;
-	for (u32 i = 0; i < plan->num_svms; i++) {
-		ranges[i] = (struct criu_range) {
-			.start = plan->svms[i].record.start,
-			.size = plan->svms[i].record.size,
-			.index = i,
-		};
-	}
-	if (criu_ranges_check(ranges, plan->num_svms, &culprit)) {
-		plan->call->entry = &plan->svms[culprit->index];
-		return criu_refuse(plan->call, -EBADMSG, "it overlaps another");
-	}
+	if (ret)
+		return ret;
 	/* Merge adjacent ranges. */
 	for (u32 i = 1; i < plan->num_svms; i++) {
 		if (ranges[i].start == ranges[last].start + ranges[last].size)
@@ -291,28 +265,38 @@ static bool kfd_criu_has_svm(const struct kfd_process *p, const struct kfd_proce
 	return false;
 }
 
-/* Omits NO_ACCESS for a GPU that is missing on this machine, or has no SVM. */
+/*
+ * Omits NO_ACCESS for a GPU that is missing on this machine, or has no SVM, and the location
+ * UNDEFINED, which SET_ATTR refuses. Adds CLR_FLAGS, which GET_ATTR cannot return.
+ */
 static u32 kfd_criu_copy_attrs(struct kfd_criu_plan *plan, const struct kfd_criu_plan_svm *svm,
 			       struct kfd_ioctl_svm_attribute *to)
 {
-	u32 i, num = 0;
+	u32 set_flags = 0, num = 0;
 
-	for (i = 0; i < svm->record.num_attrs; i++) {
+	for (u32 i = 0; i < svm->record.num_attrs; i++) {
 		const struct kfd_criu_svm_attr *attr = &svm->attrs[i];
 
 		if (attr->type == KFD_IOCTL_SVM_ATTR_NO_ACCESS &&
 		    !kfd_criu_has_svm(plan->p, kfd_criu_plan_device(plan, attr->value)->pdd))
 			continue;
+		if (attr->type == KFD_IOCTL_SVM_ATTR_PREFETCH_LOC &&
+		    attr->value == KFD_IOCTL_SVM_LOCATION_UNDEFINED)
+			continue;
+		if (attr->type == KFD_IOCTL_SVM_ATTR_SET_FLAGS)
+			set_flags |= attr->value;
 		to[num].type = attr->type;
 		to[num++].value = attr->value;
 	}
+	to[num].type = KFD_IOCTL_SVM_ATTR_CLR_FLAGS;
+	to[num++].value = ~set_flags;
 	return num;
 }
 
 /* RESUME registers the ranges. */
-static int kfd_criu_keep_svms(void *data)
+static int kfd_criu_keep_svms(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 	struct kfd_criu_pending *pending;
 	size_t num_attrs = 0;
 
@@ -352,9 +336,9 @@ void kfd_criu_forget_svm(struct kfd_process *p)
 	p->criu_pending = NULL;
 }
 
-static void kfd_criu_undo_svms(void *data)
+static void kfd_criu_undo_svms(struct criu_plan *base)
 {
-	struct kfd_criu_plan *plan = data;
+	struct kfd_criu_plan *plan = to_kfd_plan(base);
 
 	kfd_criu_forget_svm(plan->p);
 }

@@ -120,8 +120,7 @@ static int amdgpu_criu_userqs_carriable(struct amdgpu_criu_dump *dump)
 	xa_for_each(&dump->fpriv->userq_mgr.userq_xa, id, queue) {
 		why = amdgpu_criu_userq_uncarriable(dump, queue);
 		if (why)
-			return criu_refuse(dump->out.call, -EOPNOTSUPP,
-					   "cannot carry: %s (number %lu)", why, id);
+			return criu_refuse_state(dump->out.call, "%s (number %lu)", why, id);
 	}
 	return 0;
 }
@@ -130,18 +129,16 @@ static int amdgpu_criu_userqs_carriable(struct amdgpu_criu_dump *dump)
 static int amdgpu_criu_drain_bos(struct amdgpu_criu_dump *dump, unsigned long deadline)
 {
 	struct drm_gem_object *gem;
-	int handle = 1;
-	long ret = 1;
+	int handle, ret = 0;
 
-	for (; ret > 0 && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
-		ret = dma_resv_wait_timeout(gem->resv, DMA_RESV_USAGE_READ, true,
-					    max(1L, (long)(deadline - jiffies)));
+	for (handle = 1; !ret && (gem = amdgpu_criu_next_handle(dump->file, &handle)); handle++) {
+		ret = amdgpu_criu_wait_resv(gem->resv, deadline);
 		drm_gem_object_put(gem);
-		if (!ret)
-			return criu_refuse(dump->out.call, -ETIME,
-					   "BO %d: work of a user queue hangs", handle);
+		if (ret == -ETIME)
+			criu_refuse(dump->out.call, ret, "BO %d: work of a user queue hangs",
+				    handle);
 	}
-	return min(ret, 0L);
+	return ret;
 }
 
 /*
@@ -307,15 +304,14 @@ static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
 	void *words;
 
 	if (!IS_ENABLED(CONFIG_HSA_AMD) || !record.doorbell_handle)
-		return criu_refuse(dump->out.call, -EOPNOTSUPP,
-				   "cannot carry: a user queue whose doorbell has no handle");
+		return criu_refuse_state(dump->out.call,
+					 "a user queue whose doorbell has no handle");
 	/*
 	 * AMDGPU_USERQ_WAIT has returned fence values of other queues, for packets before the next
 	 * fence of this one. Their addresses change at a restore.
 	 */
 	if (!xa_empty(&queue->fence_drv_xa))
-		return criu_refuse(dump->out.call, -EOPNOTSUPP,
-				   "cannot carry: a user queue that waits for another");
+		return criu_refuse_state(dump->out.call, "a user queue that waits for another");
 	record.num_words = kfd_criu_mqd_size(layout) / sizeof(u32);
 	criu_writer_record(&dump->out.writer, AMDGPU_CRIU_RECORD_USERQ, &record);
 	words = criu_writer_tail(&dump->out.writer, kfd_criu_mqd_size(layout));
@@ -323,13 +319,13 @@ static int amdgpu_criu_dump_userq(struct amdgpu_criu_dump *dump,
 		memcpy(words, queue->mqd.cpu_ptr, kfd_criu_mqd_size(layout));
 		kfd_criu_mqd_strip(layout, words, 1);
 	}
-	dump->out.num_queues++;
+	dump->out.info.num_queues++;
 	return 0;
 }
 
-int amdgpu_criu_dump_userqs(void *data)
+int amdgpu_criu_dump_userqs(struct criu_dump *base)
 {
-	struct amdgpu_criu_dump *dump = data;
+	struct amdgpu_criu_dump *dump = to_render_dump(base);
 	struct amdgpu_usermode_queue *queue;
 	unsigned long id;
 	int ret;

@@ -8,6 +8,7 @@
 struct amdgpu_criu_dump;
 struct amdgpu_device;
 struct amdgpu_fpriv;
+struct criu_dump;
 struct criu_kind;
 struct kfd_criu_mqd_layout;
 
@@ -39,7 +40,7 @@ struct amdgpu_criu_plan_userq {
 };
 
 extern const struct criu_kind amdgpu_criu_userqs;
-int amdgpu_criu_dump_userqs(void *dump);
+int amdgpu_criu_dump_userqs(struct criu_dump *base);
 const struct kfd_criu_mqd_layout *amdgpu_criu_userq_layout(struct amdgpu_device *adev,
 							   u32 ip_type);
 

@@ -39,11 +39,11 @@ static bool amdgpu_criu_has_doorbell(const struct amdgpu_criu_plan *plan, u32 ha
 }
 
 /* Performs the checks of AMDGPU_USERQ_OP_CREATE. */
-static const char *amdgpu_criu_userq_fault(void *data, void *entry)
+static const char *amdgpu_criu_userq_fault(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_plan_userq *userq = entry;
 	const struct amdgpu_criu_userq_record *record = entry;
-	const struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct kfd_criu_mqd_layout *layout;
 	const struct amdgpu_criu_plan_object *wptr;
 
@@ -81,11 +81,11 @@ static const char *amdgpu_criu_userq_fault(void *data, void *entry)
 	return record->pad ? "pad is not zero" : NULL;
 }
 
-static int amdgpu_criu_check_userq(void *data, void *entry)
+static int amdgpu_criu_check_userq(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_plan_userq *userq = entry;
 	const struct amdgpu_criu_userq_record *record = entry;
-	const struct amdgpu_criu_plan *plan = data;
+	const struct amdgpu_criu_plan *plan = to_render_plan(base);
 	int ret;
 
 	if (record->flags)
@@ -102,34 +102,29 @@ static int amdgpu_criu_check_userq(void *data, void *entry)
 	return ret;
 }
 
-static u64 amdgpu_criu_doorbell_id(const struct criu_kind *kind, const void *entry)
+static struct criu_range amdgpu_criu_doorbell_range(const struct criu_kind *kind, const void *entry)
 {
 	const struct amdgpu_criu_userq_record *record = entry;
 
-	return (u64)record->doorbell_handle << 32 | record->doorbell_offset;
+	return (struct criu_range) {
+		.start = (u64)record->doorbell_handle << 32 | record->doorbell_offset, .size = 1,
+	};
 }
 
-static int amdgpu_criu_check_userqs(void *data)
+static int amdgpu_criu_begin_userqs(struct criu_plan *base)
 {
-	struct amdgpu_criu_plan *plan = data;
-
-	return criu_check_unique(plan->call, plan, "doorbell", amdgpu_criu_doorbell_id);
-}
-
-static int amdgpu_criu_begin_userqs(void *data)
-{
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	plan->fpriv->userq_mgr.stopped = plan->num_userqs;
 	return 0;
 }
 
 /* Follows the code path of AMDGPU_USERQ_OP_CREATE. */
-static int amdgpu_criu_apply_userq(void *data, void *entry)
+static int amdgpu_criu_apply_userq(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_plan_userq *userq = entry;
 	const struct amdgpu_criu_userq_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 	const struct amdgpu_userq_restore restore = {
 		.queue_id = record->id,
 		.args = &record->area_va, /* the only field of either type */
@@ -159,17 +154,17 @@ static int amdgpu_criu_apply_userq(void *data, void *entry)
 	return 0;
 }
 
-static void amdgpu_criu_undo_userq(void *data, void *entry)
+static void amdgpu_criu_undo_userq(struct criu_plan *base, void *entry)
 {
 	const struct amdgpu_criu_userq_record *record = entry;
-	struct amdgpu_criu_plan *plan = data;
+	struct amdgpu_criu_plan *plan = to_render_plan(base);
 
 	amdgpu_userq_put(xa_erase(&plan->fpriv->userq_mgr.userq_xa, record->id));
 }
 
-static void amdgpu_criu_undo_userqs(void *data)
+static void amdgpu_criu_undo_userqs(struct criu_plan *base)
 {
-	((struct amdgpu_criu_plan *)data)->fpriv->userq_mgr.stopped = false;
+	to_render_plan(base)->fpriv->userq_mgr.stopped = false;
 }
 
 const struct criu_kind amdgpu_criu_userqs = {
@@ -177,11 +172,10 @@ const struct criu_kind amdgpu_criu_userqs = {
 	.subject = "user queue %llu",
 	CRIU_KIND(struct amdgpu_criu_plan, userqs, struct amdgpu_criu_plan_userq, record.id),
 	.tails = { CRIU_KIND_TAIL(struct amdgpu_criu_plan_userq, num_words, words, u32) },
-	.unique = true,
+	.unique = { CRIU_UNIQUE_ID, { amdgpu_criu_doorbell_range, "its doorbell occurs twice" } },
 	.dump = amdgpu_criu_dump_userqs,
 	.fault = amdgpu_criu_userq_fault,
 	.check = amdgpu_criu_check_userq,
-	.check_all = amdgpu_criu_check_userqs,
 	.begin = amdgpu_criu_begin_userqs,
 	.apply = amdgpu_criu_apply_userq,
 	.undo = amdgpu_criu_undo_userq,

@@ -6,9 +6,9 @@
 #include "amdgpu_amdkfd.h"
 #include "kfd_criu.h"
 
-static int kfd_criu_dump_options(void *data)
+static int kfd_criu_dump_options(struct criu_dump *base)
 {
-	struct kfd_criu_dump *dump = data;
+	struct kfd_criu_dump *dump = to_kfd_dump(base);
 	const struct kfd_criu_options_record record = {
 		.sigbus_delay = atomic_read(&dump->p->kfd_sigbus_delay_ms),
 	};
@@ -18,7 +18,7 @@ static int kfd_criu_dump_options(void *data)
 	return 0;
 }
 
-static const char *kfd_criu_options_fault(void *plan, void *entry)
+static const char *kfd_criu_options_fault(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_options_record *record = entry;
 
@@ -28,14 +28,14 @@ static const char *kfd_criu_options_fault(void *plan, void *entry)
 }
 
 /* RESTORE runs in the process. */
-static int kfd_criu_apply_options(void *data, void *entry)
+static int kfd_criu_apply_options(struct criu_plan *base, void *entry)
 {
 	const struct kfd_criu_options_record *record = entry;
 
 	return amdgpu_amdkfd_set_sigbus_delay(current, record->sigbus_delay);
 }
 
-static void kfd_criu_undo_options(void *data, void *entry)
+static void kfd_criu_undo_options(struct criu_plan *base, void *entry)
 {
 	amdgpu_amdkfd_set_sigbus_delay(current, 0);
 }

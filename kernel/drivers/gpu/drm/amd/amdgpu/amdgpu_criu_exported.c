@@ -3,7 +3,6 @@
 #include <linux/dma-buf.h>
 
 #include "amdgpu_criu_render.h"
-#include "amdgpu_dma_buf.h"
 
 /* Describes the entry as a table of one entry, as in CHECKPOINT and RESTORE. */
 static struct amdgpu_criu_state amdgpu_criu_exported_table(const struct amdgpu_criu_exported *args)
@@ -30,11 +29,12 @@ static const struct criu_node amdgpu_criu_exported_node = {
 
 static const char *amdgpu_criu_exported_fault(struct dma_buf *dmabuf)
 {
+	struct drm_gem_object *gem = amdgpu_criu_dmabuf_gem(dmabuf);
 	u64 flags;
 
-	if (dmabuf->ops != &amdgpu_dmabuf_ops && !amdgpu_criu_is_copy(dmabuf))
+	if (!gem)
 		return "a dma-buf of another driver";
-	flags = gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv)->flags;
+	flags = gem_to_amdgpu_bo(gem)->flags;
 	if (flags & AMDGPU_GEM_CREATE_ENCRYPTED)
 		return "an encrypted BO";
 	if (flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID)
@@ -58,7 +58,7 @@ static int amdgpu_criu_dump_exported(struct criu_call *call, struct amdgpu_criu_
 	xa_init(&dump.by_gem);
 	fault = amdgpu_criu_exported_fault(dmabuf);
 	ret = fault ? criu_refuse_state(call, "%s", fault) :
-		      amdgpu_criu_add_object(&dump, dmabuf->priv, 0);
+		      amdgpu_criu_add_object(&dump, amdgpu_criu_dmabuf_gem(dmabuf), 0);
 	if (!ret) {
 		ret = amdgpu_criu_output_write(&dump.out, &state);
 		args->blob_size = state.blob_size;

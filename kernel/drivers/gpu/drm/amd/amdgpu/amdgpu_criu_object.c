@@ -22,47 +22,39 @@
 #include "amdgpu_dma_buf.h"
 #include "criu_ioctl.h"
 
+/* What a copy refers to, where other dma-bufs refer to the GEM object */
+struct amdgpu_criu_copy {
+	struct drm_gem_object *gem; /* the BO; the dma-buf has a reference */
+	/* drm_file.client_id, never reused, of files that may import it, though of another VM */
+	struct xarray copiers;
+};
+
 static int amdgpu_criu_copy_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attach)
 {
 	return -EPERM;
 }
 
-/* A file that may import a copy of a BO of another VM */
-struct amdgpu_criu_copier {
-	struct hlist_node by_dmabuf; /* in amdgpu_criu_copiers */
-	const struct dma_buf *dmabuf; /* the copy, which is not released yet */
-	u64 client; /* drm_file.client_id of the file, which is never reused */
-};
-
-static DEFINE_HASHTABLE(amdgpu_criu_copiers, 10);
-static DEFINE_SPINLOCK(amdgpu_criu_copiers_lock);
-
-static void amdgpu_criu_forget_copiers(const struct dma_buf *dmabuf)
+static int amdgpu_criu_copy_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
-	struct amdgpu_criu_copier *copier;
-	struct hlist_node *next;
+	const struct amdgpu_criu_copy *copy = dmabuf->priv;
 
-	guard(spinlock)(&amdgpu_criu_copiers_lock);
-	hash_for_each_possible_safe(amdgpu_criu_copiers, copier, next, by_dmabuf,
-				    (unsigned long)dmabuf) {
-		if (copier->dmabuf != dmabuf)
-			continue;
-		hash_del(&copier->by_dmabuf);
-		kfree(copier);
-	}
+	return drm_gem_prime_mmap(copy->gem, vma);
 }
 
-/* DMABUF may have added a copier after the session dropped the copy. */
 static void amdgpu_criu_copy_release(struct dma_buf *dmabuf)
 {
-	amdgpu_criu_forget_copiers(dmabuf);
+	struct amdgpu_criu_copy *copy = dmabuf->priv;
+
+	dmabuf->priv = copy->gem;
 	drm_gem_dmabuf_release(dmabuf);
+	xa_destroy(&copy->copiers);
+	kfree(copy);
 }
 
 static const struct dma_buf_ops amdgpu_criu_copy_ops = {
 	.attach = amdgpu_criu_copy_attach,
 	.release = amdgpu_criu_copy_release,
-	.mmap = drm_gem_dmabuf_mmap,
+	.mmap = amdgpu_criu_copy_mmap,
 };
 
 /* True for a dma-buf of amdgpu_criu_bo_copy(). */
@@ -71,49 +63,38 @@ bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf)
 	return dmabuf->ops == &amdgpu_criu_copy_ops;
 }
 
-static bool amdgpu_criu_find_copier(const struct drm_file *file, const struct dma_buf *dmabuf)
+/* Returns the GEM object of a dma-buf of the driver, or of a copy; NULL for other drivers. */
+struct drm_gem_object *amdgpu_criu_dmabuf_gem(const struct dma_buf *dmabuf)
 {
-	const struct amdgpu_criu_copier *copier;
+	const struct amdgpu_criu_copy *copy = dmabuf->priv;
 
-	lockdep_assert_held(&amdgpu_criu_copiers_lock);
-	hash_for_each_possible(amdgpu_criu_copiers, copier, by_dmabuf, (unsigned long)dmabuf)
-		if (copier->dmabuf == dmabuf && copier->client == file->client_id)
-			return true;
-	return false;
+	if (amdgpu_criu_is_copy(dmabuf))
+		return copy->gem;
+	return dmabuf->ops == &amdgpu_dmabuf_ops ? dmabuf->priv : NULL;
 }
 
-static bool amdgpu_criu_is_of_one_vm(const struct dma_buf *dmabuf)
+static bool amdgpu_criu_is_of_one_vm(const struct drm_gem_object *gem)
 {
-	return gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv)->flags &
-	       AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
+	return gem_to_amdgpu_bo(gem)->flags & AMDGPU_GEM_CREATE_VM_ALWAYS_VALID;
 }
 
 /* Allows a file to import a copy until its session closes */
 int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf)
 {
-	struct amdgpu_criu_copier *copier __free(kfree) = NULL;
+	struct amdgpu_criu_copy *copy = dmabuf->priv;
 
-	if (!amdgpu_criu_is_copy(dmabuf) || !amdgpu_criu_is_of_one_vm(dmabuf))
+	if (!amdgpu_criu_is_copy(dmabuf) || !amdgpu_criu_is_of_one_vm(copy->gem))
 		return 0;
-	copier = kmalloc_obj(*copier, GFP_KERNEL_ACCOUNT);
-	if (!copier)
-		return -ENOMEM;
-	copier->dmabuf = dmabuf;
-	copier->client = file->client_id;
-	guard(spinlock)(&amdgpu_criu_copiers_lock);
-	if (amdgpu_criu_find_copier(file, dmabuf))
-		return 0;
-	hash_add(amdgpu_criu_copiers, &copier->by_dmabuf, (unsigned long)dmabuf);
-	/* The table has it now. */
-	copier = NULL;
-	return 0;
+	return xa_err(xa_store(&copy->copiers, file->client_id, xa_mk_value(1),
+			       GFP_KERNEL_ACCOUNT));
 }
 
 static void amdgpu_criu_end_copy(struct dma_buf *dmabuf)
 {
-	struct amdgpu_bo *bo = gem_to_amdgpu_bo((struct drm_gem_object *)dmabuf->priv);
+	struct amdgpu_criu_copy *copy = dmabuf->priv;
+	struct amdgpu_bo *bo = gem_to_amdgpu_bo(copy->gem);
 
-	amdgpu_criu_forget_copiers(dmabuf);
+	xa_destroy(&copy->copiers);
 	/* Closing a handle updates the statistics while the BO still counts as shared. */
 	if (amdgpu_bo_reserve(bo, true))
 		return;
@@ -129,22 +110,17 @@ bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem
 
 /* Each import creates a new handle. prime.lock serializes the imports of a file. */
 static int amdgpu_criu_import_copy(struct drm_device *dev, struct drm_file *file,
-				   struct dma_buf *dmabuf, u32 *handle)
+				   struct amdgpu_criu_copy *copy, u32 *handle)
 {
 	struct amdgpu_fpriv *fpriv = file->driver_priv;
-	struct drm_gem_object *gem = dmabuf->priv;
-	bool allowed = gem->dev == dev;
 	int ret;
 
-	if (amdgpu_criu_is_of_one_vm(dmabuf)) {
-		guard(spinlock)(&amdgpu_criu_copiers_lock);
-		allowed &= amdgpu_criu_find_copier(file, dmabuf);
-	}
-	if (!allowed)
+	if (copy->gem->dev != dev || (amdgpu_criu_is_of_one_vm(copy->gem) &&
+				      !xa_load(&copy->copiers, file->client_id)))
 		return -EPERM;
 	guard(mutex)(&file->prime.lock);
-	WRITE_ONCE(fpriv->criu_copies, gem);
-	ret = drm_gem_handle_create(file, gem, handle);
+	WRITE_ONCE(fpriv->criu_copies, copy->gem);
+	ret = drm_gem_handle_create(file, copy->gem, handle);
 	WRITE_ONCE(fpriv->criu_copies, NULL);
 	return ret;
 }
@@ -161,7 +137,7 @@ int amdgpu_criu_fd_to_handle(struct drm_device *dev, struct drm_file *file, int 
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
 	ret = amdgpu_criu_is_copy(dmabuf) ?
-	      amdgpu_criu_import_copy(dev, file, dmabuf, handle) :
+	      amdgpu_criu_import_copy(dev, file, dmabuf->priv, handle) :
 	      drm_gem_prime_fd_to_handle(dev, file, fd, handle);
 	dma_buf_put(dmabuf);
 	return ret;
@@ -223,13 +199,23 @@ static struct dma_buf *amdgpu_criu_bo_export(void *object)
 static struct dma_buf *amdgpu_criu_bo_copy(void *object)
 {
 	struct amdgpu_bo *bo = gem_to_amdgpu_bo(object);
+	struct amdgpu_criu_copy *copy;
 	struct dma_buf *dmabuf;
 
 	if (amdgpu_ttm_tt_get_usermm(bo->tbo.ttm))
 		return ERR_PTR(-EPERM);
+	copy = kzalloc_obj(*copy, GFP_KERNEL_ACCOUNT);
+	if (!copy)
+		return ERR_PTR(-ENOMEM);
 	dmabuf = drm_gem_prime_export(object, amdgpu_criu_export_flags(bo));
-	if (!IS_ERR(dmabuf))
-		dmabuf->ops = &amdgpu_criu_copy_ops;
+	if (IS_ERR(dmabuf)) {
+		kfree(copy);
+		return dmabuf;
+	}
+	copy->gem = object;
+	xa_init(&copy->copiers);
+	dmabuf->priv = copy;
+	dmabuf->ops = &amdgpu_criu_copy_ops;
 	return dmabuf;
 }
 
@@ -244,12 +230,7 @@ const struct criu_object_ops amdgpu_criu_bo_ops = {
 /* Returns the GEM object on the GPU that allocated the BO; NULL if another driver exported it. */
 struct drm_gem_object *amdgpu_criu_owner_object(struct drm_gem_object *gem)
 {
-	const struct dma_buf *dmabuf;
-
-	if (!gem->import_attach)
-		return gem;
-	dmabuf = gem->import_attach->dmabuf;
-	return dmabuf->ops == &amdgpu_dmabuf_ops ? dmabuf->priv : NULL;
+	return gem->import_attach ? amdgpu_criu_dmabuf_gem(gem->import_attach->dmabuf) : gem;
 }
 
 /* Gets the existing dma-buf of a BO. Returns the dma-buf with a reference, or NULL. */
@@ -267,7 +248,7 @@ struct dma_buf *amdgpu_criu_object_dmabuf(struct drm_gem_object *gem)
 /* True if another driver has imported the BO: a restore could not import it there again. */
 bool amdgpu_criu_dmabuf_has_importer(struct dma_buf *dmabuf)
 {
-	const struct drm_gem_object *owner = dmabuf->priv;
+	const struct drm_gem_object *owner = amdgpu_criu_dmabuf_gem(dmabuf);
 	const struct device_driver *driver = owner->dev->dev->driver;
 	struct dma_buf_attachment *attach;
 	bool found = false;

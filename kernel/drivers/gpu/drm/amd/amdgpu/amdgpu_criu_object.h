@@ -26,6 +26,7 @@ const char *amdgpu_criu_unshareable(struct drm_gem_object *owner, u64 size);
 int amdgpu_criu_claim(struct criu_call *call, u64 id, bool own, struct drm_gem_object **owner);
 int amdgpu_criu_object_id(struct criu_session *session, struct drm_gem_object *gem, u64 *id);
 
+struct drm_gem_object *amdgpu_criu_dmabuf_gem(const struct dma_buf *dmabuf);
 bool amdgpu_criu_is_copy(const struct dma_buf *dmabuf);
 int amdgpu_criu_allow_copy(const struct drm_file *file, const struct dma_buf *dmabuf);
 bool amdgpu_criu_may_open(const struct amdgpu_fpriv *fpriv, const struct drm_gem_object *gem);

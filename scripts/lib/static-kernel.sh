@@ -4,7 +4,7 @@
 
 KERNEL_SOURCE=/usr/src/linux-source-7.3
 HEADER=uapi/drm/amdgpu_criu.h
-KERNEL_LINES=11249
+KERNEL_LINES=11337
 I386=(-m32 -isystem /usr/include/x86_64-linux-gnu)
 
 bases() { (cd kernel/base && printf '%s\n' */source.sh) | sed 's,/.*,,'; }
@@ -67,6 +67,15 @@ expand_each() {
   for file; do
     expand "$file" | awk -v file="$file" -v OFS='\t' '{ print file, FNR, $0 }'
   done
+}
+
+# What is carried is described beside its code, and criu.rst includes each of these descriptions.
+check_kernel_carried() {
+  diff <(files 'kernel/drivers/*.[ch]' 'kernel/base/7.3/drivers/*.[ch]' |
+    xargs grep -o '^ \* DOC: .*' |
+    sed 's,.*drivers/gpu/,drivers/gpu/,; s,: \* DOC: , ,' | sort) \
+    <(awk '/kernel-doc:: drivers\// { file = $3 } /^ +:doc: / { sub(/^ +:doc: /, ""); print file, $0 }' \
+      kernel/Documentation/gpu/amdgpu/criu.rst | sort)
 }
 
 # A maintainer reads all of it.

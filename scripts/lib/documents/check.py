@@ -18,7 +18,8 @@ from .names import IS_DOCUMENT, Names, matches
 from .spans import Span, spans
 
 # A document of the kernel names files as they are in a kernel tree.
-KERNEL_ROOTS = ("kernel", "kernel/drivers/gpu/drm/amd", "kernel/drivers/gpu/drm/amd/amdgpu")
+KERNEL_ROOTS = ("kernel", "kernel/base/7.3", "kernel/drivers/gpu/drm/amd",
+                "kernel/drivers/gpu/drm/amd/amdgpu")
 KERNEL_PATHS = (("include/uapi/", "uapi/"), ("tools/testing/selftests/", "selftests/"))
 # Options of programs that only a person calls.
 FOREIGN_OPTIONS = {"--plugin-option", "--tcp-established"}

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* BO lists. A list holds references to its BOs, so the handles of the BOs may be closed. */
+/**
+ * DOC: BO lists
+ *
+ * Carried: BO lists, with priorities. A list holds references to its BOs, so the handles of the
+ * BOs may be closed.
+ */
 #include "amdgpu_criu_render.h"
 
 /* Limits of amdgpu_bo_list_create() and amdgpu_bo_create_list_entry_array(). */

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Contexts. Their jobs are complete when they are saved, and the fences of complete jobs
- * need not be saved: amdgpu_ctx_get_fence() treats a sequence number below the next one
- * that has no fence as a complete job.
+/**
+ * DOC: Contexts
+ *
+ * Carried: id, priority, stable power state, guilt, next sequence numbers. Jobs are complete when
+ * contexts are saved, and their fences need not be saved: amdgpu_ctx_get_fence() treats a sequence
+ * number below the next one that has no fence as a complete job.
+ *
+ * Not carried: contexts that have used a video engine.
  */
 #include <linux/delay.h>
 

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The file itself: its GPU, its VM, and state that cannot be carried. */
+/**
+ * DOC: File
+ *
+ * Carried: the reserved VMID, and the name of DRM_IOCTL_SET_CLIENT_NAME.
+ *
+ * Not carried: files of card nodes, sessions of UVD and VCE, memory faults that were reported.
+ */
 #include <drm/drm_syncobj.h>
 #include <linux/ctype.h>
 #include <linux/dma-resv.h>

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* BOs of the file. User space copies their contents through a dma-buf of each BO. */
+/**
+ * DOC: BOs and userptrs
+ *
+ * Carried: create flags, placement, metadata and tiling of BOs in VRAM, GTT, CPU, GDS, GWS, OA and
+ * of doorbells; all flags of userptrs, which RESUME attaches to the new memory. User space copies
+ * the contents of BOs through a dma-buf of each.
+ *
+ * Not carried: encrypted BOs, BOs of other drivers, or that other drivers have imported; userptrs
+ * that another process has attached, or that were never attached.
+ */
 #include <linux/dma-buf.h>
 
 #include "amdgpu_criu_render.h"

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * Syncobjs. The submissions of a paused file are complete, so a syncobj has either no fence or a
- * signaled one. Only the last point of a timeline is saved.
+/**
+ * DOC: Syncobjs
+ *
+ * Carried: binary and timeline syncobjs. The submissions of a paused file are complete, so a
+ * syncobj has either no fence or a signaled one. Only the last point of a timeline is saved.
+ *
+ * Not carried: syncobjs that an eventfd waits for.
  */
 #include <drm/drm_syncobj.h>
 #include <linux/dma-fence-chain.h>

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* GPU mappings of the file's VM, except those that the driver or KFD created. */
+/**
+ * DOC: GPU mappings
+ *
+ * Carried: mappings of the file's VM, except those that the driver or KFD created: several of one
+ * BO, partial, with flags, sparse, and the remains of replaced and cleared ones.
+ *
+ * Not carried: mappings of a BO whose handle was closed.
+ */
 #include <drm/drm_exec.h>
 
 #include "amdgpu_criu_render.h"

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* BOs that the process has allocated or imported, and their mappings. */
+/**
+ * DOC: BOs of KFD
+ *
+ * Carried: BOs that the process has allocated or imported, with handle, address, flags and mmap
+ * offset: VRAM, GTT, userptr, doorbell, MMIO remap; their mappings on all GPUs, also of a peer's
+ * VRAM.
+ *
+ * Not carried: BOs of other drivers, or that other drivers have imported, or others allocated.
+ */
 #include "kfd_criu.h"
 
 #define KFD_CRIU_NO_OFFSET (~0ULL)

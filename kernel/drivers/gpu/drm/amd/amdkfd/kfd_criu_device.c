@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* GPUs of a process: the properties that KFD has reported, and the acquired VMs. */
+/**
+ * DOC: GPUs
+ *
+ * Carried: the acquired VMs, also to other GPUs with the same properties, as KFD has reported
+ * them. The process keeps its gpu_id.
+ */
 #include <linux/crc32.h>
 #include <linux/file.h>
 #include <linux/pm_runtime.h>

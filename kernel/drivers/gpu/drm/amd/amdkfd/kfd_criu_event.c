@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Events and the page of their signal slots. */
+/**
+ * DOC: Events
+ *
+ * Carried: events of every type, with id, age and data; the page of their signal slots, if it is
+ * in a BO.
+ */
 #include "kfd_criu.h"
 #include "kfd_events.h"
 

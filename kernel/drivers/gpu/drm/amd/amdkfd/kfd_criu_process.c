@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* State of the process as a whole, and checks for state that a blob cannot hold. */
+/**
+ * DOC: Process
+ *
+ * Carried: XNACK mode, trap handlers, scratch and LDS apertures, runtime-enable, MFMA mode of
+ * GFX 9.5, and the delay of SIGBUS of DRM_IOCTL_AMDGPU_PROC_OPTIONS.
+ *
+ * Not carried: secondary contexts, debuggers with their watch points and queues, a locked
+ * profiler, files of AMDKFD_IOC_SMI_EVENTS, memory policies of GFX8; memory that was lost or
+ * poisoned, and memory faults that were reported.
+ */
 #include "kfd_criu.h"
 #include "kfd_smi_events.h"
 #include "kfd_svm.h"

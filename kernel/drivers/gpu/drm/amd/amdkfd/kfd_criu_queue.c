@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* User queues: compute (PM4, AQL) and SDMA. */
+/**
+ * DOC: Queues
+ *
+ * Carried: compute (PM4, AQL) and SDMA queues, also by engine and for XGMI: id, MQDs and control
+ * stacks of all XCCs, wave-save area, doorbell, engine, percentage, priority, CU mask, GWS; also
+ * inactive, with packets in the ring, or without ring.
+ *
+ * Not carried: queues that were reset, or that a debugger has suspended; queues of GPUs without
+ * compute wave save/restore.
+ */
 #include "kfd_criu.h"
 #include "kfd_device_queue_manager.h"
 #include "kfd_mqd_manager.h"

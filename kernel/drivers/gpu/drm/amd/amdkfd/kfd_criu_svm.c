@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * SVM ranges: attributes only. CRIU saves and restores the pages as memory of the process.
- * Pages in VRAM migrate to system memory when CRIU reads them.
+/**
+ * DOC: SVM ranges
+ *
+ * Carried: all attributes. CRIU saves and restores the pages as memory of the process: those in
+ * VRAM migrate to system memory when CRIU reads them, and again as the attributes say.
  */
 #include <linux/sched/mm.h>
 

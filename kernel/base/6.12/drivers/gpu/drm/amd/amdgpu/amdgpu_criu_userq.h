@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* This kernel has no user queues. */
+/**
+ * DOC: User queues
+ *
+ * This kernel has none.
+ */
 #ifndef _AMDGPU_CRIU_USERQ_H_
 #define _AMDGPU_CRIU_USERQ_H_
 

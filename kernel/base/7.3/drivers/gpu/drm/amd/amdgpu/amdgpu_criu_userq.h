@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* User queues. Kernels without them have a header of this name that does nothing. */
+/**
+ * DOC: User queues
+ *
+ * Carried: user queues for compute and SDMA: id, doorbell, priority, MQD, with packets in the ring
+ * that were written during the pause.
+ *
+ * Not carried: user queues for graphics, secure ones, those in the VM of KFD, those that hung or
+ * wait for another.
+ */
+/* Kernels without user queues have a header of this name that does nothing. */
 #ifndef _AMDGPU_CRIU_USERQ_H_
 #define _AMDGPU_CRIU_USERQ_H_
 

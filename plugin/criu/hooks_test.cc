@@ -495,8 +495,9 @@ TEST_F(Hooks, TheLogHasVersionAndOptions) {
   unsetenv("KFD_CAPABILITY_CHECK");
   EXPECT_THAT(log(), testing::ContainsRegex(
                          "amdgpu_criu_plugin [0-9.]+, options: ignore=capability staging-slots=4 "
-                         "staging-kib=8 chunk-kib=256 compress=none incremental=off io=io_uring "
-                         "direct-io=on cut-sharing=off parallel=on replicas=off timeout=0"));
+                         "staging-kib=8 chunk-kib=256 compress=none incremental=off "
+                         "gpu-hashes=on io=io_uring direct-io=on cut-sharing=off parallel=on "
+                         "replicas=off timeout=0"));
   end(kStageDump, -1);
 }
 

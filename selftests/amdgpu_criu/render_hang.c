@@ -12,6 +12,7 @@
 #include "complaints.h"
 #include "render.h"
 #include "render_blob.h"
+#include "reset.h"
 
 /* The longest wait of PROCESS_INFO. */
 #define PAUSE_MILLISECONDS 20000
@@ -45,6 +46,8 @@ FIXTURE_SETUP(hang)
 {
 	struct criu_node second;
 
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
 	if (render_open(&self->node, 0))
 		SKIP(return, "no amdgpu render node");
 	if (!render_open(&second, 1)) {
@@ -198,7 +201,7 @@ TEST_F_TIMEOUT(hang, syncobj_of_a_job_that_never_ends_is_ETIME, 180)
 }
 
 /* Reading the file resets the GPU. */
-static void *reset_gpu(void *data)
+static void *reset_in_thread(void *data)
 {
 	char path[64], text[16];
 	int fd = -1;
@@ -233,7 +236,7 @@ TEST_F_TIMEOUT(hang, outside_sees_a_gpu_that_is_being_reset, 180)
 	ASSERT_EQ(0, render_bo_import(&other, fd, &handle));
 	close(fd);
 	EXPECT_EQ(0, pause_now(self, args.session_fd));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, reset_gpu, &done));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reset_in_thread, &done));
 	for (; !done; calls++) {
 		ASSERT_EQ(0, criu_op(&self->node, OUTSIDE, &args));
 		ASSERT_EQ(1, args.num_bos) {

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <stdlib.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -15,6 +16,13 @@
 #define RESET_FILES "/sys/kernel/debug/dri/*/amdgpu_gpu_recover"
 /* The driver does not survive the reset of a GPU with peers. */
 #define RESET_SKIP "resets its GPU, which must be the only one"
+#define RESET_FORBIDDEN "resets its GPU, which CRIU_TEST_NO_RESET forbids"
+
+/* On a machine with a GPU that others use, too. */
+static inline bool reset_is_forbidden(void)
+{
+	return getenv("CRIU_TEST_NO_RESET");
+}
 
 static inline bool reset_is_possible(void)
 {

@@ -232,6 +232,8 @@ TEST_F(kinds, an_event_whose_interrupt_has_not_arrived_is_signaled)
 
 TEST_F_TIMEOUT(kinds, a_gpu_that_was_reset_since_restore_is_EIO, 180)
 {
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
 	if (!reset_is_possible())
 		SKIP(return, RESET_SKIP);
 	complaints_allow(RESET_COMPLAINTS);

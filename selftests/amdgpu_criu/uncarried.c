@@ -271,6 +271,8 @@ TEST_F(uncarried, a_queue_that_hangs_and_is_reset_is_EOPNOTSUPP)
 {
 	struct kfd_queue hung;
 
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
 	if (self->kfd.gpu.gfx_version / 10000 != 9)
 		SKIP(return, "MES schedules the queues of this GPU");
 	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
@@ -299,6 +301,8 @@ TEST_F_TIMEOUT(uncarried, a_queue_that_hangs_and_resets_the_gpu_is_EOPNOTSUPP, 1
 {
 	struct kfd_queue hung;
 
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
 	if (self->kfd.gpu.gfx_version / 10000 == 9)
 		SKIP(return, "KFD resets the queue alone");
 	ASSERT_EQ(0, kfd_compute_make(&self->kfd, KFD_IOC_QUEUE_TYPE_COMPUTE, &hung));
@@ -311,6 +315,8 @@ TEST_F_TIMEOUT(uncarried, an_sdma_queue_that_hangs_and_resets_the_gpu_is_EOPNOTS
 {
 	struct kfd_gpu second;
 
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
 	if (!kfd_gpu_at(1, &second))
 		SKIP(return, "resets its GPU, which must be the only one");
 	kfd_sdma_truncate(&self->queue);
@@ -320,6 +326,8 @@ TEST_F_TIMEOUT(uncarried, an_sdma_queue_that_hangs_and_resets_the_gpu_is_EOPNOTS
 /* After a reset for another reason, no queue is marked. */
 TEST_F_TIMEOUT(uncarried, memory_that_a_reset_has_lost_is_EOPNOTSUPP, 180)
 {
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
 	if (!reset_is_possible())
 		SKIP(return, RESET_SKIP);
 	complaints_allow(RESET_COMPLAINTS);

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
+import os
 import unittest
+from unittest import mock
 
 from . import usage
 from .catalog import listed
@@ -29,6 +31,11 @@ class UsageTest(unittest.TestCase):
         memory = {"0000:00:04.0 memory": "1001"}
         self.assertEqual(usage.differences("reloaded_driver", BEFORE, {**BEFORE, **memory}), [])
         self.assertEqual(len(self.found("reloaded_driver", KFD_processes="1")), 1)
+
+    def test_what_others_use_meanwhile_is_not_compared(self) -> None:
+        self.assertIn("device files", usage.measure())
+        with mock.patch.dict(os.environ, {"SHARED_GPU": "1"}):
+            self.assertEqual(usage.measure(), {})
 
     def test_only_scenarios_are_explained(self) -> None:
         self.assertEqual(usage.EXPLAINED.keys() - set(listed()), set())

@@ -65,6 +65,16 @@ clean_mounts() {
 # Functions that clean_up calls first. A file that defines scenarios adds its own.
 CLEANERS=(remove_containers)
 
+# With SHOW_IMAGES=1, keeps a description of images that are removed, without contents of memory.
+show_images() {
+  local directory
+  for directory in "$DIR"/*/; do
+    compgen -G "$directory/amdgpu-*.img" >/dev/null || continue
+    directory=${directory%/}
+    timeout 60 amdgpu-criu show --json "$directory" >"$DIR/show-${directory##*/}.json" 2>&1
+  done
+}
+
 # Removes images, which are large, and keeps logs.
 clean_up() {
   local status=$? pid cleaner
@@ -78,6 +88,7 @@ clean_up() {
   for pid in "${PIDS[@]}"; do
     wait_gone "$pid" 10 || echo "process $pid does not end"
   done
+  [ "${SHOW_IMAGES:-0}" = 0 ] || show_images
   clean_mounts
   find "$DIR" -name '*.img' -delete
   exit $status

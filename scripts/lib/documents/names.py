@@ -21,6 +21,7 @@ _PROGRAMS = {
     "softgpu": ("selftests/gpu/main.cc",),
     "amdgpu-criu": ("plugin/tool/*",),
     "measure": ("selftests/bench/guest/*",),
+    "amdgpu-criu-selftest": ("selftests/machine/*",),
 }
 
 

@@ -37,7 +37,8 @@ help:
 	@echo 'make series    the kernel patches as mails: outgoing/7.3-kfd, 7.3-render, 6.12-…'
 	@echo '               BUILD=1: build after each patch'
 	@echo 'make install   plugin, command, man pages and module under DESTDIR'
-	@echo 'make deb       Debian packages of plugin, command, header and module (DKMS): build/deb'
+	@echo 'make install-tests  amdgpu-criu-selftest and its tests, for a machine with a GPU'
+	@echo 'make deb       Debian packages of plugin, command, header, module (DKMS) and tests: build/deb'
 	@echo 'make deb-source  the source package of these: build/deb-source'
 	@echo 'make clean     remove what was built, keep the lab; make distclean: remove the lab too'
 
@@ -106,6 +107,10 @@ series: lab
 .PHONY: install
 install: module host
 	@scripts/install '$(DESTDIR)' $(BASE)$(if $(filter 1,$(WITH_DISPLAY)),-display)
+
+.PHONY: install-tests
+install-tests: host
+	@scripts/install --tests '$(DESTDIR)'
 
 .PHONY: deb deb-source
 deb: lab

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # The packages that `make deb` builds: installed, used and removed.
 
-PACKAGES=(amdgpu-criu-plugin amdgpu-criu-tools amdgpu-criu-dev)
+PACKAGES=(amdgpu-criu-plugin amdgpu-criu-tools amdgpu-criu-dev amdgpu-criu-tests)
 
 all_files() { # except dpkg's own book-keeping
   find / -xdev \( -path /var/lib/dpkg -o -path /var/log -o -path /root \) -prune -o -print | sort
@@ -39,6 +39,41 @@ completions() { # completions WORD...: what bash offers after these
   )
 }
 
+# selftest NAME OPTIONS...: the installed command, with nothing of /payload. Its report is DIR/NAME.
+selftest() {
+  local name=$1
+  shift
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin amdgpu-criu-selftest --report "$DIR/$name" --scratch "$DIR" \
+    --patience "$PATIENCE" "$@" >"$DIR/$name.log" 2>&1
+}
+
+# selftest_passes NAME COUNT OPTIONS...: and so many tests at least have passed
+selftest_passes() {
+  local name=$1 count=$2
+  shift 2
+  selftest "$name" "$@" || fail "amdgpu-criu-selftest: status $?: $(grep -A 2 '^not ok' "$DIR/$name/report.txt")"
+  json "$DIR/$name/report.json" "it['passed'] >= $count and not it['failed'] and it['machine']['gpus']"
+  grep -qF "$(uname -r)" "$DIR/$name/dmesg.txt" "$DIR/$name/report.txt" || fail "the report names no kernel"
+  tar -tf "$DIR/$name/report.tar.gz" >"$DIR/packed" || fail "the archive is damaged"
+  grep -q "/topology/1/properties" "$DIR/packed" || fail "no topology in the archive"
+  ! grep -v 'show-.*\.json' "$DIR/packed" | grep '\.img' || fail "images in the archive"
+  cat "$DIR/$name/report.txt"
+}
+
+remove_and_compare() {
+  dpkg --purge "${PACKAGES[@]}" >>"$DIR/dpkg.log" 2>&1 || fail "dpkg does not remove the packages"
+  PACKAGES_INSTALLED=
+  all_files >"$DIR/after"
+  diff "$DIR/before" "$DIR/after" >"$DIR/left.log" || fail "something is left behind"
+}
+
+# A process that uses a GPU is left alone.
+selftest_leaves_others_alone() {
+  selftest in-use --only one_gpu
+  [ $? -eq 3 ] || fail "in use by $PID, but: $(cat "$DIR/in-use.log")"
+  grep -q "$PID gpu_chain" "$DIR/in-use.log" || fail "who uses the GPUs is not named"
+}
+
 scenario_packages() {
   need_gpus 1
   all_files >"$DIR/before"
@@ -51,7 +86,35 @@ scenario_packages() {
   case " $(completions s) " in *" show "*) ;; *) fail "completed: $(completions s)" ;; esac
   man_page amdgpu-criu
   man_page criu-amdgpu
-  dpkg --purge "${PACKAGES[@]}" >>"$DIR/dpkg.log" 2>&1 || fail "dpkg does not remove the packages"
-  all_files >"$DIR/after"
-  diff "$DIR/before" "$DIR/after" >"$DIR/left.log" || fail "something is left behind"
+  man_page amdgpu-criu-selftest
+  remove_and_compare
+}
+
+# A part of the stage `quick`.
+scenario_packages_selftest() {
+  need_gpus 1
+  all_files >"$DIR/before"
+  install_packages
+  start gpu_chain
+  selftest_leaves_others_alone
+  ends_well "beside the tests"
+  selftest_passes quick 10 --only query --only one_gpu
+  remove_and_compare
+}
+
+# The driver of the distribution.
+scenario_packages_stock() {
+  need_gpus 2
+  install_packages
+  use_driver stock
+  selftest_passes stock 3 --only stock_criu_op --only stock_round_trip
+  grep -q 'ioctl, without the series' "$DIR/stock/report.txt" || fail "the report does not name the interface"
+  use_driver ours
+}
+
+# The campaign `machine`.
+scenario_packages_full() {
+  need_gpus 1
+  install_packages
+  selftest_passes full 300 --stage full
 }

@@ -71,7 +71,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     # With one GPU.
     "single_gpu": ("faults_reset",),
     # With what `make deb` has built.
-    "packaged": ("packages",),
+    "packaged": ("packages", "packages_selftest", "packages_stock"),
+    # The campaign `machine` runs this.
+    "packaged_full": ("packages_full",),
     # The campaign `faults` runs these instead of @faults, which is a sample of them.
     "all_faults": (
         "faults_dump_criu", "faults_dump_criu_4_1_1", "faults_dump_criu_4_3",
@@ -203,6 +205,8 @@ def limit(name: str, environment: Mapping[str, str]) -> int:
         seconds = 3600
     elif "train" in name and whole:
         seconds = 3600
+    elif name == "packages_full":
+        seconds = 10000
     elif name == "soak":
         seconds = 240 + _number(environment, "ROUNDS", 1) * 90
     return seconds * patience(environment)

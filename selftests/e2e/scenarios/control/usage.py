@@ -15,6 +15,7 @@ SETTLE_SECONDS = 8.0
 # Scenarios after which one value may differ, with the reason.
 EXPLAINED = {
     "reloaded_driver": ("memory", "another instance of the driver has its own buffers"),
+    "packages_stock": ("memory", "likewise"),
     **{name: ("memory", "that of the stock driver, which the last one of the group unloads")
        for name in GROUPS["stock"]},
 }

@@ -187,7 +187,9 @@ class Executor:
 
     def _run(self, step: Step, log: Path) -> tuple[bool, int | None]:
         environment = {**self.environment, **step.environment}
-        with log.open("wb") as out:
+        log.unlink(missing_ok=True)
+        # run_kselftest.sh opens its own output a second time.
+        with log.open("ab") as out:
             process = subprocess.Popen(self.command(step), stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=subprocess.STDOUT, env=environment,
                                        start_new_session=True, cwd="/")

@@ -81,6 +81,10 @@ class ExecutorTest(unittest.TestCase):
         self.assertEqual([(test.name, test.outcome) for test in done.tests], [("query", PASS)])
         self.assertEqual((self.root / done.log).read_text(), "1..1\nok 1 query\n")
 
+    def test_output_that_is_opened_twice_is_in_order(self) -> None:
+        done = self.run_step("echo 1..2; echo ok 1 a >>/dev/stdout; echo ok 2 b")
+        self.assertEqual([test.name for test in done.tests], ["a", "b"])
+
     def test_kselftests_run_by_the_script_of_the_kernel(self) -> None:
         done = self.run_step("echo 1..1; echo ok 1 $*", 60, KSELFTEST)
         self.assertEqual(done.tests[0].name, "-t amdgpu_criu:query -o 60")

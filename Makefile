@@ -79,7 +79,7 @@ check-lab check-module check-host check-unit check-static check-demo: check-%:
 check-debug:
 	@scripts/check $(if $(filter 1,$(KCSAN)),kcsan,debug)
 check-guest:
-	@scripts/check e2e e2e-suites guest
+	@scripts/check e2e suites guest
 check-deb:
 	@scripts/check deb deb-guest
 check-6.12:

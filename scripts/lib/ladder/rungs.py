@@ -86,7 +86,7 @@ CHECK = table(
     Rung("module", (("scripts/module", "--next"),), ("lab",), 400, builds=True),
     Rung("module-6.12", in_background(("scripts/module", "6.12")), ("lab",), 350, builds=True),
     Rung("host", (("scripts/host", "release"),), ("lab",), 450, builds=True),
-    guests("e2e-suites", ("module", "host"), 700, "--name", "e2e-suites", "e2e-*"),
+    guests("suites", ("module", "host"), 700, "--name", "suites", "e2e-*"),
     guests("e2e", ("module", "host"), 300, "--name", "e2e", "e2e"),
     guests("guest", ("module", "host"), 500, "--except", "e2e*", "--runner-tests", "3",
            "runner", "*"),

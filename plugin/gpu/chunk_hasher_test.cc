@@ -60,7 +60,7 @@ class ChunkHasher : public testing::TestWithParam<uint32_t> {
 TEST_P(ChunkHasher, ComputesWhatTheCpuComputes) {
   const Filled filled = fill(kMaxBytes, 7);
   const Hashed all{filled.bo.get(), kMaxBytes};
-  for (const size_t kib : {1, 12, 260, 776, 65536}) {
+  for (const size_t kib : {12, 260, 65536}) {
     std::vector<ChunkHash> expected;
     append_hashes(filled.bytes, kib * kKib, expected);
     const auto hashes = engine_->hash({&all, 1}, static_cast<uint32_t>(kib * kKib));

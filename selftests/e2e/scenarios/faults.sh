@@ -21,11 +21,11 @@ faults_of() {
       if (++number[name] == 1 || every) print name ":" number[name] }'
 }
 
-# Reduces the array `faults` of its caller to a third, but keeps at least one.
+# Reduces the array `faults` of its caller to a fifth, but keeps at least one.
 choose_faults() {
   local fault chosen=()
   for fault in "${faults[@]}"; do
-    ((EVERY || RANDOM % 3 == 0)) && chosen+=("$fault")
+    ((EVERY || RANDOM % 5 == 0)) && chosen+=("$fault")
   done
   ((${#chosen[@]} > 0)) || chosen=("${faults[RANDOM % ${#faults[@]}]}")
   faults=("${chosen[@]}")

@@ -222,6 +222,10 @@ TEST_F_TIMEOUT(fences, that_hide_a_dispatch_fail_the_pause, 120)
 	struct files *f = &self->f;
 	__u64 position;
 
+	if (reset_is_forbidden())
+		SKIP(return, RESET_FORBIDDEN);
+	if (!reset_is_possible())
+		SKIP(return, RESET_SKIP);
 	complaints_allow(RESET_COMPLAINTS);
 	ASSERT_EQ(0, userq_signal(&f->node, &f->queue, self->syncobjs, 1, 0, true));
 	EXPECT_EQ(0, render_syncobj_wait(&f->node, self->syncobjs[0], 10 * RENDER_SECOND));

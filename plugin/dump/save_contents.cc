@@ -43,11 +43,14 @@ class Saver {
     }
   }
 
+  // False: the GPU need not hash, or has failed to.
+  bool gpu_hashes() const { return options_.hashes && options_.gpu_hashes && !cannot_hash_; }
+
   // Prepares add(): the GPU hashes these objects, if it can. One that cannot is asked only once.
   void hash(std::span<const gpu::Hashed> bos) {
     hashes_.clear();
     next_hash_ = 0;
-    if (!options_.hashes || !options_.gpu_hashes || cannot_hash_) return;
+    if (!gpu_hashes()) return;
     auto hashes = engine_.hash(bos, static_cast<uint32_t>(chunk_bytes_));
     cannot_hash_ = !hashes.ok();
     if (cannot_hash_)
@@ -55,7 +58,7 @@ class Saver {
     else
       hashes_ = std::move(*hashes);
   }
-  uint64_t chunks_of(uint64_t bytes) const { return (bytes + chunk_bytes_ - 1) / chunk_bytes_; }
+  uint64_t chunks_of(uint64_t bytes) const { return gpu::chunks_of(bytes, chunk_bytes_); }
 
   // A chunk is never in two slots, and begins at the same place in its object as in any other dump.
   // Objects are added in the order of hash().
@@ -139,13 +142,10 @@ class Saver {
     return true;
   }
 
-  // Nearly all chunks have the same size.
   const image::Hash& hash_of_zeros(uint32_t size) {
-    if (zeros_.size() != size) {
-      zeros_.assign(size, std::byte{0});
-      hash_of_zeros_ = image::strong_hash(zeros_);
-    }
-    return hash_of_zeros_;
+    const auto [hash, is_new] = hashes_of_zeros_.try_emplace(size);
+    if (is_new) hash->second = image::strong_hash(std::vector<std::byte>(size));
+    return hash->second;
   }
 
   void append(const std::shared_ptr<gpu::Imported>& from, Part& part, uint64_t offset) {
@@ -326,9 +326,8 @@ class Saver {
   bool cannot_hash_ = false;
   std::vector<gpu::ChunkHash> hashes_;  // of the objects that are added next
   size_t next_hash_ = 0;
-  std::vector<std::byte> zeros_;
-  image::Hash hash_of_zeros_{};
-  std::map<uint32_t, uint32_t> source_numbers_;  // number in the file, by number in Earlier
+  std::map<uint32_t, image::Hash> hashes_of_zeros_;  // by size: whole pages, at most a chunk
+  std::map<uint32_t, uint32_t> source_numbers_;      // number in the file, by number in Earlier
   Saved saved_;
 };
 
@@ -341,11 +340,12 @@ Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQue
   for (const kernel::Bo& bo : bos) bytes += bo.size;
   Saver saver(engine, std::move(queue), options, to, bytes);
   while (!bos.empty()) {
-    // Objects whose hashes are computed together are imported together.
+    // Only objects whose hashes are computed together are imported together.
+    const size_t most = saver.gpu_hashes() ? kMaxHashedBos : 1;
     std::vector<std::shared_ptr<gpu::Imported>> imported;
     std::vector<gpu::Hashed> hashed;
-    for (uint64_t chunks = 0; imported.size() < bos.size() && imported.size() < kMaxHashedBos &&
-                              chunks < kMaxHashedChunks;) {
+    for (uint64_t chunks = 0;
+         imported.size() < bos.size() && imported.size() < most && chunks < kMaxHashedChunks;) {
       const kernel::Bo& bo = bos[imported.size()];
       imported.push_back(TRY(import(bo.object_id, bo.size)));
       hashed.push_back({imported.back().get(), bo.size});

@@ -38,10 +38,6 @@ constexpr uint32_t kMaxChunkBytes = 64u << 20;
 constexpr uint32_t kAlignDwords = 8;
 constexpr uint32_t kNop = 0xffff1000;  // type 3, one dword
 
-uint64_t chunks_of(uint64_t bytes, uint32_t chunk_bytes) {
-  return (bytes + chunk_bytes - 1) / chunk_bytes;
-}
-
 }  // namespace
 
 ChunkHasher::~ChunkHasher() = default;
@@ -114,7 +110,7 @@ Result<std::vector<ChunkHash>> ChunkHasher::hash(std::span<const Hashed> bos,
 }
 
 // Returns the number of dwords.
-uint32_t ChunkHasher::write_commands(std::span<const Part> parts, uint32_t chunk_bytes) {
+Result<uint32_t> ChunkHasher::write_commands(std::span<const Part> parts, uint32_t chunk_bytes) {
   std::vector<uint32_t> pm4;
   kernel_.setup(memory_->address() + kCode, pm4);
   uint64_t results = memory_->address() + kHashes;
@@ -128,15 +124,16 @@ uint32_t ChunkHasher::write_commands(std::span<const Part> parts, uint32_t chunk
     results += part.chunks * sizeof(ChunkHash);
   }
   pm4.resize(round_up(pm4.size(), kAlignDwords), kNop);
-  memcpy(at(kCommands), pm4.data(), std::min(pm4.size() * sizeof(pm4[0]), kCommandBytes));
+  const size_t bytes = pm4.size() * sizeof(pm4[0]);
+  if (bytes > kCommandBytes) return Error(E2BIG, "too many dispatches");
+  memcpy(at(kCommands), pm4.data(), bytes);
   return static_cast<uint32_t>(pm4.size());
 }
 
 // Appends the hashes of the parts.
 Status ChunkHasher::run(std::span<const Part> parts, uint32_t chunk_bytes,
                         std::vector<ChunkHash>& hashes) {
-  const uint32_t dwords = write_commands(parts, chunk_bytes);
-  if (dwords * sizeof(uint32_t) > kCommandBytes) return Error(E2BIG, "too many dispatches");
+  const uint32_t dwords = TRY(write_commands(parts, chunk_bytes));
   // The memory may have changed since the caches of the GPU have read it.
   const CommandBuffer commands{AMDGPU_HW_IP_COMPUTE, memory_->address() + kCommands, dwords,
                                AMDGPU_IB_FLAG_EMIT_MEM_SYNC, "the computation of hashes"};

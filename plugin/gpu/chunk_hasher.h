@@ -38,7 +38,7 @@ class ChunkHasher {
   Status prepare(amdgpu_device* device);
   Status test_itself(amdgpu_device* device);
   Status run(std::span<const Part> parts, uint32_t chunk_bytes, std::vector<ChunkHash>& hashes);
-  uint32_t write_commands(std::span<const Part> parts, uint32_t chunk_bytes);
+  Result<uint32_t> write_commands(std::span<const Part> parts, uint32_t chunk_bytes);
   std::byte* at(uint64_t offset) const { return bytes_.data() + offset; }
 
   HashKernel kernel_;

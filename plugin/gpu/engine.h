@@ -51,6 +51,9 @@ struct Hashed {
   Imported* bo = nullptr;
   uint64_t size = 0;
 };
+constexpr uint64_t chunks_of(uint64_t bytes, uint64_t chunk_bytes) {
+  return (bytes + chunk_bytes - 1) / chunk_bytes;
+}
 
 class Engine {
  public:
@@ -71,8 +74,8 @@ class Engine {
   // Returns at once for an idle slot. After an error the slot's contents are undefined.
   virtual Status wait(unsigned slot) = 0;
 
-  // Hashes of the chunks of BOs, in their order, computed where the memory is. An error: the caller
-  // has to compute them, and the next call fails at once.
+  // Hashes of the chunks of BOs, in their order, computed where the memory is. After an error the
+  // caller has to compute them.
   virtual Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes) {
     (void)bos, (void)chunk_bytes;
     return Error(ENOTSUP, "this engine computes no hashes");

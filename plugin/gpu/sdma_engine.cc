@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <sys/mman.h>
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -109,20 +108,8 @@ class SdmaEngine : public Engine {
   }
 
   Result<std::vector<ChunkHash>> hash(std::span<const Hashed> bos, uint32_t chunk_bytes) override {
-    if (!hasher_ && !cannot_hash_) {
-      auto hasher = ChunkHasher::create(device_.get());
-      if (hasher.ok())
-        hasher_ = std::move(*hasher);
-      else
-        cannot_hash_ = std::move(hasher).error();
-    }
-    if (!hasher_) return Error(*cannot_hash_);
-    auto hashes = hasher_->hash(bos, chunk_bytes);
-    if (!hashes.ok()) {
-      cannot_hash_ = hashes.error();
-      hasher_.reset();
-    }
-    return hashes;
+    if (!hasher_) hasher_ = TRY(ChunkHasher::create(device_.get()));
+    return hasher_->hash(bos, chunk_bytes);
   }
 
  private:
@@ -181,7 +168,6 @@ class SdmaEngine : public Engine {
   DrmDevice device_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<ChunkHasher> hasher_;
-  std::optional<Error> cannot_hash_;
   std::unique_ptr<MappedBo> ibs_;  // the command buffers of all slots
   std::span<std::byte> ib_bytes_;
   std::vector<Slot> slots_;

@@ -32,6 +32,7 @@ MOST_WORK = 10**9
 _TYPES = re.compile(r"type\w*=(\w+)")
 _SIZES = re.compile(r"(?<=[=\[,])\d+(?=[,\]]|$)")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_BEGUN = re.compile(r"^  (\w+\(.*\)): ")
 _CASE = re.compile(r"^\s*(\w+\(.*\)): (.*)$")
 
 
@@ -105,8 +106,9 @@ def sample(cases: list[Case]) -> list[Case]:
 def run_until_end(program: str, backend: str, cases: list[Case], seconds: float) -> dict[str, str]:
     """Returns the results of the cases up to the end of the program, and that a case has ended it."""
     results: dict[str, str] = {}
-    begun = ""
-    command = [program, "test", "-b", backend, "-o", ",".join(map(str, cases))]
+    begun = ""  # the case that the program has named last
+    # Not buffered, so that the program names a case before it ends in it.
+    command = ["stdbuf", "-o0", program, "test", "-b", backend, "-o", ",".join(map(str, cases))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         # The time limit also applies to a program that prints nothing.
         timer = threading.Timer(seconds, process.kill)
@@ -114,7 +116,8 @@ def run_until_end(program: str, backend: str, cases: list[Case], seconds: float)
         before = time.monotonic()
         assert process.stdout
         for line in process.stdout:
-            begun = line if line.startswith("  ") else begun
+            named = _BEGUN.match(_COLOR.sub("", line))
+            begun = named[1] if named else begun
             result = parse(line)
             if result:
                 now = time.monotonic()
@@ -125,8 +128,9 @@ def run_until_end(program: str, backend: str, cases: list[Case], seconds: float)
     if process.returncode not in (0, 1, -9):
         left = [str(case) for case in cases if str(case) not in results]
         if left:
-            results[left[0]] = f"ends the program with {process.returncode} after {begun.strip()}"
-            print(f"{left[0]}: {results[left[0]]}", flush=True)
+            culprit = begun if begun in left else left[0]
+            results[culprit] = f"ends the program with {process.returncode}"
+            print(f"{culprit}: {results[culprit]}", flush=True)
     return results
 
 

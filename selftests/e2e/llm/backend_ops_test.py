@@ -9,12 +9,12 @@ from unittest import mock
 import backend_ops
 from backend_ops import Case, Known, choose, parse, run_until_end, sample
 
-# Replaces llama.cpp's program: COS fails, and EXP ends it.
+# Replaces llama.cpp's program, which runs cases in its own order: COS fails, and EXP ends it.
 PROGRAM = """#!/usr/bin/python3
 import os, sys
 print('"op_name","op_params","supported"')
 if sys.argv[1] == "support":
-    for name in ("ABS", "COS", "EXP", "SIN"):
+    for name in ("SIN", "ABS", "COS", "EXP"):
         print(f'"{name}","type=f32,ne=[4,2]","1"')
     sys.exit(0)
 for case in ("ABS", "COS", "EXP", "SIN"):

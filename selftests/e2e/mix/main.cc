@@ -31,7 +31,7 @@ class Mix {
                                              const Options& options);
   Status step();
   uint64_t done() const { return done_; }
-  bool verify(const char* word);
+  Status check(std::vector<std::string>& problems);
   void announce() const;
   // A child serves requests of its parent until the parent exits.
   int serve(const Channel& channel);
@@ -46,7 +46,7 @@ class Mix {
   Status pass(int fd);
   Status close_one();
   Status make_child();
-  void check(std::vector<std::string>& problems);
+  void check_own(std::vector<std::string>& problems);
   // Some children keep a mapping of the memory of a destroyed queue, or the /dev/kfd of their
   // parent. That is legal, and a dump refuses it.
   bool may_take_away() const { return children_.empty() || options_.seed % 8 == 0; }
@@ -203,14 +203,14 @@ int Mix::serve(const Channel& channel) {
   for (auto request = channel.next(); request.ok() && request->what != Ask::kStop;
        request = channel.next()) {
     std::vector<std::string> problems;
-    check(problems);
+    check_own(problems);
     for (const std::string& problem : problems) say("damage: in the child: " + problem);
     if (!channel.answer({problems.size(), 0}).ok()) break;
   }
   return kGood;
 }
 
-void Mix::check(std::vector<std::string>& problems) {
+void Mix::check_own(std::vector<std::string>& problems) {
   const auto now = take_census();
   if (!now.ok()) problems.push_back(now.error().message());
   if (now.ok() && *now != census_) {
@@ -223,15 +223,12 @@ void Mix::check(std::vector<std::string>& problems) {
   if (!is_child_) queues_->check(problems, options_.timeout_s * 1000);
 }
 
-bool Mix::verify(const char* word) {
-  std::vector<std::string> problems;
-  check(problems);
-  for (const Channel& child : children_) {
-    const auto reply = child.ask({Ask::kVerify, 0, done_});
-    if (!reply.ok()) problems.push_back(reply.error().message());
-    if (reply.ok() && reply->problems != 0) problems.emplace_back("a child has found damage");
-  }
-  return give_verdict(word, done_, problems);
+Status Mix::check(std::vector<std::string>& problems) {
+  check_own(problems);
+  for (const Channel& child : children_)
+    if (TRY(child.ask({Ask::kVerify, 0, done_})).problems != 0)
+      problems.emplace_back("a child has found damage");
+  return {};
 }
 
 Status Mix::step() {

@@ -36,7 +36,7 @@ class Process {
   Status step();
   uint64_t done() const { return done_; }
   // True if all is right.
-  bool verify(const char* word);
+  Status check(std::vector<std::string>& problems);
   void announce(size_t gpus) const;
 
  private:
@@ -46,7 +46,6 @@ class Process {
   Status add_lane(const std::string& path);
   Status take_stock();
   Status submit_burst();
-  Status check(std::vector<std::string>& problems);
   Status reserve_vmid() const;
   Status check_vmid(std::vector<std::string>& problems) const;
   Status check_lane(Lane& lane, std::vector<std::string>& problems);
@@ -186,13 +185,6 @@ Status Process::check(std::vector<std::string>& problems) {
   TRY(check_vmid(problems));
   TRY(buffers_->check(*lanes_[0].copier, problems));
   return syncobjs_->check(problems);
-}
-
-bool Process::verify(const char* word) {
-  std::vector<std::string> problems;
-  const Status status = check(problems);
-  if (!status.ok()) problems.push_back(status.error().message());
-  return give_verdict(word, done_, problems);
 }
 
 void Process::announce(size_t gpus) const {

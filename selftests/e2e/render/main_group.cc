@@ -222,7 +222,7 @@ class Group {
 
   Status step();
   uint64_t done() const { return done_; }
-  bool verify(const char* word);
+  Status check(std::vector<std::string>& problems);
   // The others end first: shared objects must remain.
   bool finish(bool good);
   void announce() const;
@@ -374,21 +374,15 @@ Status Group::check_identity(std::vector<std::string>& problems) {
   return {};
 }
 
-bool Group::verify(const char* word) {
-  std::vector<std::string> problems;
-  Status status = own_.check(done_, problems);
+Status Group::check(std::vector<std::string>& problems) {
+  TRY(own_.check(done_, problems));
   for (const Follower& follower : followers_) {
-    if (!status.ok()) break;
-    const Result<Reply> reply = follower.channel.ask({Ask::kVerify, 0, done_});
-    if (!reply.ok())
-      status = Error(reply.error());
-    else if (reply->problems)
+    const Reply reply = TRY(follower.channel.ask({Ask::kVerify, 0, done_}));
+    if (reply.problems)
       problems.push_back(
-          amdgpu_criu::formatted("process {} found {}", follower.pid, reply->problems));
+          amdgpu_criu::formatted("process {} found {}", follower.pid, reply.problems));
   }
-  if (status.ok()) status = check_identity(problems);
-  if (!status.ok()) problems.push_back(status.error().message());
-  return give_verdict(word, done_, problems);
+  return check_identity(problems);
 }
 
 bool Group::finish(bool good) {
@@ -398,7 +392,7 @@ bool Group::finish(bool good) {
       say(amdgpu_criu::formatted("note: cannot wait for process {}", follower.pid));
   }
   followers_.clear();
-  return verify("alone") && good;
+  return verify(*this, "alone") && good;
 }
 
 void Group::announce() const {

@@ -24,7 +24,7 @@ class Process {
   static Result<std::unique_ptr<Process>> create(const std::string& path, unsigned timeout_ms);
   Status step();
   uint64_t done() const { return done_; }
-  bool verify(const char* word);
+  Status check(std::vector<std::string>& problems);
   void announce() const;
 
  private:
@@ -37,7 +37,6 @@ class Process {
   explicit Process(unsigned timeout_ms) : timeout_ms_(timeout_ms) {}
   Status make_queues();
   Status submit();
-  Status check(std::vector<std::string>& problems);
 
   unsigned timeout_ms_;
   std::unique_ptr<RenderDevice> device_;
@@ -127,13 +126,6 @@ Status Process::check(std::vector<std::string>& problems) {
   if (next.id() != 1)
     problems.push_back(amdgpu_criu::formatted("a new user queue has number {}", next.id()));
   return {};
-}
-
-bool Process::verify(const char* word) {
-  std::vector<std::string> problems;
-  const Status status = check(problems);
-  if (!status.ok()) problems.push_back(status.error().message());
-  return give_verdict(word, done_, problems);
 }
 
 void Process::announce() const {

@@ -71,7 +71,7 @@ class Process {
   static Result<std::unique_ptr<Process>> create(const GpuNode& node, const Options& options);
   Status step();
   uint64_t done() const { return done_; }
-  bool verify(const char* word);
+  Status check(std::vector<std::string>& problems);
   void announce() const;
 
  private:
@@ -84,7 +84,6 @@ class Process {
   Status check_step(uint64_t step) const;
   void check_block(const Block& block, const char* name, uint64_t value,
                    std::vector<std::string>& problems) const;
-  Status check(std::vector<std::string>& problems);
 
   Kfd kfd_;
   unsigned timeout_ms_;
@@ -236,13 +235,6 @@ Status Process::check(std::vector<std::string>& problems) {
     check_block(both_, "both", done_, problems);
   }
   return lists_.check(*device_, problems);
-}
-
-bool Process::verify(const char* word) {
-  std::vector<std::string> problems;
-  const Status status = check(problems);
-  if (!status.ok()) problems.push_back(status.error().message());
-  return give_verdict(word, done_, problems);
 }
 
 void Process::announce() const {

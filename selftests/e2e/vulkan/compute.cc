@@ -13,10 +13,7 @@
 
 #include "base/result.h"
 #include "compute_spirv.h"  // built from compute.comp
-#include "vulkan/device.h"
-#include "workload/control.h"
-#include "workload/options.h"
-#include "workload/run.h"
+#include "vulkan/run.h"
 
 namespace e2e {
 namespace {
@@ -121,12 +118,13 @@ class Process {
   explicit Process(const Options& options);
   Status step();
   uint64_t done() const { return done_; }
-  bool verify(const char* word);
-  uint32_t subgroup() const { return subgroup_; }
+  Status check(std::vector<std::string>& problems);
+  void announce() const {
+    say(formatted("ready: pid {} vulkan bytes {} subgroup {}", getpid(), kItems * 4, subgroup_));
+  }
 
  private:
   void submit(uint64_t step);
-  Status check(std::vector<std::string>& problems);
 
   unsigned timeout_s_;
   Gpu gpu_{kBurst};
@@ -182,27 +180,6 @@ Status Process::check(std::vector<std::string>&) {
   return {};
 }
 
-bool Process::verify(const char* word) {
-  std::vector<std::string> problems;
-  const Status status = check(problems);
-  if (!status.ok()) problems.push_back(status.error().message());
-  return give_verdict(word, done_, problems);
-}
-
-int main_with(const Options& options) {
-  try {
-    Process process(options);
-    if (const Status status = handle_signals(); !status.ok())
-      throw std::runtime_error(status.error().message());
-    say(formatted("ready: pid {} vulkan bytes {} subgroup {}", getpid(), kItems * 4,
-                  process.subgroup()));
-    return run_steps(process, options) ? kGood : kDamaged;
-  } catch (const std::exception& error) {
-    say(std::string("setup failed: ") + error.what());
-    return kSetupFailed;
-  }
-}
-
 }  // namespace
 }  // namespace e2e
 
@@ -211,6 +188,5 @@ int main(int argc, char** argv) {
       {"vulkan_compute", "A process that computes by Vulkan.", "--steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
-  e2e::set_driver();
-  return e2e::main_with(parsed.options);
+  return e2e::run_on_gpu<e2e::Process>(parsed.options);
 }

@@ -7,12 +7,9 @@
 #include <cstring>
 
 #include "base/result.h"
-#include "vulkan/device.h"
+#include "vulkan/run.h"
 #include "workload/chain_math.h"
-#include "workload/control.h"
-#include "workload/options.h"
 #include "workload/pattern.h"
-#include "workload/run.h"
 
 namespace e2e {
 namespace {
@@ -25,8 +22,10 @@ class Process {
   explicit Process(const Options& options);
   Status step();
   uint64_t done() const { return done_; }
-  // True if all is right.
-  bool verify(const char* word);
+  Status check(std::vector<std::string>& problems);
+  void announce() const {
+    say(amdgpu_criu::formatted("ready: pid {} vulkan bytes {}", getpid(), bytes()));
+  }
   uint64_t bytes() const { return 2 * kDataSize + kPages * gpu_.page_size(); }
 
  private:
@@ -43,7 +42,6 @@ class Process {
   void submit(uint64_t step);
   // Copies on the transfer queue, and waits.
   Status copy(const Buffer& from, const Buffer& to, uint64_t size);
-  Status check(std::vector<std::string>& problems);
 
   unsigned timeout_s_;
   Gpu gpu_{kBurst};
@@ -132,26 +130,6 @@ Status Process::check(std::vector<std::string>& problems) {
   return {};
 }
 
-bool Process::verify(const char* word) {
-  std::vector<std::string> problems;
-  const Status status = check(problems);
-  if (!status.ok()) problems.push_back(status.error().message());
-  return give_verdict(word, done_, problems);
-}
-
-int main_with(const Options& options) {
-  try {
-    Process process(options);
-    if (const Status status = handle_signals(); !status.ok())
-      throw std::runtime_error(status.error().message());
-    say(amdgpu_criu::formatted("ready: pid {} vulkan bytes {}", getpid(), process.bytes()));
-    return run_steps(process, options) ? kGood : kDamaged;
-  } catch (const std::exception& error) {
-    say(std::string("setup failed: ") + error.what());
-    return kSetupFailed;
-  }
-}
-
 }  // namespace
 }  // namespace e2e
 
@@ -162,6 +140,5 @@ int main(int argc, char** argv) {
        "--steps --interval --timeout"},
       argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
-  e2e::set_driver();
-  return e2e::main_with(parsed.options);
+  return e2e::run_on_gpu<e2e::Process>(parsed.options);
 }

@@ -19,7 +19,7 @@ using amdgpu_criu::Status;
 struct Process {
   amdgpu_criu::Status step() const { return chain->step(); }
   uint64_t done() const { return chain->done(); }
-  bool verify(const char* word) const;
+  Status check(std::vector<std::string>& problems) const;
 
   std::unique_ptr<Kfd> kfd;
   std::vector<std::unique_ptr<Gpu>> gpus;
@@ -84,13 +84,9 @@ void announce(const Process& process) {
                              process.chain->event_count() + process.copiers.size()));
 }
 
-// True if all is right.
-bool Process::verify(const char* word) const {
-  std::vector<std::string> problems;
-  const Status status = data->check(pointers(copiers), problems);
-  if (!status.ok()) problems.push_back(status.error().message());
+Status Process::check(std::vector<std::string>& problems) const {
   chain->check(problems);
-  return give_verdict(word, chain->done(), problems);
+  return data->check(pointers(copiers), problems);
 }
 
 bool run(Process& process, const Options& options) {

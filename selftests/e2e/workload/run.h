@@ -8,22 +8,31 @@
 
 namespace e2e {
 
-// Process: step(), done(), verify(WORD). True if all was right.
+// Process: check(), which adds problems; its error is one, too. done() is read after it.
+template <typename Process>
+bool verify(Process& process, const char* word) {
+  std::vector<std::string> problems;
+  const amdgpu_criu::Status status = process.check(problems);
+  if (!status.ok()) problems.push_back(status.error().message());
+  return give_verdict(word, process.done(), problems);
+}
+
+// Process: step() as well. True if all was right.
 template <typename Process>
 bool run_steps(Process& process, const Options& options) {
   bool good = true;
   while (!stop_requested() && (!options.steps || process.done() < options.steps)) {
-    if (take_verify_request()) good &= process.verify("verify");
+    if (take_verify_request()) good &= verify(process, "verify");
     const amdgpu_criu::Status status = process.step();
     if (!status.ok()) {
       say("stopped: " + status.error().message());
-      process.verify("final");
+      verify(process, "final");
       return false;
     }
     say(amdgpu_criu::formatted("step {} value {:#018x}", process.done(), value_at(process.done())));
     pause_ms(options.interval_ms);
   }
-  return process.verify("final") && good;
+  return verify(process, "final") && good;
 }
 
 // set_up() returns the process, or an error. run(process) returns true if all was right. Returns

@@ -163,8 +163,10 @@ CAMPAIGN = table(
     campaign_in_guest("train"),
     Rung("vulkan-image", (("scripts/vulkan",),), ("lab",), builds=True),
     campaign_in_guest("vulkan", needs=("vulkan-image",)),
-    Rung("waves", (("scripts/suspend-everywhere",), *campaign_in_guest("waves").commands),
-         ("module", "host")),
+    Rung("dbgapi-image", (("scripts/dbgapi",),), ("lab",), builds=True),
+    Rung("waves", (("scripts/suspend-everywhere",),
+                   *campaign_in_guest("waves", "waves-debugger*").commands),
+         ("module", "host", "dbgapi-image")),
     Rung("static-all", (("scripts/static", "--results", "static-all", "clang_tidy_all",
                          "clang_analyzer", "kernel_sparse_all"),), ("module", "module-6.12", "host")),
 )
@@ -202,7 +204,7 @@ CAMPAIGNS = {
     "soak": (("soak",), "processes that share everything, restored 100 times (two hours)"),
     "train": (("train",), "a training run, dumped and restored again and again (minutes)"),
     "vulkan": (("vulkan",), "Vulkan programs of Debian's RADV, on Navi 31 (2 GB of disk; a minute)"),
-    "waves": (("waves",), "waves are saved at every instruction, or withheld (ten minutes)"),
+    "waves": (("waves",), "waves are saved at every instruction, withheld, or read by a debugger (ten minutes)"),
     "static": (("static-all",), "clang-tidy and sparse on all files, clang's analyzer (an hour)"),
 }
 

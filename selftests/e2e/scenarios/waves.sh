@@ -10,8 +10,36 @@ in_long_kernel() { # in_long_kernel STEP
 }
 
 HAS_XNACK=0
+DEBUGGER=0 # 1: AMD's debugger library reads the waves, too
 
 said() { log_has "$1"$'\n' || gone "$PID"; }
+
+# A line for each wave: its registers, without those that the library does not print as numbered ones.
+wave_lines() {
+  awk '/^queue/ { queue = NR } /^group/ && $5 !~ /^s1(0[2-9]|1)/ {
+      wave = queue " " $2 " " $4; $1 = $2 = $3 = $4 = ""; text[wave] = text[wave] "\n" $0 }
+    END { for (wave in text) { command = "sort | md5sum"; print text[wave] | command; close(command) } }' |
+    sort
+}
+
+# read_registers WHERE DIR|PID: writes the registers of all waves to $DIR/registers. With DEBUGGER=1 they
+# are those that AMD's library reads, and saved_waves must have read the same ones.
+read_registers() {
+  if ((DEBUGGER == 0)); then
+    "$PAYLOAD/bin/saved_waves" --registers "$2" >"$DIR/registers" 2>&1
+    return
+  fi
+  "$PAYLOAD/bin/saved_waves" --core "$DIR/core" "$2" >"$DIR/registers" 2>&1 || return
+  wave_lines <"$DIR/registers" >"$DIR/waves"
+  "$PAYLOAD/dbgapi/bin/dbgapi_waves" "$DIR/core" >"$DIR/registers" 2>"$DIR/dbgapi.log" ||
+    fail "$1: dbgapi_waves ended with status $?: $(tail -n 1 "$DIR/dbgapi.log")"
+  wave_lines <"$DIR/registers" >"$DIR/waves-of-debugger"
+  [ -s "$DIR/waves" ] || fail "$1: there are no waves"
+  cmp -s "$DIR/waves" "$DIR/waves-of-debugger" ||
+    fail "$1: saved_waves reads $(wc -l <"$DIR/waves") waves, and the library $(
+      comm -12 "$DIR/waves" "$DIR/waves-of-debugger" | wc -l) of them"
+  echo "$1: librocm-dbgapi reads the same $(wc -l <"$DIR/waves") waves"
+}
 
 waves_are_saved() { # waves_are_saved IMAGES: prints how many
   local text
@@ -120,8 +148,7 @@ stopped_or_further() { grep -q '^stopped' "$LOG" || [ "$(last_step)" -gt "$STEP_
 
 # registers_are_right WHERE DIR|PID: every register of the parked waves has its number
 registers_are_right() {
-  "$PAYLOAD/bin/saved_waves" --registers "$2" >"$DIR/registers" 2>&1 ||
-    fail "$1: $(tail -n 1 "$DIR/registers")"
+  read_registers "$1" "$2" || fail "$1: $(tail -n 1 "$DIR/registers")"
   differing_registers "$1"
   [ -z "$DIFFERENT" ] || fail "$1: $DIFFERENT"
   echo "$1: $(grep -c '^group 0 wave ' "$DIR/expected") registers of $(tail -n 1 "$DIR/registers") are right"
@@ -156,16 +183,41 @@ scenario_waves_parked() {
 
   "$PAYLOAD/bin/saved_waves" --change $changed "$DIR/changed" >/dev/null || fail "no change"
   cat "$DIR/log-at-dump" >"$LOG"
-  "$PAYLOAD/bin/saved_waves" --registers "$DIR/changed" >"$DIR/registers"
+  read_registers images "$DIR/changed"
   only_one_differs images $changed
   criu_restore changed "$DIR/changed" || fail "changed: criu restore ended with status $?"
   PIDS+=("$PID")
-  "$PAYLOAD/bin/saved_waves" --registers "$PID" >"$DIR/registers"
+  read_registers "restored process" "$PID"
   only_one_differs "restored process" $changed
   kill -TERM "$PID"
   wait_gone "$PID" $STEP_SECONDS || fail "changed: it does not end"
   log_has 'final FAILED: step 0 problems 1' || fail "changed: $(tail -n 2 "$LOG")"
   echo "changed: $(grep '^damage' "$LOG")"
+}
+
+scenario_debugger_parked() {
+  DEBUGGER=1
+  scenario_waves_parked
+}
+
+# The same for waves that run: of the suspended queue, in the images, and when they are restored.
+scenario_debugger_waves() {
+  DEBUGGER=1 STEPS_WANTED=0
+  need_gpus 1
+  need_plugin
+  start rocr_kernels --held 1
+  all_memory_is_right "before the dump"
+  in_long_kernel $(($(last_step) + 1))
+  read_registers "suspended queue" "$PID" || fail "$(tail -n 1 "$DIR/registers")"
+  dump_and_kill dump "$DIR/images"
+  read_registers images "$DIR/images" || fail "$(tail -n 1 "$DIR/registers")"
+  # KFD counts other memory than before: reading a save area moves it out of VRAM.
+  criu_restore restore "$DIR/images" || fail "criu restore ended with status $?"
+  PIDS+=("$PID")
+  read_registers "restored process" "$PID" || fail "$(tail -n 1 "$DIR/registers")"
+  all_memory_is_right "after the restore"
+  [ "$(last_step)" -gt "$STEP_BEFORE" ] || fail "the kernel has not ended"
+  ends_well "after the restore"
 }
 
 only_one_differs() { # only_one_differs WHERE REGISTER

@@ -17,6 +17,7 @@ struct ImageOptions {
   Part withheld = Part::kNone;
   std::string changed;     // the register whose lowest bit changes, in the last wave of a group
   bool registers = false;  // prints those of each wave
+  std::string core;        // the path of a Core to write
 };
 
 // Prints the waves; returns how many. EBADMSG: an image is damaged, or a control stack does not

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "topology/topology.h"
+#include "waves/core.h"
 
 namespace amdgpu_criu {
 namespace {
@@ -23,11 +24,14 @@ class Debugger {
   Debugger(Debugger&& other) noexcept
       : kfd_(std::move(other.kfd_)),
         memory_(std::move(other.memory_)),
+        runtime_(other.runtime_),
         pid_(std::exchange(other.pid_, 0)) {}
   Debugger& operator=(Debugger&&) = delete;
   ~Debugger();
 
+  Result<std::vector<kfd_dbg_device_info_entry>> gpus() const;
   Result<std::vector<kfd_queue_snapshot_entry>> queues() const;
+  bool ttmp_setup() const { return runtime_.ttmp_setup; }
   Status suspend(uint32_t queue) const;
   Status resume(uint32_t queue) const;
   Status read(uint64_t address, std::span<std::byte> to) const;
@@ -38,6 +42,7 @@ class Debugger {
   Result<int> ask(uint32_t operation, kfd_ioctl_dbg_trap_args& args, const char* what) const;
 
   Fd kfd_, memory_;
+  kfd_runtime_info runtime_ = {};
   pid_t pid_;
 };
 
@@ -61,7 +66,7 @@ Result<Debugger> Debugger::attach(pid_t pid) {
   char name[] = "/tmp/saved-waves-XXXXXX";
   const Fd events(mkstemp(name));
   unlink(name);
-  kfd_runtime_info runtime = {};
+  kfd_runtime_info& runtime = debugger.runtime_;
   kfd_ioctl_dbg_trap_args args = {};
   args.enable.rinfo_ptr = reinterpret_cast<uintptr_t>(&runtime);
   args.enable.rinfo_size = sizeof(runtime);
@@ -77,6 +82,18 @@ Result<Debugger> Debugger::attach(pid_t pid) {
 Debugger::~Debugger() {
   kfd_ioctl_dbg_trap_args args = {};
   if (pid_) (void)ask(KFD_IOC_DBG_TRAP_DISABLE, args, "detaching the debugger");
+}
+
+Result<std::vector<kfd_dbg_device_info_entry>> Debugger::gpus() const {
+  constexpr uint32_t kMostGpus = 64;
+  std::vector<kfd_dbg_device_info_entry> entries(kMostGpus);
+  kfd_ioctl_dbg_trap_args args = {};
+  args.device_snapshot.snapshot_buf_ptr = reinterpret_cast<uintptr_t>(entries.data());
+  args.device_snapshot.num_devices = kMostGpus;
+  args.device_snapshot.entry_size = sizeof(entries[0]);
+  TRY(ask(KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT, args, "listing GPUs"));
+  entries.resize(std::min(args.device_snapshot.num_devices, kMostGpus));
+  return entries;
 }
 
 // A debugger has to know a queue before it may suspend it.
@@ -133,48 +150,55 @@ Generation generation_of(const std::vector<topology::Gpu>& gpus, uint32_t gpu_id
 }
 
 // On GFX9, the driver has copied the control stack behind the header of the save area.
-Result<SavedQueue> read_suspended(const Debugger& debugger, const kfd_queue_snapshot_entry& entry,
-                                  unsigned xcc, Generation generation) {
-  kfd_context_save_area_header header = {};
-  const uint64_t base =
-      entry.ctx_save_restore_address + uint64_t{xcc} * entry.ctx_save_restore_area_size;
-  TRY(debugger.read(base, std::as_writable_bytes(std::span(&header, 1))));
-  const auto& state = header.wave_state;
-  std::vector<uint32_t> stack(state.control_stack_size / sizeof(uint32_t));
-  TRY(debugger.read(base + state.control_stack_offset, std::as_writable_bytes(std::span(stack))));
-  SavedQueue queue = decode_stack(stack, generation);
-  queue.id = entry.queue_id;
-  queue.xcc = xcc;
-  queue.area = base + state.wave_state_offset - state.wave_state_size;
-  if (queue.bytes != state.wave_state_size)
-    return Error::of(EBADMSG, "queue {}: records of {} bytes in a save area of {}", queue.id,
-                     queue.bytes, state.wave_state_size);
-  return queue;
+Result<SaveArea> read_area(const Debugger& debugger, uint64_t base) {
+  SaveArea area = {.base = base, .header = {}, .stack = {}};
+  TRY(debugger.read(base, std::as_writable_bytes(std::span(&area.header, 1))));
+  const auto& state = area.header.wave_state;
+  area.stack.resize(state.control_stack_size / sizeof(uint32_t));
+  TRY(debugger.read(base + state.control_stack_offset,
+                    std::as_writable_bytes(std::span(area.stack))));
+  return area;
+}
+
+Result<size_t> read_queue(const Debugger& debugger, const std::vector<topology::Gpu>& gpus,
+                          const kfd_queue_snapshot_entry& entry, bool registers, Core& core) {
+  const ReadMemory read = [&](uint64_t address, std::span<std::byte> to) {
+    return debugger.read(address, to);
+  };
+  size_t waves = 0;
+  TRY(core.add(entry, read));
+  for (unsigned xcc = 0; xcc < xccs_of(gpus, entry.gpu_id); ++xcc) {
+    const SaveArea area =
+        TRY(read_area(debugger, entry.ctx_save_restore_address +
+                                    uint64_t{xcc} * entry.ctx_save_restore_area_size));
+    const SavedQueue queue =
+        TRY(decode_area(area, entry.queue_id, xcc, generation_of(gpus, entry.gpu_id)));
+    print_summary(queue);
+    if (registers) TRY(print_registers(queue, read));
+    TRY(core.add(area, read));
+    waves += queue.waves.size();
+  }
+  return waves;
 }
 
 }  // namespace
 
-Result<size_t> read_live(pid_t pid, bool registers) {
+Result<size_t> read_live(pid_t pid, bool registers, const std::string& core_path) {
   const auto gpus = TRY(topology::read_gpus());
   const Debugger debugger = TRY(Debugger::attach(pid));
+  Core core;
+  core.set_ttmp_setup(debugger.ttmp_setup());
+  for (const kfd_dbg_device_info_entry& gpu : TRY(debugger.gpus())) core.add(gpu);
   size_t waves = 0;
   for (const kfd_queue_snapshot_entry& entry : TRY(debugger.queues())) {
     if (entry.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE_AQL &&
         entry.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE)
       continue;
     TRY(debugger.suspend(entry.queue_id));
-    for (unsigned xcc = 0; xcc < xccs_of(gpus, entry.gpu_id); ++xcc) {
-      const SavedQueue queue =
-          TRY(read_suspended(debugger, entry, xcc, generation_of(gpus, entry.gpu_id)));
-      print_summary(queue);
-      if (registers)
-        TRY(print_registers(queue, [&](uint64_t address, std::span<std::byte> to) {
-          return debugger.read(address, to);
-        }));
-      waves += queue.waves.size();
-    }
+    waves += TRY(read_queue(debugger, gpus, entry, registers, core));
     TRY(debugger.resume(entry.queue_id));
   }
+  if (!core_path.empty()) TRY(core.write(core_path));
   return waves;
 }
 

@@ -5,11 +5,14 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 #include "waves/stack.h"
 
 namespace amdgpu_criu {
 
-// Prints the waves, and their registers; returns how many waves there are.
-Result<size_t> read_live(pid_t pid, bool registers);
+// Prints the waves, and their registers; returns how many waves there are. core: the path of a Core
+// to write
+Result<size_t> read_live(pid_t pid, bool registers, const std::string& core);
 
 }  // namespace amdgpu_criu

@@ -4,7 +4,8 @@
 // line with their number. It decodes them independently of the software GPU. Exit code: 0 good, 1
 // an image is damaged or a control stack does not describe its save area, 2 failure.
 //
-// --registers prints the registers of each wave. --withhold stack|mqd|area removes a part of the
+// --registers prints the registers of each wave. --core FILE does so and writes what dbgapi_waves
+// needs, another decoder, to print the same. --withhold stack|mqd|area removes a part of the
 // images, and --change REGISTER changes its lowest bit in one wave: a process that is restored from
 // such images must not produce the right result.
 #include <cstdio>
@@ -22,6 +23,7 @@ using namespace amdgpu_criu;
 int usage() {
   fprintf(stderr,
           "usage: saved_waves [--registers] DIR|PID\n"
+          "       saved_waves --core FILE DIR|PID\n"
           "       saved_waves --withhold stack|mqd|area DIR\n"
           "       saved_waves --change REGISTER DIR\n");
   return 2;
@@ -29,7 +31,7 @@ int usage() {
 
 Result<size_t> read(const std::string& place, const ImageOptions& options) {
   if (place.find_first_not_of("0123456789") == std::string::npos)
-    return read_live(atoi(place.c_str()), options.registers);
+    return read_live(atoi(place.c_str()), options.registers, options.core);
   return read_images(place, options);
 }
 
@@ -42,6 +44,8 @@ int main(int argc, char** argv) {
   ImageOptions options;
   if (option == "--registers" && argc == 3)
     options.registers = true;
+  else if (option == "--core" && argc == 4)
+    options = {.changed = {}, .registers = true, .core = argv[2]};
   else if (option == "--withhold" && argc == 4 && parts.contains(argv[2]))
     options.withheld = parts.at(argv[2]);
   else if (option == "--change" && argc == 4)

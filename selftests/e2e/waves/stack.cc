@@ -62,7 +62,9 @@ class Printer {
       line("a", i - wave_.accum_offset, i * row, wave_.lanes);
     for (uint32_t i = 0; i < wave_.sgprs; ++i) line("s", i, wave_.sgprs_at() + i * kWord, 1);
     printf("%s pc %08x%08x\n", label().c_str(), hwreg(kPc + 1), hwreg(kPc));
-    printf("%s exec %08x%08x\n", label().c_str(), hwreg(kExec + 1), hwreg(kExec));
+    // Of a narrow wave, EXEC_HI is no mask.
+    printf("%s exec %08x%08x\n", label().c_str(), wave_.lanes == 64 ? hwreg(kExec + 1) : 0,
+           hwreg(kExec));
     printf("%s m0 %08x\n", label().c_str(), hwreg(kM0));
     for (uint32_t i = 0; i < wave_.lds_bytes / kWord; ++i)
       line("lds", i, wave_.lds_at() + i * kWord, 1);

@@ -62,6 +62,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "divided": ("divided_gpu",),
     # With the image that scripts/vulkan makes.
     "vulkan": ("vulkaninfo", "vulkan", "vulkan_compute"),
+    # With the image that scripts/dbgapi makes.
+    "debugger": ("debugger_parked", "debugger_waves"),
     # In a pair of guests, on node 2.
     "pair": ("podman_arrives",),
     # Likewise, with the image that scripts/slurm makes; the last one ends node 1.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 // vulkan_compute: a process that computes by Vulkan, to be checkpointed and restored. Each step is
-// a dispatch on the compute queue, with push constants, two storage buffers, subgroup operations
-// and shared memory. The state exists only in GPU memory, and every step depends on all before.
-// Several dispatches are submitted before the first is waited for.
+// a dispatch, on the graphics and on the compute queue in turns, with push constants, two storage
+// buffers, two texel buffers, subgroup operations and shared memory. The state exists only in GPU
+// memory, and every step depends on all before. Several dispatches are submitted before the first
+// is waited for.
 #include <unistd.h>
 
 #include <array>
@@ -23,6 +24,7 @@ using amdgpu_criu::formatted;
 using amdgpu_criu::Status;
 
 constexpr uint32_t kGroup = 256, kGroups = 4, kItems = kGroup * kGroups, kRounds = 300;
+constexpr uint32_t kTexels = 64;
 constexpr uint32_t kBurst = 4;  // rows of the ring, too
 
 struct Push {
@@ -44,22 +46,33 @@ void compute_round(std::span<uint32_t> lanes, uint32_t step) {
   }
 }
 
-vk::raii::DescriptorSetLayout two_buffers(const vk::raii::Device& device) {
-  std::array<vk::DescriptorSetLayoutBinding, 2> bindings;
+// By binding.
+constexpr std::array kBindings = {
+    vk::DescriptorType::eStorageBuffer, vk::DescriptorType::eStorageBuffer,
+    vk::DescriptorType::eUniformTexelBuffer, vk::DescriptorType::eStorageTexelBuffer};
+
+vk::raii::DescriptorSetLayout make_set_layout(const vk::raii::Device& device) {
+  std::array<vk::DescriptorSetLayoutBinding, kBindings.size()> bindings;
   for (uint32_t i = 0; i < bindings.size(); ++i)
-    bindings[i] = {i, vk::DescriptorType::eStorageBuffer, 1, vk::ShaderStageFlagBits::eCompute};
+    bindings[i] = {i, kBindings[i], 1, vk::ShaderStageFlagBits::eCompute};
   return {device, {{}, bindings}};
 }
+
+// In the order of the bindings.
+struct Buffers {
+  Buffer state, sums, bytes, copies;
+};
 
 // The pipeline, and the buffers that it uses.
 class Computation {
  public:
-  Computation(const Gpu& gpu, const Buffer& state, const Buffer& sums);
+  Computation(const Gpu& gpu, const Buffers& buffers);
   void record(const vk::raii::CommandBuffer& commands, const Push& push) const;
 
  private:
   vk::raii::Pipeline make_pipeline(const vk::raii::Device& device) const;
 
+  vk::raii::BufferView bytes_, copies_;
   vk::raii::DescriptorSetLayout set_layout_;
   vk::raii::PipelineLayout layout_;
   vk::raii::Pipeline pipeline_;
@@ -74,8 +87,9 @@ vk::raii::PipelineLayout layout_of(const vk::raii::Device& device,
 }
 
 vk::raii::DescriptorPool make_pool(const vk::raii::Device& device) {
-  const vk::DescriptorPoolSize size(vk::DescriptorType::eStorageBuffer, 2);
-  return {device, {vk::DescriptorPoolCreateFlagBits::eFreeDescriptorSet, 1, size}};
+  std::array<vk::DescriptorPoolSize, kBindings.size()> sizes;
+  for (uint32_t i = 0; i < sizes.size(); ++i) sizes[i] = {kBindings[i], 1};
+  return {device, {vk::DescriptorPoolCreateFlagBits::eFreeDescriptorSet, 1, sizes}};
 }
 
 vk::raii::Pipeline Computation::make_pipeline(const vk::raii::Device& device) const {
@@ -85,16 +99,24 @@ vk::raii::Pipeline Computation::make_pipeline(const vk::raii::Device& device) co
   return {device, nullptr, vk::ComputePipelineCreateInfo({}, stage, *layout_)};
 }
 
-Computation::Computation(const Gpu& gpu, const Buffer& state, const Buffer& sums)
-    : set_layout_(two_buffers(gpu.device())),
+vk::raii::BufferView view_of(const Gpu& gpu, const Buffer& buffer, vk::Format format) {
+  return {gpu.device(), {{}, *buffer.buffer, format, 0, VK_WHOLE_SIZE}};
+}
+
+Computation::Computation(const Gpu& gpu, const Buffers& buffers)
+    : bytes_(view_of(gpu, buffers.bytes, vk::Format::eR8G8B8A8Uint)),
+      copies_(view_of(gpu, buffers.copies, vk::Format::eR32Uint)),
+      set_layout_(make_set_layout(gpu.device())),
       layout_(layout_of(gpu.device(), set_layout_)),
       pipeline_(make_pipeline(gpu.device())),
       pool_(make_pool(gpu.device())),
       set_(std::move(vk::raii::DescriptorSets(gpu.device(), {*pool_, *set_layout_}).front())) {
-  const std::array<vk::DescriptorBufferInfo, 2> buffers = {
-      {{*state.buffer, 0, VK_WHOLE_SIZE}, {*sums.buffer, 0, VK_WHOLE_SIZE}}};
-  gpu.device().updateDescriptorSets(
-      vk::WriteDescriptorSet(*set_, 0, 0, vk::DescriptorType::eStorageBuffer, {}, buffers), {});
+  const std::array<vk::DescriptorBufferInfo, 2> plain = {
+      {{*buffers.state.buffer, 0, VK_WHOLE_SIZE}, {*buffers.sums.buffer, 0, VK_WHOLE_SIZE}}};
+  const std::array writes = {vk::WriteDescriptorSet(*set_, 0, 0, kBindings[0], {}, plain),
+                             vk::WriteDescriptorSet(*set_, 2, 0, kBindings[2], {}, {}, *bytes_),
+                             vk::WriteDescriptorSet(*set_, 3, 0, kBindings[3], {}, {}, *copies_)};
+  gpu.device().updateDescriptorSets(writes, {});
 }
 
 void Computation::record(const vk::raii::CommandBuffer& commands, const Push& push) const {
@@ -130,16 +152,18 @@ class Process {
   Gpu gpu_{kBurst};
   uint32_t subgroup_ = gpu_.subgroup_size();
   vk::raii::Semaphore timeline_ = gpu_.timeline(0);
-  Buffer sums_ = gpu_.host_buffer(kBurst * kGroups * 4), state_ = gpu_.device_buffer(kItems * 4);
-  Computation computation_{gpu_, state_, sums_};
+  Buffers buffers_{gpu_.device_buffer(kItems * 4), gpu_.host_buffer(kBurst* kGroups * 4),
+                   gpu_.host_buffer(kTexels * 4), gpu_.host_buffer(kItems * 4)};
+  Computation computation_{gpu_, buffers_};
   std::vector<uint32_t> expected_ = std::vector<uint32_t>(kItems);
   uint64_t done_ = 0, submitted_ = 0;
 };
 
 // The first command fills the state.
 Process::Process(const Options& options) : timeout_s_(options.timeout_s) {
+  for (uint32_t i = 0; i < kTexels * 4; ++i) buffers_.bytes.bytes[i] = std::byte(251 - i);
   const auto fill = [&](const vk::raii::CommandBuffer& commands) {
-    commands.fillBuffer(*state_.buffer, 0, kItems * 4, 0);
+    commands.fillBuffer(*buffers_.state.buffer, 0, kItems * 4, 0);
   };
   gpu_.compute().submit(0, fill, {&timeline_, 0}, {&timeline_, 1});
   if (!gpu_.wait({&timeline_, 1}, timeout_s_)) throw std::runtime_error("the state is not filled");
@@ -150,7 +174,8 @@ void Process::submit(uint64_t step) {
   const auto record = [&](const vk::raii::CommandBuffer& commands) {
     computation_.record(commands, {static_cast<uint32_t>(step), kRounds, row});
   };
-  gpu_.compute().submit(row, record, {&timeline_, step}, {&timeline_, step + 1});
+  Queue& queue = step % 2 ? gpu_.graphics() : gpu_.compute();
+  queue.submit(row, record, {&timeline_, step}, {&timeline_, step + 1});
 }
 
 Status Process::step() {
@@ -159,6 +184,8 @@ Status Process::step() {
   const uint64_t step = done_ + 1;
   if (!gpu_.wait({&timeline_, step + 1}, timeout_s_))
     return Error::of(ETIME, "step {} does not end", step);
+  for (uint32_t i = 0; i < kItems; ++i)
+    expected_[i] += std::to_integer<uint32_t>(buffers_.bytes.bytes[i % kTexels * 4 + 2]);
   for (uint32_t first = 0; first < kItems; first += subgroup_)
     for (uint32_t round = 0; round < kRounds; ++round)
       compute_round(std::span(expected_).subspan(first, subgroup_), static_cast<uint32_t>(step));
@@ -166,7 +193,7 @@ Status Process::step() {
     const auto from = expected_.begin() + group * kGroup;
     const uint32_t wanted = std::accumulate(from, from + kGroup, 0u);
     uint32_t found;
-    std::memcpy(&found, &sums_.bytes[(step % kBurst * kGroups + group) * 4], sizeof(found));
+    std::memcpy(&found, &buffers_.sums.bytes[(step % kBurst * kGroups + group) * 4], sizeof(found));
     if (found != wanted)
       return Error::of(EBADMSG, "step {}: group {} has {:#x}, expected {:#x}", step, group, found,
                        wanted);
@@ -175,8 +202,10 @@ Status Process::step() {
   return {};
 }
 
-Status Process::check(std::vector<std::string>&) {
+Status Process::check(std::vector<std::string>& problems) {
   while (done_ != submitted_) TRY(step());
+  if (done_ && std::memcmp(buffers_.copies.bytes.data(), expected_.data(), kItems * 4) != 0)
+    problems.push_back("the texels are not the state");
   return {};
 }
 

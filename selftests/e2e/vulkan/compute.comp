@@ -10,11 +10,13 @@ layout(local_size_x = 256) in;
 layout(push_constant) uniform Push { uint step, rounds, row; } push;
 layout(binding = 0) buffer State { uint state[]; };
 layout(binding = 1) buffer Sums { uint sums[]; };
+layout(binding = 2) uniform usamplerBuffer bytes;
+layout(binding = 3, r32ui) uniform writeonly uimageBuffer copies;
 shared uint group_sum;
 
 void main() {
   const uint i = gl_GlobalInvocationID.x;
-  uint x = state[i];
+  uint x = state[i] + texelFetch(bytes, int(i % 64u)).z;
   if (gl_LocalInvocationIndex == 0) group_sum = 0;
   barrier();
   for (uint round = 0; round < push.rounds; ++round) {
@@ -25,6 +27,7 @@ void main() {
   }
   atomicAdd(group_sum, x);
   state[i] = x;
+  imageStore(copies, int(i), uvec4(x));
   barrier();
   if (gl_LocalInvocationIndex == 0) sums[push.row * gl_NumWorkGroups.x + gl_WorkGroupID.x] = group_sum;
 }

@@ -64,9 +64,10 @@ class Gpu {
   const vk::raii::Device& device() const { return device_; }
   uint32_t subgroup_size() const;
 
-  static constexpr auto kUsage = vk::BufferUsageFlagBits::eTransferSrc |
-                                 vk::BufferUsageFlagBits::eTransferDst |
-                                 vk::BufferUsageFlagBits::eStorageBuffer;
+  static constexpr auto kUsage =
+      vk::BufferUsageFlagBits::eTransferSrc | vk::BufferUsageFlagBits::eTransferDst |
+      vk::BufferUsageFlagBits::eStorageBuffer | vk::BufferUsageFlagBits::eUniformTexelBuffer |
+      vk::BufferUsageFlagBits::eStorageTexelBuffer;
 
  private:
   vk::raii::Device open() const;

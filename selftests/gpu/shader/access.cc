@@ -135,6 +135,7 @@ Place locate(Wave& wave, const Instruction& in, unsigned lane, uint32_t extra) {
     case Format::kScratch:
       return scratch(wave, in, lane, extra);
     case Format::kMubuf:
+    case Format::kMtbuf:
       return is_gfx11(in.isa) ? gfx11_buffer(wave, in, lane, extra) : buffer(wave, in, lane, extra);
     default:
       return {.in = Place::In::kLds,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -22,10 +23,11 @@ struct Resource {
   OutOfBounds check = kBytes;
   uint32_t swizzle = 0;
   bool add_tid = false;
+  uint32_t format = 0, select = 0;
 
   std::array<uint32_t, 4> words() const {
     return {low32(kA), high32(kA) | stride << 16 | swizzle << 30, records,
-            uint32_t{add_tid} << 23 | uint32_t{check} << 28};
+            select | format << 12 | uint32_t{add_tid} << 23 | uint32_t{check} << 28};
   }
 };
 
@@ -154,6 +156,90 @@ TEST_F(Buffers, StoresAndAtomicsOutsideAreDropped) {
   EXPECT_THAT(gpu_.get<uint8_t>(kA, kSize), ElementsAreArray(expected));
   const auto old = gpu_.get<uint32_t>(kOut, kLanes);
   for (uint32_t i = 0; i * 16 + 8 <= kEnd; ++i) EXPECT_EQ(old[i], values[i] + 1) << i;
+}
+
+constexpr uint32_t kXyzw = 4 | 5 << 3 | 6 << 6 | 7 << 9;
+
+float texel_float(uint32_t word) { return std::bit_cast<float>(word); }
+
+// Texels of four bytes. The last lane is behind the last one.
+TEST_F(Buffers, TexelsAreConvertedAsTheirFormatSays) {
+  constexpr uint32_t kFormat8888Unorm = 42;
+  std::vector<uint32_t> at(kLanes);
+  std::iota(at.begin(), at.end(), 0);
+  const auto out = lanes_of("texels",
+                            {.stride = 4,
+                             .records = kLanes - 1,
+                             .check = kIndexAndOffset,
+                             .format = kFormat8888Unorm,
+                             .select = kXyzw},
+                            at);
+  for (uint32_t i = 0; i < kLanes - 1; ++i) {
+    for (uint32_t k = 0; k < 4; ++k) {
+      const uint8_t byte = memory_[4 * i + k];
+      EXPECT_EQ(texel_float(out[i][k]), static_cast<float>(byte) / 255.0f);
+      EXPECT_EQ(texel_float(out[i][5 + k]),
+                std::max(static_cast<float>(static_cast<int8_t>(byte)) / 127.0f, -1.0f));
+      const uint32_t wide = k < 3 ? word(4 * i) >> 10 * k & 0x3ff : word(4 * i) >> 30;
+      EXPECT_EQ(texel_float(out[i][9 + k]), static_cast<float>(wide) / (k < 3 ? 1023.0f : 3.0f));
+    }
+    const auto half = number<_Float16>(4 * i + 2, kSize);
+    EXPECT_EQ(std::bit_cast<uint16_t>(static_cast<_Float16>(texel_float(out[i][4]))),
+              std::bit_cast<uint16_t>(half));
+    EXPECT_EQ(texel_float(out[i][13]), static_cast<float>(number<int8_t>(4 * i + 3, kSize)));
+  }
+  for (uint32_t k = 0; k < 14; ++k) EXPECT_EQ(out[kLanes - 1][k], 0u) << k;
+}
+
+// X, 1, 0 and Y of texels that have two components.
+TEST_F(Buffers, AResourceChoosesTheComponents) {
+  constexpr uint32_t kFormat16Uint2 = 27;
+  const std::vector<uint32_t> at(kLanes, 7);
+  const auto out = lanes_of("texels",
+                            {.stride = 4,
+                             .records = 20,
+                             .check = kIndexAndOffset,
+                             .format = kFormat16Uint2,
+                             .select = 4 | 1 << 3 | 0 << 6 | 5 << 9},
+                            at)[0];
+  EXPECT_EQ(out[0], word(28) & 0xffff);
+  EXPECT_EQ(out[1], 1u);
+  EXPECT_EQ(out[2], 0u);
+  EXPECT_EQ(out[3], word(28) >> 16);
+}
+
+TEST_F(Buffers, TexelsAreStoredInFrontOfTheEnd) {
+  constexpr uint32_t kFormat32Uint2 = 48, kRecords = 20;
+  std::vector<uint32_t> at(kLanes), values(kLanes);
+  std::vector<uint8_t> expected = memory_;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    at[i] = kLanes - 1 - i, values[i] = 0x01020304 * (i + 1);
+    const uint32_t two[] = {values[i], ~values[i]};
+    if (at[i] < kRecords) std::memcpy(&expected[8 * at[i]], two, sizeof(two));
+  }
+  gpu_.put(kB, at);
+  gpu_.put(kOut, values);
+  const Resource texels = {
+      .stride = 8, .records = kRecords, .check = kIndexAndOffset, .format = kFormat32Uint2};
+  ASSERT_EQ(run("store_texels", texels, kB, kOut), Dispatch::State::kDone) << gpu_.complaint();
+  EXPECT_THAT(gpu_.get<uint8_t>(kA, kSize), ElementsAreArray(expected));
+}
+
+// No such format, floats of 11 bits, a component that the texel does not have.
+TEST_F(Buffers, AFormatThatIsNotModelledStopsTheWave) {
+  for (const auto& [format, select] :
+       {std::pair{0u, kXyzw}, std::pair{30u, kXyzw}, std::pair{20u, kXyzw}}) {
+    EXPECT_EQ(run("texels",
+                  Resource{.stride = 4,
+                           .records = 8,
+                           .check = kIndexAndOffset,
+                           .format = format,
+                           .select = select},
+                  kB, kOut),
+              Dispatch::State::kIllegal);
+    EXPECT_THAT(gpu_.complaint(),
+                HasSubstr("buffer_load_format_xyzw of such a format is not modelled"));
+  }
 }
 
 TEST_F(Buffers, ScalarLoadsAreZeroBehindTheEnd) {

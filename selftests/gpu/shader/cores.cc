@@ -68,8 +68,8 @@ Bound find(const ByName& names, const std::string& name, Isa isa, Format format)
 void add_gfx11(ByName& names) {
   for (const VectorOp& op : gfx11_vector_ops())
     names[op.name] = {.handler = op.compare ? execute_compare : execute_vector, .op = &op};
-  for (const auto ops :
-       {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops(), gfx11_matrix_ops()}) {
+  for (const auto ops : {gfx11_ops(), gfx11_hardware_ops(), gfx11_memory_ops(), gfx11_format_ops(),
+                         gfx11_matrix_ops()}) {
     for (const SpecialOp& op : ops) names[op.name] = {.handler = op.handler};
   }
 }

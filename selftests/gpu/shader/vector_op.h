@@ -69,6 +69,7 @@ std::span<const SpecialOp> gws_ops();
 std::span<const SpecialOp> gfx11_ops();
 std::span<const SpecialOp> gfx11_hardware_ops();
 std::span<const SpecialOp> gfx11_memory_ops();
+std::span<const SpecialOp> gfx11_format_ops();
 std::span<const SpecialOp> gfx11_matrix_ops();
 
 // The mnemonic of GFX9 for an operation that gfx11 has under another one; empty: there is none.

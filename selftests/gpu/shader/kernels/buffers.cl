@@ -45,6 +45,30 @@ kernel void records(uint4 buffer, global const uint* indices, global uint* out) 
   to[2] = word;
 }
 
+// Texels: with the format of the resource, then of the instruction.
+kernel void texels(uint4 buffer, global const uint* indices, global uint* out) {
+  const uint at = indices[LOCAL_ID];
+  global uint* to = out + 16 * LOCAL_ID;
+  uint word;
+  uint4 four;
+  LOAD(four, "buffer_load_format_xyzw %0, %1, %2, 0 idxen");
+  to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+  LOAD(word, "tbuffer_load_format_x %0, %1, %2, 0 format:[BUF_FMT_16_FLOAT] idxen offset:2");
+  to[4] = word;
+  LOAD(four, "tbuffer_load_format_xyzw %0, %1, %2, 0 format:[BUF_FMT_8_8_8_8_SNORM] idxen");
+  to[5] = four.x, to[6] = four.y, to[7] = four.z, to[8] = four.w;
+  LOAD(four, "tbuffer_load_format_xyzw %0, %1, %2, 0 format:[BUF_FMT_2_10_10_10_UNORM] idxen");
+  to[9] = four.x, to[10] = four.y, to[11] = four.z, to[12] = four.w;
+  LOAD(word, "tbuffer_load_format_x %0, %1, %2, 0 format:[BUF_FMT_8_SSCALED] idxen offset:3");
+  to[13] = word;
+}
+
+kernel void store_texels(uint4 buffer, global const uint* indices, global const uint* from) {
+  const uint at = indices[LOCAL_ID], x = from[LOCAL_ID];
+  const uint3 three = {x, ~x, 0};
+  STORE("buffer_store_format_xyz %2, %0, %1, 0 idxen", "v"(three));
+}
+
 kernel void stores(uint4 buffer, global const uint* offsets, global const uint* from,
                    global uint* out) {
   const uint at = offsets[LOCAL_ID], x = from[LOCAL_ID];

@@ -329,6 +329,17 @@ TEST_P(MatrixKernels, MultiplyIntegers) {
   EXPECT_EQ(product("i32_i4", c_), expected(nibble_at, nibble_at));
 }
 
+TEST_P(MatrixKernels, ClampedSumsAreSaturated) {
+  fill([&] { return static_cast<uint32_t>(engine_()); });
+  std::ranges::fill(c_, 0);
+  std::vector<int32_t> wanted = expected(byte_at, byte_at), c = c_;
+  for (size_t i = 0; i < c.size(); ++i) {
+    const int64_t sum = wanted[i] + int64_t{c[i] = i % 2 ? INT32_MAX - 100 : INT32_MIN + 100};
+    wanted[i] = static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX));
+  }
+  EXPECT_EQ(product("i32_i8_clamp", c), wanted);
+}
+
 TEST_P(MatrixKernels, ResultsOf16BitsLeaveTheOtherHalvesAlone) {
   fill([&] { return float_pair(false); });
   const auto bits_of = [](int32_t value) {

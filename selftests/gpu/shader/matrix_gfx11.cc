@@ -24,7 +24,7 @@ Place place_of(const Wave& wave, unsigned row, unsigned column) {
 bool refuses_matrix(Wave& wave, const Instruction& in, bool floats) {
   const bool registers = in.src[0] >= operand::kVgpr && in.src[1] >= operand::kVgpr &&
                          (in.src[2] >= operand::kVgpr || in.src[2] == operand::kZero);
-  const bool plain = !in.clamp && !in.neg_hi && !(in.op_sel & 3) && !(floats && in.neg);
+  const bool plain = !in.neg_hi && !(in.op_sel & 3) && !(floats && (in.neg || in.clamp));
   if (registers && plain && !(wave.mode & mode::kRoundMask)) return false;
   wave.refuse(in.name() + " with such modifiers is not modelled");
   return true;
@@ -117,9 +117,11 @@ void wmma_i32(Wave& wave, const Instruction& in) {
   };
   multiply(wave, in, gathered<32 / kBits>(wave, in.src[0], part(in.neg & 1)),
            gathered<32 / kBits>(wave, in.src[1], part(in.neg & 2)),
-           [](const auto& a, const auto& b, uint32_t sum) {
-             for (unsigned k = 0; k < kSize; ++k) sum += static_cast<uint32_t>(a[k] * b[k]);
-             return sum;
+           [&](const auto& a, const auto& b, uint32_t c) {
+             int64_t sum = static_cast<int32_t>(c);
+             for (unsigned k = 0; k < kSize; ++k) sum += a[k] * b[k];
+             if (in.clamp) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+             return static_cast<uint32_t>(sum);
            });
 }
 

@@ -33,6 +33,7 @@ static uint place(uint item) { return (16 / ITEMS * item + LOCAL_ID / 16) * 16 +
 PRODUCT(f32_f16, half16, floats, float, WMMA(f32_16x16x16_f16)(x, y, sum))
 PRODUCT(f32_bf16, short16, floats, float, WMMA(f32_16x16x16_bf16)(x, y, sum))
 PRODUCT(i32_i8, int4, ints, int, WMMA(i32_16x16x16_iu8)(true, x, true, y, sum, false))
+PRODUCT(i32_i8_clamp, int4, ints, int, WMMA(i32_16x16x16_iu8)(true, x, true, y, sum, true))
 PRODUCT(i32_u8_i8, int4, ints, int, WMMA(i32_16x16x16_iu8)(false, x, true, y, sum, false))
 PRODUCT(i32_i4, int2, ints, int, WMMA(i32_16x16x16_iu4)(true, x, true, y, sum, false))
 

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+// Kernels of a few words: faults, traps, and packets that are refused.
+#include <gmock/gmock.h>
+
+#include "shader/kernel_fixture.h"
+
+namespace gpu::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Kernels of a few words.
+class RawKernels : public KernelTest {
+ protected:
+  uint64_t put_kernel(const std::vector<uint32_t>& code) {
+    std::vector<uint32_t> descriptor(16);
+    descriptor[4] = 256;
+    descriptor[12] = 0xf0 << 12 | 1 << 21 | 1 << 23;
+    descriptor[13] = 2 << 1 | 1 << 7;
+    descriptor[14] = 1 << 3;
+    put_all(kCode, descriptor);
+    put_all(kCode + 256, code);
+    return kCode;
+  }
+  bool fails_with(uint64_t error) {
+    return FakeGpu::eventually(
+        [&] { return get<uint64_t>(kErrorSignal + aql::kSignalValue) == error; });
+  }
+};
+
+constexpr uint32_t kEndpgm = 0xbf810000;
+
+TEST_F(RawKernels, AnInstructionThatIsMissingIsNamedAndStopsTheQueue) {
+  submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}), {.group = {64, 1, 1}});
+  ASSERT_TRUE(fails_with(aql::kErrorIllegalInstruction));
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
+  EXPECT_THAT(gpu_.reports()[0], HasSubstr("s_sendmsghalt is not modelled"));
+  EXPECT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 1u);
+  EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
+  EXPECT_TRUE(gpu_.preempt());
+}
+
+TEST_F(RawKernels, AWordThatIsNoInstructionStopsTheQueue) {
+  submit(put_kernel({0xffffffff}), {.group = {64, 1, 1}});
+  ASSERT_TRUE(fails_with(aql::kErrorIllegalInstruction));
+  EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.reports().size() == 1; }));
+}
+
+// Decoded instructions are kept.
+TEST_F(RawKernels, CodeThatIsWrittenAgainIsDecodedAgain) {
+  constexpr uint32_t kMoveInline = 0xbe820080;  // s_mov_b32 s2, 0, and greater numbers
+  for (const uint32_t number : {3, 4}) {
+    // s_mov_b32 s0, kData; s_mov_b32 s1, 0; s_mov_b32 s2, number; s_store_dword s2, s[0:1], 0
+    submit(put_kernel({0xbe8000ff, static_cast<uint32_t>(kData), 0xbe810080, kMoveInline + number,
+                       0xc0420080, 0, kEndpgm}),
+           {.group = {64, 1, 1}});
+    ASSERT_TRUE(completes());
+    EXPECT_EQ(get<uint32_t>(kData), number);
+  }
+}
+
+TEST_F(RawKernels, AFaultStopsTheQueueAndIsReportedByTheMemoryOnly) {
+  gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
+  // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0
+  submit(put_kernel({0xbe8000ff, 0x700000, 0xbe810080, 0xc0020080, 0, kEndpgm}),
+         {.group = {64, 1, 1}});
+  ASSERT_TRUE(FakeGpu::eventually([&] { return gpu_.memory.faults() == 1; }));
+  EXPECT_TRUE(gpu_.preempt());
+  EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
+  EXPECT_TRUE(gpu_.reports().empty());
+}
+
+// The message of the wave: bits 9:0 are the doorbell, the bits above are the exceptions of the
+// queue.
+class TrappingKernels : public RawKernels {
+ protected:
+  TrappingKernels() { give_trap_handler(); }
+  testing::AssertionResult sends(uint32_t exceptions, size_t count) {
+    if (!FakeGpu::eventually([&] { return messages().size() == count; }))
+      return testing::AssertionFailure() << messages().size() << " messages of waves";
+    const Interrupt last = messages().back();
+    const uint32_t data = (last.data[0] & 0xfff) | (last.data[0] >> 16 & 0xf000);
+    const uint32_t doorbell = queue_.doorbell >> 3 & 0x3ff;
+    constexpr uint32_t kFromPrivilegedWave = 1 << 26 | 1 << 13;
+    if (last.client == ih::kClientSe0Sh && data == (exceptions << 10 | doorbell) &&
+        (last.data[0] & kFromPrivilegedWave) == kFromPrivilegedWave && last.pasid == queue_.pasid)
+      return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "a message of " << std::hex << data;
+  }
+  std::vector<Interrupt> messages() {
+    std::vector<Interrupt> out = gpu_.interrupts.all();
+    std::erase_if(out, [](const auto& one) { return one.source != ih::kSourceSqMessage; });
+    return out;
+  }
+  // Its halted wave is saved and continues to be halted.
+  void expect_that_the_wave_is_kept() {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(gpu_.preempt());
+      EXPECT_GT(mqd_word(mqd::kWaveOffset), FakeGpu::kStackBytes);
+      map();
+    }
+    EXPECT_EQ(get<uint64_t>(kSignal + aql::kSignalValue), 1u);
+  }
+
+  static constexpr uint32_t kIllegal = 1 << 3, kMemoryViolation = 1 << 4, kAperture = 1 << 5;
+};
+
+TEST_F(TrappingKernels, AnIllegalInstructionEntersTheTrapHandler) {
+  submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}), {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kIllegal, 1));
+  expect_that_the_wave_is_kept();
+  EXPECT_EQ(messages().size(), 1u);
+  EXPECT_EQ(gpu_.interrupts.count(ih::kSourceBadOpcode), 0u);
+  ASSERT_EQ(gpu_.reports().size(), 1u);
+  EXPECT_THAT(gpu_.reports()[0], HasSubstr("s_sendmsghalt is not modelled"));
+}
+
+TEST_F(TrappingKernels, EveryWaveIsReportedButTheInstructionIsNamedOnce) {
+  submit(put_kernel({0xbf910000 /* s_sendmsghalt 0 */, kEndpgm}),
+         {.grid = {256, 1, 1}, .group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kIllegal, 4));
+  EXPECT_EQ(gpu_.reports().size(), 1u);
+}
+
+TEST_F(TrappingKernels, AFaultEntersTheTrapHandler) {
+  gpu_.memory.punch_hole(queue_.base, 0x700000 / FakeMemory::kPage);
+  // s_mov_b32 s0, 0x700000; s_mov_b32 s1, 0; s_load_dword s2, s[0:1], 0
+  submit(put_kernel({0xbe8000ff, 0x700000, 0xbe810080, 0xc0020080, 0, kEndpgm}),
+         {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kMemoryViolation, 1));
+  expect_that_the_wave_is_kept();
+  EXPECT_EQ(gpu_.memory.faults(), 1u);
+  EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
+}
+
+TEST_F(TrappingKernels, AnAddressInNoApertureEntersTheTrapHandler) {
+  // s_mov_b32 s0, 0; s_mov_b32 s1, 0x70000000; s_load_dword s2, s[0:1], 0
+  submit(put_kernel({0xbe800080, 0xbe8100ff, 0x70000000, 0xc0020080, 0, kEndpgm}),
+         {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kAperture, 1));
+  expect_that_the_wave_is_kept();
+  EXPECT_EQ(gpu_.memory.faults(), 0u);
+  EXPECT_THAT(gpu_.reports(), testing::IsEmpty());
+}
+
+TEST_F(TrappingKernels, GwsThatTheQueueDoesNotHaveEntersTheTrapHandler) {
+  // ds_gws_sema_v gds
+  submit(put_kernel({0xd9350000, 0, kEndpgm}), {.group = {64, 1, 1}});
+  EXPECT_TRUE(sends(kAperture, 1));
+  expect_that_the_wave_is_kept();
+}
+
+TEST_F(TrappingKernels, ATrapReturnsBehindItself) {
+  // s_trap 3
+  submit(put_kernel({0xbf920003, 0xbf920002, kEndpgm}), {.group = {64, 1, 1}});
+  EXPECT_TRUE(completes());
+  EXPECT_TRUE(messages().empty());
+}
+
+TEST_F(RawKernels, APacketIsValidatedBeforeItRuns) {
+  struct Case {
+    Launch launch;
+    uint64_t error;
+    uint32_t exception;  // of the queue: EC_QUEUE_PACKET_DISPATCH_*
+    const char* what;
+  };
+  const uint64_t object = put_kernel({kEndpgm});
+  const Case cases[] = {
+      {{.group = {64, 1, 1}, .dimensions = 0}, aql::kErrorDimensions, 16, "no dimensions"},
+      {{.grid = {0, 1, 1}, .group = {64, 1, 1}}, aql::kErrorDimensions, 16, "empty grid"},
+      {{.group = {0, 1, 1}}, aql::kErrorGroupSize, 21, "empty group"},
+      {{.group = {64, 32, 1}}, aql::kErrorGroupSize, 21, "group too large"},
+      {{.group = {64, 1, 1}, .lds = 65 << 10}, aql::kErrorGroupMemory, 17, "too much LDS"},
+  };
+  std::vector<uint32_t> expected;
+  for (const Case& one : cases) {
+    put<uint64_t>(kErrorSignal + aql::kSignalValue, 0);
+    gpu_.submit(queue_, packet(object, one.launch));
+    EXPECT_TRUE(fails_with(one.error)) << one.what;
+    expected.push_back(one.exception);
+    EXPECT_TRUE(FakeGpu::eventually([&] { return gpu_.exceptions(queue_) == expected; }))
+        << one.what;
+    // A refused packet stays in its queue, so each case has a separate queue.
+    ASSERT_TRUE(gpu_.preempt());
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + mi210().compute_mqd.reserved * uint64_t{4}, 0);
+    put<uint32_t>(queue_.ring + (queue_.wptr_value - 1) % 1024 * 64, aql::kInvalid);
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kPqRptr * uint64_t{4},
+                              static_cast<uint32_t>(queue_.wptr_value * 16));
+    gpu_.memory.put<uint32_t>(0, queue_.mqd + mqd::kPqWptr * uint64_t{4},
+                              static_cast<uint32_t>(queue_.wptr_value * 16));
+    map();
+  }
+  submit(object, {.group = {64, 1, 1}});
+  EXPECT_TRUE(completes());
+}
+
+}  // namespace
+}  // namespace gpu::test

@@ -28,6 +28,15 @@ with open(sys.argv[1], "r+b") as file:
 END
 }
 
+# Prints the CRIU version that SEED selects, or all with TURNS=all.
+crius_of_this_turn() {
+  if [ "${TURNS-}" = all ]; then
+    printf '%s\n' "${FAULT_CRIUS[@]}"
+  else
+    echo "${FAULT_CRIUS[SEED % ${#FAULT_CRIUS[@]}]}"
+  fi
+}
+
 # Damage at the very end of the contents is found before any script runs after the restore.
 scenario_commit_point() {
   local contents version
@@ -40,7 +49,7 @@ scenario_commit_point() {
   make_action_script
   cp --sparse=always "$contents" "$DIR/whole"
   damage_last_chunk "$contents"
-  for version in "$CRIU" /opt/criu-4.3/criu /opt/criu-4.1.1/criu; do
+  for version in $(crius_of_this_turn); do
     ! CRIU=$version criu_restore damaged "$DIR/images" --action-script "$DIR/action" --pidfile "$DIR/pid" ||
       fail "$version: damaged contents were restored"
     grep -q 'the restore has failed: .*checksum' "$DIR/criu-damaged.log" || fail "$version: no reason"

@@ -357,7 +357,7 @@ scenario_contents_overlap() {
 scenario_contents_damaged() {
   need_gpus 1
   need_plugin
-  local flips=200 cuts=50
+  local flips=100 cuts=25
   ((EVERY == 0)) || flips=5000 cuts=1000
   start_tree "gpu_chain --vram 1 --hidden 1 --gtt 1 --userptr 1 --small 4" "render_group fork"
   for_each first_steps 20

@@ -94,10 +94,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 TURNS: tuple[tuple[str, ...], ...] = (
     # The other CRIU versions.
     ("criu_4_1_1", "criu_4_3"),
-    ("render_criu_4_1_1", "render_criu_4_3"),
-    ("render_family_criu_4_1_1", "render_family_criu_4_3"),
-    ("tree_criu_4_1_1", "tree_criu_4_3"),
-    ("parallel_criu_4_1_1", "parallel_criu_4_3"),
+    ("render_criu_4_1_1", "render_criu_4_3", "render_family_criu_4_1_1", "render_family_criu_4_3"),
     # Scenarios of one kind.
     ("own_pages", "own_pages_moved", "own_pages_swapped", "split_own_pages"),
     ("leave_running", "leave_stopped"),
@@ -117,13 +114,14 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("render_in_flight", "render_busy", "render_killed"),
     ("render_queues_criu_4_1_1", "render_queues_criu_4_3", "render_queues_leave_running",
      "render_queues_three_rounds"),
-    ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full"),
+    ("tree_two_gpus", "tree_leave_running", "tree_pre_dump", "tree_disk_full", "tree_criu_4_1_1",
+     "tree_criu_4_3", "soak"),
     ("contents_bounded", "contents_elsewhere", "contents_compressed"),
     ("contents_pre_dump", "contents_page_server"),
     ("contents_overlap", "contents_disk_fails", "contents_disk_hangs"),
     ("container_runc", "container_moved_runc", "container_moved_crun"),
     ("container_users_runc", "container_criu_4_3", "container_podman"),
-    ("parallel_off", "parallel_namespaces", "replicas"),
+    ("parallel_off", "parallel_namespaces", "replicas", "parallel_criu_4_1_1", "parallel_criu_4_3"),
     ("faults_dump", "faults_restore", "faults_signals"),
     ("post_dump_fails", "attached", "neighbour_plugin"),
     ("restore_bounded", "service"),

@@ -5,15 +5,9 @@
 
 namespace amdgpu_criu::dump {
 
-namespace {
-
-constexpr char kParent[] = "parent";  // CRIU's name for it
-
-}  // namespace
-
 Result<Earlier> Earlier::load(int directory) {
   Earlier earlier;
-  auto parent = Fd::openat(directory, kParent, O_RDONLY | O_DIRECTORY);
+  auto parent = Fd::openat(directory, image::kParent, O_RDONLY | O_DIRECTORY);
   if (!parent.ok()) {
     if (parent.error().code() == ENOENT) return earlier;
     return std::move(parent).error().within("the earlier dump");

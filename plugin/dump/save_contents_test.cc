@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "image/flatten.h"
 #include "restore/fill_contents.h"
 #include "tests/fakes.h"
 #include "tests/temp_dir.h"
@@ -366,6 +367,38 @@ TEST_F(IncrementalTest, ChunksOfOtherObjectsAreFound) {
   const SaveCounts counts = save_after(dir);
   EXPECT_EQ(counts.stored_bytes, 0u);
   expect_round_trip(dir.fd());
+}
+
+// All chunks of two equal objects are in earlier dumps.
+TEST_F(IncrementalTest, AFlattenedDumpNeedsNoEarlierOne) {
+  TempDir dir, flat;
+  ASSERT_EQ(symlink(third_.path().c_str(), dir.file("parent").c_str()), 0);
+  const std::string bytes = contents_of(state_, 1);
+  add(5, bytes.size(), 9);
+  write(5, 0, bytes);
+  save_after(dir);
+  const auto file = std::move(image::load_contents(dir.fd())->at(0));
+  EXPECT_EQ(*image::flatten(dir.fd(), file, flat.fd()), 32 * kChunk);
+  for (const TempDir* earlier : {&first_, &second_, &third_})
+    std::filesystem::remove(earlier->file(name_));
+  EXPECT_NE(problem(dir.fd()), "");
+  EXPECT_EQ(problem(flat.fd()), "");
+  expect_round_trip(flat.fd());
+  const auto written = std::move(image::load_contents(flat.fd())->at(0));
+  EXPECT_TRUE(written.contents.sources.empty());
+  EXPECT_EQ(written.bytes(), 32 * kChunk);
+  EXPECT_EQ(written.contents.objects[0].hashes, file.contents.objects[0].hashes);
+}
+
+TEST_F(IncrementalTest, DamageIsNotFlattened) {
+  const Fd file = std::move(*Fd::open(first_.file(name_).c_str(), O_RDWR));
+  ASSERT_EQ(pwrite(file.get(), "x", 1, image::kDataStart + 100), 1);
+  TempDir flat;
+  const auto third = std::move(image::load_contents(third_.fd())->at(0));
+  const auto written = image::flatten(third_.fd(), third, flat.fd());
+  ASSERT_FALSE(written.ok());
+  EXPECT_THAT(written.error().message(), HasSubstr("parent/parent/" + name_));
+  EXPECT_TRUE(flat.names().empty());
 }
 
 TEST_F(IncrementalTest, AMissingEarlierFileIsNamed) {

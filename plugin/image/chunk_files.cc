@@ -81,23 +81,28 @@ Error ChunkFiles::damaged(const Object& object, const Chunk& chunk, const std::s
 }
 
 Status ChunkFiles::verify(const Object& object, const std::function<void(uint64_t)>& done) const {
-  pipeline::Codec codec;
-  std::vector<std::byte> stored, plain;
+  ChunkReader reader;
   for (const Chunk& chunk : object.chunks) {
     done(chunk.size);
-    if (chunk.encoding == Encoding::kZeros) continue;
-    stored.resize(chunk.stored());
-    TRY(of(chunk).read(chunk.offset, stored));
-    if (chunk.encoding == Encoding::kPlain) {
-      plain.swap(stored);
-    } else {
-      plain.resize(chunk.size);
-      if (const Status status = codec.decompress(chunk.encoding, stored, plain); !status.ok())
-        return damaged(object, chunk, status.error().message());
-    }
-    if (checksum(plain) != chunk.sum) return damaged(object, chunk, "checksum does not match");
+    TRY(reader.read(*this, object, chunk));
   }
   return {};
+}
+
+Result<Bytes> ChunkReader::read(const ChunkFiles& files, const Object& object, const Chunk& chunk) {
+  stored_.clear();
+  if (chunk.encoding == Encoding::kZeros) return Bytes(stored_);
+  stored_.resize(chunk.stored());
+  TRY(files.of(chunk).read(chunk.offset, stored_));
+  Bytes plain = stored_;
+  if (chunk.encoding != Encoding::kPlain) {
+    plain_.resize(chunk.size);
+    const Status status = codec_.decompress(chunk.encoding, stored_, plain_);
+    if (!status.ok()) return files.damaged(object, chunk, status.error().message());
+    plain = plain_;
+  }
+  if (checksum(plain) != chunk.sum) return files.damaged(object, chunk, "checksum does not match");
+  return Bytes(stored_);
 }
 
 }  // namespace amdgpu_criu::image

@@ -39,4 +39,15 @@ class ChunkFiles {
   std::vector<const Opened*> direct_;  // files to be read past the page cache
 };
 
+class ChunkReader {
+ public:
+  // Returns the chunk as it is in the file, until the next call, if its plain bytes have the right
+  // checksum. Zeros are in no file: the result is empty.
+  Result<Bytes> read(const ChunkFiles& files, const Object& object, const Chunk& chunk);
+
+ private:
+  pipeline::Codec codec_;
+  std::vector<std::byte> stored_, plain_;
+};
+
 }  // namespace amdgpu_criu::image

@@ -152,7 +152,7 @@ std::string contents_file_name(uint32_t part, uint32_t gpu_id) {
 
 std::string path_of(const Source& source) {
   std::string path;
-  for (uint32_t i = 0; i < source.depth; i++) path += "parent/";
+  for (uint32_t i = 0; i < source.depth; i++) path += std::string(kParent) + "/";
   return path + source.name;
 }
 uint32_t Chunk::stored() const {

@@ -122,6 +122,9 @@ struct Object {
   std::vector<Hash> hashes;  // of each chunk, or none
 };
 
+// CRIU's link to the images of the earlier dump.
+inline constexpr char kParent[] = "parent";
+
 // A contents file of an earlier dump that chunks are in.
 struct Source {
   uint32_t depth = 0;  // of "parent" directories

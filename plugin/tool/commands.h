@@ -15,6 +15,8 @@ enum class Format { kText, kJson };
 
 // blobs: also list the records of the kernel's state.
 int show(const std::string& directory, bool blobs, Format format);
+// Writes the images of a directory to a new one, which needs no earlier dump.
+int flatten(const std::string& directory, const std::string& to);
 int verify(const std::string& directory, Format format);
 int requirements(const std::string& directory, Format format);
 int stack_id(Format format);

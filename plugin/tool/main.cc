@@ -45,6 +45,10 @@ int main(int argc, char** argv) try {
   show->add_flag("--blob", blobs, "Also list the records of the kernel's state");
   CLI::App* verify =
       app.add_subcommand("verify", "Read all GPU images in a directory and check every checksum");
+  std::string flattened;
+  CLI::App* flatten = app.add_subcommand(
+      "flatten",
+      "Write the images of an incremental dump to a directory that needs no earlier one");
   CLI::App* requirements = app.add_subcommand(
       "requirements", "Print what a restore of the images in a directory needs: GPUs, files");
   CLI::App* stack_id = app.add_subcommand(
@@ -70,8 +74,9 @@ int main(int argc, char** argv) try {
       ->capture_default_str();
   for (CLI::App* command : {check, show, verify, requirements, stack_id, options, bench})
     command->add_flag("--json", json, "Print JSON");
-  for (CLI::App* command : {show, verify, requirements})
+  for (CLI::App* command : {show, verify, flatten, requirements})
     command->add_option("DIR", directory, "CRIU's image directory")->required();
+  flatten->add_option("NEW", flattened, "The new directory")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -84,6 +89,7 @@ int main(int argc, char** argv) try {
   if (*check && pid > 0) return amdgpu_criu::tool::check_process(pid, format);
   if (*show) return amdgpu_criu::tool::show(directory, blobs, format);
   if (*verify) return amdgpu_criu::tool::verify(directory, format);
+  if (*flatten) return amdgpu_criu::tool::flatten(directory, flattened);
   if (*requirements) return amdgpu_criu::tool::requirements(directory, format);
   if (*stack_id) return amdgpu_criu::tool::stack_id(format);
   if (*options) return amdgpu_criu::tool::list_options(format);

@@ -15,8 +15,6 @@
 namespace amdgpu_criu::tool {
 namespace {
 
-constexpr char kParent[] = "parent";  // CRIU's name for it
-
 Fd images;  // for DumpContext, whose function takes no argument
 
 void to_stderr(LogLevel, const std::string& line) {
@@ -27,14 +25,14 @@ void to_stderr(LogLevel, const std::string& line) {
 Status link_earlier(const std::string& earlier) {
   if (earlier.empty()) return {};
   TRY(Fd::openat(images.get(), earlier.c_str(), O_RDONLY | O_DIRECTORY));
-  if (symlinkat(earlier.c_str(), images.get(), kParent) == 0) return {};
-  if (errno != EEXIST) return Error::system("cannot make the link {}", kParent);
+  if (symlinkat(earlier.c_str(), images.get(), image::kParent) == 0) return {};
+  if (errno != EEXIST) return Error::system("cannot make the link {}", image::kParent);
   struct stat linked, wanted;
-  if (fstatat(images.get(), kParent, &linked, 0) == 0 &&
+  if (fstatat(images.get(), image::kParent, &linked, 0) == 0 &&
       fstatat(images.get(), earlier.c_str(), &wanted, 0) == 0 && linked.st_dev == wanted.st_dev &&
       linked.st_ino == wanted.st_ino)
     return {};
-  return Error::of(EEXIST, "{} in the image directory leads elsewhere", kParent);
+  return Error::of(EEXIST, "{} in the image directory leads elsewhere", image::kParent);
 }
 
 // The processes are stopped only while their files are listed, because the driver obeys only their

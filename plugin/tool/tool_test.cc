@@ -116,6 +116,60 @@ TEST_F(Tool, VerifyNamesTheBufferThatIsDamaged) {
   EXPECT_EQ(run("verify --json " + dir_.path()).status, 1);
 }
 
+// A second dump, all of whose memory is in the first one.
+class IncrementalTool : public Tool {
+ protected:
+  void SetUp() override {
+    Tool::SetUp();
+    next_.write(image::process_file_name(0), dir_.read(image::process_file_name(0)));
+    next_.write("pstree.img", "CRIU's");
+    ASSERT_EQ(symlink(dir_.path().c_str(), next_.file("parent").c_str()), 0);
+    const auto file = std::move(image::load_contents(dir_.fd())->at(0));
+    image::Contents contents = file.contents;
+    contents.sources = {{1, contents_, file.metadata_sum}};
+    contents.objects[0].chunks[0].source = 1;
+    auto writer = std::move(*image::ContentsWriter::create(next_.fd(), contents_));
+    ASSERT_TRUE(writer.finish(image::encode(contents)).ok());
+  }
+  Outcome flatten() { return run("flatten " + next_.path() + " " + flat_); }
+
+  TempDir next_, place_;
+  const std::string flat_ = place_.file("flat");
+};
+
+TEST_F(IncrementalTool, IsFlattenedIntoADirectoryThatIsWhole) {
+  const Outcome outcome = flatten();
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("1 contents files written to " + flat_ + ", with 4096 bytes"));
+  std::filesystem::remove(dir_.file(contents_));
+  EXPECT_EQ(run("verify " + next_.path()).status, 1);
+  const Outcome verified = run("verify " + flat_);
+  EXPECT_EQ(verified.status, 0) << verified.output;
+  EXPECT_TRUE(std::filesystem::exists(flat_ + "/pstree.img"));
+  EXPECT_FALSE(std::filesystem::exists(flat_ + "/parent"));
+}
+
+TEST_F(IncrementalTool, KeepsTheLinkThatCriuNeeds) {
+  dir_.write("pagemap-41.img", "CRIU's");
+  const Outcome outcome = flatten();
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("may still need its parent directory"));
+  EXPECT_EQ(std::filesystem::canonical(flat_ + "/parent"), std::filesystem::canonical(dir_.path()));
+}
+
+TEST_F(IncrementalTool, IsNotFlattenedIfItIsDamagedOrInTheWay) {
+  std::string bytes = dir_.read(contents_);
+  bytes[image::kDataStart + 100] ^= 1;
+  dir_.write(contents_, bytes);
+  const Outcome damaged = flatten();
+  EXPECT_EQ(damaged.status, 2);
+  EXPECT_THAT(damaged.output, HasSubstr("parent/" + contents_));
+  EXPECT_FALSE(std::filesystem::exists(flat_));
+  EXPECT_EQ(run("flatten " + next_.path() + " " + place_.path()).status, 2);
+  EXPECT_EQ(run("flatten " + place_.path() + " " + flat_).status, 3);
+}
+
 TEST_F(Tool, VerifyNamesEveryDamagedFile) {
   for (const std::string& name : dir_.names()) dir_.write(name, dir_.read(name).substr(1));
   const Outcome outcome = run("verify " + dir_.path());

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+// `amdgpu-criu flatten`: one directory of images out of an incremental dump and those before it.
+#include "image/flatten.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "tool/commands.h"
+#include "tool/output.h"
+
+namespace amdgpu_criu::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A new directory, which is removed with its files unless it is kept.
+class NewDirectory {
+ public:
+  static Result<NewDirectory> create(const std::string& path) {
+    if (mkdir(path.c_str(), 0700) != 0) return Error::system("cannot create {}", path);
+    NewDirectory made(path);
+    made.fd_ = TRY(Fd::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    return made;
+  }
+  NewDirectory(NewDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}
+  NewDirectory& operator=(NewDirectory&&) = delete;
+  ~NewDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_.get(); }
+  Status keep() {
+    if (fsync(fd()) != 0) return Error::system("cannot synchronize {}", path_);
+    path_.clear();
+    return {};
+  }
+
+ private:
+  explicit NewDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  Fd fd_;
+};
+
+// Images never change, so a file can be in both directories.
+Status link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) return {};
+  fs::copy_file(from, to, error);
+  if (!error) return {};
+  return Error::of(error.value(), "cannot copy {} to {}: {}", from.string(), to.string(),
+                   error.message());
+}
+
+// Everything but these names and the link to the earlier dump.
+Status take_others(const std::string& from, const std::set<std::string>& names,
+                   const std::string& to) {
+  std::error_code error;
+  for (fs::directory_iterator at(from, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (names.contains(name) || !at->is_regular_file()) continue;
+    TRY(link_or_copy(at->path(), fs::path(to) / name));
+  }
+  if (error) return Error::of(error.value(), "cannot list {}: {}", from, error.message());
+  return {};
+}
+
+// True if CRIU has images of memory of its own in the earlier dump, which its images may refer to.
+bool criu_needs_earlier(const std::string& directory) {
+  std::error_code error;
+  for (fs::directory_iterator at(fs::path(directory) / image::kParent, error);
+       !error && at != fs::directory_iterator(); at.increment(error))
+    if (at->path().filename().string().starts_with("pagemap-")) return true;
+  return false;
+}
+
+struct Flattened {
+  size_t files = 0;
+  uint64_t earlier_bytes = 0;
+  bool needs_earlier = false;
+};
+
+Result<Flattened> flatten_all(const std::string& from, const std::string& to) {
+  const auto directory = TRY(Fd::open(from.c_str(), O_RDONLY | O_DIRECTORY));
+  const auto set = TRY(image::Set::load(directory.get()));
+  Flattened result;
+  if (set.empty()) return result;
+  uint64_t total = 0;
+  std::set<std::string> rewritten;
+  for (const auto& file : set.contents()) {
+    if (file.contents.sources.empty()) continue;
+    rewritten.insert(file.name);
+    for (const image::Object& object : file.contents.objects) total += object.size;
+  }
+  auto made = TRY(NewDirectory::create(to));
+  ProgressLine progress("flatten", total);
+  for (const auto& file : set.contents())
+    if (rewritten.contains(file.name))
+      result.earlier_bytes += TRY(image::flatten(directory.get(), file, made.fd(),
+                                                 [&](uint64_t bytes) { progress.add(bytes); }));
+  TRY(take_others(from, rewritten, made.path()));
+  TRY(image::Set::load(made.fd()));
+  if ((result.needs_earlier = criu_needs_earlier(from))) {
+    std::error_code error;
+    const fs::path parent = fs::canonical(fs::path(from) / image::kParent, error);
+    if (error || symlinkat(parent.c_str(), made.fd(), image::kParent) != 0)
+      return Error::system("cannot make the link {} in {}", image::kParent, to);
+  }
+  TRY(made.keep());
+  result.files = rewritten.size();
+  return result;
+}
+
+}  // namespace
+
+int flatten(const std::string& directory, const std::string& to) {
+  const auto done = flatten_all(directory, to);
+  if (!done.ok()) return fprintf(stderr, "amdgpu-criu: %s\n", done.error().message().c_str()), 2;
+  if (done->files == 0 && !fs::exists(to))
+    return fprintf(stderr, "amdgpu-criu: no GPU images in %s\n", directory.c_str()), 3;
+  printf("%zu contents files written to %s, with %llu bytes from earlier dumps\n", done->files,
+         to.c_str(), static_cast<unsigned long long>(done->earlier_bytes));
+  if (done->needs_earlier)
+    printf("CRIU's own images may still need its %s directory, to which %s has a link\n",
+           image::kParent, to.c_str());
+  return 0;
+}
+
+}  // namespace amdgpu_criu::tool

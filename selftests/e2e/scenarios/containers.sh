@@ -18,6 +18,7 @@ bundle_round_trip() {
   start_bundle $SECOND_MINOR "$@"
   sees_one_gpu $SECOND_MINOR
   first_steps "$BEFORE_DUMP"
+  ${BEFORE_CHECKPOINT-}
   dump_container dump "$DIR/images"
   ${AFTER_DUMP-}
   restore_container restore "$DIR/images"
@@ -40,6 +41,20 @@ killed_restore() {
 scenario_container_runc() {
   AFTER_DUMP=killed_restore
   bundle_round_trip gpu_chain
+}
+
+# A container that its engine has paused: the kernel has frozen its tasks before CRIU does, while work of
+# the GPU goes on.
+scenario_container_paused() {
+  BEFORE_CHECKPOINT=pause_bundle
+  bundle_round_trip gpu_chain
+}
+
+pause_bundle() {
+  bundle_runtime pause "$CONTAINER" || fail "$BUNDLE_RUNTIME pause: status $?"
+  STEP_BEFORE=$(last_step)
+  sleep 1
+  [ "$(last_step)" = "$STEP_BEFORE" ] || fail "the paused container goes on"
 }
 
 # The container's root user may not create a session; CRIU's main process creates it.

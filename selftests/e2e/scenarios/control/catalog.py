@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "contents_pre_dump", "contents_page_server", "contents_overlap", "contents_disk_fails",
         "contents_disk_hangs", "contents_damaged"),
     "containers": (
-        "container_runc", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
+        "container_runc", "container_paused", "container_users_runc", "container_criu_4_1_1", "container_criu_4_3",
         "container_podman", "container_moved_runc", "container_moved_crun"),
     "parallel": (
         "parallel", "parallel_criu_4_3", "parallel_criu_4_1_1", "parallel_off",
@@ -119,7 +119,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("contents_bounded", "contents_elsewhere", "contents_compressed"),
     ("contents_pre_dump", "contents_page_server"),
     ("contents_overlap", "contents_disk_fails", "contents_disk_hangs"),
-    ("container_runc", "container_moved_runc", "container_moved_crun"),
+    ("container_runc", "container_paused", "container_moved_runc", "container_moved_crun"),
     ("container_users_runc", "container_criu_4_3", "container_podman"),
     ("parallel_off", "parallel_namespaces", "replicas", "parallel_criu_4_1_1", "parallel_criu_4_3"),
     ("faults_dump", "faults_restore", "faults_signals"),

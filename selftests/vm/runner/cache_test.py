@@ -40,6 +40,11 @@ class CacheTest(unittest.TestCase):
         prune(self.top, "a-*.x", lambda: time.time() + UNUSED_SECONDS + 10)
         self.assertEqual(list(self.top.iterdir()), [])
 
+    def test_keeps_what_a_run_holds(self) -> None:
+        made = produce(self.top / "a-1.x", lambda path: path.touch())
+        prune(self.top, "a-*.x", lambda: time.time() + UNUSED_SECONDS + 10)
+        self.assertTrue(made.exists())
+
 
 if __name__ == "__main__":
     unittest.main()

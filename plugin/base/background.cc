@@ -9,7 +9,6 @@
 #include <array>
 #include <thread>
 
-#include "base/bounded.h"
 #include "base/log.h"
 #include "base/numbers.h"
 
@@ -216,18 +215,24 @@ Status Background::receive() const {
   return {};
 }
 
-// It ends later if its disk does not answer.
-void Background::wait_for_end() const {
+// False: it ends later.
+bool Background::wait_for_end() const {
   const auto end = std::chrono::steady_clock::now() + kPatienceForDisk;
   pollfd ended{process_.fd().get(), POLLIN, 0};
   constexpr int kNapMs = 10;
-  while (poll(&ended, 1, kNapMs) <= 0 && std::chrono::steady_clock::now() < end) continue;
+  while (poll(&ended, 1, kNapMs) <= 0)
+    if (std::chrono::steady_clock::now() >= end) return false;
+  return true;
+}
+
+bool Background::kill() {
+  released_ = true;
+  process_.signal(SIGKILL);
+  return wait_for_end();
 }
 
 Background::~Background() {
-  if (released_) return;
-  process_.signal(SIGKILL);
-  wait_for_end();
+  if (!released_) kill();
 }
 
 }  // namespace amdgpu_criu

@@ -19,6 +19,9 @@
 
 namespace amdgpu_criu {
 
+// How long a failed operation waits for its disk.
+inline constexpr std::chrono::milliseconds kPatienceForDisk{600};
+
 class Background {
  public:
   // What the process does besides its work.
@@ -67,6 +70,8 @@ class Background {
   Status finish();
   // Ends the process because the tasks no longer need the main process.
   void release();
+  // Kills the process. False: it has not ended, because its disk does not answer.
+  bool kill();
 
  private:
   Background(const char* verb, Pidfd process, Fd result, Fd stop)
@@ -78,7 +83,7 @@ class Background {
   class Child;
   Result<Report> read_report() const;
   Status receive() const;
-  void wait_for_end() const;
+  bool wait_for_end() const;
   Status wait_until_ready() const;
 
   const char* verb_;

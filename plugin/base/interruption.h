@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Reasons to end a dump or a restore early: SIGTERM or SIGINT to CRIU, the deadline of the option
-// amdgpu.timeout, and a failure of one GPU while others are saved.
+// Reasons to end a dump or a restore early: SIGTERM or SIGINT to CRIU, and the deadline of the
+// option amdgpu.timeout.
 #pragma once
 
 #include <signal.h>
@@ -12,7 +12,6 @@
 #include <initializer_list>
 #include <optional>
 
-#include "base/bounded.h"
 #include "base/result.h"
 
 namespace amdgpu_criu {
@@ -32,14 +31,8 @@ class Interruption {
     if (!start_) start_ = Clock::now();
   }
 
-  // Makes check() fail from now on. From any thread.
-  void stop_others() { stopped_ = true; }
-
   // To be called between two pieces of work, from any thread.
   Status check() const;
-  Check as_check() const {
-    return [this] { return check(); };
-  }
   // The part of check() about the deadline, which is moved by `grace`.
   Status check_deadline(std::chrono::milliseconds grace = {}) const;
   // The part of check() about signals. CRIU restores with signals blocked: pending ones count.
@@ -61,14 +54,11 @@ class Interruption {
     std::optional<timer_t> timer_;
     struct sigaction before_{};
   };
-  // True if the error is that of stop_others(), which another error caused.
-  static bool is_consequence(const Error& error) { return error.code() == ECANCELED; }
 
  private:
   const char* operation_;
   std::chrono::seconds timeout_;
   std::optional<Clock::time_point> start_;
-  std::atomic<bool> stopped_ = false;
 };
 
 // The first of these signals that is pending in the process, for all its threads or the first one;

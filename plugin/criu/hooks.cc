@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // The functions that CRIU calls. They turn Results into its return values, log each error once, and
 // catch all exceptions.
+#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include <exception>
 #include <string>
 
-#include "base/bounded.h"
 #include "base/log.h"
 #include "base/no_destroy.h"
 #include "criu/abi.h"
@@ -44,6 +44,13 @@ NoDestroy<Succeeded> succeeded;
 void at_exit(int status, void*) {
   if (succeeded->plugin && succeeded->owner == getpid() && status != 0)
     succeeded->plugin->remove_images_of_living();
+}
+
+// CRIU unloads the plugin before it ends, but not after this call.
+void stay_loaded() {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<const void*>(stay_loaded), &self))
+    (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 void keep_until_exit(std::unique_ptr<Plugin> plugin) {

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/background.h"
 #include "image/set.h"
 
 namespace amdgpu_criu::dump {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/bounded.h"
 #include "base/log.h"
 #include "base/statistics.h"
 #include "dump/room.h"
@@ -97,6 +96,8 @@ Status Dump::prepare() {
 
 Status Dump::finish() {
   Status status = saver_.finish();
+  // The time may be over although the writer has ended, if CRIU itself was stopped or had no CPU.
+  if (status.ok()) status = interruption_.check();
   if (!status.ok()) discard();
   if (doomed_) doomed_->set_writer(nullptr);
   return status;
@@ -137,11 +138,11 @@ void Dump::remove_images_of_living() {
 
 void Dump::discard() {
   if (doomed_) doomed_->set_writer(nullptr);
-  saver_.give_up();
+  if (!saver_.give_up()) disk_answers_ = false;
   if (!owns_images_) return;
   const auto directory = env_.image_directory();
   if (!directory.ok()) return;
-  if (!all_work_ended(kPatienceForDisk)) {
+  if (!disk_answers_) {
     owns_images_ = false;
     return log_warning(
         "the disk does not answer: incomplete images are left, which the next dump to this "
@@ -372,27 +373,37 @@ Status Dump::add_objects() {
 
 Status Dump::save_objects() {
   TRY(add_objects());
-  // A deadline could end the other process, but not CRIU's own work meanwhile.
+  // A deadline could end that process, but not CRIU's own work meanwhile.
   const bool overlaps = env_.has_late_hook && env_.options.parallel && env_.options.timeout == 0;
-  if (!overlaps) return saver_.save();
   TRY(saver_.start());
   doomed_->set_writer(saver_.writer());
-  return {};
+  return overlaps ? Status() : finish();
+}
+
+// Waits until another process has done it.
+Status Dump::write(const std::function<Status(int directory)>& work) {
+  const int directory = TRY(env_.image_directory());
+  Writer writer(interruption_);
+  TRY(writer.start([&](const Background::Fail& fail) {
+    if (const Status status = work(directory); !status.ok()) fail(status.error());
+  }));
+  const Status status = writer.finish();
+  if (!writer.give_up()) disk_answers_ = false;
+  return with_room(status, directory);
 }
 
 Status Dump::write_metadata() {
-  const int directory = TRY(env_.image_directory());
   has_written_ = !processes_.empty() || !renders_.empty();
-  const auto write = [&](const std::string& name, image::Kind kind, const auto& record) {
-    return with_room(image::write_metadata_file(directory, name, kind, image::encode(record),
-                                                interruption_.as_check()),
-                     directory);
-  };
-  for (const image::Process& process : processes_)
-    TRY(write(image::process_file_name(process.index), image::Kind::kProcess, process));
-  for (const image::Render& render : renders_)
-    TRY(write(image::render_file_name(render.index), image::Kind::kRender, render));
-  return {};
+  if (!has_written_) return {};
+  return write([this](int directory) -> Status {
+    for (const image::Process& process : processes_)
+      TRY(image::write_metadata_file(directory, image::process_file_name(process.index),
+                                     image::Kind::kProcess, image::encode(process)));
+    for (const image::Render& render : renders_)
+      TRY(image::write_metadata_file(directory, image::render_file_name(render.index),
+                                     image::Kind::kRender, image::encode(render)));
+    return {};
+  });
 }
 
 Result<FileKind> Dump::describe_kfd_file(int fd) {
@@ -445,7 +456,8 @@ Result<bool> Dump::dump_file(int fd, uint32_t id) {
   if (const auto* exported = std::get_if<image::Exported>(&*what)) {
     saver_.add(exported->state.bo, exported->gpu);
     TRY(finish());
-    TRY(saver_.save());
+    TRY(saver_.start());
+    TRY(finish());
   }
   TRY(write_file(fd, id, std::move(*what)));
   return true;
@@ -474,12 +486,11 @@ Status Dump::write_file(int fd, uint32_t id, FileKind what) {
   if (flags < 0) return Error::system("cannot read the flags of {}", path_of(fd));
   const uint32_t kept = flags & (O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME);
   has_written_ = true;
-  const int directory = TRY(env_.image_directory());
-  return with_room(
-      image::write_metadata_file(directory, image::file_file_name(id), image::Kind::kFile,
-                                 image::encode(image::File{id_, id, kept, std::move(what)}),
-                                 interruption_.as_check()),
-      directory);
+  const image::File file{id_, id, kept, std::move(what)};
+  return write([&](int directory) {
+    return image::write_metadata_file(directory, image::file_file_name(id), image::Kind::kFile,
+                                      image::encode(file));
+  });
 }
 
 }  // namespace amdgpu_criu::dump

@@ -2,6 +2,7 @@
 // One dump: pauses processes, writes the images, and resumes the processes when destroyed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -90,6 +91,7 @@ class Dump {
   // Adds all objects to saver_.
   Status add_objects();
   Status save_objects();
+  Status write(const std::function<Status(int directory)>& work);
   Status write_metadata();
   void write_statistics() const;
 
@@ -126,6 +128,7 @@ class Dump {
   bool has_written_ = false;
   bool succeeded_ = false;
   bool owns_images_ = false;  // the images in the directory are of this dump
+  bool disk_answers_ = true;
   std::unique_ptr<DoomedImages> doomed_;
   std::optional<AtSignal> unpaused_;  // destroyed before tree_ unpauses
 };

@@ -14,9 +14,6 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<SaveCounts>);
 
-// The interval of checks for a signal to CRIU.
-constexpr std::chrono::milliseconds kLook{100};
-
 }  // namespace
 
 void ObjectSaver::add(const kernel::Bo& bo, const topology::Gpu& gpu) {
@@ -45,77 +42,59 @@ void ObjectSaver::load_earlier(int directory) {
     log_info("the earlier dump has {} chunks of GPU memory", earlier_->size());
 }
 
-// A process, and not a thread: see Background. The memory of the paused processes stays as it is.
+// The memory of the paused processes stays as it is.
 Status ObjectSaver::start() {
   if (pending_.empty()) return {};
   TRY(check_indexes());
+  const int directory = TRY(env_.image_directory());
+  load_earlier(directory);
   shared_counts_ =
       TRY(Mapping::map(sizeof(SaveCounts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
-  const auto work = [&](const Background::Fail& fail) {
-    if (const Status status = save(); !status.ok()) fail(status.error());
-    memcpy(shared_counts_.data(), &counts_, sizeof(counts_));
-  };
-  background_ = TRY(Background::start({"saves"}, work));
+  TRY(writer_.start([&](const Background::Fail& fail) { save(directory, fail); }));
   pending_.clear();
   part_++;
   return {};
 }
 
 Status ObjectSaver::finish() {
-  if (!background_) return {};
-  while (!background_->is_finished(kLook)) TRY(interruption_.check());
-  const Status status = background_->finish();
-  background_.reset();
-  if (!status.ok()) return status;
+  if (!writer_.process()) return {};
+  TRY(writer_.finish());
   SaveCounts counts;
   memcpy(&counts, shared_counts_.data(), sizeof(counts));
   counts_ += counts;
   return {};
 }
 
-Status ObjectSaver::finish_if_possible() {
-  if (background_ && background_->is_finished(std::chrono::milliseconds(0))) return finish();
-  return {};
-}
+Status ObjectSaver::finish_if_possible() { return writer_.is_finished() ? finish() : Status(); }
 
-Status ObjectSaver::save() {
-  if (pending_.empty()) return {};
-  TRY(check_indexes());
-  const int directory = TRY(env_.image_directory());
-  const auto batches = std::exchange(pending_, {});
-  load_earlier(directory);
+// The first error ends the process.
+void ObjectSaver::save(int directory, const OnError& on_error) {
   uint64_t bytes = 0;
-  for (const auto& [gpu_id, batch] : batches) bytes += bytes_of(batch);
-  std::vector<Outcome> outcomes(batches.size());
-  Status status = open_files(directory, batches, bytes, outcomes);
-  if (status.ok()) {
-    save_all(batches, outcomes);
-    status = first_cause(outcomes);
+  for (const auto& [gpu_id, batch] : pending_) bytes += bytes_of(batch);
+  const auto check = [&](const Status& status) {
+    if (!status.ok()) on_error(with_room(status.error(), directory, bytes));
+  };
+  std::vector<Outcome> outcomes(pending_.size());
+  check(open_files(directory, bytes, outcomes));
+  workers_ = std::make_unique<pipeline::Workers>(threads_for(pending_.size()));
+  std::vector<std::jthread> threads;
+  auto outcome = outcomes.begin();
+  for (const auto& [gpu_id, batch] : pending_)
+    threads.emplace_back([&check, &batch, &of = *outcome++, this] {
+      check(without_exceptions([&] { return save(batch, of); }));
+    });
+  threads.clear();  // waits
+  SaveCounts counts;
+  outcome = outcomes.begin();
+  for (const auto& [gpu_id, batch] : pending_) {
+    log_saved(batch, *outcome);
+    counts += outcome++->counts;
   }
-  part_++;
-  for (Outcome& outcome : outcomes) outcome.writer.reset();
-  if (!status.ok()) return with_room(std::move(status).error(), directory, bytes);
-  size_t number = 0;
-  for (const auto& [gpu_id, batch] : batches) log_saved(batch, outcomes[number++]);
-  return {};
-}
-
-// The other errors are logged, except those that resulted from the first.
-Status ObjectSaver::first_cause(const std::vector<Outcome>& outcomes) {
-  const Outcome* first = nullptr;
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.status.ok()) continue;
-    if (!first || Interruption::is_consequence(first->status.error()))
-      first = &outcome;
-    else if (!Interruption::is_consequence(outcome.status.error()))
-      log_error("{}", outcome.status.error().message());
-  }
-  return first ? Status(first->status.error()) : Status();
+  memcpy(shared_counts_.data(), &counts, sizeof(counts));
 }
 
 void ObjectSaver::log_saved(const Batch& batch, const Outcome& outcome) {
   const SaveCounts& counts = outcome.counts;
-  counts_ += counts;
   if (outcome.gave_up_direct)
     log_warning(
         "the file system of the images has no direct I/O: GPU memory of {} was written through the "
@@ -148,26 +127,6 @@ Status ObjectSaver::check_index(const Batch& batch) const {
       chunks, batch.gpu.describe());
 }
 
-void ObjectSaver::save_all(const std::map<uint32_t, Batch>& batches,
-                           std::vector<Outcome>& outcomes) {
-  auto save_one = [&](const Batch& batch, Outcome& outcome) {
-    outcome.status = without_exceptions([&] { return save(batch, outcome); });
-    if (!outcome.status.ok()) interruption_.stop_others();
-  };
-  workers_ = std::make_unique<pipeline::Workers>(threads_for(batches.size()));
-  std::vector<std::jthread> threads;
-  size_t number = 0;
-  for (const auto& [gpu_id, batch] : batches) {
-    Outcome& outcome = outcomes[number++];
-    if (number == batches.size())
-      save_one(batch, outcome);
-    else
-      threads.emplace_back(save_one, std::cref(batch), std::ref(outcome));
-  }
-  threads.clear();  // waits
-  workers_.reset();
-}
-
 unsigned ObjectSaver::threads_for(size_t gpus) const {
   const size_t each = pipeline::codec_bytes(env_.options.compression, env_.options.chunk_bytes);
   size_t most = gpus * pipeline::kMaxThreadsOfGpu;
@@ -192,12 +151,10 @@ Status ObjectSaver::save(const Batch& batch, Outcome& outcome) {
   if (env_.options.direct) (void)pipeline::set_direct(writer.fd(), true);
   auto saved = save_contents_of(batch, writer, outcome);
   if (!saved.ok()) return std::move(saved).error().within("writing " + writer.name());
-  TRY(interruption_.check());
   outcome.counts = saved->counts;
   outcome.gave_up_direct = env_.options.direct && !pipeline::is_direct(writer.fd());
   TRY(writer.finish(image::encode(image::Contents{id_, part_, batch.gpu, std::move(saved->objects),
-                                                  std::move(saved->sources)}),
-                    interruption_.as_check()));
+                                                  std::move(saved->sources)})));
   const auto spent = std::chrono::steady_clock::now() - start;
   outcome.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
   return {};
@@ -211,17 +168,17 @@ uint64_t ObjectSaver::bytes_of(const Batch& batch) {
 
 // Before anything is copied: a copy of all memory takes long. How much will be compressed or left
 // out is not known yet.
-Status ObjectSaver::open_files(int directory, const std::map<uint32_t, Batch>& batches,
-                               uint64_t bytes, std::vector<Outcome>& outcomes) const {
+Status ObjectSaver::open_files(int directory, uint64_t bytes,
+                               std::vector<Outcome>& outcomes) const {
   const bool plain =
       env_.options.compression.encoding == pipeline::Encoding::kPlain && !find_earlier();
   if (plain) TRY(check_room(directory, bytes));
   size_t number = 0;
-  for (const auto& [gpu_id, batch] : batches) {
+  for (const auto& [gpu_id, batch] : pending_) {
     auto& writer = outcomes[number++].writer;
     writer = std::make_unique<image::ContentsWriter>(TRY(image::ContentsWriter::create(
         directory, image::contents_file_name(part_, batch.gpu.gpu_id))));
-    if (plain) TRY(writer->allocate(bytes_of(batch), interruption_.as_check()));
+    if (plain) TRY(writer->allocate(bytes_of(batch)));
   }
   return {};
 }
@@ -231,7 +188,7 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
   outcome.staging = staging();
   auto engine =
       TRY(env_.make_engine(TRY(env_.host.open_render(batch.gpu.render_minor)), outcome.staging));
-  const std::shared_ptr queue = pipeline::make_io_queue(env_.options.io, engine->slots());
+  const auto queue = pipeline::make_io_queue(env_.options.io, engine->slots());
   outcome.io = queue->name();
   const kernel::Node node{engine->file(), kernel::Node::Kind::kRender};
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
@@ -249,10 +206,9 @@ Result<Saved> ObjectSaver::save_contents_of(const Batch& batch, image::ContentsW
                             env_.options.incremental || earlier,
                             earlier,
                             report,
-                            &interruption_,
                             workers_.get(),
                             env_.options.gpu_hashes};
-  return save_contents(*engine, queue, batch.bos, import, options, writer);
+  return save_contents(*engine, *queue, batch.bos, import, options, writer);
 }
 
 }  // namespace amdgpu_criu::dump

@@ -2,16 +2,16 @@
 // Saves the contents of the objects of one dump, each once whatever file or process names it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "base/background.h"
-#include "base/interruption.h"
 #include "base/status_lines.h"
 #include "dump/save_contents.h"
+#include "dump/writer.h"
 #include "gpu/engine.h"
 #include "host/host.h"
 #include "image/records.h"
@@ -33,27 +33,25 @@ class ObjectSaver {
  public:
   // session: the kernel's; it may be created later.
   ObjectSaver(const DumpContext& context, const Fd& session, const image::DumpId& id,
-              Interruption& interruption, const StatusLines& status)
-      : env_(context), session_(session), id_(id), interruption_(interruption), status_(status) {}
+              const Interruption& interruption, const StatusLines& status)
+      : env_(context), session_(session), id_(id), status_(status), writer_(interruption) {}
 
   // Adds bo, an entry of any table, which is on that GPU.
   void add(const kernel::Bo& bo, const topology::Gpu& gpu);
   // Refuses objects whose index would be larger than an image can have.
   Status check_indexes() const;
-  // Saves the objects added since the last call: a contents file for each GPU, all GPUs at the same
-  // time.
-  Status save();
-  // Like save(), but in another process; finish() returns the result. The caller must have no
-  // threads.
+  // Saves the objects added since the last call in a process of its own: a contents file for each
+  // GPU, all GPUs at the same time. The caller must have no threads.
   Status start();
-  // The process of start(); null: there is none.
-  const Pidfd* writer() const { return background_ ? &background_->process() : nullptr; }
-  // Waits for what start() began. To be called before save(), and before the memory may change.
+  // Waits for what start() began. To be called before the next start(), and before the memory may
+  // change.
   Status finish();
   // The part of finish() that does not wait.
   Status finish_if_possible();
-  // Ends what start() began; its files are not complete.
-  void give_up() { background_.reset(); }
+  // Ends what start() began; its files are not complete. False: the disk does not answer.
+  bool give_up() { return writer_.give_up(); }
+  // The process of start(); null: there is none.
+  const Pidfd* writer() const { return writer_.process(); }
   // The sum of all saved objects.
   const SaveCounts& counts() const { return counts_; }
 
@@ -65,20 +63,19 @@ class ObjectSaver {
   // Of a batch. Statistics are logged when all GPUs are done.
   struct Outcome {
     std::unique_ptr<image::ContentsWriter> writer;
-    Status status;
     SaveCounts counts;
     gpu::StagingSize staging;
     const char* io = "";
     bool gave_up_direct = false;
     uint64_t milliseconds = 0;
   };
+  // In the process of start().
+  using OnError = std::function<void(const Error&)>;
+  void save(int directory, const OnError& on_error);
   void load_earlier(int directory);
-  void save_all(const std::map<uint32_t, Batch>& batches, std::vector<Outcome>& outcomes);
   Status check_index(const Batch& batch) const;
-  static Status first_cause(const std::vector<Outcome>& outcomes);
-  void log_saved(const Batch& batch, const Outcome& outcome);
-  Status open_files(int directory, const std::map<uint32_t, Batch>& batches, uint64_t bytes,
-                    std::vector<Outcome>& outcomes) const;
+  static void log_saved(const Batch& batch, const Outcome& outcome);
+  Status open_files(int directory, uint64_t bytes, std::vector<Outcome>& outcomes) const;
   Status save(const Batch& batch, Outcome& outcome);
   Result<Saved> save_contents_of(const Batch& batch, image::ContentsWriter& writer,
                                  Outcome& outcome);
@@ -93,16 +90,15 @@ class ObjectSaver {
   const DumpContext& env_;
   const Fd& session_;
   const image::DumpId& id_;
-  Interruption& interruption_;
   const StatusLines& status_;
   std::set<uint64_t> known_;
   std::map<uint32_t, Batch> pending_;  // by actual gpu_id
   SaveCounts counts_;
-  uint32_t part_ = 0;  // number of the next call that saves
+  uint32_t part_ = 0;      // number of the next call of start()
+  Mapping shared_counts_;  // what the process has counted
+  Writer writer_;
   std::optional<Earlier> earlier_;
-  std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, while they are saved
-  Mapping shared_counts_;                       // what background_ has counted
-  std::unique_ptr<Background> background_;      // of start()
+  std::unique_ptr<pipeline::Workers> workers_;  // of all GPUs, in the process of start()
 };
 
 }  // namespace amdgpu_criu::dump

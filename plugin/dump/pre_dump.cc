@@ -79,8 +79,9 @@ Status PreDump::save() {
   const int directory = TRY(env_.image_directory());
   TRY(check_directory(directory));
   const CaughtSignals signals;
-  Status status = saver_.save();
-  if (status.ok()) return {};
+  Status status = saver_.start();
+  if (status.ok()) status = saver_.finish();
+  if (status.ok() || !saver_.give_up()) return status;
   if (const Status removed = image::remove_files(directory); !removed.ok())
     log_warning("{}", removed.error().message());
   return status;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/bounded.h"
 #include "base/log.h"
 #include "base/progress.h"
 
@@ -21,10 +20,10 @@ constexpr uint64_t kMaxHashedChunks = 16384;
 
 class Saver {
  public:
-  Saver(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue, const SaveOptions& options,
+  Saver(gpu::Engine& engine, pipeline::IoQueue& queue, const SaveOptions& options,
         image::ContentsWriter& to, uint64_t bytes)
       : engine_(engine),
-        queue_(std::move(queue)),
+        queue_(queue),
         options_(options),
         to_(to),
         inline_workers_(0),
@@ -39,7 +38,7 @@ class Saver {
     for (unsigned slot = 0; slot < slots_.size(); slot++) {
       (void)engine_.wait(slot);
       (void)workers_.wait(slots_[slot].batch);
-      if (!queue_left_alone_) (void)queue_->finish(slot);
+      (void)queue_.finish(slot);
     }
   }
 
@@ -172,7 +171,6 @@ class Saver {
   Status launch() {
     Slot& slot = slots_[current_];
     if (slot.state != State::kFilling) return {};
-    TRY(check_interruption());
     if (!slot.pieces.empty()) {
       TRY(engine_.start_read(current_, slot.pieces));
       saved_.counts.submissions++;
@@ -190,29 +188,14 @@ class Saver {
 
   Status empty(unsigned index) {
     Slot& slot = slots_[index];
-    TRY(check_interruption());
     if (slot.state == State::kCopying) TRY(start_prepare(index));
     if (slot.state == State::kPreparing) TRY(write(index));
     if (slot.state == State::kWriting) {
       const pipeline::Stopwatch watch(saved_.counts.times.files);
-      TRY(wait_for_disk(index));
+      TRY(queue_.finish(index));
     }
     slot.state = State::kIdle;
     return {};
-  }
-
-  Status check_interruption() const {
-    return options_.interruption ? options_.interruption->check() : Status();
-  }
-
-  Status wait_for_disk(unsigned index) {
-    if (!options_.interruption) return queue_->finish(index);
-    const auto finish = [queue = queue_, file = to_.file(), index] { return queue->finish(index); };
-    return run_until(finish, [this] {
-      Status status = check_interruption();
-      queue_left_alone_ = !status.ok();
-      return status;
-    });
   }
 
   Status start_prepare(unsigned index) {
@@ -240,7 +223,6 @@ class Saver {
   // Called by any thread: determines what the chunk is, and which bytes of it must be written.
   void prepare(Part& part, std::span<std::byte> bytes, std::span<std::byte> room,
                pipeline::Codec& codec) const {
-    if (!check_interruption().ok()) return;
     if (part.is_known) return;
     part.chunk.size = part.size;
     if (pipeline::is_zero(bytes)) {
@@ -269,11 +251,10 @@ class Saver {
       const pipeline::Stopwatch watch(saved_.counts.times.bytes);
       TRY(workers_.wait(slot.batch));
     }
-    TRY(check_interruption());  // the workers have stopped then
     pipeline::IoRequest request{to_.fd(), true, 0, {}, &to_.name()};
     for (const Part& part : slot.chunks) place(part, request);
     if (progress_.add(slot.bytes) && options_.progress) options_.progress(progress_);
-    if (!request.parts.empty()) queue_->submit(index, std::move(request));
+    if (!request.parts.empty()) queue_.submit(index, std::move(request));
     slot.chunks.clear();
     slot.used = 0;
     slot.packets = 0;
@@ -313,7 +294,7 @@ class Saver {
   }
 
   gpu::Engine& engine_;
-  std::shared_ptr<pipeline::IoQueue> queue_;
+  pipeline::IoQueue& queue_;
   const SaveOptions& options_;
   image::ContentsWriter& to_;
   pipeline::Workers inline_workers_;
@@ -322,7 +303,6 @@ class Saver {
   uint64_t chunk_bytes_;
   Progress progress_;
   unsigned current_ = 0;
-  bool queue_left_alone_ = false;  // a thread uses it
   bool cannot_hash_ = false;
   std::vector<gpu::ChunkHash> hashes_;  // of the objects that are added next
   size_t next_hash_ = 0;
@@ -333,12 +313,12 @@ class Saver {
 
 }  // namespace
 
-Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue,
+Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to) {
   uint64_t bytes = 0;
   for (const kernel::Bo& bo : bos) bytes += bo.size;
-  Saver saver(engine, std::move(queue), options, to, bytes);
+  Saver saver(engine, queue, options, to, bytes);
   while (!bos.empty()) {
     // Only objects whose hashes are computed together are imported together.
     const size_t most = saver.gpu_hashes() ? kMaxHashedBos : 1;

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "base/interruption.h"
 #include "base/progress.h"
 #include "dump/earlier.h"
 #include "gpu/engine.h"
@@ -23,7 +22,6 @@ struct SaveOptions {
   bool hashes = false;               // for a later dump
   const Earlier* earlier = nullptr;  // chunks that it has are not written again
   ReportProgress progress{};
-  const Interruption* interruption = nullptr;
   pipeline::Workers* workers = nullptr;  // null: the caller's thread does the work
   bool gpu_hashes = false;               // the GPU computes hashes, if it can
 };
@@ -57,10 +55,8 @@ struct Saved {
 
 // Copies on the GPU, the workers' part, and writes of different slots overlap. Many small objects
 // share a slot, a submission and a write. If chunks need hashes and the GPU can compute them,
-// chunks of zeros and those of an earlier dump are not copied. An interruption leaves the queue
-// alone with a disk that does not answer; then its writes, from memory that may have other bytes by
-// then, go to a file that is incomplete anyway.
-Result<Saved> save_contents(gpu::Engine& engine, std::shared_ptr<pipeline::IoQueue> queue,
+// chunks of zeros and those of an earlier dump are not copied.
+Result<Saved> save_contents(gpu::Engine& engine, pipeline::IoQueue& queue,
                             std::span<const kernel::Bo> bos, const gpu::ImportObject& import,
                             const SaveOptions& options, image::ContentsWriter& to);
 

@@ -63,10 +63,10 @@ class ContentsTest : public testing::Test {
                           pipeline::IoKind io = pipeline::IoKind::kThreads) {
     if (io != pipeline::IoKind::kInline) options.workers = &workers_;
     auto engine = this->engine();
-    const std::shared_ptr queue = pipeline::make_io_queue(io, engine->slots());
+    const auto queue = pipeline::make_io_queue(io, engine->slots());
     auto writer = TRY(image::ContentsWriter::create(directory, name_));
     (void)pipeline::set_direct(writer.fd(), true);
-    auto saved = TRY(save_contents(*engine, queue, bos_, import_with(*engine), options, writer));
+    auto saved = TRY(save_contents(*engine, *queue, bos_, import_with(*engine), options, writer));
     const SaveCounts counts = saved.counts;
     TRY(writer.finish(image::encode(
         image::Contents{id_, 0, gpu_22(), std::move(saved.objects), std::move(saved.sources)})));
@@ -184,9 +184,9 @@ TEST_F(ContentsTest, OneSlotIsEnough) {
   TempDir dir;
   add(1, 1 << 20, 3);
   auto engine = this->engine({1, 8192});
-  const std::shared_ptr queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
   auto writer = std::move(*image::ContentsWriter::create(dir.fd(), name_));
-  auto saved = save_contents(*engine, queue, bos_, import_with(*engine), {kChunk}, writer);
+  auto saved = save_contents(*engine, *queue, bos_, import_with(*engine), {kChunk}, writer);
   ASSERT_TRUE(saved.ok()) << saved.error().message();
   EXPECT_EQ(saved->counts.submissions, (1u << 20) / 8192);
   ASSERT_TRUE(
@@ -213,20 +213,6 @@ TEST(Staging, IsBoundedForAllChunkSizes) {
 }
 
 // Failures
-
-TEST_F(ContentsTest, AnInterruptedDumpEndsWithItsCause) {
-  TempDir dir;
-  add(1, 2 * kStaging.total(), 1);
-  for (const auto io : {pipeline::IoKind::kThreads, pipeline::IoKind::kInline}) {
-    Interruption interruption(std::chrono::seconds(0));
-    testing_support::during_copies = [&] { interruption.stop_others(); };
-    const auto counts =
-        save(dir.fd(), {kChunk, {}, false, nullptr, {}, &interruption, nullptr}, io);
-    testing_support::during_copies = nullptr;
-    EXPECT_EQ(counts.error().code(), ECANCELED);
-    EXPECT_TRUE(dir.names().empty());
-  }
-}
 
 TEST_F(ContentsTest, ACopyThatFailsAnywhereLeavesNoFile) {
   TempDir dir;
@@ -269,13 +255,13 @@ TEST_F(ContentsTest, AnObjectThatIsGoneFailsTheDump) {
   add(1, 4 << 20, 1);
   add(2, 4096, 1);
   auto engine = this->engine();
-  const std::shared_ptr queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kInline, 1);
   auto writer = std::move(*image::ContentsWriter::create(dir.fd(), name_));
   auto import = [&](uint64_t id, uint64_t size) -> Result<std::shared_ptr<gpu::Imported>> {
     if (id == 2) return Error(ENODEV, "the GPU is gone");
     return std::shared_ptr<gpu::Imported>(TRY(engine->import(state_.objects.at(id), size)));
   };
-  EXPECT_EQ(save_contents(*engine, queue, bos_, import, {kChunk}, writer).error().code(), ENODEV);
+  EXPECT_EQ(save_contents(*engine, *queue, bos_, import, {kChunk}, writer).error().code(), ENODEV);
 }
 
 // Damages each stored page: the error names the file, and no byte of that slot, which has one

@@ -100,11 +100,6 @@ Status sync_and_close(Fd& file, const std::string& name) {
   return {};
 }
 
-// Removing a file would wait for a write to it, and block others in its directory.
-void remove_incomplete(int directory, const std::string& name) {
-  if (all_work_ended(std::chrono::milliseconds(0))) unlinkat(directory, name.c_str(), 0);
-}
-
 Status check_header(const Header& header, const std::string& name, Kind kind, uint64_t size) {
   if (memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
     return bad(name, "is not an image of this plugin, or is damaged");
@@ -155,19 +150,14 @@ Result<Fd> create_file(int directory, const std::string& name) {
 
 }  // namespace
 
-Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata,
-                           const Check& check) {
+Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata) {
   TRY(check_size(name, metadata));
-  const auto file = std::make_shared<Fd>(TRY(create_file(directory, name)));
+  Fd file = TRY(create_file(directory, name));
   const Header header = make_header(kind, sizeof(Header), metadata);
-  const auto own = std::make_shared<const std::vector<std::byte>>(metadata.begin(), metadata.end());
-  const auto write_all = [file, name, header, own]() -> Status {
-    TRY(write_at(*file, name, sizeof(Header), *own));
-    TRY(write_at(*file, name, 0, bytes_of(header)));
-    return sync_and_close(*file, name);
-  };
-  Status status = run_until(write_all, check);
-  if (!status.ok()) remove_incomplete(directory, name);
+  Status status = write_at(file, name, sizeof(Header), metadata);
+  if (status.ok()) status = write_at(file, name, 0, bytes_of(header));
+  if (status.ok()) status = sync_and_close(file, name);
+  if (!status.ok()) unlinkat(directory, name.c_str(), 0);
   return status;
 }
 
@@ -184,42 +174,35 @@ ContentsWriter::ContentsWriter(ContentsWriter&& other) noexcept
       finished_(std::exchange(other.finished_, true)) {}
 
 ContentsWriter::~ContentsWriter() {
-  if (!finished_) remove_incomplete(directory_, name_);
+  if (!finished_) unlinkat(directory_, name_.c_str(), 0);
 }
 
-Status ContentsWriter::allocate(uint64_t bytes, const Check& check) {
-  const auto work = [file = file_, name = name_, bytes]() -> Status {
-    struct statfs system{};
-    // A file system in memory would fill them with zeros.
-    if (fstatfs(file->get(), &system) != 0 || system.f_type == TMPFS_MAGIC) return {};
-    if (fallocate(file->get(), 0, 0, static_cast<off_t>(kDataStart + bytes)) == 0) return {};
-    if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return {};
-    return Error::system("cannot allocate image {}", name);
-  };
-  return run_until(work, check);
+Status ContentsWriter::allocate(uint64_t bytes) {
+  struct statfs system{};
+  // A file system in memory would fill them with zeros.
+  if (fstatfs(fd(), &system) != 0 || system.f_type == TMPFS_MAGIC) return {};
+  if (fallocate(fd(), 0, 0, static_cast<off_t>(kDataStart + bytes)) == 0) return {};
+  if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return {};
+  return Error::system("cannot allocate image {}", name_);
 }
 
 Result<uint64_t> ContentsWriter::append(Bytes bytes) {
-  TRY(write_at(*file_, name_, end_, bytes));
+  TRY(write_at(file_, name_, end_, bytes));
   return std::exchange(end_, end_ + bytes.size());
 }
 
-Status ContentsWriter::finish(std::vector<std::byte> metadata, const Check& check) {
+Status ContentsWriter::finish(Bytes metadata) {
   TRY(check_size(name_, metadata));
   const Header header = make_header(Kind::kContents, end_, metadata);
   // Metadata may end at any byte.
   (void)pipeline::set_direct(fd(), false);
-  const auto own = std::make_shared<const std::vector<std::byte>>(std::move(metadata));
-  const auto write_all = [file = file_, name = name_, end = end_, header, own]() -> Status {
-    std::vector<std::byte> first_block(kDataStart);
-    memcpy(first_block.data(), &header, sizeof(header));
-    if (ftruncate(file->get(), static_cast<off_t>(end)) != 0)
-      return Error::system("cannot truncate image {}", name);
-    TRY(write_at(*file, name, end, *own));
-    TRY(write_at(*file, name, 0, first_block));
-    return sync_and_close(*file, name);
-  };
-  TRY(run_until(write_all, check));
+  if (ftruncate(fd(), static_cast<off_t>(end_)) != 0)
+    return Error::system("cannot truncate image {}", name_);
+  TRY(write_at(file_, name_, end_, metadata));
+  std::vector<std::byte> first_block(kDataStart);
+  memcpy(first_block.data(), &header, sizeof(header));
+  TRY(write_at(file_, name_, 0, first_block));
+  TRY(sync_and_close(file_, name_));
   finished_ = true;
   return {};
 }

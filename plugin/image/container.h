@@ -7,13 +7,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/bounded.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "image/checksum.h"
@@ -56,10 +54,8 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// Writes a complete file. After an error the file is removed, except if a call for the disk goes on
-// alone (see run_until()).
-Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata,
-                           const Check& check = {});
+// Writes a complete file. After an error the file is removed.
+Status write_metadata_file(int directory, const std::string& name, Kind kind, Bytes metadata);
 
 // Writes a contents file, and removes it like that unless finish() succeeds. The header is written
 // last, so an incomplete file is never valid.
@@ -72,26 +68,23 @@ class ContentsWriter {
 
   // Allocates disk space for that many bytes of data, because writes that extend a file wait for
   // each other. finish() frees what was not used.
-  Status allocate(uint64_t bytes, const Check& check = {});
+  Status allocate(uint64_t bytes);
   // Returns the place of the bytes in the file.
   Result<uint64_t> append(Bytes bytes);
   // As append(), but the caller writes the bytes before finish() through fd(), which may have
   // O_DIRECT.
   uint64_t reserve(uint64_t bytes) { return std::exchange(end_, end_ + bytes); }
-  int fd() const { return file_->get(); }
-  const std::shared_ptr<Fd>& file() const { return file_; }
-  Status finish(std::vector<std::byte> metadata, const Check& check = {});
+  int fd() const { return file_.get(); }
+  Status finish(Bytes metadata);
   const std::string& name() const { return name_; }
 
  private:
   ContentsWriter(int directory, std::string name, Fd file)
-      : directory_(directory),
-        name_(std::move(name)),
-        file_(std::make_shared<Fd>(std::move(file))) {}
+      : directory_(directory), name_(std::move(name)), file_(std::move(file)) {}
 
   int directory_;
   std::string name_;
-  std::shared_ptr<Fd> file_;
+  Fd file_;
   uint64_t end_ = kDataStart;
   bool finished_ = false;
 };

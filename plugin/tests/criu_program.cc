@@ -18,6 +18,24 @@ namespace amdgpu_criu::testing_support {
 
 CriuProgram program;
 
+SharedLog::SharedLog() {
+  const Fd memory(memfd_create("log", MFD_CLOEXEC));
+  file_ =
+      std::move(*Fd::open(formatted("/proc/self/fd/{}", memory.get()).c_str(), O_RDWR | O_APPEND));
+}
+
+void SharedLog::clear() { (void)!ftruncate(file_.get(), 0); }
+
+void SharedLog::add(const std::string& text) {
+  (void)!write(file_.get(), text.data(), text.size());
+}
+
+const std::string& SharedLog::text() {
+  text_.resize(lseek(file_.get(), 0, SEEK_END));
+  text_.resize(std::max<ssize_t>(0, pread(file_.get(), text_.data(), text_.size(), 0)));
+  return text_;
+}
+
 namespace {
 
 // Like CRIU's: a datagram socket connected to itself, which all descendants inherit.
@@ -252,6 +270,6 @@ void print_on_level(unsigned, const char* format, ...) {
   va_start(arguments, format);
   vsnprintf(line, sizeof(line), format, arguments);
   va_end(arguments);
-  program.log += line;
+  program.log.add(line);
 }
 }

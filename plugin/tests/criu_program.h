@@ -19,12 +19,25 @@ extern "C" amdgpu_criu::criu::Descriptor CR_PLUGIN_DESC;
 
 namespace amdgpu_criu::testing_support {
 
+// Shared with processes that are forked from this one, as CRIU's log is.
+class SharedLog {
+ public:
+  SharedLog();
+  void clear();
+  void add(const std::string& text);
+  const std::string& text();
+
+ private:
+  Fd file_;
+  std::string text_;
+};
+
 struct CriuProgram {
   int image_directory = -1;
   int inventory_calls = 0;
   bool in_inventory = true;
   bool foreign_in_inventory = false;
-  std::string log;
+  SharedLog log;
   std::vector<pid_t> killed;
 };
 extern CriuProgram program;
@@ -69,7 +82,7 @@ class HooksTest : public testing::Test {
   int start(int stage);
   // Does what the exit of CRIU does, also for descriptors of nodes that the plugin leaves open.
   void end(int stage, int result);
-  const std::string& log() const { return program.log; }
+  const std::string& log() const { return program.log.text(); }
 
   static Fd open(const char* path) { return std::move(*Fd::open(path, O_RDWR)); }
   static int restore_file(int id) {

@@ -15,8 +15,8 @@ namespace amdgpu_criu::testing_support {
 // A directory that is removed with its contents.
 class TempDir {
  public:
-  TempDir() {
-    std::string name = std::filesystem::temp_directory_path() / "amdgpu-criu-test-XXXXXX";
+  explicit TempDir(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = parent / "amdgpu-criu-test-XXXXXX";
     path_ = mkdtemp(name.data());
     fd_ = std::move(*Fd::open(path_.c_str(), O_RDONLY | O_DIRECTORY));
   }

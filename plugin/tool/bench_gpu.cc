@@ -81,14 +81,14 @@ Result<Seconds> BenchGpu::save(const std::string& directory) {
   bo.flags = AMDGPU_CRIU_BO_CONTENTS;
   const auto start = std::chrono::steady_clock::now();
   auto engine = TRY(make_engine());
-  const std::shared_ptr queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
+  const auto queue = pipeline::make_io_queue(pipeline::IoKind::kUring, engine->slots());
   auto writer = TRY(image::ContentsWriter::create(to.get(), file_name(gpu_)));
   (void)pipeline::set_direct(writer.fd(), true);
   pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
   dump::SaveOptions options;
   options.workers = &workers;
   auto saved =
-      TRY(dump::save_contents(*engine, queue, {&bo, 1}, import_with(*engine), options, writer));
+      TRY(dump::save_contents(*engine, *queue, {&bo, 1}, import_with(*engine), options, writer));
   TRY(writer.finish(
       image::encode(image::Contents{image::new_dump_id(), 0, gpu_, std::move(saved.objects), {}})));
   return since(start);

@@ -33,7 +33,6 @@ namespace fs = std::filesystem;
 
 constexpr char kFile[] = "raw";
 constexpr size_t kMib = 1u << 20;
-constexpr std::chrono::hours kDeadline{1};  // like amdgpu.timeout
 
 uint64_t number(const char* name, uint64_t otherwise) {
   const char* text = getenv(name);
@@ -118,24 +117,19 @@ class Bench {
     topology::Gpu gpu;
     gpu.gpu_id = 1;
     MemoryEngine engine(staging());
-    const std::shared_ptr queue = TRY(make_queue(engine.slots()));
+    const auto queue = TRY(make_queue(engine.slots()));
     pipeline::Workers workers(pipeline::worker_threads(pipeline::kMaxThreadsOfGpu));
     auto writer =
         TRY(image::ContentsWriter::create(directory.get(), image::contents_file_name(0, 1)));
-    Interruption interruption(kDeadline);
-    interruption.begin();
-    if (!incremental) (void)writer.allocate(bytes(), interruption.as_check());
+    if (!incremental) (void)writer.allocate(bytes());
     (void)pipeline::set_direct(writer.fd(), true);
     dump::SaveOptions options;
     options.hashes = hashes;
     options.earlier = earlier ? &*earlier : nullptr;
-    options.interruption = &interruption;
     options.workers = &workers;
-    auto saved = TRY(dump::save_contents(engine, queue, bos_, import(), options, writer));
-    return writer.finish(
-        image::encode(image::Contents{image::new_dump_id(), 0, gpu, std::move(saved.objects),
-                                      std::move(saved.sources)}),
-        interruption.as_check());
+    auto saved = TRY(dump::save_contents(engine, *queue, bos_, import(), options, writer));
+    return writer.finish(image::encode(image::Contents{
+        image::new_dump_id(), 0, gpu, std::move(saved.objects), std::move(saved.sources)}));
   }
 
   Status restore(const fs::path& path) {

@@ -89,7 +89,9 @@ dump_to_hanging_disk() {
   echo "$what: paused for $paused ms; $(grep -o 'the dump has failed: .*' "$DIR/criu-$what.log")"
   thaw_disk
   ! wait $criu || fail "$what: the dump succeeded"
-  log_of "$what" 'the disk does not answer: incomplete images are left' || fail "$what: no warning"
+  # A process in the middle of a system call stays, and so do its files.
+  log_of "$what" 'the disk does not answer: incomplete images are left' ||
+    ! compgen -G "$DIR/inner/images/amdgpu-*.img" >/dev/null || fail "$what: images are left without a warning"
   all_memory_is_right "$what"
 }
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+// Writes images in another process, because a disk can delay a system call without bound, and no
+// signal interrupts it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/background.h"
+#include "base/interruption.h"
+
+namespace amdgpu_criu::dump {
+
+class Writer {
+ public:
+  explicit Writer(const Interruption& interruption) : interruption_(interruption) {}
+
+  // The caller must have no threads. `work` may end early by calling its argument.
+  Status start(const Background::Work& work);
+  // Waits for the work. After an interruption the process still runs, until give_up().
+  Status finish();
+  // True if there is a process and finish() need not wait.
+  bool is_finished() const;
+  // Kills the process, if there is one. False: its disk does not answer.
+  bool give_up();
+  // Null: there is none.
+  const Pidfd* process() const { return process_ ? &process_->process() : nullptr; }
+
+ private:
+  const Interruption& interruption_;
+  std::unique_ptr<Background> process_;
+};
+
+}  // namespace amdgpu_criu::dump

@@ -3,9 +3,11 @@
 // its owner can open what is in it, and so lock a file or take a name.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "base/fd.h"
+#include "base/result.h"
 
 namespace amdgpu_criu::host {
 
@@ -16,5 +18,8 @@ struct RunDirectory {
 
 // Creates it, or closes it to others. Fails if it belongs to another user.
 Result<RunDirectory> open_run_directory(const std::string& path);
+
+// Takes an exclusive flock(2). Fails with `why` if others keep it for longer.
+Status lock_within(const Fd& file, std::chrono::milliseconds patience, const std::string& why);
 
 }  // namespace amdgpu_criu::host

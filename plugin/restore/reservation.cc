@@ -18,7 +18,6 @@ namespace {
 
 constexpr char kTurn[] = "turn";
 constexpr char kPrefix[] = "restore-";
-constexpr std::chrono::milliseconds kTurnPoll{20};
 
 // A lock of one process: unlike those of flock(2), it is not inherited by fork().
 struct flock whole_file() {
@@ -32,17 +31,6 @@ bool is_alive(const std::string& path) {
   const auto file = Fd::open(path.c_str(), O_RDWR);
   struct flock lock = whole_file();
   return file.ok() && fcntl(file->get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
-Status lock_within(const Fd& file, std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return Error::system("cannot lock {}", kTurn);
-    if (std::chrono::steady_clock::now() >= end)
-      return Error(ETIMEDOUT, "another restore does not let this one choose");
-    std::this_thread::sleep_for(kTurnPoll);
-  }
-  return {};
 }
 
 }  // namespace
@@ -61,7 +49,7 @@ Result<Reservation> Reservation::begin(const std::string& directory,
   // An earlier version of the plugin let any user lock it.
   if (opened.was_open) (void)unlinkat(fd, kTurn, 0);
   Fd turn = TRY(Fd::openat(fd, kTurn, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  TRY(lock_within(turn, patience));
+  TRY(host::lock_within(turn, patience, "another restore does not let this one choose"));
   return Reservation(directory, std::move(turn));
 }
 

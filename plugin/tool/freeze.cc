@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,6 +19,11 @@
 
 namespace amdgpu_criu::tool {
 namespace {
+
+// Another freeze has the lock only while it makes its socket.
+constexpr std::chrono::seconds kLongestLock{5};
+// What the background process writes when everything is paused; the reason of a failure has none.
+constexpr char kPaused = 0;
 
 // Where only the caller can make a socket: any user may bind an abstract name.
 Result<std::string> run_directory() {
@@ -64,7 +68,7 @@ bool is_left_over(const sockaddr_un& address) {
 
 Result<Fd> listen_for_thaw(pid_t pid, const sockaddr_un& address) {
   const auto opened = TRY(host::open_run_directory(TRY(run_directory())));
-  if (flock(opened.directory.get(), LOCK_EX) != 0) return Error::system("cannot lock a directory");
+  TRY(host::lock_within(opened.directory, kLongestLock, "another amdgpu-criu freeze does not end"));
   if (is_left_over(address)) (void)unlink(address.sun_path);
   Fd socket = make_socket();
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -150,18 +154,19 @@ void leave_terminal() {
   (void)!chdir("/");
 }
 
-// `report` gets the reason of a failure, or is closed when everything is paused.
+// `report` gets kPaused or the reason of a failure. If its reader has ended, nothing stays paused.
 int hold(pid_t pid, Fd report) {
   setsid();
   signal(SIGPIPE, SIG_IGN);
   Fd asking;
   {
-    auto holder = Holder::freeze(pid);
+    auto holder = without_exceptions([pid] { return Holder::freeze(pid); });
     if (!holder.ok()) {
       const std::string& why = holder.error().message();
       return write(report.get(), why.data(), why.size()) < 0 ? 2 : 1;
     }
     leave_terminal();
+    if (write(report.get(), &kPaused, 1) != 1) return 1;
     report.reset();
     asking = holder->wait();
   }
@@ -179,11 +184,13 @@ int freeze(pid_t pid) {
   if (child < 0) return perror("amdgpu-criu: fork"), 2;
   if (child == 0) _exit(hold(pid, std::move(reporter)));
   reporter.reset();
-  std::string why;
+  std::string said;
   char buffer[512];
   for (ssize_t got; (got = read(report.get(), buffer, sizeof(buffer))) > 0;)
-    why.append(buffer, got);
-  if (!why.empty()) return fprintf(stderr, "amdgpu-criu: %s\n", why.c_str()), 1;
+    said.append(buffer, got);
+  if (said.empty())
+    return fputs("amdgpu-criu: the process that was to hold the pause has died\n", stderr), 2;
+  if (said.front() != kPaused) return fprintf(stderr, "amdgpu-criu: %s\n", said.c_str()), 1;
   printf("the GPU work of process %d is paused; process %d holds it, until amdgpu-criu thaw\n", pid,
          child);
   return 0;

@@ -3,14 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "host/host.h"
+#include "host/run_directory.h"
 #include "image/set.h"
 #include "options/options.h"
 #include "tests/temp_dir.h"
+#include "tool/traced.h"
 
 namespace amdgpu_criu::tool {
 namespace {
@@ -23,8 +28,8 @@ struct Outcome {
   std::string output;
 };
 
-Outcome run(const std::string& arguments) {
-  FILE* pipe = popen((std::string(TOOL_PATH " ") + arguments + " 2>&1").c_str(), "r");
+Outcome run(const std::string& arguments, const std::string& before = "") {
+  FILE* pipe = popen((before + TOOL_PATH " " + arguments + " 2>&1").c_str(), "r");
   Outcome outcome;
   char buffer[4096];
   while (const size_t got = fread(buffer, 1, sizeof(buffer), pipe))
@@ -254,6 +259,47 @@ TEST_F(Tool, AProcessWithoutAGpuNeedsNothingAndCannotBeFrozen) {
   waitpid(child, nullptr, 0);
   EXPECT_EQ(run("check" + pid).status, 2);
   EXPECT_EQ(run("thaw").status, 2);
+}
+
+// As a freeze that is about to make its socket, forever.
+class OtherFreeze {
+ public:
+  explicit OtherFreeze(const TempDir& directory) {
+    setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
+    const std::string path =
+        geteuid() == 0 ? host::Config().run_directory : directory.path() + "/amdgpu-criu";
+    directory_ = std::move(host::open_run_directory(path)->directory);
+    flock(directory_.get(), LOCK_EX);
+  }
+
+ private:
+  Fd directory_;
+};
+
+TEST_F(Tool, AFreezeDoesNotWaitForAnotherOneWithoutALimit) {
+  const OtherFreeze other(dir_);
+  const Outcome outcome = run(formatted("freeze --pid {}", getpid()), "timeout 30 ");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("another amdgpu-criu freeze does not end"));
+}
+
+// Descendants of this process, parents first.
+std::vector<pid_t> running_tools() {
+  std::vector<pid_t> tools = *tree_of(getpid());
+  std::erase_if(tools, [](pid_t pid) { return host::comm_of(pid) != "amdgpu-criu"; });
+  return tools;
+}
+
+TEST_F(Tool, AFreezeWhoseHolderDiesFails) {
+  const OtherFreeze other(dir_);
+  const std::jthread killer([] {
+    std::vector<pid_t> tools;
+    while ((tools = running_tools()).size() < 2) usleep(1000);
+    kill(tools.back(), SIGKILL);
+  });
+  const Outcome outcome = run(formatted("freeze --pid {}", getpid()));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("the process that was to hold the pause has died"));
 }
 
 TEST_F(Tool, BenchReportsThatThereIsNoGpu) {
